@@ -13,7 +13,7 @@ mod tables;
 mod windows;
 mod windows_xml;
 
-pub use args::{Asked, Role, Spec, read};
+pub use args::{Role, Spec, read};
 pub use files::{Found, Thread, json, xml};
 pub use help::PAGE;
 pub use host::{Reading, Texts};

@@ -7,6 +7,6 @@ mod help;
 mod print;
 mod sums;
 
-pub use args::{Asked, Client, Server, read_client, read_server};
+pub use args::{Client, Server, read_client, read_server};
 pub use help::{CLIENT, SERVER};
 pub use print::{Face, print};

@@ -17,7 +17,7 @@ mod tables;
 mod tcp;
 mod tcp_watch;
 
-pub use args::{Asked, Program, Spec, read};
+pub use args::{Program, Spec, read};
 pub use help::usage;
 pub use print::Face;
 pub use read::{is_table, tell};

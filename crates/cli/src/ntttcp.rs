@@ -3,9 +3,9 @@
 use crate::faces::{self, Codes, Refusal, Run};
 use crate::file::NewFile;
 use crate::{measure, protocols};
+use classic::Request;
 use classic::ntttcp::{
-    Asked as Request, Face, Found, HostFacts, Now, PAGE, Reading, Role, Spec, Texts, is_windows, json, read,
-    time_of_day, xml,
+    Face, Found, HostFacts, Now, PAGE, Reading, Role, Spec, Texts, is_windows, json, read, time_of_day, xml,
 };
 use model::{Event, Status};
 use runtime::{Bound, Interrupt};
@@ -26,7 +26,7 @@ const WINDOWS_USAGE: u8 = 9;
 pub(crate) fn run(arguments: &[String], command: Vec<String>) -> ExitCode {
     let usage = if is_windows(arguments) { WINDOWS_USAGE } else { CODES.usage };
     let done = match read(arguments) {
-        Ok(Request::Help) => faces::page(PAGE, usage),
+        Ok(Request::Help | Request::Version) => faces::page(PAGE, usage),
         Ok(Request::Run(spec)) => return faces::ended("ntttcp", CODES, start(&spec, &command)),
         Err(text) => Err(Refusal::Usage(text)),
     };

@@ -2,7 +2,8 @@
 
 use crate::faces::{self, Codes, NO_EFFECT, Refusal, Run};
 use crate::{measure, plan, protocols, stderr};
-use classic::rttcpip::{Asked as Request, CLIENT, Client, Face, SERVER, Server, read_client, read_server};
+use classic::Request;
+use classic::rttcpip::{CLIENT, Client, Face, SERVER, Server, read_client, read_server};
 use model::{Event, Status};
 use runtime::{Bound, Interrupt};
 use std::io::Write;

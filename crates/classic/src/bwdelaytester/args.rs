@@ -1,8 +1,10 @@
 //! The command line: single letters as getopt reads them, and long options that the original does not have.
 
+use crate::options::{Letters, Opt, Request, Stop, Takes, Value, Words, find, options, request};
 use metrics::SECOND;
 use model::{Kind, Phase, Probe, Range, SocketSettings, Stairs, Stamping};
 use std::path::PathBuf;
+use std::str::FromStr;
 
 /// What a command line asks for.
 #[derive(Clone, Debug, PartialEq)]
@@ -100,12 +102,9 @@ fn phase() -> Phase {
     }
 }
 
-/// Letters that are options, those with a value followed by a colon.
-const LETTERS: &str = "c:d:p:l:ni:sab:";
-
-/// What was given, letter by letter; a later one counts.
+/// What was given; a later one counts.
 #[derive(Default)]
-struct Given {
+struct RawOptions {
     host: Option<String>,
     gap_ns: u64,
     mbit: u64,
@@ -115,96 +114,76 @@ struct Given {
     both: Both,
 }
 
+const LETTERS: &[Opt<RawOptions>] = options! { RawOptions:
+    "c" Value |o, v| o.host = Some(v.owned());
+    "d" Value |o, v| o.gap_ns = number(v, "a time in ns")?;
+    "b" Value |o, v| o.mbit = number(v, "a rate in Mbit/s")?;
+    "p" Value |o, v| o.size = number(v, "a size in bytes")?;
+    "l" Value |o, v| o.compensation = number::<i32>(v, "a latency in ms")?.into();
+    "i" Value |o, v| o.both.device = Some(v.owned());
+    "n" Flag |o, _| o.give_up = true;
+    "s" Flag |o, _| o.both.sweep = true;
+    "a" Flag |o, _| o.both.unsynchronised = true;
+};
+
+const LONG: &[Opt<RawOptions>] = options! { RawOptions:
+    "as-original" Flag |o, _| o.both.as_original = true;
+    "save" Value |o, v| o.both.save = Some(v.text.ok_or("--save takes the name of a file")?.into());
+    "port" Value |o, v| {
+        let wrong = |_| format!("'{}' is not a port (0 to 65535)", v.text());
+        o.both.port = Some(v.text().parse().map_err(wrong)?);
+    };
+};
+
+fn number<T: FromStr>(value: &Value<'_>, what: &str) -> Result<T, String> {
+    let (name, text) = (value.name, value.text());
+    text.parse().map_err(|_| format!("'-{name} {text}': {what}, a whole number, was expected"))
+}
+
 /// Reads a command line, without the program's name.
 ///
 /// # Errors
 /// What is wrong with it, in one sentence; the usage belongs behind it.
 pub fn read(arguments: &[String]) -> Result<Asked, String> {
-    let mut given = Given::default();
-    let mut words = arguments.iter();
-    while let Some(word) = words.next() {
-        if word == "--help" {
-            return Ok(Asked::Help);
-        }
-        if let Some(long) = word.strip_prefix("--") {
-            given.long(long, &mut words)?;
-        } else if let Some(letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty()) {
-            given.letters(letters, &mut words)?;
-        } else {
-            return Err(format!("'{word}' is not an option"));
-        }
+    let mut options = RawOptions::default();
+    match request(options.read(arguments.iter()))? {
+        Request::Run(()) => options.decide(),
+        _ => Ok(Asked::Help),
     }
-    given.decide()
 }
 
-type Words<'a> = std::slice::Iter<'a, String>;
-
-impl Given {
-    fn long(&mut self, word: &str, words: &mut Words<'_>) -> Result<(), String> {
-        let (name, value) = match word.split_once('=') {
-            Some((name, value)) => (name, Some(value.to_owned())),
-            None => (word, None),
+impl RawOptions {
+    fn read(&mut self, mut words: Words<'_>) -> Result<(), Stop> {
+        let letters = Letters {
+            find: &|letter| find(LETTERS, letter),
+            unknown: &|letter| format!("invalid option -- '{letter}'"),
+            missing: &|letter| format!("option requires an argument -- '{letter}'"),
         };
-        match name {
-            "as-original" if value.is_none() => self.both.as_original = true,
-            "save" => {
-                let name =
-                    value.or_else(|| words.next().cloned()).ok_or("--save takes the name of a file")?;
-                self.both.save = Some(PathBuf::from(name));
+        while let Some(word) = words.next() {
+            if word == "--help" {
+                return Err(Stop::Help);
             }
-            "port" => {
-                let value = value.or_else(|| words.next().cloned()).unwrap_or_default();
-                let port = value.parse().map_err(|_| format!("'{value}' is not a port (0 to 65535)"))?;
-                self.both.port = Some(port);
-            }
-            _ => return Err(format!("unknown option --{word}")),
-        }
-        Ok(())
-    }
-
-    /// Letters that stand together: `-sa`, `-p1000`.
-    fn letters(&mut self, letters: &str, words: &mut Words<'_>) -> Result<(), String> {
-        for (at, letter) in letters.char_indices() {
-            let known = LETTERS.find(letter).filter(|_| letter != ':');
-            let Some(known) = known else { return Err(format!("invalid option -- '{letter}'")) };
-            if LETTERS[known + 1..].starts_with(':') {
-                let rest = &letters[at + letter.len_utf8()..];
-                let value = if rest.is_empty() { words.next().map(String::as_str) } else { Some(rest) };
-                let value = value.ok_or_else(|| format!("option requires an argument -- '{letter}'"))?;
-                return self.value(letter, value);
-            }
-            match letter {
-                'n' => self.give_up = true,
-                's' => self.both.sweep = true,
-                _ => self.both.unsynchronised = true,
-            }
-        }
-        Ok(())
-    }
-
-    fn value(&mut self, letter: char, value: &str) -> Result<(), String> {
-        let number = |what: &str| {
-            value
-                .parse::<u64>()
-                .map_err(|_| format!("'-{letter} {value}': {what}, a whole number, was expected"))
-        };
-        match letter {
-            'c' => self.host = Some(value.to_owned()),
-            'd' => self.gap_ns = number("a time in ns")?,
-            'b' => self.mbit = number("a rate in Mbit/s")?,
-            'p' => self.size = number("a size in bytes")?,
-            'i' => self.both.device = Some(value.to_owned()),
-            _ => {
-                let parsed = value.parse::<i32>();
-                let why = |_| format!("'-l {value}': a latency in ms, a whole number, was expected");
-                self.compensation = parsed.map_err(why)?.into();
+            if let Some(long) = word.strip_prefix("--") {
+                let (name, glued) = long.split_once('=').map_or((long, None), |(name, v)| (name, Some(v)));
+                let option =
+                    find(LONG, name).filter(|option| option.takes == Takes::Value || glued.is_none());
+                let option = option.ok_or_else(|| format!("unknown option --{long}"))?;
+                let text = match option.takes {
+                    Takes::Value => glued.or_else(|| words.next().map(String::as_str)),
+                    _ => None,
+                };
+                (option.set)(self, &Value { name, text })?;
+            } else if let Some(word) = word.strip_prefix('-').filter(|letters| !letters.is_empty()) {
+                letters.read(word, &mut words, &mut |option, value| (option.set)(self, &value))?;
+            } else {
+                return Err(format!("'{word}' is not an option").into());
             }
         }
         Ok(())
     }
 
     fn decide(self) -> Result<Asked, String> {
-        let Given { host, gap_ns, mbit, size, compensation, give_up, both } = self;
+        let RawOptions { host, gap_ns, mbit, size, compensation, give_up, both } = self;
         let Some(host) = host else {
             // The original documents milliseconds and takes microseconds.
             let unit = if both.as_original { 1 } else { 1_000 };

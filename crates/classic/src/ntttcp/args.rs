@@ -1,18 +1,10 @@
 //! The command line: getopt's letters, of which some take a value only when it is glued to them or does not begin with '-'.
 
 use super::windows;
+use crate::options::{self, Opt, Request, Stop, Takes, Value, find, options, request, stop, whole};
 use metrics::SECOND;
 use model::{Kind, Layout, Pattern, Phase, Probe, Range, SocketSettings, Verify, Waiting};
 use std::net::IpAddr;
-
-/// What a command line asks for.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Asked {
-    /// The usage.
-    Help,
-    /// A run.
-    Run(Box<Spec>),
-}
 
 /// Which end this is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -88,61 +80,88 @@ pub struct Spec {
 /// Most bytes of a datagram over IPv4: 65535 less both headers.
 const LARGEST_DATAGRAM: u64 = 65_507;
 
-/// How a letter takes its value.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Takes {
-    Nothing,
-    Value,
-    /// Glued to it, or the next word unless that begins with '-'.
-    Perhaps,
+/// Options as they were given.
+#[derive(Default)]
+struct RawOptions {
+    spec: Spec,
+    role: Option<Role>,
 }
 
-fn takes(name: &str) -> Option<Takes> {
-    Some(match name {
-        "r" | "s" | "f" | "O" | "x" | "j" => Takes::Perhaps,
-        "H" | "D" | "M" | "L" | "e" | "6" | "u" | "N" | "Q" | "V" | "R" | "no-delay" | "show-tcp-retrans" => {
-            Takes::Nothing
-        }
-        "m" | "P" | "a" | "n" | "l" | "p" | "b" | "B" | "W" | "t" | "C" | "K" | "I" => Takes::Value,
-        "show-nic-packets" | "show-dev-interrupts" | "fq-rate-limit" => Takes::Value,
-        _ => return None,
-    })
-}
+/// What a value begins with `-` for, or is not there, takes none.
+const OPTIONS: &[Opt<RawOptions>] = options! { RawOptions:
+    "h help" Flag |_, _| stop(Stop::Help)?;
+    "r s" Maybe |o, v| {
+        one_role(&mut o.role, if v.name == "-r" { Role::Receiver } else { Role::Sender })?;
+        o.spec.address = v.text.map(str::to_owned).or(o.spec.address.take());
+    };
+    "m" Value |o, v| mapping(&mut o.spec, v.text())?;
+    "P" Value |o, v| o.spec.layout.ports = v.whole(1, 512)?;
+    "n" Value |o, v| o.spec.layout.threads = v.whole(1, 25_600)?;
+    "l" Value |o, v| o.spec.layout.connections = v.whole(1, 1_000)?;
+    "p" Value |o, v| o.spec.layout.port = v.whole(2, 65_535)?;
+    "f" Maybe |o, v| {
+        let first = if v.text.is_some() { v.whole(1, 65_535)? } else { FIRST_LOCAL };
+        o.spec.local_port = Some(if first <= 1024 { FIRST_LOCAL } else { first });
+    };
+    "a" Value |o, v| o.spec.local = Some(address(v)?);
+    "b" Value |o, v| o.spec.buffer = Some(scaled(v, 1024)?.clamp(1, 16 << 20));
+    "B" Value |o, v| o.spec.limit = Some(scaled(v, 1000)?.max(8));
+    "W" Value |o, v| o.spec.layout.warmup_s = v.whole(0, 86_400)?;
+    "t" Value |o, v| o.spec.layout.seconds = v.whole(0, 31_536_000)?;
+    "C" Value |o, v| o.spec.layout.cooldown_s = v.whole(0, 86_400)?;
+    "N" Flag |o, _| o.spec.layout.sync = false;
+    "M L" Flag |o, _| o.spec.layout.multi = true;
+    "H" Flag |o, _| o.spec.hold = true;
+    "Q" Flag |o, _| o.spec.quiet = true;
+    "V" Flag |o, _| o.spec.verbose = true;
+    "no-delay" Flag |o, _| o.spec.nodelay = true;
+    "R show-tcp-retrans" Flag |o, _| o.spec.retransmits = true;
+    "K show-nic-packets" Value |o, v| o.spec.nic = v.text.map(str::to_owned);
+    "I show-dev-interrupts" Value |o, v| o.spec.interrupts = v.text.map(str::to_owned);
+    "u" Flag |o, _| o.spec.layout.udp = true;
+    "O" Maybe |o, v| o.spec.log = Some(v.text.unwrap_or("ntttcp-for-linux-log.log").to_owned());
+    "x" Maybe |o, v| o.spec.xml = Some(v.text.unwrap_or("ntttcp-for-linux-log.xml").to_owned());
+    "j" Maybe |o, v| o.spec.json = Some(v.text.unwrap_or("ntttcp-for-linux-log.json").to_owned());
+    "6" Flag |o, _| o.spec.v6 = true;
+    "fq-rate-limit" Value |o, v| o.spec.fq_limit = Some(scaled(v, 1000)?.max(8));
+    "e" Flag |o, _| o.spec.ignored.push("-e (connections are always waited for by epoll)".to_owned());
+    "D" Flag |o, _| o.spec.ignored.push("-D (it stays in the foreground)".to_owned());
+};
+
+/// First local port where none is given, or one that is not free to all.
+const FIRST_LOCAL: u16 = 25_001;
 
 /// Reads a command line.
 ///
 /// # Errors
 /// One sentence that names what cannot be, and what could.
-pub fn read(arguments: &[String]) -> Result<Asked, String> {
-    if windows::is_meant(arguments) {
-        return windows::read(arguments);
-    }
-    let mut spec = Spec::default();
-    let mut role = None;
-    let mut words = arguments.iter().peekable();
+pub fn read(arguments: &[String]) -> Result<Request<Box<Spec>>, String> {
+    request(if windows::is_meant(arguments) { windows::read(arguments) } else { linux(arguments) })
+}
+
+fn linux(arguments: &[String]) -> Result<Box<Spec>, Stop> {
+    let mut options = RawOptions::default();
+    let mut words = arguments.iter().map(String::as_str).peekable();
     // Letters without a value may stand in one word, as getopt has it.
     let mut rest: Option<String> = None;
-    while let Some(word) = rest.take().or_else(|| words.next().cloned()) {
-        let (name, glued) = split(&word)?;
-        if name == "h" || name == "help" {
-            return Ok(Asked::Help);
+    while let Some(word) = rest.take().or_else(|| words.next().map(str::to_owned)) {
+        let (name, mut text) = split(&word)?;
+        let option = find(OPTIONS, name);
+        let option = option.ok_or_else(|| format!("'{word}' is not an option of ntttcp: see ntttcp -h"))?;
+        match option.takes {
+            Takes::Flag if word.starts_with("--") => {}
+            Takes::Flag => rest = text.take().map(|letters| format!("-{letters}")),
+            Takes::Value => text = text.or_else(|| words.next()),
+            Takes::Maybe => text = text.or_else(|| words.next_if(|next| !next.starts_with('-'))),
         }
-        let how = takes(name).ok_or_else(|| format!("'{word}' is not an option of ntttcp: see ntttcp -h"))?;
-        let mut value = glued.map(str::to_owned);
-        if how == Takes::Nothing && !word.starts_with("--") {
-            rest = value.take().map(|letters| format!("-{letters}"));
+        if option.takes == Takes::Value && text.is_none() {
+            return Err(format!("{word} needs a value").into());
         }
-        let next = words.peek().filter(|next| how == Takes::Value || !next.starts_with('-'));
-        if how != Takes::Nothing && value.is_none() && next.is_some() {
-            value = words.next().cloned();
-        }
-        if how == Takes::Value && value.is_none() {
-            return Err(format!("{word} needs a value"));
-        }
-        apply(&mut spec, &mut role, name, value)?;
+        (option.set)(&mut options, &Value { name: &format!("-{name}"), text })?;
     }
+    let RawOptions { mut spec, role } = options;
     finish(&mut spec, role)?;
-    Ok(Asked::Run(Box::new(spec)))
+    Ok(Box::new(spec))
 }
 
 /// `-P4`, `-P`, `--no-delay`, `--fq-rate-limit=1G`.
@@ -157,56 +176,17 @@ fn split(word: &str) -> Result<(&str, Option<&str>), String> {
     Ok((name, Some(rest).filter(|rest| !rest.is_empty())))
 }
 
-fn apply(spec: &mut Spec, role: &mut Option<Role>, name: &str, value: Option<String>) -> Result<(), String> {
-    let text = value.clone().unwrap_or_default();
-    let number = |low: u64, high: u64| number(name, &text, low, high);
-    match name {
-        "r" | "s" => {
-            let this = if name == "r" { Role::Receiver } else { Role::Sender };
-            if role.replace(this).is_some_and(|other| other != this) {
-                return Err("-r and -s exclude each other".to_owned());
-            }
-            spec.address = value.or(spec.address.take());
-        }
-        "m" => mapping(spec, &text)?,
-        "P" => spec.layout.ports = number(1, 512)? as u16,
-        "n" => spec.layout.threads = number(1, 25_600)? as u32,
-        "l" => spec.layout.connections = number(1, 1_000)? as u32,
-        "p" => spec.layout.port = number(2, 65_535)? as u16,
-        "f" => {
-            let first = if value.is_some() { number(1, 65_535)? as u16 } else { 25_001 };
-            spec.local_port = Some(if first <= 1024 { 25_001 } else { first });
-        }
-        "a" => {
-            let parsed =
-                text.parse().map_err(|_| format!("'{text}': -a takes an address such as 192.0.2.1"))?;
-            spec.local = Some(parsed);
-        }
-        "b" => spec.buffer = Some(scaled(name, &text, 1024)?.clamp(1, 16 << 20)),
-        "B" => spec.limit = Some(scaled(name, &text, 1000)?.max(8)),
-        "W" => spec.layout.warmup_s = number(0, 86_400)? as u32,
-        "t" => spec.layout.seconds = number(0, 31_536_000)? as u32,
-        "C" => spec.layout.cooldown_s = number(0, 86_400)? as u32,
-        "N" => spec.layout.sync = false,
-        "M" | "L" => spec.layout.multi = true,
-        "H" => spec.hold = true,
-        "Q" => spec.quiet = true,
-        "V" => spec.verbose = true,
-        "no-delay" => spec.nodelay = true,
-        "R" | "show-tcp-retrans" => spec.retransmits = true,
-        "K" | "show-nic-packets" => spec.nic = value,
-        "I" | "show-dev-interrupts" => spec.interrupts = value,
-        "u" => spec.layout.udp = true,
-        "O" => spec.log = Some(value.unwrap_or_else(|| "ntttcp-for-linux-log.log".to_owned())),
-        "x" => spec.xml = Some(value.unwrap_or_else(|| "ntttcp-for-linux-log.xml".to_owned())),
-        "j" => spec.json = Some(value.unwrap_or_else(|| "ntttcp-for-linux-log.json".to_owned())),
-        "6" => spec.v6 = true,
-        "fq-rate-limit" => spec.fq_limit = Some(scaled(name, &text, 1000)?.max(8)),
-        "e" => spec.ignored.push("-e (connections are always waited for by epoll)".to_owned()),
-        "D" => spec.ignored.push("-D (it stays in the foreground)".to_owned()),
-        other => spec.ignored.push(format!("-{other} (has no effect here)")),
+/// Takes a role, of which there can be one only.
+pub(super) fn one_role(role: &mut Option<Role>, this: Role) -> Result<(), Stop> {
+    match role.replace(this) {
+        Some(other) if other != this => stop("-r and -s exclude each other"),
+        _ => Ok(()),
     }
-    Ok(())
+}
+
+pub(super) fn address(value: &Value<'_>) -> Result<IpAddr, String> {
+    let (name, text) = (value.name, value.text());
+    text.parse().map_err(|_| format!("'{text}': {name} takes an address such as 192.0.2.1"))
 }
 
 /// `threads,cpu,address`.
@@ -215,7 +195,7 @@ fn mapping(spec: &mut Spec, text: &str) -> Result<(), String> {
     let [threads, cpu, address] = parts[..] else {
         return Err(format!("'{text}': -m takes threads,cpu,address such as 4,*,192.0.2.1"));
     };
-    spec.layout.ports = number("m", threads, 1, 512)? as u16;
+    spec.layout.ports = whole(threads, "-m", threads, 1, 512)?;
     spec.layout.threads = 1;
     if cpu != "*" {
         spec.ignored.push(format!("CPU {cpu} of -m (threads are placed one per core)"));
@@ -245,23 +225,10 @@ fn finish(spec: &mut Spec, role: Option<Role>) -> Result<(), String> {
     }
 }
 
-pub(super) fn number(name: &str, text: &str, low: u64, high: u64) -> Result<u64, String> {
-    let n = text.parse().ok().filter(|n| (low..=high).contains(n));
-    n.ok_or_else(|| format!("'{text}': -{name} takes a whole number from {low} to {high}"))
-}
-
-pub(super) fn scaled(name: &str, text: &str, base: u64) -> Result<u64, String> {
-    let power = match text.bytes().last() {
-        Some(b'k' | b'K') => 1,
-        Some(b'm' | b'M') => 2,
-        Some(b'g' | b'G') => 3,
-        _ => 0,
-    };
-    let digits = &text[..text.len() - usize::from(power > 0)];
-    let n: Option<u64> = digits.parse().ok();
-    n.and_then(|n| n.checked_mul(base.pow(power)))
-        .filter(|n| *n > 0)
-        .ok_or_else(|| format!("'{text}': -{name} takes a number above 0, perhaps with K, M or G"))
+pub(super) fn scaled(value: &Value<'_>, base: u64) -> Result<u64, String> {
+    let (name, text) = (value.name, value.text());
+    let n = options::scaled(text, base).filter(|n| *n > 0);
+    n.ok_or_else(|| format!("'{text}': {name} takes a number above 0, perhaps with K, M or G"))
 }
 
 impl Spec {
@@ -322,8 +289,8 @@ mod tests {
     fn asked(words: &str) -> Result<Spec, String> {
         let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
         match read(&words)? {
-            Asked::Run(spec) => Ok(*spec),
-            Asked::Help => Err("help".to_owned()),
+            Request::Run(spec) => Ok(*spec),
+            _ => Err("help".to_owned()),
         }
     }
 

@@ -1,144 +1,136 @@
 //! The command line of Windows NTttcp: words of several letters behind one dash, and a mapping of threads to receivers.
 
-use super::args::{Asked, Role, Spec, scaled};
+use super::args::{Role, Spec, address, one_role, scaled};
+use crate::options::{Opt, Stop, Takes, Value, find, options, stop, whole};
 use model::{Layout, READY_OFFSET};
+use std::fmt::Display;
+use std::str::FromStr;
 
-/// Words that no command line of ntttcp for Linux has: whoever uses one of them means Windows'.
-const WINDOWS: [&str; 33] = [
-    "-windows", "-ns", "-sp", "-ndl", "-wu", "-cd", "-rb", "-sb", "-to", "-rt", "-wa", "-nic", "-xml", "-na",
-    "-hpt", "-uso", "-uro", "-uc", "-hv", "-nsb", "-thr", "-brn", "-lm", "-icp", "-cfi", "-es", "-sam",
-    "-qos", "-jm", "-ps", "-w", "-d", "-v",
-];
+/// Options as they were given.
+struct RawOptions {
+    spec: Spec,
+    role: Option<Role>,
+    buffers: Option<u64>,
+    v6: bool,
+}
+
+impl RawOptions {
+    /// What is taken without an effect.
+    fn idle(&mut self, value: &Value<'_>, why: &str) {
+        self.spec.ignored.push(format!("{} ({why})", value.name));
+    }
+}
+
+const OPTIONS: &[Opt<RawOptions>] = options! { RawOptions:
+    "h help ?" Flag |_, _| stop(Stop::Help)?;
+    "s" Flag |o, _| one_role(&mut o.role, Role::Sender)?;
+    "r" Flag |o, _| one_role(&mut o.role, Role::Receiver)?;
+    "ns" Flag |o, _| o.spec.layout.token = false;
+    "ndl" Flag |o, _| o.spec.nodelay = true;
+    "u" Flag |o, _| o.spec.layout.udp = true;
+    "v" Flag |o, _| o.spec.verbose = true;
+    "6" Flag |o, _| o.v6 = true;
+    "windows" Flag |_, _| ();
+    "l" Maybe |o, v| o.spec.buffer = Some(size(v)?.clamp(1, 16 << 20));
+    "n" Maybe |o, v| o.buffers = Some(number(v, 1, 1 << 32)?);
+    "p" Maybe |o, v| o.spec.layout.port = number(v, 1, 65_535)?;
+    "t" Maybe |o, v| o.spec.layout.seconds = number(v, 1, 31_536_000)?;
+    "wu" Maybe |o, v| o.spec.layout.warmup_s = number(v, 0, 86_400)?;
+    "cd" Maybe |o, v| o.spec.layout.cooldown_s = number(v, 0, 86_400)?;
+    "rb" Maybe |o, v| o.spec.rcvbuf = socket_buffer(v)?.or(o.spec.rcvbuf);
+    "sb" Maybe |o, v| o.spec.sndbuf = socket_buffer(v)?.or(o.spec.sndbuf);
+    "to" Maybe |o, v| o.spec.patience_ms = Some(number(v, 1, 86_400_000)?);
+    "thr" Maybe |o, v| o.spec.thread_limit = Some(number::<u64>(v, 1, 1 << 30)?.saturating_mul(8_192));
+    "nic" Maybe |o, v| o.spec.local = Some(address(&Value { name: "-nic", text: Some(given(v)?) })?);
+    "xml" Maybe |o, v| o.spec.xml = Some(v.text.unwrap_or("xml.txt").to_owned());
+    "a icp w" Maybe |o, v| o.idle(v, "sends and receives are not queued here");
+    "wa" Maybe |o, v| o.idle(v, "reads take what there is");
+    "na hpt cfi nsb hv" Maybe |o, v| o.idle(v, "there is nothing like it on Linux");
+    "uso uro uc" Maybe |o, v| o.idle(v, "how datagrams are cut and merged is found out by itself");
+    "brn" Maybe |o, v| o.idle(v, "nothing is burnt");
+    "es sam" Maybe |o, v| o.idle(v, "TCP_INFO is read at the end of each connection");
+    "d" Maybe |o, v| o.idle(v, "receivers of this protocol compare nothing");
+    "qos" Maybe |o, v| o.idle(v, "DSCP is not set here");
+    "x" Maybe |o, v| o.idle(v, "all buffers have one length");
+    "ps" Maybe |o, v| o.idle(v, "-thr keeps a rate evenly");
+    "sp" Flag |_, _| stop("-sp: data ports that are handed out over the synchronisation port are not spoken here; use -ns or neither")?;
+    "rt" Flag |_, _| stop("-rt: round trips are not measured by this; netcaliper ping does")?;
+    "lm" Flag |_, _| stop("-lm: latency is not measured by this; netcaliper ping does")?;
+    "jm" Flag |_, _| stop("-jm: jitter is not measured by this; netcaliper delay does")?;
+};
+
+/// What ntttcp for Linux has, too.
+const LINUX: &str = "h help ? s r u 6 l n p t a x";
 
 /// Most threads of all mappings together: each has a port, and with synchronisation another one.
 const MOST: u64 = 512;
 /// Buffers that each thread sends where no time is given.
 const BUFFERS: u64 = 20_480;
 
-/// Whether a command line is Windows'.
+/// Whether a command line is Windows': a word that no command line of ntttcp for Linux has says so.
 #[must_use]
 pub fn is_meant(arguments: &[String]) -> bool {
     arguments.iter().any(|word| {
-        let word = word.strip_prefix('-').filter(|rest| rest.starts_with('-')).unwrap_or(word);
-        WINDOWS.contains(&word)
-    })
-}
-
-/// What a word does that is taken without an effect; with the reason.
-fn idle(name: &str) -> Option<&'static str> {
-    Some(match name {
-        "a" | "icp" | "w" => "sends and receives are not queued here",
-        "wa" => "reads take what there is",
-        "na" | "hpt" | "cfi" | "nsb" | "hv" => "there is nothing like it on Linux",
-        "uso" | "uro" | "uc" => "how datagrams are cut and merged is found out by itself",
-        "brn" => "nothing is burnt",
-        "es" | "sam" => "TCP_INFO is read at the end of each connection",
-        "d" => "receivers of this protocol compare nothing",
-        "qos" => "DSCP is not set here",
-        "x" => "all buffers have one length",
-        "ps" => "-thr keeps a rate evenly",
-        _ => return None,
-    })
-}
-
-/// Why a word cannot be had; one sentence.
-fn refused(name: &str) -> Option<&'static str> {
-    Some(match name {
-        "sp" => {
-            "-sp: data ports that are handed out over the synchronisation port are not spoken here; use -ns or neither"
-        }
-        "rt" => "-rt: round trips are not measured by this; netcaliper ping does",
-        "lm" => "-lm: latency is not measured by this; netcaliper ping does",
-        "jm" => "-jm: jitter is not measured by this; netcaliper delay does",
-        _ => return None,
+        let name = word.strip_prefix("--").or_else(|| word.strip_prefix('-')).unwrap_or_default();
+        find(OPTIONS, name).is_some() && !LINUX.split(' ').any(|both| both == name)
     })
 }
 
 /// Reads the command line of Windows NTttcp.
-pub(super) fn read(arguments: &[String]) -> Result<Asked, String> {
-    let mut spec = Spec {
+pub(super) fn read(arguments: &[String]) -> Result<Box<Spec>, Stop> {
+    let layout = Layout {
+        sync: false,
+        token: true,
         windows: true,
-        layout: Layout {
-            sync: false,
-            token: true,
-            windows: true,
-            ports: 0,
-            threads: 1,
-            seconds: 0,
-            ..Layout::default()
-        },
-        ..Spec::default()
+        ports: 0,
+        threads: 1,
+        seconds: 0,
+        ..Layout::default()
     };
-    let (mut role, mut buffers, mut v6) = (None, None, false);
+    let spec = Spec { windows: true, layout, ..Spec::default() };
+    let mut options = RawOptions { spec, role: None, buffers: None, v6: false };
     let mut words = arguments.iter().map(String::as_str).peekable();
     while let Some(word) = words.next() {
         let name = word.trim_start_matches('-');
-        if matches!(name, "h" | "help" | "?") {
-            return Ok(Asked::Help);
-        }
-        if name.is_empty() || name.len() == word.len() {
-            return Err(format!("'{word}' is not an option of NTttcp: see ntttcp -h"));
-        }
-        if let Some(why) = refused(name) {
-            return Err(why.to_owned());
-        }
-        if name == "m" {
+        if name == "m" && word != name {
             while let Some(tuple) = words.next_if(|next| !next.starts_with('-')) {
-                mapping(&mut spec, tuple)?;
+                mapping(&mut options.spec, tuple)?;
             }
             continue;
         }
-        let flag = matches!(name, "s" | "r" | "ns" | "ndl" | "u" | "v" | "6" | "windows");
-        let value = words.next_if(|next| !flag && !next.starts_with('-') || *next == "-1");
-        if let Some(why) = idle(name) {
-            spec.ignored.push(format!("{word} ({why})"));
-            continue;
-        }
-        let text = || value.ok_or_else(|| format!("{word} needs a value"));
-        let number = |low: u64, high: u64| number(word, text()?, low, high);
-        match name {
-            "s" | "r" => {
-                let this = if name == "s" { Role::Sender } else { Role::Receiver };
-                if role.replace(this).is_some_and(|other| other != this) {
-                    return Err("-r and -s exclude each other".to_owned());
-                }
-            }
-            "ns" => spec.layout.token = false,
-            "ndl" => spec.nodelay = true,
-            "u" => spec.layout.udp = true,
-            "v" => spec.verbose = true,
-            "6" => v6 = true,
-            "windows" => {}
-            "l" => spec.buffer = Some(scaled(name, text()?, 1024)?.clamp(1, 16 << 20)),
-            "n" => buffers = Some(number(1, 1 << 32)?),
-            "p" => spec.layout.port = number(1, 65_535)? as u16,
-            "t" => spec.layout.seconds = number(1, 31_536_000)? as u32,
-            "wu" => spec.layout.warmup_s = number(0, 86_400)? as u32,
-            "cd" => spec.layout.cooldown_s = number(0, 86_400)? as u32,
-            "rb" | "sb" => {
-                // -1 and 0 leave it to the system.
-                let size = text()?;
-                if !matches!(size, "-1" | "0") {
-                    let size = scaled(name, size, 1024)?.min(1 << 30);
-                    let which = if name == "sb" { &mut spec.sndbuf } else { &mut spec.rcvbuf };
-                    *which = Some(size);
-                }
-            }
-            "to" => spec.patience_ms = Some(number(1, 86_400_000)?),
-            "thr" => spec.thread_limit = Some(number(1, 1 << 30)?.saturating_mul(8_192)),
-            "nic" => {
-                let address = text()?;
-                let parsed = address.parse();
-                spec.local = Some(
-                    parsed.map_err(|_| format!("'{address}': -nic takes an address such as 192.0.2.1"))?,
-                );
-            }
-            "xml" => spec.xml = Some(value.unwrap_or("xml.txt").to_owned()),
-            _ => return Err(format!("'{word}' is not an option of NTttcp: see ntttcp -h")),
-        }
+        // Help may be asked for without a dash.
+        let option = find(OPTIONS, name).filter(|option| word != name || option.names.starts_with("h "));
+        let option = option.ok_or_else(|| format!("'{word}' is not an option of NTttcp: see ntttcp -h"))?;
+        let flag = option.takes == Takes::Flag;
+        let refused = matches!(name, "sp" | "rt" | "lm" | "jm");
+        let text = words.next_if(|next| !refused && (!flag && !next.starts_with('-') || *next == "-1"));
+        (option.set)(&mut options, &Value { name: word, text })?;
     }
+    let RawOptions { mut spec, role, buffers, v6 } = options;
     finish(&mut spec, role, buffers, v6)?;
-    Ok(Asked::Run(Box::new(spec)))
+    Ok(Box::new(spec))
+}
+
+fn given<'a>(value: &Value<'a>) -> Result<&'a str, String> {
+    value.text.ok_or_else(|| format!("{} needs a value", value.name))
+}
+
+fn number<T: FromStr + PartialOrd + Display>(value: &Value<'_>, low: T, high: T) -> Result<T, String> {
+    let text = given(value)?;
+    whole(text, value.name, text, low, high)
+}
+
+fn size(value: &Value<'_>) -> Result<u64, String> {
+    let name = format!("-{}", value.name.trim_start_matches('-'));
+    scaled(&Value { name: &name, text: Some(given(value)?) }, 1024)
+}
+
+/// The size of a socket's buffer; -1 and 0 leave it to the system.
+fn socket_buffer(value: &Value<'_>) -> Result<Option<u64>, String> {
+    match given(value)? {
+        "-1" | "0" => Ok(None),
+        _ => Ok(Some(size(value)?.min(1 << 30))),
+    }
 }
 
 /// `threads,cpu,receiver`.
@@ -147,7 +139,7 @@ fn mapping(spec: &mut Spec, tuple: &str) -> Result<(), String> {
     let [threads, cpu, host] = parts[..] else {
         return Err(format!("'{tuple}': -m takes threads,cpu,address such as 4,*,192.0.2.1"));
     };
-    let threads = number("-m", threads, 1, MOST)?;
+    let threads = whole(threads, "-m", threads, 1, MOST)?;
     if spec.hosts.len() as u64 + threads > MOST {
         return Err(format!("the mappings of -m have more than {MOST} threads together"));
     }
@@ -170,7 +162,7 @@ fn finish(spec: &mut Spec, role: Option<Role>, buffers: Option<u64>, v6: bool) -
     if v6 && spec.address.as_deref().is_some_and(|host| host.parse::<std::net::Ipv4Addr>().is_ok()) {
         return Err("-6 needs IPv6 addresses in the mapping".to_owned());
     }
-    spec.layout.ports = spec.hosts.len() as u16;
+    spec.layout.ports = u16::try_from(spec.hosts.len()).unwrap_or(u16::MAX);
     // A thread's token has a port a thousand above its own.
     let last = u32::from(spec.layout.port) + u32::from(spec.layout.ports) - 1
         + if spec.layout.token { u32::from(READY_OFFSET) } else { 0 };
@@ -199,20 +191,16 @@ fn finish(spec: &mut Spec, role: Option<Role>, buffers: Option<u64>, v6: bool) -
     Ok(())
 }
 
-fn number(word: &str, text: &str, low: u64, high: u64) -> Result<u64, String> {
-    let n = text.parse().ok().filter(|n| (low..=high).contains(n));
-    n.ok_or_else(|| format!("'{text}': {word} takes a whole number from {low} to {high}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Request;
 
     fn asked(words: &str) -> Result<Spec, String> {
         let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
         match super::super::args::read(&words)? {
-            Asked::Run(spec) => Ok(*spec),
-            Asked::Help => Err("help".to_owned()),
+            Request::Run(spec) => Ok(*spec),
+            _ => Err("help".to_owned()),
         }
     }
 

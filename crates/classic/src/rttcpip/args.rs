@@ -1,23 +1,18 @@
 //! The command lines: `key=value`, bare letters and `/words`, in any order and in upper or lower case.
 
+use crate::options::{Opt, Request, Stop, Value, find, options, request, stop, whole};
 use metrics::SECOND;
 use model::{Kind, Phase, Ping, Range, SocketSettings, Transport};
+use std::fmt::Display;
 use std::net::IpAddr;
-
-/// What a command line asks for.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Asked<T> {
-    /// The usage.
-    Help,
-    /// A run.
-    Run(T),
-}
+use std::str::FromStr;
 
 /// A client's command line, understood.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Client {
-    /// The server (`i=`).
+    /// The server (`i=`), and whether it was named.
     pub address: IpAddr,
+    pub(super) addressed: bool,
     /// Scope of a link-local address, a number or an interface's name (`o=`).
     pub scope: Option<String>,
     /// Its port (`p=`).
@@ -80,47 +75,52 @@ pub struct Server {
 /// The port of either.
 const PORT: u16 = 9999;
 
-/// One argument, apart.
-struct Word<'a> {
-    text: &'a str,
-    name: String,
-    value: &'a str,
+/// The name of an argument, as it was given.
+fn name_of(given: &str) -> String {
+    given.split('=').next().unwrap_or_default().trim_start_matches(['/', '-']).to_ascii_lowercase()
 }
 
-impl<'a> Word<'a> {
-    fn of(text: &'a str) -> Word<'a> {
-        let (name, value) = text.split_once('=').unwrap_or((text, ""));
-        let name = name.trim_start_matches(['/', '-']).to_ascii_lowercase();
-        Word { text, name, value }
-    }
-
-    fn number(&self, low: u64, high: u64) -> Result<u64, String> {
-        let n = self.value.parse().ok().filter(|n| (low..=high).contains(n));
-        n.ok_or_else(|| format!("'{}': {} takes a whole number from {low} to {high}", self.text, self.name))
-    }
-
-    fn flag(&self) -> Result<bool, String> {
-        match self.value {
-            "0" => Ok(false),
-            "1" => Ok(true),
-            _ => Err(format!("'{}': {} takes 0 or 1", self.text, self.name)),
-        }
-    }
-
-    fn address(&self) -> Result<IpAddr, String> {
-        let parsed = self.value.trim_start_matches('[').trim_end_matches(']').parse();
-        parsed.map_err(|_| format!("'{}': {} takes an address such as 192.0.2.1", self.text, self.name))
-    }
+fn number<T: FromStr + PartialOrd + Display>(value: &Value<'_>, low: T, high: T) -> Result<T, String> {
+    whole(value.name, &name_of(value.name), value.text(), low, high)
 }
 
-fn asks_help(arguments: &[String]) -> bool {
-    arguments.iter().any(|text| matches!(text.as_str(), "/?" | "-?" | "?" | "--help" | "-h"))
+fn flag(value: &Value<'_>) -> Result<bool, String> {
+    let wrong = || format!("'{}': {} takes 0 or 1", value.name, name_of(value.name));
+    ["0", "1"].iter().position(|known| *known == value.text()).map(|n| n == 1).ok_or_else(wrong)
+}
+
+fn address(value: &Value<'_>) -> Result<IpAddr, String> {
+    let parsed = value.text().trim_start_matches('[').trim_end_matches(']').parse();
+    let wrong = |_| format!("'{}': {} takes an address such as 192.0.2.1", value.name, name_of(value.name));
+    parsed.map_err(wrong)
+}
+
+/// Reads arguments in any order; those of `bare` are known without a value only, and those of `valued` with one only.
+fn read<T>(
+    arguments: &[String],
+    options: &'static [Opt<T>],
+    (bare, valued): (&str, &str),
+    program: &str,
+    mut state: T,
+) -> Result<T, Stop> {
+    if arguments.iter().any(|text| matches!(text.as_str(), "/?" | "-?" | "?" | "--help" | "-h")) {
+        return Err(Stop::Help);
+    }
+    for given in arguments {
+        let (name, text) = (name_of(given), given.split_once('=').map_or("", |(_, value)| value));
+        let wrong = if text.is_empty() { valued } else { bare };
+        let option = find(options, &name).filter(|_| !wrong.split(' ').any(|known| known == name));
+        let option = option.ok_or_else(|| format!("'{given}' is not an argument of {program}"))?;
+        (option.set)(&mut state, &Value { name: given, text: Some(text) })?;
+    }
+    Ok(state)
 }
 
 impl Default for Client {
     fn default() -> Self {
         Client {
             address: IpAddr::from([0, 0, 0, 0]),
+            addressed: false,
             scope: None,
             port: PORT,
             local: None,
@@ -143,43 +143,45 @@ impl Default for Client {
     }
 }
 
+const CLIENT: &[Opt<Client>] = options! { Client:
+    "i" Value |c, v| (c.address, c.addressed) = (address(v)?, true);
+    "a" Value |c, v| c.local = Some(address(v)?);
+    "b" Value |c, v| c.include_first = flag(v)?;
+    "c" Value |c, v| c.loops = number(v, 1, 1 << 32)?;
+    "g" Value |c, v| c.fine = !flag(v)?;
+    "k" Maybe |c, v| {
+        c.kill = true;
+        if !v.text().is_empty() {
+            c.kill_port = Some(number(v, 1, 65_535)?);
+        }
+    };
+    "m" Value |c, v| c.messages = number(v, 1, 1 << 48)?;
+    "n" Value |c, v| c.nagle = flag(v)?;
+    "o" Value |c, v| c.scope = Some(v.owned());
+    "p" Value |c, v| c.port = number(v, 1, 65_535)?;
+    "r" Value |c, v| c.every = number(v, 1, 1 << 48)?;
+    "s" Value |c, v| c.size = number(v, 1, 16 << 20)?;
+    "e" Value |c, v| c.chunk = Some(number(v, 1, 16 << 20)?);
+    "silent" Flag |c, _| c.silent = true;
+    "t" Value |c, v| c.timeout_ms = number(v, 1, 600_000)?;
+    "udp" Flag |c, _| c.udp = true;
+    "w" Value |c, v| c.window = Some(number(v, 1, 1 << 31)?);
+    "as-original" Flag |c, _| c.as_original = true;
+};
+
 /// Reads a client's arguments.
 ///
 /// # Errors
 /// One sentence that names what cannot be, and what could.
-pub fn read_client(arguments: &[String]) -> Result<Asked<Client>, String> {
-    if asks_help(arguments) {
-        return Ok(Asked::Help);
-    }
-    let (mut client, mut address) = (Client::default(), None);
-    for text in arguments {
-        let word = Word::of(text);
-        match word.name.as_str() {
-            "i" => address = Some(word.address()?),
-            "a" => client.local = Some(word.address()?),
-            "b" => client.include_first = word.flag()?,
-            "c" => client.loops = word.number(1, 1 << 32)?,
-            "g" => client.fine = !word.flag()?,
-            "k" if word.value.is_empty() => client.kill = true,
-            "k" => (client.kill, client.kill_port) = (true, Some(word.number(1, 65_535)? as u16)),
-            "m" => client.messages = word.number(1, 1 << 48)?,
-            "n" => client.nagle = word.flag()?,
-            "o" if !word.value.is_empty() => client.scope = Some(word.value.to_owned()),
-            "p" => client.port = word.number(1, 65_535)? as u16,
-            "r" => client.every = word.number(1, 1 << 48)?,
-            "s" => client.size = word.number(1, 16 << 20)? as u32,
-            "e" => client.chunk = Some(word.number(1, 16 << 20)? as u32),
-            "silent" => client.silent = true,
-            "t" => client.timeout_ms = word.number(1, 600_000)?,
-            "udp" => client.udp = true,
-            "w" => client.window = Some(word.number(1, 1 << 31)?),
-            "as-original" => client.as_original = true,
-            _ => return Err(format!("'{text}' is not an argument of RtTcpipClient")),
+pub fn read_client(arguments: &[String]) -> Result<Request<Client>, String> {
+    let read = read(arguments, CLIENT, ("", "o"), "RtTcpipClient", Client::default());
+    request(read.and_then(|client| {
+        if !client.addressed {
+            return Err("the server's address is missing: i=192.0.2.1".into());
         }
-    }
-    client.address = address.ok_or("the server's address is missing: i=192.0.2.1")?;
-    client.phase().check()?;
-    Ok(Asked::Run(client))
+        client.phase().check()?;
+        Ok(client)
+    }))
 }
 
 impl Client {
@@ -212,33 +214,28 @@ fn sockets(nagle: bool, window: Option<u64>) -> SocketSettings {
     SocketSettings { nodelay: !nagle, sndbuf: window, rcvbuf: window, ..SocketSettings::default() }
 }
 
+const SERVER: &[Opt<Server>] = options! { Server:
+    "i" Value |s, v| s.address = Some(address(v)?);
+    "f" Value |s, v| match v.text() {
+        "v4" | "V4" => s.v6 = false,
+        "v6" | "V6" => s.v6 = true,
+        _ => stop(format!("'{}' is not an argument of RtTcpipServer", v.name))?,
+    };
+    "n" Value |s, v| s.nagle = flag(v)?;
+    "p" Value |s, v| s.port = number(v, 0, 65_535)?;
+    "k" Value |s, v| s.kill_port = Some(number(v, 0, 65_535)?);
+    "udp" Flag |s, _| s.udp = true;
+    "s" Flag |s, _| s.single = true;
+    "l" Value |s, v| if !flag(v)? { s.ignored.push(format!("{} (echoes are as long as what came)", v.name)) };
+    "m" Flag |s, v| s.ignored.push(format!("{} (there is no multicast here)", v.name));
+};
+
 /// Reads a server's arguments.
 ///
 /// # Errors
 /// One sentence that names what cannot be, and what could.
-pub fn read_server(arguments: &[String]) -> Result<Asked<Server>, String> {
-    if asks_help(arguments) {
-        return Ok(Asked::Help);
-    }
-    let mut server = Server { port: PORT, ..Server::default() };
-    for text in arguments {
-        let word = Word::of(text);
-        match (word.name.as_str(), word.value) {
-            ("i", _) => server.address = Some(word.address()?),
-            ("f", "v4" | "V4") => server.v6 = false,
-            ("f", "v6" | "V6") => server.v6 = true,
-            ("n", _) => server.nagle = word.flag()?,
-            ("p", _) => server.port = word.number(0, 65_535)? as u16,
-            ("k", _) => server.kill_port = Some(word.number(0, 65_535)? as u16),
-            ("udp", _) => server.udp = true,
-            ("s", "") => server.single = true,
-            ("l", _) if word.flag()? => {}
-            ("l", _) => server.ignored.push(format!("{text} (echoes are as long as what came)")),
-            ("m", "") => server.ignored.push(format!("{text} (there is no multicast here)")),
-            _ => return Err(format!("'{text}' is not an argument of RtTcpipServer")),
-        }
-    }
-    Ok(Asked::Run(server))
+pub fn read_server(arguments: &[String]) -> Result<Request<Server>, String> {
+    request(read(arguments, SERVER, ("s m", ""), "RtTcpipServer", Server { port: PORT, ..Server::default() }))
 }
 
 impl Server {
@@ -267,7 +264,7 @@ mod tests {
 
     fn client(text: &str) -> Client {
         match read_client(&words(text)) {
-            Ok(Asked::Run(client)) => client,
+            Ok(Request::Run(client)) => client,
             other => panic!("{other:?}"),
         }
     }
@@ -314,7 +311,7 @@ mod tests {
             (Some(65_536), Some(65_536), false)
         );
         assert_eq!((client("i=::1 k=77").kill, client("i=::1 k=77").kill_port), (true, Some(77)));
-        let Ok(Asked::Run(s)) = read_server(&words("i=0.0.0.0 f=v4 n=1 p=9 k=8 /udp /s l=0 /m")) else {
+        let Ok(Request::Run(s)) = read_server(&words("i=0.0.0.0 f=v4 n=1 p=9 k=8 /udp /s l=0 /m")) else {
             panic!()
         };
         assert_eq!((s.nagle, s.port, s.udp, s.single, s.ignored.len()), (true, 9, true, true, 2));
@@ -337,6 +334,6 @@ mod tests {
             assert!(told.contains(why), "{bad}: {told}");
         }
         assert!(read_server(&words("q")).is_err());
-        assert_eq!(read_client(&words("/?")), Ok(Asked::Help));
+        assert_eq!(read_client(&words("/?")), Ok(Request::Help));
     }
 }

@@ -1,5 +1,6 @@
 //! The command lines: one letter for each option, as getopt takes them.
 
+use crate::options::{Letters, Opt, Request, Stop, Value, find, options, request};
 use metrics::SECOND;
 use model::{Kind, Phase, Range, SocketSettings, Udpmon, UdpmonRecords, UdpmonRole, Verify};
 use std::path::PathBuf;
@@ -65,17 +66,6 @@ impl Program {
     }
 }
 
-/// What a command line asks for.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Asked {
-    /// The usage.
-    Help,
-    /// The version.
-    Version,
-    /// A run.
-    Run(Box<Spec>),
-}
-
 /// A command line, understood.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Spec {
@@ -138,46 +128,20 @@ fn saved(arguments: &[String]) -> Result<(Option<PathBuf>, Vec<String>), String>
 /// Largest segment that `tcpmon_resp -F` allows, bytes.
 const RESP_MSS: u32 = 1460;
 
-/// What getopt finds: letters with their values, in order.
-fn letters(program: Program, arguments: &[String]) -> Result<Vec<(char, String)>, String> {
-    let (with, without) = program.letters();
-    let mut found = Vec::new();
-    let mut words = arguments.iter().filter(|word| *word != "--as-original");
-    while let Some(word) = words.next() {
-        if word == "--help" {
-            return Ok(vec![('h', String::new())]);
-        }
-        let Some(mut rest) = word.strip_prefix('-').filter(|rest| !rest.is_empty()) else {
-            return Err(format!("'{word}' is not an option of {}", program.name()));
-        };
-        while let Some(letter) = rest.chars().next() {
-            rest = &rest[letter.len_utf8()..];
-            if without.contains(letter) {
-                found.push((letter, String::new()));
-            } else if with.contains(letter) {
-                let value = if rest.is_empty() { words.next().cloned() } else { Some(rest.to_owned()) };
-                found.push((letter, value.ok_or_else(|| format!("-{letter} takes a value"))?));
-                break;
-            } else {
-                return Err(format!("'-{letter}' is not an option of {}", program.name()));
-            }
-        }
-    }
-    Ok(found)
-}
-
-fn number<T: std::str::FromStr>(letter: char, value: &str) -> Result<T, String> {
+fn parse<T: std::str::FromStr>(letter: &str, value: &str) -> Result<T, String> {
     value.trim().parse().map_err(|_| format!("'-{letter} {value}': -{letter} takes a whole number"))
 }
 
-fn hexadecimal(letter: char, value: &str) -> Result<u64, String> {
+fn hexadecimal(v: &Value<'_>) -> Result<u64, String> {
+    let (letter, value) = (v.name, v.text());
     let digits = value.trim().trim_start_matches("0x");
     u64::from_str_radix(digits, 16)
         .map_err(|_| format!("'-{letter} {value}': -{letter} takes a hexadecimal number"))
 }
 
 /// Microseconds with one decimal, in tenths, cut off as the original does.
-fn tenths(letter: char, value: &str) -> Result<u32, String> {
+fn tenths(v: &Value<'_>) -> Result<u32, String> {
+    let (letter, value) = (v.name, v.text());
     let us: f64 = value
         .trim()
         .parse()
@@ -188,21 +152,28 @@ fn tenths(letter: char, value: &str) -> Result<u32, String> {
     Ok((us * 10.0 + 1e-6) as u32)
 }
 
+fn number<T: std::str::FromStr>(v: &Value<'_>) -> Result<T, String> {
+    parse(v.name, v.text())
+}
+
 /// `n` or `skip:n`.
-fn skip_and_count(letter: char, value: &str) -> Result<(u32, u32), String> {
-    match value.split_once(':') {
-        Some((skip, n)) => Ok((number(letter, skip)?, number(letter, n)?)),
-        None => Ok((0, number(letter, value)?)),
+fn skip_and_count(v: &Value<'_>) -> Result<(u32, u32), String> {
+    match v.text().split_once(':') {
+        Some((skip, n)) => Ok((parse(v.name, skip)?, parse(v.name, n)?)),
+        None => Ok((0, number(v)?)),
     }
 }
 
-fn cores(mask: u64) -> Option<Vec<usize>> {
-    (mask != 0).then(|| (0..64).filter(|core| mask >> core & 1 == 1).collect())
+fn cores(v: &Value<'_>) -> Result<Option<Vec<usize>>, String> {
+    let text = v.text().split(':').next();
+    let mask = hexadecimal(&Value { name: v.name, text })?;
+    Ok((mask != 0).then(|| (0..64).filter(|core| mask >> core & 1 == 1).collect()))
 }
 
-/// What is read before it is put together: options depend on each other.
+/// Options as they were given: some depend on others.
 #[derive(Default)]
-struct Sweep {
+struct RawOptions {
+    spec: Spec,
     wait: u32,
     end: u32,
     step: u32,
@@ -214,112 +185,152 @@ struct Sweep {
     responses: (u32, u32, u32),
 }
 
+/// What letters mean with most programs. Whether a value follows, and whether a program has the letter at all, is the program's to say.
+const OPTIONS: &[Opt<RawOptions>] = options! { RawOptions:
+    "h V" Flag |_, _| ();
+    "d" Value |o, v| o.spec.host = v.owned();
+    "u" Value |o, v| o.spec.port = number(v)?;
+    "U" Value |o, v| o.spec.from = Some(number(v)?);
+    "p" Value |o, v| o.spec.udpmon.size = number(v)?;
+    "l" Value |o, v| o.spec.udpmon.packets = number(v)?;
+    "t" Value |o, v| o.spec.udpmon.time_ns = seconds(v)?;
+    "w" Value |o, v| o.wait = tenths(v)?;
+    "e" Value |o, v| o.end = tenths(v)?;
+    "i" Value |o, v| o.step = tenths(v)?;
+    "r" Value |o, v| o.rate = Some(rate(v.text())?);
+    "g" Value |o, v| o.gap = Some(tenths(v)?);
+    "n" Value |o, v| o.bursts = number(v)?;
+    "H" Flag |o, _| o.spec.udpmon.histograms = true;
+    "B b" Value |o, v| o.spec.udpmon.bin_width = number(v)?;
+    "M m" Value |o, v| o.spec.udpmon.low = number(v)?;
+    "G" Value |o, v| {
+        let (skip, n) = skip_and_count(v)?;
+        o.spec.udpmon.records = UdpmonRecords::Packets { skip, n };
+    };
+    "L" Value |o, v| {
+        let (skip, n) = skip_and_count(v)?;
+        o.spec.udpmon.records = UdpmonRecords::Lost { skip, n };
+    };
+    "N" Flag |o, _| o.spec.udpmon.stamps = true;
+    "A" Value |o, v| o.spec.udpmon.acks = number::<u32>(v)? > 0;
+    "x" Flag |o, _| o.spec.extended = true;
+    "q" Flag |o, _| o.spec.quiet = true;
+    "v" Flag |o, _| o.spec.verbose = true;
+    "6" Flag |o, _| o.spec.v6 = true;
+    "S" Value |o, v| o.spec.buffer = Some(number(v)?);
+    "Q" Value |o, v| o.spec.tos = Some(octet(hexadecimal(v)?));
+    "P" Value |o, v| o.precedence = Some(hexadecimal(v)?);
+    "T" Value |o, v| o.service = Some(hexadecimal(v)?);
+    "a" Value |o, v| o.spec.cores = cores(v)?;
+    "I" Value |o, v| o.spec.udpmon.cards.push(v.owned());
+    "D" Flag |o, _| o.spec.ignored.push("-D (it stays in the foreground)".to_owned());
+};
+
+/// What some mean with `udpmon_req`.
+const REQ: &[Opt<RawOptions>] = options! { RawOptions:
+    "w" Value |o, v| o.wait = number::<u32>(v)?.saturating_mul(10);
+    "e" Value |o, v| o.responses.1 = number(v)?;
+    "i" Value |o, v| o.responses.2 = number(v)?;
+    "r" Value |o, v| o.responses.0 = number(v)?;
+};
+
+/// With `udpmon_recv`.
+const RECV: &[Opt<RawOptions>] = options! { RawOptions:
+    "t" Value |o, v| o.spec.life_ns = seconds(v)?;
+    "T" Value |o, v| o.spec.udpmon.every_ns = seconds(v)?;
+};
+
+/// With tcpmon's programs.
+const TCP: &[Opt<RawOptions>] = options! { RawOptions:
+    "A" Value |o, v| o.spec.cores = Some(vec![number(v)?]);
+    "F" Value |o, v| o.spec.mss = Some(number(v)?);
+    "S" Value |o, v| o.spec.buffer = Some(number::<u64>(v)?).filter(|n| *n > 0);
+    "N" Flag |o, _| o.spec.apart.0 = true;
+    "C" Flag |o, _| o.spec.apart.1 = true;
+    "i" Value |o, v| o.spec.udpmon.every_ns = seconds(v)?;
+    "c" Value |o, v| o.spec.ignored.push(format!("-c {} (nor has it any in the original)", v.text()));
+};
+
+/// With `tcpmon_resp`. The original takes `-d` and `-L` and does nothing with them.
+const RESP: &[Opt<RawOptions>] = options! { RawOptions:
+    "F" Flag |o, _| o.spec.mss = Some(RESP_MSS);
+    "t" Value |o, v| o.spec.life_ns = seconds(v)?;
+    "d L" Value |_, _| ();
+};
+
+/// The option of a letter that the program has.
+fn option_of(program: Program, letter: &str) -> Option<&'static Opt<RawOptions>> {
+    let own: &[&'static [Opt<RawOptions>]] = match program {
+        Program::Req => &[REQ],
+        Program::Recv => &[RECV],
+        Program::TcpMon => &[TCP],
+        Program::TcpResp => &[RESP, TCP],
+        _ => &[],
+    };
+    own.iter().chain([&OPTIONS]).find_map(|table| find(table, letter))
+}
+
 /// Reads a command line, without the program's name.
 ///
 /// # Errors
 /// One sentence that names what cannot be, and what could.
-pub fn read(program: Program, arguments: &[String]) -> Result<Asked, String> {
+pub fn read(program: Program, arguments: &[String]) -> Result<Request<Box<Spec>>, String> {
     let (save, arguments) = saved(arguments)?;
-    let found = letters(program, &arguments)?;
-    if found.iter().any(|(letter, _)| *letter == 'h') {
-        return Ok(Asked::Help);
+    let (with, without) = program.letters();
+    // Letters are all looked at before any value is.
+    let mut found = Vec::new();
+    let letters = Letters {
+        find: &|letter| {
+            option_of(program, letter).filter(|_| with.contains(letter) || without.contains(letter))
+        },
+        unknown: &|letter| format!("'-{letter}' is not an option of {}", program.name()),
+        missing: &|letter| format!("-{letter} takes a value"),
+    };
+    let plain: Vec<String> = arguments.iter().filter(|word| *word != "--as-original").cloned().collect();
+    let mut words = plain.iter();
+    while let Some(word) = words.next() {
+        if word == "--help" {
+            return Ok(Request::Help);
+        }
+        let rest = word.strip_prefix('-').filter(|rest| !rest.is_empty());
+        let rest = rest.ok_or_else(|| format!("'{word}' is not an option of {}", program.name()))?;
+        let read = letters.read(rest, &mut words, &mut |option, value| {
+            found.push((option, value.name.to_owned(), value.text.map(str::to_owned)));
+            Ok(())
+        });
+        request(read)?;
     }
-    if found.iter().any(|(letter, _)| *letter == 'V') {
-        return Ok(Asked::Version);
+    for (letter, request) in [("h", Request::Help), ("V", Request::Version)] {
+        if found.iter().any(|(_, name, _)| name == letter) {
+            return Ok(request);
+        }
     }
-    let mut spec = Spec::empty(program);
-    spec.as_original = arguments.iter().any(|word| word == "--as-original");
-    spec.command = format!("{} {}", program.name(), arguments.join(" "));
-    spec.save = save;
+    let spec = Spec {
+        as_original: arguments.iter().any(|word| word == "--as-original"),
+        command: format!("{} {}", program.name(), arguments.join(" ")),
+        save,
+        ..Spec::empty(program)
+    };
+    let mut options =
+        RawOptions { spec, step: 8, bursts: 1, responses: (1472, 0, 0), ..RawOptions::default() };
     if program == Program::TcpMon {
-        (spec.udpmon.size, spec.extended) = (10_000, true);
+        (options.spec.udpmon.size, options.spec.extended) = (10_000, true);
     }
-    let mut sweep = Sweep { step: 8, bursts: 1, responses: (1472, 0, 0), ..Sweep::default() };
-    for (letter, value) in &found {
-        option(&mut spec, &mut sweep, *letter, value)?;
-    }
-    settle(&mut spec, &sweep)?;
+    let mut set = || -> Result<(), Stop> {
+        for (option, name, text) in &found {
+            (option.set)(&mut options, &Value { name, text: text.as_deref() })?;
+        }
+        Ok(())
+    };
+    request(set())?;
+    let mut spec = std::mem::take(&mut options.spec);
+    settle(&mut spec, &options)?;
     spec.udpmon.check()?;
-    Ok(Asked::Run(Box::new(spec)))
+    Ok(Request::Run(Box::new(spec)))
 }
 
-fn option(spec: &mut Spec, sweep: &mut Sweep, letter: char, value: &str) -> Result<(), String> {
-    let program = spec.program;
-    if program.tcp() && tcp_option(spec, letter, value)? {
-        return Ok(());
-    }
-    let udpmon = &mut spec.udpmon;
-    match letter {
-        'd' => spec.host = value.to_owned(),
-        'u' => spec.port = number(letter, value)?,
-        'U' => spec.from = Some(number(letter, value)?),
-        'p' => udpmon.size = number(letter, value)?,
-        'l' => udpmon.packets = number(letter, value)?,
-        't' if program == Program::Recv => spec.life_ns = seconds(letter, value)?,
-        't' => udpmon.time_ns = seconds(letter, value)?,
-        'T' if program == Program::Recv => udpmon.every_ns = seconds(letter, value)?,
-        'w' if program == Program::Req => sweep.wait = number::<u32>(letter, value)?.saturating_mul(10),
-        'w' => sweep.wait = tenths(letter, value)?,
-        'e' if program == Program::Req => sweep.responses.1 = number(letter, value)?,
-        'e' => sweep.end = tenths(letter, value)?,
-        'i' if program == Program::Req => sweep.responses.2 = number(letter, value)?,
-        'i' => sweep.step = tenths(letter, value)?,
-        'r' if program == Program::Req => sweep.responses.0 = number(letter, value)?,
-        'r' => sweep.rate = Some(rate(value)?),
-        'g' => sweep.gap = Some(tenths(letter, value)?),
-        'n' => sweep.bursts = number(letter, value)?,
-        'H' => udpmon.histograms = true,
-        'B' | 'b' => udpmon.bin_width = number(letter, value)?,
-        'M' | 'm' => udpmon.low = number(letter, value)?,
-        'G' => {
-            let (skip, n) = skip_and_count(letter, value)?;
-            udpmon.records = UdpmonRecords::Packets { skip, n };
-        }
-        'L' => {
-            let (skip, n) = skip_and_count(letter, value)?;
-            udpmon.records = UdpmonRecords::Lost { skip, n };
-        }
-        'N' => udpmon.stamps = true,
-        'A' => udpmon.acks = number::<u32>(letter, value)? > 0,
-        'x' => spec.extended = true,
-        'q' => spec.quiet = true,
-        'v' => spec.verbose = true,
-        '6' => spec.v6 = true,
-        'S' => spec.buffer = Some(number(letter, value)?),
-        'Q' => spec.tos = Some(hexadecimal(letter, value)? as u8),
-        'P' => sweep.precedence = Some(hexadecimal(letter, value)?),
-        'T' => sweep.service = Some(hexadecimal(letter, value)?),
-        'a' => spec.cores = cores(hexadecimal(letter, value.split(':').next().unwrap_or(value))?),
-        'I' => spec.udpmon.cards.push(value.to_owned()),
-        'D' => spec.ignored.push("-D (it stays in the foreground)".to_owned()),
-        _ => {}
-    }
-    Ok(())
-}
-
-/// The letters that mean something else with tcpmon; whether this is one.
-fn tcp_option(spec: &mut Spec, letter: char, value: &str) -> Result<bool, String> {
-    let program = spec.program;
-    match letter {
-        'A' => spec.cores = Some(vec![number(letter, value)?]),
-        // The responder's has no value.
-        'F' if program == Program::TcpResp => spec.mss = Some(RESP_MSS),
-        'F' => spec.mss = Some(number(letter, value)?),
-        'S' => spec.buffer = Some(number::<u64>(letter, value)?).filter(|n| *n > 0),
-        'N' => spec.apart.0 = true,
-        'C' => spec.apart.1 = true,
-        'i' => spec.udpmon.every_ns = seconds(letter, value)?,
-        't' if program == Program::TcpResp => spec.life_ns = seconds(letter, value)?,
-        // The original takes them and does nothing with them.
-        'd' | 'L' if program == Program::TcpResp => {}
-        'c' => spec.ignored.push(format!("-c {value} (nor has it any in the original)")),
-        _ => return Ok(false),
-    }
-    Ok(true)
-}
-
-fn seconds(letter: char, value: &str) -> Result<Option<u64>, String> {
-    Ok(Some(number::<u64>(letter, value)?.saturating_mul(SECOND)).filter(|ns| *ns > 0))
+fn seconds(v: &Value<'_>) -> Result<Option<u64>, String> {
+    Ok(Some(number::<u64>(v)?.saturating_mul(SECOND)).filter(|ns| *ns > 0))
 }
 
 fn rate(value: &str) -> Result<f64, String> {
@@ -327,8 +338,13 @@ fn rate(value: &str) -> Result<f64, String> {
     Some(rate).filter(|rate| *rate > 0.0).ok_or_else(|| "-r takes a rate above 0".to_owned())
 }
 
+/// The lowest eight bits.
+fn octet(n: u64) -> u8 {
+    (n & 0xff) as u8
+}
+
 /// Puts together what depends on several options.
-fn settle(spec: &mut Spec, sweep: &Sweep) -> Result<(), String> {
+fn settle(spec: &mut Spec, sweep: &RawOptions) -> Result<(), String> {
     let program = spec.program;
     if !program.serves() && spec.host.is_empty() {
         return Err("the far end is missing: -d HOST".to_owned());
@@ -373,7 +389,7 @@ fn settle(spec: &mut Spec, sweep: &Sweep) -> Result<(), String> {
     }
     if spec.tos.is_none() && (sweep.precedence.is_some() || sweep.service.is_some()) {
         let (p, t) = (sweep.precedence.unwrap_or(0), sweep.service.unwrap_or(0));
-        spec.tos = Some(((p << 5) & 0xe0) as u8 | ((t << 1) & 0x1e) as u8);
+        spec.tos = Some(octet((p << 5) & 0xe0 | (t << 1) & 0x1e));
     }
     Ok(())
 }

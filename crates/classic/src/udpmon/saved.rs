@@ -1,7 +1,8 @@
 //! A saved run, printed as one of the programs would have printed it.
 
-use super::args::{Asked, Program, Spec, read};
+use super::args::{Program, Spec, read};
 use super::print::Face;
+use crate::Request;
 use model::{Event, Outcome, Udpmon, UdpmonRole};
 use std::io::{self, Write};
 
@@ -38,7 +39,7 @@ fn spec(program: Program, outcome: &Outcome, remote: &str) -> Spec {
         name.strip_suffix(".exe").unwrap_or(&name) == program.name()
     };
     let words = command.iter().take(2).position(own).map(|at| &command[at + 1..]);
-    if let Some(Ok(Asked::Run(mut spec))) = words.map(|words| read(program, words)) {
+    if let Some(Ok(Request::Run(mut spec))) = words.map(|words| read(program, words)) {
         // Port 0 was a free one.
         let found = outcome.begin.targets.first().and_then(|at| at.rsplit(':').next()?.parse().ok());
         spec.port = if spec.port == 0 { found.unwrap_or(0) } else { spec.port };
@@ -46,7 +47,7 @@ fn spec(program: Program, outcome: &Outcome, remote: &str) -> Spec {
     }
     let host = if program.serves() { Vec::new() } else { vec!["-d".to_owned(), remote.to_owned()] };
     let mut spec = match read(program, &host) {
-        Ok(Asked::Run(spec)) => *spec,
+        Ok(Request::Run(spec)) => *spec,
         // An address is a word that every program of these takes.
         _ => Spec::empty(program),
     };

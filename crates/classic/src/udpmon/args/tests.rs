@@ -8,7 +8,7 @@ fn words(text: &str) -> Vec<String> {
 
 fn spec(program: Program, text: &str) -> Spec {
     match read(program, &words(text)) {
-        Ok(Asked::Run(spec)) => *spec,
+        Ok(Request::Run(spec)) => *spec,
         other => panic!("{text}: {other:?}"),
     }
 }
@@ -82,7 +82,7 @@ fn what_cannot_be_is_one_sentence() {
         let told = read(program, &words(bad)).unwrap_err();
         assert!(told.contains(why), "{bad}: {told}");
     }
-    assert_eq!(read(Program::Resp, &words("-h")), Ok(Asked::Help));
-    assert_eq!(read(Program::TcpMon, &words("--help")), Ok(Asked::Help));
-    assert_eq!(read(Program::Resp, &words("-V")), Ok(Asked::Version));
+    assert_eq!(read(Program::Resp, &words("-h")), Ok(Request::Help));
+    assert_eq!(read(Program::TcpMon, &words("--help")), Ok(Request::Help));
+    assert_eq!(read(Program::Resp, &words("-V")), Ok(Request::Version));
 }

@@ -1,9 +1,10 @@
 //! The printouts of UDPmon's programs, to the byte.
 
 use super::*;
+use crate::Request;
 use crate::udpmon::date::date;
 use crate::udpmon::line::line;
-use crate::udpmon::{Asked, read};
+use crate::udpmon::read;
 use metrics::Binned;
 use model::{
     UdpmonClock, UdpmonCounts, UdpmonCpu, UdpmonHost, UdpmonInterface, UdpmonIp, UdpmonLatency, UdpmonLost,
@@ -13,7 +14,7 @@ use model::{
 fn face(program: Program, words: &str) -> Face {
     let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
     match read(program, &words) {
-        Ok(Asked::Run(spec)) => Face::new(*spec, "127.0.0.1".to_owned()),
+        Ok(Request::Run(spec)) => Face::new(*spec, "127.0.0.1".to_owned()),
         other => panic!("{other:?}"),
     }
 }

@@ -1,6 +1,7 @@
 //! The printouts of tcpmon's programs, to the byte.
 
-use crate::udpmon::{Asked, Face, Program, read};
+use crate::Request;
+use crate::udpmon::{Face, Program, read};
 use metrics::{Binned, SocketState, TcpInfo};
 use model::{
     ConnectionRecord, Event, UdpmonCounts, UdpmonCpu, UdpmonHost, UdpmonInterface, UdpmonIp, UdpmonPut,
@@ -25,7 +26,7 @@ fn original(text: &str) -> Vec<&str> {
 /// The face of `words` hears a test of one connection.
 fn said(words: &str, snapshot: Option<UdpmonTest>, test: UdpmonTest, tcp: TcpInfo) -> String {
     let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
-    let Ok(Asked::Run(spec)) = read(Program::TcpMon, &words) else { panic!("{words:?}") };
+    let Ok(Request::Run(spec)) = read(Program::TcpMon, &words) else { panic!("{words:?}") };
     let mut face = Face::new(*spec, "127.0.0.1".to_owned());
     let id = Uuid::from_u128(7);
     let record: ConnectionRecord = serde_json::from_value(serde_json::json!({
