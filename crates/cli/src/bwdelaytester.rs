@@ -4,13 +4,13 @@ use crate::faces::{self, Codes, Refusal, Run};
 use crate::file::SavedRun;
 use crate::{measure, protocols, stderr};
 use classic::bwdelaytester::{Asked, Client, Face, Server, USAGE, read};
+use common::{ClientConfig, ServerConfig};
 use model::{Event, Status, Waiting};
 use runtime::Bound;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use common::{ClientConfig, ServerConfig};
 
 /// What the original ends with, but for a sweep that was climbed to its end.
 const CODES: Codes = Codes { usage: 1, failed: 1 };

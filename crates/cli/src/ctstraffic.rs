@@ -6,6 +6,7 @@ mod resolve;
 use crate::faces::{self, Codes, NO_EFFECT, Refusal, Run};
 use crate::{measure, plan, protocols, stderr};
 use classic::ctstraffic::{Asked, Cores, Face, Resolved, Role, Spec, page, read};
+use common::{ClientConfig, Placement, ServerConfig};
 use model::{Event, Kind, Status};
 use runtime::{Bound, Interrupt};
 use std::fs::File;
@@ -13,7 +14,6 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
-use common::{ClientConfig, Placement, ServerConfig};
 
 /// For arguments that cannot be, and after help: ERROR_INVALID_DATA of Windows, as the original has it; and when nothing could be started.
 const CODES: Codes = Codes { usage: 13, failed: u8::MAX };

@@ -4,6 +4,7 @@ use crate::keeping::Keeping;
 use crate::protocols::Protocol;
 use crate::{CliError, Exit, bwdelaytester, ctstraffic, iperf3, ntttcp, plan, rttcpip, stderr, ttcp, udpmon};
 use classic::udpmon::Program;
+use common::{ClientConfig, Peer, ServerConfig};
 use model::{Begin, Event, Level, Outcome, Phase, Status};
 use runtime::{Bound, EngineError, Interrupt};
 use std::collections::BTreeMap;
@@ -11,8 +12,6 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
-use common::{ClientConfig, Peer, ServerConfig};
-use common::{ClientConfig, ServerConfig};
 
 /// The face of another program.
 #[derive(Debug)]

@@ -7,15 +7,15 @@ use classic::Request;
 use classic::ntttcp::{
     Face, Found, HostFacts, Now, PAGE, Reading, Role, Spec, Texts, is_windows, json, read, time_of_day, xml,
 };
+use common::{ClientConfig, Peer, ProtocolOptions, ServerConfig};
 use model::{Event, Status};
+use ntttcp::READY_OFFSET;
 use runtime::{Bound, Interrupt};
 use std::fs::{self, File};
 use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
-use common::{ClientConfig, Peer, ProtocolOptions, ServerConfig};
-use ntttcp::READY_OFFSET;
 
 /// -1001 and -1000 of the original: the command line cannot be; refused, busy, unreachable.
 const CODES: Codes = Codes { usage: 23, failed: 24 };

@@ -4,13 +4,13 @@ use crate::faces::{self, Codes, NO_EFFECT, Refusal, Run};
 use crate::{measure, plan, protocols, stderr};
 use classic::Request;
 use classic::rttcpip::{CLIENT, Client, Face, SERVER, Server, read_client, read_server};
+use common::{ClientConfig, Limits, Peer, ProtocolOptions, ServerConfig};
 use model::{Event, Status};
+use native::StopServers;
 use runtime::{Bound, Interrupt};
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::process::ExitCode;
-use common::{ClientConfig, Limits, Peer, ProtocolOptions, ServerConfig};
-use native::StopServers;
 
 /// The command line cannot be; messages are missing or damaged, or nothing could be measured.
 const CODES: Codes = Codes { usage: 2, failed: 1 };

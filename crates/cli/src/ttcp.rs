@@ -3,6 +3,8 @@
 use crate::faces::{self, Codes, Refusal, Run};
 use crate::{measure, protocols, stderr};
 use classic::ttcp::{Asked, Dialect, Face, PAGE, Role, Spec, Usage, ask, read};
+use common::bulk::Marks;
+use common::{ClientConfig, ServerConfig};
 use model::{Event, Status};
 use runtime::{Bound, Interrupt};
 use std::io::{self, IsTerminal};
@@ -12,8 +14,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
-use common::bulk::Marks;
-use common::{ClientConfig, ServerConfig};
 
 const CODES: Codes = Codes { usage: 2, failed: 1 };
 

@@ -6,12 +6,12 @@ use crate::protocols::Protocol;
 use crate::{measure, plan, protocols, stderr};
 use classic::Request;
 use classic::udpmon::{Face, Program, Spec, read, usage};
+use common::{ClientConfig, Placement, ServerConfig};
 use model::{Event, Status, UdpmonRecords, UdpmonTest};
 use runtime::Bound;
 use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
-use common::{ClientConfig, Placement, ServerConfig};
 
 /// Nothing could be measured, or the command line cannot be: the originals have one code for both.
 const CODES: Codes = Codes { usage: 1, failed: 1 };
