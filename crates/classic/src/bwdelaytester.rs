@@ -1,6 +1,6 @@
 //! bwdelaytester: its command line, its lines on stdout, and its two tables on stderr.
 //!
-//! [`Face`] prints what is right: what the original means. With `--as-original` it prints what the original would have
+//! [`Printer`] prints what is right: what the original means. With `--as-original` it prints what the original would have
 //! printed of the same datagrams.
 
 mod args;
@@ -16,5 +16,5 @@ mod tests;
 
 pub use args::{Asked, Client, Server, read};
 pub use help::USAGE;
-pub use print::{Face, print};
+pub use print::{Printer, print};
 pub use read::{is_output, tell};

@@ -1,9 +1,9 @@
-//! The originals' faces: their arguments, printouts, files and exit codes.
+//! The originals: their arguments, printouts, files and exit codes.
 //!
-//! One folder per original, each with `args.rs` (argv to a phase), `print.rs` and `files.rs` (events and outcome to the
-//! original's bytes) and `help.rs`. A face knows no socket and no protocol: it turns words into the same phases that the
-//! native command line makes, and the same events into other bytes. The binary's table of faces says under which name
-//! each is found. What the originals and others wrote is read back by [`import()`], as outcomes.
+//! One folder per original: `args.rs` (argv to a phase), `print.rs` and `files.rs` (events and outcome to the original's bytes),
+//! `help.rs`, `import.rs` (the original's files to an outcome). No socket and no flow is known here: words become the same
+//! phases that the native command line makes, and the same events become other bytes. The binary's table of originals has the
+//! names under which each is found. What the originals and others wrote is read by [`import()`], as outcomes.
 #![forbid(unsafe_code)]
 
 pub mod bwdelaytester;

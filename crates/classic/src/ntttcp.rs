@@ -14,10 +14,10 @@ mod windows;
 mod windows_xml;
 
 pub use args::{Role, Spec, read};
-pub use files::{Found, Thread, json, xml};
+pub use files::{Results, Thread, json, xml};
 pub use help::PAGE;
 pub use host::{Reading, Texts};
 pub use opening::HostFacts;
-pub use print::{Face, Now, print, time_of_day};
+pub use print::{Now, Printer, print, time_of_day};
 pub use read::{is_output, tell};
 pub use windows::is_meant as is_windows;

@@ -9,4 +9,4 @@ mod sums;
 
 pub use args::{Client, Server, read_client, read_server};
 pub use help::{CLIENT, SERVER};
-pub use print::{Face, print};
+pub use print::{Printer, print};

@@ -19,6 +19,6 @@ mod tcp_watch;
 
 pub use args::{Program, Spec, read};
 pub use help::usage;
-pub use print::Face;
+pub use print::Printer;
 pub use read::{is_table, tell};
 pub use saved::print;

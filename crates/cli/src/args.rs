@@ -1,9 +1,9 @@
 //! The command line.
 #![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
-use crate::faces::{FACES, Face};
 use crate::kept::StoreArgs;
 use crate::mistaken;
+use crate::originals::{ORIGINALS, Original};
 use crate::protocols;
 use crate::repeat::RepeatArgs;
 use crate::values::{self, Affinity, SocketBuffer};
@@ -23,17 +23,17 @@ pub(crate) struct Cli {
 }
 
 impl Cli {
-    /// Reads the command line of this process. The faces of other programs stand in the help; they never come here, because
+    /// Reads the command line of this process. The originals stand in the help; they never come here, because
     /// each has a grammar of its own.
-    pub(crate) fn with_faces(command: &[String]) -> Cli {
+    pub(crate) fn parse_command(command: &[String]) -> Cli {
         let matches = Cli::whole().try_get_matches().unwrap_or_else(|error| mistaken::end(&error, command));
         Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
     }
 
-    /// All of the command line, the faces' names included.
+    /// All of the command line, the originals' names included.
     pub(crate) fn whole() -> clap::Command {
-        let face = |face: &Face| clap::Command::new(face.name).about(face.about);
-        Cli::command().subcommands(FACES.iter().map(face))
+        let original = |original: &Original| clap::Command::new(original.name).about(original.about);
+        Cli::command().subcommands(ORIGINALS.iter().map(original))
     }
 }
 

@@ -1,7 +1,7 @@
 //! The documents tell the truth: commands that they show can be read, links lead somewhere, every caveat is explained.
 
 use crate::args::Cli;
-use crate::faces;
+use crate::originals;
 use clap::Parser as _;
 use clap::error::ErrorKind;
 use std::collections::BTreeSet;
@@ -96,7 +96,8 @@ fn commands(line: &str) -> Vec<Vec<String>> {
 /// Why this program could not read such a command; nothing when it is another program's.
 fn refused(words: &[String]) -> Option<String> {
     let called = words.first()?;
-    if Path::new(called).file_name().is_none_or(|name| name != "netcaliper") || faces::asked(words).is_some()
+    if Path::new(called).file_name().is_none_or(|name| name != "netcaliper")
+        || originals::requested(words).is_some()
     {
         return None;
     }
@@ -156,7 +157,8 @@ fn options_that_are_named_exist() {
         for said in quoted(&text) {
             let words: Vec<String> = said.split_whitespace().map(str::to_owned).collect();
             if said.starts_with("netcaliper ") && !said.contains('…') && !said.contains("VERB") {
-                let error = Cli::try_parse_from(&words).err().filter(|_| faces::asked(&words).is_none());
+                let error =
+                    Cli::try_parse_from(&words).err().filter(|_| originals::requested(&words).is_none());
                 let wrong = [ErrorKind::UnknownArgument, ErrorKind::InvalidSubcommand];
                 bad.extend(
                     error

@@ -191,7 +191,7 @@ fn inherit(file: &File, before: &Metadata) {
     let _ = file.set_permissions(before.permissions());
 }
 
-/// The file in which a face keeps its run, if any.
+/// The file in which an original's run is saved, if any.
 pub(crate) struct SavedRun(Option<(Journal<File>, NewFile)>);
 
 impl SavedRun {

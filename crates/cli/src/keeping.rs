@@ -1,6 +1,6 @@
-//! Runs behind other programs' faces, and servers' lives, on their way into the store.
+//! Runs behind the originals' command lines, and servers' lives, on their way into the store.
 //!
-//! A face is silent about it: its output and its exit code are those of the original, whatever becomes of the store.
+//! The original's output and exit code stay as they are, whatever becomes of the store.
 
 use crate::kept::StoreArgs;
 use crate::stderr;
@@ -28,7 +28,7 @@ impl Keeping {
         let Some(builder) = &mut self.builder else { return };
         match event {
             Event::PhaseEnd { status, reason } => self.end = Some((*status, reason.clone())),
-            // Faces that keep files of their own tell the end themselves.
+            // Drivers of originals that write files report the end themselves.
             Event::End { .. } => return,
             _ => {}
         }
@@ -79,7 +79,7 @@ mod tests {
     use model::{Begin, Interval};
 
     #[test]
-    fn a_faces_server_gathers_no_more_with_its_age() {
+    fn a_server_of_an_original_gathers_no_more_with_its_age() {
         let mut keeping = Keeping { builder: Some(Builder::default()), end: None };
         keeping.hear(&Event::Begin(Box::new(Begin { verb: "serve".to_owned(), ..Begin::default() })));
         let gathered = |keeping: &Keeping| {

@@ -219,7 +219,7 @@ fn one(args: &ServeArgs, asked: Legacy) -> Result<Bound, CliError> {
         version: plan::VERSION.to_owned(),
         also_datagrams: asked.protocol.info().legacy.as_ref().is_some_and(|legacy| legacy.also_datagrams),
         options: ProtocolOptions::new(ServerOptions {
-            scribe: Some(classic::iperf3::scribe),
+            scribe: Some(classic::iperf3::server_output),
             ..ServerOptions::default()
         }),
         ..ServerConfig::legacy(asked.protocol, phase)
@@ -263,7 +263,7 @@ fn answered(protocol: Protocol, stamp: StampSettings) -> Phase {
     }
     // The original's usual settings: whoever wants others starts `netcaliper ctstraffic`.
     if protocol == protocols::CTSTRAFFIC
-        && let Ok(classic::ctstraffic::Asked::Run(spec)) =
+        && let Ok(classic::ctstraffic::Request::Run(spec)) =
             classic::ctstraffic::read(&["-Listen:*".to_owned()])
     {
         phase = Phase { duration_ns: None, ..spec.phase };

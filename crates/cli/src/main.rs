@@ -2,19 +2,15 @@
 #![forbid(unsafe_code)]
 
 mod args;
-mod bwdelaytester;
 mod compare;
-mod ctstraffic;
 mod datagrams;
 mod delay;
 mod demo;
 #[cfg(test)]
 mod documents;
 mod empty;
-mod faces;
 mod file;
 mod import_export;
-mod iperf3;
 mod keeping;
 mod kept;
 mod lab;
@@ -24,14 +20,13 @@ mod load;
 mod measure;
 mod mistaken;
 mod monitor;
-mod ntttcp;
+mod originals;
 mod outputs;
 mod pages;
 mod ping;
 mod plan;
 mod protocols;
 mod repeat;
-mod rttcpip;
 mod saved;
 mod scrape;
 mod serve;
@@ -39,8 +34,6 @@ mod stamp;
 mod stderr;
 mod stream;
 mod train;
-mod ttcp;
-mod udpmon;
 mod values;
 mod watch;
 
@@ -83,12 +76,12 @@ impl From<Exit> for ExitCode {
 fn main() -> ExitCode {
     runtime::fail_writes_beyond_limit();
     let command: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-    if let Some((face, arguments)) = faces::asked(&command) {
-        let code = (face.run)(arguments, command.clone());
-        let good_but_unread = code == ExitCode::SUCCESS && faces::stdout_failed();
+    if let Some((original, arguments)) = originals::requested(&command) {
+        let code = (original.run)(arguments, command.clone());
+        let good_but_unread = code == ExitCode::SUCCESS && originals::stdout_failed();
         return if good_but_unread { ExitCode::FAILURE } else { code };
     }
-    let done = match Cli::with_faces(&command).command {
+    let done = match Cli::parse_command(&command).command {
         Command::Tcp(args) => measure::tcp(&args, command),
         Command::Connect(args) => measure::connect(&args, command),
         Command::Ping(args) => ping::ping(&args, command),

@@ -2,9 +2,9 @@
 #![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
 use crate::args::OutputArgs;
-use crate::faces::Face;
 use crate::kept::StoreArgs;
 use crate::live::When;
+use crate::originals::Original;
 use crate::outputs::Outputs;
 use crate::ping::{HistogramArgs, Histograms};
 use crate::{CliError, Exit, train, values};
@@ -23,8 +23,8 @@ pub(crate) struct ReportArgs {
     pub(crate) files: Vec<PathBuf>,
     /// Print it as another program would have: iperf3, ctstraffic, ntttcp, ttcp, rttcpip, bwdelaytester, udpmon_bw_mon and the other
     /// programs of UDPmon.
-    #[arg(long = "as", value_name = "NAME", value_parser = values::face, conflicts_with_all = ["json", "jsonl"])]
-    face: Option<&'static Face>,
+    #[arg(long = "as", value_name = "NAME", value_parser = values::original, conflicts_with_all = ["json", "jsonl"])]
+    original: Option<&'static Original>,
     #[command(flatten)]
     output: OutputArgs,
     /// Write one CSV row per setting of a sweep.
@@ -143,7 +143,7 @@ pub(crate) fn report(args: &ReportArgs) -> Result<Exit, CliError> {
         return Ok(worst);
     }
     let out = &args.output;
-    if out.json || out.jsonl || args.face.is_some() {
+    if out.json || out.jsonl || args.original.is_some() {
         return Err(CliError::usage("ctsTraffic's tables are reported as text only"));
     }
     let told = classic::ctstraffic::tell(&tables, &mut io::stdout().lock());
@@ -176,9 +176,9 @@ fn one(
     outcome: &Outcome,
     histograms: &mut Histograms,
 ) -> Result<Exit, CliError> {
-    if let Some(face) = args.face {
+    if let Some(original) = args.original {
         let events = report::replay(outcome);
-        (face.print)(outcome, &events, &mut io::stdout().lock())
+        (original.print)(outcome, &events, &mut io::stdout().lock())
             .map_err(|e| unsaid(&path.display().to_string(), &e))?;
         return Ok(Exit::Good);
     }

@@ -1,6 +1,6 @@
 //! Values on the command line.
 
-use crate::faces::{self, Face};
+use crate::originals::{self, Original};
 use crate::protocols;
 use metrics::{parse_bytes, parse_duration};
 use model::Range;
@@ -178,10 +178,10 @@ pub(crate) fn whole(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("'{text}' is not a whole number of 0 or more"))
 }
 
-/// The face of another program.
-pub(crate) fn face(text: &str) -> Result<&'static Face, String> {
-    faces::find(text).ok_or_else(|| {
-        let known: Vec<&str> = faces::FACES.iter().map(|face| face.name).collect();
+/// The original of this name.
+pub(crate) fn original(text: &str) -> Result<&'static Original, String> {
+    originals::find(text).ok_or_else(|| {
+        let known: Vec<&str> = originals::ORIGINALS.iter().map(|original| original.name).collect();
         format!("'{text}' is not one of {}", known.join(", "))
     })
 }

@@ -20,7 +20,7 @@ enum Figures {
 
 /// One run, printed as it happens.
 #[derive(Default)]
-pub struct Face {
+pub struct Printer {
     figures: Figures,
     sweep: bool,
     as_original: bool,
@@ -38,7 +38,7 @@ pub struct Face {
 /// Senders that are named.
 const NAMED: usize = 100;
 
-impl Face {
+impl Printer {
     /// A server's.
     #[must_use]
     pub fn server(server: &Server) -> Self {
@@ -49,20 +49,20 @@ impl Face {
         } else {
             Figures::Right(Box::new(Slots::new(unsynchronised, compensation, sweep)))
         };
-        Face { figures, sweep, as_original: both.as_original, ..Face::default() }
+        Printer { figures, sweep, as_original: both.as_original, ..Printer::default() }
     }
 
     /// A client's.
     #[must_use]
     pub fn client(client: &Client) -> Self {
-        Face { sweep: client.both.sweep, as_original: client.both.as_original, ..Face::default() }
+        Printer { sweep: client.both.sweep, as_original: client.both.as_original, ..Printer::default() }
     }
 
     /// Prints what an event tells.
     ///
     /// # Errors
     /// When it cannot be printed.
-    pub fn hear(&mut self, event: &Event, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<()> {
+    pub fn on_event(&mut self, event: &Event, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<()> {
         match event {
             Event::Start { at } => {
                 self.start = Some(*at);

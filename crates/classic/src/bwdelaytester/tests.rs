@@ -35,13 +35,13 @@ fn plain(numbers: impl IntoIterator<Item = u64>) -> Vec<DatagramRow> {
 fn printed(line: &str, rows: &[DatagramRow]) -> (Vec<String>, Vec<String>) {
     let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
     let Ok(Asked::Server(server)) = read(&words) else { panic!("{line}") };
-    let mut face = Face::server(&server);
+    let mut printer = Printer::server(&server);
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    face.hear(&Event::Start { at: Wall(WALL) }, &mut out, &mut err).unwrap();
+    printer.on_event(&Event::Start { at: Wall(WALL) }, &mut out, &mut err).unwrap();
     for chunk in rows.chunks(7) {
-        face.hear(&Event::Datagrams { rows: chunk.to_vec() }, &mut out, &mut err).unwrap();
+        printer.on_event(&Event::Datagrams { rows: chunk.to_vec() }, &mut out, &mut err).unwrap();
     }
-    assert_eq!(face.finish(&mut out, &mut err).unwrap(), 1);
+    assert_eq!(printer.finish(&mut out, &mut err).unwrap(), 1);
     let lines = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap().lines().map(str::to_owned).collect();
     (lines(out), lines(err))
 }

@@ -1,13 +1,13 @@
 //! The command line: words to a [`Spec`].
 
-use super::given::Given;
 use super::grammar::Word;
 use super::options::{self, Only, Page, Row};
+use super::raw::RawOptions;
 use super::spec::{Role, Spec, Transport};
 
 /// What a command line asks for.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Asked {
+pub enum Request {
     /// A help page.
     Help(Page),
     /// A test, and what to say about the way it was written.
@@ -18,13 +18,13 @@ pub enum Asked {
 ///
 /// # Errors
 /// One sentence that names what cannot be, and what could.
-pub fn read(arguments: &[String]) -> Result<Asked, String> {
+pub fn read(arguments: &[String]) -> Result<Request, String> {
     if let Some(page) = help(arguments) {
-        return Ok(Asked::Help(page));
+        return Ok(Request::Help(page));
     }
     let words: Vec<Word> =
         arguments.iter().map(|text| Word::read(&with_dash(text))).collect::<Result<_, _>>()?;
-    let mut given = Given::default();
+    let mut given = RawOptions::default();
     let mut left = Vec::new();
     let mut seen: Vec<&'static str> = Vec::new();
     for word in &words {
@@ -50,7 +50,7 @@ pub fn read(arguments: &[String]) -> Result<Asked, String> {
     if !left.is_empty() {
         return Err(format!("Invalid argument specified: {}", left.join("; ")));
     }
-    given.finish(&words).map(|spec| Asked::Run(Box::new(spec)))
+    given.finish(&words).map(|spec| Request::Run(Box::new(spec)))
 }
 
 /// A help page, if one is asked for: then nothing else counts.
@@ -90,7 +90,7 @@ fn unknown(word: &Word) -> String {
 }
 
 /// Why an option that exists is none for this command line.
-fn misplaced(row: &Row, role: Option<Role>, given: &Given) -> Option<String> {
+fn misplaced(row: &Row, role: Option<Role>, given: &RawOptions) -> Option<String> {
     match (row.who, role) {
         (Only::This(Role::Client), Some(Role::Server)) => {
             return Some("it is for clients, and -Listen makes this a server".to_owned());

@@ -2,7 +2,7 @@
 
 use super::spec::{Encoding, LogFiles, Transport};
 use super::transcript::Item;
-use super::{connection, given, jitter, line};
+use super::{connection, jitter, line, raw};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -83,7 +83,7 @@ impl Logs {
         if encoding == Encoding::Utf16 {
             out.write_all(&[0xff, 0xfe]).map_err(named)?;
         }
-        let csv = given::is_csv(path);
+        let csv = raw::is_csv(path);
         let mut log = Log { path: path.to_owned(), out, encoding, csv, failed: false };
         if csv {
             log.line(header).map_err(named)?;

@@ -2,8 +2,8 @@
 
 mod table;
 
-use super::given::{Arg, Given};
 use super::grammar::{one_of, range_of, rate_of, u64_of, within};
+use super::raw::{Arg, RawOptions};
 use super::spec::{Role, Transport};
 
 /// A help page.
@@ -36,7 +36,7 @@ pub(super) struct Need {
     /// In words: the option that is missing.
     pub(super) text: &'static str,
     /// Whether it is there.
-    pub(super) met: fn(&Given) -> bool,
+    pub(super) met: fn(&RawOptions) -> bool,
 }
 
 /// How a value is read.

@@ -88,7 +88,7 @@ impl Transcript {
     }
 
     /// What `event` is worth.
-    pub(super) fn hear(&mut self, event: &Event) -> Vec<Item> {
+    pub(super) fn on_event(&mut self, event: &Event) -> Vec<Item> {
         match event {
             Event::Begin(begin) => vec![
                 Item::Adapters(banner::adapter(&begin.host)),

@@ -148,7 +148,7 @@ impl JsonReport {
     }
 
     /// Takes in what has become known; the events that `--json-stream` prints for it.
-    pub fn hear(&mut self, news: &BulkNews) -> Vec<Value> {
+    pub fn on_event(&mut self, news: &BulkNews) -> Vec<Value> {
         match news {
             BulkNews::Met { peer, cookie, at, .. } => {
                 self.start.insert("cookie".into(), json!(cookie));

@@ -34,8 +34,8 @@ pub fn print(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
             writeln!(out, "{} connections, of which the sums are on record", point.phase.connections)?;
         }
         let mut report = Report::new(Style { format: 'a', verbose: false, intervals: true });
-        for news in tale(point) {
-            out.write_all(report.hear(&news).as_bytes())?;
+        for news in news(point) {
+            out.write_all(report.on_event(&news).as_bytes())?;
         }
         writeln!(out, "\niperf Done.")?;
     }
@@ -43,13 +43,13 @@ pub fn print(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// A point as the news of a test.
-fn tale(point: &Point) -> Vec<BulkNews> {
+fn news(point: &Point) -> Vec<BulkNews> {
     let ways =
         Ways { up: point.up.is_some(), down: point.down.is_some(), udp: point.phase.kind == Kind::Delay };
     let terms =
         BulkTerms { udp: ways.udp, bidir: ways.up && ways.down, reverse: !ways.up, ..BulkTerms::default() };
-    let mut tale = vec![BulkNews::Begun(Box::new(BulkBegun { terms, ..BulkBegun::default() }))];
-    tale.extend(point.intervals.iter().map(|interval| {
+    let mut news = vec![BulkNews::Begun(Box::new(BulkBegun { terms, ..BulkBegun::default() }))];
+    news.extend(point.intervals.iter().map(|interval| {
         let omitted = interval.omitted;
         BulkNews::Interval { omitted, rows: ways.rows(|sender| ways.interval(interval, sender)) }
     }));
@@ -58,8 +58,8 @@ fn tale(point: &Point) -> Vec<BulkNews> {
         far: [true, false].into_iter().filter_map(|sender| ways.far(point, sender)).collect(),
         ..BulkEnded::default()
     };
-    tale.push(BulkNews::Ended(Box::new(ended)));
-    tale
+    news.push(BulkNews::Ended(Box::new(ended)));
+    news
 }
 
 /// Which ways payload went, and as what.

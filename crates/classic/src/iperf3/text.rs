@@ -121,7 +121,7 @@ impl Report {
     }
 
     /// The lines for what has become known.
-    pub fn hear(&mut self, news: &BulkNews) -> String {
+    pub fn on_event(&mut self, news: &BulkNews) -> String {
         let mut out = String::new();
         // Writing to a string cannot fail.
         let _ = match news {
@@ -372,9 +372,9 @@ fn datagrams(side: &Side) -> String {
 
 /// What a server prints of one test, for a client that wants it.
 #[must_use]
-pub fn scribe(tale: &[model::Bulk]) -> ServerOutput {
+pub fn server_output(news: &[model::Bulk]) -> ServerOutput {
     let mut report = Report::new(Style { format: 'a', verbose: false, intervals: true });
-    ServerOutput::Text(tale.iter().map(|bulk| report.hear(&bulk.news)).collect())
+    ServerOutput::Text(news.iter().map(|bulk| report.on_event(&bulk.news)).collect())
 }
 
 #[cfg(test)]
@@ -403,19 +403,19 @@ mod tests {
         let mut report = Report::new(style.clone());
         let info = metrics::TcpInfo { cwnd: 28, snd_mss: 32_741, ..metrics::TcpInfo::default() };
         assert_eq!(
-            report.hear(&begun(false, BulkTerms::default())),
+            report.on_event(&begun(false, BulkTerms::default())),
             "[  5] local 127.0.0.1 port 58820 connected to 127.0.0.1 port 5399\n"
         );
         let sent = StreamRow { retransmits: Some(1), info: Some(info), ..row(0, true, 12_500_000) };
         assert_eq!(
-            report.hear(&BulkNews::Interval { omitted: false, rows: vec![sent] }),
+            report.on_event(&BulkNews::Interval { omitted: false, rows: vec![sent] }),
             "[ ID] Interval           Transfer     Bitrate         Retr  Cwnd\n\
              [  5]   0.00-1.00   sec  11.9 MBytes   100 Mbits/sec    1    895 KBytes       \n"
         );
         let far = FarRow { bytes: 12_500_000, ns: Some(1_030_000_000), ..FarRow::default() };
         let ended = BulkEnded { near: vec![sent], far: vec![far], ..BulkEnded::default() };
         assert_eq!(
-            report.hear(&BulkNews::Ended(Box::new(ended))),
+            report.on_event(&BulkNews::Ended(Box::new(ended))),
             "- - - - - - - - - - - - - - - - - - - - - - - - -\n\
              [ ID] Interval           Transfer     Bitrate         Retr\n\
              [  5]   0.00-1.00   sec  11.9 MBytes   100 Mbits/sec    1             sender\n\
@@ -423,17 +423,17 @@ mod tests {
         );
 
         let mut report = Report::new(style);
-        report.hear(&begun(true, BulkTerms { udp: true, streams: 2, ..BulkTerms::default() }));
+        report.on_event(&begun(true, BulkTerms { udp: true, streams: 2, ..BulkTerms::default() }));
         let got = |slot, jitter_ns| StreamRow { packets: 38, jitter_ns, ..row(slot, false, 1_245_184) };
         assert_eq!(
-            report.hear(&BulkNews::Interval { omitted: true, rows: vec![got(0, 413e3), got(1, 182e3)] }),
+            report.on_event(&BulkNews::Interval { omitted: true, rows: vec![got(0, 413e3), got(1, 182e3)] }),
             "[ ID] Interval           Transfer     Bitrate         Jitter    Lost/Total Datagrams\n\
              [  5]   0.00-1.00   sec  1.19 MBytes  9.96 Mbits/sec  0.413 ms  0/38 (0%)  (omitted)\n\
              [  7]   0.00-1.00   sec  1.19 MBytes  9.96 Mbits/sec  0.182 ms  0/38 (0%)  (omitted)\n\
              [SUM]   0.00-1.00   sec  2.38 MBytes  19.9 Mbits/sec  0.297 ms  0/76 (0%)  (omitted)\n"
         );
         let lossy = StreamRow { lost: 19, ..got(0, 0.0) };
-        let told = report.hear(&BulkNews::Interval { omitted: false, rows: vec![lossy] });
+        let told = report.on_event(&BulkNews::Interval { omitted: false, rows: vec![lossy] });
         assert!(told.starts_with(RULE) && told.contains("0.000 ms  19/38 (50%)  \n"), "{told}");
     }
 
@@ -441,14 +441,14 @@ mod tests {
     fn both_directions_have_roles() {
         let mut report = Report::new(Style { format: 'm', verbose: true, intervals: true });
         let terms = BulkTerms { bidir: true, ..BulkTerms::default() };
-        let told = report.hear(&begun(false, terms));
+        let told = report.on_event(&begun(false, terms));
         assert!(
             told.contains(
                 "Starting Test: protocol: TCP, 1 streams, 131072 byte blocks, omitting 0 seconds, 10"
             )
         );
         let rows = vec![row(0, true, 1_000_000), row(1, false, 2_000_000)];
-        let told = report.hear(&BulkNews::Interval { omitted: false, rows });
+        let told = report.on_event(&BulkNews::Interval { omitted: false, rows });
         assert!(told.starts_with("[ ID][Role] Interval           Transfer     Bitrate         Retr  Cwnd\n"));
         assert!(told.contains("[  5][TX-C]   0.00-1.00   sec   977 KBytes  8.00 Mbits/sec "), "{told}");
         assert!(told.contains("[  7][RX-C]   0.00-1.00   sec  1.91 MBytes  16.0 Mbits/sec "), "{told}");

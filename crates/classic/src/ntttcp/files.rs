@@ -20,9 +20,9 @@ pub struct Thread {
     pub seconds: f64,
 }
 
-/// What a test found, as the files have it.
+/// What a test results, as the files have it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Found {
+pub struct Results {
     /// Name of this host.
     pub computer: String,
     /// The system, as uname -a says it.
@@ -115,7 +115,7 @@ const RETRANSMITS: [&str; 7] = [
     "retrans_fail_per_sec",
 ];
 
-impl Found {
+impl Results {
     pub(super) fn cycles(&self) -> f64 {
         let host = &self.host;
         cycles_per_byte(host.mhz, self.seconds, host.cores, host.share(3), self.bytes)
@@ -155,20 +155,20 @@ impl Xml {
 
 /// The XML file.
 #[must_use]
-pub fn xml(spec: &Spec, found: &Found) -> String {
+pub fn xml(spec: &Spec, results: &Results) -> String {
     if spec.windows {
-        return windows_xml::write(spec, found);
+        return windows_xml::write(spec, results);
     }
     let root = if spec.role == Role::Sender { "ntttcps" } else { "ntttcpr" };
     let mut xml = Xml(String::new());
-    xml.tag(0, &format!("<{root} computername=\"{}\" version=\"5.33-linux\">", escaped(&found.computer)));
+    xml.tag(0, &format!("<{root} computername=\"{}\" version=\"5.33-linux\">", escaped(&results.computer)));
     xml.tag(1, "<parameters>");
     for (name, _, value) in parameters(spec) {
         xml.plain(2, name, &value);
     }
     xml.tag(1, "</parameters>");
-    for (index, thread) in found.threads.iter().enumerate().filter(|_| spec.verbose) {
-        let seconds = found.seconds;
+    for (index, thread) in results.threads.iter().enumerate().filter(|_| spec.verbose) {
+        let seconds = results.seconds;
         let [kilo, mega, mbps, _] = rates(thread.bytes, seconds);
         xml.tag(1, &format!("<thread index=\"{index}\">"));
         xml.metric(2, "realtime", "s", &format!("{seconds:.3}"));
@@ -178,21 +178,21 @@ pub fn xml(spec: &Spec, found: &Found) -> String {
         xml.metric(2, "avg_bytes_per_compl", "B", "0.000");
         xml.tag(1, "</thread>");
     }
-    moved(&mut xml, spec, found);
-    counters(&mut xml, spec, found);
-    xml.plain(1, "os", &escaped(&found.os));
+    moved(&mut xml, spec, results);
+    counters(&mut xml, spec, results);
+    xml.plain(1, "os", &escaped(&results.os));
     xml.tag(0, &format!("</{root}>"));
     xml.0
 }
 
 /// What was moved.
-fn moved(xml: &mut Xml, spec: &Spec, found: &Found) {
+fn moved(xml: &mut Xml, spec: &Spec, results: &Results) {
     if spec.role == Role::Sender {
-        xml.plain(1, "conns_tested", &found.connections.to_string());
+        xml.plain(1, "conns_tested", &results.connections.to_string());
     }
-    let [_, mega, mbps, plain] = rates(found.bytes, found.seconds);
-    xml.metric(1, "total_bytes", "MB", &format!("{:.6}", megabytes(found.bytes)));
-    xml.metric(1, "realtime", "s", &format!("{:.6}", found.seconds));
+    let [_, mega, mbps, plain] = rates(results.bytes, results.seconds);
+    xml.metric(1, "total_bytes", "MB", &format!("{:.6}", megabytes(results.bytes)));
+    xml.metric(1, "realtime", "s", &format!("{:.6}", results.seconds));
     for name in ["avg_bytes_per_compl", "threads_avg_bytes_per_compl", "avg_frame_size"] {
         xml.metric(1, name, "B", "0.000");
     }
@@ -204,25 +204,25 @@ fn moved(xml: &mut Xml, spec: &Spec, found: &Found) {
 }
 
 /// What the host did.
-fn counters(xml: &mut Xml, spec: &Spec, found: &Found) {
-    let host = &found.host;
-    let (each, all, packets) = (found.packets_per_interrupt(), host.interrupts, host.packets);
+fn counters(xml: &mut Xml, spec: &Spec, results: &Results) {
+    let host = &results.host;
+    let (each, all, packets) = (results.packets_per_interrupt(), host.interrupts, host.packets);
     xml.metric(1, "avg_packets_per_interrupt", "packets/interrupt", &format!("{each:.3}"));
-    xml.metric(1, "interrupts", "count/sec", &format!("{:.3}", per_second(all, found.seconds)));
+    xml.metric(1, "interrupts", "count/sec", &format!("{:.3}", per_second(all, results.seconds)));
     xml.metric(1, "total_interrupts", "count", &all.to_string());
     xml.metric(1, "dpcs", "count/sec", "0.000");
     xml.metric(1, "avg_packets_per_dpc", "packets/dpc", "0.000");
     xml.plain(1, "packets_sent", &packets.0.to_string());
     xml.plain(1, "packets_received", &packets.1.to_string());
     xml.plain(1, "packets_retransmitted", &host.retransmits[0].to_string());
-    xml.plain(1, "errors", &found.errors.to_string());
+    xml.plain(1, "errors", &results.errors.to_string());
     for name in ["bufferCount", "bufferLen"] {
         xml.plain(1, name, "0");
     }
     if spec.retransmits {
         xml.metric(1, "tcp_retransmits", "retrans_segs", &host.retransmits[0].to_string());
         for (metric, n) in RETRANSMITS.iter().zip(host.retransmits) {
-            xml.metric(1, "tcp_retransmits", metric, &format!("{:.2}", per_second(n, found.seconds)));
+            xml.metric(1, "tcp_retransmits", metric, &format!("{:.2}", per_second(n, results.seconds)));
         }
     }
     xml.metric(1, "cpu_cores", "cpu cores", &host.cores.to_string());
@@ -230,10 +230,10 @@ fn counters(xml: &mut Xml, spec: &Spec, found: &Found) {
     for (name, class) in [("user", 0), ("system", 2), ("idle", 3), ("iowait", 4), ("softirq", 6)] {
         xml.metric(1, name, "%", &format!("{:.2}", host.share(class) * 100.0));
     }
-    xml.metric(1, "cycles_per_byte", "cycles/byte", &format!("{:.2}", found.cycles()));
-    xml.metric(1, "cpu_busy_all", "%", &format!("{:.2}", found.busy()));
+    xml.metric(1, "cycles_per_byte", "cycles/byte", &format!("{:.2}", results.cycles()));
+    xml.metric(1, "cpu_busy_all", "%", &format!("{:.2}", results.busy()));
     xml.plain(1, "io", "0");
-    if let Some(rtt) = found.rtt_us {
+    if let Some(rtt) = results.rtt_us {
         xml.metric(1, "tcp_average_rtt", "us", &rtt.to_string());
     }
 }
@@ -283,12 +283,12 @@ impl Json {
 
 /// The JSON file.
 #[must_use]
-pub fn json(spec: &Spec, found: &Found) -> String {
+pub fn json(spec: &Spec, results: &Results) -> String {
     let root = if spec.role == Role::Sender { "ntttcps" } else { "ntttcpr" };
     let mut json = Json { out: String::new(), depth: 0 };
     json.open("{");
     json.open(&format!("\"{root}\" : {{"));
-    json.pair("computername", &found.computer, false);
+    json.pair("computername", &results.computer, false);
     json.pair("version", "5.33-linux", false);
     json.open("\"parameters\" : {");
     let all = parameters(spec);
@@ -298,12 +298,12 @@ pub fn json(spec: &Spec, found: &Found) -> String {
     json.close("},");
     if spec.verbose {
         json.open("\"threads\" : [");
-        for (index, one) in found.threads.iter().enumerate() {
-            thread(&mut json, index, one.bytes, found.seconds, index + 1 == found.threads.len());
+        for (index, one) in results.threads.iter().enumerate() {
+            thread(&mut json, index, one.bytes, results.seconds, index + 1 == results.threads.len());
         }
         json.close("],");
     }
-    results(&mut json, spec, found);
+    write_results(&mut json, spec, results);
     json.close("}");
     json.close("}");
     json.out
@@ -322,11 +322,11 @@ fn thread(json: &mut Json, index: usize, bytes: u64, seconds: f64, last: bool) {
     json.close(if last { "}" } else { "}," });
 }
 
-fn results(json: &mut Json, spec: &Spec, found: &Found) {
-    let host = &found.host;
-    let [_, mega, mbps, plain] = rates(found.bytes, found.seconds);
-    json.metric("totalBytes", "MB", &format!("{:.6}", megabytes(found.bytes)), false);
-    json.metric("realTime", "s", &format!("{:.6}", found.seconds), false);
+fn write_results(json: &mut Json, spec: &Spec, results: &Results) {
+    let host = &results.host;
+    let [_, mega, mbps, plain] = rates(results.bytes, results.seconds);
+    json.metric("totalBytes", "MB", &format!("{:.6}", megabytes(results.bytes)), false);
+    json.metric("realTime", "s", &format!("{:.6}", results.seconds), false);
     for name in ["avgBytesPerCompl", "threadsAvgBytesPerCompl", "avgFrameSize"] {
         json.metric(name, "B", "0.000", false);
     }
@@ -338,32 +338,32 @@ fn results(json: &mut Json, spec: &Spec, found: &Found) {
     ];
     json.list("throughputs", &rows);
     json.pair("totalBuffers", "0.000", false);
-    let each = found.packets_per_interrupt();
+    let each = results.packets_per_interrupt();
     json.metric("avgPacketsPerInterrupt", "packets/interrupt", &format!("{each:.3}"), false);
-    let interrupts = per_second(host.interrupts, found.seconds);
+    let interrupts = per_second(host.interrupts, results.seconds);
     json.metric("interrupt", "count/sec", &format!("{interrupts:.3}"), false);
     json.metric("interruptTotal", "count", &host.interrupts.to_string(), false);
     json.metric("dpcs", "count/sec", "0.000", false);
     json.metric("avgPacketsPerDpc", "packets/dpc", "0.000", false);
-    json.metric("cycles", "cycles/byte", &format!("{:.3}", found.cycles()), false);
+    json.metric("cycles", "cycles/byte", &format!("{:.3}", results.cycles()), false);
     json.pair("packetsSent", &host.packets.0.to_string(), false);
     json.pair("packetsReceived", &host.packets.1.to_string(), false);
     json.pair("packets_retransmitted", &host.retransmits[0].to_string(), false);
     json.pair("errors", "0", false);
-    json.metric("cpu", "%", &format!("{:.3}", found.busy()), false);
+    json.metric("cpu", "%", &format!("{:.3}", results.busy()), false);
     for name in ["bufferCount", "bufferLen", "io"] {
         json.pair(name, "0", false);
     }
     if spec.retransmits {
         let mut rows = vec![("retrans_segs", host.retransmits[0].to_string())];
         let each = RETRANSMITS.iter().zip(host.retransmits);
-        rows.extend(each.map(|(metric, n)| (*metric, format!("{:.2}", per_second(n, found.seconds)))));
+        rows.extend(each.map(|(metric, n)| (*metric, format!("{:.2}", per_second(n, results.seconds)))));
         json.list("tcp_retransmits", &rows);
     }
-    if let Some(rtt) = found.rtt_us {
+    if let Some(rtt) = results.rtt_us {
         json.pair("tcpAverageRtt metric", &format!("{rtt} us"), false);
     }
-    json.pair("os", &found.os, true);
+    json.pair("os", &results.os, true);
 }
 
 #[cfg(test)]
@@ -386,7 +386,7 @@ mod tests {
             retransmits: true,
             ..Spec::default()
         };
-        let found = Found {
+        let results = Results {
             computer: "vm".to_owned(),
             os: "Linux vm 6.18.44-fc-v657 #1 SMP PREEMPT_DYNAMIC @0 x86_64 GNU/Linux".to_owned(),
             bytes: 9_824_894_976,
@@ -406,15 +406,15 @@ mod tests {
             }
             assert_eq!(ours.lines().count(), theirs.lines().count());
         };
-        same(&xml(&spec, &found), XML);
-        same(&json(&spec, &found), JSON);
+        same(&xml(&spec, &results), XML);
+        same(&json(&spec, &results), JSON);
     }
 
     #[test]
     fn names_cannot_break_the_files() {
-        let found = Found { computer: "a\"<b>&\\".to_owned(), ..Found::default() };
+        let results = Results { computer: "a\"<b>&\\".to_owned(), ..Results::default() };
         let spec = Spec::default();
-        assert!(xml(&spec, &found).contains("computername=\"a&quot;&lt;b&gt;&amp;\\\""));
-        assert!(json(&spec, &found).contains("\"computername\" : \"a\\\"<b>&\\\\\""));
+        assert!(xml(&spec, &results).contains("computername=\"a&quot;&lt;b&gt;&amp;\\\""));
+        assert!(json(&spec, &results).contains("\"computername\" : \"a\\\"<b>&\\\\\""));
     }
 }

@@ -1,7 +1,7 @@
 //! Console output before a test: banner, remarks on the command line, settings, limits and interfaces of this host.
 
 use super::args::{Role, Spec};
-use super::print::{Face, RULE};
+use super::print::{Printer, RULE};
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 
@@ -41,7 +41,7 @@ fn remarks(spec: &Spec) -> Vec<&'static str> {
     .collect()
 }
 
-impl Face {
+impl Printer {
     /// Prints the banner, the remarks and, with `-V`, the settings. The `-O` file has none of these.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! The console report of ntttcp for Linux 1.4.3.
 
 use super::args::{Role, Spec};
-use super::files::{Found, Thread};
+use super::files::{Results, Thread};
 use super::host::Reading;
 use super::sockets::Sockets;
 use super::tables;
@@ -15,7 +15,7 @@ pub(super) const RULE: &str = "-------------------------------------------------
 
 /// Prints a run as ntttcp does.
 #[derive(Clone, Debug, Default)]
-pub struct Face {
+pub struct Printer {
     pub(super) spec: Spec,
     before: Reading,
     after: Reading,
@@ -26,7 +26,7 @@ pub struct Face {
     totals: Option<Box<Totals>>,
     /// Smoothed round-trip times of connections that have ended, µs: their sum and number.
     rtt_us: (u64, u64),
-    found: Option<Found>,
+    results: Option<Results>,
     tty: bool,
     failed: bool,
     sockets: Sockets,
@@ -53,10 +53,10 @@ pub struct Now {
     pub ns: u64,
 }
 
-impl Face {
-    /// The face of a run that is about to begin.
+impl Printer {
+    /// For a run that is about to begin.
     #[must_use]
-    pub fn new(spec: Spec, tty: bool) -> Face {
+    pub fn new(spec: Spec, tty: bool) -> Printer {
         let threads = match spec.role {
             Role::Receiver => usize::from(spec.layout.ports),
             Role::Sender => usize::from(spec.layout.ports) * spec.layout.threads as usize,
@@ -67,13 +67,13 @@ impl Face {
             (Role::Receiver, sync) => u32::from(spec.layout.ports) + if sync { 2 } else { 0 },
         };
         let threads = vec![Thread::default(); threads];
-        Face { sockets: Sockets::from(3 + own), spec, threads, tty, ..Face::default() }
+        Printer { sockets: Sockets::from(3 + own), spec, threads, tty, ..Printer::default() }
     }
 
-    /// What was found, once it is: for the files. The names of host and system are still to be filled in.
+    /// What was results, once it is: for the files. The names of host and system are still to be filled in.
     #[must_use]
-    pub fn found(&self) -> Option<&Found> {
-        self.found.as_ref()
+    pub fn results(&self) -> Option<&Results> {
+        self.results.as_ref()
     }
 
     /// Whether something went wrong.
@@ -90,7 +90,13 @@ impl Face {
     ///
     /// # Errors
     /// When `out` cannot be written.
-    pub fn hear(&mut self, event: &Event, now: &Now, host: &Reading, out: &mut dyn Write) -> io::Result<()> {
+    pub fn on_event(
+        &mut self,
+        event: &Event,
+        now: &Now,
+        host: &Reading,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
         match event {
             Event::Established { local, remote, .. } => self.established(*local, *remote, now, out),
             Event::Sync { .. } if self.spec.windows => Ok(()),
@@ -297,11 +303,11 @@ impl Face {
         }
         let Some(totals) = self.totals.take() else { return out.flush() };
         if self.spec.windows {
-            self.found = Some(self.summed(&totals));
+            self.results = Some(self.summed(&totals));
             // With -xml the original prints no tables.
-            let mut printed = self.found.iter().filter(|_| self.spec.xml.is_none());
-            let found = printed.try_for_each(|found| tables::write(&self.spec, found, out));
-            return found.and_then(|()| out.flush());
+            let mut printed = self.results.iter().filter(|_| self.spec.xml.is_none());
+            let results = printed.try_for_each(|results| tables::write(&self.spec, results, out));
+            return results.and_then(|()| out.flush());
         }
         if status == Status::Interrupted && !self.printed.interrupted {
             writeln!(out, "{day} INFO: Interrupted by Ctrl+C")?;
@@ -331,7 +337,7 @@ impl Face {
         if let Some(rtt) = rtt_us {
             writeln!(out, "{day} INFO: tcpi rtt\t\t:{rtt} us")?;
         }
-        self.found = Some(Found { rtt_us, ..self.summed(&totals) });
+        self.results = Some(Results { rtt_us, ..self.summed(&totals) });
         writeln!(out, "{RULE}")?;
         out.flush()
     }
@@ -355,9 +361,9 @@ impl Face {
         lines.iter().try_for_each(|text| writeln!(out, "{day} ERR : {text}"))
     }
 
-    /// What was found, without names and round-trip times.
-    fn summed(&self, totals: &Totals) -> Found {
-        Found {
+    /// What was results, without names and round-trip times.
+    fn summed(&self, totals: &Totals) -> Results {
+        Results {
             bytes: totals.traffic.tx_bytes + totals.traffic.rx_bytes,
             seconds: totals.traffic.ns as f64 / 1e9,
             threads: self.threads.clone(),
@@ -365,7 +371,7 @@ impl Face {
             connections: totals.opened,
             host: self.after.since(&self.before),
             cpu_s: totals.cpu.map_or(0.0, |cpu| cpu.process_s()),
-            ..Found::default()
+            ..Results::default()
         }
     }
 
@@ -481,13 +487,13 @@ pub fn print(outcome: &Outcome, events: &[Event], out: &mut dyn Write) -> io::Re
         quiet: true,
         ..Spec::default()
     };
-    let mut face = Face::new(spec, false);
-    face.banner(&time_of_day(started), out)?;
+    let mut printer = Printer::new(spec, false);
+    printer.banner(&time_of_day(started), out)?;
     let elapsed = i64::try_from(point.near.traffic.ns).unwrap_or(0);
     let now = Now { day: time_of_day(started.saturating_add(elapsed)), ns: 0 };
     let nothing = Reading::default();
     let told = |event: &&Event| matches!(event, Event::Near(_) | Event::PhaseEnd { .. });
-    events.iter().filter(told).try_for_each(|event| face.hear(event, &now, &nothing, out))
+    events.iter().filter(told).try_for_each(|event| printer.on_event(event, &now, &nothing, out))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! deferred procedure call is a receive softirq (`NET_RX` of /proc/softirqs), which is taken for it.
 
 use super::args::{Role, Spec};
-use super::files::Found;
+use super::files::Results;
 use super::print::{cycles_per_byte, per_second};
 use std::io::{self, Write};
 
@@ -17,9 +17,9 @@ fn ratio(a: f64, b: f64) -> String {
 }
 
 /// Prints the tables of a test.
-pub(super) fn write(spec: &Spec, found: &Found, out: &mut dyn Write) -> io::Result<()> {
-    threads(spec, found, out)?;
-    let Found { bytes, seconds, host, .. } = found;
+pub(super) fn write(spec: &Spec, results: &Results, out: &mut dyn Write) -> io::Result<()> {
+    threads(spec, results, out)?;
+    let Results { bytes, seconds, host, .. } = results;
     let (total, length) = (*bytes as f64, spec.phase().buffer.high.max(1) as f64);
     let (sent, received) = if spec.layout.udp { host.datagrams } else { host.segments };
     let own = if spec.role == Role::Sender { sent } else { received };
@@ -51,13 +51,13 @@ pub(super) fn write(spec: &Spec, found: &Found, out: &mut dyn Write) -> io::Resu
     writeln!(out, "============ ================ =========== ====== ==========")?;
     let again = if spec.layout.udp { "n/a".to_owned() } else { host.retransmits[0].to_string() };
     let busy = (1.0 - host.share(3)) * 100.0;
-    writeln!(out, "{sent:12} {received:16} {again:>11} {:6} {busy:10.3}", found.errors)
+    writeln!(out, "{sent:12} {received:16} {again:>11} {:6} {busy:10.3}", results.errors)
 }
 
-fn threads(_: &Spec, found: &Found, out: &mut dyn Write) -> io::Result<()> {
+fn threads(_: &Spec, results: &Results, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "\n\nThread  Time(s) Throughput(KB/s) Avg B / Compl")?;
     writeln!(out, "======  ======= ================ =============")?;
-    for (index, thread) in found.threads.iter().enumerate() {
+    for (index, thread) in results.threads.iter().enumerate() {
         let (bytes, seconds) = (thread.bytes as f64, thread.seconds);
         let rate = if seconds > 0.0 { bytes / 1024.0 / seconds } else { 0.0 };
         writeln!(out, "{index:6} {seconds:8.3} {rate:16.3} {:>13}", ratio(bytes, thread.calls as f64))?;
@@ -72,9 +72,9 @@ mod tests {
     use super::*;
     use model::Layout;
 
-    fn printed(spec: &Spec, found: &Found) -> Vec<String> {
+    fn printed(spec: &Spec, results: &Results) -> Vec<String> {
         let mut out = Vec::new();
-        write(spec, found, &mut out).unwrap();
+        write(spec, results, &mut out).unwrap();
         String::from_utf8(out).unwrap().lines().map(str::to_owned).collect()
     }
 
@@ -141,8 +141,8 @@ Packets Sent Packets Received Retransmits Errors Avg. CPU %
             ..Reading::default()
         };
         let threads = [29_617.328, 29_267.468, 28_978.834, 29_016.806].map(thread).to_vec();
-        let found = Found { bytes, seconds, threads, host, ..Found::default() };
-        let ours = printed(&spec, &found);
+        let results = Results { bytes, seconds, threads, host, ..Results::default() };
+        let ours = printed(&spec, &results);
         let theirs: Vec<&str> = SAMPLE.lines().collect();
         assert_eq!(ours.len(), theirs.len() + 1);
         for (ours, theirs) in ours.iter().skip(1).zip(&theirs) {
@@ -172,9 +172,9 @@ Packets Sent Packets Received Retransmits Errors Avg. CPU %
         };
         let thread = Thread { bytes: 115_584 * 1024, calls: 1_806, seconds: 9.999 };
         let host = Reading { segments: (81_305, 79_529), deferred: 30_489, ..Reading::default() };
-        let found =
-            Found { bytes: 118_358_016, seconds: 10.0, threads: vec![thread], host, ..Found::default() };
-        let lines = printed(&spec, &found);
+        let results =
+            Results { bytes: 118_358_016, seconds: 10.0, threads: vec![thread], host, ..Results::default() };
+        let lines = printed(&spec, &results);
         let has = |text: &str| assert!(lines.iter().any(|line| line.contains(text)), "{text}: {lines:#?}");
         has("     0    9.999        11559.556     65536.000");
         has("      112.875000      10.000       1455.729");
@@ -184,10 +184,11 @@ Packets Sent Packets Received Retransmits Errors Avg. CPU %
 
     #[test]
     fn what_is_not_known_is_not_zero() {
-        let found = Found { bytes: 0, seconds: 0.0, threads: vec![Thread::default()], ..Found::default() };
+        let results =
+            Results { bytes: 0, seconds: 0.0, threads: vec![Thread::default()], ..Results::default() };
         let lines = printed(
             &Spec { windows: true, layout: Layout { udp: true, ..Layout::default() }, ..Spec::default() },
-            &found,
+            &results,
         );
         assert!(lines.iter().filter(|line| line.contains("n/a")).count() >= 4, "{lines:#?}");
     }

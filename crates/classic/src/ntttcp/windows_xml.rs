@@ -1,7 +1,7 @@
 //! The XML file of Windows NTttcp 5.40 (`-xml`). KB and MB are 1024 and 1024² bytes; the durations among the parameters are in ms.
 
 use super::args::{Role, Spec};
-use super::files::{Found, Xml, escaped, ratio};
+use super::files::{Results, Xml, escaped, ratio};
 use super::print::per_second;
 
 /// Bytes of a KB.
@@ -65,28 +65,28 @@ fn parameters(spec: &Spec) -> Vec<(&'static str, String)> {
 }
 
 /// The file.
-pub(super) fn write(spec: &Spec, found: &Found) -> String {
+pub(super) fn write(spec: &Spec, results: &Results) -> String {
     let root = if spec.role == Role::Sender { "ntttcps" } else { "ntttcpr" };
     let mut xml = Xml(String::new());
-    xml.tag(0, &format!("<{root} computername=\"{}\" version=\"5.40\">", escaped(&found.computer)));
+    xml.tag(0, &format!("<{root} computername=\"{}\" version=\"5.40\">", escaped(&results.computer)));
     xml.tag(1, "<parameters>");
     for (name, value) in parameters(spec) {
         xml.plain(2, name, &value);
     }
     xml.tag(1, "</parameters>");
-    for (index, thread) in found.threads.iter().enumerate() {
+    for (index, thread) in results.threads.iter().enumerate() {
         xml.tag(1, &format!("<thread index=\"{index}\">"));
         xml.metric(2, "realtime", "s", &format!("{:.3}", thread.seconds));
         // Over the duration of the test, as in the original, so that the threads add up to the total.
-        let rate = ratio(thread.bytes as f64, found.seconds);
+        let rate = ratio(thread.bytes as f64, results.seconds);
         xml.metric(2, "throughput", "KB/s", &format!("{:.3}", rate / KILO));
         rates(&mut xml, 2, rate);
         let each = ratio(thread.bytes as f64, thread.calls as f64);
         xml.metric(2, "avg_bytes_per_compl", "B", &format!("{each:.3}"));
         xml.tag(1, "</thread>");
     }
-    moved(&mut xml, spec, found);
-    counters(&mut xml, spec, found);
+    moved(&mut xml, spec, results);
+    counters(&mut xml, spec, results);
     xml.tag(0, &format!("</{root}>"));
     xml.0
 }
@@ -98,49 +98,49 @@ fn rates(xml: &mut Xml, depth: usize, bytes_per_second: f64) {
 }
 
 /// Packets sent and received by this host during the test.
-fn packets(spec: &Spec, found: &Found) -> (u64, u64) {
-    if spec.layout.udp { found.host.datagrams } else { found.host.segments }
+fn packets(spec: &Spec, results: &Results) -> (u64, u64) {
+    if spec.layout.udp { results.host.datagrams } else { results.host.segments }
 }
 
 /// Bytes, times and rates.
-fn moved(xml: &mut Xml, spec: &Spec, found: &Found) {
-    let bytes = found.bytes as f64;
-    let calls: u64 = found.threads.iter().map(|thread| thread.calls).sum();
+fn moved(xml: &mut Xml, spec: &Spec, results: &Results) {
+    let bytes = results.bytes as f64;
+    let calls: u64 = results.threads.iter().map(|thread| thread.calls).sum();
     let each = |thread: &super::Thread| ratio(thread.bytes as f64, thread.calls as f64);
-    let mean = ratio(found.threads.iter().map(each).sum(), found.threads.len() as f64);
-    let (sent, received) = packets(spec, found);
+    let mean = ratio(results.threads.iter().map(each).sum(), results.threads.len() as f64);
+    let (sent, received) = packets(spec, results);
     let own = if spec.role == Role::Sender { sent } else { received };
     let buffers = ratio(bytes, spec.phase().buffer.high as f64);
     xml.metric(1, "total_bytes", "MB", &format!("{:.6}", bytes / KILO / KILO));
-    xml.metric(1, "realtime", "s", &format!("{:.6}", found.seconds));
+    xml.metric(1, "realtime", "s", &format!("{:.6}", results.seconds));
     xml.metric(1, "avg_bytes_per_compl", "B", &format!("{:.3}", ratio(bytes, calls as f64)));
     xml.metric(1, "threads_avg_bytes_per_compl", "B", &format!("{mean:.3}"));
     xml.metric(1, "avg_frame_size", "B", &format!("{:.3}", ratio(bytes, own as f64)));
-    rates(xml, 1, ratio(bytes, found.seconds));
+    rates(xml, 1, ratio(bytes, results.seconds));
     xml.plain(1, "total_buffers", &format!("{buffers:.3}"));
-    xml.metric(1, "throughput", "buffers/s", &format!("{:.3}", ratio(buffers, found.seconds)));
+    xml.metric(1, "throughput", "buffers/s", &format!("{:.3}", ratio(buffers, results.seconds)));
 }
 
 /// Counters of the host.
-fn counters(xml: &mut Xml, spec: &Spec, found: &Found) {
-    let host = &found.host;
-    let (sent, received) = packets(spec, found);
+fn counters(xml: &mut Xml, spec: &Spec, results: &Results) {
+    let host = &results.host;
+    let (sent, received) = packets(spec, results);
     let (interrupts, deferred) = (host.all_interrupts, host.deferred);
     let each = |n: u64| format!("{:.3}", ratio(received as f64, n as f64));
-    let rate = |n: u64| format!("{:.3}", per_second(n, found.seconds));
+    let rate = |n: u64| format!("{:.3}", per_second(n, results.seconds));
     xml.metric(1, "avg_packets_per_interrupt", "packets/interrupt", &each(interrupts));
     xml.metric(1, "interrupts", "count/sec", &rate(interrupts));
     xml.metric(1, "dpcs", "count/sec", &rate(deferred));
     xml.metric(1, "avg_packets_per_dpc", "packets/dpc", &each(deferred));
     // Absent where the kernel reports no CPU clock.
     if host.mhz > 0.0 {
-        xml.metric(1, "cycles", "cycles/byte", &format!("{:.3}", found.cycles()));
+        xml.metric(1, "cycles", "cycles/byte", &format!("{:.3}", results.cycles()));
     }
     xml.plain(1, "packets_sent", &sent.to_string());
     xml.plain(1, "packets_received", &received.to_string());
     let again = if spec.layout.udp { 0 } else { host.retransmits[0] };
     xml.plain(1, "packets_retransmitted", &again.to_string());
-    xml.plain(1, "errors", &found.errors.to_string());
+    xml.plain(1, "errors", &results.errors.to_string());
     xml.metric(1, "cpu", "%", &format!("{:.3}", (1.0 - host.share(3)) * 100.0));
     xml.plain(1, "num_processors", &host.cores.to_string());
     let length = spec.buffer.unwrap_or(1).max(1);
@@ -191,8 +191,9 @@ mod tests {
             ..Reading::default()
         };
         let threads = vec![thread(1_637), thread(6_886)];
-        let found = Found { computer: "VM".to_owned(), bytes, seconds, threads, host, ..Found::default() };
-        let ours = write(&spec, &found);
+        let results =
+            Results { computer: "VM".to_owned(), bytes, seconds, threads, host, ..Results::default() };
+        let ours = write(&spec, &results);
         let (_, theirs) = SAMPLE.split_once('\n').unwrap();
         assert_eq!(ours.lines().count(), theirs.lines().count());
         // wine, under which it was written, counts no deferred calls.
@@ -218,7 +219,7 @@ mod tests {
             buffer: Some(1_400),
             ..Spec::default()
         };
-        let text = write(&spec, &Found::default());
+        let text = write(&spec, &Results::default());
         for line in [
             "<recv_socket_buff>4096</recv_socket_buff>",
             "<no_sync>True</no_sync>",

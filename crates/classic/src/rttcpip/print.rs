@@ -10,7 +10,7 @@ const FIRST: u64 = 500;
 
 /// Prints a run as RtTcpipClient does.
 #[derive(Clone, Debug, Default)]
-pub struct Face {
+pub struct Printer {
     client: Client,
     /// The connection that runs, from 1.
     at: u64,
@@ -30,11 +30,11 @@ pub struct Face {
     over: bool,
 }
 
-impl Face {
-    /// The face of a run that is about to begin.
+impl Printer {
+    /// For a run that is about to begin.
     #[must_use]
-    pub fn new(client: Client) -> Face {
-        Face { client, ..Face::default() }
+    pub fn new(client: Client) -> Printer {
+        Printer { client, ..Printer::default() }
     }
 
     /// Messages that did not come back in time, or not whole, or were not sent.
@@ -47,7 +47,7 @@ impl Face {
     ///
     /// # Errors
     /// When `out` cannot be written.
-    pub fn hear(&mut self, event: &Event, out: &mut dyn Write) -> io::Result<()> {
+    pub fn on_event(&mut self, event: &Event, out: &mut dyn Write) -> io::Result<()> {
         let mut nothing = io::sink();
         match event {
             Event::Start { .. } => {
@@ -243,26 +243,26 @@ pub fn print(outcome: &Outcome, events: &[Event], out: &mut dyn Write) -> io::Re
         nagle: !point.phase.sockets.nodelay,
         ..Client::default()
     };
-    let mut face = Face::new(client);
-    face.banner(out)?;
+    let mut printer = Printer::new(client);
+    printer.banner(out)?;
     if let Some(trips) = &point.near.pings {
         let counts = trips.counts;
-        face.errors = counts.damaged + counts.refused + point.near.network_errors;
-        (face.lost, face.late) = (counts.lost, counts.late);
+        printer.errors = counts.damaged + counts.refused + point.near.network_errors;
+        (printer.lost, printer.late) = (counts.lost, counts.late);
         // The original leaves out what comes after the timeout.
-        let in_time = |&&(ns, _): &&(u64, u64)| !face.client.udp || ns <= ping.timeout_ns;
+        let in_time = |&&(ns, _): &&(u64, u64)| !printer.client.udp || ns <= ping.timeout_ns;
         let in_time: Vec<_> =
             trips.rtt_ns.iter().flat_map(|rtt| rtt.counts.iter().filter(in_time)).copied().collect();
         for &(ns, n) in &in_time {
-            (0..n).for_each(|_| face.rows.add(ns));
-            face.used += n;
+            (0..n).for_each(|_| printer.rows.add(ns));
+            printer.used += n;
         }
         if let Some((rtt, last)) = trips.rtt_ns.as_ref().zip(in_time.last()) {
-            face.times.add(rtt.min);
-            face.times.add(rtt.max.min(last.0));
+            printer.times.add(rtt.min);
+            printer.times.add(rtt.max.min(last.0));
         }
     }
-    face.results(out)
+    printer.results(out)
 }
 
 #[cfg(test)]
@@ -294,15 +294,15 @@ mod tests {
         }))
     }
 
-    fn run(client: Client, events: &[Event]) -> (Vec<String>, Face) {
-        let mut face = Face::new(client);
+    fn run(client: Client, events: &[Event]) -> (Vec<String>, Printer) {
+        let mut printer = Printer::new(client);
         let mut out = Vec::new();
         let start = Event::Start { at: Wall(0) };
         let end = Event::PhaseEnd { status: Status::Complete, reason: None };
         for event in std::iter::once(&start).chain(events).chain([&end]) {
-            face.hear(event, &mut out).unwrap();
+            printer.on_event(event, &mut out).unwrap();
         }
-        (String::from_utf8(out).unwrap().lines().map(str::to_owned).collect(), face)
+        (String::from_utf8(out).unwrap().lines().map(str::to_owned).collect(), printer)
     }
 
     fn client() -> Client {
@@ -318,7 +318,7 @@ mod tests {
     #[test]
     fn lines_are_those_of_the_original() {
         let rows = (0..10).map(|n| row(n, Echo::InTime, 120 + n * 2)).collect();
-        let (lines, face) = run(client(), &[Event::Pings { rows }, record(None)]);
+        let (lines, printer) = run(client(), &[Event::Pings { rows }, record(None)]);
         let want = [
             "*** RtTcpIpClient: WinSock started ***",
             "*** Message Size = 1024 ***",
@@ -352,7 +352,7 @@ mod tests {
         assert_eq!(lines[..want.len()], want);
         assert_eq!(lines.len(), want.len() + 12);
         assert_eq!(lines[lines.len() - 2..], [">2200us 0 packets (0.000 %)", "Total packets = 10"]);
-        assert_eq!(face.failures(), 0);
+        assert_eq!(printer.failures(), 0);
     }
 
     #[test]
@@ -411,7 +411,7 @@ mod tests {
             })),
             ..Totals::default()
         };
-        let (lines, face) = run(
+        let (lines, printer) = run(
             c,
             &[
                 Event::Pings { rows },
@@ -432,7 +432,7 @@ mod tests {
             assert!(lines.iter().any(|l| l == line), "{line}: {lines:#?}");
         }
         assert!(!lines.iter().any(|l| l.contains("TimeStamp") || l.contains("Nagle")), "they are TCP's");
-        assert_eq!(face.failures(), 6);
+        assert_eq!(printer.failures(), 6);
     }
 
     #[test]

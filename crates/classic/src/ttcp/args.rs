@@ -1,7 +1,7 @@
 //! The command lines: Teldat's `tx HOST` or `rx` and then words, most of them with a value; or the classic letters.
 
 use super::help;
-use super::spec::{Asked, Dialect, Role, Spec, Unit};
+use super::spec::{Dialect, Request, Role, Spec, Unit};
 use crate::options::{Letters, Opt, Stop, Takes, Value, find, options, scaled};
 
 /// Longest buffer, bytes.
@@ -83,15 +83,15 @@ fn unit(value: &Value<'_>) -> Result<Unit, String> {
 ///
 /// # Errors
 /// One sentence that names what cannot be, and what could.
-pub fn read(arguments: &[String]) -> Result<Asked, String> {
+pub fn read(arguments: &[String]) -> Result<Request, String> {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [] => return Ok(Asked::Nothing),
-        ["?"] => return Ok(Asked::Next(help::ROLES)),
-        ["tx", "?"] => return Ok(Asked::Next(help::HOST)),
+        [] => return Ok(Request::Nothing),
+        ["?"] => return Ok(Request::Next(help::ROLES)),
+        ["tx", "?"] => return Ok(Request::Next(help::HOST)),
         _ => {}
     }
     if arguments.iter().any(|text| matches!(text.as_str(), "-h" | "--help" | "-?" | "?" | "help")) {
-        return Ok(Asked::Help);
+        return Ok(Request::Help);
     }
     let read = match (arguments[0].as_str(), arguments.get(1)) {
         ("tx", Some(host)) if !host.starts_with('-') => teldat(Role::Transmit(host.clone()), &arguments[2..]),
@@ -103,14 +103,14 @@ pub fn read(arguments: &[String]) -> Result<Asked, String> {
     let mut spec = match read {
         Ok(spec) => spec,
         Err(Stop::Wrong(text)) => return Err(text),
-        Err(_) => return Ok(Asked::Help),
+        Err(_) => return Ok(Request::Help),
     };
     // As the original: shorter datagrams would be taken for markers.
     if spec.udp {
         spec.length = spec.length.max(5);
     }
     spec.check()?;
-    Ok(Asked::Run(Box::new(spec)))
+    Ok(Request::Run(Box::new(spec)))
 }
 
 fn teldat(role: Role, words: &[String]) -> Result<Spec, Stop> {

@@ -24,7 +24,7 @@ pub struct Usage {
 
 /// Prints a run as ttcp does.
 #[derive(Clone, Debug, Default)]
-pub struct Face {
+pub struct Printer {
     spec: Spec,
     name: &'static str,
     begun: bool,
@@ -42,17 +42,17 @@ pub struct Face {
     column: bool,
 }
 
-impl Face {
-    /// The face of a run that is about to begin; `live` says that somebody watches.
+impl Printer {
+    /// For a run that is about to begin; `live` says that somebody watches.
     #[must_use]
-    pub fn new(spec: Spec, live: bool) -> Face {
+    pub fn new(spec: Spec, live: bool) -> Printer {
         let name = match (spec.dialect, spec.sends()) {
             (Dialect::Teldat, true) => "ttcp-tx",
             (Dialect::Teldat, false) => "ttcp-rx",
             (Dialect::Classic, true) => "ttcp-t",
             (Dialect::Classic, false) => "ttcp-r",
         };
-        Face { spec, name, live, ..Face::default() }
+        Printer { spec, name, live, ..Printer::default() }
     }
 
     /// Whether something went wrong.
@@ -70,7 +70,7 @@ impl Face {
     ///
     /// # Errors
     /// When `out` or `err` cannot be written.
-    pub fn hear(&mut self, event: &Event, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<()> {
+    pub fn on_event(&mut self, event: &Event, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<()> {
         match event {
             Event::Start { .. } => self.begin(out),
             Event::Established { remote, .. } => self.established(remote.ip().to_canonical(), out, err),
@@ -357,12 +357,12 @@ pub fn print(outcome: &Outcome, events: &[Event], out: &mut dyn Write) -> io::Re
         socket_buffer: point.near.effective.as_ref().map(|e| if serving { e.rcvbuf } else { e.sndbuf }),
         ..Spec::new(Dialect::Teldat)
     };
-    let mut face = Face::new(spec, false);
+    let mut printer = Printer::new(spec, false);
     let mut err = io::sink();
-    face.begin(out)?;
+    printer.begin(out)?;
     if let Some(record) = record {
-        face.established(record.remote.ip().to_canonical(), out, &mut err)?;
-        face.portion = Some(Portion {
+        printer.established(record.remote.ip().to_canonical(), out, &mut err)?;
+        printer.portion = Some(Portion {
             slot: 0,
             local: record.local.unwrap_or(record.remote),
             remote: record.remote,
@@ -374,7 +374,7 @@ pub fn print(outcome: &Outcome, events: &[Event], out: &mut dyn Write) -> io::Re
             marked: None,
         });
     }
-    face.end(point.status, out)
+    printer.end(point.status, out)
 }
 
 #[cfg(test)]

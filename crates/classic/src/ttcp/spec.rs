@@ -5,7 +5,7 @@ use model::{Burst, Kind, Pattern, Payload, Phase, Probe, Range, SocketSettings, 
 
 /// What a command line asks for.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Asked {
+pub enum Request {
     /// The usage.
     Help,
     /// What Teldat's command line may go on with, as its console lists it.

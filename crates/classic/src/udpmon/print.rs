@@ -13,7 +13,7 @@ use std::io::{self, Write};
 
 /// Prints a run as UDPmon's programs do.
 #[derive(Clone, Debug, Default)]
-pub struct Face {
+pub struct Printer {
     spec: Spec,
     /// The far end's address.
     remote: String,
@@ -30,18 +30,18 @@ pub struct Face {
     snapshots: Snapshots,
 }
 
-impl Face {
-    /// The face of a run that is about to begin; `remote` is the far end's address.
+impl Printer {
+    /// For a run that is about to begin; `remote` is the far end's address.
     #[must_use]
-    pub fn new(spec: Spec, remote: String) -> Face {
-        Face { spec, remote, ..Face::default() }
+    pub fn new(spec: Spec, remote: String) -> Printer {
+        Printer { spec, remote, ..Printer::default() }
     }
 
     /// Takes an event in and prints what it is worth.
     ///
     /// # Errors
     /// When `out` cannot be written.
-    pub fn hear(&mut self, event: &Event, out: &mut dyn Write) -> io::Result<()> {
+    pub fn on_event(&mut self, event: &Event, out: &mut dyn Write) -> io::Result<()> {
         match event {
             Event::Begin(begin) => {
                 self.local.clone_from(&begin.host.name);

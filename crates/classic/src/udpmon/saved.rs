@@ -1,7 +1,7 @@
 //! A saved run, printed as one of the programs would have printed it.
 
 use super::args::{Program, Spec, read};
-use super::print::Face;
+use super::print::Printer;
 use crate::Request;
 use model::{Event, Outcome, Udpmon, UdpmonRole};
 use std::io::{self, Write};
@@ -27,8 +27,8 @@ pub fn print(program: Program, outcome: &Outcome, events: &[Event], out: &mut dy
     let remote = first.peer.rsplit_once(':').map_or(first.peer.as_str(), |(host, _)| host);
     let remote = remote.trim_matches(['[', ']']).to_owned();
     let spec = spec(program, outcome, &remote);
-    let mut face = Face::new(spec, remote);
-    events.iter().try_for_each(|event| face.hear(event, out))
+    let mut printer = Printer::new(spec, remote);
+    events.iter().try_for_each(|event| printer.on_event(event, out))
 }
 
 /// The command line of the run, or one that asks for what it found.

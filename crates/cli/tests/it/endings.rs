@@ -282,7 +282,7 @@ fn ctrl_c_ends_whatever_is_waited_for_from_a_silent_address() {
         "ping AT --protocol echo",
         "tcp AT --repeat 10",
     ];
-    let faces = [
+    let originals = [
         ("iperf3 -c AT", 0),
         ("ntttcp -s AT", 0),
         ("ctstraffic -target:AT", 0),
@@ -293,7 +293,7 @@ fn ctrl_c_ends_whatever_is_waited_for_from_a_silent_address() {
         ("bwdelaytester -c AT -p 160 -b 1", 1),
         ("monitor --every 60s -- tcp AT", 0),
     ];
-    let cases = questions.map(|words| (words, 130)).into_iter().chain(faces);
+    let cases = questions.map(|words| (words, 130)).into_iter().chain(originals);
     // A few at a time, as many as a machine has cores at least.
     let cases: Vec<_> = cases.collect();
     for some in cases.chunks(4) {

@@ -131,7 +131,7 @@ fn verbs(store: &Path) -> Vec<String> {
 }
 
 #[test]
-fn faces_and_servers_keep_their_runs_in_silence() {
+fn originals_and_servers_keep_their_runs_in_silence() {
     let scratch = Scratch::new();
     let (store, other) = (scratch.file("runs.sqlite"), scratch.file("server.sqlite"));
     let server = at(netcaliper("iperf3"), &other).args("-s -p 0 -B 127.0.0.1").spawn();

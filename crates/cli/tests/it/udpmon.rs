@@ -155,8 +155,8 @@ fn column(text: &str, title: &str) -> String {
 }
 
 #[test]
-fn the_faces_print_what_the_peer_found() {
-    const NAME: &str = "udpmon::the_faces_print_what_the_peer_found";
+fn the_programs_print_what_the_peer_found() {
+    const NAME: &str = "udpmon::the_programs_print_what_the_peer_found";
     let Some((server, at)) = service(NAME, "drop=5 twice=7") else { return };
     let port = at.rsplit(':').next().unwrap();
     let words = format!("-d 127.0.0.1 -u {port} -p 500 -l 20 -w 200 -x -G 3:4");
@@ -339,7 +339,7 @@ fn a_saved_run_is_printed_again() {
     let Some((_server, at)) = service(NAME, "drop=5 twice=7") else { return };
     let port = at.rsplit(':').next().unwrap();
     let scratch = Scratch::new();
-    for (face, words) in [
+    for (program, words) in [
         ("udpmon_bw_mon", "-p 300 -l 20 -w 100 -e 300 -i 200 -x -H -G 20"),
         ("udpmon_bw_mon", "-p 300 -l 20 -w 100 -L 3 --as-original"),
         ("udpmon_req", "-r 64 -e 264 -i 200 -l 5 -H"),
@@ -347,12 +347,12 @@ fn a_saved_run_is_printed_again() {
     ] {
         let file = scratch.file("run.jsonl");
         let words = format!("-d 127.0.0.1 -u {port} {words} --save");
-        let done = netcaliper(face).args(&words).arg(&file).run().exits(0);
-        let again = netcaliper("report").arg(&file).args(&format!("--as {face}")).run().exits(0);
-        assert_eq!(again.out, done.out, "{face} {words}");
+        let done = netcaliper(program).args(&words).arg(&file).run().exits(0);
+        let again = netcaliper("report").arg(&file).args(&format!("--as {program}")).run().exits(0);
+        assert_eq!(again.out, done.out, "{program} {words}");
         let told = netcaliper("report").arg(&file).run().exits(0);
         assert!(!told.out.contains("No trains"), "{}", told.tell());
-        if face == "udpmon_bw_mon" {
+        if program == "udpmon_bw_mon" {
             // The responder has said what came: nothing is left to be confirmed.
             assert!(told.out.contains("Tests (receiver's count)"), "{}", told.tell());
             assert!(
@@ -364,8 +364,8 @@ fn a_saved_run_is_printed_again() {
         let outcome = netcaliper("report").arg(&file).args("--json").run().exits(0);
         let json = scratch.file("run.json");
         std::fs::write(&json, &outcome.out).unwrap();
-        let again = netcaliper("report").arg(&json).args(&format!("--as {face}")).run().exits(0);
-        assert_eq!(again.out, done.out, "of its outcome: {face} {words}");
+        let again = netcaliper("report").arg(&json).args(&format!("--as {program}")).run().exits(0);
+        assert_eq!(again.out, done.out, "of its outcome: {program} {words}");
     }
     // Trains are UDPmon's tests: each has a line.
     let outcome = netcaliper("train")
@@ -423,13 +423,13 @@ fn a_stream_without_a_word_is_accounted_for_from_its_first_packet() {
 
 #[test]
 fn what_cannot_be_is_one_sentence() {
-    for (face, words, why) in [
+    for (program, words, why) in [
         ("udpmon_bw_mon", "", "-d HOST"),
         ("udpmon_bw_mon", "-d 127.0.0.1 -B 0", "bin"),
         ("udpmon_req", "-d 127.0.0.1 -r 64 -e 100", "step"),
         ("udpmon_resp", "127.0.0.1", "not an option"),
     ] {
-        netcaliper(face).args(words).run().exits(1).says_one_sentence().complains(&[why]);
+        netcaliper(program).args(words).run().exits(1).says_one_sentence().complains(&[why]);
     }
 }
 

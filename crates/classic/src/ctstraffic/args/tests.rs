@@ -3,14 +3,14 @@ use crate::ctstraffic::spec::{Cores, Encoding, Place};
 use model::{Burst, Kind, Pattern, Range, Shutdown, Verify};
 use std::path::PathBuf;
 
-fn asked(line: &str) -> Result<Asked, String> {
+fn asked(line: &str) -> Result<Request, String> {
     read(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
 }
 
 #[track_caller]
 fn spec(line: &str) -> Spec {
     match asked(line) {
-        Ok(Asked::Run(spec)) => *spec,
+        Ok(Request::Run(spec)) => *spec,
         other => panic!("{line}: {other:?}"),
     }
 }
@@ -165,7 +165,7 @@ fn help_counts_before_everything_else() {
         ("-Help:Advanced", Page::Advanced),
         ("-nonsense -Listen:* -Help:Tcp", Page::Tcp),
     ] {
-        assert_eq!(asked(line), Ok(Asked::Help(page)), "{line}");
+        assert_eq!(asked(line), Ok(Request::Help(page)), "{line}");
     }
 }
 

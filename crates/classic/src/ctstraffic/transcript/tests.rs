@@ -1,13 +1,13 @@
 use super::*;
-use crate::ctstraffic::args::{Asked, read};
-use crate::ctstraffic::print::Console;
+use crate::ctstraffic::args::{Request, read};
+use crate::ctstraffic::console::Console;
 use metrics::{Frames, Framing, SECOND};
 use model::{Begin, HostSnapshot, NicSnapshot, Traffic};
 use uuid::Uuid;
 
-fn tale(line: &str, resolved: Resolved) -> Transcript {
+fn transcript(line: &str, resolved: Resolved) -> Transcript {
     match read(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()) {
-        Ok(Asked::Run(spec)) => Transcript::new(*spec, resolved),
+        Ok(Request::Run(spec)) => Transcript::new(*spec, resolved),
         other => panic!("{line}: {other:?}"),
     }
 }
@@ -21,8 +21,8 @@ fn localhost() -> Resolved {
 }
 
 fn banner(line: &str) -> Vec<String> {
-    let mut tale = tale(line, localhost());
-    match tale.hear(&Event::Begin(Box::default())).pop() {
+    let mut transcript = transcript(line, localhost());
+    match transcript.on_event(&Event::Begin(Box::default())).pop() {
         Some(Item::Banner(lines)) => lines,
         other => panic!("{other:?}"),
     }
@@ -118,8 +118,8 @@ fn the_adapter_comes_first() {
         ..NicSnapshot::default()
     };
     let host = HostSnapshot { nic: Some(nic), ..HostSnapshot::default() };
-    let items =
-        tale("-target:a", localhost()).hear(&Event::Begin(Box::new(Begin { host, ..Begin::default() })));
+    let items = transcript("-target:a", localhost())
+        .on_event(&Event::Begin(Box::new(Begin { host, ..Begin::default() })));
     let Some(Item::Adapters(lines)) = items.first() else { panic!("{items:?}") };
     assert_eq!(lines[0], "Adapter eth0 virtio_net (Up)");
     assert_eq!(lines[1], "\tRSC (GRO) on, LSO (TSO) on, GSO off, MTU 1500, 10000 Mbit/s, queueing fq");
@@ -141,13 +141,13 @@ fn interval(n: u64, framing: u64, completed: u64) -> Event {
 /// 37 bytes of identifier and 4 of DONE come with each connection: 10 opened and 2 done in 5 s are 378 / 5 = 75 B/s.
 #[test]
 fn status_lines_count_what_comes_with_the_payload() {
-    let mut client = tale("-target:a", localhost());
+    let mut client = transcript("-target:a", localhost());
     let row = |items: Vec<Item>| match items.as_slice() {
         [Item::Status(slice)] => slice.row(),
         other => panic!("{other:?}"),
     };
-    assert_eq!(row(client.hear(&interval(0, 10 * 37 + 2 * 4, 2))), "5.000,200000,75,8,2,0,0");
-    assert_eq!(row(client.hear(&interval(1, 0, 2))), "10.000,200000,0,8,2,0,0");
+    assert_eq!(row(client.on_event(&interval(0, 10 * 37 + 2 * 4, 2))), "5.000,200000,75,8,2,0,0");
+    assert_eq!(row(client.on_event(&interval(1, 0, 2))), "10.000,200000,0,8,2,0,0");
 }
 
 fn near() -> Event {
@@ -169,11 +169,11 @@ fn end() -> Event {
 }
 
 fn summary(line: &str) -> Vec<String> {
-    let mut tale = tale(line, localhost());
-    tale.hear(&near());
-    tale.hear(&Event::PhaseEnd { status: Status::Complete, reason: None });
-    assert_eq!(tale.errors(), 5);
-    match tale.hear(&end()).as_slice() {
+    let mut transcript = transcript(line, localhost());
+    transcript.on_event(&near());
+    transcript.on_event(&Event::PhaseEnd { status: Status::Complete, reason: None });
+    assert_eq!(transcript.errors(), 5);
+    match transcript.on_event(&end()).as_slice() {
         [Item::Summary(lines)] => lines.clone(),
         other => panic!("{other:?}"),
     }
@@ -214,9 +214,9 @@ fn the_summary() {
 #[test]
 fn a_time_limit_is_told_when_it_ended_the_run() {
     let said = |limit: u32| {
-        let mut tale = tale(&format!("-target:a -timelimit:{limit}"), localhost());
-        tale.hear(&near());
-        tale.hear(&Event::PhaseEnd { status: Status::Complete, reason: None })
+        let mut transcript = transcript(&format!("-target:a -timelimit:{limit}"), localhost());
+        transcript.on_event(&near());
+        transcript.on_event(&Event::PhaseEnd { status: Status::Complete, reason: None })
     };
     assert_eq!(said(26_357), [Item::Said("  Time-limit of 26357 ms has been reached".to_owned())]);
     assert_eq!(said(30_000), [Item::Pause], "it ended by itself before");
@@ -224,12 +224,12 @@ fn a_time_limit_is_told_when_it_ended_the_run() {
 
 #[test]
 fn after_ctrl_c_there_is_only_the_summary() {
-    let mut tale = tale("-target:a", localhost());
-    assert_eq!(tale.interrupt().len(), 1);
-    assert_eq!(tale.interrupt(), [], "said once");
-    assert_eq!(tale.hear(&interval(0, 1, 1)), [Item::Pause]);
-    assert_eq!(tale.hear(&Event::Connection(Box::new(refused()))), []);
-    assert!(matches!(tale.hear(&end()).as_slice(), [Item::Summary(_)]));
+    let mut transcript = transcript("-target:a", localhost());
+    assert_eq!(transcript.interrupt().len(), 1);
+    assert_eq!(transcript.interrupt(), [], "said once");
+    assert_eq!(transcript.on_event(&interval(0, 1, 1)), [Item::Pause]);
+    assert_eq!(transcript.on_event(&Event::Connection(Box::new(refused()))), []);
+    assert!(matches!(transcript.on_event(&end()).as_slice(), [Item::Summary(_)]));
 }
 
 fn refused() -> ConnectionRecord {
@@ -252,8 +252,8 @@ fn refused() -> ConnectionRecord {
 
 #[test]
 fn failures_are_told_by_function_and_number() {
-    let mut tale = tale("-target:a", localhost());
-    let items = tale.hear(&Event::Connection(Box::new(refused())));
+    let mut transcript = transcript("-target:a", localhost());
+    let items = transcript.on_event(&Event::Connection(Box::new(refused())));
     let text = "No connection could be made because the target machine actively refused it.";
     assert_eq!(items[0], Item::Error(format!("[0.250] ConnectEx failed (10061) {text}")));
     assert!(matches!(&items[1], Item::Connection { row, .. } if row.contains(",10061: No connection")));
@@ -261,20 +261,20 @@ fn failures_are_told_by_function_and_number() {
     let result = metrics::Ending::DataError;
     let error = Some("too few bytes: 5 of 9 arrived".to_owned());
     let short = ConnectionRecord { failure, result, error, connect_ns: Some(1), ..refused() };
-    let items = tale.hear(&Event::Connection(Box::new(short)));
+    let items = transcript.on_event(&Event::Connection(Box::new(short)));
     let said = "[0.250] Connection aborted due to the protocol error ErrorNotAllDataTransferred (too few bytes: 5 of 9 \
                 arrived)";
     assert_eq!(items[0], Item::Error(said.to_owned()));
     let cut = ConnectionRecord { result: metrics::Ending::Stopped, failure: None, error: None, ..refused() };
-    assert_eq!(tale.hear(&Event::Connection(Box::new(cut))), [], "the original counts it nowhere");
+    assert_eq!(transcript.on_event(&Event::Connection(Box::new(cut))), [], "the original counts it nowhere");
 }
 
 #[test]
 fn text_files_tell_the_wall_clock() {
-    let mut tale = tale("-target:a", localhost());
+    let mut transcript = transcript("-target:a", localhost());
     // 2026-11-20T09:36:17Z, by `date -u -d @1795167377`.
     let at = Wall(1_795_167_377_123_456_000);
-    let items = tale.hear(&Event::Start { at });
+    let items = transcript.on_event(&Event::Start { at });
     let want = "Started at 2026-11-20T09:36:17.123456Z (UTC): the times below are seconds since then";
     assert_eq!(items, [Item::Started(want.to_owned())]);
 }
@@ -282,13 +282,13 @@ fn text_files_tell_the_wall_clock() {
 /// A whole short run on the console at verbosity 1, as a user sees it.
 #[test]
 fn a_run_on_the_console() {
-    let mut tale = tale("-target:a -consoleverbosity:1", localhost());
+    let mut transcript = transcript("-target:a -consoleverbosity:1", localhost());
     let mut console = Console::new(1, Transport::Tcp);
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let begin = Event::Begin(Box::default());
     let stop = Event::PhaseEnd { status: Status::Complete, reason: None };
     for event in [begin, interval(0, 8 * 37, 0), near(), stop, end()] {
-        for item in tale.hear(&event) {
+        for item in transcript.on_event(&event) {
             console.show(&item, &mut out, &mut err).unwrap();
         }
     }

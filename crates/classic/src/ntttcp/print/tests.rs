@@ -8,12 +8,12 @@ fn now() -> Now {
 }
 
 fn lines(spec: &Spec, before: &Reading, after: &Reading, events: &[Event]) -> Vec<String> {
-    let mut face = Face::new(spec.clone(), false);
+    let mut printer = Printer::new(spec.clone(), false);
     let mut out = Vec::new();
-    face.banner(&now().day, &mut out).unwrap();
+    printer.banner(&now().day, &mut out).unwrap();
     for event in events {
         let host = if matches!(event, Event::Start { .. }) { before } else { after };
-        face.hear(event, &now(), host, &mut out).unwrap();
+        printer.on_event(event, &now(), host, &mut out).unwrap();
     }
     String::from_utf8(out).unwrap().lines().map(str::to_owned).collect()
 }

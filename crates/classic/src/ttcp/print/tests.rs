@@ -17,7 +17,7 @@ fn portion(spec: &Spec, bytes: u64, seconds: f64, calls: u64) -> Event {
 }
 
 fn printed(spec: &Spec, events: &[Event]) -> (Vec<String>, Vec<String>) {
-    let mut face = Face::new(spec.clone(), false);
+    let mut printer = Printer::new(spec.clone(), false);
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let start = Event::Start { at: Wall(0) };
     let up = Event::Established {
@@ -27,7 +27,7 @@ fn printed(spec: &Spec, events: &[Event]) -> (Vec<String>, Vec<String>) {
     };
     let end = Event::PhaseEnd { status: Status::Complete, reason: None };
     for event in [&start, &up].into_iter().chain(events).chain([&end]) {
-        face.hear(event, &mut out, &mut err).unwrap();
+        printer.on_event(event, &mut out, &mut err).unwrap();
     }
     let lines = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap().lines().map(str::to_owned).collect();
     (lines(out), lines(err))
@@ -178,9 +178,9 @@ fn marks_come_as_buffers_move() {
 #[test]
 fn nothing_measured_is_a_failure_unless_the_user_ended_it() {
     for (status, failed) in [(Status::Complete, true), (Status::Failed, true), (Status::Interrupted, false)] {
-        let mut face = Face::new(teldat(Role::Receive), false);
+        let mut printer = Printer::new(teldat(Role::Receive), false);
         let end = Event::PhaseEnd { status, reason: None };
-        face.hear(&end, &mut io::sink(), &mut io::sink()).unwrap();
-        assert_eq!(face.failed(), failed, "{status:?}");
+        printer.on_event(&end, &mut io::sink(), &mut io::sink()).unwrap();
+        assert_eq!(printer.failed(), failed, "{status:?}");
     }
 }

@@ -11,17 +11,17 @@ use model::{
     UdpmonRecord,
 };
 
-fn face(program: Program, words: &str) -> Face {
+fn printer(program: Program, words: &str) -> Printer {
     let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
     match read(program, &words) {
-        Ok(Request::Run(spec)) => Face::new(*spec, "127.0.0.1".to_owned()),
+        Ok(Request::Run(spec)) => Printer::new(*spec, "127.0.0.1".to_owned()),
         other => panic!("{other:?}"),
     }
 }
 
-fn said(face: &mut Face, test: UdpmonTest) -> String {
+fn said(printer: &mut Printer, test: UdpmonTest) -> String {
     let mut out = Vec::new();
-    face.hear(&Event::Udpmon(Box::new(test)), &mut out).unwrap();
+    printer.on_event(&Event::Udpmon(Box::new(test)), &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -76,8 +76,8 @@ fn captured() -> UdpmonTest {
 
 #[test]
 fn the_extended_line_is_the_originals() {
-    let mut face = face(Program::BwMon, "-d 127.0.0.1 -p 1000 -w 20 -l 60 -x -B 5 --as-original");
-    let text = said(&mut face, captured());
+    let mut printer = printer(Program::BwMon, "-d 127.0.0.1 -p 1000 -w 20 -l 60 -x -B 5 --as-original");
+    let text = said(&mut printer, captured());
     let (titles, line) = text.split_once('\n').unwrap();
     assert!(titles.starts_with(" pkt len; num_sent; num_ACKs recv; num_timeout; Time/frame us; inter-pkt_time us; Send time; send_user_data_rate Mbit; num_recv;"));
     assert!(titles.contains("iq75; <L CPU>; user cpu %; low-prio cpu %; kernel cpu%; idle cpu%; iowait cpu %; irq cpu%; softirq cpu%;; L0 CPU; user"));
@@ -97,8 +97,8 @@ fn the_extended_line_is_the_originals() {
 #[test]
 fn our_own_figures_are_right() {
     // 60 packets have 59 gaps: 8 × 1000 × 59 bits in 1133.6 µs.
-    let mut face = face(Program::BwMon, "-d 127.0.0.1 -p 1000 -w 20 -l 60 -x -B 5");
-    let text = said(&mut face, captured());
+    let mut printer = printer(Program::BwMon, "-d 127.0.0.1 -p 1000 -w 20 -l 60 -x -B 5");
+    let text = said(&mut printer, captured());
     assert!(text.contains("  1133.6;  19.2136;  416.373;  443.853;"), "{text}");
     // The fourth moment over the square of the variance: 19.62, not 141545.
     let kurtosis: f64 = text.lines().nth(1).unwrap().split(';').nth(22).unwrap().trim().parse().unwrap();
@@ -114,7 +114,7 @@ fn our_own_figures_are_right() {
         counts: Some(counts),
         ..UdpmonTest::default()
     };
-    let line = line(&face.spec, &test);
+    let line = line(&printer.spec, &test);
     assert!(line.contains("; 97; 6; 3; 3; 6; 6;"), "{line}");
 }
 
@@ -129,14 +129,14 @@ fn bursts_are_divided_by_their_own_time() {
         last_burst_ns: 104_000,
         ..UdpmonTest::default()
     };
-    let line = |words: &str| line(&face(Program::BwMon, words).spec, &test);
+    let line = |words: &str| line(&printer(Program::BwMon, words).spec, &test);
     assert!(line("-d h -p 500 --as-original").starts_with(" 500; 50;  10;  1923.08;"));
     assert!(line("-d h -p 500").starts_with(" 500; 50;  10;  45.5996;"), "{}", line("-d h -p 500"));
 }
 
 #[test]
 fn histograms_and_records_are_the_originals() {
-    let mut mon = face(Program::BwMon, "-d 127.0.0.1 -p 200 -w 50 -l 40 -G 5:20 -H --as-original");
+    let mut mon = printer(Program::BwMon, "-d 127.0.0.1 -p 200 -w 50 -l 40 -G 5:20 -H --as-original");
     let mut test = captured();
     let row = |received, sent| UdpmonRecord { received, sent, ..UdpmonRecord::default() };
     test.records = vec![row(79_226, 77_145), row(79_820, 77_645), row(0, 0), row(82_409, 80_339)];
@@ -158,7 +158,7 @@ fn histograms_and_records_are_the_originals() {
 
 #[test]
 fn lost_packets_are_the_originals() {
-    let mut mon = face(Program::BwMon, "-d 127.0.0.1 -L 10 --as-original");
+    let mut mon = printer(Program::BwMon, "-d 127.0.0.1 -L 10 --as-original");
     let row = |received, sent, number| UdpmonLost { received, sent, number };
     let lost = vec![
         row(97_698, 91_164, 10),
@@ -181,7 +181,7 @@ fn lost_packets_are_the_originals() {
 
 #[test]
 fn latencies_are_the_originals() {
-    let mut req = face(Program::Req, "-d 10.77.0.2 -r 200 -l 100");
+    let mut req = printer(Program::Req, "-d 10.77.0.2 -r 200 -l 100");
     let latency = UdpmonLatency {
         response: 200,
         count: 100,
@@ -199,7 +199,7 @@ fn latencies_are_the_originals() {
 fn a_receivers_lines_and_records_are_the_originals() {
     let text = include_str!("../originals/udpmon_recv.txt");
     let original: Vec<&str> = text.lines().skip(1).collect();
-    let mut recv = face(Program::Recv, "-t 9 -T 2 -G 3 -B 10 --as-original");
+    let mut recv = printer(Program::Recv, "-t 9 -T 2 -G 3 -B 10 --as-original");
     let cpu = |n: [i64; 7]| {
         let [user, nice, system, idle, iowait, irq, softirq] = n;
         UdpmonCpu { user, nice, system, idle, iowait, irq, softirq, ..UdpmonCpu::default() }

@@ -1,7 +1,7 @@
 //! The printouts of tcpmon's programs, to the byte.
 
 use crate::Request;
-use crate::udpmon::{Face, Program, read};
+use crate::udpmon::{Printer, Program, read};
 use metrics::{Binned, SocketState, TcpInfo};
 use model::{
     ConnectionRecord, Event, UdpmonCounts, UdpmonCpu, UdpmonHost, UdpmonInterface, UdpmonIp, UdpmonPut,
@@ -23,11 +23,11 @@ fn original(text: &str) -> Vec<&str> {
     text.lines().skip(2).filter(|line| !OWN.iter().any(|own| line.starts_with(own))).collect()
 }
 
-/// The face of `words` hears a test of one connection.
+/// The printer of `words` hears a test of one connection.
 fn said(words: &str, snapshot: Option<UdpmonTest>, test: UdpmonTest, tcp: TcpInfo) -> String {
     let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
     let Ok(Request::Run(spec)) = read(Program::TcpMon, &words) else { panic!("{words:?}") };
-    let mut face = Face::new(*spec, "127.0.0.1".to_owned());
+    let mut printer = Printer::new(*spec, "127.0.0.1".to_owned());
     let id = Uuid::from_u128(7);
     let record: ConnectionRecord = serde_json::from_value(serde_json::json!({
         "id": id, "local": null, "remote": "127.0.0.1:14233", "ended_ns": 1, "tx_bytes": 0, "rx_bytes": 0,
@@ -36,7 +36,7 @@ fn said(words: &str, snapshot: Option<UdpmonTest>, test: UdpmonTest, tcp: TcpInf
     .unwrap();
     let test = UdpmonTest { connection: Some(id), ..test };
     let mut out = Vec::new();
-    let mut hear = |event: Event| face.hear(&event, &mut out).unwrap();
+    let mut hear = |event: Event| printer.on_event(&event, &mut out).unwrap();
     hear(Event::Begin(Box::default()));
     snapshot.into_iter().for_each(|test| hear(Event::Udpmon(Box::new(test))));
     hear(Event::Udpmon(Box::new(UdpmonTest { over: true, ..test })));

@@ -3,9 +3,9 @@
 mod place;
 mod resolve;
 
-use crate::faces::{self, Codes, NO_EFFECT, Refusal, Run};
+use crate::originals::{self, ExitCodes, NO_EFFECT, Refusal, Run};
 use crate::{measure, plan, protocols, stderr};
-use classic::ctstraffic::{Asked, Cores, Face, Resolved, Role, Spec, page, read};
+use classic::ctstraffic::{Cores, Printer, Request, Resolved, Role, Spec, page, read};
 use common::{ClientConfig, Placement, ServerConfig};
 use model::{Event, Kind, Status};
 use runtime::{Bound, Interrupt};
@@ -16,17 +16,17 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 /// For arguments that cannot be, and after help: ERROR_INVALID_DATA of Windows, as the original has it; and when nothing could be started.
-const CODES: Codes = Codes { usage: 13, failed: u8::MAX };
+const CODES: ExitCodes = ExitCodes { usage: 13, failed: u8::MAX };
 
 /// Runs it.
 pub(crate) fn run(arguments: &[String], command: Vec<String>) -> ExitCode {
     let done = match read(arguments) {
-        Ok(Asked::Help(which)) => faces::page(&page(which), CODES.usage),
-        Ok(Asked::Run(spec)) => start(*spec, &command),
+        Ok(Request::Help(which)) => originals::page(&page(which), CODES.usage),
+        Ok(Request::Run(spec)) => start(*spec, &command),
         Err(text) => Err(Refusal::Usage(text)),
     };
     let usage = matches!(done, Err(Refusal::Usage(_)));
-    let code = faces::ended("ctsTraffic", CODES, done);
+    let code = originals::ended("ctsTraffic", CODES, done);
     if usage {
         stderr::say("For help: ctsTraffic -Help");
     }
@@ -36,7 +36,7 @@ pub(crate) fn run(arguments: &[String], command: Vec<String>) -> ExitCode {
 fn start(mut spec: Spec, command: &[String]) -> Result<u8, Refusal> {
     let device = place::enter(&mut spec, command)?;
     let placement = placement(&mut spec);
-    faces::warn("ctsTraffic", NO_EFFECT, &spec.ignored);
+    originals::warn("ctsTraffic", NO_EFFECT, &spec.ignored);
     match spec.role {
         Role::Client => client(spec, device, placement, command),
         Role::Server => server(spec, device, placement, command),
@@ -88,22 +88,22 @@ fn client(
         placement,
         records: wants_records(&spec) || (streams && plan::tells_frames(spec.phase.connections)),
         arrivals: wants_arrivals(&spec),
-        ..faces::client(protocols::CTSTRAFFIC)
+        ..originals::client(protocols::CTSTRAFFIC)
     };
     let phase = spec.phase.clone();
     runtime::check(&config, &phase)?;
     let targets = spec.targets.clone();
-    let mut show = Show::open(spec, resolved)?;
-    let interrupt = show.interrupt.clone();
-    faces::call(&config, &phase, &interrupt, ("ctstraffic", command), &mut |event| match event {
+    let mut reporter = Reporter::open(spec, resolved)?;
+    let interrupt = reporter.interrupt.clone();
+    originals::call(&config, &phase, &interrupt, ("ctstraffic", command), &mut |event| match event {
         Event::Begin(begin) => {
             let mut begin = begin.clone();
             begin.targets.clone_from(&targets);
-            show.on_event(&Event::Begin(begin));
+            reporter.on_event(&Event::Begin(begin));
         }
-        event => show.on_event(event),
+        event => reporter.on_event(event),
     })?;
-    Ok(show.finish())
+    Ok(reporter.finish())
 }
 
 fn server(
@@ -123,17 +123,17 @@ fn server(
         records: wants_records(&spec),
         arrivals: wants_arrivals(&spec),
         open_to: plan::open_to(&spec.allow)?,
-        ..faces::server(protocols::CTSTRAFFIC, phase.clone())?
+        ..originals::server(protocols::CTSTRAFFIC, phase.clone())?
     })?;
-    let mut show = Show::open(spec, resolved)?;
-    let interrupt = show.interrupt.clone();
-    faces::serve(bound, &phase, &interrupt, command, &mut |event| show.on_event(event))?;
-    Ok(show.finish())
+    let mut reporter = Reporter::open(spec, resolved)?;
+    let interrupt = reporter.interrupt.clone();
+    originals::serve(bound, &phase, &interrupt, command, &mut |event| reporter.on_event(event))?;
+    Ok(reporter.finish())
 }
 
 /// The printout, on this program's stdout, stderr and files.
-struct Show {
-    face: Face,
+struct Reporter {
+    printer: Printer,
     interrupt: Interrupt,
     interrupted: bool,
     pause: Duration,
@@ -141,24 +141,24 @@ struct Show {
     run: Run,
 }
 
-impl Show {
-    fn open(spec: Spec, resolved: Resolved) -> Result<Show, Refusal> {
+impl Reporter {
+    fn open(spec: Spec, resolved: Resolved) -> Result<Reporter, Refusal> {
         let interrupt = measure::on_signals()?;
         let pause = Duration::from_millis(u64::from(spec.pause_at_end_ms));
         let break_on_error = spec.break_on_error;
         let mut open = |path: &Path| Ok(Box::new(File::create(path)?) as Box<dyn Write + Send>);
-        let face = Face::new(spec, resolved, &mut open).map_err(Refusal::Usage)?;
-        Ok(Show { face, interrupt, interrupted: false, pause, break_on_error, run: Run::new("") })
+        let printer = Printer::new(spec, resolved, &mut open).map_err(Refusal::Usage)?;
+        Ok(Reporter { printer, interrupt, interrupted: false, pause, break_on_error, run: Run::new("") })
     }
 
     fn on_event(&mut self, event: &Event) {
         self.run.on_event(event);
         // Where nobody reads on, the run still goes on for the files' sake.
-        let (mut out, mut err) = (faces::stdout(), io::stderr().lock());
+        let (mut out, mut err) = (originals::stdout(), io::stderr().lock());
         if self.interrupt.asked() && !std::mem::replace(&mut self.interrupted, true) {
-            let _ = self.face.interrupt(&mut out, &mut err);
+            let _ = self.printer.interrupt(&mut out, &mut err);
         }
-        let _ = self.face.hear(event, &mut out, &mut err);
+        let _ = self.printer.on_event(event, &mut out, &mut err);
         if self.break_on_error && matches!(event, Event::Connection(record) if record.failure.is_some()) {
             std::process::abort();
         }
@@ -175,7 +175,7 @@ impl Show {
         let (status, reason) = (self.run.status, self.run.reason.clone());
         self.on_event(&Event::End { status, reason });
         self.run.finish();
-        match (self.face.exit_code(), status) {
+        match (self.printer.exit_code(), status) {
             (0, Status::Failed) => CODES.failed,
             (code, _) => code,
         }

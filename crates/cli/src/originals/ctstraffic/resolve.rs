@@ -1,6 +1,6 @@
 //! Names to addresses, and the order in which they are used.
 
-use crate::faces::Refusal;
+use crate::originals::Refusal;
 use classic::ctstraffic::{Resolved, Spec};
 use common::Peer;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -1,6 +1,6 @@
 //! Interfaces, VRFs and network namespaces: where sockets belong besides addresses.
 
-use crate::faces::Refusal;
+use crate::originals::Refusal;
 use classic::ctstraffic::{Place, Spec};
 use std::fs;
 use std::path::Path;
@@ -66,11 +66,11 @@ fn again_within(name: &str, command: &[String]) -> Refusal {
             return Refusal::Failed(format!("-Compartment:{name}: cannot find this program's file: {e}"));
         }
     };
-    // Under the name of a link its own arguments come first, under ours the name of the face.
-    let as_face = command.get(1).is_none_or(|word| word.starts_with('-'));
+    // Under the name of a link its own arguments come first, under ours the original's name.
+    let as_original = command.get(1).is_none_or(|word| word.starts_with('-'));
     let mut ip = std::process::Command::new("ip");
     ip.args(["netns", "exec", name]).arg(program).env(INSIDE, name);
-    if as_face {
+    if as_original {
         ip.arg("ctstraffic");
     }
     let error = ip.args(&command[1..]).exec();

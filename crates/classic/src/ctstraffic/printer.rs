@@ -1,8 +1,8 @@
-//! The whole face: fed with events, it prints and writes.
+//! The printout and the log files of a run, made of its events.
 
 use super::banner::Resolved;
+use super::console::Console;
 use super::files::{Logs, OpenFile};
-use super::print::Console;
 use super::spec::{Role, Shown, Spec, Transport};
 use super::transcript::{Item, Transcript};
 use model::{Event, Kind, Outcome};
@@ -10,22 +10,22 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 
 /// Prints and writes a run as ctsTraffic does.
-pub struct Face {
-    tale: Transcript,
+pub struct Printer {
+    transcript: Transcript,
     console: Console,
     logs: Logs,
 }
 
-impl Face {
-    /// The face of a run that is about to begin; its log files are opened by `open`.
+impl Printer {
+    /// For a run that is about to begin; its log files are opened by `open`.
     ///
     /// # Errors
     /// One sentence naming the first file that cannot be written.
-    pub fn new(spec: Spec, resolved: Resolved, open: OpenFile<'_>) -> Result<Face, String> {
-        Ok(Face {
+    pub fn new(spec: Spec, resolved: Resolved, open: OpenFile<'_>) -> Result<Printer, String> {
+        Ok(Printer {
             console: Console::new(spec.verbosity, spec.transport),
             logs: Logs::open(&spec.logs, spec.transport, open)?,
-            tale: Transcript::new(spec, resolved),
+            transcript: Transcript::new(spec, resolved),
         })
     }
 
@@ -33,8 +33,8 @@ impl Face {
     ///
     /// # Errors
     /// When `out` or `err` cannot be written.
-    pub fn hear(&mut self, event: &Event, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<()> {
-        let items = self.tale.hear(event);
+    pub fn on_event(&mut self, event: &Event, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<()> {
+        let items = self.transcript.on_event(event);
         self.tell(items, out, err)
     }
 
@@ -43,7 +43,7 @@ impl Face {
     /// # Errors
     /// When `out` or `err` cannot be written.
     pub fn interrupt(&mut self, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<()> {
-        let items = self.tale.interrupt();
+        let items = self.transcript.interrupt();
         self.tell(items, out, err)
     }
 
@@ -60,7 +60,7 @@ impl Face {
     /// Connections that failed, network and protocol errors together.
     #[must_use]
     pub fn errors(&self) -> u64 {
-        self.tale.errors()
+        self.transcript.errors()
     }
 
     /// The exit code: the number of failures, as far as eight bits hold it.
@@ -77,10 +77,10 @@ impl Face {
 pub fn print(outcome: &Outcome, events: &[Event], out: &mut dyn Write) -> io::Result<()> {
     let (spec, resolved) = of_run(outcome);
     let mut none = |_: &std::path::Path| Err(io::Error::other("a printout has no files"));
-    let mut face = Face::new(spec, resolved, &mut none).map_err(io::Error::other)?;
+    let mut printer = Printer::new(spec, resolved, &mut none).map_err(io::Error::other)?;
     let mut err = Vec::new();
     for event in events {
-        face.hear(event, out, &mut err)?;
+        printer.on_event(event, out, &mut err)?;
         out.write_all(&err)?;
         err.clear();
     }
@@ -108,7 +108,7 @@ fn of_run(outcome: &Outcome) -> (Spec, Resolved) {
     let resolved = Resolved { targets, ..Resolved::default() };
     let port = resolved.targets.first().map_or(0, |at| at.port());
     let shown = Shown {
-        io_function: super::given::io_function(role, transport),
+        io_function: super::raw::io_function(role, transport),
         connect_function: "connect",
         receives: 1,
         sends: 1,

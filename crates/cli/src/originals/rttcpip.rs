@@ -1,9 +1,9 @@
 //! `netcaliper rttcpip`: RtTcpipClient and RtTcpipServer.
 
-use crate::faces::{self, Codes, NO_EFFECT, Refusal, Run};
+use crate::originals::{self, ExitCodes, NO_EFFECT, Refusal, Run};
 use crate::{measure, plan, protocols, stderr};
 use classic::Request;
-use classic::rttcpip::{CLIENT, Client, Face, SERVER, Server, read_client, read_server};
+use classic::rttcpip::{CLIENT, Client, Printer, SERVER, Server, read_client, read_server};
 use common::{ClientConfig, Limits, Peer, ProtocolOptions, ServerConfig};
 use model::{Event, Status};
 use native::StopServers;
@@ -13,7 +13,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::process::ExitCode;
 
 /// The command line cannot be; messages are missing or damaged, or nothing could be measured.
-const CODES: Codes = Codes { usage: 2, failed: 1 };
+const CODES: ExitCodes = ExitCodes { usage: 2, failed: 1 };
 
 /// Runs the client; `server` as its first argument makes it the server.
 pub(crate) fn run(arguments: &[String], command: Vec<String>) -> ExitCode {
@@ -32,10 +32,10 @@ fn start<T>(
 ) -> ExitCode {
     let done = match request {
         Ok(Request::Run(options)) => run(options),
-        Ok(_) => faces::page(usage, CODES.usage),
+        Ok(_) => originals::page(usage, CODES.usage),
         Err(text) => Err(Refusal::Usage(text)),
     };
-    faces::ended(name, CODES, done)
+    originals::ended(name, CODES, done)
 }
 
 /// Runs the client.
@@ -47,7 +47,7 @@ fn measure_with(client: Client, command: &[String]) -> Result<u8, Refusal> {
     let config = ClientConfig {
         peers: vec![Peer { name: client.address.to_string(), address: target(&client)? }],
         sources: client.local.into_iter().collect(),
-        ..faces::client(protocols::ECHO)
+        ..originals::client(protocols::ECHO)
     };
     if client.kill {
         return Ok(kill(&config, client.kill_port));
@@ -55,17 +55,17 @@ fn measure_with(client: Client, command: &[String]) -> Result<u8, Refusal> {
     let phase = client.phase();
     runtime::check(&config, &phase)?;
     let interrupt = measure::on_signals()?;
-    let (mut face, mut run) = (Face::new(client), Run::new(""));
-    faces::call(&config, &phase, &interrupt, ("rttcpip", command), &mut |event| {
+    let (mut printer, mut run) = (Printer::new(client), Run::new(""));
+    originals::call(&config, &phase, &interrupt, ("rttcpip", command), &mut |event| {
         run.on_event(event);
         // Where nobody reads on, the exit code still tells.
-        let _ = face.hear(event, &mut faces::stdout());
+        let _ = printer.on_event(event, &mut originals::stdout());
     })?;
     let (status, reason) = (run.status, run.reason.take());
     run.finish();
     match status {
         Status::Interrupted => Ok(130),
-        Status::Complete => Ok(if face.failures() == 0 { 0 } else { CODES.failed }),
+        Status::Complete => Ok(if printer.failures() == 0 { 0 } else { CODES.failed }),
         _ => Err(Refusal::Failed(reason.unwrap_or_else(|| "nothing was measured".to_owned()))),
     }
 }
@@ -158,13 +158,13 @@ pub(crate) fn serve(arguments: &[String], command: Vec<String>) -> ExitCode {
 }
 
 fn echo(server: &Server, command: &[String]) -> Result<u8, Refusal> {
-    faces::warn("RtTcpipServer", NO_EFFECT, &server.ignored);
+    originals::warn("RtTcpipServer", NO_EFFECT, &server.ignored);
     let any = if server.v6 { IpAddr::from([0u16; 8]) } else { IpAddr::from([0u8; 4]) };
     let phase = server.phase();
     let bound = Bound::new(ServerConfig {
         listen: vec![SocketAddr::new(server.address.unwrap_or(any), server.port)],
         workers: server.single.then_some(1),
-        ..faces::server(protocols::ECHO, phase.clone())?
+        ..originals::server(protocols::ECHO, phase.clone())?
     })?;
     let interrupt = measure::on_signals()?;
     let mut run = Run::new("RtTcpipServer:");
@@ -183,7 +183,7 @@ fn echo(server: &Server, command: &[String]) -> Result<u8, Refusal> {
                 interrupt.ask();
             });
         }
-        let ran = faces::serve(bound, &phase, &interrupt, command, &mut |event| {
+        let ran = originals::serve(bound, &phase, &interrupt, command, &mut |event| {
             run.on_event(event);
             heard(event);
         });
@@ -239,5 +239,5 @@ fn heard(event: &Event) {
 
 /// A line of the result; where nobody reads on, the server still serves.
 fn println(text: &str) {
-    let _ = writeln!(faces::stdout(), "{text}");
+    let _ = writeln!(originals::stdout(), "{text}");
 }

@@ -30,9 +30,9 @@ pub(super) enum Arg {
 
 /// Arguments as given, each with the name of its option.
 #[derive(Debug, Default)]
-pub(super) struct Given(pub(super) Vec<(&'static str, Arg)>);
+pub(super) struct RawOptions(pub(super) Vec<(&'static str, Arg)>);
 
-impl Given {
+impl RawOptions {
     fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Arg> {
         self.0.iter().filter(move |(known, _)| *known == name).map(|(_, arg)| arg)
     }

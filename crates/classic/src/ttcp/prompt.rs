@@ -42,7 +42,7 @@ const QUESTIONS: &[Question] = &[
 ///
 /// # Errors
 /// When the terminal is gone, or ends before the role is known.
-pub fn ask(input: &mut dyn BufRead, out: &mut dyn Write) -> io::Result<Vec<String>> {
+pub fn prompt(input: &mut dyn BufRead, out: &mut dyn Write) -> io::Result<Vec<String>> {
     let mut answer = |out: &mut dyn Write, text: &str, default: &str| -> io::Result<String> {
         if default.is_empty() {
             write!(out, "{text}: ")?;
@@ -88,7 +88,7 @@ mod tests {
 
     fn asked(lines: &str) -> (Vec<String>, String) {
         let mut out = Vec::new();
-        let words = ask(&mut lines.as_bytes(), &mut out).unwrap();
+        let words = prompt(&mut lines.as_bytes(), &mut out).unwrap();
         (words, String::from_utf8(out).unwrap())
     }
 
@@ -105,6 +105,6 @@ mod tests {
         let (words, _) = asked("tx\n10.0.0.1\n100\n4096\n\n\ny\n\n\n\nyes\nk\n\nno\n1400\n\n");
         let want = "tx 10.0.0.1 nsrcb 100 blen 4096 verbose random frate k mss 1400";
         assert_eq!(words.join(" "), want);
-        assert!(ask(&mut "tx\n".as_bytes(), &mut io::sink()).is_err());
+        assert!(prompt(&mut "tx\n".as_bytes(), &mut io::sink()).is_err());
     }
 }

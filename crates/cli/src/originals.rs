@@ -1,8 +1,16 @@
-//! The faces of other programs: under which names they are found, and what runs behind them.
+//! The originals: the names under which their command lines are found, and what their drivers share.
+
+mod bwdelaytester;
+mod ctstraffic;
+mod iperf3;
+mod ntttcp;
+mod rttcpip;
+mod ttcp;
+mod udpmon;
 
 use crate::keeping::Keeping;
 use crate::protocols::Protocol;
-use crate::{CliError, Exit, bwdelaytester, ctstraffic, iperf3, ntttcp, plan, rttcpip, stderr, ttcp, udpmon};
+use crate::{CliError, Exit, plan, stderr};
 use classic::udpmon::Program;
 use common::{ClientConfig, Peer, ServerConfig};
 use model::{Begin, Event, Level, Outcome, Phase, Status};
@@ -13,9 +21,9 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The face of another program.
+/// A program whose command line and printout this one has.
 #[derive(Debug)]
-pub(crate) struct Face {
+pub(crate) struct Original {
     /// Its subcommand, and its name for `report --as`.
     pub(crate) name: &'static str,
     /// What it is, for the help.
@@ -29,7 +37,7 @@ pub(crate) struct Face {
 /// A row for one of UDPmon's programs.
 macro_rules! udpmon {
     ($name:literal, $program:ident, $about:literal) => {
-        Face {
+        Original {
             name: $name,
             about: $about,
             run: |arguments, command| udpmon::run(Program::$program, arguments, command),
@@ -38,51 +46,51 @@ macro_rules! udpmon {
     };
 }
 
-/// A row per face. Each is also found by its name as that of the binary, in upper or lower case: by a link to it.
-pub(crate) const FACES: &[Face] = &[
-    Face {
+/// A row per program. Each is also found by its name as that of the binary, in upper or lower case: by a link to it.
+pub(crate) const ORIGINALS: &[Original] = &[
+    Original {
         name: "ctstraffic",
         about: "Be ctsTraffic: its arguments, its printout, its files (also when called by the name ctsTraffic)",
         run: ctstraffic::run,
         print: classic::ctstraffic::print,
     },
-    Face {
+    Original {
         name: "iperf3",
         about: "Be iperf3: its options, its report, its JSON (also when called by that name)",
         run: iperf3::run,
         print: |outcome, _, out| classic::iperf3::print(outcome, out),
     },
-    Face {
+    Original {
         name: "rttcpip",
         about: "Be RtTcpip: its client, or, with server as the first argument, its server",
         run: rttcpip::run,
         print: classic::rttcpip::print,
     },
-    Face {
+    Original {
         name: "rttcpipclient",
         about: "Be RtTcpipClient (also when called by that name)",
         run: rttcpip::call,
         print: classic::rttcpip::print,
     },
-    Face {
+    Original {
         name: "rttcpipserver",
         about: "Be RtTcpipServer (also when called by that name)",
         run: rttcpip::serve,
         print: classic::rttcpip::print,
     },
-    Face {
+    Original {
         name: "ntttcp",
         about: "Be ntttcp for Linux: its arguments and its console report, with and without synchronisation",
         run: ntttcp::run,
         print: classic::ntttcp::print,
     },
-    Face {
+    Original {
         name: "ttcp",
         about: "Be ttcp: Teldat's tx and rx with their words, or the classic program's letters",
         run: ttcp::run,
         print: classic::ttcp::print,
     },
-    Face {
+    Original {
         name: "bwdelaytester",
         about: "Be bwdelaytester: its arguments, its lines and tables (also when called by that name)",
         run: bwdelaytester::run,
@@ -101,20 +109,20 @@ pub(crate) const FACES: &[Face] = &[
     udpmon!("tcpmon_resp", TcpResp, "Be tcpmon's tcpmon_resp: its responder, for any number at once"),
 ];
 
-/// The face of this name.
-pub(crate) fn find(name: &str) -> Option<&'static Face> {
-    FACES.iter().find(|face| face.name.eq_ignore_ascii_case(name))
+/// The original of this name.
+pub(crate) fn find(name: &str) -> Option<&'static Original> {
+    ORIGINALS.iter().find(|original| original.name.eq_ignore_ascii_case(name))
 }
 
-/// The face that a command line asks for, and its arguments: by the name of the binary, or as the first argument.
-pub(crate) fn asked(command: &[String]) -> Option<(&'static Face, &[String])> {
+/// The original that a command line asks for, and its arguments: by the name of the binary, or as the first argument.
+pub(crate) fn requested(command: &[String]) -> Option<(&'static Original, &[String])> {
     let called = Path::new(command.first()?).file_name()?.to_str()?;
     let bare = match called.to_ascii_lowercase().strip_suffix(".exe") {
         Some(stem) => called[..stem.len()].to_owned(),
         None => called.to_owned(),
     };
-    if let Some(face) = find(&bare) {
-        return Some((face, &command[1..]));
+    if let Some(original) = find(&bare) {
+        return Some((original, &command[1..]));
     }
     Some((find(command.get(1)?)?, &command[2..]))
 }
@@ -122,7 +130,7 @@ pub(crate) fn asked(command: &[String]) -> Option<(&'static Face, &[String])> {
 /// Whether stdout has failed.
 static STDOUT_FAILED: AtomicBool = AtomicBool::new(false);
 
-/// Stdout for a face. When it takes no more, that is told once, in a sentence; the run goes on for the other end's sake.
+/// Stdout of an original. When it takes no more, that is told once, in a sentence; the run goes on for the other end's sake.
 pub(crate) struct Stdout(io::Stdout);
 
 pub(crate) fn stdout() -> Stdout {
@@ -183,13 +191,13 @@ impl From<String> for Refusal {
 
 /// The exit codes of an original: for a command line that cannot be, and for what failed.
 #[derive(Clone, Copy)]
-pub(crate) struct Codes {
+pub(crate) struct ExitCodes {
     pub(crate) usage: u8,
     pub(crate) failed: u8,
 }
 
 /// How an original ends that is called `name`: a refusal is told on stderr.
-pub(crate) fn ended(name: &str, codes: Codes, how: Result<u8, Refusal>) -> ExitCode {
+pub(crate) fn ended(name: &str, codes: ExitCodes, how: Result<u8, Refusal>) -> ExitCode {
     let (text, code) = match how {
         Ok(code) => return ExitCode::from(code),
         Err(Refusal::Usage(text)) => (text, codes.usage),
@@ -304,10 +312,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_face_is_found_by_either_name() {
+    fn an_original_is_found_by_either_name() {
         let found = |words: &[&str]| {
             let command: Vec<String> = words.iter().map(ToString::to_string).collect();
-            asked(&command).map(|(face, rest)| (face.name, rest.len()))
+            requested(&command).map(|(original, rest)| (original.name, rest.len()))
         };
         assert_eq!(found(&["netcaliper", "ctstraffic", "-Listen:*"]), Some(("ctstraffic", 1)));
         assert_eq!(found(&["/usr/bin/ctsTraffic", "-Listen:*", "-Port:5"]), Some(("ctstraffic", 2)));

@@ -1,11 +1,12 @@
 //! `netcaliper ntttcp`: ntttcp for Linux, either end.
 
-use crate::faces::{self, Codes, Refusal, Run};
 use crate::file::NewFile;
+use crate::originals::{self, ExitCodes, Refusal, Run};
 use crate::{measure, protocols};
 use classic::Request;
 use classic::ntttcp::{
-    Face, Found, HostFacts, Now, PAGE, Reading, Role, Spec, Texts, is_windows, json, read, time_of_day, xml,
+    HostFacts, Now, PAGE, Printer, Reading, Results, Role, Spec, Texts, is_windows, json, read, time_of_day,
+    xml,
 };
 use common::{ClientConfig, Peer, ProtocolOptions, ServerConfig};
 use model::{Event, Status};
@@ -18,7 +19,7 @@ use std::process::ExitCode;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// -1001 and -1000 of the original: the command line cannot be; refused, busy, unreachable.
-const CODES: Codes = Codes { usage: 23, failed: 24 };
+const CODES: ExitCodes = ExitCodes { usage: 23, failed: 24 };
 /// Windows NTttcp's exit code for bad arguments.
 const WINDOWS_USAGE: u8 = 9;
 
@@ -26,47 +27,54 @@ const WINDOWS_USAGE: u8 = 9;
 pub(crate) fn run(arguments: &[String], command: Vec<String>) -> ExitCode {
     let usage = if is_windows(arguments) { WINDOWS_USAGE } else { CODES.usage };
     let done = match read(arguments) {
-        Ok(Request::Help | Request::Version) => faces::page(PAGE, usage),
-        Ok(Request::Run(spec)) => return faces::ended("ntttcp", CODES, start(&spec, &command)),
+        Ok(Request::Help | Request::Version) => originals::page(PAGE, usage),
+        Ok(Request::Run(spec)) => return originals::ended("ntttcp", CODES, start(&spec, &command)),
         Err(text) => Err(Refusal::Usage(text)),
     };
-    faces::ended("ntttcp", Codes { usage, ..CODES }, done)
+    originals::ended("ntttcp", ExitCodes { usage, ..CODES }, done)
 }
 
 fn start(spec: &Spec, command: &[String]) -> Result<u8, Refusal> {
-    faces::warn("ntttcp", "", &spec.ignored);
+    originals::warn("ntttcp", "", &spec.ignored);
     let interrupt = measure::on_signals()?;
-    let mut show = Show::new(spec)?;
-    show.banner();
+    let mut reporter = Reporter::new(spec)?;
+    reporter.banner();
     match spec.role {
         Role::Sender => {
-            send(spec, &interrupt, command, &mut show)?;
-            show.save()?;
+            send(spec, &interrupt, command, &mut reporter)?;
+            reporter.save()?;
         }
         Role::Receiver => loop {
-            receive(spec, &interrupt, command, &mut show)?;
-            show.save()?;
+            receive(spec, &interrupt, command, &mut reporter)?;
+            reporter.save()?;
             if !spec.hold || interrupt.asked() {
                 break;
             }
             // Another test has a report of its own.
-            show.face = Face::new(spec.clone(), io::stdout().is_terminal());
+            reporter.printer = Printer::new(spec.clone(), io::stdout().is_terminal());
         },
     }
-    Ok(if show.status == Status::Failed || show.face.failed() { CODES.failed } else { 0 })
+    Ok(if reporter.status == Status::Failed || reporter.printer.failed() { CODES.failed } else { 0 })
 }
 
-fn send(spec: &Spec, interrupt: &Interrupt, command: &[String], show: &mut Show) -> Result<(), Refusal> {
+fn send(
+    spec: &Spec,
+    interrupt: &Interrupt,
+    command: &[String],
+    reporter: &mut Reporter,
+) -> Result<(), Refusal> {
     let config = ClientConfig {
         peers: peers(spec)?,
         sources: spec.local.into_iter().collect(),
         ports: spec.local_port.map(|first| (first, first)),
         arrivals: true,
         options: ProtocolOptions::new(spec.layout),
-        ..faces::client(protocols::NTTTCP)
+        ..originals::client(protocols::NTTTCP)
     };
-    show.opening(&[]);
-    faces::call(&config, &spec.phase(), interrupt, ("ntttcp", command), &mut |event| show.on_event(event))
+    reporter.opening(&[]);
+    originals::call(&config, &spec.phase(), interrupt, ("ntttcp", command), &mut |event| {
+        reporter.on_event(event);
+    })
 }
 
 /// The receiver, or those of Windows' ports in their order.
@@ -80,11 +88,11 @@ fn peers(spec: &Spec) -> Result<Vec<Peer>, Refusal> {
         // A name is looked up once.
         let known = peers.iter().find(|peer| peer.name == *host).cloned();
         let host = std::slice::from_ref(host);
-        let found = match known {
+        let results = match known {
             Some(peer) => Some(peer),
             None => runtime::resolve_targets(host, spec.layout.port, false, spec.v6)?.into_iter().next(),
         };
-        peers.extend(found);
+        peers.extend(results);
     }
     Ok(peers)
 }
@@ -114,23 +122,28 @@ fn listen(spec: &Spec) -> Result<Vec<SocketAddr>, Refusal> {
     Ok(data.iter().copied().chain(aside).collect())
 }
 
-fn receive(spec: &Spec, interrupt: &Interrupt, command: &[String], show: &mut Show) -> Result<(), Refusal> {
+fn receive(
+    spec: &Spec,
+    interrupt: &Interrupt,
+    command: &[String],
+    reporter: &mut Reporter,
+) -> Result<(), Refusal> {
     let phase = spec.phase();
     let bound = Bound::new(ServerConfig {
         listen: listen(spec)?,
         records: true,
         arrivals: true,
         options: ProtocolOptions::new(spec.layout),
-        ..faces::server(protocols::NTTTCP, phase.clone())?
+        ..originals::server(protocols::NTTTCP, phase.clone())?
     })?;
-    show.opening(bound.addresses());
-    faces::serve(bound, &phase, interrupt, command, &mut |event| show.on_event(event))
+    reporter.opening(bound.addresses());
+    originals::serve(bound, &phase, interrupt, command, &mut |event| reporter.on_event(event))
 }
 
 /// The printout, on this program's stdout and stderr.
-struct Show {
+struct Reporter {
     spec: Spec,
-    face: Face,
+    printer: Printer,
     /// Printed once; later tests of -H start without it.
     opened: bool,
     begun: Instant,
@@ -144,7 +157,7 @@ struct Show {
 }
 
 /// What the console gets, and the copy of its lines.
-struct Tee<'a>(faces::Stdout, Option<&'a mut File>);
+struct Tee<'a>(originals::Stdout, Option<&'a mut File>);
 
 impl Write for Tee<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -170,13 +183,13 @@ fn opened(path: Option<&String>) -> Result<Option<NewFile>, Refusal> {
     path.map(|path| NewFile::create(path.as_ref()).map_err(|e| unwritten(path, &e))).transpose()
 }
 
-impl Show {
-    fn new(spec: &Spec) -> Result<Show, Refusal> {
+impl Reporter {
+    fn new(spec: &Spec) -> Result<Reporter, Refusal> {
         // The copy of the console's lines is followed while it grows.
         let log = spec.log.as_ref().map(|path| File::create(path).map_err(|e| unwritten(path, &e)));
-        Ok(Show {
+        Ok(Reporter {
             spec: spec.clone(),
-            face: Face::new(spec.clone(), io::stdout().is_terminal()),
+            printer: Printer::new(spec.clone(), io::stdout().is_terminal()),
             opened: false,
             begun: Instant::now(),
             status: Status::Failed,
@@ -191,7 +204,7 @@ impl Show {
     fn save(&mut self) -> Result<(), Refusal> {
         self.status = self.run.status;
         std::mem::replace(&mut self.run, Run::new("ntttcp:")).finish();
-        let Some(found) = self.face.found() else { return Ok(()) };
+        let Some(results) = self.printer.results() else { return Ok(()) };
         let text = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
         let kernel = |name: &str| text(&format!("/proc/sys/kernel/{name}"));
         let computer = kernel("hostname");
@@ -202,11 +215,11 @@ impl Show {
             kernel("osrelease"),
             kernel("version")
         );
-        let found = Found { computer, os, ..found.clone() };
+        let results = Results { computer, os, ..results.clone() };
         // With -H the last test's result is kept, as in the original.
         let files = [
-            (self.xml.take(), self.spec.xml.as_ref(), xml(&self.spec, &found)),
-            (self.json.take(), self.spec.json.as_ref(), json(&self.spec, &found)),
+            (self.xml.take(), self.spec.xml.as_ref(), xml(&self.spec, &results)),
+            (self.json.take(), self.spec.json.as_ref(), json(&self.spec, &results)),
         ];
         for (file, path, text) in files {
             let file = file.map_or_else(|| opened(path), |file| Ok(Some(file)))?;
@@ -219,7 +232,7 @@ impl Show {
     fn banner(&mut self) {
         // Where nobody reads on, the exit code still tells.
         let day = self.now().day;
-        let _ = self.face.banner(&day, &mut faces::stdout());
+        let _ = self.printer.banner(&day, &mut originals::stdout());
     }
 
     /// Prints what a receiver tells once it listens, and a sender once it starts.
@@ -229,8 +242,8 @@ impl Show {
         }
         let facts = HostFacts { files: runtime::rlimit_nofile(), addresses: runtime::local_addresses() };
         let day = self.now().day;
-        let mut out = Tee(faces::stdout(), self.log.as_mut());
-        let _ = self.face.opening(&facts, listening, &day, &mut out);
+        let mut out = Tee(originals::stdout(), self.log.as_mut());
+        let _ = self.printer.opening(&facts, listening, &day, &mut out);
     }
 
     fn now(&self) -> Now {
@@ -246,7 +259,7 @@ impl Show {
         let now = self.now();
         // Real-time lines are not copied, as in the original.
         let log = self.log.as_mut().filter(|_| !matches!(event, Event::Interval(_)));
-        let _ = self.face.hear(event, &now, &host, &mut Tee(faces::stdout(), log));
+        let _ = self.printer.on_event(event, &now, &host, &mut Tee(originals::stdout(), log));
     }
 
     /// What the kernel says of this host now.

@@ -1,9 +1,9 @@
 //! `netcaliper bwdelaytester`: either end.
 
-use crate::faces::{self, Codes, Refusal, Run};
 use crate::file::SavedRun;
+use crate::originals::{self, ExitCodes, Refusal, Run};
 use crate::{measure, protocols, stderr};
-use classic::bwdelaytester::{Asked, Client, Face, Server, USAGE, read};
+use classic::bwdelaytester::{Asked, Client, Printer, Server, USAGE, read};
 use common::{ClientConfig, ServerConfig};
 use model::{Event, Status, Waiting};
 use runtime::Bound;
@@ -13,30 +13,30 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// What the original ends with, but for a sweep that was climbed to its end.
-const CODES: Codes = Codes { usage: 1, failed: 1 };
+const CODES: ExitCodes = ExitCodes { usage: 1, failed: 1 };
 
 /// Runs it.
 pub(crate) fn run(arguments: &[String], command: Vec<String>) -> ExitCode {
     let ran = match read(arguments) {
         Ok(Asked::Client(client)) => send(&client, &command),
         Ok(Asked::Server(server)) => receive(&server, &command),
-        Ok(Asked::Help) => faces::page(USAGE, 0),
+        Ok(Asked::Help) => originals::page(USAGE, 0),
         Err(text) => {
             stderr::say(format_args!("bwdelaytester: {text}"));
-            faces::page(USAGE, CODES.usage)
+            originals::page(USAGE, CODES.usage)
         }
     };
-    faces::ended("bwdelaytester", CODES, ran)
+    originals::ended("bwdelaytester", CODES, ran)
 }
 
 fn send(client: &Client, command: &[String]) -> Result<u8, Refusal> {
     let port = client.both.port.unwrap_or_else(|| protocols::BWDELAYTESTER.port());
     let config = ClientConfig {
-        peers: faces::first(&client.host, port, false, false)?,
+        peers: originals::first(&client.host, port, false, false)?,
         device: client.both.device.clone(),
         workers: Some(1),
         records: false,
-        ..faces::client(protocols::BWDELAYTESTER)
+        ..originals::client(protocols::BWDELAYTESTER)
     };
     let mut phase = client.phase();
     if let Some(probe) = &mut phase.probe {
@@ -44,10 +44,10 @@ fn send(client: &Client, command: &[String]) -> Result<u8, Refusal> {
     }
     runtime::check(&config, &phase)?;
     let interrupt = measure::on_signals()?;
-    let mut show = Show::new(Face::client(client), client.both.save.as_ref(), false)?;
+    let mut reporter = Reporter::new(Printer::client(client), client.both.save.as_ref(), false)?;
     let of = ("bwdelaytester", command);
-    faces::call(&config, &phase, &interrupt, of, &mut |event| show.on_event(event))?;
-    Ok(show.finish())
+    originals::call(&config, &phase, &interrupt, of, &mut |event| reporter.on_event(event))?;
+    Ok(reporter.finish())
 }
 
 fn receive(server: &Server, command: &[String]) -> Result<u8, Refusal> {
@@ -56,7 +56,7 @@ fn receive(server: &Server, command: &[String]) -> Result<u8, Refusal> {
         listen: vec![SocketAddr::from(([0, 0, 0, 0], port))],
         device: server.both.device.clone(),
         arrivals: true,
-        ..faces::server(protocols::BWDELAYTESTER, server.phase())?
+        ..originals::server(protocols::BWDELAYTESTER, server.phase())?
     })?;
     let interrupt = measure::on_signals()?;
     if server.both.port.is_some() {
@@ -64,23 +64,23 @@ fn receive(server: &Server, command: &[String]) -> Result<u8, Refusal> {
             stderr::say(format_args!("# listening on {address}"));
         }
     }
-    let mut show = Show::new(Face::server(server), server.both.save.as_ref(), true)?;
-    faces::serve(bound, &server.phase(), &interrupt, command, &mut |event| show.on_event(event))?;
-    Ok(show.finish())
+    let mut reporter = Reporter::new(Printer::server(server), server.both.save.as_ref(), true)?;
+    originals::serve(bound, &server.phase(), &interrupt, command, &mut |event| reporter.on_event(event))?;
+    Ok(reporter.finish())
 }
 
 /// The printout, on this program's stdout and stderr, and the file in which the run is kept.
-struct Show {
-    face: Face,
+struct Reporter {
+    printer: Printer,
     saved: SavedRun,
     run: Run,
     /// Nobody reads what is printed, which has been told.
     unread: bool,
 }
 
-impl Show {
-    fn new(face: Face, save: Option<&PathBuf>, serves: bool) -> Result<Show, Refusal> {
-        Ok(Show { face, saved: SavedRun::open(save, serves)?, run: Run::new("#"), unread: false })
+impl Reporter {
+    fn new(printer: Printer, save: Option<&PathBuf>, serves: bool) -> Result<Reporter, Refusal> {
+        Ok(Reporter { printer, saved: SavedRun::open(save, serves)?, run: Run::new("#"), unread: false })
     }
 
     /// Puts an event into the file, but for every single datagram; one that fails is told of once, and the run goes on.
@@ -96,7 +96,7 @@ impl Show {
         self.save(event);
         self.run.on_event(event);
         // Where nobody reads on, the tables on stderr are still wanted.
-        let heard = self.face.hear(event, &mut io::stdout().lock(), &mut io::stderr().lock());
+        let heard = self.printer.on_event(event, &mut io::stdout().lock(), &mut io::stderr().lock());
         if let Err(error) = heard.map_err(|e| e.to_string())
             && !std::mem::replace(&mut self.unread, true)
         {
@@ -111,7 +111,7 @@ impl Show {
         if let Err(text) = self.saved.finish() {
             stderr::say(format_args!("# {text}"));
         }
-        let code = self.face.finish(&mut io::stdout().lock(), &mut io::stderr().lock());
+        let code = self.printer.finish(&mut io::stdout().lock(), &mut io::stderr().lock());
         self.run.finish();
         code.unwrap_or(CODES.failed)
     }

@@ -1,8 +1,8 @@
 //! `netcaliper ttcp`: Teldat's `tx` and `rx`, and the classic letters.
 
-use crate::faces::{self, Codes, Refusal, Run};
+use crate::originals::{self, ExitCodes, Refusal, Run};
 use crate::{measure, protocols, stderr};
-use classic::ttcp::{Asked, Dialect, Face, PAGE, Role, Spec, Usage, ask, read};
+use classic::ttcp::{Dialect, PAGE, Printer, Request, Role, Spec, Usage, prompt, read};
 use common::bulk::Marks;
 use common::{ClientConfig, ServerConfig};
 use model::{Event, Status};
@@ -15,29 +15,29 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-const CODES: Codes = Codes { usage: 2, failed: 1 };
+const CODES: ExitCodes = ExitCodes { usage: 2, failed: 1 };
 
 /// Runs it.
 pub(crate) fn run(arguments: &[String], command: Vec<String>) -> ExitCode {
-    faces::ended("ttcp", CODES, start(arguments, &command))
+    originals::ended("ttcp", CODES, start(arguments, &command))
 }
 
 /// Runs what is asked for, by the command line or, when there is none, at the terminal.
 fn start(arguments: &[String], command: &[String]) -> Result<u8, Refusal> {
     let understood = |words: &[String]| read(words).map_err(Refusal::Usage);
     let asked = match understood(arguments)? {
-        Asked::Nothing if io::stdin().is_terminal() => {
-            let words = ask(&mut io::stdin().lock(), &mut faces::stdout());
+        Request::Nothing if io::stdin().is_terminal() => {
+            let words = prompt(&mut io::stdin().lock(), &mut originals::stdout());
             understood(&words.map_err(|e| Refusal::Usage(format!("cannot ask for the options: {e}")))?)?
         }
         asked => asked,
     };
     let spec = match asked {
-        Asked::Run(spec) => spec,
-        Asked::Next(list) => return faces::page(list, 0),
-        Asked::Help | Asked::Nothing => return faces::page(PAGE, CODES.usage),
+        Request::Run(spec) => spec,
+        Request::Next(list) => return originals::page(list, 0),
+        Request::Help | Request::Nothing => return originals::page(PAGE, CODES.usage),
     };
-    faces::warn("ttcp", "", &spec.ignored);
+    originals::warn("ttcp", "", &spec.ignored);
     let interrupt = measure::on_signals()?;
     let _keys = match spec.dialect {
         Dialect::Teldat => runtime::interrupt_by_any_key(&interrupt),
@@ -56,14 +56,16 @@ fn start(arguments: &[String], command: &[String]) -> Result<u8, Refusal> {
 
 fn transmit(spec: &Spec, host: &str, interrupt: &Interrupt, command: &[String]) -> Result<u8, Refusal> {
     let config = ClientConfig {
-        peers: faces::first(host, spec.port, false, false)?,
+        peers: originals::first(host, spec.port, false, false)?,
         arrivals: true,
         marks: if spec.epi { Marks::Epi } else { Marks::Classic },
-        ..faces::client(protocols::TTCP)
+        ..originals::client(protocols::TTCP)
     };
-    let mut show = Show::new(spec.clone());
-    faces::call(&config, &spec.phase(), interrupt, ("ttcp", command), &mut |event| show.on_event(event))?;
-    Ok(show.finish())
+    let mut reporter = Reporter::new(spec.clone());
+    originals::call(&config, &spec.phase(), interrupt, ("ttcp", command), &mut |event| {
+        reporter.on_event(event);
+    })?;
+    Ok(reporter.finish())
 }
 
 fn receive(spec: &Spec, interrupt: &Interrupt, command: &[String]) -> Result<u8, Refusal> {
@@ -74,10 +76,10 @@ fn receive(spec: &Spec, interrupt: &Interrupt, command: &[String]) -> Result<u8,
         workers: Some(1),
         records: true,
         arrivals: true,
-        ..faces::server(protocols::TTCP, phase.clone())?
+        ..originals::server(protocols::TTCP, phase.clone())?
     })?;
     let port = bound.addresses().first().map_or(spec.port, SocketAddr::port);
-    let mut show = Show::new(Spec { port, ..spec.clone() });
+    let mut reporter = Reporter::new(Spec { port, ..spec.clone() });
     // A peer has to connect within the time, too.
     let (heard, silence) = mpsc::channel::<()>();
     let patience = (spec.timeout_ms > 0).then(|| Duration::from_millis(spec.timeout_ms));
@@ -93,44 +95,44 @@ fn receive(spec: &Spec, interrupt: &Interrupt, command: &[String]) -> Result<u8,
             });
         }
         let mut heard = Some(heard);
-        faces::serve(bound, &phase, interrupt, command, &mut |event| {
+        originals::serve(bound, &phase, interrupt, command, &mut |event| {
             if matches!(event, Event::Established { .. }) {
                 heard = None;
             }
-            show.on_event(event);
+            reporter.on_event(event);
         })
     })?;
     if nobody.into_inner() {
         stderr::say(format_args!("ttcp: nobody came within {} ms", spec.timeout_ms));
         return Ok(CODES.failed);
     }
-    Ok(show.finish())
+    Ok(reporter.finish())
 }
 
 /// The printout, on this program's stdout and stderr.
-struct Show {
-    face: Face,
+struct Reporter {
+    printer: Printer,
     run: Run,
 }
 
-impl Show {
-    fn new(spec: Spec) -> Show {
-        Show { face: Face::new(spec, io::stdout().is_terminal()), run: Run::new("ttcp:") }
+impl Reporter {
+    fn new(spec: Spec) -> Reporter {
+        Reporter { printer: Printer::new(spec, io::stdout().is_terminal()), run: Run::new("ttcp:") }
     }
 
     fn on_event(&mut self, event: &Event) {
         self.run.on_event(event);
         if matches!(event, Event::Near(_)) {
-            self.face.used(usage());
+            self.printer.used(usage());
         }
         // Where nobody reads on, the exit code still tells.
-        let _ = self.face.hear(event, &mut faces::stdout(), &mut io::stderr().lock());
+        let _ = self.printer.on_event(event, &mut originals::stdout(), &mut io::stderr().lock());
     }
 
     fn finish(self) -> u8 {
         let interrupted = self.run.status == Status::Interrupted;
         self.run.finish();
-        if interrupted { 130 } else { u8::from(self.face.failed()) }
+        if interrupted { 130 } else { u8::from(self.printer.failed()) }
     }
 }
 

@@ -1,10 +1,11 @@
 //! `netcaliper iperf3`: from its understood command line to a run.
 
-use crate::faces::{self, Codes, NO_EFFECT, Refusal, Run};
+use crate::originals::{self, ExitCodes, NO_EFFECT, Refusal, Run};
 use crate::{measure, plan, protocols, stderr};
 use classic::Request;
 use classic::iperf3::{
-    Desk, DiskFile, Facts, HELP, JsonReport, Output, Prefix, Report, Role, Spec, Style, program, read, scribe,
+    DiskFile, Facts, HELP, JsonReport, Output, Prefix, Report, Role, ServerReport, Spec, Style, program,
+    read, server_output,
 };
 use common::{ClientConfig, Placement, ProtocolOptions, ServerConfig};
 use iperf3::auth::{self, Keeper, Users};
@@ -21,7 +22,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 /// Any error, as the original has it.
-const CODES: Codes = Codes { usage: 1, failed: 1 };
+const CODES: ExitCodes = ExitCodes { usage: 1, failed: 1 };
 
 /// Why there is no run: one sentence.
 fn refused(text: impl Into<String>) -> Refusal {
@@ -31,16 +32,16 @@ fn refused(text: impl Into<String>) -> Refusal {
 /// Runs it.
 pub(crate) fn run(arguments: &[String], command: Vec<String>) -> ExitCode {
     let done = match read(arguments) {
-        Ok(Request::Help) => faces::page(HELP, 0),
-        Ok(Request::Version) => faces::page(&format!("iperf 3.21 (netcaliper {})\n", plan::VERSION), 0),
+        Ok(Request::Help) => originals::page(HELP, 0),
+        Ok(Request::Version) => originals::page(&format!("iperf 3.21 (netcaliper {})\n", plan::VERSION), 0),
         Ok(Request::Run(spec)) => start(&spec, &command),
         Err(text) => Err(refused(format!("parameter error - {text}"))),
     };
-    faces::ended("iperf3", CODES, done)
+    originals::ended("iperf3", CODES, done)
 }
 
 fn start(spec: &Spec, command: &[String]) -> Result<u8, Refusal> {
-    faces::warn("iperf3", NO_EFFECT, &spec.ignored);
+    originals::warn("iperf3", NO_EFFECT, &spec.ignored);
     match &spec.role {
         Role::Server => serve(spec, command),
         Role::Client(host) => client(spec, host, command),
@@ -49,7 +50,7 @@ fn start(spec: &Spec, command: &[String]) -> Result<u8, Refusal> {
 
 /// Where the report goes.
 fn output(spec: &Spec) -> Result<Box<dyn Write>, Refusal> {
-    let Some(path) = &spec.logfile else { return Ok(Box::new(faces::stdout())) };
+    let Some(path) = &spec.logfile else { return Ok(Box::new(originals::stdout())) };
     let file = OpenOptions::new().create(true).append(true).open(path);
     let file = file.map_err(|error| refused(format!("unable to open log file {path}: {error}")))?;
     Ok(Box::new(file))
@@ -87,13 +88,13 @@ fn facts(spec: &Spec, begin: &Begin, call: Option<(String, SocketAddr)>) -> Fact
 }
 
 /// The report of a test, in whichever form it was asked for.
-struct Teller {
+struct TestReport {
     output: Output,
     text: Report,
     json: JsonReport,
 }
 
-impl Teller {
+impl TestReport {
     fn new(spec: &Spec, facts: Facts) -> Self {
         let keeps = spec.output != Output::Stream;
         let text = Report::new(style(spec)).with_file(facts.file.clone());
@@ -101,19 +102,19 @@ impl Teller {
             Some(_) => text.of_client(facts.clone(), spec.terms.clone()),
             None => text,
         };
-        Teller { output: spec.output, text, json: JsonReport::new(facts, keeps) }
+        TestReport { output: spec.output, text, json: JsonReport::new(facts, keeps) }
     }
 
     /// What is printed now.
-    fn hear(&mut self, news: &BulkNews) -> String {
+    fn on_event(&mut self, news: &BulkNews) -> String {
         match self.output {
-            Output::Text => self.text.hear(news),
+            Output::Text => self.text.on_event(news),
             Output::Json => {
-                self.json.hear(news);
+                self.json.on_event(news);
                 String::new()
             }
             Output::Stream | Output::StreamAndAll => {
-                self.json.hear(news).iter().map(|value| format!("{value}\n")).collect()
+                self.json.on_event(news).iter().map(|value| format!("{value}\n")).collect()
             }
         }
     }
@@ -243,7 +244,7 @@ fn serve(spec: &Spec, command: &[String]) -> Result<u8, Refusal> {
             idle_ns: spec.idle_s.filter(|_| spec.one_off).map(|s| u64::from(s) * SECOND),
             keeper: keeper(spec)?,
             silent: spec.interval_ns == 0,
-            scribe: Some(scribe),
+            scribe: Some(server_output),
         }),
         ..ServerConfig::new(protocols::IPERF3)
     };
@@ -259,8 +260,9 @@ fn serve(spec: &Spec, command: &[String]) -> Result<u8, Refusal> {
     let phase = Phase { duration_ns: None, interval_ns: spec.interval_ns, ..Phase::default() };
     let mut run = Run::new("iperf3:");
     let port = bound.addresses().first().map_or(spec.port, SocketAddr::port);
-    let mut desk = Desk::new(style(spec), port).with_file(facts.file.clone()).once(spec.one_off);
-    let mut tests: BTreeMap<u64, Teller> = BTreeMap::new();
+    let mut server_report =
+        ServerReport::new(style(spec), port).with_file(facts.file.clone()).once(spec.one_off);
+    let mut tests: BTreeMap<u64, TestReport> = BTreeMap::new();
     let mut prefix = prefix(spec);
     let mut print = |text: &str| {
         let text = prefix.mark(text, runtime::wall_now());
@@ -271,19 +273,19 @@ fn serve(spec: &Spec, command: &[String]) -> Result<u8, Refusal> {
         if spec.verbose {
             print(&program(&facts));
         }
-        print(&desk.banner());
+        print(&server_report.banner());
     } else {
         stderr::say(format_args!("iperf3: Server listening on {port}"));
     }
-    faces::serve(bound, &phase, &interrupt, command, &mut |event| {
+    originals::serve(bound, &phase, &interrupt, command, &mut |event| {
         run.on_event(event);
         match event {
-            Event::Bulk(bulk) if spec.output == Output::Text => print(&desk.hear(bulk)),
+            Event::Bulk(bulk) if spec.output == Output::Text => print(&server_report.on_event(bulk)),
             Event::Bulk(bulk) => {
-                let teller = tests.entry(bulk.test).or_insert_with(|| Teller::new(spec, facts.clone()));
-                print(&teller.hear(&bulk.news));
+                let report = tests.entry(bulk.test).or_insert_with(|| TestReport::new(spec, facts.clone()));
+                print(&report.on_event(&bulk.news));
                 if matches!(bulk.news, BulkNews::Ended(_) | BulkNews::Failed { .. }) {
-                    print(&teller.finish(None));
+                    print(&report.finish(None));
                     tests.remove(&bulk.test);
                 }
             }
@@ -329,17 +331,17 @@ fn client(spec: &Spec, host: &str, command: &[String]) -> Result<u8, Refusal> {
     if spec.output == Output::Text && spec.verbose {
         print(&program(&facts));
     }
-    let mut teller = Teller::new(spec, facts);
+    let mut report = TestReport::new(spec, facts);
     let mut run = Run::new("");
     let columns = stderr::stdout_columns().filter(|_| spec.logfile.is_none());
-    faces::call(&config, &phase, &interrupt, ("iperf3", command), &mut |event| {
+    originals::call(&config, &phase, &interrupt, ("iperf3", command), &mut |event| {
         run.on_event(event);
         if let Event::Bulk(bulk) = event {
             let mut news = bulk.news.clone();
             if spec.output == Output::Text {
                 quote(&mut news, columns);
             }
-            print(&teller.hear(&news));
+            print(&report.on_event(&news));
         }
     })?;
     // A signal ends it well, as the original since 3.19.
@@ -348,7 +350,7 @@ fn client(spec: &Spec, host: &str, command: &[String]) -> Result<u8, Refusal> {
         (Status::Interrupted, _) => (Some("interrupt - the client has terminated".to_owned()), 0),
         (_, reason) => (Some(format!("error - {}", reason.unwrap_or_default())), CODES.failed),
     };
-    print(&teller.finish(why.as_deref()));
+    print(&report.finish(why.as_deref()));
     if why.is_none() && spec.output == Output::Text {
         print("\niperf Done.\n");
     }
@@ -371,7 +373,7 @@ fn quote(news: &mut BulkNews, columns: Option<u16>) {
 
 fn caller(spec: &Spec, host: &str, terms: BulkTerms) -> Result<ClientConfig, Refusal> {
     let (v4, v6) = spec.family;
-    let peers = faces::first(host, spec.port, v4, v6)
+    let peers = originals::first(host, spec.port, v4, v6)
         .map_err(|error| refused(format!("error - unable to connect to server: {error}")))?;
     Ok(ClientConfig {
         peers,
@@ -389,7 +391,7 @@ fn caller(spec: &Spec, host: &str, terms: BulkTerms) -> Result<ClientConfig, Ref
             keepalive_ns: spec.keepalive_ns,
             file: whole(spec.file.as_ref()),
         }),
-        ..faces::client(protocols::IPERF3)
+        ..originals::client(protocols::IPERF3)
     })
 }
 
@@ -407,7 +409,7 @@ mod tests {
                 BulkNews::Ended(Box::new(BulkEnded { server_output: Some(output), ..BulkEnded::default() }));
             quote(&mut news, Some(80));
             let style = Style { format: 'a', verbose: false, intervals: true };
-            let told = Report::new(style).hear(&news);
+            let told = Report::new(style).on_event(&news);
             let (_, theirs) = told.split_once("utput:\n").expect("it is told");
             assert!(theirs.contains("  iperf Done.") && !theirs.contains(['\x1b', '\r']), "{theirs}");
             let hangs = |line: &str| line.is_empty() || line.starts_with("  ") && line.chars().count() <= 80;

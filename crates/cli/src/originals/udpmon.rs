@@ -1,11 +1,11 @@
 //! `netcaliper udpmon_bw_mon` and the other programs of UDPmon.
 
-use crate::faces::{self, Codes, Refusal, Run};
 use crate::file::SavedRun;
+use crate::originals::{self, ExitCodes, Refusal, Run};
 use crate::protocols::Protocol;
 use crate::{measure, plan, protocols, stderr};
 use classic::Request;
-use classic::udpmon::{Face, Program, Spec, read, usage};
+use classic::udpmon::{Printer, Program, Spec, read, usage};
 use common::{ClientConfig, Placement, ServerConfig};
 use model::{Event, Status, UdpmonRecords, UdpmonTest};
 use runtime::Bound;
@@ -14,7 +14,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
 
 /// Nothing could be measured, or the command line cannot be: the originals have one code for both.
-const CODES: Codes = Codes { usage: 1, failed: 1 };
+const CODES: ExitCodes = ExitCodes { usage: 1, failed: 1 };
 
 /// Runs one of the programs.
 pub(crate) fn run(program: Program, arguments: &[String], command: Vec<String>) -> ExitCode {
@@ -25,12 +25,12 @@ pub(crate) fn run(program: Program, arguments: &[String], command: Vec<String>) 
         }
         Ok(Request::Version) => {
             let name = if program.tcp() { "TCPmon Version 2.2.1" } else { "UDPmon Version 1.5.2" };
-            faces::page(&format!("  {name}  (netcaliper {}) \n", plan::VERSION), 0)
+            originals::page(&format!("  {name}  (netcaliper {}) \n", plan::VERSION), 0)
         }
         Ok(Request::Run(spec)) => start(*spec, &command),
         Err(text) => Err(Refusal::Usage(text)),
     };
-    faces::ended(program.name(), CODES, how)
+    originals::ended(program.name(), CODES, how)
 }
 
 fn start(spec: Spec, command: &[String]) -> Result<u8, Refusal> {
@@ -57,46 +57,52 @@ fn call(spec: Spec, command: &[String]) -> Result<u8, Refusal> {
         spec.host.clone()
     };
     // A name may have several addresses: the original takes the first.
-    let peers = faces::first(&format!("{host}:{}", spec.port), spec.port, !spec.v6, spec.v6)?;
+    let peers = originals::first(&format!("{host}:{}", spec.port), spec.port, !spec.v6, spec.v6)?;
     let remote = peers.first().map(|peer| peer.address.ip().to_string()).unwrap_or_default();
     let config = ClientConfig {
         peers,
         ports: spec.from.map(|port| (port, port)),
         placement: placement(&spec),
         workers: Some(1),
-        ..faces::client(protocol(&spec))
+        ..originals::client(protocol(&spec))
     };
     let (phase, name) = (spec.phase(), spec.program.name());
     runtime::check(&config, &phase)?;
     let interrupt = measure::on_signals()?;
-    let mut show = Show::new(spec, remote)?;
-    faces::call(&config, &phase, &interrupt, (name, command), &mut |event| show.on_event(event))?;
-    let (status, reason) = (show.run.status, show.run.reason.clone());
-    show.note(&Event::End { status, reason: reason.clone() });
-    tell(&show.spec, show.saved.finish());
-    show.run.finish();
+    let mut reporter = Reporter::new(spec, remote)?;
+    originals::call(&config, &phase, &interrupt, (name, command), &mut |event| reporter.on_event(event))?;
+    let (status, reason) = (reporter.run.status, reporter.run.reason.clone());
+    reporter.note(&Event::End { status, reason: reason.clone() });
+    tell(&reporter.spec, reporter.saved.finish());
+    reporter.run.finish();
     match status {
-        Status::Complete => show.failure.map_or(Ok(0), |text| Err(Refusal::Failed(text))),
+        Status::Complete => reporter.failure.map_or(Ok(0), |text| Err(Refusal::Failed(text))),
         Status::Interrupted => Ok(130),
         _ => Err(Refusal::Failed(reason.unwrap_or_else(|| "nothing was measured".to_owned()))),
     }
 }
 
 /// The printout, the file of the run, and what neither of them tells.
-struct Show {
+struct Reporter {
     spec: Spec,
-    face: Face,
+    printer: Printer,
     saved: SavedRun,
     run: Run,
     /// A test whose ends disagree has no result.
     failure: Option<String>,
 }
 
-impl Show {
-    fn new(spec: Spec, remote: String) -> Result<Show, Refusal> {
+impl Reporter {
+    fn new(spec: Spec, remote: String) -> Result<Reporter, Refusal> {
         let saved = SavedRun::open(spec.save.as_ref(), spec.program.serves())?;
-        let face = Face::new(spec.clone(), remote);
-        Ok(Show { run: Run::new(format!("{}:", spec.program.name())), spec, face, saved, failure: None })
+        let printer = Printer::new(spec.clone(), remote);
+        Ok(Reporter {
+            run: Run::new(format!("{}:", spec.program.name())),
+            spec,
+            printer,
+            saved,
+            failure: None,
+        })
     }
 
     fn on_event(&mut self, event: &Event) {
@@ -106,7 +112,7 @@ impl Show {
             self.failure = self.failure.take().or_else(|| record.error.clone());
         }
         // Where nobody reads on, the exit code still tells.
-        let _ = self.face.hear(event, &mut faces::stdout());
+        let _ = self.printer.on_event(event, &mut originals::stdout());
     }
 
     /// Keeps an event, and says what no table can.
@@ -188,15 +194,15 @@ fn serve(mut spec: Spec, command: &[String]) -> Result<u8, Refusal> {
         placement: placement(&spec),
         // Records are those of one connection: the original ends behind it when it is to tell everything.
         exit_after: (spec.program == Program::TcpResp && spec.verbose && records).then_some(1),
-        ..faces::server(protocol(&spec), spec.phase())?
+        ..originals::server(protocol(&spec), spec.phase())?
     })?;
     let interrupt = measure::on_signals()?;
     if let Some(at) = bound.addresses().first() {
         spec.port = at.port();
     }
-    let mut show = Show::new(spec, String::new())?;
-    show.on_event(&Event::Begin(Box::new(bound.begin(command.to_vec()))));
-    bound.run(&interrupt, &mut |event| show.on_event(&event))?;
-    show.run.finish();
+    let mut reporter = Reporter::new(spec, String::new())?;
+    reporter.on_event(&Event::Begin(Box::new(bound.begin(command.to_vec()))));
+    bound.run(&interrupt, &mut |event| reporter.on_event(&event))?;
+    reporter.run.finish();
     Ok(0)
 }
