@@ -198,7 +198,7 @@ fn tell(args: &MonitorArgs, came: &Came, metrics: &mut RunMetrics) {
             let held = |a: &Assertion| (a.to_string(), a.broken(outcome).is_empty());
             metrics.add(outcome, args.asserts.iter().map(held).collect());
             let first = outcome.points.first();
-            let figures = Figure::COMPARED.iter().filter_map(|f| Some((f, f.of(first?)?)));
+            let figures = Figure::compared().filter_map(|f| Some((f, f.of(first?)?)));
             let shown: Vec<String> = figures
                 .map(|(figure, value)| format!("{} {}", figure.key(), figure.unit().show(value)))
                 .collect();

@@ -1,6 +1,6 @@
 //! What a run's figures have to be: `p99<5ms`, `goodput>900M`, `loss<=0.1%`.
 
-use crate::{Figure, Kind, Outcome, Point, Stat, Status, Unit, Way};
+use crate::{Figure, Kind, Outcome, Point, Stat, Status, Unit};
 use metrics::{parse_duration, parse_rate, real};
 use std::fmt;
 
@@ -67,10 +67,13 @@ impl Assertion {
                 format!("'{text}' is not a condition: a name, <, <=, >, >= or =, and a value, such as p99<5ms or goodput>900M")
             })?;
         let (name, value) = (text[..at].trim(), text[at + word.len()..].trim());
-        let figures = figures(name)
-            .ok_or_else(|| format!("'{name}' cannot be asserted; these can: {}", Assertion::NAMES))?;
-        let unit = figures.first().map_or(Unit::Count, |figure| figure.unit());
-        let bare = stat(name).is_some();
+        let mut figures = Figure::named(name);
+        let first = figures.first();
+        let unit = first
+            .ok_or_else(|| format!("'{name}' cannot be asserted; these can: {}", Assertion::NAMES))?
+            .unit();
+        figures.extend((name == "loss").then_some(Figure::MessagesLost));
+        let bare = Stat::named(name).is_some();
         Ok(Assertion { text: text.trim().to_owned(), limit: limit(value, unit)?, figures, bare, relation })
     }
 
@@ -124,62 +127,6 @@ fn setting(point: &Point) -> String {
     let mut words: Vec<String> = point.label.iter().map(|(name, value)| format!("{name}={value}")).collect();
     words.extend((point.repeat > 1).then(|| format!("repetition {}", point.repeat)));
     if words.is_empty() { String::new() } else { format!(" ({})", words.join(", ")) }
-}
-
-fn stat(name: &str) -> Option<Stat> {
-    match name {
-        "min" => Some(Stat::Min),
-        "mean" | "avg" => Some(Stat::Mean),
-        "max" => Some(Stat::Max),
-        "median" => Some(Stat::MEDIAN),
-        _ => {
-            let percent: f64 = name.strip_prefix('p')?.parse().ok()?;
-            (0.0..=100.0).contains(&percent).then(|| Stat::Quantile(percent / 100.0))
-        }
-    }
-}
-
-fn figures(name: &str) -> Option<Vec<Figure>> {
-    let (first, rest) = name.split_once('.').unwrap_or((name, ""));
-    let ways = |rest: &str| match rest {
-        "" => Some(Way::ALL.to_vec()),
-        "up" => Some(vec![Way::Up]),
-        "down" => Some(vec![Way::Down]),
-        _ => None,
-    };
-    let both = |make: fn(Way) -> Figure| Some(ways(rest)?.into_iter().map(make).collect());
-    let only = |figure: Figure| rest.is_empty().then(|| vec![figure]);
-    if let Some(stat) = stat(name) {
-        let delays = Way::ALL.map(|way| Figure::Delay(way, stat));
-        return Some([vec![Figure::RoundTrip(stat), Figure::ConnectTime(stat)], delays.to_vec()].concat());
-    }
-    match first {
-        "goodput" => both(Figure::Goodput),
-        "jitter" => both(Figure::Jitter),
-        "jitter-max" => both(Figure::JitterMax),
-        "loss" if rest.is_empty() => {
-            Some(vec![Figure::Loss(Way::Up), Figure::Loss(Way::Down), Figure::MessagesLost])
-        }
-        "loss" => both(Figure::Loss),
-        "rtt" => Some(vec![Figure::RoundTrip(stat(rest)?)]),
-        "connect" => Some(vec![Figure::ConnectTime(stat(rest)?)]),
-        "delay" => {
-            let (way, of) = match rest.split_once('.') {
-                Some((way @ ("up" | "down"), of)) => (way, of),
-                _ => ("", rest),
-            };
-            let of = stat(of)?;
-            Some(ways(way)?.into_iter().map(|way| Figure::Delay(way, of)).collect())
-        }
-        "connects" => only(Figure::Connects),
-        "messages-lost" => only(Figure::MessagesLost),
-        "frames" => only(Figure::Frames),
-        "errors" => only(Figure::Errors),
-        "retransmits" => only(Figure::Retransmits),
-        "fairness" => only(Figure::Fairness),
-        "caveats" => only(Figure::Caveats),
-        _ => None,
-    }
 }
 
 /// The limit, in the figure's base unit.

@@ -15,6 +15,11 @@ impl Interval {
 }
 
 impl Point {
+    /// Both ends' totals, ours first.
+    pub fn ends(&self) -> impl Iterator<Item = &Totals> {
+        std::iter::once(&self.near).chain(&self.far)
+    }
+
     /// The intervals after the omitted start.
     pub fn counted(&self) -> impl Iterator<Item = &Interval> {
         self.intervals.iter().filter(|i| !i.omitted)
@@ -222,7 +227,7 @@ pub(crate) fn totals_of(intervals: &[Interval]) -> Totals {
 fn rfc6349(point: &Point) -> (Option<f64>, Option<f64>) {
     let mut all = TcpTotals::default();
     let mut loaded = TcpTotals::default();
-    for totals in std::iter::once(&point.near).chain(&point.far) {
+    for totals in point.ends() {
         all.merge(&totals.tcp);
         if totals.traffic.tx_bytes > 0 {
             loaded.merge(&totals.tcp);
@@ -242,7 +247,7 @@ fn rfc6349(point: &Point) -> (Option<f64>, Option<f64>) {
 pub(crate) fn base_rtt_us(point: &Point) -> Option<f64> {
     let known = |totals: &Totals| (totals.tcp.min_rtt_us > 0).then_some(f64::from(totals.tcp.min_rtt_us));
     match point.far.as_slice() {
-        [] | [_] => std::iter::once(&point.near).chain(&point.far).filter_map(known).reduce(f64::min),
+        [] | [_] => point.ends().filter_map(known).reduce(f64::min),
         several => {
             let all = several.iter().map(known).collect::<Option<Vec<f64>>>()?;
             Spread::of(&all).map(|spread| spread.mean)

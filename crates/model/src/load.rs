@@ -254,8 +254,7 @@ fn found(stage: Stage, (trips, delay, load): Points<'_>, idle: Option<&Found>) -
     let or_never = |q: f64| rtt.as_ref().map(|rtt| rtt.quantile(q).unwrap_or(u64::MAX));
     let (p50, p90) = (or_never(0.5), or_never(0.9));
     let grown = |now: Option<u64>, idle: Option<u64>| now.zip(idle).map(|(now, idle)| more(now, idle));
-    let senders =
-        load.map(|p| std::iter::once(&p.near).chain(&p.far).collect::<Vec<_>>()).unwrap_or_default();
+    let senders = load.map(|p| p.ends().collect::<Vec<_>>()).unwrap_or_default();
     // Of those ends that sent most: what others know of a round trip comes from their acknowledgements.
     let kernel = senders.iter().max_by_key(|t| t.traffic.tx_bytes).and_then(|t| t.tcp.mean_rtt_us());
     let per_minute = |ns: f64| 60e9 / ns.max(1.0);

@@ -1,13 +1,13 @@
-//! The figures that runs are judged by: how each is called, its unit, which way is better, and where it stands in a phase and
-//! in an interval. Comparisons, assertions, the store and what is exported all ask here.
+//! The figures that runs are judged by, in one table: how each is called, its unit, which way is better, and how it is read of a
+//! phase and of an interval. Comparisons, assertions, the store, sweeps and scrapers loop over it.
 
-use crate::{Interval, Kind, PacketReport, PingCounts, Point, Status, Traffic, UdpmonTest};
+use crate::{Interval, Kind, PacketReport, PingInterval, Point, Status, Traffic, UdpmonTest};
 use metrics::{
     DistSummary, Frames, Spectrum, format_bits_per_second, format_duration, per_second, percent_of, real,
 };
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt;
+use std::{fmt, mem};
 
 /// Units of figures; always base units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +27,23 @@ pub enum Unit {
 }
 
 impl Unit {
+    /// All of them.
+    pub const ALL: [Unit; 6] =
+        [Unit::BitsPerSecond, Unit::PerSecond, Unit::Ns, Unit::Percent, Unit::Count, Unit::Share];
+
+    /// What follows a name for scrapers, whose units are bytes, seconds and ratios, and by what a value is to be divided.
+    #[must_use]
+    pub fn scraped(self) -> (&'static str, f64) {
+        match self {
+            Unit::BitsPerSecond => ("_bytes_per_second", 8.0),
+            Unit::PerSecond => ("_per_second", 1.0),
+            Unit::Ns => ("_seconds", 1e9),
+            Unit::Percent => ("_ratio", 100.0),
+            Unit::Count => ("", 1.0),
+            Unit::Share => ("_ratio", 1.0),
+        }
+    }
+
     /// As files have it.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -74,7 +91,9 @@ impl Way {
         }
     }
 
-    fn key(self) -> &'static str {
+    /// `up` or `down`.
+    #[must_use]
+    pub fn key(self) -> &'static str {
         match self {
             Way::Up => "up",
             Way::Down => "down",
@@ -142,6 +161,33 @@ impl Stat {
         })
     }
 
+    /// Of the round trips of an interval, of which two quantiles are known.
+    fn of_trips(self, trips: &PingInterval) -> Option<f64> {
+        match self {
+            Stat::Min => Some(real(trips.min_ns)),
+            Stat::Mean => Some(trips.mean_ns),
+            Stat::Max => Some(real(trips.max_ns)),
+            Stat::MEDIAN => trips.p50_ns.map(real),
+            Stat::Quantile(0.99) => trips.p99_ns.map(real),
+            Stat::Quantile(_) => None,
+        }
+    }
+
+    /// The one of this name: `min`, `mean` or `avg`, `max`, `median`, or a percentile such as `p99.9`.
+    pub(crate) fn named(name: &str) -> Option<Stat> {
+        match name {
+            "min" => Some(Stat::Min),
+            "mean" | "avg" => Some(Stat::Mean),
+            "max" => Some(Stat::Max),
+            "median" => Some(Stat::MEDIAN),
+            _ => {
+                let percent: f64 = name.strip_prefix('p')?.parse().ok()?;
+                // Rounded as in [`Stat::key`], so that 99.9 % is the same as 0.999.
+                (0.0..=100.0).contains(&percent).then(|| Stat::Quantile((percent * 1e9).round() / 1e11))
+            }
+        }
+    }
+
     /// `p99.9`, `max`.
     fn key(self) -> String {
         match self {
@@ -164,68 +210,339 @@ impl Stat {
 /// A figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Figure {
-    /// Payload that arrived, by its receiver's count, bits/s.
+    /// Payload that arrived, by its receiver's count.
     Goodput(Way),
     /// Connections established per second, where that was measured.
     Connects,
-    /// Round trips of messages, ns.
+    /// Round trips of messages.
     RoundTrip(Stat),
-    /// Messages that never came back, percent.
+    /// Messages that never came back.
     MessagesLost,
-    /// Delays of datagrams one way, ns.
+    /// Delays of datagrams one way.
     Delay(Way, Stat),
-    /// Datagrams lost, percent.
+    /// Datagrams lost.
     Loss(Way),
-    /// RFC 3550 jitter, ns.
-    Jitter(Way),
-    /// That of the interval with the largest, ns.
-    JitterMax(Way),
-    /// Frames that were not whole in time, percent.
+    /// Frames that were not whole in time.
     Frames,
-    /// Times to connect, ns.
+    /// RFC 3550 jitter.
+    Jitter(Way),
+    /// That of the interval with the largest.
+    JitterMax(Way),
+    /// Times to connect.
     ConnectTime(Stat),
-    /// Connections that ended in an error.
-    Errors,
     /// Segments sent again, by both ends as far as known.
     Retransmits,
     /// Jain's index over the connections.
     Fairness,
+    /// Connections that ended in an error.
+    Errors,
     /// Caveats about the figures.
     Caveats,
 }
 
-impl Figure {
-    /// Those that a comparison shows, in its order.
-    pub const COMPARED: [Figure; 14] = [
-        Figure::Goodput(Way::Up),
-        Figure::Goodput(Way::Down),
-        Figure::Connects,
-        Figure::RoundTrip(Stat::MEDIAN),
-        Figure::RoundTrip(Stat::Quantile(0.99)),
-        Figure::RoundTrip(Stat::Quantile(0.999)),
-        Figure::MessagesLost,
-        Figure::Delay(Way::Up, Stat::MEDIAN),
-        Figure::Delay(Way::Up, Stat::Quantile(0.99)),
-        Figure::Loss(Way::Up),
-        Figure::Delay(Way::Down, Stat::MEDIAN),
-        Figure::Delay(Way::Down, Stat::Quantile(0.99)),
-        Figure::Loss(Way::Down),
-        Figure::Frames,
-    ];
+/// How many figures a row of the table stands for: one, one a direction, one a statistic of a distribution, or both.
+#[derive(Clone, Copy)]
+enum Scope {
+    One(Figure),
+    Ways(fn(Way) -> Figure),
+    Stats(fn(Stat) -> Figure),
+    WaysAndStats(fn(Way, Stat) -> Figure),
+}
 
-    /// Those that are kept of every run, beside [`Figure::COMPARED`].
-    pub const KEPT_BESIDE: [Figure; 10] = [
-        Figure::Jitter(Way::Up),
-        Figure::Jitter(Way::Down),
-        Figure::JitterMax(Way::Up),
-        Figure::JitterMax(Way::Down),
-        Figure::ConnectTime(Stat::MEDIAN),
-        Figure::ConnectTime(Stat::Quantile(0.99)),
-        Figure::Retransmits,
-        Figure::Fairness,
-        Figure::Errors,
-        Figure::Caveats,
-    ];
+impl Scope {
+    /// Its figures for these directions and statistics, as far as it has any.
+    fn figures(self, ways: &[Way], stats: &[Stat]) -> Vec<Figure> {
+        match self {
+            Scope::One(figure) => vec![figure],
+            Scope::Ways(of) => ways.iter().map(|way| of(*way)).collect(),
+            Scope::Stats(of) => stats.iter().map(|stat| of(*stat)).collect(),
+            Scope::WaysAndStats(of) => {
+                ways.iter().flat_map(|way| stats.iter().map(|stat| of(*way, *stat))).collect()
+            }
+        }
+    }
+
+    fn has_ways(self) -> bool {
+        matches!(self, Scope::Ways(_) | Scope::WaysAndStats(_))
+    }
+
+    fn has_stats(self) -> bool {
+        matches!(self, Scope::Stats(_) | Scope::WaysAndStats(_))
+    }
+
+    fn is_of(self, figure: Figure) -> bool {
+        let any = match self {
+            Scope::One(figure) => figure,
+            Scope::Ways(of) => of(Way::Up),
+            Scope::Stats(of) => of(Stat::Mean),
+            Scope::WaysAndStats(of) => of(Way::Up, Stat::Mean),
+        };
+        mem::discriminant(&any) == mem::discriminant(&figure)
+    }
+}
+
+/// What is known of a figure.
+struct Row {
+    scope: Scope,
+    /// As files and assertions name it; direction and statistic follow.
+    key: &'static str,
+    /// As people read it; direction and statistic follow.
+    label: &'static str,
+    unit: Unit,
+    more_is_better: bool,
+    /// Whether a comparison shows it. All are kept.
+    compared: bool,
+    /// The statistics that are compared and kept, where it is a distribution.
+    stats: &'static [Stat],
+    /// Its name and meaning for scrapers.
+    gauge: (&'static str, &'static str),
+    /// Reads it of a phase: the direction and the statistic are used by those that have them.
+    of: fn(&Point, Way, Stat) -> Option<f64>,
+    /// Reads it of an interval; `None` when an interval cannot tell.
+    of_interval: fn(&Interval, Way, Stat) -> Option<f64>,
+}
+
+const P50: Stat = Stat::MEDIAN;
+const P99: Stat = Stat::Quantile(0.99);
+const P999: Stat = Stat::Quantile(0.999);
+
+/// Less is better, and no interval tells it.
+const ROW: Row = Row {
+    scope: Scope::One(Figure::Caveats),
+    key: "",
+    label: "",
+    unit: Unit::Count,
+    more_is_better: false,
+    compared: false,
+    stats: &[],
+    gauge: ("", ""),
+    of: |_, _, _| None,
+    of_interval: |_, _, _| None,
+};
+
+/// All figures, the most important first.
+static TABLE: [Row; 14] = [
+    Row {
+        scope: Scope::Ways(Figure::Goodput),
+        key: "goodput",
+        label: "goodput",
+        unit: Unit::BitsPerSecond,
+        more_is_better: true,
+        compared: true,
+        gauge: ("goodput", "Payload that arrived, by the receiver's count."),
+        of: |point, way, _| Some(if way == Way::Up { point.up } else { point.down }?.goodput_bps),
+        of_interval: |interval, way, _| match way {
+            Way::Up => interval.far.as_ref().map(Traffic::rx_bps),
+            Way::Down => (interval.near.ns > 0).then(|| interval.near.rx_bps()),
+        },
+        ..ROW
+    },
+    Row {
+        scope: Scope::One(Figure::Connects),
+        key: "connects",
+        label: "connections per second",
+        unit: Unit::PerSecond,
+        more_is_better: true,
+        compared: true,
+        gauge: ("connects", "Connections established per second."),
+        of: |point, _, _| point.connects_per_second().filter(|_| point.phase.kind == Kind::Connect),
+        of_interval: |interval, _, _| (interval.ns() > 0).then(|| per_second(interval.opened, interval.ns())),
+        ..ROW
+    },
+    Row {
+        scope: Scope::Stats(Figure::RoundTrip),
+        key: "rtt",
+        label: "round trip",
+        unit: Unit::Ns,
+        compared: true,
+        stats: &[P50, P99, P999],
+        gauge: ("round_trip_percentile", "Round trips of the latest run: this share took no longer."),
+        of: |point, _, stat| {
+            let all = point.near.pings.as_ref()?.rtt_ns.as_ref();
+            stat.of_spectrum(all.filter(|all| all.count > 0)?)
+        },
+        of_interval: |interval, _, stat| {
+            stat.of_trips(interval.pings.as_ref().filter(|trips| trips.count > 0)?)
+        },
+        ..ROW
+    },
+    Row {
+        scope: Scope::One(Figure::MessagesLost),
+        key: "messages-lost",
+        label: "messages lost",
+        unit: Unit::Percent,
+        compared: true,
+        gauge: ("messages_lost", "Messages that never came back."),
+        of: |point, _, _| {
+            let counts = point.near.pings.as_ref()?.counts;
+            (counts.sent > 0).then(|| percent_of(counts.lost.max(0), counts.sent))
+        },
+        ..ROW
+    },
+    Row {
+        scope: Scope::WaysAndStats(Figure::Delay),
+        key: "delay",
+        label: "delay",
+        unit: Unit::Ns,
+        compared: true,
+        stats: &[P50, P99],
+        gauge: ("one_way_delay_percentile", "One-way delays of the latest run: this share took no longer."),
+        of: |point, way, stat| stat.of_summary(way.packets(point)?.delay_ns.as_ref()?),
+        of_interval: |interval, way, stat| stat.of_summary(way.packets_of(interval)?.delay_ns.as_ref()?),
+        ..ROW
+    },
+    Row {
+        scope: Scope::Ways(Figure::Loss),
+        key: "loss",
+        label: "loss",
+        unit: Unit::Percent,
+        compared: true,
+        gauge: ("loss", "Datagrams lost, of those sent."),
+        of: |point, way, _| Some(way.packets(point)?.loss()? * 100.0),
+        ..ROW
+    },
+    Row {
+        scope: Scope::One(Figure::Frames),
+        key: "frames",
+        label: "frames not whole in time",
+        unit: Unit::Percent,
+        compared: true,
+        gauge: ("frames_unwell", "Frames that were not whole in time."),
+        of: |point, _, _| frames(point.near.frames),
+        of_interval: |interval, _, _| frames(interval.frames),
+        ..ROW
+    },
+    Row {
+        scope: Scope::Ways(Figure::Jitter),
+        key: "jitter",
+        label: "jitter",
+        unit: Unit::Ns,
+        gauge: ("jitter", "Interarrival jitter (RFC 3550), mean."),
+        of: |point, way, _| way.packets(point)?.jitter_ns,
+        of_interval: |interval, way, _| way.packets_of(interval)?.jitter_ns,
+        ..ROW
+    },
+    Row {
+        scope: Scope::Ways(Figure::JitterMax),
+        key: "jitter-max",
+        label: "largest jitter",
+        unit: Unit::Ns,
+        gauge: ("jitter_max", "Interarrival jitter (RFC 3550) of the interval with the largest."),
+        of: |point, way, _| way.packets(point)?.jitter_max_ns,
+        ..ROW
+    },
+    Row {
+        scope: Scope::Stats(Figure::ConnectTime),
+        key: "connect",
+        label: "time to connect",
+        unit: Unit::Ns,
+        stats: &[P50, P99],
+        gauge: ("connect_percentile", "Times to connect of the latest run: this share took no longer."),
+        of: |point, _, stat| stat.of_summary(point.near.connect_ns.as_ref()?),
+        ..ROW
+    },
+    Row {
+        scope: Scope::One(Figure::Retransmits),
+        key: "retransmits",
+        label: "retransmits",
+        gauge: ("retransmits", "Segments sent again by either end."),
+        of: |point, _, _| {
+            let told = point.ends().filter(|totals| totals.tcp.connections > 0);
+            told.map(|totals| real(totals.tcp.retransmits)).reduce(|sum, one| sum + one)
+        },
+        ..ROW
+    },
+    Row {
+        scope: Scope::One(Figure::Fairness),
+        key: "fairness",
+        label: "fairness",
+        unit: Unit::Share,
+        more_is_better: true,
+        gauge: ("fairness", "Jain's index over the connections."),
+        of: |point, _, _| point.fairness,
+        ..ROW
+    },
+    Row {
+        scope: Scope::One(Figure::Errors),
+        key: "errors",
+        label: "connections in error",
+        gauge: ("connection_errors", "Connections that ended in an error."),
+        // Where nothing was measured no error and no caveat is not good news.
+        of: |point, _, _| Some(real(point.errors())).filter(|n| *n > 0.0 || point.status != Status::Failed),
+        ..ROW
+    },
+    Row {
+        scope: Scope::One(Figure::Caveats),
+        key: "caveats",
+        label: "caveats",
+        gauge: ("caveats", "Reasons not to take the figures at face value."),
+        of: |point, _, _| (point.status != Status::Failed).then_some(real(point.caveats.len())),
+        ..ROW
+    },
+];
+
+impl Figure {
+    /// All that are kept of every run.
+    pub fn kept() -> impl Iterator<Item = Figure> {
+        TABLE.iter().flat_map(|row| row.scope.figures(&Way::ALL, row.stats))
+    }
+
+    /// Those that a comparison shows, in its order.
+    pub fn compared() -> impl Iterator<Item = Figure> {
+        Figure::kept().filter(|figure| figure.row().compared)
+    }
+
+    /// All, with these percentiles of distributions.
+    pub fn with_percentiles(of: &[f64]) -> impl Iterator<Item = Figure> {
+        let stats: Vec<Stat> = of.iter().map(|q| Stat::Quantile(*q)).collect();
+        TABLE.iter().flat_map(move |row| row.scope.figures(&Way::ALL, &stats))
+    }
+
+    /// Those that `name` means: its [key](Figure::key), one without the direction for both, or a statistic alone for all times.
+    #[must_use]
+    pub fn named(name: &str) -> Vec<Figure> {
+        if let Some(stat) = Stat::named(name) {
+            let times = TABLE.iter().filter(|row| row.scope.has_stats());
+            return times.flat_map(|row| row.scope.figures(&Way::ALL, &[stat])).collect();
+        }
+        let (key, rest) = name.split_once('.').unwrap_or((name, ""));
+        let (first, others) = rest.split_once('.').unwrap_or((rest, ""));
+        let way = Way::ALL.into_iter().find(|way| way.key() == first);
+        let rest = if way.is_some() { others } else { rest };
+        let stat = Stat::named(rest);
+        let row = TABLE.iter().find(|row| {
+            let stats = if row.scope.has_stats() { stat.is_some() } else { rest.is_empty() };
+            row.key == key && stats && (way.is_none() || row.scope.has_ways())
+        });
+        let ways = way.map_or(Way::ALL.to_vec(), |way| vec![way]);
+        row.map_or_else(Vec::new, |row| row.scope.figures(&ways, &Vec::from_iter(stat)))
+    }
+
+    fn row(self) -> &'static Row {
+        TABLE.iter().find(|row| row.scope.is_of(self)).unwrap_or(&ROW)
+    }
+
+    /// Its direction, where it has one.
+    #[must_use]
+    pub fn way(self) -> Option<Way> {
+        match self {
+            Figure::Goodput(way)
+            | Figure::Delay(way, _)
+            | Figure::Loss(way)
+            | Figure::Jitter(way)
+            | Figure::JitterMax(way) => Some(way),
+            _ => None,
+        }
+    }
+
+    /// What it is of a distribution, where it is one's.
+    #[must_use]
+    pub fn stat(self) -> Option<Stat> {
+        match self {
+            Figure::RoundTrip(stat) | Figure::Delay(_, stat) | Figure::ConnectTime(stat) => Some(stat),
+            _ => None,
+        }
+    }
 
     /// What a measurement of this kind is about: these decide how often it has to be repeated.
     #[must_use]
@@ -244,57 +561,25 @@ impl Figure {
     /// Its unit.
     #[must_use]
     pub fn unit(self) -> Unit {
-        match self {
-            Figure::Goodput(_) => Unit::BitsPerSecond,
-            Figure::Connects => Unit::PerSecond,
-            Figure::RoundTrip(_)
-            | Figure::Delay(..)
-            | Figure::Jitter(_)
-            | Figure::JitterMax(_)
-            | Figure::ConnectTime(_) => Unit::Ns,
-            Figure::MessagesLost | Figure::Loss(_) | Figure::Frames => Unit::Percent,
-            Figure::Errors | Figure::Retransmits | Figure::Caveats => Unit::Count,
-            Figure::Fairness => Unit::Share,
-        }
+        self.row().unit
     }
 
     /// Whether more of it is better.
     #[must_use]
     pub fn more_is_better(self) -> bool {
-        matches!(self, Figure::Goodput(_) | Figure::Connects | Figure::Fairness)
+        self.row().more_is_better
+    }
+
+    /// Its name without the unit, and its meaning, for scrapers.
+    #[must_use]
+    pub fn gauge(self) -> (&'static str, &'static str) {
+        self.row().gauge
     }
 
     /// Its value over a phase; `None` when it was not measured.
     #[must_use]
     pub fn of(self, point: &Point) -> Option<f64> {
-        let times = |dist: &Option<DistSummary>, stat: Stat| stat.of_summary(dist.as_ref()?);
-        match self {
-            Figure::Goodput(Way::Up) => point.up.map(|d| d.goodput_bps),
-            Figure::Goodput(Way::Down) => point.down.map(|d| d.goodput_bps),
-            Figure::Connects => point.connects_per_second().filter(|_| point.phase.kind == Kind::Connect),
-            Figure::RoundTrip(stat) => {
-                stat.of_spectrum(point.near.pings.as_ref()?.rtt_ns.as_ref().filter(|all| all.count > 0)?)
-            }
-            Figure::MessagesLost => lost(point.near.pings.as_ref()?.counts),
-            Figure::Delay(way, stat) => times(&way.packets(point)?.delay_ns, stat),
-            Figure::Loss(way) => Some(way.packets(point)?.loss()? * 100.0),
-            Figure::Jitter(way) => way.packets(point)?.jitter_ns,
-            Figure::JitterMax(way) => way.packets(point)?.jitter_max_ns,
-            Figure::Frames => frames(point.near.frames),
-            Figure::ConnectTime(stat) => times(&point.near.connect_ns, stat),
-            // Where nothing was measured no error and no caveat is not good news.
-            Figure::Errors => {
-                Some(real(point.errors())).filter(|n| *n > 0.0 || point.status != Status::Failed)
-            }
-            Figure::Retransmits => {
-                let all = std::iter::once(&point.near).chain(&point.far);
-                let told: Vec<u64> =
-                    all.filter(|t| t.tcp.connections > 0).map(|t| t.tcp.retransmits).collect();
-                (!told.is_empty()).then(|| real(told.iter().sum::<u64>()))
-            }
-            Figure::Fairness => point.fairness,
-            Figure::Caveats => (point.status != Status::Failed).then_some(real(point.caveats.len())),
-        }
+        (self.row().of)(point, self.way().unwrap_or(Way::Up), self.stat().unwrap_or(Stat::Mean))
     }
 
     /// Its value in each full interval of a phase that can tell it, in order. An interval in which nothing came although the
@@ -307,36 +592,17 @@ impl Figure {
         let lost = self.lost_of_intervals(point);
         let of = |interval: &Interval| match &lost {
             Some(lost) => lost.get(&interval.index).copied(),
-            None => self.of_interval(interval).filter(|value| {
-                let rate = matches!(self, Figure::Goodput(_) | Figure::Connects);
-                !(serving && rate && *value == 0.0)
-            }),
+            None => {
+                self.of_interval(interval).filter(|value| !(serving && !self.of_a_life() && *value == 0.0))
+            }
         };
         point.readings().filter_map(of).collect()
     }
 
     /// Its value in an interval; `None` when an interval cannot tell.
     fn of_interval(self, interval: &Interval) -> Option<f64> {
-        match self {
-            Figure::Goodput(Way::Up) => interval.far.as_ref().map(Traffic::rx_bps),
-            Figure::Goodput(Way::Down) => (interval.near.ns > 0).then(|| interval.near.rx_bps()),
-            Figure::Connects => (interval.ns() > 0).then(|| per_second(interval.opened, interval.ns())),
-            Figure::RoundTrip(stat) => {
-                let trips = interval.pings.as_ref().filter(|p| p.count > 0)?;
-                Some(match stat {
-                    Stat::Min => real(trips.min_ns),
-                    Stat::Mean => trips.mean_ns,
-                    Stat::Max => real(trips.max_ns),
-                    Stat::MEDIAN => real(trips.p50_ns?),
-                    Stat::Quantile(0.99) => real(trips.p99_ns?),
-                    Stat::Quantile(_) => return None,
-                })
-            }
-            Figure::Delay(way, stat) => stat.of_summary(way.packets_of(interval)?.delay_ns.as_ref()?),
-            Figure::Jitter(way) => way.packets_of(interval)?.jitter_ns,
-            Figure::Frames => frames(interval.frames),
-            _ => None,
-        }
+        let (way, stat) = (self.way().unwrap_or(Way::Up), self.stat().unwrap_or(Stat::Mean));
+        (self.row().of_interval)(interval, way, stat)
     }
 
     /// Percent lost in each interval, by its number; `None` for other figures. What overtakes a datagram makes it lost until it
@@ -393,58 +659,28 @@ impl Figure {
         found
     }
 
-    /// Whether a server, which waits for most of its life, can tell it of all that it did.
+    /// Whether a server, which waits for most of its life, can tell it of all that it did: any but a rate.
     #[must_use]
     pub fn of_a_life(self) -> bool {
-        !matches!(self, Figure::Goodput(_) | Figure::Connects)
+        !matches!(self.unit(), Unit::BitsPerSecond | Unit::PerSecond)
     }
 
     /// As files and assertions name it: `goodput.up`, `rtt.p99`, `loss.down`.
     #[must_use]
     pub fn key(self) -> String {
-        match self {
-            Figure::Goodput(way) => format!("goodput.{}", way.key()),
-            Figure::Connects => "connects".to_owned(),
-            Figure::RoundTrip(stat) => format!("rtt.{}", stat.key()),
-            Figure::MessagesLost => "messages-lost".to_owned(),
-            Figure::Delay(way, stat) => format!("delay.{}.{}", way.key(), stat.key()),
-            Figure::Loss(way) => format!("loss.{}", way.key()),
-            Figure::Jitter(way) => format!("jitter.{}", way.key()),
-            Figure::JitterMax(way) => format!("jitter-max.{}", way.key()),
-            Figure::Frames => "frames".to_owned(),
-            Figure::ConnectTime(stat) => format!("connect.{}", stat.key()),
-            Figure::Errors => "errors".to_owned(),
-            Figure::Retransmits => "retransmits".to_owned(),
-            Figure::Fairness => "fairness".to_owned(),
-            Figure::Caveats => "caveats".to_owned(),
-        }
+        let way = self.way().map(|way| way.key().to_owned());
+        let parts = [Some(self.row().key.to_owned()), way, self.stat().map(Stat::key)];
+        parts.into_iter().flatten().collect::<Vec<_>>().join(".")
     }
 }
 
 /// As people read it.
 impl fmt::Display for Figure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Figure::Goodput(way) => write!(f, "goodput {}", way.words()),
-            Figure::Connects => f.write_str("connections per second"),
-            Figure::RoundTrip(stat) => write!(f, "round trip, {}", stat.words()),
-            Figure::MessagesLost => f.write_str("messages lost"),
-            Figure::Delay(way, stat) => write!(f, "delay {}, {}", way.words(), stat.words()),
-            Figure::Loss(way) => write!(f, "loss {}", way.words()),
-            Figure::Jitter(way) => write!(f, "jitter {}", way.words()),
-            Figure::JitterMax(way) => write!(f, "jitter {}, largest of an interval", way.words()),
-            Figure::Frames => f.write_str("frames not whole in time"),
-            Figure::ConnectTime(stat) => write!(f, "time to connect, {}", stat.words()),
-            Figure::Errors => f.write_str("connections in error"),
-            Figure::Retransmits => f.write_str("retransmits"),
-            Figure::Fairness => f.write_str("fairness"),
-            Figure::Caveats => f.write_str("caveats"),
-        }
+        f.write_str(self.row().label)?;
+        self.way().map_or(Ok(()), |way| write!(f, " {}", way.words()))?;
+        self.stat().map_or(Ok(()), |stat| write!(f, ", {}", stat.words()))
     }
-}
-
-fn lost(counts: PingCounts) -> Option<f64> {
-    (counts.sent > 0).then(|| percent_of(counts.lost.max(0), counts.sent))
 }
 
 fn frames(frames: Option<Frames>) -> Option<f64> {
@@ -461,7 +697,7 @@ mod tests {
 
     #[test]
     fn figures_are_named() {
-        let names: Vec<String> = Figure::COMPARED.iter().map(|f| f.key()).collect();
+        let names: Vec<String> = Figure::kept().map(Figure::key).collect();
         assert_eq!(names[..6], ["goodput.up", "goodput.down", "connects", "rtt.p50", "rtt.p99", "rtt.p99.9"]);
         assert_eq!(Figure::RoundTrip(Stat::Quantile(0.999)).to_string(), "round trip, p99.9");
         assert_eq!(Figure::Delay(Way::Up, Stat::MEDIAN).to_string(), "delay to server, median");
@@ -469,6 +705,14 @@ mod tests {
         sorted.sort();
         sorted.dedup();
         assert_eq!(sorted.len(), names.len(), "each name is one figure's");
+        for figure in Figure::kept() {
+            assert_eq!(Figure::named(&figure.key()), [figure], "{figure}");
+        }
+        assert_eq!(Figure::named("jitter"), Way::ALL.map(Figure::Jitter));
+        assert_eq!(Figure::named("delay.min"), Way::ALL.map(|way| Figure::Delay(way, Stat::Min)));
+        for wrong in ["", "goodput.p50", "rtt", "rtt.up.p50", "connects.up", "delay.up", "speed"] {
+            assert_eq!(Figure::named(wrong), [], "{wrong}");
+        }
     }
 
     #[test]
@@ -486,13 +730,13 @@ mod tests {
     #[test]
     fn what_was_not_measured_is_none() {
         let point = Point::default();
-        for figure in Figure::COMPARED {
+        for figure in Figure::compared() {
             assert_eq!(figure.of(&point), None, "{figure}");
             assert_eq!(figure.readings(&point, false), [0.0; 0], "{figure}");
         }
         assert_eq!(Figure::Errors.of(&point), Some(0.0));
         let failed = Point { status: Status::Failed, ..Point::default() };
-        for figure in Figure::COMPARED.into_iter().chain(Figure::KEPT_BESIDE) {
+        for figure in Figure::kept() {
             assert_eq!(figure.of(&failed), None, "{figure}");
         }
         let failed = Point { near: Totals { network_errors: 2, ..Totals::default() }, ..failed };

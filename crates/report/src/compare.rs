@@ -158,7 +158,7 @@ impl Comparison {
         let all: Vec<Readings> = common
             .flat_map(|(label, a, b)| {
                 let setting = words::setting(label, 1);
-                Figure::COMPARED.into_iter().filter_map(move |figure| readings(setting.clone(), figure, a, b))
+                Figure::compared().filter_map(move |figure| readings(setting.clone(), figure, a, b))
             })
             .collect();
         if all.is_empty() {

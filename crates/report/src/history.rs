@@ -116,14 +116,7 @@ fn found(figures: &[KeptFigure], names: &[String]) -> String {
 }
 
 fn unit(name: &str) -> Unit {
-    let all = [
-        model::Unit::BitsPerSecond,
-        model::Unit::PerSecond,
-        model::Unit::Ns,
-        model::Unit::Percent,
-        model::Unit::Share,
-    ];
-    all.into_iter().find(|unit| unit.name() == name).unwrap_or(model::Unit::Count).into()
+    model::Unit::ALL.into_iter().find(|unit| unit.name() == name).unwrap_or(model::Unit::Count).into()
 }
 
 /// Columns of [`write_figures_csv`].

@@ -4,7 +4,7 @@
 //! that rates and quantiles over any time can be asked for.
 
 use metrics::{DistSummary, Spectrum, real, seconds};
-use model::{Event, Figure, Interval, Outcome, Point, Stat, Status, Totals, Way};
+use model::{Event, Figure, Interval, Outcome, Point, Stat, Status, Totals};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -17,6 +17,9 @@ const BOUNDS: [f64; 22] = [
     1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1,
     0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
 ];
+
+/// Percentiles of the latest run's distributions.
+const PERCENTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 
 /// Labels of a sample, in order.
 type Labels = Vec<(&'static str, String)>;
@@ -31,27 +34,20 @@ struct Family {
 
 /// A page of metrics in the making.
 #[derive(Default)]
-struct Sheet(BTreeMap<&'static str, Family>);
+struct Sheet(BTreeMap<String, Family>);
 
 impl Sheet {
-    fn add(
-        &mut self,
-        name: &'static str,
-        kind: &'static str,
-        help: &'static str,
-        labels: &Labels,
-        value: f64,
-    ) {
+    fn add(&mut self, name: &str, kind: &'static str, help: &'static str, labels: &Labels, value: f64) {
         self.family(name, kind, help).samples.push(("", labels.clone(), value));
     }
 
-    fn gauge(&mut self, name: &'static str, help: &'static str, labels: &Labels, value: Option<f64>) {
+    fn gauge(&mut self, name: &str, help: &'static str, labels: &Labels, value: Option<f64>) {
         if let Some(value) = value.filter(|value| value.is_finite()) {
             self.add(name, "gauge", help, labels, value);
         }
     }
 
-    fn histogram(&mut self, name: &'static str, help: &'static str, labels: &Labels, all: &Steps) {
+    fn histogram(&mut self, name: &str, help: &'static str, labels: &Labels, all: &Steps) {
         let samples = &mut self.family(name, "histogram", help).samples;
         let mut below = 0;
         for (bound, n) in BOUNDS.iter().zip(&all.counts) {
@@ -67,8 +63,8 @@ impl Sheet {
         samples.push(("_count", labels.clone(), real(all.count)));
     }
 
-    fn family(&mut self, name: &'static str, kind: &'static str, help: &'static str) -> &mut Family {
-        self.0.entry(name).or_insert_with(|| Family { kind, help, samples: Vec::new() })
+    fn family(&mut self, name: &str, kind: &'static str, help: &'static str) -> &mut Family {
+        self.0.entry(name.to_owned()).or_insert_with(|| Family { kind, help, samples: Vec::new() })
     }
 
     fn write(&self, out: &mut dyn Write) -> io::Result<()> {
@@ -245,38 +241,16 @@ fn labels(outcome: &Outcome, point: &Point) -> Labels {
 /// What the latest run found in this phase.
 fn gauges(outcome: &Outcome, point: &Point, sheet: &mut Sheet) {
     let base = labels(outcome, point);
-    for (way, direction) in [(Way::Up, "up"), (Way::Down, "down")] {
-        let labels = [base.clone(), vec![("direction", direction.to_owned())]].concat();
-        let goodput = Figure::Goodput(way).of(point).map(|bps| bps / 8.0);
-        let help = "Payload that arrived, by the receiver's count.";
-        sheet.gauge("netcaliper_goodput_bytes_per_second", help, &labels, goodput);
-        let loss = Figure::Loss(way).of(point).map(|percent| percent / 100.0);
-        sheet.gauge("netcaliper_loss_ratio", "Datagrams lost, of those sent.", &labels, loss);
-        let jitter = Figure::Jitter(way).of(point).map(|ns| ns / 1e9);
-        sheet.gauge("netcaliper_jitter_seconds", "Interarrival jitter (RFC 3550), mean.", &labels, jitter);
+    for figure in Figure::with_percentiles(&PERCENTILES) {
+        let mut labels = base.clone();
+        labels.extend(figure.way().map(|way| ("direction", way.key().to_owned())));
+        if let Some(Stat::Quantile(q)) = figure.stat() {
+            labels.push(("percentile", ((q * 1e5).round() / 1e3).to_string()));
+        }
+        let ((name, help), (suffix, divisor)) = (figure.gauge(), figure.unit().scraped());
+        let value = figure.of(point).map(|value| value / divisor);
+        sheet.gauge(&format!("netcaliper_{name}{suffix}"), help, &labels, value);
     }
-    let quantiles = [0.5, 0.9, 0.99, 0.999].map(|q| (q, Figure::RoundTrip(Stat::Quantile(q))));
-    for (q, figure) in quantiles {
-        let labels = [base.clone(), vec![("percentile", ((q * 1e5).round() / 1e3).to_string())]].concat();
-        let help = "Round trips of the latest run: this share took no longer.";
-        let value = figure.of(point).map(|ns| ns / 1e9);
-        sheet.gauge("netcaliper_round_trip_percentile_seconds", help, &labels, value);
-    }
-    let ratio = |figure: Figure| figure.of(point).map(|percent| percent / 100.0);
-    let lost = ratio(Figure::MessagesLost);
-    sheet.gauge("netcaliper_messages_lost_ratio", "Messages that never came back.", &base, lost);
-    let frames = ratio(Figure::Frames);
-    sheet.gauge("netcaliper_frames_unwell_ratio", "Frames that were not whole in time.", &base, frames);
-    let connects = Figure::Connects.of(point);
-    sheet.gauge("netcaliper_connects_per_second", "Connections established per second.", &base, connects);
-    let fairness = Figure::Fairness.of(point);
-    sheet.gauge("netcaliper_fairness_ratio", "Jain's index over the connections.", &base, fairness);
-    let errors = Figure::Errors.of(point);
-    sheet.gauge("netcaliper_connection_errors", "Connections that ended in an error.", &base, errors);
-    let again = Figure::Retransmits.of(point);
-    sheet.gauge("netcaliper_retransmits", "Segments sent again by either end.", &base, again);
-    let caveats = Figure::Caveats.of(point);
-    sheet.gauge("netcaliper_caveats", "Reasons not to take the figures at face value.", &base, caveats);
 }
 
 /// What a server sees of its clients.

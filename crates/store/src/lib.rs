@@ -328,8 +328,7 @@ pub fn figures(outcome: &Outcome) -> Vec<KeptFigure> {
         };
         // UDPmon's tests are settings of their own; what went over the whole of them includes its waiting.
         let (served, tests) = (outcome.begin.verb == "serve", !point.udpmon.is_empty());
-        let known = Figure::COMPARED.into_iter().chain(Figure::KEPT_BESIDE);
-        let known = known.filter(|figure| figure.of_a_life() || !(served || tests));
+        let known = Figure::kept().filter(|figure| figure.of_a_life() || !(served || tests));
         let whole = known.filter_map(|figure| Some(row(&setting, figure, figure.of(point)?)));
         let single = point.udpmon.iter().filter(|test| test.over).flat_map(|test| {
             let setting = udpmon_setting(test);

@@ -20,7 +20,7 @@ fn over(points: &[Point], figure: Figure) -> Option<Spread> {
 /// A row per figure.
 pub(super) fn write(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
     let mut table = Table::new("Figure|runs|mean|± 95 %|sd|min|max");
-    for figure in Figure::COMPARED {
+    for figure in Figure::compared() {
         let Some(spread) = over(&outcome.points, figure) else { continue };
         let show = |value: f64| figure.unit().show(value);
         let known = |value: f64| if spread.n > 1 { show(value) } else { "-".to_owned() };
