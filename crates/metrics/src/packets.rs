@@ -32,6 +32,21 @@ pub struct Packets {
 }
 
 impl Packets {
+    /// Counts what a received number says of its own and of other datagrams; whether it was received for the first time, as far as is known.
+    pub fn saw(&mut self, seen: Seen) -> bool {
+        match seen {
+            Seen::New { gap } => self.lost = self.lost.saturating_add_unsigned(gap),
+            Seen::Reordered { .. } => {
+                self.lost = self.lost.saturating_sub(1);
+                self.reordered += 1;
+            }
+            Seen::Duplicate => self.duplicated += 1,
+            // Whether it had come before can no longer be told; its loss has been.
+            Seen::Ancient => self.late += 1,
+        }
+        matches!(seen, Seen::New { .. } | Seen::Reordered { .. })
+    }
+
     /// Adds others.
     pub fn add(&mut self, more: &Packets) {
         self.sent += more.sent;

@@ -57,6 +57,14 @@ impl Pace {
         self.chunk
     }
 
+    /// How many datagrams of `size` bytes may leave at `now`, once one may.
+    #[must_use]
+    pub fn datagrams(&self, size: u64, now: Mono) -> u64 {
+        let late = u128::from(now.since(self.due()));
+        let due = late * u128::from(self.bits_per_second) / 8 / u128::from(SECOND) / u128::from(size.max(1));
+        u64::try_from(due).unwrap_or(u64::MAX).saturating_add(1)
+    }
+
     /// `n` bytes left at `now`.
     pub fn sent(&mut self, n: u64, now: Mono) {
         // Within a burst bytes leave before they are paid for.

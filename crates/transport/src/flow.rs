@@ -153,6 +153,23 @@ pub struct Interest {
     pub end: Option<End>,
 }
 
+impl Interest {
+    /// In nothing.
+    pub const NONE: Interest = Interest { send: When::Never, read: Read::Pause, wake: None, end: None };
+
+    /// In this end alone.
+    #[must_use]
+    pub fn of(end: End) -> Interest {
+        Interest { end: Some(end), ..Interest::NONE }
+    }
+
+    /// In an end in good order alone.
+    #[must_use]
+    pub fn done(how: Ending) -> Interest {
+        Interest::of(End::Done { how, reset: false })
+    }
+}
+
 /// What the kernel made of a send.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
@@ -234,9 +251,13 @@ pub trait Flow: Send {
     /// What it asks for; changes nothing. Read after every other call.
     fn interest(&self) -> Interest;
     /// Offers ONE send call. Offsets and counts change in [`Flow::on_sent`] only.
-    fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>);
+    fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
+        let _ = (cx, out);
+    }
     /// How much of the offer the kernel accepted.
-    fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent);
+    fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
+        let _ = (cx, n);
+    }
     /// One receive call's bytes. On datagram sockets `reply` may be filled at once, with no more bytes than came and to the
     /// same peer; on streams it has no room.
     ///
@@ -247,12 +268,18 @@ pub trait Flow: Send {
         cx: &mut Context<'_>,
         got: &Received<'_>,
         reply: &mut Transmit<'_>,
-    ) -> Result<(), Violation>;
+    ) -> Result<(), Violation> {
+        let _ = (cx, got, reply);
+        Ok(())
+    }
     /// Something else happened.
     ///
     /// # Errors
     /// When they mean that the link has failed.
-    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation>;
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+        let _ = (cx, event);
+        Ok(())
+    }
     /// Whether [`FlowEvent::State`] is to precede the next `Wake`. Asked only when a wake is due, so that other flows cost
     /// nothing; where the kernel does not tell the state, `Wake` comes alone.
     fn wants_socket_state(&self) -> bool {
@@ -291,7 +318,9 @@ pub trait Connector: Send {
     /// The next link to connect, if any. Asked until it answers otherwise.
     fn open(&mut self, cx: &mut Context<'_>) -> Open;
     /// A link has ended.
-    fn on_closed(&mut self, cx: &mut Context<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>);
+    fn on_closed(&mut self, cx: &mut Context<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>) {
+        let _ = (cx, flow, how);
+    }
     /// The run ends: open no more.
     fn stop(&mut self);
 }
@@ -331,9 +360,11 @@ pub trait Acceptor: Send {
         None
     }
     /// A link has ended.
-    fn on_closed(&mut self, cx: &mut Context<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>);
+    fn on_closed(&mut self, cx: &mut Context<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>) {
+        let _ = (cx, flow, how);
+    }
     /// The run ends: answer no more.
-    fn stop(&mut self);
+    fn stop(&mut self) {}
 }
 
 /// What makes links on one worker.

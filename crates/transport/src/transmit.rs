@@ -126,6 +126,27 @@ impl<'a> Transmit<'a> {
         &mut self.arena.bytes[at..at + n]
     }
 
+    /// Offers a copy of as many of these bytes as fit; how many.
+    pub fn copy(&mut self, bytes: &[u8]) -> usize {
+        self.copied(bytes).len()
+    }
+
+    /// The same; the copy.
+    pub fn copied(&mut self, bytes: &[u8]) -> &mut [u8] {
+        let own = self.own(bytes.len());
+        own.copy_from_slice(&bytes[..own.len()]);
+        own
+    }
+
+    /// Offers a copy of all of these bytes, or nothing where they do not fit; whether it did.
+    pub fn whole(&mut self, bytes: &[u8]) -> bool {
+        let fits = bytes.len() <= self.room().min(self.arena.bytes.len() - self.used);
+        if fits {
+            self.copy(bytes);
+        }
+        fits
+    }
+
     /// The burst's only piece: `n` bytes that `make` prepares once under `key` (not 0) and that are kept from send to
     /// send, so that only what changes is written again.
     pub fn template(&mut self, key: u64, n: usize, make: impl FnOnce(&mut [u8])) -> &mut [u8] {
@@ -211,6 +232,12 @@ impl<'a> Received<'a> {
             (None, Some(stamp)) => (stamp, 0),
             (None, None) => (Stamp { at: self.at, kind: StampKind::User }, 0),
         }
+    }
+
+    /// When it came, as far as the kernel or who read it says.
+    #[must_use]
+    pub fn arrived(&self) -> Mono {
+        self.stamp.map_or(self.at, |stamp| stamp.at)
     }
 
     /// How many datagrams came, seen or not.

@@ -14,7 +14,7 @@ mod receive;
 mod schedule;
 mod send;
 
-use common::{call, one_sided, payload, pending, protocol};
+use common::{call, one_sided, payload, protocol};
 
 use crate::one_sided::OneSidedProtocol;
 use crate::protocol::{Info, Legacy, Workers};

@@ -5,16 +5,14 @@
 
 use super::codec::Header;
 use crate::one_sided::{GROUP, Notice, Tell};
-use crate::pending::PendingPeers;
 use common::Acl;
-use metrics::{
-    Ending, Jitter, Mono, PacketTally, Packets, Row, Runs, SECOND, Seen, StampKind, Variation, Wall,
-};
+use common::kernel::Unconnected;
+use metrics::{Jitter, Mono, PacketTally, Packets, Runs, SECOND, StampKind, Variation, Wall};
 use model::{DatagramRow, Event, Level};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use transport::{Acceptor, Cause, Context, Flow, Path, Received, Transmit};
+use transport::{Acceptor, Context, Flow, Path, Received, Transmit};
 
 /// Senders that are told apart; another one takes the place of one that has long been silent.
 const MOST_SENDERS: usize = 1_000;
@@ -52,15 +50,12 @@ struct Stream {
 pub struct Receiver {
     shared: Arc<Shared>,
     senders: HashMap<SocketAddr, Stream>,
-    pending: PendingPeers,
+    account: Unconnected,
     /// Whether it was said that there are too many.
     crowded: bool,
-    row: Option<Row>,
     rows: Vec<DatagramRow>,
     /// When they are to be told, if there are any.
     tell_at: Option<Mono>,
-    /// The overflow counter of the socket, as last told.
-    dropped: u32,
     stopped: bool,
 }
 
@@ -69,12 +64,10 @@ impl Receiver {
         Receiver {
             shared,
             senders: HashMap::new(),
-            pending: PendingPeers::default(),
+            account: Unconnected::new(GROUP),
             crowded: false,
-            row: None,
             rows: Vec::new(),
             tell_at: None,
-            dropped: 0,
             stopped: false,
         }
     }
@@ -168,13 +161,7 @@ impl Stream {
             (self.fastest, self.variation) = (None, Variation::default());
         }
         tally.saw(came.seen);
-        match came.seen {
-            Seen::New { gap } => counts.lost = i64::try_from(gap).unwrap_or(i64::MAX),
-            Seen::Reordered { .. } => (counts.lost, counts.reordered) = (-1, 1),
-            Seen::Duplicate => counts.duplicated = 1,
-            Seen::Ancient => counts.late = 1,
-        }
-        if counts.duplicated + counts.late > 0 {
+        if !counts.saw(came.seen) {
             return counts;
         }
         counts.received = 1;
@@ -209,14 +196,12 @@ impl Acceptor for Receiver {
     ) -> Option<Box<dyn Flow>> {
         let path = got.from?;
         let peer = path.peer;
-        if !self.pending.admits(cx, &self.shared.acl, &self.shared.streams, peer.ip()) {
+        if !self.account.pending.admits(cx, &self.shared.acl, &self.shared.streams, peer.ip()) {
             return None;
         }
-        let row = *self.row.get_or_insert_with(|| cx.rec.open(GROUP, cx.now));
-        let dropped = u64::from(got.dropped.wrapping_sub(self.dropped));
-        self.dropped = got.dropped;
+        let dropped = self.account.dropped(got);
         let Some(header) = Header::decode(got.bytes) else {
-            cx.rec.packets(row, &Packets { corrupt: 1, dropped, ..Packets::default() });
+            self.account.received(cx, 0, &Packets { corrupt: 1, dropped, ..Packets::default() });
             return None;
         };
         if !self.admit(cx, &path, &header) {
@@ -238,8 +223,7 @@ impl Acceptor for Receiver {
         }
         tally.kernel_stamped += u64::from(kernel);
         tally.marks.see(got.ttl, got.tos, 1);
-        cx.rec.received(row, got.len as u64);
-        cx.rec.packets(row, &counts);
+        self.account.received(cx, got.len, &counts);
         if self.shared.tells {
             self.note(cx, got, peer, &header, (at, wall));
         }
@@ -256,8 +240,6 @@ impl Acceptor for Receiver {
         }
         self.tell_at
     }
-
-    fn on_closed(&mut self, _: &mut Context<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {}
 
     fn stop(&mut self) {
         self.stopped = true;

@@ -3,12 +3,10 @@
 use super::codec::{HEADER, Header, LARGEST};
 use super::schedule::Schedule;
 use crate::payload;
-use metrics::{Ending, Group, Mono, Packets, Row, SECOND};
+use common::kernel::Core;
+use metrics::{Ending, Group, Mono, Packets, SECOND};
 use model::{Phase, Probe, Stamping};
-use transport::{
-    Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation, When,
-};
-use uuid::Uuid;
+use transport::{Context, End, Flow, FlowEvent, FlowId, Interest, Read, Sent, Transmit, Violation, When};
 
 /// Most datagrams of one send call.
 const MOST: usize = 64;
@@ -19,11 +17,8 @@ const TEMPLATE: u64 = 0x6277_6400_0000_0000;
 
 /// A sender. It ends with its stairs, if it has any, or when it is stopped.
 pub struct Sender {
-    group: Group,
     probe: Probe,
-    slot: u32,
-    row: Option<Row>,
-    id: Uuid,
+    core: Core,
     start: Mono,
     schedule: Schedule,
     /// The next number.
@@ -40,11 +35,8 @@ impl Sender {
     #[must_use]
     pub fn new(phase: &Phase, group: Group, slot: u32) -> Self {
         Sender {
-            group,
             probe: phase.probe.unwrap_or_default(),
-            slot,
-            row: None,
-            id: Uuid::nil(),
+            core: Core::new(group, slot, 0),
             start: Mono(0),
             schedule: Schedule::new(phase),
             number: 0,
@@ -82,7 +74,7 @@ impl Sender {
 
 impl Flow for Sender {
     fn interest(&self) -> Interest {
-        let sends = self.over.is_none() && self.row.is_some();
+        let sends = self.over.is_none() && self.core.row.is_some();
         Interest {
             send: if sends { When::At(self.due()) } else { When::Never },
             // Nothing is expected, but refusals are told here.
@@ -97,9 +89,7 @@ impl Flow for Sender {
             // Their numbers are used: a receiver is to miss what the socket had no room for.
             let unsent = self.give_up(cx.now);
             self.number += unsent;
-            if let Some(row) = self.row {
-                cx.rec.packets(row, &Packets { unsent, ..Packets::default() });
-            }
+            self.core.packets(cx, &Packets { unsent, ..Packets::default() });
         }
         let size = self.size();
         let most = out.segments().min(out.room() / size).min(MOST) as u64;
@@ -108,7 +98,7 @@ impl Flow for Sender {
             return;
         }
         if self.schedule.paced() {
-            cx.rec.tally(self.group).late_ns.record(cx.now.since(self.due()));
+            self.core.late(cx, self.due());
         }
         if self.offered > 1 {
             out.segment = size as u16;
@@ -139,36 +129,22 @@ impl Flow for Sender {
         self.full = self.probe.give_up && n.fault.is_none() && gone < self.offered;
         self.schedule.pass(cx.now.since(self.start));
         counts.unsent += self.give_up(Mono(cx.now.0.saturating_sub(TOO_LATE)));
-        if let Some(row) = self.row {
-            cx.rec.sent(row, n.bytes as u64);
-            cx.rec.packets(row, &counts);
-        }
+        self.core.sent(cx, n.bytes as u64);
+        self.core.packets(cx, &counts);
         if self.schedule.climbed() {
             self.over = Some(Ending::Completed);
         }
     }
 
-    fn on_received(
-        &mut self,
-        _: &mut Context<'_>,
-        _: &Received<'_>,
-        _: &mut Transmit<'_>,
-    ) -> Result<(), Violation> {
-        // The original answers nothing: whoever does is none.
-        Ok(())
-    }
-
     fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
         match event {
-            FlowEvent::Up(_) => {
-                self.id = cx.rng.uuid();
+            FlowEvent::Up(path) => {
+                self.core.id = cx.rng.uuid();
                 self.start = cx.now;
-                self.row = Some(cx.rec.open(self.group, cx.now));
+                self.core.up(cx, path);
             }
             FlowEvent::Broken(_) => {
-                if let Some(row) = self.row {
-                    cx.rec.packets(row, &Packets { refused: 1, ..Packets::default() });
-                }
+                self.core.packets(cx, &Packets { refused: 1, ..Packets::default() });
             }
             // It has no end of its own but that of its stairs: whoever stops it has had what was wanted.
             FlowEvent::Stop if self.over.is_none() => self.over = Some(Ending::Completed),
@@ -178,6 +154,6 @@ impl Flow for Sender {
     }
 
     fn id(&self) -> FlowId {
-        FlowId { row: self.row, id: self.id, slot: self.slot }
+        self.core.id()
     }
 }

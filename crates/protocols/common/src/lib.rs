@@ -14,6 +14,7 @@ pub mod call;
 pub mod config;
 pub mod counted;
 pub mod host;
+pub mod kernel;
 pub mod one_sided;
 pub mod payload;
 pub mod pending;

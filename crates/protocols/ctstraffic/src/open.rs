@@ -228,6 +228,4 @@ impl Acceptor for Answerer {
             cx.outbox.push(Box::new(LimitReached));
         }
     }
-
-    fn stop(&mut self) {}
 }

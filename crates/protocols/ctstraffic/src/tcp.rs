@@ -23,16 +23,14 @@
 
 use super::codec::{DONE, ID, decode_id, encode_id};
 use super::params::{Pacing, Params};
-use crate::one_sided::Arrived;
 use crate::payload::Source;
-use metrics::{Ending, Mono, Row};
+use common::kernel::Core;
+use metrics::{Ending, Mono};
 use model::{Pattern, Range, Verify};
 use std::sync::Arc;
-use std::time::Duration;
 use transport::{
     Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation, When,
 };
-use uuid::Uuid;
 
 /// Which end this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,18 +87,11 @@ struct Receiving {
 pub struct Connection {
     params: Arc<Params>,
     role: Role,
-    id: Uuid,
-    slot: u32,
-    row: Option<Row>,
+    core: Core,
     step: Step,
     tx: Sending,
     rx: Receiving,
     rude: bool,
-    moved: Mono,
-    /// The kernel refused a send: what is read now is only what came before.
-    broken: bool,
-    /// And something of that was read.
-    read_on: bool,
 }
 
 impl Connection {
@@ -121,16 +112,11 @@ impl Connection {
         let (tx_want, rx_want) = if role == Role::Client { (up, down) } else { (down, up) };
         Connection {
             role,
-            id: Uuid::nil(),
-            slot,
-            row: None,
+            core: Core::new(params.group, slot, params.stall_ns).telling(params.arrivals),
             step: Step::Id(0),
             tx: Sending { want: tx_want, sent: 0, io: 0, due: None, pacing: Pacing::Free },
             rx: Receiving { want: rx_want, got: 0, size: params.buffer.high, word: [0; ID] },
             rude,
-            moved: Mono(0),
-            broken: false,
-            read_on: false,
             params,
         }
     }
@@ -158,9 +144,7 @@ impl Connection {
     fn check_complete(&mut self, cx: &mut Context<'_>) {
         if self.step == Step::Payload && self.tx.sent == self.tx.want && self.rx.got == self.rx.want {
             self.step = Step::Done(0);
-            if let Some(row) = self.row {
-                cx.rec.complete(row, cx.now);
-            }
+            self.core.complete(cx, cx.now);
         }
     }
 
@@ -171,23 +155,19 @@ impl Connection {
 
     fn payload_sent(&mut self, cx: &mut Context<'_>, n: u64) {
         if let Some(due) = self.tx.due {
-            cx.rec.tally(self.params.group).late_ns.record(cx.now.since(due));
+            self.core.late(cx, due);
         }
         self.tx.sent += n;
         self.tx.io -= n;
         self.tx.due = self.tx.pacing.sent(n, cx.now);
-        if let Some(row) = self.row {
-            cx.rec.sent(row, n);
-        }
+        self.core.sent(cx, n);
         self.plan_send(cx);
         self.check_complete(cx);
     }
 
     fn payload_received(&mut self, cx: &mut Context<'_>, n: u64) {
         self.rx.got += n;
-        if let Some(row) = self.row {
-            cx.rec.received(row, n);
-        }
+        self.core.received(cx, n);
     }
 
     fn take_payload(&mut self, cx: &mut Context<'_>, got: &Received<'_>) -> Result<(), Violation> {
@@ -217,9 +197,7 @@ impl Connection {
         let at = usize::from(have);
         let more = bytes.len().min(n.saturating_sub(at));
         self.rx.word[at..at + more].copy_from_slice(&bytes[..more]);
-        if let Some(row) = self.row {
-            cx.rec.framing_received(row, more as u64);
-        }
+        self.core.framing_received(cx, more as u64);
         let have = at + more;
         (have < n).then_some(have as u8)
     }
@@ -229,7 +207,7 @@ impl Connection {
             self.step = Step::Id(have);
             return;
         }
-        self.id = decode_id(&self.rx.word);
+        self.core.id = decode_id(&self.rx.word);
         self.begin_payload(cx);
     }
 
@@ -288,25 +266,24 @@ impl Connection {
         }
     }
 
-    fn stalled(&mut self) -> Result<(), Violation> {
+    fn stalled(&mut self, stalled: Violation) -> Result<(), Violation> {
         if self.role == Role::Server && self.step == Step::Parting {
             self.step = Step::Over { how: Ending::Completed, reset: true };
             return Ok(());
         }
         let why = self.standstill();
-        self.fail(Violation::Stalled(Duration::from_nanos(self.params.stall_ns)).likely(why))
+        self.fail(stalled.likely(why))
     }
 
     fn fin(&mut self) -> Result<(), Violation> {
+        if let Some(reset) = self.core.cut_off().filter(|_| self.step != Step::Parting) {
+            return reset.or_else(|why| self.fail(why));
+        }
         match self.step {
             Step::Parting => {
                 self.step = Step::Over { how: Ending::Completed, reset: false };
                 Ok(())
             }
-            // The kernel tells of a reset once; after a send has learnt of it, reading only ends. The fault is told next,
-            // unless that was in an earlier turn.
-            _ if self.broken && self.read_on => self.fail(Violation::Vanished),
-            _ if self.broken => Ok(()),
             Step::Id(_) => {
                 let why =
                     "the server hung up before it had sent its connection identifier: is it ctsTraffic?";
@@ -349,21 +326,20 @@ fn draw(Range { low, high }: Range, cx: &mut Context<'_>) -> u64 {
 impl Flow for Connection {
     fn interest(&self) -> Interest {
         if let Step::Over { how, reset } = self.step {
-            let end = Some(End::Done { how, reset });
-            return Interest { send: When::Never, read: Read::Pause, wake: None, end };
+            return Interest::of(End::Done { how, reset });
         }
         let half = self.step == Step::Parting && self.role == Role::Client;
         Interest {
             send: self.send(),
             read: self.read(),
-            wake: Some(self.moved.plus(self.params.stall_ns)),
+            wake: Some(self.core.stalls_at()),
             end: half.then_some(End::Half),
         }
     }
 
     fn prepare_send(&mut self, _: &mut Context<'_>, out: &mut Transmit<'_>) {
         let word = match (self.step, self.role) {
-            (Step::Id(have), Role::Server) => &encode_id(self.id)[usize::from(have)..],
+            (Step::Id(have), Role::Server) => &encode_id(self.core.id)[usize::from(have)..],
             (Step::Done(have), Role::Server) => &DONE[usize::from(have)..],
             (Step::Payload, _) => {
                 let n = self.tx.io.min(self.tx.pacing.most()).min(out.room() as u64);
@@ -371,16 +347,13 @@ impl Flow for Connection {
             }
             _ => return,
         };
-        let n = word.len().min(out.room());
-        out.own(n).copy_from_slice(&word[..n]);
+        out.copy(word);
     }
 
     fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
-        self.broken |= n.fault.is_some();
-        if n.bytes == 0 {
+        if !self.core.wrote(cx.now, n) {
             return;
         }
-        self.moved = cx.now;
         let word = |have: u8, whole: usize| {
             let more = n.bytes.min(whole - usize::from(have));
             (usize::from(have) + more, more)
@@ -389,12 +362,12 @@ impl Flow for Connection {
             Step::Payload => self.payload_sent(cx, (n.bytes as u64).min(self.tx.io)),
             Step::Id(have) => {
                 let (have, more) = word(have, ID);
-                self.framing_sent(cx, more);
+                self.core.framing_sent(cx, more as u64);
                 if have == ID { self.begin_payload(cx) } else { self.step = Step::Id(have as u8) }
             }
             Step::Done(have) => {
                 let (have, more) = word(have, DONE.len());
-                self.framing_sent(cx, more);
+                self.core.framing_sent(cx, more as u64);
                 self.step = if have == DONE.len() { Step::Parting } else { Step::Done(have as u8) };
             }
             _ => {}
@@ -407,8 +380,7 @@ impl Flow for Connection {
         got: &Received<'_>,
         _: &mut Transmit<'_>,
     ) -> Result<(), Violation> {
-        self.moved = cx.now;
-        self.read_on |= self.broken;
+        self.core.read(cx.now);
         match self.step {
             Step::Id(have) => {
                 self.take_id(cx, have, got.bytes);
@@ -432,15 +404,11 @@ impl Flow for Connection {
     fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
         match event {
             FlowEvent::Up(path) => {
-                if self.params.arrivals {
-                    cx.outbox.push(Box::new(Arrived { path, at: cx.now }));
-                }
-                self.moved = cx.now;
-                self.row = Some(cx.rec.open(self.params.group, cx.now));
+                self.core.up(cx, path);
                 self.tx.pacing = self.params.pacing(cx.rng, cx.now);
                 self.rx.size = draw(self.params.buffer, cx);
                 if self.role == Role::Server {
-                    self.id = cx.rng.uuid();
+                    self.core.id = cx.rng.uuid();
                 }
                 Ok(())
             }
@@ -449,7 +417,7 @@ impl Flow for Connection {
                 self.step = Step::Over { how: Ending::Completed, reset: false };
                 Ok(())
             }
-            FlowEvent::Wake if cx.now.since(self.moved) >= self.params.stall_ns => self.stalled(),
+            FlowEvent::Wake => self.core.stalled(cx.now).map_or(Ok(()), |stalled| self.stalled(stalled)),
             // Nothing in the protocol says "enough": what is not over but for the goodbye is aborted.
             FlowEvent::Stop if !matches!(self.step, Step::Done(_) | Step::Parting | Step::Over { .. }) => {
                 self.step = Step::Over { how: Ending::Stopped, reset: true };
@@ -460,14 +428,6 @@ impl Flow for Connection {
     }
 
     fn id(&self) -> FlowId {
-        FlowId { row: self.row, id: self.id, slot: self.slot }
-    }
-}
-
-impl Connection {
-    fn framing_sent(&self, cx: &mut Context<'_>, n: usize) {
-        if let Some(row) = self.row {
-            cx.rec.framing_sent(row, n as u64);
-        }
+        self.core.id()
     }
 }

@@ -15,14 +15,14 @@
 
 use common::bulk::UNLIMITED;
 use common::call::{Answerer, Caller};
+use common::kernel::{Core, Unconnected};
 use common::one_sided::{Answers, Calls, GROUP, OneSidedProtocol};
 use common::payload::Repeated;
 use common::protocol::{Defaults, Info, Legacy};
-use metrics::{Ending, Mono, Packets, Row};
+use metrics::Ending;
 use model::{Kind, Pattern, Payload, Phase, Verify};
-use std::time::Duration;
 use transport::{
-    Acceptor, Connector, Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit,
+    Acceptor, Connector, Context, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit,
     Violation, When,
 };
 
@@ -103,16 +103,13 @@ fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
     let stall_ns = phase.stall_ns;
     let make = move |_: &mut Context<'_>| Box::new(Generator::new(stall_ns)) as Box<dyn Flow>;
     let with_datagrams = |connections: Answerer| {
-        let (streams, mut row) = (answers.streams.clone(), None);
+        let (streams, mut account) = (answers.streams.clone(), Unconnected::new(GROUP));
         let answer = move |cx: &mut Context<'_>, got: &Received<'_>, reply: &mut Transmit<'_>| {
             let peer = got.from.map(|path| path.peer);
             if peer.is_some_and(|peer| streams.admits(peer.ip()) && peer.port() >= FIRST_CLIENT_PORT) {
-                let row: Row = *row.get_or_insert_with(|| cx.rec.open(GROUP, cx.now));
                 let n = got.bytes.len().min(LONGEST_ANSWER);
                 STREAM.offer(cx.rng.between(0, PRINTABLE as u64) * LINE as u64, n, reply);
-                cx.rec.received(row, got.len as u64);
-                cx.rec.sent(row, reply.len() as u64);
-                cx.rec.packets(row, &Packets { sent: 1, received: 1, ..Packets::default() });
+                account.answered(cx, got.len, reply.len());
             }
         };
         connections.with_datagrams(answer).boxed()
@@ -123,30 +120,23 @@ fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
 /// The sending end of a connection. What comes is thrown away, and when the client hangs up all is over, however it does.
 #[derive(Debug)]
 pub struct Generator {
-    row: Option<Row>,
+    core: Core,
     sent: u64,
-    moved: Mono,
-    stall_ns: u64,
-    over: Option<Ending>,
 }
 
 impl Generator {
     /// The connection that has just come; nothing may move on it for so long.
     #[must_use]
     pub fn new(stall_ns: u64) -> Self {
-        Generator { row: None, sent: 0, moved: Mono(0), stall_ns, over: None }
+        Generator { core: Core::new(GROUP, 0, stall_ns), sent: 0 }
     }
 }
 
 impl Flow for Generator {
     fn interest(&self) -> Interest {
-        let end = self.over.map(|how| End::Done { how, reset: false });
-        Interest {
-            send: if end.is_none() { When::Now } else { When::Never },
-            read: if end.is_none() { Read::skip(1 << 16) } else { Read::Pause },
-            wake: Some(self.moved.plus(self.stall_ns)),
-            end,
-        }
+        let wake = Some(self.core.stalls_at());
+        let moving = Interest { send: When::Now, read: Read::skip(1 << 16), wake, end: None };
+        self.core.last_interest().unwrap_or(moving)
     }
 
     fn prepare_send(&mut self, _: &mut Context<'_>, out: &mut Transmit<'_>) {
@@ -154,98 +144,60 @@ impl Flow for Generator {
     }
 
     fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
-        self.sent += n.bytes as u64;
-        if let Some(row) = self.row.filter(|_| n.bytes > 0) {
-            self.moved = cx.now;
-            cx.rec.sent(row, n.bytes as u64);
+        if self.core.wrote(cx.now, n) {
+            self.sent += n.bytes as u64;
+            self.core.sent(cx, n.bytes as u64);
         }
-    }
-
-    fn on_received(
-        &mut self,
-        _: &mut Context<'_>,
-        _: &Received<'_>,
-        _: &mut Transmit<'_>,
-    ) -> Result<(), Violation> {
-        Ok(())
     }
 
     fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
         match event {
-            FlowEvent::Up(_) => {
-                self.moved = cx.now;
-                self.row = Some(cx.rec.open(GROUP, cx.now));
-            }
-            FlowEvent::Fin | FlowEvent::Broken(_) => self.over = Some(Ending::Completed),
-            FlowEvent::Stop => self.over = Some(Ending::Stopped),
-            FlowEvent::Wake if cx.now.since(self.moved) >= self.stall_ns => {
-                return Err(Violation::Stalled(Duration::from_nanos(self.stall_ns)));
-            }
+            FlowEvent::Up(path) => self.core.up(cx, path),
+            FlowEvent::Fin | FlowEvent::Broken(_) => self.core.end(Ending::Completed),
+            FlowEvent::Stop => self.core.end(Ending::Stopped),
+            FlowEvent::Wake => self.core.check_stall(cx.now)?,
             _ => {}
         }
         Ok(())
     }
 
     fn id(&self) -> FlowId {
-        FlowId { row: self.row, ..FlowId::default() }
+        self.core.id()
     }
 }
 
 /// The receiving end of a connection.
 #[derive(Debug)]
 pub struct Reader {
-    row: Option<Row>,
-    slot: u32,
+    core: Core,
     got: u64,
     transfer: u64,
     buffer: u64,
     verify: Verify,
-    moved: Mono,
-    stall_ns: u64,
-    over: Option<Ending>,
 }
 
 impl Reader {
     /// The connection of this slot.
     #[must_use]
     pub fn new(phase: &Phase, slot: u32) -> Self {
-        Reader {
-            row: None,
-            slot,
-            got: 0,
-            transfer: phase.transfer,
-            buffer: phase.buffer.high,
-            verify: phase.verify,
-            moved: Mono(0),
-            stall_ns: phase.stall_ns,
-            over: None,
-        }
+        let Phase { transfer, verify, stall_ns, .. } = *phase;
+        Reader { core: Core::new(GROUP, slot, stall_ns), got: 0, transfer, buffer: phase.buffer.high, verify }
     }
 
+    /// The server would send for ever: only a reset tells it at once that nobody reads any more.
     fn end(&mut self, cx: &mut Context<'_>, how: Ending) {
-        if let Some(row) = self.row {
-            cx.rec.complete(row, self.moved);
-        }
-        self.over = Some(how);
+        self.core.complete(cx, self.core.moved);
+        self.core.over = Some((how, true));
     }
 }
 
 impl Flow for Reader {
     fn interest(&self) -> Interest {
         let most = self.buffer.min(self.transfer - self.got);
-        let read = match self.over {
-            Some(_) => Read::Pause,
-            None if self.verify == Verify::None => Read::skip(most),
-            None => Read::look(most),
-        };
-        // The server would send for ever: only a reset tells it at once that nobody reads any more.
-        let end = self.over.map(|how| End::Done { how, reset: true });
-        Interest { send: When::Never, read, wake: Some(self.moved.plus(self.stall_ns)), end }
+        let read = if self.verify == Verify::None { Read::skip(most) } else { Read::look(most) };
+        let reads = Interest { read, wake: Some(self.core.stalls_at()), ..Interest::NONE };
+        self.core.last_interest().unwrap_or(reads)
     }
-
-    fn prepare_send(&mut self, _: &mut Context<'_>, _: &mut Transmit<'_>) {}
-
-    fn on_sent(&mut self, _: &mut Context<'_>, _: Sent) {}
 
     fn on_received(
         &mut self,
@@ -256,10 +208,9 @@ impl Flow for Reader {
         if self.verify == Verify::Data {
             STREAM.check(self.got, got.bytes)?;
         }
-        (self.moved, self.got) = (cx.now, self.got + got.len as u64);
-        if let Some(row) = self.row {
-            cx.rec.received(row, got.len as u64);
-        }
+        self.core.read(cx.now);
+        self.got += got.len as u64;
+        self.core.received(cx, got.len as u64);
         if self.got >= self.transfer {
             self.end(cx, Ending::Completed);
         }
@@ -268,10 +219,7 @@ impl Flow for Reader {
 
     fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
         match event {
-            FlowEvent::Up(_) => {
-                self.moved = cx.now;
-                self.row = Some(cx.rec.open(GROUP, cx.now));
-            }
+            FlowEvent::Up(path) => self.core.up(cx, path),
             FlowEvent::Fin if self.transfer < UNLIMITED => {
                 return Err(Violation::TooFew { got: self.got, want: self.transfer });
             }
@@ -280,15 +228,13 @@ impl Flow for Reader {
             }
             FlowEvent::Stop if self.transfer < UNLIMITED => self.end(cx, Ending::Stopped),
             FlowEvent::Stop => self.end(cx, Ending::Completed),
-            FlowEvent::Wake if cx.now.since(self.moved) >= self.stall_ns => {
-                return Err(Violation::Stalled(Duration::from_nanos(self.stall_ns)));
-            }
+            FlowEvent::Wake => self.core.check_stall(cx.now)?,
             _ => {}
         }
         Ok(())
     }
 
     fn id(&self) -> FlowId {
-        FlowId { row: self.row, slot: self.slot, ..FlowId::default() }
+        self.core.id()
     }
 }

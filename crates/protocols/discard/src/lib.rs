@@ -9,8 +9,8 @@ pub mod chargen;
 
 use common::bulk::{self, Filler, Marks};
 use common::call::Answerer;
+use common::kernel::Unconnected;
 use common::one_sided::{Answers, Calls, GROUP, OneSidedProtocol};
-use common::pending::PendingPeers;
 use common::protocol::{Defaults, Info, Legacy};
 use metrics::{Packets, SECOND};
 use model::{Kind, Phase, Verify};
@@ -46,12 +46,14 @@ fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
 fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
     let with_datagrams = |connections: Answerer| {
         let (acl, streams) = (answers.acl.clone(), answers.streams.clone());
-        let (mut pending, mut row) = (PendingPeers::default(), None);
+        let mut account = Unconnected::new(GROUP);
         let count = move |cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>| {
-            if got.from.is_some_and(|path| pending.admits(cx, &acl, &streams, path.peer.ip())) {
-                let row = *row.get_or_insert_with(|| cx.rec.open(GROUP, cx.now));
-                cx.rec.received(row, got.len as u64);
-                cx.rec.packets(row, &Packets { received: got.count() as u64, ..Packets::default() });
+            if got.from.is_some_and(|path| account.pending.admits(cx, &acl, &streams, path.peer.ip())) {
+                account.received(
+                    cx,
+                    got.len,
+                    &Packets { received: got.count() as u64, ..Packets::default() },
+                );
             }
         };
         connections.with_datagrams(count).boxed()

@@ -3,9 +3,9 @@
 use super::respond::Responder;
 use common::Acl;
 use common::call::{Answerer, Caller};
+use common::kernel::Unconnected;
 use common::one_sided::{Answers, Calls, GROUP, Notice};
 use common::ping::{Far, Params, Pinger};
-use metrics::{Packets, Row};
 use model::{Level, Phase};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -29,8 +29,10 @@ pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
     let stall_ns = phase.stall_ns;
     let make = move |_: &mut Context<'_>| Box::new(Responder::new(GROUP, stall_ns)) as Box<dyn Flow>;
     let with_datagrams = |answerer: Answerer| {
-        let (streams, mut row) = (answers.streams.clone(), None);
-        answerer.with_datagrams(move |cx, got, reply| send_back(cx, got, reply, &streams, &mut row)).boxed()
+        let (streams, mut account) = (answers.streams.clone(), Unconnected::new(GROUP));
+        answerer
+            .with_datagrams(move |cx, got, reply| send_back(cx, got, reply, &streams, &mut account))
+            .boxed()
     };
     Answerer::for_all(answers, make).into_iter().map(with_datagrams).collect()
 }
@@ -38,25 +40,20 @@ pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
 /// Ports below this belong to services; one of them that asks for an echo is another echo, and the two would go on for ever.
 const FIRST_CLIENT_PORT: u16 = 1024;
 
-/// Answers a datagram of an address of which `streams` says that it needs no proof; counted in `row`.
+/// Answers a datagram of an address of which `streams` says that it needs no proof; counted in `account`.
 fn send_back(
     cx: &mut Context<'_>,
     got: &Received<'_>,
     reply: &mut Transmit<'_>,
     streams: &Acl,
-    row: &mut Option<Row>,
+    account: &mut Unconnected,
 ) {
     let Some(peer) = got.from.map(|path| path.peer) else { return };
     if !streams.admits(peer.ip()) || peer.port() < FIRST_CLIENT_PORT {
         return refuse(cx, peer);
     }
-    let row = *row.get_or_insert_with(|| cx.rec.open(GROUP, cx.now));
-    let own = reply.own(got.bytes.len());
-    let n = own.len();
-    own.copy_from_slice(&got.bytes[..n]);
-    cx.rec.received(row, got.bytes.len() as u64);
-    cx.rec.sent(row, n as u64);
-    cx.rec.packets(row, &Packets { sent: 1, received: 1, ..Packets::default() });
+    let n = reply.copy(got.bytes);
+    account.answered(cx, got.len, n);
 }
 
 /// Says, once for each address, that its datagrams are not sent back.

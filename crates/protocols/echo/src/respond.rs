@@ -1,7 +1,7 @@
 //! The echoing end of one TCP connection.
 
-use metrics::{Ending, Group, Mono, Row, SECOND};
-use std::time::Duration;
+use common::kernel::Core;
+use metrics::{Ending, Group, SECOND};
 use transport::{
     Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation, When,
 };
@@ -16,9 +16,7 @@ const QUIET: u64 = SECOND;
 /// Sends back whatever comes, in order, until the peer sends no more.
 #[derive(Debug)]
 pub struct Responder {
-    group: Group,
-    row: Option<Row>,
-    slot: u32,
+    core: Core,
     owed: Vec<u8>,
     /// Of these, so many have been sent back.
     sent: usize,
@@ -26,8 +24,6 @@ pub struct Responder {
     stopped: bool,
     /// Nothing has come for long enough after a stop.
     left_alone: bool,
-    moved: Mono,
-    stall_ns: u64,
 }
 
 impl Responder {
@@ -35,16 +31,12 @@ impl Responder {
     #[must_use]
     pub fn new(group: Group, stall_ns: u64) -> Self {
         Responder {
-            group,
-            row: None,
-            slot: 0,
+            core: Core::new(group, 0, stall_ns),
             owed: Vec::new(),
             sent: 0,
             fin: false,
             stopped: false,
             left_alone: false,
-            moved: Mono(0),
-            stall_ns,
         }
     }
 
@@ -59,8 +51,8 @@ impl Flow for Responder {
         let over = (self.fin || self.left_alone) && !owes;
         let how = if self.fin { Ending::Completed } else { Ending::Stopped };
         let reads = !self.fin && !self.left_alone;
-        let stall = owes.then(|| self.moved.plus(self.stall_ns));
-        let quiet = (self.stopped && !over).then(|| self.moved.plus(QUIET));
+        let stall = owes.then(|| self.core.stalls_at());
+        let quiet = (self.stopped && !over).then(|| self.core.moved.plus(QUIET));
         Interest {
             send: if owes { When::Now } else { When::Never },
             read: if reads { Read::look((MOST - self.pending()) as u64) } else { Read::Pause },
@@ -71,24 +63,19 @@ impl Flow for Responder {
 
     fn prepare_send(&mut self, _: &mut Context<'_>, out: &mut Transmit<'_>) {
         let rest = &self.owed[self.sent..];
-        let own = out.own(rest.len());
-        let n = own.len();
-        own.copy_from_slice(&rest[..n]);
+        out.copy(rest);
     }
 
     fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
-        if n.bytes == 0 {
+        if !self.core.wrote(cx.now, n) {
             return;
         }
-        self.moved = cx.now;
         self.sent += n.bytes.min(self.pending());
         if self.pending() == 0 {
             self.owed.clear();
             self.sent = 0;
         }
-        if let Some(row) = self.row {
-            cx.rec.sent(row, n.bytes as u64);
-        }
+        self.core.sent(cx, n.bytes as u64);
     }
 
     fn on_received(
@@ -97,36 +84,33 @@ impl Flow for Responder {
         got: &Received<'_>,
         _: &mut Transmit<'_>,
     ) -> Result<(), Violation> {
-        self.moved = cx.now;
+        self.core.moved = cx.now;
         self.owed.drain(..std::mem::take(&mut self.sent));
         self.owed.extend_from_slice(got.bytes);
-        if let Some(row) = self.row {
-            cx.rec.received(row, got.bytes.len() as u64);
-        }
+        self.core.received(cx, got.bytes.len() as u64);
         Ok(())
     }
 
     fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
         match event {
-            FlowEvent::Up(_) => {
-                self.moved = cx.now;
-                self.row = Some(cx.rec.open(self.group, cx.now));
-            }
+            FlowEvent::Up(path) => self.core.up(cx, path),
             FlowEvent::Fin => self.fin = true,
             FlowEvent::Stop => {
                 self.stopped = true;
-                self.left_alone = cx.now.since(self.moved) >= QUIET;
+                self.left_alone = cx.now.since(self.core.moved) >= QUIET;
             }
-            FlowEvent::Wake if self.pending() > 0 && cx.now.since(self.moved) >= self.stall_ns => {
-                return Err(Violation::Stalled(Duration::from_nanos(self.stall_ns)));
+            FlowEvent::Wake => {
+                if self.pending() > 0 {
+                    self.core.check_stall(cx.now)?;
+                }
+                self.left_alone |= self.stopped && cx.now.since(self.core.moved) >= QUIET;
             }
-            FlowEvent::Wake => self.left_alone |= self.stopped && cx.now.since(self.moved) >= QUIET,
             _ => {}
         }
         Ok(())
     }
 
     fn id(&self) -> FlowId {
-        FlowId { row: self.row, slot: self.slot, ..FlowId::default() }
+        self.core.id()
     }
 }

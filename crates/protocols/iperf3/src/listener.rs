@@ -18,7 +18,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use transport::{
-    Acceptor, Cause, Context, End, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit,
+    Acceptor, Context, End, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit,
     Violation, When,
 };
 
@@ -170,8 +170,7 @@ impl Acceptor for Listener {
         let when = self.shared.next();
         let joined = test_state.join(when, peer);
         if joined.is_some() || test_state.knows(peer) {
-            let n = REPLY.len().min(reply.room());
-            reply.own(n).copy_from_slice(&REPLY[..n]);
+            reply.copy(&REPLY);
         }
         let nth = joined?;
         cx.outbox.push(Box::new(Joined { group: test_state.group, when, path }));
@@ -188,10 +187,6 @@ impl Acceptor for Listener {
             step: if to == self.worker { Step::Stream(flow) } else { Step::Moving(to, flow) },
         }))
     }
-
-    fn on_closed(&mut self, _: &mut Context<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {}
-
-    fn stop(&mut self) {}
 }
 
 /// Who has come: nobody yet, or a stream.
@@ -243,7 +238,7 @@ impl Handshake {
 
 impl Flow for Handshake {
     fn interest(&self) -> Interest {
-        let nothing = Interest { send: When::Never, read: Read::Pause, wake: None, end: None };
+        let nothing = Interest::NONE;
         match &self.step {
             Step::Cookie { look, .. } => Interest {
                 read: Read::look((COOKIE - self.have) as u64),

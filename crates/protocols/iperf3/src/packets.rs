@@ -23,14 +23,14 @@ use super::codec::{HELLO, Header, OLD_REPLIES, REPLY, header_len, reads_wall_tim
 use super::stream::UNREAD;
 use super::test_state::{Counts, Joined, Spent, Standing, TestState};
 use crate::payload;
-use metrics::{Ending, Jitter, Jitters, Mono, Packets, Row, SECOND, Seen, Sequence, TcpInfo};
+use common::kernel::Core;
+use metrics::{Ending, Jitter, Jitters, Mono, Packets, SECOND, Seen, Sequence, TcpInfo};
 use model::Pace;
 use std::sync::Arc;
 use std::time::Duration;
 use transport::{
-    Context, End, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit, Violation, When,
+    Context, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit, Violation, When,
 };
-use uuid::Uuid;
 
 /// Numbers that are remembered one by one, to tell repeats.
 const WINDOW: usize = 1 << 16;
@@ -56,10 +56,7 @@ enum Step {
 pub(super) struct UdpStream {
     test_state: Arc<TestState>,
     when: u64,
-    slot: u32,
-    id: Uuid,
-    row: Option<Row>,
-    path: Option<Path>,
+    core: Core,
     step: Step,
     up: Mono,
     hellos: u32,
@@ -84,14 +81,13 @@ pub(super) struct UdpStream {
     wall: bool,
     /// When the omitted start is over: then jitter begins anew.
     omit: Option<Mono>,
-    dropped: u32,
 }
 
 impl UdpStream {
     /// The client's, which says hello first.
     pub(super) fn client(test_state: Arc<TestState>, slot: u32) -> Self {
-        let sender = test_state.sends(slot);
-        UdpStream { slot, sender, step: Step::Hello(Mono(0)), ..UdpStream::new(test_state, u64::from(slot)) }
+        let (core, sender) = (Core::new(test_state.group, slot, 0), test_state.sends(slot));
+        UdpStream { core, sender, step: Step::Hello(Mono(0)), ..UdpStream::new(test_state, u64::from(slot)) }
     }
 
     /// The server's, whose hello has been answered.
@@ -101,12 +97,9 @@ impl UdpStream {
 
     fn new(test_state: Arc<TestState>, when: u64) -> Self {
         UdpStream {
+            core: Core::new(test_state.group, 0, 0),
             test_state,
             when,
-            slot: 0,
-            id: Uuid::nil(),
-            row: None,
-            path: None,
             step: Step::Hold,
             up: Mono(0),
             hellos: 0,
@@ -123,7 +116,6 @@ impl UdpStream {
             jitter: Jitter::default(),
             wall: false,
             omit: None,
-            dropped: 0,
         }
     }
 
@@ -133,8 +125,8 @@ impl UdpStream {
 
     fn start(&mut self, cx: &mut Context<'_>) {
         if self.test_state.serving {
-            self.slot = self.test_state.slot(self.when);
-            self.sender = self.test_state.sends(self.slot);
+            self.core.slot = self.test_state.slot(self.when);
+            self.sender = self.test_state.sends(self.core.slot);
         }
         self.step = Step::Run;
         let terms = &self.test_state.terms;
@@ -157,7 +149,7 @@ impl UdpStream {
     }
 
     fn spent(&self, cx: &mut Context<'_>) {
-        cx.outbox.push(Box::new(Spent { slot: self.slot, sender: self.sender }));
+        cx.outbox.push(Box::new(Spent { slot: self.core.slot, sender: self.sender }));
     }
 
     /// When what has been sent may be taken for read.
@@ -170,7 +162,7 @@ impl UdpStream {
         self.counts.jitter_ns = self.jitter.ns();
         let standing = Standing {
             group: self.test_state.group,
-            slot: self.slot,
+            slot: self.core.slot,
             tag: Some(tag),
             counts: self.counts,
             info,
@@ -200,25 +192,17 @@ impl UdpStream {
     /// How many datagrams may leave at `now`.
     fn many(&self, now: Mono) -> u64 {
         let Some(pace) = &self.pace else { return u64::MAX };
-        let rate = if self.test_state.terms.rate > 0 {
-            self.test_state.terms.rate
-        } else {
-            self.test_state.terms.fq_rate
-        };
-        let late = now.since(pace.due());
-        let due = u128::from(late) * u128::from(rate) / 8 / u128::from(SECOND) / u128::from(self.size());
         let burst = u64::from(self.test_state.terms.burst);
         let left = if burst > 1 { burst - self.counts.packets % burst } else { 1 };
-        (due as u64 + 1).max(left)
+        pace.datagrams(self.size(), now).max(left)
     }
 
     fn begin(&mut self, cx: &mut Context<'_>, path: Path) {
         self.up = cx.now;
-        self.path = Some(path);
-        if self.row.is_none() {
-            self.row = Some(cx.rec.open(self.test_state.group, cx.now));
-            self.id = cx.rng.uuid();
+        if self.core.row.is_none() {
+            self.core.id = cx.rng.uuid();
         }
+        self.core.up(cx, path);
         match self.step {
             Step::Hello(_) => self.step = Step::Hello(cx.now),
             Step::Hold if self.test_state.serving && self.test_state.has_begun() => self.start(cx),
@@ -237,7 +221,7 @@ impl UdpStream {
         if let Some(pace) = &self.pace
             && !self.within_burst()
         {
-            cx.rec.tally(self.test_state.group).late_ns.record(cx.now.since(pace.due()));
+            self.core.late(cx, pace.due());
         }
         if n > 1 {
             out.segment = size as u16;
@@ -271,16 +255,14 @@ impl UdpStream {
             counts.refused = 1;
             self.not_before = cx.now.plus(AFTER_REFUSAL);
         }
-        if let Some(row) = self.row {
-            cx.rec.sent(row, bytes);
-            cx.rec.packets(row, &counts);
-        }
+        self.core.sent(cx, bytes);
+        self.core.packets(cx, &counts);
     }
 
     /// Takes in datagrams of data.
     fn receive(&mut self, cx: &mut Context<'_>, got: &Received<'_>) {
         let wide = self.test_state.terms.wide;
-        let at = got.stamp.map_or(got.at, |stamp| stamp.at);
+        let at = got.arrived();
         if self.omit.is_some_and(|omit| omit <= at) {
             self.omit = None;
             self.jitter = Jitter::default();
@@ -299,16 +281,10 @@ impl UdpStream {
             self.jitter.see(transit).into_iter().for_each(|ns| jitter.record(ns));
         }
         self.counts.bytes += bytes;
-        let dropped = got.dropped.wrapping_sub(self.dropped);
-        self.dropped = got.dropped;
-        counts.dropped = u64::from(dropped);
-        if let Some(row) = self.row {
-            cx.rec.received(row, bytes);
-            cx.rec.packets(row, &counts);
-            let group = cx.rec.group(row);
-            let tally = cx.rec.packet_tally(group);
-            tally.jitter.merge(&jitter);
-        }
+        counts.dropped = self.core.dropped(got);
+        self.core.received(cx, bytes);
+        self.core.packets(cx, &counts);
+        cx.rec.packet_tally(self.core.group).jitter.merge(&jitter);
         if self.test_state.came(bytes, counts.received + counts.duplicated) {
             self.finish(cx);
         }
@@ -326,22 +302,9 @@ impl UdpStream {
                 self.counts.lost -= 1;
             }
         }
-        match self.sequence.see(number - 1) {
-            Seen::New { gap } => {
-                counts.received += 1;
-                counts.lost = counts.lost.saturating_add_unsigned(gap.min(i64::MAX as u64));
-            }
-            Seen::Reordered { .. } => {
-                counts.received += 1;
-                counts.reordered += 1;
-                counts.lost -= 1;
-            }
-            Seen::Duplicate => {
-                counts.duplicated += 1;
-                self.counts.duplicates += 1;
-            }
-            Seen::Ancient => counts.late += 1,
-        }
+        let seen = self.sequence.see(number - 1);
+        counts.received += u64::from(counts.saw(seen));
+        self.counts.duplicates += u64::from(seen == Seen::Duplicate);
     }
 
     /// The server's answer to a client has come, or something else: its datagrams begin when it knows all streams, so that only the
@@ -356,7 +319,7 @@ impl UdpStream {
 
     /// The server knows the stream.
     fn joined(&mut self, cx: &mut Context<'_>) {
-        if let Some(path) = self.path {
+        if let Some(path) = self.core.path {
             self.step = Step::Hold;
             self.test_state.pass();
             cx.outbox.push(Box::new(Joined { group: self.test_state.group, when: self.when, path }));
@@ -376,16 +339,16 @@ impl Flow for UdpStream {
             Step::Run => (self.due(), self.read()),
             _ => (When::Never, None),
         };
-        let end = (self.step == Step::Over).then_some(End::Done { how: Ending::Completed, reset: false });
-        let read = if end.is_some() { Read::Pause } else { Read::look(LONGEST) };
-        Interest { send, read, wake, end }
+        if self.step == Step::Over {
+            return Interest::done(Ending::Completed);
+        }
+        Interest { send, read: Read::look(LONGEST), wake, end: None }
     }
 
     fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
         match self.step {
             Step::Hello(_) => {
-                let n = HELLO.len().min(out.room());
-                out.own(n).copy_from_slice(&HELLO[..n]);
+                out.copy(&HELLO);
             }
             Step::Run => self.offer(cx, out),
             _ => {}
@@ -413,8 +376,7 @@ impl Flow for UdpStream {
     ) -> Result<(), Violation> {
         // A single datagram has no segment size of its own, but a stride.
         if self.test_state.serving && got.bytes == HELLO {
-            let n = REPLY.len().min(reply.room());
-            reply.own(n).copy_from_slice(&REPLY[..n]);
+            reply.copy(&REPLY);
             return Ok(());
         }
         match self.step {
@@ -463,6 +425,6 @@ impl Flow for UdpStream {
     }
 
     fn id(&self) -> FlowId {
-        FlowId { row: self.row, id: self.id, slot: self.slot }
+        self.core.id()
     }
 }

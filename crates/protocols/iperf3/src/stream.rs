@@ -21,13 +21,13 @@ use super::codec::COOKIE;
 use super::test_state::{Counts, Gone, Joined, Spent, Standing, TestState, last_words};
 use crate::one_sided::Notice;
 use crate::payload::Source;
-use metrics::{Ending, Mono, Row, SECOND, SocketState, TcpInfo};
+use common::kernel::Core;
+use metrics::{Ending, Mono, SECOND, SocketState, TcpInfo};
 use model::{Level, Pace};
 use std::sync::Arc;
 use transport::{
     Context, End, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit, Violation, When,
 };
-use uuid::Uuid;
 
 /// Bytes of one receive.
 const READ: u64 = 1 << 20;
@@ -87,9 +87,7 @@ pub(super) struct TcpStream {
     test_state: Arc<TestState>,
     /// By when it came, until it knows its place.
     when: u64,
-    slot: u32,
-    id: Uuid,
-    row: Option<Row>,
+    core: Core,
     step: Step,
     sender: bool,
     sent: u64,
@@ -114,8 +112,8 @@ pub(super) struct TcpStream {
 impl TcpStream {
     /// The client's, which sends the cookie first.
     pub(super) fn client(test_state: Arc<TestState>, slot: u32) -> Self {
-        let sender = test_state.sends(slot);
-        TcpStream { slot, sender, step: Step::Cookie(0), ..TcpStream::new(test_state, u64::from(slot)) }
+        let (core, sender) = (Core::new(test_state.group, slot, 0), test_state.sends(slot));
+        TcpStream { core, sender, step: Step::Cookie(0), ..TcpStream::new(test_state, u64::from(slot)) }
     }
 
     /// The server's, whose cookie has come.
@@ -125,11 +123,9 @@ impl TcpStream {
 
     fn new(test_state: Arc<TestState>, when: u64) -> Self {
         TcpStream {
+            core: Core::new(test_state.group, 0, 0),
             test_state,
             when,
-            slot: 0,
-            id: Uuid::nil(),
-            row: None,
             step: Step::Hold,
             sender: false,
             sent: 0,
@@ -148,8 +144,8 @@ impl TcpStream {
 
     fn start(&mut self, cx: &mut Context<'_>) {
         if self.test_state.serving {
-            self.slot = self.test_state.slot(self.when);
-            self.sender = self.test_state.sends(self.slot);
+            self.core.slot = self.test_state.slot(self.when);
+            self.sender = self.test_state.sends(self.core.slot);
         }
         self.step = Step::Run;
         (self.start, self.came) = (cx.now, cx.now);
@@ -199,7 +195,7 @@ impl TcpStream {
     }
 
     fn spent(&self, cx: &mut Context<'_>) {
-        cx.outbox.push(Box::new(Spent { slot: self.slot, sender: self.sender }));
+        cx.outbox.push(Box::new(Spent { slot: self.core.slot, sender: self.sender }));
     }
 
     /// What the kernel says of bytes that are on their way.
@@ -246,7 +242,7 @@ impl TcpStream {
         self.counts.at = self.ended.unwrap_or(at);
         let standing = Standing {
             group: self.test_state.group,
-            slot: self.slot,
+            slot: self.core.slot,
             tag: Some(tag),
             counts: self.counts,
             info,
@@ -269,15 +265,15 @@ impl TcpStream {
     fn lost(&mut self, cx: &mut Context<'_>) {
         if self.step != Step::Frozen {
             self.counts.at = cx.now;
-            cx.outbox.push(last_words(&self.test_state, self.slot, self.counts));
+            cx.outbox.push(last_words(&self.test_state, self.core.slot, self.counts));
         }
     }
 
     fn open(&mut self, cx: &mut Context<'_>, path: Path) {
-        if self.row.is_none() {
-            self.row = Some(cx.rec.open(self.test_state.group, cx.now));
-            self.id = cx.rng.uuid();
+        if self.core.row.is_none() {
+            self.core.id = cx.rng.uuid();
         }
+        self.core.up(cx, path);
         if self.test_state.serving {
             if self.test_state.has_begun() && self.step == Step::Hold {
                 self.start(cx);
@@ -330,8 +326,7 @@ impl TcpStream {
 impl Flow for TcpStream {
     fn interest(&self) -> Interest {
         if self.step == Step::Over {
-            let end = Some(End::Done { how: Ending::Completed, reset: false });
-            return Interest { send: When::Never, read: Read::Pause, wake: None, end };
+            return Interest::done(Ending::Completed);
         }
         let send = match self.step {
             Step::Cookie(_) => When::Now,
@@ -365,8 +360,7 @@ impl Flow for TcpStream {
         match self.step {
             Step::Cookie(have) => {
                 let rest = &self.test_state.cookie[usize::from(have)..];
-                let n = rest.len().min(out.room());
-                out.own(n).copy_from_slice(&rest[..n]);
+                out.copy(rest);
             }
             Step::Run | Step::Finish { .. } => {
                 let room = out.room() as u64;
@@ -392,7 +386,7 @@ impl Flow for TcpStream {
                     && self.whole()
                     && let Some(pace) = &self.pace
                 {
-                    cx.rec.tally(self.test_state.group).late_ns.record(cx.now.since(pace.due()));
+                    self.core.late(cx, pace.due());
                 }
                 self.sent += bytes;
                 self.block = match self.block.checked_sub(bytes) {
@@ -407,9 +401,7 @@ impl Flow for TcpStream {
                 if let Some(pace) = &mut self.pace {
                     pace.sent(bytes, cx.now);
                 }
-                if let Some(row) = self.row {
-                    cx.rec.sent(row, bytes);
-                }
+                self.core.sent(cx, bytes);
                 match self.step {
                     Step::Finish { tag } if self.block == 0 => self.look(cx.now, tag),
                     _ => self.next_block(cx),
@@ -433,9 +425,7 @@ impl Flow for TcpStream {
         let n = got.len as u64;
         self.keep(cx, got.bytes);
         self.counts.bytes += n;
-        if let Some(row) = self.row {
-            cx.rec.received(row, n);
-        }
+        self.core.received(cx, n);
         if self.test_state.came(n, 0) {
             self.finish(cx);
         }
@@ -497,6 +487,6 @@ impl Flow for TcpStream {
     }
 
     fn id(&self) -> FlowId {
-        FlowId { row: self.row, id: self.id, slot: self.slot }
+        self.core.id()
     }
 }

@@ -33,11 +33,11 @@ use super::inside::Inside;
 use super::mark::{Kind, MARK, Mark};
 use super::preamble::{Preamble, Purpose};
 use crate::payload::Source;
-use metrics::{Ending, Mono, Row, SECOND};
+use common::kernel::Core;
+use metrics::{Ending, Mono, SECOND};
 use model::{Pace, Pattern, Range, Verify};
 use outbox::Outbox;
 use std::sync::Arc;
-use std::time::Duration;
 use transport::{
     Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation, When,
 };
@@ -107,9 +107,7 @@ struct Receiving {
 pub struct Data {
     params: Arc<Params>,
     role: Role,
-    id: Uuid,
-    slot: u32,
-    row: Option<Row>,
+    core: Core,
     out: Outbox,
     tx: Sending,
     rx: Receiving,
@@ -120,11 +118,6 @@ pub struct Data {
     /// DONE was sent (server) or received (client).
     done: bool,
     hung_up: bool,
-    /// The kernel refused a send: what is read now is only what came before.
-    broken: bool,
-    /// And something of that was read.
-    read_on: bool,
-    moved: Mono,
 }
 
 impl Data {
@@ -157,9 +150,7 @@ impl Data {
         let source = |from_client| Source::new(params.payload, id.as_u128(), from_client);
         Data {
             role,
-            id,
-            slot,
-            row: None,
+            core: Core::new(params.group, slot, params.stall_ns).with_id(id),
             out: Outbox::new(),
             tx: Sending {
                 source: source(role == Role::Client),
@@ -193,9 +184,6 @@ impl Data {
             stop_sent: false,
             done: false,
             hung_up: false,
-            broken: false,
-            read_on: false,
-            moved: Mono(0),
             params,
         }
     }
@@ -246,7 +234,7 @@ impl Data {
         let (tx, rx) = (&self.tx, &self.rx);
         let over =
             self.stopping || (tx.want > 0 && tx.sent == tx.want) || (rx.want > 0 && rx.ended) || tx.ended;
-        let asks = self.role == Role::Client && self.row.is_some() && !over && rx.bad.is_none();
+        let asks = self.role == Role::Client && self.core.row.is_some() && !over && rx.bad.is_none();
         self.inside.due().filter(|_| asks)
     }
 
@@ -264,7 +252,7 @@ impl Data {
         if self.probe_due().is_some_and(|due| due <= now)
             && let Some(number) = self.inside.ask(now)
         {
-            self.out.put(&Mark::new(Kind::Probe, number).encode(self.id));
+            self.out.put(&Mark::new(Kind::Probe, number).encode(self.core.id));
         }
     }
 
@@ -281,7 +269,7 @@ impl Data {
                 return;
             }
             let mark = self.commit(kind, now);
-            self.out.put(&mark.encode(self.id));
+            self.out.put(&mark.encode(self.core.id));
         }
     }
 
@@ -309,13 +297,10 @@ impl Data {
     fn payload_sent(&mut self, cx: &mut Context<'_>, n: u64) {
         self.tx.sent += n;
         self.tx.span -= n;
-        if let Some(row) = self.row {
-            cx.rec.sent(row, n);
-        }
+        self.core.sent(cx, n);
         if let Some(pace) = &mut self.tx.pace {
-            let late = cx.now.since(pace.due());
+            self.core.late(cx, pace.due());
             pace.sent(n, cx.now);
-            cx.rec.tally(self.params.group).late_ns.record(late);
         }
         if self.tx.span == 0 {
             self.span_over(cx.now);
@@ -327,9 +312,7 @@ impl Data {
     fn payload_received(&mut self, cx: &mut Context<'_>, n: u64) {
         self.rx.got += n;
         self.rx.span -= n;
-        if let Some(row) = self.row {
-            cx.rec.received(row, n);
-        }
+        self.core.received(cx, n);
     }
 
     fn read(&self) -> Read {
@@ -372,15 +355,14 @@ impl Flow for Data {
             }
         };
         let send = self.with_probes(send);
-        Interest { send, read: self.read(), wake: Some(self.moved.plus(self.params.stall_ns)), end: None }
+        Interest { send, read: self.read(), wake: Some(self.core.stalls_at()), end: None }
     }
 
     fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
         self.prepare(cx.now);
         let waiting = self.out.waiting();
         if !waiting.is_empty() {
-            let n = waiting.len().min(out.room());
-            out.own(n).copy_from_slice(&waiting[..n]);
+            out.copy(waiting);
         }
         if self.tx.span > 0 && self.rx.bad.is_none() && self.payload_is_due(cx.now) {
             let most = self.tx.pace.as_ref().map_or(self.tx.size, |pace| pace.chunk().min(self.tx.size));
@@ -391,17 +373,15 @@ impl Flow for Data {
             let last =
                 (out.len() - before) as u64 == self.tx.span && self.tx.sent + self.tx.span == self.tx.want;
             if last && out.room() >= MARK {
-                out.own(MARK).copy_from_slice(&Mark::new(Kind::End, self.tx.want).encode(self.id));
+                out.own(MARK).copy_from_slice(&Mark::new(Kind::End, self.tx.want).encode(self.core.id));
             }
         }
     }
 
     fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
-        self.broken |= n.fault.is_some();
-        if n.bytes == 0 {
+        if !self.core.wrote(cx.now, n) {
             return;
         }
-        self.moved = cx.now;
         let framing = n.bytes.min(self.out.waiting().len());
         self.out.left(framing);
         let payload = ((n.bytes - framing) as u64).min(self.tx.span);
@@ -412,7 +392,7 @@ impl Flow for Data {
         if end > 0 {
             // The end went along, perhaps in part.
             let mark = self.commit(Kind::End, cx.now);
-            self.out.put(&mark.encode(self.id));
+            self.out.put(&mark.encode(self.core.id));
             self.out.left(end);
         }
     }
@@ -423,8 +403,7 @@ impl Flow for Data {
         got: &Received<'_>,
         _: &mut Transmit<'_>,
     ) -> Result<(), Violation> {
-        self.moved = cx.now;
-        self.read_on |= self.broken;
+        self.core.read(cx.now);
         if got.bytes.is_empty() {
             self.payload_received(cx, (got.len as u64).min(self.rx.span));
             return Ok(());
@@ -463,9 +442,8 @@ impl Flow for Data {
 
     fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
         match event {
-            FlowEvent::Up(_) => {
-                self.moved = cx.now;
-                self.row = Some(cx.rec.open(self.params.group, cx.now));
+            FlowEvent::Up(path) => {
+                self.core.up(cx, path);
                 if self.inside.wanted() {
                     self.inside.up(cx.now, (cx.rng.next() >> 11) as f64 / (1u64 << 53) as f64);
                 }
@@ -481,36 +459,28 @@ impl Flow for Data {
                 self.hung_up = true;
                 Ok(())
             }
-            // The kernel tells of a reset once; after a send has learnt of it, reading only ends. The fault is told next,
-            // unless that was in an earlier turn.
-            FlowEvent::Fin if self.read_on => Err(Violation::Vanished),
-            FlowEvent::Fin if self.broken => Ok(()),
-            FlowEvent::Fin if self.rx.want > 0 && !self.rx.ended => {
-                let violation = Violation::TooFew { got: self.rx.got, want: self.rx.want };
-                Err(self.damaged(self.rx.got, violation))
-            }
-            FlowEvent::Fin => Err(Violation::Unconfirmed { sent: self.tx.sent }),
+            FlowEvent::Fin => match self.core.cut_off() {
+                Some(reset) => reset,
+                None if self.rx.want > 0 && !self.rx.ended => {
+                    let violation = Violation::TooFew { got: self.rx.got, want: self.rx.want };
+                    Err(self.damaged(self.rx.got, violation))
+                }
+                None => Err(Violation::Unconfirmed { sent: self.tx.sent }),
+            },
             FlowEvent::Broken(_) => {
                 self.hung_up = true;
                 Ok(())
             }
-            FlowEvent::Wake if cx.now.since(self.moved) >= self.params.stall_ns => {
-                Err(Violation::Stalled(Duration::from_nanos(self.params.stall_ns)))
-            }
+            FlowEvent::Wake => self.core.check_stall(cx.now),
             FlowEvent::Stop => {
                 self.stopping = true;
                 Ok(())
             }
-            FlowEvent::Wake
-            | FlowEvent::Stamped { .. }
-            | FlowEvent::Start
-            | FlowEvent::State(_)
-            | FlowEvent::Ask { .. }
-            | FlowEvent::Freeze { .. } => Ok(()),
+            _ => Ok(()),
         }
     }
 
     fn id(&self) -> FlowId {
-        FlowId { row: self.row, id: self.id, slot: self.slot }
+        self.core.id()
     }
 }

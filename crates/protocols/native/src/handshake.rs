@@ -12,7 +12,7 @@ use metrics::{Ending, Mono, SECOND};
 use model::Transport;
 use std::sync::{Arc, PoisonError};
 use transport::{
-    Acceptor, Cause, Context, End, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit,
+    Acceptor, Context, End, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit,
     Violation, When,
 };
 use uuid::Uuid;
@@ -70,10 +70,7 @@ impl Listener {
         let grant = self.grants.find(&preamble.token).filter(|_| self.acl.admits(peer.ip()))?;
         let pings = grant.pings.as_ref().filter(|pings| pings.ping.transport == Transport::Udp)?;
         let answer = answer(preamble.id);
-        let room = reply.own(answer.len());
-        if room.len() == answer.len() {
-            room.copy_from_slice(&answer);
-        }
+        reply.whole(&answer);
         let seat = grant.seat()?;
         let fresh = grant.pinging.lock().unwrap_or_else(PoisonError::into_inner).insert(preamble.id);
         if !fresh {
@@ -126,16 +123,9 @@ impl Acceptor for Listener {
         let Some(answer) = super::answer_hello(got.bytes) else {
             return self.keeper.as_ref()?.knock(&self.grants, &self.acl, cx, got, reply, self.worker);
         };
-        let room = reply.own(answer.len());
-        if room.len() == answer.len() {
-            room.copy_from_slice(&answer);
-        }
+        reply.whole(&answer);
         None
     }
-
-    fn on_closed(&mut self, _: &mut Context<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {}
-
-    fn stop(&mut self) {}
 }
 
 /// A new connection: reads 64 bytes and becomes what they say.
@@ -279,7 +269,7 @@ impl Handshake {
 
 impl Flow for Handshake {
     fn interest(&self) -> Interest {
-        let quiet = Interest { send: When::Never, read: Read::Pause, wake: None, end: None };
+        let quiet = Interest::NONE;
         match &self.state {
             State::Waiting { len, since, first, look, .. } => {
                 let patience = since.plus(PATIENCE).min(*look);

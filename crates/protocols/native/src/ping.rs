@@ -25,14 +25,15 @@ use super::grants::Seat;
 use super::mark::{Kind, MARK, Mark};
 use super::preamble::{PREAMBLE, Preamble, Purpose};
 use super::udp::{Unopened, again};
+use common::kernel::Core;
 use common::ping::{Params, Pinger};
-use metrics::{Ending, Mono, Row, SECOND};
+use metrics::{Ending, Mono, SECOND};
 use model::Transport;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use transport::{
-    Context, End, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit, Violation, When,
+    Context, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit, Violation, When,
 };
 use uuid::Uuid;
 
@@ -152,7 +153,7 @@ impl Flow for Caller {
         if self.entry == Entry::In {
             return self.pinger.interest();
         }
-        let quiet = Interest { send: When::Never, read: Read::Pause, wake: None, end: None };
+        let quiet = Interest::NONE;
         let wake = Some(self.since.plus(self.limit()));
         match self.entry {
             Entry::In | Entry::Failed => quiet,
@@ -169,9 +170,7 @@ impl Flow for Caller {
             Entry::In => self.pinger.prepare_send(cx, out),
             Entry::Knocking(sent) => {
                 let rest = &self.preamble[sent..];
-                let own = out.own(rest.len());
-                let n = own.len();
-                own.copy_from_slice(&rest[..n]);
+                out.copy(rest);
             }
             _ => {}
         }
@@ -237,9 +236,7 @@ impl Flow for Caller {
 /// The server's end.
 pub(super) struct Reflector {
     params: Arc<Params>,
-    id: Uuid,
-    slot: u32,
-    row: Option<Row>,
+    core: Core,
     /// Streams: what is left of the mark that lets the client in.
     greeting: usize,
     message: Vec<u8>,
@@ -248,10 +245,6 @@ pub(super) struct Reflector {
     back: usize,
     /// When its last byte came.
     whole: Mono,
-    moved: Mono,
-    over: Option<Ending>,
-    /// The worker on which it belongs, while it is on another.
-    leave: Option<u16>,
     _place: Option<Place>,
 }
 
@@ -273,25 +266,21 @@ impl Reflector {
     pub(super) fn new(params: Arc<Params>, preamble: &Preamble, place: Option<Place>) -> Self {
         let datagrams = params.ping.transport == Transport::Udp;
         Reflector {
-            id: preamble.id,
-            slot: preamble.slot,
-            row: None,
+            core: Core::new(params.group, preamble.slot, params.stall_ns).with_id(preamble.id),
             greeting: if datagrams { 0 } else { MARK },
             message: vec![0; if datagrams { params.unit(0) as usize } else { params.ping.size as usize }],
             params,
             come: 0,
             back: 0,
             whole: Mono(0),
-            moved: Mono(0),
-            over: None,
-            leave: None,
             _place: place,
         }
     }
 
     /// The same, on its way to another worker.
-    pub(super) fn leaving(self, to: Option<u16>) -> Self {
-        Reflector { leave: to, ..self }
+    pub(super) fn leaving(mut self, to: Option<u16>) -> Self {
+        self.core.leave_for(to);
+        self
     }
 
     fn datagrams(&self) -> bool {
@@ -311,18 +300,12 @@ impl Reflector {
     /// from then until they are sent.
     fn reflect(&mut self, cx: &mut Context<'_>, got: &Received<'_>, reply: &mut Transmit<'_>) {
         let again: Option<Preamble> = got.bytes.try_into().ok().and_then(Preamble::decode);
-        if again.is_some_and(|p| p.id == self.id) {
+        if again.is_some_and(|p| p.id == self.core.id) {
             // Our answer was lost.
-            let answer = answer(self.id);
-            let own = reply.own(answer.len());
-            if own.len() == answer.len() {
-                own.copy_from_slice(&answer);
-            }
+            reply.whole(&answer(self.core.id));
             return;
         }
-        if let Some(row) = self.row {
-            cx.rec.received(row, got.bytes.len() as u64);
-        }
+        self.core.received(cx, got.bytes.len() as u64);
         let len = got.bytes.len();
         if got.stamp.is_none() && len <= self.message.len() {
             self.message[..len].copy_from_slice(got.bytes);
@@ -330,9 +313,7 @@ impl Reflector {
             return;
         }
         let spent = got.stamp.map_or(0, |stamp| got.at.since(stamp.at));
-        let own = reply.own(got.bytes.len());
-        let n = own.len();
-        own.copy_from_slice(&got.bytes[..n]);
+        let own = reply.copied(got.bytes);
         if let Some(word) = own.get_mut(WORD) {
             word.copy_from_slice(&spent.to_be_bytes());
         }
@@ -346,29 +327,25 @@ pub(super) fn answer(id: Uuid) -> [u8; PREAMBLE] {
 
 impl Flow for Reflector {
     fn interest(&self) -> Interest {
-        let quiet = Interest { send: When::Never, read: Read::Pause, wake: None, end: None };
-        if let Some(how) = self.over {
-            return Interest { end: Some(End::Done { how, reset: false }), ..quiet };
-        }
-        if let Some(to) = self.leave {
-            return Interest { end: Some(End::Migrate(to)), ..quiet };
+        if let Some(last) = self.core.last_interest() {
+            return last;
         }
         if self.owes() {
-            let wake = Some(self.moved.plus(self.params.stall_ns)).filter(|_| !self.datagrams());
-            return Interest { send: When::Now, wake, ..quiet };
+            let wake = Some(self.core.stalls_at()).filter(|_| !self.datagrams());
+            return Interest { send: When::Now, wake, ..Interest::NONE };
         }
         if self.datagrams() {
-            return Interest { read: Read::look(65_535), ..quiet };
+            return Interest { read: Read::look(65_535), ..Interest::NONE };
         }
-        Interest { read: Read::look((self.message.len() - self.come) as u64), ..quiet }
+        Interest { read: Read::look((self.message.len() - self.come) as u64), ..Interest::NONE }
     }
 
     fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
-        if !self.owes() || self.over.is_some() {
+        if !self.owes() || self.core.over.is_some() {
             return;
         }
         if self.greeting > 0 {
-            let mark = Mark::new(Kind::Done, 0).encode(self.id);
+            let mark = Mark::new(Kind::Done, 0).encode(self.core.id);
             let rest = &mark[MARK - self.greeting..];
             let own = out.own(rest.len());
             let n = own.len();
@@ -380,9 +357,7 @@ impl Flow for Reflector {
             word.copy_from_slice(&cx.now.since(self.whole).to_be_bytes());
         }
         let rest = &self.message[self.back..self.come];
-        let own = out.own(rest.len());
-        let n = own.len();
-        own.copy_from_slice(&rest[..n]);
+        out.copy(rest);
     }
 
     fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
@@ -393,15 +368,13 @@ impl Flow for Reflector {
             }
             return;
         }
-        self.moved = cx.now;
+        self.core.moved = cx.now;
         let greeting = n.bytes.min(self.greeting);
         self.greeting -= greeting;
         if greeting > 0 {
             return;
         }
-        if let Some(row) = self.row {
-            cx.rec.sent(row, n.bytes as u64);
-        }
+        self.core.sent(cx, n.bytes as u64);
         self.back += n.bytes;
         if self.back >= self.come {
             (self.come, self.back) = (0, 0);
@@ -414,7 +387,7 @@ impl Flow for Reflector {
         got: &Received<'_>,
         reply: &mut Transmit<'_>,
     ) -> Result<(), Violation> {
-        self.moved = cx.now;
+        self.core.moved = cx.now;
         if self.datagrams() {
             self.reflect(cx, got, reply);
             return Ok(());
@@ -423,37 +396,28 @@ impl Flow for Reflector {
         self.message[self.come..self.come + n].copy_from_slice(&got.bytes[..n]);
         self.come += n;
         self.whole = cx.now;
-        if let Some(row) = self.row {
-            cx.rec.received(row, n as u64);
-        }
+        self.core.received(cx, n as u64);
         Ok(())
     }
 
     fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
         match event {
-            // It is told so where it came, too.
-            FlowEvent::Up(_) if self.leave.is_some() && self.moved == Mono(0) => self.moved = cx.now,
-            FlowEvent::Up(_) => {
-                (self.moved, self.leave) = (cx.now, None);
-                self.row = Some(cx.rec.open(self.params.group, cx.now));
-            }
+            FlowEvent::Up(path) => self.core.up(cx, path),
             FlowEvent::Fin if self.come > 0 => {
                 let (got, want) = (self.come as u64, self.message.len() as u64);
-                self.over = Some(Ending::DataError);
+                self.core.end(Ending::DataError);
                 return Err(Violation::TooFew { got, want });
             }
-            FlowEvent::Fin => self.over = Some(Ending::Completed),
+            FlowEvent::Fin => self.core.end(Ending::Completed),
             // A session's datagrams end with it, and so does a connection on which nothing is under way.
-            FlowEvent::Stop if self.datagrams() => self.over = Some(Ending::Completed),
-            FlowEvent::Wake if self.owes() && cx.now.since(self.moved) >= self.params.stall_ns => {
-                return Err(Violation::Stalled(Duration::from_nanos(self.params.stall_ns)));
-            }
+            FlowEvent::Stop if self.datagrams() => self.core.end(Ending::Completed),
+            FlowEvent::Wake if self.owes() => self.core.check_stall(cx.now)?,
             _ => {}
         }
         Ok(())
     }
 
     fn id(&self) -> FlowId {
-        FlowId { row: self.row, id: self.id, slot: self.slot }
+        self.core.id()
     }
 }

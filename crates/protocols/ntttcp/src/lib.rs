@@ -19,7 +19,7 @@ mod token;
 mod udp;
 mod unsynced;
 
-use common::{config, counted, host, one_sided, pending, protocol};
+use common::{config, counted, host, one_sided, protocol};
 
 pub use model::{Layout, READY_OFFSET};
 pub use open::{acceptors, connectors};

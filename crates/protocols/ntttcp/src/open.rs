@@ -6,16 +6,14 @@ use crate::bulk::{DatagramSender, Filler, Marks, Params, Receiver, Sender};
 use crate::one_sided::{Answers, Calls};
 use common::Acl;
 use common::call;
+use common::kernel::Detached;
 use metrics::{Ending, Group, Mono, SECOND};
 use model::{Kind, Phase};
 use std::collections::{HashSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use transport::{
-    Acceptor, Cause, Connector, Context, Deed, End, Flow, FlowEvent, FlowId, Interest, Open, Path, Read,
-    Received, Sent, Target, Transmit, Violation, When,
-};
+use transport::{Acceptor, Cause, Connector, Context, Deed, Flow, Open, Path, Received, Target, Transmit};
 
 /// A client's sources of links without a conversation, for plain streams to one port.
 #[must_use]
@@ -214,7 +212,7 @@ impl Acceptor for Answerer {
         let ip = path.peer.ip().to_canonical();
         if let Some(params) = self.shared.unsynced_params(ip) {
             cx.outbox.push(Box::new(UnsyncedConnection { peer: path.peer, at: cx.now }));
-            return Some(Box::new(Receiver::new(params).numbered(UNSYNCED_SLOT)));
+            return Some(Box::new(Receiver::numbered(params, UNSYNCED_SLOT)));
         }
         self.shared.begin(cx.now);
         self.shared.open.fetch_add(1, Ordering::Relaxed);
@@ -249,35 +247,5 @@ impl Acceptor for Answerer {
 
     fn stop(&mut self) {
         self.books.close();
-    }
-}
-
-/// A connection of the conversation, on its way to the session.
-struct Detached;
-
-impl Flow for Detached {
-    fn interest(&self) -> Interest {
-        Interest { send: When::Never, read: Read::Pause, wake: None, end: Some(End::Detach) }
-    }
-
-    fn prepare_send(&mut self, _: &mut Context<'_>, _: &mut Transmit<'_>) {}
-
-    fn on_sent(&mut self, _: &mut Context<'_>, _: Sent) {}
-
-    fn on_received(
-        &mut self,
-        _: &mut Context<'_>,
-        _: &Received<'_>,
-        _: &mut Transmit<'_>,
-    ) -> Result<(), Violation> {
-        Ok(())
-    }
-
-    fn on_event(&mut self, _: &mut Context<'_>, _: FlowEvent) -> Result<(), Violation> {
-        Ok(())
-    }
-
-    fn id(&self) -> FlowId {
-        FlowId::default()
     }
 }

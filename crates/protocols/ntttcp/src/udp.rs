@@ -6,8 +6,8 @@
 
 use super::open::{Empty, Shared};
 use crate::one_sided::{Arrived, GROUP, Portion};
-use crate::pending::PendingPeers;
-use metrics::{Ending, Mono, Packets, Row, SECOND};
+use common::kernel::Unconnected;
+use metrics::{Ending, Mono, Packets, SECOND};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
@@ -35,9 +35,7 @@ struct Account {
 pub(super) struct Books {
     shared: Arc<Shared>,
     accounts: HashMap<(SocketAddr, u16), Account>,
-    pending: PendingPeers,
-    row: Option<Row>,
-    dropped: u32,
+    arrivals: Unconnected,
     last: Mono,
     /// When the last that counts came.
     counted: Mono,
@@ -51,9 +49,7 @@ impl Books {
         Books {
             shared,
             accounts: HashMap::new(),
-            pending: PendingPeers::default(),
-            row: None,
-            dropped: 0,
+            arrivals: Unconnected::new(GROUP),
             last: Mono(0),
             counted: Mono(0),
             open: false,
@@ -68,14 +64,14 @@ impl Books {
         let proven =
             shared.proven.lock().unwrap_or_else(PoisonError::into_inner).contains(&who.to_canonical());
         let streams = if proven { &shared.acl } else { &shared.streams };
-        self.accounts.len() < MOST && self.pending.admits(cx, &shared.acl, streams, who)
+        self.accounts.len() < MOST && self.arrivals.pending.admits(cx, &shared.acl, streams, who)
     }
 
     /// Counts a datagram.
     pub(super) fn enter(&mut self, cx: &mut Context<'_>, got: &Received<'_>) {
         let Some(path) = got.from else { return };
         let key = (path.peer, path.local.port());
-        let at = got.stamp.map_or(got.at, |stamp| stamp.at);
+        let at = got.arrived();
         if !self.accounts.contains_key(&key) {
             if !self.admits(cx, &path) {
                 return;
@@ -91,8 +87,7 @@ impl Books {
             self.shared.open.fetch_add(1, Ordering::Relaxed);
             cx.outbox.push(Box::new(Back));
         }
-        let dropped = u64::from(got.dropped.wrapping_sub(self.dropped));
-        self.dropped = got.dropped;
+        let dropped = self.arrivals.dropped(got);
         let Some(account) = self.accounts.get_mut(&key).filter(|_| self.shared.params.table.counts(at))
         else {
             return;
@@ -101,9 +96,7 @@ impl Books {
         account.datagrams += 1;
         account.last = at;
         self.counted = self.counted.max(at);
-        let row = *self.row.get_or_insert_with(|| cx.rec.open(GROUP, cx.now));
-        cx.rec.received(row, got.len as u64);
-        cx.rec.packets(row, &Packets { received: 1, dropped, ..Packets::default() });
+        self.arrivals.received(cx, got.len, &Packets { received: 1, dropped, ..Packets::default() });
     }
 
     /// Notices silence; tells what has come when all is over.

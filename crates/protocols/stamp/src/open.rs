@@ -7,9 +7,10 @@ use super::speak::Speaker;
 use crate::call::Caller;
 use crate::one_sided::{Answers, Calls, GROUP, Notice};
 use common::Acl;
+use common::kernel::Unconnected;
 use common::ping::{Far, Params, Pinger};
 use common::{Limit, LimitReached};
-use metrics::{Ending, Packets, Row, SECOND};
+use metrics::{Ending, SECOND};
 use model::{Level, Phase};
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
@@ -43,7 +44,10 @@ pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
         alone: AtomicBool::new(false),
         most: answers.sockets.map_or(MOST_SENDERS, |sockets| sockets.clamp(1, MOST_SENDERS)),
     });
-    let one = |_| Box::new(Listener { shared: Arc::clone(&shared), row: None }) as Box<dyn Acceptor>;
+    let one = |_| {
+        Box::new(Listener { shared: Arc::clone(&shared), account: Unconnected::new(GROUP) })
+            as Box<dyn Acceptor>
+    };
     (0..answers.workers.max(1)).map(one).collect()
 }
 
@@ -135,8 +139,8 @@ impl Shared {
 /// is no room are answered without memory.
 pub struct Listener {
     shared: Arc<Shared>,
-    /// Where those are counted that have no socket of their own.
-    row: Option<Row>,
+    /// What those send that have no socket of their own.
+    account: Unconnected,
 }
 
 impl Listener {
@@ -174,14 +178,11 @@ impl Listener {
 
     /// Answers without memory.
     fn answer(&mut self, cx: &mut Context<'_>, request: &Request, got: &Arrived<'_>, out: &mut Transmit<'_>) {
-        let row = *self.row.get_or_insert_with(|| cx.rec.open(GROUP, cx.now));
-        cx.rec.received(row, got.bytes.len() as u64);
         let own = out.own(got.bytes.len());
         let made = reply(&self.shared.rules, None, (request, got), (cx.now, cx.clock), own);
-        let n = own.len() as u64;
+        let n = own.len();
         out.tos = Some(made.tos);
-        cx.rec.sent(row, n);
-        cx.rec.packets(row, &Packets { sent: 1, received: 1, ..Packets::default() });
+        self.account.answered(cx, got.bytes.len(), n);
     }
 }
 
@@ -195,7 +196,7 @@ impl Acceptor for Listener {
         let path = got.from?;
         let request = check(&self.shared.rules, got.bytes).ok()?;
         let trusted = self.admits(cx, &path)?;
-        let at = got.stamp.map_or(got.at, |stamp| stamp.at);
+        let at = got.arrived();
         let arrived = Arrived { bytes: got.bytes, at, ttl: got.ttl, tos: got.tos };
         if let Some(proofs) = &self.shared.proofs {
             if proofs.has(got.bytes) {
@@ -233,6 +234,4 @@ impl Acceptor for Listener {
             cx.outbox.push(Box::new(LimitReached));
         }
     }
-
-    fn stop(&mut self) {}
 }

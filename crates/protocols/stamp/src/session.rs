@@ -3,7 +3,8 @@
 use super::codec::{Mode, Request};
 use super::open::Place;
 use super::reflect::{Arrived, Made, Rules, Session, admit, check, reply};
-use metrics::{Ending, Group, Mono, Packets, Row, SECOND};
+use common::kernel::Core;
+use metrics::{Ending, Group, Mono, Packets, SECOND};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use transport::{
@@ -36,8 +37,7 @@ struct Waiting {
 /// The answering end of one sender's packets.
 pub struct Reflector {
     rules: Arc<Rules>,
-    group: Group,
-    row: Option<Row>,
+    core: Core,
     sessions: BTreeMap<u16, Session>,
     /// Requests that came before there was a socket, or that are shorter than their answers.
     waiting: VecDeque<Waiting>,
@@ -72,8 +72,7 @@ impl Reflector {
     ) -> Self {
         let mut reflector = Reflector {
             rules,
-            group,
-            row: None,
+            core: Core::new(group, 0, patience_ns),
             sessions: BTreeMap::new(),
             waiting: VecDeque::new(),
             leaving: VecDeque::new(),
@@ -137,12 +136,6 @@ impl Reflector {
         self.offered = Some((request.ssid, counted.then_some(made)));
     }
 
-    fn count(&self, cx: &mut Context<'_>, packets: &Packets) {
-        if let Some(row) = self.row {
-            cx.rec.packets(row, packets);
-        }
-    }
-
     /// So long without a request, and the sender is gone, ns.
     fn patience(&self) -> u64 {
         let unproven = self.rules.key.is_none() && self.requests < FEW;
@@ -181,10 +174,8 @@ impl Flow for Reflector {
     fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
         let offered = self.offered.take();
         if n.bytes > 0 {
-            if let Some(row) = self.row {
-                cx.rec.sent(row, n.bytes as u64);
-            }
-            return self.count(cx, &Packets { sent: 1, ..Packets::default() });
+            self.core.sent(cx, n.bytes as u64);
+            return self.core.packets(cx, &Packets { sent: 1, ..Packets::default() });
         }
         // Its number was not used, and no stamp will come.
         if let Some((ssid, Some(made))) = offered {
@@ -195,7 +186,7 @@ impl Flow for Reflector {
                 self.leaving.pop_back();
             }
         }
-        self.count(cx, &Packets { refused: 1, ..Packets::default() });
+        self.core.packets(cx, &Packets { refused: 1, ..Packets::default() });
     }
 
     fn on_received(
@@ -204,37 +195,34 @@ impl Flow for Reflector {
         got: &Received<'_>,
         reply: &mut Transmit<'_>,
     ) -> Result<(), Violation> {
-        if let Some(row) = self.row {
-            cx.rec.received(row, got.len as u64);
-        }
-        let at = got.stamp.map_or(got.at, |stamp| stamp.at);
+        self.core.received(cx, got.len as u64);
+        let at = got.arrived();
         let arrived = Arrived { bytes: got.bytes, at, ttl: got.ttl, tos: got.tos };
         let Ok(request) = check(&self.rules, arrived.bytes) else {
-            self.count(cx, &Packets { corrupt: 1, ..Packets::default() });
+            self.core.packets(cx, &Packets { corrupt: 1, ..Packets::default() });
             return Ok(());
         };
         self.used = cx.now;
         self.requests = self.requests.saturating_add(1);
-        self.count(cx, &Packets { received: 1, ..Packets::default() });
+        self.core.packets(cx, &Packets { received: 1, ..Packets::default() });
         if self.trusted && arrived.bytes.len() < self.rules.mode().base() {
             self.queue(&arrived);
         } else {
             self.answer(cx, &request, &arrived, reply);
         }
         if std::mem::take(&mut self.replayed) {
-            self.count(cx, &Packets { duplicated: 1, ..Packets::default() });
+            self.core.packets(cx, &Packets { duplicated: 1, ..Packets::default() });
         }
         Ok(())
     }
 
     fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
         match event {
-            FlowEvent::Up(_) => {
-                let row = cx.rec.open(self.group, cx.now);
-                self.row = Some(row);
+            FlowEvent::Up(path) => {
+                self.core.up(cx, path);
                 for first in &self.waiting {
-                    cx.rec.received(row, first.bytes.len() as u64);
-                    cx.rec.packets(row, &Packets { received: 1, ..Packets::default() });
+                    self.core.received(cx, first.bytes.len() as u64);
+                    self.core.packets(cx, &Packets { received: 1, ..Packets::default() });
                 }
             }
             FlowEvent::Stamped { tag, stamp, .. } => {
@@ -251,18 +239,13 @@ impl Flow for Reflector {
                 // The sender is gone: that is how a session ends.
                 self.stopped |= cx.now.since(self.used) >= self.patience();
             }
-            FlowEvent::Broken(_)
-            | FlowEvent::Fin
-            | FlowEvent::Start
-            | FlowEvent::State(_)
-            | FlowEvent::Ask { .. }
-            | FlowEvent::Freeze { .. } => {}
+            _ => {}
         }
         Ok(())
     }
 
     fn id(&self) -> FlowId {
-        FlowId { row: self.row, ..FlowId::default() }
+        self.core.id()
     }
 }
 

@@ -6,7 +6,7 @@
 
 mod receive;
 
-use common::{one_sided, pending, protocol};
+use common::{one_sided, protocol};
 
 pub use receive::{Deed, Test};
 

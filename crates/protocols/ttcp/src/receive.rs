@@ -10,10 +10,10 @@
 
 use crate::bulk::Word;
 use crate::one_sided::{Answers, Arrived, GROUP, Notice, Portion};
-use crate::pending::PendingPeers;
 use common::Acl;
+use common::kernel::Unconnected;
 use common::{Limit, LimitReached};
-use metrics::{Ending, Mono, Packets, Row, Seen, Sequence};
+use metrics::{Ending, Mono, Packets, Seen, Sequence};
 use model::{Level, Marked, Phase};
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -177,24 +177,13 @@ pub(super) struct Answerer {
     streams: Box<dyn Acceptor>,
     shared: Arc<Shared>,
     tests: HashMap<SocketAddr, (Path, Test)>,
-    pending: PendingPeers,
-    row: Option<Row>,
-    /// The overflow counter of the socket, as last told.
-    dropped: u32,
+    account: Unconnected,
     stopped: bool,
 }
 
 impl Answerer {
     pub(super) fn new(streams: Box<dyn Acceptor>, shared: Arc<Shared>) -> Self {
-        Answerer {
-            streams,
-            shared,
-            tests: HashMap::new(),
-            pending: PendingPeers::default(),
-            row: None,
-            dropped: 0,
-            stopped: false,
-        }
+        Answerer { streams, shared, tests: HashMap::new(), account: Unconnected::new(GROUP), stopped: false }
     }
 
     /// A test has its first data: it is one of those that are asked for.
@@ -220,15 +209,11 @@ impl Answerer {
         tally.ended(Ending::Completed);
         let Marked { reordered, repeated, .. } = test.found();
         let lost = test.lost().map_or(0, |lost| i64::try_from(lost).unwrap_or(i64::MAX));
-        self.count(cx, &Packets { lost, reordered, duplicated: repeated, ..Packets::default() });
+        let counts = Packets { lost, reordered, duplicated: repeated, ..Packets::default() };
+        self.account.received(cx, 0, &counts);
         if self.shared.limit.leave() {
             cx.outbox.push(Box::new(LimitReached));
         }
-    }
-
-    fn count(&mut self, cx: &mut Context<'_>, counts: &Packets) {
-        let row = *self.row.get_or_insert_with(|| cx.rec.open(GROUP, cx.now));
-        cx.rec.packets(row, counts);
     }
 
     /// Ends tests from whose senders nothing has come for long, or all that have data.
@@ -268,10 +253,10 @@ impl Acceptor for Answerer {
         let peer = path.peer;
         let known = self.tests.contains_key(&peer);
         let Shared { acl, streams, .. } = &*self.shared;
-        if !known && (self.tests.len() >= MOST || !self.pending.admits(cx, acl, streams, peer.ip())) {
+        if !known && (self.tests.len() >= MOST || !self.account.pending.admits(cx, acl, streams, peer.ip())) {
             return None;
         }
-        let at = got.stamp.map_or(got.at, |stamp| stamp.at);
+        let at = got.arrived();
         let (_, test) = self.tests.entry(peer).or_insert_with(|| (path, Test::default()));
         let mut deed = test.take(got.bytes, at);
         if deed == Deed::Next {
@@ -293,12 +278,8 @@ impl Acceptor for Answerer {
                         }
                     }
                 }
-                let dropped = u64::from(got.dropped.wrapping_sub(self.dropped));
-                self.dropped = got.dropped;
-                self.count(cx, &Packets { received: 1, dropped, ..Packets::default() });
-                if let Some(row) = self.row {
-                    cx.rec.received(row, got.len as u64);
-                }
+                let dropped = self.account.dropped(got);
+                self.account.received(cx, got.len, &Packets { received: 1, dropped, ..Packets::default() });
             }
             Deed::Over => self.settle(cx, peer),
             Deed::Stray => {

@@ -4,12 +4,13 @@ use super::codec::{self, Message};
 use super::params::Params;
 use super::talk::Talk;
 use crate::one_sided::Tell;
-use metrics::{Binned, Ending, Mono, Row, SECOND};
+use common::kernel::Core;
+use metrics::{Binned, Ending, Mono, SECOND};
 use model::{Event, UdpmonLatency, UdpmonTest};
 use std::sync::Arc;
 use std::time::Duration;
 use transport::{
-    Context, End, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit, Violation, When,
+    Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation, When,
 };
 use uuid::Uuid;
 
@@ -34,10 +35,7 @@ enum Step {
 /// Measures round trips.
 pub struct Latency {
     params: Arc<Params>,
-    id: Uuid,
-    slot: u32,
-    row: Option<Row>,
-    path: Option<Path>,
+    core: Core,
     step: Step,
     talk: Talk,
     /// The response size, when it was begun with, and the number of the next request: over all sizes, so that a late response
@@ -56,12 +54,9 @@ impl Latency {
     #[must_use]
     pub fn new(params: Arc<Params>, id: Uuid, slot: u32) -> Self {
         Latency {
+            core: Core::new(params.group, slot, 0).with_id(id),
             size: params.asked.responses.0,
             params,
-            id,
-            slot,
-            row: None,
-            path: None,
             step: Step::Lock,
             talk: Talk::default(),
             since: Mono(0),
@@ -109,7 +104,7 @@ impl Latency {
     fn sized(&mut self, cx: &mut Context<'_>) {
         self.found.total_ns = cx.now.since(self.since);
         let test = UdpmonTest {
-            peer: self.path.map(|path| path.peer.to_string()).unwrap_or_default(),
+            peer: self.core.path.map(|path| path.peer.to_string()).unwrap_or_default(),
             started: cx.clock.wall(self.since),
             size: self.params.asked.size,
             latency: Some(std::mem::take(&mut self.found)),
@@ -146,18 +141,14 @@ impl Flow for Latency {
         let length = i32::try_from(self.size).unwrap_or(i32::MAX);
         let request =
             codec::encode(&Message::Ask { frame: self.frame, length }, self.params.asked.size as usize);
-        let own = out.own(request.len());
-        let n = own.len();
-        own.copy_from_slice(&request[..n]);
+        out.copy(&request);
     }
 
     fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
         if n.bytes == 0 && n.fault.is_none() {
             return;
         }
-        if let Some(row) = self.row {
-            cx.rec.sent(row, n.bytes as u64);
-        }
+        self.core.sent(cx, n.bytes as u64);
         if matches!(self.step, Step::Ask(_)) {
             self.step = Step::Wait(self.sent.plus(PATIENCE));
         } else {
@@ -171,9 +162,7 @@ impl Flow for Latency {
         got: &Received<'_>,
         _: &mut Transmit<'_>,
     ) -> Result<(), Violation> {
-        if let Some(row) = self.row {
-            cx.rec.received(row, got.len as u64);
-        }
+        self.core.received(cx, got.len as u64);
         for datagram in got.datagrams() {
             match (self.step, codec::decode(datagram)) {
                 // Too short a response to say what it is can only be the one that is waited for.
@@ -199,9 +188,7 @@ impl Flow for Latency {
                     ));
                 }
                 (Step::Release, Some(Message::Ok { .. })) => {
-                    if let Some(row) = self.row {
-                        cx.rec.complete(row, cx.now);
-                    }
+                    self.core.complete(cx, cx.now);
                     self.step = Step::Over(if self.stopped { Ending::Stopped } else { Ending::Completed });
                 }
                 _ => {}
@@ -213,8 +200,7 @@ impl Flow for Latency {
     fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
         match event {
             FlowEvent::Up(path) => {
-                self.path = Some(path);
-                self.row = Some(cx.rec.open(self.params.group, cx.now));
+                self.core.up(cx, path);
                 self.talk.ask(codec::encode(&Message::Zero(self.params.setup()), codec::PARAM));
             }
             // A responder that is just starting is there when it is asked again.
@@ -255,6 +241,6 @@ impl Flow for Latency {
     }
 
     fn id(&self) -> FlowId {
-        FlowId { row: self.row, id: self.id, slot: self.slot }
+        self.core.id()
     }
 }

@@ -14,13 +14,13 @@ use super::train::Train;
 use crate::call::Caller;
 use crate::host::{HostTexts, Reading};
 use crate::one_sided::{Calls, GROUP, Notice, Tell};
-use metrics::{Arrival, Departure, Ending, Mono, Offset, Row, SECOND};
+use common::kernel::Core;
+use metrics::{Arrival, Departure, Ending, Mono, Offset, SECOND};
 use model::{Event, Level, Phase, UdpmonCounts, UdpmonRecords, UdpmonRole, UdpmonTest};
 use std::sync::Arc;
 use std::time::Duration;
 use transport::{
-    Connector, Context, End, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit,
-    Violation, When,
+    Connector, Context, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation, When,
 };
 use uuid::Uuid;
 
@@ -77,10 +77,7 @@ enum Step {
 /// One requester.
 pub struct Requester {
     params: Arc<Params>,
-    slot: u32,
-    id: Uuid,
-    row: Option<Row>,
-    path: Option<Path>,
+    core: Core,
     step: Step,
     talk: Talk,
     /// Which of the tests.
@@ -113,10 +110,7 @@ impl Requester {
     #[must_use]
     pub fn new(params: Arc<Params>, id: Uuid, slot: u32) -> Self {
         Requester {
-            slot,
-            id,
-            row: None,
-            path: None,
+            core: Core::new(params.group, slot, 0).with_id(id),
             step: Step::Lock,
             talk: Talk::default(),
             number: 0,
@@ -144,8 +138,8 @@ impl Requester {
         let asked = &self.params.asked;
         let wait = self.params.waits_ns.get(self.number).copied().unwrap_or(0) / super::ledger::TENTH;
         self.test = UdpmonTest {
-            peer: self.path.map(|path| path.peer.to_string()).unwrap_or_default(),
-            local: self.path.map(|path| path.local.ip().to_string()).unwrap_or_default(),
+            peer: self.core.path.map(|path| path.peer.to_string()).unwrap_or_default(),
+            local: self.core.path.map(|path| path.local.ip().to_string()).unwrap_or_default(),
             started: cx.clock.wall(cx.now),
             size: asked.size,
             wait: u32::try_from(wait).unwrap_or(u32::MAX),
@@ -222,7 +216,7 @@ impl Requester {
             self.readings[n].as_ref().and_then(|reading| reading.get()).cloned().unwrap_or_default()
         };
         let stop = HostTexts { stat: read(1).stat, ..read(2) };
-        let v6 = self.path.is_some_and(|path| path.peer.ip().to_canonical().is_ipv6());
+        let v6 = self.core.path.is_some_and(|path| path.peer.ip().to_canonical().is_ipv6());
         self.test.near = between(&read(0), &stop, v6);
         self.test.over = true;
         self.test.clock = self.clock();
@@ -238,9 +232,7 @@ impl Requester {
             return self.begin(cx);
         }
         self.tell_trains(cx);
-        if let Some(row) = self.row {
-            cx.rec.complete(row, cx.now);
-        }
+        self.core.complete(cx, cx.now);
         self.step = Step::Over(if self.stopped { Ending::Stopped } else { Ending::Completed });
     }
 
@@ -376,8 +368,10 @@ impl Flow for Requester {
             (Step::Train, Some(train)) if self.ack.is_none() => train.due().unwrap_or(When::Never),
             _ => self.talk.send(),
         };
-        let end = if let Step::Over(how) = self.step { Some(End::Done { how, reset: false }) } else { None };
-        Interest { send: sends, read: Read::look(LONGEST), wake: self.wake(), end }
+        if let Step::Over(how) = self.step {
+            return Interest::done(how);
+        }
+        Interest { send: sends, read: Read::look(LONGEST), wake: self.wake(), end: None }
     }
 
     fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
@@ -391,17 +385,16 @@ impl Flow for Requester {
         if n.bytes == 0 && n.fault.is_none() {
             return;
         }
-        let Some(row) = self.row else { return };
         match &mut self.train {
             Some(train) if self.step == Step::Train => {
                 let packets = train.wrote(n);
-                cx.rec.sent(row, n.bytes as u64);
-                cx.rec.packets(row, &packets);
+                self.core.sent(cx, n.bytes as u64);
+                self.core.packets(cx, &packets);
                 self.ack = self.params.asked.acks.then(|| cx.now.plus(EXCHANGE));
                 self.advance(cx.now);
             }
             _ => {
-                cx.rec.framing_sent(row, n.bytes as u64);
+                self.core.framing_sent(cx, n.bytes as u64);
                 self.talk.wrote(cx.now);
             }
         }
@@ -413,9 +406,7 @@ impl Flow for Requester {
         got: &Received<'_>,
         _: &mut Transmit<'_>,
     ) -> Result<(), Violation> {
-        if let Some(row) = self.row {
-            cx.rec.framing_received(row, got.len as u64);
-        }
+        self.core.framing_received(cx, got.len as u64);
         for datagram in got.datagrams() {
             self.heard(cx, datagram)?;
         }
@@ -425,8 +416,7 @@ impl Flow for Requester {
     fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
         match event {
             FlowEvent::Up(path) => {
-                self.path = Some(path);
-                self.row = Some(cx.rec.open(self.params.group, cx.now));
+                self.core.up(cx, path);
                 self.begin(cx);
             }
             FlowEvent::Wake => {
@@ -444,7 +434,7 @@ impl Flow for Requester {
     }
 
     fn id(&self) -> FlowId {
-        FlowId { row: self.row, id: self.id, slot: self.slot }
+        self.core.id()
     }
 }
 

@@ -21,13 +21,13 @@ use super::ledger::{Ledger, Packet};
 use super::proc::between;
 use crate::host::{HostTexts, Reading};
 use crate::one_sided::{GROUP, Tell};
-use metrics::{Ending, Mono, Packets, Row, SECOND};
+use common::kernel::Core;
+use metrics::{Ending, Mono, Packets, SECOND};
 use model::{Event, UdpmonTest};
 use std::sync::{Arc, Mutex, PoisonError};
 use transport::{
-    Context, End, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit, Violation, When,
+    Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation, When,
 };
-use uuid::Uuid;
 
 mod listener;
 
@@ -58,7 +58,7 @@ const LONGEST: usize = 65_507;
 
 /// When a datagram came: by the kernel's stamp, if there is one.
 fn arrival(got: &Received<'_>) -> Mono {
-    got.stamp.map_or(got.at, |stamp| stamp.at)
+    got.arrived()
 }
 
 fn packet(cx: &Context<'_>, got: &Received<'_>, bytes: usize, frame: i64, sent: i64) -> Packet {
@@ -120,11 +120,9 @@ struct Held {
 pub struct Responder {
     place: Place,
     ledger: Arc<Mutex<Ledger>>,
-    peer: Option<Path>,
-    row: Option<Row>,
-    /// Packets and bytes of this test that `row` has.
+    core: Core,
+    /// Packets and bytes of this test that are counted.
     accounted: (u64, u64),
-    id: Uuid,
     /// What is owed.
     answer: Vec<u8>,
     /// A request that waits for a reading.
@@ -153,10 +151,8 @@ impl Responder {
         Responder {
             place,
             ledger,
-            peer: None,
-            row: None,
+            core: Core::new(GROUP, 0, 0),
             accounted: (0, 0),
-            id: Uuid::nil(),
             answer: Vec::new(),
             waits: None,
             readings: Readings::default(),
@@ -178,11 +174,14 @@ impl Responder {
 
     /// Accounts for what came and has not been accounted for: the first packets of a stream may be there before its socket is.
     fn account(&mut self, cx: &mut Context<'_>) {
-        let Some(row) = self.row else { return };
+        if self.core.row.is_none() {
+            return;
+        }
         let (packets, bytes) = self.with(|ledger| ledger.came());
         let (known, moved) = std::mem::replace(&mut self.accounted, (packets, bytes));
-        cx.rec.received(row, bytes.saturating_sub(moved));
-        cx.rec.packets(row, &Packets { received: packets.saturating_sub(known), ..Packets::default() });
+        self.core.received(cx, bytes.saturating_sub(moved));
+        let received = packets.saturating_sub(known);
+        self.core.packets(cx, &Packets { received, ..Packets::default() });
     }
 
     /// A message has come.
@@ -221,9 +220,7 @@ impl Responder {
             }
             Message::Response { .. } | Message::Ok { .. } | Message::Busy { .. } | Message::Ack => {}
         }
-        if let Some(row) = self.row {
-            cx.rec.framing_received(row, bytes.len() as u64);
-        }
+        self.core.framing_received(cx, bytes.len() as u64);
     }
 
     /// A test begins; with `zero` its times count from there.
@@ -273,7 +270,7 @@ impl Responder {
             return Vec::new();
         };
         let length = length.min(LONGEST);
-        let v6 = self.peer.is_some_and(|path| path.peer.ip().to_canonical().is_ipv6());
+        let v6 = self.core.path.is_some_and(|path| path.peer.ip().to_canonical().is_ipv6());
         let none = HostTexts::default();
         let (start, stop) = self.readings.both().unwrap_or((&none, &none));
         let bytes = match block {
@@ -315,7 +312,7 @@ impl Responder {
 
     /// Tells what was counted, if anything was.
     fn tell(&self, cx: &mut Context<'_>, over: bool) {
-        let Some(path) = self.peer else { return };
+        let Some(path) = self.core.path else { return };
         let (start, stop) =
             self.readings.both().map_or_else(Default::default, |(a, b)| (a.clone(), b.clone()));
         let test = self.with(|ledger| UdpmonTest {
@@ -422,9 +419,7 @@ impl Flow for Responder {
     }
 
     fn prepare_send(&mut self, _: &mut Context<'_>, out: &mut Transmit<'_>) {
-        let own = out.own(self.answer.len());
-        let n = own.len();
-        own.copy_from_slice(&self.answer[..n]);
+        out.copy(&self.answer);
     }
 
     fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
@@ -433,9 +428,7 @@ impl Flow for Responder {
         }
         // A lost answer is asked for again.
         self.answer.clear();
-        if let Some(row) = self.row {
-            cx.rec.framing_sent(row, n.bytes as u64);
-        }
+        self.core.framing_sent(cx, n.bytes as u64);
     }
 
     fn on_received(
@@ -455,10 +448,9 @@ impl Flow for Responder {
     fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
         match event {
             FlowEvent::Up(path) => {
-                self.peer = Some(path);
                 self.up = Some(cx.now);
-                self.id = cx.rng.uuid();
-                self.row = Some(cx.rec.open(GROUP, cx.now));
+                self.core.id = cx.rng.uuid();
+                self.core.up(cx, path);
                 self.account(cx);
             }
             FlowEvent::Wake => {
@@ -477,6 +469,6 @@ impl Flow for Responder {
     }
 
     fn id(&self) -> FlowId {
-        FlowId { row: self.row, id: self.id, slot: 0 }
+        self.core.id()
     }
 }

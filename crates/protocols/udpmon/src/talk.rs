@@ -70,9 +70,7 @@ impl Talk {
 
     pub(super) fn prepare_send(&mut self, cx: &Context<'_>, out: &mut Transmit<'_>) {
         self.sent = cx.now;
-        let own = out.own(self.request.len());
-        let n = own.len();
-        own.copy_from_slice(&self.request[..n]);
+        out.copy(&self.request);
     }
 
     /// It has left, or was refused: then it is as if it were lost.

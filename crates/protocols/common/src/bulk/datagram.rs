@@ -11,16 +11,12 @@
 //!    hear them.
 //! 4. ntttcp's receiver looks whether its time is up only when something comes. So after the end something does.
 
+use super::measured::Measured;
 use super::{CLOSE, Marks, Params};
-use crate::one_sided::{Arrived, Portion};
-use metrics::{Ending, Mono, Packets, Row, SECOND};
-use model::Pace;
+use metrics::{Ending, Mono, Packets, SECOND};
 use std::io::ErrorKind;
 use std::sync::Arc;
-use transport::{
-    Context, End, Fault, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit, Violation,
-    When,
-};
+use transport::{Context, Fault, Flow, FlowEvent, FlowId, Interest, Read, Sent, Transmit, Violation, When};
 
 /// How often one that waits looks whether the test has begun, ns.
 const LOOK: u64 = SECOND / 500;
@@ -54,71 +50,39 @@ enum Step {
 /// The sending end of a test over datagrams.
 #[derive(Debug)]
 pub struct DatagramSender {
-    params: Arc<Params>,
+    measured: Measured,
     marks: Marks,
-    slot: u32,
-    row: Option<Row>,
-    path: Option<Path>,
     step: Step,
-    pace: Option<Pace>,
     /// Datagrams of data that have left, and those offered last.
     sent: u64,
     offered: u64,
-    /// Bytes and calls that count, and when the first and the last of them were.
-    counted: u64,
-    calls: u64,
-    since: Mono,
-    last: Mono,
-    moved: Mono,
     not_before: Mono,
-    stopping: bool,
-    told: bool,
 }
 
 impl DatagramSender {
     /// The sender of this slot.
     #[must_use]
     pub fn new(params: Arc<Params>, marks: Marks, slot: u32) -> Self {
-        DatagramSender {
-            params,
-            marks,
-            slot,
-            row: None,
-            path: None,
-            step: Step::Wait,
-            pace: None,
-            sent: 0,
-            offered: 0,
-            counted: 0,
-            calls: 0,
-            since: Mono(0),
-            last: Mono(0),
-            moved: Mono(0),
-            not_before: Mono(0),
-            stopping: false,
-            told: false,
-        }
+        let measured = Measured::new(params, slot, true);
+        DatagramSender { measured, marks, step: Step::Wait, sent: 0, offered: 0, not_before: Mono(0) }
     }
 
     /// Begins, if the time has come.
-    fn begin(&mut self, cx: &mut Context<'_>) {
-        self.moved = cx.now;
-        if self.step != Step::Wait || self.params.table.from().is_none() {
-            return;
+    fn begin(&mut self, now: Mono) {
+        if self.step == Step::Wait && self.measured.begins(now) {
+            self.step = match self.marks.starts() {
+                0 => Step::Data,
+                n => Step::Start(n),
+            };
         }
-        self.step = match self.marks.starts() {
-            0 => Step::Data,
-            n => Step::Start(n),
-        };
-        (self.since, self.last) = (cx.now, cx.now);
-        self.pace = self.params.pace(cx.now);
     }
 
     /// Datagrams of data that are still to be sent.
     fn left(&self) -> u64 {
-        match self.params.transfer {
-            _ if self.stopping => 0,
-            Some(bytes) => bytes.div_ceil(self.params.buffer).saturating_sub(self.sent),
+        let Params { transfer, buffer, .. } = *self.measured.params;
+        match transfer {
+            _ if self.measured.stopping => 0,
+            Some(bytes) => bytes.div_ceil(buffer).saturating_sub(self.sent),
             None => u64::MAX,
         }
     }
@@ -128,63 +92,46 @@ impl DatagramSender {
         if self.marks != Marks::None {
             return 1;
         }
-        let size = self.params.buffer;
+        let size = self.measured.params.buffer;
         let most = (out.segments() as u64).min(out.room() as u64 / size).min(MOST / size).max(1);
-        let Some((pace, rate)) = self.pace.zip(self.params.rate) else { return most };
-        let due = u128::from(now.since(pace.due())) * u128::from(rate) / 8 / u128::from(SECOND);
-        u64::try_from(due / u128::from(size)).unwrap_or(u64::MAX).saturating_add(1).min(most)
+        self.measured.pace.map_or(most, |pace| pace.datagrams(size, now).min(most))
     }
 
     fn check_end(&mut self, cx: &mut Context<'_>) {
-        let quiet = self.params.table.quiet();
-        self.stopping |= quiet <= cx.now;
+        self.measured.stops(cx.now);
         if self.step != Step::Data || self.left() > 0 {
             return;
         }
         match self.marks.ends() {
             0 => {
-                self.step = Step::Hold(quiet.min(cx.now).plus(self.params.hold_ns));
-                self.tell(cx);
+                let Params { table, hold_ns, .. } = &*self.measured.params;
+                self.step = Step::Hold(table.quiet().min(cx.now).plus(*hold_ns));
+                self.measured.complete(cx);
             }
             n => self.step = Step::End(n, cx.now),
         }
     }
 
-    fn ending(&self) -> Ending {
-        let Some(bytes) = self.params.transfer else { return Ending::Completed };
-        if self.sent * self.params.buffer >= bytes { Ending::Completed } else { Ending::Stopped }
-    }
-
-    /// Tells what has moved, once.
-    fn tell(&mut self, cx: &mut Context<'_>) {
-        if let Some(row) = self.row {
-            cx.rec.complete(row, self.last.max(self.since));
-        }
-        let Some(path) = self.path.filter(|_| !std::mem::replace(&mut self.told, true)) else { return };
-        cx.outbox.push(Box::new(Portion {
-            tx_bytes: self.counted,
-            from: self.since,
-            to: self.last.max(self.since),
-            calls: self.calls,
-            ..Portion::new(self.slot, path)
-        }));
+    /// All is told.
+    fn over(&mut self, cx: &mut Context<'_>) {
+        self.measured.complete(cx);
+        self.step = Step::Over(self.measured.ending(self.sent * self.measured.params.buffer));
     }
 
     /// A word has left, or was given up: the next step.
     fn said(&mut self, cx: &mut Context<'_>) {
-        self.calls += 1;
+        self.measured.calls += 1;
         match self.step {
             Step::Start(n) if n > 1 => self.step = Step::Start(n - 1),
             Step::Start(_) => self.step = Step::Data,
             Step::End(n, _) => {
                 // The classic program stops its clock behind the first of its ends, epi_ttcp's before it.
                 if n == self.marks.ends() && self.marks == Marks::Classic {
-                    self.last = cx.now;
+                    self.measured.last = cx.now;
                 }
                 self.step = Step::End(n - 1, cx.now.plus(APART));
                 if n == 1 {
-                    self.tell(cx);
-                    self.step = Step::Over(self.ending());
+                    self.over(cx);
                 }
             }
             _ => {}
@@ -193,20 +140,11 @@ impl DatagramSender {
     }
 
     /// Data has left.
-    fn poured(&mut self, cx: &mut Context<'_>, bytes: u64) {
-        let gone = bytes.div_ceil(self.params.buffer).min(self.offered);
+    fn data_sent(&mut self, cx: &mut Context<'_>, bytes: u64) {
+        let gone = bytes.div_ceil(self.measured.params.buffer).min(self.offered);
         self.sent += gone;
-        if let Some(pace) = &mut self.pace {
-            pace.sent(bytes, cx.now);
-        }
-        if self.params.table.counts(cx.now) {
-            self.counted += bytes;
-            self.calls += gone;
-            self.last = cx.now;
-            if let Some(row) = self.row {
-                cx.rec.sent(row, bytes);
-                cx.rec.packets(row, &Packets { sent: gone, ..Packets::default() });
-            }
+        if self.measured.moved(cx, bytes, gone) {
+            self.measured.core.packets(cx, &Packets { sent: gone, ..Packets::default() });
         }
         self.check_end(cx);
     }
@@ -216,22 +154,18 @@ impl DatagramSender {
         let kind = std::io::Error::from_raw_os_error(fault.errno).kind();
         let passes = fault.errno == NO_BUFFERS
             || matches!(kind, ErrorKind::WouldBlock | ErrorKind::OutOfMemory | ErrorKind::Interrupted);
-        if let Some(row) = self.row {
-            cx.rec.packets(row, &Packets { refused: 1, ..Packets::default() });
-        }
+        self.measured.core.packets(cx, &Packets { refused: 1, ..Packets::default() });
+        let params = &self.measured.params;
         match self.step {
             _ if passes => self.not_before = cx.now.plus(AFTER_REFUSAL),
             // Who has heard the first end needs no second.
             Step::End(..) => self.said(cx),
             Step::Hold(_) | Step::Over(_) => {}
             // The receiver's timer began before ours.
-            _ if self.params.table.quiet().since(cx.now) <= CLOSE => {}
-            _ if self.params.reset_is_end && kind == ErrorKind::ConnectionRefused => {
-                self.tell(cx);
-                self.step = Step::Over(self.ending());
-            }
+            _ if params.table.quiet().since(cx.now) <= CLOSE => {}
+            _ if params.reset_is_end && kind == ErrorKind::ConnectionRefused => self.over(cx),
             _ => {
-                self.tell(cx);
+                self.measured.complete(cx);
                 self.step = Step::Refused(fault);
             }
         }
@@ -250,34 +184,31 @@ const NO_BUFFERS: i32 = if cfg!(windows) { 10_055 } else { 105 };
 
 impl Flow for DatagramSender {
     fn interest(&self) -> Interest {
-        let quiet = Interest { send: When::Never, read: Read::look(64), wake: None, end: None };
+        let quiet = Interest { read: Read::look(64), ..Interest::NONE };
+        let Measured { core, params, pace, .. } = &self.measured;
         match self.step {
-            Step::Wait => Interest { wake: Some(self.moved.plus(LOOK)), ..quiet },
+            Step::Wait => Interest { wake: Some(core.moved.plus(LOOK)), ..quiet },
             Step::Start(_) => Interest { send: When::At(self.not_before), ..quiet },
             Step::Data => {
-                let due = self.pace.map_or(Mono(0), |pace| pace.due()).max(self.not_before);
-                let end = self.params.table.quiet();
+                let due = pace.map_or(Mono(0), |pace| pace.due()).max(self.not_before);
+                let end = params.table.quiet();
                 Interest { send: When::At(due), wake: (end.0 < u64::MAX).then_some(end), ..quiet }
             }
             Step::End(_, at) => Interest { send: When::At(at.max(self.not_before)), ..quiet },
             Step::Hold(until) => Interest { wake: Some(until), ..quiet },
             Step::Refused(_) => Interest { wake: Some(Mono(0)), ..quiet },
-            Step::Over(how) => {
-                Interest { read: Read::Pause, end: Some(End::Done { how, reset: false }), ..quiet }
-            }
-            Step::Failed => Interest { read: Read::Pause, ..quiet },
+            Step::Over(how) => Interest::done(how),
+            Step::Failed => Interest::NONE,
         }
     }
 
     fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
-        let Params { filler, buffer, .. } = *self.params;
+        let Params { filler, buffer, .. } = *self.measured.params;
         match self.step {
             Step::Start(_) => out.fixed(self.marks.start()),
             Step::End(..) if self.marks == Marks::None => filler.offer(0, 1, buffer, out),
             Step::End(..) => {
-                let word = self.marks.end(self.sent);
-                let n = word.len().min(out.room());
-                out.own(n).copy_from_slice(&word[..n]);
+                out.copy(&self.marks.end(self.sent));
             }
             Step::Data => {
                 self.offered = self.many(cx.now, out).min(self.left());
@@ -300,9 +231,9 @@ impl Flow for DatagramSender {
 
     fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
         if n.bytes > 0 {
-            self.moved = cx.now;
+            self.measured.core.moved = cx.now;
             match self.step {
-                Step::Data => self.poured(cx, n.bytes as u64),
+                Step::Data => self.data_sent(cx, n.bytes as u64),
                 Step::Start(_) | Step::End(..) => self.said(cx),
                 _ => {}
             }
@@ -312,29 +243,15 @@ impl Flow for DatagramSender {
         }
     }
 
-    fn on_received(
-        &mut self,
-        _: &mut Context<'_>,
-        _: &Received<'_>,
-        _: &mut Transmit<'_>,
-    ) -> Result<(), Violation> {
-        // Receivers say nothing: whoever does is none.
-        Ok(())
-    }
-
     fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
         match event {
             FlowEvent::Up(path) => {
-                if self.params.arrivals {
-                    cx.outbox.push(Box::new(Arrived { path, at: cx.now }));
-                }
-                self.path = Some(path);
-                self.row = Some(cx.rec.open(self.params.group, cx.now));
-                self.begin(cx);
+                self.measured.up(cx, path);
+                self.begin(cx.now);
             }
             FlowEvent::Broken(fault) => self.refused(cx, fault),
             FlowEvent::Stop => {
-                self.stopping = true;
+                self.measured.stopping = true;
                 match self.step {
                     Step::Wait => self.step = Step::Over(Ending::Stopped),
                     Step::Start(_) => self.step = Step::Data,
@@ -353,7 +270,7 @@ impl Flow for DatagramSender {
                     return Err(Violation::Refused(fault));
                 }
                 if self.step == Step::Wait {
-                    self.begin(cx);
+                    self.begin(cx.now);
                 }
                 self.check_end(cx);
                 self.farewell(cx.now);
@@ -364,6 +281,6 @@ impl Flow for DatagramSender {
     }
 
     fn id(&self) -> FlowId {
-        FlowId { row: self.row, slot: self.slot, ..FlowId::default() }
+        self.measured.core.id()
     }
 }

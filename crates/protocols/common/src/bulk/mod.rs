@@ -11,6 +11,7 @@
 mod datagram;
 mod fill;
 mod marks;
+mod measured;
 mod open;
 mod params;
 mod receive;

@@ -11,15 +11,12 @@
 //!    open (ntttcp's does) lose nothing by that.
 
 use super::Params;
-use crate::one_sided::{Arrived, Portion};
-use metrics::{Ending, Mono, Row, SECOND};
-use model::Pace;
+use super::measured::Measured;
+use metrics::{Ending, Mono, SECOND};
 use std::io::ErrorKind;
 use std::sync::Arc;
-use std::time::Duration;
 use transport::{
-    Context, End, Fault, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit, Violation,
-    When,
+    Context, End, Fault, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation, When,
 };
 
 /// How long the receiver's FIN is waited for, ns.
@@ -48,93 +45,54 @@ enum Step {
 /// The sending end of a connection.
 #[derive(Debug)]
 pub struct Sender {
-    params: Arc<Params>,
-    slot: u32,
-    row: Option<Row>,
-    path: Option<Path>,
+    measured: Measured,
     step: Step,
-    pace: Option<Pace>,
     sent: u64,
-    /// Sends that count: bytes, calls, and when the first and the last of them were.
-    counted: u64,
-    calls: u64,
-    since: Mono,
-    last: Mono,
-    moved: Mono,
-    stopping: bool,
     /// The peer has said its FIN: nothing is read any more.
     hushed: bool,
-    told: bool,
 }
 
 impl Sender {
     /// The connection of this slot.
     #[must_use]
     pub fn new(params: Arc<Params>, slot: u32) -> Self {
-        Sender {
-            params,
-            slot,
-            row: None,
-            path: None,
-            step: Step::Wait,
-            pace: None,
-            sent: 0,
-            counted: 0,
-            calls: 0,
-            since: Mono(0),
-            last: Mono(0),
-            moved: Mono(0),
-            stopping: false,
-            hushed: false,
-            told: false,
-        }
+        Sender { measured: Measured::new(params, slot, true), step: Step::Wait, sent: 0, hushed: false }
     }
 
     /// Begins to send, if the time has come.
-    fn begin(&mut self, cx: &mut Context<'_>) {
-        if self.step != Step::Wait {
-            return;
+    fn begin(&mut self, now: Mono) {
+        if self.step == Step::Wait && self.measured.begins(now) {
+            self.step = Step::Send;
         }
-        self.moved = cx.now;
-        if self.params.table.from().is_none() {
-            return;
-        }
-        self.step = Step::Send;
-        (self.moved, self.since, self.last) = (cx.now, cx.now, cx.now);
-        self.pace = self.params.pace(cx.now);
     }
 
     /// Bytes that are still to be sent.
     fn left(&self) -> u64 {
-        match self.params.transfer {
-            Some(all) if !self.stopping => all.saturating_sub(self.sent),
+        let Params { transfer, buffer, .. } = *self.measured.params;
+        match transfer {
             // The rest of the buffer that was begun.
-            _ if self.stopping => (self.params.buffer - self.sent % self.params.buffer) % self.params.buffer,
-            _ => u64::MAX,
+            _ if self.measured.stopping => (buffer - self.sent % buffer) % buffer,
+            Some(all) => all.saturating_sub(self.sent),
+            None => u64::MAX,
         }
     }
 
     /// Of what may be sent, that of the next call.
     fn next(&self) -> u64 {
-        let buffer = self.params.buffer;
-        let chunk = self.pace.map_or(u64::MAX, |pace| pace.chunk());
+        let buffer = self.measured.params.buffer;
+        let chunk = self.measured.pace.map_or(u64::MAX, |pace| pace.chunk());
         (buffer - self.sent % buffer).min(self.left()).min(chunk)
     }
 
     fn check_end(&mut self, cx: &mut Context<'_>) {
-        let table = Arc::clone(&self.params.table);
-        self.stopping |= table.quiet() <= cx.now;
+        self.measured.stops(cx.now);
         if self.step != Step::Send || self.left() > 0 {
             return;
         }
-        let last = self.last.max(self.since);
-        if let Some(row) = self.row {
-            cx.rec.complete(row, last);
-        }
-        self.tell(cx);
+        self.measured.complete(cx);
+        let Params { table, hold_ns, .. } = &*self.measured.params;
         // Where nothing is timed, nothing has to be waited for.
-        let until =
-            if table.to() == Mono(u64::MAX) { cx.now } else { table.quiet().plus(self.params.hold_ns) };
+        let until = if table.to() == Mono(u64::MAX) { cx.now } else { table.quiet().plus(*hold_ns) };
         self.step = Step::Hold(until);
         self.let_go(cx.now);
     }
@@ -143,25 +101,12 @@ impl Sender {
         if let Step::Hold(until) = self.step
             && until <= now
         {
-            self.step = if self.hushed { Step::Over(self.ending()) } else { Step::Part(now.plus(LINGER)) };
+            self.step = if self.hushed { self.over() } else { Step::Part(now.plus(LINGER)) };
         }
     }
 
-    fn ending(&self) -> Ending {
-        let whole = self.params.transfer.is_some_and(|all| self.sent >= all);
-        if whole || self.params.transfer.is_none() { Ending::Completed } else { Ending::Stopped }
-    }
-
-    /// Tells what has moved, once.
-    fn tell(&mut self, cx: &mut Context<'_>) {
-        let Some(path) = self.path.filter(|_| !std::mem::replace(&mut self.told, true)) else { return };
-        cx.outbox.push(Box::new(Portion {
-            tx_bytes: self.counted,
-            from: self.since,
-            to: self.last.max(self.since),
-            calls: self.calls,
-            ..Portion::new(self.slot, path)
-        }));
+    fn over(&self) -> Step {
+        Step::Over(self.measured.ending(self.sent))
     }
 
     fn fail(&mut self, violation: Violation) -> Result<(), Violation> {
@@ -170,16 +115,16 @@ impl Sender {
     }
 
     fn wake(&mut self, cx: &mut Context<'_>) -> Result<(), Violation> {
-        self.begin(cx);
+        self.begin(cx.now);
         self.check_end(cx);
         self.let_go(cx.now);
-        match self.step {
-            Step::Send if cx.now.since(self.moved) >= self.params.stall_ns => {
+        match (self.step, self.measured.core.stalled(cx.now)) {
+            (Step::Send, Some(stalled)) => {
                 let why = format!("the receiver takes nothing more after {} bytes", self.sent);
-                self.fail(Violation::Stalled(Duration::from_nanos(self.params.stall_ns)).likely(why))
+                self.fail(stalled.likely(why))
             }
-            Step::Part(until) if until <= cx.now => {
-                self.step = Step::Over(self.ending());
+            (Step::Part(until), _) if until <= cx.now => {
+                self.step = self.over();
                 Ok(())
             }
             _ => Ok(()),
@@ -195,31 +140,31 @@ fn is_reset(fault: Fault) -> bool {
 
 impl Flow for Sender {
     fn interest(&self) -> Interest {
+        let Measured { core, params, pace, stopping, .. } = &self.measured;
         let read = if self.hushed { Read::Pause } else { Read::look(LISTEN) };
-        let quiet = Interest { send: When::Never, read, wake: None, end: None };
+        let quiet = Interest { read, ..Interest::NONE };
         match self.step {
-            Step::Wait => Interest { wake: Some(self.moved.plus(LOOK)), ..quiet },
+            Step::Wait => Interest { wake: Some(core.moved.plus(LOOK)), ..quiet },
             Step::Send => Interest {
-                send: self.pace.map_or(When::Now, |pace| When::At(pace.due())),
-                wake: Some(match (self.moved.plus(self.params.stall_ns), self.params.table.quiet()) {
-                    (stall, quiet) if !self.stopping => stall.min(quiet),
-                    (stall, _) => stall,
-                }),
+                send: pace.map_or(When::Now, |pace| When::At(pace.due())),
+                wake: core
+                    .stalls_at()
+                    .min(if *stopping { Mono(u64::MAX) } else { params.table.quiet() })
+                    .into(),
                 ..quiet
             },
             Step::Hold(until) => Interest { wake: Some(until), ..quiet },
             Step::Part(until) => Interest { wake: Some(until), end: Some(End::Half), ..quiet },
-            Step::Over(how) => {
-                Interest { read: Read::Pause, end: Some(End::Done { how, reset: false }), ..quiet }
-            }
-            Step::Failed => Interest { read: Read::Pause, ..quiet },
+            Step::Over(how) => Interest::done(how),
+            Step::Failed => Interest::NONE,
         }
     }
 
     fn prepare_send(&mut self, _: &mut Context<'_>, out: &mut Transmit<'_>) {
         if self.step == Step::Send {
             let n = self.next().min(out.room() as u64);
-            self.params.filler.offer(self.sent, n as usize, self.params.buffer, out);
+            let Params { filler, buffer, .. } = *self.measured.params;
+            filler.offer(self.sent, n as usize, buffer, out);
         }
     }
 
@@ -227,20 +172,10 @@ impl Flow for Sender {
         if n.bytes == 0 || self.step != Step::Send {
             return;
         }
-        let (before, bytes) = (self.sent / self.params.buffer, n.bytes as u64);
-        self.moved = cx.now;
-        self.sent += bytes;
-        if let Some(pace) = &mut self.pace {
-            pace.sent(bytes, cx.now);
-        }
-        if self.params.table.counts(cx.now) {
-            self.counted += bytes;
-            self.calls += self.sent / self.params.buffer - before;
-            self.last = cx.now;
-            if let Some(row) = self.row {
-                cx.rec.sent(row, bytes);
-            }
-        }
+        let buffer = self.measured.params.buffer;
+        let before = self.sent / buffer;
+        self.sent += n.bytes as u64;
+        self.measured.moved(cx, n.bytes as u64, self.sent / buffer - before);
         self.check_end(cx);
     }
 
@@ -256,39 +191,29 @@ impl Flow for Sender {
     fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
         match event {
             FlowEvent::Up(path) => {
-                if self.params.arrivals {
-                    cx.outbox.push(Box::new(Arrived { path, at: cx.now }));
-                }
-                self.path = Some(path);
-                self.moved = cx.now;
-                self.row = Some(cx.rec.open(self.params.group, cx.now));
-                self.begin(cx);
+                self.measured.up(cx, path);
+                self.begin(cx.now);
                 self.check_end(cx);
-                Ok(())
             }
             FlowEvent::Fin => {
                 self.hushed = true;
                 if matches!(self.step, Step::Part(_)) {
-                    self.step = Step::Over(self.ending());
+                    self.step = self.over();
                 }
-                Ok(())
             }
-            // The receiver went while its time was up, or ours: nothing is lost that counts.
-            FlowEvent::Broken(fault)
+            FlowEvent::Broken(fault) => {
+                self.measured.tell(cx);
+                let params = &self.measured.params;
+                // The receiver went while its time was up, or ours: nothing is lost that counts.
                 if matches!(self.step, Step::Hold(_))
-                    || self.params.table.quiet().since(cx.now) <= CLOSE
-                    || (self.params.reset_is_end && is_reset(fault)) =>
-            {
-                self.tell(cx);
-                self.step = Step::Over(self.ending());
-                Ok(())
-            }
-            FlowEvent::Broken(_) => {
-                self.tell(cx);
-                Ok(())
+                    || params.table.quiet().since(cx.now) <= CLOSE
+                    || (params.reset_is_end && is_reset(fault))
+                {
+                    self.step = self.over();
+                }
             }
             FlowEvent::Stop => {
-                self.stopping = true;
+                self.measured.stopping = true;
                 if self.step == Step::Wait {
                     self.step = Step::Hold(cx.now);
                 }
@@ -297,18 +222,14 @@ impl Flow for Sender {
                     *until = cx.now;
                 }
                 self.let_go(cx.now);
-                Ok(())
             }
-            FlowEvent::Wake => self.wake(cx),
-            FlowEvent::Stamped { .. }
-            | FlowEvent::Start
-            | FlowEvent::State(_)
-            | FlowEvent::Ask { .. }
-            | FlowEvent::Freeze { .. } => Ok(()),
+            FlowEvent::Wake => return self.wake(cx),
+            _ => {}
         }
+        Ok(())
     }
 
     fn id(&self) -> FlowId {
-        FlowId { row: self.row, slot: self.slot, ..FlowId::default() }
+        self.measured.core.id()
     }
 }

@@ -12,12 +12,12 @@ use super::codec::{self, HEAD, Head};
 use super::params::{Far, Params};
 use super::slots::Slots;
 use super::talk::Talk;
-use metrics::{Ending, Mono, Packets, Row};
+use crate::kernel::Core;
+use metrics::{Ending, Mono};
 use model::{Echo, PingRow, Schedule};
 use std::sync::Arc;
-use std::time::Duration;
 use transport::{
-    Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation, When,
+    Context, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit, Violation, When,
 };
 use uuid::Uuid;
 
@@ -64,9 +64,7 @@ struct Sending {
 #[derive(Debug)]
 pub struct Pinger {
     params: Arc<Params>,
-    id: Uuid,
-    slot: u32,
-    row: Option<Row>,
+    core: Core,
     step: Step,
     since: Mono,
     book: Book,
@@ -81,7 +79,6 @@ pub struct Pinger {
     got: u64,
     head: [u8; HEAD],
     damaged: bool,
-    moved: Mono,
     bytes: (u64, u64),
     refused: u32,
     answered: bool,
@@ -101,10 +98,8 @@ impl Pinger {
     pub fn new(params: Arc<Params>, id: Uuid, slot: u32) -> Self {
         let slots = Slots::new(params.ping.schedule, params.trace.clone());
         Pinger {
+            core: Core::new(params.group, slot, params.stall_ns).with_id(id),
             params,
-            id,
-            slot,
-            row: None,
             step: Step::Running,
             since: Mono(0),
             book: Book::default(),
@@ -116,7 +111,6 @@ impl Pinger {
             got: 0,
             head: [0; HEAD],
             damaged: false,
-            moved: Mono(0),
             bytes: (0, 0),
             refused: 0,
             answered: false,
@@ -156,12 +150,6 @@ impl Pinger {
         may.then_some(self.due)
     }
 
-    fn count(&self, cx: &mut Context<'_>, what: impl Fn(&mut Packets)) {
-        if let Some(row) = self.row {
-            cx.rec.packet(row, what);
-        }
-    }
-
     /// Gives up the places in the schedule that are too long past, or for which there is no room.
     fn give_up(&mut self, cx: &mut Context<'_>) {
         if self.closed_loop() {
@@ -180,7 +168,7 @@ impl Pinger {
             self.due = self.due.plus(self.slots.next(cx.rng).unwrap_or(1));
         }
         if missed > 0 {
-            self.count(cx, |packets| packets.unsent += missed);
+            self.core.packet(cx, |packets| packets.unsent += missed);
         }
     }
 
@@ -213,9 +201,9 @@ impl Pinger {
             cx.rec.packet_tally(self.params.group).omitted += 1;
             return;
         }
-        self.count(cx, |packets| packets.sent += 1);
+        self.core.packet(cx, |packets| packets.sent += 1);
         if !self.closed_loop() {
-            cx.rec.tally(self.params.group).late_ns.record(cx.now.since(intended));
+            self.core.late(cx, intended);
         }
     }
 
@@ -240,7 +228,7 @@ impl Pinger {
             None => cx.now.plus(HOLD),
             Some(gap) => self.due.plus(gap),
         };
-        self.count(cx, |packets| packets.refused += 1);
+        self.core.packet(cx, |packets| packets.refused += 1);
         if begun.is_none() {
             // It has a number, but it never was under way.
             let slot = Slot {
@@ -256,7 +244,7 @@ impl Pinger {
                 talk.left(self.book.next(), false);
             }
             self.book.push(slot, self.params.remembered());
-            self.count(cx, |packets| packets.unsent += 1);
+            self.core.packet(cx, |packets| packets.unsent += 1);
         }
     }
 
@@ -266,7 +254,7 @@ impl Pinger {
             return;
         }
         self.rows.push(PingRow {
-            slot: self.slot,
+            slot: self.core.slot,
             seq: number.saturating_sub(self.params.ping.warmup),
             intended_ns: slot.intended.0,
             sent_ns: slot.sent.0,
@@ -333,7 +321,7 @@ impl Pinger {
         let first = if self.params.datagrams() {
             self.book.known_oldest().map(|slot| slot.sent.plus(self.params.ping.timeout_ns))
         } else {
-            (self.book.waiting() > 0).then(|| self.moved.plus(self.params.stall_ns))
+            (self.book.waiting() > 0).then(|| self.core.stalls_at())
         };
         if self.rows.is_empty() && self.step == Step::Running {
             return first;
@@ -348,35 +336,31 @@ impl Pinger {
         if cx.now.since(self.told) >= TELL_AFTER {
             self.tell_all(cx);
         }
-        let stalled = !self.params.datagrams()
-            && self.book.waiting() > 0
-            && cx.now.since(self.moved) >= self.params.stall_ns;
-        if stalled {
+        let waits = !self.params.datagrams() && self.book.waiting() > 0;
+        if let Some(stalled) = self.core.stalled(cx.now).filter(|_| waits) {
             self.tell_all(cx);
-            let why = "the echo does not come: is it an echo service?";
-            return self.fail(Violation::Stalled(Duration::from_nanos(self.params.stall_ns)).likely(why));
+            return self.fail(stalled.likely("the echo does not come: is it an echo service?"));
         }
         self.settle(cx)
     }
 
-    fn up(&mut self, cx: &mut Context<'_>) {
-        self.row = Some(cx.rec.open(self.params.group, cx.now));
-        (self.moved, self.told) = (cx.now, cx.now);
+    fn up(&mut self, cx: &mut Context<'_>, path: Path) {
+        self.core.up(cx, path);
+        self.told = cx.now;
         self.since = self.params.span.map_or(cx.now, |(start, _)| start);
         self.due = self.since;
         if let Some(gap) = self.params.ping.schedule.gap_ns() {
             let connections = u64::from(self.params.connections.max(1));
-            self.due = self.since.plus(gap / connections * (u64::from(self.slot) % connections));
+            self.due = self.since.plus(gap / connections * (u64::from(self.core.slot) % connections));
         }
     }
 }
 
 impl Flow for Pinger {
     fn interest(&self) -> Interest {
-        let quiet = Interest { send: When::Never, read: Read::Pause, wake: None, end: None };
         match self.step {
-            Step::Over(how) => return Interest { end: Some(End::Done { how, reset: false }), ..quiet },
-            Step::Failed => return quiet,
+            Step::Over(how) => return Interest::done(how),
+            Step::Failed => return Interest::NONE,
             Step::Running | Step::Draining(_) => {}
         }
         let send = match (self.sending, self.begins()) {
@@ -428,11 +412,9 @@ impl Flow for Pinger {
         if self.sending.is_none() {
             self.begun(cx);
         }
-        self.moved = cx.now;
+        self.core.moved = cx.now;
         self.bytes.0 += n.bytes as u64;
-        if let Some(row) = self.row {
-            cx.rec.sent(row, n.bytes as u64);
-        }
+        self.core.sent(cx, n.bytes as u64);
         let size = self.size();
         if let Some(sending) = &mut self.sending {
             sending.off += n.bytes as u64;
@@ -449,12 +431,10 @@ impl Flow for Pinger {
         got: &Received<'_>,
         _: &mut Transmit<'_>,
     ) -> Result<(), Violation> {
-        self.moved = cx.now;
+        self.core.moved = cx.now;
         self.came = got.stamp.map(|stamp| stamp.at);
         self.bytes.1 += got.len as u64;
-        if let Some(row) = self.row {
-            cx.rec.received(row, got.len as u64);
-        }
+        self.core.received(cx, got.len as u64);
         if self.params.datagrams() {
             cx.rec.packet_tally(self.params.group).came = cx.now;
         }
@@ -473,8 +453,8 @@ impl Flow for Pinger {
 
     fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
         match event {
-            FlowEvent::Up(_) => {
-                self.up(cx);
+            FlowEvent::Up(path) => {
+                self.up(cx, path);
                 Ok(())
             }
             FlowEvent::Wake => self.woken(cx),
@@ -490,7 +470,7 @@ impl Flow for Pinger {
             }
             FlowEvent::Broken(_) if self.params.datagrams() => {
                 self.refused += 1;
-                self.count(cx, |packets| packets.refused += 1);
+                self.core.packet(cx, |packets| packets.refused += 1);
                 if self.refused < HOPELESS || self.answered {
                     return Ok(());
                 }
@@ -507,13 +487,11 @@ impl Flow for Pinger {
                 self.left_at(tag, stamp.at);
                 Ok(())
             }
-            FlowEvent::Start | FlowEvent::State(_) | FlowEvent::Ask { .. } | FlowEvent::Freeze { .. } => {
-                Ok(())
-            }
+            _ => Ok(()),
         }
     }
 
     fn id(&self) -> FlowId {
-        FlowId { row: self.row, id: self.id, slot: self.slot }
+        self.core.id()
     }
 }

@@ -3,16 +3,16 @@
 use super::ring::Ring;
 use super::{HZ, MediaParams, ticks};
 use crate::codec::{Datagram, HEADER, START, STREAM_ID, decode};
-use crate::one_sided::{Arrived, Notice};
+use crate::one_sided::Notice;
 use crate::payload::Source;
 use crate::verdicts::{FrameVerdicts, LAZY, ROWS, SETTLE};
-use metrics::{Ending, FrameStamps, Frames, Mono, Packets, Row, SECOND};
+use common::kernel::Core;
+use metrics::{Ending, FrameStamps, Frames, Mono, Packets, SECOND};
 use model::{FrameRow, FrameVerdict, Level, Verify};
 use std::sync::Arc;
 use transport::{
-    Context, End, Fault, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation, When,
+    Context, Fault, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation, When,
 };
-use uuid::Uuid;
 
 /// What is added to a frame's time before START is sent again.
 const AGAIN: u64 = SECOND / 2;
@@ -31,9 +31,7 @@ struct Odd {
 /// A client's stream.
 pub struct Receiver {
     params: Arc<MediaParams>,
-    slot: u32,
-    id: Uuid,
-    row: Option<Row>,
+    core: Core,
     up: Mono,
     /// When START left first; frames are shown from there.
     start: Option<Mono>,
@@ -53,8 +51,6 @@ pub struct Receiver {
     odd: Odd,
     /// A datagram was longer than it may be.
     long: bool,
-    /// What the socket had dropped when it was last read.
-    dropped: u32,
 }
 
 impl Receiver {
@@ -62,9 +58,7 @@ impl Receiver {
     #[must_use]
     pub fn new(params: Arc<MediaParams>, slot: u32, tells: bool) -> Self {
         Receiver {
-            slot,
-            id: Uuid::nil(),
-            row: None,
+            core: Core::new(params.group, slot, 0).telling(params.arrivals),
             up: Mono(0),
             start: None,
             again: None,
@@ -78,7 +72,6 @@ impl Receiver {
             told: Mono(0),
             odd: Odd::default(),
             long: false,
-            dropped: 0,
             params,
         }
     }
@@ -100,9 +93,7 @@ impl Receiver {
                 return self.nothing_came(cx);
             }
             let Some(row) = self.ring.judge() else { break };
-            if let Some(counted) = self.row {
-                cx.rec.frames(counted, row.verdict.counted());
-            }
+            self.core.frames(cx, row.verdict.counted());
             // The run lasts until its last frame was judged, not only until its last byte came.
             cx.rec.tally(self.params.group).last = cx.now;
             self.look_at(cx, &row);
@@ -111,8 +102,8 @@ impl Receiver {
             }
             if self.ring.next().is_none() {
                 self.over = Some(Ending::Completed);
-                if let (Some(row), Some(last)) = (self.row, self.last) {
-                    cx.rec.complete(row, last);
+                if let Some(last) = self.last {
+                    self.core.complete(cx, last);
                 }
             }
         }
@@ -123,9 +114,7 @@ impl Receiver {
     /// The first frame is to be shown, and there is none: all are lost.
     fn nothing_came(&mut self, cx: &mut Context<'_>) -> Result<(), Violation> {
         let frames = self.params.media.frames;
-        if let Some(row) = self.row {
-            cx.rec.frames(row, Frames { dropped: frames, ..Frames::default() });
-        }
+        self.core.frames(cx, Frames { dropped: frames, ..Frames::default() });
         let want = frames.saturating_mul(self.params.media.frame_size);
         let why = "nothing came before the first frame was to be shown: is it a ctsTraffic server with -Protocol:udp, \
                    and does UDP get through?";
@@ -138,7 +127,7 @@ impl Receiver {
         if !self.rows.is_empty() && (all || much) {
             self.told = cx.now;
             let rows = std::mem::take(&mut self.rows);
-            cx.outbox.push(Box::new(FrameVerdicts { id: self.id, rows }));
+            cx.outbox.push(Box::new(FrameVerdicts { id: self.core.id, rows }));
         }
     }
 
@@ -196,8 +185,8 @@ impl Receiver {
             if u64::try_from(frame) == Ok(self.params.media.frames) {
                 self.last = Some(at);
             }
-        } else if let Some(row) = self.row {
-            cx.rec.frames(row, Frames { errors: 1, ..Frames::default() });
+        } else {
+            self.core.frames(cx, Frames { errors: 1, ..Frames::default() });
         }
         Ok(bytes.len() as u64)
     }
@@ -213,10 +202,8 @@ impl Receiver {
         for bytes in got.datagrams() {
             match decode(bytes) {
                 Some(Datagram::Id(id)) => {
-                    self.id = id;
-                    if let Some(row) = self.row {
-                        cx.rec.framing_received(row, bytes.len().min(STREAM_ID) as u64);
-                    }
+                    self.core.id = id;
+                    self.core.framing_received(cx, bytes.len().min(STREAM_ID) as u64);
                 }
                 Some(Datagram::Part { frame, ticks, hz, .. }) => {
                     *counted += self.take_part(cx, bytes, at, (frame, ticks, hz))?;
@@ -236,8 +223,7 @@ impl Receiver {
 impl Flow for Receiver {
     fn interest(&self) -> Interest {
         if let Some(how) = self.over {
-            let end = Some(End::Done { how, reset: false });
-            return Interest { send: When::Never, read: Read::Pause, wake: None, end };
+            return Interest::done(how);
         }
         let send = match (self.start, self.again) {
             (None, _) => When::Now,
@@ -264,9 +250,7 @@ impl Flow for Receiver {
         if n.bytes == 0 {
             return;
         }
-        if let Some(row) = self.row {
-            cx.rec.framing_sent(row, n.bytes as u64);
-        }
+        self.core.framing_sent(cx, n.bytes as u64);
         self.start.get_or_insert(cx.now);
         // Whole milliseconds, as in the original.
         let frame = 1_000 / u64::from(self.params.media.frame_rate.max(1)) * 1_000_000;
@@ -279,7 +263,7 @@ impl Flow for Receiver {
         got: &Received<'_>,
         _: &mut Transmit<'_>,
     ) -> Result<(), Violation> {
-        let at = got.stamp.map_or(got.at, |stamp| stamp.at);
+        let at = got.arrived();
         self.judge_until(cx, at)?;
         if self.over.is_some() {
             return Ok(());
@@ -287,29 +271,20 @@ impl Flow for Receiver {
         if got.len == 0 {
             return Err(self.foreign(0));
         }
-        if let Some(row) = self.row {
-            // The socket's own count of what did not fit, which only grows.
-            let dropped = u64::from(got.dropped.wrapping_sub(self.dropped));
-            self.dropped = got.dropped;
-            cx.rec.packets(row, &Packets { received: got.count() as u64, dropped, ..Packets::default() });
-        }
+        let dropped = self.core.dropped(got);
+        self.core.packets(cx, &Packets { received: got.count() as u64, dropped, ..Packets::default() });
         let mut counted = 0;
         let result = self.take_all(cx, got, at, &mut counted);
-        if let Some(row) = self.row {
-            cx.rec.received(row, counted);
-        }
+        self.core.received(cx, counted);
         result
     }
 
     fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
         match event {
             FlowEvent::Up(path) => {
-                if self.params.arrivals {
-                    cx.outbox.push(Box::new(Arrived { path, at: cx.now }));
-                }
                 self.up = cx.now;
                 self.told = cx.now;
-                self.row = Some(cx.rec.open(self.params.group, cx.now));
+                self.core.up(cx, path);
                 Ok(())
             }
             FlowEvent::Broken(fault) => Err(Violation::Refused(fault)),
@@ -327,6 +302,6 @@ impl Flow for Receiver {
     }
 
     fn id(&self) -> FlowId {
-        FlowId { row: self.row, id: self.id, slot: self.slot }
+        self.core.id()
     }
 }

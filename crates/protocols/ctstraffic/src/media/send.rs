@@ -2,16 +2,15 @@
 
 use super::{HZ, MediaParams, ticks};
 use crate::codec::{HEADER, START, encode_header, encode_stream_id, next_length};
-use crate::one_sided::Arrived;
 use crate::payload::Source;
-use metrics::{Ending, Frames, Group, Mono, Packets, Row};
+use common::kernel::Core;
+use metrics::{Ending, Frames, Group, Mono, Packets};
 use std::any::Any;
 use std::io::ErrorKind;
 use std::sync::Arc;
 use transport::{
-    Context, End, Fault, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation, When,
+    Context, Fault, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation, When,
 };
-use uuid::Uuid;
 
 /// Names the prepared datagrams in a worker's arena; their length is added.
 const TEMPLATE: u64 = 0x6374_7300_0000_0000;
@@ -30,8 +29,7 @@ enum Step {
 /// A stream to one client: identifier, then frame after frame, each at its time. Late frames leave back to back, none is left out.
 pub struct Sender {
     params: Arc<MediaParams>,
-    id: Uuid,
-    row: Option<Row>,
+    core: Core,
     step: Step,
     /// When the socket was there, which is when our ticks begin.
     up: Mono,
@@ -42,10 +40,6 @@ pub struct Sender {
     left: u64,
     /// What was offered last: bytes and datagrams.
     offered: (u64, u64),
-    /// The worker on which it belongs, while it is on another.
-    leave: Option<u16>,
-    /// It has been told that it is up where it came in.
-    came_in: bool,
     /// Its place among the streams, given back when it goes.
     _place: Option<Box<dyn Any + Send>>,
 }
@@ -55,16 +49,13 @@ impl Sender {
     #[must_use]
     pub fn new(params: Arc<MediaParams>, place: Option<Box<dyn Any + Send>>) -> Self {
         Sender {
-            id: Uuid::nil(),
-            row: None,
+            core: Core::new(params.group, 0, 0).telling(params.arrivals),
             step: Step::Id,
             up: Mono(0),
             base: Mono(0),
             frame: 1,
             left: params.media.frame_size,
             offered: (0, 0),
-            leave: None,
-            came_in: false,
             params,
             _place: place,
         }
@@ -72,8 +63,9 @@ impl Sender {
 
     /// The same, on its way to another worker.
     #[must_use]
-    pub fn leaving(self, to: Option<u16>) -> Self {
-        Sender { leave: to, ..self }
+    pub fn leaving(mut self, to: Option<u16>) -> Self {
+        self.core.leave_for(to);
+        self
     }
 
     /// When the next datagrams are due.
@@ -141,15 +133,12 @@ impl Sender {
         let sent = (n.bytes as u64).min(offered);
         let datagrams = sent.div_ceil(u64::from(self.params.media.datagram));
         let given_up = if n.fault.is_some() { count.saturating_sub(datagrams) } else { 0 };
-        if let Some(row) = self.row {
-            cx.rec.sent(row, sent);
-            let refused = u64::from(n.fault.is_some());
-            cx.rec
-                .packets(row, &Packets { sent: datagrams, unsent: given_up, refused, ..Packets::default() });
-        }
+        self.core.sent(cx, sent);
+        let refused = u64::from(n.fault.is_some());
+        let counts = Packets { sent: datagrams, unsent: given_up, refused, ..Packets::default() };
+        self.core.packets(cx, &counts);
         if sent > 0 {
-            let late = cx.now.since(self.due());
-            cx.rec.tally(self.params.group).late_ns.record(late);
+            self.core.late(cx, self.due());
         }
         // What was refused for want of buffers now would be late afterwards: the stream goes on without it.
         self.advance(if n.fault.is_some() { offered } else { sent });
@@ -176,24 +165,22 @@ impl Sender {
 
 impl Flow for Sender {
     fn interest(&self) -> Interest {
-        let none = Interest { send: When::Never, read: Read::Pause, wake: None, end: None };
-        if let Some(to) = self.leave {
-            return Interest { end: Some(End::Migrate(to)), ..none };
+        if let Some(elsewhere) = self.core.last_interest() {
+            return elsewhere;
         }
         match self.step {
-            Step::Over(how) => Interest { end: Some(End::Done { how, reset: false }), ..none },
-            Step::Refused(_) => Interest { wake: Some(Mono(0)), ..none },
-            Step::Id => Interest { send: When::Now, read: Read::look(1024), ..none },
-            Step::Frames => Interest { send: When::At(self.due()), read: Read::look(1024), ..none },
+            Step::Over(how) => Interest::done(how),
+            Step::Refused(_) => Interest { wake: Some(Mono(0)), ..Interest::NONE },
+            Step::Id => Interest { send: When::Now, read: Read::look(1024), ..Interest::NONE },
+            Step::Frames => Interest { send: When::At(self.due()), read: Read::look(1024), ..Interest::NONE },
         }
     }
 
     fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
         match self.step {
             Step::Id => {
-                let id = encode_stream_id(self.id);
-                let n = id.len().min(out.room());
-                out.own(n).copy_from_slice(&id[..n]);
+                let id = encode_stream_id(self.core.id);
+                out.copy(&id);
             }
             Step::Frames => self.fill_frames(cx, out),
             Step::Over(_) | Step::Refused(_) => {}
@@ -210,9 +197,7 @@ impl Flow for Sender {
         }
         match self.step {
             Step::Id => {
-                if let Some(row) = self.row {
-                    cx.rec.framing_sent(row, n.bytes as u64);
-                }
+                self.core.framing_sent(cx, n.bytes as u64);
                 self.step = Step::Frames;
                 self.base = cx.now;
             }
@@ -238,16 +223,10 @@ impl Flow for Sender {
 
     fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
         match (event, self.step) {
-            // It is told so where it came, too.
-            (FlowEvent::Up(_), _) if self.leave.is_some() && !self.came_in => self.came_in = true,
             (FlowEvent::Up(path), _) => {
-                self.leave = None;
-                if self.params.arrivals {
-                    cx.outbox.push(Box::new(Arrived { path, at: cx.now }));
-                }
                 self.up = cx.now;
-                self.id = cx.rng.uuid();
-                self.row = Some(cx.rec.open(self.params.group, cx.now));
+                self.core.id = cx.rng.uuid();
+                self.core.up(cx, path);
             }
             (FlowEvent::Broken(fault), Step::Id | Step::Frames) if Sender::is_final(fault) => {
                 return Err(Violation::Refused(fault));
@@ -260,6 +239,6 @@ impl Flow for Sender {
     }
 
     fn id(&self) -> FlowId {
-        FlowId { row: self.row, id: self.id, slot: 0 }
+        self.core.id()
     }
 }

@@ -17,7 +17,6 @@
 use super::{Client, Server, Stage, Step};
 use crate::hello::{hello, is_answer};
 use crate::message::Message;
-use crate::preamble::PREAMBLE;
 use metrics::{Ending, Group, Mono, SECOND};
 use model::{Kind, Phase, Transport};
 use std::net::SocketAddr;
@@ -214,11 +213,7 @@ impl Flow for Hello {
     }
 
     fn prepare_send(&mut self, _: &mut Context<'_>, out: &mut Transmit<'_>) {
-        let room = out.own(PREAMBLE);
-        if room.len() == PREAMBLE {
-            room.copy_from_slice(&hello(self.id));
-            self.offered = true;
-        }
+        self.offered = out.whole(&hello(self.id));
     }
 
     fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {

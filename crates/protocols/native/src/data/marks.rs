@@ -71,7 +71,8 @@ impl Data {
     /// What 16 bytes are that should have been a mark: one that was damaged, or payload beyond the end.
     fn no_mark(&self, bytes: &[u8; MARK]) -> Violation {
         let (got, want) = (self.rx.got, self.rx.want);
-        let like = |mark: Mark| mark.encode(self.id).iter().zip(bytes).filter(|(a, b)| a != b).count() <= 2;
+        let like =
+            |mark: Mark| mark.encode(self.core.id).iter().zip(bytes).filter(|(a, b)| a != b).count() <= 2;
         let expected = [(Kind::End, want), (Kind::Verdict, self.tx.sent), (Kind::Done, 0), (Kind::Stop, 0)];
         let complete = self.rx.ended || (got == want && (want > 0 || self.tx.confirmed));
         if complete && !expected.iter().any(|&(kind, value)| like(Mark::new(kind, value))) {
@@ -82,7 +83,7 @@ impl Data {
 
     pub(super) fn marked(&mut self, cx: &mut Context<'_>, bytes: &[u8; MARK]) -> Result<(), Violation> {
         let (got, want) = (self.rx.got, self.rx.want);
-        let Some(mark) = Mark::decode(bytes, self.id) else {
+        let Some(mark) = Mark::decode(bytes, self.core.id) else {
             let what = self.no_mark(bytes);
             return Err(self.damaged(got, what));
         };

@@ -2,10 +2,9 @@
 
 use super::flow::Probe;
 use super::serve::Terms;
-use metrics::Ending;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use transport::{Cause, Connector, Context, Flow, Open, Target};
+use transport::{Connector, Context, Open, Target};
 
 /// A server, and what was agreed with it.
 #[derive(Clone, Debug)]
@@ -82,8 +81,6 @@ impl Connector for Callers {
         let flow = Probe::client(Arc::clone(&site.terms), cx.rng.uuid(), slot, cx.now);
         Open::Datagram(Box::new(flow), Target { to: site.address, from: self.from(slot, site.address) })
     }
-
-    fn on_closed(&mut self, _: &mut Context<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {}
 
     fn stop(&mut self) {
         self.next = u32::MAX;

@@ -47,7 +47,7 @@ impl Clocks {
 
     /// A question of the client's has been answered; the next one comes within `pulse` ns.
     pub(super) fn exchanged(&mut self, cx: &Context<'_>, word: &Word, got: &Received<'_>, pulse: u64) {
-        let came = got.stamp.map_or(got.at, |stamp| stamp.at);
+        let came = got.arrived();
         let (t1, t4) = (Mono(word.t1), Mono(cx.clock.host(came)));
         if self.kind != ClockKind::Realtime {
             self.offset.add(Exchange { t1, t2: word.t2 as i64, t3: word.t3 as i64, t4 });

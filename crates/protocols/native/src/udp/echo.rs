@@ -48,7 +48,7 @@ impl Returner {
             return false;
         }
         room.copy_from_slice(got.bytes);
-        let came = got.stamp.map_or(got.at, |stamp| stamp.at);
+        let came = got.arrived();
         let (intended, actual) = (cx.clock.host(came), cx.clock.host(cx.now));
         Header { intended, actual, ..header }.write(self.check, room);
         true

@@ -11,12 +11,12 @@ use super::sender::Sender;
 use super::serve::{Seat, Terms};
 use super::track::Track;
 use super::{AGAIN, TOGETHER, Unopened, again};
-use metrics::{ClockKind, Ending, Mono, Packets, Row, SECOND, StampKind};
+use common::kernel::Core;
+use metrics::{ClockKind, Ending, Mono, Packets, SECOND, StampKind};
 use std::sync::Arc;
-use std::time::Duration;
 use talk::{holds_words, is_word};
 use transport::{
-    Context, End, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit, Violation, When,
+    Context, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation, When,
 };
 use uuid::Uuid;
 
@@ -57,12 +57,9 @@ enum State {
 /// One flow of numbered datagrams.
 pub struct Probe {
     terms: Arc<Terms>,
-    id: Uuid,
-    slot: u32,
     client: bool,
     state: State,
-    row: Option<Row>,
-    path: Option<Path>,
+    core: Core,
     sender: Option<Sender>,
     receiver: Option<Receiver>,
     /// The server's, when it returns what comes.
@@ -70,7 +67,6 @@ pub struct Probe {
     cookie: [u8; 16],
     /// When the client's next word is due.
     word_at: Mono,
-    heard: Mono,
     offer: Offer,
     /// A word that the server owes and could not send as a reply.
     owed: Option<Kind>,
@@ -84,10 +80,6 @@ pub struct Probe {
     /// Questions of the time that were asked before data flows.
     asked: u32,
     stopped: bool,
-    /// The worker on which it belongs, while it is on another.
-    leave: Option<u16>,
-    /// It has been told that it is up where it came in.
-    came_in: bool,
     _seat: Option<Seat>,
 }
 
@@ -112,6 +104,8 @@ impl Probe {
         seat: Option<Seat>,
     ) -> Self {
         let check = Check::of(id);
+        let mut core = Core::new(terms.group, slot, SILENCE.max(2 * terms.probe.late_ns)).with_id(id);
+        core.moved = now;
         let clocks = Clocks::new(terms.clock(), client);
         let echo = terms.echo();
         let (sends, receives) = if client { (terms.up, terms.down) } else { (terms.down && !echo, terms.up) };
@@ -121,19 +115,15 @@ impl Probe {
         let sender = || Sender::new(&terms, slot, check, seed).with_train(terms.train.clone());
         let receiver = || Receiver::new(&terms, check, client && terms.tells).with_log(log(), client && echo);
         Probe {
+            core,
             sender: sends.then(sender),
             receiver: receives.then(receiver),
             returner: (echo && !client).then(|| Returner::new(check)),
             terms,
-            id,
-            slot,
             client,
             state,
-            row: None,
-            path: None,
             cookie: [0; 16],
             word_at: now,
-            heard: now,
             offer: Offer::Nothing,
             owed: None,
             clocks,
@@ -142,15 +132,14 @@ impl Probe {
             agreed: false,
             asked: 0,
             stopped: false,
-            leave: None,
-            came_in: false,
             _seat: seat,
         }
     }
 
     /// The same, on its way to another worker.
-    pub(super) fn leaving(self, to: Option<u16>) -> Self {
-        Probe { leave: to, ..self }
+    pub(super) fn leaving(mut self, to: Option<u16>) -> Self {
+        self.core.leave_for(to);
+        self
     }
 
     /// DATA that have left; numbers that were returned, where they are.
@@ -182,7 +171,7 @@ impl Probe {
 
     fn start_sending(&mut self, now: Mono, start: Option<Mono>) {
         // Whoever comes late begins at once, and ends as late.
-        let phase = self.terms.media.map_or(0, |media| media.phase_ns(self.slot));
+        let phase = self.terms.media.map_or(0, |media| media.phase_ns(self.core.slot));
         let start = start.unwrap_or(now).plus(phase).max(now);
         if let Some(receiver) = &mut self.receiver {
             receiver.begin(start);
@@ -214,22 +203,16 @@ impl Probe {
     /// A send was refused. Behind the end that is no figure: the far end has all it wants, and may be gone.
     fn refused(&self, cx: &mut Context<'_>) {
         let over = matches!(self.state, State::End(_) | State::Over);
-        if let Some(row) = self.row.filter(|_| !over) {
-            cx.rec.packets(row, &Packets { refused: 1, ..Packets::default() });
+        if !over {
+            self.core.packets(cx, &Packets { refused: 1, ..Packets::default() });
         }
     }
 
     /// Takes data in and offers it back.
-    fn take_and_return(
-        &mut self,
-        cx: &mut Context<'_>,
-        row: Row,
-        got: &Received<'_>,
-        reply: &mut Transmit<'_>,
-    ) {
+    fn take_and_return(&mut self, cx: &mut Context<'_>, got: &Received<'_>, reply: &mut Transmit<'_>) {
         let clock = self.clocks.ours();
         if let (Some(receiver), Some(returner)) = (&mut self.receiver, &mut self.returner) {
-            receiver.on_received(cx, row, got, clock);
+            receiver.on_received(cx, &mut self.core, got, clock);
             if returner.offer(cx, got, receiver, reply) {
                 self.offer = Offer::Echo;
             }
@@ -252,14 +235,14 @@ impl Probe {
             all || now.since(since) >= self.terms.probe.late_ns
         } else {
             // The client says END again until it knows all it wants; it is gone when it says nothing.
-            now.since(self.heard) >= 4 * AGAIN && (all || now.since(since) >= self.terms.probe.late_ns)
+            now.since(self.core.moved) >= 4 * AGAIN && (all || now.since(since) >= self.terms.probe.late_ns)
         }
     }
 
     /// When `settled` has to be asked again, at the latest.
     fn settles_at(&self) -> Option<Mono> {
         let State::End(since) = self.state else { return None };
-        let quiet = self.heard.plus(4 * AGAIN);
+        let quiet = self.core.moved.plus(4 * AGAIN);
         let late = since.plus(self.terms.probe.late_ns);
         Some(if self.client {
             late
@@ -273,19 +256,18 @@ impl Probe {
     fn finish(&mut self, cx: &mut Context<'_>) {
         let total = self.expected();
         let known = self.receiver.as_ref().map(|receiver| self.theirs.unwrap_or_else(|| receiver.next()));
-        if let Some(row) = self.row {
+        if self.core.row.is_some() {
             let (kind, found) = self.clocks.found(cx);
-            let group = cx.rec.group(row);
-            let tally = cx.rec.packet_tally(group);
+            let tally = cx.rec.packet_tally(self.core.group);
             tally.clock = Some(kind);
             tally.clock_found = found.or(tally.clock_found);
-        }
-        if let (Some(receiver), Some(row)) = (&mut self.receiver, self.row) {
-            receiver.finish(cx, row, self.id, total);
-            if let (Some(total), Some(theirs)) = (total, self.theirs) {
-                // What never got there was not lost on its way back.
-                let there = i64::try_from(total.saturating_sub(theirs)).unwrap_or(i64::MAX);
-                cx.rec.packets(row, &Packets { lost: -there, ..Packets::default() });
+            if let Some(receiver) = &mut self.receiver {
+                receiver.finish(cx, &self.core, total);
+                if let (Some(total), Some(theirs)) = (total, self.theirs) {
+                    // What never got there was not lost on its way back.
+                    let there = i64::try_from(total.saturating_sub(theirs)).unwrap_or(i64::MAX);
+                    self.core.packets(cx, &Packets { lost: -there, ..Packets::default() });
+                }
             }
         }
         self.post_log(cx);
@@ -324,8 +306,8 @@ impl Probe {
         let (sums, got, got_left_out) = self.receiver.as_mut().map(Receiver::take_memory).unwrap_or_default();
         cx.outbox.push(Box::new(Track {
             group: Some(self.terms.group),
-            slot: self.slot,
-            path: self.path,
+            slot: self.core.slot,
+            path: self.core.path,
             start_ns: cx.clock.host(self.terms.start.unwrap_or(cx.now)) as i64,
             offset_ns: self.clocks.known().offset_ns,
             out,
@@ -341,7 +323,7 @@ impl Probe {
 
     /// Time until a word is said again that is not answered.
     fn again(&self, now: Mono) -> u64 {
-        again(now.since(self.heard), self.terms.flows)
+        again(now.since(self.core.moved), self.terms.flows)
     }
 
     /// The client's run is over before data could flow.
@@ -375,19 +357,12 @@ impl Probe {
 impl Flow for Probe {
     fn interest(&self) -> Interest {
         if self.state == State::Over {
-            let how = if self.stopped { Ending::Stopped } else { Ending::Completed };
-            let end = Some(End::Done { how, reset: false });
-            return Interest { send: When::Never, read: Read::Pause, wake: None, end };
+            return Interest::done(if self.stopped { Ending::Stopped } else { Ending::Completed });
         }
-        if let Some(to) = self.leave {
-            return Interest {
-                send: When::Never,
-                read: Read::Pause,
-                wake: None,
-                end: Some(End::Migrate(to)),
-            };
+        if let Some(elsewhere) = self.core.last_interest() {
+            return elsewhere;
         }
-        let word = self.speaks().then_some(self.word_at).filter(|_| self.row.is_some());
+        let word = self.speaks().then_some(self.word_at).filter(|_| self.core.row.is_some());
         let data = match self.sender.as_ref().map_or(When::Never, Sender::due) {
             When::Never => None,
             When::Now => Some(Mono(0)),
@@ -395,9 +370,8 @@ impl Flow for Probe {
         };
         let owed = self.owed.map(|_| Mono(0));
         let send = word.into_iter().chain(data).chain(owed).min().map_or(When::Never, When::At);
-        let silent = self.heard.plus(SILENCE.max(2 * self.terms.probe.late_ns));
         let shown = self.receiver.as_ref().and_then(Receiver::wake);
-        let wake = self.settles_at().into_iter().chain(shown).chain([silent]).min();
+        let wake = self.settles_at().into_iter().chain(shown).chain([self.core.stalls_at()]).min();
         Interest { send, read: Read::look(65_535), wake, end: None }
     }
 
@@ -406,12 +380,11 @@ impl Flow for Probe {
         if self.word_due(cx.now) {
             return self.fill_word(cx, out);
         }
-        if let (Some(sender), Some(row)) = (&mut self.sender, self.row) {
-            let group = cx.rec.group(row);
-            sender.prepare_send(cx, group, out);
+        if let Some(sender) = self.sender.as_mut().filter(|_| self.core.row.is_some()) {
+            sender.prepare_send(cx, self.core.group, out);
             let unsent = sender.take_given_up();
             if unsent > 0 {
-                cx.rec.packets(row, &Packets { unsent, ..Packets::default() });
+                self.core.packets(cx, &Packets { unsent, ..Packets::default() });
             }
             self.offer = Offer::Data;
         }
@@ -420,16 +393,16 @@ impl Flow for Probe {
     fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
         match std::mem::replace(&mut self.offer, Offer::Nothing) {
             Offer::Data => {
-                let (Some(sender), Some(row)) = (&mut self.sender, self.row) else { return };
+                let Some(sender) = &mut self.sender else { return };
                 let counts = sender.on_sent(cx, n);
-                cx.rec.sent(row, n.bytes as u64);
-                cx.rec.packets(row, &counts);
+                self.core.sent(cx, n.bytes as u64);
+                self.core.packets(cx, &counts);
             }
             Offer::Word if n.bytes > 0 || n.fault.is_some() => {
                 if self.owed.take().is_none() {
                     self.word_at = match (self.state, self.terms.start) {
                         (State::Run, Some(start)) => {
-                            let unheard = !self.agreed || cx.now.since(self.heard) >= UNHEARD;
+                            let unheard = !self.agreed || cx.now.since(self.core.moved) >= UNHEARD;
                             let gap = if unheard { self.again(cx.now) } else { u64::MAX };
                             let next = cx.now.plus(gap.min(self.pulse()));
                             let end = start.plus(self.terms.duration_ns);
@@ -456,10 +429,10 @@ impl Flow for Probe {
                 }
             }
             Offer::Echo => {
-                let (Some(returner), Some(row)) = (&mut self.returner, self.row) else { return };
+                let Some(returner) = &mut self.returner else { return };
                 let counts = returner.wrote(n);
-                cx.rec.sent(row, n.bytes as u64);
-                cx.rec.packets(row, &counts);
+                self.core.sent(cx, n.bytes as u64);
+                self.core.packets(cx, &counts);
             }
             Offer::Word | Offer::Reply | Offer::Nothing => {}
         }
@@ -481,29 +454,30 @@ impl Flow for Probe {
         got: &Received<'_>,
         reply: &mut Transmit<'_>,
     ) -> Result<(), Violation> {
-        let Some(row) = self.row else { return Ok(()) };
-        self.heard = cx.now;
+        if self.core.row.is_none() {
+            return Ok(());
+        }
+        self.core.read(cx.now);
         if holds_words(got) {
             // The kernel merges words and data of one size, and a shorter one behind longer ones.
             for datagram in got.datagrams() {
                 let one = Received { bytes: datagram, len: datagram.len(), stride: datagram.len(), ..*got };
                 if is_word(datagram) {
-                    let (group, at) = (cx.rec.group(row), got.came().0.at);
-                    let tally = cx.rec.packet_tally(group);
-                    tally.came = tally.came.max(at);
+                    let tally = cx.rec.packet_tally(self.core.group);
+                    tally.came = tally.came.max(got.came().0.at);
                     if let Some(receiver) = &mut self.receiver {
-                        receiver.overflowed(cx, row, &one);
+                        receiver.overflowed(cx, &mut self.core, &one);
                     }
                     self.take_word(cx, &one, reply);
                 } else if let Some(receiver) = &mut self.receiver {
-                    receiver.on_received(cx, row, &one, self.clocks.ours());
+                    receiver.on_received(cx, &mut self.core, &one, self.clocks.ours());
                 }
             }
         } else if self.returner.is_some() {
-            self.take_and_return(cx, row, got, reply);
+            self.take_and_return(cx, got, reply);
         } else if let Some(receiver) = &mut self.receiver {
-            receiver.on_received(cx, row, got, self.clocks.ours());
-            receiver.show(cx, row, self.id);
+            receiver.on_received(cx, &mut self.core, got, self.clocks.ours());
+            receiver.show(cx, &self.core);
         }
         if self.client && self.all_came() {
             self.finish(cx);
@@ -513,21 +487,13 @@ impl Flow for Probe {
 
     fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
         match event {
-            // It is told so where it came, too.
-            FlowEvent::Up(_) if self.leave.is_some() && !self.came_in => self.came_in = true,
-            FlowEvent::Up(path) if self.row.is_none() => {
-                self.path = Some(path);
-                self.leave = None;
-                self.row = Some(cx.rec.open(self.terms.group, cx.now));
-                self.heard = cx.now;
-                self.owed = (!self.client).then_some(Kind::Opened);
+            FlowEvent::Up(path) if self.core.row.is_none() => {
+                self.core.up(cx, path);
+                self.owed = (!self.client && self.core.row.is_some()).then_some(Kind::Opened);
             }
             FlowEvent::Stamped { tag, stamp, bound_ns } => {
-                if let (Some(sender), Some(row)) = (&mut self.sender, self.row)
-                    && let Some(ns) = sender.stamped(cx, tag, stamp)
-                {
-                    let group = cx.rec.group(row);
-                    let tally = cx.rec.packet_tally(group);
+                if let Some(ns) = self.sender.as_mut().and_then(|sender| sender.stamped(cx, tag, stamp)) {
+                    let tally = cx.rec.packet_tally(self.core.group);
                     tally.stack_ns.record(ns);
                     if stamp.kind == StampKind::Hardware {
                         tally.card_sent = (tally.card_sent.0 + 1, tally.card_sent.1.max(bound_ns));
@@ -547,15 +513,15 @@ impl Flow for Probe {
                 }
             }
             FlowEvent::Wake => {
-                if let (Some(receiver), Some(row)) = (&mut self.receiver, self.row) {
-                    receiver.show(cx, row, self.id);
+                if let Some(receiver) = &mut self.receiver {
+                    receiver.show(cx, &self.core);
                 }
                 if self.settled(cx.now) {
                     self.finish(cx);
-                } else if cx.now.since(self.heard) >= SILENCE.max(2 * self.terms.probe.late_ns) {
+                } else if let Some(stalled) = self.core.stalled(cx.now) {
                     self.note_unopened(cx);
                     self.finish(cx);
-                    return Err(Violation::Stalled(Duration::from_nanos(cx.now.since(self.heard))));
+                    return Err(stalled);
                 }
             }
             _ => {}
@@ -564,6 +530,6 @@ impl Flow for Probe {
     }
 
     fn id(&self) -> FlowId {
-        FlowId { row: self.row, id: self.id, slot: self.slot }
+        self.core.id()
     }
 }

@@ -8,13 +8,13 @@ use super::show::Show;
 use super::track::Memory;
 use crate::payload;
 use common::FrameVerdicts;
+use common::kernel::Core;
 use metrics::{
-    Arrival, Arrived, Echo, Estimate, FlowSums, Jitter, Mono, PacketTally, Packets, Row, Seen, Sequence,
-    Stamp, StampKind, Unplaced, Variation,
+    Arrival, Arrived, Echo, Estimate, FlowSums, Jitter, Mono, PacketTally, Packets, Seen, Sequence, Stamp,
+    StampKind, Unplaced, Variation,
 };
 use model::Verify;
 use transport::{Context, Received};
-use uuid::Uuid;
 
 /// Most numbers that are remembered one by one: two seconds at half a million a second, an eighth of a second at eight
 /// million; 128 KiB.
@@ -32,8 +32,6 @@ pub(super) struct Receiver {
     window: usize,
     jitter: Jitter,
     variation: Variation,
-    /// The overflow counter of our socket, as last told.
-    dropped: u32,
     /// Damaged beyond recognition; their numbers seem lost.
     unknown: u64,
     finished: bool,
@@ -77,7 +75,6 @@ impl Receiver {
             window: expected.clamp(LEAST_WINDOW, MOST_WINDOW) as usize,
             jitter: Jitter::default(),
             variation: Variation::default(),
-            dropped: 0,
             unknown: 0,
             finished: false,
             log: None,
@@ -101,12 +98,12 @@ impl Receiver {
     }
 
     /// Judges the frames whose time has come, counts them, and tells them now and then.
-    pub(super) fn show(&mut self, cx: &mut Context<'_>, row: Row, id: Uuid) {
+    pub(super) fn show(&mut self, cx: &mut Context<'_>, core: &Core) {
         if let Some(show) = &mut self.show
-            && show.count(cx, row)
+            && show.count(cx, core)
         {
             let rows = show.take_rows();
-            cx.outbox.push(Box::new(FrameVerdicts { id, rows }));
+            cx.outbox.push(Box::new(FrameVerdicts { id: core.id, rows }));
         }
     }
 
@@ -146,11 +143,10 @@ impl Receiver {
     pub(super) fn on_received(
         &mut self,
         cx: &mut Context<'_>,
-        row: Row,
+        core: &mut Core,
         got: &Received<'_>,
         clock: Estimate,
     ) {
-        let group = cx.rec.group(row);
         let (Stamp { at, kind }, card_bound_ns) = got.came();
         // A sender's time plus the offset is a time of ours.
         let host = cx.clock.host(at);
@@ -158,7 +154,7 @@ impl Receiver {
         let mut counts = Packets::default();
         let mut bytes = 0;
         let n = got.count() as u64;
-        let tally = cx.rec.packet_tally(group);
+        let tally = cx.rec.packet_tally(core.group);
         tally.came = tally.came.max(at);
         tally.clock_bound_ns = tally.clock_bound_ns.max(Some(clock.bound_ns.saturating_add(card_bound_ns)));
         match kind {
@@ -255,18 +251,18 @@ impl Receiver {
         }
         self.settle(stretch, now, tally, &mut counts);
         self.sums.counts.add(&counts);
-        cx.rec.received(row, bytes);
-        cx.rec.packets(row, &counts);
-        self.overflowed(cx, row, got);
+        core.received(cx, bytes);
+        core.packets(cx, &counts);
+        self.overflowed(cx, core, got);
     }
 
     /// Counts what our socket has dropped until `got` came, data or a word: behind the last data only words tell.
-    pub(super) fn overflowed(&mut self, cx: &mut Context<'_>, row: Row, got: &Received<'_>) {
-        let more = got.dropped.wrapping_sub(std::mem::replace(&mut self.dropped, got.dropped));
-        if more > 0 {
-            let counts = Packets { dropped: more.into(), ..Packets::default() };
+    pub(super) fn overflowed(&mut self, cx: &mut Context<'_>, core: &mut Core, got: &Received<'_>) {
+        let dropped = core.dropped(got);
+        if dropped > 0 {
+            let counts = Packets { dropped, ..Packets::default() };
             self.sums.counts.add(&counts);
-            cx.rec.packets(row, &counts);
+            core.packets(cx, &counts);
         }
     }
 
@@ -345,27 +341,11 @@ impl Receiver {
         let sequence = self.sequence.get_or_insert_with(|| Box::new(Sequence::new(window)));
         let seen = sequence.see(number);
         tally.saw(seen);
-        match seen {
-            Seen::New { gap } => counts.lost = counts.lost.saturating_add_unsigned(gap),
-            Seen::Reordered { .. } => {
-                counts.lost -= 1;
-                counts.reordered += 1;
-            }
-            Seen::Duplicate => {
-                counts.duplicated += 1;
-                return false;
-            }
-            // Whether it had come before can no longer be told; its loss has been.
-            Seen::Ancient => {
-                counts.late += 1;
-                return false;
-            }
-        }
-        true
+        counts.saw(seen)
     }
 
     /// Nothing more is waited for, and `total` were sent, as far as is known: what has not come is lost.
-    pub(super) fn finish(&mut self, cx: &mut Context<'_>, row: Row, id: Uuid, total: Option<u64>) {
+    pub(super) fn finish(&mut self, cx: &mut Context<'_>, core: &Core, total: Option<u64>) {
         if std::mem::replace(&mut self.finished, true) {
             return;
         }
@@ -377,18 +357,17 @@ impl Receiver {
         let tail = i64::try_from(total - next).unwrap_or(i64::MAX);
         let missing = Packets { lost: tail, ..Packets::default() };
         self.sums.counts.add(&missing);
-        cx.rec.packets(row, &missing);
-        let group = cx.rec.group(row);
-        let tally = cx.rec.packet_tally(group);
+        core.packets(cx, &missing);
+        let tally = cx.rec.packet_tally(core.group);
         tally.arrivals.merge(&arrivals);
         tally.saw(Seen::New { gap: total - next });
         self.sequence = None;
         if let Some(show) = &mut self.show {
             show.finish(Some(total));
-            show.count(cx, row);
+            show.count(cx, core);
             let rows = show.take_rows();
             if !rows.is_empty() {
-                cx.outbox.push(Box::new(FrameVerdicts { id, rows }));
+                cx.outbox.push(Box::new(FrameVerdicts { id: core.id, rows }));
             }
         }
     }
@@ -414,6 +393,7 @@ mod tests {
     use metrics::{Clock, Group, Recorder};
     use model::{Kind, Phase, Probe};
     use transport::Rng;
+    use uuid::Uuid;
 
     const SIZE: usize = 64;
 
@@ -423,7 +403,8 @@ mod tests {
         let terms = Terms::of(&phase, Group(1), [0; 16]).unwrap();
         let mut receiver = Receiver::new(&terms, Check::of(Uuid::nil()), false);
         let (mut rec, mut rng, clock) = (Recorder::default(), Rng::new(1), Clock::default());
-        let row = rec.open(Group(1), Mono(0));
+        let mut core = Core::new(Group(1), 0, 0);
+        core.row = Some(rec.open(Group(1), Mono(0)));
         let mut outbox = Vec::new();
         let mut cx = Context::new(Mono(0), &clock, &mut rng, &mut rec, &mut outbox);
         // Only the last of a run may be shorter.
@@ -432,12 +413,16 @@ mod tests {
         {
             let bytes = run.concat();
             let got = Received { stride: run[0].len(), ..Received::stream(&bytes, Mono(5_000)) };
-            receiver.on_received(&mut cx, row, &got, Estimate::default());
+            receiver.on_received(&mut cx, &mut core, &got, Estimate::default());
         }
-        receiver.finish(&mut cx, row, Uuid::nil(), None);
+        receiver.finish(&mut cx, &core, None);
         let tally = cx.rec.packet_tally(Group(1));
         let delays = [&tally.delay_ns, &tally.intended_ns].map(|d| (d.count(), d.quantile(0.5)));
-        (cx.rec.packets_of(row), receiver.sums.counts.received, delays.to_vec())
+        (
+            core.row.map_or_else(Packets::default, |row| cx.rec.packets_of(row)),
+            receiver.sums.counts.received,
+            delays.to_vec(),
+        )
     }
 
     #[test]

@@ -135,10 +135,7 @@ impl Keeper {
         match word.kind {
             Kind::Knock => {
                 let answer = Word { cookie, slot: word.slot, ..Word::new(Kind::Cookie, word.id) }.encode();
-                let room = reply.own(answer.len());
-                if room.len() == answer.len() {
-                    room.copy_from_slice(&answer);
-                }
+                reply.whole(&answer);
                 None
             }
             // Nobody learns anything from how long this takes: the cookie is as good as public to who receives it, and

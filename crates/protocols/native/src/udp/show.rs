@@ -5,7 +5,8 @@
 
 use super::codec::Header;
 use crate::verdicts::{LAZY, ROWS, SETTLE};
-use metrics::{Frames, Mono, Row, SECOND};
+use common::kernel::Core;
+use metrics::{Frames, Mono, SECOND};
 use model::{FrameRow, FrameVerdict, Media};
 use std::collections::VecDeque;
 use transport::Context;
@@ -215,16 +216,15 @@ impl Show {
     }
 
     /// Counts what there is to be counted; true when enough frames are to be told.
-    pub(super) fn count(&mut self, cx: &mut Context<'_>, row: Row) -> bool {
+    pub(super) fn count(&mut self, cx: &mut Context<'_>, core: &Core) -> bool {
         if let Some(at) = cx.now.0.checked_sub(SETTLE) {
             self.judge_until(Mono(at));
         }
         if self.frames != Frames::default() {
-            cx.rec.frames(row, std::mem::take(&mut self.frames));
+            core.frames(cx, std::mem::take(&mut self.frames));
         }
-        let group = cx.rec.group(row);
         if !self.told.is_empty() {
-            let playout = cx.rec.tally(group).playout.get_or_insert_default();
+            let playout = cx.rec.tally(core.group).playout.get_or_insert_default();
             for told in self.told.drain(..) {
                 match told {
                     Told::Complete(need) => playout.complete(need),
@@ -342,18 +342,19 @@ mod tests {
             show.begin(Mono(START));
             let (clock, mut rng, mut rec, mut outbox) =
                 (Clock::default(), Rng::new(1), Recorder::default(), Vec::new());
-            let row = rec.open(Group(1), Mono(START));
+            let mut core = Core::new(Group(1), 0, 0);
+            core.row = Some(rec.open(Group(1), Mono(START)));
             for &(at, sequence, fresh) in &arrivals {
                 let header = Header { sequence, intended: 0, actual: 7, size: 1_000, slot: 0 };
                 show.came(Mono(at), &header, fresh, at);
                 let now = Mono(at + MS);
                 let mut cx = Context::new(now, &clock, &mut rng, &mut rec, &mut outbox);
-                show.count(&mut cx, row);
+                show.count(&mut cx, &core);
             }
             show.finish(Some(120));
             let now = Mono(START + 60_000 * MS);
             let mut cx = Context::new(now, &clock, &mut rng, &mut rec, &mut outbox);
-            show.count(&mut cx, row);
+            show.count(&mut cx, &core);
             let (frames, needs, never) = slow(&arrivals, 10_000 * MS);
             let tally = rec.take_tally(Group(1));
             assert_eq!(tally.frames, frames, "seed {seed}");

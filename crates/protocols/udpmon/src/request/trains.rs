@@ -36,7 +36,7 @@ impl Requester {
         // The order in which packets came is told by when they did.
         self.got.sort_by_key(|arrival| arrival.received_ns);
         let (packets, strays) = join(plan.places(), cx.clock.host(begun) as i64, &self.sent, &self.got);
-        let v6 = self.path.is_some_and(|path| path.peer.ip().to_canonical().is_ipv6());
+        let v6 = self.core.path.is_some_and(|path| path.peer.ip().to_canonical().is_ipv6());
         let headers = if v6 { 48 } else { 28 };
         let report = TrainReport::of(&packets, &plan.waits_ns, self.params.asked.size, headers);
         let trains = Trains { headers, clock_bound_ns: self.bound_ns, strays, report, ..Trains::default() };

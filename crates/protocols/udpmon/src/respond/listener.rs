@@ -151,6 +151,4 @@ impl Acceptor for Listener {
             cx.outbox.push(Box::new(LimitReached));
         }
     }
-
-    fn stop(&mut self) {}
 }

@@ -8,8 +8,9 @@ use crate::host::Reading;
 use crate::one_sided::{Calls, GROUP, Tell};
 use crate::payload::Source;
 use crate::proc::between;
+use common::kernel::Core;
 use metrics::Binned;
-use metrics::{Ending, Mono, Row, SECOND, SocketState};
+use metrics::{Ending, Mono, SECOND, SocketState};
 use model::{Event, Pace, Phase, UdpmonCounts, UdpmonPut, UdpmonTest};
 use std::time::Duration;
 use transport::{
@@ -64,12 +65,9 @@ enum Step {
 #[derive(Debug)]
 pub struct Requester {
     plan: Plan,
-    id: Uuid,
-    slot: u32,
-    row: Option<Row>,
+    core: Core,
     step: Step,
     since: Mono,
-    moved: Mono,
     pace: Option<Pace>,
     /// Whole messages that have left, and how much of the one in work.
     frame: u64,
@@ -99,13 +97,10 @@ impl Requester {
     #[must_use]
     pub fn new(plan: Plan, id: Uuid, slot: u32) -> Self {
         Requester {
+            core: Core::new(GROUP, slot, plan.stall_ns).with_id(id),
             plan,
-            id,
-            slot,
-            row: None,
             step: Step::Data,
             since: Mono(0),
-            moved: Mono(0),
             pace: None,
             frame: 0,
             at: 0,
@@ -189,9 +184,7 @@ impl Requester {
     }
 
     fn complete(&mut self, cx: &mut Context<'_>) {
-        if let Some(row) = self.row {
-            cx.rec.complete(row, cx.now);
-        }
+        self.core.complete(cx, cx.now);
         self.step = Step::Over(if self.stopped { Ending::Stopped } else { Ending::Completed });
     }
 
@@ -242,7 +235,7 @@ impl Requester {
     /// The first message may leave.
     fn begin(&mut self, cx: &Context<'_>) {
         let now = cx.now;
-        (self.since, self.moved, self.burst) = (now, now, now);
+        (self.since, self.core.moved, self.burst) = (now, now, now);
         self.found.started = cx.clock.wall(now);
         self.pace = self.plan.rate.map(|rate| Pace::new(rate, self.plan.message, now));
         let every_ns = self.plan.test.as_ref().and_then(|test| test.every_ns);
@@ -339,11 +332,12 @@ impl Flow for Requester {
         };
         let wake = match self.step {
             Step::Settle(until) | Step::Near(_, until) => Some(until),
-            Step::Put => Some(self.moved),
-            Step::Look => Some(self.due(self.frame).unwrap_or(self.moved)),
+            Step::Put => Some(self.core.moved),
+            Step::Look => Some(self.due(self.frame).unwrap_or(self.core.moved)),
             Step::Over(_) | Step::Failed => None,
             _ => Some(
-                self.moved
+                self.core
+                    .moved
                     .plus(self.plan.stall_ns)
                     .max(self.due(self.frame).map_or(Mono(0), |due| due.plus(self.plan.stall_ns))),
             ),
@@ -370,21 +364,19 @@ impl Flow for Requester {
     }
 
     fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
-        if n.bytes == 0 {
+        if !self.core.wrote(cx.now, n) {
             return;
         }
-        self.moved = cx.now;
         self.at += n.bytes as u64;
-        let Some(row) = self.row else { return };
         if let Step::Ask | Step::AskFor(_) = self.step {
-            cx.rec.framing_sent(row, n.bytes as u64);
+            self.core.framing_sent(cx, n.bytes as u64);
             if self.at >= SHORTEST {
                 self.step =
                     if let Step::AskFor(block) = self.step { Step::Fetch(block) } else { Step::Answer };
             }
             return;
         }
-        cx.rec.sent(row, n.bytes as u64);
+        self.core.sent(cx, n.bytes as u64);
         if let Some(pace) = &mut self.pace {
             pace.sent(n.bytes as u64, cx.now);
         }
@@ -406,12 +398,10 @@ impl Flow for Requester {
         got: &Received<'_>,
         _: &mut Transmit<'_>,
     ) -> Result<(), Violation> {
-        self.moved = cx.now;
+        self.core.moved = cx.now;
         if let Step::Fetch(n) = self.step {
             self.block.extend_from_slice(got.bytes);
-            if let Some(row) = self.row {
-                cx.rec.framing_received(row, got.len as u64);
-            }
+            self.core.framing_received(cx, got.len as u64);
             if BLOCKS.get(n).is_some_and(|(_, length)| self.block.len() >= *length) {
                 self.keep(n);
                 self.ask_for(cx, n + 1);
@@ -425,9 +415,7 @@ impl Flow for Requester {
         let to = (self.have + got.bytes.len()).min(PARAM);
         self.head[self.have..to].copy_from_slice(&got.bytes[..to - self.have]);
         self.have = to;
-        if let Some(row) = self.row {
-            cx.rec.framing_received(row, got.len as u64);
-        }
+        self.core.framing_received(cx, got.len as u64);
         if self.have < PARAM { Ok(()) } else { self.judge(cx) }
     }
 
@@ -438,10 +426,9 @@ impl Flow for Requester {
         match event {
             FlowEvent::Up(path) => {
                 self.v6 = path.peer.ip().to_canonical().is_ipv6();
-                self.moved = cx.now;
-                self.row = Some(cx.rec.open(GROUP, cx.now));
+                self.core.up(cx, path);
                 self.found.peer = path.peer.to_string();
-                self.found.connection = Some(self.id);
+                self.found.connection = Some(self.core.id);
                 self.found.size = u32::try_from(self.plan.message).unwrap_or(u32::MAX);
                 let Some(test) = &self.plan.test else {
                     self.begin(cx);
@@ -477,12 +464,9 @@ impl Flow for Requester {
             FlowEvent::State(state) => self.state = Some(*state),
             FlowEvent::Wake if self.step == Step::Look => self.step = Step::Data,
             FlowEvent::Wake if matches!(self.step, Step::Settle(until) if cx.now >= until) => {
-                (self.step, self.moved) = (Step::Ask, cx.now);
+                (self.step, self.core.moved) = (Step::Ask, cx.now);
             }
-            FlowEvent::Wake
-                if !matches!(self.step, Step::Settle(_))
-                    && cx.now.since(self.moved) >= self.plan.stall_ns =>
-            {
+            FlowEvent::Wake if !matches!(self.step, Step::Settle(_)) && cx.now >= self.core.stalls_at() => {
                 self.step = Step::Failed;
                 let why = "a tcpmon_resp serves one connection at a time: the others wait for it";
                 return Err(Violation::Stalled(Duration::from_nanos(self.plan.stall_ns)).likely(why));
@@ -497,6 +481,6 @@ impl Flow for Requester {
     }
 
     fn id(&self) -> FlowId {
-        FlowId { row: self.row, id: self.id, slot: self.slot }
+        self.core.id()
     }
 }

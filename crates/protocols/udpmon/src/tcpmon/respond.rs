@@ -7,12 +7,12 @@ use crate::host::{Host, HostTexts, Reading};
 use crate::one_sided::{Answers, GROUP, Tell};
 use crate::proc::between;
 use common::call::Answerer;
-use metrics::{Ending, Mono, Row, SECOND};
+use common::kernel::Core;
+use metrics::{Ending, Mono, SECOND};
 use model::{Event, Phase, UdpmonCounts, UdpmonTest};
-use std::time::Duration;
 use transport::{
-    Acceptor, Context, End, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit,
-    Violation, When,
+    Acceptor, Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation,
+    When,
 };
 use uuid::Uuid;
 
@@ -37,10 +37,7 @@ pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
 #[derive(Debug)]
 pub struct Responder {
     host: Host,
-    id: Uuid,
-    row: Option<Row>,
-    peer: Option<Path>,
-    stall_ns: u64,
+    core: Core,
     buffer: u64,
     /// The head that is being read, and how much of it is there.
     head: [u8; PARAM],
@@ -56,7 +53,6 @@ pub struct Responder {
     /// A request that waits for a reading of this host, since when, and when it is looked again.
     waits: Option<(Command, Mono, Mono)>,
     readings: [Option<Reading>; 2],
-    moved: Mono,
     /// Nothing is read before this host has been, until the first instant; it is looked for the reading at the second.
     unread: Option<(Mono, Mono)>,
     /// What is noted of each message.
@@ -85,10 +81,7 @@ impl Responder {
         Responder {
             readings: [Some(host.ask()), None],
             host: host.clone(),
-            id,
-            row: None,
-            peer: None,
-            stall_ns,
+            core: Core::new(GROUP, 0, stall_ns).with_id(id),
             buffer,
             head: [0; PARAM],
             have: 0,
@@ -99,7 +92,6 @@ impl Responder {
             owed: Vec::new(),
             sent: 0,
             waits: None,
-            moved: Mono(0),
             unread: None,
             notes: Notes::default(),
             snapshots: Snapshots::default(),
@@ -172,10 +164,10 @@ impl Responder {
     }
 
     fn found(&self, cx: &Context<'_>, start: &HostTexts, stop: &HostTexts) -> UdpmonTest {
-        let v6 = self.peer.is_some_and(|path| path.peer.ip().to_canonical().is_ipv6());
+        let v6 = self.core.path.is_some_and(|path| path.peer.ip().to_canonical().is_ipv6());
         UdpmonTest {
-            peer: self.peer.map(|path| path.peer.to_string()).unwrap_or_default(),
-            connection: Some(self.id),
+            peer: self.core.path.map(|path| path.peer.to_string()).unwrap_or_default(),
+            connection: Some(self.core.id),
             started: cx.clock.wall(self.first.unwrap_or(cx.now)),
             told: Some(cx.clock.wall(cx.now)),
             counts: Some(UdpmonCounts {
@@ -236,7 +228,7 @@ impl Responder {
             }
         };
         self.waits = None;
-        let v6 = self.peer.is_some_and(|path| path.peer.ip().to_canonical().is_ipv6());
+        let v6 = self.core.path.is_some_and(|path| path.peer.ip().to_canonical().is_ipv6());
         self.owe(match command {
             Command::Stats => codec::answer(&self.head, &self.counts).to_vec(),
             Command::Net => blocks::encode_net(&start, &stop, v6),
@@ -266,10 +258,10 @@ impl Responder {
 
 impl Flow for Responder {
     fn interest(&self) -> Interest {
-        let stall = (self.pending() > 0).then(|| self.moved.plus(self.stall_ns));
+        let stall = (self.pending() > 0).then(|| self.core.stalls_at());
         let looks = self.waits.map(|(_, _, at)| at);
         let unread = self.unread.map(|(_, look)| look);
-        let notes = self.notes.looks.then_some(self.moved);
+        let notes = self.notes.looks.then_some(self.core.moved);
         let told = self.snapshots.waits.as_ref().map(|(_, _, look)| *look);
         Interest {
             send: if self.pending() > 0 { When::Now } else { When::Never },
@@ -281,23 +273,18 @@ impl Flow for Responder {
 
     fn prepare_send(&mut self, _: &mut Context<'_>, out: &mut Transmit<'_>) {
         let rest = &self.owed[self.sent..];
-        let own = out.own(rest.len());
-        let n = own.len();
-        own.copy_from_slice(&rest[..n]);
+        out.copy(rest);
     }
 
     fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
-        if n.bytes == 0 {
+        if !self.core.wrote(cx.now, n) {
             return;
         }
-        self.moved = cx.now;
         self.sent += n.bytes.min(self.pending());
         if self.pending() == 0 {
             self.owe(Vec::new());
         }
-        if let Some(row) = self.row {
-            cx.rec.framing_sent(row, n.bytes as u64);
-        }
+        self.core.framing_sent(cx, n.bytes as u64);
     }
 
     fn on_received(
@@ -306,7 +293,7 @@ impl Flow for Responder {
         got: &Received<'_>,
         _: &mut Transmit<'_>,
     ) -> Result<(), Violation> {
-        self.moved = cx.now;
+        self.core.moved = cx.now;
         self.notes.reads += 1;
         let n = got.len as u64;
         let data = match self.now {
@@ -331,15 +318,13 @@ impl Flow for Responder {
                 head.command == Command::Data
             }
         };
-        if let Some(row) = self.row {
-            let n = if self.have == PARAM
-                && self.now.is_some_and(|head| self.rest + PARAM as u64 == head.length)
-            {
-                PARAM as u64
-            } else {
-                n
-            };
-            if data { cx.rec.received(row, n) } else { cx.rec.framing_received(row, n) }
+        let whole_head =
+            self.have == PARAM && self.now.is_some_and(|head| self.rest + PARAM as u64 == head.length);
+        let n = if whole_head { PARAM as u64 } else { n };
+        if data {
+            self.core.received(cx, n);
+        } else {
+            self.core.framing_received(cx, n);
         }
         if let Some(head) = self.now.filter(|_| self.rest == 0) {
             (self.now, self.have) = (None, 0);
@@ -352,9 +337,8 @@ impl Flow for Responder {
     fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
         match event {
             FlowEvent::Up(path) => {
-                (self.peer, self.moved) = (Some(path), cx.now);
                 self.unread = (!self.was_read()).then(|| (cx.now.plus(FIRST), cx.now.plus(LOOK)));
-                self.row = Some(cx.rec.open(GROUP, cx.now));
+                self.core.up(cx, path);
                 self.notes.up(cx.now);
                 self.snapshots.next = self.snapshots.every_ns.map(|ns| cx.now.plus(ns));
             }
@@ -371,10 +355,10 @@ impl Flow for Responder {
                 self.over = Some(Ending::Stopped);
                 self.tell(cx);
             }
-            FlowEvent::Wake if self.pending() > 0 && cx.now.since(self.moved) >= self.stall_ns => {
-                return Err(Violation::Stalled(Duration::from_nanos(self.stall_ns)));
-            }
             FlowEvent::Wake => {
+                if self.pending() > 0 {
+                    self.core.check_stall(cx.now)?;
+                }
                 let now = cx.now;
                 self.notes.looks = false;
                 self.snap(cx);
@@ -394,6 +378,6 @@ impl Flow for Responder {
     }
 
     fn id(&self) -> FlowId {
-        FlowId { row: self.row, id: self.id, slot: 0 }
+        self.core.id()
     }
 }

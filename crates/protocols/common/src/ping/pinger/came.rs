@@ -23,7 +23,7 @@ impl Pinger {
     fn missing(&mut self, cx: &mut Context<'_>, number: u64, slot: &Slot) {
         self.book.enter(number, State::Missing);
         if slot.counted {
-            self.count(cx, |packets| packets.lost += 1);
+            self.core.packet(cx, |packets| packets.lost += 1);
         }
         self.tell(cx, number, slot, Echo::Missing, None);
     }
@@ -41,7 +41,7 @@ impl Pinger {
         let late = self.book.slot(number).is_some_and(|slot| slot.state == State::Missing);
         self.book.enter(number, State::Settled);
         if slot.counted {
-            self.count(cx, |packets| {
+            self.core.packet(cx, |packets| {
                 packets.received += 1;
                 packets.late += u64::from(late);
                 packets.lost -= i64::from(late);
@@ -72,7 +72,7 @@ impl Pinger {
         let lost = -i64::from(slot.state == State::Missing);
         self.book.enter(number, State::Settled);
         if slot.counted {
-            self.count(cx, |packets| {
+            self.core.packet(cx, |packets| {
                 packets.corrupt += 1;
                 packets.lost += lost;
             });
@@ -156,11 +156,11 @@ impl Pinger {
         let (message, piece) = (number / units, number % units);
         let size = self.params.unit(piece);
         let Some(slot) = self.book.slot(message).copied() else {
-            return self.count(cx, |packets| packets.duplicated += 1);
+            return self.core.packet(cx, |packets| packets.duplicated += 1);
         };
         let bit = 1u64 << piece.min(63);
         if slot.left & bit == 0 {
-            return self.count(cx, |packets| packets.duplicated += 1);
+            return self.core.packet(cx, |packets| packets.duplicated += 1);
         }
         if bytes.len() as u64 != size {
             let (got, want) = (bytes.len() as u64, size);
@@ -193,7 +193,7 @@ impl Pinger {
         let Said::Answer { number, word } = talk.hear(bytes, next) else { return };
         let slot = self.book.slot(number).copied();
         let repeated = |packets: &mut Packets| packets.duplicated += 1;
-        let Some(slot) = slot else { return self.count(cx, repeated) };
+        let Some(slot) = slot else { return self.core.packet(cx, repeated) };
         if slot.word != word {
             let (want, got) = (slot.word.to_be_bytes(), word.to_be_bytes());
             return self.bad(cx, number, codec::bad_head(&want, &got));
@@ -201,7 +201,7 @@ impl Pinger {
         let fresh = slot.left != 0;
         let times = talk.answered(cx, got, slot.sent, fresh);
         if !fresh {
-            return self.count(cx, repeated);
+            return self.core.packet(cx, repeated);
         }
         if let Some(slot) = self.book.slot(number) {
             slot.left = 0;

@@ -18,7 +18,7 @@ impl Probe {
         let over = matches!(self.state, State::End(_)) || self.sender.as_ref().is_some_and(Sender::over);
         Word {
             t1: cx.clock.host(cx.now),
-            slot: self.slot,
+            slot: self.core.slot,
             token: self.terms.token,
             cookie: self.cookie,
             offset: self.clocks.known().offset_ns,
@@ -26,13 +26,13 @@ impl Probe {
             start,
             total: if over { self.sent() } else { UNKNOWN },
             missing: self.missing(),
-            ..Word::new(kind, self.id)
+            ..Word::new(kind, self.core.id)
         }
     }
 
     /// An answer to `question`, with the stamps of when it came and when the answer leaves.
     fn answer(&self, kind: Kind, question: &Word, got: &Received<'_>, cx: &Context<'_>) -> Word {
-        let came = got.stamp.map_or(got.at, |stamp| stamp.at);
+        let came = got.arrived();
         let word = self.word(kind, cx);
         let (offset, bound) = self.clocks.wall(cx).unwrap_or((word.offset, word.bound));
         Word { t1: question.t1, t2: cx.clock.host(came), t3: cx.clock.host(cx.now), offset, bound, ..word }
@@ -102,16 +102,14 @@ impl Probe {
     }
 
     pub(super) fn take_word(&mut self, cx: &mut Context<'_>, got: &Received<'_>, reply: &mut Transmit<'_>) {
-        let Some(word) = Word::decode(got.bytes).filter(|word| word.id == self.id) else { return };
+        let Some(word) = Word::decode(got.bytes).filter(|word| word.id == self.core.id) else { return };
         if self.client {
             return self.hear_server(cx, &word, got);
         }
         // Of several at once one is answered; the others will be asked again.
         if let Some(kind) = self.hear_client(cx, &word).filter(|_| reply.is_empty()) {
             let bytes = self.answer(kind, &word, got, cx).encode();
-            let room = reply.own(CONTROL);
-            if room.len() == CONTROL {
-                room.copy_from_slice(&bytes);
+            if reply.whole(&bytes) {
                 self.offer = Offer::Reply;
             }
         }
@@ -125,9 +123,7 @@ impl Probe {
             State::End(_) | State::Over => Kind::End,
         });
         let bytes = self.word(kind, cx).encode();
-        let room = out.own(CONTROL);
-        if room.len() == CONTROL {
-            room.copy_from_slice(&bytes);
+        if out.whole(&bytes) {
             self.offer = Offer::Word;
         }
     }

@@ -1,0 +1,105 @@
+//! What of a connection is measured, and what is told of it: both ends of streams, and the sending end of datagrams.
+
+use super::Params;
+use crate::kernel::Core;
+use crate::one_sided::Portion;
+use metrics::{Ending, Mono};
+use model::Pace;
+use std::sync::Arc;
+use transport::{Context, Path};
+
+/// The account of one connection: what moves while the timetable counts.
+#[derive(Debug)]
+pub(super) struct Measured {
+    pub(super) core: Core,
+    pub(super) params: Arc<Params>,
+    pub(super) pace: Option<Pace>,
+    sends: bool,
+    /// Bytes and calls that count, and when the first and the last of them were.
+    bytes: u64,
+    pub(super) calls: u64,
+    pub(super) since: Mono,
+    pub(super) last: Mono,
+    pub(super) stopping: bool,
+    told: bool,
+}
+
+impl Measured {
+    pub(super) fn new(params: Arc<Params>, slot: u32, sends: bool) -> Self {
+        Measured {
+            core: Core::new(params.group, slot, params.stall_ns).telling(params.arrivals),
+            params,
+            pace: None,
+            sends,
+            bytes: 0,
+            calls: 0,
+            since: Mono(0),
+            last: Mono(0),
+            stopping: false,
+            told: false,
+        }
+    }
+
+    pub(super) fn up(&mut self, cx: &mut Context<'_>, path: Path) {
+        self.core.up(cx, path);
+        (self.since, self.last) = (cx.now, cx.now);
+    }
+
+    /// A sender begins, if the time has come.
+    pub(super) fn begins(&mut self, now: Mono) -> bool {
+        self.core.moved = now;
+        let begins = self.params.table.from().is_some();
+        if begins {
+            (self.since, self.last) = (now, now);
+            self.pace = self.params.pace(now);
+        }
+        begins
+    }
+
+    /// Whether senders are to end.
+    pub(super) fn stops(&mut self, now: Mono) -> bool {
+        self.stopping |= self.params.table.quiet() <= now;
+        self.stopping
+    }
+
+    /// `n` bytes have moved in so many calls, or buffers; whether they count.
+    pub(super) fn moved(&mut self, cx: &mut Context<'_>, n: u64, calls: u64) -> bool {
+        self.core.moved = cx.now;
+        if let Some(pace) = &mut self.pace {
+            pace.sent(n, cx.now);
+        }
+        let counts = self.params.table.counts(cx.now);
+        if counts {
+            self.bytes += n;
+            self.calls += calls;
+            self.last = cx.now;
+            if self.sends { self.core.sent(cx, n) } else { self.core.received(cx, n) }
+        }
+        counts
+    }
+
+    /// How a sender that has sent so many bytes ends.
+    pub(super) fn ending(&self, sent: u64) -> Ending {
+        if self.params.transfer.is_none_or(|all| sent >= all) { Ending::Completed } else { Ending::Stopped }
+    }
+
+    /// What is measured is over.
+    pub(super) fn complete(&mut self, cx: &mut Context<'_>) {
+        self.core.complete(cx, self.last.max(self.since));
+        self.tell(cx);
+    }
+
+    /// Tells what has moved, once.
+    pub(super) fn tell(&mut self, cx: &mut Context<'_>) {
+        let Some(path) = self.core.path.filter(|_| !std::mem::replace(&mut self.told, true)) else { return };
+        let (tx_bytes, rx_bytes) = if self.sends { (self.bytes, 0) } else { (0, self.bytes) };
+        cx.outbox.push(Box::new(Portion {
+            tx_bytes,
+            rx_bytes,
+            from: self.since,
+            to: self.last.max(self.since),
+            calls: self.calls,
+            ..Portion::new(self.core.slot, path)
+        }));
+    }
+}

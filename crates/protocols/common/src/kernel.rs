@@ -1,0 +1,311 @@
+//! What the kernels of all protocols keep account of, once: which connection a flow is, its row, its path, when bytes last moved, and how
+//! it ends. A protocol adds its framing.
+//!
+//! Nothing here is generic: protocols call it, and their own code is all that is compiled for each.
+
+use crate::one_sided::Arrived;
+use crate::pending::PendingPeers;
+use metrics::{Ending, Frames, Group, Mono, Packets, Row};
+use std::any::Any;
+use std::time::Duration;
+use transport::{Context, End, Flow, FlowId, Interest, Message, Path, Received, Sent, Violation};
+use uuid::Uuid;
+
+/// The account of one flow.
+#[derive(Debug)]
+pub struct Core {
+    /// Where it is counted.
+    pub group: Group,
+    /// Its row, once it is up.
+    pub row: Option<Row>,
+    /// Its identifier, known to both ends; nil until then.
+    pub id: Uuid,
+    /// Which of the concurrent connections it is.
+    pub slot: u32,
+    /// Its addresses, once it is up.
+    pub path: Option<Path>,
+    /// When bytes last moved, or it came up.
+    pub moved: Mono,
+    /// How long nothing may move, ns.
+    pub stall_ns: u64,
+    /// How it ends, once it does, and whether by RST.
+    pub over: Option<(Ending, bool)>,
+    /// It is told when it has come to be.
+    arrivals: bool,
+    /// The worker on which it belongs, while it is on another.
+    leave: Option<u16>,
+    /// It has been told that it is up where it came in.
+    came_in: bool,
+    /// The kernel refused a send: what is read now is only what came before; and something of that was read.
+    broken: bool,
+    read_on: bool,
+    /// The overflow counter of its socket, as last told.
+    dropped: u32,
+}
+
+impl Core {
+    /// The account of the connection in `slot`, counted in `group`; nothing may move on it for `stall_ns`.
+    #[must_use]
+    pub fn new(group: Group, slot: u32, stall_ns: u64) -> Self {
+        Core {
+            group,
+            row: None,
+            id: Uuid::nil(),
+            slot,
+            path: None,
+            moved: Mono(0),
+            stall_ns,
+            over: None,
+            arrivals: false,
+            leave: None,
+            came_in: false,
+            broken: false,
+            read_on: false,
+            dropped: 0,
+        }
+    }
+
+    /// The same with this identifier.
+    #[must_use]
+    pub fn with_id(self, id: Uuid) -> Self {
+        Core { id, ..self }
+    }
+
+    /// The same; with `arrivals` its session is told when it is up.
+    #[must_use]
+    pub fn telling(self, arrivals: bool) -> Self {
+        Core { arrivals, ..self }
+    }
+
+    /// It belongs on this worker, and is on its way there.
+    pub fn leave_for(&mut self, to: Option<u16>) {
+        self.leave = to;
+    }
+
+    /// It is up, unless that is said on a worker that it leaves.
+    pub fn up(&mut self, cx: &mut Context<'_>, path: Path) {
+        if self.leave.is_some() && !std::mem::replace(&mut self.came_in, true) {
+            return;
+        }
+        self.leave = None;
+        if self.arrivals {
+            cx.outbox.push(Box::new(Arrived { path, at: cx.now }));
+        }
+        (self.path, self.moved) = (Some(path), cx.now);
+        self.row.get_or_insert_with(|| cx.rec.open(self.group, cx.now));
+    }
+
+    /// How records and logs name it.
+    #[must_use]
+    pub fn id(&self) -> FlowId {
+        FlowId { row: self.row, id: self.id, slot: self.slot }
+    }
+
+    /// All that it asks for, where that is to end or to go elsewhere.
+    #[must_use]
+    pub fn last_interest(&self) -> Option<Interest> {
+        let end = match (self.over, self.leave) {
+            (Some((how, reset)), _) => End::Done { how, reset },
+            (None, Some(to)) => End::Migrate(to),
+            (None, None) => return None,
+        };
+        Some(Interest::of(end))
+    }
+
+    /// It ends so, in good order, unless it has ended.
+    pub fn end(&mut self, how: Ending) {
+        self.over.get_or_insert((how, false));
+    }
+
+    /// Something of a send has left; false if nothing has.
+    pub fn wrote(&mut self, now: Mono, n: Sent) -> bool {
+        self.broken |= n.fault.is_some();
+        if n.bytes > 0 {
+            self.moved = now;
+        }
+        n.bytes > 0
+    }
+
+    /// Something was received.
+    pub fn read(&mut self, now: Mono) {
+        self.moved = now;
+        self.read_on |= self.broken;
+    }
+
+    /// What an end of the stream means after a refused send. The kernel tells of a reset once; after a send has learnt of it, reading
+    /// only ends. The fault is told next, unless that was in an earlier turn.
+    #[must_use]
+    pub fn cut_off(&self) -> Option<Result<(), Violation>> {
+        match (self.broken, self.read_on) {
+            (_, true) => Some(Err(Violation::Vanished)),
+            (true, false) => Some(Ok(())),
+            (false, false) => None,
+        }
+    }
+
+    /// When nothing has moved for too long.
+    #[must_use]
+    pub fn stalls_at(&self) -> Mono {
+        self.moved.plus(self.stall_ns)
+    }
+
+    /// The violation that a stall is, if nothing has moved for too long.
+    #[must_use]
+    pub fn stalled(&self, now: Mono) -> Option<Violation> {
+        (now >= self.stalls_at()).then(|| Violation::Stalled(Duration::from_nanos(self.stall_ns)))
+    }
+
+    /// Nothing has moved for too long.
+    ///
+    /// # Errors
+    /// When that is so.
+    pub fn check_stall(&self, now: Mono) -> Result<(), Violation> {
+        self.stalled(now).map_or(Ok(()), Err)
+    }
+
+    /// `n` payload bytes were sent.
+    #[inline]
+    pub fn sent(&self, cx: &mut Context<'_>, n: u64) {
+        if let Some(row) = self.row {
+            cx.rec.sent(row, n);
+        }
+    }
+
+    /// `n` payload bytes were received.
+    #[inline]
+    pub fn received(&self, cx: &mut Context<'_>, n: u64) {
+        if let Some(row) = self.row {
+            cx.rec.received(row, n);
+        }
+    }
+
+    /// Datagrams were sent or received.
+    #[inline]
+    pub fn packets(&self, cx: &mut Context<'_>, more: &Packets) {
+        if let Some(row) = self.row {
+            cx.rec.packets(row, more);
+        }
+    }
+
+    /// One datagram was sent or received, or was not.
+    #[inline]
+    pub fn packet(&self, cx: &mut Context<'_>, count: impl Fn(&mut Packets)) {
+        if let Some(row) = self.row {
+            cx.rec.packet(row, count);
+        }
+    }
+
+    /// Frames were received.
+    pub fn frames(&self, cx: &mut Context<'_>, more: Frames) {
+        if let Some(row) = self.row {
+            cx.rec.frames(row, more);
+        }
+    }
+
+    /// `n` bytes beside payload were sent.
+    pub fn framing_sent(&self, cx: &mut Context<'_>, n: u64) {
+        if let Some(row) = self.row {
+            cx.rec.framing_sent(row, n);
+        }
+    }
+
+    /// `n` bytes beside payload were received.
+    pub fn framing_received(&self, cx: &mut Context<'_>, n: u64) {
+        if let Some(row) = self.row {
+            cx.rec.framing_received(row, n);
+        }
+    }
+
+    /// The last of what is measured moved at `at`.
+    pub fn complete(&self, cx: &mut Context<'_>, at: Mono) {
+        if let Some(row) = self.row {
+            cx.rec.complete(row, at);
+        }
+    }
+
+    /// A send that was due at `due` has left.
+    #[inline]
+    pub fn late(&self, cx: &mut Context<'_>, due: Mono) {
+        cx.rec.tally(self.group).late_ns.record(cx.now.since(due));
+    }
+
+    /// Datagrams that the socket has dropped since it was last asked.
+    pub fn dropped(&mut self, got: &Received<'_>) -> u64 {
+        u64::from(got.dropped.wrapping_sub(std::mem::replace(&mut self.dropped, got.dropped)))
+    }
+}
+
+/// The account of datagrams that come to a bound socket, of peers that get none of their own.
+#[derive(Debug)]
+pub struct Unconnected {
+    core: Core,
+    /// Who is heard, and who was named because it is not.
+    pub pending: PendingPeers,
+}
+
+impl Unconnected {
+    /// Nothing has come yet.
+    #[must_use]
+    pub fn new(group: Group) -> Self {
+        Unconnected { core: Core::new(group, 0, 0), pending: PendingPeers::default() }
+    }
+
+    /// Datagrams that the socket has dropped since it was last asked.
+    pub fn dropped(&mut self, got: &Received<'_>) -> u64 {
+        self.core.dropped(got)
+    }
+
+    /// Where they are counted.
+    pub fn row(&mut self, cx: &mut Context<'_>) -> Row {
+        *self.core.row.get_or_insert_with(|| cx.rec.open(self.core.group, cx.now))
+    }
+
+    /// Counts what came as `counts`; `bytes` of it are payload.
+    pub fn received(&mut self, cx: &mut Context<'_>, bytes: usize, counts: &Packets) {
+        let row = self.row(cx);
+        cx.rec.received(row, bytes as u64);
+        cx.rec.packets(row, counts);
+    }
+
+    /// A datagram of `bytes` bytes was answered with `n` bytes.
+    pub fn answered(&mut self, cx: &mut Context<'_>, bytes: usize, n: usize) {
+        self.received(cx, bytes, &Packets { sent: 1, received: 1, ..Packets::default() });
+        let row = self.row(cx);
+        cx.rec.sent(row, n as u64);
+    }
+}
+
+/// A message of flows to their session, until it is known what it is: the one place that looks.
+pub struct Inbox(Option<Message>);
+
+impl Inbox {
+    /// This message.
+    #[must_use]
+    pub fn new(message: Message) -> Self {
+        Inbox(Some(message))
+    }
+
+    /// The message, if it is of type `M`.
+    pub fn take<M: Any>(&mut self) -> Option<M> {
+        match self.0.take()?.downcast() {
+            Ok(message) => Some(*message),
+            Err(other) => {
+                self.0 = Some(other);
+                None
+            }
+        }
+    }
+}
+
+/// A connection that belongs to the session, which reads it.
+pub struct Detached;
+
+impl Flow for Detached {
+    fn interest(&self) -> Interest {
+        Interest::of(End::Detach)
+    }
+
+    fn id(&self) -> FlowId {
+        FlowId::default()
+    }
+}
