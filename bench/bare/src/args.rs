@@ -3,7 +3,7 @@
 use crate::Outcome;
 use crate::datagrams::HEADER;
 use std::net::SocketAddr;
-use transport::StreamSettings;
+use transport::SocketSettings;
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +69,7 @@ pub(crate) struct Plan {
     pub(crate) tcp: bool,
     /// Who waits for one does not sleep.
     pub(crate) spin: bool,
-    pub(crate) settings: StreamSettings,
+    pub(crate) settings: SocketSettings,
 }
 
 /// Reads the command line.
@@ -108,7 +108,7 @@ pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Outcome<Plan> {
         rst: true,
         tcp: true,
         spin: false,
-        settings: StreamSettings::default(),
+        settings: SocketSettings::default(),
     };
     while let Some(option) = words.next() {
         let value = words.next().ok_or_else(|| format!("{option} wants a value"))?;

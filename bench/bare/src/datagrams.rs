@@ -9,7 +9,7 @@ use io::{Clock, Reactor, Udp, UdpMemory};
 use metrics::{Dist, Mono, SECOND};
 use std::net::SocketAddr;
 use std::sync::mpsc::Sender;
-use transport::{Arena, DatagramSocket as _, Got, Net as _, Read, Ready, Target, Transmit, UdpSettings};
+use transport::{Arena, DatagramSocket as _, Got, Net as _, Read, Ready, SocketSettings, Target, Transmit};
 
 /// Bytes of the number and the time.
 pub(crate) const HEADER: usize = 16;
@@ -34,14 +34,14 @@ struct Moved {
     late: Option<Dist>,
 }
 
-fn settings(plan: &Plan) -> UdpSettings {
-    UdpSettings {
+fn settings(plan: &Plan) -> SocketSettings {
+    SocketSettings {
         sndbuf: plan.settings.sndbuf,
         rcvbuf: plan.settings.rcvbuf,
         gso: plan.segments > 1,
         gro: plan.segments > 1,
         stamps: false,
-        ..UdpSettings::default()
+        ..SocketSettings::default()
     }
 }
 

@@ -9,7 +9,7 @@ use crate::repeat::RepeatArgs;
 use crate::values::{self, Affinity, SocketBuffer};
 use crate::watch::WebArgs;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
-use model::{Assertion, Range};
+use model::{Assertion, Range, SocketSettings};
 use std::net::IpAddr;
 use std::path::PathBuf;
 
@@ -189,6 +189,25 @@ pub(crate) struct SocketArgs {
     /// Send keep-alive probes after so much silence [default: none].
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub(crate) keepalive: Option<u64>,
+}
+
+impl SocketArgs {
+    /// As a phase has them.
+    pub(crate) fn settings(&self) -> SocketSettings {
+        SocketSettings {
+            sndbuf: self.sndbuf.map_or(self.window, |buffer| buffer.0),
+            same_host_sndbuf: self.sndbuf.is_none() && self.window.is_none(),
+            rcvbuf: self.rcvbuf.or(self.window),
+            nodelay: self.nodelay == "on",
+            mss: self.mss,
+            congestion: self.congestion.clone(),
+            dscp: self.dscp,
+            ttl: self.ttl,
+            flow_label: self.flow_label,
+            keepalive_ns: self.keepalive,
+            ..SocketSettings::default()
+        }
+    }
 }
 
 /// How long, how many, how to end.

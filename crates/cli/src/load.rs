@@ -68,7 +68,7 @@ pub(crate) fn load(args: &LoadArgs, command: Vec<String>) -> Result<Exit, CliErr
     let filler = Phase {
         connections: args.connections,
         duration_ns: Some(args.time),
-        sockets: plan::sockets(&args.sockets),
+        sockets: args.sockets.settings(),
         exclusive: args.exclusive,
         ..Phase::default()
     };

@@ -178,7 +178,7 @@ fn phase(args: &PingArgs, keyed: bool) -> Result<Phase, CliError> {
         samples: args.samples.is_some() || args.output.save.is_some() || args.output.jsonl,
         stamp,
     };
-    let mut sockets = plan::sockets(&args.sockets);
+    let mut sockets = args.sockets.settings();
     if stamp.is_some() {
         // What is left of it when packets come there tells how many routers there are.
         sockets.ttl = sockets.ttl.or(Some(255));

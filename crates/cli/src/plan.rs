@@ -114,22 +114,6 @@ pub(crate) fn client(
     })
 }
 
-pub(crate) fn sockets(args: &SocketArgs) -> SocketSettings {
-    SocketSettings {
-        sndbuf: args.sndbuf.map_or(args.window, |buffer| buffer.0),
-        same_host_sndbuf: args.sndbuf.is_none() && args.window.is_none(),
-        rcvbuf: args.rcvbuf.or(args.window),
-        nodelay: args.nodelay == "on",
-        mss: args.mss,
-        congestion: args.congestion.clone(),
-        dscp: args.dscp,
-        ttl: args.ttl,
-        flow_label: args.flow_label,
-        keepalive_ns: args.keepalive,
-        ..SocketSettings::default()
-    }
-}
-
 /// What every kind of run has in common; `length` is its length when none is given.
 fn common(run: &RunArgs, settings: &SocketArgs, length: Option<u64>) -> Phase {
     Phase {
@@ -143,7 +127,7 @@ fn common(run: &RunArgs, settings: &SocketArgs, length: Option<u64>) -> Phase {
             ShutdownArg::Rude => Shutdown::Rude,
             ShutdownArg::Random => Shutdown::Random,
         },
-        sockets: sockets(settings),
+        sockets: settings.settings(),
         throttle: run.throttle,
         connect_timeout_ns: run.connect_timeout,
         stall_ns: run.stall_timeout,

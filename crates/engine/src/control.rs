@@ -3,7 +3,6 @@
 use crate::EngineError;
 use crate::group::{HostMeter, Watched};
 use crate::interrupt::{Attached, Interrupt};
-use crate::settings;
 use crate::worker::{Command, GroupProgress, GroupState, Report, Worker, WorkerConfig};
 use metrics::{Group, Mono, Recorder};
 use model::{Book, Complete, Event, Level, Links};
@@ -11,7 +10,7 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use transport::{
     Action, Clock as _, Context, Deed, End, Fault, Got, GroupPlan, Held, Input, Join as _, Link, Mail,
     Message, Net as _, Order, Park, Platform, Reactor as _, Read, Ready, Receiver as _, Rng, Sender as _,
-    Session, StreamSettings, StreamSocket as _, Target, Task, Transmit, UdpSettings, Wake as _, Watch as _,
+    Session, SocketSettings, StreamSocket as _, Target, Task, Transmit, Wake as _, Watch as _,
 };
 
 /// The threads of a session and the sockets that they begin with.
@@ -29,9 +28,7 @@ pub struct Setup<P: Platform> {
     /// Bound UDP sockets of each worker.
     pub datagrams: Vec<Vec<P::Udp>>,
     /// Options of sockets that belong to no group yet: the interface, and what accepted ones have from their listener.
-    pub inherited: StreamSettings,
-    /// The same for UDP sockets.
-    pub inherited_udp: UdpSettings,
+    pub inherited: SocketSettings,
     /// Longest send and receive of a worker, bytes.
     pub buffer: usize,
     /// Whether workers run before all ordinary threads.
@@ -170,7 +167,6 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
                 buffer: setup.buffer,
                 seed: platform.random(),
                 inherited: setup.inherited.clone(),
-                inherited_udp: setup.inherited_udp.clone(),
                 realtime: setup.realtime,
                 links: setup.links,
             };
@@ -314,8 +310,9 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
     // Groups -------------------------------------------------------------------------------------------------------
 
     fn group(&mut self, plan: GroupPlan) {
-        let settings = settings::stream(&plan.sockets, self.setup.inherited.device.as_deref());
-        let udp = settings::udp(&plan.sockets, self.setup.inherited.device.as_deref());
+        let inherited = &self.setup.inherited;
+        let sockets = SocketSettings { device: inherited.device.clone(), ..plan.sockets };
+        let as_listeners = sockets.of_streams() == inherited.of_streams();
         let all = self.workers.len();
         let workers = plan.workers.map_or(0..all, |of| usize::from(of.start)..usize::from(of.end).min(all));
         let book = Book::new(workers.len(), plan.start, plan.omit, plan.frames);
@@ -328,9 +325,8 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
             let group = GroupState {
                 group: plan.group,
                 source: sources.next(),
-                settings: settings.clone(),
-                udp: udp.clone(),
-                whole_segments: plan.sockets.whole_segments,
+                sockets: sockets.clone(),
+                as_listeners,
                 throttle: plan.throttle,
                 connect_timeout: plan.connect_timeout,
                 interval: plan.interval,
@@ -430,8 +426,8 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
     }
 
     fn connect(&mut self, key: u32, target: &Target) {
-        let StreamSettings { device, keepalive, .. } = self.setup.inherited.clone();
-        let settings = StreamSettings { device, keepalive, ..StreamSettings::default() };
+        let SocketSettings { device, keepalive_ns, .. } = self.setup.inherited.clone();
+        let settings = SocketSettings { device, keepalive_ns, ..SocketSettings::default() };
         match self.platform.connect(target, &settings) {
             Ok((stream, _)) => {
                 if self.enter(stream, Some(key)).is_none() {

@@ -6,10 +6,10 @@
 #![forbid(unsafe_code)]
 
 mod control;
+mod exhausted;
 mod group;
 mod interrupt;
 mod link;
-pub mod settings;
 mod worker;
 
 pub use control::{Control, Setup};

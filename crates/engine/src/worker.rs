@@ -25,8 +25,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use transport::{
     Arena, Cause, Clock as _, Defect, FlowEvent, Held, Mail, Message, Park, Platform, Reactor as _, Ready,
-    Receiver as _, Rng, Scratch, Sender as _, StreamSettings, Task, UdpSettings, Violation, Wake as _,
-    Watch as _,
+    Receiver as _, Rng, Scratch, Sender as _, SocketSettings, Task, Violation, Wake as _, Watch as _,
 };
 use unsolicited::Packets;
 
@@ -49,10 +48,8 @@ pub(crate) struct WorkerConfig<P: Platform> {
     /// Longest send and receive, bytes.
     pub(crate) buffer: usize,
     pub(crate) seed: u64,
-    /// Settings of the listeners.
-    pub(crate) inherited: StreamSettings,
-    /// Settings of sockets beside the bound UDP sockets, until their group is known.
-    pub(crate) inherited_udp: UdpSettings,
+    /// Settings of the listeners, and of sockets beside the bound UDP sockets until their group is known.
+    pub(crate) inherited: SocketSettings,
     /// It runs before all ordinary threads.
     pub(crate) realtime: bool,
     /// How often it is told who is served, ns; `None` where nobody wants to know.
@@ -113,8 +110,6 @@ pub(crate) struct Worker<P: Platform> {
     /// When listeners are watched again, after an accept that failed.
     accept_at: Option<Mono>,
     quit: bool,
-    /// Settings that accepted sockets have from their listener.
-    inherited: StreamSettings,
     /// Where it is told who is served.
     peers: Option<Peers>,
 }
@@ -209,7 +204,6 @@ impl<P: Platform> Worker<P> {
             listening: true,
             accept_at: None,
             quit: false,
-            inherited: config.inherited.clone(),
             peers: config.links.map(|every| Peers::new(every, clock.now())),
             clock,
             config,

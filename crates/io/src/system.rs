@@ -6,7 +6,7 @@ use std::io;
 use std::sync::mpsc::{self, TryRecvError};
 use std::thread::{Builder, JoinHandle, sleep, yield_now};
 use std::time::Duration;
-use transport::{Fault, Mail, Park, Path, Platform, StreamSettings, Target, Task, UdpSettings, Watch};
+use transport::{Fault, Mail, Park, Path, Platform, SocketSettings, Target, Task, Watch};
 
 /// Stack of a thread, bytes.
 const STACK: usize = 512 * 1024;
@@ -60,17 +60,17 @@ impl Platform for System {
     }
 
     #[inline]
-    fn connect(&self, to: &Target, settings: &StreamSettings) -> Result<(Stream, bool), Fault> {
+    fn connect(&self, to: &Target, settings: &SocketSettings) -> Result<(Stream, bool), Fault> {
         Stream::connect(to, settings)
     }
 
     #[inline]
-    fn connect_udp(&self, to: &Target, settings: &UdpSettings) -> Result<Udp, Fault> {
+    fn connect_udp(&self, to: &Target, settings: &SocketSettings) -> Result<Udp, Fault> {
         Udp::connect(to, settings)
     }
 
     #[inline]
-    fn udp_beside(&self, path: &Path, settings: &UdpSettings) -> Result<Udp, Fault> {
+    fn udp_beside(&self, path: &Path, settings: &SocketSettings) -> Result<Udp, Fault> {
         Udp::beside(path, settings)
     }
 

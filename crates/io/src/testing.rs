@@ -5,7 +5,7 @@ use crate::{Clock, Listener, Reactor, Stream};
 use metrics::SECOND;
 use std::net::SocketAddr;
 use transport::{
-    Fault, Got, ListenerSocket as _, Net as _, Path, Read, Ready, StreamSettings, StreamSocket as _, Target,
+    Fault, Got, ListenerSocket as _, Net as _, Path, Read, Ready, SocketSettings, StreamSocket as _, Target,
 };
 
 /// Nothing on loopback takes this long, whatever else the machine does.
@@ -64,7 +64,7 @@ pub(crate) fn accept(listener: &Listener) -> (Stream, Path) {
 }
 
 /// Connects, to the end.
-pub(crate) fn connect(to: &Target, settings: &StreamSettings) -> (Stream, Path) {
+pub(crate) fn connect(to: &Target, settings: &SocketSettings) -> (Stream, Path) {
     let (stream, _) = Stream::connect(to, settings).unwrap();
     loop {
         if let Some(path) = stream.connected().unwrap() {
@@ -75,7 +75,7 @@ pub(crate) fn connect(to: &Target, settings: &StreamSettings) -> (Stream, Path) 
 }
 
 /// A connection over loopback: the connecting and the accepting end.
-pub(crate) fn pair(at: &str, settings: &StreamSettings) -> (Stream, Stream) {
+pub(crate) fn pair(at: &str, settings: &SocketSettings) -> (Stream, Stream) {
     let listener = Listener::bind(at.parse().unwrap(), false, settings).unwrap();
     let to = Target { to: listener.local().unwrap(), from: None };
     let (near, near_path) = connect(&to, settings);

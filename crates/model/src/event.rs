@@ -5,8 +5,8 @@ mod rows;
 pub use rows::{ConnectionRecord, DatagramRow, Failure, FrameRow, FrameVerdict, Marked, Portion, Sample};
 
 use crate::{
-    Bulk, CpuUse, EmptyPath, FlowRow, FrameTimes, HostCounters, HostSnapshot, Links, PacketReport, PacketRow,
-    Phase, PingInterval, PingRow, RoundTrips, Served, Status, SyncStep, Trains, UdpmonTest,
+    Bulk, CpuUse, Effective, EmptyPath, FlowRow, FrameTimes, HostCounters, HostSnapshot, Links, PacketReport,
+    PacketRow, Phase, PingInterval, PingRow, RoundTrips, Served, Status, SyncStep, Trains, UdpmonTest,
 };
 use metrics::{
     DistSummary, Ending, Frames, Framing, Moments, PlayoutSummary, Remote, TcpTotals, TrainPacket, Wall,
@@ -184,26 +184,6 @@ pub struct Change {
     pub given: String,
     /// The server's reason.
     pub why: String,
-}
-
-/// Settings as the kernel really applied them, read back from the first connection.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Effective {
-    /// `SO_SNDBUF`, bytes, as the kernel counts (usually twice what was asked).
-    pub sndbuf: u64,
-    /// `SO_RCVBUF`, likewise.
-    pub rcvbuf: u64,
-    /// `TCP_NODELAY`.
-    pub nodelay: bool,
-    /// `TCP_MAXSEG`, bytes.
-    pub mss: u32,
-    /// `TCP_CONGESTION`.
-    pub congestion: String,
-    /// Traffic class octet.
-    pub tos: u8,
-    /// Time to live or hop limit.
-    pub ttl: u8,
 }
 
 /// What a server granted.

@@ -53,7 +53,7 @@ pub use caveat::{Caveat, Meanwhile, caveats_about, caveats_so_far};
 pub use clean::{clean, clean_json};
 pub use confidence::{LEAST_REPEATS, MOST_REPEATS, Until};
 pub use event::{
-    Accepted, Begin, CauseCount, Change, ConnectionRecord, DatagramRow, Effective, Event, Failure, FrameRow,
+    Accepted, Begin, CauseCount, Change, ConnectionRecord, DatagramRow, Event, Failure, FrameRow,
     FrameVerdict, Interval, Level, Marked, Portion, Sample, SessionInfo, Totals, Traffic,
 };
 pub use flows::{FlowRow, FlowWay, MOST_SAMPLES, PacketRow, mark_flows};
@@ -77,7 +77,7 @@ pub use probe::{Probe, SMALLEST_PROBE, Spacing, Stairs, Stamping, Waiting};
 pub use quantity::{Figure, Stat, Unit, Way};
 pub use search::{Highest, Search};
 pub use served::{LinkRow, Links, Served, Standing};
-pub use sockets::SocketSettings;
+pub use sockets::{Effective, SocketSettings};
 pub use sync_step::SyncStep;
 pub use trace::Trace;
 pub use train::{MOST_TRAIN_PACKETS, Train, Trains};

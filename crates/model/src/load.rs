@@ -298,7 +298,7 @@ fn found(stage: Stage, (trips, delay, load): Points<'_>, idle: Option<&Found>) -
         congestion: senders
             .iter()
             .max_by_key(|t| t.traffic.tx_bytes)
-            .and_then(|t| Some(t.effective.as_ref()?.congestion.clone()))
+            .and_then(|t| t.effective.as_ref()?.congestion.clone())
             .unwrap_or_default(),
     }
 }

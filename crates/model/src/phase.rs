@@ -369,9 +369,7 @@ impl Phase {
             self.duration_ns.is_none_or(|d| d > self.omit_ns),
             "the omitted start must be shorter than the run",
         )?;
-        must(self.sockets.dscp.is_none_or(|d| d < 64), "DSCP must be 0 to 63")?;
-        must(self.sockets.ttl != Some(0), "TTL must be 1 to 255")?;
-        must(self.sockets.flow_label.is_none_or(|f| f < 1 << 20), "the flow label must be 0 to 0xfffff")?;
+        self.sockets.check()?;
         must(
             (self.kind == Kind::Stream) == self.media.is_some(),
             "a stream needs its rate and its frame rate, and nothing else has them",

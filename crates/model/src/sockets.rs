@@ -1,16 +1,20 @@
-//! Socket options that a phase asks for.
+//! Socket options: what is asked for, from the command line over the wire to the system call, and what the kernel says of a socket.
 
+use metrics::format_bytes;
 use serde::{Deserialize, Serialize};
+
+/// Most TCP options of a segment, bytes: the effective MSS is smaller than the asked one by as much.
+const TCP_OPTIONS: u32 = 40;
 
 /// Socket options, asked of both ends; `None` leaves the system's default.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SocketSettings {
-    /// `SO_SNDBUF`, bytes.
+    /// `SO_SNDBUF`, bytes (Linux doubles it). Beyond `net.core.wmem_max` only UDP, where the process may force it.
     pub sndbuf: Option<u64>,
     /// Whether `sndbuf` may be chosen when both ends are on one host (the client's engine knows what suits it).
     pub same_host_sndbuf: bool,
-    /// `SO_RCVBUF`, bytes.
+    /// `SO_RCVBUF`, bytes (Linux doubles it). Beyond `net.core.rmem_max` only UDP, where the process may force it.
     pub rcvbuf: Option<u64>,
     /// `TCP_NODELAY`.
     pub nodelay: bool,
@@ -28,7 +32,7 @@ pub struct SocketSettings {
     pub ttl: Option<u8>,
     /// IPv6 flow label, 0..=0xfffff; the client's packets only.
     pub flow_label: Option<u32>,
-    /// `SO_KEEPALIVE` with this idle time, ns.
+    /// `SO_KEEPALIVE` with this idle time, and interval between probes, ns; a second at least.
     pub keepalive_ns: Option<u64>,
     /// UDP: several datagrams a send, cut apart by the kernel (`UDP_SEGMENT`), where it can.
     pub gso: bool,
@@ -42,9 +46,10 @@ pub struct SocketSettings {
     /// UDP: time to live, traffic class and overflows of what is received. Each end knows for itself whether it needs them.
     #[serde(skip, default = "told")]
     pub marks: bool,
-    /// UDP: set DF and leave path MTU discovery alone, or let every router fragment.
+    /// UDP: set DF and refuse datagrams that are longer than the interface takes, whatever the path's cache says (probing), or let
+    /// every router fragment.
     pub dont_fragment: Option<bool>,
-    /// `SO_MAX_PACING_RATE`, bits/s of each socket.
+    /// `SO_MAX_PACING_RATE`, bits/s of each socket; of UDP kept by the queueing discipline `fq` only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pacing: Option<u64>,
     /// Multipath TCP, where both kernels have it.
@@ -53,6 +58,9 @@ pub struct SocketSettings {
     /// `TCP_USER_TIMEOUT`, ns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user_timeout_ns: Option<u64>,
+    /// Network interface to be bound to, by name; each end has its own.
+    #[serde(skip)]
+    pub device: Option<String>,
 }
 
 impl Default for SocketSettings {
@@ -78,6 +86,7 @@ impl Default for SocketSettings {
             pacing: None,
             multipath: false,
             user_timeout_ns: None,
+            device: None,
         }
     }
 }
@@ -93,5 +102,132 @@ impl SocketSettings {
     pub fn of_messages(&self, stamps: bool) -> Self {
         let stamps = self.stamps && stamps;
         SocketSettings { stamps, card_stamps: false, marks: false, gro: false, ..self.clone() }
+    }
+
+    /// The same without what TCP sockets are not told.
+    #[must_use]
+    pub fn of_streams(&self) -> Self {
+        let SocketSettings {
+            same_host_sndbuf,
+            whole_segments,
+            gso,
+            gro,
+            stamps,
+            card_stamps,
+            marks,
+            dont_fragment,
+            ..
+        } = SocketSettings::default();
+        SocketSettings {
+            same_host_sndbuf,
+            whole_segments,
+            gso,
+            gro,
+            stamps,
+            card_stamps,
+            marks,
+            dont_fragment,
+            ..self.clone()
+        }
+    }
+
+    /// Whether they can be.
+    ///
+    /// # Errors
+    /// One sentence: what is expected.
+    pub(crate) fn check(&self) -> Result<(), &'static str> {
+        let wrong = [
+            (self.dscp.is_some_and(|dscp| dscp > 63), "DSCP must be 0 to 63"),
+            (self.ttl == Some(0), "TTL must be 1 to 255"),
+            (self.flow_label.is_some_and(|label| label >= 1 << 20), "the flow label must be 0 to 0xfffff"),
+        ];
+        wrong.into_iter().find(|(wrong, _)| *wrong).map_or(Ok(()), |(_, text)| Err(text))
+    }
+
+    /// Which buffers the kernel made smaller: `SO_SNDBUF {} is 416 KiB instead of 4.00 MiB`, with `of` for the braces.
+    pub(crate) fn shortfalls(&self, got: &Effective, of: &str) -> Vec<String> {
+        let both = [("SO_SNDBUF", self.sndbuf, got.sndbuf), ("SO_RCVBUF", self.rcvbuf, got.rcvbuf)];
+        let short = both.into_iter().filter_map(|(name, asked, got)| {
+            let (asked, got) = asked.zip(got.map(u64::from)).filter(|(asked, got)| got < asked)?;
+            Some(format!("{name} of {of} is {} instead of {}", format_bytes(got), format_bytes(asked)))
+        });
+        short.collect()
+    }
+
+    /// The options that differ from those asked for, buffers apart: `TTL 64 instead of 5`. What the kernel does not tell does not
+    /// differ.
+    pub(crate) fn differences(&self, got: &Effective, datagrams: bool) -> Vec<String> {
+        let word = |on: bool| if on { "on" } else { "off" }.to_owned();
+        let mss = self
+            .mss
+            .zip(got.mss)
+            .filter(|(asked, got)| !(asked.saturating_sub(TCP_OPTIONS)..=*asked).contains(got));
+        let congestion =
+            self.congestion.as_ref().zip(got.congestion.as_ref()).filter(|(asked, got)| asked != got);
+        let nodelay = got.nodelay.filter(|got| !datagrams && *got != self.nodelay);
+        // The low two bits of the octet are ECN's, not ours.
+        let dscp = self.dscp.zip(got.tos.map(|tos| tos >> 2)).filter(|(asked, got)| asked != got);
+        let ttl = self.ttl.zip(got.ttl).filter(|(asked, got)| asked != got);
+        let all = [
+            ("MSS", mss.map(|(asked, got)| (asked.to_string(), got.to_string()))),
+            ("congestion control", congestion.map(|(asked, got)| (asked.clone(), got.clone()))),
+            ("TCP_NODELAY", nodelay.map(|got| (word(self.nodelay), word(got)))),
+            ("DSCP", dscp.map(|(asked, got)| (asked.to_string(), got.to_string()))),
+            ("TTL", ttl.map(|(asked, got)| (asked.to_string(), got.to_string()))),
+        ];
+        let unlike = all.into_iter().filter_map(|(name, both)| {
+            let (asked, got) = both?;
+            Some(format!("{name} {got} instead of {asked}"))
+        });
+        unlike.collect()
+    }
+}
+
+/// Settings as the kernel really applied them, read back from the first connection; `None` where it does not tell.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Effective {
+    /// `SO_SNDBUF`, bytes, as the kernel counts (Linux: twice what was asked).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sndbuf: Option<u32>,
+    /// `SO_RCVBUF`, likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rcvbuf: Option<u32>,
+    /// `TCP_NODELAY`: Nagle's algorithm is off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodelay: Option<bool>,
+    /// `TCP_MAXSEG`, bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mss: Option<u32>,
+    /// `TCP_CONGESTION`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub congestion: Option<String>,
+    /// Traffic class octet: DSCP and ECN.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tos: Option<u8>,
+    /// Time to live or hop limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ttl: Option<u8>,
+}
+
+impl Effective {
+    /// Each by its name for people, those of TCP left out for `datagrams`.
+    #[must_use]
+    pub fn named(&self, datagrams: bool) -> Vec<(&'static str, Option<String>)> {
+        let bytes = |n: Option<u32>| n.map(|n| format_bytes(n.into()));
+        let nodelay = self.nodelay.map(|on| if on { "on" } else { "off" }.to_owned());
+        let all = [
+            ("congestion", true, self.congestion.clone()),
+            ("send buffer", false, bytes(self.sndbuf)),
+            ("receive buffer", false, bytes(self.rcvbuf)),
+            ("nodelay", true, nodelay),
+            ("MSS", true, self.mss.map(|mss| mss.to_string())),
+            ("TOS", false, self.tos.map(|tos| tos.to_string())),
+            ("TTL", false, self.ttl.map(|ttl| ttl.to_string())),
+        ];
+        all.into_iter()
+            .filter(|(_, tcp, _)| !(datagrams && *tcp))
+            .map(|(name, _, value)| (name, value))
+            .collect()
     }
 }

@@ -1,6 +1,7 @@
 //! The data series behind the figures of the SLAC report on UDPmon: rate by measurement and wait, the sending machine's rate
 //! against the received one, and streams against rate. As tables, and as CSV, from any outcome that holds such runs.
 
+use crate::csv::or_empty;
 use metrics::{Quartiles, TrainRow, real};
 use model::{HostCounters, Outcome, Point, Totals};
 use std::io::{self, Write};
@@ -186,7 +187,8 @@ fn by_streams(outcome: &Outcome) -> Series {
     let row = |point: &Point| {
         let rate = point.up.or(point.down).map(|direction| direction.goodput_bps);
         let window = |totals: Option<&Totals>| {
-            totals.and_then(|t| t.effective.as_ref()).map(|e| (e.sndbuf.to_string(), e.rcvbuf.to_string()))
+            let told = totals.and_then(|t| t.effective.as_ref());
+            told.map(|e| (or_empty(e.sndbuf), or_empty(e.rcvbuf)))
         };
         let far = point.far.first();
         vec![

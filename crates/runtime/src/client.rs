@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use transport::{StreamSettings, UdpSettings};
+use transport::SocketSettings;
 use uuid::Uuid;
 
 /// A fresh identifier for a run.
@@ -152,12 +152,7 @@ pub fn run(
     let started = config.protocol.client(config, phase, &ThisHost).map_err(EngineError::Setting)?;
     let device = config.device.clone();
     let setup = Setup {
-        inherited: StreamSettings {
-            device: device.clone(),
-            keepalive: started.keepalive,
-            ..StreamSettings::default()
-        },
-        inherited_udp: UdpSettings { device, ..UdpSettings::default() },
+        inherited: SocketSettings { device, keepalive_ns: started.keepalive_ns, ..SocketSettings::default() },
         realtime: config.realtime,
         ..session::setup(&config.placement, started.workers, first_worker as usize, started.buffer)
     };
@@ -220,13 +215,13 @@ fn check_sockets(config: &ClientConfig, phase: &Phase) -> Result<(), EngineError
     let Some(peer) = config.peers.first() else {
         return Err(EngineError::Setting("no target was given".to_owned()));
     };
-    let settings = engine::settings::stream(&phase.sockets, config.device.as_deref());
+    let settings = SocketSettings { device: config.device.clone(), ..phase.sockets.clone() };
     io::tcp::check(&settings, peer.address)
         .map_err(|refusal| EngineError::Setting(refused(&settings, peer.address, &refusal)))
 }
 
 /// Why an option is refused, and what would be accepted.
-fn refused(settings: &StreamSettings, to: SocketAddr, refusal: &io::tcp::Refusal) -> String {
+fn refused(settings: &SocketSettings, to: SocketAddr, refusal: &io::tcp::Refusal) -> String {
     let error = std::io::Error::from_raw_os_error(refusal.errno);
     match refusal.option {
         "congestion" => {

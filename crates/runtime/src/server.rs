@@ -5,16 +5,16 @@ use crate::session::{self, now};
 use crate::{EngineError, Interrupt, client, machine};
 use common::ServerConfig;
 use common::protocol::{Serving, Workers};
-use engine::{Setup, settings};
+use engine::Setup;
 use io::thread::available;
 use io::{Listener, Udp};
 use model::{Begin, Event};
 use std::net::SocketAddr;
-use transport::{StreamSettings, UdpSettings};
+use transport::SocketSettings;
 use uuid::Uuid;
 
 /// Receive buffer of a bound UDP socket, bytes, where the system lets us have it: thousands of peers may send to it at once.
-const CROWD: u32 = 4 << 20;
+const CROWD: u64 = 4 << 20;
 
 /// A server that has its ports and has not begun.
 ///
@@ -43,8 +43,7 @@ pub struct Bound {
     datagrams: Vec<Vec<Udp>>,
     addresses: Vec<SocketAddr>,
     workers: u16,
-    settings: StreamSettings,
-    udp: UdpSettings,
+    sockets: SocketSettings,
 }
 
 /// So many ports chosen by the system are tried.
@@ -75,11 +74,8 @@ impl Bound {
             usual => config.workers.unwrap_or_else(|| usual.on(usable.len())).max(1),
         };
         let listening = config.protocol.listening(&config).map_err(EngineError::Setting)?;
-        let device = config.device.as_deref();
-        let settings = settings::stream(&listening.sockets, device);
-        let udp = settings::udp(&listening.sockets, device);
-        // What comes to a bound socket are single datagrams.
-        let udp = UdpSettings { gro: false, ..udp };
+        // What comes to a bound UDP socket are single datagrams.
+        let sockets = SocketSettings { gro: false, device: config.device.clone(), ..listening.sockets };
         let (mut listeners, mut addresses, mut datagrams) = (Vec::new(), Vec::new(), Vec::new());
         listeners.resize_with(usize::from(workers), Vec::new);
         datagrams.resize_with(usize::from(workers), Vec::new);
@@ -88,9 +84,9 @@ impl Bound {
             // A port that others share would split connections between them and us, so it must be free before we share
             // it among our own workers.
             let at = if ports.connections {
-                Listener::bind(at, false, &settings).and_then(|alone| alone.local()).map_err(trouble)?
+                Listener::bind(at, false, &sockets).and_then(|alone| alone.local()).map_err(trouble)?
             } else {
-                Udp::bind(at, false, &udp).and_then(|alone| alone.local()).map_err(trouble)?
+                Udp::bind(at, false, &sockets).and_then(|alone| alone.local()).map_err(trouble)?
             };
             addresses.push(at);
             let sharing = match ports.connections {
@@ -100,7 +96,7 @@ impl Bound {
             };
             let cores = config.placement.cores(sharing, 0, &usable);
             for (list, core) in listeners.iter_mut().take(sharing).zip(cores) {
-                let listener = Listener::bind(at, Listener::CAN_SHARE, &settings).map_err(trouble)?;
+                let listener = Listener::bind(at, Listener::CAN_SHARE, &sockets).map_err(trouble)?;
                 // A connection is best greeted on the core where it arrived: short ones never leave it.
                 if let Some(core) = core {
                     listener.prefer_core(core);
@@ -108,9 +104,9 @@ impl Bound {
                 list.push(listener);
             }
             if ports.datagrams {
-                drop(Udp::bind(at, false, &udp).map_err(trouble)?);
+                drop(Udp::bind(at, false, &sockets).map_err(trouble)?);
                 let sharing = if Udp::CAN_SHARE { datagrams.len() } else { 1 };
-                let bound = UdpSettings { rcvbuf: udp.rcvbuf.max(Some(CROWD)), ..udp.clone() };
+                let bound = SocketSettings { rcvbuf: sockets.rcvbuf.max(Some(CROWD)), ..sockets.clone() };
                 let cores = config.placement.cores(sharing, 0, &usable);
                 for (list, core) in datagrams.iter_mut().take(sharing).zip(cores) {
                     let socket = Udp::bind(at, Udp::CAN_SHARE, &bound).map_err(trouble)?;
@@ -121,7 +117,7 @@ impl Bound {
                 }
             }
         }
-        Ok(Bound { config, listeners, datagrams, addresses, workers, settings, udp })
+        Ok(Bound { config, listeners, datagrams, addresses, workers, sockets })
     }
 
     /// The same with what else ends with it ([`ServerConfig::besides`]), where that was not known before.
@@ -166,7 +162,7 @@ impl Bound {
     /// # Errors
     /// When the system refuses something that nothing works without.
     pub fn run(self, interrupt: &Interrupt, sink: &mut dyn FnMut(Event)) -> Result<(), EngineError> {
-        let Bound { config, listeners, mut datagrams, addresses, workers, settings, udp } = self;
+        let Bound { config, listeners, mut datagrams, addresses, workers, sockets } = self;
         let serving = Serving { config: &config, addresses: &addresses, workers, host: &ThisHost };
         let started = config.protocol.server(&serving).map_err(EngineError::Setting)?;
         // The last set of workers reads the bound UDP sockets.
@@ -175,8 +171,7 @@ impl Bound {
         let setup = Setup {
             listeners,
             datagrams,
-            inherited: settings,
-            inherited_udp: udp,
+            inherited: sockets,
             links: config.links_ns,
             sets: started.sets,
             ..session::setup(&config.placement, workers, 0, started.buffer)
@@ -195,7 +190,6 @@ mod tests {
     use metrics::SECOND;
     use model::{Kind, Phase, Ping};
     use std::net::Ipv4Addr;
-    use std::time::Duration;
 
     static SILENT: OneSidedProtocol = OneSidedProtocol {
         info: Info::new("silent", 0),
@@ -213,9 +207,9 @@ mod tests {
         let asked = |keepalive_ns| {
             let mut config = config.clone();
             config.phase.iter_mut().for_each(|phase| phase.sockets.keepalive_ns = keepalive_ns);
-            Bound::new(config).unwrap().settings.keepalive
+            Bound::new(config).unwrap().sockets.keepalive_ns
         };
-        assert_eq!(asked(None), Some(Duration::from_nanos(KEEPALIVE)));
-        assert_eq!(asked(Some(SECOND)), Some(Duration::from_secs(1)));
+        assert_eq!(asked(None), Some(KEEPALIVE));
+        assert_eq!(asked(Some(SECOND)), Some(SECOND));
     }
 }

@@ -7,7 +7,7 @@ use io::System;
 use io::thread::available;
 use metrics::Mono;
 use model::Event;
-use transport::{Session, StreamSettings, UdpSettings};
+use transport::{Session, SocketSettings};
 
 /// Threads for a session, without listeners and with the system's socket options; the first worker is on the `first`-th core.
 pub(crate) fn setup(placement: &Placement, workers: u16, first: usize, buffer: usize) -> Setup<System> {
@@ -21,8 +21,7 @@ pub(crate) fn setup(placement: &Placement, workers: u16, first: usize, buffer: u
         shared_cores: if *placement == Placement::Even { usable } else { Vec::new() },
         listeners: Vec::new(),
         datagrams: Vec::new(),
-        inherited: StreamSettings::default(),
-        inherited_udp: UdpSettings::default(),
+        inherited: SocketSettings::default(),
         buffer,
         realtime: false,
         links: None,

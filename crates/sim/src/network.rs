@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
-use transport::{Defect, Session, StreamSettings, Target, UdpSettings};
+use transport::{Defect, Session, SocketSettings, Target};
 
 /// A machine of a [`Network`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -351,7 +351,7 @@ impl Machine {
             let ports = ports.clone();
             (0..self.workers).map(move |n| if on.contains(&n) { ports.clone() } else { none.clone() })
         };
-        let udp = UdpSettings::default();
+        let udp = SocketSettings::default();
         let setup = Setup::<Sim> {
             workers: self.workers,
             sets: 1,
@@ -363,8 +363,7 @@ impl Machine {
             datagrams: each(bound)
                 .map(|ports| ports.filter_map(|port| sim.bind(port, &udp).ok()).collect())
                 .collect(),
-            inherited: StreamSettings::default(),
-            inherited_udp: udp,
+            inherited: SocketSettings::default(),
             buffer: sim.with(|world| world.hosts[sim.host].quirks.room),
             realtime: false,
             links: None,

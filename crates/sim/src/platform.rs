@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use transport::{
-    Clock, Defect, Fault, Held, Join, Mail, Path, Platform, Reactor, Receiver, Sender, StreamSettings,
-    Target, Task, UdpSettings, Wake,
+    Clock, Defect, Fault, Held, Join, Mail, Path, Platform, Reactor, Receiver, Sender, SocketSettings,
+    Target, Task, Wake,
 };
 
 /// A process on a host of a simulated world.
@@ -76,15 +76,15 @@ impl Platform for Sim {
         self.with(|world| world.rng.next())
     }
 
-    fn connect(&self, to: &Target, settings: &StreamSettings) -> Result<(Socket, bool), Fault> {
+    fn connect(&self, to: &Target, settings: &SocketSettings) -> Result<(Socket, bool), Fault> {
         self.connect_to(to, settings)
     }
 
-    fn connect_udp(&self, to: &Target, settings: &UdpSettings) -> Result<Socket, Fault> {
+    fn connect_udp(&self, to: &Target, settings: &SocketSettings) -> Result<Socket, Fault> {
         self.udp_to(to, settings)
     }
 
-    fn udp_beside(&self, path: &Path, settings: &UdpSettings) -> Result<Socket, Fault> {
+    fn udp_beside(&self, path: &Path, settings: &SocketSettings) -> Result<Socket, Fault> {
         self.udp_for(path, settings)
     }
 

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex};
 use transport::{
-    Arena, Clock as _, Got, Net as _, Park, Platform as _, Read, Ready, StreamSettings, StreamSocket, Target,
+    Arena, Clock as _, Got, Net as _, Park, Platform as _, Read, Ready, SocketSettings, StreamSocket, Target,
     Task, Transmit, Watch as _,
 };
 
@@ -152,7 +152,7 @@ impl Task<Sim> for RawTask {
     fn step(&mut self) -> Park {
         let socket = match self.socket.take() {
             Some(socket) => socket,
-            None => match self.sim.connect(&self.target, &StreamSettings::default()) {
+            None => match self.sim.connect(&self.target, &SocketSettings::default()) {
                 Ok((socket, _)) if socket.watch(&self.reactor, 1).is_ok() => socket,
                 _ => {
                     self.ended(HungUp::Refused);

@@ -9,7 +9,7 @@ use metrics::Mono;
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
-use transport::{Deed, Fault, Path, Ready, StreamSettings, Watch};
+use transport::{Deed, Fault, Path, Ready, SocketSettings, Watch};
 
 /// Too many open files, as Linux numbers it.
 const EMFILE: i32 = 24;
@@ -63,7 +63,7 @@ pub(super) enum Kind {
         /// Others may listen at its port, if they say the same.
         share: bool,
         /// What accepted connections inherit.
-        settings: Box<StreamSettings>,
+        settings: Box<SocketSettings>,
     },
     Datagram(Box<UdpState>),
 }
@@ -76,7 +76,7 @@ pub(super) struct Conn {
     pub(super) hosts: [Option<usize>; 2],
     pub(super) socks: [Option<u64>; 2],
     pub(super) state: State,
-    pub(super) settings: [StreamSettings; 2],
+    pub(super) settings: [SocketSettings; 2],
     /// A sender was told that there is no room, and waits.
     pub(super) full: [bool; 2],
     /// Requests sent.

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use transport::{
-    Deed, Fault, Got, ListenerSocket, Net, Path, Read, Received, Sent, StreamEffective, StreamSettings,
+    Deed, Effective, Fault, Got, ListenerSocket, Net, Path, Read, Received, Sent, SocketSettings,
     StreamSocket, Target, Transmit,
 };
 
@@ -57,7 +57,7 @@ impl World {
         &mut self,
         host: usize,
         target: &Target,
-        settings: &StreamSettings,
+        settings: &SocketSettings,
     ) -> Result<(u64, bool), Fault> {
         let now = self.charge(Call::Connect, 0);
         target.from.map_or(Ok(()), |from| self.owns(host, from))?;
@@ -75,7 +75,7 @@ impl World {
         let hosts = [Some(host), self.find(target.to.ip())];
         let socks = [Some(sock), None];
         let (state, full) = (State::Connecting, [false; 2]);
-        let settings = [settings.clone(), StreamSettings::default()];
+        let settings = [settings.clone(), SocketSettings::default()];
         self.conns
             .insert(id, Conn { stream, paths, hosts, socks, state, settings, full, tries: 0, silent: false });
         if !self.at_once {
@@ -175,8 +175,8 @@ impl World {
     fn keep_alive(&mut self, id: u64, end: usize) {
         let now = self.time();
         let Some(conn) = self.conns.get(&id).filter(|conn| conn.silent) else { return };
-        if let Some(each) = conn.settings[end].keepalive {
-            let after = each.as_nanos() as u64 * (1 + PROBES);
+        if let Some(each) = conn.settings[end].keepalive_ns {
+            let after = each * (1 + PROBES);
             self.push(now.plus(after), Event::KeptAlive(id, end));
         }
     }
@@ -227,7 +227,7 @@ impl World {
         host: usize,
         at: SocketAddr,
         share: bool,
-        settings: &StreamSettings,
+        settings: &SocketSettings,
     ) -> Result<(u64, SocketAddr), Fault> {
         self.owns(host, at)?;
         let at = self.address(host, Some(at));
@@ -271,7 +271,7 @@ impl World {
         let host = sock.host;
         let Kind::Listener { queue, settings, .. } = &sock.kind else { return Ok(None) };
         let Some(&conn) = queue.front() else { return Ok(None) };
-        let settings = StreamSettings::clone(settings);
+        let settings = SocketSettings::clone(settings);
         let id = self.open(host, Deed::Listen, Kind::Stream(conn, 1))?;
         if let Some(Sock { kind: Kind::Listener { queue, .. }, .. }) = self.socks.get_mut(&listener) {
             queue.pop_front();
@@ -346,7 +346,7 @@ impl World {
 }
 
 impl Sim {
-    pub(super) fn connect_to(&self, to: &Target, settings: &StreamSettings) -> Result<(Socket, bool), Fault> {
+    pub(super) fn connect_to(&self, to: &Target, settings: &SocketSettings) -> Result<(Socket, bool), Fault> {
         let (id, up) = self.with(|world| world.connect(self.host, to, settings))?;
         Ok((Socket { sim: self.clone(), id }, up))
     }
@@ -357,7 +357,7 @@ impl Sim {
     /// When the host has no descriptors left.
     pub fn listen(&self, port: u16) -> Result<Socket, Fault> {
         let any = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port);
-        Ok(self.listen_at(any, true, &StreamSettings::default())?.0)
+        Ok(self.listen_at(any, true, &SocketSettings::default())?.0)
     }
 
     /// A listener at `at`, which accepted connections inherit the settings of, and its address; port 0 lets the host choose.
@@ -368,7 +368,7 @@ impl Sim {
         &self,
         at: SocketAddr,
         share: bool,
-        settings: &StreamSettings,
+        settings: &SocketSettings,
     ) -> Result<(Socket, SocketAddr), Fault> {
         let (id, at) = self.with(|world| world.listen(self.host, at, share, settings))?;
         Ok((Socket { sim: self.clone(), id }, at))
@@ -400,7 +400,7 @@ impl StreamSocket<Sim> for Socket {
         })
     }
 
-    fn apply(&self, settings: &StreamSettings) -> Result<(), Fault> {
+    fn apply(&self, settings: &SocketSettings) -> Result<(), Fault> {
         self.sim.with(|world| {
             world.used(self.id, Call::Option, 0);
             if let Some((id, end, conn)) = world.conn(self.id) {
@@ -411,17 +411,17 @@ impl StreamSocket<Sim> for Socket {
         Ok(())
     }
 
-    fn effective(&self) -> StreamEffective {
+    fn effective(&self) -> Effective {
         self.sim.with(|world| {
             world.used(self.id, Call::Option, 0);
-            let Some((_, end, conn)) = world.conn(self.id) else { return StreamEffective::default() };
-            let StreamSettings { nodelay, dscp, ttl, .. } = &conn.settings[end];
-            StreamEffective {
+            let Some((_, end, conn)) = world.conn(self.id) else { return Effective::default() };
+            let SocketSettings { nodelay, dscp, ttl, .. } = &conn.settings[end];
+            Effective {
                 nodelay: Some(*nodelay),
                 mss: Some(MSS),
                 tos: Some(dscp.unwrap_or(0) << 2),
                 ttl: Some(ttl.unwrap_or(TTL)),
-                ..StreamEffective::default()
+                ..Effective::default()
             }
         })
     }

@@ -12,8 +12,8 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use transport::{
-    DatagramSocket, Deed, Fault, Got, LONGEST_DATAGRAM, Net, Path, Read, Received, Sent, Target, Transmit,
-    UdpEffective, UdpSettings,
+    DatagramSocket, Deed, Effective, Fault, Got, LONGEST_DATAGRAM, Net, Path, Read, Received, Sent,
+    SocketSettings, Target, Transmit, UdpEffective,
 };
 
 /// Message too long, as Linux numbers it.
@@ -29,7 +29,7 @@ pub(super) struct UdpState {
     peer: Option<SocketAddr>,
     /// Others may be bound to its port, if they say the same.
     share: bool,
-    settings: UdpSettings,
+    settings: SocketSettings,
     /// What has arrived, and from where.
     inbox: VecDeque<(SocketAddr, Datagram, u32)>,
     held: usize,
@@ -76,7 +76,7 @@ impl World {
         local: SocketAddr,
         peer: Option<SocketAddr>,
         share: bool,
-        settings: &UdpSettings,
+        settings: &SocketSettings,
     ) -> Result<u64, Fault> {
         let settings = settings.clone();
         let (inbox, stamps) = (VecDeque::new(), VecDeque::new());
@@ -89,7 +89,7 @@ impl World {
         host: usize,
         at: SocketAddr,
         share: bool,
-        settings: &UdpSettings,
+        settings: &SocketSettings,
     ) -> Result<u64, Fault> {
         self.owns(host, at)?;
         let local = self.address(host, Some(at));
@@ -99,7 +99,7 @@ impl World {
         Ok(id)
     }
 
-    fn connect_udp(&mut self, host: usize, target: &Target, settings: &UdpSettings) -> Result<u64, Fault> {
+    fn connect_udp(&mut self, host: usize, target: &Target, settings: &SocketSettings) -> Result<u64, Fault> {
         self.charge(Call::Connect, 0);
         target.from.map_or(Ok(()), |from| self.owns(host, from))?;
         let local = self.address(host, target.from);
@@ -112,7 +112,7 @@ impl World {
     }
 
     /// The kernel may give the new socket other peers' datagrams between the two calls; their source tells them apart later.
-    fn udp_beside(&mut self, host: usize, path: &Path, settings: &UdpSettings) -> Result<u64, Fault> {
+    fn udp_beside(&mut self, host: usize, path: &Path, settings: &SocketSettings) -> Result<u64, Fault> {
         let from = self.charge(Call::Open, 0);
         let until = self.charge(Call::Connect, 0);
         self.may_share(self.bound.get(&(host, path.local.port())), true)?;
@@ -309,7 +309,7 @@ impl World {
             udp.held -= last;
             out.extend_from_slice(&next.bytes);
         }
-        let UdpSettings { stamps, card_stamps, marks, .. } = udp.settings;
+        let SocketSettings { stamps, card_stamps, marks, .. } = udp.settings;
         let local = udp.local;
         let unproven = udp.peer.is_none();
         let received = Received {
@@ -337,7 +337,7 @@ impl Sim {
     ///
     /// # Errors
     /// When the host has no descriptors left.
-    pub fn bind(&self, port: u16, settings: &UdpSettings) -> Result<Socket, Fault> {
+    pub fn bind(&self, port: u16, settings: &SocketSettings) -> Result<Socket, Fault> {
         let any = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port);
         Ok(self.bind_at(any, true, settings)?.0)
     }
@@ -350,18 +350,18 @@ impl Sim {
         &self,
         at: SocketAddr,
         share: bool,
-        settings: &UdpSettings,
+        settings: &SocketSettings,
     ) -> Result<(Socket, SocketAddr), Fault> {
         let socket = self.socket(|world| world.bind_udp(self.host, at, share, settings))?;
         let at = DatagramSocket::local(&socket)?;
         Ok((socket, at))
     }
 
-    pub(super) fn udp_to(&self, to: &Target, settings: &UdpSettings) -> Result<Socket, Fault> {
+    pub(super) fn udp_to(&self, to: &Target, settings: &SocketSettings) -> Result<Socket, Fault> {
         self.socket(|world| world.connect_udp(self.host, to, settings))
     }
 
-    pub(super) fn udp_for(&self, path: &Path, settings: &UdpSettings) -> Result<Socket, Fault> {
+    pub(super) fn udp_for(&self, path: &Path, settings: &SocketSettings) -> Result<Socket, Fault> {
         self.socket(|world| world.udp_beside(self.host, path, settings))
     }
 
@@ -373,7 +373,7 @@ impl Sim {
 impl DatagramSocket<Sim> for Socket {
     type Net<'a> = DatagramNet<'a>;
 
-    fn apply(&mut self, settings: &UdpSettings) -> Result<(), Fault> {
+    fn apply(&mut self, settings: &SocketSettings) -> Result<(), Fault> {
         self.sim.with(|world| {
             world.used(self.id, Call::Option, 0);
             if let Some(udp) = world.udp(self.id) {
@@ -390,7 +390,8 @@ impl DatagramSocket<Sim> for Socket {
             let Some(udp) = world.udp(self.id) else { return UdpEffective::default() };
             let (gro, stamps) = (udp.settings.gro && quirks.batches, udp.settings.stamps);
             let (tos, ttl) = udp.marks();
-            UdpEffective { segments, gro, stamps, tos: Some(tos), ttl: Some(ttl), ..UdpEffective::default() }
+            let options = Effective { tos: Some(tos), ttl: Some(ttl), ..Effective::default() };
+            UdpEffective { options, segments, gro, stamps, ..UdpEffective::default() }
         })
     }
 

@@ -24,11 +24,12 @@ pub use flow::{
     Acceptor, Connector, Context, End, Flow, FlowEvent, FlowId, Interest, LinkSource, Message, Open, Path,
     Read, Rng, Sent, Target, When,
 };
+pub use model::{Effective, SocketSettings};
 pub use platform::{
     Clock, DatagramSocket, Defect, Held, Join, LONGEST_DATAGRAM, ListenerSocket, Mail, Park, Platform,
     Reactor, Ready, Receiver, Sender, StreamSocket, Task, Wake, Watch,
 };
 pub use session::{Action, GroupPlan, Input, Key, Link, Order, Session, WHEN_TOLD, Wait};
-pub use sockets::{StreamEffective, StreamSettings, UdpEffective, UdpSettings};
+pub use sockets::UdpEffective;
 pub use transmit::{Arena, Piece, Received, Transmit};
 pub use turn::{Can, Got, Net, Scratch, Turn, turn};

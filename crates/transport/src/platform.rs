@@ -3,8 +3,8 @@
 //! `engine` is generic over [`Platform`] and names nothing of the system itself, so that the scheduler which ships is the one
 //! that is simulated. The engine's threads are [`Task`]s: they never block within a call, and return a [`Park`] instead.
 
+use crate::{Effective, SocketSettings, UdpEffective};
 use crate::{Fault, Net, Path, Target};
-use crate::{StreamEffective, StreamSettings, UdpEffective, UdpSettings};
 use metrics::{Mono, SocketState, Stamp, TcpInfo};
 use std::io;
 use std::net::SocketAddr;
@@ -63,19 +63,19 @@ pub trait Platform: Clone + Send + Sync + 'static {
     ///
     /// # Errors
     /// What was refused at once.
-    fn connect(&self, to: &Target, settings: &StreamSettings) -> Result<(Self::Stream, bool), Fault>;
+    fn connect(&self, to: &Target, settings: &SocketSettings) -> Result<(Self::Stream, bool), Fault>;
 
     /// A UDP socket that is connected to an address.
     ///
     /// # Errors
     /// What was refused.
-    fn connect_udp(&self, to: &Target, settings: &UdpSettings) -> Result<Self::Udp, Fault>;
+    fn connect_udp(&self, to: &Target, settings: &SocketSettings) -> Result<Self::Udp, Fault>;
 
     /// A connected UDP socket for a peer that has sent to a bound one, on the bound one's port.
     ///
     /// # Errors
     /// What was refused.
-    fn udp_beside(&self, path: &Path, settings: &UdpSettings) -> Result<Self::Udp, Fault>;
+    fn udp_beside(&self, path: &Path, settings: &SocketSettings) -> Result<Self::Udp, Fault>;
 
     /// Lets the calling thread run on this core only.
     ///
@@ -235,9 +235,9 @@ pub trait StreamSocket<P: Platform>: Watch<P> + Send + 'static {
     ///
     /// # Errors
     /// The first refusal, after all were tried.
-    fn apply(&self, settings: &StreamSettings) -> Result<(), Fault>;
+    fn apply(&self, settings: &SocketSettings) -> Result<(), Fault>;
     /// Options as the system has them.
-    fn effective(&self) -> StreamEffective;
+    fn effective(&self) -> Effective;
     /// The current segment size, bytes.
     fn mss(&self) -> Option<u32>;
     /// What the system knows about the connection.
@@ -276,7 +276,7 @@ pub trait DatagramSocket<P: Platform>: Watch<P> + Send + 'static {
     ///
     /// # Errors
     /// The first refusal, after all were tried.
-    fn apply(&mut self, settings: &UdpSettings) -> Result<(), Fault>;
+    fn apply(&mut self, settings: &SocketSettings) -> Result<(), Fault>;
     /// Options as the system has them.
     fn effective(&self) -> UdpEffective;
     /// Both ends of a connected socket.

@@ -95,7 +95,8 @@ impl Printer {
                     (self.usage.user_s, self.usage.system_s) = (cpu.user_s, cpu.system_s);
                 }
                 if let Some(effective) = &totals.effective {
-                    self.buffers = (effective.sndbuf, effective.rcvbuf);
+                    let bytes = |told: Option<u32>| told.map_or(0, u64::from);
+                    self.buffers = (bytes(effective.sndbuf), bytes(effective.rcvbuf));
                 }
                 Ok(())
             }
@@ -354,7 +355,11 @@ pub fn print(outcome: &Outcome, events: &[Event], out: &mut dyn Write) -> io::Re
         length,
         buffers: tx.max(rx) / length,
         udp: phase.kind != Kind::Tcp,
-        socket_buffer: point.near.effective.as_ref().map(|e| if serving { e.rcvbuf } else { e.sndbuf }),
+        socket_buffer: point
+            .near
+            .effective
+            .as_ref()
+            .and_then(|e| if serving { e.rcvbuf } else { e.sndbuf }.map(u64::from)),
         ..Spec::new(Dialect::Teldat)
     };
     let mut printer = Printer::new(spec, false);

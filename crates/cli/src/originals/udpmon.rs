@@ -122,7 +122,7 @@ impl Reporter {
         tell(spec, self.saved.hear(event));
         if let (Event::Near(totals), Some(asked)) = (event, spec.buffer)
             && let Some(got) =
-                totals.effective.as_ref().map(|effective| granted(effective.sndbuf.min(effective.rcvbuf)))
+                totals.effective.as_ref().and_then(|e| Some(granted(e.sndbuf?.min(e.rcvbuf?).into())))
             && got < asked
         {
             let limits = "net.core.wmem_max and net.core.rmem_max";

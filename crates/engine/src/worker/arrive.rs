@@ -1,8 +1,8 @@
 //! How links come: opened, accepted, handed over.
 
 use super::{AT_ONCE, GroupState, Report, Worker};
+use crate::exhausted;
 use crate::link::{Key, Link, Phase, Socket};
-use crate::settings;
 use metrics::{Ending, Group, Mono};
 use model::Effective;
 use transport::{
@@ -60,14 +60,14 @@ impl<P: Platform> Worker<P> {
         };
         watch.state.ask_at = None;
         if datagram {
-            match self.platform.connect_udp(&target, &watch.udp) {
+            match self.platform.connect_udp(&target, &watch.sockets) {
                 Ok(udp) => self.attached(group, udp, flow, &target),
                 Err(fault) => self.never_was(group, flow, &target, fault),
             }
             return true;
         }
         let born = self.clock.now();
-        match self.platform.connect(&target, &watch.settings) {
+        match self.platform.connect(&target, &watch.sockets) {
             Ok((stream, _)) => {
                 watch.state.connecting += 1;
                 watch.state.open += 1;
@@ -134,7 +134,8 @@ impl<P: Platform> Worker<P> {
                 let took = now.since(link.born);
                 link.connect_ns = Some(took);
                 let owner = link.owner;
-                link.whole_segments = self.groups.get(&owner).is_some_and(|watch| watch.whole_segments);
+                link.whole_segments =
+                    self.groups.get(&owner).is_some_and(|watch| watch.sockets.whole_segments);
                 let effective = self.first_effective(owner, key);
                 let tally = self.rec.tally(owner);
                 tally.opened += 1;
@@ -162,11 +163,11 @@ impl<P: Platform> Worker<P> {
         }
         let mut trouble = None;
         let found = self.links.get(key).map(|link| match &link.socket {
-            Socket::Stream(stream) => settings::effective(stream.effective()),
+            Socket::Stream(stream) => stream.effective(),
             Socket::Datagram(udp) => {
                 let effective = udp.effective();
                 trouble.clone_from(&effective.no_card);
-                settings::effective_udp(&effective)
+                effective.options
             }
         });
         if let Some(why) = trouble {
@@ -192,7 +193,7 @@ impl<P: Platform> Worker<P> {
     /// After a failed accept the listener stays readable, so that watching it would spin. It is left alone for a moment, and the
     /// worker goes on with its links.
     fn pause_listeners(&mut self, fault: &Fault) {
-        self.report(Report::Trouble(settings::exhausted("cannot accept connections", fault)));
+        self.report(Report::Trouble(exhausted::told("cannot accept connections", fault)));
         for listener in &self.config.listeners {
             let _ = listener.forget(&self.reactor);
         }
@@ -244,7 +245,7 @@ impl<P: Platform> Worker<P> {
             return self.close(key, Ok(Ending::Stopped), true);
         };
         link.counted = Some(group);
-        link.whole_segments = watch.whole_segments;
+        link.whole_segments = watch.sockets.whole_segments;
         if watch.packets {
             self.rec.warm(group);
         }
@@ -252,11 +253,11 @@ impl<P: Platform> Worker<P> {
         watch.state.peak = watch.state.peak.max(watch.state.open);
         // What the listener gave already needs no call; what the kernel refuses shows in the effective values.
         match &mut link.socket {
-            Socket::Stream(stream) if watch.settings != self.inherited => {
-                let _ = stream.apply(&watch.settings);
+            Socket::Stream(stream) if !watch.as_listeners => {
+                let _ = stream.apply(&watch.sockets);
             }
-            Socket::Datagram(udp) if watch.udp != self.config.inherited_udp => {
-                let _ = udp.apply(&watch.udp);
+            Socket::Datagram(udp) if watch.sockets != self.config.inherited => {
+                let _ = udp.apply(&watch.sockets);
             }
             _ => {}
         }

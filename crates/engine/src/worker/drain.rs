@@ -75,7 +75,7 @@ impl<P: Platform> Worker<P> {
 
 /// How many datagrams a socket's buffer can hold.
 fn holds<P: Platform>(udp: &P::Udp) -> u32 {
-    udp.effective().rcvbuf.map_or(UNTOLD, |bytes| bytes / LEAST).max(1)
+    udp.effective().options.rcvbuf.map_or(UNTOLD, |bytes| bytes / LEAST).max(1)
 }
 
 #[cfg(test)]
@@ -92,7 +92,7 @@ mod tests {
     use std::time::Duration;
     use transport::{
         Cause, Connector, Context, End, Flow, FlowEvent, FlowId, Interest, LinkSource, Open, Received, Sent,
-        Target, Transmit, UdpSettings, Violation, Wait, When,
+        SocketSettings, Target, Transmit, Violation, Wait, When,
     };
 
     const GROUP: Group = Group(7);
@@ -169,7 +169,7 @@ mod tests {
     fn pair() -> (UdpSocket, Udp) {
         let near = UdpSocket::bind("127.0.0.1:0").unwrap();
         let target = Target { to: near.local_addr().unwrap(), from: None };
-        let udp = System.connect_udp(&target, &UdpSettings::default()).unwrap();
+        let udp = System.connect_udp(&target, &SocketSettings::default()).unwrap();
         near.connect(udp.path().unwrap().local).unwrap();
         (near, udp)
     }

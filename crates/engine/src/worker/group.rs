@@ -2,17 +2,15 @@
 
 use metrics::{Group, Mono};
 use model::Effective;
-use transport::{Acceptor, LinkSource, StreamSettings, UdpSettings, Wait};
+use transport::{Acceptor, LinkSource, SocketSettings, Wait};
 
 /// A group as a worker sees it.
 pub(crate) struct GroupState {
     pub(crate) group: Group,
     pub(crate) source: Option<LinkSource>,
-    pub(crate) settings: StreamSettings,
-    /// The same for UDP sockets.
-    pub(crate) udp: UdpSettings,
-    /// Long sends of its streams end where segments end.
-    pub(crate) whole_segments: bool,
+    pub(crate) sockets: SocketSettings,
+    /// Whether accepted streams have all of these from their listener.
+    pub(crate) as_listeners: bool,
     pub(crate) throttle: u32,
     pub(crate) connect_timeout: u64,
     pub(crate) interval: u64,

@@ -41,8 +41,7 @@ impl Thread {
             peers: vec![(mailbox.clone(), waker.clone())],
             buffer: 4_096,
             seed: 1,
-            inherited: StreamSettings::default(),
-            inherited_udp: UdpSettings::default(),
+            inherited: SocketSettings::default(),
             realtime: false,
             links: None,
         };
@@ -66,9 +65,8 @@ impl Thread {
         self.tell(Command::Group(Box::new(GroupState {
             group,
             source: Some(source),
-            settings: StreamSettings::default(),
-            udp: UdpSettings::default(),
-            whole_segments: false,
+            sockets: SocketSettings::default(),
+            as_listeners: true,
             throttle: 10,
             connect_timeout: SECOND,
             interval: 3_600 * SECOND,
@@ -140,7 +138,7 @@ fn bound(n: usize) -> Vec<Udp> {
     let mut sockets: Vec<Udp> = Vec::new();
     for _ in 0..n {
         let at = sockets.first().map_or("127.0.0.1:0".parse().unwrap(), |s| s.local().unwrap());
-        sockets.push(Udp::bind(at, true, &UdpSettings::default()).unwrap());
+        sockets.push(Udp::bind(at, true, &SocketSettings::default()).unwrap());
     }
     sockets
 }
@@ -554,7 +552,7 @@ fn a_link_that_waits_is_served_beside_one_that_never_pauses() {
 fn a_refusal_is_heard_and_the_link_goes_on() {
     // Not of those ports that the system gives to the sockets of other tests meanwhile.
     let mut ports = (20_000..30_000).map(|port| std::net::SocketAddr::from(([127, 0, 0, 1], port)));
-    let nobody = ports.find(|at| Udp::bind(*at, false, &UdpSettings::default()).is_ok()).unwrap();
+    let nobody = ports.find(|at| Udp::bind(*at, false, &SocketSettings::default()).is_ok()).unwrap();
     let client = Thread::start(Vec::new());
     client.group(
         Group(1),
@@ -567,7 +565,7 @@ fn a_refusal_is_heard_and_the_link_goes_on() {
         _ => None,
     });
     // Somebody is there after all.
-    let server = Thread::start(vec![Udp::bind(nobody, true, &UdpSettings::default()).unwrap()]);
+    let server = Thread::start(vec![Udp::bind(nobody, true, &SocketSettings::default()).unwrap()]);
     server.group(Group(7), LinkSource::Acceptor(Box::new(Porter::default())), Wait::Block, false);
     server.group(Group::ALL, LinkSource::Acceptor(Box::new(Porter::default())), Wait::Block, false);
     let seen = client.until(|report| match report {

@@ -1,8 +1,8 @@
 //! Datagrams: those of peers that have no socket of their own yet, and the turns of those that have.
 
 use super::{AT_ONCE, GroupState, Report, Worker};
+use crate::exhausted;
 use crate::link::Socket;
-use crate::settings;
 use metrics::Group;
 use transport::{
     Arena, Can, Cause, Clock as _, Context, DatagramSocket as _, Defect, Fault, Flow, FlowEvent, Got,
@@ -103,7 +103,7 @@ impl<P: Platform> Worker<P> {
             }
             // The socket comes before the answer: what a peer sends once it has read that must reach its own socket.
             let give_socket =
-                flow.map(|flow| (flow, self.platform.udp_beside(&path, &self.config.inherited_udp)));
+                flow.map(|flow| (flow, self.platform.udp_beside(&path, &self.config.inherited)));
             if !reply.is_empty() && !matches!(give_socket, Some((_, Err(_)))) {
                 reply.to = Some(path);
                 // A lost answer looks to the peer like a lost datagram, which it is.
@@ -126,8 +126,8 @@ impl<P: Platform> Worker<P> {
             Ok(udp) => self.adopt(Socket::Datagram(Box::new(udp)), path, flow),
             Err(fault) => {
                 // One line for all peers when descriptors have run out.
-                let text = match settings::is_exhausted(&fault) {
-                    true => settings::exhausted("no socket for a new peer", &fault),
+                let text = match exhausted::is_exhausted(&fault) {
+                    true => exhausted::told("no socket for a new peer", &fault),
                     false => format!("no socket for {}: {fault}", path.peer),
                 };
                 self.report(Report::Trouble(text));

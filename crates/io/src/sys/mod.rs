@@ -122,6 +122,11 @@ pub(crate) fn stream_protocol() -> Protocol {
     Protocol::TCP
 }
 
+/// A buffer's size as the system takes it: an `int`.
+pub(crate) fn buffer_size(bytes: u64) -> usize {
+    i32::try_from(bytes).unwrap_or(i32::MAX).unsigned_abs() as usize
+}
+
 /// Has the kernel send no more than this, bits/s.
 pub(crate) fn set_pacing(socket: &Socket, bits: u64) -> io::Result<()> {
     #[cfg(target_os = "linux")]

@@ -7,7 +7,7 @@ use crate::{Clock, Listener, Reactor, Udp, testing};
 use metrics::Mono;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use transport::conformance::{Ability, Bench};
-use transport::{Fault, Ready, StreamSettings, UdpSettings};
+use transport::{Fault, Ready, SocketSettings};
 
 transport::conformance!(Loopback);
 
@@ -33,7 +33,7 @@ impl Bench for Loopback {
         &self,
         at: SocketAddr,
         share: bool,
-        settings: &StreamSettings,
+        settings: &SocketSettings,
     ) -> Result<(Listener, SocketAddr), Fault> {
         let listener = Listener::bind(at, share, settings)?;
         let local = listener.local()?;
@@ -44,7 +44,7 @@ impl Bench for Loopback {
         &self,
         at: SocketAddr,
         share: bool,
-        settings: &UdpSettings,
+        settings: &SocketSettings,
     ) -> Result<(Udp, SocketAddr), Fault> {
         let udp = Udp::bind(at, share, settings)?;
         let local = udp.local()?;

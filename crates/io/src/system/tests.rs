@@ -48,10 +48,10 @@ fn waits_alone_resume_a_task_with_what_is_ready_now() {
     let past = Mono(0);
     let parks = vec![Park::Run, Park::Wait(Some(past)), Park::Sleep(past), Park::Wait(None), Park::Done];
     let (mut task, logged) = script(parks);
-    let listener = Listener::bind(here(), false, &StreamSettings::default()).unwrap();
+    let listener = Listener::bind(here(), false, &SocketSettings::default()).unwrap();
     Watch::<System>::watch_level(&listener, &task.reactor, 7).unwrap();
     let to = Target { to: listener.local().unwrap(), from: None };
-    let (stream, _) = crate::testing::connect(&to, &StreamSettings::default());
+    let (stream, _) = crate::testing::connect(&to, &SocketSettings::default());
     drive(&mut task);
     let log: Vec<_> = all(&logged).into_iter().filter(|log| !matches!(log, Log::Name(_))).collect();
     let (step, resume) = (|| Log::Step, || Log::Resume(vec![7]));

@@ -7,7 +7,7 @@ use crate::sys::{fault, open_for, plain, share_port};
 use socket2::{SockAddr, Socket, Type};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-use transport::{Deed, Fault, ListenerSocket, Path, StreamSettings};
+use transport::{Deed, Fault, ListenerSocket, Path, SocketSettings};
 
 /// Connections that may wait to be accepted: as many as the system lets (Linux: `net.core.somaxconn`).
 const BACKLOG: i32 = 65_535;
@@ -26,17 +26,17 @@ impl Listener {
     ///
     /// # Errors
     /// When the address is taken or not ours, or an option is refused.
-    pub fn bind(at: SocketAddr, share: bool, settings: &StreamSettings) -> Result<Self, Fault> {
+    pub fn bind(at: SocketAddr, share: bool, settings: &SocketSettings) -> Result<Self, Fault> {
         match Listener::bind_as(at, share, settings) {
             // Older kernels have multipath TCP without some of the options.
             Err(_) if settings.multipath => {
-                Listener::bind_as(at, share, &StreamSettings { multipath: false, ..settings.clone() })
+                Listener::bind_as(at, share, &SocketSettings { multipath: false, ..settings.clone() })
             }
             bound => bound,
         }
     }
 
-    fn bind_as(at: SocketAddr, share: bool, settings: &StreamSettings) -> Result<Self, Fault> {
+    fn bind_as(at: SocketAddr, share: bool, settings: &SocketSettings) -> Result<Self, Fault> {
         let (socket, at) = open_for(at, Type::STREAM, protocol(settings)).map_err(fault(Deed::Open))?;
         // On Windows the option means something else: taking over a port that is in use.
         if cfg!(unix) {
@@ -46,7 +46,7 @@ impl Listener {
             share_port(&socket).map_err(fault(Deed::Bind))?;
         }
         // A label is a sender's: accepted sockets have none to inherit.
-        let settings = &StreamSettings { flow_label: None, ..settings.clone() };
+        let settings = &SocketSettings { flow_label: None, ..settings.clone() };
         apply_or_fault(&socket, settings, None)?;
         socket.bind(&at.into()).map_err(fault(Deed::Bind))?;
         socket.listen(BACKLOG).map_err(fault(Deed::Listen))?;

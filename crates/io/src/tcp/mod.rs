@@ -10,7 +10,7 @@ mod stream;
 pub use listener::Listener;
 pub use net::TcpNet;
 pub use settings::{Refusal, check};
-pub(crate) use settings::{set_device, set_tos, set_ttl, tclass};
+pub(crate) use settings::{effective_options, set_device, set_tos, set_ttl};
 pub use stream::Stream;
 
 #[cfg(test)]

@@ -6,12 +6,12 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
-use transport::{Deed, Fault, StreamEffective, StreamSettings};
+use transport::{Deed, Effective, Fault, SocketSettings};
 
 /// An option that the system refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The option's name in [`StreamSettings`].
+    /// The option's name in [`SocketSettings`].
     pub option: &'static str,
     /// The system's error number.
     pub errno: i32,
@@ -28,20 +28,20 @@ impl fmt::Display for Refusal {
 ///
 /// # Errors
 /// The first option refused; `option` is `"socket"` when there is not even a socket to be had.
-pub fn check(settings: &StreamSettings, to: SocketAddr) -> Result<(), Refusal> {
+pub fn check(settings: &SocketSettings, to: SocketAddr) -> Result<(), Refusal> {
     let (socket, mut to) = sys::open_for(to, Type::STREAM, protocol(settings))
         .map_err(|e| Refusal { option: "socket", errno: sys::errno(&e) })?;
     apply(&socket, settings, Some(&mut to)).map_or(Ok(()), Err)
 }
 
 /// The protocol that a socket with these settings is opened with.
-pub(super) fn protocol(settings: &StreamSettings) -> Protocol {
+pub(super) fn protocol(settings: &SocketSettings) -> Protocol {
     if settings.multipath { sys::stream_protocol() } else { Protocol::TCP }
 }
 
 /// Sets what is asked for, all of it even when something is refused; the first refusal. With `to`, the socket is about
 /// to connect there, which a flow label needs to know and to change.
-pub(super) fn apply(socket: &Socket, want: &StreamSettings, to: Option<&mut SocketAddr>) -> Option<Refusal> {
+pub(super) fn apply(socket: &Socket, want: &SocketSettings, to: Option<&mut SocketAddr>) -> Option<Refusal> {
     let mut first = None;
     let mut note = |option: &'static str, result: io::Result<()>| {
         if let Err(e) = result {
@@ -52,10 +52,10 @@ pub(super) fn apply(socket: &Socket, want: &StreamSettings, to: Option<&mut Sock
         note("device", set_device(socket, device));
     }
     if let Some(bytes) = want.sndbuf {
-        note("sndbuf", socket.set_send_buffer_size(bytes as usize));
+        note("sndbuf", socket.set_send_buffer_size(sys::buffer_size(bytes)));
     }
     if let Some(bytes) = want.rcvbuf {
-        note("rcvbuf", socket.set_recv_buffer_size(bytes as usize));
+        note("rcvbuf", socket.set_recv_buffer_size(sys::buffer_size(bytes)));
     }
     // A fresh socket has Nagle's algorithm on; an accepted one what its listener had.
     if want.nodelay || to.is_none() {
@@ -67,15 +67,15 @@ pub(super) fn apply(socket: &Socket, want: &StreamSettings, to: Option<&mut Sock
     if let Some(name) = &want.congestion {
         note("congestion", set_congestion(socket, name));
     }
-    if let Some(time) = want.keepalive {
-        let time = time.max(Duration::from_secs(1));
+    if let Some(ns) = want.keepalive_ns {
+        let time = Duration::from_nanos(ns).max(Duration::from_secs(1));
         note("keepalive", socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(time).with_interval(time)));
     }
     if let Some(bits) = want.pacing {
         note("pacing", sys::set_pacing(socket, bits));
     }
-    if let Some(time) = want.user_timeout {
-        note("user_timeout", set_user_timeout(socket, time));
+    if let Some(ns) = want.user_timeout_ns {
+        note("user_timeout", set_user_timeout(socket, Duration::from_nanos(ns)));
     }
     if want.dscp.is_some() || want.ttl.is_some() {
         let v6 = is_v6(socket);
@@ -95,7 +95,7 @@ pub(super) fn apply(socket: &Socket, want: &StreamSettings, to: Option<&mut Sock
 /// As [`apply`], as a fault.
 pub(super) fn apply_or_fault(
     socket: &Socket,
-    want: &StreamSettings,
+    want: &SocketSettings,
     to: Option<&mut SocketAddr>,
 ) -> Result<(), Fault> {
     match apply(socket, want, to) {
@@ -104,19 +104,26 @@ pub(super) fn apply_or_fault(
     }
 }
 
-/// What the system says of a socket.
-pub(super) fn effective(socket: &Socket) -> StreamEffective {
-    let v6 = is_v6(socket);
-    let size = |result: io::Result<usize>| result.ok().and_then(|n| u32::try_from(n).ok());
-    let octet = |result: io::Result<u32>| result.ok().and_then(|n| u8::try_from(n).ok());
-    StreamEffective {
-        sndbuf: size(socket.send_buffer_size()),
-        rcvbuf: size(socket.recv_buffer_size()),
+/// What the system says of a TCP socket.
+pub(super) fn effective(socket: &Socket) -> Effective {
+    Effective {
         nodelay: socket.tcp_nodelay().ok(),
         mss: mss(socket),
         congestion: congestion(socket),
+        ..effective_options(socket, is_v6(socket))
+    }
+}
+
+/// What it says of the options that sockets of either kind have.
+pub(crate) fn effective_options(socket: &Socket, v6: bool) -> Effective {
+    let size = |result: io::Result<usize>| result.ok().and_then(|n| u32::try_from(n).ok());
+    let octet = |result: io::Result<u32>| result.ok().and_then(|n| u8::try_from(n).ok());
+    Effective {
+        sndbuf: size(socket.send_buffer_size()),
+        rcvbuf: size(socket.recv_buffer_size()),
         tos: octet(if v6 { tclass(socket) } else { socket.tos_v4() }),
         ttl: octet(if v6 { socket.unicast_hops_v6() } else { socket.ttl_v4() }),
+        ..Effective::default()
     }
 }
 

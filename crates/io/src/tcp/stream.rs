@@ -9,7 +9,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use std::io;
 use std::net::{Shutdown, SocketAddr};
 use std::time::Duration;
-use transport::{Deed, Fault, Path, StreamEffective, StreamSettings, StreamSocket, Target};
+use transport::{Deed, Effective, Fault, Path, SocketSettings, StreamSocket, Target};
 
 /// A nonblocking TCP socket that is connected or about to be. Dropping it closes it in order.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ impl Stream {
     ///
     /// # Errors
     /// When an option is refused, our address cannot be had, or connecting fails at once.
-    pub fn connect(to: &Target, settings: &StreamSettings) -> Result<(Stream, bool), Fault> {
+    pub fn connect(to: &Target, settings: &SocketSettings) -> Result<(Stream, bool), Fault> {
         let mut peer = to.to;
         let socket = sys::open(Domain::for_address(peer), Type::STREAM, protocol(settings))
             .map_err(fault(Deed::Open))?;
@@ -93,11 +93,11 @@ impl StreamSocket<System> for Stream {
     }
 
     /// A flow label is always refused: a connection has it from its beginning or never.
-    fn apply(&self, settings: &StreamSettings) -> Result<(), Fault> {
+    fn apply(&self, settings: &SocketSettings) -> Result<(), Fault> {
         apply_or_fault(&self.0, settings, None)
     }
 
-    fn effective(&self) -> StreamEffective {
+    fn effective(&self) -> Effective {
         effective(&self.0)
     }
 

@@ -2,9 +2,8 @@ use super::*;
 use crate::Clock;
 use crate::testing::{accept, connect, has_ipv6, here, pair, receive};
 use std::net::SocketAddr;
-use std::time::Duration;
 use transport::{
-    Arena, Deed, Fault, Net as _, Read, Sent, StreamSettings, StreamSocket as _, Target, Transmit,
+    Arena, Deed, Fault, Net as _, Read, Sent, SocketSettings, StreamSocket as _, Target, Transmit,
 };
 
 static PATTERN: [u8; 4096] = {
@@ -34,7 +33,7 @@ fn target(to: SocketAddr) -> Target {
 
 #[test]
 fn more_pieces_than_one_call_takes_are_all_sent() {
-    let (near, far) = pair("127.0.0.1:0", &StreamSettings::default());
+    let (near, far) = pair("127.0.0.1:0", &SocketSettings::default());
     assert_eq!(offer(&near, 150, 0, 10), Sent { bytes: 1500, fault: None });
     let mut got = 0;
     while got < 1500 {
@@ -45,7 +44,7 @@ fn more_pieces_than_one_call_takes_are_all_sent() {
 
 #[test]
 fn the_unspecified_address_takes_both_families() {
-    let listener = Listener::bind("[::]:0".parse().unwrap(), false, &StreamSettings::default()).unwrap();
+    let listener = Listener::bind("[::]:0".parse().unwrap(), false, &SocketSettings::default()).unwrap();
     let port = listener.local().unwrap().port();
     let mut hosts = vec!["127.0.0.1"];
     if has_ipv6() {
@@ -53,7 +52,7 @@ fn the_unspecified_address_takes_both_families() {
     }
     for ip in hosts {
         let (near, path) =
-            connect(&target(SocketAddr::new(ip.parse().unwrap(), port)), &StreamSettings::default());
+            connect(&target(SocketAddr::new(ip.parse().unwrap(), port)), &SocketSettings::default());
         let (far, seen) = accept(&listener);
         assert_eq!((seen.peer, seen.local), (path.local, path.peer));
         assert_eq!((near.path().unwrap(), far.path().unwrap()), (path, seen));
@@ -62,14 +61,14 @@ fn the_unspecified_address_takes_both_families() {
 
 #[test]
 fn settings_are_made_and_told() {
-    let settings = StreamSettings {
+    let settings = SocketSettings {
         sndbuf: Some(100_000),
         rcvbuf: Some(50_000),
         nodelay: false,
         dscp: (!cfg!(windows)).then_some(46),
         ttl: Some(33),
-        keepalive: Some(Duration::from_millis(10)),
-        ..StreamSettings::default()
+        keepalive_ns: Some(10_000_000),
+        ..SocketSettings::default()
     };
     let (near, far) = pair("127.0.0.1:0", &settings);
     for stream in [&near, &far] {
@@ -80,9 +79,9 @@ fn settings_are_made_and_told() {
         #[cfg(unix)]
         assert_eq!(effective.tos, Some(46 << 2));
     }
-    far.apply(&StreamSettings { ttl: Some(44), ..StreamSettings::default() }).unwrap();
+    far.apply(&SocketSettings { ttl: Some(44), ..SocketSettings::default() }).unwrap();
     assert_eq!((far.effective().ttl, far.effective().nodelay), (Some(44), Some(true)));
-    assert_eq!(pair("127.0.0.1:0", &StreamSettings::default()).0.effective().nodelay, Some(true));
+    assert_eq!(pair("127.0.0.1:0", &SocketSettings::default()).0.effective().nodelay, Some(true));
 }
 
 #[cfg(target_os = "linux")]
@@ -92,12 +91,12 @@ mod linux {
 
     #[test]
     fn linux_settings_are_made_and_told() {
-        let settings = StreamSettings {
+        let settings = SocketSettings {
             mss: Some(1000),
             congestion: Some("reno".into()),
             device: Some("lo".into()),
-            user_timeout: Some(Duration::from_millis(1500)),
-            ..StreamSettings::default()
+            user_timeout_ns: Some(1_500_000_000),
+            ..SocketSettings::default()
         };
         let (near, far) = pair("127.0.0.1:0", &settings);
         for stream in [&near, &far] {
@@ -109,29 +108,29 @@ mod linux {
 
     #[test]
     fn a_refused_option_is_named_and_does_not_stop_the_others() {
-        let wrong = StreamSettings {
+        let wrong = SocketSettings {
             congestion: Some("no-such-thing".into()),
             ttl: Some(9),
-            ..StreamSettings::default()
+            ..SocketSettings::default()
         };
         let refusal = check(&wrong, here()).unwrap_err();
         assert_eq!((refusal.option, refusal.errno), ("congestion", libc::ENOENT));
         assert_eq!(refusal.to_string(), "congestion: No such file or directory (os error 2)");
-        let (near, _far) = pair("127.0.0.1:0", &StreamSettings::default());
+        let (near, _far) = pair("127.0.0.1:0", &SocketSettings::default());
         assert_eq!(near.apply(&wrong).unwrap_err(), Fault { deed: Deed::Open, errno: libc::ENOENT });
         assert_eq!(near.effective().ttl, Some(9));
-        let listener = Listener::bind(here(), false, &StreamSettings::default()).unwrap();
+        let listener = Listener::bind(here(), false, &SocketSettings::default()).unwrap();
         let to = target(listener.local().unwrap());
         assert_eq!(Stream::connect(&to, &wrong).unwrap_err().deed, Deed::Open);
         for (bad, option) in [
-            (StreamSettings { dscp: Some(64), ..StreamSettings::default() }, "dscp"),
-            (StreamSettings { ttl: Some(0), ..StreamSettings::default() }, "ttl"),
-            (StreamSettings { device: Some("nosuch0".into()), ..StreamSettings::default() }, "device"),
-            (StreamSettings { flow_label: Some(5), ..StreamSettings::default() }, "flow_label"),
+            (SocketSettings { dscp: Some(64), ..SocketSettings::default() }, "dscp"),
+            (SocketSettings { ttl: Some(0), ..SocketSettings::default() }, "ttl"),
+            (SocketSettings { device: Some("nosuch0".into()), ..SocketSettings::default() }, "device"),
+            (SocketSettings { flow_label: Some(5), ..SocketSettings::default() }, "flow_label"),
         ] {
             assert_eq!(check(&bad, here()).unwrap_err().option, option);
         }
-        assert_eq!(check(&StreamSettings::default(), here()), Ok(()));
+        assert_eq!(check(&SocketSettings::default(), here()), Ok(()));
     }
 
     #[test]
@@ -140,11 +139,11 @@ mod linux {
             return;
         }
         use std::os::fd::AsFd as _;
-        let settings = StreamSettings {
+        let settings = SocketSettings {
             dscp: Some(10),
             ttl: Some(7),
             flow_label: Some(0xabcde),
-            ..StreamSettings::default()
+            ..SocketSettings::default()
         };
         // Twice at once: the label is shared.
         let (near, far) = pair("[::1]:0", &settings);
@@ -169,12 +168,12 @@ mod linux {
         if !has_ipv6() {
             return;
         }
-        let settings = StreamSettings { dscp: Some(12), ttl: Some(77), ..StreamSettings::default() };
+        let settings = SocketSettings { dscp: Some(12), ttl: Some(77), ..SocketSettings::default() };
         let listener = Listener::bind("[::]:0".parse().unwrap(), false, &settings).unwrap();
         let port = listener.local().unwrap().port();
         for ip in ["127.0.0.1", "::1"] {
             let to = target(SocketAddr::new(ip.parse().unwrap(), port));
-            let _near = connect(&to, &StreamSettings::default());
+            let _near = connect(&to, &SocketSettings::default());
             let (far, _) = accept(&listener);
             assert_eq!((far.effective().tos, far.effective().ttl), (Some(12 << 2), Some(77)), "{ip}");
         }
@@ -182,7 +181,7 @@ mod linux {
 
     #[test]
     fn the_kernel_tells_about_the_connection() {
-        let (near, far) = pair("127.0.0.1:0", &StreamSettings::default());
+        let (near, far) = pair("127.0.0.1:0", &SocketSettings::default());
         for _ in 0..20 {
             assert_eq!(offer(&near, 1, 0, 1000).bytes, 1000);
             receive(&far, Read::skip(1000)).unwrap();
@@ -203,7 +202,7 @@ mod linux {
         socket.listen(0).unwrap();
         let to = target(listener.local_addr().unwrap());
         let streams: Vec<_> =
-            (0..4).map(|_| Stream::connect(&to, &StreamSettings::default()).unwrap().0).collect();
+            (0..4).map(|_| Stream::connect(&to, &SocketSettings::default()).unwrap().0).collect();
         assert!(streams.iter().any(|stream| stream.connected() == Ok(None)));
     }
 
@@ -211,7 +210,7 @@ mod linux {
     fn plain_sockets_are_understood() {
         // The other end is not ours: what arrives is what was sent.
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let (near, _) = connect(&target(listener.local_addr().unwrap()), &StreamSettings::default());
+        let (near, _) = connect(&target(listener.local_addr().unwrap()), &SocketSettings::default());
         let (mut far, _) = listener.accept().unwrap();
         assert_eq!(offer(&near, 3, 0, 100).bytes, 300);
         let mut bytes = [0; 300];

@@ -2,13 +2,13 @@
 
 use crate::sys;
 use crate::tcp::Refusal;
-use crate::tcp::{set_device, set_tos, set_ttl, tclass};
+use crate::tcp::{effective_options, set_device, set_tos, set_ttl};
 use socket2::Socket;
 use std::io;
-use transport::{UdpEffective, UdpSettings};
+use transport::{SocketSettings, UdpEffective};
 
 /// Sets what is asked for, all of it even when something is refused; the first refusal.
-pub(super) fn apply(socket: &Socket, v6: bool, want: &UdpSettings) -> Option<Refusal> {
+pub(super) fn apply(socket: &Socket, v6: bool, want: &SocketSettings) -> Option<Refusal> {
     let mut first = None;
     let mut note = |option: &'static str, result: io::Result<()>| {
         if let Err(e) = result {
@@ -41,13 +41,8 @@ pub(super) fn apply(socket: &Socket, v6: bool, want: &UdpSettings) -> Option<Ref
 
 /// What the system says of the options that every system has.
 pub(super) fn effective(socket: &Socket, v6: bool) -> UdpEffective {
-    let size = |result: io::Result<usize>| result.ok().and_then(|n| u32::try_from(n).ok());
-    let octet = |result: io::Result<u32>| result.ok().and_then(|n| u8::try_from(n).ok());
     UdpEffective {
-        sndbuf: size(socket.send_buffer_size()),
-        rcvbuf: size(socket.recv_buffer_size()),
-        tos: octet(if v6 { tclass(socket) } else { socket.tos_v4() }),
-        ttl: octet(if v6 { socket.unicast_hops_v6() } else { socket.ttl_v4() }),
+        options: effective_options(socket, v6),
         mtu: mtu(socket, v6),
         segments: 1,
         gro: false,
@@ -62,10 +57,11 @@ enum Buffer {
     Receive,
 }
 
-fn set_buffer(socket: &Socket, which: Buffer, bytes: u32) -> io::Result<()> {
+fn set_buffer(socket: &Socket, which: Buffer, bytes: u64) -> io::Result<()> {
+    let bytes = sys::buffer_size(bytes);
     match which {
-        Buffer::Send => socket.set_send_buffer_size(bytes as usize)?,
-        Buffer::Receive => socket.set_recv_buffer_size(bytes as usize)?,
+        Buffer::Send => socket.set_send_buffer_size(bytes)?,
+        Buffer::Receive => socket.set_recv_buffer_size(bytes)?,
     }
     #[cfg(target_os = "linux")]
     {
@@ -74,7 +70,7 @@ fn set_buffer(socket: &Socket, which: Buffer, bytes: u32) -> io::Result<()> {
             Buffer::Send => socket.send_buffer_size()?,
             Buffer::Receive => socket.recv_buffer_size()?,
         };
-        if got / 2 < bytes as usize {
+        if got / 2 < bytes {
             let name = if which == Buffer::Send { libc::SO_SNDBUFFORCE } else { libc::SO_RCVBUFFORCE };
             let bytes = i32::try_from(bytes).unwrap_or(i32::MAX).to_ne_bytes();
             // Without the privilege it stays at the limit, which the effective value shows.

@@ -9,7 +9,7 @@ use crate::{Clock, System};
 use metrics::Stamp;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::net::SocketAddr;
-use transport::{DatagramSocket, Deed, Fault, Path, Target, UdpEffective, UdpSettings};
+use transport::{DatagramSocket, Deed, Fault, Path, SocketSettings, Target, UdpEffective};
 
 /// A nonblocking UDP socket: bound, for whoever knocks, or connected to one peer.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ impl Udp {
     ///
     /// # Errors
     /// When the address is taken or not ours, or an option is refused.
-    pub fn bind(at: SocketAddr, share: bool, settings: &UdpSettings) -> Result<Self, Fault> {
+    pub fn bind(at: SocketAddr, share: bool, settings: &SocketSettings) -> Result<Self, Fault> {
         let (socket, at) = open_for(at, Type::DGRAM, Protocol::UDP).map_err(fault(Deed::Open))?;
         if share {
             share_port(&socket).map_err(fault(Deed::Bind))?;
@@ -101,7 +101,7 @@ impl Udp {
     ///
     /// # Errors
     /// When an option is refused, our address cannot be had, or there is no way to the peer.
-    pub fn connect(target: &Target, settings: &UdpSettings) -> Result<Self, Fault> {
+    pub fn connect(target: &Target, settings: &SocketSettings) -> Result<Self, Fault> {
         let peer = plain(target.to);
         let socket =
             sys::open(Domain::for_address(peer), Type::DGRAM, Protocol::UDP).map_err(fault(Deed::Open))?;
@@ -122,7 +122,7 @@ impl Udp {
     ///
     /// # Errors
     /// When the system cannot do that (it is Linux only), or refuses.
-    pub fn beside(path: &Path, settings: &UdpSettings) -> Result<Self, Fault> {
+    pub fn beside(path: &Path, settings: &SocketSettings) -> Result<Self, Fault> {
         let Path { peer, local } = *path;
         let socket =
             sys::open(Domain::for_address(peer), Type::DGRAM, Protocol::UDP).map_err(fault(Deed::Open))?;
@@ -139,7 +139,7 @@ impl Udp {
     fn made(
         socket: Socket,
         v6: bool,
-        settings: &UdpSettings,
+        settings: &SocketSettings,
         place: impl FnOnce(&Socket) -> Result<Option<Path>, Fault>,
     ) -> Result<Self, Fault> {
         if let Some(Refusal { errno, .. }) = apply(&socket, v6, settings) {
@@ -161,7 +161,7 @@ impl Udp {
     }
 
     /// Switches on what is asked for and was seen to work.
-    fn abilities(&mut self, settings: &UdpSettings) {
+    fn abilities(&mut self, settings: &SocketSettings) {
         let able = ability();
         self.state.segments = if settings.gso { able.segments.max(1) } else { 1 };
         #[cfg(target_os = "linux")]
@@ -179,7 +179,7 @@ impl Udp {
 
     /// The card of the socket's interface, where its stamps are wanted. What it says is checked against the kernel's.
     #[cfg(target_os = "linux")]
-    fn find_card(&mut self, settings: &UdpSettings, stamps: bool) {
+    fn find_card(&mut self, settings: &SocketSettings, stamps: bool) {
         let local = self.path.map(|path| path.local.ip()).filter(|_| settings.card_stamps && stamps);
         let found = local.map(|local| crate::card::Card::of(local, settings.device.as_deref()));
         (self.state.card, self.state.no_card) = match found {
@@ -202,7 +202,7 @@ impl Udp {
 impl DatagramSocket<System> for Udp {
     type Net<'a> = UdpNet<'a>;
 
-    fn apply(&mut self, settings: &UdpSettings) -> Result<(), Fault> {
+    fn apply(&mut self, settings: &SocketSettings) -> Result<(), Fault> {
         let refusal = apply(&self.socket, self.v6, settings);
         self.abilities(settings);
         refusal.map_or(Ok(()), |refusal| Err(Fault { deed: Deed::Open, errno: refusal.errno }))
@@ -336,7 +336,7 @@ mod tests {
 
     #[test]
     fn only_a_process_that_may_change_cards_is_told_why_none_stamps() {
-        let mut udp = Udp::bind(here(), false, &UdpSettings::default()).unwrap();
+        let mut udp = Udp::bind(here(), false, &SocketSettings::default()).unwrap();
         udp.state.no_card = Some("why".to_owned());
         assert_eq!(udp.effective().no_card, None);
         crate::card::permit_change();

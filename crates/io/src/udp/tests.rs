@@ -6,8 +6,8 @@ use crate::Clock;
 use crate::testing::{has_ipv6, here, readable, skip};
 use metrics::StampKind;
 use transport::{
-    Arena, DatagramSocket as _, Deed, Got, Net as _, Path, Read, Received, Sent, Target, Transmit,
-    UdpSettings,
+    Arena, DatagramSocket as _, Deed, Got, Net as _, Path, Read, Received, Sent, SocketSettings, Target,
+    Transmit,
 };
 
 /// A received message, taken out of the buffer.
@@ -17,12 +17,12 @@ struct Message {
     received: Received<'static>,
 }
 
-fn plain_settings() -> UdpSettings {
-    UdpSettings { gso: false, gro: false, stamps: false, ..UdpSettings::default() }
+fn plain_settings() -> SocketSettings {
+    SocketSettings { gso: false, gro: false, stamps: false, ..SocketSettings::default() }
 }
 
 /// A socket connected to another, which is bound only.
-fn pair(near: &UdpSettings, far: &UdpSettings) -> (Udp, Udp) {
+fn pair(near: &SocketSettings, far: &SocketSettings) -> (Udp, Udp) {
     let far = Udp::bind(here(), false, far).unwrap();
     let to = Target { to: far.local().unwrap(), from: None };
     (Udp::connect(&to, near).unwrap(), far)
@@ -68,7 +68,7 @@ fn receive(udp: &mut Udp) -> Message {
 
 #[test]
 fn long_datagrams_leave_in_runs_too_and_longer_than_a_send_takes_is_refused() {
-    let (mut near, mut far) = pair(&UdpSettings::default(), &plain_settings());
+    let (mut near, mut far) = pair(&SocketSettings::default(), &plain_settings());
     let mtu = near.effective().mtu.unwrap_or(0);
     let size = 20_000;
     if mtu < 65_536 || near.segments() < 3 {
@@ -88,7 +88,7 @@ fn long_datagrams_leave_in_runs_too_and_longer_than_a_send_takes_is_refused() {
 
 #[test]
 fn time_to_live_and_traffic_class_arrive() {
-    let marked = UdpSettings { ttl: Some(17), dscp: Some(10), ..plain_settings() };
+    let marked = SocketSettings { ttl: Some(17), dscp: Some(10), ..plain_settings() };
     for at in ["127.0.0.1:0", "[::1]:0"] {
         if at.starts_with('[') && !has_ipv6() {
             continue;
@@ -101,7 +101,7 @@ fn time_to_live_and_traffic_class_arrive() {
         assert_eq!((got.ttl, got.tos), (17, 40), "{at}");
         send_burst(&mut near, b"x", |burst| burst.tos = Some(0xb9));
         assert_eq!(receive(&mut far).received.tos, 0xb9, "{at}: this send alone");
-        let effective = near.effective();
+        let effective = near.effective().options;
         assert_eq!((effective.ttl, effective.tos), (Some(17), Some(40)));
     }
 }
@@ -111,7 +111,7 @@ fn kernel_stamps_lie_between_sending_and_receiving() {
     if !ability().receive_stamps {
         return skip("no kernel receive stamps here");
     }
-    let (mut near, mut far) = pair(&UdpSettings::default(), &UdpSettings::default());
+    let (mut near, mut far) = pair(&SocketSettings::default(), &SocketSettings::default());
     assert!(far.effective().stamps);
     let clock = Clock::new();
     // The kernel switches stamps on by deferred work: datagrams that arrive at once have none.
@@ -211,15 +211,15 @@ fn who_slipped_in_before_connecting_is_not_let_through() {
 
 #[test]
 fn settings_are_asked_for_and_told() {
-    let want = UdpSettings { rcvbuf: Some(100_000), sndbuf: Some(50_000), ..plain_settings() };
+    let want = SocketSettings { rcvbuf: Some(100_000), sndbuf: Some(50_000), ..plain_settings() };
     let (near, _far) = pair(&want, &want);
     let got = near.effective();
-    assert!(got.rcvbuf >= Some(100_000) && got.sndbuf >= Some(50_000), "{got:?}");
+    assert!(got.options.rcvbuf >= Some(100_000) && got.options.sndbuf >= Some(50_000), "{got:?}");
     assert_eq!((got.segments, got.gro, got.stamps), (1, false, false));
-    let wrong = UdpSettings { device: Some("no-such-interface".into()), ..plain_settings() };
+    let wrong = SocketSettings { device: Some("no-such-interface".into()), ..plain_settings() };
     assert_eq!(Udp::bind(here(), false, &wrong).unwrap_err().deed, Deed::Open);
     for df in [true, false] {
-        let want = UdpSettings { dont_fragment: Some(df), ..plain_settings() };
+        let want = SocketSettings { dont_fragment: Some(df), ..plain_settings() };
         let (mut near, mut far) = pair(&want, &want);
         send(&mut near, b"x");
         receive(&mut far);

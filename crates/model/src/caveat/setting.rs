@@ -2,14 +2,12 @@
 
 use super::{Case, Caveat, join, percent};
 use crate::{Effective, Kind, Transport};
-use metrics::{format_bytes, real};
+use metrics::real;
 
 /// Share of a sender's busy time spent waiting for a window or a buffer that limits its rate.
 const LIMITED: f64 = 0.20;
 /// The congestion control that nearly all hosts use.
 const USUAL: &str = "cubic";
-/// Most TCP options of a segment, bytes: the effective MSS is smaller than the asked one by as much.
-const TCP_OPTIONS: u32 = 40;
 
 pub(super) fn window_limited(case: &Case<'_>) -> Option<Caveat> {
     if case.point.phase.kind == Kind::Ping {
@@ -34,9 +32,7 @@ pub(super) fn window_limited(case: &Case<'_>) -> Option<Caveat> {
 
 pub(super) fn congestion_control(case: &Case<'_>) -> Option<Caveat> {
     let phase = &case.point.phase;
-    let name = |effective: &Option<Effective>| {
-        effective.as_ref().map(|e| e.congestion.clone()).filter(|name| !name.is_empty())
-    };
+    let name = |effective: &Option<Effective>| effective.as_ref().and_then(|e| e.congestion.clone());
     let decides = case.senders().any(|end| name(&end.totals.effective).is_some_and(|n| n != USUAL));
     if !decides || phase.rate.is_some() || matches!(phase.kind, Kind::Connect | Kind::Ping) {
         return None;
@@ -76,21 +72,8 @@ pub(super) fn buffer_shortfall(case: &Case<'_>) -> Option<Caveat> {
         return None; // each client asked for its own
     }
     let asked = &case.point.phase.sockets;
-    let clauses = case.each_end(|end| {
-        let got = end.totals.effective.as_ref()?;
-        let short = |name: &str, asked: Option<u64>, got: u64| {
-            let asked = asked.filter(|&asked| got > 0 && got < asked)?;
-            Some(format!(
-                "{name} of {} is {} instead of {}",
-                end.name,
-                format_bytes(got),
-                format_bytes(asked)
-            ))
-        };
-        let both =
-            [short("SO_SNDBUF", asked.sndbuf, got.sndbuf), short("SO_RCVBUF", asked.rcvbuf, got.rcvbuf)];
-        join(both.into_iter().flatten())
-    })?;
+    let clauses =
+        case.each_end(|end| join(asked.shortfalls(end.totals.effective.as_ref()?, &end.name).into_iter()))?;
     let text = format!("The kernel granted smaller socket buffers than asked for ({clauses}).");
     let advice =
         "Raise net.core.wmem_max and net.core.rmem_max, or leave the buffers to the kernel's autotuning.";
@@ -101,44 +84,15 @@ pub(super) fn option_differs(case: &Case<'_>) -> Option<Caveat> {
     if case.serving() {
         return None;
     }
+    let phase = &case.point.phase;
+    let ping = phase.ping.as_ref().is_some_and(|ping| ping.transport == Transport::Udp);
+    let datagrams = ping || matches!(phase.kind, Kind::Stream | Kind::Delay | Kind::Train);
     let clauses = case.each_end(|end| {
-        let got = end.totals.effective.as_ref()?;
-        join(differences(case, got).into_iter().map(|what| format!("{what} at {}", end.name)))
+        let all = phase.sockets.differences(end.totals.effective.as_ref()?, datagrams);
+        join(all.into_iter().map(|what| format!("{what} at {}", end.name)))
     })?;
     let text = format!("Socket options took other values than asked for ({clauses}).");
     let advice = "Check that the kernel offers them (for a congestion control: \
                   net.ipv4.tcp_allowed_congestion_control).";
     Some(Caveat::new("socket-option-differs", text, advice))
-}
-
-/// The options in `got` that differ from those asked for. Zero or empty means that the kernel did not tell.
-fn differences(case: &Case<'_>, got: &Effective) -> Vec<String> {
-    let asked = &case.point.phase.sockets;
-    let mut all = Vec::new();
-    let mut unlike =
-        |name: &str, asked: String, got: String| all.push(format!("{name} {got} instead of {asked}"));
-    if let Some(mss) =
-        asked.mss.filter(|&mss| got.mss > 0 && !(mss.saturating_sub(TCP_OPTIONS)..=mss).contains(&got.mss))
-    {
-        unlike("MSS", mss.to_string(), got.mss.to_string());
-    }
-    if let Some(name) =
-        asked.congestion.as_ref().filter(|name| !got.congestion.is_empty() && got.congestion != **name)
-    {
-        unlike("congestion control", name.clone(), got.congestion.clone());
-    }
-    let ping = case.point.phase.ping.as_ref().is_some_and(|ping| ping.transport == Transport::Udp);
-    let datagrams = ping || matches!(case.point.phase.kind, Kind::Stream | Kind::Delay | Kind::Train);
-    if asked.nodelay != got.nodelay && !datagrams {
-        let word = |on: bool| if on { "on" } else { "off" }.to_owned();
-        unlike("TCP_NODELAY", word(asked.nodelay), word(got.nodelay));
-    }
-    // The low two bits of the octet are ECN's, not ours.
-    if let Some(dscp) = asked.dscp.filter(|&dscp| got.tos >> 2 != dscp) {
-        unlike("DSCP", dscp.to_string(), (got.tos >> 2).to_string());
-    }
-    if let Some(ttl) = asked.ttl.filter(|&ttl| got.ttl > 0 && got.ttl != ttl) {
-        unlike("TTL", ttl.to_string(), got.ttl.to_string());
-    }
-    all
 }

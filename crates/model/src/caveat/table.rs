@@ -411,22 +411,22 @@ const TABLE: &[Row] = &[
         code: "socket-buffer-shortfall",
         raises: |p, _| {
             p.phase.sockets.sndbuf = Some(4 << 20);
-            p.near.effective.as_mut().unwrap().sndbuf = 425_984;
+            p.near.effective.as_mut().unwrap().sndbuf = Some(425_984);
         },
         silent: |p, _| {
             p.phase.sockets.sndbuf = Some(4 << 20);
-            p.near.effective.as_mut().unwrap().sndbuf = 8 << 20;
+            p.near.effective.as_mut().unwrap().sndbuf = Some(8 << 20);
         },
     },
     Row {
         code: "socket-option-differs",
         raises: |p, _| {
             p.phase.sockets.mss = Some(1_400);
-            p.near.effective.as_mut().unwrap().mss = 1_359;
+            p.near.effective.as_mut().unwrap().mss = Some(1_359);
         },
         silent: |p, _| {
             p.phase.sockets.mss = Some(1_400);
-            p.near.effective.as_mut().unwrap().mss = 1_360;
+            p.near.effective.as_mut().unwrap().mss = Some(1_360);
         },
     },
     Row {
@@ -440,8 +440,8 @@ const TABLE: &[Row] = &[
     },
     Row {
         code: "congestion-control",
-        raises: |p, _| p.near.effective.as_mut().unwrap().congestion = "bbr".to_owned(),
-        silent: |p, _| p.far[0].effective.as_mut().unwrap().congestion = "bbr".to_owned(),
+        raises: |p, _| p.near.effective.as_mut().unwrap().congestion = Some("bbr".to_owned()),
+        silent: |p, _| p.far[0].effective.as_mut().unwrap().congestion = Some("bbr".to_owned()),
     },
     Row {
         code: "placement",

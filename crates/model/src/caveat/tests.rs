@@ -20,7 +20,8 @@ pub(super) fn sound() -> (Point, Begin) {
         udp_rtt_ns: None,
         same_host: false,
     };
-    let effective = Effective { congestion: "cubic".to_owned(), nodelay: true, ..Effective::default() };
+    let effective =
+        Effective { congestion: Some("cubic".to_owned()), nodelay: Some(true), ..Effective::default() };
     let totals = |who: &str, tx_bytes, rx_bytes| Totals {
         who: who.to_owned(),
         traffic: Traffic { tx_bytes, rx_bytes, ns: 5 * SECOND },
@@ -213,8 +214,8 @@ fn loopback() {
 #[test]
 fn congestion_control() {
     let name = |p: &mut Point, near: &str, far: &str| {
-        p.near.effective.as_mut().unwrap().congestion = near.to_owned();
-        p.far[0].effective.as_mut().unwrap().congestion = far.to_owned();
+        p.near.effective.as_mut().unwrap().congestion = Some(near.to_owned());
+        p.far[0].effective.as_mut().unwrap().congestion = Some(far.to_owned());
     };
     let text = only("congestion-control", |p, _| name(p, "bbr", "cubic"));
     assert!(text.contains("(this host used bbr; server 10.0.0.2 used cubic)"), "{text}");
@@ -284,7 +285,7 @@ fn buffer_shortfall() {
         p.phase.sockets.sndbuf = Some(4 << 20);
         p.phase.sockets.rcvbuf = Some(1 << 20);
         let got = p.near.effective.as_mut().unwrap();
-        (got.sndbuf, got.rcvbuf) = (425_984, 2 << 20);
+        (got.sndbuf, got.rcvbuf) = (Some(425_984), Some(2 << 20));
     });
     assert!(text.contains("(SO_SNDBUF of this host is 416 KiB instead of 4.00 MiB)"), "{text}");
 }
@@ -297,18 +298,19 @@ fn option_differs() {
     };
     let text = only("socket-option-differs", |p, _| {
         p.phase.sockets.congestion = Some("vegas".to_owned());
-        p.far[0].effective.as_mut().unwrap().congestion = "vegas".to_owned();
+        p.far[0].effective.as_mut().unwrap().congestion = Some("vegas".to_owned());
     });
     assert!(text.contains("(congestion control cubic instead of vegas at this host)"), "{text}");
-    let text = only("socket-option-differs", |p, _| p.far[0].effective.as_mut().unwrap().nodelay = false);
+    let text =
+        only("socket-option-differs", |p, _| p.far[0].effective.as_mut().unwrap().nodelay = Some(false));
     assert!(text.contains("(TCP_NODELAY off instead of on at server 10.0.0.2)"), "{text}");
-    let text = only("socket-option-differs", |p, _| ask(p, |s| s.mss = Some(1_400), |e| e.mss = 1_359));
+    let text = only("socket-option-differs", |p, _| ask(p, |s| s.mss = Some(1_400), |e| e.mss = Some(1_359)));
     assert!(text.contains("MSS 1359 instead of 1400 at this host; MSS 1359"), "{text}");
-    silent(|p, _| ask(p, |s| s.mss = Some(1_400), |e| e.mss = 1_388)); // 12 bytes of time stamps
-    let text = only("socket-option-differs", |p, _| ask(p, |s| s.dscp = Some(46), |e| e.tos = 40 << 2));
+    silent(|p, _| ask(p, |s| s.mss = Some(1_400), |e| e.mss = Some(1_388))); // 12 bytes of time stamps
+    let text = only("socket-option-differs", |p, _| ask(p, |s| s.dscp = Some(46), |e| e.tos = Some(40 << 2)));
     assert!(text.contains("DSCP 40 instead of 46"), "{text}");
-    silent(|p, _| ask(p, |s| s.dscp = Some(46), |e| e.tos = (46 << 2) | 2)); // ECN bits
-    let text = only("socket-option-differs", |p, _| ask(p, |s| s.ttl = Some(5), |e| e.ttl = 64));
+    silent(|p, _| ask(p, |s| s.dscp = Some(46), |e| e.tos = Some((46 << 2) | 2))); // ECN bits
+    let text = only("socket-option-differs", |p, _| ask(p, |s| s.ttl = Some(5), |e| e.ttl = Some(64)));
     assert!(text.contains("TTL 64 instead of 5"), "{text}");
 }
 
@@ -564,7 +566,7 @@ fn a_server_knows_nothing_of_its_clients_plans() {
         p.far.clear();
         p.intervals.truncate(1);
         p.near.opened = 50;
-        p.near.effective.as_mut().unwrap().nodelay = false;
+        p.near.effective.as_mut().unwrap().nodelay = Some(false);
         p.up.as_mut().unwrap().confirmed = false;
         p.near.rate = Some(DistSummary { count: 1, ..DistSummary::default() });
     });

@@ -5,7 +5,6 @@ use crate::host::HostInfo;
 use model::{Phase, SocketSettings};
 use std::fmt;
 use std::net::SocketAddr;
-use std::time::Duration;
 use transport::Session;
 use uuid::Uuid;
 
@@ -144,7 +143,7 @@ pub struct Started {
     /// Send and receive buffer of a worker, bytes.
     pub buffer: usize,
     /// How long a connection may be idle before the kernel asks whether its peer is there, where the sockets' options do not say.
-    pub keepalive: Option<Duration>,
+    pub keepalive_ns: Option<u64>,
 }
 
 impl Started {
@@ -155,7 +154,7 @@ impl Started {
     #[must_use]
     pub fn new(session: impl Session + 'static, workers: u16, phase: &Phase) -> Self {
         let buffer = usize::try_from(phase.buffer.high).unwrap_or(usize::MAX).max(Self::SMALLEST_BUFFER);
-        Started { session: Box::new(session), workers, sets: 1, buffer, keepalive: None }
+        Started { session: Box::new(session), workers, sets: 1, buffer, keepalive_ns: None }
     }
 }
 

@@ -14,7 +14,6 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// What a server needs besides its configuration.
 #[derive(Clone, Default)]
@@ -250,8 +249,8 @@ impl Protocol for Iperf3 {
                 token: asked.credentials.as_ref().map(|own| token(own, host)).transpose()?,
             },
         };
-        let keepalive = Some(Duration::from_nanos(asked.keepalive_ns.unwrap_or(KEEPALIVE)));
-        Ok(Started { keepalive, ..Started::new(Client::new(plan, host.now()), workers, phase) })
+        let keepalive_ns = Some(asked.keepalive_ns.unwrap_or(KEEPALIVE));
+        Ok(Started { keepalive_ns, ..Started::new(Client::new(plan, host.now()), workers, phase) })
     }
 
     fn server(&self, serving: &Serving<'_>) -> Result<Started, String> {
@@ -279,7 +278,7 @@ impl Protocol for Iperf3 {
             meter: host.cpu_meter(),
         };
         let session = Box::new(Server::new(plan, host.now()));
-        Ok(Started { session, workers, sets: 1, buffer: BUFFER, keepalive: None })
+        Ok(Started { session, workers, sets: 1, buffer: BUFFER, keepalive_ns: None })
     }
 }
 

@@ -151,7 +151,7 @@ impl Protocol for Native {
             besides: config.besides.clone(),
         };
         let session = Box::new(Server::new(plan, host.now()));
-        Ok(Started { session, workers, sets: ServerPlan::SETS, buffer: BUFFER, keepalive: None })
+        Ok(Started { session, workers, sets: ServerPlan::SETS, buffer: BUFFER, keepalive_ns: None })
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::text::{Column, Page, Table, Tone, or_dash};
 use crate::words;
 use metrics::{Real, TcpTotals, format_bytes, format_duration, real};
-use model::{Begin, CpuUse, Effective, HostSnapshot, Kind, Point, Totals};
+use model::{Begin, CpuUse, HostSnapshot, Kind, Point, Totals};
 use std::io;
 
 /// Both ends' totals under the names that the report uses, ours first.
@@ -96,20 +96,18 @@ fn cpu(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
 
 /// The settings that were really in effect at both ends.
 fn settings(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
-    let mut columns: Vec<Column<&Effective>> = vec![
-        ("congestion", |e| e.congestion.clone()),
-        ("send buffer", |e| format_bytes(e.sndbuf)),
-        ("receive buffer", |e| format_bytes(e.rcvbuf)),
-        ("nodelay", |e| if e.nodelay { "on" } else { "off" }.to_owned()),
-        ("MSS", |e| e.mss.to_string()),
-        ("TOS", |e| e.tos.to_string()),
-        ("TTL", |e| e.ttl.to_string()),
-    ];
-    if point.phase.kind == Kind::Stream {
-        columns.retain(|(title, _)| !["congestion", "nodelay", "MSS"].contains(title));
+    let datagrams = point.phase.kind == Kind::Stream;
+    let mut table = Table::new("Settings in effect");
+    for (name, totals) in ends(point) {
+        let Some(effective) = &totals.effective else { continue };
+        let (titles, values): (Vec<_>, Vec<_>) = effective.named(datagrams).into_iter().unzip();
+        if table.is_empty() {
+            table = Table::new(&format!("Settings in effect|{}", titles.join("|")));
+        }
+        let values = values.into_iter().map(|value| or_dash(value, |value| value));
+        table.row(Tone::Plain, std::iter::once(name).chain(values).collect());
     }
-    let rows = ends(point).filter_map(|(name, totals)| Some((Tone::Plain, name, totals.effective.as_ref()?)));
-    page.section(&Table::of("Settings in effect", &columns, rows))?;
+    page.section(&table)?;
     let receivers: Vec<String> = ends(point)
         // A server's own totals cover sessions that may each have verified in another way.
         .filter(|(_, totals)| totals.traffic.rx_bytes > 0)

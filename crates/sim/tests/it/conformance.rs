@@ -6,7 +6,7 @@ use std::mem::replace;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use transport::conformance::{Ability, Bench};
-use transport::{Fault, Join as _, Park, Platform as _, Ready, StreamSettings, Task, UdpSettings};
+use transport::{Fault, Join as _, Park, Platform as _, Ready, SocketSettings, Task};
 
 transport::conformance!(Hosts::new());
 
@@ -70,7 +70,7 @@ impl Bench for Hosts {
         &self,
         at: SocketAddr,
         share: bool,
-        settings: &StreamSettings,
+        settings: &SocketSettings,
     ) -> Result<(Socket, SocketAddr), Fault> {
         self.server.listen_at(at, share, settings)
     }
@@ -79,7 +79,7 @@ impl Bench for Hosts {
         &self,
         at: SocketAddr,
         share: bool,
-        settings: &UdpSettings,
+        settings: &SocketSettings,
     ) -> Result<(Socket, SocketAddr), Fault> {
         self.server.bind_at(at, share, settings)
     }

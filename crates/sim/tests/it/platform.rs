@@ -7,8 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use transport::{
     Arena, Clock, DatagramSocket, Deed, Fault, Got, ListenerSocket, Mail, Net, Park, Path, Platform, Reactor,
-    Read, Ready, Receiver, Sender, Sent, StreamSettings, StreamSocket, Target, Task, Transmit, UdpSettings,
-    Wake, Watch,
+    Read, Ready, Receiver, Sender, Sent, SocketSettings, StreamSocket, Target, Task, Transmit, Wake, Watch,
 };
 
 const US: u64 = 1_000;
@@ -83,7 +82,7 @@ fn to(n: u8) -> Target {
 }
 
 fn connect(sim: &Sim) -> Socket {
-    sim.connect(&to(2), &StreamSettings::default()).unwrap().0
+    sim.connect(&to(2), &SocketSettings::default()).unwrap().0
 }
 
 fn send(sim: &Sim, socket: &Socket, bytes: &[u8]) -> Sent {
@@ -360,7 +359,7 @@ fn datagrams_come_to_the_bound_socket_until_the_peer_has_its_own() {
     let (one, other) = hosts(7);
     let log = Log::new();
     let (there, told) = (other.clone(), log.clone());
-    let mut bound = other.bind(PORT, &UdpSettings::default()).unwrap();
+    let mut bound = other.bind(PORT, &SocketSettings::default()).unwrap();
     let mut own: Option<Socket> = None;
     spawn(&other, move |reactor, ready| {
         bound.watch_level(reactor, 1).unwrap();
@@ -369,7 +368,7 @@ fn datagrams_come_to_the_bound_socket_until_the_peer_has_its_own() {
                 told.add((2, recv_udp(&there, own.as_mut().unwrap()).0));
             } else if let (came, Some(path)) = recv_udp(&there, &mut bound) {
                 told.add((1, came));
-                let beside = there.udp_beside(&path, &UdpSettings::default()).unwrap();
+                let beside = there.udp_beside(&path, &SocketSettings::default()).unwrap();
                 beside.watch_reading(reactor, 2).unwrap();
                 own = Some(beside);
             }
@@ -377,7 +376,7 @@ fn datagrams_come_to_the_bound_socket_until_the_peer_has_its_own() {
         Park::Wait(None)
     });
     let here = one.clone();
-    let mut socket = one.connect_udp(&to(2), &UdpSettings::default()).unwrap();
+    let mut socket = one.connect_udp(&to(2), &SocketSettings::default()).unwrap();
     let mut sent = 0;
     spawn(&one, move |_, _| {
         sent += 1;
@@ -393,7 +392,7 @@ fn a_datagram_that_nobody_takes_comes_back_as_an_error() {
     let (one, _) = hosts(8);
     let (here, log) = (one.clone(), Log::new());
     let told = log.clone();
-    let mut socket = one.connect_udp(&to(2), &UdpSettings::default()).unwrap();
+    let mut socket = one.connect_udp(&to(2), &SocketSettings::default()).unwrap();
     spawn(&one, move |reactor, ready| {
         if ready.is_empty() {
             socket.watch_reading(reactor, 1).unwrap();

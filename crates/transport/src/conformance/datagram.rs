@@ -4,7 +4,7 @@ use super::ends::{Udp, plain, udp_pair};
 use super::{Ability, Bench, IN_USE, REFUSED, TOO_LONG, Watcher, anywhere, lacking, settle};
 use crate::{
     Clock as _, DatagramSocket as _, Deed, Fault, LONGEST_DATAGRAM, Net as _, Path, Platform as _, Read,
-    Sent, Target, UdpSettings, Watch as _,
+    Sent, SocketSettings, Target, Watch as _,
 };
 use metrics::StampKind;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -81,7 +81,7 @@ pub fn a_run_arrives_as_single_datagrams<B: Bench>(bench: &B) {
     if lacking(bench, Ability::Segmentation) {
         return;
     }
-    let (mut near, mut far) = udp_pair(bench, &UdpSettings::default(), &plain());
+    let (mut near, mut far) = udp_pair(bench, &SocketSettings::default(), &plain());
     assert!(near.socket.segments() >= 6);
     let wrote = near.burst(&run(), |burst| burst.segment = 100);
     assert_eq!(wrote, Sent { bytes: 550, fault: None });
@@ -97,7 +97,7 @@ pub fn a_run_is_merged_for_a_receiver_that_asks_for_it<B: Bench>(bench: &B) {
     if lacking(bench, Ability::Segmentation) || lacking(bench, Ability::Merging) {
         return;
     }
-    let merging = UdpSettings { gro: true, ..UdpSettings::default() };
+    let merging = SocketSettings { gro: true, ..SocketSettings::default() };
     let (mut near, mut far) = udp_pair(bench, &merging, &merging);
     assert!(far.socket.effective().gro);
     assert_eq!(near.burst(&run(), |burst| burst.segment = 100).bytes, 550);
@@ -241,7 +241,7 @@ pub fn a_taken_port_is_refused<B: Bench>(bench: &B) {
 /// (socket(7), `SO_RXQ_OVFL`).
 pub fn what_the_receive_buffer_drops_is_counted<B: Bench>(bench: &B) {
     const SENT: u32 = 200;
-    let small = UdpSettings { rcvbuf: Some(4_096), ..plain() };
+    let small = SocketSettings { rcvbuf: Some(4_096), ..plain() };
     let (mut near, mut far) = udp_pair(bench, &plain(), &small);
     for _ in 0..SENT {
         near.send(&[0; 1_000]);
@@ -257,7 +257,7 @@ pub fn what_the_receive_buffer_drops_is_counted<B: Bench>(bench: &B) {
 /// Traffic class and time to live arrive as the socket, or this one send, had them; on a path without routers (ip(7)). 0 is an
 /// unknown time to live.
 pub fn marks_arrive_or_are_unknown<B: Bench>(bench: &B) {
-    let marked = UdpSettings { ttl: Some(17), dscp: Some(10), ..plain() };
+    let marked = SocketSettings { ttl: Some(17), dscp: Some(10), ..plain() };
     let (mut near, mut far) = udp_pair(bench, &marked, &plain());
     for _ in 0..2 {
         near.send(b"x");
@@ -267,9 +267,9 @@ pub fn marks_arrive_or_are_unknown<B: Bench>(bench: &B) {
         near.burst(b"x", |burst| burst.tos = Some(0xb9));
         assert_eq!(far.recv().1.tos, 0xb9, "this send alone");
     }
-    let told = near.socket.effective();
+    let told = near.socket.effective().options;
     assert!(told.ttl.is_none_or(|ttl| ttl == 17) && told.tos.is_none_or(|tos| tos == 40), "{told:?}");
-    near.socket.apply(&UdpSettings { dscp: Some(12), ..plain() }).unwrap();
+    near.socket.apply(&SocketSettings { dscp: Some(12), ..plain() }).unwrap();
     near.send(b"x");
     assert_eq!(far.recv().1.tos, 48, "as it was set last");
 }
@@ -279,7 +279,7 @@ pub fn receive_stamps_lie_between_sending_and_receiving<B: Bench>(bench: &B) {
     if lacking(bench, Ability::ReceiveStamps) {
         return;
     }
-    let (mut near, mut far) = udp_pair(bench, &UdpSettings::default(), &UdpSettings::default());
+    let (mut near, mut far) = udp_pair(bench, &SocketSettings::default(), &SocketSettings::default());
     assert!(far.socket.effective().stamps);
     // The kernel switches stamps on by deferred work: the first datagrams may have none.
     let (mut stamped, mut sent) = (0, 0);

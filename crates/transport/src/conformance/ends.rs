@@ -3,7 +3,7 @@
 use super::{Bench, ClockOf, ListenerOf, StreamOf, UdpOf, Watcher, anywhere, settle};
 use crate::{
     Arena, DatagramSocket as _, Fault, Got, ListenerSocket as _, Net, Path, Platform, Read, Ready, Received,
-    Sent, StreamSettings, StreamSocket as _, Target, Transmit, UdpSettings, Watch,
+    Sent, SocketSettings, StreamSocket as _, Target, Transmit, Watch,
 };
 
 /// What a receive call brought.
@@ -151,12 +151,12 @@ impl<'b, B: Bench> Tcp<'b, B> {
 
 /// A listening socket with default settings.
 pub(super) fn listener<B: Bench>(bench: &B) -> (ListenerOf<B>, Target) {
-    let (listener, to) = bench.listen(anywhere(bench), false, &StreamSettings::default()).unwrap();
+    let (listener, to) = bench.listen(anywhere(bench), false, &SocketSettings::default()).unwrap();
     (listener, Target { to, from: None })
 }
 
 /// Connects, and waits until the connection is up.
-pub(super) fn connect<'b, B: Bench>(bench: &'b B, to: &Target, settings: &StreamSettings) -> Tcp<'b, B> {
+pub(super) fn connect<'b, B: Bench>(bench: &'b B, to: &Target, settings: &SocketSettings) -> Tcp<'b, B> {
     let platform = bench.client();
     let (stream, _) = platform.connect(to, settings).unwrap();
     loop {
@@ -180,11 +180,11 @@ pub(super) fn accept<'b, B: Bench>(bench: &'b B, listener: &ListenerOf<B>) -> Tc
 
 /// The client's and the server's end of a connection.
 pub(super) fn pair<B: Bench>(bench: &B) -> (Tcp<'_, B>, Tcp<'_, B>) {
-    pair_with(bench, &StreamSettings::default())
+    pair_with(bench, &SocketSettings::default())
 }
 
 /// The same with settings, for both ends.
-pub(super) fn pair_with<'b, B: Bench>(bench: &'b B, settings: &StreamSettings) -> (Tcp<'b, B>, Tcp<'b, B>) {
+pub(super) fn pair_with<'b, B: Bench>(bench: &'b B, settings: &SocketSettings) -> (Tcp<'b, B>, Tcp<'b, B>) {
     let (listener, to) = bench.listen(anywhere(bench), false, settings).unwrap();
     let client = connect(bench, &Target { to, from: None }, settings);
     let server = accept(bench, &listener);
@@ -192,8 +192,8 @@ pub(super) fn pair_with<'b, B: Bench>(bench: &'b B, settings: &StreamSettings) -
 }
 
 /// Small buffers.
-pub(super) fn small() -> StreamSettings {
-    StreamSettings { sndbuf: Some(64 << 10), rcvbuf: Some(64 << 10), ..StreamSettings::default() }
+pub(super) fn small() -> SocketSettings {
+    SocketSettings { sndbuf: Some(64 << 10), rcvbuf: Some(64 << 10), ..SocketSettings::default() }
 }
 
 /// Bytes that do not fit in [`small`] buffers, however a system counts them.
@@ -214,13 +214,13 @@ impl<'b, B: Bench> Udp<'b, B> {
     }
 
     /// Bound on the server, and its address.
-    pub(super) fn bound(bench: &'b B, share: bool, settings: &UdpSettings) -> (Self, Target) {
+    pub(super) fn bound(bench: &'b B, share: bool, settings: &SocketSettings) -> (Self, Target) {
         let (socket, to) = bench.bind_udp(anywhere(bench), share, settings).unwrap();
         (Udp::new(bench, bench.server(), socket), Target { to, from: None })
     }
 
     /// On the client, connected.
-    pub(super) fn connected(bench: &'b B, to: &Target, settings: &UdpSettings) -> Self {
+    pub(super) fn connected(bench: &'b B, to: &Target, settings: &SocketSettings) -> Self {
         let platform = bench.client();
         let socket = platform.connect_udp(to, settings).unwrap();
         Udp::new(bench, platform, socket)
@@ -290,15 +290,15 @@ impl<'b, B: Bench> Udp<'b, B> {
 }
 
 /// Plain datagrams: one a call, without stamps.
-pub(super) fn plain() -> UdpSettings {
-    UdpSettings { gso: false, gro: false, stamps: false, ..UdpSettings::default() }
+pub(super) fn plain() -> SocketSettings {
+    SocketSettings { gso: false, gro: false, stamps: false, ..SocketSettings::default() }
 }
 
 /// A client's socket that is connected to a bound one of the server.
 pub(super) fn udp_pair<'b, B: Bench>(
     bench: &'b B,
-    near: &UdpSettings,
-    far: &UdpSettings,
+    near: &SocketSettings,
+    far: &SocketSettings,
 ) -> (Udp<'b, B>, Udp<'b, B>) {
     let (far, to) = Udp::bound(bench, false, far);
     (Udp::connected(bench, &to, near), far)

@@ -18,7 +18,7 @@ pub mod stream;
 pub mod thread;
 pub mod waiting;
 
-use crate::{Clock as _, Fault, Platform, Ready, StreamSettings, UdpSettings};
+use crate::{Clock as _, Fault, Platform, Ready, SocketSettings};
 use metrics::{Mono, SECOND};
 use std::net::{IpAddr, SocketAddr};
 
@@ -77,7 +77,7 @@ pub trait Bench {
         &self,
         at: SocketAddr,
         share: bool,
-        settings: &StreamSettings,
+        settings: &SocketSettings,
     ) -> Result<(ListenerOf<Self>, SocketAddr), Fault>;
 
     /// A UDP socket of the server host that is bound to `at`, and its address; port 0 lets the system choose.
@@ -88,7 +88,7 @@ pub trait Bench {
         &self,
         at: SocketAddr,
         share: bool,
-        settings: &UdpSettings,
+        settings: &SocketSettings,
     ) -> Result<(UdpOf<Self>, SocketAddr), Fault>;
 
     /// Waits as a [`Park::Wait`](crate::Park::Wait) does, on a reactor of either host.

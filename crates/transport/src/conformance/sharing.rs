@@ -3,7 +3,7 @@
 use super::ends::{Udp, connect, plain};
 use super::{Bench, ListenerOf, QUIET, Watcher, anywhere, settle};
 use crate::{
-    Clock as _, DatagramSocket as _, ListenerSocket as _, Path, Platform as _, Read, StreamSettings, Target,
+    Clock as _, DatagramSocket as _, ListenerSocket as _, Path, Platform as _, Read, SocketSettings, Target,
 };
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -18,12 +18,12 @@ pub fn each_connection_goes_to_one_of_the_listeners<B: Bench>(bench: &B) {
     let mut at = anywhere(bench);
     let mut listeners: Vec<ListenerOf<B>> = Vec::new();
     for _ in 0..SOCKETS {
-        let (listener, to) = bench.listen(at, true, &StreamSettings::default()).unwrap();
+        let (listener, to) = bench.listen(at, true, &SocketSettings::default()).unwrap();
         listeners.push(listener);
         at = to;
     }
     let to = Target { to: at, from: None };
-    let near: Vec<_> = (0..PEERS).map(|_| connect(bench, &to, &StreamSettings::default())).collect();
+    let near: Vec<_> = (0..PEERS).map(|_| connect(bench, &to, &SocketSettings::default())).collect();
     settle(bench);
     let mut peers = Vec::new();
     for listener in &listeners {

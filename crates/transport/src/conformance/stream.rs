@@ -5,7 +5,7 @@ use super::{
     Ability, BROKEN_PIPE, Bench, IN_USE, NOT_AVAILABLE, NOT_CONNECTED, REFUSED, RESET, Watcher, settle,
 };
 use crate::{
-    Clock as _, Deed, Fault, ListenerSocket as _, Net as _, Path, Platform as _, Read, Sent, StreamSettings,
+    Clock as _, Deed, Fault, ListenerSocket as _, Net as _, Path, Platform as _, Read, Sent, SocketSettings,
     StreamSocket as _, Target, Watch as _,
 };
 use metrics::SECOND;
@@ -30,7 +30,7 @@ fn mirrored(path: Path) -> Path {
 /// Both ends see one path, each from its side, and go on seeing it.
 pub fn both_ends_agree_on_the_path<B: Bench>(bench: &B) {
     let (listener, to) = listener(bench);
-    let near = connect(bench, &to, &StreamSettings::default());
+    let near = connect(bench, &to, &SocketSettings::default());
     let far = accept(bench, &listener);
     assert_eq!(near.path.peer, to.to);
     assert_eq!(far.path, mirrored(near.path));
@@ -43,7 +43,7 @@ pub fn a_connection_under_way_is_writable_when_it_is_up<B: Bench>(bench: &B) {
     let (_listener, to) = listener(bench);
     let platform = bench.client();
     let mut watcher = Watcher::new(bench, &platform);
-    let (stream, up) = platform.connect(&to, &StreamSettings::default()).unwrap();
+    let (stream, up) = platform.connect(&to, &SocketSettings::default()).unwrap();
     stream.watch(&watcher.reactor, 1).unwrap();
     assert!(!up || stream.connected().unwrap().is_some());
     let first = watcher.next();
@@ -55,7 +55,7 @@ pub fn a_connection_under_way_is_writable_when_it_is_up<B: Bench>(bench: &B) {
 /// The connecting end has the address and the port that were chosen for it (bind(2)).
 pub fn the_local_address_can_be_chosen<B: Bench>(bench: &B) {
     let (_listener, to) = listener(bench);
-    let settings = StreamSettings::default();
+    let settings = SocketSettings::default();
     let first = connect(bench, &to, &settings);
     let any = SocketAddr::new(first.path.local.ip(), 0);
     let near = connect(bench, &Target { from: Some(any), ..to }, &settings);
@@ -84,7 +84,7 @@ pub fn the_local_address_can_be_chosen<B: Bench>(bench: &B) {
 pub fn an_address_of_another_host_cannot_be_bound<B: Bench>(bench: &B) {
     let (_listener, to) = listener(bench);
     let from = Some(SocketAddr::from(([192, 0, 2, 99], 0)));
-    let refused = bench.client().connect(&Target { from, ..to }, &StreamSettings::default());
+    let refused = bench.client().connect(&Target { from, ..to }, &SocketSettings::default());
     assert_eq!(refused.err(), Some(Fault { deed: Deed::Bind, errno: NOT_AVAILABLE }));
 }
 
@@ -94,7 +94,7 @@ pub fn a_refused_connection_is_told_once<B: Bench>(bench: &B) {
     let (_, nobody) = listener(bench);
     let platform = bench.client();
     let refused = Fault { deed: Deed::Connect, errno: REFUSED };
-    let stream = match platform.connect(&nobody, &StreamSettings::default()) {
+    let stream = match platform.connect(&nobody, &SocketSettings::default()) {
         Ok((stream, up)) => {
             assert!(!up);
             stream
@@ -115,7 +115,7 @@ pub fn a_refused_connection_is_told_once<B: Bench>(bench: &B) {
 pub fn a_connection_is_up_before_it_is_accepted<B: Bench>(bench: &B) {
     let (listener, to) = listener(bench);
     assert!(listener.accept().unwrap().is_none());
-    let mut near = connect(bench, &to, &StreamSettings::default());
+    let mut near = connect(bench, &to, &SocketSettings::default());
     near.send_all(b"early");
     near.stream.half_close();
     let mut far = accept(bench, &listener);
@@ -127,7 +127,7 @@ pub fn a_connection_is_up_before_it_is_accepted<B: Bench>(bench: &B) {
 /// Connections wait in the order in which they came (listen(2)).
 pub fn connections_are_accepted_in_order_of_arrival<B: Bench>(bench: &B) {
     let (listener, to) = listener(bench);
-    let near: Vec<_> = (0..5).map(|_| connect(bench, &to, &StreamSettings::default())).collect();
+    let near: Vec<_> = (0..5).map(|_| connect(bench, &to, &SocketSettings::default())).collect();
     for near in near {
         assert_eq!(accept(bench, &listener).path, mirrored(near.path));
     }
@@ -136,11 +136,11 @@ pub fn connections_are_accepted_in_order_of_arrival<B: Bench>(bench: &B) {
 /// A connection that its peer reset while it waited is accepted, and tells the reset then (accept(2); other systems drop it).
 pub fn a_connection_that_was_reset_in_the_queue_is_accepted<B: Bench>(bench: &B) {
     let (listener, to) = listener(bench);
-    let near = connect(bench, &to, &StreamSettings::default());
+    let near = connect(bench, &to, &SocketSettings::default());
     let path = near.path;
     near.stream.abort();
     // Whatever follows on the same path has arrived after the reset.
-    let next = connect(bench, &to, &StreamSettings::default());
+    let next = connect(bench, &to, &SocketSettings::default());
     let mut far = accept(bench, &listener);
     assert_eq!(far.path, mirrored(path));
     assert_eq!(far.recv(Read::look(1)).fault(), Fault { deed: Deed::Receive, errno: RESET });
@@ -150,7 +150,7 @@ pub fn a_connection_that_was_reset_in_the_queue_is_accepted<B: Bench>(bench: &B)
 /// Closing a listener resets the connections that nobody has accepted, and later ones are refused.
 pub fn a_closed_listener_resets_the_connections_that_wait<B: Bench>(bench: &B) {
     let (listener, to) = listener(bench);
-    let mut near = connect(bench, &to, &StreamSettings::default());
+    let mut near = connect(bench, &to, &SocketSettings::default());
     until(bench, &bench.server(), &listener, |ready| ready.readable);
     drop(listener);
     assert_eq!(near.recv(Read::look(1)).fault(), Fault { deed: Deed::Receive, errno: RESET });
@@ -159,7 +159,7 @@ pub fn a_closed_listener_resets_the_connections_that_wait<B: Bench>(bench: &B) {
 /// One port has one listener, unless all that listen there share it (bind(2), `EADDRINUSE`); it is free once that is closed.
 pub fn a_taken_port_is_refused<B: Bench>(bench: &B) {
     let (listener, to) = listener(bench);
-    let again = |share| bench.listen(to.to, share, &StreamSettings::default());
+    let again = |share| bench.listen(to.to, share, &SocketSettings::default());
     for share in [false, true] {
         let fault = again(share).err().expect("the port is taken");
         assert!(matches!(fault.deed, Deed::Bind | Deed::Listen) && fault.errno == IN_USE, "{fault:?}");
@@ -355,7 +355,7 @@ pub fn sending_to_a_closed_peer_breaks_the_pipe<B: Bench>(bench: &B) {
 
 /// An option that was set is told as it was set; buffers as long as that or longer. What a platform does not know is absent.
 pub fn settings_are_honoured_or_not_told<B: Bench>(bench: &B) {
-    let settings = StreamSettings {
+    let settings = SocketSettings {
         sndbuf: Some(100_000),
         rcvbuf: Some(50_000),
         nodelay: false,
@@ -377,7 +377,7 @@ pub fn settings_are_honoured_or_not_told<B: Bench>(bench: &B) {
         );
         assert!(end.stream.mss().is_none_or(|mss| mss > 0));
     }
-    far.stream.apply(&StreamSettings { ttl: Some(44), ..Default::default() }).unwrap();
+    far.stream.apply(&SocketSettings { ttl: Some(44), ..Default::default() }).unwrap();
     let told = far.stream.effective();
     assert!(told.ttl.is_none_or(|ttl| ttl == 44) && told.nodelay.is_none_or(|on| on), "{told:?}");
 }

@@ -4,7 +4,7 @@ use super::ends::{connect, listener};
 use super::{Ability, Bench, ListenerOf, PATIENCE, Watcher};
 use crate::{
     Clock as _, Join as _, ListenerSocket as _, Mail, Net as _, Park, Platform, Reactor as _, Read, Ready,
-    Receiver as _, Sender as _, StreamSettings, StreamSocket as _, Task, Wake as _, Watch as _,
+    Receiver as _, Sender as _, SocketSettings, StreamSocket as _, Task, Wake as _, Watch as _,
 };
 use metrics::Mono;
 use std::io;
@@ -316,7 +316,7 @@ pub fn a_task_serves_sockets<B: Bench>(bench: &B) {
     let (reactor, clock) = (platform.reactor().unwrap(), platform.clock());
     let echo = Echo::<B::Platform> { reactor, clock, listener, stream: None, watched: false, over: false };
     let thread = platform.spawn("echo", echo).unwrap();
-    let mut near = connect(bench, &to, &StreamSettings::default());
+    let mut near = connect(bench, &to, &SocketSettings::default());
     for _ in 0..3 {
         near.send_all(b"question");
         assert_eq!(near.recv_all(8), b"question");

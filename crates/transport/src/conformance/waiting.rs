@@ -3,7 +3,7 @@
 use super::ends::{LIMIT, Tcp, accept, connect, listener, pair, pair_with, plain, small, udp_pair};
 use super::{Ability, Bench, QUIET, ReactorOf, Watcher, settle};
 use crate::{
-    Clock as _, Park, Platform, Reactor as _, Read, Ready, StreamSettings, StreamSocket as _, Task, Wake,
+    Clock as _, Park, Platform, Reactor as _, Read, Ready, SocketSettings, StreamSocket as _, Task, Wake,
     Watch,
 };
 use metrics::{Mono, SECOND};
@@ -146,7 +146,7 @@ pub fn a_listener_watched_by_level_is_reported_until_it_is_empty<B: Bench>(bench
     let mut watcher = Watcher::new(bench, &bench.server());
     listener.watch_level(&watcher.reactor, KEY).unwrap();
     assert_eq!(watcher.quiet(), []);
-    let _streams: Vec<_> = (0..2).map(|_| connect(bench, &to, &StreamSettings::default())).collect();
+    let _streams: Vec<_> = (0..2).map(|_| connect(bench, &to, &SocketSettings::default())).collect();
     for _ in 0..2 {
         for _ in 0..3 {
             assert_eq!(watcher.next(), [Ready { readable: true, writable: false, ..WRITABLE }]);

@@ -132,6 +132,7 @@ pub(crate) fn phase() -> Phase {
             multipath: true,
             card_stamps: true,
             user_timeout_ns: Some(30 * SECOND),
+            device: None,
             ..SocketSettings::default()
         },
         ..Phase::default()
@@ -457,13 +458,13 @@ fn totals(who: &str, tx_bytes: u64, rx_bytes: u64) -> Totals {
             rtt_samples: 10,
         },
         effective: Some(Effective {
-            sndbuf: 425_984,
-            rcvbuf: 8 << 20,
-            nodelay: true,
-            mss: 1388,
-            congestion: "cubic".to_owned(),
-            tos: 184,
-            ttl: 64,
+            sndbuf: Some(425_984),
+            rcvbuf: Some(8 << 20),
+            nodelay: Some(true),
+            mss: Some(1388),
+            congestion: Some("cubic".to_owned()),
+            tos: Some(184),
+            ttl: Some(64),
         }),
         cpu: Some(CpuUse {
             user_s: 0.5,

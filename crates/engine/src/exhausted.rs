@@ -1,0 +1,15 @@
+//! Descriptors that have run out.
+
+/// Whether the process, or the system, has no descriptors left: EMFILE and ENFILE, and what Windows calls the former.
+pub(crate) fn is_exhausted(fault: &transport::Fault) -> bool {
+    matches!(fault.errno, 23 | 24 | 10_024)
+}
+
+/// What cannot be done, and what helps when descriptors have run out.
+pub(crate) fn told(what: &str, fault: &transport::Fault) -> String {
+    if is_exhausted(fault) {
+        format!("{what}: {fault}: raise the limit (ulimit -n, LimitNOFILE= in the service)")
+    } else {
+        format!("{what}: {fault}")
+    }
+}
