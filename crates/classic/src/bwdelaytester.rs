@@ -8,7 +8,6 @@ mod help;
 pub(crate) mod import;
 mod original;
 mod print;
-mod read;
 mod slots;
 mod table;
 #[cfg(test)]
@@ -17,4 +16,3 @@ mod tests;
 pub use args::{Asked, Client, Server, read};
 pub use help::USAGE;
 pub use print::{Printer, print};
-pub use read::{is_output, tell};

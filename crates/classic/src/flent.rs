@@ -3,7 +3,7 @@
 //! What flent shows are its tools' readings, put on one grid of times (`STEP_SIZE`, 0.2 s): those are taken, because the raw ones
 //! are in each tool's own units.
 
-use crate::import::{Found, Part, json, ns, number, wall};
+use crate::import::{ImportedPhase, ImportedRun, json, ns, number, wall};
 use metrics::Dist;
 use model::{Interval, Kind, Pattern, PingCounts, PingInterval, RoundTrips, Totals};
 use serde_json::Value;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 const MOST: usize = 1_000_000;
 
 /// Reads a document; `None` when it is none of flent's.
-pub(crate) fn read(bytes: &[u8]) -> Option<Result<Found, String>> {
+pub(crate) fn read(bytes: &[u8]) -> Option<Result<ImportedRun, String>> {
     let document = json(bytes)?;
     document.get("metadata")?.get("NAME")?;
     document.get("x_values")?.as_array()?;
@@ -21,12 +21,12 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Result<Found, String>> {
     Some(Ok(found(&document)))
 }
 
-fn found(document: &Value) -> Found {
+fn found(document: &Value) -> ImportedRun {
     let about = &document["metadata"];
     let text = |name: &str| about[name].as_str().unwrap_or_default();
     let times: Vec<f64> =
         document["x_values"].as_array().into_iter().flatten().take(MOST).filter_map(number).collect();
-    let (mut parts, mut up, mut down, mut left) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut phases, mut up, mut down, mut left) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for (name, values) in document["results"].as_object().into_iter().flatten() {
         let values: Vec<Option<f64>> =
             values.as_array().into_iter().flatten().take(MOST).map(number).collect();
@@ -38,11 +38,11 @@ fn found(document: &Value) -> Found {
             _ if name.contains("::tcp_") => left.push(name.clone()),
             _ if name.starts_with("TCP upload") => up.push(values),
             _ if name.starts_with("TCP download") => down.push(values),
-            _ if name.starts_with("Ping (ms)") => parts.extend(pings(name, &times, &values)),
+            _ if name.starts_with("Ping (ms)") => phases.extend(pings(name, &times, &values)),
             _ => left.push(name.clone()),
         }
     }
-    parts.extend(streams(&times, (&up, &down)));
+    phases.extend(streams(&times, (&up, &down)));
     let mut notices = vec![
         "the readings are flent's, on its grid of times: percentiles are of those, not of single packets"
             .to_owned(),
@@ -50,14 +50,14 @@ fn found(document: &Value) -> Found {
     if !left.is_empty() {
         notices.push(format!("left out: {}", left.join(", ")));
     }
-    Found {
+    ImportedRun {
         program: format!("flent {}", text("FLENT_VERSION")).trim_end().to_owned(),
         protocol: "flent",
         verb: if up.is_empty() && down.is_empty() { "ping" } else { "tcp" },
         targets: Some(text("HOST").to_owned()).filter(|host| !host.is_empty()).into_iter().collect(),
         host: text("LOCAL_HOST").to_owned(),
         started: wall(text("TIME")),
-        parts,
+        phases,
         notices,
     }
 }
@@ -79,7 +79,7 @@ fn step(times: &[f64], n: usize) -> Interval {
 }
 
 /// A series of round trips.
-fn pings(name: &str, times: &[f64], values: &[Option<f64>]) -> Option<Part> {
+fn pings(name: &str, times: &[f64], values: &[Option<f64>]) -> Option<ImportedPhase> {
     let mut all = Dist::default();
     let mut intervals = Vec::new();
     for (n, value) in values.iter().enumerate().take(times.len()) {
@@ -97,25 +97,25 @@ fn pings(name: &str, times: &[f64], values: &[Option<f64>]) -> Option<Part> {
         };
         intervals.push(Interval { pings: Some(pings), ..step(times, n) });
     }
-    let mut part = Part {
+    let mut phase = ImportedPhase {
         label: named(name),
         kind: Kind::Ping,
         pattern: Pattern::Duplex,
         connections: 1,
         intervals,
-        ..Part::default()
+        ..ImportedPhase::default()
     };
     // How many were lost is not told.
     let trips = RoundTrips { rtt_ns: all.spectrum(), ..RoundTrips::default() };
-    part.near.pings = Some(Box::new(trips));
-    (all.count() > 0).then_some(part)
+    phase.near.pings = Some(Box::new(trips));
+    (all.count() > 0).then_some(phase)
 }
 
 /// What a series has at each time; none where nothing came.
 type Values = Vec<Option<f64>>;
 
 /// All streams of each direction together.
-fn streams(times: &[f64], (up, down): (&[Values], &[Values])) -> Option<Part> {
+fn streams(times: &[f64], (up, down): (&[Values], &[Values])) -> Option<ImportedPhase> {
     if up.is_empty() && down.is_empty() {
         return None;
     }
@@ -135,10 +135,10 @@ fn streams(times: &[f64], (up, down): (&[Values], &[Values])) -> Option<Part> {
         interval
     };
     let intervals: Vec<Interval> = (0..times.len()).map(interval).collect();
-    // Before and after the load flent only pings: those steps are no part of the rate.
+    // Before and after the load flent only pings: those steps are no phase of the rate.
     let busy = |i: &Interval| i.near.tx_bytes + i.near.rx_bytes > 0;
     near.traffic.ns = intervals.iter().filter(|i| busy(i)).map(|i| i.near.ns).sum();
-    Some(Part {
+    Some(ImportedPhase {
         label: named("TCP"),
         kind: Kind::Tcp,
         pattern: match (up.is_empty(), down.is_empty()) {
@@ -149,6 +149,6 @@ fn streams(times: &[f64], (up, down): (&[Values], &[Values])) -> Option<Part> {
         connections: u32::try_from(up.len().max(down.len())).unwrap_or(u32::MAX),
         intervals,
         near,
-        ..Part::default()
+        ..ImportedPhase::default()
     })
 }

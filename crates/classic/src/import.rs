@@ -2,6 +2,7 @@
 //!
 //! Nothing is invented: what a file does not tell is absent, and a rate that only its sender counted is marked so.
 
+use crate::number::{floor, round, signed};
 use flate2::read::MultiGzDecoder;
 use jiff::Timestamp;
 use metrics::{Packets, Wall};
@@ -18,7 +19,7 @@ use uuid::Uuid;
 const LARGEST: u64 = 1 << 29;
 
 /// What a reader makes of a file: nothing when it is none of its own.
-type Reader = fn(&[u8]) -> Option<Result<Found, String>>;
+type Reader = fn(&[u8]) -> Option<Result<ImportedRun, String>>;
 
 /// A row per program: its name, and its reader.
 const READERS: [(&str, Reader); 7] = [
@@ -41,7 +42,7 @@ pub fn import(bytes: &[u8]) -> Option<Result<Outcome, String>> {
         Err(error) => return Some(Err(error)),
     };
     let bytes = unpacked.as_deref().unwrap_or(bytes);
-    READERS.iter().find_map(|(_, read)| read(bytes)).map(|found| found.and_then(Found::outcome))
+    READERS.iter().find_map(|(_, read)| read(bytes)).map(|found| found.and_then(ImportedRun::outcome))
 }
 
 /// The programs whose files are known, for messages.
@@ -60,7 +61,7 @@ fn unpacked(bytes: &[u8]) -> Result<Option<Vec<u8>>, String> {
     let mut all = Vec::new();
     let read = MultiGzDecoder::new(bytes).take(LARGEST + 1).read_to_end(&mut all);
     match read {
-        Ok(n) if n as u64 > LARGEST => {
+        Ok(_) if all.len() as u64 > LARGEST => {
             Err("the file is too large once unpacked: more than 512 MiB".to_owned())
         }
         Ok(_) => Ok(Some(all)),
@@ -70,7 +71,7 @@ fn unpacked(bytes: &[u8]) -> Result<Option<Vec<u8>>, String> {
 
 /// What a file tells.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct ImportedRun {
     /// The program and its version.
     pub(crate) program: String,
     /// What it spoke.
@@ -79,14 +80,14 @@ pub(crate) struct Found {
     pub(crate) targets: Vec<String>,
     pub(crate) host: String,
     pub(crate) started: Wall,
-    pub(crate) parts: Vec<Part>,
+    pub(crate) phases: Vec<ImportedPhase>,
     /// What has to be known to read the figures right.
     pub(crate) notices: Vec<String>,
 }
 
 /// A phase of it.
 #[derive(Debug, Default)]
-pub(crate) struct Part {
+pub(crate) struct ImportedPhase {
     pub(crate) label: BTreeMap<String, String>,
     pub(crate) kind: Kind,
     pub(crate) pattern: Pattern,
@@ -105,9 +106,9 @@ pub(crate) struct Part {
     pub(crate) far: Option<Totals>,
 }
 
-impl Found {
+impl ImportedRun {
     fn outcome(self) -> Result<Outcome, String> {
-        if self.parts.is_empty() {
+        if self.phases.is_empty() {
             return Err(format!("the file is of {}, but holds no result", self.program));
         }
         let mut builder = Builder::default();
@@ -125,9 +126,9 @@ impl Found {
         for text in self.notices {
             builder.absorb(&Event::Notice { level: Level::Info, text });
         }
-        for part in self.parts {
-            let Part { label, kind, pattern, connections, duration_ns, ping, .. } = part;
-            let Part { intervals, records, tests, frames, mut near, mut far, .. } = part;
+        for phase in self.phases {
+            let ImportedPhase { label, kind, pattern, connections, duration_ns, ping, .. } = phase;
+            let ImportedPhase { intervals, records, tests, frames, mut near, mut far, .. } = phase;
             // Whatever they did with what they read, it was not what receivers of this program do.
             near.receive.clone_from(&receive);
             far.iter_mut().for_each(|far| far.receive.clone_from(&receive));
@@ -194,12 +195,12 @@ pub(crate) fn number(value: &Value) -> Option<f64> {
 
 /// A count; what is below 0 is none.
 pub(crate) fn count(value: &Value) -> u64 {
-    number(value).unwrap_or(0.0).max(0.0) as u64
+    floor(number(value).unwrap_or(0.0))
 }
 
 /// Seconds as ns.
 pub(crate) fn ns(seconds: f64) -> u64 {
-    (seconds.max(0.0) * 1e9).round() as u64
+    round(seconds * 1e9)
 }
 
 /// A time as RFC 3339 has it; without a zone it is taken for UTC.
@@ -211,9 +212,8 @@ pub(crate) fn wall(text: &str) -> Wall {
 
 /// What a receiver counted of datagrams.
 pub(crate) fn received(received: u64, lost: u64, reordered: u64) -> PacketReport {
-    let lost = i64::try_from(lost).unwrap_or(i64::MAX);
     PacketReport {
-        counts: Packets { received, lost, reordered, ..Packets::default() },
+        counts: Packets { received, lost: signed(lost), reordered, ..Packets::default() },
         ..PacketReport::default()
     }
 }

@@ -1,6 +1,6 @@
 //! irtt's results (`irtt client -o FILE`).
 
-use crate::import::{Found, Part, count, json, number, wall};
+use crate::import::{ImportedPhase, ImportedRun, count, json, number, wall};
 use metrics::{Dist, Spectrum};
 use model::{Interval, Kind, Pattern, Ping, PingCounts, PingInterval, RoundTrips, Schedule, Transport};
 use serde_json::Value;
@@ -10,17 +10,17 @@ const MOST: usize = 10_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// Reads a document; `None` when it is none of irtt's.
-pub(crate) fn read(bytes: &[u8]) -> Option<Result<Found, String>> {
+pub(crate) fn read(bytes: &[u8]) -> Option<Result<ImportedRun, String>> {
     let document = json(bytes)?;
     let version = document.get("version")?.get("irtt")?.as_str()?;
     document.get("stats")?;
     Some(found(&document, version))
 }
 
-fn found(document: &Value, version: &str) -> Result<Found, String> {
+fn found(document: &Value, version: &str) -> Result<ImportedRun, String> {
     let (stats, config) = (&document["stats"], &document["config"]);
     let rows = document["round_trips"].as_array().map_or(&[][..], Vec::as_slice);
-    let mut part = Part {
+    let mut phase = ImportedPhase {
         kind: Kind::Ping,
         pattern: Pattern::Duplex,
         connections: 1,
@@ -34,7 +34,7 @@ fn found(document: &Value, version: &str) -> Result<Found, String> {
             },
             ..Ping::default()
         }),
-        ..Part::default()
+        ..ImportedPhase::default()
     };
     let (mut trips, mut far) = (Dist::default(), Dist::default());
     let began = rows.iter().find_map(sent).unwrap_or(0);
@@ -42,7 +42,8 @@ fn found(document: &Value, version: &str) -> Result<Found, String> {
     for row in rows.iter().take(MOST) {
         let at = sent(row).unwrap_or(began).saturating_sub(began) / SECOND_NS;
         if at != second.index {
-            part.intervals
+            phase
+                .intervals
                 .push(std::mem::replace(&mut second, Second { index: at, ..Second::default() }).interval());
         }
         second.add(row, &mut trips);
@@ -50,7 +51,7 @@ fn found(document: &Value, version: &str) -> Result<Found, String> {
             far.record(held);
         }
     }
-    part.intervals.push(second.interval());
+    phase.intervals.push(second.interval());
     let counts = PingCounts {
         sent: count(&stats["packets_sent"]),
         received: count(&stats["packets_received"]),
@@ -63,20 +64,20 @@ fn found(document: &Value, version: &str) -> Result<Found, String> {
     if trips.count() == 0 {
         return Err("the file is of irtt, but holds no round trip (was it written with -Q?)".to_owned());
     }
-    part.near.pings = Some(Box::new(RoundTrips {
+    phase.near.pings = Some(Box::new(RoundTrips {
         counts,
         rtt_ns: trips.spectrum().map(|known| Spectrum { missing: counts.missing(), ..known }),
         far_ns: far.spectrum(),
         ..RoundTrips::default()
     }));
-    Ok(Found {
+    Ok(ImportedRun {
         program: format!("irtt {version}"),
         protocol: "irtt",
         verb: "ping",
         targets: config["supplied"]["remote_address"].as_str().map(str::to_owned).into_iter().collect(),
         host: document["system_info"]["hostname"].as_str().unwrap_or_default().to_owned(),
         started: wall(stats["start_time"].as_str().unwrap_or_default()),
-        parts: vec![part],
+        phases: vec![phase],
         notices: Vec::new(),
     })
 }

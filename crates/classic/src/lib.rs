@@ -13,6 +13,7 @@ mod import;
 pub mod iperf3;
 mod irtt;
 pub mod ntttcp;
+mod number;
 mod options;
 pub mod rttcpip;
 pub mod ttcp;

@@ -4,11 +4,9 @@
 //! `--as-original` takes their arithmetic. Calibrations of clocks that this program does not need are not printed.
 
 mod args;
-mod date;
 mod help;
 pub(crate) mod import;
 mod line;
-mod number;
 mod print;
 mod read;
 mod recv;
@@ -20,5 +18,4 @@ mod tcp_watch;
 pub use args::{Program, Spec, read};
 pub use help::usage;
 pub use print::Printer;
-pub use read::{is_table, tell};
 pub use saved::print;

@@ -17,8 +17,7 @@ use std::path::{Path, PathBuf};
 #[derive(Args, Debug, Default)]
 pub(crate) struct ReportArgs {
     /// Files written by --save or --json, numbers of kept runs (`netcaliper history`) or `last`, ctsTraffic's tables (those of
-    /// several hosts together are joined), what bwdelaytester wrote to stdout and stderr, or what `netcaliper import` reads; `-`
-    /// is stdin.
+    /// several hosts together are joined), or what else `netcaliper import` reads; `-` is stdin.
     #[arg(required = true, value_name = "FILE|ID")]
     pub(crate) files: Vec<PathBuf>,
     /// Print it as another program would have: iperf3, ctstraffic, ntttcp, ttcp, rttcpip, bwdelaytester, udpmon_bw_mon and the other
@@ -129,9 +128,6 @@ pub(crate) fn report(args: &ReportArgs) -> Result<Exit, CliError> {
                     tables.push(classic::ctstraffic::File { name: path.display().to_string(), bytes });
                     continue;
                 }
-                if told && foreign(path, &bytes)? {
-                    continue;
-                }
                 parse(path, bytes)?
             }
         };
@@ -149,24 +145,6 @@ pub(crate) fn report(args: &ReportArgs) -> Result<Exit, CliError> {
     let told = classic::ctstraffic::tell(&tables, &mut io::stdout().lock());
     told.map_err(|e| unsaid("the tables", &e))?;
     Ok(worst)
-}
-
-/// Tells what another program printed, if this is such a file.
-fn foreign(path: &Path, bytes: &[u8]) -> Result<bool, CliError> {
-    let (name, mut out) = (path.display().to_string(), io::stdout().lock());
-    if classic::bwdelaytester::is_output(bytes) {
-        classic::bwdelaytester::tell(&name, bytes, &mut out).map_err(|e| unsaid(&name, &e))?;
-        return Ok(true);
-    }
-    if classic::ntttcp::is_output(bytes) {
-        classic::ntttcp::tell(&name, bytes, &mut out).map_err(|e| unsaid(&name, &e))?;
-        return Ok(true);
-    }
-    if classic::udpmon::is_table(bytes) {
-        classic::udpmon::tell(&name, bytes, &mut out).map_err(|e| unsaid(&name, &e))?;
-        return Ok(true);
-    }
-    Ok(false)
 }
 
 /// Tells one run.

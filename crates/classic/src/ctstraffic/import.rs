@@ -4,7 +4,7 @@ mod ended;
 
 use super::read::{Table, is_table};
 use super::spec::Transport;
-use crate::import::{Found, Part, ns};
+use crate::import::{ImportedPhase, ImportedRun, ns};
 use metrics::Frames;
 use model::{Interval, Kind, Pattern};
 use std::collections::BTreeSet;
@@ -13,12 +13,12 @@ use std::collections::BTreeSet;
 const MOST_TARGETS: usize = 8;
 
 /// Reads a table; `None` when it is none.
-pub(crate) fn read(bytes: &[u8]) -> Option<Result<Found, String>> {
+pub(crate) fn read(bytes: &[u8]) -> Option<Result<ImportedRun, String>> {
     if !is_table(bytes) {
         return None;
     }
     let mut notices = Vec::new();
-    let part = match Table::read(bytes)? {
+    let phase = match Table::read(bytes)? {
         Table::Status { transport: Transport::Tcp, rows, first_is_void, .. } => {
             let rows: Vec<(f64, [u64; 6])> = rows.into_iter().map(|r| (r.at_s, r.numbers)).collect();
             status(&rows, first_is_void)
@@ -43,19 +43,19 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Result<Found, String>> {
             ended::tcp_info(&rows)
         }
     };
-    if part.records.is_empty() {
+    if phase.records.is_empty() {
         notices.insert(0, "the table does not tell whom it was measured with, nor when".to_owned());
     }
     let targets: BTreeSet<String> =
-        part.near.remotes.keys().take(MOST_TARGETS).map(ToString::to_string).collect();
-    Some(Ok(Found {
+        phase.near.remotes.keys().take(MOST_TARGETS).map(ToString::to_string).collect();
+    Some(Ok(ImportedRun {
         program: "ctsTraffic".to_owned(),
         protocol: "ctstraffic",
-        verb: if part.kind == Kind::Stream { "stream" } else { "tcp" },
+        verb: if phase.kind == Kind::Stream { "stream" } else { "tcp" },
         targets: targets.into_iter().collect(),
-        parts: vec![part],
+        phases: vec![phase],
         notices,
-        ..Found::default()
+        ..ImportedRun::default()
     }))
 }
 
@@ -78,7 +78,7 @@ fn intervals(rows: &[(f64, [u64; 6])], fill: impl Fn(&mut Interval, &[u64; 6])) 
     rows.iter().enumerate().map(one).collect()
 }
 
-fn status(rows: &[(f64, [u64; 6])], first_is_void: bool) -> Part {
+fn status(rows: &[(f64, [u64; 6])], first_is_void: bool) -> ImportedPhase {
     let moved = |rate: u64, ns: u64| (rate as f64 * ns as f64 / 1e9) as u64;
     let mut intervals = intervals(rows, |interval, &[sent, received, open, completed, network, data]| {
         let ns = interval.near.ns;
@@ -93,46 +93,46 @@ fn status(rows: &[(f64, [u64; 6])], first_is_void: bool) -> Part {
         // The original divides its first by the time since the host was started.
         intervals.remove(0);
     }
-    let mut part = Part { kind: Kind::Tcp, ..Part::default() };
+    let mut phase = ImportedPhase { kind: Kind::Tcp, ..ImportedPhase::default() };
     for interval in &intervals {
-        part.near.traffic.after(&interval.near);
+        phase.near.traffic.after(&interval.near);
     }
     if let Some([_, _, open, completed, network, data]) = rows.last().map(|(_, numbers)| *numbers) {
-        part.near.completed = completed;
-        part.near.network_errors = network;
-        part.near.data_errors = data;
-        part.near.opened = completed + network + data + open;
+        phase.near.completed = completed;
+        phase.near.network_errors = network;
+        phase.near.data_errors = data;
+        phase.near.opened = completed + network + data + open;
     }
-    part.near.peak = intervals.iter().map(|i| i.in_flight).max().unwrap_or(0);
-    part.connections = u32::try_from(part.near.peak).unwrap_or(u32::MAX);
-    part.pattern = match (part.near.traffic.tx_bytes > 0, part.near.traffic.rx_bytes > 0) {
+    phase.near.peak = intervals.iter().map(|i| i.in_flight).max().unwrap_or(0);
+    phase.connections = u32::try_from(phase.near.peak).unwrap_or(u32::MAX);
+    phase.pattern = match (phase.near.traffic.tx_bytes > 0, phase.near.traffic.rx_bytes > 0) {
         (true, true) => Pattern::Duplex,
         (false, true) => Pattern::Pull,
         _ => Pattern::Push,
     };
-    part.intervals = intervals;
-    part
+    phase.intervals = intervals;
+    phase
 }
 
-fn frames(rows: &[(f64, [u64; 6])]) -> Part {
+fn frames(rows: &[(f64, [u64; 6])]) -> ImportedPhase {
     let intervals = intervals(rows, |interval, &[bps, streams, completed, dropped, repeated, errors]| {
         interval.near.rx_bytes = (bps as f64 / 8.0 * interval.near.ns as f64 / 1e9) as u64;
         interval.in_flight = streams;
         interval.frames = Some(Frames { completed, dropped, repeated, errors });
     });
-    let mut part = Part { kind: Kind::Stream, pattern: Pattern::Pull, ..Part::default() };
+    let mut phase = ImportedPhase { kind: Kind::Stream, pattern: Pattern::Pull, ..ImportedPhase::default() };
     let mut all = Frames::default();
     for interval in &intervals {
-        part.near.traffic.after(&interval.near);
+        phase.near.traffic.after(&interval.near);
         let more = interval.frames.unwrap_or_default();
         all.completed += more.completed;
         all.dropped += more.dropped;
         all.repeated += more.repeated;
         all.errors += more.errors;
     }
-    part.near.frames = Some(all);
-    part.near.peak = intervals.iter().map(|i| i.in_flight).max().unwrap_or(0);
-    part.connections = u32::try_from(part.near.peak).unwrap_or(u32::MAX);
-    part.intervals = intervals;
-    part
+    phase.near.frames = Some(all);
+    phase.near.peak = intervals.iter().map(|i| i.in_flight).max().unwrap_or(0);
+    phase.connections = u32::try_from(phase.near.peak).unwrap_or(u32::MAX);
+    phase.intervals = intervals;
+    phase
 }

@@ -1,6 +1,6 @@
 //! iperf3's JSON (`-J`), of either end, versions 3.1 and later.
 
-use crate::import::{Found, Part, count, json, ns, number, received};
+use crate::import::{ImportedPhase, ImportedRun, count, json, ns, number, received};
 use metrics::Wall;
 use model::{Interval, Kind, PacketReport, Pattern, Totals};
 use serde_json::Value;
@@ -23,7 +23,7 @@ const BACKWARD: Keys = Keys {
 };
 
 /// Reads a document; `None` when it is none of iperf3's.
-pub(crate) fn read(bytes: &[u8]) -> Option<Result<Found, String>> {
+pub(crate) fn read(bytes: &[u8]) -> Option<Result<ImportedRun, String>> {
     let document = json(bytes)?;
     let start = document.get("start")?;
     let version = start.get("version")?.as_str().filter(|v| v.starts_with("iperf"))?;
@@ -31,7 +31,7 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Result<Found, String>> {
     Some(found(&document, start, version))
 }
 
-fn found(document: &Value, start: &Value, version: &str) -> Result<Found, String> {
+fn found(document: &Value, start: &Value, version: &str) -> Result<ImportedRun, String> {
     if let Some(error) = document.get("error").and_then(Value::as_str) {
         return Err(format!("the test of {version} failed: {error}"));
     }
@@ -44,33 +44,33 @@ fn found(document: &Value, start: &Value, version: &str) -> Result<Found, String
         (true, _) => Pattern::Pull,
         _ => Pattern::Push,
     };
-    let mut part = Part {
+    let mut phase = ImportedPhase {
         kind: if udp { Kind::Delay } else { Kind::Tcp },
         pattern,
         connections: u32::try_from(count(&test["num_streams"])).unwrap_or(u32::MAX),
         duration_ns: number(&test["duration"]).filter(|s| *s > 0.0).map(ns),
-        ..Part::default()
+        ..ImportedPhase::default()
     };
     let mut far = Totals::default();
     // The first sum is of the direction that was asked for; the other one goes back.
     let ways = if bidir { vec![(FORWARD, true), (BACKWARD, false)] } else { vec![(FORWARD, !reverse)] };
     for (keys, up) in &ways {
-        totals(end, keys, *up, udp, (&mut part.near, &mut far));
+        totals(end, keys, *up, udp, (&mut phase.near, &mut far));
     }
     let rows = document["intervals"].as_array().map_or(&[][..], Vec::as_slice);
-    part.intervals =
+    phase.intervals =
         rows.iter().take(MOST).enumerate().map(|(n, row)| interval(n, row, &ways, server)).collect();
-    part.far = Some(far);
+    phase.far = Some(far);
     let target =
         start["connecting_to"]["host"].as_str().or_else(|| start["connected"][0]["remote_host"].as_str());
-    let mut found = Found {
+    let mut found = ImportedRun {
         program: version.to_owned(),
         protocol: "iperf3",
         verb: if udp { "delay" } else { "tcp" },
         targets: target.map(str::to_owned).into_iter().collect(),
         host: start["system_info"].as_str().and_then(|s| s.split(' ').nth(1)).unwrap_or_default().to_owned(),
         started: Wall(i64::try_from(ns(number(&start["timestamp"]["timesecs"]).unwrap_or(0.0))).unwrap_or(0)),
-        ..Found::default()
+        ..ImportedRun::default()
     };
     if server {
         found.notices.push(
@@ -78,7 +78,7 @@ fn found(document: &Value, start: &Value, version: &str) -> Result<Found, String
                 .to_owned(),
         );
     }
-    found.parts.push(part);
+    found.phases.push(phase);
     Ok(found)
 }
 

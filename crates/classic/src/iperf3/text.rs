@@ -3,7 +3,8 @@
 use super::disk::DiskFile;
 use super::json::Facts;
 use super::opening::{Call, accepted};
-use super::units::{amount, percent};
+use super::units::amount;
+use crate::number::g;
 use model::{
     BulkBegun, BulkCpu, BulkEnded, BulkNews, BulkStream, BulkTerms, FarRow, ServerOutput, StreamRow,
 };
@@ -366,7 +367,7 @@ impl Report {
 
 /// Jitter and loss.
 fn datagrams(side: &Side) -> String {
-    let share = percent(side.share());
+    let share = g(side.share(), 2);
     format!("{:5.3} ms  {}/{} ({share}%)", side.jitter_ms(), side.lost, side.packets)
 }
 

@@ -17,7 +17,7 @@ pub(super) fn amount(bytes: f64, format: char) -> String {
             power
         }
     };
-    let number = number / f64::powi(step, power as i32);
+    let number = number / (0..power).map(|_| step).product::<f64>();
     let letter = ["", "K", "M", "G", "T"][power];
     let unit = if bits { "bits" } else { "Bytes" };
     let figure = if number < 9.995 {
@@ -28,25 +28,6 @@ pub(super) fn amount(bytes: f64, format: char) -> String {
         format!("{number:4.0}")
     };
     format!("{figure} {letter}{unit}")
-}
-
-/// A share in percent, with two significant digits (C's `%.2g`).
-#[must_use]
-pub(super) fn percent(share: f64) -> String {
-    if share == 0.0 || !share.is_finite() {
-        return "0".to_owned();
-    }
-    let exponent = format!("{share:.1e}");
-    let power: i32 = exponent.rsplit_once('e').and_then(|(_, e)| e.parse().ok()).unwrap_or(0);
-    if !(-4..2).contains(&power) {
-        let digits = exponent.split('e').next().unwrap_or_default();
-        let digits = digits.strip_suffix(".0").unwrap_or(digits);
-        let sign = if power < 0 { '-' } else { '+' };
-        return format!("{digits}e{sign}{:02}", power.abs());
-    }
-    let places = (1 - power).max(0) as usize;
-    let text = format!("{share:.places$}");
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
 #[cfg(test)]
@@ -64,23 +45,5 @@ mod tests {
         assert_eq!(amount(0.0, 'a'), "0.00 bits");
         assert_eq!(amount(2.5e9, 'g'), "20.0 Gbits");
         assert_eq!(amount(1_048_576.0, 'K'), "1024 KBytes");
-    }
-
-    #[test]
-    fn shares_have_two_digits() {
-        // What printf makes of them.
-        for (share, text) in [
-            (0.0, "0"),
-            (0.123, "0.12"),
-            (5.0, "5"),
-            (12.3, "12"),
-            (1.25, "1.2"),
-            (99.6, "1e+02"),
-            (100.0, "1e+02"),
-            (0.00001, "1e-05"),
-            (0.1, "0.1"),
-        ] {
-            assert_eq!(percent(share), text);
-        }
     }
 }

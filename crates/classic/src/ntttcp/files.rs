@@ -5,8 +5,9 @@
 
 use super::args::{Role, Spec};
 use super::host::Reading;
-use super::print::{cycles_per_byte, per_second};
+use super::print::cycles_per_byte;
 use super::windows_xml;
+use crate::number::ratio;
 use std::fmt::Write as _;
 
 /// What one thread of the original would have moved: that of a port (receiver), or one of a port's (sender).
@@ -20,7 +21,7 @@ pub struct Thread {
     pub seconds: f64,
 }
 
-/// What a test results, as the files have it.
+/// What a test found, as the files have it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Results {
     /// Name of this host.
@@ -45,63 +46,72 @@ pub struct Results {
     pub rtt_us: Option<u64>,
 }
 
-/// The parameters in order: name in XML, name in JSON, value.
-fn parameters(spec: &Spec) -> Vec<(&'static str, &'static str, String)> {
-    let flag = |on: bool| if on { "True" } else { "False" }.to_owned();
-    let zero = || "0".to_owned();
-    let not = || "NA".to_owned();
-    let buffer =
-        |own: Role, usual: u64| spec.buffer.filter(|_| own == spec.role).unwrap_or(usual).to_string();
+/// A value: its names in XML and in JSON (none where a file does not have it), its unit, its text.
+pub(super) struct Row {
+    xml: &'static str,
+    json: &'static str,
+    unit: &'static str,
+    text: String,
+}
+
+pub(super) fn row(xml: &'static str, json: &'static str, unit: &'static str, text: impl ToString) -> Row {
+    Row { xml, json, unit, text: text.to_string() }
+}
+
+/// Three decimals.
+pub(super) fn three(n: f64) -> String {
+    format!("{n:.3}")
+}
+
+/// A file: a value is text, or text with a unit; a list has several with one name.
+pub(super) struct Document {
+    pub(super) version: &'static str,
+    pub(super) parameters: Vec<Row>,
+    pub(super) threads: Vec<Vec<Row>>,
+    pub(super) rows: Vec<Row>,
+}
+
+pub(super) fn flag(on: bool) -> &'static str {
+    if on { "True" } else { "False" }
+}
+
+fn parameters(spec: &Spec) -> Vec<Row> {
+    let buffer = |own: Role, usual: u64| spec.buffer.filter(|_| own == spec.role).unwrap_or(usual);
     let v6 = spec.address.as_deref().is_some_and(|address| address.contains(':'));
+    let layout = &spec.layout;
     vec![
-        ("send_socket_buff", "sendSocketBuff", buffer(Role::Sender, 131_072)),
-        ("recv_socket_buff", "recvSocketBuff", buffer(Role::Receiver, 65_536)),
-        ("port", "port", spec.layout.port.to_string()),
-        ("sync_port", "syncPort", spec.layout.port.saturating_sub(1).to_string()),
-        ("no_sync", "noSync", flag(!spec.layout.sync)),
-        ("wait_timeout_milliseconds", "waitTimeoutMilliseconds", zero()),
-        ("async", "async", flag(false)),
-        ("verbose", "verbose", flag(spec.verbose)),
-        ("wsa", "wsa", flag(false)),
-        ("use_ipv6", "useIpv6", flag(v6)),
-        ("udp", "udp", flag(spec.layout.udp)),
-        ("verify_data", "verifyData", flag(false)),
-        ("wait_all", "waitAll", flag(false)),
-        ("run_time", "runTime", spec.layout.seconds.to_string()),
-        ("warmup_time", "warmupTime", spec.layout.warmup_s.to_string()),
-        ("cooldown_time", "cooldownTime", spec.layout.cooldown_s.to_string()),
-        ("dash_n_timeout", "dashNTimeout", zero()),
-        ("bind_sender", "bindSender", flag(false)),
-        ("sender_name", "senderName", not()),
-        ("max_active_threads", "maxActiveThreads", zero()),
-        ("tp", "tp", flag(false)),
-        ("no_stdio_buffer", "noStdioBuffer", flag(false)),
-        ("throughput_Bpms", "throughputBpms", zero()),
-        ("cpu_burn", "cpuBurn", zero()),
-        ("latency_measurement", "latencyMeasurement", flag(false)),
-        ("use_io_compl_ports", "useIOComplPorts", not()),
-        ("cpu_from_idle_flag", "cpuFromIdleFlag", flag(false)),
-        ("get_estats", "getEstats", flag(false)),
-        ("qos_flag", "qosFlag", flag(false)),
-        ("jitter_measurement", "jitterMeasurement", flag(false)),
-        ("packet_spacing", "packetSpacing", zero()),
+        row("send_socket_buff", "sendSocketBuff", "", buffer(Role::Sender, 131_072)),
+        row("recv_socket_buff", "recvSocketBuff", "", buffer(Role::Receiver, 65_536)),
+        row("port", "port", "", layout.port),
+        row("sync_port", "syncPort", "", layout.port.saturating_sub(1)),
+        row("no_sync", "noSync", "", flag(!layout.sync)),
+        row("wait_timeout_milliseconds", "waitTimeoutMilliseconds", "", 0),
+        row("async", "async", "", flag(false)),
+        row("verbose", "verbose", "", flag(spec.verbose)),
+        row("wsa", "wsa", "", flag(false)),
+        row("use_ipv6", "useIpv6", "", flag(v6)),
+        row("udp", "udp", "", flag(layout.udp)),
+        row("verify_data", "verifyData", "", flag(false)),
+        row("wait_all", "waitAll", "", flag(false)),
+        row("run_time", "runTime", "", layout.seconds),
+        row("warmup_time", "warmupTime", "", layout.warmup_s),
+        row("cooldown_time", "cooldownTime", "", layout.cooldown_s),
+        row("dash_n_timeout", "dashNTimeout", "", 0),
+        row("bind_sender", "bindSender", "", flag(false)),
+        row("sender_name", "senderName", "", "NA"),
+        row("max_active_threads", "maxActiveThreads", "", 0),
+        row("tp", "tp", "", flag(false)),
+        row("no_stdio_buffer", "noStdioBuffer", "", flag(false)),
+        row("throughput_Bpms", "throughputBpms", "", 0),
+        row("cpu_burn", "cpuBurn", "", 0),
+        row("latency_measurement", "latencyMeasurement", "", flag(false)),
+        row("use_io_compl_ports", "useIOComplPorts", "", "NA"),
+        row("cpu_from_idle_flag", "cpuFromIdleFlag", "", flag(false)),
+        row("get_estats", "getEstats", "", flag(false)),
+        row("qos_flag", "qosFlag", "", flag(false)),
+        row("jitter_measurement", "jitterMeasurement", "", flag(false)),
+        row("packet_spacing", "packetSpacing", "", 0),
     ]
-}
-
-/// KB/s, MB/s, mbps and B/s.
-fn rates(bytes: u64, seconds: f64) -> [f64; 4] {
-    let per_second = ratio(bytes as f64, seconds);
-    [per_second / 1e3, per_second / 1e6, per_second * 8.0 / 1e6, per_second]
-}
-
-/// What the files call MB.
-fn megabytes(bytes: u64) -> f64 {
-    bytes as f64 / 1e6
-}
-
-/// `a / b`, or 0 where there is no `b`.
-pub(super) fn ratio(a: f64, b: f64) -> f64 {
-    if b > 0.0 { a / b } else { 0.0 }
 }
 
 /// Names of the retransmission counters, as the files have them.
@@ -121,249 +131,201 @@ impl Results {
         cycles_per_byte(host.mhz, self.seconds, host.cores, host.share(3), self.bytes)
     }
 
-    fn busy(&self) -> f64 {
-        if self.seconds > 0.0 { self.cpu_s * 100.0 / self.seconds } else { 0.0 }
+    fn thread(&self, thread: &Thread) -> Vec<Row> {
+        let rate = ratio(thread.bytes, self.seconds);
+        let mega = three(rate / 1e6);
+        vec![
+            row("realtime", "realTime", "s", three(self.seconds)),
+            row("throughput", "throughputs", "KB/s", three(rate / 1e3)),
+            row("throughput", "", "MB/s", &mega),
+            // The original's second value has a unit of its own.
+            row("", "throughputs", "MB/s", format!("{mega} bps")),
+            row("throughput", "throughputs", "mbps", three(rate * 8.0 / 1e6)),
+            row("avg_bytes_per_compl", "avgBytesPerCompl", "B", "0.000"),
+        ]
     }
 
-    fn packets_per_interrupt(&self) -> f64 {
-        let (sent, received) = self.host.packets;
-        if self.host.interrupts == 0 { 0.0 } else { (sent + received) as f64 / self.host.interrupts as f64 }
+    fn rows(&self, spec: &Spec) -> Vec<Row> {
+        let (host, rate) = (&self.host, ratio(self.bytes, self.seconds));
+        let (packets, all) = (host.packets, host.interrupts);
+        let busy = 100.0 * ratio(self.cpu_s, self.seconds);
+        let mut rows = vec![
+            row("total_bytes", "totalBytes", "MB", format!("{:.6}", metrics::real(self.bytes) / 1e6)),
+            row("realtime", "realTime", "s", format!("{:.6}", self.seconds)),
+            row("avg_bytes_per_compl", "avgBytesPerCompl", "B", "0.000"),
+            row("threads_avg_bytes_per_compl", "threadsAvgBytesPerCompl", "B", "0.000"),
+            row("avg_frame_size", "avgFrameSize", "B", "0.000"),
+            row("throughput", "throughputs", "MB/s", three(rate / 1e6)),
+            row("throughput", "throughputs", "mbps", three(rate * 8.0 / 1e6)),
+            row("throughput", "throughputs", "Bps", three(rate)),
+            row("", "throughputs", "buffer/s", "0.000"),
+            row("total_buffers", "totalBuffers", "", "0.000"),
+            row("throughput", "", "buffers/s", "0.000"),
+            row(
+                "avg_packets_per_interrupt",
+                "avgPacketsPerInterrupt",
+                "packets/interrupt",
+                three(ratio(packets.0 + packets.1, all)),
+            ),
+            row("interrupts", "interrupt", "count/sec", three(ratio(all, self.seconds))),
+            row("total_interrupts", "interruptTotal", "count", all),
+            row("dpcs", "dpcs", "count/sec", "0.000"),
+            row("avg_packets_per_dpc", "avgPacketsPerDpc", "packets/dpc", "0.000"),
+            row("", "cycles", "cycles/byte", three(self.cycles())),
+            row("packets_sent", "packetsSent", "", packets.0),
+            row("packets_received", "packetsReceived", "", packets.1),
+            row("packets_retransmitted", "packets_retransmitted", "", host.retransmits[0]),
+            row("errors", "", "", self.errors),
+            row("", "errors", "", 0),
+            row("", "cpu", "%", three(busy)),
+            row("bufferCount", "bufferCount", "", 0),
+            row("bufferLen", "bufferLen", "", 0),
+            row("", "io", "", 0),
+        ];
+        if spec.retransmits {
+            rows.push(row("tcp_retransmits", "tcp_retransmits", "retrans_segs", host.retransmits[0]));
+            rows.extend(RETRANSMITS.iter().zip(host.retransmits).map(|(unit, n)| {
+                row("tcp_retransmits", "tcp_retransmits", unit, format!("{:.2}", ratio(n, self.seconds)))
+            }));
+        }
+        rows.push(row("cpu_cores", "", "cpu cores", host.cores));
+        rows.push(row("cpu_speed", "", "MHz", three(host.mhz)));
+        for (name, class) in [("user", 0), ("system", 2), ("idle", 3), ("iowait", 4), ("softirq", 6)] {
+            rows.push(row(name, "", "%", format!("{:.2}", host.share(class) * 100.0)));
+        }
+        rows.push(row("cycles_per_byte", "", "cycles/byte", format!("{:.2}", self.cycles())));
+        rows.push(row("cpu_busy_all", "", "%", format!("{busy:.2}")));
+        rows.push(row("io", "", "", 0));
+        if let Some(rtt) = self.rtt_us {
+            rows.push(row("tcp_average_rtt", "", "us", rtt));
+            rows.push(row("", "tcpAverageRtt metric", "", format!("{rtt} us")));
+        }
+        rows.push(row("os", "os", "", &self.os));
+        rows
     }
+
+    fn document(&self, spec: &Spec) -> Document {
+        let mut rows = self.rows(spec);
+        if spec.role == Role::Sender {
+            rows.insert(0, row("conns_tested", "", "", self.connections));
+        }
+        let threads = self.threads.iter().filter(|_| spec.verbose).map(|thread| self.thread(thread));
+        Document { version: "5.33-linux", parameters: parameters(spec), threads: threads.collect(), rows }
+    }
+}
+
+fn root(spec: &Spec) -> &'static str {
+    if spec.role == Role::Sender { "ntttcps" } else { "ntttcpr" }
 }
 
 /// Text that may stand between tags and in attributes.
-pub(super) fn escaped(text: &str) -> String {
+fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// An XML text under construction.
-pub(super) struct Xml(pub(super) String);
-
-impl Xml {
-    pub(super) fn tag(&mut self, depth: usize, text: &str) {
-        let _ = writeln!(self.0, "{}{text}", "\t".repeat(depth));
-    }
-
-    pub(super) fn plain(&mut self, depth: usize, name: &str, value: &str) {
-        self.tag(depth, &format!("<{name}>{value}</{name}>"));
-    }
-
-    pub(super) fn metric(&mut self, depth: usize, name: &str, metric: &str, value: &str) {
-        self.tag(depth, &format!("<{name} metric=\"{metric}\">{value}</{name}>"));
+/// Appends elements, a line each.
+fn elements(out: &mut String, indent: &str, rows: &[Row]) {
+    for Row { xml, unit, text, .. } in rows.iter().filter(|row| !row.xml.is_empty()) {
+        let unit = if unit.is_empty() { String::new() } else { format!(" metric=\"{unit}\"") };
+        // Writing to a string cannot fail.
+        let _ = writeln!(out, "{indent}<{xml}{unit}>{}</{xml}>", escaped(text));
     }
 }
 
 /// The XML file.
 #[must_use]
 pub fn xml(spec: &Spec, results: &Results) -> String {
-    if spec.windows {
-        return windows_xml::write(spec, results);
+    let document = if spec.windows { windows_xml::document(spec, results) } else { results.document(spec) };
+    let (root, computer) = (root(spec), escaped(&results.computer));
+    let version = document.version;
+    let mut out = format!("<{root} computername=\"{computer}\" version=\"{version}\">\n\t<parameters>\n");
+    elements(&mut out, "\t\t", &document.parameters);
+    out.push_str("\t</parameters>\n");
+    for (index, rows) in document.threads.iter().enumerate() {
+        let _ = writeln!(out, "\t<thread index=\"{index}\">");
+        elements(&mut out, "\t\t", rows);
+        out.push_str("\t</thread>\n");
     }
-    let root = if spec.role == Role::Sender { "ntttcps" } else { "ntttcpr" };
-    let mut xml = Xml(String::new());
-    xml.tag(0, &format!("<{root} computername=\"{}\" version=\"5.33-linux\">", escaped(&results.computer)));
-    xml.tag(1, "<parameters>");
-    for (name, _, value) in parameters(spec) {
-        xml.plain(2, name, &value);
-    }
-    xml.tag(1, "</parameters>");
-    for (index, thread) in results.threads.iter().enumerate().filter(|_| spec.verbose) {
-        let seconds = results.seconds;
-        let [kilo, mega, mbps, _] = rates(thread.bytes, seconds);
-        xml.tag(1, &format!("<thread index=\"{index}\">"));
-        xml.metric(2, "realtime", "s", &format!("{seconds:.3}"));
-        xml.metric(2, "throughput", "KB/s", &format!("{kilo:.3}"));
-        xml.metric(2, "throughput", "MB/s", &format!("{mega:.3}"));
-        xml.metric(2, "throughput", "mbps", &format!("{mbps:.3}"));
-        xml.metric(2, "avg_bytes_per_compl", "B", "0.000");
-        xml.tag(1, "</thread>");
-    }
-    moved(&mut xml, spec, results);
-    counters(&mut xml, spec, results);
-    xml.plain(1, "os", &escaped(&results.os));
-    xml.tag(0, &format!("</{root}>"));
-    xml.0
+    elements(&mut out, "\t", &document.rows);
+    out + &format!("</{root}>\n")
 }
 
-/// What was moved.
-fn moved(xml: &mut Xml, spec: &Spec, results: &Results) {
-    if spec.role == Role::Sender {
-        xml.plain(1, "conns_tested", &results.connections.to_string());
-    }
-    let [_, mega, mbps, plain] = rates(results.bytes, results.seconds);
-    xml.metric(1, "total_bytes", "MB", &format!("{:.6}", megabytes(results.bytes)));
-    xml.metric(1, "realtime", "s", &format!("{:.6}", results.seconds));
-    for name in ["avg_bytes_per_compl", "threads_avg_bytes_per_compl", "avg_frame_size"] {
-        xml.metric(1, name, "B", "0.000");
-    }
-    xml.metric(1, "throughput", "MB/s", &format!("{mega:.3}"));
-    xml.metric(1, "throughput", "mbps", &format!("{mbps:.3}"));
-    xml.metric(1, "throughput", "Bps", &format!("{plain:.3}"));
-    xml.plain(1, "total_buffers", "0.000");
-    xml.metric(1, "throughput", "buffers/s", "0.000");
-}
-
-/// What the host did.
-fn counters(xml: &mut Xml, spec: &Spec, results: &Results) {
-    let host = &results.host;
-    let (each, all, packets) = (results.packets_per_interrupt(), host.interrupts, host.packets);
-    xml.metric(1, "avg_packets_per_interrupt", "packets/interrupt", &format!("{each:.3}"));
-    xml.metric(1, "interrupts", "count/sec", &format!("{:.3}", per_second(all, results.seconds)));
-    xml.metric(1, "total_interrupts", "count", &all.to_string());
-    xml.metric(1, "dpcs", "count/sec", "0.000");
-    xml.metric(1, "avg_packets_per_dpc", "packets/dpc", "0.000");
-    xml.plain(1, "packets_sent", &packets.0.to_string());
-    xml.plain(1, "packets_received", &packets.1.to_string());
-    xml.plain(1, "packets_retransmitted", &host.retransmits[0].to_string());
-    xml.plain(1, "errors", &results.errors.to_string());
-    for name in ["bufferCount", "bufferLen"] {
-        xml.plain(1, name, "0");
-    }
-    if spec.retransmits {
-        xml.metric(1, "tcp_retransmits", "retrans_segs", &host.retransmits[0].to_string());
-        for (metric, n) in RETRANSMITS.iter().zip(host.retransmits) {
-            xml.metric(1, "tcp_retransmits", metric, &format!("{:.2}", per_second(n, results.seconds)));
-        }
-    }
-    xml.metric(1, "cpu_cores", "cpu cores", &host.cores.to_string());
-    xml.metric(1, "cpu_speed", "MHz", &format!("{:.3}", host.mhz));
-    for (name, class) in [("user", 0), ("system", 2), ("idle", 3), ("iowait", 4), ("softirq", 6)] {
-        xml.metric(1, name, "%", &format!("{:.2}", host.share(class) * 100.0));
-    }
-    xml.metric(1, "cycles_per_byte", "cycles/byte", &format!("{:.2}", results.cycles()));
-    xml.metric(1, "cpu_busy_all", "%", &format!("{:.2}", results.busy()));
-    xml.plain(1, "io", "0");
-    if let Some(rtt) = results.rtt_us {
-        xml.metric(1, "tcp_average_rtt", "us", &rtt.to_string());
-    }
-}
-
-/// A JSON text under construction: every value is a string, as in the original.
-struct Json {
-    out: String,
-    depth: usize,
+/// A JSON text: every value is a string, as in the original.
+enum Json {
+    Text(String),
+    Object(Vec<(&'static str, Json)>),
+    List(Vec<Json>),
 }
 
 impl Json {
-    fn line(&mut self, text: &str) {
-        let _ = writeln!(self.out, "{}{text}", "    ".repeat(self.depth));
+    fn text(text: &str) -> Json {
+        Json::Text(text.to_owned())
     }
 
-    fn pair(&mut self, name: &str, value: &str, last: bool) {
-        let value = value.replace('\\', "\\\\").replace('"', "\\\"");
-        self.line(&format!("\"{name}\" : \"{value}\"{}", if last { "" } else { "," }));
-    }
-
-    fn open(&mut self, text: &str) {
-        self.line(text);
-        self.depth += 1;
-    }
-
-    fn close(&mut self, text: &str) {
-        self.depth = self.depth.saturating_sub(1);
-        self.line(text);
-    }
-
-    /// A value with its unit; in a list it has no name.
-    fn metric(&mut self, name: &str, metric: &str, value: &str, last: bool) {
-        self.open(&if name.is_empty() { "{".to_owned() } else { format!("\"{name}\" : {{") });
-        self.pair("metric", metric, false);
-        self.pair("value", value, true);
-        self.close(if last { "}" } else { "}," });
-    }
-
-    fn list(&mut self, name: &str, rows: &[(&str, String)]) {
-        self.open(&format!("\"{name}\" : ["));
-        for (i, (metric, value)) in rows.iter().enumerate() {
-            self.metric("", metric, value, i + 1 == rows.len());
+    fn of(row: &Row) -> Json {
+        if row.unit.is_empty() {
+            return Json::text(&row.text);
         }
-        self.close("],");
+        Json::Object(vec![("metric", Json::text(row.unit)), ("value", Json::text(&row.text))])
+    }
+
+    /// Values in order; those in a row with one name are a list.
+    fn object(rows: &[Row]) -> Vec<(&'static str, Json)> {
+        let rows: Vec<&Row> = rows.iter().filter(|row| !row.json.is_empty()).collect();
+        let member = |rows: &[&Row]| match rows {
+            [one] => (one.json, Json::of(one)),
+            many => (many[0].json, Json::List(many.iter().copied().map(Json::of).collect())),
+        };
+        rows.chunk_by(|a, b| a.json == b.json).map(member).collect()
+    }
+
+    fn write(&self, out: &mut String, indent: &str) {
+        let inner = format!("{indent}    ");
+        let between = |at: usize| if at == 0 { "\n" } else { ",\n" };
+        match self {
+            Json::Text(text) => {
+                let _ = write!(out, "\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
+            }
+            Json::Object(members) => {
+                out.push('{');
+                for (at, (name, value)) in members.iter().enumerate() {
+                    let _ = write!(out, "{}{inner}\"{name}\" : ", between(at));
+                    value.write(out, &inner);
+                }
+                let _ = write!(out, "\n{indent}}}");
+            }
+            Json::List(values) => {
+                out.push('[');
+                for (at, value) in values.iter().enumerate() {
+                    let _ = write!(out, "{}{inner}", between(at));
+                    value.write(out, &inner);
+                }
+                let _ = write!(out, "\n{indent}]");
+            }
+        }
     }
 }
 
 /// The JSON file.
 #[must_use]
 pub fn json(spec: &Spec, results: &Results) -> String {
-    let root = if spec.role == Role::Sender { "ntttcps" } else { "ntttcpr" };
-    let mut json = Json { out: String::new(), depth: 0 };
-    json.open("{");
-    json.open(&format!("\"{root}\" : {{"));
-    json.pair("computername", &results.computer, false);
-    json.pair("version", "5.33-linux", false);
-    json.open("\"parameters\" : {");
-    let all = parameters(spec);
-    for (i, (_, name, value)) in all.iter().enumerate() {
-        json.pair(name, value, i + 1 == all.len());
-    }
-    json.close("},");
-    if spec.verbose {
-        json.open("\"threads\" : [");
-        for (index, one) in results.threads.iter().enumerate() {
-            thread(&mut json, index, one.bytes, results.seconds, index + 1 == results.threads.len());
-        }
-        json.close("],");
-    }
-    write_results(&mut json, spec, results);
-    json.close("}");
-    json.close("}");
-    json.out
-}
-
-fn thread(json: &mut Json, index: usize, bytes: u64, seconds: f64, last: bool) {
-    let [kilo, mega, mbps, _] = rates(bytes, seconds);
-    json.open("{");
-    json.pair("index", &index.to_string(), false);
-    json.metric("realTime", "s", &format!("{seconds:.3}"), false);
-    // The original's second value has a unit of its own.
-    let rows =
-        [("KB/s", format!("{kilo:.3}")), ("MB/s", format!("{mega:.3} bps")), ("mbps", format!("{mbps:.3}"))];
-    json.list("throughputs", &rows);
-    json.metric("avgBytesPerCompl", "B", "0.000", true);
-    json.close(if last { "}" } else { "}," });
-}
-
-fn write_results(json: &mut Json, spec: &Spec, results: &Results) {
-    let host = &results.host;
-    let [_, mega, mbps, plain] = rates(results.bytes, results.seconds);
-    json.metric("totalBytes", "MB", &format!("{:.6}", megabytes(results.bytes)), false);
-    json.metric("realTime", "s", &format!("{:.6}", results.seconds), false);
-    for name in ["avgBytesPerCompl", "threadsAvgBytesPerCompl", "avgFrameSize"] {
-        json.metric(name, "B", "0.000", false);
-    }
-    let rows = [
-        ("MB/s", format!("{mega:.3}")),
-        ("mbps", format!("{mbps:.3}")),
-        ("Bps", format!("{plain:.3}")),
-        ("buffer/s", "0.000".to_owned()),
+    let document = results.document(spec);
+    let mut members = vec![
+        ("computername", Json::text(&results.computer)),
+        ("version", Json::text(document.version)),
+        ("parameters", Json::Object(Json::object(&document.parameters))),
     ];
-    json.list("throughputs", &rows);
-    json.pair("totalBuffers", "0.000", false);
-    let each = results.packets_per_interrupt();
-    json.metric("avgPacketsPerInterrupt", "packets/interrupt", &format!("{each:.3}"), false);
-    let interrupts = per_second(host.interrupts, results.seconds);
-    json.metric("interrupt", "count/sec", &format!("{interrupts:.3}"), false);
-    json.metric("interruptTotal", "count", &host.interrupts.to_string(), false);
-    json.metric("dpcs", "count/sec", "0.000", false);
-    json.metric("avgPacketsPerDpc", "packets/dpc", "0.000", false);
-    json.metric("cycles", "cycles/byte", &format!("{:.3}", results.cycles()), false);
-    json.pair("packetsSent", &host.packets.0.to_string(), false);
-    json.pair("packetsReceived", &host.packets.1.to_string(), false);
-    json.pair("packets_retransmitted", &host.retransmits[0].to_string(), false);
-    json.pair("errors", "0", false);
-    json.metric("cpu", "%", &format!("{:.3}", results.busy()), false);
-    for name in ["bufferCount", "bufferLen", "io"] {
-        json.pair(name, "0", false);
+    if spec.verbose {
+        let thread = |(index, rows): (usize, &Vec<Row>)| {
+            let index = ("index", Json::text(&index.to_string()));
+            Json::Object([index].into_iter().chain(Json::object(rows)).collect())
+        };
+        members.push(("threads", Json::List(document.threads.iter().enumerate().map(thread).collect())));
     }
-    if spec.retransmits {
-        let mut rows = vec![("retrans_segs", host.retransmits[0].to_string())];
-        let each = RETRANSMITS.iter().zip(host.retransmits);
-        rows.extend(each.map(|(metric, n)| (*metric, format!("{:.2}", per_second(n, results.seconds)))));
-        json.list("tcp_retransmits", &rows);
-    }
-    if let Some(rtt) = results.rtt_us {
-        json.pair("tcpAverageRtt metric", &format!("{rtt} us"), false);
-    }
-    json.pair("os", &results.os, true);
+    members.extend(Json::object(&document.rows));
+    let mut out = String::new();
+    Json::Object(vec![(root(spec), Json::Object(members))]).write(&mut out, "");
+    out + "\n"
 }
 
 #[cfg(test)]

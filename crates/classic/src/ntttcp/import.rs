@@ -1,142 +1,340 @@
 //! ntttcp's result files, XML (`-x`) and JSON (`-j`), of Linux and of Windows.
+//!
+//! Both have the same elements and not the same units: what is called MB is 10⁶ bytes on Linux and 2²⁰ on Windows. The version
+//! tells them apart. What Linux writes as a constant 0 is left out: nothing was measured there.
 
-use crate::import::{Found, Part, decode, json, ns, number};
+use crate::import::{ImportedPhase, ImportedRun, decode, json, ns};
+use crate::number::{floor, narrow};
+use metrics::format_bits_per_second;
 use model::{Kind, Pattern, Totals};
 use serde_json::Value;
 
 /// Where the root begins at the latest, bytes.
 const HEAD: usize = 4096;
-
-/// What both kinds of file tell.
-struct Told {
-    sender: bool,
-    computer: String,
-    version: String,
-    bytes: f64,
-    seconds: f64,
-    retransmits: Option<f64>,
-    /// Whether those are all that the host has sent again meanwhile, whoever for.
-    of_host: bool,
-    threads: usize,
-}
+/// Deepest nesting that is followed, and most values.
+const DEPTH: usize = 16;
+const MOST: usize = 200_000;
 
 /// Reads a file; `None` when it is none of ntttcp's.
-pub(crate) fn read(bytes: &[u8]) -> Option<Result<Found, String>> {
-    let told = match json(bytes) {
+pub(crate) fn read(bytes: &[u8]) -> Option<Result<ImportedRun, String>> {
+    let report = match json(bytes) {
         Some(document) => of_json(&document)?,
         // Other programs' files may be large.
         None if !decode(&bytes[..bytes.len().min(HEAD)]).contains("<ntttcp") => return None,
         None => of_xml(&decode(bytes))?,
     };
-    Some(told.and_then(found))
+    Some(report.imported())
 }
 
-fn found(told: Told) -> Result<Found, String> {
-    if told.seconds <= 0.0 {
-        return Err("the file is of ntttcp, but tells no time".to_owned());
-    }
-    let mut totals = Totals::default();
-    totals.traffic.ns = ns(told.seconds);
-    let mut part = Part {
-        kind: Kind::Tcp,
-        pattern: Pattern::Push,
-        connections: u32::try_from(told.threads).unwrap_or(u32::MAX),
-        duration_ns: Some(ns(told.seconds)),
-        ..Part::default()
-    };
-    let bytes = told.bytes.max(0.0) as u64;
-    if let Some(again) = told.retransmits {
-        totals.tcp.retransmits = again.max(0.0) as u64;
-        totals.tcp.connections = 1;
-    }
-    // The receiver is the server.
-    if told.sender {
-        totals.traffic.tx_bytes = bytes;
-        part.near = totals;
-    } else {
-        totals.traffic.rx_bytes = bytes;
-        part.far = Some(totals);
-    }
-    let end = if told.sender { "sender" } else { "receiver" };
-    let mut notices = vec![format!("the file is the {end}'s, which counts for itself only")];
-    if told.of_host && told.retransmits.is_some() {
-        notices.push("segments sent again are those of the whole host in that time".to_owned());
-    }
-    Ok(Found {
-        program: format!("ntttcp {}", told.version),
-        protocol: "ntttcp",
-        verb: "tcp",
-        host: told.computer,
-        parts: vec![part],
-        notices,
-        ..Found::default()
-    })
+/// One value: its name without its spelling (lower case, no underscores), its unit, its text.
+struct Item {
+    name: String,
+    metric: String,
+    text: String,
+    /// Which thread's, if it is one's.
+    thread: Option<String>,
 }
 
-fn of_json(document: &Value) -> Option<Result<Told, String>> {
-    let (sender, root) = match (document.get("ntttcps"), document.get("ntttcpr")) {
-        (Some(root), _) => (true, root),
-        (_, Some(root)) => (false, root),
-        _ => return None,
-    };
-    let value = |name: &str| number(root.get(name)?.get("value")?);
-    let Some((megabytes, seconds)) = value("totalBytes").zip(value("realTime")) else {
-        return Some(Err("the file is of ntttcp, but tells no total".to_owned()));
-    };
-    let text = |name: &str| root[name].as_str().unwrap_or_default().to_owned();
-    Some(Ok(Told {
-        sender,
-        computer: text("computername"),
-        version: text("version"),
-        bytes: megabytes * 1e6,
-        seconds,
-        retransmits: root
-            .get("tcpRetransmits")
-            .or_else(|| root.get("retransmits"))
-            .and_then(number)
-            .filter(|_| sender),
-        of_host: false,
-        threads: root["threads"].as_array().map_or(1, Vec::len),
-    }))
+/// A file, read.
+#[derive(Default)]
+struct Report {
+    sender: bool,
+    computer: String,
+    version: String,
+    items: Vec<Item>,
 }
 
-/// Both programs write one element a line, without entities in those that are read here.
-fn of_xml(text: &str) -> Option<Result<Told, String>> {
-    let start =
-        text.find("<ntttcps").map(|at| (at, true)).or_else(|| text.find("<ntttcpr").map(|at| (at, false)));
-    let (at, sender) = start?;
-    // Windows' files begin with a declaration; nothing else stands before the root.
-    if !text[..at].lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with("<?xml")) {
-        return None;
+fn plain(name: &str) -> String {
+    let name: String = name.chars().filter(|c| *c != '_').map(|c| c.to_ascii_lowercase()).collect();
+    if name == "throughputs" { "throughput".to_owned() } else { name }
+}
+
+impl Report {
+    /// The test's own value of this name, in this unit if one is given.
+    fn value(&self, name: &str, metric: &str) -> Option<f64> {
+        self.find(name, metric, None)
     }
-    let root = text[at..].lines().next()?;
-    let attribute = |name: &str| {
-        let value = root.split_once(&format!("{name}=\""))?.1;
-        Some(value.split('"').next()?.to_owned())
+
+    fn find(&self, name: &str, metric: &str, thread: Option<&str>) -> Option<f64> {
+        let fits = |item: &&Item| {
+            item.name == name
+                && (metric.is_empty() || item.metric == metric)
+                && item.thread.as_deref() == thread
+        };
+        let text = &self.items.iter().find(fits)?.text;
+        // One of the original's has a unit behind it.
+        text.split_whitespace().next()?.parse().ok().filter(|value: &f64| value.is_finite())
+    }
+
+    fn windows(&self) -> bool {
+        !self.version.contains("linux")
+    }
+
+    /// Bytes of what the file calls KB.
+    fn kilo(&self) -> f64 {
+        if self.windows() { 1_024.0 } else { 1e3 }
+    }
+
+    fn threads(&self) -> Vec<&str> {
+        let mut seen: Vec<&str> = self.items.iter().filter_map(|item| item.thread.as_deref()).collect();
+        seen.dedup();
+        seen
+    }
+
+    fn imported(&self) -> Result<ImportedRun, String> {
+        let Some((mega, seconds)) = self.value("totalbytes", "MB").zip(self.value("realtime", "s")) else {
+            return Err("the file is of ntttcp, but tells no total".to_owned());
+        };
+        if seconds <= 0.0 {
+            return Err("the file is of ntttcp, but tells no time".to_owned());
+        }
+        let mut totals = Totals::default();
+        totals.traffic.ns = ns(seconds);
+        let own = self.value("tcpretransmits", "").or_else(|| self.value("retransmits", ""));
+        let of_host = self.value("packetsretransmitted", "").filter(|_| own.is_none() && self.windows());
+        if let Some(again) = own.or(of_host).filter(|_| self.sender) {
+            totals.tcp.retransmits = floor(again);
+            totals.tcp.connections = 1;
+        }
+        let threads = self.threads();
+        let mut phase = ImportedPhase {
+            kind: Kind::Tcp,
+            pattern: Pattern::Push,
+            connections: narrow(threads.len().max(1)),
+            duration_ns: Some(ns(seconds)),
+            ..ImportedPhase::default()
+        };
+        let bytes = floor(mega * self.kilo() * self.kilo());
+        // The receiver is the server.
+        if self.sender {
+            totals.traffic.tx_bytes = bytes;
+            phase.near = totals;
+        } else {
+            totals.traffic.rx_bytes = bytes;
+            phase.far = Some(totals);
+        }
+        let end = if self.sender { "sender" } else { "receiver" };
+        let mut notices = vec![format!("the file is the {end}'s, which counts for itself only")];
+        if of_host.is_some() && self.sender {
+            notices.push("segments sent again are those of the whole host in that time".to_owned());
+        }
+        let figures = self.figures();
+        if !figures.is_empty() {
+            notices.push(format!("the file also has: {}", figures.join("; ")));
+        }
+        if threads.len() > 1 {
+            let thread = |thread: &&str| {
+                let rate = self.find("throughput", "KB/s", Some(thread)).unwrap_or(0.0) * self.kilo() * 8.0;
+                let seconds = self.find("realtime", "s", Some(thread)).unwrap_or(0.0);
+                format!("{thread}: {} in {seconds:.3} s", format_bits_per_second(rate))
+            };
+            notices
+                .push(format!("its threads: {}", threads.iter().map(thread).collect::<Vec<_>>().join("; ")));
+        }
+        Ok(ImportedRun {
+            program: format!("ntttcp {}", self.version),
+            protocol: "ntttcp",
+            verb: "tcp",
+            host: self.computer.clone(),
+            phases: vec![phase],
+            notices,
+            ..ImportedRun::default()
+        })
+    }
+
+    /// What the host did, as far as it was measured.
+    fn figures(&self) -> Vec<String> {
+        // Name of the element, its unit, what it is called here, digits, and whether Linux writes a constant 0.
+        let rows: [(&str, &str, &str, usize, bool); 19] = [
+            ("connstested", "", "connections tested", 0, false),
+            ("avgframesize", "", "bytes/frame", 3, true),
+            ("totalbuffers", "", "buffers", 0, true),
+            ("dpcs", "", "DPCs/s", 3, true),
+            ("avgpacketsperdpc", "", "packets/DPC", 3, true),
+            ("interrupts", "", "interrupts/s", 3, false),
+            ("avgpacketsperinterrupt", "", "packets/interrupt", 3, false),
+            ("packetssent", "", "packets sent", 0, false),
+            ("packetsreceived", "", "packets received", 0, false),
+            ("packetsretransmitted", "", "packets sent again", 0, false),
+            ("errors", "", "errors", 0, true),
+            ("cpucores", "", "CPU cores", 0, false),
+            ("idle", "%", "CPU idle, %", 2, false),
+            ("softirq", "%", "CPU in softirqs, %", 2, false),
+            ("cyclesperbyte", "", "cycles/byte", 3, false),
+            ("cycles", "", "cycles/byte", 3, false),
+            ("cpubusyall", "%", "CPU of the process, %", 2, false),
+            ("cpu", "", "CPU, %", 3, false),
+            ("tcpaveragertt", "", "mean tcpi rtt, us", 3, false),
+        ];
+        let shown = |&(name, metric, what, digits, constant): &(&str, &str, &'static str, usize, bool)| {
+            let value = self.value(name, metric)?;
+            // Packets and interrupts are 0, too, where nobody asked for them.
+            let unasked =
+                value == 0.0 && matches!(digits, 0 | 3) && name != "errors" && name != "packetsretransmitted";
+            (self.windows() || !(constant || unasked)).then(|| format!("{what} {value:.digits$}"))
+        };
+        rows.iter().filter_map(shown).collect()
+    }
+}
+
+/// What an attribute says.
+fn attribute(tag: &str, name: &str) -> Option<String> {
+    let (_, rest) = tag.split_once(&format!("{name}=\""))?;
+    Some(rest.split_once('"')?.0.to_owned())
+}
+
+fn unescaped(text: &str) -> String {
+    text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&")
+}
+
+/// The values of an XML file; `None` where its root is none of ntttcp's.
+fn of_xml(text: &str) -> Option<Report> {
+    let mut report = None::<Report>;
+    let mut open: Vec<(String, String)> = Vec::new();
+    let mut rest = text.trim_start();
+    while let Some((_, behind)) = rest.split_once('<') {
+        let Some((tag, behind)) = behind.split_once('>') else { break };
+        rest = behind;
+        let name = tag.split_whitespace().next().unwrap_or_default();
+        if tag.starts_with(['?', '!']) || name.is_empty() {
+            continue;
+        }
+        if let Some(closed) = name.strip_prefix('/') {
+            // Whatever was left open ends with it.
+            if let Some(at) = open.iter().rposition(|(name, _)| name == closed) {
+                open.truncate(at);
+            }
+            continue;
+        }
+        let Some(report) = &mut report else {
+            let text = |name: &str| unescaped(&attribute(tag, name).unwrap_or_default());
+            let (computer, version) = (text("computername"), text("version"));
+            let sender = ["ntttcpr", "ntttcps"].iter().position(|root| *root == name)? == 1;
+            report = Some(Report { sender, computer, version, items: Vec::new() });
+            continue;
+        };
+        let text = rest.split('<').next().unwrap_or_default().trim();
+        if !text.is_empty() && report.items.len() < MOST {
+            let thread = open.iter().find(|(name, _)| name == "thread").map(|(_, index)| index.clone());
+            let metric = attribute(tag, "metric").unwrap_or_default();
+            let settings = open.iter().any(|(name, _)| name == "parameters");
+            let name = if settings { format!("parameter {}", plain(name)) } else { plain(name) };
+            report.items.push(Item { name, metric, text: unescaped(text), thread });
+        }
+        if open.len() < DEPTH && !tag.ends_with('/') {
+            open.push((name.to_owned(), attribute(tag, "index").unwrap_or_default()));
+        }
+    }
+    report
+}
+
+fn of_json(document: &Value) -> Option<Report> {
+    let (role, all) = document.as_object()?.iter().next()?;
+    let sender = ["ntttcpr", "ntttcps"].iter().position(|root| root == role)? == 1;
+    let word = |name: &str| all[name].as_str().unwrap_or_default().to_owned();
+    let (computer, version) = (word("computername"), word("version"));
+    let mut report = Report { sender, computer, version, items: Vec::new() };
+    gather(all, None, &mut report.items);
+    for thread in all["threads"].as_array().into_iter().flatten() {
+        gather(thread, Some(thread["index"].as_str().unwrap_or_default()), &mut report.items);
+    }
+    Some(report)
+}
+
+/// Values of an object: plain ones, those with a unit, lists of those.
+fn gather(object: &Value, thread: Option<&str>, items: &mut Vec<Item>) {
+    let mut push = |name: &str, metric: &Value, text: &Value| {
+        let [metric, text] = [metric, text].map(|value| value.as_str().unwrap_or_default().to_owned());
+        // A name may have its unit behind it.
+        let name = plain(name.strip_suffix(" metric").unwrap_or(name));
+        if items.len() < MOST {
+            items.push(Item { name, metric, text, thread: thread.map(str::to_owned) });
+        }
     };
-    // Those of the whole come after those of the threads.
-    let whole = text.rsplit_once("</thread>").map_or(text, |(_, rest)| rest);
-    let element = |name: &str| {
-        let rest = whole.split_once(&format!("<{name}"))?.1;
-        rest.split_once('>')?.1.split('<').next()?.trim().parse::<f64>().ok().filter(|n| n.is_finite())
-    };
-    let Some((megabytes, seconds)) = element("total_bytes").zip(element("realtime")) else {
-        return Some(Err("the file is of ntttcp, but tells no total".to_owned()));
-    };
-    // Windows counts in binary megabytes, and says nothing of it but by its version.
-    let version = attribute("version").unwrap_or_default();
-    let linux = version.contains("linux");
-    let unit = if linux { 1e6 } else { 1_048_576.0 };
-    let own = element("tcp_retransmits").or_else(|| element("retransmits"));
-    let of_host = element("packets_retransmitted").filter(|_| !linux);
-    Some(Ok(Told {
-        sender,
-        computer: attribute("computername").unwrap_or_default(),
-        version,
-        bytes: megabytes * unit,
-        seconds,
-        retransmits: own.or(of_host).filter(|_| sender),
-        of_host: own.is_none(),
-        threads: text.matches("<thread ").count().max(1),
-    }))
+    for (name, value) in object.as_object().into_iter().flatten() {
+        match value {
+            Value::String(_) => push(name, &Value::Null, value),
+            Value::Array(list) => list.iter().for_each(|one| push(name, &one["metric"], &one["value"])),
+            Value::Object(_) if value.get("value").is_some() => push(name, &value["metric"], &value["value"]),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const XML: &str = include_str!("sample.xml.txt");
+    const JSON: &str = include_str!("sample.json.txt");
+
+    /// What is read of a file, behind its first line, which says where it is from.
+    fn imported(file: &str) -> ImportedRun {
+        let (_, file) = file.split_once('\n').unwrap();
+        read(file.as_bytes()).unwrap().unwrap()
+    }
+
+    #[test]
+    fn both_files_of_one_test_tell_the_same() {
+        for run in [imported(XML), imported(JSON)] {
+            assert_eq!((run.program.as_str(), run.host.as_str()), ("ntttcp 5.33-linux", "vm"));
+            // 9824.894976 MB of 10^6 bytes in 3.000702 s.
+            let near = &run.phases[0].near;
+            assert_eq!((near.traffic.tx_bytes, near.traffic.ns), (9_824_894_976, 3_000_702_000));
+            assert_eq!(near.tcp.retransmits, 2);
+            let also = &run.notices[1];
+            assert!(also.contains("mean tcpi rtt, us 196.000"), "{also}");
+            assert!(!also.contains("buffers") && !also.contains("DPC"), "a constant: {also}");
+        }
+        assert!(imported(XML).notices[1].contains("connections tested 1"));
+    }
+
+    #[test]
+    fn the_units_of_windows_are_windows_s() {
+        let file = "\n<?xml version=\"1.0\"?>\n<ntttcpr computername=\"a&amp;b\" version=\"5.33\">\n\
+            <thread index=\"0\"><realtime metric=\"s\">9.999</realtime><throughput metric=\"KB/s\">11559.556</throughput></thread>\n\
+            <thread index=\"1\"><realtime metric=\"s\">9.999</realtime><throughput metric=\"KB/s\">0</throughput></thread>\n\
+            <total_bytes metric=\"MB\">112.875000</total_bytes><realtime metric=\"s\">10.000</realtime>\n\
+            <avg_frame_size metric=\"B\">1455.729</avg_frame_size><dpcs metric=\"count/sec\">3048.900</dpcs>\n\
+            <errors>0</errors></ntttcpr>";
+        let run = imported(file);
+        assert_eq!(run.host, "a&b");
+        // 112.875 * 2^20.
+        assert_eq!(run.phases[0].far.as_ref().unwrap().traffic.rx_bytes, 118_358_016);
+        assert_eq!(run.notices[1], "the file also has: bytes/frame 1455.729; DPCs/s 3048.900; errors 0");
+        // 11559.556 * 1024 * 8 = 94,695,882.752.
+        assert!(
+            run.notices[2].starts_with("its threads: 0: 94.7 Mbit/s in 9.999 s; 1: "),
+            "{:?}",
+            run.notices
+        );
+    }
+
+    #[test]
+    fn whatever_is_in_a_file_it_is_read_to_its_end() {
+        let mut state = 12_345_u64;
+        let mut next = move || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize
+        };
+        for n in 0..4_000 {
+            let mut bytes = if n % 2 == 0 { XML.as_bytes().to_vec() } else { JSON.as_bytes().to_vec() };
+            for _ in 0..next() % 6 {
+                let (at, to) = (next() % bytes.len(), next() % bytes.len());
+                match next() % 3 {
+                    0 => bytes[at] = (next() % 256) as u8,
+                    1 => bytes.truncate(at.max(1)),
+                    _ => {
+                        let last = bytes.len() - 1;
+                        bytes.swap(at.min(last), to.min(last));
+                    }
+                }
+            }
+            let (_, file) = bytes.split_at(bytes.iter().position(|b| *b == b'\n').unwrap_or(0));
+            if let Some(Ok(run)) = read(file) {
+                assert!(run.phases[0].duration_ns > Some(0));
+            }
+        }
+        assert!(read(b"").is_none() && read(b"{}").is_none() && read(b"<html>").is_none());
+    }
 }

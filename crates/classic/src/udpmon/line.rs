@@ -1,8 +1,8 @@
 //! The line of a test of `udpmon_bw_mon`: what is computed, and how it is printed.
 
 use super::args::Spec;
-use super::number::g;
 use super::tables;
+use crate::number::g;
 use model::{UdpmonCounts, UdpmonTest};
 use std::fmt::Write as _;
 

@@ -1,12 +1,13 @@
 //! The printouts: what was asked for, a line a test, histograms and records.
 
 use super::args::{Program, Spec};
-use super::date::date;
+
 use super::line::{self, Sent};
-use super::number::g;
 use super::recv::Receiver;
 use super::tables;
 use super::tcp_watch::{Progress, Snapshots};
+use crate::number::g;
+use jiff::Timestamp;
 use metrics::{SECOND, Wall};
 use model::{Event, Level, UdpmonRecords, UdpmonTest};
 use std::io::{self, Write};
@@ -28,6 +29,12 @@ pub struct Printer {
     /// What tcpmon's programs have told while they run.
     progress: Progress,
     snapshots: Snapshots,
+}
+
+/// A day and time as `ctime` has them, in UTC.
+pub(super) fn date(at: Wall) -> String {
+    let at = Timestamp::from_nanosecond(at.0.into()).unwrap_or_default();
+    at.strftime("%a %b %e %H:%M:%S %Y").to_string()
 }
 
 impl Printer {

@@ -2,8 +2,8 @@
 
 use super::args::Spec;
 use super::line::{Got, got, percent};
-use super::number::g;
 use super::tables;
+use crate::number::g;
 use metrics::SECOND;
 use model::{UdpmonCounts, UdpmonLost, UdpmonRecord, UdpmonRecords, UdpmonTest};
 use std::collections::HashMap;

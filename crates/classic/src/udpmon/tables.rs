@@ -1,6 +1,6 @@
 //! Pieces of lines and whole tables: CPUs, interfaces, counters, histograms, records.
 
-use super::number::g;
+use crate::number::g;
 use metrics::{Binned, Shape};
 use model::{UdpmonClock, UdpmonCpu, UdpmonHost, UdpmonLost, UdpmonRecord, UdpmonTest};
 use std::fmt::Write as _;

@@ -1,8 +1,8 @@
 //! tcpmon 2.2.1: `tcpmon_mon` and `tcpmon_resp`.
 
 use super::args::Spec;
-use super::number::g;
 use super::tables;
+use crate::number::g;
 use metrics::SocketState;
 use model::{UdpmonPut, UdpmonRecords, UdpmonTest};
 use std::io::{self, Write};

@@ -1,8 +1,8 @@
 //! What tcpmon's programs tell while they run: the lines of `-i`.
 
 use super::args::Spec;
-use super::number::g;
 use super::tables;
+use crate::number::g;
 use metrics::SECOND;
 use model::{UdpmonCounts, UdpmonTest};
 use std::collections::HashMap;

@@ -2,7 +2,7 @@
 
 use crate::ctstraffic::read::{Connections, Ended, Frame, TcpInfo};
 use crate::ctstraffic::spec::Transport;
-use crate::import::{Part, ns};
+use crate::import::{ImportedPhase, ns};
 use metrics::{Dist, Ending, FrameStamps, Frames};
 use model::{CauseCount, ConnectionRecord, FrameRow, FrameVerdict, Interval, Kind, Pattern, Totals};
 use std::collections::BTreeMap;
@@ -14,16 +14,17 @@ const MOST_CAUSES: usize = 32;
 const MOST_SECONDS: u64 = 1 << 20;
 
 /// A table of connections: each with its addresses, bytes, time and end.
-pub(super) fn connections(table: &Connections) -> Part {
+pub(super) fn connections(table: &Connections) -> ImportedPhase {
     let udp = table.transport == Transport::Udp;
-    let mut part = Part { kind: if udp { Kind::Stream } else { Kind::Tcp }, ..Part::default() };
+    let mut phase =
+        ImportedPhase { kind: if udp { Kind::Stream } else { Kind::Tcp }, ..ImportedPhase::default() };
     let (mut first, mut last) = (u64::MAX, 0);
     let (mut times, mut rates) = (Dist::default(), Dist::default());
     let mut frames = Frames::default();
     let mut causes: BTreeMap<String, CauseCount> = BTreeMap::new();
     for row in &table.rows {
         let record = record(row, table.transport);
-        let near = &mut part.near;
+        let near = &mut phase.near;
         near.opened += 1;
         near.traffic.tx_bytes += record.tx_bytes;
         near.traffic.rx_bytes += record.rx_bytes;
@@ -58,9 +59,9 @@ pub(super) fn connections(table: &Connections) -> Part {
         remote.tx_bytes += record.tx_bytes;
         remote.rx_bytes += record.rx_bytes;
         remote.time_ns += record.duration_ns;
-        part.records.push(record);
+        phase.records.push(record);
     }
-    let near = &mut part.near;
+    let near = &mut phase.near;
     near.traffic.ns = last.saturating_sub(first);
     near.transfer_ns = times.summary();
     near.rate = rates.summary();
@@ -68,14 +69,14 @@ pub(super) fn connections(table: &Connections) -> Part {
     near.causes = causes.into_values().collect();
     near.causes.sort_by_key(|cause| std::cmp::Reverse(cause.count));
     near.causes.truncate(MOST_CAUSES);
-    near.peak = peak(&part.records);
-    part.connections = u32::try_from(near.peak).unwrap_or(u32::MAX);
-    part.pattern = match (near.traffic.tx_bytes > 0, near.traffic.rx_bytes > 0) {
+    near.peak = peak(&phase.records);
+    phase.connections = u32::try_from(near.peak).unwrap_or(u32::MAX);
+    phase.pattern = match (near.traffic.tx_bytes > 0, near.traffic.rx_bytes > 0) {
         (true, true) => Pattern::Duplex,
         (true, false) => Pattern::Push,
         _ => Pattern::Pull,
     };
-    part
+    phase
 }
 
 fn record(row: &Ended, transport: Transport) -> ConnectionRecord {
@@ -123,7 +124,7 @@ fn peak(records: &[ConnectionRecord]) -> u64 {
 }
 
 /// A table of frames: what came whole, by seconds of the receiver's clock, and how unevenly.
-pub(super) fn frames(rows: &[Frame]) -> Part {
+pub(super) fn frames(rows: &[Frame]) -> ImportedPhase {
     let mut all = Frames::default();
     let mut seconds: BTreeMap<u64, Frames> = BTreeMap::new();
     let (mut begun, mut at) = (None, 0);
@@ -166,14 +167,14 @@ pub(super) fn frames(rows: &[Frame]) -> Part {
         frames: Some(frames),
         ..Interval::default()
     });
-    Part {
+    ImportedPhase {
         kind: Kind::Stream,
         pattern: Pattern::Pull,
         connections: 1,
         intervals: intervals.collect(),
         frames: rows.iter().map(told).collect(),
         near,
-        ..Part::default()
+        ..ImportedPhase::default()
     }
 }
 
@@ -192,9 +193,9 @@ fn told(row: &Frame) -> FrameRow {
 }
 
 /// A table of what TCP knew of each connection at its end.
-pub(super) fn tcp_info(rows: &[TcpInfo]) -> Part {
-    let mut part = Part { kind: Kind::Tcp, ..Part::default() };
-    let near = &mut part.near;
+pub(super) fn tcp_info(rows: &[TcpInfo]) -> ImportedPhase {
+    let mut phase = ImportedPhase { kind: Kind::Tcp, ..ImportedPhase::default() };
+    let near = &mut phase.near;
     let (mut first, mut last) = (u64::MAX, 0);
     for row in rows {
         let [sent, _, received, _, ms] = row.moved;
@@ -217,7 +218,7 @@ pub(super) fn tcp_info(rows: &[TcpInfo]) -> Part {
         tcp.retransmits += row.numbers[1].unwrap_or(0).div_ceil(mss);
     }
     near.traffic.ns = last.saturating_sub(first);
-    part.connections = u32::try_from(rows.len()).unwrap_or(u32::MAX);
-    part.pattern = if near.traffic.rx_bytes > near.traffic.tx_bytes { Pattern::Pull } else { Pattern::Push };
-    part
+    phase.connections = u32::try_from(rows.len()).unwrap_or(u32::MAX);
+    phase.pattern = if near.traffic.rx_bytes > near.traffic.tx_bytes { Pattern::Pull } else { Pattern::Push };
+    phase
 }

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::Request;
-use crate::udpmon::date::date;
 use crate::udpmon::line::line;
 use crate::udpmon::read;
 use metrics::Binned;

@@ -1,32 +1,54 @@
-//! Numbers as C prints them.
+//! Conversions of numbers, each once, and numbers as C prints them.
+
+use metrics::{Real, real};
+
+/// `a / b`, or 0 where there is no `b`.
+pub(crate) fn ratio(a: impl Real, b: impl Real) -> f64 {
+    let b = real(b);
+    if b > 0.0 { real(a) / b } else { 0.0 }
+}
+
+/// The whole part of a number; of one below 0, 0.
+pub(crate) fn floor(n: f64) -> u64 {
+    n.max(0.0) as u64
+}
+
+/// The nearest whole number; to one below 0, 0.
+pub(crate) fn round(n: f64) -> u64 {
+    floor(n.round())
+}
+
+/// As far as 32 bits hold it.
+pub(crate) fn narrow(n: impl TryInto<u32>) -> u32 {
+    n.try_into().unwrap_or(u32::MAX)
+}
+
+/// As far as 63 bits hold it.
+pub(crate) fn signed(n: impl TryInto<i64>) -> i64 {
+    n.try_into().unwrap_or(i64::MAX)
+}
 
 /// `%g` with so many significant digits.
-pub(super) fn g(value: f64, digits: usize) -> String {
+pub(crate) fn g(value: f64, digits: usize) -> String {
     if value == 0.0 {
         return "0".to_owned();
     }
     if !value.is_finite() {
-        return if value.is_nan() {
-            "nan".to_owned()
-        } else if value > 0.0 {
-            "inf".to_owned()
-        } else {
-            "-inf".to_owned()
-        };
+        return value.to_string().to_lowercase();
     }
     let digits = digits.max(1);
     let scientific = format!("{value:.*e}", digits - 1);
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let exponent: i64 = exponent.parse().unwrap_or(0);
     let trimmed = |text: &str| match text.contains('.') {
         true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
         false => text.to_owned(),
     };
-    if exponent < -4 || exponent >= digits as i32 {
+    if exponent < -4 || exponent >= signed(digits) {
         let sign = if exponent < 0 { '-' } else { '+' };
         return format!("{}e{sign}{:02}", trimmed(mantissa), exponent.abs());
     }
-    trimmed(&format!("{value:.*}", (digits as i32 - 1 - exponent).max(0) as usize))
+    trimmed(&format!("{value:.*}", usize::try_from(signed(digits) - 1 - exponent).unwrap_or(0)))
 }
 
 #[cfg(test)]
@@ -55,5 +77,23 @@ mod tests {
             ("3".into(), "12".into(), "1e+02".into(), "0.012".into())
         );
         assert_eq!((g(f64::NAN, 6), g(f64::NEG_INFINITY, 6)), ("nan".into(), "-inf".into()));
+    }
+
+    #[test]
+    fn shares_have_two_digits() {
+        // What printf makes of them with "%.2g".
+        for (share, text) in [
+            (0.0, "0"),
+            (0.123, "0.12"),
+            (5.0, "5"),
+            (12.3, "12"),
+            (1.25, "1.2"),
+            (99.6, "1e+02"),
+            (100.0, "1e+02"),
+            (0.00001, "1e-05"),
+            (0.1, "0.1"),
+        ] {
+            assert_eq!(g(share, 2), text);
+        }
     }
 }
