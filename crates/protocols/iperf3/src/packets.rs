@@ -21,11 +21,10 @@
 
 use super::codec::{HELLO, Header, OLD_REPLIES, REPLY, header_len, reads_wall_time};
 use super::stream::UNREAD;
-use super::test_state::{Counts, Joined, Spent, Standing, TestState};
+use super::test_state::{Part, TestState};
 use crate::payload;
-use common::kernel::Core;
 use metrics::{Ending, Jitter, Jitters, Mono, Packets, SECOND, Seen, Sequence, TcpInfo};
-use model::Pace;
+use model::BulkTerms;
 use std::sync::Arc;
 use std::time::Duration;
 use transport::{
@@ -54,21 +53,12 @@ enum Step {
 /// A UDP stream.
 #[derive(Debug)]
 pub(super) struct UdpStream {
-    test_state: Arc<TestState>,
-    when: u64,
-    core: Core,
+    part: Part,
     step: Step,
     up: Mono,
     hellos: u32,
-    sender: bool,
-    counts: Counts,
-    done: bool,
-    /// When a client had sent all that it may.
-    ended: Option<Mono>,
-    /// It has said so.
+    /// It has said that all is sent, and read.
     told: bool,
-    // Sending.
-    pace: Option<Pace>,
     /// Datagrams of the last offer.
     offered: u64,
     /// Not before, after a refusal.
@@ -86,29 +76,21 @@ pub(super) struct UdpStream {
 impl UdpStream {
     /// The client's, which says hello first.
     pub(super) fn client(test_state: Arc<TestState>, slot: u32) -> Self {
-        let (core, sender) = (Core::new(test_state.group, slot, 0), test_state.sends(slot));
-        UdpStream { core, sender, step: Step::Hello(Mono(0)), ..UdpStream::new(test_state, u64::from(slot)) }
+        UdpStream::new(Part::client(test_state, slot), Step::Hello(Mono(0)))
     }
 
     /// The server's, whose hello has been answered.
     pub(super) fn server(test_state: Arc<TestState>, when: u64) -> Self {
-        UdpStream::new(test_state, when)
+        UdpStream::new(Part::server(test_state, when), Step::Hold)
     }
 
-    fn new(test_state: Arc<TestState>, when: u64) -> Self {
+    fn new(part: Part, step: Step) -> Self {
         UdpStream {
-            core: Core::new(test_state.group, 0, 0),
-            test_state,
-            when,
-            step: Step::Hold,
+            part,
+            step,
             up: Mono(0),
             hellos: 0,
-            sender: false,
-            counts: Counts::default(),
-            done: false,
-            ended: None,
             told: false,
-            pace: None,
             offered: 0,
             not_before: Mono(0),
             highest: 0,
@@ -120,62 +102,35 @@ impl UdpStream {
     }
 
     fn size(&self) -> u64 {
-        self.test_state.terms.block.max(1).into()
+        self.part.test_state.terms.block.max(1).into()
     }
 
     fn start(&mut self, cx: &mut Context<'_>) {
-        if self.test_state.serving {
-            self.core.slot = self.test_state.slot(self.when);
-            self.sender = self.test_state.sends(self.core.slot);
-        }
         self.step = Step::Run;
-        let terms = &self.test_state.terms;
-        let rate = if terms.rate > 0 { terms.rate } else { terms.fq_rate };
-        self.pace = (rate > 0 && self.sender).then(|| Pace::new(rate, self.size(), cx.now));
-        self.wall = self.test_state.serving && reads_wall_time(&terms.version);
+        let BulkTerms { rate, fq_rate, .. } = self.part.test_state.terms;
+        self.part.start(cx.now, if rate > 0 { rate } else { fq_rate });
+        let terms = &self.part.test_state.terms;
+        self.wall = self.part.test_state.serving && reads_wall_time(&terms.version);
         let omit = u64::from(terms.omit_s) * SECOND;
         self.omit = (omit > 0).then(|| cx.now.plus(omit));
     }
 
-    fn finish(&mut self, cx: &mut Context<'_>) {
-        if std::mem::replace(&mut self.done, true) {
-            return;
-        }
-        if self.sender && !self.test_state.serving {
-            self.ended = Some(cx.now);
-        } else {
-            self.spent(cx);
-        }
-    }
-
-    fn spent(&self, cx: &mut Context<'_>) {
-        cx.outbox.push(Box::new(Spent { slot: self.core.slot, sender: self.sender }));
-    }
-
     /// When what has been sent may be taken for read.
     fn read(&self) -> Option<Mono> {
-        self.ended.filter(|_| !self.told).map(|ended| ended.plus(UNREAD))
+        self.part.ended.filter(|_| !self.told).map(|ended| ended.plus(UNREAD))
     }
 
     fn stand(&mut self, cx: &mut Context<'_>, tag: u32, info: Option<Box<TcpInfo>>) {
-        self.counts.at = self.ended.unwrap_or(cx.now);
-        self.counts.jitter_ns = self.jitter.ns();
-        let standing = Standing {
-            group: self.test_state.group,
-            slot: self.core.slot,
-            tag: Some(tag),
-            counts: self.counts,
-            info,
-        };
-        cx.outbox.push(Box::new(standing));
+        self.part.counts.jitter_ns = self.jitter.ns();
+        self.part.stand(cx, cx.now, Some(tag), info);
     }
 
     /// When the next datagrams are due.
     fn due(&self) -> When {
-        if !self.sender || self.done {
+        if !self.part.sender || self.part.done {
             return When::Never;
         }
-        let due = match &self.pace {
+        let due = match &self.part.pace {
             Some(pace) if !self.within_burst() => pace.due(),
             _ => Mono(0),
         };
@@ -185,27 +140,24 @@ impl UdpStream {
 
     /// The datagrams of a burst leave back to back.
     fn within_burst(&self) -> bool {
-        let burst = u64::from(self.test_state.terms.burst);
-        burst > 1 && !self.counts.packets.is_multiple_of(burst)
+        let burst = u64::from(self.part.test_state.terms.burst);
+        burst > 1 && !self.part.counts.packets.is_multiple_of(burst)
     }
 
     /// How many datagrams may leave at `now`.
     fn many(&self, now: Mono) -> u64 {
-        let Some(pace) = &self.pace else { return u64::MAX };
-        let burst = u64::from(self.test_state.terms.burst);
-        let left = if burst > 1 { burst - self.counts.packets % burst } else { 1 };
+        let Some(pace) = &self.part.pace else { return u64::MAX };
+        let burst = u64::from(self.part.test_state.terms.burst);
+        let left = if burst > 1 { burst - self.part.counts.packets % burst } else { 1 };
         pace.datagrams(self.size(), now).max(left)
     }
 
     fn begin(&mut self, cx: &mut Context<'_>, path: Path) {
         self.up = cx.now;
-        if self.core.row.is_none() {
-            self.core.id = cx.rng.uuid();
-        }
-        self.core.up(cx, path);
+        self.part.up(cx, path);
         match self.step {
             Step::Hello(_) => self.step = Step::Hello(cx.now),
-            Step::Hold if self.test_state.serving && self.test_state.has_begun() => self.start(cx),
+            Step::Hold if self.part.test_state.serving && self.part.test_state.has_begun() => self.start(cx),
             _ => {}
         }
     }
@@ -213,27 +165,28 @@ impl UdpStream {
     fn offer(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
         let size = self.size() as usize;
         let most = out.segments().min(out.room() / size).max(1) as u64;
-        let n = self.test_state.spend(self.many(cx.now).min(most));
+        let n = self.part.test_state.spend(self.many(cx.now).min(most));
         self.offered = n;
         if n == 0 {
-            return self.finish(cx);
+            self.part.finish(cx);
+            return;
         }
-        if let Some(pace) = &self.pace
+        if let Some(pace) = &self.part.pace
             && !self.within_burst()
         {
-            self.core.late(cx, pace.due());
+            self.part.core.late(cx, pace.due());
         }
         if n > 1 {
             out.segment = size as u16;
         }
-        let wide = self.test_state.terms.wide;
+        let wide = self.part.test_state.terms.wide;
         // The header lies over the pattern's first bytes, and is written anew each time.
         let bytes = out.template(size as u64 | 1 << 62, size * n as usize, |arena| {
             arena.chunks_mut(size).for_each(payload::start);
         });
         let sent_us = if self.wall { cx.clock.wall(cx.now).0 as u64 } else { cx.clock.host(cx.now) } / 1_000;
         for (i, datagram) in bytes.chunks_mut(size).enumerate() {
-            Header { sent_us, number: self.counts.packets + 1 + i as u64 }.write(datagram, wide);
+            Header { sent_us, number: self.part.counts.packets + 1 + i as u64 }.write(datagram, wide);
         }
     }
 
@@ -241,12 +194,12 @@ impl UdpStream {
     fn gone(&mut self, cx: &mut Context<'_>, n: Sent) {
         let gone = (n.bytes as u64).div_ceil(self.size()).min(self.offered);
         let bytes = n.bytes as u64;
-        self.test_state.give_back(self.offered - gone);
+        self.part.test_state.give_back(self.offered - gone);
         self.offered = 0;
-        self.counts.packets += gone;
-        self.counts.bytes += bytes;
+        self.part.counts.packets += gone;
+        self.part.counts.bytes += bytes;
         let mut counts = Packets { sent: gone, ..Packets::default() };
-        if let Some(pace) = &mut self.pace
+        if let Some(pace) = &mut self.part.pace
             && gone > 0
         {
             pace.sent(bytes, cx.now);
@@ -255,13 +208,13 @@ impl UdpStream {
             counts.refused = 1;
             self.not_before = cx.now.plus(AFTER_REFUSAL);
         }
-        self.core.sent(cx, bytes);
-        self.core.packets(cx, &counts);
+        self.part.core.sent(cx, bytes);
+        self.part.core.packets(cx, &counts);
     }
 
     /// Takes in datagrams of data.
     fn receive(&mut self, cx: &mut Context<'_>, got: &Received<'_>) {
-        let wide = self.test_state.terms.wide;
+        let wide = self.part.test_state.terms.wide;
         let at = got.arrived();
         if self.omit.is_some_and(|omit| omit <= at) {
             self.omit = None;
@@ -280,38 +233,38 @@ impl UdpStream {
             let transit = (at.0 as i64).wrapping_sub(header.sent_us.wrapping_mul(1_000) as i64);
             self.jitter.see(transit).into_iter().for_each(|ns| jitter.record(ns));
         }
-        self.counts.bytes += bytes;
-        counts.dropped = self.core.dropped(got);
-        self.core.received(cx, bytes);
-        self.core.packets(cx, &counts);
-        cx.rec.packet_tally(self.core.group).jitter.merge(&jitter);
-        if self.test_state.came(bytes, counts.received + counts.duplicated) {
-            self.finish(cx);
+        self.part.counts.bytes += bytes;
+        counts.dropped = self.part.core.dropped(got);
+        self.part.core.received(cx, bytes);
+        self.part.core.packets(cx, &counts);
+        cx.rec.packet_tally(self.part.core.group).jitter.merge(&jitter);
+        if self.part.test_state.came(bytes, counts.received + counts.duplicated) {
+            self.part.finish(cx);
         }
     }
 
     /// Counts one number: by the wire's rules, and by ours.
     fn number(&mut self, number: u64, counts: &mut Packets) {
         if number > self.highest {
-            self.counts.lost = self.counts.lost.saturating_add_unsigned(number - self.highest - 1);
+            self.part.counts.lost = self.part.counts.lost.saturating_add_unsigned(number - self.highest - 1);
             self.highest = number;
-            self.counts.packets = number;
+            self.part.counts.packets = number;
         } else {
-            self.counts.out_of_order += 1;
-            if self.counts.lost > 0 {
-                self.counts.lost -= 1;
+            self.part.counts.out_of_order += 1;
+            if self.part.counts.lost > 0 {
+                self.part.counts.lost -= 1;
             }
         }
         let seen = self.sequence.see(number - 1);
         counts.received += u64::from(counts.saw(seen));
-        self.counts.duplicates += u64::from(seen == Seen::Duplicate);
+        self.part.counts.duplicates += u64::from(seen == Seen::Duplicate);
     }
 
     /// The server's answer to a client has come, or something else: its datagrams begin when it knows all streams, so that only the
     /// answer was lost.
     fn answered(&mut self, cx: &mut Context<'_>, got: &Received<'_>) {
         let reply = |datagram: &[u8]| datagram == REPLY || OLD_REPLIES.iter().any(|old| datagram == old);
-        let begun = !self.sender && is_data(&self.test_state, got);
+        let begun = !self.part.sender && is_data(&self.part.test_state, got);
         if begun || got.datagrams().any(reply) {
             self.joined(cx);
         }
@@ -319,11 +272,8 @@ impl UdpStream {
 
     /// The server knows the stream.
     fn joined(&mut self, cx: &mut Context<'_>) {
-        if let Some(path) = self.core.path {
-            self.step = Step::Hold;
-            self.test_state.pass();
-            cx.outbox.push(Box::new(Joined { group: self.test_state.group, when: self.when, path }));
-        }
+        self.step = Step::Hold;
+        self.part.joined(cx);
     }
 }
 
@@ -375,18 +325,18 @@ impl Flow for UdpStream {
         reply: &mut Transmit<'_>,
     ) -> Result<(), Violation> {
         // A single datagram has no segment size of its own, but a stride.
-        if self.test_state.serving && got.bytes == HELLO {
+        if self.part.test_state.serving && got.bytes == HELLO {
             reply.copy(&REPLY);
             return Ok(());
         }
         match self.step {
             Step::Hello(_) => self.answered(cx, got),
-            Step::Hold if is_data(&self.test_state, got) => {
+            Step::Hold if is_data(&self.part.test_state, got) => {
                 // Its session has been told before ours could tell us.
                 self.start(cx);
                 self.receive(cx, got);
             }
-            Step::Run if !self.sender => self.receive(cx, got),
+            Step::Run if !self.part.sender => self.receive(cx, got),
             _ => {}
         }
         Ok(())
@@ -417,7 +367,7 @@ impl Flow for UdpStream {
             }
             FlowEvent::Wake if self.step == Step::Run && self.read().is_some_and(|at| at <= cx.now) => {
                 self.told = true;
-                self.spent(cx);
+                self.part.spent(cx);
             }
             _ => {}
         }
@@ -425,6 +375,6 @@ impl Flow for UdpStream {
     }
 
     fn id(&self) -> FlowId {
-        self.core.id()
+        self.part.core.id()
     }
 }

@@ -18,12 +18,11 @@
 //! block of a file is seldom whole: the client half-closes the stream behind it, because those versions wait for the rest.
 
 use super::codec::COOKIE;
-use super::test_state::{Counts, Gone, Joined, Spent, Standing, TestState, last_words};
+use super::test_state::{Gone, Part, TestState};
 use crate::one_sided::Notice;
 use crate::payload::Source;
-use common::kernel::Core;
 use metrics::{Ending, Mono, SECOND, SocketState, TcpInfo};
-use model::{Level, Pace};
+use model::Level;
 use std::sync::Arc;
 use transport::{
     Context, End, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit, Violation, When,
@@ -84,27 +83,15 @@ enum Step {
 /// A TCP stream.
 #[derive(Debug)]
 pub(super) struct TcpStream {
-    test_state: Arc<TestState>,
-    /// By when it came, until it knows its place.
-    when: u64,
-    core: Core,
+    part: Part,
     step: Step,
-    sender: bool,
     sent: u64,
     /// Where the next received byte belongs in the file.
     kept: u64,
     /// Left of the block that is being sent.
     block: u64,
-    pace: Option<Pace>,
-    counts: Counts,
-    start: Mono,
-    done: bool,
-    /// When the last bytes came.
-    came: Mono,
     /// The client has half-closed the stream behind them.
     fed: bool,
-    /// When the last bytes that count were handed to the kernel or, where that was waited for, acknowledged.
-    ended: Option<Mono>,
     /// What the kernel knew when measuring ended.
     info: Option<Box<TcpInfo>>,
 }
@@ -112,54 +99,30 @@ pub(super) struct TcpStream {
 impl TcpStream {
     /// The client's, which sends the cookie first.
     pub(super) fn client(test_state: Arc<TestState>, slot: u32) -> Self {
-        let (core, sender) = (Core::new(test_state.group, slot, 0), test_state.sends(slot));
-        TcpStream { core, sender, step: Step::Cookie(0), ..TcpStream::new(test_state, u64::from(slot)) }
+        TcpStream::new(Part::client(test_state, slot), Step::Cookie(0))
     }
 
     /// The server's, whose cookie has come.
     pub(super) fn server(test_state: Arc<TestState>, when: u64) -> Self {
-        TcpStream::new(test_state, when)
+        TcpStream::new(Part::server(test_state, when), Step::Hold)
     }
 
-    fn new(test_state: Arc<TestState>, when: u64) -> Self {
-        TcpStream {
-            core: Core::new(test_state.group, 0, 0),
-            test_state,
-            when,
-            step: Step::Hold,
-            sender: false,
-            sent: 0,
-            kept: 0,
-            block: 0,
-            pace: None,
-            counts: Counts::default(),
-            start: Mono(0),
-            done: false,
-            came: Mono(0),
-            fed: false,
-            ended: None,
-            info: None,
-        }
+    fn new(part: Part, step: Step) -> Self {
+        TcpStream { part, step, sent: 0, kept: 0, block: 0, fed: false, info: None }
     }
 
     fn start(&mut self, cx: &mut Context<'_>) {
-        if self.test_state.serving {
-            self.core.slot = self.test_state.slot(self.when);
-            self.sender = self.test_state.sends(self.core.slot);
-        }
         self.step = Step::Run;
-        (self.start, self.came) = (cx.now, cx.now);
-        let terms = &self.test_state.terms;
+        self.part.core.moved = cx.now;
         // The kernel paces by itself where that was asked for.
-        let rate = terms.rate;
-        self.pace = (rate > 0 && self.sender).then(|| Pace::new(rate, terms.block.into(), cx.now));
+        self.part.start(cx.now, self.part.test_state.terms.rate);
         self.next_block(cx);
     }
 
     /// Decides on the next block.
     fn next_block(&mut self, cx: &mut Context<'_>) {
-        if self.sender && self.step == Step::Run && self.block == 0 && !self.done {
-            self.block = self.test_state.block(self.test_state.terms.block.into());
+        if self.part.sender && self.step == Step::Run && self.block == 0 && !self.part.done {
+            self.block = self.part.test_state.block(self.part.test_state.terms.block.into());
             if self.block == 0 {
                 self.finish(cx);
             }
@@ -168,41 +131,31 @@ impl TcpStream {
 
     /// The next block has not been begun.
     fn whole(&self) -> bool {
-        self.block == u64::from(self.test_state.terms.block)
+        self.block == u64::from(self.part.test_state.terms.block)
     }
 
     /// A call may go beyond the block.
     fn is_free(&self) -> bool {
-        self.test_state.free && self.step == Step::Run
+        self.part.test_state.free && self.step == Step::Run
     }
 
     /// Part of a block has been sent.
     fn begun(&self) -> bool {
-        self.sender && self.block > 0 && !self.whole()
+        self.part.sender && self.block > 0 && !self.whole()
     }
 
     /// All that may be sent has been, or enough has come.
     fn finish(&mut self, cx: &mut Context<'_>) {
-        if std::mem::replace(&mut self.done, true) {
-            return;
+        if self.part.finish(cx) {
+            self.step = Step::Settle { queued: None, since: cx.now, look: cx.now };
         }
-        if self.sender && !self.test_state.serving {
-            (self.step, self.ended) =
-                (Step::Settle { queued: None, since: cx.now, look: cx.now }, Some(cx.now));
-        } else {
-            self.spent(cx);
-        }
-    }
-
-    fn spent(&self, cx: &mut Context<'_>) {
-        cx.outbox.push(Box::new(Spent { slot: self.core.slot, sender: self.sender }));
     }
 
     /// What the kernel says of bytes that are on their way.
     fn state(&mut self, now: Mono, state: &SocketState) {
         match &mut self.step {
             Step::Settle { queued, since, .. } if queued.is_none_or(|before| state.queued < before) => {
-                (*queued, *since, self.ended) = (Some(state.queued), now, Some(now));
+                (*queued, *since, self.part.ended) = (Some(state.queued), now, Some(now));
             }
             Step::Look { .. } => {
                 if let Some(info) = &mut self.info {
@@ -219,7 +172,7 @@ impl TcpStream {
                 let patience = if queued.unwrap_or(0) == 0 { UNREAD } else { STUCK };
                 if cx.now >= since.plus(patience) {
                     self.step = Step::Settled;
-                    return self.spent(cx);
+                    return self.part.spent(cx);
                 }
                 // Often at first, so that the time of a short test is right.
                 *look = cx.now.plus((cx.now.since(*since) / 4).clamp(LOOKS.0, LOOKS.1));
@@ -228,7 +181,7 @@ impl TcpStream {
                 let tag = *tag;
                 self.step = Step::Frozen;
                 let info = self.info.take();
-                self.stand(cx, cx.now, tag, info);
+                self.part.stand(cx, cx.now, Some(tag), info);
             }
             Step::Drain { tag, last, quiet, until } if cx.now >= quiet.plus(QUIET).min(*until) => {
                 let (tag, last) = (*tag, *last);
@@ -238,57 +191,38 @@ impl TcpStream {
         }
     }
 
-    fn stand(&mut self, cx: &mut Context<'_>, at: Mono, tag: u32, info: Option<Box<TcpInfo>>) {
-        self.counts.at = self.ended.unwrap_or(at);
-        let standing = Standing {
-            group: self.test_state.group,
-            slot: self.core.slot,
-            tag: Some(tag),
-            counts: self.counts,
-            info,
-        };
-        cx.outbox.push(Box::new(standing));
-    }
-
     /// The block that was begun is whole.
     fn look(&mut self, now: Mono, tag: u32) {
-        (self.step, self.ended) = (Step::Look { tag }, Some(now));
+        (self.step, self.part.ended) = (Step::Look { tag }, Some(now));
     }
 
     /// Nothing more counts; the last that did came at `last`.
     fn freeze(&mut self, cx: &mut Context<'_>, tag: u32, last: Mono) {
         self.step = Step::Frozen;
-        self.stand(cx, last, tag, None);
+        self.part.stand(cx, last, Some(tag), None);
     }
 
     /// The stream has ended before it was to.
     fn lost(&mut self, cx: &mut Context<'_>) {
         if self.step != Step::Frozen {
-            self.counts.at = cx.now;
-            cx.outbox.push(last_words(&self.test_state, self.core.slot, self.counts));
+            self.part.stand(cx, cx.now, None, None);
         }
     }
 
     fn open(&mut self, cx: &mut Context<'_>, path: Path) {
-        if self.core.row.is_none() {
-            self.core.id = cx.rng.uuid();
+        self.part.up(cx, path);
+        if !self.part.test_state.serving {
+            self.part.joined(cx);
+        } else if self.part.test_state.has_begun() && self.step == Step::Hold {
+            self.start(cx);
         }
-        self.core.up(cx, path);
-        if self.test_state.serving {
-            if self.test_state.has_begun() && self.step == Step::Hold {
-                self.start(cx);
-            }
-            return;
-        }
-        self.test_state.pass();
-        cx.outbox.push(Box::new(Joined { group: self.test_state.group, when: self.when, path }));
     }
 }
 
 impl TcpStream {
     /// Offers up to `n` bytes of the file; at its end nothing more is sent.
     fn fill_from_file(&mut self, cx: &mut Context<'_>, n: u64, out: &mut Transmit<'_>) {
-        let Some(store) = self.test_state.store.clone() else { return };
+        let Some(store) = self.part.test_state.store.clone() else { return };
         let n = n.min(store.size().saturating_sub(self.sent));
         let room = out.own(n as usize);
         if let Err(why) = store.read(self.sent, room) {
@@ -306,7 +240,7 @@ impl TcpStream {
 
     /// Puts what has come into the file.
     fn keep(&mut self, cx: &mut Context<'_>, bytes: &[u8]) {
-        let Some(store) = self.test_state.store.clone() else { return };
+        let Some(store) = self.part.test_state.store.clone() else { return };
         match store.write(self.kept, bytes) {
             Ok(()) => self.kept += bytes.len() as u64,
             Err(why) => self.complain(cx, why),
@@ -315,7 +249,7 @@ impl TcpStream {
 
     /// The file cannot be had any longer.
     fn complain(&mut self, cx: &mut Context<'_>, why: String) {
-        if self.test_state.serving {
+        if self.part.test_state.serving {
             cx.outbox.push(Box::new(Notice { level: Level::Error, text: why }));
         } else {
             cx.outbox.push(Box::new(Gone { why }));
@@ -332,40 +266,45 @@ impl Flow for TcpStream {
             Step::Cookie(_) => When::Now,
             Step::Finish { .. } => When::Now,
             // What is left of a block is due as the block was.
-            Step::Run if self.block > 0 => {
-                self.pace.as_ref().filter(|_| self.whole()).map_or(When::Now, |pace| When::At(pace.due()))
-            }
+            Step::Run if self.block > 0 => self
+                .part
+                .pace
+                .as_ref()
+                .filter(|_| self.whole())
+                .map_or(When::Now, |pace| When::At(pace.due())),
             _ => When::Never,
         };
         // What comes after the end is dropped: unread bytes would turn the close into an abort.
         let read = match self.step {
             Step::Cookie(_) | Step::Hold | Step::Over => Read::Pause,
             _ if self.fed => Read::Pause,
-            Step::Run | Step::Drain { .. } if !self.sender && !self.test_state.discard => Read::look(READ),
+            Step::Run | Step::Drain { .. } if !self.part.sender && !self.part.test_state.discard => {
+                Read::look(READ)
+            }
             _ => Read::skip(READ),
         };
         let wake = match self.step {
             Step::Drain { quiet, until, .. } => Some(quiet.plus(QUIET).min(until)),
             Step::Settle { queued: Some(0), since, .. } => Some(since.plus(UNREAD)),
             Step::Settle { look, .. } => Some(look),
-            Step::Look { .. } => self.ended,
+            Step::Look { .. } => self.part.ended,
             _ => None,
         };
         let settles = matches!(self.step, Step::Settle { .. } | Step::Settled);
-        let end = (settles && self.test_state.store.is_some()).then_some(End::Half);
+        let end = (settles && self.part.test_state.store.is_some()).then_some(End::Half);
         Interest { send, read, wake, end }
     }
 
     fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
         match self.step {
             Step::Cookie(have) => {
-                let rest = &self.test_state.cookie[usize::from(have)..];
+                let rest = &self.part.test_state.cookie[usize::from(have)..];
                 out.copy(rest);
             }
             Step::Run | Step::Finish { .. } => {
                 let room = out.room() as u64;
                 let n = if self.is_free() { room } else { self.block.min(room) };
-                if self.test_state.store.is_some() {
+                if self.part.test_state.store.is_some() {
                     return self.fill_from_file(cx, n, out);
                 }
                 Source::Pattern.offer(self.sent, n as usize, out);
@@ -384,24 +323,24 @@ impl Flow for TcpStream {
                 let bytes = n.bytes as u64;
                 if bytes > 0
                     && self.whole()
-                    && let Some(pace) = &self.pace
+                    && let Some(pace) = &self.part.pace
                 {
-                    self.core.late(cx, pace.due());
+                    self.part.core.late(cx, pace.due());
                 }
                 self.sent += bytes;
                 self.block = match self.block.checked_sub(bytes) {
                     Some(left) => left,
                     // Some of a later block has left with it.
                     None => {
-                        let block = u64::from(self.test_state.terms.block).max(1);
+                        let block = u64::from(self.part.test_state.terms.block).max(1);
                         (block - (bytes - self.block) % block) % block
                     }
                 };
-                self.counts.bytes += bytes;
-                if let Some(pace) = &mut self.pace {
+                self.part.counts.bytes += bytes;
+                if let Some(pace) = &mut self.part.pace {
                     pace.sent(bytes, cx.now);
                 }
-                self.core.sent(cx, bytes);
+                self.part.core.sent(cx, bytes);
                 match self.step {
                     Step::Finish { tag } if self.block == 0 => self.look(cx.now, tag),
                     _ => self.next_block(cx),
@@ -418,15 +357,15 @@ impl Flow for TcpStream {
         _: &mut Transmit<'_>,
     ) -> Result<(), Violation> {
         match &mut self.step {
-            Step::Run if !self.sender => self.came = cx.now,
+            Step::Run if !self.part.sender => self.part.core.moved = cx.now,
             Step::Drain { last, quiet, .. } => (*last, *quiet) = (cx.now, cx.now),
             _ => return Ok(()),
         }
         let n = got.len as u64;
         self.keep(cx, got.bytes);
-        self.counts.bytes += n;
-        self.core.received(cx, n);
-        if self.test_state.came(n, 0) {
+        self.part.counts.bytes += n;
+        self.part.core.received(cx, n);
+        if self.part.test_state.came(n, 0) {
             self.finish(cx);
         }
         Ok(())
@@ -436,25 +375,26 @@ impl Flow for TcpStream {
         match event {
             FlowEvent::Up(path) => self.open(cx, path),
             FlowEvent::Start if matches!(self.step, Step::Hold | Step::Cookie(_)) => self.start(cx),
-            FlowEvent::Ask { tag, info } => self.stand(cx, cx.now, tag, info),
+            FlowEvent::Ask { tag, info } => self.part.stand(cx, cx.now, Some(tag), info),
             FlowEvent::Freeze { tag, info }
-                if self.step == Step::Run && self.begun() && !self.test_state.serving =>
+                if self.step == Step::Run && self.begun() && !self.part.test_state.serving =>
             {
                 (self.step, self.info) = (Step::Finish { tag }, info);
             }
             FlowEvent::Freeze { tag, .. }
-                if self.step == Step::Run && !self.sender && self.test_state.serving =>
+                if self.step == Step::Run && !self.part.sender && self.part.test_state.serving =>
             {
                 // A client that sends an amount says that it is over a while after the last of it.
-                let last = if self.test_state.is_limited() { self.came } else { cx.now };
+                let last = if self.part.test_state.is_limited() { self.part.core.moved } else { cx.now };
                 self.step = Step::Drain { tag, last, quiet: cx.now, until: cx.now.plus(DRAIN) };
                 if self.fed {
                     self.freeze(cx, tag, last);
                 }
             }
             FlowEvent::Freeze { tag, info } => {
-                self.step = if self.test_state.serving && self.sender { Step::Over } else { Step::Frozen };
-                self.stand(cx, cx.now, tag, info);
+                self.step =
+                    if self.part.test_state.serving && self.part.sender { Step::Over } else { Step::Frozen };
+                self.part.stand(cx, cx.now, Some(tag), info);
             }
             FlowEvent::State(state) => self.state(cx.now, &state),
             FlowEvent::Wake => self.wake(cx),
@@ -468,7 +408,7 @@ impl Flow for TcpStream {
             }
             FlowEvent::Fin if self.step == Step::Frozen && !self.fed => self.step = Step::Over,
             // The end of a file.
-            FlowEvent::Fin if self.step == Step::Run && !self.sender && self.test_state.serving => {
+            FlowEvent::Fin if self.step == Step::Run && !self.part.sender && self.part.test_state.serving => {
                 self.fed = true;
             }
             FlowEvent::Fin => {
@@ -487,6 +427,6 @@ impl Flow for TcpStream {
     }
 
     fn id(&self) -> FlowId {
-        self.core.id()
+        self.part.core.id()
     }
 }

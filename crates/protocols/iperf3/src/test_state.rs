@@ -2,13 +2,14 @@
 
 use super::codec::Cookie;
 use super::store::Store;
+use common::kernel::Core;
 use metrics::{Group, Mono, TcpInfo};
-use model::BulkTerms;
+use model::{BulkTerms, Pace};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use transport::{Message, Path};
+use transport::{Context, Path};
 
 /// What the streams of one test have in common, on all workers. The lists are looked at when a stream comes, never while it
 /// runs.
@@ -241,7 +242,99 @@ pub(super) struct Counts {
     pub(super) jitter_ns: f64,
 }
 
-/// What a flow has to say when it hears of its end.
-pub(super) fn last_words(test_state: &TestState, slot: u32, counts: Counts) -> Message {
-    Box::new(Standing { group: test_state.group, slot, tag: None, counts, info: None })
+/// What streams of both kinds keep account of: their part in the test.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) core: Core,
+    pub(super) test_state: Arc<TestState>,
+    /// By when the stream came, until it knows its place.
+    when: u64,
+    pub(super) sender: bool,
+    pub(super) counts: Counts,
+    pub(super) pace: Option<Pace>,
+    /// All that may be sent has been, or enough has come.
+    pub(super) done: bool,
+    /// When the last bytes that count were handed to the kernel or, where that was waited for, acknowledged.
+    pub(super) ended: Option<Mono>,
+}
+
+impl Part {
+    /// A client's, which knows its place.
+    pub(super) fn client(test_state: Arc<TestState>, slot: u32) -> Self {
+        let sender = test_state.sends(slot);
+        let mut part = Part { sender, ..Part::server(test_state, u64::from(slot)) };
+        part.core.slot = slot;
+        part
+    }
+
+    /// A server's.
+    pub(super) fn server(test_state: Arc<TestState>, when: u64) -> Self {
+        Part {
+            core: Core::new(test_state.group, 0, 0),
+            test_state,
+            when,
+            sender: false,
+            counts: Counts::default(),
+            pace: None,
+            done: false,
+            ended: None,
+        }
+    }
+
+    /// The stream is up.
+    pub(super) fn up(&mut self, cx: &mut Context<'_>, path: Path) {
+        if self.core.row.is_none() {
+            self.core.id = cx.rng.uuid();
+        }
+        self.core.up(cx, path);
+    }
+
+    /// A client's stream is known to the server.
+    pub(super) fn joined(&self, cx: &mut Context<'_>) {
+        if let Some(path) = self.core.path {
+            self.test_state.pass();
+            cx.outbox.push(Box::new(Joined { group: self.core.group, when: self.when, path }));
+        }
+    }
+
+    /// The test begins, at this rate if it is not 0.
+    pub(super) fn start(&mut self, now: Mono, rate: u64) {
+        if self.test_state.serving {
+            self.core.slot = self.test_state.slot(self.when);
+            self.sender = self.test_state.sends(self.core.slot);
+        }
+        let block = self.test_state.terms.block.max(1).into();
+        self.pace = (rate > 0 && self.sender).then(|| Pace::new(rate, block, now));
+    }
+
+    /// All that may be sent has been, or enough has come; whether the server is waited for now.
+    pub(super) fn finish(&mut self, cx: &mut Context<'_>) -> bool {
+        let waits = self.sender && !self.test_state.serving;
+        if !std::mem::replace(&mut self.done, true) {
+            if waits {
+                self.ended = Some(cx.now);
+                return true;
+            }
+            self.spent(cx);
+        }
+        false
+    }
+
+    /// Tells that it is done.
+    pub(super) fn spent(&self, cx: &mut Context<'_>) {
+        cx.outbox.push(Box::new(Spent { slot: self.core.slot, sender: self.sender }));
+    }
+
+    /// Tells how the stream stands at `at`, in answer to a question or, where it is lost, without one.
+    pub(super) fn stand(
+        &mut self,
+        cx: &mut Context<'_>,
+        at: Mono,
+        tag: Option<u32>,
+        info: Option<Box<TcpInfo>>,
+    ) {
+        self.counts.at = self.ended.filter(|_| tag.is_some()).unwrap_or(at);
+        let Core { group, slot, .. } = self.core;
+        cx.outbox.push(Box::new(Standing { group, slot, tag, counts: self.counts, info }));
+    }
 }
