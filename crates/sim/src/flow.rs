@@ -96,6 +96,11 @@ impl Flow for ObservedFlow {
     fn wants_socket_state(&self) -> bool {
         lock(&self.0).flow.wants_socket_state()
     }
+    fn successor(&mut self) -> Option<Box<dyn Flow>> {
+        let mut state = lock(&self.0);
+        state.flow = state.flow.successor()?;
+        Some(Box::new(self.clone()))
+    }
     fn id(&self) -> FlowId {
         let state = lock(&self.0);
         FlowId { row: state.row, ..state.flow.id() }

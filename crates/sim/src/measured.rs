@@ -167,6 +167,13 @@ impl Flow for MeasuredFlow {
         self.flow.wants_socket_state()
     }
 
+    fn successor(&mut self) -> Option<Box<dyn Flow>> {
+        let flow = self.flow.successor()?;
+        let state = Arc::clone(&self.state);
+        lock(&state).flows += 1;
+        Some(Box::new(MeasuredFlow { flow, state, last: None }))
+    }
+
     fn id(&self) -> FlowId {
         self.flow.id()
     }

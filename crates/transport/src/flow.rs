@@ -138,6 +138,8 @@ pub enum End {
     Detach,
     /// Socket and flow go to another worker.
     Migrate(u16),
+    /// [Another flow](Flow::successor) has the socket from now on.
+    Replace,
 }
 
 /// What a flow asks of its worker.
@@ -284,6 +286,10 @@ pub trait Flow: Send {
     /// nothing; where the kernel does not tell the state, `Wake` comes alone.
     fn wants_socket_state(&self) -> bool {
         false
+    }
+    /// The flow that takes its place on [`End::Replace`]; it is told [`FlowEvent::Up`].
+    fn successor(&mut self) -> Option<Box<dyn Flow>> {
+        None
     }
     /// How records and logs name it.
     fn id(&self) -> FlowId;

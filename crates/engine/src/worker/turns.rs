@@ -192,6 +192,7 @@ impl<P: Platform> Worker<P> {
             }
             Some(End::Detach) => return self.detach(key),
             Some(End::Migrate(to)) => return self.migrate(key, to),
+            Some(End::Replace) => return self.replace(key, now),
             Some(End::Half) if !link.half_closed => {
                 link.half_closed = true;
                 // Datagrams have no end to be told.
@@ -230,6 +231,17 @@ impl<P: Platform> Worker<P> {
         if let Some(at) = later.filter(|_| !due).into_iter().chain(wake).min() {
             self.arm(key, at);
         }
+    }
+
+    /// Another flow takes the place of the one that has found out what the link is.
+    fn replace(&mut self, key: Key, now: Mono) {
+        let Some(link) = self.links.get(key) else { return };
+        let (Some(flow), Some(path)) = (link.flow.successor(), link.path) else {
+            return self.close(key, Ok(Ending::Stopped), false);
+        };
+        link.flow = flow;
+        self.tell(key, FlowEvent::Up(path));
+        self.settle(key, now);
     }
 
     pub(super) fn detach(&mut self, key: Key) {

@@ -41,6 +41,8 @@ pub struct Core {
     read_on: bool,
     /// The overflow counter of its socket, as last told.
     dropped: u32,
+    /// Its place among others, given back when it goes.
+    place: Option<Box<dyn Any + Send>>,
 }
 
 impl Core {
@@ -62,6 +64,7 @@ impl Core {
             broken: false,
             read_on: false,
             dropped: 0,
+            place: None,
         }
     }
 
@@ -75,6 +78,11 @@ impl Core {
     #[must_use]
     pub fn telling(self, arrivals: bool) -> Self {
         Core { arrivals, ..self }
+    }
+
+    /// It has this place among others until it goes.
+    pub fn keep(&mut self, place: impl Any + Send) {
+        self.place = Some(Box::new(place));
     }
 
     /// It belongs on this worker, and is on its way there.

@@ -220,7 +220,7 @@ impl Acceptor for Answerer {
             return None;
         }
         let to = Some(place.worker).filter(|&to| to != self.worker);
-        Some(Box::new(Sender::new(Arc::clone(media), Some(Box::new(place))).leaving(to)))
+        Some(Box::new(Sender::new(Arc::clone(media)).placed(place, to)))
     }
 
     fn on_closed(&mut self, cx: &mut Context<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {

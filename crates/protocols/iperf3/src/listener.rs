@@ -174,18 +174,7 @@ impl Acceptor for Listener {
         }
         let nth = joined?;
         cx.outbox.push(Box::new(Joined { group: test_state.group, when, path }));
-        let to = test_state.worker(nth, self.workers);
-        let flow = Box::new(UdpStream::server(test_state, when));
-        Some(Box::new(Handshake {
-            shared: Arc::clone(&self.shared),
-            place: (self.worker, self.workers),
-            when,
-            path,
-            since: cx.now,
-            word: [0; COOKIE],
-            have: 0,
-            step: if to == self.worker { Step::Stream(flow) } else { Step::Moving(to, flow) },
-        }))
+        Some(Box::new(UdpStream::server(test_state, when, (nth, self.worker, self.workers))))
     }
 }
 
@@ -211,10 +200,8 @@ enum Step {
     Visitor,
     /// It is one stream too many: so much of the refusal has been sent.
     Refused(bool),
-    /// It is a stream, and belongs on another worker.
-    Moving(u16, Box<dyn Flow>),
-    /// It is a stream, where it belongs.
-    Stream(Box<dyn Flow>),
+    /// It is a stream.
+    Stream(Option<Box<dyn Flow>>),
 }
 
 impl Handshake {
@@ -230,47 +217,37 @@ impl Handshake {
             return;
         };
         cx.outbox.push(Box::new(Joined { group: test_state.group, when: self.when, path: self.path }));
-        let to = test_state.worker(nth, self.place.1);
-        let flow = Box::new(TcpStream::server(test_state, self.when));
-        self.step = if to == self.place.0 { Step::Stream(flow) } else { Step::Moving(to, flow) };
+        let (worker, workers) = self.place;
+        let flow = TcpStream::server(test_state, self.when, (nth, worker, workers));
+        self.step = Step::Stream(Some(Box::new(flow)));
     }
 }
 
 impl Flow for Handshake {
     fn interest(&self) -> Interest {
-        let nothing = Interest::NONE;
         match &self.step {
             Step::Cookie { look, .. } => Interest {
                 read: Read::look((COOKIE - self.have) as u64),
                 wake: Some(self.since.plus(PATIENCE).min(*look)),
-                ..nothing
+                ..Interest::NONE
             },
-            Step::Gone => {
-                Interest { end: Some(End::Done { how: Ending::ProtocolError, reset: true }), ..nothing }
-            }
-            Step::Visitor => Interest { end: Some(End::Detach), ..nothing },
-            Step::Refused(false) => Interest { send: When::Now, ..nothing },
-            Step::Refused(true) => {
-                Interest { end: Some(End::Done { how: Ending::Stopped, reset: false }), ..nothing }
-            }
-            Step::Moving(to, _) => Interest { end: Some(End::Migrate(*to)), ..nothing },
-            Step::Stream(flow) => flow.interest(),
+            Step::Gone => Interest::of(End::Done { how: Ending::ProtocolError, reset: true }),
+            Step::Visitor => Interest::of(End::Detach),
+            Step::Refused(false) => Interest { send: When::Now, ..Interest::NONE },
+            Step::Refused(true) => Interest::done(Ending::Stopped),
+            Step::Stream(_) => Interest::of(End::Replace),
         }
     }
 
-    fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
-        match &mut self.step {
-            Step::Refused(false) => out.own(1).fill(State::Denied.byte()),
-            Step::Stream(flow) => flow.prepare_send(cx, out),
-            _ => {}
+    fn prepare_send(&mut self, _: &mut Context<'_>, out: &mut Transmit<'_>) {
+        if let Step::Refused(false) = self.step {
+            out.copy(&[State::Denied.byte()]);
         }
     }
 
-    fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
-        match &mut self.step {
-            Step::Refused(said) => *said |= n.bytes > 0 || n.fault.is_some(),
-            Step::Stream(flow) => flow.on_sent(cx, n),
-            _ => {}
+    fn on_sent(&mut self, _: &mut Context<'_>, n: Sent) {
+        if let Step::Refused(said) = &mut self.step {
+            *said |= n.bytes > 0 || n.fault.is_some();
         }
     }
 
@@ -278,73 +255,45 @@ impl Flow for Handshake {
         &mut self,
         cx: &mut Context<'_>,
         got: &Received<'_>,
-        reply: &mut Transmit<'_>,
+        _: &mut Transmit<'_>,
     ) -> Result<(), Violation> {
-        match &mut self.step {
-            Step::Stream(flow) => return flow.on_received(cx, got, reply),
-            Step::Cookie { .. } => {
-                let n = got.bytes.len().min(COOKIE - self.have);
-                self.word[self.have..self.have + n].copy_from_slice(&got.bytes[..n]);
-                self.have += n;
-                if self.have == COOKIE {
-                    self.judge(cx);
-                    if let Step::Stream(flow) = &mut self.step {
-                        return flow.on_event(cx, FlowEvent::Up(self.path));
-                    }
-                }
+        if let Step::Cookie { .. } = self.step {
+            let n = got.bytes.len().min(COOKIE - self.have);
+            self.word[self.have..self.have + n].copy_from_slice(&got.bytes[..n]);
+            self.have += n;
+            if self.have == COOKIE {
+                self.judge(cx);
             }
-            _ => {}
         }
         Ok(())
     }
 
     fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
-        match (&mut self.step, event) {
-            (Step::Cookie { .. }, FlowEvent::Up(_)) => self.since = cx.now,
-            (Step::Cookie { .. }, FlowEvent::Wake) if cx.now.since(self.since) >= PATIENCE => {
+        let Step::Cookie { place, look } = &mut self.step else { return Ok(()) };
+        match event {
+            FlowEvent::Up(_) => self.since = cx.now,
+            FlowEvent::Wake if cx.now.since(self.since) >= PATIENCE => {
                 return Err(Violation::Malformed("no cookie came: it may not be an iperf3 client"));
             }
-            (Step::Cookie { place, look }, FlowEvent::Wake) => {
+            FlowEvent::Wake => {
                 *look = cx.now.plus(LOOK);
                 if place.evicted() {
                     self.step = Step::Gone;
                 }
             }
-            (Step::Cookie { .. }, FlowEvent::Fin) => {
+            FlowEvent::Fin => {
                 return Err(Violation::Malformed("the peer hung up before its cookie was complete"));
             }
-            (Step::Stream(flow), event) => return flow.on_event(cx, event),
-            // Told when it comes, for UDP, and where it has come to; it is the latter when it was on its way.
-            (Step::Moving(..), FlowEvent::Up(path)) => return self.moved(cx, path),
             _ => {}
         }
         Ok(())
     }
 
-    fn id(&self) -> FlowId {
-        match &self.step {
-            Step::Stream(flow) => flow.id(),
-            _ => FlowId::default(),
-        }
+    fn successor(&mut self) -> Option<Box<dyn Flow>> {
+        if let Step::Stream(flow) = &mut self.step { flow.take() } else { None }
     }
-}
 
-impl Handshake {
-    /// A stream that has reached its worker begins there; one that is to leave first does not.
-    fn moved(&mut self, cx: &mut Context<'_>, path: Path) -> Result<(), Violation> {
-        // A connection hears `Up` once before its cookie comes; a datagram's socket hears it when it is made, before it is
-        // handed on.
-        let arrived = self.have == COOKIE || std::mem::replace(&mut self.have, COOKIE) == COOKIE;
-        if !arrived {
-            return Ok(());
-        }
-        let step = std::mem::replace(&mut self.step, Step::Visitor);
-        if let Step::Moving(_, flow) = step {
-            self.step = Step::Stream(flow);
-        }
-        if let Step::Stream(flow) = &mut self.step {
-            flow.on_event(cx, FlowEvent::Up(path))?;
-        }
-        Ok(())
+    fn id(&self) -> FlowId {
+        FlowId::default()
     }
 }

@@ -80,8 +80,8 @@ impl UdpStream {
     }
 
     /// The server's, whose hello has been answered.
-    pub(super) fn server(test_state: Arc<TestState>, when: u64) -> Self {
-        UdpStream::new(Part::server(test_state, when), Step::Hold)
+    pub(super) fn server(test_state: Arc<TestState>, when: u64, came: (u32, u16, u16)) -> Self {
+        UdpStream::new(Part::server(test_state, when, came), Step::Hold)
     }
 
     fn new(part: Part, step: Step) -> Self {
@@ -155,6 +155,9 @@ impl UdpStream {
     fn begin(&mut self, cx: &mut Context<'_>, path: Path) {
         self.up = cx.now;
         self.part.up(cx, path);
+        if self.part.core.row.is_none() {
+            return;
+        }
         match self.step {
             Step::Hello(_) => self.step = Step::Hello(cx.now),
             Step::Hold if self.part.test_state.serving && self.part.test_state.has_begun() => self.start(cx),
@@ -284,6 +287,9 @@ fn is_data(test_state: &TestState, got: &Received<'_>) -> bool {
 
 impl Flow for UdpStream {
     fn interest(&self) -> Interest {
+        if let Some(elsewhere) = self.part.core.last_interest() {
+            return elsewhere;
+        }
         let (send, wake) = match self.step {
             Step::Hello(at) => (When::At(at), Some(self.up.plus(PATIENCE))),
             Step::Run => (self.due(), self.read()),

@@ -103,8 +103,8 @@ impl TcpStream {
     }
 
     /// The server's, whose cookie has come.
-    pub(super) fn server(test_state: Arc<TestState>, when: u64) -> Self {
-        TcpStream::new(Part::server(test_state, when), Step::Hold)
+    pub(super) fn server(test_state: Arc<TestState>, when: u64, came: (u32, u16, u16)) -> Self {
+        TcpStream::new(Part::server(test_state, when, came), Step::Hold)
     }
 
     fn new(part: Part, step: Step) -> Self {
@@ -211,6 +211,9 @@ impl TcpStream {
 
     fn open(&mut self, cx: &mut Context<'_>, path: Path) {
         self.part.up(cx, path);
+        if self.part.core.row.is_none() {
+            return;
+        }
         if !self.part.test_state.serving {
             self.part.joined(cx);
         } else if self.part.test_state.has_begun() && self.step == Step::Hold {
@@ -261,6 +264,9 @@ impl Flow for TcpStream {
     fn interest(&self) -> Interest {
         if self.step == Step::Over {
             return Interest::done(Ending::Completed);
+        }
+        if let Some(elsewhere) = self.part.core.last_interest() {
+            return elsewhere;
         }
         let send = match self.step {
             Step::Cookie(_) => When::Now,

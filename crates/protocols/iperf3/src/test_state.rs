@@ -262,13 +262,24 @@ impl Part {
     /// A client's, which knows its place.
     pub(super) fn client(test_state: Arc<TestState>, slot: u32) -> Self {
         let sender = test_state.sends(slot);
-        let mut part = Part { sender, ..Part::server(test_state, u64::from(slot)) };
+        let mut part = Part { sender, ..Part::new(test_state, u64::from(slot)) };
         part.core.slot = slot;
         part
     }
 
-    /// A server's.
-    pub(super) fn server(test_state: Arc<TestState>, when: u64) -> Self {
+    /// A server's, of the stream that came as the `nth` to worker `here` of so many.
+    pub(super) fn server(
+        test_state: Arc<TestState>,
+        when: u64,
+        (nth, here, workers): (u32, u16, u16),
+    ) -> Self {
+        let to = test_state.worker(nth, workers);
+        let mut part = Part::new(test_state, when);
+        part.core.leave_for((to != here).then_some(to));
+        part
+    }
+
+    fn new(test_state: Arc<TestState>, when: u64) -> Self {
         Part {
             core: Core::new(test_state.group, 0, 0),
             test_state,

@@ -37,6 +37,7 @@ use common::kernel::Core;
 use metrics::{Ending, Mono, SECOND};
 use model::{Pace, Pattern, Range, Verify};
 use outbox::Outbox;
+use std::any::Any;
 use std::sync::Arc;
 use transport::{
     Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation, When,
@@ -142,6 +143,12 @@ impl Data {
     #[must_use]
     pub fn server(params: Arc<Params>, preamble: &Preamble) -> Self {
         Data::new(params, Role::Server, preamble.id, preamble.slot, preamble.transfer)
+    }
+
+    /// The same, with a seat that is given back when it goes.
+    pub(super) fn seated(mut self, seat: impl Any + Send) -> Self {
+        self.core.keep(seat);
+        self
     }
 
     fn new(params: Arc<Params>, role: Role, id: Uuid, slot: u32, transfer: u64) -> Self {

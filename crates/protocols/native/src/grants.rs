@@ -98,6 +98,11 @@ impl Grant {
         if self.even { worker == self.worker(slot) } else { self.workers.contains(&worker) }
     }
 
+    /// Whether the session has ended.
+    pub(super) fn revoked(&self) -> bool {
+        self.revoked.load(Ordering::Acquire)
+    }
+
     /// A seat for one more connection or flow; `None` when too many are open.
     pub(super) fn seat(self: &Arc<Self>) -> Option<Seat> {
         let seat = Seat(Arc::clone(self));
@@ -155,13 +160,6 @@ impl Grants {
 
 /// A place among a session's open connections; given back when dropped.
 pub(super) struct Seat(Arc<Grant>);
-
-impl Seat {
-    /// Whether the session has ended meanwhile.
-    pub(super) fn revoked(&self) -> bool {
-        self.0.revoked.load(Ordering::Acquire)
-    }
-}
 
 impl Drop for Seat {
     fn drop(&mut self) {

@@ -1,7 +1,7 @@
 //! The server's side of new connections: who is there, and where do they belong?
 
 use super::data::Data;
-use super::grants::{Grants, Seat};
+use super::grants::{Grant, Grants, Seat};
 use super::mark::{Kind, Mark};
 use super::ping::{Place, Reflector, answer};
 use super::preamble::{Guess, PREAMBLE, Preamble, Purpose, guess};
@@ -79,7 +79,7 @@ impl Listener {
         }
         let place = Place { open: Arc::clone(&grant.pinging), id: preamble.id, _seat: seat };
         let to = grant.worker(preamble.slot);
-        let flow = Reflector::new(Arc::clone(pings), preamble, Some(place));
+        let flow = Reflector::new(Arc::clone(pings), preamble, place);
         Some(Box::new(flow.leaving(Some(to).filter(|&to| to != self.worker))))
     }
 }
@@ -162,14 +162,12 @@ enum State {
     /// Over to another worker, where it starts.
     Leaving {
         to: u16,
-        data: Box<dyn Flow>,
+        preamble: Preamble,
+        grant: Arc<Grant>,
         seat: Seat,
     },
     /// A data connection of a session.
-    Data {
-        data: Box<dyn Flow>,
-        _seat: Seat,
-    },
+    Data(Box<dyn Flow>),
     Gone,
 }
 
@@ -225,17 +223,12 @@ impl Handshake {
             self.refuse(cx, preamble.id, 3);
             return Ok(());
         }
-        let mut data: Box<dyn Flow> = match &grant.pings {
-            Some(pings) => Box::new(Reflector::new(Arc::clone(pings), preamble, None)),
-            None => Box::new(Data::server(Arc::clone(&grant.params), preamble)),
-        };
-        if !grant.stays(preamble.slot, self.worker) {
+        if grant.stays(preamble.slot, self.worker) {
+            self.state = data(&grant, preamble, seat);
+        } else {
             let to = grant.worker(preamble.slot);
-            self.state = State::Leaving { to, data, seat };
-            return Ok(());
+            self.state = State::Leaving { to, preamble: *preamble, grant, seat };
         }
-        data.on_event(cx, FlowEvent::Up(self.path))?;
-        self.state = State::Data { data, _seat: seat };
         Ok(())
     }
 
@@ -269,51 +262,36 @@ impl Handshake {
 
 impl Flow for Handshake {
     fn interest(&self) -> Interest {
-        let quiet = Interest::NONE;
         match &self.state {
             State::Waiting { len, since, first, look, .. } => {
                 let patience = since.plus(PATIENCE).min(*look);
                 let wake = first.map_or(patience, |first| first.plus(GUESS_AFTER).min(patience));
-                Interest { read: Read::look((PREAMBLE - len) as u64), wake: Some(wake), ..quiet }
+                Interest { read: Read::look((PREAMBLE - len) as u64), wake: Some(wake), ..Interest::NONE }
             }
             State::Farewell { bytes, sent, until, look, .. } if *sent < bytes.len() => {
-                Interest { send: When::Now, wake: Some(*until.min(look)), ..quiet }
+                Interest { send: When::Now, wake: Some(*until.min(look)), ..Interest::NONE }
             }
             State::Farewell { until, look, .. } => {
                 let wake = Some(*until.min(look));
-                Interest { read: Read::skip(1 << 16), wake, end: Some(End::Half), ..quiet }
+                Interest { read: Read::skip(1 << 16), wake, end: Some(End::Half), ..Interest::NONE }
             }
-            State::Evicted => {
-                Interest { end: Some(End::Done { how: Ending::ProtocolError, reset: true }), ..quiet }
-            }
-            State::Gone => {
-                Interest { end: Some(End::Done { how: Ending::ProtocolError, reset: false }), ..quiet }
-            }
-            State::Control => Interest { end: Some(End::Detach), ..quiet },
-            State::Leaving { to, .. } => Interest { end: Some(End::Migrate(*to)), ..quiet },
-            State::Data { data, .. } => data.interest(),
+            State::Evicted => Interest::of(End::Done { how: Ending::ProtocolError, reset: true }),
+            State::Gone => Interest::done(Ending::ProtocolError),
+            State::Control => Interest::of(End::Detach),
+            State::Leaving { to, .. } => Interest::of(End::Migrate(*to)),
+            State::Data(_) => Interest::of(End::Replace),
         }
     }
 
-    fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
-        match &mut self.state {
-            State::Data { data, .. } => data.prepare_send(cx, out),
-            State::Farewell { bytes, sent, .. } => {
-                let rest = &bytes[*sent..];
-                let n = rest.len().min(out.room());
-                let own = out.own(n);
-                let n = own.len();
-                own.copy_from_slice(&rest[..n]);
-            }
-            _ => {}
+    fn prepare_send(&mut self, _: &mut Context<'_>, out: &mut Transmit<'_>) {
+        if let State::Farewell { bytes, sent, .. } = &self.state {
+            out.copy(&bytes[*sent..]);
         }
     }
 
-    fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
-        match &mut self.state {
-            State::Data { data, .. } => data.on_sent(cx, n),
-            State::Farewell { sent, .. } => *sent += n.bytes,
-            _ => {}
+    fn on_sent(&mut self, _: &mut Context<'_>, n: Sent) {
+        if let State::Farewell { sent, .. } = &mut self.state {
+            *sent += n.bytes;
         }
     }
 
@@ -321,10 +299,9 @@ impl Flow for Handshake {
         &mut self,
         cx: &mut Context<'_>,
         got: &Received<'_>,
-        reply: &mut Transmit<'_>,
+        _: &mut Transmit<'_>,
     ) -> Result<(), Violation> {
         match &mut self.state {
-            State::Data { data, .. } => data.on_received(cx, got, reply),
             State::Waiting { bytes, len, first, .. } => {
                 let n = got.bytes.len().min(PREAMBLE - *len);
                 bytes[*len..*len + n].copy_from_slice(&got.bytes[..n]);
@@ -348,19 +325,14 @@ impl Flow for Handshake {
 
     fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
         match (&mut self.state, event) {
-            (State::Data { data, .. }, event) => data.on_event(cx, event),
-            (State::Leaving { .. }, FlowEvent::Up(path)) => {
-                let State::Leaving { mut data, seat, .. } = std::mem::replace(&mut self.state, State::Gone)
-                else {
-                    return Ok(());
-                };
-                if seat.revoked() {
+            (State::Leaving { preamble, grant, .. }, FlowEvent::Up(_)) => {
+                let (preamble, grant) = (*preamble, Arc::clone(grant));
+                if grant.revoked() {
                     // The session ended on the way here, and its group's number may be another's by now.
-                    self.refuse(cx, data.id().id, 1);
-                    return Ok(());
+                    self.refuse(cx, preamble.id, 1);
+                } else if let State::Leaving { seat, .. } = std::mem::replace(&mut self.state, State::Gone) {
+                    self.state = data(&grant, &preamble, seat);
                 }
-                data.on_event(cx, FlowEvent::Up(path))?;
-                self.state = State::Data { data, _seat: seat };
                 Ok(())
             }
             (State::Waiting { place, .. } | State::Farewell { place: Some(place), .. }, FlowEvent::Wake)
@@ -408,10 +380,22 @@ impl Flow for Handshake {
         }
     }
 
-    fn id(&self) -> FlowId {
-        match &self.state {
-            State::Data { data, .. } => data.id(),
-            _ => FlowId::default(),
+    fn successor(&mut self) -> Option<Box<dyn Flow>> {
+        match std::mem::replace(&mut self.state, State::Gone) {
+            State::Data(flow) => Some(flow),
+            _ => None,
         }
     }
+
+    fn id(&self) -> FlowId {
+        FlowId::default()
+    }
+}
+
+/// The server's end of a data connection; its seat is given back when it goes.
+fn data(grant: &Grant, preamble: &Preamble, seat: Seat) -> State {
+    State::Data(match &grant.pings {
+        Some(pings) => Box::new(Reflector::new(Arc::clone(pings), preamble, seat)),
+        None => Box::new(Data::server(Arc::clone(&grant.params), preamble).seated(seat)),
+    })
 }

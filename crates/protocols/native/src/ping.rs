@@ -29,6 +29,7 @@ use common::kernel::Core;
 use common::ping::{Params, Pinger};
 use metrics::{Ending, Mono, SECOND};
 use model::Transport;
+use std::any::Any;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -245,7 +246,6 @@ pub(super) struct Reflector {
     back: usize,
     /// When its last byte came.
     whole: Mono,
-    _place: Option<Place>,
 }
 
 /// A datagram flow's place among its session's.
@@ -262,18 +262,19 @@ impl Drop for Place {
 }
 
 impl Reflector {
-    /// The server's end of what this preamble opened.
-    pub(super) fn new(params: Arc<Params>, preamble: &Preamble, place: Option<Place>) -> Self {
+    /// The server's end of what this preamble opened; its place is given back when it goes.
+    pub(super) fn new(params: Arc<Params>, preamble: &Preamble, place: impl Any + Send) -> Self {
         let datagrams = params.ping.transport == Transport::Udp;
+        let mut core = Core::new(params.group, preamble.slot, params.stall_ns).with_id(preamble.id);
+        core.keep(place);
         Reflector {
-            core: Core::new(params.group, preamble.slot, params.stall_ns).with_id(preamble.id),
+            core,
             greeting: if datagrams { 0 } else { MARK },
             message: vec![0; if datagrams { params.unit(0) as usize } else { params.ping.size as usize }],
             params,
             come: 0,
             back: 0,
             whole: Mono(0),
-            _place: place,
         }
     }
 

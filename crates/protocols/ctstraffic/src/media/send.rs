@@ -40,14 +40,12 @@ pub struct Sender {
     left: u64,
     /// What was offered last: bytes and datagrams.
     offered: (u64, u64),
-    /// Its place among the streams, given back when it goes.
-    _place: Option<Box<dyn Any + Send>>,
 }
 
 impl Sender {
-    /// A stream; `place` is dropped with it.
+    /// A stream.
     #[must_use]
-    pub fn new(params: Arc<MediaParams>, place: Option<Box<dyn Any + Send>>) -> Self {
+    pub fn new(params: Arc<MediaParams>) -> Self {
         Sender {
             core: Core::new(params.group, 0, 0).telling(params.arrivals),
             step: Step::Id,
@@ -57,13 +55,13 @@ impl Sender {
             left: params.media.frame_size,
             offered: (0, 0),
             params,
-            _place: place,
         }
     }
 
-    /// The same, on its way to another worker.
+    /// The same with a place that is given back when it goes, on its way to another worker.
     #[must_use]
-    pub fn leaving(mut self, to: Option<u16>) -> Self {
+    pub fn placed(mut self, place: impl Any + Send, to: Option<u16>) -> Self {
+        self.core.keep(place);
         self.core.leave_for(to);
         self
     }

@@ -80,29 +80,22 @@ pub struct Probe {
     /// Questions of the time that were asked before data flows.
     asked: u32,
     stopped: bool,
-    _seat: Option<Seat>,
 }
 
 impl Probe {
     /// The client's end of flow `slot`.
     pub(crate) fn client(terms: Arc<Terms>, id: Uuid, slot: u32, now: Mono) -> Self {
-        Probe::new(terms, id, slot, true, State::Knock, now, None)
+        Probe::new(terms, id, slot, true, State::Knock, now)
     }
 
     /// The server's end, for a client that has proven its address.
     pub(crate) fn server(terms: Arc<Terms>, word: &Word, now: Mono, seat: Seat) -> Self {
-        Probe::new(terms, word.id, word.slot, false, State::Compare(0), now, Some(seat))
+        let mut probe = Probe::new(terms, word.id, word.slot, false, State::Compare(0), now);
+        probe.core.keep(seat);
+        probe
     }
 
-    fn new(
-        terms: Arc<Terms>,
-        id: Uuid,
-        slot: u32,
-        client: bool,
-        state: State,
-        now: Mono,
-        seat: Option<Seat>,
-    ) -> Self {
+    fn new(terms: Arc<Terms>, id: Uuid, slot: u32, client: bool, state: State, now: Mono) -> Self {
         let check = Check::of(id);
         let mut core = Core::new(terms.group, slot, SILENCE.max(2 * terms.probe.late_ns)).with_id(id);
         core.moved = now;
@@ -132,7 +125,6 @@ impl Probe {
             agreed: false,
             asked: 0,
             stopped: false,
-            _seat: seat,
         }
     }
 

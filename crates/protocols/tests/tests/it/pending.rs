@@ -301,6 +301,10 @@ fn a_connection_that_reaches_its_worker_after_its_session_has_ended_counts_nowhe
             grants.remove(&[7; 16]);
         }
         flow.on_event(&mut side.cx(START), FlowEvent::Up(path)).unwrap();
+        if flow.interest().end == Some(End::Replace) {
+            flow = flow.successor().unwrap();
+            flow.on_event(&mut side.cx(START), FlowEvent::Up(path)).unwrap();
+        }
         assert_eq!(flow.id().row.is_none(), ended);
         assert_eq!(flow.interest().send == When::Now, ended, "it is told");
     }

@@ -2,7 +2,9 @@
 
 use metrics::{Clock, Mono, Recorder};
 use std::collections::BTreeMap;
-use transport::{Arena, Context, End, Flow, FlowEvent, Message, Read, Received, Rng, Sent, Transmit, When};
+use transport::{
+    Arena, Context, End, Flow, FlowEvent, Message, Path, Read, Received, Rng, Sent, Transmit, When,
+};
 
 /// Damaged inputs for each decoder: `NETCALIPER_INPUTS`, or 20,000, which find what a change breaks at once. `bench/deep` has
 /// a million.
@@ -42,18 +44,28 @@ pub(crate) struct Bench {
     pub(crate) outbox: Vec<Message>,
     arena: Arena,
     pub(crate) now: Mono,
+    /// Flows that took the place of others and had rows.
+    pub(crate) replaced: u32,
 }
 
 impl Bench {
     pub(crate) fn new(seed: u64) -> Self {
         let (rec, rng, clock) = (Recorder::default(), Rng::new(seed), Clock::default());
-        Bench { rec, rng, clock, outbox: vec![], arena: Arena::new(4_096), now: Mono(1_000_000_000) }
+        Bench {
+            rec,
+            rng,
+            clock,
+            outbox: vec![],
+            arena: Arena::new(4_096),
+            now: Mono(1_000_000_000),
+            replaced: 0,
+        }
     }
 
     /// Feeds a flow with `bytes` at random splits, lets it speak in between, now and then with a partial send, and ends
     /// with `news`. True when it was content until then.
     pub(crate) fn feed(&mut self, flow: &mut dyn Flow, mut bytes: &[u8], event: FlowEvent) -> bool {
-        let Bench { rec, rng, clock, outbox, arena, now } = self;
+        let Bench { rec, rng, clock, outbox, arena, now, .. } = self;
         let mut content = true;
         let mut event = Some(event);
         for _ in 0..200 {
@@ -63,6 +75,17 @@ impl Bench {
                 break;
             }
             let mut cx = Context::new(*now, clock, rng, rec, outbox);
+            if want.end == Some(End::Replace) {
+                let mut next = flow.successor().expect("a flow takes its place");
+                let path = Path { peer: ([10, 0, 0, 1], 1).into(), local: ([10, 0, 0, 2], 2).into() };
+                next.on_event(&mut cx, FlowEvent::Up(path)).unwrap();
+                let content = event.is_none_or(|event| self.feed(&mut *next, bytes, event));
+                if let Some(row) = next.id().row {
+                    self.replaced += 1;
+                    self.rec.close(row);
+                }
+                return content;
+            }
             if want.send != When::Never {
                 let mut burst = Transmit::new(arena, 2_000);
                 flow.prepare_send(&mut cx, &mut burst);
