@@ -9,7 +9,7 @@ use crate::repeat::RepeatArgs;
 use crate::values::{self, AnyRate};
 use crate::{CliError, Exit, measure, plan};
 use clap::{Args, ValueEnum};
-use metrics::{ClockKind, SECOND};
+use metrics::{Clamped, ClockKind, SECOND, real};
 use model::{Axis, AxisName, Kind, Method, Pattern, Phase, Probe, Spacing, Stairs, Stamping, Trace, Verify};
 use std::path::{Path, PathBuf};
 
@@ -216,11 +216,11 @@ pub(crate) fn delay(args: &DelayArgs, command: Vec<String>) -> Result<Exit, CliE
 fn phase(args: &DelayArgs) -> Result<Phase, CliError> {
     let DelayArgs { probe, other, sockets, .. } = args;
     let size = u32::try_from(probe.length).unwrap_or(u32::MAX);
-    let bits = probe.length as f64 * 8.0;
+    let bits = real(probe.length) * 8.0;
     let rate = match (probe.rate, probe.pps, probe.spacing) {
         (Some(rate), ..) => rate.0,
-        (None, Some(pps), _) => Some((pps * bits).round() as u64),
-        (None, None, Some(ns)) => Some((bits * 1e9 / ns as f64).round() as u64),
+        (None, Some(pps), _) => Some(u64::clamped((pps * bits).round())),
+        (None, None, Some(ns)) => Some(u64::clamped((bits * 1e9 / ns as f64).round())),
         (None, None, None) => Some(1_000 * probe.length * 8),
     };
     let trace = probe.trace.as_deref().map(trace).transpose()?;

@@ -4,7 +4,7 @@
 use crate::args::OutputArgs;
 use crate::{CliError, Exit, saved, stderr, values};
 use clap::Args;
-use metrics::format_count;
+use metrics::{Clamped, format_count};
 use model::Outcome;
 use std::collections::BTreeSet;
 use std::io::{self, IsTerminal, Write};
@@ -155,12 +155,12 @@ pub(crate) fn history(args: &HistoryArgs) -> Result<Exit, CliError> {
     };
     if let Some(retention) = &args.retain {
         let gone = args.store.make()?.retain(retention).map_err(CliError::failed)?;
-        return say(&format!("{retention}; {} deleted", format_count(gone as u64, "run")));
+        return say(&format!("{retention}; {} deleted", format_count(u64::clamped(gone), "run")));
     }
     let mut store = args.store.open()?;
     if !args.forget.is_empty() {
         let gone = store.forget(&args.forget).map_err(CliError::failed)?;
-        return say(&format!("{} deleted", format_count(gone as u64, "run")));
+        return say(&format!("{} deleted", format_count(u64::clamped(gone), "run")));
     }
     let runs = store.list(&args.runs.query(Some(args.number))).map_err(CliError::failed)?;
     let has = |name: &str| runs.iter().flat_map(|run| &run.figures).any(|figure| figure.name == name);

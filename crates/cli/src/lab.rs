@@ -3,6 +3,7 @@
 use crate::values;
 use crate::{CliError, Exit, stderr};
 use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, ValueEnum};
+use metrics::real;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -195,7 +196,7 @@ fn summary(truth: &lab::Truth) -> Vec<String> {
     let mut lines = vec![format!("lab: seed {}", truth.seed)];
     for (name, way) in [("up", &truth.up), ("down", &truth.down)] {
         lines.push(format!("lab: {name}: {}", counted(way)));
-        let time = |ns: u64| metrics::format_duration(ns as f64);
+        let time = |ns: u64| metrics::format_duration(real(ns));
         if let (Some(delay), Some(late)) = (&way.delay_ns, &way.late_ns) {
             lines.push(format!(
                 "lab: {name}: delay {} median, {} p99, {} max; of that {} median, {} p99 the lab's own lateness",

@@ -8,7 +8,7 @@ use crate::{CliError, plan};
 use common::Acl;
 use common::{ProtocolOptions, ServerConfig};
 use iperf3::ServerOptions;
-use metrics::{Packets, format_duration};
+use metrics::{Packets, format_duration, real};
 use model::{Event, Level, Phase, StampSettings, Totals, Traffic};
 use ntttcp::{Layout, READY_OFFSET};
 use runtime::{Bound, Interrupt};
@@ -322,14 +322,14 @@ fn answer_once(
                 let ns = portion.to_ns.saturating_sub(portion.from_ns);
                 let bytes = portion.rx_bytes;
                 let rate = Traffic { tx_bytes: 0, rx_bytes: bytes, ns }.rx_bps() / 1e6;
-                let seconds = ns as f64 / 1e9;
+                let seconds = real(ns) / 1e9;
                 let from = portion.remote;
                 say(Level::Info, &format!("{bytes} bytes from {from} in {seconds:.6} s, {rate:.3} Mbit/s"));
             }
             Event::Near(totals) if name == "bwdelaytester" => say(Level::Info, &came(&totals)),
             Event::Near(totals) if name == "ntttcp" => {
                 let traffic = totals.traffic;
-                let (n, bytes, seconds) = (totals.opened, traffic.rx_bytes, traffic.ns as f64 / 1e9);
+                let (n, bytes, seconds) = (totals.opened, traffic.rx_bytes, real(traffic.ns) / 1e9);
                 let rate = traffic.rx_bps() / 1e6;
                 say(
                     Level::Info,
@@ -363,7 +363,7 @@ fn came(totals: &Totals) -> String {
         totals.opened
     );
     if let Some(delay) = &report.delay_ns {
-        let told = |ns: u64| format_duration(ns as f64);
+        let told = |ns: u64| format_duration(real(ns));
         let bound = match report.clock_bound_ns {
             Some(bound) => format!("if the clocks agree, within {}", told(bound)),
             None => "relative to the fastest".to_owned(),

@@ -9,7 +9,7 @@ use crate::values;
 use crate::{CliError, Exit, measure, plan};
 use clap::Args;
 use common::ClientConfig;
-use metrics::SECOND;
+use metrics::{Clamped, SECOND};
 use model::load::{Load, Part, Stage};
 use model::{Event, Outcome, Phase, Point, Status, Until};
 use report::Planned;
@@ -105,7 +105,7 @@ fn planned(load: &Load, repeat: &RepeatArgs) -> Planned {
     let stage =
         |stage| load.filler(stage).map_or_else(|| load.probes(stage)[0].1.clone(), |(_, phase)| phase);
     let once: Vec<Phase> = Stage::ALL.map(stage).into();
-    let all = std::iter::repeat_n(&once, repeat.most() as usize).flatten();
+    let all = std::iter::repeat_n(&once, usize::clamped(repeat.most())).flatten();
     Planned::of(all)
 }
 
@@ -178,7 +178,7 @@ fn beside(
     let of_load = &interrupt.for_one();
     std::thread::scope(|scope| {
         // The load comes first on a terminal, and last in the report.
-        let last = probes.len() as u32;
+        let last = u32::clamped(probes.len());
         let (started, starts) = mpsc::channel();
         let filling = filler.map(|part| {
             let on_start = move || started.send(()).unwrap_or_default();

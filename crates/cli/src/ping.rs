@@ -8,7 +8,7 @@ use crate::repeat::RepeatArgs;
 use crate::stamp::USUAL_RATE;
 use crate::{CliError, Exit, empty, measure, plan, values};
 use clap::Args;
-use metrics::{SECOND, Spectrum};
+use metrics::{Clamped, SECOND, Spectrum};
 use model::{Kind, Outcome, Phase, Ping, Range, Schedule, Transport, Verify};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -157,9 +157,9 @@ fn phase(args: &PingArgs, keyed: bool) -> Result<Phase, CliError> {
         u32::try_from(n)
             .map_err(|_| CliError::usage(format!("{what} of {n} bytes is too long: at most 16Mi")))
     };
-    let gap_ns = rate.map(|rate| (SECOND as f64 / rate).round() as u64);
+    let gap_ns = rate.map(|rate| u64::clamped((SECOND as f64 / rate).round()));
     let trace = m.trace.as_deref().map(crate::delay::trace).transpose()?;
-    let gap_ns = trace.as_ref().map(|trace| trace.mean_ns().round() as u64).or(gap_ns);
+    let gap_ns = trace.as_ref().map(|trace| u64::clamped(trace.mean_ns().round())).or(gap_ns);
     let ping = Ping {
         transport: if m.udp || stamp.is_some() { Transport::Udp } else { Transport::Tcp },
         size: small(size, "a message")?,

@@ -4,7 +4,7 @@ use crate::EngineError;
 use crate::group::{HostMeter, Watched};
 use crate::interrupt::{Attached, Interrupt};
 use crate::worker::{Command, GroupProgress, GroupState, Report, Worker, WorkerConfig};
-use metrics::{Group, Mono, Recorder};
+use metrics::{Clamped, Group, Mono, Recorder};
 use model::{Book, Complete, Event, Level, Links};
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use transport::{
@@ -318,7 +318,7 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
         let book = Book::new(workers.len(), plan.start, plan.omit, plan.frames);
         self.groups.insert(plan.group, Watched::new(book, workers.clone(), self.setup.meter));
         let mut sources = plan.sources.into_iter();
-        let mut cores = (plan.beside.map_or(0, |first| first as usize)..)
+        let mut cores = (plan.beside.map_or(0, usize::clamped)..)
             .map(|at| self.setup.shared_cores.get(at % self.setup.shared_cores.len().max(1)).copied())
             .take(if plan.beside.is_some() { workers.len() } else { 0 });
         for worker in self.workers.get(workers).unwrap_or_default() {
@@ -397,7 +397,7 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
                 }
             }
             Report::Links { at, ns, rows, more } => {
-                let links = Links { worker: worker as u32, at, ns, rows, more };
+                let links = Links { worker: u32::clamped(worker), at, ns, rows, more };
                 (self.sink)(Event::Links(Box::new(links)));
             }
             Report::Message(message) => self.feed(Input::Message(message)),
@@ -551,7 +551,7 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
         while left > 0 {
             let Some(entry) = self.links.get_mut(&id) else { break };
             let mut net = entry.stream.net(&mut buffer, &self.clock, false);
-            let came = match net.recv(Read::look(left as u64)) {
+            let came = match net.recv(Read::look(u64::clamped(left))) {
                 Got::Received(received) => Came::Bytes(received.len),
                 Got::Nothing => Came::Nothing,
                 Got::Fin => Came::End(None),

@@ -1,6 +1,6 @@
 //! One socket on a worker, and the table that holds them.
 
-use metrics::{Group, Mono, SocketState, TcpInfo};
+use metrics::{Clamped, Group, Mono, SocketState, TcpInfo};
 use transport::{Can, DatagramSocket as _, Flow, Path, Platform, StreamSocket as _, Watch as _};
 
 /// Where a link is in its life.
@@ -155,7 +155,7 @@ pub(crate) struct Key(pub(crate) u64);
 
 impl Key {
     fn index(self) -> usize {
-        (self.0 & 0xffff_ffff) as usize
+        usize::clamped(self.0 & 0xffff_ffff)
     }
 }
 
@@ -179,9 +179,9 @@ impl<P: Platform> Links<P> {
         let link = Some(Box::new(link));
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push((0, None));
-            self.slots.len() as u32 - 1
+            u32::clamped(self.slots.len()) - 1
         });
-        let (generation, slot) = &mut self.slots[index as usize];
+        let (generation, slot) = &mut self.slots[usize::clamped(index)];
         *slot = link;
         Key(u64::from(*generation) << 32 | u64::from(index))
     }
@@ -199,7 +199,7 @@ impl<P: Platform> Links<P> {
         let link = slot.take()?;
         // The generation stays below 2^31, so that no key is ever the reactor's own.
         *generation = (*generation + 1) & 0x7fff_ffff;
-        self.free.push(key.index() as u32);
+        self.free.push(u32::clamped(key.index()));
         Some(link)
     }
 
@@ -214,13 +214,13 @@ impl<P: Platform> Links<P> {
             return None;
         }
         let at = self.slots.iter().position(|(_, slot)| slot.is_some())?;
-        Some(Key(u64::from(self.slots[at].0) << 32 | at as u64))
+        Some(Key(u64::from(self.slots[at].0) << 32 | u64::clamped(at)))
     }
 
     /// The keys of all links.
     pub(crate) fn keys(&self) -> Vec<Key> {
         let key = |(index, (generation, slot)): (usize, &Slot<P>)| {
-            slot.as_ref().map(|_| Key(u64::from(*generation) << 32 | index as u64))
+            slot.as_ref().map(|_| Key(u64::from(*generation) << 32 | u64::clamped(index)))
         };
         self.slots.iter().enumerate().filter_map(key).collect()
     }

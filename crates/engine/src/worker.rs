@@ -19,7 +19,7 @@ pub(crate) use mailbox::{Command, Report};
 use crate::link::{Key, Links, Phase, Socket};
 use idle::{BeforeWait, Idle};
 use links::Peers;
-use metrics::{Ending, Group, Mono, Recorder, TcpInfo};
+use metrics::{Clamped, Ending, Group, Mono, Recorder, TcpInfo};
 use model::ConnectionRecord;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -372,7 +372,7 @@ impl<P: Platform> Worker<P> {
     fn listen(&mut self) {
         self.watch_listeners();
         for (i, socket) in self.config.datagrams.iter().enumerate() {
-            if let Err(error) = socket.watch_level(&self.reactor, DATAGRAMS + i as u64) {
+            if let Err(error) = socket.watch_level(&self.reactor, DATAGRAMS + u64::clamped(i)) {
                 self.report(Report::Trouble(format!("cannot watch a UDP socket: {error}")));
             }
         }
@@ -380,7 +380,7 @@ impl<P: Platform> Worker<P> {
 
     fn watch_listeners(&mut self) {
         for (i, listener) in self.config.listeners.iter().enumerate() {
-            if let Err(error) = listener.watch_level(&self.reactor, LISTENERS + i as u64) {
+            if let Err(error) = listener.watch_level(&self.reactor, LISTENERS + u64::clamped(i)) {
                 self.report(Report::Trouble(format!("cannot watch a listener: {error}")));
             }
         }
@@ -485,10 +485,10 @@ impl<P: Platform> Worker<P> {
 
     fn event(&mut self, event: Ready) {
         if event.key >= DATAGRAMS {
-            return self.on_unsolicited((event.key - DATAGRAMS) as usize);
+            return self.on_unsolicited(usize::clamped(event.key - DATAGRAMS));
         }
         if event.key >= LISTENERS {
-            return self.accept((event.key - LISTENERS) as usize);
+            return self.accept(usize::clamped(event.key - LISTENERS));
         }
         let key = Key(event.key);
         let Some(link) = self.links.get(key) else { return };

@@ -1,6 +1,6 @@
 //! The process's clocks and its randomness.
 
-use metrics::Mono;
+use metrics::{Clamped, Mono};
 use std::io;
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -79,7 +79,7 @@ impl Clock {
         #[cfg(target_os = "linux")]
         return Mono(read().saturating_sub(self.origin));
         #[cfg(not(target_os = "linux"))]
-        Mono(self.origin.elapsed().as_nanos() as u64)
+        Mono(u64::clamped(self.origin.elapsed().as_nanos()))
     }
 
     /// How the monotonic clock relates to the wall clock now. Outside Linux the error is given as 16 s, not synced:
@@ -197,7 +197,7 @@ fn wall_clock_state() -> (u64, bool) {
 #[must_use]
 pub fn entropy() -> u64 {
     getrandom::u64().unwrap_or_else(|_| {
-        let time = nanoseconds(SystemTime::now()) as u64;
+        let time = u64::clamped(nanoseconds(SystemTime::now()));
         let mut rng = transport::Rng::new(time ^ u64::from(std::process::id()).rotate_left(32));
         rng.next()
     })

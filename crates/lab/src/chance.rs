@@ -5,6 +5,7 @@
 //! timing and whatever else is asked for.
 
 use crate::setup::{Bursts, Jitter, Shape};
+use metrics::{Clamped, real};
 use transport::Rng;
 
 /// What a generator is for.
@@ -32,7 +33,7 @@ pub(crate) fn generator(seed: u64, lane: u8, purpose: Purpose) -> Rng {
 
 /// A number in `0.0..1.0`: all 53 bits that a float has.
 pub(crate) fn unit(rng: &mut Rng) -> f64 {
-    (rng.next() >> 11) as f64 / (1_u64 << 53) as f64
+    real(rng.next() >> 11) / real(1_u64 << 53)
 }
 
 /// Falls on heads with a fixed probability.
@@ -78,7 +79,7 @@ impl Chain {
 
 /// How much more (or less, when negative) delay a packet gets, ns.
 pub(crate) fn jitter(rng: &mut Rng, jitter: &Jitter) -> i64 {
-    let amount = jitter.amount_ns as f64;
+    let amount = real(jitter.amount_ns);
     // Never 0, whose logarithm has no end.
     let u = 1.0 - unit(rng);
     let factor = match jitter.shape {
@@ -91,7 +92,7 @@ pub(crate) fn jitter(rng: &mut Rng, jitter: &Jitter) -> i64 {
         Shape::Exponential => -u.ln(),
         Shape::Pareto(shape) => ((u.powf(-1.0 / shape) - 1.0) * (shape - 1.0)).min(1000.0),
     };
-    (amount * factor).round() as i64
+    i64::clamped((amount * factor).round())
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use crate::trace::{Class, Row, Tracer, Way};
 use crate::truth::{Books, Leaving, Place, Worker};
 use io::tun::Tun;
 use io::{Clock, Reactor};
-use metrics::Mono;
+use metrics::{Clamped, Mono};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -112,7 +112,7 @@ impl Lane {
     /// Keeps a packet until its last emission, under a token.
     fn keep(&mut self, token: u32, bytes: &[u8], slot: Slot) {
         self.bytes += bytes.len();
-        let at = token as usize;
+        let at = usize::clamped(token);
         if at == self.slots.len() {
             self.slots.push(slot);
         } else if let Some(old) = self.slots.get_mut(at) {
@@ -127,12 +127,12 @@ impl Lane {
 
     /// The token that the next packet would get.
     fn token(&self) -> u32 {
-        self.free.last().copied().unwrap_or(self.slots.len() as u32)
+        self.free.last().copied().unwrap_or(u32::clamped(self.slots.len()))
     }
 
     /// An emission is over.
     fn done(&mut self, token: u32) {
-        let Some(slot) = self.slots.get_mut(token as usize) else { return };
+        let Some(slot) = self.slots.get_mut(usize::clamped(token)) else { return };
         slot.left = slot.left.saturating_sub(1);
         if slot.left == 0 {
             self.bytes -= slot.bytes.len();
@@ -147,7 +147,7 @@ impl Lane {
             index: slot.place.index,
             flow: slot.place.flow,
             flow_index: slot.place.flow_index,
-            length: slot.bytes.len() as u32,
+            length: u32::clamped(slot.bytes.len()),
             arrived: slot.arrived,
             due: emission.due,
             left: None,
@@ -163,12 +163,12 @@ impl Lane {
     /// A packet came: what becomes of it. `bytes` leave as they are then.
     fn take(&mut self, bytes: &mut [u8], anatomy: &Anatomy, at: Mono) -> (Fate, Row) {
         let place = self.books.place(anatomy);
-        let (token, length) = (self.token(), bytes.len() as u32);
+        let (token, length) = (self.token(), u32::clamped(bytes.len()));
         let offer = Offer {
             at,
             token,
             length,
-            bits: anatomy.payload.len() as u32 * 8,
+            bits: u32::clamped(anatomy.payload.len()) * 8,
             tos: anatomy.tos,
             matched: self.matches(anatomy),
         };
@@ -187,7 +187,7 @@ impl Lane {
             arrived: at,
             left: 1 + fate.copies,
             passed: fate.verdict == Verdict::Passed,
-            flipped: fate.flips().len() as u8,
+            flipped: u8::clamped(fate.flips().len()),
             tos_in: anatomy.tos,
             tos_out: fate.tos,
         };
@@ -202,7 +202,7 @@ impl Lane {
 
     /// A packet is let go at `at`, into `device`.
     fn let_go(&mut self, emission: &Emission, device: &Tun, at: Mono) -> Option<Row> {
-        let slot = self.slots.get(emission.token as usize)?;
+        let slot = self.slots.get(usize::clamped(emission.token))?;
         let mut row = self.row(slot, emission);
         if device.write(&slot.bytes).is_ok() {
             let leaving = Leaving {
@@ -356,7 +356,7 @@ impl Forwarder<'_> {
             self.take(lane, scratch, LAST_PACKETS);
             let lane = &mut self.lanes[lane];
             for emission in lane.impairment.unfinished() {
-                let Some(slot) = lane.slots.get(emission.token as usize) else { continue };
+                let Some(slot) = lane.slots.get(usize::clamped(emission.token)) else { continue };
                 let (row, place) = (lane.row(slot, &emission), slot.place);
                 lane.books.stayed(place, emission.copy, false);
                 self.tracer.row(row);

@@ -7,7 +7,7 @@ use crate::setup::{
     Behind, Bottleneck, Bursts, Corrupt, Duplicate, Jitter, Limit, Only, Path, PathMtu, Reorder, Shape,
     Window,
 };
-use metrics::{parse_bytes, parse_duration, parse_rate};
+use metrics::{Clamped, parse_bytes, parse_duration, parse_rate};
 
 /// A condition: its name, its values, and what it does. The command line's options and help are made from these.
 #[derive(Clone, Copy, Debug)]
@@ -294,7 +294,7 @@ fn duplicate(text: &str) -> Result<Duplicate, String> {
     let mut parts = text.splitn(3, ':');
     Ok(Duplicate {
         chance: chance(parts.next().unwrap_or_default())?,
-        copies: parts.next().map_or(Ok(1), |n| number(n, 255))? as u8,
+        copies: u8::clamped(parts.next().map_or(Ok(1), |n| number(n, 255))?),
         gap_ns: parts.next().map_or(Ok(0), time)?,
     })
 }
@@ -317,7 +317,7 @@ fn corrupt(text: &str) -> Result<Corrupt, String> {
     for part in parts {
         match part {
             "wire" => corrupt.wire = true,
-            bits => corrupt.bits = number(bits, 255)? as u8,
+            bits => corrupt.bits = u8::clamped(number(bits, 255)?),
         }
     }
     Ok(corrupt)
@@ -341,7 +341,7 @@ fn path_mtu(text: &str) -> Result<PathMtu, String> {
 
 fn only(text: &str) -> Result<Only, String> {
     let (protocol, port) = match text.split_once(':') {
-        Some((protocol, port)) => (protocol, Some(number(port, 65_535)? as u16)),
+        Some((protocol, port)) => (protocol, Some(u16::clamped(number(port, 65_535)?))),
         None => (text, None),
     };
     let protocol = match protocol {
@@ -349,7 +349,7 @@ fn only(text: &str) -> Result<Only, String> {
         "udp" => 17,
         "icmp" => 1,
         "icmp6" => 58,
-        other => number(other, 255)? as u8,
+        other => u8::clamped(number(other, 255)?),
     };
     Ok(Only { protocol, port })
 }

@@ -7,7 +7,7 @@
 use crate::chance::{Chain, Coin, Purpose, generator, jitter};
 use crate::queue::Queue;
 use crate::setup::{Behind, HOLD_NS, MOST_BITS, Path, Window};
-use metrics::Mono;
+use metrics::{Clamped, Mono};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -242,7 +242,7 @@ impl Impairment {
             return;
         }
         while u32::from(fate.flipped) < u32::from(how.bits).min(bits) {
-            let bit = rng.between(0, u64::from(bits) - 1) as u32;
+            let bit = u32::clamped(rng.between(0, u64::from(bits) - 1));
             if !fate.flips().contains(&bit) {
                 fate.flips[usize::from(fate.flipped)] = bit;
                 fate.flipped += 1;

@@ -3,6 +3,7 @@
 //! This is the truth that measurements are compared with. It shares no code with them on purpose: an error in common
 //! would not show.
 
+use metrics::real;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -66,7 +67,7 @@ impl Order {
         Reordering {
             packets: self.left,
             reordered: self.reordered,
-            ratio: if self.left == 0 { 0.0 } else { self.reordered as f64 / self.left as f64 },
+            ratio: if self.left == 0 { 0.0 } else { real(self.reordered) / real(self.left) },
             extents: self.extents.iter().map(|(extent, count)| (*extent, *count)).collect(),
             largest_extent: self.most,
         }

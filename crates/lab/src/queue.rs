@@ -1,7 +1,7 @@
 //! A bottleneck with a drop-tail queue, as arithmetic.
 
 use crate::setup::{Bottleneck, Limit};
-use metrics::Mono;
+use metrics::{Clamped, Mono};
 use std::collections::VecDeque;
 
 /// Sends packets one after the other at a rate, and drops those that find too many before them.
@@ -41,7 +41,7 @@ impl Queue {
         let fits = match self.how.limit {
             Limit::Time(ns) => waited <= ns,
             Limit::Bytes(most) => self.bytes + length <= most,
-            Limit::Packets(most) => (self.waiting.len() as u64) < most,
+            Limit::Packets(most) => (u64::clamped(self.waiting.len())) < most,
         };
         if !fits && !self.waiting.is_empty() {
             return None;
@@ -51,8 +51,8 @@ impl Queue {
         }
         let rate = u128::from(self.how.rate_bps);
         let work = u128::from(length) * 8_000_000_000 + u128::from(self.rest);
-        self.free = self.free.plus((work / rate) as u64);
-        self.rest = (work % rate) as u64;
+        self.free = self.free.plus(u64::clamped(work / rate));
+        self.rest = u64::clamped(work % rate);
         self.waiting.push_back((self.free, length));
         self.bytes += length;
         Some(Through { waited, out: self.free })

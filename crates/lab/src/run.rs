@@ -5,7 +5,7 @@ use crate::setup::Setup;
 use crate::{Ended, LabError, Side};
 use io::netns::{self, is_listening};
 use io::signals::{CHILD, HANG_UP, INTERRUPT, KILL, Signals, TERMINATE};
-use metrics::SECOND;
+use metrics::{Clamped, SECOND};
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::os::fd::AsFd as _;
@@ -193,7 +193,7 @@ impl Show {
                 self.notices.push("the server did not end when asked, and was killed".to_owned());
                 break;
             }
-            let came = self.signals.wait(Some((left.as_nanos() as u64).min(SECOND)))?;
+            let came = self.signals.wait(Some((u64::clamped(left.as_nanos())).min(SECOND)))?;
             self.asked += u32::from(came.is_some_and(|signal| signal.number != CHILD));
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! What is asked for: the conditions of each direction, and the lab as a whole.
 
-use metrics::{SECOND, format_duration};
+use metrics::{SECOND, format_duration, real};
 use serde::Serialize;
 
 /// How a jitter's amounts are distributed. All come from the seed.
@@ -247,7 +247,7 @@ impl Path {
             ("stall", self.stalls.iter().map(|s| s.length_ns).max().unwrap_or(0)),
         ];
         if let Some((name, ns)) = times.into_iter().find(|(_, ns)| *ns > LONGEST_NS) {
-            let (got, most) = (format_duration(ns as f64), format_duration(LONGEST_NS as f64));
+            let (got, most) = (format_duration(real(ns)), format_duration(real(LONGEST_NS)));
             return Err(format!("{name}: {got} is longer than a lab can hold packets back ({most})"));
         }
         if let Some(Shape::Pareto(shape)) = self.jitter.map(|j| j.shape)

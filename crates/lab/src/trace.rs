@@ -2,7 +2,7 @@
 
 use crate::impair::Verdict;
 use crate::setup::Trace;
-use metrics::Mono;
+use metrics::{Clamped, Mono};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -157,7 +157,7 @@ impl Tracer {
         let Sink::File(send, _) = &self.sink else { return };
         let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(BATCH));
         if let Err(TrySendError::Full(rows) | TrySendError::Disconnected(rows)) = send.try_send(batch) {
-            self.lost += rows.len() as u64;
+            self.lost += u64::clamped(rows.len());
         }
     }
 
@@ -166,7 +166,7 @@ impl Tracer {
         if let Sink::File(send, _) = &self.sink {
             // Nobody waits for the forwarder any more, so the last rows may take their time.
             let last = std::mem::take(&mut self.batch);
-            let rows = last.len() as u64;
+            let rows = u64::clamped(last.len());
             self.lost += if send.send(last).is_err() { rows } else { 0 };
         }
         match self.sink {

@@ -4,7 +4,7 @@ use crate::impair::{Fate, Verdict};
 use crate::order::{Order, Reordering};
 use crate::packet::{Anatomy, CE, ICMP, ICMP6, TCP, UDP};
 use crate::setup::{Path, Wait};
-use metrics::{Dist, DistSummary, Mono};
+use metrics::{Clamped, Dist, DistSummary, Mono, real};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -220,7 +220,7 @@ impl Truth {
             say(way.counts.refused, "were refused by the receiving device");
             say(way.unlisted, "belong to flows that are not listed");
             if let Some(late) = way.late_ns.as_ref().filter(|late| late.p99 > 1_000_000) {
-                let p99 = metrics::format_duration(late.p99 as f64);
+                let p99 = metrics::format_duration(real(late.p99));
                 caveats.push(format!(
                     "{name}: one packet in a hundred left {p99} late or later: the machine is busy"
                 ));
@@ -380,18 +380,18 @@ impl Books {
                 return Place { index, flow: None, flow_index: 0 };
             }
             None => {
-                let flow = self.flows.len() as u32;
+                let flow = u32::clamped(self.flows.len());
                 self.flows.push((key, Ledger::new(self.flows.len() < MOST_DISTS)));
                 self.keys.insert(key, flow);
                 flow
             }
         };
-        let flow_index = self.flows.get(flow as usize).map_or(0, |f| f.1.counts.arrived);
+        let flow_index = self.flows.get(usize::clamped(flow)).map_or(0, |f| f.1.counts.arrived);
         Place { index, flow: Some(flow), flow_index }
     }
 
     fn flow(&mut self, place: Place) -> Option<&mut Ledger> {
-        self.flows.get_mut(place.flow? as usize).map(|f| &mut f.1)
+        self.flows.get_mut(usize::clamped(place.flow?)).map(|f| &mut f.1)
     }
 
     /// A packet came, `unseen` ns after the device was last seen empty.

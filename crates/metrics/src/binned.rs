@@ -1,6 +1,6 @@
 //! Histograms of bins of one width, as UDPmon counts and prints them, and what can be said from bins alone.
 
-use crate::number::real;
+use crate::number::{Clamped, real};
 use serde::{Deserialize, Serialize};
 
 /// Whole numbers in bins of one width, and what lay beside them.
@@ -85,7 +85,7 @@ impl Binned {
     /// Lower edge of bin `n`.
     #[must_use]
     pub fn edge(&self, n: usize) -> i64 {
-        self.low.saturating_add(self.width.saturating_mul(n as i64))
+        self.low.saturating_add(self.width.saturating_mul(i64::clamped(n)))
     }
 
     /// What the bins say. A value is taken for the middle of its bin; quartiles are those of the value whose rank is the
@@ -100,7 +100,7 @@ impl Binned {
         }
         let sigma = m2.sqrt();
         let over = |moment: f64, power: f64| if power > 0.0 { moment / power } else { 0.0 };
-        let rank = |quarters: u64| (u128::from(count) * u128::from(quarters)).div_ceil(4) as u64;
+        let rank = |quarters: u64| u64::clamped((u128::from(count) * u128::from(quarters)).div_ceil(4));
         let at = |quarters| self.edge_of(rank(quarters));
         Shape {
             count,
@@ -125,7 +125,7 @@ impl Binned {
         let [m2, m3, m4] = self.moments(0.0);
         let sigma = m2.sqrt();
         let at = |share: f64| {
-            let rank = (share * real(count)) as u64;
+            let rank = u64::clamped(share * real(count));
             let (mut sum, mut found) = (0u64, 0);
             for (n, bin) in self.bins.iter().enumerate() {
                 sum = sum.saturating_add(*bin);

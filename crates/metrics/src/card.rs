@@ -12,7 +12,7 @@
 //!
 //! A steered clock keeps no rate for long: only the last crossings are looked at, and the rate is granted some wandering.
 
-use crate::number::real;
+use crate::number::{Clamped, real};
 use crate::{Exchange, MAX_DRIFT, Mono, Offset, WANDER};
 
 /// A crossing: what the card's clock showed while the host's went from `before` to `after`.
@@ -101,8 +101,8 @@ impl Placement {
         }
         // So much of the card's time is a little less, or more, of the host's.
         let ours = real(since) / (1.0 + self.rate);
-        let off = (ours.abs() * self.rate_bound / (1.0 - MAX_DRIFT)).ceil() as u64;
-        let at = u64::try_from(near.checked_add(ours.round() as i64)?).ok()?;
+        let off = u64::clamped((ours.abs() * self.rate_bound / (1.0 - MAX_DRIFT)).ceil());
+        let at = u64::try_from(near.checked_add(i64::clamped(ours.round()))?).ok()?;
         Some((Mono(at), self.bound_ns.saturating_add(off).saturating_add(1)))
     }
 

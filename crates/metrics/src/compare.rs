@@ -1,6 +1,6 @@
 //! Whether two sets of readings differ, and by how much: by ranks, because rates and times are rarely normal.
 
-use crate::number::real;
+use crate::number::{Clamped, real};
 use crate::student::{quantile, two_sided};
 use serde::{Deserialize, Serialize};
 
@@ -62,7 +62,7 @@ impl Contrast {
             (differences[at], differences[differences.len() - 1 - at])
         });
         Some(Contrast {
-            n: (a.len() as u64, b.len() as u64),
+            n: (u64::clamped(a.len()), u64::clamped(b.len())),
             median: (median(&a), median(&b)),
             shift: median(&differences),
             interval,
@@ -215,7 +215,7 @@ impl Ranks {
             cumulative.take_while(|p| *p <= level / 2.0).count()
         } else {
             let spread = (self.pairs() * real(self.n + self.m + 1) / 12.0 * self.inflation).sqrt();
-            (self.pairs() / 2.0 - quantile(level, self.df) * spread).floor().max(0.0) as usize
+            usize::clamped((self.pairs() / 2.0 - quantile(level, self.df) * spread).floor().max(0.0))
         };
         (rank >= 1).then_some(rank)
     }

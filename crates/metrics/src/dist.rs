@@ -1,7 +1,7 @@
 //! Distributions: a mergeable HDR histogram with three significant digits, and its summary for reports.
 
 use crate::Spectrum;
-use crate::number::real;
+use crate::number::{Clamped, real};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
@@ -111,7 +111,7 @@ impl Dist {
     pub fn quantile_among(&self, q: f64, missing: u64) -> Option<u64> {
         let known = self.count();
         let total = known.saturating_add(missing);
-        let rank = ((q.clamp(0.0, 1.0) * real(total)).ceil() as u64).max(1);
+        let rank = (u64::clamped((q.clamp(0.0, 1.0) * real(total)).ceil())).max(1);
         // The middle of a rank, which rounding does not take for its neighbour.
         (rank <= known).then(|| self.quantile((real(rank) - 0.5) / real(known)))
     }

@@ -38,7 +38,7 @@ pub use fairness::{Moments, SlotRates};
 pub use fate::{Arrived, Fate, FlowSums, Left, Verdict, fates};
 pub use frames::Frames;
 pub use jitter::{FrameJitter, FrameStamps};
-pub use number::{Real, bits_per_second, per_second, percent_of, real, seconds};
+pub use number::{Clamped, Real, bits_per_second, per_second, percent_of, real, seconds};
 pub use offset::{ClockFound, ClockKind, Estimate, Exchange, MAX_DRIFT, Offset, WANDER};
 pub use packets::{Marks, PacketTally, Packets};
 pub use playout::{Playout, PlayoutSummary};

@@ -16,7 +16,7 @@
 //! but the newest exchange are forgotten, so that the bound grows to half of that round trip, and the break is counted.
 
 use crate::Mono;
-use crate::number::real;
+use crate::number::{Clamped, real};
 use serde::{Deserialize, Serialize};
 
 /// Largest relative drift between two clocks that is believed, 1 = 1 s per s: crystals are within 100 ppm, and
@@ -152,7 +152,7 @@ impl Offset {
         self.exchanges += 1;
         let (t1, t4) = (ours(exchange.t1), ours(exchange.t4));
         // The two limits hold at two instants; between them a clock drifts by nothing that matters.
-        let drifted = (real(t4.saturating_sub(t1)) * MAX_DRIFT).ceil() as i64;
+        let drifted = i64::clamped((real(t4.saturating_sub(t1)) * MAX_DRIFT).ceil());
         let limit = Limit {
             at: t1.saturating_add(t4.saturating_sub(t1) / 2),
             low: exchange.t3.saturating_sub(t4).saturating_sub(drifted),
@@ -274,7 +274,7 @@ impl Offset {
         let middle = self.at(now.plus(half))?;
         let (slow, fast) = self.rate;
         let drift = (slow.abs().max(fast.abs()) + WANDER) * real(half);
-        Some(Estimate { bound_ns: middle.bound_ns.saturating_add(drift.ceil() as u64), ..middle })
+        Some(Estimate { bound_ns: middle.bound_ns.saturating_add(u64::clamped(drift.ceil())), ..middle })
     }
 
     /// Whether the newest exchange allows this offset, to within `slack` ns; true without an exchange.
@@ -300,8 +300,8 @@ impl Offset {
             let time = real(now.saturating_sub(limit.at));
             let (least, most) =
                 if time < 0.0 { (fast * time, slow * time) } else { (slow * time, fast * time) };
-            low = low.max(limit.low.saturating_add(least.floor() as i64));
-            high = high.min(limit.high.saturating_add(most.ceil() as i64));
+            low = low.max(limit.low.saturating_add(i64::clamped(least.floor())));
+            high = high.min(limit.high.saturating_add(i64::clamped(most.ceil())));
         }
         (!self.limits.is_empty() && low <= high).then_some((low, high))
     }

@@ -1,6 +1,7 @@
 //! Accounting on the hot path: one row per connection, one tally per group and interval. All of it belongs to one
 //! worker; nothing is shared, locked or allocated per event.
 
+use crate::number::Clamped;
 use crate::packets::USUAL;
 use crate::{Dist, Frames, Mono, PacketTally, Packets, Playout, SlotRates, TcpInfo, TcpTotals};
 use serde::{Deserialize, Serialize};
@@ -286,14 +287,14 @@ impl Recorder {
     pub fn open(&mut self, group: Group, now: Mono) -> Row {
         let entry = Entry { group, counts: Counts::default(), since: now, until: None };
         if let Some(row) = self.free.pop() {
-            self.rows[row.0 as usize] = entry;
-            if let Some(packets) = self.packets.get_mut(row.0 as usize) {
+            self.rows[usize::clamped(row.0)] = entry;
+            if let Some(packets) = self.packets.get_mut(usize::clamped(row.0)) {
                 *packets = Packets::default();
             }
             return row;
         }
         self.rows.push(entry);
-        Row(self.rows.len() as u32 - 1)
+        Row(u32::clamped(self.rows.len()) - 1)
     }
 
     /// Takes the row back.
@@ -303,7 +304,7 @@ impl Recorder {
 
     /// `n` payload bytes were accepted by the kernel.
     pub fn sent(&mut self, row: Row, n: u64) {
-        let entry = &mut self.rows[row.0 as usize];
+        let entry = &mut self.rows[usize::clamped(row.0)];
         entry.counts.tx_bytes += n;
         let group = entry.group;
         self.tally(group).tx_bytes += n;
@@ -314,7 +315,7 @@ impl Recorder {
 
     /// `n` payload bytes were received.
     pub fn received(&mut self, row: Row, n: u64) {
-        let entry = &mut self.rows[row.0 as usize];
+        let entry = &mut self.rows[usize::clamped(row.0)];
         entry.counts.rx_bytes += n;
         let group = entry.group;
         self.tally(group).rx_bytes += n;
@@ -331,7 +332,7 @@ impl Recorder {
 
     /// The same where it is one thing about one datagram: what did not happen is not added.
     pub fn packet(&mut self, row: Row, count: impl Fn(&mut Packets)) {
-        let at = row.0 as usize;
+        let at = usize::clamped(row.0);
         if at >= self.packets.len() {
             self.packets.resize(at + 1, Packets::default());
         }
@@ -346,7 +347,7 @@ impl Recorder {
     /// What became of a link's datagrams so far; zeros when it has none.
     #[must_use]
     pub fn packets_of(&self, row: Row) -> Packets {
-        self.packets.get(row.0 as usize).copied().unwrap_or_default()
+        self.packets.get(usize::clamped(row.0)).copied().unwrap_or_default()
     }
 
     /// The running packet tally of a group.
@@ -385,7 +386,7 @@ impl Recorder {
 
     /// Frames of a media stream were judged.
     pub fn frames(&mut self, row: Row, more: Frames) {
-        let entry = &mut self.rows[row.0 as usize];
+        let entry = &mut self.rows[usize::clamped(row.0)];
         entry.counts.frames.add(more);
         let group = entry.group;
         self.tally(group).frames.add(more);
@@ -414,31 +415,31 @@ impl Recorder {
 
     /// A connection's payload is complete: its goodbye does not count in its duration. Told twice, the first holds.
     pub fn complete(&mut self, row: Row, now: Mono) {
-        self.rows[row.0 as usize].until.get_or_insert(now);
+        self.rows[usize::clamped(row.0)].until.get_or_insert(now);
     }
 
     /// When a connection's life ended, if that was earlier than its socket.
     #[must_use]
     pub fn completed(&self, row: Row) -> Option<Mono> {
-        self.rows[row.0 as usize].until
+        self.rows[usize::clamped(row.0)].until
     }
 
     /// What a connection has counted so far, and since when.
     #[must_use]
     pub fn life(&self, row: Row) -> (Counts, Mono) {
-        let entry = &self.rows[row.0 as usize];
+        let entry = &self.rows[usize::clamped(row.0)];
         (entry.counts, entry.since)
     }
 
     /// Which group a row belongs to.
     #[must_use]
     pub fn group(&self, row: Row) -> Group {
-        self.rows[row.0 as usize].group
+        self.rows[usize::clamped(row.0)].group
     }
 
     /// The running tally of a group.
     pub fn tally(&mut self, group: Group) -> &mut Tally {
-        let at = group.0 as usize;
+        let at = usize::clamped(group.0);
         if at >= self.tallies.len() {
             self.tallies.resize_with(at + 1, Tally::default);
         }

@@ -1,7 +1,7 @@
 //! A whole distribution as files keep it: every bucket with what it holds, so that any percentile can be asked for later,
 //! and distributions of several runs can be added.
 
-use crate::number::real;
+use crate::number::{Clamped, real};
 use serde::{Deserialize, Serialize};
 
 /// A distribution with all its buckets, three significant digits wide. The unit is that of the recorded values.
@@ -42,7 +42,7 @@ impl Spectrum {
     /// The rank of the quantile `q` (0..=1) among all values, from 1.
     #[must_use]
     pub fn rank(&self, q: f64) -> u64 {
-        ((q.clamp(0.0, 1.0) * real(self.total())).ceil() as u64).max(1)
+        (u64::clamped((q.clamp(0.0, 1.0) * real(self.total())).ceil())).max(1)
     }
 
     /// The value that a share `q` (0..=1) of the values does not exceed: the smallest for which at least that share is
@@ -107,11 +107,11 @@ impl Spectrum {
         let mut steps: Vec<(u64, u64)> = Vec::new();
         let first = self.min / width;
         for &(value, n) in &self.counts {
-            let at = ((value / width).saturating_sub(first)).min(most as u64 - 1);
-            while steps.len() as u64 <= at {
-                steps.push(((first + steps.len() as u64) * width, 0));
+            let at = ((value / width).saturating_sub(first)).min(u64::clamped(most) - 1);
+            while u64::clamped(steps.len()) <= at {
+                steps.push(((first + u64::clamped(steps.len())) * width, 0));
             }
-            if let Some(step) = steps.get_mut(at as usize) {
+            if let Some(step) = steps.get_mut(usize::clamped(at)) {
                 step.1 += n;
             }
         }

@@ -1,6 +1,6 @@
 //! The mean of a few readings and how far it can be trusted.
 
-use crate::number::real;
+use crate::number::{Clamped, real};
 use crate::student::quantile;
 use serde::{Deserialize, Serialize};
 
@@ -46,11 +46,11 @@ impl Spread {
         }
         let mean = values.iter().sum::<f64>() / real(n);
         let (min, max) = values.iter().fold((f64::MAX, f64::MIN), |(lo, hi), &v| (lo.min(v), hi.max(v)));
-        let mut spread = Spread { n: n as u64, mean, min, max, ..Spread::default() };
+        let mut spread = Spread { n: u64::clamped(n), mean, min, max, ..Spread::default() };
         if n > 1 {
             let squares: f64 = values.iter().map(|v| (v - mean) * (v - mean)).sum();
             spread.sd = (squares / real(n - 1)).sqrt();
-            spread.ci95 = spread.half(t95(n as u64 - 1));
+            spread.ci95 = spread.half(t95(u64::clamped(n) - 1));
         }
         Some(spread)
     }

@@ -10,6 +10,7 @@ pub use echo::{Echo, Echoes, join_echoes};
 pub use report::{DelayAt, Quartiles, TrainReport, TrainRow, TrainSetting, Trouble, TroubleKind, Trough};
 
 use crate::StampKind;
+use crate::number::Clamped;
 use serde::{Deserialize, Serialize};
 
 /// A datagram that left, as its sender logged it; its sequence number is its place in the log.
@@ -116,18 +117,18 @@ pub fn join(
 ) -> (Vec<TrainPacket>, u64) {
     let mut packets: Vec<TrainPacket> = schedule.map(TrainPacket::at).collect();
     for departure in sent {
-        if let Some(packet) = packets.get_mut(departure.place as usize) {
+        if let Some(packet) = packets.get_mut(usize::clamped(departure.place)) {
             packet.sent_ns = Some(departure.sent_ns.wrapping_sub(start_ns));
         }
     }
     let mut strays = 0;
     // Numbers that have come, in order, of each train.
-    let trains = packets.last().map_or(0, |last| last.train as usize + 1);
+    let trains = packets.last().map_or(0, |last| usize::clamped(last.train) + 1);
     let mut come: Vec<Vec<u32>> = vec![Vec::new(); trains];
     let mut offsets: Vec<Option<i64>> = vec![None; trains];
     for arrival in got {
         let at = usize::try_from(arrival.sequence).ok().and_then(|at| sent.get(at));
-        let Some(packet) = at.and_then(|d| packets.get_mut(d.place as usize)) else {
+        let Some(packet) = at.and_then(|d| packets.get_mut(usize::clamped(d.place))) else {
             strays += 1;
             continue;
         };
@@ -135,13 +136,13 @@ pub fn join(
             packet.repeats += 1;
             continue;
         }
-        let train = packet.train as usize;
+        let train = usize::clamped(packet.train);
         let offset = offsets.get_mut(train).map_or(0, |known| *known.get_or_insert(arrival.offset_ns));
         packet.received_ns = Some(arrival.received_ns.wrapping_sub(offset).wrapping_sub(start_ns));
         packet.stamp = Some(arrival.stamp);
         if let Some(come) = come.get_mut(train) {
             let rank = come.partition_point(|&number| number < packet.number);
-            packet.overtaken_by = (come.len() - rank) as u32;
+            packet.overtaken_by = u32::clamped(come.len() - rank);
             come.insert(rank, packet.number);
         }
     }

@@ -3,7 +3,7 @@
 //! Rates are in bits per second with SI prefixes (k = 1000); sizes are in bytes, where `K`, `M`, `G` alone mean 1024
 //! as in iperf3 and `Ki`, `Mi`, `Gi` say so; durations carry a unit, a bare number is seconds.
 
-use crate::number::Real;
+use crate::number::{Clamped, Real};
 use std::fmt;
 
 /// A quantity that could not be understood: what was given and what would have been.
@@ -45,7 +45,7 @@ fn scaled(
     if value > 9.2e18 {
         return Err(fail());
     }
-    Ok(value.round() as u64)
+    Ok(u64::clamped(value.round()))
 }
 
 /// How a rate may say that it is one.
@@ -108,7 +108,7 @@ pub fn parse_duration(text: &str) -> Result<u64, ParseUnitError> {
             break;
         }
     }
-    if sum > 9.2e18 { Err(fail()) } else { Ok(sum.round() as u64) }
+    if sum > 9.2e18 { Err(fail()) } else { Ok(u64::clamped(sum.round())) }
 }
 
 /// A unit of time, ns.

@@ -1,6 +1,6 @@
 //! How delay varies: RTP jitter, IP packet delay variation, and distributions of values that may be negative.
 
-use crate::number::real;
+use crate::number::{Clamped, real};
 use crate::{Dist, DistSummary};
 use serde::{Deserialize, Serialize};
 
@@ -79,7 +79,11 @@ pub struct Signed {
 impl Signed {
     /// Records a value.
     pub fn record(&mut self, value: i64) {
-        if value < 0 { self.below.record(value.unsigned_abs()) } else { self.above.record(value as u64) }
+        if value < 0 {
+            self.below.record(value.unsigned_abs());
+        } else {
+            self.above.record(u64::clamped(value));
+        }
     }
 
     /// Adds all that `other` holds.
@@ -179,11 +183,11 @@ impl Variation {
             self.delays = vec![(u64::MAX, 0); REMEMBERED];
         }
         let difference = |neighbour: Option<u64>| {
-            let (its, other) = self.delays[neighbour? as usize % REMEMBERED];
+            let (its, other) = self.delays[usize::clamped(neighbour?) % REMEMBERED];
             (Some(its) == neighbour && its != u64::MAX).then(|| delay.saturating_sub(other).unsigned_abs())
         };
         let found = [seq.checked_sub(1), seq.checked_add(1)].map(difference);
-        self.delays[seq as usize % REMEMBERED] = (seq, delay);
+        self.delays[usize::clamped(seq) % REMEMBERED] = (seq, delay);
         found.into_iter().flatten()
     }
 }

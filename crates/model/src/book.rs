@@ -1,7 +1,7 @@
 //! What is known of a group of links: intervals summed over the workers, and what becomes of them in the end.
 
 use crate::{CauseCount, Effective, PacketReport, RoundTrips, Totals, Traffic};
-use metrics::{Ending, Mono, Tally};
+use metrics::{Clamped, Ending, Mono, Tally};
 use std::collections::BTreeMap;
 
 /// One interval as the workers' tallies come in.
@@ -110,7 +110,7 @@ impl Book {
             packets.jitter.close();
         }
         let ended = self.finished.iter().any(|&last| last <= index);
-        let to = if ended { latest } else { Mono((ends / workers.max(1) as u128) as u64) };
+        let to = if ended { latest } else { Mono(u64::clamped(ends / workers.max(1) as u128)) };
         let from = self.end;
         self.end = to.max(from);
         self.peak = self.peak.max(tally.open);

@@ -4,7 +4,7 @@
 //! The broker knows no socket and no clock, so that it serves every protocol and is tested as arithmetic. Each worker has
 //! its own, for the slots that live there.
 
-use metrics::{Mono, SECOND, real};
+use metrics::{Clamped, Mono, SECOND, real};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -32,7 +32,7 @@ impl Plan {
     #[must_use]
     pub fn part(phase: &crate::Phase, worker: u32, workers: u32) -> Plan {
         let workers = workers.max(1);
-        let slots: Vec<u32> = (worker..phase.connections).step_by(workers as usize).collect();
+        let slots: Vec<u32> = (worker..phase.connections).step_by(usize::clamped(workers)).collect();
         let all = u64::from(phase.connections);
         let quotas = phase.total_bytes.map_or(Vec::new(), |total| {
             slots.iter().map(|&s| total / all + u64::from(u64::from(s) < total % all)).collect()
@@ -146,7 +146,7 @@ impl Broker {
             };
         };
         if let (None, Some(gap)) = (self.due, self.gap) {
-            self.due = Some(now.plus((gap * self.stagger) as u64));
+            self.due = Some(now.plus(u64::clamped(gap * self.stagger)));
         }
         if let Some(due) = self.due
             && due > now
@@ -170,11 +170,11 @@ impl Broker {
         let late = now.since(due);
         if late > CATCH_UP {
             let skipped = (real(late - CATCH_UP) / gap).floor();
-            due = due.plus((skipped * gap) as u64);
+            due = due.plus(u64::clamped(skipped * gap));
         }
         let exact = gap + self.carry;
         self.carry = exact.fract();
-        self.due = Some(due.plus(exact as u64));
+        self.due = Some(due.plus(u64::clamped(exact)));
     }
 
     /// The connection in `slot` has ended; `failed` when it did not do what it was to do.

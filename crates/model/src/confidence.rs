@@ -2,7 +2,7 @@
 //! after each repetition.
 
 use crate::{Figure, Point, Status};
-use metrics::Spread;
+use metrics::{Clamped, Spread};
 use std::fmt;
 
 /// Fewest repetitions before the rule is asked: the least that netperf's `-i` takes.
@@ -52,7 +52,7 @@ impl Until {
     #[must_use]
     pub fn reached(&self, same: &[&Point]) -> bool {
         let measured: Vec<&&Point> = same.iter().filter(|p| p.status != Status::Failed).collect();
-        if measured.len() < LEAST_REPEATS as usize {
+        if measured.len() < usize::clamped(LEAST_REPEATS) {
             return false;
         }
         let Some(kind) = measured.first().map(|p| p.phase.kind) else { return false };
@@ -63,7 +63,7 @@ impl Until {
                 continue;
             }
             let Some(spread) = Spread::of(&values) else { continue };
-            if values.len() < LEAST_REPEATS as usize || !self.holds(&spread) {
+            if values.len() < usize::clamped(LEAST_REPEATS) || !self.holds(&spread) {
                 return false;
             }
             any = true;

@@ -1,7 +1,7 @@
 //! How evenly the frames of a media stream came: what ctsTraffic's jitter table tells, as far as it is kept.
 
 use crate::{FrameRow, FrameVerdict};
-use metrics::{FrameJitter, FrameStamps, real};
+use metrics::{Clamped, FrameJitter, FrameStamps, real};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -73,8 +73,8 @@ impl FrameWatch {
             let since = came - *self.first.get_or_insert(came);
             let one = FrameTime {
                 frames: 1,
-                at_ns: (since * 1e9).round() as i64,
-                flight_ns: (flight * 1e6).round() as i64,
+                at_ns: i64::clamped((since * 1e9).round()),
+                flight_ns: i64::clamped((flight * 1e6).round()),
                 jitter_ns: jitter * 1e6,
                 most_ns: jitter * 1e6,
             };

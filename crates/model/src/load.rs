@@ -8,7 +8,7 @@ use crate::{
     Kind, Outcome, PacketReport, Pattern, Phase, Ping, Point, Probe, RoundTrips, Schedule, Spacing, Status,
     Transport, figures,
 };
-use metrics::{Spectrum, buffer_delay_percent, real};
+use metrics::{Clamped, Spectrum, buffer_delay_percent, real};
 use std::collections::BTreeMap;
 
 /// The document that the responsiveness figures follow.
@@ -107,7 +107,7 @@ impl Load {
         let pattern = stage.pattern()?;
         let duration_ns = self.filler.duration_ns.map(|ns| ns.saturating_add(self.ramp_ns));
         let gap_ns = 1e9 / self.rate * f64::from(self.filler.connections);
-        let inside_gap_ns = Some((gap_ns.round() as u64).max(metrics::SECOND / 1000));
+        let inside_gap_ns = Some((u64::clamped(gap_ns.round())).max(metrics::SECOND / 1000));
         Some((
             label(stage, "load"),
             Phase { pattern, duration_ns, omit_ns: self.ramp_ns, inside_gap_ns, ..self.filler.clone() },
@@ -117,7 +117,7 @@ impl Load {
     /// What measures in a stage.
     #[must_use]
     pub fn probes(&self, stage: Stage) -> [Part; 2] {
-        let gap_ns = (1e9 / self.rate).round() as u64;
+        let gap_ns = u64::clamped((1e9 / self.rate).round());
         let base = Phase {
             connections: 1,
             duration_ns: self.filler.duration_ns,
@@ -143,7 +143,7 @@ impl Load {
         let delay = Phase {
             kind: Kind::Delay,
             pattern: Pattern::Duplex,
-            rate: Some((self.rate * f64::from(PROBE) * 8.0).round() as u64),
+            rate: Some(u64::clamped((self.rate * f64::from(PROBE) * 8.0).round())),
             probe: Some(probe),
             ..base
         };
@@ -324,7 +324,7 @@ fn trimmed_mean(rtt: &Spectrum) -> Option<f64> {
     if rtt.count == 0 {
         return None;
     }
-    let keep = (real(rtt.total()) * (1.0 - TRIMMED)).ceil() as u64;
+    let keep = u64::clamped((real(rtt.total()) * (1.0 - TRIMMED)).ceil());
     let (mut left, mut sum) = (keep, 0.0);
     for &(value, n) in &rtt.counts {
         let n = n.min(left);

@@ -1,6 +1,6 @@
 //! A media stream: frames of one size at a fixed rate, as ctsTraffic's UDP test sends them.
 
-use metrics::SECOND;
+use metrics::{Clamped, SECOND};
 use serde::{Deserialize, Serialize};
 
 /// Smallest frame, bytes: a header and some payload, as in ctsTraffic.
@@ -111,7 +111,7 @@ impl Media {
     pub fn phase_ns(&self, slot: u32) -> u64 {
         // 2^32 divided by the golden ratio.
         let part = slot.wrapping_mul(0x9e37_79b9);
-        ((u128::from(self.due_ns(1)) * u128::from(part)) >> 32) as u64
+        u64::clamped((u128::from(self.due_ns(1)) * u128::from(part)) >> 32)
     }
 
     /// Length of the stream, ns.

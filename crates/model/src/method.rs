@@ -1,7 +1,7 @@
 //! What to run next: one phase, a sweep over one or two settings, each measured several times, or a search.
 
 use crate::{Highest, Level, MAX_BUFFER, MAX_CONNECTIONS, Outcome, Phase, Point, Range, Search, Until, mtu};
-use metrics::{SECOND, parse_bytes, parse_duration, parse_rate, real};
+use metrics::{Clamped, SECOND, parse_bytes, parse_duration, parse_rate, real};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -90,7 +90,7 @@ impl AxisName {
             }
             AxisName::Spacing => {
                 let size = phase.probe.map_or(0, |probe| probe.size);
-                phase.rate = Some((f64::from(size) * 8e9 / real(value.max(1))).round() as u64);
+                phase.rate = Some(u64::clamped((f64::from(size) * 8e9 / real(value.max(1))).round()));
             }
         }
     }
@@ -161,14 +161,14 @@ impl Axis {
 /// The values of `low..high:slots`.
 fn ramp(name: AxisName, low: &str, high: &str, slots: &str) -> Result<Vec<u64>, SweepError> {
     let slots: u64 =
-        slots.trim().parse().ok().filter(|n| (2..=MAX_VALUES as u64).contains(n)).ok_or_else(|| {
-            SweepError(format!("'{slots}' is not a number of slots from 2 to {MAX_VALUES}"))
-        })?;
+        slots.trim().parse().ok().filter(|n| (2..=u64::clamped(MAX_VALUES)).contains(n)).ok_or_else(
+            || SweepError(format!("'{slots}' is not a number of slots from 2 to {MAX_VALUES}")),
+        )?;
     let (low, high) = (name.parse_value(low)?, name.parse_value(high)?);
     if low > high {
         return Err(SweepError(format!("the sweep of {name} must rise, from {low} to {high} it falls")));
     }
-    let at = |i: u64| low + (u128::from(high - low) * u128::from(i) / u128::from(slots - 1)) as u64;
+    let at = |i: u64| low + u64::clamped(u128::from(high - low) * u128::from(i) / u128::from(slots - 1));
     Ok((0..slots).map(at).collect())
 }
 
@@ -308,7 +308,7 @@ impl Method {
             let rate = phase.rate.map_or_else(|| "as fast as it goes".to_owned(), |rate| rate.to_string());
             let label = BTreeMap::from([(AxisName::Rate.to_string(), rate)]);
             let same = so_far.points.iter().filter(|point| point.label == label).count();
-            return Step::Run { phase: Box::new(phase), label, repeat: same as u32 + 1 };
+            return Step::Run { phase: Box::new(phase), label, repeat: u32::clamped(same) + 1 };
         }
         if let Some(search) = &mut self.mtu {
             return search.next(so_far).map_or(Step::Done, |(label, phase)| Step::Run {
@@ -328,7 +328,7 @@ impl Method {
             return Step::Run {
                 phase: Box::new(phase.clone()),
                 label: label.clone(),
-                repeat: round as u32 + 1,
+                repeat: u32::clamped(round) + 1,
             };
         }
         Step::Done
@@ -353,7 +353,7 @@ impl Method {
     /// How many phases there are in all; 0 when that depends on what they find.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.settings.len() * self.repeat as usize
+        self.settings.len() * usize::clamped(self.repeat)
     }
 
     /// Whether there is nothing to run.

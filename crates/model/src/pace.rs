@@ -1,7 +1,7 @@
 //! When the next bytes of a rate-limited sender are due.
 
 use crate::Burst;
-use metrics::{Mono, SECOND};
+use metrics::{Clamped, Mono, SECOND};
 
 /// A schedule of bytes at a constant rate. Every byte is accounted; nothing depends on when the clock is looked at.
 ///
@@ -78,8 +78,10 @@ impl Pace {
     /// Time between chunks at this rate, ns.
     #[must_use]
     pub fn gap_ns(&self) -> u64 {
-        (u128::from(self.chunk.max(self.burst)) * 8 * u128::from(SECOND) / u128::from(self.bits_per_second))
-            as u64
+        u64::clamped(
+            u128::from(self.chunk.max(self.burst)) * 8 * u128::from(SECOND)
+                / u128::from(self.bits_per_second),
+        )
     }
 }
 

@@ -7,7 +7,7 @@
 //! fails twice before that, the search goes on below it.
 
 use crate::{Outcome, Phase, Point};
-use metrics::{real, seconds};
+use metrics::{Clamped, real, seconds};
 use std::collections::BTreeMap;
 
 /// The two ends of what is left may differ by this part of the lower.
@@ -96,7 +96,7 @@ fn worst(point: &Point) -> (f64, u64) {
 fn rate_of(n: u64, phase: &Phase) -> u64 {
     let bits = real(n) * 8.0 * f64::from(phase.probe.map_or(0, |probe| probe.size));
     let seconds = seconds(phase.duration_ns.unwrap_or(0).max(1));
-    (bits / seconds / f64::from(phase.connections.max(1))) as u64
+    u64::clamped(bits / seconds / f64::from(phase.connections.max(1)))
 }
 
 impl Search {
@@ -121,7 +121,7 @@ impl Search {
     pub fn next(&mut self, so_far: &Outcome) -> Option<Phase> {
         if self.tried > 0 {
             // Nothing was found: there is nothing to go by.
-            let point = so_far.points.get(self.tried as usize - 1)?;
+            let point = so_far.points.get(usize::clamped(self.tried) - 1)?;
             self.learn(point);
         }
         if self.over || self.tried >= MOST {
@@ -203,7 +203,7 @@ impl Search {
             _ if guess.is_some_and(|guess| (1..high).contains(&guess)) => guess.unwrap_or(0),
             None => high / 2,
             // The geometric mean: the two may be thousands of times apart.
-            Some(&(carried, _)) => (real(carried) * real(high)).sqrt() as u64,
+            Some(&(carried, _)) => u64::clamped((real(carried) * real(high)).sqrt()),
         };
         self.over = next < self.first / HOPELESS || next == 0;
         self.trying = Some(next);

@@ -2,7 +2,7 @@
 
 use crate::figures::is_idle;
 use crate::{Interval, PacketReport, PingInterval, Point, Traffic};
-use metrics::real;
+use metrics::{Clamped, real};
 
 impl Interval {
     /// Adds the interval that follows: sums of what was counted in each, and how things stood at the end of the later one. A
@@ -78,7 +78,7 @@ impl Coarse {
         }
         let old: Vec<Interval> = fresh.drain(..FRESH).collect();
         self.first = old.last().map_or(0, |last| last.index + 1);
-        self.came += old.len() as u64;
+        self.came += u64::clamped(old.len());
         let counted = old.iter().filter(|i| !i.omitted && !is_idle(&i.near));
         counted.for_each(|interval| self.busy.after(&interval.near));
         for part in old.chunks(1 << self.level) {
@@ -109,7 +109,7 @@ impl Coarse {
 
     /// To how many.
     pub(crate) fn kept(&self) -> u64 {
-        self.joined.len() as u64
+        u64::clamped(self.joined.len())
     }
 
     /// Puts what was joined before `fresh`.

@@ -1,6 +1,6 @@
 //! Times between sends as somebody recorded them, played over and over.
 
-use metrics::{SECOND, parse_duration, real};
+use metrics::{Clamped, SECOND, parse_duration, real};
 use serde::{Deserialize, Serialize};
 
 /// Most times of a trace: it has to fit into the proposal.
@@ -54,8 +54,8 @@ impl Trace {
     /// The time from send `n`, from 0, to the next, ns.
     #[must_use]
     pub fn gap_ns(&self, n: u64) -> u64 {
-        let at = n.checked_rem(self.gaps_ns.len() as u64).unwrap_or(0);
-        self.gaps_ns.get(at as usize).copied().unwrap_or(SECOND)
+        let at = n.checked_rem(u64::clamped(self.gaps_ns.len())).unwrap_or(0);
+        self.gaps_ns.get(usize::clamped(at)).copied().unwrap_or(SECOND)
     }
 
     /// The mean time between two sends, ns, at least 1.
@@ -68,7 +68,7 @@ impl Trace {
     /// The mean rate of sends of `size` bytes, bits/s, at least 8.
     #[must_use]
     pub fn mean_bps(&self, size: u32) -> u64 {
-        ((f64::from(size) * 8e9 / self.mean_ns()) as u64).max(8)
+        (u64::clamped(f64::from(size) * 8e9 / self.mean_ns())).max(8)
     }
 }
 

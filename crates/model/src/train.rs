@@ -1,6 +1,6 @@
 //! Packet trains: what is sent, and what was found.
 
-use metrics::{Place, SECOND, TrainReport};
+use metrics::{Clamped, Place, SECOND, TrainReport};
 use serde::{Deserialize, Serialize};
 
 /// Most packets of a run: each is remembered at both ends.
@@ -42,7 +42,7 @@ impl Default for Train {
 
 impl Train {
     fn settings(&self) -> u64 {
-        self.waits_ns.len().max(1) as u64
+        u64::clamped(self.waits_ns.len().max(1))
     }
 
     /// Packets in all.
@@ -70,14 +70,14 @@ impl Train {
         let packets = u64::from(self.packets.max(1));
         let (train, number) = (n / packets, n % packets);
         let (round, setting) = (train / self.settings(), train % self.settings());
-        let wait = self.waits_ns.get(setting as usize).copied().unwrap_or(0);
+        let wait = self.waits_ns.get(usize::clamped(setting)).copied().unwrap_or(0);
         let begin =
             round.saturating_mul(self.every_ns).saturating_add(setting * (self.every_ns / self.settings()));
         Place {
             train: u32::try_from(train).unwrap_or(u32::MAX),
-            setting: setting as u32,
+            setting: u32::clamped(setting),
             round: u32::try_from(round).unwrap_or(u32::MAX),
-            number: number as u32,
+            number: u32::clamped(number),
             intended_ns: begin.saturating_add(number * wait),
         }
     }

@@ -3,7 +3,7 @@
 use crate::plot::{Axis, Unit, show};
 use crate::text::{Page, Table, Tone};
 use crate::words;
-use metrics::{ALPHA, Contrast, holm, least_readings, real};
+use metrics::{ALPHA, Clamped, Contrast, holm, least_readings, real};
 use model::document::Document;
 use model::{Begin, Figure, Outcome, Point, Status};
 use serde_json::{Value, json};
@@ -190,7 +190,7 @@ impl Comparison {
         match short {
             _ if self.failed.1 > 0 => Err(format!(
                 "the threshold cannot be judged: {} of the runs after failed",
-                metrics::format_count(self.failed.1 as u64, "phase")
+                metrics::format_count(u64::clamped(self.failed.1), "phase")
             )),
             Some(row) => Err(format!(
                 "the threshold cannot be judged: {} ({} + {}): {}",
@@ -233,7 +233,7 @@ impl Comparison {
         )?;
         for (failed, side) in [(self.failed.0, "before"), (self.failed.1, "after")] {
             if failed > 0 {
-                let phases = metrics::format_count(failed as u64, "phase");
+                let phases = metrics::format_count(u64::clamped(failed), "phase");
                 page.paragraph(
                     Tone::Bad,
                     "",

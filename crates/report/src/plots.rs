@@ -12,7 +12,7 @@ mod udpmon;
 
 use crate::plot::{Axis, Plot, Series, Style, Unit};
 use crate::words;
-use metrics::{DistSummary, Spectrum, real, seconds};
+use metrics::{Clamped, DistSummary, Spectrum, real, seconds};
 use model::{Interval, Kind, Outcome, Point};
 
 /// Most points of a sweep that have plots of their own.
@@ -166,7 +166,7 @@ fn histogram(name: &str, times: &Spectrum) -> (Series, bool) {
     };
     let mut bars = [0u64; BARS as usize];
     for &(value, n) in &times.counts {
-        let place = at((real(value)).clamp(low, high)).clamp(0.0, BARS - 1.0) as usize;
+        let place = usize::clamped(at((real(value)).clamp(low, high)).clamp(0.0, BARS - 1.0));
         bars[place] += n;
     }
     let all = real(times.count.max(1));

@@ -16,7 +16,7 @@ mod ways;
 use crate::console::Style;
 use crate::text::{Page, Table, Tone};
 use crate::words;
-use metrics::{Frames, Spread, format_bits_per_second};
+use metrics::{Clamped, Frames, Spread, format_bits_per_second};
 use model::{Caveat, Direction, Kind, Outcome, PathMtu, Point, Status, SweepRow};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -103,7 +103,7 @@ fn found_in_all(outcome: &Outcome) -> Vec<String> {
         [only] => found(only),
         _ if outcome.begin.verb == "load" => load::found(outcome),
         _ if repeats::only(outcome) => repeats::found(outcome),
-        all => vec![words::count(all.len() as u64, "phase")],
+        all => vec![words::count(u64::clamped(all.len()), "phase")],
     };
     if errors > 0 {
         words.push(format!("{} FAILED", words::count(errors, "connection")));

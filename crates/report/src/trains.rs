@@ -3,7 +3,7 @@
 use crate::csv::{EventCsv, Rows, or_empty};
 use crate::datagrams::word;
 use csv::Writer;
-use metrics::TrainPacket;
+use metrics::{Clamped, TrainPacket};
 use model::Event;
 use std::io::{self, Write};
 
@@ -68,7 +68,7 @@ impl Rows for TrainRows {
         let report = &trains.report;
         let exact = |value: Option<f64>| or_empty(value.map(|v| format!("{v:.3}")));
         for row in &report.trains {
-            let wait = report.settings.get(row.setting as usize).map(|s| s.wait_ns);
+            let wait = report.settings.get(usize::clamped(row.setting)).map(|s| s.wait_ns);
             let counts = [row.sent, row.unsent, row.received, row.lost, row.overtaken, row.repeated];
             let mut cells = vec![row.train.to_string(), row.setting.to_string(), or_empty(wait)];
             cells.extend([row.round.to_string(), row.at_ns.to_string()]);

@@ -1,7 +1,7 @@
 //! The words of the model as people read them; every reporter for people uses these.
 
 pub(crate) use metrics::format_count as count;
-use metrics::{Ending, SECOND, format_bits_per_second, format_bytes, format_duration, real};
+use metrics::{Clamped, Ending, SECOND, format_bits_per_second, format_bytes, format_duration, real};
 use model::{Kind, Media, Phase, Ping, Probe, Schedule, Spacing, Totals, Train, Transport, Verify};
 use std::collections::BTreeMap;
 
@@ -152,7 +152,7 @@ fn datagrams(probe: &Probe, phase: &Phase) -> Vec<String> {
     match probe.spacing {
         Spacing::Fixed => {}
         Spacing::Trace => {
-            let times = phase.trace.as_ref().map_or(0, |trace| trace.gaps_ns.len() as u64);
+            let times = phase.trace.as_ref().map_or(0, |trace| u64::clamped(trace.gaps_ns.len()));
             words.push(format!("spaced by a trace of {}", count(times, "time")));
         }
         Spacing::Uniform => words.push(format!("uniform spacing from seed {}", probe.seed)),

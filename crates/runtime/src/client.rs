@@ -10,7 +10,7 @@ use engine::Setup;
 use io::Datagrams;
 use io::resolve::{Family, resolve};
 use io::thread::available;
-use metrics::SECOND;
+use metrics::{Clamped, SECOND};
 use model::{Begin, Event, Phase};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -141,12 +141,12 @@ pub fn run(
     sink: &mut dyn FnMut(Event),
 ) -> Result<(), EngineError> {
     check(config, phase)?;
-    let cores = available().len() as u128;
+    let cores = u128::clamped(available().len());
     let first_worker = match &config.placement {
         // So that a server on this host knows which core is ours.
-        Placement::Cores(cores) => cores.first().map_or(0, |core| *core as u32),
+        Placement::Cores(cores) => cores.first().map_or(0, |core| u32::clamped(*core)),
         // Any number will do, as long as runs differ in it, and the parts of a run that go on beside each other.
-        _ => (config.run.as_u128().wrapping_add(phase.kind as u128) % cores.max(1)) as u32,
+        _ => u32::clamped(config.run.as_u128().wrapping_add(phase.kind as u128) % cores.max(1)),
     };
     let phase = &Phase { first_worker, ..phase.clone() };
     let started = config.protocol.client(config, phase, &ThisHost).map_err(EngineError::Setting)?;
@@ -154,7 +154,7 @@ pub fn run(
     let setup = Setup {
         inherited: SocketSettings { device, keepalive_ns: started.keepalive_ns, ..SocketSettings::default() },
         realtime: config.realtime,
-        ..session::setup(&config.placement, started.workers, first_worker as usize, started.buffer)
+        ..session::setup(&config.placement, started.workers, usize::clamped(first_worker), started.buffer)
     };
     let Some(hello) = &config.protocol.info().hello else {
         return session::run(started.session, setup, interrupt, sink);

@@ -1,6 +1,6 @@
 //! How much is kept.
 
-use metrics::{format_bytes, format_duration, parse_bytes, parse_duration};
+use metrics::{Clamped, format_bytes, format_duration, parse_bytes, parse_duration, real};
 use rusqlite::Connection;
 use std::fmt;
 
@@ -52,7 +52,7 @@ pub fn parse_age(text: &str) -> Option<u64> {
     match text.strip_suffix('d') {
         Some(days) => {
             let days: f64 = days.parse().ok().filter(|days| (0.0..=100_000.0).contains(days))?;
-            Some((days * 86_400e9) as u64)
+            Some(u64::clamped(days * 86_400e9))
         }
         None => parse_duration(text).ok(),
     }
@@ -64,7 +64,7 @@ impl fmt::Display for Retention {
         words.extend(self.runs.map(|n| format!("the latest {n} runs")));
         words.extend(self.bytes.map(|n| format!("{} of outcomes", format_bytes(n))));
         words.extend(self.age_ns.map(|ns| match ns / 86_400_000_000_000 {
-            0 => format!("runs of the last {}", format_duration(ns as f64)),
+            0 => format!("runs of the last {}", format_duration(real(ns))),
             days => format!("runs of the last {days} days"),
         }));
         match &words[..] {

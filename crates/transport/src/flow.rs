@@ -1,7 +1,7 @@
 //! One socket's state machine, and what makes such machines.
 
 use crate::{Cause, Fault, Received, Transmit, Violation};
-use metrics::{Clock, Ending, Mono, Recorder, Row, SocketState, Stamp, TcpInfo};
+use metrics::{Clamped, Clock, Ending, Mono, Recorder, Row, SocketState, Stamp, TcpInfo};
 use std::any::Any;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
@@ -65,7 +65,7 @@ impl Rng {
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
         match high.checked_sub(low) {
             None | Some(0) => low,
-            Some(span) => low + ((u128::from(self.next()) * (u128::from(span) + 1)) >> 64) as u64,
+            Some(span) => low + u64::clamped((u128::from(self.next()) * (u128::from(span) + 1)) >> 64),
         }
     }
 
@@ -112,13 +112,13 @@ impl Read {
     /// `Look(n)`, capped to 32 bits; `Pause` when `n` is 0.
     #[must_use]
     pub fn look(n: u64) -> Read {
-        NonZeroU32::new(n.min(u64::from(u32::MAX)) as u32).map_or(Read::Pause, Read::Look)
+        NonZeroU32::new(u32::clamped(n.min(u64::from(u32::MAX)))).map_or(Read::Pause, Read::Look)
     }
 
     /// `Skip(n)`, capped to 32 bits; `Pause` when `n` is 0.
     #[must_use]
     pub fn skip(n: u64) -> Read {
-        NonZeroU32::new(n.min(u64::from(u32::MAX)) as u32).map_or(Read::Pause, Read::Skip)
+        NonZeroU32::new(u32::clamped(n.min(u64::from(u32::MAX)))).map_or(Read::Pause, Read::Skip)
     }
 }
 

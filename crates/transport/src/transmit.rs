@@ -1,7 +1,7 @@
 //! One send call's worth of bytes on the way out, one receive call's worth on the way in.
 
 use crate::Path;
-use metrics::{CardStamp, Mono, Stamp, StampKind};
+use metrics::{CardStamp, Clamped, Mono, Stamp, StampKind};
 
 /// Part of a [`Transmit`].
 #[derive(Clone, Copy, Debug)]
@@ -120,8 +120,10 @@ impl<'a> Transmit<'a> {
         self.used += n;
         self.len += n;
         match self.arena.pieces.last_mut() {
-            Some(Piece::Own { at: first, len }) if (*first + *len) as usize == at => *len += n as u32,
-            _ => self.arena.pieces.push(Piece::Own { at: at as u32, len: n as u32 }),
+            Some(Piece::Own { at: first, len }) if usize::clamped(*first + *len) == at => {
+                *len += u32::clamped(n);
+            }
+            _ => self.arena.pieces.push(Piece::Own { at: u32::clamped(at), len: u32::clamped(n) }),
         }
         &mut self.arena.bytes[at..at + n]
     }
@@ -157,14 +159,14 @@ impl<'a> Transmit<'a> {
         }
         (self.used, self.len) = (n, n);
         self.arena.pieces.clear();
-        self.arena.pieces.push(Piece::Own { at: 0, len: n as u32 });
+        self.arena.pieces.push(Piece::Own { at: 0, len: u32::clamped(n) });
         &mut self.arena.bytes[..n]
     }
 
     /// The pieces in order, as byte slices.
     pub fn slices(&self) -> impl Iterator<Item = &[u8]> {
         self.arena.pieces.iter().map(|piece| match *piece {
-            Piece::Own { at, len } => &self.arena.bytes[at as usize..(at + len) as usize],
+            Piece::Own { at, len } => &self.arena.bytes[usize::clamped(at)..usize::clamped(at + len)],
             Piece::Fixed(bytes) => bytes,
         })
     }

@@ -1,7 +1,7 @@
 //! The one order of calls between a flow and its socket, for the worker and the simulator alike.
 
 use crate::{Arena, Cause, Context, End, Fault, Flow, FlowEvent, Read, Received, Sent, Transmit, When};
-use metrics::Mono;
+use metrics::{Clamped, Mono};
 
 /// What a receive call brought.
 #[derive(Debug)]
@@ -144,7 +144,7 @@ fn receive<N: Net>(
 ) -> Result<bool, Cause> {
     let stream = net.stream();
     let budget = match read {
-        Read::Look(n) | Read::Skip(n) => n.get() as usize,
+        Read::Look(n) | Read::Skip(n) => usize::clamped(n.get()),
         Read::Pause => 0,
     };
     let result = match net.recv(read) {

@@ -10,7 +10,7 @@ use classic::iperf3::{
 use common::{ClientConfig, Placement, ProtocolOptions, ServerConfig};
 use iperf3::auth::{self, Keeper, Users};
 use iperf3::{ClientOptions, Credentials, Limits, ServerOptions};
-use metrics::SECOND;
+use metrics::{SECOND, real};
 use model::{Begin, BulkNews, BulkTerms, Event, Phase, Range, ServerOutput, SocketSettings, Status, Verify};
 use runtime::Bound;
 use std::collections::BTreeMap;
@@ -79,7 +79,7 @@ fn facts(spec: &Spec, begin: &Begin, call: Option<(String, SocketAddr)>) -> Fact
         buffers: (default(names[0]).unwrap_or(0), default(names[1]).unwrap_or(0)),
         mss: mtu.saturating_sub(headers).min(32_768),
         mtu,
-        interval_s: spec.interval_ns as f64 / 1e9,
+        interval_s: real(spec.interval_ns) / 1e9,
         file: spec.file.as_ref().map(|name| DiskFile {
             name: name.clone(),
             size: std::fs::metadata(name).ok().map(|of| of.len()),

@@ -2,7 +2,7 @@
 
 use super::Worker;
 use crate::link::{Key, Link, Phase};
-use metrics::{Ending, Group, Mono};
+use metrics::{Clamped, Ending, Group, Mono, real};
 use model::{ConnectionRecord, Failure};
 use transport::{Cause, Clock as _, Context, Deed, Defect, Fault, Flow, Platform, Target, Violation};
 
@@ -70,8 +70,8 @@ impl<P: Platform> Worker<P> {
             tally.transfer_ns.record(duration);
         }
         if card.row.is_some() && duration > 0 && matches!(ending, Ending::Completed | Ending::Stopped) {
-            let rate = bytes as f64 * 1e9 / duration as f64;
-            tally.rate.record(rate as u64);
+            let rate = real(bytes) * 1e9 / real(duration);
+            tally.rate.record(u64::clamped(rate));
             tally.slots.add(card.slot, bytes, duration);
         }
         if let Some(remote) = tally.remote(link.target.ip()) {

@@ -4,7 +4,7 @@
 
 use super::Worker;
 use crate::link::{Key, Phase, Socket};
-use metrics::{Group, Mono, SECOND};
+use metrics::{Clamped, Group, Mono, SECOND};
 use transport::{Clock as _, DatagramSocket, Platform, Read};
 
 /// The least that the kernel takes of a receive buffer for a datagram, bytes; its bookkeeping alone has more.
@@ -67,7 +67,7 @@ impl<P: Platform> Worker<P> {
         for at in 0..self.config.datagrams.len() {
             let mut left = holds::<P>(&self.config.datagrams[at]);
             while left > 0 && self.receive_unsolicited(at) {
-                left = left.saturating_sub(super::AT_ONCE as u32);
+                left = left.saturating_sub(u32::clamped(super::AT_ONCE));
             }
         }
     }

@@ -3,7 +3,7 @@
 use super::idle::SOON;
 use super::{AT_ONCE, Command, REGISTER_AFTER, Report, SHORT, Worker};
 use crate::link::{Key, Link, Phase, Socket};
-use metrics::{Ending, Group, Mono};
+use metrics::{Clamped, Ending, Group, Mono};
 use transport::{
     Can, Cause, Clock as _, Context, Deed, Defect, End, Fault, FlowEvent, Interest, Platform, Read,
     Sender as _, StreamSocket as _, Wake as _, When,
@@ -269,7 +269,7 @@ impl<P: Platform> Worker<P> {
 
 /// As many bytes, at most so many, as fill whole segments of this size; all where that is not known, or one does not fit.
 fn whole_segments(most: usize, mss: Option<u32>) -> usize {
-    let mss = mss.map_or(1, |mss| mss.max(1) as usize);
+    let mss = mss.map_or(1, |mss| usize::clamped(mss.max(1)));
     if mss > most { most } else { most / mss * mss }
 }
 

@@ -7,7 +7,7 @@
 //! PTP_SYS_OFFSET           │ n u32 │ 12 bytes of nothing │ wall │ 25 × (card │ wall) │                     832
 //! ```
 
-use metrics::{Crossing, Mono};
+use metrics::{Clamped, Crossing, Mono};
 
 /// Reading and writing (`_IOWR`), writing (`_IOW`) of `n` bytes, of the clocks' requests.
 const fn request(direction: u32, number: u32, n: usize) -> u32 {
@@ -62,7 +62,7 @@ impl Way {
             let (card, wall) = (time(0)?, time(1)?);
             return Some(Reading { before: wall, card, after: wall });
         }
-        let n = u32::from_ne_bytes(*block.first_chunk()?) as usize;
+        let n = usize::clamped(u32::from_ne_bytes(*block.first_chunk()?));
         let apart = if self == Way::Extended { 3 } else { 2 };
         let reading = |i: usize| {
             let first = 1 + apart * i;

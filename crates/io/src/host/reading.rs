@@ -1,6 +1,7 @@
 //! Two readings and their difference. What is read is the system's matter; what it means is decided here.
 
 use super::system;
+use metrics::real;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -158,8 +159,8 @@ pub fn difference(before: &Reading, after: &Reading) -> Usage {
 }
 
 fn machine_use(before: &Machine, after: &Machine, wall_s: f64) -> MachineUse {
-    let hz = after.ticks_per_second.max(1) as f64;
-    let seconds = |ticks: u64| ticks as f64 / hz;
+    let hz = real(after.ticks_per_second.max(1));
+    let seconds = |ticks: u64| real(ticks) / hz;
     let total = after.total.since(before.total);
     // Over a span of a few ticks a CPU's own account can be shorter than the span: one busy tick must not look like 100 %.
     let share = |(cpu, now): (&u32, &Ticks)| {
@@ -172,7 +173,7 @@ fn machine_use(before: &Machine, after: &Machine, wall_s: f64) -> MachineUse {
         busy_s: seconds(total.busy),
         softirq_s: seconds(total.softirq),
         steal_s: seconds(total.steal),
-        available_s: wall_s * after.cpus.len() as f64,
+        available_s: wall_s * real(after.cpus.len()),
         busiest: after.cpus.iter().filter_map(share).fold(0.0, f64::max),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Watchable;
 use crate::Clock;
-use metrics::Mono;
+use metrics::{Clamped, Mono};
 use polling::{Event, Events, PollMode, Poller};
 use std::io;
 use std::sync::Arc;
@@ -85,7 +85,7 @@ impl Reactor {
             let failed = event.is_err() == Some(true);
             let hangup = failed || event.is_interrupt();
             Ready {
-                key: event.key as u64,
+                key: u64::clamped(event.key),
                 readable: hangup || event.readable,
                 writable: failed || event.writable,
                 hangup,

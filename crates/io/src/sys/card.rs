@@ -2,6 +2,7 @@
 //! `card::layout`'s to know.
 
 use super::space::interface_name;
+use metrics::Clamped;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -40,7 +41,7 @@ pub(crate) fn set(socket: BorrowedFd<'_>, name: &str, config: Stamping) -> io::R
 /// Asks a card's clock (`/dev/ptpN`). The request's number tells the kernel how long `block` is, which must be true.
 pub(crate) fn ask_clock(clock: BorrowedFd<'_>, request: u32, block: &mut [u8]) -> io::Result<()> {
     // The length is 14 bits from bit 16 on (asm-generic/ioctl.h).
-    if (request >> 16 & 0x3fff) as usize != block.len() {
+    if usize::clamped(request >> 16 & 0x3fff) != block.len() {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     // SAFETY: a device's requests read and write as many bytes behind the pointer as their number says, which is what `block`

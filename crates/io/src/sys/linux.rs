@@ -1,5 +1,6 @@
 //! Linux system calls that std and socket2 do not offer, made safe: one call a function.
 
+use metrics::Clamped;
 use std::io;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -93,7 +94,7 @@ fn epoll_wait_ms(epoll: &OwnedFd, events: &mut [libc::epoll_event], ns: Option<u
     let room = i32::try_from(events.len()).unwrap_or(i32::MAX);
     // SAFETY: the kernel writes at most `room` events, and `events` holds as many.
     let n = unsafe { libc::epoll_wait(epoll.as_raw_fd(), events.as_mut_ptr(), room, ms) };
-    check(n).map(|n| n as usize)
+    check(n).map(usize::clamped)
 }
 
 fn epoll_pwait2(epoll: &OwnedFd, events: &mut [libc::epoll_event], ns: u64) -> io::Result<usize> {
@@ -135,7 +136,7 @@ pub(crate) fn get_option(fd: BorrowedFd<'_>, level: i32, name: i32, value: &mut 
     let mut len = value.len() as libc::socklen_t;
     // SAFETY: the kernel writes at most `len` bytes, which `value` has, and then the true length into `len`.
     check(unsafe { libc::getsockopt(fd.as_raw_fd(), level, name, value.as_mut_ptr().cast(), &raw mut len) })?;
-    Ok((len as usize).min(value.len()))
+    Ok((usize::clamped(len)).min(value.len()))
 }
 
 /// What the kernel thinks of its wall clock: the bound on its error in µs, and whether something disciplines it.
@@ -154,7 +155,7 @@ pub(crate) fn monotonic() -> u64 {
     let mut time: libc::timespec = unsafe { zeroed() };
     // SAFETY: `time` outlives the call, and the kernel writes no more than it holds. This clock is always there.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    time.tv_sec as u64 * metrics::SECOND + time.tv_nsec as u64
+    u64::clamped(time.tv_sec) * metrics::SECOND + u64::clamped(time.tv_nsec)
 }
 
 /// The cores that the calling thread may run on.

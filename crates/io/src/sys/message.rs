@@ -9,6 +9,7 @@
 //! └────────────────┴───────┴──────┴──────────┴─────────┘   next multiple of a usize
 //! ```
 
+use metrics::Clamped;
 use std::io::{self, IoSlice};
 use std::mem::{size_of, zeroed};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
@@ -156,8 +157,8 @@ pub(crate) fn recv(
     // which outlive the call and are borrowed by nobody else.
     let n = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut message, flags) };
     let len = usize::try_from(n).map_err(|_| io::Error::last_os_error())?;
-    control.len = message.msg_controllen as usize;
-    let from = if named { address(&name, message.msg_namelen as usize) } else { None };
+    control.len = usize::clamped(message.msg_controllen);
+    let from = if named { address(&name, usize::clamped(message.msg_namelen)) } else { None };
     Ok(ReceivedMessage { len, flags: message.msg_flags, from })
 }
 

@@ -1,5 +1,6 @@
 //! What differs between systems, under one set of names.
 
+use metrics::Clamped;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{SocketAddr, SocketAddrV4};
@@ -124,7 +125,7 @@ pub(crate) fn stream_protocol() -> Protocol {
 
 /// A buffer's size as the system takes it: an `int`.
 pub(crate) fn buffer_size(bytes: u64) -> usize {
-    i32::try_from(bytes).unwrap_or(i32::MAX).unsigned_abs() as usize
+    usize::clamped(i32::try_from(bytes).unwrap_or(i32::MAX).unsigned_abs())
 }
 
 /// Has the kernel send no more than this, bits/s.

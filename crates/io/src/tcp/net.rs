@@ -2,7 +2,7 @@
 
 use crate::Clock;
 use crate::sys::{SHORT, errno, gather};
-use metrics::Mono;
+use metrics::{Clamped, Mono};
 use socket2::Socket;
 use std::io::{self, ErrorKind, IoSlice};
 use transport::{Deed, Fault, Got, Net, Read, Received, Sent, Transmit};
@@ -142,8 +142,8 @@ impl Net for TcpNet<'_> {
     fn recv(&mut self, how: Read) -> Got<'_> {
         match how {
             Read::Pause => Got::Nothing,
-            Read::Look(n) => self.look(n.get() as usize),
-            Read::Skip(n) => self.skip(n.get() as usize),
+            Read::Look(n) => self.look(usize::clamped(n.get())),
+            Read::Skip(n) => self.skip(usize::clamped(n.get())),
         }
     }
 

@@ -3,7 +3,7 @@
 use super::Udp;
 use crate::Clock;
 use crate::sys::errno;
-use metrics::Mono;
+use metrics::{Clamped, Mono};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use transport::{
@@ -141,8 +141,8 @@ impl Net for UdpNet<'_> {
     fn recv(&mut self, how: Read) -> Got<'_> {
         let (most, skip) = match how {
             Read::Pause => return Got::Nothing,
-            Read::Look(n) => (n.get() as usize, false),
-            Read::Skip(n) => (n.get() as usize, true),
+            Read::Look(n) => (usize::clamped(n.get()), false),
+            Read::Skip(n) => (usize::clamped(n.get()), true),
         };
         self.pull(most, skip)
     }

@@ -2,7 +2,7 @@
 
 use super::report::stretch;
 use super::{Departure, TrainPacket};
-use crate::number::real;
+use crate::number::{Clamped, real};
 use crate::{Dist, DistSummary, Spread};
 use serde::{Deserialize, Serialize};
 
@@ -47,7 +47,7 @@ pub struct Echoes {
 pub fn join_echoes(packets: &mut [TrainPacket], start_ns: i64, sent: &[Departure], back: &[Echo]) {
     for echo in back {
         let at = usize::try_from(echo.sequence).ok().and_then(|at| sent.get(at));
-        let Some(packet) = at.and_then(|d| packets.get_mut(d.place as usize)) else { continue };
+        let Some(packet) = at.and_then(|d| packets.get_mut(usize::clamped(d.place))) else { continue };
         if packet.back_ns.is_none() {
             packet.back_ns = Some(echo.back_ns.wrapping_sub(start_ns));
             packet.held_ns = Some(echo.held_ns);
@@ -67,9 +67,9 @@ impl Echoes {
                     (Some(round), kept) => {
                         let kept = kept.unwrap_or(0).max(0);
                         echoes.returned += 1;
-                        rtt.record(round.max(0) as u64);
-                        held.record(kept as u64);
-                        path.record(round.saturating_sub(kept).max(0) as u64);
+                        rtt.record(u64::clamped(round.max(0)));
+                        held.record(u64::clamped(kept));
+                        path.record(u64::clamped(round.saturating_sub(kept).max(0)));
                     }
                     (None, _) if packet.received_ns.is_some() => echoes.lost_back += 1,
                     (None, _) => echoes.lost_there += 1,

@@ -1,7 +1,7 @@
 //! The figures of packet trains.
 
 use super::{Echoes, TrainPacket};
-use crate::number::real;
+use crate::number::{Clamped, real};
 use crate::{Dist, DistSummary, Spread, StampKind};
 use serde::{Deserialize, Serialize};
 
@@ -38,10 +38,10 @@ impl Quartiles {
         let last = values.len().checked_sub(1)?;
         let at = |q: f64| {
             let place = q * real(last);
-            let (below, above) = (place.floor() as usize, (place.ceil() as usize).min(last));
+            let (below, above) = (usize::clamped(place.floor()), (usize::clamped(place.ceil())).min(last));
             values[below] + (values[above] - values[below]) * (place - real(below))
         };
-        Some(Quartiles { n: values.len() as u64, q1: at(0.25), median: at(0.5), q3: at(0.75) })
+        Some(Quartiles { n: u64::clamped(values.len()), q1: at(0.25), median: at(0.5), q3: at(0.75) })
     }
 }
 
@@ -227,7 +227,7 @@ impl TrainReport {
         let trains: Vec<&[TrainPacket]> = packets.chunk_by(|a, b| a.train == b.train).collect();
         report.trains = trains.iter().map(|train| row(train, size)).collect();
         for (setting, &wait_ns) in waits_ns.iter().enumerate() {
-            let setting = setting as u32;
+            let setting = u32::clamped(setting);
             let of = |train: &&&[TrainPacket]| train.first().is_some_and(|p| p.setting == setting);
             let packets: Vec<&[TrainPacket]> = trains.iter().filter(of).copied().collect();
             let rows: Vec<TrainRow> =
@@ -239,7 +239,7 @@ impl TrainReport {
             });
         }
         report.troughs = troughs(&report.trains, waits_ns.len());
-        let stamped = |kind| packets.iter().filter(|p| p.stamp == Some(kind)).count() as u64;
+        let stamped = |kind| u64::clamped(packets.iter().filter(|p| p.stamp == Some(kind)).count());
         report.kernel_stamped = stamped(StampKind::KernelRx);
         report.card_stamped = stamped(StampKind::Hardware);
         let all = packets.iter().flat_map(befell);
@@ -296,10 +296,10 @@ fn row(train: &[TrainPacket], size: u32) -> TrainRow {
         round: first.round,
         at_ns: first.intended_ns,
         sent,
-        unsent: train.len() as u32 - sent,
+        unsent: u32::clamped(train.len()) - sent,
         received,
         lost: sent.saturating_sub(received),
-        overtaken: train.iter().filter(|p| p.overtaken_by > 0).count() as u32,
+        overtaken: u32::clamped(train.iter().filter(|p| p.overtaken_by > 0).count()),
         repeated: train.iter().map(|p| p.repeats).sum(),
         send_ns,
         receive_ns,
@@ -320,11 +320,11 @@ fn setting(rows: &[TrainRow], trains: &[&[TrainPacket]], size: u32, headers: u32
     for train in trains {
         for (a, b) in train.iter().zip(train.iter().skip(1)) {
             if let (Some(a), Some(b)) = (a.sent_ns, b.sent_ns) {
-                send_gaps.record(b.saturating_sub(a).max(0) as u64);
+                send_gaps.record(u64::clamped(b.saturating_sub(a).max(0)));
             }
             let in_order = a.overtaken_by == 0 && b.overtaken_by == 0;
             if let (Some(first), Some(second), true) = (a.received_ns, b.received_ns, in_order) {
-                match rate(2, whole, second.saturating_sub(first).max(0) as u64) {
+                match rate(2, whole, u64::clamped(second.saturating_sub(first).max(0))) {
                     Some(bps) => pairs.push(bps),
                     None => merged += 1,
                 }
@@ -337,7 +337,7 @@ fn setting(rows: &[TrainRow], trains: &[&[TrainPacket]], size: u32, headers: u32
         }
         for delay in train.iter().filter_map(TrainPacket::delay_ns) {
             before_sent += u64::from(delay < 0);
-            delays.record(delay.max(0) as u64);
+            delays.record(u64::clamped(delay.max(0)));
         }
     }
     let receive: Vec<f64> = rows.iter().filter_map(|row| row.receive_bps).collect();
@@ -345,7 +345,7 @@ fn setting(rows: &[TrainRow], trains: &[&[TrainPacket]], size: u32, headers: u32
     let on_ip = |bps: &f64| bps * f64::from(whole) / f64::from(size.max(1));
     let ratio = rows.iter().filter_map(|row| Some(row.receive_bps? / row.send_bps?)).collect();
     TrainSetting {
-        trains: rows.iter().filter(|row| row.sent > 0).count() as u32,
+        trains: u32::clamped(rows.iter().filter(|row| row.sent > 0).count()),
         sent: sum(|row| row.sent),
         unsent: sum(|row| row.unsent),
         received: sum(|row| row.received),
@@ -373,7 +373,7 @@ fn by_number(trains: &[&[TrainPacket]]) -> Vec<DelayAt> {
         let of = trains.iter().filter_map(|train| train.get(number)?.delay_ns());
         let (sum, received) = of.fold((0.0, 0_u32), |(sum, n), delay| (sum + real(delay), n + 1));
         (received > 0).then(|| DelayAt {
-            number: number as u32,
+            number: u32::clamped(number),
             received,
             mean_ns: sum / f64::from(received),
         })
@@ -409,7 +409,7 @@ fn usual(rows: &[&TrainRow]) -> Option<f64> {
 /// Repetitions in which trains came slower than usual; one of which (almost) nothing came is as slow as can be.
 fn troughs(rows: &[TrainRow], settings: usize) -> Vec<Trough> {
     let mut all: Vec<Trough> = Vec::new();
-    for setting in 0..settings as u32 {
+    for setting in 0..u32::clamped(settings) {
         let of: Vec<&TrainRow> = rows.iter().filter(|row| row.setting == setting && row.sent > 1).collect();
         let Some(limit) = usual(&of) else { continue };
         for row in of.iter().filter(|row| row.receive_bps.unwrap_or(0.0) < limit) {

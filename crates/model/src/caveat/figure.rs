@@ -2,7 +2,7 @@
 
 use super::{Case, Caveat};
 use crate::{Interval, Kind, Verify};
-use metrics::{SECOND, format_bytes, format_duration, real};
+use metrics::{Clamped, SECOND, format_bytes, format_duration, real};
 
 /// Fewer intervals have no spread worth the name.
 const MIN_INTERVALS: usize = 3;
@@ -154,7 +154,8 @@ pub(super) fn unstable(case: &Case<'_>) -> Option<Caveat> {
         return None;
     }
     let of = |name: &str, spread: Option<metrics::Spread>| {
-        let s = spread.filter(|s| s.n >= MIN_INTERVALS as u64 && s.mean > 0.0 && s.sd / s.mean > UNSTEADY)?;
+        let s = spread
+            .filter(|s| s.n >= u64::clamped(MIN_INTERVALS) && s.mean > 0.0 && s.sd / s.mean > UNSTEADY)?;
         Some(format!("{name} varied by {} from interval to interval", super::percent(s.sd / s.mean)))
     };
     let found = match point.phase.kind {

@@ -2,7 +2,7 @@
 
 use super::{Case, Caveat, percent};
 use crate::PacketReport;
-use metrics::{ClockFound, format_duration, real};
+use metrics::{Clamped, ClockFound, format_duration, real};
 
 /// Share of the datagrams that may be missing for a reason of the hosts' own.
 const SOME: f64 = 0.001;
@@ -155,7 +155,7 @@ pub(super) fn late_sends(case: &Case<'_>) -> Option<Caveat> {
     let gap = phase.probe?.gap_ps(phase.rate) / 1_000;
     let clauses = super::join(reports(case).filter_map(|(name, report)| {
         let late = report.late_ns.as_ref()?;
-        let limit = ((real(gap) * LATE) as u64).min(VERY_LATE);
+        let limit = (u64::clamped(real(gap) * LATE)).min(VERY_LATE);
         (gap > 0 && late.p99 > limit).then(|| {
             format!("{name}: p99 {}, at a spacing of {}", format_duration(late.p99), format_duration(gap))
         })

@@ -5,7 +5,7 @@ mod links;
 use super::{escape, utc};
 use crate::words;
 use links::Serving;
-use metrics::{Wall, format_bits_per_second, format_bytes, format_duration};
+use metrics::{Clamped, Wall, format_bits_per_second, format_bytes, format_duration};
 use model::{Bulk, BulkNews, BulkTerms, ConnectionRecord, Event, Served, Standing, StreamRow, Traffic};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -161,7 +161,7 @@ impl Sessions {
                 row.what = terms(&begun.terms);
                 row.standing = "running";
                 row.since = begun.at;
-                row.open = begun.streams.len() as u64;
+                row.open = u64::clamped(begun.streams.len());
                 row.opened = row.open;
             }
             BulkNews::Interval { rows, .. } => {
@@ -207,7 +207,7 @@ impl Sessions {
             out.push_str(&format!("<p class=\"soft\">and {more} of {protocol} that no row counts</p>\n"));
         }
         if !self.ended.is_empty() {
-            let title = match self.over as usize {
+            let title = match usize::clamped(self.over) {
                 n if n > self.ended.len() => format!("The latest {} of {n} that are over", self.ended.len()),
                 _ => "Over".to_owned(),
             };

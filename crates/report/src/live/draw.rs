@@ -7,7 +7,7 @@ use super::progress::{self, Progress};
 use super::view::{Known, Look, Page, View};
 use crate::text::clean;
 use crate::words;
-use metrics::real;
+use metrics::{Clamped, real};
 
 /// With fewer lines, only the title and the most important figures are shown.
 const LEAST: u16 = 6;
@@ -61,7 +61,7 @@ impl Sheet<'_> {
         let most = shown.iter().flatten().copied().fold(0.0, f64::max);
         let scale = |value: f64| {
             // What is not nothing is seen.
-            let bar = (value.max(0.0) / most.max(f64::MIN_POSITIVE) * real(eighths)).round() as usize;
+            let bar = usize::clamped((value.max(0.0) / most.max(f64::MIN_POSITIVE) * real(eighths)).round());
             if value > 0.0 { bar.max(1) } else { 0 }
         };
         let levels = if self.look.blocks { BARS } else { PLAIN_BARS };
@@ -220,7 +220,7 @@ fn gauge(known: &Known, sheet: &mut Sheet<'_>, progress: Option<&Progress>, now_
         return sheet.line(1, &words, CellStyle::default());
     };
     let (full, empty) = if sheet.look.blocks { ("█", "░") } else { ("#", ".") };
-    let done = (share * f64::from(bar)).round() as u16;
+    let done = u16::clamped((share * f64::from(bar)).round());
     sheet.text(0, 1, done, &full.repeat(usize::from(done)), sheet.of_role(Role::Main));
     sheet.text(done, 1, bar - done, &empty.repeat(usize::from(bar - done)), sheet.quiet());
     sheet.text(bar + 2, 1, width, &words, CellStyle::default());

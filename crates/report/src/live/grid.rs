@@ -3,6 +3,7 @@
 //! A character of two columns fills two cells: the left one holds it, the right one holds nothing and is never there alone. Whatever
 //! overwrites one half of such a character blanks the other half, as terminals do.
 
+use metrics::Clamped;
 use unicode_width::UnicodeWidthChar;
 
 /// A foreground colour of the terminal's palette; the value is its number there (ISO 6429: 30 + value).
@@ -179,7 +180,7 @@ impl Grid {
 
 /// Columns of a character: 2, 1, or 0 for marks and controls.
 fn columns_of(symbol: char) -> u16 {
-    symbol.width().map_or(0, |columns| columns.min(2) as u16)
+    symbol.width().map_or(0, |columns| u16::clamped(columns.min(2)))
 }
 
 /// Columns that `text` takes.

@@ -7,7 +7,7 @@ use super::grid::{Area, CellStyle, wide};
 use super::progress::clock;
 use super::track::{Sums, Track};
 use super::view::{Known, View};
-use metrics::{SECOND, format_bits_per_second, format_bytes, format_duration, real};
+use metrics::{Clamped, SECOND, format_bits_per_second, format_bytes, format_duration, real};
 use model::Level;
 
 /// Columns of a figure's name, and of a value.
@@ -38,7 +38,7 @@ fn rows(known: &Known, sheet: &mut Sheet<'_>, mut y: u16, spare: u16) -> u16 {
         all.push(of.into_iter().map(|figure| Strip { track, figure, height: 1 }).collect());
     }
     let tall = |row: &&mut Strip<'_>| matches!(row.figure.role, Role::Main | Role::Latency);
-    let n = all.iter_mut().flatten().filter(tall).count() as u16;
+    let n = u16::clamped(all.iter_mut().flatten().filter(tall).count());
     if let Some(each) = spare.checked_div(n) {
         all.iter_mut().flatten().filter(tall).for_each(|row| row.height += each.min(5));
     }
@@ -81,7 +81,7 @@ fn columns(width: u16) -> (u16, u16, u16) {
 fn titles(sheet: &mut Sheet<'_>, y: u16, track: Option<&Track>) {
     let (name, values, bars) = columns(sheet.area.width);
     for (n, title) in ["now", "mean", "largest"].into_iter().take(usize::from(values)).enumerate() {
-        sheet.right(name + n as u16 * VALUE, y, VALUE, title, sheet.quiet());
+        sheet.right(name + u16::clamped(n) * VALUE, y, VALUE, title, sheet.quiet());
     }
     let room = sheet.area.width.saturating_sub(bars);
     let Some(track) = track.filter(|_| room >= 16) else { return };
@@ -126,7 +126,7 @@ fn figure(row: &Strip<'_>, sheet: &mut Sheet<'_>, y: u16) {
             (0, Role::Main | Role::Latency) => sheet.heading(),
             _ => CellStyle::default(),
         };
-        sheet.right(name + n as u16 * VALUE, y, VALUE, &text, style);
+        sheet.right(name + u16::clamped(n) * VALUE, y, VALUE, &text, style);
     }
     let at = Area { x: bars, y, width: width.saturating_sub(bars), height: *height };
     let (each, _) = track.layout(at.width);
@@ -159,8 +159,10 @@ pub(super) fn overview(known: &Known, sheet: &mut Sheet<'_>) {
     let rows_of = known.tracks.values().max_by_key(|track| track.connections.len());
     let rows_of = rows_of.filter(|track| track.connections.len() > 0);
     // A gap, the titles, and as many rows as leave something for the bars.
-    let table =
-        rows_of.map_or(0, |track| track.connections.len() as u16 + 2).min((left * 2 / 3).max(5)).min(18);
+    let table = rows_of
+        .map_or(0, |track| u16::clamped(track.connections.len()) + 2)
+        .min((left * 2 / 3).max(5))
+        .min(18);
     let table = if left >= 5 { take(&mut left, table) } else { 0 };
     let spare = left;
     let used = titled + rows(known, sheet, titled, spare);
@@ -244,9 +246,9 @@ fn newest(known: &Known, sheet: &mut Sheet<'_>, y: u16) {
     });
     let lines: Vec<(CellStyle, String)> = lines.collect();
     for (n, (style, text)) in lines.into_iter().enumerate() {
-        sheet.line(y + n as u16, &text, style);
+        sheet.line(y + u16::clamped(n), &text, style);
         if wide(&text) > sheet.area.width && sheet.area.width > 8 {
-            sheet.text(sheet.area.width - 4, y + n as u16, 4, " ...", style);
+            sheet.text(sheet.area.width - 4, y + u16::clamped(n), 4, " ...", style);
         }
     }
 }
@@ -282,7 +284,7 @@ fn table_of(rows: &[&Row], by: SortBy, turned: bool, sheet: &mut Sheet<'_>, scro
             rows.iter().skip(usize::from(scroll)).take(usize::from(sheet.area.height.saturating_sub(1)));
         for (n, row) in below.enumerate() {
             let style = if title == "now" && row.again > 0 { sheet.bad() } else { CellStyle::default() };
-            sheet.right(x, n as u16 + 1, width, &cell(row), style);
+            sheet.right(x, u16::clamped(n) + 1, width, &cell(row), style);
         }
         x += width;
     }
@@ -341,7 +343,7 @@ pub(super) fn latency(known: &Known, sheet: &mut Sheet<'_>) {
     titles(sheet, 0, all.first().map(|row| row.track));
     sheet.line(sheet.area.height.saturating_sub(1), &idle, sheet.quiet());
     for (n, row) in all.iter_mut().enumerate() {
-        let y = 1 + n as u16 * each;
+        let y = 1 + u16::clamped(n) * each;
         if y + 1 >= sheet.area.height {
             break;
         }
@@ -385,7 +387,7 @@ fn scroll_lines(view: &mut View, sheet: &mut Sheet<'_>, lines: &[(CellStyle, Str
     let room = sheet.area.height;
     let scroll = scrolled(view, lines.len(), room);
     for (n, (style, text)) in lines.iter().skip(usize::from(scroll)).take(usize::from(room)).enumerate() {
-        sheet.line(n as u16, text, *style);
+        sheet.line(u16::clamped(n), text, *style);
     }
 }
 

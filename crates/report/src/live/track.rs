@@ -2,6 +2,7 @@
 
 use super::connections::Connections;
 use crate::words;
+use metrics::Clamped;
 use model::{Event, Interval, PacketReport, Phase, Sample, SessionInfo, Status, Totals};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -170,7 +171,7 @@ impl Track {
         let planned = self.phase.ends_after().map(|ns| ns.div_ceil(self.phase.interval_ns.max(1)));
         let planned = planned.and_then(|n| usize::try_from(n).ok()).unwrap_or(kept);
         let each = (room / planned.max(kept).max(1)).clamp(1, WIDEST);
-        (each as u16, kept.min(room / each))
+        (u16::clamped(each), kept.min(room / each))
     }
 
     /// Those of its intervals that `width` columns show.

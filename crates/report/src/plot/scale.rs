@@ -2,7 +2,7 @@
 //! zooms into.
 
 use super::{Axis, Plot, Series, Unit};
-use metrics::real;
+use metrics::{Clamped, real};
 
 /// Most ticks of an axis.
 const MOST_TICKS: f64 = 7.0;
@@ -101,7 +101,7 @@ pub(super) fn ticks(axis: &Axis, scale: Scale) -> (Vec<(f64, String)>, String) {
     let (base, prefixes, suffix) = axis.unit.words();
     match axis.unit {
         Unit::Name => {
-            let every = (real(axis.names.len()) / 12.0).ceil().max(1.0) as usize;
+            let every = usize::clamped((real(axis.names.len()) / 12.0).ceil().max(1.0));
             let named = axis.names.iter().enumerate().step_by(every);
             (named.map(|(at, name)| (real(at), name.clone())).collect(), String::new())
         }
@@ -110,11 +110,11 @@ pub(super) fn ticks(axis: &Axis, scale: Scale) -> (Vec<(f64, String)>, String) {
         _ => {
             let most = scale.high.abs().max(scale.low.abs());
             let at = rank(most, base, prefixes.len());
-            let factor = base.powi(at as i32);
+            let factor = base.powi(i32::clamped(at));
             let step = nice((scale.high - scale.low) / factor / MOST_TICKS) * factor;
-            let digits = (-(step / factor).log10().floor()).max(0.0) as usize;
-            let first = (scale.low / step - 1e-9).ceil() as i64;
-            let last = (scale.high / step + 1e-9).floor() as i64;
+            let digits = usize::clamped((-(step / factor).log10().floor()).max(0.0));
+            let first = i64::clamped((scale.low / step - 1e-9).ceil());
+            let last = i64::clamped((scale.high / step + 1e-9).floor());
             let all = (first..=last.min(first.saturating_add(50))).map(|n| {
                 let value = real(n) * step;
                 (value, format!("{:.digits$}", value / factor))
@@ -137,7 +137,7 @@ fn nice(step: f64) -> f64 {
 /// The prefix for values around `most`.
 fn rank(most: f64, base: f64, prefixes: usize) -> usize {
     let mut at = 0;
-    while at + 1 < prefixes && most >= base.powi(at as i32 + 1) * 0.999_95 {
+    while at + 1 < prefixes && most >= base.powi(i32::clamped(at) + 1) * 0.999_95 {
         at += 1;
     }
     at
@@ -146,10 +146,12 @@ fn rank(most: f64, base: f64, prefixes: usize) -> usize {
 /// Powers of ten (of two for bytes); with few of them 2 and 5 times them as well.
 fn decades(axis: &Axis, scale: Scale) -> Vec<(f64, String)> {
     let base: f64 = if axis.unit == Unit::Bytes { 2.0 } else { 10.0 };
-    let (first, last) =
-        ((scale.low.ln() / base.ln()).floor() as i32, (scale.high.ln() / base.ln()).ceil() as i32);
+    let (first, last) = (
+        i32::clamped((scale.low.ln() / base.ln()).floor()),
+        i32::clamped((scale.high.ln() / base.ln()).ceil()),
+    );
     let span = f64::from(last - first);
-    let every = (span / (MOST_TICKS + 2.0)).ceil().max(1.0) as i32;
+    let every = i32::clamped((span / (MOST_TICKS + 2.0)).ceil().max(1.0));
     let within: &[f64] = if base > 2.0 && span <= 3.0 { &[1.0, 2.0, 5.0] } else { &[1.0] };
     let powers = (first..=last).filter(|n| n.rem_euclid(every) == 0);
     let all = powers.flat_map(|n| within.iter().map(move |m| m * base.powi(n)));
@@ -164,21 +166,21 @@ fn percentiles(scale: Scale) -> Vec<(f64, String)> {
 
 /// `99.9 %` of 1000.
 fn percentile(odds: f64) -> String {
-    let digits = (odds.max(1.0).log10() - 2.0 - 1e-9).ceil().max(0.0) as usize;
+    let digits = usize::clamped((odds.max(1.0).log10() - 2.0 - 1e-9).ceil().max(0.0));
     format!("{:.digits$} %", 100.0 * (1.0 - 1.0 / odds.max(1.0)))
 }
 
 /// A value with its unit: three significant digits, trailing zeros left out.
 pub(crate) fn show(axis: &Axis, value: f64) -> String {
     match axis.unit {
-        Unit::Name => axis.names.get(value.round().max(0.0) as usize).cloned().unwrap_or_default(),
+        Unit::Name => axis.names.get(usize::clamped(value.round().max(0.0))).cloned().unwrap_or_default(),
         Unit::Percentile => percentile(value),
         Unit::Share => trimmed(value, 4),
         unit => {
             let (base, prefixes, suffix) = unit.words();
             let at = rank(value.abs(), base, prefixes.len());
             let digits = if prefixes.len() == 1 { 4 } else { 3 };
-            let number = trimmed(value / base.powi(at as i32), digits);
+            let number = trimmed(value / base.powi(i32::clamped(at)), digits);
             let words = format!("{}{suffix}", prefixes[at]);
             if words.is_empty() { number } else { format!("{number} {words}") }
         }
@@ -190,7 +192,7 @@ fn trimmed(value: f64, digits: i32) -> String {
     if value == 0.0 || !value.is_finite() {
         return "0".to_owned();
     }
-    let behind = (digits - 1 - value.abs().log10().floor() as i32).clamp(0, 9) as usize;
+    let behind = usize::clamped((digits - 1 - value.abs().log10().floor() as i32).clamp(0, 9));
     let text = format!("{value:.behind$}");
     match text.contains('.') {
         true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),

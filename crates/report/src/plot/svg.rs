@@ -6,7 +6,7 @@
 use super::scale::{Scale, across, ticks, up};
 use super::{Plot, Series, Style, Unit};
 use crate::html::escape;
-use metrics::real;
+use metrics::{Clamped, real};
 use std::fmt::Write;
 
 /// Width and height of the whole, and of what surrounds the area of the curves. `html/report.js` reads them from the SVG.
@@ -169,7 +169,7 @@ fn axes(view: &View<'_>, out: &mut String) {
     let (mut grid, mut below, mut beside) = (String::new(), String::new(), String::new());
     let (across, x_unit) = ticks(&view.plot.x, view.x);
     // A character is about seven wide.
-    let most = ((wide / 7.0 / real(across.len().max(1))) as usize).max(6);
+    let most = (usize::clamped(wide / 7.0 / real(across.len().max(1)))).max(6);
     for (at, text) in across {
         let Some(x) = view.px(at).filter(|x| (-0.5..=wide + 0.5).contains(x)) else { continue };
         let x = two(x);

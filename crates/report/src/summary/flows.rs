@@ -2,7 +2,7 @@
 
 use crate::text::{Column, Page, Table, Tone, or_dash};
 use crate::words;
-use metrics::format_duration;
+use metrics::{Clamped, format_duration};
 use model::{FlowRow, FlowWay, Point};
 use std::io;
 
@@ -61,7 +61,7 @@ pub(super) fn write(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
             if odd == 1 {
                 "one flow fares".to_owned()
             } else {
-                format!("{} fare", words::count(odd as u64, "flow"))
+                format!("{} fare", words::count(u64::clamped(odd), "flow"))
             }
         )
     };

@@ -3,7 +3,7 @@
 use super::ways;
 use crate::text::{Page, Table, Tone};
 use crate::words;
-use metrics::{Spectrum, format_duration, percent_of, real};
+use metrics::{Clamped, Spectrum, format_duration, percent_of, real};
 use model::{EmptyPath, PERCENTILES, Phase, Point, RoundTrips, Schedule, is_shown};
 use std::io;
 
@@ -152,7 +152,7 @@ fn histogram(rtt: &Spectrum, linear_ns: Option<u64>, page: &mut Page<'_>) -> io:
     page.line(Tone::Heading, &title)?;
     for (bound, count) in bars {
         // A bar that stands for anything at all is seen.
-        let length = count.saturating_mul(BAR).div_ceil(longest) as usize;
+        let length = usize::clamped(count.saturating_mul(BAR).div_ceil(longest));
         page.line(Tone::Plain, &format!("  {bound:>11}  {count:>9}  {}", "#".repeat(length)))?;
     }
     Ok(())
@@ -162,7 +162,7 @@ fn histogram(rtt: &Spectrum, linear_ns: Option<u64>, page: &mut Page<'_>) -> io:
 fn decades(rtt: &Spectrum) -> Vec<(String, u64)> {
     let mut steps: Vec<(u64, u64)> = Vec::new();
     for &(value, n) in &rtt.counts {
-        let bound = 10f64.powf((((real(value.max(1))).log10() * STEPS).ceil()) / STEPS).round() as u64;
+        let bound = u64::clamped(10f64.powf((((real(value.max(1))).log10() * STEPS).ceil()) / STEPS).round());
         match steps.last_mut() {
             Some(last) if last.0 == bound => last.1 += n,
             _ => steps.push((bound, n)),

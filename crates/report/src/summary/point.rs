@@ -5,8 +5,8 @@ use crate::console::Style;
 use crate::text::{Column, Page, TIMES, Table, Tone};
 use crate::words;
 use metrics::{
-    DistSummary, Remote, Spread, format_bits_per_second, format_bytes, format_duration, percent_of, real,
-    seconds,
+    Clamped, DistSummary, Remote, Spread, format_bits_per_second, format_bytes, format_duration, percent_of,
+    real, seconds,
 };
 use model::{Begin, CauseCount, Direction, Kind, Point, Status, Totals};
 use std::io;
@@ -269,7 +269,7 @@ fn histogram(dist: Option<&DistSummary>, page: &mut Page<'_>) -> io::Result<()> 
     page.line(Tone::Heading, "Time to connect, connections up to each bound")?;
     for (bound, count) in bars {
         // A bar that stands for anything at all is seen.
-        let length = count.saturating_mul(BAR).div_ceil(longest) as usize;
+        let length = usize::clamped(count.saturating_mul(BAR).div_ceil(longest));
         let bound = format!("<= {}", format_duration(bound));
         page.line(Tone::Plain, &format!("  {bound:>11}  {count:>9}  {}", "#".repeat(length)))?;
     }

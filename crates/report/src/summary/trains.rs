@@ -4,7 +4,7 @@ use super::udpmon;
 use crate::text::{Column, FEW_TIMES, Page, Table, Tone, or_dash};
 use crate::words;
 use metrics::{
-    Spread, TrainReport, TrainRow, TrainSetting, Trouble, TroubleKind, format_bits_per_second,
+    Clamped, Spread, TrainReport, TrainRow, TrainSetting, Trouble, TroubleKind, format_bits_per_second,
     format_duration,
 };
 use model::{Point, Trains};
@@ -168,8 +168,8 @@ fn echoes(report: &TrainReport, page: &mut Page<'_>) -> io::Result<()> {
 /// The delay of a few numbers, evenly from the first to the last: it rises where a queue builds up.
 fn by_number(report: &TrainReport, page: &mut Page<'_>) -> io::Result<()> {
     let longest = report.settings.iter().filter_map(|s| s.by_number.last()).map(|d| d.number).max();
-    let Some(last) = longest.filter(|&last| last > 0).map(|last| last as usize) else { return Ok(()) };
-    let mut numbers: Vec<u32> = (0..NUMBERS).map(|i| (i * last / (NUMBERS - 1)) as u32).collect();
+    let Some(last) = longest.filter(|&last| last > 0).map(usize::clamped) else { return Ok(()) };
+    let mut numbers: Vec<u32> = (0..NUMBERS).map(|i| u32::clamped(i * last / (NUMBERS - 1))).collect();
     numbers.dedup();
     let titles = numbers.iter().map(|n| (n + 1).to_string());
     let mut table = Table::under(std::iter::once("Mean delay of packet".to_owned()).chain(titles).collect());
@@ -209,7 +209,7 @@ fn series(report: &TrainReport, page: &mut Page<'_>) -> io::Result<()> {
         ("delay mean", |(row, _)| or_dash(row.delay_mean_ns, format_duration)),
     ];
     let rows = report.trains.iter().take(10 * MOST_SHOWN).map(|row| {
-        let setting = report.settings.get(row.setting as usize);
+        let setting = report.settings.get(usize::clamped(row.setting));
         (Tone::bad_if(row.lost > 0), (row.train + 1).to_string(), (row, setting))
     });
     page.gap()?;
@@ -223,7 +223,7 @@ fn troughs(report: &TrainReport, page: &mut Page<'_>) -> io::Result<()> {
     page.gap()?;
     page.line(Tone::Heading, "Troughs: repetitions in which trains came much slower than usual")?;
     for trough in report.troughs.iter().take(MOST_SHOWN) {
-        let names = trough.settings.iter().filter_map(|&s| report.settings.get(s as usize)).map(wait);
+        let names = trough.settings.iter().filter_map(|&s| report.settings.get(usize::clamped(s))).map(wait);
         let whose = if trough.common {
             "all settings: something else used the path, or a host was held up".to_owned()
         } else {
@@ -232,7 +232,7 @@ fn troughs(report: &TrainReport, page: &mut Page<'_>) -> io::Result<()> {
         let at = format_duration(trough.at_ns);
         page.paragraph(Tone::Warning, "  ", &format!("repetition {} at {at}: {whose}", trough.round + 1))?;
     }
-    more(report.troughs.len().saturating_sub(MOST_SHOWN) as u64, page)
+    more(u64::clamped(report.troughs.len().saturating_sub(MOST_SHOWN)), page)
 }
 
 fn troubles(report: &TrainReport, page: &mut Page<'_>) -> io::Result<()> {
@@ -247,7 +247,7 @@ fn troubles(report: &TrainReport, page: &mut Page<'_>) -> io::Result<()> {
         let text = format!("train {train}, packet {number}, at {at}: {}", befell(trouble));
         page.paragraph(Tone::Warning, "  ", &text)?;
     }
-    more((report.troubles.len().saturating_sub(MOST_SHOWN)) as u64 + report.more_troubles, page)
+    more(u64::clamped(report.troubles.len().saturating_sub(MOST_SHOWN)) + report.more_troubles, page)
 }
 
 fn more(n: u64, page: &mut Page<'_>) -> io::Result<()> {

@@ -2,7 +2,7 @@
 
 use super::packets::share;
 use crate::text::{Column, Page, Table, Tone, or_dash};
-use metrics::{format_bits_per_second, format_bytes, format_count, format_duration, real};
+use metrics::{Clamped, format_bits_per_second, format_bytes, format_count, format_duration, real};
 use model::{Figure, Point, UdpmonCounts, UdpmonLatency, UdpmonTest};
 use std::io;
 
@@ -45,7 +45,7 @@ fn some<T: Default + PartialEq>(n: T) -> Option<T> {
 
 /// The result in a few words.
 pub(super) fn found(point: &Point) -> Vec<String> {
-    let mut words = vec![format_count(over(point).count() as u64, "test")];
+    let mut words = vec![format_count(u64::clamped(over(point).count()), "test")];
     let rates = || over(point).filter_map(rate);
     let (least, most) =
         rates().fold((f64::MAX, 0.0), |(least, most), rate| (rate.min(least), rate.max(most)));
@@ -101,7 +101,7 @@ pub(super) fn write(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
     if more > 0 {
         page.line(
             Tone::Plain,
-            &format!("  and {} more (--json has all)", format_count(more as u64, "test")),
+            &format!("  and {} more (--json has all)", format_count(u64::clamped(more), "test")),
         )?;
     }
     Ok(())

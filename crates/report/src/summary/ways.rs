@@ -3,7 +3,7 @@
 use super::pings::{cells, header};
 use crate::text::{Page, Tone};
 use crate::words;
-use metrics::{WayFacts, format_duration};
+use metrics::{Clamped, WayFacts, format_duration};
 use model::Ways;
 use std::io;
 
@@ -143,7 +143,10 @@ fn oddities(facts: &WayFacts) -> Vec<(Tone, String)> {
     );
     odd(facts.malformed, format!("{} called one of our extensions malformed", answers(facts.malformed)));
     let kinds: Vec<String> = facts.unrecognised.iter().map(ToString::to_string).collect();
-    odd(kinds.len() as u64, format!("the far end does not know extensions of type {}", kinds.join(", ")));
+    odd(
+        u64::clamped(kinds.len()),
+        format!("the far end does not know extensions of type {}", kinds.join(", ")),
+    );
     if let Some((received, sent)) = facts.far_counts {
         told.push((Tone::Plain, format!("by its own count the far end received {received} and sent {sent}")));
     }

@@ -7,6 +7,7 @@
 //!                                                                           TCA_STATS: bytes u64, packets u32, drops u32 …
 //! ```
 
+use metrics::Clamped;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -106,7 +107,7 @@ enum Dump {
 /// Reads one datagram of the answer. Bytes that make no sense end it; what made sense before them is kept.
 fn read_answer(mut bytes: &[u8], sequence: u32, into: &mut Vec<Qdisc>) -> Dump {
     while let Some(length) = u32_at(bytes, 0) {
-        let length = length as usize;
+        let length = usize::clamped(length);
         let (Some(kind), Some(message)) = (u16_at(bytes, 4), bytes.get(HEADER..length)) else {
             return Dump::Over;
         };

@@ -1,5 +1,6 @@
 //! The networks that this host reaches without a router, from the kernel's routing tables.
 
+use metrics::Clamped;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -27,7 +28,7 @@ fn v4_route(line: &str) -> Option<(IpAddr, u8)> {
     let (to, gateway, flags) = (hex()?, hex()?, hex()?);
     let mask = u32::from_str_radix(line.split_whitespace().nth(7)?, 16).ok()?;
     let direct = gateway == 0 && flags & UP != 0 && flags & (GATEWAY | REJECT) == 0 && mask != 0;
-    direct.then(|| (Ipv4Addr::from(to.to_ne_bytes()).into(), mask.count_ones() as u8))
+    direct.then(|| (Ipv4Addr::from(to.to_ne_bytes()).into(), u8::clamped(mask.count_ones())))
 }
 
 /// `20010db8… 40 000… 00 000… …  00000001 eth0`: destination, its length, source, its length, next hop, metric, two counts, flags.

@@ -3,6 +3,7 @@
 
 use crate::host::{ClockState, ProcessUse};
 use crate::sys::space::interface_name as interface;
+use metrics::{Clamped, real};
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -42,7 +43,7 @@ pub(super) fn usable_cpus() -> Option<u32> {
 /// CPU time of this process so far.
 pub(super) fn process_use() -> Option<ProcessUse> {
     let usage = own_usage()?;
-    let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 / 1e6;
+    let seconds = |t: libc::timeval| real(t.tv_sec) + real(t.tv_usec) / 1e6;
     Some(ProcessUse { user_s: seconds(usage.ru_utime), system_s: seconds(usage.ru_stime) })
 }
 
@@ -230,10 +231,10 @@ pub(super) fn driver_counters(socket: &UnixDatagram, name: &str) -> Vec<(String,
     }
     // ETHTOOL_GSTRINGS: command, set (1: counters), number; then the names. ETHTOOL_GSTATS: command, number; then the values.
     let (names, values) = ([0x1b, 1, n], [0x1d, n]);
-    let Some(names) = counter_block(socket, name, &names, n as usize * COUNTER_NAME) else {
+    let Some(names) = counter_block(socket, name, &names, usize::clamped(n) * COUNTER_NAME) else {
         return Vec::new();
     };
-    let Some(values) = counter_block(socket, name, &values, n as usize * size_of::<u64>()) else {
+    let Some(values) = counter_block(socket, name, &values, usize::clamped(n) * size_of::<u64>()) else {
         return Vec::new();
     };
     let names = names[12..].chunks_exact(COUNTER_NAME).map(|name| {
@@ -242,14 +243,15 @@ pub(super) fn driver_counters(socket: &UnixDatagram, name: &str) -> Vec<(String,
     });
     let values =
         values[8..].chunks_exact(size_of::<u64>()).map(|n| n.try_into().map_or(0, u64::from_ne_bytes));
-    names.zip(values).take(n as usize).collect()
+    names.zip(values).take(usize::clamped(n)).collect()
 }
 
 /// Asks the driver of an interface for a block: what is asked, then `length` bytes of answer behind the same words.
 fn counter_block(socket: &UnixDatagram, name: &str, ask: &[u32], length: usize) -> Option<Vec<u8>> {
     let head: Vec<u8> = ask.iter().flat_map(|word| word.to_ne_bytes()).collect();
     // The kernel writes as many as there are when it is asked, whatever the number in the question: queues may have been added.
-    let mut words = vec![0u64; (head.len() + 4 * length) / size_of::<u64>() + 4 * MOST_COUNTERS as usize];
+    let mut words =
+        vec![0u64; (head.len() + 4 * length) / size_of::<u64>() + 4 * usize::clamped(MOST_COUNTERS)];
     let head_words: Vec<u64> = head
         .chunks(size_of::<u64>())
         .map(|part| {

@@ -1,7 +1,7 @@
 //! Clients of protocols that know no sessions, while they are served: what stands open between them and us, a row for each address.
 
 use super::{Row, Session};
-use metrics::Wall;
+use metrics::{Clamped, Wall};
 use model::{LinkRow, Links, Traffic};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -76,7 +76,7 @@ impl Serving {
 /// in it, what is an interval's of it in the mean.
 fn newly(row: &LinkRow, links: &Links) -> Traffic {
     let age = u64::try_from(links.at.0.saturating_sub(row.since.0)).unwrap_or(0).max(links.ns).max(1);
-    let of = |bytes: u64| (u128::from(bytes) * u128::from(links.ns) / u128::from(age)) as u64;
+    let of = |bytes: u64| u64::clamped(u128::from(bytes) * u128::from(links.ns) / u128::from(age));
     Traffic { tx_bytes: of(row.tx_bytes), rx_bytes: of(row.rx_bytes), ns: links.ns }
 }
 
