@@ -27,5 +27,5 @@ pub use files::OpenFile;
 pub use help::page;
 pub use options::Page;
 pub use printer::{Printer, print};
-pub use read::{File, is_table, tell};
+pub use read::{is_table, report};
 pub use spec::{Cores, Encoding, LogFiles, Place, Role, Sharding, Shown, Spec, Transport};

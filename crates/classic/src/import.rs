@@ -18,6 +18,14 @@ use uuid::Uuid;
 /// Largest file, unpacked.
 const LARGEST: u64 = 1 << 29;
 
+/// A file, by its name.
+pub struct NamedFile {
+    /// As the user named it.
+    pub name: String,
+    /// What is in it.
+    pub bytes: Vec<u8>,
+}
+
 /// What a reader makes of a file: nothing when it is none of its own.
 type Reader = fn(&[u8]) -> Option<Result<ImportedRun, String>>;
 

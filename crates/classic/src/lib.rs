@@ -19,7 +19,7 @@ pub mod rttcpip;
 pub mod ttcp;
 pub mod udpmon;
 
-pub use import::{import, importable};
+pub use import::{NamedFile, import, importable};
 pub use options::Request;
 
 /// Damaged inputs for each reader: `NETCALIPER_INPUTS`, or 20,000. `bench/deep` has a million.

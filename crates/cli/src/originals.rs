@@ -9,8 +9,10 @@ mod ttcp;
 mod udpmon;
 
 use crate::keeping::Keeping;
-use crate::protocols::Protocol;
+use crate::legacy::Service;
+use crate::protocols::{self, Protocol};
 use crate::{CliError, Exit, plan, stderr};
+use classic::NamedFile;
 use classic::udpmon::Program;
 use common::{ClientConfig, Peer, ServerConfig};
 use model::{Begin, Event, Level, Outcome, Phase, Status};
@@ -32,6 +34,17 @@ pub(crate) struct Original {
     pub(crate) run: fn(&[String], Vec<String>) -> ExitCode,
     /// Prints a saved run as it would have printed it.
     pub(crate) print: fn(&Outcome, &[Event], &mut dyn Write) -> io::Result<()>,
+    /// Its tables, where several together tell more than each.
+    pub(crate) tables: Option<Tables>,
+}
+
+/// Tables of an original that are reported on together.
+#[derive(Debug)]
+pub(crate) struct Tables {
+    /// Whether a file is one of them.
+    pub(crate) known: fn(&[u8]) -> bool,
+    /// Reports on them.
+    pub(crate) report: fn(&[NamedFile], &mut dyn Write) -> io::Result<()>,
 }
 
 /// A row for one of UDPmon's programs.
@@ -42,6 +55,7 @@ macro_rules! udpmon {
             about: $about,
             run: |arguments, command| udpmon::run(Program::$program, arguments, command),
             print: |outcome, events, out| classic::udpmon::print(Program::$program, outcome, events, out),
+            tables: None,
         }
     };
 }
@@ -53,48 +67,56 @@ pub(crate) const ORIGINALS: &[Original] = &[
         about: "Be ctsTraffic: its arguments, its printout, its files (also when called by the name ctsTraffic)",
         run: ctstraffic::run,
         print: classic::ctstraffic::print,
+        tables: Some(Tables { known: classic::ctstraffic::is_table, report: classic::ctstraffic::report }),
     },
     Original {
         name: "iperf3",
         about: "Be iperf3: its options, its report, its JSON (also when called by that name)",
         run: iperf3::run,
         print: |outcome, _, out| classic::iperf3::print(outcome, out),
+        tables: None,
     },
     Original {
         name: "rttcpip",
         about: "Be RtTcpip: its client, or, with server as the first argument, its server",
         run: rttcpip::run,
         print: classic::rttcpip::print,
+        tables: None,
     },
     Original {
         name: "rttcpipclient",
         about: "Be RtTcpipClient (also when called by that name)",
         run: rttcpip::call,
         print: classic::rttcpip::print,
+        tables: None,
     },
     Original {
         name: "rttcpipserver",
         about: "Be RtTcpipServer (also when called by that name)",
         run: rttcpip::serve,
         print: classic::rttcpip::print,
+        tables: None,
     },
     Original {
         name: "ntttcp",
         about: "Be ntttcp for Linux: its arguments and its console report, with and without synchronisation",
         run: ntttcp::run,
         print: classic::ntttcp::print,
+        tables: None,
     },
     Original {
         name: "ttcp",
         about: "Be ttcp: Teldat's tx and rx with their words, or the classic program's letters",
         run: ttcp::run,
         print: classic::ttcp::print,
+        tables: None,
     },
     Original {
         name: "bwdelaytester",
         about: "Be bwdelaytester: its arguments, its lines and tables (also when called by that name)",
         run: bwdelaytester::run,
         print: classic::bwdelaytester::print,
+        tables: None,
     },
     udpmon!(
         "udpmon_bw_mon",
@@ -107,6 +129,14 @@ pub(crate) const ORIGINALS: &[Original] = &[
     udpmon!("udpmon_resp", Resp, "Be UDPmon's udpmon_resp: its responder, for any number at once"),
     udpmon!("tcpmon_mon", TcpMon, "Be tcpmon's tcpmon_mon: its messages over TCP"),
     udpmon!("tcpmon_resp", TcpResp, "Be tcpmon's tcpmon_resp: its responder, for any number at once"),
+];
+
+/// What serving some protocols beside our own takes (`serve --legacy`).
+pub(crate) const SERVICES: &[(Protocol, Service)] = &[
+    (protocols::IPERF3, iperf3::SERVICE),
+    (protocols::CTSTRAFFIC, ctstraffic::SERVICE),
+    (protocols::NTTTCP, ntttcp::SERVICE),
+    (protocols::BWDELAYTESTER, bwdelaytester::SERVICE),
 ];
 
 /// The original of this name.

@@ -20,6 +20,10 @@ pub(crate) const CHARGEN: Protocol = &discard::chargen::PROTOCOL;
 pub(crate) const ALL: [Protocol; 12] =
     [NATIVE, CTSTRAFFIC, ECHO, STAMP, TTCP, BWDELAYTESTER, UDPMON, TCPMON, NTTTCP, IPERF3, DISCARD, CHARGEN];
 
+/// Those that a server of our own may answer besides (`serve --legacy`), in the order in which they take their ports.
+pub(crate) const ALONG: [Protocol; 11] =
+    [IPERF3, CTSTRAFFIC, TTCP, NTTTCP, TCPMON, UDPMON, BWDELAYTESTER, ECHO, STAMP, DISCARD, CHARGEN];
+
 /// The protocol of this name.
 pub(crate) fn parse(text: &str) -> Result<Protocol, String> {
     let found = ALL.into_iter().find(|protocol| protocol.name().eq_ignore_ascii_case(text));

@@ -4,12 +4,14 @@
 use crate::args::OutputArgs;
 use crate::kept::StoreArgs;
 use crate::live::When;
-use crate::originals::Original;
+use crate::originals::{self, Original};
 use crate::outputs::Outputs;
 use crate::ping::{HistogramArgs, Histograms};
 use crate::{CliError, Exit, train, values};
 use clap::Args;
+use classic::NamedFile;
 use model::Outcome;
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -116,7 +118,7 @@ pub(crate) fn report(args: &ReportArgs) -> Result<Exit, CliError> {
     }
     let mut worst = Exit::Good;
     let mut histograms = Histograms::open(&args.histogram)?;
-    let mut tables = Vec::new();
+    let mut tables = BTreeMap::new();
     for path in &args.files {
         let outcome = match number(path) {
             Some(id) => kept(id, &args.output.store)?,
@@ -124,8 +126,16 @@ pub(crate) fn report(args: &ReportArgs) -> Result<Exit, CliError> {
                 let bytes = bytes(path)?;
                 // As a page or a document they are what import makes of them.
                 let told = !(args.output.html.is_some() || args.output.svg.is_some() || args.output.json);
-                if told && classic::ctstraffic::is_table(&bytes) {
-                    tables.push(classic::ctstraffic::File { name: path.display().to_string(), bytes });
+                let original = originals::ORIGINALS.iter().find(|original| {
+                    told && original.tables.as_ref().is_some_and(|tables| (tables.known)(&bytes))
+                });
+                if let Some(original) = original {
+                    let name = path.display().to_string();
+                    tables
+                        .entry(original.name)
+                        .or_insert((original, Vec::new()))
+                        .1
+                        .push(NamedFile { name, bytes });
                     continue;
                 }
                 parse(path, bytes)?
@@ -135,15 +145,14 @@ pub(crate) fn report(args: &ReportArgs) -> Result<Exit, CliError> {
         worst = if worst == Exit::Good { exit } else { worst };
     }
     histograms.write()?;
-    if tables.is_empty() {
-        return Ok(worst);
+    for (name, (original, files)) in &tables {
+        let out = &args.output;
+        if out.json || out.jsonl || args.original.is_some() {
+            return Err(CliError::usage(format!("tables of {name} are reported as text only")));
+        }
+        let Some(tables) = &original.tables else { continue };
+        (tables.report)(files, &mut io::stdout().lock()).map_err(|e| unsaid("the tables", &e))?;
     }
-    let out = &args.output;
-    if out.json || out.jsonl || args.original.is_some() {
-        return Err(CliError::usage("ctsTraffic's tables are reported as text only"));
-    }
-    let told = classic::ctstraffic::tell(&tables, &mut io::stdout().lock());
-    told.map_err(|e| unsaid("the tables", &e))?;
     Ok(worst)
 }
 

@@ -154,12 +154,12 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, CliE
     let show = |protocol: &'static str, event: &Event| lock().show(Some(protocol), event);
     std::thread::scope(|scope| {
         let stops: Vec<Interrupt> = also
-            .bound
+            .answering
             .into_iter()
-            .map(|(name, bound)| {
+            .map(|answering| {
                 let stop = Interrupt::new();
                 let (asked, tell, show) = (stop.clone(), &tell, &show);
-                scope.spawn(move || legacy::answer(name, bound, &asked, tell, show));
+                scope.spawn(move || legacy::answer(answering, &asked, tell, show));
                 stop
             })
             .collect();

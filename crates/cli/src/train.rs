@@ -3,7 +3,6 @@
 use crate::args::{LocalArgs, OutputArgs, TargetArgs};
 use crate::datagrams::{self, DatagramArgs, WaitArg};
 use crate::outputs::Outputs;
-use crate::protocols;
 use crate::{CliError, Exit, file, measure, plan, values};
 use clap::{Args, ValueEnum};
 use model::{Kind, Method, Outcome, Pattern, Phase, Probe, SocketSettings, Train, Verify};
@@ -165,11 +164,6 @@ pub(crate) fn series_folder(folder: Option<&PathBuf>) -> Result<(), CliError> {
 /// Measures.
 pub(crate) fn train(args: &TrainArgs, command: Vec<String>) -> Result<Exit, CliError> {
     let protocol = args.target.protocol;
-    if ![protocols::NATIVE, protocols::UDPMON].contains(&protocol) {
-        return Err(CliError::usage(format!(
-            "the protocol {protocol} carries no trains; native and udpmon do"
-        )));
-    }
     args.sockets.permit_card_change(protocol)?;
     let repeat = args.repeat.plain();
     let method = match args.preset.preset {

@@ -4,17 +4,10 @@ mod join;
 mod show;
 mod table;
 
+use crate::NamedFile;
 use crate::import::decode;
 use std::io::{self, Write};
 pub(super) use table::{Connections, Ended, Frame, Table, TcpInfo};
-
-/// A file, by its name.
-pub struct File {
-    /// As the user named it.
-    pub name: String,
-    /// What is in it.
-    pub bytes: Vec<u8>,
-}
 
 /// Whether a file is one of ctsTraffic's tables: its first line is one of their headers.
 #[must_use]
@@ -27,7 +20,7 @@ pub fn is_table(bytes: &[u8]) -> bool {
 ///
 /// # Errors
 /// When `out` cannot be written; a file that is no such table is an error of kind `InvalidData`, in one sentence.
-pub fn tell(files: &[File], out: &mut dyn Write) -> io::Result<()> {
+pub fn report(files: &[NamedFile], out: &mut dyn Write) -> io::Result<()> {
     let tables: Vec<(&str, Table)> = files.iter().map(one).collect::<io::Result<_>>()?;
     for (name, table) in &tables {
         show::table(name, table, out)?;
@@ -46,7 +39,7 @@ pub fn tell(files: &[File], out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-fn one(file: &File) -> io::Result<(&str, Table)> {
+fn one(file: &NamedFile) -> io::Result<(&str, Table)> {
     let name = file.name.as_str();
     Table::read(&file.bytes).map(|table| (name, table)).ok_or_else(|| {
         io::Error::new(io::ErrorKind::InvalidData, format!("{name} is none of ctsTraffic's tables"))

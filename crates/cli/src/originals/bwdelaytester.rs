@@ -1,11 +1,13 @@
 //! `netcaliper bwdelaytester`: either end.
 
 use crate::file::SavedRun;
+use crate::legacy::{self, Service};
 use crate::originals::{self, ExitCodes, Refusal, Run};
 use crate::{measure, protocols, stderr};
 use classic::bwdelaytester::{Asked, Client, Printer, Server, USAGE, read};
 use common::{ClientConfig, ServerConfig};
-use model::{Event, Status, Waiting};
+use metrics::{Packets, format_duration};
+use model::{Event, Status, Totals, Waiting};
 use runtime::Bound;
 use std::io;
 use std::net::SocketAddr;
@@ -14,6 +16,37 @@ use std::process::ExitCode;
 
 /// What the original ends with, but for a sweep that was climbed to its end.
 const CODES: ExitCodes = ExitCodes { usage: 1, failed: 1 };
+
+/// A receiver beside a server of our own, which answers nothing.
+pub(crate) const SERVICE: Service = Service {
+    notice: |event| if let Event::Near(totals) = event { Some(came(totals)) } else { legacy::notice(event) },
+    ..Service::PLAIN
+};
+
+/// What came.
+fn came(totals: &Totals) -> String {
+    let Some(report) = totals.packets.as_deref() else { return "nothing came".to_owned() };
+    let Packets { received, lost, duplicated, reordered, dropped, .. } = report.counts;
+    let mut text = format!(
+        "{received} datagrams from {} senders, {lost} lost ({dropped} of them here), {duplicated} repeated, {reordered} \
+         reordered",
+        totals.opened
+    );
+    if let Some(delay) = &report.delay_ns {
+        let told = |ns: u64| format_duration(ns as f64);
+        let bound = match report.clock_bound_ns {
+            Some(bound) => format!("if the clocks agree, within {}", told(bound)),
+            None => "relative to the fastest".to_owned(),
+        };
+        text += &format!(
+            "; delay p50 {}, p99 {}, max {} ({bound})",
+            told(delay.p50),
+            told(delay.p99),
+            told(delay.max)
+        );
+    }
+    text
+}
 
 /// Runs it.
 pub(crate) fn run(arguments: &[String], command: Vec<String>) -> ExitCode {

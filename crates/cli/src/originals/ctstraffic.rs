@@ -3,6 +3,7 @@
 mod place;
 mod resolve;
 
+use crate::legacy::Service;
 use crate::originals::{self, ExitCodes, NO_EFFECT, Refusal, Run};
 use crate::{measure, plan, protocols, stderr};
 use classic::ctstraffic::{Cores, Printer, Request, Resolved, Role, Spec, page, read};
@@ -17,6 +18,15 @@ use std::time::Duration;
 
 /// For arguments that cannot be, and after help: ERROR_INVALID_DATA of Windows, as the original has it; and when nothing could be started.
 const CODES: ExitCodes = ExitCodes { usage: 13, failed: u8::MAX };
+
+/// A server beside one of our own has the original's usual settings: for others there is `netcaliper ctstraffic`.
+pub(crate) const SERVICE: Service = Service {
+    phase: |usual| match read(&["-Listen:*".to_owned()]) {
+        Ok(Request::Run(spec)) => spec.phase,
+        _ => usual,
+    },
+    ..Service::PLAIN
+};
 
 /// Runs it.
 pub(crate) fn run(arguments: &[String], command: Vec<String>) -> ExitCode {

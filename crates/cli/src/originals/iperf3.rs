@@ -1,5 +1,6 @@
 //! `netcaliper iperf3`: from its understood command line to a run.
 
+use crate::legacy::Service;
 use crate::originals::{self, ExitCodes, NO_EFFECT, Refusal, Run};
 use crate::{measure, plan, protocols, stderr};
 use classic::Request;
@@ -23,6 +24,16 @@ use std::sync::Arc;
 
 /// Any error, as the original has it.
 const CODES: ExitCodes = ExitCodes { usage: 1, failed: 1 };
+
+/// A server beside one of our own: its clients may want its report.
+pub(crate) const SERVICE: Service = Service {
+    config: |config| {
+        // The page has its tests, not their connections.
+        let options = ServerOptions { scribe: Some(server_output), ..ServerOptions::default() };
+        Ok(ServerConfig { options: ProtocolOptions::new(options), links_ns: None, ..config })
+    },
+    ..Service::PLAIN
+};
 
 /// Why there is no run: one sentence.
 fn refused(text: impl Into<String>) -> Refusal {

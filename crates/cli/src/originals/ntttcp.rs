@@ -1,16 +1,18 @@
 //! `netcaliper ntttcp`: ntttcp for Linux, either end.
 
 use crate::file::NewFile;
+use crate::legacy::Service;
 use crate::originals::{self, ExitCodes, Refusal, Run};
-use crate::{measure, protocols};
+use crate::{CliError, measure, protocols};
 use classic::Request;
 use classic::ntttcp::{
     HostFacts, Now, PAGE, Printer, Reading, Results, Role, Spec, Texts, is_windows, json, read, time_of_day,
     xml,
 };
 use common::{ClientConfig, Peer, ProtocolOptions, ServerConfig};
-use model::{Event, Status};
-use ntttcp::READY_OFFSET;
+use metrics::seconds;
+use model::{Event, Status, Traffic};
+use ntttcp::{Layout, READY_OFFSET};
 use runtime::{Bound, Interrupt};
 use std::fs::{self, File};
 use std::io::{self, IsTerminal, Write};
@@ -22,6 +24,48 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 const CODES: ExitCodes = ExitCodes { usage: 23, failed: 24 };
 /// Windows NTttcp's exit code for bad arguments.
 const WINDOWS_USAGE: u8 = 9;
+
+/// A receiver beside a server of our own: one for one test, with a row of ports. ttcp has one of its usual ports.
+pub(crate) const SERVICE: Service = Service {
+    aside: Some(5101),
+    config: row_of_ports,
+    // One of the conversation, and two for each of the 16 data ports.
+    ports: 33,
+    one_test: true,
+    notice: |event| {
+        let Event::Near(totals) = event else { return None };
+        let Traffic { rx_bytes, ns, .. } = totals.traffic;
+        let (n, rate) = (totals.opened, totals.traffic.rx_bps() / 1e6);
+        Some(format!("{n} connections, {rx_bytes} bytes in {:.3} s, {rate:.3} Mbit/s", seconds(ns)))
+    },
+    ..Service::PLAIN
+};
+
+/// A receiver listens to a conversation, on the ports above it to data, and where Windows' senders announce that they
+/// are ready.
+fn row_of_ports(config: ServerConfig) -> Result<ServerConfig, CliError> {
+    // As long as senders propose: the longer of both is agreed on.
+    let layout = Layout { seconds: 1, ..Layout::default() };
+    let port = config.listen.first().map_or(layout.port, SocketAddr::port);
+    let last = u32::from(port) + u32::from(layout.ports) - 1;
+    let aside = u32::from(READY_OFFSET);
+    if port < 2 || last + aside > 65_535 {
+        return Err(CliError::usage(format!(
+            "ntttcp needs the port below {port}, those up to {last}, and {} to {}",
+            u32::from(port) + aside,
+            last + aside
+        )));
+    }
+    let row = |at: &SocketAddr| {
+        let (ip, after) = (at.ip(), port + layout.ports);
+        (port - 1..after)
+            .chain(port + READY_OFFSET..after + READY_OFFSET)
+            .map(move |port| SocketAddr::new(ip, port))
+    };
+    let listen = config.listen.iter().flat_map(row).collect();
+    let options = ProtocolOptions::new(Layout { port, unsynced: true, ..layout });
+    Ok(ServerConfig { listen, options, ..config })
+}
 
 /// Runs it.
 pub(crate) fn run(arguments: &[String], command: Vec<String>) -> ExitCode {

@@ -154,7 +154,7 @@ fn what_cannot_be_is_one_sentence() {
         ("--wait 1s", "must fit"),
         ("-n 10000 --repeat 11 --every 1s", "100000"),
         ("-l 39", "40 to 65507"),
-        ("--protocol echo", "carries no trains"),
+        ("--protocol echo", "round trips only"),
         ("--protocol udpmon --hardware-stamps", "clients of udpmon take no stamps"),
     ] {
         netcaliper("train")

@@ -431,7 +431,8 @@ impl OneSided {
         };
         let (far, at) = self.received.get_or_insert_with(|| (Box::default(), now));
         *at = now;
-        far.receive = format!("as {} does", if self.phase.kind == Kind::Tcp { "tcpmon" } else { "UDPmon" });
+        far.receive =
+            if self.phase.kind == Kind::Tcp { "as tcpmon does" } else { "as UDPmon does" }.to_owned();
         // UDPmon tells packets, tcpmon bytes.
         let bytes =
             if counts.bytes > 0 { counts.bytes } else { counts.received.saturating_mul(test.size.into()) };

@@ -79,7 +79,6 @@ pub(super) struct Sessions {
 }
 
 const OWN: &str = "native";
-const IPERF3: &str = "iperf3";
 
 impl Sessions {
     /// Takes in an event of the server's own protocol.
@@ -102,8 +101,7 @@ impl Sessions {
                 service.errors = interval.network_errors + interval.data_errors;
             }
             Event::Connection(record) => self.connection(protocol, record),
-            // Its tests are told as such.
-            Event::Links(links) if protocol != IPERF3 => self.serving.hear(protocol, links),
+            Event::Links(links) => self.serving.hear(protocol, links),
             Event::PhaseEnd { .. } => self.serving.over(protocol),
             Event::Bulk(bulk) => self.bulk(protocol, bulk),
             _ => {}

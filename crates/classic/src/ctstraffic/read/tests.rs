@@ -10,10 +10,12 @@ fn utf16(text: &str) -> Vec<u8> {
 }
 
 fn told(files: &[(&str, Vec<u8>)]) -> String {
-    let files: Vec<File> =
-        files.iter().map(|(name, bytes)| File { name: (*name).to_owned(), bytes: bytes.clone() }).collect();
+    let files: Vec<NamedFile> = files
+        .iter()
+        .map(|(name, bytes)| NamedFile { name: (*name).to_owned(), bytes: bytes.clone() })
+        .collect();
     let mut out = Vec::new();
-    tell(&files, &mut out).unwrap();
+    report(&files, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -197,9 +199,9 @@ fn damaged_tables_do_no_harm() {
             }
         }
         out.clear();
-        let other = File { name: "b".to_owned(), bytes: whole[1].clone().into_bytes() };
-        let files = [File { name: "a".to_owned(), bytes }, other];
+        let other = NamedFile { name: "b".to_owned(), bytes: whole[1].clone().into_bytes() };
+        let files = [NamedFile { name: "a".to_owned(), bytes }, other];
         // Beside another one or alone.
-        tell(&files[..if n % 4 == 0 { 2 } else { 1 }], &mut out).unwrap_or_default();
+        report(&files[..if n % 4 == 0 { 2 } else { 1 }], &mut out).unwrap_or_default();
     }
 }

@@ -39,12 +39,12 @@ impl Receiver {
 
     /// Says, once, whose filler it is that comes, where it is not that of the protocol that was asked for.
     fn recognise(&self, cx: &mut Context<'_>, path: Path, first: &[u8]) {
-        let who = match Filler::recognised(first).filter(|found| *found != self.measured.params.filler) {
+        let filler = match Filler::recognised(first).filter(|found| *found != self.measured.params.filler) {
             None => return,
-            Some(Filler::Printable) => "ttcp",
-            Some(_) => "ntttcp",
+            Some(Filler::Printable) => "what ttcp sends",
+            Some(_) => "what ntttcp sends",
         };
-        let text = format!("{} sends what {who} sends", path.peer.ip().to_canonical());
+        let text = format!("{} sends {filler}", path.peer.ip().to_canonical());
         cx.outbox.push(Box::new(Notice { level: Level::Info, text }));
     }
 
