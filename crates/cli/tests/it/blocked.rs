@@ -117,7 +117,7 @@ fn udp_that_dies_in_mid_run_is_told_with_the_instant() {
     const NAME: &str = "blocked::udp_that_dies_in_mid_run_is_told_with_the_instant";
     let cases = [
         ("delay 10.77.0.2 --pps 100 -t 10s", true),
-        ("ping 10.77.0.2 -u --rate 100 -t 10s --no-empty-path", true),
+        ("ping 10.77.0.2 -u --rate 100 -t 10s", true),
         // The server sends.
         ("stream 10.77.0.2 -b 1M --length 10s", false),
     ];

@@ -25,7 +25,7 @@ fn every_question_takes_conditions_and_repetitions() {
     let all: [(&str, &str, &str); 6] = [
         ("tcp", "-t 200ms -i 100ms -b 10M -P 1", "goodput"),
         ("connect", "-t 200ms -i 100ms --rate 50 -P 1", "connects"),
-        ("ping", "-n 20 --no-empty-path", "rtt.max"),
+        ("ping", "-n 20", "rtt.max"),
         ("delay", "-t 200ms --pps 100", "delay.max"),
         ("stream", "-t 1s --length 1s --rate 1M", "frames"),
         ("train", "-n 10 --every 20ms", "caveats"),

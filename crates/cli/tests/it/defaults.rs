@@ -1,6 +1,6 @@
 //! Runs as they are without options: no caveat is about what the program chose itself.
 
-use crate::support::{Outcome, Proc, Server, netcaliper, number, serve, text};
+use crate::support::{Outcome, Proc, Server, as_it_is, netcaliper, number, serve, text};
 use std::time::Duration;
 
 /// Caveats about what was chosen, not about what was found on the way.
@@ -58,7 +58,7 @@ fn default_runs_raise_no_caveat_about_their_defaults() {
         .map(|words| {
             let (verb, rest) = words.split_once(' ').unwrap_or((words, ""));
             let server = serve("");
-            let client = netcaliper(verb).arg(server.at()).args(rest).arg("--json").spawn();
+            let client = as_it_is(verb).arg(server.at()).args(rest).arg("--json").spawn();
             (server, client)
         })
         .collect();

@@ -134,7 +134,7 @@ fn a_file_that_fails_stays_as_it_was() {
             if matches!(name, "svg" | "series") { scratch.file("none") } else { scratch.with(name, "old") };
         let short = match verb {
             "train" => "-n 10 --repeat 3",
-            "ping" => "-n 50 --no-empty-path",
+            "ping" => "-n 50",
             "delay" => "-t 300ms --pps 200",
             _ => short,
         };

@@ -27,7 +27,7 @@ fn deeds(server: Proc) -> Value {
 }
 
 fn ping(target: &str, words: &str) -> Line {
-    netcaliper("ping").arg(target).args("--protocol echo --no-empty-path").args(words)
+    netcaliper("ping").arg(target).args("--protocol echo").args(words)
 }
 
 fn counts(outcome: &Outcome) -> &Value {
@@ -320,7 +320,7 @@ fn a_server_answers_echo_beside_its_own_protocol() {
 fn the_kernels_stamps_leave_this_program_out() {
     let server = serve("");
     for words in ["-u -n 100 --kernel-stamps", "-u -n 100 --kernel-stamps --rate 500 -P 2"] {
-        let outcome = netcaliper("ping").arg(server.at()).args("--no-empty-path").args(words).outcome();
+        let outcome = netcaliper("ping").arg(server.at()).args(words).outcome();
         assert_eq!(outcome.done.code, Some(0), "{words}: {}", outcome.done.tell());
         let trips = &outcome.near()["pings"];
         if trips["kernel_ns"].is_null() {
@@ -348,8 +348,6 @@ fn our_own_protocol_takes_off_what_the_far_end_spends() {
     for words in
         ["-n 200 --warmup 20", "-u -n 200 -P 3", "-n 100 --busy", "-u -n 100 --busy", "--rate 200 -n 50 -l 8"]
     {
-        // The first measures an empty path before.
-        let words = if words.contains("warmup") { words } else { &format!("{words} --no-empty-path") };
         let outcome = netcaliper("ping").arg(server.at()).args(words).outcome();
         assert_eq!(outcome.done.code, Some(0), "{words}: {}", outcome.done.tell());
         let trips = &outcome.near()["pings"];
@@ -367,7 +365,7 @@ fn our_own_protocol_takes_off_what_the_far_end_spends() {
     }
     server.end();
     let plain = serve("");
-    let outcome = netcaliper("ping").arg(plain.at()).args("-n 20 --busy --no-empty-path").outcome();
+    let outcome = netcaliper("ping").arg(plain.at()).args("-n 20 --busy").outcome();
     let changes = &outcome.point()["sessions"][0]["accepted"]["changes"];
     assert_eq!(text(&changes[0]["what"]), "spinning", "{}", outcome.done.tell());
 }
@@ -378,8 +376,7 @@ fn a_stall_longer_than_the_timeout_is_in_the_percentiles() {
     let server = serve("");
     let scratch = Scratch::new();
     let (samples, run) = (scratch.file("samples.csv"), scratch.file("run.jsonl"));
-    let line =
-        netcaliper("ping").arg(server.at()).args("-u --rate 100 -t 7s -i 200ms --no-empty-path --samples");
+    let line = netcaliper("ping").arg(server.at()).args("-u --rate 100 -t 7s -i 200ms --samples");
     let line = line.arg(&samples).arg("--save").arg(&run).args("--assert p99<1200ms --json");
     let client = line.spawn();
     crate::support::eventually("intervals in the journal", || {

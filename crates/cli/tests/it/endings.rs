@@ -233,7 +233,7 @@ fn settle(program: &mut Proc) {
     crate::support::eventually("SIGINT is taken over", || {
         has_sigint(program, "SigCgt") || !program.is_running()
     });
-    std::thread::sleep(Duration::from_millis(300));
+    std::thread::sleep(Duration::from_millis(100));
 }
 
 /// Sends SIGINT twice: of two that wait the kernel keeps one, so that the program has the first before the second comes.
@@ -328,8 +328,8 @@ fn ctrl_c_ends_whatever_is_waited_for_from_a_peer_that_hangs() {
         "tcp -R -b 1M",
         "tcp --bidir -b 1M",
         "connect --rate 50",
-        "ping --rate 50 --no-empty-path",
-        "ping -u --rate 50 --no-empty-path",
+        "ping --rate 50",
+        "ping -u --rate 50",
         "delay --pps 100",
         "delay -R --pps 100",
         "stream -b 1M",
@@ -431,7 +431,7 @@ const STAND_INS: &[(&str, &str, i32, Option<i32>)] = &[
         130,
         None,
     ),
-    ("tcpmon_resp -u FIRST", "tcpmon_mon -d 127.0.0.1 -u FIRST -p 1000 -w 1000 -l 100000000", 130, Some(0)),
+    ("tcpmon_resp -u FIRST", "tcpmon_mon -d 127.0.0.1 -u FIRST -p 1000 -w 10000 -l 100000000", 130, Some(0)),
     (
         "udpmon_resp -u FIRST",
         "udpmon_bw_mon -d 127.0.0.1 -u FIRST -p 100 -w 10000 -l 100000000",
@@ -440,7 +440,7 @@ const STAND_INS: &[(&str, &str, i32, Option<i32>)] = &[
     ),
     // The packets have left, and the responder's counts are asked for.
     ("udpmon_resp -u FIRST", "udpmon_bw_mon -d 127.0.0.1 -u FIRST -p 100 -w 100 -l 6000", 130, None),
-    ("udpmon_resp -u FIRST", "udpmon_req -d 127.0.0.1 -u FIRST -p 64 -w 1000 -l 100000000", 130, None),
+    ("udpmon_resp -u FIRST", "udpmon_req -d 127.0.0.1 -u FIRST -p 64 -w 10000 -l 100000000", 130, None),
     ("bwdelaytester -s --port FIRST", "bwdelaytester -c 127.0.0.1 -p 160 -b 1 --port FIRST", 1, Some(1)),
 ];
 
@@ -482,7 +482,7 @@ fn ctrl_c_ends_every_stand_in_whose_peer_hangs() {
         for ([server, client], (.., stops_server)) in &running {
             (if *stops_server { server } else { client }).signal("STOP");
         }
-        std::thread::sleep(Duration::from_millis(500));
+        std::thread::sleep(Duration::from_millis(200));
         std::thread::scope(|scope| {
             for ([server, client], (_, code, stops_server)) in running {
                 let (mut left, hung) = if *stops_server { (client, server) } else { (server, client) };

@@ -47,7 +47,7 @@ fn every_verb_writes_a_page_and_a_saved_run_gives_the_same() {
         ),
         (
             "ping",
-            netcaliper("ping").arg(server.at()).args("-n 100 -i 100ms --no-empty-path"),
+            netcaliper("ping").arg(server.at()).args("-n 100 -i 100ms"),
             &["plot-latency", "plot-percentiles", "plot-histogram"],
         ),
         (

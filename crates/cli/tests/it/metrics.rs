@@ -37,7 +37,7 @@ fn every_question_leaves_metrics_that_prometheus_takes() {
     let server = serve("");
     let questions = [
         ("tcp", "-t 300ms -i 100ms -b 20M -P 2 --assert goodput>1k"),
-        ("ping", "-n 50 --no-empty-path"),
+        ("ping", "-n 50"),
         ("delay", "-t 300ms --bidir --pps 200 --sweep size=64,256"),
         ("connect", "-t 200ms --rate 100"),
     ];
@@ -78,7 +78,7 @@ fn a_monitor_measures_tells_and_calls() {
         .arg("--")
         .arg("ping")
         .arg(server.at())
-        .args("-n 20 --no-empty-path")
+        .args("-n 20")
         .run()
         .exits(3);
     let lines: Vec<&str> = done.out.lines().collect();

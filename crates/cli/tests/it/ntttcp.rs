@@ -44,7 +44,7 @@ fn a_sender_agrees_with_a_receiver_and_lets_it_go() {
     for (how, words) in [("", "-t 1"), ("late", "-t 1"), ("", "-t 1 -W 1 -C 1")] {
         let Some(far) = peer("ntttcp", &format!("receive 2 1 {how}")) else { return };
         let port: u16 = far.hears("port ").trim_start_matches("port ").parse().unwrap();
-        let words = format!("-s127.0.0.1 -p {port} -P 2 -n 2 -l 2 -b 16K -B 400M {words}");
+        let words = format!("-s127.0.0.1 -p {port} -P 2 -n 2 -l 2 -b 16K -B 20M {words}");
         let done = netcaliper("ntttcp").args(&words).run().exits(0);
         let heard = deeds(far);
         assert_eq!(
@@ -185,7 +185,7 @@ fn windows_file_says_what_was_asked_for_and_replaces_the_tables() {
     let scratch = crate::support::files::Scratch::new();
     let file = scratch.file("w.xml");
     let (ours, port) = windows_receiver("-r -m 2,*,127.0.0.1 -v -t 1");
-    let words = format!("-s -m 2,*,127.0.0.1 -v -t 1 -p {port} -xml {}", file.display());
+    let words = format!("-s -m 2,*,127.0.0.1 -v -t 1 -thr 1000 -p {port} -xml {}", file.display());
     let done = netcaliper("ntttcp").args(&words).run().exits(0);
     ours.wait().exits(0);
     assert!(!done.out.contains("Thread") && !done.out.contains("Totals"), "{}", done.tell());
@@ -200,7 +200,7 @@ fn windows_file_says_what_was_asked_for_and_replaces_the_tables() {
 #[test]
 fn a_receiver_of_windows_that_goes_is_no_failure() {
     // In its time, over either transport: the sender's time runs on.
-    for udp in ["", "-u -l 1000 -thr 100"] {
+    for udp in ["-thr 1000", "-u -l 1000 -thr 100"] {
         let (ours, port) = windows_receiver(&format!("-r -m 2,*,127.0.0.1 -ns -t 1 {udp}"));
         let words = format!("-s -m 2,*,127.0.0.1 -ns -t 2 {udp} -p {port}");
         let done = netcaliper("ntttcp").args(&words).run().exits(0);
@@ -307,7 +307,7 @@ fn a_server_takes_one_test_after_the_other() {
             continue;
         }
         // An unsynchronised sender has a test of its own; none of its connections counts in the next one.
-        let words = format!("-s127.0.0.1 -p {port} -P 2 -n 2 -t 1 -B 100M -N");
+        let words = format!("-s127.0.0.1 -p {port} -P 2 -n 2 -t 1 -B 20M -N");
         let sent = netcaliper("ntttcp").args(&words).run().exits(0);
         let sent: u64 = told(&sent, "INFO: total bytes").parse().unwrap();
         let line = server.hears("ntttcp: 4 connections, ");
@@ -322,7 +322,7 @@ fn a_server_takes_one_test_after_the_other() {
         }
         for n in 1..=2 {
             // Behind a test there is an instant in which nobody listens.
-            let words = format!("-s127.0.0.1 -p {port} -P 16 -n 1 -t 1 -B 100M");
+            let words = format!("-s127.0.0.1 -p {port} -P 16 -n 1 -t 1 -B 20M");
             crate::support::eventually("a test comes about", || {
                 netcaliper("ntttcp").args(&words).run().code == Some(0)
             });
@@ -340,7 +340,7 @@ fn a_server_takes_one_test_after_the_other() {
 #[test]
 fn both_ends_of_ours_agree() {
     let (ours, port) = receiver("-P 2 -t 1 -V --show-tcp-retrans");
-    let words = format!("-s127.0.0.1 -p {port} -P 2 -n 1 -t 1 -B 100M -V");
+    let words = format!("-s127.0.0.1 -p {port} -P 2 -n 1 -t 1 -B 20M -V");
     let here = netcaliper("ntttcp").args(&words).run().exits(0);
     let there = ours.wait().exits(0);
     assert_eq!(
@@ -454,7 +454,7 @@ fn the_result_files_are_written() {
     let path = |name: &str| scratch.file(name).display().to_string();
     let (ours, port) = receiver("-P 1 -t 1");
     let (x, j, log) = (path("r.xml"), path("r.json"), path("r.log"));
-    let words = format!("-s127.0.0.1 -p {port} -P 1 -n 1 -t 1 -B 100M -V -x{x} -j {j} -O{log}");
+    let words = format!("-s127.0.0.1 -p {port} -P 1 -n 1 -t 1 -B 20M -V -x{x} -j {j} -O{log}");
     let done = netcaliper("ntttcp").args(&words).run().exits(0);
     ours.wait().exits(0);
     let bytes: f64 = told(&done, "INFO: total bytes").parse().unwrap();

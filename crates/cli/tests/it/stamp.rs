@@ -34,10 +34,7 @@ fn answers(test: &str, words: &str) -> Option<Vec<Value>> {
 }
 
 fn ping(target: &str, words: &str) -> Line {
-    netcaliper("ping")
-        .arg(target)
-        .args("--protocol stamp --rate 200 --timeout 3s --no-empty-path")
-        .args(words)
+    netcaliper("ping").arg(target).args("--protocol stamp --rate 200 --timeout 3s").args(words)
 }
 
 fn facts(outcome: &Outcome) -> &Value {

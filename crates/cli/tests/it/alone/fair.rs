@@ -60,18 +60,8 @@ fn ours(kinds: &[&str], of_each: usize) {
 }
 
 #[test]
-fn uploads_beside_downloads() {
-    ours(&["tcp -P 1 -t 1s", "tcp -P 1 -R -t 1s"], 10);
-}
-
-#[test]
-fn both_directions_at_once_beside_either() {
-    ours(&["tcp -P 1 -t 1s", "tcp -P 1 -R -t 1s", "tcp -P 1 --bidir -t 1s"], 5);
-}
-
-#[test]
-fn datagrams_beside_uploads_and_downloads() {
-    ours(&["tcp -P 1 -t 1s", "tcp -P 1 -R -t 1s", "stream -b 5M -t 1s"], 5);
+fn kinds_of_connections_beside_each_other() {
+    ours(&["tcp -P 1 -t 1s", "tcp -P 1 -R -t 1s", "tcp -P 1 --bidir -t 1s", "stream -b 5M -t 1s"], 5);
 }
 
 /// Connections whose first bytes came late to a busy server were reset after 5 s. One core is as busy as several.

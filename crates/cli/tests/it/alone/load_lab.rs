@@ -84,7 +84,7 @@ fn measured(outcome: &Outcome, stage: &str, way: &str) -> f64 {
 /// queue (HyStart) needs longer.
 const RAMPS: [u32; 6] = [2, 2, 4, 8, 16, 16];
 
-/// Runs `load` for `time`, s, on 20 Mbit/s, 5 ms each way, with this queue: its outcome, the lab's trace, and the grade that it gives; or why this
+/// Runs `load` for `time`, s, on 8 Mbit/s, 5 ms each way, with this queue: its outcome, the lab's trace, and the grade that it gives; or why this
 /// host did not get to its end. `None`, and a skip on record, without the privilege.
 fn loaded(
     test: &str,
@@ -102,7 +102,7 @@ fn loaded(
     let scratch = Scratch::new();
     let (trace, saved) = (scratch.file("trace.csv"), scratch.file("run.jsonl"));
     let lab = netcaliper("lab")
-        .args("-q --wait sleep --rate 20M --delay 5ms --queue")
+        .args("-q --wait sleep --rate 8M --delay 5ms --queue")
         .arg(queue)
         .arg("--trace")
         .arg(&trace);

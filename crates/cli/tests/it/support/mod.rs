@@ -31,62 +31,65 @@ pub(crate) const BIN: &str = env!("CARGO_BIN_EXE_netcaliper");
 /// How long anything may take that takes a fraction of it on a machine that is not overloaded.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What came out of a pipe so far.
+/// What came out of a program's two pipes so far.
 #[derive(Clone, Default)]
-struct Tap(Arc<(Mutex<Heard>, Condvar)>);
+struct Pipes(Arc<(Mutex<[Pipe; 2]>, Condvar)>);
 
 #[derive(Default)]
-struct Heard {
+struct Pipe {
     bytes: Vec<u8>,
     over: bool,
 }
 
-impl Tap {
-    fn on(mut pipe: impl Read + Send + 'static) -> Tap {
-        let tap = Tap::default();
-        let ours = tap.clone();
+const OUT: usize = 0;
+const ERR: usize = 1;
+
+impl Pipes {
+    /// Reads one of them in a thread of its own.
+    fn read(&self, which: usize, mut pipe: impl Read + Send + 'static) {
+        let ours = self.clone();
         thread::spawn(move || {
             let mut buffer = [0; 64 * 1024];
             loop {
                 let n = pipe.read(&mut buffer).unwrap_or(0);
-                let mut heard = ours.0.0.lock().unwrap();
-                heard.bytes.extend_from_slice(&buffer[..n]);
-                heard.over = n == 0;
+                let mut both = ours.0.0.lock().unwrap();
+                both[which].bytes.extend_from_slice(&buffer[..n]);
+                both[which].over = n == 0;
                 ours.0.1.notify_all();
                 if n == 0 {
                     return;
                 }
             }
         });
-        tap
     }
 
-    fn text(&self) -> String {
-        String::from_utf8_lossy(&self.0.0.lock().unwrap().bytes).into_owned()
+    fn text(&self, which: usize) -> String {
+        String::from_utf8_lossy(&self.0.0.lock().unwrap()[which].bytes).into_owned()
     }
 
-    /// Waits until `found` finds something in what was said; `None` when it never comes.
-    fn wait<T>(&self, limit: Duration, mut found: impl FnMut(&str) -> Option<T>) -> Option<T> {
+    /// Waits until `found` finds something in stdout or stderr; `None` when it never comes.
+    fn wait<T>(&self, limit: Duration, found: impl Fn(usize, &str) -> Option<T>) -> Option<T> {
         let until = Instant::now() + limit;
-        let mut heard = self.0.0.lock().unwrap();
+        let mut both = self.0.0.lock().unwrap();
         loop {
-            if let Some(it) = found(&String::from_utf8_lossy(&heard.bytes)) {
-                return Some(it);
+            for which in [OUT, ERR] {
+                if let Some(it) = found(which, &String::from_utf8_lossy(&both[which].bytes)) {
+                    return Some(it);
+                }
             }
             let left = until.saturating_duration_since(Instant::now());
-            if heard.over || left.is_zero() {
+            if both.iter().all(|pipe| pipe.over) || left.is_zero() {
                 return None;
             }
-            heard = self.0.1.wait_timeout(heard, left).unwrap().0;
+            both = self.0.1.wait_timeout(both, left).unwrap().0;
         }
     }
 
-    fn wait_over(&self, limit: Duration) {
-        let until = Instant::now() + limit;
-        let mut heard = self.0.0.lock().unwrap();
-        while !heard.over && Instant::now() < until {
-            heard = self.0.1.wait_timeout(heard, Duration::from_millis(100)).unwrap().0;
-        }
+    /// Whether both are at their end, which is waited for at most this long.
+    fn over(&self, limit: Duration) -> bool {
+        let both = self.0.0.lock().unwrap();
+        let going = |both: &mut [Pipe; 2]| !both.iter().all(|pipe| pipe.over);
+        !self.0.1.wait_timeout_while(both, limit, going).unwrap().1.timed_out()
     }
 }
 
@@ -94,8 +97,7 @@ impl Tap {
 pub(crate) struct Proc {
     child: Child,
     name: String,
-    out: Tap,
-    err: Tap,
+    pipes: Pipes,
 }
 
 /// A program that has ended.
@@ -166,8 +168,10 @@ impl Proc {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap_or_else(|e| panic!("{name}: {e}"));
-        let (out, err) = (Tap::on(child.stdout.take().unwrap()), Tap::on(child.stderr.take().unwrap()));
-        Proc { child, name, out, err }
+        let pipes = Pipes::default();
+        pipes.read(OUT, child.stdout.take().unwrap());
+        pipes.read(ERR, child.stderr.take().unwrap());
+        Proc { child, name, pipes }
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -176,12 +180,12 @@ impl Proc {
 
     /// What it has printed so far.
     pub(crate) fn out(&self) -> String {
-        self.out.text()
+        self.pipes.text(OUT)
     }
 
     /// What it has complained about so far.
     pub(crate) fn err(&self) -> String {
-        self.err.text()
+        self.pipes.text(ERR)
     }
 
     pub(crate) fn is_running(&mut self) -> bool {
@@ -191,29 +195,27 @@ impl Proc {
     /// Waits for a line on stdout or stderr that contains `word`, and returns it.
     #[track_caller]
     pub(crate) fn hears(&self, word: &str) -> String {
-        // Both are looked at in turn, since either may be the one that speaks.
-        let until = Instant::now() + PATIENCE;
         // Whole lines only: the rest of one may be on its way.
-        let find = |said: &str| {
+        let line = self.pipes.wait(PATIENCE, |_, said| {
             let whole = &said[..said.rfind('\n').map_or(0, |at| at + 1)];
             whole.lines().find(|l| l.contains(word)).map(str::to_owned)
-        };
-        while Instant::now() < until {
-            for tap in [&self.out, &self.err] {
-                if let Some(line) = tap.wait(Duration::from_millis(20), find) {
-                    return line;
-                }
-            }
-            thread::sleep(Duration::from_millis(5));
-        }
-        panic!("{} never said '{word}'\n--- stdout\n{}\n--- stderr\n{}", self.name, self.out(), self.err());
+        });
+        line.unwrap_or_else(|| {
+            panic!(
+                "{} never said '{word}'\n--- stdout\n{}\n--- stderr\n{}",
+                self.name,
+                self.out(),
+                self.err()
+            )
+        })
     }
 
     /// Waits until at least `n` lines on stdout contain `word`.
     #[track_caller]
     pub(crate) fn hears_often(&self, word: &str, n: usize) {
-        let enough = |said: &str| (said.lines().filter(|l| l.contains(word)).count() >= n).then_some(());
-        let heard = self.out.wait(PATIENCE, enough);
+        let heard = self.pipes.wait(PATIENCE, |which, said| {
+            (which == OUT && said.lines().filter(|l| l.contains(word)).count() >= n).then_some(())
+        });
         assert!(
             heard.is_some(),
             "{} did not say '{word}' {n} times\n{}\n{}",
@@ -252,10 +254,12 @@ impl Proc {
                     tail(&out)
                 );
             }
-            thread::sleep(Duration::from_millis(5));
+            // A program mostly closes its pipes when it ends, but it may before, and a child of its own may keep them open.
+            if self.pipes.over(Duration::from_millis(100)) {
+                thread::sleep(Duration::from_millis(1));
+            }
         };
-        self.out.wait_over(Duration::from_secs(5));
-        self.err.wait_over(Duration::from_secs(5));
+        self.pipes.over(Duration::from_secs(5));
         Done { name: self.name.clone(), code: status.code(), out: self.out(), err: self.err() }
     }
 }
@@ -270,8 +274,14 @@ impl Drop for Proc {
 /// A command line in the making.
 pub(crate) struct Line(pub(crate) Command);
 
-/// `netcaliper VERB`.
+/// `netcaliper VERB`; a ping does without its measurement of an empty path, which takes a quarter of a second at full speed.
 pub(crate) fn netcaliper(verb: &str) -> Line {
+    let line = as_it_is(verb);
+    if verb == "ping" { line.arg("--no-empty-path") } else { line }
+}
+
+/// `netcaliper VERB` with its defaults.
+pub(crate) fn as_it_is(verb: &str) -> Line {
     let mut command = Command::new(BIN);
     for name in ["NETCALIPER_PSK", "NETCALIPER_PSK_FILE", "NO_COLOR"] {
         command.env_remove(name);
