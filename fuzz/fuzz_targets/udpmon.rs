@@ -23,12 +23,12 @@ fuzz_target!(|bytes: &[u8]| {
         decode_cpus(bytes),
     );
     if let Some(hist) = decode_histogram(bytes) {
-        let _ = (hist.shape(), hist.shape_as_udpmon());
+        let _ = (hist.shape(), hist.shape_as_original());
     }
     if let Some((start, stop)) = decode_net(bytes) {
         let _ = between(&start, &stop, true);
     }
-    let phase = Phase { kind: Kind::Train, udpmon: Some(Box::default()), ..Phase::default() };
+    let phase = Phase { kind: Kind::Train, packet_tests: Some(Box::default()), ..Phase::default() };
     let Some(mut acceptor) = acceptors(&phase, &Answers { workers: 1, ..Answers::default() }).pop() else {
         return;
     };

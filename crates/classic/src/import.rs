@@ -7,8 +7,8 @@ use flate2::read::MultiGzDecoder;
 use jiff::Timestamp;
 use metrics::{Packets, Wall};
 use model::{
-    Begin, Builder, ConnectionRecord, Event, FrameRow, Interval, Kind, Level, Outcome, PacketReport, Pattern,
-    Phase, Ping, Range, Status, Totals, UdpmonTest,
+    Begin, Builder, ConnectionRecord, Event, FrameRow, Interval, Kind, Level, Outcome, PacketReport,
+    PacketTest, Pattern, Phase, Ping, Range, Status, Totals,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -107,7 +107,7 @@ pub(crate) struct ImportedPhase {
     /// Its connections, one by one.
     pub(crate) records: Vec<ConnectionRecord>,
     /// Tests of UDPmon.
-    pub(crate) tests: Vec<UdpmonTest>,
+    pub(crate) tests: Vec<PacketTest>,
     /// Frames of a media stream, in order.
     pub(crate) frames: Vec<FrameRow>,
     pub(crate) near: Totals,
@@ -165,7 +165,7 @@ impl ImportedRun {
                 builder.absorb(&Event::Frames { id: Uuid::nil(), rows: frames });
             }
             for test in tests {
-                builder.absorb(&Event::Udpmon(Box::new(test)));
+                builder.absorb(&Event::PacketTest(Box::new(test)));
             }
             builder.absorb(&Event::Near(Box::new(near)));
             far.into_iter().for_each(|far| builder.absorb(&Event::Far(Box::new(far))));

@@ -60,7 +60,7 @@ pub(crate) fn idle(outcome: &Outcome) -> bool {
         let moved = near.traffic.tx_bytes + near.traffic.rx_bytes;
         let datagrams = near.packets.as_ref().map_or(0, |packets| packets.counts.received);
         near.opened + moved + datagrams == 0
-            && point.udpmon.is_empty()
+            && point.packet_tests.is_empty()
             && point.intervals.iter().all(|i| i.opened == 0)
     })
 }

@@ -262,7 +262,7 @@ pub(crate) fn answer(
             match &event {
                 Event::Notice { level, text } => say(*level, text),
                 // A test is kept with what the server itself does.
-                Event::Udpmon(_) => tell(&event),
+                Event::PacketTest(_) => tell(&event),
                 event => (service.notice)(event).iter().for_each(|text| say(Level::Info, text)),
             }
         });

@@ -117,7 +117,7 @@ impl Binned {
     /// The same by UDPmon's arithmetic (`h_stats` of libhj): a value is the lower edge of its bin, the fourth moment is
     /// divided by the variance instead of its square, ranks are rounded down, and an edge of 0 is taken for "not found yet".
     #[must_use]
-    pub fn shape_as_udpmon(&self) -> Shape {
+    pub fn shape_as_original(&self) -> Shape {
         let count = self.count();
         if count == 0 {
             return Shape::default();
@@ -211,7 +211,7 @@ mod tests {
             (shape.skew - 5.25 / 8.0).abs() < 1e-12 && (shape.kurtosis - (44.5 / 16.0 - 3.0)).abs() < 1e-12
         );
         assert_eq!((shape.q1, shape.median, shape.q3), (4, 4, 5));
-        let original = hist.shape_as_udpmon();
+        let original = hist.shape_as_original();
         assert!((original.kurtosis - (44.5 / 4.0 - 3.0)).abs() < 1e-12);
     }
 

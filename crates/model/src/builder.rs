@@ -4,8 +4,8 @@ use crate::caveat::caveats_against;
 use crate::frames::FrameWatch;
 use crate::thin::{self, Coarse};
 use crate::{
-    Event, Interval, Kind, Level, Outcome, Point, RoundTrips, SCHEMA, Slot, Status, SweepRow, Totals,
-    UdpmonTest,
+    Event, Interval, Kind, Level, Outcome, PacketTest, Point, RoundTrips, SCHEMA, Slot, Status, SweepRow,
+    Totals,
 };
 use crate::{Meanwhile, figures, knee, load, mtu};
 use metrics::{Spread, format_count};
@@ -144,7 +144,7 @@ impl Builder {
             Event::Empty(empty) => self.draft().point.empty = Some(empty.clone()),
             Event::Trains(trains) => self.draft().point.trains = Some(trains.clone()),
             Event::FrameTimes(times) => self.draft().point.frame_times = Some(times.clone()),
-            Event::Udpmon(test) => {
+            Event::PacketTest(test) => {
                 let bounds = self.bounds();
                 self.draft().test(test, bounds);
             }
@@ -309,8 +309,8 @@ impl Builder {
 }
 
 impl Draft {
-    fn test(&mut self, test: &UdpmonTest, bounds: Bounds) {
-        if self.point.udpmon.len() >= bounds.tests {
+    fn test(&mut self, test: &PacketTest, bounds: Bounds) {
+        if self.point.packet_tests.len() >= bounds.tests {
             self.unkept.1 += 1;
             return;
         }
@@ -325,7 +325,7 @@ impl Draft {
         test.lost.truncate(keep(test.lost.len()));
         test.puts.truncate(keep(test.puts.len()));
         self.records = bounds.records - room;
-        self.point.udpmon.push(test);
+        self.point.packet_tests.push(test);
     }
 
     fn interval(&mut self, interval: &Interval, joins: bool) {

@@ -6,7 +6,7 @@ pub use rows::{ConnectionRecord, DatagramRow, Failure, FrameRow, FrameVerdict, M
 
 use crate::{
     Bulk, CpuUse, Effective, EmptyPath, FlowRow, FrameTimes, HostCounters, HostSnapshot, Links, PacketReport,
-    PacketRow, Phase, PingInterval, PingRow, RoundTrips, Served, Status, SyncStep, Trains, UdpmonTest,
+    PacketRow, PacketTest, Phase, PingInterval, PingRow, RoundTrips, Served, Status, SyncStep, Trains,
 };
 use metrics::{
     DistSummary, Ending, Frames, Framing, Moments, PlayoutSummary, Remote, TcpTotals, TrainPacket, Wall,
@@ -83,7 +83,7 @@ pub enum Event {
         rows: Vec<TrainPacket>,
     },
     /// What was found of a test of UDPmon, or is known of it so far.
-    Udpmon(Box<UdpmonTest>),
+    PacketTest(Box<PacketTest>),
     /// Flows of datagrams one by one, where there are several.
     Flows {
         /// One row per flow.

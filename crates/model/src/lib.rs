@@ -28,6 +28,7 @@ mod method;
 mod mtu;
 mod outcome;
 mod pace;
+mod packet_test;
 mod packets;
 mod phase;
 mod ping;
@@ -40,7 +41,6 @@ mod sync_step;
 mod thin;
 mod trace;
 mod train;
-mod udpmon;
 
 pub use assertion::Assertion;
 pub use book::{Book, Complete};
@@ -67,6 +67,11 @@ pub use method::{Axis, AxisName, Method, Step, SweepError};
 pub use mtu::{MtuFound, PathMtu};
 pub use outcome::{Direction, Outcome, Point, SCHEMA, Status, SweepRow};
 pub use pace::{Delays, Pace, Quanta};
+pub use packet_test::{
+    PacketTest, PacketTestCard, PacketTestClock, PacketTestCounts, PacketTestCpu, PacketTestHost,
+    PacketTestInterface, PacketTestIp, PacketTestLatency, PacketTestLost, PacketTestPut, PacketTestRecord,
+    PacketTestRecords, PacketTestRole, PacketTestSettings,
+};
 pub use packets::{DelayRange, PacketReport};
 pub use phase::{Burst, Kind, MAX_BUFFER, MAX_CONNECTIONS, Pattern, Payload, Phase, Range, Shutdown, Verify};
 pub use ping::{
@@ -81,7 +86,3 @@ pub use sockets::{Effective, SocketSettings};
 pub use sync_step::SyncStep;
 pub use trace::Trace;
 pub use train::{MOST_TRAIN_PACKETS, Train, Trains};
-pub use udpmon::{
-    Udpmon, UdpmonCard, UdpmonClock, UdpmonCounts, UdpmonCpu, UdpmonHost, UdpmonInterface, UdpmonIp,
-    UdpmonLatency, UdpmonLost, UdpmonPut, UdpmonRecord, UdpmonRecords, UdpmonRole, UdpmonTest,
-};

@@ -1,8 +1,8 @@
 //! What a run found: the document that reports print, files keep and `schema/outcome.v1.json` describes.
 
 use crate::{
-    Begin, Caveat, ConnectionRecord, EmptyPath, FlowRow, FrameTimes, Interval, PathMtu, Phase, SessionInfo,
-    Slot, Totals, Trains, UdpmonTest,
+    Begin, Caveat, ConnectionRecord, EmptyPath, FlowRow, FrameTimes, Interval, PacketTest, PathMtu, Phase,
+    SessionInfo, Slot, Totals, Trains,
 };
 use metrics::{Spread, Wall};
 use serde::{Deserialize, Serialize};
@@ -128,7 +128,7 @@ pub struct Point {
     pub flows: Vec<FlowRow>,
     /// Tests of UDPmon or tcpmon, the first 2,000 with the first 200,000 of their records; all of them are in the journal.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub udpmon: Vec<UdpmonTest>,
+    pub packet_tests: Vec<PacketTest>,
     /// Our totals.
     pub near: Totals,
     /// The servers' totals.

@@ -1,7 +1,7 @@
 //! The figures that runs are judged by, in one table: how each is called, its unit, which way is better, and how it is read of a
 //! phase and of an interval. Comparisons, assertions, the store, sweeps and scrapers loop over it.
 
-use crate::{Interval, Kind, PacketReport, PingInterval, Point, Status, Traffic, UdpmonTest};
+use crate::{Interval, Kind, PacketReport, PacketTest, PingInterval, Point, Status, Traffic};
 use metrics::{
     DistSummary, Frames, Spectrum, format_bits_per_second, format_duration, per_second, percent_of, real,
 };
@@ -637,7 +637,7 @@ impl Figure {
 
     /// What one of UDPmon's tests found. Rates are over the times between packets, as everywhere with it: one fewer than packets.
     #[must_use]
-    pub fn of_test(test: &UdpmonTest) -> Vec<(Figure, f64)> {
+    pub fn of_test(test: &PacketTest) -> Vec<(Figure, f64)> {
         let mut found = Vec::new();
         if let Some(counts) = test.counts {
             let bytes = match counts.bytes {
@@ -717,14 +717,14 @@ mod tests {
 
     #[test]
     fn a_test_of_udpmon_has_a_rate_over_its_gaps() {
-        let counts = crate::UdpmonCounts { received: 101, lost: 25, span: 20_000, ..Default::default() };
-        let test = UdpmonTest { size: 1_000, sent: 125, counts: Some(counts), ..UdpmonTest::default() };
+        let counts = crate::PacketTestCounts { received: 101, lost: 25, span: 20_000, ..Default::default() };
+        let test = PacketTest { size: 1_000, sent: 125, counts: Some(counts), ..PacketTest::default() };
         // 100 gaps of 8000 bits in 2 ms, and a fifth lost.
         assert_eq!(
             Figure::of_test(&test),
             [(Figure::Goodput(Way::Up), 400e6), (Figure::Loss(Way::Up), 20.0)]
         );
-        assert_eq!(Figure::of_test(&UdpmonTest::default()), []);
+        assert_eq!(Figure::of_test(&PacketTest::default()), []);
     }
 
     #[test]

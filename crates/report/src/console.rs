@@ -78,7 +78,7 @@ impl Console {
             Event::PhaseEnd { .. } | Event::End { .. } => {}
             Event::Start { .. } | Event::Established { .. } | Event::Connection(_) => {}
             Event::Frames { .. } | Event::Pings { .. } | Event::Datagrams { .. } | Event::Portion(_) => {}
-            Event::Empty(_) | Event::Trains(_) | Event::TrainPackets { .. } | Event::Udpmon(_) => {}
+            Event::Empty(_) | Event::Trains(_) | Event::TrainPackets { .. } | Event::PacketTest(_) => {}
             Event::Flows { .. } | Event::Packets { .. } | Event::Bulk(_) | Event::Served(_) => {}
             Event::FrameTimes(_) | Event::Links(_) | Event::Sync { .. } => {}
             Event::Near(_) | Event::Far(_) => {}

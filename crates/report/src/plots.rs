@@ -3,12 +3,12 @@
 mod failures;
 mod frames;
 mod hosts;
+mod packet_tests;
 mod packets;
 mod pings;
 mod sweep;
 mod tcp;
 mod trains;
-mod udpmon;
 
 use crate::plot::{Axis, Plot, Series, Style, Unit};
 use crate::words;
@@ -93,7 +93,7 @@ fn of_point(point: &Point, serving: bool) -> Vec<Plot> {
         }
         Kind::Train => [trains::plots(point), packets::plots(point, serving)].concat(),
     };
-    plots.splice(0..0, udpmon::plots(point));
+    plots.splice(0..0, packet_tests::plots(point));
     plots.extend(failures::plots(point));
     plots.extend(hosts::cpu(point));
     let omitted = point.intervals.iter().filter(|i| i.omitted).map(|i| i.end_ns).max();

@@ -4,13 +4,13 @@ mod flows;
 mod frames;
 mod hosts;
 mod load;
+pub(crate) mod packet_tests;
 mod packets;
 mod pings;
 mod point;
 mod repeats;
 mod slots;
 mod trains;
-pub(crate) mod udpmon;
 mod ways;
 
 use crate::console::Style;
@@ -141,8 +141,11 @@ fn found(point: &Point) -> Vec<String> {
     if let Some(frames) = frames {
         return vec![format!("{} of {} frames whole and in time", frames.completed, judged(&frames))];
     }
-    if matches!(point.phase.kind, Kind::Train | Kind::Delay) && udpmon::any(point) && point.trains.is_none() {
-        return udpmon::found(point);
+    if matches!(point.phase.kind, Kind::Train | Kind::Delay)
+        && packet_tests::any(point)
+        && point.trains.is_none()
+    {
+        return packet_tests::found(point);
     }
     if point.phase.kind == Kind::Train {
         return trains::found(point);

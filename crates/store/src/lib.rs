@@ -12,7 +12,7 @@ pub use retention::{Retention, parse_age};
 use flate2::{Compression, read::DeflateDecoder, write::DeflateEncoder};
 use metrics::Wall;
 use model::document::Document;
-use model::{Figure, KeptFigure, KeptRun, Outcome, Status, UdpmonTest};
+use model::{Figure, KeptFigure, KeptRun, Outcome, PacketTest, Status};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
 use std::collections::BTreeSet;
 use std::io::{self, BufWriter, Read};
@@ -327,11 +327,11 @@ pub fn figures(outcome: &Outcome) -> Vec<KeptFigure> {
             value,
         };
         // UDPmon's tests are settings of their own; what went over the whole of them includes its waiting.
-        let (served, tests) = (outcome.begin.verb == "serve", !point.udpmon.is_empty());
+        let (served, tests) = (outcome.begin.verb == "serve", !point.packet_tests.is_empty());
         let known = Figure::kept().filter(|figure| figure.of_a_life() || !(served || tests));
         let whole = known.filter_map(|figure| Some(row(&setting, figure, figure.of(point)?)));
-        let single = point.udpmon.iter().filter(|test| test.over).flat_map(|test| {
-            let setting = udpmon_setting(test);
+        let single = point.packet_tests.iter().filter(|test| test.over).flat_map(|test| {
+            let setting = packet_test_setting(test);
             Figure::of_test(test).into_iter().map(move |(figure, value)| row(&setting, figure, value))
         });
         whole.chain(single).filter(|kept| kept.value.is_finite()).collect::<Vec<KeptFigure>>()
@@ -340,7 +340,7 @@ pub fn figures(outcome: &Outcome) -> Vec<KeptFigure> {
 }
 
 /// `bytes=1000 wait_us=20`, `bytes=64 response=1472`.
-fn udpmon_setting(test: &UdpmonTest) -> String {
+fn packet_test_setting(test: &PacketTest) -> String {
     let size = test.size;
     match &test.latency {
         Some(trips) => format!("bytes={size} response={}", trips.response),

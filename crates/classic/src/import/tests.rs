@@ -339,7 +339,7 @@ fn udpmons_requests() {
     let text = "response len bytes; Req len;  loop_count;  num_bad; time/frame (tod); ave time us; min time; max time; num timeouts; \n \
         64;  100;  20;   0;  21.9;   20.5;    9.36;  114.515; 0 \n 352;  100;  20;   2;  22;   30;    10;  200; 2 \n";
     let outcome = read(text.as_bytes());
-    let tests = &only(&outcome).udpmon;
+    let tests = &only(&outcome).packet_tests;
     assert_eq!((outcome.begin.verb.as_str(), tests.len()), ("ping", 2));
     assert_eq!(Figure::of_test(&tests[0]), [(Figure::RoundTrip(Stat::Mean), 20_500.0)]);
     assert_eq!(tests[1].latency.as_ref().map(|t| (t.response, t.count, t.max_ns)), Some((352, 18, 200_000)));

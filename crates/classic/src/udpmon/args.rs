@@ -2,7 +2,9 @@
 
 use crate::options::{Letters, Opt, Request, Stop, Value, find, options, request};
 use metrics::SECOND;
-use model::{Kind, Phase, Range, SocketSettings, Udpmon, UdpmonRecords, UdpmonRole, Verify};
+use model::{
+    Kind, PacketTestRecords, PacketTestRole, PacketTestSettings, Phase, Range, SocketSettings, Verify,
+};
 use std::path::PathBuf;
 
 /// Which of the programs.
@@ -80,7 +82,7 @@ pub struct Spec {
     /// IPv6 (`-6`, or an address with colons).
     pub v6: bool,
     /// What is asked for.
-    pub udpmon: Udpmon,
+    pub packet_tests: PacketTestSettings,
     /// Extended columns (`-x`).
     pub extended: bool,
     /// One line a test (`-q`).
@@ -191,28 +193,28 @@ const OPTIONS: &[Opt<RawOptions>] = options! { RawOptions:
     "d" Value |o, v| o.spec.host = v.owned();
     "u" Value |o, v| o.spec.port = number(v)?;
     "U" Value |o, v| o.spec.from = Some(number(v)?);
-    "p" Value |o, v| o.spec.udpmon.size = number(v)?;
-    "l" Value |o, v| o.spec.udpmon.packets = number(v)?;
-    "t" Value |o, v| o.spec.udpmon.time_ns = seconds(v)?;
+    "p" Value |o, v| o.spec.packet_tests.size = number(v)?;
+    "l" Value |o, v| o.spec.packet_tests.packets = number(v)?;
+    "t" Value |o, v| o.spec.packet_tests.time_ns = seconds(v)?;
     "w" Value |o, v| o.wait = tenths(v)?;
     "e" Value |o, v| o.end = tenths(v)?;
     "i" Value |o, v| o.step = tenths(v)?;
     "r" Value |o, v| o.rate = Some(rate(v.text())?);
     "g" Value |o, v| o.gap = Some(tenths(v)?);
     "n" Value |o, v| o.bursts = number(v)?;
-    "H" Flag |o, _| o.spec.udpmon.histograms = true;
-    "B b" Value |o, v| o.spec.udpmon.bin_width = number(v)?;
-    "M m" Value |o, v| o.spec.udpmon.low = number(v)?;
+    "H" Flag |o, _| o.spec.packet_tests.histograms = true;
+    "B b" Value |o, v| o.spec.packet_tests.bin_width = number(v)?;
+    "M m" Value |o, v| o.spec.packet_tests.low = number(v)?;
     "G" Value |o, v| {
         let (skip, n) = skip_and_count(v)?;
-        o.spec.udpmon.records = UdpmonRecords::Packets { skip, n };
+        o.spec.packet_tests.records = PacketTestRecords::Packets { skip, n };
     };
     "L" Value |o, v| {
         let (skip, n) = skip_and_count(v)?;
-        o.spec.udpmon.records = UdpmonRecords::Lost { skip, n };
+        o.spec.packet_tests.records = PacketTestRecords::Lost { skip, n };
     };
-    "N" Flag |o, _| o.spec.udpmon.stamps = true;
-    "A" Value |o, v| o.spec.udpmon.acks = number::<u32>(v)? > 0;
+    "N" Flag |o, _| o.spec.packet_tests.stamps = true;
+    "A" Value |o, v| o.spec.packet_tests.acks = number::<u32>(v)? > 0;
     "x" Flag |o, _| o.spec.extended = true;
     "q" Flag |o, _| o.spec.quiet = true;
     "v" Flag |o, _| o.spec.verbose = true;
@@ -222,7 +224,7 @@ const OPTIONS: &[Opt<RawOptions>] = options! { RawOptions:
     "P" Value |o, v| o.precedence = Some(hexadecimal(v)?);
     "T" Value |o, v| o.service = Some(hexadecimal(v)?);
     "a" Value |o, v| o.spec.cores = cores(v)?;
-    "I" Value |o, v| o.spec.udpmon.cards.push(v.owned());
+    "I" Value |o, v| o.spec.packet_tests.cards.push(v.owned());
     "D" Flag |o, _| o.spec.ignored.push("-D (it stays in the foreground)".to_owned());
 };
 
@@ -237,7 +239,7 @@ const REQ: &[Opt<RawOptions>] = options! { RawOptions:
 /// With `udpmon_recv`.
 const RECV: &[Opt<RawOptions>] = options! { RawOptions:
     "t" Value |o, v| o.spec.life_ns = seconds(v)?;
-    "T" Value |o, v| o.spec.udpmon.every_ns = seconds(v)?;
+    "T" Value |o, v| o.spec.packet_tests.every_ns = seconds(v)?;
 };
 
 /// With tcpmon's programs.
@@ -247,7 +249,7 @@ const TCP: &[Opt<RawOptions>] = options! { RawOptions:
     "S" Value |o, v| o.spec.buffer = Some(number::<u64>(v)?).filter(|n| *n > 0);
     "N" Flag |o, _| o.spec.apart.0 = true;
     "C" Flag |o, _| o.spec.apart.1 = true;
-    "i" Value |o, v| o.spec.udpmon.every_ns = seconds(v)?;
+    "i" Value |o, v| o.spec.packet_tests.every_ns = seconds(v)?;
     "c" Value |o, v| o.spec.ignored.push(format!("-c {} (nor has it any in the original)", v.text()));
 };
 
@@ -314,7 +316,7 @@ pub fn read(program: Program, arguments: &[String]) -> Result<Request<Box<Spec>>
     let mut options =
         RawOptions { spec, step: 8, bursts: 1, responses: (1472, 0, 0), ..RawOptions::default() };
     if program == Program::TcpMon {
-        (options.spec.udpmon.size, options.spec.extended) = (10_000, true);
+        (options.spec.packet_tests.size, options.spec.extended) = (10_000, true);
     }
     let mut set = || -> Result<(), Stop> {
         for (option, name, text) in &found {
@@ -325,7 +327,7 @@ pub fn read(program: Program, arguments: &[String]) -> Result<Request<Box<Spec>>
     request(set())?;
     let mut spec = std::mem::take(&mut options.spec);
     settle(&mut spec, &options)?;
-    spec.udpmon.check()?;
+    spec.packet_tests.check()?;
     Ok(Request::Run(Box::new(spec)))
 }
 
@@ -350,11 +352,11 @@ fn settle(spec: &mut Spec, sweep: &RawOptions) -> Result<(), String> {
         return Err("the far end is missing: -d HOST".to_owned());
     }
     spec.v6 |= spec.host.contains(':');
-    let udpmon = &mut spec.udpmon;
+    let udpmon = &mut spec.packet_tests;
     udpmon.role = match program {
-        Program::Req => UdpmonRole::Latency,
-        Program::Send => UdpmonRole::Send,
-        _ => UdpmonRole::Stream,
+        Program::Req => PacketTestRole::Latency,
+        Program::Send => PacketTestRole::Send,
+        _ => PacketTestRole::Stream,
     };
     // No request of the original is shorter.
     udpmon.size = if program == Program::Req { udpmon.size.max(64) } else { udpmon.size };
@@ -400,7 +402,10 @@ impl Spec {
         Spec {
             program,
             port: 14_233,
-            udpmon: Udpmon { packets: if program == Program::Req { 10 } else { 2 }, ..Udpmon::default() },
+            packet_tests: PacketTestSettings {
+                packets: if program == Program::Req { 10 } else { 2 },
+                ..PacketTestSettings::default()
+            },
             extended: program == Program::Send,
             command: program.name().to_owned(),
             ..Spec::default()
@@ -426,9 +431,9 @@ impl Spec {
             // What the user does not choose is the kernel's to choose.
             let sockets = SocketSettings { rcvbuf: self.buffer, ..sockets };
             return Phase {
-                udpmon: Some(Box::new(self.udpmon.clone())),
+                packet_tests: Some(Box::new(self.packet_tests.clone())),
                 duration_ns: self.life_ns,
-                interval_ns: self.udpmon.every_ns.unwrap_or(SECOND),
+                interval_ns: self.packet_tests.every_ns.unwrap_or(SECOND),
                 connections: 1,
                 iterations: Some(1),
                 buffer: Range::just(1 << 20),
@@ -439,7 +444,7 @@ impl Spec {
         }
         Phase {
             kind: Kind::Train,
-            udpmon: Some(Box::new(self.udpmon.clone())),
+            packet_tests: Some(Box::new(self.packet_tests.clone())),
             duration_ns: self.life_ns,
             connections: 1,
             sockets,

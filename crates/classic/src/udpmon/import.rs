@@ -4,7 +4,9 @@ use super::read::{Table, is_table, tables};
 use crate::import::{ImportedPhase, ImportedRun, ns, received};
 use crate::number::{floor, narrow, signed};
 use metrics::Wall;
-use model::{Interval, Kind, Pattern, PingCounts, RoundTrips, Totals, Traffic, UdpmonLatency, UdpmonTest};
+use model::{
+    Interval, Kind, PacketTest, PacketTestLatency, Pattern, PingCounts, RoundTrips, Totals, Traffic,
+};
 use std::collections::BTreeMap;
 
 /// Reads a printout; `None` when it is none.
@@ -17,7 +19,7 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Result<ImportedRun, String>> {
     let each = |of: fn(&Table<'_>, &[&str]) -> Option<ImportedPhase>| -> Vec<ImportedPhase> {
         all.iter().flat_map(|table| table.rows.iter().filter_map(move |row| of(table, row))).collect()
     };
-    let tests: Vec<UdpmonTest> =
+    let tests: Vec<PacketTest> =
         all.iter().flat_map(|table| table.rows.iter().filter_map(|row| latency(table, row))).collect();
     if !tests.is_empty() {
         return Some(Ok(requests(tests)));
@@ -149,7 +151,7 @@ fn lasted(table: &Table<'_>, bytes: f64, came: f64, rate: f64) -> u64 {
 }
 
 /// The tests of `udpmon_req`.
-fn requests(tests: Vec<UdpmonTest>) -> ImportedRun {
+fn requests(tests: Vec<PacketTest>) -> ImportedRun {
     let counts = tests.iter().fold(PingCounts::default(), |counts, test| {
         let trips = test.latency.clone().unwrap_or_default();
         PingCounts {
@@ -181,17 +183,17 @@ fn requests(tests: Vec<UdpmonTest>) -> ImportedRun {
 }
 
 /// A line of `udpmon_req`: one size of responses.
-fn latency(table: &Table<'_>, row: &[&str]) -> Option<UdpmonTest> {
+fn latency(table: &Table<'_>, row: &[&str]) -> Option<PacketTest> {
     let at = |beginning: &str| cell(table, row, beginning);
     let response = at("response len")?;
     let (sent, missing, mean) = (floor(at("loop_count")?), floor(at("num_bad")?), at("ave time")?);
     let count = sent.saturating_sub(missing);
     let us = |us: f64| floor(us * 1e3);
-    Some(UdpmonTest {
+    Some(PacketTest {
         size: narrow(floor(at("Req len")?)),
         sent,
         timeouts: floor(at("num timeouts").unwrap_or(0.0)),
-        latency: Some(UdpmonLatency {
+        latency: Some(PacketTestLatency {
             response: narrow(floor(response)),
             count,
             missing,
@@ -199,10 +201,10 @@ fn latency(table: &Table<'_>, row: &[&str]) -> Option<UdpmonTest> {
             sum_ns: us(mean * metrics::real(count)),
             min_ns: us(at("min time")?),
             max_ns: us(at("max time")?),
-            ..UdpmonLatency::default()
+            ..PacketTestLatency::default()
         }),
         over: true,
-        ..UdpmonTest::default()
+        ..PacketTest::default()
     })
 }
 

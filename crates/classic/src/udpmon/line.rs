@@ -3,7 +3,7 @@
 use super::args::Spec;
 use super::tables;
 use crate::number::g;
-use model::{UdpmonCounts, UdpmonTest};
+use model::{PacketTest, PacketTestCounts};
 use std::fmt::Write as _;
 
 /// What the path adds to a packet's UDP payload over Ethernet, bytes: gap 12, preamble 8, header 14, check 4, UDP 8, and IP.
@@ -13,7 +13,7 @@ const SHORTEST: u64 = 64;
 const FRAME: u64 = 18;
 
 /// The titles of a line of `udpmon_bw_mon`.
-pub(super) fn titles(spec: &Spec, test: &UdpmonTest) -> String {
+pub(super) fn titles(spec: &Spec, test: &PacketTest) -> String {
     let mut text = " pkt len; num_sent;".to_owned();
     let extended = |text: &mut String, more: &str| {
         if spec.extended {
@@ -46,7 +46,7 @@ pub(super) struct Sent {
     pub(super) mbit: f64,
 }
 
-pub(super) fn sent(spec: &Spec, test: &UdpmonTest) -> Sent {
+pub(super) fn sent(spec: &Spec, test: &PacketTest) -> Sent {
     // With bursts the original divides what all of them sent by the time of the last.
     let ns = if spec.as_original { test.last_burst_ns } else { test.send_ns };
     let (us, packets) = ((ns / 1_000) as f64, test.sent as f64);
@@ -63,7 +63,7 @@ pub(super) struct Got {
 }
 
 /// `ip` is the length of an IP header. Between the first of N packets and the last there are N - 1; the original counts N.
-pub(super) fn got(counts: &UdpmonCounts, size: u64, ip: u64, as_original: bool) -> Got {
+pub(super) fn got(counts: &PacketTestCounts, size: u64, ip: u64, as_original: bool) -> Got {
     let us = counts.span as f64 / 10.0;
     let packets = if as_original { counts.received.max(1) } else { counts.received.saturating_sub(1) } as f64;
     let over = |a: f64, b: f64| if b > 0.0 || as_original { a / b } else { 0.0 };
@@ -83,7 +83,7 @@ pub(super) fn percent(part: u64, of: u64) -> f64 {
 }
 
 /// A line of `udpmon_bw_mon`.
-pub(super) fn line(spec: &Spec, test: &UdpmonTest) -> String {
+pub(super) fn line(spec: &Spec, test: &PacketTest) -> String {
     let mut text = format!(" {}; {};", test.size, test.sent);
     let Sent { us, frame, mbit } = sent(spec, test);
     let counts = test.counts.unwrap_or_default();
@@ -112,7 +112,7 @@ pub(super) fn line(spec: &Spec, test: &UdpmonTest) -> String {
         g(share, 2),
         g(percent(network, test.sent), 2)
     );
-    let found = got(&UdpmonCounts { received, ..counts }, test.size.into(), ip, spec.as_original);
+    let found = got(&PacketTestCounts { received, ..counts }, test.size.into(), ip, spec.as_original);
     if spec.extended {
         let _ = write!(text, "  {};  {};", g(found.us, 6), g(found.pace, 6));
     }

@@ -9,7 +9,7 @@ use super::tcp_watch::{Progress, Snapshots};
 use crate::number::g;
 use jiff::Timestamp;
 use metrics::{SECOND, Wall};
-use model::{Event, Level, UdpmonRecords, UdpmonTest};
+use model::{Event, Level, PacketTest, PacketTestRecords};
 use std::io::{self, Write};
 
 /// Prints a run as UDPmon's programs do.
@@ -25,7 +25,7 @@ pub struct Printer {
     /// What a receiver has told.
     receiver: Receiver,
     /// Tests over TCP, until the kernel's word about their connections has come.
-    held: Vec<UdpmonTest>,
+    held: Vec<PacketTest>,
     /// What tcpmon's programs have told while they run.
     progress: Progress,
     snapshots: Snapshots,
@@ -55,7 +55,7 @@ impl Printer {
                 self.started = begin.started;
                 self.banner(out)?;
             }
-            Event::Udpmon(test) if self.spec.program.tcp() && !test.over => match self.spec.program {
+            Event::PacketTest(test) if self.spec.program.tcp() && !test.over => match self.spec.program {
                 Program::TcpMon => {
                     let socket = test.puts.last().and_then(|put| put.socket.as_ref());
                     self.connected(socket.map(|socket| socket.mss), out)?;
@@ -63,10 +63,10 @@ impl Printer {
                 }
                 _ => self.snapshots.line(&self.spec, test, out)?,
             },
-            Event::Udpmon(test) if self.spec.program == Program::TcpMon => {
-                self.held.push(UdpmonTest::clone(test));
+            Event::PacketTest(test) if self.spec.program == Program::TcpMon => {
+                self.held.push(PacketTest::clone(test));
             }
-            Event::Udpmon(test) => self.test(test, out)?,
+            Event::PacketTest(test) => self.test(test, out)?,
             Event::Connection(record) => {
                 let Some(at) = self.held.iter().position(|test| test.connection == Some(record.id)) else {
                     return Ok(());
@@ -131,10 +131,10 @@ impl Printer {
             )?,
             (_, None) => writeln!(out, " The destination UDP port is   {} {:x}  ", spec.port, spec.port)?,
         }
-        write!(out, " {} bytes\n ", spec.udpmon.size)
+        write!(out, " {} bytes\n ", spec.packet_tests.size)
     }
 
-    fn test(&mut self, test: &UdpmonTest, out: &mut dyn Write) -> io::Result<()> {
+    fn test(&mut self, test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
         match self.spec.program {
             Program::BwMon => self.bw_mon(test, out),
             Program::Req => self.req(test, out),
@@ -152,7 +152,7 @@ impl Printer {
         }
     }
 
-    fn bw_mon(&mut self, test: &UdpmonTest, out: &mut dyn Write) -> io::Result<()> {
+    fn bw_mon(&mut self, test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
         let spec = &self.spec;
         if !spec.quiet && !std::mem::replace(&mut self.titled, true) {
             writeln!(out, "{}", line::titles(spec, test))?;
@@ -162,7 +162,7 @@ impl Printer {
             write!(out, " {seconds} ; {} ; {} ; {} ; {} ;", test.local, self.local, self.remote, spec.host)?;
         }
         writeln!(out, "{}  ", line::line(spec, test))?;
-        let Some(gaps) = test.gaps.as_ref().filter(|_| spec.udpmon.histograms) else {
+        let Some(gaps) = test.gaps.as_ref().filter(|_| spec.packet_tests.histograms) else {
             return self.records(test, out);
         };
         tables::histogram(0, tables::TITLES[0], gaps, out)?;
@@ -172,15 +172,17 @@ impl Printer {
         self.records(test, out)
     }
 
-    fn records(&self, test: &UdpmonTest, out: &mut dyn Write) -> io::Result<()> {
-        match self.spec.udpmon.records {
-            UdpmonRecords::None => Ok(()),
-            UdpmonRecords::Packets { skip, .. } => tables::records(test, skip, self.spec.as_original, out),
-            UdpmonRecords::Lost { skip, n } => tables::lost(test, skip, n, self.spec.as_original, out),
+    fn records(&self, test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
+        match self.spec.packet_tests.records {
+            PacketTestRecords::None => Ok(()),
+            PacketTestRecords::Packets { skip, .. } => {
+                tables::records(test, skip, self.spec.as_original, out)
+            }
+            PacketTestRecords::Lost { skip, n } => tables::lost(test, skip, n, self.spec.as_original, out),
         }
     }
 
-    fn req(&self, test: &UdpmonTest, out: &mut dyn Write) -> io::Result<()> {
+    fn req(&self, test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
         let Some(latency) = &test.latency else { return Ok(()) };
         let us = |ns: u64| ns as f64 / 1_000.0;
         let requests = latency.count.max(1) as f64;
@@ -197,14 +199,14 @@ impl Printer {
             us(latency.max_ns),
             latency.missing
         )?;
-        if !self.spec.udpmon.histograms {
+        if !self.spec.packet_tests.histograms {
             return Ok(());
         }
         tables::histogram(0, "Time per req-resp us", &latency.histogram, out)?;
         tables::histogram_shape(&latency.histogram, self.spec.as_original, out)
     }
 
-    fn send(&mut self, test: &UdpmonTest, out: &mut dyn Write) -> io::Result<()> {
+    fn send(&mut self, test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
         let spec = &self.spec;
         if !spec.quiet && !std::mem::replace(&mut self.titled, true) {
             writeln!(
@@ -230,7 +232,7 @@ impl Printer {
     }
 
     /// A responder says nothing of its tests, unless it is to tell more.
-    fn resp(&self, test: &UdpmonTest, out: &mut dyn Write) -> io::Result<()> {
+    fn resp(&self, test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
         let Some(counts) = test.counts.filter(|_| self.spec.verbose) else { return Ok(()) };
         writeln!(
             out,

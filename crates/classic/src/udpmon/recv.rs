@@ -5,7 +5,7 @@ use super::line::{Got, got, percent};
 use super::tables;
 use crate::number::g;
 use metrics::SECOND;
-use model::{UdpmonCounts, UdpmonLost, UdpmonRecord, UdpmonRecords, UdpmonTest};
+use model::{PacketTest, PacketTestCounts, PacketTestLost, PacketTestRecord, PacketTestRecords};
 use std::collections::HashMap;
 use std::io::{self, Write};
 
@@ -14,7 +14,7 @@ use std::io::{self, Write};
 pub(super) struct Receiver {
     titled: bool,
     /// Of each sender: what was told last, and what this host had dropped by then.
-    told: HashMap<String, (UdpmonCounts, u64)>,
+    told: HashMap<String, (PacketTestCounts, u64)>,
     lines: u64,
     /// When the first line was told, ns.
     first: Option<i64>,
@@ -24,7 +24,7 @@ pub(super) struct Receiver {
 
 /// What is computed of what came.
 struct Figures {
-    counts: UdpmonCounts,
+    counts: PacketTestCounts,
     /// Packets lost that this host did not drop itself, and their share, percent.
     network: (u64, f64),
     each: u64,
@@ -33,7 +33,7 @@ struct Figures {
 }
 
 impl Figures {
-    fn of(spec: &Spec, counts: UdpmonCounts, dropped: u64) -> Figures {
+    fn of(spec: &Spec, counts: PacketTestCounts, dropped: u64) -> Figures {
         let each = counts.bytes.checked_div(counts.received).unwrap_or(0);
         let ip = u64::from(spec.v6) * 20 + 20;
         // Of what was sent, as far as that is known here; the original takes what came.
@@ -50,13 +50,13 @@ impl Figures {
 
 impl Receiver {
     /// Prints what came from a sender since the line before; at the end all that is known of it.
-    pub(super) fn test(&mut self, spec: &Spec, test: &UdpmonTest, out: &mut dyn Write) -> io::Result<()> {
+    pub(super) fn test(&mut self, spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
         let Some(now) = test.counts else { return Ok(()) };
         // What this host itself dropped was not lost by the network.
         let here = u64::try_from(test.far.ip.udp_in_errors).unwrap_or(0);
         let (before, dropped) = self.told.get(&test.peer).copied().unwrap_or_default();
         self.told.insert(test.peer.clone(), (now, dropped + here));
-        let delta = UdpmonCounts {
+        let delta = PacketTestCounts {
             received: now.received.saturating_sub(before.received),
             lost: now.lost.saturating_sub(before.lost),
             bad_order: now.bad_order.saturating_sub(before.bad_order),
@@ -76,24 +76,24 @@ impl Receiver {
             return Ok(());
         }
         self.told.remove(&test.peer);
-        if spec.udpmon.histograms {
+        if spec.packet_tests.histograms {
             let hists = test.gaps.iter().chain(&test.others);
-            let most = if spec.udpmon.stamps { 5 } else { 3 };
+            let most = if spec.packet_tests.stamps { 5 } else { 3 };
             for (n, hist) in hists.enumerate().take(most) {
                 tables::histogram(n, tables::TITLES.get(n).copied().unwrap_or_default(), hist, out)?;
             }
         }
-        match spec.udpmon.records {
-            UdpmonRecords::None => Ok(()),
-            UdpmonRecords::Packets { skip, .. } => records(spec, &test.records, skip, out),
-            UdpmonRecords::Lost { skip, n } => lost(spec, &test.lost, skip, n, out),
+        match spec.packet_tests.records {
+            PacketTestRecords::None => Ok(()),
+            PacketTestRecords::Packets { skip, .. } => records(spec, &test.records, skip, out),
+            PacketTestRecords::Lost { skip, n } => lost(spec, &test.lost, skip, n, out),
         }
     }
 
     fn line(
         &mut self,
         spec: &Spec,
-        test: &UdpmonTest,
+        test: &PacketTest,
         delta: &Figures,
         out: &mut dyn Write,
     ) -> io::Result<()> {
@@ -134,7 +134,7 @@ impl Receiver {
     }
 }
 
-fn titles(spec: &Spec, test: &UdpmonTest, out: &mut dyn Write) -> io::Result<()> {
+fn titles(spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
         "num; linux time; excel time; hour; num_recv; num_lost; num_badorder; %lost; num_lost_innet; %lost_innet; Bytes Recv; \
@@ -173,7 +173,7 @@ fn step(spec: &Spec, now: i64, before: i64) -> String {
 }
 
 /// Packets one by one. A receiver knows nothing of the sender's clock: there are no one-way times.
-fn records(spec: &Spec, rows: &[UdpmonRecord], skip: u32, out: &mut dyn Write) -> io::Result<()> {
+fn records(spec: &Spec, rows: &[PacketTestRecord], skip: u32, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "recv_time ipg us; send_time ipg us; ")?;
     writeln!(out, " num packets skipped =; {skip}")?;
     writeln!(
@@ -181,7 +181,7 @@ fn records(spec: &Spec, rows: &[UdpmonRecord], skip: u32, out: &mut dyn Write) -
         "packet num; recv_time 0.1us; send_time 0.1us; diff 0.1us; ;delta recv_time us; delta send_time us; ;HW system time ns; HW raw \
          time ns; ;delta HW system time us; delta HW raw time us;  "
     )?;
-    let mut last: Option<&UdpmonRecord> = None;
+    let mut last: Option<&PacketTestRecord> = None;
     for (n, row) in rows.iter().enumerate() {
         let number = n as u64 + 1 + u64::from(skip);
         // The original takes them the other way round.
@@ -209,7 +209,7 @@ fn records(spec: &Spec, rows: &[UdpmonRecord], skip: u32, out: &mut dyn Write) -
 }
 
 /// Lost packets one by one; the original prints the rows that there is nothing of, too.
-fn lost(spec: &Spec, found: &[UdpmonLost], skip: u32, rows: u32, out: &mut dyn Write) -> io::Result<()> {
+fn lost(spec: &Spec, found: &[PacketTestLost], skip: u32, rows: u32, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, " num packets skipped =; {skip}")?;
     writeln!(
         out,
@@ -217,8 +217,9 @@ fn lost(spec: &Spec, found: &[UdpmonLost], skip: u32, rows: u32, out: &mut dyn W
          losses;"
     )?;
     let empty = if spec.as_original { (rows as usize).saturating_sub(found.len()) } else { 0 };
-    let mut last = UdpmonLost::default();
-    for (n, row) in found.iter().copied().chain(std::iter::repeat_n(UdpmonLost::default(), empty)).enumerate()
+    let mut last = PacketTestLost::default();
+    for (n, row) in
+        found.iter().copied().chain(std::iter::repeat_n(PacketTestLost::default(), empty)).enumerate()
     {
         writeln!(
             out,

@@ -3,7 +3,7 @@
 use super::args::{Program, Spec, read};
 use super::print::Printer;
 use crate::Request;
-use model::{Event, Outcome, Udpmon, UdpmonRole};
+use model::{Event, Outcome, PacketTestRole, PacketTestSettings};
 use std::io::{self, Write};
 
 /// Prints a saved run as `program` would have printed it. One of the programs' own runs brings its command line; of another the
@@ -12,7 +12,7 @@ use std::io::{self, Write};
 /// # Errors
 /// When it has no test of UDPmon or tcpmon, or `out` cannot be written.
 pub fn print(program: Program, outcome: &Outcome, events: &[Event], out: &mut dyn Write) -> io::Result<()> {
-    let tests = || outcome.points.iter().flat_map(|point| &point.udpmon);
+    let tests = || outcome.points.iter().flat_map(|point| &point.packet_tests);
     let Some(first) = tests().next() else {
         return Err(io::Error::other(format!("this run has no tests that {} could print", program.name())));
     };
@@ -52,12 +52,14 @@ fn spec(program: Program, outcome: &Outcome, remote: &str) -> Spec {
         _ => Spec::empty(program),
     };
     let phase = outcome.points.first().map(|point| &point.phase);
-    spec.udpmon = phase.and_then(|phase| phase.udpmon.as_deref().cloned()).unwrap_or_else(|| Udpmon {
-        size: outcome.points.iter().flat_map(|p| &p.udpmon).next().map_or(64, |test| test.size),
-        ..Udpmon::default()
+    spec.packet_tests = phase.and_then(|phase| phase.packet_tests.as_deref().cloned()).unwrap_or_else(|| {
+        PacketTestSettings {
+            size: outcome.points.iter().flat_map(|p| &p.packet_tests).next().map_or(64, |test| test.size),
+            ..PacketTestSettings::default()
+        }
     });
     if program == Program::Req {
-        spec.udpmon.role = UdpmonRole::Latency;
+        spec.packet_tests.role = PacketTestRole::Latency;
     }
     (spec.extended, spec.v6) = (true, remote.contains(':'));
     spec.command = command.join(" ");

@@ -2,7 +2,7 @@
 
 use crate::number::g;
 use metrics::{Binned, Shape};
-use model::{UdpmonClock, UdpmonCpu, UdpmonHost, UdpmonLost, UdpmonRecord, UdpmonTest};
+use model::{PacketTest, PacketTestClock, PacketTestCpu, PacketTestHost, PacketTestLost, PacketTestRecord};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
@@ -28,7 +28,7 @@ const CARD: [&str; 9] = [
 ];
 
 /// Titles of the CPU columns of an end, `L` or `R`.
-pub(super) fn cpu_titles(end: char, cpus: &[UdpmonCpu]) -> String {
+pub(super) fn cpu_titles(end: char, cpus: &[PacketTestCpu]) -> String {
     let mut text = String::new();
     for n in 0..cpus.len() {
         let _ = match n {
@@ -43,10 +43,10 @@ pub(super) fn cpu_titles(end: char, cpus: &[UdpmonCpu]) -> String {
 }
 
 /// The CPU columns.
-pub(super) fn cpus(end: char, cpus: &[UdpmonCpu]) -> String {
+pub(super) fn cpus(end: char, cpus: &[PacketTestCpu]) -> String {
     let mut text = String::new();
     for (n, cpu) in cpus.iter().enumerate() {
-        let UdpmonCpu { user, nice, system, idle, iowait, irq, softirq, .. } = cpu;
+        let PacketTestCpu { user, nice, system, idle, iowait, irq, softirq, .. } = cpu;
         let number = if n > 0 { (n - 1).to_string() } else { String::new() };
         let _ =
             write!(text, "{end}{number} ; {user}; {nice}; {system}; {idle}; {iowait}; {irq}; {softirq}; ;");
@@ -60,7 +60,7 @@ pub(super) fn interface_titles(end: char) -> String {
 }
 
 /// The columns of interfaces.
-pub(super) fn interfaces(end: char, host: &UdpmonHost) -> String {
+pub(super) fn interfaces(end: char, host: &PacketTestHost) -> String {
     let mut text = format!("{end} if;");
     for interface in &host.interfaces {
         let _ = write!(text, "{:>6}: ;", interface.name);
@@ -72,7 +72,7 @@ pub(super) fn interfaces(end: char, host: &UdpmonHost) -> String {
 }
 
 /// Interfaces in a table of their own.
-pub(super) fn interface_table(end: char, host: &UdpmonHost, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn interface_table(end: char, host: &PacketTestHost, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", interface_titles(end))?;
     for interface in &host.interfaces {
         let counts: String = interface.counts.iter().map(|n| format!(" {n};")).collect();
@@ -82,7 +82,7 @@ pub(super) fn interface_table(end: char, host: &UdpmonHost, out: &mut dyn Write)
 }
 
 /// The columns of TCP's counters.
-pub(super) fn tcp(end: char, host: &UdpmonHost) -> String {
+pub(super) fn tcp(end: char, host: &PacketTestHost) -> String {
     let ip = &host.ip;
     format!(
         "{end} TCP; {}; {}; {}; {}; {};",
@@ -100,7 +100,7 @@ pub(super) fn net_titles(end: char, v6: bool) -> String {
 }
 
 /// The columns of interfaces and counters.
-pub(super) fn net(end: char, host: &UdpmonHost, v6: bool) -> String {
+pub(super) fn net(end: char, host: &PacketTestHost, v6: bool) -> String {
     let mut text = interfaces(end, host);
     let ip = &host.ip;
     text.push_str(&if v6 { format!(" {end} snmp6;") } else { format!("{end} snmp;") });
@@ -125,7 +125,7 @@ pub(super) fn card_titles(end: char) -> String {
 }
 
 /// A card's columns.
-pub(super) fn card(end: char, host: &UdpmonHost, nth: usize) -> String {
+pub(super) fn card(end: char, host: &PacketTestHost, nth: usize) -> String {
     let Some(card) = host.cards.get(nth) else { return format!(" {end} NIC; ;") };
     let count = |n: &i64| if *n >= 0 { format!(" {n};") } else { " - ;".to_owned() };
     format!(" {end} NIC; {};{}", card.name, card.counts.iter().map(count).collect::<String>())
@@ -133,7 +133,7 @@ pub(super) fn card(end: char, host: &UdpmonHost, nth: usize) -> String {
 
 /// What a histogram's bins tell, by either arithmetic.
 pub(super) fn shape(hist: &Binned, as_original: bool) -> Shape {
-    if as_original { hist.shape_as_udpmon() } else { hist.shape() }
+    if as_original { hist.shape_as_original() } else { hist.shape() }
 }
 
 /// A histogram.
@@ -163,15 +163,15 @@ pub(super) fn histogram_shape(hist: &Binned, as_original: bool, out: &mut dyn Wr
 }
 
 /// A far time in ours, by either arithmetic, µs.
-fn ours(far: i64, clock: Option<UdpmonClock>, as_original: bool) -> f64 {
-    let clock = clock.unwrap_or(UdpmonClock { slope: 1.0, ..UdpmonClock::default() });
+fn ours(far: i64, clock: Option<PacketTestClock>, as_original: bool) -> f64 {
+    let clock = clock.unwrap_or(PacketTestClock { slope: 1.0, ..PacketTestClock::default() });
     let (slope, offset) = if as_original { clock.original } else { (clock.slope, clock.offset) };
     far as f64 / 10.0 * slope + offset
 }
 
 /// The records of packets.
 pub(super) fn records(
-    test: &UdpmonTest,
+    test: &PacketTest,
     skip: u32,
     as_original: bool,
     out: &mut dyn Write,
@@ -182,7 +182,7 @@ pub(super) fn records(
         "packet; recv_time 0.1us; send_time 0.1us; diff 0.1us; 1-way time us; ;delta recv_time us; delta send_time us; delta 1-way \
          time us; ;HW system time ns; HW raw time ns; ;delta HW system time us; delta HW raw time us;  "
     )?;
-    let mut last: Option<(UdpmonRecord, f64)> = None;
+    let mut last: Option<(PacketTestRecord, f64)> = None;
     for (n, row) in test.records.iter().enumerate() {
         let came = row.received != 0 || row.sent != 0;
         let one_way =
@@ -220,7 +220,7 @@ pub(super) fn records(
 
 /// The records of lost packets. `rows` of them were asked for: the original prints those that there is nothing of, too.
 pub(super) fn lost(
-    test: &UdpmonTest,
+    test: &PacketTest,
     skip: u32,
     rows: u32,
     as_original: bool,
@@ -233,8 +233,8 @@ pub(super) fn lost(
          send_time us; num packets between losses;"
     )?;
     let empty = if as_original { (rows as usize).saturating_sub(test.lost.len()) } else { 0 };
-    let nothing = std::iter::repeat_n(UdpmonLost::default(), empty);
-    let mut last = UdpmonLost::default();
+    let nothing = std::iter::repeat_n(PacketTestLost::default(), empty);
+    let mut last = PacketTestLost::default();
     for (n, row) in test.lost.iter().copied().chain(nothing).enumerate() {
         let told = row.received != 0 || row.sent != 0;
         let one_way =

@@ -4,7 +4,7 @@ use super::args::Spec;
 use super::tables;
 use crate::number::g;
 use metrics::SocketState;
-use model::{UdpmonPut, UdpmonRecords, UdpmonTest};
+use model::{PacketTest, PacketTestPut, PacketTestRecords};
 use std::io::{self, Write};
 
 /// Title of the histogram of the times that messages take to be sent.
@@ -28,7 +28,7 @@ pub(super) fn connected(spec: &Spec, mss: Option<u32>, out: &mut dyn Write) -> i
     if let Some(mss) = mss {
         writeln!(out, " The TCP maximum segment size created soc {NEW_MSS}  connected soc {mss}")?;
     }
-    if spec.udpmon.every_ns.is_some() {
+    if spec.packet_tests.every_ns.is_some() {
         writeln!(
             out,
             "Time;\t Bytes sent;\t Rate Gbit/s;\t Retrans;\t Cwnd MBytes;\t TCPInSegs;\t TCPOutSegs "
@@ -38,7 +38,7 @@ pub(super) fn connected(spec: &Spec, mss: Option<u32>, out: &mut dyn Write) -> i
 }
 
 /// The titles and the line of a test.
-pub(super) fn line(spec: &Spec, test: &UdpmonTest, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn line(spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
     if !spec.quiet {
         writeln!(out, " {} bytes; ", test.size)?;
         titles(spec, test, out)?;
@@ -97,16 +97,16 @@ pub(super) fn line(spec: &Spec, test: &UdpmonTest, out: &mut dyn Write) -> io::R
             rows.split_inclusive("; ;").try_for_each(|row| writeln!(out, "{row}"))?;
         }
     }
-    if let Some(hist) = test.gaps.as_ref().filter(|_| spec.udpmon.histograms) {
+    if let Some(hist) = test.gaps.as_ref().filter(|_| spec.packet_tests.histograms) {
         // Twice, as the original does for the sake of its spreadsheets.
         tables::histogram(0, PUTS, hist, out)?;
         tables::histogram(0, PUTS, hist, out)?;
     }
-    if spec.udpmon.records == UdpmonRecords::None { Ok(()) } else { puts(test, out) }
+    if spec.packet_tests.records == PacketTestRecords::None { Ok(()) } else { puts(test, out) }
 }
 
 /// Messages one by one: how long each took, and what the kernel knew of the connection before it.
-fn puts(test: &UdpmonTest, out: &mut dyn Write) -> io::Result<()> {
+fn puts(test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
         "InfoStore; network_time_us; write_blksize_bytes; send_loop; soc_fd; elapsed_time_us; recv_bufSize; send_bufSize; \
@@ -133,12 +133,12 @@ fn puts(test: &UdpmonTest, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// What the kernel said; a dash where it was not asked.
-fn told(put: &UdpmonPut, value: &dyn Fn(&SocketState) -> u64) -> String {
+fn told(put: &PacketTestPut, value: &dyn Fn(&SocketState) -> u64) -> String {
     put.socket.as_ref().map_or_else(|| "-".to_owned(), |socket| value(socket).to_string())
 }
 
 /// The columns that records of either end begin with.
-fn record(n: usize, put: &UdpmonPut, bytes: u64, out: &mut dyn Write) -> io::Result<()> {
+fn record(n: usize, put: &PacketTestPut, bytes: u64, out: &mut dyn Write) -> io::Result<()> {
     let number = put.socket.map_or_else(|| "-".to_owned(), |socket| socket.number.to_string());
     write!(
         out,
@@ -152,14 +152,14 @@ fn record(n: usize, put: &UdpmonPut, bytes: u64, out: &mut dyn Write) -> io::Res
 }
 
 /// A responder's histograms and records of a connection that has ended.
-pub(super) fn noted(spec: &Spec, test: &UdpmonTest, out: &mut dyn Write) -> io::Result<()> {
-    if spec.udpmon.histograms {
+pub(super) fn noted(spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
+    if spec.packet_tests.histograms {
         let hists = test.gaps.iter().chain(&test.others);
         let titles = ["Time between messages us", "Message read time us"];
         // Both have the number 0, as the original's have.
         hists.zip(titles).try_for_each(|(hist, title)| tables::histogram(0, title, hist, out))?;
     }
-    if spec.udpmon.records == UdpmonRecords::None {
+    if spec.packet_tests.records == PacketTestRecords::None {
         return Ok(());
     }
     writeln!(
@@ -181,7 +181,7 @@ pub(super) fn noted(spec: &Spec, test: &UdpmonTest, out: &mut dyn Write) -> io::
 }
 
 /// What a responder tells of a connection that has ended.
-pub(super) fn received(spec: &Spec, test: &UdpmonTest, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn received(spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
     let counts = test.counts.unwrap_or_default();
     let (near, over) = (&test.far, |a: f64, b: f64| if b > 0.0 { a / b } else { 0.0 });
     writeln!(
@@ -218,7 +218,7 @@ pub(super) fn received(spec: &Spec, test: &UdpmonTest, out: &mut dyn Write) -> i
     )
 }
 
-fn titles(spec: &Spec, test: &UdpmonTest, out: &mut dyn Write) -> io::Result<()> {
+fn titles(spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
     write!(
         out,
         " pkt len; soc_buf_size; num_sent; wait_time; Time/frame us; Send_time; send_data_rate Mbit; TCPOutSegs; \

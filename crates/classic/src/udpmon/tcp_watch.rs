@@ -4,7 +4,7 @@ use super::args::Spec;
 use super::tables;
 use crate::number::g;
 use metrics::SECOND;
-use model::{UdpmonCounts, UdpmonTest};
+use model::{PacketTest, PacketTestCounts};
 use std::collections::HashMap;
 use std::io::{self, Write};
 
@@ -21,10 +21,10 @@ pub(super) struct Progress {
 
 impl Progress {
     /// A line of `-i`: what left since the line before, and the segments of the whole host since the start.
-    pub(super) fn line(&mut self, spec: &Spec, test: &UdpmonTest, out: &mut dyn Write) -> io::Result<()> {
+    pub(super) fn line(&mut self, spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
         let Some(last) = test.puts.last() else { return Ok(()) };
         // The test's own end is told by its result.
-        if spec.udpmon.time_ns.is_some_and(|ns| last.at_ns >= ns - ns / 100) {
+        if spec.packet_tests.time_ns.is_some_and(|ns| last.at_ns >= ns - ns / 100) {
             return Ok(());
         }
         let socket = last.socket.unwrap_or_default();
@@ -51,12 +51,12 @@ pub(super) struct Snapshots {
     lines: u64,
     /// When the first line was told, ns.
     first: Option<i64>,
-    told: HashMap<String, UdpmonCounts>,
+    told: HashMap<String, PacketTestCounts>,
 }
 
 impl Snapshots {
     /// A line of `-i`: what came on a connection since the line before.
-    pub(super) fn line(&mut self, spec: &Spec, test: &UdpmonTest, out: &mut dyn Write) -> io::Result<()> {
+    pub(super) fn line(&mut self, spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
         if !std::mem::replace(&mut self.titled, true) {
             titles(spec, test, out)?;
         }
@@ -108,7 +108,7 @@ impl Snapshots {
     }
 
     /// A connection has ended.
-    pub(super) fn over(&mut self, test: &UdpmonTest) {
+    pub(super) fn over(&mut self, test: &PacketTest) {
         self.told.remove(&test.peer);
     }
 }
@@ -130,7 +130,7 @@ const SENDERS: [&str; 13] = [
     "snd inital MSS",
 ];
 
-fn titles(spec: &Spec, test: &UdpmonTest, out: &mut dyn Write) -> io::Result<()> {
+fn titles(spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
         "num; linux time; excel time; hour; num_recv;  Bytes Recv; Bytes/frame; elapsed time us; time/recv pkt; recv_user_data_rate \

@@ -7,7 +7,7 @@ use crate::{measure, plan, protocols, stderr};
 use classic::Request;
 use classic::udpmon::{Printer, Program, Spec, read, usage};
 use common::{ClientConfig, Placement, ServerConfig};
-use model::{Event, Status, UdpmonRecords, UdpmonTest};
+use model::{Event, PacketTest, PacketTestRecords, Status};
 use runtime::Bound;
 use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr};
@@ -130,8 +130,8 @@ impl Reporter {
                 "{name}: -S {asked}: the system gave socket buffers of {got} bytes ({limits})"
             ));
         }
-        let Event::Udpmon(test) = event else { return };
-        if spec.udpmon.stamps && test.over && !of_the_card(test) {
+        let Event::PacketTest(test) = event else { return };
+        if spec.packet_tests.stamps && test.over && !of_the_card(test) {
             let (own, far) = (
                 "it has none, they are off (hwstamp_ctl -r 1), or its clock (/dev/ptpN) cannot be opened",
                 "the responder's card, or its program, gave none",
@@ -155,7 +155,7 @@ fn granted(told: u64) -> u64 {
 }
 
 /// Whether a card stamped packets, as far as records or the histogram of times between its stamps tell.
-fn of_the_card(test: &UdpmonTest) -> bool {
+fn of_the_card(test: &PacketTest) -> bool {
     let told = test.records.iter().any(|record| record.raw_ns != 0);
     let between = test.others.get(3);
     let known = !test.records.is_empty() || between.is_some();
@@ -168,7 +168,7 @@ fn check_cards(spec: &Spec) -> Result<(), String> {
     let dev = std::fs::read_to_string("/proc/net/dev").unwrap_or_default();
     let there =
         |name: &str| dev.lines().any(|line| line.split_once(':').is_some_and(|(n, _)| n.trim() == name));
-    spec.udpmon
+    spec.packet_tests
         .cards
         .iter()
         .find(|name| !there(name))
@@ -178,7 +178,7 @@ fn check_cards(spec: &Spec) -> Result<(), String> {
 /// Drivers cannot be asked here.
 #[cfg(not(target_os = "linux"))]
 fn check_cards(spec: &Spec) -> Result<(), String> {
-    spec.udpmon
+    spec.packet_tests
         .cards
         .first()
         .map_or(Ok(()), |name| Err(format!("-I {name}: drivers cannot be asked on this system")))
@@ -188,7 +188,7 @@ fn check_cards(spec: &Spec) -> Result<(), String> {
 fn serve(mut spec: Spec, command: &[String]) -> Result<u8, Refusal> {
     check_cards(&spec)?;
     let any = if spec.v6 { IpAddr::from([0u16; 8]) } else { IpAddr::from([0u8; 4]) };
-    let records = spec.udpmon.records != UdpmonRecords::None;
+    let records = spec.packet_tests.records != PacketTestRecords::None;
     let bound = Bound::new(ServerConfig {
         listen: vec![SocketAddr::new(any, spec.port)],
         placement: placement(&spec),

@@ -243,7 +243,7 @@ impl Protocol for OneSidedProtocol {
             key: config.psk.clone(),
             // Two protocols give sockets to peers that have proved nothing; together they may take a quarter.
             sockets: host.descriptors().map(|all| all / 8),
-            host: host.texts(phase.udpmon.as_ref().map_or(&[], |asked| asked.cards.as_slice())),
+            host: host.texts(phase.packet_tests.as_ref().map_or(&[], |asked| asked.cards.as_slice())),
         };
         let sources = LinkSource::acceptors((self.acceptors)(&phase, &answers));
         let plan = OneSidedPlan { phase: phase.clone(), sources, serving: true, records: config.records };
@@ -424,7 +424,7 @@ impl OneSided {
     /// Adds what the far end says of a test that is over. It counts from the beginning, so of a run with an omitted start its sums
     /// are of something else.
     fn confirmed(&mut self, now: Mono, event: &Event) {
-        let Event::Udpmon(test) = event else { return };
+        let Event::PacketTest(test) = event else { return };
         let Some(counts) = test.counts.filter(|_| test.over && !self.serving && self.phase.omit_ns == 0)
         else {
             return;
@@ -506,7 +506,7 @@ impl OneSided {
 
 /// How workers wait: as the phase says, and a server for what comes.
 fn waits(phase: &Phase, serving: bool) -> transport::Wait {
-    match &phase.udpmon {
+    match &phase.packet_tests {
         // The original spins all the time.
         Some(_) if !serving => transport::Wait::Hybrid,
         // Strangers' messages are answered, too, and timed by them.

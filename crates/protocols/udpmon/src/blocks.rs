@@ -24,7 +24,7 @@
 use super::proc::is_interface;
 use crate::host::HostTexts;
 use metrics::Binned;
-use model::{UdpmonCard, UdpmonCpu, UdpmonLost, UdpmonRecord};
+use model::{PacketTestCard, PacketTestCpu, PacketTestLost, PacketTestRecord};
 
 /// Length of a histogram.
 pub const HISTOGRAM: usize = 8064;
@@ -129,7 +129,7 @@ pub fn decode_net(bytes: &[u8]) -> Option<(HostTexts, HostTexts)> {
 
 /// CPU shares as a responder sends them.
 #[must_use]
-pub fn encode_cpus(cpus: &[UdpmonCpu]) -> Vec<u8> {
+pub fn encode_cpus(cpus: &[PacketTestCpu]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(CPU);
     for cpu in cpus.iter().take(CPUS) {
         let shares =
@@ -144,12 +144,12 @@ pub fn encode_cpus(cpus: &[UdpmonCpu]) -> Vec<u8> {
 
 /// CPU shares: that of all, then of each.
 #[must_use]
-pub fn decode_cpus(bytes: &[u8]) -> Vec<UdpmonCpu> {
+pub fn decode_cpus(bytes: &[u8]) -> Vec<PacketTestCpu> {
     let count = bytes.get(88..).and_then(|rest| rest.first_chunk()).map_or(0, |n| i32::from_le_bytes(*n));
     let count = usize::try_from(count).unwrap_or(0).min(CPUS);
     let one = |entry: &[u8]| {
         let n: Vec<i64> = words(entry).collect();
-        UdpmonCpu {
+        PacketTestCpu {
             user: n[0],
             nice: n[1],
             system: n[2],
@@ -165,7 +165,7 @@ pub fn decode_cpus(bytes: &[u8]) -> Vec<UdpmonCpu> {
 
 /// The card's counters as a responder sends them; without a card all is 0.
 #[must_use]
-pub fn encode_card(card: Option<&UdpmonCard>) -> Vec<u8> {
+pub fn encode_card(card: Option<&PacketTestCard>) -> Vec<u8> {
     let mut bytes = vec![0; CARD];
     let Some(card) = card else { return bytes };
     for (word, count) in bytes.chunks_exact_mut(8).zip(card.counts.iter().take(12)) {
@@ -179,45 +179,45 @@ pub fn encode_card(card: Option<&UdpmonCard>) -> Vec<u8> {
 
 /// The card's counters; `None` when the responder was given no card.
 #[must_use]
-pub fn decode_card(bytes: &[u8]) -> Option<UdpmonCard> {
+pub fn decode_card(bytes: &[u8]) -> Option<PacketTestCard> {
     let name = bytes.get(96..128)?;
     let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
     let name = String::from_utf8_lossy(&name[..end]).into_owned();
     let count = i32::from_le_bytes(*bytes.get(128..)?.first_chunk()?);
     let count = usize::try_from(count).unwrap_or(0).min(12);
-    is_interface(&name).then(|| UdpmonCard { name, counts: words(bytes).take(count).collect() })
+    is_interface(&name).then(|| PacketTestCard { name, counts: words(bytes).take(count).collect() })
 }
 
 /// Packets' records as a responder sends them.
 #[must_use]
-pub fn encode_records(records: &[UdpmonRecord]) -> Vec<u8> {
+pub fn encode_records(records: &[PacketTestRecord]) -> Vec<u8> {
     let words = records.iter().flat_map(|row| [row.received, row.sent, row.system_ns, row.raw_ns]);
     words.flat_map(i64::to_le_bytes).collect()
 }
 
 /// Packets' records.
 #[must_use]
-pub fn decode_records(bytes: &[u8]) -> Vec<UdpmonRecord> {
+pub fn decode_records(bytes: &[u8]) -> Vec<PacketTestRecord> {
     let one = |row: &[u8]| {
         let n: Vec<i64> = words(row).collect();
-        UdpmonRecord { received: n[0], sent: n[1], system_ns: n[2], raw_ns: n[3] }
+        PacketTestRecord { received: n[0], sent: n[1], system_ns: n[2], raw_ns: n[3] }
     };
     bytes.chunks_exact(RECORD).map(one).collect()
 }
 
 /// Lost packets' records as a responder sends them.
 #[must_use]
-pub fn encode_lost(lost: &[UdpmonLost]) -> Vec<u8> {
+pub fn encode_lost(lost: &[PacketTestLost]) -> Vec<u8> {
     lost.iter().flat_map(|row| [row.received, row.sent, row.number]).flat_map(i64::to_le_bytes).collect()
 }
 
 /// Lost packets' records; what a responder had no loss for is left out.
 #[must_use]
-pub fn decode_lost(bytes: &[u8]) -> Vec<UdpmonLost> {
+pub fn decode_lost(bytes: &[u8]) -> Vec<PacketTestLost> {
     let one = |row: &[u8]| {
         let mut words = words(row);
         let mut next = || words.next().unwrap_or(0);
-        UdpmonLost { received: next(), sent: next(), number: next() }
+        PacketTestLost { received: next(), sent: next(), number: next() }
     };
-    bytes.chunks_exact(LOST).map(one).filter(|row| *row != UdpmonLost::default()).collect()
+    bytes.chunks_exact(LOST).map(one).filter(|row| *row != PacketTestLost::default()).collect()
 }

@@ -6,7 +6,7 @@ use super::talk::Talk;
 use crate::one_sided::Tell;
 use common::kernel::Core;
 use metrics::{Binned, Ending, Mono, SECOND};
-use model::{Event, UdpmonLatency, UdpmonTest};
+use model::{Event, PacketTest, PacketTestLatency};
 use std::sync::Arc;
 use std::time::Duration;
 use transport::{
@@ -45,7 +45,7 @@ pub struct Latency {
     frame: i64,
     sent: Mono,
     silent: u64,
-    found: UdpmonLatency,
+    found: PacketTestLatency,
     stopped: bool,
 }
 
@@ -63,7 +63,7 @@ impl Latency {
             frame: 0,
             sent: Mono(0),
             silent: 0,
-            found: UdpmonLatency::default(),
+            found: PacketTestLatency::default(),
             stopped: false,
         }
     }
@@ -71,7 +71,7 @@ impl Latency {
     fn begin(&mut self, now: Mono) {
         let asked = &self.params.asked;
         let histogram = Binned::new(asked.low.into(), asked.bin_width.into(), BINS);
-        self.found = UdpmonLatency { response: self.size, histogram, ..UdpmonLatency::default() };
+        self.found = PacketTestLatency { response: self.size, histogram, ..PacketTestLatency::default() };
         self.since = now;
         self.step = Step::Ask(now);
     }
@@ -103,15 +103,15 @@ impl Latency {
     /// A size is over.
     fn sized(&mut self, cx: &mut Context<'_>) {
         self.found.total_ns = cx.now.since(self.since);
-        let test = UdpmonTest {
+        let test = PacketTest {
             peer: self.core.path.map(|path| path.peer.to_string()).unwrap_or_default(),
             started: cx.clock.wall(self.since),
             size: self.params.asked.size,
             latency: Some(std::mem::take(&mut self.found)),
             over: true,
-            ..UdpmonTest::default()
+            ..PacketTest::default()
         };
-        cx.outbox.push(Box::new(Tell(Event::Udpmon(Box::new(test)))));
+        cx.outbox.push(Box::new(Tell(Event::PacketTest(Box::new(test)))));
         let (_, last, step) = self.params.asked.responses;
         self.size = self.size.saturating_add(step);
         if step > 0 && self.size <= last && !self.stopped {

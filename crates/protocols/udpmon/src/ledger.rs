@@ -2,7 +2,7 @@
 
 use super::codec::{Counts, Setup};
 use metrics::{Binned, Mono, Seen, Sequence};
-use model::{UdpmonCounts, UdpmonLost, UdpmonRecord};
+use model::{PacketTestCounts, PacketTestLost, PacketTestRecord};
 
 /// Bins of the histograms of times.
 const BINS: usize = 150;
@@ -38,8 +38,8 @@ pub(super) struct Ledger {
     bad_order: u64,
     /// Gaps, lost in a row, distance back, times between kernel's stamps and between the card's.
     hists: [Binned; 5],
-    records: Vec<UdpmonRecord>,
-    lost: Vec<UdpmonLost>,
+    records: Vec<PacketTestRecord>,
+    lost: Vec<PacketTestLost>,
     /// The last packet in order: when it came, when it left, its number; and its stamp.
     newest: (i64, i64, i64),
     stamp_ns: i64,
@@ -139,12 +139,12 @@ impl Ledger {
             return;
         };
         if self.records.len() <= place {
-            self.records.resize(place + 1, UdpmonRecord::default());
+            self.records.resize(place + 1, PacketTestRecord::default());
         }
         let (system_ns, raw_ns) =
             if self.setup.stamps != 0 { (packet.stamp_ns, packet.raw_ns) } else { (0, 0) };
-        if self.records[place] == UdpmonRecord::default() {
-            self.records[place] = UdpmonRecord { received, sent: packet.sent, system_ns, raw_ns };
+        if self.records[place] == PacketTestRecord::default() {
+            self.records[place] = PacketTestRecord { received, sent: packet.sent, system_ns, raw_ns };
         }
     }
 
@@ -159,7 +159,7 @@ impl Ledger {
         let behind = newest.saturating_add(i64::try_from(gap).unwrap_or(i64::MAX));
         let room = (self.room - self.lost.len().min(self.room)) as i64;
         let last = behind.min(first.saturating_add(room - 1));
-        self.lost.extend((first..=last).map(|number| UdpmonLost { received, sent, number }));
+        self.lost.extend((first..=last).map(|number| PacketTestLost { received, sent, number }));
     }
 
     pub(super) fn zero(&self) -> Mono {
@@ -182,20 +182,20 @@ impl Ledger {
     }
 
     /// All records of packets, with zeros at the end for those that did not come.
-    pub(super) fn records(&self) -> &[UdpmonRecord] {
+    pub(super) fn records(&self) -> &[PacketTestRecord] {
         &self.records
     }
 
     /// All records of lost packets; those that came later stay.
-    pub(super) fn lost(&self) -> &[UdpmonLost] {
+    pub(super) fn lost(&self) -> &[PacketTestLost] {
         &self.lost
     }
 
     /// The sums.
-    pub(super) fn counts(&self) -> UdpmonCounts {
+    pub(super) fn counts(&self) -> PacketTestCounts {
         let span = self.first.map_or(0, |first| tenths(self.last.since(first)));
         let lost = self.sequence.missing();
-        UdpmonCounts { received: self.received, lost, bad_order: self.bad_order, bytes: self.bytes, span }
+        PacketTestCounts { received: self.received, lost, bad_order: self.bad_order, bytes: self.bytes, span }
     }
 
     /// Packets that came, repeats included, and their bytes.

@@ -49,7 +49,7 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
             serves: Legacy::NEAR,
             phase: || Phase {
                 kind: Kind::Train,
-                udpmon: Some(Box::default()),
+                packet_tests: Some(Box::default()),
                 buffer: Range::just(1 << 16),
                 // What a buffer of ours loses is not lost by a network.
                 sockets: SocketSettings {

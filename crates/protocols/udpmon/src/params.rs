@@ -3,7 +3,7 @@
 use super::codec::Setup;
 use crate::host::Host;
 use metrics::{Group, SECOND};
-use model::{Phase, Train, Udpmon, UdpmonRecords, UdpmonRole};
+use model::{PacketTestRecords, PacketTestRole, PacketTestSettings, Phase, Train};
 
 /// How long is waited behind a train before the receiver is asked for it, at most, ns.
 const SETTLE: u64 = SECOND / 5;
@@ -14,7 +14,7 @@ pub struct Params {
     /// Where they are counted.
     pub group: Group,
     /// What is asked for.
-    pub asked: Udpmon,
+    pub asked: PacketTestSettings,
     /// The trains that the tests are, if the run is one of trains.
     pub train: Option<Train>,
     /// Time between the starts of two packets, ns; a test for each.
@@ -27,7 +27,7 @@ impl Params {
     /// The settings of `phase`.
     #[must_use]
     pub fn of(phase: &Phase, group: Group, host: Host) -> Self {
-        if let Some(asked) = &phase.udpmon {
+        if let Some(asked) = &phase.packet_tests {
             let waits_ns = asked.waits.iter().map(|wait| u64::from(*wait) * super::ledger::TENTH).collect();
             return Params { group, asked: (**asked).clone(), train: None, waits_ns, host };
         }
@@ -35,14 +35,14 @@ impl Params {
         let trains = train.total() / u64::from(train.packets.max(1));
         let settings = train.waits_ns.len().max(1);
         let wait = |n: u64| train.waits_ns.get(n as usize % settings).copied().unwrap_or(0);
-        let asked = Udpmon {
-            role: UdpmonRole::Stream,
+        let asked = PacketTestSettings {
+            role: PacketTestRole::Stream,
             size: probe.size,
             packets: train.packets,
             // Room behind the last: the original's pointer runs on with every packet that is repeated or out of order.
-            records: UdpmonRecords::Packets { skip: 0, n: train.packets.saturating_mul(2) },
+            records: PacketTestRecords::Packets { skip: 0, n: train.packets.saturating_mul(2) },
             settle_ns: probe.late_ns.min(SETTLE),
-            ..Udpmon::default()
+            ..PacketTestSettings::default()
         };
         Params { group, asked, waits_ns: (0..trains).map(wait).collect(), train: Some(train), host }
     }
@@ -54,11 +54,11 @@ impl Params {
 }
 
 /// What a test of `asked` is to count.
-pub(super) fn setup(asked: &Udpmon) -> Setup {
+pub(super) fn setup(asked: &PacketTestSettings) -> Setup {
     let (record_bytes, log_lost, skip) = match asked.records {
-        UdpmonRecords::None => (0, 0, 0),
-        UdpmonRecords::Packets { skip, n } => (n.saturating_mul(32), 0, skip),
-        UdpmonRecords::Lost { skip, n } => (n.saturating_mul(24), 1, skip),
+        PacketTestRecords::None => (0, 0, 0),
+        PacketTestRecords::Packets { skip, n } => (n.saturating_mul(32), 0, skip),
+        PacketTestRecords::Lost { skip, n } => (n.saturating_mul(24), 1, skip),
     };
     let small = |n: u32| i32::try_from(n).unwrap_or(i32::MAX);
     Setup {

@@ -1,7 +1,7 @@
 //! What the kernel's texts say: shares of CPU time, what went through interfaces, counters of IP, UDP and TCP.
 
 use crate::host::{HostCard, HostTexts};
-use model::{UdpmonCard, UdpmonCpu, UdpmonHost, UdpmonInterface, UdpmonIp};
+use model::{PacketTestCard, PacketTestCpu, PacketTestHost, PacketTestInterface, PacketTestIp};
 
 /// Most interfaces that are told, as in the original.
 const MOST_INTERFACES: usize = 16;
@@ -12,12 +12,12 @@ const DEV_COLUMNS: [usize; 8] = [1, 0, 2, 3, 9, 8, 10, 11];
 
 /// What a host did between two readings; of one that was not taken, nothing is known. `v6` takes the counters of IPv6.
 #[must_use]
-pub fn between(start: &HostTexts, stop: &HostTexts, v6: bool) -> UdpmonHost {
+pub fn between(start: &HostTexts, stop: &HostTexts, v6: bool) -> PacketTestHost {
     let taken = |texts: &HostTexts| *texts != HostTexts::default();
     if !taken(start) || !taken(stop) {
-        return UdpmonHost::default();
+        return PacketTestHost::default();
     }
-    UdpmonHost {
+    PacketTestHost {
         cpus: cpus(&start.stat, &stop.stat),
         interfaces: interfaces(&start.dev, &stop.dev),
         ip: if v6 { ip6(start, stop) } else { ip(&start.snmp, &stop.snmp) },
@@ -43,7 +43,7 @@ fn times(stat: &str) -> Vec<(&str, [i64; 7])> {
 
 /// Shares of CPU time: all CPUs together, then each.
 #[must_use]
-pub fn cpus(start: &str, stop: &str) -> Vec<UdpmonCpu> {
+pub fn cpus(start: &str, stop: &str) -> Vec<PacketTestCpu> {
     let before = times(start);
     let one = |(name, after): &(&str, [i64; 7])| {
         let was = before.iter().find(|(other, _)| other == name).map_or([0; 7], |(_, row)| *row);
@@ -55,7 +55,7 @@ pub fn cpus(start: &str, stop: &str) -> Vec<UdpmonCpu> {
         let share = |n: i64| if total > 0 { (i128::from(n) * 100 / i128::from(total)) as i64 } else { 0 };
         let [user, nice, kernel, idle, iowait, irq, softirq] = spent;
         let system = [kernel, iowait, irq, softirq].iter().fold(0, |sum: i64, n| sum.saturating_add(*n));
-        UdpmonCpu {
+        PacketTestCpu {
             user: share(user),
             nice: share(nice),
             system: share(system),
@@ -93,14 +93,14 @@ pub(super) fn is_interface(name: &str) -> bool {
 
 /// What went through each interface that was there at the start.
 #[must_use]
-pub fn interfaces(start: &str, stop: &str) -> Vec<UdpmonInterface> {
+pub fn interfaces(start: &str, stop: &str) -> Vec<PacketTestInterface> {
     let one = |(name, before): (&str, [i64; 8])| {
         let after = dev(stop).find(|(other, _)| *other == name)?.1;
         let mut counts = [0; 8];
         for (i, n) in counts.iter_mut().enumerate() {
             *n = moved(before[i], after[i]);
         }
-        Some(UdpmonInterface { name: name.to_owned(), counts })
+        Some(PacketTestInterface { name: name.to_owned(), counts })
     };
     dev(start).filter_map(one).take(MOST_INTERFACES).collect()
 }
@@ -120,7 +120,7 @@ const CARD: [&[&str]; 9] = [
 ];
 
 /// What moved on a card; -1 for what it does not count.
-fn counted(start: &HostTexts, stop: &HostTexts, card: &HostCard) -> UdpmonCard {
+fn counted(start: &HostTexts, stop: &HostTexts, card: &HostCard) -> PacketTestCard {
     let before = start.cards.iter().find(|other| other.name == card.name);
     let of = |card: &HostCard, name: &str| {
         card.counters
@@ -137,7 +137,7 @@ fn counted(start: &HostTexts, stop: &HostTexts, card: &HostCard) -> UdpmonCard {
         let moved_on = own.or_else(|| column.and_then(|c| kernel(&start.dev, c).zip(kernel(&stop.dev, c))));
         moved_on.map_or(-1, |(before, after)| moved(before, after))
     };
-    UdpmonCard { name: card.name.clone(), counts: CARD.iter().enumerate().map(one).collect() }
+    PacketTestCard { name: card.name.clone(), counts: CARD.iter().enumerate().map(one).collect() }
 }
 
 /// A counter of /proc/net/snmp: the line that names it, then the line with its numbers.
@@ -150,10 +150,10 @@ fn counter(text: &str, protocol: &str, name: &str) -> i64 {
     number.and_then(|n| n.parse().ok()).unwrap_or(0)
 }
 
-fn ip(start: &str, stop: &str) -> UdpmonIp {
+fn ip(start: &str, stop: &str) -> PacketTestIp {
     let by =
         |protocol: &str, name: &str| moved(counter(start, protocol, name), counter(stop, protocol, name));
-    UdpmonIp {
+    PacketTestIp {
         in_receives: by("Ip", "InReceives"),
         in_discards: by("Ip", "InDiscards"),
         out_requests: by("Ip", "OutRequests"),
@@ -170,7 +170,7 @@ fn ip(start: &str, stop: &str) -> UdpmonIp {
 }
 
 /// The same for IPv6, whose text has a name and a number in each line; TCP counts both families in the other text.
-fn ip6(start: &HostTexts, stop: &HostTexts) -> UdpmonIp {
+fn ip6(start: &HostTexts, stop: &HostTexts) -> PacketTestIp {
     let counter = |text: &str, name: &str| -> i64 {
         let mut lines = text.lines().filter_map(|line| {
             let mut words = line.split_ascii_whitespace();
@@ -179,7 +179,7 @@ fn ip6(start: &HostTexts, stop: &HostTexts) -> UdpmonIp {
         lines.find(|(other, _)| *other == name).and_then(|(_, n)| n.parse().ok()).unwrap_or(0)
     };
     let by = |name: &str| moved(counter(&start.snmp6, name), counter(&stop.snmp6, name));
-    UdpmonIp {
+    PacketTestIp {
         in_receives: by("Ip6InReceives"),
         in_discards: by("Ip6InDiscards"),
         out_requests: by("Ip6OutRequests"),
@@ -206,7 +206,7 @@ mod tests {
             "1500      14    1    2    0     0          0         0     1700      15",
         );
         let found = interfaces(DEV, &stop);
-        assert_eq!(found, [UdpmonInterface { name: "lo".into(), counts: [4, 500, 1, 2, 5, 700, 0, 0] }]);
+        assert_eq!(found, [PacketTestInterface { name: "lo".into(), counts: [4, 500, 1, 2, 5, 700, 0, 0] }]);
         let start = "Ip: Forwarding InReceives InDiscards\nIp: 1 10 0\nUdp: InDatagrams NoPorts InErrors\nUdp: 5 0 1\n";
         let stop = "Ip: Forwarding InReceives InDiscards\nIp: 1 30 2\nUdp: InDatagrams NoPorts InErrors\nUdp: 25 0 4\n";
         let found = ip(start, stop);
@@ -220,7 +220,7 @@ mod tests {
         let taken = HostTexts { dev: DEV.to_owned(), snmp, ..HostTexts::default() };
         let none = HostTexts::default();
         for (start, stop) in [(&taken, &none), (&none, &taken)] {
-            assert_eq!(between(start, stop, false), UdpmonHost::default());
+            assert_eq!(between(start, stop, false), PacketTestHost::default());
         }
         assert_eq!(between(&taken, &taken, false).interfaces.len(), 1);
     }
@@ -242,7 +242,10 @@ mod tests {
         );
         let found = between(&texts(5, DEV), &texts(8, &later), false).cards;
         // Packets in and out are those of /proc/net/dev: 10 to 14 and 10 to 15.
-        assert_eq!(found, [UdpmonCard { name: "lo".into(), counts: vec![4, 5, 3, -1, -1, -1, -1, 3, 0] }]);
+        assert_eq!(
+            found,
+            [PacketTestCard { name: "lo".into(), counts: vec![4, 5, 3, -1, -1, -1, -1, 3, 0] }]
+        );
     }
 
     #[test]
@@ -254,7 +257,7 @@ mod tests {
         let all = found[0];
         assert_eq!((all.user, all.nice, all.kernel, all.idle), (25, 5, 10, 50));
         assert_eq!((all.iowait, all.irq, all.softirq, all.system), (2, 2, 5, 20));
-        assert_eq!(found[1], UdpmonCpu::default(), "no time has passed on it");
+        assert_eq!(found[1], PacketTestCpu::default(), "no time has passed on it");
         assert_eq!(cpus("", "cpu nonsense\n"), []);
     }
 

@@ -16,7 +16,7 @@ use crate::host::{HostTexts, Reading};
 use crate::one_sided::{Calls, GROUP, Notice, Tell};
 use common::kernel::Core;
 use metrics::{Arrival, Departure, Ending, Mono, Offset, SECOND};
-use model::{Event, Level, Phase, UdpmonCounts, UdpmonRecords, UdpmonRole, UdpmonTest};
+use model::{Event, Level, PacketTest, PacketTestCounts, PacketTestRecords, PacketTestRole, Phase};
 use std::sync::Arc;
 use std::time::Duration;
 use transport::{
@@ -45,7 +45,7 @@ pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
     // One requester, whatever else is asked for.
     let one = Phase { connections: 1, iterations: Some(1), ..phase.clone() };
     Caller::for_all(&one, calls, true, &move |cx: &mut Context<'_>, slot| -> Box<dyn Flow> {
-        if params.asked.role == UdpmonRole::Latency {
+        if params.asked.role == PacketTestRole::Latency {
             return Box::new(super::latency::Latency::new(Arc::clone(&params), cx.rng.uuid(), slot));
         }
         Box::new(Requester::new(Arc::clone(&params), cx.rng.uuid(), slot))
@@ -93,7 +93,7 @@ pub struct Requester {
     offset: Offset,
     points: Vec<(f64, f64)>,
     readings: [Option<Reading>; 3],
-    test: UdpmonTest,
+    test: PacketTest,
     /// An acknowledgement is waited for until then.
     ack: Option<Mono>,
     /// Of all trains: what left, what came, how far that may be wrong, packets that came with no place.
@@ -122,7 +122,7 @@ impl Requester {
             offset: Offset::default(),
             points: Vec::new(),
             readings: [None, None, None],
-            test: UdpmonTest::default(),
+            test: PacketTest::default(),
             ack: None,
             sent: Vec::new(),
             got: Vec::new(),
@@ -137,16 +137,16 @@ impl Requester {
     fn begin(&mut self, cx: &Context<'_>) {
         let asked = &self.params.asked;
         let wait = self.params.waits_ns.get(self.number).copied().unwrap_or(0) / super::ledger::TENTH;
-        self.test = UdpmonTest {
+        self.test = PacketTest {
             peer: self.core.path.map(|path| path.peer.to_string()).unwrap_or_default(),
             local: self.core.path.map(|path| path.local.ip().to_string()).unwrap_or_default(),
             started: cx.clock.wall(cx.now),
             size: asked.size,
             wait: u32::try_from(wait).unwrap_or(u32::MAX),
-            ..UdpmonTest::default()
+            ..PacketTest::default()
         };
         (self.offset, self.points, self.train) = (Offset::default(), Vec::new(), None);
-        if asked.role == UdpmonRole::Send {
+        if asked.role == PacketTestRole::Send {
             self.zero = cx.now;
             return self.near(cx.now);
         }
@@ -158,7 +158,7 @@ impl Requester {
     /// The responder is ours.
     fn locked(&mut self, now: Mono) {
         self.zero = now;
-        if self.params.asked.records == UdpmonRecords::None {
+        if self.params.asked.records == PacketTestRecords::None {
             return self.near(now);
         }
         self.step = Step::Sync(0);
@@ -226,7 +226,7 @@ impl Requester {
             // What they tell is told by the trains.
             test.records.clear();
         }
-        cx.outbox.push(Box::new(Tell(Event::Udpmon(Box::new(test)))));
+        cx.outbox.push(Box::new(Tell(Event::PacketTest(Box::new(test)))));
         self.number += 1;
         if self.number < self.params.waits_ns.len() && !self.stopped {
             return self.begin(cx);
@@ -264,7 +264,7 @@ impl Requester {
                 let Some(counts) = codec::decode_counts(bytes) else { return Ok(()) };
                 self.talk.answered(now);
                 let count = |n: i32| u64::try_from(n).unwrap_or(0);
-                self.test.counts = Some(UdpmonCounts {
+                self.test.counts = Some(PacketTestCounts {
                     received: count(counts.received),
                     lost: count(counts.lost),
                     bad_order: count(counts.bad_order),
@@ -335,7 +335,7 @@ impl Requester {
                 self.step = Step::After(now);
             }
             Step::After(since) if read(&self.readings[2]) || now.since(since) > SECOND => {
-                if self.params.asked.role == UdpmonRole::Send {
+                if self.params.asked.role == PacketTestRole::Send {
                     self.over(cx);
                 } else {
                     self.step = Step::Stats;

@@ -23,7 +23,7 @@ use crate::host::{HostTexts, Reading};
 use crate::one_sided::{GROUP, Tell};
 use common::kernel::Core;
 use metrics::{Ending, Mono, Packets, SECOND};
-use model::{Event, UdpmonTest};
+use model::{Event, PacketTest};
 use std::sync::{Arc, Mutex, PoisonError};
 use transport::{
     Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation, When,
@@ -315,7 +315,7 @@ impl Responder {
         let Some(path) = self.core.path else { return };
         let (start, stop) =
             self.readings.both().map_or_else(Default::default, |(a, b)| (a.clone(), b.clone()));
-        let test = self.with(|ledger| UdpmonTest {
+        let test = self.with(|ledger| PacketTest {
             peer: path.peer.to_string(),
             started: cx.clock.wall(ledger.zero()),
             told: Some(cx.clock.wall(cx.now)),
@@ -326,12 +326,12 @@ impl Responder {
             lost: if over { ledger.lost().to_vec() } else { Vec::new() },
             far: between(&start, &stop, path.peer.is_ipv6()),
             over,
-            ..UdpmonTest::default()
+            ..PacketTest::default()
         });
         if over && test.counts.is_some_and(|counts| counts.received == 0) {
             return;
         }
-        cx.outbox.push(Box::new(Tell(Event::Udpmon(Box::new(test)))));
+        cx.outbox.push(Box::new(Tell(Event::PacketTest(Box::new(test)))));
     }
 
     /// A stream that began without a word is told of when this host has been read.

@@ -61,8 +61,8 @@ fn nothing_measured_gives_no_plot() {
 #[test]
 fn udpmons_sweep_is_drawn_against_its_spacing() {
     let test = |wait, received| {
-        let counts = model::UdpmonCounts { received, lost: 25, span: 10_000, ..Default::default() };
-        model::UdpmonTest {
+        let counts = model::PacketTestCounts { received, lost: 25, span: 10_000, ..Default::default() };
+        model::PacketTest {
             size: 1_000,
             wait,
             sent: 125,
@@ -71,13 +71,16 @@ fn udpmons_sweep_is_drawn_against_its_spacing() {
             ..Default::default()
         }
     };
-    let point = Point { udpmon: vec![test(200, 101), test(0, 51)], ..Point::default() };
-    let plots = udpmon::plots(&point);
-    assert_eq!(plots.iter().map(|p| p.name.as_str()).collect::<Vec<_>>(), ["udpmon-rate", "udpmon-loss"]);
+    let point = Point { packet_tests: vec![test(200, 101), test(0, 51)], ..Point::default() };
+    let plots = packet_tests::plots(&point);
+    assert_eq!(
+        plots.iter().map(|p| p.name.as_str()).collect::<Vec<_>>(),
+        ["packet-tests-rate", "packet-tests-loss"]
+    );
     // 50 and 100 gaps of 8000 bits in a millisecond; 25 of 125 lost.
     assert_eq!(plots[0].series[0].points, [(0.0, Some(400e6)), (20_000.0, Some(800e6))]);
     assert_eq!(plots[1].series[0].points[0].1, Some(20.0));
-    assert!(udpmon::plots(&Point::default()).is_empty());
+    assert!(packet_tests::plots(&Point::default()).is_empty());
 }
 
 #[test]

@@ -5,11 +5,11 @@ use crate::common::{built, events, outcome};
 use jsonschema::Validator;
 use metrics::{Binned, ClockKind, Ending, SocketState, TroubleKind, Wall};
 use model::{
-    EmptyPath, Event, FrameRow, FrameVerdict, Kind, Media, MtuFound, PathMtu, Pattern, Payload, Phase, Ping,
-    Probe, Schedule, Shutdown, Slot, Spacing, Stairs, StampSettings, Stamping, Status, Trace, Transport,
-    Udpmon, UdpmonCard, UdpmonClock, UdpmonCounts, UdpmonCpu, UdpmonHost, UdpmonInterface, UdpmonIp,
-    UdpmonLatency, UdpmonLost, UdpmonPut, UdpmonRecord, UdpmonRecords, UdpmonRole, UdpmonTest, Verify,
-    Waiting,
+    EmptyPath, Event, FrameRow, FrameVerdict, Kind, Media, MtuFound, PacketTest, PacketTestCard,
+    PacketTestClock, PacketTestCounts, PacketTestCpu, PacketTestHost, PacketTestInterface, PacketTestIp,
+    PacketTestLatency, PacketTestLost, PacketTestPut, PacketTestRecord, PacketTestRecords, PacketTestRole,
+    PacketTestSettings, PathMtu, Pattern, Payload, Phase, Ping, Probe, Schedule, Shutdown, Slot, Spacing,
+    Stairs, StampSettings, Stamping, Status, Trace, Transport, Verify, Waiting,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -117,42 +117,49 @@ fn full() -> Value {
 fn udpmon() -> Vec<Event> {
     let some = |lost: bool| {
         let (skip, n) = (1, 2);
-        let records = if lost { UdpmonRecords::Lost { skip, n } } else { UdpmonRecords::Packets { skip, n } };
+        let records =
+            if lost { PacketTestRecords::Lost { skip, n } } else { PacketTestRecords::Packets { skip, n } };
         let (time_ns, every_ns) = (Some(1), Some(2));
-        let asked =
-            Udpmon { records, time_ns, every_ns, cards: vec!["eth0".to_owned()], ..Udpmon::default() };
-        let phase = Phase { kind: Kind::Train, udpmon: Some(Box::new(asked)), ..crate::common::phase() };
+        let asked = PacketTestSettings {
+            records,
+            time_ns,
+            every_ns,
+            cards: vec!["eth0".to_owned()],
+            ..PacketTestSettings::default()
+        };
+        let phase =
+            Phase { kind: Kind::Train, packet_tests: Some(Box::new(asked)), ..crate::common::phase() };
         Event::Phase { label: BTreeMap::new(), repeat: 7 + u32::from(lost), phase: Box::new(phase) }
     };
     let hist = Binned { low: 0, width: 5, bins: vec![1, 2], under: 3, over: 4, sum: 12 };
-    let host = UdpmonHost {
-        cpus: vec![UdpmonCpu::default()],
-        interfaces: vec![UdpmonInterface { name: "lo".to_owned(), counts: [1; 8] }],
-        ip: UdpmonIp::default(),
-        cards: vec![UdpmonCard { name: "eth0".to_owned(), counts: vec![-1, 5] }],
+    let host = PacketTestHost {
+        cpus: vec![PacketTestCpu::default()],
+        interfaces: vec![PacketTestInterface { name: "lo".to_owned(), counts: [1; 8] }],
+        ip: PacketTestIp::default(),
+        cards: vec![PacketTestCard { name: "eth0".to_owned(), counts: vec![-1, 5] }],
     };
     let socket = Some(SocketState { number: 3, rcvbuf: 4, ..SocketState::default() });
-    let put = UdpmonPut { took_ns: 1, at_ns: 2, sends: 3, bytes: 4, socket };
-    let test = UdpmonTest {
+    let put = PacketTestPut { took_ns: 1, at_ns: 2, sends: 3, bytes: 4, socket };
+    let test = PacketTest {
         peer: "10.0.0.1:14233".to_owned(),
         local: "10.0.0.2".to_owned(),
         told: Some(Wall(5)),
-        counts: Some(UdpmonCounts::default()),
+        counts: Some(PacketTestCounts::default()),
         gaps: Some(hist.clone()),
         others: vec![hist.clone()],
-        records: vec![UdpmonRecord { received: 1, sent: 2, system_ns: 3, raw_ns: 4 }],
-        lost: vec![UdpmonLost { received: 1, sent: 2, number: 3 }],
+        records: vec![PacketTestRecord { received: 1, sent: 2, system_ns: 3, raw_ns: 4 }],
+        lost: vec![PacketTestLost { received: 1, sent: 2, number: 3 }],
         puts: vec![put],
         connection: Some(uuid::Uuid::from_u128(9)),
-        clock: Some(UdpmonClock::default()),
+        clock: Some(PacketTestClock::default()),
         near: host.clone(),
         far: host,
         retransmitted: Some(1),
-        latency: Some(UdpmonLatency { histogram: hist, ..UdpmonLatency::default() }),
+        latency: Some(PacketTestLatency { histogram: hist, ..PacketTestLatency::default() }),
         over: true,
-        ..UdpmonTest::default()
+        ..PacketTest::default()
     };
-    vec![some(false), Event::Udpmon(Box::new(test)), some(true)]
+    vec![some(false), Event::PacketTest(Box::new(test)), some(true)]
 }
 
 #[test]
@@ -338,7 +345,7 @@ fn enumerations_hold_the_same_words() {
     same_words("/$defs/ping/properties/transport", &all!(Transport: Tcp, Udp));
     same_words("/$defs/phase/properties/verify", &all!(Verify: Data, Connection, None));
     same_words("/$defs/phase/properties/payload", &all!(Payload: Pattern, Random, Zeros));
-    same_words("/$defs/udpmon/properties/role", &all!(UdpmonRole: Stream, Latency, Send));
+    same_words("/$defs/udpmon/properties/role", &all!(PacketTestRole: Stream, Latency, Send));
     same_words("/$defs/phase/properties/shutdown", &all!(Shutdown: Graceful, Rude, Random));
     same_words("/$defs/probe/properties/spacing", &all!(Spacing: Fixed, Uniform, Poisson, Trace));
     same_words("/$defs/probe/properties/waiting", &all!(Waiting: Block, Hybrid, Spin));

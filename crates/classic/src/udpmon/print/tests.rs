@@ -6,8 +6,8 @@ use crate::udpmon::line::line;
 use crate::udpmon::read;
 use metrics::Binned;
 use model::{
-    UdpmonClock, UdpmonCounts, UdpmonCpu, UdpmonHost, UdpmonInterface, UdpmonIp, UdpmonLatency, UdpmonLost,
-    UdpmonRecord,
+    PacketTestClock, PacketTestCounts, PacketTestCpu, PacketTestHost, PacketTestInterface, PacketTestIp,
+    PacketTestLatency, PacketTestLost, PacketTestRecord,
 };
 
 fn printer(program: Program, words: &str) -> Printer {
@@ -18,14 +18,14 @@ fn printer(program: Program, words: &str) -> Printer {
     }
 }
 
-fn said(printer: &mut Printer, test: UdpmonTest) -> String {
+fn said(printer: &mut Printer, test: PacketTest) -> String {
     let mut out = Vec::new();
-    printer.on_event(&Event::Udpmon(Box::new(test)), &mut out).unwrap();
+    printer.on_event(&Event::PacketTest(Box::new(test)), &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
 /// What udpmon_bw_mon 1.5.2 was told in a test on loopback (`-p 1000 -w 20 -l 60 -H -x -B 5`), and printed.
-fn captured() -> UdpmonTest {
+fn captured() -> PacketTest {
     let mut gaps = Binned::new(0, 5, 150);
     for (bin, n) in [
         (9, 3),
@@ -47,27 +47,33 @@ fn captured() -> UdpmonTest {
         gaps.bins[bin] = n;
     }
     (gaps.over, gaps.sum) = (1, 11_298);
-    let cpu = |user, system, idle| UdpmonCpu { user, system, idle, ..UdpmonCpu::default() };
-    let host = |n: i64, bytes: i64| UdpmonHost {
+    let cpu = |user, system, idle| PacketTestCpu { user, system, idle, ..PacketTestCpu::default() };
+    let host = |n: i64, bytes: i64| PacketTestHost {
         interfaces: vec![
-            UdpmonInterface { name: "lo".into(), counts: [n, bytes, 0, 0, n, bytes, 0, 0] },
-            UdpmonInterface { name: "va".into(), counts: [0; 8] },
+            PacketTestInterface { name: "lo".into(), counts: [n, bytes, 0, 0, n, bytes, 0, 0] },
+            PacketTestInterface { name: "va".into(), counts: [0; 8] },
         ],
-        ip: UdpmonIp { in_receives: n, out_requests: n, udp_in: n, udp_out: n, ..UdpmonIp::default() },
-        ..UdpmonHost::default()
+        ip: PacketTestIp {
+            in_receives: n,
+            out_requests: n,
+            udp_in: n,
+            udp_out: n,
+            ..PacketTestIp::default()
+        },
+        ..PacketTestHost::default()
     };
-    UdpmonTest {
+    PacketTest {
         size: 1000,
         wait: 200,
         sent: 60,
         send_ns: 1_297_000,
         last_burst_ns: 1_297_000,
-        counts: Some(UdpmonCounts { received: 60, span: 11_336, ..UdpmonCounts::default() }),
+        counts: Some(PacketTestCounts { received: 60, span: 11_336, ..PacketTestCounts::default() }),
         gaps: Some(gaps),
-        near: UdpmonHost { cpus: vec![cpu(0, 0, 0); 3], ..host(60, 61_680) },
-        far: UdpmonHost { cpus: vec![cpu(4, 9, 85), cpu(6, 8, 84), cpu(4, 9, 87)], ..host(62, 62_152) },
+        near: PacketTestHost { cpus: vec![cpu(0, 0, 0); 3], ..host(60, 61_680) },
+        far: PacketTestHost { cpus: vec![cpu(4, 9, 85), cpu(6, 8, 84), cpu(4, 9, 87)], ..host(62, 62_152) },
         over: true,
-        ..UdpmonTest::default()
+        ..PacketTest::default()
     }
 }
 
@@ -103,15 +109,20 @@ fn our_own_figures_are_right() {
     let kurtosis: f64 = text.lines().nth(1).unwrap().split(';').nth(22).unwrap().trim().parse().unwrap();
     assert!((19.6..19.7).contains(&kurtosis), "{kurtosis}");
     // A test with 3 + 1 packets dropped, one repeated and two late of 100.
-    let counts =
-        UdpmonCounts { received: 97, lost: 6, bad_order: 3, span: 299_000, ..UdpmonCounts::default() };
-    let test = UdpmonTest {
+    let counts = PacketTestCounts {
+        received: 97,
+        lost: 6,
+        bad_order: 3,
+        span: 299_000,
+        ..PacketTestCounts::default()
+    };
+    let test = PacketTest {
         size: 300,
         wait: 3000,
         sent: 100,
         send_ns: 33_401_000,
         counts: Some(counts),
-        ..UdpmonTest::default()
+        ..PacketTest::default()
     };
     let line = line(&printer.spec, &test);
     assert!(line.contains("; 97; 6; 3; 3; 6; 6;"), "{line}");
@@ -120,13 +131,13 @@ fn our_own_figures_are_right() {
 #[test]
 fn bursts_are_divided_by_their_own_time() {
     // Five bursts of ten; the original printed 1923.08 Mbit/s for the time of the last, 104 µs.
-    let test = UdpmonTest {
+    let test = PacketTest {
         size: 500,
         wait: 100,
         sent: 50,
         send_ns: 4_386_000,
         last_burst_ns: 104_000,
-        ..UdpmonTest::default()
+        ..PacketTest::default()
     };
     let line = |words: &str| line(&printer(Program::BwMon, words).spec, &test);
     assert!(line("-d h -p 500 --as-original").starts_with(" 500; 50;  10;  1923.08;"));
@@ -137,9 +148,9 @@ fn bursts_are_divided_by_their_own_time() {
 fn histograms_and_records_are_the_originals() {
     let mut mon = printer(Program::BwMon, "-d 127.0.0.1 -p 200 -w 50 -l 40 -G 5:20 -H --as-original");
     let mut test = captured();
-    let row = |received, sent| UdpmonRecord { received, sent, ..UdpmonRecord::default() };
+    let row = |received, sent| PacketTestRecord { received, sent, ..PacketTestRecord::default() };
     test.records = vec![row(79_226, 77_145), row(79_820, 77_645), row(0, 0), row(82_409, 80_339)];
-    test.clock = Some(UdpmonClock { original: (1.000_401, -198.5), ..UdpmonClock::default() });
+    test.clock = Some(PacketTestClock { original: (1.000_401, -198.5), ..PacketTestClock::default() });
     let text = said(&mut mon, test);
     assert!(text.contains("Hist        0 Time between frames 0.1us\n counts 59 mean 191.49 underflows 0 overflows 1\n0 ; 0\n5 ; 0\n"));
     assert!(text.contains("\n195 ; 18\n200 ; 21\n205 ; 3\n"));
@@ -158,14 +169,14 @@ fn histograms_and_records_are_the_originals() {
 #[test]
 fn lost_packets_are_the_originals() {
     let mut mon = printer(Program::BwMon, "-d 127.0.0.1 -L 10 --as-original");
-    let row = |received, sent, number| UdpmonLost { received, sent, number };
+    let row = |received, sent, number| PacketTestLost { received, sent, number };
     let lost = vec![
         row(97_698, 91_164, 10),
         row(97_698, 91_164, 11),
         row(97_698, 91_164, 12),
         row(165_061, 151_239, 30),
     ];
-    let text = said(&mut mon, UdpmonTest { lost, ..UdpmonTest::default() });
+    let text = said(&mut mon, PacketTest { lost, ..PacketTest::default() });
     let rows: Vec<&str> = text.lines().skip(4).collect();
     assert!(
         rows[0].starts_with(" 1; 97698; 91164; 6534; ") && rows[0].ends_with("; 10; ; 9769.8; 9116.4; 10"),
@@ -181,16 +192,16 @@ fn lost_packets_are_the_originals() {
 #[test]
 fn latencies_are_the_originals() {
     let mut req = printer(Program::Req, "-d 10.77.0.2 -r 200 -l 100");
-    let latency = UdpmonLatency {
+    let latency = PacketTestLatency {
         response: 200,
         count: 100,
         total_ns: 14_430_000,
         sum_ns: 14_424_100,
         min_ns: 12_090,
         max_ns: 10_674_411,
-        ..UdpmonLatency::default()
+        ..PacketTestLatency::default()
     };
-    let test = UdpmonTest { size: 64, latency: Some(latency), ..UdpmonTest::default() };
+    let test = PacketTest { size: 64, latency: Some(latency), ..PacketTest::default() };
     assert_eq!(said(&mut req, test), " 200;  64;  100;   0;  144.3;  144.241;   12.09;  10674.411; 0 \n");
 }
 
@@ -201,24 +212,24 @@ fn a_receivers_lines_and_records_are_the_originals() {
     let mut recv = printer(Program::Recv, "-t 9 -T 2 -G 3 -B 10 --as-original");
     let cpu = |n: [i64; 7]| {
         let [user, nice, system, idle, iowait, irq, softirq] = n;
-        UdpmonCpu { user, nice, system, idle, iowait, irq, softirq, ..UdpmonCpu::default() }
+        PacketTestCpu { user, nice, system, idle, iowait, irq, softirq, ..PacketTestCpu::default() }
     };
-    let host = |cpus: [[i64; 7]; 3], vb: [i64; 8], udp: i64| UdpmonHost {
+    let host = |cpus: [[i64; 7]; 3], vb: [i64; 8], udp: i64| PacketTestHost {
         cpus: cpus.map(cpu).to_vec(),
         interfaces: vec![
-            UdpmonInterface { name: "lo".into(), counts: [0; 8] },
-            UdpmonInterface { name: "vb".into(), counts: vb },
+            PacketTestInterface { name: "lo".into(), counts: [0; 8] },
+            PacketTestInterface { name: "vb".into(), counts: vb },
         ],
-        ip: UdpmonIp { in_receives: udp, udp_in: udp, ..UdpmonIp::default() },
+        ip: PacketTestIp { in_receives: udp, udp_in: udp, ..PacketTestIp::default() },
         cards: Vec::new(),
     };
     // Packets, and from the first to the last so far, 0.1 us: as it printed them, period by period.
     let counts = |received: u64, span: i64| {
-        Some(UdpmonCounts { received, bytes: received * 1000, span, ..UdpmonCounts::default() })
+        Some(PacketTestCounts { received, bytes: received * 1000, span, ..PacketTestCounts::default() })
     };
     let told = |seconds: i64| Some(Wall((1_795_148_542 + seconds) * 1_000_000_000));
     let test =
-        |seconds, counts, far| UdpmonTest { told: told(seconds), counts, far, ..UdpmonTest::default() };
+        |seconds, counts, far| PacketTest { told: told(seconds), counts, far, ..PacketTest::default() };
     let mut said_all = String::new();
     for test in [
         test(
@@ -264,9 +275,10 @@ fn a_receivers_lines_and_records_are_the_originals() {
         assert_eq!(&ours, theirs);
     }
     // The records end without an end of line.
-    let row = |received, sent| UdpmonRecord { received, sent, ..UdpmonRecord::default() };
+    let row = |received, sent| PacketTestRecord { received, sent, ..PacketTestRecord::default() };
     let records = vec![row(6_511_979_212, 0), row(6_512_178_776, 200_003), row(6_514_010_166, 450_504)];
-    let over = UdpmonTest { over: true, records, ..test(8, counts(132, 29_730_230), UdpmonHost::default()) };
+    let over =
+        PacketTest { over: true, records, ..test(8, counts(132, 29_730_230), PacketTestHost::default()) };
     let end = said(&mut recv, over);
     let at = end.find("recv_time ipg us;").unwrap();
     assert_eq!(end[at..], original[5..].join("\n"));

@@ -4,7 +4,7 @@ use crate::support::bench::{Bench, inputs, last_news, mutate, vectors};
 use common::host::Host;
 use common::one_sided::Tell;
 use metrics::SECOND;
-use model::{Event, Phase, Udpmon, UdpmonRecords};
+use model::{Event, PacketTestRecords, PacketTestSettings, Phase};
 use sim::{Link, Pair, Quirks};
 use transport::{Flow, FlowEvent, Path, Rng};
 use udpmon::blocks::decode_cpus;
@@ -122,8 +122,8 @@ fn damaged_talks_do_no_harm() {
 
 #[test]
 fn a_test_asks_for_everything() {
-    let records = UdpmonRecords::Packets { skip: 78, n: 5 };
-    let asked = Udpmon {
+    let records = PacketTestRecords::Packets { skip: 78, n: 5 };
+    let asked = PacketTestSettings {
         size: 1000,
         packets: 40,
         waits: vec![1000],
@@ -131,9 +131,9 @@ fn a_test_asks_for_everything() {
         gap: 5_000,
         histograms: true,
         records,
-        ..Udpmon::default()
+        ..PacketTestSettings::default()
     };
-    let phase = Phase { udpmon: Some(Box::new(asked)), ..Phase::default() };
+    let phase = Phase { packet_tests: Some(Box::new(asked)), ..Phase::default() };
     assert_eq!(phase.check(), Ok(()));
     let client = Requester::new(Plan::of(&phase, Host::default()), Uuid::from_u128(1), 0);
     let server = Responder::new(&Host::default(), Uuid::from_u128(2), 15 * SECOND, 64 * 1024);
@@ -141,7 +141,7 @@ fn a_test_asks_for_everything() {
     run.run();
     assert!(run.ends[0].completed(), "{:?}", run.ends[0].ended);
     let mut told = run.ends[0].side.outbox.iter().filter_map(|note| note.downcast_ref::<Tell>());
-    let Some(Tell(Event::Udpmon(test))) = told.next() else { panic!() };
+    let Some(Tell(Event::PacketTest(test))) = told.next() else { panic!() };
     let counts = test.counts.unwrap();
     assert_eq!((test.sent, counts.received, counts.bytes), (80, 80, 80_000));
     // Each took some time, of the last two of 80 it is told one by one: they were begun 3.8 and 3.9 ms behind their burst.

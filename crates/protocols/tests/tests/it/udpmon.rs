@@ -4,7 +4,7 @@ use crate::support::bench::{inputs, mutate, vectors};
 use common::host::{Host, HostReader, HostTexts, Reading};
 use common::one_sided::Answers;
 use metrics::{Binned, Clock, Mono, Recorder, SECOND};
-use model::{Kind, Phase, UdpmonCpu, UdpmonRecord};
+use model::{Kind, PacketTestCpu, PacketTestRecord, Phase};
 use std::sync::{Arc, Mutex};
 use transport::{Arena, Context, Flow, FlowEvent, Path, Received, Rng, Sent, Transmit, When};
 use udpmon::acceptors;
@@ -91,7 +91,7 @@ fn blocks_of_the_originals() {
     assert_eq!((hist.sum, hist.bins[40], hist.bins[133]), (11_298, 21, 1));
     assert_eq!(encode_histogram(0, "Time between frames 0.1us", &hist), v["histogram_0"]);
     // As printed: num_in_hist 59, mean 191.492, sigma 79.6944, skew 3.00225, kurtosis 141545, median 195, quartiles 195, 200.
-    let shape = hist.shape_as_udpmon();
+    let shape = hist.shape_as_original();
     let close = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-5;
     assert!(
         close(shape.mean, 191.492) && close(shape.sigma, 79.6944) && close(shape.skew, 3.00225),
@@ -115,7 +115,8 @@ fn blocks_of_the_originals() {
 
     // As printed: "R ; 4; 0; 9; 85; 0; 0; 0; ;R0 ; 6; 0; 8; 84; …;R1 ; 4; 0; 9; 87; …"
     let cpus = decode_cpus(&v["cpus"]);
-    let row = |user, system, idle| UdpmonCpu { user, system, idle, kernel: system, ..UdpmonCpu::default() };
+    let row =
+        |user, system, idle| PacketTestCpu { user, system, idle, kernel: system, ..PacketTestCpu::default() };
     assert_eq!(cpus, [row(4, 9, 85), row(6, 8, 84), row(4, 9, 87)]);
     assert_eq!(encode_cpus(&cpus), v["cpus"]);
     assert_eq!(decode_card(&v["card"]), None);
@@ -123,7 +124,7 @@ fn blocks_of_the_originals() {
 
     let records = decode_records(&v["records"]);
     assert_eq!(records.len(), 20);
-    assert_eq!(records[0], UdpmonRecord { received: 79_226, sent: 77_145, system_ns: 0, raw_ns: 0 });
+    assert_eq!(records[0], PacketTestRecord { received: 79_226, sent: 77_145, system_ns: 0, raw_ns: 0 });
     assert_eq!(encode_records(&records), v["records"]);
 }
 
@@ -149,7 +150,8 @@ fn what_we_ask_for_is_what_the_originals_ask_for() {
     let mut data = v["data_3"].clone();
     write_data(&mut data, 3, 0x136b);
     assert_eq!(data, v["data_3"]);
-    let lost = decode_lost(&encode_lost(&[model::UdpmonLost { received: 97_698, sent: 91_164, number: 10 }]));
+    let lost =
+        decode_lost(&encode_lost(&[model::PacketTestLost { received: 97_698, sent: 91_164, number: 10 }]));
     assert_eq!(lost[0].number, 10);
 }
 
@@ -209,7 +211,7 @@ fn responder(room: &mut Room, first: &[u8]) -> Box<dyn Flow> {
 }
 
 fn responder_on(room: &mut Room, first: &[u8], host: Host) -> Box<dyn Flow> {
-    let phase = Phase { kind: Kind::Train, udpmon: Some(Box::default()), ..Phase::default() };
+    let phase = Phase { kind: Kind::Train, packet_tests: Some(Box::default()), ..Phase::default() };
     let mut listener = acceptors(&phase, &Answers { workers: 1, host, ..Answers::default() }).remove(0);
     let mut none = Arena::new(0);
     let batch = Received { from: Some(PATH), ..Received::stream(first, room.now) };
@@ -357,7 +359,7 @@ fn damaged_blocks_do_no_harm() {
         let mut bytes = v["histogram_0"].clone();
         mutate(&mut rng, &mut bytes);
         if let Some(hist) = decode_histogram(&bytes).filter(|_| n % 8 == 0) {
-            let (ours, theirs) = (hist.shape(), hist.shape_as_udpmon());
+            let (ours, theirs) = (hist.shape(), hist.shape_as_original());
             assert!(ours.count == theirs.count && hist.bins.len() <= 998);
         }
         let mut bytes = v[["cpus", "card", "records"][n % 3]].clone();
@@ -383,7 +385,9 @@ mod pair {
     use crate::support::run::about;
     use common::one_sided::Tell;
     use metrics::{Group, TrainPacket};
-    use model::{Event, Probe, Train, Trains, Udpmon, UdpmonRecords, UdpmonRole, UdpmonTest};
+    use model::{
+        Event, PacketTest, PacketTestRecords, PacketTestRole, PacketTestSettings, Probe, Train, Trains,
+    };
     use sim::{Link, Pair};
     use udpmon::{Latency, Params, Requester};
 
@@ -392,19 +396,19 @@ mod pair {
     fn pair(phase: &Phase) -> Pair {
         let params = Arc::new(Params::of(phase, Group(1), Host::default()));
         let id = uuid::Uuid::from_u128(7);
-        let client: Box<dyn Flow> = if params.asked.role == UdpmonRole::Latency {
+        let client: Box<dyn Flow> = if params.asked.role == PacketTestRole::Latency {
             Box::new(Latency::new(params, id, 0))
         } else {
             Box::new(Requester::new(params, id, 0))
         };
-        let served = Phase { kind: Kind::Train, udpmon: Some(Box::default()), ..Phase::default() };
+        let served = Phase { kind: Kind::Train, packet_tests: Some(Box::default()), ..Phase::default() };
         let listener = acceptors(&served, &Answers { workers: 1, ..Answers::default() }).remove(0);
         // As its sessions do: the original spins.
         Pair::unsolicited(client, listener).wait(transport::Wait::Hybrid)
     }
 
-    fn asked(asked: Udpmon) -> Phase {
-        Phase { kind: Kind::Train, udpmon: Some(Box::new(asked)), ..Phase::default() }
+    fn asked(asked: PacketTestSettings) -> Phase {
+        Phase { kind: Kind::Train, packet_tests: Some(Box::new(asked)), ..Phase::default() }
     }
 
     fn told(pair: &Pair, end: usize) -> Vec<Event> {
@@ -417,23 +421,23 @@ mod pair {
             .collect()
     }
 
-    fn tests(pair: &Pair, end: usize) -> Vec<UdpmonTest> {
+    fn tests(pair: &Pair, end: usize) -> Vec<PacketTest> {
         told(pair, end)
             .into_iter()
-            .filter_map(|e| if let Event::Udpmon(test) = e { Some(*test) } else { None })
+            .filter_map(|e| if let Event::PacketTest(test) = e { Some(*test) } else { None })
             .collect()
     }
 
     #[test]
     fn a_clean_path_is_told_as_it_is() {
-        let udpmon = Udpmon {
+        let udpmon = PacketTestSettings {
             size: 1000,
             packets: 50,
             waits: vec![0, 200, 400],
             histograms: true,
             cpu: true,
-            records: UdpmonRecords::Packets { skip: 5, n: 20 },
-            ..Udpmon::default()
+            records: PacketTestRecords::Packets { skip: 5, n: 20 },
+            ..PacketTestSettings::default()
         };
         let mut pair = pair(&asked(udpmon)).up(Link::new().delay(3 * MS)).down(Link::new().delay(4 * MS));
         pair.run();
@@ -466,8 +470,14 @@ mod pair {
 
     #[test]
     fn bursts_and_timed_runs_are_what_was_asked_for() {
-        let udpmon =
-            Udpmon { size: 100, packets: 10, waits: vec![100], bursts: 5, gap: 1_000, ..Udpmon::default() };
+        let udpmon = PacketTestSettings {
+            size: 100,
+            packets: 10,
+            waits: vec![100],
+            bursts: 5,
+            gap: 1_000,
+            ..PacketTestSettings::default()
+        };
         let mut run = pair(&asked(udpmon));
         run.run();
         let test = &tests(&run, 0)[0];
@@ -475,7 +485,12 @@ mod pair {
         // Five bursts of 10 × 10 µs and four gaps of 100 µs; the original divides by the last burst alone.
         let (all, last) = (test.send_ns, test.last_burst_ns);
         assert!((900_000..910_000).contains(&all) && (100_000..110_000).contains(&last), "{all} {last}");
-        let udpmon = Udpmon { size: 100, waits: vec![1_000], time_ns: Some(SECOND / 4), ..Udpmon::default() };
+        let udpmon = PacketTestSettings {
+            size: 100,
+            waits: vec![1_000],
+            time_ns: Some(SECOND / 4),
+            ..PacketTestSettings::default()
+        };
         let mut run = pair(&asked(udpmon));
         run.run();
         assert_eq!(tests(&run, 0)[0].sent, 2_500);
@@ -483,7 +498,13 @@ mod pair {
 
     #[test]
     fn acknowledgements_come_for_each_packet() {
-        let udpmon = Udpmon { size: 30, packets: 20, waits: vec![10], acks: true, ..Udpmon::default() };
+        let udpmon = PacketTestSettings {
+            size: 30,
+            packets: 20,
+            waits: vec![10],
+            acks: true,
+            ..PacketTestSettings::default()
+        };
         let mut run = pair(&asked(udpmon)).both(Link::new().delay(MS));
         run.run();
         let test = &tests(&run, 0)[0];
@@ -493,7 +514,12 @@ mod pair {
     #[test]
     fn what_the_path_did_is_what_is_told() {
         for seed in 1..4 {
-            let udpmon = Udpmon { size: 200, packets: 2_000, waits: vec![1_000], ..Udpmon::default() };
+            let udpmon = PacketTestSettings {
+                size: 200,
+                packets: 2_000,
+                waits: vec![1_000],
+                ..PacketTestSettings::default()
+            };
             let mut run = pair(&asked(udpmon))
                 .seed(seed)
                 .up(Link::new().delay(MS).loss(0.05))
@@ -511,7 +537,12 @@ mod pair {
             );
             assert_eq!(counts.bad_order, 0);
         }
-        let udpmon = Udpmon { size: 200, packets: 2_000, waits: vec![1_000], ..Udpmon::default() };
+        let udpmon = PacketTestSettings {
+            size: 200,
+            packets: 2_000,
+            waits: vec![1_000],
+            ..PacketTestSettings::default()
+        };
         let mut run =
             pair(&asked(udpmon)).up(Link::new().delay(MS).duplicate(0.05).jitter(2 * MS).reorder(0.1));
         run.run();
@@ -523,13 +554,13 @@ mod pair {
     fn lost_requests_and_answers_are_made_up_for() {
         let mut repeated = 0;
         for seed in 1..12 {
-            let udpmon = Udpmon {
+            let udpmon = PacketTestSettings {
                 size: 200,
                 packets: 100,
                 waits: vec![100, 200],
                 cpu: true,
-                records: UdpmonRecords::Packets { skip: 0, n: 100 },
-                ..Udpmon::default()
+                records: PacketTestRecords::Packets { skip: 0, n: 100 },
+                ..PacketTestSettings::default()
             };
             let mut run =
                 pair(&asked(udpmon)).seed(seed).both(Link::new().delay(MS).loss(0.03).duplicate(0.02));
@@ -551,12 +582,12 @@ mod pair {
 
     #[test]
     fn latency_is_the_round_trip() {
-        let udpmon = Udpmon {
-            role: UdpmonRole::Latency,
+        let udpmon = PacketTestSettings {
+            role: PacketTestRole::Latency,
             packets: 50,
             responses: (20, 1500, 740),
             bin_width: 100,
-            ..Udpmon::default()
+            ..PacketTestSettings::default()
         };
         let mut run = pair(&asked(udpmon)).up(Link::new().delay(MS)).down(Link::new().delay(2 * MS));
         run.run();
@@ -616,7 +647,7 @@ mod pair {
 
     #[test]
     fn nobody_there_is_a_failure_in_words() {
-        let mut run = pair(&asked(Udpmon::default())).up(Link::new().loss(1.0));
+        let mut run = pair(&asked(PacketTestSettings::default())).up(Link::new().loss(1.0));
         run.run();
         let ended = format!("{:?}", run.ends[0].ended);
         assert!(ended.contains("udpmon_resp"), "{ended}");
@@ -624,7 +655,12 @@ mod pair {
 
     #[test]
     fn a_run_that_is_stopped_tells_what_it_has() {
-        let udpmon = Udpmon { size: 100, packets: 1_000_000, waits: vec![1_000, 2_000], ..Udpmon::default() };
+        let udpmon = PacketTestSettings {
+            size: 100,
+            packets: 1_000_000,
+            waits: vec![1_000, 2_000],
+            ..PacketTestSettings::default()
+        };
         let mut run = pair(&asked(udpmon)).stop(0, SECOND / 2);
         run.run();
         let found = tests(&run, 0);

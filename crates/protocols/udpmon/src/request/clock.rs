@@ -3,7 +3,7 @@
 use super::{Requester, Step};
 use crate::codec::{self, Message};
 use metrics::{Exchange, Mono, SECOND};
-use model::UdpmonClock;
+use model::PacketTestClock;
 
 /// Exchanges before a test, as in the original, and behind it.
 pub(super) const EXCHANGES: u32 = 200;
@@ -52,10 +52,10 @@ impl Requester {
     }
 
     /// How the far clock relates to ours.
-    pub(super) fn clock(&self) -> Option<UdpmonClock> {
+    pub(super) fn clock(&self) -> Option<PacketTestClock> {
         let middle = self.train.as_ref().map_or(0, |train| train.end().since(self.zero));
         let estimate = self.offset.at(Mono(middle))?;
-        Some(UdpmonClock {
+        Some(PacketTestClock {
             slope: 1.0,
             offset: -(estimate.offset_ns as f64) / 1_000.0,
             bound: estimate.bound_ns as f64 / 1_000.0,

@@ -6,7 +6,7 @@ use crate::blocks;
 use crate::codec::{self, Block, Message};
 use crate::proc::between;
 use metrics::Mono;
-use model::UdpmonRecords;
+use model::PacketTestRecords;
 
 /// A block that is wanted.
 #[derive(Clone, Copy, Debug)]
@@ -30,12 +30,12 @@ impl Requester {
         if asked.histograms {
             wanted.extend((1..if asked.stamps { 5 } else { 3 }).map(Block::Histogram));
         }
-        if asked.records != UdpmonRecords::None {
+        if asked.records != PacketTestRecords::None {
             wanted.push(Block::Records);
         }
         let records = usize::try_from(self.params.setup().record_bytes).unwrap_or(0);
         let records_piece = match asked.records {
-            UdpmonRecords::Lost { .. } => codec::LOST_PIECE,
+            PacketTestRecords::Lost { .. } => codec::LOST_PIECE,
             _ => codec::RECORDS_PIECE,
         };
         let of = |block| match block {
@@ -55,7 +55,7 @@ impl Requester {
     /// Asks for the next piece, or goes on behind the last.
     pub(super) fn fetch(&mut self, at: usize, have: usize) {
         let Some(wanted) = self.wanted.get(at) else {
-            if self.params.asked.records == UdpmonRecords::None {
+            if self.params.asked.records == PacketTestRecords::None {
                 return self.release();
             }
             self.step = Step::Resync(0);
@@ -100,7 +100,7 @@ impl Requester {
             Block::Cpu => test.far.cpus = blocks::decode_cpus(bytes),
             Block::FlowId => test.far.cards.extend(blocks::decode_card(bytes)),
             Block::Records => match self.params.asked.records {
-                UdpmonRecords::Lost { .. } => test.lost = blocks::decode_lost(bytes),
+                PacketTestRecords::Lost { .. } => test.lost = blocks::decode_lost(bytes),
                 _ => test.records = blocks::decode_records(bytes),
             },
         }

@@ -3,7 +3,7 @@
 use super::Requester;
 use crate::one_sided::Tell;
 use metrics::{Arrival, Departure, Mono, StampKind, TrainReport, join};
-use model::{Event, Trains, UdpmonRecord};
+use model::{Event, PacketTestRecord, Trains};
 use transport::Context;
 
 impl Requester {
@@ -16,7 +16,8 @@ impl Requester {
         self.bound_ns = self.bound_ns.max(estimate.bound_ns);
         for (frame, at) in train.log.take().unwrap_or_default() {
             let place = u32::try_from(first + frame).unwrap_or(u32::MAX);
-            let row = self.test.records.get(frame as usize).filter(|row| **row != UdpmonRecord::default());
+            let row =
+                self.test.records.get(frame as usize).filter(|row| **row != PacketTestRecord::default());
             if let Some(row) = row {
                 let received_ns = host(self.zero).saturating_add(row.received.saturating_mul(100));
                 let sequence = self.sent.len() as u64;

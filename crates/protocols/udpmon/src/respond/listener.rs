@@ -67,7 +67,7 @@ impl Drop for Place {
 /// A server's sources of links.
 #[must_use]
 pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
-    let asked = phase.udpmon.clone().unwrap_or_default();
+    let asked = phase.packet_tests.clone().unwrap_or_default();
     let shared = Arc::new(Shared {
         acl: answers.acl.clone(),
         streams: answers.streams.clone(),

@@ -2,7 +2,7 @@
 //! knew of the connection.
 
 use metrics::{Binned, Mono, SocketState};
-use model::{Phase, UdpmonPut, UdpmonRecords};
+use model::{PacketTestPut, PacketTestRecords, Phase};
 
 /// Bins of both histograms, as the original has them.
 const BINS: usize = 150;
@@ -24,12 +24,12 @@ impl Wanted {
     /// What `phase` asks for.
     #[must_use]
     pub fn of(phase: &Phase) -> Self {
-        let Some(asked) = &phase.udpmon else { return Wanted::default() };
+        let Some(asked) = &phase.packet_tests else { return Wanted::default() };
         Wanted {
             histograms: asked.histograms.then_some((asked.low, asked.bin_width)),
             records: match asked.records {
-                UdpmonRecords::Packets { skip, n } => Some((skip, n)),
-                UdpmonRecords::None | UdpmonRecords::Lost { .. } => None,
+                PacketTestRecords::Packets { skip, n } => Some((skip, n)),
+                PacketTestRecords::None | PacketTestRecords::Lost { .. } => None,
             },
             every_ns: asked.every_ns,
         }
@@ -42,7 +42,7 @@ pub(super) struct Notes {
     records: Option<(u32, u32)>,
     /// Times between the ends of two messages, and times of reading, µs.
     pub(super) histograms: Vec<Binned>,
-    pub(super) puts: Vec<UdpmonPut>,
+    pub(super) puts: Vec<PacketTestPut>,
     /// Data messages so far.
     messages: u64,
     came: Mono,
@@ -89,7 +89,7 @@ impl Notes {
         self.histograms.iter_mut().zip(us).for_each(|(hist, us)| hist.fill(us));
         if self.is_recorded() {
             let (at_ns, socket) = (self.begun.since(self.came), self.state.take());
-            self.puts.push(UdpmonPut { took_ns, at_ns, sends: self.reads, bytes, socket });
+            self.puts.push(PacketTestPut { took_ns, at_ns, sends: self.reads, bytes, socket });
         }
         self.messages += 1;
         self.ended = now;

@@ -2,7 +2,7 @@
 
 use super::codec::PARAM;
 use crate::host::Host;
-use model::{Phase, UdpmonRecords};
+use model::{PacketTestRecords, Phase};
 
 /// Shortest and longest message, bytes.
 pub(super) const SHORTEST: u64 = PARAM as u64;
@@ -54,7 +54,7 @@ impl Plan {
     #[must_use]
     pub fn of(phase: &Phase, host: Host) -> Self {
         let (rate, stall_ns) = (phase.rate, phase.stall_ns);
-        let Some(asked) = &phase.udpmon else {
+        let Some(asked) = &phase.packet_tests else {
             let message = phase.buffer.high.clamp(SHORTEST, LONGEST);
             return Plan { message, transfer: phase.transfer, rate, stall_ns, test: None };
         };
@@ -70,8 +70,8 @@ impl Plan {
             settle_ns: asked.settle_ns,
             puts: asked.histograms.then_some((asked.low, asked.bin_width)),
             records: match asked.records {
-                UdpmonRecords::Packets { skip, n } => Some((skip, n)),
-                UdpmonRecords::None | UdpmonRecords::Lost { .. } => None,
+                PacketTestRecords::Packets { skip, n } => Some((skip, n)),
+                PacketTestRecords::None | PacketTestRecords::Lost { .. } => None,
             },
             every_ns: asked.every_ns,
             host,

@@ -11,7 +11,7 @@ use crate::proc::between;
 use common::kernel::Core;
 use metrics::Binned;
 use metrics::{Ending, Mono, SECOND, SocketState};
-use model::{Event, Pace, Phase, UdpmonCounts, UdpmonPut, UdpmonTest};
+use model::{Event, Pace, PacketTest, PacketTestCounts, PacketTestPut, Phase};
 use std::time::Duration;
 use transport::{
     Connector, Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation,
@@ -88,8 +88,8 @@ pub struct Requester {
     shift: u64,
     /// When it is next told how it stands, and what waits for a reading of this host: until when, and when it is looked again.
     snapshot: Option<Mono>,
-    standing: Option<(Box<UdpmonTest>, Reading, Mono, Mono)>,
-    found: UdpmonTest,
+    standing: Option<(Box<PacketTest>, Reading, Mono, Mono)>,
+    found: PacketTest,
 }
 
 impl Requester {
@@ -116,7 +116,7 @@ impl Requester {
             shift: 0,
             snapshot: None,
             standing: None,
-            found: UdpmonTest::default(),
+            found: PacketTest::default(),
         }
     }
 
@@ -179,7 +179,7 @@ impl Requester {
         };
         self.found.near = between(&read(0), &read(1), self.v6);
         self.found.over = true;
-        cx.outbox.push(Box::new(Tell(Event::Udpmon(Box::new(std::mem::take(&mut self.found))))));
+        cx.outbox.push(Box::new(Tell(Event::PacketTest(Box::new(std::mem::take(&mut self.found))))));
         self.complete(cx);
     }
 
@@ -207,8 +207,8 @@ impl Requester {
         if let Some((at, ns)) = self.snapshot.zip(test.every_ns).filter(|(at, _)| *at <= cx.now) {
             self.snapshot = Some(at.plus(ns));
             let at_ns = cx.now.since(self.since);
-            let put = UdpmonPut { at_ns, socket: self.state.take(), ..UdpmonPut::default() };
-            let now = UdpmonTest {
+            let put = PacketTestPut { at_ns, socket: self.state.take(), ..PacketTestPut::default() };
+            let now = PacketTest {
                 peer: self.found.peer.clone(),
                 connection: self.found.connection,
                 size: self.found.size,
@@ -216,7 +216,7 @@ impl Requester {
                 told: Some(cx.clock.wall(cx.now)),
                 sent: self.frame,
                 puts: vec![put],
-                ..UdpmonTest::default()
+                ..PacketTest::default()
             };
             self.standing = Some((Box::new(now), test.host.ask(), cx.now.plus(READING), cx.now));
         }
@@ -229,7 +229,7 @@ impl Requester {
         now.near = between(&start, &reading.get().cloned().unwrap_or_default(), self.v6);
         let now = std::mem::take(now);
         self.standing = None;
-        cx.outbox.push(Box::new(Tell(Event::Udpmon(now))));
+        cx.outbox.push(Box::new(Tell(Event::PacketTest(now))));
     }
 
     /// The first message may leave.
@@ -253,7 +253,7 @@ impl Requester {
         }
         if self.is_recorded() {
             let (at_ns, bytes, socket) = (begun.since(self.burst), self.plan.message, self.state.take());
-            self.found.puts.push(UdpmonPut { took_ns, at_ns, sends, bytes, socket });
+            self.found.puts.push(PacketTestPut { took_ns, at_ns, sends, bytes, socket });
         }
         self.step = Step::Data;
         self.frame += 1;
@@ -297,11 +297,11 @@ impl Requester {
             self.step = Step::Failed;
             return Err(Violation::Disagree { sent, received });
         }
-        self.found.counts = Some(UdpmonCounts {
+        self.found.counts = Some(PacketTestCounts {
             received: u64::try_from(counts.received).unwrap_or(0),
             bytes: received,
             span: counts.span_us.saturating_mul(10),
-            ..UdpmonCounts::default()
+            ..PacketTestCounts::default()
         });
         if self.plan.test.is_some() {
             self.ask_for(cx, 0);

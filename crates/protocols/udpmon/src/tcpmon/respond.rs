@@ -9,7 +9,7 @@ use crate::proc::between;
 use common::call::Answerer;
 use common::kernel::Core;
 use metrics::{Ending, Mono, SECOND};
-use model::{Event, Phase, UdpmonCounts, UdpmonTest};
+use model::{Event, PacketTest, PacketTestCounts, Phase};
 use transport::{
     Acceptor, Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation,
     When,
@@ -131,7 +131,7 @@ impl Responder {
         test.others = histograms.collect();
         test.puts = std::mem::take(&mut self.notes.puts);
         test.over = true;
-        cx.outbox.push(Box::new(Tell(Event::Udpmon(Box::new(test)))));
+        cx.outbox.push(Box::new(Tell(Event::PacketTest(Box::new(test)))));
     }
 
     /// Tells what was counted so far; `host` is what this host has just said.
@@ -139,7 +139,7 @@ impl Responder {
         let before = self.snapshots.before.take().unwrap_or_else(|| self.text(0));
         let test = self.found(cx, &before, &host);
         (self.snapshots.before, self.snapshots.told) = (Some(host), self.counts.received);
-        cx.outbox.push(Box::new(Tell(Event::Udpmon(Box::new(test)))));
+        cx.outbox.push(Box::new(Tell(Event::PacketTest(Box::new(test)))));
     }
 
     /// A snapshot that is due is begun; one that has its reading is told.
@@ -163,21 +163,21 @@ impl Responder {
         }
     }
 
-    fn found(&self, cx: &Context<'_>, start: &HostTexts, stop: &HostTexts) -> UdpmonTest {
+    fn found(&self, cx: &Context<'_>, start: &HostTexts, stop: &HostTexts) -> PacketTest {
         let v6 = self.core.path.is_some_and(|path| path.peer.ip().to_canonical().is_ipv6());
-        UdpmonTest {
+        PacketTest {
             peer: self.core.path.map(|path| path.peer.to_string()).unwrap_or_default(),
             connection: Some(self.core.id),
             started: cx.clock.wall(self.first.unwrap_or(cx.now)),
             told: Some(cx.clock.wall(cx.now)),
-            counts: Some(UdpmonCounts {
+            counts: Some(PacketTestCounts {
                 received: u64::try_from(self.counts.received).unwrap_or(0),
                 bytes: u64::try_from(self.counts.bytes).unwrap_or(0),
                 span: self.counts.span_us.saturating_mul(10),
-                ..UdpmonCounts::default()
+                ..PacketTestCounts::default()
             }),
             far: between(start, stop, v6),
-            ..UdpmonTest::default()
+            ..PacketTest::default()
         }
     }
 

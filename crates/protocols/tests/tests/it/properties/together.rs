@@ -10,8 +10,8 @@ use common::Peer;
 use common::one_sided::{Answers, Calls, KEEPALIVE, OneSided, OneSidedPlan, OneSidedProtocol};
 use metrics::{Mono, SECOND};
 use model::{
-    BulkTerms, Event, Kind, Layout, Pattern, Phase, Ping, Range, Schedule, SocketSettings, StampSettings,
-    Status, Transport, Udpmon, Verify,
+    BulkTerms, Event, Kind, Layout, PacketTestSettings, Pattern, Phase, Ping, Range, Schedule,
+    SocketSettings, StampSettings, Status, Transport, Verify,
 };
 use sim::{Host, Link, Network, Quirks, START, Say};
 use std::net::{IpAddr, SocketAddr};
@@ -94,8 +94,13 @@ fn brief() -> Phase {
 }
 
 fn udpmon() -> Phase {
-    let asked = Udpmon { size: 200, packets: 300, waits: vec![20_000, 10_000], ..Udpmon::default() };
-    Phase { kind: Kind::Train, udpmon: Some(Box::new(asked)), ..brief() }
+    let asked = PacketTestSettings {
+        size: 200,
+        packets: 300,
+        waits: vec![20_000, 10_000],
+        ..PacketTestSettings::default()
+    };
+    Phase { kind: Kind::Train, packet_tests: Some(Box::new(asked)), ..brief() }
 }
 
 /// What a server of ctsTraffic expects of all its clients.
@@ -422,11 +427,11 @@ impl Scenario {
             "udpmon" => {
                 let events = self.net.events(client).iter();
                 let of = |event: &Event| {
-                    if let Event::Udpmon(test) = event { Some((test.sent, test.counts)) } else { None }
+                    if let Event::PacketTest(test) = event { Some((test.sent, test.counts)) } else { None }
                 };
                 let tests: Vec<_> = events.filter_map(|(_, event)| of(event)).collect();
                 // Of the last that are lost the receiver knows nothing.
-                let good = |&(sent, counts): &(u64, Option<model::UdpmonCounts>)| {
+                let good = |&(sent, counts): &(u64, Option<model::PacketTestCounts>)| {
                     sent == 300
                         && counts.is_some_and(|counts| {
                             let known = counts.received + counts.lost;

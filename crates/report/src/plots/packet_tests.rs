@@ -2,16 +2,16 @@
 
 use super::times_axis;
 use crate::plot::{Axis, Plot, Series, Style, Unit};
-use crate::summary::udpmon::{TENTH, figure};
+use crate::summary::packet_tests::{TENTH, figure};
 use metrics::{Binned, format_bytes, format_duration, percent_of, real};
-use model::{Figure, Point, UdpmonTest};
+use model::{Figure, PacketTest, Point};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Tests whose histograms and packets are drawn.
 const MOST: usize = 8;
 
 pub(super) fn plots(point: &Point) -> Vec<Plot> {
-    let tests: Vec<&UdpmonTest> = point.udpmon.iter().filter(|test| test.over).collect();
+    let tests: Vec<&PacketTest> = point.packet_tests.iter().filter(|test| test.over).collect();
     let mut plots = against(&tests);
     plots.push(round_trips(&tests));
     plots.push(gaps(&tests));
@@ -20,11 +20,11 @@ pub(super) fn plots(point: &Point) -> Vec<Plot> {
     plots.into_iter().filter_map(Plot::some).collect()
 }
 
-fn wait_ns(test: &UdpmonTest) -> f64 {
+fn wait_ns(test: &PacketTest) -> f64 {
     f64::from(test.wait) * TENTH
 }
 
-fn name(test: &UdpmonTest) -> String {
+fn name(test: &PacketTest) -> String {
     match &test.latency {
         Some(trips) => format!("{} back", format_bytes(trips.response.into())),
         None => format!("{} every {}", format_bytes(test.size.into()), format_duration(wait_ns(test))),
@@ -32,9 +32,9 @@ fn name(test: &UdpmonTest) -> String {
 }
 
 /// What arrived and what was lost, against what was varied: the spacing, a line per size, or the size.
-fn against(tests: &[&UdpmonTest]) -> Vec<Plot> {
-    let streams: Vec<&UdpmonTest> = tests.iter().copied().filter(|test| test.counts.is_some()).collect();
-    let mut lines: BTreeMap<u32, Vec<&UdpmonTest>> = BTreeMap::new();
+fn against(tests: &[&PacketTest]) -> Vec<Plot> {
+    let streams: Vec<&PacketTest> = tests.iter().copied().filter(|test| test.counts.is_some()).collect();
+    let mut lines: BTreeMap<u32, Vec<&PacketTest>> = BTreeMap::new();
     streams.iter().for_each(|test| lines.entry(test.size).or_default().push(test));
     let by_wait = lines.values().any(|line| line.iter().any(|test| test.wait != line[0].wait));
     if !by_wait && lines.len() < 2 {
@@ -44,24 +44,24 @@ fn against(tests: &[&UdpmonTest]) -> Vec<Plot> {
         true => Axis::new("time from packet to packet", Unit::Ns),
         false => Axis::new("size of a packet, UDP payload", Unit::Bytes),
     };
-    let place = |test: &UdpmonTest| if by_wait { wait_ns(test) } else { f64::from(test.size) };
-    let groups: Vec<(String, Vec<&UdpmonTest>)> = if by_wait {
+    let place = |test: &PacketTest| if by_wait { wait_ns(test) } else { f64::from(test.size) };
+    let groups: Vec<(String, Vec<&PacketTest>)> = if by_wait {
         lines.into_iter().map(|(size, line)| (format_bytes(size.into()), line)).collect()
     } else {
         vec![("all".to_owned(), streams)]
     };
-    let series = |of: &dyn Fn(&UdpmonTest) -> Option<f64>| -> Vec<Series> {
-        let one = |(name, line): &(String, Vec<&UdpmonTest>)| {
+    let series = |of: &dyn Fn(&PacketTest) -> Option<f64>| -> Vec<Series> {
+        let one = |(name, line): &(String, Vec<&PacketTest>)| {
             over_tests(name, line.iter().filter_map(|test| Some((place(test), of(test)?))).collect())
         };
         groups.iter().map(one).collect()
     };
     let rate = Axis::new("rate received, UDP payload", Unit::BitsPerSecond);
     vec![
-        Plot::new("udpmon-rate", "Rate received", across(), rate)
+        Plot::new("packet-tests-rate", "Rate received", across(), rate)
             .note(format!("Between the first packet and the last, as the receiver timed them. {REPEATED}"))
             .with(series(&|test| figure(test, |f| matches!(f, Figure::Goodput(_))))),
-        Plot::new("udpmon-loss", "Packets lost", across(), Axis::new("lost", Unit::Percent))
+        Plot::new("packet-tests-loss", "Packets lost", across(), Axis::new("lost", Unit::Percent))
             .note(REPEATED)
             .with(series(&|test| figure(test, |f| matches!(f, Figure::Loss(_))))),
     ]
@@ -86,21 +86,21 @@ fn over_tests(name: &str, mut values: Vec<(f64, f64)>) -> Series {
 }
 
 /// Of tests with the same setting the first.
-fn firsts<'a>(tests: &[&'a UdpmonTest], wanted: impl Fn(&UdpmonTest) -> bool) -> Vec<&'a UdpmonTest> {
+fn firsts<'a>(tests: &[&'a PacketTest], wanted: impl Fn(&PacketTest) -> bool) -> Vec<&'a PacketTest> {
     let mut names = BTreeSet::new();
     let drawn = tests.iter().copied().filter(|test| wanted(test) && names.insert(name(test)));
     drawn.take(MOST).collect()
 }
 
 /// Round trips against the size of the response.
-fn round_trips(tests: &[&UdpmonTest]) -> Plot {
-    let line = |name: &str, style, of: fn(&model::UdpmonLatency) -> f64| {
+fn round_trips(tests: &[&PacketTest]) -> Plot {
+    let line = |name: &str, style, of: fn(&model::PacketTestLatency) -> f64| {
         let known = tests.iter().filter_map(|test| test.latency.as_ref().filter(|trips| trips.count > 0));
         let values = known.map(|trips| (f64::from(trips.response), of(trips))).collect();
         Series { style, ..over_tests(name, values) }
     };
     Plot::new(
-        "udpmon-round-trips",
+        "packet-tests-round-trips",
         "Round trips by the size of the response",
         Axis::new("response, UDP payload", Unit::Bytes),
         Axis::new("round trip", Unit::Ns),
@@ -124,22 +124,22 @@ fn histogram(name: String, bins: &Binned, unit: f64) -> Option<Series> {
     Some(Series::new(name, Style::Steps, points))
 }
 
-fn gaps(tests: &[&UdpmonTest]) -> Plot {
+fn gaps(tests: &[&PacketTest]) -> Plot {
     let (x, y) = times_axis(false);
     // tcpmon's are the times that messages took to be sent, in µs.
-    let unit = |test: &UdpmonTest| if test.connection.is_some() { 1_000.0 } else { TENTH };
+    let unit = |test: &PacketTest| if test.connection.is_some() { 1_000.0 } else { TENTH };
     let drawn = firsts(tests, |test| test.gaps.is_some());
-    Plot::new("udpmon-gaps", "Time between packets", x, y)
+    Plot::new("packet-tests-gaps", "Time between packets", x, y)
         .note(
             "As the receiver counted it; with tcpmon, how long each message took to be sent. The first test of each setting.",
         )
         .with(drawn.into_iter().filter_map(|test| histogram(name(test), test.gaps.as_ref()?, unit(test))))
 }
 
-fn trip_histogram(tests: &[&UdpmonTest]) -> Plot {
+fn trip_histogram(tests: &[&PacketTest]) -> Plot {
     let (x, y) = times_axis(false);
     let drawn = firsts(tests, |test| test.latency.is_some());
-    Plot::new("udpmon-trip-histogram", "Round trips", x, y).with(
+    Plot::new("packet-tests-trip-histogram", "Round trips", x, y).with(
         drawn
             .into_iter()
             .filter_map(|test| histogram(name(test), &test.latency.as_ref()?.histogram, 1_000.0)),
@@ -147,9 +147,9 @@ fn trip_histogram(tests: &[&UdpmonTest]) -> Plot {
 }
 
 /// Packets one by one: how much longer each took than the fastest.
-fn packets(tests: &[&UdpmonTest]) -> Plot {
-    let one = |test: &&UdpmonTest| {
-        let flight = |r: &model::UdpmonRecord| (r.received != 0).then(|| r.received - r.sent);
+fn packets(tests: &[&PacketTest]) -> Plot {
+    let one = |test: &&PacketTest| {
+        let flight = |r: &model::PacketTestRecord| (r.received != 0).then(|| r.received - r.sent);
         let least = test.records.iter().filter_map(flight).min()?;
         let points =
             test.records.iter().enumerate().map(|(n, record)| {
@@ -158,7 +158,7 @@ fn packets(tests: &[&UdpmonTest]) -> Plot {
         Some(Series::line(name(test), points.collect()))
     };
     Plot::new(
-        "udpmon-packets",
+        "packet-tests-packets",
         "One-way delay of each packet above the least",
         Axis::new("packet", Unit::Count),
         Axis::new("above the least", Unit::Ns),

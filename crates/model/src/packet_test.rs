@@ -7,9 +7,9 @@ use uuid::Uuid;
 /// What is asked for beside the trains themselves.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Udpmon {
+pub struct PacketTestSettings {
     /// What kind of test.
-    pub role: UdpmonRole,
+    pub role: PacketTestRole,
     /// UDP payload of a packet, or of a request, bytes.
     pub size: u32,
     /// Packets of a test, or of each of its bursts; requests for each size.
@@ -30,7 +30,7 @@ pub struct Udpmon {
     /// All histograms are wanted, not only that of gaps.
     pub histograms: bool,
     /// Records that are wanted.
-    pub records: UdpmonRecords,
+    pub records: PacketTestRecords,
     /// Kernel or hardware receive stamps are asked for.
     pub stamps: bool,
     /// Every packet is to be acknowledged before the next leaves.
@@ -53,7 +53,7 @@ pub struct Udpmon {
 /// Which of UDPmon's programs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum UdpmonRole {
+pub enum PacketTestRole {
     /// `udpmon_bw_mon`: a stream, and what the responder found.
     #[default]
     Stream,
@@ -66,7 +66,7 @@ pub enum UdpmonRole {
 /// Records that a responder is to keep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum UdpmonRecords {
+pub enum PacketTestRecords {
     /// None.
     #[default]
     None,
@@ -86,10 +86,10 @@ pub enum UdpmonRecords {
     },
 }
 
-impl Default for Udpmon {
+impl Default for PacketTestSettings {
     fn default() -> Self {
-        Udpmon {
-            role: UdpmonRole::Stream,
+        PacketTestSettings {
+            role: PacketTestRole::Stream,
             size: 64,
             packets: 2,
             waits: vec![0],
@@ -99,7 +99,7 @@ impl Default for Udpmon {
             bin_width: 1,
             low: 0,
             histograms: false,
-            records: UdpmonRecords::None,
+            records: PacketTestRecords::None,
             stamps: false,
             acks: false,
             cpu: false,
@@ -112,7 +112,7 @@ impl Default for Udpmon {
     }
 }
 
-impl Udpmon {
+impl PacketTestSettings {
     /// Checks every value.
     ///
     /// # Errors
@@ -128,8 +128,8 @@ impl Udpmon {
         must((1..=65_507).contains(&first) && last <= 65_507, "a response must have 1 to 65507 bytes")?;
         must(last < first || step > 0, "the step between response sizes must be at least 1")?;
         let most = match self.records {
-            UdpmonRecords::None => 0,
-            UdpmonRecords::Packets { n, .. } | UdpmonRecords::Lost { n, .. } => n,
+            PacketTestRecords::None => 0,
+            PacketTestRecords::Packets { n, .. } | PacketTestRecords::Lost { n, .. } => n,
         };
         must(most <= 1_000_000, "there can be records of at most 1000000 packets")
     }
@@ -138,7 +138,7 @@ impl Udpmon {
 /// What one test found, or what a responder or receiver knows of one so far.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct UdpmonTest {
+pub struct PacketTest {
     /// The far end's address.
     pub peer: String,
     /// Our own address; empty where it is not told.
@@ -166,33 +166,33 @@ pub struct UdpmonTest {
     /// Requests that had to be repeated.
     pub timeouts: u64,
     /// What the receiver counted.
-    pub counts: Option<UdpmonCounts>,
+    pub counts: Option<PacketTestCounts>,
     /// Histogram of the times between packets, tenths; with tcpmon of the times that messages took to be sent, µs.
     pub gaps: Option<Binned>,
     /// The other histograms, in order: lost in a row, out of order, times between stamps (ns), twice.
     pub others: Vec<Binned>,
     /// One per packet.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub records: Vec<UdpmonRecord>,
+    pub records: Vec<PacketTestRecord>,
     /// One per lost packet.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub lost: Vec<UdpmonLost>,
+    pub lost: Vec<PacketTestLost>,
     /// With tcpmon: the times that messages took to be sent, one by one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub puts: Vec<UdpmonPut>,
+    pub puts: Vec<PacketTestPut>,
     /// With tcpmon: the connection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connection: Option<Uuid>,
     /// The far clock: ours is `slope · far + offset`, µs since either's zero.
-    pub clock: Option<UdpmonClock>,
+    pub clock: Option<PacketTestClock>,
     /// This host meanwhile.
-    pub near: UdpmonHost,
+    pub near: PacketTestHost,
     /// The far host meanwhile.
-    pub far: UdpmonHost,
+    pub far: PacketTestHost,
     /// With tcpmon: segments that the kernel sent again, as far as known.
     pub retransmitted: Option<u64>,
     /// With `udpmon_req`: the round trips of one size.
-    pub latency: Option<UdpmonLatency>,
+    pub latency: Option<PacketTestLatency>,
     /// The test is over; else this is a snapshot.
     pub over: bool,
 }
@@ -200,7 +200,7 @@ pub struct UdpmonTest {
 /// What a receiver counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct UdpmonCounts {
+pub struct PacketTestCounts {
     /// Packets, repeats included.
     pub received: u64,
     /// Packets that did not come before one of a higher number; our receiver takes those that came later off again.
@@ -215,7 +215,7 @@ pub struct UdpmonCounts {
 
 /// A packet's record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UdpmonRecord {
+pub struct PacketTestRecord {
     /// When it came, tenths since the responder's zero; 0 for one that did not come.
     pub received: i64,
     /// When it left, tenths since the requester's zero.
@@ -228,7 +228,7 @@ pub struct UdpmonRecord {
 
 /// A lost packet's record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UdpmonLost {
+pub struct PacketTestLost {
     /// When the last packet before it came, tenths.
     pub received: i64,
     /// When that had left, tenths.
@@ -240,7 +240,7 @@ pub struct UdpmonLost {
 /// How long a message of tcpmon took to be sent, or to be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct UdpmonPut {
+pub struct PacketTestPut {
     /// From its beginning until the kernel had taken all of it, ns; with a responder from when reading was begun until all was read.
     pub took_ns: u64,
     /// When it was begun, ns since the beginning of its burst; with a responder since the connection came.
@@ -256,7 +256,7 @@ pub struct UdpmonPut {
 
 /// How two clocks relate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct UdpmonClock {
+pub struct PacketTestClock {
     /// 1: two exchanges some milliseconds apart tell nothing about a slope.
     pub slope: f64,
     /// µs; from the exchange with the shortest round trip.
@@ -270,7 +270,7 @@ pub struct UdpmonClock {
 /// Round trips of one response size, ns.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct UdpmonLatency {
+pub struct PacketTestLatency {
     /// Response size, bytes.
     pub response: u32,
     /// Requests answered.
@@ -294,24 +294,24 @@ pub struct UdpmonLatency {
 /// What a host did during a test.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct UdpmonHost {
+pub struct PacketTestHost {
     /// Shares of CPU time: all CPUs together, then each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub cpus: Vec<UdpmonCpu>,
+    pub cpus: Vec<PacketTestCpu>,
     /// Interfaces.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub interfaces: Vec<UdpmonInterface>,
+    pub interfaces: Vec<PacketTestInterface>,
     /// Counters of IP and UDP.
-    pub ip: UdpmonIp,
+    pub ip: PacketTestIp,
     /// Counters of cards, of those that were asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub cards: Vec<UdpmonCard>,
+    pub cards: Vec<PacketTestCard>,
 }
 
 /// Shares of a CPU's time, whole percent, rounded down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct UdpmonCpu {
+pub struct PacketTestCpu {
     /// User.
     pub user: i64,
     /// Low priority.
@@ -333,7 +333,7 @@ pub struct UdpmonCpu {
 /// What went through an interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct UdpmonInterface {
+pub struct PacketTestInterface {
     /// Its name.
     pub name: String,
     /// Packets, bytes, errors, drops in; the same out.
@@ -343,7 +343,7 @@ pub struct UdpmonInterface {
 /// Counters of IP, UDP and TCP that moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct UdpmonIp {
+pub struct PacketTestIp {
     /// `Ip: InReceives`.
     pub in_receives: i64,
     /// `Ip: InDiscards`.
@@ -373,7 +373,7 @@ pub struct UdpmonIp {
 /// A card's counters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct UdpmonCard {
+pub struct PacketTestCard {
     /// Interface.
     pub name: String,
     /// Counters, in UDPmon's order; -1 for one that it has not.
@@ -386,15 +386,17 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_named() {
-        assert_eq!(Udpmon::default().check(), Ok(()));
-        let with = |change: fn(&mut Udpmon)| {
-            let mut asked = Udpmon::default();
+        assert_eq!(PacketTestSettings::default().check(), Ok(()));
+        let with = |change: fn(&mut PacketTestSettings)| {
+            let mut asked = PacketTestSettings::default();
             change(&mut asked);
             asked.check().unwrap_err()
         };
         assert!(with(|u| u.size = 65_508).contains("65507"));
         assert!(with(|u| u.bin_width = 0).contains("bin"));
         assert!(with(|u| u.responses = (64, 100, 0)).contains("step"));
-        assert!(with(|u| u.records = UdpmonRecords::Packets { skip: 0, n: 2_000_000 }).contains("1000000"));
+        assert!(
+            with(|u| u.records = PacketTestRecords::Packets { skip: 0, n: 2_000_000 }).contains("1000000")
+        );
     }
 }

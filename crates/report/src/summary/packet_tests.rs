@@ -3,7 +3,7 @@
 use super::packets::share;
 use crate::text::{Column, Page, Table, Tone, or_dash};
 use metrics::{Clamped, format_bits_per_second, format_bytes, format_count, format_duration, real};
-use model::{Figure, Point, UdpmonCounts, UdpmonLatency, UdpmonTest};
+use model::{Figure, PacketTest, PacketTestCounts, PacketTestLatency, Point};
 use std::io;
 
 /// Tests that are shown; the JSON has all.
@@ -11,8 +11,8 @@ const MOST_SHOWN: usize = 50;
 /// A tenth of a microsecond, in which UDPmon counts, ns.
 pub(crate) const TENTH: f64 = 100.0;
 
-fn over(point: &Point) -> impl Iterator<Item = &UdpmonTest> {
-    point.udpmon.iter().filter(|test| test.over)
+fn over(point: &Point) -> impl Iterator<Item = &PacketTest> {
+    point.packet_tests.iter().filter(|test| test.over)
 }
 
 /// Whether there are any.
@@ -26,15 +26,15 @@ pub(super) fn only_trips(point: &Point) -> bool {
 }
 
 /// What a test found, of one kind.
-pub(crate) fn figure(test: &UdpmonTest, wanted: fn(&Figure) -> bool) -> Option<f64> {
+pub(crate) fn figure(test: &PacketTest, wanted: fn(&Figure) -> bool) -> Option<f64> {
     Figure::of_test(test).into_iter().find(|(figure, _)| wanted(figure)).map(|(_, value)| value)
 }
 
-fn rate(test: &UdpmonTest) -> Option<f64> {
+fn rate(test: &PacketTest) -> Option<f64> {
     figure(test, |figure| matches!(figure, Figure::Goodput(_)))
 }
 
-fn loss(test: &UdpmonTest) -> Option<f64> {
+fn loss(test: &PacketTest) -> Option<f64> {
     figure(test, |figure| matches!(figure, Figure::Loss(_)))
 }
 
@@ -69,7 +69,7 @@ pub(super) fn found(point: &Point) -> Vec<String> {
 pub(super) fn write(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
     let shown = || over(point).take(MOST_SHOWN);
     // A program that only received knows neither size nor spacing.
-    let columns: [Column<(&UdpmonTest, UdpmonCounts)>; 8] = [
+    let columns: [Column<(&PacketTest, PacketTestCounts)>; 8] = [
         ("size", |(test, _)| or_dash(some(test.size), |n| format_bytes(n.into()))),
         ("spacing", |(test, _)| or_dash(some(test.sent), |_| format_duration(f64::from(test.wait) * TENTH))),
         ("sent", |(test, _)| or_dash(some(test.sent), |n| n.to_string())),
@@ -82,7 +82,7 @@ pub(super) fn write(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
     let tests = shown().filter_map(|test| Some((test, test.counts?)));
     let rows = tests.map(|row| (Tone::bad_if(row.1.lost > 0), row.0.peer.clone(), row));
     let streams = Table::of("Tests (receiver's count)", &columns, rows);
-    let columns: [Column<(&UdpmonTest, &UdpmonLatency)>; 7] = [
+    let columns: [Column<(&PacketTest, &PacketTestLatency)>; 7] = [
         ("response", |(_, told)| format_bytes(told.response.into())),
         ("request", |(test, _)| format_bytes(test.size.into())),
         ("answered", |(_, told)| told.count.to_string()),
