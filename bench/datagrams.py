@@ -81,8 +81,8 @@ class Ours(Datagrams):
     def result(self, case, clients, server):
         point = json.loads(clients[0].text())["points"][0]
         if point["status"] != "complete":
-            raise ValueError(f"status {point['status']}: {point['near']['causes']}")
-        near, far = point["near"]["packets"], point["far"][0]["packets"]
+            raise ValueError(f"status {point['status']}: {point['local']['causes']}")
+        near, far = point["local"]["packets"], point["remote"][0]["packets"]
         received, counts = far["counts"]["received"], near["counts"]
         return self.found(received, counts["sent"], case.seconds, unsent=counts["unsent"], late_ns=near["late_ns"])
 
@@ -111,7 +111,7 @@ class Streams(Datagrams):
 
     def result(self, case, clients, server):
         point = json.loads(clients[0].text())["points"][0]
-        near, all_frames = point["near"], case.flows * case.seconds * FRAMES_A_SECOND
+        near, all_frames = point["local"], case.flows * case.seconds * FRAMES_A_SECOND
         got, seconds = near["packets"]["counts"]["received"], near["traffic"]["ns"] / 1e9
         if self.protocol == "native":
             # The rate is that of what came while the streams were to last: a server that is behind goes on after that.
@@ -293,8 +293,8 @@ class Whole(Datagrams):
     def result(self, case, clients, server):
         best = 0
         for point in json.loads(clients[0].text())["points"]:
-            received = point["far"][0]["packets"]["counts"]["received"]
-            if received >= (1 - CARRIED) * point["near"]["packets"]["counts"]["sent"]:
+            received = point["remote"][0]["packets"]["counts"]["received"]
+            if received >= (1 - CARRIED) * point["local"]["packets"]["counts"]["sent"]:
                 best = max(best, received)
         return self.found(best, best, case.seconds)
 
@@ -424,8 +424,8 @@ def through_lab(bench, core, pps):
     """What one run measured beyond what the lab says it applied, ns."""
     point, truth = in_lab(bench, core, ["--delay", "20ms"], ["--pps", pps])
     truth = truth["up"]
-    found, counts = point["far"][0]["packets"]["delay_ns"], point["near"]["packets"]["counts"]
-    lost = counts["sent"] - point["far"][0]["packets"]["counts"]["received"]
+    found, counts = point["remote"][0]["packets"]["delay_ns"], point["local"]["packets"]["counts"]
+    lost = counts["sent"] - point["remote"][0]["packets"]["counts"]["received"]
     off = {key: found[key] - truth["delay_ns"][key] for key in ("p50", "p99")}
     return {**off, "late": truth["late_ns"]["p99"], "lost": lost}
 
@@ -444,7 +444,7 @@ def bound(bench):
             bench.say(f"  run {n + 1} failed: {type(e).__name__}: {e}")
             continue
         ways = {}
-        for way, packets in ("up", point["far"][0]["packets"]), ("down", point["near"]["packets"]):
+        for way, packets in ("up", point["remote"][0]["packets"]), ("down", point["local"]["packets"]):
             # The median of a direction, and how far it may be wrong, against the median of what was applied.
             off = packets["delay_ns"]["p50"] - truth[way]["delay_ns"]["p50"]
             ways[way] = (off, packets["clock_bound_ns"])

@@ -40,7 +40,7 @@ def pinned(core, words):
 
 
 class Ours(tools.Tool):
-    """netcaliper ping against netcaliper serve: every byte of the echo compared, the far end's time told apart."""
+    """netcaliper ping against netcaliper serve: every byte of the echo compared, the remote end's time told apart."""
 
     def __init__(self, path, extra=(), name="netcaliper ping"):
         super().__init__(name, path)
@@ -57,9 +57,9 @@ class Ours(tools.Tool):
 
     def result(self, case, clients, server):
         point = json.loads(clients[0].text())["points"][0]
-        trips = point["near"]["pings"]
+        trips = point["local"]["pings"]
         if point["status"] != "complete" or trips["counts"]["damaged"]:
-            raise ValueError(f"status {point['status']}: {point['near']['causes']}")
+            raise ValueError(f"status {point['status']}: {point['local']['causes']}")
         intended = trips["intended_ns"]
         more = {"intended_p99": quantile(intended["counts"], 0.99) / 1e3} if intended else {}
         return of_run(trips["rtt_ns"]["counts"], **more)

@@ -68,7 +68,7 @@ class Ours(Tool):
         point = outcome["points"][0]
         chosen = re.search(r"send buffers of (\d+) KiB", " ".join(map(str, outcome["notices"])))
         case.sndbuf = int(chosen[1]) * 1024 if chosen else None
-        near = point["near"]
+        near = point["local"]
         errors = sum(near[k] for k in ("network_errors", "data_errors", "protocol_errors"))
         if point["status"] != "complete" or errors:
             raise ValueError(f"status {point['status']}, {errors} failed connections: {near['causes']}")

@@ -152,7 +152,7 @@ def echo_beside_bulk():
 
 def median_turnaround(point):
     """The median of the round trips' turnaround at the server, ns."""
-    found = point["near"]["pings"]["far_ns"]
+    found = point["local"]["pings"]["remote_ns"]
     seen = 0
     for value, count in found["counts"]:
         seen += count

@@ -107,7 +107,7 @@ fn pings(name: &str, times: &[f64], values: &[Option<f64>]) -> Option<ImportedPh
     };
     // How many were lost is not told.
     let trips = RoundTrips { rtt_ns: all.spectrum(), ..RoundTrips::default() };
-    phase.near.pings = Some(Box::new(trips));
+    phase.local.pings = Some(Box::new(trips));
     (all.count() > 0).then_some(phase)
 }
 
@@ -124,20 +124,20 @@ fn streams(times: &[f64], (up, down): (&[Values], &[Values])) -> Option<Imported
         let mbit: f64 = series.iter().filter_map(|values| values.get(n).copied().flatten()).sum();
         (mbit.max(0.0) * 1e6 / 8.0 * ns as f64 / 1e9) as u64
     };
-    let mut near = Totals::default();
+    let mut local = Totals::default();
     let interval = |n: usize| {
         let mut interval = step(times, n);
         let span = interval.end_ns - interval.start_ns;
-        interval.near.ns = span;
-        interval.near.tx_bytes = bytes(up, n, span);
-        interval.near.rx_bytes = bytes(down, n, span);
-        near.traffic.after(&interval.near);
+        interval.local.ns = span;
+        interval.local.tx_bytes = bytes(up, n, span);
+        interval.local.rx_bytes = bytes(down, n, span);
+        local.traffic.after(&interval.local);
         interval
     };
     let intervals: Vec<Interval> = (0..times.len()).map(interval).collect();
     // Before and after the load flent only pings: those steps are no phase of the rate.
-    let busy = |i: &Interval| i.near.tx_bytes + i.near.rx_bytes > 0;
-    near.traffic.ns = intervals.iter().filter(|i| busy(i)).map(|i| i.near.ns).sum();
+    let busy = |i: &Interval| i.local.tx_bytes + i.local.rx_bytes > 0;
+    local.traffic.ns = intervals.iter().filter(|i| busy(i)).map(|i| i.local.ns).sum();
     Some(ImportedPhase {
         label: named("TCP"),
         kind: Kind::Tcp,
@@ -148,7 +148,7 @@ fn streams(times: &[f64], (up, down): (&[Values], &[Values])) -> Option<Imported
         },
         connections: u32::try_from(up.len().max(down.len())).unwrap_or(u32::MAX),
         intervals,
-        near,
+        local,
         ..ImportedPhase::default()
     })
 }

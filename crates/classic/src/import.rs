@@ -110,8 +110,8 @@ pub(crate) struct ImportedPhase {
     pub(crate) tests: Vec<PacketTest>,
     /// Frames of a media stream, in order.
     pub(crate) frames: Vec<FrameRow>,
-    pub(crate) near: Totals,
-    pub(crate) far: Option<Totals>,
+    pub(crate) local: Totals,
+    pub(crate) remote: Option<Totals>,
 }
 
 impl ImportedRun {
@@ -136,10 +136,10 @@ impl ImportedRun {
         }
         for phase in self.phases {
             let ImportedPhase { label, kind, pattern, connections, duration_ns, ping, .. } = phase;
-            let ImportedPhase { intervals, records, tests, frames, mut near, mut far, .. } = phase;
+            let ImportedPhase { intervals, records, tests, frames, mut local, mut remote, .. } = phase;
             // Whatever they did with what they read, it was not what receivers of this program do.
-            near.receive.clone_from(&receive);
-            far.iter_mut().for_each(|far| far.receive.clone_from(&receive));
+            local.receive.clone_from(&receive);
+            remote.iter_mut().for_each(|remote| remote.receive.clone_from(&receive));
             // What is not known is not said: neither transfers, nor buffers.
             let phase = Phase {
                 kind,
@@ -167,8 +167,8 @@ impl ImportedRun {
             for test in tests {
                 builder.absorb(&Event::PacketTest(Box::new(test)));
             }
-            builder.absorb(&Event::Near(Box::new(near)));
-            far.into_iter().for_each(|far| builder.absorb(&Event::Far(Box::new(far))));
+            builder.absorb(&Event::Local(Box::new(local)));
+            remote.into_iter().for_each(|remote| builder.absorb(&Event::Remote(Box::new(remote))));
             builder.absorb(&Event::PhaseEnd { status: Status::Complete, reason: None });
         }
         builder.absorb(&Event::End { status: Status::Complete, reason: None });

@@ -36,7 +36,7 @@ fn found(document: &Value, version: &str) -> Result<ImportedRun, String> {
         }),
         ..ImportedPhase::default()
     };
-    let (mut trips, mut far) = (Dist::default(), Dist::default());
+    let (mut trips, mut remote) = (Dist::default(), Dist::default());
     let began = rows.iter().find_map(sent).unwrap_or(0);
     let mut second = Second::default();
     for row in rows.iter().take(MOST) {
@@ -48,7 +48,7 @@ fn found(document: &Value, version: &str) -> Result<ImportedRun, String> {
         }
         second.add(row, &mut trips);
         if let Some(held) = held(row) {
-            far.record(held);
+            remote.record(held);
         }
     }
     phase.intervals.push(second.interval());
@@ -64,10 +64,10 @@ fn found(document: &Value, version: &str) -> Result<ImportedRun, String> {
     if trips.count() == 0 {
         return Err("the file is of irtt, but holds no round trip (was it written with -Q?)".to_owned());
     }
-    phase.near.pings = Some(Box::new(RoundTrips {
+    phase.local.pings = Some(Box::new(RoundTrips {
         counts,
         rtt_ns: trips.spectrum().map(|known| Spectrum { missing: counts.missing(), ..known }),
-        far_ns: far.spectrum(),
+        remote_ns: remote.spectrum(),
         ..RoundTrips::default()
     }));
     Ok(ImportedRun {

@@ -53,7 +53,7 @@ pub(crate) enum Command {
     Train(Box<crate::train::TrainArgs>),
     /// What happens to delays when the path is full (idle, loaded down, up and both ways), with a grade?
     Load(Box<crate::load::LoadArgs>),
-    /// Be the far end, for any number of clients at once.
+    /// Be the remote end, for any number of clients at once.
     Serve(Box<crate::serve::ServeArgs>),
     /// Ask a server to end once its sessions are over.
     Stop(crate::serve::StopArgs),
@@ -94,7 +94,7 @@ pub(crate) struct TargetArgs {
     /// 14233 udpmon and tcpmon, 8888 bwdelaytester, 7 echo, 862 stamp].
     #[arg(short, long, value_parser = values::count16::<65535>)]
     pub(crate) port: Option<u16>,
-    /// What the far end speaks: native, which is our own; or, for servers of other programs, iperf3 (tcp, delay), ctstraffic (tcp,
+    /// What the remote end speaks: native, which is our own; or, for servers of other programs, iperf3 (tcp, delay), ctstraffic (tcp,
     /// connect, stream; its server must have the same pattern and transfer), ntttcp (tcp, delay; one port of `ntttcp -r -N`),
     /// ttcp (tcp, delay; `ttcp -r`), tcpmon (tcp), udpmon (train), bwdelaytester (delay), echo and stamp (ping),
     /// discard (tcp, delay), chargen (tcp --reverse).

@@ -101,7 +101,7 @@ fn client(
         (status, reason) = measure::one(&config, &phase, interrupt, &mut |event| {
             // Both ends are this process: its CPU time must not count twice.
             let event = match event {
-                Event::Far(totals) => Event::Far(Box::new(model::Totals { cpu: None, ..*totals })),
+                Event::Remote(totals) => Event::Remote(Box::new(model::Totals { cpu: None, ..*totals })),
                 other => other,
             };
             outputs.event(&event);

@@ -15,7 +15,7 @@ const WARMUP: u64 = 20;
 const LENGTH: u64 = SECOND / 4;
 /// Longest distance between messages of an open loop, ns: else there would be none to speak of.
 const GAP: u64 = SECOND / 500;
-/// Shortest message whose echo says what the far end spent.
+/// Shortest message whose echo says what the remote end spent.
 const TOLD: u32 = 16;
 
 /// Measures it for `phase`, as an event; a notice where it cannot be measured.
@@ -33,7 +33,7 @@ fn unknown(why: &str) -> Event {
     Event::Notice { level: Level::Info, text }
 }
 
-/// The same against a far end in this process.
+/// The same against a remote end in this process.
 fn within(
     config: &ClientConfig,
     phase: &Phase,
@@ -52,7 +52,8 @@ fn within(
         ..ServerConfig::new(protocols::NATIVE)
     })?;
     let address = bound.addresses().first().copied();
-    let address = address.ok_or_else(|| CliError::failed("the far end within this host has no address"))?;
+    let address =
+        address.ok_or_else(|| CliError::failed("the remote end within this host has no address"))?;
     let client = ClientConfig {
         peers: vec![Peer { name: "loopback".to_owned(), address }],
         psk: Some(key),
@@ -68,7 +69,7 @@ fn within(
     let server = std::thread::spawn(move || bound.run(&asked, &mut |_| {}));
     let mut empty = EmptyPath { rtt_ns: None, apart };
     let ran = measure::one(&client, &likeness(phase, ping), interrupt, &mut |event| {
-        if let Event::Near(totals) = event {
+        if let Event::Local(totals) = event {
             empty.rtt_ns = totals.pings.and_then(|trips| trips.path_ns);
         }
     });

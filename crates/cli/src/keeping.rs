@@ -56,10 +56,10 @@ impl Keeping {
 /// Whether nothing came and nobody was seen.
 pub(crate) fn idle(outcome: &Outcome) -> bool {
     outcome.points.iter().all(|point| {
-        let near = &point.near;
-        let moved = near.traffic.tx_bytes + near.traffic.rx_bytes;
-        let datagrams = near.packets.as_ref().map_or(0, |packets| packets.counts.received);
-        near.opened + moved + datagrams == 0
+        let local = &point.local;
+        let moved = local.traffic.tx_bytes + local.traffic.rx_bytes;
+        let datagrams = local.packets.as_ref().map_or(0, |packets| packets.counts.received);
+        local.opened + moved + datagrams == 0
             && point.packet_tests.is_empty()
             && point.intervals.iter().all(|i| i.opened == 0)
     })

@@ -286,7 +286,7 @@ pub(crate) fn notice(event: &Event) -> Option<String> {
             let rate = Traffic { tx_bytes: 0, rx_bytes: bytes, ns }.rx_bps() / 1e6;
             Some(format!("{bytes} bytes from {from} in {:.6} s, {rate:.3} Mbit/s", seconds(ns)))
         }
-        Event::Near(totals) if totals.opened > 0 || totals.traffic.rx_bytes > 0 => {
+        Event::Local(totals) if totals.opened > 0 || totals.traffic.rx_bytes > 0 => {
             let what = match (totals.traffic.tx_bytes, totals.traffic.rx_bytes) {
                 (0, received) => format!("{received} bytes received"),
                 (sent, 0) => format!("{sent} bytes sent"),

@@ -51,7 +51,7 @@ enum Exit {
     Usage,
     /// A figure is worse than was to be accepted.
     Threshold,
-    /// The far end vanished: the result covers what was measured until then.
+    /// The remote end vanished: the result covers what was measured until then.
     Partial,
     /// Ended by SIGINT or SIGTERM; the result covers what was measured until then.
     Interrupted,

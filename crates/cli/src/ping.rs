@@ -193,7 +193,7 @@ fn phase(args: &PingArgs, keyed: bool) -> Result<Phase, CliError> {
         duration_ns: m.time.or(m.count.is_none().then_some(10 * SECOND)),
         omit_ns: m.omit.div_ceil(m.interval) * m.interval,
         interval_ns: m.interval,
-        // What STAMP packets hold is the far end's, but for what is read.
+        // What STAMP packets hold is the remote end's, but for what is read.
         verify: if stamp.is_some() { Verify::Connection } else { Verify::Data },
         sockets,
         connect_timeout_ns: m.connect_timeout,

@@ -86,7 +86,7 @@ pub(crate) struct StopArgs {
     pub(crate) local: LocalArgs,
 }
 
-/// The far end.
+/// The remote end.
 pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, CliError> {
     if args.hardware_stamps {
         runtime::permit_card_change();
@@ -177,7 +177,7 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, CliE
             count(&metrics, &args.output, &event);
             // An idle server says so once, not every second.
             if let Event::Interval(interval) = &event {
-                let idle = interval.in_flight == 0 && interval.near.tx_bytes + interval.near.rx_bytes == 0;
+                let idle = interval.in_flight == 0 && interval.local.tx_bytes + interval.local.rx_bytes == 0;
                 let was_quiet = std::mem::replace(&mut quiet, idle && interval.opened == 0);
                 if quiet && was_quiet {
                     return lock().show(None, &event);

@@ -22,7 +22,7 @@ pub(crate) struct StampArgs {
     /// How times are written.
     #[arg(long, value_enum, default_value_t = FormatArg::Ntp)]
     pub(crate) stamp_format: FormatArg,
-    /// Extensions (RFC 8972), separated by commas: follow-up (when the far end's kernel sent the last answer), clock (where it
+    /// Extensions (RFC 8972), separated by commas: follow-up (when the remote end's kernel sent the last answer), clock (where it
     /// takes its time from), cos=DSCP (class of its answers), direct (what it has received and sent; few know it).
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = extension)]
     pub(crate) tlv: Vec<Extension>,

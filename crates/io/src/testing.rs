@@ -78,10 +78,10 @@ pub(crate) fn connect(to: &Target, settings: &SocketSettings) -> (Stream, Path) 
 pub(crate) fn pair(at: &str, settings: &SocketSettings) -> (Stream, Stream) {
     let listener = Listener::bind(at.parse().unwrap(), false, settings).unwrap();
     let to = Target { to: listener.local().unwrap(), from: None };
-    let (near, near_path) = connect(&to, settings);
-    let (far, far_path) = accept(&listener);
-    assert_eq!((near_path.local, near_path.peer), (far_path.peer, far_path.local));
-    (near, far)
+    let (local, local_path) = connect(&to, settings);
+    let (remote, remote_path) = accept(&listener);
+    assert_eq!((local_path.local, local_path.peer), (remote_path.peer, remote_path.local));
+    (local, remote)
 }
 
 /// Any loopback port.

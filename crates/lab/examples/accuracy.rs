@@ -29,9 +29,9 @@ fn send(sockets: [&UdpSocket; 2], rate: u64) {
     let mut bytes = [0; SIZE];
     for number in 0..rate * SECONDS {
         let due = begin.plus(number * 1_000_000_000 / rate);
-        let far = due.since(clock.now());
-        if far > 200_000 {
-            std::thread::sleep(Duration::from_nanos(far - 150_000));
+        let remote = due.since(clock.now());
+        if remote > 200_000 {
+            std::thread::sleep(Duration::from_nanos(remote - 150_000));
         }
         while clock.now() < due {
             std::hint::spin_loop();

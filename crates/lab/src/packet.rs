@@ -234,7 +234,7 @@ impl Anatomy {
     }
 }
 
-/// "Fragmentation needed": type 3, code 4, in the name of the far end.
+/// "Fragmentation needed": type 3, code 4, in the name of the remote end.
 fn too_big4(bytes: &[u8], header: usize, to: Ipv4Addr, from: Ipv4Addr, mtu: u32) -> Vec<u8> {
     let quoted = &bytes[..bytes.len().min(header + 8)];
     let mut reply = vec![0x45, 0xc0, 0, 0, 0, 0, 0, 0, 64, ICMP, 0, 0];
@@ -248,7 +248,7 @@ fn too_big4(bytes: &[u8], header: usize, to: Ipv4Addr, from: Ipv4Addr, mtu: u32)
     finish(reply)
 }
 
-/// "Packet too big": type 2, in the name of the far end.
+/// "Packet too big": type 2, in the name of the remote end.
 fn too_big6(bytes: &[u8], to: Ipv6Addr, from: Ipv6Addr, mtu: u32) -> Vec<u8> {
     // Not longer than the smallest MTU that there is.
     let quoted = &bytes[..bytes.len().min(1280 - 48)];

@@ -2,7 +2,7 @@
 //!
 //! A card stamps packets by a clock on the card (a PTP hardware clock), which somebody may steer, and which shows whatever time
 //! it was set to. It is read between two readings of a clock of the host (a *crossing*): the host's clock went from `before` to
-//! `after` while the card's showed `card`, which is an exchange of four stamps with a far end that answers at once
+//! `after` while the card's showed `card`, which is an exchange of four stamps with a remote end that answers at once
 //! ([`crate::Offset`]). Between crossings a card's stamp is placed on the host's clock by the line through the last of them:
 //!
 //! ```text
@@ -29,7 +29,7 @@ pub struct Crossing {
 /// Crossings that are looked at.
 const KEPT: usize = 8;
 /// A stamp this far from the last crossing is placed no more, ns: nothing is known of the clock so far away.
-const FAR: u64 = 2 * crate::SECOND;
+const REMOTE: u64 = 2 * crate::SECOND;
 /// How long a packet may lie between the card and the kernel's own stamp, ns: in the card's ring while the core that serves it
 /// does something else.
 pub const LONGEST_IN_CARD: u64 = crate::SECOND / 10;
@@ -94,15 +94,15 @@ impl Placement {
     /// When the card's clock showed `card`, and how far that may be off, ns. `None` far from the last crossing.
     #[must_use]
     pub fn place(&self, card: i64) -> Option<(Mono, u64)> {
-        let near = i64::try_from(self.at.0).ok()?;
-        let since = card.checked_sub(self.offset_ns)?.checked_sub(near)?;
-        if since.unsigned_abs() > FAR {
+        let local = i64::try_from(self.at.0).ok()?;
+        let since = card.checked_sub(self.offset_ns)?.checked_sub(local)?;
+        if since.unsigned_abs() > REMOTE {
             return None;
         }
         // So much of the card's time is a little less, or more, of the host's.
         let ours = real(since) / (1.0 + self.rate);
         let off = u64::clamped((ours.abs() * self.rate_bound / (1.0 - MAX_DRIFT)).ceil());
-        let at = u64::try_from(near.checked_add(i64::clamped(ours.round()))?).ok()?;
+        let at = u64::try_from(local.checked_add(i64::clamped(ours.round()))?).ok()?;
         Some((Mono(at), self.bound_ns.saturating_add(off).saturating_add(1)))
     }
 
@@ -112,7 +112,7 @@ impl Placement {
     /// When that cannot be, because it would be after the kernel had it, or longer before than a packet lies in a card; or when the
     /// card's clock has not been read for long.
     pub fn arrival(&self, card: i64, kernel: Mono) -> Result<(Mono, u64), Unplaced> {
-        let (at, bound) = self.place(card).ok_or(if kernel.since(self.at) > FAR {
+        let (at, bound) = self.place(card).ok_or(if kernel.since(self.at) > REMOTE {
             Unplaced::Unread
         } else {
             Unplaced::Untrue

@@ -82,7 +82,7 @@ impl Contrast {
     /// The end of the interval that is nearer to 0, in the direction of the difference; 0 when the interval holds 0 or when
     /// there is none.
     #[must_use]
-    pub fn near_end(&self) -> f64 {
+    pub fn local_end(&self) -> f64 {
         match self.interval {
             Some((low, _)) if low > 0.0 => low,
             Some((_, high)) if high < 0.0 => high,
@@ -171,27 +171,27 @@ impl Ranks {
         let mut all: Vec<f64> = a.iter().chain(b).copied().collect();
         all.sort_by(f64::total_cmp);
         let ties: Vec<usize> = all.chunk_by(|x, y| x == y).map(<[f64]>::len).collect();
-        let far = (u - self.pairs() / 2.0).abs();
+        let remote = (u - self.pairs() / 2.0).abs();
         if self.exact() {
             let orders = orders(&ties, self.m);
             let of: f64 = orders.iter().sum();
             let center = real(self.m * (self.n + self.m + 1));
             let uneven =
-                orders.iter().enumerate().filter(|(s, _)| (real(*s) - center).abs() >= 2.0 * far - 1e-9);
+                orders.iter().enumerate().filter(|(s, _)| (real(*s) - center).abs() >= 2.0 * remote - 1e-9);
             return (uneven.map(|(_, orders)| orders).sum::<f64>() / of).min(1.0);
         }
         let total = real(self.n + self.m);
         let cubes: f64 = ties.iter().map(|&t| real(t * t * t - t)).sum();
-        self.tail(far, total + 1.0 - cubes / (total * (total - 1.0)))
+        self.tail(remote, total + 1.0 - cubes / (total * (total - 1.0)))
     }
 
-    /// The two-sided probability that the statistic is `far` from its mean; `width` is 12 times the variance for a pair.
-    fn tail(&self, far: f64, width: f64) -> f64 {
+    /// The two-sided probability that the statistic is `remote` from its mean; `width` is 12 times the variance for a pair.
+    fn tail(&self, remote: f64, width: f64) -> f64 {
         let variance = self.pairs() / 12.0 * width * self.inflation;
         if variance <= 0.0 {
             return 1.0; // all readings are the same
         }
-        two_sided(((far - 0.5) / variance.sqrt()).max(0.0), self.df)
+        two_sided(((remote - 0.5) / variance.sqrt()).max(0.0), self.df)
     }
 
     fn least(&self) -> f64 {

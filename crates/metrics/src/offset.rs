@@ -46,7 +46,7 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// Time on the path there and back, ns: without the time the far end took. Negative only when a clock is broken.
+    /// Time on the path there and back, ns: without the time the remote end took. Negative only when a clock is broken.
     #[must_use]
     pub fn round_trip(&self) -> i64 {
         ours(self.t4).saturating_sub(ours(self.t1)).saturating_sub(self.t3.saturating_sub(self.t2))

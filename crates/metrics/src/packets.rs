@@ -81,8 +81,8 @@ pub struct PacketTally {
     pub stack_ns: Dist,
     /// Those that the card stamped, and how far that may be off, ns, for having been taken by the card's clock; the worst.
     pub card_sent: (u64, u64),
-    /// Of a round trip, what the far end says it spent between receiving and sending, ns; none when it does not say.
-    pub far_ns: Dist,
+    /// Of a round trip, what the remote end says it spent between receiving and sending, ns; none when it does not say.
+    pub remote_ns: Dist,
     /// Round trips without that, ns: what the path and the two hosts' kernels took.
     pub path_ns: Dist,
     /// Round trips from the kernel's stamp when a message left until its stamp when the echo came, ns; of those that it stamped.
@@ -121,7 +121,7 @@ pub struct PacketTally {
     pub arrivals: Arrivals,
     /// Marks of received datagrams.
     pub marks: Marks,
-    /// Round trips taken apart into their two ways; `None` where the far end does not tell.
+    /// Round trips taken apart into their two ways; `None` where the remote end does not tell.
     pub ways: Option<Box<TwoWay>>,
 }
 
@@ -180,15 +180,15 @@ impl PacketTally {
         let take = std::mem::take;
         let (delay_ns, intended_ns, ipdv_ns) =
             (take(&mut self.delay_ns), take(&mut self.intended_ns), take(&mut self.ipdv_ns));
-        let (far_ns, path_ns, stack_ns) =
-            (take(&mut self.far_ns), take(&mut self.path_ns), take(&mut self.stack_ns));
+        let (remote_ns, path_ns, stack_ns) =
+            (take(&mut self.remote_ns), take(&mut self.path_ns), take(&mut self.stack_ns));
         let kernel_ns = take(&mut self.kernel_ns);
         *self = PacketTally {
             delay_ns,
             intended_ns,
             ipdv_ns,
             stack_ns,
-            far_ns,
+            remote_ns,
             path_ns,
             kernel_ns,
             ..PacketTally::default()
@@ -197,7 +197,7 @@ impl PacketTally {
         self.intended_ns.clear();
         self.ipdv_ns.clear();
         self.stack_ns.clear();
-        self.far_ns.clear();
+        self.remote_ns.clear();
         self.path_ns.clear();
         self.kernel_ns.clear();
     }
@@ -221,7 +221,7 @@ impl PacketTally {
         self.intended_ns.merge(&other.intended_ns);
         self.ipdv_ns.merge(&other.ipdv_ns);
         self.stack_ns.merge(&other.stack_ns);
-        self.far_ns.merge(&other.far_ns);
+        self.remote_ns.merge(&other.remote_ns);
         self.path_ns.merge(&other.path_ns);
         self.kernel_ns.merge(&other.kernel_ns);
         self.omitted += other.omitted;

@@ -269,11 +269,11 @@ impl Sequence {
     }
 }
 
-/// A 32-bit number as the 64-bit one nearest to `near`, for protocols whose numbers wrap.
+/// A 32-bit number as the 64-bit one nearest to `local`, for protocols whose numbers wrap.
 #[must_use]
-pub fn widen(near: u64, seq: u32) -> u64 {
-    let distance = i64::from(seq.wrapping_sub(near as u32) as i32);
-    near.checked_add_signed(distance).unwrap_or(u64::from(seq))
+pub fn widen(local: u64, seq: u32) -> u64 {
+    let distance = i64::from(seq.wrapping_sub(local as u32) as i32);
+    local.checked_add_signed(distance).unwrap_or(u64::from(seq))
 }
 
 #[cfg(test)]
@@ -360,10 +360,10 @@ mod tests {
 
     #[test]
     fn numbers_of_32_bits_go_on_where_they_wrap() {
-        let mut near = (1 << 32) - 3;
+        let mut local = (1 << 32) - 3;
         for (seq, wide) in [(u32::MAX, (1 << 32) - 1), (1, (1 << 32) + 1), (0, 1 << 32), (2, (1 << 32) + 2)] {
-            near = widen(near, seq);
-            assert_eq!(near, wide);
+            local = widen(local, seq);
+            assert_eq!(local, wide);
         }
         assert_eq!(widen(1, u32::MAX), u64::from(u32::MAX), "nothing lies before the beginning");
     }

@@ -77,7 +77,7 @@ pub struct TrainPacket {
     /// When it was back for the first time, where packets are returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub back_ns: Option<i64>,
-    /// How long the far end had it, from its coming to its leaving, ns of that host's clock.
+    /// How long the remote end had it, from its coming to its leaving, ns of that host's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_ns: Option<i64>,
 }

@@ -1,4 +1,4 @@
-//! Round trips taken apart into their two ways, where the far end tells when messages came and when answers left.
+//! Round trips taken apart into their two ways, where the remote end tells when messages came and when answers left.
 
 use crate::{Dist, Marks};
 use serde::{Deserialize, Serialize};
@@ -31,43 +31,43 @@ pub struct WayFacts {
     pub there: WayCounts,
     /// On the way back.
     pub back: WayCounts,
-    /// Lost, but it cannot be told on which way: the last ones of a flow, and all where the far end does not number its
+    /// Lost, but it cannot be told on which way: the last ones of a flow, and all where the remote end does not number its
     /// answers itself.
     pub lost_somewhere: u64,
-    /// Flows whose far end was seen to number its answers itself.
+    /// Flows whose remote end was seen to number its answers itself.
     pub numbered: u64,
-    /// Flows whose answers all had our numbers: the far end copies them, or nothing was lost on the way there.
+    /// Flows whose answers all had our numbers: the remote end copies them, or nothing was lost on the way there.
     pub copied: u64,
-    /// Marks of the messages as the far end received them, as far as it tells.
+    /// Marks of the messages as the remote end received them, as far as it tells.
     pub there_marks: Marks,
     /// Marks of the answers as they were received.
     pub back_marks: Marks,
     /// How far the delays of one way may be wrong because two clocks were compared, ns; the worst.
     pub clock_bound_ns: Option<u64>,
-    /// The far end's wall clock minus ours as it was found last, ns.
+    /// The remote end's wall clock minus ours as it was found last, ns.
     pub clock_offset_ns: Option<i64>,
     /// Delays found by wall clocks that both ends say are disciplined, because that was the better bound; the others were
     /// found by exchanges of stamps, which no clock has to be right for.
     pub by_wall: u64,
-    /// What the far end says its clock may be wrong, ns; the worst.
-    pub far_error_ns: Option<u64>,
-    /// Whether the far end says that its clock is disciplined; false if it ever did not.
-    pub far_synced: Option<bool>,
+    /// What the remote end says its clock may be wrong, ns; the worst.
+    pub remote_error_ns: Option<u64>,
+    /// Whether the remote end says that its clock is disciplined; false if it ever did not.
+    pub remote_synced: Option<bool>,
     /// Answers that did not prove to know the key; they count as not received.
     pub rejected: u64,
-    /// Extensions (STAMP's TLVs, by type) that the far end did not understand.
+    /// Extensions (STAMP's TLVs, by type) that the remote end did not understand.
     pub unrecognised: Vec<u8>,
     /// Answers in which it found one of ours malformed.
     pub malformed: u64,
     /// Answers whose extensions were not what the one end or the other had sent; none of them was believed.
     pub tampered: u64,
-    /// Answers without the session's identifier, from a far end that does not know such.
+    /// Answers without the session's identifier, from a remote end that does not know such.
     pub unnamed: u64,
-    /// Where the far end's clock takes its time from, and how it takes stamps (STAMP's Timestamp Information), if it tells:
+    /// Where the remote end's clock takes its time from, and how it takes stamps (STAMP's Timestamp Information), if it tells:
     /// source and method when receiving, source and method when sending.
-    pub far_clock: Option<[u8; 4]>,
-    /// Messages that the far end has received, and answers that it has sent, by its own count (STAMP's Direct Measurement).
-    pub far_counts: Option<(u64, u64)>,
+    pub remote_clock: Option<[u8; 4]>,
+    /// Messages that the remote end has received, and answers that it has sent, by its own count (STAMP's Direct Measurement).
+    pub remote_counts: Option<(u64, u64)>,
 }
 
 impl WayFacts {
@@ -82,8 +82,8 @@ impl WayFacts {
         self.clock_bound_ns = self.clock_bound_ns.max(other.clock_bound_ns);
         self.clock_offset_ns = other.clock_offset_ns.or(self.clock_offset_ns);
         self.by_wall += other.by_wall;
-        self.far_error_ns = self.far_error_ns.max(other.far_error_ns);
-        self.far_synced = match (self.far_synced, other.far_synced) {
+        self.remote_error_ns = self.remote_error_ns.max(other.remote_error_ns);
+        self.remote_synced = match (self.remote_synced, other.remote_synced) {
             (Some(a), Some(b)) => Some(a && b),
             (a, b) => a.or(b),
         };
@@ -94,14 +94,14 @@ impl WayFacts {
         self.malformed += other.malformed;
         self.tampered += other.tampered;
         self.unnamed += other.unnamed;
-        self.far_clock = other.far_clock.or(self.far_clock);
-        self.far_counts = match (self.far_counts, other.far_counts) {
+        self.remote_clock = other.remote_clock.or(self.remote_clock);
+        self.remote_counts = match (self.remote_counts, other.remote_counts) {
             (Some(a), Some(b)) => Some((a.0 + b.0, a.1 + b.1)),
             (a, b) => a.or(b),
         };
     }
 
-    /// The far end did not understand this extension.
+    /// The remote end did not understand this extension.
     pub fn not_recognised(&mut self, kind: u8) {
         if let Err(at) = self.unrecognised.binary_search(&kind) {
             self.unrecognised.insert(at, kind);
@@ -112,11 +112,11 @@ impl WayFacts {
 /// Both ways of round trips in one interval, or in all.
 #[derive(Clone, Debug, Default)]
 pub struct TwoWay {
-    /// From our send until the far end received, ns.
+    /// From our send until the remote end received, ns.
     pub there_ns: Dist,
-    /// From the far end's send until we received, ns.
+    /// From the remote end's send until we received, ns.
     pub back_ns: Dist,
-    /// How much later than their stamps say answers left the far end, by its kernel's stamps (STAMP's Follow-Up Telemetry), ns.
+    /// How much later than their stamps say answers left the remote end, by its kernel's stamps (STAMP's Follow-Up Telemetry), ns.
     pub left_late_ns: Dist,
     /// Everything else.
     pub facts: WayFacts,
@@ -145,9 +145,9 @@ mod tests {
             ways.facts.back.lost = 4;
             ways.facts.lost_somewhere = 5;
             ways.facts.clock_bound_ns = Some(bound);
-            ways.facts.far_synced = Some(synced);
+            ways.facts.remote_synced = Some(synced);
             ways.facts.not_recognised(bound as u8);
-            ways.facts.far_counts = Some((6, 7));
+            ways.facts.remote_counts = Some((6, 7));
             ways
         };
         let mut sum = one(9, true);
@@ -156,10 +156,10 @@ mod tests {
         assert_eq!((sum.there_ns.count(), sum.facts.clock_bound_ns), (2, Some(9)));
         assert_eq!((sum.facts.there.lost, sum.facts.there.duplicated, sum.facts.there.reordered), (2, 4, 6));
         assert_eq!((sum.facts.back.lost, sum.facts.lost_somewhere), (8, 10));
-        assert_eq!((sum.facts.far_synced, sum.facts.far_counts), (Some(true), Some((12, 14))));
+        assert_eq!((sum.facts.remote_synced, sum.facts.remote_counts), (Some(true), Some((12, 14))));
         assert_eq!(sum.facts.unrecognised, [3, 9]);
         sum.merge(&one(9, false));
-        assert_eq!(sum.facts.far_synced, Some(false));
+        assert_eq!(sum.facts.remote_synced, Some(false));
         assert_eq!(sum.facts.unrecognised, [3, 9], "told once");
     }
 }

@@ -112,7 +112,7 @@ impl Assertion {
 
 /// A percentile that falls among messages that never came is larger than any limit.
 fn endless(figure: Figure, point: &Point) -> Option<f64> {
-    let rtt = point.near.pings.as_ref()?.rtt_ns.as_ref()?;
+    let rtt = point.local.pings.as_ref()?.rtt_ns.as_ref()?;
     (matches!(figure, Figure::RoundTrip(Stat::Quantile(_))) && rtt.missing > 0).then_some(f64::INFINITY)
 }
 
@@ -162,7 +162,7 @@ mod tests {
         let mut trips = Dist::default();
         (1..=1_000u64).for_each(|us| trips.record(us * 1_000));
         let mut point = Point { status: Status::Complete, ..Point::default() };
-        point.near.pings = Some(Box::new(RoundTrips { rtt_ns: trips.spectrum(), ..RoundTrips::default() }));
+        point.local.pings = Some(Box::new(RoundTrips { rtt_ns: trips.spectrum(), ..RoundTrips::default() }));
         point.up = Some(Direction { goodput_bps: 900e6, ..Direction::default() });
         Outcome { points: vec![point], ..Outcome::default() }
     }
@@ -204,7 +204,7 @@ mod tests {
     fn a_percentile_among_lost_messages_keeps_to_no_upper_limit() {
         let mut outcome = outcome();
         let mut second = outcome.points[0].clone();
-        second.near.pings.as_mut().unwrap().rtt_ns.as_mut().unwrap().missing = 20;
+        second.local.pings.as_mut().unwrap().rtt_ns.as_mut().unwrap().missing = 20;
         outcome.points.push(second);
         let broken = |text: &str| Assertion::parse(text).unwrap().broken(&outcome);
         assert_eq!(

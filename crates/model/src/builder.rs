@@ -62,7 +62,7 @@ struct Draft {
     /// Whether its phase was told, or only something that belongs to one.
     told: bool,
     /// Our totals, once told.
-    near: Option<Totals>,
+    local: Option<Totals>,
     /// TCP_INFO samples kept.
     samples: usize,
     /// Records of tests kept.
@@ -150,8 +150,8 @@ impl Builder {
             }
             Event::Flows { rows } => self.draft().point.flows.clone_from(rows),
             Event::Notice { level, text } => self.notice(*level, text),
-            Event::Near(totals) => self.draft().near = Some((**totals).clone()),
-            Event::Far(totals) => self.draft().point.far.push((**totals).clone()),
+            Event::Local(totals) => self.draft().local = Some((**totals).clone()),
+            Event::Remote(totals) => self.draft().point.remote.push((**totals).clone()),
             Event::PhaseEnd { status, reason } => {
                 let point = &mut self.draft().point;
                 point.status = *status;
@@ -280,8 +280,8 @@ impl Builder {
     /// The round trips of the idle stage, when `point` has those of another stage of the same run.
     fn idle_of(&self, point: &Point) -> Option<&RoundTrips> {
         let mut all = self.drafts.iter().map(|draft| match &draft.settled {
-            Some(settled) => (&**settled, Some(&settled.near)),
-            None => (&draft.point, draft.near.as_ref()),
+            Some(settled) => (&**settled, Some(&settled.local)),
+            None => (&draft.point, draft.local.as_ref()),
         });
         all.find(|(other, _)| load::is_idle_of(other, point))?.1?.pings.as_deref()
     }
@@ -293,7 +293,7 @@ impl Builder {
         let mut point = draft.point.clone();
         let latest = self.serving.then(|| point.intervals.clone());
         draft.coarse.before(&mut point.intervals);
-        point.near = draft.near.clone().unwrap_or_else(|| figures::totals_of(&point.intervals));
+        point.local = draft.local.clone().unwrap_or_else(|| figures::totals_of(&point.intervals));
         match latest {
             // Those that were joined are no readings of a rate, and a server's idle time in them is no time that counts.
             Some(latest) => {
@@ -382,7 +382,9 @@ fn sweep_row(same: &[&Point]) -> SweepRow {
         down: spread(&|p| p.down.map(|d| d.goodput_bps)),
         connects: spread(&|p| p.connects_per_second().filter(|_| p.phase.kind == Kind::Connect)),
         errors: same.iter().map(|p| p.errors()).sum(),
-        cpu_s_per_gb: spread(&|p| p.near_cpu_s_per_gb.zip(p.far_cpu_s_per_gb).map(|(near, far)| near + far)),
+        cpu_s_per_gb: spread(&|p| {
+            p.local_cpu_s_per_gb.zip(p.remote_cpu_s_per_gb).map(|(local, remote)| local + remote)
+        }),
         up_slot: Slot::of(same, true),
         down_slot: Slot::of(same, false),
     }

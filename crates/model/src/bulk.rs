@@ -229,7 +229,7 @@ pub struct StreamRow {
 /// What the peer says of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct FarRow {
+pub struct RemoteRow {
     /// Its place, from 0.
     pub slot: u32,
     /// Payload bytes.
@@ -262,17 +262,17 @@ pub struct BulkCpu {
 #[serde(default)]
 pub struct BulkEnded {
     /// How each stream fared from the end of the omitted part on.
-    pub near: Vec<StreamRow>,
+    pub local: Vec<StreamRow>,
     /// What the peer says; empty when it said nothing.
-    pub far: Vec<FarRow>,
+    pub remote: Vec<RemoteRow>,
     /// Our CPU.
     pub cpu: BulkCpu,
     /// The peer's.
-    pub far_cpu: Option<BulkCpu>,
+    pub remote_cpu: Option<BulkCpu>,
     /// Our congestion control.
     pub congestion: Option<String>,
     /// The peer's.
-    pub far_congestion: Option<String>,
+    pub remote_congestion: Option<String>,
     /// The server's printout, when it was asked for and came: text, or a JSON document.
     pub server_output: Option<ServerOutput>,
     /// It did not end as planned.

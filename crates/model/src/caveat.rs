@@ -94,7 +94,7 @@ pub(crate) fn caveats_against(point: &Point, idle: Option<&RoundTrips>, begin: &
         return Vec::new();
     }
     let case = Case { point, idle, begin };
-    let nothing = point.status == Status::Failed && point.near.opened == 0;
+    let nothing = point.status == Status::Failed && point.local.opened == 0;
     let checks = CAUSES.iter().chain(CHECKS.iter().filter(|_| !nothing));
     checks.filter_map(|check| check(&case)).collect()
 }
@@ -126,9 +126,9 @@ impl<'a> Case<'a> {
 
     /// Both ends' totals, ours first.
     fn ends(&self) -> impl Iterator<Item = End<'a>> {
-        let near = End { name: "this host".to_owned(), totals: &self.point.near };
-        let far = self.point.far.iter().map(|t| End { name: format!("server {}", t.who), totals: t });
-        std::iter::once(near).chain(far)
+        let local = End { name: "this host".to_owned(), totals: &self.point.local };
+        let remote = self.point.remote.iter().map(|t| End { name: format!("server {}", t.who), totals: t });
+        std::iter::once(local).chain(remote)
     }
 
     /// Those that sent payload.
@@ -139,13 +139,13 @@ impl<'a> Case<'a> {
     /// Both ends' hosts with their placement and number of workers, ours first.
     fn hosts(&self) -> impl Iterator<Item = (String, &'a HostSnapshot, &'a str, u32)> {
         let begin = self.begin;
-        let near = ("this host".to_owned(), &begin.host, begin.placement.as_str(), begin.workers);
-        let far = self
+        let local = ("this host".to_owned(), &begin.host, begin.placement.as_str(), begin.workers);
+        let remote = self
             .point
             .sessions
             .iter()
             .map(|s| (format!("server {}", s.address), &s.host, s.placement.as_str(), s.workers));
-        std::iter::once(near).chain(far)
+        std::iter::once(local).chain(remote)
     }
 
     /// What `of` says about the ends it applies to, joined into one clause; `None` when it applies to none.

@@ -113,9 +113,9 @@ pub enum Event {
         text: String,
     },
     /// Our own totals of the phase.
-    Near(Box<Totals>),
-    /// The far end's totals of the phase, one event per server.
-    Far(Box<Totals>),
+    Local(Box<Totals>),
+    /// The remote end's totals of the phase, one event per server.
+    Remote(Box<Totals>),
     /// The phase is over.
     PhaseEnd {
         /// How it ended.
@@ -284,9 +284,9 @@ pub struct Interval {
     /// Whether it lies in the omitted start.
     pub omitted: bool,
     /// What we counted.
-    pub near: Traffic,
-    /// What the far ends counted, summed; `None` when no report came.
-    pub far: Option<Traffic>,
+    pub local: Traffic,
+    /// What the remote ends counted, summed; `None` when no report came.
+    pub remote: Option<Traffic>,
     /// What went beside payload, where the original of a legacy protocol counts that, too.
     #[serde(skip_serializing_if = "Framing::is_none")]
     pub framing: Framing,
@@ -309,9 +309,9 @@ pub struct Interval {
     /// What we found out about datagrams in this interval, when they are counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub packets: Option<Box<PacketReport>>,
-    /// What the far ends did, together; `None` when no report came.
+    /// What the remote ends did, together; `None` when no report came.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub far_packets: Option<Box<PacketReport>>,
+    pub remote_packets: Option<Box<PacketReport>>,
     /// TCP_INFO of up to 64 open connections at its end.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub samples: Vec<Sample>,
@@ -334,7 +334,7 @@ pub struct CauseCount {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Totals {
-    /// Which end (the address, for a far end).
+    /// Which end (the address, for a remote end).
     pub who: String,
     /// Payload bytes and the time they took.
     pub traffic: Traffic,

@@ -17,7 +17,7 @@ impl Interval {
 impl Point {
     /// Both ends' totals, ours first.
     pub fn ends(&self) -> impl Iterator<Item = &Totals> {
-        std::iter::once(&self.near).chain(&self.far)
+        std::iter::once(&self.local).chain(&self.remote)
     }
 
     /// The intervals after the omitted start.
@@ -58,8 +58,8 @@ impl Point {
     /// the other saw, so the larger count holds.
     #[must_use]
     pub fn errors(&self) -> u64 {
-        let far = self.far.iter().map(Totals::errors).fold(0, u64::saturating_add);
-        self.near.errors().max(far)
+        let remote = self.remote.iter().map(Totals::errors).fold(0, u64::saturating_add);
+        self.local.errors().max(remote)
     }
 
     /// Payload bytes that arrived, both directions together.
@@ -110,18 +110,18 @@ struct Side {
 const SILENT: Side = Side { total: None, of: |_| None };
 
 /// Fills in everything in `point` that is computed from the rest of it. `serving` tells that the point was recorded
-/// by a server, and what moved before its intervals: there the near end is the server, and the clients' counts are not known.
+/// by a server, and what moved before its intervals: there the local end is the server, and the clients' counts are not known.
 pub(crate) fn derive(point: &mut Point, serving: Option<Traffic>) {
     if point.phase.kind == Kind::Ping {
         return; // its figures are distributions, which are told as they are
     }
-    let near = Side { total: Some(point.near.traffic), of: |i| Some(i.near) };
-    let far = Side { total: far_total(point), of: |i| i.far };
+    let local = Side { total: Some(point.local.traffic), of: |i| Some(i.local) };
+    let remote = Side { total: remote_total(point), of: |i| i.remote };
     let (client, server) = match serving {
         Some(before) => {
-            (SILENT, Side { total: busy(point, before), of: |i| Some(i.near).filter(|t| !is_idle(t)) })
+            (SILENT, Side { total: busy(point, before), of: |i| Some(i.local).filter(|t| !is_idle(t)) })
         }
-        None => (near, far),
+        None => (local, remote),
     };
     let serving = serving.is_some();
     let up = direction(point, &client, &server);
@@ -131,7 +131,7 @@ pub(crate) fn derive(point: &mut Point, serving: Option<Traffic>) {
     let measured = point.status != Status::Failed;
     // Datagrams without bytes are another program's, which told how many came and not how fast.
     let untold = |totals: &Totals| totals.packets.as_ref().is_some_and(|p| p.counts.received > 0);
-    let (up_told, down_told) = (!point.far.iter().any(untold), !untold(&point.near));
+    let (up_told, down_told) = (!point.remote.iter().any(untold), !untold(&point.local));
     point.up = Some(up).filter(|d| moved(d) || (measured && !serving && asked.sends_up() && up_told));
     point.down = Some(down).filter(|d| moved(d) || (measured && !serving && asked.sends_down() && down_told));
 
@@ -140,14 +140,15 @@ pub(crate) fn derive(point: &mut Point, serving: Option<Traffic>) {
     }
     point.fairness = fairness(point);
     (point.tcp_efficiency_percent, point.buffer_delay_percent) = rfc6349(point);
-    let far_cpu: f64 = point.far.iter().filter_map(|totals| totals.cpu).map(|cpu| cpu.process_s()).sum();
-    point.near_cpu_s_per_gb = per_gb(point, point.near.cpu.map_or(0.0, |cpu| cpu.process_s()));
-    point.far_cpu_s_per_gb = per_gb(point, far_cpu);
+    let remote_cpu: f64 =
+        point.remote.iter().filter_map(|totals| totals.cpu).map(|cpu| cpu.process_s()).sum();
+    point.local_cpu_s_per_gb = per_gb(point, point.local.cpu.map_or(0.0, |cpu| cpu.process_s()));
+    point.remote_cpu_s_per_gb = per_gb(point, remote_cpu);
 }
 
 /// A server waits most of its life: it counts in the intervals in which something moved.
 fn busy(point: &Point, before: Traffic) -> Option<Traffic> {
-    let stretches = std::iter::once(before).chain(point.counted().map(|i| i.near));
+    let stretches = std::iter::once(before).chain(point.counted().map(|i| i.local));
     sum(stretches.filter(|t| !is_idle(t)))
 }
 
@@ -164,14 +165,14 @@ pub(crate) fn is_idle(traffic: &Traffic) -> bool {
     traffic.tx_bytes == 0 && traffic.rx_bytes == 0
 }
 
-/// What the far ends counted together: their totals when all of them came, else their interval reports.
-fn far_total(point: &Point) -> Option<Traffic> {
-    if !point.far.is_empty() && point.far.len() >= point.sessions.len() {
+/// What the remote ends counted together: their totals when all of them came, else their interval reports.
+fn remote_total(point: &Point) -> Option<Traffic> {
+    if !point.remote.is_empty() && point.remote.len() >= point.sessions.len() {
         let mut all = Traffic::default();
-        point.far.iter().for_each(|totals| all.beside(&totals.traffic));
+        point.remote.iter().for_each(|totals| all.beside(&totals.traffic));
         return Some(all);
     }
-    sum(point.counted().filter_map(|i| i.far))
+    sum(point.counted().filter_map(|i| i.remote))
 }
 
 /// The result is the receiver's count. Only when the receiver never said anything does the sender's stand in for it.
@@ -197,18 +198,18 @@ fn direction(point: &Point, sender: &Side, receiver: &Side) -> Direction {
     }
 }
 
-/// Jain's index over the rates of our slots of connections, or, when we know of fewer than two, of the far ends'.
+/// Jain's index over the rates of our slots of connections, or, when we know of fewer than two, of the remote ends'.
 fn fairness(point: &Point) -> Option<f64> {
-    let mut far = Moments::default();
-    point.far.iter().for_each(|totals| far.merge(&totals.rates));
-    point.near.rates.jain().or_else(|| far.jain())
+    let mut remote = Moments::default();
+    point.remote.iter().for_each(|totals| remote.merge(&totals.rates));
+    point.local.rates.jain().or_else(|| remote.jain())
 }
 
 /// Our totals when they were never told (the record was cut short): the sum of the intervals.
 pub(crate) fn totals_of(intervals: &[Interval]) -> Totals {
     let mut totals = Totals::default();
     for interval in intervals.iter().filter(|i| !i.omitted) {
-        totals.traffic.after(&interval.near);
+        totals.traffic.after(&interval.local);
         totals.opened += interval.opened;
         totals.peak = totals.peak.max(interval.in_flight);
         totals.tcp.retransmits += interval.retransmits;
@@ -246,7 +247,7 @@ fn rfc6349(point: &Point) -> (Option<f64>, Option<f64>) {
 /// servers, which share the connections evenly, it is the mean.
 pub(crate) fn base_rtt_us(point: &Point) -> Option<f64> {
     let known = |totals: &Totals| (totals.tcp.min_rtt_us > 0).then_some(f64::from(totals.tcp.min_rtt_us));
-    match point.far.as_slice() {
+    match point.remote.as_slice() {
         [] | [_] => point.ends().filter_map(known).reduce(f64::min),
         several => {
             let all = several.iter().map(known).collect::<Option<Vec<f64>>>()?;
@@ -260,7 +261,7 @@ pub(crate) fn base_rtt_us(point: &Point) -> Option<f64> {
 fn per_gb(point: &Point, cpu_s: f64) -> Option<f64> {
     let omitted = point.intervals.iter().filter(|i| i.omitted);
     let before: u64 =
-        omitted.map(|i| i.near.rx_bytes + i.far.map_or(i.near.tx_bytes, |far| far.rx_bytes)).sum();
+        omitted.map(|i| i.local.rx_bytes + i.remote.map_or(i.local.tx_bytes, |remote| remote.rx_bytes)).sum();
     let bytes = point.received_bytes().saturating_add(before);
     (bytes > 0 && cpu_s > 0.0).then(|| cpu_s * 1e9 / real(bytes))
 }

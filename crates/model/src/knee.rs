@@ -43,14 +43,14 @@ impl Slot {
         let told: Vec<(Direction, PacketReport)> = measured()
             .filter_map(|point| {
                 let way = if up { point.up } else { point.down }?;
-                let far = point.far.iter().filter_map(|totals| totals.packets.as_deref());
+                let remote = point.remote.iter().filter_map(|totals| totals.packets.as_deref());
                 let got = if up {
-                    far.cloned().reduce(|mut all, one| {
+                    remote.cloned().reduce(|mut all, one| {
                         all.beside(&one);
                         all
                     })
                 } else {
-                    point.near.packets.as_deref().cloned()
+                    point.local.packets.as_deref().cloned()
                 };
                 Some((way, got?))
             })

@@ -46,7 +46,7 @@ pub use assertion::Assertion;
 pub use book::{Book, Complete};
 pub use builder::Builder;
 pub use bulk::{
-    Bulk, BulkBegun, BulkCpu, BulkEnded, BulkNews, BulkStream, BulkTerms, FarRow, Scribe, ServerOutput,
+    Bulk, BulkBegun, BulkCpu, BulkEnded, BulkNews, BulkStream, BulkTerms, RemoteRow, Scribe, ServerOutput,
     StreamRow,
 };
 pub use caveat::{Caveat, Meanwhile, caveats_about, caveats_so_far};

@@ -246,7 +246,7 @@ pub fn under_load(outcome: &Outcome) -> Vec<Found> {
 type Points<'a> = (Option<&'a Point>, Option<&'a Point>, Option<&'a Point>);
 
 fn found(stage: Stage, (trips, delay, load): Points<'_>, idle: Option<&Found>) -> Found {
-    let pings = trips.and_then(|p| p.near.pings.as_deref());
+    let pings = trips.and_then(|p| p.local.pings.as_deref());
     let rtt = pings.and_then(of_path);
     let quantile = |q: f64| rtt.as_ref().and_then(|rtt| rtt.quantile(q));
     let idle_rtt = idle.and_then(|idle| idle.rtt_p50_ns);
@@ -259,7 +259,7 @@ fn found(stage: Stage, (trips, delay, load): Points<'_>, idle: Option<&Found>) -
     let kernel = senders.iter().max_by_key(|t| t.traffic.tx_bytes).and_then(|t| t.tcp.mean_rtt_us());
     let per_minute = |ns: f64| 60e9 / ns.max(1.0);
     let beside = rtt.as_ref().and_then(trimmed_mean).map(per_minute);
-    let within = load.and_then(|p| p.near.pings.as_ref()?.rtt_ns.as_ref());
+    let within = load.and_then(|p| p.local.pings.as_ref()?.rtt_ns.as_ref());
     // Nothing is lost there: what was under way when the run ended is left out.
     let inside = within.and_then(|all| trimmed_mean(&Spectrum { missing: 0, ..all.clone() })).map(per_minute);
     let one_way = |packets: Option<&PacketReport>, goodput: Option<f64>, idle: Option<OneWay>| {
@@ -275,19 +275,19 @@ fn found(stage: Stage, (trips, delay, load): Points<'_>, idle: Option<&Found>) -
             bound_ns: packets.clock_bound_ns,
         })
     };
-    let near = delay.and_then(|p| p.near.packets.as_deref());
-    let far = delay.and_then(|p| p.far.first()?.packets.as_deref());
+    let local = delay.and_then(|p| p.local.packets.as_deref());
+    let remote = delay.and_then(|p| p.remote.first()?.packets.as_deref());
     let goodput = |of: fn(&Point) -> Option<crate::Direction>| load.and_then(of).map(|way| way.goodput_bps);
     Found {
         stage: stage.name().to_owned(),
-        up: one_way(far, goodput(|p| p.up), idle.and_then(|idle| idle.up)),
-        down: one_way(near, goodput(|p| p.down), idle.and_then(|idle| idle.down)),
+        up: one_way(remote, goodput(|p| p.up), idle.and_then(|idle| idle.up)),
+        down: one_way(local, goodput(|p| p.down), idle.and_then(|idle| idle.down)),
         rtt_p50_ns: quantile(0.5),
         rtt_p99_ns: quantile(0.99),
         added_ns: grown(p50, idle_rtt),
         added_p90_ns: grown(p90, idle.and_then(|idle| idle.rtt_p90_ns.filter(|ns| *ns < u64::MAX))),
         rtt_p90_ns: p90,
-        turnaround_p50_ns: pings.and_then(|pings| pings.far_ns.as_ref()?.quantile(0.5)),
+        turnaround_p50_ns: pings.and_then(|pings| pings.remote_ns.as_ref()?.quantile(0.5)),
         never_back: rtt.as_ref().map(|rtt| real(rtt.missing) / real(rtt.total().max(1))),
         beside_rpm: beside,
         inside_rpm: inside,
@@ -355,15 +355,15 @@ mod tests {
             let counts = Packets { received: 99, lost: 1, ..Packets::default() };
             Some(Box::new(PacketReport { counts, delay_ns: Some(delay), ..PacketReport::default() }))
         };
-        let near = |totals: Totals, part: &str| Point {
+        let local = |totals: Totals, part: &str| Point {
             label: label(stage, part),
-            near: totals,
+            local: totals,
             ..Point::default()
         };
         let pings = RoundTrips { rtt_ns: Some(spectrum(&[rtt_ms; 20])), ..RoundTrips::default() };
-        let trips = near(Totals { pings: Some(Box::new(pings)), ..Totals::default() }, "trips");
-        let mut delay = near(Totals { packets: packets(down_ms), ..Totals::default() }, "delay");
-        delay.far.push(Totals { packets: packets(up_ms), ..Totals::default() });
+        let trips = local(Totals { pings: Some(Box::new(pings)), ..Totals::default() }, "trips");
+        let mut delay = local(Totals { packets: packets(down_ms), ..Totals::default() }, "delay");
+        delay.remote.push(Totals { packets: packets(up_ms), ..Totals::default() });
         let mut all = vec![trips, delay];
         if stage != Stage::Idle {
             let tcp = TcpTotals {
@@ -374,7 +374,7 @@ mod tests {
             };
             let within = RoundTrips { rtt_ns: Some(spectrum(&[2 * rtt_ms; 20])), ..RoundTrips::default() };
             let totals = Totals { tcp, pings: Some(Box::new(within)), ..Totals::default() };
-            let mut load = near(totals, "load");
+            let mut load = local(totals, "load");
             load.down = Some(Direction { goodput_bps: 19e6, ..Direction::default() });
             all.push(load);
         }
@@ -409,7 +409,7 @@ mod tests {
             let trips: Vec<u64> = (0..100 - lost).map(|i| if i < slow { 520 } else { 20 }).collect();
             let counts = crate::PingCounts { sent: 100, lost: lost as i64, ..Default::default() };
             let pings = RoundTrips { rtt_ns: Some(spectrum(&trips)), counts, ..RoundTrips::default() };
-            all[1][0].near.pings = Some(Box::new(pings));
+            all[1][0].local.pings = Some(Box::new(pings));
             let found = under_load(&Outcome { points: all.concat(), ..Outcome::default() });
             (found[1].grade(), found[1].added_ns)
         };
@@ -426,11 +426,11 @@ mod tests {
     #[test]
     fn what_the_server_spends_is_no_delay_of_the_path() {
         let mut all = [points(Stage::Idle, 20, 9, 10), points(Stage::Both, 328, 9, 10)];
-        for (point, far_ms) in all.iter_mut().map(|all| &mut all[0]).zip([1, 300]) {
-            let pings = point.near.pings.as_mut().unwrap();
+        for (point, remote_ms) in all.iter_mut().map(|all| &mut all[0]).zip([1, 300]) {
+            let pings = point.local.pings.as_mut().unwrap();
             let whole = pings.rtt_ns.as_ref().unwrap().counts[0].0 / MS;
-            (pings.path_ns, pings.far_ns) =
-                (Some(spectrum(&[whole - far_ms; 20])), Some(spectrum(&[far_ms; 20])));
+            (pings.path_ns, pings.remote_ns) =
+                (Some(spectrum(&[whole - remote_ms; 20])), Some(spectrum(&[remote_ms; 20])));
         }
         let of = |all: &[Vec<Point>; 2]| {
             under_load(&Outcome { points: all.concat(), ..Outcome::default() }).remove(1)
@@ -443,7 +443,7 @@ mod tests {
         );
         assert_eq!((found.turnaround_p50_ns, found.beside_rpm), (Some(300 * MS), Some(60_000.0 / 28.0)));
         // A server that tells it of some messages only tells nothing of the distribution.
-        all[1][0].near.pings.as_mut().unwrap().path_ns = Some(spectrum(&[28; 19]));
+        all[1][0].local.pings.as_mut().unwrap().path_ns = Some(spectrum(&[28; 19]));
         assert_eq!(of(&all).rtt_p50_ns, Some(328 * MS));
     }
 
@@ -454,7 +454,7 @@ mod tests {
             let counts =
                 crate::PingCounts { sent: came as u64 + lost, lost: lost as i64, ..Default::default() };
             let rtt_ns = Some(spectrum(&vec![20; came]));
-            all[0].near.pings = Some(Box::new(RoundTrips { rtt_ns, counts, ..RoundTrips::default() }));
+            all[0].local.pings = Some(Box::new(RoundTrips { rtt_ns, counts, ..RoundTrips::default() }));
             under_load(&Outcome { points: all, ..Outcome::default() }).remove(0)
         };
         assert_eq!((found(95, 0).beside_rpm, found(95, 0).never_back), (Some(3_000.0), Some(0.0)));

@@ -54,9 +54,9 @@ fn tried(points: &[Point], up: bool) -> Vec<Tried> {
         points.iter().filter(|p| p.status == Status::Complete && p.label.get(WAY).is_some_and(|w| w == way));
     ours.filter_map(|point| {
         let mtu = point.label.get(SIZE)?.parse().ok()?;
-        let near = point.near.packets.as_deref()?;
-        let far = point.far.first()?.packets.as_deref()?;
-        let (sender, receiver) = if up { (near, far) } else { (far, near) };
+        let local = point.local.packets.as_deref()?;
+        let remote = point.remote.first()?.packets.as_deref()?;
+        let (sender, receiver) = if up { (local, remote) } else { (remote, local) };
         Some(Tried { mtu, came: receiver.counts.received > 0, told: sender.counts.refused > 0 })
     })
     .collect()
@@ -170,15 +170,15 @@ mod tests {
                 packets: Some(Box::new(PacketReport { counts, ..PacketReport::default() })),
                 ..Totals::default()
             };
-            let (near, far) =
+            let (local, remote) =
                 if there { (told(sender), told(receiver)) } else { (told(receiver), told(sender)) };
-            let far = vec![far];
+            let remote = vec![remote];
             outcome.points.push(Point {
                 label,
                 phase,
                 status: Status::Complete,
-                near,
-                far,
+                local,
+                remote,
                 ..Point::default()
             });
         }

@@ -16,7 +16,7 @@ pub enum Status {
     Complete,
     /// By the user or the system (SIGINT, SIGTERM), in good order, on either side.
     Interrupted,
-    /// The far end, or this process, vanished: what was measured until then is kept.
+    /// The remote end, or this process, vanished: what was measured until then is kept.
     #[default]
     Partial,
     /// Nothing was measured.
@@ -130,9 +130,9 @@ pub struct Point {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub packet_tests: Vec<PacketTest>,
     /// Our totals.
-    pub near: Totals,
+    pub local: Totals,
     /// The servers' totals.
-    pub far: Vec<Totals>,
+    pub remote: Vec<Totals>,
     /// Jain's fairness index over connections.
     pub fairness: Option<f64>,
     /// TCP efficiency (RFC 6349), percent of bytes that were not retransmissions; both senders together.
@@ -141,9 +141,9 @@ pub struct Point {
     /// that it saw.
     pub buffer_delay_percent: Option<f64>,
     /// CPU seconds per 10^9 payload bytes: this process.
-    pub near_cpu_s_per_gb: Option<f64>,
+    pub local_cpu_s_per_gb: Option<f64>,
     /// CPU seconds per 10^9 payload bytes: the servers' processes.
-    pub far_cpu_s_per_gb: Option<f64>,
+    pub remote_cpu_s_per_gb: Option<f64>,
     /// Reasons not to take its figures at face value.
     #[serde(alias = "doubts")]
     pub caveats: Vec<Caveat>,

@@ -35,7 +35,7 @@ pub struct PacketTestSettings {
     pub stamps: bool,
     /// Every packet is to be acknowledged before the next leaves.
     pub acks: bool,
-    /// CPU figures of the far end are wanted.
+    /// CPU figures of the remote end are wanted.
     pub cpu: bool,
     /// How long is waited behind the last packet, ns.
     pub settle_ns: u64,
@@ -139,11 +139,11 @@ impl PacketTestSettings {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PacketTest {
-    /// The far end's address.
+    /// The remote end's address.
     pub peer: String,
     /// Our own address; empty where it is not told.
     #[serde(skip_serializing_if = "String::is_empty")]
-    pub local: String,
+    pub address: String,
     /// When it began.
     pub started: Wall,
     /// When a receiver told it.
@@ -183,12 +183,12 @@ pub struct PacketTest {
     /// With tcpmon: the connection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connection: Option<Uuid>,
-    /// The far clock: ours is `slope · far + offset`, µs since either's zero.
+    /// The remote clock: ours is `slope · remote + offset`, µs since either's zero.
     pub clock: Option<PacketTestClock>,
     /// This host meanwhile.
-    pub near: PacketTestHost,
-    /// The far host meanwhile.
-    pub far: PacketTestHost,
+    pub local: PacketTestHost,
+    /// The remote host meanwhile.
+    pub remote: PacketTestHost,
     /// With tcpmon: segments that the kernel sent again, as far as known.
     pub retransmitted: Option<u64>,
     /// With `udpmon_req`: the round trips of one size.

@@ -20,7 +20,7 @@ pub enum Transport {
 #[serde(remote = "Self", rename_all = "snake_case")]
 pub enum Schedule {
     /// Closed loop: the next one leaves when the last one has come back. While one is held up none are sent, so that a stall
-    /// of the far end shows in one message only (coordinated omission).
+    /// of the remote end shows in one message only (coordinated omission).
     #[default]
     Closed,
     /// Open loop: at equal distances, whatever comes back.
@@ -73,7 +73,7 @@ pub struct Ping {
     pub schedule: Schedule,
     /// How long an echo is waited for before it is late; over TCP it only ends the wait at the end.
     pub timeout_ns: u64,
-    /// Spin instead of sleeping, at both ends if the far end is ours and allows it.
+    /// Spin instead of sleeping, at both ends if the remote end is ours and allows it.
     pub busy: bool,
     /// Whether the kernel is to stamp messages as they leave and echoes as they come; datagrams only.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -97,11 +97,11 @@ pub struct StampSettings {
     pub ptp: bool,
     /// Class of Service TLV: the DSCP that answers are to carry.
     pub cos: Option<u8>,
-    /// Timestamp Information TLV: where the far end's clock takes its time from.
+    /// Timestamp Information TLV: where the remote end's clock takes its time from.
     pub clock_info: bool,
-    /// Follow-Up Telemetry TLV: when the last answer really left the far end.
+    /// Follow-Up Telemetry TLV: when the last answer really left the remote end.
     pub follow_up: bool,
-    /// Direct Measurement TLV: what the far end has received and sent.
+    /// Direct Measurement TLV: what the remote end has received and sent.
     pub direct: bool,
 }
 
@@ -307,26 +307,26 @@ pub struct RoundTrips {
     pub rtt_ns: Option<Spectrum>,
     /// From the intended send, ns; in an open loop only.
     pub intended_ns: Option<Spectrum>,
-    /// Without what the far end says it spent, ns.
+    /// Without what the remote end says it spent, ns.
     pub path_ns: Option<Spectrum>,
-    /// What the far end says it spent between receiving and sending, ns.
-    pub far_ns: Option<Spectrum>,
+    /// What the remote end says it spent between receiving and sending, ns.
+    pub remote_ns: Option<Spectrum>,
     /// From when the kernel says that a message left until when it says that the echo came, ns; where it was asked to say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel_ns: Option<Spectrum>,
-    /// Each way by itself, where the far end tells when messages came and answers left.
+    /// Each way by itself, where the remote end tells when messages came and answers left.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ways: Option<Box<Ways>>,
 }
 
 /// What the same messages read on an empty path: within this host, over its loopback interface, just before the phase, less what
-/// the far end spent. A measurement's round trips hold as much of this host, and the rest is the path's and the far end's.
+/// the remote end spent. A measurement's round trips hold as much of this host, and the rest is the path's and the remote end's.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EmptyPath {
-    /// From the actual send until the echo was whole, without what the far end spent, ns.
+    /// From the actual send until the echo was whole, without what the remote end spent, ns.
     pub rtt_ns: Option<Spectrum>,
-    /// Whether the far end spun on a core of its own; else its waking up is in the figure, too.
+    /// Whether the remote end spun on a core of its own; else its waking up is in the figure, too.
     pub apart: bool,
 }
 
@@ -334,11 +334,11 @@ pub struct EmptyPath {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Ways {
-    /// From our send until the far end received, ns; no more certain than `facts.clock_bound_ns` says.
+    /// From our send until the remote end received, ns; no more certain than `facts.clock_bound_ns` says.
     pub there_ns: Option<Spectrum>,
-    /// From the far end's send until we received, ns; as certain.
+    /// From the remote end's send until we received, ns; as certain.
     pub back_ns: Option<Spectrum>,
-    /// How much later than they say answers left the far end, ns.
+    /// How much later than they say answers left the remote end, ns.
     pub left_late_ns: Option<Spectrum>,
     /// Losses by direction, marks, clocks.
     pub facts: WayFacts,
@@ -367,7 +367,7 @@ impl RoundTrips {
             rtt_ns: among_all(&tally.delay_ns),
             intended_ns: among_all(&tally.intended_ns),
             path_ns: among_all(&tally.path_ns),
-            far_ns: tally.far_ns.spectrum(),
+            remote_ns: tally.remote_ns.spectrum(),
             kernel_ns: among_all(&tally.kernel_ns),
             ways: tally.ways.as_deref().map(Ways::of),
         }
@@ -441,8 +441,8 @@ pub struct PingRow {
     pub sent_ns: u64,
     /// From the actual send until the echo was whole, ns; `None` when it is missing.
     pub rtt_ns: Option<u64>,
-    /// What the far end says it spent, ns.
-    pub far_ns: Option<u64>,
+    /// What the remote end says it spent, ns.
+    pub remote_ns: Option<u64>,
     /// What became of it.
     pub echo: Echo,
 }

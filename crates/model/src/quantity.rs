@@ -104,18 +104,18 @@ impl Way {
     fn packets(self, point: &Point) -> Option<Cow<'_, PacketReport>> {
         match self {
             Way::Up => {
-                let mut far = point.far.iter().filter_map(|totals| totals.packets.as_deref());
-                let mut all = Cow::Borrowed(far.next()?);
-                far.for_each(|one| all.to_mut().worst(one));
+                let mut remote = point.remote.iter().filter_map(|totals| totals.packets.as_deref());
+                let mut all = Cow::Borrowed(remote.next()?);
+                remote.for_each(|one| all.to_mut().worst(one));
                 Some(all)
             }
-            Way::Down => point.near.packets.as_deref().map(Cow::Borrowed),
+            Way::Down => point.local.packets.as_deref().map(Cow::Borrowed),
         }
     }
 
     fn packets_of(self, interval: &Interval) -> Option<&PacketReport> {
         match self {
-            Way::Up => interval.far_packets.as_deref(),
+            Way::Up => interval.remote_packets.as_deref(),
             Way::Down => interval.packets.as_deref(),
         }
     }
@@ -332,8 +332,8 @@ static TABLE: [Row; 14] = [
         gauge: ("goodput", "Payload that arrived, by the receiver's count."),
         of: |point, way, _| Some(if way == Way::Up { point.up } else { point.down }?.goodput_bps),
         of_interval: |interval, way, _| match way {
-            Way::Up => interval.far.as_ref().map(Traffic::rx_bps),
-            Way::Down => (interval.near.ns > 0).then(|| interval.near.rx_bps()),
+            Way::Up => interval.remote.as_ref().map(Traffic::rx_bps),
+            Way::Down => (interval.local.ns > 0).then(|| interval.local.rx_bps()),
         },
         ..ROW
     },
@@ -358,7 +358,7 @@ static TABLE: [Row; 14] = [
         stats: &[P50, P99, P999],
         gauge: ("round_trip_percentile", "Round trips of the latest run: this share took no longer."),
         of: |point, _, stat| {
-            let all = point.near.pings.as_ref()?.rtt_ns.as_ref();
+            let all = point.local.pings.as_ref()?.rtt_ns.as_ref();
             stat.of_spectrum(all.filter(|all| all.count > 0)?)
         },
         of_interval: |interval, _, stat| {
@@ -374,7 +374,7 @@ static TABLE: [Row; 14] = [
         compared: true,
         gauge: ("messages_lost", "Messages that never came back."),
         of: |point, _, _| {
-            let counts = point.near.pings.as_ref()?.counts;
+            let counts = point.local.pings.as_ref()?.counts;
             (counts.sent > 0).then(|| percent_of(counts.lost.max(0), counts.sent))
         },
         ..ROW
@@ -408,7 +408,7 @@ static TABLE: [Row; 14] = [
         unit: Unit::Percent,
         compared: true,
         gauge: ("frames_unwell", "Frames that were not whole in time."),
-        of: |point, _, _| frames(point.near.frames),
+        of: |point, _, _| frames(point.local.frames),
         of_interval: |interval, _, _| frames(interval.frames),
         ..ROW
     },
@@ -438,7 +438,7 @@ static TABLE: [Row; 14] = [
         unit: Unit::Ns,
         stats: &[P50, P99],
         gauge: ("connect_percentile", "Times to connect of the latest run: this share took no longer."),
-        of: |point, _, stat| stat.of_summary(point.near.connect_ns.as_ref()?),
+        of: |point, _, stat| stat.of_summary(point.local.connect_ns.as_ref()?),
         ..ROW
     },
     Row {
@@ -619,7 +619,7 @@ impl Figure {
         };
         let whole = match self {
             Figure::Loss(way) => way.packets(point)?.counts.lost,
-            Figure::MessagesLost => point.near.pings.as_ref()?.counts.lost,
+            Figure::MessagesLost => point.local.pings.as_ref()?.counts.lost,
             _ => return None,
         };
         let mut all: Vec<(u32, i64, u64)> = point.intervals.iter().filter_map(of).collect();
@@ -739,13 +739,20 @@ mod tests {
         for figure in Figure::kept() {
             assert_eq!(figure.of(&failed), None, "{figure}");
         }
-        let failed = Point { near: Totals { network_errors: 2, ..Totals::default() }, ..failed };
+        let failed = Point { local: Totals { network_errors: 2, ..Totals::default() }, ..failed };
         assert_eq!(Figure::Errors.of(&failed), Some(2.0), "what was seen is told");
     }
     fn second(index: u32) -> Interval {
         let start_ns = u64::from(index) * SECOND;
-        let near = Traffic { ns: SECOND, ..Traffic::default() };
-        Interval { index, start_ns, end_ns: start_ns + SECOND, near, far: Some(near), ..Interval::default() }
+        let local = Traffic { ns: SECOND, ..Traffic::default() };
+        Interval {
+            index,
+            start_ns,
+            end_ns: start_ns + SECOND,
+            local,
+            remote: Some(local),
+            ..Interval::default()
+        }
     }
 
     fn report(lost: i64, received: u64) -> Option<Box<PacketReport>> {
@@ -757,14 +764,14 @@ mod tests {
     fn an_interval_without_goodput_is_a_reading_where_the_phase_asks_for_it() {
         let mut point = Point { intervals: (0..4).map(second).collect(), ..Point::default() };
         for at in [0, 3] {
-            point.intervals[at].far = Some(Traffic { rx_bytes: 125, ns: SECOND, ..Traffic::default() });
+            point.intervals[at].remote = Some(Traffic { rx_bytes: 125, ns: SECOND, ..Traffic::default() });
         }
         let up = Figure::Goodput(Way::Up);
         assert_eq!(up.readings(&point, false), [0.0; 0], "nothing was to go that way");
         point.up = Some(Direction::default());
         assert_eq!(up.readings(&point, false), [1_000.0, 0.0, 0.0, 1_000.0]);
         assert_eq!(up.readings(&point, true), [1_000.0, 1_000.0], "a server waits for most of its life");
-        point.intervals[1].far = None;
+        point.intervals[1].remote = None;
         assert_eq!(up.readings(&point, false), [1_000.0, 0.0, 1_000.0], "what was not told is unknown");
         assert_eq!(Figure::Goodput(Way::Down).readings(&point, false), [0.0; 0]);
         // Connections: only where they are what is measured.
@@ -781,12 +788,12 @@ mod tests {
         for (at, (lost, received)) in [(0, 100), (30, 69), (-20, 120)].into_iter().enumerate() {
             point.intervals[at].packets = report(lost, received);
         }
-        point.near.packets = report(1, 298);
+        point.local.packets = report(1, 298);
         let loss = Figure::Loss(Way::Down);
         let readings = loss.readings(&point, false);
         assert_eq!(readings, [0.0, 100.0 / 99.0, 0.0]);
         // Loss that stays does.
-        point.near.packets = report(30, 298);
+        point.local.packets = report(30, 298);
         point.intervals[2].packets = report(0, 120);
         assert_eq!(loss.readings(&point, false), [0.0, 3_000.0 / 99.0, 0.0]);
     }
@@ -800,7 +807,7 @@ mod tests {
                 PacketReport { counts, jitter_ns: Some(jitter), delay_ns: Some(delay), ..Default::default() };
             Totals { packets: Some(Box::new(packets)), ..Totals::default() }
         };
-        let mut point = Point { far: vec![server(0, 7.0, 40)], ..Point::default() };
+        let mut point = Point { remote: vec![server(0, 7.0, 40)], ..Point::default() };
         let p99 = Figure::Delay(Way::Up, Stat::Quantile(0.99));
         let all = |point: &Point| {
             [Figure::Loss(Way::Up), Figure::Jitter(Way::Up), p99].map(|f| f.of(point).unwrap())
@@ -809,12 +816,12 @@ mod tests {
         for second in [server(50, 9.0, 60), server(50, 2.0, 30)] {
             let told = second.packets.as_ref().and_then(|p| p.jitter_ns);
             let (jitter, p99) = if told == Some(9.0) { (9.0, 60.0) } else { (7.0, 40.0) };
-            point.far.truncate(1);
-            point.far.push(second);
+            point.remote.truncate(1);
+            point.remote.push(second);
             assert_eq!(all(&point), [25.0, jitter, p99], "whichever comes first");
-            point.far.reverse();
+            point.remote.reverse();
             assert_eq!(all(&point), [25.0, jitter, p99]);
-            point.far.reverse();
+            point.remote.reverse();
         }
     }
 }

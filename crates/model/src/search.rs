@@ -72,15 +72,15 @@ impl Way {
 
 /// The directions in which datagrams were sent.
 fn ways(point: &Point) -> impl Iterator<Item = Way> {
-    let near = point.near.packets.as_deref().map(|p| p.counts).unwrap_or_default();
-    let far = point
-        .far
+    let local = point.local.packets.as_deref().map(|p| p.counts).unwrap_or_default();
+    let remote = point
+        .remote
         .iter()
         .filter_map(|end| end.packets.as_deref())
         .fold((0, 0), |(sent, received), p| (sent + p.counts.sent, received + p.counts.received));
     [
-        (point.phase.pattern.sends_up(), Way { sent: near.sent, received: far.1 }),
-        (point.phase.pattern.sends_down(), Way { sent: far.0, received: near.received }),
+        (point.phase.pattern.sends_up(), Way { sent: local.sent, received: remote.1 }),
+        (point.phase.pattern.sends_down(), Way { sent: remote.0, received: local.received }),
     ]
     .into_iter()
     .filter_map(|(used, way)| used.then_some(way))
@@ -267,8 +267,8 @@ mod tests {
             };
             outcome.points.push(Point {
                 phase,
-                near: end(asked / 2.0, 0.0),
-                far: vec![end(0.0, arrives / 2.0)],
+                local: end(asked / 2.0, 0.0),
+                remote: vec![end(0.0, arrives / 2.0)],
                 ..Point::default()
             });
         }
@@ -334,7 +334,7 @@ mod tests {
             let counts = Packets { sent: n, received: n / 2, ..Packets::default() };
             let packets = Some(Box::new(PacketReport { counts, ..PacketReport::default() }));
             let end = Totals { packets, ..Totals::default() };
-            outcome.points.push(Point { phase, near: end.clone(), far: vec![end], ..Point::default() });
+            outcome.points.push(Point { phase, local: end.clone(), remote: vec![end], ..Point::default() });
         }
         assert!(outcome.points.len() < MOST as usize);
         assert_eq!(search.found(&outcome), None);

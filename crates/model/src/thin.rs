@@ -10,10 +10,10 @@ impl Interval {
     pub fn join(&mut self, later: &Interval) {
         self.end_ns = later.end_ns;
         self.omitted &= later.omitted;
-        self.near.after(&later.near);
-        match (&mut self.far, &later.far) {
-            (Some(far), Some(more)) => far.after(more),
-            (far, more) => *far = far.or(*more),
+        self.local.after(&later.local);
+        match (&mut self.remote, &later.remote) {
+            (Some(remote), Some(more)) => remote.after(more),
+            (remote, more) => *remote = remote.or(*more),
         }
         self.framing.tx_bytes += later.framing.tx_bytes;
         self.framing.rx_bytes += later.framing.rx_bytes;
@@ -32,7 +32,7 @@ impl Interval {
             (pings, more) => *pings = pings.or(*more),
         }
         join_reports(&mut self.packets, later.packets.as_deref());
-        join_reports(&mut self.far_packets, later.far_packets.as_deref());
+        join_reports(&mut self.remote_packets, later.remote_packets.as_deref());
         self.samples.clone_from(&later.samples);
     }
 }
@@ -79,8 +79,8 @@ impl Coarse {
         let old: Vec<Interval> = fresh.drain(..FRESH).collect();
         self.first = old.last().map_or(0, |last| last.index + 1);
         self.came += u64::clamped(old.len());
-        let counted = old.iter().filter(|i| !i.omitted && !is_idle(&i.near));
-        counted.for_each(|interval| self.busy.after(&interval.near));
+        let counted = old.iter().filter(|i| !i.omitted && !is_idle(&i.local));
+        counted.for_each(|interval| self.busy.after(&interval.local));
         for part in old.chunks(1 << self.level) {
             if let [first, rest @ ..] = part {
                 let mut joined = first.clone();
@@ -197,7 +197,7 @@ mod tests {
             index,
             start_ns: u64::from(index) * SECOND,
             end_ns: u64::from(index + 1) * SECOND,
-            near: Traffic { tx_bytes: bytes, rx_bytes: 0, ns: SECOND },
+            local: Traffic { tx_bytes: bytes, rx_bytes: 0, ns: SECOND },
             completed: u64::from(index) * 10,
             opened: 3,
             ..Interval::default()
@@ -217,9 +217,9 @@ mod tests {
         all[2].pings = Some(pings(1, 40));
         all[3].pings = Some(pings(3, 20));
         halve(&mut all);
-        let bytes: Vec<u64> = all.iter().map(|i| i.near.tx_bytes).collect();
+        let bytes: Vec<u64> = all.iter().map(|i| i.local.tx_bytes).collect();
         assert_eq!(bytes, [300, 1200, 1600], "100 << n in pairs, the last one alone");
-        assert_eq!(all[0].near.ns, 2 * SECOND);
+        assert_eq!(all[0].local.ns, 2 * SECOND);
         assert_eq!((all[1].start_ns, all[1].end_ns), (2 * SECOND, 4 * SECOND));
         assert_eq!((all[1].completed, all[1].opened), (30, 6));
         assert!(!all[0].omitted, "half of it counts");
@@ -234,15 +234,15 @@ mod tests {
         let most = 86_400; // a day of seconds
         for n in 0..most {
             coarse.keep(&second(n, 7), &mut fresh);
-            // Told again with what the far end says, and an old one too late.
+            // Told again with what the remote end says, and an old one too late.
             coarse.keep(&second(n, 8), &mut fresh);
             coarse.keep(&second(n.saturating_sub(2_000), 9), &mut fresh);
         }
         let mut all = fresh;
         coarse.before(&mut all);
         assert!(all.len() <= MOST_COARSE + 2 * FRESH, "{}", all.len());
-        let bytes: u64 = all.iter().map(|i| i.near.tx_bytes).sum();
-        let late: u64 = all.iter().rev().take(FRESH).map(|i| i.near.tx_bytes).sum();
+        let bytes: u64 = all.iter().map(|i| i.local.tx_bytes).sum();
+        let late: u64 = all.iter().rev().take(FRESH).map(|i| i.local.tx_bytes).sum();
         assert_eq!(late, 8 * FRESH as u64, "the latest are as told last");
         // The first was told too late 2,000 times before it was joined, and counts once.
         assert_eq!(bytes, 8 * u64::from(most) + 1);

@@ -22,7 +22,7 @@ pub struct Train {
     pub every_ns: u64,
     /// Whether each packet is told.
     pub samples: bool,
-    /// Whether the far end returns every packet.
+    /// Whether the remote end returns every packet.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub echo: bool,
 }

@@ -121,7 +121,7 @@ impl Row {
     fn worse_by(&self, share: f64) -> bool {
         let Some(contrast) = self.contrast.filter(|_| self.verdict == Verdict::Worse) else { return false };
         let base = contrast.median.0.abs();
-        base == 0.0 || share == 0.0 || contrast.near_end().abs() > share * base
+        base == 0.0 || share == 0.0 || contrast.local_end().abs() > share * base
     }
 
     /// What its readings are.
@@ -373,8 +373,8 @@ fn conditions(run: &Outcome) -> BTreeMap<String, String> {
     add("host", host.value());
     if let Some(point) = run.points.first() {
         add("phase", point.phase.value());
-        add("in effect here", point.near.effective.value());
-        for (n, totals) in point.far.iter().enumerate() {
+        add("in effect here", point.local.effective.value());
+        for (n, totals) in point.remote.iter().enumerate() {
             add(&format!("in effect at server {}", n + 1), totals.effective.value());
         }
         for (n, session) in point.sessions.iter().enumerate() {

@@ -81,7 +81,7 @@ impl Console {
             Event::Empty(_) | Event::Trains(_) | Event::TrainPackets { .. } | Event::PacketTest(_) => {}
             Event::Flows { .. } | Event::Packets { .. } | Event::Bulk(_) | Event::Served(_) => {}
             Event::FrameTimes(_) | Event::Links(_) | Event::Sync { .. } => {}
-            Event::Near(_) | Event::Far(_) => {}
+            Event::Local(_) | Event::Remote(_) => {}
         }
         Ok(())
     }
@@ -187,7 +187,7 @@ fn columns(serving: bool, phase: &Phase) -> Vec<Column> {
         Kind::Tcp => all.extend([
             column("send", 11, either(up, tx)),
             column("receive", 11, either(down, rx)),
-            column("far receive", 11, either(up, far_rx)),
+            column("remote recv", 11, either(up, remote_rx)),
         ]),
     }
     all.extend([
@@ -235,16 +235,16 @@ fn datagram_columns(up: bool, down: bool) -> Vec<Column> {
     if up {
         all.extend([
             column("sent/s", 9, |i| rate(i, i.packets.as_deref().map(|p| p.counts.sent))),
-            column("far got/s", 9, |i| rate(i, i.far_packets.as_deref().map(|p| p.counts.received))),
-            column("lost", 7, |i| lost(i.far_packets.as_deref())),
-            column("delay p50", 9, |i| delay(i.far_packets.as_deref(), |d| d.p50)),
-            column("p99", 9, |i| delay(i.far_packets.as_deref(), |d| d.p99)),
-            column("max", 9, |i| largest(i.far_packets.as_deref())),
+            column("remote got/s", 12, |i| rate(i, i.remote_packets.as_deref().map(|p| p.counts.received))),
+            column("lost", 7, |i| lost(i.remote_packets.as_deref())),
+            column("delay p50", 9, |i| delay(i.remote_packets.as_deref(), |d| d.p50)),
+            column("p99", 9, |i| delay(i.remote_packets.as_deref(), |d| d.p99)),
+            column("max", 9, |i| largest(i.remote_packets.as_deref())),
         ]);
     }
     if down {
         all.extend([
-            column("far sent/s", 10, |i| rate(i, i.far_packets.as_deref().map(|p| p.counts.sent))),
+            column("remote sent/s", 13, |i| rate(i, i.remote_packets.as_deref().map(|p| p.counts.sent))),
             column("got/s", 9, |i| rate(i, i.packets.as_deref().map(|p| p.counts.received))),
             column("lost", 7, |i| lost(i.packets.as_deref())),
             column("delay p50", 9, |i| delay(i.packets.as_deref(), |d| d.p50)),
@@ -285,17 +285,17 @@ fn trip(interval: &Interval, of: fn(&PingInterval) -> Option<u64>) -> String {
 }
 
 fn tx(interval: &Interval) -> String {
-    format_bits_per_second(interval.near.tx_bps())
+    format_bits_per_second(interval.local.tx_bps())
 }
 
 fn rx(interval: &Interval) -> String {
     // Of no time at all no rate is known: a table of frames tells no bytes.
-    if interval.near.ns == 0 { "-".to_owned() } else { format_bits_per_second(interval.near.rx_bps()) }
+    if interval.local.ns == 0 { "-".to_owned() } else { format_bits_per_second(interval.local.rx_bps()) }
 }
 
-/// What the far ends received; a dash when no report came.
-fn far_rx(interval: &Interval) -> String {
-    interval.far.map_or("-".to_owned(), |far| format_bits_per_second(far.rx_bps()))
+/// What the remote ends received; a dash when no report came.
+fn remote_rx(interval: &Interval) -> String {
+    interval.remote.map_or("-".to_owned(), |remote| format_bits_per_second(remote.rx_bps()))
 }
 
 /// Who answered, what it reduced and why, and who else is there.

@@ -96,14 +96,14 @@ pub struct StatusRows(Place);
 
 impl Rows for StatusRows {
     const HEADER: &'static str = "label,repeat,index,start_s,end_s,end_utc,omitted,\
-        near_tx_bytes,near_tx_bps,near_rx_bytes,near_rx_bps,far_tx_bytes,far_tx_bps,far_rx_bytes,far_rx_bps,\
+        local_tx_bytes,local_tx_bps,local_rx_bytes,local_rx_bps,remote_tx_bytes,remote_tx_bps,remote_rx_bytes,remote_rx_bps,\
         in_flight,opened,completed,network_errors,data_errors,retransmits,\
-        near_datagrams_sent,near_datagrams_received,near_datagrams_lost,near_datagrams_duplicated,\
-        near_datagrams_reordered,near_datagrams_late,near_datagrams_corrupt,near_datagrams_unsent,\
-        near_datagrams_dropped,near_delay_p50_ns,near_delay_p99_ns,near_delay_max_ns,near_clock_bound_ns,\
-        far_datagrams_sent,far_datagrams_received,far_datagrams_lost,far_datagrams_duplicated,\
-        far_datagrams_reordered,far_datagrams_late,far_datagrams_corrupt,far_datagrams_unsent,\
-        far_datagrams_dropped,far_delay_p50_ns,far_delay_p99_ns,far_delay_max_ns,far_clock_bound_ns,\
+        local_datagrams_sent,local_datagrams_received,local_datagrams_lost,local_datagrams_duplicated,\
+        local_datagrams_reordered,local_datagrams_late,local_datagrams_corrupt,local_datagrams_unsent,\
+        local_datagrams_dropped,local_delay_p50_ns,local_delay_p99_ns,local_delay_max_ns,local_clock_bound_ns,\
+        remote_datagrams_sent,remote_datagrams_received,remote_datagrams_lost,remote_datagrams_duplicated,\
+        remote_datagrams_reordered,remote_datagrams_late,remote_datagrams_corrupt,remote_datagrams_unsent,\
+        remote_datagrams_dropped,remote_delay_p50_ns,remote_delay_p99_ns,remote_delay_max_ns,remote_clock_bound_ns,\
         frames_completed,frames_dropped,frames_repeated,frames_errors";
 
     fn write<W: Write>(&mut self, event: &Event, out: &mut Writer<W>) -> io::Result<()> {
@@ -117,12 +117,12 @@ impl Rows for StatusRows {
 fn status_row(i: &Interval, place: &Place) -> Vec<String> {
     let mut row = vec![guarded(&place.label), place.repeat.to_string(), i.index.to_string()];
     row.extend([seconds(i.start_ns), seconds(i.end_ns), place.utc(i.end_ns), i.omitted.to_string()]);
-    row.extend(traffic(Some(&i.near)));
-    row.extend(traffic(i.far.as_ref()));
+    row.extend(traffic(Some(&i.local)));
+    row.extend(traffic(i.remote.as_ref()));
     let counts = [i.in_flight, i.opened, i.completed, i.network_errors, i.data_errors, i.retransmits];
     row.extend(counts.iter().map(u64::to_string));
     row.extend(datagrams(i.packets.as_deref()));
-    row.extend(datagrams(i.far_packets.as_deref()));
+    row.extend(datagrams(i.remote_packets.as_deref()));
     row.extend(i.frames.map_or_else(Default::default, |f| {
         [f.completed, f.dropped, f.repeated, f.errors].map(|n| n.to_string())
     }));

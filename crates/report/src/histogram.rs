@@ -20,7 +20,7 @@ const MAX_MISSING: usize = 1 << 20;
 pub fn round_trips(outcome: &Outcome) -> Option<Spectrum> {
     // Exchanges inside a load are another matter.
     let points = outcome.points.iter().filter(|point| point.phase.kind == Kind::Ping);
-    let all = points.filter_map(|point| point.near.pings.as_ref()?.rtt_ns.as_ref());
+    let all = points.filter_map(|point| point.local.pings.as_ref()?.rtt_ns.as_ref());
     let mut sum = Spectrum::default();
     all.for_each(|rtt| sum.merge(rtt));
     (sum.count > 0).then_some(sum)
@@ -100,7 +100,7 @@ pub struct SampleRows {
 }
 
 impl Rows for SampleRows {
-    const HEADER: &'static str = "connection,message,intended_ns,sent_ns,rtt_ns,far_ns,echo";
+    const HEADER: &'static str = "connection,message,intended_ns,sent_ns,rtt_ns,remote_ns,echo";
 
     fn write<W: Write>(&mut self, event: &Event, out: &mut Writer<W>) -> io::Result<()> {
         match event {
@@ -142,7 +142,7 @@ fn sample_row(row: &PingRow) -> [String; 7] {
         row.intended_ns.to_string(),
         row.sent_ns.to_string(),
         or_empty(row.rtt_ns),
-        or_empty(row.far_ns),
+        or_empty(row.remote_ns),
         echo.to_owned(),
     ]
 }
@@ -209,7 +209,7 @@ mod tests {
             intended_ns: seq * 10,
             sent_ns: seq * 10 + 1,
             rtt_ns,
-            far_ns: None,
+            remote_ns: None,
             echo,
         };
         let mut out = Vec::new();

@@ -239,10 +239,10 @@ fn command(words: &[String]) -> String {
 
 /// Both hosts' clocks.
 fn clocks(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
-    let far =
+    let remote =
         outcome.points.iter().flat_map(|p| &p.sessions).map(|s| (format!("server {}", s.address), &s.host));
     let mut hosts: Vec<(String, &HostSnapshot)> = vec![("this end".to_owned(), &outcome.begin.host)];
-    for (name, host) in far {
+    for (name, host) in remote {
         if !hosts.iter().any(|(known, _)| *known == name) {
             hosts.push((name, host));
         }

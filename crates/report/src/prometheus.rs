@@ -158,17 +158,17 @@ impl RunMetrics {
         for point in &outcome.points {
             let base = labels(outcome, point);
             let directed = |way: &str| [base.clone(), vec![("direction", way.to_owned())]].concat();
-            if let Some(trips) = point.near.pings.as_ref().and_then(|pings| pings.rtt_ns.as_ref()) {
+            if let Some(trips) = point.local.pings.as_ref().and_then(|pings| pings.rtt_ns.as_ref()) {
                 self.steps(ROUND_TRIP, base.clone()).add_spectrum(trips);
             }
-            for (way, totals) in [("up", point.far.first()), ("down", Some(&point.near))] {
+            for (way, totals) in [("up", point.remote.first()), ("down", Some(&point.local))] {
                 let delays =
                     totals.and_then(|t: &Totals| t.packets.as_ref()).and_then(|p| p.delay_ns.as_ref());
                 if let Some(delays) = delays {
                     self.steps(DELAY, directed(way)).add_summary(delays);
                 }
             }
-            if let Some(connects) = &point.near.connect_ns {
+            if let Some(connects) = &point.local.connect_ns {
                 self.steps(CONNECT, base).add_summary(connects);
             }
         }
@@ -274,8 +274,8 @@ impl ServerMetrics {
                 self.started_s = seconds(begin.started.0);
             }
             Event::Interval(interval) => {
-                self.traffic.0 += interval.near.rx_bytes;
-                self.traffic.1 += interval.near.tx_bytes;
+                self.traffic.0 += interval.local.rx_bytes;
+                self.traffic.1 += interval.local.tx_bytes;
                 self.opened += interval.opened;
                 self.last = Interval { samples: Vec::new(), ..(**interval).clone() };
             }
@@ -340,7 +340,7 @@ mod tests {
         let mut trips = Dist::default();
         [900, 1_000, 30_000, 2_000_000, 20_000_000_000].iter().for_each(|&ns| trips.record(ns));
         let mut point = Point::default();
-        point.near.pings = Some(Box::new(RoundTrips { rtt_ns: trips.spectrum(), ..RoundTrips::default() }));
+        point.local.pings = Some(Box::new(RoundTrips { rtt_ns: trips.spectrum(), ..RoundTrips::default() }));
         point.up = Some(Direction { goodput_bps: 8e9, ..Direction::default() });
         let mut outcome = Outcome { points: vec![point], status: Status::Complete, ..Outcome::default() };
         outcome.begin.verb = "ping".to_owned();

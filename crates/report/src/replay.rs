@@ -34,7 +34,7 @@ fn phase(point: &Point, events: &mut Vec<Event>) {
     if !point.flows.is_empty() {
         events.push(Event::Flows { rows: point.flows.clone() });
     }
-    events.push(Event::Near(Box::new(point.near.clone())));
-    events.extend(point.far.iter().map(|totals| Event::Far(Box::new(totals.clone()))));
+    events.push(Event::Local(Box::new(point.local.clone())));
+    events.extend(point.remote.iter().map(|totals| Event::Remote(Box::new(totals.clone()))));
     events.push(Event::PhaseEnd { status: point.status, reason: point.reason.clone() });
 }

@@ -190,16 +190,16 @@ fn by_streams(outcome: &Outcome) -> Series {
             let told = totals.and_then(|t| t.effective.as_ref());
             told.map(|e| (or_empty(e.sndbuf), or_empty(e.rcvbuf)))
         };
-        let far = point.far.first();
+        let remote = point.remote.first();
         vec![
             point.phase.connections.to_string(),
             maybe(rate, mbit),
             maybe(rate.map(|rate| rate / f64::from(point.phase.connections.max(1))), mbit),
             // Of one stream there is only how even its connections were, one after the other.
             maybe(point.fairness.filter(|_| point.phase.connections > 1), |f| format!("{f:.3}")),
-            maybe(window(Some(&point.near)), |(sent, _)| sent),
-            maybe(window(far), |(_, received)| received),
-            (point.near.tcp.retransmits + point.far.iter().map(|t| t.tcp.retransmits).sum::<u64>())
+            maybe(window(Some(&point.local)), |(sent, _)| sent),
+            maybe(window(remote), |(_, received)| received),
+            (point.local.tcp.retransmits + point.remote.iter().map(|t| t.tcp.retransmits).sum::<u64>())
                 .to_string(),
             point.errors().to_string(),
         ]
@@ -213,7 +213,7 @@ fn by_streams(outcome: &Outcome) -> Series {
             "per_stream_mbps",
             "fairness",
             "sndbuf",
-            "far_rcvbuf",
+            "remote_rcvbuf",
             "retransmits",
             "errors",
         ],
@@ -227,7 +227,7 @@ fn hosts(outcome: &Outcome) -> Series {
     for point in &outcome.points {
         let label: Vec<String> = point.label.iter().map(|(name, value)| format!("{name}={value}")).collect();
         for (who, totals) in
-            std::iter::once(("client", &point.near)).chain(point.far.iter().map(|t| ("server", t)))
+            std::iter::once(("client", &point.local)).chain(point.remote.iter().map(|t| ("server", t)))
         {
             let HostCounters { moved } = &totals.counters;
             let counter = |name: &str| maybe(moved.get(name), ToString::to_string);

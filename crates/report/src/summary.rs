@@ -116,7 +116,7 @@ fn found(point: &Point) -> Vec<String> {
     if point::nothing(point) {
         return Vec::new();
     }
-    if let (Kind::Ping, Some(trips)) = (point.phase.kind, &point.near.pings) {
+    if let (Kind::Ping, Some(trips)) = (point.phase.kind, &point.local.pings) {
         let timeout = pings::timeout(&point.phase);
         let shown =
             |name: &str, q| Some(format!("{name} {}", pings::percentile(trips.rtt_ns.as_ref()?, q, timeout)));
@@ -137,7 +137,7 @@ fn found(point: &Point) -> Vec<String> {
         return frames::found(point);
     }
     let judged = |f: &Frames| f.completed + f.dropped + f.repeated;
-    let frames = point.near.frames.filter(|f| point.phase.kind == Kind::Stream && judged(f) > 0);
+    let frames = point.local.frames.filter(|f| point.phase.kind == Kind::Stream && judged(f) > 0);
     if let Some(frames) = frames {
         return vec![format!("{} of {} frames whole and in time", frames.completed, judged(&frames))];
     }

@@ -13,7 +13,7 @@ pub type PacketsCsv<W> = EventCsv<W, PacketRows>;
 pub type TrainsCsv<W> = EventCsv<W, TrainRows>;
 
 /// Rows of packets: when each was to leave, left and came, its delay, and what became of it; of one that was returned, when it
-/// came back, its round trip, and what of that the far end held it.
+/// came back, its round trip, and what of that the remote end held it.
 #[derive(Default)]
 pub struct PacketRows;
 

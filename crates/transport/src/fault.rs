@@ -135,7 +135,7 @@ impl Violation {
             Violation::Reported { .. } => "the peer received wrong data",
             Violation::BadFrame { .. } => "damaged framing",
             Violation::Unconfirmed { .. } => "closed without confirmation",
-            Violation::Vanished => "the far end vanished",
+            Violation::Vanished => "the remote end vanished",
             Violation::Stalled(_) => "timed out: nothing moved",
             Violation::Malformed(what) => what,
             Violation::Refused(_) => "refused by the system",
@@ -166,7 +166,7 @@ impl fmt::Display for Violation {
             Violation::Unconfirmed { sent } => {
                 write!(f, "the peer closed the connection without confirming the {sent} bytes sent")
             }
-            Violation::Vanished => f.write_str("aborted: the far end vanished"),
+            Violation::Vanished => f.write_str("aborted: the remote end vanished"),
             Violation::Stalled(after) => write!(f, "timed out: nothing moved for {after:?}"),
             Violation::Malformed(what) => write!(f, "protocol error: {what}"),
             Violation::Refused(fault) => fault.fmt(f),

@@ -116,14 +116,14 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Result<ImportedRun, String>> {
     Some(Ok(found))
 }
 
-/// The receiver's counts are the far end's.
-fn phase(mut far: Totals, report: PacketReport) -> ImportedPhase {
-    far.packets = Some(Box::new(report));
+/// The receiver's counts are the remote end's.
+fn phase(mut remote: Totals, report: PacketReport) -> ImportedPhase {
+    remote.packets = Some(Box::new(report));
     ImportedPhase {
         kind: Kind::Delay,
         pattern: Pattern::Push,
         connections: 1,
-        far: Some(far),
+        remote: Some(remote),
         ..ImportedPhase::default()
     }
 }
@@ -140,14 +140,14 @@ fn range(min: f64, max: f64, mean: f64) -> Option<DelayRange> {
 }
 
 fn stream(lines: &[[f64; 7]], histogram: &[(f64, u64)]) -> ImportedPhase {
-    let mut far = Totals::default();
+    let mut remote = Totals::default();
     let (mut came, mut drops) = (0.0, 0.0);
     let mut intervals = Vec::with_capacity(lines.len());
     for (n, [bytes, packets, dropped, _, min, max, mean]) in (0_u64..).zip(lines) {
         let at = n * TENTH;
         // Bytes and packets are told ten times over, as if for a second.
         let traffic = Traffic { tx_bytes: 0, rx_bytes: floor(bytes / 10.0), ns: TENTH };
-        far.traffic.after(&traffic);
+        remote.traffic.after(&traffic);
         came += packets / 10.0;
         drops += dropped;
         let mut report = received(floor(packets / 10.0), floor(*dropped), 0);
@@ -156,8 +156,8 @@ fn stream(lines: &[[f64; 7]], histogram: &[(f64, u64)]) -> ImportedPhase {
             index: narrow(n),
             start_ns: at,
             end_ns: at + TENTH,
-            far: Some(traffic),
-            far_packets: Some(Box::new(report)),
+            remote: Some(traffic),
+            remote_packets: Some(Box::new(report)),
             ..Interval::default()
         });
     }
@@ -170,7 +170,7 @@ fn stream(lines: &[[f64; 7]], histogram: &[(f64, u64)]) -> ImportedPhase {
     }
     let mut report = received(floor(came), floor(drops), 0);
     report.delay_ns = delays.summary();
-    ImportedPhase { intervals, ..phase(far, report) }
+    ImportedPhase { intervals, ..phase(remote, report) }
 }
 
 #[cfg(test)]
@@ -191,14 +191,14 @@ mod tests {
     #[test]
     fn lines_add_up_to_what_came() {
         let run = imported(OUT);
-        let far = run.phases[0].far.as_ref().unwrap();
+        let remote = run.phases[0].remote.as_ref().unwrap();
         // 1, 125 and 127 packets of 1000 bytes in three tenths of a second.
-        let counts = far.packets.as_ref().unwrap().counts;
+        let counts = remote.packets.as_ref().unwrap().counts;
         assert_eq!(
-            (counts.received, counts.lost, far.traffic.rx_bytes, far.traffic.ns),
+            (counts.received, counts.lost, remote.traffic.rx_bytes, remote.traffic.ns),
             (253, 0, 253_000, 3 * TENTH)
         );
-        let delays = run.phases[0].intervals[0].far_packets.as_ref().unwrap().delay_range_ns.unwrap();
+        let delays = run.phases[0].intervals[0].remote_packets.as_ref().unwrap().delay_range_ns.unwrap();
         // The original begins to compare with 0.
         assert_eq!((delays.min, delays.max), (None, 243_000));
     }
@@ -206,7 +206,8 @@ mod tests {
     #[test]
     fn histogram_and_table() {
         let run = imported(ERR);
-        let delays = run.phases[0].far.as_ref().unwrap().packets.as_ref().unwrap().delay_ns.clone().unwrap();
+        let delays =
+            run.phases[0].remote.as_ref().unwrap().packets.as_ref().unwrap().delay_ns.clone().unwrap();
         assert_eq!(delays.count, 2_500);
         assert_eq!((run.phases.len(), run.phases[2].label["rate"].as_str()), (3, "20000000"));
         assert!(!run.notices.iter().any(|text| text.contains("none of its")), "{:?}", run.notices);

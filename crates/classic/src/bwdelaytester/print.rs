@@ -86,7 +86,7 @@ impl Printer {
                 told
             }
             Event::Interval(interval) => self.pass(interval.end_ns, out),
-            Event::Near(totals) => {
+            Event::Local(totals) => {
                 if let Some(packets) = totals.packets.as_deref() {
                     (self.sent, self.unsent) = (packets.counts.sent, packets.counts.unsent);
                 }
@@ -177,7 +177,7 @@ pub fn print(_: &Outcome, events: &[Event], out: &mut dyn Write) -> io::Result<(
         )?;
     }
     for interval in intervals() {
-        let all = [(&interval.packets, Some(interval.near)), (&interval.far_packets, interval.far)];
+        let all = [(&interval.packets, Some(interval.local)), (&interval.remote_packets, interval.remote)];
         for (packets, traffic) in all {
             let (Some(packets), Some(traffic)) = (packets, traffic) else { continue };
             let ns = interval.end_ns.saturating_sub(interval.start_ns).max(1);

@@ -47,7 +47,7 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Result<ImportedRun, String>> {
         notices.insert(0, "the table does not tell whom it was measured with, nor when".to_owned());
     }
     let targets: BTreeSet<String> =
-        phase.near.remotes.keys().take(MOST_TARGETS).map(ToString::to_string).collect();
+        phase.local.remotes.keys().take(MOST_TARGETS).map(ToString::to_string).collect();
     Some(Ok(ImportedRun {
         program: "ctsTraffic".to_owned(),
         protocol: "ctstraffic",
@@ -71,7 +71,7 @@ fn intervals(rows: &[(f64, [u64; 6])], fill: impl Fn(&mut Interval, &[u64; 6])) 
             end_ns: to,
             ..Interval::default()
         };
-        interval.near.ns = interval.end_ns - interval.start_ns;
+        interval.local.ns = interval.end_ns - interval.start_ns;
         fill(&mut interval, numbers);
         interval
     };
@@ -81,9 +81,9 @@ fn intervals(rows: &[(f64, [u64; 6])], fill: impl Fn(&mut Interval, &[u64; 6])) 
 fn status(rows: &[(f64, [u64; 6])], first_is_void: bool) -> ImportedPhase {
     let moved = |rate: u64, ns: u64| (rate as f64 * ns as f64 / 1e9) as u64;
     let mut intervals = intervals(rows, |interval, &[sent, received, open, completed, network, data]| {
-        let ns = interval.near.ns;
-        interval.near.tx_bytes = moved(sent, ns);
-        interval.near.rx_bytes = moved(received, ns);
+        let ns = interval.local.ns;
+        interval.local.tx_bytes = moved(sent, ns);
+        interval.local.rx_bytes = moved(received, ns);
         interval.in_flight = open;
         interval.completed = completed;
         interval.network_errors = network;
@@ -95,17 +95,17 @@ fn status(rows: &[(f64, [u64; 6])], first_is_void: bool) -> ImportedPhase {
     }
     let mut phase = ImportedPhase { kind: Kind::Tcp, ..ImportedPhase::default() };
     for interval in &intervals {
-        phase.near.traffic.after(&interval.near);
+        phase.local.traffic.after(&interval.local);
     }
     if let Some([_, _, open, completed, network, data]) = rows.last().map(|(_, numbers)| *numbers) {
-        phase.near.completed = completed;
-        phase.near.network_errors = network;
-        phase.near.data_errors = data;
-        phase.near.opened = completed + network + data + open;
+        phase.local.completed = completed;
+        phase.local.network_errors = network;
+        phase.local.data_errors = data;
+        phase.local.opened = completed + network + data + open;
     }
-    phase.near.peak = intervals.iter().map(|i| i.in_flight).max().unwrap_or(0);
-    phase.connections = u32::try_from(phase.near.peak).unwrap_or(u32::MAX);
-    phase.pattern = match (phase.near.traffic.tx_bytes > 0, phase.near.traffic.rx_bytes > 0) {
+    phase.local.peak = intervals.iter().map(|i| i.in_flight).max().unwrap_or(0);
+    phase.connections = u32::try_from(phase.local.peak).unwrap_or(u32::MAX);
+    phase.pattern = match (phase.local.traffic.tx_bytes > 0, phase.local.traffic.rx_bytes > 0) {
         (true, true) => Pattern::Duplex,
         (false, true) => Pattern::Pull,
         _ => Pattern::Push,
@@ -116,23 +116,23 @@ fn status(rows: &[(f64, [u64; 6])], first_is_void: bool) -> ImportedPhase {
 
 fn frames(rows: &[(f64, [u64; 6])]) -> ImportedPhase {
     let intervals = intervals(rows, |interval, &[bps, streams, completed, dropped, repeated, errors]| {
-        interval.near.rx_bytes = (bps as f64 / 8.0 * interval.near.ns as f64 / 1e9) as u64;
+        interval.local.rx_bytes = (bps as f64 / 8.0 * interval.local.ns as f64 / 1e9) as u64;
         interval.in_flight = streams;
         interval.frames = Some(Frames { completed, dropped, repeated, errors });
     });
     let mut phase = ImportedPhase { kind: Kind::Stream, pattern: Pattern::Pull, ..ImportedPhase::default() };
     let mut all = Frames::default();
     for interval in &intervals {
-        phase.near.traffic.after(&interval.near);
+        phase.local.traffic.after(&interval.local);
         let more = interval.frames.unwrap_or_default();
         all.completed += more.completed;
         all.dropped += more.dropped;
         all.repeated += more.repeated;
         all.errors += more.errors;
     }
-    phase.near.frames = Some(all);
-    phase.near.peak = intervals.iter().map(|i| i.in_flight).max().unwrap_or(0);
-    phase.connections = u32::try_from(phase.near.peak).unwrap_or(u32::MAX);
+    phase.local.frames = Some(all);
+    phase.local.peak = intervals.iter().map(|i| i.in_flight).max().unwrap_or(0);
+    phase.connections = u32::try_from(phase.local.peak).unwrap_or(u32::MAX);
     phase.intervals = intervals;
     phase
 }

@@ -83,7 +83,7 @@ impl Slice {
     pub(super) fn udp(interval: &Interval) -> Slice {
         let (at_ms, ms) = times(interval);
         let frames = interval.frames.unwrap_or_default();
-        let bytes = interval.near.rx_bytes + interval.near.tx_bytes;
+        let bytes = interval.local.rx_bytes + interval.local.tx_bytes;
         let numbers = [
             per_second(bytes.saturating_mul(8), ms),
             interval.in_flight,
@@ -100,8 +100,8 @@ impl Slice {
     pub(super) fn tcp(interval: &Interval) -> Slice {
         let (at_ms, ms) = times(interval);
         let numbers = [
-            per_second(interval.near.tx_bytes + interval.framing.tx_bytes, ms),
-            per_second(interval.near.rx_bytes + interval.framing.rx_bytes, ms),
+            per_second(interval.local.tx_bytes + interval.framing.tx_bytes, ms),
+            per_second(interval.local.rx_bytes + interval.framing.rx_bytes, ms),
             interval.in_flight,
             interval.completed,
             interval.network_errors,
@@ -220,7 +220,7 @@ mod tests {
         let interval = Interval {
             start_ns: 5 * SECOND,
             end_ns: 10 * SECOND,
-            near: Traffic { rx_bytes: 300 * 52_083, ..Traffic::default() },
+            local: Traffic { rx_bytes: 300 * 52_083, ..Traffic::default() },
             in_flight: 1,
             frames: Some(Frames { completed: 300, ..Frames::default() }),
             ..Interval::default()
@@ -233,10 +233,10 @@ mod tests {
 
     #[test]
     fn bytes_beside_payload_are_counted() {
-        let near = Traffic { tx_bytes: 100_000, rx_bytes: 0, ..Traffic::default() };
+        let local = Traffic { tx_bytes: 100_000, rx_bytes: 0, ..Traffic::default() };
         // Three identifiers of 37 bytes, and twice DONE.
         let framing = Framing { tx_bytes: 0, rx_bytes: 3 * 37 + 2 * 4 };
-        let interval = Interval { end_ns: SECOND, near, framing, completed: 2, ..Interval::default() };
+        let interval = Interval { end_ns: SECOND, local, framing, completed: 2, ..Interval::default() };
         let slice = Slice::tcp(&interval);
         assert_eq!(slice.row(), "1.000,100000,119,0,2,0,0");
     }

@@ -123,13 +123,13 @@ pub(super) fn find(name: &str) -> Option<&'static Row> {
 /// The option whose name is most like `name`, if one is.
 pub(super) fn like(name: &str) -> Option<&'static str> {
     let given = name.trim_start_matches(['-', '/']).to_ascii_lowercase();
-    let near = |row: &&Row| {
+    let local = |row: &&Row| {
         let known = row.name[1..].to_ascii_lowercase();
         let longer = given.len().max(known.len());
         (distance(&given, &known), longer)
     };
-    let best = rows().min_by_key(|row| near(row).0)?;
-    let (apart, longer) = near(&best);
+    let best = rows().min_by_key(|row| local(row).0)?;
+    let (apart, longer) = local(&best);
     (apart * 3 <= longer).then_some(best.name)
 }
 

@@ -66,7 +66,7 @@ pub(super) enum Item {
 pub(super) struct Transcript {
     spec: Spec,
     resolved: Resolved,
-    near: Option<Totals>,
+    local: Option<Totals>,
     /// End of the last interval, ms.
     last_ms: u64,
     jitter: Jitter,
@@ -111,8 +111,8 @@ impl Transcript {
             Event::Notice { text, .. } => {
                 vec![Item::Warning { at: super::line::seconds(self.last_ms), text: text.clone() }]
             }
-            Event::Near(totals) => {
-                self.near = Some((**totals).clone());
+            Event::Local(totals) => {
+                self.local = Some((**totals).clone());
                 vec![Item::Pause]
             }
             Event::PhaseEnd { status, reason } => self.phase_end(*status, reason.as_deref()),
@@ -181,8 +181,8 @@ impl Transcript {
 
     fn phase_end(&mut self, status: Status, reason: Option<&str>) -> Vec<Item> {
         let mut items = Vec::new();
-        if let Some(near) = &self.near {
-            self.last_ms = self.last_ms.max(near.traffic.ns / 1_000_000);
+        if let Some(local) = &self.local {
+            self.last_ms = self.last_ms.max(local.traffic.ns / 1_000_000);
         }
         let limit = self.spec.phase.duration_ns.map(|ns| ns / 1_000_000);
         match (status, limit) {
@@ -202,29 +202,31 @@ impl Transcript {
 
     /// Connections that failed: for the exit code.
     pub(super) fn errors(&self) -> u64 {
-        self.near.as_ref().map_or(0, |n| n.network_errors + n.data_errors + n.protocol_errors)
+        self.local.as_ref().map_or(0, |n| n.network_errors + n.data_errors + n.protocol_errors)
     }
 
     fn summary(&self) -> Vec<String> {
-        let near = self.near.clone().unwrap_or_default();
+        let local = self.local.clone().unwrap_or_default();
         let heading = "  Historic Connection Statistics (all connections over the complete lifetime)  ";
         let mut lines = vec![String::new(), heading.to_owned(), "-".repeat(heading.len())];
         lines.push(format!(
             "  SuccessfulConnections [{}]   NetworkErrors [{}]   ProtocolErrors [{}]",
-            near.completed,
-            near.network_errors,
-            near.data_errors + near.protocol_errors
+            local.completed,
+            local.network_errors,
+            local.data_errors + local.protocol_errors
         ));
-        let (received, sent) =
-            (near.traffic.rx_bytes + near.framing.rx_bytes, near.traffic.tx_bytes + near.framing.tx_bytes);
+        let (received, sent) = (
+            local.traffic.rx_bytes + local.framing.rx_bytes,
+            local.traffic.tx_bytes + local.framing.tx_bytes,
+        );
         match (self.spec.transport, self.spec.role) {
             (Transport::Tcp, _) => {
                 lines.extend([String::new(), format!("  Total Bytes Recv : {received}")]);
                 lines.push(format!("  Total Bytes Sent : {sent}"));
             }
             (Transport::Udp, Role::Client) => {
-                lines.extend([String::new(), format!("  Total Bytes Recv : {}", near.traffic.rx_bytes)]);
-                lines.extend(frames(&near));
+                lines.extend([String::new(), format!("  Total Bytes Recv : {}", local.traffic.rx_bytes)]);
+                lines.extend(frames(&local));
             }
             (Transport::Udp, Role::Server) => {}
         }
@@ -234,8 +236,8 @@ impl Transcript {
 }
 
 /// Frames, each kind with its share of all of them in percent.
-fn frames(near: &Totals) -> impl Iterator<Item = String> {
-    let f = near.frames.unwrap_or_default();
+fn frames(local: &Totals) -> impl Iterator<Item = String> {
+    let f = local.frames.unwrap_or_default();
     let kinds =
         [("Successful", f.completed), ("Dropped", f.dropped), ("Duplicate", f.repeated), ("Error", f.errors)];
     let all: u64 = kinds.iter().map(|k| k.1).sum();

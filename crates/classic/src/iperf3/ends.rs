@@ -1,7 +1,7 @@
 //! What both ends say in the end, joined: the objects under `end` of iperf3's JSON.
 
 use super::json::{Loss, clip, moved, seconds, with};
-use model::{BulkEnded, BulkTerms, FarRow, StreamRow};
+use model::{BulkEnded, BulkTerms, RemoteRow, StreamRow};
 use serde_json::{Map, Value, json};
 
 /// What one end says of a stream.
@@ -18,7 +18,7 @@ pub(super) struct End {
 /// The sender's and the receiver's word on a stream; nothing where the peer said nothing.
 pub(super) fn sides(ended: &BulkEnded, row: &StreamRow) -> (End, End) {
     let length = seconds(row.end_ns.saturating_sub(row.start_ns));
-    let near = End {
+    let local = End {
         bytes: row.bytes,
         seconds: length,
         retransmits: row.retransmits,
@@ -26,17 +26,17 @@ pub(super) fn sides(ended: &BulkEnded, row: &StreamRow) -> (End, End) {
         lost: row.lost,
         packets: clip(row.packets),
     };
-    let told = |far: &FarRow| End {
-        bytes: far.bytes,
-        seconds: far.ns.map_or(length, seconds),
-        retransmits: far.retransmits,
-        jitter_ns: far.jitter_ns,
-        lost: far.lost,
-        packets: far.packets,
+    let told = |remote: &RemoteRow| End {
+        bytes: remote.bytes,
+        seconds: remote.ns.map_or(length, seconds),
+        retransmits: remote.retransmits,
+        jitter_ns: remote.jitter_ns,
+        lost: remote.lost,
+        packets: remote.packets,
     };
     let silent = End { seconds: length, ..End::default() };
-    let far = ended.far.iter().find(|far| far.slot == row.slot).map_or(silent, told);
-    if row.sender { (near, far) } else { (far, near) }
+    let remote = ended.remote.iter().find(|remote| remote.slot == row.slot).map_or(silent, told);
+    if row.sender { (local, remote) } else { (remote, local) }
 }
 
 pub(super) fn sum_row(

@@ -51,16 +51,16 @@ fn found(document: &Value, start: &Value, version: &str) -> Result<ImportedRun, 
         duration_ns: number(&test["duration"]).filter(|s| *s > 0.0).map(ns),
         ..ImportedPhase::default()
     };
-    let mut far = Totals::default();
+    let mut remote = Totals::default();
     // The first sum is of the direction that was asked for; the other one goes back.
     let ways = if bidir { vec![(FORWARD, true), (BACKWARD, false)] } else { vec![(FORWARD, !reverse)] };
     for (keys, up) in &ways {
-        totals(end, keys, *up, udp, (&mut phase.near, &mut far));
+        totals(end, keys, *up, udp, (&mut phase.local, &mut remote));
     }
     let rows = document["intervals"].as_array().map_or(&[][..], Vec::as_slice);
     phase.intervals =
         rows.iter().take(MOST).enumerate().map(|(n, row)| interval(n, row, &ways, server)).collect();
-    phase.far = Some(far);
+    phase.remote = Some(remote);
     let target =
         start["connecting_to"]["host"].as_str().or_else(|| start["connected"][0]["remote_host"].as_str());
     let mut found = ImportedRun {
@@ -83,10 +83,10 @@ fn found(document: &Value, start: &Value, version: &str) -> Result<ImportedRun, 
 }
 
 /// The totals of one direction, to both ends.
-fn totals(end: &Value, keys: &Keys, up: bool, udp: bool, (near, far): (&mut Totals, &mut Totals)) {
+fn totals(end: &Value, keys: &Keys, up: bool, udp: bool, (local, remote): (&mut Totals, &mut Totals)) {
     let sent = end.get(keys.sent).or_else(|| end.get("sum"));
     let got = end.get(keys.received).or_else(|| end.get("sum"));
-    let (sender, receiver) = if up { (near, far) } else { (far, near) };
+    let (sender, receiver) = if up { (local, remote) } else { (remote, local) };
     if let Some(sent) = sent {
         sender.traffic.tx_bytes += count(&sent["bytes"]);
         sender.traffic.ns = sender.traffic.ns.max(span(sent));
@@ -126,8 +126,8 @@ fn interval(n: usize, row: &Value, ways: &[(Keys, bool)], server: bool) -> Inter
         interval.retransmits += count(&sum["retransmits"]);
         // The client sends up and receives what comes down; the server the other way round.
         let traffic = match server {
-            true => interval.far.get_or_insert_default(),
-            false => &mut interval.near,
+            true => interval.remote.get_or_insert_default(),
+            false => &mut interval.local,
         };
         traffic.ns = span(sum);
         if *up == server {

@@ -334,29 +334,29 @@ impl JsonReport {
     fn ended(&mut self, ended: &BulkEnded) -> Vec<Value> {
         let (terms, serving) = self.terms();
         let mut map = Map::new();
-        let streams: Vec<Value> = ended.near.iter().map(|row| self.stream_end(&terms, ended, row)).collect();
+        let streams: Vec<Value> = ended.local.iter().map(|row| self.stream_end(&terms, ended, row)).collect();
         map.insert("streams".into(), Value::Array(streams));
         for (suffix, sender) in [("", !serving), ("_bidir_reverse", serving)] {
             let suffix = if terms.bidir { suffix } else { "" };
-            let rows: Vec<&StreamRow> = ended.near.iter().filter(|row| row.sender == sender).collect();
+            let rows: Vec<&StreamRow> = ended.local.iter().filter(|row| row.sender == sender).collect();
             if !rows.is_empty() {
                 sums(&mut map, &terms, ended, suffix, sender, &rows);
             }
         }
-        let far = ended.far_cpu.unwrap_or_default();
+        let remote = ended.remote_cpu.unwrap_or_default();
         let BulkCpu { total, user, system } = ended.cpu;
         map.insert(
             "cpu_utilization_percent".into(),
             json!({
                 "host_total": total, "host_user": user, "host_system": system,
-                "remote_total": far.total, "remote_user": far.user, "remote_system": far.system,
+                "remote_total": remote.total, "remote_user": remote.user, "remote_system": remote.system,
             }),
         );
-        let sends = ended.near.iter().any(|row| row.sender);
+        let sends = ended.local.iter().any(|row| row.sender);
         let names = if sends {
-            (&ended.congestion, &ended.far_congestion)
+            (&ended.congestion, &ended.remote_congestion)
         } else {
-            (&ended.far_congestion, &ended.congestion)
+            (&ended.remote_congestion, &ended.congestion)
         };
         for (key, name) in [("sender_tcp_congestion", names.0), ("receiver_tcp_congestion", names.1)] {
             if let Some(name) = name {

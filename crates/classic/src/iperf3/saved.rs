@@ -4,7 +4,7 @@
 
 use super::text::{Report, Style};
 use model::{
-    BulkBegun, BulkEnded, BulkNews, BulkTerms, FarRow, Interval, Kind, Outcome, PacketReport, Point,
+    BulkBegun, BulkEnded, BulkNews, BulkTerms, Interval, Kind, Outcome, PacketReport, Point, RemoteRow,
     StreamRow, Totals,
 };
 use std::io::{self, Write};
@@ -54,8 +54,8 @@ fn news(point: &Point) -> Vec<BulkNews> {
         BulkNews::Interval { omitted, rows: ways.rows(|sender| ways.interval(interval, sender)) }
     }));
     let ended = BulkEnded {
-        near: ways.rows(|sender| ways.near(point, sender)),
-        far: [true, false].into_iter().filter_map(|sender| ways.far(point, sender)).collect(),
+        local: ways.rows(|sender| ways.local(point, sender)),
+        remote: [true, false].into_iter().filter_map(|sender| ways.remote(point, sender)).collect(),
         ..BulkEnded::default()
     };
     news.push(BulkNews::Ended(Box::new(ended)));
@@ -86,7 +86,7 @@ impl Ways {
     }
 
     fn interval(self, interval: &Interval, sender: bool) -> StreamRow {
-        let traffic = &interval.near;
+        let traffic = &interval.local;
         let only = interval.samples.first().filter(|_| interval.samples.len() == 1);
         let row = StreamRow {
             slot: self.slot(sender),
@@ -101,34 +101,34 @@ impl Ways {
         counted(row, interval.packets.as_deref())
     }
 
-    fn near(self, point: &Point, sender: bool) -> StreamRow {
-        let near = &point.near;
+    fn local(self, point: &Point, sender: bool) -> StreamRow {
+        let local = &point.local;
         let way = if sender { point.up } else { point.down }.unwrap_or_default();
         let row = StreamRow {
             slot: self.slot(sender),
             sender,
-            end_ns: near.traffic.ns,
+            end_ns: local.traffic.ns,
             bytes: if sender { way.sent_bytes } else { way.received_bytes },
-            retransmits: (sender && !self.udp).then_some(near.tcp.retransmits),
+            retransmits: (sender && !self.udp).then_some(local.tcp.retransmits),
             ..StreamRow::default()
         };
-        counted(row, near.packets.as_deref())
+        counted(row, local.packets.as_deref())
     }
 
     /// The other end's word on a way, where there is one.
-    fn far(self, point: &Point, sender: bool) -> Option<FarRow> {
+    fn remote(self, point: &Point, sender: bool) -> Option<RemoteRow> {
         let way = if sender { point.up } else { point.down }?;
-        let far: &Totals = point.far.first().filter(|_| way.confirmed || !sender)?;
+        let remote: &Totals = point.remote.first().filter(|_| way.confirmed || !sender)?;
         let row = StreamRow { sender: !sender, ..StreamRow::default() };
-        let row = counted(row, far.packets.as_deref());
-        Some(FarRow {
+        let row = counted(row, remote.packets.as_deref());
+        Some(RemoteRow {
             slot: self.slot(sender),
             bytes: if sender { way.received_bytes } else { way.sent_bytes },
-            retransmits: (!sender && !self.udp).then_some(far.tcp.retransmits),
+            retransmits: (!sender && !self.udp).then_some(remote.tcp.retransmits),
             jitter_ns: row.jitter_ns,
             lost: row.lost,
             packets: row.packets.min(i64::MAX as u64) as i64,
-            ns: Some(far.traffic.ns).filter(|ns| *ns > 0),
+            ns: Some(remote.traffic.ns).filter(|ns| *ns > 0),
         })
     }
 }
@@ -161,7 +161,7 @@ mod tests {
             index,
             start_ns: u64::from(index) * 1_000_000_000,
             end_ns: u64::from(index + 1) * 1_000_000_000,
-            near: traffic(12_500_000),
+            local: traffic(12_500_000),
             retransmits: 3,
             ..Interval::default()
         };
@@ -176,8 +176,8 @@ mod tests {
             phase: Phase::default(),
             intervals: vec![interval(0), interval(1)],
             up: Some(way),
-            near: Totals { traffic: both, ..Totals::default() },
-            far: vec![Totals { traffic: both, ..Totals::default() }],
+            local: Totals { traffic: both, ..Totals::default() },
+            remote: vec![Totals { traffic: both, ..Totals::default() }],
             ..Point::default()
         };
         let said = |point: &Point| {

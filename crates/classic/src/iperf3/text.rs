@@ -6,7 +6,7 @@ use super::opening::{Call, accepted};
 use super::units::amount;
 use crate::number::g;
 use model::{
-    BulkBegun, BulkCpu, BulkEnded, BulkNews, BulkStream, BulkTerms, FarRow, ServerOutput, StreamRow,
+    BulkBegun, BulkCpu, BulkEnded, BulkNews, BulkStream, BulkTerms, RemoteRow, ServerOutput, StreamRow,
 };
 use std::fmt::Write;
 
@@ -49,7 +49,7 @@ struct Side {
 }
 
 impl Side {
-    fn near(row: &StreamRow) -> Side {
+    fn local(row: &StreamRow) -> Side {
         Side {
             bytes: row.bytes,
             ns: row.end_ns.saturating_sub(row.start_ns),
@@ -62,10 +62,10 @@ impl Side {
     }
 
     /// The peer's; where it does not say how long it took, it is what we saw.
-    fn far(row: &FarRow, near: &StreamRow) -> Side {
+    fn remote(row: &RemoteRow, local: &StreamRow) -> Side {
         Side {
             bytes: row.bytes,
-            ns: row.ns.unwrap_or(near.end_ns.saturating_sub(near.start_ns)),
+            ns: row.ns.unwrap_or(local.end_ns.saturating_sub(local.start_ns)),
             retransmits: row.retransmits,
             jitter_ns: row.jitter_ns,
             lost: row.lost,
@@ -208,7 +208,7 @@ impl Report {
             let mut sum = Side::default();
             let mut span = (0, 0);
             for row in rows.iter().filter(|row| row.sender == sender) {
-                let side = Side::near(row);
+                let side = Side::local(row);
                 let role = self.role(&terms, sender, serving);
                 let head =
                     self.head(&format!("{:3}", socket(row.slot)), &role, (row.start_ns, row.end_ns), &side);
@@ -265,15 +265,15 @@ impl Report {
             out.push_str("Test Complete. Summary Results:\n");
         }
         let resent = |row: &StreamRow| row.sender && row.retransmits.is_some();
-        let far_resent = ended.far.iter().any(|row| row.retransmits.is_some());
-        let columns = match (terms.udp, ended.near.iter().any(resent) || (!serving && far_resent)) {
+        let remote_resent = ended.remote.iter().any(|row| row.retransmits.is_some());
+        let columns = match (terms.udp, ended.local.iter().any(resent) || (!serving && remote_resent)) {
             (true, _) => "         Jitter    Lost/Total Datagrams",
             (false, true) => "         Retr",
             (false, false) => "",
         };
         out.push_str(&Self::header(&terms, columns));
         for sender in [!serving, serving] {
-            let rows: Vec<&StreamRow> = ended.near.iter().filter(|row| row.sender == sender).collect();
+            let rows: Vec<&StreamRow> = ended.local.iter().filter(|row| row.sender == sender).collect();
             if !rows.is_empty() {
                 self.summary(out, ended, &terms, serving, sender, &rows)?;
             }
@@ -294,9 +294,13 @@ impl Report {
         let role = self.role(terms, sender, serving);
         let (mut sent_all, mut got_all) = (Side::default(), Side::default());
         for row in rows {
-            let far = ended.far.iter().find(|far| far.slot == row.slot).map(|far| Side::far(far, row));
-            let near = Side::near(row);
-            let (sent, got) = if sender { (Some(near), far) } else { (far, Some(near)) };
+            let remote = ended
+                .remote
+                .iter()
+                .find(|remote| remote.slot == row.slot)
+                .map(|remote| Side::remote(remote, row));
+            let local = Side::local(row);
+            let (sent, got) = if sender { (Some(local), remote) } else { (remote, Some(local)) };
             // A server prints its own half.
             let (sent, got) = (sent.filter(|_| !serving || sender), got.filter(|_| !serving || !sender));
             let id = format!("{:3}", socket(row.slot));
@@ -305,7 +309,7 @@ impl Report {
                 sent_all.add(&sent);
             }
             if let Some(file) = &self.file {
-                out.push_str(&file.line(near.bytes, sender));
+                out.push_str(&file.line(local.bytes, sender));
             }
             if let Some(got) = got {
                 self.result(out, terms, &id, &role, &got, false)?;
@@ -321,13 +325,18 @@ impl Report {
             }
         }
         if self.style.verbose {
-            let far = ended.far_cpu.unwrap_or_default();
+            let remote = ended.remote_cpu.unwrap_or_default();
             let (one, other) = if sender { ("sender", "receiver") } else { ("receiver", "sender") };
             let cpu = |cpu: &BulkCpu| format!("{:.1}% ({:.1}%u/{:.1}%s)", cpu.total, cpu.user, cpu.system);
-            writeln!(out, "CPU Utilization: local/{one} {}, remote/{other} {}", cpu(&ended.cpu), cpu(&far))?;
-            let names = [("snd", &ended.congestion), ("rcv", &ended.far_congestion)];
+            writeln!(
+                out,
+                "CPU Utilization: local/{one} {}, remote/{other} {}",
+                cpu(&ended.cpu),
+                cpu(&remote)
+            )?;
+            let names = [("snd", &ended.congestion), ("rcv", &ended.remote_congestion)];
             let names =
-                if sender { names } else { [("snd", &ended.far_congestion), ("rcv", &ended.congestion)] };
+                if sender { names } else { [("snd", &ended.remote_congestion), ("rcv", &ended.congestion)] };
             for (which, name) in names {
                 if let Some(name) = name {
                     writeln!(out, "{which}_tcp_congestion {name}")?;
@@ -413,8 +422,8 @@ mod tests {
             "[ ID] Interval           Transfer     Bitrate         Retr  Cwnd\n\
              [  5]   0.00-1.00   sec  11.9 MBytes   100 Mbits/sec    1    895 KBytes       \n"
         );
-        let far = FarRow { bytes: 12_500_000, ns: Some(1_030_000_000), ..FarRow::default() };
-        let ended = BulkEnded { near: vec![sent], far: vec![far], ..BulkEnded::default() };
+        let remote = RemoteRow { bytes: 12_500_000, ns: Some(1_030_000_000), ..RemoteRow::default() };
+        let ended = BulkEnded { local: vec![sent], remote: vec![remote], ..BulkEnded::default() };
         assert_eq!(
             report.on_event(&BulkNews::Ended(Box::new(ended))),
             "- - - - - - - - - - - - - - - - - - - - - - - - -\n\

@@ -108,10 +108,10 @@ impl Report {
         // The receiver is the server.
         if self.sender {
             totals.traffic.tx_bytes = bytes;
-            phase.near = totals;
+            phase.local = totals;
         } else {
             totals.traffic.rx_bytes = bytes;
-            phase.far = Some(totals);
+            phase.remote = Some(totals);
         }
         let end = if self.sender { "sender" } else { "receiver" };
         let mut notices = vec![format!("the file is the {end}'s, which counts for itself only")];
@@ -279,9 +279,9 @@ mod tests {
         for run in [imported(XML), imported(JSON)] {
             assert_eq!((run.program.as_str(), run.host.as_str()), ("ntttcp 5.33-linux", "vm"));
             // 9824.894976 MB of 10^6 bytes in 3.000702 s.
-            let near = &run.phases[0].near;
-            assert_eq!((near.traffic.tx_bytes, near.traffic.ns), (9_824_894_976, 3_000_702_000));
-            assert_eq!(near.tcp.retransmits, 2);
+            let local = &run.phases[0].local;
+            assert_eq!((local.traffic.tx_bytes, local.traffic.ns), (9_824_894_976, 3_000_702_000));
+            assert_eq!(local.tcp.retransmits, 2);
             let also = &run.notices[1];
             assert!(also.contains("mean tcpi rtt, us 196.000"), "{also}");
             assert!(!also.contains("buffers") && !also.contains("DPC"), "a constant: {also}");
@@ -300,7 +300,7 @@ mod tests {
         let run = imported(file);
         assert_eq!(run.host, "a&b");
         // 112.875 * 2^20.
-        assert_eq!(run.phases[0].far.as_ref().unwrap().traffic.rx_bytes, 118_358_016);
+        assert_eq!(run.phases[0].remote.as_ref().unwrap().traffic.rx_bytes, 118_358_016);
         assert_eq!(run.notices[1], "the file also has: bytes/frame 1455.729; DPCs/s 3048.900; errors 0");
         // 11559.556 * 1024 * 8 = 94,695,882.752.
         assert!(

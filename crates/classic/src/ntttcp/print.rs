@@ -114,18 +114,18 @@ impl Printer {
                 out.flush()
             }
             Event::Interval(interval) => {
-                let near = interval.near;
+                let local = interval.local;
                 // What is left of the test behind the last whole interval is told when its connections have ended, which is
                 // later.
-                let rest = near.ns * 2 < self.spec.phase().interval_ns;
-                let moved = near.tx_bytes + near.rx_bytes > 0;
+                let rest = local.ns * 2 < self.spec.phase().interval_ns;
+                let moved = local.tx_bytes + local.rx_bytes > 0;
                 if (moved && !rest) || self.after == self.before {
                     self.after = host.clone();
                 }
                 if self.spec.quiet || self.spec.windows || rest || self.printed.measured {
                     return Ok(());
                 }
-                let rate = throughput(near.tx_bytes + near.rx_bytes, near.ns);
+                let rate = throughput(local.tx_bytes + local.rx_bytes, local.ns);
                 if self.tty {
                     write!(out, "\x1b[2KReal-time throughput: {rate}\r")?;
                 } else {
@@ -158,7 +158,7 @@ impl Printer {
                 }
                 self.closed(record.local.map_or(0, |local| local.port()), record.remote, now, out)
             }
-            Event::Near(totals) => {
+            Event::Local(totals) => {
                 self.totals = Some(totals.clone());
                 Ok(())
             }
@@ -489,10 +489,10 @@ pub fn print(outcome: &Outcome, events: &[Event], out: &mut dyn Write) -> io::Re
     };
     let mut printer = Printer::new(spec, false);
     printer.banner(&time_of_day(started), out)?;
-    let elapsed = i64::try_from(point.near.traffic.ns).unwrap_or(0);
+    let elapsed = i64::try_from(point.local.traffic.ns).unwrap_or(0);
     let now = Now { day: time_of_day(started.saturating_add(elapsed)), ns: 0 };
     let nothing = Reading::default();
-    let told = |event: &&Event| matches!(event, Event::Near(_) | Event::PhaseEnd { .. });
+    let told = |event: &&Event| matches!(event, Event::Local(_) | Event::PhaseEnd { .. });
     events.iter().filter(told).try_for_each(|event| printer.on_event(event, &now, &nothing, out))
 }
 

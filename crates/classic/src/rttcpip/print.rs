@@ -63,7 +63,7 @@ impl Printer {
                 let out = if self.client.silent { &mut nothing } else { out };
                 self.end_loop(record, out)
             }
-            Event::Near(totals) => {
+            Event::Local(totals) => {
                 self.errors += totals.pings.as_ref().map_or(0, |pings| pings.counts.refused);
                 Ok(())
             }
@@ -235,8 +235,8 @@ pub fn print(outcome: &Outcome, events: &[Event], out: &mut dyn Write) -> io::Re
         address: remote.map_or(Client::default().address, |at| at.ip()),
         port: remote.map_or(Client::default().port, |at| at.port()),
         include_first: true,
-        loops: point.near.opened.max(1),
-        messages: ping.messages.unwrap_or(point.near.pings.as_ref().map_or(0, |p| p.counts.sent)),
+        loops: point.local.opened.max(1),
+        messages: ping.messages.unwrap_or(point.local.pings.as_ref().map_or(0, |p| p.counts.sent)),
         size: ping.size,
         timeout_ms: ping.timeout_ns / 1_000_000,
         udp: ping.transport == Transport::Udp,
@@ -245,9 +245,9 @@ pub fn print(outcome: &Outcome, events: &[Event], out: &mut dyn Write) -> io::Re
     };
     let mut printer = Printer::new(client);
     printer.banner(out)?;
-    if let Some(trips) = &point.near.pings {
+    if let Some(trips) = &point.local.pings {
         let counts = trips.counts;
-        printer.errors = counts.damaged + counts.refused + point.near.network_errors;
+        printer.errors = counts.damaged + counts.refused + point.local.network_errors;
         (printer.lost, printer.late) = (counts.lost, counts.late);
         // The original leaves out what comes after the timeout.
         let in_time = |&&(ns, _): &&(u64, u64)| !printer.client.udp || ns <= ping.timeout_ns;
@@ -273,7 +273,7 @@ mod tests {
 
     fn row(seq: u64, echo: Echo, us: u64) -> PingRow {
         let rtt_ns = (echo != Echo::Missing).then_some(us * 1000);
-        PingRow { slot: 0, seq, intended_ns: 0, sent_ns: 0, rtt_ns, far_ns: None, echo }
+        PingRow { slot: 0, seq, intended_ns: 0, sent_ns: 0, rtt_ns, remote_ns: None, echo }
     }
 
     fn record(failure: Option<Failure>) -> Event {
@@ -417,7 +417,7 @@ mod tests {
                 Event::Pings { rows },
                 record(Some(Failure::BadData)),
                 record(Some(Failure::Other)),
-                Event::Near(Box::new(refused)),
+                Event::Local(Box::new(refused)),
             ],
         );
         for line in [

@@ -75,7 +75,8 @@ impl Printer {
             Event::Start { .. } => self.begin(out),
             Event::Established { remote, .. } => self.established(remote.ip().to_canonical(), out, err),
             Event::Interval(interval) => {
-                self.moved += if self.spec.sends() { interval.near.tx_bytes } else { interval.near.rx_bytes };
+                self.moved +=
+                    if self.spec.sends() { interval.local.tx_bytes } else { interval.local.rx_bytes };
                 self.progress(out)
             }
             Event::Portion(portion) => {
@@ -90,7 +91,7 @@ impl Printer {
                 }
                 None => Ok(()),
             },
-            Event::Near(totals) => {
+            Event::Local(totals) => {
                 if let Some(cpu) = totals.cpu {
                     (self.usage.user_s, self.usage.system_s) = (cpu.user_s, cpu.system_s);
                 }
@@ -348,7 +349,7 @@ pub fn print(outcome: &Outcome, events: &[Event], out: &mut dyn Write) -> io::Re
         _ => None,
     });
     let (tx, rx) = record
-        .map_or((point.near.traffic.tx_bytes, point.near.traffic.rx_bytes), |r| (r.tx_bytes, r.rx_bytes));
+        .map_or((point.local.traffic.tx_bytes, point.local.traffic.rx_bytes), |r| (r.tx_bytes, r.rx_bytes));
     let target = outcome.begin.targets.first().cloned().unwrap_or_default();
     let spec = Spec {
         role: if serving { Role::Receive } else { Role::Transmit(target) },
@@ -356,7 +357,7 @@ pub fn print(outcome: &Outcome, events: &[Event], out: &mut dyn Write) -> io::Re
         buffers: tx.max(rx) / length,
         udp: phase.kind != Kind::Tcp,
         socket_buffer: point
-            .near
+            .local
             .effective
             .as_ref()
             .and_then(|e| if serving { e.rcvbuf } else { e.sndbuf }.map(u64::from)),

@@ -73,7 +73,7 @@ impl Program {
 pub struct Spec {
     /// Which program.
     pub program: Program,
-    /// The far end (`-d`).
+    /// The remote end (`-d`).
     pub host: String,
     /// Its port, or ours (`-u`).
     pub port: u16,
@@ -349,7 +349,7 @@ fn octet(n: u64) -> u8 {
 fn settle(spec: &mut Spec, sweep: &RawOptions) -> Result<(), String> {
     let program = spec.program;
     if !program.serves() && spec.host.is_empty() {
-        return Err("the far end is missing: -d HOST".to_owned());
+        return Err("the remote end is missing: -d HOST".to_owned());
     }
     spec.v6 |= spec.host.contains(':');
     let udpmon = &mut spec.packet_tests;

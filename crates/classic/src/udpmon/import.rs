@@ -75,13 +75,13 @@ fn periods(all: &[Table<'_>]) -> Option<ImportedRun> {
     let (first, last) = (ended(lines.first()?), ended(lines.last()?));
     let gaps = metrics::real(lines.len().saturating_sub(1).max(1));
     let period = ns((last - first).max(1.0) / gaps);
-    let mut far = Totals::default();
+    let mut remote = Totals::default();
     let mut counts = [0; 3];
     let mut intervals = Vec::with_capacity(lines.len());
     for (index, line) in (0u32..).zip(&lines) {
         let bytes = floor(at("Bytes Recv")(line).unwrap_or(0.0));
         let traffic = Traffic { tx_bytes: 0, rx_bytes: bytes, ns: period };
-        far.traffic.after(&traffic);
+        remote.traffic.after(&traffic);
         let fates = ["num_recv", "num_lost", "num_badorder"].map(|name| floor(at(name)(line).unwrap_or(0.0)));
         counts.iter_mut().zip(fates).for_each(|(sum, n)| *sum += n);
         let [came, lost, order] = fates;
@@ -89,19 +89,19 @@ fn periods(all: &[Table<'_>]) -> Option<ImportedRun> {
             index,
             start_ns: u64::from(index) * period,
             end_ns: (u64::from(index) + 1) * period,
-            far: Some(traffic),
-            far_packets: Some(Box::new(received(came, lost, order))),
+            remote: Some(traffic),
+            remote_packets: Some(Box::new(received(came, lost, order))),
             ..Interval::default()
         });
     }
     let [came, lost, order] = counts;
-    far.packets = Some(Box::new(received(came, lost, order)));
+    remote.packets = Some(Box::new(received(came, lost, order)));
     let phase = ImportedPhase {
         kind: Kind::Delay,
         pattern: Pattern::Push,
         connections: 1,
         intervals,
-        far: Some(far),
+        remote: Some(remote),
         ..ImportedPhase::default()
     };
     let notice = "the ends of the periods are told in whole seconds: each is taken for as long as the mean of them, from the end \
@@ -119,12 +119,12 @@ fn message(table: &Table<'_>, row: &[&str]) -> Option<ImportedPhase> {
     let (came, bytes, rate) = (at("num_recv")?, at("bytes_recv")?, at("recv_data_rate")?);
     let mut phase = sized(size, at("wait_time")?);
     phase.kind = Kind::Tcp;
-    phase.near.traffic.tx_bytes = floor(size * at("num_sent")?);
-    phase.near.traffic.ns = floor(at("Send_time")? * 1e3);
-    phase.near.tcp.retransmits = floor(at("tcpi_total_retrans").unwrap_or(0.0));
-    let far = phase.far.get_or_insert_default();
-    far.traffic.rx_bytes = floor(bytes);
-    far.traffic.ns = lasted(table, bytes, came, rate);
+    phase.local.traffic.tx_bytes = floor(size * at("num_sent")?);
+    phase.local.traffic.ns = floor(at("Send_time")? * 1e3);
+    phase.local.tcp.retransmits = floor(at("tcpi_total_retrans").unwrap_or(0.0));
+    let remote = phase.remote.get_or_insert_default();
+    remote.traffic.rx_bytes = floor(bytes);
+    remote.traffic.ns = lasted(table, bytes, came, rate);
     Some(phase)
 }
 
@@ -161,7 +161,7 @@ fn requests(tests: Vec<PacketTest>) -> ImportedRun {
             ..counts
         }
     });
-    let near =
+    let local =
         Totals { pings: Some(Box::new(RoundTrips { counts, ..RoundTrips::default() })), ..Totals::default() };
     ImportedRun {
         program: "udpmon_req".to_owned(),
@@ -172,7 +172,7 @@ fn requests(tests: Vec<PacketTest>) -> ImportedRun {
             pattern: Pattern::Duplex,
             connections: 1,
             tests,
-            near,
+            local,
             ..ImportedPhase::default()
         }],
         notices: vec![
@@ -214,17 +214,17 @@ fn test(table: &Table<'_>, row: &[&str]) -> Option<ImportedPhase> {
     let size: f64 = row.first()?.parse().ok().filter(|n: &f64| (1.0..=65_535.0).contains(n))?;
     let sent = at("num_sent")?;
     let mut phase = sized(size, at("inter-pkt_time").or_else(|| at("wait_time")).unwrap_or(0.0));
-    phase.near.traffic.tx_bytes = floor(size * sent);
+    phase.local.traffic.tx_bytes = floor(size * sent);
     let Some((came, rate)) = at("num_recv").zip(at("recv_user")) else {
-        phase.near.traffic.ns = floor(at("Send time")? * 1e3);
+        phase.local.traffic.ns = floor(at("Send time")? * 1e3);
         return Some(phase);
     };
-    let mut far = Totals::default();
-    far.traffic.rx_bytes = floor(size * came);
-    far.traffic.ns = lasted(table, size * came, came, rate);
+    let mut remote = Totals::default();
+    remote.traffic.rx_bytes = floor(size * came);
+    remote.traffic.ns = lasted(table, size * came, came, rate);
     let [lost, order] = ["num_lost", "num_badorder"].map(|name| floor(at(name).unwrap_or(0.0)));
-    far.packets = Some(Box::new(received(floor(came), lost, order)));
-    phase.near.traffic.ns = far.traffic.ns;
-    phase.far = Some(far);
+    remote.packets = Some(Box::new(received(floor(came), lost, order)));
+    phase.local.traffic.ns = remote.traffic.ns;
+    phase.remote = Some(remote);
     Some(phase)
 }

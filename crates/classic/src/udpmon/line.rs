@@ -30,8 +30,8 @@ pub(super) fn titles(spec: &Spec, test: &PacketTest) -> String {
     text.push_str(" recv_user_data_rate Mbit; recv_wire_rate Mbit;");
     extended(&mut text, " num_in_hist; mean; sigma; skew; kurtosis; median; iq25; iq75;");
     if spec.extended {
-        text.push_str(&tables::cpu_titles('L', &test.near.cpus));
-        text.push_str(&tables::cpu_titles('R', &test.far.cpus));
+        text.push_str(&tables::cpu_titles('L', &test.local.cpus));
+        text.push_str(&tables::cpu_titles('R', &test.remote.cpus));
         text.push_str(&tables::net_titles('L', spec.v6));
         text.push_str(&tables::net_titles('R', spec.v6));
         text.push_str(&tables::card_titles('R'));
@@ -97,10 +97,10 @@ pub(super) fn line(spec: &Spec, test: &PacketTest) -> String {
         let _ = write!(text, " {};", us as u64);
     }
     let share = 100.0 * (test.sent as f64 - received as f64) / test.sent.max(1) as f64;
-    // What the far host's own buffers dropped was not lost by the network.
-    let card = test.far.cards.first().and_then(|card| card.counts.get(8).copied()).filter(|n| *n > 0);
+    // What the remote host's own buffers dropped was not lost by the network.
+    let card = test.remote.cards.first().and_then(|card| card.counts.get(8).copied()).filter(|n| *n > 0);
     // The original looks at IPv4's counter whatever the family.
-    let errors = if spec.as_original && spec.v6 { 0 } else { test.far.ip.udp_in_errors };
+    let errors = if spec.as_original && spec.v6 { 0 } else { test.remote.ip.udp_in_errors };
     let dropped = u64::try_from(errors + card.unwrap_or(0)).unwrap_or(0);
     let network = counts.lost.saturating_sub(dropped);
     let _ = write!(
@@ -126,11 +126,11 @@ pub(super) fn line(spec: &Spec, test: &PacketTest) -> String {
             "  {}; {mean}; {sigma}; {skew}; {kurtosis}; {}; {}; {};",
             shape.count, shape.median, shape.q1, shape.q3
         );
-        text.push_str(&tables::cpus('L', &test.near.cpus));
-        text.push_str(&tables::cpus('R', &test.far.cpus));
-        text.push_str(&tables::net('L', &test.near, spec.v6));
-        text.push_str(&tables::net('R', &test.far, spec.v6));
-        text.push_str(&tables::card('R', &test.far, 0));
+        text.push_str(&tables::cpus('L', &test.local.cpus));
+        text.push_str(&tables::cpus('R', &test.remote.cpus));
+        text.push_str(&tables::net('L', &test.local, spec.v6));
+        text.push_str(&tables::net('R', &test.remote, spec.v6));
+        text.push_str(&tables::card('R', &test.remote, 0));
     }
     text
 }

@@ -16,7 +16,7 @@ use std::io::{self, Write};
 #[derive(Clone, Debug, Default)]
 pub struct Printer {
     spec: Spec,
-    /// The far end's address.
+    /// The remote end's address.
     remote: String,
     /// This host's name.
     local: String,
@@ -38,7 +38,7 @@ pub(super) fn date(at: Wall) -> String {
 }
 
 impl Printer {
-    /// For a run that is about to begin; `remote` is the far end's address.
+    /// For a run that is about to begin; `remote` is the remote end's address.
     #[must_use]
     pub fn new(spec: Spec, remote: String) -> Printer {
         Printer { spec, remote, ..Printer::default() }
@@ -159,7 +159,11 @@ impl Printer {
         }
         if spec.quiet {
             let seconds = test.started.0.div_euclid(SECOND as i64);
-            write!(out, " {seconds} ; {} ; {} ; {} ; {} ;", test.local, self.local, self.remote, spec.host)?;
+            write!(
+                out,
+                " {seconds} ; {} ; {} ; {} ; {} ;",
+                test.address, self.local, self.remote, spec.host
+            )?;
         }
         writeln!(out, "{}  ", line::line(spec, test))?;
         let Some(gaps) = test.gaps.as_ref().filter(|_| spec.packet_tests.histograms) else {
@@ -212,7 +216,7 @@ impl Printer {
             writeln!(
                 out,
                 " pkt len; num_sent; Time/frame us; wait_time; Send time; send_data_rate Mbit;{}{}",
-                tables::cpu_titles('L', &test.near.cpus),
+                tables::cpu_titles('L', &test.local.cpus),
                 tables::net_titles('L', spec.v6)
             )?;
         }
@@ -226,8 +230,8 @@ impl Printer {
             g(f64::from(test.wait) / 10.0, 6),
             us as u64,
             g(mbit, 6),
-            tables::cpus('L', &test.near.cpus),
-            tables::net('L', &test.near, spec.v6)
+            tables::cpus('L', &test.local.cpus),
+            tables::net('L', &test.local, spec.v6)
         )
     }
 

@@ -53,7 +53,7 @@ impl Receiver {
     pub(super) fn test(&mut self, spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
         let Some(now) = test.counts else { return Ok(()) };
         // What this host itself dropped was not lost by the network.
-        let here = u64::try_from(test.far.ip.udp_in_errors).unwrap_or(0);
+        let here = u64::try_from(test.remote.ip.udp_in_errors).unwrap_or(0);
         let (before, dropped) = self.told.get(&test.peer).copied().unwrap_or_default();
         self.told.insert(test.peer.clone(), (now, dropped + here));
         let delta = PacketTestCounts {
@@ -127,9 +127,9 @@ impl Receiver {
         writeln!(
             out,
             "{}{}{} {sender}",
-            tables::cpus('L', &test.far.cpus),
-            tables::net('L', &test.far, spec.v6),
-            tables::card('L', &test.far, 0)
+            tables::cpus('L', &test.remote.cpus),
+            tables::net('L', &test.remote, spec.v6),
+            tables::card('L', &test.remote, 0)
         )
     }
 }
@@ -139,7 +139,7 @@ fn titles(spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io::Result<()>
         out,
         "num; linux time; excel time; hour; num_recv; num_lost; num_badorder; %lost; num_lost_innet; %lost_innet; Bytes Recv; \
          Bytes/frame; elapsed time us; time/recv pkt; recv_user_data_rate Mbit; recv_wire_rate Mbit;{}{}{} {}",
-        tables::cpu_titles('L', &test.far.cpus),
+        tables::cpu_titles('L', &test.remote.cpus),
         tables::net_titles('L', spec.v6),
         tables::card_titles('L'),
         if spec.as_original { "" } else { "sender; " }

@@ -162,11 +162,11 @@ pub(super) fn histogram_shape(hist: &Binned, as_original: bool, out: &mut dyn Wr
     writeln!(out, " median {}; 25-quartile {}; 75-quartile {}; ", s.median, s.q1, s.q3)
 }
 
-/// A far time in ours, by either arithmetic, µs.
-fn ours(far: i64, clock: Option<PacketTestClock>, as_original: bool) -> f64 {
+/// A remote time in ours, by either arithmetic, µs.
+fn ours(remote: i64, clock: Option<PacketTestClock>, as_original: bool) -> f64 {
     let clock = clock.unwrap_or(PacketTestClock { slope: 1.0, ..PacketTestClock::default() });
     let (slope, offset) = if as_original { clock.original } else { (clock.slope, clock.offset) };
-    far as f64 / 10.0 * slope + offset
+    remote as f64 / 10.0 * slope + offset
 }
 
 /// The records of packets.

@@ -48,7 +48,7 @@ pub(super) fn line(spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io::R
     // The original's watch starts with each burst, and stops when the last message is begun.
     let us = if spec.as_original { test.last_burst_ns } else { test.send_ns } as f64 / 1_000.0;
     let (sent, size) = (test.sent as f64, f64::from(test.size));
-    let segments = test.near.ip.tcp_out;
+    let segments = test.local.ip.tcp_out;
     let again = test.retransmitted.map_or_else(|| " - ".to_owned(), |n| n.to_string());
     let rate = over(100.0 * test.retransmitted.unwrap_or(0) as f64, segments as f64);
     write!(
@@ -76,22 +76,22 @@ pub(super) fn line(spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io::R
         g(over((counts.bytes as f64 - first * size).max(0.0) * 8.0, span), 6)
     )?;
     let (interfaces_apart, cpus_apart) = spec.apart;
-    for (end, host) in [('L', &test.near), ('R', &test.far)] {
+    for (end, host) in [('L', &test.local), ('R', &test.remote)] {
         let net = if interfaces_apart { String::new() } else { tables::interfaces(end, host) };
         write!(out, "{net}{}", tables::tcp(end, host))?;
     }
-    write!(out, "{}{}", tables::card('R', &test.far, 0), tables::card('R', &test.far, 1))?;
+    write!(out, "{}{}", tables::card('R', &test.remote, 0), tables::card('R', &test.remote, 1))?;
     if !cpus_apart {
-        write!(out, "{}{}", tables::cpus('L', &test.near.cpus), tables::cpus('R', &test.far.cpus))?;
+        write!(out, "{}{}", tables::cpus('L', &test.local.cpus), tables::cpus('R', &test.remote.cpus))?;
     }
     writeln!(out, "  ")?;
     if interfaces_apart {
-        for (end, host) in [('L', &test.near), ('R', &test.far)] {
+        for (end, host) in [('L', &test.local), ('R', &test.remote)] {
             tables::interface_table(end, host, out)?;
         }
     }
     if cpus_apart {
-        for (end, host) in [('L', &test.near), ('R', &test.far)] {
+        for (end, host) in [('L', &test.local), ('R', &test.remote)] {
             writeln!(out, "{}", tables::cpu_titles(end, host.cpus.get(..1).unwrap_or_default()))?;
             let rows = tables::cpus(end, &host.cpus);
             rows.split_inclusive("; ;").try_for_each(|row| writeln!(out, "{row}"))?;
@@ -183,12 +183,12 @@ pub(super) fn noted(spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io::
 /// What a responder tells of a connection that has ended.
 pub(super) fn received(spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
     let counts = test.counts.unwrap_or_default();
-    let (near, over) = (&test.far, |a: f64, b: f64| if b > 0.0 { a / b } else { 0.0 });
+    let (local, over) = (&test.remote, |a: f64, b: f64| if b > 0.0 { a / b } else { 0.0 });
     writeln!(
         out,
         " Recv soc_buf_size; num_recv; bytes_recv; Recv time/Frame; recv_time; recv_data_rate Mbit;{}{}L TCP; TCPInSegs; TCPInErrs; \
          TCPOutSegs; TCPOutRsts; TCPRetransSegs;{}{}",
-        tables::cpu_titles('L', &near.cpus),
+        tables::cpu_titles('L', &local.cpus),
         tables::interface_titles('L'),
         tables::card_titles('L'),
         tables::card_titles('L')
@@ -210,11 +210,11 @@ pub(super) fn received(spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> i
     writeln!(
         out,
         "{}{}{}{}{}",
-        tables::cpus('L', &near.cpus),
-        tables::interfaces('L', near),
-        tables::tcp('L', near),
-        tables::card('L', near, 0),
-        tables::card('L', near, 1)
+        tables::cpus('L', &local.cpus),
+        tables::interfaces('L', local),
+        tables::tcp('L', local),
+        tables::card('L', local, 0),
+        tables::card('L', local, 1)
     )
 }
 
@@ -232,8 +232,9 @@ fn titles(spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io::Result<()>
     }
     write!(out, "{}{}", tables::card_titles('R'), tables::card_titles('R'))?;
     if !cpus_apart {
-        let (near, far) = (tables::cpu_titles('L', &test.near.cpus), tables::cpu_titles('R', &test.far.cpus));
-        write!(out, "{near}  ;{far}")?;
+        let (local, remote) =
+            (tables::cpu_titles('L', &test.local.cpus), tables::cpu_titles('R', &test.remote.cpus));
+        write!(out, "{local}  ;{remote}")?;
     }
     writeln!(out)
 }

@@ -38,8 +38,8 @@ impl Progress {
             (last.at_ns + ROUND) / SECOND,
             moved as f64 * 8.0 / ns as f64,
             socket.cwnd_bytes as f64 / 1e6,
-            test.near.ip.tcp_in,
-            test.near.ip.tcp_out
+            test.local.ip.tcp_in,
+            test.local.ip.tcp_out
         )
     }
 }
@@ -91,19 +91,19 @@ impl Snapshots {
             g(over(8.0 * timed, us), 6)
         )?;
         self.lines += 1;
-        let (near, sender) =
-            (&test.far, if spec.as_original { String::new() } else { format!("{}; ", test.peer) });
+        let (local, sender) =
+            (&test.remote, if spec.as_original { String::new() } else { format!("{}; ", test.peer) });
         writeln!(
             out,
             " R TCP;{} L TCP; {}; {};{}{}{}{}{} {sender}",
             " -;".repeat(SENDERS.len()),
-            near.ip.tcp_in,
-            near.ip.tcp_out,
-            tables::cpus('L', &near.cpus),
-            tables::interfaces('L', near),
-            tables::tcp('L', near),
-            tables::card('L', near, 0),
-            tables::card('L', near, 1)
+            local.ip.tcp_in,
+            local.ip.tcp_out,
+            tables::cpus('L', &local.cpus),
+            tables::interfaces('L', local),
+            tables::tcp('L', local),
+            tables::card('L', local, 0),
+            tables::card('L', local, 1)
         )
     }
 
@@ -137,7 +137,7 @@ fn titles(spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io::Result<()>
          Mbit; recv_wire_rate Mbit; R TCP; {}; L TCP; TCPInSegs; TCPOutSegs;{}{}L TCP; TCPInSegs; TCPInErrs; TCPOutSegs; TCPOutRsts; \
          TCPRetransSegs;{}{} {}",
         SENDERS.join("; "),
-        tables::cpu_titles('L', &test.far.cpus),
+        tables::cpu_titles('L', &test.remote.cpus),
         tables::interface_titles('L'),
         tables::card_titles('L'),
         tables::card_titles('L'),

@@ -19,7 +19,7 @@ const CODES: ExitCodes = ExitCodes { usage: 1, failed: 1 };
 
 /// A receiver beside a server of our own, which answers nothing.
 pub(crate) const SERVICE: Service = Service {
-    notice: |event| if let Event::Near(totals) = event { Some(came(totals)) } else { legacy::notice(event) },
+    notice: |event| if let Event::Local(totals) = event { Some(came(totals)) } else { legacy::notice(event) },
     ..Service::PLAIN
 };
 

@@ -33,7 +33,7 @@ pub(crate) const SERVICE: Service = Service {
     ports: 33,
     one_test: true,
     notice: |event| {
-        let Event::Near(totals) = event else { return None };
+        let Event::Local(totals) = event else { return None };
         let Traffic { rx_bytes, ns, .. } = totals.traffic;
         let (n, rate) = (totals.opened, totals.traffic.rx_bps() / 1e6);
         Some(format!("{n} connections, {rx_bytes} bytes in {:.3} s, {rate:.3} Mbit/s", seconds(ns)))

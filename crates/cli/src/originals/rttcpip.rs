@@ -229,7 +229,7 @@ fn heard(event: &Event) {
                 stderr::say(format_args!("RtTcpipServer: {}: {error}", record.remote));
             }
         }
-        Event::Near(totals) => println(&format!(
+        Event::Local(totals) => println(&format!(
             "*** {} connections, {} bytes echoed ***",
             totals.opened, totals.traffic.tx_bytes
         )),

@@ -122,7 +122,7 @@ impl Reporter {
 
     fn on_event(&mut self, event: &Event) {
         self.run.on_event(event);
-        if matches!(event, Event::Near(_)) {
+        if matches!(event, Event::Local(_)) {
             self.printer.used(usage());
         }
         // Where nobody reads on, the exit code still tells.

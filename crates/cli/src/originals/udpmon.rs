@@ -120,7 +120,7 @@ impl Reporter {
         let spec = &self.spec;
         let name = spec.program.name();
         tell(spec, self.saved.hear(event));
-        if let (Event::Near(totals), Some(asked)) = (event, spec.buffer)
+        if let (Event::Local(totals), Some(asked)) = (event, spec.buffer)
             && let Some(got) =
                 totals.effective.as_ref().and_then(|e| Some(granted(e.sndbuf?.min(e.rcvbuf?).into())))
             && got < asked
@@ -132,11 +132,11 @@ impl Reporter {
         }
         let Event::PacketTest(test) = event else { return };
         if spec.packet_tests.stamps && test.over && !of_the_card(test) {
-            let (own, far) = (
+            let (own, remote) = (
                 "it has none, they are off (hwstamp_ctl -r 1), or its clock (/dev/ptpN) cannot be opened",
                 "the responder's card, or its program, gave none",
             );
-            let why = if spec.program.serves() { own } else { far };
+            let why = if spec.program.serves() { own } else { remote };
             stderr::say(format_args!("{name}: no stamps of the card (-N): {why}"));
         }
     }

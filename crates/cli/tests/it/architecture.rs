@@ -127,7 +127,7 @@ fn every_way_to_name_a_dependency_is_seen() {
         transport = { path = "../transport" }
         other = { package = "echo", version = "1" }
         "io" = "1"
-        far = { path = "../engine/" }
+        remote = { path = "../engine/" }
         [target.'cfg(unix)'.dev-dependencies]
         report.workspace = true
         [build-dependencies.model]
@@ -144,11 +144,11 @@ fn every_way_to_name_a_dependency_is_seen() {
         "classic",
         "echo",
         "engine",
-        "far",
         "io",
         "metrics",
         "model",
         "other",
+        "remote",
         "renamed",
         "report",
         "transport",

@@ -136,8 +136,8 @@ fn udp_that_dies_in_mid_run_is_told_with_the_instant() {
         let instant = named(&outcome);
         assert!((0.1..9.0).contains(&instant), "{}", outcome.tell());
         // What was measured until then is there, and what the server counted.
-        assert!(number(&outcome.near()["traffic"]["ns"]) > 0, "{}", outcome.tell());
-        assert_eq!(outcome.far().len(), 1, "{}", outcome.tell());
+        assert!(number(&outcome.local()["traffic"]["ns"]) > 0, "{}", outcome.tell());
+        assert_eq!(outcome.remote().len(), 1, "{}", outcome.tell());
     });
 }
 
@@ -173,7 +173,7 @@ fn a_path_that_dies_in_mid_run_is_told_with_the_instant() {
         let Some(outcome) = dies(&here, words, pulled) else { return };
         assert!(text(&outcome.json["reason"]).contains("nothing arrived after"), "{}", outcome.tell());
         assert!((0.1..9.0).contains(&named(&outcome)), "{}", outcome.tell());
-        assert!(number(&outcome.near()["traffic"]["tx_bytes"]) > 0, "{}", outcome.tell());
+        assert!(number(&outcome.local()["traffic"]["tx_bytes"]) > 0, "{}", outcome.tell());
         assert!(!outcome.point()["intervals"].as_array().unwrap().is_empty(), "{}", outcome.tell());
     });
 }

@@ -185,7 +185,7 @@ fn what_was_printed_can_be_read_back() {
     let (out, err) = (folder.with("stdout.txt", &done.out), folder.with("stderr.txt", &done.err));
     let packets = |file| {
         let outcome = netcaliper("report").arg(file).outcome().exits(0);
-        outcome.far()[0]["packets"].clone()
+        outcome.remote()[0]["packets"].clone()
     };
     let (lines, histogram) = (packets(&out), packets(&err));
     let counts = &lines["counts"];

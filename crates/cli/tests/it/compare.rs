@@ -11,8 +11,8 @@ fn run(rates: &[f64]) -> Value {
         let bytes = (rates[i % rates.len()] / 8.0) as u64;
         json!({
             "index": i, "start_ns": i as u64 * 1_000_000_000, "end_ns": (i as u64 + 1) * 1_000_000_000,
-            "near": { "tx_bytes": bytes, "rx_bytes": 0, "ns": 1_000_000_000 },
-            "far": { "tx_bytes": 0, "rx_bytes": bytes, "ns": 1_000_000_000 },
+            "local": { "tx_bytes": bytes, "rx_bytes": 0, "ns": 1_000_000_000 },
+            "remote": { "tx_bytes": 0, "rx_bytes": bytes, "ns": 1_000_000_000 },
         })
     };
     let mean = rates.iter().sum::<f64>() / rates.len() as f64;
@@ -127,7 +127,7 @@ fn losing(lost: u64) -> Value {
     json!({
         "schema": "netcaliper.outcome.v1", "status": "complete",
         "points": [{
-            "status": "complete", "near": { "packets": packets(20) },
+            "status": "complete", "local": { "packets": packets(20) },
             "intervals": (0..20).map(interval).collect::<Vec<_>>(),
         }],
     })
@@ -149,7 +149,7 @@ fn every_server_is_judged() {
     let run = |lost: u64| {
         json!({
             "schema": "netcaliper.outcome.v1", "status": "complete",
-            "points": [{ "status": "complete", "far": [server(0), server(lost)] }],
+            "points": [{ "status": "complete", "remote": [server(0), server(lost)] }],
         })
     };
     let judged = |lost: u64| {

@@ -32,7 +32,7 @@ fn a_flipped_bit_anywhere_in_the_conversation_is_survived() {
         if done.code == Some(0) {
             // The bit was in words that decide nothing: then all is as it should be.
             let outcome = Outcome::of(done);
-            assert_eq!(outcome.near()["completed"], 2, "{way:?} {offset}: {}", outcome.tell());
+            assert_eq!(outcome.local()["completed"], 2, "{way:?} {offset}: {}", outcome.tell());
         }
     });
     server.still_serves();
@@ -48,7 +48,7 @@ fn a_lost_control_connection_leaves_a_partial_result() {
         let line = tcp(relay.at()).args("-P 2 -t 60s -i 40ms -b 1M --json");
         let outcome = Outcome::of(line.spawn().wait_within(NOTICED)).exits(4).status("partial");
         relay.did(1);
-        assert!(number(&outcome.near()["traffic"]["tx_bytes"]) > 0, "{harm:?}: {}", outcome.tell());
+        assert!(number(&outcome.local()["traffic"]["tx_bytes"]) > 0, "{harm:?}: {}", outcome.tell());
         assert!(!outcome.json["reason"].as_str().unwrap_or_default().is_empty(), "{harm:?}");
         assert!(outcome.point()["intervals"].as_array().unwrap().len() > 3, "{harm:?}");
         // The server is free for whoever wants it alone.
@@ -90,9 +90,9 @@ fn a_damaged_first_word_of_a_data_connection_is_refused() {
         let line = tcp(relay.at()).args("-P 1 --iterations 3 --transfer 100001 --json");
         let outcome = Outcome::of(line.spawn().wait_within(NOTICED)).exits(1).status("complete");
         relay.did(1);
-        assert_eq!(outcome.near()["completed"], 2, "byte {at}: {}", outcome.tell());
+        assert_eq!(outcome.local()["completed"], 2, "byte {at}: {}", outcome.tell());
         assert_eq!(outcome.errors().0, 1, "byte {at}: {}", outcome.tell());
-        assert_eq!(outcome.far_sum("/completed"), 2, "byte {at}: {}", outcome.tell());
+        assert_eq!(outcome.remote_sum("/completed"), 2, "byte {at}: {}", outcome.tell());
     }
     // The same on the control connection: there is no conversation.
     for at in [0, 10, 40] {

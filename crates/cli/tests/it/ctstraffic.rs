@@ -73,10 +73,10 @@ fn our_client_against_a_foreign_server() {
                 assert_eq!((number(&same["sent"]), number(&same["received"])), (down, up), "{name}");
                 assert_eq!(same["result"], "ok", "{name} {shutdown} {settings}: {same}");
             }
-            let near = outcome.near();
-            assert_eq!(number(&near["traffic"]["tx_bytes"]), 6 * up);
-            assert_eq!(number(&near["traffic"]["rx_bytes"]), 6 * down);
-            assert_eq!(number(&near["framing"]["rx_bytes"]), 6 * 41, "identifier and completion");
+            let local = outcome.local();
+            assert_eq!(number(&local["traffic"]["tx_bytes"]), 6 * up);
+            assert_eq!(number(&local["traffic"]["rx_bytes"]), 6 * down);
+            assert_eq!(number(&local["framing"]["rx_bytes"]), 6 * 41, "identifier and completion");
             if up > 0 {
                 assert!(
                     outcome.caveats("unconfirmed").contains("ctstraffic"),
@@ -113,7 +113,7 @@ fn a_foreign_client_against_our_server() {
                 assert_eq!((number(&same["sent"]), number(&same["received"])), (up, down));
                 assert_eq!(same["result"], "ok");
             }
-            assert_eq!((story.near.completed, story.near.framing.tx_bytes), (3, 3 * 41));
+            assert_eq!((story.local.completed, story.local.framing.tx_bytes), (3, 3 * 41));
         }
     }
 }
@@ -226,15 +226,15 @@ fn our_two_ends_with_everything_set() {
         let ours = server_of_ours(server.clone(), None);
         let line = format!("--protocol ctstraffic -p {} {args}", ours.port);
         let outcome = tcp("127.0.0.1").args(&line).outcome().exits(0).status("complete");
-        let connections = number(&outcome.near()["opened"]);
+        let connections = number(&outcome.local()["opened"]);
         let (up, down) = server.pattern.split(server.transfer);
-        assert_eq!(number(&outcome.near()["traffic"]["tx_bytes"]), connections * up, "{args}");
-        assert_eq!(number(&outcome.near()["traffic"]["rx_bytes"]), connections * down, "{args}");
+        assert_eq!(number(&outcome.local()["traffic"]["tx_bytes"]), connections * up, "{args}");
+        assert_eq!(number(&outcome.local()["traffic"]["rx_bytes"]), connections * down, "{args}");
         ours.end_after(connections);
         let story = ours.story();
-        assert_eq!((story.status, story.near.completed), (Status::Interrupted, connections), "{args}");
+        assert_eq!((story.status, story.local.completed), (Status::Interrupted, connections), "{args}");
         assert_eq!(
-            (story.near.traffic.tx_bytes, story.near.traffic.rx_bytes),
+            (story.local.traffic.tx_bytes, story.local.traffic.rx_bytes),
             (connections * down, connections * up)
         );
     }
@@ -263,8 +263,8 @@ fn a_time_limit_and_an_interrupt_end_a_client_with_its_figures() {
     let ours = server_of_ours(phase(Pattern::Push, 1 << 40), None);
     let line = format!("--protocol ctstraffic -p {} -P 2 --transfer 1Ti -b 20M -t 700ms -i 100ms", ours.port);
     let outcome = tcp("127.0.0.1").args(&line).outcome().exits(0).status("complete");
-    assert_eq!((number(&outcome.near()["stopped"]), number(&outcome.near()["opened"])), (2, 2));
-    let sent = number(&outcome.near()["traffic"]["tx_bytes"]);
+    assert_eq!((number(&outcome.local()["stopped"]), number(&outcome.local()["opened"])), (2, 2));
+    let sent = number(&outcome.local()["traffic"]["tx_bytes"]);
     assert!(sent > 0);
     let scratch = Scratch::new();
     let line = line.replace("700ms", "60s");
@@ -277,5 +277,5 @@ fn a_time_limit_and_an_interrupt_end_a_client_with_its_figures() {
     client.wait().exits(130).prints(&["interrupted"]);
     ours.end_after(4);
     let story = ours.story();
-    assert_eq!((story.near.opened, story.near.network_errors), (4, 4), "to the server these were resets");
+    assert_eq!((story.local.opened, story.local.network_errors), (4, 4), "to the server these were resets");
 }

@@ -326,8 +326,8 @@ fn ephemeral_ports_run_out_unless_the_end_is_rude() {
 #[test]
 fn between_two_namespaces() {
     const TEST: &str = "between_two_namespaces";
-    let (Some(near), Some(far)) = (Namespace::for_test(TEST), Namespace::for_test(TEST)) else { return };
-    if !near.join(&far) {
+    let (Some(local), Some(remote)) = (Namespace::for_test(TEST), Namespace::for_test(TEST)) else { return };
+    if !local.join(&remote) {
         return skip(TEST, "the kernel has no veth");
     }
     let folder = Scratch::new();
@@ -342,10 +342,10 @@ fn between_two_namespaces() {
         ("-transfer:64", "-connections:100 -iterations:10 -shutdown:rude", 1000, 64, 0),
     ] {
         let words = format!("-listen:* -consoleverbosity:1 {both} -serverexitlimit:{connections}");
-        let server = far.within(cts(folder.path(), &words)).spawn();
+        let server = remote.within(cts(folder.path(), &words)).spawn();
         server.hears("Accepting connections on addresses");
         let words = format!("-target:10.77.0.2 -consoleverbosity:1 {both} {client}");
-        let done = near.within(cts(folder.path(), &words)).run().exits(0);
+        let done = local.within(cts(folder.path(), &words)).run().exits(0);
         let want = [connections, 0, 0, connections * (down + FRAMING), connections * up];
         assert_eq!(summary(&done.out), want, "{both} {client}");
         let server = server.wait().exits(0);
@@ -466,18 +466,18 @@ fn ten_streams() {
 #[test]
 fn a_stream_between_two_namespaces() {
     const TEST: &str = "a_stream_between_two_namespaces";
-    let (Some(near), Some(far)) = (Namespace::for_test(TEST), Namespace::for_test(TEST)) else { return };
-    if !near.join(&far) {
+    let (Some(local), Some(remote)) = (Namespace::for_test(TEST), Namespace::for_test(TEST)) else { return };
+    if !local.join(&remote) {
         return skip(TEST, "the kernel has no veth");
     }
     let folder = Scratch::new();
     for (stream, connections) in [(STREAM, 1), (TENTH, 10)] {
         let ((), done) = lossless(|| {
             let words = format!("-listen:* {stream} -serverexitlimit:{connections}");
-            let server = far.within(cts(folder.path(), &words)).spawn();
+            let server = remote.within(cts(folder.path(), &words)).spawn();
             server.hears("Accepting connections on addresses");
             let words = format!("-target:10.77.0.2 {stream} -connections:{connections} -iterations:1");
-            let done = near.within(cts(folder.path(), &words)).run().exits(0);
+            let done = local.within(cts(folder.path(), &words)).run().exits(0);
             server.wait().exits(0);
             ((), done)
         });
@@ -490,20 +490,20 @@ fn a_stream_between_two_namespaces() {
 #[test]
 fn a_stream_leaves_the_fence_only_when_allowed() {
     const TEST: &str = "a_stream_leaves_the_fence_only_when_allowed";
-    let (Some(near), Some(far)) = (Namespace::for_test(TEST), Namespace::for_test(TEST)) else { return };
-    if !near.join(&far) {
+    let (Some(local), Some(remote)) = (Namespace::for_test(TEST), Namespace::for_test(TEST)) else { return };
+    if !local.join(&remote) {
         return skip(TEST, "the kernel has no veth");
     }
     // The client's address is behind a router, as the server sees it.
-    near.ip("address add 10.99.0.1/32 dev lo");
-    far.ip("route add 10.99.0.0/24 via 10.77.0.1");
+    local.ip("address add 10.99.0.1/32 dev lo");
+    remote.ip("route add 10.99.0.0/24 via 10.77.0.1");
     let folder = Scratch::new();
     let stream = TENTH.replace("streamlength:2", "streamlength:1");
     let client = || {
         let words = format!("-target:10.77.0.2 -bind:10.99.0.1 {stream} -iterations:1");
-        near.within(cts(folder.path(), &words)).run()
+        local.within(cts(folder.path(), &words)).run()
     };
-    let server = far.within(cts(folder.path(), &format!("-listen:* {stream}"))).spawn();
+    let server = remote.within(cts(folder.path(), &format!("-listen:* {stream}"))).spawn();
     server.hears("Accepting connections on addresses");
     let refused = client().exits(1);
     assert!(refused.out.contains("SuccessfulConnections [0]"), "{}", refused.tell());
@@ -513,7 +513,7 @@ fn a_stream_leaves_the_fence_only_when_allowed() {
     assert_eq!(told.matches("asked for a stream").count(), 1, "once: {told}");
     let words = format!("-listen:* {stream} -serverexitlimit:1 -allow:10.99.0.0/24");
     let ((), done) = lossless(|| {
-        let server = far.within(cts(folder.path(), &words)).spawn();
+        let server = remote.within(cts(folder.path(), &words)).spawn();
         server.hears("Accepting connections on addresses");
         let done = client().exits(0);
         server.wait().exits(0);

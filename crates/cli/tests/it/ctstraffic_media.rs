@@ -40,7 +40,7 @@ fn watch(test: &str, fault: &str, args: &str) -> Option<(Outcome, Vec<Value>)> {
 }
 
 fn frames(outcome: &Outcome) -> (u64, u64, u64, u64) {
-    let frames = &outcome.near()["frames"];
+    let frames = &outcome.local()["frames"];
     let of = |name: &str| number(&frames[name]);
     (of("completed"), of("dropped"), of("repeated"), of("errors"))
 }
@@ -53,7 +53,7 @@ fn our_client_watches_a_foreign_server() {
     };
     let outcome = outcome.exits(0).status("complete");
     assert_eq!(frames(&outcome), (40, 0, 0, 0), "{}", outcome.tell());
-    assert_eq!(number(&outcome.near()["traffic"]["rx_bytes"]), 40 * 12_500);
+    assert_eq!(number(&outcome.local()["traffic"]["rx_bytes"]), 40 * 12_500);
     let [one] = outcome.connections() else { panic!("{}", outcome.tell()) };
     assert_eq!(one["id"], theirs[0]["id"], "both know the identifier");
     assert_eq!(number(&one["frames"]["completed"]), 40);
@@ -78,8 +78,8 @@ fn our_client_ends_a_stream_that_is_wrong() {
         let test = "our_client_ends_a_stream_that_is_wrong";
         let Some((outcome, _)) = watch(test, &format!("fault={fault}"), LENGTH) else { return };
         let outcome = outcome.exits(1);
-        assert_eq!(number(&outcome.near()[class]), 1, "{fault}: {}", outcome.tell());
-        let first = text(&outcome.near()["causes"][0]["first"]);
+        assert_eq!(number(&outcome.local()[class]), 1, "{fault}: {}", outcome.tell());
+        let first = text(&outcome.local()["causes"][0]["first"]);
         assert!(first.contains(words), "{fault}: {first}");
     }
     // Nobody there: the system says so at once.
@@ -88,7 +88,7 @@ fn our_client_ends_a_stream_that_is_wrong() {
     drop(free);
     let line = netcaliper("stream").args("127.0.0.1").args(ARGS).args(LENGTH).args(&format!("-p {port}"));
     let outcome = line.outcome().exits(1);
-    assert_eq!(number(&outcome.near()["network_errors"]), 1);
+    assert_eq!(number(&outcome.local()["network_errors"]), 1);
     let failure = &outcome.connections()[0]["failure"];
     assert_eq!((text(&failure["why"]), number(&failure["errno"])), ("system", 111), "{failure}");
 }
@@ -118,7 +118,7 @@ fn our_server_streams_to_a_foreign_client() {
                 return;
             };
             let theirs = lines(client);
-            let Story { records, near, status } = ours.story();
+            let Story { records, local, status } = ours.story();
             assert_eq!(status, Status::Complete, "it ends after one stream");
             assert_eq!(
                 (text(&theirs[0]["result"]), number(&theirs[0]["whole"])),
@@ -131,7 +131,7 @@ fn our_server_streams_to_a_foreign_client() {
             assert_eq!(records.len(), 1);
             assert_eq!(records[0].id.to_string(), text(&theirs[0]["id"]));
             assert_eq!((records[0].tx_bytes, records[0].frames), (40 * 12_500, Some(Frames::default())));
-            assert_eq!(near.frames.map(|f| f.repeated), Some(repeated), "each further START counts once");
+            assert_eq!(local.frames.map(|f| f.repeated), Some(repeated), "each further START counts once");
         }
     }
 }
@@ -146,8 +146,8 @@ fn our_two_ends_with_many_streams() {
         .args(&format!("-p {} -P 10 --iterations 2", ours.port));
     let outcome = line.outcome().exits(0).status("complete");
     assert_eq!(frames(&outcome), (20 * 40, 0, 0, 0), "{}", outcome.tell());
-    assert_eq!(number(&outcome.near()["traffic"]["rx_bytes"]), 20 * 40 * 12_500);
+    assert_eq!(number(&outcome.local()["traffic"]["rx_bytes"]), 20 * 40 * 12_500);
     ours.end_after(20);
-    let Story { records, near, .. } = ours.story();
-    assert_eq!((records.len(), near.completed, near.traffic.tx_bytes), (20, 20, 20 * 40 * 12_500));
+    let Story { records, local, .. } = ours.story();
+    assert_eq!((records.len(), local.completed, local.traffic.tx_bytes), (20, 20, 20 * 40 * 12_500));
 }

@@ -21,7 +21,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 
 /// Share of the time that round trips of more than ten medians took, by hand.
 fn stalled(outcome: &Outcome) -> f64 {
-    let rtt = &outcome.near()["pings"]["rtt_ns"];
+    let rtt = &outcome.local()["pings"]["rtt_ns"];
     let counts: Vec<(f64, f64)> = rtt["counts"]
         .as_array()
         .unwrap()
@@ -69,7 +69,7 @@ fn default_runs_raise_no_caveat_about_their_defaults() {
         }
         if name.starts_with("ping") {
             // One that never came would take its timeout.
-            let lost = outcome.near()["pings"]["counts"]["lost"].as_i64().unwrap_or(0);
+            let lost = outcome.local()["pings"]["counts"]["lost"].as_i64().unwrap_or(0);
             let share = stalled(&outcome);
             let told = outcome.caveat("closed-loop").is_some();
             let certain = lost > 0 || (share - 0.01).abs() < 0.001;

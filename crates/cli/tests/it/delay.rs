@@ -11,7 +11,7 @@ fn delay(target: impl AsRef<std::ffi::OsStr>) -> Line {
 
 /// What each end found out about datagrams: ours, and the server's.
 fn packets(outcome: &Outcome) -> (&Value, &Value) {
-    (&outcome.near()["packets"], &outcome.far()[0]["packets"])
+    (&outcome.local()["packets"], &outcome.remote()[0]["packets"])
 }
 
 fn counts(packets: &Value, names: [&str; 3]) -> [i64; 3] {
@@ -38,17 +38,20 @@ fn every_datagram_is_accounted_for_in_every_direction() {
     for (way, up, down) in [("", true, false), ("-R", false, true), ("--bidir", true, true)] {
         let outcome =
             delay(server.at()).args("-t 600ms -i 200ms --pps 1000 -l 300").args(way).outcome().good();
-        let (near, far) = packets(&outcome);
+        let (local, remote) = packets(&outcome);
         if up {
-            accounted(near, far, 600);
+            accounted(local, remote, 600);
         }
         if down {
-            accounted(far, near, 600);
+            accounted(remote, local, 600);
         }
         let intervals = outcome.point()["intervals"].as_array().unwrap();
         // Those that a busy machine could not end in time are one.
         assert!((1..=3).contains(&intervals.len()), "{way}: {}", outcome.tell());
-        assert!(intervals.iter().all(|i| i["packets"].is_object() && i["far_packets"].is_object()), "{way}");
+        assert!(
+            intervals.iter().all(|i| i["packets"].is_object() && i["remote_packets"].is_object()),
+            "{way}"
+        );
     }
     server.still_serves();
 }
@@ -64,9 +67,9 @@ fn what_a_held_up_receiver_had_not_read_is_not_lost() {
     std::thread::sleep(std::time::Duration::from_millis(3_000));
     server.proc.signal("CONT");
     let outcome = Outcome::of(client.wait());
-    let (near, far) = packets(&outcome);
-    let [sent, ..] = counts(near, ["sent", "unsent", "refused"]);
-    assert_eq!(counts(far, ["received", "lost", "dropped"]), [sent, 0, 0], "{far}");
+    let (local, remote) = packets(&outcome);
+    let [sent, ..] = counts(local, ["sent", "unsent", "refused"]);
+    assert_eq!(counts(remote, ["received", "lost", "dropped"]), [sent, 0, 0], "{remote}");
 }
 
 #[test]
@@ -74,12 +77,12 @@ fn several_flows_of_the_smallest_datagram() {
     let server = serve("");
     let outcome =
         delay(server.at()).args("-t 500ms -P 5 --pps 200 -l 40 --schedule poisson").outcome().good();
-    let (near, far) = packets(&outcome);
-    let [sent, ..] = counts(near, ["sent", "unsent", "refused"]);
+    let (local, remote) = packets(&outcome);
+    let [sent, ..] = counts(local, ["sent", "unsent", "refused"]);
     // Five flows of 100 on average; six standard deviations of a Poisson count.
-    assert!((366..=634).contains(&sent), "{near}");
-    accounted(near, far, sent);
-    assert_eq!(number(&outcome.near()["opened"]), 5);
+    assert!((366..=634).contains(&sent), "{local}");
+    accounted(local, remote, sent);
+    assert_eq!(number(&outcome.local()["opened"]), 5);
     assert!(!outcome.point()["phase"]["probe"]["seed"].is_null(), "the seed is told");
 }
 
@@ -91,14 +94,14 @@ fn times_between_datagrams_come_from_a_file() {
     let csv = scratch.file("status.csv");
     let line = delay(server.at()).args("-t 600ms -i 200ms -l 300 --bidir --trace").arg(&trace);
     let outcome = line.arg("--status-csv").arg(&csv).outcome().good();
-    let (near, far) = packets(&outcome);
-    accounted(near, far, 300);
-    accounted(far, near, 300);
+    let (local, remote) = packets(&outcome);
+    accounted(local, remote, 300);
+    accounted(remote, local, 300);
     let table = Csv::read(&csv);
     // What left after the last interval is in the totals alone.
     let intervals = outcome.point()["intervals"].as_array().unwrap().iter();
     let sent: u64 = intervals.map(|i| number(&i["packets"]["counts"]["sent"])).sum();
-    assert_eq!(table.sum("near_datagrams_sent"), sent);
+    assert_eq!(table.sum("local_datagrams_sent"), sent);
     assert!((1..=300).contains(&sent), "{sent}");
     let bad = scratch.with("bad.txt", "1ms\nsoon\n");
     delay("127.0.0.1:1").arg("--trace").arg(&bad).run().exits(2).says_one_sentence().complains(&["line 2"]);
@@ -113,11 +116,11 @@ fn over_ipv6_with_everything_switched() {
     for switched in ["--gro", "--no-gso --no-stamps --no-compare", "--wait block --dscp ef --ttl 9 --df on"] {
         let outcome = delay(server.on("[::1]")).args("-t 300ms -i 100ms --pps 1000 -l 200").args(switched);
         let outcome = outcome.outcome().good();
-        let (near, far) = packets(&outcome);
-        accounted(near, far, 300);
+        let (local, remote) = packets(&outcome);
+        accounted(local, remote, 300);
         if switched.contains("ttl") {
-            assert_eq!(far["marks"]["ttl"], serde_json::json!([9, 9]), "{far}");
-            assert_eq!(far["marks"]["dscp"], serde_json::json!([46, 46]), "{far}");
+            assert_eq!(remote["marks"]["ttl"], serde_json::json!([9, 9]), "{remote}");
+            assert_eq!(remote["marks"]["dscp"], serde_json::json!([46, 46]), "{remote}");
         }
     }
 }
@@ -126,11 +129,11 @@ fn over_ipv6_with_everything_switched() {
 fn as_fast_as_it_goes_loses_here_or_nowhere() {
     let server = serve("");
     let outcome = delay(server.at()).args("-b 0 -t 300ms -i 100ms -l 1400 --gro").outcome().good();
-    let (near, far) = packets(&outcome);
-    let [sent, ..] = counts(near, ["sent", "unsent", "refused"]);
-    let [received, lost, corrupt] = counts(far, ["received", "lost", "corrupt"]);
-    assert!(sent > 100, "{near}");
-    assert_eq!((received + lost, corrupt), (sent, 0), "{far}");
+    let (local, remote) = packets(&outcome);
+    let [sent, ..] = counts(local, ["sent", "unsent", "refused"]);
+    let [received, lost, corrupt] = counts(remote, ["received", "lost", "corrupt"]);
+    assert!(sent > 100, "{local}");
+    assert_eq!((received + lost, corrupt), (sent, 0), "{remote}");
 }
 
 #[test]
@@ -144,9 +147,9 @@ fn between_namespaces_and_beside_tcp() {
     let other = here.within(tcp("10.77.0.2").args("-P 1 -t 1s -b 10M -i 500ms")).spawn();
     let line = here.within(delay("10.77.0.2").args("--bidir -t 500ms -i 100ms --pps 1000 -l 1000"));
     let outcome = line.outcome().good();
-    let (near, far) = packets(&outcome);
-    accounted(near, far, 500);
-    accounted(far, near, 500);
+    let (local, remote) = packets(&outcome);
+    accounted(local, remote, 500);
+    accounted(remote, local, 500);
     other.wait().exits(0);
 }
 
@@ -171,9 +174,9 @@ fn every_datagram_is_told_in_both_directions() {
     let csv = scratch.file("datagrams.csv");
     let line = delay(server.at()).args("-t 300ms -i 100ms --pps 500 -l 200 -P 3 --bidir --samples").arg(&csv);
     let outcome = line.outcome().good();
-    let (near, far) = packets(&outcome);
+    let (local, remote) = packets(&outcome);
     let table = Csv::read(&csv);
-    for (way, from, to) in [("up", near, far), ("down", far, near)] {
+    for (way, from, to) in [("up", local, remote), ("down", remote, local)] {
         let of: Vec<&Vec<String>> = table.rows.iter().filter(|row| row[2] == way).collect();
         let count = |verdict: &str| of.iter().filter(|row| row[9] == verdict).count() as i64;
         let [sent, ..] = counts(from, ["sent", "unsent", "refused"]);
@@ -217,8 +220,8 @@ fn the_kernel_tells_when_datagrams_left() {
     let server = serve("");
     let line = delay(server.at()).args("-t 300ms -i 100ms --pps 500 -l 200 --bidir --tx-stamps");
     let outcome = line.outcome().good();
-    let (near, far) = packets(&outcome);
-    for sender in [near, far] {
+    let (local, remote) = packets(&outcome);
+    for sender in [local, remote] {
         let [sent, ..] = counts(sender, ["sent", "unsent", "refused"]);
         let stamped = sender["stack_ns"]["count"].as_i64();
         if stamped.is_none() {
@@ -317,7 +320,7 @@ fn an_interrupted_run_tells_what_it_had() {
     running.hears("\"event\":\"interval\"");
     running.signal("INT");
     let done = running.wait().exits(130);
-    assert!(done.out.contains("\"event\":\"far\""), "{}", done.tell());
+    assert!(done.out.contains("\"event\":\"remote\""), "{}", done.tell());
 }
 
 /// A time namespace moves the monotonic clock: one boot identifier, and 5000 s between the two clocks.
@@ -337,8 +340,8 @@ fn a_server_in_another_time_namespace_reads_another_clock() {
     let server = Server::start(Line(command));
     let outcome = delay(server.at()).args("-t 600ms --pps 200 -l 100 --bidir").outcome();
     assert_eq!(outcome.done.code, Some(0), "{}", outcome.tell());
-    let (near, far) = packets(&outcome);
-    for report in [near, far] {
+    let (local, remote) = packets(&outcome);
+    for report in [local, remote] {
         assert_eq!(report["clock"], "in_band", "{report}");
         let (median, bound) = (number(&report["delay_ns"]["p50"]), number(&report["clock_bound_ns"]));
         // Some microseconds of loopback, and nowhere near 5000 s.

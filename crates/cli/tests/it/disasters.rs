@@ -211,7 +211,7 @@ fn a_reader_that_leaves_does_not_end_the_run() {
         lives(&done);
         assert_eq!((done.code, done.err.as_str()), (Some(1), ""), "{format}");
         let saved = netcaliper("report").arg(scratch.file("run.jsonl")).outcome().good();
-        assert!(number(&saved.near()["completed"]) > 0);
+        assert!(number(&saved.local()["completed"]) > 0);
     }
     let done = server.end();
     lives(&done);

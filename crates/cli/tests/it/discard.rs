@@ -15,10 +15,10 @@ fn lines(bytes: usize) -> Vec<u8> {
     (0..).flat_map(line).take(bytes).collect()
 }
 
-/// So many connections brought so many bytes, and the far end tells nothing.
+/// So many connections brought so many bytes, and the remote end tells nothing.
 fn received(outcome: &Outcome, connections: u64, bytes: u64) {
-    let near = outcome.near();
-    let got = (number(&near["completed"]), number(&near["traffic"]["rx_bytes"]));
+    let local = outcome.local();
+    let got = (number(&local["completed"]), number(&local["traffic"]["rx_bytes"]));
     assert_eq!((outcome.done.code, got), (Some(0), (connections, bytes)), "{}", outcome.done.tell());
 }
 

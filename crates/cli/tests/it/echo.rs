@@ -31,7 +31,7 @@ fn ping(target: &str, words: &str) -> Line {
 }
 
 fn counts(outcome: &Outcome) -> &Value {
-    &outcome.near()["pings"]["counts"]
+    &outcome.local()["pings"]["counts"]
 }
 
 fn count(outcome: &Outcome, of: &str) -> u64 {
@@ -52,7 +52,7 @@ fn every_echo_of_a_stream_is_compared_and_timed() {
         };
         let outcome = ping(&at, words).outcome();
         assert_eq!(outcome.done.code, Some(0), "{words}: {}", outcome.done.tell());
-        let rtt = &outcome.near()["pings"]["rtt_ns"];
+        let rtt = &outcome.local()["pings"]["rtt_ns"];
         let (sent, warm) = (count(&outcome, "sent"), count(&outcome, "omitted"));
         assert_eq!((count(&outcome, "received"), number(&rtt["count"])), (sent, sent), "{words}");
         for never in ["late", "lost", "damaged", "repeated", "refused"] {
@@ -63,7 +63,7 @@ fn every_echo_of_a_stream_is_compared_and_timed() {
         let phase = &outcome.point()["phase"]["ping"];
         let size = number(&phase["size"]);
         assert_eq!(warm > 0, words.contains("warmup"), "{words}");
-        assert_eq!(outcome.near()["pings"]["intended_ns"].is_null(), !words.contains("rate"), "{words}");
+        assert_eq!(outcome.local()["pings"]["intended_ns"].is_null(), !words.contains("rate"), "{words}");
         assert_eq!(number(&deeds(server)["bytes"]), (sent + warm) * size, "{words}: every byte went there");
     }
 }
@@ -79,8 +79,8 @@ fn wrong_bytes_and_an_early_end_of_a_stream_are_errors() {
         (count(&outcome, "sent"), count(&outcome, "received"), count(&outcome, "damaged")),
         (20, 18, 2)
     );
-    assert_eq!(number(&outcome.near()["data_errors"]), 1);
-    assert!(text(&outcome.near()["causes"][0]["first"]).contains("wrong data at offset 3"));
+    assert_eq!(number(&outcome.local()["data_errors"]), 1);
+    assert!(text(&outcome.local()["causes"][0]["first"]).contains("wrong data at offset 3"));
 
     let Some((_server, at)) = service(name, "tcp", "close=250") else { return };
     let outcome = ping(&at, "-n 20 -l 100 -t 20s").run().exits(1);
@@ -104,7 +104,7 @@ fn late_lost_and_damaged_datagrams_are_told_apart_to_the_message() {
     {
         assert_eq!(count(&outcome, what), n, "{what}: {}", counts(&outcome));
     }
-    assert_eq!(number(&outcome.near()["pings"]["rtt_ns"]["count"]), 46, "late ones with the time they took");
+    assert_eq!(number(&outcome.local()["pings"]["rtt_ns"]["count"]), 46, "late ones with the time they took");
     let csv = Csv::read(&samples);
     let fates = csv.column("echo");
     assert_eq!(fates.len(), 50);
@@ -122,7 +122,7 @@ fn an_open_loop_over_datagrams_keeps_its_count() {
     let outcome = ping(&at, "-u --rate 200 --poisson -n 60 -l 100 --send-chunk 100 --timeout 5s").outcome();
     assert_eq!(outcome.done.code, Some(0), "{}", outcome.done.tell());
     assert_eq!((count(&outcome, "sent"), count(&outcome, "received"), count(&outcome, "lost")), (60, 59, 1));
-    let trips = &outcome.near()["pings"];
+    let trips = &outcome.local()["pings"];
     assert_eq!((number(&trips["rtt_ns"]["count"]), number(&trips["intended_ns"]["count"])), (59, 59));
     assert_eq!(number(&deeds(server)["seen"]), 60);
 }
@@ -322,7 +322,7 @@ fn the_kernels_stamps_leave_this_program_out() {
     for words in ["-u -n 100 --kernel-stamps", "-u -n 100 --kernel-stamps --rate 500 -P 2"] {
         let outcome = netcaliper("ping").arg(server.at()).args(words).outcome();
         assert_eq!(outcome.done.code, Some(0), "{words}: {}", outcome.done.tell());
-        let trips = &outcome.near()["pings"];
+        let trips = &outcome.local()["pings"];
         if trips["kernel_ns"].is_null() {
             return crate::support::skip(
                 "the_kernels_stamps_leave_this_program_out",
@@ -343,21 +343,21 @@ fn the_kernels_stamps_leave_this_program_out() {
 }
 
 #[test]
-fn our_own_protocol_takes_off_what_the_far_end_spends() {
+fn our_own_protocol_takes_off_what_the_remote_end_spends() {
     let server = serve("--busy");
     for words in
         ["-n 200 --warmup 20", "-u -n 200 -P 3", "-n 100 --busy", "-u -n 100 --busy", "--rate 200 -n 50 -l 8"]
     {
         let outcome = netcaliper("ping").arg(server.at()).args(words).outcome();
         assert_eq!(outcome.done.code, Some(0), "{words}: {}", outcome.done.tell());
-        let trips = &outcome.near()["pings"];
+        let trips = &outcome.local()["pings"];
         let (sent, received) = (count(&outcome, "sent"), count(&outcome, "received"));
         assert_eq!((sent, count(&outcome, "lost"), count(&outcome, "damaged")), (received, 0, 0), "{words}");
-        // A message of 8 bytes has no room for what the far end spent.
-        assert_eq!(trips["far_ns"].is_null(), words.contains("-l 8"), "{words}");
-        if !trips["far_ns"].is_null() {
+        // A message of 8 bytes has no room for what the remote end spent.
+        assert_eq!(trips["remote_ns"].is_null(), words.contains("-l 8"), "{words}");
+        if !trips["remote_ns"].is_null() {
             assert_eq!(
-                (number(&trips["path_ns"]["count"]), number(&trips["far_ns"]["count"])),
+                (number(&trips["path_ns"]["count"]), number(&trips["remote_ns"]["count"])),
                 (received, received)
             );
             assert!(trips["path_ns"]["mean"].as_f64() < trips["rtt_ns"]["mean"].as_f64(), "{words}: {trips}");
@@ -394,7 +394,7 @@ fn a_stall_longer_than_the_timeout_is_in_the_percentiles() {
     times.sort_unstable();
     assert!(count(&outcome, "late") > 0 && times.len() > 100, "{}", outcome.tell());
     let rank = |q: f64, all: u64| (q * all as f64).ceil() as usize;
-    let rtt = &outcome.near()["pings"]["rtt_ns"];
+    let rtt = &outcome.local()["pings"]["rtt_ns"];
     let missing = rtt["missing"].as_u64().unwrap_or(0);
     assert_eq!(number(&rtt["count"]) + missing, times.len() as u64);
     // Of the saved histogram, which is three digits wide.

@@ -51,7 +51,7 @@ fn a_killed_server_leaves_a_partial_result_and_its_port() {
     let outcome =
         Outcome::of(netcaliper("report").arg(scratch.file("run.jsonl")).arg("--json").run()).exits(4);
     assert_eq!(outcome.json["status"], "partial");
-    assert!(number(&outcome.near()["traffic"]["tx_bytes"]) > 0);
+    assert!(number(&outcome.local()["traffic"]["tx_bytes"]) > 0);
     assert!(outcome.point()["intervals"].as_array().unwrap().len() >= 3);
     outcome.caveats("unconfirmed");
 }
@@ -62,7 +62,7 @@ fn a_hung_server_is_noticed_and_recovers() {
     let (client, _scratch) = endless(&server, "--json");
     server.proc.signal("STOP");
     let outcome = Outcome::of(client.wait_within(NOTICED)).exits(4).status("partial");
-    assert!(number(&outcome.near()["traffic"]["tx_bytes"]) > 0, "{}", outcome.tell());
+    assert!(number(&outcome.local()["traffic"]["tx_bytes"]) > 0, "{}", outcome.tell());
     server.proc.signal("CONT");
     server.still_serves();
     server.proc.signal("INT");
@@ -81,8 +81,8 @@ fn a_run_goes_on_with_the_servers_that_are_left() {
     scratch.hears_intervals("run.jsonl", 3);
     one.proc.signal("KILL");
     let outcome = Outcome::of(client.wait()).exits(4).status("partial");
-    assert_eq!(outcome.far().len(), 1, "{}", outcome.tell());
-    assert_eq!(outcome.far()[0]["who"], other.at().as_str());
+    assert_eq!(outcome.remote().len(), 1, "{}", outcome.tell());
+    assert_eq!(outcome.remote()[0]["who"], other.at().as_str());
     let last = outcome.point()["intervals"].as_array().unwrap().last().unwrap();
     assert!(number(&last["end_ns"]) > 4_000_000_000, "the rest of the run took place: {last}");
     other.still_serves();
@@ -131,9 +131,9 @@ fn interrupted_by(signal: &str, args: &str) {
     client.signal(signal);
     let outcome = Outcome::of(client.wait()).exits(130).status("interrupted");
     assert_eq!(outcome.errors(), (0, 0), "{}", outcome.tell());
-    assert_eq!(outcome.far().len(), 1);
-    assert_eq!(outcome.near()["stopped"], 4, "{}", outcome.tell());
-    assert_eq!(outcome.far_sum("/stopped"), 4, "{}", outcome.tell());
+    assert_eq!(outcome.remote().len(), 1);
+    assert_eq!(outcome.local()["stopped"], 4, "{}", outcome.tell());
+    assert_eq!(outcome.remote_sum("/stopped"), 4, "{}", outcome.tell());
     for way in ["up", "down"].map(|name| &outcome.point()[name]).into_iter().filter(|way| !way.is_null()) {
         assert_eq!(way["confirmed"], true, "{way}");
         assert!(number(&way["received_bytes"]) > 0, "{way}");

@@ -33,7 +33,7 @@ fn harmed_by(server: &Server, way: Way, harm: Harm, args: &str) -> (Outcome, Rel
 #[track_caller]
 fn one_error(outcome: Outcome, class: &str) -> Outcome {
     let outcome = outcome.exits(1).status("complete");
-    assert_eq!(outcome.near()[class], 1, "{}", outcome.tell());
+    assert_eq!(outcome.local()[class], 1, "{}", outcome.tell());
     assert_eq!(outcome.errors().0, 1, "{}", outcome.tell());
     let bad: Vec<_> = outcome.connections().iter().filter(|c| c["result"] != "completed").collect();
     assert_eq!(bad.len(), 1, "records: {}", outcome.tell());
@@ -63,11 +63,11 @@ fn a_flipped_bit_is_found_where_it_is_in_both_directions() {
                 let outcome = one_error(outcome, "data_errors");
                 let (receiver, sender) = wrong_at(offset);
                 outcome.tells(&receiver);
-                assert_eq!(outcome.far_sum("/data_errors"), 1, "{}", outcome.tell());
+                assert_eq!(outcome.remote_sum("/data_errors"), 1, "{}", outcome.tell());
                 if way == Way::Up {
                     // The receiver is the server: the client heard of it from there.
                     outcome.tells(&sender);
-                    let causes = outcome.far()[0]["causes"].to_string();
+                    let causes = outcome.remote()[0]["causes"].to_string();
                     assert!(causes.contains(&receiver), "the server tells the place: {causes}");
                 }
             }
@@ -111,9 +111,9 @@ fn one_bad_connection_of_many_is_the_only_one() {
     let line = tcp(relay.at()).args(&format!("-P 4 --iterations 4 --transfer {BLOCK}0"));
     let outcome = one_error(line.outcome(), "data_errors");
     relay.did(1);
-    assert_eq!(outcome.near()["completed"], 15, "{}", outcome.tell());
-    assert_eq!(outcome.far_sum("/completed"), 15, "{}", outcome.tell());
-    let remote = &outcome.near()["remotes"]["127.0.0.1"];
+    assert_eq!(outcome.local()["completed"], 15, "{}", outcome.tell());
+    assert_eq!(outcome.remote_sum("/completed"), 15, "{}", outcome.tell());
+    let remote = &outcome.local()["remotes"]["127.0.0.1"];
     assert_eq!((&remote["connections"], &remote["failed"]), (&16.into(), &1.into()));
 }
 
@@ -163,7 +163,7 @@ fn lost_bytes_are_found_with_and_without_comparing() {
             let outcome = harmed(&server, way, Harm::Lose { offset: 70_000, count: 3 }, args);
             let outcome = outcome.exits(1);
             assert_eq!(outcome.errors().0, 1, "{args}: {}", outcome.tell());
-            assert_eq!(outcome.near()["completed"], 0, "{args}: {}", outcome.tell());
+            assert_eq!(outcome.local()["completed"], 0, "{args}: {}", outcome.tell());
         }
     }
     server.still_serves();
@@ -188,7 +188,7 @@ fn bytes_after_the_end_are_found() {
     for count in [1, 16, 100_000] {
         // The client closes once all is confirmed: only the server can see what comes then, and it says so.
         let outcome = harmed(&server, Way::Up, Harm::Append { count }, "");
-        let errors = outcome.far_sum("/data_errors");
+        let errors = outcome.remote_sum("/data_errors");
         assert_eq!(errors, 1, "{count} bytes too many: {}", outcome.tell());
         outcome.tells("too many bytes");
         outcome.exits(1);
@@ -209,11 +209,11 @@ fn a_stream_that_is_cut_short_is_an_error_with_its_length() {
         let counted = (0..10).any(|_| {
             let outcome = harmed(&server, Way::Up, Harm::Close { offset }, "").exits(1);
             assert_eq!(outcome.errors().0, 1, "{}", outcome.tell());
-            let met = outcome.far_sum("/opened") > 0;
+            let met = outcome.remote_sum("/opened") > 0;
             if met {
                 outcome.tells(&format!("too few bytes: {offset} of {TRANSFER} arrived"));
             }
-            met && outcome.far_sum("/traffic/rx_bytes") == offset
+            met && outcome.remote_sum("/traffic/rx_bytes") == offset
         });
         assert!(counted, "the server never counted the {offset} bytes that arrived");
     }
@@ -229,8 +229,8 @@ fn a_reset_is_a_network_error_in_the_systems_words() {
             let complaints = outcome.complaints();
             let told = complaints.contains("reset by peer") || complaints.contains("Broken pipe");
             assert!(told, "in the system's words: {complaints}");
-            assert_eq!(outcome.far_sum("/network_errors"), 1, "the server, too: {}", outcome.tell());
-            assert_eq!(outcome.near()["completed"], 0);
+            assert_eq!(outcome.remote_sum("/network_errors"), 1, "the server, too: {}", outcome.tell());
+            assert_eq!(outcome.local()["completed"], 0);
         }
     }
     server.still_serves();
@@ -242,7 +242,7 @@ fn a_stall_ends_after_the_stall_timeout() {
     for way in [Way::Up, Way::Down] {
         let outcome = harmed(&server, way, Harm::Stall { offset: 200_000 }, "--stall-timeout 1s");
         let outcome = outcome.exits(1).status("complete");
-        assert_eq!(outcome.near()["network_errors"], 1, "{}", outcome.tell());
+        assert_eq!(outcome.local()["network_errors"], 1, "{}", outcome.tell());
         outcome.tells("timed out: nothing moved");
         assert!(
             outcome.connections()[0]["duration_ns"].as_u64().unwrap() >= 1_000_000_000,
@@ -256,11 +256,11 @@ fn a_stall_ends_after_the_stall_timeout() {
 fn delays_change_nothing_but_the_time() {
     let server = serve("");
     let outcome = harmed(&server, Way::Up, Harm::Delay { ms: 3 }, "-i 100ms").moved(1, TRANSFER, 0);
-    assert!(number(&outcome.near()["traffic"]["ns"]) > 50_000_000, "the relay took its time");
+    assert!(number(&outcome.local()["traffic"]["ns"]) > 50_000_000, "the relay took its time");
     let outcome = harmed(&server, Way::Down, Harm::Delay { ms: 3 }, "-i 100ms").moved(1, 0, TRANSFER);
     // Each interval adds up to the whole.
     let intervals = outcome.point()["intervals"].as_array().unwrap();
-    assert_eq!(intervals.iter().map(|i| number(&i["near"]["rx_bytes"])).sum::<u64>(), TRANSFER);
+    assert_eq!(intervals.iter().map(|i| number(&i["local"]["rx_bytes"])).sum::<u64>(), TRANSFER);
 }
 
 #[test]
@@ -283,6 +283,6 @@ fn a_run_goes_on_after_a_failed_connection() {
     let line = tcp(relay.at()).args("-P 1 --iterations 5 --transfer 100001 --payload random");
     let outcome = one_error(line.outcome(), "network_errors");
     relay.did(1);
-    assert_eq!(outcome.near()["completed"], 4, "the other lives: {}", outcome.tell());
-    assert!(number(&outcome.far()[0]["traffic"]["rx_bytes"]) >= 400_004, "{}", outcome.tell());
+    assert_eq!(outcome.local()["completed"], 4, "the other lives: {}", outcome.tell());
+    assert!(number(&outcome.remote()[0]["traffic"]["rx_bytes"]) >= 400_004, "{}", outcome.tell());
 }

@@ -142,10 +142,10 @@ fn hostile(scratch: &Scratch) -> PathBuf {
     }
     point["sessions"][0]["accepted"]["changes"] =
         serde_json::json!([{ "what": EVIL, "asked": EVIL, "given": EVIL, "why": EVIL }]);
-    point["near"]["causes"] =
+    point["local"]["causes"] =
         serde_json::json!([{ "class": "network_error", "text": EVIL, "count": 1, "first": EVIL }]);
-    point["far"][0]["who"] = evil();
-    point["far"][0]["receive"] = evil();
+    point["remote"][0]["who"] = evil();
+    point["remote"][0]["receive"] = evil();
     point["caveats"] = serde_json::json!([{ "code": EVIL, "text": EVIL, "advice": EVIL }]);
     let saved = scratch.with("evil.json", &run.to_string());
     let page = scratch.file("evil.html");

@@ -230,9 +230,9 @@ fn the_native_report_about_an_iperf3_server() {
         }
     }
     let outcome = outcome("delay", "-t 1s --pps 500 -l 200");
-    let counts = &outcome.near()["packets"]["counts"];
+    let counts = &outcome.local()["packets"]["counts"];
     assert!(number(&counts["sent"]) > 400, "{counts}");
-    assert!(outcome.near()["packets"]["delay_ns"].is_null(), "it is not known");
+    assert!(outcome.local()["packets"]["delay_ns"].is_null(), "it is not known");
 }
 
 /// Our client in a long test, that has told of an interval.
@@ -288,7 +288,7 @@ fn peer_server(test: &str, how: &str) -> Option<(Proc, String)> {
     Some((server, port))
 }
 
-/// The far end's word and ours are the same, wherever they are about the same.
+/// The remote end's word and ours are the same, wherever they are about the same.
 fn agree(document: &Value, words: &str) {
     let lines = |who: &str| document[who]["streams"].as_array().unwrap().clone();
     for (ours, theirs) in lines("ours").iter().zip(&lines("theirs")) {

@@ -141,7 +141,7 @@ fn a_server_that_nobody_needs() {
 fn cores_timeouts_and_pacing() {
     let core = a_core();
     let (server, port) = server(&["-A", &core, "--snd-timeout", "5000"]);
-    let both = |far: &str| format!("{core}{far}");
+    let both = |remote: &str| format!("{core}{remote}");
     let words = ["-n", "64K", "-A", &both(&format!(",{core}")), "--snd-timeout", "5000", "--cntl-ka=20"];
     good(client(&port, &words));
     good(client(&port, &["-n", "64K", "-A", &both("/0")]));

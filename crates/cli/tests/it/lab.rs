@@ -115,7 +115,7 @@ fn tcp_goodput_agrees_with_what_the_path_carried() {
     assert!(number(&up["left_bytes"]) > sent, "{up}");
     assert!(number(&up["lost_random"]) > 0, "{up}");
     // What the sender's kernel repeated is what was lost on the way, and what it only believed to be.
-    let repeated = number(&outcome.near()["tcp"]["retransmits"]);
+    let repeated = number(&outcome.local()["tcp"]["retransmits"]);
     let lost = number(&up["lost_random"]) + number(&up["dropped_queue"]);
     assert!(repeated + 8 >= lost, "{repeated} repeated, {lost} lost: {}", outcome.tell());
     assert_eq!(truth["up"]["device"], serde_json::json!({ "not_read": 0, "not_received": 0 }));
@@ -137,7 +137,7 @@ fn damage_that_checksums_do_not_show_is_found_by_comparing() {
             continue;
         }
         let outcome = Outcome::of(done);
-        let errors = number(&outcome.near()["data_errors"]) + number(&outcome.near()["protocol_errors"]);
+        let errors = number(&outcome.local()["data_errors"]) + number(&outcome.local()["protocol_errors"]);
         if errors > 0 {
             return;
         }

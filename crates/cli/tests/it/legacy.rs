@@ -98,18 +98,18 @@ fn all_that_can_be_had_is_there() {
 #[test]
 fn answers_stay_inside_the_fence() {
     const NAME: &str = "legacy::answers_stay_inside_the_fence";
-    let (Some(near), Some(far)) = (Namespace::for_test(NAME), Namespace::for_test(NAME)) else { return };
-    if !near.join(&far) {
+    let (Some(local), Some(remote)) = (Namespace::for_test(NAME), Namespace::for_test(NAME)) else { return };
+    if !local.join(&remote) {
         return skip(NAME, "the kernel has no veth");
     }
     // The second address of those who ask is behind a router, as the server sees it.
-    near.ip("address add 10.99.0.1/32 dev lo");
-    far.ip("route add 10.99.0.0/24 via 10.77.0.1");
+    local.ip("address add 10.99.0.1/32 dev lo");
+    remote.ip("route add 10.99.0.0/24 via 10.77.0.1");
     let ask = |server: Line| -> Option<(Value, Server)> {
-        let server = Server::start(far.within(server));
+        let server = Server::start(remote.within(server));
         let ports = ["udpmon", "bwdelaytester", "echo", "stamp"].map(|name| port(&server.proc, name));
         let words = format!("10.77.0.2 10.99.0.1 {}", ports.join(" "));
-        let done = near.within(call("fence.py", NAME, &words)?).run().exits(0);
+        let done = local.within(call("fence.py", NAME, &words)?).run().exits(0);
         Some((serde_json::from_str(done.out.trim()).unwrap(), server))
     };
     let words = "-B 0.0.0.0 --port 0 --legacy udpmon:0,bwdelaytester:0,echo:0,stamp:0";

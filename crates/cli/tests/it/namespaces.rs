@@ -31,15 +31,15 @@ fn exhausted_ports_are_explained() {
     let _server = serve_in(&space, "");
     let line = || space.within(connect("127.0.0.1").args("-P 4 -t 2s -i 500ms"));
     let outcome = Outcome::of(line().arg("--json").run()).exits(1).status("complete");
-    let near = outcome.near();
-    assert!(number(&near["network_errors"]) > 0, "{}", outcome.tell());
-    let completed = number(&near["completed"]);
+    let local = outcome.local();
+    assert!(number(&local["network_errors"]) > 0, "{}", outcome.tell());
+    let completed = number(&local["completed"]);
     assert!((30..=50).contains(&completed), "as many as there are ports: {}", outcome.tell());
     // One cause, with the system's word for it.
-    let causes = near["causes"].as_array().unwrap();
+    let causes = local["causes"].as_array().unwrap();
     assert_eq!(causes.len(), 1, "{causes:?}");
     assert!(text(&causes[0]["text"]).contains("Cannot assign requested address"), "{causes:?}");
-    assert_eq!(causes[0]["count"], near["network_errors"]);
+    assert_eq!(causes[0]["count"], local["network_errors"]);
     let caveat = outcome.caveats("ephemeral-ports");
     for words in ["found no free local port", "TIME_WAIT", "net.ipv4.ip_local_port_range"] {
         assert!(caveat.contains(words), "{caveat}");
@@ -47,7 +47,7 @@ fn exhausted_ports_are_explained() {
     let advice = text(&outcome.caveat("ephemeral-ports").unwrap()["advice"]);
     assert!(advice.contains("--shutdown rude") && advice.contains("tcp_tw_reuse"), "{advice}");
     // A dead end is asked, not hammered: four slots that back off to a second try a few dozen times, not thousands.
-    assert!(number(&near["network_errors"]) < 200, "{}", outcome.tell());
+    assert!(number(&local["network_errors"]) < 200, "{}", outcome.tell());
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn a_rude_end_leaves_the_ports_free() {
     let _server = serve_in(&space, "");
     let line = space.within(connect("127.0.0.1").args("-P 4 --iterations 100 --shutdown rude"));
     let outcome = line.outcome().good();
-    assert_eq!(outcome.near()["completed"], 400, "{}", outcome.tell());
+    assert_eq!(outcome.local()["completed"], 400, "{}", outcome.tell());
     assert!(outcome.caveat("ephemeral-ports").is_none());
     // And the summary of the other says the sentence to people.
     let line = space.within(connect("127.0.0.1").args("-P 4 -t 1s"));
@@ -141,7 +141,7 @@ fn a_pulled_cable_is_noticed_by_both_ends() {
     scratch.hears_intervals("run.jsonl", 3);
     here.ip("link set nc0 down");
     let outcome = Outcome::of(client.wait_within(NOTICED)).exits(4).status("partial");
-    assert!(number(&outcome.near()["traffic"]["tx_bytes"]) > 0, "{}", outcome.tell());
+    assert!(number(&outcome.local()["traffic"]["tx_bytes"]) > 0, "{}", outcome.tell());
     server.proc.hears("session 1 with 10.77.0.1");
     crate::support::eventually("the server lets go", || server.proc.err().contains("was lost"));
     // The cable is put back: all is well.
@@ -180,7 +180,7 @@ fn a_name_with_two_addresses_uses_both_or_the_one_that_is_there() {
     let server = serve_in(&space, "");
     let outcome = line().outcome().moved(8, 800_008, 0);
     assert_eq!(remotes(&outcome).into_iter().collect::<Vec<_>>(), ["127.0.0.8:7411", "127.0.0.9:7411"]);
-    assert_eq!(outcome.far().len(), 2, "a session for each address: {}", outcome.tell());
+    assert_eq!(outcome.remote().len(), 2, "a session for each address: {}", outcome.tell());
     assert!(outcome.caveat("other-sessions").is_none(), "they are of one run");
     server.end();
     // One of the two refuses: the other gets all.

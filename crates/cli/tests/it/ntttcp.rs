@@ -42,11 +42,11 @@ fn receiver(words: &str) -> (Proc, u16) {
 #[test]
 fn a_sender_agrees_with_a_receiver_and_lets_it_go() {
     for (how, words) in [("", "-t 1"), ("late", "-t 1"), ("", "-t 1 -W 1 -C 1")] {
-        let Some(far) = peer("ntttcp", &format!("receive 2 1 {how}")) else { return };
-        let port: u16 = far.hears("port ").trim_start_matches("port ").parse().unwrap();
+        let Some(remote) = peer("ntttcp", &format!("receive 2 1 {how}")) else { return };
+        let port: u16 = remote.hears("port ").trim_start_matches("port ").parse().unwrap();
         let words = format!("-s127.0.0.1 -p {port} -P 2 -n 2 -l 2 -b 16K -B 20M {words}");
         let done = netcaliper("ntttcp").args(&words).run().exits(0);
-        let heard = deeds(far);
+        let heard = deeds(remote);
         assert_eq!(
             (&heard["filler"], &heard["ended"]),
             (&json!(true), &json!(true)),
@@ -78,22 +78,22 @@ fn a_busy_or_unwilling_receiver_is_an_error() {
             ],
         ),
     ] {
-        let Some(far) = peer("ntttcp", &format!("receive 1 1 {how}")) else { return };
-        let port: u16 = far.hears("port ").trim_start_matches("port ").parse().unwrap();
+        let Some(remote) = peer("ntttcp", &format!("receive 1 1 {how}")) else { return };
+        let port: u16 = remote.hears("port ").trim_start_matches("port ").parse().unwrap();
         let done =
             netcaliper("ntttcp").args(&format!("-s127.0.0.1 -p {port} -P 1 -n 1 -t 1")).run().exits(24);
         for line in why {
             assert!(done.out.contains(&format!(" ERR : {line}\n")), "{line}: {}", done.tell());
         }
-        deeds(far);
+        deeds(remote);
     }
 }
 
 #[test]
 fn a_receiver_counts_what_a_sender_sends_in_the_time_agreed_on() {
     let (ours, port) = receiver("-P 2 -t 1");
-    let Some(far) = peer("ntttcp", &format!("send {port} 2 2 1 1")) else { return };
-    let sent = deeds(far);
+    let Some(remote) = peer("ntttcp", &format!("send {port} 2 2 1 1")) else { return };
+    let sent = deeds(remote);
     // Not started, the longer one of 1 and 1, run.
     assert_eq!(sent["heard"], json!([11, 1, 0x52]));
     let done = ours.wait().exits(0);
@@ -105,28 +105,28 @@ fn a_receiver_counts_what_a_sender_sends_in_the_time_agreed_on() {
 #[test]
 fn a_length_that_is_a_letter_is_a_length() {
     let (ours, port) = receiver("-P 1 -t 1");
-    let Some(far) = peer("ntttcp", &format!("send {port} 1 1 0.3 82")) else { return };
+    let Some(remote) = peer("ntttcp", &format!("send {port} 1 1 0.3 82")) else { return };
     // 82 is 'R', on which the original starts at once; then 'E', because 0.3 s is less.
-    assert_eq!(deeds(far)["heard"], json!([11, 82, 0x52, 13]));
+    assert_eq!(deeds(remote)["heard"], json!([11, 82, 0x52, 13]));
     ours.wait().exits(0);
 }
 
 #[test]
 fn without_a_conversation_it_ends_when_all_have_gone() {
     let (ours, port) = receiver("-P 2 -N -t 60");
-    let Some(far) = peer("ntttcp", &format!("send {port} 2 2 0.5 0 nosync")) else { return };
-    let sent = deeds(far);
+    let Some(remote) = peer("ntttcp", &format!("send {port} 2 2 0.5 0 nosync")) else { return };
+    let sent = deeds(remote);
     let done = ours.wait().exits(0);
     assert_eq!(told(&done, "total bytes"), sent["bytes"].to_string());
 }
 
 #[test]
 fn datagrams_go_to_a_receiver_that_only_goes_when_something_comes() {
-    let Some(far) = peer("ntttcp", "receiveudp 2 1") else { return };
-    let port: u16 = far.hears("port ").trim_start_matches("port ").parse().unwrap();
+    let Some(remote) = peer("ntttcp", "receiveudp 2 1") else { return };
+    let port: u16 = remote.hears("port ").trim_start_matches("port ").parse().unwrap();
     let words = format!("-s127.0.0.1 -u -p {port} -P 2 -n 2 -l 2 -b 1000 -B 8M -t 1");
     let done = netcaliper("ntttcp").args(&words).run().exits(0);
-    let heard = deeds(far);
+    let heard = deeds(remote);
     assert_eq!((&heard["filler"], &heard["heard"]), (&json!(true), &json!([0x58, 1, 0x52])), "{heard}");
     let sent: u64 = told(&done, "total bytes").parse().unwrap();
     let got = heard["bytes"].as_u64().unwrap();
@@ -143,8 +143,8 @@ fn datagrams_go_to_a_receiver_that_only_goes_when_something_comes() {
 fn datagrams_are_counted_with_and_without_a_conversation() {
     for (how, words) in [("udp", "-P 2 -t 1 -u"), ("udp nosync", "-P 2 -t 60 -u -N")] {
         let (ours, port) = receiver(words);
-        let Some(far) = peer("ntttcp", &format!("send {port} 2 2 0.5 1 {how}")) else { return };
-        let sent = deeds(far)["bytes"].as_u64().unwrap();
+        let Some(remote) = peer("ntttcp", &format!("send {port} 2 2 0.5 1 {how}")) else { return };
+        let sent = deeds(remote)["bytes"].as_u64().unwrap();
         let done = ours.wait().exits(0);
         let got: u64 = told(&done, "total bytes").parse().unwrap();
         // Some may be dropped on a busy host; none is counted twice.
@@ -155,12 +155,12 @@ fn datagrams_are_counted_with_and_without_a_conversation() {
 #[test]
 fn windows_ends_are_ready_when_all_have_said_so() {
     for how in ["", "token"] {
-        let Some(far) = peer("ntttcp", &format!("winreceive 3 {how}")) else { return };
-        let port: u16 = far.hears("port ").trim_start_matches("port ").parse().unwrap();
+        let Some(remote) = peer("ntttcp", &format!("winreceive 3 {how}")) else { return };
+        let port: u16 = remote.hears("port ").trim_start_matches("port ").parse().unwrap();
         let no = if how.is_empty() { "-ns" } else { "-v" };
         let words = format!("-s -m 2,*,127.0.0.1 1,*,127.0.0.1 {no} -l 4k -n 100 -p {port}");
         let done = netcaliper("ntttcp").args(&words).run().exits(0);
-        let heard = deeds(far);
+        let heard = deeds(remote);
         assert_eq!((&heard["filler"], &heard["bytes"]), (&json!(true), &json!([409_600, 409_600, 409_600])));
         assert_eq!(heard["tokens"].as_array().unwrap().len(), if how.is_empty() { 0 } else { 3 }, "{heard}");
         assert!(heard["tokens"].as_array().unwrap().iter().all(|token| *token == json!(true)), "{heard}");
@@ -173,8 +173,8 @@ fn a_sender_of_windows_is_read_to_its_end() {
     for how in ["", "token"] {
         let no = if how.is_empty() { "-ns" } else { "-v" };
         let (ours, port) = windows_receiver(&format!("-r -m 2,*,127.0.0.1 {no} -l 4k -n 100"));
-        let Some(far) = peer("ntttcp", &format!("winsend {port} 2 100 4096 {how}")) else { return };
-        let sent = deeds(far);
+        let Some(remote) = peer("ntttcp", &format!("winsend {port} 2 100 4096 {how}")) else { return };
+        let sent = deeds(remote);
         assert_eq!(sent["bytes"], json!(2 * 409_600));
         windows_table(&ours.wait().exits(0), 2, 2 * 409_600, 4_096);
     }
@@ -212,11 +212,11 @@ fn a_receiver_of_windows_that_goes_is_no_failure() {
         assert!(done.err.contains("the receiver closed all data connections"), "{}", done.tell());
     }
     // After fewer bytes than are sent, as 5.40's does with -n.
-    let Some(far) = peer("ntttcp", "winreceive 3 early") else { return };
-    let port: u16 = far.hears("port ").trim_start_matches("port ").parse().unwrap();
+    let Some(remote) = peer("ntttcp", "winreceive 3 early") else { return };
+    let port: u16 = remote.hears("port ").trim_start_matches("port ").parse().unwrap();
     let words = format!("-s -m 3,*,127.0.0.1 -ns -l 64k -n 500 -p {port}");
     let done = netcaliper("ntttcp").args(&words).run().exits(0);
-    deeds(far);
+    deeds(remote);
     assert!(!done.out.contains("ERROR"), "{}", done.tell());
     assert!(done.err.contains("the receiver closed all data connections"), "{}", done.tell());
 }
@@ -316,8 +316,8 @@ fn a_server_takes_one_test_after_the_other() {
         // Buffers in progress at the end of the time are completed.
         assert!((sent..=sent + 4 * 131_072).contains(&got), "{sent} {line}");
         // So has one of Windows, with its synchronisation.
-        if let Some(far) = peer("ntttcp", &format!("winsend {port} 2 100 4096 token")) {
-            assert_eq!(deeds(far)["bytes"], json!(2 * 409_600));
+        if let Some(remote) = peer("ntttcp", &format!("winsend {port} 2 100 4096 token")) {
+            assert_eq!(deeds(remote)["bytes"], json!(2 * 409_600));
             server.hears("ntttcp: 2 connections, 819200 bytes");
         }
         for n in 1..=2 {
@@ -465,7 +465,7 @@ fn the_result_files_are_written() {
     for file in [&x, &j] {
         let outcome = netcaliper("report").arg(file).outcome().exits(0);
         assert_eq!(outcome.json["begin"]["version"], "ntttcp 5.33-linux");
-        assert_eq!(outcome.near()["traffic"]["tx_bytes"], bytes);
+        assert_eq!(outcome.local()["traffic"]["tx_bytes"], bytes);
     }
     let log = std::fs::read_to_string(&log).unwrap();
     assert!(log.contains("INFO: total bytes") && !log.contains("Real-time"), "{log}");

@@ -78,9 +78,9 @@ fn a_server_prints_its_outcome_and_writes_its_files() {
     tcp(server.at()).args("-P 3 --iterations 2 --transfer 100001").outcome().moved(6, 600_006, 0);
     let outcome = Outcome::of(server.end());
     fits_the_schema(&outcome.json);
-    assert_eq!(outcome.near()["traffic"]["rx_bytes"], 600_006);
+    assert_eq!(outcome.local()["traffic"]["rx_bytes"], 600_006);
     assert_eq!(Csv::read(&scratch.file("connections.csv")).sum("rx_bytes"), 600_006);
-    assert_eq!(Csv::read(&scratch.file("status.csv")).sum("near_rx_bytes"), 600_006);
+    assert_eq!(Csv::read(&scratch.file("status.csv")).sum("local_rx_bytes"), 600_006);
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn jsonl_tells_the_run_line_by_line() {
     let named = |name: &str| events.iter().filter(|e| e["event"] == name).collect::<Vec<_>>();
     assert_eq!(events[0]["event"], "begin");
     assert_eq!(events.last().unwrap()["event"], "end");
-    for (name, n) in [("begin", 1), ("phase", 1), ("session", 1), ("start", 1), ("near", 1), ("far", 1)] {
+    for (name, n) in [("begin", 1), ("phase", 1), ("session", 1), ("start", 1), ("local", 1), ("remote", 1)] {
         assert_eq!(named(name).len(), n, "{name}: {}", done.tell());
     }
     let (intervals, connections) = (named("interval"), named("connection"));
@@ -102,7 +102,7 @@ fn jsonl_tells_the_run_line_by_line() {
     let ends: Vec<(u64, u64)> =
         intervals.iter().map(|i| (number(&i["start_ns"]), number(&i["end_ns"]))).collect();
     assert!(ends.windows(2).all(|w| w[0].1 == w[1].0), "intervals touch: {ends:?}");
-    let ended = number(&named("near")[0]["completed"]) + number(&named("near")[0]["stopped"]);
+    let ended = number(&named("local")[0]["completed"]) + number(&named("local")[0]["stopped"]);
     assert_eq!(connections.len() as u64, ended);
     let ids: BTreeSet<&str> = connections.iter().map(|c| text(&c["id"])).collect();
     assert_eq!(ids.len(), connections.len(), "ids are unique");
@@ -119,10 +119,10 @@ fn the_csvs_hold_what_the_documentation_says_and_what_the_json_has() {
     assert_eq!(connections.header, documented("**Connections**"));
     let intervals = outcome.point()["intervals"].as_array().unwrap();
     assert_eq!(status.rows.len(), intervals.len());
-    for (name, bytes) in [("near_tx_bytes", "tx_bytes"), ("near_rx_bytes", "rx_bytes")] {
+    for (name, bytes) in [("local_tx_bytes", "tx_bytes"), ("local_rx_bytes", "rx_bytes")] {
         assert_eq!(
             status.sum(name),
-            intervals.iter().map(|i| number(&i["near"][bytes])).sum::<u64>(),
+            intervals.iter().map(|i| number(&i["local"][bytes])).sum::<u64>(),
             "{name}"
         );
     }

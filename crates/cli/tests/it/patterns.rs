@@ -89,8 +89,8 @@ fn receivers_say_how_they_read() {
         let line = tcp(server.at())
             .args(&format!("-P 2 --iterations 1 --transfer 100001 --bidir --verify {verify}"));
         let outcome = line.outcome().moved(2, 100_002, 100_002);
-        assert_eq!(outcome.near()["receive"], receive, "the client with --verify {verify}");
-        assert_eq!(outcome.far()[0]["receive"], receive, "the server with --verify {verify}");
+        assert_eq!(outcome.local()["receive"], receive, "the client with --verify {verify}");
+        assert_eq!(outcome.remote()[0]["receive"], receive, "the server with --verify {verify}");
     }
 }
 
@@ -159,7 +159,7 @@ fn one_connection_and_eight() {
                 .args(&format!("-P {connections} --iterations 3 --transfer 2000003 {flags}"))
                 .outcome()
                 .moved(3 * connections, 3 * connections * up, 3 * connections * down);
-            assert!(number(&outcome.near()["peak"]) <= connections);
+            assert!(number(&outcome.local()["peak"]) <= connections);
         }
     }
 }

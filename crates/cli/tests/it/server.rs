@@ -183,8 +183,8 @@ fn more_connections_than_allowed_are_reduced() {
     let server = serve("--max-connections 3");
     let outcome = tcp(server.at()).args("-P 8 --iterations 2 --transfer 100001").outcome().good();
     assert_eq!(change(&outcome, "connections"), ("8".into(), "3".into()));
-    assert!(number(&outcome.near()["peak"]) <= 3);
-    assert_eq!(outcome.near()["completed"], 6);
+    assert!(number(&outcome.local()["peak"]) <= 3);
+    assert_eq!(outcome.local()["completed"], 6);
     let text = tcp(server.at()).args("-P 8 --iterations 2 --transfer 100001").run().exits(0);
     text.prints(&["connections reduced from 8 to 3"]);
     server.still_serves();
@@ -303,8 +303,8 @@ fn a_server_may_end_after_an_exact_number_of_connections() {
     tcp(server.at()).args("-P 2 --iterations 3 --transfer 100001").outcome().moved(6, 600_006, 0);
     // Four are left of the six that this one wants.
     let outcome = tcp(server.at()).args("-P 2 --iterations 3 --transfer 100001").outcome().exits(1);
-    assert_eq!(outcome.near()["completed"], 4, "{}", outcome.tell());
-    assert_eq!(outcome.near()["protocol_errors"], 2, "{}", outcome.tell());
+    assert_eq!(outcome.local()["completed"], 4, "{}", outcome.tell());
+    assert_eq!(outcome.local()["protocol_errors"], 2, "{}", outcome.tell());
     outcome.tells("it ends after a number of connections that is reached");
     let port = server.port;
     let done = server.proc.wait().exits(0);
@@ -332,7 +332,7 @@ fn forty_clients_at_once_all_succeed() {
     let mut most_others = 0;
     for client in clients {
         let outcome = Outcome::of(client.wait_within(2 * crate::support::PATIENCE)).moved(2, 200_002, 0);
-        let others = number(&outcome.far()[0]["others"]);
+        let others = number(&outcome.remote()[0]["others"]);
         assert_eq!(outcome.caveat("other-sessions").is_some(), others > 0 || !alone_at_start(&outcome));
         most_others = most_others.max(others);
     }
@@ -352,7 +352,7 @@ fn sessions_beside_each_other_are_told() {
     server.proc.hears("session 1 with");
     let outcome = tcp(server.at()).args("-P 1 -t 500ms -i 100ms -b 10M").outcome().good();
     assert_eq!(outcome.point()["sessions"][0]["accepted"]["others"], 1);
-    assert_eq!(outcome.far()[0]["others"], 1);
+    assert_eq!(outcome.remote()[0]["others"], 1);
     assert!(outcome.caveats("other-sessions").contains("1 other session was on a server"));
     other.signal("INT");
     let told = other.wait().exits(130);

@@ -48,8 +48,8 @@ fn two_targets_share_the_connections() {
     let (one, other) = (serve(""), serve(""));
     for (flags, up, down) in [("", 800_008, 0), ("-R", 0, 800_008)] {
         let outcome = tcp(one.at()).arg(other.at()).args(SMALL).args(flags).outcome().moved(8, up, down);
-        assert_eq!(outcome.far().len(), 2);
-        for totals in outcome.far() {
+        assert_eq!(outcome.remote().len(), 2);
+        for totals in outcome.remote() {
             assert_eq!(totals["completed"], 4, "half each: {}", outcome.tell());
         }
         assert_eq!(outcome.point()["sessions"].as_array().unwrap().len(), 2);
@@ -143,7 +143,7 @@ fn a_rate_is_kept_in_both_directions() {
         let outcome =
             tcp(server.at()).args(&format!("-P 3 -t 1500ms -b 8M -l 16Ki {flags}")).outcome().good();
         keeps(&outcome, ways, 24e6);
-        let late = if flags == "-R" { &outcome.far()[0]["late_ns"] } else { &outcome.near()["late_ns"] };
+        let late = if flags == "-R" { &outcome.remote()[0]["late_ns"] } else { &outcome.local()["late_ns"] };
         assert!(number(&late["count"]) > 0, "how late paced sends were is known: {late}");
     }
 }
@@ -195,12 +195,12 @@ fn intervals_are_as_long_as_asked() {
     for (index, interval) in all.iter().enumerate() {
         let (start, end) = (number(&interval["start_ns"]), number(&interval["end_ns"]));
         assert!(start == before && start < end, "interval {index} from {start} to {end} follows {before}");
-        assert_eq!(interval["near"]["ns"], end - start);
+        assert_eq!(interval["local"]["ns"], end - start);
         before = end;
     }
     assert!((1_900_000_000..4_000_000_000).contains(&before), "{before}");
     // The first interval's rate is right: it holds no more and no less than its share.
-    let first = number(&all[0]["near"]["tx_bytes"]) as f64 * 8e9 / number(&all[0]["near"]["ns"]) as f64;
+    let first = number(&all[0]["local"]["tx_bytes"]) as f64 * 8e9 / number(&all[0]["local"]["ns"]) as f64;
     assert!(first < 25e6 && (first > 15e6 || outcome.admits_lateness()), "{first}: {}", outcome.tell());
 }
 
@@ -214,14 +214,17 @@ fn the_omitted_start_does_not_count() {
     let sum = |of: fn(&Value) -> &Value, omitted: bool| -> u64 {
         all.iter().filter(|i| i["omitted"] == omitted).map(|i| number(of(i))).sum()
     };
-    let counted = (sum(|i| &i["near"]["tx_bytes"], false), sum(|i| &i["near"]["ns"], false));
-    let total = (&outcome.near()["traffic"]["tx_bytes"], &outcome.near()["traffic"]["ns"]);
+    let counted = (sum(|i| &i["local"]["tx_bytes"], false), sum(|i| &i["local"]["ns"], false));
+    let total = (&outcome.local()["traffic"]["tx_bytes"], &outcome.local()["traffic"]["ns"]);
     let (bytes, ns) = (number(total.0), number(total.1));
     assert!(
         bytes.abs_diff(counted.0) <= bytes / 20 && ns.abs_diff(counted.1) <= ns / 20,
         "{total:?} and {counted:?}"
     );
-    assert!(ns < 2_600_000_000 && sum(|i| &i["near"]["ns"], true) > 900_000_000, "a third is left out: {ns}");
+    assert!(
+        ns < 2_600_000_000 && sum(|i| &i["local"]["ns"], true) > 900_000_000,
+        "a third is left out: {ns}"
+    );
     keeps(&outcome, &["up"], 16e6);
 }
 
@@ -233,13 +236,13 @@ fn a_run_by_time_stops_its_connections_in_good_order() {
         ["-R", "--bidir", "--pattern pushpull", "-R --verify none"].map(|flags| format!("{flags} -b 50M"));
     for flags in limited.iter().map(String::as_str).chain(["", "--bidir --shutdown rude"]) {
         let outcome = tcp(server.at()).args(&format!("-P 4 -t 150ms -i 50ms {flags}")).outcome().good();
-        let (near, told) = (outcome.near(), outcome.tell());
-        let ended = number(&near["completed"]) + number(&near["stopped"]);
-        assert_eq!(near["opened"], ended, "{flags}: {told}");
-        assert!(number(&near["stopped"]) > 0, "{flags}: {told}");
+        let (local, told) = (outcome.local(), outcome.tell());
+        let ended = number(&local["completed"]) + number(&local["stopped"]);
+        assert_eq!(local["opened"], ended, "{flags}: {told}");
+        assert!(number(&local["stopped"]) > 0, "{flags}: {told}");
         assert_eq!(
-            outcome.far_sum("/opened"),
-            outcome.far_sum("/completed") + outcome.far_sum("/stopped"),
+            outcome.remote_sum("/opened"),
+            outcome.remote_sum("/completed") + outcome.remote_sum("/stopped"),
             "{told}"
         );
     }
@@ -249,7 +252,7 @@ fn a_run_by_time_stops_its_connections_in_good_order() {
 
 /// What both ends say about their sockets.
 fn effective(outcome: &Outcome) -> [&Value; 2] {
-    [&outcome.near()["effective"], &outcome.far()[0]["effective"]]
+    [&outcome.local()["effective"], &outcome.remote()[0]["effective"]]
 }
 
 /// A run with this congestion control, when the kernel has it.
@@ -327,7 +330,7 @@ fn a_buffer_that_the_kernel_does_not_grant_is_a_caveat() {
     let server = serve("");
     let outcome = tcp(server.at()).args(SMALL).args("--sndbuf 1G").outcome().good();
     assert!(outcome.caveats("socket-buffer-shortfall").contains("SO_SNDBUF"));
-    assert!(number(&outcome.near()["effective"]["sndbuf"]) < 1 << 30);
+    assert!(number(&outcome.local()["effective"]["sndbuf"]) < 1 << 30);
 }
 
 #[test]
@@ -335,7 +338,7 @@ fn connections_are_throttled_and_counted() {
     let server = serve("");
     let outcome = tcp(server.at()).args("-P 50 --iterations 2 --transfer 10007 --throttle 1").outcome();
     let outcome = outcome.moved(100, 1_000_700, 0);
-    let connect = &outcome.near()["connect_ns"];
+    let connect = &outcome.local()["connect_ns"];
     assert_eq!(connect["count"], 100);
     let (min, p50, max) = (number(&connect["min"]), number(&connect["p50"]), number(&connect["max"]));
     assert!(0 < min && min <= p50 && p50 <= max, "{connect}");
@@ -357,7 +360,7 @@ fn thousands_of_connections_at_once() {
     let peak = |rate: &str| {
         let words = format!("-P {CONNECTIONS} --iterations 1 --transfer 5003 -b {rate} -l 1000");
         let outcome = tcp(server.at()).args(&words).outcome().moved(CONNECTIONS, CONNECTIONS * 5_003, 0);
-        number(&outcome.near()["peak"])
+        number(&outcome.local()["peak"])
     };
     // At 10 kbit/s the first ends after four seconds: on a slow machine perhaps before the last has come.
     let peaks: Vec<u64> =

@@ -38,11 +38,11 @@ fn ping(target: &str, words: &str) -> Line {
 }
 
 fn facts(outcome: &Outcome) -> &Value {
-    &outcome.near()["pings"]["ways"]["facts"]
+    &outcome.local()["pings"]["ways"]["facts"]
 }
 
 fn count(outcome: &Outcome, of: &str) -> u64 {
-    number(&outcome.near()["pings"]["counts"][of])
+    number(&outcome.local()["pings"]["counts"][of])
 }
 
 /// Our reflector, and its port.
@@ -68,11 +68,14 @@ fn losses_on_each_way_are_told_apart() {
     assert_eq!(number(&facts["back"]["duplicated"]), 1, "{facts}");
     assert_eq!((number(&facts["lost_somewhere"]), number(&facts["numbered"])), (0, 1), "{facts}");
     // The peer's clock says that it may be wrong by a second and is not disciplined; it is this host's own clock.
-    assert_eq!((number(&facts["far_error_ns"]), &facts["far_synced"]), (1_000_000_000, &Value::Bool(false)));
+    assert_eq!(
+        (number(&facts["remote_error_ns"]), &facts["remote_synced"]),
+        (1_000_000_000, &Value::Bool(false))
+    );
     let (bound, offset) = (number(&facts["clock_bound_ns"]), facts["clock_offset_ns"].as_i64().unwrap());
     assert!(offset.unsigned_abs() <= bound + 1_000_000, "one clock: {offset} ± {bound}");
     assert_eq!(facts["unrecognised"], serde_json::json!([4]));
-    let ways = &outcome.near()["pings"]["ways"];
+    let ways = &outcome.local()["pings"]["ways"];
     assert_eq!((number(&ways["there_ns"]["count"]), number(&ways["back_ns"]["count"])), (25, 25));
     let did = deeds(server);
     assert_eq!(
@@ -83,8 +86,8 @@ fn losses_on_each_way_are_told_apart() {
 }
 
 #[test]
-fn what_a_far_end_does_not_tell_is_not_made_up() {
-    let name = "what_a_far_end_does_not_tell_is_not_made_up";
+fn what_a_remote_end_does_not_tell_is_not_made_up() {
+    let name = "what_a_remote_end_does_not_tell_is_not_made_up";
     // One that copies our numbers: no direction. One without times: no ways. One that cuts its answers: no TTL.
     let Some((_server, at)) = reflector(name, "stateless drop-there=3 drop-back=5") else { return };
     let outcome = ping(&at, "-n 20").outcome();
@@ -94,9 +97,11 @@ fn what_a_far_end_does_not_tell_is_not_made_up() {
 
     let Some((_server, at)) = reflector(name, "zeros") else { return };
     let outcome = ping(&at, "-n 10").outcome();
-    let trips = &outcome.near()["pings"];
+    let trips = &outcome.local()["pings"];
     assert_eq!(number(&trips["rtt_ns"]["count"]), 10);
-    assert!(trips["ways"]["there_ns"].is_null() && trips["far_ns"].is_null() && trips["path_ns"].is_null());
+    assert!(
+        trips["ways"]["there_ns"].is_null() && trips["remote_ns"].is_null() && trips["path_ns"].is_null()
+    );
 
     for (cut, ttl) in [(36, false), (38, false), (41, true)] {
         let Some((_server, at)) = reflector(name, &format!("cut={cut}")) else { return };
@@ -115,9 +120,9 @@ fn a_clock_that_is_ahead_is_found_in_both_formats() {
         let facts = facts(&outcome);
         let (bound, offset) = (number(&facts["clock_bound_ns"]), facts["clock_offset_ns"].as_i64().unwrap());
         assert!(offset.abs_diff(37_000_000_000) <= bound + 1_000_000, "{how}: {offset} ± {bound}");
-        let ways = &outcome.near()["pings"]["ways"];
+        let ways = &outcome.local()["pings"]["ways"];
         let both = number(&ways["there_ns"]["min"]) + number(&ways["back_ns"]["min"]);
-        assert!(both <= number(&outcome.near()["pings"]["rtt_ns"]["max"]), "{ways}");
+        assert!(both <= number(&outcome.local()["pings"]["rtt_ns"]["max"]), "{ways}");
     }
 }
 
@@ -246,15 +251,15 @@ fn two_of_ours_tell_all_there_is() {
     assert_eq!((count(&outcome, "sent"), count(&outcome, "received")), (50, 50));
     let found = facts(&outcome);
     assert_eq!(found["unrecognised"], serde_json::json!([]), "{found}");
-    assert_eq!(found["far_counts"], serde_json::json!([50, 50]));
+    assert_eq!(found["remote_counts"], serde_json::json!([50, 50]));
     assert_eq!(found["there_marks"]["ttl"], serde_json::json!([255, 255]));
     assert_eq!(found["there_marks"]["dscp"], serde_json::json!([34, 34]));
     assert_eq!(found["back_marks"]["dscp"], serde_json::json!([46, 46]), "as asked for");
-    let trips = &outcome.near()["pings"];
+    let trips = &outcome.local()["pings"];
     // Where the kernel stamps what leaves, all but the last answer's stamps may have come.
     let late = &trips["ways"]["left_late_ns"];
     assert!(late.is_null() || number(&late["count"]) <= 49, "{late}");
-    assert_eq!(number(&trips["far_ns"]["count"]), 50);
+    assert_eq!(number(&trips["remote_ns"]["count"]), 50);
     let shown = ping(&format!("127.0.0.1:{port}"), "-n 3").run().exits(0);
     assert!(
         shown.out.contains("Each way") && shown.out.contains("delays are right to ±"),

@@ -493,5 +493,5 @@ fn one_good_server_of_two_is_enough() {
     let outcome = line.outcome().exits(0).status("complete");
     let notices = outcome.json["notices"].to_string();
     assert!(notices.contains("left out") && notices.contains(&dead.to_string()), "{notices}");
-    assert_eq!(outcome.near()["completed"], 2, "all connections go to who is left: {}", outcome.tell());
+    assert_eq!(outcome.local()["completed"], 2, "all connections go to who is left: {}", outcome.tell());
 }

@@ -9,7 +9,7 @@ fn stream(target: impl AsRef<std::ffi::OsStr>) -> Line {
 
 /// What each end received: ours, and the server's.
 fn ends(outcome: &Outcome) -> [&Value; 2] {
-    [outcome.near(), &outcome.far()[0]]
+    [outcome.local(), &outcome.remote()[0]]
 }
 
 /// Every frame was judged, and is whole if nothing was lost on the way or in our own buffer.

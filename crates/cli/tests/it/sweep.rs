@@ -23,7 +23,7 @@ fn two_settings_crossed_and_repeated_make_a_row_each() {
         assert_eq!(point["phase"]["connections"], connections);
         assert_eq!(point["phase"]["buffer"]["high"], buffer);
         assert_eq!(point["up"]["received_bytes"], 2_000_003);
-        assert_eq!(point["near"]["completed"], connections);
+        assert_eq!(point["local"]["completed"], connections);
     }
     let rows = outcome.json["sweep"].as_array().unwrap();
     assert_eq!(rows.len(), 4);
@@ -35,12 +35,12 @@ fn two_settings_crossed_and_repeated_make_a_row_each() {
             .collect();
         let mean = (rates[0] + rates[1]) / 2.0;
         let sd = (rates[0] - rates[1]).abs() / 2f64.sqrt();
-        let near = |found: &serde_json::Value, wanted: f64| {
+        let local = |found: &serde_json::Value, wanted: f64| {
             assert!((found.as_f64().unwrap() - wanted).abs() <= 1e-6 * mean, "{found} instead of {wanted}");
         };
         assert_eq!(row["up"]["n"], 2);
-        near(&row["up"]["mean"], mean);
-        near(&row["up"]["sd"], sd);
+        local(&row["up"]["mean"], mean);
+        local(&row["up"]["sd"], sd);
         // Student's t of one degree of freedom, over the root of two.
         assert!(
             (row["up"]["ci95"].as_f64().unwrap() / (12.706 * sd / 2f64.sqrt()) - 1.0).abs() < 1e-3,
@@ -87,7 +87,7 @@ fn more_streams_than_the_slac_tool_could() {
     let server = serve("");
     let outcome = tcp(server.at()).args("--sweep connections=39,40,64 -n 3000000").outcome().good();
     assert_eq!(outcome.json["sweep"].as_array().unwrap().len(), 3);
-    assert_eq!(outcome.json["points"][2]["near"]["completed"], 64);
+    assert_eq!(outcome.json["points"][2]["local"]["completed"], 64);
 }
 
 #[test]
@@ -114,11 +114,11 @@ fn connect_counts_connections() {
         for shutdown in ["graceful", "rude", "random"] {
             let line = connect(server.at()).args(&format!("{args} --shutdown {shutdown}"));
             let outcome = line.outcome().good();
-            assert_eq!(outcome.near()["opened"], lives);
-            assert_eq!(outcome.near()["completed"], lives);
-            assert_eq!(outcome.far_sum("/completed"), lives);
-            assert_eq!(outcome.near()["connect_ns"]["count"], lives);
-            assert_eq!(outcome.near()["traffic"]["tx_bytes"], lives, "a byte each");
+            assert_eq!(outcome.local()["opened"], lives);
+            assert_eq!(outcome.local()["completed"], lives);
+            assert_eq!(outcome.remote_sum("/completed"), lives);
+            assert_eq!(outcome.local()["connect_ns"]["count"], lives);
+            assert_eq!(outcome.local()["traffic"]["tx_bytes"], lives, "a byte each");
             assert_eq!(outcome.point()["phase"]["kind"], "connect");
         }
     }
@@ -131,7 +131,7 @@ fn connect_keeps_its_rate() {
     let server = serve("");
     for rate in [20.0, 300.0] {
         let outcome = connect(server.at()).args(&format!("--rate {rate} -t 3s -P 16")).outcome().good();
-        let share = number(&outcome.near()["opened"]) as f64 / (3.0 * rate);
+        let share = number(&outcome.local()["opened"]) as f64 / (3.0 * rate);
         // A busy machine may be late, and then says so; never may it be too fast. The first comes at once, and one more
         // fits at the end, on each of two workers.
         assert!(
@@ -168,7 +168,7 @@ fn the_demo_needs_nothing_and_saves_what_it_shows() {
     assert!(points[0]["up"]["goodput_bps"].as_f64().unwrap() > 0.0 && points[0]["down"].is_null());
     assert!(points[1]["up"]["goodput_bps"].as_f64().unwrap() > 0.0);
     assert!(points[1]["down"]["goodput_bps"].as_f64().unwrap() > 0.0);
-    assert!(number(&points[2]["near"]["completed"]) > 0);
+    assert!(number(&points[2]["local"]["completed"]) > 0);
 }
 
 #[test]

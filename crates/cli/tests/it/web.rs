@@ -306,14 +306,14 @@ impl Cable {
         let whole = Arc::new(AtomicBool::new(true));
         let state = Arc::clone(&whole);
         std::thread::spawn(move || {
-            for near in door.incoming() {
-                let Ok(near) = near else { continue };
+            for local in door.incoming() {
+                let Ok(local) = local else { continue };
                 // Whoever comes meanwhile finds nobody.
                 if !state.load(Ordering::Acquire) {
                     continue;
                 }
-                let Ok(far) = TcpStream::connect(&at) else { continue };
-                for (from, to) in [(&near, &far), (&far, &near)] {
+                let Ok(remote) = TcpStream::connect(&at) else { continue };
+                for (from, to) in [(&local, &remote), (&remote, &local)] {
                     let (mut from, mut to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
                     let state = Arc::clone(&state);
                     from.set_read_timeout(Some(std::time::Duration::from_millis(20))).unwrap();
@@ -355,8 +355,8 @@ fn a_page_that_was_away_is_told_all_of_it_and_nothing_twice() {
     let run = endless(server.at()).spawn();
     let (at, _) = live(&run);
     let cable = Cable::to(at.clone());
-    let near = format!("127.0.0.1:{}", cable.port);
-    let (mut feed, first) = known(&near);
+    let local = format!("127.0.0.1:{}", cable.port);
+    let (mut feed, first) = known(&local);
     let mut messages = vec![first];
     messages.extend((0..2).map(|_| feed.next().unwrap()));
     cable.whole.store(false, Ordering::Release);
@@ -375,7 +375,7 @@ fn a_page_that_was_away_is_told_all_of_it_and_nothing_twice() {
     while !missed(&witness.next().unwrap()) {}
     cable.whole.store(true, Ordering::Release);
     // As an EventSource comes back: it says what it has heard last.
-    let mut feed = Feed::again(&near, &heard.to_string());
+    let mut feed = Feed::again(&local, &heard.to_string());
     let first = feed.next().unwrap();
     assert!(first.get("from").is_none(), "all of it is told: {}", first["from"]);
     assert_eq!(first["run"], messages[0]["run"]);
@@ -419,7 +419,7 @@ fn nothing_that_a_peer_says_becomes_markup() {
     point["label"] = serde_json::json!({ EVIL: EVIL });
     point["sessions"][0]["target"] = Value::from(EVIL);
     point["sessions"][0]["host"]["name"] = Value::from(EVIL);
-    point["far"][0]["who"] = Value::from(EVIL);
+    point["remote"][0]["who"] = Value::from(EVIL);
     let saved = scratch.with("evil.json", &run.to_string());
     let shown = netcaliper("report").arg(saved).args("-q --web 0 --web-linger 600s").spawn();
     let (at, _) = live(&shown);

@@ -167,16 +167,16 @@ mod tests {
 
     /// A socket for a flow, and whoever sends to it.
     fn pair() -> (UdpSocket, Udp) {
-        let near = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let target = Target { to: near.local_addr().unwrap(), from: None };
+        let local = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let target = Target { to: local.local_addr().unwrap(), from: None };
         let udp = System.connect_udp(&target, &SocketSettings::default()).unwrap();
-        near.connect(udp.path().unwrap().local).unwrap();
-        (near, udp)
+        local.connect(udp.path().unwrap().local).unwrap();
+        (local, udp)
     }
 
-    fn fill(near: &UdpSocket) {
+    fn fill(local: &UdpSocket) {
         for n in 0..MANY {
-            near.send(&n.to_be_bytes()).unwrap();
+            local.send(&n.to_be_bytes()).unwrap();
         }
     }
 
@@ -196,8 +196,8 @@ mod tests {
     fn stopped() -> u64 {
         let thread = Thread::start(Vec::new());
         thread.group(GROUP, LinkSource::Connector(Box::new(Nobody)), Wait::Block, false);
-        let (near, udp) = pair();
-        fill(&near);
+        let (local, udp) = pair();
+        fill(&local);
         thread.tell_all([adopt(udp, Reader::default()), Command::Stop(GROUP)]);
         had(&thread)
     }
@@ -211,7 +211,7 @@ mod tests {
     fn woken() -> u64 {
         let thread = Thread::start(Vec::new());
         thread.group(GROUP, LinkSource::Connector(Box::new(Nobody)), Wait::Block, false);
-        let ((near, udp), (other, second)) = (pair(), pair());
+        let ((local, udp), (other, second)) = (pair(), pair());
         let closes = Arc::new(AtomicBool::new(false));
         let first = Reader { wake: Some(Mono(0)), closes: closes.clone(), ..Reader::default() };
         let ((held, is_held), (let_go, go_on)) = (channel(), channel());
@@ -219,7 +219,7 @@ mod tests {
         thread.tell_all([adopt(udp, first), adopt(second, holder)]);
         other.send(b"stay").unwrap();
         is_held.recv().unwrap();
-        fill(&near);
+        fill(&local);
         closes.store(true, Ordering::SeqCst);
         // Longer than until it is woken again.
         std::thread::sleep(Duration::from_millis(30));

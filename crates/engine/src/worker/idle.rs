@@ -17,10 +17,10 @@ use transport::{Platform, Reactor as _, Read, Wait};
 
 /// Before so short a time to the next due instant nothing but the clock is looked at, ns: a look at the reactor takes about
 /// half a microsecond, and a receive call as much.
-const NEAR: u64 = 1_500;
+const LOCAL: u64 = 1_500;
 /// From so much on, ns, others may have the core meanwhile, if there are any: they have a moment's work, or they would take it
 /// anyway.
-const FAR: u64 = 10_000;
+const REMOTE: u64 = 10_000;
 /// The margin that hybrid waiting begins with, ns, and its limits: what a wake-up takes, and what is worth a core.
 const FIRST_MARGIN: u64 = 120_000;
 const LEAST_MARGIN: u64 = 20_000;
@@ -140,7 +140,7 @@ impl<P: Platform> Worker<P> {
         // The next due instant is met by the clock alone, unless the reactor has not been looked at for very long.
         let due = if busy { self.next_instant() } else { next };
         let left = due.map_or(u64::MAX, |due| due.since(now));
-        if left < NEAR && now.since(self.looked) < 100 * LOOK_AFTER {
+        if left < LOCAL && now.since(self.looked) < 100 * LOOK_AFTER {
             return None;
         }
         if busy {
@@ -148,7 +148,7 @@ impl<P: Platform> Worker<P> {
         }
         if self.idle.wait == Wait::Spin {
             let look = self.looked.plus(if self.tries_all_there_is() { LOOK_BESIDE } else { LOOK_AFTER });
-            if now < look && self.spin_on(due.map_or(look, |due| look.min(Mono(due.0.saturating_sub(NEAR)))))
+            if now < look && self.spin_on(due.map_or(look, |due| look.min(Mono(due.0.saturating_sub(LOCAL)))))
             {
                 return None;
             }
@@ -156,7 +156,7 @@ impl<P: Platform> Worker<P> {
         }
         if left <= self.idle.margin {
             // What spins this long before it is due need not keep others from their work.
-            if left > FAR {
+            if left > REMOTE {
                 self.platform.yield_core();
             }
             return Some(Some(now));

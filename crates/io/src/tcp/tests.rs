@@ -33,13 +33,13 @@ fn target(to: SocketAddr) -> Target {
 
 #[test]
 fn more_pieces_than_one_call_takes_are_all_sent() {
-    let (near, far) = pair("127.0.0.1:0", &SocketSettings::default());
-    assert_eq!(offer(&near, 150, 0, 10), Sent { bytes: 1500, fault: None });
+    let (local, remote) = pair("127.0.0.1:0", &SocketSettings::default());
+    assert_eq!(offer(&local, 150, 0, 10), Sent { bytes: 1500, fault: None });
     let mut got = 0;
     while got < 1500 {
-        got += receive(&far, Read::look(u64::MAX)).unwrap().unwrap().0;
+        got += receive(&remote, Read::look(u64::MAX)).unwrap().unwrap().0;
     }
-    assert_eq!(offer(&near, 0, 0, 0), Sent::default());
+    assert_eq!(offer(&local, 0, 0, 0), Sent::default());
 }
 
 #[test]
@@ -51,11 +51,11 @@ fn the_unspecified_address_takes_both_families() {
         hosts.push("::1");
     }
     for ip in hosts {
-        let (near, path) =
+        let (local, path) =
             connect(&target(SocketAddr::new(ip.parse().unwrap(), port)), &SocketSettings::default());
-        let (far, seen) = accept(&listener);
+        let (remote, seen) = accept(&listener);
         assert_eq!((seen.peer, seen.local), (path.local, path.peer));
-        assert_eq!((near.path().unwrap(), far.path().unwrap()), (path, seen));
+        assert_eq!((local.path().unwrap(), remote.path().unwrap()), (path, seen));
     }
 }
 
@@ -70,8 +70,8 @@ fn settings_are_made_and_told() {
         keepalive_ns: Some(10_000_000),
         ..SocketSettings::default()
     };
-    let (near, far) = pair("127.0.0.1:0", &settings);
-    for stream in [&near, &far] {
+    let (local, remote) = pair("127.0.0.1:0", &settings);
+    for stream in [&local, &remote] {
         let effective = stream.effective();
         assert!(effective.sndbuf >= Some(100_000) && effective.sndbuf <= Some(200_000), "{effective:?}");
         assert!(effective.rcvbuf >= Some(50_000) && effective.rcvbuf <= Some(100_000), "{effective:?}");
@@ -79,8 +79,8 @@ fn settings_are_made_and_told() {
         #[cfg(unix)]
         assert_eq!(effective.tos, Some(46 << 2));
     }
-    far.apply(&SocketSettings { ttl: Some(44), ..SocketSettings::default() }).unwrap();
-    assert_eq!((far.effective().ttl, far.effective().nodelay), (Some(44), Some(true)));
+    remote.apply(&SocketSettings { ttl: Some(44), ..SocketSettings::default() }).unwrap();
+    assert_eq!((remote.effective().ttl, remote.effective().nodelay), (Some(44), Some(true)));
     assert_eq!(pair("127.0.0.1:0", &SocketSettings::default()).0.effective().nodelay, Some(true));
 }
 
@@ -98,8 +98,8 @@ mod linux {
             user_timeout_ns: Some(1_500_000_000),
             ..SocketSettings::default()
         };
-        let (near, far) = pair("127.0.0.1:0", &settings);
-        for stream in [&near, &far] {
+        let (local, remote) = pair("127.0.0.1:0", &settings);
+        for stream in [&local, &remote] {
             let effective = stream.effective();
             assert_eq!(effective.congestion.as_deref(), Some("reno"));
             assert!(effective.mss.is_some_and(|mss| mss <= 1000 && mss > 500), "{effective:?}");
@@ -116,9 +116,9 @@ mod linux {
         let refusal = check(&wrong, here()).unwrap_err();
         assert_eq!((refusal.option, refusal.errno), ("congestion", libc::ENOENT));
         assert_eq!(refusal.to_string(), "congestion: No such file or directory (os error 2)");
-        let (near, _far) = pair("127.0.0.1:0", &SocketSettings::default());
-        assert_eq!(near.apply(&wrong).unwrap_err(), Fault { deed: Deed::Open, errno: libc::ENOENT });
-        assert_eq!(near.effective().ttl, Some(9));
+        let (local, _remote) = pair("127.0.0.1:0", &SocketSettings::default());
+        assert_eq!(local.apply(&wrong).unwrap_err(), Fault { deed: Deed::Open, errno: libc::ENOENT });
+        assert_eq!(local.effective().ttl, Some(9));
         let listener = Listener::bind(here(), false, &SocketSettings::default()).unwrap();
         let to = target(listener.local().unwrap());
         assert_eq!(Stream::connect(&to, &wrong).unwrap_err().deed, Deed::Open);
@@ -146,21 +146,21 @@ mod linux {
             ..SocketSettings::default()
         };
         // Twice at once: the label is shared.
-        let (near, far) = pair("[::1]:0", &settings);
-        let (other, _far) = pair("[::1]:0", &settings);
-        for stream in [&near, &far, &other] {
+        let (local, remote) = pair("[::1]:0", &settings);
+        let (other, _remote) = pair("[::1]:0", &settings);
+        for stream in [&local, &remote, &other] {
             let effective = stream.effective();
             assert_eq!((effective.tos, effective.ttl), (Some(10 << 2), Some(7)));
         }
         let mut request = [0; 32];
         let n = crate::sys::linux::get_option(
-            near.as_fd(),
+            local.as_fd(),
             libc::SOL_IPV6,
             libc::IPV6_FLOWLABEL_MGR,
             &mut request,
         );
         assert_eq!((n.unwrap(), &request[16..20]), (32, &[0x00, 0x0a, 0xbc, 0xde][..]));
-        assert!(far.apply(&settings).is_err());
+        assert!(remote.apply(&settings).is_err());
     }
 
     #[test]
@@ -173,22 +173,22 @@ mod linux {
         let port = listener.local().unwrap().port();
         for ip in ["127.0.0.1", "::1"] {
             let to = target(SocketAddr::new(ip.parse().unwrap(), port));
-            let _near = connect(&to, &SocketSettings::default());
-            let (far, _) = accept(&listener);
-            assert_eq!((far.effective().tos, far.effective().ttl), (Some(12 << 2), Some(77)), "{ip}");
+            let _local = connect(&to, &SocketSettings::default());
+            let (remote, _) = accept(&listener);
+            assert_eq!((remote.effective().tos, remote.effective().ttl), (Some(12 << 2), Some(77)), "{ip}");
         }
     }
 
     #[test]
     fn the_kernel_tells_about_the_connection() {
-        let (near, far) = pair("127.0.0.1:0", &SocketSettings::default());
+        let (local, remote) = pair("127.0.0.1:0", &SocketSettings::default());
         for _ in 0..20 {
-            assert_eq!(offer(&near, 1, 0, 1000).bytes, 1000);
-            receive(&far, Read::skip(1000)).unwrap();
-            offer(&far, 1, 0, 1);
-            receive(&near, Read::look(1)).unwrap();
+            assert_eq!(offer(&local, 1, 0, 1000).bytes, 1000);
+            receive(&remote, Read::skip(1000)).unwrap();
+            offer(&remote, 1, 0, 1);
+            receive(&local, Read::look(1)).unwrap();
         }
-        let info = near.info().unwrap();
+        let info = local.info().unwrap();
         assert!(info.rtt_us > 0 && info.cwnd > 0 && info.snd_mss > 500, "{info:?}");
         assert!(info.bytes_sent.is_none_or(|n| n >= 20_000), "{info:?}");
         assert!(info.min_rtt_us.is_none_or(|us| us <= 10_000_000), "{info:?}");
@@ -210,15 +210,15 @@ mod linux {
     fn plain_sockets_are_understood() {
         // The other end is not ours: what arrives is what was sent.
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let (near, _) = connect(&target(listener.local_addr().unwrap()), &SocketSettings::default());
-        let (mut far, _) = listener.accept().unwrap();
-        assert_eq!(offer(&near, 3, 0, 100).bytes, 300);
+        let (local, _) = connect(&target(listener.local_addr().unwrap()), &SocketSettings::default());
+        let (mut remote, _) = listener.accept().unwrap();
+        assert_eq!(offer(&local, 3, 0, 100).bytes, 300);
         let mut bytes = [0; 300];
-        far.read_exact(&mut bytes).unwrap();
+        remote.read_exact(&mut bytes).unwrap();
         assert_eq!(bytes, PATTERN[..300]);
-        far.write_all(b"back").unwrap();
-        drop(far);
-        assert_eq!(receive(&near, Read::look(4)).unwrap().unwrap().1, b"back");
-        assert_eq!(receive(&near, Read::look(4)).unwrap(), None);
+        remote.write_all(b"back").unwrap();
+        drop(remote);
+        assert_eq!(receive(&local, Read::look(4)).unwrap().unwrap().1, b"back");
+        assert_eq!(receive(&local, Read::look(4)).unwrap(), None);
     }
 }

@@ -68,14 +68,14 @@ mod linux {
             let local = plain(socket.local_addr().ok()?.as_socket()?);
             Some((socket, local))
         };
-        let ((near, _), (far, there)) = (open()?, open()?);
-        near.connect(&there.into()).ok()?;
+        let ((local, _), (remote, there)) = (open()?, open()?);
+        local.connect(&there.into()).ok()?;
         let mut found = NOTHING;
-        set_stamps(&near, false, false);
-        set_stamps(&far, true, false);
+        set_stamps(&local, false, false);
+        set_stamps(&remote, true, false);
         for segments in SEGMENTS {
-            set_gro(&far, true);
-            let Some(marks) = there_and_back(&near, &far, segments, at.is_ipv6(), &mut found) else {
+            set_gro(&remote, true);
+            let Some(marks) = there_and_back(&local, &remote, segments, at.is_ipv6(), &mut found) else {
                 continue;
             };
             found.segments = segments;
@@ -91,7 +91,7 @@ mod linux {
                 break;
             }
             reactor.wait(Some(clock.now().plus(PAUSE)), &clock, &mut events).ok()?;
-            let marks = there_and_back(&near, &far, 1, at.is_ipv6(), &mut found)?;
+            let marks = there_and_back(&local, &remote, 1, at.is_ipv6(), &mut found)?;
             found.receive_stamps = marks.stamp.is_some();
         }
         Some(found)
@@ -99,8 +99,8 @@ mod linux {
 
     /// Sends so many datagrams in one call; the marks of what arrived first, if anything did.
     fn there_and_back(
-        near: &Socket,
-        far: &Socket,
+        local: &Socket,
+        remote: &Socket,
         segments: usize,
         v6: bool,
         found: &mut Ability,
@@ -112,19 +112,20 @@ mod linux {
         burst.tag = Some(0);
         let mut control = Control::new();
         describe(&burst, v6, segments > 1, false, &mut control);
-        let sent = send(near.as_fd(), &[IoSlice::new(&bytes)], None, &mut control).ok()?;
+        let sent = send(local.as_fd(), &[IoSlice::new(&bytes)], None, &mut control).ok()?;
         if sent != bytes.len() {
             return None;
         }
         let (mut reactor, clock, mut events) = (Reactor::new().ok()?, Clock::new(), Vec::new());
-        reactor.watch_level(far, 1).ok()?;
+        reactor.watch_level(remote, 1).ok()?;
         reactor.wait(Some(clock.now().plus(PATIENCE)), &clock, &mut events).ok()?;
         let mut buffer = vec![0; 1 << 16];
-        recv(far.as_fd(), &mut buffer, &mut control, false, 0).ok()?;
+        recv(remote.as_fd(), &mut buffer, &mut control, false, 0).ok()?;
         let marks = Marks::read(&control);
         // What was not merged is not to be taken for the answer to the next trial.
-        while recv(far.as_fd(), &mut buffer, &mut control, false, 0).is_ok() {}
-        if recv(near.as_fd(), &mut [], &mut control, false, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT).is_ok() {
+        while recv(remote.as_fd(), &mut buffer, &mut control, false, 0).is_ok() {}
+        if recv(local.as_fd(), &mut [], &mut control, false, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT).is_ok()
+        {
             found.transmit_stamps |= transmit_stamp(&control).is_some();
         }
         Some(marks)

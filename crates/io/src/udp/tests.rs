@@ -22,10 +22,10 @@ fn plain_settings() -> SocketSettings {
 }
 
 /// A socket connected to another, which is bound only.
-fn pair(near: &SocketSettings, far: &SocketSettings) -> (Udp, Udp) {
-    let far = Udp::bind(here(), false, far).unwrap();
-    let to = Target { to: far.local().unwrap(), from: None };
-    (Udp::connect(&to, near).unwrap(), far)
+fn pair(local: &SocketSettings, remote: &SocketSettings) -> (Udp, Udp) {
+    let remote = Udp::bind(here(), false, remote).unwrap();
+    let to = Target { to: remote.local().unwrap(), from: None };
+    (Udp::connect(&to, local).unwrap(), remote)
 }
 
 fn send_burst(udp: &mut Udp, bytes: &[u8], make: impl FnOnce(&mut Transmit<'_>)) -> Sent {
@@ -68,18 +68,18 @@ fn receive(udp: &mut Udp) -> Message {
 
 #[test]
 fn long_datagrams_leave_in_runs_too_and_longer_than_a_send_takes_is_refused() {
-    let (mut near, mut far) = pair(&SocketSettings::default(), &plain_settings());
-    let mtu = near.effective().mtu.unwrap_or(0);
+    let (mut local, mut remote) = pair(&SocketSettings::default(), &plain_settings());
+    let mtu = local.effective().mtu.unwrap_or(0);
     let size = 20_000;
-    if mtu < 65_536 || near.segments() < 3 {
-        return skip(&format!("this loopback takes {mtu} bytes, {} datagrams a send", near.segments()));
+    if mtu < 65_536 || local.segments() < 3 {
+        return skip(&format!("this loopback takes {mtu} bytes, {} datagrams a send", local.segments()));
     }
     let bytes = vec![7; 60_000];
-    assert_eq!(send_burst(&mut near, &bytes, |burst| burst.segment = size).bytes, 60_000);
+    assert_eq!(send_burst(&mut local, &bytes, |burst| burst.segment = size).bytes, 60_000);
     for _ in 0..3 {
-        assert_eq!(receive(&mut far).bytes.len(), usize::from(size));
+        assert_eq!(receive(&mut remote).bytes.len(), usize::from(size));
     }
-    let long = send_burst(&mut near, &bytes, |burst| {
+    let long = send_burst(&mut local, &bytes, |burst| {
         // 65,536 bytes in one datagram: IPv4 leaves 65,507.
         burst.own(5_536).fill(7);
     });
@@ -93,15 +93,15 @@ fn time_to_live_and_traffic_class_arrive() {
         if at.starts_with('[') && !has_ipv6() {
             continue;
         }
-        let mut far = Udp::bind(at.parse().unwrap(), false, &plain_settings()).unwrap();
-        let to = Target { to: far.local().unwrap(), from: None };
-        let mut near = Udp::connect(&to, &marked).unwrap();
-        send(&mut near, b"x");
-        let got = receive(&mut far).received;
+        let mut remote = Udp::bind(at.parse().unwrap(), false, &plain_settings()).unwrap();
+        let to = Target { to: remote.local().unwrap(), from: None };
+        let mut local = Udp::connect(&to, &marked).unwrap();
+        send(&mut local, b"x");
+        let got = receive(&mut remote).received;
         assert_eq!((got.ttl, got.tos), (17, 40), "{at}");
-        send_burst(&mut near, b"x", |burst| burst.tos = Some(0xb9));
-        assert_eq!(receive(&mut far).received.tos, 0xb9, "{at}: this send alone");
-        let effective = near.effective().options;
+        send_burst(&mut local, b"x", |burst| burst.tos = Some(0xb9));
+        assert_eq!(receive(&mut remote).received.tos, 0xb9, "{at}: this send alone");
+        let effective = local.effective().options;
         assert_eq!((effective.ttl, effective.tos), (Some(17), Some(40)));
     }
 }
@@ -111,13 +111,13 @@ fn kernel_stamps_lie_between_sending_and_receiving() {
     if !ability().receive_stamps {
         return skip("no kernel receive stamps here");
     }
-    let (mut near, mut far) = pair(&SocketSettings::default(), &SocketSettings::default());
-    assert!(far.effective().stamps);
+    let (mut local, mut remote) = pair(&SocketSettings::default(), &SocketSettings::default());
+    assert!(remote.effective().stamps);
     let clock = Clock::new();
     // The kernel switches stamps on by deferred work: datagrams that arrive at once have none.
     let warmed_up = (0..1000).any(|_| {
-        send(&mut near, b"x");
-        let stamped = receive(&mut far).received.stamp.is_some();
+        send(&mut local, b"x");
+        let stamped = receive(&mut remote).received.stamp.is_some();
         if !stamped {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
@@ -126,16 +126,16 @@ fn kernel_stamps_lie_between_sending_and_receiving() {
     assert!(warmed_up, "no datagram was stamped");
     for _ in 0..50 {
         let before = clock.now();
-        send(&mut near, b"x");
-        let got = receive(&mut far).received;
+        send(&mut local, b"x");
+        let got = receive(&mut remote).received;
         let stamp = got.stamp.expect("a stamp, after the first one");
         assert_eq!(stamp.kind, StampKind::KernelRx);
         // Two clocks are compared: 100 µs of room for their readings being apart.
         assert!(before.0 < stamp.at.0 + 100_000 && stamp.at.0 <= got.at.0 + 100_000, "{before:?} {got:?}");
     }
-    let (mut near, mut far) = pair(&plain_settings(), &plain_settings());
-    send(&mut near, b"x");
-    assert!(receive(&mut far).received.stamp.is_none(), "nobody asked");
+    let (mut local, mut remote) = pair(&plain_settings(), &plain_settings());
+    send(&mut local, b"x");
+    assert!(receive(&mut remote).received.stamp.is_none(), "nobody asked");
 }
 
 #[test]
@@ -143,54 +143,54 @@ fn transmit_stamps_come_back_under_their_tags() {
     if !ability().transmit_stamps {
         return skip("no kernel transmit stamps here");
     }
-    let (mut near, _far) = pair(&plain_settings(), &plain_settings());
+    let (mut local, _remote) = pair(&plain_settings(), &plain_settings());
     let (clock, mut memory) = (Clock::new(), UdpMemory::default());
-    send(&mut near, b"no stamp");
-    assert!(!near.awaits_stamps());
+    send(&mut local, b"no stamp");
+    assert!(!local.awaits_stamps());
     let before = clock.now();
     for tag in [7, 7_000_000, 8] {
-        send_burst(&mut near, b"x", |burst| burst.tag = Some(tag));
-        send(&mut near, b"none again");
+        send_burst(&mut local, b"x", |burst| burst.tag = Some(tag));
+        send(&mut local, b"none again");
     }
     let mut tags = Vec::new();
     while tags.len() < 3 {
-        match near.stamped(&mut memory, &clock) {
+        match local.stamped(&mut memory, &clock) {
             Some((tag, stamp, bound_ns)) => {
                 assert_eq!((stamp.kind, bound_ns), (StampKind::KernelTx, 0));
                 assert!(before.0 < stamp.at.0 + 100_000 && stamp.at < clock.now().plus(100_000));
                 tags.push(tag);
             }
-            None => readable(&near),
+            None => readable(&local),
         }
     }
     assert_eq!(tags, [7, 7_000_000, 8]);
-    assert!(!near.awaits_stamps() && near.stamped(&mut memory, &clock).is_none());
+    assert!(!local.awaits_stamps() && local.stamped(&mut memory, &clock).is_none());
 }
 
 #[test]
 fn stamps_that_never_come_do_not_pile_up() {
-    let (mut near, _far) = pair(&plain_settings(), &plain_settings());
+    let (mut local, _remote) = pair(&plain_settings(), &plain_settings());
     for tag in 0..1_000 {
-        send_burst(&mut near, b"x", |burst| burst.tag = Some(tag));
+        send_burst(&mut local, b"x", |burst| burst.tag = Some(tag));
     }
-    assert!(near.state.asked.len() <= 64);
+    assert!(local.state.asked.len() <= 64);
 }
 
 #[test]
 fn long_empty_and_unseen_datagrams() {
-    let (mut near, mut far) = pair(&plain_settings(), &plain_settings());
-    send(&mut near, &[1; 100]);
-    let cut = receive_how(&mut far, Read::look(10));
+    let (mut local, mut remote) = pair(&plain_settings(), &plain_settings());
+    send(&mut local, &[1; 100]);
+    let cut = receive_how(&mut remote, Read::look(10));
     assert_eq!((cut.bytes.len(), cut.received.truncated), (10, true));
-    send(&mut near, &[1; 100]);
-    let skipped = receive_how(&mut far, Read::skip(1 << 20));
+    send(&mut local, &[1; 100]);
+    let skipped = receive_how(&mut remote, Read::skip(1 << 20));
     assert_eq!((skipped.bytes.len(), skipped.received.len, skipped.received.truncated), (0, 100, false));
     let empty = Datagrams::bind(here(), false).unwrap();
-    empty.send_to(b"", far.local().unwrap()).unwrap();
-    let got = receive(&mut far).received;
+    empty.send_to(b"", remote.local().unwrap()).unwrap();
+    let got = receive(&mut remote).received;
     assert_eq!((got.len, got.count(), got.datagrams().count()), (0, 1, 0));
-    assert!(try_receive(&mut far, Read::look(10)).unwrap().is_none());
-    assert!(try_receive(&mut far, Read::Pause).unwrap().is_none());
+    assert!(try_receive(&mut remote, Read::look(10)).unwrap().is_none());
+    assert!(try_receive(&mut remote, Read::Pause).unwrap().is_none());
 }
 
 #[test]
@@ -212,16 +212,16 @@ fn who_slipped_in_before_connecting_is_not_let_through() {
 #[test]
 fn settings_are_asked_for_and_told() {
     let want = SocketSettings { rcvbuf: Some(100_000), sndbuf: Some(50_000), ..plain_settings() };
-    let (near, _far) = pair(&want, &want);
-    let got = near.effective();
+    let (local, _remote) = pair(&want, &want);
+    let got = local.effective();
     assert!(got.options.rcvbuf >= Some(100_000) && got.options.sndbuf >= Some(50_000), "{got:?}");
     assert_eq!((got.segments, got.gro, got.stamps), (1, false, false));
     let wrong = SocketSettings { device: Some("no-such-interface".into()), ..plain_settings() };
     assert_eq!(Udp::bind(here(), false, &wrong).unwrap_err().deed, Deed::Open);
     for df in [true, false] {
         let want = SocketSettings { dont_fragment: Some(df), ..plain_settings() };
-        let (mut near, mut far) = pair(&want, &want);
-        send(&mut near, b"x");
-        receive(&mut far);
+        let (mut local, mut remote) = pair(&want, &want);
+        send(&mut local, b"x");
+        receive(&mut remote);
     }
 }

@@ -11,7 +11,7 @@ fn runs(a: &[f64], b: &[f64]) -> Contrast {
 /// far from its mean.
 fn by_counting(a: &[f64], b: &[f64]) -> f64 {
     let all: Vec<f64> = a.iter().chain(b).copied().collect();
-    let far = |chosen: &dyn Fn(usize) -> bool| {
+    let remote = |chosen: &dyn Fn(usize) -> bool| {
         let (mut u, mut pairs) = (0.0, 0.0);
         for i in (0..all.len()).filter(|&i| chosen(i)) {
             for j in (0..all.len()).filter(|&j| !chosen(j)) {
@@ -27,12 +27,12 @@ fn by_counting(a: &[f64], b: &[f64]) -> f64 {
         }
         (u - pairs / 2.0f64).abs()
     };
-    let seen = far(&|i| i >= a.len());
+    let seen = remote(&|i| i >= a.len());
     let splits = (0u32..1 << all.len()).filter(|split| split.count_ones() as usize == b.len());
     let (mut uneven, mut ways) = (0u32, 0u32);
     for split in splits {
         ways += 1;
-        uneven += u32::from(far(&|i| split >> i & 1 == 1) >= seen - 1e-9);
+        uneven += u32::from(remote(&|i| split >> i & 1 == 1) >= seen - 1e-9);
     }
     f64::from(uneven) / f64::from(ways)
 }
@@ -47,12 +47,12 @@ fn small_sets_agree_with_scipy_and_with_tables() {
     assert!((c.shift - 0.9).abs() < 1e-9);
     let (low, high) = c.interval.unwrap();
     assert!((low - 0.05).abs() < 1e-9 && (high - 1.7).abs() < 1e-9, "{c:?}");
-    assert_eq!(c.near_end(), low);
+    assert_eq!(c.local_end(), low);
     assert!((c.least_p - 2.0 / 462.0).abs() < 1e-12);
     // Three against three cannot be told apart at 5 %: the least probability is 2 / 20.
     let apart = runs(&[1.0, 2.0, 3.0], &[7.0, 8.0, 9.0]);
     assert!((apart.p - 0.1).abs() < 1e-12 && (apart.least_p - 0.1).abs() < 1e-12);
-    assert_eq!((apart.interval, apart.near_end()), (None, 0.0), "nor is there an interval");
+    assert_eq!((apart.interval, apart.local_end()), (None, 0.0), "nor is there an interval");
     // Four can, at 2 / 70, and the interval is that of all differences.
     let apart = runs(&[1.0, 2.0, 3.0, 4.0], &[7.0, 8.0, 9.0, 10.0]);
     assert!((apart.p - 2.0 / 70.0).abs() < 1e-12);
@@ -99,12 +99,12 @@ fn large_sets_and_ties_agree_with_scipy() {
     assert!((c.p - 0.058_477_235_6).abs() < 1e-6, "{c:?}");
     assert!((c.shift - 12.5).abs() < 1e-9 && (c.superiority - 1_233.5 / 2_000.0).abs() < 1e-12);
     // The approximation agrees with the exact distribution where both can be had.
-    for far in [40.5, 60.5, 80.5] {
+    for remote in [40.5, 60.5, 80.5] {
         let exact = Ranks { n: 15, m: 15, inflation: 1.0, df: None };
         let (low, high): (Vec<f64>, Vec<f64>) =
             ((0..15).map(f64::from).collect(), (15..30).map(f64::from).collect());
-        let p = exact.probability(&low, &high, 112.5 + far);
-        assert!((p - exact.tail(far, 31.0)).abs() < 0.002, "{far}: {p}");
+        let p = exact.probability(&low, &high, 112.5 + remote);
+        assert!((p - exact.tail(remote, 31.0)).abs() < 0.002, "{remote}: {p}");
     }
 }
 
@@ -128,7 +128,7 @@ fn the_number_of_runs_that_can_be_told_apart() {
 #[test]
 fn the_same_is_no_difference() {
     let c = Contrast::of(&[4.0; 30], &[4.0; 30], true, ALPHA).unwrap();
-    assert_eq!((c.p, c.shift, c.superiority, c.near_end()), (1.0, 0.0, 0.5, 0.0));
+    assert_eq!((c.p, c.shift, c.superiority, c.local_end()), (1.0, 0.0, 0.5, 0.0));
     assert_eq!(Contrast::of(&[1.0], &[1.0, 2.0], false, ALPHA), None);
     assert_eq!(Contrast::of(&[f64::NAN, 1.0], &[1.0, 2.0], false, ALPHA), None);
 }

@@ -13,7 +13,7 @@ pub struct Echo {
     pub sequence: u64,
     /// When it was back, ns of the sender's host clock.
     pub back_ns: i64,
-    /// How long the far end had it, ns of that host's clock.
+    /// How long the remote end had it, ns of that host's clock.
     pub held_ns: i64,
 }
 
@@ -36,7 +36,7 @@ pub struct Echoes {
     pub frame_ns: Option<Spread>,
     /// Time there and back, ns.
     pub round_trip_ns: Option<DistSummary>,
-    /// How long the far end had the packets, ns.
+    /// How long the remote end had the packets, ns.
     pub held_ns: Option<DistSummary>,
     /// Time there and back without that, ns.
     pub path_ns: Option<DistSummary>,

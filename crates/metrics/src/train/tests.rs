@@ -191,7 +191,7 @@ fn what_becomes_known_of_the_clocks_does_not_change_a_train() {
 
 #[test]
 fn what_is_returned_is_counted_both_ways() {
-    // Four packets of 1000 bytes every 10 µs. The first two are back 500 µs after they left; the far end had them for 20 and
+    // Four packets of 1000 bytes every 10 µs. The first two are back 500 µs after they left; the remote end had them for 20 and
     // 30 µs. The third got there only, the fourth not even that.
     let sent = departures(places(1, 1, 4, 10_000));
     let arrival = |sequence, us: i64| Arrival {

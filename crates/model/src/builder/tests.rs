@@ -50,8 +50,8 @@ fn second(index: u32, sent: u64, received: Option<u64>) -> Interval {
         index,
         start_ns: u64::from(index) * SECOND,
         end_ns: u64::from(index + 1) * SECOND,
-        near: traffic(sent, 0, SECOND),
-        far: received.map(|rx| traffic(0, rx, SECOND)),
+        local: traffic(sent, 0, SECOND),
+        remote: received.map(|rx| traffic(0, rx, SECOND)),
         ..Interval::default()
     }
 }
@@ -75,7 +75,7 @@ fn built(events: impl IntoIterator<Item = Event>) -> Outcome {
     builder.outcome()
 }
 
-fn near(have: f64, want: f64) {
+fn local(have: f64, want: f64) {
     assert!((have - want).abs() <= want.abs() * 1e-9, "{have} instead of {want}");
 }
 
@@ -96,8 +96,8 @@ fn the_receiver_counts_and_the_sender_stands_beside() {
     events.extend(
         [1_000, 2_000, 3_000].iter().enumerate().map(|(i, &n)| interval(second(i as u32, n + 500, Some(n)))),
     );
-    events.push(Event::Near(Box::new(totals(traffic(7_500, 0, 3 * SECOND)))));
-    events.push(Event::Far(Box::new(totals(traffic(0, 6_000, 4 * SECOND)))));
+    events.push(Event::Local(Box::new(totals(traffic(7_500, 0, 3 * SECOND)))));
+    events.push(Event::Remote(Box::new(totals(traffic(0, 6_000, 4 * SECOND)))));
     events.extend(complete());
     let outcome = built(events);
     assert_eq!((outcome.status, outcome.schema.as_str()), (Status::Complete, "netcaliper.outcome.v1"));
@@ -105,11 +105,11 @@ fn the_receiver_counts_and_the_sender_stands_beside() {
     let up = point.up.unwrap();
     assert!(up.confirmed);
     assert_eq!((up.sent_bytes, up.received_bytes), (7_500, 6_000));
-    near(up.sent_bps, 20_000.0); // 7500 bytes x 8 in 3 s
-    near(up.goodput_bps, 12_000.0); // 6000 bytes x 8 in the receiver's 4 s
+    local(up.sent_bps, 20_000.0); // 7500 bytes x 8 in 3 s
+    local(up.goodput_bps, 12_000.0); // 6000 bytes x 8 in the receiver's 4 s
     let spread = up.per_interval.unwrap();
     assert_eq!((spread.n, spread.mean, spread.min, spread.max), (3, 16_000.0, 8_000.0, 24_000.0));
-    near(spread.sd, 8_000.0);
+    local(spread.sd, 8_000.0);
     assert_eq!(point.down, None, "nothing was to come back");
 }
 
@@ -119,8 +119,8 @@ fn pulled_and_duplex_data_are_counted_by_us() {
         begin("tcp"),
         of(Pattern::Duplex),
         session(0),
-        Event::Near(Box::new(totals(traffic(1_000, 4_000, SECOND)))),
-        Event::Far(Box::new(totals(traffic(4_400, 900, SECOND)))),
+        Event::Local(Box::new(totals(traffic(1_000, 4_000, SECOND)))),
+        Event::Remote(Box::new(totals(traffic(4_400, 900, SECOND)))),
     ];
     let point = built(events).points.remove(0);
     let (up, down) = (point.up.unwrap(), point.down.unwrap());
@@ -138,11 +138,16 @@ fn pulled_and_duplex_data_are_counted_by_us() {
 
 #[test]
 fn several_servers_add_up() {
-    let far = |who: &str, rx, ns| {
-        Event::Far(Box::new(Totals { who: who.to_owned(), ..totals(traffic(0, rx, ns)) }))
+    let remote = |who: &str, rx, ns| {
+        Event::Remote(Box::new(Totals { who: who.to_owned(), ..totals(traffic(0, rx, ns)) }))
     };
-    let events =
-        [of(Pattern::Push), session(0), session(0), far("a", 1_000, SECOND), far("b", 3_000, 2 * SECOND)];
+    let events = [
+        of(Pattern::Push),
+        session(0),
+        session(0),
+        remote("a", 1_000, SECOND),
+        remote("b", 3_000, 2 * SECOND),
+    ];
     let up = built(events).points[0].up.unwrap();
     assert_eq!((up.received_bytes, up.goodput_bps), (4_000, 16_000.0), "4000 bytes in the longer 2 s");
 }
@@ -178,8 +183,8 @@ fn a_server_that_never_told_anything_leaves_the_figure_unconfirmed() {
 
 #[test]
 fn one_of_two_servers_missing_is_not_taken_for_the_whole() {
-    let far = Event::Far(Box::new(totals(traffic(0, 500, SECOND))));
-    let events = [of(Pattern::Push), session(0), session(0), interval(second(0, 1_000, Some(990))), far];
+    let remote = Event::Remote(Box::new(totals(traffic(0, 500, SECOND))));
+    let events = [of(Pattern::Push), session(0), session(0), interval(second(0, 1_000, Some(990))), remote];
     assert_eq!(built(events).points[0].up.unwrap().received_bytes, 990);
 }
 
@@ -213,11 +218,11 @@ fn a_journal_cut_short_gives_totals_from_its_intervals() {
         interval(last),
     ]);
     let point = &outcome.points[0];
-    let near = &point.near;
-    assert_eq!(near.traffic, traffic(4_000, 0, 2 * SECOND), "the omitted second does not count");
-    assert_eq!((near.opened, near.peak, near.completed), (3, 9, 3));
-    assert_eq!((near.network_errors, near.data_errors, near.tcp.retransmits), (2, 1, 7));
-    assert_eq!(near.tcp.mean_rtt_us(), Some(250.0));
+    let local = &point.local;
+    assert_eq!(local.traffic, traffic(4_000, 0, 2 * SECOND), "the omitted second does not count");
+    assert_eq!((local.opened, local.peak, local.completed), (3, 9, 3));
+    assert_eq!((local.network_errors, local.data_errors, local.tcp.retransmits), (2, 1, 7));
+    assert_eq!(local.tcp.mean_rtt_us(), Some(250.0));
     assert_eq!(point.up.unwrap().received_bytes, 3_000);
     assert_eq!(point.status, Status::Partial);
 }
@@ -225,7 +230,7 @@ fn a_journal_cut_short_gives_totals_from_its_intervals() {
 #[test]
 fn a_short_last_interval_is_no_reading() {
     let last =
-        Interval { end_ns: 2 * SECOND + SECOND / 4, near: traffic(10, 0, SECOND / 4), ..second(2, 0, None) };
+        Interval { end_ns: 2 * SECOND + SECOND / 4, local: traffic(10, 0, SECOND / 4), ..second(2, 0, None) };
     let events = [
         of(Pattern::Push),
         interval(second(0, 1_000, None)),
@@ -246,9 +251,9 @@ fn intervals_are_ordered_and_the_last_telling_counts() {
         interval(second(1, 30, Some(25))),
     ];
     let point = built(events).points.remove(0);
-    let told: Vec<_> = point.intervals.iter().map(|i| (i.index, i.near.tx_bytes)).collect();
+    let told: Vec<_> = point.intervals.iter().map(|i| (i.index, i.local.tx_bytes)).collect();
     assert_eq!(told, [(0, 10), (1, 30)]);
-    assert_eq!(point.near.traffic.tx_bytes, 40);
+    assert_eq!(point.local.traffic.tx_bytes, 40);
 }
 
 #[test]
@@ -261,9 +266,10 @@ fn events_before_their_phase_belong_to_it() {
 }
 
 #[test]
-fn a_server_is_the_far_side_of_its_clients() {
-    let both = Interval { near: traffic(300, 1_000, SECOND), ..second(0, 0, None) };
-    let events = [begin("serve"), interval(both), Event::Near(Box::new(totals(traffic(300, 1_000, SECOND))))];
+fn a_server_is_the_remote_side_of_its_clients() {
+    let both = Interval { local: traffic(300, 1_000, SECOND), ..second(0, 0, None) };
+    let events =
+        [begin("serve"), interval(both), Event::Local(Box::new(totals(traffic(300, 1_000, SECOND))))];
     let point = built(events).points.remove(0);
     let (up, down) = (point.up.unwrap(), point.down.unwrap());
     assert_eq!((up.received_bytes, up.goodput_bps, up.confirmed), (1_000, 8_000.0, true));
@@ -274,7 +280,7 @@ fn a_server_is_the_far_side_of_its_clients() {
     let events = [begin("serve"), interval(second(0, 0, None)), interval(second(1, 500, None))];
     let mut events = events.to_vec();
     events.extend([interval(second(2, 0, None)), interval(second(3, 0, None))]);
-    events.push(Event::Near(Box::new(totals(traffic(500, 0, 4 * SECOND)))));
+    events.push(Event::Local(Box::new(totals(traffic(500, 0, 4 * SECOND)))));
     let down = built(events).points[0].down.unwrap();
     assert_eq!((down.sent_bytes, down.goodput_bps, down.per_interval.unwrap().n), (500, 4_000.0, 1));
 
@@ -284,18 +290,18 @@ fn a_server_is_the_far_side_of_its_clients() {
 
 #[test]
 fn round_trips_under_load_get_caveats_from_those_of_the_idle_stage() {
-    let stage = |name: &str, part: &str, repeat, (path_ns, far_ns): (u64, u64)| {
+    let stage = |name: &str, part: &str, repeat, (path_ns, remote_ns): (u64, u64)| {
         let of = |ns: u64| {
             let mut dist = metrics::Dist::default();
             dist.record_n(ns, 100);
             dist.spectrum()
         };
-        let (rtt_ns, path_ns, far_ns) = (of(path_ns + far_ns), of(path_ns), of(far_ns));
-        let pings = RoundTrips { rtt_ns, path_ns, far_ns, ..RoundTrips::default() };
+        let (rtt_ns, path_ns, remote_ns) = (of(path_ns + remote_ns), of(path_ns), of(remote_ns));
+        let pings = RoundTrips { rtt_ns, path_ns, remote_ns, ..RoundTrips::default() };
         let label = [("stage", name), ("part", part)].map(|(key, value)| (key.to_owned(), value.to_owned()));
         let phase = Phase { kind: Kind::Ping, ping: Some(Ping::default()), ..Phase::default() };
         let phase = Event::Phase { label: label.into(), repeat, phase: Box::new(phase) };
-        [phase, Event::Near(Box::new(Totals { pings: Some(Box::new(pings)), ..Totals::default() }))]
+        [phase, Event::Local(Box::new(Totals { pings: Some(Box::new(pings)), ..Totals::default() }))]
     };
     const MS: u64 = 1_000_000;
     let events = [
@@ -329,18 +335,18 @@ fn rfc6349_figures_use_both_senders_and_the_idle_round_trip() {
     let ours = Totals { tcp: tcp(90_000, 2_000, 600.0, 3, 120), ..totals(traffic(88_000, 0, SECOND)) };
     let theirs = Totals { tcp: tcp(12_000, 0, 100.0, 10, 100), ..totals(traffic(0, 88_000, SECOND)) };
     // What a program measured when idle, 150 µs with its threads in it, is no base for what the kernel measures.
-    let events = |far: &[&Totals]| {
-        let mut events = vec![of(Pattern::Push), session(150_000), Event::Near(Box::new(ours.clone()))];
-        events.extend(far.iter().map(|far| Event::Far(Box::new((*far).clone()))));
+    let events = |remote: &[&Totals]| {
+        let mut events = vec![of(Pattern::Push), session(150_000), Event::Local(Box::new(ours.clone()))];
+        events.extend(remote.iter().map(|remote| Event::Remote(Box::new((*remote).clone()))));
         events
     };
     let point = built(events(&[&theirs])).points.remove(0);
-    near(point.tcp_efficiency_percent.unwrap(), 100_000.0 / 102_000.0 * 100.0);
+    local(point.tcp_efficiency_percent.unwrap(), 100_000.0 / 102_000.0 * 100.0);
     // Under load 600/3 = 200 µs; the receiver's 10 µs were never loaded. The smallest, at either end, is 100 µs.
-    near(point.buffer_delay_percent.unwrap(), 100.0);
+    local(point.buffer_delay_percent.unwrap(), 100.0);
     // Two servers, 100 and 300 µs away: 200 µs are the mean, and our own smallest is the nearer one's.
     let farther = Totals { tcp: tcp(0, 0, 0.0, 0, 300), ..theirs.clone() };
-    near(built(events(&[&theirs, &farther])).points[0].buffer_delay_percent.unwrap(), 0.0);
+    local(built(events(&[&theirs, &farther])).points[0].buffer_delay_percent.unwrap(), 0.0);
     let unknown = Totals { tcp: tcp(0, 0, 0.0, 0, 0), ..theirs.clone() };
     assert_eq!(built(events(&[&theirs, &unknown])).points[0].buffer_delay_percent, None);
 }
@@ -351,20 +357,20 @@ fn fairness_and_cpu_per_gigabyte() {
     let rates = Moments { n: 2, sum: 4.0, squares: 10.0 }; // rates 1 and 3: 16 / (2 x 10)
     let ours = Totals { cpu: cpu(0.5, 1.0), rates, ..totals(traffic(2_100_000_000, 0, SECOND)) };
     let theirs = Totals { cpu: cpu(1.0, 2.0), ..totals(traffic(0, 2_000_000_000, SECOND)) };
-    let mut events = vec![Event::Near(Box::new(ours)), Event::Far(Box::new(theirs))];
+    let mut events = vec![Event::Local(Box::new(ours)), Event::Remote(Box::new(theirs))];
     events.insert(0, of(Pattern::Push));
     let point = built(events.clone()).points.remove(0);
-    near(point.fairness.unwrap(), 0.8);
-    near(point.near_cpu_s_per_gb.unwrap(), 0.75);
-    near(point.far_cpu_s_per_gb.unwrap(), 1.5);
+    local(point.fairness.unwrap(), 0.8);
+    local(point.local_cpu_s_per_gb.unwrap(), 0.75);
+    local(point.remote_cpu_s_per_gb.unwrap(), 1.5);
 
     // CPU time is that of the whole phase: as many bytes again in the omitted start halve it.
     let start = Interval { omitted: true, ..second(0, 0, Some(2_000_000_000)) };
     let point = built(events.clone().into_iter().chain([interval(start)])).points.remove(0);
-    near(point.near_cpu_s_per_gb.unwrap(), 0.375);
+    local(point.local_cpu_s_per_gb.unwrap(), 0.375);
 
     events[0] = phase(Phase { kind: Kind::Connect, ..Phase::default() });
-    assert_eq!(built(events).points[0].near_cpu_s_per_gb, None, "bytes are not what connect is about");
+    assert_eq!(built(events).points[0].local_cpu_s_per_gb, None, "bytes are not what connect is about");
 }
 
 /// A phase of a sweep that received `mbit` in a second, with its errors.
@@ -373,8 +379,8 @@ fn swept(value: &str, repeat: u32, mbit: u64, errors: u64, status: Status) -> Ve
     let bytes = mbit * 125_000;
     vec![
         Event::Phase { label, repeat, phase: Box::default() },
-        Event::Near(Box::new(Totals { network_errors: errors, ..totals(traffic(bytes, 0, SECOND)) })),
-        Event::Far(Box::new(totals(traffic(0, bytes, SECOND)))),
+        Event::Local(Box::new(Totals { network_errors: errors, ..totals(traffic(bytes, 0, SECOND)) })),
+        Event::Remote(Box::new(totals(traffic(0, bytes, SECOND)))),
         Event::PhaseEnd { status, reason: None },
     ]
 }
@@ -390,12 +396,15 @@ fn a_sweep_has_a_row_per_setting_over_its_repetitions() {
         outcome.sweep.iter().map(|r| (r.label["buffer"].as_str(), r.up.unwrap(), r.errors)).collect();
     let [(small, low, few), (big, high, many)] = rows[..] else { panic!("two settings, two rows") };
     assert_eq!((small, low.n, low.mean, few), ("16", 2, 12e6, 2));
-    near(low.sd, 8f64.sqrt() * 1e6); // 10 and 14: deviations -2 and 2, variance 8/1
+    local(low.sd, 8f64.sqrt() * 1e6); // 10 and 14: deviations -2 and 2, variance 8/1
     assert_eq!((big, high.n, high.mean, many), ("32", 1, 40e6, 6), "a failed run adds its errors only");
     assert_eq!(outcome.sweep[0].connects, None);
-    let far = Totals { data_errors: 3, ..Totals::default() };
-    let point =
-        Point { near: Totals { network_errors: 2, ..Totals::default() }, far: vec![far], ..Point::default() };
+    let remote = Totals { data_errors: 3, ..Totals::default() };
+    let point = Point {
+        local: Totals { network_errors: 2, ..Totals::default() },
+        remote: vec![remote],
+        ..Point::default()
+    };
     assert_eq!(point.errors(), 3, "the server saw what we did not");
 }
 
@@ -485,9 +494,9 @@ fn a_server_that_runs_for_months_stays_small_and_loses_no_byte() {
     // A day of seconds, in one of four of which a client sends 100 bytes to it.
     let (mut most, seconds) = (0, 86_400);
     for index in 0..seconds {
-        let near = if index % 4 == 0 { traffic(0, 100, SECOND) } else { traffic(0, 0, SECOND) };
+        let local = if index % 4 == 0 { traffic(0, 100, SECOND) } else { traffic(0, 0, SECOND) };
         let samples = vec![sample.clone(); 9];
-        builder.absorb(&interval(Interval { near, samples, ..second(index, 0, None) }));
+        builder.absorb(&interval(Interval { local, samples, ..second(index, 0, None) }));
         if index % 20_000 == 1_000 {
             most = most.max(gathered(&builder));
         }
@@ -496,12 +505,12 @@ fn a_server_that_runs_for_months_stays_small_and_loses_no_byte() {
     assert!(most.max(gathered(&builder)) <= 512 * 10 + 512, "{most}");
     let outcome = builder.outcome();
     let (point, sent) = (&outcome.points[0], u64::from(seconds / 4) * 100);
-    assert_eq!(point.near.traffic.rx_bytes, sent);
+    assert_eq!(point.local.traffic.rx_bytes, sent);
     let up = point.up.unwrap();
     assert_eq!(up.received_bytes, sent);
     // Idle seconds are none in which it received.
-    near(up.goodput_bps, 800.0);
-    near(up.per_interval.unwrap().mean, 800.0);
+    local(up.goodput_bps, 800.0);
+    local(up.per_interval.unwrap().mean, 800.0);
     assert_eq!(outcome.notices.len(), 1, "{:?}", outcome.notices);
     let told = &outcome.notices[0];
     assert!(told.starts_with("the first ") && told.contains("joined to"), "{told}");
@@ -522,8 +531,8 @@ fn the_outcome_can_be_had_at_any_moment() {
     let mut builder = Builder::default();
     let mut events = vec![begin("tcp"), of(Pattern::Push), session(0)];
     events.push(interval(second(0, 100, Some(90))));
-    events.push(Event::Near(Box::new(totals(traffic(100, 0, SECOND)))));
-    events.push(Event::Far(Box::new(totals(traffic(0, 95, SECOND)))));
+    events.push(Event::Local(Box::new(totals(traffic(100, 0, SECOND)))));
+    events.push(Event::Remote(Box::new(totals(traffic(0, 95, SECOND)))));
     events.extend(complete());
     let received: Vec<Option<u64>> = events
         .iter()

@@ -29,7 +29,7 @@ pub(super) fn unconfirmed(case: &Case<'_>) -> Option<Caveat> {
         let how = if point.phase.kind.probes() {
             "which includes what was lost on the way".to_owned()
         } else {
-            let (completed, opened) = (point.near.completed, point.near.opened);
+            let (completed, opened) = (point.local.completed, point.local.opened);
             format!("confirmed one by one for the {completed} of {opened} connections that completed")
         };
         let text = format!(
@@ -47,8 +47,8 @@ pub(super) fn unconfirmed(case: &Case<'_>) -> Option<Caveat> {
         );
         return Some(Caveat::new("unconfirmed", text, ADVICE));
     }
-    let missing = point.sessions.len().saturating_sub(point.far.len());
-    let (told, all) = (point.counted().filter(|i| i.far.is_some()).count(), point.counted().count());
+    let missing = point.sessions.len().saturating_sub(point.remote.len());
+    let (told, all) = (point.counted().filter(|i| i.remote.is_some()).count(), point.counted().count());
     (missing > 0 && told > 0).then(|| {
         let text = format!(
             "The final totals of {missing} of {} servers never came: what they counted is known from their \
@@ -60,14 +60,14 @@ pub(super) fn unconfirmed(case: &Case<'_>) -> Option<Caveat> {
 }
 
 pub(super) fn unfinished(case: &Case<'_>) -> Option<Caveat> {
-    let (near, phase) = (&case.point.near, &case.point.phase);
-    let ended = near.completed + near.stopped + near.errors();
-    let vanished = near.opened.saturating_sub(ended);
+    let (local, phase) = (&case.point.local, &case.point.phase);
+    let ended = local.completed + local.stopped + local.errors();
+    let vanished = local.opened.saturating_sub(ended);
     if vanished > 0 && !case.serving() {
         let text = format!(
             "At least {vanished} of {} connections were still open when the record ended: their outcome is not \
              known.",
-            near.opened
+            local.opened
         );
         return Some(Caveat::new(
             "unfinished-connections",
@@ -77,10 +77,10 @@ pub(super) fn unfinished(case: &Case<'_>) -> Option<Caveat> {
     }
     let planned =
         phase.iterations.filter(|_| phase.kind != Kind::Ping)?.saturating_mul(u64::from(phase.connections));
-    (near.stopped > 0 && near.completed < planned).then(|| {
+    (local.stopped > 0 && local.completed < planned).then(|| {
         let text = format!(
             "Only {} of {planned} connections had moved all their bytes when the run ended; {} were stopped early.",
-            near.completed, near.stopped
+            local.completed, local.stopped
         );
         Caveat::new("unfinished-connections", text, "Give the run more time (-t), or each connection less to move (--transfer).")
     })
@@ -101,7 +101,7 @@ pub(super) fn verification_off(case: &Case<'_>) -> Option<Caveat> {
 
 pub(super) fn too_short(case: &Case<'_>) -> Option<Caveat> {
     let intervals = case.point.counted().count();
-    let ns = case.point.near.traffic.ns;
+    let ns = case.point.local.traffic.ns;
     // Of messages and of trains it is their number that counts.
     let by_time = !matches!(case.point.phase.kind, Kind::Ping | Kind::Train);
     let short = by_time && (intervals < MIN_INTERVALS || ns < MIN_TIME);
@@ -138,7 +138,7 @@ pub(super) fn slow_start(case: &Case<'_>) -> Option<Caveat> {
 
 /// Goodput of an interval, both directions together, bits/s, as the receivers counted (as far as they told).
 fn goodput(interval: &Interval) -> f64 {
-    interval.far.map_or(interval.near.tx_bps(), |far| far.rx_bps()) + interval.near.rx_bps()
+    interval.remote.map_or(interval.local.tx_bps(), |remote| remote.rx_bps()) + interval.local.rx_bps()
 }
 
 fn median(values: &[f64]) -> f64 {
@@ -185,7 +185,7 @@ pub(super) fn rate_missed(case: &Case<'_>) -> Option<Caveat> {
             format!("Of {want:.0} connections per second that were asked for, {got:.0} were made.")
         }
         (Kind::Ping, ..) => {
-            let counts = point.near.pings.as_ref()?.counts;
+            let counts = point.local.pings.as_ref()?.counts;
             let all = counts.sent + counts.missed;
             if !short(real(counts.sent), real(all)) {
                 return None;
@@ -218,13 +218,13 @@ pub(super) fn rate_missed(case: &Case<'_>) -> Option<Caveat> {
 }
 
 pub(super) fn few_connections(case: &Case<'_>) -> Option<Caveat> {
-    let near = &case.point.near;
+    let local = &case.point.local;
     let n = match case.point.phase.kind {
         // Connections that last as long as the run are all there are, and no sample of others.
-        Kind::Tcp => near.rate.as_ref().filter(|_| case.point.phase.iterations.is_some())?.count,
+        Kind::Tcp => local.rate.as_ref().filter(|_| case.point.phase.iterations.is_some())?.count,
         // Their percentiles are over datagrams.
         Kind::Stream | Kind::Delay | Kind::Train => return None,
-        Kind::Connect => near.connect_ns.as_ref()?.count,
+        Kind::Connect => local.connect_ns.as_ref()?.count,
         Kind::Ping => return None,
     };
     (n > 0 && n < MIN_VALUES && !case.serving()).then(|| {

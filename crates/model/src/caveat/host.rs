@@ -113,7 +113,7 @@ pub(super) fn loopback(case: &Case<'_>) -> Option<Caveat> {
     let by_address = |ip: &IpAddr| ip.to_canonical().is_loopback();
     let nic = case.begin.host.nic.as_ref().is_some_and(|nic| nic.loopback);
     let peers = case.point.sessions.iter().any(|s| by_address(&s.address.ip()));
-    let remotes = &case.point.near.remotes;
+    let remotes = &case.point.local.remotes;
     let served = !remotes.is_empty() && remotes.keys().all(by_address);
     (nic && !case.serving() || peers || served).then(|| {
         let text = "Both ends ran on one host over the loopback interface: this shows its CPU and memory and says \

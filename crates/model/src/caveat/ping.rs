@@ -20,7 +20,7 @@ const LATE: u64 = 100_000;
 
 fn trips<'a>(case: &Case<'a>) -> Option<&'a RoundTrips> {
     let measured = case.point.phase.kind == Kind::Ping && !case.serving();
-    case.point.near.pings.as_deref().filter(|_| measured)
+    case.point.local.pings.as_deref().filter(|_| measured)
 }
 
 pub(super) fn few_messages(case: &Case<'_>) -> Option<Caveat> {
@@ -118,7 +118,7 @@ pub(super) fn server_turnaround(case: &Case<'_>) -> Option<Caveat> {
     let path = |trips| crate::load::of_path(trips)?.quantile(0.5);
     let (now, idle) = (trips(case)?, case.idle?);
     let added = path(now)?.saturating_sub(path(idle)?);
-    let spent = now.far_ns.as_ref()?.quantile(0.5).filter(|spent| *spent >= TURNAROUND.1)?;
+    let spent = now.remote_ns.as_ref()?.quantile(0.5).filter(|spent| *spent >= TURNAROUND.1)?;
     (real(spent) > real(added) * TURNAROUND.0).then(|| {
         let text = format!(
             "The server spent {} (median) on each message under load, and the path added {}: the server was busy. Grade, added delay \
@@ -133,7 +133,7 @@ pub(super) fn server_turnaround(case: &Case<'_>) -> Option<Caveat> {
 
 pub(super) fn late_sends(case: &Case<'_>) -> Option<Caveat> {
     trips(case)?;
-    let late = case.point.near.late_ns.as_ref().filter(|late| late.p99 > LATE)?;
+    let late = case.point.local.late_ns.as_ref().filter(|late| late.p99 > LATE)?;
     let text = format!(
         "Messages left late (99th percentile {}): round trips from the actual send leave that out, those from the intended \
          send have it in.",

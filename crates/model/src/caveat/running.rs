@@ -31,13 +31,13 @@ pub struct Meanwhile {
 /// are made of them. Caveats that need the end of the phase are left out; those of the outcome are what counts.
 #[must_use]
 pub fn caveats_so_far(mut point: Point, begin: &Begin, known: &Meanwhile) -> Vec<Caveat> {
-    let mut near = figures::totals_of(&point.intervals);
-    near.cpu = known.cpu;
-    near.tcp = known.tcp;
-    near.packets = packets(&point.intervals, |interval| interval.packets.as_deref());
-    near.pings = trips(&point.intervals);
-    point.near = near;
-    point.far.extend(far(&point));
+    let mut local = figures::totals_of(&point.intervals);
+    local.cpu = known.cpu;
+    local.tcp = known.tcp;
+    local.packets = packets(&point.intervals, |interval| interval.packets.as_deref());
+    local.pings = trips(&point.intervals);
+    point.local = local;
+    point.remote.extend(remote(&point));
     // The totals are those of all.
     point.intervals.drain(..known.joined.min(point.intervals.len()));
     figures::derive(&mut point, (begin.verb == "serve").then_some(known.busy));
@@ -52,19 +52,19 @@ pub fn caveats_so_far(mut point: Point, begin: &Begin, known: &Meanwhile) -> Vec
     found
 }
 
-/// What the far ends have reported together; nothing when none has.
-fn far(point: &Point) -> Option<Totals> {
+/// What the remote ends have reported together; nothing when none has.
+fn remote(point: &Point) -> Option<Totals> {
     let mut totals = Totals::default();
-    let reports = point.counted().filter_map(|interval| interval.far);
-    let told = reports.fold(0, |n, far| {
-        totals.traffic.after(&far);
+    let reports = point.counted().filter_map(|interval| interval.remote);
+    let told = reports.fold(0, |n, remote| {
+        totals.traffic.after(&remote);
         n + 1
     });
     totals.who = match point.sessions.as_slice() {
         [one] => one.address.to_string(),
         several => format!("{} together", several.len()),
     };
-    totals.packets = packets(&point.intervals, |interval| interval.far_packets.as_deref());
+    totals.packets = packets(&point.intervals, |interval| interval.remote_packets.as_deref());
     (told > 0).then_some(totals)
 }
 
@@ -109,13 +109,13 @@ mod tests {
 
     fn intervals(rates: &[u64]) -> Vec<Interval> {
         let interval = |(n, &bytes): (usize, &u64)| {
-            let far = Traffic { rx_bytes: bytes, ns: SECOND, ..Traffic::default() };
+            let remote = Traffic { rx_bytes: bytes, ns: SECOND, ..Traffic::default() };
             Interval {
                 index: n as u32,
                 start_ns: n as u64 * SECOND,
                 end_ns: (n as u64 + 1) * SECOND,
-                near: Traffic { tx_bytes: bytes, ns: SECOND, ..Traffic::default() },
-                far: Some(far),
+                local: Traffic { tx_bytes: bytes, ns: SECOND, ..Traffic::default() },
+                remote: Some(remote),
                 opened: 8,
                 in_flight: 8,
                 ..Interval::default()

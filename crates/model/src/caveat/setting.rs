@@ -49,7 +49,7 @@ pub(super) fn congestion_control(case: &Case<'_>) -> Option<Caveat> {
 
 pub(super) fn other_sessions(case: &Case<'_>) -> Option<Caveat> {
     let at_start = case.point.sessions.iter().map(|s| s.accepted.others);
-    let during = case.point.far.iter().map(|totals| totals.others);
+    let during = case.point.remote.iter().map(|totals| totals.others);
     let most = at_start.chain(during).max().filter(|&n| n > 0)?;
     let (plural, verb) = if most == 1 { ("", "was") } else { ("s", "were") };
     let text = format!("Up to {most} other session{plural} {verb} on a server meanwhile and shared it.");

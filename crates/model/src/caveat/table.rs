@@ -28,23 +28,23 @@ fn ping(p: &mut Point) {
     p.phase.ping = Some(Ping { schedule: Schedule::Fixed { gap_ns: 1_000_000 }, ..Ping::default() });
     let counts = PingCounts { sent: 100_000, received: 100_000, ..PingCounts::default() };
     let rtt_ns = spectrum(100_000).spectrum();
-    p.near.pings = Some(Box::new(RoundTrips { counts, rtt_ns, ..RoundTrips::default() }));
+    p.local.pings = Some(Box::new(RoundTrips { counts, rtt_ns, ..RoundTrips::default() }));
 }
 
 fn trips(p: &mut Point) -> &mut RoundTrips {
-    p.near.pings.as_mut().unwrap()
+    p.local.pings.as_mut().unwrap()
 }
 
-/// Round trips of which the path has `path_ms` and the server `far_ms`.
-fn round_trips(path_ms: u64, far_ms: u64) -> RoundTrips {
+/// Round trips of which the path has `path_ms` and the server `remote_ms`.
+fn round_trips(path_ms: u64, remote_ms: u64) -> RoundTrips {
     let of = |ms: u64| {
         let mut dist = Dist::default();
         dist.record_n(ms * 1_000_000, 100_000);
         dist.spectrum()
     };
     let counts = PingCounts { sent: 100_000, received: 100_000, ..PingCounts::default() };
-    let (rtt_ns, path_ns, far_ns) = (of(path_ms + far_ms), of(path_ms), of(far_ms));
-    RoundTrips { counts, rtt_ns, path_ns, far_ns, ..RoundTrips::default() }
+    let (rtt_ns, path_ns, remote_ns) = (of(path_ms + remote_ms), of(path_ms), of(remote_ms));
+    RoundTrips { counts, rtt_ns, path_ns, remote_ns, ..RoundTrips::default() }
 }
 
 /// Those that round trips under load are compared with.
@@ -52,10 +52,10 @@ fn idle() -> RoundTrips {
     round_trips(10, 0)
 }
 
-/// A stage of `load` whose path takes 50 ms and whose server takes `far_ms`.
-fn loaded(p: &mut Point, far_ms: u64) {
+/// A stage of `load` whose path takes 50 ms and whose server takes `remote_ms`.
+fn loaded(p: &mut Point, remote_ms: u64) {
     ping(p);
-    p.near.pings = Some(Box::new(round_trips(50, far_ms)));
+    p.local.pings = Some(Box::new(round_trips(50, remote_ms)));
 }
 
 /// On an empty path a round trip takes this long.
@@ -93,19 +93,19 @@ fn delay(p: &mut Point) {
     p.phase.rate = Some(1_000_000);
     let up = p.up.as_mut().unwrap();
     (up.sent_bps, up.goodput_bps) = (1e6, 1e6);
-    for end in [&mut p.near, &mut p.far[0]] {
+    for end in [&mut p.local, &mut p.remote[0]] {
         let counts = Packets { sent: 5_000, received: 5_000, ..Packets::default() };
         let delay_ns = Some(DistSummary { count: 5_000, p50: 1_000_000, ..DistSummary::default() });
         end.packets = Some(Box::new(PacketReport { counts, delay_ns, ..PacketReport::default() }));
     }
 }
 
-fn near(p: &mut Point) -> &mut PacketReport {
-    p.near.packets.as_mut().unwrap()
+fn local(p: &mut Point) -> &mut PacketReport {
+    p.local.packets.as_mut().unwrap()
 }
 
-fn far(p: &mut Point) -> &mut PacketReport {
-    p.far[0].packets.as_mut().unwrap()
+fn remote(p: &mut Point) -> &mut PacketReport {
+    p.remote[0].packets.as_mut().unwrap()
 }
 
 /// Media streams of 60 frames a second from the server, in which nothing is wrong.
@@ -139,12 +139,12 @@ fn moved(name: &str, by: u64) -> HostCounters {
 }
 
 fn first_interval(p: &mut Point, rx_bytes: u64) {
-    p.intervals[0].far = Some(Traffic { tx_bytes: 0, rx_bytes, ns: SECOND });
+    p.intervals[0].remote = Some(Traffic { tx_bytes: 0, rx_bytes, ns: SECOND });
 }
 
 fn connections_with(p: &mut Point, count: u64) {
-    (p.near.completed, p.near.stopped, p.phase.iterations) = (40, 0, Some(5));
-    p.near.rate = Some(DistSummary { count, ..DistSummary::default() });
+    (p.local.completed, p.local.stopped, p.phase.iterations) = (40, 0, Some(5));
+    p.local.rate = Some(DistSummary { count, ..DistSummary::default() });
 }
 
 const CHANGED: fn(&str) -> Change = |what| Change { what: what.to_owned(), ..Change::default() };
@@ -153,29 +153,31 @@ const TABLE: &[Row] = &[
     Row {
         code: "ephemeral-ports",
         raises: |p, _| {
-            p.near.causes = vec![failed("connecting: Cannot assign requested address (os error 99)", 7)];
+            p.local.causes = vec![failed("connecting: Cannot assign requested address (os error 99)", 7)];
         },
         silent: |p, _| {
-            p.near.causes = vec![failed("binding: Cannot assign requested address (os error 99)", 7)];
+            p.local.causes = vec![failed("binding: Cannot assign requested address (os error 99)", 7)];
         },
     },
     Row {
         code: "file-descriptors",
-        raises: |p, _| p.near.causes = vec![failed("opening a socket: Too many open files (os error 24)", 2)],
-        silent: |p, _| p.near.causes = vec![failed("connecting: Connection refused (os error 111)", 2)],
+        raises: |p, _| {
+            p.local.causes = vec![failed("opening a socket: Too many open files (os error 24)", 2)];
+        },
+        silent: |p, _| p.local.causes = vec![failed("connecting: Connection refused (os error 111)", 2)],
     },
     Row {
         code: "unconfirmed",
         raises: |p, _| {
             p.up.as_mut().unwrap().confirmed = false;
-            p.far.clear();
+            p.remote.clear();
         },
         silent: |p, _| p.up = None,
     },
     Row {
         code: "unfinished-connections",
-        raises: |p, _| p.near.opened = 43,
-        silent: |p, _| (p.near.completed, p.near.stopped, p.phase.iterations) = (40, 0, Some(5)),
+        raises: |p, _| p.local.opened = 43,
+        silent: |p, _| (p.local.completed, p.local.stopped, p.phase.iterations) = (40, 0, Some(5)),
     },
     Row {
         code: "verification-off",
@@ -212,11 +214,11 @@ const TABLE: &[Row] = &[
         code: "late-sends",
         raises: |p, _| {
             ping(p);
-            p.near.late_ns = late(100_001);
+            p.local.late_ns = late(100_001);
         },
         silent: |p, _| {
             ping(p);
-            p.near.late_ns = late(100_000);
+            p.local.late_ns = late(100_000);
         },
     },
     Row {
@@ -245,99 +247,99 @@ const TABLE: &[Row] = &[
         code: "stream-limit",
         raises: |p, _| {
             streams(p);
-            near(p).counts.dropped = 7;
+            local(p).counts.dropped = 7;
         },
         silent: |p, _| {
             streams(p);
-            near(p).counts.lost = 500;
+            local(p).counts.lost = 500;
         },
     },
     Row {
         code: "not-sent",
         raises: |p, _| {
             delay(p);
-            near(p).counts.unsent = 6;
+            local(p).counts.unsent = 6;
         },
         silent: |p, _| {
             delay(p);
-            near(p).counts.unsent = 5;
+            local(p).counts.unsent = 5;
         },
     },
     Row {
         code: "sender-throttled",
         raises: |p, _| {
             delay(p);
-            near(p).blocked_ns = 50_000_001;
+            local(p).blocked_ns = 50_000_001;
         },
         silent: |p, _| {
             delay(p);
-            near(p).blocked_ns = 50_000_000;
+            local(p).blocked_ns = 50_000_000;
         },
     },
     Row {
         code: "queue-drops",
         raises: |p, _| {
             delay(p);
-            p.near.counters = moved("eth0.qdisc_dropped", 3);
+            p.local.counters = moved("eth0.qdisc_dropped", 3);
         },
         silent: |p, _| {
             delay(p);
-            p.near.counters = moved("eth0.qdisc_requeued", 3);
+            p.local.counters = moved("eth0.qdisc_requeued", 3);
         },
     },
     Row {
         code: "receive-buffer-overflow",
         raises: |p, _| {
             delay(p);
-            (far(p).counts.lost, far(p).counts.dropped) = (100, 1);
+            (remote(p).counts.lost, remote(p).counts.dropped) = (100, 1);
         },
         silent: |p, _| {
             delay(p);
-            far(p).counts.lost = 100;
+            remote(p).counts.lost = 100;
         },
     },
     Row {
         code: "clock-offset",
         raises: |p, _| {
             delay(p);
-            far(p).clock_bound_ns = Some(500_001);
+            remote(p).clock_bound_ns = Some(500_001);
         },
         silent: |p, _| {
             delay(p);
-            far(p).clock_bound_ns = Some(500_000);
+            remote(p).clock_bound_ns = Some(500_000);
         },
     },
     Row {
         code: "clock-stepped",
         raises: |p, _| {
             delay(p);
-            near(p).clock_found = Some(ClockFound { stepped: true, ..ClockFound::default() });
+            local(p).clock_found = Some(ClockFound { stepped: true, ..ClockFound::default() });
         },
         silent: |p, _| {
             delay(p);
-            near(p).clock_found = Some(ClockFound { skew_ppm: (-80.0, 80.0), ..ClockFound::default() });
+            local(p).clock_found = Some(ClockFound { skew_ppm: (-80.0, 80.0), ..ClockFound::default() });
         },
     },
     Row {
         code: "clock-wander",
         raises: |p, _| {
             delay(p);
-            near(p).clock_found = Some(ClockFound { wandered: true, ..ClockFound::default() });
+            local(p).clock_found = Some(ClockFound { wandered: true, ..ClockFound::default() });
         },
         silent: |p, _| {
             delay(p);
-            near(p).clock_found = Some(ClockFound { exchanges: 144, ..ClockFound::default() });
+            local(p).clock_found = Some(ClockFound { exchanges: 144, ..ClockFound::default() });
         },
     },
     Row {
         code: "card-stamps",
         raises: |p, _| {
             delay(p);
-            far(p).card_refused = 1;
+            remote(p).card_refused = 1;
         },
         silent: |p, _| {
             delay(p);
-            far(p).card_stamped = 5_000;
+            remote(p).card_stamped = 5_000;
         },
     },
     // A quarter of a millisecond.
@@ -345,11 +347,11 @@ const TABLE: &[Row] = &[
         code: "late-sends",
         raises: |p, _| {
             delay(p);
-            near(p).late_ns = late(250_001);
+            local(p).late_ns = late(250_001);
         },
         silent: |p, _| {
             delay(p);
-            near(p).late_ns = late(250_000);
+            local(p).late_ns = late(250_000);
         },
     },
     Row {
@@ -369,37 +371,37 @@ const TABLE: &[Row] = &[
     },
     Row {
         code: "cpu-bound",
-        raises: |p, _| p.far[0].cpu = cpu(0.951, 62.0, 0.0),
-        silent: |p, _| p.far[0].cpu = cpu(0.95, 90.0, 0.0),
+        raises: |p, _| p.remote[0].cpu = cpu(0.951, 62.0, 0.0),
+        silent: |p, _| p.remote[0].cpu = cpu(0.95, 90.0, 0.0),
     },
     Row {
         code: "host-busy",
-        raises: |p, _| p.near.cpu = cpu(0.97, 62.0, 0.0).map(|cpu| CpuUse { user_s: 1.0, ..cpu }),
-        silent: |p, _| p.near.cpu = cpu(0.97, 62.0, 0.0),
+        raises: |p, _| p.local.cpu = cpu(0.97, 62.0, 0.0).map(|cpu| CpuUse { user_s: 1.0, ..cpu }),
+        silent: |p, _| p.local.cpu = cpu(0.97, 62.0, 0.0),
     },
     Row {
         code: "cpu-steal",
-        raises: |p, _| p.near.cpu = cpu(0.5, 50.0, 1.1),
-        silent: |p, _| p.near.cpu = cpu(0.5, 50.0, 1.0),
+        raises: |p, _| p.local.cpu = cpu(0.5, 50.0, 1.1),
+        silent: |p, _| p.local.cpu = cpu(0.5, 50.0, 1.0),
     },
     Row {
         code: "listen-drops",
-        raises: |p, _| p.far[0].counters = moved("TcpExt.ListenDrops", 12),
-        silent: |p, _| p.far[0].counters = moved("TcpExt.ListenDrops", 0),
+        raises: |p, _| p.remote[0].counters = moved("TcpExt.ListenDrops", 12),
+        silent: |p, _| p.remote[0].counters = moved("TcpExt.ListenDrops", 0),
     },
     Row {
         code: "softnet-drops",
-        raises: |p, _| p.near.counters = moved("softnet.dropped", 3),
-        silent: |p, _| p.near.counters = moved("softnet.processed", 1_000),
+        raises: |p, _| p.local.counters = moved("softnet.dropped", 3),
+        silent: |p, _| p.local.counters = moved("softnet.processed", 1_000),
     },
     Row {
         code: "late-pacing",
-        raises: |p, _| (p.phase.rate, p.near.late_ns) = (Some(1_000), late(1_000_001)),
-        silent: |p, _| (p.phase.rate, p.near.late_ns) = (Some(1_000), late(1_000_000)),
+        raises: |p, _| (p.phase.rate, p.local.late_ns) = (Some(1_000), late(1_000_001)),
+        silent: |p, _| (p.phase.rate, p.local.late_ns) = (Some(1_000), late(1_000_000)),
     },
     Row {
         code: "other-sessions",
-        raises: |p, _| p.far[0].others = 1,
+        raises: |p, _| p.remote[0].others = 1,
         silent: |p, _| p.sessions.push(p.sessions[0].clone()),
     },
     Row {
@@ -411,37 +413,37 @@ const TABLE: &[Row] = &[
         code: "socket-buffer-shortfall",
         raises: |p, _| {
             p.phase.sockets.sndbuf = Some(4 << 20);
-            p.near.effective.as_mut().unwrap().sndbuf = Some(425_984);
+            p.local.effective.as_mut().unwrap().sndbuf = Some(425_984);
         },
         silent: |p, _| {
             p.phase.sockets.sndbuf = Some(4 << 20);
-            p.near.effective.as_mut().unwrap().sndbuf = Some(8 << 20);
+            p.local.effective.as_mut().unwrap().sndbuf = Some(8 << 20);
         },
     },
     Row {
         code: "socket-option-differs",
         raises: |p, _| {
             p.phase.sockets.mss = Some(1_400);
-            p.near.effective.as_mut().unwrap().mss = Some(1_359);
+            p.local.effective.as_mut().unwrap().mss = Some(1_359);
         },
         silent: |p, _| {
             p.phase.sockets.mss = Some(1_400);
-            p.near.effective.as_mut().unwrap().mss = Some(1_360);
+            p.local.effective.as_mut().unwrap().mss = Some(1_360);
         },
     },
     Row {
         code: "window-limited",
         raises: |p, _| {
-            p.near.tcp = TcpTotals { busy_us: 1_000, rwnd_limited_us: 201, ..TcpTotals::default() }
+            p.local.tcp = TcpTotals { busy_us: 1_000, rwnd_limited_us: 201, ..TcpTotals::default() }
         },
         silent: |p, _| {
-            p.near.tcp = TcpTotals { busy_us: 1_000, rwnd_limited_us: 200, ..TcpTotals::default() }
+            p.local.tcp = TcpTotals { busy_us: 1_000, rwnd_limited_us: 200, ..TcpTotals::default() }
         },
     },
     Row {
         code: "congestion-control",
-        raises: |p, _| p.near.effective.as_mut().unwrap().congestion = Some("bbr".to_owned()),
-        silent: |p, _| p.far[0].effective.as_mut().unwrap().congestion = Some("bbr".to_owned()),
+        raises: |p, _| p.local.effective.as_mut().unwrap().congestion = Some("bbr".to_owned()),
+        silent: |p, _| p.remote[0].effective.as_mut().unwrap().congestion = Some("bbr".to_owned()),
     },
     Row {
         code: "placement",
@@ -450,8 +452,8 @@ const TABLE: &[Row] = &[
     },
     Row {
         code: "too-short",
-        raises: |p, _| p.near.traffic.ns = 2 * SECOND - 1,
-        silent: |p, _| p.near.traffic.ns = 2 * SECOND,
+        raises: |p, _| p.local.traffic.ns = 2 * SECOND - 1,
+        silent: |p, _| p.local.traffic.ns = 2 * SECOND,
     },
     Row { code: "slow-start", raises: |p, _| first_interval(p, 899), silent: |p, _| first_interval(p, 900) },
     Row {

@@ -36,8 +36,8 @@ pub(super) fn sound() -> (Point, Begin) {
         index,
         start_ns: u64::from(index) * SECOND,
         end_ns: u64::from(index + 1) * SECOND,
-        near: Traffic { tx_bytes: 1_000, rx_bytes: 0, ns: SECOND },
-        far: Some(Traffic { tx_bytes: 0, rx_bytes: 1_000, ns: SECOND }),
+        local: Traffic { tx_bytes: 1_000, rx_bytes: 0, ns: SECOND },
+        remote: Some(Traffic { tx_bytes: 0, rx_bytes: 1_000, ns: SECOND }),
         ..Interval::default()
     };
     let steady = Spread { n: 5, mean: 8_000.0, ..Spread::default() };
@@ -53,8 +53,8 @@ pub(super) fn sound() -> (Point, Begin) {
         sessions: vec![session],
         intervals: (0..5).map(second).collect(),
         up: Some(up),
-        near: totals("client", 5_000, 0),
-        far: vec![totals("10.0.0.2", 0, 5_000)],
+        local: totals("client", 5_000, 0),
+        remote: vec![totals("10.0.0.2", 0, 5_000)],
         ..Point::default()
     };
     let begin = Begin {
@@ -100,21 +100,21 @@ fn a_sound_run_raises_none() {
 
 #[test]
 fn cpu_bound() {
-    let text = only("cpu-bound", |p, _| p.far[0].cpu = cpu(0.97, 62.0, 0.0));
+    let text = only("cpu-bound", |p, _| p.remote[0].cpu = cpu(0.97, 62.0, 0.0));
     assert_eq!(
         text,
         "A CPU was the limit (the busiest CPU of server 10.0.0.2 was 97 % busy and its whole machine 62 %): this is \
          what the hosts manage, not what the path carries."
     );
     let text = only("cpu-bound", |p, _| {
-        p.near.cpu = cpu(0.93, 91.0, 0.0);
-        p.far[0].cpu = cpu(0.99, 50.0, 0.0);
+        p.local.cpu = cpu(0.93, 91.0, 0.0);
+        p.remote[0].cpu = cpu(0.99, 50.0, 0.0);
     });
     assert!(
         text.contains("of this host was 93 % busy and its whole machine 91 %; the busiest CPU of server"),
         "{text}"
     );
-    silent(|p, _| p.near.cpu = cpu(0.95, 90.0, 1.0));
+    silent(|p, _| p.local.cpu = cpu(0.95, 90.0, 1.0));
 }
 
 #[test]
@@ -123,20 +123,20 @@ fn a_host_that_other_programs_keep_busy_is_not_our_limit() {
     let busy = |busiest, machine_s, user_s, softirq_s| {
         Some(CpuUse { busiest, machine_s, user_s, softirq_s, available_s: 100.0, ..CpuUse::default() })
     };
-    let text = only("host-busy", |p, _| p.near.cpu = busy(0.97, 62.0, 1.0, 1.0));
+    let text = only("host-busy", |p, _| p.local.cpu = busy(0.97, 62.0, 1.0, 1.0));
     assert!(
         text.starts_with("Other programs kept a host busy (the busiest CPU of this host was 97 %"),
         "{text}"
     );
-    only("host-busy", |p, _| p.near.cpu = busy(0.5, 91.0, 20.0, 20.0));
-    only("host-busy", |p, _| p.near.cpu = busy(0.97, 62.0, 2.7, 2.0));
-    only("cpu-bound", |p, _| p.near.cpu = busy(0.97, 62.0, 2.8, 2.0));
-    only("cpu-bound", |p, _| p.near.cpu = busy(0.5, 91.0, 25.5, 20.0));
+    only("host-busy", |p, _| p.local.cpu = busy(0.5, 91.0, 20.0, 20.0));
+    only("host-busy", |p, _| p.local.cpu = busy(0.97, 62.0, 2.7, 2.0));
+    only("cpu-bound", |p, _| p.local.cpu = busy(0.97, 62.0, 2.8, 2.0));
+    only("cpu-bound", |p, _| p.local.cpu = busy(0.5, 91.0, 25.5, 20.0));
 }
 
 #[test]
 fn steal() {
-    let text = only("cpu-steal", |p, _| p.near.cpu = cpu(0.5, 50.0, 2.5));
+    let text = only("cpu-steal", |p, _| p.local.cpu = cpu(0.5, 50.0, 2.5));
     assert!(text.contains("2.5 % of the CPU time of this host"), "{text}");
 }
 
@@ -148,28 +148,28 @@ fn window_limited() {
         sndbuf_limited_us,
         ..TcpTotals::default()
     };
-    let text = only("window-limited", |p, _| p.near.tcp = tcp(430, 120));
+    let text = only("window-limited", |p, _| p.local.tcp = tcp(430, 120));
     assert!(text.contains("(this host waited for the receiver's window 43 % of its busy time)"), "{text}");
-    let text = only("window-limited", |p, _| p.near.tcp = tcp(300, 250));
+    let text = only("window-limited", |p, _| p.local.tcp = tcp(300, 250));
     assert!(text.contains("window 30 % of its busy time and for its own send buffer 25 % of its"), "{text}");
-    only("window-limited", |p, _| p.near.tcp = tcp(0, 201));
-    silent(|p, _| p.near.tcp = tcp(200, 200));
-    silent(|p, _| p.far[0].tcp = tcp(900, 0)); // it sent no payload
+    only("window-limited", |p, _| p.local.tcp = tcp(0, 201));
+    silent(|p, _| p.local.tcp = tcp(200, 200));
+    silent(|p, _| p.remote[0].tcp = tcp(900, 0)); // it sent no payload
 }
 
 #[test]
 fn too_short() {
     let text = only("too-short", |p, _| p.intervals.truncate(2));
     assert!(text.starts_with("Only 5.00 s in 2 intervals were"), "{text}");
-    let text = only("too-short", |p, _| p.near.traffic.ns = 1_500_000_000);
+    let text = only("too-short", |p, _| p.local.traffic.ns = 1_500_000_000);
     assert!(text.starts_with("Only 1.50 s in 5 intervals were"), "{text}");
-    silent(|p, _| p.near.traffic.ns = 2 * SECOND);
+    silent(|p, _| p.local.traffic.ns = 2 * SECOND);
 }
 
 /// Gives the intervals these rates at the receiver.
 fn received(point: &mut Point, bytes: [u64; 5]) {
     for (interval, rx_bytes) in point.intervals.iter_mut().zip(bytes) {
-        interval.far = Some(Traffic { tx_bytes: 0, rx_bytes, ns: SECOND });
+        interval.remote = Some(Traffic { tx_bytes: 0, rx_bytes, ns: SECOND });
     }
 }
 
@@ -213,9 +213,9 @@ fn loopback() {
 
 #[test]
 fn congestion_control() {
-    let name = |p: &mut Point, near: &str, far: &str| {
-        p.near.effective.as_mut().unwrap().congestion = Some(near.to_owned());
-        p.far[0].effective.as_mut().unwrap().congestion = Some(far.to_owned());
+    let name = |p: &mut Point, local: &str, remote: &str| {
+        p.local.effective.as_mut().unwrap().congestion = Some(local.to_owned());
+        p.remote[0].effective.as_mut().unwrap().congestion = Some(remote.to_owned());
     };
     let text = only("congestion-control", |p, _| name(p, "bbr", "cubic"));
     assert!(text.contains("(this host used bbr; server 10.0.0.2 used cubic)"), "{text}");
@@ -260,7 +260,7 @@ fn placement() {
 fn other_sessions() {
     let text = only("other-sessions", |p, _| p.sessions[0].accepted.others = 1);
     assert!(text.starts_with("Up to 1 other session was on"), "{text}");
-    let text = only("other-sessions", |p, _| (p.sessions[0].accepted.others, p.far[0].others) = (1, 3));
+    let text = only("other-sessions", |p, _| (p.sessions[0].accepted.others, p.remote[0].others) = (1, 3));
     assert!(text.starts_with("Up to 3 other sessions were on"), "{text}");
 }
 
@@ -284,7 +284,7 @@ fn buffer_shortfall() {
     let text = only("socket-buffer-shortfall", |p, _| {
         p.phase.sockets.sndbuf = Some(4 << 20);
         p.phase.sockets.rcvbuf = Some(1 << 20);
-        let got = p.near.effective.as_mut().unwrap();
+        let got = p.local.effective.as_mut().unwrap();
         (got.sndbuf, got.rcvbuf) = (Some(425_984), Some(2 << 20));
     });
     assert!(text.contains("(SO_SNDBUF of this host is 416 KiB instead of 4.00 MiB)"), "{text}");
@@ -294,15 +294,15 @@ fn buffer_shortfall() {
 fn option_differs() {
     let ask = |p: &mut Point, ask: fn(&mut SocketSettings), got: fn(&mut Effective)| {
         ask(&mut p.phase.sockets);
-        p.near.effective.iter_mut().chain(&mut p.far[0].effective).for_each(got);
+        p.local.effective.iter_mut().chain(&mut p.remote[0].effective).for_each(got);
     };
     let text = only("socket-option-differs", |p, _| {
         p.phase.sockets.congestion = Some("vegas".to_owned());
-        p.far[0].effective.as_mut().unwrap().congestion = Some("vegas".to_owned());
+        p.remote[0].effective.as_mut().unwrap().congestion = Some("vegas".to_owned());
     });
     assert!(text.contains("(congestion control cubic instead of vegas at this host)"), "{text}");
     let text =
-        only("socket-option-differs", |p, _| p.far[0].effective.as_mut().unwrap().nodelay = Some(false));
+        only("socket-option-differs", |p, _| p.remote[0].effective.as_mut().unwrap().nodelay = Some(false));
     assert!(text.contains("(TCP_NODELAY off instead of on at server 10.0.0.2)"), "{text}");
     let text = only("socket-option-differs", |p, _| ask(p, |s| s.mss = Some(1_400), |e| e.mss = Some(1_359)));
     assert!(text.contains("MSS 1359 instead of 1400 at this host; MSS 1359"), "{text}");
@@ -319,19 +319,19 @@ fn unconfirmed() {
     let text = only("unconfirmed", |p, _| {
         p.up.as_mut().unwrap().confirmed = false;
         p.up.as_mut().unwrap().sent_bytes = 3 << 30;
-        p.far.clear();
+        p.remote.clear();
     });
     assert!(text.contains("the 3.00 GiB to the server are the sender's own count"), "{text}");
     let text = only("unconfirmed", |p, begin| {
         begin.protocol = "ctstraffic".to_owned();
         p.up.as_mut().unwrap().confirmed = false;
-        p.far.clear();
+        p.remote.clear();
     });
     assert!(text.starts_with("A server of the protocol ctstraffic does not tell what it received"), "{text}");
     assert!(text.contains("confirmed one by one"), "{text}");
     let text = only("unconfirmed", |p, _| {
-        p.far.clear();
-        p.intervals[4].far = None;
+        p.remote.clear();
+        p.intervals[4].remote = None;
     });
     assert!(
         text.contains("totals of 1 of 1 servers never came") && text.contains("on 4 of 5 intervals"),
@@ -341,14 +341,14 @@ fn unconfirmed() {
 
 #[test]
 fn unfinished() {
-    let text = only("unfinished-connections", |p, _| p.near.opened = 43);
+    let text = only("unfinished-connections", |p, _| p.local.opened = 43);
     assert!(text.starts_with("At least 3 of 43 connections were still open"), "{text}");
     let text = only("unfinished-connections", |p, _| p.phase.iterations = Some(5));
     assert!(
         text.starts_with("Only 32 of 40 connections had moved all their bytes when the run ended; 8 were"),
         "{text}"
     );
-    silent(|p, _| (p.near.completed, p.near.stopped, p.phase.iterations) = (40, 0, Some(5)));
+    silent(|p, _| (p.local.completed, p.local.stopped, p.phase.iterations) = (40, 0, Some(5)));
 }
 
 #[test]
@@ -363,18 +363,18 @@ fn verification_off() {
 fn few_connections() {
     let rate = |count| Some(DistSummary { count, ..DistSummary::default() });
     let of = |p: &mut Point, n| {
-        (p.near.completed, p.near.stopped, p.phase.iterations) = (40, 0, Some(5));
-        p.near.rate = n;
+        (p.local.completed, p.local.stopped, p.phase.iterations) = (40, 0, Some(5));
+        p.local.rate = n;
     };
     let text = only("few-connections", |p, _| of(p, rate(19)));
     assert!(text.starts_with("Percentiles over 19 connections"), "{text}");
     silent(|p, _| of(p, rate(20)));
     silent(|p, _| of(p, None));
-    silent(|p, _| p.near.rate = rate(8)); // a run's own connections, which last as long as it
+    silent(|p, _| p.local.rate = rate(8)); // a run's own connections, which last as long as it
     let text = only("few-connections", |p, _| {
         p.phase.kind = Kind::Connect;
-        p.near.connect_ns = rate(1);
-        p.near.rate = rate(100);
+        p.local.connect_ns = rate(1);
+        p.local.rate = rate(100);
         p.intervals.iter_mut().for_each(|i| i.opened = 10);
     });
     assert!(text.starts_with("Percentiles over 1 connection are"), "{text}");
@@ -405,7 +405,7 @@ fn rate_missed() {
     point.phase.ping = Some(Ping { schedule: Schedule::Fixed { gap_ns: 1_000_000 }, ..Ping::default() });
     let mut with = |sent, missed| {
         let counts = PingCounts { sent, missed, received: sent, ..PingCounts::default() };
-        point.near.pings = Some(Box::new(RoundTrips { counts, ..RoundTrips::default() }));
+        point.local.pings = Some(Box::new(RoundTrips { counts, ..RoundTrips::default() }));
         caveats_about(&point, &begin).into_iter().find(|d| d.code == "rate-missed")
     };
     assert_eq!(with(97, 3), None);
@@ -417,18 +417,18 @@ fn rate_missed() {
 fn late_pacing() {
     let late = |p99| Some(DistSummary { p99, ..DistSummary::default() });
     let text =
-        only("late-pacing", |p, _| (p.phase.rate, p.near.late_ns) = (Some(1_000_000), late(1_200_000)));
+        only("late-pacing", |p, _| (p.phase.rate, p.local.late_ns) = (Some(1_000_000), late(1_200_000)));
     assert!(text.contains("99th percentile 1.20 ms of this host"), "{text}");
-    silent(|p, _| (p.phase.rate, p.near.late_ns) = (Some(1_000_000), late(1_000_000)));
-    silent(|p, _| p.near.late_ns = late(9_000_000)); // nothing was paced
+    silent(|p, _| (p.phase.rate, p.local.late_ns) = (Some(1_000_000), late(1_000_000)));
+    silent(|p, _| p.local.late_ns = late(9_000_000)); // nothing was paced
 }
 
 /// A run of streams of 60 frames a second from the server, in which nothing is wrong.
 fn streams(point: &mut Point) {
     point.phase.kind = Kind::Stream;
     point.phase.media = Some(Media::new(25_000_000, 60, 5, 1, 1_400).unwrap());
-    (point.near.traffic, point.far[0].traffic) = (point.far[0].traffic, point.near.traffic);
-    for end in [&mut point.near, &mut point.far[0]] {
+    (point.local.traffic, point.remote[0].traffic) = (point.remote[0].traffic, point.local.traffic);
+    for end in [&mut point.local, &mut point.remote[0]] {
         let counts = Packets { sent: 11_400, received: 11_400, ..Packets::default() };
         end.packets = Some(Box::new(PacketReport { counts, ..PacketReport::default() }));
     }
@@ -439,13 +439,13 @@ fn stamps_of_a_card_that_are_of_no_use() {
     let probes = |p: &mut Point| {
         p.phase.kind = Kind::Delay;
         let counts = Packets { sent: 100, received: 100, ..Packets::default() };
-        p.far[0].packets =
+        p.remote[0].packets =
             Some(Box::new(PacketReport { counts, card_stamped: 90, ..PacketReport::default() }));
     };
     let found = |untrue, unread| {
         let all = caveats(|p, _| {
             probes(p);
-            let report = p.far[0].packets.as_mut().unwrap();
+            let report = p.remote[0].packets.as_mut().unwrap();
             (report.card_refused, report.card_unplaced) = (untrue, unread);
         });
         all.into_iter().find(|caveat| caveat.code == "card-stamps").map(|caveat| caveat.text)
@@ -476,21 +476,21 @@ fn the_first_limit_of_streams() {
     }
     assert_eq!(said(|_| {}), "");
     // Loss alone is the path's.
-    assert_eq!(said(|p| counts(&mut p.near).lost = 500), "");
+    assert_eq!(said(|p| counts(&mut p.local).lost = 500), "");
     // 1/60 s is 16.67 ms.
     let late = |p99| Some(DistSummary { count: 300, p99, ..DistSummary::default() });
     let text = |what: &str| format!("The first limit of the streams was not the path: {what}.");
     let slow = caveats(|p, _| {
         streams(p);
-        p.far[0].late_ns = late(16_000_000);
+        p.remote[0].late_ns = late(16_000_000);
     });
     assert!(slow.iter().all(|caveat| caveat.code != code), "{slow:#?}");
     let slow = |busiest| {
         let found = caveats(|p, _| {
             streams(p);
-            p.far[0].late_ns = late(20_000_000);
-            p.far[0].cpu = cpu(busiest, 50.0, 0.0);
-            counts(&mut p.near).dropped = 7;
+            p.remote[0].late_ns = late(20_000_000);
+            p.remote[0].cpu = cpu(busiest, 50.0, 0.0);
+            counts(&mut p.local).dropped = 7;
         });
         found.into_iter().find(|caveat| caveat.code == code).unwrap().text
     };
@@ -501,27 +501,27 @@ fn the_first_limit_of_streams() {
     );
     assert_eq!(slow(0.5), text(&format!("{who}, though its cores were not busy")));
     assert_eq!(
-        said(|p| counts(&mut p.near).dropped = 7),
+        said(|p| counts(&mut p.local).dropped = 7),
         text("the receive buffer of this host dropped 7 datagrams")
     );
     assert_eq!(
-        said(|p| counts(&mut p.far[0]).unsent = 600),
+        said(|p| counts(&mut p.remote[0]).unsent = 600),
         text("the system of server 10.0.0.2 refused 5 % of what was to be sent")
     );
-    let softnet = |p: &mut Point| p.near.counters.moved.extend([("softnet.dropped".to_owned(), 9)]);
+    let softnet = |p: &mut Point| p.local.counters.moved.extend([("softnet.dropped".to_owned(), 9)]);
     assert_eq!(said(softnet), text("this host dropped 9 packets before they reached a socket"));
-    let files = |p: &mut Point| p.near.causes.push(failed("open: Too many open files", 3));
+    let files = |p: &mut Point| p.local.causes.push(failed("open: Too many open files", 3));
     assert_eq!(said(files), text("3 could not be opened because the limit of open files was reached"));
 }
 
 #[test]
 fn drops() {
     let moved = |name: &str, by| HostCounters { moved: [(name.to_owned(), by)].into() };
-    let text = only("listen-drops", |p, _| p.far[0].counters = moved("TcpExt.ListenDrops", 12));
+    let text = only("listen-drops", |p, _| p.remote[0].counters = moved("TcpExt.ListenDrops", 12));
     assert!(text.contains("(TcpExt.ListenDrops of server 10.0.0.2 rose by 12)"), "{text}");
-    let text = only("softnet-drops", |p, _| p.near.counters = moved("softnet.dropped", 3));
+    let text = only("softnet-drops", |p, _| p.local.counters = moved("softnet.dropped", 3));
     assert!(text.contains("(softnet.dropped of this host rose by 3)"), "{text}");
-    silent(|p, _| p.near.counters = moved("softnet.processed", 1_000));
+    silent(|p, _| p.local.counters = moved("softnet.processed", 1_000));
 }
 
 pub(super) fn failed(text: &str, count: u64) -> CauseCount {
@@ -531,14 +531,16 @@ pub(super) fn failed(text: &str, count: u64) -> CauseCount {
 #[test]
 fn exhausted_resources() {
     let text = only("ephemeral-ports", |p, _| {
-        p.near.causes = vec![failed("connecting: Cannot assign requested address (os error 99)", 70)];
+        p.local.causes = vec![failed("connecting: Cannot assign requested address (os error 99)", 70)];
     });
     assert!(text.starts_with("70 connections found no free local port"), "{text}");
     assert!(text.contains("TIME_WAIT") && text.contains("net.ipv4.ip_local_port_range"), "{text}");
-    silent(|p, _| p.near.causes = vec![failed("binding: Cannot assign requested address (os error 99)", 70)]);
-    silent(|p, _| p.near.causes = vec![failed("connecting: Connection refused (os error 111)", 70)]);
+    silent(|p, _| {
+        p.local.causes = vec![failed("binding: Cannot assign requested address (os error 99)", 70)];
+    });
+    silent(|p, _| p.local.causes = vec![failed("connecting: Connection refused (os error 111)", 70)]);
     let text = only("file-descriptors", |p, _| {
-        p.near.causes =
+        p.local.causes =
             vec![failed("opening a socket: Too many open files (os error 24)", 2), failed("EMFILE", 3)];
     });
     assert!(text.starts_with("5 connections failed"), "{text}");
@@ -547,14 +549,14 @@ fn exhausted_resources() {
 #[test]
 fn when_nothing_was_measured_there_are_no_figures_to_caveat() {
     let failed_at_once = |p: &mut Point| {
-        (p.status, p.near.opened) = (Status::Failed, 0);
+        (p.status, p.local.opened) = (Status::Failed, 0);
         p.sessions[0].address = "127.0.0.1:1".parse().unwrap();
         p.phase.verify = Verify::None;
     };
     silent(|p, _| failed_at_once(p));
     only("file-descriptors", |p, _| {
         failed_at_once(p);
-        p.near.causes = vec![failed("opening a socket: Too many open files (os error 24)", 1)];
+        p.local.causes = vec![failed("opening a socket: Too many open files (os error 24)", 1)];
     });
 }
 
@@ -563,17 +565,17 @@ fn a_server_knows_nothing_of_its_clients_plans() {
     silent(|p, b| {
         b.verb = "serve".to_owned();
         p.sessions.clear();
-        p.far.clear();
+        p.remote.clear();
         p.intervals.truncate(1);
-        p.near.opened = 50;
-        p.near.effective.as_mut().unwrap().nodelay = Some(false);
+        p.local.opened = 50;
+        p.local.effective.as_mut().unwrap().nodelay = Some(false);
         p.up.as_mut().unwrap().confirmed = false;
-        p.near.rate = Some(DistSummary { count: 1, ..DistSummary::default() });
+        p.local.rate = Some(DistSummary { count: 1, ..DistSummary::default() });
     });
     let remote = |b: &mut Begin, p: &mut Point| {
         b.verb = "serve".to_owned();
         p.sessions.clear();
-        p.near.remotes = [("::1".parse().unwrap(), metrics::Remote::default())].into();
+        p.local.remotes = [("::1".parse().unwrap(), metrics::Remote::default())].into();
     };
     only("loopback", |p, b| remote(b, p));
 }
@@ -590,7 +592,7 @@ fn round_trips_that_are_mostly_this_hosts_own() {
         let schedule = Schedule::Fixed { gap_ns: 1_000_000 };
         p.phase.kind = Kind::Ping;
         p.phase.ping = Some(Ping { schedule, ..Ping::default() });
-        p.near.pings = Some(Box::new(RoundTrips { rtt_ns: of(all_ns), ..RoundTrips::default() }));
+        p.local.pings = Some(Box::new(RoundTrips { rtt_ns: of(all_ns), ..RoundTrips::default() }));
         p.empty = Some(Box::new(EmptyPath { rtt_ns: of(own_ns), apart: true }));
     };
     let text = only("own-share", |p, _| trips(p, 100_000, 60_000));
@@ -605,21 +607,21 @@ fn round_trips_that_are_mostly_this_hosts_own() {
 
 #[test]
 fn a_server_that_is_slow_to_answer_under_load() {
-    let of = |path_ms: u64, far_ms: u64| {
+    let of = |path_ms: u64, remote_ms: u64| {
         let dist = |ms: u64| {
             let mut dist = metrics::Dist::default();
             dist.record_n(ms * 1_000_000, 2_000_000);
             dist.spectrum()
         };
-        let (rtt_ns, path_ns, far_ns) = (dist(path_ms + far_ms), dist(path_ms), dist(far_ms));
-        RoundTrips { rtt_ns, path_ns, far_ns, ..RoundTrips::default() }
+        let (rtt_ns, path_ns, remote_ns) = (dist(path_ms + remote_ms), dist(path_ms), dist(remote_ms));
+        RoundTrips { rtt_ns, path_ns, remote_ns, ..RoundTrips::default() }
     };
     // The path took 10 ms when idle, and adds 40.
     let codes = |loaded: RoundTrips, idle: Option<RoundTrips>| {
         let (mut point, begin) = sound();
         point.phase.kind = Kind::Ping;
         point.phase.ping = Some(Ping { schedule: Schedule::Fixed { gap_ns: 1_000_000 }, ..Ping::default() });
-        point.near.pings = Some(Box::new(loaded));
+        point.local.pings = Some(Box::new(loaded));
         caveats_against(&point, idle.as_ref(), &begin)
     };
     let idle = || Some(of(10, 0));
@@ -650,7 +652,7 @@ fn late_and_lost_messages_are_told_where_percentiles_are_theirs() {
         let mut trips = RoundTrips { rtt_ns: dist.spectrum(), ..RoundTrips::default() };
         trips.rtt_ns.as_mut().unwrap().missing = lost;
         (trips.counts.late, trips.counts.lost, trips.counts.received) = (late, lost as i64, 2_000_000 - lost);
-        p.near.pings = Some(Box::new(trips));
+        p.local.pings = Some(Box::new(trips));
     };
     let of = |late, lost| only("late-or-lost", |p, _| trips(p, late, lost));
     assert!(of(10_000, 10_001).contains("never came: p99 "), "{}", of(10_000, 10_001));
@@ -662,7 +664,7 @@ fn late_and_lost_messages_are_told_where_percentiles_are_theirs() {
 #[test]
 fn codes_are_kebab_case() {
     let all = caveats(|p, b| {
-        p.near.cpu = cpu(1.0, 100.0, 50.0);
+        p.local.cpu = cpu(1.0, 100.0, 50.0);
         p.sessions[0].address = "127.0.0.1:1".parse().unwrap();
         p.phase.verify = Verify::None;
         b.host.cpus = 2;

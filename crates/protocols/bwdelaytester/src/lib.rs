@@ -34,7 +34,7 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
         workers: Workers::OneServing,
         legacy: Some(Legacy {
             over: "UDP",
-            serves: Legacy::NEAR,
+            serves: Legacy::LOCAL,
             phase: || Phase {
                 kind: Kind::Delay,
                 probe: Some(Probe::default()),

@@ -226,7 +226,7 @@ impl Default for Limits {
 /// A server of our own protocol learns from its clients what to do. One of a legacy protocol has its settings from whoever
 /// starts it, because nothing is agreed on. Of the phase a ctsTraffic server uses `pattern`, `transfer` (with `transfer_high`),
 /// `buffer`, `verify`, `rate` (with `rate_high`, `rate_period_ns`), `burst`, `stall_ns`, `duration_ns` (time limit),
-/// `interval_ns` (status updates), `omit_ns` and `sockets`. What its events mean: `Interval` and `Near` count payload in `near`
+/// `interval_ns` (status updates), `omit_ns` and `sockets`. What its events mean: `Interval` and `Local` count payload in `local`
 /// and `traffic`, identifiers and goodbyes in `framing` (the original's totals are the sum of both); `Connection` has the
 /// identifier, the original's TimeMs in `duration_ns`, and why it failed in `failure`. A media stream is a phase with `media`
 /// (and `Kind::Stream`); who is streamed to is limited by `open_to`.

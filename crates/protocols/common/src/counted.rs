@@ -24,7 +24,7 @@ impl Intervals {
         Intervals { start, omit, frames, pings, within, ended: [0; 5] }
     }
 
-    /// What was counted in the next interval; what the far ends counted is added by whoever knows it.
+    /// What was counted in the next interval; what the remote ends counted is added by whoever knows it.
     pub fn next(&mut self, index: u32, from: Mono, to: Mono, tally: &Tally) -> Interval {
         for (sum, n) in self.ended.iter_mut().zip(tally.ended) {
             *sum += n;
@@ -42,8 +42,8 @@ impl Intervals {
             start_ns: from.since(self.start),
             end_ns: to.since(self.start),
             omitted: from.since(self.start) < self.omit,
-            near: Traffic { tx_bytes: tally.tx_bytes, rx_bytes: tally.rx_bytes, ns: to.since(from) },
-            far: None,
+            local: Traffic { tx_bytes: tally.tx_bytes, rx_bytes: tally.rx_bytes, ns: to.since(from) },
+            remote: None,
             framing: tally.framing,
             in_flight: tally.open,
             completed: ended(Ending::Completed) + ended(Ending::Stopped),
@@ -54,7 +54,7 @@ impl Intervals {
             frames: self.frames.then_some(tally.frames),
             pings: self.pings.then(|| tally.packets.as_deref().map(PingInterval::of).unwrap_or_default()),
             packets: if self.pings || self.within { None } else { PacketReport::of_interval(tally) },
-            far_packets: None,
+            remote_packets: None,
             samples: tally.samples.iter().map(sample).collect(),
         }
     }

@@ -1,4 +1,4 @@
-//! The session of protocols without a conversation: nothing is agreed on, nothing is asked of the far end.
+//! The session of protocols without a conversation: nothing is agreed on, nothing is asked of the remote end.
 //!
 //! ```text
 //! client: start the group ─▶ running ─ none left, time up or stop ─▶ draining ─▶ dropping ─▶ over
@@ -6,7 +6,7 @@
 //! ```
 //!
 //! What connections do is their flows' business; here intervals are told as they come, and our own totals at the end. There
-//! are no far totals: such a far end tells what it counted to its own user only.
+//! are no remote totals: such a remote end tells what it counted to its own user only.
 
 use crate::FrameVerdicts;
 use crate::LimitReached;
@@ -129,7 +129,7 @@ impl Portion {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tell(pub Event);
 
-/// Packets of one test that a far end is believed to have counted.
+/// Packets of one test that a remote end is believed to have counted.
 const MOST_TOLD: u64 = 1 << 48;
 
 /// Different remarks told in one run.
@@ -281,8 +281,8 @@ pub struct OneSided {
     kill_at: Option<Mono>,
     /// Groups whose end is waited for.
     left: u8,
-    near: Option<Box<Totals>>,
-    /// What the far end says it received, test by test, and when it last did: UDPmon's and tcpmon's do.
+    local: Option<Box<Totals>>,
+    /// What the remote end says it received, test by test, and when it last did: UDPmon's and tcpmon's do.
     received: Option<(Box<Totals>, Mono)>,
     status: Status,
     reason: Option<String>,
@@ -338,7 +338,7 @@ impl OneSided {
             begun: false,
             stop_at,
             kill_at: None,
-            near: None,
+            local: None,
             received: None,
             status: Status::Complete,
             reason: None,
@@ -393,7 +393,7 @@ impl OneSided {
             let pings = self.phase.kind == Kind::Ping;
             totals.pings = totals.pings.take().filter(|_| pings);
             totals.packets = totals.packets.take().filter(|_| !pings);
-            self.near = Some(totals);
+            self.local = Some(totals);
         }
         if self.left == 0 && self.stage == Stage::Dropping {
             self.finish();
@@ -402,18 +402,18 @@ impl OneSided {
 
     fn finish(&mut self) {
         self.stage = Stage::Over;
-        if let Some(near) = self.near.take() {
+        if let Some(local) = self.local.take() {
             // Not one connection came about: that is no result.
-            if !self.serving && near.opened == 0 && near.errors() > 0 && self.status == Status::Complete {
+            if !self.serving && local.opened == 0 && local.errors() > 0 && self.status == Status::Complete {
                 self.status = Status::Failed;
-                self.reason = near.causes.first().map(|cause| cause.first.clone());
+                self.reason = local.causes.first().map(|cause| cause.first.clone());
             }
-            let ns = near.traffic.ns;
-            self.actions.push_back(Action::Emit(Event::Near(near)));
-            if let Some((mut far, told)) = self.received.take() {
+            let ns = local.traffic.ns;
+            self.actions.push_back(Action::Emit(Event::Local(local)));
+            if let Some((mut remote, told)) = self.received.take() {
                 // The last of them came after the time that was to be measured was over.
-                far.traffic.ns = ns.max(told.since(self.start));
-                self.actions.push_back(Action::Emit(Event::Far(far)));
+                remote.traffic.ns = ns.max(told.since(self.start));
+                self.actions.push_back(Action::Emit(Event::Remote(remote)));
             }
         }
         let (status, reason) = (self.status, self.reason.take());
@@ -421,7 +421,7 @@ impl OneSided {
         self.actions.push_back(Action::Done);
     }
 
-    /// Adds what the far end says of a test that is over. It counts from the beginning, so of a run with an omitted start its sums
+    /// Adds what the remote end says of a test that is over. It counts from the beginning, so of a run with an omitted start its sums
     /// are of something else.
     fn confirmed(&mut self, now: Mono, event: &Event) {
         let Event::PacketTest(test) = event else { return };
@@ -429,16 +429,16 @@ impl OneSided {
         else {
             return;
         };
-        let (far, at) = self.received.get_or_insert_with(|| (Box::default(), now));
+        let (remote, at) = self.received.get_or_insert_with(|| (Box::default(), now));
         *at = now;
-        far.receive =
+        remote.receive =
             if self.phase.kind == Kind::Tcp { "as tcpmon does" } else { "as UDPmon does" }.to_owned();
         // UDPmon tells packets, tcpmon bytes.
         let bytes =
             if counts.bytes > 0 { counts.bytes } else { counts.received.saturating_mul(test.size.into()) };
-        far.traffic.rx_bytes = far.traffic.rx_bytes.saturating_add(bytes);
+        remote.traffic.rx_bytes = remote.traffic.rx_bytes.saturating_add(bytes);
         if self.phase.kind != Kind::Tcp {
-            let packets = far.packets.get_or_insert_default();
+            let packets = remote.packets.get_or_insert_default();
             // More than anybody can send is nothing that sums could be made of.
             let [received, lost, reordered] =
                 [counts.received, counts.lost, counts.bad_order].map(|n| n.min(MOST_TOLD));

@@ -76,7 +76,7 @@ pub struct Legacy {
 
 impl Legacy {
     /// Clients of protocols over UDP that are served: a datagram proves no address.
-    pub const NEAR: &str = "this host and connected networks, and NETCALIPER_ALLOW";
+    pub const LOCAL: &str = "this host and connected networks, and NETCALIPER_ALLOW";
     /// The same where everybody is served over TCP.
     pub const MIXED: &str = "TCP: everybody; UDP: this host and connected networks, and NETCALIPER_ALLOW";
 }

@@ -1,7 +1,7 @@
 //! Discard (RFC 863): whatever is sent is thrown away. TCP and UDP, either end. And its mirror, the character generator
 //! ([`chargen`]).
 //!
-//! Nothing is ever answered, so that any discard service will do as the far end: its kernel acknowledges, and what the client tells is what it
+//! Nothing is ever answered, so that any discard service will do as the remote end: its kernel acknowledges, and what the client tells is what it
 //! sent. A server of ours counts what came. `docs/protocols/discard.md`; `docs/adding-a-protocol.md` walks through this crate.
 #![forbid(unsafe_code)]
 

@@ -5,7 +5,7 @@ use common::Acl;
 use common::call::{Answerer, Caller};
 use common::kernel::Unconnected;
 use common::one_sided::{Answers, Calls, GROUP, Notice};
-use common::ping::{Far, Params, Pinger};
+use common::ping::{Params, Pinger, Remote};
 use model::{Level, Phase};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use transport::{Acceptor, Connector, Context, Flow, Received, Transmit};
 /// A client's sources of links for `phase`.
 #[must_use]
 pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
-    let params = Arc::new(Params::of(phase, GROUP, Far::Nothing));
+    let params = Arc::new(Params::of(phase, GROUP, Remote::Nothing));
     let datagrams = params.datagrams();
     let make = move |cx: &mut Context<'_>, slot: u32| -> Box<dyn Flow> {
         Box::new(Pinger::new(Arc::clone(&params), cx.rng.uuid(), slot))

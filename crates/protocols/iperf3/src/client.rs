@@ -103,7 +103,7 @@ pub struct Client {
     heard: Mono,
     used: (f64, f64),
     cpu: BulkCpu,
-    far: Option<Results>,
+    remote: Option<Results>,
     intervals: Intervals,
     actions: VecDeque<Action>,
     status: Status,
@@ -138,7 +138,7 @@ impl Client {
             heard: now,
             used: (0.0, 0.0),
             cpu: BulkCpu::default(),
-            far: None,
+            remote: None,
             actions,
             status: Status::Complete,
             error: None,
@@ -184,9 +184,9 @@ impl Client {
         }
     }
 
-    fn finish(&mut self, near: Option<Box<Totals>>) {
+    fn finish(&mut self, local: Option<Box<Totals>>) {
         self.step = Step::Over;
-        self.tell_totals(near);
+        self.tell_totals(local);
         let (status, reason) = (self.status, self.error.clone());
         self.actions.push_back(Action::Emit(Event::PhaseEnd { status, reason }));
         self.actions.push_back(Action::Done);

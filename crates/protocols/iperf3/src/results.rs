@@ -12,7 +12,7 @@
 
 use super::codec::{slot_of, stream_id};
 use super::params::whole;
-use model::{BulkCpu, FarRow, ServerOutput};
+use model::{BulkCpu, RemoteRow, ServerOutput};
 use serde_json::{Map, Value, json};
 
 /// What one end says of a stream.
@@ -170,8 +170,8 @@ fn signed(value: &Value) -> i64 {
 impl Line {
     /// The line as reporters are told it.
     #[must_use]
-    pub fn far(&self) -> FarRow {
-        FarRow {
+    pub fn remote(&self) -> RemoteRow {
+        RemoteRow {
             slot: self.slot,
             bytes: self.bytes,
             retransmits: self.retransmits,
@@ -193,13 +193,13 @@ mod tests {
         let text = r#"{"cpu_util_total":0.24,"cpu_util_user":0,"cpu_util_system":0.24,"sender_has_retransmits":1,"congestion_used":"bbr","streams":[{"id":1,"bytes":256000,"retransmits":0,"jitter":0,"errors":0,"omitted_errors":0,"packets":0,"omitted_packets":0,"start_time":0,"end_time":1.000735}]}"#;
         let results = read(text, 1).unwrap();
         assert_eq!((results.has_retransmits, results.congestion.as_deref()), (1, Some("bbr")));
-        let far = results.lines[0].far();
-        assert_eq!((far.bytes, far.retransmits, far.ns), (256_000, Some(0), Some(1_000_735_000)));
+        let remote = results.lines[0].remote();
+        assert_eq!((remote.bytes, remote.retransmits, remote.ns), (256_000, Some(0), Some(1_000_735_000)));
         // iperf3-ctl-udp64R.pcap (3.21), the receiving client's.
         let udp = r#"{"cpu_util_total":1,"cpu_util_user":0,"cpu_util_system":1,"sender_has_retransmits":-1,"streams":[{"id":1,"bytes":26000,"retransmits":-1,"jitter":9.4723788042928663e-05,"errors":0,"omitted_errors":0,"packets":26,"omitted_packets":0,"start_time":0,"end_time":1.001354}]}"#;
-        let far = read(udp, 1).unwrap().lines[0].far();
-        assert_eq!((far.packets, far.lost, far.retransmits), (26, 0, None));
-        assert!((far.jitter_ns - 94_723.788).abs() < 0.01);
+        let remote = read(udp, 1).unwrap().lines[0].remote();
+        assert_eq!((remote.packets, remote.lost, remote.retransmits), (26, 0, None));
+        assert!((remote.jitter_ns - 94_723.788).abs() < 0.01);
         // Loss as a 3.16 server told it, of a datagram that was none.
         let odd = text.replace("\"errors\":0,", "\"errors\":18446744073059066868,");
         assert_eq!(read(&odd, 1).unwrap().lines[0].errors, 0);

@@ -151,7 +151,7 @@ struct Test {
     /// Bytes moved in the last seconds, and how long that took, ns.
     recent: VecDeque<(u64, u64)>,
     tale: Vec<Bulk>,
-    far: Option<Results>,
+    remote: Option<Results>,
 }
 
 /// The server.
@@ -263,7 +263,7 @@ impl Server {
             cpu: BulkCpu::default(),
             recent: VecDeque::new(),
             tale: Vec::new(),
-            far: None,
+            remote: None,
         };
         let silent = self.tests.iter().filter(|(_, t)| t.step == Step::Parameters);
         let silent: Vec<_> = silent.map(|(&link, t)| (link, t.path.peer.ip())).collect();
@@ -411,7 +411,7 @@ impl Server {
 
     fn dropped(&mut self, cx: &Context<'_>, group: Group, totals: Box<model::Totals>) {
         if group == Group::ALL {
-            self.actions.push_back(Action::Emit(Event::Near(totals)));
+            self.actions.push_back(Action::Emit(Event::Local(totals)));
             let (status, reason) = match self.interrupted {
                 true => (Status::Interrupted, Some("stopped by a signal".to_owned())),
                 false => (Status::Complete, None),

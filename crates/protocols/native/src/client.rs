@@ -79,7 +79,7 @@ const HEARTBEAT: u64 = SECOND;
 const GRACE: u64 = 10 * SECOND;
 /// How long a server may take to send its results after its connections have ended.
 const COUNTING: u64 = 15 * SECOND;
-/// How long an interval waits for the far ends' reports.
+/// How long an interval waits for the remote ends' reports.
 const LATE_REPORT: u64 = 3 * SECOND / 2;
 /// How far ahead of our own intervals a report may be.
 const AHEAD: u32 = 1024;
@@ -186,7 +186,7 @@ pub struct Client {
     /// The next interval to be told.
     next: u32,
     intervals: Intervals,
-    near: Option<Box<Totals>>,
+    local: Option<Box<Totals>>,
     /// What our flow remembers of packet trains.
     log: Option<Box<Log>>,
     /// What both ends tell of flows of datagrams.
@@ -251,7 +251,7 @@ impl Client {
             waiting: VecDeque::new(),
             next: 0,
             intervals,
-            near: None,
+            local: None,
             log: None,
             tracks: Tracks::default(),
             silence: Silence::default(),
@@ -339,7 +339,7 @@ impl Client {
                 self.start_all(now);
             }
             Stage::Agreeing if live().count() > 0 && live().all(|s| s.step == Step::Running) => self.run(now),
-            Stage::Collecting if live().all(|s| s.totals.is_some()) && self.near.is_some() => {
+            Stage::Collecting if live().all(|s| s.totals.is_some()) && self.local.is_some() => {
                 let (stalled, nothing_sent) = (self.stalled(), self.nothing_sent());
                 self.report();
                 self.notice_silence(stalled, nothing_sent);
@@ -498,7 +498,7 @@ impl Client {
                 self.actions.push_back(Action::Emit(Event::Frames { id, rows }));
             }
             Err(note) => match note.downcast::<Track>() {
-                Ok(track) => self.tracks.near(*track),
+                Ok(track) => self.tracks.local(*track),
                 Err(note) if note.is::<Unopened>() => self.silence.unopened += 1,
                 Err(note) => self.log = note.downcast::<Log>().ok().or(self.log.take()),
             },
@@ -587,7 +587,7 @@ impl Session for Client {
                     _ if self.plan.phase.inside_gap_ns.is_some() => totals.packets = None,
                     _ => totals.pings = None,
                 }
-                self.near = Some(totals);
+                self.local = Some(totals);
                 self.advance(cx.now);
             }
             Input::Wake => self.wake(cx.now),

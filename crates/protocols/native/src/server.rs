@@ -312,7 +312,7 @@ impl Server {
         // Who asks counts round trips.
         totals.pings = None;
         if group == Group::ALL {
-            self.actions.push_back(Action::Emit(Event::Near(totals)));
+            self.actions.push_back(Action::Emit(Event::Local(totals)));
             let (status, reason) = if self.stops > 0 {
                 (Status::Interrupted, Some("stopped by a signal".to_owned()))
             } else {

@@ -98,7 +98,7 @@ pub struct Receiver {
     /// Ports whose senders have said that they are ready, as Windows' do.
     ready: u16,
     workers: u16,
-    near: Option<Box<Totals>>,
+    local: Option<Box<Totals>>,
     unsynced: UnsyncedTests,
     interval_ns: u64,
 }
@@ -144,7 +144,7 @@ impl Receiver {
             left: 2 + u8::from(layout.unsynced),
             ready: 0,
             workers: workers.max(1),
-            near: None,
+            local: None,
         }
     }
 
@@ -423,15 +423,15 @@ impl Receiver {
     fn dropped(&mut self, group: Group, totals: Box<Totals>) {
         self.left = self.left.saturating_sub(1);
         if group == GROUP {
-            self.near = Some(totals);
+            self.local = Some(totals);
         }
         if self.left == 0 && self.stage == Stage::Dropping {
             self.stage = Stage::Over;
             for link in std::mem::take(&mut self.talks).into_keys() {
                 self.telling.actions.push_back(Action::Close(link, gone()));
             }
-            let near = self.near.take();
-            self.telling.finish(near, self.table.to());
+            let local = self.local.take();
+            self.telling.finish(local, self.table.to());
         }
     }
 }

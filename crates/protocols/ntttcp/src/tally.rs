@@ -130,7 +130,7 @@ impl Telling {
             totals.receive = self.phase.verify.receive().to_owned();
             totals.packets = None;
             totals.pings = None;
-            self.emit(Event::Near(totals));
+            self.emit(Event::Local(totals));
         }
         let (status, reason) = (self.status, self.reason.take());
         self.emit(Event::PhaseEnd { status, reason });

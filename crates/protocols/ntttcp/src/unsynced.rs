@@ -85,7 +85,7 @@ impl UnsyncedTests {
         let test = self.tests.remove(&key)?;
         let (from, to) = test.span?;
         let traffic = Traffic { tx_bytes: 0, rx_bytes: test.bytes, ns: to.since(from) };
-        Some(Event::Near(Box::new(Totals { opened: test.connections, traffic, ..Totals::default() })))
+        Some(Event::Local(Box::new(Totals { opened: test.connections, traffic, ..Totals::default() })))
     }
 
     /// Whether a test received data recently. Idle connections do not block synchronised senders.

@@ -1,4 +1,4 @@
-//! How far the far end's clock is from ours, from the exchanges themselves and from what both clocks say of themselves.
+//! How far the remote end's clock is from ours, from the exchanges themselves and from what both clocks say of themselves.
 
 use super::time::ErrorEstimate;
 use metrics::{Clock, Estimate, Exchange, Mono, Offset, SECOND};
@@ -96,12 +96,12 @@ mod tests {
         let exchanged = exchange(SECOND);
         let ours = Clock { wall_at_zero: 77, error_ns: 100_000, synced: true, ..Clock::default() };
         let theirs = |ns, synced| ErrorEstimate { ns: Some(ns), synced, ..ErrorEstimate::default() };
-        for (far, by_wall) in
+        for (remote, by_wall) in
             [(theirs(50_000, true), true), (theirs(50_000, false), false), (theirs(SECOND, true), false)]
         {
             let mut clocks = Clocks::default();
             clocks.add(exchanged.t4, exchanged);
-            let found = clocks.estimate(exchanged.t4, &ours, &far, true).unwrap();
+            let found = clocks.estimate(exchanged.t4, &ours, &remote, true).unwrap();
             assert_eq!(found.1, by_wall);
             assert_eq!(found.0 == Estimate { offset_ns: 77, bound_ns: 150_000 }, by_wall);
         }

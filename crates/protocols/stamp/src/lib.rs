@@ -36,7 +36,7 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
         keyed: true,
         legacy: Some(Legacy {
             over: "UDP",
-            serves: Legacy::NEAR,
+            serves: Legacy::LOCAL,
             phase: || Phase {
                 kind: Kind::Ping,
                 ping: Some(Ping {

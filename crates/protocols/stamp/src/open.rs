@@ -8,7 +8,7 @@ use crate::call::Caller;
 use crate::one_sided::{Answers, Calls, GROUP, Notice};
 use common::Acl;
 use common::kernel::Unconnected;
-use common::ping::{Far, Params, Pinger};
+use common::ping::{Params, Pinger, Remote};
 use common::{Limit, LimitReached};
 use metrics::{Ending, SECOND};
 use model::{Level, Phase};
@@ -21,7 +21,7 @@ use transport::{Acceptor, Cause, Connector, Context, Flow, Path, Received, Trans
 /// A sender's sources of links for `phase`.
 #[must_use]
 pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
-    let params = Arc::new(Params::of(phase, GROUP, Far::Nothing));
+    let params = Arc::new(Params::of(phase, GROUP, Remote::Nothing));
     let key = calls.key.clone();
     let make = move |cx: &mut Context<'_>, slot: u32| -> Box<dyn Flow> {
         let speaker = Speaker::new(params.ping.stamp.unwrap_or_default(), key.clone(), GROUP);

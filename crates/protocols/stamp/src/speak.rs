@@ -25,7 +25,7 @@ pub struct Speaker {
     clocks: Clocks,
     /// The reply heard last, which message it answers, and what its extensions say.
     heard: Option<(Reply, u64, tlv::Heard)>,
-    /// What the far end says of its clock.
+    /// What the remote end says of its clock.
     theirs: ErrorEstimate,
     /// Numbers and times of replies.
     times: VecDeque<(u32, u64)>,
@@ -68,8 +68,8 @@ impl Speaker {
     fn note(&mut self, cx: &mut Context<'_>, reply: &Reply, heard: tlv::Heard, got: &Received<'_>) {
         let facts = &mut self.facts;
         let error = ErrorEstimate::decode(reply.error);
-        facts.far_error_ns = facts.far_error_ns.max(error.ns);
-        facts.far_synced = Some(facts.far_synced.unwrap_or(true) && error.synced);
+        facts.remote_error_ns = facts.remote_error_ns.max(error.ns);
+        facts.remote_synced = Some(facts.remote_synced.unwrap_or(true) && error.synced);
         facts.back_marks.see(got.ttl, got.tos, 1);
         let ttl = reply.ttl.filter(|ttl| *ttl > 0);
         match heard.tos {
@@ -80,9 +80,9 @@ impl Speaker {
         heard.unrecognised.iter().for_each(|&kind| facts.not_recognised(kind));
         facts.malformed += u64::from(heard.malformed);
         facts.tampered += u64::from(heard.tampered);
-        facts.far_clock = heard.clock.or(facts.far_clock);
+        facts.remote_clock = heard.clock.or(facts.remote_clock);
         let counts = heard.counts.map(|(received, sent)| (u64::from(received), u64::from(sent)));
-        facts.far_counts = facts.far_counts.max(counts);
+        facts.remote_counts = facts.remote_counts.max(counts);
         if self.settings.follow_up {
             if let Some((number, left)) = heard.left {
                 self.follow_up(cx, error.format, number, left);
@@ -94,13 +94,13 @@ impl Speaker {
         }
     }
 
-    /// An earlier reply left the far end at this time.
+    /// An earlier reply left the remote end at this time.
     fn follow_up(&mut self, cx: &mut Context<'_>, format: Format, number: u32, left: u64) {
         let Some(at) = self.times.iter().position(|(known, _)| *known == number) else { return };
         let Some((_, said)) = self.times.remove(at) else { return };
-        let near = cx.clock.wall(cx.now);
+        let local = cx.clock.wall(cx.now);
         let late =
-            format.decode(left, near).zip(format.decode(said, near)).map(|(left, said)| left.0 - said.0);
+            format.decode(left, local).zip(format.decode(said, local)).map(|(left, said)| left.0 - said.0);
         if let Some(late) = late.and_then(|late| u64::try_from(late).ok()) {
             self.tally(cx).left_late_ns.record(late);
         }
@@ -196,9 +196,9 @@ impl Talk for Speaker {
         }
         self.note(cx, &reply, heard, got);
         self.theirs = ErrorEstimate::decode(reply.error);
-        let (format, near) = (self.theirs.format, cx.clock.wall(cx.now));
+        let (format, local) = (self.theirs.format, cx.clock.wall(cx.now));
         // All zeros are no time.
-        let time = |raw: u64| if raw == 0 { None } else { format.decode(raw, near) };
+        let time = |raw: u64| if raw == 0 { None } else { format.decode(raw, local) };
         let Some((Wall(t2), Wall(t3))) = time(reply.received).zip(time(reply.sent)) else {
             return Times::default();
         };
@@ -206,8 +206,8 @@ impl Talk for Speaker {
         let exchange = Exchange { t1: sent, t2, t3, t4 };
         self.clocks.add(cx.now, exchange);
         self.judge(cx, false);
-        let far_ns = t3.checked_sub(t2).and_then(|ns| u64::try_from(ns).ok());
-        Times { far_ns, path_ns: far_ns.and_then(|_| u64::try_from(exchange.round_trip()).ok()) }
+        let remote_ns = t3.checked_sub(t2).and_then(|ns| u64::try_from(ns).ok());
+        Times { remote_ns, path_ns: remote_ns.and_then(|_| u64::try_from(exchange.round_trip()).ok()) }
     }
 
     fn over(&mut self, cx: &mut Context<'_>) {

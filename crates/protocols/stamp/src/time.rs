@@ -45,16 +45,16 @@ impl Format {
         u64::from(seconds as u32) << 32 | fraction
     }
 
-    /// The time nearest to `near` that is written so; `None` if that is no time in this format.
+    /// The time nearest to `local` that is written so; `None` if that is no time in this format.
     #[must_use]
-    pub fn decode(self, raw: u64, near: Wall) -> Option<Wall> {
+    pub fn decode(self, raw: u64, local: Wall) -> Option<Wall> {
         let fraction = raw & 0xffff_ffff;
         let (epoch, ns) = match self {
             Format::Ptp if fraction >= SECOND => return None,
             Format::Ptp => (0, fraction),
             Format::Ntp => (EPOCH, (fraction * SECOND + (1 << 31)) >> 32),
         };
-        let known = near.0.div_euclid(SECOND as i64) + epoch;
+        let known = local.0.div_euclid(SECOND as i64) + epoch;
         let distance = i64::from(((raw >> 32) as u32).wrapping_sub(known as u32) as i32);
         let seconds = known.checked_add(distance)?.checked_sub(epoch)?;
         Some(Wall(seconds.checked_mul(SECOND as i64)?.checked_add(ns as i64)?))
@@ -123,9 +123,9 @@ mod tests {
         let before = Format::Ntp.encode(Wall(wrap - SECOND as i64));
         let after = Format::Ntp.encode(Wall(wrap));
         assert_eq!((before >> 32, after >> 32), (0xffff_ffff, 0));
-        for near in [Wall(wrap - 5), Wall(wrap + 5)] {
-            assert_eq!(Format::Ntp.decode(before, near), Some(Wall(wrap - SECOND as i64)));
-            assert_eq!(Format::Ntp.decode(after, near), Some(Wall(wrap)));
+        for local in [Wall(wrap - 5), Wall(wrap + 5)] {
+            assert_eq!(Format::Ntp.decode(before, local), Some(Wall(wrap - SECOND as i64)));
+            assert_eq!(Format::Ntp.decode(after, local), Some(Wall(wrap)));
         }
     }
 
@@ -158,8 +158,8 @@ mod tests {
         }
 
         #[test]
-        fn no_bits_are_too_odd(raw: u64, error: u16, near: i64) {
-            let _ = (Format::Ntp.decode(raw, Wall(near)), Format::Ptp.decode(raw, Wall(near)), ErrorEstimate::decode(error));
+        fn no_bits_are_too_odd(raw: u64, error: u16, local: i64) {
+            let _ = (Format::Ntp.decode(raw, Wall(local)), Format::Ptp.decode(raw, Wall(local)), ErrorEstimate::decode(error));
         }
     }
 }

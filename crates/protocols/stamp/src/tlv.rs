@@ -283,13 +283,13 @@ pub fn ask(settings: &StampSettings, key: Option<&Psk>, number: &[u8; 4], sent: 
 pub struct Heard {
     /// Traffic class with which the request was received.
     pub tos: Option<u8>,
-    /// Source and method of the far end's clock, receiving and sending.
+    /// Source and method of the remote end's clock, receiving and sending.
     pub clock: Option<[u8; 4]>,
-    /// What the far end has received and sent.
+    /// What the remote end has received and sent.
     pub counts: Option<(u32, u32)>,
     /// The number of an earlier reply, and when it left.
     pub left: Option<(u32, u64)>,
-    /// Types that the far end does not know.
+    /// Types that the remote end does not know.
     pub unrecognised: Vec<u8>,
     /// It found one malformed.
     pub malformed: bool,

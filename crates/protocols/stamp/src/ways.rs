@@ -1,6 +1,6 @@
 //! Which way messages were lost, doubled or overtaken.
 //!
-//! A far end that numbers its answers itself (a stateful reflector) tells by that how many messages it has received: what
+//! A remote end that numbers its answers itself (a stateful reflector) tells by that how many messages it has received: what
 //! is missing among its numbers was lost on the way back, and what it never numbered on the way there. One that copies our
 //! numbers tells nothing, and as long as nothing is lost on the way there the two look alike.
 
@@ -19,7 +19,7 @@ pub(super) struct Ways {
     pub(super) sent: u64,
     /// Numbers of those that have not.
     refused: VecDeque<u64>,
-    /// The number of the far end's first answer, less that of our first message.
+    /// The number of the remote end's first answer, less that of our first message.
     base: Option<u32>,
     replies: Sequence,
     /// Different messages that were answered.
@@ -28,7 +28,7 @@ pub(super) struct Ways {
     highest: Option<u64>,
     there: WayCounts,
     back: WayCounts,
-    /// The far end has numbers of its own.
+    /// The remote end has numbers of its own.
     numbers: bool,
 }
 
@@ -73,7 +73,7 @@ impl Ways {
             seen => {
                 self.there.duplicated += u64::from(!fresh);
                 self.back.reordered += u64::from(matches!(seen, Seen::Reordered { .. }));
-                // Answered after a higher one, by the far end's own account.
+                // Answered after a higher one, by the remote end's own account.
                 let overtaken = self.highest.is_some_and(|highest| number < highest);
                 self.there.reordered += u64::from(fresh && overtaken && matches!(seen, Seen::New { .. }));
             }
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_far_end_that_copies_numbers_tells_no_direction() {
+    fn a_remote_end_that_copies_numbers_tells_no_direction() {
         let mut ways = Ways::new();
         (0..10).for_each(|n| ways.left(n, true));
         for number in [0, 1, 5, 6, 9] {

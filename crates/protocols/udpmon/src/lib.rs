@@ -46,7 +46,7 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
     info: Info {
         legacy: Some(Legacy {
             over: "UDP",
-            serves: Legacy::NEAR,
+            serves: Legacy::LOCAL,
             phase: || Phase {
                 kind: Kind::Train,
                 packet_tests: Some(Box::default()),

@@ -60,7 +60,7 @@ enum Step {
     Sync(u32),
     Start,
     /// This host is read before the first packet; its train may not begin before.
-    Near(Mono),
+    Local(Mono),
     Train,
     Tail(Mono),
     Settle(Mono),
@@ -139,7 +139,7 @@ impl Requester {
         let wait = self.params.waits_ns.get(self.number).copied().unwrap_or(0) / super::ledger::TENTH;
         self.test = PacketTest {
             peer: self.core.path.map(|path| path.peer.to_string()).unwrap_or_default(),
-            local: self.core.path.map(|path| path.local.ip().to_string()).unwrap_or_default(),
+            address: self.core.path.map(|path| path.local.ip().to_string()).unwrap_or_default(),
             started: cx.clock.wall(cx.now),
             size: asked.size,
             wait: u32::try_from(wait).unwrap_or(u32::MAX),
@@ -148,7 +148,7 @@ impl Requester {
         (self.offset, self.points, self.train) = (Offset::default(), Vec::new(), None);
         if asked.role == PacketTestRole::Send {
             self.zero = cx.now;
-            return self.near(cx.now);
+            return self.local(cx.now);
         }
         self.step = Step::Lock;
         let zero = Message::Zero(self.params.setup());
@@ -159,16 +159,16 @@ impl Requester {
     fn locked(&mut self, now: Mono) {
         self.zero = now;
         if self.params.asked.records == PacketTestRecords::None {
-            return self.near(now);
+            return self.local(now);
         }
         self.step = Step::Sync(0);
         self.exchange(1);
     }
 
     /// This host is read, then the train may begin.
-    fn near(&mut self, now: Mono) {
+    fn local(&mut self, now: Mono) {
         self.readings = [Some(self.params.host.ask()), None, None];
-        self.step = Step::Near(now);
+        self.step = Step::Local(now);
     }
 
     /// The train begins: at once, or when its place in the schedule of trains has come.
@@ -217,7 +217,7 @@ impl Requester {
         };
         let stop = HostTexts { stat: read(1).stat, ..read(2) };
         let v6 = self.core.path.is_some_and(|path| path.peer.ip().to_canonical().is_ipv6());
-        self.test.near = between(&read(0), &stop, v6);
+        self.test.local = between(&read(0), &stop, v6);
         self.test.over = true;
         self.test.clock = self.clock();
         self.remember(cx);
@@ -254,7 +254,7 @@ impl Requester {
                     ));
                 }
                 self.talk.answered(now);
-                if self.step == Step::Lock { self.locked(now) } else { self.near(now) }
+                if self.step == Step::Lock { self.locked(now) } else { self.local(now) }
             }
             (Step::Lock, Some(Message::Busy { .. })) => self.busy(cx),
             (Step::Sync(_) | Step::Resync(_), Some(Message::Response { frame, time })) => {
@@ -328,7 +328,7 @@ impl Requester {
         let read = |reading: &Option<Reading>| reading.as_ref().is_none_or(|reading| reading.get().is_some());
         match self.step {
             Step::Busy(until) if now >= until => self.begin(cx),
-            Step::Near(since) if read(&self.readings[0]) || now.since(since) > SECOND => self.depart(now),
+            Step::Local(since) if read(&self.readings[0]) || now.since(since) > SECOND => self.depart(now),
             Step::Tail(until) if now >= until => self.arrived(now),
             Step::Settle(until) if now >= until => {
                 self.readings[2] = Some(self.params.host.ask());
@@ -350,8 +350,8 @@ impl Requester {
     fn wake(&self) -> Option<Mono> {
         let own = match self.step {
             Step::Busy(at) | Step::Tail(at) | Step::Settle(at) => Some(at),
-            Step::Near(since) | Step::After(since) => {
-                let ready = self.readings[if matches!(self.step, Step::Near(_)) { 0 } else { 2 }]
+            Step::Local(since) | Step::After(since) => {
+                let ready = self.readings[if matches!(self.step, Step::Local(_)) { 0 } else { 2 }]
                     .as_ref()
                     .is_none_or(|reading| reading.get().is_some());
                 Some(if ready { since } else { self.look })
@@ -451,7 +451,7 @@ impl Requester {
             }
             Step::Tail(_) | Step::Settle(_) => {}
             Step::Lock | Step::Busy(_) => self.step = Step::Over(Ending::Stopped),
-            Step::Sync(_) | Step::Start | Step::Near(_) => self.release(),
+            Step::Sync(_) | Step::Start | Step::Local(_) => self.release(),
             _ => {}
         }
     }

@@ -324,7 +324,7 @@ impl Responder {
             others: ledger.histograms()[1..].to_vec(),
             records: if over { ledger.records().to_vec() } else { Vec::new() },
             lost: if over { ledger.lost().to_vec() } else { Vec::new() },
-            far: between(&start, &stop, path.peer.is_ipv6()),
+            remote: between(&start, &stop, path.peer.is_ipv6()),
             over,
             ..PacketTest::default()
         });

@@ -106,12 +106,12 @@ fn alarms_and_power_are_those_that_the_documents_state() {
 
 fn interval(index: u32, packets: Option<(i64, u64)>) -> Interval {
     let start_ns = u64::from(index) * SECOND;
-    let near = Traffic { ns: SECOND, ..Traffic::default() };
+    let local = Traffic { ns: SECOND, ..Traffic::default() };
     let packets = packets.map(|(lost, received)| {
         let counts = Packets { lost, received, ..Packets::default() };
         Box::new(PacketReport { counts, ..PacketReport::default() })
     });
-    Interval { index, start_ns, end_ns: start_ns + SECOND, near, packets, ..Interval::default() }
+    Interval { index, start_ns, end_ns: start_ns + SECOND, local, packets, ..Interval::default() }
 }
 
 /// A run in which so many datagrams of a thousand were lost in each second.
@@ -122,8 +122,8 @@ fn losing(lost: &[i64]) -> Outcome {
     let counts =
         Packets { lost: sum, received: 1_000 * lost.len() as u64 - sum as u64, ..Packets::default() };
     let packets = Some(Box::new(PacketReport { counts, ..PacketReport::default() }));
-    let near = Totals { packets, ..Totals::default() };
-    let point = Point { status: Status::Complete, intervals, near, ..Point::default() };
+    let local = Totals { packets, ..Totals::default() };
+    let point = Point { status: Status::Complete, intervals, local, ..Point::default() };
     Outcome { points: vec![point], ..Outcome::default() }
 }
 
@@ -166,16 +166,16 @@ fn loss_that_was_not_there_before_is_worse() {
 }
 
 #[test]
-fn the_threshold_asks_the_near_end_of_the_interval() {
+fn the_threshold_asks_the_local_end_of_the_interval() {
     // From a median of 100.5 the differences are -20 to -2, and their median is -11: it may be 2 % only.
     let before = rates(&[98.0, 99.0, 100.0, 101.0, 102.0, 103.0]);
     let after = rates(&[83.0, 85.0, 88.0, 91.0, 94.0, 96.0]);
     let comparison = Comparison::of(&before, &after).unwrap();
     let contrast = comparison.rows[0].contrast.unwrap();
-    let near = -contrast.near_end() / contrast.median.0;
-    assert!(near > 0.0 && near < -contrast.relative().unwrap(), "{contrast:?}");
-    assert!(comparison.worse_by(0.0).unwrap() && comparison.worse_by(near * 0.99).unwrap());
-    assert!(!comparison.worse_by(near * 1.01).unwrap());
+    let local = -contrast.local_end() / contrast.median.0;
+    assert!(local > 0.0 && local < -contrast.relative().unwrap(), "{contrast:?}");
+    assert!(comparison.worse_by(0.0).unwrap() && comparison.worse_by(local * 0.99).unwrap());
+    assert!(!comparison.worse_by(local * 1.01).unwrap());
     assert!(!Comparison::of(&after, &before).unwrap().worse_by(0.0).unwrap(), "better is not worse");
 }
 

@@ -230,9 +230,9 @@ mod tests {
             let label = BTreeMap::from([(EVIL.to_owned(), EVIL.to_owned())]);
             page.hear(&Event::Phase { label, repeat, phase: Box::default() });
             for index in 0..5 {
-                let near = Traffic { tx_bytes: 1_000, rx_bytes: 0, ns: SECOND };
+                let local = Traffic { tx_bytes: 1_000, rx_bytes: 0, ns: SECOND };
                 let (start_ns, end_ns) = (u64::from(index) * SECOND, u64::from(index + 1) * SECOND);
-                let interval = Interval { index, start_ns, end_ns, near, ..Interval::default() };
+                let interval = Interval { index, start_ns, end_ns, local, ..Interval::default() };
                 page.hear(&Event::Interval(Box::new(interval)));
             }
         }
@@ -263,9 +263,9 @@ mod tests {
         page.hear(&Event::Begin(Box::new(Begin { verb: "load".to_owned(), ..Begin::default() })));
         let titles = |page: &LivePage| page.view().sheets.into_iter().map(|s| s.0).collect::<Vec<_>>();
         let interval = |index: u32| {
-            let near = Traffic { tx_bytes: 1_000_000, rx_bytes: 0, ns: SECOND };
+            let local = Traffic { tx_bytes: 1_000_000, rx_bytes: 0, ns: SECOND };
             let (start_ns, end_ns) = (u64::from(index) * SECOND, u64::from(index + 1) * SECOND);
-            Event::Interval(Box::new(Interval { index, start_ns, end_ns, near, ..Interval::default() }))
+            Event::Interval(Box::new(Interval { index, start_ns, end_ns, local, ..Interval::default() }))
         };
         let mut shown_of_idle = Vec::new();
         for stage in [Stage::Idle, Stage::Up] {

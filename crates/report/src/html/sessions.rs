@@ -94,8 +94,8 @@ impl Sessions {
         match event {
             Event::Interval(interval) => {
                 let service = self.services.entry(protocol).or_default();
-                service.latest = interval.near;
-                service.total.after(&interval.near);
+                service.latest = interval.local;
+                service.total.after(&interval.local);
                 service.open = interval.in_flight;
                 service.opened += interval.opened;
                 service.errors = interval.network_errors + interval.data_errors;

@@ -38,8 +38,8 @@ impl Feed {
             | Event::Start { .. }
             | Event::Interval(_)
             | Event::Notice { .. }
-            | Event::Near(_)
-            | Event::Far(_)
+            | Event::Local(_)
+            | Event::Remote(_)
             | Event::PhaseEnd { .. }
             | Event::End { .. } => {
                 if self.told.len() >= MOST {

@@ -106,8 +106,8 @@ pub(super) fn of(phase: &Phase, serving: bool) -> Vec<Figure> {
 fn served() -> Vec<Figure> {
     use Role::{Beside, Main};
     vec![
-        figure("receiving", Unit::Rate, Main, |r| Some(r.interval.near.rx_bps())),
-        figure("sending", Unit::Rate, Main, |r| Some(r.interval.near.tx_bps())),
+        figure("receiving", Unit::Rate, Main, |r| Some(r.interval.local.rx_bps())),
+        figure("sending", Unit::Rate, Main, |r| Some(r.interval.local.tx_bps())),
         figure("connections", Unit::Count, Beside, |r| Some(real(r.interval.in_flight))),
         figure("new connections", Unit::PerSecond, Beside, opened),
     ]
@@ -119,11 +119,11 @@ fn tcp(up: bool, down: bool) -> Vec<Figure> {
     if up {
         // What the receiver counts is the result; where it does not tell, what was sent stands in for it.
         all.push(figure("goodput up", Unit::Rate, Main, |r| {
-            Some(r.interval.far.map_or(r.interval.near.tx_bps(), |far| far.rx_bps()))
+            Some(r.interval.remote.map_or(r.interval.local.tx_bps(), |remote| remote.rx_bps()))
         }));
     }
     if down {
-        all.push(figure("goodput down", Unit::Rate, Main, |r| Some(r.interval.near.rx_bps())));
+        all.push(figure("goodput down", Unit::Rate, Main, |r| Some(r.interval.local.rx_bps())));
     }
     all.extend([
         figure("RTT, mean", Unit::Time, Latency, |r| r.rtt_ns),
@@ -175,7 +175,7 @@ fn frames(native: bool, up: bool, down: bool) -> Vec<Figure> {
             return all; // the frames are judged over there
         }
     } else {
-        all.push(figure("received", Unit::Rate, Main, |r| Some(r.interval.near.rx_bps())));
+        all.push(figure("received", Unit::Rate, Main, |r| Some(r.interval.local.rx_bps())));
     }
     all.extend([
         figure("frames whole", Unit::Count, Main, |r| counted(r, |f| f.completed)),
@@ -195,29 +195,29 @@ fn datagrams(up: bool, down: bool) -> Vec<Figure> {
     let mut all = Vec::new();
     if up {
         all.extend([
-            figure("received up", Unit::PerSecond, Main, |r| got(r, far(r)?)),
-            each("lost up", Unit::Percent, Bad, |r| lost(far(r)?)),
-            each("delay up p50", Unit::Time, Latency, |r| Some(real(far(r)?.delay_ns.as_ref()?.p50))),
-            each("delay up p99", Unit::Time, Latency, |r| Some(real(far(r)?.delay_ns.as_ref()?.p99))),
+            figure("received up", Unit::PerSecond, Main, |r| got(r, remote(r)?)),
+            each("lost up", Unit::Percent, Bad, |r| lost(remote(r)?)),
+            each("delay up p50", Unit::Time, Latency, |r| Some(real(remote(r)?.delay_ns.as_ref()?.p50))),
+            each("delay up p99", Unit::Time, Latency, |r| Some(real(remote(r)?.delay_ns.as_ref()?.p99))),
         ]);
     }
     if down {
         all.extend([
-            figure("received down", Unit::PerSecond, Main, |r| got(r, near(r)?)),
-            each("lost down", Unit::Percent, Bad, |r| lost(near(r)?)),
-            each("delay down p50", Unit::Time, Latency, |r| Some(real(near(r)?.delay_ns.as_ref()?.p50))),
-            each("delay down p99", Unit::Time, Latency, |r| Some(real(near(r)?.delay_ns.as_ref()?.p99))),
+            figure("received down", Unit::PerSecond, Main, |r| got(r, local(r)?)),
+            each("lost down", Unit::Percent, Bad, |r| lost(local(r)?)),
+            each("delay down p50", Unit::Time, Latency, |r| Some(real(local(r)?.delay_ns.as_ref()?.p50))),
+            each("delay down p99", Unit::Time, Latency, |r| Some(real(local(r)?.delay_ns.as_ref()?.p99))),
         ]);
     }
     all
 }
 
-fn near(r: &Reading) -> Option<&PacketReport> {
+fn local(r: &Reading) -> Option<&PacketReport> {
     r.interval.packets.as_deref()
 }
 
-fn far(r: &Reading) -> Option<&PacketReport> {
-    r.interval.far_packets.as_deref()
+fn remote(r: &Reading) -> Option<&PacketReport> {
+    r.interval.remote_packets.as_deref()
 }
 
 fn got(r: &Reading, report: &PacketReport) -> Option<f64> {
@@ -237,13 +237,13 @@ pub(super) fn over(track: &Track, serving: bool) -> Vec<(&'static str, String)> 
     let mut all: Vec<(&'static str, String)> =
         means.filter_map(|figure| Some((figure.name, figure.unit.show(track.mean(figure.of)?)))).collect();
     let time = |ns: u64| format_duration(ns);
-    let near = track.near.as_deref();
-    if let Some(rtt) = near.and_then(|near| near.pings.as_ref()?.rtt_ns.as_ref()) {
+    let local = track.local.as_deref();
+    if let Some(rtt) = local.and_then(|local| local.pings.as_ref()?.rtt_ns.as_ref()) {
         let known = [("RTT p50", 0.5), ("RTT p99", 0.99)];
         all.splice(0..0, known.into_iter().filter_map(|(name, q)| Some((name, time(rtt.quantile(q)?)))));
     }
-    let up = track.far.iter().find_map(|far| far.packets.as_deref());
-    let down = near.and_then(|near| near.packets.as_deref());
+    let up = track.remote.iter().find_map(|remote| remote.packets.as_deref());
+    let down = local.and_then(|local| local.packets.as_deref());
     let ways = [
         (up, ["lost up", "delay up p50", "delay up p99"]),
         (down, ["lost down", "delay down p50", "delay down p99"]),

@@ -43,8 +43,8 @@ fn second(n: u64) -> Interval {
         index: n as u32,
         start_ns: n * SECOND,
         end_ns: (n + 1) * SECOND,
-        near: Traffic { tx_bytes: bytes + 1_000, rx_bytes: 0, ns: SECOND },
-        far: Some(Traffic { tx_bytes: 0, rx_bytes: bytes, ns: SECOND }),
+        local: Traffic { tx_bytes: bytes + 1_000, rx_bytes: 0, ns: SECOND },
+        remote: Some(Traffic { tx_bytes: 0, rx_bytes: bytes, ns: SECOND }),
         in_flight: 2,
         completed: n,
         opened: u64::from(n == 0) * 2,
@@ -153,7 +153,7 @@ fn every_kind_of_run_has_figures() {
         p99_ns: Some(9_000_000),
         ..PingInterval::default()
     };
-    let interval = Interval { pings: Some(pings), packets: report(), far_packets: report(), ..second(0) };
+    let interval = Interval { pings: Some(pings), packets: report(), remote_packets: report(), ..second(0) };
     let run = |verb: &str, of: Phase| {
         let events = [begin(verb), phase(of), Event::Interval(Box::new(interval.clone()))];
         lines(&mut told(&events, SECOND), 80, 24, SECOND).join("\n")
@@ -228,7 +228,7 @@ fn caveats_arise_and_go() {
     assert_eq!(lines(&mut view, 80, 24, 0)[3], "No caveats so far.");
     let mut feed = Feed::default();
     let slow =
-        |n| Interval { far: Some(Traffic { rx_bytes: 1_000_000, ns: SECOND, tx_bytes: 0 }), ..second(n) };
+        |n| Interval { remote: Some(Traffic { rx_bytes: 1_000_000, ns: SECOND, tx_bytes: 0 }), ..second(n) };
     feed.hear(&Event::Interval(Box::new(slow(2))));
     feed.hear(&Event::Notice { level: Level::Error, text: "no\u{1b}[2Jgood".to_owned() });
     view.absorb(feed.take(), 3 * SECOND);

@@ -27,8 +27,8 @@ pub(super) struct Reading {
 pub(super) struct Sums {
     pub(super) tx_bytes: u64,
     pub(super) rx_bytes: u64,
-    /// What the far ends received.
-    pub(super) far_rx_bytes: Option<u64>,
+    /// What the remote ends received.
+    pub(super) remote_rx_bytes: Option<u64>,
     pub(super) retransmits: u64,
     pub(super) opened: u64,
     pub(super) messages: u64,
@@ -44,12 +44,12 @@ pub(super) struct Sums {
 impl Sums {
     /// Adds those of a measurement beside it.
     pub(super) fn add(&mut self, more: &Sums) {
-        let far = self.far_rx_bytes.zip(more.far_rx_bytes).map(|(a, b)| a.saturating_add(b));
+        let remote = self.remote_rx_bytes.zip(more.remote_rx_bytes).map(|(a, b)| a.saturating_add(b));
         let way = |a: (u64, i64), b: (u64, i64)| (a.0.saturating_add(b.0), a.1.saturating_add(b.1));
         *self = Sums {
             tx_bytes: self.tx_bytes.saturating_add(more.tx_bytes),
             rx_bytes: self.rx_bytes.saturating_add(more.rx_bytes),
-            far_rx_bytes: far.or(self.far_rx_bytes).or(more.far_rx_bytes),
+            remote_rx_bytes: remote.or(self.remote_rx_bytes).or(more.remote_rx_bytes),
             retransmits: self.retransmits.saturating_add(more.retransmits),
             opened: self.opened.saturating_add(more.opened),
             messages: self.messages.saturating_add(more.messages),
@@ -74,8 +74,8 @@ pub(super) struct Track {
     pub(super) sums: Sums,
     pub(super) connections: Connections,
     /// Both ends' totals, once they are told.
-    pub(super) near: Option<Box<Totals>>,
-    pub(super) far: Vec<Totals>,
+    pub(super) local: Option<Box<Totals>>,
+    pub(super) remote: Vec<Totals>,
     /// How it ended, once it has.
     pub(super) ended: Option<(Status, Option<String>)>,
     /// An instant of the phase and of the caller's clock, ns.
@@ -96,8 +96,8 @@ impl Track {
             Event::Session(session) => self.sessions.push(*session),
             Event::Start { .. } => self.at = Some((0, now_ns)),
             Event::Interval(interval) => self.interval(*interval, now_ns),
-            Event::Near(totals) => self.near = Some(totals),
-            Event::Far(totals) => self.far.push(*totals),
+            Event::Local(totals) => self.local = Some(totals),
+            Event::Remote(totals) => self.remote.push(*totals),
             Event::PhaseEnd { status, reason } => {
                 self.at = self.readings.back().map(|last| (last.interval.end_ns, now_ns));
                 self.ended = Some((status, reason));
@@ -125,9 +125,9 @@ impl Track {
         };
         let counts = interval.pings.map(|pings| pings.counts).unwrap_or_default();
         self.sums.add(&Sums {
-            tx_bytes: interval.near.tx_bytes,
-            rx_bytes: interval.near.rx_bytes,
-            far_rx_bytes: interval.far.map(|far| far.rx_bytes),
+            tx_bytes: interval.local.tx_bytes,
+            rx_bytes: interval.local.rx_bytes,
+            remote_rx_bytes: interval.remote.map(|remote| remote.rx_bytes),
             retransmits: interval.retransmits,
             opened: interval.opened,
             messages: counts.received,
@@ -135,7 +135,7 @@ impl Track {
             lost: counts.lost,
             damaged: counts.damaged,
             missed: counts.missed,
-            up: way(interval.far_packets.as_deref()),
+            up: way(interval.remote_packets.as_deref()),
             down: way(interval.packets.as_deref()),
         });
     }

@@ -51,8 +51,8 @@ pub(super) fn plots(point: &Point) -> Vec<Plot> {
         .note("As the receiver at this end judged them when they were to be shown.")
         .with([Series::line("whole and in time", count(|f| f.completed))])
         .with(unwell.into_iter().filter(Series::is_some));
-    let ends = std::iter::once(("received here", &point.near))
-        .chain(point.far.iter().map(|totals| ("received there", totals)));
+    let ends = std::iter::once(("received here", &point.local))
+        .chain(point.remote.iter().map(|totals| ("received there", totals)));
     let known: Vec<(&str, &PlayoutSummary)> =
         ends.filter_map(|(name, totals)| Some((name, totals.playout.as_ref()?))).collect();
     let misses = Plot::new(

@@ -6,9 +6,9 @@ use model::{CpuUse, Point};
 
 /// How busy the hosts were: percent of all their CPUs' time, and of the busiest one's.
 pub(super) fn cpu(point: &Point) -> Option<Plot> {
-    let far = point.far.iter().map(|totals| (format!("server {}", totals.who), totals.cpu));
-    let ends: Vec<(String, CpuUse)> = std::iter::once(("this end".to_owned(), point.near.cpu))
-        .chain(far)
+    let remote = point.remote.iter().map(|totals| (format!("server {}", totals.who), totals.cpu));
+    let ends: Vec<(String, CpuUse)> = std::iter::once(("this end".to_owned(), point.local.cpu))
+        .chain(remote)
         .filter_map(|(name, cpu)| Some((name, cpu?)))
         .take(16)
         .collect();

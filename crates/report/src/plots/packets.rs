@@ -19,25 +19,25 @@ struct Way {
     total: fn(&Point) -> Option<&PacketReport>,
 }
 
-fn near(interval: &Interval) -> Option<&PacketReport> {
+fn local(interval: &Interval) -> Option<&PacketReport> {
     interval.packets.as_deref()
 }
 
-fn far(interval: &Interval) -> Option<&PacketReport> {
-    interval.far_packets.as_deref()
+fn remote(interval: &Interval) -> Option<&PacketReport> {
+    interval.remote_packets.as_deref()
 }
 
-fn near_total(point: &Point) -> Option<&PacketReport> {
-    point.near.packets.as_deref()
+fn local_total(point: &Point) -> Option<&PacketReport> {
+    point.local.packets.as_deref()
 }
 
-fn far_total(point: &Point) -> Option<&PacketReport> {
-    point.far.iter().find_map(|totals: &Totals| totals.packets.as_deref())
+fn remote_total(point: &Point) -> Option<&PacketReport> {
+    point.remote.iter().find_map(|totals: &Totals| totals.packets.as_deref())
 }
 
-const UP: Way = Way { slug: "up", name: "to the server", of: far, sent: near, total: far_total };
-const DOWN: Way = Way { slug: "down", name: "from the server", of: near, sent: far, total: near_total };
-const HERE: Way = Way { slug: "here", name: "received here", of: near, sent: near, total: near_total };
+const UP: Way = Way { slug: "up", name: "to the server", of: remote, sent: local, total: remote_total };
+const DOWN: Way = Way { slug: "down", name: "from the server", of: local, sent: remote, total: local_total };
+const HERE: Way = Way { slug: "here", name: "received here", of: local, sent: local, total: local_total };
 
 pub(super) fn plots(point: &Point, serving: bool) -> Vec<Plot> {
     let ways = if serving { vec![HERE] } else { vec![UP, DOWN] };

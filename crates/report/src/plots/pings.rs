@@ -20,12 +20,12 @@ pub(super) fn plots(point: &Point) -> Vec<Plot> {
                 Series::new("smallest", Style::Dashed, over(|p| Some(p.min_ns))),
             ]),
     ];
-    if let Some(trips) = &point.near.pings {
+    if let Some(trips) = &point.local.pings {
         let kinds: [(&str, &Option<Spectrum>); 5] = [
             ("from the actual send", &trips.rtt_ns),
             ("from the intended send", &trips.intended_ns),
-            ("without the far end's time", &trips.path_ns),
-            ("in the far end", &trips.far_ns),
+            ("without the remote end's time", &trips.path_ns),
+            ("in the remote end", &trips.remote_ns),
             ("by the kernel's stamps", &trips.kernel_ns),
         ];
         let known = || kinds.iter().filter_map(|(name, times)| Some((*name, times.as_ref()?)));

@@ -157,11 +157,11 @@ fn figures(outcome: &Outcome) -> Vec<Plot> {
             figures: &[
                 ("median", |p| delay(p).map(|d| d.0)),
                 ("99th percentile", |p| delay(p).map(|d| d.1)),
-                ("median there", |p| far_delay(p).map(|d| d.0)),
-                ("99th percentile there", |p| far_delay(p).map(|d| d.1)),
-                ("mean there", |p| Some(far_range(p)?.mean)),
-                ("largest there", |p| Some(real(far_range(p)?.max))),
-                ("smallest there", |p| Some(real(far_range(p)?.min?))),
+                ("median there", |p| remote_delay(p).map(|d| d.0)),
+                ("99th percentile there", |p| remote_delay(p).map(|d| d.1)),
+                ("mean there", |p| Some(remote_range(p)?.mean)),
+                ("largest there", |p| Some(real(remote_range(p)?.max))),
+                ("smallest there", |p| Some(real(remote_range(p)?.min?))),
             ],
         },
         Panel {
@@ -169,8 +169,8 @@ fn figures(outcome: &Outcome) -> Vec<Plot> {
             title: "Loss",
             y: Axis::new("datagrams lost", Unit::Percent),
             figures: &[
-                ("received here", |p| lost(p.near.packets.as_deref())),
-                ("received there", |p| lost(p.far.iter().find_map(|t| t.packets.as_deref()))),
+                ("received here", |p| lost(p.local.packets.as_deref())),
+                ("received there", |p| lost(p.remote.iter().find_map(|t| t.packets.as_deref()))),
             ],
         },
     ];
@@ -205,29 +205,29 @@ fn lost(report: Option<&PacketReport>) -> Option<f64> {
 
 /// Median and 99th percentile of what this end measured: round trips or one-way delays, ns.
 fn delay(point: &Point) -> Option<(f64, f64)> {
-    if let Some(rtt) = point.near.pings.as_ref().and_then(|trips| trips.rtt_ns.as_ref()) {
+    if let Some(rtt) = point.local.pings.as_ref().and_then(|trips| trips.rtt_ns.as_ref()) {
         return Some((real(rtt.quantile(0.5)?), real(rtt.quantile(0.99)?)));
     }
-    let dist = point.near.packets.as_ref()?.delay_ns.as_ref()?;
+    let dist = point.local.packets.as_ref()?.delay_ns.as_ref()?;
     Some((real(dist.p50), real(dist.p99)))
 }
 
-/// The same of the far end.
-fn far_delay(point: &Point) -> Option<(f64, f64)> {
-    let dist = point.far.iter().find_map(|t| t.packets.as_ref())?.delay_ns.as_ref()?;
+/// The same of the remote end.
+fn remote_delay(point: &Point) -> Option<(f64, f64)> {
+    let dist = point.remote.iter().find_map(|t| t.packets.as_ref())?.delay_ns.as_ref()?;
     Some((real(dist.p50), real(dist.p99)))
 }
 
-/// What is known of the far end's delays where another program kept no distribution.
-fn far_range(point: &Point) -> Option<DelayRange> {
-    point.far.iter().find_map(|t| t.packets.as_ref())?.delay_range_ns
+/// What is known of the remote end's delays where another program kept no distribution.
+fn remote_range(point: &Point) -> Option<DelayRange> {
+    point.remote.iter().find_map(|t| t.packets.as_ref())?.delay_range_ns
 }
 
 /// The knee: where the rate that came through, divided by the median delay, is largest (the power of Kleinrock, 1979). Beyond
 /// it more load buys more delay than throughput.
 fn knee(outcome: &Outcome, across: &Across) -> Option<(f64, String)> {
     let power = |point: &Point| {
-        let (median, _) = delay(point).or_else(|| far_delay(point))?;
+        let (median, _) = delay(point).or_else(|| remote_delay(point))?;
         let rate = point.up.or(point.down)?.goodput_bps;
         (median > 0.0 && rate > 0.0).then(|| Some((across.at(&point.label)?, rate / median)))?
     };

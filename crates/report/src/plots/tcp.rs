@@ -32,7 +32,7 @@ pub(super) fn connects(point: &Point) -> Vec<Plot> {
     .with([Series::line("established", over_time(point, |i| rate(i, i.opened)))]);
     let mut plots = vec![rate];
     plots.extend(in_flight(point));
-    if let Some(dist) = &point.near.connect_ns {
+    if let Some(dist) = &point.local.connect_ns {
         let (x, y) = times_axis(true);
         let histogram =
             Plot::new("connect-times", "Time to connect", x, y).with(coarse_histogram("connections", dist));
@@ -45,9 +45,9 @@ pub(super) fn connects(point: &Point) -> Vec<Plot> {
 
 /// The receivers' rates, and the senders' beside them.
 pub(super) fn goodput(point: &Point, serving: bool) -> Option<Plot> {
-    let known = point.intervals.iter().any(|i| i.far.is_some());
-    let far = |of: fn(&Traffic) -> f64| move |i: &Interval| i.far.as_ref().map(of);
-    let near = |of: fn(&Traffic) -> f64| move |i: &Interval| Some(of(&i.near));
+    let known = point.intervals.iter().any(|i| i.remote.is_some());
+    let remote = |of: fn(&Traffic) -> f64| move |i: &Interval| i.remote.as_ref().map(of);
+    let local = |of: fn(&Traffic) -> f64| move |i: &Interval| Some(of(&i.local));
     let mut plot = Plot::timed("goodput", "Goodput over time", "goodput", Unit::BitsPerSecond);
     let mut add = |name: &str, style, points| {
         let series = Series::new(name, style, points);
@@ -56,22 +56,22 @@ pub(super) fn goodput(point: &Point, serving: bool) -> Option<Plot> {
         }
     };
     if serving {
-        add("from clients, as received here", Style::Line, over_time(point, near(Traffic::rx_bps)));
-        add("to clients, as sent from here", Style::Dashed, over_time(point, near(Traffic::tx_bps)));
+        add("from clients, as received here", Style::Line, over_time(point, local(Traffic::rx_bps)));
+        add("to clients, as sent from here", Style::Dashed, over_time(point, local(Traffic::tx_bps)));
     } else if known {
-        add("to server, as received there", Style::Line, over_time(point, far(Traffic::rx_bps)));
-        add("from server, as received here", Style::Line, over_time(point, near(Traffic::rx_bps)));
-        add("to server, as sent from here", Style::Dashed, over_time(point, near(Traffic::tx_bps)));
-        add("from server, as sent there", Style::Dashed, over_time(point, far(Traffic::tx_bps)));
+        add("to server, as received there", Style::Line, over_time(point, remote(Traffic::rx_bps)));
+        add("from server, as received here", Style::Line, over_time(point, local(Traffic::rx_bps)));
+        add("to server, as sent from here", Style::Dashed, over_time(point, local(Traffic::tx_bps)));
+        add("from server, as sent there", Style::Dashed, over_time(point, remote(Traffic::tx_bps)));
     } else {
-        add("from server, as received here", Style::Line, over_time(point, near(Traffic::rx_bps)));
-        add("to server, as sent from here", Style::Dashed, over_time(point, near(Traffic::tx_bps)));
+        add("from server, as received here", Style::Line, over_time(point, local(Traffic::rx_bps)));
+        add("to server, as sent from here", Style::Dashed, over_time(point, local(Traffic::tx_bps)));
     }
     let note = match known || serving {
         true => {
             "Payload bytes per interval. The receiver's count is the result; broken lines are the sender's."
         }
-        false => "Payload bytes per interval. The far end told nothing of what it counted.",
+        false => "Payload bytes per interval. The remote end told nothing of what it counted.",
     };
     plot.note(note).some()
 }
@@ -262,7 +262,7 @@ fn told(point: &Point) -> Vec<Plot> {
         let value = |(interval, sample): &(&Interval, &Sample)| (seconds(interval.end_ns), of(&sample.info));
         spread(slots.iter().map(|(&slot, told)| (slot, told.iter().map(value).collect())).collect())
     };
-    let sends = point.near.traffic.tx_bytes > 0;
+    let sends = point.local.traffic.tx_bytes > 0;
     let mut plots = Vec::new();
     let rtt = Plot::timed("rtt", "Round-trip time of connections", "smoothed RTT", Unit::Ns);
     plots.push(

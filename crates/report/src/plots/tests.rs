@@ -40,7 +40,7 @@ fn histograms_hold_every_value_once() {
 }
 
 #[test]
-fn a_summary_of_few_values_claims_no_far_percentile() {
+fn a_summary_of_few_values_claims_no_remote_percentile() {
     let mut dist = Dist::default();
     (1..=50u64).for_each(|n| dist.record(n));
     let series = coarse_curve("", &dist.summary().unwrap());

@@ -22,13 +22,13 @@ fn shown(point: &Point) -> Vec<Shown<'_>> {
             all.add(one.frames?);
             Some(all)
         };
-        let frames = point.far.iter().fold(None, sum);
+        let frames = point.remote.iter().fold(None, sum);
         // Those of several servers cannot be told as one.
-        let playout = if let [one] = point.far.as_slice() { one.playout.as_ref() } else { None };
+        let playout = if let [one] = point.remote.as_slice() { one.playout.as_ref() } else { None };
         all.push(Shown { name: "to server", frames, playout });
     }
     if pattern.sends_down() {
-        let Totals { frames, playout, .. } = &point.near;
+        let Totals { frames, playout, .. } = &point.local;
         all.push(Shown { name: "from server", frames: *frames, playout: playout.as_ref() });
     }
     all

@@ -8,8 +8,8 @@ use std::io;
 
 /// Both ends' totals under the names that the report uses, ours first.
 pub(super) fn ends(point: &Point) -> impl Iterator<Item = (String, &Totals)> {
-    let near = ("this end".to_owned(), &point.near);
-    std::iter::once(near).chain(point.far.iter().map(|t| (format!("server {}", t.who), t)))
+    let local = ("this end".to_owned(), &point.local);
+    std::iter::once(local).chain(point.remote.iter().map(|t| (format!("server {}", t.who), t)))
 }
 
 /// Writes all about the hosts.
@@ -23,8 +23,8 @@ pub(super) fn write(point: &Point, begin: &Begin, verbose: bool, page: &mut Page
     if !verbose {
         return Ok(());
     }
-    let far = point.sessions.iter().map(|s| (format!("server {}", s.address), &s.host));
-    for (name, host) in std::iter::once(("this end".to_owned(), &begin.host)).chain(far) {
+    let remote = point.sessions.iter().map(|s| (format!("server {}", s.address), &s.host));
+    for (name, host) in std::iter::once(("this end".to_owned(), &begin.host)).chain(remote) {
         page.gap()?;
         snapshot(&name, host, page)?;
     }
@@ -81,14 +81,14 @@ fn cpu(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
         return Ok(());
     }
     page.section(&table)?;
-    let cost = [("this end", point.near_cpu_s_per_gb), ("the servers", point.far_cpu_s_per_gb)];
+    let cost = [("this end", point.local_cpu_s_per_gb), ("the servers", point.remote_cpu_s_per_gb)];
     let known: Vec<String> = cost.iter().filter_map(|(who, s)| Some(format!("{who} {:.3}", (*s)?))).collect();
     if !known.is_empty() {
         page.line(Tone::Plain, &format!("  CPU seconds per GB (10^9 payload bytes): {}", known.join(", ")))?;
     }
-    let near = &point.near;
-    if let (Kind::Connect, Some(cpu), 1..) = (point.phase.kind, near.cpu, near.opened) {
-        let each = format_duration(cpu.process_s() * 1e9 / real(near.opened));
+    let local = &point.local;
+    if let (Kind::Connect, Some(cpu), 1..) = (point.phase.kind, local.cpu, local.opened) {
+        let each = format_duration(cpu.process_s() * 1e9 / real(local.opened));
         page.line(Tone::Plain, &format!("  CPU time per connection at this end: {each}"))?;
     }
     Ok(())
@@ -111,7 +111,7 @@ fn settings(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
     let receivers: Vec<String> = ends(point)
         // A server's own totals cover sessions that may each have verified in another way.
         .filter(|(_, totals)| totals.traffic.rx_bytes > 0)
-        .filter(|(_, totals)| !(totals.receive.is_empty() && point.far.is_empty()))
+        .filter(|(_, totals)| !(totals.receive.is_empty() && point.remote.is_empty()))
         .map(|(name, totals)| format!("{name}: {}", words::received(totals, point.phase.verify)))
         .collect();
     if receivers.is_empty() {

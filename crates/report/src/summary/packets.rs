@@ -15,23 +15,23 @@ struct Way<'a> {
 }
 
 /// The directions in which something was to go. Several servers are told as one, as far as that goes.
-fn ways<'a>(point: &'a Point, far: Option<&'a PacketReport>) -> Vec<Way<'a>> {
-    let near = point.near.packets.as_deref();
+fn ways<'a>(point: &'a Point, remote: Option<&'a PacketReport>) -> Vec<Way<'a>> {
+    let local = point.local.packets.as_deref();
     let pattern = point.phase.pattern;
     let mut all = Vec::new();
     if pattern.sends_up() {
         let goodput_bps = point.up.filter(|d| d.confirmed).map(|d| d.goodput_bps);
-        all.push(Way { name: "to server", sent: near, got: far, goodput_bps });
+        all.push(Way { name: "to server", sent: local, got: remote, goodput_bps });
     }
     if pattern.sends_down() {
         let goodput_bps = point.down.map(|d| d.goodput_bps);
-        all.push(Way { name: "from server", sent: far, got: near, goodput_bps });
+        all.push(Way { name: "from server", sent: remote, got: local, goodput_bps });
     }
     all
 }
 
-fn together(far: &[Totals]) -> Option<PacketReport> {
-    far.iter().filter_map(|totals| totals.packets.as_deref()).cloned().reduce(|mut all, one| {
+fn together(remote: &[Totals]) -> Option<PacketReport> {
+    remote.iter().filter_map(|totals| totals.packets.as_deref()).cloned().reduce(|mut all, one| {
         all.beside(&one);
         all
     })
@@ -39,20 +39,20 @@ fn together(far: &[Totals]) -> Option<PacketReport> {
 
 /// The result in a few words.
 pub(super) fn found(point: &Point) -> Vec<String> {
-    let far = together(&point.far);
+    let remote = together(&point.remote);
     let words = |way: &Way<'_>| {
         let got = way.got?;
         let loss = got.loss().map_or("nothing received".to_owned(), |loss| format!("{} lost", share(loss)));
         let delay = got.delay_ns.as_ref().map(|d| format!(", delay p50 {}", format_duration(d.p50)));
         Some(format!("{}: {loss}{}", way.name, delay.unwrap_or_default()))
     };
-    ways(point, far.as_ref()).iter().filter_map(words).collect()
+    ways(point, remote.as_ref()).iter().filter_map(words).collect()
 }
 
 /// All about `point`.
 pub(super) fn write(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
-    let far = together(&point.far);
-    let ways = ways(point, far.as_ref());
+    let remote = together(&point.remote);
+    let ways = ways(point, remote.as_ref());
     counts(&ways, page)?;
     times(&ways, page)?;
     for way in &ways {

@@ -18,12 +18,12 @@ const STEPS: f64 = 10.0;
 
 /// Writes all about the round trips of `point`, the histogram in steps of `linear_ns` if that is given.
 pub(super) fn write(point: &Point, linear_ns: Option<u64>, page: &mut Page<'_>) -> io::Result<()> {
-    let Some(trips) = &point.near.pings else {
+    let Some(trips) = &point.local.pings else {
         return page.line(Tone::Bad, "No round trips are on record");
     };
     messages(trips, &point.phase, page)?;
     times(trips, &point.phase, point.empty.as_deref(), page)?;
-    if let Some(n) = point.near.counters.moved.get("process.preempted") {
+    if let Some(n) = point.local.counters.moved.get("process.preempted") {
         let text = format!("this end had to make way for other programs {}", words::count(*n, "time"));
         page.paragraph(Tone::Plain, "  ", &text)?;
     }
@@ -75,8 +75,8 @@ fn times(
     let rows = [
         (rtt, &trips.rtt_ns),
         ("from the intended send", &trips.intended_ns),
-        ("without the far end", &trips.path_ns),
-        ("spent by the far end", &trips.far_ns),
+        ("without the remote end", &trips.path_ns),
+        ("spent by the remote end", &trips.remote_ns),
         ("by the kernel's stamps", &trips.kernel_ns),
         ("on an empty path here", &empty.and_then(|empty| empty.rtt_ns.clone())),
     ];
@@ -100,7 +100,7 @@ fn share_of_host(empty: &EmptyPath, rtt: &Spectrum, page: &mut Page<'_>) -> io::
     let Some(own) = &empty.rtt_ns else { return Ok(()) };
     let Some((own, all)) = own.quantile(0.5).zip(rtt.quantile(0.5)) else { return Ok(()) };
     let all = all.max(1);
-    let with = if empty.apart { "" } else { " and a far end on the same core" };
+    let with = if empty.apart { "" } else { " and a remote end on the same core" };
     let text = format!(
         "before the run an empty path read {} in the median: so much of each round trip, {:.0} % of their median, is this \
          host's own system and scheduling{with}",

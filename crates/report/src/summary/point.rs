@@ -66,15 +66,15 @@ pub(super) fn write(point: &Point, begin: &Begin, style: Style, page: &mut Page<
     }
     times(point, page)?;
     if point.phase.kind == Kind::Connect {
-        histogram(point.near.connect_ns.as_ref(), page)?;
+        histogram(point.local.connect_ns.as_ref(), page)?;
     }
-    remotes(&point.near, page)?;
+    remotes(&point.local, page)?;
     hosts::write(point, begin, style.verbose, page)
 }
 
 /// Whether not even one connection came to be.
 pub(super) fn nothing(point: &Point) -> bool {
-    point.status == Status::Failed && point.near.opened == 0
+    point.status == Status::Failed && point.local.opened == 0
 }
 
 /// The result: what the receivers counted, the senders' counts beside it.
@@ -102,18 +102,18 @@ fn goodput(point: &Point, serving: bool, page: &mut Page<'_>) -> io::Result<()> 
 
 /// The result of media streams: frames that could be shown, as their receiver judged them, and what came.
 fn streams(point: &Point, serving: bool, page: &mut Page<'_>) -> io::Result<()> {
-    let near = &point.near;
+    let local = &point.local;
     if serving {
         page.line(Tone::Heading, "Streams sent (what arrives is known to the receivers alone)")?;
         let text = format!(
             "  sent: {} in {}",
-            format_bytes(near.traffic.tx_bytes),
-            format_duration(near.traffic.ns)
+            format_bytes(local.traffic.tx_bytes),
+            format_duration(local.traffic.ns)
         );
         return page.line(Tone::Plain, &text);
     }
     page.line(Tone::Heading, "Frames (as the receiver judged them when they were to be shown)")?;
-    let frames = near.frames.unwrap_or_default();
+    let frames = local.frames.unwrap_or_default();
     let judged = frames.completed + frames.dropped + frames.repeated;
     let share = |n: u64| {
         if judged == 0 { "-".to_owned() } else { format!("{:.3} %", percent_of(n, judged)) }
@@ -129,14 +129,14 @@ fn streams(point: &Point, serving: bool, page: &mut Page<'_>) -> io::Result<()> 
         let lead = format!("  {:<10}{:>12}  {:>10}  ", "of none", frames.errors, "");
         page.paragraph(Tone::Warning, &lead, "datagrams of frames that were shown already, or far ahead")?;
     }
-    if near.traffic.ns == 0 {
+    if local.traffic.ns == 0 {
         // A table of frames does not tell what they held.
         return Ok(());
     }
     let text = format!(
         "  received: {} in {}, the time that frames are held included",
-        format_bytes(near.traffic.rx_bytes),
-        format_duration(near.traffic.ns)
+        format_bytes(local.traffic.rx_bytes),
+        format_duration(local.traffic.ns)
     );
     page.line(Tone::Plain, &text)
 }
@@ -232,7 +232,7 @@ fn failures(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
 /// Rates of single connections and how evenly they shared.
 fn rates(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
     let mut table = Table::new("Rates (this end)|min|mean|p50|p90|p99|max|count");
-    if let Some(d) = &point.near.rate {
+    if let Some(d) = &point.local.rate {
         let bits = |bytes: f64| format_bits_per_second(bytes * 8.0);
         let values = [real(d.min), d.mean, real(d.p50), real(d.p90), real(d.p99), real(d.max)];
         let mut cells = vec!["of a connection".to_owned()];
@@ -248,9 +248,9 @@ fn rates(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
 /// How long connections took to come and to stay.
 fn times(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
     let mut table = Table::new(&format!("Times (this end)|{TIMES}"));
-    table.times("to connect", point.near.connect_ns.as_ref());
-    table.times("transfer", point.near.transfer_ns.as_ref());
-    table.times("paced sends late by", point.near.late_ns.as_ref());
+    table.times("to connect", point.local.connect_ns.as_ref());
+    table.times("transfer", point.local.transfer_ns.as_ref());
+    table.times("paced sends late by", point.local.late_ns.as_ref());
     page.section(&table)
 }
 
@@ -277,11 +277,11 @@ fn histogram(dist: Option<&DistSummary>, page: &mut Page<'_>) -> io::Result<()> 
 }
 
 /// What happened at each remote address, those with failures first.
-fn remotes(near: &Totals, page: &mut Page<'_>) -> io::Result<()> {
-    if near.remotes.is_empty() {
+fn remotes(local: &Totals, page: &mut Page<'_>) -> io::Result<()> {
+    if local.remotes.is_empty() {
         return Ok(());
     }
-    let mut all: Vec<_> = near.remotes.iter().collect();
+    let mut all: Vec<_> = local.remotes.iter().collect();
     all.sort_by_key(|(_, r)| std::cmp::Reverse((r.failed, r.connections)));
     let columns: [Column<&Remote>; 6] = [
         ("connections", |r| r.connections.to_string()),

@@ -153,7 +153,7 @@ fn echoes(report: &TrainReport, page: &mut Page<'_>) -> io::Result<()> {
         cells.push(or_dash(e.frame_ns, |f| format_duration(f.mean)));
         table.row(Tone::bad_if(e.lost_there + e.lost_back > 0), cells);
         times.few_times(&wait(s), e.round_trip_ns.as_ref());
-        times.few_times("  held by the far end", e.held_ns.as_ref());
+        times.few_times("  held by the remote end", e.held_ns.as_ref());
         times.few_times("  without that", e.path_ns.as_ref());
     }
     page.gap()?;

@@ -45,15 +45,16 @@ fn clocks(facts: &WayFacts) -> Vec<(Tone, String)> {
     }
     let distance = facts.clock_offset_ns.map(|ns| {
         let side = if ns < 0 { "behind" } else { "ahead of" };
-        format!("the far end's clock is {} {side} ours", format_duration(ns.unsigned_abs()))
+        format!("the remote end's clock is {} {side} ours", format_duration(ns.unsigned_abs()))
     });
-    let claim = facts.far_synced.map(|synced| {
-        let error = facts.far_error_ns.map_or("says nothing of its error".to_owned(), |ns| {
+    let claim = facts.remote_synced.map(|synced| {
+        let error = facts.remote_error_ns.map_or("says nothing of its error".to_owned(), |ns| {
             format!("may be wrong by {}", format_duration(ns))
         });
         format!("by its own account it is {}disciplined and {error}", if synced { "" } else { "not " })
     });
-    let words: Vec<String> = distance.into_iter().chain(claim).chain(facts.far_clock.map(source)).collect();
+    let words: Vec<String> =
+        distance.into_iter().chain(claim).chain(facts.remote_clock.map(source)).collect();
     if !words.is_empty() {
         told.push((Tone::Plain, words.join("; ")));
     }
@@ -97,7 +98,7 @@ fn losses(facts: &WayFacts) -> Vec<(Tone, String)> {
         }
     }
     if facts.numbered == 0 && lost > 0 {
-        words.push("the far end copies our numbers, or all losses were on the way back".to_owned());
+        words.push("the remote end copies our numbers, or all losses were on the way back".to_owned());
     }
     let tone = if lost > 0 { Tone::Warning } else { Tone::Plain };
     if words.is_empty() { Vec::new() } else { vec![(tone, words.join(", "))] }
@@ -135,7 +136,7 @@ fn oddities(facts: &WayFacts) -> Vec<(Tone, String)> {
     );
     odd(
         facts.unnamed,
-        format!("{} came without our session identifier: the far end knows none", answers(facts.unnamed)),
+        format!("{} came without our session identifier: the remote end knows none", answers(facts.unnamed)),
     );
     odd(
         facts.tampered,
@@ -145,10 +146,13 @@ fn oddities(facts: &WayFacts) -> Vec<(Tone, String)> {
     let kinds: Vec<String> = facts.unrecognised.iter().map(ToString::to_string).collect();
     odd(
         u64::clamped(kinds.len()),
-        format!("the far end does not know extensions of type {}", kinds.join(", ")),
+        format!("the remote end does not know extensions of type {}", kinds.join(", ")),
     );
-    if let Some((received, sent)) = facts.far_counts {
-        told.push((Tone::Plain, format!("by its own count the far end received {received} and sent {sent}")));
+    if let Some((received, sent)) = facts.remote_counts {
+        told.push((
+            Tone::Plain,
+            format!("by its own count the remote end received {received} and sent {sent}"),
+        ));
     }
     told
 }

@@ -41,7 +41,7 @@ tcp duplex, 4 connections of 1.00 GiB, 9 each in turn, 1.00 TiB in all, 4.00 s, 
 server 10.0.0.2:7411: netcaliper 0.1.1, host lab2 on Linux 6.18, 8 CPUs, idle round trip 123 µs, authenticated
   connections reduced from 8 to 4: limit of this server
   2 other sessions on this server
-  elapsed         send      receive  far receive  in flight  completed  net err  data err  retrans
+  elapsed         send      receive  remote recv  in flight  completed  net err  data err  retrans
    1.00 s  4.01 Gbit/s  1.00 Gbit/s  4.00 Gbit/s          4          0        0         0        0  omitted
    2.00 s  8.01 Gbit/s  1.00 Gbit/s  8.00 Gbit/s          4          1        0         0        2
    3.00 s  10.0 Gbit/s  1.00 Gbit/s  10.0 Gbit/s          4          2        0         0        4
@@ -91,10 +91,10 @@ fn the_header_comes_again_every_40_lines_and_with_each_phase() {
 }
 
 #[test]
-fn a_direction_that_is_not_used_and_a_far_end_that_is_silent_have_a_dash() {
+fn a_direction_that_is_not_used_and_a_remote_end_that_is_silent_have_a_dash() {
     let second = Interval {
         end_ns: SECOND,
-        near: Traffic { tx_bytes: 125_000, rx_bytes: 125_000, ns: SECOND },
+        local: Traffic { tx_bytes: 125_000, rx_bytes: 125_000, ns: SECOND },
         ..Interval::default()
     };
     let line = |pattern| {
@@ -124,8 +124,8 @@ fn connect_and_serve_have_their_own_columns() {
         ],
     );
     let begin = Begin { verb: "serve".to_owned(), ..Begin::default() };
-    let near = Traffic { tx_bytes: 0, rx_bytes: 125_000_000, ns: SECOND };
-    let second = Interval { end_ns: SECOND, near, ..half };
+    let local = Traffic { tx_bytes: 0, rx_bytes: 125_000_000, ns: SECOND };
+    let second = Interval { end_ns: SECOND, local, ..half };
     let events = [Event::Begin(Box::new(begin)), phase(Phase::default()), Event::Interval(Box::new(second))];
     let want = "  elapsed         send      receive  in flight  completed  net err  data err  retrans\n   \
                 1.00 s      0 bit/s  1.00 Gbit/s          3        597        0         0        0\n";
@@ -267,10 +267,10 @@ fn measured(phases: &[(&str, u32, u64)]) -> Outcome {
         };
         let mut label = BTreeMap::from([("buffer".to_owned(), buffer.to_owned())]);
         label.retain(|_, value| !value.is_empty());
-        let mut near = totals(mbit * 125_000, 0);
-        near.network_errors = u64::from(repeat == 2 && buffer == "1024");
+        let mut local = totals(mbit * 125_000, 0);
+        local.network_errors = u64::from(repeat == 2 && buffer == "1024");
         events.push(Event::Phase { label, repeat, phase: Box::default() });
-        events.extend([Event::Near(near), Event::Far(totals(0, mbit * 125_000))]);
+        events.extend([Event::Local(local), Event::Remote(totals(0, mbit * 125_000))]);
         events.push(Event::PhaseEnd { status: Status::Complete, reason: None });
     }
     events.push(Event::End { status: Status::Complete, reason: None });
@@ -382,8 +382,9 @@ fn a_stream_is_about_frames() {
         ..Phase::default()
     };
     let frames = Frames { completed: 118, dropped: 1, repeated: 1, errors: 2 };
-    let near = Traffic { tx_bytes: 0, rx_bytes: 6_250_000, ns: SECOND };
-    let second = Interval { end_ns: SECOND, near, frames: Some(frames), in_flight: 2, ..Interval::default() };
+    let local = Traffic { tx_bytes: 0, rx_bytes: 6_250_000, ns: SECOND };
+    let second =
+        Interval { end_ns: SECOND, local, frames: Some(frames), in_flight: 2, ..Interval::default() };
     let events = [
         Event::Phase { label: BTreeMap::new(), repeat: 1, phase: Box::new(phase.clone()) },
         Event::Interval(Box::new(second)),
@@ -395,14 +396,14 @@ fn a_stream_is_about_frames() {
             "   1.00 s  50.0 Mbit/s       118         1         1         2         2          0        0         0",
         ],
     );
-    let near = Totals {
+    let local = Totals {
         traffic: Traffic { tx_bytes: 0, rx_bytes: 6 << 20, ns: 3 * SECOND },
         opened: 2,
         completed: 2,
         frames: Some(frames),
         ..Totals::default()
     };
-    let point = Point { phase, near, status: Status::Complete, ..Point::default() };
+    let point = Point { phase, local, status: Status::Complete, ..Point::default() };
     let outcome = Outcome { points: vec![point.clone()], status: Status::Complete, ..Outcome::default() };
     let text = summary(PLAIN, &outcome);
     holds(
@@ -430,7 +431,7 @@ fn connect_is_about_connections() {
         buckets: vec![(100_000, 100), (200_000, 1), (400_000, 0)],
         ..DistSummary::default()
     };
-    let near = Totals {
+    let local = Totals {
         opened: 20_000,
         connect_ns: Some(dist),
         cpu: Some(model::CpuUse { user_s: 0.5, system_s: 1.5, ..Default::default() }),
@@ -443,7 +444,7 @@ fn connect_is_about_connections() {
         ..Interval::default()
     };
     let phase = Phase { kind: Kind::Connect, ..Phase::default() };
-    let point = Point { phase, near, intervals: (0..4).map(second).collect(), ..Point::default() };
+    let point = Point { phase, local, intervals: (0..4).map(second).collect(), ..Point::default() };
     let outcome = Outcome { points: vec![point], status: Status::Complete, ..Outcome::default() };
     let text = summary(PLAIN, &outcome);
     holds(
@@ -487,7 +488,7 @@ fn trains_are_told_by_setting() {
     events.truncate(1);
     events.push(phase(crate::common::train_phase()));
     events.push(Event::Trains(Box::new(crate::common::trains())));
-    events.push(Event::Near(Box::new(Totals { opened: 1, completed: 1, ..Totals::default() })));
+    events.push(Event::Local(Box::new(Totals { opened: 1, completed: 1, ..Totals::default() })));
     events.push(Event::PhaseEnd { status: Status::Complete, reason: None });
     events.push(end);
     let outcome = built(&events);

@@ -33,14 +33,14 @@ fn one_row_per_interval() {
     assert_eq!(rows.len(), 5);
     assert_eq!(
         rows[0],
-        "label,repeat,index,start_s,end_s,end_utc,omitted,near_tx_bytes,near_tx_bps,near_rx_bytes,near_rx_bps,\
-         far_tx_bytes,far_tx_bps,far_rx_bytes,far_rx_bps,in_flight,opened,completed,network_errors,data_errors,\
-         retransmits,near_datagrams_sent,near_datagrams_received,near_datagrams_lost,near_datagrams_duplicated,\
-         near_datagrams_reordered,near_datagrams_late,near_datagrams_corrupt,near_datagrams_unsent,\
-         near_datagrams_dropped,near_delay_p50_ns,near_delay_p99_ns,near_delay_max_ns,near_clock_bound_ns,\
-         far_datagrams_sent,far_datagrams_received,far_datagrams_lost,far_datagrams_duplicated,\
-         far_datagrams_reordered,far_datagrams_late,far_datagrams_corrupt,far_datagrams_unsent,\
-         far_datagrams_dropped,far_delay_p50_ns,far_delay_p99_ns,far_delay_max_ns,far_clock_bound_ns,\
+        "label,repeat,index,start_s,end_s,end_utc,omitted,local_tx_bytes,local_tx_bps,local_rx_bytes,local_rx_bps,\
+         remote_tx_bytes,remote_tx_bps,remote_rx_bytes,remote_rx_bps,in_flight,opened,completed,network_errors,data_errors,\
+         retransmits,local_datagrams_sent,local_datagrams_received,local_datagrams_lost,local_datagrams_duplicated,\
+         local_datagrams_reordered,local_datagrams_late,local_datagrams_corrupt,local_datagrams_unsent,\
+         local_datagrams_dropped,local_delay_p50_ns,local_delay_p99_ns,local_delay_max_ns,local_clock_bound_ns,\
+         remote_datagrams_sent,remote_datagrams_received,remote_datagrams_lost,remote_datagrams_duplicated,\
+         remote_datagrams_reordered,remote_datagrams_late,remote_datagrams_corrupt,remote_datagrams_unsent,\
+         remote_datagrams_dropped,remote_delay_p50_ns,remote_delay_p99_ns,remote_delay_max_ns,remote_clock_bound_ns,\
          frames_completed,frames_dropped,frames_repeated,frames_errors"
     );
     assert_eq!(
@@ -62,7 +62,7 @@ fn one_row_per_interval() {
 #[test]
 fn what_is_not_known_is_empty() {
     let mut silent = interval(0, 0);
-    silent.far = None;
+    silent.remote = None;
     let rows = status(&[Event::Interval(Box::new(silent))]);
     assert_eq!(
         rows[1],
@@ -75,7 +75,7 @@ fn what_is_not_known_is_empty() {
 #[test]
 fn who_counts_no_datagrams_has_no_cells_of_them() {
     let mut plain = interval(0, 0);
-    (plain.packets, plain.far_packets, plain.frames) = (None, None, None);
+    (plain.packets, plain.remote_packets, plain.frames) = (None, None, None);
     let rows = status(&[Event::Interval(Box::new(plain))]);
     assert!(rows[1].ends_with(&",".repeat(30)), "{}", rows[1]);
 }

@@ -72,8 +72,8 @@ fn a_journal_cut_anywhere_after_its_first_line_is_a_partial_run() {
     let first = text.find('\n').unwrap() + 1;
     // Every byte where `NETCALIPER_INPUTS` is set, as by bench/deep; otherwise the beginning and the end of each line and
     // every 89th byte.
-    let near = |cut: usize| text.as_bytes()[cut.saturating_sub(2)..text.len().min(cut + 2)].contains(&b'\n');
-    let chosen = |cut: &usize| cut.is_multiple_of(89) || near(*cut) || thorough();
+    let local = |cut: usize| text.as_bytes()[cut.saturating_sub(2)..text.len().min(cut + 2)].contains(&b'\n');
+    let chosen = |cut: &usize| cut.is_multiple_of(89) || local(*cut) || thorough();
     for cut in (first..text.len() - 1).filter(|&cut| text.is_char_boundary(cut)).filter(chosen) {
         assert_eq!(read_run(&text[..cut]).unwrap().status, Status::Partial, "cut at {cut}");
     }

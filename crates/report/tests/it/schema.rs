@@ -92,10 +92,10 @@ fn full() -> Value {
     told.push(end);
     let mut outcome = built(&told);
     outcome.sweep[0].connects = outcome.sweep[0].up;
-    outcome.points[0].near.pings.as_mut().unwrap().ways = Some(Box::new(crate::common::ways()));
+    outcome.points[0].local.pings.as_mut().unwrap().ways = Some(Box::new(crate::common::ways()));
     let empty = EmptyPath { rtt_ns: Some(crate::common::spectrum()), apart: true };
     outcome.points[0].empty = Some(Box::new(empty));
-    outcome.points[0].near.pings.as_mut().unwrap().kernel_ns =
+    outcome.points[0].local.pings.as_mut().unwrap().kernel_ns =
         Some(metrics::Spectrum { missing: 1, ..crate::common::spectrum() });
     let mtu = Some(MtuFound { mtu: 1_400, too_big: Some(1_401), told: true });
     outcome.path_mtu = Some(PathMtu { up: mtu, down: mtu });
@@ -142,7 +142,7 @@ fn udpmon() -> Vec<Event> {
     let put = PacketTestPut { took_ns: 1, at_ns: 2, sends: 3, bytes: 4, socket };
     let test = PacketTest {
         peer: "10.0.0.1:14233".to_owned(),
-        local: "10.0.0.2".to_owned(),
+        address: "10.0.0.2".to_owned(),
         told: Some(Wall(5)),
         counts: Some(PacketTestCounts::default()),
         gaps: Some(hist.clone()),
@@ -152,8 +152,8 @@ fn udpmon() -> Vec<Event> {
         puts: vec![put],
         connection: Some(uuid::Uuid::from_u128(9)),
         clock: Some(PacketTestClock::default()),
-        near: host.clone(),
-        far: host,
+        local: host.clone(),
+        remote: host,
         retransmitted: Some(1),
         latency: Some(PacketTestLatency { histogram: hist, ..PacketTestLatency::default() }),
         over: true,
@@ -181,10 +181,10 @@ fn what_is_wrong_is_not_valid() {
     };
     assert!(spoilt(|d| d["schema"] = json!("netcaliper.outcome.v2")));
     assert!(spoilt(|d| d["status"] = json!("perfect")));
-    assert!(spoilt(|d| d["points"][0]["near"]["opened"] = json!(-1)));
+    assert!(spoilt(|d| d["points"][0]["local"]["opened"] = json!(-1)));
     assert!(spoilt(|d| d["points"][0]["up"]["goodput_bps"] = json!("fast")));
-    assert!(spoilt(|d| d["points"][0]["intervals"][0]["far"] = json!([])));
-    assert!(spoilt(|d| d["points"][0]["near"]["connect_ns"]["buckets"][0] = json!([1])));
+    assert!(spoilt(|d| d["points"][0]["intervals"][0]["remote"] = json!([])));
+    assert!(spoilt(|d| d["points"][0]["local"]["connect_ns"]["buckets"][0] = json!([1])));
     assert!(spoilt(|d| drop(d["points"][0].as_object_mut().unwrap().remove("caveats"))));
     assert!(!spoilt(|d| d["points"][0]["later"] = json!("fields may be added")));
 }
@@ -303,11 +303,11 @@ fn every_field_written_is_described_and_every_field_described_is_written() {
 fn the_walk_finds_what_is_not_described() {
     let root = schema();
     let mut document = full();
-    document["points"][0]["near"]["extra"] = json!(1);
+    document["points"][0]["local"]["extra"] = json!(1);
     document["points"][0]["intervals"][1]["samples"][0]["info"]["new"] = json!([1]);
     let mut walk = Walk::default();
     walk.walk(&document, &Place { root: &root, schema: &root, pointer: String::new() }, "outcome");
-    assert_eq!(walk.unknown, ["outcome.points.intervals.samples.info.new", "outcome.points.near.extra"]);
+    assert_eq!(walk.unknown, ["outcome.points.intervals.samples.info.new", "outcome.points.local.extra"]);
 }
 
 #[test]

@@ -297,9 +297,9 @@ pub(super) fn plain() -> SocketSettings {
 /// A client's socket that is connected to a bound one of the server.
 pub(super) fn udp_pair<'b, B: Bench>(
     bench: &'b B,
-    near: &SocketSettings,
-    far: &SocketSettings,
+    local: &SocketSettings,
+    remote: &SocketSettings,
 ) -> (Udp<'b, B>, Udp<'b, B>) {
-    let (far, to) = Udp::bound(bench, false, far);
-    (Udp::connected(bench, &to, near), far)
+    let (remote, to) = Udp::bound(bench, false, remote);
+    (Udp::connected(bench, &to, local), remote)
 }

@@ -23,7 +23,7 @@ pub fn each_connection_goes_to_one_of_the_listeners<B: Bench>(bench: &B) {
         at = to;
     }
     let to = Target { to: at, from: None };
-    let near: Vec<_> = (0..PEERS).map(|_| connect(bench, &to, &SocketSettings::default())).collect();
+    let local: Vec<_> = (0..PEERS).map(|_| connect(bench, &to, &SocketSettings::default())).collect();
     settle(bench);
     let mut peers = Vec::new();
     for listener in &listeners {
@@ -33,7 +33,7 @@ pub fn each_connection_goes_to_one_of_the_listeners<B: Bench>(bench: &B) {
         }
         assert!(peers.len() > before, "a listener has no connection");
     }
-    let mut expected: Vec<SocketAddr> = near.iter().map(|near| near.path.local).collect();
+    let mut expected: Vec<SocketAddr> = local.iter().map(|local| local.path.local).collect();
     expected.sort_unstable();
     peers.sort_unstable();
     assert_eq!(peers, expected);

@@ -30,12 +30,12 @@ fn mirrored(path: Path) -> Path {
 /// Both ends see one path, each from its side, and go on seeing it.
 pub fn both_ends_agree_on_the_path<B: Bench>(bench: &B) {
     let (listener, to) = listener(bench);
-    let near = connect(bench, &to, &SocketSettings::default());
-    let far = accept(bench, &listener);
-    assert_eq!(near.path.peer, to.to);
-    assert_eq!(far.path, mirrored(near.path));
-    assert_eq!(near.stream.connected(), Ok(Some(near.path)));
-    assert_eq!(far.stream.connected(), Ok(Some(far.path)));
+    let local = connect(bench, &to, &SocketSettings::default());
+    let remote = accept(bench, &listener);
+    assert_eq!(local.path.peer, to.to);
+    assert_eq!(remote.path, mirrored(local.path));
+    assert_eq!(local.stream.connected(), Ok(Some(local.path)));
+    assert_eq!(remote.stream.connected(), Ok(Some(remote.path)));
 }
 
 /// A connecting socket is not ready for anything until it is up, and writable then (connect(2), `EINPROGRESS`).
@@ -58,9 +58,9 @@ pub fn the_local_address_can_be_chosen<B: Bench>(bench: &B) {
     let settings = SocketSettings::default();
     let first = connect(bench, &to, &settings);
     let any = SocketAddr::new(first.path.local.ip(), 0);
-    let near = connect(bench, &Target { from: Some(any), ..to }, &settings);
-    assert_eq!(near.path.local.ip(), any.ip());
-    near.stream.abort();
+    let local = connect(bench, &Target { from: Some(any), ..to }, &settings);
+    assert_eq!(local.path.local.ip(), any.ip());
+    local.stream.abort();
     // A port that was free a moment ago; another program may have taken it since.
     let platform = bench.client();
     let chosen = (0..10).find_map(|_| {
@@ -115,45 +115,45 @@ pub fn a_refused_connection_is_told_once<B: Bench>(bench: &B) {
 pub fn a_connection_is_up_before_it_is_accepted<B: Bench>(bench: &B) {
     let (listener, to) = listener(bench);
     assert!(listener.accept().unwrap().is_none());
-    let mut near = connect(bench, &to, &SocketSettings::default());
-    near.send_all(b"early");
-    near.stream.half_close();
-    let mut far = accept(bench, &listener);
-    assert_eq!(far.recv_all(5), b"early");
-    assert!(far.recv(Read::look(1)).is_fin());
+    let mut local = connect(bench, &to, &SocketSettings::default());
+    local.send_all(b"early");
+    local.stream.half_close();
+    let mut remote = accept(bench, &listener);
+    assert_eq!(remote.recv_all(5), b"early");
+    assert!(remote.recv(Read::look(1)).is_fin());
     assert!(listener.accept().unwrap().is_none());
 }
 
 /// Connections wait in the order in which they came (listen(2)).
 pub fn connections_are_accepted_in_order_of_arrival<B: Bench>(bench: &B) {
     let (listener, to) = listener(bench);
-    let near: Vec<_> = (0..5).map(|_| connect(bench, &to, &SocketSettings::default())).collect();
-    for near in near {
-        assert_eq!(accept(bench, &listener).path, mirrored(near.path));
+    let local: Vec<_> = (0..5).map(|_| connect(bench, &to, &SocketSettings::default())).collect();
+    for local in local {
+        assert_eq!(accept(bench, &listener).path, mirrored(local.path));
     }
 }
 
 /// A connection that its peer reset while it waited is accepted, and tells the reset then (accept(2); other systems drop it).
 pub fn a_connection_that_was_reset_in_the_queue_is_accepted<B: Bench>(bench: &B) {
     let (listener, to) = listener(bench);
-    let near = connect(bench, &to, &SocketSettings::default());
-    let path = near.path;
-    near.stream.abort();
+    let local = connect(bench, &to, &SocketSettings::default());
+    let path = local.path;
+    local.stream.abort();
     // Whatever follows on the same path has arrived after the reset.
     let next = connect(bench, &to, &SocketSettings::default());
-    let mut far = accept(bench, &listener);
-    assert_eq!(far.path, mirrored(path));
-    assert_eq!(far.recv(Read::look(1)).fault(), Fault { deed: Deed::Receive, errno: RESET });
+    let mut remote = accept(bench, &listener);
+    assert_eq!(remote.path, mirrored(path));
+    assert_eq!(remote.recv(Read::look(1)).fault(), Fault { deed: Deed::Receive, errno: RESET });
     assert_eq!(accept(bench, &listener).path, mirrored(next.path));
 }
 
 /// Closing a listener resets the connections that nobody has accepted, and later ones are refused.
 pub fn a_closed_listener_resets_the_connections_that_wait<B: Bench>(bench: &B) {
     let (listener, to) = listener(bench);
-    let mut near = connect(bench, &to, &SocketSettings::default());
+    let mut local = connect(bench, &to, &SocketSettings::default());
     until(bench, &bench.server(), &listener, |ready| ready.readable);
     drop(listener);
-    assert_eq!(near.recv(Read::look(1)).fault(), Fault { deed: Deed::Receive, errno: RESET });
+    assert_eq!(local.recv(Read::look(1)).fault(), Fault { deed: Deed::Receive, errno: RESET });
 }
 
 /// One port has one listener, unless all that listen there share it (bind(2), `EADDRINUSE`); it is free once that is closed.
@@ -171,12 +171,12 @@ pub fn a_taken_port_is_refused<B: Bench>(bench: &B) {
 /// Bytes arrive once and in order, though the socket is full at times and takes less than was offered.
 pub fn bytes_arrive_in_order_through_full_sockets<B: Bench>(bench: &B) {
     const TOTAL: usize = 2 << 20;
-    let (mut near, mut far) = pair_with(bench, &small());
+    let (mut local, mut remote) = pair_with(bench, &small());
     let (mut sent, mut got, mut short) = (0, 0, 0);
     while got < TOTAL {
         while sent < TOTAL {
             let offered = patterned(sent, TOTAL.min(sent + 100_000));
-            let wrote = near.send(&offered);
+            let wrote = local.send(&offered);
             assert_eq!(wrote.fault, None);
             sent += wrote.bytes;
             if wrote.bytes < offered.len() {
@@ -184,22 +184,22 @@ pub fn bytes_arrive_in_order_through_full_sockets<B: Bench>(bench: &B) {
                 break;
             }
         }
-        let bytes = far.recv(Read::look(1 << 20)).bytes();
+        let bytes = remote.recv(Read::look(1 << 20)).bytes();
         assert!(bytes.iter().enumerate().all(|(i, byte)| *byte == pattern(got + i)), "after {got} bytes");
         got += bytes.len();
     }
     assert!(short > 0, "the socket was never full");
     assert_eq!(got, sent);
-    assert!(far.try_recv(Read::look(1)).is_nothing());
+    assert!(remote.try_recv(Read::look(1)).is_nothing());
 }
 
 /// A stream takes the part of an offer for which it has room, at last nothing, and calls neither a fault (send(2), `EAGAIN`).
 pub fn a_stream_takes_what_fits<B: Bench>(bench: &B) {
-    let (mut near, _far) = pair_with(bench, &small());
+    let (mut local, _remote) = pair_with(bench, &small());
     let offer = vec![0; LIMIT];
     let mut total = 0;
     loop {
-        let wrote = near.send(&offer);
+        let wrote = local.send(&offer);
         assert_eq!(wrote.fault, None);
         total += wrote.bytes;
         assert!((1..LIMIT).contains(&total), "{total} bytes were taken unread");
@@ -211,145 +211,145 @@ pub fn a_stream_takes_what_fits<B: Bench>(bench: &B) {
 
 /// A receive brings no more than was asked for, nor than its buffer holds; the rest waits.
 pub fn a_receive_is_limited_by_its_budget_and_its_buffer<B: Bench>(bench: &B) {
-    let (mut near, mut far) = pair(bench);
-    near.send_all(&patterned(0, 200));
+    let (mut local, mut remote) = pair(bench);
+    local.send_all(&patterned(0, 200));
     let mut got = Vec::new();
     for end in [37, 38, 200] {
         while got.len() < end {
-            let bytes = far.recv(Read::look((end - got.len()) as u64)).bytes();
+            let bytes = remote.recv(Read::look((end - got.len()) as u64)).bytes();
             assert!(!bytes.is_empty() && bytes.len() <= end - got.len());
             got.extend(bytes);
         }
     }
     assert_eq!(got, patterned(0, 200));
-    near.send_all(&patterned(0, 50));
-    far.until(|ready| ready.readable);
-    assert!(far.try_recv(Read::Pause).is_nothing());
-    far.buffer.truncate(20);
-    let (bytes, batch) = far.recv(Read::look(1_000)).batch();
+    local.send_all(&patterned(0, 50));
+    remote.until(|ready| ready.readable);
+    assert!(remote.try_recv(Read::Pause).is_nothing());
+    remote.buffer.truncate(20);
+    let (bytes, batch) = remote.recv(Read::look(1_000)).batch();
     assert!(bytes.len() <= 20 && bytes.len() == batch.len && batch.stride == batch.len);
-    far.buffer.clear();
-    assert!(far.try_recv(Read::look(1_000)).is_nothing());
+    remote.buffer.clear();
+    assert!(remote.try_recv(Read::look(1_000)).is_nothing());
 }
 
 /// Skipped bytes are counted, not seen, and no more than were asked for (tcp(7), `MSG_TRUNC`).
 pub fn skipped_bytes_are_gone<B: Bench>(bench: &B) {
-    let (mut near, mut far) = pair(bench);
-    near.send_all(&patterned(0, 4_000));
-    near.stream.half_close();
+    let (mut local, mut remote) = pair(bench);
+    local.send_all(&patterned(0, 4_000));
+    local.stream.half_close();
     let mut skipped = 0;
     while skipped < 2_500 {
-        let (bytes, batch) = far.recv(Read::skip(2_500 - skipped as u64)).batch();
+        let (bytes, batch) = remote.recv(Read::skip(2_500 - skipped as u64)).batch();
         assert!(bytes.is_empty() && batch.len > 0);
         skipped += batch.len;
     }
     assert_eq!(skipped, 2_500);
-    assert_eq!(far.recv_all(1_500), patterned(2_500, 4_000));
-    assert!(far.recv(Read::skip(10)).is_fin());
+    assert_eq!(remote.recv_all(1_500), patterned(2_500, 4_000));
+    assert!(remote.recv(Read::skip(10)).is_fin());
 }
 
 /// A receive on an open connection on which nothing has come brings nothing.
 pub fn an_empty_stream_brings_nothing<B: Bench>(bench: &B) {
-    let (mut near, mut far) = pair(bench);
+    let (mut local, mut remote) = pair(bench);
     for how in [Read::look(10), Read::skip(10), Read::Pause] {
-        assert!(near.try_recv(how).is_nothing() && far.try_recv(how).is_nothing());
+        assert!(local.try_recv(how).is_nothing() && remote.try_recv(how).is_nothing());
     }
 }
 
 /// A socket that is dropped closes in order: its peer receives all bytes, then the end, as often as it asks (recv(2)).
 pub fn the_end_follows_all_bytes_and_is_told_again<B: Bench>(bench: &B) {
-    let (mut near, mut far) = pair(bench);
-    near.send_all(&patterned(0, 100_000));
-    drop(near);
-    assert_eq!(far.recv_all(100_000), patterned(0, 100_000));
+    let (mut local, mut remote) = pair(bench);
+    local.send_all(&patterned(0, 100_000));
+    drop(local);
+    assert_eq!(remote.recv_all(100_000), patterned(0, 100_000));
     for _ in 0..3 {
-        assert!(far.recv(Read::look(10)).is_fin());
+        assert!(remote.recv(Read::look(10)).is_fin());
     }
 }
 
 /// After a half-close the peer's bytes still come, and sends are refused (shutdown(2), send(2), `EPIPE`).
 pub fn half_a_connection_goes_on_after_the_other_has_ended<B: Bench>(bench: &B) {
-    let (mut near, mut far) = pair(bench);
-    near.send_all(b"all I have");
-    near.stream.half_close();
-    assert_eq!(far.recv_all(10), b"all I have");
-    assert!(far.recv(Read::look(1)).is_fin());
+    let (mut local, mut remote) = pair(bench);
+    local.send_all(b"all I have");
+    local.stream.half_close();
+    assert_eq!(remote.recv_all(10), b"all I have");
+    assert!(remote.recv(Read::look(1)).is_fin());
     for _ in 0..3 {
-        far.send_all(b"go on");
-        assert_eq!(near.recv_all(5), b"go on");
-        assert_eq!(near.send(b"more"), BROKEN);
+        remote.send_all(b"go on");
+        assert_eq!(local.recv_all(5), b"go on");
+        assert_eq!(local.send(b"more"), BROKEN);
     }
-    far.stream.half_close();
-    assert!(near.recv(Read::look(1)).is_fin());
-    assert!(far.recv(Read::look(1)).is_fin());
+    remote.stream.half_close();
+    assert!(local.recv(Read::look(1)).is_fin());
+    assert!(remote.recv(Read::look(1)).is_fin());
 }
 
-/// Aborts `near` once the socket `far` knows of its bytes, and waits until it knows of the reset.
-fn abort<B: Bench>(near: Tcp<'_, B>, far: &Tcp<'_, B>) {
-    near.stream.abort();
-    far.until(|ready| ready.hangup);
+/// Aborts `local` once the socket `remote` knows of its bytes, and waits until it knows of the reset.
+fn abort<B: Bench>(local: Tcp<'_, B>, remote: &Tcp<'_, B>) {
+    local.stream.abort();
+    remote.until(|ready| ready.hangup);
 }
 
 /// Bytes that were received before a reset can be read after it; then the reset is told once, and after that there is the end.
 pub fn what_was_received_before_a_reset_can_be_read<B: Bench>(bench: &B) {
-    let (mut near, mut far) = pair(bench);
-    near.send_all(b"last words");
-    far.until(|ready| ready.readable);
-    abort(near, &far);
-    assert_eq!(far.recv(Read::look(5)).bytes(), b"last ");
-    assert_eq!(far.recv(Read::look(100)).bytes(), b"words");
-    assert_eq!(far.recv(Read::look(100)).fault(), Fault { deed: Deed::Receive, errno: RESET });
-    assert!(far.recv(Read::look(100)).is_fin());
+    let (mut local, mut remote) = pair(bench);
+    local.send_all(b"last words");
+    remote.until(|ready| ready.readable);
+    abort(local, &remote);
+    assert_eq!(remote.recv(Read::look(5)).bytes(), b"last ");
+    assert_eq!(remote.recv(Read::look(100)).bytes(), b"words");
+    assert_eq!(remote.recv(Read::look(100)).fault(), Fault { deed: Deed::Receive, errno: RESET });
+    assert!(remote.recv(Read::look(100)).is_fin());
 }
 
 /// A receive is told of a reset once (recv(2), `ECONNRESET`); after that receives bring the end, and sends are refused (`EPIPE`).
 pub fn a_receive_is_told_of_a_reset_once<B: Bench>(bench: &B) {
     for how in [Read::look(10), Read::skip(10)] {
-        let (near, mut far) = pair(bench);
-        abort(near, &far);
-        assert_eq!(far.recv(how).fault(), Fault { deed: Deed::Receive, errno: RESET });
-        assert!(far.recv(how).is_fin());
-        assert_eq!(far.send(b"x"), BROKEN);
-        assert!(far.recv(how).is_fin());
+        let (local, mut remote) = pair(bench);
+        abort(local, &remote);
+        assert_eq!(remote.recv(how).fault(), Fault { deed: Deed::Receive, errno: RESET });
+        assert!(remote.recv(how).is_fin());
+        assert_eq!(remote.send(b"x"), BROKEN);
+        assert!(remote.recv(how).is_fin());
     }
 }
 
 /// A send that comes first is told of the reset (send(2), `ECONNRESET`), and the receive after it finds the end.
 pub fn a_send_is_told_of_a_reset_once<B: Bench>(bench: &B) {
-    let (near, mut far) = pair(bench);
-    abort(near, &far);
+    let (local, mut remote) = pair(bench);
+    abort(local, &remote);
     let fault = Some(Fault { deed: Deed::Send, errno: RESET });
-    assert_eq!(far.send(b"x"), Sent { bytes: 0, fault });
-    assert!(far.recv(Read::look(10)).is_fin());
-    assert_eq!(far.send(b"x"), BROKEN);
+    assert_eq!(remote.send(b"x"), Sent { bytes: 0, fault });
+    assert!(remote.recv(Read::look(10)).is_fin());
+    assert_eq!(remote.send(b"x"), BROKEN);
 }
 
 /// A socket that is closed with bytes that nobody has read resets the connection (RFC 1122, 4.2.2.13; RFC 2525, 2.17).
 pub fn closing_with_unread_bytes_resets<B: Bench>(bench: &B) {
-    let (mut near, mut far) = pair(bench);
-    far.send_all(b"unread");
-    near.until(|ready| ready.readable);
-    assert_eq!(near.recv(Read::look(2)).bytes(), b"un");
-    drop(near);
-    assert_eq!(far.recv(Read::look(10)).fault(), Fault { deed: Deed::Receive, errno: RESET });
-    assert!(far.recv(Read::look(10)).is_fin());
+    let (mut local, mut remote) = pair(bench);
+    remote.send_all(b"unread");
+    local.until(|ready| ready.readable);
+    assert_eq!(local.recv(Read::look(2)).bytes(), b"un");
+    drop(local);
+    assert_eq!(remote.recv(Read::look(10)).fault(), Fault { deed: Deed::Receive, errno: RESET });
+    assert!(remote.recv(Read::look(10)).is_fin());
 }
 
 /// The first bytes for a socket that was closed are taken and answered by a reset, which the next send is told as `EPIPE`; receives
 /// bring the end all the while, since the FIN came first (RFC 9293, 3.10.7.1; send(2)).
 pub fn sending_to_a_closed_peer_breaks_the_pipe<B: Bench>(bench: &B) {
     for reads_first in [false, true] {
-        let (near, mut far) = pair(bench);
-        drop(near);
-        far.until(|ready| ready.hangup);
+        let (local, mut remote) = pair(bench);
+        drop(local);
+        remote.until(|ready| ready.hangup);
         if reads_first {
-            assert!(far.recv(Read::look(10)).is_fin());
+            assert!(remote.recv(Read::look(10)).is_fin());
         }
-        far.send_all(b"anyone?");
+        remote.send_all(b"anyone?");
         settle(bench);
-        assert!(far.recv(Read::look(10)).is_fin());
-        assert_eq!(far.send(b"and now?"), BROKEN);
-        assert!(far.recv(Read::look(10)).is_fin());
+        assert!(remote.recv(Read::look(10)).is_fin());
+        assert_eq!(remote.send(b"and now?"), BROKEN);
+        assert!(remote.recv(Read::look(10)).is_fin());
     }
 }
 
@@ -363,8 +363,8 @@ pub fn settings_are_honoured_or_not_told<B: Bench>(bench: &B) {
         ttl: Some(33),
         ..Default::default()
     };
-    let (near, far) = pair_with(bench, &settings);
-    for end in [&near, &far] {
+    let (local, remote) = pair_with(bench, &settings);
+    for end in [&local, &remote] {
         let told = end.stream.effective();
         assert!(
             told.sndbuf.is_none_or(|n| n >= 100_000) && told.rcvbuf.is_none_or(|n| n >= 50_000),
@@ -377,8 +377,8 @@ pub fn settings_are_honoured_or_not_told<B: Bench>(bench: &B) {
         );
         assert!(end.stream.mss().is_none_or(|mss| mss > 0));
     }
-    far.stream.apply(&SocketSettings { ttl: Some(44), ..Default::default() }).unwrap();
-    let told = far.stream.effective();
+    remote.stream.apply(&SocketSettings { ttl: Some(44), ..Default::default() }).unwrap();
+    let told = remote.stream.effective();
     assert!(told.ttl.is_none_or(|ttl| ttl == 44) && told.nodelay.is_none_or(|on| on), "{told:?}");
 }
 
@@ -386,33 +386,33 @@ pub fn settings_are_honoured_or_not_told<B: Bench>(bench: &B) {
 /// was not allowed to sleep, ends at once (socket(7), `SO_RCVTIMEO`). Where receive calls cannot sleep, the socket refuses to let
 /// them.
 pub fn a_sleeping_receive_ends_with_bytes_and_without<B: Bench>(bench: &B) {
-    let (mut near, mut far) = pair(bench);
+    let (mut local, mut remote) = pair(bench);
     let lacks = bench.lacks(Ability::SleepingReceives).is_some();
-    assert_eq!(far.stream.let_sleep().is_err(), lacks);
+    assert_eq!(remote.stream.let_sleep().is_err(), lacks);
     if lacks {
         return;
     }
-    assert!(far.sleeping_recv(Read::look(10)).is_nothing());
-    near.send_all(b"x");
-    far.until(|ready| ready.readable);
-    assert_eq!(far.sleeping_recv(Read::look(10)).bytes(), b"x");
-    assert!(far.try_recv(Read::look(10)).is_nothing());
-    let mut net = far.stream.net(&mut far.buffer, &far.clock, true);
+    assert!(remote.sleeping_recv(Read::look(10)).is_nothing());
+    local.send_all(b"x");
+    remote.until(|ready| ready.readable);
+    assert_eq!(remote.sleeping_recv(Read::look(10)).bytes(), b"x");
+    assert!(remote.try_recv(Read::look(10)).is_nothing());
+    let mut net = remote.stream.net(&mut remote.buffer, &remote.clock, true);
     net.hurry();
     assert!(matches!(net.recv(Read::look(10)), crate::Got::Nothing));
 }
 
 /// The time that a receive tells lies between the two readings of the clock around it.
 pub fn times_of_receives_lie_between_their_calls<B: Bench>(bench: &B) {
-    let (mut near, mut far) = pair(bench);
+    let (mut local, mut remote) = pair(bench);
     for _ in 0..10 {
-        near.send_all(b"x");
-        far.until(|ready| ready.readable);
-        let before = far.clock.now();
-        let (_, batch) = far.try_recv(Read::look(10)).batch();
-        let after = far.clock.now();
+        local.send_all(b"x");
+        remote.until(|ready| ready.readable);
+        let before = remote.clock.now();
+        let (_, batch) = remote.try_recv(Read::look(10)).batch();
+        let after = remote.clock.now();
         assert!(before <= batch.at && batch.at <= after, "{before:?} {batch:?} {after:?}");
-        let now = far.stream.net(&mut [], &far.clock, false).now();
+        let now = remote.stream.net(&mut [], &remote.clock, false).now();
         assert!(after <= now && now.since(after) < SECOND * 20);
     }
 }

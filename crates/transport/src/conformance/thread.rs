@@ -316,13 +316,13 @@ pub fn a_task_serves_sockets<B: Bench>(bench: &B) {
     let (reactor, clock) = (platform.reactor().unwrap(), platform.clock());
     let echo = Echo::<B::Platform> { reactor, clock, listener, stream: None, watched: false, over: false };
     let thread = platform.spawn("echo", echo).unwrap();
-    let mut near = connect(bench, &to, &SocketSettings::default());
+    let mut local = connect(bench, &to, &SocketSettings::default());
     for _ in 0..3 {
-        near.send_all(b"question");
-        assert_eq!(near.recv_all(8), b"question");
+        local.send_all(b"question");
+        assert_eq!(local.recv_all(8), b"question");
     }
-    near.stream.half_close();
-    assert!(near.recv(Read::look(1)).is_fin());
+    local.stream.half_close();
+    assert!(local.recv(Read::look(1)).is_fin());
     assert!(thread.join());
 }
 

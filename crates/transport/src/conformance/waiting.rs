@@ -24,36 +24,36 @@ fn watch<'b, B: Bench>(bench: &'b B, end: &Tcp<'_, B>) -> Watcher<'b, B> {
 
 /// A reactor reports the sockets of its interest list alone (epoll(7)), whatever happens to others.
 pub fn a_socket_that_nobody_watches_is_not_reported<B: Bench>(bench: &B) {
-    let (mut near, far) = pair(bench);
+    let (mut local, remote) = pair(bench);
     let (mut other, watched) = pair(bench);
     let mut watcher = watch(bench, &watched);
-    near.send_all(b"unheard");
+    local.send_all(b"unheard");
     other.send_all(b"heard");
     watcher.until(|ready| ready.readable);
-    drop(near);
+    drop(local);
     assert_eq!(watcher.quiet(), []);
-    drop(far);
+    drop(remote);
 }
 
 /// Watching reports what the socket is ready for already, though nothing changes any more (epoll_ctl(2), `EPOLL_CTL_ADD`).
 pub fn watching_reports_what_the_socket_is_ready_for_already<B: Bench>(bench: &B) {
-    let (mut near, far) = pair(bench);
-    near.send_all(b"waiting");
-    far.until(|ready| ready.readable);
-    let mut watcher = Watcher::new(bench, &far.platform);
+    let (mut local, remote) = pair(bench);
+    local.send_all(b"waiting");
+    remote.until(|ready| ready.readable);
+    let mut watcher = Watcher::new(bench, &remote.platform);
     assert_eq!(watcher.quiet(), []);
-    far.stream.watch(&watcher.reactor, KEY).unwrap();
+    remote.stream.watch(&watcher.reactor, KEY).unwrap();
     assert_eq!(watcher.next(), [Ready { readable: true, ..WRITABLE }]);
 }
 
 /// An edge is reported once. Bytes that arrive are an edge though others wait unread (epoll(7): "multiple events can be generated
 /// upon receipt of multiple chunks of data").
 pub fn a_change_is_reported_once_and_each_one_is<B: Bench>(bench: &B) {
-    let (mut near, far) = pair(bench);
-    let mut watcher = watch(bench, &far);
+    let (mut local, remote) = pair(bench);
+    let mut watcher = watch(bench, &remote);
     assert_eq!(watcher.quiet(), []);
     for _ in 0..3 {
-        near.send_all(b"x");
+        local.send_all(b"x");
         assert_eq!(watcher.next(), [Ready { readable: true, ..WRITABLE }]);
         assert_eq!(watcher.quiet(), []);
     }
@@ -61,25 +61,25 @@ pub fn a_change_is_reported_once_and_each_one_is<B: Bench>(bench: &B) {
 
 /// Bytes that a receive left behind are not reported again: the example of epoll(7), in which the second wait hangs.
 pub fn what_is_left_unread_is_not_reported_again<B: Bench>(bench: &B) {
-    let (mut near, mut far) = pair(bench);
-    let mut watcher = watch(bench, &far);
-    near.send_all(&[0; 2_000]);
+    let (mut local, mut remote) = pair(bench);
+    let mut watcher = watch(bench, &remote);
+    local.send_all(&[0; 2_000]);
     watcher.until(|ready| ready.readable);
     watcher.quiet();
-    assert_eq!(far.recv(Read::look(1_000)).bytes().len(), 1_000);
+    assert_eq!(remote.recv(Read::look(1_000)).bytes().len(), 1_000);
     assert_eq!(watcher.quiet(), []);
-    assert_eq!(far.try_recv(Read::look(1_000)).bytes().len(), 1_000, "the rest is there");
+    assert_eq!(remote.try_recv(Read::look(1_000)).bytes().len(), 1_000, "the rest is there");
 }
 
 /// A socket that was emptied is reported when bytes arrive again.
 pub fn an_emptied_socket_is_reported_when_it_is_filled_again<B: Bench>(bench: &B) {
-    let (mut near, mut far) = pair(bench);
-    let mut watcher = watch(bench, &far);
+    let (mut local, mut remote) = pair(bench);
+    let mut watcher = watch(bench, &remote);
     for _ in 0..3 {
-        near.send_all(b"x");
+        local.send_all(b"x");
         watcher.until(|ready| ready.readable);
-        assert_eq!(far.try_recv(Read::look(9)).bytes(), b"x");
-        assert!(far.try_recv(Read::look(9)).is_nothing());
+        assert_eq!(remote.try_recv(Read::look(9)).bytes(), b"x");
+        assert!(remote.try_recv(Read::look(9)).is_nothing());
         assert_eq!(watcher.quiet(), []);
     }
 }
@@ -87,23 +87,23 @@ pub fn an_emptied_socket_is_reported_when_it_is_filled_again<B: Bench>(bench: &B
 /// A full socket is reported as writable after its peer has read (epoll(7)). Before that the kernels may make some room by
 /// themselves; a report without room is none.
 pub fn a_full_socket_is_reported_when_the_peer_has_read<B: Bench>(bench: &B) {
-    let (mut near, mut far) = pair_with(bench, &small());
-    let mut watcher = watch(bench, &near);
-    fill(&mut near, &mut watcher);
+    let (mut local, mut remote) = pair_with(bench, &small());
+    let mut watcher = watch(bench, &local);
+    fill(&mut local, &mut watcher);
     let mut got = 0;
-    while !far.try_recv(Read::look(1 << 20)).is_nothing() {
+    while !remote.try_recv(Read::look(1 << 20)).is_nothing() {
         got += 1;
     }
     assert!(got > 0);
     assert!(watcher.until(|ready| ready.writable).key == KEY);
-    assert!(near.send(&[0; 100]).bytes > 0);
+    assert!(local.send(&[0; 100]).bytes > 0);
 }
 
 /// Sends until the socket takes no more and is not reported.
-fn fill<B: Bench>(near: &mut Tcp<'_, B>, watcher: &mut Watcher<'_, B>) {
+fn fill<B: Bench>(local: &mut Tcp<'_, B>, watcher: &mut Watcher<'_, B>) {
     let (mut total, mut reported) = (0, false);
     loop {
-        let wrote = near.send(&[0; 10_000]);
+        let wrote = local.send(&[0; 10_000]);
         assert_eq!(wrote.fault, None);
         if wrote.bytes == 0 {
             assert!(!reported, "a full socket was reported");
@@ -121,22 +121,22 @@ fn fill<B: Bench>(near: &mut Tcp<'_, B>, watcher: &mut Watcher<'_, B>) {
 /// Without `EPOLLOUT` in the interest list writability is not reported (epoll_ctl(2)), neither at first nor when a stream has room
 /// again nor when a datagram has left.
 pub fn watching_for_reading_says_nothing_of_writability<B: Bench>(bench: &B) {
-    let (mut near, mut far) = pair_with(bench, &small());
-    let mut watcher = Watcher::new(bench, &near.platform);
-    near.stream.watch_reading(&watcher.reactor, KEY).unwrap();
-    fill(&mut near, &mut watcher);
-    while !far.try_recv(Read::look(1 << 20)).is_nothing() {}
+    let (mut local, mut remote) = pair_with(bench, &small());
+    let mut watcher = Watcher::new(bench, &local.platform);
+    local.stream.watch_reading(&watcher.reactor, KEY).unwrap();
+    fill(&mut local, &mut watcher);
+    while !remote.try_recv(Read::look(1 << 20)).is_nothing() {}
     assert_eq!(watcher.quiet(), []);
-    assert!(near.send(&[0; 100]).bytes > 0, "there was room, and no word of it");
-    far.send_all(b"x");
+    assert!(local.send(&[0; 100]).bytes > 0, "there was room, and no word of it");
+    remote.send_all(b"x");
     assert_eq!(watcher.next(), [Ready { readable: true, writable: false, ..WRITABLE }]);
 
-    let (mut near, mut far) = udp_pair(bench, &plain(), &plain());
-    near.socket.watch_reading(&watcher.reactor, KEY).unwrap();
-    near.send(b"question");
-    let path = far.recv().1.from.unwrap();
+    let (mut local, mut remote) = udp_pair(bench, &plain(), &plain());
+    local.socket.watch_reading(&watcher.reactor, KEY).unwrap();
+    local.send(b"question");
+    let path = remote.recv().1.from.unwrap();
     assert_eq!(watcher.quiet(), []);
-    far.send_to(b"answer", path);
+    remote.send_to(b"answer", path);
     assert_eq!(watcher.next(), [Ready { readable: true, writable: false, ..WRITABLE }]);
 }
 
@@ -158,90 +158,90 @@ pub fn a_listener_watched_by_level_is_reported_until_it_is_empty<B: Bench>(bench
 
 /// Watching again replaces the key and reports anew what the socket is ready for (`EPOLL_CTL_MOD`; epoll(7), questions).
 pub fn watching_again_changes_the_key_and_reports_anew<B: Bench>(bench: &B) {
-    let (_near, far) = pair(bench);
-    let mut watcher = watch(bench, &far);
+    let (_local, remote) = pair(bench);
+    let mut watcher = watch(bench, &remote);
     assert_eq!(watcher.quiet(), []);
-    far.stream.watch(&watcher.reactor, KEY + 1).unwrap();
+    remote.stream.watch(&watcher.reactor, KEY + 1).unwrap();
     assert_eq!(watcher.next(), [Ready { key: KEY + 1, ..WRITABLE }]);
-    far.stream.watch_reading(&watcher.reactor, KEY + 2).unwrap();
+    remote.stream.watch_reading(&watcher.reactor, KEY + 2).unwrap();
     assert_eq!(watcher.quiet(), []);
 }
 
 /// A forgotten socket is not reported, not even what had happened before; forgetting it again is refused (epoll_ctl(2), `ENOENT`).
 pub fn a_forgotten_socket_is_not_reported<B: Bench>(bench: &B) {
-    let (mut near, far) = pair(bench);
-    let mut watcher = watch(bench, &far);
-    near.send_all(b"before");
+    let (mut local, remote) = pair(bench);
+    let mut watcher = watch(bench, &remote);
+    local.send_all(b"before");
     settle(bench);
-    far.stream.forget(&watcher.reactor).unwrap();
-    near.send_all(b"after");
+    remote.stream.forget(&watcher.reactor).unwrap();
+    local.send_all(b"after");
     assert_eq!(watcher.quiet(), []);
-    assert!(far.stream.forget(&watcher.reactor).is_err());
+    assert!(remote.stream.forget(&watcher.reactor).is_err());
 }
 
 /// Closing a socket ends its being watched (epoll(7), questions).
 pub fn a_closed_socket_is_not_reported<B: Bench>(bench: &B) {
-    let (mut near, far) = pair(bench);
-    let mut watcher = watch(bench, &far);
-    near.send_all(b"before");
+    let (mut local, remote) = pair(bench);
+    let mut watcher = watch(bench, &remote);
+    local.send_all(b"before");
     settle(bench);
-    drop(far);
-    near.send(b"after");
+    drop(remote);
+    local.send(b"after");
     assert_eq!(watcher.quiet(), []);
 }
 
 /// A socket that moves to another reactor is reported there at once, and no longer where it was.
 pub fn a_socket_moves_between_reactors<B: Bench>(bench: &B) {
-    let (mut near, far) = pair(bench);
-    let mut first = watch(bench, &far);
-    near.send_all(b"waiting");
+    let (mut local, remote) = pair(bench);
+    let mut first = watch(bench, &remote);
+    local.send_all(b"waiting");
     first.until(|ready| ready.readable);
-    far.stream.forget(&first.reactor).unwrap();
-    let mut second = Watcher::new(bench, &far.platform);
-    far.stream.watch(&second.reactor, KEY + 1).unwrap();
+    remote.stream.forget(&first.reactor).unwrap();
+    let mut second = Watcher::new(bench, &remote.platform);
+    remote.stream.watch(&second.reactor, KEY + 1).unwrap();
     assert_eq!(second.next(), [Ready { key: KEY + 1, readable: true, ..WRITABLE }]);
-    near.send_all(b"more");
+    local.send_all(b"more");
     assert_eq!(second.next(), [Ready { key: KEY + 1, readable: true, ..WRITABLE }]);
     assert_eq!(first.quiet(), []);
 }
 
 /// A FIN is a hang-up (`EPOLLRDHUP`, epoll_ctl(2)) and readable; sending goes on.
 pub fn the_end_of_the_peers_bytes_is_a_hang_up<B: Bench>(bench: &B) {
-    let (near, far) = pair(bench);
-    let mut watcher = watch(bench, &far);
-    near.stream.half_close();
+    let (local, remote) = pair(bench);
+    let mut watcher = watch(bench, &remote);
+    local.stream.half_close();
     assert_eq!(watcher.next(), [Ready { readable: true, hangup: true, ..WRITABLE }]);
     assert_eq!(watcher.quiet(), []);
 }
 
 /// A reset makes a socket ready for everything (`EPOLLERR` and `EPOLLHUP`, which epoll_ctl(2) reports unasked).
 pub fn a_reset_is_readiness_for_everything<B: Bench>(bench: &B) {
-    let (near, far) = pair(bench);
-    let mut watcher = Watcher::new(bench, &far.platform);
-    far.stream.watch_reading(&watcher.reactor, KEY).unwrap();
-    near.stream.abort();
+    let (local, remote) = pair(bench);
+    let mut watcher = Watcher::new(bench, &remote.platform);
+    remote.stream.watch_reading(&watcher.reactor, KEY).unwrap();
+    local.stream.abort();
     let reset = watcher.until(|ready| ready.hangup);
     assert_eq!(reset, Ready { readable: true, hangup: true, ..WRITABLE });
 }
 
 /// Asking for the next event is allowed at any time, and brings none by itself where events come unasked.
 pub fn rearming_is_allowed_at_any_time<B: Bench>(bench: &B) {
-    let (mut near, far) = pair(bench);
-    let mut watcher = watch(bench, &far);
-    far.stream.rearm(&watcher.reactor, KEY, true, false).unwrap();
+    let (mut local, remote) = pair(bench);
+    let mut watcher = watch(bench, &remote);
+    remote.stream.rearm(&watcher.reactor, KEY, true, false).unwrap();
     assert_eq!(watcher.quiet(), []);
-    near.send_all(b"x");
+    local.send_all(b"x");
     assert!(watcher.next()[0].readable);
 }
 
 /// A wait until an instant that is past looks, brings what is there, and does not block.
 pub fn a_past_instant_only_looks<B: Bench>(bench: &B) {
-    let (mut near, far) = pair(bench);
-    let mut watcher = Watcher::new(bench, &far.platform);
+    let (mut local, remote) = pair(bench);
+    let mut watcher = Watcher::new(bench, &remote.platform);
     assert_eq!(watcher.wait(Some(Mono(0))), []);
-    near.send_all(b"x");
-    far.until(|ready| ready.readable);
-    far.stream.watch(&watcher.reactor, KEY).unwrap();
+    local.send_all(b"x");
+    remote.until(|ready| ready.readable);
+    remote.stream.watch(&watcher.reactor, KEY).unwrap();
     assert_eq!(watcher.wait(Some(Mono(0))), [Ready { readable: true, ..WRITABLE }]);
     assert_eq!(watcher.wait(Some(Mono(0))), []);
 }
@@ -258,9 +258,9 @@ pub fn a_wait_ends_never_before_its_instant<B: Bench>(bench: &B) {
 
 /// A wait without an instant lasts until a socket is ready.
 pub fn a_socket_ends_a_wait_without_an_instant<B: Bench>(bench: &B) {
-    let (mut near, far) = pair(bench);
-    let mut watcher = watch(bench, &far);
-    near.send_all(b"x");
+    let (mut local, remote) = pair(bench);
+    let mut watcher = watch(bench, &remote);
+    local.send_all(b"x");
     assert_eq!(watcher.wait(None), [Ready { readable: true, ..WRITABLE }]);
 }
 

@@ -24,14 +24,14 @@ pub(super) fn connections(table: &Connections) -> ImportedPhase {
     let mut causes: BTreeMap<String, CauseCount> = BTreeMap::new();
     for row in &table.rows {
         let record = record(row, table.transport);
-        let near = &mut phase.near;
-        near.opened += 1;
-        near.traffic.tx_bytes += record.tx_bytes;
-        near.traffic.rx_bytes += record.rx_bytes;
+        let local = &mut phase.local;
+        local.opened += 1;
+        local.traffic.tx_bytes += record.tx_bytes;
+        local.traffic.rx_bytes += record.rx_bytes;
         match record.result {
-            Ending::Completed => near.completed += 1,
-            Ending::NetworkError => near.network_errors += 1,
-            _ => near.data_errors += 1,
+            Ending::Completed => local.completed += 1,
+            Ending::NetworkError => local.network_errors += 1,
+            _ => local.data_errors += 1,
         }
         if let Some(text) = &record.error {
             let new =
@@ -50,10 +50,10 @@ pub(super) fn connections(table: &Connections) -> ImportedPhase {
                 let rate = (record.tx_bytes + record.rx_bytes) as f64 * 1e9 / record.duration_ns as f64;
                 times.record(record.duration_ns);
                 rates.record(rate as u64);
-                near.rates.add(rate);
+                local.rates.add(rate);
             }
         }
-        let remote = near.remotes.entry(record.remote.ip()).or_default();
+        let remote = local.remotes.entry(record.remote.ip()).or_default();
         remote.connections += 1;
         remote.failed += u64::from(record.result != Ending::Completed);
         remote.tx_bytes += record.tx_bytes;
@@ -61,17 +61,17 @@ pub(super) fn connections(table: &Connections) -> ImportedPhase {
         remote.time_ns += record.duration_ns;
         phase.records.push(record);
     }
-    let near = &mut phase.near;
-    near.traffic.ns = last.saturating_sub(first);
-    near.transfer_ns = times.summary();
-    near.rate = rates.summary();
-    near.frames = udp.then_some(frames);
-    near.causes = causes.into_values().collect();
-    near.causes.sort_by_key(|cause| std::cmp::Reverse(cause.count));
-    near.causes.truncate(MOST_CAUSES);
-    near.peak = peak(&phase.records);
-    phase.connections = u32::try_from(near.peak).unwrap_or(u32::MAX);
-    phase.pattern = match (near.traffic.tx_bytes > 0, near.traffic.rx_bytes > 0) {
+    let local = &mut phase.local;
+    local.traffic.ns = last.saturating_sub(first);
+    local.transfer_ns = times.summary();
+    local.rate = rates.summary();
+    local.frames = udp.then_some(frames);
+    local.causes = causes.into_values().collect();
+    local.causes.sort_by_key(|cause| std::cmp::Reverse(cause.count));
+    local.causes.truncate(MOST_CAUSES);
+    local.peak = peak(&phase.records);
+    phase.connections = u32::try_from(local.peak).unwrap_or(u32::MAX);
+    phase.pattern = match (local.traffic.tx_bytes > 0, local.traffic.rx_bytes > 0) {
         (true, true) => Pattern::Duplex,
         (true, false) => Pattern::Push,
         _ => Pattern::Pull,
@@ -156,8 +156,8 @@ pub(super) fn frames(rows: &[Frame]) -> ImportedPhase {
         second.completed += one.completed;
         second.dropped += one.dropped;
     }
-    let mut near = Totals { frames: Some(all), opened: 1, peak: 1, ..Totals::default() };
-    near.packets = before
+    let mut local = Totals { frames: Some(all), opened: 1, peak: 1, ..Totals::default() };
+    local.packets = before
         .map(|_| Box::new(model::PacketReport { jitter_ns: Some(jitter), ..model::PacketReport::default() }));
     let intervals = seconds.into_iter().map(|(second, frames)| Interval {
         index: u32::try_from(second).unwrap_or(u32::MAX),
@@ -173,7 +173,7 @@ pub(super) fn frames(rows: &[Frame]) -> ImportedPhase {
         connections: 1,
         intervals: intervals.collect(),
         frames: rows.iter().map(told).collect(),
-        near,
+        local,
         ..ImportedPhase::default()
     }
 }
@@ -195,18 +195,18 @@ fn told(row: &Frame) -> FrameRow {
 /// A table of what TCP knew of each connection at its end.
 pub(super) fn tcp_info(rows: &[TcpInfo]) -> ImportedPhase {
     let mut phase = ImportedPhase { kind: Kind::Tcp, ..ImportedPhase::default() };
-    let near = &mut phase.near;
+    let local = &mut phase.local;
     let (mut first, mut last) = (u64::MAX, 0);
     for row in rows {
         let [sent, _, received, _, ms] = row.moved;
-        near.opened += 1;
-        near.completed += 1;
-        near.traffic.tx_bytes += sent;
-        near.traffic.rx_bytes += received;
+        local.opened += 1;
+        local.completed += 1;
+        local.traffic.tx_bytes += sent;
+        local.traffic.rx_bytes += received;
         let (end, took) = (if row.at_s.is_finite() { ns(row.at_s) } else { 0 }, ms.saturating_mul(1_000_000));
         first = first.min(end.saturating_sub(took));
         last = last.max(end);
-        let tcp = &mut near.tcp;
+        let tcp = &mut local.tcp;
         tcp.connections += 1;
         tcp.bytes_sent += sent;
         // From BytesReordered on: retransmitted bytes, SYNs sent again, …, the smallest round trip.
@@ -217,8 +217,9 @@ pub(super) fn tcp_info(rows: &[TcpInfo]) -> ImportedPhase {
         let mss = row.numbers[5].unwrap_or(0).max(1);
         tcp.retransmits += row.numbers[1].unwrap_or(0).div_ceil(mss);
     }
-    near.traffic.ns = last.saturating_sub(first);
+    local.traffic.ns = last.saturating_sub(first);
     phase.connections = u32::try_from(rows.len()).unwrap_or(u32::MAX);
-    phase.pattern = if near.traffic.rx_bytes > near.traffic.tx_bytes { Pattern::Pull } else { Pattern::Push };
+    phase.pattern =
+        if local.traffic.rx_bytes > local.traffic.tx_bytes { Pattern::Pull } else { Pattern::Push };
     phase
 }

@@ -126,11 +126,11 @@ fn the_adapter_comes_first() {
 }
 
 fn interval(n: u64, framing: u64, completed: u64) -> Event {
-    let near = Traffic { tx_bytes: 1_000_000, rx_bytes: 0, ns: 5 * SECOND };
+    let local = Traffic { tx_bytes: 1_000_000, rx_bytes: 0, ns: 5 * SECOND };
     Event::Interval(Box::new(Interval {
         start_ns: n * 5 * SECOND,
         end_ns: (n + 1) * 5 * SECOND,
-        near,
+        local,
         in_flight: 8,
         framing: Framing { tx_bytes: 0, rx_bytes: framing },
         completed,
@@ -150,8 +150,8 @@ fn status_lines_count_what_comes_with_the_payload() {
     assert_eq!(row(client.on_event(&interval(1, 0, 2))), "10.000,200000,0,8,2,0,0");
 }
 
-fn near() -> Event {
-    Event::Near(Box::new(Totals {
+fn local() -> Event {
+    Event::Local(Box::new(Totals {
         traffic: Traffic { tx_bytes: 67_358_818_304, rx_bytes: 0, ns: 26_357 * (SECOND / 1000) },
         framing: Framing { tx_bytes: 0, rx_bytes: 67 * 37 + 59 * 4 },
         opened: 67,
@@ -170,7 +170,7 @@ fn end() -> Event {
 
 fn summary(line: &str) -> Vec<String> {
     let mut transcript = transcript(line, localhost());
-    transcript.on_event(&near());
+    transcript.on_event(&local());
     transcript.on_event(&Event::PhaseEnd { status: Status::Complete, reason: None });
     assert_eq!(transcript.errors(), 5);
     match transcript.on_event(&end()).as_slice() {
@@ -215,7 +215,7 @@ fn the_summary() {
 fn a_time_limit_is_told_when_it_ended_the_run() {
     let said = |limit: u32| {
         let mut transcript = transcript(&format!("-target:a -timelimit:{limit}"), localhost());
-        transcript.on_event(&near());
+        transcript.on_event(&local());
         transcript.on_event(&Event::PhaseEnd { status: Status::Complete, reason: None })
     };
     assert_eq!(said(26_357), [Item::Said("  Time-limit of 26357 ms has been reached".to_owned())]);
@@ -287,7 +287,7 @@ fn a_run_on_the_console() {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let begin = Event::Begin(Box::default());
     let stop = Event::PhaseEnd { status: Status::Complete, reason: None };
-    for event in [begin, interval(0, 8 * 37, 0), near(), stop, end()] {
+    for event in [begin, interval(0, 8 * 37, 0), local(), stop, end()] {
         for item in transcript.on_event(&event) {
             console.show(&item, &mut out, &mut err).unwrap();
         }

@@ -167,8 +167,8 @@ fn units_are_as_asked() {
 fn marks_come_as_buffers_move() {
     let spec = Spec { marks: Some(4), ..teldat(to("h")) };
     let interval = |buffers: u64| {
-        let near = model::Traffic { tx_bytes: buffers * 8192, rx_bytes: 0, ns: 1 };
-        Event::Interval(Box::new(model::Interval { near, ..model::Interval::default() }))
+        let local = model::Traffic { tx_bytes: buffers * 8192, rx_bytes: 0, ns: 1 };
+        Event::Interval(Box::new(model::Interval { local, ..model::Interval::default() }))
     };
     let (lines, _) =
         printed(&spec, &[interval(9), interval(1), interval(2), portion(&spec, 16 * 8192, 1.0, 16)]);

@@ -70,8 +70,11 @@ fn captured() -> PacketTest {
         last_burst_ns: 1_297_000,
         counts: Some(PacketTestCounts { received: 60, span: 11_336, ..PacketTestCounts::default() }),
         gaps: Some(gaps),
-        near: PacketTestHost { cpus: vec![cpu(0, 0, 0); 3], ..host(60, 61_680) },
-        far: PacketTestHost { cpus: vec![cpu(4, 9, 85), cpu(6, 8, 84), cpu(4, 9, 87)], ..host(62, 62_152) },
+        local: PacketTestHost { cpus: vec![cpu(0, 0, 0); 3], ..host(60, 61_680) },
+        remote: PacketTestHost {
+            cpus: vec![cpu(4, 9, 85), cpu(6, 8, 84), cpu(4, 9, 87)],
+            ..host(62, 62_152)
+        },
         over: true,
         ..PacketTest::default()
     }
@@ -229,7 +232,7 @@ fn a_receivers_lines_and_records_are_the_originals() {
     };
     let told = |seconds: i64| Some(Wall((1_795_148_542 + seconds) * 1_000_000_000));
     let test =
-        |seconds, counts, far| PacketTest { told: told(seconds), counts, far, ..PacketTest::default() };
+        |seconds, counts, remote| PacketTest { told: told(seconds), counts, remote, ..PacketTest::default() };
     let mut said_all = String::new();
     for test in [
         test(

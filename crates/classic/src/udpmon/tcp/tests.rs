@@ -103,8 +103,8 @@ fn a_run_with_a_histogram_and_records_is_the_originals() {
         }),
         gaps: Some(gaps),
         puts: puts.collect(),
-        near: host(80, 44_160, &["va"], vec![cpu(25, 75, 0, 50), cpu(0, 100, 0, 100), cpu(50, 50, 0, 0)]),
-        far: host(82, 44_408, &["va"], vec![cpu(60, 39, 0, 11), cpu(55, 44, 0, 19), cpu(65, 34, 0, 4)]),
+        local: host(80, 44_160, &["va"], vec![cpu(25, 75, 0, 50), cpu(0, 100, 0, 100), cpu(50, 50, 0, 0)]),
+        remote: host(82, 44_408, &["va"], vec![cpu(60, 39, 0, 11), cpu(55, 44, 0, 19), cpu(65, 34, 0, 4)]),
         ..PacketTest::default()
     };
     let words = "-d 127.0.0.1 -p 1000 -w 100 -l 40 -G 5 -H -B 10 --as-original";
@@ -123,7 +123,7 @@ fn a_run_with_progress_and_tables_is_the_originals() {
         size: 50_000,
         sent: 38_884,
         puts: vec![put],
-        near: host(50_305, 0, &[], Vec::new()),
+        local: host(50_305, 0, &[], Vec::new()),
         ..PacketTest::default()
     };
     let test = PacketTest {
@@ -136,13 +136,13 @@ fn a_run_with_progress_and_tables_is_the_originals() {
             span: 20_003_320,
             ..PacketTestCounts::default()
         }),
-        near: host(
+        local: host(
             101_678,
             3_949_287_256,
             &[],
             vec![cpu(51, 48, 0, 28), cpu(98, 1, 0, 0), cpu(5, 94, 0, 56)],
         ),
-        far: host(
+        remote: host(
             101_680,
             3_949_287_504,
             &[],

@@ -88,7 +88,7 @@ fn disturbed(outcome: &Outcome, report: &Value) -> bool {
     let late = |end: &Value| {
         count(&end["packets"], "dropped") > 0 || number(&end["traffic"]["ns"]) > asked + asked / 2
     };
-    lost("up") + lost("down") > 0 || late(outcome.near()) || outcome.far().iter().any(late)
+    lost("up") + lost("down") > 0 || late(outcome.local()) || outcome.remote().iter().any(late)
 }
 
 fn once(conditions: &str, arguments: &str) -> (Outcome, Value, Csv) {
@@ -122,8 +122,8 @@ fn count(packets: &Value, name: &str) -> i64 {
 /// Each direction: what its receiver counted is what the path did.
 #[track_caller]
 fn agrees(outcome: &Outcome, trace: &Csv) {
-    let (near, far) = (&outcome.near()["packets"], &outcome.far()[0]["packets"]);
-    for (way, from, to) in [("up", near, far), ("down", far, near)] {
+    let (local, remote) = (&outcome.local()["packets"], &outcome.remote()[0]["packets"]);
+    for (way, from, to) in [("up", local, remote), ("down", remote, local)] {
         let sent = usize::try_from(count(from, "sent")).unwrap();
         let seen = truth(trace, way);
         let known = seen.iter().map(|s| s.number + 1).max().unwrap_or(0);
@@ -178,8 +178,8 @@ fn damage_is_told_from_loss_exactly() {
         return;
     };
     usable(&report);
-    let (near, far) = (&outcome.near()["packets"], &outcome.far()[0]["packets"]);
-    for (way, to) in [("up", far), ("down", near)] {
+    let (local, remote) = (&outcome.local()["packets"], &outcome.remote()[0]["packets"]);
+    for (way, to) in [("up", remote), ("down", local)] {
         let seen = truth(&trace, way);
         let damaged = seen.iter().filter(|s| s.class == "left" && s.flipped).count();
         let lost = seen.iter().filter(|s| s.class != "left").count();
@@ -204,8 +204,8 @@ fn the_truth_lies_within_the_bound_of_the_clock() {
     else {
         return;
     };
-    let (near, far) = (&outcome.near()["packets"], &outcome.far()[0]["packets"]);
-    for (way, to) in [("up", far), ("down", near)] {
+    let (local, remote) = (&outcome.local()["packets"], &outcome.remote()[0]["packets"]);
+    for (way, to) in [("up", remote), ("down", local)] {
         assert_eq!(to["clock"], "in_band");
         let (least, bound) = (number(&to["delay_ns"]["min"]), number(&to["clock_bound_ns"]));
         // The smallest delay is at least what was applied, and the clocks are wrong by the bound at most. Three digits are
@@ -220,7 +220,7 @@ fn the_truth_lies_within_the_bound_of_the_clock() {
         );
         assert!(bound >= 12_000_000, "{way}: half of a round trip of 25 ms cannot be known better: {bound}");
     }
-    let found = &near["clock_found"];
+    let found = &local["clock_found"];
     assert!(number(&found["round_trip_ns"]) >= 25_000_000, "{found}");
     assert!(number(&found["exchanges"]) > 16, "{found}");
 }
@@ -252,11 +252,11 @@ fn a_stalled_sender_hides_no_spikes() {
         lab.arg("--server").arg(format!("{BIN} serve")).args("-- sh -c").arg(command).run().exits(0);
         let json: Value = serde_json::from_str(&std::fs::read_to_string(&out).unwrap()).unwrap();
         let point = &json["points"][0];
-        (point["near"]["packets"].clone(), point["far"][0]["packets"].clone(), Csv::read(&trace))
+        (point["local"]["packets"].clone(), point["remote"][0]["packets"].clone(), Csv::read(&trace))
     };
-    let (near, far, trace) = run("");
-    assert_eq!(count(&near, "sent") + count(&near, "unsent"), 3_000, "{near}");
-    let (actual, intended) = (&far["delay_ns"], &far["intended_ns"]);
+    let (local, remote, trace) = run("");
+    assert_eq!(count(&local, "sent") + count(&local, "unsent"), 3_000, "{local}");
+    let (actual, intended) = (&remote["delay_ns"], &remote["intended_ns"]);
     // What the lab itself did to them is a part of each delay. A busy host sends fewer while the path is held up than a tenth.
     let applied = held(&trace);
     let rank = |share: f64| applied[(applied.len() as f64 * share).ceil() as usize - 1];
@@ -270,10 +270,10 @@ fn a_stalled_sender_hides_no_spikes() {
     // What was to leave when the sender stopped left 200 ms later, less one place in the schedule, and three digits are kept.
     assert!(number(&intended["max"]) >= 195_000_000, "{intended}");
     // With --nonblock those places are given up instead: 200 ms are 200 of them, but for the last millisecond's.
-    let (near, ..) = run("--nonblock");
-    let unsent = count(&near, "unsent");
-    assert!(unsent >= 190, "{near}");
-    assert_eq!(count(&near, "sent") + unsent, 3_000, "{near}");
+    let (local, ..) = run("--nonblock");
+    let unsent = count(&local, "unsent");
+    assert!(unsent >= 190, "{local}");
+    assert_eq!(count(&local, "sent") + unsent, 3_000, "{local}");
 }
 
 /// 1400 bytes there, where routers say so, and 1300 back, where they do not.

@@ -76,7 +76,7 @@ fn measured(outcome: &Outcome, stage: &str, way: &str) -> f64 {
     let points = outcome.json["points"].as_array().unwrap();
     let is = |p: &&Value| text(&p["label"]["stage"]) == stage && text(&p["label"]["part"]) == "delay";
     let point = points.iter().find(is).unwrap_or_else(|| panic!("no delays of {stage}: {}", outcome.tell()));
-    let end = if way == "up" { &point["far"][0] } else { &point["near"] };
+    let end = if way == "up" { &point["remote"][0] } else { &point["local"] };
     number(&end["packets"]["delay_ns"]["p50"]) as f64
 }
 

@@ -27,8 +27,8 @@ fn lossy(test: &str, loss: &str, question: &str) -> Option<(Outcome, [u64; 2])> 
 /// Datagrams and messages that either end sent.
 fn sent(outcome: &Outcome) -> u64 {
     let point = outcome.point();
-    let datagrams = [&point["near"], &point["far"][0]].map(|end| &end["packets"]["counts"]["sent"]);
-    let messages = &point["near"]["pings"]["counts"]["sent"];
+    let datagrams = [&point["local"], &point["remote"][0]].map(|end| &end["packets"]["counts"]["sent"]);
+    let messages = &point["local"]["pings"]["counts"]["sent"];
     datagrams.into_iter().chain([messages]).filter_map(Value::as_u64).sum()
 }
 

@@ -20,7 +20,7 @@ pub(crate) struct Ours {
 /// What it told.
 pub(crate) struct Story {
     pub(crate) records: Vec<ConnectionRecord>,
-    pub(crate) near: Totals,
+    pub(crate) local: Totals,
     pub(crate) status: Status,
 }
 
@@ -68,15 +68,15 @@ impl Ours {
     /// Waits for its end.
     pub(crate) fn story(self) -> Story {
         let events = self.thread.join().unwrap();
-        let (mut records, mut near, mut status) = (vec![], None, None);
+        let (mut records, mut local, mut status) = (vec![], None, None);
         for event in events {
             match event {
                 Event::Connection(record) => records.push(*record),
-                Event::Near(totals) => near = Some(*totals),
+                Event::Local(totals) => local = Some(*totals),
                 Event::PhaseEnd { status: how, .. } => status = Some(how),
                 _ => {}
             }
         }
-        Story { records, near: near.expect("totals"), status: status.expect("an end") }
+        Story { records, local: local.expect("totals"), status: status.expect("an end") }
     }
 }

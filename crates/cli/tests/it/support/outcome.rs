@@ -41,19 +41,19 @@ impl Outcome {
         &points[0]
     }
 
-    pub(crate) fn near(&self) -> &Value {
-        &self.point()["near"]
+    pub(crate) fn local(&self) -> &Value {
+        &self.point()["local"]
     }
 
     /// What the servers counted.
-    pub(crate) fn far(&self) -> &[Value] {
-        self.point()["far"].as_array().unwrap()
+    pub(crate) fn remote(&self) -> &[Value] {
+        self.point()["remote"].as_array().unwrap()
     }
 
     /// The sum of a count over the servers.
     #[track_caller]
-    pub(crate) fn far_sum(&self, pointer: &str) -> u64 {
-        self.far().iter().map(|f| number(f.pointer(pointer).unwrap())).sum()
+    pub(crate) fn remote_sum(&self, pointer: &str) -> u64 {
+        self.remote().iter().map(|f| number(f.pointer(pointer).unwrap())).sum()
     }
 
     pub(crate) fn connections(&self) -> &[Value] {
@@ -101,7 +101,9 @@ impl Outcome {
         let mut told =
             format!("{name}\nended with {code:?}: {} ({})\n", self.json["status"], self.json["reason"]);
         for point in self.json["points"].as_array().into_iter().flatten() {
-            for totals in [&point["near"]].into_iter().chain(point["far"].as_array().into_iter().flatten()) {
+            for totals in
+                [&point["local"]].into_iter().chain(point["remote"].as_array().into_iter().flatten())
+            {
                 told.push_str(&format!(
                     "{}: {} opened {}",
                     totals["who"], totals["traffic"], totals["opened"]
@@ -126,7 +128,7 @@ impl Outcome {
         assert_eq!(self.done.code, Some(0), "{}", self.tell());
         assert_eq!(self.json["status"], "complete", "{}", self.tell());
         for point in self.json["points"].as_array().unwrap() {
-            for totals in [&point["near"]].into_iter().chain(point["far"].as_array().unwrap()) {
+            for totals in [&point["local"]].into_iter().chain(point["remote"].as_array().unwrap()) {
                 for class in ERRORS {
                     assert_eq!(totals[class], 0, "{class}: {}", self.tell());
                 }
@@ -142,19 +144,19 @@ impl Outcome {
     pub(crate) fn moved(self, connections: u64, up: u64, down: u64) -> Outcome {
         let it = self.good();
         let point = it.point();
-        let near = |name: &str| number(&point["near"][name]);
-        let bytes = |name: &str| number(&point["near"]["traffic"][name]);
+        let local = |name: &str| number(&point["local"][name]);
+        let bytes = |name: &str| number(&point["local"]["traffic"][name]);
         let told = it.tell();
-        assert_eq!((bytes("tx_bytes"), bytes("rx_bytes")), (up, down), "near: {told}");
-        let far = (it.far_sum("/traffic/rx_bytes"), it.far_sum("/traffic/tx_bytes"));
-        assert_eq!(far, (up, down), "far: {told}");
+        assert_eq!((bytes("tx_bytes"), bytes("rx_bytes")), (up, down), "local: {told}");
+        let remote = (it.remote_sum("/traffic/rx_bytes"), it.remote_sum("/traffic/tx_bytes"));
+        assert_eq!(remote, (up, down), "remote: {told}");
         assert_eq!(
-            (near("opened"), near("completed"), near("stopped")),
+            (local("opened"), local("completed"), local("stopped")),
             (connections, connections, 0),
             "{told}"
         );
         for name in ["/opened", "/completed"] {
-            assert_eq!(it.far_sum(name), connections, "far {name}: {told}");
+            assert_eq!(it.remote_sum(name), connections, "remote {name}: {told}");
         }
         it.direction("up", up);
         it.direction("down", down);
@@ -192,17 +194,17 @@ impl Outcome {
         assert!(all.iter().all(|c| c["connect_ns"].is_u64() && c["local"].is_string()), "{all:?}");
     }
 
-    /// The errors of both ends: near, far.
+    /// The errors of both ends: local, remote.
     pub(crate) fn errors(&self) -> (u64, u64) {
-        let near = ERRORS.iter().map(|class| number(&self.near()[class])).sum();
-        let far = self.far().iter().flat_map(|f| ERRORS.iter().map(|class| number(&f[class]))).sum();
-        (near, far)
+        let local = ERRORS.iter().map(|class| number(&self.local()[class])).sum();
+        let remote = self.remote().iter().flat_map(|f| ERRORS.iter().map(|class| number(&f[class]))).sum();
+        (local, remote)
     }
 
     /// All the words in which either end tells failures: causes with their first example, records.
     pub(crate) fn complaints(&self) -> String {
         let mut all = String::new();
-        for totals in [self.near()].into_iter().chain(self.far()) {
+        for totals in [self.local()].into_iter().chain(self.remote()) {
             for cause in totals["causes"].as_array().unwrap() {
                 all.push_str(&format!("{} | {}\n", text(&cause["text"]), text(&cause["first"])));
             }

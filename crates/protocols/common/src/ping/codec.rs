@@ -8,7 +8,7 @@
 //! |                                                               |
 //! +---------------------------------------------------------------+
 //! |  word (8), big-endian: to any echo service, when it was sent, |
-//! |  ns since the sender's program began; to our own far end, 0,  |
+//! |  ns since the sender's program began; to our own remote end, 0,  |
 //! |  and in the echo what it spent between receiving and sending, ns
 //! +---------------------------------------------------------------+
 //! |  the pattern (`payload`), from its offset 16                  |

@@ -12,7 +12,7 @@ mod slots;
 mod talk;
 
 use model::Phase;
-pub use params::{Far, Params};
+pub use params::{Params, Remote};
 pub use pinger::{Pinger, Samples};
 pub use talk::{Said, Talk, Times};
 

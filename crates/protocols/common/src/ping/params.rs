@@ -4,9 +4,9 @@ use metrics::{Group, Mono};
 use model::{Phase, Ping, Schedule, Trace, Transport};
 use std::sync::Arc;
 
-/// What the far end adds to its echoes.
+/// What the remote end adds to its echoes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Far {
+pub enum Remote {
     /// Nothing: the same bytes come back.
     #[default]
     Nothing,
@@ -23,8 +23,8 @@ pub struct Params {
     pub ping: Ping,
     /// Times between messages, if the schedule is that of a trace.
     pub trace: Option<Arc<Trace>>,
-    /// What the far end adds.
-    pub far: Far,
+    /// What the remote end adds.
+    pub remote: Remote,
     /// How many there are at once: open loops begin evenly apart.
     pub connections: u32,
     /// What is sent so soon after a connection came up does not count, ns.
@@ -41,12 +41,12 @@ const REMEMBERED: u32 = 1 << 16;
 impl Params {
     /// The settings of `phase` that concern its connections.
     #[must_use]
-    pub fn of(phase: &Phase, group: Group, far: Far) -> Self {
+    pub fn of(phase: &Phase, group: Group, remote: Remote) -> Self {
         Params {
             group,
             ping: phase.ping.unwrap_or_default(),
             trace: phase.trace.clone().map(Arc::new),
-            far,
+            remote,
             connections: phase.connections,
             omit_ns: phase.omit_ns,
             stall_ns: phase.stall_ns,
@@ -56,7 +56,7 @@ impl Params {
 
     /// The same between two ends of ours; `None` when no round trips are measured.
     pub fn ours(phase: &Phase, group: Group) -> Option<Self> {
-        phase.ping.map(|_| Params::of(phase, group, Far::Spent))
+        phase.ping.map(|_| Params::of(phase, group, Remote::Spent))
     }
 
     /// The same with a schedule, if there is one, from `start` on until `end`, as far as that is known.

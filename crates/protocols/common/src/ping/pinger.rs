@@ -9,7 +9,7 @@ mod came;
 
 use super::book::{Book, Slot, State};
 use super::codec::{self, HEAD, Head};
-use super::params::{Far, Params};
+use super::params::{Params, Remote};
 use super::slots::Slots;
 use super::talk::Talk;
 use crate::kernel::Core;
@@ -211,7 +211,7 @@ impl Pinger {
     fn word(&self, cx: &Context<'_>) -> u64 {
         match &self.talk {
             Some(talk) => talk.word(cx.clock, cx.now),
-            None if self.params.far == Far::Spent => 0,
+            None if self.params.remote == Remote::Spent => 0,
             None => cx.now.0,
         }
     }
@@ -249,7 +249,7 @@ impl Pinger {
     }
 
     /// Tells of a message.
-    fn tell(&mut self, cx: &mut Context<'_>, number: u64, slot: &Slot, echo: Echo, far_ns: Option<u64>) {
+    fn tell(&mut self, cx: &mut Context<'_>, number: u64, slot: &Slot, echo: Echo, remote_ns: Option<u64>) {
         if !self.params.ping.samples || !slot.counted {
             return;
         }
@@ -259,7 +259,7 @@ impl Pinger {
             intended_ns: slot.intended.0,
             sent_ns: slot.sent.0,
             rtt_ns: (echo != Echo::Missing).then(|| cx.now.since(slot.sent)),
-            far_ns,
+            remote_ns,
             echo,
         });
         if self.rows.len() >= AT_ONCE || cx.now.since(self.told) >= TELL_AFTER {

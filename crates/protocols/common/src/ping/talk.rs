@@ -11,7 +11,7 @@ pub enum Said {
     Answer {
         /// The message's number.
         number: u64,
-        /// Its word, as the far end repeats it.
+        /// Its word, as the remote end repeats it.
         word: u64,
     },
     /// Nothing that could be believed.
@@ -21,8 +21,8 @@ pub enum Said {
 /// What an answer tells of its round trip.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
-    /// What the far end spent, ns.
-    pub far_ns: Option<u64>,
+    /// What the remote end spent, ns.
+    pub remote_ns: Option<u64>,
     /// The rest, by the best stamps there are, ns.
     pub path_ns: Option<u64>,
 }

@@ -129,19 +129,19 @@ impl Client {
 
     pub(super) fn results(&mut self, cx: &Context<'_>) -> bool {
         let streams = self.plan.parameters.terms.all_streams();
-        let far = match self.inbox.document(LONGEST_RESULTS) {
+        let remote = match self.inbox.document(LONGEST_RESULTS) {
             Ok(None) => return false,
             Ok(Some(text)) => results::read(&text, streams),
             Err(bad) => Err(bad.0),
         };
-        match far {
+        match remote {
             // It took our streams for another client's, or left them waiting.
-            Ok(far) if self.plan.parameters.terms.bidir && (far.lines.len() as u32) < streams => {
+            Ok(remote) if self.plan.parameters.terms.bidir && (remote.lines.len() as u32) < streams => {
                 self.fail(cx, TOO_OLD.to_owned());
                 false
             }
-            Ok(far) => {
-                self.far = Some(far);
+            Ok(remote) => {
+                self.remote = Some(remote);
                 self.enter(Step::Results, cx.now);
                 true
             }

@@ -56,29 +56,29 @@ impl Client {
             return self.tell(BulkNews::Failed { error });
         };
         let udp = self.plan.parameters.terms.udp;
-        let far = self.far.as_ref();
+        let remote = self.remote.as_ref();
         let ended = BulkEnded {
-            near: ledger.rows(),
-            far: far.map(|far| far.lines.iter().map(Line::far).collect()).unwrap_or_default(),
+            local: ledger.rows(),
+            remote: remote.map(|remote| remote.lines.iter().map(Line::remote).collect()).unwrap_or_default(),
             cpu: self.cpu,
-            far_cpu: far.map(|far| far.cpu),
+            remote_cpu: remote.map(|remote| remote.cpu),
             congestion: (!udp).then(|| self.plan.congestion.clone()),
-            far_congestion: far.and_then(|far| far.congestion.clone()),
-            server_output: far.and_then(|far| far.output.clone()),
+            remote_congestion: remote.and_then(|remote| remote.congestion.clone()),
+            server_output: remote.and_then(|remote| remote.output.clone()),
             error: self.error.clone(),
         };
         self.tell(BulkNews::Ended(Box::new(ended)));
     }
 
     /// The totals of both ends.
-    pub(super) fn tell_totals(&mut self, near: Option<Box<Totals>>) {
-        if let Some(mut near) = near {
-            near.receive = self.plan.phase.verify.receive().to_owned();
-            near.pings = None;
-            self.actions.push_back(Action::Emit(Event::Near(near)));
+    pub(super) fn tell_totals(&mut self, local: Option<Box<Totals>>) {
+        if let Some(mut local) = local {
+            local.receive = self.plan.phase.verify.receive().to_owned();
+            local.pings = None;
+            self.actions.push_back(Action::Emit(Event::Local(local)));
         }
-        if let Some(far) = self.far_totals() {
-            self.actions.push_back(Action::Emit(Event::Far(Box::new(far))));
+        if let Some(remote) = self.remote_totals() {
+            self.actions.push_back(Action::Emit(Event::Remote(Box::new(remote))));
         }
         let kind = self.plan.phase.kind;
         if self.status != Status::Failed && self.started.is_some() {
@@ -91,15 +91,15 @@ impl Client {
     }
 
     /// What the server counted.
-    fn far_totals(&self) -> Option<Totals> {
-        let (far, test_state) = (self.far.as_ref()?, self.test_state.as_ref()?);
+    fn remote_totals(&self) -> Option<Totals> {
+        let (remote, test_state) = (self.remote.as_ref()?, self.test_state.as_ref()?);
         let udp = test_state.terms.udp;
         let mut totals = Totals { who: self.plan.target.1.to_string(), ..Totals::default() };
         let (mut traffic, mut packets) = (Traffic::default(), Packets::default());
         let mut jitter: f64 = 0.0;
         let mut tcp = TcpTotals::default();
-        for line in &far.lines {
-            let row = line.far();
+        for line in &remote.lines {
+            let row = line.remote();
             traffic.ns = traffic.ns.max(row.ns.unwrap_or(0));
             tcp.connections += 1;
             if test_state.sends(line.slot) {
@@ -121,11 +121,11 @@ impl Client {
             traffic.ns = rows.iter().map(|row| row.end_ns.saturating_sub(row.start_ns)).max().unwrap_or(0);
         }
         let seconds = traffic.ns as f64 / 1e9;
-        totals.opened = far.lines.len() as u64;
+        totals.opened = remote.lines.len() as u64;
         totals.completed = totals.opened;
         totals.cpu = Some(CpuUse {
-            user_s: far.cpu.user / 100.0 * seconds,
-            system_s: far.cpu.system / 100.0 * seconds,
+            user_s: remote.cpu.user / 100.0 * seconds,
+            system_s: remote.cpu.system / 100.0 * seconds,
             ..CpuUse::default()
         });
         totals.packets = udp.then(|| {

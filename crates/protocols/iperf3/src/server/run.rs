@@ -130,13 +130,13 @@ impl Server {
             return false;
         };
         let streams = test.parameters.terms.all_streams();
-        let far = match test.inbox.document(LONGEST_RESULTS) {
+        let remote = match test.inbox.document(LONGEST_RESULTS) {
             Ok(None) => return false,
             Ok(Some(text)) => results::read(&text, streams),
             Err(bad) => Err(bad.0),
         };
-        match far {
-            Ok(far) => test.far = Some(far),
+        match remote {
+            Ok(remote) => test.remote = Some(remote),
             Err(why) => {
                 self.fail(cx, link, code::RESULTS, why);
                 return false;
@@ -170,15 +170,17 @@ impl Server {
         let Some(test) = self.tests.get_mut(&link) else { return };
         let Some(ledger) = &mut test.ledger else { return };
         let told = ledger.settle();
-        let near = ledger.rows();
-        let far = test.far.as_ref();
+        let local = ledger.rows();
+        let remote = test.remote.as_ref();
         let ended = BulkEnded {
-            near,
-            far: far.map(|far| far.lines.iter().map(results::Line::far).collect()).unwrap_or_default(),
+            local,
+            remote: remote
+                .map(|remote| remote.lines.iter().map(results::Line::remote).collect())
+                .unwrap_or_default(),
             cpu: test.cpu,
-            far_cpu: far.map(|far| far.cpu),
+            remote_cpu: remote.map(|remote| remote.cpu),
             congestion: (!test.parameters.terms.udp).then(|| self.plan.congestion.0.clone()),
-            far_congestion: far.and_then(|far| far.congestion.clone()),
+            remote_congestion: remote.and_then(|remote| remote.congestion.clone()),
             server_output: None,
             error,
         };

@@ -102,7 +102,13 @@ impl Client {
             ) if index < self.next.saturating_add(AHEAD) => {
                 if let Some(packets) = &packets {
                     let start_ns = u64::from(index).saturating_mul(self.plan.phase.interval_ns);
-                    self.silence.far(index, start_ns, start_ns.saturating_add(traffic.ns), came_ns, packets);
+                    self.silence.remote(
+                        index,
+                        start_ns,
+                        start_ns.saturating_add(traffic.ns),
+                        came_ns,
+                        packets,
+                    );
                 }
                 // What comes later than its interval was waited for is not told any more.
                 if index >= self.next {
@@ -117,7 +123,7 @@ impl Client {
                 step @ (Step::Running | Step::Collecting),
                 message @ (Message::Flow { .. } | Message::Samples { .. }),
             ) => {
-                self.tracks.far(message, self.plan.phase.connections, at);
+                self.tracks.remote(message, self.plan.phase.connections, at);
                 // It has much to tell, and is telling it.
                 self.enter(at, step, cx.now);
             }

@@ -1,4 +1,4 @@
-//! Following a run to its end: intervals with the far ends' reports, time-outs, totals.
+//! Following a run to its end: intervals with the remote ends' reports, time-outs, totals.
 
 use super::{
     COUNTING, Client, GRACE, GROUP, HEARTBEAT, LATE_REPORT, PATIENCE, SILENCE, Server, Stage, Step, reach,
@@ -61,7 +61,7 @@ impl Client {
         }
     }
 
-    /// No connection is left: the group is dropped and the far ends' results are asked for.
+    /// No connection is left: the group is dropped and the remote ends' results are asked for.
     pub(super) fn collect(&mut self, now: Mono) {
         if !matches!(self.stage, Stage::Running | Stage::Draining) {
             return;
@@ -82,23 +82,23 @@ impl Client {
         self.trains();
         self.settle();
         self.flows();
-        if let Some(near) = self.near.take() {
-            self.actions.push_back(Action::Emit(Event::Near(near)));
+        if let Some(local) = self.local.take() {
+            self.actions.push_back(Action::Emit(Event::Local(local)));
         }
         for server in &mut self.servers {
             if let Some(mut totals) = server.totals.take() {
                 totals.who = server.peer.address.to_string();
-                self.actions.push_back(Action::Emit(Event::Far(totals)));
+                self.actions.push_back(Action::Emit(Event::Remote(totals)));
             }
         }
     }
 
     /// Adds to the totals of each receiver what it could not know to be lost.
     fn settle(&mut self) {
-        let (near, servers) = (&mut self.near, &mut self.servers);
+        let (local, servers) = (&mut self.local, &mut self.servers);
         self.tracks.settle(|end, lost| {
             let totals = match end {
-                None => near.as_mut(),
+                None => local.as_mut(),
                 Some(at) => servers.get_mut(at).and_then(|server| server.totals.as_mut()),
             };
             if let Some(packets) = totals.and_then(|totals| totals.packets.as_mut()) {
@@ -130,7 +130,7 @@ impl Client {
     /// Tells what both ends remember of packet trains, if they do.
     fn trains(&mut self) {
         let phase = &self.plan.phase;
-        let (Some(train), Some(probe), Some(near)) = (&phase.train, &phase.probe, self.log.take()) else {
+        let (Some(train), Some(probe), Some(local)) = (&phase.train, &phase.probe, self.log.take()) else {
             return;
         };
         // They go to, or come from, one server.
@@ -138,7 +138,7 @@ impl Client {
         let Some(server) = self.servers.iter().find(remembers).or(self.servers.first()) else { return };
         let headers = if server.peer.address.ip().to_canonical().is_ipv4() { 20 + 8 } else { 40 + 8 };
         let (sender, receiver) =
-            if phase.pattern.sends_up() { (&*near, &server.log) } else { (&server.log, &*near) };
+            if phase.pattern.sends_up() { (&*local, &server.log) } else { (&server.log, &*local) };
         let Some((trains, rows)) = found(train, probe.size, headers, sender, receiver) else { return };
         let samples = train.samples;
         self.actions.push_back(Action::Emit(Event::Trains(Box::new(trains))));
@@ -165,31 +165,34 @@ impl Client {
 
     pub(super) fn tally(&mut self, now: Mono, index: u32, from: Mono, to: Mono, tally: &Tally) {
         let interval = self.intervals.next(index, from, to, tally);
-        self.silence.near(&interval, from, tally);
+        self.silence.local(&interval, from, tally);
         self.waiting.push_back((now, interval));
         self.release(false, now);
     }
 
-    /// Emits the intervals whose far reports have come, or are overdue. The far ends' sum is told only when it is whole.
+    /// Emits the intervals whose remote reports have come, or are overdue. The remote ends' sum is told only when it is whole.
     pub(super) fn release(&mut self, all: bool, now: Mono) {
         while let Some((since, interval)) = self.waiting.front_mut() {
             let index = interval.index;
             let mut reports = self.servers.iter().filter(|s| s.takes_part()).map(|s| s.reports.get(&index));
-            let far = reports.try_fold(None, |sum: Option<(Traffic, Option<Box<PacketReport>>)>, report| {
-                let (traffic, packets) = report?;
-                let Some((mut sum, mut all)) = sum else { return Some(Some((*traffic, packets.clone()))) };
-                sum.beside(traffic);
-                if let (Some(all), Some(packets)) = (&mut all, packets) {
-                    all.beside(packets);
-                }
-                Some(Some((sum, all)))
-            });
-            if !(all || far.is_some() || now.since(*since) > LATE_REPORT) {
+            let remote =
+                reports.try_fold(None, |sum: Option<(Traffic, Option<Box<PacketReport>>)>, report| {
+                    let (traffic, packets) = report?;
+                    let Some((mut sum, mut all)) = sum else {
+                        return Some(Some((*traffic, packets.clone())));
+                    };
+                    sum.beside(traffic);
+                    if let (Some(all), Some(packets)) = (&mut all, packets) {
+                        all.beside(packets);
+                    }
+                    Some(Some((sum, all)))
+                });
+            if !(all || remote.is_some() || now.since(*since) > LATE_REPORT) {
                 return;
             }
-            let far = far.flatten();
-            interval.far = far.as_ref().map(|(traffic, _)| *traffic);
-            interval.far_packets = far.and_then(|(_, packets)| packets);
+            let remote = remote.flatten();
+            interval.remote = remote.as_ref().map(|(traffic, _)| *traffic);
+            interval.remote_packets = remote.and_then(|(_, packets)| packets);
             let interval = std::mem::take(interval);
             self.waiting.pop_front();
             self.next = index.saturating_add(1);

@@ -86,7 +86,7 @@ fn instant(ns: u64) -> String {
 
 impl Silence {
     /// What this end counted in an interval.
-    pub(super) fn near(&mut self, interval: &Interval, from: Mono, tally: &Tally) {
+    pub(super) fn local(&mut self, interval: &Interval, from: Mono, tally: &Tally) {
         let Some(packets) = tally.packets.as_deref() else { return };
         let (index, counts) = (interval.index, &packets.counts);
         let last_ns = interval.start_ns.saturating_add(packets.came.since(from));
@@ -103,7 +103,7 @@ impl Silence {
     }
 
     /// What a server counted in an interval that began at `start_ns` and ended at `end_ns`.
-    pub(super) fn far(
+    pub(super) fn remote(
         &mut self,
         index: u32,
         start_ns: u64,
@@ -159,15 +159,15 @@ impl Client {
         let stall = Violation::Stalled(Duration::ZERO);
         let gave_up =
             |totals: &Totals| totals.causes.iter().any(|cause| cause.text.starts_with(stall.name()));
-        let near = self.near.as_deref().is_some_and(gave_up);
-        let far = self.servers.iter().filter_map(|server| server.totals.as_deref()).any(gave_up);
-        if self.plan.phase.probe.is_some() { [near, far] } else { [false, false] }
+        let local = self.local.as_deref().is_some_and(gave_up);
+        let remote = self.servers.iter().filter_map(|server| server.totals.as_deref()).any(gave_up);
+        if self.plan.phase.probe.is_some() { [local, remote] } else { [false, false] }
     }
 
     /// Whether no end sent a datagram or a message.
     pub(super) fn nothing_sent(&self) -> bool {
         let mut totals =
-            self.near.iter().chain(self.servers.iter().filter_map(|server| server.totals.as_ref()));
+            self.local.iter().chain(self.servers.iter().filter_map(|server| server.totals.as_ref()));
         totals.all(|totals| {
             let datagrams = totals.packets.as_ref().map_or(0, |packets| packets.counts.sent);
             datagrams + totals.pings.as_ref().map_or(0, |pings| pings.counts.sent) == 0

@@ -1,6 +1,6 @@
-//! The far end of trains whose packets are returned: what comes goes back at once, one by one, under its own number.
+//! The remote end of trains whose packets are returned: what comes goes back at once, one by one, under its own number.
 //!
-//! A returned packet is DATA like any other. It says when it came to the far end (`intended`) and when it left there (`actual`),
+//! A returned packet is DATA like any other. It says when it came to the remote end (`intended`) and when it left there (`actual`),
 //! by that host's clock, so the client knows how long it was held, and both ends measure one way each as they always do.
 //! What is damaged is not returned; what comes twice is, twice.
 

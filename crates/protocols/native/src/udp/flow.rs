@@ -192,7 +192,7 @@ impl Probe {
         }
     }
 
-    /// A send was refused. Behind the end that is no figure: the far end has all it wants, and may be gone.
+    /// A send was refused. Behind the end that is no figure: the remote end has all it wants, and may be gone.
     fn refused(&self, cx: &mut Context<'_>) {
         let over = matches!(self.state, State::End(_) | State::Over);
         if !over {
@@ -435,7 +435,7 @@ impl Flow for Probe {
             && before == self.state
             && self.sender.as_ref().is_some_and(Sender::over)
         {
-            // Only the far end's schedule is waited for.
+            // Only the remote end's schedule is waited for.
             self.word_at = self.word_at.min(cx.now.plus(AGAIN));
         }
     }

@@ -10,7 +10,7 @@
 //!   ◀────────────────────────── TIMED
 //!   DATA … ────────────────────────────▶  from the agreed instant on
 //!   ◀──────────────────────────── DATA …  the server's own, or those that came, returned (`echo`)
-//!   TIME, now and then ────────────────▶  with what is known of the clocks; the far end lives
+//!   TIME, now and then ────────────────▶  with what is known of the clocks; the remote end lives
 //!   ◀────────────────────────── TIMED
 //!   END (how many were sent) ──────────▶  repeated until nothing is missing, or late for good
 //!   ◀────────────────────────── ENDED     (how many were sent, how many are missing)

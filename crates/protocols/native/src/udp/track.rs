@@ -138,20 +138,20 @@ fn sender_stamp(number: u8) -> StampKind {
 /// What both ends told of the flows of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Tracks {
-    near: BTreeMap<u32, Track>,
-    far: BTreeMap<u32, Track>,
-    /// Rows that the far ends told, never more than there can be.
+    local: BTreeMap<u32, Track>,
+    remote: BTreeMap<u32, Track>,
+    /// Rows that the remote ends told, never more than there can be.
     rows: usize,
 }
 
 impl Tracks {
     /// A flow of ours is over.
-    pub(crate) fn near(&mut self, track: Track) {
-        self.near.insert(track.slot, track);
+    pub(crate) fn local(&mut self, track: Track) {
+        self.local.insert(track.slot, track);
     }
 
     /// Server number `server` tells of one of `flows`.
-    pub(crate) fn far(&mut self, message: Message, flows: u32, server: usize) {
+    pub(crate) fn remote(&mut self, message: Message, flows: u32, server: usize) {
         match message {
             Message::Flow { slot, start_ns, offset_ns, out, sums, known, sent_left_out, got_left_out }
                 if slot < flows =>
@@ -168,10 +168,10 @@ impl Tracks {
                     got_left_out,
                     ..Track::default()
                 };
-                self.far.entry(slot).or_insert(track);
+                self.remote.entry(slot).or_insert(track);
             }
             Message::Samples { slot, sent, got } => {
-                let Some(track) = self.far.get_mut(&slot) else { return };
+                let Some(track) = self.remote.get_mut(&slot) else { return };
                 let room = (2 * MOST_SAMPLES).saturating_sub(self.rows);
                 if sent.len() + got.len() > room {
                     return;
@@ -199,10 +199,10 @@ impl Tracks {
     /// Counts the last datagrams of each flow as lost that its receiver never saw nor was told of, because the words about them were
     /// lost, too. `tell` is told which end they were sent to, a server or this one, and how many they are.
     pub(crate) fn settle(&mut self, mut tell: impl FnMut(Option<usize>, i64)) {
-        for (slot, near) in &mut self.near {
-            let Some(far) = self.far.get_mut(slot) else { continue };
-            let (up, down, server) = (near.out, far.out, far.server);
-            for (sent, got, end) in [(up, far, Some(server)), (down, near, None)] {
+        for (slot, local) in &mut self.local {
+            let Some(remote) = self.remote.get_mut(slot) else { continue };
+            let (up, down, server) = (local.out, remote.out, remote.server);
+            for (sent, got, end) in [(up, remote, Some(server)), (down, local, None)] {
                 let Some(known) = got.known.replace(sent).filter(|&known| known != sent) else { continue };
                 // Fewer where packets are returned: those that did not get there were not lost on their way back.
                 let lost = i64::try_from(i128::from(sent) - i128::from(known)).unwrap_or(i64::MAX);
@@ -214,35 +214,35 @@ impl Tracks {
 
     /// A row per flow, with what both ends told of it.
     pub(crate) fn flows(&self, up: bool, down: bool) -> Vec<FlowRow> {
-        let row = |near: &Track| {
-            let far = self.far.get(&near.slot);
+        let row = |local: &Track| {
+            let remote = self.remote.get(&local.slot);
             let way = |sent: Option<u64>, got: FlowSums| FlowWay { sent, got, ..FlowWay::default() };
             FlowRow {
-                flow: near.slot,
-                local: near.path.map(|path| path.local),
-                remote: near.path.map(|path| path.peer),
-                up: far.filter(|_| up).map(|far| way(Some(near.out), far.sums)),
-                down: down.then(|| way(far.map(|far| far.out), near.sums)),
+                flow: local.slot,
+                local: local.path.map(|path| path.local),
+                remote: local.path.map(|path| path.peer),
+                up: remote.filter(|_| up).map(|remote| way(Some(local.out), remote.sums)),
+                down: down.then(|| way(remote.map(|remote| remote.out), local.sums)),
             }
         };
-        let mut rows: Vec<FlowRow> = self.near.values().map(row).collect();
+        let mut rows: Vec<FlowRow> = self.local.values().map(row).collect();
         model::mark_flows(&mut rows);
         rows
     }
 
     /// The datagrams of one flow after the other, upwards before downwards; each list is one flow's.
     pub(crate) fn rows(&self, late_ns: u64) -> impl Iterator<Item = Vec<PacketRow>> + '_ {
-        self.near.values().flat_map(move |near| {
+        self.local.values().flat_map(move |local| {
             let none = Track::default();
-            let told = self.far.get(&near.slot);
-            let far = told.unwrap_or(&none);
-            let start = near.start_ns;
+            let told = self.remote.get(&local.slot);
+            let remote = told.unwrap_or(&none);
+            let start = local.start_ns;
             // Upwards, the sender's clock is ours.
-            let up = fates(&near.sent, &far.got, told.is_some() && far.got_left_out == 0, late_ns);
-            let up = rows(near.slot, true, &up, 0, start);
+            let up = fates(&local.sent, &remote.got, told.is_some() && remote.got_left_out == 0, late_ns);
+            let up = rows(local.slot, true, &up, 0, start);
             // Downwards, it is the server's: ours is what the server's says, minus how far it is ahead.
-            let down = fates(&far.sent, &near.got, near.got_left_out == 0, late_ns);
-            let down = rows(near.slot, false, &down, near.offset_ns, start);
+            let down = fates(&remote.sent, &local.got, local.got_left_out == 0, late_ns);
+            let down = rows(local.slot, false, &down, local.offset_ns, start);
             [up, down]
         })
     }
@@ -318,17 +318,17 @@ mod tests {
             let bytes = encode(&message);
             assert!(bytes.len() < MAX_MESSAGE / 2, "{}", bytes.len());
             frames.push(&bytes);
-            tracks.far(frames.pop().unwrap().unwrap(), 4, 0);
+            tracks.remote(frames.pop().unwrap().unwrap(), 4, 0);
         }
-        assert_eq!(tracks.far[&3], track());
+        assert_eq!(tracks.remote[&3], track());
         // Who tells more than there can be is not listened to, nor who tells of a flow that nobody opened.
         for _ in 0..200 {
-            track().messages().for_each(|message| tracks.far(message, 4, 0));
+            track().messages().for_each(|message| tracks.remote(message, 4, 0));
         }
         assert!(tracks.rows <= 2 * MOST_SAMPLES, "{}", tracks.rows);
         let other = Track { slot: 9, ..track() };
-        other.messages().for_each(|message| tracks.far(message, 4, 0));
-        assert_eq!(tracks.far.len(), 1);
+        other.messages().for_each(|message| tracks.remote(message, 4, 0));
+        assert_eq!(tracks.remote.len(), 1);
     }
 
     #[test]
@@ -343,22 +343,22 @@ mod tests {
             damaged: false,
         };
         let left = |intended_ns, sent_ns| Left { intended_ns, sent_ns, stamp: StampKind::User };
-        let near = Track {
+        let local = Track {
             start_ns: 100,
             offset_ns: second,
             sent: vec![left(110, 120)],
             got: vec![came(5_230, -second)],
             ..Track::default()
         };
-        let far = Track {
+        let remote = Track {
             start_ns: second + 100,
             sent: vec![left(second + 220, second + 230), left(second + 320, second + 330)],
             got: vec![came(second + 5_120, second)],
             ..Track::default()
         };
         let mut tracks = Tracks::default();
-        far.messages().for_each(|message| tracks.far(message, 1, 0));
-        tracks.near(near);
+        remote.messages().for_each(|message| tracks.remote(message, 1, 0));
+        tracks.local(local);
         let rows: Vec<PacketRow> = tracks.rows(1_000_000).flatten().collect();
         let told: Vec<_> =
             rows.iter().map(|r| (r.up, r.intended_ns, r.sent_ns, r.received_ns, r.verdict)).collect();

@@ -97,7 +97,7 @@ fn run_all(net: &mut Network, server: Host, clients: &[Host]) -> (Told, Vec<Told
 }
 
 fn counts(told: &Told) -> Packets {
-    told.near().packets.as_ref().expect("datagrams are counted").counts
+    told.local().packets.as_ref().expect("datagrams are counted").counts
 }
 
 /// What became of one sender's numbers, by definition: lost below the highest, repeats, numbers below one that came before.
@@ -129,11 +129,11 @@ fn a_known_delay_is_measured_and_every_datagram_accounted_for() {
     assert!((2_000..=2_001).contains(&sent), "{sent}");
     let found = counts(&there);
     assert_eq!((found.received, found.lost, found.duplicated, found.reordered), (sent, 0, 0, 0));
-    assert_eq!(there.near().traffic.rx_bytes, sent * 1_000);
-    assert_eq!((there.near().opened, rows.len() as u64), (1, sent));
+    assert_eq!(there.local().traffic.rx_bytes, sent * 1_000);
+    assert_eq!((there.local().opened, rows.len() as u64), (1, sent));
     assert!(rows.iter().enumerate().all(|(n, row)| row.number == n as u64 && row.bytes == 1_000));
     // The stamp has whole microseconds.
-    let delay = there.near().packets.as_ref().unwrap().delay_ns.clone().unwrap();
+    let delay = there.local().packets.as_ref().unwrap().delay_ns.clone().unwrap();
     assert!(delay.min >= 5 * MS && delay.max < 5 * MS + 10_000, "{delay:?}");
     let took = |row: &DatagramRow| row.wall.0 / 1_000 - row.stamp_us as i64;
     assert!(rows.iter().all(|row| (5_000..=5_010).contains(&took(row))));
@@ -164,18 +164,18 @@ fn loss_repeats_and_order_are_told_apart_on_any_network() {
         // What the last datagrams became nobody knows who has not their numbers.
         assert!(unique + lost <= sent && unique + lost + 20 > sent, "{name}: {unique} and {lost} of {sent}");
         assert!(lost > 0 || !(name.contains("all") || name == "lossy"), "{name}");
-        let sum: i64 = there.intervals.iter().filter_map(|i| i.near_packets()).map(|p| p.lost).sum();
+        let sum: i64 = there.intervals.iter().filter_map(|i| i.local_packets()).map(|p| p.lost).sum();
         assert_eq!(sum, lost as i64, "{name}: the intervals add up");
     }
 }
 
 /// What an interval counted of datagrams.
-trait NearPackets {
-    fn near_packets(&self) -> Option<Packets>;
+trait LocalPackets {
+    fn local_packets(&self) -> Option<Packets>;
 }
 
-impl NearPackets for model::Interval {
-    fn near_packets(&self) -> Option<Packets> {
+impl LocalPackets for model::Interval {
+    fn local_packets(&self) -> Option<Packets> {
         self.packets.as_ref().map(|packets| packets.counts)
     }
 }
@@ -188,7 +188,7 @@ fn senders_are_told_apart() {
     let clients: Vec<Host> = (0..5).map(|n| call(&mut net, n, &phase(100, 400_000, 2))).collect();
     let (there, _, rows) = run_all(&mut net, server, &clients);
     let peers: HashSet<_> = rows.iter().map(|row| row.peer).collect();
-    assert_eq!((peers.len(), there.near().opened), (5, 5));
+    assert_eq!((peers.len(), there.local().opened), (5, 5));
     let of = |peer| slow(&rows.iter().filter(|row| row.peer == peer).copied().collect::<Vec<_>>());
     let lost: u64 = peers.iter().map(|&peer| of(peer).1).sum();
     assert_eq!(counts(&there).lost, lost as i64, "the original would take them for one stream");
@@ -208,7 +208,7 @@ fn a_monotonic_stamp_makes_delays_relative() {
     // Two go slowly before the stream, 100 ms apart.
     assert!(stamps[1] - stamps[0] >= 100_000 && stamps[2] - stamps[1] >= 100_000, "{:?}", &stamps[..4]);
     assert!(stamps[3] - stamps[2] < 2_000);
-    let packets = there.near().packets.as_ref().unwrap();
+    let packets = there.local().packets.as_ref().unwrap();
     let delay = packets.delay_ns.as_ref().unwrap();
     assert!(delay.min == 0 && delay.max <= 3 * MS, "{delay:?}");
     assert_eq!(packets.clock_bound_ns, None, "a bound would pretend that it is more");
@@ -238,7 +238,7 @@ fn whoever_is_outside_the_fence_is_not_heard_and_named_once() {
     let server = serve(&mut net, Answers { streams, ..Answers::default() });
     let client = call(&mut net, 1, &phase(100, 800_000, 1));
     let (there, _, rows) = run_all(&mut net, server, &[client]);
-    assert!(rows.is_empty() && there.near().traffic.rx_bytes == 0);
+    assert!(rows.is_empty() && there.local().traffic.rx_bytes == 0);
     let named: Vec<_> = there.notices.iter().filter(|text| text.contains("is not heard")).collect();
     assert!(named.len() == 1 && named[0].contains(&client_ip(1).to_string()), "{named:?}");
 }

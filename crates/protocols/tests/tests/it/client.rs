@@ -21,7 +21,7 @@ fn report(index: u32, rx_bytes: u64) -> Message {
 }
 
 #[test]
-fn far_reports_may_come_early_late_twice_or_never() {
+fn remote_reports_may_come_early_late_twice_or_never() {
     let mut client = running(client_plan(&small()));
     let link = Link(1);
     // Early, and ahead of its time.
@@ -58,7 +58,7 @@ fn far_reports_may_come_early_late_twice_or_never() {
 }
 
 #[test]
-fn the_sum_of_two_far_ends_is_told_only_when_it_is_whole() {
+fn the_sum_of_two_remote_ends_is_told_only_when_it_is_whole() {
     let mut plan = client_plan(&small());
     plan.peers.push(Peer { name: "other".into(), address: address(2) });
     let mut client = running(plan);
@@ -104,7 +104,7 @@ fn a_server_that_never_sends_its_result_is_not_waited_for() {
     let (status, reason) = status(&client).unwrap();
     assert_eq!(status, Status::Partial);
     assert!(reason.contains("it sent no results within 15 s"), "{reason}");
-    assert!(client.events.iter().any(|e| matches!(e, Event::Near(_))));
+    assert!(client.events.iter().any(|e| matches!(e, Event::Local(_))));
 }
 
 #[test]

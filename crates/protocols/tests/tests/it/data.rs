@@ -98,7 +98,7 @@ fn assert_agreed(pair: &Pair, phase: &Phase, what: &str) -> Ending {
 fn a_run_that_ends_at_any_moment_leaves_both_ends_agreed() {
     let conditions = [
         ("clean", Link::new().rate(100_000_000), Quirks::default()),
-        ("far", Link::new().delay(40 * MS).rate(50_000_000).window(50_000), Quirks::default()),
+        ("remote", Link::new().delay(40 * MS).rate(50_000_000).window(50_000), Quirks::default()),
         ("rough", Link::new().delay(2 * MS).rate(50_000_000).loss(0.02), Quirks::rough()),
     ];
     let instants = (0..30).map(|i| i * 700_003).chain((1..20).map(|i| i * 9_000_017)).collect::<Vec<_>>();

@@ -31,21 +31,21 @@ struct Run {
     client: Host,
 }
 
-fn run(phase: Phase, up: Link, down: Link, seed: u64, far_clock: u64) -> Run {
-    run_with(phase, up, down, seed, Quirks { host_clock: far_clock, ..Quirks::default() })
+fn run(phase: Phase, up: Link, down: Link, seed: u64, remote_clock: u64) -> Run {
+    run_with(phase, up, down, seed, Quirks { host_clock: remote_clock, ..Quirks::default() })
 }
 
-fn run_with(phase: Phase, up: Link, down: Link, seed: u64, far: Quirks) -> Run {
-    run_between(phase, up, down, seed, far, "")
+fn run_with(phase: Phase, up: Link, down: Link, seed: u64, remote: Quirks) -> Run {
+    run_between(phase, up, down, seed, remote, "")
 }
 
 /// The same between two ends that both say to read the clock `clock_id`.
-fn run_between(phase: Phase, up: Link, down: Link, seed: u64, far: Quirks, clock_id: &str) -> Run {
+fn run_between(phase: Phase, up: Link, down: Link, seed: u64, remote: Quirks, clock_id: &str) -> Run {
     let mut network = Network::new(seed);
     network.datagram_links(up, down);
     let clock_id = clock_id.to_owned();
     let server = serve(&mut network, ServerPlan { clock_id: clock_id.clone(), ..server_plan() });
-    network.quirks(server, far);
+    network.quirks(server, remote);
     let plan = ClientPlan { workers: 1, clock_id, ..client_plan(&phase) };
     let client = network.join(client_ip(1), 1, Box::new(Client::new(plan, START)));
     network.run();
@@ -68,15 +68,15 @@ impl Run {
     }
 
     fn totals(&self) -> (&Totals, &Totals) {
-        let near = self.events().find_map(|e| if let Event::Near(t) = e { Some(&**t) } else { None });
-        let far = self.events().find_map(|e| if let Event::Far(t) = e { Some(&**t) } else { None });
+        let local = self.events().find_map(|e| if let Event::Local(t) = e { Some(&**t) } else { None });
+        let remote = self.events().find_map(|e| if let Event::Remote(t) = e { Some(&**t) } else { None });
         let all: Vec<&Event> = self.events().collect();
-        (near.unwrap_or_else(|| panic!("{all:?}")), far.unwrap_or_else(|| panic!("{all:?}")))
+        (local.unwrap_or_else(|| panic!("{all:?}")), remote.unwrap_or_else(|| panic!("{all:?}")))
     }
 
     fn packets(&self) -> (&PacketReport, &PacketReport) {
-        let (near, far) = self.totals();
-        (near.packets.as_deref().unwrap(), far.packets.as_deref().unwrap())
+        let (local, remote) = self.totals();
+        (local.packets.as_deref().unwrap(), remote.packets.as_deref().unwrap())
     }
 
     fn complete(&self) -> &Self {
@@ -85,8 +85,8 @@ impl Run {
             _ => None,
         });
         assert_eq!(ended, Some((Status::Complete, None)));
-        let (near, far) = self.totals();
-        assert_eq!((near.completed, far.completed, near.errors() + far.errors()), (1, 1, 0));
+        let (local, remote) = self.totals();
+        assert_eq!((local.completed, remote.completed, local.errors() + remote.errors()), (1, 1, 0));
         self
     }
 }
@@ -101,11 +101,11 @@ fn a_clean_path_loses_nothing_and_its_delay_is_known() {
         1,
         77 * SECOND,
     );
-    let (near, far) = run.complete().packets();
-    assert_eq!((near.counts.sent, far.counts.received, far.counts.lost), (1_000, 1_000, 0));
-    assert_eq!((far.counts.corrupt, far.counts.duplicated, far.counts.reordered), (0, 0, 0));
-    let delay = far.delay_ns.as_ref().unwrap();
-    let bound = far.clock_bound_ns.unwrap();
+    let (local, remote) = run.complete().packets();
+    assert_eq!((local.counts.sent, remote.counts.received, remote.counts.lost), (1_000, 1_000, 0));
+    assert_eq!((remote.counts.corrupt, remote.counts.duplicated, remote.counts.reordered), (0, 0, 0));
+    let delay = remote.delay_ns.as_ref().unwrap();
+    let bound = remote.clock_bound_ns.unwrap();
     assert_eq!(delay.count, 1_000);
     for value in [delay.min, delay.p50, delay.max] {
         assert!(value.abs_diff(20 * MS) <= bound, "{value} {bound}");
@@ -114,8 +114,8 @@ fn a_clean_path_loses_nothing_and_its_delay_is_known() {
     let intervals = run.intervals();
     assert_eq!(intervals.len(), 10);
     for interval in &intervals[1..9] {
-        let (near, far) = (interval.packets.as_ref().unwrap(), interval.far_packets.as_ref().unwrap());
-        assert!((99..=101).contains(&near.counts.sent) && (99..=101).contains(&far.counts.received));
+        let (local, remote) = (interval.packets.as_ref().unwrap(), interval.remote_packets.as_ref().unwrap());
+        assert!((99..=101).contains(&local.counts.sent) && (99..=101).contains(&remote.counts.received));
     }
 }
 
@@ -128,15 +128,15 @@ fn the_truth_lies_within_the_bound_however_the_clocks_are_compared() {
     };
     for clock in [ClockKind::InBand, ClockKind::Realtime] {
         let run = with(clock);
-        let (near, far) = run.complete().packets();
-        for (report, truth) in [(far, 20 * MS), (near, 5 * MS)] {
+        let (local, remote) = run.complete().packets();
+        for (report, truth) in [(remote, 20 * MS), (local, 5 * MS)] {
             let (delay, bound) = (report.delay_ns.as_ref().unwrap(), report.clock_bound_ns.unwrap());
             assert_eq!(report.clock, Some(clock));
             for value in [delay.min, delay.p50, delay.max] {
                 assert!(value.abs_diff(truth) <= bound + truth / 500, "{clock:?} {value} {bound}");
             }
         }
-        let found = near.clock_found;
+        let found = local.clock_found;
         match clock {
             // Half of 25 ms, as the path cannot tell better, before and during and after.
             ClockKind::InBand => {
@@ -145,7 +145,7 @@ fn the_truth_lies_within_the_bound_however_the_clocks_are_compared() {
                 assert!(found.skew_ppm.0 <= 0.0 && found.skew_ppm.1 >= 0.0, "{found:?}");
             }
             // The wall clocks agree, and each says how far it may be off.
-            _ => assert!(found.is_none() && far.clock_bound_ns.unwrap() < 2 * 20 * SECOND, "{far:?}"),
+            _ => assert!(found.is_none() && remote.clock_bound_ns.unwrap() < 2 * 20 * SECOND, "{remote:?}"),
         }
     }
 }
@@ -153,13 +153,13 @@ fn the_truth_lies_within_the_bound_however_the_clocks_are_compared() {
 /// Clones of a virtual machine share all identifiers and no clock: the exchanges on the flow itself decide.
 #[test]
 fn one_identifier_is_one_clock_only_where_the_exchanges_agree() {
-    for (far_clock, kind) in [(0, ClockKind::SameHost), (77 * SECOND, ClockKind::InBand)] {
-        let far = Quirks { host_clock: far_clock, ..Quirks::default() };
+    for (remote_clock, kind) in [(0, ClockKind::SameHost), (77 * SECOND, ClockKind::InBand)] {
+        let remote = Quirks { host_clock: remote_clock, ..Quirks::default() };
         let asked = phase(Pattern::Duplex, 1_000, 200, 1_000);
         let (up, down) = (Link::new().delay(20 * MS), Link::new().delay(5 * MS));
-        let run = run_between(asked, up, down, 1, far, "one");
-        let (near, far) = run.complete().packets();
-        for (report, truth) in [(far, 20 * MS), (near, 5 * MS)] {
+        let run = run_between(asked, up, down, 1, remote, "one");
+        let (local, remote) = run.complete().packets();
+        for (report, truth) in [(remote, 20 * MS), (local, 5 * MS)] {
             let (delay, bound) = (report.delay_ns.as_ref().unwrap(), report.clock_bound_ns.unwrap());
             assert_eq!(report.clock, Some(kind));
             assert_eq!(bound == 1_000, kind == ClockKind::SameHost, "{bound}");
@@ -189,13 +189,13 @@ fn what_the_path_does_is_what_is_counted() {
     for (seed, pattern) in (1..).zip([Pattern::Push, Pattern::Pull, Pattern::Duplex]) {
         let bad = || Link::new().loss(0.02).duplicate(0.01).reorder(0.01).delay(2 * MS);
         let run = run(phase(pattern, 2_000, 100, 2_000), bad(), bad(), seed, 5 * SECOND);
-        let (near, far) = run.complete().packets();
+        let (local, remote) = run.complete().packets();
         let mut ways = Vec::new();
         if pattern.sends_up() {
-            ways.push((near, far));
+            ways.push((local, remote));
         }
         if pattern.sends_down() {
-            ways.push((far, near));
+            ways.push((remote, local));
         }
         for (sender, receiver) in ways {
             let (sent, got) = (sender.counts.sent, &receiver.counts);
@@ -242,8 +242,8 @@ fn counters_agree_with_the_fate_of_every_datagram() {
         let mut asked = phase(pattern, 1_000, 200, 1_000);
         asked.probe = asked.probe.map(|probe| Probe { samples: true, late_ns: 300 * MS, ..probe });
         let run = run(asked, link.clone(), link, seed, 3 * SECOND);
-        let (near, far) = run.packets();
-        for (up, sender, receiver) in [(true, near, far), (false, far, near)] {
+        let (local, remote) = run.packets();
+        for (up, sender, receiver) in [(true, local, remote), (false, remote, local)] {
             if !(if up { pattern.sends_up() } else { pattern.sends_down() }) {
                 continue;
             }
@@ -283,8 +283,8 @@ fn jitter_and_variation_are_those_of_all_first_arrivals() {
         let clock = Some(ClockKind::Realtime);
         asked.probe = asked.probe.map(|probe| Probe { samples: true, clock, ..probe });
         let run = run(asked, link.clone(), link, 7, 3 * SECOND);
-        let (near, far) = run.complete().packets();
-        for (up, got) in [(true, far), (false, near)] {
+        let (local, remote) = run.complete().packets();
+        for (up, got) in [(true, remote), (false, local)] {
             let mut rows: Vec<(i64, u64, i64)> = told(&run, up)
                 .iter()
                 .filter_map(|row| Some((row.received_ns?, row.sequence, row.delay_ns?)))
@@ -338,25 +338,25 @@ fn intervals_tell_jitter_bursts_and_extents() {
     ];
     for (what, link) in links {
         let run = run(phase(Pattern::Push, 1_000, 200, 1_000), link, Link::new().delay(5 * MS), 3, SECOND);
-        let (_, far) = run.complete().packets();
+        let (_, remote) = run.complete().packets();
         let told: Vec<&PacketReport> =
-            run.intervals().iter().filter_map(|interval| interval.far_packets.as_deref()).collect();
+            run.intervals().iter().filter_map(|interval| interval.remote_packets.as_deref()).collect();
         assert_eq!(told.len(), 10, "{what}");
         let largest = |of: fn(&PacketReport) -> Option<u64>| told.iter().map(|told| of(told).unwrap()).max();
-        assert_eq!(largest(|told| told.max_extent), far.max_extent, "{what}");
+        assert_eq!(largest(|told| told.max_extent), remote.max_extent, "{what}");
         // What has come meanwhile is in no burst.
         assert!(
             told.iter().all(|told| told.longest_loss.unwrap() as i64 <= told.counts.lost.max(0)),
             "{what}"
         );
         if what == "lossy" {
-            assert_eq!(largest(|told| told.longest_loss), far.longest_loss);
+            assert_eq!(largest(|told| told.longest_loss), remote.longest_loss);
             assert!(told.iter().all(|told| told.loss_bursts.is_none() && told.longest_loss > Some(1)));
         }
         let jitter: Vec<f64> = told.iter().map(|told| told.jitter_ns.unwrap()).collect();
-        assert_eq!(jitter.iter().copied().reduce(f64::max), far.jitter_max_ns, "{what}");
+        assert_eq!(jitter.iter().copied().reduce(f64::max), remote.jitter_max_ns, "{what}");
         let mean = jitter.iter().sum::<f64>() / 10.0;
-        assert!((far.jitter_ns.unwrap() - mean).abs() <= mean / 20.0, "{what}: {jitter:?} {far:?}");
+        assert!((remote.jitter_ns.unwrap() - mean).abs() <= mean / 20.0, "{what}: {jitter:?} {remote:?}");
         assert!(told.iter().all(|told| told.jitter_max_ns.is_none()), "{what}");
     }
 }
@@ -367,8 +367,8 @@ fn the_kernel_tells_when_a_datagram_left() {
         let mut asked = phase(pattern, 1_000, 200, 500);
         asked.probe = asked.probe.map(|probe| Probe { tx_stamps: true, samples: true, ..probe });
         let run = run(asked, Link::new().delay(MS), Link::new().delay(MS), 3, 3 * SECOND);
-        let (near, far) = run.complete().packets();
-        let sender = if pattern == Pattern::Push { near } else { far };
+        let (local, remote) = run.complete().packets();
+        let sender = if pattern == Pattern::Push { local } else { remote };
         // The simulator's kernel takes 5 µs, and the send call its part.
         let stack = sender.stack_ns.as_ref().unwrap();
         assert_eq!(stack.count, 500);
@@ -384,8 +384,8 @@ fn the_card_tells_when_a_datagram_left() {
     for (card, stamped) in [(Card::Right(700), (500, 700)), (Card::Wrong, (0, 0))] {
         let mut asked = phase(Pattern::Pull, 1_000, 200, 500);
         asked.probe = asked.probe.map(|probe| Probe { tx_stamps: true, samples: true, ..probe });
-        let far = Quirks { host_clock: 3 * SECOND, card, ..Quirks::default() };
-        let run = run_with(asked, Link::new().delay(MS), Link::new().delay(MS), 3, far);
+        let remote = Quirks { host_clock: 3 * SECOND, card, ..Quirks::default() };
+        let run = run_with(asked, Link::new().delay(MS), Link::new().delay(MS), 3, remote);
         let (_, sender) = run.complete().packets();
         assert_eq!(sender.stack_ns.as_ref().unwrap().count, 500);
         assert_eq!((sender.card_sent, sender.card_sent_bound_ns), stamped);
@@ -401,8 +401,8 @@ fn the_card_tells_when_a_datagram_came_and_how_sure_that_is() {
     let with = |card| {
         let mut asked = phase(Pattern::Push, 1_000, 200, 500);
         asked.probe = asked.probe.map(|probe| Probe { samples: true, ..probe });
-        let far = Quirks { host_clock: 3 * SECOND, card, ..Quirks::default() };
-        run_with(asked, Link::new().delay(MS), Link::new().delay(MS), 3, far)
+        let remote = Quirks { host_clock: 3 * SECOND, card, ..Quirks::default() };
+        run_with(asked, Link::new().delay(MS), Link::new().delay(MS), 3, remote)
     };
     let came = |run: &Run| -> Vec<i64> {
         told(run, true).iter().map(|row| row.received_ns.expect("nothing was lost")).collect()
@@ -438,9 +438,9 @@ fn the_card_tells_when_a_datagram_came_and_how_sure_that_is() {
 #[test]
 fn damage_is_told_from_loss() {
     let run = run(phase(Pattern::Push, 2_000, 400, 1_000), Link::new().corrupt(0.05), Link::new(), 3, 0);
-    let (near, far) = run.complete().packets();
-    let got = &far.counts;
-    assert_eq!(near.counts.sent, 2_000);
+    let (local, remote) = run.complete().packets();
+    let got = &remote.counts;
+    assert_eq!(local.counts.sent, 2_000);
     assert!((60..150).contains(&got.corrupt), "{got:?}");
     assert_eq!((got.received + got.corrupt, got.lost), (2_000, 0), "{got:?}");
 }
@@ -448,11 +448,11 @@ fn damage_is_told_from_loss() {
 #[test]
 fn refused_sends_are_not_lost() {
     let run = run(phase(Pattern::Push, 1_000, 100, 1_000), Link::new().refuse(0.05), Link::new(), 4, 0);
-    let (near, far) = run.complete().packets();
-    let (sent, unsent) = (near.counts.sent, near.counts.unsent);
+    let (local, remote) = run.complete().packets();
+    let (sent, unsent) = (local.counts.sent, local.counts.unsent);
     assert_eq!(sent + unsent, 1_000);
-    assert!((20..90).contains(&unsent) && near.counts.refused >= unsent);
-    assert_eq!((far.counts.received, far.counts.lost), (sent, 0));
+    assert!((20..90).contains(&unsent) && local.counts.refused >= unsent);
+    assert_eq!((remote.counts.received, remote.counts.lost), (sent, 0));
 }
 
 #[test]
@@ -461,9 +461,9 @@ fn random_schedules_keep_their_mean_and_repeat_from_their_seed() {
         let mut phase = phase(Pattern::Push, 2_000, 64, 1_000);
         phase.probe = phase.probe.map(|probe| Probe { spacing, seed: 9, ..probe });
         let run = run(phase, Link::new(), Link::new(), 6, 0);
-        let (near, far) = run.complete().packets();
-        assert_eq!(far.counts.lost, 0);
-        near.counts.sent
+        let (local, remote) = run.complete().packets();
+        assert_eq!(remote.counts.lost, 0);
+        local.counts.sent
     };
     for spacing in [Spacing::Uniform, Spacing::Poisson] {
         let sent = with(spacing);
@@ -483,8 +483,8 @@ fn a_trace_is_followed_over_and_over() {
         traced.probe = traced.probe.map(|probe| Probe { spacing: Spacing::Trace, ..probe });
         traced.trace = Some(trace.clone());
         let run = run(traced, Link::new(), Link::new(), 6, 0);
-        let (near, far) = run.complete().packets();
-        let (sender, receiver) = if pattern == Pattern::Push { (near, far) } else { (far, near) };
+        let (local, remote) = run.complete().packets();
+        let (sender, receiver) = if pattern == Pattern::Push { (local, remote) } else { (remote, local) };
         assert_eq!((sender.counts.sent, receiver.counts.received), (750, 750));
     }
 }
@@ -494,25 +494,25 @@ fn as_fast_as_it_goes_ends_with_the_time() {
     let mut fast = phase(Pattern::Push, 1, 1_000, 10);
     fast.rate = None;
     let run = run(fast, Link::new().rate(200_000_000).queue(10_000), Link::new(), 7, 0);
-    let (near, far) = run.complete().packets();
+    let (local, remote) = run.complete().packets();
     // 200 Mbit/s for 10 ms are 250 datagrams of 1000 bytes, and 10 wait in the queue; the rest did not fit.
-    assert!((240..=270).contains(&far.counts.received), "{:?}", far.counts);
-    assert_eq!(near.counts.sent, far.counts.received + u64::try_from(far.counts.lost).unwrap());
+    assert!((240..=270).contains(&remote.counts.received), "{:?}", remote.counts);
+    assert_eq!(local.counts.sent, remote.counts.received + u64::try_from(remote.counts.lost).unwrap());
 }
 
 #[test]
 fn everything_lost_is_a_result_too() {
     let cut = Link::new().cut(sim::At::Time(START.plus(700 * MS)), sim::Cut::Silence);
     let run = run(phase(Pattern::Push, 1_000, 100, 1_000), cut, Link::new(), 8, 0);
-    let near = run.totals().0;
-    // The far end never learns how many were sent: it knows of those that it has seen, and both say that it ended badly.
-    assert!(near.errors() > 0 || near.stopped > 0 || near.completed > 0);
+    let local = run.totals().0;
+    // The remote end never learns how many were sent: it knows of those that it has seen, and both say that it ended badly.
+    assert!(local.errors() > 0 || local.stopped > 0 || local.completed > 0);
     assert!(run.network.now < Mono(60 * SECOND), "{:?}", run.network.now);
 }
 
 #[test]
 fn the_smallest_datagram_is_its_header() {
     let run = run(phase(Pattern::Duplex, 1_000, HEADER, 300), Link::new(), Link::new(), 9, 0);
-    let (near, far) = run.complete().packets();
-    assert_eq!((near.counts.received, far.counts.received), (300, 300));
+    let (local, remote) = run.complete().packets();
+    assert_eq!((local.counts.received, remote.counts.received), (300, 300));
 }

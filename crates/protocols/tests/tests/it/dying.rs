@@ -70,8 +70,8 @@ fn is_partial(it: &Told, what: &str) {
     let (_, status, reason) = it.end.clone().unwrap();
     assert_eq!(status, Status::Partial, "{what}: {reason:?}");
     // What was measured until then is there.
-    assert!(it.near.is_some() && it.intervals.len() >= 3, "{what}");
-    let (sent, received) = (it.near().traffic.tx_bytes, it.near().traffic.rx_bytes);
+    assert!(it.local.is_some() && it.intervals.len() >= 3, "{what}");
+    let (sent, received) = (it.local().traffic.tx_bytes, it.local().traffic.rx_bytes);
     assert!(sent + received > 1_000, "{what}: {sent} {received}");
 }
 
@@ -121,7 +121,7 @@ fn datagrams_that_die_while_tcp_lives() {
             is_partial(&it, &what);
             assert!(it.reason().contains("over UDP after"), "{what}: {}", it.reason());
             assert!(it.reason().contains("although TCP works"), "{what}: {}", it.reason());
-            assert!(!it.far.is_empty(), "{what}: the server's counts came over TCP");
+            assert!(!it.remote.is_empty(), "{what}: the server's counts came over TCP");
             let (told, true_one) = (named(it.reason()), lived(&net, client));
             // A frame of the stream or a train may have been the last long before.
             let before = if phase.train.is_some() { 0.3 } else { 0.1 };

@@ -4,7 +4,7 @@
 use crate::support::combinations;
 use crate::support::run::about;
 use common::one_sided::Answers;
-use common::ping::{Far, Params, Pinger, Samples};
+use common::ping::{Params, Pinger, Remote, Samples};
 use echo::{Responder, acceptors};
 use metrics::{Ending, Group, PacketTally, Recorder, SECOND};
 use model::{Echo, Kind, Phase, Ping, PingRow, Schedule, Transport};
@@ -32,7 +32,7 @@ fn phase(ping: Ping) -> Phase {
 }
 
 fn pinger(ping: Ping) -> Box<dyn Flow> {
-    let params = Arc::new(Params::of(&phase(ping), GROUP, Far::Nothing));
+    let params = Arc::new(Params::of(&phase(ping), GROUP, Remote::Nothing));
     Box::new(Pinger::new(params, Uuid::from_u128(7), 0))
 }
 
@@ -69,7 +69,7 @@ fn a_schedule_begins_with_its_phase_however_late_the_connection_is_up() {
     for (up_ms, sent, missed) in [(0, 600, 0), (4_000, 300, 300), (6_000, 0, 600)] {
         let schedule = Schedule::Fixed { gap_ns: 10 * MS };
         let ping = Ping { schedule, transport: Transport::Udp, timeout_ns: SECOND, ..Ping::default() };
-        let params = Params::of(&phase(ping), GROUP, Far::Nothing).during(START, Some(end));
+        let params = Params::of(&phase(ping), GROUP, Remote::Nothing).during(START, Some(end));
         let mut pinger = Pinger::new(Arc::new(params), Uuid::from_u128(7), 0);
         let mut side = Side::new(1, Quirks::default());
         let mut now = START.plus(up_ms * MS);
@@ -328,7 +328,7 @@ fn a_short_or_spoilt_datagram_is_damaged() {
 }
 
 #[test]
-fn a_stall_of_the_far_end_shows_in_an_open_loop_and_hides_in_a_closed_one() {
+fn a_stall_of_the_remote_end_shows_in_an_open_loop_and_hides_in_a_closed_one() {
     // All that arrives in 200 ms from the 50th message on is answered at their end.
     let stall: fn(u64) -> What = |n| if n == 50 { What::After(200 * MS) } else { What::Echo };
     let mut closed = odd(Ping { timeout_ns: SECOND, ..udp(ping(500, 64)) }, stall);
@@ -351,7 +351,7 @@ fn a_stall_of_the_far_end_shows_in_an_open_loop_and_hides_in_a_closed_one() {
     assert!((200 * MS..=203 * MS).contains(&max), "{max}");
 }
 
-/// The far end answers nothing for 2.5 s, then everything; each of the messages due meanwhile waited 10 ms less than the one
+/// The remote end answers nothing for 2.5 s, then everything; each of the messages due meanwhile waited 10 ms less than the one
 /// before. The oracle sorts the rows of all messages, a lost one as the largest number there is.
 #[test]
 fn late_echoes_are_in_the_percentiles_and_lost_ones_above_them() {
@@ -379,9 +379,9 @@ fn late_echoes_are_in_the_percentiles_and_lost_ones_above_them() {
         for q in [0.5, 0.9, 0.99, 0.999] {
             let want = Some(all[(q * 700.0_f64).ceil() as usize - 1]).filter(|&ns| ns < u64::MAX);
             // Three digits, and what the simulated threads add.
-            let near = |got: u64, want: u64| got.abs_diff(want) <= want / 500 + 30_000;
+            let local = |got: u64, want: u64| got.abs_diff(want) <= want / 500 + 30_000;
             let got = dist.quantile(q);
-            assert!(got.zip(want).map_or(got == want, |(a, b)| near(a, b)), "{q}: {got:?} {want:?}");
+            assert!(got.zip(want).map_or(got == want, |(a, b)| local(a, b)), "{q}: {got:?} {want:?}");
         }
         // 7 of 700 beyond p99, 5 of them lost and the slowest two: the third slowest waited 2.48 s, and 2 ms of path.
         let p99 = dist.quantile(0.99).unwrap();
@@ -390,7 +390,7 @@ fn late_echoes_are_in_the_percentiles_and_lost_ones_above_them() {
     }
 }
 
-/// A client whose far end, an echo service that reads nothing for so long from its 50th message on, is otherwise ours.
+/// A client whose remote end, an echo service that reads nothing for so long from its 50th message on, is otherwise ours.
 fn held_up(ping: Ping, ns: u64) -> Pair {
     let server = Stalling { inner: Responder::new(GROUP, 10 * SECOND), got: 0, ns, until: None };
     Pair::stream(pinger(ping), Box::new(server)).both(Link::new().delay(MS))

@@ -105,16 +105,20 @@ fn modes() -> Vec<BulkTerms> {
 }
 
 fn check(terms: &BulkTerms, end: &BulkEnded) {
-    assert_eq!((end.near.len(), end.far.len()), (terms.all_streams() as usize, terms.all_streams() as usize));
-    for (near, far) in end.near.iter().zip(&end.far) {
-        assert_eq!((near.slot, near.sender), (far.slot, terms.client_sends(near.slot)), "{terms:?}");
-        let (sent, got) = if near.sender { (near.bytes, far.bytes) } else { (far.bytes, near.bytes) };
-        assert!(got > 0, "{terms:?}: {near:?} {far:?}");
+    assert_eq!(
+        (end.local.len(), end.remote.len()),
+        (terms.all_streams() as usize, terms.all_streams() as usize)
+    );
+    for (local, remote) in end.local.iter().zip(&end.remote) {
+        assert_eq!((local.slot, local.sender), (remote.slot, terms.client_sends(local.slot)), "{terms:?}");
+        let (sent, got) =
+            if local.sender { (local.bytes, remote.bytes) } else { (remote.bytes, local.bytes) };
+        assert!(got > 0, "{terms:?}: {local:?} {remote:?}");
         // What was on its way when the omitted start ended counts at the receiver only.
-        assert!(terms.omit_s > 0 || got <= sent, "{terms:?}: {near:?} {far:?}");
+        assert!(terms.omit_s > 0 || got <= sent, "{terms:?}: {local:?} {remote:?}");
     }
-    let sent: u64 = end.near.iter().filter(|row| row.sender).map(|row| row.bytes).sum();
-    let got: u64 = end.near.iter().filter(|row| !row.sender).map(|row| row.bytes).sum();
+    let sent: u64 = end.local.iter().filter(|row| row.sender).map(|row| row.bytes).sum();
+    let got: u64 = end.local.iter().filter(|row| !row.sender).map(|row| row.bytes).sum();
     let most = terms.bytes.max(terms.blocks * u64::from(terms.block));
     assert!(most == 0 || sent.max(got) >= most, "{terms:?}: {sent} {got}");
 }
@@ -150,14 +154,14 @@ fn every_mode_over_a_clean_link() {
             _ => None,
         });
         let last = intervals.next_back().unwrap();
-        for row in end.near.iter().chain(&last) {
+        for row in end.local.iter().chain(&last) {
             assert_eq!(row.retransmits.is_some(), row.sender && !terms.udp, "{terms:?}: {row:?}");
         }
         if terms.udp {
-            assert!(end.near.iter().all(|row| row.lost == 0 && row.duplicates == 0), "{end:?}");
-            assert!(end.far.iter().all(|row| row.lost == 0), "{end:?}");
+            assert!(end.local.iter().all(|row| row.lost == 0 && row.duplicates == 0), "{end:?}");
+            assert!(end.remote.iter().all(|row| row.lost == 0), "{end:?}");
         }
-        assert_eq!((told.sessions.len(), told.far.len()), (1, 1));
+        assert_eq!((told.sessions.len(), told.remote.len()), (1, 1));
         // The server told the same, and holds nothing any more.
         assert_eq!(ended(&net, server).len(), 1, "{terms:?}");
         assert_eq!((net.open(server), net.groups(server)), ((0, 0), 0), "{terms:?}");
@@ -181,12 +185,12 @@ fn an_amount_has_arrived_before_the_test_ends() {
         let client = call(&mut net, 1, terms.clone());
         net.run();
         let (_, end) = complete(&net, client);
-        for (near, far) in end.near.iter().zip(&end.far) {
-            assert_eq!((near.bytes, near.packets as i64), (far.bytes, far.packets), "{terms:?}");
+        for (local, remote) in end.local.iter().zip(&end.remote) {
+            assert_eq!((local.bytes, local.packets as i64), (remote.bytes, remote.packets), "{terms:?}");
             // Waiting for that belongs to neither end's time: 8 s a million bytes, at most.
-            let most = 8_000 * near.bytes + 150 * MS;
-            assert!(near.end_ns <= most, "{terms:?}: {near:?}");
-            assert!(terms.udp || far.ns.unwrap() <= most, "{terms:?}: {far:?}");
+            let most = 8_000 * local.bytes + 150 * MS;
+            assert!(local.end_ns <= most, "{terms:?}: {local:?}");
+            assert!(terms.udp || remote.ns.unwrap() <= most, "{terms:?}: {remote:?}");
         }
         net.run_until(net.now.plus(SECOND));
         assert_eq!((net.open(server), net.groups(server)), ((0, 0), 0));
@@ -211,7 +215,7 @@ fn calls_of_any_length_end_with_a_whole_block() {
         net.quirks(client, quirks);
         net.run();
         let (_, end) = complete(&net, client);
-        let sent = end.near[0].bytes;
+        let sent = end.local[0].bytes;
         assert!(sent >= u64::from(block) && sent % u64::from(block) == 0, "{sent} in blocks of {block}");
     }
 }
@@ -255,8 +259,8 @@ fn loss_and_repeats_are_counted_as_the_wire_wants_and_as_they_are() {
         net.run_until(net.now.plus(SECOND));
         let (_, end) = complete(&net, client);
         let server = ended(&net, server).remove(0);
-        let receiver = if at_client { end.near[0] } else { server.near[0] };
-        let told = if at_client { server.far[0] } else { end.far[0] };
+        let receiver = if at_client { end.local[0] } else { server.local[0] };
+        let told = if at_client { server.remote[0] } else { end.remote[0] };
         assert_eq!(told.lost, receiver.lost, "both ends agree");
         assert!(receiver.lost > 0 && receiver.duplicates > 0, "{receiver:?}");
         // A repeat takes a loss back, as in the original: what is not lost is at least what came, repeats not counted, and at most
@@ -332,9 +336,9 @@ fn a_client_that_is_stopped_has_results_all_the_same() {
     net.stop_at(client, net.now.plus(2 * SECOND));
     net.run();
     let told = told(&net, client);
-    assert_eq!((told.status(), told.far.len()), (Status::Interrupted, 1));
+    assert_eq!((told.status(), told.remote.len()), (Status::Interrupted, 1));
     let end = ended(&net, client).remove(0);
-    assert!(end.far[0].bytes > 0 && end.error.is_none());
+    assert!(end.remote[0].bytes > 0 && end.error.is_none());
 }
 
 #[test]
@@ -371,7 +375,7 @@ fn a_hello_that_comes_again_is_no_datagram() {
         let told = told(&net, client);
         let end = ended(&net, client);
         if told.status() == Status::Complete {
-            assert!(end[0].far.iter().all(|row| row.lost == 0 && row.packets > 0), "{:?}", end[0].far);
+            assert!(end[0].remote.iter().all(|row| row.lost == 0 && row.packets > 0), "{:?}", end[0].remote);
         }
     }
 }
@@ -439,18 +443,21 @@ fn a_file_arrives_as_it_was_in_either_direction() {
             let mut net = network(seed);
             let full = Arc::new(Memory(Mutex::new(content.clone())));
             let empty = Arc::new(Memory::default());
-            let (near, far): (Arc<dyn Store>, Arc<dyn Store>) =
+            let (local, remote): (Arc<dyn Store>, Arc<dyn Store>) =
                 if reverse { (empty.clone(), full) } else { (full, empty.clone()) };
-            let file: Opening = Arc::new(move |_| Ok(Arc::clone(&far)));
+            let file: Opening = Arc::new(move |_| Ok(Arc::clone(&remote)));
             serve(&mut net, ServerPlan { file: Some(file), ..server_plan() });
             let terms =
                 BulkTerms { time_s: 0, bytes: content.len() as u64, block: 1_000, reverse, ..terms() };
-            let plan = ClientPlan { store: Some(near), ..client_plan(terms) };
+            let plan = ClientPlan { store: Some(local), ..client_plan(terms) };
             let now = net.now;
             let client = net.join(client_ip(1), 2, Box::new(Client::new(plan, now)));
             net.run();
             let (_, end) = complete(&net, client);
-            assert_eq!((end.near[0].bytes, end.far[0].bytes), (content.len() as u64, content.len() as u64));
+            assert_eq!(
+                (end.local[0].bytes, end.remote[0].bytes),
+                (content.len() as u64, content.len() as u64)
+            );
             assert!(*empty.0.lock().unwrap() == content, "{reverse} {seed}: {} bytes", empty.size());
         }
     }

@@ -84,15 +84,15 @@ fn guesses() {
     assert_eq!(seen.len(), 7, "{seen:?}");
 }
 
-fn mark(rng: &mut Rng, near: u64) -> Mark {
+fn mark(rng: &mut Rng, local: u64) -> Mark {
     use MarkKind::{Done, End, Refused, Span, Stop, Verdict};
     let kind =
         [Span, Span, Span, End, End, Verdict, Verdict, Stop, Done, Refused][rng.between(0, 9) as usize];
     let value = match rng.between(0, 5) {
         0 => rng.next(),
         1 => u64::MAX - rng.between(0, 3),
-        2 => near,
-        _ => rng.between(0, 2 * near.max(1)),
+        2 => local,
+        _ => rng.between(0, 2 * local.max(1)),
     };
     Mark { kind, flagged: rng.next() & 1 == 0 && matches!(kind, End | Verdict), value }
 }

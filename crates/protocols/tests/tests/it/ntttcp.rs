@@ -103,13 +103,13 @@ fn both_ends_measure_what_was_agreed_on() {
         for told in [&here, &there] {
             assert_eq!((told.status(), told.reason()), (Status::Complete, ""), "{seed}");
             assert_eq!(
-                (told.near().opened, told.near().errors()),
+                (told.local().opened, told.local().errors()),
                 (8, 0),
                 "{seed}: {:?}",
-                told.near().causes
+                told.local().causes
             );
         }
-        let (tx, rx) = (here.near().traffic, there.near().traffic);
+        let (tx, rx) = (here.local().traffic, there.local().traffic);
         assert_eq!((tx.ns, rx.ns), (3 * SECOND, 3 * SECOND), "{seed}");
         // Eight paths for three seconds, and what the send buffers held.
         assert!((rate * 24 / 10..=rate * 301 / 100).contains(&rx.rx_bytes), "{seed}: {rx:?}");
@@ -150,15 +150,15 @@ fn unsynchronised_senders_have_tests_of_their_own() {
     let raw = net.raw(client_ip(2), TALK, vec![(10 * MS, Say::Bytes(words(&[0x58]))), (SECOND, Say::Fin)]);
     net.run_until(net.now.plus(10 * SECOND));
     assert_eq!(net.heard(raw).heard, words(&[0x0c]));
-    assert_eq!((told(&net, alone).status(), told(&net, alone).near().opened), (Status::Complete, 8));
+    assert_eq!((told(&net, alone).status(), told(&net, alone).local().opened), (Status::Complete, 8));
     // A synchronised test afterwards has none of their connections.
     let talks = send(&mut net, 2, Layout { connections: 1, ..layout() });
     finish(&mut net);
-    assert_eq!((told(&net, talks).status(), told(&net, talks).near().opened), (Status::Complete, 4));
+    assert_eq!((told(&net, talks).status(), told(&net, talks).local().opened), (Status::Complete, 4));
     let tests = tests(&net, host);
     assert_eq!(tests.iter().map(|(opened, _)| *opened).collect::<Vec<_>>(), [8, 4]);
     // What came is what was sent: all that the send buffers held, too.
-    assert!(tests[0].1.rx_bytes >= told(&net, alone).near().traffic.tx_bytes, "{tests:?}");
+    assert!(tests[0].1.rx_bytes >= told(&net, alone).local().traffic.tx_bytes, "{tests:?}");
     // Two seconds, and until the buffers were empty: half a megabyte each, at a megabit a second.
     assert!((2 * SECOND..5 * SECOND).contains(&tests[0].1.ns), "{tests:?}");
     assert_eq!(tests[1].1.ns, 3 * SECOND);
@@ -170,14 +170,14 @@ fn a_synchronised_sender_of_windows_has_a_test_of_its_own_at_a_server() {
     let host = receive(&mut net, Layout { unsynced: true, ..layout() });
     let sender = send(&mut net, 1, Layout { token: true, seconds: 2, ..windows() });
     net.run_until(net.now.plus(10 * SECOND));
-    assert_eq!((told(&net, sender).status(), told(&net, sender).near().opened), (Status::Complete, 2));
+    assert_eq!((told(&net, sender).status(), told(&net, sender).local().opened), (Status::Complete, 2));
     // A test of Linux' sender from the same address afterwards is synchronised as ever.
     let talks = send(&mut net, 1, Layout { connections: 1, ..layout() });
     finish(&mut net);
-    assert_eq!((told(&net, talks).status(), told(&net, talks).near().opened), (Status::Complete, 4));
+    assert_eq!((told(&net, talks).status(), told(&net, talks).local().opened), (Status::Complete, 4));
     let tests = tests(&net, host);
     assert_eq!(tests.iter().map(|(opened, _)| *opened).collect::<Vec<_>>(), [2, 4]);
-    assert!(tests[0].1.rx_bytes >= told(&net, sender).near().traffic.tx_bytes, "{tests:?}");
+    assert!(tests[0].1.rx_bytes >= told(&net, sender).local().traffic.tx_bytes, "{tests:?}");
     assert!((2 * SECOND..5 * SECOND).contains(&tests[0].1.ns), "{tests:?}");
 }
 
@@ -191,17 +191,17 @@ fn an_announcement_is_answered_once_and_opens_nothing() {
     net.run_until(net.now.plus(SECOND));
     assert_eq!((net.heard(raw).heard.as_slice(), net.heard(other).heard.as_slice()), (&b"X"[..], &b""[..]));
     assert!(
-        !net.events(host).iter().any(|(_, event)| matches!(event, Event::Near(_) | Event::PhaseEnd { .. }))
+        !net.events(host).iter().any(|(_, event)| matches!(event, Event::Local(_) | Event::PhaseEnd { .. }))
     );
 }
 
 /// The tests that a receiver has told of: connections and traffic.
 fn tests(net: &Network, host: Host) -> Vec<(u64, model::Traffic)> {
-    let near = |(_, event): &(Mono, Event)| match event {
-        Event::Near(totals) => Some((totals.opened, totals.traffic)),
+    let local = |(_, event): &(Mono, Event)| match event {
+        Event::Local(totals) => Some((totals.opened, totals.traffic)),
         _ => None,
     };
-    net.events(host).iter().filter_map(near).collect()
+    net.events(host).iter().filter_map(local).collect()
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn tests_of_one_address_are_told_apart_by_when_they_begin() {
     let told_of = tests(&net, host);
     for (sender, seconds, (opened, traffic)) in [(second, 1, told_of[0]), (first, 6, told_of[1])] {
         assert_eq!((told(&net, sender).status(), opened), (Status::Complete, 2));
-        assert!(traffic.rx_bytes >= told(&net, sender).near().traffic.tx_bytes, "{told_of:?}");
+        assert!(traffic.rx_bytes >= told(&net, sender).local().traffic.tx_bytes, "{told_of:?}");
         let bound = seconds * SECOND..(seconds + 5) * SECOND;
         assert!(bound.contains(&traffic.ns), "{told_of:?}");
     }
@@ -289,11 +289,16 @@ fn a_receiver_of_windows_goes_with_its_time_and_its_sender_has_not_failed() {
         let sender = net.join(client_ip(1), 2, Box::new(Sender::new(plan, now)));
         finish(&mut net);
         let (here, there) = (told(&net, sender), told(&net, receiver));
-        assert_eq!((here.status(), here.near().errors()), (Status::Complete, 0), "{seed}: {}", here.reason());
-        assert_eq!((there.status(), there.near().traffic.ns), (Status::Complete, 2 * SECOND), "{seed}");
+        assert_eq!(
+            (here.status(), here.local().errors()),
+            (Status::Complete, 0),
+            "{seed}: {}",
+            here.reason()
+        );
+        assert_eq!((there.status(), there.local().traffic.ns), (Status::Complete, 2 * SECOND), "{seed}");
         let over = net.done(receiver).unwrap().since(now);
         assert!((2 * SECOND..2_300 * MS).contains(&over), "{seed}: {over}");
-        let ns = here.near().traffic.ns;
+        let ns = here.local().traffic.ns;
         // So many buffers end with the last that was taken, a time with itself. The kernel tells of room when a third of its
         // buffer is free, which at a megabit a second takes 0.7 s.
         let whole = if seconds > 0 { ns == 4 * SECOND } else { (1_200 * MS..2_300 * MS).contains(&ns) };
@@ -310,7 +315,7 @@ fn a_receiver_that_goes_early_is_told_and_the_figures_are_of_that_time() {
     finish(&mut net);
     let here = told(&net, sender);
     assert_eq!(here.status(), Status::Partial, "{}", here.reason());
-    let ns = here.near().traffic.ns;
+    let ns = here.local().traffic.ns;
     assert!((2_900 * MS..3_500 * MS).contains(&ns), "{ns}");
     let done = format!(" after {:.3} s of 60 s: the figures cover that time", ns as f64 / SECOND as f64);
     assert!(here.reason().ends_with(&done), "{} {ns}", here.reason());
@@ -329,7 +334,7 @@ fn a_sender_of_windows_waits_for_its_receiver() {
         finish(&mut net);
         let here = told(&net, sender);
         match late {
-            Some(_) => assert_eq!((here.status(), here.near().opened), (Status::Complete, 2)),
+            Some(_) => assert_eq!((here.status(), here.local().opened), (Status::Complete, 2)),
             None => {
                 assert_eq!(here.status(), Status::Failed);
                 let over = net.done(sender).unwrap().since(now);
@@ -362,12 +367,12 @@ fn windows_ends_begin_when_each_port_has_its_token() {
         let (here, there) = (told(&net, sender), told(&net, receiver));
         for told in [&here, &there] {
             assert_eq!(
-                (told.status(), told.reason(), told.near().opened),
+                (told.status(), told.reason(), told.local().opened),
                 (Status::Complete, "", 2),
                 "{seed}"
             );
         }
-        let (tx, rx) = (here.near().traffic, there.near().traffic);
+        let (tx, rx) = (here.local().traffic, there.local().traffic);
         match buffers {
             // Two connections of twenty buffers; 81,920 bytes at 1 Mbit/s take 655 ms.
             Some(n) => {
@@ -396,12 +401,12 @@ fn datagrams_are_measured_for_as_long_as_was_agreed_on() {
         let (here, there) = (told(&net, sender), told(&net, receiver));
         for told in [&here, &there] {
             assert_eq!(
-                (told.status(), told.reason(), told.near().opened),
+                (told.status(), told.reason(), told.local().opened),
                 (Status::Complete, "", 8),
                 "{seed}"
             );
         }
-        let (tx, rx) = (here.near().traffic, there.near().traffic);
+        let (tx, rx) = (here.local().traffic, there.local().traffic);
         assert_eq!(tx.ns, 3 * SECOND);
         // Without a conversation the receiver rates until the last that came, or its own clock.
         assert!(rx.ns <= 3 * SECOND && rx.ns > 3 * SECOND - SECOND / 5, "{seed}: {rx:?}");
@@ -420,9 +425,9 @@ fn warm_up_and_cool_down_do_not_count() {
     finish(&mut net);
     for host in [sender, receiver] {
         let told = told(&net, host);
-        assert_eq!((told.status(), told.near().traffic.ns), (Status::Complete, 2 * SECOND));
+        assert_eq!((told.status(), told.local().traffic.ns), (Status::Complete, 2 * SECOND));
     }
-    let rx = told(&net, receiver).near().traffic.rx_bytes;
+    let rx = told(&net, receiver).local().traffic.rx_bytes;
     assert!((1_600_000..=2_010_000).contains(&rx), "{rx}");
 }
 
@@ -436,7 +441,7 @@ fn an_interrupted_sender_ends_both() {
     finish(&mut net);
     let (here, there) = (told(&net, sender), told(&net, receiver));
     assert_eq!((here.status(), there.status()), (Status::Interrupted, Status::Complete));
-    let ns = there.near().traffic.ns;
+    let ns = there.local().traffic.ns;
     assert!((900 * MS..1_100 * MS).contains(&ns), "{ns}");
 }
 
@@ -485,7 +490,7 @@ fn a_busy_receiver_says_so_and_goes_on() {
         (refused.status(), refused.reason()),
         (Status::Failed, "the receiver is busy with another test")
     );
-    assert_eq!((told(&net, receiver).status(), told(&net, receiver).near().opened), (Status::Complete, 8));
+    assert_eq!((told(&net, receiver).status(), told(&net, receiver).local().opened), (Status::Complete, 8));
 }
 
 #[test]
@@ -536,10 +541,10 @@ fn without_a_conversation_it_ends_after_the_last_connection() {
     let raw = net.raw(client_ip(1), data, script);
     net.run_until(net.now.plus(30 * SECOND));
     let told = told(&net, host);
-    assert_eq!((told.status(), told.near().traffic.rx_bytes), (Status::Complete, 150_000));
+    assert_eq!((told.status(), told.local().traffic.rx_bytes), (Status::Complete, 150_000));
     assert_eq!(net.heard(raw).ended.map(|(_, how)| how), Some(HungUp::Fin));
     // Over two seconds of transfer, and not over the minute that it was ready for.
-    let ns = told.near().traffic.ns;
+    let ns = told.local().traffic.ns;
     assert!((1_950 * MS..3_100 * MS).contains(&ns), "{ns}");
     let over = net.done(host).unwrap().since(begun);
     assert!((4 * SECOND..5 * SECOND).contains(&over), "{over}");

@@ -44,12 +44,12 @@ fn finish(net: &mut Network) {
 /// The sum of the intervals is the total, to the byte.
 fn assert_sums(told: &Told) {
     told.assert_intervals(false);
-    let near = told.near();
+    let local = told.local();
     let sum = |of: fn(&model::Interval) -> u64| told.intervals.iter().map(of).sum::<u64>();
-    assert_eq!(sum(|i| i.near.tx_bytes), near.traffic.tx_bytes);
-    assert_eq!(sum(|i| i.near.rx_bytes), near.traffic.rx_bytes);
-    assert_eq!(sum(|i| i.opened), near.opened);
-    assert!(told.far.is_empty(), "such a far end tells nothing");
+    assert_eq!(sum(|i| i.local.tx_bytes), local.traffic.tx_bytes);
+    assert_eq!(sum(|i| i.local.rx_bytes), local.traffic.rx_bytes);
+    assert_eq!(sum(|i| i.opened), local.opened);
+    assert!(told.remote.is_empty(), "such a remote end tells nothing");
 }
 
 #[test]
@@ -63,12 +63,12 @@ fn iterations_end_a_client_and_a_limit_its_server() {
         let (here, there) = (told(&net, client), told(&net, server));
         for (told, tx, rx) in [(&here, 20 * 30_001, 0), (&there, 0, 20 * 30_001)] {
             assert_eq!((told.status(), told.reason()), (Status::Complete, ""), "{shutdown:?}");
-            assert_eq!((told.near().opened, told.near().completed, told.near().errors()), (20, 20, 0));
-            assert_eq!((told.near().traffic.tx_bytes, told.near().traffic.rx_bytes), (tx, rx));
+            assert_eq!((told.local().opened, told.local().completed, told.local().errors()), (20, 20, 0));
+            assert_eq!((told.local().traffic.tx_bytes, told.local().traffic.rx_bytes), (tx, rx));
             assert_sums(told);
         }
         // Identifier and completion of each connection are told beside the payload.
-        assert_eq!((here.near().framing.rx_bytes, there.near().framing.tx_bytes), (20 * 41, 20 * 41));
+        assert_eq!((here.local().framing.rx_bytes, there.local().framing.tx_bytes), (20 * 41, 20 * 41));
     }
 }
 
@@ -79,8 +79,8 @@ fn a_server_takes_no_more_than_its_limit() {
     let client = call(&mut net, 1, &Phase { iterations: Some(2), ..phase(30_000) }, vec![address(1)]);
     finish(&mut net);
     let (here, there) = (told(&net, client), told(&net, server));
-    assert_eq!((there.near().opened, there.near().completed), (3, 3));
-    assert_eq!((here.near().completed, here.near().errors()), (3, 5), "the rest is refused");
+    assert_eq!((there.local().opened, there.local().completed), (3, 3));
+    assert_eq!((here.local().completed, here.local().errors()), (3, 5), "the rest is refused");
     assert_eq!((there.status(), here.status()), (Status::Complete, Status::Complete));
 }
 
@@ -94,8 +94,8 @@ fn a_run_ends_when_its_time_is_up() {
     net.run_until(net.now.plus(6 * SECOND));
     let here = told(&net, client);
     assert_eq!(here.status(), Status::Complete);
-    assert_eq!((here.near().opened, here.near().stopped, here.near().errors()), (4, 4, 0));
-    assert!(about(here.near().traffic.ns, 3 * SECOND), "{:?}", here.near().traffic);
+    assert_eq!((here.local().opened, here.local().stopped, here.local().errors()), (4, 4, 0));
+    assert!(about(here.local().traffic.ns, 3 * SECOND), "{:?}", here.local().traffic);
     assert_sums(&here);
     // Two minutes later the server still serves, having lost four connections.
     net.run_until(net.now.plus(120 * SECOND));
@@ -105,7 +105,7 @@ fn a_run_ends_when_its_time_is_up() {
     finish(&mut net);
     let there = told(&net, server);
     assert_eq!(there.status(), Status::Interrupted);
-    assert_eq!((there.near().opened, there.near().network_errors), (4, 4));
+    assert_eq!((there.local().opened, there.local().network_errors), (4, 4));
     assert_sums(&there);
 }
 
@@ -122,7 +122,7 @@ fn an_interrupted_client_stops_at_once() {
     let here = told(&net, client);
     assert_eq!(here.status(), Status::Interrupted);
     assert!(here.end.as_ref().unwrap().0 < now.plus(200 * MS));
-    assert_eq!(here.near().stopped, 4);
+    assert_eq!(here.local().stopped, 4);
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn a_dead_server_is_asked_less_and_less_often_and_named() {
     assert_eq!(here.status(), Status::Failed);
     assert!(here.reason().contains("connecting: Connection refused"), "{}", here.reason());
     // 10, 20, 40 … 640 ms, then every second: 17 attempts of each of the four.
-    let tried = here.near().network_errors;
+    let tried = here.local().network_errors;
     assert!((60..=72).contains(&tried), "{tried}");
 }
 
@@ -150,11 +150,14 @@ fn any_number_of_clients_at_once_over_a_bad_network() {
     finish(&mut net);
     for client in clients {
         let here = told(&net, client);
-        assert_eq!((here.near().completed, here.near().errors()), (12, 0));
+        assert_eq!((here.local().completed, here.local().errors()), (12, 0));
         // 20,001 is odd: each direction moves 10,001.
-        assert_eq!((here.near().traffic.tx_bytes, here.near().traffic.rx_bytes), (12 * 10_001, 12 * 10_001));
+        assert_eq!(
+            (here.local().traffic.tx_bytes, here.local().traffic.rx_bytes),
+            (12 * 10_001, 12 * 10_001)
+        );
     }
-    assert_eq!(told(&net, server).near().completed, 240);
+    assert_eq!(told(&net, server).local().completed, 240);
 }
 
 #[test]
@@ -179,9 +182,9 @@ fn many_streams_at_once_and_several_lives_each() {
     let total = media.frames * media.frame_size;
     for client in clients {
         let here = told(&net, client);
-        assert_eq!((here.status(), here.near().completed, here.near().errors()), (Status::Complete, 6, 0));
-        assert_eq!(here.near().traffic.rx_bytes, 6 * total);
-        let frames = here.near().frames.unwrap();
+        assert_eq!((here.status(), here.local().completed, here.local().errors()), (Status::Complete, 6, 0));
+        assert_eq!(here.local().traffic.rx_bytes, 6 * total);
+        let frames = here.local().frames.unwrap();
         assert_eq!((frames.completed, frames.dropped, frames.repeated, frames.errors), (6 * 50, 0, 0, 0));
         let sum: u64 = here.intervals.iter().filter_map(|i| i.frames).map(|f| f.completed).sum();
         assert_eq!(sum, 6 * 50, "the intervals tell of every frame once");
@@ -193,6 +196,6 @@ fn many_streams_at_once_and_several_lives_each() {
         assert_sums(&here);
     }
     let there = told(&net, server);
-    assert_eq!((there.status(), there.near().completed), (Status::Complete, 24));
-    assert_eq!(there.near().traffic.tx_bytes, 24 * total);
+    assert_eq!((there.status(), there.local().completed), (Status::Complete, 24));
+    assert_eq!(there.local().traffic.tx_bytes, 24 * total);
 }

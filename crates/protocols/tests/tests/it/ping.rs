@@ -1,5 +1,5 @@
 //! Round trips over our own protocol in virtual time, from the agreement to both ends' totals: the path's delay is known, and so
-//! is what the far end spends.
+//! is what the remote end spends.
 
 use crate::support::run::{MS, about, client_plan, join, serve, server_plan, told};
 use common::Limits;
@@ -28,7 +28,7 @@ fn network(seed: u64, link: &Link) -> Network {
 }
 
 #[test]
-fn the_far_end_s_time_is_measured_and_taken_off() {
+fn the_remote_end_s_time_is_measured_and_taken_off() {
     for transport in [Transport::Tcp, Transport::Udp] {
         for connections in [1, 5] {
             let mut net = network(3, &Link::new().delay(3 * MS));
@@ -39,7 +39,7 @@ fn the_far_end_s_time_is_measured_and_taken_off() {
             let told = told(&net, client);
             let what = format!("{transport:?} {connections}");
             assert_eq!(told.status(), Status::Complete, "{what}: {}", told.reason());
-            let trips = told.near().pings.clone().expect("round trips");
+            let trips = told.local().pings.clone().expect("round trips");
             let all = 40 * u64::from(connections);
             assert_eq!(
                 (trips.counts.sent, trips.counts.received, trips.counts.lost),
@@ -47,16 +47,17 @@ fn the_far_end_s_time_is_measured_and_taken_off() {
                 "{what}"
             );
             assert_eq!(trips.counts.omitted, 5 * u64::from(connections), "{what}");
-            let (rtt, path, far) = (trips.rtt_ns.unwrap(), trips.path_ns.unwrap(), trips.far_ns.unwrap());
-            assert_eq!((rtt.count, path.count, far.count), (all, all, all), "{what}");
-            // Both hosts' threads add some turns; what the far end added is known and taken off.
+            let (rtt, path, remote) =
+                (trips.rtt_ns.unwrap(), trips.path_ns.unwrap(), trips.remote_ns.unwrap());
+            assert_eq!((rtt.count, path.count, remote.count), (all, all, all), "{what}");
+            // Both hosts' threads add some turns; what the remote end added is known and taken off.
             assert!(about(rtt.min, 6 * MS), "{what}: {}", rtt.min);
             assert!(about(path.min, 6 * MS), "{what}: the path alone: {}", path.min);
-            assert_eq!(told.near().completed, u64::from(connections), "{what}");
-            let far_end = &told.far[0];
+            assert_eq!(told.local().completed, u64::from(connections), "{what}");
+            let remote_end = &told.remote[0];
             let bytes = (all + trips.counts.omitted) * 64;
-            assert_eq!((far_end.traffic.rx_bytes, far_end.traffic.tx_bytes), (bytes, bytes), "{what}");
-            assert!(far_end.pings.is_none(), "who asks counts round trips");
+            assert_eq!((remote_end.traffic.rx_bytes, remote_end.traffic.tx_bytes), (bytes, bytes), "{what}");
+            assert!(remote_end.pings.is_none(), "who asks counts round trips");
         }
     }
 }
@@ -73,7 +74,7 @@ fn a_lossy_path_loses_datagrams_and_no_stream_s_bytes() {
         net.run_until(START.plus(60 * SECOND));
         let told = told(&net, client);
         assert_eq!(told.status(), Status::Complete, "{transport:?}: {}", told.reason());
-        let counts = told.near().pings.clone().unwrap().counts;
+        let counts = told.local().pings.clone().unwrap().counts;
         assert_eq!(counts.received + counts.lost as u64, 400, "{transport:?} {counts:?}");
         match transport {
             Transport::Tcp => assert_eq!(counts.lost, 0),
@@ -136,12 +137,12 @@ fn exchanges_inside_the_payload_wait_for_what_was_sent_before() {
             let told = told(&net, client);
             let what = format!("{pattern} {loaded}");
             assert_eq!(
-                (told.status(), told.near().errors()),
+                (told.status(), told.local().errors()),
                 (Status::Complete, 0),
                 "{what}: {}",
                 told.reason()
             );
-            let trips = told.near().pings.as_ref().expect("exchanges inside").rtt_ns.as_ref().unwrap();
+            let trips = told.local().pings.as_ref().expect("exchanges inside").rtt_ns.as_ref().unwrap();
             // 2 connections, 4 s, one each 100 ms; at the end some are not asked any more.
             assert!((40..=82).contains(&trips.count), "{what}: {}", trips.count);
             assert!(trips.min >= 6 * MS, "{what}: {}", trips.min);
@@ -153,7 +154,7 @@ fn exchanges_inside_the_payload_wait_for_what_was_sent_before() {
                 trips.quantile(0.5)
             );
             assert!(trips.max < 6 * MS + 10 * HELD, "{what}: {}", trips.max);
-            assert!(told.far[0].pings.is_none() && told.near().packets.is_none(), "{what}");
+            assert!(told.remote[0].pings.is_none() && told.local().packets.is_none(), "{what}");
         }
     }
 }

@@ -84,7 +84,7 @@ fn blocked_datagrams_end_a_run_soon_with_the_reason() {
             let reason = reason.unwrap();
             assert!(reason.contains("no UDP datagram comes back although TCP works"), "{reason}");
             assert!(reason.contains("10.0.0.1:7411") && reason.contains("firewall"), "{reason}");
-            assert!(it.near.is_none() && it.far.is_empty() && it.intervals.is_empty(), "{what}");
+            assert!(it.local.is_none() && it.remote.is_empty() && it.intervals.is_empty(), "{what}");
         }
     }
 }
@@ -114,7 +114,7 @@ fn a_run_in_which_nothing_could_be_sent_has_failed() {
                 let datagrams = totals.packets.as_ref().map_or(0, |packets| packets.counts.sent);
                 datagrams + totals.pings.as_ref().map_or(0, |pings| pings.counts.sent)
             };
-            let sent: u64 = it.near.iter().chain(&it.far).map(of).sum();
+            let sent: u64 = it.local.iter().chain(&it.remote).map(of).sum();
             let what = format!("{name} {seed}: {it:#?}");
             assert_eq!(it.status() == Status::Failed, sent == 0, "{what}");
             failed += u32::from(it.reason().contains("no flow of datagrams could be opened"));

@@ -38,18 +38,19 @@ fn a_run_from_hello_to_result() {
             let told = told(&net, client);
             let what = format!("{pattern:?} {quirks:?}: {told:#?}");
             assert_eq!(told.status(), Status::Complete, "{what}");
-            assert_eq!((told.sessions.len(), told.far.len(), told.intervals.len()), (1, 1, 3), "{what}");
+            assert_eq!((told.sessions.len(), told.remote.len(), told.intervals.len()), (1, 1, 3), "{what}");
             told.assert_intervals(true);
-            let (near, far) = (told.near(), &told.far[0]);
-            assert_eq!((near.opened, near.stopped, far.opened, far.stopped), (4, 4, 4, 4), "{what}");
-            assert_eq!(near.network_errors + near.data_errors + near.protocol_errors, 0, "{what}");
-            assert!(about(near.traffic.ns, 3 * SECOND), "{what}");
-            let seconds = near.traffic.ns as f64 / 1e9;
-            let (up, down) = (near.traffic.tx_bytes as f64 / seconds, near.traffic.rx_bytes as f64 / seconds);
+            let (local, remote) = (told.local(), &told.remote[0]);
+            assert_eq!((local.opened, local.stopped, remote.opened, remote.stopped), (4, 4, 4, 4), "{what}");
+            assert_eq!(local.network_errors + local.data_errors + local.protocol_errors, 0, "{what}");
+            assert!(about(local.traffic.ns, 3 * SECOND), "{what}");
+            let seconds = local.traffic.ns as f64 / 1e9;
+            let (up, down) =
+                (local.traffic.tx_bytes as f64 / seconds, local.traffic.rx_bytes as f64 / seconds);
             assert!(!pattern.sends_up() || (up > 1e5 && up <= 1.08e6), "{what}");
             assert!(!pattern.sends_down() || (down > 1e5 && down <= 1.08e6), "{what}");
             // What one end has sent the other has received, but for what was under way at the ends.
-            assert!(near.traffic.tx_bytes.abs_diff(far.traffic.rx_bytes) < 4 * 60_000, "{what}");
+            assert!(local.traffic.tx_bytes.abs_diff(remote.traffic.rx_bytes) < 4 * 60_000, "{what}");
             net.run_until(net.now.plus(5 * SECOND));
             assert_eq!(net.open(server), (0, 0), "{what}");
             assert_eq!(net.groups(server), 0, "{what}");
@@ -84,14 +85,14 @@ fn iterations_and_totals_are_exact() {
             let it = told(&net, client);
             let (up, down) = pattern.split(20_001);
             assert_eq!(it.status(), Status::Complete, "{it:#?}");
-            let (near, far) = (it.near(), &it.far[0]);
+            let (local, remote) = (it.local(), &it.remote[0]);
             assert_eq!(
-                (near.completed, far.completed),
+                (local.completed, remote.completed),
                 (35, 35),
                 "{pattern:?} {shutdown:?} {workers}: {it:#?}"
             );
-            assert_eq!((near.traffic.tx_bytes, near.traffic.rx_bytes), (35 * up, 35 * down), "{it:#?}");
-            assert_eq!((far.traffic.rx_bytes, far.traffic.tx_bytes), (35 * up, 35 * down), "{it:#?}");
+            assert_eq!((local.traffic.tx_bytes, local.traffic.rx_bytes), (35 * up, 35 * down), "{it:#?}");
+            assert_eq!((remote.traffic.rx_bytes, remote.traffic.tx_bytes), (35 * up, 35 * down), "{it:#?}");
             it.assert_intervals(true);
             let _ = server;
         }
@@ -108,8 +109,12 @@ fn iterations_and_totals_are_exact() {
     let client = join(&mut net, 0, client_plan(&phase));
     net.run();
     let it = told(&net, client);
-    assert_eq!((it.near().traffic.tx_bytes, it.far[0].traffic.rx_bytes), (1_234_567, 1_234_567), "{it:#?}");
-    assert_eq!(it.near().network_errors, 0);
+    assert_eq!(
+        (it.local().traffic.tx_bytes, it.remote[0].traffic.rx_bytes),
+        (1_234_567, 1_234_567),
+        "{it:#?}"
+    );
+    assert_eq!(it.local().network_errors, 0);
 }
 
 #[test]
@@ -128,10 +133,10 @@ fn connects_by_the_thousand() {
     net.run();
     let it = told(&net, client);
     assert_eq!(it.status(), Status::Complete);
-    let near = it.near();
-    assert!(near.completed.abs_diff(3_000) < 10, "{near:#?}");
-    assert_eq!(near.network_errors + near.data_errors + near.protocol_errors, 0, "{near:#?}");
-    assert!(it.far[0].completed.abs_diff(near.completed) <= 2, "{it:#?}");
+    let local = it.local();
+    assert!(local.completed.abs_diff(3_000) < 10, "{local:#?}");
+    assert_eq!(local.network_errors + local.data_errors + local.protocol_errors, 0, "{local:#?}");
+    assert!(it.remote[0].completed.abs_diff(local.completed) <= 2, "{it:#?}");
 }
 
 #[test]
@@ -147,8 +152,8 @@ fn two_hundred_clients_at_once() {
         let it = told(&net, client);
         assert_eq!(it.status(), Status::Complete, "{it:#?}");
         it.assert_intervals(true);
-        assert_eq!((it.near().stopped, it.far[0].stopped), (2, 2), "{it:#?}");
-        assert!(it.far[0].others > 100, "others: {}", it.far[0].others);
+        assert_eq!((it.local().stopped, it.remote[0].stopped), (2, 2), "{it:#?}");
+        assert!(it.remote[0].others > 100, "others: {}", it.remote[0].others);
     }
     net.run_until(net.now.plus(5 * SECOND));
     assert_eq!((net.open(server), net.groups(server)), ((0, 0), 0));
@@ -165,10 +170,10 @@ fn only_without_a_path_between_them_are_buffers_chosen_for_one_host() {
         let mut net = network(5);
         let link = Link::new().delay(delay).rate(10_000_000);
         net.links(link.clone(), link);
-        let [near, far] = boots.map(str::to_owned);
-        serve(&mut net, native::ServerPlan { clock_id: far, ..server_plan() });
+        let [local, remote] = boots.map(str::to_owned);
+        serve(&mut net, native::ServerPlan { clock_id: remote, ..server_plan() });
         let plan = client_plan(&small());
-        let plan = native::ClientPlan { clock_id: near, same_host_sndbuf: Some(98_304), ..plan };
+        let plan = native::ClientPlan { clock_id: local, same_host_sndbuf: Some(98_304), ..plan };
         let client = join(&mut net, 0, plan);
         net.run();
         let told = told(&net, client);

@@ -80,7 +80,7 @@ fn both_ways_of_a_known_path_are_found() {
         let (low, high) = tally.path_ns.extremes().unwrap();
         assert!((12 * MS..12 * MS + 10_000).contains(&low) && high < 12 * MS + 10_000, "{low} {high}");
         assert_eq!((found.facts.rejected, found.facts.tampered), (0, 0));
-        assert!(found.facts.unrecognised.is_empty() && found.facts.far_clock.is_some());
+        assert!(found.facts.unrecognised.is_empty() && found.facts.remote_clock.is_some());
     }
 }
 
@@ -115,7 +115,7 @@ fn doubled_and_overtaken_packets_are_told_by_their_way() {
     pair.run();
     let facts = ways(&tally(&mut pair)).facts;
     assert_eq!((facts.there.duplicated, facts.back.duplicated), (pair.fate(0).doubled, 0));
-    // Where nothing is lost on the way there the far end's numbers are ours, and its doubles could be anybody's; one loss tells.
+    // Where nothing is lost on the way there the remote end's numbers are ours, and its doubles could be anybody's; one loss tells.
     let mut pair =
         self::pair(StampSettings::default(), 400).up(link().loss(0.02)).down(link().duplicate(0.1)).seed(5);
     pair.run();

@@ -39,7 +39,7 @@ fn a_clean_path_shows_every_frame() {
         let link = Link::new().delay(20 * MS);
         let told = run(&phase(pattern), link.clone(), link);
         assert_eq!(told.status(), Status::Complete, "{pattern}: {}", told.reason());
-        let ends = [(told.near(), pattern.sends_down()), (&told.far[0], pattern.sends_up())];
+        let ends = [(told.local(), pattern.sends_down()), (&told.remote[0], pattern.sends_up())];
         for (totals, receives) in ends {
             let (packets, frames) = counts(totals);
             // Two streams of 150 frames of two datagrams.
@@ -63,8 +63,8 @@ fn what_is_lost_is_lost_and_what_is_repeated_is_not_new() {
     let bad = Link::new().delay(5 * MS).loss(0.02).duplicate(0.02).reorder(0.05);
     let told = run(&phase(Pattern::Pull), Link::new(), bad);
     assert_eq!(told.status(), Status::Complete, "{}", told.reason());
-    let (packets, frames) = counts(told.near());
-    let (sent, _) = counts(&told.far[0]);
+    let (packets, frames) = counts(told.local());
+    let (sent, _) = counts(&told.remote[0]);
     assert_eq!(sent.sent, 600);
     assert!(packets.lost > 0 && packets.duplicated > 0, "{packets:?}");
     assert_eq!(packets.received + packets.lost as u64, 600);
@@ -72,7 +72,7 @@ fn what_is_lost_is_lost_and_what_is_repeated_is_not_new() {
     // A dropped frame lacks one datagram or both.
     let (most, least) = (packets.lost as u64, (packets.lost as u64).div_ceil(2));
     assert!((least..=most).contains(&frames.dropped), "{frames:?} {packets:?}");
-    assert_eq!(told.near().playout.as_ref().unwrap().never, frames.dropped);
+    assert_eq!(told.local().playout.as_ref().unwrap().never, frames.dropped);
 }
 
 #[test]
@@ -82,10 +82,10 @@ fn a_deeper_buffer_would_have_helped_against_delay() {
     // Held for 20 ms only.
     media.depth_frames = 1;
     let told = run(&phase, Link::new(), Link::new().delay(10 * MS).jitter(60 * MS));
-    let (packets, frames) = counts(told.near());
+    let (packets, frames) = counts(told.local());
     assert_eq!((packets.received, packets.lost), (600, 0));
     assert!(frames.dropped > 30 && frames.errors > 0, "{frames:?}");
-    let playout = told.near().playout.as_ref().unwrap();
+    let playout = told.local().playout.as_ref().unwrap();
     assert_eq!(playout.never, 0);
     assert!(playout.stalls > 0 && playout.longest_stall > 0);
     let missed = |depth: u64| playout.misses.iter().find(|m| m.0 == depth).unwrap().1;
@@ -98,8 +98,8 @@ fn spread_datagrams_leave_one_by_one() {
     let mut phase = phase(Pattern::Pull);
     phase.media.as_mut().unwrap().spread = true;
     let told = run(&phase, Link::new(), Link::new());
-    let need = told.near().playout.as_ref().unwrap().need_ns.unwrap();
+    let need = told.local().playout.as_ref().unwrap().need_ns.unwrap();
     // The second datagram of a frame leaves half of 20 ms after the first.
     assert!((10 * MS as i64..11 * MS as i64).contains(&need.p50), "{need:?}");
-    assert_eq!(counts(told.near()).1.completed, 300);
+    assert_eq!(counts(told.local()).1.completed, 300);
 }

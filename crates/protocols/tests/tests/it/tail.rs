@@ -38,10 +38,10 @@ fn compare(phase: &Phase, (up, down): (Link, Link), quirks: Quirks, what: &str) 
     net.quirks(client, quirks);
     net.run();
     let it = told(&net, client);
-    let (near, far) = (it.near().packets.as_deref().unwrap(), it.far[0].packets.as_deref().unwrap());
+    let (local, remote) = (it.local().packets.as_deref().unwrap(), it.remote[0].packets.as_deref().unwrap());
     let mut lost = 0;
     for (sends, from, to, way) in
-        [(phase.pattern.sends_up(), near, far, "up"), (phase.pattern.sends_down(), far, near, "down")]
+        [(phase.pattern.sends_up(), local, remote, "up"), (phase.pattern.sends_down(), remote, local, "down")]
     {
         if sends {
             let what = format!("{what}, {way}, {:?}", it.end);
@@ -104,8 +104,9 @@ fn drops_at_the_end_of_a_run_are_counted_as_ours() {
         );
         net.run();
         let it = told(&net, client);
-        let (near, far) = (it.near().packets.as_deref().unwrap(), it.far[0].packets.as_deref().unwrap());
-        let (from, to) = if up { (near, far) } else { (far, near) };
+        let (local, remote) =
+            (it.local().packets.as_deref().unwrap(), it.remote[0].packets.as_deref().unwrap());
+        let (from, to) = if up { (local, remote) } else { (remote, local) };
         adds_up(from.counts.sent, &to.counts, "overflow");
         // Words are dropped, too.
         let (lost, dropped) = (to.counts.lost, i64::try_from(to.counts.dropped).unwrap());

@@ -75,8 +75,8 @@ impl Run {
         let mut found = None;
         for event in self.events() {
             match event {
-                Event::Far(totals) if up => found = totals.packets.as_deref(),
-                Event::Near(totals) if !up => found = totals.packets.as_deref(),
+                Event::Remote(totals) if up => found = totals.packets.as_deref(),
+                Event::Local(totals) if !up => found = totals.packets.as_deref(),
                 _ => {}
             }
         }

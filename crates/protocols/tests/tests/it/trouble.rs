@@ -37,10 +37,10 @@ fn stopped_by_the_user_at_any_moment() {
                 assert_eq!(status, Status::Complete, "{what}");
             }
             it.assert_intervals(false);
-            if let Some(near) = &it.near {
-                let far = &it.far[0];
-                assert_eq!(near.network_errors + near.data_errors + near.protocol_errors, 0, "{what}");
-                assert_eq!((near.stopped, near.opened), (far.stopped, far.opened), "{what}");
+            if let Some(local) = &it.local {
+                let remote = &it.remote[0];
+                assert_eq!(local.network_errors + local.data_errors + local.protocol_errors, 0, "{what}");
+                assert_eq!((local.stopped, local.opened), (remote.stopped, remote.opened), "{what}");
             }
             assert_empty(&mut net, server);
         }
@@ -69,7 +69,7 @@ fn an_interrupt_waits_for_nobody_who_has_vanished() {
             let it = told(&net, client);
             assert!(net.done(client).is_some(), "{pattern:?} {at:?}: {it:#?}");
             assert_eq!(it.status(), Status::Interrupted);
-            assert!(it.near.is_some() || at < START.plus(SECOND), "what was measured is told: {it:#?}");
+            assert!(it.local.is_some() || at < START.plus(SECOND), "what was measured is told: {it:#?}");
         }
     }
     // The same for a server whose client has vanished.
@@ -120,7 +120,7 @@ fn a_stop_while_data_connections_hang_in_connecting_is_quick() {
     let (end, status, _) = it.end.clone().unwrap();
     assert!(end < START.plus(20 * SECOND), "{end:?}");
     assert!(matches!(status, Status::Interrupted | Status::Partial), "{it:#?}");
-    assert!(it.near().completed > 10, "{it:#?}");
+    assert!(it.local().completed > 10, "{it:#?}");
 }
 
 #[test]
@@ -151,10 +151,10 @@ fn a_server_that_vanishes_in_mid_run() {
                 reason.split("after ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
             let earliest = if killed { 2.4 } else { 1.4 };
             assert!((earliest..=2.5).contains(&told), "{reason}");
-            assert!(it.near().traffic.tx_bytes + it.near().traffic.rx_bytes > 800_000, "{what}");
-            assert!(it.intervals.len() >= 2 && it.intervals[0].far.is_some(), "{what}");
+            assert!(it.local().traffic.tx_bytes + it.local().traffic.rx_bytes > 800_000, "{what}");
+            assert!(it.intervals.len() >= 2 && it.intervals[0].remote.is_some(), "{what}");
             it.assert_intervals(false);
-            assert!(it.far.is_empty());
+            assert!(it.remote.is_empty());
         }
     }
 }
@@ -185,7 +185,7 @@ fn a_client_that_vanishes_leaves_nothing_behind() {
                 net.run();
                 let it = told(&net, next);
                 assert_eq!(it.status(), Status::Complete);
-                assert_eq!((it.far[0].opened, it.far[0].others), (4, 0));
+                assert_eq!((it.remote[0].opened, it.remote[0].others), (4, 0));
             }
         }
     }
@@ -209,7 +209,7 @@ fn a_group_number_is_not_given_on_before_its_last_count() {
         net.run();
         let it = told(&net, client);
         assert_eq!(it.status(), Status::Complete, "{n}: {it:#?}");
-        assert_eq!((it.far[0].completed, it.far[0].traffic.rx_bytes), (3, 3_000), "{n}: {it:#?}");
+        assert_eq!((it.remote[0].completed, it.remote[0].traffic.rx_bytes), (3, 3_000), "{n}: {it:#?}");
     }
     assert_empty(&mut net, server);
 }
@@ -271,9 +271,9 @@ fn proposals_are_refused_or_reduced_and_the_client_says_so() {
         ]
     );
     assert_eq!(it.status(), Status::Complete);
-    assert_eq!((it.near().opened, it.intervals.len()), (2, 2));
-    assert!(about(it.near().traffic.ns, 2 * SECOND), "{:?}", it.near().traffic);
-    assert!(it.near().traffic.tx_bytes.abs_diff(1_000_000) < 20_000, "{:?}", it.near().traffic);
+    assert_eq!((it.local().opened, it.intervals.len()), (2, 2));
+    assert!(about(it.local().traffic.ns, 2 * SECOND), "{:?}", it.local().traffic);
+    assert!(it.local().traffic.tx_bytes.abs_diff(1_000_000) < 20_000, "{:?}", it.local().traffic);
 }
 
 #[test]
@@ -330,7 +330,7 @@ fn exclusive_sessions_queue_for_as_long_as_it_takes() {
     let end = |n: usize| its[n].end.as_ref().unwrap().0;
     assert!(end(0) < end(1) && end(1) < end(2) && end(2) < end(5), "first come, first served");
     assert!(its[1].notices[0].contains("waiting for 1 other session(s)"), "{:?}", its[1].notices);
-    assert!([0, 2].iter().all(|&n: &usize| its[n].far[0].others == 0));
+    assert!([0, 2].iter().all(|&n: &usize| its[n].remote[0].others == 0));
     assert_eq!(its[1].notices.len(), 1, "{:?}", its[1].notices);
     assert_empty(&mut net, server);
 }
@@ -355,7 +355,7 @@ fn the_parts_of_an_exclusive_run_go_on_beside_each_other() {
         net.run();
         let [first, other, second] = [first, other, second].map(|client| told(&net, client));
         for it in [&first, &other, &second] {
-            assert_eq!((it.status(), it.far[0].others), (Status::Complete, 0), "{it:#?}");
+            assert_eq!((it.status(), it.remote[0].others), (Status::Complete, 0), "{it:#?}");
         }
         let end = |it: &Told| it.end.as_ref().unwrap().0;
         assert!(end(&second) < end(&first) && end(&first) < end(&other), "the other waits for both");
@@ -374,7 +374,7 @@ fn an_exclusive_server_takes_one_at_a_time() {
     net.run();
     for client in clients {
         let it = told(&net, client);
-        assert_eq!((it.status(), it.far[0].others), (Status::Complete, 0));
+        assert_eq!((it.status(), it.remote[0].others), (Status::Complete, 0));
     }
     assert_empty(&mut net, server);
 }
@@ -392,18 +392,18 @@ fn a_server_that_is_stopped_ends_its_sessions_in_good_order() {
             let what = format!("{at}: {it:#?}");
             if at >= 500 {
                 assert!(matches!(it.status(), Status::Interrupted | Status::Complete), "{what}");
-                assert_eq!(it.far.len(), 1, "{what}");
-                assert_eq!(it.near().network_errors + it.near().data_errors, 0, "{what}");
+                assert_eq!(it.remote.len(), 1, "{what}");
+                assert_eq!(it.local().network_errors + it.local().data_errors, 0, "{what}");
                 assert!(it.end.unwrap().0 < START.plus(at * MS + SECOND), "{what}");
             } else {
-                assert_eq!(it.status() == Status::Failed, it.near.is_none(), "{what}");
+                assert_eq!(it.status() == Status::Failed, it.local.is_none(), "{what}");
             }
         }
         net.run_until(net.now.plus(30 * SECOND));
         let it = told(&net, server);
         assert!(net.done(server).is_some(), "{at}");
         assert_eq!(it.status(), Status::Interrupted);
-        assert!(it.near.is_some());
+        assert!(it.local.is_some());
         it.assert_intervals(false);
     }
 }
@@ -514,12 +514,12 @@ fn a_server_that_exits_after_n_connections_admits_exactly_n() {
         net.run();
         net.run_until(net.now.plus(3 * SECOND));
         let (it, served) = (told(&net, client), told(&net, server));
-        assert_eq!(it.near().completed, n.min(12), "{it:#?}");
-        assert_eq!(it.near().protocol_errors, 12 - n.min(12), "{it:#?}");
-        let causes: Vec<_> = it.near().causes.iter().map(|c| c.text.as_str()).collect();
+        assert_eq!(it.local().completed, n.min(12), "{it:#?}");
+        assert_eq!(it.local().protocol_errors, 12 - n.min(12), "{it:#?}");
+        let causes: Vec<_> = it.local().causes.iter().map(|c| c.text.as_str()).collect();
         assert!(n >= 12 || causes[0].contains("ends after a number of connections"), "{causes:?}");
         assert!(net.done(server).is_some(), "{served:#?}");
-        assert_eq!((served.near().completed, served.status()), (n, Status::Complete));
+        assert_eq!((served.local().completed, served.status()), (n, Status::Complete));
     }
 }
 
@@ -538,24 +538,24 @@ fn several_servers() {
             })
             .collect()
     };
-    // All is well: both have their share, and the far figure is the sum.
+    // All is well: both have their share, and the remote figure is the sum.
     let mut net = network(13);
     two(&mut net);
     let client = join(&mut net, 0, plan(&[1, 2]));
     net.run();
     let it = told(&net, client);
-    assert_eq!((it.status(), it.far.len(), it.sessions.len()), (Status::Complete, 2, 2), "{it:#?}");
-    assert_eq!((it.far[0].opened, it.far[1].opened), (2, 2));
+    assert_eq!((it.status(), it.remote.len(), it.sessions.len()), (Status::Complete, 2, 2), "{it:#?}");
+    assert_eq!((it.remote[0].opened, it.remote[1].opened), (2, 2));
     it.assert_intervals(true);
-    let far: u64 = it.intervals.iter().map(|i| i.far.unwrap().rx_bytes).sum();
-    assert_eq!(far, it.far.iter().map(|f| f.traffic.rx_bytes).sum::<u64>());
+    let remote: u64 = it.intervals.iter().map(|i| i.remote.unwrap().rx_bytes).sum();
+    assert_eq!(remote, it.remote.iter().map(|f| f.traffic.rx_bytes).sum::<u64>());
     // One of them is not there.
     let mut net = network(13);
     two(&mut net);
     let client = join(&mut net, 0, plan(&[1, 3, 2]));
     net.run();
     let it = told(&net, client);
-    assert_eq!((it.status(), it.far.len()), (Status::Complete, 2), "{it:#?}");
+    assert_eq!((it.status(), it.remote.len()), (Status::Complete, 2), "{it:#?}");
     assert!(
         it.notices[0].contains("left out: s3 (10.0.0.3:7411): connecting: Connection refused"),
         "{:?}",
@@ -568,8 +568,8 @@ fn several_servers() {
     net.kill_at(servers[0], START.plus(1_500 * MS));
     net.run();
     let it = told(&net, client);
-    assert_eq!((it.status(), it.far.len()), (Status::Partial, 1), "{it:#?}");
-    assert!(it.near().network_errors >= 2 && it.near().stopped == 2, "{it:#?}");
+    assert_eq!((it.status(), it.remote.len()), (Status::Partial, 1), "{it:#?}");
+    assert!(it.local().network_errors >= 2 && it.local().stopped == 2, "{it:#?}");
     assert_eq!(it.intervals.len(), 3);
     it.assert_intervals(true);
     // One of them grants less: it is not asked for more, and the other is not asked for what is missing.
@@ -585,9 +585,9 @@ fn several_servers() {
     let client = join(&mut net, 0, many);
     net.run();
     let it = told(&net, client);
-    let near = it.near();
-    assert_eq!((near.completed, near.protocol_errors), (1_000, 0), "{:?} {:?}", it.notices, near.causes);
-    assert_eq!((it.far[0].completed, it.far[1].completed), (200, 800));
+    let local = it.local();
+    assert_eq!((local.completed, local.protocol_errors), (1_000, 0), "{:?} {:?}", it.notices, local.causes);
+    assert_eq!((it.remote[0].completed, it.remote[1].completed), (200, 800));
     // More servers than connections: they are visited in turn.
     let mut net = network(13);
     two(&mut net);
@@ -596,6 +596,6 @@ fn several_servers() {
     let client = join(&mut net, 0, one);
     net.run();
     let it = told(&net, client);
-    assert_eq!((it.status(), it.near().completed), (Status::Complete, 9), "{it:#?}");
-    assert_eq!(it.far[0].completed.abs_diff(it.far[1].completed), 1);
+    assert_eq!((it.status(), it.local().completed), (Status::Complete, 9), "{it:#?}");
+    assert_eq!(it.remote[0].completed.abs_diff(it.remote[1].completed), 1);
 }

@@ -114,7 +114,7 @@ fn both_ends_tell_what_moved_and_how_long_it_took() {
     finish(&mut net);
     let (here, there) = (told(&net, client), told(&net, server));
     for told in [&here, &there] {
-        assert_eq!((told.status(), told.near().completed, told.near().errors()), (Status::Complete, 1, 0));
+        assert_eq!((told.status(), told.local().completed, told.local().errors()), (Status::Complete, 1, 0));
     }
     let (tx, rx) = (portion(&net, client), portion(&net, server));
     assert_eq!((tx.tx_bytes, tx.calls, rx.rx_bytes), (163_840, 20, 163_840));
@@ -131,8 +131,8 @@ fn a_timed_run_ends_behind_a_whole_buffer_and_with_a_fin() {
     let client = call(&mut net, &timed);
     finish(&mut net);
     let (here, there) = (told(&net, client), told(&net, server));
-    assert_eq!((here.status(), here.near().errors()), (Status::Complete, 0));
-    assert_eq!((there.status(), there.near().completed), (Status::Complete, 1));
+    assert_eq!((here.status(), here.local().errors()), (Status::Complete, 0));
+    assert_eq!((there.status(), there.local().completed), (Status::Complete, 1));
     let (tx, rx) = (portion(&net, client), portion(&net, server));
     assert_eq!((tx.tx_bytes % 8_192, tx.tx_bytes), (0, rx.rx_bytes));
     // 2 Mbit/s for two seconds, and what the send buffer held.

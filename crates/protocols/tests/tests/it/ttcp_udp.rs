@@ -108,7 +108,7 @@ fn both_ends_agree_over_a_clean_path() {
         let client = call(&mut net, 1, &Phase { rate: Some(4_000_000), ..phase(40, 1_000) }, marks);
         for told in finish(&mut net, [client, server]) {
             assert_eq!(
-                (told.status(), told.reason(), told.near().opened),
+                (told.status(), told.reason(), told.local().opened),
                 (Status::Complete, "", 1),
                 "{marks:?}"
             );
@@ -144,7 +144,7 @@ fn what_epi_lost_is_what_the_path_lost() {
     assert!(marked.repeated > 0 && marked.reordered > 0, "{marked:?}");
     // What did not come is what is missing of the number told, whatever came twice: 5 % of 3,000 and some.
     let lost = 3_000 - (marked.data - marked.repeated);
-    let counts = told(&net, server).near().packets.as_ref().unwrap().counts;
+    let counts = told(&net, server).local().packets.as_ref().unwrap().counts;
     assert_eq!((counts.lost, counts.received), (lost as i64, marked.data));
     assert!((100..200).contains(&lost), "{lost}");
 }
@@ -208,7 +208,7 @@ fn an_end_that_is_lost_is_waited_for_as_long_as_was_said() {
     let server = serve(&mut net, Some(1));
     let client = call(&mut net, 1, &Phase { rate: Some(800_000), ..phase(200, 1_000) }, Marks::Classic);
     let [_, there] = finish(&mut net, [client, server]);
-    assert_eq!((there.status(), there.near().opened), (Status::Complete, 1));
+    assert_eq!((there.status(), there.local().opened), (Status::Complete, 1));
     let rx = portions(&net, server)[0];
     // A datagram every 10 ms for a second.
     assert!((98..=101).contains(&rx.marked.unwrap().data), "{rx:?}");
@@ -225,7 +225,7 @@ fn nobody_there_is_a_failure() {
     net.run();
     net.run_until(net.now.plus(60 * SECOND));
     let told = told(&net, client);
-    assert_eq!(told.near().errors(), 1, "{:?}", told.near());
+    assert_eq!(told.local().errors(), 1, "{:?}", told.local());
 }
 
 #[test]

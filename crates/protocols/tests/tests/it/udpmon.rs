@@ -455,8 +455,8 @@ mod pair {
                 let gaps = test.gaps.as_ref().unwrap();
                 assert_eq!(gaps.over, 49, "all wider than 150 bins of 0.1 µs: {gaps:?}");
             }
-            assert_eq!((test.records.len(), test.others.len(), test.far.cpus.len()), (20, 2, 0));
-            // The far clock's zero is 3 ms after ZEROSTATS left, ours 7 ms: its times are 4 ms ahead. Both ways are unequal
+            assert_eq!((test.records.len(), test.others.len(), test.remote.cpus.len()), (20, 2, 0));
+            // The remote clock's zero is 3 ms after ZEROSTATS left, ours 7 ms: its times are 4 ms ahead. Both ways are unequal
             // by 1 ms, so the offset may be wrong by half of that.
             let clock = test.clock.unwrap();
             assert!((clock.offset + 4_000.0).abs() <= clock.bound && clock.bound < 3_560.0, "{clock:?}");

@@ -51,7 +51,7 @@ impl Requester {
         }
     }
 
-    /// How the far clock relates to ours.
+    /// How the remote clock relates to ours.
     pub(super) fn clock(&self) -> Option<PacketTestClock> {
         let middle = self.train.as_ref().map_or(0, |train| train.end().since(self.zero));
         let estimate = self.offset.at(Mono(middle))?;

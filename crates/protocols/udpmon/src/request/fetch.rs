@@ -94,11 +94,11 @@ impl Requester {
                 let v6 = self.core.path.is_some_and(|path| path.peer.ip().to_canonical().is_ipv6());
                 if let Some((start, stop)) = blocks::decode_net(bytes) {
                     let host = between(&start, &stop, v6);
-                    (test.far.interfaces, test.far.ip) = (host.interfaces, host.ip);
+                    (test.remote.interfaces, test.remote.ip) = (host.interfaces, host.ip);
                 }
             }
-            Block::Cpu => test.far.cpus = blocks::decode_cpus(bytes),
-            Block::FlowId => test.far.cards.extend(blocks::decode_card(bytes)),
+            Block::Cpu => test.remote.cpus = blocks::decode_cpus(bytes),
+            Block::FlowId => test.remote.cards.extend(blocks::decode_card(bytes)),
             Block::Records => match self.params.asked.records {
                 PacketTestRecords::Lost { .. } => test.lost = blocks::decode_lost(bytes),
                 _ => test.records = blocks::decode_records(bytes),

@@ -44,7 +44,7 @@ const BLOCKS: [(Command, usize); 4] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// This host is read before the first message, since then; it is looked for the reading at the second instant.
-    Near(Mono, Mono),
+    Local(Mono, Mono),
     Data,
     /// It is looked what the kernel knows of the connection before the next message is begun.
     Look,
@@ -165,11 +165,11 @@ impl Requester {
             0 => {
                 if let Some((start, stop)) = blocks::decode_net(&bytes) {
                     let host = between(&start, &stop, v6);
-                    (self.found.far.interfaces, self.found.far.ip) = (host.interfaces, host.ip);
+                    (self.found.remote.interfaces, self.found.remote.ip) = (host.interfaces, host.ip);
                 }
             }
-            1 | 2 => self.found.far.cards.extend(blocks::decode_card(&bytes)),
-            _ => self.found.far.cpus = blocks::decode_cpus(&bytes),
+            1 | 2 => self.found.remote.cards.extend(blocks::decode_card(&bytes)),
+            _ => self.found.remote.cpus = blocks::decode_cpus(&bytes),
         }
     }
 
@@ -177,7 +177,7 @@ impl Requester {
         let read = |n: usize| {
             self.readings[n].as_ref().and_then(|reading| reading.get()).cloned().unwrap_or_default()
         };
-        self.found.near = between(&read(0), &read(1), self.v6);
+        self.found.local = between(&read(0), &read(1), self.v6);
         self.found.over = true;
         cx.outbox.push(Box::new(Tell(Event::PacketTest(Box::new(std::mem::take(&mut self.found))))));
         self.complete(cx);
@@ -226,7 +226,7 @@ impl Requester {
             return;
         }
         let start = self.readings[0].as_ref().and_then(|reading| reading.get()).cloned().unwrap_or_default();
-        now.near = between(&start, &reading.get().cloned().unwrap_or_default(), self.v6);
+        now.local = between(&start, &reading.get().cloned().unwrap_or_default(), self.v6);
         let now = std::mem::take(now);
         self.standing = None;
         cx.outbox.push(Box::new(Tell(Event::PacketTest(now))));
@@ -321,7 +321,7 @@ impl Flow for Requester {
             }
             Step::Look => (When::Never, Read::look(1), None),
             Step::Ask | Step::AskFor(_) => (When::Now, Read::Pause, None),
-            Step::Near(..) | Step::Put | Step::Settle(_) => (When::Never, Read::Pause, None),
+            Step::Local(..) | Step::Put | Step::Settle(_) => (When::Never, Read::Pause, None),
             Step::Fetch(n) => {
                 let length = BLOCKS.get(n).map_or(0, |block| block.1);
                 (When::Never, Read::look((length - self.block.len().min(length)) as u64), None)
@@ -331,7 +331,7 @@ impl Flow for Requester {
             Step::Failed => (When::Never, Read::Pause, None),
         };
         let wake = match self.step {
-            Step::Settle(until) | Step::Near(_, until) => Some(until),
+            Step::Settle(until) | Step::Local(_, until) => Some(until),
             Step::Put => Some(self.core.moved),
             Step::Look => Some(self.due(self.frame).unwrap_or(self.core.moved)),
             Step::Over(_) | Step::Failed => None,
@@ -437,7 +437,7 @@ impl Flow for Requester {
                 self.found.wait = u32::try_from(test.wait_ns / TENTH).unwrap_or(u32::MAX);
                 self.found.gaps = test.puts.map(|(low, width)| Binned::new(low.into(), width.into(), BINS));
                 self.readings[0] = Some(test.host.ask());
-                self.step = Step::Near(cx.now, cx.now);
+                self.step = Step::Local(cx.now, cx.now);
             }
             FlowEvent::Fin if !matches!(self.step, Step::Over(_)) => {
                 self.step = Step::Failed;
@@ -446,18 +446,18 @@ impl Flow for Requester {
             FlowEvent::Stop => {
                 self.stopped = true;
                 match self.step {
-                    Step::Near(..) => self.begin(cx),
+                    Step::Local(..) => self.begin(cx),
                     Step::Data | Step::Look if self.at == 0 => self.next(cx.now),
                     _ => {}
                 }
             }
-            FlowEvent::Wake if matches!(self.step, Step::Near(..)) => {
-                let Step::Near(since, _) = self.step else { return Ok(()) };
+            FlowEvent::Wake if matches!(self.step, Step::Local(..)) => {
+                let Step::Local(since, _) = self.step else { return Ok(()) };
                 let read = self.readings[0].as_ref().is_none_or(|reading| reading.get().is_some());
                 if read || cx.now.since(since) >= READING {
                     self.begin(cx);
                 } else {
-                    self.step = Step::Near(since, cx.now.plus(LOOK));
+                    self.step = Step::Local(since, cx.now.plus(LOOK));
                 }
             }
             FlowEvent::Wake if self.step == Step::Put => self.was_put(cx.now),

@@ -176,7 +176,7 @@ impl Responder {
                 span: self.counts.span_us.saturating_mul(10),
                 ..PacketTestCounts::default()
             }),
-            far: between(start, stop, v6),
+            remote: between(start, stop, v6),
             ..PacketTest::default()
         }
     }

@@ -42,8 +42,8 @@ pub(crate) fn events() -> Vec<Event> {
     events.extend([
         Event::Connection(Box::new(good())),
         Event::Connection(Box::new(bad())),
-        Event::Near(Box::new(near())),
-        Event::Far(Box::new(far())),
+        Event::Local(Box::new(local())),
+        Event::Remote(Box::new(remote())),
         Event::PhaseEnd { status: Status::Interrupted, reason: Some("stopped by SIGINT".to_owned()) },
         Event::End { status: Status::Interrupted, reason: Some("stopped by SIGINT".to_owned()) },
     ]);
@@ -193,8 +193,8 @@ pub(crate) fn interval(index: u32, rx: u64) -> Interval {
         start_ns: u64::from(index) * SECOND,
         end_ns: u64::from(index + 1) * SECOND,
         omitted: index == 0,
-        near: Traffic { tx_bytes: rx + 1_000_000, rx_bytes: 125_000_000, ns: SECOND },
-        far: Some(Traffic { tx_bytes: 125_000_000, rx_bytes: rx, ns: SECOND }),
+        local: Traffic { tx_bytes: rx + 1_000_000, rx_bytes: 125_000_000, ns: SECOND },
+        remote: Some(Traffic { tx_bytes: 125_000_000, rx_bytes: rx, ns: SECOND }),
         framing: Framing { tx_bytes: 41, rx_bytes: 82 },
         in_flight: 4,
         completed: u64::from(index),
@@ -205,7 +205,7 @@ pub(crate) fn interval(index: u32, rx: u64) -> Interval {
         frames: Some(FRAMES),
         pings: Some(PING),
         packets: Some(packets()),
-        far_packets: Some(packets()),
+        remote_packets: Some(packets()),
         samples: vec![Sample {
             id: Uuid::from_u128(1),
             slot: 2,
@@ -365,7 +365,7 @@ pub(crate) fn round_trips() -> RoundTrips {
         rtt_ns: all.clone(),
         intended_ns: all.clone(),
         path_ns: all.clone(),
-        far_ns: all,
+        remote_ns: all,
         kernel_ns: None,
         ways: None,
     }
@@ -389,15 +389,15 @@ pub(crate) fn ways() -> Ways {
             clock_bound_ns: Some(20_000),
             clock_offset_ns: Some(-37_000_000_000),
             by_wall: 0,
-            far_error_ns: Some(1_000_000),
-            far_synced: Some(true),
+            remote_error_ns: Some(1_000_000),
+            remote_synced: Some(true),
             rejected: 1,
             unrecognised: vec![5, 7],
             malformed: 2,
             tampered: 3,
             unnamed: 4,
-            far_clock: Some([2, 1, 2, 1]),
-            far_counts: Some((9, 8)),
+            remote_clock: Some([2, 1, 2, 1]),
+            remote_counts: Some((9, 8)),
         },
     }
 }
@@ -482,12 +482,12 @@ fn totals(who: &str, tx_bytes: u64, rx_bytes: u64) -> Totals {
 }
 
 /// The client: 3.753 GB sent, 375 MB received in 3 s.
-pub(crate) fn near() -> Totals {
+pub(crate) fn local() -> Totals {
     totals("client", 3_753_000_000, 375_000_000)
 }
 
 /// The server: it received 3.75 GB in 3 s.
-pub(crate) fn far() -> Totals {
+pub(crate) fn remote() -> Totals {
     Totals { counters: HostCounters::default(), ..totals("10.0.0.2:7411", 376_000_000, 3_750_000_000) }
 }
 

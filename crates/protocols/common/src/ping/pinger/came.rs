@@ -3,7 +3,7 @@
 use super::Pinger;
 use crate::ping::book::{Slot, State};
 use crate::ping::codec::{self, HEAD, Head};
-use crate::ping::params::Far;
+use crate::ping::params::Remote;
 use crate::ping::talk::{Said, Times};
 use metrics::{Mono, Packets};
 use model::Echo;
@@ -30,7 +30,7 @@ impl Pinger {
 
     /// The echo of a message is whole.
     fn back(&mut self, cx: &mut Context<'_>, number: u64, times: Times) {
-        let far_ns = times.far_ns;
+        let remote_ns = times.remote_ns;
         let Some(slot) = self.book.slot(number).copied() else { return };
         self.answered = true;
         self.refused = 0;
@@ -55,12 +55,12 @@ impl Pinger {
             if let Some((left, came)) = slot.left_at.zip(self.came) {
                 tally.kernel_ns.record(came.since(left));
             }
-            if let Some(far) = far_ns {
-                tally.far_ns.record(far);
-                tally.path_ns.record(times.path_ns.unwrap_or(rtt.saturating_sub(far)));
+            if let Some(remote) = remote_ns {
+                tally.remote_ns.record(remote);
+                tally.path_ns.record(times.path_ns.unwrap_or(rtt.saturating_sub(remote)));
             }
         }
-        self.tell(cx, number, &slot, if late { Echo::Late } else { Echo::InTime }, far_ns);
+        self.tell(cx, number, &slot, if late { Echo::Late } else { Echo::InTime }, remote_ns);
     }
 
     /// Something else came in the place of an echo.
@@ -123,8 +123,8 @@ impl Pinger {
                     let what = self.first_bad.clone().unwrap_or(Violation::BadFrame { offset: 0 });
                     self.bad(cx, number, what);
                 } else {
-                    let far_ns = self.far(&self.head.clone());
-                    self.back(cx, number, Times { far_ns, path_ns: None });
+                    let remote_ns = self.remote(&self.head.clone());
+                    self.back(cx, number, Times { remote_ns, path_ns: None });
                 }
             }
         }
@@ -134,15 +134,15 @@ impl Pinger {
     /// What is wrong with the head that has come, if anything is.
     fn check_head(&self, number: u64, word: u64) -> Option<Violation> {
         let (mut want, n) = codec::encode(Head { number, word }, self.size());
-        if self.params.far == Far::Spent && n == HEAD {
+        if self.params.remote == Remote::Spent && n == HEAD {
             want[8..].copy_from_slice(&self.head[8..]);
         }
         (want[..n] != self.head[..n]).then(|| codec::bad_head(&want[..n], &self.head[..n]))
     }
 
-    /// What the far end says it spent, if it says so.
-    fn far(&self, head: &[u8; HEAD]) -> Option<u64> {
-        let says = self.params.far == Far::Spent && codec::head_of(self.size()) == HEAD;
+    /// What the remote end says it spent, if it says so.
+    fn remote(&self, head: &[u8; HEAD]) -> Option<u64> {
+        let says = self.params.remote == Remote::Spent && codec::head_of(self.size()) == HEAD;
         says.then(|| codec::decode(head, self.size(), 0).word)
     }
 
@@ -168,7 +168,7 @@ impl Pinger {
             return self.bad(cx, message, what);
         }
         let (want, n) = codec::encode(Head { number, word: slot.word }, size);
-        let spent = self.params.far == Far::Spent && n == HEAD;
+        let spent = self.params.remote == Remote::Spent && n == HEAD;
         let compared = if spent { 8 } else { n };
         let bad = match want[..compared] == bytes[..compared] {
             true => codec::check(size, 0, bytes).err(),
@@ -182,7 +182,7 @@ impl Pinger {
             slot.left = left;
         }
         if left == 0 {
-            self.back(cx, message, Times { far_ns: spent.then_some(word), path_ns: None });
+            self.back(cx, message, Times { remote_ns: spent.then_some(word), path_ns: None });
         }
     }
 

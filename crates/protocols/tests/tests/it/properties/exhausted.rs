@@ -58,8 +58,8 @@ pub(super) fn check(seed: u64, defect: Option<Defect>) -> Result<(), String> {
         let it = told(&net, host);
         native::served(phase, arrives, &it, net.done(host))
             .map_err(|why| format!("{why}: {phase:?}: {:?} {}", it.end, it.notices.join("; ")))?;
-        if it.status() != Status::Complete || it.near().opened != u64::from(phase.connections) {
-            return Err(format!("{:?} of {}", it.near().opened, phase.connections));
+        if it.status() != Status::Complete || it.local().opened != u64::from(phase.connections) {
+            return Err(format!("{:?} of {}", it.local().opened, phase.connections));
         }
     }
     net.run_until(START.plus(80 * SECOND));

@@ -239,7 +239,7 @@ fn violation(scenario: &Scenario, outcome: &Outcome) -> Result<(), String> {
 
 /// Datagrams that a client or its server say are lost.
 fn lost(it: &Told) -> i64 {
-    let all = it.near.iter().chain(&it.far);
+    let all = it.local.iter().chain(&it.remote);
     let one = |totals: &model::Totals| {
         let (packets, pings) = (&totals.packets, &totals.pings);
         packets.as_ref().map_or(0, |of| of.counts.lost) + pings.as_ref().map_or(0, |of| of.counts.lost)
@@ -250,7 +250,7 @@ fn lost(it: &Told) -> i64 {
 /// Whether a client that stayed to the end was served as it may expect.
 pub(super) fn served(phase: &Phase, arrives: u64, it: &Told, done: Option<Mono>) -> Result<(), String> {
     let wrong = |why: &str| Err(why.to_owned());
-    let (Some(done), Some(near), [far]) = (done, &it.near, it.far.as_slice()) else {
+    let (Some(done), Some(local), [remote]) = (done, &it.local, it.remote.as_slice()) else {
         return wrong("no result");
     };
     let limit = START.plus(arrives + phase.duration_ns.unwrap_or(0) + 4 * SECOND);
@@ -260,25 +260,26 @@ pub(super) fn served(phase: &Phase, arrives: u64, it: &Told, done: Option<Mono>)
     if it.status() != Status::Complete {
         return wrong("not complete");
     }
-    for ends in [near, far] {
+    for ends in [local, remote] {
         if ends.network_errors + ends.data_errors + ends.protocol_errors != 0 {
             return Err(format!("an error that the network did not make: {:?}", ends.causes));
         }
     }
-    if near.opened.abs_diff(far.opened) > 2 * u64::from(phase.connections) {
-        return Err(format!("one end opened {}, the other {}", near.opened, far.opened));
+    if local.opened.abs_diff(remote.opened) > 2 * u64::from(phase.connections) {
+        return Err(format!("one end opened {}, the other {}", local.opened, remote.opened));
     }
     // What is under way when the clock ends the run is counted by one end only.
     let under_way = u64::from(phase.connections) * 600_000;
-    let (up, down) = (near.traffic.tx_bytes, near.traffic.rx_bytes);
-    if up.abs_diff(far.traffic.rx_bytes) > under_way || down.abs_diff(far.traffic.tx_bytes) > under_way {
+    let (up, down) = (local.traffic.tx_bytes, local.traffic.rx_bytes);
+    if up.abs_diff(remote.traffic.rx_bytes) > under_way || down.abs_diff(remote.traffic.tx_bytes) > under_way
+    {
         return wrong("the ends disagree about bytes");
     }
     let expected = phase.duration_ns.unwrap_or(0) / phase.interval_ns;
     if (it.intervals.len() as u64) < expected {
         return Err(format!("{} of {expected} intervals", it.intervals.len()));
     }
-    for (sender, receiver) in [(near, far), (far, near)] {
+    for (sender, receiver) in [(local, remote), (remote, local)] {
         // Every datagram is received or lost, once.
         if let (Some(sent), Some(got)) = (&sender.packets, &receiver.packets)
             && got.counts.received.checked_add_signed(got.counts.lost) != Some(sent.counts.sent)
@@ -286,12 +287,12 @@ pub(super) fn served(phase: &Phase, arrives: u64, it: &Told, done: Option<Mono>)
             return Err(format!("{:?} of {:?}", got.counts, sent.counts));
         }
     }
-    if let Some(pings) = &near.pings
+    if let Some(pings) = &local.pings
         && pings.counts.received.checked_add_signed(pings.counts.lost) != Some(pings.counts.sent)
     {
         return Err(format!("{:?}", pings.counts));
     }
-    if let Some(late) = near.late_ns.as_ref().filter(|late| late.p50 > 20 * MS) {
+    if let Some(late) = local.late_ns.as_ref().filter(|late| late.p50 > 20 * MS) {
         return Err(format!("half of the paced sends left {} ns late", late.p50));
     }
     Ok(())

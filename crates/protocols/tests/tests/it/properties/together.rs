@@ -336,7 +336,7 @@ impl Scenario {
             let late = if self.clean { 0 } else { 2 * SECOND };
             return served(phase, guest.arrives + late, &it, Some(done));
         }
-        let Some(near) = it.near.as_ref().filter(|_| it.end.is_some()) else {
+        let Some(local) = it.local.as_ref().filter(|_| it.end.is_some()) else {
             return Err("no result".to_owned());
         };
         // UDPmon repeats what was lost after 3 s, as the original does.
@@ -347,26 +347,26 @@ impl Scenario {
         if it.status() != Status::Complete {
             return Err("not complete".to_owned());
         }
-        if near.network_errors + near.data_errors + near.protocol_errors != 0 {
-            return Err(format!("an error that the network did not make: {:?}", near.causes));
+        if local.network_errors + local.data_errors + local.protocol_errors != 0 {
+            return Err(format!("an error that the network did not make: {:?}", local.causes));
         }
         match &guest.asks {
             Asks::Native(_) => Ok(()),
             Asks::Iperf3(terms) => self.bulk(terms, client),
             Asks::Ntttcp(layout) => {
                 let there = told(&self.net, self.services[guest.server].host);
-                let Some(far) = there.near.as_ref() else {
+                let Some(remote) = there.local.as_ref() else {
                     return Err("no result of the receiver".to_owned());
                 };
-                let (sent, got) = (near.traffic.tx_bytes, far.traffic.rx_bytes);
+                let (sent, got) = (local.traffic.tx_bytes, remote.traffic.rx_bytes);
                 // What is under way when the time is up counts at the sender only.
                 let under_way = u64::from(layout.all()) * 600_000;
                 let agree = got > 0 && got <= sent && sent - got <= under_way;
-                let opened = near.opened == u64::from(layout.all()) && far.opened == near.opened;
+                let opened = local.opened == u64::from(layout.all()) && remote.opened == local.opened;
                 if agree && opened {
                     Ok(())
                 } else {
-                    Err(format!("{sent} sent, {got} received; {} opened", far.opened))
+                    Err(format!("{sent} sent, {got} received; {} opened", remote.opened))
                 }
             }
             Asks::OneSided(protocol, phase) => self.answered(guest, protocol, phase, client),
@@ -377,15 +377,16 @@ impl Scenario {
         let ended = iperf3::ended(&self.net, client);
         let [ended] = ended.as_slice() else { return Err(format!("it has ended {} times", ended.len())) };
         let streams = terms.all_streams() as usize;
-        if (ended.near.len(), ended.far.len(), &ended.error) != (streams, streams, &None) {
+        if (ended.local.len(), ended.remote.len(), &ended.error) != (streams, streams, &None) {
             return Err(format!("{ended:?}"));
         }
-        for (near, far) in ended.near.iter().zip(&ended.far) {
-            let (sent, got) = if near.sender { (near.bytes, far.bytes) } else { (far.bytes, near.bytes) };
-            let lost = if near.sender { far.lost } else { near.lost };
+        for (local, remote) in ended.local.iter().zip(&ended.remote) {
+            let (sent, got) =
+                if local.sender { (local.bytes, remote.bytes) } else { (remote.bytes, local.bytes) };
+            let lost = if local.sender { remote.lost } else { local.lost };
             let lossless = sent - got.min(sent) <= 600_000 && (lost == 0 || !self.clean);
-            if near.slot != far.slot || got == 0 || got > sent || !lossless {
-                return Err(format!("{sent} sent, {got} received, {lost} lost: {near:?} {far:?}"));
+            if local.slot != remote.slot || got == 0 || got > sent || !lossless {
+                return Err(format!("{sent} sent, {got} received, {lost} lost: {local:?} {remote:?}"));
             }
         }
         Ok(())
@@ -399,16 +400,16 @@ impl Scenario {
         client: Host,
     ) -> Result<(), String> {
         let it = told(&self.net, client);
-        let near = it.near();
+        let local = it.local();
         let each = u64::from(phase.connections) * phase.iterations.unwrap_or(1);
-        let whole = |ok: bool| if ok { Ok(()) } else { Err(format!("{near:?}")) };
+        let whole = |ok: bool| if ok { Ok(()) } else { Err(format!("{local:?}")) };
         let there = self.services[guest.server].host;
         match protocol.info.name {
             "ctstraffic" => {
-                let sum = near.traffic.tx_bytes + near.traffic.rx_bytes;
+                let sum = local.traffic.tx_bytes + local.traffic.rx_bytes;
                 let odd =
                     phase.transfer + u64::from(phase.pattern == Pattern::Duplex && phase.transfer % 2 == 1);
-                whole((near.completed, sum) == (each, each * odd))
+                whole((local.completed, sum) == (each, each * odd))
             }
             "ttcp" => {
                 let moved = |host, of: fn(&model::Portion) -> u64| {
@@ -441,7 +442,7 @@ impl Scenario {
                 if tests.len() == 2 && tests.iter().all(good) { Ok(()) } else { Err(format!("{tests:?}")) }
             }
             _ => {
-                let Some(pings) = &near.pings else { return Err("no round trips".to_owned()) };
+                let Some(pings) = &local.pings else { return Err("no round trips".to_owned()) };
                 let counts = pings.counts;
                 let all = 100 * u64::from(phase.connections);
                 let lossless = counts.lost == 0 || !self.clean;
@@ -472,9 +473,10 @@ fn disagreement(scenario: &Scenario) -> Option<String> {
         }
         let sums = ours
             .iter()
-            .filter_map(|guest| told(net, guest.client?).near)
-            .fold((0, 0), |(tx, rx), near| (tx + near.traffic.tx_bytes, rx + near.traffic.rx_bytes));
-        let there = told(net, service.host).near.map(|near| (near.traffic.rx_bytes, near.traffic.tx_bytes));
+            .filter_map(|guest| told(net, guest.client?).local)
+            .fold((0, 0), |(tx, rx), local| (tx + local.traffic.tx_bytes, rx + local.traffic.rx_bytes));
+        let there =
+            told(net, service.host).local.map(|local| (local.traffic.rx_bytes, local.traffic.tx_bytes));
         if there != Some(sums) {
             return Some(format!(
                 "{protocol:?}: the clients sent and received {sums:?}, their server {there:?}"

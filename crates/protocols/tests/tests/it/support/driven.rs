@@ -189,7 +189,7 @@ pub(crate) fn running(plan: ClientPlan) -> Driven<Client> {
 
 pub(crate) fn intervals<S>(driven: &Driven<S>) -> Vec<(u32, Option<u64>)> {
     let one = |e: &Event| {
-        if let Event::Interval(i) = e { Some((i.index, i.far.map(|f| f.rx_bytes))) } else { None }
+        if let Event::Interval(i) = e { Some((i.index, i.remote.map(|f| f.rx_bytes))) } else { None }
     };
     driven.events.iter().filter_map(one).collect()
 }

@@ -107,8 +107,8 @@ pub(crate) fn join(net: &mut Network, n: u32, mut plan: ClientPlan) -> Host {
 pub(crate) struct Told {
     pub(crate) sessions: Vec<SessionInfo>,
     pub(crate) intervals: Vec<Interval>,
-    pub(crate) near: Option<Totals>,
-    pub(crate) far: Vec<Totals>,
+    pub(crate) local: Option<Totals>,
+    pub(crate) remote: Vec<Totals>,
     pub(crate) notices: Vec<String>,
     pub(crate) end: Option<(Mono, Status, Option<String>)>,
 }
@@ -119,8 +119,8 @@ pub(crate) fn told(net: &Network, host: Host) -> Told {
         match event {
             Event::Session(info) => told.sessions.push((**info).clone()),
             Event::Interval(interval) => told.intervals.push((**interval).clone()),
-            Event::Near(totals) => told.near = Some((**totals).clone()),
-            Event::Far(totals) => told.far.push((**totals).clone()),
+            Event::Local(totals) => told.local = Some((**totals).clone()),
+            Event::Remote(totals) => told.remote.push((**totals).clone()),
             Event::Notice { text, .. } => told.notices.push(text.clone()),
             Event::PhaseEnd { status, reason } => {
                 assert!(told.end.is_none(), "a phase ends once");
@@ -141,12 +141,12 @@ impl Told {
         self.end.as_ref().and_then(|e| e.2.as_deref()).unwrap_or("")
     }
 
-    pub(crate) fn near(&self) -> &Totals {
-        self.near.as_ref().expect("no totals of our own")
+    pub(crate) fn local(&self) -> &Totals {
+        self.local.as_ref().expect("no totals of our own")
     }
 
     /// Every interval once, in order, without gaps.
-    pub(crate) fn assert_intervals(&self, far: bool) {
+    pub(crate) fn assert_intervals(&self, remote: bool) {
         for (i, interval) in self.intervals.iter().enumerate() {
             assert_eq!(
                 interval.index as usize,
@@ -157,7 +157,7 @@ impl Told {
             if i > 0 {
                 assert_eq!(interval.start_ns, self.intervals[i - 1].end_ns);
             }
-            assert!(!far || interval.far.is_some(), "interval {i} has no far end");
+            assert!(!remote || interval.remote.is_some(), "interval {i} has no remote end");
         }
     }
 }
