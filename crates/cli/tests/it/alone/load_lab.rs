@@ -84,11 +84,11 @@ fn measured(outcome: &Outcome, stage: &str, way: &str) -> f64 {
 /// queue (HyStart) needs longer.
 const RAMPS: [u32; 6] = [2, 2, 4, 8, 16, 16];
 
-/// Runs `load` for `time`, s, on 8 Mbit/s, 5 ms each way, with this queue: its outcome, the lab's trace, and the grade that it gives; or why this
+/// Runs `load` for `time`, s, on a path of 5 ms each way with this rate and queue: its outcome, the lab's trace, and the grade that it gives; or why this
 /// host did not get to its end. `None`, and a skip on record, without the privilege.
 fn loaded(
     test: &str,
-    queue: &str,
+    path: &str,
     (time, ramp): (u32, u32),
 ) -> Option<Result<(Outcome, Csv, String), String>> {
     if !is_root() || !std::path::Path::new("/dev/net/tun").exists() {
@@ -101,11 +101,7 @@ fn loaded(
     }
     let scratch = Scratch::new();
     let (trace, saved) = (scratch.file("trace.csv"), scratch.file("run.jsonl"));
-    let lab = netcaliper("lab")
-        .args("-q --wait sleep --rate 8M --delay 5ms --queue")
-        .arg(queue)
-        .arg("--trace")
-        .arg(&trace);
+    let lab = netcaliper("lab").args("-q --wait sleep --delay 5ms").args(path).arg("--trace").arg(&trace);
     let lab = lab.arg("--server").arg(format!("{BIN} serve"));
     let words = format!("-t {time}s --ramp {ramp}s -P 4 -C cubic --rate 100 --json --save");
     let command = format!("{BIN} load $NETCALIPER_LAB_SERVER {words} {}", saved.display());
@@ -126,7 +122,7 @@ fn a_queue_of_half_a_second_is_recognised_each_way() {
     let test = "a_queue_of_half_a_second_is_recognised_each_way";
     let mut told = Vec::new();
     for ramp in RAMPS {
-        let Some(run) = loaded(test, "500ms", (2, ramp)) else { return };
+        let Some(run) = loaded(test, "--rate 8M --queue 500ms", (2, ramp)) else { return };
         match run.and_then(|(outcome, trace, grade)| recognised(&outcome, &trace, &grade)) {
             Ok(()) => return,
             Err(why) => told.push(why),
@@ -172,7 +168,11 @@ fn a_queue_of_ten_milliseconds_passes() {
     let mut grades = Vec::new();
     // A host that is busy with others delays messages by more than such a queue: then it is tried again.
     for ramp in RAMPS {
-        let Some(run) = loaded("a_queue_of_ten_milliseconds_passes", "10ms", (1, ramp / 2)) else { return };
+        let Some(run) =
+            loaded("a_queue_of_ten_milliseconds_passes", "--rate 20M --queue 10ms", (1, ramp / 2))
+        else {
+            return;
+        };
         let grade = run.map_or_else(|why| why, |(_, _, grade)| grade);
         // Two such queues are 20 ms: what hosts add to that may be some, but not as much as a full buffer.
         if ["Grade A", "Grade B"].iter().any(|good| grade.starts_with(good)) {
