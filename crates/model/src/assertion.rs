@@ -51,7 +51,7 @@ pub struct Assertion {
 
 impl Assertion {
     /// The names that can be asserted, for the help.
-    pub const NAMES: &str = "goodput, connects, loss, jitter, messages-lost, frames, errors, retransmits, fairness, caveats; of \
+    pub const NAMES: &str = "goodput, sent, connects, loss, cpu, jitter, messages-lost, frames, errors, retransmits, fairness, caveats; of \
         times: min, mean, max or a percentile such as p99.9, alone or after rtt., delay. or connect.; .up or .down picks a direction";
 
     /// Understands `NAME RELATION VALUE`.
@@ -148,6 +148,7 @@ fn limit(text: &str, unit: Unit) -> Result<f64, String> {
         }
         Unit::Count => plain(text, "a number such as 0"),
         Unit::Share => plain(text, "a share such as 0.95"),
+        Unit::SecondsPerGb => plain(text, "a number of seconds such as 0.5"),
     }
 }
 

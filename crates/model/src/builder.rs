@@ -3,12 +3,9 @@
 use crate::caveat::caveats_against;
 use crate::frames::FrameWatch;
 use crate::thin::{self, Coarse};
-use crate::{
-    Event, Interval, Kind, Level, Outcome, PacketTest, Point, RoundTrips, SCHEMA, Slot, Status, SweepRow,
-    Totals,
-};
+use crate::{Event, Interval, Level, Outcome, PacketTest, Point, RoundTrips, SCHEMA, SweepRow, Totals};
 use crate::{Meanwhile, figures, knee, load, mtu};
-use metrics::{Spread, format_count};
+use metrics::format_count;
 use std::collections::BTreeMap;
 
 /// Ended connections kept per point; all of them are in the connection CSV and the journal.
@@ -365,29 +362,9 @@ fn sweep_rows(points: &[Point]) -> Vec<SweepRow> {
             None => settings.push(vec![point]),
         }
     }
-    let mut rows: Vec<SweepRow> = settings.iter().map(|same| sweep_row(same)).collect();
+    let mut rows: Vec<SweepRow> = settings.iter().map(|same| SweepRow::of(same)).collect();
     knee::mark(&mut rows);
     rows
-}
-
-/// The row of the repetitions of one setting. Those that measured nothing add their errors only.
-fn sweep_row(same: &[&Point]) -> SweepRow {
-    let spread = |figure: &dyn Fn(&Point) -> Option<f64>| {
-        let measured = same.iter().filter(|p| p.status != Status::Failed);
-        Spread::of(&measured.filter_map(|p| figure(p)).collect::<Vec<f64>>())
-    };
-    SweepRow {
-        label: same.first().map(|p| p.label.clone()).unwrap_or_default(),
-        up: spread(&|p| p.up.map(|d| d.goodput_bps)),
-        down: spread(&|p| p.down.map(|d| d.goodput_bps)),
-        connects: spread(&|p| p.connects_per_second().filter(|_| p.phase.kind == Kind::Connect)),
-        errors: same.iter().map(|p| p.errors()).sum(),
-        cpu_s_per_gb: spread(&|p| {
-            p.local_cpu_s_per_gb.zip(p.remote_cpu_s_per_gb).map(|(local, remote)| local + remote)
-        }),
-        up_slot: Slot::of(same, true),
-        down_slot: Slot::of(same, false),
-    }
 }
 
 #[cfg(test)]

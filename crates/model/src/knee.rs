@@ -5,8 +5,7 @@
 //! Ramakrishnan, "Congestion avoidance in computer networks with a connectionless network layer", 1988). Below it more load is
 //! carried at almost the same delay; above it a queue grows while little more gets through, or things are lost.
 
-use crate::{Direction, PacketReport, Point, Status, SweepRow};
-use metrics::{Spread, real};
+use crate::{Figure, Point, Stat, Status, SweepRow, Way};
 use serde::{Deserialize, Serialize};
 
 /// Delays below this are taken for it, ns: a clock may be wrong by as much, and nothing is divided by nothing.
@@ -16,18 +15,10 @@ const LEAST_DELAY: f64 = 1_000.0;
 /// difference is that of one run to the next.
 const LESS: f64 = 0.1;
 
-/// One direction of a slot, over its repetitions.
+/// One direction of a slot of datagrams, over its repetitions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Slot {
-    /// Load: UDP payload that was sent, bits/s.
-    pub sent_bps: Option<Spread>,
-    /// Share of the datagrams sent that did not come, 0..=1.
-    pub loss: Option<Spread>,
-    /// Median one-way delay, ns.
-    pub p50_ns: Option<Spread>,
-    /// Its 99th percentile, ns.
-    pub p99_ns: Option<Spread>,
     /// How far delays may be wrong because two clocks were compared, ns; the worst.
     pub clock_bound_ns: Option<u64>,
     /// What was received, bits/s, over the median delay, s.
@@ -37,76 +28,59 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// The slot that the repetitions `same` make, upwards or downwards; `None` when no datagrams went that way.
-    pub(crate) fn of(same: &[&Point], up: bool) -> Option<Self> {
-        let measured = || same.iter().filter(|p| p.status != Status::Failed && p.phase.kind.probes());
-        let told: Vec<(Direction, PacketReport)> = measured()
-            .filter_map(|point| {
-                let way = if up { point.up } else { point.down }?;
-                let remote = point.remote.iter().filter_map(|totals| totals.packets.as_deref());
-                let got = if up {
-                    remote.cloned().reduce(|mut all, one| {
-                        all.beside(&one);
-                        all
-                    })
-                } else {
-                    point.local.packets.as_deref().cloned()
-                };
-                Some((way, got?))
-            })
-            .collect();
-        if told.is_empty() {
+    /// That of `row`, which the repetitions `same` make; `None` when no datagrams went that way.
+    pub(crate) fn of(row: &SweepRow, same: &[&Point], way: Way) -> Option<Self> {
+        let measured = same.iter().filter(|p| p.status != Status::Failed && p.phase.kind.probes());
+        let told: Vec<_> = measured.filter_map(|point| way.packets(point)).collect();
+        let goodput = row.figure(Figure::Goodput(way));
+        if told.is_empty() || goodput.is_none() {
             return None;
         }
-        let spread = |of: &dyn Fn(&(Direction, PacketReport)) -> Option<f64>| {
-            Spread::of(&told.iter().filter_map(of).collect::<Vec<f64>>())
-        };
-        let p50_ns = spread(&|(_, got)| got.delay_ns.as_ref().map(|d| real(d.p50)));
+        let delay = row.figure(Figure::Delay(way, Stat::MEDIAN));
         let power = |rate: f64, delay: f64| rate / (delay.max(LEAST_DELAY) / 1e9);
-        let goodput = spread(&|(way, _)| Some(way.goodput_bps));
         Some(Slot {
-            sent_bps: spread(&|(way, _)| Some(way.sent_bps)),
-            loss: spread(&|(_, got)| got.loss()),
-            p50_ns,
-            p99_ns: spread(&|(_, got)| got.delay_ns.as_ref().map(|d| real(d.p99))),
-            clock_bound_ns: told.iter().filter_map(|(_, got)| got.clock_bound_ns).max(),
-            power: goodput.zip(p50_ns).map(|(rate, delay)| power(rate.mean, delay.mean)),
+            clock_bound_ns: told.iter().filter_map(|got| got.clock_bound_ns).max(),
+            power: goodput.zip(delay).map(|(rate, delay)| power(rate.mean, delay.mean)),
             knee: false,
         })
     }
+}
 
-    /// Half the width of the 95 % interval of the power, as a share of it: that of the load and of the delay together; 0 with one
-    /// repetition.
-    fn spread(&self) -> f64 {
-        let share = |spread: Option<Spread>, least: f64| spread.map_or(0.0, |s| s.ci95 / s.mean.max(least));
-        share(self.sent_bps, 1.0) + share(self.p50_ns, LEAST_DELAY)
-    }
+/// Half the width of the 95 % interval of the power, as a share of it: that of the load and of the delay together; 0 with one
+/// repetition.
+fn spread(row: &SweepRow, way: Way) -> f64 {
+    let share = |figure, least: f64| row.figure(figure).map_or(0.0, |s| s.ci95 / s.mean.max(least));
+    share(Figure::Sent(way), 1.0) + share(Figure::Delay(way, Stat::MEDIAN), LEAST_DELAY)
 }
 
 /// Marks the knee of each direction, if the sweep went beyond it.
 pub(crate) fn mark(rows: &mut [SweepRow]) {
-    let sides: [fn(&mut SweepRow) -> Option<&mut Slot>; 2] =
-        [|row| row.up_slot.as_mut(), |row| row.down_slot.as_mut()];
-    for side in sides {
-        let mut slots: Vec<&mut Slot> = rows.iter_mut().filter_map(side).collect();
-        let load = |slot: &Slot| slot.sent_bps.map_or(0.0, |s| s.mean);
-        let best = slots.iter().enumerate().filter_map(|(at, slot)| Some((at, slot.power?)));
+    for way in Way::ALL {
+        let load = |row: &SweepRow| row.figure(Figure::Sent(way)).map_or(0.0, |s| s.mean);
+        let of = |row: &SweepRow| row.slot(way)?.power;
+        let best = rows.iter().enumerate().filter_map(|(at, row)| Some((at, of(row)?)));
         let Some((at, power)) = best.max_by(|a, b| a.1.total_cmp(&b.1)) else { continue };
-        let (heaviest, surely) = (load(&*slots[at]), power * (1.0 - slots[at].spread()));
-        let less = |slot: &&mut Slot| {
-            slot.power.is_none_or(|p| p < power * (1.0 - LESS) && p * (1.0 + slot.spread()) < surely)
+        let (heaviest, surely) = (load(&rows[at]), power * (1.0 - spread(&rows[at], way)));
+        let less = |row: &SweepRow| {
+            of(row).is_none_or(|p| p < power * (1.0 - LESS) && p * (1.0 + spread(row, way)) < surely)
         };
-        slots[at].knee = slots.iter().filter(|slot| load(slot) > heaviest).any(less);
+        let slots = rows.iter().filter(|row| row.slot(way).is_some());
+        let knee = slots.filter(|row| load(row) > heaviest).any(less);
+        let slot = if way == Way::Up { &mut rows[at].up_slot } else { &mut rows[at].down_slot };
+        slot.iter_mut().for_each(|slot| slot.knee = knee);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use metrics::Spread;
 
     fn row(sent: f64, power: f64) -> SweepRow {
-        let slot = Slot { sent_bps: Spread::of(&[sent]), power: Some(power), ..Slot::default() };
-        SweepRow { up_slot: Some(slot), ..SweepRow::default() }
+        let slot = Slot { power: Some(power), ..Slot::default() };
+        let sent = Spread { n: 1, mean: sent, ..Spread::default() };
+        let figures = [(Figure::Sent(Way::Up).key(), sent)].into();
+        SweepRow { up_slot: Some(slot), figures, ..SweepRow::default() }
     }
 
     fn knees(loads: &[(f64, f64)]) -> Vec<bool> {
@@ -139,9 +113,10 @@ mod tests {
         let marked = |ci95: f64| {
             let mut rows = [row(1.0, 2.0), row(2.0, 1.5)];
             let spread = Spread { n: 3, mean: 1e6, ci95, ..Spread::default() };
-            rows.iter_mut()
-                .filter_map(|row| row.up_slot.as_mut())
-                .for_each(|slot| slot.p50_ns = Some(spread));
+            let key = Figure::Delay(Way::Up, Stat::MEDIAN).key();
+            for row in &mut rows {
+                row.figures.insert(key.clone(), spread);
+            }
             mark(&mut rows);
             rows[0].up_slot.is_some_and(|slot| slot.knee)
         };

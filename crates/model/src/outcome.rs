@@ -1,12 +1,12 @@
 //! What a run found: the document that reports print, files keep and `schema/outcome.v1.json` describes.
 
 use crate::{
-    Begin, Caveat, ConnectionRecord, EmptyPath, FlowRow, FrameTimes, Interval, PacketTest, PathMtu, Phase,
-    SessionInfo, Slot, Totals, Trains,
+    Begin, Caveat, ConnectionRecord, EmptyPath, Figure, FlowRow, FrameTimes, Interval, PacketTest, PathMtu,
+    Phase, SessionInfo, Slot, Stat, Totals, Trains, Way,
 };
 use metrics::{Spread, Wall};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How a run or a phase ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -157,22 +157,69 @@ pub struct Point {
 pub struct SweepRow {
     /// The setting, name to value.
     pub label: BTreeMap<String, String>,
-    /// Goodput client to server, bits/s.
-    pub up: Option<Spread>,
-    /// Goodput server to client, bits/s.
-    pub down: Option<Spread>,
-    /// Connections established per second.
-    pub connects: Option<Spread>,
+    /// Its figures over the repetitions that measured something, by their [keys](Figure::key).
+    pub figures: BTreeMap<String, Spread>,
     /// Errors of all kinds over the repetitions.
     pub errors: u64,
-    /// CPU seconds per 10^9 bytes, both hosts' processes together.
-    pub cpu_s_per_gb: Option<Spread>,
-    /// Load, loss and delay of datagrams client to server, where they are measured.
+    /// Power and knee of datagrams client to server, where they are measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub up_slot: Option<Slot>,
     /// And server to client.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub down_slot: Option<Slot>,
+}
+
+impl SweepRow {
+    /// The row of the repetitions of one setting. Those that measured nothing add their errors only.
+    pub(crate) fn of(same: &[&Point]) -> SweepRow {
+        let spread = |figure: &Figure| {
+            let measured = same.iter().filter(|point| point.status != Status::Failed);
+            Spread::of(&measured.filter_map(|point| figure.of(point)).collect::<Vec<f64>>())
+        };
+        // Where a program told no more than the extremes and the mean of delays, these.
+        let ranges = Way::ALL.into_iter().filter(|way| spread(&Figure::Delay(*way, Stat::MEDIAN)).is_none());
+        let ranges =
+            ranges.flat_map(|way| [Stat::Min, Stat::Mean, Stat::Max].map(|stat| Figure::Delay(way, stat)));
+        let known = Figure::kept().chain(ranges).filter_map(|figure| Some((figure.key(), spread(&figure)?)));
+        let mut row = SweepRow {
+            label: same.first().map(|point| point.label.clone()).unwrap_or_default(),
+            figures: known.collect(),
+            errors: same.iter().map(|point| point.errors()).sum(),
+            ..SweepRow::default()
+        };
+        row.up_slot = Slot::of(&row, same, Way::Up);
+        row.down_slot = Slot::of(&row, same, Way::Down);
+        row
+    }
+
+    /// What it has of a figure.
+    #[must_use]
+    pub fn figure(&self, figure: Figure) -> Option<Spread> {
+        self.figures.get(&figure.key()).copied()
+    }
+
+    /// Power and knee of a direction.
+    #[must_use]
+    pub fn slot(&self, way: Way) -> Option<Slot> {
+        match way {
+            Way::Up => self.up_slot,
+            Way::Down => self.down_slot,
+        }
+    }
+
+    /// The figures that any of `rows` has, the most important first.
+    #[must_use]
+    pub fn known(rows: &[SweepRow]) -> Vec<Figure> {
+        let keys: BTreeSet<&String> = rows.iter().flat_map(|row| row.figures.keys()).collect();
+        let mut all: Vec<Figure> = Figure::kept().filter(|figure| keys.contains(&figure.key())).collect();
+        let others: Vec<Figure> = keys.iter().flat_map(|key| Figure::named(key)).collect();
+        others.into_iter().for_each(|figure| {
+            if !all.contains(&figure) {
+                all.push(figure);
+            }
+        });
+        all
+    }
 }
 
 #[cfg(test)]

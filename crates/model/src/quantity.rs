@@ -1,7 +1,9 @@
 //! The figures that runs are judged by, in one table: how each is called, its unit, which way is better, and how it is read of a
 //! phase and of an interval. Comparisons, assertions, the store, sweeps and scrapers loop over it.
 
-use crate::{Interval, Kind, PacketReport, PacketTest, PingInterval, Point, Status, Traffic};
+use crate::{
+    DelayRange, Direction, Interval, Kind, PacketReport, PacketTest, PingInterval, Point, Status, Traffic,
+};
 use metrics::{
     DistSummary, Frames, Spectrum, format_bits_per_second, format_duration, per_second, percent_of, real,
 };
@@ -24,12 +26,21 @@ pub enum Unit {
     Count,
     /// A share of one.
     Share,
+    /// Seconds for 10^9 bytes.
+    SecondsPerGb,
 }
 
 impl Unit {
     /// All of them.
-    pub const ALL: [Unit; 6] =
-        [Unit::BitsPerSecond, Unit::PerSecond, Unit::Ns, Unit::Percent, Unit::Count, Unit::Share];
+    pub const ALL: [Unit; 7] = [
+        Unit::BitsPerSecond,
+        Unit::PerSecond,
+        Unit::Ns,
+        Unit::Percent,
+        Unit::Count,
+        Unit::Share,
+        Unit::SecondsPerGb,
+    ];
 
     /// What follows a name for scrapers, whose units are bytes, seconds and ratios, and by what a value is to be divided.
     #[must_use]
@@ -41,6 +52,7 @@ impl Unit {
             Unit::Percent => ("_ratio", 100.0),
             Unit::Count => ("", 1.0),
             Unit::Share => ("_ratio", 1.0),
+            Unit::SecondsPerGb => ("_seconds_per_gigabyte", 1.0),
         }
     }
 
@@ -54,6 +66,7 @@ impl Unit {
             Unit::Percent => "percent",
             Unit::Count => "count",
             Unit::Share => "share",
+            Unit::SecondsPerGb => "s_per_gb",
         }
     }
 
@@ -67,6 +80,7 @@ impl Unit {
             Unit::PerSecond => format!("{value:.1}/s"),
             Unit::Count => format!("{value:.0}"),
             Unit::Share => format!("{value:.4}"),
+            Unit::SecondsPerGb => format!("{value:.3} s/GB"),
         }
     }
 }
@@ -100,8 +114,15 @@ impl Way {
         }
     }
 
+    fn direction(self, point: &Point) -> Option<Direction> {
+        match self {
+            Way::Up => point.up,
+            Way::Down => point.down,
+        }
+    }
+
     /// What the receiving ends of this direction counted, all servers together.
-    fn packets(self, point: &Point) -> Option<Cow<'_, PacketReport>> {
+    pub(crate) fn packets(self, point: &Point) -> Option<Cow<'_, PacketReport>> {
         match self {
             Way::Up => {
                 let mut remote = point.remote.iter().filter_map(|totals| totals.packets.as_deref());
@@ -159,6 +180,16 @@ impl Stat {
                 real(known.iter().find(|(at, _)| (at - q).abs() < 1e-9)?.1)
             }
         })
+    }
+
+    /// Of the extremes and the mean that are known of some programs' delays.
+    fn of_range(self, range: DelayRange) -> Option<f64> {
+        match self {
+            Stat::Min => range.min.map(real),
+            Stat::Mean => Some(range.mean),
+            Stat::Max => Some(real(range.max)),
+            Stat::Quantile(_) => None,
+        }
     }
 
     /// Of the round trips of an interval, of which two quantiles are known.
@@ -224,6 +255,10 @@ pub enum Figure {
     Loss(Way),
     /// Frames that were not whole in time.
     Frames,
+    /// Payload that was sent, by its sender's count.
+    Sent(Way),
+    /// CPU time of both hosts' processes for 10^9 bytes of payload.
+    Cpu,
     /// RFC 3550 jitter.
     Jitter(Way),
     /// That of the interval with the largest.
@@ -321,7 +356,7 @@ const ROW: Row = Row {
 };
 
 /// All figures, the most important first.
-static TABLE: [Row; 14] = [
+static TABLE: [Row; 16] = [
     Row {
         scope: Scope::Ways(Figure::Goodput),
         key: "goodput",
@@ -330,7 +365,7 @@ static TABLE: [Row; 14] = [
         more_is_better: true,
         compared: true,
         gauge: ("goodput", "Payload that arrived, by the receiver's count."),
-        of: |point, way, _| Some(if way == Way::Up { point.up } else { point.down }?.goodput_bps),
+        of: |point, way, _| Some(way.direction(point)?.goodput_bps),
         of_interval: |interval, way, _| match way {
             Way::Up => interval.remote.as_ref().map(Traffic::rx_bps),
             Way::Down => (interval.local.ns > 0).then(|| interval.local.rx_bps()),
@@ -387,7 +422,14 @@ static TABLE: [Row; 14] = [
         compared: true,
         stats: &[P50, P99],
         gauge: ("one_way_delay_percentile", "One-way delays of the latest run: this share took no longer."),
-        of: |point, way, stat| stat.of_summary(way.packets(point)?.delay_ns.as_ref()?),
+        of: |point, way, stat| {
+            let packets = way.packets(point)?;
+            match (&packets.delay_ns, packets.delay_range_ns) {
+                (Some(all), _) => stat.of_summary(all),
+                (None, Some(range)) => stat.of_range(range),
+                (None, None) => None,
+            }
+        },
         of_interval: |interval, way, stat| stat.of_summary(way.packets_of(interval)?.delay_ns.as_ref()?),
         ..ROW
     },
@@ -410,6 +452,27 @@ static TABLE: [Row; 14] = [
         gauge: ("frames_unwell", "Frames that were not whole in time."),
         of: |point, _, _| frames(point.local.frames),
         of_interval: |interval, _, _| frames(interval.frames),
+        ..ROW
+    },
+    Row {
+        scope: Scope::Ways(Figure::Sent),
+        key: "sent",
+        label: "sent",
+        unit: Unit::BitsPerSecond,
+        more_is_better: true,
+        gauge: ("sent", "Payload that was sent, by the sender's count."),
+        of: |point, way, _| Some(way.direction(point)?.sent_bps).filter(|bps| *bps > 0.0),
+        ..ROW
+    },
+    Row {
+        scope: Scope::One(Figure::Cpu),
+        key: "cpu",
+        label: "CPU time",
+        unit: Unit::SecondsPerGb,
+        gauge: ("cpu", "CPU time of both hosts' processes for 10^9 bytes of payload."),
+        of: |point, _, _| {
+            point.local_cpu_s_per_gb.zip(point.remote_cpu_s_per_gb).map(|(local, remote)| local + remote)
+        },
         ..ROW
     },
     Row {
@@ -489,7 +552,13 @@ impl Figure {
 
     /// Those that a comparison shows, in its order.
     pub fn compared() -> impl Iterator<Item = Figure> {
-        Figure::kept().filter(|figure| figure.row().compared)
+        Figure::kept().filter(|figure| figure.is_compared())
+    }
+
+    /// Whether a comparison shows it, or others of its row.
+    #[must_use]
+    pub fn is_compared(self) -> bool {
+        self.row().compared
     }
 
     /// All, with these percentiles of distributions.
@@ -527,6 +596,7 @@ impl Figure {
     pub fn way(self) -> Option<Way> {
         match self {
             Figure::Goodput(way)
+            | Figure::Sent(way)
             | Figure::Delay(way, _)
             | Figure::Loss(way)
             | Figure::Jitter(way)
@@ -568,6 +638,19 @@ impl Figure {
     #[must_use]
     pub fn more_is_better(self) -> bool {
         self.row().more_is_better
+    }
+
+    /// The key and the label of its row of the table: those of its other directions and statistics are the same.
+    #[must_use]
+    pub fn family(self) -> (&'static str, &'static str) {
+        (self.row().key, self.row().label)
+    }
+
+    /// Which of its row it is: `to server, p99`; empty where there is one.
+    #[must_use]
+    pub fn part(self) -> String {
+        let way = self.way().map(|way| way.words().to_owned());
+        [way, self.stat().map(Stat::words)].into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 
     /// Its name without the unit, and its meaning, for scrapers.
@@ -692,7 +775,7 @@ fn frames(frames: Option<Frames>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Direction, Totals};
+    use crate::Totals;
     use metrics::{Packets, SECOND};
 
     #[test]

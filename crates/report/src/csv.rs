@@ -6,7 +6,7 @@
 use csv::Writer;
 use jiff::Timestamp;
 use metrics::{SECOND, Spread, TcpInfo, Wall};
-use model::{ConnectionRecord, Event, Interval, PacketReport, Slot, SweepRow, Traffic};
+use model::{ConnectionRecord, Event, Interval, PacketReport, SweepRow, Traffic, Way};
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -203,63 +203,43 @@ fn tcp_cells(t: &TcpInfo) -> [String; 17] {
     ]
 }
 
-/// Means over the repetitions of a setting, where datagrams are swept.
-const SLOT_HEADER: [&str; 7] =
-    ["sent_bps", "loss", "delay_p50_ns", "delay_p99_ns", "clock_bound_ns", "power_bps_per_s", "knee"];
-
-fn slot_cells(slot: Option<Slot>) -> [String; 7] {
-    let Some(slot) = slot else { return Default::default() };
-    let mean = |of: Option<Spread>| of.map(|s| s.mean);
-    [
-        or_empty(mean(slot.sent_bps).map(exact)),
-        or_empty(mean(slot.loss).map(|loss| format!("{loss:.9}"))),
-        or_empty(mean(slot.p50_ns).map(exact)),
-        or_empty(mean(slot.p99_ns).map(exact)),
-        or_empty(slot.clock_bound_ns),
-        or_empty(slot.power.map(exact)),
-        slot.knee.to_string(),
-    ]
-}
-
 /// Writes the sweep CSV to `out`: one row per setting, its values in columns of their own in base units.
 ///
 /// # Errors
 /// When `out` cannot be written.
 pub fn write_sweep_csv(rows: &[SweepRow], out: &mut dyn Write) -> io::Result<()> {
-    type Figure = (&'static str, &'static str, fn(&SweepRow) -> Option<Spread>);
-    type Side = (&'static str, fn(&SweepRow) -> Option<Slot>);
-    let figures: [Figure; 4] = [
-        ("up", "bps", |r| r.up),
-        ("down", "bps", |r| r.down),
-        ("connects", "per_s", |r| r.connects),
-        ("cpu", "s_per_gb", |r| r.cpu_s_per_gb),
-    ];
+    let figures = SweepRow::known(rows);
     let names: BTreeSet<&String> = rows.iter().flat_map(|row| row.label.keys()).collect();
     let mut header: Vec<String> = names.iter().map(|name| guarded(name)).collect();
-    for (name, unit, _) in figures {
+    for figure in &figures {
+        let (name, unit) = (figure.key(), figure.unit().name());
         header.push(format!("{name}_runs"));
         header.extend(["mean", "sd", "min", "max", "ci95"].map(|what| format!("{name}_{what}_{unit}")));
     }
     header.push("errors".to_owned());
-    let sides: [Side; 2] = [("up", |r| r.up_slot), ("down", |r| r.down_slot)];
-    let sides: Vec<Side> =
-        sides.into_iter().filter(|(_, of)| rows.iter().any(|row| of(row).is_some())).collect();
-    for (name, _) in &sides {
-        header.extend(SLOT_HEADER.map(|what| format!("{name}_{what}")));
+    let slots = Way::ALL.into_iter().filter(|way| rows.iter().any(|row| row.slot(*way).is_some()));
+    let slots: Vec<Way> = slots.collect();
+    for way in &slots {
+        header.extend(
+            ["clock_bound_ns", "power_bps_per_s", "knee"].map(|what| format!("{}_{what}", way.key())),
+        );
     }
     let mut table = begun(out, header)?;
     for row in rows {
         let value = |name: &&String| row.label.get(*name).map_or_else(String::new, |v| guarded(v));
         let mut cells: Vec<String> = names.iter().map(value).collect();
-        for (.., of) in figures {
-            let spread = |s: Spread| {
-                [s.n.to_string(), exact(s.mean), exact(s.sd), exact(s.min), exact(s.max), exact(s.ci95)]
+        for figure in &figures {
+            let spread = |s: Spread| -> Vec<String> {
+                let values = [s.mean, s.sd, s.min, s.max, s.ci95].map(|value| value.to_string());
+                std::iter::once(s.n.to_string()).chain(values).collect()
             };
-            cells.extend(of(row).map_or_else(Default::default, spread));
+            cells.extend(row.figure(*figure).map_or_else(|| vec![String::new(); 6], spread));
         }
         cells.push(row.errors.to_string());
-        for (_, of) in &sides {
-            cells.extend(slot_cells(of(row)));
+        for way in &slots {
+            cells.extend(row.slot(*way).map_or_else(Default::default, |slot| {
+                [or_empty(slot.clock_bound_ns), or_empty(slot.power), slot.knee.to_string()]
+            }));
         }
         table.write_record(cells)?;
     }
@@ -285,11 +265,6 @@ fn seconds(ns: u64) -> String {
 /// A rate in whole bits per second.
 fn rate(bps: f64) -> String {
     format!("{bps:.0}")
-}
-
-/// A figure with three decimals.
-fn exact(value: f64) -> String {
-    format!("{value:.3}")
 }
 
 pub(crate) fn or_empty(value: Option<impl Display>) -> String {

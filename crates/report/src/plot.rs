@@ -61,7 +61,7 @@ impl From<model::Unit> for Unit {
             model::Unit::PerSecond => Unit::PerSecond,
             model::Unit::Ns => Unit::Ns,
             model::Unit::Percent => Unit::Percent,
-            model::Unit::Count => Unit::Count,
+            model::Unit::Count | model::Unit::SecondsPerGb => Unit::Count,
             model::Unit::Share => Unit::Share,
         }
     }

@@ -9,16 +9,15 @@ mod packets;
 mod pings;
 mod point;
 mod repeats;
-mod slots;
+mod sweep;
 mod trains;
 mod ways;
 
 use crate::console::Style;
-use crate::text::{Page, Table, Tone};
+use crate::text::{Page, Tone};
 use crate::words;
-use metrics::{Clamped, Frames, Spread, format_bits_per_second};
-use model::{Caveat, Direction, Kind, Outcome, PathMtu, Point, Status, SweepRow};
-use std::collections::BTreeSet;
+use metrics::{Clamped, Frames, format_bits_per_second};
+use model::{Caveat, Direction, Kind, Outcome, PathMtu, Point, Status};
 use std::io::{self, Write};
 
 /// Writes the report on `outcome`: each point in full, or, for a sweep, a table of all (and the points when verbose).
@@ -39,10 +38,8 @@ pub(crate) fn write(outcome: &Outcome, style: Style, out: &mut dyn Write) -> io:
         load::write(outcome, page)?;
     } else if swept {
         page.gap()?;
-        if outcome.sweep.iter().any(|row| row.up_slot.is_some() || row.down_slot.is_some()) {
-            slots::write(&outcome.sweep, page)?;
-        } else if !repeats::only(outcome) {
-            sweep(outcome, page)?;
+        if !repeats::only(outcome) {
+            sweep::write(outcome, page)?;
         }
         if repeats::only(outcome) {
             page.gap()?;
@@ -59,7 +56,7 @@ pub(crate) fn in_full(outcome: &Outcome, most: usize, page: &mut Page<'_>) -> io
     if repeats::only(outcome) {
         repeats::write(outcome, page)?;
     } else if !outcome.sweep.is_empty() {
-        sweep(outcome, page)?;
+        sweep::write(outcome, page)?;
     }
     for (at, point) in outcome.points.iter().take(most).enumerate() {
         page.gap()?;
@@ -202,68 +199,4 @@ fn path_mtu(found: &PathMtu, page: &mut Page<'_>) -> io::Result<()> {
         page.paragraph(Tone::Plain, &format!("  {name:<12} {:>6} bytes  ", found.mtu), &why)?;
     }
     Ok(())
-}
-
-/// What a sweep found, a row per setting.
-fn sweep(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
-    let rows = outcome.sweep.as_slice();
-    type Figure = (&'static str, fn(&SweepRow) -> Option<Spread>, fn(f64) -> String);
-    let all: [Figure; 3] = [
-        ("to server", |r| r.up, format_bits_per_second),
-        ("from server", |r| r.down, format_bits_per_second),
-        ("connects/s", |r| r.connects, |rate| format!("{rate:.0}")),
-    ];
-    let figures: Vec<Figure> =
-        all.into_iter().filter(|(_, of, _)| rows.iter().any(|row| of(row).is_some())).collect();
-    // Of another program's file one part may have no setting.
-    let names: BTreeSet<&str> = rows.iter().flat_map(|r| r.label.keys().map(String::as_str)).collect();
-    let names: Vec<&str> = names.into_iter().collect();
-    if figures.is_empty() {
-        // A row without any says nothing.
-        return Ok(());
-    }
-    let extremes = figures.len() == 1; // there is room for them
-
-    let mut header: Vec<String> = if names.is_empty() { vec!["run".to_owned()] } else { owned(&names) };
-    header.push("runs".to_owned());
-    for (title, ..) in &figures {
-        header.extend([(*title).to_owned(), "± sd".to_owned()]);
-        if extremes {
-            header.extend(owned(&["min", "max"]));
-        }
-    }
-    header.extend(owned(&["errors", "CPU s/GB"]));
-    let mut table = Table::under(header);
-    for row in rows {
-        let mut cells: Vec<String> = names
-            .iter()
-            .map(|name| row.label.get(*name).map_or("-".to_owned(), |value| words::value(name, value)))
-            .collect();
-        if names.is_empty() {
-            cells.push("all".to_owned());
-        }
-        let runs = figures.iter().filter_map(|(_, of, _)| of(row)).map(|s| s.n).max().unwrap_or(0);
-        cells.push(runs.to_string());
-        for (_, of, show) in &figures {
-            let spread = of(row);
-            let cell = |value: fn(&Spread) -> f64| spread.map_or("-".to_owned(), |s| show(value(&s)));
-            let deviation = if spread.is_some_and(|s| s.n > 1) { cell(|s| s.sd) } else { "-".to_owned() };
-            cells.extend([cell(|s| s.mean), deviation]);
-            if extremes {
-                cells.extend([cell(|s| s.min), cell(|s| s.max)]);
-            }
-        }
-        cells.push(row.errors.to_string());
-        cells.push(row.cpu_s_per_gb.map_or("-".to_owned(), |s| format!("{:.3}", s.mean)));
-        table.row(if row.errors > 0 { Tone::Bad } else { Tone::Plain }, cells);
-    }
-    let title = if outcome.begin.verb == "demo" { "Parts" } else { "Sweep" };
-    let heading =
-        format!("{title}: goodput as the receivers counted it; mean and standard deviation over the runs");
-    page.line(Tone::Heading, &heading)?;
-    page.table(&table)
-}
-
-fn owned(words: &[&str]) -> Vec<String> {
-    words.iter().map(|&w| w.to_owned()).collect()
 }

@@ -248,9 +248,10 @@ fn a_sweep_has_a_slot_for_each_value() {
     let sizes: Vec<&str> = rows.iter().map(|row| row["label"]["size"].as_str().unwrap()).collect();
     assert_eq!(sizes, ["100", "200", "400"]);
     for row in &rows {
-        for way in ["up_slot", "down_slot"] {
-            assert_eq!(number(&row[way]["sent_bps"]["n"]), 2, "{row}");
-            assert!(row[way]["p50_ns"]["mean"].as_f64().unwrap() > 0.0, "{row}");
+        for way in ["up", "down"] {
+            let figure = |name: &str| &row["figures"][name];
+            assert_eq!(number(&figure(&format!("sent.{way}"))["n"]), 2, "{row}");
+            assert!(figure(&format!("delay.{way}.p50"))["mean"].as_f64().unwrap() > 0.0, "{row}");
         }
     }
     let table = Csv::read(&csv);
@@ -284,9 +285,9 @@ fn the_knee_is_where_power_is_largest() {
         .iter()
         .map(|row| {
             let mean = |value: &Value| value["mean"].as_f64().unwrap_or(0.0);
-            let slot = &row["up_slot"];
-            let power = mean(&row["up"]) / (mean(&slot["p50_ns"]).max(1_000.0) / 1e9);
-            (mean(&slot["sent_bps"]), power, slot["knee"] == true)
+            let figures = &row["figures"];
+            let power = mean(&figures["goodput.up"]) / (mean(&figures["delay.up.p50"]).max(1_000.0) / 1e9);
+            (mean(&figures["sent.up"]), power, row["up_slot"]["knee"] == true)
         })
         .collect();
     assert_eq!(slots.len(), 4, "{}", outcome.tell());

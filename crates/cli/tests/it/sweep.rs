@@ -38,12 +38,14 @@ fn two_settings_crossed_and_repeated_make_a_row_each() {
         let local = |found: &serde_json::Value, wanted: f64| {
             assert!((found.as_f64().unwrap() - wanted).abs() <= 1e-6 * mean, "{found} instead of {wanted}");
         };
-        assert_eq!(row["up"]["n"], 2);
-        local(&row["up"]["mean"], mean);
-        local(&row["up"]["sd"], sd);
+        assert_eq!(row["figures"]["goodput.up"]["n"], 2);
+        local(&row["figures"]["goodput.up"]["mean"], mean);
+        local(&row["figures"]["goodput.up"]["sd"], sd);
         // Student's t of one degree of freedom, over the root of two.
         assert!(
-            (row["up"]["ci95"].as_f64().unwrap() / (12.706 * sd / 2f64.sqrt()) - 1.0).abs() < 1e-3,
+            (row["figures"]["goodput.up"]["ci95"].as_f64().unwrap() / (12.706 * sd / 2f64.sqrt()) - 1.0)
+                .abs()
+                < 1e-3,
             "{row}"
         );
         assert_eq!(row["errors"], 0);
@@ -52,9 +54,9 @@ fn two_settings_crossed_and_repeated_make_a_row_each() {
     assert_eq!(csv.rows.len(), 4);
     assert_eq!(csv.column("buffer"), ["4096", "65536", "4096", "65536"]);
     assert_eq!(csv.column("connections"), ["1", "1", "2", "2"]);
-    assert_eq!(csv.column("up_runs"), ["2"; 4]);
-    for (cell, row) in csv.column("up_mean_bps").iter().zip(rows) {
-        let mean = row["up"]["mean"].as_f64().unwrap();
+    assert_eq!(csv.column("goodput.up_runs"), ["2"; 4]);
+    for (cell, row) in csv.column("goodput.up_mean_bps").iter().zip(rows) {
+        let mean = row["figures"]["goodput.up"]["mean"].as_f64().unwrap();
         assert!((cell.parse::<f64>().unwrap() / mean - 1.0).abs() < 1e-6, "{cell} and {mean}");
     }
     // The report makes the same table and file of the journal.
@@ -72,7 +74,7 @@ fn a_swept_rate_is_the_rate() {
     let server = serve("");
     let outcome = tcp(server.at()).args("--sweep rate=4M,8M -P 2 -t 1500ms").outcome().good();
     for (row, rate) in outcome.json["sweep"].as_array().unwrap().iter().zip([8e6, 16e6]) {
-        let mean = row["up"]["mean"].as_f64().unwrap();
+        let mean = row["figures"]["goodput.up"]["mean"].as_f64().unwrap();
         let late = outcome.admits_lateness();
         assert!(
             mean < 1.03 * rate && (mean > 0.97 * rate || late),

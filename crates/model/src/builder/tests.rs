@@ -4,6 +4,7 @@ use super::*;
 use crate::Traffic;
 use crate::{
     Accepted, Begin, ConnectionRecord, CpuUse, HostSnapshot, Kind, Pattern, Phase, Ping, Sample, SessionInfo,
+    Status,
 };
 use metrics::{Ending, Moments, SECOND, TcpInfo, TcpTotals};
 use std::collections::BTreeMap;
@@ -392,13 +393,16 @@ fn a_sweep_has_a_row_per_setting_over_its_repetitions() {
     let failed = swept("32", 2, 0, 5, Status::Failed);
     let outcome = built(runs.into_iter().flatten().chain(failed));
     assert_eq!(outcome.points.len(), 4);
-    let rows: Vec<_> =
-        outcome.sweep.iter().map(|r| (r.label["buffer"].as_str(), r.up.unwrap(), r.errors)).collect();
+    let rows: Vec<_> = outcome
+        .sweep
+        .iter()
+        .map(|r| (r.label["buffer"].as_str(), r.figures["goodput.up"], r.errors))
+        .collect();
     let [(small, low, few), (big, high, many)] = rows[..] else { panic!("two settings, two rows") };
     assert_eq!((small, low.n, low.mean, few), ("16", 2, 12e6, 2));
     local(low.sd, 8f64.sqrt() * 1e6); // 10 and 14: deviations -2 and 2, variance 8/1
     assert_eq!((big, high.n, high.mean, many), ("32", 1, 40e6, 6), "a failed run adds its errors only");
-    assert_eq!(outcome.sweep[0].connects, None);
+    assert!(!outcome.sweep[0].figures.contains_key("connects"));
     let remote = Totals { data_errors: 3, ..Totals::default() };
     let point = Point {
         local: Totals { network_errors: 2, ..Totals::default() },
@@ -425,7 +429,7 @@ fn connections_per_second_of_a_connect_sweep() {
         opened.map(|(at, n, omitted)| interval(Interval { opened: n, omitted, ..second(at, 1, None) })),
     );
     let outcome = built(events);
-    assert_eq!(outcome.sweep[0].connects.map(|s| s.mean), Some(250.0), "the omitted second does not count");
+    assert_eq!(outcome.sweep[0].figures["connects"].mean, 250.0, "the omitted second does not count");
     let spread = outcome.points[0].connects_per_interval();
     assert_eq!(spread.map(|s| (s.n, s.min, s.max)), Some((2, 200.0, 300.0)));
 }

@@ -3,29 +3,14 @@
 use crate::plot::{Axis, Plot, Series, Unit};
 use crate::words;
 use metrics::{Spread, Wall, real, seconds};
-use model::{DelayRange, Outcome, PacketReport, Point, SweepRow};
+use model::{Figure, Outcome, Point, Stat, SweepRow, Way};
 use std::collections::BTreeMap;
 
 /// Lines of one plot: values of the second setting.
 const MOST_LINES: usize = 24;
 
-/// A figure of a point, and of the points of one setting together.
-type Figure = fn(&Point) -> Option<f64>;
-
-/// A figure of a setting over its repetitions.
-type RowFigure = fn(&SweepRow) -> Option<Spread>;
-
-/// A plot against the setting: its name, its title, its values, and what is read of a row or a point.
-struct Panel<T: 'static> {
-    slug: &'static str,
-    title: &'static str,
-    y: Axis,
-    figures: &'static [(&'static str, T)],
-}
-
 pub(super) fn plots(outcome: &Outcome) -> Vec<Plot> {
     let mut plots = settings(&outcome.sweep);
-    plots.extend(figures(outcome));
     plots.extend(over_time(outcome));
     plots
 }
@@ -86,51 +71,42 @@ fn rest(label: &BTreeMap<String, String>, across: &str) -> String {
     others.map(|(name, value)| format!("{name} {}", words::value(name, value))).collect::<Vec<_>>().join(", ")
 }
 
-/// Rows of the sweep: goodput, connections and CPU against the setting.
+/// Lines of a plot by name: place and spread.
+type Lines = BTreeMap<String, Vec<(f64, Spread)>>;
+
+/// Each figure against the setting, those of one name in one plot.
 fn settings(rows: &[SweepRow]) -> Vec<Plot> {
     let names = swept(rows);
     let Some((first, values)) = names.first().filter(|(_, values)| values.len() > 1) else {
         return Vec::new();
     };
     let across = Across::of(first, values);
-    let panels: [Panel<RowFigure>; 3] = [
-        Panel {
-            slug: "sweep-goodput",
-            title: "Goodput",
-            y: Axis::new("goodput", Unit::BitsPerSecond),
-            figures: &[("to server", |r| r.up), ("from server", |r| r.down)],
-        },
-        Panel {
-            slug: "sweep-connects",
-            title: "Connections per second",
-            y: Axis::new("connections", Unit::PerSecond),
-            figures: &[("established", |r| r.connects)],
-        },
-        Panel {
-            slug: "sweep-cpu",
-            title: "CPU time per GB",
-            y: Axis::new("CPU seconds per 10^9 bytes", Unit::Count),
-            figures: &[("both ends", |r| r.cpu_s_per_gb)],
-        },
-    ];
-    let mut plots = Vec::new();
-    for Panel { slug, title, y, figures } in panels {
-        let mut lines: BTreeMap<String, Vec<(f64, Spread)>> = BTreeMap::new();
-        for (what, of) in figures {
-            for row in rows {
-                let (Some(x), Some(spread)) = (across.at(&row.label), of(row)) else { continue };
-                let rest = rest(&row.label, first);
-                let name = if rest.is_empty() { (*what).to_owned() } else { format!("{what}, {rest}") };
-                lines.entry(name).or_default().push((x, spread));
-            }
+    let mut panels: Vec<(&str, Plot, Lines)> = Vec::new();
+    let shown = |figure: &Figure| figure.is_compared() || *figure == Figure::Cpu;
+    for figure in SweepRow::known(rows).into_iter().filter(shown) {
+        let (name, label) = figure.family();
+        if !panels.iter().any(|(known, ..)| *known == name) {
+            let title = format!("{}{} against {first}", label[..1].to_uppercase(), &label[1..]);
+            let y = Axis::new(label, figure.unit().into());
+            let y = if figure.unit() == model::Unit::Ns { y.log() } else { y };
+            let plot = Plot::new(&format!("sweep-{name}"), &title, across.axis.clone(), y);
+            let note = "Mean over the repetitions; bars are the 95 % confidence interval of the mean, where there are several.";
+            panels.push((name, plot.note(note), BTreeMap::new()));
         }
-        plots.push(
-            Plot::new(slug, &format!("{title} against {first}"), across.axis.clone(), y)
-                .note("Mean over the repetitions; bars are the 95 % confidence interval of the mean, where there are several.")
-                .with(lines.into_iter().take(MOST_LINES).map(line)),
-        );
+        let Some((_, plot, lines)) = panels.iter_mut().find(|(known, ..)| *known == name) else { continue };
+        for row in rows {
+            let (Some(x), Some(spread)) = (across.at(&row.label), row.figure(figure)) else { continue };
+            let words = [figure.part(), rest(&row.label, first)];
+            let words: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.is_empty()).collect();
+            lines.entry(words.join(", ")).or_default().push((x, spread));
+        }
+        if let (Figure::Delay(way, Stat::MEDIAN), "rate") = (figure, first.as_str()) {
+            plot.marks.extend(knee(rows, way, &across));
+        }
     }
-    plots.into_iter().filter_map(Plot::some).collect()
+    let drawn =
+        panels.into_iter().map(|(_, plot, lines)| plot.with(lines.into_iter().take(MOST_LINES).map(line)));
+    drawn.filter_map(Plot::some).collect()
 }
 
 fn line((name, mut points): (String, Vec<(f64, Spread)>)) -> Series {
@@ -142,96 +118,11 @@ fn line((name, mut points): (String, Vec<(f64, Spread)>)) -> Series {
     }
 }
 
-/// Delay and loss against the setting, point by point.
-fn figures(outcome: &Outcome) -> Vec<Plot> {
-    let names = swept(&outcome.sweep);
-    let Some((first, values)) = names.first().filter(|(_, values)| values.len() > 1) else {
-        return Vec::new();
-    };
-    let across = Across::of(first, values);
-    let panels: [Panel<Figure>; 2] = [
-        Panel {
-            slug: "sweep-delay",
-            title: "Delay",
-            y: Axis::new("delay", Unit::Ns).log(),
-            figures: &[
-                ("median", |p| delay(p).map(|d| d.0)),
-                ("99th percentile", |p| delay(p).map(|d| d.1)),
-                ("median there", |p| remote_delay(p).map(|d| d.0)),
-                ("99th percentile there", |p| remote_delay(p).map(|d| d.1)),
-                ("mean there", |p| Some(remote_range(p)?.mean)),
-                ("largest there", |p| Some(real(remote_range(p)?.max))),
-                ("smallest there", |p| Some(real(remote_range(p)?.min?))),
-            ],
-        },
-        Panel {
-            slug: "sweep-loss",
-            title: "Loss",
-            y: Axis::new("datagrams lost", Unit::Percent),
-            figures: &[
-                ("received here", |p| lost(p.local.packets.as_deref())),
-                ("received there", |p| lost(p.remote.iter().find_map(|t| t.packets.as_deref()))),
-            ],
-        },
-    ];
-    let mut plots = Vec::new();
-    for Panel { slug, title, y, figures } in panels {
-        let mut plot = Plot::new(slug, &format!("{title} against {first}"), across.axis.clone(), y);
-        for (what, of) in figures {
-            let mut lines: BTreeMap<String, Vec<(f64, Option<f64>)>> = BTreeMap::new();
-            for point in &outcome.points {
-                let (Some(x), Some(value)) = (across.at(&point.label), of(point)) else { continue };
-                let rest = rest(&point.label, first);
-                let name = if rest.is_empty() { (*what).to_owned() } else { format!("{what}, {rest}") };
-                lines.entry(name).or_default().push((x, Some(value)));
-            }
-            for (name, mut points) in lines.into_iter().take(MOST_LINES) {
-                points.sort_by(|a, b| a.0.total_cmp(&b.0));
-                plot.add(Series::line(name, points));
-            }
-        }
-        if slug == "sweep-delay" && first == "rate" {
-            plot.marks.extend(knee(outcome, &across));
-        }
-        plots.extend(plot.some());
-    }
-    plots
-}
-
-/// Percent of the datagrams that did not come.
-fn lost(report: Option<&PacketReport>) -> Option<f64> {
-    report?.loss().map(|share| share * 100.0)
-}
-
-/// Median and 99th percentile of what this end measured: round trips or one-way delays, ns.
-fn delay(point: &Point) -> Option<(f64, f64)> {
-    if let Some(rtt) = point.local.pings.as_ref().and_then(|trips| trips.rtt_ns.as_ref()) {
-        return Some((real(rtt.quantile(0.5)?), real(rtt.quantile(0.99)?)));
-    }
-    let dist = point.local.packets.as_ref()?.delay_ns.as_ref()?;
-    Some((real(dist.p50), real(dist.p99)))
-}
-
-/// The same of the remote end.
-fn remote_delay(point: &Point) -> Option<(f64, f64)> {
-    let dist = point.remote.iter().find_map(|t| t.packets.as_ref())?.delay_ns.as_ref()?;
-    Some((real(dist.p50), real(dist.p99)))
-}
-
-/// What is known of the remote end's delays where another program kept no distribution.
-fn remote_range(point: &Point) -> Option<DelayRange> {
-    point.remote.iter().find_map(|t| t.packets.as_ref())?.delay_range_ns
-}
-
 /// The knee: where the rate that came through, divided by the median delay, is largest (the power of Kleinrock, 1979). Beyond
 /// it more load buys more delay than throughput.
-fn knee(outcome: &Outcome, across: &Across) -> Option<(f64, String)> {
-    let power = |point: &Point| {
-        let (median, _) = delay(point).or_else(|| remote_delay(point))?;
-        let rate = point.up.or(point.down)?.goodput_bps;
-        (median > 0.0 && rate > 0.0).then(|| Some((across.at(&point.label)?, rate / median)))?
-    };
-    let all: Vec<(f64, f64)> = outcome.points.iter().filter_map(power).collect();
+fn knee(rows: &[SweepRow], way: Way, across: &Across) -> Option<(f64, String)> {
+    let power = |row: &SweepRow| Some((across.at(&row.label)?, row.slot(way)?.power?));
+    let all: Vec<(f64, f64)> = rows.iter().filter_map(power).collect();
     let best = all.iter().max_by(|a, b| a.1.total_cmp(&b.1)).filter(|_| all.len() > 2)?;
     Some((best.0, "knee: most throughput per delay".to_owned()))
 }

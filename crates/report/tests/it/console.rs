@@ -297,10 +297,10 @@ fn a_sweep_is_a_table() {
     holds(
         &text,
         &[
-            "Sweep: goodput as the receivers counted it; mean and standard deviation over the runs",
-            "buffer      runs   to server        ± sd         min         max  errors  CPU s/GB",
-            "  1.00 KiB     2  200 Mbit/s  141 Mbit/s  100 Mbit/s  300 Mbit/s       1         -",
-            "  64.0 KiB     2  900 Mbit/s     0 bit/s  900 Mbit/s  900 Mbit/s       0         -",
+            "Sweep: as the receivers counted; mean and standard deviation over the runs",
+            "buffer      runs  goodput to server        ± sd         min         max  errors  CPU s/GB",
+            "  1.00 KiB     2         200 Mbit/s  141 Mbit/s  100 Mbit/s  300 Mbit/s       1         -",
+            "  64.0 KiB     2         900 Mbit/s     0 bit/s  900 Mbit/s  900 Mbit/s       0         -",
         ],
     );
     assert!(!text.contains("Goodput"), "no details unless asked for: {text}");

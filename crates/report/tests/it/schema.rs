@@ -91,7 +91,6 @@ fn full() -> Value {
     told.extend(udpmon());
     told.push(end);
     let mut outcome = built(&told);
-    outcome.sweep[0].connects = outcome.sweep[0].up;
     outcome.points[0].local.pings.as_mut().unwrap().ways = Some(Box::new(crate::common::ways()));
     let empty = EmptyPath { rtt_ns: Some(crate::common::spectrum()), apart: true };
     outcome.points[0].empty = Some(Box::new(empty));
@@ -99,16 +98,7 @@ fn full() -> Value {
         Some(metrics::Spectrum { missing: 1, ..crate::common::spectrum() });
     let mtu = Some(MtuFound { mtu: 1_400, too_big: Some(1_401), told: true });
     outcome.path_mtu = Some(PathMtu { up: mtu, down: mtu });
-    let some = outcome.sweep[0].up;
-    let slot = Slot {
-        sent_bps: some,
-        loss: some,
-        p50_ns: some,
-        p99_ns: some,
-        clock_bound_ns: Some(1),
-        power: Some(1.0),
-        knee: true,
-    };
+    let slot = Slot { clock_bound_ns: Some(1), power: Some(1.0), knee: true };
     (outcome.sweep[0].up_slot, outcome.sweep[0].down_slot) = (Some(slot), Some(slot));
     serde_json::to_value(outcome).unwrap()
 }

@@ -1,0 +1,117 @@
+//! Sweeps: the figures of each setting over its repetitions, and the knee of datagrams.
+
+use crate::text::{Page, Table, Tone, or_dash};
+use crate::words;
+use metrics::format_duration;
+use model::{Figure, Outcome, Stat, SweepRow, Way};
+use std::collections::BTreeSet;
+use std::io;
+
+/// Loss from which a row is coloured, percent.
+const NOTABLE: f64 = 0.1;
+
+/// One table; of datagrams one for each direction.
+pub(super) fn write(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
+    let rows = outcome.sweep.as_slice();
+    let ways = Way::ALL.into_iter().filter(|way| rows.iter().any(|row| row.slot(*way).is_some()));
+    let ways: Vec<Way> = ways.collect();
+    for (at, way) in ways.iter().enumerate() {
+        if at > 0 {
+            page.gap()?;
+        }
+        slots(rows, *way, page)?;
+    }
+    if ways.is_empty() { settings(outcome, page) } else { Ok(()) }
+}
+
+/// An empty table under the names of the settings and these titles.
+fn table(rows: &[SweepRow], titles: impl IntoIterator<Item = String>) -> (Table, Vec<&str>) {
+    // Of another program's file one part may have no setting.
+    let names: BTreeSet<&str> = rows.iter().flat_map(|row| row.label.keys().map(String::as_str)).collect();
+    let names: Vec<&str> = if names.is_empty() { vec!["run"] } else { names.into_iter().collect() };
+    let header = names.iter().map(|name| (*name).to_owned()).chain(["runs".to_owned()]).chain(titles);
+    (Table::under(header.collect()), names)
+}
+
+/// The setting of a row, and its repetitions.
+fn setting(row: &SweepRow, names: &[&str], figures: &[Figure]) -> Vec<String> {
+    let none = if row.label.is_empty() && names == ["run"] { "all" } else { "-" };
+    let value = |name: &&str| row.label.get(*name).map_or(none.to_owned(), |value| words::value(name, value));
+    let runs = figures.iter().filter_map(|figure| row.figure(*figure)).map(|s| s.n).max().unwrap_or(0);
+    names.iter().map(value).chain([runs.to_string()]).collect()
+}
+
+/// What was found with each setting.
+fn settings(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
+    let rows = outcome.sweep.as_slice();
+    let known = SweepRow::known(rows);
+    let figures: Vec<Figure> = Figure::compared().filter(|figure| known.contains(figure)).collect();
+    if figures.is_empty() {
+        // A row without any says nothing.
+        return Ok(());
+    }
+    let room = figures.len() <= 2;
+    let extremes = figures.len() == 1;
+    let titles = figures.iter().flat_map(|figure| {
+        let spread = room.then(|| "± sd".to_owned());
+        let ends = extremes.then(|| ["min", "max"].map(str::to_owned));
+        [figure.to_string()].into_iter().chain(spread).chain(ends.into_iter().flatten())
+    });
+    let (mut table, names) = table(rows, titles.chain(["errors", "CPU s/GB"].map(str::to_owned)));
+    for row in rows {
+        let mut cells = setting(row, &names, &figures);
+        for figure in &figures {
+            let show = |value: f64| figure.unit().show(value);
+            let spread = row.figure(*figure);
+            cells.push(or_dash(spread, |s| show(s.mean)));
+            if room {
+                cells.push(or_dash(spread.filter(|s| s.n > 1), |s| show(s.sd)));
+            }
+            if extremes {
+                cells.extend([or_dash(spread, |s| show(s.min)), or_dash(spread, |s| show(s.max))]);
+            }
+        }
+        cells.push(row.errors.to_string());
+        cells.push(or_dash(row.figure(Figure::Cpu), |s| format!("{:.3}", s.mean)));
+        table.row(Tone::bad_if(row.errors > 0), cells);
+    }
+    let title = if outcome.begin.verb == "demo" { "Parts" } else { "Sweep" };
+    page.line(
+        Tone::Heading,
+        &format!("{title}: as the receivers counted; mean and standard deviation over the runs"),
+    )?;
+    page.table(&table)
+}
+
+/// Load, loss and delay of datagrams in one direction, and the knee.
+fn slots(rows: &[SweepRow], way: Way, page: &mut Page<'_>) -> io::Result<()> {
+    let p99 = Stat::Quantile(0.99);
+    let figures = [
+        Figure::Sent(way),
+        Figure::Goodput(way),
+        Figure::Loss(way),
+        Figure::Delay(way, Stat::MEDIAN),
+        Figure::Delay(way, p99),
+    ];
+    let titles = ["sent at", "received at", "loss", "delay p50", "p99", "right to ±", ""].map(str::to_owned);
+    let (mut table, names) = table(rows, titles);
+    for row in rows {
+        let Some(slot) = row.slot(way) else { continue };
+        let mean = |figure: &Figure| or_dash(row.figure(*figure), |s| figure.unit().show(s.mean));
+        let mut cells = setting(row, &names, &figures);
+        cells.extend(figures.iter().map(mean));
+        cells.push(or_dash(slot.clock_bound_ns, format_duration));
+        cells.push(if slot.knee { "<- knee" } else { "" }.to_owned());
+        let lossy = row.figure(Figure::Loss(way)).is_some_and(|loss| loss.mean > NOTABLE);
+        table.row(if slot.knee { Tone::Heading } else { Tone::bad_if(lossy) }, cells);
+    }
+    let name = if way == Way::Up { "to server" } else { "from server" };
+    page.line(Tone::Heading, &format!("Datagrams {name}, slot by slot (as the receiver counted them)"))?;
+    page.table(&table)?;
+    let text = if rows.iter().filter_map(|row| row.slot(way)).any(|slot| slot.knee) {
+        "the knee is where throughput over delay (Kleinrock's power) is largest: beyond it a queue grows, or things are lost"
+    } else {
+        "no knee: throughput over delay is largest where most was sent; the knee lies beyond this sweep"
+    };
+    page.paragraph(Tone::Plain, "  ", text)
+}
