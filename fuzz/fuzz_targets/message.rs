@@ -8,7 +8,7 @@ fuzz_target!(|bytes: &[u8]| {
     let Some((&split, bytes)) = bytes.split_first() else { return };
     let mut frames = Frames::new(64 * 1024);
     for chunk in bytes.chunks(usize::from(split) + 1) {
-        frames.push(chunk);
+        if frames.push(chunk).is_err() { return }
         loop {
             match frames.pop() {
                 Ok(Some(message)) => drop(encode(&message)),

@@ -2,7 +2,8 @@
 
 use crate::protocols;
 use crate::{CliError, measure, plan};
-use common::{ClientConfig, Limits, Peer, Psk, ServerConfig};
+use common::auth::DRAWN;
+use common::{ClientConfig, Keyring, Limits, Peer, Psk, ServerConfig};
 use metrics::SECOND;
 use model::{EmptyPath, Event, Level, Phase, Ping, Schedule, SocketSettings, Verify};
 use runtime::{Bound, Interrupt};
@@ -40,12 +41,13 @@ fn within(
     ping: Ping,
     interrupt: &Interrupt,
 ) -> Result<EmptyPath, CliError> {
-    let key = Psk::new(runtime::run_id().as_bytes()).map_err(CliError::failed)?;
+    let drawn = format!("{DRAWN}{}{}", runtime::run_id().simple(), runtime::run_id().simple());
+    let keys = Keyring::of(Some(Psk::new(drawn.as_bytes()).map_err(CliError::failed)?));
     let elsewhere = config.placement.apart(&runtime::usable_cores());
     let apart = elsewhere.is_some();
     let bound = Bound::new(ServerConfig {
         listen: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
-        psk: Some(key.clone()),
+        keys: keys.clone(),
         limits: Limits { busy: apart, eager: apart, ..Limits::default() },
         placement: elsewhere.unwrap_or_else(|| config.placement.clone()),
         version: plan::VERSION.to_owned(),
@@ -56,7 +58,7 @@ fn within(
         address.ok_or_else(|| CliError::failed("the remote end within this host has no address"))?;
     let client = ClientConfig {
         peers: vec![Peer { name: "loopback".to_owned(), address }],
-        psk: Some(key),
+        keys,
         placement: config.placement.clone(),
         workers: config.workers.map(|_| 1),
         run: runtime::run_id(),

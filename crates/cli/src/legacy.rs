@@ -5,7 +5,7 @@ use crate::protocols::Protocol;
 use crate::serve::{ServeArgs, listen_addresses};
 use crate::values::Legacy;
 use crate::{CliError, originals, plan};
-use common::{Acl, ServerConfig};
+use common::{Acl, Keyring, ServerConfig};
 use metrics::seconds;
 use model::{Event, Level, Phase, StampSettings, Traffic};
 use runtime::{Bound, Interrupt};
@@ -215,7 +215,7 @@ fn one(args: &ServeArgs, asked: Legacy) -> Result<Bound, CliError> {
         open_to: plan::open_to(&[])?,
         records: args.output.web.wanted(),
         links_ns: args.output.web.wanted().then_some(args.interval),
-        psk: stamp_key.filter(|_| asked.protocol == protocols::STAMP),
+        keys: Keyring::of(stamp_key.filter(|_| asked.protocol == protocols::STAMP)),
         device: args.cores.bind_dev.clone(),
         placement: plan::placement(&args.cores, asked.protocol),
         workers: args.cores.workers,

@@ -132,7 +132,7 @@ impl HistogramArgs {
 pub(crate) fn ping(args: &PingArgs, command: Vec<String>) -> Result<Exit, CliError> {
     let mut config = plan::client(&args.target, &args.local, true)?;
     config.realtime = args.messages.realtime;
-    let method = args.repeat.method(&phase(args, config.psk.is_some())?, &[])?;
+    let method = args.repeat.method(&phase(args, config.keys.psk().is_some())?, &[])?;
     measure::check(&config, &method)?;
     let mut files = Histograms::open(&args.histogram)?;
     let outputs =

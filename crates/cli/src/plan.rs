@@ -8,7 +8,7 @@ use crate::args::{
 use crate::protocols::Protocol;
 use crate::values::{self, Affinity};
 use common::protocol::Defaults;
-use common::{ClientConfig, Placement, Psk};
+use common::{ClientConfig, Keyring, Placement, Psk};
 use metrics::SECOND;
 use model::{Axis, AxisName, Burst, Kind, Pattern, Payload, Phase, Range, Shutdown, SocketSettings, Verify};
 use std::fs::File;
@@ -19,14 +19,14 @@ use std::path::Path;
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The key from its file or from the environment. A key that is set and cannot be used is an error, never "no key".
-pub(crate) fn key(args: &KeyArgs) -> Result<Option<Psk>, CliError> {
+pub(crate) fn keys(args: &KeyArgs) -> Result<Keyring, CliError> {
     match (&args.psk_file, std::env::var_os("NETCALIPER_PSK")) {
-        (Some(path), _) => key_in(path, args.insecure_key_file).map(Some),
+        (Some(path), _) => key_in(path, args.insecure_key_file).map(|key| Keyring::of(Some(key))),
         // A key is bytes, in whatever encoding.
         (None, Some(key)) => Psk::new(key.as_encoded_bytes())
-            .map(Some)
+            .map(|key| Keyring::of(Some(key)))
             .map_err(|why| CliError::usage(format!("NETCALIPER_PSK: {why}"))),
-        (None, None) => Ok(None),
+        (None, None) => Ok(Keyring::default()),
     }
 }
 
@@ -101,7 +101,7 @@ pub(crate) fn client(
     let port = target.port.unwrap_or_else(|| protocol.port());
     Ok(ClientConfig {
         peers: runtime::resolve_targets(&target.targets, port, target.ipv4, target.ipv6)?,
-        psk: key(&target.key)?,
+        keys: keys(&target.key)?,
         sources: local.bind.clone(),
         ports: local.local_port,
         device: local.cores.bind_dev.clone(),

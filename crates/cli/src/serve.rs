@@ -91,14 +91,14 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, CliE
     if args.hardware_stamps {
         runtime::permit_card_change();
     }
-    let psk = plan::key(&args.key)?;
-    legacy::check_key(args, psk.is_some())?;
-    let who = if psk.is_some() { "a key is required" } else { "no key is required" };
+    let keys = plan::keys(&args.key)?;
+    legacy::check_key(args, !keys.is_empty())?;
+    let who = if !keys.is_empty() { "a key is required" } else { "no key is required" };
     let metrics = Arc::new(Mutex::new(ServerMetrics::default()));
     let mut outputs = Outputs::of_server(&args.output, Some(scrape::shared(&metrics)))?;
     let config = ServerConfig {
         listen: listen_addresses(&args.listen, args.port).map_err(CliError::usage)?,
-        psk,
+        keys,
         acl: Acl { allow: args.allow.clone(), deny: args.deny.clone() },
         limits: Limits {
             sessions: args.max_sessions,

@@ -107,7 +107,7 @@ pub fn begin(config: &ClientConfig, verb: &str, command: Vec<String>, phase: &Ph
 pub fn check(config: &ClientConfig, phase: &Phase) -> Result<(), EngineError> {
     phase.check().map_err(EngineError::Setting)?;
     config.protocol.check(phase).map_err(EngineError::Setting)?;
-    if !config.protocol.info().keyed && config.psk.is_some() {
+    if !config.protocol.info().keyed && !config.keys.is_empty() {
         let text =
             format!("the protocol {} knows no pre-shared key: nothing would be proved", config.protocol);
         return Err(EngineError::Setting(text));

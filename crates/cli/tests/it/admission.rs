@@ -97,7 +97,7 @@ fn silent_connections_from_fifty_addresses_keep_no_new_address_out() {
         let half: Vec<_> = (0..100)
             .filter_map(|_| {
                 let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).ok()?;
-                stream.write_all(b"\x8eNETCAL\n\x00\x01").ok()?;
+                stream.write_all(b"\x8eNETCAL\n\x00\x02").ok()?;
                 Some(stream)
             })
             .collect();

@@ -59,12 +59,12 @@ fn a_wrong_or_missing_key_says_what_to_do() {
     told(wrong, &["wrong pre-shared key"]);
     told(tcp(server.at()).args(SMALL).run(), &["needs a pre-shared key", "--psk-file", "NETCALIPER_PSK"]);
     told(netcaliper("stop").arg(server.at()).run(), &["needs a pre-shared key", "--psk-file"]);
-    server.proc.hears("does not know the pre-shared key");
+    server.proc.hears("has not proved to know a key");
     tcp(server.at()).args(SMALL).arg("--psk-file").arg(&key).outcome().moved(2, 200_002, 0);
 
     let open = serve("");
     let vain = tcp(open.at()).args(SMALL).arg("--psk-file").arg(&key).run();
-    told(vain, &["a pre-shared key was given, but the server has none"]);
+    told(vain, &["has none and cannot prove who it is"]);
     open.still_serves();
 
     // A server that has the key is stopped by who has it, too.

@@ -91,7 +91,7 @@ fn a_real_iperf3_client_prints_an_error_and_ends() {
 #[test]
 fn the_silent_the_slow_and_the_incomplete_are_shown_the_door() {
     let server = serve("");
-    let magic = b"\x8eNETCAL\n\x00\x01\x01\x00";
+    let magic = b"\x8eNETCAL\n\x00\x02\x01\x00";
     let mut open: Vec<TcpStream> = Vec::new();
     for words in [&b""[..], &magic[..3], magic, &[0xff; 30], &[0; 64], &[0x8e; 200]] {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, server.port)).unwrap();
@@ -207,7 +207,7 @@ fn another_wire_version_is_answered_with_ours() {
     let server = serve("");
     let said = answer(&server, &preamble(77, 1));
     assert_eq!(said.len(), 64, "a preamble: {said:?}");
-    assert_eq!(said[..11], *b"\x8eNETCAL\n\x00\x01\x04");
+    assert_eq!(said[..11], *b"\x8eNETCAL\n\x00\x02\x04");
 }
 
 #[test]

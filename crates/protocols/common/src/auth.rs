@@ -1,23 +1,13 @@
-//! Proving to know the same secret without sending it, and making secrets.
-//!
-//! ```text
-//! client → server   hello { nonce c }
-//! server → client   hello { nonce s, key wanted }
-//! client → server   proof { HMAC-SHA-256(key, "netcaliper client" ‖ s ‖ c) }
-//! server → client   proof { HMAC-SHA-256(key, "netcaliper server" ‖ c ‖ s) }
-//! ```
-//!
-//! The client proves first, so that a strange client learns nothing that it could try keys against. Whoever answers a
-//! client, or reads its packets, gets the client's proof and can try keys against that without being noticed: only a key
-//! that nobody can guess withstands it, such as 16 random bytes. Proofs are compared in constant time.
+//! Secrets: pre-shared keys, and unguessable bytes made of the system's randomness.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 /// A pre-shared key.
 #[derive(Clone)]
-pub struct Psk(Vec<u8>);
+pub struct Psk(Vec<u8>, Arc<OnceLock<[u8; 32]>>);
 
 impl fmt::Debug for Psk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -27,6 +17,10 @@ impl fmt::Debug for Psk {
 
 /// Shortest key accepted, bytes.
 const SHORTEST: usize = 8;
+/// Before the 64 hexadecimal digits of a key that was drawn, not thought up.
+pub const DRAWN: &str = "netcaliper-psk-1:";
+/// What stretching a passphrase costs: memory in KiB, and passes over it (RFC 9106, and OWASP's second choice).
+const STRETCH: (u32, u32) = (19 * 1024, 2);
 /// Longest key accepted, bytes.
 const LONGEST: usize = 4096;
 
@@ -47,7 +41,7 @@ impl Psk {
                 bytes.len()
             ));
         }
-        Ok(Psk(bytes.to_vec()))
+        Ok(Psk(bytes.to_vec(), Arc::default()))
     }
 
     /// The first 16 octets of HMAC-SHA-256 over `parts` (RFC 8762 §4.4, RFC 8972 §4.8).
@@ -67,67 +61,61 @@ impl Psk {
         seal.len() == 16 && mac.verify_truncated_left(seal).is_ok()
     }
 
-    fn mac(&self, label: &[u8], first: &[u8], second: &[u8]) -> Option<Hmac<Sha256>> {
-        let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(&self.0).ok()?;
-        mac.update(label);
-        mac.update(first);
-        mac.update(second);
-        Some(mac)
-    }
-
-    fn proves(&self, label: &[u8], proof: &str, first: &[u8; 16], second: &[u8; 16]) -> bool {
-        let (Some(mac), Some(proof)) = (self.mac(label, first, second), unhex::<32>(proof)) else {
-            return false;
-        };
-        mac.verify_slice(&proof).is_ok()
-    }
-
-    /// What the client sends.
-    pub fn client_proof(&self, client: &[u8; 16], server: &[u8; 16]) -> String {
-        self.mac(b"netcaliper client", server, client)
-            .map_or(String::new(), |mac| hex(&mac.finalize().into_bytes()))
-    }
-
-    /// What the server sends.
-    pub fn server_proof(&self, client: &[u8; 16], server: &[u8; 16]) -> String {
-        self.mac(b"netcaliper server", client, server)
-            .map_or(String::new(), |mac| hex(&mac.finalize().into_bytes()))
-    }
-
-    /// Whether `proof` is the client's.
-    pub fn client_proves(&self, proof: &str, client: &[u8; 16], server: &[u8; 16]) -> bool {
-        self.proves(b"netcaliper client", proof, server, client)
-    }
-
-    /// Whether `proof` is the server's.
-    pub fn server_proves(&self, proof: &str, client: &[u8; 16], server: &[u8; 16]) -> bool {
-        self.proves(b"netcaliper server", proof, client, server)
+    /// The 32 bytes that handshakes are made with. Of a drawn key they are what was drawn; of any other they are Argon2id of its bytes,
+    /// made once, so that each guess at a passphrase costs [`STRETCH`]. The salt is the same for all: both ends have to arrive at the
+    /// same key before anything has been said.
+    pub fn handshake_key(&self) -> &[u8; 32] {
+        self.1.get_or_init(|| {
+            let drawn = self.0.strip_prefix(DRAWN.as_bytes());
+            if let Some(drawn) = drawn.and_then(|text| std::str::from_utf8(text).ok()).and_then(unhex) {
+                return drawn;
+            }
+            let mut out = [0; 32];
+            let (memory, passes) = STRETCH;
+            let stretched = argon2::Params::new(memory, passes, 1, Some(out.len())).and_then(|params| {
+                argon2::Argon2::new(argon2::Algorithm::Argon2id, argon2::Version::V0x13, params)
+                    .hash_password_into(&self.0, b"netcaliper pre-shared key 1", &mut out)
+            });
+            // The parameters are constants within their bounds; without them no key is better than a weak one.
+            if stretched.is_err() { keyed_long(&self.0, b"netcaliper pre-shared key 1") } else { out }
+        })
     }
 }
 
-/// Unguessable tokens and nonces: HMAC-SHA-256 of a counter under a key drawn once from the system.
-pub struct Secrets {
-    key: [u8; 32],
-    counter: u64,
-}
+/// Unguessable bytes: HMAC-SHA-256 under a key that was drawn from the system, and that each draw replaces, so that who sees the
+/// memory of a process learns nothing of what it drew before.
+pub struct Secrets([u8; 32]);
 
 impl Secrets {
-    /// Those under this key.
+    /// Those under this key; who shares the key with something else takes another `label` for each.
     #[must_use]
-    pub fn new(key: [u8; 32]) -> Self {
-        Secrets { key, counter: 0 }
+    pub fn new(key: [u8; 32], label: &[u8]) -> Self {
+        Secrets(keyed_long(&key, label))
     }
 
-    /// The next one.
-    pub fn draw(&mut self) -> [u8; 16] {
-        self.counter += 1;
-        let mut out = [0; 16];
-        if let Ok(mut mac) = <Hmac<Sha256> as KeyInit>::new_from_slice(&self.key) {
-            mac.update(&self.counter.to_be_bytes());
-            out.copy_from_slice(&mac.finalize().into_bytes()[..16]);
-        }
+    /// The next 32 bytes.
+    pub fn draw(&mut self) -> [u8; 32] {
+        let out = keyed_long(&self.0, b"draw");
+        self.0 = keyed_long(&self.0, b"next");
         out
     }
+
+    /// The next 16 bytes.
+    pub fn short(&mut self) -> [u8; 16] {
+        let mut out = [0; 16];
+        out.copy_from_slice(&self.draw()[..16]);
+        out
+    }
+}
+
+/// 32 bytes that only who has the key can make of `text`: HMAC-SHA-256.
+pub fn keyed_long(key: &[u8], text: &[u8]) -> [u8; 32] {
+    let mut out = [0; 32];
+    if let Ok(mut mac) = <Hmac<Sha256> as KeyInit>::new_from_slice(key) {
+        mac.update(text);
+        out.copy_from_slice(&mac.finalize().into_bytes());
+    }
+    out
 }
 
 /// 16 bytes that only who has the key can make of `parts`: HMAC-SHA-256, cut.
@@ -146,8 +134,8 @@ pub fn host_mark(clock_id: &str, nonce: &[u8; 16]) -> String {
     if clock_id.is_empty() {
         return String::new();
     }
-    let mac = Psk(clock_id.as_bytes().to_vec()).mac(b"netcaliper host", nonce, b"");
-    mac.map_or(String::new(), |mac| hex(&mac.finalize().into_bytes()[..16]))
+    let mark = keyed_long(clock_id.as_bytes(), &[b"netcaliper host", &nonce[..]].concat());
+    hex(&mark[..16])
 }
 
 /// Lower-case hexadecimal.
@@ -179,26 +167,19 @@ mod tests {
 
     #[test]
     fn the_mac_is_rfc4231() {
-        // RFC 4231, test case 2, split as the proofs are.
-        let key = Psk(b"Jefe".to_vec());
-        let mac = key.mac(b"what do ya ", b"want for ", b"nothing?").unwrap();
+        // RFC 4231, test case 2.
         let want = "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843";
-        assert_eq!(hex(&mac.finalize().into_bytes()), want);
+        assert_eq!(hex(&keyed_long(b"Jefe", b"what do ya want for nothing?")), want);
     }
 
     #[test]
-    fn a_proof_fits_its_key_nonces_and_side_only() {
-        let (key, other) = (Psk::new(b"correct horse").unwrap(), Psk::new(b"battery staple").unwrap());
-        let (c, s) = ([1; 16], [2; 16]);
-        let proof = key.client_proof(&c, &s);
-        assert!(key.client_proves(&proof, &c, &s));
-        assert!(!other.client_proves(&proof, &c, &s));
-        assert!(!key.client_proves(&proof, &s, &c));
-        assert!(!key.server_proves(&proof, &c, &s), "a reflected proof is worthless");
-        assert!(key.server_proves(&key.server_proof(&c, &s), &c, &s));
-        for bad in ["", "zz", &proof[1..], &format!("{proof}0")] {
-            assert!(!key.client_proves(bad, &c, &s));
-        }
+    fn a_drawn_key_is_what_was_drawn_and_a_passphrase_is_stretched() {
+        let drawn = Psk::new(format!("{DRAWN}{}", "0f".repeat(32)).as_bytes()).unwrap();
+        assert_eq!(drawn.handshake_key(), &[15; 32]);
+        // Of argon2-cffi 25.1 (the reference C code): hash_secret_raw(b"correct horse", b"netcaliper pre-shared key 1", 2, 19456, 1, 32,
+        // Type.ID).
+        let want = "886b162636fce2ed2b492fa8f592dd383244f771e8ae0dd4520dfe32339eed34";
+        assert_eq!(hex(Psk::new(b"correct horse\n").unwrap().handshake_key()), want);
     }
 
     #[test]
@@ -211,7 +192,7 @@ mod tests {
 
     #[test]
     fn secrets_never_repeat() {
-        let mut secrets = Secrets::new([7; 32]);
+        let mut secrets = Secrets::new([7; 32], b"test");
         let drawn: std::collections::HashSet<_> = (0..1_000).map(|_| secrets.draw()).collect();
         assert_eq!(drawn.len(), 1_000);
     }

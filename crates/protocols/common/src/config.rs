@@ -2,9 +2,9 @@
 
 use crate::Protocol;
 use crate::access::Acl;
-use crate::auth::Psk;
 use crate::bulk::Marks;
 use crate::host::HostInfo;
+use crate::keys::Keyring;
 use ipnet::IpNet;
 use metrics::SECOND;
 use model::Phase;
@@ -121,8 +121,8 @@ pub struct ClientConfig {
     pub protocol: &'static dyn Protocol,
     /// The servers' addresses, with the names they came from.
     pub peers: Vec<Peer>,
-    /// The key, if there is one.
-    pub psk: Option<Psk>,
+    /// The keys, if there are any.
+    pub keys: Keyring,
     /// Local addresses to use in turn.
     pub sources: Vec<IpAddr>,
     /// Local ports to use in turn, both included.
@@ -157,7 +157,7 @@ impl ClientConfig {
         ClientConfig {
             protocol,
             peers: Vec::new(),
-            psk: None,
+            keys: Keyring::default(),
             sources: Vec::new(),
             ports: None,
             device: None,
@@ -238,8 +238,8 @@ pub struct ServerConfig {
     pub phase: Option<Phase>,
     /// Where to listen; port 0 lets the kernel choose.
     pub listen: Vec<SocketAddr>,
-    /// The key clients must know.
-    pub psk: Option<Psk>,
+    /// The keys of which clients must have one, if there are any.
+    pub keys: Keyring,
     /// Who may connect.
     pub acl: Acl,
     /// Networks that may have streams without proving an address, beside this host and directly connected networks. Only
@@ -286,7 +286,7 @@ impl ServerConfig {
             protocol,
             phase: None,
             listen: Vec::new(),
-            psk: None,
+            keys: Keyring::default(),
             acl: Acl::default(),
             open_to: Vec::new(),
             limits: Limits::default(),

@@ -222,7 +222,7 @@ impl Protocol for OneSidedProtocol {
             // Of a single stream it costs little, and shows how evenly it came.
             frames: config.records || phase.connections == 1,
             arrivals: config.arrivals,
-            key: config.psk.clone(),
+            key: config.keys.psk().cloned(),
             marks: config.marks,
             host: host.texts(&[]),
         };
@@ -240,7 +240,7 @@ impl Protocol for OneSidedProtocol {
             exit_after: config.exit_after,
             workers,
             arrivals: config.arrivals,
-            key: config.psk.clone(),
+            key: config.keys.psk().cloned(),
             // Two protocols give sockets to peers that have proved nothing; together they may take a quarter.
             sockets: host.descriptors().map(|all| all / 8),
             host: host.texts(phase.packet_tests.as_ref().map_or(&[], |asked| asked.cards.as_slice())),

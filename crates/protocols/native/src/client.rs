@@ -12,12 +12,13 @@ mod silence;
 
 use super::data::Params;
 use super::dial::{Dialer, Site};
-use super::message::{Frames, MAX_MESSAGE, Message, encode};
+use super::message::{Frames, MAX_MESSAGE, Message};
+use super::secure::Shake;
 use super::udp::{self, Callers, Log, Terms, Track, Tracks, Unopened};
-use crate::auth::{Psk, Secrets};
+use crate::auth::Secrets;
 use crate::counted::Intervals;
 use common::wait::wait;
-use common::{FrameVerdicts, Peer, ping};
+use common::{FrameVerdicts, Keyring, Peer, ping};
 use metrics::{Clock, Ending, Group, Mono, SECOND};
 use model::churn::Plan;
 use model::{Event, Interval, Kind, Level, PacketReport, Phase, SessionInfo, Status, Totals, Traffic};
@@ -35,8 +36,8 @@ pub struct ClientPlan {
     pub peers: Vec<Peer>,
     /// What to do.
     pub phase: Phase,
-    /// The key, if there is one.
-    pub psk: Option<Psk>,
+    /// The keys, if there are any.
+    pub keys: Keyring,
     /// The run.
     pub run: Uuid,
     /// Version of this program.
@@ -91,8 +92,9 @@ const PINGS: u32 = 5;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Connecting,
-    Greeting,
+    /// The handshake with a key.
     Proving,
+    Greeting,
     Pinging,
     /// Its round trip is known; the others' are waited for.
     Measured,
@@ -129,7 +131,7 @@ struct Server {
     since: Mono,
     heard: Mono,
     nonce: [u8; 16],
-    their_nonce: [u8; 16],
+    shake: Option<Shake>,
     authenticated: bool,
     same_host: bool,
     version: String,
@@ -166,6 +168,7 @@ enum Stage {
 /// The client's session.
 pub struct Client {
     plan: ClientPlan,
+    secrets: Secrets,
     servers: Vec<Server>,
     actions: VecDeque<Action>,
     stage: Stage,
@@ -201,7 +204,8 @@ impl Client {
     /// A client that will connect to every peer of `plan` as soon as it is polled.
     #[must_use]
     pub fn new(plan: ClientPlan, now: Mono) -> Self {
-        let mut secrets = Secrets::new(plan.secret);
+        let mut plan = plan;
+        let mut secrets = Secrets::new(std::mem::take(&mut plan.secret), b"netcaliper client");
         let servers: Vec<Server> = plan
             .peers
             .iter()
@@ -212,8 +216,8 @@ impl Client {
                 step: Step::Connecting,
                 since: now,
                 heard: now,
-                nonce: secrets.draw(),
-                their_nonce: [0; 16],
+                nonce: secrets.short(),
+                shake: None,
                 authenticated: false,
                 same_host: false,
                 version: String::new(),
@@ -238,6 +242,7 @@ impl Client {
         Client {
             reach: Reach::before(&plan.phase),
             plan,
+            secrets,
             servers,
             actions,
             stage,
@@ -266,7 +271,8 @@ impl Client {
 
     fn say(&mut self, at: usize, message: &Message) {
         if let Some(link) = self.servers[at].link {
-            self.actions.push_back(Action::Send(link, encode(message)));
+            let bytes = self.servers[at].frames.encode(message);
+            self.actions.push_back(Action::Send(link, bytes));
         }
     }
 
@@ -554,15 +560,16 @@ impl Session for Client {
             Input::Down(link, fault) => {
                 if let Some(at) = self.by_link(link) {
                     self.servers[at].link = None;
-                    if fault.is_some() && self.servers[at].step == Step::Greeting && self.retry(cx.now, at) {
+                    let early = matches!(self.servers[at].step, Step::Proving | Step::Greeting);
+                    if fault.is_some() && early && self.retry(cx.now, at) {
                         return;
                     }
                     let why = match (fault, self.servers[at].step) {
-                        (Some(fault), Step::Greeting) => {
+                        (Some(fault), _) if early => {
                             format!("the control connection broke ({fault}): {RESET_HINT}")
                         }
                         (Some(fault), _) => format!("the control connection broke ({fault})"),
-                        (None, Step::Greeting) => {
+                        (None, _) if early => {
                             "it closed the connection without a word: is it netcaliper?".into()
                         }
                         (None, _) => "it closed the control connection".to_owned(),

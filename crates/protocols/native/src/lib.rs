@@ -1,7 +1,7 @@
 //! Our own protocol: one port, TCP control, TCP data.
 //!
 //! Every connection opens with a 64-byte [`preamble`]. A control connection goes on with length-prefixed JSON
-//! ([`message`]); a data connection with payload in spans, framed by 16-byte [`mark`]s ([`data`]).
+//! ([`message`]), encrypted where there is a key ([`secure`]); a data connection with payload in spans, framed by 16-byte [`mark`]s ([`data`]).
 #![forbid(unsafe_code)]
 
 mod client;
@@ -15,6 +15,7 @@ mod mark;
 mod message;
 mod ping;
 mod preamble;
+pub mod secure;
 mod server;
 pub mod udp;
 
@@ -43,7 +44,7 @@ use std::net::SocketAddr;
 /// The default port, TCP and UDP.
 pub const PORT: u16 = 7411;
 /// Version of the wire format; both ends must have the same.
-pub const WIRE_VERSION: u16 = 1;
+pub const WIRE_VERSION: u16 = 2;
 
 /// Our own protocol.
 pub static PROTOCOL: Native = Native(Info {
@@ -114,7 +115,7 @@ impl Protocol for Native {
         let plan = ClientPlan {
             peers: config.peers.clone(),
             phase: phase.clone(),
-            psk: config.psk.clone(),
+            keys: config.keys.clone(),
             run: config.run,
             version: config.version.clone(),
             workers,
@@ -135,7 +136,7 @@ impl Protocol for Native {
         let limits = config.limits.clone();
         let plan = ServerPlan {
             version: config.version.clone(),
-            psk: config.psk.clone(),
+            keys: config.keys.clone(),
             acl: config.acl.clone(),
             limits: Limits { pending: most_pending(limits.pending, host), ..limits },
             exclusive: config.exclusive,

@@ -9,6 +9,7 @@
 //! The length is big-endian. Unknown fields and unknown message types are ignored, so that versions can differ; what must
 //! not differ is the wire version in the preamble. A message is at most 1 MiB and nests at most 32 deep.
 
+use crate::secure::{Forged, Records};
 use metrics::FlowSums;
 use model::document::{Document, field};
 use model::{Accepted, HostSnapshot, PacketReport, Phase, Totals, Traffic};
@@ -34,17 +35,20 @@ pub enum Message {
         capabilities: Vec<String>,
         /// 16 random bytes in hexadecimal.
         nonce: String,
-        /// From a server: a key is needed. From a client: it has one.
-        #[serde(default)]
-        key: bool,
         /// From a server: an answer to the client's nonce that only the same host can give, in hexadecimal.
         #[serde(default)]
         host: String,
     },
-    /// Proof of knowing the pre-shared key.
-    Proof {
-        /// HMAC-SHA-256 in hexadecimal.
-        proof: String,
+    /// A step of the handshake with a key ([`crate::secure`]): what comes behind the last one is encrypted.
+    Noise {
+        /// From a client, with its first: the protocol's whole name, `Noise_…`.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        protocol: String,
+        /// Likewise: the name of its key, where that has one.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        key: String,
+        /// The framework's message, in hexadecimal.
+        data: String,
     },
     /// Are you there?
     Ping {
@@ -216,6 +220,15 @@ pub enum MessageError {
     /// Not JSON, or not one of ours.
     #[error("a control message cannot be understood: {0}")]
     Malformed(String),
+    /// Not what the other end has encrypted.
+    #[error("the control connection was tampered with, or the other end does not know the key")]
+    Forged,
+}
+
+impl From<Forged> for MessageError {
+    fn from(Forged: Forged) -> Self {
+        MessageError::Forged
+    }
 }
 
 /// A message with its length before it.
@@ -231,26 +244,61 @@ pub fn encode(message: &Message) -> Vec<u8> {
     out
 }
 
-/// Puts a byte stream back together into messages.
+/// A byte stream of messages, in clear at first.
 #[derive(Debug)]
 pub struct Frames {
     buffer: Vec<u8>,
     /// Bytes at its beginning that are used up.
     used: usize,
     longest: usize,
+    records: Option<Records>,
 }
 
 impl Frames {
     /// A reader of messages of at most `longest` bytes.
     #[must_use]
     pub fn new(longest: usize) -> Self {
-        Frames { buffer: Vec::new(), used: 0, longest: longest.min(MAX_MESSAGE) }
+        Frames { buffer: Vec::new(), used: 0, longest: longest.min(MAX_MESSAGE), records: None }
+    }
+
+    /// Everything that has not been read yet, and all that is said from now on, is in these records.
+    ///
+    /// # Errors
+    /// When what has come already is not.
+    pub fn secure(&mut self, records: Records) -> Result<(), MessageError> {
+        let come = self.buffer.split_off(std::mem::take(&mut self.used));
+        self.buffer.clear();
+        self.records = Some(records);
+        self.push(&come)
+    }
+
+    /// Whether what is said is encrypted.
+    #[must_use]
+    pub fn is_secure(&self) -> bool {
+        self.records.is_some()
+    }
+
+    /// The bytes of a message to send.
+    pub fn encode(&mut self, message: &Message) -> Vec<u8> {
+        let plain = encode(message);
+        match &mut self.records {
+            // After 2^64 records nothing more can be said: the other end will notice.
+            Some(records) => records.seal(&plain).unwrap_or_default(),
+            None => plain,
+        }
     }
 
     /// Adds received bytes.
-    pub fn push(&mut self, bytes: &[u8]) {
+    ///
+    /// # Errors
+    /// When the peer has not sent them; the connection is then of no more use.
+    pub fn push(&mut self, bytes: &[u8]) -> Result<(), MessageError> {
         self.buffer.drain(..std::mem::take(&mut self.used));
-        self.buffer.extend_from_slice(bytes);
+        match &mut self.records {
+            Some(records) => self.buffer.extend(records.open(bytes)?),
+            None => self.buffer.extend_from_slice(bytes),
+        }
+        Ok(())
     }
 
     /// The next whole message.
@@ -322,7 +370,7 @@ mod tests {
             let mut frames = Frames::new(MAX_MESSAGE);
             let mut got = Vec::new();
             for chunk in bytes.chunks(size) {
-                frames.push(chunk);
+                frames.push(chunk).unwrap();
                 while let Some(message) = frames.pop().unwrap() {
                     got.push(message);
                 }
@@ -338,8 +386,8 @@ mod tests {
     #[test]
     fn later_versions_are_tolerated() {
         let mut frames = Frames::new(1000);
-        frames.push(&framed(br#"{"type":"ping","n":3,"colour":"blue"}"#));
-        frames.push(&framed(br#"{"type":"teleport","to":{"x":1}}"#));
+        frames.push(&framed(br#"{"type":"ping","n":3,"colour":"blue"}"#)).unwrap();
+        frames.push(&framed(br#"{"type":"teleport","to":{"x":1}}"#)).unwrap();
         assert_eq!(frames.pop(), Ok(Some(Message::Ping { n: 3 })));
         assert_eq!(frames.pop(), Ok(Some(Message::Unknown)));
         assert_eq!(frames.pop(), Ok(None));
@@ -382,8 +430,8 @@ mod tests {
             placement: evil.into(),
         });
         let mut frames = Frames::new(MAX_MESSAGE);
-        frames
-            .push(&[refused, accepted, framed(br#"{"type":"refused","reason":"a\u009b\u202Eb"}"#)].concat());
+        let all = [refused, accepted, framed(br#"{"type":"refused","reason":"a\u009b\u202Eb"}"#)];
+        frames.push(&all.concat()).unwrap();
         let clean = "a\u{fffd}[2J\u{fffd}31m\u{fffd}\u{fffd}b";
         assert_eq!(frames.pop(), Ok(Some(Message::Refused { reason: clean.into() })));
         let Ok(Some(Message::Accepted { host, placement, .. })) = frames.pop() else { panic!() };
@@ -395,13 +443,13 @@ mod tests {
     #[test]
     fn abuse_is_bounded() {
         let mut frames = Frames::new(1000);
-        frames.push(&1001u32.to_be_bytes());
+        frames.push(&1001u32.to_be_bytes()).unwrap();
         assert_eq!(frames.pop(), Err(MessageError::TooLong(1001)));
         let mut frames = Frames::new(MAX_MESSAGE);
-        frames.push(&framed(&[b'['; 100_000]));
+        frames.push(&framed(&[b'['; 100_000])).unwrap();
         assert_eq!(frames.pop(), Err(MessageError::TooDeep));
         let mut frames = Frames::new(1000);
-        frames.push(&framed(b"{\"type\":\"ping\"}"));
+        frames.push(&framed(b"{\"type\":\"ping\"}")).unwrap();
         assert!(matches!(frames.pop(), Err(MessageError::Malformed(_))));
         assert_eq!(depth(br#"{"a":"}}}[[[\"[","b":[1]}"#), 2);
     }

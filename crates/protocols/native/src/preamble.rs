@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn bytes_are_where_the_drawing_says() {
         let bytes = sample().encode();
-        assert_eq!(bytes[..12], *b"\x8eNETCAL\n\x00\x01\x02\x00");
+        assert_eq!(bytes[..12], *b"\x8eNETCAL\n\x00\x02\x02\x00");
         assert_eq!(bytes[12..28], *b"0123456789abcdef");
         assert_eq!(bytes[28..32], [0x11, 0x22, 0x33, 0x44]);
         assert_eq!(bytes[44..48], [1, 2, 3, 4]);

@@ -7,13 +7,14 @@ mod standing;
 
 use super::grants::Grants;
 use super::handshake::{Listener, Stranger};
-use super::message::{Frames, Message, encode};
+use super::message::{Frames, Message};
 use super::preamble::Guess;
+use super::secure::Shake;
 use super::udp::{Log, Track};
-use crate::auth::{Psk, Secrets};
+use crate::auth::{Secrets, keyed_long};
 use crate::counted::Intervals;
 use crate::quota::{ByAddress, GaveWay, Lines, Rate};
-use common::{Acl, Limits};
+use common::{Acl, Keyring, Limits, Rights};
 use metrics::{Ending, Group, Mono, SECOND, Tally, Wall};
 use model::{
     Event, HostSnapshot, Level, PacketReport, Phase, SocketSettings, Standing, Status, Totals, Traffic,
@@ -33,8 +34,8 @@ use uuid::Uuid;
 pub struct ServerPlan {
     /// Version of this program.
     pub version: String,
-    /// The key clients must know, if there is one.
-    pub psk: Option<Psk>,
+    /// The keys of which clients must have one, if there are any.
+    pub keys: Keyring,
     /// Who may connect.
     pub acl: Acl,
     /// What is allowed.
@@ -108,9 +109,10 @@ const MOST_BEFORE_PROPOSAL: usize = 64 * 1024;
 /// Messages of one client: so many at once, then one each [`MESSAGE_NS`]. Clients ping once a second.
 const MESSAGES: u64 = 128;
 const MESSAGE_NS: u64 = SECOND / 16;
-/// Wrong keys from one address that are answered: so many at once, then one each [`WRONG_KEY_NS`].
-const WRONG_KEYS: u64 = 16;
-const WRONG_KEY_NS: u64 = SECOND;
+/// Handshakes with a key for one address, each of which costs the control thread some 0.1 ms: so many at once, then one each
+/// [`HANDSHAKE_NS`].
+const HANDSHAKES: u64 = 512;
+const HANDSHAKE_NS: u64 = SECOND / 200;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
@@ -143,8 +145,10 @@ struct Visitor {
     step: Step,
     since: Mono,
     heard: Mono,
-    nonce: [u8; 16],
-    their_nonce: [u8; 16],
+    /// Of a handshake that waits for the client's second message.
+    shake: Option<Shake>,
+    /// The key that the client has, or with which it is yet to prove that.
+    holder: Option<Holder>,
     run: Uuid,
     proposal: Option<Box<Phase>>,
     /// Bytes that came before a proposal, since the connection was made, the hello came, or the last session ended.
@@ -153,6 +157,13 @@ struct Visitor {
     /// Since when the session stands as it does.
     standing: Wall,
     held: Option<Held>,
+}
+
+/// Who a client is, by its key.
+#[derive(Clone, Debug, Default)]
+struct Holder {
+    name: String,
+    rights: Rights,
 }
 
 /// The server's session: all its clients.
@@ -168,8 +179,8 @@ pub struct Server {
     named: HashSet<(IpAddr, Guess)>,
     /// Lines about newcomers for whom others had to give way.
     crowd: Lines,
-    /// Answers to wrong keys, and lines about them, by address.
-    wrong_keys: ByAddress<(Rate, Lines)>,
+    /// Handshakes, and lines about those that failed, by address.
+    handshakes: ByAddress<(Rate, Lines)>,
     /// Lines about lost sessions by address.
     lost: ByAddress<Lines>,
     start: Mono,
@@ -187,14 +198,16 @@ pub struct Server {
 impl Server {
     /// A server that starts counting as soon as it is polled.
     #[must_use]
-    pub fn new(plan: ServerPlan, now: Mono) -> Self {
+    pub fn new(mut plan: ServerPlan, now: Mono) -> Self {
+        let secret = std::mem::take(&mut plan.secret);
+        let cookies = keyed_long(&secret, b"netcaliper cookies");
         let budget = plan.exit_after.map(|n| Arc::new(AtomicI64::new(n.min(i64::MAX as u64) as i64)));
         let grants = Arc::new(Grants::new(budget.clone()).with_pending(plan.limits.pending));
         let acl = Arc::new(plan.acl.clone());
         let acceptors = (0..plan.threads())
             .map(|w| {
                 let listener = Listener::new(Arc::clone(&grants), Arc::clone(&acl), w);
-                Box::new(listener.with_datagrams(plan.secret)) as Box<dyn Acceptor>
+                Box::new(listener.with_datagrams(cookies)) as Box<dyn Acceptor>
             })
             .collect();
         let all = GroupPlan {
@@ -216,7 +229,7 @@ impl Server {
             beside: None,
         };
         Server {
-            secrets: Secrets::new(plan.secret),
+            secrets: Secrets::new(secret, b"netcaliper server"),
             plan,
             grants,
             visitors: BTreeMap::new(),
@@ -226,7 +239,7 @@ impl Server {
             actions: VecDeque::from([Action::Group(Box::new(all))]),
             named: HashSet::new(),
             crowd: Lines::default(),
-            wrong_keys: ByAddress::default(),
+            handshakes: ByAddress::default(),
             lost: ByAddress::default(),
             start: now,
             intervals: Intervals::new(now, 0, &Phase::default()),
@@ -239,10 +252,8 @@ impl Server {
     }
 
     fn say(&mut self, link: Link, message: &Message) {
-        if !self.visitors.contains_key(&link) {
-            return;
-        }
-        self.actions.push_back(Action::Send(link, encode(message)));
+        let Some(visitor) = self.visitors.get_mut(&link) else { return };
+        self.actions.push_back(Action::Send(link, visitor.frames.encode(message)));
     }
 
     fn notice(&mut self, level: Level, text: String) {
@@ -403,12 +414,15 @@ impl Server {
                 &format!("this server does not answer {shown:?}, which is to be ended"),
             );
         }
-        if self.plan.psk.is_none() && !here {
-            return self.refuse(
-                cx,
-                link,
-                "this server has no pre-shared key, so it can only be stopped from its own host: start it with --psk-file",
-            );
+        let why = match &visitor.holder {
+            Some(holder) if !holder.rights.permits("stop") => "your key does not let you stop this server",
+            None if !here => {
+                "this server has no pre-shared key, so it can only be stopped from its own host: start it with --psk-file"
+            }
+            _ => "",
+        };
+        if !why.is_empty() {
+            return self.refuse(cx, link, why);
         }
         let running = self.visitors.values().filter(|v| v.held.is_some()).count();
         self.notice(Level::Info, format!("{peer} asks to stop; {running} session(s) still running"));
@@ -532,7 +546,12 @@ impl Session for Server {
             Input::Up(link, path, _) => self.arrive(cx, link, path),
             Input::Refused(..) | Input::Finish => {}
             Input::Bytes(link, bytes) => self.bytes(cx, link, bytes),
-            Input::Down(link, _) => self.leave(cx, link),
+            Input::Down(link, _) => {
+                if self.visitors.get(&link).is_some_and(|v| v.step == Step::Proving) {
+                    self.unproved(cx, link);
+                }
+                self.leave(cx, link);
+            }
             Input::Message(note) => match note.downcast::<Stranger>() {
                 Ok(stranger) => self.stranger(&stranger),
                 Err(note) => match note.downcast::<GaveWay>() {

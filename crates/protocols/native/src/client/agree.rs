@@ -2,8 +2,10 @@
 
 use super::{AHEAD, CONNECTION_REFUSED, Client, GRACE, PINGS, Stage, Step};
 use crate::auth::{hex, host_mark, unhex};
-use crate::message::{Message, encode};
+use crate::message::{Message, MessageError, encode};
 use crate::preamble::{Guess, Preamble, Purpose, guess};
+use crate::secure::{PAIRS, Proof, SHARED, Shake, prologue};
+use common::Peer;
 use metrics::{ClockKind, Ending, Mono};
 use model::{Level, Phase, Ping, SessionInfo, Status};
 use std::net::Ipv6Addr;
@@ -27,32 +29,96 @@ impl Client {
         }
         self.servers[at].link = Some(link);
         self.servers[at].heard = cx.now;
-        self.enter(at, Step::Greeting, cx.now);
         let mut bytes = Preamble::new(Purpose::Control).encode().to_vec();
-        bytes.extend(encode(&Message::Hello {
+        match self.shake(at) {
+            Some(first) => {
+                bytes.extend(encode(&first));
+                self.enter(at, Step::Proving, cx.now);
+            }
+            None if !self.plan.keys.is_empty() => return self.lose(at, "the key cannot be used", cx.now),
+            None => {
+                bytes.extend(encode(&self.hello(at)));
+                self.enter(at, Step::Greeting, cx.now);
+            }
+        }
+        self.actions.push_back(Action::Send(link, bytes));
+    }
+
+    fn hello(&self, at: usize) -> Message {
+        Message::Hello {
             version: self.plan.version.clone(),
             capabilities: vec!["tcp".into(), "connect".into()],
             nonce: hex(&self.servers[at].nonce),
-            key: self.plan.psk.is_some(),
             host: String::new(),
-        }));
-        self.actions.push_back(Action::Send(link, bytes));
+        }
+    }
+
+    /// The first message of a handshake, where there is a key.
+    fn shake(&mut self, at: usize) -> Option<Message> {
+        let drawn = self.secrets.draw();
+        let (protocol, key, proof) = match (&self.plan.keys.own, self.plan.keys.shared.first()) {
+            (Some(own), _) => (PAIRS, "", Proof::Own(&own.0)),
+            (None, Some(shared)) => (SHARED, shared.name.as_str(), Proof::Shared(shared.key.handshake_key())),
+            (None, None) => return None,
+        };
+        let mut shake = Shake::client(proof, &prologue(key), drawn)?;
+        let data = shake.say()?;
+        self.servers[at].shake = Some(shake);
+        Some(Message::Noise { protocol: protocol.to_owned(), key: key.to_owned(), data })
+    }
+
+    /// The server has proved that it has a key, or not.
+    fn shaken(&mut self, cx: &Context<'_>, at: usize, data: &str) {
+        let Some(mut shake) = self.servers[at].shake.take() else { return };
+        if shake.hear(data).is_none() {
+            let why = match self.plan.keys.own {
+                None => {
+                    "wrong pre-shared key: the server does not know it, or something else answers in its place"
+                }
+                Some(_) => "the server has not proved that it has a key pair",
+            };
+            return self.lose(at, why, cx.now);
+        }
+        if let Some(key) = shake.peer() {
+            if !self.is_known(at, &key) {
+                let why = format!("its public key {} is not that of a server that you know", hex(&key));
+                return self.lose(at, &why, cx.now);
+            }
+            let Some(data) = shake.say() else { return self.lose(at, "the key cannot be used", cx.now) };
+            self.say(at, &Message::Noise { protocol: String::new(), key: String::new(), data });
+        }
+        if shake.records().is_none_or(|records| self.servers[at].frames.secure(records).is_err()) {
+            return self.lose(at, &MessageError::Forged.to_string(), cx.now);
+        }
+        self.servers[at].authenticated = true;
+        let hello = self.hello(at);
+        self.say(at, &hello);
+        self.enter(at, Step::Greeting, cx.now);
+    }
+
+    /// Whether the server may have this public key: its name is that of the key, with or without the port, or all servers' is.
+    fn is_known(&self, at: usize, key: &[u8; 32]) -> bool {
+        let Peer { name, address } = &self.servers[at].peer;
+        let host = name.rsplit_once(':').map_or(name.as_str(), |(host, _)| host);
+        let ip = address.ip().to_string();
+        let names = [name, host, &ip, "*"];
+        self.plan.keys.peers.iter().any(|peer| peer.key == *key && names.contains(&peer.name.as_str()))
     }
 
     pub(super) fn bytes(&mut self, cx: &Context<'_>, at: usize, bytes: &[u8]) {
         self.servers[at].heard = cx.now;
-        self.servers[at].frames.push(bytes);
-        if self.servers[at].step == Step::Greeting
-            && let Some(why) = not_one_of_us(self.servers[at].frames.rest())
-        {
-            self.lose(at, &why, cx.now);
-            return;
+        if let Err(error) = self.servers[at].frames.push(bytes) {
+            return self.lose(at, &error.to_string(), cx.now);
         }
-        if self.servers[at].step == Step::Greeting
-            && guess(self.servers[at].frames.rest()) == Guess::Netcaliper
-        {
-            // Not a message: the rest of a preamble has to come first.
-            return;
+        let first = matches!(self.servers[at].step, Step::Greeting | Step::Proving);
+        if first && !self.servers[at].frames.is_secure() {
+            if let Some(why) = not_one_of_us(self.servers[at].frames.rest()) {
+                return self.lose(at, &why, cx.now);
+            }
+            if guess(self.servers[at].frames.rest()) == Guess::Netcaliper {
+                // Not a message: the rest of a preamble has to come first.
+                return;
+            }
         }
         loop {
             match self.servers[at].frames.pop() {
@@ -68,12 +134,17 @@ impl Client {
 
     pub(super) fn message(&mut self, cx: &Context<'_>, at: usize, message: Message) {
         match (self.servers[at].step, message) {
-            (Step::Greeting, Message::Hello { version, nonce, key, host, .. }) => {
+            (Step::Proving, Message::Noise { data, .. }) => self.shaken(cx, at, &data),
+            (Step::Proving, Message::Hello { .. }) => {
+                let why = "a pre-shared key was given, but the server has none and cannot prove who it is";
+                self.lose(at, why, cx.now);
+            }
+            (Step::Greeting, Message::Hello { version, host, .. }) => {
                 let ours = host_mark(&self.plan.clock_id, &self.servers[at].nonce);
                 self.servers[at].same_host = !ours.is_empty() && host == ours;
-                self.greeted(cx, at, version, &nonce, key);
+                self.servers[at].version = version;
+                self.ping(cx, at);
             }
-            (Step::Proving, Message::Proof { proof }) => self.proved(cx, at, &proof),
             (Step::Pinging, Message::Pong { n }) if n == self.servers[at].ping.0 => self.ponged(cx, at),
             (Step::Unreached, Message::Pong { n }) if n == self.servers[at].ping.0 => {
                 self.blocked(at, cx.now);
@@ -155,45 +226,6 @@ impl Client {
                 self.drain(cx.now.plus(GRACE));
             }
             _ => {}
-        }
-    }
-
-    pub(super) fn greeted(&mut self, cx: &Context<'_>, at: usize, version: String, nonce: &str, key: bool) {
-        let Some(nonce) = unhex::<16>(nonce) else {
-            return self.lose(at, "its hello has no valid nonce", cx.now);
-        };
-        self.servers[at].version = version;
-        self.servers[at].their_nonce = nonce;
-        match (&self.plan.psk, key) {
-            (Some(psk), true) => {
-                let proof = psk.client_proof(&self.servers[at].nonce, &nonce);
-                self.say(at, &Message::Proof { proof });
-                self.enter(at, Step::Proving, cx.now);
-            }
-            (None, true) => {
-                let why = "the server needs a pre-shared key: give it with --psk-file or NETCALIPER_PSK";
-                self.lose(at, why, cx.now);
-            }
-            (Some(_), false) => {
-                let why = "a pre-shared key was given, but the server has none and cannot prove who it is";
-                self.lose(at, why, cx.now);
-            }
-            (None, false) => self.ping(cx, at),
-        }
-    }
-
-    pub(super) fn proved(&mut self, cx: &Context<'_>, at: usize, proof: &str) {
-        let server = &self.servers[at];
-        let good = self
-            .plan
-            .psk
-            .as_ref()
-            .is_some_and(|psk| psk.server_proves(proof, &server.nonce, &server.their_nonce));
-        if good {
-            self.servers[at].authenticated = true;
-            self.ping(cx, at);
-        } else {
-            self.lose(at, "the server does not know the pre-shared key", cx.now);
         }
     }
 

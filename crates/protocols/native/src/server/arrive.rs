@@ -1,12 +1,13 @@
 //! Visitors: how they arrive, prove themselves and speak.
 
 use super::{
-    LONGEST, MESSAGE_NS, MESSAGES, MOST_BEFORE_HELLO, MOST_BEFORE_PROPOSAL, STRANGERS, Server, Step, Visitor,
-    WRONG_KEY_NS, WRONG_KEYS,
+    HANDSHAKE_NS, HANDSHAKES, Holder, LONGEST, MESSAGE_NS, MESSAGES, MOST_BEFORE_HELLO, MOST_BEFORE_PROPOSAL,
+    STRANGERS, Server, Step, Visitor,
 };
 use crate::auth::{hex, host_mark, unhex};
-use crate::message::{Frames, Message};
+use crate::message::{Frames, Message, MessageError};
 use crate::quota::{Lines, Rate, to_give_way};
+use crate::secure::{PAIRS, Proof, SHARED, Shake, prologue};
 use metrics::Wall;
 use model::Level;
 use transport::{Context, Link, Path};
@@ -36,8 +37,8 @@ impl Server {
             step: Step::Greeting,
             since: cx.now,
             heard: cx.now,
-            nonce: self.secrets.draw(),
-            their_nonce: [0; 16],
+            shake: None,
+            holder: None,
             run: Uuid::nil(),
             proposal: None,
             said: 0,
@@ -82,7 +83,9 @@ impl Server {
         if most.is_some_and(|most| visitor.said > most) {
             return self.refuse(cx, link, "too much was said before a proposal");
         }
-        visitor.frames.push(bytes);
+        if let Err(error) = visitor.frames.push(bytes) {
+            return self.misspoke(cx, link, &error);
+        }
         while let Some(visitor) = self.visitors.get_mut(&link) {
             match visitor.frames.pop() {
                 Ok(Some(_)) if !visitor.messages.admits(cx.now) => {
@@ -90,7 +93,7 @@ impl Server {
                 }
                 Ok(Some(message)) => self.message(cx, link, message),
                 Ok(None) => return,
-                Err(error) => return self.refuse(cx, link, &error.to_string()),
+                Err(error) => return self.misspoke(cx, link, &error),
             }
         }
     }
@@ -98,15 +101,17 @@ impl Server {
     pub(super) fn message(&mut self, cx: &Context<'_>, link: Link, message: Message) {
         let Some(step) = self.visitors.get(&link).map(|v| v.step) else { return };
         match (step, message) {
-            (Step::Greeting, Message::Hello { nonce, .. }) => self.greet(cx, link, &nonce),
-            (Step::Proving, Message::Proof { proof }) => self.prove(cx, link, &proof),
-            (Step::Greeting, _) => self.refuse(cx, link, "the first message must be a hello"),
-            (Step::Proving, _) => {
-                self.refuse(
-                    cx,
-                    link,
-                    "this server needs a pre-shared key: give it with --psk-file or NETCALIPER_PSK",
-                );
+            (Step::Greeting, Message::Noise { protocol, key, data }) => {
+                self.shake(cx, link, &protocol, &key, &data);
+            }
+            (Step::Greeting, Message::Hello { .. }) if !self.plan.keys.is_empty() => {
+                let why = "this server needs a pre-shared key: give it with --psk-file or NETCALIPER_PSK";
+                self.refuse(cx, link, why);
+            }
+            (Step::Proving, Message::Noise { data, .. }) => self.shaken(cx, link, &data),
+            (Step::Greeting | Step::Proving, Message::Hello { nonce, .. }) => self.greet(cx, link, &nonce),
+            (Step::Greeting | Step::Proving, _) => {
+                self.refuse(cx, link, "the first message must be a hello");
             }
             (_, Message::Ping { n }) => self.say(link, &Message::Pong { n }),
             (Step::Idle, Message::Propose { run, phase }) => {
@@ -124,56 +129,118 @@ impl Server {
         }
     }
 
-    pub(super) fn greet(&mut self, cx: &Context<'_>, link: Link, nonce: &str) {
+    /// What came is no message. Who has not proved to know a key learns nothing.
+    fn misspoke(&mut self, cx: &Context<'_>, link: Link, error: &MessageError) {
+        if *error == MessageError::Forged {
+            if self.visitors.get(&link).is_some_and(|visitor| visitor.step == Step::Proving) {
+                self.unproved(cx, link);
+            }
+            return self.close(cx, link);
+        }
+        self.refuse(cx, link, &error.to_string());
+    }
+
+    fn greet(&mut self, cx: &Context<'_>, link: Link, nonce: &str) {
         let Some(theirs) = unhex(nonce) else { return self.refuse(cx, link, "the hello has no valid nonce") };
-        let key = self.plan.psk.is_some();
-        let Some(visitor) = self.visitors.get_mut(&link) else { return };
-        visitor.their_nonce = theirs;
-        visitor.since = cx.now;
-        if key {
-            visitor.step = Step::Proving;
-        } else if self.introduced(cx, link) {
-            self.enter_idle(cx, link);
-        } else {
+        if !self.introduced(cx, link) {
             return;
         }
-        let Some(visitor) = self.visitors.get(&link) else { return };
+        self.enter_idle(cx, link);
         let hello = Message::Hello {
             version: self.plan.version.clone(),
             capabilities: vec!["tcp".into(), "connect".into()],
-            nonce: hex(&visitor.nonce),
-            key,
+            nonce: hex(&self.secrets.short()),
             host: host_mark(&self.plan.clock_id, &theirs),
         };
         self.say(link, &hello);
     }
 
-    pub(super) fn prove(&mut self, cx: &Context<'_>, link: Link, proof: &str) {
-        let (Some(visitor), Some(psk)) = (self.visitors.get(&link), &self.plan.psk) else { return };
-        if !psk.client_proves(proof, &visitor.their_nonce, &visitor.nonce) {
-            return self.disprove(cx, link);
+    /// A client begins to prove that it has a key. It is answered whether its name is that of a key or not, so that names cannot be
+    /// tried.
+    fn shake(&mut self, cx: &Context<'_>, link: Link, protocol: &str, name: &str, data: &str) {
+        let Some(peer) = self.visitors.get(&link).map(|visitor| visitor.path.peer) else { return };
+        if self.plan.keys.is_empty() {
+            let why = "a key was given, but this server has none and cannot prove who it is";
+            return self.refuse(cx, link, why);
         }
-        let proof = psk.server_proof(&visitor.their_nonce, &visitor.nonce);
-        if self.introduced(cx, link) {
-            self.enter_idle(cx, link);
-            self.say(link, &Message::Proof { proof });
+        let (rate, _) = self.handshakes_of(peer.ip());
+        if !rate.admits(cx.now) {
+            return self.refuse(cx, link, "too many clients of this address prove a key: try again");
+        }
+        let (drawn, unknown) = (self.secrets.draw(), self.secrets.draw());
+        let (proof, holder) = match (protocol, &self.plan.keys.own) {
+            (SHARED, _) => match self.plan.keys.named(name) {
+                Some(key) => {
+                    let holder = Holder { name: key.name.clone(), rights: key.rights.clone() };
+                    (Proof::Shared(key.key.handshake_key()), Some(holder))
+                }
+                None => (Proof::Shared(&unknown), None),
+            },
+            (PAIRS, Some(own)) => (Proof::Own(&own.0), None),
+            (PAIRS, None) => return self.refuse(cx, link, "this server has no key pair"),
+            _ => return self.refuse(cx, link, "this server knows no such handshake"),
+        };
+        let shake = Shake::server(proof, &prologue(name), drawn);
+        let answer = shake.and_then(|mut shake| {
+            shake.hear(data)?;
+            let data = shake.say()?;
+            Some((shake, data))
+        });
+        let Some((shake, data)) = answer else {
+            return self.refuse(cx, link, "this is no beginning of a handshake");
+        };
+        let none = String::new;
+        self.say(link, &Message::Noise { protocol: none(), key: none(), data });
+        let Some(visitor) = self.visitors.get_mut(&link) else { return };
+        (visitor.step, visitor.since, visitor.holder) = (Step::Proving, cx.now, holder);
+        if shake.is_over() {
+            self.secure(cx, link, shake);
+        } else {
+            visitor.shake = Some(shake);
         }
     }
 
-    /// A client does not know the key. Only so many of an address are told: whoever knows the key is let in all the same, so
-    /// that guesses do not keep those out who share an address with the one who guesses.
-    fn disprove(&mut self, cx: &Context<'_>, link: Link) {
-        let Some(peer) = self.visitors.get(&link).map(|visitor| visitor.path.peer) else { return };
-        let (answers, lines) =
-            self.wrong_keys.of(peer.ip(), || (Rate::new(WRONG_KEYS, WRONG_KEY_NS), Lines::default()));
-        let answered = answers.admits(cx.now);
-        if let Some(line) = lines.text(cx.now, format!("{peer} does not know the pre-shared key")) {
-            self.notice(Level::Warning, line);
+    /// The last message of a handshake with pairs of keys.
+    fn shaken(&mut self, cx: &Context<'_>, link: Link, data: &str) {
+        let Some(mut shake) = self.visitors.get_mut(&link).and_then(|v| v.shake.take()) else {
+            return self.close(cx, link);
+        };
+        let peer = shake.hear(data).and_then(|()| shake.peer()).filter(|_| shake.is_over());
+        let known = self.plan.keys.peers.iter().find(|named| Some(named.key) == peer);
+        let holder = known.map(|key| Holder { name: key.name.clone(), rights: key.rights.clone() });
+        if holder.is_none() {
+            self.unproved(cx, link);
+            if peer.is_none() {
+                return self.close(cx, link);
+            }
         }
-        if answered {
-            self.refuse(cx, link, "wrong pre-shared key");
-        } else {
-            self.close(cx, link);
+        if let Some(visitor) = self.visitors.get_mut(&link) {
+            visitor.holder = holder.clone();
+        }
+        self.secure(cx, link, shake);
+        if holder.is_none() {
+            self.refuse(cx, link, "this server does not know your public key");
+        }
+    }
+
+    fn secure(&mut self, cx: &Context<'_>, link: Link, shake: Shake) {
+        let Some(visitor) = self.visitors.get_mut(&link) else { return };
+        if shake.records().is_none_or(|records| visitor.frames.secure(records).is_err()) {
+            self.misspoke(cx, link, &MessageError::Forged);
+        }
+    }
+
+    fn handshakes_of(&mut self, address: std::net::IpAddr) -> &mut (Rate, Lines) {
+        self.handshakes.of(address, || (Rate::new(HANDSHAKES, HANDSHAKE_NS), Lines::default()))
+    }
+
+    /// A client has not proved to have a key of this server.
+    pub(super) fn unproved(&mut self, cx: &Context<'_>, link: Link) {
+        let Some(peer) = self.visitors.get(&link).map(|visitor| visitor.path.peer) else { return };
+        let (_, lines) = self.handshakes_of(peer.ip());
+        if let Some(line) = lines.text(cx.now, format!("{peer} has not proved to know a key of this server"))
+        {
+            self.notice(Level::Warning, line);
         }
     }
 

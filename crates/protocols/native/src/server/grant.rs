@@ -1,13 +1,14 @@
 //! Sessions: who has to wait, what is granted, and how they begin.
 
 use super::standing::Moved;
-use super::{GRACE_EXCLUSIVE, Held, Server, Step, Visitor, WAIT_EXCLUSIVE, is_here};
+use super::{GRACE_EXCLUSIVE, Held, Holder, Server, Step, Visitor, WAIT_EXCLUSIVE, is_here};
 use crate::auth::hex;
 use crate::balance::{Placed, first_worker, is_light};
 use crate::data::Params;
 use crate::grants::Grant;
 use crate::message::Message;
 use crate::udp::Terms;
+use common::keys::verb;
 use common::wait::wait;
 use common::{Protocol, ping};
 use metrics::Group;
@@ -52,6 +53,19 @@ impl Server {
         if let Err(why) = proposal.check().and_then(|()| protocol.check(&proposal)) {
             return self.refuse(cx, link, &why);
         }
+        if let Some(Holder { name, rights }) = self.visitors.get(&link).and_then(|v| v.holder.as_ref()) {
+            let verb = verb(proposal.kind);
+            let why = match rights {
+                _ if !rights.permits(verb) => format!("the key {name:?} does not let you ask for {verb}"),
+                _ if proposal.exclusive && !rights.exclusive => {
+                    format!("the key {name:?} does not let you exclude others")
+                }
+                _ => String::new(),
+            };
+            if !why.is_empty() {
+                return self.refuse(cx, link, &why);
+            }
+        }
         if self.plan.limits.connections == 0 {
             return self.refuse(
                 cx,
@@ -77,9 +91,10 @@ impl Server {
     pub(super) fn grant(&mut self, cx: &Context<'_>, link: Link, mut phase: Phase) {
         let now = cx.now;
         phase.exclusive |= self.plan.exclusive;
-        let changes = self.reduce(&mut phase);
+        let holder = self.visitors.get(&link).and_then(|v| v.holder.clone());
+        let changes = self.reduce(&mut phase, holder.as_ref());
         phase.first_worker = self.first_worker(&phase);
-        let token = self.secrets.draw();
+        let token = self.secrets.short();
         let index = self.groups.iter().skip(1).position(Option::is_none).map_or(self.groups.len(), |i| i + 1);
         if index == self.groups.len() {
             self.groups.push(None);
@@ -88,8 +103,7 @@ impl Server {
         self.sessions += 1;
         let number = self.sessions;
         let Some((run, here)) = self.visitors.get(&link).map(|v| (v.run, is_here(&v.path))) else { return };
-        // With a key nobody gets here who does not know it.
-        let known = self.plan.psk.is_some() || here;
+        let known = holder.is_some() || here;
         let host = if known { self.plan.host.clone() } else { self.plan.host.without_identity() };
         let others = self.others(run).count() as u32;
         let answer = Message::Accepted {
@@ -152,8 +166,13 @@ impl Server {
     }
 
     /// Brings a proposal within the limits, and says how.
-    pub(super) fn reduce(&self, phase: &mut Phase) -> Vec<Change> {
-        let limits = &self.plan.limits;
+    pub(super) fn reduce(&self, phase: &mut Phase, holder: Option<&Holder>) -> Vec<Change> {
+        let mut limits = self.plan.limits.clone();
+        if let Some(Holder { rights, .. }) = holder {
+            let least = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
+            limits.rate = least(limits.rate, rights.rate);
+            limits.duration_ns = least(limits.duration_ns, rights.time_ns);
+        }
         let mut changes = Vec::new();
         let mut change = |what: &str, asked: String, given: String, why: &str| {
             changes.push(Change { what: what.into(), asked, given, why: why.into() });

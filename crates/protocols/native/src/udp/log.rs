@@ -143,7 +143,7 @@ mod tests {
         for message in log.messages() {
             let bytes = encode(&message);
             assert!(bytes.len() < MAX_MESSAGE / 2, "{}", bytes.len());
-            frames.push(&bytes);
+            frames.push(&bytes).unwrap();
             told.add(frames.pop().unwrap().unwrap());
         }
         assert_eq!(told, log);

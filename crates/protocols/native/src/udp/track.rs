@@ -317,7 +317,7 @@ mod tests {
         for message in track().messages() {
             let bytes = encode(&message);
             assert!(bytes.len() < MAX_MESSAGE / 2, "{}", bytes.len());
-            frames.push(&bytes);
+            frames.push(&bytes).unwrap();
             tracks.remote(frames.pop().unwrap().unwrap(), 4, 0);
         }
         assert_eq!(tracks.remote[&3], track());

@@ -1,13 +1,13 @@
 //! What a server allows of clients that have not introduced themselves, and of those that say too much.
 
+use crate::support::bench::inputs;
 use crate::support::driven::Driven;
 use crate::support::run::{server_plan, small};
-use common::{Limits, Psk};
-use hmac::{Hmac, KeyInit, Mac};
+use common::{Keyring, Limits, Psk};
 use metrics::SECOND;
 use model::{Event, HostSnapshot, Phase};
-use native::{Message, Server, ServerPlan};
-use sha2::Sha256;
+use native::secure::{Proof, SHARED, Shake, prologue};
+use native::{Frames, MAX_MESSAGE, Message, Server, ServerPlan, encode};
 use sim::START;
 use transport::{Input, Link, Path};
 use uuid::Uuid;
@@ -23,9 +23,9 @@ fn arrive(server: &mut Driver, link: u64, address: u32) -> Link {
     Link(link)
 }
 
-fn hello(key: bool) -> Message {
+fn hello() -> Message {
     let nonce = "0f".repeat(16);
-    Message::Hello { version: "1".into(), capabilities: vec![], nonce, key, host: String::new() }
+    Message::Hello { version: "1".into(), capabilities: vec![], nonce, host: String::new() }
 }
 
 fn propose(run: u128, phase: Phase) -> Message {
@@ -54,7 +54,7 @@ fn silent_clients_keep_nobody_out() {
     assert!(server.open.len() <= 1_024, "{}", server.open.len());
     for n in 0..200 {
         let link = arrive(&mut server, 10_000 + n, 900);
-        server.say(link, &hello(false));
+        server.say(link, &hello());
         let said = server.messages(link);
         assert!(matches!(said[..], [Message::Hello { .. }]), "client {n} behind one address: {said:?}");
     }
@@ -71,7 +71,7 @@ fn a_flood_of_messages_ends_the_link_that_sends_them() {
         let mut server = Driven::new(Server::new(server_plan(), START));
         let link = arrive(&mut server, 1, 1);
         if !before_hello {
-            server.say(link, &hello(false));
+            server.say(link, &hello());
         }
         for n in 0..1_000 {
             server.say(link, &Message::Ping { n });
@@ -83,7 +83,7 @@ fn a_flood_of_messages_ends_the_link_that_sends_them() {
     // One ping a second goes on for as long as it likes, in a session and behind it.
     let mut server = Driven::new(Server::new(server_plan(), START));
     let link = arrive(&mut server, 1, 1);
-    server.say(link, &hello(false));
+    server.say(link, &hello());
     server.say(link, &propose(1, small()));
     server.say(link, &Message::Start);
     for n in 0..10_000 {
@@ -97,7 +97,7 @@ fn a_flood_of_messages_ends_the_link_that_sends_them() {
 fn what_comes_before_a_proposal_is_bounded() {
     let mut server = Driven::new(Server::new(server_plan(), START));
     let link = arrive(&mut server, 1, 1);
-    server.say(link, &hello(false));
+    server.say(link, &hello());
     // A message that never ends.
     server.feed(Input::Bytes(link, &65_536u32.to_be_bytes()));
     let mut sent = 0;
@@ -117,53 +117,102 @@ fn what_comes_before_a_proposal_is_bounded() {
     );
 }
 
-/// What a client that knows the key answers to the server's nonce, by the documented formula.
-fn proof(key: &[u8], nonce: &str) -> String {
-    let theirs = u128::from_str_radix(nonce, 16).unwrap().to_be_bytes();
-    let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(key).unwrap();
-    mac.update(b"netcaliper client");
-    mac.update(&theirs);
-    mac.update(&[0x0f; 16]);
-    mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
+/// A key that was drawn: nothing has to be stretched.
+fn keyring(byte: u8) -> Keyring {
+    Keyring::of(
+        Psk::new(format!("{}{}", common::auth::DRAWN, format!("{byte:02x}").repeat(32)).as_bytes()).ok(),
+    )
+}
+
+/// A client's handshake with this key; what it says and hears from then on.
+fn shake(server: &mut Driver, link: Link, key: u8) -> Option<Frames> {
+    let mut shake = Shake::client(Proof::Shared(&[key; 32]), &prologue(""), [9; 32])?;
+    let data = shake.say()?;
+    server.say(link, &Message::Noise { protocol: SHARED.to_owned(), key: String::new(), data });
+    let answer = server.messages(link).into_iter().find_map(|message| match message {
+        Message::Noise { data, .. } => Some(data),
+        _ => None,
+    });
+    shake.hear(&answer?)?;
+    let mut frames = Frames::new(MAX_MESSAGE);
+    frames.secure(shake.records()?).ok()?;
+    Some(frames)
+}
+
+/// Says something encrypted; what comes back, decrypted.
+fn talk(server: &mut Driver, link: Link, frames: &mut Frames, message: &Message) -> Vec<Message> {
+    let bytes = frames.encode(message);
+    server.feed(Input::Bytes(link, &bytes));
+    frames.push(&server.said.remove(&link).unwrap_or_default()).unwrap();
+    std::iter::from_fn(|| frames.pop().unwrap()).collect()
 }
 
 #[test]
-fn few_wrong_keys_are_answered_and_a_right_one_always() {
-    let key = b"secretkey123";
-    let psk = Psk::new(key).ok();
-    let mut server = Driven::new(Server::new(ServerPlan { psk, ..server_plan() }, START));
-    let guess = |server: &mut Driver, n: u64, address: u32| {
-        let link = arrive(server, n, address);
-        server.say(link, &hello(true));
-        server.say(link, &Message::Proof { proof: "00".repeat(32) });
-        assert!(server.closed.contains(&link));
-        refusal(server, link).is_some_and(|why| why == "wrong pre-shared key")
+fn handshakes_of_an_address_are_bounded_and_other_addresses_are_served() {
+    let mut server = Driven::new(Server::new(ServerPlan { keys: keyring(7), ..server_plan() }, START));
+    let mut tried = |n: u64, address: u32, key: u8| {
+        let link = arrive(&mut server, n, address);
+        let frames = shake(&mut server, link, key);
+        server.feed(Input::Down(link, None));
+        (frames.is_some(), lines(&server, "has not proved to know a key"))
     };
-    let right = |server: &mut Driver, n: u64, address: u32| {
-        let link = arrive(server, n, address);
-        server.say(link, &hello(true));
-        let nonce = server.messages(link).into_iter().find_map(|message| match message {
-            Message::Hello { nonce, .. } => Some(nonce),
-            _ => None,
-        });
-        server.say(link, &Message::Proof { proof: proof(key, &nonce.unwrap()) });
-        let said = server.messages(link);
-        assert!(server.open.contains(&link) && matches!(said[..], [Message::Proof { .. }]), "{said:?}");
-    };
-    let answered = (0..1_000).filter(|n| guess(&mut server, *n, 1)).count();
-    assert_eq!(answered, 16);
-    right(&mut server, 4_000, 1);
-    assert!(!guess(&mut server, 4_001, 1), "a right key does not make guesses cheaper");
-    assert!(guess(&mut server, 5_000, 2), "another address");
-    server.pass(10 * SECOND);
-    let later = (0..100).filter(|n| guess(&mut server, 6_000 + n, 1)).count();
-    assert_eq!(later, 10, "one a second");
-    assert_eq!(lines(&server, "does not know the pre-shared key"), 2, "one for each address");
+    assert!(tried(1, 1, 7).0, "the right key");
+    assert!(!tried(2, 1, 8).0, "a wrong one");
+    assert_eq!((3..1_000).filter(|&n| tried(n, 1, 7).0).count(), 510);
+    assert!(tried(2_000, 2, 7).0, "another address");
+    assert_eq!(tried(2_001, 2, 8).1, 2, "one line for each address");
+}
+
+#[test]
+fn with_a_key_nothing_is_said_in_clear() {
+    let mut server = Driven::new(Server::new(ServerPlan { keys: keyring(7), ..server_plan() }, START));
+    let stripped = arrive(&mut server, 1, 1);
+    server.say(stripped, &hello());
+    assert!(refusal(&mut server, stripped).unwrap().contains("needs a pre-shared key"));
+    // A client that has shaken hands and goes on in clear is not heard.
+    let link = arrive(&mut server, 2, 1);
+    shake(&mut server, link, 7).unwrap();
+    server.say(link, &hello());
+    assert!(server.closed.contains(&link) && server.messages(link).is_empty());
+}
+
+/// Each bit of a captured conversation flipped, and the whole replayed: nothing of it is heard.
+#[test]
+fn what_was_changed_or_replayed_on_the_way_is_not_heard() {
+    let tries = inputs().min(10_000) as u64;
+    let mut rng = transport::Rng::new(3);
+    let mut server = Driven::new(Server::new(ServerPlan { keys: keyring(7), ..server_plan() }, START));
+    for n in 0..tries {
+        server.pass(SECOND / 100);
+        let link = arrive(&mut server, n, 1 + n as u32 % 200);
+        let mut shaken = Shake::client(Proof::Shared(&[7; 32]), &prologue(""), [9; 32]).unwrap();
+        let data = shaken.say().unwrap();
+        let first = Message::Noise { protocol: SHARED.to_owned(), key: String::new(), data };
+        server.say(link, &first);
+        let Some(Message::Noise { data, .. }) = server.messages(link).pop() else { panic!("{n}") };
+        shaken.hear(&data).unwrap();
+        let mut records = shaken.records().unwrap();
+        let mut sealed = records.seal(&encode(&hello())).unwrap();
+        if n % 2 == 0 {
+            let at = rng.between(2, sealed.len() as u64 - 1) as usize;
+            sealed[at] ^= 1 << rng.between(0, 7);
+            server.feed(Input::Bytes(link, &sealed));
+        } else {
+            // The captured bytes of the client, to a server that draws another key of its own.
+            let replay = arrive(&mut server, tries + n, 1 + n as u32 % 200);
+            server.say(replay, &first);
+            server.messages(replay);
+            server.feed(Input::Bytes(replay, &sealed));
+            assert!(server.closed.contains(&replay) && server.messages(replay).is_empty(), "{n}");
+            server.feed(Input::Down(link, None));
+            continue;
+        }
+        assert!(server.closed.contains(&link) && server.messages(link).is_empty(), "{n}");
+    }
 }
 
 #[test]
 fn a_host_is_told_to_those_who_know_the_key_or_are_on_it() {
-    let key = b"secretkey123";
     let host = || HostSnapshot {
         name: "db7.corp.example".into(),
         kernel: "Linux 6.1.0-18-amd64".into(),
@@ -174,29 +223,29 @@ fn a_host_is_told_to_those_who_know_the_key_or_are_on_it() {
     };
     let there = path(1, 1);
     let here = Path { peer: (there.local.ip(), 9).into(), ..there };
-    for (psk, from, known) in [(None, there, false), (None, here, true), (Psk::new(key).ok(), there, true)] {
-        let keyed = psk.is_some();
-        let plan = ServerPlan { psk, host: host(), clock_id: "5e1f-boot".into(), ..server_plan() };
+    for (key, from, known) in [(None, there, false), (None, here, true), (Some(7), there, true)] {
+        let keys = key.map(keyring).unwrap_or_default();
+        let plan = ServerPlan { keys, host: host(), clock_id: "5e1f-boot".into(), ..server_plan() };
         let mut server = Driven::new(Server::new(plan, START));
         let link = Link(1);
         server.feed(Input::Up(link, from, None));
-        server.say(link, &hello(keyed));
-        let said = server.messages(link);
-        let [Message::Hello { nonce, host: mark, .. }] = &said[..] else { panic!("{said:?}") };
+        let mut frames = match key {
+            Some(key) => shake(&mut server, link, key).unwrap(),
+            None => Frames::new(MAX_MESSAGE),
+        };
+        let said = talk(&mut server, link, &mut frames, &hello());
+        let [Message::Hello { host: mark, .. }] = &said[..] else { panic!("{said:?}") };
         assert!(
             !mark.contains("boot") && mark.len() == 32,
             "which boot it is only who knows it can tell: {mark}"
         );
-        if keyed {
-            server.say(link, &Message::Proof { proof: proof(key, nonce) });
-        }
-        server.say(link, &propose(1, small()));
-        let told = server.messages(link).into_iter().find_map(|message| match message {
+        let said = talk(&mut server, link, &mut frames, &propose(1, small()));
+        let told = said.into_iter().find_map(|message| match message {
             Message::Accepted { host, .. } => Some(*host),
             _ => None,
         });
         let expected = if known { host() } else { host().without_identity() };
-        assert_eq!(told.unwrap(), expected, "{from:?}, with a key: {keyed}");
+        assert_eq!(told.unwrap(), expected, "{from:?}, with a key: {key:?}");
     }
 }
 
@@ -204,11 +253,11 @@ fn a_host_is_told_to_those_who_know_the_key_or_are_on_it() {
 fn a_client_that_vanished_frees_its_session_within_ten_seconds() {
     let mut server = Driven::new(Server::new(server_plan(), START));
     let link = arrive(&mut server, 1, 1);
-    server.say(link, &hello(false));
+    server.say(link, &hello());
     server.say(link, &propose(1, Phase { exclusive: true, ..small() }));
     server.say(link, &Message::Start);
     let other = arrive(&mut server, 2, 2);
-    server.say(other, &hello(false));
+    server.say(other, &hello());
     server.say(other, &propose(2, small()));
     let accepted = |said: Vec<Message>| said.iter().any(|m| matches!(m, Message::Accepted { .. }));
     assert!(!accepted(server.messages(other)));
@@ -226,7 +275,7 @@ fn a_session_that_excludes_others_has_an_end() {
         let limits = Limits { duration_ns: limit, ..Limits::default() };
         let mut server = Driven::new(Server::new(ServerPlan { limits, ..server_plan() }, START));
         let link = arrive(&mut server, 1, 1);
-        server.say(link, &hello(false));
+        server.say(link, &hello());
         server
             .say(link, &propose(1, Phase { exclusive: true, duration_ns: Some(86_400 * SECOND), ..small() }));
         let granted = server.messages(link).into_iter().find_map(|message| match message {
@@ -249,7 +298,7 @@ fn a_session_that_excludes_others_has_an_end() {
     // Nor can others be kept out by not starting at all.
     let mut server = Driven::new(Server::new(server_plan(), START));
     let link = arrive(&mut server, 1, 1);
-    server.say(link, &hello(false));
+    server.say(link, &hello());
     server.say(link, &propose(1, Phase { exclusive: true, ..small() }));
     for n in 0..70 {
         server.pass(SECOND);

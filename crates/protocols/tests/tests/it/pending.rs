@@ -113,7 +113,7 @@ fn other_wire_versions_are_told_ours() {
         let (net, server, raw) = heard(bytes(&[&preamble[..], &rest].concat()), 3 * SECOND);
         let peer = net.heard(raw);
         let answer = Preamble::decode(peer.heard[..].try_into().unwrap()).unwrap();
-        assert_eq!((answer.version, answer.purpose), (1, Purpose::Answer));
+        assert_eq!((answer.version, answer.purpose), (2, Purpose::Answer));
         assert_eq!(ended(peer).1, HungUp::Fin);
         assert_eq!(net.open(server), (0, 0));
     }
@@ -194,7 +194,6 @@ fn control_connections_that_do_not_get_anywhere_are_ended() {
         version: "x".into(),
         capabilities: vec![],
         nonce: "00".repeat(16),
-        key: false,
         host: String::new(),
     });
     let with = |more: &[Vec<u8>]| [&[control.to_vec()], more].concat().concat();
@@ -214,7 +213,6 @@ fn control_connections_that_do_not_get_anywhere_are_ended() {
                 version: "x".into(),
                 capabilities: vec![],
                 nonce: "no".into(),
-                key: false,
                 host: String::new(),
             })]),
             "no valid nonce",

@@ -219,14 +219,15 @@ fn keys() {
     for (server_key, client_key, expect) in [
         (None, None, ""),
         (Some("correct horse"), Some("correct horse"), ""),
-        (Some("correct horse"), Some("battery staple"), "refused: wrong pre-shared key"),
-        (Some("correct horse"), None, "the server needs a pre-shared key"),
-        (None, Some("correct horse"), "the server has none and cannot prove who it is"),
+        (Some("correct horse"), Some("battery staple"), "wrong pre-shared key"),
+        (Some("correct horse"), None, "needs a pre-shared key"),
+        (None, Some("correct horse"), "has none and cannot prove who it is"),
     ] {
         let mut net = network(5);
-        let server = serve(&mut net, ServerPlan { psk: server_key.and_then(psk), ..server_plan() });
+        let server =
+            serve(&mut net, ServerPlan { keys: server_key.map(psk).unwrap_or_default(), ..server_plan() });
         let mut plan = client_plan(&small());
-        plan.psk = client_key.and_then(psk);
+        plan.keys = client_key.map(psk).unwrap_or_default();
         let client = join(&mut net, 0, plan);
         net.run();
         let it = told(&net, client);
@@ -427,7 +428,7 @@ fn a_client_that_does_not_listen_cannot_hold_up_the_end() {
 fn stop_servers(net: &mut Network, n: u32, key: Option<&str>) -> Host {
     let mut plan = client_plan(&small());
     plan.stop_servers = true;
-    plan.psk = key.and_then(psk);
+    plan.keys = key.map(psk).unwrap_or_default();
     join(net, n, plan)
 }
 
@@ -435,9 +436,9 @@ fn stop_servers(net: &mut Network, n: u32, key: Option<&str>) -> Host {
 fn a_shutdown_needs_the_key_or_the_same_host() {
     for (key, allowed) in [(None, false), (Some("correct horse"), true)] {
         let mut net = network(11);
-        let server = serve(&mut net, ServerPlan { psk: key.and_then(psk), ..server_plan() });
+        let server = serve(&mut net, ServerPlan { keys: key.map(psk).unwrap_or_default(), ..server_plan() });
         let mut plan = client_plan(&small());
-        plan.psk = key.and_then(psk);
+        plan.keys = key.map(psk).unwrap_or_default();
         let busy = join(&mut net, 0, plan);
         net.run_until(START.plus(SECOND));
         let stopper = stop_servers(&mut net, 1, key);

@@ -105,7 +105,7 @@ impl<S: Session> Driven<S> {
     /// What was said on a link since it was last asked for.
     pub(crate) fn messages(&mut self, link: Link) -> Vec<Message> {
         let mut frames = Frames::new(MAX_MESSAGE);
-        frames.push(&self.said.remove(&link).unwrap_or_default());
+        frames.push(&self.said.remove(&link).unwrap_or_default()).unwrap();
         let mut messages = vec![];
         while let Some(message) = frames.pop().unwrap() {
             messages.push(message);
@@ -151,7 +151,6 @@ pub(crate) fn answer(client: &mut Driven<Client>, link: Link) -> Option<Message>
             version: "1".into(),
             capabilities: vec![],
             nonce: "ff".repeat(16),
-            key: false,
             host: String::new(),
         }),
         Message::Ping { n } => Some(Message::Pong { n }),

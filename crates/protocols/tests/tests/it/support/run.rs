@@ -1,6 +1,6 @@
 //! Sessions in virtual time: what the tests of clients and servers share.
 
-use common::{Acl, Limits, Peer, Psk};
+use common::{Acl, Keyring, Limits, Peer, Psk};
 use metrics::{Mono, SECOND};
 use model::{Event, Interval, Phase, Range, SessionInfo, Status, Totals};
 use native::{Client, ClientPlan, Server, ServerPlan};
@@ -30,7 +30,7 @@ pub(crate) fn client_ip(n: u32) -> IpAddr {
 pub(crate) fn server_plan() -> ServerPlan {
     ServerPlan {
         version: "1.0".into(),
-        psk: None,
+        keys: Keyring::default(),
         acl: Acl::default(),
         limits: Limits::default(),
         exclusive: false,
@@ -51,7 +51,7 @@ pub(crate) fn client_plan(phase: &Phase) -> ClientPlan {
     ClientPlan {
         peers: vec![Peer { name: "server".into(), address: address(1) }],
         phase: phase.clone(),
-        psk: None,
+        keys: Keyring::default(),
         run: Uuid::from_u128(1),
         version: "1.1".into(),
         workers: 2,
@@ -66,8 +66,8 @@ pub(crate) fn client_plan(phase: &Phase) -> ClientPlan {
     }
 }
 
-pub(crate) fn psk(text: &str) -> Option<Psk> {
-    Psk::new(text.as_bytes()).ok()
+pub(crate) fn psk(text: &str) -> Keyring {
+    Keyring::of(Psk::new(text.as_bytes()).ok())
 }
 
 /// A phase that is quick to simulate: four connections, three seconds, over links of 2 Mbit/s each.

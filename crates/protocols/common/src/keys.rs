@@ -1,0 +1,110 @@
+//! The keys that an end of the native protocol has, and what each lets its holder do.
+
+use crate::auth::Psk;
+use model::Kind;
+use std::fmt;
+
+/// What a key lets its holder do, within the limits of the server. Everything unless something else is said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rights {
+    /// Most bits/s of a session and direction.
+    pub rate: Option<u64>,
+    /// Longest session, ns.
+    pub time_ns: Option<u64>,
+    /// Verbs that may be asked for: one of [`VERBS`] each; `None` is all.
+    pub verbs: Option<Vec<&'static str>>,
+    /// Whether a session may exclude all others.
+    pub exclusive: bool,
+}
+
+impl Default for Rights {
+    fn default() -> Self {
+        Rights { rate: None, time_ns: None, verbs: None, exclusive: true }
+    }
+}
+
+/// The verbs that rights name.
+pub const VERBS: [&str; 7] = ["tcp", "connect", "ping", "stream", "delay", "train", "stop"];
+
+/// The verb that asks for such a phase.
+#[must_use]
+pub fn verb(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Tcp => "tcp",
+        Kind::Connect => "connect",
+        Kind::Stream => "stream",
+        Kind::Ping => "ping",
+        Kind::Delay => "delay",
+        Kind::Train => "train",
+    }
+}
+
+impl Rights {
+    /// Whether `verb` may be asked for.
+    #[must_use]
+    pub fn permits(&self, verb: &str) -> bool {
+        self.verbs.as_ref().is_none_or(|verbs| verbs.contains(&verb))
+    }
+}
+
+/// A key under a name.
+#[derive(Clone, Debug)]
+pub struct Named<K> {
+    /// The name; of a key that has none, empty.
+    pub name: String,
+    /// The key.
+    pub key: K,
+    /// What it lets its holder do.
+    pub rights: Rights,
+}
+
+/// An X25519 private key.
+#[derive(Clone)]
+pub struct PrivateKey(pub [u8; 32]);
+
+impl fmt::Debug for PrivateKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PrivateKey(…)")
+    }
+}
+
+/// All keys of one end.
+#[derive(Clone, Debug, Default)]
+pub struct Keyring {
+    /// Shared keys: a server accepts each of them, a client has the first.
+    pub shared: Vec<Named<Psk>>,
+    /// This end's own key of a pair.
+    pub own: Option<PrivateKey>,
+    /// Public keys of the other ends. At a client, a name is that of a server as the user types it, or `*`.
+    pub peers: Vec<Named<[u8; 32]>>,
+}
+
+impl Keyring {
+    /// Nothing but one shared key without a name, if there is one.
+    #[must_use]
+    pub fn of(psk: Option<Psk>) -> Self {
+        let named = |key| Named { name: String::new(), key, rights: Rights::default() };
+        Keyring { shared: psk.map(named).into_iter().collect(), ..Keyring::default() }
+    }
+
+    /// Whether there is no key.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.shared.is_empty() && self.own.is_none()
+    }
+
+    /// The first shared key.
+    #[must_use]
+    pub fn psk(&self) -> Option<&Psk> {
+        self.shared.first().map(|named| &named.key)
+    }
+
+    /// The shared key of this name; without a name, the only one.
+    #[must_use]
+    pub fn named(&self, name: &str) -> Option<&Named<Psk>> {
+        match (name, &self.shared[..]) {
+            ("", [only]) => Some(only),
+            _ => self.shared.iter().find(|named| named.name == name),
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! The control connection with a key: the Noise protocol framework (revision 34), by the crate `snow`.
+//!
+//! ```text
+//! shared key: NNpsk2                       a pair of keys at each end: XX
+//! client                    server         client                    server
+//!   noise {e} ───────────────▶               noise {e} ───────────────▶
+//!   ◀────────── noise {e, ee, psk}           ◀──────── noise {e, ee, s, es}
+//!                                            noise {s, se} ───────────▶
+//!   records ─────────────────▶               records ─────────────────▶
+//!   ◀──────────────── records                ◀──────────────── records
+//! ```
+//!
+//! The three are messages in clear ([`crate::message`]); behind them everything, the hello first, is in records: two bytes of length,
+//! big-endian, then so many of ciphertext, of which the last 16 are the tag. Records are numbered by both ends and by nothing on the
+//! wire, so that none can be left out, repeated or moved. The plaintexts, one behind the other, are the stream of messages.
+//!
+//! The server proves that it knows the key with its first message, the client with what follows. The prologue, which both ends mix into
+//! all keys, holds the wire version and the name of the key, so that neither can be changed on the way.
+
+use common::auth::unhex;
+use snow::params::{CipherChoice, DHChoice, HashChoice};
+use snow::resolvers::{CryptoResolver, DefaultResolver};
+use snow::types::{Cipher, Dh, Hash, Random};
+use snow::{Builder, HandshakeState, TransportState};
+use std::fmt;
+
+/// The handshake with a shared key.
+pub const SHARED: &str = "Noise_NNpsk2_25519_ChaChaPoly_SHA256";
+/// The handshake with a pair of keys at each end.
+pub const PAIRS: &str = "Noise_XX_25519_ChaChaPoly_SHA256";
+/// Longest message of a handshake, bytes: e, s and two tags are 96.
+const LONGEST: usize = 128;
+/// Bytes of a tag.
+const TAG: usize = 16;
+/// Most plaintext of a record, bytes; the framework's most is 65,535 of ciphertext.
+const RECORD: usize = 16 * 1024;
+
+/// What this end proves, and asks the other to prove.
+#[derive(Clone, Copy)]
+pub enum Proof<'a> {
+    /// To know this key.
+    Shared(&'a [u8; 32]),
+    /// To have this private key.
+    Own(&'a [u8; 32]),
+}
+
+/// The ephemeral key of one handshake, as random bytes that were drawn for it.
+struct Ephemeral(Option<[u8; 32]>);
+
+impl Random for Ephemeral {
+    fn try_fill_bytes(&mut self, out: &mut [u8]) -> Result<(), snow::Error> {
+        let drawn = self.0.take().filter(|drawn| drawn.len() == out.len()).ok_or(snow::Error::Rng)?;
+        out.copy_from_slice(&drawn);
+        Ok(())
+    }
+}
+
+/// Snow's own primitives, with randomness as an argument.
+struct Resolver([u8; 32]);
+
+impl CryptoResolver for Resolver {
+    fn resolve_rng(&self) -> Option<Box<dyn Random>> {
+        Some(Box::new(Ephemeral(Some(self.0))))
+    }
+
+    fn resolve_dh(&self, choice: &DHChoice) -> Option<Box<dyn Dh>> {
+        DefaultResolver.resolve_dh(choice)
+    }
+
+    fn resolve_hash(&self, choice: &HashChoice) -> Option<Box<dyn Hash>> {
+        DefaultResolver.resolve_hash(choice)
+    }
+
+    fn resolve_cipher(&self, choice: &CipherChoice) -> Option<Box<dyn Cipher>> {
+        DefaultResolver.resolve_cipher(choice)
+    }
+}
+
+/// The public key of a private one.
+#[must_use]
+pub fn public_key(private: &[u8; 32]) -> Option<[u8; 32]> {
+    let mut dh = DefaultResolver.resolve_dh(&DHChoice::Curve25519)?;
+    dh.set(private);
+    dh.pubkey().try_into().ok()
+}
+
+/// What both ends mix into their keys before anything else.
+#[must_use]
+pub fn prologue(name: &str) -> Vec<u8> {
+    [b"netcaliper control ", &crate::WIRE_VERSION.to_be_bytes()[..], name.as_bytes()].concat()
+}
+
+/// One end of a handshake. Where a method gives `None`, the other end has not proved what it was to prove, or sent something else, and
+/// the connection is of no more use.
+pub struct Shake(HandshakeState);
+
+impl fmt::Debug for Shake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Shake(…)")
+    }
+}
+
+impl Shake {
+    /// The client's end.
+    #[must_use]
+    pub fn client(proof: Proof<'_>, prologue: &[u8], drawn: [u8; 32]) -> Option<Self> {
+        Shake::builder(proof, prologue, drawn)?.build_initiator().ok().map(Shake)
+    }
+
+    /// The server's end.
+    #[must_use]
+    pub fn server(proof: Proof<'_>, prologue: &[u8], drawn: [u8; 32]) -> Option<Self> {
+        Shake::builder(proof, prologue, drawn)?.build_responder().ok().map(Shake)
+    }
+
+    fn builder<'a>(proof: Proof<'a>, prologue: &'a [u8], drawn: [u8; 32]) -> Option<Builder<'a>> {
+        let of = |name: &str| {
+            Builder::with_resolver(name.parse().ok()?, Box::new(Resolver(drawn))).prologue(prologue).ok()
+        };
+        match proof {
+            Proof::Shared(key) => of(SHARED)?.psk(2, key).ok(),
+            Proof::Own(key) => of(PAIRS)?.local_private_key(key).ok(),
+        }
+    }
+
+    /// The next message, in hexadecimal.
+    pub fn say(&mut self) -> Option<String> {
+        let mut out = [0; LONGEST];
+        let n = self.0.write_message(&[], &mut out).ok()?;
+        Some(common::auth::hex(&out[..n]))
+    }
+
+    /// Takes in the other end's message.
+    pub fn hear(&mut self, data: &str) -> Option<()> {
+        // As many bytes as any of the three messages has.
+        let mut payload = [0; LONGEST];
+        let n = match data.len() / 2 {
+            32 => self.0.read_message(&unhex::<32>(data)?, &mut payload),
+            48 => self.0.read_message(&unhex::<48>(data)?, &mut payload),
+            64 => self.0.read_message(&unhex::<64>(data)?, &mut payload),
+            96 => self.0.read_message(&unhex::<96>(data)?, &mut payload),
+            _ => return None,
+        };
+        n.ok().filter(|&n| n == 0).map(|_| ())
+    }
+
+    /// Whether all messages were said and heard.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.0.is_handshake_finished()
+    }
+
+    /// The other end's public key, once it has told it and, where the handshake is over, proved to have the private one.
+    #[must_use]
+    pub fn peer(&self) -> Option<[u8; 32]> {
+        self.0.get_remote_static()?.try_into().ok()
+    }
+
+    /// What is said from here on.
+    pub fn records(self) -> Option<Records> {
+        Some(Records { noise: self.0.into_transport_mode().ok()?, come: Vec::new() })
+    }
+}
+
+/// The records of a connection, both ways.
+pub struct Records {
+    noise: TransportState,
+    /// Of a record that has not come whole.
+    come: Vec<u8>,
+}
+
+impl fmt::Debug for Records {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Records(…)")
+    }
+}
+
+/// A record that the other end has not sent, or not now, or a connection after one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Forged;
+
+impl Records {
+    /// `plain` as records.
+    pub fn seal(&mut self, plain: &[u8]) -> Result<Vec<u8>, Forged> {
+        let mut out = Vec::with_capacity(plain.len() + (plain.len() / RECORD + 1) * (2 + TAG));
+        for part in plain.chunks(RECORD) {
+            let at = out.len() + 2;
+            out.extend(((part.len() + TAG) as u16).to_be_bytes());
+            out.resize(at + part.len() + TAG, 0);
+            self.noise.write_message(part, &mut out[at..]).map_err(|_| Forged)?;
+        }
+        Ok(out)
+    }
+
+    /// The plaintext of what has come whole with `bytes`.
+    pub fn open(&mut self, bytes: &[u8]) -> Result<Vec<u8>, Forged> {
+        self.come.extend_from_slice(bytes);
+        let (mut out, mut used) = (Vec::new(), 0);
+        while let Some((length, rest)) = self.come[used..].split_first_chunk::<2>() {
+            let length = usize::from(u16::from_be_bytes(*length));
+            if !(TAG + 1..=RECORD + TAG).contains(&length) {
+                return Err(Forged);
+            }
+            let Some(record) = rest.get(..length) else { break };
+            let at = out.len();
+            out.resize(at + length, 0);
+            let n = self.noise.read_message(record, &mut out[at..]).map_err(|_| Forged)?;
+            out.truncate(at + n);
+            used += 2 + length;
+        }
+        self.come.drain(..used);
+        Ok(out)
+    }
+}
