@@ -253,7 +253,7 @@ pub(crate) struct RunArgs {
 #[derive(Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct OutputArgs {
-    /// Print the result as one JSON document (schema/outcome.v1.json).
+    /// Print the result as one JSON document (schema/outcome.v2.json).
     #[arg(short = 'J', long, conflicts_with = "jsonl")]
     pub(crate) json: bool,
     /// Print every event as a line of JSON, as it happens.

@@ -146,10 +146,30 @@ pub enum Level {
     Error,
 }
 
+/// The version of a document. A value that is made has this build's; one that is read and does not say it has none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SchemaName(pub String);
+
+impl SchemaName {
+    fn unsaid() -> SchemaName {
+        SchemaName(String::new())
+    }
+}
+
+impl Default for SchemaName {
+    fn default() -> SchemaName {
+        SchemaName(crate::SCHEMA.to_owned())
+    }
+}
+
 /// The start of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Begin {
+    /// The version of the documents that the run writes, [`crate::SCHEMA`]; journals of builds that did not say it have none.
+    #[serde(default = "SchemaName::unsaid")]
+    pub schema: SchemaName,
     /// Version of this program.
     pub version: String,
     /// The command line, word by word.

@@ -54,7 +54,7 @@ pub use clean::{clean, clean_json};
 pub use confidence::{LEAST_REPEATS, MOST_REPEATS, Until};
 pub use event::{
     Accepted, Begin, CauseCount, Change, ConnectionRecord, DatagramRow, Event, Failure, FrameRow,
-    FrameVerdict, Interval, Level, Marked, Portion, Sample, SessionInfo, Totals, Traffic,
+    FrameVerdict, Interval, Level, Marked, Portion, Sample, SchemaName, SessionInfo, Totals, Traffic,
 };
 pub use flows::{FlowRow, FlowWay, MOST_SAMPLES, PacketRow, mark_flows};
 pub use frames::{FrameTime, FrameTimes};

@@ -1,4 +1,4 @@
-//! What a run found: the document that reports print, files keep and `schema/outcome.v1.json` describes.
+//! What a run found: the document that reports print, files keep and `schema/outcome.v2.json` describes.
 
 use crate::{
     Begin, Caveat, ConnectionRecord, EmptyPath, Figure, FlowRow, FrameTimes, Interval, PacketTest, PathMtu,
@@ -45,13 +45,13 @@ impl Status {
 }
 
 /// The document's name and version.
-pub const SCHEMA: &str = "netcaliper.outcome.v1";
+pub const SCHEMA: &str = "netcaliper.outcome.v2";
 
 /// What a run found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Outcome {
-    /// Always `netcaliper.outcome.v1`.
+    /// Always `netcaliper.outcome.v2`.
     pub schema: String,
     /// How the run came about.
     pub begin: Begin,
@@ -145,7 +145,6 @@ pub struct Point {
     /// CPU seconds per 10^9 payload bytes: the servers' processes.
     pub remote_cpu_s_per_gb: Option<f64>,
     /// Reasons not to take its figures at face value.
-    #[serde(alias = "doubts")]
     pub caveats: Vec<Caveat>,
     /// Ended connections, the first 10,000; all of them are in the connection CSV and the journal.
     pub connections: Vec<ConnectionRecord>,

@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::fmt;
 use std::io::{self, BufWriter, Write};
 
-/// Writes `outcome` as an indented JSON document, as `schema/outcome.v1.json` describes it.
+/// Writes `outcome` as an indented JSON document, as `schema/outcome.v2.json` describes it.
 ///
 /// # Errors
 /// When `out` cannot be written.
@@ -85,6 +85,7 @@ fn read_outcome(text: &str) -> Result<Outcome, ReadError> {
     let schema = top_field(json, "schema").ok().flatten();
     match schema.as_ref().and_then(Value::as_str) {
         Some(SCHEMA) => {}
+        Some(other) if other.starts_with("netcaliper.outcome.") => return Err(other_build(other)),
         Some(other) => {
             return Err(ReadError(format!("the file is a '{other}', this version reads '{SCHEMA}'")));
         }
@@ -95,12 +96,23 @@ fn read_outcome(text: &str) -> Result<Outcome, ReadError> {
     Outcome::read(json).map_err(|e| ReadError(format!("the outcome is damaged: {e}")))
 }
 
+/// The refusal of a run that a build with another version of the document saved.
+fn other_build(schema: &str) -> ReadError {
+    let version = |schema: &str| schema.rsplit_once(".v").and_then(|(_, digits)| digits.parse::<u32>().ok());
+    let age = if version(schema) > version(SCHEMA) { "a later" } else { "an earlier" };
+    let schema = if schema.is_empty() { "a journal without a version" } else { schema };
+    ReadError(format!(
+        "the file was made by {age} build ({schema}), this one reads {SCHEMA}: measure again, or read it with that build"
+    ))
+}
+
 /// Plays the journal to a builder. The last line may be cut; events that a later version added are passed over.
 fn read_journal(text: &str) -> Result<Outcome, ReadError> {
     let mut builder = Builder::default();
     let mut lines = text.lines().enumerate().peekable();
     while let Some((at, line)) = lines.next() {
         match Event::read(line.as_bytes()) {
+            Ok(Event::Begin(begin)) if begin.schema.0 != SCHEMA => return Err(other_build(&begin.schema.0)),
             Ok(event) => builder.absorb(&event),
             Err(_) if line.trim().is_empty() => {}
             Err(_) if lines.peek().is_none() => {} // cut by a crash

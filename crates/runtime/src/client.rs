@@ -87,6 +87,7 @@ pub fn begin(config: &ClientConfig, verb: &str, command: Vec<String>, phase: &Ph
         }
     }
     Begin {
+        schema: model::SchemaName::default(),
         version: config.version.clone(),
         command,
         verb: verb.to_owned(),

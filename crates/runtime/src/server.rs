@@ -144,6 +144,7 @@ impl Bound {
     pub fn begin(&self, command: Vec<String>) -> Begin {
         let local = self.addresses.first().map(SocketAddr::ip);
         Begin {
+            schema: model::SchemaName::default(),
             version: self.config.version.clone(),
             command,
             verb: "serve".to_owned(),

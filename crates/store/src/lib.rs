@@ -39,9 +39,13 @@ pub enum StoreError {
         /// What was asked for.
         id: i64,
     },
-    /// A later version of this program made the file.
-    #[error("the store {path} is of version {version}, this program knows {}", schema::VERSION)]
-    Later {
+    /// Another version of this program made the file.
+    #[error(
+        "the store {path} was made by {age} build (its version is {version}, this build's {}): set it aside, e.g. with 'mv {path} {path}.v{version}', and a new one will be made",
+        schema::VERSION,
+        age = if *version < schema::VERSION { "an earlier" } else { "a later" }
+    )]
+    OtherVersion {
         /// The store.
         path: PathBuf,
         /// Its version.
@@ -124,7 +128,7 @@ impl Store {
         self.connection.busy_timeout(PATIENCE).map_err(|e| tell(&e))?;
         match schema::prepare(&mut self.connection) {
             Ok(None) => Ok(self),
-            Ok(Some(version)) => Err(StoreError::Later { path: self.path, version }),
+            Ok(Some(version)) => Err(StoreError::OtherVersion { path: self.path, version }),
             Err(error) => Err(told(&self.path, "read", &error)),
         }
     }

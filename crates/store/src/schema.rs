@@ -1,8 +1,8 @@
-//! The tables, and how older ones become newer ones.
+//! The tables.
 //!
 //! ```text
 //! run       id, uuid, started_ns, verb, protocol, targets, command, host, status, version, source, bytes
-//! document  run, deflated      the outcome (schema/outcome.v1.json), raw deflate (RFC 1951)
+//! document  run, deflated      the outcome (schema/outcome.v2.json), raw deflate (RFC 1951)
 //! figure    run, setting, repeat, name, unit, value
 //! keep      name, value        the retention
 //! ```
@@ -10,7 +10,7 @@
 use rusqlite::Connection;
 
 /// The version that this program writes.
-pub(crate) const VERSION: i64 = 1;
+pub(crate) const VERSION: i64 = 2;
 /// `netc`: `file` and others tell whose database it is.
 const APPLICATION: i64 = 0x6e65_7463;
 
@@ -46,7 +46,7 @@ const TABLES: &str = "
     CREATE TABLE keep (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT;
 ";
 
-/// Makes the tables where there are none. The version of a store that a later program made.
+/// Makes the tables where there are none. The version of a store that a build with other tables or documents made.
 pub(crate) fn prepare(connection: &mut Connection) -> rusqlite::Result<Option<i64>> {
     // No write-ahead log: its two further files and shared memory buy nothing where a run writes once, and they fail on network
     // file systems.
@@ -55,7 +55,7 @@ pub(crate) fn prepare(connection: &mut Connection) -> rusqlite::Result<Option<i6
     if version == VERSION {
         return Ok(None);
     }
-    if version > VERSION {
+    if version != 0 {
         return Ok(Some(version));
     }
     // It has effect before the first table only.

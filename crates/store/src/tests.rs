@@ -1,5 +1,6 @@
 use super::*;
 use model::{Direction, Point};
+use rusqlite::Connection;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A folder of its own, gone when dropped.
@@ -122,10 +123,17 @@ fn trouble_is_one_sentence() {
     let told = Store::open(&path).unwrap_err().to_string();
     assert!(told.contains("is damaged") && told.contains("move it away"), "{told}");
     std::fs::remove_file(&path).unwrap();
-    let store = Store::open(&path).unwrap();
-    store.connection.execute_batch("PRAGMA user_version = 9").unwrap();
-    drop(store);
-    assert!(Store::open(&path).unwrap_err().to_string().contains("of version 9"));
+    drop(Store::open(&path).unwrap());
+    for (version, age) in [(1, "an earlier"), (9, "a later")] {
+        let connection = Connection::open(&path).unwrap();
+        connection.execute_batch(&format!("PRAGMA user_version = {version}")).unwrap();
+        drop(connection);
+        let told = Store::open(&path).unwrap_err().to_string();
+        assert!(
+            told.contains(&format!("{age} build (its version is {version}, ")) && told.contains("mv "),
+            "{told}"
+        );
+    }
 }
 
 #[test]

@@ -352,7 +352,7 @@ fn udpmons_requests() {
 
 #[test]
 fn other_files_are_none_of_these_and_damage_does_no_harm() {
-    for text in ["", "{", "{}", "[1]", "<xml/>", "size,wait\n", "{\"schema\":\"netcaliper.outcome.v1\"}"] {
+    for text in ["", "{", "{}", "[1]", "<xml/>", "size,wait\n", "{\"schema\":\"netcaliper.outcome.v2\"}"] {
         assert!(import(text.as_bytes()).is_none(), "{text}");
     }
     let all = [

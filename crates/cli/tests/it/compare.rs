@@ -20,7 +20,7 @@ fn run(rates: &[f64]) -> Value {
         "sent_bytes": 1, "received_bytes": 1, "sent_bps": mean, "goodput_bps": mean, "per_interval": null, "confirmed": true,
     });
     json!({
-        "schema": "netcaliper.outcome.v1", "status": "complete",
+        "schema": "netcaliper.outcome.v2", "status": "complete",
         "points": [{ "status": "complete", "up": way, "intervals": (0..20).map(interval).collect::<Vec<_>>() }],
     })
 }
@@ -125,7 +125,7 @@ fn losing(lost: u64) -> Value {
         |times: u64| json!({ "counts": { "lost": lost * times, "received": (100 - lost) * times } });
     let interval = |i: u64| json!({ "index": i, "start_ns": i * 1_000_000_000, "end_ns": (i + 1) * 1_000_000_000, "packets": packets(1) });
     json!({
-        "schema": "netcaliper.outcome.v1", "status": "complete",
+        "schema": "netcaliper.outcome.v2", "status": "complete",
         "points": [{
             "status": "complete", "local": { "packets": packets(20) },
             "intervals": (0..20).map(interval).collect::<Vec<_>>(),
@@ -148,7 +148,7 @@ fn every_server_is_judged() {
     let server = |lost: u64| json!({ "packets": { "counts": { "lost": lost, "received": 100 - lost } } });
     let run = |lost: u64| {
         json!({
-            "schema": "netcaliper.outcome.v1", "status": "complete",
+            "schema": "netcaliper.outcome.v2", "status": "complete",
             "points": [{ "status": "complete", "remote": [server(0), server(lost)] }],
         })
     };
@@ -181,7 +181,7 @@ fn real_runs_say_what_was_set_differently() {
 fn what_cannot_be_compared_is_said() {
     let scratch = Scratch::new();
     let run = saved(&scratch, "run.json", &run(&[1e9]));
-    let empty = scratch.with("empty.json", r#"{"schema":"netcaliper.outcome.v1"}"#);
+    let empty = scratch.with("empty.json", r#"{"schema":"netcaliper.outcome.v2"}"#);
     compare(&[&run]).run().exits(2).says_one_sentence().complains(&["two runs"]);
     compare(&[&run, &empty]).run().exits(1).says_one_sentence().complains(&["no figure in common"]);
     let missing = scratch.file("missing.json");

@@ -227,7 +227,7 @@ fn a_page_at_an_address_of_the_cable_wants_its_token() {
         let welcome = asked_from(&here, at, &format!("GET /?token={token} HTTP/1.1\\r\\nHost: {at}"));
         assert!(welcome.starts_with("HTTP/1.1 303"), "{welcome}");
         let told = asked_from(&here, at, &format!("GET /run.json?token={token} HTTP/1.1\\r\\nHost: {at}"));
-        assert!(told.starts_with("HTTP/1.1 200") && told.contains("netcaliper.outcome.v1"), "{told}");
+        assert!(told.starts_with("HTTP/1.1 200") && told.contains("netcaliper.outcome.v2"), "{told}");
         server.proc.signal("INT");
         server.proc.wait().exits(0);
     }

@@ -10,13 +10,13 @@ use std::path::Path;
 /// What the schema has against a document.
 #[track_caller]
 fn fits_the_schema(document: &Value) {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schema/outcome.v1.json");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schema/outcome.v2.json");
     let schema: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let complaints: Vec<String> =
         validator.iter_errors(document).map(|e| format!("{}: {e}", e.instance_path())).collect();
     assert!(complaints.is_empty(), "{complaints:#?}");
-    assert_eq!(document["schema"], "netcaliper.outcome.v1");
+    assert_eq!(document["schema"], "netcaliper.outcome.v2");
 }
 
 fn lines(text: &str) -> Vec<Value> {

@@ -168,7 +168,7 @@ fn only_this_hosts_browsers_read_and_nobody_writes() {
     assert!(ask(&at, "HEAD /", "Host: [::1]\r\n").ends_with("\r\n\r\n"));
     assert!(get(&at, "/elsewhere").starts_with("HTTP/1.1 404"));
     let outcome: Value = serde_json::from_str(body(&get(&at, "/run.json"))).unwrap();
-    assert_eq!(outcome["schema"], "netcaliper.outcome.v1");
+    assert_eq!(outcome["schema"], "netcaliper.outcome.v2");
     assert!(body(&get(&at, "/report")).contains("<h2>Figures</h2>"));
     run.signal("INT");
     run.wait().exits(130);

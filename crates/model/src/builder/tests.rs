@@ -101,7 +101,7 @@ fn the_receiver_counts_and_the_sender_stands_beside() {
     events.push(Event::Remote(Box::new(totals(traffic(0, 6_000, 4 * SECOND)))));
     events.extend(complete());
     let outcome = built(events);
-    assert_eq!((outcome.status, outcome.schema.as_str()), (Status::Complete, "netcaliper.outcome.v1"));
+    assert_eq!((outcome.status, outcome.schema.as_str()), (Status::Complete, "netcaliper.outcome.v2"));
     let point = &outcome.points[0];
     let up = point.up.unwrap();
     assert!(up.confirmed);

@@ -27,7 +27,7 @@ fn journal(events: &[Event]) -> String {
 #[test]
 fn an_outcome_survives_the_file() {
     let text = document(&outcome());
-    assert!(text.starts_with("{\n  \"schema\": \"netcaliper.outcome.v1\",\n") && text.ends_with("}\n"));
+    assert!(text.starts_with("{\n  \"schema\": \"netcaliper.outcome.v2\",\n") && text.ends_with("}\n"));
     assert_eq!(read_run(&text).unwrap(), outcome());
     let compact = serde_json::to_string(&outcome()).unwrap();
     assert_eq!(read_run(&compact).unwrap(), outcome());
@@ -101,12 +101,22 @@ fn what_cannot_be_read_is_said_in_one_sentence() {
     let fails = |text: &str| read_run(text).unwrap_err().to_string();
     assert_eq!(fails(" \n"), "the file is empty");
     assert!(fails("hello").starts_with("the file is neither a saved outcome nor a journal: "));
-    assert_eq!(fails("{}"), "the file is JSON, but no outcome: it has no schema 'netcaliper.outcome.v1'");
-    assert_eq!(fails("[1]"), "the file is JSON, but no outcome: it has no schema 'netcaliper.outcome.v1'");
-    let other = "{\"schema\":\"netcaliper.outcome.v2\"}";
-    assert_eq!(
-        fails(other),
-        "the file is a 'netcaliper.outcome.v2', this version reads 'netcaliper.outcome.v1'"
+    assert_eq!(fails("{}"), "the file is JSON, but no outcome: it has no schema 'netcaliper.outcome.v2'");
+    assert_eq!(fails("[1]"), "the file is JSON, but no outcome: it has no schema 'netcaliper.outcome.v2'");
+    let other = "{\"schema\":\"netcaliper.lab.v1\"}";
+    assert_eq!(fails(other), "the file is a 'netcaliper.lab.v1', this version reads 'netcaliper.outcome.v2'");
+    for (schema, age) in
+        [("v1", "an earlier build (netcaliper.outcome.v1)"), ("v3", "a later build (netcaliper.outcome.v3)")]
+    {
+        let said = fails(&format!("{{\"schema\":\"netcaliper.outcome.{schema}\"}}"));
+        assert!(
+            said.starts_with(&format!("the file was made by {age}, this one reads netcaliper.outcome.v2")),
+            "{said}"
+        );
+    }
+    let unsaid = journal(&events()).replace("\"schema\":\"netcaliper.outcome.v2\",", "");
+    assert!(
+        fails(&unsaid).starts_with("the file was made by an earlier build (a journal without a version)")
     );
     let damaged = document(&outcome()).replace("\"repeat\": 1", "\"repeat\": \"one\"");
     assert!(fails(&damaged).starts_with("the outcome is damaged: "), "{}", fails(&damaged));

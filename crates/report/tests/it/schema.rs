@@ -1,4 +1,4 @@
-//! `schema/outcome.v1.json` and `model::Outcome` against each other: what is written is described, what is described is
+//! `schema/outcome.v2.json` and `model::Outcome` against each other: what is written is described, what is described is
 //! written, and every word that an enumeration may hold is known.
 
 use crate::common::{built, events, outcome};
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
 fn schema() -> Value {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schema/outcome.v1.json");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schema/outcome.v2.json");
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
@@ -169,7 +169,7 @@ fn what_is_wrong_is_not_valid() {
         spoil(&mut document);
         !complaints(&document).is_empty()
     };
-    assert!(spoilt(|d| d["schema"] = json!("netcaliper.outcome.v2")));
+    assert!(spoilt(|d| d["schema"] = json!("netcaliper.outcome.v1")));
     assert!(spoilt(|d| d["status"] = json!("perfect")));
     assert!(spoilt(|d| d["points"][0]["local"]["opened"] = json!(-1)));
     assert!(spoilt(|d| d["points"][0]["up"]["goodput_bps"] = json!("fast")));
@@ -282,7 +282,7 @@ fn every_field_written_is_described_and_every_field_described_is_written() {
     let root = schema();
     let mut walk = Walk::default();
     walk.walk(&full(), &Place { root: &root, schema: &root, pointer: String::new() }, "outcome");
-    assert_eq!(walk.unknown, [""; 0], "fields that schema/outcome.v1.json does not describe");
+    assert_eq!(walk.unknown, [""; 0], "fields that schema/outcome.v2.json does not describe");
     let described: BTreeSet<String> = described().into_keys().collect();
     assert!(described.len() > 200, "the walk found the schema: {}", described.len());
     let unused: Vec<&String> = described.difference(&walk.seen).collect();
@@ -335,7 +335,7 @@ fn enumerations_hold_the_same_words() {
     same_words("/$defs/ping/properties/transport", &all!(Transport: Tcp, Udp));
     same_words("/$defs/phase/properties/verify", &all!(Verify: Data, Connection, None));
     same_words("/$defs/phase/properties/payload", &all!(Payload: Pattern, Random, Zeros));
-    same_words("/$defs/udpmon/properties/role", &all!(PacketTestRole: Stream, Latency, Send));
+    same_words("/$defs/packet_test_settings/properties/role", &all!(PacketTestRole: Stream, Latency, Send));
     same_words("/$defs/phase/properties/shutdown", &all!(Shutdown: Graceful, Rude, Random));
     same_words("/$defs/probe/properties/spacing", &all!(Spacing: Fixed, Uniform, Poisson, Trace));
     same_words("/$defs/probe/properties/waiting", &all!(Waiting: Block, Hybrid, Spin));

@@ -63,6 +63,7 @@ pub(crate) fn single() -> Vec<Event> {
 
 pub(crate) fn begin() -> Begin {
     Begin {
+        schema: model::SchemaName::default(),
         version: "0.1.0".to_owned(),
         command: ["netcaliper", "tcp", "lab2"].map(str::to_owned).to_vec(),
         verb: "tcp".to_owned(),
