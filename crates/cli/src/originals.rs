@@ -12,9 +12,9 @@ use crate::keeping::Keeping;
 use crate::legacy::Service;
 use crate::protocols::{self, Protocol};
 use crate::{CliError, Exit, plan, stderr};
-use classic::NamedFile;
-use classic::udpmon::Program;
 use common::{ClientConfig, Peer, ServerConfig};
+use compat::NamedFile;
+use compat::udpmon::Program;
 use model::{Begin, Event, Level, Outcome, Phase, Status};
 use runtime::{Bound, EngineError, Interrupt};
 use std::collections::BTreeMap;
@@ -54,7 +54,7 @@ macro_rules! udpmon {
             name: $name,
             about: $about,
             run: |arguments, command| udpmon::run(Program::$program, arguments, command),
-            print: |outcome, events, out| classic::udpmon::print(Program::$program, outcome, events, out),
+            print: |outcome, events, out| compat::udpmon::print(Program::$program, outcome, events, out),
             tables: None,
         }
     };
@@ -66,56 +66,56 @@ pub(crate) const ORIGINALS: &[Original] = &[
         name: "ctstraffic",
         about: "Be ctsTraffic: its arguments, its printout, its files (also when called by the name ctsTraffic)",
         run: ctstraffic::run,
-        print: classic::ctstraffic::print,
-        tables: Some(Tables { known: classic::ctstraffic::is_table, report: classic::ctstraffic::report }),
+        print: compat::ctstraffic::print,
+        tables: Some(Tables { known: compat::ctstraffic::is_table, report: compat::ctstraffic::report }),
     },
     Original {
         name: "iperf3",
         about: "Be iperf3: its options, its report, its JSON (also when called by that name)",
         run: iperf3::run,
-        print: |outcome, _, out| classic::iperf3::print(outcome, out),
+        print: |outcome, _, out| compat::iperf3::print(outcome, out),
         tables: None,
     },
     Original {
         name: "rttcpip",
         about: "Be RtTcpip: its client, or, with server as the first argument, its server",
         run: rttcpip::run,
-        print: classic::rttcpip::print,
+        print: compat::rttcpip::print,
         tables: None,
     },
     Original {
         name: "rttcpipclient",
         about: "Be RtTcpipClient (also when called by that name)",
         run: rttcpip::call,
-        print: classic::rttcpip::print,
+        print: compat::rttcpip::print,
         tables: None,
     },
     Original {
         name: "rttcpipserver",
         about: "Be RtTcpipServer (also when called by that name)",
         run: rttcpip::serve,
-        print: classic::rttcpip::print,
+        print: compat::rttcpip::print,
         tables: None,
     },
     Original {
         name: "ntttcp",
         about: "Be ntttcp for Linux: its arguments and its console report, with and without synchronisation",
         run: ntttcp::run,
-        print: classic::ntttcp::print,
+        print: compat::ntttcp::print,
         tables: None,
     },
     Original {
         name: "ttcp",
         about: "Be ttcp: Teldat's tx and rx with their words, or the classic program's letters",
         run: ttcp::run,
-        print: classic::ttcp::print,
+        print: compat::ttcp::print,
         tables: None,
     },
     Original {
         name: "bwdelaytester",
         about: "Be bwdelaytester: its arguments, its lines and tables (also when called by that name)",
         run: bwdelaytester::run,
-        print: classic::bwdelaytester::print,
+        print: compat::bwdelaytester::print,
         tables: None,
     },
     udpmon!(

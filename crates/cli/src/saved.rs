@@ -9,7 +9,7 @@ use crate::outputs::Outputs;
 use crate::ping::{HistogramArgs, Histograms};
 use crate::{CliError, Exit, train, values};
 use clap::Args;
-use classic::NamedFile;
+use compat::NamedFile;
 use model::Outcome;
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -67,12 +67,12 @@ pub(crate) fn outcome(name: &Path, store: &StoreArgs) -> Result<Outcome, CliErro
 
 /// A run of this program or of another.
 pub(crate) fn parse(name: &Path, bytes: Vec<u8>) -> Result<Outcome, CliError> {
-    if let Some(imported) = classic::import(&bytes) {
+    if let Some(imported) = compat::import(&bytes) {
         return imported.map_err(|e| named(name, &e));
     }
     let text = String::from_utf8(bytes).map_err(|_| named(name, &"the file is not UTF-8 text"))?;
     if !text.trim().is_empty() && !text.trim_start_matches('\u{feff}').trim_start().starts_with('{') {
-        let others = classic::importable();
+        let others = compat::importable();
         let what = format!("the file is neither a saved outcome nor a journal, nor known to be of {others}");
         return Err(named(name, &what));
     }

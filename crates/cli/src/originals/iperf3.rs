@@ -3,12 +3,12 @@
 use crate::legacy::Service;
 use crate::originals::{self, ExitCodes, NO_EFFECT, Refusal, Run};
 use crate::{measure, plan, protocols, stderr};
-use classic::Request;
-use classic::iperf3::{
+use common::{ClientConfig, Placement, ProtocolOptions, ServerConfig};
+use compat::Request;
+use compat::iperf3::{
     DiskFile, Facts, HELP, JsonReport, Output, Prefix, Report, Role, ServerReport, Spec, Style, program,
     read, server_output,
 };
-use common::{ClientConfig, Placement, ProtocolOptions, ServerConfig};
 use iperf3::auth::{self, Keeper, Users};
 use iperf3::{ClientOptions, Credentials, Limits, ServerOptions};
 use metrics::{SECOND, real};

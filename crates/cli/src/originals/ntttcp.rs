@@ -4,12 +4,12 @@ use crate::file::NewFile;
 use crate::legacy::Service;
 use crate::originals::{self, ExitCodes, Refusal, Run};
 use crate::{CliError, measure, protocols};
-use classic::Request;
-use classic::ntttcp::{
+use common::{ClientConfig, Peer, ProtocolOptions, ServerConfig};
+use compat::Request;
+use compat::ntttcp::{
     HostFacts, Now, PAGE, Printer, Reading, Results, Role, Spec, Texts, is_windows, json, read, time_of_day,
     xml,
 };
-use common::{ClientConfig, Peer, ProtocolOptions, ServerConfig};
 use metrics::seconds;
 use model::{Event, Status, Traffic};
 use ntttcp::{Layout, READY_OFFSET};

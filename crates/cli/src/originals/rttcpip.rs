@@ -2,9 +2,9 @@
 
 use crate::originals::{self, ExitCodes, NO_EFFECT, Refusal, Run};
 use crate::{measure, plan, protocols, stderr};
-use classic::Request;
-use classic::rttcpip::{CLIENT, Client, Printer, SERVER, Server, read_client, read_server};
 use common::{ClientConfig, Limits, Peer, ProtocolOptions, ServerConfig};
+use compat::Request;
+use compat::rttcpip::{CLIENT, Client, Printer, SERVER, Server, read_client, read_server};
 use model::{Event, Status};
 use native::StopServers;
 use runtime::{Bound, Interrupt};

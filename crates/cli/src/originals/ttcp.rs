@@ -2,9 +2,9 @@
 
 use crate::originals::{self, ExitCodes, Refusal, Run};
 use crate::{measure, protocols, stderr};
-use classic::ttcp::{Dialect, PAGE, Printer, Request, Role, Spec, Usage, prompt, read};
 use common::bulk::Marks;
 use common::{ClientConfig, ServerConfig};
+use compat::ttcp::{Dialect, PAGE, Printer, Request, Role, Spec, Usage, prompt, read};
 use model::{Event, Status};
 use runtime::{Bound, Interrupt};
 use std::io::{self, IsTerminal};

@@ -19,14 +19,14 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("runtime", &["engine", "io", "metrics", "model", "protocols/common", "transport"]),
     ("sim", &["engine", "metrics", "model", "transport"]),
     ("report", &["metrics", "model"]),
-    ("classic", &["metrics", "model", "report"]),
+    ("compat", &["metrics", "model", "report"]),
     ("lab", &["io", "metrics", "transport"]),
     ("store", &["metrics", "model"]),
     ("web", &["model", "report", "store"]),
     (
         "cli",
         &[
-            "classic",
+            "compat",
             "lab",
             "metrics",
             "model",
@@ -133,7 +133,7 @@ fn every_way_to_name_a_dependency_is_seen() {
         [build-dependencies.model]
         workspace = true
         [target.'cfg(windows)'.dependencies.renamed]
-        package = "classic"
+        package = "compat"
         [features]
         cli = []
         [lints]
@@ -141,7 +141,7 @@ fn every_way_to_name_a_dependency_is_seen() {
     "#;
     let got: Vec<String> = dependencies(manifest).into_iter().collect();
     let want = [
-        "classic",
+        "compat",
         "echo",
         "engine",
         "io",

@@ -103,7 +103,7 @@ fn a_restart_on_the_same_port_is_a_new_run() {
 
 #[test]
 fn the_originals_arithmetic_can_be_had() {
-    // What it makes of each datagram is tested in `classic`; how many of them a line holds depends on when they are read.
+    // What it makes of each datagram is tested in `compat`; how many of them a line holds depends on when they are read.
     let test = "the_originals_arithmetic_can_be_had";
     let Some(done) = heard(test, "--as-original", "100 100 500 ") else { return };
     let lines = lines(&done.out);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn sample(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../classic/src").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../compat/src").join(name)
 }
 
 /// A sample without its first line, which says where it comes from.

@@ -1,7 +1,7 @@
 //! Interfaces, VRFs and network namespaces: where sockets belong besides addresses.
 
 use crate::originals::Refusal;
-use classic::ctstraffic::{Place, Spec};
+use compat::ctstraffic::{Place, Spec};
 use std::fs;
 use std::path::Path;
 

@@ -1,8 +1,8 @@
 //! Names to addresses, and the order in which they are used.
 
 use crate::originals::Refusal;
-use classic::ctstraffic::{Resolved, Spec};
 use common::Peer;
+use compat::ctstraffic::{Resolved, Spec};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 const ANY: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)];
