@@ -168,7 +168,7 @@ fn a_proposal_that_cannot_be_is_refused_with_the_reason() {
     ] {
         let propose =
             format!(r#"{{"type":"propose","run":"00000000-0000-4000-8000-000000000001","phase":{phase}}}"#);
-        let said = answer(&server, &[preamble(1, 1), message(HELLO), message(&propose)].concat());
+        let said = answer(&server, &[preamble(2, 1), message(HELLO), message(&propose)].concat());
         let said = String::from_utf8_lossy(&said);
         assert!(said.contains("refused") && said.contains(reason), "{phase}: {said}");
     }
@@ -191,12 +191,12 @@ fn abuse_of_the_conversation_ends_only_itself() {
     ] {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, server.port)).unwrap();
         stream.set_read_timeout(Some(SOON)).unwrap();
-        stream.write_all(&[preamble(1, 1), abuse].concat()).unwrap();
+        stream.write_all(&[preamble(2, 1), abuse].concat()).unwrap();
         let _ = stream.shutdown(std::net::Shutdown::Write);
         until_closed(&mut stream);
     }
     // A data connection of a session that nobody has, a purpose that nobody knows, another wire version.
-    for preamble in [preamble(1, 2), preamble(1, 9), preamble(77, 1)] {
+    for preamble in [preamble(2, 2), preamble(1, 9), preamble(77, 1)] {
         answer(&server, &preamble);
     }
     server.still_serves();
@@ -217,10 +217,10 @@ fn the_udp_port_answers_hellos_and_nothing_else() {
     socket.connect((Ipv4Addr::LOCALHOST, server.port)).unwrap();
     socket.set_read_timeout(Some(SOON)).unwrap();
     let mut buffer = [0; 2048];
-    for junk in [&b"x"[..], &[0; 64], &[0xff; 1400], &preamble(1, 4), &preamble(1, 1)] {
+    for junk in [&b"x"[..], &[0; 64], &[0xff; 1400], &preamble(2, 4), &preamble(1, 1)] {
         socket.send(junk).unwrap();
     }
-    socket.send(&preamble(1, 3)).unwrap();
+    socket.send(&preamble(2, 3)).unwrap();
     let n = socket.recv(&mut buffer).unwrap();
     assert_eq!((n, buffer[10]), (64, 4), "one answer, no larger than the question");
     socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
