@@ -218,7 +218,10 @@ fn what_is_no_saved_run_is_refused_in_one_sentence() {
     refused(&scratch.with("json", "{\"a\":1}"), &["no outcome"]);
     refused(&scratch.with("later", "{\"schema\":\"netcaliper.outcome.v9\"}"), &["netcaliper.outcome.v9"]);
     refused(
-        &scratch.with("hole", "{\"event\":\"begin\"}\nxxx\n{\"event\":\"end\"}\n"),
+        &scratch.with(
+            "hole",
+            "{\"event\":\"begin\",\"schema\":\"netcaliper.outcome.v2\"}\nxxx\n{\"event\":\"end\"}\n",
+        ),
         &["line 2", "damaged"],
     );
     std::fs::write(scratch.file("binary"), [0xff, 0xfe, 0, 1, 2]).unwrap();
