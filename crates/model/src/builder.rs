@@ -36,7 +36,7 @@ struct Bounds {
 ///
 /// Events may be missing or come out of order: each one goes to the latest phase, intervals are put in order by
 /// their index (one told twice counts once, as told last), and totals that never came are made of the intervals. So a
-/// journal that a crash cut short still gives an outcome; without its end it is [`Status::Partial`].
+/// journal that a crash cut short still gives an outcome; without its end it is [`crate::Status::Partial`].
 ///
 /// Of a server, whose life has no planned end, older intervals are joined ([`Interval::join`]): what is gathered does not grow with
 /// its age. Whatever is left out is told among the notices.
