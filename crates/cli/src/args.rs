@@ -1,6 +1,7 @@
 //! The command line.
 #![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
+use crate::help;
 use crate::kept::StoreArgs;
 use crate::mistaken;
 use crate::originals::{ORIGINALS, Original};
@@ -32,8 +33,9 @@ impl Cli {
 
     /// All of the command line, the originals' names included.
     pub(crate) fn whole() -> clap::Command {
-        let original = |original: &Original| clap::Command::new(original.name).about(original.about);
-        Cli::command().subcommands(ORIGINALS.iter().map(original))
+        let original =
+            |original: &Original| clap::Command::new(original.name).about(original.about).hide(true);
+        help::with_briefs(Cli::command().subcommands(ORIGINALS.iter().map(original)))
     }
 }
 
@@ -76,6 +78,8 @@ pub(crate) enum Command {
     /// Run a command on an impaired path (delay, loss, reordering, …) with known truth. Needs root, or the right to make
     /// network namespaces.
     Lab(Box<crate::lab::LabArgs>),
+    /// Explain the options that several commands share: target, sockets, output, store, live view.
+    Options,
     /// Print what completes this program's arguments in a shell (needs a build with the feature `man`).
     Completions(crate::pages::CompletionsArgs),
     /// Write the manual pages (needs a build with the feature `man`).

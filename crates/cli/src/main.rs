@@ -10,6 +10,7 @@ mod demo;
 mod documents;
 mod empty;
 mod file;
+mod help;
 mod import_export;
 mod keeping;
 mod kept;
@@ -100,6 +101,7 @@ fn main() -> ExitCode {
         Command::Compare(args) => compare::compare(&args),
         Command::Monitor(args) => monitor::monitor(&args),
         Command::Lab(args) => lab::lab(&args),
+        Command::Options => pages::options(),
         Command::Completions(args) => pages::completions(&args),
         Command::Man(args) => pages::man(&args),
     };

@@ -5,10 +5,11 @@
 use crate::args::Cli;
 #[cfg(feature = "man")]
 use crate::saved;
-use crate::{CliError, Exit};
+use crate::{CliError, Exit, help};
 use clap::{Args, ValueEnum};
 #[cfg(feature = "man")]
-use std::io::{self, Write};
+use std::io;
+use std::io::Write as _;
 use std::path::PathBuf;
 
 /// A shell that completions can be made for.
@@ -91,9 +92,13 @@ pub(crate) fn man(args: &ManArgs) -> Result<Exit, CliError> {
     }
 }
 
+/// Explains the options that several commands share.
+pub(crate) fn options() -> Result<Exit, CliError> {
+    write(help::shared().render_long_help().to_string().as_bytes())
+}
+
 /// To stdout; where nobody reads on, nobody needs the rest.
-#[cfg(feature = "man")]
 fn write(text: &[u8]) -> Result<Exit, CliError> {
-    let _ = io::stdout().lock().write_all(text);
+    let _ = std::io::stdout().lock().write_all(text);
     Ok(Exit::Good)
 }

@@ -1,0 +1,289 @@
+//! What the help shows: `-h` the options that most runs need and three examples, `--help` all options, `netcaliper options` in full
+//! those that several commands share.
+
+use crate::args::{LocalArgs, OutputArgs, SocketArgs, TargetArgs};
+use crate::originals::ORIGINALS;
+use crate::repeat::RepeatArgs;
+use clap::{Arg, Args, Command};
+use std::collections::BTreeSet;
+
+/// What `-h` shows of a command.
+pub(crate) struct Brief {
+    pub(crate) verb: &'static str,
+    /// Identifiers of its options, in no order.
+    options: &'static [&'static str],
+    pub(crate) examples: [&'static str; 3],
+}
+
+/// All commands.
+pub(crate) const BRIEFS: &[Brief] = &[
+    Brief {
+        verb: "tcp",
+        options: &[
+            "connections",
+            "time",
+            "bytes",
+            "rate",
+            "reverse",
+            "bidir",
+            "congestion",
+            "sweep",
+            "json",
+            "quiet",
+            "verbose",
+        ],
+        examples: [
+            "netcaliper tcp HOST                      to the server, as fast as it goes",
+            "netcaliper tcp HOST -R -P 1 -t 30s       from the server, one connection",
+            "netcaliper tcp HOST --sweep rate=10M,100M,1G --html sweep.html",
+        ],
+    },
+    Brief {
+        verb: "connect",
+        options: &["rate", "connections", "time", "transfer", "json", "quiet", "verbose"],
+        examples: [
+            "netcaliper connect HOST                  as many connections as can be established",
+            "netcaliper connect HOST --rate 500       500 new connections a second",
+            "netcaliper connect HOST -P 1             one after the other",
+        ],
+    },
+    Brief {
+        verb: "ping",
+        options: &["udp", "count", "rate", "size", "time", "json", "quiet", "verbose"],
+        examples: [
+            "netcaliper ping HOST                     round trips over TCP",
+            "netcaliper ping HOST -u --rate 100 -t 1m",
+            "netcaliper ping HOST --assert 'p99<5ms'  exit code 3 if it takes longer",
+        ],
+    },
+    Brief {
+        verb: "stream",
+        options: &["rate", "fps", "length", "depth", "up", "bidir", "json", "quiet", "verbose"],
+        examples: [
+            "netcaliper stream HOST                   a video of 25 Mbit/s, one minute",
+            "netcaliper stream HOST --up -b 4M --fps 30 --length 20s",
+            "netcaliper stream HOST --bidir -b 2M     a call: both directions",
+        ],
+    },
+    Brief {
+        verb: "delay",
+        options: &[
+            "rate", "pps", "time", "reverse", "bidir", "search", "path_mtu", "json", "quiet", "verbose",
+        ],
+        examples: [
+            "netcaliper delay HOST -b 10M             datagrams: delay, loss, jitter",
+            "netcaliper delay HOST --search           the highest rate that gets through",
+            "netcaliper delay HOST --path-mtu         the largest packets that arrive whole",
+        ],
+    },
+    Brief {
+        verb: "train",
+        options: &["packets", "length", "wait", "repeat", "reverse", "echo", "json", "quiet", "verbose"],
+        examples: [
+            "netcaliper train HOST                    dispersion, an estimate of capacity",
+            "netcaliper train HOST -n 300 --wait 0,10us,20us",
+            "netcaliper train HOST -R --train-csv trains.csv",
+        ],
+    },
+    Brief {
+        verb: "load",
+        options: &["time", "ramp", "connections", "rate", "json", "html", "quiet", "verbose"],
+        examples: [
+            "netcaliper load HOST                     delays of an idle and of a full path",
+            "netcaliper load HOST -t 5s --html load.html",
+            "netcaliper load HOST --assert 'rtt.p99<50ms'",
+        ],
+    },
+    Brief {
+        verb: "serve",
+        options: &["port", "listen", "legacy", "max_rate", "max_time", "metrics", "web"],
+        examples: [
+            "netcaliper serve                         port 7411, TCP and UDP",
+            "netcaliper serve --legacy iperf3         for clients of iperf3, too",
+            "netcaliper serve --max-rate 100M --max-time 1m",
+        ],
+    },
+    Brief {
+        verb: "stop",
+        options: &["port", "psk_file"],
+        examples: [
+            "netcaliper stop HOST                     the key comes from NETCALIPER_PSK",
+            "netcaliper stop HOST --psk-file key",
+            "netcaliper stop 127.0.0.1:7412",
+        ],
+    },
+    Brief {
+        verb: "demo",
+        options: &["time", "html", "json", "quiet", "verbose"],
+        examples: [
+            "netcaliper demo                          three runs over loopback",
+            "netcaliper demo --html demo.html",
+            "netcaliper demo -t 500ms -q",
+        ],
+    },
+    Brief {
+        verb: "report",
+        options: &["original", "html", "svg", "json", "quiet", "verbose"],
+        examples: [
+            "netcaliper report run.json --html run.html",
+            "netcaliper report last --svg plots",
+            "netcaliper report last --as iperf3",
+        ],
+    },
+    Brief {
+        verb: "history",
+        options: &["number", "verb", "host", "since", "figure", "retain", "forget", "json"],
+        examples: [
+            "netcaliper history                       the latest 20 runs",
+            "netcaliper history --host example.org --since 7d",
+            "netcaliper history --verb ping --figure rtt.p99",
+        ],
+    },
+    Brief {
+        verb: "show",
+        options: &["html", "svg", "json", "verbose"],
+        examples: [
+            "netcaliper show last                     all tables of the latest run",
+            "netcaliper show 12 --html run.html",
+            "netcaliper show 12 --json",
+        ],
+    },
+    Brief {
+        verb: "import",
+        options: &["store"],
+        examples: [
+            "netcaliper import iperf3.json            then: netcaliper show last",
+            "netcaliper import results/*.flent.gz",
+            "netcaliper import ConnectionFilename.csv StatusFilename.csv",
+        ],
+    },
+    Brief {
+        verb: "export",
+        options: &["format", "output", "verb", "host", "since"],
+        examples: [
+            "netcaliper export last                   its figures as CSV",
+            "netcaliper export --since 7d -o week.csv",
+            "netcaliper export 12 --format jsonl -o run.jsonl",
+        ],
+    },
+    Brief {
+        verb: "compare",
+        options: &["after", "threshold", "json"],
+        examples: [
+            "netcaliper compare 11 12                 what differs between two runs",
+            "netcaliper compare 1 2 3 --with 4 5 6    between two groups",
+            "netcaliper compare a.json b.json --threshold 5",
+        ],
+    },
+    Brief {
+        verb: "monitor",
+        options: &["every", "count", "asserts", "on_break", "on_mend", "metrics"],
+        examples: [
+            "netcaliper monitor --every 5m -- ping HOST",
+            "netcaliper monitor --assert 'p99<20ms' --on-break ./alert -- ping HOST",
+            "netcaliper monitor --metrics 127.0.0.1:9400 -- load HOST -t 3s",
+        ],
+    },
+    Brief {
+        verb: "lab",
+        options: &["delay", "loss", "rate", "queue", "up", "down", "server", "report", "quiet"],
+        examples: [
+            "netcaliper lab --delay 10ms --loss 1% -- netcaliper delay @",
+            "netcaliper lab --rate 50M --queue 200ms -- netcaliper load @ -t 3s",
+            "netcaliper lab --up delay=40ms -- netcaliper ping @",
+        ],
+    },
+];
+
+/// The options that several commands share.
+#[derive(Args, Debug)]
+pub(crate) struct SharedArgs {
+    #[command(flatten)]
+    target: TargetArgs,
+    #[command(flatten)]
+    local: LocalArgs,
+    #[command(flatten)]
+    sockets: SocketArgs,
+    #[command(flatten)]
+    repeat: RepeatArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// The first sentence of a help text, without what follows its first clause where it is to be short.
+fn first(text: &str, clause: bool) -> String {
+    let ends: &[&str] = if clause { &[". ", ": ", "; ", " [", ", such as", " ("] } else { &[". "] };
+    let end = ends.iter().filter_map(|end| text.find(end)).min().unwrap_or(text.len());
+    text[..end].trim_end_matches('.').to_owned()
+}
+
+/// An argument with its whole text for `--help`, its first words for `-h`.
+fn told(arg: Arg, brief: &Brief, shared: &BTreeSet<String>) -> Arg {
+    let whole = arg.get_long_help().or(arg.get_help()).map(ToString::to_string).unwrap_or_default();
+    let is_shown = arg.is_positional() || brief.options.contains(&arg.get_id().as_str());
+    let long = if shared.contains(arg.get_id().as_str()) { first(&whole, false) } else { whole.clone() };
+    let arg = arg.help(first(&whole, true)).long_help(long).hide_short_help(!is_shown);
+    // Without headings they are together, and the first.
+    if is_shown { arg.help_heading(None) } else { arg }
+}
+
+/// The command line with brief help, and the examples.
+pub(crate) fn with_briefs(command: Command) -> Command {
+    let all = SharedArgs::augment_args(Command::new("options"));
+    let shared: BTreeSet<String> = all.get_arguments().map(|arg| arg.get_id().to_string()).collect();
+    let command = BRIEFS.iter().fold(command, |command, brief| {
+        command.mut_subcommand(brief.verb, |verb| {
+            let shares = verb.get_arguments().any(|arg| !is_own(arg, &shared));
+            let about = verb.get_about().map(|about| first(&about.to_string(), false)).unwrap_or_default();
+            let examples = format!("Examples:\n  {}", brief.examples.join("\n  "));
+            let more = "Options that several commands share are explained by `netcaliper options`.";
+            let long = if shares { format!("{examples}\n\n{more}") } else { examples.clone() };
+            let whole = verb.get_long_about().or(verb.get_about()).cloned().unwrap_or_default();
+            let verb = verb.mut_args(|arg| told(arg, brief, &shared)).about(about).long_about(whole);
+            verb.after_help(examples).after_long_help(long)
+        })
+    });
+    let names: Vec<&str> = ORIGINALS.iter().map(|original| original.name).collect();
+    command.after_help(format!(
+        "Other programs' command lines, also when called by their names: {}.\n\n\
+         First steps: `netcaliper serve` on one host, `netcaliper tcp HOST` on another. `netcaliper COMMAND -h` shows three examples.",
+        names.join(", ")
+    ))
+}
+
+/// Whether only this command has the option.
+fn is_own(arg: &Arg, shared: &BTreeSet<String>) -> bool {
+    arg.is_positional() || !shared.contains(arg.get_id().as_str())
+}
+
+/// All about the options that several commands share.
+pub(crate) fn shared() -> Command {
+    let about = "The options that several commands share; each command has those that make sense for it.";
+    SharedArgs::augment_args(Command::new("netcaliper options")).about(about).disable_help_flag(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Cli;
+    use clap::Parser as _;
+
+    #[test]
+    fn examples_can_be_read_and_options_exist() {
+        let whole = Cli::whole();
+        for brief in BRIEFS {
+            let verb = whole.find_subcommand(brief.verb).unwrap_or_else(|| panic!("{}", brief.verb));
+            for option in brief.options {
+                assert!(verb.get_arguments().any(|arg| arg.get_id() == option), "{}: {option}", brief.verb);
+            }
+            for example in brief.examples {
+                // What it does stands behind it.
+                let line = example.split("   ").next().unwrap_or(example).replace('\'', "");
+                assert!(line.starts_with(&format!("netcaliper {}", brief.verb)), "{line}");
+                if let Err(error) = Cli::try_parse_from(line.split_whitespace()) {
+                    panic!("{line}: {error}");
+                }
+            }
+        }
+    }
+}
