@@ -4,6 +4,7 @@
 //! confidence. Nothing here reads a clock, opens a socket or prints: every figure is a function of its arguments,
 //! so each one is tested against an independent reference.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod binned;
 mod card;

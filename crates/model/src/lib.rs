@@ -4,6 +4,7 @@
 //! run is told as [`Event`]s; a [`Builder`] makes an [`Outcome`] of them, live or from a file alike; [`Caveat`]s say how
 //! far the outcome can be believed.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod assertion;
 mod book;

@@ -8,6 +8,7 @@
 //! and payload as separate pieces would cost a quarter to a half of the rate of small datagrams. A system call is at least 110 ns, so a turn is
 //! dominated by the kernel from the first byte on.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 #[cfg(feature = "conformance")]
 pub mod conformance;

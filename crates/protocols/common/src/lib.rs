@@ -5,6 +5,7 @@
 //! every protocol runs in virtual time against its peer (`sim`). A protocol is one object ([`Protocol`]); what it may learn of
 //! its host when a session begins is [`host::HostInfo`].
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 pub mod access;
 pub mod auth;
