@@ -21,17 +21,14 @@ pub const LARGEST: usize = 2_000;
 /// A stamp from here on can only be the wall clock's, µs: 2001 in one, a host that has run for 31 years in the other.
 const WALL: u64 = 1_000_000_000_000_000;
 
-/// What a datagram says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Its number.
     pub number: u64,
     /// When it was prepared, µs.
     pub stamp_us: u64,
 }
 
 impl Header {
-    /// As it is sent.
     #[must_use]
     pub fn encode(&self) -> [u8; HEADER] {
         let mut bytes = [0; HEADER];

@@ -26,7 +26,6 @@ pub use send::Sender;
 /// The port, UDP: the original knows no other.
 pub const PORT: u16 = 8888;
 
-/// That of bwdelaytester.
 pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
     info: Info {
         // No sender gets a socket of its own, and of several bound to one port the kernel prefers that of the core on which a

@@ -30,7 +30,6 @@ pub(super) struct Shared {
     pub(super) acl: Acl,
     /// Whose datagrams are taken although nobody has proven that they are theirs.
     pub(super) streams: Acl,
-    /// Whether every datagram is told.
     pub(super) tells: bool,
     /// A datagram that took longer is late, ns.
     pub(super) late_ns: u64,
@@ -46,7 +45,6 @@ struct Stream {
     heard: Mono,
 }
 
-/// Listens on one worker.
 pub struct Receiver {
     shared: Arc<Shared>,
     senders: HashMap<SocketAddr, Stream>,

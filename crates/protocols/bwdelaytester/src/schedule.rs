@@ -44,7 +44,6 @@ impl Schedule {
         u64::try_from(self.next_ps / 1_000).unwrap_or(u64::MAX)
     }
 
-    /// Uses the next place.
     pub(super) fn advance(&mut self) {
         let step = if self.before > 0 { APART } else { self.gap_now() };
         self.before = self.before.saturating_sub(1);

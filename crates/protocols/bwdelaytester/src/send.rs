@@ -21,7 +21,6 @@ pub struct Sender {
     core: Core,
     start: Mono,
     schedule: Schedule,
-    /// The next number.
     number: u64,
     /// Datagrams that the last fill offered.
     offered: u64,
