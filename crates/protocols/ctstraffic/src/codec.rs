@@ -51,17 +51,13 @@ pub const STREAM_ID: usize = 39;
 pub const HEADER: usize = 26;
 /// Shortest datagram of a frame: a header and a byte.
 pub const SHORTEST: u64 = 27;
-/// The flag of an identifier.
 const ID_FLAG: u16 = 0x1000;
-/// The flag of a frame.
 const FRAME_FLAG: u16 = 0;
 
 /// What is in a datagram of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Datagram<'a> {
-    /// The identifier.
     Id(Uuid),
-    /// Part of a frame.
     Part {
         /// The frame's number, from 1.
         frame: i64,
@@ -69,7 +65,6 @@ pub enum Datagram<'a> {
         ticks: i64,
         /// The sender's ticks in a second.
         hz: i64,
-        /// The rest.
         payload: &'a [u8],
     },
 }

@@ -27,11 +27,8 @@ use model::{Media, Phase, Verify};
 /// What all streams of a run have in common.
 #[derive(Clone, Debug)]
 pub struct MediaParams {
-    /// Where they are counted.
     pub group: Group,
-    /// What is streamed.
     pub media: Media,
-    /// What receivers check.
     pub verify: Verify,
     /// Whether a stream is told when it begins.
     pub arrivals: bool,

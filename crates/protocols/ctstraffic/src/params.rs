@@ -7,13 +7,11 @@ use transport::Rng;
 /// What all connections of a run have in common. Both ends need the same, as far as it concerns both.
 #[derive(Clone, Debug)]
 pub struct Params {
-    /// Where they are counted.
     pub group: Group,
     /// Who sends payload, in what order.
     pub pattern: Pattern,
     /// Payload of a connection; from a range each end draws its own, as in the original.
     pub transfer: Range,
-    /// What receivers check.
     pub verify: Verify,
     /// Bytes per send and receive, drawn for each.
     pub buffer: Range,
@@ -21,7 +19,6 @@ pub struct Params {
     pub rate: Option<Range>,
     /// Length of a quantum, ns, when the rate is kept as the original keeps it.
     pub rate_period_ns: Option<u64>,
-    /// Sends in bursts.
     pub burst: Option<Burst>,
     /// How the client ends a connection.
     pub shutdown: Shutdown,
@@ -75,16 +72,13 @@ fn longest_gap(rate: u64, phase: &Phase) -> u64 {
     }
 }
 
-/// How sends are timed.
 #[derive(Debug)]
 pub(super) enum Pacing {
     /// As fast as the socket takes them.
     Free,
-    /// Evenly.
     Smooth(Pace),
     /// By ctsTraffic's quanta.
     Quanta(Quanta),
-    /// In bursts.
     Delays(Delays),
 }
 

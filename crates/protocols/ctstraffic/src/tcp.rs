@@ -32,7 +32,6 @@ use transport::{
     Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation, When,
 };
 
-/// Which end this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Opened the connection.
@@ -41,13 +40,11 @@ pub enum Role {
     Server,
 }
 
-/// Where a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// The identifier is being moved: so many bytes of it have been.
     Id(u8),
     Payload,
-    /// The completion is being moved.
     Done(u8),
     /// The end of the stream is waited for.
     Parting,
@@ -59,7 +56,6 @@ enum Step {
     Failed,
 }
 
-/// The sending half.
 #[derive(Debug)]
 struct Sending {
     want: u64,
@@ -71,7 +67,6 @@ struct Sending {
     pacing: Pacing,
 }
 
-/// The receiving half.
 #[derive(Debug)]
 struct Receiving {
     want: u64,

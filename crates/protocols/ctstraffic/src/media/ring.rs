@@ -69,7 +69,6 @@ impl Ring {
         true
     }
 
-    /// Judges the next frame.
     pub fn judge(&mut self) -> Option<FrameRow> {
         let seq = self.next()?;
         self.head += 1;

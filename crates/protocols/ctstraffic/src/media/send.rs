@@ -43,7 +43,6 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// A stream.
     #[must_use]
     pub fn new(params: Arc<MediaParams>) -> Self {
         Sender {
