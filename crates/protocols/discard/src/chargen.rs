@@ -26,7 +26,6 @@ use transport::{
     Violation, When,
 };
 
-/// The character generator.
 pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
     info: Info {
         defaults: Defaults::PLAIN,
@@ -66,7 +65,6 @@ static CHARACTERS: [u8; KEPT] = {
     }
     bytes
 };
-/// What is sent.
 pub const STREAM: Repeated = Repeated(&CHARACTERS);
 
 /// Most characters in a datagram (RFC 864).
@@ -177,7 +175,6 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// The connection of this slot.
     #[must_use]
     pub fn new(phase: &Phase, slot: u32) -> Self {
         let Phase { transfer, verify, stall_ns, .. } = *phase;

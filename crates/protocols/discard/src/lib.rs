@@ -16,7 +16,6 @@ use metrics::{Packets, SECOND};
 use model::{Kind, Phase, Verify};
 use transport::{Acceptor, Connector, Context, Received, Transmit};
 
-/// Discard.
 pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
     info: Info {
         defaults: Defaults::PLAIN,
