@@ -29,15 +29,12 @@ use transport::{Action, Context, End, Input, Link, Order, Path, Session, Target}
 pub struct ClientPlan {
     /// The server, as the user named it, and its address.
     pub target: (String, SocketAddr),
-    /// What to ask for.
     pub parameters: Parameters,
     /// The phase that it comes from, whose intervals are told.
     pub phase: Phase,
     /// Length of the reports on each stream, ns; 0 tells none.
     pub interval_ns: u64,
-    /// Worker threads.
     pub workers: u16,
-    /// Our address.
     pub from: Option<IpAddr>,
     /// Local port of the first stream.
     pub port: Option<u16>,
@@ -87,7 +84,6 @@ enum Step {
     Over,
 }
 
-/// The client.
 pub struct Client {
     plan: ClientPlan,
     step: Step,
@@ -108,7 +104,6 @@ pub struct Client {
     actions: VecDeque<Action>,
     status: Status,
     error: Option<String>,
-    /// Whether the result was told.
     told: bool,
     grouped: bool,
     /// All streams have ended, as they do when the server closes them.
@@ -202,7 +197,6 @@ impl Client {
         self.tell(BulkNews::Met { peer, local, cookie, at });
     }
 
-    /// When something is due.
     fn due(&self) -> Mono {
         let terms = &self.plan.parameters.terms;
         match self.step {

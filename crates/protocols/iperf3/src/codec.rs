@@ -32,7 +32,6 @@ pub const LONGEST_PARAMETERS: usize = 8 * 1024;
 pub const LONGEST_RESULTS: usize = 4 << 20;
 /// What opens a UDP stream.
 pub const HELLO: [u8; 4] = *b"9876";
-/// And its answer.
 pub const REPLY: [u8; 4] = *b"6789";
 /// Answers of servers before 3.12, by the order of their bytes.
 pub const OLD_REPLIES: [[u8; 4]; 2] = [[0xb1, 0x68, 0xde, 0x3a], [0x3a, 0xde, 0x68, 0xb1]];
@@ -41,7 +40,7 @@ pub const HEADER: usize = 12;
 /// And of 64 bits.
 pub const WIDE_HEADER: usize = 16;
 
-/// What names a test.
+/// Identifier of a test: all of its connections begin with it.
 pub type Cookie = [u8; COOKIE];
 
 /// A fresh cookie: 36 characters of base32 and a NUL, as iperf 3.2 and later make them.
@@ -71,9 +70,9 @@ pub enum State {
     TestRunning,
     /// The client's word that the test is over.
     TestEnd,
-    /// The client's parameters are wanted.
+    /// The server expects the client's parameters.
     ParamExchange,
-    /// The streams are wanted.
+    /// The server expects the streams.
     CreateStreams,
     /// The server was killed.
     ServerTerminate,
@@ -81,9 +80,8 @@ pub enum State {
     ClientTerminate,
     /// Results are wanted, the client's first.
     ExchangeResults,
-    /// Results are done.
+    /// Both ends have each other's results.
     DisplayResults,
-    /// Good-bye.
     Done,
     /// The server is busy.
     Denied,
@@ -108,7 +106,6 @@ const STATES: [(State, u8); 12] = [
 ];
 
 impl State {
-    /// Its byte.
     #[must_use]
     pub fn byte(self) -> u8 {
         STATES.iter().find(|(state, _)| *state == self).map_or(0, |(_, byte)| *byte)
@@ -135,11 +132,11 @@ pub mod code {
     pub const OMIT: i32 = 12;
     /// A time, a number of bytes and one of blocks exclude each other; or a test is too long.
     pub const DURATION: i32 = 5;
-    /// The file cannot be had.
+    /// The file cannot be opened.
     pub const FILE: i32 = 14;
     /// Something that this server does not know.
     pub const UNKNOWN: i32 = 13;
-    /// Blocks are no datagrams.
+    /// The block length is no valid datagram length.
     pub const DATAGRAM: i32 = 20;
     /// Both directions, and the other one only.
     pub const BOTH: i32 = 25;
@@ -147,9 +144,9 @@ pub mod code {
     pub const RATE: i32 = 27;
     /// A longer test than the server allows.
     pub const LONG: i32 = 37;
-    /// The parameters are none.
+    /// The client's parameters cannot be parsed.
     pub const PARAMETERS: i32 = 114;
-    /// The results are none.
+    /// The client's results cannot be parsed.
     pub const RESULTS: i32 = 117;
     /// An unknown state.
     pub const MESSAGE: i32 = 110;
@@ -231,12 +228,11 @@ pub struct Inbox {
     bytes: Vec<u8>,
 }
 
-/// A document that cannot be.
+/// A JSON document of invalid length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadFrame(pub &'static str);
 
 impl Inbox {
-    /// Takes in what came.
     pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
@@ -247,7 +243,6 @@ impl Inbox {
         self.bytes.len()
     }
 
-    /// Whether nothing is waiting.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()

@@ -24,7 +24,6 @@ pub(super) struct Dialer {
 }
 
 impl Dialer {
-    /// One per worker.
     pub(super) fn for_all(
         test_state: &Arc<TestState>,
         to: SocketAddr,

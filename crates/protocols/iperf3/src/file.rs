@@ -6,7 +6,6 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A file on this host.
 #[derive(Debug)]
 struct OnDisk(File);
 

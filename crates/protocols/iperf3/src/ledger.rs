@@ -18,10 +18,10 @@ struct Stream {
     /// At the end of the omitted start; before that, at the start.
     base: Counts,
     base_retransmits: Option<u32>,
-    /// When it was last asked.
+    /// Counts at the last boundary.
     last: Counts,
     last_retransmits: Option<u32>,
-    /// In the end.
+    /// Counts at the end of the test.
     end: Option<Counts>,
     info: Option<TcpInfo>,
 }
@@ -31,19 +31,17 @@ struct Stream {
 struct Round {
     tag: u32,
     omitted: bool,
-    /// It ends the omitted start.
+    /// This boundary ends the omitted start (`-O`).
     begins: bool,
     answers: Vec<Option<(Counts, Option<TcpInfo>)>>,
 }
 
-/// An interval that is over.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Told {
     pub(super) omitted: bool,
     pub(super) rows: Vec<StreamRow>,
 }
 
-/// The books.
 #[derive(Debug)]
 pub(super) struct Ledger {
     group: Group,
@@ -80,7 +78,6 @@ impl Ledger {
         }
     }
 
-    /// The test begins.
     pub(super) fn begin(&mut self, now: Mono) {
         self.start = now;
         for stream in &mut self.streams {
@@ -164,7 +161,6 @@ impl Ledger {
         told
     }
 
-    /// Whether all is said.
     pub(super) fn complete(&self) -> bool {
         self.frozen && self.rounds.is_empty()
     }

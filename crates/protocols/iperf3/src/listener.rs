@@ -63,7 +63,7 @@ impl Shared {
         }
     }
 
-    /// It does no more.
+    /// Ends the flow's part in the test.
     pub(super) fn forget(&self, test_state: &TestState) {
         let mut waiting = self.waiting();
         waiting.tcp.retain(|_, other| other.group != test_state.group);
@@ -108,7 +108,6 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    /// One per worker.
     pub(super) fn for_all(
         shared: &Arc<Shared>,
         acl: &Acl,
@@ -196,16 +195,16 @@ enum Step {
     Cookie { place: PendingPlace, look: Mono },
     /// A newer connection has its place.
     Gone,
-    /// It comes to speak.
+    /// A control connection.
     Visitor,
     /// It is one stream too many: so much of the refusal has been sent.
     Refused(bool),
-    /// It is a stream.
+    /// A stream of a known test.
     Stream(Option<Box<dyn Flow>>),
 }
 
 impl Handshake {
-    /// The cookie is there.
+    /// Decides by the received cookie: a stream of a known test, or a control connection.
     fn judge(&mut self, cx: &mut Context<'_>) {
         let Some(test_state) = self.shared.by_cookie(&self.word) else {
             cx.outbox.push(Box::new(Visit { path: self.path, cookie: self.word }));

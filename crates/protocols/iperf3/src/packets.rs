@@ -50,7 +50,6 @@ enum Step {
     Over,
 }
 
-/// A UDP stream.
 #[derive(Debug)]
 pub(super) struct UdpStream {
     part: Part,
@@ -193,7 +192,7 @@ impl UdpStream {
         }
     }
 
-    /// What became of an offer.
+    /// Counts the datagrams of an offer that the kernel took.
     fn gone(&mut self, cx: &mut Context<'_>, n: Sent) {
         let gone = (n.bytes as u64).div_ceil(self.size()).min(self.offered);
         let bytes = n.bytes as u64;
@@ -215,7 +214,6 @@ impl UdpStream {
         self.part.core.packets(cx, &counts);
     }
 
-    /// Takes in datagrams of data.
     fn receive(&mut self, cx: &mut Context<'_>, got: &Received<'_>) {
         let wide = self.part.test_state.terms.wide;
         let at = got.arrived();
@@ -273,7 +271,6 @@ impl UdpStream {
         }
     }
 
-    /// The server knows the stream.
     fn joined(&mut self, cx: &mut Context<'_>) {
         self.step = Step::Hold;
         self.part.joined(cx);

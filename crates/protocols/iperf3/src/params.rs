@@ -45,7 +45,6 @@ pub(super) fn whole(value: &Value) -> Option<u64> {
 /// The parameters and the token that proves who asks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Parameters {
-    /// What is asked for.
     pub terms: BulkTerms,
     /// The token, as it came.
     pub token: Option<String>,
@@ -54,9 +53,7 @@ pub struct Parameters {
 /// A document that is refused: the code to say so, and why, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// The code.
     pub code: i32,
-    /// Why.
     pub why: String,
 }
 

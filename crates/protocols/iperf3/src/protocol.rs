@@ -18,13 +18,11 @@ use std::sync::Arc;
 /// What a server needs besides its configuration.
 #[derive(Clone, Default)]
 pub struct ServerOptions {
-    /// What is allowed.
     pub limits: Limits,
     /// Who may have a test, where that is asked.
     pub keeper: Option<Keeper>,
     /// End after so long without a test, ns.
     pub idle_ns: Option<u64>,
-    /// Interval reports are not told.
     pub silent: bool,
     /// File that payload comes from or goes to.
     pub file: Option<PathBuf>,
@@ -48,9 +46,7 @@ const BUFFER: usize = 1 << 20;
 /// What proves to a server who asks.
 #[derive(Clone)]
 pub struct Credentials {
-    /// Name.
     pub user: String,
-    /// Password.
     pub password: String,
     /// The server's RSA public key, PEM.
     pub key: String,

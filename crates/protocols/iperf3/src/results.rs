@@ -18,13 +18,11 @@ use serde_json::{Map, Value, json};
 /// What one end says of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Line {
-    /// Its place.
     pub slot: u32,
     /// Payload bytes, without the omitted start.
     pub bytes: u64,
     /// Segments sent again; `None` when it is not known.
     pub retransmits: Option<u64>,
-    /// Jitter, s.
     pub jitter_s: f64,
     /// Datagrams lost, with the omitted start.
     pub errors: i64,
@@ -38,26 +36,21 @@ pub struct Line {
     pub end_s: f64,
     /// Datagrams that came twice and that came after a later one: ours only, in a key that others ignore.
     pub repeated: u64,
-    /// See above.
     pub reordered: u64,
 }
 
-/// A document.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Results {
     /// CPU of this end.
     pub cpu: BulkCpu,
     /// Whether this end sends nothing (`-1`), or knows what it sent again (`1`), or does not (`0`).
     pub has_retransmits: i64,
-    /// Congestion control.
     pub congestion: Option<String>,
-    /// The streams.
     pub lines: Vec<Line>,
     /// The server's printout.
     pub output: Option<ServerOutput>,
 }
 
-/// Writes a document.
 #[must_use]
 pub fn write(results: &Results) -> String {
     let mut map = Map::new();

@@ -37,7 +37,6 @@ use transport::{
     Action, Context, End, GroupPlan, Input, Link, LinkSource, Message, Order, Path, Session, Wait,
 };
 
-/// What a server allows.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Tests at once.
@@ -69,7 +68,6 @@ impl Default for Limits {
 
 /// Everything a server needs to know before it starts.
 pub struct ServerPlan {
-    /// Worker threads.
     pub workers: u16,
     /// The core of each worker, where it has one of its own.
     pub cores: Vec<Option<usize>>,
@@ -77,11 +75,9 @@ pub struct ServerPlan {
     pub file: Option<Opening>,
     /// How long sent data may go unacknowledged, ns.
     pub user_timeout_ns: Option<u64>,
-    /// Who may connect.
     pub acl: Acl,
     /// Who may have datagrams without a test from the same address.
     pub streams: Acl,
-    /// What is allowed.
     pub limits: Limits,
     /// Who may have a test, where that is asked.
     pub keeper: Option<Arc<dyn Judge>>,
@@ -108,7 +104,6 @@ const WARNINGS: u32 = 16;
 /// Most that is kept for a printout.
 const LONGEST_TALE: usize = 20_000;
 
-/// Where a test is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Parameters,
@@ -122,11 +117,10 @@ enum Step {
     Freezing,
     /// The client's results are waited for.
     Exchanging,
-    /// Its goodbye is waited for.
+    /// Waits for the client's `IPERF_DONE`.
     Parting,
 }
 
-/// One client.
 struct Test {
     number: u64,
     path: Path,
@@ -138,7 +132,7 @@ struct Test {
     parameters: Parameters,
     /// What its token comes to, once that is asked.
     verdict: Option<Verdict>,
-    /// When the token came.
+    /// When the client's token was received.
     asked: Mono,
     group: Option<Group>,
     test_state: Option<Arc<TestState>>,
@@ -154,7 +148,6 @@ struct Test {
     remote: Option<Results>,
 }
 
-/// The server.
 pub struct Server {
     plan: ServerPlan,
     shared: Arc<Shared>,
@@ -221,7 +214,6 @@ impl Server {
         self.actions.push_back(Action::Emit(Event::Notice { level, text }));
     }
 
-    /// Tells something about a test.
     fn tell(&mut self, link: Link, news: BulkNews) {
         let Some(test) = self.tests.get_mut(&link) else { return };
         let bulk = Bulk { test: test.number, news };
@@ -241,7 +233,6 @@ impl Server {
         self.say(link, vec![state.byte()]);
     }
 
-    /// A control connection has come.
     fn arrive(&mut self, cx: &Context<'_>, link: Link, path: Path) {
         self.count += 1;
         let test = Test {
@@ -309,7 +300,6 @@ impl Server {
         }
     }
 
-    /// A cookie has come.
     fn meet(&mut self, cx: &Context<'_>, visit: Visit) {
         let found = self.tests.iter_mut().find(|(_, t)| t.path == visit.path && t.cookie.is_none());
         let Some((&link, test)) = found else {
@@ -387,7 +377,6 @@ impl Server {
         }
     }
 
-    /// The user ends the server.
     fn stop(&mut self, cx: &Context<'_>) {
         self.stopping = true;
         self.interrupted = true;

@@ -60,7 +60,6 @@ enum Step {
     Settle {
         /// Bytes that are not acknowledged; `None` until the kernel tells.
         queued: Option<u64>,
-        /// When they became fewer.
         since: Mono,
         look: Mono,
     },
@@ -71,16 +70,15 @@ enum Step {
         tag: u32,
         /// When the last of them came, or the end of test.
         last: Mono,
-        /// Nothing has come since.
+        /// Time of the last received byte.
         quiet: Mono,
         until: Mono,
     },
-    /// Nothing counts any more.
+    /// Measuring is over: bytes are moved but not counted.
     Frozen,
     Over,
 }
 
-/// A TCP stream.
 #[derive(Debug)]
 pub(super) struct TcpStream {
     part: Part,
@@ -119,7 +117,6 @@ impl TcpStream {
         self.next_block(cx);
     }
 
-    /// Decides on the next block.
     fn next_block(&mut self, cx: &mut Context<'_>) {
         if self.part.sender && self.step == Step::Run && self.block == 0 && !self.part.done {
             self.block = self.part.test_state.block(self.part.test_state.terms.block.into());

@@ -15,15 +15,13 @@ use transport::{Context, Path};
 /// runs.
 #[derive(Debug)]
 pub(super) struct TestState {
-    /// Where they are counted.
     pub(super) group: Group,
-    /// What was agreed.
+    /// Parameters that both ends agreed on.
     pub(super) terms: BulkTerms,
-    /// We accept the streams.
+    /// This end is the server, which accepts the streams.
     pub(super) serving: bool,
     /// Bytes are dropped unseen.
     pub(super) discard: bool,
-    /// What names the test.
     pub(super) cookie: Cookie,
     /// The worker that all streams belong on, where the client asked for its core.
     worker: Option<u16>,
@@ -97,12 +95,10 @@ impl TestState {
         self.terms.client_sends(slot) != self.serving
     }
 
-    /// The test begins.
     pub(super) fn begin(&self) {
         self.begun.store(true, Ordering::Release);
     }
 
-    /// Whether it has begun.
     pub(super) fn has_begun(&self) -> bool {
         self.begun.load(Ordering::Acquire)
     }
@@ -206,7 +202,6 @@ pub(super) struct Joined {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spent {
     pub(super) slot: u32,
-    /// It was a sender.
     pub(super) sender: bool,
 }
 
@@ -223,7 +218,6 @@ pub(super) struct Standing {
     pub(super) slot: u32,
     /// The question; `None` when the stream has ended before it was to.
     pub(super) tag: Option<u32>,
-    /// Counts since the start.
     pub(super) counts: Counts,
     /// What the kernel says.
     pub(super) info: Option<Box<TcpInfo>>,
@@ -292,7 +286,6 @@ impl Part {
         }
     }
 
-    /// The stream is up.
     pub(super) fn up(&mut self, cx: &mut Context<'_>, path: Path) {
         if self.core.row.is_none() {
             self.core.id = cx.rng.uuid();
@@ -331,7 +324,7 @@ impl Part {
         false
     }
 
-    /// Tells that it is done.
+    /// Posts that the stream has sent its limit of bytes or blocks.
     pub(super) fn spent(&self, cx: &mut Context<'_>) {
         cx.outbox.push(Box::new(Spent { slot: self.core.slot, sender: self.sender }));
     }

@@ -22,7 +22,7 @@ const KEYS: (usize, usize) = (1024, 16_384);
 /// Randomness as the RSA library wants it.
 struct Draw(Random);
 
-/// There was no randomness.
+/// The system's random generator failed.
 #[derive(Clone, Copy, Debug)]
 struct Dry;
 
@@ -148,7 +148,6 @@ fn hashed(user: &str, password: &str) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What is in a token.
 struct Claim<'a> {
     user: &'a str,
     password: &'a str,

@@ -55,7 +55,6 @@ impl Client {
         }
     }
 
-    /// Measuring is over.
     pub(super) fn freeze(&mut self, cx: &Context<'_>) {
         if self.step != Step::Running {
             return;

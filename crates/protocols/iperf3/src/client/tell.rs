@@ -10,7 +10,6 @@ use model::{
 use transport::{Action, Context};
 
 impl Client {
-    /// The test begins.
     pub(super) fn tell_begin(&mut self, cx: &Context<'_>, test_state: &TestState) {
         let (target, address) = self.plan.target.clone();
         let session = SessionInfo {
@@ -70,7 +69,6 @@ impl Client {
         self.tell(BulkNews::Ended(Box::new(ended)));
     }
 
-    /// The totals of both ends.
     pub(super) fn tell_totals(&mut self, local: Option<Box<Totals>>) {
         if let Some(mut local) = local {
             local.receive = self.plan.phase.verify.receive().to_owned();
@@ -90,7 +88,6 @@ impl Client {
         }
     }
 
-    /// What the server counted.
     fn remote_totals(&self) -> Option<Totals> {
         let (remote, test_state) = (self.remote.as_ref()?, self.test_state.as_ref()?);
         let udp = test_state.terms.udp;

@@ -115,7 +115,6 @@ impl Server {
         self.exchange(cx, link);
     }
 
-    /// The results are asked for.
     fn exchange(&mut self, cx: &Context<'_>, link: Link) {
         if let Some(test) = self.tests.get_mut(&link) {
             (test.step, test.since) = (Step::Exchanging, cx.now);

@@ -70,7 +70,6 @@ impl Server {
         }
     }
 
-    /// The parameters have come.
     fn asked(&mut self, cx: &Context<'_>, link: Link, text: &str) {
         let parameters = match params::read(text) {
             Ok(parameters) => parameters,
@@ -203,7 +202,6 @@ impl Server {
         found.and_then(|worker| u16::try_from(worker).ok())
     }
 
-    /// Socket options of a test.
     fn sockets(&mut self, cx: &Context<'_>, address: IpAddr, terms: &BulkTerms) -> SocketSettings {
         let known = &self.plan.congestion.1;
         let wanted = terms.congestion.clone();
@@ -216,7 +214,6 @@ impl Server {
         socket_settings(terms, congestion)
     }
 
-    /// A stream has come.
     pub(super) fn joined(&mut self, cx: &Context<'_>, joined: &Joined) {
         let Some(link) = self.of(joined.group) else { return };
         let Some(test) = self.tests.get_mut(&link).filter(|test| test.step == Step::Creating) else { return };

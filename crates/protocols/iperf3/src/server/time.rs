@@ -6,7 +6,6 @@ use metrics::{Mono, SECOND};
 use model::Level;
 use transport::Context;
 
-/// How long parameters may take.
 const PATIENCE: u64 = 30 * SECOND;
 /// When the verdict on a token is told, ns after the token came, or a multiple of it where the verdict took longer: a client sees the
 /// time of the decryption in steps of this length only.
