@@ -32,17 +32,12 @@ use uuid::Uuid;
 
 /// Everything a client needs to know before it starts.
 pub struct ClientPlan {
-    /// The servers.
     pub peers: Vec<Peer>,
-    /// What to do.
     pub phase: Phase,
     /// The keys, if there are any.
     pub keys: Keyring,
-    /// The run.
     pub run: Uuid,
-    /// Version of this program.
     pub version: String,
-    /// Worker threads here.
     pub workers: u16,
     /// Local addresses to use in turn; empty lets the kernel choose.
     pub sources: Vec<IpAddr>,
@@ -92,7 +87,6 @@ const PINGS: u32 = 5;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Connecting,
-    /// The handshake with a key.
     Proving,
     Greeting,
     Pinging,

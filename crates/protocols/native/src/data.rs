@@ -44,7 +44,6 @@ use transport::{
 };
 use uuid::Uuid;
 
-/// Which end this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Opened the connection.
@@ -64,7 +63,6 @@ const LONG_SPAN: u64 = SECOND / 10;
 const LONGEST_BETWEEN: u64 = 64 * 1024;
 const LONG_BETWEEN: u64 = SECOND / 100;
 
-/// The sending half.
 #[derive(Debug)]
 struct Sending {
     source: Source,
@@ -86,7 +84,6 @@ struct Sending {
     confirmed: bool,
 }
 
-/// The receiving half.
 #[derive(Debug)]
 struct Receiving {
     source: Source,
@@ -103,7 +100,6 @@ struct Receiving {
     bad: Option<u64>,
 }
 
-/// A data connection.
 #[derive(Debug)]
 pub struct Data {
     params: Arc<Params>,

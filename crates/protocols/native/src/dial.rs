@@ -14,15 +14,12 @@ use transport::{Cause, Connector, Context, Flow, Open, Target};
 /// A server address that has accepted the phase.
 #[derive(Clone, Debug)]
 pub struct Site {
-    /// Where.
     pub address: SocketAddr,
     /// The session's secret there.
     pub token: [u8; 16],
-    /// What its connections are like.
     pub params: Arc<Params>,
     /// What its messages are like, when round trips are measured.
     pub pings: Option<Arc<ping::Params>>,
-    /// How many it has granted.
     pub connections: u32,
 }
 

@@ -16,7 +16,6 @@ const MOST_PENDING: usize = 4096;
 /// A session's permission to open data connections.
 #[derive(Debug)]
 pub struct Grant {
-    /// What they are like.
     pub params: Arc<Params>,
     /// Most that may be open at once.
     pub limit: u32,
@@ -26,7 +25,6 @@ pub struct Grant {
     pub even: bool,
     /// What its flows of datagrams are like, if it has any.
     pub(super) terms: Option<Arc<Terms>>,
-    /// Those that are open.
     pub(super) flows: OpenFlows,
     /// What its messages are like, if they are sent back.
     pub(super) pings: Option<Arc<ping::Params>>,
@@ -36,7 +34,6 @@ pub struct Grant {
     workers: Range<u16>,
     /// Flows of such datagrams that are open.
     pub(super) pinging: Arc<Mutex<HashSet<Uuid>>>,
-    /// How many are open.
     open: AtomicU32,
     /// The session has ended: whoever still comes with it is too late.
     revoked: AtomicBool,
@@ -62,7 +59,6 @@ impl Grant {
         }
     }
 
-    /// The same on these workers.
     #[must_use]
     pub fn on(self, workers: Range<u16>) -> Self {
         Grant { workers, ..self }
@@ -98,7 +94,6 @@ impl Grant {
         if self.even { worker == self.worker(slot) } else { self.workers.contains(&worker) }
     }
 
-    /// Whether the session has ended.
     pub(super) fn revoked(&self) -> bool {
         self.revoked.load(Ordering::Acquire)
     }
@@ -136,7 +131,6 @@ impl Grants {
         Grants { pending: Arc::new(PendingPeers::new(most as usize)), ..self }
     }
 
-    /// Adds a grant.
     pub fn insert(&self, token: [u8; 16], grant: Arc<Grant>) {
         self.by_token.write().unwrap_or_else(PoisonError::into_inner).insert(token, grant);
     }

@@ -20,9 +20,7 @@ use uuid::Uuid;
 /// A connection that was not for us, told to the session.
 #[derive(Clone, Copy, Debug)]
 pub struct Stranger {
-    /// Who.
     pub path: Path,
-    /// What it seems to speak.
     pub guess: Guess,
 }
 
@@ -34,7 +32,6 @@ const GUESS_AFTER: u64 = SECOND;
 /// connection, and our last word with it.
 const LINGER: u64 = SECOND;
 
-/// Greets connections on one worker.
 pub struct Listener {
     grants: Arc<Grants>,
     acl: Arc<Acl>,
@@ -157,7 +154,6 @@ enum State {
     },
     /// A newer connection has its place.
     Evicted,
-    /// Over to the session.
     Control,
     /// Over to another worker, where it starts.
     Leaving {

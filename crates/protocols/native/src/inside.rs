@@ -40,7 +40,6 @@ impl Inside {
         self.due = now.plus((self.gap_ns.unwrap_or(0) as f64 * part) as u64);
     }
 
-    /// Whether there may be probes.
     pub(super) fn wanted(&self) -> bool {
         self.gap_ns.is_some()
     }
@@ -75,7 +74,6 @@ impl Inside {
         }
     }
 
-    /// A probe has come.
     pub(super) fn owe(&mut self, number: u64) -> Result<(), Violation> {
         if !self.wanted() || self.owed.len() >= MOST {
             return Err(Violation::Malformed("more probes between its payload than were agreed on"));

@@ -46,7 +46,6 @@ pub const PORT: u16 = 7411;
 /// Version of the wire format; both ends must have the same.
 pub const WIRE_VERSION: u16 = 2;
 
-/// Our own protocol.
 pub static PROTOCOL: Native = Native(Info {
     keyed: true,
     hello: Some(Hello { encode: |id| hello(id).to_vec(), is_answer }),

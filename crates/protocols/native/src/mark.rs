@@ -33,10 +33,8 @@
 use super::preamble::fnv1a;
 use uuid::Uuid;
 
-/// Length of a mark.
 pub const MARK: usize = 16;
 
-/// What a mark says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Payload follows.
@@ -49,18 +47,16 @@ pub enum Kind {
     Stop,
     /// Both directions are settled.
     Done,
-    /// The connection is not wanted.
+    /// The server refuses the connection.
     Refused,
-    /// To be answered.
+    /// Round-trip probe inside the data connection.
     Probe,
-    /// The answer.
+    /// Answer to a probe.
     Answer,
 }
 
-/// A decoded mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// What it says.
     pub kind: Kind,
     /// END: cut short. VERDICT: damaged.
     pub flagged: bool,

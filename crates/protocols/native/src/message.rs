@@ -28,7 +28,6 @@ const MAX_DEPTH: usize = 32;
 pub enum Message {
     /// Both ends' first word.
     Hello {
-        /// Version of the program.
         version: String,
         /// What the sender can do, for later versions to agree on.
         #[serde(default)]
@@ -50,54 +49,45 @@ pub enum Message {
         /// The framework's message, in hexadecimal.
         data: String,
     },
-    /// Are you there?
+    /// Keeps an idle control connection alive.
     Ping {
-        /// Comes back.
+        /// Returned in `Pong`.
         n: u32,
     },
-    /// Yes.
+    /// Answer to `Ping`.
     Pong {
-        /// From the ping.
         n: u32,
     },
     /// What the client wants to do.
     Propose {
         /// The run; several sessions may belong to one.
         run: Uuid,
-        /// The phase.
         #[serde(with = "field")]
         phase: Box<Phase>,
     },
     /// The proposal waits for others to finish.
     Queued {
-        /// Sessions ahead.
+        /// Sessions before this one in the queue.
         ahead: u32,
-        /// Why.
         reason: String,
     },
-    /// What the server grants.
     Accepted {
         /// The session, and what was reduced.
         accepted: Accepted,
         /// The secret that data connections open with, in hexadecimal.
         token: String,
-        /// The phase as granted.
         #[serde(with = "field")]
         phase: Box<Phase>,
         /// The server's host.
         #[serde(with = "field")]
         host: Box<HostSnapshot>,
-        /// Its worker threads.
         workers: u32,
-        /// Their placement.
         placement: String,
     },
     /// The server does not want to; the sentence is shown to the user.
     Refused {
-        /// Why.
         reason: String,
     },
-    /// The client is ready.
     Start,
     /// So is the server; its clock runs.
     Started,
@@ -107,7 +97,6 @@ pub enum Message {
         index: u32,
         /// Bytes and time.
         traffic: Traffic,
-        /// Connections open at its end.
         open: u64,
         /// Other runs' sessions on the server.
         others: u32,
@@ -144,7 +133,6 @@ pub enum Message {
     },
     /// What the server found out of one flow of datagrams, before its result.
     Flow {
-        /// The flow.
         slot: u32,
         /// What the times of its samples are relative to, ns of the server's host clock.
         #[serde(default)]
@@ -152,10 +140,8 @@ pub enum Message {
         /// What their offsets are relative to.
         #[serde(default)]
         offset_ns: i64,
-        /// Datagrams that the server sent.
         #[serde(default)]
         out: u64,
-        /// What it received.
         #[serde(default)]
         sums: FlowSums,
         /// How many of the client's datagrams that accounts for.
@@ -164,13 +150,11 @@ pub enum Message {
         /// Datagrams that it sent and has no room to remember.
         #[serde(default)]
         sent_left_out: u64,
-        /// And that it received.
         #[serde(default)]
         got_left_out: u64,
     },
     /// A part of what the server remembers of a flow's datagrams, after that.
     Samples {
-        /// The flow.
         slot: u32,
         /// Datagrams sent, in order: intended time, how much later they left, ns, who stamped that, as below.
         #[serde(default)]
@@ -184,13 +168,11 @@ pub enum Message {
     Stop,
     /// What the server counted over the phase.
     Result {
-        /// Its totals.
         #[serde(with = "field")]
         totals: Box<Totals>,
     },
     /// The server is asked to end; the client should end its run in good order.
     Stopping {
-        /// Why.
         reason: String,
     },
     /// End the server once its sessions are over.
@@ -199,7 +181,6 @@ pub enum Message {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         only: Option<String>,
     },
-    /// Nothing more will come.
     Bye,
     /// A message of a later version.
     #[serde(other)]

@@ -50,7 +50,6 @@ enum Entry {
     Knocking(usize),
     /// So many bytes of the answer have come.
     Waiting(usize),
-    /// Messages.
     In,
     Failed,
 }

@@ -36,17 +36,13 @@
 
 use uuid::Uuid;
 
-/// Length of a preamble.
 pub const PREAMBLE: usize = 64;
 
 const MAGIC: [u8; 8] = *b"\x8eNETCAL\n";
 
-/// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// The conversation about a session.
     Control,
-    /// Payload of a session.
     Data,
     /// UDP: is there a server, and how far is it?
     Hello,
@@ -54,12 +50,10 @@ pub enum Purpose {
     Answer,
 }
 
-/// A decoded preamble.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preamble {
     /// The sender's wire version.
     pub version: u16,
-    /// What the connection is for.
     pub purpose: Purpose,
     /// The session's secret.
     pub token: [u8; 16],
@@ -151,12 +145,10 @@ pub enum Guess {
     Ssh,
     /// A mail, FTP or similar server greeting, or a person with telnet.
     Text,
-    /// Something else.
     Unknown,
 }
 
 impl Guess {
-    /// How messages call it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -38,9 +38,9 @@ const RECORD: usize = 16 * 1024;
 /// What this end proves, and asks the other to prove.
 #[derive(Clone, Copy)]
 pub enum Proof<'a> {
-    /// To know this key.
+    /// Knowledge of this shared key.
     Shared(&'a [u8; 32]),
-    /// To have this private key.
+    /// Possession of this private key.
     Own(&'a [u8; 32]),
 }
 

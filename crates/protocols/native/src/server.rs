@@ -32,23 +32,18 @@ use uuid::Uuid;
 
 /// Everything a server needs to know before it starts.
 pub struct ServerPlan {
-    /// Version of this program.
     pub version: String,
     /// The keys of which clients must have one, if there are any.
     pub keys: Keyring,
-    /// Who may connect.
     pub acl: Acl,
-    /// What is allowed.
     pub limits: Limits,
     /// One session at a time, whatever clients ask for.
     pub exclusive: bool,
     /// End after so many data connections.
     pub exit_after: Option<u64>,
-    /// This host.
     pub host: HostSnapshot,
     /// Worker threads of a set, of which there are [`ServerPlan::SETS`].
     pub workers: u16,
-    /// Their placement.
     pub placement: String,
     /// Length of the server's own intervals, ns.
     pub interval_ns: u64,
@@ -69,13 +64,11 @@ impl ServerPlan {
     /// wait for as long as the turns of others last.
     pub const SETS: u16 = 2;
 
-    /// Worker threads in all.
     #[must_use]
     pub fn threads(&self) -> u16 {
         self.set(ServerPlan::SETS).start
     }
 
-    /// The workers of a set.
     pub(super) fn set(&self, number: u16) -> Range<u16> {
         let workers = self.workers.max(1);
         workers * number..workers * (number + 1)

@@ -53,7 +53,7 @@ pub(super) enum Reach {
 }
 
 impl Reach {
-    /// What is known before `phase`.
+    /// State before `phase` is proposed: a phase over TCP needs no hello.
     pub(super) fn before(phase: &Phase) -> Self {
         let pings = phase.ping.as_ref().is_some_and(|ping| ping.transport == Transport::Udp);
         let datagrams = phase.probe.is_some() || (phase.kind == Kind::Ping && pings);
@@ -140,7 +140,6 @@ impl Client {
         self.enter(at, Step::Unreached, now);
     }
 
-    /// It does.
     pub(super) fn blocked(&mut self, at: usize, now: Mono) {
         self.lose(at, BLOCKED, now);
     }

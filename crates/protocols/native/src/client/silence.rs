@@ -17,7 +17,6 @@ const SURE: f64 = 0.999;
 /// How long nothing must have arrived, ns.
 const LONG: u64 = SECOND;
 
-/// Datagrams of one way.
 #[derive(Debug, Default)]
 struct Way {
     /// How many were sent, by interval, from the one of the last arrival on.

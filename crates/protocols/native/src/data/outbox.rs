@@ -12,7 +12,6 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    /// One that holds nothing.
     pub(super) fn new() -> Self {
         Outbox { bytes: [0; PREAMBLE + 2 * MARK], from: 0, to: 0 }
     }

@@ -6,19 +6,15 @@ use model::{Burst, Pace, Pattern, Payload, Phase, Range, Shutdown, Verify};
 /// What all data connections of a session share.
 #[derive(Clone, Debug)]
 pub struct Params {
-    /// Where they are counted.
     pub group: Group,
     /// Who sends, in what order.
     pub pattern: Pattern,
-    /// What receivers check.
     pub verify: Verify,
-    /// What is sent.
     pub payload: Payload,
     /// Bytes per send and receive call.
     pub buffer: Range,
     /// Limit per connection and direction, bits/s.
     pub rate: Option<u64>,
-    /// Sends in bursts.
     pub burst: Option<Burst>,
     /// How the client ends a connection.
     pub shutdown: Shutdown,

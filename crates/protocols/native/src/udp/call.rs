@@ -11,7 +11,6 @@ use transport::{Connector, Context, Open, Target};
 pub(crate) struct Site {
     pub(crate) address: SocketAddr,
     pub(crate) terms: Arc<Terms>,
-    /// Flows to it.
     pub(crate) flows: u32,
 }
 

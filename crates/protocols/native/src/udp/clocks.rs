@@ -33,7 +33,6 @@ impl Clocks {
         Estimate { offset_ns: if self.client { offset_ns.wrapping_neg() } else { offset_ns }, bound_ns }
     }
 
-    /// The client tells the server.
     pub(super) fn told(&mut self, word: &Word) {
         if word.bound > 0 {
             let same = word.offset == 0 && word.bound == SAME_HOST_BOUND;

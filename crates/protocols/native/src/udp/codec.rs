@@ -46,26 +46,24 @@ const VERSION: u8 = 1;
 /// "Not known yet", in `total`.
 pub(super) const UNKNOWN: u64 = u64::MAX;
 
-/// What a datagram is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Who wants to come in.
+    /// Request to open a flow, from an address that is not proven yet.
     Knock,
-    /// What it must return first.
+    /// Challenge to the address; `Open` returns it.
     Cookie,
-    /// And returns.
+    /// Request to open a flow, with the cookie.
     Open,
-    /// It is in.
+    /// The flow is open.
     Opened,
     /// What time is it? And what we know of that.
     Time,
     /// The answer.
     Timed,
-    /// Nothing more will be sent.
+    /// The client sends no more.
     End,
-    /// Nor from here.
+    /// The server sends no more.
     Ended,
-    /// Payload.
     Data,
 }
 
@@ -140,7 +138,6 @@ pub struct Header {
     pub sequence: u64,
     /// When it was to leave, ns of the sender's host clock.
     pub intended: u64,
-    /// When it left.
     pub actual: u64,
     /// Size of the whole datagram, bytes.
     pub size: u16,
@@ -192,7 +189,7 @@ fn numbered(shared: u64, sequence: u64) -> u64 {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HeaderTemplate {
     shared: u64,
-    /// What is behind the number.
+    /// Header after the sequence number.
     rest: [u8; HEADER - 16],
 }
 
@@ -228,24 +225,20 @@ impl HeaderTemplate {
     }
 }
 
-/// Everything that is not DATA.
+/// A control datagram: every kind but DATA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Word {
-    /// What it is.
     pub kind: Kind,
     /// When a question left, ns of its sender's host clock.
     pub t1: u64,
     /// When it came, by the other's.
     pub t2: u64,
-    /// When the answer left.
     pub t3: u64,
     /// The flow's slot.
     pub slot: u32,
     /// The session's secret.
     pub token: [u8; 16],
-    /// The flow.
     pub id: Uuid,
-    /// Proof of the address.
     pub cookie: [u8; 16],
     /// The server's clock minus the client's, ns.
     pub offset: i64,

@@ -9,11 +9,9 @@ use super::receiver::Receiver;
 use metrics::Packets;
 use transport::{Context, Received, Sent, Transmit};
 
-/// Returns packets.
 #[derive(Debug)]
 pub(super) struct Returner {
     check: Check,
-    /// Different packets that were returned.
     returned: u64,
     /// Different ones that had come before the one that is offered.
     before: u64,
@@ -25,7 +23,6 @@ impl Returner {
         Returner { check, returned: 0, before: 0, fresh: false }
     }
 
-    /// Different packets that were returned.
     pub(super) fn returned(&self) -> u64 {
         self.returned
     }
@@ -54,7 +51,6 @@ impl Returner {
         true
     }
 
-    /// What became of the offer.
     pub(super) fn wrote(&mut self, n: Sent) -> Packets {
         let gone = n.bytes > 0;
         self.returned += u64::from(gone && self.fresh);

@@ -31,7 +31,6 @@ const SELDOM: u64 = SECOND / 20;
 /// So long without a datagram in mid-run, and a client asks more often, lest it takes heavy loss for the end of the path, ns.
 const UNHEARD: u64 = 2 * SECOND;
 
-/// What a send carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Offer {
     Nothing,
@@ -54,7 +53,6 @@ enum State {
     Over,
 }
 
-/// One flow of numbered datagrams.
 pub struct Probe {
     terms: Arc<Terms>,
     client: bool,

@@ -21,7 +21,6 @@ use transport::{Context, Received};
 const MOST_WINDOW: u64 = 1 << 20;
 const LEAST_WINDOW: u64 = 1 << 12;
 
-/// A receiver.
 #[derive(Debug)]
 pub(super) struct Receiver {
     check: Check,
@@ -129,7 +128,6 @@ impl Receiver {
         (!self.compare || payload::is_start(&datagram[HEADER..])).then_some(header)
     }
 
-    /// Its memory.
     pub(super) fn take_log(&mut self) -> Option<Box<Log>> {
         self.log.take()
     }

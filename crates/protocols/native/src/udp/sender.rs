@@ -30,7 +30,6 @@ const MOST_ASKED: usize = 64;
 #[derive(Debug)]
 struct Frames {
     media: Media,
-    /// Datagrams in a frame.
     each: u64,
     /// Length of the last of them, and of the one before it.
     last: u64,
@@ -102,7 +101,6 @@ pub(super) struct Sender {
     rng: Rng,
     /// Mean time between datagrams, ps; 0 for as fast as it goes.
     gap_ps: u64,
-    /// When it begins and ends.
     span: Option<(Mono, Mono)>,
     /// The next intended time after those pending, ns after the start, and what it has in ps besides.
     next_ns: u64,
@@ -206,7 +204,6 @@ impl Sender {
         }
     }
 
-    /// Sends no more.
     pub(super) fn stop(&mut self) {
         self.over = true;
         self.pending.clear();
@@ -217,7 +214,6 @@ impl Sender {
         self.over
     }
 
-    /// How many datagrams have left.
     pub(super) fn sent(&self) -> u64 {
         self.sent
     }

@@ -26,7 +26,6 @@ pub(crate) struct Terms {
     pub(crate) media: Option<Media>,
     /// The client wants to know each frame that it receives.
     pub(crate) tells: bool,
-    /// Flows of the run.
     pub(crate) flows: u32,
     /// Bits/s of each flow and direction.
     pub(crate) rate: Option<u64>,
@@ -36,7 +35,6 @@ pub(crate) struct Terms {
     pub(crate) start: Option<Mono>,
     /// The times between sends, when they follow a trace.
     pub(crate) trace: Option<Arc<model::Trace>>,
-    /// Trains instead of a rate.
     pub(crate) train: Option<model::Train>,
 }
 
@@ -99,7 +97,6 @@ impl Drop for Seat {
     }
 }
 
-/// Answers unsolicited datagrams.
 pub(crate) struct Keeper {
     secret: [u8; 32],
 }

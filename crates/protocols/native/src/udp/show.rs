@@ -25,7 +25,7 @@ struct Held {
     came: i64,
 }
 
-/// What has to be counted.
+/// Result of judging one frame.
 #[derive(Clone, Copy, Debug)]
 enum Told {
     Complete(i64),
@@ -33,11 +33,9 @@ enum Told {
     Missed(u64),
 }
 
-/// The frames of one stream.
 #[derive(Debug)]
 pub(super) struct Show {
     media: Media,
-    /// Datagrams in a frame.
     each: u64,
     /// Late frames are waited for so long, to know what they would have needed.
     patience: u64,
@@ -53,7 +51,7 @@ pub(super) struct Show {
     /// The frame that the last datagram was of, and its first number.
     latest: (u64, u64),
     held: VecDeque<Held>,
-    /// Frames missed in a row.
+    /// Length of the current run of missed frames.
     run: u64,
     frames: Frames,
     told: Vec<Told>,

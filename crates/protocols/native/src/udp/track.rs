@@ -21,9 +21,7 @@ pub(crate) struct Track {
     pub(crate) start_ns: i64,
     /// The other clock minus this one at the end, as far as this end knows, ns.
     pub(crate) offset_ns: i64,
-    /// Datagrams sent.
     pub(crate) out: u64,
-    /// What was received.
     pub(crate) sums: FlowSums,
     /// How many datagrams of the other end `sums` account for: all that it sent, as far as this end was told, else those up to the
     /// highest number received. `None` where this end receives none, or does not tell.

@@ -38,7 +38,6 @@ impl Probe {
         Word { t1: question.t1, t2: cx.clock.host(came), t3: cx.clock.host(cx.now), offset, bound, ..word }
     }
 
-    /// A word from the server.
     fn hear_server(&mut self, cx: &mut Context<'_>, word: &Word, got: &Received<'_>) {
         match (self.state, word.kind) {
             (State::Knock, Kind::Cookie) => {
