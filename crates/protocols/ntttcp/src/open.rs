@@ -47,7 +47,6 @@ pub(super) struct Dialer {
     again: VecDeque<(Mono, u32)>,
     /// End of the retries, set by the first failure.
     patience: Option<Mono>,
-    /// Open or connecting links.
     open: u32,
     to: Arc<Vec<IpAddr>>,
     from: Option<SocketAddr>,

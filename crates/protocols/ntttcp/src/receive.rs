@@ -37,13 +37,10 @@ use transport::{Acceptor, Action, Context, End, Input, Link, LinkSource, Message
 pub struct ReceiverPlan {
     /// How the test is laid out.
     pub layout: Layout,
-    /// Settings of its connections.
     pub phase: Phase,
-    /// Who may connect.
     pub acl: Acl,
     /// Whose datagrams are believed without proof.
     pub streams: Acl,
-    /// Worker threads.
     pub workers: u16,
 }
 
@@ -66,7 +63,6 @@ enum Stage {
     Over,
 }
 
-/// One conversation.
 #[derive(Default)]
 struct Conversation {
     words: Words,
@@ -74,7 +70,7 @@ struct Conversation {
     length: bool,
     /// Waits for the last sender.
     waits: bool,
-    /// Nothing has come on it.
+    /// The link has received nothing yet.
     silent: bool,
     /// It is on a port where senders of Windows' announce that they are ready.
     announces: bool,
@@ -294,7 +290,7 @@ impl Receiver {
         }
     }
 
-    /// Nothing counts from `now` on.
+    /// Ends the measured time at `now`.
     fn part(&mut self, now: Mono) {
         if !matches!(self.stage, Stage::Waiting | Stage::Running) {
             return;
@@ -326,7 +322,7 @@ impl Receiver {
         }
     }
 
-    /// Somebody is there again.
+    /// A link is open again: the timer of the empty receiver stops.
     fn again(&mut self) {
         if self.stage == Stage::Running {
             self.wake = Some(self.table.to()).filter(|at| at.0 < u64::MAX);

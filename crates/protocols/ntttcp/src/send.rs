@@ -30,13 +30,11 @@ use transport::{Action, Context, End, Input, Link, LinkSource, Message, Order, S
 pub struct SenderPlan {
     /// How the test is laid out; `multi` is the last of several senders.
     pub layout: Layout,
-    /// Settings of its connections.
     pub phase: Phase,
     /// The receiver, or one for each port; the ports are those of the layout.
     pub to: Vec<IpAddr>,
     /// Our address, and the first of our ports or 0.
     pub from: Option<SocketAddr>,
-    /// Worker threads.
     pub workers: u16,
 }
 
@@ -58,7 +56,7 @@ enum Stage {
     /// As Windows' ends say that they are ready.
     Readying,
     Starting,
-    /// Other senders are waited for.
+    /// Waits until the receiver has all its senders.
     Waiting,
     Running,
     Ending,
@@ -84,7 +82,6 @@ pub struct Sender {
     /// No data connection is left.
     idle: bool,
     tokens: Tokens,
-    /// Data connections that have failed.
     lost: u32,
     /// The answer to 'E' is to come.
     awaits: bool,
@@ -190,7 +187,7 @@ impl Sender {
         self.table.quiet().since(now) <= CLOSE
     }
 
-    /// All have been connected.
+    /// All data connections are open.
     fn ready(&mut self, cx: &mut Context<'_>) {
         if self.layout.token {
             self.stage = Stage::Readying;

@@ -93,7 +93,6 @@ impl Telling {
         }
     }
 
-    /// What one connection has moved.
     pub(super) fn portion(&mut self, portion: Portion) {
         let Some(from) = self.from else { return };
         self.bytes.0 += portion.tx_bytes;
@@ -115,7 +114,6 @@ impl Telling {
         }
     }
 
-    /// Marks the result as partial.
     pub(super) fn cut_short(&mut self, why: String) {
         if self.status == Status::Complete {
             (self.status, self.reason) = (Status::Partial, Some(why));

@@ -16,7 +16,6 @@ use metrics::{Mono, SECOND};
 use std::collections::BTreeSet;
 use transport::Link;
 
-/// What either end says.
 pub(super) const TOKEN: u8 = b'X';
 /// Time between two attempts, ns, and how many there are.
 const AGAIN: u64 = SECOND / 10;
@@ -76,7 +75,6 @@ impl Tokens {
         again
     }
 
-    /// A connection is up.
     pub(super) fn up(&mut self, link: Link) {
         self.links.insert(link);
     }

@@ -19,7 +19,7 @@ const MOST: usize = 25_600;
 /// How long nothing may come to a worker that is not left yet, ns.
 const SILENCE: u64 = SECOND;
 
-/// Posted when something comes again.
+/// Posted at the first datagram after a silence.
 pub(super) struct Back;
 
 /// What one sender's socket has sent to one port.
@@ -67,7 +67,6 @@ impl Books {
         self.accounts.len() < MOST && self.arrivals.pending.admits(cx, &shared.acl, streams, who)
     }
 
-    /// Counts a datagram.
     pub(super) fn enter(&mut self, cx: &mut Context<'_>, got: &Received<'_>) {
         let Some(path) = got.from else { return };
         let key = (path.peer, path.local.port());
@@ -123,7 +122,6 @@ impl Books {
         self.open.then(|| self.last.plus(SILENCE))
     }
 
-    /// All is over.
     pub(super) fn close(&mut self) {
         self.closed = true;
     }

@@ -22,14 +22,12 @@ type Key = (IpAddr, Mono);
 
 #[derive(Default)]
 struct Test {
-    /// Connections that have not ended.
     open: u32,
     connections: u64,
     bytes: u64,
     span: Option<(Mono, Mono)>,
 }
 
-/// The tests in progress.
 #[derive(Default)]
 pub(super) struct UnsyncedTests {
     tests: BTreeMap<Key, Test>,
@@ -42,7 +40,6 @@ pub(super) struct UnsyncedTests {
 }
 
 impl UnsyncedTests {
-    /// A connection was accepted.
     pub(super) fn accepted(&mut self, peer: SocketAddr, at: Mono) {
         self.quiet.insert(peer, at);
     }
