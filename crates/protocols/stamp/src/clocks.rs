@@ -10,7 +10,6 @@ const BEST_OF: u64 = SECOND / 10;
 /// So often the distance is found anew, ns, and so long the first exchanges are waited for.
 const ANEW: u64 = SECOND;
 
-/// The clocks of one flow.
 #[derive(Debug, Default)]
 pub(super) struct Clocks {
     offset: Offset,
@@ -22,7 +21,6 @@ pub(super) struct Clocks {
 }
 
 impl Clocks {
-    /// Takes in an exchange.
     pub(super) fn add(&mut self, now: Mono, exchange: Exchange) {
         self.held.push(exchange);
         if self.found.is_none() {

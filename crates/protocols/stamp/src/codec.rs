@@ -39,10 +39,10 @@ struct Places {
 /// Whether packets prove to come from somebody who knows the key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// They do not.
+    /// Unauthenticated mode (RFC 8762 §4.2.1).
     #[default]
     Open,
-    /// They do (authenticated mode).
+    /// Authenticated mode (RFC 8762 §4.2.2).
     Sealed,
 }
 
@@ -86,10 +86,8 @@ impl Mode {
     }
 }
 
-/// What a sender says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Request {
-    /// Its number.
     pub number: u32,
     /// When it was sent, in the format that `error` names.
     pub sent: u64,
@@ -99,7 +97,6 @@ pub struct Request {
     pub ssid: u16,
 }
 
-/// What a reflector says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reply {
     /// Its own number, or the request's if it counts nothing.

@@ -17,7 +17,6 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Whether packets are authenticated.
     #[must_use]
     pub fn mode(&self) -> Mode {
         if self.key.is_some() { Mode::Sealed } else { Mode::Open }
@@ -27,9 +26,7 @@ impl Rules {
 /// A request as it was received.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrived<'a> {
-    /// Its bytes.
     pub bytes: &'a [u8],
-    /// When.
     pub at: Mono,
     /// Time to live or hop limit; 0 when unknown.
     pub ttl: u8,
@@ -44,7 +41,7 @@ pub enum Refusal {
     Short,
     /// It does not prove to know the key.
     Unproven,
-    /// It came before (authenticated mode).
+    /// The packet was seen before (authenticated mode): not answered.
     Replayed,
 }
 
@@ -53,7 +50,6 @@ pub enum Refusal {
 pub struct Session {
     /// The number of the next reply.
     next: u32,
-    /// Requests received.
     received: u32,
     /// The number and the time of the newest request.
     newest: Option<(u32, u64)>,
@@ -130,7 +126,6 @@ impl Session {
 /// What is to be known about a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Made {
-    /// Its number.
     pub number: u32,
     /// Its traffic class octet.
     pub tos: u8,
@@ -174,12 +169,11 @@ impl Proofs {
         Some((self.0.get(half(0)? as usize % PLACES)?, half(8)?))
     }
 
-    /// Whether this packet was seen.
     pub(super) fn has(&self, packet: &[u8]) -> bool {
         self.place(packet).is_some_and(|(place, proof)| place.load(Ordering::Relaxed) == proof)
     }
 
-    /// It has been now.
+    /// Remembers the packet as seen.
     pub(super) fn put(&self, packet: &[u8]) {
         if let Some((place, proof)) = self.place(packet) {
             place.store(proof, Ordering::Relaxed);

@@ -20,7 +20,6 @@ const MOST_LEAVING: usize = 64;
 /// The patience with a sender without a key that has sent few requests, ns: its address is not proven, and its socket takes a
 /// descriptor.
 const PATIENCE_WITH_FEW: u64 = 20 * SECOND;
-/// So many requests are few.
 const FEW: u32 = 4;
 /// Longest datagram.
 const LONGEST: u64 = 65_535;
@@ -49,7 +48,6 @@ pub struct Reflector {
     /// So long without a request, and the sender is gone, ns.
     patience_ns: u64,
     used: Mono,
-    /// Requests so far.
     requests: u32,
     stopped: bool,
     /// The last request had come before.

@@ -27,7 +27,6 @@ pub struct Speaker {
     heard: Option<(Reply, u64, tlv::Heard)>,
     /// What the remote end says of its clock.
     theirs: ErrorEstimate,
-    /// Numbers and times of replies.
     times: VecDeque<(u32, u64)>,
     facts: WayFacts,
 }

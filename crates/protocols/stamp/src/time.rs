@@ -30,7 +30,6 @@ const S: u16 = 0x8000;
 const Z: u16 = 0x4000;
 
 impl Format {
-    /// A time in this format.
     #[must_use]
     pub fn encode(self, at: Wall) -> u64 {
         let (mut seconds, ns) = (at.0.div_euclid(SECOND as i64), at.0.rem_euclid(SECOND as i64) as u64);
@@ -68,7 +67,6 @@ pub struct ErrorEstimate {
     pub ns: Option<u64>,
     /// Whether it is disciplined by another.
     pub synced: bool,
-    /// How its times are written.
     pub format: Format,
 }
 

@@ -27,14 +27,13 @@ use common::Psk;
 use model::StampSettings;
 use std::ops::Range;
 
-/// Flags.
+/// Flag of a TLV (RFC 8972 §4).
 pub const UNRECOGNISED: u8 = 0x80;
-/// Flags.
+/// Flag of a TLV (RFC 8972 §4).
 pub const MALFORMED: u8 = 0x40;
-/// Flags.
+/// Flag of a TLV (RFC 8972 §4).
 pub const TAMPERED: u8 = 0x20;
 
-/// Types of units.
 pub mod kind {
     /// Extra Padding.
     pub const PADDING: u8 = 1;
@@ -44,7 +43,6 @@ pub mod kind {
     pub const CLASS: u8 = 4;
     /// Direct Measurement.
     pub const DIRECT: u8 = 5;
-    /// Follow-Up Telemetry.
     pub const FOLLOW_UP: u8 = 7;
     /// HMAC.
     pub const PROOF: u8 = 8;
@@ -66,20 +64,17 @@ const ASSIGNED: u8 = 12;
 /// A unit's place in what follows the base.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unit {
-    /// Its flags.
     pub flags: u8,
-    /// Its type.
     pub kind: u8,
     /// Its first octet.
     pub at: usize,
-    /// Its value.
     pub value: Range<usize>,
 }
 
 /// The units of a packet, and the place of one whose length goes beyond the packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Units {
-    /// Those that are whole.
+    /// TLVs that are complete.
     pub whole: Vec<Unit>,
     /// Where one begins that is not.
     pub broken: Option<usize>,
@@ -133,9 +128,7 @@ impl Units {
 /// What a reflector knows that goes into its replies.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Knows {
-    /// Traffic class of the request.
     pub tos: u8,
-    /// Its clock is disciplined.
     pub synced: bool,
     /// Its last reply in the session: number, and when it left; zeros are none.
     pub last: (u32, u64),
@@ -291,7 +284,7 @@ pub struct Heard {
     pub left: Option<(u32, u64)>,
     /// Types that the remote end does not know.
     pub unrecognised: Vec<u8>,
-    /// It found one malformed.
+    /// The reflector set the flag M on a TLV.
     pub malformed: bool,
     /// It could not verify what we sent, or we cannot verify what it sent: nothing of it is believed.
     pub tampered: bool,

@@ -15,14 +15,12 @@ const MOST_REFUSED: usize = 1 << 12;
 /// What one flow has seen of both ways.
 #[derive(Debug)]
 pub(super) struct Ways {
-    /// Messages that have left.
     pub(super) sent: u64,
     /// Numbers of those that have not.
     refused: VecDeque<u64>,
     /// The number of the remote end's first answer, less that of our first message.
     base: Option<u32>,
     replies: Sequence,
-    /// Different messages that were answered.
     answered: u64,
     /// The highest of our numbers that was answered.
     highest: Option<u64>,
