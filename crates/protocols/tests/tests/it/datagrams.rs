@@ -89,7 +89,6 @@ impl Flow for Asker {
     }
 }
 
-/// Sends back what it gets.
 #[derive(Default)]
 struct Echo {
     seen: u32,

@@ -88,7 +88,6 @@ fn complete(net: &Network, client: Host) -> (Told, BulkEnded) {
     (told, ended.into_iter().next().unwrap())
 }
 
-/// Every mode.
 fn modes() -> Vec<BulkTerms> {
     let mut modes = vec![];
     for base in [terms(), udp()] {
@@ -410,7 +409,6 @@ fn what_is_said_in_any_pieces_is_understood_and_rubbish_ends_one_test() {
     }
 }
 
-/// A file in memory.
 #[derive(Debug, Default)]
 struct Memory(Mutex<Vec<u8>>);
 

@@ -20,7 +20,6 @@ fn hex(text: &str) -> Vec<u8> {
     (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
 }
 
-/// The segments of each conversation.
 fn conversations() -> BTreeMap<&'static str, Vec<(bool, Vec<u8>)>> {
     let mut all: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for line in VECTORS.lines().filter(|line| !line.starts_with('#')) {
@@ -40,7 +39,6 @@ enum Next {
     Code,
 }
 
-/// The reader of both directions.
 #[derive(Default)]
 struct Reader {
     client: Inbox,

@@ -10,7 +10,6 @@ use transport::{
     Cause, Context, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation, When,
 };
 
-/// Says its piece and listens.
 struct Liar {
     words: Vec<u8>,
     said: usize,

@@ -4,7 +4,6 @@ use super::{Check, SEEDS, exhausted, native, spent, together};
 use std::time::Instant;
 use transport::Defect;
 
-/// Everything that is checked.
 const CHECKS: [Check; 4] = [together::check, native::check_service, native::check_shares, exhausted::check];
 
 /// The seed that has shown a mistake before, and the check that it did so by: tried first.

@@ -30,7 +30,6 @@ fn spent(began: Instant) -> Duration {
     cpu.unwrap_or_else(|| Instant::now().duration_since(began))
 }
 
-/// The seeds to be tried.
 #[expect(clippy::disallowed_methods, reason = "the tests' own time is limited, not that of what they test")]
 fn seeds() -> impl Iterator<Item = u64> {
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
@@ -46,7 +45,6 @@ fn seeds() -> impl Iterator<Item = u64> {
 /// What does not hold under a seed.
 type Check = fn(u64, Option<Defect>) -> Result<(), String>;
 
-/// Tries the seeds.
 fn try_seeds(test: &str, check: Check) {
     for seed in seeds() {
         let tried = std::panic::catch_unwind(|| check(seed, None));
@@ -88,7 +86,6 @@ const ROUND: u64 = 3 * MS / 2;
 
 /// What a machine may keep and how late it may be.
 struct Bounds {
-    /// Links at once.
     links: usize,
     /// Peers, or sessions of its own.
     peers: usize,

@@ -16,7 +16,6 @@ const SLOWNESS: u64 = 100;
 /// After so long a server has forgotten a client that vanished, also one that vanished before it proposed anything, ns.
 const FORGOTTEN: u64 = 62 * SECOND;
 
-/// What a client does.
 #[derive(Clone, Debug)]
 struct Participant {
     arrives: u64,
@@ -25,7 +24,6 @@ struct Participant {
     leaves: Leaves,
 }
 
-/// How a client leaves.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Leaves {
     InTime,
@@ -62,7 +60,6 @@ impl Leaves {
     }
 }
 
-/// A server and its clients.
 #[derive(Clone, Debug)]
 struct Scenario {
     seed: u64,

@@ -18,7 +18,6 @@ use std::net::{IpAddr, SocketAddr};
 use transport::{Defect, LinkSource, Rng, Session};
 use uuid::Uuid;
 
-/// The machine that serves.
 const MACHINE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
 /// After so long the last of the servers has forgotten a peer that vanished: a reflector of STAMP keeps its sessions for 900 s.
 const FORGOTTEN: u64 = 930 * SECOND;
@@ -43,7 +42,6 @@ impl Asks {
     }
 }
 
-/// A client.
 #[derive(Debug)]
 struct Handshake {
     asks: Asks,
@@ -54,7 +52,6 @@ struct Handshake {
     client: Option<Host>,
 }
 
-/// A server on the machine.
 struct Service {
     host: Host,
     threads: u16,
@@ -178,7 +175,6 @@ impl Scenario {
         self.guests.push(Handshake { asks, workers, arrives, leaves, server, client: None });
     }
 
-    /// The servers and who comes.
     fn draw(seed: u64, defect: Option<Defect>) -> Self {
         let mut rng = Rng::new(seed);
         let mut net = Network::new(seed);

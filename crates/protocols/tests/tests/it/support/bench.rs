@@ -36,7 +36,6 @@ pub(crate) fn mutate(rng: &mut Rng, bytes: &mut Vec<u8>) {
     }
 }
 
-/// Everything around a flow.
 pub(crate) struct Bench {
     pub(crate) rec: Recorder,
     pub(crate) rng: Rng,
