@@ -20,7 +20,6 @@ use receive::{Answerer, Shared};
 use std::sync::Arc;
 use transport::{Acceptor, Connector};
 
-/// The default port.
 pub const PORT: u16 = 5001;
 
 /// A transmitter's sources of links.

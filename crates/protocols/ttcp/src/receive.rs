@@ -28,11 +28,8 @@ const WINDOW: usize = 256;
 /// What a datagram did to a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deed {
-    /// A marker at a beginning.
     Marker,
-    /// Data.
     Data,
-    /// It is over.
     Over,
     /// It is over because the next one has begun; the datagram belongs to that.
     Next,
@@ -125,7 +122,6 @@ impl Test {
         }
     }
 
-    /// What was found.
     #[must_use]
     pub fn found(&self) -> Marked {
         self.marked
@@ -171,9 +167,7 @@ impl Shared {
     }
 }
 
-/// Receives on one worker.
 pub(super) struct Answerer {
-    /// What answers connections.
     streams: Box<dyn Acceptor>,
     shared: Arc<Shared>,
     tests: HashMap<SocketAddr, (Path, Test)>,
