@@ -26,9 +26,7 @@ use crate::host::HostTexts;
 use metrics::Binned;
 use model::{PacketTestCard, PacketTestCpu, PacketTestLost, PacketTestRecord};
 
-/// Length of a histogram.
 pub const HISTOGRAM: usize = 8064;
-/// Length of the texts.
 pub const NET: usize = 26_888;
 /// Length of the CPU shares.
 pub const CPU: usize = 12_384;
@@ -195,7 +193,6 @@ pub fn encode_records(records: &[PacketTestRecord]) -> Vec<u8> {
     words.flat_map(i64::to_le_bytes).collect()
 }
 
-/// Packets' records.
 #[must_use]
 pub fn decode_records(bytes: &[u8]) -> Vec<PacketTestRecord> {
     let one = |row: &[u8]| {

@@ -22,15 +22,12 @@
 //! whatever was there: nobody may look at them. Times of DATA are tenths of a microsecond since ZEROSTATS was answered, in
 //! 32 bits, so they end after 214 s; response times are whole microseconds since ZEROSTATS came.
 
-/// The port of every program.
 pub const PORT: u16 = 14_233;
-/// Length of a control message.
 pub const PARAM: usize = 208;
 /// Length of a DATA message's header.
 pub const DATA_HEADER: usize = 24;
 /// Length of a request for a response, as `udpmon_bw_mon` sends it to compare clocks.
 pub const SYNC: usize = 64;
-/// Length of an acknowledgement.
 pub const ACK: usize = 46;
 /// Version in every answer; an original ends when it is another.
 pub const VERSION: i32 = 7;
@@ -38,7 +35,6 @@ pub const VERSION: i32 = 7;
 pub const PIECE: usize = 1400;
 /// Most bytes of a piece of records of packets, and of lost packets: whole records.
 pub const RECORDS_PIECE: usize = 1408;
-/// The same for lost packets.
 pub const LOST_PIECE: usize = 1416;
 
 /// Clears what is counted, and takes the responder for a test.
@@ -78,12 +74,9 @@ pub struct Setup {
     pub stamps: i32,
 }
 
-/// What a block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Block {
-    /// Histogram of this number.
     Histogram(i32),
-    /// Records.
     Records,
     /// Texts of /proc/net.
     Net,
@@ -108,13 +101,7 @@ pub enum Message {
         sent: i64,
     },
     /// REQ_RESP: a request for a response of a length.
-    Ask {
-        /// Its number.
-        frame: i64,
-        /// The length.
-        length: i32,
-    },
-    /// RESPONSE.
+    Ask { frame: i64, length: i32 },
     Response {
         /// The request's number.
         frame: i64,
@@ -125,7 +112,6 @@ pub enum Message {
     Stats,
     /// GETHIST0 and its like: a piece of a block.
     Fetch {
-        /// Which.
         block: Block,
         /// Where it begins: in bytes, and for records in words of 8 bytes.
         index: i32,
@@ -134,7 +120,6 @@ pub enum Message {
     },
     /// TESTEND.
     End,
-    /// OK.
     Ok {
         /// The responder's version.
         version: i32,

@@ -32,7 +32,6 @@ enum Step {
     Over(Ending),
 }
 
-/// Measures round trips.
 pub struct Latency {
     params: Arc<Params>,
     core: Core,
@@ -50,7 +49,6 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// The requester of a run.
     #[must_use]
     pub fn new(params: Arc<Params>, id: Uuid, slot: u32) -> Self {
         Latency {
@@ -100,7 +98,6 @@ impl Latency {
         }
     }
 
-    /// A size is over.
     fn sized(&mut self, cx: &mut Context<'_>) {
         self.found.total_ns = cx.now.since(self.since);
         let test = PacketTest {

@@ -22,13 +22,10 @@ pub(super) const TITLES: [&str; 5] = [
 /// A tenth of a microsecond, ns.
 pub(super) const TENTH: u64 = 100;
 
-/// Counts of one test.
 #[derive(Clone, Debug)]
 pub(super) struct Ledger {
-    /// What times are counted from.
     zero: Mono,
     setup: Setup,
-    /// Records that may be kept.
     room: usize,
     first: Option<Mono>,
     last: Mono,
@@ -46,7 +43,6 @@ pub(super) struct Ledger {
     raw_ns: i64,
 }
 
-/// A packet that has come.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Packet {
     pub(super) frame: i64,
@@ -86,7 +82,6 @@ impl Ledger {
         }
     }
 
-    /// Counts a packet.
     pub(super) fn packet(&mut self, packet: &Packet) {
         let Packet { frame, sent, bytes, at, stamp_ns, raw_ns } = *packet;
         // The first packet has no gap before it; the original takes the time since the test before for one.
@@ -176,7 +171,6 @@ impl Ledger {
         Some((self.hists.get(number)?, TITLES[number]))
     }
 
-    /// All histograms.
     pub(super) fn histograms(&self) -> &[Binned; 5] {
         &self.hists
     }
@@ -191,7 +185,6 @@ impl Ledger {
         &self.lost
     }
 
-    /// The sums.
     pub(super) fn counts(&self) -> PacketTestCounts {
         let span = self.first.map_or(0, |first| tenths(self.last.since(first)));
         let lost = self.sequence.missing();
@@ -222,7 +215,7 @@ pub(super) fn wanted(setup: &Setup) -> usize {
     usize::try_from(setup.record_bytes).unwrap_or(0) / one
 }
 
-/// ns in tenths.
+/// Nanoseconds in tenths of a microsecond.
 pub(super) fn tenths(ns: u64) -> i64 {
     (ns / TENTH) as i64
 }

@@ -11,15 +11,13 @@ const SETTLE: u64 = SECOND / 5;
 /// What all tests of a run have in common.
 #[derive(Clone, Debug)]
 pub struct Params {
-    /// Where they are counted.
     pub group: Group,
-    /// What is asked for.
     pub asked: PacketTestSettings,
     /// The trains that the tests are, if the run is one of trains.
     pub train: Option<Train>,
     /// Time between the starts of two packets, ns; a test for each.
     pub waits_ns: Vec<u64>,
-    /// Who reads this host's counters.
+    /// Source of this host's counters.
     pub host: Host,
 }
 

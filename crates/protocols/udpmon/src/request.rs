@@ -74,13 +74,11 @@ enum Step {
     Over(Ending),
 }
 
-/// One requester.
 pub struct Requester {
     params: Arc<Params>,
     core: Core,
     step: Step,
     talk: Talk,
-    /// Which of the tests.
     number: usize,
     /// When our times begin: ZEROSTATS was answered.
     zero: Mono,
@@ -106,7 +104,6 @@ pub struct Requester {
 }
 
 impl Requester {
-    /// The requester of a run.
     #[must_use]
     pub fn new(params: Arc<Params>, id: Uuid, slot: u32) -> Self {
         Requester {
@@ -133,7 +130,6 @@ impl Requester {
         }
     }
 
-    /// Begins the next test.
     fn begin(&mut self, cx: &Context<'_>) {
         let asked = &self.params.asked;
         let wait = self.params.waits_ns.get(self.number).copied().unwrap_or(0) / super::ledger::TENTH;
@@ -155,7 +151,7 @@ impl Requester {
         self.talk.ask(codec::encode(&zero, codec::PARAM));
     }
 
-    /// The responder is ours.
+    /// The responder has accepted the test and refuses other requesters.
     fn locked(&mut self, now: Mono) {
         self.zero = now;
         if self.params.asked.records == PacketTestRecords::None {
@@ -236,7 +232,7 @@ impl Requester {
         self.step = Step::Over(if self.stopped { Ending::Stopped } else { Ending::Completed });
     }
 
-    /// Something has come.
+    /// Handles a message from the responder.
     fn heard(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Result<(), Violation> {
         let now = cx.now;
         if let Some(Message::Ack) = codec::decode(bytes).filter(|_| self.ack.is_some()) {

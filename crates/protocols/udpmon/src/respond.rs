@@ -41,7 +41,6 @@ const AFTER: u64 = 30 * SECOND;
 /// The same for a stream that began without a word and has brought few packets, ns: its source is not proven, and its socket
 /// takes a descriptor.
 const SILENCE_OF_FEW: u64 = 20 * SECOND;
-/// So many packets are few.
 const FEW: u64 = 4;
 /// How often it is looked whether a reading of this host has come, ns.
 const LOOK: u64 = SECOND / 1_000;
@@ -116,14 +115,13 @@ struct Held {
     look: Mono,
 }
 
-/// One requester.
 pub struct Responder {
     place: Place,
     ledger: Arc<Mutex<Ledger>>,
     core: Core,
     /// Packets and bytes of this test that are counted.
     accounted: (u64, u64),
-    /// What is owed.
+    /// Reply to be sent.
     answer: Vec<u8>,
     /// A request that waits for a reading.
     waits: Option<Waiting>,
@@ -133,7 +131,6 @@ pub struct Responder {
     report: Option<Report>,
     /// When it last said something.
     heard: Mono,
-    /// A test is running.
     testing: bool,
     /// When the next snapshot is due.
     snapshot: Option<Mono>,
@@ -184,7 +181,6 @@ impl Responder {
         self.core.packets(cx, &Packets { received, ..Packets::default() });
     }
 
-    /// A message has come.
     fn hears(&mut self, cx: &mut Context<'_>, got: &Received<'_>, bytes: &[u8], message: Message) {
         self.heard = cx.now;
         match message {

@@ -10,7 +10,7 @@ const TRIES: u32 = 10;
 /// would be taken for that to the next request.
 const QUIET: u64 = SECOND / 10;
 
-/// What is being asked.
+/// A request that is repeated until its answer arrives.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Talk {
     request: Vec<u8>,
@@ -25,7 +25,6 @@ pub(super) struct Talk {
 }
 
 impl Talk {
-    /// Asks.
     pub(super) fn ask(&mut self, request: Vec<u8>) {
         self.ask_for(request, PATIENCE);
     }
@@ -35,7 +34,6 @@ impl Talk {
         *self = Talk { request, unsent: true, patience, quiet: self.quiet, ..Talk::default() };
     }
 
-    /// The answer has come.
     pub(super) fn answered(&mut self, now: Mono) {
         self.quiet = (self.tries > 0).then(|| now.plus(QUIET));
         (self.again, self.unsent) = (None, false);
@@ -46,12 +44,10 @@ impl Talk {
         self.quiet.is_none_or(|until| now >= until) && (self.again.is_some() || self.unsent)
     }
 
-    /// Whether the request was repeated.
     pub(super) fn repeated(&self) -> bool {
         self.tries > 0
     }
 
-    /// When the request left.
     pub(super) fn sent(&self) -> Mono {
         self.sent
     }

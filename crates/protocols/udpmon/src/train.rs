@@ -10,7 +10,6 @@ use transport::{Context, Sent, Transmit, When};
 /// Names the prepared packets in a worker's arena; their length is added.
 const TEMPLATE: u64 = 0x7564_706d_0000_0000;
 
-/// The packets of one test.
 #[derive(Clone, Debug)]
 pub(super) struct Train {
     size: usize,
@@ -22,7 +21,6 @@ pub(super) struct Train {
     drift: bool,
     /// When the first packet was due.
     start: Mono,
-    /// When the clock ends it.
     stop: Option<Mono>,
     /// When this burst began, its number, and packets of it.
     burst: (Mono, u32, u64),
@@ -65,7 +63,6 @@ impl Train {
         (!over).then_some(if self.wait_ns == 0 && self.burst.2 > 0 { When::Now } else { When::At(self.due) })
     }
 
-    /// Cuts it short.
     pub(super) fn stop(&mut self, now: Mono) {
         self.stop = Some(now);
         self.due = self.due.max(now);

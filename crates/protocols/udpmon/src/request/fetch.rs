@@ -8,7 +8,6 @@ use crate::proc::between;
 use metrics::Mono;
 use model::PacketTestRecords;
 
-/// A block that is wanted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
     block: Block,
@@ -68,7 +67,6 @@ impl Requester {
         self.talk.ask(codec::encode(&ask, codec::PARAM));
     }
 
-    /// A piece has come.
     pub(super) fn piece(&mut self, now: Mono, at: usize, have: usize, bytes: &[u8]) {
         let Some(wanted) = self.wanted.get(at).copied() else { return };
         let expected = wanted.piece.min(wanted.length - have);

@@ -30,7 +30,6 @@ pub(super) struct Shared {
     setup: Setup,
     /// Who has a flow, and what it counts.
     peers: Mutex<HashMap<SocketAddr, Arc<Mutex<Ledger>>>>,
-    /// Records promised to tests.
     promised: AtomicUsize,
     /// Requesters at once.
     most: usize,
@@ -83,7 +82,6 @@ pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
     (0..answers.workers.max(1)).map(one).collect()
 }
 
-/// Lets requesters in.
 pub struct Listener {
     shared: Arc<Shared>,
 }

@@ -21,9 +21,7 @@
 //! DATA. Answers to GETNETSNMP, GETNICSTATS and GETCPULOAD are UDPmon's blocks, whole and without a head. Fields that a message
 //! does not use hold whatever was there; that goes for the version, too.
 
-/// Length of a head.
 pub const PARAM: usize = 144;
-/// The port of both programs.
 pub const PORT: u16 = 14_233;
 
 const GETSTATS: i32 = 0x02;
@@ -32,12 +30,10 @@ const GETNETSNMP: i32 = 0x43;
 const GETCPULOAD: i32 = 0x44;
 const GETNICSTATS: i32 = 0x45;
 
-/// What a head asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Data: counted.
     Data,
-    /// The sums.
     Stats,
     /// Texts of /proc/net.
     Net,
@@ -49,23 +45,17 @@ pub enum Command {
     Other,
 }
 
-/// A head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// What it asks for.
     pub command: Command,
-    /// Its number.
     pub frame: i64,
     /// The length of the message, this head included, bytes; never less than a head.
     pub length: u64,
 }
 
-/// What a responder counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Messages.
     pub received: i32,
-    /// Their bytes.
     pub bytes: i64,
     /// From the first message to the last, µs.
     pub span_us: i64,

@@ -36,14 +36,12 @@ impl Wanted {
     }
 }
 
-/// What was noted.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
     records: Option<(u32, u32)>,
     /// Times between the ends of two messages, and times of reading, µs.
     pub(super) histograms: Vec<Binned>,
     pub(super) puts: Vec<PacketTestPut>,
-    /// Data messages so far.
     messages: u64,
     came: Mono,
     /// When the message before ended, and when reading this one was begun: behind the answers, if there were any.
@@ -65,7 +63,6 @@ impl Notes {
         Notes { records: wanted.records, histograms, ..Notes::default() }
     }
 
-    /// The connection is there.
     pub(super) fn up(&mut self, now: Mono) {
         (self.came, self.ended) = (now, now);
         self.begin(now);

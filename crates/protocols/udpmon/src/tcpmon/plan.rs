@@ -11,7 +11,6 @@ const LONGEST: u64 = 1 << 30;
 /// A tenth of a microsecond, ns.
 pub(super) const TENTH: u64 = 100;
 
-/// What each connection does.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Length of a message, bytes.
@@ -45,7 +44,7 @@ pub struct Test {
     pub records: Option<(u32, u32)>,
     /// How it stands is wanted so often, ns.
     pub every_ns: Option<u64>,
-    /// Who reads this host's counters.
+    /// Source of this host's counters.
     pub host: Host,
 }
 

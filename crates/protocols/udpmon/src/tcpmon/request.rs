@@ -61,7 +61,6 @@ enum Step {
     Failed,
 }
 
-/// One connection.
 #[derive(Debug)]
 pub struct Requester {
     plan: Plan,
@@ -93,7 +92,6 @@ pub struct Requester {
 }
 
 impl Requester {
-    /// A connection.
     #[must_use]
     pub fn new(plan: Plan, id: Uuid, slot: u32) -> Self {
         Requester {
@@ -130,7 +128,6 @@ impl Requester {
         )
     }
 
-    /// All messages have left.
     fn all_sent(&mut self, now: Mono) {
         self.found.sent = self.frame;
         self.found.last_burst_ns = self.put.0.since(self.burst);
@@ -157,7 +154,6 @@ impl Requester {
         (self.at, self.step) = (0, Step::AskFor(n));
     }
 
-    /// A block is there.
     fn keep(&mut self, n: usize) {
         let v6 = self.v6;
         let bytes = std::mem::take(&mut self.block);

@@ -33,7 +33,6 @@ pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
     Answerer::for_all(answers, make).into_iter().map(Answerer::boxed).collect()
 }
 
-/// One connection.
 #[derive(Debug)]
 pub struct Responder {
     host: Host,
@@ -65,7 +64,6 @@ pub struct Responder {
 #[derive(Debug, Default)]
 struct Snapshots {
     every_ns: Option<u64>,
-    /// When the next is due.
     next: Option<Mono>,
     /// One that waits for its reading; until when, and when it is looked again.
     waits: Option<(Reading, Mono, Mono)>,
@@ -117,7 +115,6 @@ impl Responder {
         self.readings[n].as_ref().and_then(|reading| reading.get()).cloned().unwrap_or_default()
     }
 
-    /// Tells what was counted.
     fn tell(&mut self, cx: &mut Context<'_>) {
         if self.counts.received == 0 {
             return;
