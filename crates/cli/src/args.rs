@@ -196,7 +196,6 @@ pub(crate) struct SocketArgs {
 }
 
 impl SocketArgs {
-    /// As a phase has them.
     pub(crate) fn settings(&self) -> SocketSettings {
         SocketSettings {
             sndbuf: self.sndbuf.map_or(self.window, |buffer| buffer.0),

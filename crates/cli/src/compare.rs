@@ -37,7 +37,6 @@ fn percent(text: &str) -> Result<f64, String> {
         .ok_or_else(|| format!("'{text}' is not a percentage such as 0, 5 or 2.5%"))
 }
 
-/// Compares saved runs.
 pub(crate) fn compare(args: &CompareArgs) -> Result<Exit, CliError> {
     let (before, after) = match (&args.before[..], &args.after[..]) {
         ([before, after], []) => (std::slice::from_ref(before), std::slice::from_ref(after)),

@@ -113,7 +113,6 @@ pub(crate) fn sockets(args: &DatagramArgs, protocol: Protocol) -> SocketSettings
     }
 }
 
-/// How a sender waits.
 pub(crate) fn waiting(wait: WaitArg, busy: bool) -> Waiting {
     match wait {
         _ if busy => Waiting::Spin,

@@ -22,7 +22,6 @@ pub(crate) struct DemoArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// The three parts.
 fn parts(length: u64) -> [(&'static str, Phase); 3] {
     let base = Phase { duration_ns: Some(length), interval_ns: SECOND.min(length), ..Phase::default() };
     let connect = Phase {

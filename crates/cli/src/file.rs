@@ -81,7 +81,6 @@ impl NewFile {
         self.finish()
     }
 
-    /// It is whole.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         let Some((partial, path)) = self.names.take() else { return Ok(()) };
         // Both in one step: a program that ends at once finds the file either partial or whole.
@@ -215,7 +214,6 @@ impl SavedRun {
         Err(format!("cannot write to the file of --save: {error}{}", before(kept)))
     }
 
-    /// The run is over.
     pub(crate) fn finish(&mut self) -> Result<(), String> {
         let Some((journal, file)) = self.0.take() else { return Ok(()) };
         drop(journal);

@@ -89,7 +89,6 @@ fn parquet_may_go_there(output: Option<&Path>) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Writes kept runs.
 pub(crate) fn export(args: &ExportArgs) -> Result<Exit, CliError> {
     if args.format == Format::Parquet {
         parquet_may_go_there(args.output.as_deref())?;
@@ -118,7 +117,6 @@ pub(crate) fn export(args: &ExportArgs) -> Result<Exit, CliError> {
     Ok(Exit::Good)
 }
 
-/// Writes runs in that form.
 fn write(format: Format, runs: &[KeptRun], store: &Store, out: &mut (dyn Write + Send)) -> io::Result<()> {
     match format {
         Format::Csv => report::write_figures_csv(runs, out)?,

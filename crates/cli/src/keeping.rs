@@ -23,7 +23,6 @@ impl Keeping {
         Keeping { builder: wanted.then(Builder::default), end: None }
     }
 
-    /// Takes an event in.
     pub(crate) fn hear(&mut self, event: &Event) {
         let Some(builder) = &mut self.builder else { return };
         match event {

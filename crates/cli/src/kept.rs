@@ -208,7 +208,6 @@ pub(crate) struct ShowArgs {
     output: OutputArgs,
 }
 
-/// Prints kept runs.
 pub(crate) fn show(args: &ShowArgs) -> Result<Exit, CliError> {
     for id in &args.ids {
         if saved::number(id).is_none() {

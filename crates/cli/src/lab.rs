@@ -182,7 +182,6 @@ pub(crate) fn lab(args: &LabArgs) -> Result<Exit, CliError> {
     Ok(Exit::Command(finished.code))
 }
 
-/// Why there was no lab.
 fn no_lab(error: lab::LabError) -> CliError {
     match error {
         lab::LabError::Setting(text) => CliError::usage(text),

@@ -57,7 +57,7 @@ pub(crate) struct Answering {
     aside: Option<String>,
 }
 
-/// The servers that go along.
+/// Servers of other protocols that run beside this one.
 pub(crate) struct Beside {
     pub(crate) answering: Vec<Answering>,
     /// What could not be had, and why.

@@ -52,10 +52,8 @@ pub(crate) enum When {
     Never,
 }
 
-/// What goes to stdout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stdout {
-    /// Text for people.
     pub(crate) text: bool,
     /// Something for machines, while the run goes on.
     pub(crate) streams: bool,
@@ -63,7 +61,6 @@ pub(crate) struct Stdout {
     pub(crate) quiet: bool,
 }
 
-/// Where it is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     Stdout,
@@ -84,7 +81,7 @@ impl Place {
 struct Terminal {
     stdout: bool,
     stderr: bool,
-    /// Its kind, as TERM says.
+    /// Value of TERM.
     kind: String,
 }
 
@@ -251,7 +248,7 @@ impl Drop for Live {
     }
 }
 
-/// What the thread has.
+/// State of the drawing thread.
 struct Show {
     canvas: Canvas<BufWriter<Box<dyn Write + Send>>>,
     keys: Keys,

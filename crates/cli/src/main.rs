@@ -44,11 +44,9 @@ use std::process::ExitCode;
 /// How a command ended, for scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Exit {
-    /// All went well.
     Good,
     /// Something failed: nothing could be measured, or connections ended in errors.
     Failed,
-    /// The command line cannot be.
     Usage,
     /// A figure is worse than was to be accepted.
     Threshold,

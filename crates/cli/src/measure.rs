@@ -20,7 +20,6 @@ pub(crate) fn tcp(args: &TcpArgs, command: Vec<String>) -> Result<Exit, CliError
     run("tcp", command, &config, method, outputs)
 }
 
-/// Connection establishment.
 pub(crate) fn connect(args: &ConnectArgs, command: Vec<String>) -> Result<Exit, CliError> {
     let method = args.repeat.method(&plan::connect(args), &[])?;
     let mut config = plan::client(&args.target, &args.local, false)?;
@@ -141,10 +140,8 @@ pub(crate) fn one(
     Ok(end)
 }
 
-/// What signals ask.
 static SIGNALS: OnceLock<Interrupt> = OnceLock::new();
 
-/// Whether a signal has come.
 pub(crate) fn interrupted() -> bool {
     SIGNALS.get().is_some_and(Interrupt::asked)
 }

@@ -51,10 +51,8 @@ pub(crate) struct MonitorArgs {
     question: Vec<String>,
 }
 
-/// What came of a measurement.
 struct Came {
     outcome: Option<Outcome>,
-    /// What is wrong with it.
     broken: Vec<String>,
 }
 

@@ -43,7 +43,6 @@ pub(crate) struct Original {
 pub(crate) struct Tables {
     /// Whether a file is one of them.
     pub(crate) known: fn(&[u8]) -> bool,
-    /// Reports on them.
     pub(crate) report: fn(&[NamedFile], &mut dyn Write) -> io::Result<()>,
 }
 
@@ -139,7 +138,6 @@ pub(crate) const SERVICES: &[(Protocol, Service)] = &[
     (protocols::BWDELAYTESTER, bwdelaytester::SERVICE),
 ];
 
-/// The original of this name.
 pub(crate) fn find(name: &str) -> Option<&'static Original> {
     ORIGINALS.iter().find(|original| original.name.eq_ignore_ascii_case(name))
 }
@@ -157,7 +155,6 @@ pub(crate) fn requested(command: &[String]) -> Option<(&'static Original, &[Stri
     Some((find(command.get(1)?)?, &command[2..]))
 }
 
-/// Whether stdout has failed.
 static STDOUT_FAILED: AtomicBool = AtomicBool::new(false);
 
 /// Stdout of an original. When it takes no more, that is told once, in a sentence; the run goes on for the other end's sake.

@@ -20,12 +20,10 @@ use web::Metrics;
 type Sink = Box<dyn Write + Send>;
 type Table = Box<dyn EventWriter + Send>;
 
-/// A file that may fail.
 struct Target<T> {
     path: PathBuf,
     /// `None` when it has failed.
     open: Option<Open<T>>,
-    /// Its beginning is worth keeping.
     keeps: bool,
 }
 
@@ -38,7 +36,6 @@ struct Open<T> {
 /// How a file comes to be.
 type Create = fn(&Path) -> io::Result<NewFile>;
 
-/// All outputs of one command.
 pub(crate) struct Outputs {
     console: Option<Console>,
     json: bool,
@@ -63,9 +60,7 @@ pub(crate) struct Outputs {
     stdout_failed: bool,
     /// Files are made of the outcome that are not among these.
     files_beside: bool,
-    /// The view on the terminal.
     live: Option<Live>,
-    /// A server tells it.
     serves: bool,
 }
 
@@ -112,7 +107,6 @@ fn journal(path: Option<&PathBuf>, create: Create) -> Result<Option<Target<Table
     Ok(target.map(|target| Target { open: target.open.map(keep), keeps: true, ..target }))
 }
 
-/// A table with these rows.
 fn table<R: Rows + Send + 'static>(
     path: Option<&PathBuf>,
     create: Create,
@@ -359,14 +353,12 @@ impl Outputs {
         }
     }
 
-    /// A measurement begins.
     pub(crate) fn begin(&mut self, begin: Begin) {
         self.measured = true;
         self.serves = begin.verb == "serve";
         self.event(&Event::Begin(Box::new(begin)));
     }
 
-    /// What was found so far.
     pub(crate) fn outcome(&self) -> Outcome {
         self.builder.outcome()
     }
@@ -430,18 +422,15 @@ impl Outputs {
     }
 }
 
-/// Outputs that have failed.
 #[derive(Default)]
 struct Failures {
     count: u32,
-    /// One of them is stdout.
     stdout: bool,
     /// A sentence about each of which there is something to say.
     texts: Vec<String>,
 }
 
 impl Failures {
-    /// Writing there failed.
     fn add(&mut self, path: &Path, error: &io::Error, kept: &str) {
         self.count += 1;
         if path.as_os_str() == "-" {
@@ -467,7 +456,6 @@ impl<T> Target<T> {
         failed.add(&self.path, &error, &file::before(kept));
     }
 
-    /// All of it is written.
     fn finish(&mut self, failed: &mut Failures) {
         let Some(Open { writer, file }) = self.open.take() else { return };
         drop(writer);

@@ -66,13 +66,11 @@ pub(crate) struct ManArgs {
     folder: Option<PathBuf>,
 }
 
-/// Writes the manual pages.
 #[cfg(not(feature = "man"))]
 pub(crate) fn man(_: &ManArgs) -> Result<Exit, CliError> {
     Err(absent())
 }
 
-/// Writes the manual pages.
 #[cfg(feature = "man")]
 pub(crate) fn man(args: &ManArgs) -> Result<Exit, CliError> {
     let command = Cli::whole();

@@ -232,7 +232,6 @@ impl Histograms {
         }
     }
 
-    /// Writes the files.
     pub(crate) fn write(self) -> Result<(), CliError> {
         let (sum, linear) = (&self.sum, self.linear);
         fill(self.hgrm, |out| report::write_hgrm(sum, out))?;

@@ -136,7 +136,6 @@ fn common(run: &RunArgs, settings: &SocketArgs, length: Option<u64>) -> Phase {
     }
 }
 
-/// What receivers check.
 pub(crate) fn verify(arg: VerifyArg) -> Verify {
     match arg {
         VerifyArg::Data => Verify::Data,

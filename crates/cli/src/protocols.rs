@@ -1,6 +1,5 @@
 //! The protocols that can be spoken: the binary's table of their objects.
 
-/// A protocol.
 pub(crate) type Protocol = &'static dyn common::Protocol;
 
 pub(crate) const NATIVE: Protocol = &native::PROTOCOL;
@@ -16,7 +15,6 @@ pub(crate) const IPERF3: Protocol = &iperf3::PROTOCOL;
 pub(crate) const DISCARD: Protocol = &discard::PROTOCOL;
 pub(crate) const CHARGEN: Protocol = &discard::chargen::PROTOCOL;
 
-/// All of them.
 pub(crate) const ALL: [Protocol; 12] =
     [NATIVE, CTSTRAFFIC, ECHO, STAMP, TTCP, BWDELAYTESTER, UDPMON, TCPMON, NTTTCP, IPERF3, DISCARD, CHARGEN];
 
@@ -24,7 +22,6 @@ pub(crate) const ALL: [Protocol; 12] =
 pub(crate) const ALONG: [Protocol; 11] =
     [IPERF3, CTSTRAFFIC, TTCP, NTTTCP, TCPMON, UDPMON, BWDELAYTESTER, ECHO, STAMP, DISCARD, CHARGEN];
 
-/// The protocol of this name.
 pub(crate) fn parse(text: &str) -> Result<Protocol, String> {
     let found = ALL.into_iter().find(|protocol| protocol.name().eq_ignore_ascii_case(text));
     found.ok_or_else(|| {

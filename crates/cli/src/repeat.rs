@@ -37,7 +37,7 @@ impl RepeatArgs {
         self.repeat.is_some_and(|n| n > 1) || self.until_confidence.is_some()
     }
 
-    /// Most measurements.
+    /// Largest number of measurements.
     pub(crate) fn most(&self) -> u32 {
         match (self.repeat, self.until_confidence) {
             (Some(n), None) => n,
@@ -47,7 +47,6 @@ impl RepeatArgs {
         }
     }
 
-    /// When fewer are enough.
     pub(crate) fn until(&self) -> Option<Until> {
         self.until_confidence
     }
@@ -64,7 +63,6 @@ impl RepeatArgs {
 }
 
 impl RunsArgs {
-    /// The same as everywhere else.
     pub(crate) fn plain(&self) -> RepeatArgs {
         RepeatArgs { repeat: self.runs, until_confidence: self.until_confidence }
     }

@@ -40,7 +40,6 @@ pub(crate) struct ReportArgs {
 }
 
 impl ReportArgs {
-    /// A plain report of these.
     pub(crate) fn of(files: Vec<PathBuf>, output: OutputArgs) -> Self {
         ReportArgs { files, output, ..ReportArgs::default() }
     }
@@ -111,7 +110,6 @@ fn unsaid(name: &str, error: &io::Error) -> CliError {
     }
 }
 
-/// Prints saved runs again.
 pub(crate) fn report(args: &ReportArgs) -> Result<Exit, CliError> {
     if args.files.len() > 1 && (args.output.html.is_some() || args.output.svg.is_some()) {
         return Err(CliError::usage("--html and --svg show one run: give one file"));
@@ -156,7 +154,6 @@ pub(crate) fn report(args: &ReportArgs) -> Result<Exit, CliError> {
     Ok(worst)
 }
 
-/// Tells one run.
 fn one(
     args: &ReportArgs,
     path: &Path,

@@ -45,7 +45,6 @@ impl<P: Page> Metrics for Shared<P> {
     }
 }
 
-/// The same page for scrapers.
 pub(crate) fn shared<P: Page>(page: &Arc<Mutex<P>>) -> Arc<dyn Metrics> {
     Arc::new(Shared(Arc::clone(page)))
 }

@@ -86,7 +86,6 @@ pub(crate) struct StopArgs {
     pub(crate) local: LocalArgs,
 }
 
-/// The remote end.
 pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, CliError> {
     if args.hardware_stamps {
         runtime::permit_card_change();
@@ -208,7 +207,6 @@ fn count(metrics: &Mutex<ServerMetrics>, output: &OutputArgs, event: &Event) {
     }
 }
 
-/// Asks servers to end.
 pub(crate) fn stop(args: &StopArgs) -> Result<Exit, CliError> {
     let mut config = plan::client(&args.target, &args.local, false)?;
     if config.protocol != protocols::NATIVE {
@@ -232,7 +230,6 @@ pub(crate) fn stop(args: &StopArgs) -> Result<Exit, CliError> {
     }
 }
 
-/// Listening addresses from their text.
 pub(crate) fn listen_addresses(texts: &[String], port: u16) -> Result<Vec<SocketAddr>, String> {
     if texts.is_empty() {
         return Ok(vec![SocketAddr::new([0u16; 8].into(), port)]);

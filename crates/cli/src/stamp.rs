@@ -37,7 +37,6 @@ pub(crate) enum FormatArg {
     Ptp,
 }
 
-/// What packets may carry besides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extension {
     FollowUp,

@@ -161,7 +161,6 @@ pub(crate) fn series_folder(folder: Option<&PathBuf>) -> Result<(), CliError> {
         .map_err(|e| CliError::failed(format!("cannot make the folder {}: {e}", folder.display())))
 }
 
-/// Measures.
 pub(crate) fn train(args: &TrainArgs, command: Vec<String>) -> Result<Exit, CliError> {
     let protocol = args.target.protocol;
     args.sockets.permit_card_change(protocol)?;
@@ -206,7 +205,6 @@ fn train_of(shape: &ShapeArgs) -> Train {
     }
 }
 
-/// A phase of such trains.
 fn phase(args: &TrainArgs, train: Train, size: u32) -> Phase {
     let shape = &args.trains;
     let mut sockets = datagrams::sockets(&args.sockets, args.target.protocol);

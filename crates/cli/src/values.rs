@@ -90,7 +90,6 @@ pub(crate) fn affinity(text: &str) -> Result<Affinity, String> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Affinity(pub(crate) Option<Vec<usize>>);
 
-/// Time to live.
 pub(crate) fn ttl(text: &str) -> Result<u8, String> {
     text.parse()
         .ok()
@@ -114,7 +113,6 @@ pub(crate) fn part(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Bytes.
 pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     parse_bytes(text).map_err(|e| e.to_string())
 }
@@ -178,7 +176,6 @@ pub(crate) fn whole(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("'{text}' is not a whole number of 0 or more"))
 }
 
-/// The original of this name.
 pub(crate) fn original(text: &str) -> Result<&'static Original, String> {
     originals::find(text).ok_or_else(|| {
         let known: Vec<&str> = originals::ORIGINALS.iter().map(|original| original.name).collect();
@@ -196,9 +193,7 @@ pub(crate) struct Legacy {
 /// What `--legacy` asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LegacyAsked {
-    /// Whatever can be had.
     All,
-    /// This one.
     One(Legacy),
 }
 
@@ -229,7 +224,7 @@ pub(crate) fn dscp(text: &str) -> Result<u8, String> {
     metrics::parse_dscp(text).map_err(|e| e.to_string())
 }
 
-/// So many a second.
+/// A rate per second, above 0.
 pub(crate) fn per_second(text: &str) -> Result<f64, String> {
     text.trim_end_matches("/s")
         .parse()

@@ -24,14 +24,12 @@ pub(crate) struct WebArgs {
     web_linger: Option<u64>,
 }
 
-/// A page that is open.
 pub(crate) struct Page {
     web: Web,
     linger: Option<u64>,
 }
 
 impl WebArgs {
-    /// Whether a page is wanted.
     pub(crate) fn wanted(&self) -> bool {
         self.web.is_some()
     }
@@ -67,7 +65,6 @@ fn host_name() -> String {
 }
 
 impl Page {
-    /// Takes an event to it.
     pub(crate) fn hear(&mut self, event: &Event) {
         self.web.view().hear(event);
     }

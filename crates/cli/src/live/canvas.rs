@@ -39,7 +39,6 @@ impl<W: Write> Canvas<W> {
         self.known && self.shown.size() == size
     }
 
-    /// Takes the screen.
     pub(super) fn enter(&mut self) -> io::Result<()> {
         self.forget();
         self.out.write_all(ENTER)?;

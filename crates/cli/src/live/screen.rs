@@ -23,7 +23,6 @@ thread_local! {
 pub(super) struct Pen(#[expect(dead_code, reason = "held, not read")] MutexGuard<'static, ()>);
 
 impl Pen {
-    /// Waits for it.
     pub(super) fn take() -> Pen {
         let pen = PEN.lock().unwrap_or_else(PoisonError::into_inner);
         DRAWING.set(true);
@@ -58,7 +57,6 @@ pub(crate) fn leave_at_once() {
 /// How long a drawing may take before the program ends without giving the screen back, ms.
 const DRAWN_WITHIN_MS: u32 = 300;
 
-/// Gives the screen back.
 pub(super) fn leave() {
     let place = *PLACE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut out = place.writer();

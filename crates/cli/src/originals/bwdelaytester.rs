@@ -23,7 +23,6 @@ pub(crate) const SERVICE: Service = Service {
     ..Service::PLAIN
 };
 
-/// What came.
 fn came(totals: &Totals) -> String {
     let Some(report) = totals.packets.as_deref() else { return "nothing came".to_owned() };
     let Packets { received, lost, duplicated, reordered, dropped, .. } = report.counts;
@@ -48,7 +47,6 @@ fn came(totals: &Totals) -> String {
     text
 }
 
-/// Runs it.
 pub(crate) fn run(arguments: &[String], command: Vec<String>) -> ExitCode {
     let ran = match read(arguments) {
         Ok(Asked::Client(client)) => send(&client, &command),

@@ -28,7 +28,6 @@ pub(crate) const SERVICE: Service = Service {
     ..Service::PLAIN
 };
 
-/// Runs it.
 pub(crate) fn run(arguments: &[String], command: Vec<String>) -> ExitCode {
     let done = match read(arguments) {
         Ok(Request::Help(which)) => originals::page(&page(which), CODES.usage),

@@ -40,7 +40,6 @@ fn refused(text: impl Into<String>) -> Refusal {
     Refusal::Failed(text.into())
 }
 
-/// Runs it.
 pub(crate) fn run(arguments: &[String], command: Vec<String>) -> ExitCode {
     let done = match read(arguments) {
         Ok(Request::Help) => originals::page(HELP, 0),
@@ -59,7 +58,6 @@ fn start(spec: &Spec, command: &[String]) -> Result<u8, Refusal> {
     }
 }
 
-/// Where the report goes.
 fn output(spec: &Spec) -> Result<Box<dyn Write>, Refusal> {
     let Some(path) = &spec.logfile else { return Ok(Box::new(originals::stdout())) };
     let file = OpenOptions::new().create(true).append(true).open(path);
@@ -116,7 +114,6 @@ impl TestReport {
         TestReport { output: spec.output, text, json: JsonReport::new(facts, keeps) }
     }
 
-    /// What is printed now.
     fn on_event(&mut self, news: &BulkNews) -> String {
         match self.output {
             Output::Text => self.text.on_event(news),
@@ -307,7 +304,6 @@ fn serve(spec: &Spec, command: &[String]) -> Result<u8, Refusal> {
     Ok(0)
 }
 
-/// A client against a server.
 fn client(spec: &Spec, host: &str, command: &[String]) -> Result<u8, Refusal> {
     let _pidfile = PidFile::new(whole(spec.pidfile.as_ref()))?;
     let mut terms = spec.terms.clone();

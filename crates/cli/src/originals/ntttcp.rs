@@ -67,7 +67,6 @@ fn row_of_ports(config: ServerConfig) -> Result<ServerConfig, CliError> {
     Ok(ServerConfig { listen, options, ..config })
 }
 
-/// Runs it.
 pub(crate) fn run(arguments: &[String], command: Vec<String>) -> ExitCode {
     let usage = if is_windows(arguments) { WINDOWS_USAGE } else { CODES.usage };
     let done = match read(arguments) {
@@ -141,7 +140,6 @@ fn peers(spec: &Spec) -> Result<Vec<Peer>, Refusal> {
     Ok(peers)
 }
 
-/// Where a receiver listens.
 fn listen(spec: &Spec) -> Result<Vec<SocketAddr>, Refusal> {
     let any = if spec.v6 { "::" } else { "0.0.0.0" };
     if !spec.windows {

@@ -38,7 +38,6 @@ fn start<T>(
     originals::ended(name, CODES, done)
 }
 
-/// Runs the client.
 pub(crate) fn call(arguments: &[String], command: Vec<String>) -> ExitCode {
     start("RtTcpipClient", read_client(arguments), CLIENT, |client| measure_with(client, &command))
 }
@@ -70,7 +69,6 @@ fn measure_with(client: Client, command: &[String]) -> Result<u8, Refusal> {
     }
 }
 
-/// Where the server is.
 fn target(client: &Client) -> Result<SocketAddr, Refusal> {
     let (IpAddr::V6(address), Some(scope)) = (client.address, &client.scope) else {
         return Ok(SocketAddr::new(client.address, client.port));
@@ -152,7 +150,6 @@ fn ends(config: &ClientConfig, door: SocketAddr) -> bool {
     asked.is_ok() && ended
 }
 
-/// Runs the server.
 pub(crate) fn serve(arguments: &[String], command: Vec<String>) -> ExitCode {
     start("RtTcpipServer", read_server(arguments), SERVER, |server| echo(&server, &command))
 }

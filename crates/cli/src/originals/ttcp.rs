@@ -17,7 +17,6 @@ use std::time::Duration;
 
 const CODES: ExitCodes = ExitCodes { usage: 2, failed: 1 };
 
-/// Runs it.
 pub(crate) fn run(arguments: &[String], command: Vec<String>) -> ExitCode {
     originals::ended("ttcp", CODES, start(arguments, &command))
 }

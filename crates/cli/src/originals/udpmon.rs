@@ -16,7 +16,6 @@ use std::process::ExitCode;
 /// Nothing could be measured, or the command line cannot be: the originals have one code for both.
 const CODES: ExitCodes = ExitCodes { usage: 1, failed: 1 };
 
-/// Runs one of the programs.
 pub(crate) fn run(program: Program, arguments: &[String], command: Vec<String>) -> ExitCode {
     let how = match read(program, arguments) {
         Ok(Request::Help) => {
@@ -49,7 +48,6 @@ fn placement(spec: &Spec) -> Placement {
     spec.cores.clone().map_or(Placement::Even, Placement::Cores)
 }
 
-/// Runs a requester.
 fn call(spec: Spec, command: &[String]) -> Result<u8, Refusal> {
     let host = if spec.host.contains(':') {
         format!("[{}]", spec.host.trim_matches(['[', ']']))
@@ -175,7 +173,6 @@ fn check_cards(spec: &Spec) -> Result<(), String> {
         .map_or(Ok(()), |name| Err(format!("-I {name}: there is no such interface")))
 }
 
-/// Drivers cannot be asked here.
 #[cfg(not(target_os = "linux"))]
 fn check_cards(spec: &Spec) -> Result<(), String> {
     spec.packet_tests

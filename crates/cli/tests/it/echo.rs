@@ -19,7 +19,6 @@ fn service(test: &str, kind: &str, how: &str) -> Option<(Proc, String)> {
     Some((server, format!("127.0.0.1:{port}")))
 }
 
-/// What a service did.
 fn deeds(server: Proc) -> Value {
     server.signal("INT");
     let done = server.wait();

@@ -456,7 +456,6 @@ fn eventually_listens(port: u16) {
     });
 }
 
-/// Both ends of a row.
 fn started((server, client, ..): &(&str, &str, i32, Option<i32>)) -> [Proc; 2] {
     let port = net::free_row(17, 17);
     let line = |words: &str| {

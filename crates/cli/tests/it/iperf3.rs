@@ -23,7 +23,6 @@ fn ours(words: &str) -> Ours {
     Ours { proc, port }
 }
 
-/// The real client against it.
 fn real(server: &Ours, words: &str) -> Proc {
     let mut command = Command::new("iperf3");
     command.args(["-c", "127.0.0.1", "-p", &server.port, "-J"]).args(words.split_whitespace());

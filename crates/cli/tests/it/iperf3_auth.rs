@@ -24,7 +24,6 @@ impl Keys {
         Keys(scratch)
     }
 
-    /// A server of either program.
     fn server(&self, program: &str, port: &str, words: &str) -> Proc {
         let mut command = command(program);
         command.args(["-s", "-p", port, "--forceflush"]);
@@ -34,7 +33,6 @@ impl Keys {
         Proc::spawn(command)
     }
 
-    /// A client of either program.
     fn client(&self, program: &str, port: &str, password: Option<&str>, words: &str) -> Done {
         let mut command = command(program);
         command.args(["-c", "127.0.0.1", "-p", port, "-n", "64K", "-l", "8K"]);

@@ -14,7 +14,6 @@ fn lab(test: &str, options: &str) -> Option<Line> {
     Some(netcaliper("lab").args(options))
 }
 
-/// This shell command in it.
 fn sh(lab: Line, command: &str) -> Line {
     lab.args("-- sh -c").arg(command)
 }

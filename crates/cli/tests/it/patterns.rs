@@ -22,7 +22,6 @@ fn duplex(total: u64) -> (u64, u64) {
 /// Bytes of a turn in these tests.
 const TURNS: (u64, u64) = (100_001, 70_007);
 
-/// Played turn by turn.
 fn pushpull(total: u64) -> (u64, u64) {
     let (mut up, mut down) = (0, 0);
     while up + down < total {

@@ -19,7 +19,6 @@ fn reflector(test: &str, how: &str) -> Option<(Proc, String)> {
     Some((server, format!("127.0.0.1:{port}")))
 }
 
-/// What a reflector did.
 fn deeds(server: Proc) -> Value {
     server.signal("INT");
     let done = server.wait();

@@ -310,7 +310,6 @@ fn evil() -> String {
     format!("{}{FORGED}", parts.join(&format!("\r\n{FORGED}\n")))
 }
 
-/// A message of it.
 fn said(message_: &serde_json::Value) -> Vec<u8> {
     message(&message_.to_string())
 }

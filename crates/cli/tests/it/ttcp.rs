@@ -20,7 +20,6 @@ fn port_of(peer: &Proc) -> String {
     peer.hears("port ").trim_start_matches("port ").to_owned()
 }
 
-/// Our receiver and its port.
 fn receiver(words: &str) -> (Proc, String) {
     let proc = netcaliper("ttcp").args(words).spawn();
     let line = proc.hears(", port=");

@@ -11,7 +11,6 @@ fn peer(test: &str, words: &str) -> Option<Proc> {
     crate::support::peer::peer("udpmon.py", test, words)
 }
 
-/// Our responder and its port.
 fn responder() -> (Proc, String) {
     responder_with("")
 }
@@ -37,7 +36,6 @@ fn service(test: &str, how: &str) -> Option<(Proc, String)> {
     Some((server, format!("127.0.0.1:{port}")))
 }
 
-/// What a responder did.
 fn deeds(server: Proc) -> Value {
     server.signal("INT");
     json(&server.wait())

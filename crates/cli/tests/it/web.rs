@@ -36,7 +36,6 @@ fn body(answer: &str) -> &str {
     answer.split_once("\r\n\r\n").unwrap().1
 }
 
-/// The feed of a page.
 struct Feed(BufReader<TcpStream>);
 
 impl Feed {

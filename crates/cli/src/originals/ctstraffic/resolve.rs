@@ -46,7 +46,6 @@ fn listed<T: ToString>(all: &[T]) -> String {
     all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Where a server listens.
 pub(super) fn server(spec: &Spec) -> Result<Resolved, Refusal> {
     Ok(Resolved { listens: addresses(&spec.listens, spec.port)?, ..Resolved::default() })
 }

@@ -25,7 +25,6 @@ impl Scratch {
         self.0.join(name)
     }
 
-    /// A file with this content.
     pub(crate) fn with(&self, name: &str, content: &str) -> PathBuf {
         let path = self.file(name);
         fs::write(&path, content).unwrap();
@@ -89,7 +88,6 @@ impl Csv {
         Csv { header, rows }
     }
 
-    /// A column by its name.
     #[track_caller]
     pub(crate) fn column(&self, name: &str) -> Vec<&str> {
         let at = self.header.iter().position(|h| h == name);

@@ -26,7 +26,6 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The program under test.
 pub(crate) const BIN: &str = env!("CARGO_BIN_EXE_netcaliper");
 /// How long anything may take that takes a fraction of it on a machine that is not overloaded.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -100,7 +99,6 @@ pub(crate) struct Proc {
     pipes: Pipes,
 }
 
-/// A program that has ended.
 pub(crate) struct Done {
     /// The command line, for messages.
     pub(crate) name: String,
@@ -309,7 +307,6 @@ impl Line {
         self
     }
 
-    /// Adds one argument.
     pub(crate) fn arg(mut self, word: impl AsRef<OsStr>) -> Line {
         self.0.arg(word);
         self

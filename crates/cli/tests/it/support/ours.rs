@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
-/// A server that runs.
 pub(crate) struct Ours {
     pub(crate) port: u16,
     pub(crate) interrupt: Interrupt,
@@ -17,7 +16,6 @@ pub(crate) struct Ours {
     thread: JoinHandle<Vec<Event>>,
 }
 
-/// What it told.
 pub(crate) struct Story {
     pub(crate) records: Vec<ConnectionRecord>,
     pub(crate) local: Totals,
@@ -29,7 +27,6 @@ pub(crate) fn server_of_ours(phase: Phase, exit_after: Option<u64>) -> Ours {
     server_of_ours_at(Ipv4Addr::LOCALHOST.into(), phase, exit_after)
 }
 
-/// The same at another address.
 pub(crate) fn server_of_ours_at(listen: IpAddr, phase: Phase, exit_after: Option<u64>) -> Ours {
     let config = ServerConfig {
         listen: vec![(listen, 0).into()],
@@ -65,7 +62,6 @@ impl Ours {
         self.interrupt.ask();
     }
 
-    /// Waits for its end.
     pub(crate) fn story(self) -> Story {
         let events = self.thread.join().unwrap();
         let (mut records, mut local, mut status) = (vec![], None, None);

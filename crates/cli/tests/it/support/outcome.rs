@@ -45,7 +45,6 @@ impl Outcome {
         &self.point()["local"]
     }
 
-    /// What the servers counted.
     pub(crate) fn remote(&self) -> &[Value] {
         self.point()["remote"].as_array().unwrap()
     }
@@ -60,7 +59,6 @@ impl Outcome {
         self.point()["connections"].as_array().unwrap()
     }
 
-    /// The caveat with this code.
     pub(crate) fn caveat(&self, code: &str) -> Option<&Value> {
         self.point()["caveats"].as_array().unwrap().iter().find(|d| d["code"] == code)
     }
@@ -164,7 +162,6 @@ impl Outcome {
         it
     }
 
-    /// One direction of the result.
     #[track_caller]
     fn direction(&self, name: &str, bytes: u64) {
         let way = &self.point()[name];
@@ -183,7 +180,6 @@ impl Outcome {
         assert!(way["goodput_bps"].as_f64().unwrap() > 0.0, "{name}: {way}");
     }
 
-    /// The connections' records add up.
     #[track_caller]
     fn records(&self, connections: u64, up: u64, down: u64) {
         let all = self.connections();

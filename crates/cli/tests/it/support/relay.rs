@@ -18,13 +18,10 @@ const PURPOSE: usize = 10;
 /// Which way the damaged bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// Client to server.
     Up,
-    /// Server to client.
     Down,
 }
 
-/// Which connection is harmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Victim {
     /// The n-th data connection, from 0.
@@ -60,7 +57,6 @@ pub(crate) enum Harm {
     Delay { ms: u64 },
 }
 
-/// The relay.
 pub(crate) struct Relay {
     pub(crate) port: u16,
     over: Arc<AtomicBool>,
@@ -196,7 +192,6 @@ enum Then {
     Stall,
 }
 
-/// One direction of one connection.
 #[derive(Default)]
 struct Pipe {
     job: Option<Job>,
@@ -248,7 +243,6 @@ impl Pipe {
         }
     }
 
-    /// Whether all was written.
     fn write(&self, to: &mut TcpStream, mut bytes: &[u8]) -> bool {
         while !bytes.is_empty() && !self.fate.reset.load(Ordering::Relaxed) {
             match to.write(bytes) {
@@ -260,7 +254,6 @@ impl Pipe {
         bytes.is_empty()
     }
 
-    /// One end says no more.
     fn ended(&self, from: &TcpStream, to: &mut TcpStream) {
         thread::sleep(Duration::from_millis(10));
         if self.fate.broken.load(Ordering::Relaxed) || self.fate.reset.load(Ordering::Relaxed) {
