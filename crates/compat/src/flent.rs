@@ -78,7 +78,6 @@ fn step(times: &[f64], n: usize) -> Interval {
     }
 }
 
-/// A series of round trips.
 fn pings(name: &str, times: &[f64], values: &[Option<f64>]) -> Option<ImportedPhase> {
     let mut all = Dist::default();
     let mut intervals = Vec::new();

@@ -18,11 +18,8 @@ use uuid::Uuid;
 /// Largest file, unpacked.
 const LARGEST: u64 = 1 << 29;
 
-/// A file, by its name.
 pub struct NamedFile {
-    /// As the user named it.
     pub name: String,
-    /// What is in it.
     pub bytes: Vec<u8>,
 }
 
@@ -77,12 +74,10 @@ fn unpacked(bytes: &[u8]) -> Result<Option<Vec<u8>>, String> {
     }
 }
 
-/// What a file tells.
 #[derive(Debug, Default)]
 pub(crate) struct ImportedRun {
-    /// The program and its version.
     pub(crate) program: String,
-    /// What it spoke.
+    /// Name of the protocol it used.
     pub(crate) protocol: &'static str,
     pub(crate) verb: &'static str,
     pub(crate) targets: Vec<String>,
@@ -93,7 +88,6 @@ pub(crate) struct ImportedRun {
     pub(crate) notices: Vec<String>,
 }
 
-/// A phase of it.
 #[derive(Debug, Default)]
 pub(crate) struct ImportedPhase {
     pub(crate) label: BTreeMap<String, String>,
@@ -104,7 +98,6 @@ pub(crate) struct ImportedPhase {
     /// What is known of its messages.
     pub(crate) ping: Option<Ping>,
     pub(crate) intervals: Vec<Interval>,
-    /// Its connections, one by one.
     pub(crate) records: Vec<ConnectionRecord>,
     /// Tests of UDPmon.
     pub(crate) tests: Vec<PacketTest>,
@@ -206,7 +199,6 @@ pub(crate) fn count(value: &Value) -> u64 {
     floor(number(value).unwrap_or(0.0))
 }
 
-/// Seconds as ns.
 pub(crate) fn ns(seconds: f64) -> u64 {
     round(seconds * 1e9)
 }

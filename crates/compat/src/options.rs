@@ -6,11 +6,8 @@ use std::str::FromStr;
 /// What a command line asks for.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Request<T> {
-    /// The usage.
     Help,
-    /// The version.
     Version,
-    /// A run.
     Run(T),
 }
 
@@ -28,7 +25,6 @@ impl<T: Display> From<T> for Stop {
     }
 }
 
-/// Reads no further.
 pub(crate) fn stop(why: impl Into<Stop>) -> Result<(), Stop> {
     Err(why.into())
 }
@@ -75,7 +71,6 @@ macro_rules! options {
 }
 pub(crate) use options;
 
-/// The option of this name.
 pub(crate) fn find<S>(table: &'static [Opt<S>], name: &str) -> Option<&'static Opt<S>> {
     table.iter().find(|option| option.names.split(' ').any(|known| known == name))
 }

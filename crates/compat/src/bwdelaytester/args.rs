@@ -9,24 +9,18 @@ use std::str::FromStr;
 /// What a command line asks for.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Asked {
-    /// A client.
     Client(Client),
-    /// A server.
     Server(Server),
     /// How it is used (`--help`, which the original does not have).
     Help,
 }
 
-/// What both ends have.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Both {
     /// Another port than the original's.
     pub port: Option<u16>,
-    /// Interface to bind to.
     pub device: Option<String>,
-    /// The clocks are not synchronised.
     pub unsynchronised: bool,
-    /// The rate is swept.
     pub sweep: bool,
     /// The original's arithmetic.
     pub as_original: bool,
@@ -37,7 +31,6 @@ pub struct Both {
 /// A client's command line, understood.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Client {
-    /// Where to send to.
     pub host: String,
     /// UDP payload, bytes.
     pub size: u32,
@@ -64,7 +57,6 @@ const STAIRS: Stairs = Stairs { steps: 100, step_ns: 2 * SECOND };
 pub(super) const SLOT: u64 = SECOND / 10;
 
 impl Client {
-    /// What it sends.
     #[must_use]
     pub fn phase(&self) -> Phase {
         let bits = u128::from(self.size) * 8 * 1_000_000_000_000;
@@ -84,7 +76,6 @@ impl Client {
 }
 
 impl Server {
-    /// What it listens to.
     #[must_use]
     pub fn phase(&self) -> Phase {
         Phase { duration_ns: None, interval_ns: SLOT, probe: Some(Probe::default()), ..phase() }

@@ -9,7 +9,6 @@ use std::io::{self, Write};
 /// Time that has to pass before the next line, µs.
 const INTERVAL: u64 = 100_000;
 
-/// All that the original remembers.
 #[derive(Default)]
 pub(super) struct Original {
     unsynchronised: bool,

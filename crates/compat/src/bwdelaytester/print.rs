@@ -24,9 +24,7 @@ pub struct Printer {
     figures: Figures,
     sweep: bool,
     as_original: bool,
-    /// Senders that were named.
     named: Vec<SocketAddr>,
-    /// When the run began.
     start: Option<Wall>,
     /// What the wall clock says when the receiver's says 0, ns.
     zero: Option<i64>,
@@ -35,11 +33,9 @@ pub struct Printer {
     sent: u64,
 }
 
-/// Senders that are named.
 const NAMED: usize = 100;
 
 impl Printer {
-    /// A server's.
     #[must_use]
     pub fn server(server: &Server) -> Self {
         let both = &server.both;
@@ -52,7 +48,6 @@ impl Printer {
         Printer { figures, sweep, as_original: both.as_original, ..Printer::default() }
     }
 
-    /// A client's.
     #[must_use]
     pub fn client(client: &Client) -> Self {
         Printer { sweep: client.both.sweep, as_original: client.both.as_original, ..Printer::default() }

@@ -41,7 +41,6 @@ struct Slot {
     packets: u64,
     /// Missing numbers that were noticed in it: first by sender, and one after the last.
     gaps: BTreeMap<(u32, u64), u64>,
-    /// Missing numbers beyond those.
     more: u64,
     min: Option<i64>,
     max: Option<i64>,
@@ -84,7 +83,7 @@ struct Sums {
     slots: u64,
 }
 
-/// What became of all datagrams.
+/// Counts over all datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sum {
     pub(super) packets: u64,
@@ -206,7 +205,6 @@ impl Slots {
         Ok(())
     }
 
-    /// Prints the oldest open slot.
     fn print(&mut self, out: &mut dyn Write) -> io::Result<()> {
         let Some(slot) = self.open.pop_front() else { return Ok(()) };
         let lost = slot.lost();

@@ -7,7 +7,6 @@ pub(super) const COLUMNS: &str = "# bytes_last_intv packets_last_intv drops_last
                                   mindelayus_last_intv maxdelayus_last_intv avgdelayus_last_intv ";
 /// What stands above the histogram, and above the table.
 pub(super) const HISTOGRAM: &str = "## Printing latency histogram:";
-/// What stands above the table.
 pub(super) const SWEEP: &str = "## Printing sweep data:";
 
 /// Bins of the histogram, and the width of each, µs.

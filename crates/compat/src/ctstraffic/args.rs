@@ -8,7 +8,6 @@ use super::spec::{Role, Spec, Transport};
 /// What a command line asks for.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Request {
-    /// A help page.
     Help(Page),
     /// A test, and what to say about the way it was written.
     Run(Box<Spec>),

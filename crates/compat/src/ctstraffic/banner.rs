@@ -8,11 +8,8 @@ use std::net::{IpAddr, SocketAddr};
 /// Addresses that the names on the command line stand for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resolved {
-    /// Where a client connects to.
     pub targets: Vec<SocketAddr>,
-    /// Where a client connects from.
     pub binds: Vec<IpAddr>,
-    /// Where a server listens.
     pub listens: Vec<SocketAddr>,
 }
 
@@ -91,7 +88,6 @@ fn pattern(spec: &Spec) -> &'static str {
     }
 }
 
-/// A number in both notations.
 fn both(n: u64) -> String {
     format!("{n} [0x{n:x}]")
 }

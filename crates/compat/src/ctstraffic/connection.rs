@@ -78,7 +78,7 @@ impl Ended {
         }
     }
 
-    /// What became of it.
+    /// Outcome of the connection.
     pub(super) fn verdict(&self) -> &Verdict {
         &self.verdict
     }
@@ -88,7 +88,6 @@ impl Ended {
         &self.at
     }
 
-    /// The line of its result.
     pub(super) fn line(&self) -> String {
         let Ended { at, local, remote, id, .. } = self;
         let (how, gap) = match &self.verdict {

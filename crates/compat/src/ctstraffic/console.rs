@@ -5,7 +5,6 @@ use super::spec::Transport;
 use super::transcript::Item;
 use std::io::{self, Write};
 
-/// What a verbosity shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shows {
     anything: bool,
@@ -27,7 +26,6 @@ impl Shows {
     }
 }
 
-/// Prints a run.
 #[derive(Debug)]
 pub(super) struct Console {
     shows: Shows,

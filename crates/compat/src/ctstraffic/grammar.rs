@@ -6,7 +6,6 @@ use std::ops::RangeInclusive;
 /// One argument, apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Word {
-    /// As typed.
     pub(super) text: String,
     /// Its name in lower case, the dash included.
     pub(super) name: String,

@@ -6,10 +6,8 @@ use std::fmt::Write as _;
 
 /// Columns of a line.
 const WIDTH: usize = 100;
-/// Where the explanation begins.
 const INDENT: usize = 6;
 
-/// The text of a page.
 #[must_use]
 pub fn page(page: Page) -> String {
     let (title, before, after) = match page {

@@ -15,7 +15,6 @@ const UDP_CSV: &str = "TimeSlice,Bits/Sec,Streams,Completed,Dropped,Repeated,Err
 /// The column in which the last digit stands, and the most characters, of the six numbers after the time.
 const TCP_COLUMNS: [(usize, usize); 6] = [(23, 11), (36, 11), (47, 7), (58, 7), (68, 7), (79, 7)];
 const UDP_COLUMNS: [(usize, usize); 6] = [(25, 12), (36, 8), (48, 9), (58, 7), (69, 7), (79, 7)];
-/// The same for the time.
 const TIME_COLUMN: usize = 10;
 
 const TCP_LEGEND: &[&str] = &[
@@ -64,7 +63,6 @@ pub(super) fn legend(transport: Transport) -> Vec<String> {
     lines
 }
 
-/// What a status line tells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Slice {
     /// Since the start, ms.

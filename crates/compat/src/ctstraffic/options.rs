@@ -6,7 +6,6 @@ use super::grammar::{one_of, range_of, rate_of, u64_of, within};
 use super::raw::{Arg, RawOptions};
 use super::spec::{Role, Transport};
 
-/// A help page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Page {
     /// `-Help`, `-?`, no arguments at all: the overview.
@@ -21,10 +20,8 @@ pub enum Page {
     Advanced,
 }
 
-/// Where an option belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Only<T> {
-    /// Anywhere.
     Any,
     /// Only there.
     This(T),
@@ -35,17 +32,14 @@ pub(super) enum Only<T> {
 pub(super) struct Need {
     /// In words: the option that is missing.
     pub(super) text: &'static str,
-    /// Whether it is there.
     pub(super) met: fn(&RawOptions) -> bool,
 }
 
-/// How a value is read.
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
     Text,
     /// One of those that the row names.
     Word,
-    /// From, to.
     Number(u32, u32),
     /// 64 bits.
     Wide,
@@ -53,11 +47,9 @@ pub(super) enum Kind {
     Rate,
     /// A rate in whole bytes.
     Bits,
-    /// One or two of these.
     Range(&'static Kind),
 }
 
-/// One option.
 pub(super) struct Row {
     /// Its name, spelt as in the original.
     pub(super) name: &'static str,
@@ -65,15 +57,12 @@ pub(super) struct Row {
     pub(super) value: &'static str,
     /// What may follow it, too.
     pub(super) also: &'static str,
-    /// How that is read.
     pub(super) kind: Kind,
-    /// The page that explains it.
     pub(super) page: Page,
     /// The end that it is for.
     pub(super) who: Only<Role>,
     /// The transport that it is for.
     pub(super) over: Only<Transport>,
-    /// What else must be given.
     pub(super) needs: Option<Need>,
     /// Whether it may be given several times.
     pub(super) many: bool,
@@ -82,7 +71,6 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// Reads its value.
     pub(super) fn read(&self, text: &str) -> Result<Arg, String> {
         match self.kind {
             Kind::Text => Ok(Arg::Text(text.to_owned())),

@@ -19,7 +19,6 @@ const FOR_EVER_NS: u64 = 10 * 365 * 86_400 * SECOND;
 /// CPUs in a processor group of Windows.
 const GROUP: usize = 64;
 
-/// The value of an argument.
 #[derive(Clone, Debug)]
 pub(super) enum Arg {
     Text(String),
@@ -162,7 +161,6 @@ impl RawOptions {
         })
     }
 
-    /// Rules that join several arguments.
     fn check(&self, transport: Transport) -> Result<(), String> {
         if self.has("-RateLimit") && self.has("-BurstDelay") {
             return Err("-RateLimit and -BurstDelay exclude each other".to_owned());

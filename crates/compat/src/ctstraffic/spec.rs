@@ -13,17 +13,14 @@ pub enum Role {
     Server,
 }
 
-/// What carries the test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Transport {
     /// Connections with one of the four patterns.
     #[default]
     Tcp,
-    /// The media stream.
     Udp,
 }
 
-/// How log files are encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Encoding {
     /// UTF-8 without a byte order mark.
@@ -33,7 +30,6 @@ pub enum Encoding {
     Utf16,
 }
 
-/// The log files asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct LogFiles {
     /// `-StatusFilename`.
@@ -58,15 +54,12 @@ impl LogFiles {
     }
 }
 
-/// Which cores are used.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum Cores {
-    /// Each worker has one.
     #[default]
     Each,
     /// The scheduler decides.
     Free,
-    /// These.
     These(Vec<usize>),
 }
 
@@ -82,9 +75,7 @@ pub enum Place {
 /// A ctsTraffic command line, understood.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Spec {
-    /// Which end.
     pub role: Role,
-    /// What carries the test.
     pub transport: Transport,
     /// Names and addresses to connect to.
     pub targets: Vec<String>,
@@ -96,7 +87,6 @@ pub struct Spec {
     pub port: u16,
     /// Local ports of a client, both ends included.
     pub local_ports: Option<(u16, u16)>,
-    /// The test itself.
     pub phase: Phase,
     /// A server ends after so many connections.
     pub exit_limit: Option<u64>,
@@ -106,9 +96,7 @@ pub struct Spec {
     pub break_on_error: bool,
     /// What is printed: 0 nothing, 1 status, 2 status and errors, 3 connections, 4 connections and errors, 5 all, 6 more.
     pub verbosity: u8,
-    /// Log files.
     pub logs: LogFiles,
-    /// Cores.
     pub cores: Cores,
     /// Worker threads, when given (`-ShardCount`).
     pub workers: Option<u16>,
@@ -150,10 +138,8 @@ pub struct Shown {
 pub struct Sharding {
     /// Shards; 0 is one per logical CPU.
     pub shards: u32,
-    /// Threads of each.
     pub workers: u32,
     /// Completions taken at once.
     pub batch: u32,
-    /// Name of the affinity policy.
     pub policy: &'static str,
 }

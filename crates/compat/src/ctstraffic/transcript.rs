@@ -16,17 +16,14 @@ use std::net::SocketAddr;
 pub(super) enum Item {
     /// Adapters: the console's first lines.
     Adapters(Vec<String>),
-    /// The settings in force.
     Banner(Vec<String>),
     /// When the run started by the wall clock; the times of all other lines count from there.
     Started(String),
-    /// A status line.
     Status(Slice),
     /// A connection has come to be.
     Established(String),
     /// A connection's result: as a line and as rows of the two tables.
     Connection {
-        /// For people.
         line: String,
         /// For the connection CSV.
         row: String,
@@ -39,7 +36,6 @@ pub(super) enum Item {
     Message {
         /// When, as files have it.
         at: String,
-        /// What.
         text: String,
         /// Whether it is an error, or only of interest when looking for faults.
         error: bool,
@@ -48,20 +44,17 @@ pub(super) enum Item {
     Warning {
         /// When, as files have it.
         at: String,
-        /// What.
         text: String,
     },
     /// Rows of the jitter CSV.
     Jitter(Vec<String>),
     /// A line that is always said: a limit was reached, the run is being ended.
     Said(String),
-    /// The end of it all.
     Summary(Vec<String>),
     /// Nothing to tell, but a good moment to write out what is held back.
     Pause,
 }
 
-/// Follows a run.
 #[derive(Debug, Default)]
 pub(super) struct Transcript {
     spec: Spec,

@@ -4,10 +4,9 @@ use super::spec::Transport;
 use metrics::Ending;
 use model::{ConnectionRecord, Failure};
 
-/// What became of a connection.
+/// Outcome of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// All went well.
     Succeeded,
     /// One of the three protocol errors, by its name.
     Protocol(&'static str),

@@ -15,7 +15,7 @@ const BOTH: &str = "help version server client port format interval pidfile affi
 const SERVERS: &str = "daemon one-off server-bitrate-limit server-max-duration idle-timeout rsa-private-key-path \
     authorized-users-path time-skew-threshold";
 
-/// What is not spoken here.
+/// Refusal of `--sctp`.
 const SCTP: &str = "SCTP is not supported here; there is TCP, multipath TCP (-m) and UDP (-u)";
 
 const OPTIONS: &[Opt<RawOptions>] = options! { RawOptions:
@@ -148,7 +148,6 @@ const OPTIONS: &[Opt<RawOptions>] = options! { RawOptions:
     "no-fq-socket-pacing" Flag |o, _| o.spec.ignored.push("--no-fq-socket-pacing".to_owned());
 };
 
-/// Options as they were given.
 #[derive(Default)]
 struct RawOptions {
     spec: Spec,

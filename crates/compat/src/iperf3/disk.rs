@@ -18,7 +18,6 @@ impl DiskFile {
         self.size.filter(|_| sender).unwrap_or(received)
     }
 
-    /// The object of a stream.
     pub(super) fn json(&self, sent: u64, received: u64, sender: bool) -> Value {
         let size = self.size(received, sender);
         json!({

@@ -11,7 +11,6 @@ use serde_json::{Map, Value, json};
 /// What the documents say besides what happened.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Facts {
-    /// What the program calls itself.
     pub version: String,
     /// Kernel and host.
     pub system_info: String,
@@ -183,7 +182,6 @@ impl JsonReport {
         }
     }
 
-    /// The whole document.
     #[must_use]
     pub fn document(&self) -> Value {
         let mut map = Map::new();

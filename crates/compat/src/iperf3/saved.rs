@@ -71,7 +71,6 @@ struct Ways {
 }
 
 impl Ways {
-    /// A row for each way.
     fn rows(self, row: impl Fn(bool) -> StreamRow) -> Vec<StreamRow> {
         [(true, self.up), (false, self.down)]
             .into_iter()

@@ -10,18 +10,13 @@ use model::{
 };
 use std::fmt::Write;
 
-/// How reports are printed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Style {
-    /// Unit of rates.
     pub format: char,
-    /// More detail.
     pub verbose: bool,
-    /// Intervals are printed.
     pub intervals: bool,
 }
 
-/// A line between blocks.
 const RULE: &str = "- - - - - - - - - - - - - - - - - - - - - - - - -\n";
 
 /// The report of one test, as it comes.
@@ -234,7 +229,6 @@ impl Report {
         format!("[{id}]{role} {from:6.2}-{to:<6.2} sec  {moved}  {rate}/sec")
     }
 
-    /// The columns of an interval.
     #[expect(clippy::too_many_arguments, reason = "one line of a table")]
     fn tail(
         &self,
@@ -281,7 +275,6 @@ impl Report {
         self.server_output(out, ended)
     }
 
-    /// All lines of one direction.
     fn summary(
         &self,
         out: &mut String,
@@ -374,7 +367,6 @@ impl Report {
     }
 }
 
-/// Jitter and loss.
 fn datagrams(side: &Side) -> String {
     let share = g(side.share(), 2);
     format!("{:5.3} ms  {}/{} ({share}%)", side.jitter_ms(), side.lost, side.packets)

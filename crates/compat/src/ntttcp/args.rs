@@ -6,20 +6,16 @@ use metrics::SECOND;
 use model::{Kind, Layout, Pattern, Phase, Probe, Range, SocketSettings, Verify, Waiting};
 use std::net::IpAddr;
 
-/// Which end this is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Role {
-    /// Receives.
     #[default]
     Receiver,
-    /// Sends.
     Sender,
 }
 
 /// A command line, understood.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Spec {
-    /// Which end this is.
     pub role: Role,
     /// Whether the command line says which.
     pub role_given: bool,
@@ -80,7 +76,6 @@ pub struct Spec {
 /// Most bytes of a datagram over IPv4: 65535 less both headers.
 const LARGEST_DATAGRAM: u64 = 65_507;
 
-/// Options as they were given.
 #[derive(Default)]
 struct RawOptions {
     spec: Spec,
@@ -232,7 +227,6 @@ pub(super) fn scaled(value: &Value<'_>, base: u64) -> Result<u64, String> {
 }
 
 impl Spec {
-    /// The settings of its connections.
     #[must_use]
     pub fn phase(&self) -> Phase {
         let usual = if self.role == Role::Sender { 128 << 10 } else { 64 << 10 };

@@ -15,7 +15,6 @@ use std::fmt::Write as _;
 pub struct Thread {
     /// Bytes that count.
     pub bytes: u64,
-    /// Calls in which they moved.
     pub calls: u64,
     /// From its first connection to its last byte, s.
     pub seconds: f64,
@@ -24,7 +23,6 @@ pub struct Thread {
 /// What a test found, as the files have it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Results {
-    /// Name of this host.
     pub computer: String,
     /// The system, as uname -a says it.
     pub os: String,
@@ -32,13 +30,9 @@ pub struct Results {
     pub bytes: u64,
     /// What was measured, s.
     pub seconds: f64,
-    /// Each thread.
     pub threads: Vec<Thread>,
-    /// Connections that failed.
     pub errors: u64,
-    /// Connections of a sender.
     pub connections: u64,
-    /// What the host did meanwhile.
     pub host: Reading,
     /// CPU time of this process, s.
     pub cpu_s: f64,
@@ -58,7 +52,6 @@ pub(super) fn row(xml: &'static str, json: &'static str, unit: &'static str, tex
     Row { xml, json, unit, text: text.to_string() }
 }
 
-/// Three decimals.
 pub(super) fn three(n: f64) -> String {
     format!("{n:.3}")
 }

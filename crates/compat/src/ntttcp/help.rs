@@ -1,6 +1,5 @@
 //! Usage.
 
-/// The usage.
 pub const PAGE: &str = "\
 ntttcp for Linux, spoken by netcaliper: TCP or UDP over many ports, with or without synchronisation
 

@@ -19,7 +19,6 @@ pub struct Texts {
     pub packets: (u64, u64),
 }
 
-/// What was read of them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reading {
     /// user, nice, system, idle, iowait, irq, softirq, steal, in ticks.
@@ -32,7 +31,6 @@ pub struct Reading {
     pub retransmits: [u64; 7],
     /// Interrupts of the lines asked for.
     pub interrupts: u64,
-    /// Packets sent and received.
     pub packets: (u64, u64),
     /// TCP segments sent and received.
     pub segments: (u64, u64),

@@ -177,7 +177,6 @@ impl Report {
     }
 }
 
-/// What an attribute says.
 fn attribute(tag: &str, name: &str) -> Option<String> {
     let (_, rest) = tag.split_once(&format!("{name}=\""))?;
     Some(rest.split_once('"')?.0.to_owned())

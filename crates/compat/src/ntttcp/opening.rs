@@ -14,7 +14,6 @@ const DEFAULT_BUFFER: u64 = 131_072;
 pub struct HostFacts {
     /// Limit of open files: soft, hard.
     pub files: Option<(u64, u64)>,
-    /// Interface names and addresses.
     pub addresses: Vec<(String, IpAddr)>,
 }
 

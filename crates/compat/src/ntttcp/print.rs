@@ -47,7 +47,6 @@ struct Printed {
 /// When a line is printed: `HH:MM:SS`, and how long the program has run, ns.
 #[derive(Clone, Debug, Default)]
 pub struct Now {
-    /// Time of day.
     pub day: String,
     /// Since the program began, ns.
     pub ns: u64,
@@ -76,7 +75,6 @@ impl Printer {
         self.results.as_ref()
     }
 
-    /// Whether something went wrong.
     #[must_use]
     pub fn failed(&self) -> bool {
         self.failed
@@ -167,7 +165,6 @@ impl Printer {
         }
     }
 
-    /// Prints a new data connection.
     fn established(
         &mut self,
         local: SocketAddr,

@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
-/// Numbers of the open sockets.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sockets {
     next: u32,
@@ -19,7 +18,6 @@ impl Sockets {
         Sockets { next, ..Sockets::default() }
     }
 
-    /// Assigns a number.
     pub(super) fn open(&mut self, port: u16, remote: SocketAddr) -> u32 {
         let number = self.free.pop_first().unwrap_or_else(|| {
             self.next = self.next.saturating_add(1);

@@ -6,7 +6,6 @@ use model::{Layout, READY_OFFSET};
 use std::fmt::Display;
 use std::str::FromStr;
 
-/// Options as they were given.
 struct RawOptions {
     spec: Spec,
     role: Option<Role>,

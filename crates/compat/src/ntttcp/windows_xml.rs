@@ -88,7 +88,6 @@ fn thread(thread: &Thread, test_s: f64) -> Vec<Row> {
     rows
 }
 
-/// What the file holds.
 pub(super) fn document(spec: &Spec, results: &Results) -> Document {
     let Results { bytes, seconds, threads, host, .. } = results;
     let calls: u64 = threads.iter().map(|thread| thread.calls).sum();

@@ -72,7 +72,6 @@ pub struct Server {
     pub ignored: Vec<String>,
 }
 
-/// The port of either.
 const PORT: u16 = 9999;
 
 /// The name of an argument, as it was given.
@@ -185,7 +184,6 @@ pub fn read_client(arguments: &[String]) -> Result<Request<Client>, String> {
 }
 
 impl Client {
-    /// The test itself.
     #[must_use]
     pub fn phase(&self) -> Phase {
         let ping = Ping {
@@ -239,7 +237,7 @@ pub fn read_server(arguments: &[String]) -> Result<Request<Server>, String> {
 }
 
 impl Server {
-    /// What it is to be.
+    /// The settings of the server.
     #[must_use]
     pub fn phase(&self) -> Phase {
         let transport = if self.udp { Transport::Udp } else { Transport::Tcp };

@@ -23,7 +23,6 @@ pub struct Printer {
     used: u64,
     times: Times,
     rows: Rows,
-    /// Of this connection.
     here: (u64, u64),
     /// Since the last progress line.
     block: (u64, Times),

@@ -7,7 +7,6 @@ use crate::options::{Letters, Opt, Stop, Takes, Value, find, options, scaled};
 /// Longest buffer, bytes.
 const LONGEST: u64 = 16 << 20;
 
-/// Options as they were given.
 #[derive(Default)]
 struct RawOptions {
     spec: Spec,
@@ -47,7 +46,6 @@ const LETTERS: &[Opt<RawOptions>] = options! { RawOptions:
     "-A -O -S -R -i -P -L" Value |o, v| o.spec.ignored.push(format!("{} (has no effect here)", v.name));
 };
 
-/// Ours.
 const OURS: &[Opt<RawOptions>] = options! { RawOptions:
     "--epi" Flag |o, _| (o.spec.udp, o.spec.epi) = (true, true);
     "--keep" Flag |o, _| o.spec.keep = true;

@@ -55,7 +55,6 @@ impl Printer {
         Printer { spec, name, live, ..Printer::default() }
     }
 
-    /// Whether something went wrong.
     #[must_use]
     pub fn failed(&self) -> bool {
         self.failed
@@ -173,7 +172,6 @@ impl Printer {
         Ok(())
     }
 
-    /// Ends a line of marks.
     fn line(&mut self, out: &mut dyn Write) -> io::Result<()> {
         if std::mem::take(&mut self.column) { writeln!(out) } else { Ok(()) }
     }

@@ -6,17 +6,14 @@ use model::{Burst, Kind, Pattern, Payload, Phase, Probe, Range, SocketSettings, 
 /// What a command line asks for.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Request {
-    /// The usage.
     Help,
     /// What Teldat's command line may go on with, as its console lists it.
     Next(&'static str),
     /// Nothing: the user is to be asked.
     Nothing,
-    /// A run.
     Run(Box<Spec>),
 }
 
-/// Whose report is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dialect {
     /// Teldat's: words, decimal rates, microseconds.
@@ -26,17 +23,13 @@ pub enum Dialect {
     Classic,
 }
 
-/// Which end this is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Role {
-    /// Receives.
     #[default]
     Receive,
-    /// Sends to this host.
     Transmit(String),
 }
 
-/// What rates are printed in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unit {
     /// Bits, and the prefix that fits.
@@ -54,9 +47,7 @@ pub enum Unit {
 /// A command line, understood.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Spec {
-    /// Whose report is printed.
     pub dialect: Dialect,
-    /// Which end this is.
     pub role: Role,
     /// Buffers sent (`nsrcb`, `-n`).
     pub buffers: u64,
@@ -104,7 +95,6 @@ pub struct Spec {
     pub ignored: Vec<String>,
 }
 
-/// The default port.
 const PORT: u16 = 5001;
 /// How long a receiver waits for more when nobody has said how long, ms. The original waits for ever, for the end of a
 /// test whose last datagram was lost, too.
@@ -114,7 +104,6 @@ const PATIENCE_UDP_MS: u64 = 10_000;
 const UNLIMITED: u64 = 1 << 50;
 
 impl Spec {
-    /// The defaults of a dialect.
     #[must_use]
     pub fn new(dialect: Dialect) -> Spec {
         let teldat = dialect == Dialect::Teldat;
@@ -132,7 +121,6 @@ impl Spec {
         }
     }
 
-    /// Whether this end sends.
     #[must_use]
     pub fn sends(&self) -> bool {
         matches!(self.role, Role::Transmit(_))
@@ -177,7 +165,6 @@ impl Spec {
         Some(Burst { count: u32::try_from(count).unwrap_or(u32::MAX), delay_ns })
     }
 
-    /// The test itself.
     #[must_use]
     pub fn phase(&self) -> Phase {
         let live = self.marks.is_some() || self.percent;

@@ -7,7 +7,6 @@ use model::{
 };
 use std::path::PathBuf;
 
-/// Which of the programs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Program {
     /// `udpmon_bw_mon`.
@@ -28,7 +27,6 @@ pub enum Program {
 }
 
 impl Program {
-    /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -55,7 +53,6 @@ impl Program {
         }
     }
 
-    /// Whether it waits for others.
     #[must_use]
     pub fn serves(self) -> bool {
         matches!(self, Program::Recv | Program::Resp | Program::TcpResp)
@@ -71,7 +68,6 @@ impl Program {
 /// A command line, understood.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Spec {
-    /// Which program.
     pub program: Program,
     /// The remote end (`-d`).
     pub host: String,
@@ -81,7 +77,6 @@ pub struct Spec {
     pub from: Option<u16>,
     /// IPv6 (`-6`, or an address with colons).
     pub v6: bool,
-    /// What is asked for.
     pub packet_tests: PacketTestSettings,
     /// Extended columns (`-x`).
     pub extended: bool,
@@ -103,7 +98,6 @@ pub struct Spec {
     pub life_ns: Option<u64>,
     /// Where the run is kept, for `netcaliper report` (`--save`).
     pub save: Option<PathBuf>,
-    /// The originals' arithmetic.
     pub as_original: bool,
     /// Options that have no effect here, each with the reason.
     pub ignored: Vec<String>,

@@ -2,7 +2,6 @@
 
 use super::args::Program;
 
-/// The usage of a program.
 #[must_use]
 pub fn usage(program: Program) -> String {
     let own = match program {

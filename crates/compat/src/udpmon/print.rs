@@ -22,7 +22,6 @@ pub struct Printer {
     local: String,
     started: Wall,
     titled: bool,
-    /// What a receiver has told.
     receiver: Receiver,
     /// Tests over TCP, until the kernel's word about their connections has come.
     held: Vec<PacketTest>,

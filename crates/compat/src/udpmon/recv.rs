@@ -9,7 +9,6 @@ use model::{PacketTest, PacketTestCounts, PacketTestLost, PacketTestRecord, Pack
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-/// What a receiver has told.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Receiver {
     titled: bool,

@@ -59,7 +59,6 @@ pub(super) fn interface_titles(end: char) -> String {
     format!(" {end} if; interface:; pktsin; bytesin; errin; dropin; pktsout; bytesout; errout; dropout;")
 }
 
-/// The columns of interfaces.
 pub(super) fn interfaces(end: char, host: &PacketTestHost) -> String {
     let mut text = format!("{end} if;");
     for interface in &host.interfaces {
@@ -136,7 +135,6 @@ pub(super) fn shape(hist: &Binned, as_original: bool) -> Shape {
     if as_original { hist.shape_as_original() } else { hist.shape() }
 }
 
-/// A histogram.
 pub(super) fn histogram(number: usize, title: &str, hist: &Binned, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "Hist {number:>8} {title}")?;
     writeln!(
@@ -169,7 +167,6 @@ fn ours(remote: i64, clock: Option<PacketTestClock>, as_original: bool) -> f64 {
     remote as f64 / 10.0 * slope + offset
 }
 
-/// The records of packets.
 pub(super) fn records(
     test: &PacketTest,
     skip: u32,

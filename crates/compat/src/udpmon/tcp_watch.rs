@@ -107,7 +107,6 @@ impl Snapshots {
         )
     }
 
-    /// A connection has ended.
     pub(super) fn over(&mut self, test: &PacketTest) {
         self.told.remove(&test.peer);
     }

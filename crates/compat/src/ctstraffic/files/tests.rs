@@ -3,7 +3,6 @@ use crate::ctstraffic::line::Slice;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-/// Files in memory.
 #[derive(Clone, Default)]
 struct Disk(Arc<Mutex<BTreeMap<PathBuf, Vec<u8>>>>);
 

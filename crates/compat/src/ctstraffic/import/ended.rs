@@ -8,7 +8,6 @@ use model::{CauseCount, ConnectionRecord, FrameRow, FrameVerdict, Interval, Kind
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-/// Causes told.
 const MOST_CAUSES: usize = 32;
 /// Whole frames in a second of a stream that nobody has any use for; more than that would only be damage.
 const MOST_SECONDS: u64 = 1 << 20;

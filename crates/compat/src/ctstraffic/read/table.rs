@@ -8,7 +8,6 @@ use metrics::FrameStamps;
 /// Rows kept of one file.
 const MOST_ROWS: usize = 5_000_000;
 
-/// Which table a header announces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     Status(Transport),
@@ -18,7 +17,6 @@ pub(super) enum Shape {
 }
 
 impl Shape {
-    /// The table with this header.
     pub(super) fn of(header: &str) -> Option<Shape> {
         let header = header.trim();
         let both = [Transport::Tcp, Transport::Udp];
@@ -29,14 +27,12 @@ impl Shape {
     }
 }
 
-/// A status row.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Slice {
     pub(crate) at_s: f64,
     pub(crate) numbers: [u64; 6],
 }
 
-/// An ended connection.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Ended {
     pub(in crate::ctstraffic) at_s: f64,
@@ -98,7 +94,6 @@ pub(crate) struct TcpInfo {
     pub(in crate::ctstraffic) numbers: [Option<u64>; 11],
 }
 
-/// A table of ctsTraffic.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Table {
     Status {

@@ -56,7 +56,6 @@ fn the_banner_of_the_guide() {
     assert_eq!(banner("-target:localhost -consoleverbosity:1").join("\n"), want);
 }
 
-/// The same for its stream.
 #[test]
 fn the_banner_of_the_guides_stream() {
     let lines = banner(

@@ -3,20 +3,15 @@
 use model::BulkTerms;
 use std::net::IpAddr;
 
-/// Client or server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Role {
-    /// A server.
     #[default]
     Server,
-    /// A client of this host.
     Client(String),
 }
 
-/// What is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Output {
-    /// Text.
     #[default]
     Text,
     /// One JSON document in the end.
@@ -27,34 +22,25 @@ pub enum Output {
     StreamAndAll,
 }
 
-/// An understood command line.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Spec {
-    /// Client or server.
     pub role: Role,
-    /// Port.
     pub port: u16,
     /// Length of an interval, ns; 0 tells none.
     pub interval_ns: u64,
     /// Unit of rates: one of `kmgtKMGT`, or `a` for whatever fits.
     pub format: char,
-    /// More detail.
     pub verbose: bool,
-    /// What is printed.
     pub output: Output,
-    /// File that is printed to.
     pub logfile: Option<String>,
     /// `strftime` format before each line.
     pub timestamps: Option<String>,
-    /// File for the process identifier.
     pub pidfile: Option<String>,
     /// What is asked of the server.
     pub terms: BulkTerms,
     /// Whether `-l` was given.
     pub length_given: bool,
-    /// Address to bind to.
     pub bind: Option<IpAddr>,
-    /// Interface to bind to.
     pub device: Option<String>,
     /// IPv4 only, IPv6 only.
     pub family: (bool, bool),
@@ -64,7 +50,6 @@ pub struct Spec {
     pub user_timeout_ns: Option<u64>,
     /// How long the control connection may be idle before the kernel asks whether its peer is there, ns.
     pub keepalive_ns: Option<u64>,
-    /// Core of this process.
     pub affinity: Option<usize>,
     /// First local port of the streams.
     pub local_port: Option<u16>,
