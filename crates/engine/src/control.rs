@@ -15,7 +15,6 @@ use transport::{
 
 /// The threads of a session and the sockets that they begin with.
 pub struct Setup<P: Platform> {
-    /// Workers of a set.
     pub workers: u16,
     /// Sets of workers, each on the same cores.
     pub sets: u16,
@@ -108,7 +107,6 @@ pub struct Control<P: Platform, S: FnMut(Event)> {
     /// Links that may have unread bytes, about which an edge-triggered reactor says nothing more. They are read in turn, one share
     /// in each round.
     unread: VecDeque<u64>,
-    /// Where control messages are received.
     buffer: Vec<u8>,
     /// Bytes queued on all links.
     queued: usize,
@@ -525,7 +523,6 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
         }
     }
 
-    /// Something happened to a link.
     fn ready(&mut self, id: u64) {
         let Some(entry) = self.links.get_mut(&id) else { return };
         if let Some(key) = entry.key {
@@ -585,7 +582,7 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
     }
 }
 
-/// What a control link brought.
+/// Result of one read of a control link.
 enum Came {
     Bytes(usize),
     Nothing,

@@ -7,7 +7,6 @@ use std::ops::Range;
 /// Starts measuring what the host does. The result tells what it did since.
 pub type HostMeter = fn() -> Box<dyn Fn() -> (CpuUse, HostCounters) + Send>;
 
-/// A group on the workers.
 pub(crate) struct Watched {
     pub(crate) book: Book,
     /// The workers that it is on.

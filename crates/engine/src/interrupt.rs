@@ -40,13 +40,11 @@ impl Drop for Attached {
 }
 
 impl Interrupt {
-    /// Not asked for yet.
     #[must_use]
     pub fn new() -> Self {
         Interrupt::default()
     }
 
-    /// Asks the run to end.
     pub fn ask(&self) {
         self.state.asked.store(true, Ordering::Release);
         self.wake();

@@ -29,7 +29,7 @@ pub enum EngineError {
     Socket {
         /// The address.
         at: std::net::SocketAddr,
-        /// The kernel's word.
+        /// The kernel's error.
         fault: transport::Fault,
     },
     /// The system refused something that nothing works without.
@@ -37,7 +37,7 @@ pub enum EngineError {
     System {
         /// What was being done.
         what: &'static str,
-        /// The system's word.
+        /// The system's error.
         source: std::io::Error,
     },
     /// A setting cannot work here; one sentence.

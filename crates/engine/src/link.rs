@@ -8,7 +8,6 @@ use transport::{Can, DatagramSocket as _, Flow, Path, Platform, StreamSocket as 
 pub(crate) enum Phase {
     /// The kernel is connecting it.
     Connecting,
-    /// Its flow has it.
     Open,
 }
 
@@ -88,7 +87,6 @@ impl<P: Platform> Socket<P> {
     }
 }
 
-/// A socket and its flow.
 pub(crate) struct Link<P: Platform> {
     pub(crate) socket: Socket<P>,
     pub(crate) flow: Box<dyn Flow>,
@@ -113,7 +111,7 @@ pub(crate) struct Link<P: Platform> {
     pub(crate) sleepy: Option<bool>,
     /// Earliest timer in the heap.
     pub(crate) armed: Option<Mono>,
-    /// Who opened or accepted it.
+    /// Group whose connector or acceptor made it.
     pub(crate) owner: Group,
     /// Who it is counted under, once it counts.
     pub(crate) counted: Option<Group>,
@@ -121,7 +119,6 @@ pub(crate) struct Link<P: Platform> {
     pub(crate) born: Mono,
     /// Time to connect, ns.
     pub(crate) connect_ns: Option<u64>,
-    /// Retransmissions already counted.
     pub(crate) retransmits: u32,
     /// Its long sends are to end where segments end.
     pub(crate) whole_segments: bool,
@@ -162,7 +159,6 @@ impl Key {
 /// A generation, and the link that has it.
 type Slot<P> = (u32, Option<Box<Link<P>>>);
 
-/// All links of a worker.
 pub(crate) struct Links<P: Platform> {
     slots: Vec<Slot<P>>,
     free: Vec<u32>,
@@ -203,7 +199,6 @@ impl<P: Platform> Links<P> {
         Some(link)
     }
 
-    /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
@@ -217,7 +212,6 @@ impl<P: Platform> Links<P> {
         Some(Key(u64::from(self.slots[at].0) << 32 | u64::clamped(at)))
     }
 
-    /// The keys of all links.
     pub(crate) fn keys(&self) -> Vec<Key> {
         let key = |(index, (generation, slot)): (usize, &Slot<P>)| {
             slot.as_ref().map(|_| Key(u64::from(*generation) << 32 | u64::clamped(index)))

@@ -211,7 +211,6 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// Prepares the thread.
     fn begin(&self) {
         self.pin(self.config.core);
         // Late timers show in the results; without precise ones they are only later.

@@ -20,7 +20,6 @@ pub(crate) struct GroupState {
     /// Whether TCP_INFO is read of every link when it ends: a system call that short connections would feel.
     pub(crate) info: bool,
     pub(crate) frames: bool,
-    /// Whether its links count datagrams.
     pub(crate) packets: bool,
     pub(crate) wait: Wait,
     /// Core to move to when it begins.
@@ -28,7 +27,6 @@ pub(crate) struct GroupState {
     pub(crate) state: GroupProgress,
 }
 
-/// What changes.
 #[derive(Default)]
 pub(crate) struct GroupProgress {
     pub(super) from: Mono,
@@ -56,7 +54,6 @@ impl GroupState {
         }
     }
 
-    /// When the current interval ends.
     pub(super) fn boundary(&self) -> Mono {
         let next = self.start.plus(self.interval.saturating_mul(u64::from(self.state.index) + 1));
         self.end.map_or(next, |end| next.min(end))

@@ -63,7 +63,7 @@ impl Default for Idle {
 }
 
 impl Idle {
-    /// Datagrams have come or gone.
+    /// Counts datagrams received and sent since the last sleep.
     pub(super) fn came(&mut self, got: usize, sent: usize) {
         self.got += got;
         self.sent += sent;
@@ -104,7 +104,6 @@ impl Idle {
 
 /// What a worker does before it waits for its sockets.
 pub(super) enum BeforeWait {
-    /// It waits as planned.
     Nothing,
     /// Its sockets were tried instead: no wait.
     Tried,

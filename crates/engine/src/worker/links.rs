@@ -13,7 +13,6 @@ const MOST: usize = 256;
 /// Whoever has no socket of its own and was not heard for so long is gone, ns.
 const SILENT: u64 = 10 * SECOND;
 
-/// What is remembered for that.
 pub(super) struct Peers {
     every: u64,
     /// When it was last looked who there is, and when that is to be done next.

@@ -6,9 +6,7 @@ use metrics::{Group, Mono, Tally, Wall};
 use model::{ConnectionRecord, Effective, LinkRow};
 use transport::{Flow, Message, Path, Platform};
 
-/// From the control thread.
 pub(crate) enum Command<P: Platform> {
-    /// A group begins.
     Group(Box<GroupState>),
     /// Its intervals begin, and its links are told.
     Start(Group, Mono),
@@ -20,17 +18,18 @@ pub(crate) enum Command<P: Platform> {
     Stop(Group),
     /// Its links are aborted.
     Kill(Group),
-    /// It is forgotten.
     Drop(Group),
     /// A link from another worker.
-    Adopt { socket: Socket<P>, path: Path, flow: Box<dyn Flow> },
+    Adopt {
+        socket: Socket<P>,
+        path: Path,
+        flow: Box<dyn Flow>,
+    },
     /// A warm tally for an interval to come.
     Spare(Box<Tally>),
-    /// The thread ends.
     Quit,
 }
 
-/// To the control thread.
 pub(crate) enum Report<P: Platform> {
     Tally {
         group: Group,
@@ -53,7 +52,7 @@ pub(crate) enum Report<P: Platform> {
         stream: P::Stream,
         path: Path,
     },
-    /// Who is served.
+    /// List of open links, for pages and logs.
     Links {
         at: Wall,
         ns: u64,

@@ -247,7 +247,6 @@ enum State {
 /// Longer than a busy worker leaves a guest at the door: who enters twice is let in twice.
 const AGAIN: u64 = SECOND;
 
-/// What a guest has seen.
 #[derive(Debug, PartialEq)]
 struct Seen {
     talked: u32,
@@ -478,7 +477,6 @@ impl Flow for Asker {
     }
 }
 
-/// Opens one asker.
 struct Askers(Option<std::net::SocketAddr>);
 
 impl Connector for Askers {

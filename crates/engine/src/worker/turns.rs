@@ -18,7 +18,6 @@ pub(super) enum Took {
     Turn(Mono),
     /// Something is to be done about it first; the time.
     Enough(Mono),
-    /// It is closed.
     Gone,
 }
 
