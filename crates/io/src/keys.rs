@@ -33,7 +33,7 @@ mod linux {
 
     static BEFORE: Mutex<Option<Before>> = Mutex::new(None);
     static ONCE: Once = Once::new();
-    /// Whether these are heard.
+    /// Whether a thread reads keys.
     static HEARS: AtomicBool = AtomicBool::new(false);
     /// Signals that came and have not been asked for.
     static STOP: AtomicBool = AtomicBool::new(false);
@@ -178,7 +178,6 @@ impl Keys {
         None
     }
 
-    /// Nor here.
     #[must_use]
     pub fn at_terminal() -> Option<Keys> {
         None
@@ -198,13 +197,11 @@ impl Keys {
         Err(crate::sys::unsupported())
     }
 
-    /// Not known.
     #[must_use]
     pub fn size(&self) -> Option<(u16, u16)> {
         None
     }
 
-    /// Nobody is.
     #[must_use]
     pub fn in_front(&self) -> bool {
         false
@@ -219,9 +216,7 @@ impl Keys {
     /// There is nothing to put back.
     pub fn stop(&self) {}
 
-    /// Nor here.
     pub fn stop_alone(&self) {}
 
-    /// There is nothing to change.
     pub fn again(&self) {}
 }

@@ -19,7 +19,6 @@ use std::time::Duration;
 /// Where a thread finds its own namespace.
 const OWN: &str = "/proc/thread-self/ns/net";
 
-/// A network namespace.
 #[derive(Debug)]
 pub struct Namespace {
     file: File,

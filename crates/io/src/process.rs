@@ -105,7 +105,6 @@ mod ending {
     use std::io::{self, Read as _, Write as _};
     use std::sync::OnceLock;
 
-    /// Counts the signals that came.
     static COUNTER: OnceLock<File> = OnceLock::new();
 
     /// The signals' handler: an atomic load and a write call, both of which may be done in one.

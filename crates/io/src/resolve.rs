@@ -2,10 +2,8 @@
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 
-/// Which addresses are wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Family {
-    /// All.
     #[default]
     Any,
     /// IPv4 only.

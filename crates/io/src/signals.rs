@@ -9,15 +9,13 @@ pub const INTERRUPT: i32 = libc::SIGINT;
 pub const TERMINATE: i32 = libc::SIGTERM;
 /// The terminal is gone.
 pub const HANG_UP: i32 = libc::SIGHUP;
-/// End that cannot be refused.
+/// End that a process cannot catch.
 pub const KILL: i32 = libc::SIGKILL;
 /// A child has ended.
 pub const CHILD: i32 = libc::SIGCHLD;
 
-/// A signal that came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signal {
-    /// Its number.
     pub number: i32,
     /// Whether the kernel sent it, as it does to all of the terminal's foreground group at Ctrl-C; else a process sent
     /// it, to this one.

@@ -11,7 +11,6 @@ use transport::{Fault, Mail, Park, Path, Platform, SocketSettings, Target, Task,
 /// Stack of a thread, bytes.
 const STACK: usize = 512 * 1024;
 
-/// The operating system.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct System;
 
@@ -189,7 +188,6 @@ impl<T: Send> transport::Receiver<T> for Receiver<T> {
     }
 }
 
-/// A thread that was started.
 #[derive(Debug)]
 pub struct Join(JoinHandle<()>);
 

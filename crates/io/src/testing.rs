@@ -53,7 +53,6 @@ fn until(what: &impl Watchable, enough: impl Fn(&Ready) -> bool) {
     reactor.forget(what).unwrap();
 }
 
-/// Accepts the next connection.
 pub(crate) fn accept(listener: &Listener) -> (Stream, Path) {
     loop {
         if let Some(accepted) = listener.accept().unwrap() {
@@ -84,7 +83,6 @@ pub(crate) fn pair(at: &str, settings: &SocketSettings) -> (Stream, Stream) {
     (local, remote)
 }
 
-/// Any loopback port.
 pub(crate) fn here() -> SocketAddr {
     "127.0.0.1:0".parse().unwrap()
 }

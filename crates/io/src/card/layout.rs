@@ -134,7 +134,6 @@ impl Able {
     }
 }
 
-/// How a card stamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct How {
     pub(super) flags: i32,

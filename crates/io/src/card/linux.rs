@@ -27,11 +27,9 @@ pub(crate) struct Card {
     sends: bool,
     shared: Arc<Shared>,
     reader: Option<JoinHandle<()>>,
-    /// It was told to stamp.
     changed: bool,
 }
 
-/// What its reader tells.
 #[derive(Debug, Default)]
 struct Shared {
     placement: Mutex<Option<Placement>>,
@@ -110,7 +108,6 @@ impl Card {
         Card { serial, sends: true, shared: Arc::default(), reader: None, changed }
     }
 
-    /// Whether it stamps what leaves.
     pub(crate) fn sends(&self) -> bool {
         self.sends
     }

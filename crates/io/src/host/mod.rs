@@ -48,7 +48,6 @@ use std::collections::BTreeMap;
 /// A host as it stands now. Empty strings and zeros mean that the system did not tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Host name.
     pub name: String,
     /// Kernel name and release, e.g. `Linux 6.18.44`.
     pub kernel: String,
@@ -79,7 +78,6 @@ pub struct ClockState {
     pub estimated_error_ns: u64,
 }
 
-/// A network interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Nic {
     /// Name, without an alias' label.

@@ -36,13 +36,11 @@ fn own(fd: i32) -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(fd) }
 }
 
-/// A new epoll instance.
 pub(crate) fn epoll() -> io::Result<OwnedFd> {
     // SAFETY: takes no pointers.
     check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) }).map(own)
 }
 
-/// A new nonblocking event counter.
 pub(crate) fn eventfd() -> io::Result<OwnedFd> {
     // SAFETY: takes no pointers.
     check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) }).map(own)
@@ -124,7 +122,6 @@ pub(crate) fn recv_drop(fd: BorrowedFd<'_>, n: usize) -> io::Result<usize> {
     check_len(unsafe { libc::recv(fd.as_raw_fd(), null_mut(), n, libc::MSG_TRUNC | libc::MSG_DONTWAIT) })
 }
 
-/// Sets a socket option.
 pub(crate) fn set_option(fd: BorrowedFd<'_>, level: i32, name: i32, value: &[u8]) -> io::Result<()> {
     let len = value.len() as libc::socklen_t;
     // SAFETY: the kernel reads at most `len` bytes, which `value` has.

@@ -39,7 +39,6 @@ impl Control {
         Control { bytes: [0; CONTROL], len: 0 }
     }
 
-    /// Forgets all messages.
     pub(crate) fn clear(&mut self) {
         self.len = 0;
     }

@@ -75,9 +75,7 @@ pub(crate) enum Ask {
     Mtu,
     /// Set the length of the transmit queue.
     Queue,
-    /// Read flags.
     Flags,
-    /// Set flags.
     SetFlags,
     /// Read the interface's number.
     Index,
@@ -139,7 +137,6 @@ pub(crate) fn kill(process: u32, signal: i32) -> io::Result<()> {
     check(unsafe { libc::kill(process, signal) }).map(drop)
 }
 
-/// A set of these signals.
 fn set(signals: &[i32]) -> io::Result<libc::sigset_t> {
     let mut set = MaybeUninit::<libc::sigset_t>::zeroed();
     // SAFETY: sigemptyset writes the set that it is given, which has room for one.

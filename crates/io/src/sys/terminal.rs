@@ -105,12 +105,10 @@ pub(crate) fn typed(fd: BorrowedFd<'_>, ms: i32, into: &mut [u8]) -> io::Result<
     }
 }
 
-/// Whom a stop concerns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Whom {
     /// This process and all others of its group, as Ctrl-Z does.
     Group,
-    /// This process.
     Own,
 }
 

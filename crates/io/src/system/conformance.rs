@@ -11,7 +11,6 @@ use transport::{Fault, Ready, SocketSettings};
 
 transport::conformance!(Loopback);
 
-/// One host with two addresses.
 struct Loopback;
 
 impl Bench for Loopback {

@@ -52,7 +52,6 @@ mod at {
 
 /// "No threshold yet" (`TCP_INFINITE_SSTHRESH`).
 const NO_SSTHRESH: u32 = 0x7fff_ffff;
-/// "No round trip measured yet".
 const NO_MIN_RTT: u32 = u32::MAX;
 
 /// `tcpi_state`: not connected any more.

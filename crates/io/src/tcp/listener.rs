@@ -12,7 +12,6 @@ use transport::{Deed, Fault, ListenerSocket, Path, SocketSettings};
 /// Connections that may wait to be accepted: as many as the system lets (Linux: `net.core.somaxconn`).
 const BACKLOG: i32 = 65_535;
 
-/// A nonblocking listening socket.
 #[derive(Debug)]
 pub struct Listener(Socket);
 

@@ -157,7 +157,6 @@ impl Net for TcpNet<'_> {
     }
 }
 
-/// One send call.
 fn push(socket: &Socket, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
     loop {
         let result = match pieces {

@@ -2,7 +2,6 @@
 
 use std::sync::OnceLock;
 
-/// What was seen to work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ability {
     /// Most datagrams in one send (generic segmentation); 1 without it. A path may still refuse it.

@@ -19,7 +19,6 @@ pub struct UdpMemory {
     buffer: Vec<u8>,
     /// A burst in one piece, where it has to be.
     whole: Vec<u8>,
-    /// How the clocks relate.
     #[cfg(target_os = "linux")]
     relation: crate::clock::Relation,
     /// Where the times of a card lie.
@@ -158,7 +157,6 @@ impl Net for UdpNet<'_> {
     }
 }
 
-/// "Message too long".
 const TOO_LONG: i32 = if cfg!(windows) { 10_040 } else { 90 };
 
 #[cfg(target_os = "linux")]
@@ -178,7 +176,6 @@ mod linux {
     use std::os::fd::AsFd as _;
 
     impl UdpNet<'_> {
-        /// A burst in one call.
         pub(super) fn at_once(&mut self, burst: &Transmit<'_>, segmented: bool) -> io::Result<usize> {
             let plain = burst.to.is_none() && burst.tos.is_none() && burst.tag.is_none() && !segmented;
             if plain && burst.len() <= SHORT {

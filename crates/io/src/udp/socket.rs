@@ -39,7 +39,6 @@ pub(super) struct State {
     pub(super) dropped: u32,
     /// Datagrams of others may be waiting, from before it was connected.
     pub(super) strangers: bool,
-    /// Transmit stamps asked for.
     #[cfg(target_os = "linux")]
     pub(super) asked: super::asked::Asked,
     /// The card that stamps besides, or why none does.

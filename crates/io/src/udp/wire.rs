@@ -179,7 +179,6 @@ pub(super) fn describe(burst: &Transmit<'_>, v6: bool, segmented: bool, card: bo
     }
 }
 
-/// A transmit stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
     /// By the kernel: wall time, ns since 1970.

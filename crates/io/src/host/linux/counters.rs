@@ -264,7 +264,6 @@ mod tests {
     const BEFORE: &str = include_str!("captured/before.txt");
     const AFTER: &str = include_str!("captured/after.txt");
 
-    /// A file of a capture.
     fn file(capture: &str, name: &str) -> Option<String> {
         let (_, text) = capture.split_once(&format!("==> {name} <==\n"))?;
         Some(text.split("==> ").next()?.to_owned())

@@ -89,7 +89,6 @@ fn mask_words(answer: &EthtoolAnswer) -> i8 {
 /// The large receive offload, among the bits of `ETHTOOL_GFLAGS`.
 const ETH_FLAG_LRO: u32 = 1 << 15;
 
-/// The offloads that are on.
 fn offloads(socket: &UnixDatagram, name: &str) -> Vec<String> {
     let asks = [
         ("tso", Ethtool::Tso, 1),

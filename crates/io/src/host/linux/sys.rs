@@ -117,7 +117,6 @@ pub(super) struct Address {
     pub(super) ip: Option<IpAddr>,
 }
 
-/// All addresses of all interfaces.
 pub(super) fn addresses() -> Vec<Address> {
     let mut head: *mut libc::ifaddrs = std::ptr::null_mut();
     // SAFETY: the reference is to a pointer, which is all that getifaddrs writes.
