@@ -8,7 +8,6 @@ use crate::setup::{Bursts, Jitter, Shape};
 use metrics::{Clamped, real};
 use transport::Rng;
 
-/// What a generator is for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Purpose {
     Loss,

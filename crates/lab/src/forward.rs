@@ -51,7 +51,6 @@ impl Shared {
     }
 }
 
-/// A packet that is held.
 #[derive(Debug)]
 struct Slot {
     bytes: Vec<u8>,
@@ -65,7 +64,6 @@ struct Slot {
     tos_out: u8,
 }
 
-/// One direction.
 #[derive(Debug)]
 pub(crate) struct Lane {
     way: Way,
@@ -130,7 +128,6 @@ impl Lane {
         self.free.last().copied().unwrap_or(u32::clamped(self.slots.len()))
     }
 
-    /// An emission is over.
     fn done(&mut self, token: u32) {
         let Some(slot) = self.slots.get_mut(usize::clamped(token)) else { return };
         slot.left = slot.left.saturating_sub(1);
@@ -241,7 +238,6 @@ pub(crate) struct Forwarder<'a> {
     pub(crate) worker: Worker,
 }
 
-/// What the thread leaves behind.
 #[derive(Debug)]
 pub(crate) struct Closed {
     pub(crate) books: [Books; 2],

@@ -12,18 +12,14 @@ use metrics::{Clamped, parse_bytes, parse_duration, parse_rate};
 /// A condition: its name, its values, and what it does. The command line's options and help are made from these.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
-    /// Its name.
     pub name: &'static str,
-    /// The form of its value.
     pub value: &'static str,
-    /// What it does.
     pub help: &'static str,
     /// Whether it may be given several times.
     pub repeats: bool,
     set: fn(&mut Path, &str) -> Result<(), String>,
 }
 
-/// All conditions.
 pub const KEYS: &[Key] = &[
     Key {
         name: "delay",

@@ -36,7 +36,6 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Whether the packet goes on.
     #[must_use]
     pub fn goes_on(self) -> bool {
         matches!(self, Verdict::Forwarded | Verdict::Passed)
@@ -60,7 +59,6 @@ pub(crate) struct Offer {
     pub(crate) matched: bool,
 }
 
-/// What becomes of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fate {
     pub(crate) verdict: Verdict,
@@ -111,7 +109,6 @@ impl Fate {
 /// A packet, or its copy, that is to leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Emission {
-    /// When.
     pub(crate) due: Mono,
     /// Which first, of those due at the same time.
     turn: u64,
@@ -129,11 +126,9 @@ struct Held {
     copies: u8,
     /// How many have still to leave before it.
     before: u16,
-    /// When to wait no longer.
     until: Mono,
 }
 
-/// One direction of the path.
 #[derive(Debug)]
 pub(crate) struct Impairment {
     path: Path,

@@ -71,7 +71,6 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 pub enum Side {
     /// Where commands run.
     Client,
-    /// The other one.
     Server,
 }
 
@@ -109,10 +108,8 @@ pub fn seed() -> u64 {
     io::clock::entropy() >> 32
 }
 
-/// What a lab leaves behind.
 #[derive(Debug)]
 pub struct Ended {
-    /// What it did.
     pub truth: Truth,
     /// Single packets, with [`Trace::Keep`].
     pub rows: Vec<Row>,

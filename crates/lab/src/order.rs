@@ -17,7 +17,6 @@ const MOST_EXTENTS: u64 = 256;
 pub(crate) struct Order {
     /// One more than the highest number so far.
     next: u64,
-    /// How many have left.
     left: u64,
     reordered: u64,
     extents: BTreeMap<u64, u64>,
@@ -29,7 +28,6 @@ pub(crate) struct Order {
 /// RFC 4737 reordering of what left. Copies do not count (RFC 4737 §3.4, §5), lost packets neither.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reordering {
-    /// Packets that left.
     pub packets: u64,
     /// Those that left after a later one: type-P-reordered (§3).
     pub reordered: u64,

@@ -23,14 +23,10 @@ const NOT_FOUND: u8 = 127;
 /// As shells answer for a command that a signal ended: this plus the signal's number.
 const BY_SIGNAL: i32 = 128;
 
-/// What is to be run.
 #[derive(Debug)]
 pub struct Job {
-    /// The path.
     pub setup: Setup,
-    /// The command and its arguments.
     pub command: Vec<OsString>,
-    /// Where it runs.
     pub side: Side,
     /// A shell command to be run at the other side before, and ended afterwards. Its output goes to stderr.
     pub server: Option<String>,
@@ -38,14 +34,11 @@ pub struct Job {
     pub patience: Duration,
 }
 
-/// What came of it.
 #[derive(Debug)]
 pub struct Finished {
     /// What the command ended with, as shells say it.
     pub code: u8,
-    /// What the lab did.
     pub ended: Ended,
-    /// What the user should know.
     pub notices: Vec<String>,
 }
 

@@ -23,7 +23,6 @@ pub enum Shape {
 pub struct Jitter {
     /// What the shape says, ns.
     pub amount_ns: u64,
-    /// Its distribution.
     pub shape: Shape,
     /// Whether a packet may overtake one that was given more delay. Otherwise it waits for it, as in a queue.
     pub reorder: bool,
@@ -36,9 +35,7 @@ pub struct Jitter {
 pub enum Limit {
     /// A packet that would have to wait for longer is dropped, ns.
     Time(u64),
-    /// Bytes.
     Bytes(u64),
-    /// Packets.
     Packets(u64),
 }
 
@@ -47,7 +44,6 @@ pub enum Limit {
 pub struct Bottleneck {
     /// Bits per second.
     pub rate_bps: u64,
-    /// What may wait for it.
     pub limit: Limit,
     /// Bytes that each packet takes beside its own: 38 for Ethernet's header, checksum, preamble and gap.
     pub overhead: u32,
@@ -95,7 +91,6 @@ pub const HOLD_NS: u64 = SECOND;
 pub struct Reorder {
     /// Probability, per packet.
     pub chance: f64,
-    /// By how much.
     pub behind: Behind,
 }
 
@@ -161,7 +156,6 @@ pub struct Path {
     pub delay_ns: u64,
     /// And more or less of it.
     pub jitter: Option<Jitter>,
-    /// Limited rate.
     pub bottleneck: Option<Bottleneck>,
     /// Probability that a packet is lost, each for itself.
     pub loss: f64,
@@ -320,20 +314,14 @@ pub enum Trace {
     File(std::fs::File),
 }
 
-/// A lab to be built.
 #[derive(Debug, Default)]
 pub struct Setup {
-    /// Client to server.
     pub up: Path,
-    /// Server to client.
     pub down: Path,
-    /// All chance comes from it.
     pub seed: u64,
-    /// How the forwarder waits.
     pub wait: Wait,
     /// The forwarder's own core: commands are kept off it, where there is another. `None` leaves all to the scheduler.
     pub core: Option<usize>,
-    /// Rows of single packets.
     pub trace: Trace,
 }
 

@@ -11,9 +11,7 @@ use std::thread::JoinHandle;
 /// The two ways through the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Way {
-    /// Client to server.
     Up,
-    /// Server to client.
     Down,
 }
 
@@ -31,7 +29,7 @@ impl Way {
 /// How a packet's time in the lab ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
-    /// It left.
+    /// Delivered.
     Left,
     /// It did not, for this reason.
     Not(Verdict),
@@ -42,7 +40,6 @@ pub enum Class {
 }
 
 impl Class {
-    /// One word.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -62,7 +59,6 @@ impl Class {
 /// A packet, or a copy of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Direction.
     pub way: Way,
     /// The how-manieth packet of the direction, from 0.
     pub index: u64,
@@ -72,13 +68,9 @@ pub struct Row {
     pub flow_index: u64,
     /// Bytes, IP header included.
     pub length: u32,
-    /// When the lab read it.
     pub arrived: Mono,
-    /// When it was to leave.
     pub due: Mono,
-    /// When it left.
     pub left: Option<Mono>,
-    /// How it ended.
     pub class: Class,
     /// 0 for the packet, from 1 for its copies.
     pub copy: u8,

@@ -35,9 +35,7 @@ pub struct Counts {
     pub passed: u64,
     /// Lost, each by itself.
     pub lost_random: u64,
-    /// Lost in bursts.
     pub lost_burst: u64,
-    /// Lost in outages.
     pub lost_outage: u64,
     /// Found the queue full.
     pub dropped_queue: u64,
@@ -71,7 +69,6 @@ pub struct Counts {
     pub ecn_left: [u64; 4],
     /// The longest run of packets of which the receiver saw none: lost, dropped or damaged.
     pub longest_loss: u64,
-    /// The number of such runs.
     pub loss_runs: u64,
 }
 
@@ -97,7 +94,6 @@ pub struct Flow {
     /// Source and destination port, 0 where there are none.
     #[serde(skip)]
     pub ports: (u16, u16),
-    /// What happened to its packets.
     pub counts: Counts,
     /// The delay that was applied to those delivered, ns. Of the first 16 flows of a direction.
     pub delay_ns: Option<DistSummary>,
@@ -114,10 +110,8 @@ pub struct Device {
     pub not_received: u64,
 }
 
-/// One direction of the path.
 #[derive(Clone, Debug, Serialize)]
 pub struct Direction {
-    /// What happened to its packets.
     pub counts: Counts,
     /// The delay that was applied to those delivered: from when the lab read them until it handed them to the receiving
     /// device, ns.
@@ -138,7 +132,6 @@ pub struct Direction {
     pub housekeeping: u64,
     /// ICMP messages sent back to tell that a packet was too big.
     pub told_too_big: u64,
-    /// Drops at the devices.
     pub device: Device,
     /// Its flows, in order of appearance.
     pub flows: Vec<Flow>,
@@ -155,25 +148,20 @@ impl Direction {
     }
 }
 
-/// How the forwarder worked.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Worker {
-    /// How it waited.
     pub wait: Wait,
     /// The core it was bound to.
     pub core: Option<usize>,
     /// Whether it had the most weight among the machine's threads (nice -20).
     pub hurried: bool,
-    /// How often it slept.
     pub sleeps: u64,
 }
 
-/// What the lab did.
 #[derive(Clone, Debug, Serialize)]
 pub struct Truth {
     /// [`SCHEMA`].
     pub schema: &'static str,
-    /// All chance came from it.
     pub seed: u64,
     /// What was asked for, client to server.
     pub asked_up: Path,
@@ -186,11 +174,8 @@ pub struct Truth {
     pub origin: Mono,
     /// When the command was started and the timetables with it, ns since the origin.
     pub begin_ns: Option<u64>,
-    /// Client to server.
     pub up: Direction,
-    /// Server to client.
     pub down: Direction,
-    /// How the forwarder worked.
     pub worker: Worker,
     /// Rows of the trace that were lost because they could not be written fast enough, or not kept.
     pub trace_lost: u64,
@@ -205,7 +190,6 @@ impl Truth {
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 
-    /// Fills in the caveats.
     pub(crate) fn caveat(&mut self) {
         let mut caveats = Vec::new();
         for (name, way) in [("up", &self.up), ("down", &self.down)] {
@@ -275,7 +259,6 @@ impl Ledger {
         }
     }
 
-    /// A packet left.
     fn left(&mut self, leaving: &Leaving, number: u64) {
         let counts = &mut self.counts;
         counts.left += 1;
@@ -315,7 +298,6 @@ pub(crate) struct Leaving {
     pub(crate) late_ns: u64,
 }
 
-/// What makes a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Key {
     protocol: u8,
@@ -333,7 +315,6 @@ pub(crate) struct Place {
     pub(crate) flow_index: u64,
 }
 
-/// The books of one direction.
 #[derive(Debug)]
 pub(crate) struct Books {
     all: Ledger,
