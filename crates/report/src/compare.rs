@@ -16,7 +16,6 @@ use std::io::{self, Write};
 enum Verdict {
     Better,
     Worse,
-    /// No significant difference.
     Same,
     /// So few readings never differ significantly: what it takes.
     TooFew(String),
@@ -38,10 +37,8 @@ impl fmt::Display for Verdict {
 
 /// The readings of a figure on both sides.
 struct Readings {
-    /// Which setting of a sweep.
     setting: String,
     figure: Figure,
-    /// Over all of each side.
     value: (Option<f64>, Option<f64>),
     before: Vec<f64>,
     after: Vec<f64>,
@@ -101,7 +98,6 @@ struct Row {
     /// Its probability, corrected for the number of figures; `None` where none was tested.
     p: Option<f64>,
     verdict: Verdict,
-    /// Readings of each side.
     n: (usize, usize),
     runs: bool,
 }
@@ -124,12 +120,10 @@ impl Row {
         base == 0.0 || share == 0.0 || contrast.local_end().abs() > share * base
     }
 
-    /// What its readings are.
     fn readings(&self) -> &'static str {
         if self.runs { "runs" } else { "intervals" }
     }
 
-    /// Which setting and figure.
     fn name(&self) -> String {
         match self.setting.as_str() {
             "" => self.figure.to_string(),

@@ -14,7 +14,6 @@ use std::io::{self, Write};
 /// Interval lines between two headers.
 const HEADER_EVERY: u32 = 40;
 
-/// How to print.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Style {
     /// Colour the lines (ANSI escape sequences).
@@ -328,7 +327,6 @@ fn session_lines(session: &SessionInfo, page: &mut Page<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// An ended connection.
 fn connection_line(record: &ConnectionRecord, page: &mut Page<'_>) -> io::Result<()> {
     let failed = record.error.as_deref().map(|e| format!(": {e}")).unwrap_or_default();
     let text = format!(

@@ -20,7 +20,6 @@ struct Place {
 }
 
 impl Place {
-    /// Follows the run.
     fn on_event(&mut self, event: &Event) {
         match event {
             Event::Start { at } => self.started = Some(*at),
@@ -87,10 +86,8 @@ impl<W: Write, R: Rows> EventWriter for EventCsv<W, R> {
 
 /// One row per interval, written out at once.
 pub type StatusCsv<W> = EventCsv<W, StatusRows>;
-/// One row per ended connection.
 pub type ConnectionCsv<W> = EventCsv<W, ConnectionRows>;
 
-/// Rows of intervals.
 #[derive(Default)]
 pub struct StatusRows(Place);
 

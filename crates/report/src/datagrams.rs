@@ -6,7 +6,6 @@ use metrics::{StampKind, Verdict};
 use model::{Event, PacketRow};
 use std::io::{self, Write};
 
-/// One row per datagram.
 pub type DatagramsCsv<W> = EventCsv<W, DatagramRows>;
 
 /// Rows of datagrams: where each belongs, when it left and came, and the verdict. Times are ns after the start by the client's clock.
@@ -53,7 +52,7 @@ fn cells(label: &str, row: &PacketRow) -> [String; 12] {
     ]
 }
 
-/// Who stamped a datagram.
+/// Source of a datagram's timestamp.
 pub(crate) fn word(stamp: StampKind) -> &'static str {
     match stamp {
         StampKind::User => "user",

@@ -6,7 +6,6 @@ use metrics::SECOND;
 use model::{Event, FrameRow, FrameVerdict};
 use std::io::{self, Write};
 
-/// One row per frame.
 pub type FramesCsv<W> = EventCsv<W, FrameRows>;
 
 /// Rows of frames: when each was due, counted from the first; when the last of its datagrams that came was sent and received, by the

@@ -90,7 +90,6 @@ pub fn write_histogram_csv(
     table.flush()
 }
 
-/// One row per message.
 pub type SamplesCsv<W> = EventCsv<W, SampleRows>;
 
 /// Rows of messages. Those that are missing are written at the end, because until then they may be late.

@@ -237,7 +237,6 @@ fn command(words: &[String]) -> String {
     }
 }
 
-/// Both hosts' clocks.
 fn clocks(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     let remote =
         outcome.points.iter().flat_map(|p| &p.sessions).map(|s| (format!("server {}", s.address), &s.host));
@@ -275,7 +274,6 @@ fn clocks(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "</tbody></table></div>")
 }
 
-/// What servers granted.
 fn sessions(point: &Point, out: &mut dyn Write) -> io::Result<()> {
     if point.sessions.is_empty() {
         return Ok(());

@@ -28,9 +28,8 @@ pub(crate) enum Unit {
     Bytes,
     /// A number of things.
     Count,
-    /// Things per second.
+    /// Events per second.
     PerSecond,
-    /// Percent.
     Percent,
     /// A share of one, or an index.
     Share,
@@ -87,12 +86,10 @@ impl Unit {
     }
 }
 
-/// An axis.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Axis {
     /// What it is, without the unit.
     pub(crate) label: String,
-    /// The unit.
     pub(crate) unit: Unit,
     /// Logarithmic: what is not above 0 is not drawn.
     pub(crate) log: bool,
@@ -137,7 +134,6 @@ impl Axis {
     }
 }
 
-/// How a series is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
     /// A line from point to point.
@@ -155,11 +151,8 @@ pub(crate) enum Style {
 /// A series: a name and points. A value that is `None` is a gap.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Series {
-    /// Its name.
     pub(crate) name: String,
-    /// How it is drawn.
     pub(crate) style: Style,
-    /// Place and value.
     pub(crate) points: Vec<(f64, Option<f64>)>,
     /// Around each point: from, to. Empty without.
     pub(crate) spread: Vec<Option<(f64, f64)>>,
@@ -174,7 +167,6 @@ impl Series {
         Series::new(name, Style::Line, points)
     }
 
-    /// The values that there are.
     pub(crate) fn values(&self) -> impl Iterator<Item = f64> + '_ {
         self.points.iter().filter_map(|(_, y)| *y)
     }
@@ -207,20 +199,15 @@ fn short(value: f64) -> f64 {
     format!("{value:.6e}").parse().unwrap_or(value)
 }
 
-/// A plot.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Plot {
     /// Its name in files and links: small letters and hyphens.
     pub(crate) name: String,
-    /// What it shows.
     pub(crate) title: String,
     /// One or two sentences: who counted, and what to look out for.
     pub(crate) note: String,
-    /// Across.
     pub(crate) x: Axis,
-    /// Up.
     pub(crate) y: Axis,
-    /// The series.
     pub(crate) series: Vec<Series>,
     /// Places across that have a name.
     pub(crate) marks: Vec<(f64, String)>,
@@ -290,7 +277,6 @@ impl Plot {
         }
     }
 
-    /// The same with these series.
     pub(crate) fn with(mut self, series: impl IntoIterator<Item = Series>) -> Self {
         series.into_iter().for_each(|series| self.add(series));
         self

@@ -14,9 +14,7 @@ const SLOW: f64 = 0.9;
 pub struct Series {
     /// Name of the file, without folder.
     pub file: &'static str,
-    /// What it shows.
     pub title: &'static str,
-    /// Names of the columns.
     pub columns: Vec<&'static str>,
     /// Rows; what is not known is empty.
     pub rows: Vec<Vec<String>>,

@@ -41,7 +41,6 @@ impl Tone {
         }
     }
 
-    /// Its class on a page.
     fn class(self) -> &'static str {
         match self {
             Tone::Plain => "plain",
@@ -52,7 +51,6 @@ impl Tone {
     }
 }
 
-/// What becomes of the text.
 enum Form {
     /// Lines of a terminal, with colours or without, and its columns where they are known.
     Terminal { color: bool, columns: Option<u16> },
@@ -60,7 +58,6 @@ enum Form {
     Html { lines: bool },
 }
 
-/// Where a report is written.
 pub(crate) struct Page<'a> {
     out: &'a mut dyn Write,
     form: Form,
@@ -124,7 +121,6 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// An empty line.
     pub(crate) fn gap(&mut self) -> io::Result<()> {
         match self.form {
             Form::Terminal { .. } => writeln!(self.out),
@@ -198,9 +194,7 @@ pub(crate) fn or_dash<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> St
     value.map_or_else(|| "-".to_owned(), show)
 }
 
-/// Titles of distributions of times.
 pub(crate) const TIMES: &str = "min|mean|p50|p90|p99|p99.9|max|count";
-/// The same with fewer percentiles.
 pub(crate) const FEW_TIMES: &str = "min|mean|p50|p99|max|count";
 
 /// Cells and what they are to the reader.

@@ -7,9 +7,7 @@ use metrics::{Clamped, TrainPacket};
 use model::Event;
 use std::io::{self, Write};
 
-/// One row per packet.
 pub type PacketsCsv<W> = EventCsv<W, PacketRows>;
-/// One row per train.
 pub type TrainsCsv<W> = EventCsv<W, TrainRows>;
 
 /// Rows of packets: when each was to leave, left and came, its delay, and what became of it; of one that was returned, when it

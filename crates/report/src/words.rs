@@ -5,7 +5,6 @@ use metrics::{Clamped, Ending, SECOND, format_bits_per_second, format_bytes, for
 use model::{Kind, Media, Phase, Ping, Probe, Schedule, Spacing, Totals, Train, Transport, Verify};
 use std::collections::BTreeMap;
 
-/// How a connection ended.
 pub(crate) fn ending(ending: Ending) -> &'static str {
     match ending {
         Ending::Completed => "completed",
@@ -16,7 +15,6 @@ pub(crate) fn ending(ending: Ending) -> &'static str {
     }
 }
 
-/// What receivers were to check.
 pub(crate) fn verify(verify: Verify) -> &'static str {
     match verify {
         Verify::Data => "every byte compared",
@@ -62,7 +60,6 @@ pub(crate) fn value(name: &str, value: &str) -> String {
     }
 }
 
-/// A phase in one line.
 pub(crate) fn phase(phase: &Phase) -> String {
     let mut words = vec![match phase.kind {
         Kind::Tcp => format!("tcp {}", phase.pattern),
@@ -182,7 +179,6 @@ fn trains(train: Option<&Train>) -> String {
     )
 }
 
-/// Which way datagrams go.
 fn way(phase: &Phase) -> &'static str {
     match (phase.pattern.sends_up(), phase.pattern.sends_down()) {
         (true, true) => "both ways at once",

@@ -51,11 +51,8 @@ impl Default for LivePage {
 /// What a page shows at a moment.
 #[derive(Clone, Debug, Default)]
 pub struct LiveView {
-    /// Its title.
     pub title: String,
-    /// Names the run.
     pub run: String,
-    /// Whether the run has ended.
     pub ended: bool,
     /// `run` or `serve`.
     pub kind: &'static str,
@@ -77,7 +74,6 @@ pub struct LivePlot {
 }
 
 impl LivePage {
-    /// Takes in an event.
     pub fn hear(&mut self, event: &Event) {
         self.heard += 1;
         if matches!(event, Event::Phase { .. }) {
@@ -108,13 +104,11 @@ impl LivePage {
         self.heard
     }
 
-    /// What was found so far.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         self.builder.outcome_with(self.parts.values())
     }
 
-    /// What is shown now.
     #[must_use]
     pub fn view(&self) -> LiveView {
         let mut outcome = self.outcome();

@@ -12,12 +12,10 @@ use std::net::IpAddr;
 
 /// Rows of a table; of more the first are shown, and how many there are.
 const MOST_ROWS: usize = 200;
-/// Sessions that are over.
 const MOST_ENDED: usize = 100;
 /// Clients of protocols that know no sessions, by address.
 const MOST_CLIENTS: usize = 200;
 
-/// What a session is called.
 #[derive(Clone, Copy, Debug)]
 enum Session {
     /// Its number among those of its protocol.
@@ -185,7 +183,6 @@ impl Sessions {
         }
     }
 
-    /// All of it as tables.
     pub(super) fn html(&self) -> String {
         let mut out = String::from("<section id=\"sessions\"><h2>Sessions</h2>\n");
         let unnamed = self.serving.rows();
@@ -244,7 +241,6 @@ const SESSION: [&str; 12] = [
 ];
 const ENDED: [&str; 10] =
     ["session", "client", "ended", "what", "connections", "errors", "received", "sent", "begun (UTC)", "run"];
-/// Columns of words.
 const WORDS: [&str; 5] = ["client", "stands", "ended", "what", "run"];
 const SERVICE: [&str; 7] =
     ["protocol", "from clients now", "to clients now", "received", "sent", "connections", "errors"];

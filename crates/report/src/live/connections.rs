@@ -11,18 +11,14 @@ pub(super) enum SortBy {
     /// The connection's slot.
     #[default]
     Slot,
-    /// What it moves now.
     Rate,
-    /// Its round-trip time.
     Rtt,
     /// Segments that it had to send again.
     Retransmits,
-    /// What it has moved.
     Bytes,
 }
 
 impl SortBy {
-    /// The next column.
     pub(super) fn next(self) -> SortBy {
         match self {
             SortBy::Slot => SortBy::Rate,
@@ -34,7 +30,6 @@ impl SortBy {
     }
 }
 
-/// One open connection.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Row {
     id: Uuid,

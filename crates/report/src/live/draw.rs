@@ -85,12 +85,10 @@ impl Sheet<'_> {
         Sheet { grid: self.grid, area, look: self.look }
     }
 
-    /// In bold.
     pub(super) fn heading(&self) -> CellStyle {
         CellStyle::default().bold()
     }
 
-    /// Of less importance.
     pub(super) fn quiet(&self) -> CellStyle {
         CellStyle { dim: true, ..CellStyle::default() }
     }
@@ -121,7 +119,6 @@ impl Sheet<'_> {
     }
 }
 
-/// Draws everything.
 pub(super) fn all(view: &mut View, known: &Known, grid: &mut Grid, now_ns: u64) {
     grid.clear();
     let area = grid.area();

@@ -66,7 +66,6 @@ impl Feed {
         std::mem::take(self)
     }
 
-    /// Whether nothing was.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.told.is_empty() && self.ended.0 == 0

@@ -9,13 +9,12 @@ use model::{Kind, PacketReport, Phase, PingInterval};
 pub(super) enum Unit {
     /// Bits/s.
     Rate,
-    /// So many a second.
+    /// Events per second.
     PerSecond,
     /// Nanoseconds.
     Time,
-    /// So many in an interval.
+    /// Events per interval.
     Count,
-    /// Percent.
     Percent,
 }
 
@@ -49,11 +48,10 @@ fn number(value: f64) -> String {
 /// What a figure is to the reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// What the run is about.
+    /// Main figure of the run.
     Main,
-    /// A time.
     Latency,
-    /// Something beside it.
+    /// Secondary figure.
     Beside,
     /// Anything above zero is bad.
     Bad,
@@ -62,15 +60,12 @@ pub(super) enum Role {
 /// What the intervals' values say together. Percentiles have no mean: that of a whole run is another figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sum {
-    /// A mean, and a largest.
+    /// A mean and a maximum.
     Mean,
-    /// A largest.
     Largest,
-    /// Nothing.
     Nothing,
 }
 
-/// One row on the screen.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Figure {
     pub(super) name: &'static str,

@@ -12,31 +12,21 @@ pub enum Color {
     /// The terminal's own.
     #[default]
     Default = 0,
-    /// Red.
     Red = 1,
-    /// Green.
     Green = 2,
-    /// Yellow.
     Yellow = 3,
-    /// Blue.
     Blue = 4,
-    /// Cyan.
     Cyan = 6,
 }
 
-/// The look of a cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CellStyle {
-    /// The colour of the character.
     pub color: Color,
-    /// Bold.
     pub bold: bool,
-    /// Dim.
     pub dim: bool,
 }
 
 impl CellStyle {
-    /// The same in bold.
     #[must_use]
     pub fn bold(self) -> CellStyle {
         CellStyle { bold: true, ..self }
@@ -46,13 +36,11 @@ impl CellStyle {
 /// Combining marks kept per character; text from elsewhere may have thousands on one.
 const MARKS: usize = 2;
 
-/// One column of one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
     /// `None` in the right half of a character of two columns.
     symbol: Option<char>,
     marks: [Option<char>; MARKS],
-    /// The look of it.
     pub style: CellStyle,
 }
 
@@ -68,7 +56,6 @@ impl Cell {
         self.symbol.into_iter().chain(self.marks.into_iter().flatten())
     }
 
-    /// The character.
     #[must_use]
     pub fn symbol(&self) -> Option<char> {
         self.symbol
@@ -90,19 +77,16 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// A blank grid.
     #[must_use]
     pub fn new(width: u16, height: u16) -> Grid {
         Grid { width, height, cells: vec![Cell::BLANK; usize::from(width) * usize::from(height)] }
     }
 
-    /// Columns and lines.
     #[must_use]
     pub fn size(&self) -> (u16, u16) {
         (self.width, self.height)
     }
 
-    /// All of it.
     pub(super) fn area(&self) -> Area {
         Area { x: 0, y: 0, width: self.width, height: self.height }
     }
@@ -118,7 +102,6 @@ impl Grid {
         inside.then(|| usize::from(y) * usize::from(self.width) + usize::from(x))
     }
 
-    /// Blanks all cells.
     pub fn clear(&mut self) {
         self.cells.fill(Cell::BLANK);
     }
@@ -188,7 +171,6 @@ pub(super) fn wide(text: &str) -> u16 {
     text.chars().fold(0, |sum, symbol| sum.saturating_add(columns_of(symbol)))
 }
 
-/// A rectangle of cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Area {
     pub(super) x: u16,

@@ -1,31 +1,21 @@
 //! What was typed, as terminals tell it.
 
-/// A key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Press {
     /// A character; control keys are what they send (Ctrl-Z is 0x1a).
     Char(char),
-    /// Escape.
     Escape,
-    /// An arrow up.
     Up,
-    /// And down.
     Down,
-    /// To the left.
     Left,
-    /// And to the right.
     Right,
-    /// A page up.
     PageUp,
-    /// And down.
     PageDown,
     /// To the first line.
     Home,
     /// To the last line.
     End,
-    /// Tab.
     Tab,
-    /// Shift and Tab.
     BackTab,
 }
 

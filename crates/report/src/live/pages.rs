@@ -18,7 +18,6 @@ const VALUE: u16 = 12;
 struct Strip<'a> {
     track: &'a Track,
     figure: Figure,
-    /// Lines it may have.
     height: u16,
 }
 
@@ -77,7 +76,6 @@ fn columns(width: u16) -> (u16, u16, u16) {
     (name, values, name + values * VALUE + 2)
 }
 
-/// The words above the columns.
 fn titles(sheet: &mut Sheet<'_>, y: u16, track: Option<&Track>) {
     let (name, values, bars) = columns(sheet.area.width);
     for (n, title) in ["now", "mean", "largest"].into_iter().take(usize::from(values)).enumerate() {
@@ -301,7 +299,6 @@ fn scrolled(view: &mut View, all: usize, room: u16) -> u16 {
     view.scroll
 }
 
-/// All open connections.
 pub(super) fn connections(view: &mut View, known: &Known, sheet: &mut Sheet<'_>) {
     let rows: Vec<&Row> =
         known.tracks.values().flat_map(|track| track.connections.sorted(view.sort, view.turned)).collect();
@@ -406,7 +403,6 @@ fn wrap(text: &str, indent: &str, width: usize, line: &mut dyn FnMut(String)) {
     line(now);
 }
 
-/// The measurements that are over.
 pub(super) fn points(view: &mut View, known: &Known, sheet: &mut Sheet<'_>) {
     if known.done.is_empty() {
         return sheet.line(
@@ -433,7 +429,6 @@ pub(super) fn points(view: &mut View, known: &Known, sheet: &mut Sheet<'_>) {
     scroll_lines(view, sheet, &lines);
 }
 
-/// The keys.
 pub(super) fn help(view: &mut View, sheet: &mut Sheet<'_>) {
     let keys = [
         ("q, Ctrl-C", "end the run in good order, with all its results; Ctrl-C again: at once"),

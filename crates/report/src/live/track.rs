@@ -27,7 +27,6 @@ pub(super) struct Reading {
 pub(super) struct Sums {
     pub(super) tx_bytes: u64,
     pub(super) rx_bytes: u64,
-    /// What the remote ends received.
     pub(super) remote_rx_bytes: Option<u64>,
     pub(super) retransmits: u64,
     pub(super) opened: u64,
@@ -63,7 +62,6 @@ impl Sums {
     }
 }
 
-/// One measurement.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Track {
     pub(super) label: BTreeMap<String, String>,

@@ -10,12 +10,10 @@ use super::track::{Reading, Track};
 use model::{Begin, Caveat, CpuUse, Event, Level, Meanwhile, Point};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Notices kept.
 const NOTICES: usize = 200;
 /// Measurements of a sweep that are kept when they are over.
 const DONE: usize = 1000;
 
-/// What the terminal can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
     /// Colours may be used (no NO_COLOR).
@@ -33,13 +31,11 @@ impl Default for Look {
 /// What a key asks of those who run the view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
-    /// Nothing beyond the screen.
     Nothing,
     /// End the run in good order.
     End,
     /// Leave the terminal to the shell for a while.
     Stop,
-    /// End the program at once.
     Kill,
     /// Keep what is shown as a picture.
     Picture,
@@ -47,21 +43,17 @@ pub enum Wish {
     Anew,
 }
 
-/// Which part is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Page {
     /// The most important of everything.
     #[default]
     Overview,
-    /// All open connections.
     Connections,
-    /// Times.
     Latency,
     /// Caveats, notices, failures.
     Caveats,
     /// The measurements of a sweep that are over.
     Points,
-    /// The keys.
     Help,
 }
 
@@ -82,7 +74,6 @@ pub(super) struct Arisen {
     pub(super) part: u32,
     /// Since the run's start, ns.
     pub(super) at_ns: u64,
-    /// In which of several measurements.
     pub(super) setting: String,
     /// Whether it was there when it was last looked for.
     pub(super) still: bool,
@@ -103,7 +94,6 @@ pub(super) struct Known {
     pub(super) planned: Planned,
     /// Measurements that run, or ran last, beside each other.
     pub(super) tracks: BTreeMap<u32, Track>,
-    /// Phases begun.
     pub(super) begun: u32,
     pub(super) done: VecDeque<Past>,
     /// With when they were told, since the run's start, ns.
@@ -173,7 +163,6 @@ impl View {
         self.known.notice(Level::Info, text, now_ns);
     }
 
-    /// Whether the display stands still.
     #[must_use]
     pub fn paused(&self) -> bool {
         self.paused
@@ -345,7 +334,6 @@ impl Track {
         self.readings.iter().filter(|reading| !reading.interval.omitted).filter_map(of)
     }
 
-    /// Their mean.
     pub(super) fn mean(&self, of: fn(&Reading) -> Option<f64>) -> Option<f64> {
         let (n, sum) = self.values(of).fold((0.0, 0.0), |(n, sum), value| (n + 1.0, sum + value));
         (n > 0.0).then(|| sum / n)

@@ -45,7 +45,6 @@ impl Scale {
         })
     }
 
-    /// What lies there.
     fn value(self, at: f64) -> f64 {
         match self.log {
             true => self.low * (self.high / self.low).powf(at),

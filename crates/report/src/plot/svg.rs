@@ -27,7 +27,6 @@ pub(crate) const COLOURS: usize = 8;
 const LIGHT: [&str; COLOURS] =
     ["#0b62b8", "#b8500a", "#1b7f4b", "#a3298c", "#7a6500", "#c22f3d", "#4f4fc4", "#51606b"];
 
-/// Where things are drawn.
 struct View<'a> {
     plot: &'a Plot,
     x: Scale,
@@ -53,7 +52,6 @@ impl View<'_> {
     }
 }
 
-/// The plot for the page.
 pub(crate) fn inline(plot: &Plot) -> String {
     let name = &plot.name;
     let mut out = format!(

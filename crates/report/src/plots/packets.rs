@@ -9,7 +9,6 @@ use model::{Interval, PacketReport, Point, Totals};
 struct Way {
     /// As part of a file's name.
     slug: &'static str,
-    /// In words.
     name: &'static str,
     /// The receiver's report on an interval.
     of: fn(&Interval) -> Option<&PacketReport>,

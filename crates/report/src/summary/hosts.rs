@@ -12,7 +12,6 @@ pub(super) fn ends(point: &Point) -> impl Iterator<Item = (String, &Totals)> {
     std::iter::once(local).chain(point.remote.iter().map(|t| (format!("server {}", t.who), t)))
 }
 
-/// Writes all about the hosts.
 pub(super) fn write(point: &Point, begin: &Begin, verbose: bool, page: &mut Page<'_>) -> io::Result<()> {
     if !matches!(point.phase.kind, Kind::Stream | Kind::Delay | Kind::Train) {
         tcp(point, page)?;
@@ -121,7 +120,7 @@ fn settings(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
     page.paragraph(Tone::Plain, "Verification  ", &receivers.join("; "))
 }
 
-/// Who ran where.
+/// Placement of workers on cores.
 fn placement(point: &Point, begin: &Begin, page: &mut Page<'_>) -> io::Result<()> {
     let text = |name: &str, placement: &str, workers: u32, cpus: u32| {
         let placement = if placement.is_empty() { "not known" } else { placement };
@@ -145,7 +144,6 @@ fn placement(point: &Point, begin: &Begin, page: &mut Page<'_>) -> io::Result<()
     page.paragraph(Tone::Plain, "Placement     ", &all.join("; "))
 }
 
-/// A host and its interface.
 fn snapshot(name: &str, host: &HostSnapshot, page: &mut Page<'_>) -> io::Result<()> {
     if host.cpus == 0 {
         let host = if host.name.is_empty() { "not known" } else { host.name.as_str() };

@@ -15,7 +15,6 @@ fn over(point: &Point) -> impl Iterator<Item = &PacketTest> {
     point.packet_tests.iter().filter(|test| test.over)
 }
 
-/// Whether there are any.
 pub(super) fn any(point: &Point) -> bool {
     over(point).next().is_some()
 }
@@ -65,7 +64,6 @@ pub(super) fn found(point: &Point) -> Vec<String> {
     words
 }
 
-/// All of them.
 pub(super) fn write(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
     let shown = || over(point).take(MOST_SHOWN);
     // A program that only received knows neither size nor spacing.

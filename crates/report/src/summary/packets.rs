@@ -180,7 +180,7 @@ fn remarks(way: &Way<'_>, asked: bool, page: &mut Page<'_>) -> io::Result<()> {
     page.paragraph(Tone::Plain, &format!("  {}: ", way.name), &words.join(", "))
 }
 
-/// Who stamped what came.
+/// Source of the receive timestamps.
 fn stamps(got: &PacketReport) -> String {
     let (received, card) = (got.counts.received, got.card_stamped);
     let rest = received.saturating_sub(card);

@@ -7,7 +7,6 @@ use metrics::{Clamped, Spectrum, format_duration, percent_of, real};
 use model::{EmptyPath, PERCENTILES, Phase, Point, RoundTrips, Schedule, is_shown};
 use std::io;
 
-/// Rows of the histogram.
 const MAX_BARS: usize = 20;
 /// Rows of one in equal steps, which the reader has asked for.
 const MAX_STEPS: usize = 200;
@@ -121,7 +120,6 @@ pub(super) fn percentile(s: &Spectrum, q: f64, timeout_ns: u64) -> String {
     s.quantile(q).map_or_else(above, format_duration)
 }
 
-/// An empty table of distributions.
 pub(super) fn header(title: &str) -> Table {
     let percentiles: Vec<&str> = PERCENTILES.iter().map(|(name, _)| *name).collect();
     Table::new(&format!("{title}|min|mean|{}|max|count", percentiles.join("|")))

@@ -13,7 +13,6 @@ use std::io;
 
 /// Remote addresses listed; the JSON has all.
 const MAX_REMOTES: usize = 20;
-/// Rows of the connect-time histogram.
 const MAX_BARS: usize = 20;
 /// Longest bar of the histogram.
 const BAR: u64 = 50;

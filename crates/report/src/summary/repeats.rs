@@ -17,7 +17,6 @@ fn over(points: &[Point], figure: Figure) -> Option<Spread> {
     Spread::of(&measured.filter_map(|point| figure.of(point)).collect::<Vec<f64>>())
 }
 
-/// A row per figure.
 pub(super) fn write(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
     let mut table = Table::new("Figure|runs|mean|± 95 %|sd|min|max");
     for figure in Figure::compared() {

@@ -120,7 +120,7 @@ fn delays(trains: &Trains, page: &mut Page<'_>) -> io::Result<()> {
     page.paragraph(Tone::Plain, "  ", &words.join(", "))
 }
 
-/// Who stamped what came.
+/// Source of the receive timestamps.
 fn stamps(report: &TrainReport, received: u64) -> String {
     let (kernel, card) = (report.kernel_stamped, report.card_stamped);
     match (kernel, card) {

@@ -224,7 +224,6 @@ impl Walk {
     }
 }
 
-/// A place in the schema.
 #[derive(Clone)]
 struct Place<'a> {
     root: &'a Value,
