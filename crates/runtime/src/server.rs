@@ -127,13 +127,11 @@ impl Bound {
         self
     }
 
-    /// With what it was made.
     #[must_use]
     pub fn config(&self) -> &ServerConfig {
         &self.config
     }
 
-    /// Where it listens.
     #[must_use]
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
