@@ -5,7 +5,6 @@ use metrics::Mono;
 use std::net::SocketAddr;
 use transport::{Rng, Transmit};
 
-/// One datagram.
 #[derive(Clone)]
 pub(super) struct Datagram {
     pub(super) bytes: Vec<u8>,
@@ -35,7 +34,6 @@ pub struct Fate {
     pub overflowed: u64,
 }
 
-/// One direction.
 pub(super) struct Lane {
     pub(super) link: Link,
     rng: Rng,
@@ -44,10 +42,8 @@ pub(super) struct Lane {
     pub(super) fate: Fate,
 }
 
-/// Both directions between two addresses.
 pub(super) struct Lanes {
     pub(super) lanes: [Lane; 2],
-    /// The sender of each direction.
     pub(super) ends: [SocketAddr; 2],
 }
 

@@ -12,7 +12,6 @@ use transport::{
 /// The group that both ends count under.
 pub(super) const GROUP: Group = Group(1);
 
-/// A flow that does nothing.
 pub(super) struct NoFlow;
 
 impl Flow for NoFlow {

@@ -13,12 +13,10 @@ pub enum Cut {
     Fin,
 }
 
-/// Where a cut lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {
     /// Before the byte at this offset.
     Byte(u64),
-    /// At this instant.
     Time(Mono),
 }
 
@@ -155,7 +153,6 @@ impl Link {
         self
     }
 
-    /// Cuts this direction.
     #[must_use]
     pub fn cut(self, at: At, how: Cut) -> Self {
         Link { cut: Some((at, how)), ..self }

@@ -47,9 +47,7 @@ struct Machine {
     alive: bool,
 }
 
-/// Machines in virtual time.
 pub struct Network {
-    /// The current instant.
     pub now: Mono,
     pub(super) world: Arc<Mutex<World>>,
     machines: Vec<Machine>,
@@ -278,7 +276,6 @@ impl Network {
         }
     }
 
-    /// Makes visible what has happened.
     fn end(&mut self) {
         self.now = lock(&self.world).now;
         for machine in &mut self.machines {

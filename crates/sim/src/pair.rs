@@ -19,22 +19,17 @@ use transport::{
 const BEFORE: u64 = SECOND / 100;
 /// The accepting end's UDP socket is opened this long before the other's, ns.
 const EARLIER: u64 = 200_000;
-/// The addresses of both ends.
 const ENDS: [([u8; 4], u16); 2] = [([10, 0, 0, 1], 40_000), ([10, 0, 0, 2], 7_411)];
 
 /// One end of a [`Pair`].
 pub struct End {
-    /// Its counts and posted notes.
     pub side: Side,
-    /// Its flow.
     pub flow: Box<dyn Flow>,
     /// How it has ended, as the engine would count it.
     pub ended: Option<Result<Ending, Cause>>,
-    /// When.
     pub ended_at: Mono,
     /// The flow asked for its socket to be detached.
     pub detached: bool,
-    /// Payload it has counted.
     pub counts: Counts,
     observed: ObservedFlow,
     source: Option<Source>,
@@ -91,9 +86,7 @@ impl End {
 
 /// Two flows over one connection: `ends[0]` has opened it, `ends[1]` accepted it.
 pub struct Pair {
-    /// The two ends.
     pub ends: [End; 2],
-    /// The current instant.
     pub now: Mono,
     network: Option<Network>,
     links: [Link; 2],
@@ -113,13 +106,11 @@ fn connects(end: usize, datagrams: bool) -> Source {
 }
 
 impl Pair {
-    /// Two flows over a stream.
     #[must_use]
     pub fn stream(client: Box<dyn Flow>, server: Box<dyn Flow>) -> Self {
         Pair::new(client, server, connects(0, false), Source::Accepts)
     }
 
-    /// Two flows over datagrams.
     #[must_use]
     pub fn datagrams(client: Box<dyn Flow>, server: Box<dyn Flow>) -> Self {
         Pair::new(client, server, connects(0, true), connects(1, true))
@@ -158,33 +149,28 @@ impl Pair {
         }
     }
 
-    /// Where all chance comes from.
     #[must_use]
     pub fn seed(self, seed: u64) -> Self {
         Pair { seed, ..self }.sides()
     }
 
-    /// Conditions from client to server.
     #[must_use]
     pub fn up(mut self, link: Link) -> Self {
         self.links[0] = link;
         self
     }
 
-    /// Conditions from server to client.
     #[must_use]
     pub fn down(mut self, link: Link) -> Self {
         self.links[1] = link;
         self
     }
 
-    /// Conditions both ways.
     #[must_use]
     pub fn both(self, link: Link) -> Self {
         self.up(link.clone()).down(link)
     }
 
-    /// What both machines are like.
     #[must_use]
     pub fn quirks(self, quirks: Quirks) -> Self {
         Pair { quirks, ..self }.sides()
@@ -196,7 +182,6 @@ impl Pair {
         Pair { wait, ..self }
     }
 
-    /// Socket options of both flows.
     #[must_use]
     pub fn sockets(self, sockets: SocketSettings) -> Self {
         Pair { sockets, ..self }

@@ -24,7 +24,6 @@ pub(super) enum Tail {
     Reset,
 }
 
-/// One direction.
 pub(super) struct Pipe {
     pub(super) link: Link,
     rng: Rng,

@@ -160,7 +160,6 @@ impl Reactor for SimReactor {
     }
 }
 
-/// Wakes a simulated thread.
 #[derive(Clone)]
 pub struct SimWaker {
     sim: Sim,
@@ -264,7 +263,6 @@ impl<T> Drop for SimReceiver<T> {
     }
 }
 
-/// A simulated thread.
 pub struct SimJoin {
     sim: Sim,
     thread: usize,

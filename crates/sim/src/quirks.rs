@@ -40,10 +40,8 @@ pub struct Quirks {
     pub slowness: u64,
 }
 
-/// A network card.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Card {
-    /// It stamps nothing.
     #[default]
     Silent,
     /// It stamps what comes so many ns before the kernel, and what leaves with it, and is right to within as many.

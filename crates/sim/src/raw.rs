@@ -11,40 +11,32 @@ use transport::{
     Task, Transmit, Watch as _,
 };
 
-/// What such a peer does.
+/// Action of a raw peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Say {
     /// Sends bytes.
     Bytes(Vec<u8>),
     /// Does not hang up when it is hung up on in order; to be said first.
     Stay,
-    /// Sends no more.
     Fin,
-    /// Hangs up with a reset.
     Reset,
 }
 
 /// How the other end has ended it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HungUp {
-    /// It could not be reached.
     Refused,
-    /// In order.
     Fin,
-    /// With a reset.
     Reset,
 }
 
 /// A peer without a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Raw {
-    /// What it has received.
     pub heard: Vec<u8>,
-    /// How and when it was hung up on.
     pub ended: Option<(Mono, HungUp)>,
 }
 
-/// Its thread.
 pub(super) struct RawTask {
     sim: Sim,
     reactor: SimReactor,

@@ -59,7 +59,7 @@ impl Sim {
         }
     }
 
-    /// This host's cable is pulled.
+    /// Drops every packet of this host from now on.
     pub fn unplug(&self) {
         self.with(|world| {
             let ip = world.hosts[self.host].ip;

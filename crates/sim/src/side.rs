@@ -6,9 +6,7 @@ use transport::{Context, Message, Rng};
 
 /// One thread's memory, of a flow in a test.
 pub struct Side {
-    /// Its counts.
     pub rec: Recorder,
-    /// What flows posted.
     pub outbox: Vec<Message>,
     quirks: Quirks,
     pub(super) rng: Rng,

@@ -48,7 +48,6 @@ pub(super) struct Sock {
 pub(super) struct Watching {
     pub(super) reactor: usize,
     key: u64,
-    /// Writability is told as well.
     writes: bool,
     pub(super) level: bool,
 }
@@ -62,13 +61,11 @@ pub(super) enum Kind {
         queue: VecDeque<u64>,
         /// Others may listen at its port, if they say the same.
         share: bool,
-        /// What accepted connections inherit.
         settings: Box<SocketSettings>,
     },
     Datagram(Box<UdpState>),
 }
 
-/// A connection.
 pub(super) struct Conn {
     pub(super) stream: Stream,
     /// As its opener and its acceptor see it.
@@ -79,9 +76,7 @@ pub(super) struct Conn {
     pub(super) settings: [SocketSettings; 2],
     /// A sender was told that there is no room, and waits.
     pub(super) full: [bool; 2],
-    /// Requests sent.
     pub(super) tries: u32,
-    /// Nothing gets through any more.
     pub(super) silent: bool,
 }
 

@@ -24,7 +24,6 @@ struct Kernel {
     closed: bool,
 }
 
-/// What a read brings.
 pub(super) enum Taken {
     Nothing,
     Bytes,
@@ -84,7 +83,6 @@ impl Stream {
         }
     }
 
-    /// Both directions fall silent.
     pub(super) fn unplug(&mut self, now: Mono) {
         for pipe in &mut self.pipes {
             pipe.silence(now);
@@ -184,7 +182,7 @@ impl Stream {
         }
     }
 
-    /// `end` is done with it.
+    /// `end` closes its socket.
     pub(super) fn close(&mut self, end: usize, now: Mono, reset: bool) {
         if self.kernels[end].closed {
             return;

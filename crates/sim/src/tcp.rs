@@ -29,7 +29,6 @@ const NOT_AVAILABLE: i32 = 99;
 const IN_USE: i32 = 98;
 /// Not connected.
 const NOT_CONNECTED: i32 = 107;
-/// Payload of a segment.
 const MSS: u32 = 1_448;
 
 impl World {
@@ -109,7 +108,6 @@ impl World {
         those.get((self.hash(peer, local) % those.len().max(1) as u64) as usize).copied()
     }
 
-    /// A connection request arrives.
     pub(super) fn request(&mut self, id: u64, at: Mono) {
         let Some(conn) = self.conns.get_mut(&id) else { return };
         conn.tries += 1;
@@ -130,7 +128,6 @@ impl World {
         self.push(at.plus(back), Event::Answer(id, listener.ok_or(REFUSED)));
     }
 
-    /// The request was answered.
     pub(super) fn answer(&mut self, id: u64, answer: Result<u64, i32>, at: Mono) {
         let Some(conn) = self.conns.get_mut(&id) else { return };
         conn.state = answer.map_or_else(|errno| State::Failed(Some(errno)), |_| State::Queued);

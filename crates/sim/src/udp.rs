@@ -167,7 +167,6 @@ impl World {
         self.lanes[lanes].lanes[lane].fate
     }
 
-    /// A datagram arrives.
     pub(super) fn deliver(&mut self, lanes: usize, from: usize, datagram: Datagram, at: Mono) {
         let Lanes { ends, lanes: both } = &mut self.lanes[lanes];
         let (source, local) = (ends[from], ends[1 - from]);

@@ -64,10 +64,8 @@ pub(super) enum Event {
     Unreachable(u64),
 }
 
-/// What a thread waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Parked {
-    /// Its next step.
     Run,
     /// A reactor, until an instant.
     Wait(usize, Option<Mono>),
@@ -80,7 +78,6 @@ pub(super) struct Thread {
     pub(super) name: String,
     /// Absent during a step.
     pub(super) task: Option<Box<dyn Task<Sim> + Send>>,
-    /// Its own time.
     pub(super) now: Mono,
     pub(super) parked: Parked,
     /// When it goes on, as the key in the queue.
@@ -94,7 +91,6 @@ pub(super) struct Thread {
 /// A step that a thread is to take.
 pub(super) struct Turn {
     pub(super) thread: usize,
-    /// The thread that steps meanwhile.
     pub(super) before: Option<usize>,
     pub(super) ready: Option<Vec<Ready>>,
     pub(super) task: Option<Box<dyn Task<Sim> + Send>>,
@@ -105,13 +101,11 @@ pub(super) struct Host {
     pub(super) quirks: Quirks,
     pub(super) plugged: bool,
     pub(super) next_port: u16,
-    /// Sockets that it has.
     pub(super) sockets: usize,
 }
 
 #[derive(Default)]
 pub(super) struct ReactorState {
-    /// The thread that waits.
     pub(super) waiter: Option<usize>,
     pub(super) ready: VecDeque<u64>,
     /// Rings that were not asked about, and when those reach a thread that waits which no wait has ended for.
@@ -132,12 +126,9 @@ pub(super) struct World {
     pub(super) threads: Vec<Thread>,
     /// How often a thread has ended.
     pub(super) ended: usize,
-    /// The thread that steps.
     pub(super) current: Option<usize>,
     pub(super) hosts: Vec<Host>,
-    /// Processes so far.
     pub(super) processes: usize,
-    /// What each of them keeps.
     pub(super) loads: BTreeMap<usize, Loads>,
     pub(super) reactors: Vec<ReactorState>,
     pub(super) socks: BTreeMap<u64, Sock>,
@@ -340,7 +331,6 @@ impl World {
         self.next().is_some_and(|at| at <= self.time())
     }
 
-    /// When something happens next.
     pub(super) fn next(&self) -> Option<Mono> {
         let event = self.events.first_key_value().map(|(key, _)| key.0);
         self.runs.first_key_value().map(|(key, _)| key.0).into_iter().chain(event).min()

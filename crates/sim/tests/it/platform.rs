@@ -40,7 +40,6 @@ fn spawn(sim: &Sim, body: impl FnMut(&SimReactor, &[Ready]) -> Park + Send + 'st
     sim.spawn("test", Thread { reactor, ready: Vec::new(), body }).unwrap();
 }
 
-/// What threads tell the test.
 struct Log<T>(Arc<Mutex<Vec<T>>>);
 
 impl<T> Clone for Log<T> {
