@@ -71,20 +71,17 @@ pub enum StoreError {
     },
 }
 
-/// Which runs are asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query {
     /// This question only.
     pub verb: Option<String>,
-    /// Whose targets hold this text.
     pub target: Option<String>,
     /// Begun at that time or later.
     pub since: Option<Wall>,
-    /// The latest so many.
+    /// Largest number of runs, newest first.
     pub most: Option<u32>,
 }
 
-/// An open store.
 #[derive(Debug)]
 pub struct Store {
     connection: Connection,
@@ -240,7 +237,7 @@ impl Store {
         set.map_err(|e| told(&self.path, "written", &e))
     }
 
-    /// How many runs went.
+    /// Deletes runs beyond the retention limits; returns their number.
     fn prune(&mut self) -> rusqlite::Result<usize> {
         let retention = retention::read(&self.connection)?;
         let gone = retention::prune(&mut self.connection, &retention)?;
