@@ -35,7 +35,6 @@ impl Web {
         match *self {}
     }
 
-    /// Ends it.
     pub fn end(self, _: &Outcome, _: Duration, _: impl Fn() -> bool) {
         match self {}
     }
@@ -61,7 +60,7 @@ impl View {
     }
 }
 
-/// Metrics that cannot be scraped.
+/// Stands in for the metrics server in builds without feature `http`.
 pub enum Scraped {}
 
 impl Scraped {
@@ -73,7 +72,6 @@ impl Scraped {
         absent()
     }
 
-    /// Where it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         match *self {}

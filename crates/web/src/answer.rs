@@ -11,7 +11,6 @@ use tokio::sync::mpsc::Receiver;
 /// What a request is answered with.
 pub(crate) type Answer = Response<Pieces>;
 
-/// The body of an answer.
 pub(crate) enum Pieces {
     /// All of it; nothing once it is sent.
     Whole(Option<Bytes>),
@@ -19,7 +18,6 @@ pub(crate) enum Pieces {
     Feed(Receiver<Bytes>),
 }
 
-/// An answer with all of its body.
 pub(crate) fn whole(status: StatusCode, kind: &'static str, body: Bytes) -> Answer {
     let body = Pieces::Whole((!body.is_empty()).then_some(body));
     let mut answer = Answer::new(body);
@@ -28,12 +26,11 @@ pub(crate) fn whole(status: StatusCode, kind: &'static str, body: Bytes) -> Answ
     answer
 }
 
-/// A file that never changes.
+/// Answer with a text that is part of the binary.
 pub(crate) fn text(kind: &'static str, body: &'static str) -> Answer {
     whole(StatusCode::OK, kind, Bytes::from_static(body.as_bytes()))
 }
 
-/// Server-sent events.
 pub(crate) fn feed(pieces: Receiver<Bytes>) -> Answer {
     let mut answer = Answer::new(Pieces::Feed(pieces));
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));

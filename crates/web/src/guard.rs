@@ -13,12 +13,11 @@ const TOKEN: usize = 16;
 /// Why a request is not answered: what to say.
 pub(crate) type Refusal = (StatusCode, &'static str);
 
-/// Who may read a site.
 #[derive(Clone, Debug)]
 pub(crate) enum Guard {
     /// Everybody: metrics alone, as every exporter has them.
     Open,
-    /// Browsers of this host.
+    /// Browsers on this host.
     Here,
     /// Whoever knows this, and the name of the cookie that says so.
     Token(String, String),
@@ -27,7 +26,7 @@ pub(crate) enum Guard {
 /// What a request that is let in wants besides.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Pass {
-    /// To be answered.
+    /// Request is admitted.
     In,
     /// The token came in the address: it is to be kept as a cookie, and to go from the address.
     Welcome(String),
@@ -58,7 +57,6 @@ impl Guard {
         }
     }
 
-    /// Whether a request is answered.
     pub(crate) fn admit(&self, method: &Method, headers: &HeaderMap, query: &str) -> Result<Pass, Refusal> {
         if !matches!(*method, Method::GET | Method::HEAD) {
             return Err((

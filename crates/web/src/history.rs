@@ -12,7 +12,6 @@ const MOST: u32 = 500;
 /// Why a page cannot be made, in a sentence.
 pub(crate) type Refusal = (StatusCode, String);
 
-/// The list.
 pub(crate) fn list(store: Option<&Path>) -> Result<Vec<u8>, Refusal> {
     let mut rows = Vec::new();
     report::write_history_rows(&runs(store)?, &mut rows).map_err(failed)?;
@@ -20,14 +19,12 @@ pub(crate) fn list(store: Option<&Path>) -> Result<Vec<u8>, Refusal> {
     Ok([head.as_bytes(), &rows, foot.as_bytes()].concat())
 }
 
-/// The list for programs.
 pub(crate) fn json(store: Option<&Path>) -> Result<Vec<u8>, Refusal> {
     let mut body = Vec::new();
     report::write_history_json(&runs(store)?, &mut body).map_err(failed)?;
     Ok(body)
 }
 
-/// The report on one.
 pub(crate) fn run(store: Option<&Path>, id: &str) -> Result<Vec<u8>, Refusal> {
     let number = id.parse().ok().filter(|id: &i64| *id > 0);
     let number = number
@@ -63,7 +60,6 @@ fn refused(error: &StoreError) -> Refusal {
     (status, error.to_string())
 }
 
-/// What went wrong here.
 pub(crate) fn failed(error: impl std::fmt::Display) -> Refusal {
     (StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
 }

@@ -76,7 +76,6 @@ impl Scraped {
         Ok(Scraped { server: Server::start(address, site)?.0 })
     }
 
-    /// Where it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.server.address

@@ -36,7 +36,6 @@ const ICON: &str = include_str!("page/icon.svg");
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// What answers are made of.
 #[derive(Clone)]
 pub(crate) struct Site {
     pub(crate) guard: Guard,

@@ -29,14 +29,13 @@ const EVERY: Duration = Duration::from_secs(1);
 /// How long followers may take to hear the end.
 const FAREWELL: Duration = Duration::from_secs(3);
 
-/// The answering thread.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     over: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Connections that were asked something.
+/// Number of connections with a request under way.
 #[derive(Default)]
 struct Busy(AtomicUsize);
 

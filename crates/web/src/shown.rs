@@ -8,7 +8,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use tokio::sync::{Mutex as Turn, watch};
 
-/// What pages are made of.
 pub(crate) struct Shown {
     page: Mutex<LivePage>,
     /// The run's own result, once it is over.
@@ -16,7 +15,6 @@ pub(crate) struct Shown {
     latest: watch::Sender<Arc<Update>>,
     /// What the latest update was made of: how much had been heard, and what was seen.
     made: Turn<(Option<u64>, LiveView)>,
-    /// Where runs are kept.
     pub(crate) store: Option<PathBuf>,
 }
 
@@ -53,12 +51,10 @@ impl Shown {
         }
     }
 
-    /// Updates from now on.
     pub(crate) fn follow(&self) -> watch::Receiver<Arc<Update>> {
         self.latest.subscribe()
     }
 
-    /// How many follow.
     pub(crate) fn followers(&self) -> usize {
         self.latest.receiver_count()
     }
@@ -73,7 +69,7 @@ impl Shown {
     }
 }
 
-/// What an event is of.
+/// Source of an event: the run or the server.
 #[derive(Clone, Copy)]
 enum Of {
     /// The run, or the server's own protocol.
@@ -84,7 +80,6 @@ enum Of {
     Part(u32),
 }
 
-/// An event, and what it is of.
 struct Told<'a>(Of, Cow<'a, Event>);
 
 impl Told<'_> {

@@ -11,7 +11,6 @@ pub(crate) struct Update {
     pub(crate) version: u64,
     /// Whether nothing comes after it.
     pub(crate) last: bool,
-    /// All of it.
     full: Arc<str>,
     /// What has changed since the version before.
     delta: Arc<str>,

@@ -12,7 +12,6 @@ use tokio::time::{Instant, Sleep, sleep};
 /// How long nothing may go out that is to go out.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Such a connection.
 pub(crate) struct WriteTimeout {
     stream: TcpStream,
     /// Until when something must have gone out.
