@@ -214,6 +214,7 @@ fn one(args: &ServeArgs, asked: Legacy) -> Result<Bound, CliError> {
         acl: Acl { allow: args.allow.clone(), deny: args.deny.clone() },
         open_to: plan::open_to(&[])?,
         records: args.output.web.wanted(),
+        sessions: args.output.web.wanted(),
         links_ns: args.output.web.wanted().then_some(args.interval),
         keys: Keyring::of(stamp_key.filter(|_| asked.protocol == protocols::STAMP)),
         device: args.cores.bind_dev.clone(),

@@ -133,8 +133,7 @@ impl Builder {
             | Event::TrainPackets { .. }
             | Event::Portion(_)
             | Event::Packets { .. }
-            | Event::Bulk(_)
-            | Event::Sync { .. }
+            | Event::Extra(_)
             | Event::Served(_)
             | Event::Links(_)
             | Event::Established { .. } => {}

@@ -5,8 +5,8 @@ mod rows;
 pub use rows::{ConnectionRecord, DatagramRow, Failure, FrameRow, FrameVerdict, Marked, Portion, Sample};
 
 use crate::{
-    Bulk, CpuUse, Effective, EmptyPath, FlowRow, FrameTimes, HostCounters, HostSnapshot, Links, PacketReport,
-    PacketRow, PacketTest, Phase, PingInterval, PingRow, RoundTrips, Served, Status, SyncStep, Trains,
+    CpuUse, Effective, EmptyPath, Extra, FlowRow, FrameTimes, HostCounters, HostSnapshot, Links,
+    PacketReport, PacketRow, PacketTest, Phase, PingInterval, PingRow, RoundTrips, Served, Status, Trains,
 };
 use metrics::{
     DistSummary, Ending, Frames, Framing, Moments, PlayoutSummary, Remote, TcpTotals, TrainPacket, Wall,
@@ -94,13 +94,8 @@ pub enum Event {
         /// One row per datagram.
         rows: Vec<PacketRow>,
     },
-    /// Something about a test that both ends agreed on in iperf3's words.
-    Bulk(Box<Bulk>),
-    /// A step of an ntttcp test.
-    Sync {
-        /// The step.
-        step: SyncStep,
-    },
+    /// What only one protocol has to say.
+    Extra(Extra),
     /// How a session of a server stands: when that changes, and each of its intervals; told when asked for.
     Served(Box<Served>),
     /// What everybody who is served at the moment has moved; told when asked for.

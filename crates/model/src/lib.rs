@@ -9,20 +9,19 @@
 mod assertion;
 mod book;
 mod builder;
-mod bulk;
 mod caveat;
 pub mod churn;
 mod clean;
 mod confidence;
 pub mod document;
 mod event;
+mod extra;
 mod figures;
 mod flows;
 mod frames;
 mod host;
 mod kept;
 mod knee;
-mod layout;
 pub mod load;
 mod media;
 mod method;
@@ -38,7 +37,6 @@ mod quantity;
 mod search;
 mod served;
 mod sockets;
-mod sync_step;
 mod thin;
 mod trace;
 mod train;
@@ -46,10 +44,6 @@ mod train;
 pub use assertion::Assertion;
 pub use book::{Book, Complete};
 pub use builder::Builder;
-pub use bulk::{
-    Bulk, BulkBegun, BulkCpu, BulkEnded, BulkNews, BulkStream, BulkTerms, RemoteRow, Scribe, ServerOutput,
-    StreamRow,
-};
 pub use caveat::{Caveat, Meanwhile, caveats_about, caveats_so_far};
 pub use clean::{clean, clean_json};
 pub use confidence::{LEAST_REPEATS, MOST_REPEATS, Until};
@@ -57,12 +51,12 @@ pub use event::{
     Accepted, Begin, CauseCount, Change, ConnectionRecord, DatagramRow, Event, Failure, FrameRow,
     FrameVerdict, Interval, Level, Marked, Portion, Sample, SchemaName, SessionInfo, Totals, Traffic,
 };
+pub use extra::Extra;
 pub use flows::{FlowRow, FlowWay, MOST_SAMPLES, PacketRow, mark_flows};
 pub use frames::{FrameTime, FrameTimes};
 pub use host::{CpuUse, HostCounters, HostSnapshot, NicSnapshot};
 pub use kept::{KeptFigure, KeptRun};
 pub use knee::Slot;
-pub use layout::{Layout, READY_OFFSET};
 pub use media::{LARGEST_DATAGRAM, Media, SMALLEST_DATAGRAM};
 pub use method::{Axis, AxisName, Method, Step, SweepError};
 pub use mtu::{MtuFound, PathMtu};
@@ -84,6 +78,5 @@ pub use quantity::{Figure, Stat, Unit, Way};
 pub use search::{Highest, Search};
 pub use served::{LinkRow, Links, Served, Standing};
 pub use sockets::{Effective, SocketSettings};
-pub use sync_step::SyncStep;
 pub use trace::Trace;
 pub use train::{MOST_TRAIN_PACKETS, Train, Trains};

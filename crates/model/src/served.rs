@@ -15,8 +15,8 @@ pub struct Served {
     pub peer: SocketAddr,
     /// Names the run on both ends.
     pub run: Uuid,
-    /// What was granted; what was asked for, while it waits.
-    pub phase: Box<Phase>,
+    /// What was granted; what was asked for, while it waits. `None` while that is not known.
+    pub phase: Option<Box<Phase>>,
     /// How it stands.
     pub standing: Standing,
     /// Since when: asked for, granted, or begun. The server's wall clock.

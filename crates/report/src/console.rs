@@ -78,8 +78,8 @@ impl Console {
             Event::Start { .. } | Event::Established { .. } | Event::Connection(_) => {}
             Event::Frames { .. } | Event::Pings { .. } | Event::Datagrams { .. } | Event::Portion(_) => {}
             Event::Empty(_) | Event::Trains(_) | Event::TrainPackets { .. } | Event::PacketTest(_) => {}
-            Event::Flows { .. } | Event::Packets { .. } | Event::Bulk(_) | Event::Served(_) => {}
-            Event::FrameTimes(_) | Event::Links(_) | Event::Sync { .. } => {}
+            Event::Flows { .. } | Event::Packets { .. } | Event::Extra(_) | Event::Served(_) => {}
+            Event::FrameTimes(_) | Event::Links(_) => {}
             Event::Local(_) | Event::Remote(_) => {}
         }
         Ok(())

@@ -10,9 +10,10 @@ use compat::iperf3::{
     read, server_output,
 };
 use iperf3::auth::{self, Keeper, Users};
+use iperf3::{Bulk, BulkNews, BulkTerms, ServerOutput};
 use iperf3::{ClientOptions, Credentials, Limits, ServerOptions};
 use metrics::{SECOND, real};
-use model::{Begin, BulkNews, BulkTerms, Event, Phase, Range, ServerOutput, SocketSettings, Status, Verify};
+use model::{Begin, Phase, Range, SocketSettings, Status, Verify};
 use runtime::Bound;
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -287,17 +288,15 @@ fn serve(spec: &Spec, command: &[String]) -> Result<u8, Refusal> {
     }
     originals::serve(bound, &phase, &interrupt, command, &mut |event| {
         run.on_event(event);
-        match event {
-            Event::Bulk(bulk) if spec.output == Output::Text => print(&server_report.on_event(bulk)),
-            Event::Bulk(bulk) => {
-                let report = tests.entry(bulk.test).or_insert_with(|| TestReport::new(spec, facts.clone()));
-                print(&report.on_event(&bulk.news));
-                if matches!(bulk.news, BulkNews::Ended(_) | BulkNews::Failed { .. }) {
-                    print(&report.finish(None));
-                    tests.remove(&bulk.test);
-                }
-            }
-            _ => {}
+        let Some(bulk) = Bulk::of(event) else { return };
+        if spec.output == Output::Text {
+            return print(&server_report.on_event(&bulk));
+        }
+        let report = tests.entry(bulk.test).or_insert_with(|| TestReport::new(spec, facts.clone()));
+        print(&report.on_event(&bulk.news));
+        if matches!(bulk.news, BulkNews::Ended(_) | BulkNews::Failed { .. }) {
+            print(&report.finish(None));
+            tests.remove(&bulk.test);
         }
     })?;
     run.finish();
@@ -343,8 +342,7 @@ fn client(spec: &Spec, host: &str, command: &[String]) -> Result<u8, Refusal> {
     let columns = stderr::stdout_columns().filter(|_| spec.logfile.is_none());
     originals::call(&config, &phase, &interrupt, ("iperf3", command), &mut |event| {
         run.on_event(event);
-        if let Event::Bulk(bulk) = event {
-            let mut news = bulk.news.clone();
+        if let Some(Bulk { mut news, .. }) = Bulk::of(event) {
             if spec.output == Output::Text {
                 quote(&mut news, columns);
             }
@@ -405,7 +403,7 @@ fn caller(spec: &Spec, host: &str, terms: BulkTerms) -> Result<ClientConfig, Ref
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::BulkEnded;
+    use iperf3::BulkEnded;
 
     #[test]
     fn no_line_of_a_servers_output_passes_for_ours() {

@@ -19,7 +19,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("runtime", &["engine", "io", "metrics", "model", "protocols/common", "transport"]),
     ("sim", &["engine", "metrics", "model", "transport"]),
     ("report", &["metrics", "model"]),
-    ("compat", &["metrics", "model", "report"]),
+    ("compat", &["metrics", "model", "protocols/*", "report"]),
     ("lab", &["io", "metrics", "transport"]),
     ("store", &["metrics", "model"]),
     ("web", &["model", "report", "store"]),

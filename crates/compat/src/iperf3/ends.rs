@@ -1,7 +1,7 @@
 //! What both ends say in the end, joined: the objects under `end` of iperf3's JSON.
 
 use super::json::{Loss, clip, moved, seconds, with};
-use model::{BulkEnded, BulkTerms, RemoteRow, StreamRow};
+use iperf3::{BulkEnded, BulkTerms, RemoteRow, StreamRow};
 use serde_json::{Map, Value, json};
 
 /// What one end says of a stream.

@@ -4,8 +4,8 @@ use super::disk::DiskFile;
 use super::ends::{sides, sum_row, sums};
 use super::opening::time;
 use super::text::socket;
+use iperf3::{BulkBegun, BulkCpu, BulkEnded, BulkNews, BulkStream, BulkTerms, ServerOutput, StreamRow};
 use metrics::{TcpInfo, Wall};
-use model::{BulkBegun, BulkCpu, BulkEnded, BulkNews, BulkStream, BulkTerms, ServerOutput, StreamRow};
 use serde_json::{Map, Value, json};
 
 /// What the documents say besides what happened.

@@ -1,9 +1,9 @@
 //! What is printed before a test.
 
 use super::json::Facts;
+use iperf3::BulkTerms;
 use jiff::Timestamp;
 use metrics::Wall;
-use model::BulkTerms;
 use std::fmt::{Result, Write as _};
 use std::net::SocketAddr;
 

@@ -3,10 +3,8 @@
 //! A saved run keeps the sums of its connections, not each stream: it is printed as one stream in each direction.
 
 use super::text::{Report, Style};
-use model::{
-    BulkBegun, BulkEnded, BulkNews, BulkTerms, Interval, Kind, Outcome, PacketReport, Point, RemoteRow,
-    StreamRow, Totals,
-};
+use iperf3::{BulkBegun, BulkEnded, BulkNews, BulkTerms, RemoteRow, StreamRow};
+use model::{Interval, Kind, Outcome, PacketReport, Point, Totals};
 use std::io::{self, Write};
 
 /// Prints a saved run, one report for each of its points.

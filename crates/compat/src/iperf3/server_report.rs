@@ -2,7 +2,7 @@
 
 use super::disk::DiskFile;
 use super::text::{Report, Style};
-use model::{Bulk, BulkNews};
+use iperf3::{Bulk, BulkNews};
 use std::collections::BTreeMap;
 
 /// Bytes that are kept of a test that has to wait; what goes beyond is left out.

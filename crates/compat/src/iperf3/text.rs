@@ -5,7 +5,7 @@ use super::json::Facts;
 use super::opening::{Call, accepted};
 use super::units::amount;
 use crate::number::g;
-use model::{
+use iperf3::{
     BulkBegun, BulkCpu, BulkEnded, BulkNews, BulkStream, BulkTerms, RemoteRow, ServerOutput, StreamRow,
 };
 use std::fmt::Write;
@@ -374,7 +374,7 @@ fn datagrams(side: &Side) -> String {
 
 /// What a server prints of one test, for a client that wants it.
 #[must_use]
-pub fn server_output(news: &[model::Bulk]) -> ServerOutput {
+pub fn server_output(news: &[iperf3::Bulk]) -> ServerOutput {
     let mut report = Report::new(Style { format: 'a', verbose: false, intervals: true });
     ServerOutput::Text(news.iter().map(|bulk| report.on_event(&bulk.news)).collect())
 }

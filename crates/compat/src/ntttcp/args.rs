@@ -3,7 +3,8 @@
 use super::windows;
 use crate::options::{self, Opt, Request, Stop, Takes, Value, find, options, request, stop, whole};
 use metrics::SECOND;
-use model::{Kind, Layout, Pattern, Phase, Probe, Range, SocketSettings, Verify, Waiting};
+use model::{Kind, Pattern, Phase, Probe, Range, SocketSettings, Verify, Waiting};
+use ntttcp::Layout;
 use std::net::IpAddr;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

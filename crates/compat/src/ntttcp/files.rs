@@ -325,7 +325,7 @@ pub fn json(spec: &Spec, results: &Results) -> String {
 mod tests {
     use super::super::host::sampled;
     use super::*;
-    use model::Layout;
+    use ntttcp::Layout;
 
     /// Files of the original; their first lines say which.
     const XML: &str = include_str!("sample.xml.txt");

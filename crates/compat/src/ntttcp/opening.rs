@@ -148,7 +148,7 @@ impl Printer {
             writeln!(out, "*** no sender/receiver synch")?;
         }
         if sends {
-            let model::Layout { ports, threads, connections, .. } = spec.layout;
+            let ntttcp::Layout { ports, threads, connections, .. } = spec.layout;
             writeln!(out, "connections:\t\t\t {ports} X {threads} X {connections}")?;
         } else {
             writeln!(out, "ports:\t\t\t\t {}", spec.layout.ports)?;

@@ -7,7 +7,8 @@ use super::sockets::Sockets;
 use super::tables;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use model::{Event, Failure, Layout, Outcome, Status, SyncStep, Totals};
+use model::{Event, Failure, Outcome, Status, Totals};
+use ntttcp::{Layout, SyncStep};
 use std::io::{self, Write};
 use std::net::SocketAddr;
 
@@ -97,9 +98,10 @@ impl Printer {
     ) -> io::Result<()> {
         match event {
             Event::Established { local, remote, .. } => self.established(*local, *remote, now, out),
-            Event::Sync { .. } if self.spec.windows => Ok(()),
-            Event::Sync { step } => {
-                self.step(*step, now, out)?;
+            Event::Extra(_) if self.spec.windows => Ok(()),
+            Event::Extra(_) => {
+                let Some(step) = SyncStep::of(event) else { return Ok(()) };
+                self.step(step, now, out)?;
                 out.flush()
             }
             Event::Start { .. } => {

@@ -70,7 +70,7 @@ mod tests {
     use super::super::files::Thread;
     use super::super::host::Reading;
     use super::*;
-    use model::Layout;
+    use ntttcp::Layout;
 
     fn printed(spec: &Spec, results: &Results) -> Vec<String> {
         let mut out = Vec::new();

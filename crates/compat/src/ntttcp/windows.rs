@@ -2,7 +2,7 @@
 
 use super::args::{Role, Spec, address, one_role, scaled};
 use crate::options::{Opt, Stop, Takes, Value, find, options, stop, whole};
-use model::{Layout, READY_OFFSET};
+use ntttcp::{Layout, READY_OFFSET};
 use std::fmt::Display;
 use std::str::FromStr;
 

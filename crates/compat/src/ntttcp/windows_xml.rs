@@ -136,7 +136,7 @@ mod tests {
     use super::super::host::Reading;
     use super::super::{Thread, import::read, xml};
     use super::*;
-    use model::Layout;
+    use ntttcp::Layout;
 
     /// A file of the original; its first line names the run.
     const SAMPLE: &str = include_str!("sample-windows.xml.txt");

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Bulk, BulkNews, Event, Failure, Level, Schedule, Status};
+use crate::{Event, Failure, Level, Schedule, Status};
 use metrics::Wall;
 use serde_json::json;
 
@@ -11,9 +11,6 @@ fn text(document: &impl Document) -> String {
 
 #[test]
 fn a_tag_stands_first_beside_the_fields_of_its_variant() {
-    let served = "192.0.2.1:5201".parse().unwrap();
-    let news = |news| Event::Bulk(Box::new(Bulk { test: 2, news }));
-    let met = BulkNews::Met { peer: served, local: served, cookie: "c".to_owned(), at: Wall(7) };
     for (event, json) in [
         (Event::Start { at: Wall(5) }, r#"{"event":"start","at":5}"#),
         (
@@ -25,12 +22,8 @@ fn a_tag_stands_first_beside_the_fields_of_its_variant() {
             r#"{"event":"phase_end","status":"failed","reason":null}"#,
         ),
         (
-            news(met),
-            r#"{"event":"bulk","test":2,"news":{"what":"met","peer":"192.0.2.1:5201","local":"192.0.2.1:5201","cookie":"c","at":7}}"#,
-        ),
-        (
-            news(BulkNews::Failed { error: "e".to_owned() }),
-            r#"{"event":"bulk","test":2,"news":{"what":"failed","error":"e"}}"#,
+            Event::extra("ttcp", &json!({"a": [1, {"event": "start"}]})),
+            r#"{"event":"extra","protocol":"ttcp","value":{"a":[1,{"event":"start"}]}}"#,
         ),
     ] {
         assert_eq!(text(&event), json);

@@ -263,7 +263,7 @@ pub struct ServerConfig {
     pub version: String,
     /// Whether every ended connection is told, or only those that failed.
     pub records: bool,
-    /// Whether it is told how each session stands ([`model::Event::Served`]); our own protocol only.
+    /// Whether it is told how each session stands ([`model::Event::Served`]), by protocols with sessions.
     pub sessions: bool,
     /// Whether every connection is told when it has come to be, and every datagram where there are no connections; legacy
     /// protocols only.

@@ -18,8 +18,9 @@ use super::store::Store;
 use super::test_state::TestState;
 use crate::counted::Intervals;
 use crate::host::Meter;
+use crate::{Bulk, BulkCpu, BulkNews};
 use metrics::{Ending, Group, Mono, SECOND};
-use model::{BulkCpu, BulkNews, Event, Level, Phase, Status, Totals};
+use model::{Event, Level, Phase, Status, Totals};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -334,8 +335,7 @@ impl Session for Client {
 
 impl Client {
     fn tell(&mut self, news: BulkNews) {
-        let bulk = model::Bulk { test: 1, news };
-        self.actions.push_back(Action::Emit(Event::Bulk(Box::new(bulk))));
+        self.actions.push_back(Action::Emit(Bulk { test: 1, news }.event()));
     }
 
     fn tell_intervals(&mut self, told: Vec<Told>) {

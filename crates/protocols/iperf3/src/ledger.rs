@@ -2,8 +2,8 @@
 
 use super::results::Line;
 use super::test_state::{Counts, Standing};
+use crate::{BulkTerms, StreamRow};
 use metrics::{Group, Mono, SECOND, TcpInfo};
-use model::{BulkTerms, StreamRow};
 use std::collections::VecDeque;
 
 /// The question that is asked when measuring ends.

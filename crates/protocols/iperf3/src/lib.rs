@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod auth;
+mod bulk;
 mod client;
 pub mod codec;
 mod dial;
@@ -24,8 +25,14 @@ mod test_state;
 
 use common::{balance, config, counted, host, one_sided, payload, pending, quota};
 
+pub use bulk::{
+    Bulk, BulkBegun, BulkCpu, BulkEnded, BulkNews, BulkStream, BulkTerms, RemoteRow, Scribe, ServerOutput,
+    StreamRow,
+};
 pub use client::{Client, ClientPlan};
 pub use codec::PORT;
 pub use protocol::{ClientOptions, Credentials, PROTOCOL, ServerOptions};
 pub use server::{Limits, Server, ServerPlan};
 pub use store::{Opening, Store};
+
+const NAME: &str = "iperf3";

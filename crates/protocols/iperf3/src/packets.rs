@@ -22,9 +22,9 @@
 use super::codec::{HELLO, Header, OLD_REPLIES, REPLY, header_len, reads_wall_time};
 use super::stream::UNREAD;
 use super::test_state::{Part, TestState};
+use crate::BulkTerms;
 use crate::payload;
 use metrics::{Ending, Jitter, Jitters, Mono, Packets, SECOND, Seen, Sequence, TcpInfo};
-use model::BulkTerms;
 use std::sync::Arc;
 use std::time::Duration;
 use transport::{

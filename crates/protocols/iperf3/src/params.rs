@@ -9,7 +9,7 @@
 //! written as whole ones or not, flags as `true` or as a number.
 
 use super::codec::code;
-use model::BulkTerms;
+use crate::BulkTerms;
 use serde_json::{Map, Value, json};
 
 /// Block of a test over TCP unless the client says otherwise, bytes.

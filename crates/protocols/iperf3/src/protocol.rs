@@ -2,14 +2,14 @@
 
 use super::judge::{Helper, Judge};
 use super::params::{self, BLOCK, LARGEST_BLOCK, MOST_STREAMS, Parameters};
-use super::{Client, ClientPlan, Limits, PORT, Server, ServerPlan, file};
+use super::{BulkTerms, Client, ClientPlan, Limits, NAME, PORT, Scribe, Server, ServerPlan, file};
 use crate::auth::{self, Keeper};
 use crate::config::{ClientConfig, ServerConfig};
 use crate::host::HostInfo;
 use crate::pending::most_pending;
 use common::protocol::{Defaults, Info, Legacy, Listening, Ports, Protocol, Serving, Started, Workers};
 use metrics::SECOND;
-use model::{BulkTerms, Kind, Pattern, Phase, Range, Scribe, SocketSettings, Spacing, Verify};
+use model::{Kind, Pattern, Phase, Range, SocketSettings, Spacing, Verify};
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -137,7 +137,7 @@ pub static PROTOCOL: Iperf3 = Iperf3(Info {
         phase: Phase::default,
         also_datagrams: false,
     }),
-    ..Info::new("iperf3", PORT)
+    ..Info::new(NAME, PORT)
 });
 
 /// A conversation and streams on one port.
@@ -270,6 +270,7 @@ impl Protocol for Iperf3 {
             exit_after: config.exit_after,
             idle_ns: asked.idle_ns,
             scribe: asked.scribe,
+            sessions: config.sessions,
             congestion: host.congestion(),
             meter: host.cpu_meter(),
         };

@@ -12,7 +12,7 @@
 
 use super::codec::{slot_of, stream_id};
 use super::params::whole;
-use model::{BulkCpu, RemoteRow, ServerOutput};
+use crate::{BulkCpu, RemoteRow, ServerOutput};
 use serde_json::{Map, Value, json};
 
 /// What one end says of a stream.
@@ -138,7 +138,7 @@ fn read_line(value: &Value, streams: u32) -> Result<Line, &'static str> {
     let ours = map.get("netcaliper");
     let extra = |key: &str| ours.and_then(|it| it.get(key)).and_then(whole).unwrap_or(0);
     let seconds =
-        |value: Option<&Value>| value.and_then(Value::as_f64).filter(|s| s.is_finite()).unwrap_or(0.0);
+        |value: Option<&Value>| value.and_then(Value::as_f64).filter(|s| s.abs() < 1e9).unwrap_or(0.0);
     Ok(Line {
         slot: slot.ok_or("the results have a stream that the test has not")?,
         bytes: whole(number("bytes")?).unwrap_or(0),

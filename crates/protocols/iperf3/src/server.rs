@@ -10,6 +10,7 @@
 //! belongs to: the second one's CREATE_STREAMS is held back until the first has all its streams. Clients wait for it without limit.
 
 mod run;
+mod served;
 mod talk;
 mod time;
 
@@ -27,9 +28,10 @@ use crate::counted::Intervals;
 use crate::host::Meter;
 use crate::one_sided::Notice;
 use crate::quota::{ByAddress, GaveWay, Lines, to_give_way};
+use crate::{Bulk, BulkCpu, BulkNews, Scribe};
 use common::Acl;
 use metrics::{Ending, Group, Mono, SECOND};
-use model::{Bulk, BulkCpu, BulkNews, Event, Level, Phase, Scribe, SocketSettings, Status};
+use model::{Event, Level, Phase, Served, SocketSettings, Status};
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -89,6 +91,8 @@ pub struct ServerPlan {
     pub idle_ns: Option<u64>,
     /// What renders the printout that clients may ask for.
     pub scribe: Option<Scribe>,
+    /// Whether it is told how each test stands.
+    pub sessions: bool,
     /// The system's congestion control, and those that it offers.
     pub congestion: (String, Vec<String>),
     /// CPU time.
@@ -145,6 +149,8 @@ struct Test {
     /// Bytes moved in the last seconds, and how long that took, ns.
     recent: VecDeque<(u64, u64)>,
     tale: Vec<Bulk>,
+    /// How it stands, where that is told.
+    served: Option<Served>,
     remote: Option<Results>,
 }
 
@@ -216,11 +222,13 @@ impl Server {
 
     fn tell(&mut self, link: Link, news: BulkNews) {
         let Some(test) = self.tests.get_mut(&link) else { return };
+        let stands = if self.plan.sessions { served::stand(test, &news) } else { None };
+        self.actions.extend(stands.map(Action::Emit));
         let bulk = Bulk { test: test.number, news };
         if self.plan.scribe.is_some() && test.tale.len() < LONGEST_TALE {
             test.tale.push(bulk.clone());
         }
-        self.actions.push_back(Action::Emit(Event::Bulk(Box::new(bulk))));
+        self.actions.push_back(Action::Emit(bulk.event()));
     }
 
     fn say(&mut self, link: Link, bytes: Vec<u8>) {
@@ -254,6 +262,7 @@ impl Server {
             cpu: BulkCpu::default(),
             recent: VecDeque::new(),
             tale: Vec::new(),
+            served: None,
             remote: None,
         };
         let silent = self.tests.iter().filter(|(_, t)| t.step == Step::Parameters);

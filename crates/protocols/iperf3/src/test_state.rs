@@ -2,9 +2,10 @@
 
 use super::codec::Cookie;
 use super::store::Store;
+use crate::BulkTerms;
 use common::kernel::Core;
 use metrics::{Group, Mono, TcpInfo};
-use model::{BulkTerms, Pace};
+use model::Pace;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};

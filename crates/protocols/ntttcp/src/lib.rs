@@ -11,9 +11,11 @@
 #![forbid(unsafe_code)]
 
 pub mod codec;
+mod layout;
 mod open;
 mod receive;
 mod send;
+mod sync_step;
 mod tally;
 mod token;
 mod udp;
@@ -21,10 +23,11 @@ mod unsynced;
 
 use common::{config, counted, host, one_sided, protocol};
 
-pub use model::{Layout, READY_OFFSET};
+pub use layout::{Layout, READY_OFFSET};
 pub use open::{acceptors, connectors};
 pub use receive::{Receiver, ReceiverPlan};
 pub use send::{Sender, SenderPlan};
+pub use sync_step::SyncStep;
 
 use crate::config::{ClientConfig, ServerConfig};
 use crate::host::HostInfo;
@@ -34,6 +37,8 @@ use common::bulk;
 use metrics::SECOND;
 use model::{Phase, Range, Verify};
 use std::net::{IpAddr, SocketAddr};
+
+const NAME: &str = "ntttcp";
 
 /// The default port of the first data connections; the conversation is on the one below.
 pub const PORT: u16 = Layout::PORT;
@@ -53,7 +58,7 @@ pub static PROTOCOL: Ntttcp = Ntttcp(OneSidedProtocol {
             },
             also_datagrams: false,
         }),
-        ..Info::new("ntttcp", PORT)
+        ..Info::new(NAME, PORT)
     },
     carries: bulk::carries,
     connectors,

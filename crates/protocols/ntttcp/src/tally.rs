@@ -1,9 +1,10 @@
 //! What both sessions do alike: intervals, the end of a group, totals.
 
+use crate::SyncStep;
 use crate::counted::Intervals;
 use crate::one_sided::{GROUP, Portion};
 use metrics::{Mono, Tally};
-use model::{Event, Phase, Status, SyncStep, Totals};
+use model::{Event, Phase, Status, Totals};
 use std::collections::VecDeque;
 use transport::Action;
 
@@ -43,7 +44,7 @@ impl Telling {
     }
 
     pub(super) fn step(&mut self, step: SyncStep) {
-        self.emit(Event::Sync { step });
+        self.emit(step.event());
     }
 
     /// Schedules the ends of warm-up (`from`) and measurement (`to`); senders stop at `quiet`.

@@ -6,9 +6,9 @@ use super::{escape, utc};
 use crate::words;
 use links::Serving;
 use metrics::{Clamped, Wall, format_bits_per_second, format_bytes, format_duration};
-use model::{Bulk, BulkNews, BulkTerms, ConnectionRecord, Event, Served, Standing, StreamRow, Traffic};
+use model::{ConnectionRecord, Event, Served, Standing, Traffic};
 use std::collections::{BTreeMap, VecDeque};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// Rows of a table; of more the first are shown, and how many there are.
 const MOST_ROWS: usize = 200;
@@ -66,8 +66,7 @@ struct Client {
 /// All that a server says of its clients. It stays small however many there have been.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sessions {
-    /// By protocol, and by what tells them apart there.
-    now: BTreeMap<(&'static str, String), Row>,
+    now: BTreeMap<(&'static str, SocketAddr), Row>,
     ended: VecDeque<Row>,
     over: u64,
     /// Clients of protocols that know none.
@@ -82,8 +81,7 @@ impl Sessions {
     /// Takes in an event of the server's own protocol.
     pub(super) fn hear(&mut self, event: &Event) {
         if let Event::Served(served) = event {
-            let key = (OWN, served.peer.to_string());
-            self.stands(key, own(served), served.standing.is_over());
+            self.served(OWN, served);
         }
     }
 
@@ -101,13 +99,14 @@ impl Sessions {
             Event::Connection(record) => self.connection(protocol, record),
             Event::Links(links) => self.serving.hear(protocol, links),
             Event::PhaseEnd { .. } => self.serving.over(protocol),
-            Event::Bulk(bulk) => self.bulk(protocol, bulk),
+            Event::Served(served) => self.served(protocol, served),
             _ => {}
         }
     }
 
-    fn stands(&mut self, key: (&'static str, String), row: Row, over: bool) {
-        if !over {
+    fn served(&mut self, protocol: &'static str, served: &Served) {
+        let (key, row) = ((protocol, served.peer), session(protocol, served));
+        if !served.standing.is_over() {
             self.now.insert(key, row);
             return;
         }
@@ -127,60 +126,6 @@ impl Sessions {
         client.failed += u64::from(record.error.is_some());
         client.tx_bytes += record.tx_bytes;
         client.rx_bytes += record.rx_bytes;
-    }
-
-    /// A test in iperf3's words.
-    fn bulk(&mut self, protocol: &'static str, bulk: &Bulk) {
-        let key = (protocol, bulk.test.to_string());
-        if let BulkNews::Met { peer, at, .. } = &bulk.news {
-            let row = Row {
-                protocol,
-                session: Session::Number(bulk.test),
-                client: peer.to_string(),
-                what: String::new(),
-                standing: "granted",
-                since: *at,
-                latest: Traffic::default(),
-                total: Traffic::default(),
-                open: 0,
-                opened: 0,
-                at_least: false,
-                errors: 0,
-                run: String::new(),
-            };
-            return self.stands(key, row, false);
-        }
-        let Some(row) = self.now.get_mut(&key) else { return };
-        match &bulk.news {
-            BulkNews::Met { .. } => {}
-            BulkNews::Begun(begun) => {
-                row.what = terms(&begun.terms);
-                row.standing = "running";
-                row.since = begun.at;
-                row.open = u64::clamped(begun.streams.len());
-                row.opened = row.open;
-            }
-            BulkNews::Interval { rows, .. } => {
-                row.latest = moved(rows);
-                let latest = row.latest;
-                row.total.after(&latest);
-            }
-            BulkNews::Ended(ended) => {
-                row.standing = if ended.error.is_some() { "failed" } else { "ended" };
-                row.errors = u64::from(ended.error.is_some());
-                self.over(key);
-            }
-            BulkNews::Failed { .. } => {
-                (row.standing, row.errors) = ("failed", 1);
-                self.over(key);
-            }
-        }
-    }
-
-    fn over(&mut self, key: (&'static str, String)) {
-        if let Some(row) = self.now.get(&key).cloned() {
-            self.stands(key, Row { latest: Traffic::default(), open: 0, ..row }, true);
-        }
     }
 
     pub(super) fn html(&self) -> String {
@@ -246,12 +191,12 @@ const SERVICE: [&str; 7] =
     ["protocol", "from clients now", "to clients now", "received", "sent", "connections", "errors"];
 const CLIENT: [&str; 6] = ["protocol", "client", "connections", "failed", "received", "sent"];
 
-fn own(served: &Served) -> Row {
+fn session(protocol: &'static str, served: &Served) -> Row {
     Row {
-        protocol: OWN,
+        protocol,
         session: if served.number == 0 { Session::None } else { Session::Number(served.number) },
         client: served.peer.to_string(),
-        what: words::phase(&served.phase),
+        what: served.phase.as_deref().map(words::phase).unwrap_or_default(),
         standing: match served.standing {
             Standing::Waiting => "waiting",
             Standing::Granted => "granted",
@@ -266,39 +211,8 @@ fn own(served: &Served) -> Row {
         opened: served.opened,
         at_least: false,
         errors: served.errors + u64::from(served.standing == Standing::Lost),
-        run: served.run.to_string(),
+        run: Some(served.run).filter(|run| !run.is_nil()).map(|run| run.to_string()).unwrap_or_default(),
     }
-}
-
-/// What the streams of a test moved in an interval.
-fn moved(rows: &[StreamRow]) -> Traffic {
-    let mut all = Traffic::default();
-    for row in rows {
-        let (tx_bytes, rx_bytes) = if row.sender { (row.bytes, 0) } else { (0, row.bytes) };
-        all.beside(&Traffic { tx_bytes, rx_bytes, ns: row.end_ns.saturating_sub(row.start_ns) });
-    }
-    all
-}
-
-/// `udp, 4 streams to the client, 10 s`
-fn terms(terms: &BulkTerms) -> String {
-    let way = match (terms.bidir, terms.reverse) {
-        (true, _) => "each way",
-        (false, true) => "to the client",
-        (false, false) => "from the client",
-    };
-    let transport = if terms.udp { "udp" } else { "tcp" };
-    let mut text = format!("{transport}, {} {way}", words::count(terms.streams.into(), "stream"));
-    if terms.time_s > 0 {
-        text += &format!(", {} s", terms.time_s);
-    }
-    if terms.bytes > 0 {
-        text += &format!(", {}", format_bytes(terms.bytes));
-    }
-    if terms.rate > 0 {
-        text += &format!(", {} each", format_bits_per_second(terms.rate));
-    }
-    text
 }
 
 fn cells(row: &Row, over: bool) -> Vec<String> {
@@ -383,7 +297,6 @@ fn table(title: &str, header: &[&str], rows: impl Iterator<Item = (bool, Vec<Str
 mod tests {
     use super::*;
     use metrics::SECOND;
-    use std::net::SocketAddr;
     use uuid::Uuid;
 
     fn served(port: u16, number: u64, standing: Standing) -> Event {
@@ -391,7 +304,7 @@ mod tests {
             number,
             peer: SocketAddr::from(([192, 0, 2, 1], port)),
             run: Uuid::nil(),
-            phase: Box::default(),
+            phase: Some(Box::default()),
             standing,
             since: Wall(1_700_000_000_000_000_000),
             latest: Traffic { tx_bytes: 0, rx_bytes: 125_000, ns: SECOND },
@@ -438,19 +351,12 @@ mod tests {
     }
 
     #[test]
-    fn tests_of_iperf3_are_sessions() {
+    fn sessions_of_another_protocol_have_its_name() {
         let mut sessions = Sessions::default();
-        let peer = SocketAddr::from(([192, 0, 2, 9], 5201));
-        let hear = |sessions: &mut Sessions, news| {
-            sessions.hear_beside("iperf3", &Event::Bulk(Box::new(Bulk { test: 3, news })));
-        };
-        hear(&mut sessions, BulkNews::Met { peer, local: peer, cookie: "<b>".to_owned(), at: Wall(1) });
-        let row = StreamRow { bytes: 1_000_000, end_ns: SECOND, ..StreamRow::default() };
-        hear(&mut sessions, BulkNews::Interval { omitted: false, rows: vec![row, row] });
-        let html = sessions.html();
-        assert!(html.contains("iperf3 3") && html.contains("16.0 Mbit/s"), "{html}");
-        hear(&mut sessions, BulkNews::Failed { error: String::new() });
-        assert!(sessions.html().contains("failed") && sessions.now.is_empty());
+        sessions.hear_beside("ttcp", &served(1, 3, Standing::Running));
+        assert!(sessions.html().contains("ttcp 3"));
+        sessions.hear_beside("ttcp", &served(1, 3, Standing::Lost));
+        assert!(sessions.now.is_empty());
     }
 
     #[test]

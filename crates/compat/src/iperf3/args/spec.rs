@@ -1,6 +1,6 @@
 //! An understood command line.
 
-use model::BulkTerms;
+use iperf3::BulkTerms;
 use std::net::IpAddr;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,12 +1,13 @@
 //! A client's test while it runs: its beginning, what its streams tell, its end.
 
 use super::{Client, GROUP, Step, TOO_OLD};
+use crate::BulkCpu;
 use crate::codec::State;
 use crate::counted::Intervals;
 use crate::ledger::Ledger;
 use crate::test_state::{Gone, Joined, Spent, Standing};
 use metrics::{Mono, SECOND};
-use model::{BulkCpu, Status};
+use model::Status;
 use transport::{Action, Context, Message, Order};
 
 impl Client {

@@ -2,10 +2,10 @@
 
 use super::{Client, Ledger, TestState};
 use crate::results::Line;
+use crate::{BulkBegun, BulkEnded, BulkNews, BulkStream};
 use metrics::{Packets, TcpTotals};
 use model::{
-    Accepted, BulkBegun, BulkEnded, BulkNews, BulkStream, CpuUse, Event, HostSnapshot, Kind, Level,
-    PacketReport, SessionInfo, Status, Totals, Traffic,
+    Accepted, CpuUse, Event, HostSnapshot, Kind, Level, PacketReport, SessionInfo, Status, Totals, Traffic,
 };
 use transport::{Action, Context};
 

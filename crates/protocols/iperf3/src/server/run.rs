@@ -5,8 +5,8 @@ use crate::codec::{LONGEST_RESULTS, State, code, framed};
 use crate::ledger::Told;
 use crate::results::{self, Results};
 use crate::test_state::Standing;
+use crate::{BulkCpu, BulkEnded, BulkNews};
 use metrics::{Group, Mono, SECOND};
-use model::{BulkCpu, BulkEnded, BulkNews};
 use transport::{Action, Context, Link, Order};
 
 impl Server {

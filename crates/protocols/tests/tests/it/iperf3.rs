@@ -5,9 +5,10 @@ use common::Acl;
 use iperf3::codec::framed;
 use iperf3::judge::{Judge, Verdict};
 use iperf3::params::Parameters;
+use iperf3::{Bulk, BulkEnded, BulkNews, BulkTerms};
 use iperf3::{Client, ClientPlan, Limits, Opening, Server, ServerPlan, Store};
 use metrics::SECOND;
-use model::{Bulk, BulkEnded, BulkNews, BulkTerms, Event, Kind, Phase, Status, Verify};
+use model::{Event, Kind, Phase, Standing, Status, Verify};
 use sim::{Host, Link, Network, Quirks, Say};
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
@@ -26,6 +27,7 @@ pub(crate) fn server_plan() -> ServerPlan {
         exit_after: None,
         idle_ns: None,
         scribe: None,
+        sessions: true,
         congestion: ("cubic".into(), vec![]),
         meter: Box::new(|| (0.0, 0.0)),
     }
@@ -71,8 +73,7 @@ fn udp() -> BulkTerms {
 
 /// What was told of a host's tests.
 fn bulk(net: &Network, host: Host) -> Vec<Bulk> {
-    let of = |event: &Event| if let Event::Bulk(bulk) = event { Some((**bulk).clone()) } else { None };
-    net.events(host).iter().filter_map(|(_, event)| of(event)).collect()
+    net.events(host).iter().filter_map(|(_, event)| Bulk::of(event)).collect()
 }
 
 pub(crate) fn ended(net: &Network, host: Host) -> Vec<BulkEnded> {
@@ -161,6 +162,15 @@ fn every_mode_over_a_clean_link() {
             assert!(end.remote.iter().all(|row| row.lost == 0), "{end:?}");
         }
         assert_eq!((told.sessions.len(), told.remote.len()), (1, 1));
+        // People who watch the server see a session that moved bytes and ended.
+        let stood = net.events(server).iter().filter_map(|(_, event)| match event {
+            Event::Served(served) => Some(served),
+            _ => None,
+        });
+        let last = stood.last().unwrap();
+        assert_eq!((last.standing, last.open), (Standing::Ended, 0), "{terms:?}");
+        assert_eq!(last.phase.as_ref().map(|phase| phase.connections), Some(terms.streams), "{terms:?}");
+        assert_eq!(last.total.tx_bytes > 0, terms.reverse || terms.bidir, "{last:?}");
         // The server told the same, and holds nothing any more.
         assert_eq!(ended(&net, server).len(), 1, "{terms:?}");
         assert_eq!((net.open(server), net.groups(server)), ((0, 0), 0), "{terms:?}");

@@ -5,13 +5,15 @@ use super::native::{self, Leaves, served};
 use super::{Bounds, PATTERNS, bounded, bulk, forgotten, one_of};
 use crate::support::run::{MS, client_ip, client_plan, server_plan, told};
 use crate::{iperf3, ntttcp};
+use ::iperf3::BulkTerms;
 use ::native::{Client, ClientPlan, ServerPlan};
+use ::ntttcp::Layout;
 use common::Peer;
 use common::one_sided::{Answers, Calls, KEEPALIVE, OneSided, OneSidedPlan, OneSidedProtocol};
 use metrics::{Mono, SECOND};
 use model::{
-    BulkTerms, Event, Kind, Layout, PacketTestSettings, Pattern, Phase, Ping, Range, Schedule,
-    SocketSettings, StampSettings, Status, Transport, Verify,
+    Event, Kind, PacketTestSettings, Pattern, Phase, Ping, Range, Schedule, SocketSettings, StampSettings,
+    Status, Transport, Verify,
 };
 use sim::{Host, Link, Network, Quirks, START, Say};
 use std::net::{IpAddr, SocketAddr};

@@ -1,5 +1,7 @@
 //! Steps of an ntttcp test that the original prints on its console.
 
+use crate::NAME;
+use model::Event;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
@@ -43,4 +45,18 @@ pub enum SyncStep {
     StopConfirmed,
     /// The user interrupted the test.
     Interrupted,
+}
+
+impl SyncStep {
+    /// The event that tells it.
+    #[must_use]
+    pub fn event(self) -> Event {
+        Event::extra(NAME, &self)
+    }
+
+    /// The step that `event` tells.
+    #[must_use]
+    pub fn of(event: &Event) -> Option<SyncStep> {
+        event.extra_of(NAME)
+    }
 }

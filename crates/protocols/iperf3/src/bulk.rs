@@ -1,11 +1,12 @@
 //! Tests that two ends agree on in iperf3's words: what was agreed, how each stream fares, what both ends say in the end.
 
-use crate::document::tagged_field;
+use crate::NAME;
 use metrics::{TcpInfo, Wall};
+use model::Event;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
-/// What the two ends agree on. A number that is 0 is not set, unless its comment says otherwise.
+/// What the two ends agree on: a field for each parameter that an original knows. A number that is 0 is not set, unless its comment says otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BulkTerms {
@@ -134,9 +135,23 @@ pub struct Bulk {
     pub news: BulkNews,
 }
 
+impl Bulk {
+    /// The event that tells it.
+    #[must_use]
+    pub fn event(&self) -> Event {
+        Event::extra(NAME, self)
+    }
+
+    /// What `event` tells of a test.
+    #[must_use]
+    pub fn of(event: &Event) -> Option<Bulk> {
+        event.extra_of(NAME)
+    }
+}
+
 /// What is told about a test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(remote = "Self", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum BulkNews {
     /// A control connection is there.
     Met {
@@ -166,8 +181,6 @@ pub enum BulkNews {
         error: String,
     },
 }
-
-tagged_field!(BulkNews, "what");
 
 /// A test begins.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
