@@ -154,7 +154,7 @@ class Bare(Datagrams):
 
 
 class Limit(Bare):
-    """The bare loop from the first core to the second, whatever cores the table is of: so many streams as make `share` of its
+    """The bare loop from the first core to the second, independent of the table's cores: so many streams as make `share` of its
     datagrams are asked of those whose turn is next."""
 
     def __init__(self, path, cores, share):
@@ -243,7 +243,7 @@ def flat_out(bench, what, cores, flows, size, pause):
     theirs = case.median(rival)
     if not theirs:
         return
-    # As fast as they go, who sends faster loses more: at one rate the receivers are compared.
+    # At full speed a faster sender loses more datagrams, so receivers are compared at one rate.
     title = f"delay: {what}, at the rate that {rival} receives"
     level = Case(title, bench.args.seconds, cores, size, flows, rate=round(theirs))
     same = Ours(bench.args.netcaliper, "netcaliper delay -b RATE", ["--gro"])
@@ -328,7 +328,7 @@ def streams(bench):
     loops = Case("streams: what the bare loop moves", seconds, across(bench))
     bare, many, looks = Bare(bench.args.bare), Bare(bench.args.bare, sockets=2000), Bare(bench.args.bare, "compare", 2000)
     bench.compare(loops, [bare, many, looks])
-    # On pairs of cores, too; for information: whoever is sent to on its own core finds the bytes in its cache.
+    # On pairs of cores, too; for information: a receiver on the sender's core finds the bytes in its cache.
     both = Case("streams: what the bare loop moves with a sender and a receiver on each core", seconds, pairs(bench))
     bench.compare(both, [many, looks, Bare(bench.args.bare, "compare", 2000, pause=512 * 1024)])
     limit = Limit(bench.args.bare, across(bench), 0.93)

@@ -209,7 +209,7 @@ class Process:
     """A command with its output in files, in a process group of its own, so that all of it can be ended.
 
     In a session of its own it would be a scheduling group as well, beside that of the other end. The bare loop has both ends in one
-    process, and so both ends of everybody are in one such group: that of whoever started this."""
+    process, and so both ends of every program are in one such group: that of the caller."""
 
     running = set()
 
@@ -266,7 +266,7 @@ class Process:
         return f.read().decode(errors="replace")
 
     def has(self, port, tables, state):
-        """Whether somebody in this process's network namespace has a socket in this state at `port`."""
+        """Whether a process in this network namespace has a socket in this state at `port`."""
         for table in tables:
             try:
                 with open(f"/proc/{self.pid}/net/{table}") as f:

@@ -135,7 +135,7 @@ def good(server):
 
 
 def bounded(server):
-    """Memory and what is told of damage are small."""
+    """Memory and reports of damage stay small."""
     must(server.memory_mb() < 256, f"{server.memory_mb():.0f} MB")
     must(server.error_bytes() < 1_000_000, f"{server.error_bytes()} bytes on stderr")
 

@@ -1,4 +1,4 @@
-"""Ends that die, stop, or have nowhere to write: what was measured is told, and nobody waits."""
+"""Ends that die, stop, or cannot write: the other end reports what it measured and does not hang."""
 
 import json
 import os

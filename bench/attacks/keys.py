@@ -127,7 +127,7 @@ def guesses():
 
 @attack
 def data_without_a_session():
-    """Data connections and datagrams with a token that nobody was given get nothing, or no more than they sent."""
+    """Data connections and datagrams with a token that the server never issued get nothing, or no more than they sent."""
     server = keyed()
     with socket.create_connection(("127.0.0.1", server.port), timeout=8) as link:
         link.sendall(rig.preamble(rig.DATA, token=os.urandom(16), identity=os.urandom(16), transfer=1 << 20))

@@ -149,7 +149,7 @@ def stamp_with_a_key():
         outside.never_more()
         got = {host: outside.back[STAMP, host, 5000] for host in wanted}
         must(all(got[host] <= wanted[host] for host in wanted), f"a repeat, or what proves nothing, was answered: {got} of {wanted}")
-        must(sum(got.values()) > 0.9 * sum(wanted.values()), f"who has the key is answered: {got} of {wanted}")
+        must(sum(got.values()) > 0.9 * sum(wanted.values()), f"clients with the key are answered: {got} of {wanted}")
         must(not any(source == 5001 for _, _, source in outside.back), "a captured packet was answered to another port")
         server.intact()
         return f"{sum(outside.back.values())} bytes back for {sum(outside.sent.values())}"

@@ -22,7 +22,7 @@ fn send_one(stream: &Stream, arena: &mut Arena, clock: &Clock) -> Outcome<bool> 
     wrote.fault.map_or(Ok(wrote.bytes == 1), |fault| Err(format!("sending failed: {fault}")))
 }
 
-/// Serves for ever: whoever started it ends it.
+/// Serves until it is killed.
 pub(crate) fn serve(plan: &Plan, ready: Option<Sender<()>>) -> Outcome<()> {
     let bind = |worker: usize| {
         let listener = Listener::bind(plan.addr, true, &plan.settings)

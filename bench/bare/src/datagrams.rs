@@ -92,7 +92,7 @@ struct Receiving {
     clock: Clock,
     memory: UdpMemory,
     moved: Moved,
-    /// What each payload has to be; empty when nobody looks.
+    /// Expected payload of each datagram; empty when payload is not compared.
     payload: Vec<u8>,
 }
 

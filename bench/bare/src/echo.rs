@@ -69,7 +69,7 @@ fn failed(what: &str) -> impl Fn(io::Error) -> String {
     move |error| format!("{what} failed: {error}")
 }
 
-/// Serves one client at a time for ever: whoever started it ends it.
+/// Serves one client at a time until it is killed.
 pub(crate) fn serve(plan: &Plan, ready: Option<Sender<()>>) -> Outcome<()> {
     let bound = failed("binding");
     let mut ready = ready;

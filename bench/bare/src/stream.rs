@@ -20,7 +20,7 @@ struct Link {
     stream: Stream,
     offset: u64,
     queued: bool,
-    /// The peer has hung up: there is an end to be read, whatever was read last.
+    /// The peer has closed: end of stream is to be read, even after a short read.
     hung_up: bool,
 }
 
