@@ -59,8 +59,8 @@ struct ControlLink<P: Platform> {
     unread: bool,
 }
 
-/// How long after the user has asked for the end the session is told: what does not end in good order by then is cut short, so that
-/// Ctrl-C ends a run within a second, whatever is waited for.
+/// Times after the user's interrupt at which the session is told again and more urgently: what does not end in good order is cut
+/// short, so that Ctrl-C ends a run within a second, even while it waits.
 const STOPS: [u64; 3] = [0, 7 * metrics::SECOND / 10, 9 * metrics::SECOND / 10];
 
 /// How long queued messages may take to leave when the session is over, ns.
@@ -371,7 +371,7 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
                         self.feed(Input::Tally { group, index: *index, from: *from, to: *to, tally });
                     }
                 }
-                // Its memory goes back to where it is needed; nobody has to be woken for that.
+                // The tally's memory goes back to its worker, which need not be woken for that.
                 if let (Some(tally), Some(worker)) = (tally.recycled(), self.workers.get(worker)) {
                     worker.mailbox.send(Command::Spare(Box::new(tally)));
                 }
@@ -488,7 +488,7 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
             entry.stream.abort();
         } else {
             entry.stream.half_close();
-            // What the peer has sent and nobody will read would turn the close into an abort, and the abort would take
+            // Unread data of the peer would turn the close into an abort (RST), and the abort would take
             // our last message with it.
             let (mut discarded, mut scrap) = (0, [0; 4096]);
             let mut net = entry.stream.net(&mut scrap, &self.clock, false);

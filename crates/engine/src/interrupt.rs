@@ -77,7 +77,7 @@ impl Interrupt {
         self.state.asked.load(Ordering::Acquire)
     }
 
-    /// From now on, asking wakes this reactor, and those that are attached already.
+    /// Adds a waker to the ones that [`Interrupt::ask`] wakes.
     pub(crate) fn attach(&self, waker: impl Wake) -> Attached {
         let number = self.state.attached.fetch_add(1, Ordering::Relaxed);
         let wake = Box::new(move || waker.wake());

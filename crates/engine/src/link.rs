@@ -104,7 +104,7 @@ pub(crate) struct Link<P: Platform> {
     pub(crate) fresh: bool,
     /// Waiting in the ready queue.
     pub(crate) queued: bool,
-    /// The peer has hung up: there is an end to be read, whatever was read last.
+    /// The peer has closed: end of stream is to be read, even after a short read.
     pub(crate) hung_up: bool,
     pub(crate) half_closed: bool,
     /// Its receive calls may sleep; `None` when that was not tried.
@@ -133,7 +133,7 @@ impl<P: Platform> Link<P> {
         self.phase == Phase::Open && self.counted.is_some() && self.can.send && reads
     }
 
-    /// The reactor is to know nothing of it: a socket that it watches costs whoever sends to it.
+    /// Deregisters the socket: each packet to a registered socket costs its sender a wake-up.
     pub(crate) fn unwatch(&mut self, reactor: &P::Reactor) {
         if std::mem::take(&mut self.watched) {
             self.socket.forget(reactor);

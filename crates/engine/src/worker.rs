@@ -52,7 +52,7 @@ pub(crate) struct WorkerConfig<P: Platform> {
     pub(crate) inherited: SocketSettings,
     /// It runs before all ordinary threads.
     pub(crate) realtime: bool,
-    /// How often it is told who is served, ns; `None` where nobody wants to know.
+    /// Period of the reports of open links, ns; `None` for no reports.
     pub(crate) links: Option<u64>,
 }
 
@@ -110,7 +110,7 @@ pub(crate) struct Worker<P: Platform> {
     /// When listeners are watched again, after an accept that failed.
     accept_at: Option<Mono>,
     quit: bool,
-    /// Where it is told who is served.
+    /// State of the reports of open links.
     peers: Option<Peers>,
 }
 
@@ -231,7 +231,7 @@ impl<P: Platform> Worker<P> {
     }
 
     fn report(&self, report: Report<P>) {
-        // The control thread outlives the workers; when it does not, nobody is left to be told.
+        // The control thread outlives the workers; if it does not, the report is lost.
         self.config.reports.send((self.config.index, report));
         if !self.platform.has(Defect::NotWoken) {
             self.config.control.wake();
@@ -253,7 +253,7 @@ impl<P: Platform> Worker<P> {
         self.resume_listeners(now);
         self.open_links(now);
         if self.groups.get(&Group::ALL).and_then(|w| w.state.ask_at).is_some_and(|at| at <= now) {
-            // Who is thought to have fallen silent may have been heard.
+            // Datagrams of peers that seem silent may be waiting in the bound sockets.
             self.drain_doors();
             self.acceptor_timer();
         }
@@ -367,7 +367,7 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// Lets connections in, now that there is somebody to greet them.
+    /// Starts listening, now that there is an acceptor.
     fn listen(&mut self) {
         self.watch_listeners();
         for (i, socket) in self.config.datagrams.iter().enumerate() {
@@ -493,7 +493,7 @@ impl<P: Platform> Worker<P> {
         let Some(link) = self.links.get(key) else { return };
         link.can.read |= event.readable;
         link.can.send |= event.writable && !self.platform.has(Defect::LostEdge);
-        // Nobody hangs up on a UDP socket: it has an error, or a stamp, which reading takes away.
+        // A hang-up event on a UDP socket is a queued error or stamp, which reading takes away.
         link.hung_up |= event.hangup && matches!(link.socket, Socket::Stream(_));
         if link.phase == Phase::Connecting {
             self.connected(key);

@@ -278,7 +278,7 @@ impl<P: Platform> Worker<P> {
     }
 }
 
-/// A link that is up and belongs to nobody yet.
+/// A link that is up and has no flow yet.
 fn link<P: Platform>(
     socket: Socket<P>,
     flow: Box<dyn Flow>,

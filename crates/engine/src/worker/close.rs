@@ -138,7 +138,7 @@ impl<P: Platform> Worker<P> {
     }
 }
 
-/// What is told of a failure apart from the words.
+/// The failure as data, without its text.
 fn failure(cause: &Cause) -> Failure {
     let fault = match cause {
         Cause::Fault(fault) | Cause::Violation(Violation::Refused(fault)) => fault,

@@ -1,4 +1,4 @@
-//! Before the books of datagrams are closed, what is in their sockets is read: it has arrived, and nobody may call it lost.
+//! Before the books of datagrams are closed, what is in their sockets is read: it has arrived and is not lost.
 //!
 //! A worker that was kept from its core finds time-outs that have passed and orders to end before it finds what came meanwhile.
 
@@ -9,7 +9,7 @@ use transport::{Clock as _, DatagramSocket, Platform, Read};
 
 /// The least that the kernel takes of a receive buffer for a datagram, bytes; its bookkeeping alone has more.
 const LEAST: u32 = 512;
-/// A socket whose buffer nobody tells holds no more datagrams than so many.
+/// Limit of datagrams read from a socket whose buffer size is unknown.
 const UNTOLD: u32 = 8_192;
 /// The sockets of a group are read for so long at most, ns, and one of them as long.
 const LONGEST: u64 = 2 * SECOND;
@@ -32,7 +32,7 @@ impl<P: Platform> Worker<P> {
         self.drain_link(key, until);
     }
 
-    /// Reads a UDP socket until it is empty, or as many datagrams as its buffer can have held: those that go on coming are not
+    /// Reads a UDP socket until it is empty, or as many datagrams as its buffer can have held: later arrivals are not
     /// waited for. Nothing but replies is sent meanwhile.
     fn drain_link(&mut self, key: Key, until: Mono) {
         let (mut turns, mut most) = (0, u32::MAX);
@@ -96,7 +96,7 @@ mod tests {
     };
 
     const GROUP: Group = Group(7);
-    /// They fit into a buffer that nobody has enlarged.
+    /// Fits into a socket buffer of default size.
     const MANY: u64 = 150;
     /// The loopback, too, may deliver a moment later on a loaded machine.
     const TRIES: u32 = 5;
@@ -165,7 +165,7 @@ mod tests {
         fn stop(&mut self) {}
     }
 
-    /// A socket for a flow, and whoever sends to it.
+    /// A socket for a flow, and a sender to it.
     fn pair() -> (UdpSocket, Udp) {
         let local = UdpSocket::bind("127.0.0.1:0").unwrap();
         let target = Target { to: local.local_addr().unwrap(), from: None };

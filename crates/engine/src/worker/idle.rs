@@ -73,7 +73,7 @@ impl Idle {
         self.wait == Wait::Spin
     }
 
-    /// Until when to sleep whatever comes, if at all: whoever answers what comes is never kept from it.
+    /// End of a sleep that arrivals do not cut short, if any; workers with flows that answer arrivals never sleep so.
     fn hold(&mut self, now: Mono, until: Option<Mono>) -> Option<Mono> {
         let (got, sent) = (std::mem::take(&mut self.got), std::mem::take(&mut self.sent));
         let flooded = now.since(std::mem::replace(&mut self.woke, now)) < FLOODED;
@@ -204,7 +204,7 @@ impl<P: Platform> Worker<P> {
     }
 
     /// Tries the links that want to read, `until` then at most where there is one only: its turns follow each other with nothing
-    /// between them but a look at whoever may have woken this worker. False when they are too many for that.
+    /// between them but a look at the waker. False when there are too many links for that.
     fn spin_on(&mut self, until: Mono) -> bool {
         match self.links.only() {
             Some(key) => self.turns(key, until, false),

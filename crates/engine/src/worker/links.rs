@@ -1,4 +1,4 @@
-//! Who is being served at the moment: told every so often where somebody looks, and only there.
+//! Periodic reports of the open links, for pages and logs that show them.
 
 use super::{Report, Worker};
 use crate::link::Phase;
@@ -10,7 +10,7 @@ use transport::{Path, Platform};
 
 /// Links that one list has at most, and senders without a socket of their own. Of open links beyond those the number is told.
 const MOST: usize = 256;
-/// Whoever has no socket of its own and was not heard for so long is gone, ns.
+/// A peer without a socket of its own is dropped from the list after this silence, ns.
 const SILENT: u64 = 10 * SECOND;
 
 pub(super) struct Peers {
@@ -41,7 +41,7 @@ impl Peers {
         self.next
     }
 
-    /// With somebody without a socket of its own so many bytes were moved, from us and to us.
+    /// Counts bytes sent to and received from a peer without a socket of its own.
     pub(super) fn count_unsolicited(&mut self, path: Path, (tx_bytes, rx_bytes): (u64, u64), now: Mono) {
         if tx_bytes + rx_bytes == 0 || (self.door.len() >= MOST && !self.door.contains_key(&path.peer)) {
             return;
@@ -61,7 +61,7 @@ impl<P: Platform> Worker<P> {
         (tally.tx_bytes, tally.rx_bytes)
     }
 
-    /// Tells who is served, if it is time to.
+    /// Reports the open links when the period has passed.
     pub(super) fn tell_links(&mut self, now: Mono) {
         let Some(peers) = self.peers.as_mut().filter(|peers| peers.next <= now) else { return };
         let ns = now.since(std::mem::replace(&mut peers.last, now));
@@ -113,7 +113,7 @@ mod tests {
             local: SocketAddr::from(([192, 0, 2, 2], 7)),
         };
         peers.count_unsolicited(path(9), (0, 0), Mono(1));
-        assert!(peers.door.is_empty(), "whoever was refused moved nothing");
+        assert!(peers.door.is_empty(), "a refused peer moved nothing");
         for port in 1..=1_000 {
             peers.count_unsolicited(path(port), (1, 2), Mono(5));
             peers.count_unsolicited(path(port), (3, 4), Mono(6));

@@ -13,7 +13,7 @@ use transport::{
 type Mailbox = <System as Platform>::Sender<Command<System>>;
 type Reports = <System as Platform>::Receiver<(usize, Report<System>)>;
 
-/// Nothing on loopback takes this long, whatever else the machine does.
+/// Longer than anything takes on loopback, even on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A worker thread, and what it says.
@@ -562,7 +562,7 @@ fn a_refusal_is_heard_and_the_link_goes_on() {
         Report::Message(message) => message.downcast::<Fault>().ok(),
         _ => None,
     });
-    // Somebody is there after all.
+    // Now a server is bound there.
     let server = Thread::start(vec![Udp::bind(nobody, true, &SocketSettings::default()).unwrap()]);
     server.group(Group(7), LinkSource::Acceptor(Box::new(Porter::default())), Wait::Block, false);
     server.group(Group::ALL, LinkSource::Acceptor(Box::new(Porter::default())), Wait::Block, false);
@@ -598,7 +598,7 @@ fn what_cannot_be_opened_is_counted_and_told() {
         Wait::Block,
         false,
     );
-    told.recv_timeout(PATIENCE).expect("nobody was told");
+    told.recv_timeout(PATIENCE).expect("no report");
     let (tally, records) = client.end(Group(1));
     assert_eq!((tally.opened, tally.count(Ending::NetworkError), records.len()), (0, 1, 1));
 }

@@ -27,7 +27,7 @@ impl<P: Platform> Worker<P> {
             && !link.queued
         {
             link.queued = true;
-            // Whoever has just come is asked first, so that it does not wait behind thousands of busy links.
+            // A new link has its turn first, so that it does not wait behind thousands of busy links.
             if link.fresh { self.ready.push_front(key) } else { self.ready.push_back(key) }
         }
     }
@@ -44,8 +44,8 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// Registers the links that wait and that the reactor does not watch: all of them on an idle worker, on a busy one those that
-    /// have waited for long, a few at a time. What a socket is ready for by then is reported by the next wait.
+    /// Registers the links that wait and that the reactor does not watch: all of them on an idle worker, on a busy one
+    /// the longest waiting, a few at a time. The next wait reports what a socket is ready for by then.
     pub(super) fn register(&mut self, now: Mono, busy: bool) {
         if busy && self.platform.has(Defect::RegisterWhenIdle) {
             return;

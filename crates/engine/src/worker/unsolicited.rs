@@ -1,4 +1,4 @@
-//! Datagrams: those of peers that have no socket of their own yet, and the turns of those that have.
+//! Datagrams on bound sockets, from peers without a socket of their own; and turns of connected UDP sockets.
 
 use super::{AT_ONCE, GroupState, Report, Worker};
 use crate::exhausted;
@@ -88,7 +88,7 @@ impl<P: Platform> Worker<P> {
             let mut net = udp.net(memory, &self.clock, false);
             let got = match net.recv(Read::look(LONGEST_UNSOLICITED)) {
                 Got::Received(got) => got,
-                // Whatever is wrong with one datagram, the next is asked for when there is one.
+                // An error concerns one datagram; the next one is read at the next readiness.
                 Got::Nothing | Got::Fin | Got::Fault(_) => return false,
             };
             let Some(path) = got.from else { continue };
