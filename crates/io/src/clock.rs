@@ -203,7 +203,7 @@ pub fn entropy() -> u64 {
     })
 }
 
-/// 128 bits that nobody can guess.
+/// 128 unpredictable bits from the system's generator.
 ///
 /// # Errors
 /// When the system has no random generator; nothing weaker stands in.
@@ -213,7 +213,7 @@ pub fn secret() -> io::Result<[u8; 16]> {
     Ok(bytes)
 }
 
-/// Fills `bytes` with what nobody can guess.
+/// Fills `bytes` from the system's cryptographic generator.
 ///
 /// # Errors
 /// When the system has no random generator; nothing weaker stands in.

@@ -5,7 +5,7 @@
 #[derive(Debug)]
 pub struct Keys(());
 
-/// What somebody else did to this process.
+/// A job-control signal that another process sent to this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Called {
     /// It is to stop (`kill -TSTP`): see [`Keys::stop_alone`].
@@ -17,7 +17,7 @@ pub enum Called {
 #[cfg(target_os = "linux")]
 mod linux {
     use super::{Called, Keys};
-    use crate::sys::terminal::{self, Termios, Whom};
+    use crate::sys::terminal::{self, StopScope, Termios};
     use std::fs::File;
     use std::io::{self, Read};
     use std::os::fd::{AsFd, OwnedFd};
@@ -79,7 +79,7 @@ mod linux {
             Some(keys)
         }
 
-        /// What somebody else has done to this process since it was last asked. A stop is waited with until it is asked for.
+        /// The job-control signal since the last call. A stop takes effect only when this is called.
         #[must_use]
         pub fn called(&self) -> Option<Called> {
             if STOP.swap(false, Ordering::AcqRel) {
@@ -113,7 +113,7 @@ mod linux {
         /// # Errors
         /// When there will be nothing more: the terminal is gone.
         pub fn typed(&self, ms: u16, into: &mut [u8]) -> io::Result<Option<usize>> {
-            // Nobody else is kept waiting meanwhile who has to put the terminal back.
+            // The lock is released first: another thread may have to restore the terminal.
             let terminal = with(|before| before.terminal.try_clone()).ok_or(io::ErrorKind::NotFound)??;
             terminal::typed(terminal.as_fd(), ms.into(), into)
         }
@@ -133,21 +133,21 @@ mod linux {
         /// Puts the terminal back, stops this process and its group, as Ctrl-Z does, and has it give keys again when they have
         /// been told to go on.
         pub fn stop(&self) {
-            self.halt(Whom::Group);
+            self.halt(StopScope::Group);
         }
 
         /// The same of this process alone, as it was told to.
         pub fn stop_alone(&self) {
-            self.halt(Whom::Own);
+            self.halt(StopScope::Own);
         }
 
-        fn halt(&self, whom: Whom) {
+        fn halt(&self, scope: StopScope) {
             with(|before| terminal::behave(before.terminal.as_fd(), &before.was));
-            terminal::stop(whom);
+            terminal::stop(scope);
             self.again();
         }
 
-        /// Has the terminal give keys one by one again, after somebody else has changed that.
+        /// Sets the terminal to single keys again, after another program has changed that.
         pub fn again(&self) {
             if self.in_front() {
                 with(|before| terminal::behave(before.terminal.as_fd(), &before.is));
@@ -161,9 +161,9 @@ mod linux {
             if HEARS.swap(false, Ordering::AcqRel) {
                 terminal::as_usual(libc::SIGTSTP);
                 terminal::as_usual(libc::SIGCONT);
-                // It came when nobody asked any more.
+                // The stop arrived when `called` was not called any more.
                 if STOP.swap(false, Ordering::AcqRel) {
-                    terminal::stop(Whom::Own);
+                    terminal::stop(StopScope::Own);
                 }
             }
         }
@@ -207,7 +207,7 @@ impl Keys {
         false
     }
 
-    /// Nobody does anything to this process.
+    /// No signals here.
     #[must_use]
     pub fn called(&self) -> Option<Called> {
         None

@@ -1,6 +1,6 @@
 //! Network namespaces: networks of their own, in which threads and programs of this host can run.
 //!
-//! A [`Namespace`] has no name in the file system. It exists as long as somebody holds it, or runs or has a socket in it,
+//! A [`Namespace`] has no name in the file system. It exists as long as a process holds it, runs or has a socket in it,
 //! so that nothing is left behind however this process ends. Configuration goes through the kernel's interface requests
 //! (ioctl) rather than the `ip` program: half a dozen calls, and no program that has to be installed.
 
@@ -54,7 +54,7 @@ impl Namespace {
     }
 
     /// Has `command` run within the namespace, with no signal held back, and killed when the *thread* that starts it
-    /// ends, whatever ends that.
+    /// ends for any reason.
     ///
     /// # Errors
     /// When the process has no descriptors left.
@@ -190,7 +190,7 @@ impl Interface {
     }
 
     /// Waits until all of its IPv6 addresses can be used. The kernel calls a new one tentative until a work queue of its own
-    /// has looked at it, even on a device that needs no neighbour discovery, and until then nobody can bind to it.
+    /// has looked at it, even on a device that needs no neighbour discovery, and until then binding to it fails.
     ///
     /// # Errors
     /// `TimedOut` when one is tentative after five seconds; an interface that is down has no others.

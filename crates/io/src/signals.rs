@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn a_held_signal_waits_to_be_asked_for() {
-        // Real-time signals are nobody's, so that the other tests of this process do not see them.
+        // No other test of this process uses real-time signals.
         let number = libc::SIGRTMIN() + 3;
         let got = std::thread::spawn(move || {
             let signals = Signals::hold(&[number]).unwrap();

@@ -8,10 +8,10 @@ use transport::{
     Fault, Got, ListenerSocket as _, Net as _, Path, Read, Ready, SocketSettings, StreamSocket as _, Target,
 };
 
-/// Nothing on loopback takes this long, whatever else the machine does.
+/// Longer than anything takes on loopback, even on a loaded machine.
 const PATIENCE: u64 = 60 * SECOND;
 
-/// Says that the test of this thread could not run, or not all of it, to whoever counts (see `./test`) and to whoever reads.
+/// Reports that the test of this thread could not run, or not all of it, to `./test`, which counts skips, and to stderr.
 pub(crate) fn skip(reason: &str) {
     use std::io::Write as _;
     let line = format!("skipped: {}: {reason}", std::thread::current().name().unwrap_or("a test of io"));

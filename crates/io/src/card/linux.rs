@@ -39,13 +39,13 @@ struct Shared {
 
 /// The cards in use, by the interface's name.
 static CARDS: Mutex<BTreeMap<String, Weak<Card>>> = Mutex::new(BTreeMap::new());
-/// Those that were told to stamp.
+/// Cards whose stamping this process has switched on.
 static CHANGED: Mutex<Vec<Changed>> = Mutex::new(Vec::new());
 
-/// The next card's serial number; 0 is nobody's.
+/// The next card's serial number; 0 is no card.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
-/// A card that was told to stamp, and for whom: a socket that sees it, how it did before, and how it did when it had been told.
+/// A card whose stamping was switched on: its user, a socket in its network namespace, its setting before and after.
 struct Changed {
     serial: u64,
     socket: UnixDatagram,
@@ -54,7 +54,7 @@ struct Changed {
     told: How,
 }
 
-/// Whoever panicked with it has left it whole: it is only ever replaced.
+/// Ignores poisoning: values are only ever replaced as a whole, so a panic leaves a valid one.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -93,7 +93,7 @@ impl Card {
         let theirs = shared.clone();
         let thread = std::thread::Builder::new().name("card-clock".to_owned());
         let handle = thread.spawn(move || reader.run(&theirs));
-        // From here on the card is left as it was when this is dropped, whatever becomes of the thread.
+        // From here on dropping `card` restores the card's setting, even if the thread cannot start.
         let mut card = Card { serial, sends, shared, reader: None, changed };
         card.reader = Some(handle.map_err(|e| no(format!("no thread to read its clock: {e}")))?);
         let card = Arc::new(card);
@@ -101,7 +101,7 @@ impl Card {
         Ok(card)
     }
 
-    /// One of no interface, whose clock nobody reads.
+    /// A card without an interface, whose clock no thread reads.
     #[cfg(test)]
     pub(crate) fn idle(changed: bool) -> Card {
         let serial = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -149,7 +149,7 @@ impl Drop for Card {
             let _ = reader.join();
         }
         if self.changed {
-            // Not by its name: somebody else may have had it told again meanwhile.
+            // By serial number, not by name: another user may have switched the same card on again.
             restore(|changed| changed.serial == self.serial);
         }
     }
@@ -176,7 +176,7 @@ fn change(serial: u64, socket: UnixDatagram, name: &str, was: How, to: How) -> R
     Err("its driver chose to stamp packets of PTP only".to_owned())
 }
 
-/// Cards stamp as they did before, unless somebody else has told them something meanwhile.
+/// Restores the setting of cards, unless another program has changed it meanwhile.
 fn restore(which: impl Fn(&Changed) -> bool) {
     let mut list = lock(&CHANGED);
     list.retain(|changed| {
@@ -184,7 +184,7 @@ fn restore(which: impl Fn(&Changed) -> bool) {
         if fits {
             let now = sys::how(changed.socket.as_fd(), &changed.name).map(How::of);
             if now.is_ok_and(|now| now == changed.told) {
-                // A card that is gone needs nothing; nobody is left to be told of another failure.
+                // A card that is gone needs nothing; other failures cannot be reported any more.
                 let _ = sys::set(changed.socket.as_fd(), &changed.name, changed.was.words());
             }
         }

@@ -1,7 +1,7 @@
-//! Network cards that stamp packets themselves: whose stamps can be had, and where they lie on our clock.
+//! Network cards that stamp packets themselves: which cards do, and their stamps on our clock.
 //!
-//! A card is used while a socket has it. Its clock (`/dev/ptpN`) is read ten times a second by a thread of its own, and whoever
-//! has a stamp of the card places it by the last reading ([`metrics::CardClock`]). A card that stamps already is left as it is; one
+//! A card is used while a socket has it. Its clock (`/dev/ptpN`) is read ten times a second by a thread of its own, and a
+//! stamp of the card is converted by the last reading ([`metrics::CardClock`]). A card that stamps already is left as it is; one
 //! that does not is told to only if the whole process was permitted to ([`permit_change`]), and is told to stamp as before when the last
 //! socket has let go of it, and at the latest when the process ends, however that is asked for.
 
@@ -16,7 +16,7 @@ pub(crate) use linux::{Card, LastPlacement};
 
 static MAY_CHANGE: AtomicBool = AtomicBool::new(false);
 
-/// From now on cards may be told to stamp, where somebody wants their stamps and they do not: the user of this process said so.
+/// Permits switching on the stamping of cards whose stamps a socket needs, as the user of this process asked.
 pub fn permit_change() {
     MAY_CHANGE.store(true, Ordering::Relaxed);
 }

@@ -72,7 +72,7 @@ pub struct Snapshot {
 pub struct ClockState {
     /// Whether something (NTP, PTP, a hypervisor's agent) keeps the clock disciplined.
     pub synced: bool,
-    /// The kernel's bound on the clock's error, ns. It grows by 500 ns a second while nobody corrects it, up to 16 s.
+    /// The kernel's bound on the clock's error, ns. It grows by 500 ns a second while no program disciplines the clock, up to 16 s.
     pub max_error_ns: u64,
     /// The estimate of that error which the disciplining program left, ns.
     pub estimated_error_ns: u64,

@@ -42,7 +42,7 @@ impl Reading {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Machine {
     pub(super) ticks_per_second: u64,
-    /// All CPUs together, those that are switched off now included.
+    /// All CPUs together, including CPUs that are offline now.
     pub(super) total: Ticks,
     /// By CPU number; CPUs that are switched off are missing.
     pub(super) cpus: BTreeMap<u32, Ticks>,

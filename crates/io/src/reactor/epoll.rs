@@ -83,7 +83,7 @@ impl Reactor {
         linux::epoll_ctl(&self.epoll, libc::EPOLL_CTL_DEL, what.as_fd(), 0, 0)
     }
 
-    /// Waits until something is ready, somebody wakes this thread, a signal arrives or `until` has come, and replaces
+    /// Waits until a descriptor is ready, a waker wakes this thread, a signal arrives or `until` has come, and replaces
     /// the contents of `out` with what is ready (nothing, in the last three cases). `None` waits for ever; an instant
     /// that is past only looks. Never returns empty-handed before `until`, but for wakers and signals.
     ///
@@ -162,7 +162,7 @@ impl Wake for Waker {
     /// Costs next to nothing while an earlier wake is still pending.
     fn wake(&self) {
         if !self.0.rung.swap(true, Ordering::AcqRel) {
-            // Registered for edges: each write is one, so that nobody has to read the counter. It cannot fill up
+            // Registered for edges: each write is one, so that the counter is never read. It cannot fill up
             // (2^64 writes), and a write to a valid eventfd has no other way to fail.
             let _ = (&self.0.eventfd).write(&1_u64.to_ne_bytes());
         }

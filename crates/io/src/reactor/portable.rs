@@ -68,7 +68,7 @@ impl Reactor {
         self.poller().delete(what)
     }
 
-    /// Waits until something is ready, somebody wakes this thread or `until` has come, and replaces the contents of
+    /// Waits until a descriptor is ready, a waker wakes this thread or `until` has come, and replaces the contents of
     /// `out` with what is ready. `None` waits for ever; an instant that is past only looks. May return early and empty.
     ///
     /// # Errors
@@ -156,7 +156,7 @@ impl Wake for Waker {
     /// Costs next to nothing while an earlier wake is still pending.
     fn wake(&self) {
         if !self.0.rung.swap(true, Ordering::AcqRel) && self.0.poller.notify().is_err() {
-            // Nobody was woken: the next wake must try again.
+            // The wake failed: the next one must try again.
             self.0.rung.store(false, Ordering::Release);
         }
     }

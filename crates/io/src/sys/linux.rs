@@ -32,7 +32,7 @@ fn check_len(result: isize) -> io::Result<usize> {
 
 /// Takes a descriptor that a system call just made.
 fn own(fd: i32) -> OwnedFd {
-    // SAFETY: the callers pass a descriptor that the kernel returned a moment ago and that nobody else knows.
+    // SAFETY: the callers pass a descriptor that the kernel has just returned and that has no other owner.
     unsafe { OwnedFd::from_raw_fd(fd) }
 }
 

@@ -123,7 +123,7 @@ pub(crate) fn send_plain(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> 
 /// Receives into `buffer` what a stream has, or one datagram: nothing but its bytes, and its rest is lost if it is longer.
 pub(crate) fn recv_plain(fd: BorrowedFd<'_>, buffer: &mut [u8], flags: i32) -> io::Result<usize> {
     let (from, len) = (null_mut::<libc::sockaddr>(), null_mut::<libc::socklen_t>());
-    // SAFETY: the kernel writes at most as many bytes as `buffer` has, which is borrowed by nobody else, and no address.
+    // SAFETY: the kernel writes at most as many bytes as `buffer` has, which is borrowed exclusively, and no address.
     let n = unsafe {
         libc::syscall(libc::SYS_recvfrom, fd.as_raw_fd(), buffer.as_mut_ptr(), buffer.len(), flags, from, len)
     };
@@ -153,7 +153,7 @@ pub(crate) fn recv(
     message.msg_controllen = CONTROL as _;
     control.len = 0;
     // SAFETY: the kernel writes at most the lengths given: `NAME` bytes of `name`, the buffer, and the control bytes, all of
-    // which outlive the call and are borrowed by nobody else.
+    // which outlive the call and are borrowed exclusively.
     let n = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut message, flags) };
     let len = usize::try_from(n).map_err(|_| io::Error::last_os_error())?;
     control.len = usize::clamped(message.msg_controllen);

@@ -188,7 +188,7 @@ pub(crate) fn wait_signal(signals: &[i32], ns: Option<u64>) -> io::Result<Option
     };
     match check(result) {
         Ok(number) => {
-            // SAFETY: plain integers and pointers that nobody follows; zeros were a value already.
+            // SAFETY: plain integers and pointers that are never dereferenced; zeros are a valid value.
             let info = unsafe { info.assume_init() };
             Ok(Some((number, info.si_code == libc::SI_KERNEL)))
         }

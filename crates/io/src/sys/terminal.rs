@@ -106,22 +106,22 @@ pub(crate) fn typed(fd: BorrowedFd<'_>, ms: i32, into: &mut [u8]) -> io::Result<
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Whom {
+pub(crate) enum StopScope {
     /// This process and all others of its group, as Ctrl-Z does.
     Group,
     Own,
 }
 
-/// Stops until somebody has it go on, whatever was to be called instead ([`call_at`]); a program that is to ignore that signal
+/// Stops until SIGCONT, with the default action instead of a handler ([`call_at`]); a program that ignores the signal
 /// goes on at once.
-pub(crate) fn stop(whom: Whom) {
+pub(crate) fn stop(scope: StopScope) {
     if ignored(libc::SIGTSTP) {
         return;
     }
     let handled = [libc::SIGTSTP, libc::SIGCONT].map(|signal| (signal, handle(signal, libc::SIG_DFL)));
     // SAFETY: takes nothing.
     let own = unsafe { libc::getpid() };
-    let process = if whom == Whom::Group { 0 } else { own };
+    let process = if scope == StopScope::Group { 0 } else { own };
     // SAFETY: takes numbers; 0 is the own group.
     let _ = unsafe { libc::kill(process, libc::SIGTSTP) };
     // The signal reaches the threads one after the other: this one must not go on as if it were over.

@@ -21,7 +21,7 @@ impl Listener {
 
     /// Listens at `at`; `[::]` takes IPv4 as well (and is all of IPv4 where there is no IPv6). With `share`, several
     /// listeners may do so at one port and the kernel spreads the connections over them (Linux only). Accepted sockets
-    /// inherit the settings, among them those that count from the first segment on.
+    /// inherit the settings, also the ones that take effect with the first segment.
     ///
     /// # Errors
     /// When the address is taken or not ours, or an option is refused.
@@ -53,7 +53,7 @@ impl Listener {
     }
 
     /// Among listeners that share a port, takes connections that arrive on this core (`SO_INCOMING_CPU`, Linux); the others
-    /// get them only if nobody prefers it. Elsewhere nothing changes.
+    /// get them only if no listener prefers it. Elsewhere nothing changes.
     pub fn prefer_core(&self, core: usize) {
         // A preference that the system does not take is none.
         #[cfg(target_os = "linux")]

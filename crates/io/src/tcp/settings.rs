@@ -225,7 +225,7 @@ mod linux {
         socket.set_tcp_user_timeout(Some(time))
     }
 
-    /// Leases a flow label towards `to`, sharing it with whoever else asks for it, and puts it into `to`, from where
+    /// Leases a flow label towards `to`, sharing it with other sockets that ask for it, and puts it into `to`, from where
     /// connecting takes it (`struct in6_flowlabel_req` of linux/in6.h).
     pub(super) fn lease_label(socket: &Socket, label: u32, to: &mut SocketAddr) -> io::Result<()> {
         const ACTION_GET: u8 = 0;

@@ -1,4 +1,4 @@
-//! UDP sockets: plain ones, and those that flows have, with generic segmentation and receive offload, traffic class, time
+//! UDP sockets: plain ones, and sockets of flows, with generic segmentation and receive offload, traffic class, time
 //! to live, local address, overflow counter and kernel stamps, as far as the system really delivers them.
 
 mod ability;

@@ -259,21 +259,21 @@ mod linux {
         }
 
         pub(super) fn pull(&mut self, most: usize, skip: bool) -> Got<'_> {
-            // Where datagrams may be cut, somebody wants to know.
-            if self.udp.state.plain && !self.udp.state.strangers && !skip && most >= LONGEST_DATAGRAM {
+            // Calls that may cut datagrams report it.
+            if self.udp.state.plain && !self.udp.state.other_peers && !skip && most >= LONGEST_DATAGRAM {
                 return self.pull_plain(most.min(self.memory.buffer.len()));
             }
             let patience = self.patience();
             let UdpNet { udp, memory, clock, .. } = self;
             let room = match (skip, udp.state.gro) {
                 (true, _) => 0,
-                // A run must not be cut, whatever one datagram of it may have.
+                // A merged run must not be cut, so the limit of one datagram does not apply.
                 (false, true) => memory.buffer.len(),
                 (false, false) => most.min(memory.buffer.len()),
             };
             let flags = patience | if skip { libc::MSG_TRUNC } else { 0 };
             let received = loop {
-                let named = udp.path.is_none() || udp.state.strangers;
+                let named = udp.path.is_none() || udp.state.other_peers;
                 let buffer = &mut memory.buffer[..room];
                 let control = &mut memory.control;
                 match message::recv(udp.socket.as_fd(), buffer, control, named, flags) {
@@ -287,8 +287,8 @@ mod linux {
                     }
                     Err(e) if e.kind() == ErrorKind::Interrupted => {}
                     Err(e) if e.kind() == ErrorKind::WouldBlock => {
-                        // From now on the kernel lets nobody else in.
-                        udp.state.strangers = false;
+                        // From now on the kernel delivers datagrams of this peer only.
+                        udp.state.other_peers = false;
                         return Got::Nothing;
                     }
                     Err(e) => return Got::Fault(Fault { deed: Deed::Receive, errno: errno(&e) }),
@@ -369,13 +369,13 @@ mod elsewhere {
                 match udp.socket.recv_from(raw) {
                     Ok((len, from)) => {
                         let from = from.as_socket().map(sys::plain);
-                        if !udp.state.strangers || from == udp.path.map(|path| path.peer) {
+                        if !udp.state.other_peers || from == udp.path.map(|path| path.peer) {
                             break (len, from);
                         }
                     }
                     Err(e) if e.kind() == ErrorKind::Interrupted => {}
                     Err(e) if e.kind() == ErrorKind::WouldBlock => {
-                        udp.state.strangers = false;
+                        udp.state.other_peers = false;
                         return Got::Nothing;
                     }
                     Err(e) => return Got::Fault(Fault { deed: Deed::Receive, errno: errno(&e) }),

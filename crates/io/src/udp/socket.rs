@@ -11,7 +11,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::net::SocketAddr;
 use transport::{DatagramSocket, Deed, Fault, Path, SocketSettings, Target, UdpEffective};
 
-/// A nonblocking UDP socket: bound, for whoever knocks, or connected to one peer.
+/// A nonblocking UDP socket: bound, for any peer, or connected to one peer.
 #[derive(Debug)]
 pub struct Udp {
     pub(super) socket: Socket,
@@ -24,7 +24,7 @@ pub struct Udp {
     pub(super) state: State,
 }
 
-/// What is known about it besides.
+/// What the socket is used for, and what it can do.
 #[derive(Debug, Default)]
 pub(super) struct State {
     /// Most datagrams in one send.
@@ -37,8 +37,8 @@ pub(super) struct State {
     /// The overflow counter, as last told: the kernel leaves it out of messages for as long as it is 0.
     #[cfg(target_os = "linux")]
     pub(super) dropped: u32,
-    /// Datagrams of others may be waiting, from before it was connected.
-    pub(super) strangers: bool,
+    /// Datagrams of other peers may be queued, from between bind and connect.
+    pub(super) other_peers: bool,
     #[cfg(target_os = "linux")]
     pub(super) asked: super::asked::Asked,
     /// The card that stamps besides, or why none does.
@@ -86,8 +86,8 @@ impl Udp {
         })
     }
 
-    /// Among sockets that share a port, takes what arrives on this core (`SO_INCOMING_CPU`, Linux); the others get it only if
-    /// nobody prefers it. Elsewhere nothing changes.
+    /// Among sockets that share a port, takes datagrams that arrive on this core (`SO_INCOMING_CPU`, Linux); the others get them
+    /// only if no socket prefers the core. Elsewhere nothing changes.
     pub fn prefer_core(&self, core: usize) {
         // A preference that the system does not take is none.
         #[cfg(target_os = "linux")]
@@ -131,7 +131,7 @@ impl Udp {
             socket.connect(&peer.into()).map_err(fault(Deed::Connect))?;
             Ok(Some(*path))
         })?;
-        udp.state.strangers = true;
+        udp.state.other_peers = true;
         Ok(udp)
     }
 

@@ -1,4 +1,4 @@
-//! UDP over loopback: whatever the kernel says of datagrams arrives as it was sent.
+//! UDP over loopback: metadata of datagrams arrives as it was sent.
 #![cfg(target_os = "linux")]
 
 use super::*;
@@ -135,7 +135,7 @@ fn kernel_stamps_lie_between_sending_and_receiving() {
     }
     let (mut local, mut remote) = pair(&plain_settings(), &plain_settings());
     send(&mut local, b"x");
-    assert!(receive(&mut remote).received.stamp.is_none(), "nobody asked");
+    assert!(receive(&mut remote).received.stamp.is_none(), "stamps were not asked for");
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn who_slipped_in_before_connecting_is_not_let_through() {
     let mut friend = Udp::connect(&to, &plain_settings()).unwrap();
     let mut stranger = Udp::connect(&to, &plain_settings()).unwrap();
     udp.path = Some(Path { peer: friend.local().unwrap(), local: to.to });
-    udp.state.strangers = true;
+    udp.state.other_peers = true;
     send(&mut stranger, b"stranger");
     send(&mut friend, b"friend");
     send(&mut stranger, b"stranger");

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 type Counters = BTreeMap<String, Counter>;
 
-/// `/proc/net/snmp` and `/proc/net/netstat`: group, then names, kept as `Group.Name`. Those that the running kernel does
-/// not have are simply not found. (What each means: `include/uapi/linux/snmp.h`, `Documentation/networking/snmp_counter.rst`.)
+/// `/proc/net/snmp` and `/proc/net/netstat`: group, then names, kept as `Group.Name`. Counters that the running kernel
+/// lacks are not found. (What each means: `include/uapi/linux/snmp.h`, `Documentation/networking/snmp_counter.rst`.)
 const KEPT: &[(&str, &[&str])] = &[
     // Datagrams thrown away, and fragmentation: a sign that the datagrams do not fit the path.
     ("Ip", &["InHdrErrors", "InAddrErrors", "InUnknownProtos", "InDiscards", "OutDiscards", "OutNoRoutes"]),
@@ -232,8 +232,8 @@ fn keep<const N: usize>(names: [&str; N], found: [BTreeMap<u32, u32>; N], into: 
     into.extend(seen.map(|(name, by_cpu)| (name.to_owned(), Counter::PerCpu(by_cpu))));
 }
 
-/// `/proc/net/dev`: one file for all interfaces, of the right network namespace, read without the lock that waits for whoever
-/// configures one. Its drops include `rx_missed_errors` (the card found no free buffer), its frame errors those of length, CRC and
+/// `/proc/net/dev`: one file for all interfaces, of the right network namespace, read without the lock that a
+/// configuration change holds. Its drops include `rx_missed_errors` (the card found no free buffer), its frame errors those of length, CRC and
 /// overrun.
 fn interfaces(text: &str, into: &mut Counters) {
     for (interface, counters) in interface_errors(text) {

@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::os::unix::net::UnixDatagram;
 
-/// The settings a snapshot keeps. Those that the kernel, or this network namespace, does not have are left out.
+/// The settings a snapshot keeps. Settings that the kernel, or this network namespace, lacks are left out.
 const SYSCTLS: &[&str] = &[
     // Buffers.
     "net.core.rmem_default",

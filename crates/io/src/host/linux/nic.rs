@@ -1,7 +1,7 @@
 //! The interface that owns an address.
 //!
 //! All of it is asked of a socket, nothing of `/sys/class/net`: a socket sees the network namespace of the thread,
-//! sysfs that of whoever mounted it (`unshare --net ls /sys/class/net` lists the host's cards).
+//! sysfs the namespace in which it was mounted (`unshare --net ls /sys/class/net` lists the host's cards).
 
 use super::netlink;
 use super::sys::{self, Address, Ethtool, EthtoolAnswer};

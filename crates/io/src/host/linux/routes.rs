@@ -9,8 +9,8 @@ const UP: u32 = 0x1;
 const GATEWAY: u32 = 0x2;
 const REJECT: u32 = 0x200;
 
-/// The networks of this host's interfaces, as address and prefix length; those that a route names for everything are left
-/// out, and so is multicast.
+/// The networks of this host's interfaces, as address and prefix length; default routes and multicast are left
+/// out.
 #[must_use]
 pub fn connected_networks() -> Vec<(IpAddr, u8)> {
     // What cannot be read is not known to be connected.

@@ -8,7 +8,7 @@ pub(super) fn machine() -> Option<Machine> {
     read(&std::fs::read_to_string("/proc/stat").ok()?, sys::ticks_per_second())
 }
 
-/// The lines `cpu` (all) and `cpuN` (those that are on; numbers may be missing).
+/// The lines `cpu` (all) and `cpuN` (CPUs that are online; numbers may be missing).
 fn read(text: &str, ticks_per_second: u64) -> Option<Machine> {
     let mut machine = Machine { ticks_per_second, ..Machine::default() };
     let mut total = None;
@@ -106,7 +106,7 @@ softirq 192949 0 24823 4 13205 75148 0 363 41142 0 38264
 
     #[test]
     fn the_model_of_an_x86_and_of_an_arm() {
-        // /proc/cpuinfo of the test machine, the lines that matter and those that are like them.
+        // /proc/cpuinfo of the test machine, the lines that matter and similar ones.
         let x86 = "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 207\n\
             model name\t: Intel(R) Xeon(R) Processor\ncpu MHz\t\t: 2300.000\npower management:\n\n\
             processor\t: 1\nmodel name\t: another\n";

@@ -69,7 +69,7 @@ pub fn clock_state() -> Option<ClockState> {
     let answer = unsafe { libc::adjtimex(state.as_mut_ptr()) };
     // SAFETY: a timex is plain integers, for which the zeros it was made of are a value already.
     let state = unsafe { state.assume_init() };
-    // Both errors are in microseconds whatever the unit of the clock's other fields (STA_NANO).
+    // Both errors are in microseconds; STA_NANO changes the unit of other fields only.
     let ns = |us: libc::c_long| u64::try_from(us).unwrap_or(0).saturating_mul(1_000);
     (answer >= 0).then(|| ClockState {
         synced: answer != libc::TIME_ERROR && state.status & libc::STA_UNSYNC == 0,
@@ -248,7 +248,7 @@ pub(super) fn driver_counters(socket: &UnixDatagram, name: &str) -> Vec<(String,
 /// Asks the driver of an interface for a block: what is asked, then `length` bytes of answer behind the same words.
 fn counter_block(socket: &UnixDatagram, name: &str, ask: &[u32], length: usize) -> Option<Vec<u8>> {
     let head: Vec<u8> = ask.iter().flat_map(|word| word.to_ne_bytes()).collect();
-    // The kernel writes as many as there are when it is asked, whatever the number in the question: queues may have been added.
+    // The kernel writes all present queues, not the number in the request: queues may have been added.
     let mut words =
         vec![0u64; (head.len() + 4 * length) / size_of::<u64>() + 4 * usize::clamped(MOST_COUNTERS)];
     let head_words: Vec<u64> = head
