@@ -1,8 +1,8 @@
 //! Chance from a seed: coins, bursts, jitter.
 //!
 //! Each kind of impairment of each direction draws from a generator of its own, and draws for every packet whether it is
-//! needed or not. What happens to the n-th packet of a direction is therefore the same for the same seed, whatever the
-//! timing and whatever else is asked for.
+//! needed or not. What happens to the n-th packet of a direction is therefore the same for the same seed, independent of
+//! timing and of other conditions.
 
 use crate::setup::{Bursts, Jitter, Shape};
 use metrics::{Clamped, real};

@@ -231,7 +231,7 @@ impl Impairment {
     fn draw_flips(&mut self, bits: u32, fate: &mut Fate) {
         let Some(how) = self.path.corrupt else { return };
         let chosen = self.corrupt.toss();
-        // The generator of the bits goes on by the same number of steps whatever is chosen.
+        // The generator of the bits advances by the same number of steps for every choice.
         let mut rng = Rng::new(self.bits.next());
         if !chosen || bits == 0 {
             return;
@@ -304,14 +304,14 @@ impl Impairment {
         self.overtake(due);
     }
 
-    /// A packet leaves at `due`: those that are held have one less to wait for.
+    /// A packet leaves at `due`: held packets have one less to wait for.
     fn overtake(&mut self, due: Mono) {
         if self.held.is_empty() {
             return;
         }
         for held in &mut self.held {
             held.before = held.before.saturating_sub(1);
-            // Not before the last of those that overtake it; its turn comes after theirs.
+            // Not before the last packet that overtakes it; its turn comes after theirs.
             held.due = held.due.max(due);
         }
         self.release(|held| held.before == 0);

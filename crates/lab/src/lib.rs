@@ -23,7 +23,7 @@
 //!
 //! What happens to packet n is arithmetic (`impair`), told the time and tested without a clock. The clock, the devices and
 //! the namespaces are `io`'s. Any number of labs can stand at once: their namespaces have no names and their addresses
-//! meet nobody.
+//! never leave these.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(target_os = "linux"),
@@ -102,7 +102,7 @@ impl Side {
     }
 }
 
-/// A seed that nobody has chosen, short enough to be typed again.
+/// A random seed, short enough to be typed again.
 #[must_use]
 pub fn seed() -> u64 {
     io::clock::entropy() >> 32

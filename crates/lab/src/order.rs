@@ -29,7 +29,7 @@ pub(crate) struct Order {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reordering {
     pub packets: u64,
-    /// Those that left after a later one: type-P-reordered (§3).
+    /// Packets that left after a later one: type-P-reordered (§3).
     pub reordered: u64,
     /// Their share (§4.1).
     pub ratio: f64,

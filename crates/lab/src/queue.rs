@@ -4,7 +4,7 @@ use crate::setup::{Bottleneck, Limit};
 use metrics::{Clamped, Mono};
 use std::collections::VecDeque;
 
-/// Sends packets one after the other at a rate, and drops those that find too many before them.
+/// Sends packets one after the other at a rate, and drops packets that arrive when it is full.
 #[derive(Clone, Debug)]
 pub(crate) struct Queue {
     how: Bottleneck,

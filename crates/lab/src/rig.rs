@@ -82,7 +82,7 @@ impl Lab {
     /// The timetables of outages and stalls begin now. Only the first call counts.
     pub fn begin(&self) {
         let now = self.clock.now().0.max(1);
-        // A later beginning than the first is nobody's wish.
+        // Only the first call sets the beginning.
         let _ = self.shared.begin.compare_exchange(0, now, Ordering::AcqRel, Ordering::Acquire);
         self.waker.wake();
     }

@@ -156,7 +156,7 @@ impl Tracer {
     /// The rows kept, those lost, and what went wrong with the file.
     pub(crate) fn close(mut self) -> (Vec<Row>, u64, io::Result<()>) {
         if let Sink::File(send, _) = &self.sink {
-            // Nobody waits for the forwarder any more, so the last rows may take their time.
+            // The forwarder has ended, so writing the last rows may block.
             let last = std::mem::take(&mut self.batch);
             let rows = u64::clamped(last.len());
             self.lost += if send.send(last).is_err() { rows } else { 0 };

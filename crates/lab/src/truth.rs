@@ -73,8 +73,8 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Packets that the receiver did not see, for whatever reason, copies apart; those that were still on their way are
-    /// not among them.
+    /// Packets that did not reach the receiver for any reason, not counting copies and packets
+    /// still under way.
     #[must_use]
     pub fn lost(&self) -> u64 {
         let lost = [self.lost_random, self.lost_burst, self.lost_outage, self.dropped_queue, self.too_big];

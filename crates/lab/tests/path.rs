@@ -20,14 +20,14 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 use std::time::Duration;
 
-/// Nothing here takes this long, whatever else the machine does.
+/// Longer than anything here takes, even on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Datagrams that a receiving socket holds with the smallest buffer that systems are set to, with room to spare.
 const BATCH: u64 = 100;
 /// Bytes of a datagram: its number, its sending time, and a pattern.
 const SIZE: usize = 200;
 
-/// Says that `test` could not run, to whoever counts (see `./test`) and to whoever reads.
+/// Reports that `test` could not run, to `./test`, which counts skips, and to stderr.
 fn skip(test: &str, reason: &str) {
     let line = format!("skipped: path::{test}: {reason}");
     eprintln!("{line}");

@@ -103,7 +103,7 @@ fn a_seed_decides_whatever_the_timing() {
     let one = choices(100_000, 9, &timeless);
     assert_eq!(one, choices(3_000, 9, &timeless));
     assert_ne!(one, choices(100_000, 10, &timeless));
-    // Without loss the same packets are flipped, and those that had been lost as well.
+    // Without loss the same packets are flipped, and the formerly lost ones as well.
     let lossless = choices(100_000, 9, &Path { loss: 0.0, bursts: None, ..timeless });
     for (with, without) in one.iter().zip(&lossless).filter(|(with, _)| !with.0) {
         assert_eq!((with.1, with.2, &with.3), (without.1, without.2, &without.3));
