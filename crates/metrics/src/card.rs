@@ -1,7 +1,7 @@
-//! A network card's own clock, and when its stamps are believed.
+//! A network card's own clock, and which of its stamps are plausible.
 //!
-//! A card stamps packets by a clock on the card (a PTP hardware clock), which somebody may steer, and which shows whatever time
-//! it was set to. It is read between two readings of a clock of the host (a *crossing*): the host's clock went from `before` to
+//! A card stamps packets by a clock on the card (a PTP hardware clock), which another program may steer, and whose origin is
+//! arbitrary. It is read between two readings of a clock of the host (a *crossing*): the host's clock went from `before` to
 //! `after` while the card's showed `card`, which is an exchange of four stamps with a remote end that answers at once
 //! ([`crate::Offset`]). Between crossings a card's stamp is placed on the host's clock by the line through the last of them:
 //!
@@ -241,7 +241,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever it shows, however fast it runs, and however long reading it takes: the truth lies within the bound.
+        /// For any origin, rate and reading time of the clock, the true time lies within the bound.
         #[test]
         fn the_truth_is_always_within_the_bound(
             offset in -1_000_000_000_000_000i64..2_000_000_000_000_000_000,
@@ -263,7 +263,7 @@ mod tests {
             prop_assert!(placed.0.abs_diff(truth) <= bound + 1, "{} {} {}", placed.0, truth, bound);
         }
 
-        /// The same of one whose rate somebody steers by up to a tenth of a part in a million each tenth of a second.
+        /// The same for a clock whose rate is steered by up to a tenth of a part in a million each tenth of a second.
         #[test]
         fn a_steered_clock_stays_within_the_bound(
             offset in -1_000_000_000i64..2_000_000_000_000_000_000,

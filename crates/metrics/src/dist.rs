@@ -208,8 +208,8 @@ pub struct DistSummary {
 }
 
 impl DistSummary {
-    /// What is known of the values of both together. Count, extremes, mean and standard deviation are exact; a percentile of
-    /// both lies between those of each, and the larger one is told. Buckets are left out.
+    /// Summary of the values of both. Count, extremes, mean and standard deviation are exact; a percentile of
+    /// both lies between the two, and the larger one is returned. Buckets are left out.
     #[must_use]
     pub fn joined(&self, other: &DistSummary) -> DistSummary {
         if self.count == 0 || other.count == 0 {

@@ -14,7 +14,7 @@ pub struct Left {
     pub intended_ns: i64,
     /// When it left.
     pub sent_ns: i64,
-    /// Who says so: the program before the send call, or the kernel when it handed it to the device.
+    /// Source of the time: the program before the send call, or the kernel when it handed the packet to the device.
     pub stamp: StampKind,
 }
 

@@ -453,7 +453,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the delays, the truth lies within the bound, before, during and after.
+        /// For all delays the true offset lies within the bound, before, during and after.
         #[test]
         fn the_truth_is_always_within_the_bound(
             offset in -1_000_000_000_000i64..1_000_000_000_000,

@@ -51,7 +51,7 @@ impl Packets {
     pub fn add(&mut self, more: &Packets) {
         self.sent += more.sent;
         self.received += more.received;
-        // Nobody else's numbers are to be believed so far that a sum of them could overflow.
+        // A peer's numbers may be so large that their sum would overflow.
         self.lost = self.lost.saturating_add(more.lost);
         self.duplicated += more.duplicated;
         self.reordered += more.reordered;
@@ -77,15 +77,15 @@ pub struct PacketTally {
     /// Difference between the delays of successive datagrams, ns, without its sign (RFC 5481 §4.1).
     pub ipdv_ns: Dist,
     /// How long a datagram was in the sender's system, from the program's stamp to the kernel's (or the network card's) when it
-    /// left, ns; of those that were stamped so.
+    /// left, ns; over the datagrams with both stamps.
     pub stack_ns: Dist,
-    /// Those that the card stamped, and how far that may be off, ns, for having been taken by the card's clock; the worst.
+    /// Datagrams that the card stamped, and the largest error bound of the conversion from the card's clock, ns.
     pub card_sent: (u64, u64),
     /// Of a round trip, what the remote end says it spent between receiving and sending, ns; none when it does not say.
     pub remote_ns: Dist,
     /// Round trips without that, ns: what the path and the two hosts' kernels took.
     pub path_ns: Dist,
-    /// Round trips from the kernel's stamp when a message left until its stamp when the echo came, ns; of those that it stamped.
+    /// Round trips from the kernel's stamp when a message left until its stamp when the echo came, ns; over the messages with both stamps.
     pub kernel_ns: Dist,
     /// Messages of a warm-up, which are counted nowhere else.
     pub omitted: u64,
@@ -109,7 +109,7 @@ pub struct PacketTally {
     pub card_stamped: (u64, u64),
     /// Stamps of the card that could not be true; the kernel's were taken.
     pub card_refused: u64,
-    /// Those of which nothing can be told because the card's clock could not be read; likewise.
+    /// Stamps that were not used because the card's clock could not be read; likewise.
     pub card_unplaced: u64,
     /// RFC 3550 jitter, after each datagram that came alone.
     pub jitter: Jitters,

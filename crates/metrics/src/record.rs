@@ -67,12 +67,12 @@ pub enum Ending {
     ProtocolError,
 }
 
-/// What is known about one remote address.
+/// Counts of one remote address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remote {
     /// Connections that ended.
     pub connections: u64,
-    /// Those that ended in an error of any kind.
+    /// Connections that ended in an error of any kind.
     pub failed: u64,
     /// Payload bytes sent to it.
     pub tx_bytes: u64,

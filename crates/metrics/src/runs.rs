@@ -11,8 +11,8 @@ const LEAP: u64 = 1 << 32;
 /// Follows the numbers of one sender over all its runs.
 ///
 /// A packet that was overtaken or repeated on its way bears a stamp older than the newest that came. A low number with a newer
-/// stamp can only be that of a sender that has begun again. Numbers below the first that ever came are not lost: nobody knows
-/// whether anybody listened when they were sent.
+/// stamp can only be that of a sender that has begun again. Numbers below the first that ever came are not lost: the receiver may not
+/// have been listening when they were sent.
 #[derive(Clone, Debug)]
 pub struct Runs {
     window: usize,
@@ -56,7 +56,7 @@ impl Runs {
         self.base.unwrap_or(0).saturating_add(self.sequence.next())
     }
 
-    /// Packet `number`, stamped `stamp` by its sender's clock (whatever its unit and origin), has come.
+    /// Packet `number`, stamped `stamp` by its sender's clock (of any unit and origin), was received.
     pub fn see(&mut self, number: u64, stamp: u64) -> Came {
         if number >> 62 != 0 {
             // No sender gets there.

@@ -109,7 +109,7 @@ impl Sequence {
         self.next - self.counts.unique
     }
 
-    /// What is known so far; `lost` holds only what is settled.
+    /// Counts so far; `lost` holds only numbers that are settled as lost.
     #[must_use]
     pub fn counts(&self) -> Arrivals {
         self.counts

@@ -44,7 +44,7 @@ pub struct TcpInfo {
     pub snd_wnd: Option<u32>,
 }
 
-/// A connection's socket at an instant, for whom it matters at every message. Fields are as the kernel gives them.
+/// State of a connection's socket at an instant, cheap enough to read at every message. Fields are as the kernel gives them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SocketState {

@@ -48,7 +48,7 @@ pub enum StampKind {
 pub struct Stamp {
     /// When.
     pub at: Mono,
-    /// By whom.
+    /// Source of the stamp.
     pub kind: StampKind,
 }
 

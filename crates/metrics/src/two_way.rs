@@ -23,7 +23,7 @@ impl WayCounts {
     }
 }
 
-/// What is known of both ways besides delays.
+/// Facts about both directions besides delays.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WayFacts {

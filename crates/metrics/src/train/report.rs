@@ -255,7 +255,7 @@ impl TrainReport {
 }
 
 impl TrainReport {
-    /// The same with what was returned of `packets`, the same as those that it is about.
+    /// Adds the echoes of `packets`, which must be the packets of this report.
     #[must_use]
     pub fn with_echoes(mut self, packets: &[TrainPacket], size: u32) -> Self {
         for setting in &mut self.settings {

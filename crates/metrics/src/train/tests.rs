@@ -25,7 +25,7 @@ fn departures(places: impl Iterator<Item = Place>) -> Vec<Departure> {
 fn a_train_by_hand() {
     // Five packets every 10 µs from 0. The path takes 1 ms and spaces them 100 µs: 1000 bytes in 100 µs are 80 Mbit/s.
     let sent = departures(places(1, 1, 5, 10_000));
-    // The card stamped one of those that came, and the kernel the others.
+    // The card stamped one of the received packets, and the kernel the others.
     let at = |sequence: u64, us: i64| {
         let stamp = if us == 1_200 { StampKind::Hardware } else { StampKind::KernelRx };
         Arrival { sequence, received_ns: us * 1_000, offset_ns: 0, stamp }
@@ -100,7 +100,7 @@ fn troughs_of_all_are_told_from_those_of_one() {
     let report = with_slow(3, 10, &[(0, 4), (1, 4), (2, 4), (1, 7)]);
     let told: Vec<_> = report.troughs.iter().map(|t| (t.round, t.settings.clone(), t.common)).collect();
     assert_eq!(told, [(4, vec![0, 1, 2], true), (7, vec![1], false)]);
-    // With one setting nobody knows whose it is, and with few repetitions nobody knows what is usual.
+    // One setting cannot show which setting is slow, and few repetitions cannot show what is usual.
     assert!(!with_slow(1, 10, &[(0, 4)]).troughs[0].common);
     assert_eq!(with_slow(2, 4, &[(0, 3), (1, 3)]).troughs, []);
     assert_eq!(with_slow(2, 10, &[]).troughs, []);
