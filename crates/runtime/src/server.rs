@@ -28,7 +28,7 @@ const CROWD: u64 = 4 << 20;
 /// let config = ServerConfig {
 ///     listen: vec![([0, 0, 0, 0], protocol.port()).into()],
 ///     exit_after: Some(10), // the original's -ServerExitLimit
-///     records: true,        // an Event::Connection for each connection, not only for those that failed
+///     records: true,        // an Event::Connection for each connection, not only for failed ones
 ///     ..ServerConfig::legacy(protocol, phase)
 /// };
 /// let bound = Bound::new(config).expect("the port is free");

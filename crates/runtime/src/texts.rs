@@ -4,8 +4,8 @@ use common::host::{Host, HostCard, HostReader, HostTexts, Reading};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// Somebody to ask, also about the interfaces `cards`. The thread begins with the first question, and ends with the last copy of
-/// this.
+/// Source of host texts, also of the interfaces `cards`. Its thread begins with the first request and ends with the last copy of
+/// the handle.
 pub(crate) fn host(cards: &[String]) -> Host {
     Host::new(Arc::new(Reader { cards: cards.to_vec(), asks: Mutex::default() }))
 }
@@ -22,7 +22,7 @@ fn start(cards: Vec<String>) -> Option<Sender<Reading>> {
     let answer = move || {
         for reading in asked {
             let io::host::Texts { dev, snmp, snmp6, stat } = io::host::texts();
-            // Nobody else answers this one.
+            // This function is the only one that answers the request.
             let cards = cards.iter().map(card).collect();
             let _ = reading.set(HostTexts { dev, snmp, snmp6, stat, cards });
         }
