@@ -59,7 +59,7 @@ impl Lane {
         refuses
     }
 
-    /// The datagrams of one send, with the socket's traffic class and time to live: those that will arrive.
+    /// The datagrams of one send, with the socket's traffic class and time to live: returns the ones that will arrive.
     pub(super) fn send(&mut self, now: Mono, burst: &Transmit<'_>, (tos, ttl): (u8, u8)) -> Vec<Datagram> {
         let marks = (burst.tos.unwrap_or(tos), ttl);
         let bytes = burst.slices().collect::<Vec<_>>().concat();

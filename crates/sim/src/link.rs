@@ -7,7 +7,7 @@ use metrics::Mono;
 pub enum Cut {
     /// Both ends are sent a reset.
     Reset,
-    /// Nothing gets through any more, and nobody is told: the cable is out.
+    /// All later packets are dropped without notice, as with the cable pulled.
     Silence,
     /// Both ends are sent a FIN, and what they send is swallowed: a relay that has died in good order.
     Fin,
@@ -23,7 +23,7 @@ pub enum At {
 /// Conditions of one direction. All chance comes from the seed of the simulation.
 ///
 /// Offsets count the bytes that the sender has put into this direction, framing included. On a stream, bytes arrive once
-/// and in order, whatever happens to packets: a loss is the time that it takes to send again. On datagrams the words mean
+/// and in order: a lost packet costs the time of its retransmission. On datagrams the words mean
 /// what they say.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Link {

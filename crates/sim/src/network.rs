@@ -37,7 +37,7 @@ struct Machine {
     port: Option<u16>,
     spread: u16,
     workers: u16,
-    /// The workers that have listeners, and those that have bound UDP sockets.
+    /// The workers that have listeners, and the workers that have bound UDP sockets.
     listening: (Range<u16>, Range<u16>),
     /// Until it begins.
     session: Option<Box<dyn Session>>,

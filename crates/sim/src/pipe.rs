@@ -39,7 +39,7 @@ pub(super) struct Pipe {
     fin: bool,
     /// Swallows everything.
     dead: bool,
-    /// Instants at which the receiver's kernel has news for those that wait for the socket.
+    /// Instants at which the socket's readiness changes at the receiver.
     pub(super) pokes: Vec<Mono>,
 }
 
@@ -106,7 +106,7 @@ impl Pipe {
         self.free = leaves;
         let arrives = leaves.plus(self.link.delay + late).max(self.last);
         self.last = arrives;
-        // What a relay leaves out is read by nobody, but does not block the sender either.
+        // Bytes that a relay drops are never read, but do not block the sender either.
         self.held = (self.held + bytes.len()).saturating_sub(passed.len());
         if !bytes.is_empty() {
             self.flight.push_back(Segment { leaves, arrives, bytes, read: 0 });
@@ -167,7 +167,7 @@ impl Pipe {
         Some(at)
     }
 
-    /// The receiver's side is told to end at `at`, whatever is under way.
+    /// Ends the receiver's side at `at`, also with data under way.
     pub(super) fn end_at(&mut self, at: Mono, tail: Tail) {
         if !self.dead {
             self.end_with(at.max(self.last), tail);

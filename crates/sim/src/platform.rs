@@ -151,7 +151,7 @@ impl Reactor for SimReactor {
         })
     }
 
-    /// Also when another thread is behind this one: whoever asks this in a loop leaves it then, and the others go on.
+    /// Also true when another thread is behind this one in virtual time, so that a loop that polls this ends and the other runs.
     fn rung(&self) -> bool {
         self.sim.with(|world| {
             let now = world.time();

@@ -11,7 +11,7 @@ use transport::{Action, Context, Input, Link, Session};
 /// Wakes in a row after which a session has done nothing: more are a loop without an end.
 const PATIENCE: u32 = 1_000;
 
-/// What is known of a session from outside.
+/// State of a session as the network sees it.
 #[derive(Default)]
 pub(super) struct SessionState {
     pub(super) events: Vec<(Mono, Event)>,

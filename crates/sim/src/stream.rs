@@ -100,7 +100,7 @@ impl Stream {
     }
 
     pub(super) fn writable(&self, end: usize, now: Mono) -> bool {
-        // A reset is told once; whoever waits for it to be told again waits in vain.
+        // A reset is reported once.
         if self.pipes[1 - end].is_reset(now) {
             return !self.kernels[end].told;
         }

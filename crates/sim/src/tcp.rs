@@ -1,4 +1,4 @@
-//! TCP: how connections come to be, what is sent and received, how they end.
+//! TCP: opening, sending, receiving and closing.
 
 use super::platform::{Sim, SimClock};
 use super::quirks::draw;
@@ -199,7 +199,7 @@ impl World {
         }
     }
 
-    /// An end is closed, by its owner or because nobody accepts it.
+    /// Closes an end: its owner closed it, or the listener of a pending connection is gone.
     pub(super) fn hang_up(&mut self, id: u64, end: usize, reset: bool) {
         let now = self.time();
         let Some(conn) = self.conns.get_mut(&id) else { return };

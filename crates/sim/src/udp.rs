@@ -1,4 +1,4 @@
-//! UDP: which socket a datagram comes to, what is sent and received, stamps and ICMP errors.
+//! UDP: delivery to sockets, sending and receiving, stamps and ICMP errors.
 
 use super::datagram::{Datagram, Fate, Lanes};
 use super::link::chance;

@@ -137,7 +137,7 @@ pub(super) struct World {
     pub(super) conn_serial: u64,
     pub(super) conns: BTreeMap<u64, Conn>,
     pub(super) lanes: Vec<Lanes>,
-    /// Lanes by the addresses of those that opened them.
+    /// Lanes by the addresses that opened them.
     pub(super) paths: BTreeMap<(SocketAddr, SocketAddr), usize>,
     /// Connected UDP sockets by local address and peer.
     pub(super) connected: BTreeMap<(SocketAddr, SocketAddr), u64>,
@@ -155,7 +155,7 @@ pub(super) struct World {
     pub(super) trace: u64,
     /// The mistake that the engine makes.
     pub(super) defect: Option<Defect>,
-    /// Bytes that peers without a socket of their own got from bound UDP sockets, less those that they sent: by both addresses.
+    /// Bytes that peers without a socket of their own got from bound UDP sockets, less the bytes that they sent: by both addresses.
     pub(super) unproven: BTreeMap<(SocketAddr, SocketAddr), i64>,
 }
 

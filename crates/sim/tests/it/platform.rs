@@ -203,7 +203,7 @@ fn edges_are_told_once_and_nothing_of_a_socket_that_was_not_registered() {
     });
     one.run(END);
     let said = log.take();
-    // The registration tells that it can be written; then each arrival, whatever was left unread, and the end.
+    // The registration tells that it can be written; then each arrival, even with data left unread, and the end.
     let readable = |at: u64, hangup| (at, vec![(true, hangup)]);
     assert_eq!(said[0], (3, vec![(false, false)]));
     assert_eq!(said[1], readable(11, false));
