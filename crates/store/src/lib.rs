@@ -1,7 +1,7 @@
 //! Keeps it: every run's outcome in one SQLite file, with its figures as rows that any SQL tool can ask.
 //!
-//! A run never depends on it: whoever keeps a run reports trouble in one sentence and goes on. The file is opened for the
-//! moment of a question, so any number of processes share it.
+//! A run never depends on the store: its errors are reported in one sentence and the run goes on. The file is open only during
+//! a call, so any number of processes share it.
 #![forbid(unsafe_code)]
 
 mod retention;
@@ -32,7 +32,7 @@ pub enum StoreError {
     #[error("there is no store at {0}: no run was kept yet")]
     Missing(PathBuf),
     /// There is no such run.
-    #[error("the store {path} holds no run {id}; `netcaliper history` lists those that it does")]
+    #[error("the store {path} holds no run {id}; `netcaliper history` lists its runs")]
     NoRun {
         /// The store.
         path: PathBuf,
@@ -280,7 +280,7 @@ fn insert(
     source: &str,
     document: &[u8],
 ) -> rusqlite::Result<i64> {
-    // Whoever reads first and writes later may find that somebody else wrote in between.
+    // A read followed by a write could find that another process wrote in between.
     let all = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     let begin = &outcome.begin;
     all.execute(
@@ -349,7 +349,7 @@ fn packet_test_setting(test: &PacketTest) -> String {
     }
 }
 
-/// Makes folders that only their owner can enter; those that exist stay as they are.
+/// Makes folders that only their owner can enter; existing ones stay as they are.
 fn private_folders() -> std::fs::DirBuilder {
     let mut folders = std::fs::DirBuilder::new();
     folders.recursive(true);
@@ -368,7 +368,7 @@ fn private_file() -> std::fs::OpenOptions {
 }
 
 fn packed(outcome: &Outcome) -> Result<Vec<u8>, String> {
-    // The text comes a word at a time, and the encoder readies 32 KiB for whatever it is given.
+    // The JSON writer writes a word at a time, and the encoder prepares 32 KiB for each write.
     let mut out = BufWriter::with_capacity(1 << 16, DeflateEncoder::new(Vec::new(), Compression::default()));
     outcome.write(&mut out).map_err(|e| e.to_string())?;
     let packed = out.into_inner().map_err(io::IntoInnerError::into_error).and_then(DeflateEncoder::finish);

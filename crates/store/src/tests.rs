@@ -50,7 +50,7 @@ fn only_its_owner_can_read_a_store() {
     let path = folder.file();
     Store::open(&path).unwrap().keep(&run(5, 1e9), "").unwrap();
     assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
-    // Whoever shares a store has chosen to.
+    // A user who shares a store has chosen to.
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
     Store::open(&path).unwrap().keep(&run(6, 1e9), "").unwrap();
     assert_eq!(mode(&path), 0o640);
