@@ -149,7 +149,7 @@ pub struct Interest {
     pub send: When,
     /// To read.
     pub read: Read,
-    /// To be told when this instant has come, whatever happens.
+    /// Instant of the next `on_timer`, independent of the socket.
     pub wake: Option<Mono>,
     /// To end.
     pub end: Option<End>,
@@ -308,8 +308,8 @@ pub struct Target {
 pub enum Open {
     /// Connect this flow.
     Flow(Box<dyn Flow>, Target),
-    /// Give this flow a UDP socket that is connected to the target, so that the kernel keeps strangers away and tells of
-    /// refusals. It is up at once: nothing is sent by that.
+    /// Give this flow a UDP socket that is connected to the target, so that the kernel drops datagrams of other peers and reports
+    /// ICMP errors. It is up at once: nothing is sent by that.
     Datagram(Box<dyn Flow>, Target),
     /// Ask again at this instant.
     At(Mono),
@@ -338,15 +338,15 @@ pub trait Acceptor: Send {
         let _ = (cx, path);
         None
     }
-    /// A datagram from a peer that has no socket of its own has reached a worker's bound UDP socket; `got.from` tells
-    /// between which addresses. The answer goes into `reply`, which has room for as many bytes as came: never more is sent to
-    /// an address that nobody has proven. It goes out at once or is lost.
+    /// A datagram from a peer that has no socket of its own has reached a worker's bound UDP socket; `got.from` holds
+    /// both addresses. The answer goes into `reply`, which has room for as many bytes as came: never more is sent to
+    /// an unproven address. It goes out at once or is lost.
     ///
     /// By returning a flow the acceptor vouches for the address: it is proven (the peer has returned something that was sent
     /// there) or allowed by a fence, and the peer's socket has no such limit. The flow gets a UDP socket of its own on the same
     /// local address and port, connected to the peer, on this worker, and is told `Up` with the path; `got` itself is not given
     /// to it again. From then on the peer's datagrams go there. Another peer's datagram that reaches the new socket before
-    /// it is connected is dropped, as are those that come before the flow is there: a peer repeats what opens a flow until
+    /// it is connected is dropped, and so are datagrams that come before the flow is there: a peer repeats what opens a flow until
     /// it is answered, and every copy that was already under way comes to the flow.
     ///
     /// The link is counted under the group of the flow's row, like an accepted one.
@@ -377,7 +377,7 @@ pub trait Acceptor: Send {
 pub enum LinkSource {
     /// It opens them.
     Connector(Box<dyn Connector>),
-    /// It answers those that peers open.
+    /// It answers links that peers open.
     Acceptor(Box<dyn Acceptor>),
 }
 

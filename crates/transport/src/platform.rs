@@ -47,7 +47,7 @@ pub trait Platform: Clone + Send + Sync + 'static {
     /// When there are no descriptors left.
     fn reactor(&self) -> io::Result<Self::Reactor>;
 
-    /// A mailbox without a bound. Sending wakes nobody: that is the [`Wake`]'s part.
+    /// A mailbox without a bound. Sending does not wake the receiver: [`Wake`] does.
     fn channel<T: Send + 'static>(&self) -> (Self::Sender<T>, Self::Receiver<T>);
 
     /// Starts a thread that drives `task` to its end.

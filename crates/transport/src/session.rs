@@ -19,7 +19,7 @@ pub enum Wait {
     #[default]
     Block,
     /// Sleep in the receive call of the only link, as long as nothing else is due soon: one call less for each message, and
-    /// whoever else comes is seen some milliseconds later.
+    /// a new connection is seen some milliseconds later.
     Receive,
     /// Sleep until shortly before a due time, by a margin that is learned, and spin from there.
     Hybrid,
@@ -49,7 +49,7 @@ pub struct GroupPlan {
     pub end: Option<Mono>,
     /// How much of the start does not count, ns; rounded up to whole intervals.
     pub omit: u64,
-    /// Whether every ended connection is reported, or only those that failed.
+    /// Whether every ended connection is reported, or only failed ones.
     pub records: bool,
     /// The server's worker that has the first connection, where both ends are on one host: it pays that a connection has the
     /// same core at both.
@@ -78,7 +78,7 @@ pub enum Order {
     /// Measuring ends: the last interval is cut, and its links are told `FlowEvent::Freeze` with this tag. They stay as they are until
     /// they are told to stop.
     Freeze(u32),
-    /// Open no more links and end those that are open in good order.
+    /// Open no more links and end the open ones in good order.
     Stop,
     /// Abort the links that have not ended since it was told to stop.
     Kill,

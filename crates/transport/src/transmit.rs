@@ -225,8 +225,8 @@ impl<'a> Received<'a> {
         }
     }
 
-    /// When it came, and who says so, as well as anybody does: the card, the kernel, or whoever read it; and how far off that may
-    /// be for having been taken by another clock, ns.
+    /// The best arrival stamp there is, of the card, the kernel or the reading thread, and its error from converting
+    /// between clocks, ns.
     #[must_use]
     pub fn came(&self) -> (Stamp, u64) {
         match (self.card.and_then(|card| card.placed.ok()), self.stamp) {

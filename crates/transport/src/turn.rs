@@ -214,7 +214,7 @@ fn send<N: Net>(
     }
     let wrote = net.send(&burst);
     done.sent = wrote.bytes;
-    // A refusal is no fullness: nobody will tell that there is room again.
+    // A refused send does not mean a full buffer: no writability event will follow.
     done.full = wrote.fault.is_none() && wrote.bytes < burst.len();
     flow.on_sent(cx, wrote);
     wrote.fault.filter(|_| net.stream())

@@ -299,7 +299,7 @@ pub fn receive_stamps_lie_between_sending_and_receiving<B: Bench>(bench: &B) {
     }
     let (mut local, mut remote) = udp_pair(bench, &plain(), &plain());
     local.send(b"x");
-    assert!(remote.recv().1.stamp.is_none(), "nobody asked");
+    assert!(remote.recv().1.stamp.is_none(), "stamps were not asked for");
 }
 
 /// A transmit stamp comes back once for each send that asked for one, under its tag and in order; others have none.

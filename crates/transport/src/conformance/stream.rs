@@ -88,7 +88,7 @@ pub fn an_address_of_another_host_cannot_be_bound<B: Bench>(bench: &B) {
     assert_eq!(refused.err(), Some(Fault { deed: Deed::Bind, errno: NOT_AVAILABLE }));
 }
 
-/// Where nobody listens, `connected` tells the refusal (connect(2), `ECONNREFUSED`) once; after that the socket is neither up nor
+/// At a closed port, `connected` reports the refusal (connect(2), `ECONNREFUSED`) once; after that the socket is neither up nor
 /// under way (`ENOTCONN`), nothing comes and nothing leaves.
 pub fn a_refused_connection_is_told_once<B: Bench>(bench: &B) {
     let (_, nobody) = listener(bench);
@@ -139,7 +139,7 @@ pub fn a_connection_that_was_reset_in_the_queue_is_accepted<B: Bench>(bench: &B)
     let local = connect(bench, &to, &SocketSettings::default());
     let path = local.path;
     local.stream.abort();
-    // Whatever follows on the same path has arrived after the reset.
+    // Packets that follow on the same path arrive after the reset.
     let next = connect(bench, &to, &SocketSettings::default());
     let mut remote = accept(bench, &listener);
     assert_eq!(remote.path, mirrored(path));
@@ -147,7 +147,7 @@ pub fn a_connection_that_was_reset_in_the_queue_is_accepted<B: Bench>(bench: &B)
     assert_eq!(accept(bench, &listener).path, mirrored(next.path));
 }
 
-/// Closing a listener resets the connections that nobody has accepted, and later ones are refused.
+/// Closing a listener resets the connections that were not accepted, and later ones are refused.
 pub fn a_closed_listener_resets_the_connections_that_wait<B: Bench>(bench: &B) {
     let (listener, to) = listener(bench);
     let mut local = connect(bench, &to, &SocketSettings::default());
@@ -324,7 +324,7 @@ pub fn a_send_is_told_of_a_reset_once<B: Bench>(bench: &B) {
     assert_eq!(remote.send(b"x"), BROKEN);
 }
 
-/// A socket that is closed with bytes that nobody has read resets the connection (RFC 1122, 4.2.2.13; RFC 2525, 2.17).
+/// A socket that is closed with unread bytes resets the connection (RFC 1122, 4.2.2.13; RFC 2525, 2.17).
 pub fn closing_with_unread_bytes_resets<B: Bench>(bench: &B) {
     let (mut local, mut remote) = pair(bench);
     remote.send_all(b"unread");

@@ -289,7 +289,7 @@ impl<P: Platform> Task<P> for Echo<P> {
                     self.stream = Some(stream);
                 }
                 (STREAM, Some(stream)) => self.over = echo::<P>(stream, &self.clock),
-                other => panic!("a report that nobody asked for: {other:?}", other = other.0),
+                other => panic!("an unexpected report: {other:?}", other = other.0),
             }
         }
     }
@@ -349,7 +349,7 @@ pub fn a_task_that_panics_is_told_by_join<B: Bench>(bench: &B) {
     assert_eq!(joined.ok(), bench.lacks(Ability::Panics).is_none().then_some(false));
 }
 
-/// Numbers that nobody can guess are not the same twice.
+/// Random numbers are not the same twice.
 pub fn random_numbers_differ<B: Bench>(bench: &B) {
     let platform = bench.client();
     let drawn: std::collections::BTreeSet<u64> = (0..100).map(|_| platform.random()).collect();

@@ -22,7 +22,7 @@ fn watch<'b, B: Bench>(bench: &'b B, end: &Tcp<'_, B>) -> Watcher<'b, B> {
     watcher
 }
 
-/// A reactor reports the sockets of its interest list alone (epoll(7)), whatever happens to others.
+/// A reactor reports the sockets of its interest list alone (epoll(7)).
 pub fn a_socket_that_nobody_watches_is_not_reported<B: Bench>(bench: &B) {
     let (mut local, remote) = pair(bench);
     let (mut other, watched) = pair(bench);
