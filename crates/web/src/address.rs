@@ -1,8 +1,8 @@
-//! Where a page is to be seen: what may be said on the command line, and what is told to the reader.
+//! Address of a page: its form on the command line, and the URL that is printed.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// The port where nobody says another.
+/// The default port.
 pub const PORT: u16 = 7480;
 
 /// An address to be seen at: a port of the loopback address, `ADDR:PORT`, `[V6]:PORT`, `localhost:PORT`, or nothing at all for the

@@ -19,7 +19,7 @@ pub(crate) enum Guard {
     Open,
     /// Browsers on this host.
     Here,
-    /// Whoever knows this, and the name of the cookie that says so.
+    /// Browsers that send this token, and the name of the cookie that holds it.
     Token(String, String),
 }
 
@@ -68,7 +68,7 @@ impl Guard {
             return Ok(Pass::In);
         }
         let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-        // Whoever follows a link may come from anywhere; what another site's page asks for is not answered.
+        // A followed link may come from any site; subresource requests of other sites' pages are refused.
         if header("sec-fetch-site") == Some("cross-site") && header("sec-fetch-mode") != Some("navigate") {
             return Err((StatusCode::FORBIDDEN, "another site asks for this page: it is not told"));
         }
@@ -87,7 +87,7 @@ impl Guard {
     fn known(token: &str, cookie: &str, headers: &HeaderMap, query: &str) -> Result<Pass, Refusal> {
         let told = query.split('&').find_map(|pair| pair.strip_prefix("token="));
         if told.is_some_and(|told| same(told, token)) {
-            // Not "Strict": whoever follows the address from another site's page is led on to ours, and reads only.
+            // Not "Strict": a link on another site's page may lead here, and requests only read.
             return Ok(Pass::Welcome(format!("{cookie}={token}; HttpOnly; SameSite=Lax; Path=/")));
         }
         let texts = |name| headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
@@ -108,8 +108,8 @@ impl Guard {
     }
 }
 
-/// Whether a `Host` header means this host, whatever the port: a tunnel may have another. A name that somebody else's name
-/// server answers for could be made to mean it, so no name but `localhost` does.
+/// Whether a `Host` header means this host, at any port: a tunnel may have another. Another party's name server could resolve a
+/// name to this host (DNS rebinding), so no name but `localhost` does.
 fn means_here(host: &str) -> bool {
     let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((name, _)) => name,

@@ -49,7 +49,7 @@ const CSS: &str = "text/css; charset=utf-8";
 const HTML: &str = "text/html; charset=utf-8";
 const JSON: &str = "application/json";
 
-/// Answers readers whom the guard admits, and says to every browser what it may do with the answer.
+/// Answers requests that the guard admits, and sets the security headers of every answer.
 pub(crate) async fn respond<B>(site: &Site, request: &Request<B>) -> Answer {
     let uri = request.uri();
     let query = uri.query().unwrap_or_default();

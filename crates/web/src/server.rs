@@ -55,7 +55,7 @@ impl Server {
         let (over, told) = oneshot::channel();
         let thread = std::thread::Builder::new().name("web".to_owned()).spawn(move || {
             runtime.block_on(answer(listener, site, told));
-            // Whoever is still being answered is not waited for.
+            // Answers under way are not waited for.
             runtime.shutdown_background();
         })?;
         Ok((Server { address, over: Some(over), thread: Some(thread) }, guard))

@@ -1,4 +1,4 @@
-//! A connection whose other end has to read: one that does not for too long is given up, so that nobody holds a place for ever.
+//! A TCP stream with a write timeout, so that a client that does not read cannot hold one of the limited connections for ever.
 
 use std::future::Future;
 use std::io;
