@@ -108,7 +108,7 @@ impl Secrets {
     }
 }
 
-/// 32 bytes that only who has the key can make of `text`: HMAC-SHA-256.
+/// HMAC-SHA-256 of `text`.
 pub fn keyed_long(key: &[u8], text: &[u8]) -> [u8; 32] {
     let mut out = [0; 32];
     if let Ok(mut mac) = <Hmac<Sha256> as KeyInit>::new_from_slice(key) {
@@ -118,7 +118,7 @@ pub fn keyed_long(key: &[u8], text: &[u8]) -> [u8; 32] {
     out
 }
 
-/// 16 bytes that only who has the key can make of `parts`: HMAC-SHA-256, cut.
+/// HMAC-SHA-256 of `parts`, truncated to 16 bytes.
 pub fn keyed(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 16] {
     let mut out = [0; 16];
     if let Ok(mut mac) = <Hmac<Sha256> as KeyInit>::new_from_slice(key) {
@@ -128,8 +128,8 @@ pub fn keyed(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 16] {
     out
 }
 
-/// What only a process that reads the clock with this identifier can answer to a nonce: two ends find out that they share a clock,
-/// and so a host, and nobody else learns the identifier. Empty when the identifier is not known.
+/// Proof over `nonce` that this process reads the clock with this identifier: two ends find out that they share a clock,
+/// and so a host, without revealing the identifier. Empty when the identifier is not known.
 pub fn host_mark(clock_id: &str, nonce: &[u8; 16]) -> String {
     if clock_id.is_empty() {
         return String::new();

@@ -8,8 +8,8 @@ const LIGHT_RATE: u64 = 10_000;
 /// And bits a second.
 const LIGHT_BPS: u64 = 100_000_000;
 
-/// Whether the turns of a session's connections and flows are short and far apart. Such a session is not on the workers of those that
-/// send as fast as they can, where each message would wait for as long as the turns of all of them take.
+/// Whether the turns of a session's connections and flows are short and far apart. Such a session does not share workers with bulk
+/// sessions, where each message would wait for a turn of every bulk connection.
 pub fn is_light(phase: &Phase) -> bool {
     let rate = phase.rate.or(phase.media.map(|media| media.rate_bps));
     let (Some(rate), Some(probe)) = (rate, phase.probe) else { return phase.kind == Kind::Ping };

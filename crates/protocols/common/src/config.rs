@@ -137,7 +137,7 @@ pub struct ClientConfig {
     pub run: Uuid,
     /// Version of this program.
     pub version: String,
-    /// Whether every ended connection is told, or only those that failed.
+    /// Whether every ended connection is reported, or only failed ones.
     pub records: bool,
     /// Whether every connection is told when it has come to be; legacy protocols only.
     pub arrivals: bool,
@@ -197,7 +197,7 @@ pub struct Limits {
     pub rate: Option<u64>,
     /// Whether workers may spin for a session that asks for it.
     pub busy: bool,
-    /// Whether they spin for round trips even where nobody asks, on other cores than a client of this host has.
+    /// Whether workers spin for round trips without `--busy`, on cores that clients of this host do not use.
     pub eager: bool,
     /// Connections at once that have not introduced themselves.
     pub pending: u32,
@@ -221,15 +221,15 @@ impl Default for Limits {
     }
 }
 
-/// What a server is to be.
+/// Configuration of a server.
 ///
-/// A server of our own protocol learns from its clients what to do. One of a legacy protocol has its settings from whoever
-/// starts it, because nothing is agreed on. Of the phase a ctsTraffic server uses `pattern`, `transfer` (with `transfer_high`),
+/// A server of our own protocol learns from its clients what to do. One of a legacy protocol has its settings from the
+/// command line, because these protocols agree on nothing. Of the phase a ctsTraffic server uses `pattern`, `transfer` (with `transfer_high`),
 /// `buffer`, `verify`, `rate` (with `rate_high`, `rate_period_ns`), `burst`, `stall_ns`, `duration_ns` (time limit),
 /// `interval_ns` (status updates), `omit_ns` and `sockets`. What its events mean: `Interval` and `Local` count payload in `local`
 /// and `traffic`, identifiers and goodbyes in `framing` (the original's totals are the sum of both); `Connection` has the
 /// identifier, the original's TimeMs in `duration_ns`, and why it failed in `failure`. A media stream is a phase with `media`
-/// (and `Kind::Stream`); who is streamed to is limited by `open_to`.
+/// (and `Kind::Stream`); `open_to` limits the addresses that get streams.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
     /// What is spoken.
@@ -243,7 +243,7 @@ pub struct ServerConfig {
     /// Who may connect.
     pub acl: Acl,
     /// Networks that may have streams without proving an address, beside this host and directly connected networks. Only
-    /// legacy protocols ask for that: whoever sends a datagram with a forged source would have a stream sent to its victim.
+    /// legacy protocols need that: a datagram with a forged source would have a stream sent to the victim.
     pub open_to: Vec<IpNet>,
     /// What is allowed.
     pub limits: Limits,
@@ -261,18 +261,18 @@ pub struct ServerConfig {
     pub workers: Option<u16>,
     /// Version of this program.
     pub version: String,
-    /// Whether every ended connection is told, or only those that failed.
+    /// Whether every ended connection is reported, or only failed ones.
     pub records: bool,
     /// Whether it is told how each session stands ([`model::Event::Served`]), by protocols with sessions.
     pub sessions: bool,
     /// Whether every connection is told when it has come to be, and every datagram where there are no connections; legacy
     /// protocols only.
     pub arrivals: bool,
-    /// How often it is told what everybody who is served has moved ([`model::Event::Links`]), ns; `None` is not at all.
+    /// Period of reports of open links and their bytes ([`model::Event::Links`]), ns; `None` for no reports.
     pub links_ns: Option<u64>,
     /// A server of connections listens to datagrams on the same port, too, where its protocol knows both.
     pub also_datagrams: bool,
-    /// What else ends with a native server, for those who want to end just that: protocols and ports, `echo:9999`.
+    /// Other servers that end with a native server, as protocol and port (`echo:9999`): a client may ask to end only a server with one.
     pub besides: Vec<String>,
     /// What only this protocol knows.
     pub options: ProtocolOptions,

@@ -24,7 +24,7 @@ impl Intervals {
         Intervals { start, omit, frames, pings, within, ended: [0; 5] }
     }
 
-    /// What was counted in the next interval; what the remote ends counted is added by whoever knows it.
+    /// What was counted in the next interval; the session adds the counts of remote ends.
     pub fn next(&mut self, index: u32, from: Mono, to: Mono, tally: &Tally) -> Interval {
         for (sum, n) in self.ended.iter_mut().zip(tally.ended) {
             *sum += n;

@@ -33,7 +33,7 @@ pub trait HostInfo: Send + Sync {
     fn local_for(&self, to: SocketAddr) -> Option<IpAddr>;
     /// Networks that the host is directly connected to.
     fn connected_networks(&self) -> Vec<IpNet>;
-    /// The system's congestion control, and those that it offers.
+    /// The system's default congestion control, and the available ones.
     fn congestion(&self) -> (String, Vec<String>);
     /// Begins to measure what this process uses of the CPU.
     fn cpu_meter(&self) -> Meter;
@@ -115,6 +115,6 @@ impl Host {
 
 impl fmt::Debug for Host {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_some() { "Host" } else { "Host(nobody)" })
+        f.write_str(if self.0.is_some() { "Host" } else { "Host(none)" })
     }
 }

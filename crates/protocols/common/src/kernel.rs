@@ -247,7 +247,7 @@ impl Core {
 #[derive(Debug)]
 pub struct Unconnected {
     core: Core,
-    /// Who is heard, and who was named because it is not.
+    /// Admits peers, and remembers refused ones that were reported.
     pub pending: PendingPeers,
 }
 

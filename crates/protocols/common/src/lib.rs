@@ -1,5 +1,5 @@
 //! What several protocols share: a protocol as one object, the session of those without a conversation, flows of bulk data and of
-//! round trips, the payload, and who is let in.
+//! round trips, the payload, and access control.
 //!
 //! Nothing here, and nothing in a protocol's crate, opens a socket, reads a clock or sleeps: bytes, time and randomness are arguments, so
 //! every protocol runs in virtual time against its peer (`sim`). A protocol is one object ([`Protocol`]); what it may learn of

@@ -34,14 +34,14 @@ pub struct OneSidedPlan {
     pub sources: Vec<LinkSource>,
     /// These answer connections (a server), or open them.
     pub serving: bool,
-    /// Whether every ended connection is reported, or only those that failed.
+    /// Whether every ended connection is reported, or only failed ones.
     pub records: bool,
 }
 
-/// Who is called, and from where.
+/// Targets and local addresses of a client.
 #[derive(Clone, Debug, Default)]
 pub struct Calls {
-    /// Whom to connect to, in turn.
+    /// Addresses to connect to, in turn.
     pub targets: Vec<SocketAddr>,
     /// Local addresses to use in turn; empty lets the kernel choose.
     pub sources: Vec<IpAddr>,
@@ -70,7 +70,7 @@ pub struct Notice {
     pub text: String,
 }
 
-/// Posted by flows when they are up, where somebody wants to know.
+/// Posted by flows when they are up, if [`ClientConfig::arrivals`] asks for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrived {
     /// Both addresses.
@@ -135,7 +135,7 @@ const MOST_TOLD: u64 = 1 << 48;
 /// Different remarks told in one run.
 const REMARKS: usize = 100;
 
-/// Who is answered.
+/// Clients that a server answers.
 #[derive(Clone, Debug, Default)]
 pub struct Answers {
     /// Who may connect.
@@ -509,13 +509,13 @@ fn waits(phase: &Phase, serving: bool) -> transport::Wait {
     match &phase.packet_tests {
         // The original spins all the time.
         Some(_) if !serving => transport::Wait::Hybrid,
-        // Strangers' messages are answered, too, and timed by them.
+        // Messages of other programs' clients are answered, too, and timed there.
         _ if serving && phase.ping.is_some_and(|ping| !ping.busy) => transport::Wait::Block,
         _ => wait(phase, !serving, !serving),
     }
 }
 
-/// How long connections may take to end: those that wait for late echoes know themselves how long.
+/// How long connections may take to end; round trips limit their wait for late echoes themselves.
 pub fn grace(phase: &Phase) -> u64 {
     phase
         .ping
@@ -523,7 +523,7 @@ pub fn grace(phase: &Phase) -> u64 {
         .map_or(GRACE, |ping| GRACE.max(ping.timeout_ns.saturating_mul(2).saturating_add(SECOND)))
 }
 
-/// What is known of messages, with times that count from the phase's start.
+/// An event with the samples of messages, their times relative to the phase's start.
 pub fn told(samples: Samples, start: Mono) -> Event {
     let mut rows = samples.0;
     for row in &mut rows {

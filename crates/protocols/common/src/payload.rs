@@ -1,4 +1,4 @@
-//! What is sent as payload and how it is checked.
+//! Payload: its content and its verification.
 //!
 //! There is one pattern in the program: that of ctsTraffic, a little-endian 16-bit counter from 0x0000 to 0x7fff, hence a
 //! period of 65,536 bytes:
@@ -41,7 +41,7 @@ pub fn start(out: &mut [u8]) {
 #[inline]
 pub fn is_start(got: &[u8]) -> bool {
     if (16..=32).contains(&got.len()) {
-        // Calling somebody for it would take as long again: two words that may overlap.
+        // A call of memcmp would double the time: two overlapping words are compared.
         let known = &PATTERN[..got.len()];
         return got.first_chunk::<16>() == known.first_chunk()
             && got.last_chunk::<16>() == known.last_chunk();

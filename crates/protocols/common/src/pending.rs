@@ -11,12 +11,12 @@ use transport::Context;
 /// Refused addresses that are named.
 const MOST: usize = 100;
 
-/// Lets in whom the fences let in, and names the others once each.
+/// Admits peers by the access lists, and reports each refused address once.
 #[derive(Debug, Default)]
 pub struct PendingPeers(HashSet<IpAddr>);
 
 impl PendingPeers {
-    /// Whether datagrams of `who` count: `fence` has what the user allowed and denied, `streams` whom is believed without proof.
+    /// Whether datagrams of `who` count: `acl` is the user's list, `streams` the networks that need no proof of address.
     pub fn admits(&mut self, cx: &mut Context<'_>, acl: &Acl, streams: &Acl, who: IpAddr) -> bool {
         if !acl.admits(who) {
             return false;

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use transport::Session;
 use uuid::Uuid;
 
-/// What is known of a protocol before anything is opened.
+/// Static properties of a protocol.
 #[derive(Debug)]
 pub struct Info {
     /// Its name, as `--protocol` takes it and results give it.
@@ -99,7 +99,7 @@ pub enum Workers {
     /// as well. With a pinned worker on each of two cores, four streams to a stock iperf3 beside them got 0.7 times what stock iperf3
     /// moves, with one worker that the scheduler places 1.0 to 1.2 times.
     BesideOthers,
-    /// A server has one, whatever the user says; a client one for each core.
+    /// A server has one, independent of `--workers`; a client one for each core.
     OneServing,
 }
 

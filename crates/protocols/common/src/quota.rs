@@ -128,7 +128,7 @@ impl Table {
     }
 }
 
-/// A connection's place among those that have not introduced themselves; given back when dropped.
+/// A connection's place among the ones without a complete handshake; given back when dropped.
 #[derive(Debug)]
 pub struct PendingPlace {
     pending: Arc<PendingPeers>,

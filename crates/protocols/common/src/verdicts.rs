@@ -1,4 +1,4 @@
-//! What receivers of media streams have in common, whatever the protocol: when frames are judged, and how verdicts are told.
+//! What receivers of media streams of all protocols share: when frames are judged, and how verdicts are reported.
 
 use model::FrameRow;
 use uuid::Uuid;

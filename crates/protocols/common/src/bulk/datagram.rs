@@ -6,9 +6,9 @@
 //! ```
 //!
 //! 1. A buffer is a datagram, and without a rate they leave as fast as the socket takes them.
-//! 2. Want of buffers passes: it is waited for, as the original does. Somebody who says that nobody receives ends the test.
-//! 3. Ends are spread, so that what has made one be lost has passed when the next is sent. Nobody has to be there any more to
-//!    hear them.
+//! 2. Want of buffers passes: the sender waits, as the original does. An ICMP error of a closed port ends the test.
+//! 3. Ends are spread, so that one burst of loss does not take all of them. The receiver may have gone
+//!    before the last one.
 //! 4. ntttcp's receiver looks whether its time is up only when something comes. So after the end something does.
 
 use super::measured::Measured;
@@ -87,7 +87,7 @@ impl DatagramSender {
         }
     }
 
-    /// How many may leave in one call: more than one where nobody counts calls and nothing in them differs.
+    /// How many datagrams may leave in one call: several if calls are not counted and the datagrams are equal.
     fn many(&self, now: Mono, out: &Transmit<'_>) -> u64 {
         if self.marks != Marks::None {
             return 1;
@@ -149,7 +149,7 @@ impl DatagramSender {
         self.check_end(cx);
     }
 
-    /// The kernel refuses, or somebody on the way does.
+    /// Handles a refused send: the kernel's error, or an ICMP error from the path.
     fn refused(&mut self, cx: &mut Context<'_>, fault: Fault) {
         let kind = std::io::Error::from_raw_os_error(fault.errno).kind();
         let passes = fault.errno == NO_BUFFERS
@@ -158,7 +158,7 @@ impl DatagramSender {
         let params = &self.measured.params;
         match self.step {
             _ if passes => self.not_before = cx.now.plus(AFTER_REFUSAL),
-            // Who has heard the first end needs no second.
+            // An ICMP error after the first end means that the receiver has it and is gone.
             Step::End(..) => self.said(cx),
             Step::Hold(_) | Step::Over(_) => {}
             // The receiver's timer began before ours.

@@ -1,4 +1,4 @@
-//! What is sent where nobody looks at it.
+//! Payload of protocols whose receivers do not compare it.
 
 use crate::payload::Source;
 use transport::Transmit;

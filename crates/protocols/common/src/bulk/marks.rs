@@ -89,7 +89,7 @@ impl Marks {
 }
 
 impl Word {
-    /// What a datagram of ttcp is, whoever sent it: epi_ttcp's markers have bytes that no classic one has.
+    /// Classifies a datagram of any ttcp: epi_ttcp's markers differ from all classic datagrams.
     #[must_use]
     pub fn of(datagram: &[u8]) -> Word {
         match datagram {

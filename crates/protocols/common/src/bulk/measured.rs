@@ -1,4 +1,4 @@
-//! What of a connection is measured, and what is told of it: both ends of streams, and the sending end of datagrams.
+//! The measured part of a connection and its report: both ends of streams, and the sending end of datagrams.
 
 use super::Params;
 use crate::kernel::Core;

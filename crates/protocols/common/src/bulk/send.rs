@@ -25,7 +25,7 @@ const LINGER: u64 = 2 * SECOND;
 const LOOK: u64 = SECOND / 500;
 /// A receiver whose timer began before ours may go so long before our end, ns.
 pub const CLOSE: u64 = SECOND / 4;
-/// Most that is read from somebody who should say nothing, bytes.
+/// Most that is read from a peer that should send nothing, bytes.
 const LISTEN: u64 = 4096;
 
 /// Where a sender is.
@@ -34,7 +34,7 @@ enum Step {
     /// The test has not begun.
     Wait,
     Send,
-    /// All is sent; the connection is kept until somebody says that it may end, or this instant.
+    /// All is sent; the connection stays open until [`FlowEvent::Stop`] or this instant.
     Hold(Mono),
     /// Our FIN is out.
     Part(Mono),

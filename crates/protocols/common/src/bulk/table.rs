@@ -1,4 +1,4 @@
-//! Which part of a test counts. Set by whoever knows when it begins, read by every connection.
+//! The measured part of a test: set by the session, read by every connection.
 
 use metrics::Mono;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,7 +44,7 @@ impl Timetable {
         self.from.load(Ordering::Acquire) <= now.0 && now.0 < self.to.load(Ordering::Relaxed)
     }
 
-    /// When counting begins; `None` as long as nobody knows.
+    /// When counting begins; `None` until it is set.
     #[must_use]
     pub fn from(&self) -> Option<Mono> {
         Some(Mono(self.from.load(Ordering::Acquire))).filter(|at| at.0 < u64::MAX)

@@ -1,9 +1,9 @@
-//! The messages of a connection that are under way, and the last of those that were.
+//! The messages of a connection that are under way, and the latest finished ones.
 
 use metrics::Mono;
 use std::collections::VecDeque;
 
-/// What is known of a message.
+/// State of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// Its echo is waited for.
@@ -77,7 +77,7 @@ impl Book {
         self.slots.get_mut(at)
     }
 
-    /// Changes what is known of a message.
+    /// Changes the state of a message.
     pub(super) fn enter(&mut self, number: u64, state: State) {
         let Some(slot) = self.slot(number) else { return };
         let was = std::mem::replace(&mut slot.state, state);

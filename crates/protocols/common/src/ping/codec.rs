@@ -16,7 +16,7 @@
 //! ```
 //!
 //! A message of 8 to 15 bytes has no word: the pattern follows the number, from its offset 8. One of fewer than 8 bytes is the
-//! low end of the number, as many bytes as fit. Over TCP a message is one such unit, whatever the number of sends; over UDP
+//! low end of the number, as many bytes as fit. Over TCP a message is one such unit, in any number of sends; over UDP
 //! each datagram is one, and they are numbered through: datagram i of message m of k datagrams has the number m·k + i.
 
 use crate::payload::Source;

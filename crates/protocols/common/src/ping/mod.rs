@@ -1,4 +1,4 @@
-//! The asking end of round trips, whatever the answering end speaks.
+//! The asking end of round trips, for all protocols.
 //!
 //! - [`codec`]: a message that comes back as it was sent.
 //! - [`Pinger`]: one connection of the asking end.

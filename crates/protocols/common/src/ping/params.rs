@@ -27,7 +27,7 @@ pub struct Params {
     pub remote: Remote,
     /// How many there are at once: open loops begin evenly apart.
     pub connections: u32,
-    /// What is sent so soon after a connection came up does not count, ns.
+    /// Messages sent within this time after a connection is up do not count, ns.
     pub omit_ns: u64,
     /// How long nothing may come back over TCP, ns.
     pub stall_ns: u64,

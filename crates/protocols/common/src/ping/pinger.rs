@@ -33,7 +33,7 @@ const TELL_AFTER: u64 = 100_000_000;
 const MOST_WAITING: usize = 1 << 16;
 /// After a refused send the next one waits, ns.
 const HOLD: u64 = 1_000_000;
-/// Refusals in a row, without one echo, after which nobody is there.
+/// Refusals in a row, without one echo, after which the target counts as absent.
 const HOPELESS: u32 = 3;
 /// Longest datagram.
 const LONGEST: u64 = 65_535;
@@ -384,7 +384,7 @@ impl Flow for Pinger {
         }
         let Sending { number, word, off } = self.next_send(cx);
         self.word = word;
-        // Those to whom something is said are told the time before it was said.
+        // A preamble is sent before messages and must not be timed.
         out.timed = self.talk.is_none();
         let whole = self.params.ping.size as usize;
         if self.params.ping.kernel_stamps {
@@ -476,7 +476,7 @@ impl Flow for Pinger {
                 }
                 self.tell_all(cx);
                 self.fail(
-                    Violation::Vanished.likely("nobody listens at that UDP port (ICMP port unreachable)"),
+                    Violation::Vanished.likely("no program listens at that UDP port (ICMP port unreachable)"),
                 )
             }
             FlowEvent::Broken(_) => {
