@@ -86,12 +86,12 @@ pub struct ClientOptions {
     pub file: Option<PathBuf>,
 }
 
-/// What a phase asks for, in iperf3's words.
+/// The parameters of iperf3's test that `phase` asks for.
 fn terms_of(phase: &Phase, version: &str) -> BulkTerms {
     let seconds = |ns: u64| u32::try_from(ns.div_ceil(SECOND)).unwrap_or(u32::MAX);
     let sockets = &phase.sockets;
     let udp = phase.kind == Kind::Delay;
-    // Where no length was asked for it is the original's: a server takes another for a wish.
+    // Without a given block length the original's default is proposed: a server would take another for the user's choice.
     let longest = if sockets.whole_segments { BLOCK } else { 1 << 20 };
     BulkTerms {
         udp,

@@ -102,7 +102,7 @@ pub struct ServerPlan {
 /// How much longer than agreed a test may take.
 const GRACE: u64 = 40 * SECOND;
 /// Most clients that have not sent their parameters.
-const STRANGERS: usize = 256;
+const MOST_SILENT: usize = 256;
 /// Warnings because of one address that are told each; of further ones, one a minute.
 const WARNINGS: u32 = 16;
 /// Most that is kept for a printout.
@@ -267,7 +267,7 @@ impl Server {
         };
         let silent = self.tests.iter().filter(|(_, t)| t.step == Step::Parameters);
         let silent: Vec<_> = silent.map(|(&link, t)| (link, t.path.peer.ip())).collect();
-        if silent.len() >= STRANGERS
+        if silent.len() >= MOST_SILENT
             && let Some(oldest) = to_give_way(silent)
         {
             self.crowded(cx.now, 1);
@@ -312,7 +312,7 @@ impl Server {
     fn meet(&mut self, cx: &Context<'_>, visit: Visit) {
         let found = self.tests.iter_mut().find(|(_, t)| t.path == visit.path && t.cookie.is_none());
         let Some((&link, test)) = found else {
-            self.early.truncate(2 * STRANGERS);
+            self.early.truncate(2 * MOST_SILENT);
             return self.early.push_front(visit);
         };
         test.cookie = Some(visit.cookie);

@@ -1,6 +1,6 @@
 //! What a server waits for, and for how long.
 
-use super::{STRANGERS, Server, Step, Test};
+use super::{MOST_SILENT, Server, Step, Test};
 use crate::codec::code;
 use metrics::{Mono, SECOND};
 use model::Level;
@@ -35,6 +35,7 @@ impl Server {
         test.since.plus(patience)
     }
 
+    /// Acts on tests whose timer has expired, and stops a server that has been idle for `--idle-timeout`.
     pub(super) fn wake(&mut self, cx: &Context<'_>) {
         for link in self.tests.keys().copied().collect::<Vec<_>>() {
             let Some(test) = self.tests.get(&link).filter(|test| self.due(test) <= cx.now) else { continue };
@@ -49,7 +50,7 @@ impl Server {
                 Step::Waiting => {}
             }
         }
-        self.early.truncate(STRANGERS);
+        self.early.truncate(MOST_SILENT);
         let idle = self.plan.idle_ns.is_some_and(|ns| cx.now.since(self.quiet) >= ns);
         if idle && self.tests.is_empty() && !self.stopping {
             self.notice(Level::Info, "the server has been idle for long enough".to_owned());
