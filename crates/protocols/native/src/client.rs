@@ -45,11 +45,11 @@ pub struct ClientPlan {
     pub ports: Option<(u16, u16)>,
     /// 32 bytes of the system's randomness.
     pub secret: [u8; 32],
-    /// Whether every ended connection is reported, or only those that failed.
+    /// Whether every ended connection is reported, or only failed ones.
     pub records: bool,
     /// Not to run the phase, but to ask the servers to end.
     pub stop_servers: bool,
-    /// Only those that answer this besides: a protocol and a port, `echo:9999`.
+    /// `stop` ends only servers that also answer this protocol at this port: `echo:9999`.
     pub stop_only: Option<String>,
     /// Identifies the clock that this process reads, and so its host; empty when it is not known.
     pub clock_id: String,
@@ -166,7 +166,7 @@ pub struct Client {
     servers: Vec<Server>,
     actions: VecDeque<Action>,
     stage: Stage,
-    /// What is known of the way of datagrams.
+    /// Whether datagrams reach the servers.
     reach: Reach,
     /// Servers among which the connections are divided.
     shares: u32,
@@ -483,7 +483,7 @@ impl Client {
 }
 
 impl Client {
-    /// What flows tell: messages and frames for whoever wants each of them, packets of trains.
+    /// Handles messages of flows: samples of round trips and frames for outputs that list them, packets of trains.
     fn note(&mut self, note: transport::Message) {
         let note = match note.downcast::<ping::Samples>() {
             Ok(samples) => {
@@ -513,8 +513,8 @@ fn target(plan: &ClientPlan, to: SocketAddr) -> Target {
 }
 
 impl Client {
-    /// A connection that was reset before the server's hello is made anew, once: a crowded server closes those that have said
-    /// nothing yet, ours perhaps among them.
+    /// Reconnects once after a reset before the server's hello: a crowded server closes connections that have sent
+    /// nothing yet, possibly this one.
     fn retry(&mut self, now: Mono, at: usize) -> bool {
         if std::mem::replace(&mut self.servers[at].retried, true) {
             return false;

@@ -35,7 +35,7 @@ pub struct Grant {
     /// Flows of such datagrams that are open.
     pub(super) pinging: Arc<Mutex<HashSet<Uuid>>>,
     open: AtomicU32,
-    /// The session has ended: whoever still comes with it is too late.
+    /// The session has ended: later connections with its token are refused.
     revoked: AtomicBool,
 }
 

@@ -1,4 +1,4 @@
-//! The server's side of new connections: who is there, and where do they belong?
+//! The server's side of new connections: identifies protocol and session, and hands the connection over.
 
 use super::data::Data;
 use super::grants::{Grant, Grants, Seat};
@@ -19,14 +19,14 @@ use uuid::Uuid;
 
 /// A connection that was not for us, told to the session.
 #[derive(Clone, Copy, Debug)]
-pub struct Stranger {
+pub struct ForeignPeer {
     pub path: Path,
     pub guess: Guess,
 }
 
 /// How long the first 64 bytes may take.
 const PATIENCE: u64 = 5 * SECOND;
-/// How long a stranger's first bytes are waited for before one guesses.
+/// Wait for more bytes of an unknown protocol before guessing it, ns.
 const GUESS_AFTER: u64 = SECOND;
 /// How long one waits for the peer to hear our last word and hang up. Closing with unread bytes would abort the
 /// connection, and our last word with it.
@@ -55,8 +55,8 @@ impl Listener {
 }
 
 impl Listener {
-    /// A client of a session knocks, whose datagrams are to be sent back: never more than came, so that nobody else's address is
-    /// of any use to it.
+    /// Handles a KNOCK for a session that returns datagrams: the answer is never larger, so that a forged address
+    /// gains nothing.
     fn reflect(
         &self,
         preamble: &Preamble,
@@ -143,7 +143,7 @@ enum State {
         look: Mono,
         first: Option<Mono>,
     },
-    /// Say this, then hang up. It still counts as waiting: those who are turned away must not become many either.
+    /// Sends this, then closes. Still counts as pending, so that refused connections are limited, too.
     Farewell {
         bytes: Vec<u8>,
         sent: usize,
@@ -184,7 +184,7 @@ impl Handshake {
     /// All 64 bytes are there.
     fn greet(&mut self, cx: &mut Context<'_>, bytes: &[u8; PREAMBLE]) -> Result<(), Violation> {
         let Some(preamble) = Preamble::decode(bytes) else {
-            self.stranger(cx, bytes);
+            self.foreign(cx, bytes);
             return Ok(());
         };
         if preamble.version != super::WIRE_VERSION {
@@ -228,10 +228,10 @@ impl Handshake {
         Ok(())
     }
 
-    /// Tells whoever this is what it has reached, in its own words where there are any.
-    fn stranger(&mut self, cx: &mut Context<'_>, seen: &[u8]) {
+    /// Answers a peer of another protocol, in that protocol's own words where it has any.
+    fn foreign(&mut self, cx: &mut Context<'_>, seen: &[u8]) {
         let guess = guess(seen);
-        cx.outbox.push(Box::new(Stranger { path: self.path, guess }));
+        cx.outbox.push(Box::new(ForeignPeer { path: self.path, guess }));
         let text = "This is a netcaliper measurement server. Use: netcaliper tcp HOST\r\n";
         let words = match guess {
             Guess::Http => format!(
@@ -248,7 +248,7 @@ impl Handshake {
         self.farewell(cx, words);
     }
 
-    /// Whether enough was seen of a stranger to tell who it is.
+    /// Whether the bytes received suffice to recognise another protocol.
     fn recognisable(seen: &[u8]) -> bool {
         !matches!(guess(seen), Guess::Netcaliper | Guess::Unknown | Guess::Text)
             || seen.contains(&b'\n')
@@ -311,7 +311,7 @@ impl Flow for Handshake {
                     return self.greet(cx, &bytes);
                 }
                 if !ours && Handshake::recognisable(&bytes[..len]) {
-                    self.stranger(cx, &bytes[..len]);
+                    self.foreign(cx, &bytes[..len]);
                 }
                 Ok(())
             }
@@ -351,7 +351,7 @@ impl Flow for Handshake {
                     return Err(Violation::Malformed("the first 64 bytes took too long"));
                 }
                 if late || known {
-                    self.stranger(cx, &bytes[..len]);
+                    self.foreign(cx, &bytes[..len]);
                 }
                 Ok(())
             }
@@ -360,7 +360,7 @@ impl Flow for Handshake {
                 if guess(&bytes[..len]) == Guess::Netcaliper {
                     return Err(Violation::Malformed("hung up in the middle of its first 64 bytes"));
                 }
-                self.stranger(cx, &bytes[..len]);
+                self.foreign(cx, &bytes[..len]);
                 Ok(())
             }
             (State::Farewell { until, look, .. }, FlowEvent::Wake) if cx.now < *until => {

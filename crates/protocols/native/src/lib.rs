@@ -23,7 +23,7 @@ pub use client::{Client, ClientPlan};
 pub use data::{Data, Params, Role};
 pub use dial::{Dialer, Site};
 pub use grants::{Grant, Grants};
-pub use handshake::{Handshake, Listener, Stranger};
+pub use handshake::{ForeignPeer, Handshake, Listener};
 pub use hello::{answer_hello, hello, is_answer};
 pub use mark::{Kind as MarkKind, MARK, Mark};
 pub use message::{Frames, MAX_MESSAGE, Message, MessageError, encode};
@@ -58,7 +58,7 @@ pub struct Native(Info);
 /// Not to run a phase, but to ask the servers to end: an option of clients.
 #[derive(Clone, Debug, Default)]
 pub struct StopServers {
-    /// Only those that answer this besides: a protocol and a port, `echo:9999`.
+    /// Ends only servers that also answer this protocol at this port: `echo:9999`.
     pub only: Option<String>,
 }
 

@@ -298,7 +298,7 @@ impl Frames {
         message.map(Some)
     }
 
-    /// The bytes not yet used, for telling a stranger.
+    /// The bytes not yet used, to recognise another protocol.
     #[must_use]
     pub fn rest(&self) -> &[u8] {
         &self.buffer[self.used..]

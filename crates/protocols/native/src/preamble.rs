@@ -31,8 +31,8 @@
 //! ```
 //!
 //! Numbers are big-endian. The magic starts with a byte that no text protocol sends and ends with a newline, so that a
-//! line-oriented peer answers at once. A control connection pads its preamble to the same 64 bytes: whoever reads the
-//! first 64 bytes knows what the connection is for and has read nothing that belongs to somebody else.
+//! line-oriented peer answers at once. A control connection pads its preamble to the same 64 bytes: the first 64
+//! bytes tell what the connection is for, and reading them takes no byte of what follows.
 
 use uuid::Uuid;
 

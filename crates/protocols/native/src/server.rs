@@ -1,4 +1,4 @@
-//! The server's side of the conversation: any number of clients, each in its own entry; whatever one of them does ends at
+//! The server's side of the conversation: any number of clients, each in its own entry; a client's error ends at
 //! most its own session.
 
 mod arrive;
@@ -6,7 +6,7 @@ mod grant;
 mod standing;
 
 use super::grants::Grants;
-use super::handshake::{Listener, Stranger};
+use super::handshake::{ForeignPeer, Listener};
 use super::message::{Frames, Message};
 use super::preamble::Guess;
 use super::secure::Shake;
@@ -37,7 +37,7 @@ pub struct ServerPlan {
     pub keys: Keyring,
     pub acl: Acl,
     pub limits: Limits,
-    /// One session at a time, whatever clients ask for.
+    /// One session at a time, also for clients that do not ask for it.
     pub exclusive: bool,
     /// End after so many data connections.
     pub exit_after: Option<u64>,
@@ -49,7 +49,7 @@ pub struct ServerPlan {
     pub interval_ns: u64,
     /// 32 bytes of the system's randomness.
     pub secret: [u8; 32],
-    /// Whether every ended connection is reported, or only those that failed.
+    /// Whether every ended connection is reported, or only failed ones.
     pub records: bool,
     /// Whether it is told how each session stands.
     pub sessions: bool,
@@ -94,7 +94,7 @@ const GRACE: u64 = 20 * SECOND;
 /// How much longer than agreed a session that excludes all others may last.
 const GRACE_EXCLUSIVE: u64 = 30 * SECOND;
 /// Most clients that have not said hello, or have not proved to know the key.
-const STRANGERS: usize = 1024;
+const MOST_SILENT: usize = 1024;
 /// Bytes that a client may send before it has said hello and proved itself.
 const MOST_BEFORE_HELLO: usize = 8 * 1024;
 /// Bytes that a client may send between its hello, or its last session, and its proposal with that.
@@ -170,9 +170,9 @@ pub struct Server {
     sessions: u64,
     actions: VecDeque<Action>,
     named: HashSet<(IpAddr, Guess)>,
-    /// Lines about newcomers for whom others had to give way.
+    /// Limits the lines about connections dropped in favour of new ones.
     crowd: Lines,
-    /// Handshakes, and lines about those that failed, by address.
+    /// Handshakes, and lines about failed ones, by address.
     handshakes: ByAddress<(Rate, Lines)>,
     /// Lines about lost sessions by address.
     lost: ByAddress<Lines>,
@@ -266,7 +266,7 @@ impl Server {
         self.close(cx, link);
     }
 
-    /// Forgets a visitor and whatever it held.
+    /// Forgets a visitor, its session and its place in the queue.
     fn leave(&mut self, cx: &Context<'_>, link: Link) {
         self.queue.retain(|&l| l != link);
         self.stand(link, Standing::Lost);
@@ -429,7 +429,7 @@ impl Server {
     fn stop(&mut self, cx: &Context<'_>) {
         self.stops += 1;
         if self.stops > 1 {
-            // The user waits: who has not ended by the last call is cut short.
+            // The last interrupt cuts sessions short that have not ended.
             if self.stops > 2 && self.ending.is_some_and(|at| at < Mono(u64::MAX)) {
                 self.ending = Some(cx.now);
                 self.wake(cx);
@@ -524,11 +524,11 @@ impl Server {
         }
     }
 
-    fn stranger(&mut self, stranger: &Stranger) {
-        let address = stranger.path.peer.ip().to_canonical();
-        if self.named.len() < 1024 && self.named.insert((address, stranger.guess)) {
-            let name = stranger.guess.name();
-            self.notice(Level::Warning, format!("{} spoke {name} to this port", stranger.path.peer));
+    fn foreign(&mut self, foreign: &ForeignPeer) {
+        let address = foreign.path.peer.ip().to_canonical();
+        if self.named.len() < 1024 && self.named.insert((address, foreign.guess)) {
+            let name = foreign.guess.name();
+            self.notice(Level::Warning, format!("{} spoke {name} to this port", foreign.path.peer));
         }
     }
 }
@@ -545,8 +545,8 @@ impl Session for Server {
                 }
                 self.leave(cx, link);
             }
-            Input::Message(note) => match note.downcast::<Stranger>() {
-                Ok(stranger) => self.stranger(&stranger),
+            Input::Message(note) => match note.downcast::<ForeignPeer>() {
+                Ok(foreign) => self.foreign(&foreign),
                 Err(note) => match note.downcast::<GaveWay>() {
                     Ok(gave_way) => self.crowded(cx.now, gave_way.0),
                     Err(note) => self.tell(note),
@@ -594,7 +594,7 @@ impl Session for Server {
     }
 }
 
-/// Whether a connection is from this host: nobody else comes from an address to the same.
+/// Whether a connection is from this host: its two addresses are equal or loopback.
 fn is_here(path: &Path) -> bool {
     path.peer.ip().to_canonical().is_loopback() || path.peer.ip() == path.local.ip()
 }

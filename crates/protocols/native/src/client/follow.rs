@@ -28,8 +28,8 @@ impl Client {
         }
     }
 
-    /// The user asks for the end: in good order at first, then without the connections that have not ended and the servers that have
-    /// said nothing meanwhile, and at last without those whose results have not come.
+    /// Handles an interrupt. First call: ends the run in good order. Second: aborts open connections and gives up servers that have
+    /// been silent since. Third: gives up servers without results.
     pub(super) fn stop(&mut self, now: Mono) {
         let Some((since, told)) = self.asked else {
             self.asked = Some((now, 1));
@@ -37,7 +37,7 @@ impl Client {
                 self.status = Status::Interrupted;
                 self.reason.get_or_insert("interrupted by the user".to_owned());
             }
-            // Who is there answers.
+            // A live server answers; silence shows a dead one.
             for at in 0..self.servers.len() {
                 if self.servers[at].step.is_long() {
                     self.say(at, &Message::Ping { n: 0 });
@@ -53,7 +53,7 @@ impl Client {
         }
         for at in 0..self.servers.len() {
             let server = &self.servers[at];
-            // What it says takes half a round trip, and so did our question.
+            // The ping and its answer take half a round trip each.
             let silent = server.heard < since && now.since(since) > 2 * server.base_rtt;
             if server.step != Step::Over && (silent || told > 1) {
                 self.lose(at, "it was not waited for after the interrupt", now);

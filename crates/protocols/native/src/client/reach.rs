@@ -39,7 +39,7 @@ const GAP: u64 = 1_500_000;
 /// Why a server is left out.
 const BLOCKED: &str = "no UDP datagram comes back although TCP works: is a firewall in the way?";
 
-/// What is known of the way of datagrams to the servers.
+/// Whether datagrams reach the servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
     /// Hellos are still to be sent.

@@ -7,7 +7,7 @@ use model::{Burst, Pace, Pattern, Payload, Phase, Range, Shutdown, Verify};
 #[derive(Clone, Debug)]
 pub struct Params {
     pub group: Group,
-    /// Who sends, in what order.
+    /// Which end sends, in what order.
     pub pattern: Pattern,
     pub verify: Verify,
     pub payload: Payload,

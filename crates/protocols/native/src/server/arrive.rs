@@ -2,7 +2,7 @@
 
 use super::{
     HANDSHAKE_NS, HANDSHAKES, Holder, LONGEST, MESSAGE_NS, MESSAGES, MOST_BEFORE_HELLO, MOST_BEFORE_PROPOSAL,
-    STRANGERS, Server, Step, Visitor,
+    MOST_SILENT, Server, Step, Visitor,
 };
 use crate::auth::{hex, host_mark, unhex};
 use crate::message::{Frames, Message, MessageError};
@@ -25,7 +25,7 @@ impl Server {
         // Links are numbered as they come, and so are the entries in order.
         let silent = self.visitors.iter().filter(|(_, v)| v.is_stranger());
         let silent: Vec<_> = silent.map(|(&link, v)| (link, v.path.peer.ip())).collect();
-        if silent.len() >= STRANGERS
+        if silent.len() >= MOST_SILENT
             && let Some(oldest) = to_give_way(silent)
         {
             self.crowded(cx.now, 1);
@@ -129,7 +129,7 @@ impl Server {
         }
     }
 
-    /// What came is no message. Who has not proved to know a key learns nothing.
+    /// Handles bytes that are no message. A peer without proof of the key gets no explanation.
     fn misspoke(&mut self, cx: &Context<'_>, link: Link, error: &MessageError) {
         if *error == MessageError::Forged {
             if self.visitors.get(&link).is_some_and(|visitor| visitor.step == Step::Proving) {

@@ -1,4 +1,4 @@
-//! Sessions: who has to wait, what is granted, and how they begin.
+//! Sessions: queueing, granting and starting them.
 
 use super::standing::Moved;
 use super::{GRACE_EXCLUSIVE, Held, Holder, Server, Step, Visitor, WAIT_EXCLUSIVE, is_here};
@@ -28,7 +28,7 @@ impl Server {
         let visitor = self.visitors.get(&link)?;
         let ours = |v: &Visitor| v.run == visitor.run && v.held.as_ref().is_some_and(|h| h.phase.exclusive);
         if self.visitors.values().any(ours) {
-            // The parts of a run go on beside each other: those that wait, wait for all of them.
+            // The parts of a run share its place: other sessions wait for all of them.
             return None;
         }
         let exclusive = self.plan.exclusive || visitor.proposal.as_ref().is_some_and(|p| p.exclusive);
@@ -182,7 +182,7 @@ impl Server {
             change("connections", phase.connections.to_string(), given.to_string(), "limit per session");
             phase.connections = given;
         }
-        // Nobody else is served while a session excludes all others, so that such a session has an end.
+        // An exclusive session blocks all others, so its duration is limited.
         let longest = limits.duration_ns.or(phase.exclusive.then_some(limits.exclusive_ns));
         if let Some(most) = longest
             && phase.duration_ns.is_none_or(|d| d > most)
@@ -278,7 +278,7 @@ impl Server {
         self.say(link, &Message::Started);
     }
 
-    /// Looks at the queue again: somebody has left. First come, first served.
+    /// Grants queued sessions after one has ended, first come, first served.
     pub(super) fn admit_queued(&mut self, cx: &Context<'_>) {
         if self.ending.is_some() {
             for queued in std::mem::take(&mut self.queue) {

@@ -1,4 +1,4 @@
-//! How sessions stand, for whoever watches the server.
+//! Reports of the sessions' states, for the live view and pages.
 
 use super::{Held, Server};
 use metrics::{Ending, Tally};

@@ -106,14 +106,14 @@ mod tests {
     #[test]
     fn slots_take_the_servers_in_turn() {
         let callers = callers(&[1, 3, 2], None);
-        let whom: Vec<Option<u8>> = (0..7)
+        let servers: Vec<Option<u8>> = (0..7)
             .map(|slot| {
                 callers
                     .site(slot)
                     .map(|s| if let IpAddr::V4(ip) = s.address.ip() { ip.octets()[3] } else { 9 })
             })
             .collect();
-        assert_eq!(whom, [Some(0), Some(1), Some(2), Some(1), Some(2), Some(1), None]);
+        assert_eq!(servers, [Some(0), Some(1), Some(2), Some(1), Some(2), Some(1), None]);
     }
 
     #[test]

@@ -27,8 +27,8 @@ impl Returner {
         self.returned
     }
 
-    /// Offers what `receiver` has just taken in; whether there is something to offer. Datagrams that were merged cannot all be
-    /// returned: nobody asks for that.
+    /// Offers the datagrams that `receiver` has just received; false if none. Merged datagrams (GRO) cannot all be
+    /// returned and are never requested with `echo`.
     pub(super) fn offer(
         &mut self,
         cx: &Context<'_>,

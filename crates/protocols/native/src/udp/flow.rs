@@ -138,8 +138,8 @@ impl Probe {
         self.returner.as_ref().map_or(sent, Returner::returned)
     }
 
-    /// How many numbers are to come, once that is known. Of our own packets, returned, those that have left: some of them never
-    /// got there, but which is not known.
+    /// How many datagrams to expect, once known. For returned packets: all that were sent, although some may have been lost
+    /// on the way there.
     fn expected(&self) -> Option<u64> {
         if self.client && self.terms.echo() { self.theirs.map(|_| self.sent()) } else { self.theirs }
     }
@@ -160,7 +160,7 @@ impl Probe {
     }
 
     fn start_sending(&mut self, now: Mono, start: Option<Mono>) {
-        // Whoever comes late begins at once, and ends as late.
+        // A late flow begins at once and ends equally late.
         let phase = self.terms.media.map_or(0, |media| media.phase_ns(self.core.slot));
         let start = start.unwrap_or(now).plus(phase).max(now);
         if let Some(receiver) = &mut self.receiver {
@@ -286,7 +286,7 @@ impl Probe {
         if self.terms.clock() == ClockKind::SameHost { 1 } else { BEFORE }
     }
 
-    /// What is known of this flow alone goes there, too.
+    /// Posts the flow's own statistics as well.
     fn post_track(&mut self, cx: &mut Context<'_>, known: Option<u64>) {
         if self.state == State::Over {
             return;

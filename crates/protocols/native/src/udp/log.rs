@@ -147,7 +147,7 @@ mod tests {
             told.add(frames.pop().unwrap().unwrap());
         }
         assert_eq!(told, log);
-        // And no more, whoever sends it.
+        // The limit also holds for messages of a peer.
         log.messages().for_each(|message| told.add(message));
         assert_eq!((told.sent.len(), told.got.len(), told.left_out), (100_000, 100_000, 100_006));
     }

@@ -9,8 +9,8 @@
 //!   TIME ×16 ──────────────────────────▶  four stamps each: how far apart the clocks are (once within a host)
 //!   ◀────────────────────────── TIMED
 //!   DATA … ────────────────────────────▶  from the agreed instant on
-//!   ◀──────────────────────────── DATA …  the server's own, or those that came, returned (`echo`)
-//!   TIME, now and then ────────────────▶  with what is known of the clocks; the remote end lives
+//!   ◀──────────────────────────── DATA …  the server's own, or returned ones (`echo`)
+//!   TIME, now and then ────────────────▶  with the state of clock comparison; keeps the flow alive
 //!   ◀────────────────────────── TIMED
 //!   END (how many were sent) ──────────▶  repeated until nothing is missing, or late for good
 //!   ◀────────────────────────── ENDED     (how many were sent, how many are missing)

@@ -137,7 +137,7 @@ impl Receiver {
         total.saturating_sub(self.unique()).saturating_sub(self.unknown)
     }
 
-    /// Takes in a batch of DATA. `clock` is what is known of the sender's clock: its offset is ours minus theirs.
+    /// Counts a batch of DATA. `clock` estimates the sender's clock: its offset is ours minus theirs.
     pub(super) fn on_received(
         &mut self,
         cx: &mut Context<'_>,
@@ -227,7 +227,7 @@ impl Receiver {
                 bytes += size;
                 shown(&mut self.show, at, &header, true, host);
                 let Header { sequence: first, actual, intended, .. } = header;
-                // Nobody wants to know of each that goes on as this one began.
+                // No output lists single datagrams: the run of consecutive ones is counted at once.
                 let more = if each { 0 } else { self.pass(header, datagram.len(), &mut datagrams) };
                 bytes += size * more;
                 stretch = Some(Stretch { first, count: 1 + more, actual, intended, alike: 1 + more });

@@ -17,8 +17,8 @@ const CLOSE: u64 = 4_000_000;
 /// What is due within this time then goes out together, ns: with calls of a few datagrams the receiver would be the first to be
 /// too slow, because each call costs it more than the sender.
 const GATHER: u64 = 10_000;
-/// A place in the schedule that is older than this is given up, ns: whoever is that late cannot catch up without drowning
-/// what is due now.
+/// A place in the schedule that is older than this is given up, ns: catching up would delay
+/// the datagrams that are due now.
 const TOO_LATE: u64 = 1_000_000_000;
 /// The same for a sender that keeps its schedule: the time between two datagrams, but no less than a wake-up may take.
 const SOON_LATE: u64 = 1_000_000;
@@ -118,7 +118,7 @@ pub(super) struct Sender {
     planned: u64,
     /// How much later than planned the rest of the train in work is due, ns.
     shift_ns: u64,
-    /// Whether datagrams wait for those that are due soon after them.
+    /// Whether datagrams wait for the next ones, to leave in one call.
     gathers: bool,
     log: Vec<Departure>,
     actual: Mono,
@@ -244,7 +244,7 @@ impl Sender {
         start.plus(self.next_ns)
     }
 
-    /// Offers what is due, as far as one send call goes.
+    /// Offers the datagrams that are due, as many as one send call takes.
     pub(super) fn prepare_send(
         &mut self,
         cx: &mut Context<'_>,
@@ -288,7 +288,7 @@ impl Sender {
             }
         });
         let (check, slot) = (self.check, self.slot);
-        let alike = |at: Mono, size: usize| {
+        let template = |at: Mono, size: usize| {
             let intended = cx.clock.host(at);
             HeaderTemplate::of(Header { sequence: 0, intended, actual, size: size as u16, slot }, check)
         };
@@ -296,7 +296,7 @@ impl Sender {
         for due in self.pending[..n].chunk_by(|at, next| at == next) {
             let (these, others) = rest.split_at_mut((due.len() * size).min(rest.len()));
             rest = others;
-            let whole = alike(due[0], size);
+            let whole = template(due[0], size);
             let mut datagrams = these.chunks_exact_mut(size);
             for datagram in &mut datagrams {
                 whole.write(sequence, datagram);
@@ -304,7 +304,7 @@ impl Sender {
             }
             let shorter = datagrams.into_remainder();
             if !shorter.is_empty() {
-                alike(due[0], shorter.len()).write(sequence, shorter);
+                template(due[0], shorter.len()).write(sequence, shorter);
             }
         }
     }
@@ -444,7 +444,7 @@ impl Sender {
         self.full = (n.fault.is_none() && gone < self.offered).then_some(cx.now);
         self.pending.drain(..drop.min(self.pending.len()));
         self.offered = 0;
-        // A datagram's number tells its frame: those that were refused have used theirs.
+        // A datagram's number determines its frame, so refused datagrams use up numbers.
         self.sent += if self.frames.is_some() { drop } else { gone } as u64;
         if self.frames.is_some() {
             // A stream makes up for what is late: its frames are wanted all the same.

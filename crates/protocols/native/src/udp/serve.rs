@@ -135,8 +135,8 @@ impl Keeper {
                 reply.whole(&answer);
                 None
             }
-            // Nobody learns anything from how long this takes: the cookie is as good as public to who receives it, and
-            // nobody else sees the answer.
+            // The comparison need not be constant-time: the cookie was sent to this address, and
+            // no other address sees the answer.
             Kind::Open if word.cookie == cookie => {
                 let seat = Seat::take(&grant, word.id)?;
                 let to = Some(grant.worker(word.slot)).filter(|&to| to != worker);

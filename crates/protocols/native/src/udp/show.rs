@@ -11,7 +11,7 @@ use model::{FrameRow, FrameVerdict, Media};
 use std::collections::VecDeque;
 use transport::Context;
 
-/// Most frames that are held, whatever the depth.
+/// Most frames that are held, for any depth.
 const MOST: u64 = 100_000;
 
 /// A frame that something may still come of.
@@ -39,7 +39,7 @@ pub(super) struct Show {
     each: u64,
     /// Late frames are waited for so long, to know what they would have needed.
     patience: u64,
-    /// Frames that may be held: those that are waited for, and those of a second that come early.
+    /// Frames that may be held: the buffer's depth, and frames that come up to a second early.
     span: u64,
     start: Option<Mono>,
     /// The next frame to be judged, and when.
@@ -149,7 +149,7 @@ impl Show {
         frame
     }
 
-    /// Judges the frames whose time had come at `at`, and lets go of those that nothing is waited for any more.
+    /// Judges the frames whose time had come at `at`, and frees finished ones.
     #[inline]
     fn judge_until(&mut self, at: Mono) {
         while self.next < self.media.frames && self.next_at.is_some_and(|due| due < at) {

@@ -31,7 +31,7 @@ pub(crate) struct Track {
     /// Datagrams sent and received, where every one of them is remembered.
     pub(crate) sent: Vec<Left>,
     pub(crate) got: Vec<Arrived>,
-    /// Those that there was no room for.
+    /// Packets that did not fit.
     pub(crate) sent_left_out: u64,
     pub(crate) got_left_out: u64,
 }
@@ -202,7 +202,7 @@ impl Tracks {
             let (up, down, server) = (local.out, remote.out, remote.server);
             for (sent, got, end) in [(up, remote, Some(server)), (down, local, None)] {
                 let Some(known) = got.known.replace(sent).filter(|&known| known != sent) else { continue };
-                // Fewer where packets are returned: those that did not get there were not lost on their way back.
+                // Returned packets: a packet lost on the way there is not lost on the way back.
                 let lost = i64::try_from(i128::from(sent) - i128::from(known)).unwrap_or(i64::MAX);
                 got.sums.counts.lost = got.sums.counts.lost.saturating_add(lost);
                 tell(end, lost);
@@ -319,7 +319,7 @@ mod tests {
             tracks.remote(frames.pop().unwrap().unwrap(), 4, 0);
         }
         assert_eq!(tracks.remote[&3], track());
-        // Who tells more than there can be is not listened to, nor who tells of a flow that nobody opened.
+        // Reports beyond the limits, or of flows that do not exist, are ignored.
         for _ in 0..200 {
             track().messages().for_each(|message| tracks.remote(message, 4, 0));
         }

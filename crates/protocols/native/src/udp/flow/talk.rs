@@ -84,7 +84,7 @@ impl Probe {
                 if word.start != 0 && matches!(self.state, State::Compare(_)) {
                     self.state = State::Run;
                     let from_now = (word.start as i64).wrapping_sub(cx.clock.host(cx.now) as i64);
-                    // Nobody agrees on a start further away than this.
+                    // Bounds the start time that a peer proposes.
                     let from_now = u64::try_from(from_now).unwrap_or(0).min(2 * self.terms.probe.lead_ns);
                     self.start_sending(cx.now, Some(cx.now.plus(from_now)));
                 }
