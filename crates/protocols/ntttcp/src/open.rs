@@ -54,7 +54,7 @@ pub(super) struct Dialer {
 }
 
 impl Dialer {
-    /// One per worker; `from` is our address and the first of our ports, 0 leaves them to the system.
+    /// Connectors, one per worker, that share the slots in turn; `from` is our address and first port, 0 lets the system choose.
     pub(super) fn for_all(
         params: &Arc<Params>,
         layout: Layout,

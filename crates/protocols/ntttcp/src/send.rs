@@ -77,7 +77,7 @@ pub struct Sender {
     begun: bool,
     link: Option<Link>,
     words: Words,
-    cycle: u32,
+    cycle_s: u32,
     arrived: u32,
     group: bool,
     /// No data connection is left.
@@ -116,7 +116,7 @@ impl Sender {
             begun: false,
             link: None,
             words: Words::default(),
-            cycle: proposable(layout.cycle_s()),
+            cycle_s: proposable(layout.cycle_s()),
             arrived: 0,
             group: false,
             idle: false,
@@ -142,15 +142,16 @@ impl Sender {
         self.telling.actions.push_back(group);
     }
 
+    /// Advances the synchronisation with the receiver by the number that it sent: a state, or the duration of the test in seconds.
     fn word(&mut self, cx: &mut Context<'_>, word: u32) {
         match (self.stage, word) {
             (Stage::Asking, RUNNING) => self.give_up(Layout::BUSY, cx.now),
             (Stage::Asking, _) => {
                 self.stage = Stage::Proposing;
-                self.say(self.cycle, cx.now);
+                self.say(self.cycle_s, cx.now);
             }
             (Stage::Proposing, seconds) => {
-                self.cycle = seconds;
+                self.cycle_s = seconds;
                 self.telling.step(SyncStep::Negotiated { seconds });
                 self.connect(cx.now);
             }
@@ -175,7 +176,7 @@ impl Sender {
     }
 
     fn start(&mut self, cx: &mut Context<'_>) {
-        let (from, to, quiet) = self.layout.times(cx.now, self.cycle);
+        let (from, to, quiet) = self.layout.times(cx.now, self.cycle_s);
         self.table.set(from, to, quiet);
         self.telling.begin(from, cx.clock);
         self.telling.schedule_steps(cx.now, (from, to, quiet));
@@ -239,7 +240,7 @@ impl Sender {
         }
         self.telling.end_cycle();
         let measured = self.table.to().since(self.table.from().unwrap_or(now)) / SECOND;
-        if self.link.is_some() && (early || measured < u64::from(self.cycle)) {
+        if self.link.is_some() && (early || measured < u64::from(self.cycle_s)) {
             self.say(END, now);
             self.awaits = true;
         }
