@@ -33,7 +33,7 @@ const BINS: usize = 100;
 /// How often it is looked whether a reading of this host has come, and how long it is waited for, ns.
 const LOOK: u64 = SECOND / 1_000;
 const READING: u64 = SECOND;
-/// What is asked for behind the sums, and how long each answer is.
+/// Blocks requested after the sums, with the length of each reply.
 const BLOCKS: [(Command, usize); 4] = [
     (Command::Net, blocks::NET),
     (Command::FlowId, blocks::CARD),
@@ -145,11 +145,11 @@ impl Requester {
         self.step = Step::Settle(now.plus(test.settle_ns));
     }
 
-    /// Asks for a block, or tells all when there is no more.
+    /// Requests block `n` of [`BLOCKS`], or posts the results after the last.
     fn ask_for(&mut self, cx: &mut Context<'_>, n: usize) {
         let Some((command, length)) = BLOCKS.get(n) else { return self.tell(cx) };
         let head = Head { command: *command, frame: self.frame as i64, length: SHORTEST };
-        // The second card is the second of two such questions.
+        // The argument is the number of the card; entry 2 is the second card.
         self.head = codec::ask(&head, *length, i32::from(n == 2));
         (self.at, self.step) = (0, Step::AskFor(n));
     }
