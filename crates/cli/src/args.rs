@@ -328,7 +328,7 @@ pub(crate) struct TcpArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Data")]
 pub(crate) struct DataArgs {
-    /// Who sends.
+    /// Which end sends.
     #[arg(long, value_enum, default_value_t = PatternArg::Push)]
     pub(crate) pattern: PatternArg,
     /// The server sends: short for --pattern pull.
@@ -368,7 +368,7 @@ pub(crate) struct DataArgs {
     /// payload].
     #[arg(long, value_enum)]
     pub(crate) verify: Option<VerifyArg>,
-    /// What is sent: the ctsTraffic pattern, random bytes (incompressible, never the same twice), or zeros.
+    /// Payload: the ctsTraffic pattern, random bytes (incompressible, never the same twice), or zeros.
     #[arg(long, value_enum, default_value_t = PayloadArg::Pattern)]
     pub(crate) payload: PayloadArg,
 }

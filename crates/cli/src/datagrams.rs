@@ -29,7 +29,7 @@ pub(crate) struct DatagramArgs {
     /// Send every datagram by a call of its own, also when several are due (no generic segmentation).
     #[arg(long)]
     pub(crate) no_gso: bool,
-    /// Receive merged datagrams (UDP_GRO), for high rates: those that come together share one time of arrival.
+    /// Receive merged datagrams (UDP_GRO), for high rates: merged datagrams share one arrival time.
     #[arg(long)]
     pub(crate) gro: bool,
     /// Take the time of arrival after the receive call, not from the kernel.

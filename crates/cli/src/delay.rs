@@ -36,7 +36,7 @@ pub(crate) struct DelayArgs {
     samples: Option<PathBuf>,
 }
 
-/// What is sent, how often and for how long.
+/// Datagrams: number, size, rate and duration.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Datagrams")]
 struct ProbeArgs {
@@ -252,7 +252,7 @@ fn phase(args: &DelayArgs) -> Result<Phase, CliError> {
                 ScheduleArg::Poisson => Spacing::Poisson,
             },
             waiting: datagrams::waiting(probe.wait, probe.busy),
-            // Exact in JSON, whatever reads it.
+            // At most 48 bits: exact in every JSON reader.
             seed: probe.seed.unwrap_or_else(|| runtime::run_id().as_u64_pair().1 >> 16),
             late_ns: probe.late,
             stamping: if other.unsynchronised { Stamping::Host } else { Stamping::Wall },

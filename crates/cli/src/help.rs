@@ -1,5 +1,5 @@
 //! What the help shows: `-h` the options that most runs need and three examples, `--help` all options, `netcaliper options` in full
-//! those that several commands share.
+//! the options that several commands share.
 
 use crate::args::{LocalArgs, OutputArgs, SocketArgs, TargetArgs};
 use crate::originals::ORIGINALS;

@@ -31,7 +31,7 @@ pub(crate) fn import(args: &ImportArgs) -> Result<Exit, CliError> {
                 let id = store.keep(&outcome, &source).map_err(CliError::failed)?;
                 let what = &outcome.begin;
                 let text = format!("{source}: kept as run {id}: {} of {}", what.verb, what.version);
-                // Nobody reads on: it is kept all the same.
+                // A closed stdout does not keep the run from being saved.
                 let _ = writeln!(io::stdout().lock(), "{text}");
             }
             Err(trouble) => {

@@ -1,6 +1,6 @@
 //! Runs behind the originals' command lines, and servers' lives, on their way into the store.
 //!
-//! The original's output and exit code stay as they are, whatever becomes of the store.
+//! A failing store does not change the original's output and exit code.
 
 use crate::kept::StoreArgs;
 use crate::stderr;
@@ -34,7 +34,7 @@ impl Keeping {
         builder.absorb(event);
     }
 
-    /// The run is over and printed: it is kept. A server that served nobody is not.
+    /// Saves the run at its end, except that of a server without clients.
     pub(crate) fn finish(self) {
         let Some(mut builder) = self.builder else { return };
         let (status, reason) = self.end.unwrap_or((Status::Interrupted, None));
@@ -52,7 +52,7 @@ impl Keeping {
     }
 }
 
-/// Whether nothing came and nobody was seen.
+/// Whether a server had no clients and received nothing.
 pub(crate) fn idle(outcome: &Outcome) -> bool {
     outcome.points.iter().all(|point| {
         let local = &point.local;

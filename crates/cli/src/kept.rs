@@ -75,7 +75,7 @@ fn usual() -> Option<PathBuf> {
     Some(data.join("netcaliper").join("runs.sqlite"))
 }
 
-/// Keeps a run, unless that is not wanted. Whatever goes wrong is one sentence: the run's result does not depend on it.
+/// Saves a run, unless `--no-store` is given. An error is one sentence on stderr and does not change the run's result.
 pub(crate) fn keep(output: &OutputArgs, outcome: &Outcome) {
     if output.no_store {
         return;

@@ -62,15 +62,15 @@ pub(crate) struct Beside {
     pub(crate) answering: Vec<Answering>,
     /// What could not be had, and why.
     refused: Vec<(&'static str, String)>,
-    /// Whatever can be had was asked for.
+    /// `all`: every protocol whose port can be bound.
     every: bool,
 }
 
-/// Whether a server with a key may answer what is asked for besides: of the other protocols only STAMP with a key of its own
-/// proves anything, so a key would not keep unauthenticated clients out.
+/// Refuses to combine a key with protocols that cannot authenticate their clients (all but STAMP with a key of its own), unless
+/// `--legacy-unauthenticated` is given.
 ///
 /// # Errors
-/// When it may not, in one sentence.
+/// The refusal, in one sentence.
 pub(crate) fn check_key(args: &ServeArgs, keyed: bool) -> Result<(), CliError> {
     let legacy = &args.legacy;
     if !keyed || legacy.unauthenticated {

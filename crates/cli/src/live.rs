@@ -1,8 +1,8 @@
 //! The live view's terminal: when there is one, the thread that draws on it and hears the keys, and how it is left.
 //!
-//! Those who tell what happens put it into a [`Feed`] behind a lock that is held for as long as it takes to copy an event; the
-//! thread takes all of it out at once. Drawing happens outside of that lock, so a terminal that is slow, or stopped by Ctrl-S,
-//! keeps nobody waiting but this thread. The terminal is put back on every way out: at the end, after an error, after a panic,
+//! Other threads put events into a [`Feed`] behind a lock that is held for as long as it takes to copy an event; the
+//! drawing thread takes all of them out at once. Drawing happens outside of that lock, so a terminal that is slow, or stopped by Ctrl-S,
+//! blocks no thread but this one. The terminal is restored on every way out: at the end, after an error, after a panic,
 //! when a signal ends the program at once (the view leaves no signals to itself: Ctrl-C stays one).
 
 mod canvas;
@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Runs that are to take longer are shown, unless somebody said otherwise.
+/// Longer runs have a live view by default, ns.
 const LONG: u64 = 10 * SECOND;
 /// How long a key is waited for, ms: so late the end of the run is noticed at most.
 const TICK_MS: u16 = 100;
@@ -33,7 +33,7 @@ const TICK_MS: u16 = 100;
 const PACE: Duration = Duration::from_millis(200);
 /// The clock is redrawn after so long, whether or not anything has happened.
 const SECONDS: Duration = Duration::from_millis(1000);
-/// Nobody's terminal is larger; what claims to be is shown in its corner.
+/// Largest view, columns and lines; a larger terminal shows it in its corner.
 const LARGEST: (u16, u16) = (500, 200);
 /// Where a picture of the screen is written, in the folder that the program runs in.
 const PICTURE: &str = "netcaliper-live.svg";
@@ -46,7 +46,7 @@ pub(crate) enum When {
     /// When it takes long enough to be looked at, and the terminal has nothing better to do.
     #[default]
     Auto,
-    /// Whatever it takes; an error where there is no terminal.
+    /// Always; an error without a terminal.
     Always,
     /// Not at all.
     Never,
@@ -76,7 +76,7 @@ impl Place {
     }
 }
 
-/// What is known of the terminal.
+/// Properties of the terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Terminal {
     stdout: bool,
@@ -126,7 +126,7 @@ fn decide(when: When, to: Stdout, planned: Planned, terminal: &Terminal) -> Resu
     }
 }
 
-/// Takes what happens to the view, from any thread, and waits for nobody.
+/// Hands events to the view, from any thread, without blocking.
 #[derive(Clone)]
 pub(crate) struct Teller(Arc<Shared>);
 
@@ -221,7 +221,7 @@ impl Live {
         self.held.push_back(text);
     }
 
-    /// A line for stderr: now, or when that terminal is itself again.
+    /// Writes a line to stderr; one for the terminal of the live view is held until the view has ended.
     pub(crate) fn complain(&mut self, text: String) {
         if !io::stderr().is_terminal() {
             stderr::say(text);
@@ -308,7 +308,7 @@ impl Show {
             }
             match self.keys.called() {
                 Some(Called::Stop) => self.aside(Keys::stop_alone),
-                // Nobody could give it back before: the shell has taken it as it was.
+                // The view could not restore the terminal before SIGSTOP: the shell took it as it was.
                 Some(Called::GoOn) => self.entered = false,
                 None => {}
             }

@@ -22,7 +22,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// What is measured, how often, and what for.
 #[derive(Args, Debug)]
 pub(crate) struct MonitorArgs {
-    /// Time from the start of a measurement to the start of the next. When one takes longer, those that fall into it are left out.
+    /// Time from the start of a measurement to the start of the next. When one takes longer, starts that fall into it are left out.
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = values::duration)]
     every: u64,
     /// End after so many measurements [default: run until it is ended].
@@ -208,7 +208,7 @@ fn tell(args: &MonitorArgs, came: &Came, metrics: &mut RunMetrics) {
         }
     };
     let verdict = if came.broken.is_empty() { "well".to_owned() } else { came.broken.join("; ") };
-    // Nobody reads on: the store and the metrics go on.
+    // A closed stdout stops neither the store nor the metrics.
     let _ = writeln!(io::stdout().lock(), "{}{}{verdict}", found, if found.is_empty() { "" } else { ": " });
     if let Some(path) = &args.metrics_file
         && let Err(text) = scrape::leave(path, metrics)
@@ -227,7 +227,7 @@ fn call(command: &str, came: &Came) {
     shell.env("NETCALIPER_VERB", begin.map_or("", |b| b.verb.as_str()));
     shell.env("NETCALIPER_TARGET", begin.map_or(String::new(), |b| b.targets.join(" ")));
     match shell.stdin(Stdio::null()).spawn() {
-        // Whoever waits for it keeps it from becoming a zombie.
+        // Waiting for the child keeps it from becoming a zombie.
         Ok(mut child) => drop(thread::spawn(move || child.wait())),
         Err(error) => stderr::say(format_args!("netcaliper: warning: cannot run '{command}': {error}")),
     }

@@ -273,7 +273,7 @@ pub(crate) fn first(host: &str, port: u16, v4: bool, v6: bool) -> Result<Vec<Pee
     Ok(peers)
 }
 
-/// What is told of every run: how it ended, and warnings.
+/// Follows a run for its ending and its warnings.
 pub(crate) struct Run {
     prefix: String,
     keeping: Keeping,

@@ -100,7 +100,7 @@ fn opened<T>(
     Ok(Some(Target { path: path.clone(), open: Some(open), keeps: false }))
 }
 
-/// A journal, whose beginning is a run that can be read.
+/// Opens the journal. A cut journal can still be read, so its file is kept when the program dies or a write fails.
 fn journal(path: Option<&PathBuf>, create: Create) -> Result<Option<Target<Table>>, CliError> {
     let target = opened(path, create, |sink| Ok(Box::new(Journal::new(sink)) as Table))?;
     let keep = |open: Open<_>| Open { file: open.file.map(NewFile::outlives_the_program), ..open };
@@ -221,7 +221,7 @@ impl Outputs {
         Ok(self)
     }
 
-    /// Whether somebody wants to know every single connection.
+    /// Whether an output needs the record of every connection.
     pub(crate) fn wants_records(&self) -> bool {
         self.records
     }
@@ -257,7 +257,7 @@ impl Outputs {
     /// Takes an event to all outputs but the view, which has been told.
     pub(crate) fn record(&mut self, event: &Event) {
         if self.live.as_ref().is_some_and(|live| !live.up()) {
-            // The terminal is gone, or somebody has left the view: what is left goes on as if there had been none.
+            // The terminal is gone, or the user has closed the view: the other outputs go on.
             self.live = None;
         }
         self.builder.absorb(event);
@@ -303,7 +303,7 @@ impl Outputs {
         }
     }
 
-    /// All files are whole, but for those that have failed.
+    /// Completes all files that have not failed.
     fn finish_files(&mut self, failed: &mut Failures) {
         self.tables.iter_mut().for_each(|target| target.finish(failed));
         self.sweep.iter_mut().for_each(|target| target.finish(failed));
@@ -407,7 +407,7 @@ impl Outputs {
             .chain(&failed.texts)
             .for_each(|text| stderr::say(format_args!("netcaliper: {text}")));
         broken.iter().for_each(|text| stderr::say(format_args!("netcaliper: not met: {text}")));
-        // Of a server's life there is nothing to keep when nobody came.
+        // The run of a server without clients is not saved.
         if self.measured && !(outcome.begin.verb == "serve" && keeping::idle(&outcome)) {
             kept::keep(&self.args, &outcome);
         }

@@ -95,7 +95,7 @@ pub(crate) fn options() -> Result<Exit, CliError> {
     write(help::shared().render_long_help().to_string().as_bytes())
 }
 
-/// To stdout; where nobody reads on, nobody needs the rest.
+/// Writes to stdout; a closed stdout is no error.
 fn write(text: &[u8]) -> Result<Exit, CliError> {
     let _ = std::io::stdout().lock().write_all(text);
     Ok(Exit::Good)

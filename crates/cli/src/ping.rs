@@ -56,7 +56,7 @@ struct MessageArgs {
     /// Send a message in pieces of so many bytes, a send call (a datagram) each [default: whole].
     #[arg(long, value_name = "BYTES", value_parser = values::bytes)]
     send_chunk: Option<u64>,
-    /// Open loop: so many messages a second on each connection, whatever comes back [default: a closed loop, where the next one
+    /// Open loop: messages per second on each connection, independent of echoes [default: a closed loop, where the next one
     /// waits for the echo of the last; 10 with --protocol stamp].
     #[arg(long, value_name = "N", value_parser = values::per_second)]
     rate: Option<f64>,

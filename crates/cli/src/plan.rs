@@ -22,7 +22,7 @@ pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub(crate) fn keys(args: &KeyArgs) -> Result<Keyring, CliError> {
     match (&args.psk_file, std::env::var_os("NETCALIPER_PSK")) {
         (Some(path), _) => key_in(path, args.insecure_key_file).map(|key| Keyring::of(Some(key))),
-        // A key is bytes, in whatever encoding.
+        // A key is bytes of any encoding.
         (None, Some(key)) => Psk::new(key.as_encoded_bytes())
             .map(|key| Keyring::of(Some(key)))
             .map_err(|why| CliError::usage(format!("NETCALIPER_PSK: {why}"))),
@@ -91,7 +91,7 @@ pub(crate) fn placement(args: &CoreArgs, protocol: Protocol) -> Placement {
     }
 }
 
-/// Who is asked, from where.
+/// The client's configuration: servers, local address, workers.
 pub(crate) fn client(
     target: &TargetArgs,
     local: &LocalArgs,
@@ -114,7 +114,7 @@ pub(crate) fn client(
     })
 }
 
-/// What every kind of run has in common; `length` is its length when none is given.
+/// Settings that all kinds of run share; `length` is the duration without `--time`.
 fn common(run: &RunArgs, settings: &SocketArgs, length: Option<u64>) -> Phase {
     Phase {
         connections: run.connections.unwrap_or(8),
@@ -207,7 +207,7 @@ pub(crate) fn connect(args: &ConnectArgs) -> Phase {
         kind: Kind::Connect,
         pattern: Pattern::Push,
         transfer: args.transfer,
-        // Small transfers are read in one call, whatever stands around them.
+        // Small transfers are read in one call together with their framing.
         buffer: Range::just(args.transfer.clamp(4096, 64 * 1024)),
         connect_rate: args.rate,
         ..common(&args.run, &args.sockets, args.run.iterations.is_none().then_some(10 * SECOND))

@@ -18,7 +18,7 @@ pub(crate) const CHARGEN: Protocol = &discard::chargen::PROTOCOL;
 pub(crate) const ALL: [Protocol; 12] =
     [NATIVE, CTSTRAFFIC, ECHO, STAMP, TTCP, BWDELAYTESTER, UDPMON, TCPMON, NTTTCP, IPERF3, DISCARD, CHARGEN];
 
-/// Those that a server of our own may answer besides (`serve --legacy`), in the order in which they take their ports.
+/// Protocols that `serve --legacy` may answer beside the native one, in the order in which they bind their ports.
 pub(crate) const ALONG: [Protocol; 11] =
     [IPERF3, CTSTRAFFIC, TTCP, NTTTCP, TCPMON, UDPMON, BWDELAYTESTER, ECHO, STAMP, DISCARD, CHARGEN];
 

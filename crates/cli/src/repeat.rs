@@ -56,7 +56,7 @@ impl RepeatArgs {
         Ok(Method::new(base, axes, self.most())?.until(self.until_confidence))
     }
 
-    /// The same, for those who say what cannot be.
+    /// The method for these arguments; an error for contradicting ones.
     pub(crate) fn method(&self, base: &Phase, axes: &[Axis]) -> Result<Method, CliError> {
         self.of(base, axes).map_err(CliError::usage)
     }

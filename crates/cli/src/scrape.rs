@@ -38,7 +38,7 @@ struct Shared<P>(Arc<Mutex<P>>);
 
 impl<P: Page> Metrics for Shared<P> {
     fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        // Written elsewhere first: whoever counts must not wait for whoever reads.
+        // Written into memory first: the counting thread must not wait for a slow scraper.
         let mut body = Vec::new();
         self.0.lock().unwrap_or_else(PoisonError::into_inner).page(&mut body)?;
         out.write_all(&body)

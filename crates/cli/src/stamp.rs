@@ -138,7 +138,7 @@ impl LegacyArgs {
         named.chain(echo).chain(stamp).collect()
     }
 
-    /// Whether whatever can be had is asked for.
+    /// Whether `all` is asked for.
     pub(crate) fn every(&self) -> bool {
         self.legacy.contains(&LegacyAsked::All)
     }

@@ -31,7 +31,7 @@ pub(crate) struct TrainArgs {
     output: OutputArgs,
 }
 
-/// What is sent.
+/// Trains: packets, sizes, gaps.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Trains")]
 struct ShapeArgs {
@@ -147,7 +147,7 @@ pub(crate) fn write_series(folder: Option<&PathBuf>, print: bool, outcome: &Outc
             told.map_err(|e| CliError::failed(format!("cannot write to {}: {e}", path.display())))?;
         }
         if print {
-            // Nobody reads on: the files are written all the same.
+            // With a closed stdout the files are still written.
             let _ = series.print(&mut std::io::stdout().lock());
         }
     }

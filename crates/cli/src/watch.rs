@@ -13,9 +13,9 @@ use web::{Metrics, Setup, Web};
 /// Whether a run is shown in a browser, and where.
 #[derive(Args, Debug, Clone, Default)]
 pub(crate) struct WebArgs {
-    /// Show it in a browser while it goes on, with the runs that were kept: at a port of this host (7480 if none is given, 0 for
-    /// any), or at ADDR:PORT. At an address that others can reach, the address that is printed holds a token, and nobody is
-    /// answered who does not know it.
+    /// Show the run in a browser, with the saved runs: at a port of this host (7480 if none is given, 0 for
+    /// any), or at ADDR:PORT. At an address that other hosts can reach, the printed URL holds a token, and requests
+    /// without it are refused.
     #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = "", value_parser = web::parse_address,
         help_heading = "Live")]
     web: Option<SocketAddr>,
@@ -79,7 +79,7 @@ impl Page {
         self.web.view().hear_part(place, event);
     }
 
-    /// The run is over; whoever looks is told.
+    /// Shows the end of the run on open pages.
     pub(crate) fn end(self, outcome: &Outcome) {
         let linger = Duration::from_nanos(self.linger.unwrap_or(0));
         self.web.end(outcome, linger, measure::interrupted);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// Whether the screen is the view's at the moment.
 pub(super) static UP: AtomicBool = AtomicBool::new(false);
-/// Whoever writes to the terminal has it.
+/// Held while writing to the terminal.
 static PEN: Mutex<()> = Mutex::new(());
 /// Where it is; written once.
 static PLACE: Mutex<Place> = Mutex::new(Place::Stdout);
@@ -41,7 +41,7 @@ pub(crate) fn leave_at_once() {
     if !UP.swap(false, Ordering::AcqRel) {
         return;
     }
-    // Whoever panics while drawing has the pen already.
+    // A thread that panics while drawing holds the pen already.
     if DRAWING.get() {
         return leave();
     }
@@ -64,13 +64,13 @@ pub(super) fn leave() {
     let _ = out.write_all(LEAVE).and_then(|()| out.flush());
 }
 
-/// The view is to be there; whoever panics gives the screen back first.
+/// Switches to the view's screen; a panic restores the terminal first.
 pub(super) fn take(place: Place) {
     *PLACE.lock().unwrap_or_else(PoisonError::into_inner) = place;
     on_panic();
 }
 
-/// Whoever panics says so on a screen that stays.
+/// Restores the terminal before a panic message, so that the message stays.
 fn on_panic() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -105,7 +105,7 @@ struct Reporter {
     printer: Printer,
     saved: SavedRun,
     run: Run,
-    /// Nobody reads what is printed, which has been told.
+    /// Stdout is closed, and the notice about that was printed.
     unread: bool,
 }
 
@@ -126,14 +126,12 @@ impl Reporter {
     fn on_event(&mut self, event: &Event) {
         self.save(event);
         self.run.on_event(event);
-        // Where nobody reads on, the tables on stderr are still wanted.
+        // With a closed stdout the tables still go to stderr.
         let heard = self.printer.on_event(event, &mut io::stdout().lock(), &mut io::stderr().lock());
         if let Err(error) = heard.map_err(|e| e.to_string())
             && !std::mem::replace(&mut self.unread, true)
         {
-            stderr::say(format_args!(
-                "# nobody reads the lines any more ({error}): the tables come at the end"
-            ));
+            stderr::say(format_args!("# stdout is closed ({error}): the tables come at the end"));
         }
     }
 

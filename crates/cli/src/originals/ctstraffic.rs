@@ -162,7 +162,7 @@ impl Reporter {
 
     fn on_event(&mut self, event: &Event) {
         self.run.on_event(event);
-        // Where nobody reads on, the run still goes on for the files' sake.
+        // With a closed stdout the run still goes on and writes its files.
         let (mut out, mut err) = (originals::stdout(), io::stderr().lock());
         if self.interrupt.asked() && !std::mem::replace(&mut self.interrupted, true) {
             let _ = self.printer.interrupt(&mut out, &mut err);

@@ -169,7 +169,7 @@ fn keeper(spec: &Spec) -> Result<Option<Keeper>, Refusal> {
     auth::available().map_err(|why| refused(format!("parameter error - {why}")))?;
     let pem = text_of("--rsa-private-key-path", key)?;
     text_of("--authorized-users-path", users)?;
-    // Who is added to the file later is known as well, also when we have gone to the background by then.
+    // The file is read again for each client, also after `--daemon` has changed the working directory.
     let path = std::path::absolute(users).unwrap_or_else(|_| users.into());
     let users: Users = Arc::new(move || std::fs::read_to_string(&path).ok());
     Keeper::new(&pem, users, spec.skew_s, spec.pkcs1, runtime::random)
@@ -213,7 +213,7 @@ impl PidFile {
 impl Drop for PidFile {
     fn drop(&mut self) {
         if let Some(path) = &self.0 {
-            // Somebody may have taken it away already.
+            // The file may have been removed already.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -275,7 +275,7 @@ fn serve(spec: &Spec, command: &[String]) -> Result<u8, Refusal> {
     let mut prefix = prefix(spec);
     let mut print = |text: &str| {
         let text = prefix.mark(text, runtime::wall_now());
-        // Where nobody reads on, clients are still served.
+        // With a closed stdout clients are still served.
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     };
     if spec.output == Output::Text {
@@ -326,7 +326,7 @@ fn client(spec: &Spec, host: &str, command: &[String]) -> Result<u8, Refusal> {
     let mut prefix = prefix(spec);
     let mut print = |text: &str| {
         let text = prefix.mark(text, runtime::wall_now());
-        // Where nobody reads on, the exit code still tells.
+        // With a closed stdout the exit code still tells the result.
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     };
     let config = caller(spec, host, terms)?;

@@ -203,7 +203,7 @@ struct Tee<'a>(originals::Stdout, Option<&'a mut File>);
 
 impl Write for Tee<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // Where nobody reads on, the file is still wanted.
+        // With a closed stdout the file is still written.
         let _ = self.0.write_all(bytes);
         if let Some(file) = &mut self.1 {
             file.write_all(bytes)?;
@@ -272,7 +272,7 @@ impl Reporter {
     }
 
     fn banner(&mut self) {
-        // Where nobody reads on, the exit code still tells.
+        // With a closed stdout the exit code still tells the result.
         let day = self.now().day;
         let _ = self.printer.banner(&day, &mut originals::stdout());
     }

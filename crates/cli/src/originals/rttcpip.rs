@@ -57,7 +57,7 @@ fn measure_with(client: Client, command: &[String]) -> Result<u8, Refusal> {
     let (mut printer, mut run) = (Printer::new(client), Run::new(""));
     originals::call(&config, &phase, &interrupt, ("rttcpip", command), &mut |event| {
         run.on_event(event);
-        // Where nobody reads on, the exit code still tells.
+        // With a closed stdout the exit code still tells the result.
         let _ = printer.on_event(event, &mut originals::stdout());
     })?;
     let (status, reason) = (run.status, run.reason.take());
@@ -133,7 +133,7 @@ fn beside(port: u16) -> Option<u16> {
     port.checked_add(1)
 }
 
-/// Asks whoever listens there to end; false when that is nobody who does.
+/// Asks the server at this address to end; false when none answers.
 fn ends(config: &ClientConfig, door: SocketAddr) -> bool {
     let only = config.peers.first().map(|echo| service(echo.address.port()));
     let config = ClientConfig {
@@ -234,7 +234,7 @@ fn heard(event: &Event) {
     }
 }
 
-/// A line of the result; where nobody reads on, the server still serves.
+/// Prints a line of the result; with a closed stdout the server still serves.
 fn println(text: &str) {
     let _ = writeln!(originals::stdout(), "{text}");
 }

@@ -82,13 +82,13 @@ fn receive(spec: &Spec, interrupt: &Interrupt, command: &[String]) -> Result<u8,
     // A peer has to connect within the time, too.
     let (heard, silence) = mpsc::channel::<()>();
     let patience = (spec.timeout_ms > 0).then(|| Duration::from_millis(spec.timeout_ms));
-    let nobody = AtomicBool::new(false);
+    let absent = AtomicBool::new(false);
     thread::scope(|scope| {
         if let Some(patience) = patience {
-            let nobody = &nobody;
+            let absent = &absent;
             scope.spawn(move || {
                 if silence.recv_timeout(patience) == Err(mpsc::RecvTimeoutError::Timeout) {
-                    nobody.store(true, Ordering::Relaxed);
+                    absent.store(true, Ordering::Relaxed);
                     interrupt.ask();
                 }
             });
@@ -101,8 +101,8 @@ fn receive(spec: &Spec, interrupt: &Interrupt, command: &[String]) -> Result<u8,
             reporter.on_event(event);
         })
     })?;
-    if nobody.into_inner() {
-        stderr::say(format_args!("ttcp: nobody came within {} ms", spec.timeout_ms));
+    if absent.into_inner() {
+        stderr::say(format_args!("ttcp: no transmitter came within {} ms", spec.timeout_ms));
         return Ok(CODES.failed);
     }
     Ok(reporter.finish())
@@ -124,7 +124,7 @@ impl Reporter {
         if matches!(event, Event::Local(_)) {
             self.printer.used(usage());
         }
-        // Where nobody reads on, the exit code still tells.
+        // With a closed stdout the exit code still tells the result.
         let _ = self.printer.on_event(event, &mut originals::stdout(), &mut io::stderr().lock());
     }
 

@@ -109,7 +109,7 @@ impl Reporter {
         if let Event::Connection(record) = event {
             self.failure = self.failure.take().or_else(|| record.error.clone());
         }
-        // Where nobody reads on, the exit code still tells.
+        // With a closed stdout the exit code still tells the result.
         let _ = self.printer.on_event(event, &mut originals::stdout());
     }
 

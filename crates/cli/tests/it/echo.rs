@@ -160,7 +160,7 @@ fn nobody_there_is_one_error() {
     let tcp = ping(&format!("127.0.0.1:{port}"), "-n 5 -t 5s").run().exits(1);
     assert!(tcp.out.contains("Connection refused"), "{}", tcp.tell());
     let udp = ping(&format!("127.0.0.1:{port}"), "-u -n 5 -t 5s --timeout 100ms").run().exits(1);
-    assert!(udp.out.contains("nobody listens at that UDP port"), "{}", udp.tell());
+    assert!(udp.out.contains("no program listens at that UDP port"), "{}", udp.tell());
 }
 
 /// A server of ours that echoes, and its port.

@@ -116,7 +116,7 @@ fn what_hangs_the_original_ends() {
     let done = netcaliper("ttcp").args("rx port 0 timeout 300").run();
     let done = done.exits(1);
     assert!(done.out.contains("ttcp done."), "{}", done.tell());
-    assert!(done.err.contains("nobody came within 300 ms"), "{}", done.tell());
+    assert!(done.err.contains("no transmitter came within 300 ms"), "{}", done.tell());
     // Somebody comes and says nothing.
     let (ours, port) = receiver("rx port 0 timeout 300");
     let silent = std::net::TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
