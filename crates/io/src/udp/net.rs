@@ -357,7 +357,7 @@ mod elsewhere {
             }
         }
 
-        /// Marks, stamps, the local address and cut datagrams are not told here.
+        /// Receives one datagram without ancillary data: no traffic class, stamps, local address or truncation.
         pub(super) fn pull(&mut self, most: usize, skip: bool) -> Got<'_> {
             let UdpNet { udp, memory, clock, .. } = self;
             let room = if skip { memory.buffer.len() } else { most.min(memory.buffer.len()) };

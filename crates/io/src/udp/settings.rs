@@ -7,7 +7,7 @@ use socket2::Socket;
 use std::io;
 use transport::{SocketSettings, UdpEffective};
 
-/// Sets what is asked for, all of it even when something is refused; the first refusal.
+/// Sets all options in `want`, also after a refusal; returns the first refusal.
 pub(super) fn apply(socket: &Socket, v6: bool, want: &SocketSettings) -> Option<Refusal> {
     let mut first = None;
     let mut note = |option: &'static str, result: io::Result<()>| {
