@@ -40,7 +40,7 @@ pub(crate) struct Anatomy {
     /// What belongs to the application; empty in fragments, whose checksum lies elsewhere.
     pub(crate) payload: Range<usize>,
     /// Whether routers must not cut it.
-    whole: bool,
+    dont_fragment: bool,
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
@@ -73,7 +73,7 @@ fn dissect4(bytes: &[u8]) -> Option<Anatomy> {
         tos: bytes[1],
         transport: header..length,
         payload: 0..0,
-        whole: fragment & 0x4000 != 0,
+        dont_fragment: fragment & 0x4000 != 0,
     };
     anatomy.look_into(bytes, fragment & 0x1fff == 0, fragment & 0x3fff != 0);
     Some(anatomy)
@@ -112,7 +112,7 @@ fn dissect6(bytes: &[u8]) -> Option<Anatomy> {
         tos: bytes[0] << 4 | bytes[1] >> 4,
         transport: at.min(length)..length,
         payload: 0..0,
-        whole: true,
+        dont_fragment: true,
     };
     anatomy.look_into(bytes, first, fragment);
     Some(anatomy)
@@ -214,14 +214,14 @@ impl Anatomy {
         }
     }
 
-    /// What a router answers when it cannot pass the packet on in one piece (RFC 1191, RFC 8201); `None` where it may
-    /// not answer: to errors, and to what it could have cut.
+    /// ICMP message of a router whose next link has a smaller `mtu` (RFC 1191, RFC 8201); `None` for packets that it must
+    /// not answer: ICMP errors, and IPv4 packets without DF, which it could fragment.
     pub(crate) fn too_big(&self, bytes: &[u8], mtu: u32) -> Option<Vec<u8>> {
         let error = |limit| bytes.get(self.transport.start).is_some_and(|kind| *kind < limit);
         match (self.source, self.destination) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => {
-                // Echo request and reply are the ICMP messages that are no errors and that people send.
-                let answered = self.whole
+                // Echo request and reply are the common ICMP messages that are no errors.
+                let answered = self.dont_fragment
                     && (self.protocol != ICMP || matches!(bytes.get(self.transport.start), Some(0 | 8)));
                 answered.then(|| too_big4(bytes, self.transport.start, source, destination, mtu))
             }

@@ -42,12 +42,12 @@ pub struct Finished {
     pub notices: Vec<String>,
 }
 
-/// Builds the lab, runs the command in it, and takes all down again. SIGINT, SIGTERM and SIGHUP that were sent to this
-/// process go on to the command (Ctrl-C reaches it by itself); the second one ends everything. To be called before the
-/// program has other threads, once.
+/// Builds the lab, runs the command in it, and takes the lab down again. SIGINT, SIGTERM and SIGHUP to this
+/// process are forwarded to the command (Ctrl-C reaches it by itself); the second one ends everything. To be called once, before
+/// the program has other threads.
 ///
 /// # Errors
-/// When there is no lab, or no truth.
+/// When the lab cannot be built, or its record of packets is lost.
 pub fn run(job: Job) -> Result<Finished, LabError> {
     let failed = |what: &'static str| move |error| LabError::System { what, error };
     let signals =
