@@ -189,7 +189,8 @@ impl Offset {
         self.limits.truncate(self.limits.len().div_ceil(2));
     }
 
-    /// Nothing fits any more: `limit` is all that is known. Until now the offset was `expected` to lie between these.
+    /// Restarts from `limit`, which contradicts the earlier ones. Counts a step of the clock when the gap to the `expected` range
+    /// exceeds what drift can explain, else a wander.
     fn begin_anew(&mut self, limit: Limit, expected: Option<(i64, i64)>) {
         let since =
             self.limits.iter().filter(|known| known.at < limit.at).map(|known| limit.at - known.at).min();
