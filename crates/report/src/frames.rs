@@ -52,7 +52,7 @@ impl FrameRows {
     }
 }
 
-/// Ticks as ns; empty when nothing came.
+/// Ticks of a clock of `hz` as ns; empty when the frequency is unknown.
 fn ns(ticks: i64, hz: i64) -> String {
     if hz <= 0 {
         return String::new();

@@ -131,7 +131,7 @@ fn figure(row: &Strip<'_>, sheet: &mut Sheet<'_>, y: u16) {
     sheet.bars(at, each, track.shown(at.width).map(figure.of), sheet.of_role(figure.role));
 }
 
-/// The most important of everything.
+/// Main figures, the connections with the highest rates, and the newest caveats and notices, as far as the height allows.
 pub(super) fn overview(known: &Known, sheet: &mut Sheet<'_>) {
     let height = sheet.area.height;
     let Some(track) = known.tracks.values().next() else {
@@ -156,7 +156,7 @@ pub(super) fn overview(known: &Known, sheet: &mut Sheet<'_>) {
     let gaps = take(&mut left, 2);
     let rows_of = known.tracks.values().max_by_key(|track| track.connections.len());
     let rows_of = rows_of.filter(|track| track.connections.len() > 0);
-    // A gap, the titles, and as many rows as leave something for the bars.
+    // A gap, the titles, and rows, with a third of the lines left for the bars.
     let table = rows_of
         .map_or(0, |track| u16::clamped(track.connections.len()) + 2)
         .min((left * 2 / 3).max(5))
@@ -231,7 +231,7 @@ fn newest(known: &Known, sheet: &mut Sheet<'_>, y: u16) {
     };
     let caveats = known.caveats.iter().filter(|arisen| arisen.still).rev();
     let caveats = caveats.map(|arisen| (Level::Warning, format!("caveat: {}", arisen.caveat.text)));
-    // What failed leaves room for the caveats, and the other way round.
+    // Errors and warnings take at most half of the lines, so that caveats have room.
     let failed = told(|level| *level != Level::Info).map(|(level, text)| match level {
         Level::Error => (level, format!("error: {text}")),
         _ => (level, format!("warning: {text}")),
