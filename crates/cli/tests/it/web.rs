@@ -273,14 +273,14 @@ fn a_server_shows_who_is_served() {
             return (sessions.clone(), message);
         }
     };
-    let (_, first) = until(&["Nobody is being served"]);
+    let (_, first) = until(&["No client is connected"]);
     assert_eq!(first["kind"], "serve");
     let client = tcp(server.at()).args("-t 600s -i 50ms -P 2 -b 5M -q").spawn();
     let (shown, _) = until(&["In progress", "running", "tcp push, 2 connections", "Mbit/s", "2 of 2"]);
     assert!(!shown.contains("<h3>Over</h3>"), "{shown}");
     client.signal("INT");
     client.wait().exits(130);
-    let (shown, _) = until(&["Nobody is being served", "<h3>Over</h3>"]);
+    let (shown, _) = until(&["No client is connected", "<h3>Over</h3>"]);
     assert!(shown.contains("ended, "), "{shown}");
     assert!(body(&get(&at, "/metrics")).contains("netcaliper_server_connections_opened_total 2"));
     server.proc.signal("INT");
