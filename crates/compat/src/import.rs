@@ -95,7 +95,7 @@ pub(crate) struct ImportedPhase {
     pub(crate) pattern: Pattern,
     pub(crate) connections: u32,
     pub(crate) duration_ns: Option<u64>,
-    /// What is known of its messages.
+    /// Figures of its messages.
     pub(crate) ping: Option<Ping>,
     pub(crate) intervals: Vec<Interval>,
     pub(crate) records: Vec<ConnectionRecord>,
@@ -130,7 +130,7 @@ impl ImportedRun {
         for phase in self.phases {
             let ImportedPhase { label, kind, pattern, connections, duration_ns, ping, .. } = phase;
             let ImportedPhase { intervals, records, tests, frames, mut local, mut remote, .. } = phase;
-            // Whatever they did with what they read, it was not what receivers of this program do.
+            // Other programs' receivers do not verify as receivers of this program do.
             local.receive.clone_from(&receive);
             remote.iter_mut().for_each(|remote| remote.receive.clone_from(&receive));
             // What is not known is not said: neither transfers, nor buffers.

@@ -132,7 +132,7 @@ pub(crate) fn scaled(text: &str, base: u64) -> Option<u64> {
 /// The words of a command line.
 pub(crate) type Words<'a> = std::slice::Iter<'a, String>;
 
-/// Letters as getopt reads them, and what is said of those that cannot be.
+/// Letters as getopt reads them, and the messages for invalid ones.
 pub(crate) struct Letters<'a, S: 'static> {
     pub(crate) find: &'a dyn Fn(&str) -> Option<&'static Opt<S>>,
     pub(crate) unknown: &'a dyn Fn(&str) -> String,

@@ -24,7 +24,7 @@ fn is_output(bytes: &[u8]) -> bool {
     start.lines().any(known)
 }
 
-/// All that a file holds. Whatever is none of the program's lines is left out: users cut their files.
+/// The lines of a file. Lines of other programs are left out: users cut their files.
 #[derive(Debug, Default)]
 struct Output {
     lines: Vec<[f64; 7]>,
@@ -89,7 +89,7 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Result<ImportedRun, String>> {
     if !output.histogram.is_empty() {
         found.notices.push("delays are the upper edges of the histogram's bins of 200 µs".to_owned());
     }
-    // What is told of one rate: the share that was lost, and extremes and a mean of the delays.
+    // Per rate: the share that was lost, and extremes and a mean of the delays.
     found.phases.extend(output.rates.iter().map(|[mbit, loss, min, max, mean, ..]| {
         let lost = round(loss.clamp(0.0, 100.0) * 1e4);
         let mut report = received(1_000_000 - lost, lost, 0);

@@ -71,7 +71,7 @@ impl Printer {
                 for row in rows {
                     self.name(row.peer, err)?;
                     self.zero = Some(row.wall.0.wrapping_sub_unsigned(row.at_ns));
-                    // Where nobody reads the lines any more, they still count.
+                    // With a closed stdout the lines still count for the tables.
                     told = told.and(match &mut self.figures {
                         Figures::None => Ok(()),
                         Figures::Right(slots) => slots.take(row, out, err),
@@ -140,7 +140,7 @@ impl Printer {
             }
             Figures::Original(original) => original.finish(err)?,
         }
-        // Whoever interrupts it gets 1, as from the original; nothing else ends it.
+        // Exit code 1, as the original's: only an interrupt ends it.
         Ok(1)
     }
 

@@ -1,8 +1,8 @@
 //! What the original means: tenths of a second that are as long, what was lost in each, and how long the rest took.
 //!
-//! - A slot is a tenth of a second of the receiver's clock from the first datagram on. What came in it counts in it, so the
-//!   rate is ten times that, whatever the machine was doing when the line was due.
-//! - A slot is printed a little after its end: what was overtaken may still come until then, and is not lost.
+//! - A slot is a tenth of a second of the receiver's clock from the first datagram on. Datagrams count in the slot of their arrival, so the
+//!   rate is right even when a line is printed late.
+//! - A slot is printed a little after its end: reordered datagrams may still come until then, and are not lost.
 //! - Senders are told apart, and so are repeats.
 //! - Without synchronised clocks, latency is what a datagram took longer than the fastest so far of its sender.
 
@@ -138,7 +138,7 @@ impl Slots {
         let came = sender.runs.see(row.number, row.stamp_us);
         if came.anew {
             writeln!(err, "WARNING: Remote restarted. Restarting here too")?;
-            // Its numbers begin again, and so do those that are missing.
+            // Its numbers begin again, and so do the missing ones.
             *runs += 1;
             sender.number = *runs;
             sender.fastest = None;
@@ -239,7 +239,7 @@ impl Slots {
     pub(super) fn finish(&mut self, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<()> {
         let mut told = Ok(());
         while !self.open.is_empty() {
-            // Where nobody reads the lines any more, the tables are still wanted.
+            // With a closed stdout the tables are still printed.
             told = told.and(self.print(out));
         }
         self.histogram.print(err)?;

@@ -6,7 +6,7 @@ use super::{connection, jitter, line, raw};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// Opens a file for writing, as whoever runs the program does.
+/// Opens a file for writing, in the caller's way.
 pub type OpenFile<'a> = &'a mut dyn FnMut(&Path) -> io::Result<Box<dyn Write + Send>>;
 
 /// One file, which several logs may share.
@@ -137,7 +137,7 @@ impl Logs {
             Item::Adapters(_) | Item::Message { .. } | Item::Pause => {}
         }
         if !matches!(item, Item::Connection { .. } | Item::Established(_) | Item::Error(_)) {
-            // The status last: whatever ends the process, it never counts connections whose rows were lost.
+            // The status last: if the process is killed, it never counts connections whose rows were lost.
             let status = self.status;
             for last in [false, true] {
                 let files = self.files.iter_mut().enumerate();

@@ -40,7 +40,7 @@ pub(super) enum Item {
         /// Whether it is an error, or only of interest when looking for faults.
         error: bool,
     },
-    /// What a person should know whatever was asked for: the run is not what it seems.
+    /// A warning that is printed at every verbosity: the run is not what it seems.
     Warning {
         /// When, as files have it.
         at: String,

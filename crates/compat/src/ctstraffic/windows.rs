@@ -98,7 +98,7 @@ pub(super) fn verdict(record: &ConnectionRecord, transport: Transport) -> Option
         (Ending::Completed, _) => Verdict::Succeeded,
         (Ending::Stopped, _) => return None,
         (_, Some(Failure::System { errno, deed })) => {
-            // A port that nobody listens at is a reset to Windows' UDP sockets.
+            // Windows reports a closed UDP port as a reset.
             let refused = transport == Transport::Udp && *errno == REFUSED;
             let (number, mut words) = of_errno(if refused { RESET } else { *errno });
             // What Linux says when all ephemeral ports are taken, many of them by TIME_WAIT.

@@ -130,7 +130,7 @@ impl Ways {
     }
 }
 
-/// The same, with what is known of datagrams.
+/// Adds the counts of datagrams.
 fn counted(row: StreamRow, report: Option<&PacketReport>) -> StreamRow {
     let Some(PacketReport { counts, jitter_ns, .. }) = report else { return row };
     if row.sender {

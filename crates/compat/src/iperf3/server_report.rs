@@ -48,7 +48,7 @@ impl ServerReport {
         ServerReport { once, ..self }
     }
 
-    /// What is printed while nobody is there.
+    /// Lines printed while waiting for a client.
     #[must_use]
     pub fn banner(&self) -> String {
         let rule = "-".repeat(59);

@@ -31,7 +31,7 @@ pub struct Report {
     call: Option<Box<Call>>,
 }
 
-/// What is known of a stream, or of several together, at one end.
+/// Figures of a stream, or of several together, at one end.
 #[derive(Clone, Copy, Debug, Default)]
 struct Side {
     bytes: u64,

@@ -20,7 +20,7 @@ pub struct Spec {
     pub role: Role,
     /// Whether the command line says which.
     pub role_given: bool,
-    /// Whom to send to, or where to listen.
+    /// Address to send to, or to listen at.
     pub address: Option<String>,
     /// How the test is laid out and timed.
     pub layout: Layout,
@@ -249,7 +249,7 @@ impl Spec {
             duration_ns: None,
             interval_ns: SECOND / 2,
             buffer: Range::just(buffer),
-            // No probe is so small or so large; what is sent is a buffer.
+            // A probe's size is bounded; the datagrams sent have the buffer's size.
             probe: self.layout.udp.then(|| Probe {
                 size: (buffer.min(LARGEST_DATAGRAM) as u32).max(16),
                 waiting: Waiting::Block,

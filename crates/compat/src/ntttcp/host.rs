@@ -1,6 +1,6 @@
 //! What the kernel says of the host, out of the texts that it says it in.
 
-/// Texts of /proc and /sys, read by whoever may; empty where there are none.
+/// Texts of /proc and /sys, read by the caller; empty where there are none.
 #[derive(Clone, Debug, Default)]
 pub struct Texts {
     /// /proc/stat.

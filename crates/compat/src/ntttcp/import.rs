@@ -168,7 +168,7 @@ impl Report {
         ];
         let shown = |&(name, metric, what, digits, constant): &(&str, &str, &'static str, usize, bool)| {
             let value = self.value(name, metric)?;
-            // Packets and interrupts are 0, too, where nobody asked for them.
+            // Packets and interrupts are also 0 where they were not asked for.
             let unasked =
                 value == 0.0 && matches!(digits, 0 | 3) && name != "errors" && name != "packetsretransmitted";
             (self.windows() || !(constant || unasked)).then(|| format!("{what} {value:.digits$}"))
@@ -199,7 +199,7 @@ fn of_xml(text: &str) -> Option<Report> {
             continue;
         }
         if let Some(closed) = name.strip_prefix('/') {
-            // Whatever was left open ends with it.
+            // Open elements within it end, too.
             if let Some(at) = open.iter().rposition(|(name, _)| name == closed) {
                 open.truncate(at);
             }

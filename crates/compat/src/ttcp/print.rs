@@ -16,7 +16,7 @@ pub struct Usage {
     pub system_s: f64,
     /// Largest resident set, KiB.
     pub resident_kib: u64,
-    /// Page faults that needed a disk, and those that did not.
+    /// Page faults with and without disk access.
     pub faults: (u64, u64),
     /// Context switches, voluntary and not.
     pub switches: (u64, u64),
@@ -43,7 +43,7 @@ pub struct Printer {
 }
 
 impl Printer {
-    /// For a run that is about to begin; `live` says that somebody watches.
+    /// Printer of a run that is about to begin; `live` when stdout is a terminal.
     #[must_use]
     pub fn new(spec: Spec, live: bool) -> Printer {
         let name = match (spec.dialect, spec.sends()) {
@@ -154,7 +154,7 @@ impl Printer {
     fn progress(&mut self, out: &mut dyn Write) -> io::Result<()> {
         if let Some(every) = self.spec.marks {
             let due = self.moved / self.spec.length.max(1) / every.max(1);
-            // A fast link would print forever; nobody counts more than a line's worth at once.
+            // A fast link would print forever: at most a line of marks at once.
             for _ in self.marks..due {
                 out.write_all(b"#")?;
                 self.column = true;

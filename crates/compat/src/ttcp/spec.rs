@@ -96,7 +96,7 @@ pub struct Spec {
 }
 
 const PORT: u16 = 5001;
-/// How long a receiver waits for more when nobody has said how long, ms. The original waits for ever, for the end of a
+/// Default time that a receiver waits for more, ms. The original waits for ever, for the end of a
 /// test whose last datagram was lost, too.
 const PATIENCE_TCP_MS: u64 = 300_000;
 const PATIENCE_UDP_MS: u64 = 10_000;
@@ -192,7 +192,7 @@ impl Spec {
             payload_seed: self.random.then_some(self.seed),
             probe: self
                 .udp
-                // No probe is so small; what is sent is a buffer.
+                // A probe's size is bounded below; the datagrams sent have the buffer's size.
                 .then(|| Probe { size: (self.length.min(65_507) as u32).max(16), ..Probe::default() }),
             stall_ns: patience.saturating_mul(SECOND / 1000),
             sockets: SocketSettings {

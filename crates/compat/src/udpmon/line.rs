@@ -99,7 +99,7 @@ pub(super) fn line(spec: &Spec, test: &PacketTest) -> String {
     let share = 100.0 * (test.sent as f64 - received as f64) / test.sent.max(1) as f64;
     // What the remote host's own buffers dropped was not lost by the network.
     let card = test.remote.cards.first().and_then(|card| card.counts.get(8).copied()).filter(|n| *n > 0);
-    // The original looks at IPv4's counter whatever the family.
+    // The original reads IPv4's counter for IPv6, too.
     let errors = if spec.as_original && spec.v6 { 0 } else { test.remote.ip.udp_in_errors };
     let dropped = u64::try_from(errors + card.unwrap_or(0)).unwrap_or(0);
     let network = counts.lost.saturating_sub(dropped);

@@ -14,7 +14,7 @@ pub(super) const TITLES: [&str; 5] = [
     "hwsystem Time between frames ns",
     "hwraw Time between frames ns",
 ];
-/// Names of a Mellanox card's counters, which head the column whatever the card.
+/// Names of a Mellanox card's counters, which head the columns of every card.
 const CARD: [&str; 9] = [
     "rx_packets",
     "tx_packets",
@@ -215,7 +215,7 @@ pub(super) fn records(
     Ok(())
 }
 
-/// The records of lost packets. `rows` of them were asked for: the original prints those that there is nothing of, too.
+/// The records of lost packets: `rows` rows, as the original prints, empty ones included.
 pub(super) fn lost(
     test: &PacketTest,
     skip: u32,

@@ -23,7 +23,7 @@ pub(super) fn banner(spec: &Spec, date: &str, remote: &str, out: &mut dyn Write)
     writeln!(out, " The destination TCP port is   {} {:x}", spec.port, spec.port)
 }
 
-/// What is known of the connection, and the titles of `-i`.
+/// Properties of the connection, and the titles of `-i`.
 pub(super) fn connected(spec: &Spec, mss: Option<u32>, out: &mut dyn Write) -> io::Result<()> {
     if let Some(mss) = mss {
         writeln!(out, " The TCP maximum segment size created soc {NEW_MSS}  connected soc {mss}")?;

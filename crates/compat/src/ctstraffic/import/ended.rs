@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 const MOST_CAUSES: usize = 32;
-/// Whole frames in a second of a stream that nobody has any use for; more than that would only be damage.
+/// Most frames a second of a plausible stream; a higher number is a damaged file.
 const MOST_SECONDS: u64 = 1 << 20;
 
 /// A table of connections: each with its addresses, bytes, time and end.

@@ -28,7 +28,7 @@ pub struct Spec {
     pub port: u16,
     /// Length of an interval, ns; 0 tells none.
     pub interval_ns: u64,
-    /// Unit of rates: one of `kmgtKMGT`, or `a` for whatever fits.
+    /// Unit of rates: one of `kmgtKMGT`, or `a` for the unit that fits.
     pub format: char,
     pub verbose: bool,
     pub output: Output,
