@@ -1,4 +1,4 @@
-//! What is known of a group of links: intervals summed over the workers, and what becomes of them in the end.
+//! Accounts of a group of links: intervals summed over the workers, and the totals at the end.
 
 use crate::{CauseCount, Effective, PacketReport, RoundTrips, Totals, Traffic};
 use metrics::{Clamped, Ending, Mono, Tally};
@@ -28,7 +28,7 @@ pub struct Complete {
     pub tally: Tally,
 }
 
-/// What is known of a group. Engine and simulator keep the same books.
+/// Accounts of a group of links.
 #[derive(Debug)]
 pub struct Book {
     workers: usize,

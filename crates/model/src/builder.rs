@@ -38,15 +38,15 @@ struct Bounds {
 /// their index (one told twice counts once, as told last), and totals that never came are made of the intervals. So a
 /// journal that a crash cut short still gives an outcome; without its end it is [`crate::Status::Partial`].
 ///
-/// Of a server, whose life has no planned end, older intervals are joined ([`Interval::join`]): what is gathered does not grow with
-/// its age. Whatever is left out is told among the notices.
+/// Of a server, whose life has no planned end, older intervals are merged ([`Interval::join`]), so that memory does not grow with
+/// its age. Notices name what is left out.
 #[derive(Clone, Debug, Default)]
 pub struct Builder {
     /// All but `points` and `sweep`.
     outcome: Outcome,
     drafts: Vec<Draft>,
     ended: bool,
-    /// Whether it stays small, whatever comes.
+    /// Whether memory is bounded.
     bounded: bool,
     /// Whether it is a server's life, which may last for months.
     serving: bool,
@@ -68,7 +68,7 @@ struct Draft {
     frames: FrameWatch,
     /// Intervals beyond [`MAX_INTERVALS`].
     dropped: u64,
-    /// Ended connections, and tests of UDPmon, beyond those that are kept.
+    /// Ended connections, and tests of UDPmon, beyond the limit of kept ones.
     unkept: (u64, u64),
     /// Intervals before those of the point, joined; only where they are to stay few.
     coarse: Coarse,
@@ -161,13 +161,13 @@ impl Builder {
         }
     }
 
-    /// What is known so far.
+    /// The outcome so far.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         self.outcome_with(std::iter::empty())
     }
 
-    /// The same, with measurements that run beside each other ([`Builder::beside`]) after those that are over.
+    /// The outcome so far, with concurrent measurements ([`Builder::beside`]) after the finished ones.
     #[must_use]
     pub fn outcome_with<'a>(&'a self, beside: impl IntoIterator<Item = &'a Builder>) -> Outcome {
         let mut outcome = self.outcome.clone();
@@ -291,7 +291,7 @@ impl Builder {
         draft.coarse.before(&mut point.intervals);
         point.local = draft.local.clone().unwrap_or_else(|| figures::totals_of(&point.intervals));
         match latest {
-            // Those that were joined are no readings of a rate, and a server's idle time in them is no time that counts.
+            // Merged intervals are no readings of a rate, and a server's idle time in them does not count.
             Some(latest) => {
                 let all = std::mem::replace(&mut point.intervals, latest);
                 figures::derive(&mut point, Some(draft.coarse.busy()));

@@ -30,7 +30,7 @@ impl Caveat {
     }
 }
 
-/// A reason looked for: `None` when it does not apply or cannot be told from what is known.
+/// A check: `None` when the caveat does not apply or the data does not suffice.
 type Check = fn(&Case<'_>) -> Option<Caveat>;
 
 /// Reasons in the causes of failures, which hold when nothing was measured, too.
@@ -131,7 +131,7 @@ impl<'a> Case<'a> {
         std::iter::once(local).chain(remote)
     }
 
-    /// Those that sent payload.
+    /// Ends that sent payload.
     fn senders(&self) -> impl Iterator<Item = End<'a>> {
         self.ends().filter(|end| end.totals.traffic.tx_bytes > 0)
     }

@@ -11,7 +11,7 @@ fn is_command(c: char) -> bool {
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// `text` without control characters and without those that turn the reading direction.
+/// `text` without control characters and characters that turn the reading direction.
 #[must_use]
 pub fn clean(text: &str) -> Cow<'_, str> {
     if !text.contains(is_command) {
@@ -21,7 +21,7 @@ pub fn clean(text: &str) -> Cow<'_, str> {
 }
 
 /// A peer's JSON whose texts, names of fields among them, have none of these either, written as they are or escaped; tabs and line
-/// ends stay. To be called before it is read, so that whatever is made of it is clean.
+/// ends stay. To be called before parsing, so that all texts made of it are clean.
 #[must_use]
 pub fn clean_json(json: &str) -> Cow<'_, str> {
     // JSON's own white space is no part of a text, and no other control character below a blank may stand in one as it is.

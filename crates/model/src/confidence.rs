@@ -10,8 +10,8 @@ pub const LEAST_REPEATS: u32 = 3;
 /// Most repetitions when no number was given: the most that netperf's `-i` takes.
 pub const MOST_REPEATS: u32 = 30;
 
-/// Asked after each repetition, an interval of so much less error is needed: whoever stops as soon as an interval is narrow stops
-/// where the deviation came out small by chance, and Student's interval for one look then misses the mean in 8 of 100 cases
+/// Factor by which the error is reduced for a test after each repetition: stopping at the first narrow interval stops
+/// where the deviation is small by chance, and Student's interval for one look then misses the mean in 8 of 100 cases
 /// instead of 5. With a third of the error at each look it misses in at most 3.5 of 100 and 1 of 100 (the tests measure it).
 const LOOKS: f64 = 3.0;
 

@@ -41,7 +41,7 @@ pub enum Event {
     },
     /// An interval is over.
     Interval(Box<Interval>),
-    /// A connection has come to be; told only where somebody wants to know.
+    /// A connection was established; reported only if asked for.
     Established {
         /// Our address.
         local: SocketAddr,
@@ -98,7 +98,7 @@ pub enum Event {
     Extra(Extra),
     /// How a session of a server stands: when that changes, and each of its intervals; told when asked for.
     Served(Box<Served>),
-    /// What everybody who is served at the moment has moved; told when asked for.
+    /// Traffic of every open link of a server; reported only if asked for.
     Links(Box<Links>),
     /// Something a person should know now.
     Notice {

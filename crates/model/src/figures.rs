@@ -98,7 +98,7 @@ impl CpuUse {
     }
 }
 
-/// One side of the conversation and what is known of its counts.
+/// One end and its counts.
 struct Side {
     /// Its totals; `None` when it never said anything.
     total: Option<Traffic>,
@@ -106,7 +106,7 @@ struct Side {
     of: fn(&Interval) -> Option<Traffic>,
 }
 
-/// Nobody, or somebody who never said anything.
+/// An end without counts.
 const SILENT: Side = Side { total: None, of: |_| None };
 
 /// Fills in everything in `point` that is computed from the rest of it. `serving` tells that the point was recorded
@@ -223,7 +223,7 @@ pub(crate) fn totals_of(intervals: &[Interval]) -> Totals {
     totals
 }
 
-/// TCP efficiency of all senders together, and buffer delay of those that sent payload: a pure receiver's round-trip
+/// TCP efficiency of all senders together, and buffer delay of the connections that sent payload: a pure receiver's round-trip
 /// times are those of its handshakes, not of the load.
 fn rfc6349(point: &Point) -> (Option<f64>, Option<f64>) {
     let mut all = TcpTotals::default();

@@ -35,7 +35,7 @@ pub struct FrameTime {
 }
 
 impl FrameTime {
-    /// Adds those that followed.
+    /// Adds later frames.
     fn join(&mut self, later: &FrameTime) {
         let (ours, theirs) = (real(self.frames), real(later.frames));
         self.jitter_ns = (self.jitter_ns * ours + later.jitter_ns * theirs) / (ours + theirs).max(1.0);

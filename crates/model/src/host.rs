@@ -124,7 +124,7 @@ pub struct CpuUse {
     pub busiest: f64,
 }
 
-/// How drop and softirq counters moved during a run; only those that moved are kept.
+/// Changes of drop and softirq counters during a run; unchanged ones are left out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HostCounters {

@@ -17,7 +17,7 @@ pub struct KeptRun {
     pub verb: String,
     /// What was spoken.
     pub protocol: String,
-    /// Whom it was asked of, separated by spaces.
+    /// Targets, separated by spaces.
     pub targets: String,
     /// How it ended.
     pub status: Status,

@@ -98,7 +98,7 @@ mod tests {
         let marked = knees(&loads);
         assert_eq!(marked.iter().position(|&knee| knee), Some(4), "{marked:?}");
         assert_eq!(marked.iter().filter(|&&knee| knee).count(), 1);
-        // Whatever the order in which it was measured.
+        // Independent of the order of measurement.
         let mut falling = loads;
         falling.reverse();
         assert_eq!(knees(&falling).iter().position(|&knee| knee), Some(4));

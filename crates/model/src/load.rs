@@ -185,8 +185,8 @@ pub struct Found {
     pub rtt_p99_ns: Option<u64>,
     /// Median round trip more than when idle, ns.
     pub added_ns: Option<i64>,
-    /// 90th percentile of the round trips more than when idle, ns, with those that never came back above all others: `i64::MAX`
-    /// when they are a tenth.
+    /// 90th percentile of the round trips more than when idle, ns, with lost ones above all others: `i64::MAX`
+    /// when a tenth is lost.
     pub added_p90_ns: Option<i64>,
     /// The 90th percentile itself, ns; `u64::MAX` likewise.
     pub rtt_p90_ns: Option<u64>,
@@ -250,7 +250,7 @@ fn found(stage: Stage, (trips, delay, load): Points<'_>, idle: Option<&Found>) -
     let rtt = pings.and_then(of_path);
     let quantile = |q: f64| rtt.as_ref().and_then(|rtt| rtt.quantile(q));
     let idle_rtt = idle.and_then(|idle| idle.rtt_p50_ns);
-    // Of those that never came back it is known that they are longer than all others.
+    // Lost messages count as longer than all others.
     let or_never = |q: f64| rtt.as_ref().map(|rtt| rtt.quantile(q).unwrap_or(u64::MAX));
     let (p50, p90) = (or_never(0.5), or_never(0.9));
     let grown = |now: Option<u64>, idle: Option<u64>| now.zip(idle).map(|(now, idle)| more(now, idle));
@@ -318,8 +318,8 @@ fn more(now: u64, idle: u64) -> i64 {
     i64::try_from(now).map_or(i64::MAX, |now| now - i64::try_from(idle).unwrap_or(i64::MAX))
 }
 
-/// The mean without the worst round trips, ns. Those that never came back are the worst; as far as they are too many to be left out they
-/// count as long as they were waited for, so that the mean is at least that.
+/// The mean without the worst round trips, ns. Lost messages are the worst; the ones that are too many to be left out
+/// count with their time-out, so that the mean is a lower bound.
 fn trimmed_mean(rtt: &Spectrum) -> Option<f64> {
     if rtt.count == 0 {
         return None;
@@ -458,7 +458,7 @@ mod tests {
             under_load(&Outcome { points: all, ..Outcome::default() }).remove(0)
         };
         assert_eq!((found(95, 0).beside_rpm, found(95, 0).never_back), (Some(3_000.0), Some(0.0)));
-        // The worst twentieth is left out, whatever it is; of the next messages each counts as the 5 s it was waited for.
+        // The worst twentieth is left out; each further lost message counts as its time-out of 5 s.
         assert_eq!((found(95, 5).beside_rpm, found(95, 5).never_back), (Some(3_000.0), Some(0.05)));
         assert_eq!(found(90, 10).beside_rpm, Some(60e3 / ((90.0 * 20.0 + 5.0 * 5_000.0) / 95.0)));
     }

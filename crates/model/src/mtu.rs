@@ -27,7 +27,7 @@ pub struct MtuFound {
     pub mtu: u32,
     /// The smallest that did not; `None` when the search ended before one.
     pub too_big: Option<u32>,
-    /// Whether somebody said that it was too big: the sender's own system, or a router. Otherwise it vanished.
+    /// Whether the sender's own system or a router refused it as too big. Otherwise it vanished.
     pub told: bool,
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn is_step(point: &Point) -> bool {
     point.label.contains_key(SIZE)
 }
 
-/// The search, one size after the other: what is known is what the outcome so far tells.
+/// The search, one size after the other, from the outcome so far.
 #[derive(Clone, Debug)]
 pub(crate) struct Search {
     base: Phase,

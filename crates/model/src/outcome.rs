@@ -169,7 +169,7 @@ pub struct SweepRow {
 }
 
 impl SweepRow {
-    /// The row of the repetitions of one setting. Those that measured nothing add their errors only.
+    /// The row of the repetitions of one setting. Repetitions that measured nothing add their errors only.
     pub(crate) fn of(same: &[&Point]) -> SweepRow {
         let spread = |figure: &Figure| {
             let measured = same.iter().filter(|point| point.status != Status::Failed);

@@ -203,7 +203,7 @@ pub struct PacketTest {
 pub struct PacketTestCounts {
     /// Packets, repeats included.
     pub received: u64,
-    /// Packets that did not come before one of a higher number; our receiver takes those that came later off again.
+    /// Packets that did not come before one of a higher number; our receiver subtracts packets that came later.
     pub lost: u64,
     /// Packets that came after one of a higher number, or once more.
     pub bad_order: u64,
@@ -303,7 +303,7 @@ pub struct PacketTestHost {
     pub interfaces: Vec<PacketTestInterface>,
     /// Counters of IP and UDP.
     pub ip: PacketTestIp,
-    /// Counters of cards, of those that were asked for.
+    /// Counters of the requested cards.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cards: Vec<PacketTestCard>,
 }

@@ -73,7 +73,7 @@ pub struct PacketReport {
     pub marks: Marks,
 }
 
-/// What is known of delays whose distribution nobody kept, ns.
+/// Summary of delays without a distribution, ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DelayRange {
     /// Smallest; `None` where it was not told either.

@@ -32,7 +32,7 @@ impl Kind {
     }
 }
 
-/// Who sends payload, and in what order (the patterns of ctsTraffic).
+/// Which end sends payload, and in what order (the patterns of ctsTraffic).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pattern {
@@ -229,14 +229,14 @@ pub struct Phase {
     pub shutdown: Shutdown,
     /// What is streamed, when a media stream is measured.
     pub media: Option<Media>,
-    /// What is sent there and back, when round trips are measured.
+    /// Messages of a round-trip measurement.
     pub ping: Option<Ping>,
     /// Between two exchanges that each connection makes inside its payload, ns; `None` makes none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inside_gap_ns: Option<u64>,
-    /// What is sent, when the delay of datagrams is measured.
+    /// Datagrams of a delay measurement.
     pub probe: Option<Probe>,
-    /// When they are sent, when somebody recorded that.
+    /// Recorded send times, if a trace is played.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<Trace>,
     /// The trains that they form, when trains are measured.

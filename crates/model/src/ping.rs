@@ -23,7 +23,7 @@ pub enum Schedule {
     /// of the remote end shows in one message only (coordinated omission).
     #[default]
     Closed,
-    /// Open loop: at equal distances, whatever comes back.
+    /// Open loop: at equal distances, independent of echoes.
     Fixed {
         /// Between two messages of a connection, ns.
         gap_ns: u64,
@@ -55,7 +55,7 @@ impl Schedule {
     }
 }
 
-/// What is sent there and back.
+/// Messages of a round-trip measurement: size, schedule, time-out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Ping {
@@ -290,7 +290,7 @@ pub(crate) const ASKED: (&str, f64) = PERCENTILES[2];
 pub(crate) const BEYOND: f64 = 10.0;
 
 /// Whether the percentile `q` (0..=1) of these values is shown. With less than one value beyond it, it is the largest by
-/// definition; beyond p99, of which a caveat tells, those that are a matter of luck are left out.
+/// definition; beyond p99, where a caveat warns, percentiles that are not statistically reliable are left out.
 #[must_use]
 pub fn is_shown(values: &Spectrum, q: f64) -> bool {
     values.beyond(q) >= if q > ASKED.1 { BEYOND } else { 1.0 }
@@ -374,7 +374,7 @@ impl RoundTrips {
     }
 }
 
-/// Round trips of an interval; those that came back in it, whenever they were sent. Those whose time was up in it rank above all
+/// Round trips of an interval, by the time of the echo. Messages whose time-out passed in it rank above all
 /// others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

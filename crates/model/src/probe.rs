@@ -71,7 +71,7 @@ impl Stairs {
     }
 }
 
-/// What is sent. The mean rate is the phase's `rate`: bits/s of UDP payload per flow and direction; without one, as fast
+/// Datagrams of a delay measurement. The mean rate is the phase's `rate`: bits/s of UDP payload per flow and direction; without one, as fast
 /// as it goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

@@ -316,7 +316,7 @@ impl Scope {
     }
 }
 
-/// What is known of a figure.
+/// Row of the table: properties of a figure.
 struct Row {
     scope: Scope,
     /// As files and assertions name it; direction and statistic follow.
@@ -331,7 +331,7 @@ struct Row {
     stats: &'static [Stat],
     /// Its name and meaning for scrapers.
     gauge: (&'static str, &'static str),
-    /// Reads it of a phase: the direction and the statistic are used by those that have them.
+    /// Reads the figure of a phase; figures without direction or statistic ignore these.
     of: fn(&Point, Way, Stat) -> Option<f64>,
     /// Reads it of an interval; `None` when an interval cannot tell.
     of_interval: fn(&Interval, Way, Stat) -> Option<f64>,
@@ -550,7 +550,7 @@ impl Figure {
         TABLE.iter().flat_map(|row| row.scope.figures(&Way::ALL, row.stats))
     }
 
-    /// Those that a comparison shows, in its order.
+    /// Figures that a comparison shows, in its order.
     pub fn compared() -> impl Iterator<Item = Figure> {
         Figure::kept().filter(|figure| figure.is_compared())
     }
@@ -567,7 +567,7 @@ impl Figure {
         TABLE.iter().flat_map(move |row| row.scope.figures(&Way::ALL, &stats))
     }
 
-    /// Those that `name` means: its [key](Figure::key), one without the direction for both, or a statistic alone for all times.
+    /// Figures that `name` means: its [key](Figure::key), one without the direction for both, or a statistic alone for all times.
     #[must_use]
     pub fn named(name: &str) -> Vec<Figure> {
         if let Some(stat) = Stat::named(name) {
@@ -688,8 +688,8 @@ impl Figure {
         (self.row().of_interval)(interval, way, stat)
     }
 
-    /// Percent lost in each interval, by its number; `None` for other figures. What overtakes a datagram makes it lost until it
-    /// comes: what a later interval takes back comes off the intervals before it, so that each tells what is known at the end.
+    /// Percent lost in each interval, by its number; `None` for other figures. An overtaken datagram counts as lost until it
+    /// comes: an interval that takes losses back reduces the intervals before it, so that each shows the final count.
     fn lost_of_intervals(self, point: &Point) -> Option<BTreeMap<u32, f64>> {
         // Lost, and all that this is a share of: what came is less by what was taken back, which belongs to an earlier interval.
         let of = |interval: &Interval| match self {

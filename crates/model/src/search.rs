@@ -187,7 +187,7 @@ impl Search {
         self.carried.retain(|(carried, other)| *carried < rate && *other != asked);
     }
 
-    /// What to try next: the rate that is left, until it got through often enough, or one between what is known.
+    /// The next rate to try: the remaining one until it got through often enough, or one between the bounds.
     fn choose(&mut self, guess: Option<u64>) {
         let high = self.failed.unwrap_or(u64::MAX);
         if let Some(&(carried, asked)) = self.carried.last()

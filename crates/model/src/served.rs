@@ -29,7 +29,7 @@ pub struct Served {
     pub open: u64,
     /// Data connections established.
     pub opened: u64,
-    /// Those that ended in an error of any kind.
+    /// Connections that ended in an error of any kind.
     pub errors: u64,
 }
 
@@ -57,7 +57,7 @@ impl Standing {
     }
 }
 
-/// Whom a worker of a server serves at a moment. A worker's list takes the place of the one before.
+/// Open links of a server's worker. A worker's list replaces its previous one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Links {
     /// Which of the server's workers.
@@ -73,7 +73,7 @@ pub struct Links {
     pub more: u64,
 }
 
-/// Somebody who is served.
+/// An open link, or a peer without a socket of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkRow {
     /// Our address.

@@ -46,7 +46,7 @@ pub struct SocketSettings {
     /// UDP: time to live, traffic class and overflows of what is received. Each end knows for itself whether it needs them.
     #[serde(skip, default = "told")]
     pub marks: bool,
-    /// UDP: set DF and refuse datagrams that are longer than the interface takes, whatever the path's cache says (probing), or let
+    /// UDP: set DF and refuse datagrams longer than the interface's MTU, ignoring the cached path MTU (probing), or let
     /// every router fragment.
     pub dont_fragment: Option<bool>,
     /// `SO_MAX_PACING_RATE`, bits/s of each socket; of UDP kept by the queueing discipline `fq` only.

@@ -53,7 +53,7 @@ const MOST_CONNECTIONS: usize = 100;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Coarse {
     joined: Vec<Interval>,
-    /// How many of those that came one of them is made of now, as a power of two.
+    /// How many original intervals one kept interval merges now, as a power of two.
     level: u32,
     /// Numbers below this one have been joined already.
     first: u32,
@@ -64,7 +64,7 @@ pub(crate) struct Coarse {
 }
 
 impl Coarse {
-    /// Takes an interval in among those that are `fresh`, in order; one told twice counts once, as told last.
+    /// Inserts an interval into `fresh` in order; a repeated index replaces the earlier interval.
     pub(crate) fn keep(&mut self, interval: &Interval, fresh: &mut Vec<Interval>) {
         if interval.index < self.first {
             return;

@@ -1,4 +1,4 @@
-//! Times between sends as somebody recorded them, played over and over.
+//! Recorded times between sends, played over and over.
 
 use metrics::{Clamped, SECOND, parse_duration, real};
 use serde::{Deserialize, Serialize};

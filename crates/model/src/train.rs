@@ -1,4 +1,4 @@
-//! Packet trains: what is sent, and what was found.
+//! Packet trains: settings and results.
 
 use metrics::{Clamped, Place, SECOND, TrainReport};
 use serde::{Deserialize, Serialize};

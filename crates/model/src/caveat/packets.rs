@@ -8,7 +8,7 @@ use metrics::{Clamped, ClockFound, format_duration, real};
 const SOME: f64 = 0.001;
 /// Share of the time between two datagrams by which the slowest hundredth of the sends may be late.
 const LATE: f64 = 0.25;
-/// Sends that are later than this spoil delays from the intended send, whatever their spacing, ns.
+/// Sends later than this spoil delays from the intended send at any spacing, ns.
 const VERY_LATE: u64 = 1_000_000;
 
 /// Each end's name and what it found, where datagrams were the question.
@@ -110,7 +110,7 @@ pub(super) fn clock_stepped(case: &Case<'_>) -> Option<Caveat> {
     clock_found(case, |found| found.stepped)?;
     let text = "A clock was set while datagrams were under way: delays from one comparison of the clocks to the next may be \
                 wrong by as much as it was moved.";
-    let advice = "Look at the delays over time (--samples), keep whatever sets the clocks quiet while the test lasts, and measure \
+    let advice = "Look at the delays over time (--samples), stop programs that set the clocks during the test, and measure \
                   again.";
     Some(Caveat::new("clock-stepped", text.to_owned(), advice))
 }

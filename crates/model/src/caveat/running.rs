@@ -1,4 +1,4 @@
-//! Caveats while a phase still runs: the same checks, on what is known so far.
+//! Caveats while a phase still runs: the same checks on the data so far.
 
 use super::{Caveat, caveats_about};
 use crate::{Begin, CpuUse, Interval, PacketReport, PingCounts, Point, RoundTrips, Totals, Traffic, figures};
@@ -12,7 +12,7 @@ pub(super) const STEADY: &[&str] = &["rate-missed", "slow-start"];
 /// With fewer intervals nothing is said of rates.
 const FEW: usize = 3;
 
-/// What is known beside the intervals while a phase runs.
+/// Data beside the intervals while a phase runs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Meanwhile {
     /// This host's CPU time since the phase began.
@@ -23,7 +23,7 @@ pub struct Meanwhile {
     pub cut: bool,
     /// How many of the intervals given, the first ones, were joined of several: they are no readings of a rate.
     pub joined: usize,
-    /// What moved in those of which they were joined in which anything did, and how long these lasted together.
+    /// Traffic and duration of the merged intervals that carried any.
     pub busy: Traffic,
 }
 

@@ -47,7 +47,7 @@ fn round_trips(path_ms: u64, remote_ms: u64) -> RoundTrips {
     RoundTrips { counts, rtt_ns, path_ns, remote_ns, ..RoundTrips::default() }
 }
 
-/// Those that round trips under load are compared with.
+/// Idle round trips, the baseline of round trips under load.
 fn idle() -> RoundTrips {
     round_trips(10, 0)
 }
