@@ -81,7 +81,7 @@ fn judged(all: Vec<Readings>) -> Vec<Row> {
     let figures = all.iter().filter(|readings| readings.tested()).count();
     let mut rows: Vec<Row> = all.into_iter().map(|readings| readings.compared(figures)).collect();
     let mut p: Vec<f64> = rows.iter().filter_map(|row| row.p).collect();
-    // Figures of which too little is known are among those that were looked at.
+    // Figures with too little data count as tests, too.
     p.resize(figures, 1.0);
     let told = rows.iter_mut().filter(|row| row.p.is_some());
     told.zip(holm(&p)).for_each(|(row, p)| row.judge(p));
@@ -112,8 +112,8 @@ impl Row {
         self.verdict = if more == self.figure.more_is_better() { Verdict::Better } else { Verdict::Worse };
     }
 
-    /// Whether it is worse by more than `share` of what it was, by the end of the interval that is nearer to no difference. Of 0
-    /// there is no share: whatever is worse than 0 is worse by more.
+    /// Whether it is worse by more than `share` of what it was, by the end of the interval that is nearer to no difference. A
+    /// value of 0 has no share: any worse value is worse by more.
     fn worse_by(&self, share: f64) -> bool {
         let Some(contrast) = self.contrast.filter(|_| self.verdict == Verdict::Worse) else { return false };
         let base = contrast.median.0.abs();

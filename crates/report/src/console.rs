@@ -18,7 +18,7 @@ const HEADER_EVERY: u32 = 40;
 pub struct Style {
     /// Colour the lines (ANSI escape sequences).
     pub color: bool,
-    /// Print every ended connection, every point of a sweep, and what is known of the hosts.
+    /// Print every ended connection, every point of a sweep, and the hosts' properties.
     pub verbose: bool,
     /// Show the histogram of round trips in steps of this width, ns.
     pub linear_ns: Option<u64>,

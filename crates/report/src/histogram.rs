@@ -92,7 +92,7 @@ pub fn write_histogram_csv(
 
 pub type SamplesCsv<W> = EventCsv<W, SampleRows>;
 
-/// Rows of messages. Those that are missing are written at the end, because until then they may be late.
+/// Rows of messages. Missing ones are written at the end, because until then they may still come.
 #[derive(Default)]
 pub struct SampleRows {
     missing: BTreeMap<(u32, u64), PingRow>,

@@ -206,7 +206,7 @@ fn figures(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "</section>")
 }
 
-/// What was asked for, by whom, of whom, and under which conditions.
+/// The command, both ends, and the conditions of the run.
 fn conditions(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     let begin = &outcome.begin;
     writeln!(out, "<section id=\"conditions\"><h2>Conditions</h2>")?;
@@ -299,7 +299,7 @@ fn sessions(point: &Point, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "</ul>")
 }
 
-/// Every setting of a phase under its name in the JSON, those that are not set left out.
+/// Every setting of a phase under its name in the JSON, except unset ones.
 fn settings(phase: &Phase, out: &mut dyn Write) -> io::Result<()> {
     let mut rows = Vec::new();
     flatten("", &phase.value()?, &mut rows);
@@ -314,7 +314,7 @@ fn settings(phase: &Phase, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "</tbody></table></details>")
 }
 
-/// The values of a document under their paths, those that are null left out.
+/// The values of a document under their paths, except nulls.
 pub(crate) fn flatten(name: &str, value: &Value, rows: &mut Vec<(String, String)>) {
     match value {
         Value::Null => {}

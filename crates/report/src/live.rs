@@ -1,9 +1,8 @@
 //! The run on a screen, while it lasts: rates, latency, errors, connections, caveats.
 //!
-//! Three parts that know nothing of each other's troubles. A [`Feed`] takes the events, which costs next to nothing and keeps no
-//! more than so many, however long nobody asks for them. A [`View`] takes what was fed, and keys; it knows what is to be seen. And
-//! it draws that into a [`Grid`] of cells, which the caller takes to a terminal, a test or a [picture](svg). None of them reads a
-//! clock: the time is an argument.
+//! Three independent parts. A [`Feed`] queues events, cheaply and up to a limit. A [`View`] takes the queued events and keys, and
+//! decides what is shown. It draws into a [`Grid`] of cells, which the caller writes to a terminal, a test or a [picture](svg). None
+//! of them reads a clock: the time is an argument.
 
 mod connections;
 mod draw;

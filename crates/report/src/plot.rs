@@ -95,7 +95,7 @@ pub(crate) struct Axis {
     pub(crate) log: bool,
     /// Names of its places, for [`Unit::Name`].
     pub(crate) names: Vec<String>,
-    /// The least that is always seen: an index from 0 to 1 is shown so whatever its values are.
+    /// The least that is always seen: an index from 0 to 1 is shown so for all values.
     pub(crate) at_least: Option<(f64, f64)>,
 }
 

@@ -130,7 +130,7 @@ fn curve(name: &str, times: &Spectrum) -> Series {
     Series::line(name, points)
 }
 
-/// The same of a summary, which knows few percentiles: those that as many values can tell.
+/// The same of a summary, which has few percentiles: the ones that its number of values supports.
 fn coarse_curve(name: &str, dist: &DistSummary) -> Series {
     let count = real(dist.count.max(1));
     let known = [(1.0, dist.min), (2.0, dist.p50), (10.0, dist.p90), (100.0, dist.p99), (1000.0, dist.p999)];

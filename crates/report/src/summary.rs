@@ -194,7 +194,7 @@ fn path_mtu(found: &PathMtu, page: &mut Page<'_>) -> io::Result<()> {
         let why = match (found.too_big, found.told) {
             (None, _) => "the largest that was tried".to_owned(),
             (Some(n), true) => format!("{n} bytes were refused: the sender's system or a router said so"),
-            (Some(n), false) => format!("{n} bytes vanished, and nobody said why: a black hole"),
+            (Some(n), false) => format!("{n} bytes vanished without an error: a black hole"),
         };
         page.paragraph(Tone::Plain, &format!("  {name:<12} {:>6} bytes  ", found.mtu), &why)?;
     }

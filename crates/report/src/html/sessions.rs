@@ -1,4 +1,4 @@
-//! Who is served: sessions in progress, those that are over, and the protocols that go along.
+//! Sessions of a server: running ones, ended ones, and links of the other protocols.
 
 mod links;
 
@@ -24,7 +24,7 @@ enum Session {
     None,
 }
 
-/// A session, whatever is spoken.
+/// A session of any protocol.
 #[derive(Clone, Debug)]
 struct Row {
     protocol: &'static str,
@@ -54,7 +54,7 @@ struct Service {
     errors: u64,
 }
 
-/// A client of such a protocol, by what is known of its connections that have ended.
+/// A client of such a protocol: sums over its ended connections.
 #[derive(Clone, Copy, Debug, Default)]
 struct Client {
     connections: u64,
@@ -133,7 +133,7 @@ impl Sessions {
         let unnamed = self.serving.rows();
         let all = self.now.len() + unnamed.len();
         if all == 0 {
-            out.push_str("<p>Nobody is being served.</p>\n");
+            out.push_str("<p>No client is connected.</p>\n");
         } else {
             let more = all.saturating_sub(MOST_ROWS);
             let rows = self.now.values().chain(&unnamed).take(MOST_ROWS);
@@ -265,7 +265,7 @@ fn client_cells((protocol, address): &(&'static str, IpAddr), client: &Client) -
     ]
 }
 
-/// A table of rows, those that are bad in another colour. Everything is escaped here.
+/// A table of rows, bad ones in another colour. Escapes all texts.
 fn table(title: &str, header: &[&str], rows: impl Iterator<Item = (bool, Vec<String>)>, out: &mut String) {
     out.push_str(&format!(
         "<h3>{}</h3>\n<div class=\"wide\"><table class=\"numbers\"><thead><tr>",

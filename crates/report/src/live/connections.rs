@@ -45,7 +45,7 @@ pub(super) struct Row {
     pub(super) info: TcpInfo,
 }
 
-/// Those that were sampled in the last interval, at most 64.
+/// Connections that were sampled in the last interval, at most 64.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Connections {
     rows: Vec<Row>,
@@ -125,7 +125,7 @@ mod tests {
         // 2,500 bytes in half a second are 40 kbit/s; a new one has moved its 500 bytes in it: 8 kbit/s.
         assert_eq!((rows[0].tx_bps, rows[0].again, rows[1].tx_bps), (40_000.0, 3, 8_000.0));
         connections.sampled(&[sample(1, 500, 9, 0)], 1_000_000_000);
-        assert_eq!(connections.len(), 1, "who is not sampled is gone");
+        assert_eq!(connections.len(), 1, "a connection without a sample is gone");
         // A count that runs backwards is another connection's.
         connections.sampled(&[sample(1, 100, 9, 0)], 1_000_000_000);
         assert_eq!(connections.sorted(SortBy::Slot, false)[0].tx_bps, 0.0);

@@ -1,4 +1,4 @@
-//! What has happened since somebody looked: a bounded queue between those who tell and the one who shows.
+//! Events since the last drawing: a bounded queue between the threads that report events and the view.
 
 use model::Event;
 use std::collections::VecDeque;
@@ -10,16 +10,16 @@ const FAILURES: usize = 64;
 
 /// Events on their way to a [`View`](super::View).
 ///
-/// Whoever tells an event pays for a copy of what is shown of it, and never waits. What is of no use on a screen is left out;
+/// Adding an event copies the parts that are shown and never blocks. Parts that are not shown are left out;
 /// ended connections, of which there may be tens of thousands a second, are counted.
 #[derive(Clone, Debug, Default)]
 pub struct Feed {
     pub(super) told: VecDeque<(u32, Event)>,
     /// Connections that ended, and how many of them in an error.
     pub(super) ended: (u64, u64),
-    /// How the first of those that failed did.
+    /// Causes of the first failures.
     pub(super) failures: Vec<String>,
-    /// Intervals that nobody looked at in time.
+    /// Intervals dropped because the view did not take them in time.
     pub(super) missed: u64,
 }
 

@@ -219,14 +219,14 @@ fn got(r: &Reading, report: &PacketReport) -> Option<f64> {
     Some(per_second(report.counts.received, r.interval.ns().max(1)))
 }
 
-/// Percent of those that should have come in this interval.
+/// Percent of the datagrams expected in this interval.
 fn lost(report: &PacketReport) -> Option<f64> {
     let lost = real(report.counts.lost.max(0));
     let all = lost + real(report.counts.received);
     (all > 0.0).then(|| lost * 100.0 / all)
 }
 
-/// What is known of a measurement that is over: means of its intervals, and percentiles as its totals tell them.
+/// Figures of a finished measurement: means of its intervals, and percentiles from its totals.
 pub(super) fn over(track: &Track, serving: bool) -> Vec<(&'static str, String)> {
     let means = of(&track.phase, serving).into_iter().filter(|figure| figure.sum == Sum::Mean);
     let mut all: Vec<(&'static str, String)> =

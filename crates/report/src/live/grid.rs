@@ -1,7 +1,7 @@
 //! The grid of character cells that a screen of the live view consists of.
 //!
-//! A character of two columns fills two cells: the left one holds it, the right one holds nothing and is never there alone. Whatever
-//! overwrites one half of such a character blanks the other half, as terminals do.
+//! A character of two columns fills two cells: the left one holds it, the right one holds nothing and is never there alone. Overwriting
+//! one half of such a character blanks the other half, as terminals do.
 
 use metrics::Clamped;
 use unicode_width::UnicodeWidthChar;

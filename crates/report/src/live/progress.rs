@@ -4,7 +4,7 @@ use super::track::Track;
 use metrics::{SECOND, format_bytes, real};
 use model::{Kind, Phase};
 
-/// What is known of a run before it begins.
+/// Plan of a run, known before it begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Planned {
     /// Measurements one after the other; `None` when that depends on what they find.

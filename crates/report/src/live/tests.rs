@@ -1,4 +1,4 @@
-//! What is on the screen, at sizes that nobody thinks of, too.
+//! Content of the screen, at unusual sizes, too.
 
 use super::*;
 use metrics::{SECOND, TcpInfo, Wall};

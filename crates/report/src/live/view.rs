@@ -39,7 +39,7 @@ pub enum Wish {
     Kill,
     /// Keep what is shown as a picture.
     Picture,
-    /// Draw everything anew: somebody else has written onto the screen.
+    /// Draw everything anew: another program has written onto the screen.
     Anew,
 }
 
@@ -87,7 +87,7 @@ pub(super) struct Past {
     pub(super) errors: u64,
 }
 
-/// What is known of the run.
+/// State of the run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
     pub(super) begin: Begin,
@@ -99,9 +99,9 @@ pub(super) struct Known {
     /// With when they were told, since the run's start, ns.
     pub(super) notices: VecDeque<(u64, Level, String)>,
     pub(super) caveats: Vec<Arisen>,
-    /// Connections that ended, and those that did in an error.
+    /// Ended connections, and how many of them ended in an error.
     pub(super) ended: (u64, u64),
-    /// Intervals that came while nobody looked.
+    /// Intervals dropped from the feed.
     pub(super) missed: u64,
     /// This host's CPUs: since the phase began, and in the last interval.
     pub(super) cpu: Option<(CpuUse, CpuUse)>,
@@ -214,7 +214,7 @@ impl View {
         })
     }
 
-    /// Draws all of `grid`, whatever its size, as it is at `now_ns`.
+    /// Draws all of `grid`, of any size, as of `now_ns`.
     pub fn draw(&mut self, grid: &mut Grid, now_ns: u64) {
         let frozen = self.frozen.take();
         match &frozen {
@@ -245,11 +245,11 @@ impl Known {
             match event {
                 Event::Begin(begin) => self.begin = *begin,
                 Event::Phase { label, repeat, phase } => {
-                    // Those that ran beside the one before are over, too, when they are.
+                    // Finished measurements beside the previous one are removed with it.
                     let gone = |of: &u32, track: &mut Track| *of == part || track.ended.is_some();
                     let over: Vec<Track> = self.tracks.extract_if(.., gone).map(|(_, track)| track).collect();
                     over.iter().for_each(|track| self.over(track));
-                    // Those that begin beside others are one of the run's measurements together.
+                    // Concurrent phases count as one measurement of the run.
                     self.begun += u32::from(self.tracks.is_empty());
                     self.tracks.insert(part, Track::new(&label, repeat, &phase));
                 }

@@ -1,4 +1,4 @@
-//! Datagrams: one-way delay over time and in all, rates, and what became of those that did not come well.
+//! Datagrams: one-way delay over time and in all, rates, and lost, late, repeated and reordered datagrams.
 
 use super::{coarse_curve, coarse_histogram, over_time, percentiles, rate, times_axis};
 use crate::plot::{Plot, Series, Style, Unit};

@@ -31,7 +31,7 @@ pub(super) fn plots(point: &Point) -> Vec<Plot> {
         let known = || kinds.iter().filter_map(|(name, times)| Some((*name, times.as_ref()?)));
         plots.push(
             percentiles("percentiles", "Round-trip times, all percentiles", "round-trip time")
-                .note("Of all messages: a line ends where those that never came begin, else at the largest value.")
+                .note("Of all messages: a line ends where lost messages begin, else at the largest value.")
                 .with(known().map(|(name, times)| curve(name, times))),
         );
         let slugs = ["histogram", "histogram-2", "histogram-3", "histogram-4", "histogram-5"];

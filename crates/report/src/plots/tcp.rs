@@ -110,7 +110,7 @@ fn slots(point: &Point) -> Slots<'_> {
 
 /// Connections whose bytes no sample tells all of, because they ended between two.
 struct Ended<'a> {
-    /// Those that were sampled before they ended.
+    /// Connections that were sampled before they ended.
     sampled: HashMap<Uuid, &'a ConnectionRecord>,
     /// When the others ended, in order, ns.
     unseen: Vec<u64>,

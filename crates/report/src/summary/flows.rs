@@ -1,4 +1,4 @@
-//! Flows of datagrams one by one, those that fare worse than the others first.
+//! Flows of datagrams one by one, the worst first.
 
 use crate::text::{Column, Page, Table, Tone, or_dash};
 use crate::words;

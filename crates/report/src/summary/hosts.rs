@@ -149,7 +149,7 @@ fn snapshot(name: &str, host: &HostSnapshot, page: &mut Page<'_>) -> io::Result<
         let host = if host.name.is_empty() { "not known" } else { host.name.as_str() };
         return page.line(Tone::Heading, &format!("Host of {name}: {host}"));
     }
-    // A server without a key does not tell strangers all of it.
+    // A server without a key does not tell all of it to clients on other hosts.
     let known = |text: &str| if text.is_empty() { "not told".to_owned() } else { text.to_owned() };
     page.line(Tone::Heading, &format!("Host of {name}: {}", known(&host.name)))?;
     let clock = match host.clock_synced {

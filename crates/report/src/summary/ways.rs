@@ -68,7 +68,7 @@ fn source([from, method, ..]: [u8; 4]) -> String {
         2 => "PTP",
         3 => "SSU/BITS",
         4 => "a satellite system",
-        5 => "nobody",
+        5 => "no source",
         _ => "a source of unknown kind",
     };
     let method = match method {
