@@ -8,9 +8,9 @@
 //! ```
 //!
 //! - number: u64, from 0, one more for each datagram that was prepared, sent or not;
-//! - stamp: u64, when it was prepared, µs: of the wall clock since 1970, or, where the sender was told that clocks are not
+//! - stamp: u64, when it was prepared, µs: of the wall clock since 1970, or, with clocks that are not
 //!   synchronised (`-a`), of its monotonic clock since it was started;
-//! - filler: whatever the original's stack held (never looked at); ours is the pattern of all our payload.
+//! - filler: uninitialised memory of the original (ignored); ours is the pattern of all our payload.
 //!
 //! The original writes both in its host's byte order; this is that of little-endian hosts.
 

@@ -5,7 +5,7 @@
 //!
 //! - [`codec`]: a datagram.
 //! - [`Sender`]: a client's flow.
-//! - [`Receiver`]: what listens at a server's bound sockets; it answers nobody.
+//! - [`Receiver`]: acceptor of a server's bound sockets; it never answers.
 #![forbid(unsafe_code)]
 
 pub mod codec;

@@ -28,7 +28,7 @@ const SAME_HOST: u64 = 1_000;
 /// What a server's workers share.
 pub(super) struct Shared {
     pub(super) acl: Acl,
-    /// Whose datagrams are taken although nobody has proven that they are theirs.
+    /// Addresses whose datagrams count without a proof of the address.
     pub(super) streams: Acl,
     pub(super) tells: bool,
     /// A datagram that took longer is late, ns.
@@ -74,7 +74,7 @@ impl Receiver {
         cx.outbox.push(Box::new(Notice { level: Level::Warning, text }));
     }
 
-    /// Makes room for `peer` among the senders, and says what is known of its clock; false when there is none.
+    /// Adds the peer to the senders and reports its clock; false when there is no room.
     fn admit(&mut self, cx: &mut Context<'_>, path: &Path, header: &Header) -> bool {
         let peer = path.peer;
         if self.senders.contains_key(&peer) {

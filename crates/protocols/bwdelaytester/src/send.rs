@@ -145,7 +145,7 @@ impl Flow for Sender {
             FlowEvent::Broken(_) => {
                 self.core.packets(cx, &Packets { refused: 1, ..Packets::default() });
             }
-            // It has no end of its own but that of its stairs: whoever stops it has had what was wanted.
+            // The stream has no end but that of the rate's ramp, so a stop by the user completes it.
             FlowEvent::Stop if self.over.is_none() => self.over = Some(Ending::Completed),
             _ => {}
         }
