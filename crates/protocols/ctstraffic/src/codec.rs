@@ -122,7 +122,7 @@ pub fn encode_id(id: Uuid) -> [u8; ID] {
     bytes
 }
 
-/// The identifier in what was received. The original prints whatever comes as text; what is no UUID is nil here.
+/// The identifier in received bytes. The original prints any bytes as text; here an invalid UUID is nil.
 #[must_use]
 pub fn decode_id(bytes: &[u8; ID]) -> Uuid {
     Uuid::try_parse_ascii(&bytes[..ID - 1]).unwrap_or_default()

@@ -5,7 +5,7 @@
 //!   START ───────────────────────────────────▶          again until something came
 //!   ◀───────────────────── identifier, once
 //!   ◀─────── frame 1, in so many datagrams, one frame time later
-//!   ◀─────── frame 2 …                                   each at its time, whatever comes back
+//!   ◀─────── frame 2 …                                   each at its time, independent of replies
 //!   (nothing more, ever)                                 done when the last frame has left
 //!   done when the last frame was to be shown
 //! ```

@@ -112,11 +112,11 @@ struct Shared {
     acl: Acl,
     streams: Acl,
     limit: Limit,
-    /// Who has a stream. Looked at once per stream and START.
+    /// Clients with a stream. Locked once per stream and START.
     watching: Mutex<Watching>,
 }
 
-/// Who has a stream, and how many each worker has.
+/// Clients with a stream, and the number of streams of each worker.
 struct Watching {
     peers: HashSet<SocketAddr>,
     streams: Vec<u32>,
@@ -135,7 +135,7 @@ impl Watching {
 /// Streams at once; who comes then may ask again.
 const MOST_STREAMS: usize = 10_000;
 
-/// A peer's place among those that have a stream, and the worker that has it; given back when dropped.
+/// A client's place among the streams, and the worker that serves it; given back when dropped.
 struct Place {
     shared: Arc<Shared>,
     peer: SocketAddr,

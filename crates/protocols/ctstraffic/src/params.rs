@@ -8,7 +8,7 @@ use transport::Rng;
 #[derive(Clone, Debug)]
 pub struct Params {
     pub group: Group,
-    /// Who sends payload, in what order.
+    /// Which end sends payload, in what order.
     pub pattern: Pattern,
     /// Payload of a connection; from a range each end draws its own, as in the original.
     pub transfer: Range,

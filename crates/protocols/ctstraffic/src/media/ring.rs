@@ -25,7 +25,7 @@ pub struct Ring {
     room: u64,
     /// The next to be judged, from 1.
     head: u64,
-    /// From `head` on; those that nothing came for yet are not kept behind the last that something came for.
+    /// Frames from `head` to the last one with a datagram.
     held: VecDeque<Held>,
 }
 

@@ -209,7 +209,7 @@ impl Flow for Sender {
         got: &Received<'_>,
         _: &mut Transmit<'_>,
     ) -> Result<(), Violation> {
-        // A START from somebody who has his stream already; whatever else comes is nobody's.
+        // A repeated START of this client; all other datagrams are ignored.
         let again = got.datagrams().filter(|bytes| *bytes == START).count() as u64;
         let repeated = Frames { repeated: again, ..Frames::default() };
         for group in [self.params.group, Group::ALL] {
