@@ -1,4 +1,4 @@
-//! The character generator (RFC 864): lines of characters for whoever connects, until the client hangs up.
+//! The character generator (RFC 864): lines of characters for every client, until the client closes.
 //!
 //! ```text
 //!  !"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\]^_`abcdefg␍␊
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Each line has 72 of the 95 printable characters of ASCII and begins one further, so that all repeats after 95 lines, 7,030 bytes. The RFC calls
-//! that a popular pattern and asks for none; who wants every byte compared (`--verify data`) needs a service that has it, as inetd's and ours have.
+//! that a popular pattern and asks for none; comparing every byte (`--verify data`) needs a service that sends it, as inetd's and ours do.
 //! That of xinetd leaves two of the characters out.
 //!
 //! Over UDP a datagram is answered by characters, here never more than it had: a service that answers more than it was sent floods others on
@@ -181,7 +181,7 @@ impl Reader {
         Reader { core: Core::new(GROUP, slot, stall_ns), got: 0, transfer, buffer: phase.buffer.high, verify }
     }
 
-    /// The server would send for ever: only a reset tells it at once that nobody reads any more.
+    /// The server would send for ever: only a reset ends it at once.
     fn end(&mut self, cx: &mut Context<'_>, how: Ending) {
         self.core.complete(cx, self.core.moved);
         self.core.over = Some((how, true));

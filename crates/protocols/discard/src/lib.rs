@@ -1,4 +1,4 @@
-//! Discard (RFC 863): whatever is sent is thrown away. TCP and UDP, either end. And its mirror, the character generator
+//! Discard (RFC 863): all received data is thrown away. TCP and UDP, either end. And its mirror, the character generator
 //! ([`chargen`]).
 //!
 //! Nothing is ever answered, so that any discard service will do as the remote end: its kernel acknowledges, and what the client tells is what it
