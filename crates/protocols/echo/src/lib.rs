@@ -1,4 +1,4 @@
-//! Echo (RFC 862): whatever is sent comes back. TCP and UDP, either end.
+//! Echo (RFC 862): all received data is sent back. TCP and UDP, either end.
 //!
 //! The echoing end knows nothing: it sends back the bytes it reads, in their order, at once, however they come. All that is
 //! measured is the asking end's: what it puts into a message ([`codec`](common::ping::codec)), when it sends it, and when it is back ([`Pinger`](common::ping::Pinger)).

@@ -13,7 +13,7 @@ const MOST: usize = 64 * 1024;
 /// end, as far as the server waits for that, ns.
 const QUIET: u64 = SECOND;
 
-/// Sends back whatever comes, in order, until the peer sends no more.
+/// Sends received data back, in order, until the peer sends no more.
 #[derive(Debug)]
 pub struct Responder {
     core: Core,
