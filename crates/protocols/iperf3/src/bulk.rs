@@ -149,7 +149,7 @@ impl Bulk {
     }
 }
 
-/// What is told about a test.
+/// Events of a test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BulkNews {
@@ -223,7 +223,7 @@ pub struct StreamRow {
     pub end_ns: u64,
     /// Payload bytes.
     pub bytes: u64,
-    /// Datagrams: those sent, or those that should have come.
+    /// Datagrams sent (sender) or expected (receiver).
     pub packets: u64,
     /// Datagrams that did not come; below 0 when some came after all that had been missed before.
     pub lost: i64,
@@ -253,7 +253,7 @@ pub struct RemoteRow {
     pub jitter_ns: f64,
     /// Datagrams lost, without the omitted part.
     pub lost: i64,
-    /// Datagrams, without the omitted part: those sent, or those that should have come.
+    /// Datagrams sent (sender) or expected (receiver), without the omitted part.
     pub packets: i64,
     /// Length, ns; `None` when it does not say.
     pub ns: Option<u64>,

@@ -154,7 +154,7 @@ impl Client {
         (self.step, self.since) = (step, now);
     }
 
-    /// It goes no further: what is known is told.
+    /// Ends the test with an error and reports the results so far.
     fn fail(&mut self, cx: &Context<'_>, why: String) {
         if matches!(self.step, Step::Closing | Step::Over) {
             return;

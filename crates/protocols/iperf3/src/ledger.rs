@@ -11,7 +11,7 @@ const LAST: u32 = u32::MAX;
 /// A last interval that is shorter than this part of the others, and empty, is not told.
 const SHORT: u64 = 10;
 
-/// What is known of one stream.
+/// Accounts of one stream.
 #[derive(Clone, Debug, Default)]
 struct Stream {
     sender: bool,
@@ -165,7 +165,7 @@ impl Ledger {
         self.frozen && self.rounds.is_empty()
     }
 
-    /// Takes what is known for the end of it: streams that have not answered have gone.
+    /// Closes the open boundary with the counts so far: streams that have not answered are gone.
     pub(super) fn settle(&mut self) -> Vec<Told> {
         let rounds = std::mem::take(&mut self.rounds);
         rounds.iter().filter_map(|round| self.close(round)).collect()
@@ -325,7 +325,7 @@ mod tests {
         let tag = ledger.freeze(Mono(2 * SECOND));
         assert!(!ledger.hear(&says(0, Some(tag), 2 * SECOND, 9)).is_empty() && ledger.complete());
         assert_eq!(ledger.rows().iter().map(|row| row.bytes).collect::<Vec<_>>(), [9, 3]);
-        // Nobody is asked about another test.
+        // Reports of another test are ignored.
         assert!(ledger.hear(&Standing { group: Group(2), ..says(0, Some(tag), 0, 0) }).is_empty());
     }
 }

@@ -177,7 +177,7 @@ impl Acceptor for Listener {
     }
 }
 
-/// Who has come: nobody yet, or a stream.
+/// A new connection, until its cookie shows what it is; then the flow of its stream.
 struct Handshake {
     shared: Arc<Shared>,
     /// This worker, and how many there are.

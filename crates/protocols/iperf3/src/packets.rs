@@ -66,7 +66,7 @@ pub(super) struct UdpStream {
     highest: u64,
     sequence: Sequence,
     jitter: Jitter,
-    /// What is sent is stamped by the wall clock.
+    /// Datagrams carry wall-clock times.
     wall: bool,
     /// When the omitted start is over: then jitter begins anew.
     omit: Option<Mono>,

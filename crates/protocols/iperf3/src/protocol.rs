@@ -182,7 +182,7 @@ impl Protocol for Iperf3 {
     }
 
     fn suited(&self, phase: Phase) -> Phase {
-        // Its payload is random: nobody could compare it.
+        // The payload is random and cannot be compared.
         let verify = if phase.verify == Verify::Data { Verify::None } else { phase.verify };
         let most = u64::from(LARGEST_BLOCK);
         let buffer = Range { low: phase.buffer.low.min(most), high: phase.buffer.high.min(most) };

@@ -1,4 +1,4 @@
-//! The server's side of the conversation: any number of tests, each in its own entry; whatever a client does ends at most its own
+//! The server's side of the conversation: any number of tests, each in its own entry; a client's error ends at most its own
 //! test.
 //!
 //! ```text
@@ -93,7 +93,7 @@ pub struct ServerPlan {
     pub scribe: Option<Scribe>,
     /// Whether it is told how each test stands.
     pub sessions: bool,
-    /// The system's congestion control, and those that it offers.
+    /// The system's default congestion control, and the available ones.
     pub congestion: (String, Vec<String>),
     /// CPU time.
     pub meter: Meter,
@@ -169,7 +169,7 @@ pub struct Server {
     actions: VecDeque<Action>,
     intervals: Intervals,
     notices: HashSet<String>,
-    /// Lines about newcomers for whom others had to give way.
+    /// Limits the lines about connections dropped in favour of new ones.
     crowd: Lines,
     /// Warnings by address: some, then one a minute.
     warnings: ByAddress<(u32, Lines)>,
@@ -343,7 +343,7 @@ impl Server {
         self.leave(cx, link);
     }
 
-    /// Warns of what a client of this address has brought about: of few things each, of more now and then, so that nobody fills our
+    /// Warns of an error that a client of this address caused; the lines per address are limited, so that a client cannot fill the
     /// log.
     fn warn(&mut self, cx: &Context<'_>, address: IpAddr, text: String) {
         let (told, lines) = self.warnings.of(address, Default::default);

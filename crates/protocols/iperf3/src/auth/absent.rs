@@ -1,4 +1,4 @@
-//! Authentication in a build without RSA: whatever needs it is refused.
+//! Authentication in a build without RSA: tests that need it are refused.
 
 use super::Users;
 use crate::host::Random;

@@ -91,7 +91,7 @@ fn fits(bits: usize) -> Result<(), String> {
 }
 
 impl Keeper {
-    /// Lets in those whom `users` names and whose clock is off by `skew_s` at most. `pem` is the private key, without a
+    /// Admits clients whose user name and password are in `users` and whose clock is off by `skew_s` at most. `pem` is the private key, without a
     /// password. `pkcs1` also takes the older padding, which clients before 3.17 use.
     ///
     /// # Errors
@@ -111,7 +111,7 @@ impl Keeper {
         let Ok(sealed) = Base64::decode_vec(token) else { return false };
         let mut draw = Draw(self.entropy);
         let oaep = Oaep::<Sha1>::new().decrypt(Some(&mut draw), &self.key, &sealed).ok();
-        // A wrong padding gives something else, never an error: who is in it decides.
+        // Decrypting with the wrong padding gives other text, never an error: the user in the text decides.
         let older = self.pkcs1.then(|| Pkcs1v15Encrypt.decrypt(Some(&mut draw), &self.key, &sealed).ok());
         [oaep, older.flatten()].iter().flatten().any(|plain| self.knows(plain, now))
     }

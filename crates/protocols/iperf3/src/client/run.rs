@@ -112,8 +112,8 @@ impl Client {
         }
     }
 
-    /// Nothing came on the streams that were to bring data but the byte that sends a stream away: the server knows one
-    /// direction only, and took these for somebody else's.
+    /// The streams that should carry data received only the byte of a refusal: the server supports one
+    /// direction only, and took these streams for another client's.
     fn turned_away(&self) -> bool {
         let rows = self.ledger.as_ref().map(Ledger::rows).unwrap_or_default();
         let came: Vec<u64> = rows.iter().filter(|row| !row.sender).map(|row| row.bytes).collect();

@@ -101,7 +101,7 @@ impl Client {
             tcp.connections += 1;
             if test_state.sends(line.slot) {
                 traffic.rx_bytes += row.bytes;
-                // The numbers below the highest seen, without those that are missing.
+                // The numbers up to the highest seen, without the missing ones.
                 packets.received += row.packets.saturating_sub(row.lost).max(0) as u64;
                 packets.lost += row.lost;
                 packets.duplicated += line.repeated;

@@ -107,7 +107,7 @@ impl Server {
         }
     }
 
-    /// Some streams have not said how they stand: what is known has to do.
+    /// Goes on without the final counts of streams that have not reported: their last counts are used.
     pub(super) fn settle(&mut self, cx: &Context<'_>, link: Link) {
         let Some(ledger) = self.tests.get_mut(&link).and_then(|test| test.ledger.as_mut()) else { return };
         let told = ledger.settle();

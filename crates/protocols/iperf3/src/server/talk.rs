@@ -175,7 +175,7 @@ impl Server {
         let Some(test) = self.tests.get_mut(&link) else { return };
         let Some(cookie) = test.cookie else { return };
         let test_state = TestState::new(group, terms.clone(), cookie, true, store.is_none());
-        // Nobody who asks for the usual block cares for it.
+        // A client that proposes the default block has not chosen it.
         let usual = terms.block == BLOCK;
         let test_state = Arc::new(test_state.on(worker, first).with(store).in_whole_segments(usual));
         let sockets = SocketSettings { user_timeout_ns, whole_segments: test_state.free, ..settings };
@@ -233,7 +233,7 @@ impl Server {
         (test.step, test.since, test.heard, test.used) = (Step::Running, cx.now, cx.now, used);
         self.shared.forget(&test_state);
         let terms = &test.parameters.terms;
-        // Something has to be asked now and then, or nobody would notice that nothing comes.
+        // Counts are requested periodically, to notice a silent stream.
         let every = if interval == 0 { SECOND } else { interval };
         let mut ledger = Ledger::new(group, terms, every, |slot| test_state.sends(slot));
         ledger.begin(cx.now);
