@@ -58,7 +58,7 @@ pub fn encode(word: u32) -> Vec<u8> {
     word.to_be_bytes().to_vec()
 }
 
-/// Words put together from whatever pieces come.
+/// Assembles words from received pieces.
 #[derive(Clone, Debug, Default)]
 pub struct Words {
     bytes: [u8; 4],
@@ -66,7 +66,7 @@ pub struct Words {
 }
 
 impl Words {
-    /// The next word in `bytes`, of which those that were used are taken off.
+    /// The next word in `bytes`; removes the bytes used.
     pub fn next(&mut self, bytes: &mut &[u8]) -> Option<u32> {
         let n = (4 - self.have).min(bytes.len());
         self.bytes[self.have..self.have + n].copy_from_slice(&bytes[..n]);

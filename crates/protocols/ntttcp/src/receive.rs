@@ -4,7 +4,7 @@
 //! waiting ── 'R', or the first connection ─▶ running ── time up, 'E', nobody left, stop ─▶ parting ── all gone ─▶ over
 //! ```
 //!
-//! 1. A word's place decides what it means: the one behind 'X' is a length, whatever letter it looks like.
+//! 1. A word's place decides what it means: the one behind 'X' is a length, even if it equals a letter.
 //! 2. 'E' is answered whenever it comes, before our end or after it.
 //! 3. Data connections are read to their end, for a while after ours, so that no sender is reset. Windows' receiver without
 //!    synchronisation closes at the end of its time; Windows' sender accepts that reset as the end of the test.
@@ -219,7 +219,7 @@ impl Receiver {
                 self.table.set(from, to.max(all), quiet);
                 self.start(cx);
             }
-            // Somebody joins a test that runs, as the original lets them.
+            // A sender joins a running test, as with the original.
             RUN | LAST => {
                 let answer = if self.stage == Stage::Running { RUN } else { END };
                 self.say(link, answer);
@@ -231,7 +231,7 @@ impl Receiver {
                 }
                 self.say(link, self.state());
             }
-            // Somebody else, who is told nothing.
+            // Not a sender: no answer.
             _ => {
                 self.hang_up(link);
                 self.telling.actions.push_back(Action::Close(link, gone()));
@@ -261,7 +261,7 @@ impl Receiver {
         talk.is_some()
     }
 
-    /// A sender of Windows' is ready for one port, or somebody else is there.
+    /// Handles bytes on a token connection: a sender of Windows' is ready for one port, or another program connected.
     fn token(&mut self, cx: &mut Context<'_>, link: Link, bytes: &[u8]) {
         let ready = bytes.first() == Some(&TOKEN);
         // It has said all that it has to say.
@@ -274,7 +274,7 @@ impl Receiver {
             self.table.set(from, to, quiet);
             self.start(cx);
         }
-        // Said last, so that whatever is sent because of it counts.
+        // Sent last, so that data sent in response counts.
         if ready {
             self.telling.actions.push_back(Action::Send(link, vec![TOKEN]));
         }
@@ -375,7 +375,7 @@ impl Receiver {
         self.telling.last = self.telling.last.max(empty.last);
         if self.shared.open.load(Ordering::Relaxed) == 0 {
             match self.stage {
-                // Those that talk will say when it is over; those that do not have nothing else to say it by.
+                // Senders with a conversation announce the end; without one, closed data connections are the end.
                 Stage::Running if !self.layout.sync || self.talks.is_empty() => {
                     let alone = cx.now.plus(ALONE);
                     self.wake = Some(self.wake.map_or(alone, |at| at.min(alone)));

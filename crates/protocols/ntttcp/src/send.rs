@@ -7,9 +7,9 @@
 //!
 //! 1. Data connections are kept a little longer than was agreed on: a receiver of the original that sees them close before its
 //!    own timer has ended prints its result and never exits. Without a conversation they end with the time: a receiver of ttcp
-//!    computes its rate up to their end. Datagrams have no end, and those that let a receiver of the original go come as late.
+//!    computes its rate up to their end. Datagrams have no end; the ones that let a receiver of the original exit are sent equally late.
 //! 2. 'E' is said where we measured less than was agreed on, and before data connections are closed.
-//! 3. Whatever the receiver does not answer is waited for a bounded time.
+//! 3. Every answer of the receiver is waited for a bounded time.
 //! 4. When the receiver closes early, the test ends, is reported as partial and is rated over the elapsed time. Windows' sender
 //!    waits for the end of its time and reports no failure.
 
@@ -203,7 +203,7 @@ impl Sender {
         }
     }
 
-    /// Makes the connections that say that both ends are ready, those that are due.
+    /// Opens the token connections that are due; they tell that both ends are ready.
     fn call_tokens(&mut self, now: Mono) {
         while let Some(index) = self.tokens.due(now) {
             let port = self.layout.port.saturating_add(index);

@@ -79,7 +79,7 @@ impl Tokens {
         self.links.insert(link);
     }
 
-    /// The other end has said that it is ready, or gone; whether it was one of those that are waited for.
+    /// Marks a token as received or its connection as closed; false if it was not expected.
     pub(super) fn came(&mut self, link: Link) -> bool {
         let waited = self.links.remove(&link);
         self.left = self.left.saturating_sub(waited.into());

@@ -1,8 +1,8 @@
-//! What listens where data comes in datagrams: no header, no number, no end. Each sender's datagrams to each port are counted.
+//! Receiver of ntttcp's UDP data: datagrams without header, number or end. Each sender's datagrams to each port are counted.
 //!
-//! 1. Nothing is answered, and nobody gets a socket of its own.
-//! 2. What comes while nothing counts is dropped.
-//! 3. Senders end by falling silent: a worker to which nothing comes for a second is left by everybody.
+//! 1. Nothing is answered, and no sender gets a socket of its own.
+//! 2. Datagrams outside the measured time are dropped.
+//! 3. Senders end by falling silent: after a second without datagrams a worker counts all its senders as ended.
 
 use super::open::{Empty, Shared};
 use crate::one_sided::{Arrived, GROUP, Portion};
