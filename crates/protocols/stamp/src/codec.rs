@@ -21,7 +21,7 @@
 //!
 //! A TWAMP-Light packet (RFC 5357 appendix I) is the unauthenticated one, as far as it goes: a request has 14 octets and
 //! padding, a reply 41 and padding. So a request may be cut anywhere behind its first 14 octets, and a reply anywhere behind
-//! its first 36, those that repeat the request's number and time.
+//! its first 36, which include the request's number and time.
 
 /// Where the parts of a packet are.
 #[derive(Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ struct Places {
     ttl: usize,
 }
 
-/// Whether packets prove to come from somebody who knows the key.
+/// Whether packets are authenticated by a shared key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     /// Unauthenticated mode (RFC 8762 §4.2.1).

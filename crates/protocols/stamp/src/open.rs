@@ -61,7 +61,7 @@ const PATIENCE: u64 = 900 * SECOND;
 /// What a reflector's workers share.
 struct Shared {
     acl: Acl,
-    /// Who is answered without a proof, and with longer answers than requests.
+    /// Addresses that are answered without a proof, also with answers longer than the request.
     open_to: Acl,
     rules: Arc<Rules>,
     limit: Limit,
@@ -74,14 +74,14 @@ struct Shared {
     most: usize,
 }
 
-/// Who has a session. Looked at once for each.
+/// Senders with a session. Locked once per session.
 #[derive(Default)]
 struct Senders {
     all: HashSet<SocketAddr>,
     by_address: HashMap<IpAddr, u32>,
 }
 
-/// A sender's place among those that have a session; given back when dropped.
+/// A sender's place among the sessions; given back when dropped.
 pub(super) struct Place(Arc<Shared>, SocketAddr);
 
 impl Place {
@@ -135,8 +135,8 @@ impl Shared {
     }
 }
 
-/// Answers on one worker: each sender gets a socket of its own, with what is remembered of its sessions; those for whom there
-/// is no room are answered without memory.
+/// Answers on one worker: each sender gets a socket of its own, with the state of its sessions; senders beyond the
+/// limit are answered without state.
 pub struct Listener {
     shared: Arc<Shared>,
     /// What those send that have no socket of their own.

@@ -66,7 +66,7 @@ const WINDOW: usize = 16;
 
 impl Session {
     /// Whether a request of this number and time is to be answered, and takes note of it. A sender that begins anew does so
-    /// with a lower number at a later time, which in authenticated mode nobody else can make up.
+    /// with a lower number at a later time, which in authenticated mode only the holder of the key can make up.
     fn admit(&mut self, number: u32, sent: u64, proven: bool) -> bool {
         let Some((newest, time)) = self.newest else {
             self.begin(number, sent);
@@ -149,8 +149,8 @@ pub fn check(rules: &Rules, bytes: &[u8]) -> Result<Request, Refusal> {
     if proven { Ok(request) } else { Err(Refusal::Unproven) }
 }
 
-/// Proofs that were seen, of whomever: a packet that somebody captured opens no session from another address. Of two that have the
-/// same place the later one stays, so of those behind which n others came a share of exp(-n / 65,536) is known.
+/// Proofs (HMACs) seen from any sender: a captured packet opens no session from another address. Of two proofs with the same
+/// place the later one stays, so after n later proofs a proof is still known with probability exp(-n / 65,536).
 #[derive(Debug)]
 pub(super) struct Proofs(Box<[AtomicU64]>);
 
@@ -296,7 +296,7 @@ mod tests {
             let number = (newest + rng.between(0, 1400) as i64 - 1300).max(0);
             let want =
                 number > newest || seen.is_empty() || (newest - number < 1024 && !seen.contains(&number));
-            // One time for all: nobody begins anew.
+            // The same time in all requests: no new session.
             assert_eq!(session.admit(number as u32, 9, true), want, "{number} after {newest}");
             if want {
                 seen.insert(number);

@@ -111,8 +111,8 @@ impl Units {
         self.whole.iter().find(|unit| unit.kind == kind::PROOF)
     }
 
-    /// Whether the units are those that somebody with the key has made, as far as that is asked for: in authenticated mode,
-    /// unless there is nothing but one padding. `None` when nothing proves anything and need not.
+    /// Whether the HMAC TLV proves the units. Required in authenticated mode, unless the only unit is
+    /// padding. `None` when there is no proof and none is required.
     fn proven(&self, mode: Mode, key: Option<&Psk>, number: &[u8], bytes: &[u8]) -> Option<bool> {
         let Some(proof) = self.proof() else {
             let only_padding = matches!(&self.whole[..], [unit] if unit.kind == kind::PADDING);
@@ -440,7 +440,7 @@ mod tests {
         }
         // Direct Measurement is not answered unless that is asked for.
         assert_eq!(plain(&[0x80, 5, 0, 12, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0])[0], 0x80);
-        // A proof that nobody can check is like any unit that is not known.
+        // An HMAC TLV without a key is treated as an unknown unit.
         assert_eq!(plain(&[0x80, 8, 0, 16, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16])[0], 0x80);
     }
 }

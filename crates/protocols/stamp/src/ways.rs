@@ -16,7 +16,7 @@ const MOST_REFUSED: usize = 1 << 12;
 #[derive(Debug)]
 pub(super) struct Ways {
     pub(super) sent: u64,
-    /// Numbers of those that have not.
+    /// Numbers of messages whose send was refused.
     refused: VecDeque<u64>,
     /// The number of the remote end's first answer, less that of our first message.
     base: Option<u32>,
@@ -80,7 +80,7 @@ impl Ways {
         self.highest = self.highest.max(Some(number));
     }
 
-    /// Adds what is known at the end.
+    /// Adds the counts at the end of the flow.
     pub(super) fn tell(&self, facts: &mut WayFacts) {
         let lost = self.sent.saturating_sub(self.answered);
         if !self.numbers {
@@ -149,7 +149,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a path does, each loss is told once, and those on the two ways are right but for the flow's end.
+        /// On any path each loss is reported once, and its direction is right except at the flow's end.
         #[test]
         fn nothing_is_told_twice(fates in proptest::collection::vec(0u8..8, 1..300)) {
             let (mut ways, mut next, mut there, mut back) = (Ways::new(), 0, 0, 0);
