@@ -180,7 +180,7 @@ impl Answerer {
         Answerer { streams, shared, tests: HashMap::new(), account: Unconnected::new(GROUP), stopped: false }
     }
 
-    /// A test has its first data: it is one of those that are asked for.
+    /// Counts a test with its first data among the requested number of tests.
     fn enter(&mut self, cx: &mut Context<'_>, path: Path) -> bool {
         if !self.shared.limit.enter() {
             return false;
