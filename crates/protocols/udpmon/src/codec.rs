@@ -19,7 +19,7 @@
 //! ```
 //!
 //! A control message has 208 bytes, a request for a response at least 64. Fields that a message does not use hold
-//! whatever was there: nobody may look at them. Times of DATA are tenths of a microsecond since ZEROSTATS was answered, in
+//! arbitrary bytes and must be ignored. Times of DATA are tenths of a microsecond since ZEROSTATS was answered, in
 //! 32 bits, so they end after 214 s; response times are whole microseconds since ZEROSTATS came.
 
 pub const PORT: u16 = 14_233;
@@ -70,7 +70,7 @@ pub struct Setup {
     pub log_lost: i32,
     /// Packets before the first record.
     pub skip: i32,
-    /// Kernel or hardware stamps are wanted, if not 0. `udpmon_req` sends whatever was there.
+    /// Kernel or hardware stamps are wanted, if not 0. `udpmon_req` sends arbitrary bytes.
     pub stamps: i32,
 }
 

@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 /// How long a response is waited for, ns.
 const PATIENCE: u64 = SECOND;
-/// Requests in a row without a response, after which nobody is there.
+/// Requests in a row without a response, after which the responder counts as absent.
 const SILENT: u64 = 30;
 /// Bins of the histogram.
 const BINS: usize = 150;

@@ -56,7 +56,7 @@ pub(super) struct Packet {
 }
 
 impl Ledger {
-    /// An empty one; `room` records at most, of those that `setup` asks for.
+    /// An empty ledger with at most `room` of the records that `setup` asks for.
     pub(super) fn new(setup: Setup, zero: Mono, room: usize) -> Self {
         let (low, width) = (i64::from(setup.low), i64::from(setup.bin_width).max(1));
         let times = Binned::new(low, width, BINS);
@@ -175,12 +175,12 @@ impl Ledger {
         &self.hists
     }
 
-    /// All records of packets, with zeros at the end for those that did not come.
+    /// All records of packets, with zeros at the end for missing packets.
     pub(super) fn records(&self) -> &[PacketTestRecord] {
         &self.records
     }
 
-    /// All records of lost packets; those that came later stay.
+    /// All records of lost packets, including packets that came later.
     pub(super) fn lost(&self) -> &[PacketTestLost] {
         &self.lost
     }

@@ -31,7 +31,7 @@ mod trains;
 use clock::EXCHANGE;
 use fetch::Wanted;
 
-/// How long is waited when somebody else has the responder, ns.
+/// Pause before another attempt when another requester has the responder, ns.
 const BUSY: u64 = 30 * SECOND;
 /// How often it is looked whether a reading of this host has come, ns.
 const LOOK: u64 = SECOND / 1_000;
@@ -42,7 +42,7 @@ const LONGEST: u64 = 65_535;
 #[must_use]
 pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
     let params = Arc::new(Params::of(phase, GROUP, calls.host.clone()));
-    // One requester, whatever else is asked for.
+    // One requester only: the phase's number of connections is ignored.
     let one = Phase { connections: 1, iterations: Some(1), ..phase.clone() };
     Caller::for_all(&one, calls, true, &move |cx: &mut Context<'_>, slot| -> Box<dyn Flow> {
         if params.asked.role == PacketTestRole::Latency {

@@ -284,7 +284,7 @@ impl Responder {
         bytes[from..bytes.len().min(from.saturating_add(length))].to_vec()
     }
 
-    /// Records from word `index`: those that there is nothing of are zeros, as many as were asked for in the beginning.
+    /// Records from word `index`, padded with zeros to the number requested by ZEROSTATS.
     fn records(&self, index: usize, length: usize) -> Vec<u8> {
         let from = index.saturating_mul(8);
         self.with(|ledger| {
@@ -457,7 +457,7 @@ impl Flow for Responder {
                 self.wakes(cx);
             }
             FlowEvent::Stop => self.finish(cx, Ending::Stopped),
-            // Nobody is there any more; whoever comes again knocks.
+            // The requester is gone; a later datagram opens a new flow.
             FlowEvent::Broken(_) if !self.testing => self.finish(cx, Ending::Completed),
             _ => {}
         }

@@ -30,7 +30,7 @@ pub(super) struct Train {
     refused: u64,
     /// When the last packet offered left.
     left: Mono,
-    /// Packets that have left, by number and time; kept where somebody wants to know.
+    /// Packets sent, by number and time; kept if an output lists packets.
     pub(super) log: Option<Vec<(u64, Mono)>>,
 }
 
@@ -78,7 +78,7 @@ impl Train {
     ) {
         cx.rec.tally(params.group).late_ns.record(cx.now.since(self.due));
         self.left = cx.now;
-        // The field has 32 bits and a sign, whatever its place in the message.
+        // The field holds a signed 32-bit value, although its place in the message is wider.
         let sent = i64::from(tenths(cx.now.since(zero)) as i32);
         let frame = self.frame as i64;
         let packet =

@@ -1,4 +1,4 @@
-//! Who is let in by a responder, and what all its workers share.
+//! Admission of requesters to a responder, and the state that its workers share.
 
 use super::{Responder, arrival, packet};
 use crate::codec::{self, Message, Setup};
@@ -28,7 +28,7 @@ pub(super) struct Shared {
     limit: Limit,
     pub(super) every_ns: Option<u64>,
     setup: Setup,
-    /// Who has a flow, and what it counts.
+    /// Ledgers of the requesters that have a flow.
     peers: Mutex<HashMap<SocketAddr, Arc<Mutex<Ledger>>>>,
     promised: AtomicUsize,
     /// Requesters at once.

@@ -19,7 +19,7 @@
 //!
 //! A message is this head and as much more as its length says. One connection is one test; nothing is agreed on before the first
 //! DATA. Answers to GETNETSNMP, GETNICSTATS and GETCPULOAD are UDPmon's blocks, whole and without a head. Fields that a message
-//! does not use hold whatever was there; that goes for the version, too.
+//! does not use hold arbitrary bytes; that goes for the version, too.
 
 pub const PARAM: usize = 144;
 pub const PORT: u16 = 14_233;

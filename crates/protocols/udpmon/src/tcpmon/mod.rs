@@ -60,7 +60,7 @@ fn carries(phase: &Phase) -> Result<(), &'static str> {
         );
     }
     if phase.payload != Payload::Pattern {
-        return Err("sends the pattern, which nobody compares");
+        return Err("sends the pattern, which is not compared");
     }
     if phase.transfer_high.is_some() || phase.total_bytes.is_some() || phase.burst.is_some() {
         return Err("sends messages of one length until a transfer is over or the time is up");

@@ -34,7 +34,7 @@ pub struct Test {
     pub burst: u64,
     /// Pause after a burst, ns.
     pub gap_ns: u64,
-    /// Sends for so long, whatever the transfer.
+    /// Duration of sending, ns; overrides the transfer.
     pub time_ns: Option<u64>,
     /// How long is waited behind the last message, so that the counters of both hosts have moved, ns.
     pub settle_ns: u64,

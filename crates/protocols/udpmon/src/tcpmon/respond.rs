@@ -60,7 +60,7 @@ pub struct Responder {
     over: Option<Ending>,
 }
 
-/// What is told of a connection while it lasts, each period, once this host has been read.
+/// Periodic reports of an open connection, each with a reading of this host's counters.
 #[derive(Debug, Default)]
 struct Snapshots {
     every_ns: Option<u64>,
