@@ -1,4 +1,4 @@
-//! What an empty path reads here: the same messages within this host, before the run.
+//! The local baseline: round trips of the same messages within this host, before the run.
 
 use crate::protocols;
 use crate::{CliError, measure, plan};
@@ -30,7 +30,7 @@ pub(crate) fn reading(config: &ClientConfig, phase: &Phase, interrupt: &Interrup
 }
 
 fn unknown(why: &str) -> Event {
-    let text = format!("what an empty path reads on this host is not known: {why}");
+    let text = format!("no local baseline of this host: {why}");
     Event::Notice { level: Level::Info, text }
 }
 

@@ -80,11 +80,10 @@ struct MessageArgs {
     /// kernel still takes 50 ms a second, unless kernel.sched_rt_runtime_us is -1.
     #[arg(long)]
     realtime: bool,
-    /// Let the kernel say, too, when messages leave and echoes come (UDP): round trips without this program and its waking
-    /// up.
+    /// Take kernel timestamps of messages and echoes, too (UDP): round trips without this program and its wake-up.
     #[arg(long)]
     kernel_stamps: bool,
-    /// Do not measure first what the same messages take within this host (up to 0.25 s).
+    /// Do not measure the local baseline, the same messages within this host, before the run (up to 0.25 s).
     #[arg(long)]
     no_empty_path: bool,
     /// Concurrent connections, 1 to 1000000, each with messages of its own.
