@@ -58,7 +58,7 @@ impl Spectrum {
         at.map(|&(value, _)| value.min(self.max).max(self.min))
     }
 
-    /// How many values lie above the quantile `q`: with few of them the quantile is a matter of luck.
+    /// How many values lie above the quantile `q`: with few of them the quantile is not statistically reliable.
     #[must_use]
     pub fn beyond(&self, q: f64) -> f64 {
         let all = real(self.total());
