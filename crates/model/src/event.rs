@@ -71,7 +71,7 @@ pub enum Event {
         /// One row per datagram.
         rows: Vec<DatagramRow>,
     },
-    /// What messages of the phase to come, or of this one, read on an empty path.
+    /// Local baseline of the next phase's, or of this phase's, round trips.
     Empty(Box<EmptyPath>),
     /// What was found of packet trains.
     Trains(Box<Trains>),

@@ -114,7 +114,7 @@ pub struct Point {
     pub up: Option<Direction>,
     /// Server to client; `None` when nothing was to go that way.
     pub down: Option<Direction>,
-    /// What messages read on an empty path, where that was looked for.
+    /// Local baseline of the round trips, if measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub empty: Option<Box<EmptyPath>>,
     /// When the frames of a media stream came, where each was told.

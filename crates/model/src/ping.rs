@@ -286,7 +286,7 @@ pub const PERCENTILES: [(&str, f64); 6] =
 
 /// The percentile that everybody asks for.
 pub(crate) const ASKED: (&str, f64) = PERCENTILES[2];
-/// A percentile with fewer values beyond it is a matter of luck.
+/// A percentile with fewer values beyond it is not statistically reliable.
 pub(crate) const BEYOND: f64 = 10.0;
 
 /// Whether the percentile `q` (0..=1) of these values is shown. With less than one value beyond it, it is the largest by
@@ -319,7 +319,7 @@ pub struct RoundTrips {
     pub ways: Option<Box<Ways>>,
 }
 
-/// What the same messages read on an empty path: within this host, over its loopback interface, just before the phase, less what
+/// Local baseline: round trips of the same messages within this host, over its loopback interface, just before the phase, less what
 /// the remote end spent. A measurement's round trips hold as much of this host, and the rest is the path's and the remote end's.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

@@ -30,7 +30,7 @@ pub(super) fn few_messages(case: &Case<'_>) -> Option<Caveat> {
     few.then(|| {
         let needed = (BEYOND / (1.0 - q)).round();
         let text = format!(
-            "Of {} messages fewer than {BEYOND} lie beyond {name}: that and all higher percentiles are a matter of luck.",
+            "Of {} messages fewer than {BEYOND} lie beyond {name}: that and all higher percentiles are not statistically reliable.",
             rtt.total()
         );
         let advice =
@@ -95,7 +95,7 @@ pub(super) fn missed_slots(case: &Case<'_>) -> Option<Caveat> {
     })
 }
 
-/// Within a host an empty path is what was measured, and that is said elsewhere.
+/// Over loopback the measurement is the baseline itself, and another caveat says so.
 pub(super) fn mostly_this_host(case: &Case<'_>) -> Option<Caveat> {
     let all = trips(case)?.rtt_ns.as_ref()?.quantile(0.5)?;
     let own = case.point.empty.as_ref()?.rtt_ns.as_ref()?.quantile(0.5)?;
@@ -103,7 +103,7 @@ pub(super) fn mostly_this_host(case: &Case<'_>) -> Option<Caveat> {
     // A baseline above what was measured is none: the host was busier then.
     (own <= all && share > OWN && super::host::loopback(case).is_none()).then(|| {
         let text = format!(
-            "{} of the median round trip ({} of {}) is what this host reads on an empty path: differences of that size are \
+            "{} of the median round trip ({} of {}) is the local baseline of this host: differences of that size are \
              its scheduling, not the path.",
             percent(share),
             format_duration(own),
