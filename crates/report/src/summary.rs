@@ -1,4 +1,4 @@
-//! The final report: how it ended, what was found, and how far to believe it.
+//! The final report: status, results and caveats.
 
 mod flows;
 mod frames;

@@ -24,7 +24,7 @@ pub(super) fn plots(point: &Point) -> Vec<Plot> {
         let kinds: [(&str, &Option<Spectrum>); 5] = [
             ("from the actual send", &trips.rtt_ns),
             ("from the intended send", &trips.intended_ns),
-            ("without the remote end's time", &trips.path_ns),
+            ("without server turnaround", &trips.path_ns),
             ("in the remote end", &trips.remote_ns),
             ("by the kernel's stamps", &trips.kernel_ns),
         ];

@@ -74,10 +74,10 @@ fn times(
     let rows = [
         (rtt, &trips.rtt_ns),
         ("from the intended send", &trips.intended_ns),
-        ("without the remote end", &trips.path_ns),
-        ("spent by the remote end", &trips.remote_ns),
+        ("without server turnaround", &trips.path_ns),
+        ("server turnaround", &trips.remote_ns),
         ("by the kernel's stamps", &trips.kernel_ns),
-        ("on an empty path here", &empty.and_then(|empty| empty.rtt_ns.clone())),
+        ("local baseline", &empty.and_then(|empty| empty.rtt_ns.clone())),
     ];
     for (name, spectrum) in rows {
         let Some(s) = spectrum else { continue };
@@ -94,15 +94,15 @@ fn times(
     }
 }
 
-/// How much of the round trips is this host's.
+/// The share of the local baseline in the round trips.
 fn share_of_host(empty: &EmptyPath, rtt: &Spectrum, page: &mut Page<'_>) -> io::Result<()> {
     let Some(own) = &empty.rtt_ns else { return Ok(()) };
     let Some((own, all)) = own.quantile(0.5).zip(rtt.quantile(0.5)) else { return Ok(()) };
     let all = all.max(1);
     let with = if empty.apart { "" } else { " and a remote end on the same core" };
     let text = format!(
-        "before the run an empty path read {} in the median: so much of each round trip, {:.0} % of their median, is this \
-         host's own system and scheduling{with}",
+        "local baseline before the run: {} in the median, {:.0} % of the median round trip; so much is this host's system and \
+         scheduling{with}",
         format_duration(own),
         (percent_of(own, all)).min(100.0)
     );
