@@ -51,11 +51,11 @@ pub(crate) enum Command {
     Stream(Box<crate::stream::StreamArgs>),
     /// How long do datagrams take one way, and how many are lost, repeated, reordered, late or damaged?
     Delay(Box<crate::delay::DelayArgs>),
-    /// What do trains of packets tell: dispersion (an estimate of capacity), delays, losses, congestion over time?
+    /// What do packet trains show: dispersion (an estimate of capacity), delays, losses, congestion over time?
     Train(Box<crate::train::TrainArgs>),
     /// What happens to delays when the path is full (idle, loaded down, up and both ways), with a grade?
     Load(Box<crate::load::LoadArgs>),
-    /// Be the remote end, for any number of clients at once.
+    /// Run the server, for any number of clients at once.
     Serve(Box<crate::serve::ServeArgs>),
     /// Ask a server to end once its sessions are over.
     Stop(crate::serve::StopArgs),
@@ -63,24 +63,24 @@ pub(crate) enum Command {
     Demo(crate::demo::DemoArgs),
     /// Print a saved run again, in any format.
     Report(crate::saved::ReportArgs),
-    /// List the runs that were kept: every run is, unless --no-store is given.
+    /// List the saved runs: every run is saved, unless --no-store is given.
     History(crate::kept::HistoryArgs),
-    /// Print a kept run.
+    /// Print a saved run.
     Show(crate::kept::ShowArgs),
-    /// Keep what other programs measured: files of iperf3, irtt, flent, ntttcp, ctsTraffic, bwdelaytester, UDPmon.
+    /// Import other tools' results: files of iperf3, irtt, flent, ntttcp, ctsTraffic, bwdelaytester, UDPmon.
     Import(crate::import_export::ImportArgs),
-    /// Write kept runs as tables or documents for other programs.
+    /// Write saved runs as tables or documents for other programs.
     Export(crate::import_export::ExportArgs),
     /// Which differences between saved runs are real, and what was set differently?
     Compare(crate::compare::CompareArgs),
-    /// Measure every so often, into the store and into metrics, and call when something breaks.
+    /// Run measurements on a schedule, into the store and into metrics; alert on failure.
     Monitor(Box<crate::monitor::MonitorArgs>),
     /// Run a command on an impaired path (delay, loss, reordering, …) with known truth. Needs root, or the right to make
     /// network namespaces.
     Lab(Box<crate::lab::LabArgs>),
     /// Explain the options that several commands share: target, sockets, output, store, live view.
     Options,
-    /// Print what completes this program's arguments in a shell (needs a build with the feature `man`).
+    /// Print the completion script for a shell (needs a build with the feature `man`).
     Completions(crate::pages::CompletionsArgs),
     /// Write the manual pages (needs a build with the feature `man`).
     Man(crate::pages::ManArgs),
@@ -98,7 +98,7 @@ pub(crate) struct TargetArgs {
     /// 14233 udpmon and tcpmon, 8888 bwdelaytester, 7 echo, 862 stamp].
     #[arg(short, long, value_parser = values::count16::<65535>)]
     pub(crate) port: Option<u16>,
-    /// What the remote end speaks: native, which is our own; or, for servers of other programs, iperf3 (tcp, delay), ctstraffic (tcp,
+    /// Protocol of the remote end: native, which is our own; or, for servers of other programs, iperf3 (tcp, delay), ctstraffic (tcp,
     /// connect, stream; its server must have the same pattern and transfer), ntttcp (tcp, delay; one port of `ntttcp -r -N`),
     /// ttcp (tcp, delay; `ttcp -r`), tcpmon (tcp), udpmon (train), bwdelaytester (delay), echo and stamp (ping),
     /// discard (tcp, delay), chargen (tcp --reverse).
@@ -228,7 +228,7 @@ pub(crate) struct RunArgs {
     /// is time for].
     #[arg(long, value_name = "N", value_parser = values::count::<{ u64::MAX }>, allow_negative_numbers = true)]
     pub(crate) iterations: Option<u64>,
-    /// Start of the run that does not count, rounded up to whole intervals.
+    /// Length of the start of the run that does not count, rounded up to whole intervals.
     #[arg(short = 'O', long, value_name = "TIME", default_value = "0", value_parser = values::pause)]
     pub(crate) omit: u64,
     /// Length of an interval, 10ms to 1h.
@@ -243,7 +243,7 @@ pub(crate) struct RunArgs {
     /// How long a connect may take.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::duration)]
     pub(crate) connect_timeout: u64,
-    /// How long a connection may move nothing while it should, before it counts as a network error.
+    /// Time without progress after which a connection counts as a network error.
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = values::duration)]
     pub(crate) stall_timeout: u64,
     /// Run only when no other session runs on the server, and wait for that in a queue; for 10 minutes at most, unless the server's
@@ -268,13 +268,13 @@ pub(crate) struct OutputArgs {
     /// Write one CSV row per connection.
     #[arg(long, value_name = "FILE")]
     pub(crate) connection_csv: Option<PathBuf>,
-    /// Keep the run (all events, JSON lines) for `netcaliper report FILE`.
+    /// Save the run (all events, JSON lines) for `netcaliper report FILE`.
     #[arg(long, value_name = "FILE")]
     pub(crate) save: Option<PathBuf>,
-    /// Write the report as one HTML page with interactive plots; it needs no network.
+    /// Write the report as one HTML page with interactive plots; it opens offline.
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
-    /// Write every plot as an SVG file into this directory, which is made if need be.
+    /// Write every plot as an SVG file into this directory, created if missing.
     #[arg(long, value_name = "DIR")]
     pub(crate) svg: Option<PathBuf>,
     /// Write metrics into this file for Prometheus' textfile collector: call it something.prom.
@@ -285,7 +285,7 @@ pub(crate) struct OutputArgs {
     /// percentile, alone or after rtt., delay. or connect.; .up or .down picks a direction.
     #[arg(long = "assert", value_name = "CONDITION", value_parser = Assertion::parse)]
     pub(crate) asserts: Vec<Assertion>,
-    /// Do not keep this run in the store.
+    /// Do not save this run in the store.
     #[arg(long, help_heading = "Store")]
     pub(crate) no_store: bool,
     #[command(flatten)]

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 /// What is compared.
 #[derive(Args, Debug)]
 pub(crate) struct CompareArgs {
-    /// Saved runs (--save or --json) or numbers of kept ones: two, the one before and the one after; or, with --with, any
+    /// Saved runs (--save or --json) or numbers of runs in the store: two, the one before and the one after; or, with --with, any
     /// number from before.
     #[arg(required = true, value_name = "FILE|ID")]
     before: Vec<PathBuf>,
@@ -19,7 +19,7 @@ pub(crate) struct CompareArgs {
     /// tell one figure, 5 up to six, 6 up to twenty-three.
     #[arg(long = "with", value_name = "FILE|ID", num_args = 1..)]
     after: Vec<PathBuf>,
-    /// Exit with 3 when a figure is worse for certain, by more than so many percent of what it was before (the end of the
+    /// Exit with 3 when a figure is significantly worse, by more than this percentage of its value before (the end of the
     /// interval that is nearer to no difference counts), and with 1 when there are too few readings to tell.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     threshold: Option<f64>,

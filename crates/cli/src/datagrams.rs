@@ -35,9 +35,8 @@ pub(crate) struct DatagramArgs {
     /// Take the time of arrival after the receive call, not from the kernel.
     #[arg(long)]
     pub(crate) no_stamps: bool,
-    /// Take times from the network card, where they agree with the kernel's: auto uses a card that stamps already, on tells this
-    /// host's to (CAP_NET_ADMIN), and leaves it as it was when it is over; a server's own option does that there. Native
-    /// protocol only.
+    /// Take times from the network card, where they agree with the kernel's: auto uses a card that stamps already, on switches
+    /// this host's card to it for the run (CAP_NET_ADMIN); the server has an option of its own. Native protocol only.
     #[arg(
         long,
         value_enum,

@@ -74,7 +74,7 @@ struct ProbeArgs {
     /// Times between datagrams from a file, over and over: one a line, with a unit or in seconds (as tshark's frame.time_delta).
     #[arg(long, value_name = "FILE", conflicts_with_all = ["rate", "pps", "spacing", "schedule"])]
     trace: Option<PathBuf>,
-    /// Seed of random schedules: the same seed gives the same times [default: drawn, and told].
+    /// Seed of random schedules: the same seed gives the same times [default: random, shown in the result].
     #[arg(long, value_name = "N", value_parser = values::whole)]
     seed: Option<u64>,
     /// A datagram that takes longer counts as late; missing ones are waited for as long at the end.
@@ -93,7 +93,7 @@ struct ProbeArgs {
     /// told, and --samples has the kernel's stamps.
     #[arg(long)]
     tx_stamps: bool,
-    /// Keep the schedule: give up what cannot be sent in time (within the spacing, 1 ms at least) instead of sending it late.
+    /// Keep the schedule: drop datagrams that cannot be sent in time (within the spacing, 1 ms at least) instead of sending it late.
     #[arg(long)]
     nonblock: bool,
     /// Do not compare the payload of received datagrams; their headers are checked all the same.
@@ -120,7 +120,7 @@ struct OtherArgs {
     /// Raise the rate in so many steps of so long each, from one of them to the whole (the original's -s is 100:2s), and end.
     #[arg(long, value_name = "STEPS:TIME", conflicts_with = "time", value_parser = stairs)]
     stairs: Option<Stairs>,
-    /// Give up what the socket has no room for, its number with it, instead of waiting (the original's -n).
+    /// Drop datagrams that do not fit into the socket's buffer, with their numbers, instead of waiting (the original's -n).
     #[arg(long)]
     give_up: bool,
 }

@@ -30,7 +30,7 @@ pub(crate) fn import(args: &ImportArgs) -> Result<Exit, CliError> {
                 let source = path.display().to_string();
                 let id = store.keep(&outcome, &source).map_err(CliError::failed)?;
                 let what = &outcome.begin;
-                let text = format!("{source}: kept as run {id}: {} of {}", what.verb, what.version);
+                let text = format!("{source}: saved as run {id}: {} of {}", what.verb, what.version);
                 // A closed stdout does not keep the run from being saved.
                 let _ = writeln!(io::stdout().lock(), "{text}");
             }
@@ -61,7 +61,7 @@ enum Format {
 /// What is written.
 #[derive(Args, Debug)]
 pub(crate) struct ExportArgs {
-    /// Numbers of kept runs, or `last` [default: all that the options below leave].
+    /// Numbers of saved runs, or `last` [default: all that the options below leave].
     #[arg(value_name = "ID")]
     ids: Vec<PathBuf>,
     /// In which form.

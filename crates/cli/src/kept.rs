@@ -15,7 +15,7 @@ use store::{Query, Retention, Store};
 /// Which store.
 #[derive(Args, Debug, Clone, Default)]
 pub(crate) struct StoreArgs {
-    /// The file that runs are kept in, an SQLite database; `off` keeps none [default: netcaliper/runs.sqlite in
+    /// The store of runs, an SQLite file; `off` saves none [default: netcaliper/runs.sqlite in
     /// $XDG_DATA_HOME or ~/.local/share].
     #[arg(long, value_name = "PATH", env = "NETCALIPER_STORE", help_heading = "Store")]
     store: Option<PathBuf>,
@@ -87,7 +87,7 @@ pub(crate) fn keep(output: &OutputArgs, outcome: &Outcome) {
     });
     match kept {
         Ok(Some(id)) if io::stderr().is_terminal() => {
-            stderr::say(format_args!("kept as run {id}: netcaliper show {id}"));
+            stderr::say(format_args!("saved as run {id}: netcaliper show {id}"));
         }
         Ok(_) => {}
         Err(trouble) => {
@@ -137,7 +137,7 @@ pub(crate) struct HistoryArgs {
     /// Print one JSON document.
     #[arg(short = 'J', long)]
     json: bool,
-    /// From now on keep no more than this: runs=1000,size=1Gi,age=90d, or all. The oldest runs beyond it are deleted.
+    /// Limits of the store from now on: runs=1000,size=1Gi,age=90d, or all. The oldest runs beyond it are deleted.
     #[arg(long, value_name = "LIMITS", value_parser = Retention::parse)]
     retain: Option<Retention>,
     /// Delete these runs from the store.
@@ -201,7 +201,7 @@ fn now() -> i64 {
 /// Which runs are shown.
 #[derive(Args, Debug)]
 pub(crate) struct ShowArgs {
-    /// Numbers of kept runs, as `history` lists them, or `last`.
+    /// Numbers of saved runs, as `history` lists them, or `last`.
     #[arg(required = true, value_name = "ID")]
     ids: Vec<PathBuf>,
     #[command(flatten)]

@@ -21,10 +21,10 @@ pub(crate) struct LabArgs {
     /// Conditions from server to client only.
     #[arg(long, value_name = "CONDITIONS", help_heading = "Conditions of one direction")]
     down: Vec<String>,
-    /// All chance comes from it: the same seed does the same to the n-th packet [default: drawn, and printed].
+    /// Seed of all random decisions: the same seed does the same to the n-th packet [default: drawn, and printed].
     #[arg(long, value_name = "N", value_parser = values::whole)]
     seed: Option<u64>,
-    /// Shell command to be run at the other side, before and as long as the command.
+    /// Shell command to run at the other side, started before the command and ended after it.
     #[arg(long, value_name = "COMMAND")]
     server: Option<String>,
     /// How long the command waits for the server to listen.
@@ -64,7 +64,7 @@ pub(crate) enum SideArg {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WaitArg {
-    /// Sleeps, but not through the last moments before a packet is due.
+    /// Sleeps until shortly before a packet is due, then spins.
     Hybrid,
     /// Never sleeps: packets are seen as they come, at the cost of a core.
     Spin,

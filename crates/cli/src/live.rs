@@ -43,12 +43,12 @@ const HELD: usize = 1000;
 /// When a run is shown on the terminal while it lasts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum When {
-    /// When it takes long enough to be looked at, and the terminal has nothing better to do.
+    /// For runs of more than 10 s, when stdout is a terminal and has no other output.
     #[default]
     Auto,
     /// Always; an error without a terminal.
     Always,
-    /// Not at all.
+    /// Never.
     Never,
 }
 

@@ -31,7 +31,7 @@ pub(crate) struct LoadArgs {
     /// Connections that fill the path, 1 to 10000.
     #[arg(short = 'P', long, alias = "parallel", default_value_t = 8, value_name = "N", value_parser = values::count32::<10_000>)]
     connections: u32,
-    /// Probes per second: so many messages there and back, and so many datagrams each way.
+    /// Probes per second: messages there and back, and datagrams each way, at this rate each.
     #[arg(long, value_name = "N", default_value = "50", value_parser = values::per_second)]
     rate: f64,
     /// Run only when no other session runs on the server, and wait for that in a queue before each stage.

@@ -1,4 +1,4 @@
-//! `netcaliper monitor`: a measurement every so often, into the store and into metrics, and a word when something breaks.
+//! `netcaliper monitor`: measurements on a schedule, into the store and into metrics, with an alert on failure.
 #![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
 use crate::args::{Cli, Command as Verb};
@@ -25,7 +25,7 @@ pub(crate) struct MonitorArgs {
     /// Time from the start of a measurement to the start of the next. When one takes longer, starts that fall into it are left out.
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = values::duration)]
     every: u64,
-    /// End after so many measurements [default: run until it is ended].
+    /// End after this number of measurements [default: run until interrupted].
     #[arg(long, value_name = "N", value_parser = values::count::<{ u64::MAX }>)]
     count: Option<u64>,
     /// What each measurement must find (repeatable), as on the questions themselves: p99<5ms, goodput>900M, ….
@@ -35,7 +35,7 @@ pub(crate) struct MonitorArgs {
     /// NETCALIPER_BROKEN, and the measurement in NETCALIPER_RUN, NETCALIPER_VERB, NETCALIPER_TARGET.
     #[arg(long, value_name = "COMMAND")]
     on_break: Option<String>,
-    /// Shell command to run when all is well again.
+    /// Shell command to run after a good measurement that follows a broken one.
     #[arg(long, value_name = "COMMAND")]
     on_mend: Option<String>,
     /// Write metrics into this file after each measurement, for Prometheus' textfile collector: call it something.prom.

@@ -60,7 +60,7 @@ pub(crate) fn completions(args: &CompletionsArgs) -> Result<Exit, CliError> {
 /// Where to.
 #[derive(Args, Debug)]
 pub(crate) struct ManArgs {
-    /// Write all pages into this folder, which is made if need be: netcaliper.1, netcaliper-tcp.1, … [default: the first one, to
+    /// Write all pages into this folder, created if missing: netcaliper.1, netcaliper-tcp.1, … [default: the first one, to
     /// stdout].
     #[arg(value_name = "FOLDER")]
     folder: Option<PathBuf>,

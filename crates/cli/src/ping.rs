@@ -70,7 +70,7 @@ struct MessageArgs {
     /// Random times between messages (a Poisson process of that rate) instead of even ones.
     #[arg(long, requires = "rate")]
     poisson: bool,
-    /// How long an echo may take, at most 10m; over UDP what comes later is late, what never comes is lost.
+    /// How long an echo may take, at most 10m; over UDP a later echo is late, a missing one lost.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::duration)]
     timeout: u64,
     /// Spin instead of sleeping: a core for each worker, and no wake-up in the figure.

@@ -9,7 +9,7 @@ use model::{Axis, LEAST_REPEATS, MOST_REPEATS, Method, Phase, SweepError, Until}
 #[derive(Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Repetitions")]
 pub(crate) struct RepeatArgs {
-    /// Measure so many times; the settings of a sweep take turns [default: 1; with --until-confidence at most 30].
+    /// Number of measurements; the settings of a sweep take turns [default: 1; with --until-confidence at most 30].
     #[arg(long, value_name = "N", value_parser = values::count32::<1000>)]
     repeat: Option<u32>,
     /// Measure until the mean is known so well: 99,5 is 99 percent sure of ±2.5 percent (netperf's rule; LEVEL is 95 or 99, WIDTH
@@ -22,7 +22,7 @@ pub(crate) struct RepeatArgs {
 #[derive(Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Repetitions")]
 pub(crate) struct RunsArgs {
-    /// Measure so many times; each time has --repeat trains of every setting [default: 1; with --until-confidence at most 30].
+    /// Number of measurements; each has --repeat trains of every setting [default: 1; with --until-confidence at most 30].
     #[arg(long, value_name = "N", value_parser = values::count32::<1000>)]
     runs: Option<u32>,
     /// Measure until the mean is known so well: 99,5 is 99 percent sure of ±2.5 percent (netperf's rule; LEVEL is 95 or 99, WIDTH

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 #[derive(Args, Debug, Default)]
 pub(crate) struct ReportArgs {
-    /// Files written by --save or --json, numbers of kept runs (`netcaliper history`) or `last`, ctsTraffic's tables (those of
+    /// Files written by --save or --json, numbers of saved runs (`netcaliper history`) or `last`, ctsTraffic's tables (those of
     /// several hosts together are joined), or what else `netcaliper import` reads; `-` is stdin.
     #[arg(required = true, value_name = "FILE|ID")]
     pub(crate) files: Vec<PathBuf>,

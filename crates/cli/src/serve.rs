@@ -59,10 +59,10 @@ pub(crate) struct ServeArgs {
     /// Let workers spin instead of sleeping for sessions that ask for it (ping --busy): a core each while they last.
     #[arg(long, help_heading = "Limits")]
     pub(crate) busy: bool,
-    /// End after so many data connections [default: run until it is ended].
+    /// End after this number of data connections [default: run until interrupted].
     #[arg(long, value_name = "N", value_parser = values::count::<{ u64::MAX }>, help_heading = "Limits")]
     pub(crate) exit_after: Option<u64>,
-    /// Tell this host's network cards to stamp packets while sessions want that (CAP_NET_ADMIN); they are left as they were
+    /// Switch on hardware timestamps of this host's network cards while sessions need them (CAP_NET_ADMIN), and restore them after
     /// [default: cards that stamp already are used].
     #[arg(long)]
     pub(crate) hardware_stamps: bool,

@@ -102,7 +102,7 @@ impl StampArgs {
 #[command(next_help_heading = "Other protocols")]
 pub(crate) struct LegacyArgs {
     /// Answer other protocols as well, each on its own port or on the one given (echo:9999): iperf3, ctstraffic, ntttcp, ttcp,
-    /// udpmon, tcpmon, bwdelaytester, echo, stamp, separated by commas; or all, and a table says which could not be had. Their
+    /// udpmon, tcpmon, bwdelaytester, echo, stamp, separated by commas; or all, and a table shows which ports could not be bound. Their
     /// datagrams prove no address: only those of this host and of directly connected networks are answered, unless
     /// NETCALIPER_ALLOW names other networks.
     #[arg(long, value_name = "all|NAME[:PORT],…", value_delimiter = ',', value_parser = values::legacy)]
@@ -116,8 +116,8 @@ pub(crate) struct LegacyArgs {
     /// Answer the other protocols although the server has a key, which guards the native protocol only.
     #[arg(long = "legacy-unauthenticated")]
     pub(crate) unauthenticated: bool,
-    /// File with the key of authenticated STAMP; packets that do not prove to know it are not answered, all others wherever
-    /// they come from.
+    /// File with the key of authenticated STAMP; packets without a valid HMAC are not answered, valid ones from every
+    /// address.
     #[arg(long, value_name = "FILE", env = "NETCALIPER_STAMP_PSK_FILE")]
     pub(crate) stamp_psk_file: Option<std::path::PathBuf>,
     /// Answer STAMP's Direct Measurement extension, too, of which only one source confirms the numbers.

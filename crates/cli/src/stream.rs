@@ -41,7 +41,7 @@ struct MediaArgs {
     /// Length of a stream, in whole seconds.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = values::duration, allow_negative_numbers = true)]
     length: u64,
-    /// How long a frame is held before it is to be shown: what comes later is too late. In whole frames.
+    /// Playout buffer: delay of every frame's display; datagrams that arrive after it are too late. In whole frames.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::duration, allow_negative_numbers = true)]
     depth: u64,
     /// Most bytes in one datagram, headers of the measurement included, at most 65507.
@@ -83,7 +83,7 @@ struct StreamRunArgs {
     /// Length of an interval, 10ms to 1h.
     #[arg(short = 'i', long, value_name = "TIME", default_value = "1s", value_parser = values::interval)]
     interval: u64,
-    /// Receive buffer (SO_RCVBUF) in bytes: what comes while we are held up has to fit [default: four frames, 1Mi at least].
+    /// Receive buffer (SO_RCVBUF) in bytes: data that arrives during a scheduling delay has to fit [default: four frames, 1Mi at least].
     #[arg(long, value_name = "BYTES", value_parser = values::bytes)]
     rcvbuf: Option<u64>,
     /// Write one row per frame that we receive: CSV.

@@ -19,7 +19,7 @@ pub(crate) struct WebArgs {
     #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = "", value_parser = web::parse_address,
         help_heading = "Live")]
     web: Option<SocketAddr>,
-    /// Keep the page for so long after the run's end; the first Ctrl-C ends that.
+    /// Serve the page for this long after the run's end; the first Ctrl-C ends that.
     #[arg(long, value_name = "TIME", requires = "web", value_parser = values::duration, help_heading = "Live")]
     web_linger: Option<u64>,
 }

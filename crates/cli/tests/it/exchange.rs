@@ -32,7 +32,7 @@ fn other_programs_runs_are_kept_compared_and_exported() {
     let files: Vec<PathBuf> = names.iter().map(|name| cut(&scratch, name)).collect();
     let line = files.iter().fold(at(netcaliper("import")), |line, file| line.arg(file));
     line.run().exits(0).prints(&[
-        "kept as run 1: tcp of iperf 3.12",
+        "saved as run 1: tcp of iperf 3.12",
         "run 3: ping of irtt 0.9.0",
         "flent 2.1.1",
         "ntttcp",
@@ -68,7 +68,7 @@ fn other_programs_runs_are_kept_compared_and_exported() {
 
     let nonsense = scratch.with("nonsense.txt", "nothing of the kind");
     let done = at(netcaliper("import")).arg(&nonsense).arg(&files[0]).run().exits(1).says_one_sentence();
-    done.complains(&["nonsense.txt", "neither"]).prints(&["kept as run 6"]);
+    done.complains(&["nonsense.txt", "neither"]).prints(&["saved as run 6"]);
 }
 
 #[test]
