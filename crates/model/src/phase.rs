@@ -190,7 +190,7 @@ pub struct Burst {
 pub struct Phase {
     /// The question.
     pub kind: Kind,
-    /// Who sends.
+    /// Which end sends.
     pub pattern: Pattern,
     /// Concurrent connections.
     pub connections: u32,
