@@ -1,4 +1,4 @@
-//! Shows it in a browser: a run or a server while it goes on, runs that were kept, and metrics for scrapers.
+//! Web pages of a running measurement or server, of saved runs, and metrics for scrapers.
 //!
 //! One thread of its own answers (`server.rs`); it is the only user of tokio. A run tells its events to a [`View`], which never
 //! waits: what pages show is made from a copy, at most once a second and only while a page is open (`shown.rs`), of a run that is
