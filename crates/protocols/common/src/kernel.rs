@@ -46,7 +46,7 @@ pub struct Core {
 }
 
 impl Core {
-    /// The account of the connection in `slot`, counted in `group`; nothing may move on it for `stall_ns`.
+    /// The account of the connection in `slot`, counted in `group`, which is stalled after `stall_ns` without progress.
     #[must_use]
     pub fn new(group: Group, slot: u32, stall_ns: u64) -> Self {
         Core {

@@ -54,7 +54,7 @@ pub struct GaveWay(pub u64);
 const SMALLEST_SHARE: usize = 128;
 
 impl PendingPeers {
-    /// Room for `most` connections.
+    /// Room for `most` connections, half of them from one address.
     pub fn new(most: usize) -> Self {
         let most = most.max(1);
         let per_address = (most / 2).max(SMALLEST_SHARE).min(most);

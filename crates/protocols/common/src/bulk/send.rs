@@ -114,6 +114,7 @@ impl Sender {
         Err(violation)
     }
 
+    /// Timer: begins and ends sending on time, fails on a stalled receiver, and closes a connection whose lingering is over.
     fn wake(&mut self, cx: &mut Context<'_>) -> Result<(), Violation> {
         self.begin(cx.now);
         self.check_end(cx);
