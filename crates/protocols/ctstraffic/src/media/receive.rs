@@ -54,7 +54,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// The stream in slot `slot`; with `tells` each frame is told.
+    /// The stream in slot `slot`; with `tells` the verdict on each frame is posted.
     #[must_use]
     pub fn new(params: Arc<MediaParams>, slot: u32, tells: bool) -> Self {
         Receiver {
