@@ -32,7 +32,7 @@ impl Server {
         while self.next(cx, link) {}
     }
 
-    /// The next thing that a client has said; false when there is none yet.
+    /// Handles the next message of a client; false when none is complete yet.
     fn next(&mut self, cx: &Context<'_>, link: Link) -> bool {
         let Some(test) = self.tests.get_mut(&link) else { return false };
         match test.step {
