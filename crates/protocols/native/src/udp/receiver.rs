@@ -342,7 +342,7 @@ impl Receiver {
         counts.saw(seen)
     }
 
-    /// Nothing more is waited for, and `total` were sent, as far as is known: what has not come is lost.
+    /// Ends reception: numbers below `total`, the sender's count if known, that have not arrived count as lost.
     pub(super) fn finish(&mut self, cx: &mut Context<'_>, core: &Core, total: Option<u64>) {
         if std::mem::replace(&mut self.finished, true) {
             return;

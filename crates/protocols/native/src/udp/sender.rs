@@ -485,7 +485,7 @@ impl Sender {
         late as u64 + self.skip(now)
     }
 
-    /// Gives up places in the schedule that are not even pending and far too late; how many.
+    /// Skips places of the schedule that are overdue beyond `too_late` and not pending yet; returns their number.
     fn skip(&mut self, now: Mono) -> u64 {
         let Some((start, end)) = self.span else { return 0 };
         let mut skipped = 0;
