@@ -123,7 +123,7 @@ fn planned(method: &Method) -> Planned {
     if open { Planned { phases: None, ..planned } } else { planned }
 }
 
-/// One phase: how it ended, and why.
+/// Runs one phase; returns its status and the reason.
 pub(crate) fn one(
     config: &ClientConfig,
     phase: &Phase,
