@@ -216,12 +216,12 @@ impl<P: Platform> Worker<P> {
         // Late timers show in the results; without precise ones they are only later.
         self.platform.precise_timers();
         if self.config.realtime {
-            self.hurry();
+            self.raise_priority();
         }
     }
 
     /// Runs before all ordinary threads, as far as the system allows it.
-    fn hurry(&self) {
+    fn raise_priority(&self) {
         if let Err(e) = self.platform.realtime() {
             self.report(Report::Trouble(format!("workers do not run in real time (SCHED_FIFO): {e}")));
         }

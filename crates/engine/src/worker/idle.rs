@@ -179,8 +179,8 @@ impl<P: Platform> Worker<P> {
         self.idle.hold(now, until).map_or(BeforeWait::Nothing, BeforeWait::Sleep)
     }
 
-    /// Whether this worker learns by trying what becomes of its links: it spins on them, or sleeps in the receive call of the
-    /// only one.
+    /// Whether this worker polls its links by send and receive calls instead of the reactor: it spins on them, or sleeps in the
+    /// receive call of the only one.
     pub(super) fn tries(&self) -> bool {
         match self.idle.wait {
             Wait::Spin => self.links.len() <= FEW,
