@@ -55,7 +55,7 @@ impl Way {
         (number, block)
     }
 
-    /// The narrowest reading of an answer.
+    /// Parses the kernel's answer and returns the narrowest of its readings.
     pub(super) fn answer(self, block: &[u8]) -> Option<Reading> {
         let time = |place: usize| time(block.get(place * TIME..)?);
         if self == Way::Precise {

@@ -131,7 +131,7 @@ pub(crate) struct LastPlacement {
 }
 
 impl LastPlacement {
-    /// The same as [`Card::placement`].
+    /// [`Card::placement`], computed anew only for another card or after [`ALIKE`].
     pub(crate) fn of(&mut self, card: &Card, now: Mono) -> Option<Placement> {
         if self.card != card.serial || now >= self.until {
             let placement = card.placement();

@@ -53,8 +53,8 @@ pub(super) fn set_gro(socket: &Socket, on: bool) -> bool {
     set_option(socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, &value).is_ok() && on
 }
 
-/// Switches receive stamps on or off, those of the `id` besides, and readies the socket for transmit stamps; whether the kernel
-/// took it.
+/// Switches the kernel's receive stamps, and with `card` the network card's, on or off, and prepares the socket for transmit
+/// stamps; false when the kernel refuses.
 pub(super) fn set_stamps(socket: &Socket, receive: bool, card: bool) -> bool {
     let flags = SOFTWARE
         | OPT_ID
