@@ -113,7 +113,7 @@ pub(super) fn mostly_this_host(case: &Case<'_>) -> Option<Caveat> {
     })
 }
 
-/// Under load a busy server answers late, which the grade leaves out, and applications do not.
+/// Under load a busy server answers late: the grade leaves that out, but an application waits for it.
 pub(super) fn server_turnaround(case: &Case<'_>) -> Option<Caveat> {
     let path = |trips| crate::load::of_path(trips)?.quantile(0.5);
     let (now, idle) = (trips(case)?, case.idle?);
