@@ -1,7 +1,7 @@
 //! The command line.
 #![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
-use crate::help;
+use crate::help::{self, Lazy};
 use crate::kept::StoreArgs;
 use crate::mistaken;
 use crate::originals::{ORIGINALS, Original};
@@ -39,51 +39,53 @@ impl Cli {
     }
 }
 
+// Only the options of the command that was asked for are made: all of them take longer than many a command.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum Command {
     /// How much data gets through over TCP, and does every byte arrive intact?
-    Tcp(Box<TcpArgs>),
+    Tcp(Box<Lazy<TcpArgs>>),
     /// How many connections can be established, how fast, and how many fail?
-    Connect(Box<ConnectArgs>),
+    Connect(Box<Lazy<ConnectArgs>>),
     /// How long do messages take there and back, and how far is the tail?
-    Ping(Box<crate::ping::PingArgs>),
+    Ping(Box<Lazy<crate::ping::PingArgs>>),
     /// Does a media stream (frames of UDP datagrams at a fixed rate) arrive in time?
-    Stream(Box<crate::stream::StreamArgs>),
+    Stream(Box<Lazy<crate::stream::StreamArgs>>),
     /// How long do datagrams take one way, and how many are lost, repeated, reordered, late or damaged?
-    Delay(Box<crate::delay::DelayArgs>),
+    Delay(Box<Lazy<crate::delay::DelayArgs>>),
     /// What do packet trains show: dispersion (an estimate of capacity), delays, losses, congestion over time?
-    Train(Box<crate::train::TrainArgs>),
+    Train(Box<Lazy<crate::train::TrainArgs>>),
     /// What happens to delays when the path is full (idle, loaded down, up and both ways), with a grade?
-    Load(Box<crate::load::LoadArgs>),
+    Load(Box<Lazy<crate::load::LoadArgs>>),
     /// Run the server, for any number of clients at once.
-    Serve(Box<crate::serve::ServeArgs>),
+    Serve(Box<Lazy<crate::serve::ServeArgs>>),
     /// Ask a server to end once its sessions are over.
-    Stop(crate::serve::StopArgs),
+    Stop(Lazy<crate::serve::StopArgs>),
     /// Measure this host against itself over loopback; nothing to set up.
-    Demo(crate::demo::DemoArgs),
+    Demo(Lazy<crate::demo::DemoArgs>),
     /// Print a saved run again, in any format.
-    Report(crate::saved::ReportArgs),
+    Report(Lazy<crate::saved::ReportArgs>),
     /// List the saved runs: every run is saved, unless --no-store is given.
-    History(crate::kept::HistoryArgs),
+    History(Lazy<crate::kept::HistoryArgs>),
     /// Print a saved run.
-    Show(crate::kept::ShowArgs),
+    Show(Lazy<crate::kept::ShowArgs>),
     /// Import other tools' results: files of iperf3, irtt, flent, ntttcp, ctsTraffic, bwdelaytester, UDPmon.
-    Import(crate::import_export::ImportArgs),
+    Import(Lazy<crate::import_export::ImportArgs>),
     /// Write saved runs as tables or documents for other programs.
-    Export(crate::import_export::ExportArgs),
+    Export(Lazy<crate::import_export::ExportArgs>),
     /// Which differences between saved runs are real, and what was set differently?
-    Compare(crate::compare::CompareArgs),
+    Compare(Lazy<crate::compare::CompareArgs>),
     /// Run measurements on a schedule, into the store and into metrics; alert on failure.
-    Monitor(Box<crate::monitor::MonitorArgs>),
+    Monitor(Box<Lazy<crate::monitor::MonitorArgs>>),
     /// Run a command on an impaired path (delay, loss, reordering, …) with known truth. Needs root, or the right to make
     /// network namespaces.
-    Lab(Box<crate::lab::LabArgs>),
+    Lab(Box<Lazy<crate::lab::LabArgs>>),
     /// Explain the options that several commands share: target, sockets, output, store, live view.
     Options,
     /// Print the completion script for a shell (needs a build with the feature `man`).
-    Completions(crate::pages::CompletionsArgs),
+    Completions(Lazy<crate::pages::CompletionsArgs>),
     /// Write the manual pages (needs a build with the feature `man`).
-    Man(crate::pages::ManArgs),
+    Man(Lazy<crate::pages::ManArgs>),
 }
 
 /// Which server, and how to reach it.

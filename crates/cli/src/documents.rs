@@ -142,7 +142,8 @@ fn quoted(text: &str) -> Vec<&str> {
 
 #[test]
 fn options_that_are_named_exist() {
-    let whole = Cli::whole();
+    let mut whole = Cli::whole();
+    whole.build();
     let mut known: BTreeSet<&str> = BTreeSet::from(["help", "version"]);
     for verb in whole.get_subcommands() {
         for option in verb.get_arguments() {

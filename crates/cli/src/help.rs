@@ -4,8 +4,10 @@
 use crate::args::{LocalArgs, OutputArgs, SocketArgs, TargetArgs};
 use crate::originals::ORIGINALS;
 use crate::repeat::RepeatArgs;
-use clap::{Arg, Args, Command};
+use clap::builder::Resettable;
+use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
 use std::collections::BTreeSet;
+use std::ops::Deref;
 
 /// What `-h` shows of a command.
 pub(crate) struct Brief {
@@ -227,20 +229,64 @@ fn told(arg: Arg, brief: &Brief, shared: &BTreeSet<String>) -> Arg {
     if is_shown { arg.help_heading(None) } else { arg }
 }
 
-/// The command line with brief help, and the examples.
-pub(crate) fn with_briefs(command: Command) -> Command {
+/// Arguments of a command, made when the command is asked for, with its brief help.
+#[derive(Debug)]
+pub(crate) struct Lazy<T>(T);
+
+impl<T> Deref for Lazy<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: FromArgMatches> FromArgMatches for Lazy<T> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        T::from_arg_matches(matches).map(Lazy)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        self.0.update_from_arg_matches(matches)
+    }
+}
+
+impl<T: Args> Args for Lazy<T> {
+    fn augment_args(command: Command) -> Command {
+        // What the arguments say about themselves does not replace what the command says.
+        let (about, long) = (command.get_about().cloned(), command.get_long_about().cloned());
+        let command =
+            T::augment_args(command).about(Resettable::from(about)).long_about(Resettable::from(long));
+        match BRIEFS.iter().find(|brief| brief.verb == command.get_name()) {
+            Some(brief) => with_brief(command, brief),
+            None => command,
+        }
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        T::augment_args_for_update(command)
+    }
+}
+
+/// A command with brief help, and its examples.
+fn with_brief(verb: Command, brief: &Brief) -> Command {
     let all = SharedArgs::augment_args(Command::new("options"));
     let shared: BTreeSet<String> = all.get_arguments().map(|arg| arg.get_id().to_string()).collect();
+    let shares = verb.get_arguments().any(|arg| !is_own(arg, &shared));
+    let examples = format!("Examples:\n  {}", brief.examples.join("\n  "));
+    let more = "Options that several commands share are explained by `netcaliper options`.";
+    let long = if shares { format!("{examples}\n\n{more}") } else { examples.clone() };
+    let verb = verb.mut_args(|arg| told(arg, brief, &shared));
+    verb.after_help(examples).after_long_help(long)
+}
+
+/// The command line with the first sentence about each command, and first steps.
+pub(crate) fn with_briefs(command: Command) -> Command {
     let command = BRIEFS.iter().fold(command, |command, brief| {
         command.mut_subcommand(brief.verb, |verb| {
-            let shares = verb.get_arguments().any(|arg| !is_own(arg, &shared));
             let about = verb.get_about().map(|about| first(&about.to_string(), false)).unwrap_or_default();
-            let examples = format!("Examples:\n  {}", brief.examples.join("\n  "));
-            let more = "Options that several commands share are explained by `netcaliper options`.";
-            let long = if shares { format!("{examples}\n\n{more}") } else { examples.clone() };
             let whole = verb.get_long_about().or(verb.get_about()).cloned().unwrap_or_default();
-            let verb = verb.mut_args(|arg| told(arg, brief, &shared)).about(about).long_about(whole);
-            verb.after_help(examples).after_long_help(long)
+            verb.about(about).long_about(whole)
         })
     });
     let names: Vec<&str> = ORIGINALS.iter().map(|original| original.name).collect();
@@ -270,7 +316,8 @@ mod tests {
 
     #[test]
     fn examples_can_be_read_and_options_exist() {
-        let whole = Cli::whole();
+        let mut whole = Cli::whole();
+        whole.build();
         for brief in BRIEFS {
             let verb = whole.find_subcommand(brief.verb).unwrap_or_else(|| panic!("{}", brief.verb));
             for option in brief.options {

@@ -73,7 +73,8 @@ pub(crate) fn man(_: &ManArgs) -> Result<Exit, CliError> {
 
 #[cfg(feature = "man")]
 pub(crate) fn man(args: &ManArgs) -> Result<Exit, CliError> {
-    let command = Cli::whole();
+    let mut command = Cli::whole();
+    command.build();
     match &args.folder {
         Some(folder) => {
             let cannot = |e: io::Error| saved::named(folder, &e);
