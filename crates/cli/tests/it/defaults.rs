@@ -64,8 +64,11 @@ fn default_runs_raise_no_caveat_about_their_defaults() {
         .collect();
     for (name, (_server, client)) in questions.iter().zip(runs) {
         let outcome = Outcome::of(client.wait_within(LIMIT));
+        // A busy host merges intervals and sends late, which is no default's fault, and is told.
+        let busy = outcome.admits_lateness() || outcome.caveat("host-busy").is_some();
         for code in OF_OUR_OWN {
-            assert!(outcome.caveat(code).is_none(), "{name}: {code}: {}", outcome.tell());
+            let is_hosts = busy && ["too-short", "train-spacing"].contains(&code);
+            assert!(is_hosts || outcome.caveat(code).is_none(), "{name}: {code}: {}", outcome.tell());
         }
         if name.starts_with("ping") {
             // One that never came would take its timeout.
@@ -82,9 +85,8 @@ fn default_runs_raise_no_caveat_about_their_defaults() {
 
 #[test]
 fn the_parts_of_a_load_are_not_each_others_others() {
-    let runs: Vec<(Server, Proc)> = ["", "--exclusive"]
-        .iter()
-        .flat_map(|words| ["", "--exclusive"].map(|how| (words, how)))
+    let runs: Vec<(Server, Proc)> = [("", ""), ("--exclusive", ""), ("", "--exclusive")]
+        .into_iter()
         .map(|(words, how)| {
             let server = serve(&format!("--max-rate 2M {how}"));
             let line = netcaliper("load").arg(server.at()).args("-t 300ms --ramp 1s -P 2 --json").args(words);
