@@ -444,9 +444,16 @@ const STAND_INS: &[(&str, &str, i32, Option<i32>)] = &[
     ("bwdelaytester -s --port FIRST", "bwdelaytester -c 127.0.0.1 -p 160 -b 1 --port FIRST", 1, Some(1)),
 ];
 
-/// Waits until a program listens at this port, over TCP or UDP.
+/// Waits until `program` listens at this port, over TCP or UDP.
 #[track_caller]
-fn eventually_listens(port: u16) {
+fn eventually_listens(program: &Proc, port: u16) {
+    // A look at the kernel's tables takes 10 ms of CPU time: not before there is a socket.
+    crate::support::eventually("a program has a socket", || {
+        let open = std::fs::read_dir(format!("/proc/{}/fd", program.id()));
+        open.into_iter().flatten().flatten().any(|file| {
+            std::fs::read_link(file.path()).is_ok_and(|to| to.to_string_lossy().starts_with("socket:"))
+        })
+    });
     let end = format!(":{port:04X}");
     crate::support::eventually("a program listens", || {
         ["tcp", "tcp6", "udp", "udp6"].iter().any(|table| {
@@ -464,7 +471,7 @@ fn started((server, client, ..): &(&str, &str, i32, Option<i32>)) -> [Proc; 2] {
         netcaliper(verb).args(rest)
     };
     let server = line(server).spawn();
-    eventually_listens(port);
+    eventually_listens(&server, port);
     [server, line(client).spawn()]
 }
 

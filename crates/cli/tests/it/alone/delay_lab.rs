@@ -3,7 +3,7 @@
 
 use crate::support::files::{Csv, Scratch};
 use crate::support::net::is_root;
-use crate::support::{BIN, Outcome, netcaliper, number, skip};
+use crate::support::{BIN, Outcome, netcaliper, number, sized, skip};
 use serde_json::Value;
 
 /// What a datagram of this much UDP payload is with the headers of IPv4 and UDP; no word of a flow is as long.
@@ -156,7 +156,9 @@ fn loss_repeats_and_order_are_the_paths_at_a_thousand_a_second() {
 fn loss_repeats_and_order_are_the_paths_at_twenty_thousand_a_second() {
     const TEST: &str = "loss_repeats_and_order_are_the_paths_at_twenty_thousand_a_second";
     let conditions = "--delay 3ms --loss 1% --duplicate 1%:1:500us --reorder 1%:3 --seed 12";
-    let Some((outcome, report, trace)) = measured(TEST, conditions, "--bidir --pps 20000 -t 500ms") else {
+    let Some((outcome, report, trace)) =
+        measured(TEST, conditions, sized("--bidir --pps 20000 -t 200ms", "--bidir --pps 20000 -t 500ms"))
+    else {
         return;
     };
     if disturbed(&outcome, &report) {

@@ -3,7 +3,7 @@
 
 use crate::support::files::{Csv, Scratch};
 use crate::support::net::{congestion_controls, is_root};
-use crate::support::{BIN, Outcome, PATIENCE, netcaliper, number, skip, text};
+use crate::support::{BIN, Outcome, PATIENCE, netcaliper, number, sized, skip, text};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -122,7 +122,8 @@ fn a_queue_of_half_a_second_is_recognised_each_way() {
     let test = "a_queue_of_half_a_second_is_recognised_each_way";
     let mut told = Vec::new();
     for ramp in RAMPS {
-        let Some(run) = loaded(test, "--rate 8M --queue 500ms", (2, ramp)) else { return };
+        let path = format!("--rate {} --queue 500ms", sized("4M", "20M"));
+        let Some(run) = loaded(test, &path, (sized(1, 2), ramp)) else { return };
         match run.and_then(|(outcome, trace, grade)| recognised(&outcome, &trace, &grade)) {
             Ok(()) => return,
             Err(why) => told.push(why),

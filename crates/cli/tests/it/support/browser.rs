@@ -4,6 +4,7 @@ use super::files::Scratch;
 use super::skip;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 /// Names under which Chromium is installed.
 const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
@@ -31,7 +32,8 @@ impl Browser {
             asked.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
             asked.status().is_ok_and(|status| status.success())
         };
-        let found = NAMES.iter().find(answers);
+        static FOUND: OnceLock<Option<&&str>> = OnceLock::new();
+        let found = FOUND.get_or_init(|| NAMES.iter().find(answers));
         if found.is_none() {
             skip(test, "chromium is not installed");
         }

@@ -385,6 +385,11 @@ impl Server {
     }
 }
 
+/// The size, rate or time of a test: `./test` takes the first, which shows the same, and `bench/deep` the second.
+pub(crate) fn sized<T>(usual: T, deep: T) -> T {
+    if std::env::var_os("NETCALIPER_DEEP").is_some() { deep } else { usual }
+}
+
 /// Says that `test` could not run, to whoever counts (see `./test`) and to whoever reads.
 pub(crate) fn skip(test: &str, reason: &str) {
     use std::io::Write;

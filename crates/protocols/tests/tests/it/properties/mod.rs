@@ -18,7 +18,7 @@ use crate::support::run::MS;
 use metrics::SECOND;
 
 /// CPU time for the seeds of one property by default.
-const TIME: Duration = Duration::from_secs(4);
+const TIME: Duration = Duration::from_secs(1);
 /// Seeds of one property by default.
 const SEEDS: u64 = 50;
 
