@@ -1,7 +1,9 @@
 """What is done and told without the key."""
 
+import json
 import os
 import socket
+import struct
 import threading
 import time
 
@@ -80,10 +82,10 @@ def no_way_round():
     server = keyed()
     client, serving = recorded(server)
     must(len(serving) > 1_000, f"the relay saw {len(serving)} bytes of the server: is this the control connection?")
-    for secret in (b"accepted", b"token", b"propose", KEY.encode()):
+    for secret in (b"accepted", b"secret", b"propose", KEY.encode()):
         must(secret not in client + serving, f"{secret.decode()} stands in clear on the path")
     damaged = bytearray(client)
-    damaged[100] ^= 1
+    damaged[116] ^= 1
     tries = {"replayed": client, "twice": client + client, "cut": client[:400], "damaged": bytes(damaged), "reflected": serving,
              "without a handshake": rig.preamble() + rig.message({"type": "hello", "version": "0", "nonce": "00" * 16}),
              "opening alone": opening(client)}
@@ -127,17 +129,45 @@ def guesses():
 
 @attack
 def data_without_a_session():
-    """Data connections and datagrams with a token that the server never issued get nothing, or no more than they sent."""
+    """Data connections without the seal of a session get nothing, or no more than they sent."""
     server = keyed()
     with socket.create_connection(("127.0.0.1", server.port), timeout=8) as link:
-        link.sendall(rig.preamble(rig.DATA, token=os.urandom(16), identity=os.urandom(16), transfer=1 << 20))
+        link.sendall(rig.preamble(rig.DATA, session=1, seal=os.urandom(16), identity=os.urandom(16), transfer=1 << 20))
         try:
             answer = link.recv(1 << 16)
         except ConnectionError:
             answer = b""
-        must(len(answer) <= 64, f"{len(answer)} bytes for 64")
+        must(len(answer) <= 80, f"{len(answer)} bytes for 80")
     server.still_serves(NETCALIPER_PSK=KEY)
     return ""
+
+
+@attack
+def stolen_openings():
+    """What opens data connections is read on the path and sent again, as it is and under other numbers, while the session runs."""
+    server = keyed()
+    tap = Tap(server.port)
+    client = rig.start("tcp", tap.at, "-P", "4", "-t", "4s", "-b", "10M", "--json", NETCALIPER_PSK=KEY)
+    head, tried, sources = len(rig.preamble()), 0, 0
+    while client.poll() is None:
+        for said in list(tap.links):
+            opening = bytes(said["client"][:head])
+            if len(opening) < head or opening[10] != rig.DATA:
+                continue
+            sources = sources % 250 + 1
+            fresh = opening[:24] + os.urandom(8) + opening[32:head - 4]
+            for sent in opening, fresh + struct.pack("!I", rig.fnv1a(fresh)):
+                with socket.create_connection(("127.0.0.1", server.port), timeout=8, source_address=(f"127.0.1.{sources}", 0)) as link:
+                    link.sendall(sent)
+                    answer = link.recv(1 << 16)
+                    must(len(answer) == 16 and answer[0] == 0xA6, f"no refusal: {answer[:64]}")
+                tried += 1
+    code, out, err = rig.end(client)
+    must(code == 0, f"the client ends with {code}: {(err or out)[-200:]}")
+    opened = json.loads(out)["points"][-1]["local"]["opened"]
+    must(tried > 100 and opened == 4, f"{tried} tries, {opened} connections of the client's own")
+    server.intact()
+    return f"{tried} openings refused"
 
 
 @attack

@@ -154,8 +154,9 @@ def fnv1a(data):
     return value
 
 
-def preamble(purpose=CONTROL, version=WIRE_VERSION, token=bytes(16), identity=bytes(16), transfer=0):
-    head = b"\x8eNETCAL\n" + struct.pack("!HBB", version, purpose, 0) + token + identity + struct.pack("!IQI", 0, transfer, 0)
+def preamble(purpose=CONTROL, version=WIRE_VERSION, session=0, number=0, identity=bytes(16), transfer=0, seal=bytes(16)):
+    head = b"\x8eNETCAL\n" + struct.pack("!HBBIQQ", version, purpose, 0, 0, session, number) + identity + struct.pack("!Q", transfer)
+    head += seal + bytes(4)
     return head + struct.pack("!I", fnv1a(head))
 
 

@@ -154,7 +154,7 @@ def accept(change):
         if asked["type"] == "propose":
             phase = asked["phase"]
             change(phase)
-            link.sendall(rig.message({"type": "accepted", "accepted": {"session": 1, "changes": [], "others": 0}, "token": "00" * 16,
+            link.sendall(rig.message({"type": "accepted", "accepted": {"session": 1, "changes": [], "others": 0}, "secret": "00" * 16,
                                       "phase": phase, "host": {"name": EVIL, "kernel": EVIL, "cpu": EVIL}, "workers": 4_000_000_000,
                                       "placement": EVIL}))
         elif asked["type"] == "start":

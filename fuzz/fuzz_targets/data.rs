@@ -9,7 +9,7 @@ use metrics::Group;
 use model::{Pattern, Payload, Phase, Verify};
 use std::sync::Arc;
 use transport::{Flow, FlowEvent, Path};
-use native::{Data, Params, Preamble, Purpose};
+use native::{Data, Opener, OpeningKey, Params, Preamble, Purpose};
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((&[kind, transfer], bytes)) = bytes.split_first_chunk::<2>() else { return };
@@ -21,7 +21,7 @@ fuzz_target!(|bytes: &[u8]| {
     let params = Arc::new(Params::of(&Phase { pattern, payload, verify, ..Phase::default() }, Group(1)));
     let (id, transfer) = (uuid::Uuid::from_u128(7), u64::from(transfer) + 1);
     let mut flow = if kind >= 128 {
-        Data::client(params, [0; 16], id, 0, transfer, false)
+        Data::client(params, &Opener::new(1, OpeningKey::new(&[0; 16], &[])), id, 0, transfer, false)
     } else {
         Data::server(params, &Preamble { id, transfer, ..Preamble::new(Purpose::Data) })
     };

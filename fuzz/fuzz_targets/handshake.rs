@@ -9,13 +9,13 @@ use metrics::Group;
 use model::Phase;
 use std::sync::Arc;
 use transport::{Acceptor, Path};
-use native::{Grant, Grants, Listener, Params};
+use native::{Grant, Grants, Listener, OpeningKey, Params};
 
 fuzz_target!(|bytes: &[u8]| {
     let phase = Phase { transfer: 300, ..Phase::default() };
     let grants = Arc::new(Grants::new(None));
-    let grant = Grant::new(Arc::new(Params::of(&phase, Group(1))), 1, 300, true);
-    grants.insert([0; 16], Arc::new(grant));
+    let grant = Grant::new(OpeningKey::new(&[0; 16], &[]), Arc::new(Params::of(&phase, Group(1))), 1, 300, true);
+    grants.insert(0, Arc::new(grant));
     let mut listener = Listener::new(grants, Arc::default(), 0);
     let mut side = bench::side();
     let path = Path { peer: ([10, 0, 0, 1], 1).into(), local: ([10, 0, 0, 2], 2).into() };

@@ -84,8 +84,8 @@ fn a_slow_conversation_is_only_slow() {
 #[test]
 fn a_damaged_first_word_of_a_data_connection_is_refused() {
     let server = serve("");
-    // The magic, the version, the purpose, the token, the identifier, the transfer, the check.
-    for at in [0, 7, 9, 10, 20, 30, 55, 63] {
+    // The magic, the version, the purpose, the session, the number, the identifier, the transfer, the seal, the check.
+    for at in [0, 7, 9, 10, 20, 30, 40, 55, 60, 79] {
         let relay = Relay::new(server.port, 0, Way::Up, Harm::FlipPreamble { at, mask: 4 });
         let line = tcp(relay.at()).args("-P 1 --iterations 3 --transfer 100001 --json");
         let outcome = Outcome::of(line.spawn().wait_within(NOTICED)).exits(1).status("complete");

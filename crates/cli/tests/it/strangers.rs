@@ -140,7 +140,7 @@ fn preamble(version: u16, purpose: u8) -> Vec<u8> {
     let mut bytes = b"\x8eNETCAL\n".to_vec();
     bytes.extend(version.to_be_bytes());
     bytes.push(purpose);
-    bytes.resize(60, 0);
+    bytes.resize(76, 0);
     let check = fnv1a(&bytes);
     bytes.extend(check.to_be_bytes());
     bytes
@@ -168,7 +168,7 @@ fn a_proposal_that_cannot_be_is_refused_with_the_reason() {
     ] {
         let propose =
             format!(r#"{{"type":"propose","run":"00000000-0000-4000-8000-000000000001","phase":{phase}}}"#);
-        let said = answer(&server, &[preamble(2, 1), message(HELLO), message(&propose)].concat());
+        let said = answer(&server, &[preamble(3, 1), message(HELLO), message(&propose)].concat());
         let said = String::from_utf8_lossy(&said);
         assert!(said.contains("refused") && said.contains(reason), "{phase}: {said}");
     }
@@ -191,12 +191,12 @@ fn abuse_of_the_conversation_ends_only_itself() {
     ] {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, server.port)).unwrap();
         stream.set_read_timeout(Some(SOON)).unwrap();
-        stream.write_all(&[preamble(2, 1), abuse].concat()).unwrap();
+        stream.write_all(&[preamble(3, 1), abuse].concat()).unwrap();
         let _ = stream.shutdown(std::net::Shutdown::Write);
         until_closed(&mut stream);
     }
     // A data connection of a session that nobody has, a purpose that nobody knows, another wire version.
-    for preamble in [preamble(2, 2), preamble(1, 9), preamble(77, 1)] {
+    for preamble in [preamble(3, 2), preamble(1, 9), preamble(77, 1)] {
         answer(&server, &preamble);
     }
     server.still_serves();
@@ -206,8 +206,8 @@ fn abuse_of_the_conversation_ends_only_itself() {
 fn another_wire_version_is_answered_with_ours() {
     let server = serve("");
     let said = answer(&server, &preamble(77, 1));
-    assert_eq!(said.len(), 64, "a preamble: {said:?}");
-    assert_eq!(said[..11], *b"\x8eNETCAL\n\x00\x02\x04");
+    assert_eq!(said.len(), 80, "a preamble: {said:?}");
+    assert_eq!(said[..11], *b"\x8eNETCAL\n\x00\x03\x04");
 }
 
 #[test]
@@ -217,12 +217,12 @@ fn the_udp_port_answers_hellos_and_nothing_else() {
     socket.connect((Ipv4Addr::LOCALHOST, server.port)).unwrap();
     socket.set_read_timeout(Some(SOON)).unwrap();
     let mut buffer = [0; 2048];
-    for junk in [&b"x"[..], &[0; 64], &[0xff; 1400], &preamble(2, 4), &preamble(1, 1)] {
+    for junk in [&b"x"[..], &[0; 64], &[0xff; 1400], &preamble(3, 4), &preamble(1, 1)] {
         socket.send(junk).unwrap();
     }
-    socket.send(&preamble(2, 3)).unwrap();
+    socket.send(&preamble(3, 3)).unwrap();
     let n = socket.recv(&mut buffer).unwrap();
-    assert_eq!((n, buffer[10]), (64, 4), "one answer, no larger than the question");
+    assert_eq!((n, buffer[10]), (80, 4), "one answer, no larger than the question");
     socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
     assert!(socket.recv(&mut buffer).is_err(), "and no other");
     server.still_serves();
@@ -317,7 +317,7 @@ fn said(message_: &serde_json::Value) -> Vec<u8> {
 /// One connection of a rogue server: it misbehaves in this way as soon as it can.
 fn rogue_talk(stream: &mut TcpStream, how: &str) -> std::io::Result<()> {
     use serde_json::{Value, json};
-    stream.read_exact(&mut [0; 64])?;
+    stream.read_exact(&mut [0; 80])?;
     let next = |stream: &mut TcpStream| -> std::io::Result<Value> {
         let mut length = [0; 4];
         stream.read_exact(&mut length)?;
@@ -339,7 +339,7 @@ fn rogue_talk(stream: &mut TcpStream, how: &str) -> std::io::Result<()> {
             ],
             ("shutdown", _) => vec![json!({"type": "stopping", "reason": evil()}), json!({"type": "bye"})],
             ("propose", _) => vec![json!({
-                "type": "accepted", "token": nonce, "phase": asked["phase"], "workers": 1, "placement": evil(),
+                "type": "accepted", "secret": nonce, "phase": asked["phase"], "workers": 1, "placement": evil(),
                 "accepted": {"session": 1, "others": 0,
                     "changes": [{"what": evil(), "asked": evil(), "given": evil(), "why": evil()}]},
                 "host": {"name": evil(), "kernel": evil(), "cpu": evil(), "congestion": evil(), "sysctl": {evil(): evil()}},

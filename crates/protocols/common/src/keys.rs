@@ -1,6 +1,6 @@
 //! The keys that an end of the native protocol has, and what each lets its holder do.
 
-use crate::auth::Psk;
+use crate::auth::{Psk, hex};
 use model::Kind;
 use std::fmt;
 
@@ -40,6 +40,14 @@ pub fn verb(kind: Kind) -> &'static str {
 }
 
 impl Rights {
+    /// What may be asked for, as part of a sentence.
+    #[must_use]
+    pub fn verbs(&self) -> String {
+        self.verbs
+            .as_ref()
+            .map_or_else(|| "it is for all".to_owned(), |verbs| format!("it is for {}", verbs.join(", ")))
+    }
+
     /// Whether `verb` may be asked for.
     #[must_use]
     pub fn permits(&self, verb: &str) -> bool {
@@ -56,6 +64,15 @@ pub struct Named<K> {
     pub key: K,
     /// What it lets its holder do.
     pub rights: Rights,
+}
+
+/// Before the 64 hexadecimal digits of a public key.
+pub const PUBLIC: &str = "netcaliper-pub-1:";
+
+/// A public key as users type it.
+#[must_use]
+pub fn public_text(key: &[u8; 32]) -> String {
+    format!("{PUBLIC}{}", hex(key))
 }
 
 /// An X25519 private key.

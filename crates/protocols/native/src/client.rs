@@ -13,6 +13,7 @@ mod silence;
 use super::data::Params;
 use super::dial::{Dialer, Site};
 use super::message::{Frames, MAX_MESSAGE, Message};
+use super::opening::Opener;
 use super::secure::Shake;
 use super::udp::{self, Callers, Log, Terms, Track, Tracks, Unopened};
 use crate::auth::Secrets;
@@ -126,12 +127,14 @@ struct Server {
     heard: Mono,
     nonce: [u8; 16],
     shake: Option<Shake>,
+    /// The hash of the handshake, where there is a key.
+    handshake: Vec<u8>,
     authenticated: bool,
     same_host: bool,
     version: String,
     ping: (u32, Mono),
     base_rtt: u64,
-    granted: Option<(SessionInfo, [u8; 16], Phase)>,
+    granted: Option<(SessionInfo, Opener, Phase)>,
     reports: BTreeMap<u32, (Traffic, Option<Box<PacketReport>>)>,
     totals: Option<Box<Totals>>,
     /// What it remembers of packet trains.
@@ -212,6 +215,7 @@ impl Client {
                 heard: now,
                 nonce: secrets.short(),
                 shake: None,
+                handshake: Vec::new(),
                 authenticated: false,
                 same_host: false,
                 version: String::new(),
@@ -437,10 +441,10 @@ impl Client {
             .iter()
             .filter(|s| s.step == Step::Running)
             .filter_map(|s| {
-                let (_, token, phase) = s.granted.as_ref()?;
+                let (_, opener, phase) = s.granted.as_ref()?;
                 Some(Site {
                     address: s.peer.address,
-                    token: *token,
+                    opener: opener.clone(),
                     params: Arc::new(Params::of(phase, GROUP)),
                     pings: ping::Params::ours(phase, GROUP)
                         .map(|params| Arc::new(params.during(span.0, span.1))),
@@ -462,8 +466,8 @@ impl Client {
     /// What makes flows of datagrams, one for each worker.
     fn datagram_connectors(&self, phase: &Phase, start: Mono) -> Vec<Box<dyn Connector>> {
         let site = |s: &Server| {
-            let (_, token, phase) = s.granted.as_ref()?;
-            let terms = Terms::of(phase, GROUP, *token)?;
+            let (_, opener, phase) = s.granted.as_ref()?;
+            let terms = Terms::of(phase, GROUP, Some(opener.clone()))?;
             Some(udp::Site {
                 address: s.peer.address,
                 terms: Arc::new(Terms { start: Some(start), tells: self.plan.records, ..terms }),

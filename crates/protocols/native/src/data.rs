@@ -31,7 +31,8 @@ pub use params::Params;
 
 use super::inside::Inside;
 use super::mark::{Kind, MARK, Mark};
-use super::preamble::{Preamble, Purpose};
+use super::opening::Opener;
+use super::preamble::Preamble;
 use crate::payload::Source;
 use common::kernel::Core;
 use metrics::{Ending, Mono, SECOND};
@@ -118,19 +119,18 @@ pub struct Data {
 }
 
 impl Data {
-    /// The client's end; `token` is the session's.
+    /// The client's end, of the session that `opener` opens connections of.
     #[must_use]
     pub fn client(
         params: Arc<Params>,
-        token: [u8; 16],
+        opener: &Opener,
         id: Uuid,
         slot: u32,
         transfer: u64,
         rude: bool,
     ) -> Self {
         let mut data = Data::new(params, Role::Client, id, slot, transfer);
-        let preamble = Preamble { token, id, slot, transfer, ..Preamble::new(Purpose::Data) };
-        data.out.put(&preamble.encode());
+        data.out.put(&opener.preamble(id, slot, transfer));
         data.rude = rude;
         data
     }

@@ -1,6 +1,7 @@
 //! The client's side of opening data connections.
 
 use super::data::{Data, Params};
+use super::opening::Opener;
 use super::ping::Caller;
 use crate::round_robin::RoundRobin;
 use common::ping;
@@ -15,8 +16,8 @@ use transport::{Cause, Connector, Context, Flow, Open, Target};
 #[derive(Clone, Debug)]
 pub struct Site {
     pub address: SocketAddr,
-    /// The session's secret there.
-    pub token: [u8; 16],
+    /// What opens connections of the session there.
+    pub opener: Opener,
     pub params: Arc<Params>,
     /// What its messages are like, when round trips are measured.
     pub pings: Option<Arc<ping::Params>>,
@@ -96,10 +97,10 @@ impl Connector for Dialer {
                 let target = Target { to: site.address, from };
                 if let Some(pings) = site.pings {
                     let datagrams = pings.ping.transport == Transport::Udp;
-                    let flow = Box::new(Caller::new(pings, site.token, id, slot));
+                    let flow = Box::new(Caller::new(pings, &site.opener, id, slot));
                     return if datagrams { Open::Datagram(flow, target) } else { Open::Flow(flow, target) };
                 }
-                let data = Data::client(site.params, site.token, id, slot, bytes, rude);
+                let data = Data::client(site.params, &site.opener, id, slot, bytes, rude);
                 Open::Flow(Box::new(data), target)
             }
             Next::At(at) => Open::At(at),
@@ -128,7 +129,7 @@ mod tests {
         let params = Arc::new(Params::of(&Phase::default(), Group(1)));
         let site = |&connections| Site {
             address: ([10, 0, 0, 1], 7411).into(),
-            token: [0; 16],
+            opener: Opener::new(1, crate::OpeningKey::new(&[0; 16], &[])),
             params: Arc::clone(&params),
             pings: None,
             connections,

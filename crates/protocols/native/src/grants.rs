@@ -1,10 +1,12 @@
 //! Who may have connections of a session, and how many: what a server's session grants and its workers look up.
 
 use super::data::Params;
+use super::opening::{Numbers, OpeningKey, SEAL};
 use super::udp::{OpenFlows, Terms};
 use crate::quota::PendingPeers;
 use common::ping;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -16,6 +18,10 @@ const MOST_PENDING: usize = 4096;
 /// A session's permission to open data connections.
 #[derive(Debug)]
 pub struct Grant {
+    /// What its openings are sealed with.
+    key: OpeningKey,
+    /// Those that have come.
+    numbers: Mutex<Numbers>,
     pub params: Arc<Params>,
     /// Most that may be open at once.
     pub limit: u32,
@@ -32,8 +38,8 @@ pub struct Grant {
     apart: bool,
     /// The workers that have its connections and flows.
     workers: Range<u16>,
-    /// Flows of such datagrams that are open.
-    pub(super) pinging: Arc<Mutex<HashSet<Uuid>>>,
+    /// Flows of such datagrams that are open, and their addresses.
+    pub(super) pinging: Arc<Mutex<HashMap<Uuid, SocketAddr>>>,
     open: AtomicU32,
     /// The session has ended: later connections with its token are refused.
     revoked: AtomicBool,
@@ -42,8 +48,10 @@ pub struct Grant {
 impl Grant {
     /// A grant of which nothing is used yet.
     #[must_use]
-    pub fn new(params: Arc<Params>, limit: u32, transfer: u64, even: bool) -> Self {
+    pub fn new(key: OpeningKey, params: Arc<Params>, limit: u32, transfer: u64, even: bool) -> Self {
         Grant {
+            key,
+            numbers: Mutex::default(),
             params,
             limit,
             transfer,
@@ -94,6 +102,21 @@ impl Grant {
         if self.even { worker == self.worker(slot) } else { self.workers.contains(&worker) }
     }
 
+    /// Whether the client of this session has sealed `bytes`.
+    pub(super) fn is_sealed(&self, bytes: &[u8], seal: &[u8; SEAL]) -> bool {
+        self.key.holds(bytes, seal)
+    }
+
+    /// Whether opening `number` has not come before. From now on it has.
+    pub(super) fn take(&self, number: u64) -> bool {
+        self.numbers.lock().unwrap_or_else(PoisonError::into_inner).take(number)
+    }
+
+    /// What opened under `number` never had a socket.
+    pub(super) fn give_back(&self, number: u64) {
+        self.numbers.lock().unwrap_or_else(PoisonError::into_inner).give_back(number);
+    }
+
     pub(super) fn revoked(&self) -> bool {
         self.revoked.load(Ordering::Acquire)
     }
@@ -109,10 +132,10 @@ impl Grant {
     }
 }
 
-/// The grants of a server by their secret, shared by its workers. Looked up once per connection.
+/// The grants of a server by their session's number, shared by its workers. Looked up once per connection.
 #[derive(Debug)]
 pub struct Grants {
-    by_token: RwLock<HashMap<[u8; 16], Arc<Grant>>>,
+    by_session: RwLock<HashMap<u64, Arc<Grant>>>,
     /// Connections whose first bytes have not come.
     pub(super) pending: Arc<PendingPeers>,
     budget: Option<Arc<AtomicI64>>,
@@ -122,7 +145,7 @@ impl Grants {
     /// No grants yet; `budget` is how many data connections may be admitted in all.
     #[must_use]
     pub fn new(budget: Option<Arc<AtomicI64>>) -> Self {
-        Grants { by_token: RwLock::default(), pending: Arc::new(PendingPeers::new(MOST_PENDING)), budget }
+        Grants { by_session: RwLock::default(), pending: Arc::new(PendingPeers::new(MOST_PENDING)), budget }
     }
 
     /// The same with room for `most` connections whose first bytes have not come.
@@ -131,13 +154,14 @@ impl Grants {
         Grants { pending: Arc::new(PendingPeers::new(most as usize)), ..self }
     }
 
-    pub fn insert(&self, token: [u8; 16], grant: Arc<Grant>) {
-        self.by_token.write().unwrap_or_else(PoisonError::into_inner).insert(token, grant);
+    pub fn insert(&self, session: u64, grant: Arc<Grant>) {
+        self.by_session.write().unwrap_or_else(PoisonError::into_inner).insert(session, grant);
     }
 
     /// Takes a grant back; its open connections are not touched.
-    pub fn remove(&self, token: &[u8; 16]) {
-        if let Some(grant) = self.by_token.write().unwrap_or_else(PoisonError::into_inner).remove(token) {
+    pub fn remove(&self, session: u64) {
+        if let Some(grant) = self.by_session.write().unwrap_or_else(PoisonError::into_inner).remove(&session)
+        {
             grant.revoked.store(true, Ordering::Release);
         }
     }
@@ -147,8 +171,8 @@ impl Grants {
         self.budget.as_ref().is_none_or(|left| left.fetch_sub(1, Ordering::Relaxed) > 0)
     }
 
-    pub(super) fn find(&self, token: &[u8; 16]) -> Option<Arc<Grant>> {
-        self.by_token.read().unwrap_or_else(PoisonError::into_inner).get(token).cloned()
+    pub(super) fn find(&self, session: u64) -> Option<Arc<Grant>> {
+        self.by_session.read().unwrap_or_else(PoisonError::into_inner).get(&session).cloned()
     }
 }
 

@@ -12,7 +12,7 @@ use metrics::{Ending, Mono, SECOND};
 use model::Transport;
 use std::sync::{Arc, PoisonError};
 use transport::{
-    Acceptor, Context, End, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit,
+    Acceptor, Cause, Context, End, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit,
     Violation, When,
 };
 use uuid::Uuid;
@@ -24,7 +24,7 @@ pub struct ForeignPeer {
     pub guess: Guess,
 }
 
-/// How long the first 64 bytes may take.
+/// How long the first 80 bytes may take.
 const PATIENCE: u64 = 5 * SECOND;
 /// Wait for more bytes of an unknown protocol before guessing it, ns.
 const GUESS_AFTER: u64 = SECOND;
@@ -38,13 +38,18 @@ pub struct Listener {
     worker: u16,
     /// Of datagrams, if it has what cookies are made with.
     keeper: Option<Keeper>,
+    /// The latest flow of datagrams, whose socket may not be to be had: its opening may then come again.
+    latest: Option<Opened>,
 }
+
+/// A flow of datagrams that was opened: its identifier, its session, and the number of its opening.
+type Opened = (Uuid, Arc<Grant>, u64);
 
 impl Listener {
     /// The reception of worker `worker`.
     #[must_use]
     pub fn new(grants: Arc<Grants>, acl: Arc<Acl>, worker: u16) -> Self {
-        Listener { grants, acl, worker, keeper: None }
+        Listener { grants, acl, worker, keeper: None, latest: None }
     }
 
     /// The same, opening flows of datagrams, too; `secret` makes their cookies, and is the same for all workers.
@@ -58,22 +63,32 @@ impl Listener {
     /// Handles a KNOCK for a session that returns datagrams: the answer is never larger, so that a forged address
     /// gains nothing.
     fn reflect(
-        &self,
+        &mut self,
         preamble: &Preamble,
         got: &Received<'_>,
         reply: &mut Transmit<'_>,
     ) -> Option<Box<dyn Flow>> {
         let peer = got.from?.peer;
-        let grant = self.grants.find(&preamble.token).filter(|_| self.acl.admits(peer.ip()))?;
+        let grant = self.grants.find(preamble.session).filter(|_| self.acl.admits(peer.ip()))?;
         let pings = grant.pings.as_ref().filter(|pings| pings.ping.transport == Transport::Udp)?;
-        let answer = answer(preamble.id);
-        reply.whole(&answer);
-        let seat = grant.seat()?;
-        let fresh = grant.pinging.lock().unwrap_or_else(PoisonError::into_inner).insert(preamble.id);
-        if !fresh {
-            // Its socket is not there yet, and it has knocked again.
+        if !grant.is_sealed(&preamble.sealed(), &preamble.seal) {
             return None;
         }
+        let mut open = grant.pinging.lock().unwrap_or_else(PoisonError::into_inner);
+        match open.get(&preamble.id) {
+            // Its socket is not there yet, and it has knocked again.
+            Some(known) if *known == peer => {
+                reply.whole(&answer(preamble.id));
+                return None;
+            }
+            Some(_) => return None,
+            None => {}
+        }
+        let seat = grant.seat().filter(|_| grant.take(preamble.number))?;
+        open.insert(preamble.id, peer);
+        drop(open);
+        reply.whole(&answer(preamble.id));
+        self.latest = Some((preamble.id, Arc::clone(&grant), preamble.number));
         let place = Place { open: Arc::clone(&grant.pinging), id: preamble.id, _seat: seat };
         let to = grant.worker(preamble.slot);
         let flow = Reflector::new(Arc::clone(pings), preamble, place);
@@ -118,14 +133,24 @@ impl Acceptor for Listener {
             return self.reflect(&preamble, got, reply);
         }
         let Some(answer) = super::answer_hello(got.bytes) else {
-            return self.keeper.as_ref()?.knock(&self.grants, &self.acl, cx, got, reply, self.worker);
+            let knocked = self.keeper.as_ref()?.knock(&self.grants, &self.acl, cx, got, reply, self.worker);
+            let (flow, grant, number) = knocked?;
+            self.latest = Some((flow.id().id, grant, number));
+            return Some(flow);
         };
         reply.whole(&answer);
         None
     }
+
+    fn on_closed(&mut self, _: &mut Context<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>) {
+        let never_up = how.is_err() && flow.id().row.is_none();
+        if let Some((_, grant, number)) = self.latest.take_if(|(id, ..)| never_up && *id == flow.id().id) {
+            grant.give_back(number);
+        }
+    }
 }
 
-/// A new connection: reads 64 bytes and becomes what they say.
+/// A new connection: reads 80 bytes and becomes what they say.
 pub struct Handshake {
     grants: Arc<Grants>,
     path: Path,
@@ -181,16 +206,16 @@ impl Handshake {
         self.farewell(cx, Mark::new(Kind::Refused, reason).encode(id).to_vec());
     }
 
-    /// All 64 bytes are there.
+    /// All of the preamble is there.
     fn greet(&mut self, cx: &mut Context<'_>, bytes: &[u8; PREAMBLE]) -> Result<(), Violation> {
+        if Preamble::version(bytes).is_some_and(|version| version != super::WIRE_VERSION) {
+            self.farewell(cx, Preamble::new(Purpose::Answer).encode().to_vec());
+            return Ok(());
+        }
         let Some(preamble) = Preamble::decode(bytes) else {
             self.foreign(cx, bytes);
             return Ok(());
         };
-        if preamble.version != super::WIRE_VERSION {
-            self.farewell(cx, Preamble::new(Purpose::Answer).encode().to_vec());
-            return Ok(());
-        }
         match preamble.purpose {
             Purpose::Control => {
                 self.state = State::Control;
@@ -204,7 +229,8 @@ impl Handshake {
     }
 
     fn admit(&mut self, cx: &mut Context<'_>, preamble: &Preamble) -> Result<(), Violation> {
-        let Some(grant) = self.grants.find(&preamble.token) else {
+        let known = self.grants.find(preamble.session);
+        let Some(grant) = known.filter(|grant| grant.is_sealed(&preamble.sealed(), &preamble.seal)) else {
             self.refuse(cx, preamble.id, 1);
             return Ok(());
         };
@@ -214,6 +240,10 @@ impl Handshake {
         };
         if preamble.transfer == 0 || preamble.transfer > grant.transfer {
             return Err(Violation::Malformed("a transfer that was not agreed on"));
+        }
+        if !grant.take(preamble.number) {
+            self.refuse(cx, preamble.id, 4);
+            return Ok(());
         }
         if !self.grants.spend() {
             self.refuse(cx, preamble.id, 3);
@@ -348,7 +378,7 @@ impl Flow for Handshake {
                     return Err(Violation::Malformed("connected and said nothing"));
                 }
                 if guess(&bytes[..len]) == Guess::Netcaliper && late {
-                    return Err(Violation::Malformed("the first 64 bytes took too long"));
+                    return Err(Violation::Malformed("the first 80 bytes took too long"));
                 }
                 if late || known {
                     self.foreign(cx, &bytes[..len]);
@@ -358,7 +388,7 @@ impl Flow for Handshake {
             (State::Waiting { bytes, len, .. }, FlowEvent::Fin) if *len > 0 => {
                 let (bytes, len) = (*bytes, *len);
                 if guess(&bytes[..len]) == Guess::Netcaliper {
-                    return Err(Violation::Malformed("hung up in the middle of its first 64 bytes"));
+                    return Err(Violation::Malformed("hung up in the middle of its first 80 bytes"));
                 }
                 self.foreign(cx, &bytes[..len]);
                 Ok(())

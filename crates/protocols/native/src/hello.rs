@@ -1,6 +1,6 @@
 //! One datagram there and one back: is there a server on the UDP port, and how far is it?
 //!
-//! Both are a [`Preamble`] (64 bytes): the answer is never larger than the question, and carries its identifier.
+//! Both are a [`Preamble`] (80 bytes): the answer is never larger than the question, and carries its identifier.
 
 use super::preamble::{PREAMBLE, Preamble, Purpose};
 use uuid::Uuid;

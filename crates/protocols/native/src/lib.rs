@@ -1,6 +1,6 @@
 //! Our own protocol: one port, TCP control, TCP data.
 //!
-//! Every connection opens with a 64-byte [`preamble`]. A control connection goes on with length-prefixed JSON
+//! Every connection opens with an 80-byte [`preamble`]. A control connection goes on with length-prefixed JSON
 //! ([`message`]), encrypted where there is a key ([`secure`]); a data connection with payload in spans, framed by 16-byte [`mark`]s ([`data`]).
 #![forbid(unsafe_code)]
 
@@ -13,6 +13,7 @@ mod hello;
 mod inside;
 mod mark;
 mod message;
+pub mod opening;
 mod ping;
 mod preamble;
 pub mod secure;
@@ -27,6 +28,7 @@ pub use handshake::{ForeignPeer, Handshake, Listener};
 pub use hello::{answer_hello, hello, is_answer};
 pub use mark::{Kind as MarkKind, MARK, Mark};
 pub use message::{Frames, MAX_MESSAGE, Message, MessageError, encode};
+pub use opening::{Numbers, Opener, OpeningKey};
 pub use preamble::{Guess, PREAMBLE, Preamble, Purpose, guess};
 pub use server::{Server, ServerPlan};
 
@@ -44,7 +46,7 @@ use std::net::SocketAddr;
 /// The default port, TCP and UDP.
 pub const PORT: u16 = 7411;
 /// Version of the wire format; both ends must have the same.
-pub const WIRE_VERSION: u16 = 2;
+pub const WIRE_VERSION: u16 = 3;
 
 pub static PROTOCOL: Native = Native(Info {
     keyed: true,

@@ -74,8 +74,8 @@ pub enum Message {
     Accepted {
         /// The session, and what was reduced.
         accepted: Accepted,
-        /// The secret that data connections open with, in hexadecimal.
-        token: String,
+        /// What openings are sealed with is made of this secret ([`crate::opening`]): 16 bytes in hexadecimal.
+        secret: String,
         #[serde(with = "field")]
         phase: Box<Phase>,
         /// The server's host.
@@ -404,7 +404,7 @@ mod tests {
         };
         let accepted = encode(&Message::Accepted {
             accepted: Accepted::default(),
-            token: String::new(),
+            secret: String::new(),
             phase: Box::default(),
             host: Box::new(host),
             workers: 1,

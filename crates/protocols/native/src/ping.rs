@@ -9,7 +9,7 @@
 //!   FIN ────────────────────────────────▶
 //!
 //! client, UDP                            server
-//!   preamble, again until answered ─────▶   bound socket: the token proves who asks, nothing larger ever goes back
+//!   preamble, again until answered ─────▶   bound socket: the seal proves who asks, nothing larger ever goes back
 //!   ◀──────────────────── preamble (Answer, the same identifier)
 //!   message ────────────────────────────▶   connected socket
 //!   ◀──────────────────────────── message
@@ -23,6 +23,7 @@
 
 use super::grants::Seat;
 use super::mark::{Kind, MARK, Mark};
+use super::opening::Opener;
 use super::preamble::{PREAMBLE, Preamble, Purpose};
 use super::udp::{Unopened, again};
 use common::kernel::Core;
@@ -30,7 +31,8 @@ use common::ping::{Params, Pinger};
 use metrics::{Ending, Mono, SECOND};
 use model::Transport;
 use std::any::Any;
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use transport::{
@@ -72,11 +74,10 @@ pub(super) struct Caller {
 }
 
 impl Caller {
-    /// Connection `slot` of a session with this secret.
-    pub(super) fn new(params: Arc<Params>, token: [u8; 16], id: Uuid, slot: u32) -> Self {
-        let preamble = Preamble { token, id, slot, transfer: 1, ..Preamble::new(Purpose::Data) };
+    /// Connection `slot` of the session that `opener` opens connections of.
+    pub(super) fn new(params: Arc<Params>, opener: &Opener, id: Uuid, slot: u32) -> Self {
         Caller {
-            preamble: preamble.encode(),
+            preamble: opener.preamble(id, slot, 1),
             answer: [0; MARK],
             id,
             slot,
@@ -116,6 +117,9 @@ impl Caller {
             Some(Mark { kind: Kind::Done, .. }) => self.enter(cx),
             Some(Mark { kind: Kind::Refused, value: 2, .. }) => {
                 self.fail(Violation::Malformed("the server has too many connections of this session"))
+            }
+            Some(Mark { kind: Kind::Refused, value: 4, .. }) => {
+                self.fail(Violation::Malformed("the server has seen this opening before"))
             }
             Some(Mark { kind: Kind::Refused, .. }) => {
                 self.fail(Violation::Malformed("the server does not know the session (any more)"))
@@ -249,7 +253,7 @@ pub(super) struct Reflector {
 
 /// A datagram flow's place among its session's.
 pub(super) struct Place {
-    pub(super) open: Arc<Mutex<HashSet<Uuid>>>,
+    pub(super) open: Arc<Mutex<HashMap<Uuid, SocketAddr>>>,
     pub(super) id: Uuid,
     pub(super) _seat: Seat,
 }

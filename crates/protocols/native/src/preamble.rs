@@ -1,4 +1,4 @@
-//! The first 64 bytes of every native connection and the whole of a native UDP hello.
+//! The first 80 bytes of every native connection and the whole of a native UDP hello.
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -9,9 +9,12 @@
 //! +-------------------------------+---------------+---------------+
 //! |  wire version                 |  purpose      |  0            |
 //! +-------------------------------+---------------+---------------+
+//! |  slot: which of the run's concurrent connections              |
+//! +---------------------------------------------------------------+
+//! |  session (8): its number at the server                        |
 //! |                                                               |
-//! |  token (16): the session's secret; 0 on control               |
-//! |                                                               |
+//! +---------------------------------------------------------------+
+//! |  number (8): of this opening; each is taken once              |
 //! |                                                               |
 //! +---------------------------------------------------------------+
 //! |                                                               |
@@ -19,24 +22,31 @@
 //! |                                                               |
 //! |                                                               |
 //! +---------------------------------------------------------------+
-//! |  slot: which of the run's concurrent connections              |
-//! +---------------------------------------------------------------+
 //! |  transfer (8): payload of this connection, both directions    |
+//! |                                                               |
+//! +---------------------------------------------------------------+
+//! |                                                               |
+//! |  seal (16) of the 56 bytes before                             |
+//! |                                                               |
 //! |                                                               |
 //! +---------------------------------------------------------------+
 //! |  0                                                            |
 //! +---------------------------------------------------------------+
-//! |  check: FNV-1a (32 bit) of the 60 bytes before                |
+//! |  check: FNV-1a (32 bit) of the 76 bytes before                |
 //! +---------------------------------------------------------------+
 //! ```
 //!
 //! Numbers are big-endian. The magic starts with a byte that no text protocol sends and ends with a newline, so that a
-//! line-oriented peer answers at once. A control connection pads its preamble to the same 64 bytes: the first 64
-//! bytes tell what the connection is for, and reading them takes no byte of what follows.
+//! line-oriented peer answers at once. Magic and version stand where they are in every version. A control connection has zeros
+//! from the slot to the seal, so that the first 80 bytes say what any connection is for and are the same for all. The seal proves that
+//! the client has the session's key ([`crate::opening`]); the check tells damage.
 
+use super::opening::SEAL;
 use uuid::Uuid;
 
-pub const PREAMBLE: usize = 64;
+pub const PREAMBLE: usize = 80;
+/// Bytes that the seal covers.
+const SEALED: usize = 56;
 
 const MAGIC: [u8; 8] = *b"\x8eNETCAL\n";
 
@@ -55,14 +65,18 @@ pub struct Preamble {
     /// The sender's wire version.
     pub version: u16,
     pub purpose: Purpose,
-    /// The session's secret.
-    pub token: [u8; 16],
-    /// The connection's identifier.
-    pub id: Uuid,
     /// Which of the run's concurrent connections it is.
     pub slot: u32,
+    /// The session's number at the server.
+    pub session: u64,
+    /// Of this opening of the session.
+    pub number: u64,
+    /// The connection's identifier.
+    pub id: Uuid,
     /// Payload of this connection, both directions together, bytes.
     pub transfer: u64,
+    /// Proof that the client has the session's key.
+    pub seal: [u8; SEAL],
 }
 
 /// FNV-1a, 32 bit (draft-eastlake-fnv): enough to tell damage from intent, not meant against forgery.
@@ -71,23 +85,24 @@ pub(super) fn fnv1a(bytes: &[u8]) -> u32 {
 }
 
 impl Preamble {
-    /// A preamble of our version without token, id, slot and transfer.
+    /// A preamble of our version without a session, and without anything of a connection.
     #[must_use]
     pub fn new(purpose: Purpose) -> Self {
         Preamble {
             version: super::WIRE_VERSION,
             purpose,
-            token: [0; 16],
-            id: Uuid::nil(),
             slot: 0,
+            session: 0,
+            number: 0,
+            id: Uuid::nil(),
             transfer: 0,
+            seal: [0; SEAL],
         }
     }
 
-    /// The 64 bytes.
-    #[must_use]
-    pub fn encode(&self) -> [u8; PREAMBLE] {
-        let mut out = [0; PREAMBLE];
+    /// The bytes that the seal covers.
+    pub(super) fn sealed(&self) -> [u8; SEALED] {
+        let mut out = [0; SEALED];
         out[..8].copy_from_slice(&MAGIC);
         out[8..10].copy_from_slice(&self.version.to_be_bytes());
         out[10] = match self.purpose {
@@ -96,16 +111,32 @@ impl Preamble {
             Purpose::Hello => 3,
             Purpose::Answer => 4,
         };
-        out[12..28].copy_from_slice(&self.token);
-        out[28..44].copy_from_slice(self.id.as_bytes());
-        out[44..48].copy_from_slice(&self.slot.to_be_bytes());
+        out[12..16].copy_from_slice(&self.slot.to_be_bytes());
+        out[16..24].copy_from_slice(&self.session.to_be_bytes());
+        out[24..32].copy_from_slice(&self.number.to_be_bytes());
+        out[32..48].copy_from_slice(self.id.as_bytes());
         out[48..56].copy_from_slice(&self.transfer.to_be_bytes());
-        let check = fnv1a(&out[..60]);
-        out[60..].copy_from_slice(&check.to_be_bytes());
         out
     }
 
-    /// Decodes 64 bytes; `None` when they are not a preamble.
+    /// The 80 bytes.
+    #[must_use]
+    pub fn encode(&self) -> [u8; PREAMBLE] {
+        let mut out = [0; PREAMBLE];
+        out[..SEALED].copy_from_slice(&self.sealed());
+        out[SEALED..SEALED + SEAL].copy_from_slice(&self.seal);
+        let check = fnv1a(&out[..PREAMBLE - 4]);
+        out[PREAMBLE - 4..].copy_from_slice(&check.to_be_bytes());
+        out
+    }
+
+    /// The wire version in the first bytes of a preamble of any version.
+    #[must_use]
+    pub fn version(bytes: &[u8]) -> Option<u16> {
+        Some(u16::from_be_bytes(*bytes.strip_prefix(&MAGIC)?.first_chunk()?))
+    }
+
+    /// Decodes 80 bytes; `None` when they are not a preamble.
     #[must_use]
     pub fn decode(bytes: &[u8; PREAMBLE]) -> Option<Preamble> {
         let (head, check) = bytes.split_last_chunk::<4>()?;
@@ -122,10 +153,12 @@ impl Preamble {
         Some(Preamble {
             version: u16::from_be_bytes(*bytes[8..].first_chunk()?),
             purpose,
-            token: *bytes[12..].first_chunk()?,
-            id: Uuid::from_bytes(*bytes[28..].first_chunk()?),
-            slot: u32::from_be_bytes(*bytes[44..].first_chunk()?),
+            slot: u32::from_be_bytes(*bytes[12..].first_chunk()?),
+            session: u64::from_be_bytes(*bytes[16..].first_chunk()?),
+            number: u64::from_be_bytes(*bytes[24..].first_chunk()?),
+            id: Uuid::from_bytes(*bytes[32..].first_chunk()?),
             transfer: u64::from_be_bytes(*bytes[48..].first_chunk()?),
+            seal: *bytes[SEALED..].first_chunk()?,
         })
     }
 }
@@ -206,7 +239,9 @@ mod tests {
 
     fn sample() -> Preamble {
         Preamble {
-            token: *b"0123456789abcdef",
+            session: 0x1_0000_0002,
+            number: 0x1_0000_0003,
+            seal: *b"0123456789abcdef",
             id: Uuid::from_u128(0x1122_3344_5566_4788_99aa_bbcc_ddee_ff00),
             slot: 0x0102_0304,
             transfer: 0x1_0000_0001,
@@ -217,12 +252,14 @@ mod tests {
     #[test]
     fn bytes_are_where_the_drawing_says() {
         let bytes = sample().encode();
-        assert_eq!(bytes[..12], *b"\x8eNETCAL\n\x00\x02\x02\x00");
-        assert_eq!(bytes[12..28], *b"0123456789abcdef");
-        assert_eq!(bytes[28..32], [0x11, 0x22, 0x33, 0x44]);
-        assert_eq!(bytes[44..48], [1, 2, 3, 4]);
+        assert_eq!(bytes[..12], *b"\x8eNETCAL\n\x00\x03\x02\x00");
+        assert_eq!(bytes[12..16], [1, 2, 3, 4]);
+        assert_eq!(bytes[16..32], [0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 3]);
+        assert_eq!(bytes[32..36], [0x11, 0x22, 0x33, 0x44]);
         assert_eq!(bytes[48..56], [0, 0, 0, 1, 0, 0, 0, 1]);
+        assert_eq!(bytes[56..72], *b"0123456789abcdef");
         assert_eq!(Preamble::decode(&bytes), Some(sample()));
+        assert_eq!(Preamble::version(&bytes[..10]), Some(3));
     }
 
     #[test]

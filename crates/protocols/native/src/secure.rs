@@ -156,6 +156,12 @@ impl Shake {
         self.0.get_remote_static()?.try_into().ok()
     }
 
+    /// The hash of all that was said: it is the same at both ends, and that of no other handshake.
+    #[must_use]
+    pub fn hash(&self) -> &[u8] {
+        self.0.get_handshake_hash()
+    }
+
     /// What is said from here on.
     pub fn records(self) -> Option<Records> {
         Some(Records { noise: self.0.into_transport_mode().ok()?, come: Vec::new() })

@@ -21,6 +21,7 @@ use model::{
 };
 use standing::Moved;
 use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::fmt;
 use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
@@ -122,7 +123,7 @@ enum Step {
 struct Held {
     group: Group,
     number: u64,
-    token: [u8; 16],
+    secret: [u8; 16],
     phase: Phase,
     start: Mono,
     /// A session that excludes all others ends then at the latest.
@@ -140,6 +141,8 @@ struct Visitor {
     heard: Mono,
     /// Of a handshake that waits for the client's second message.
     shake: Option<Shake>,
+    /// The hash of the handshake, where there is a key.
+    handshake: Vec<u8>,
     /// The key that the client has, or with which it is yet to prove that.
     holder: Option<Holder>,
     run: Uuid,
@@ -157,6 +160,15 @@ struct Visitor {
 struct Holder {
     name: String,
     rights: Rights,
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name.as_str() {
+            "" => f.write_str("your key"),
+            name => write!(f, "the key {name:?}"),
+        }
+    }
 }
 
 /// The server's session: all its clients.
@@ -272,7 +284,7 @@ impl Server {
         self.stand(link, Standing::Lost);
         let Some(visitor) = self.visitors.remove(&link) else { return };
         if let Some(held) = visitor.held {
-            self.grants.remove(&held.token);
+            self.grants.remove(held.number);
             let index = held.group.0 as usize;
             if matches!(visitor.step, Step::Running | Step::Draining) {
                 self.actions.push_back(Action::Order(held.group, Order::Drop));
@@ -298,7 +310,7 @@ impl Server {
         let Some(held) = &visitor.held else { return };
         visitor.step = Step::Draining;
         visitor.since = cx.now;
-        self.grants.remove(&held.token);
+        self.grants.remove(held.number);
         self.actions.push_back(Action::Order(held.group, Order::Stop));
     }
 
@@ -408,14 +420,16 @@ impl Server {
             );
         }
         let why = match &visitor.holder {
-            Some(holder) if !holder.rights.permits("stop") => "your key does not let you stop this server",
-            None if !here => {
-                "this server has no pre-shared key, so it can only be stopped from its own host: start it with --psk-file"
+            Some(holder) if !holder.rights.permits("stop") => {
+                format!("{holder} is not for stop: {}", holder.rights.verbs())
             }
-            _ => "",
+            None if !here => {
+                "this server has no pre-shared key, so it can only be stopped from its own host: start it with --psk-file".to_owned()
+            }
+            _ => String::new(),
         };
         if !why.is_empty() {
-            return self.refuse(cx, link, why);
+            return self.refuse(cx, link, &why);
         }
         let running = self.visitors.values().filter(|v| v.held.is_some()).count();
         self.notice(Level::Info, format!("{peer} asks to stop; {running} session(s) still running"));

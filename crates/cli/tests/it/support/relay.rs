@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-const PREAMBLE: usize = 64;
+const PREAMBLE: usize = 80;
 const MARK: usize = 16;
 const MAGIC: &[u8] = b"\x8eNETCAL\n";
 /// Where the preamble says what the connection is for; 2 is data.

@@ -3,9 +3,11 @@
 use super::{AHEAD, CONNECTION_REFUSED, Client, GRACE, PINGS, Stage, Step};
 use crate::auth::{hex, host_mark, unhex};
 use crate::message::{Message, MessageError, encode};
+use crate::opening::{Opener, OpeningKey};
 use crate::preamble::{Guess, Preamble, Purpose, guess};
 use crate::secure::{PAIRS, Proof, SHARED, Shake, prologue};
 use common::Peer;
+use common::keys::public_text;
 use metrics::{ClockKind, Ending, Mono};
 use model::{Level, Phase, Ping, SessionInfo, Status};
 use std::net::Ipv6Addr;
@@ -75,18 +77,24 @@ impl Client {
                 None => {
                     "wrong pre-shared key: the server does not know it, or something else answers in its place"
                 }
-                Some(_) => "the server has not proved that it has a key pair",
+                Some(_) => {
+                    "the server has not proved that it has its private key, or something else answers in its place"
+                }
             };
             return self.lose(at, why, cx.now);
         }
         if let Some(key) = shake.peer() {
             if !self.is_known(at, &key) {
-                let why = format!("its public key {} is not that of a server that you know", hex(&key));
+                let why = format!(
+                    "its public key is {}, not the one of --server-key: something else answers in its place, or it has a new key",
+                    public_text(&key)
+                );
                 return self.lose(at, &why, cx.now);
             }
             let Some(data) = shake.say() else { return self.lose(at, "the key cannot be used", cx.now) };
             self.say(at, &Message::Noise { protocol: String::new(), key: String::new(), data });
         }
+        self.servers[at].handshake = shake.hash().to_vec();
         if shake.records().is_none_or(|records| self.servers[at].frames.secure(records).is_err()) {
             return self.lose(at, &MessageError::Forged.to_string(), cx.now);
         }
@@ -318,9 +326,9 @@ impl Client {
     }
 
     pub(super) fn accepted(&mut self, cx: &Context<'_>, at: usize, message: Message) {
-        let Message::Accepted { accepted, token, phase, host, workers, placement } = message else { return };
-        let Some(token) = unhex::<16>(&token) else {
-            return self.lose(at, "it accepted without a valid token", cx.now);
+        let Message::Accepted { accepted, secret, phase, host, workers, placement } = message else { return };
+        let Some(secret) = unhex::<16>(&secret) else {
+            return self.lose(at, "it accepted without a valid secret", cx.now);
         };
         if let Err(why) = phase.check() {
             return self.lose(at, &format!("it accepted what cannot be: {why}"), cx.now);
@@ -329,6 +337,7 @@ impl Client {
             return self.lose(at, "it accepted something else than what was proposed", cx.now);
         }
         let server = &mut self.servers[at];
+        let opener = Opener::new(accepted.session, OpeningKey::new(&secret, &server.handshake));
         let info = SessionInfo {
             target: server.peer.name.clone(),
             address: server.peer.address,
@@ -342,7 +351,7 @@ impl Client {
             udp_rtt_ns: None,
             same_host: server.same_host,
         };
-        server.granted = Some((info, token, *phase));
+        server.granted = Some((info, opener, *phase));
         self.enter(at, Step::Ready, cx.now);
         self.advance(cx.now);
     }
@@ -397,12 +406,12 @@ pub(super) fn advised(name: &str, fault: &Fault) -> String {
 fn not_one_of_us(first: &[u8]) -> Option<String> {
     match guess(first) {
         Guess::Netcaliper => {
-            let Some(preamble) = Preamble::decode(first.first_chunk()?) else {
-                return Some("its first bytes are damaged".to_owned());
-            };
+            let version = Preamble::version(first)?;
+            if version == crate::WIRE_VERSION {
+                return Some("its first bytes are damaged, or ours were on their way to it".to_owned());
+            }
             Some(format!(
-                "it speaks wire version {}, this program speaks {}: use the same release on both ends",
-                preamble.version,
+                "it speaks wire version {version}, this program speaks {}: use the same release on both ends",
                 crate::WIRE_VERSION
             ))
         }

@@ -124,6 +124,9 @@ impl Data {
                 self.done = true;
                 Ok(())
             }
+            Kind::Refused if mark.value == 4 => {
+                Err(Violation::Malformed("the server has seen this opening before"))
+            }
             Kind::Refused if mark.value == 2 => {
                 Err(Violation::Malformed("the server refused it: too many connections"))
             }

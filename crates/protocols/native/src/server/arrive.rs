@@ -38,6 +38,7 @@ impl Server {
             since: cx.now,
             heard: cx.now,
             shake: None,
+            handshake: Vec::new(),
             holder: None,
             run: Uuid::nil(),
             proposal: None,
@@ -105,7 +106,10 @@ impl Server {
                 self.shake(cx, link, &protocol, &key, &data);
             }
             (Step::Greeting, Message::Hello { .. }) if !self.plan.keys.is_empty() => {
-                let why = "this server needs a pre-shared key: give it with --psk-file or NETCALIPER_PSK";
+                let why = match self.plan.keys.shared.is_empty() {
+                    true => "this server needs a key pair: give --key-file and --server-key",
+                    false => "this server needs a pre-shared key: give it with --psk-file or NETCALIPER_PSK",
+                };
                 self.refuse(cx, link, why);
             }
             (Step::Proving, Message::Noise { data, .. }) => self.shaken(cx, link, &data),
@@ -169,6 +173,10 @@ impl Server {
         }
         let (drawn, unknown) = (self.secrets.draw(), self.secrets.draw());
         let (proof, holder) = match (protocol, &self.plan.keys.own) {
+            (SHARED, _) if self.plan.keys.shared.is_empty() => {
+                let why = "this server has no shared keys: give --key-file and --server-key";
+                return self.refuse(cx, link, why);
+            }
             (SHARED, _) => match self.plan.keys.named(name) {
                 Some(key) => {
                     let holder = Holder { name: key.name.clone(), rights: key.rights.clone() };
@@ -177,7 +185,13 @@ impl Server {
                 None => (Proof::Shared(&unknown), None),
             },
             (PAIRS, Some(own)) => (Proof::Own(&own.0), None),
-            (PAIRS, None) => return self.refuse(cx, link, "this server has no key pair"),
+            (PAIRS, None) => {
+                return self.refuse(
+                    cx,
+                    link,
+                    "this server has no key pair: give a shared key, with --psk-file",
+                );
+            }
             _ => return self.refuse(cx, link, "this server knows no such handshake"),
         };
         let shake = Shake::server(proof, &prologue(name), drawn);
@@ -219,12 +233,17 @@ impl Server {
         }
         self.secure(cx, link, shake);
         if holder.is_none() {
-            self.refuse(cx, link, "this server does not know your public key");
+            self.refuse(
+                cx,
+                link,
+                "this server does not know your public key: a line for it is missing in its --client-keys",
+            );
         }
     }
 
     fn secure(&mut self, cx: &Context<'_>, link: Link, shake: Shake) {
         let Some(visitor) = self.visitors.get_mut(&link) else { return };
+        visitor.handshake = shake.hash().to_vec();
         if shake.records().is_none_or(|records| visitor.frames.secure(records).is_err()) {
             self.misspoke(cx, link, &MessageError::Forged);
         }

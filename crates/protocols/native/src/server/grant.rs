@@ -7,15 +7,22 @@ use crate::balance::{Placed, first_worker, is_light};
 use crate::data::Params;
 use crate::grants::Grant;
 use crate::message::Message;
+use crate::opening::OpeningKey;
 use crate::udp::Terms;
 use common::keys::verb;
 use common::wait::wait;
-use common::{Protocol, ping};
+use common::{Limits, Protocol, ping};
 use metrics::Group;
 use model::{Accepted, Change, Kind, Level, Phase, Standing};
 use std::sync::Arc;
 use transport::{Action, Context, GroupPlan, Link, Wait};
 use uuid::Uuid;
+
+/// Bits/s that a session may move in each direction, where that is agreed on. Round trips have no rate.
+fn rate_of(phase: &Phase) -> Option<u64> {
+    let each = phase.media.map(|media| media.rate_bps).or(phase.rate).filter(|_| phase.kind != Kind::Ping)?;
+    Some(each.saturating_mul(phase.connections.into()))
+}
 
 impl Server {
     /// Sessions that are granted or run, of other runs than `run`.
@@ -53,18 +60,8 @@ impl Server {
         if let Err(why) = proposal.check().and_then(|()| protocol.check(&proposal)) {
             return self.refuse(cx, link, &why);
         }
-        if let Some(Holder { name, rights }) = self.visitors.get(&link).and_then(|v| v.holder.as_ref()) {
-            let verb = verb(proposal.kind);
-            let why = match rights {
-                _ if !rights.permits(verb) => format!("the key {name:?} does not let you ask for {verb}"),
-                _ if proposal.exclusive && !rights.exclusive => {
-                    format!("the key {name:?} does not let you exclude others")
-                }
-                _ => String::new(),
-            };
-            if !why.is_empty() {
-                return self.refuse(cx, link, &why);
-            }
+        if let Some(why) = self.beyond_rights(link, &proposal) {
+            return self.refuse(cx, link, &why);
         }
         if self.plan.limits.connections == 0 {
             return self.refuse(
@@ -88,13 +85,58 @@ impl Server {
         self.grant(cx, link, *proposal);
     }
 
+    /// Why a client may not have at all what it proposes, where its key or the limits of the server say so.
+    fn beyond_rights(&self, link: Link, phase: &Phase) -> Option<String> {
+        let holder = self.visitors.get(&link)?.holder.as_ref();
+        if let Some(holder) = holder {
+            let verb = verb(phase.kind);
+            if !holder.rights.permits(verb) {
+                return Some(format!("{holder} is not for {verb}: {}", holder.rights.verbs()));
+            }
+            if phase.exclusive && !holder.rights.exclusive {
+                return Some(format!("{holder} does not let you exclude others: leave --exclusive out"));
+            }
+        }
+        let limits = self.limits_of(holder);
+        let most = limits.rate.filter(|_| phase.kind != Kind::Ping)?;
+        let connections = phase.connections.min(limits.connections.max(1));
+        if most < 8 * u64::from(connections) {
+            let key = holder.map_or_else(|| "this server".to_owned(), Holder::to_string);
+            return Some(format!(
+                "{key} allows no more than {most} bit/s now, which is less than 8 bit/s for each connection: ask for fewer, or \
+                 again when other sessions of this key have ended"
+            ));
+        }
+        // What follows a schedule of its own is not slowed down.
+        let scheduled = phase.media.is_some() || phase.train.is_some() || phase.trace.is_some();
+        let asked = rate_of(phase).filter(|&asked| scheduled && asked > most)?;
+        Some(format!(
+            "{asked} bit/s are more than the {most} bit/s that you may have here: ask for a lower rate"
+        ))
+    }
+
+    /// The limits for a client with this key. The sessions of a key share its rate.
+    fn limits_of(&self, holder: Option<&Holder>) -> Limits {
+        let mut limits = self.plan.limits.clone();
+        let Some(Holder { name, rights }) = holder else { return limits };
+        let least = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
+        let left = rights.rate.map(|most| {
+            let same = self.visitors.values().filter(|v| v.holder.as_ref().is_some_and(|h| h.name == *name));
+            let used = same.filter_map(|v| rate_of(&v.held.as_ref()?.phase)).fold(0, u64::saturating_add);
+            most.saturating_sub(used)
+        });
+        limits.rate = least(limits.rate, left);
+        limits.duration_ns = least(limits.duration_ns, rights.time_ns);
+        limits
+    }
+
     pub(super) fn grant(&mut self, cx: &Context<'_>, link: Link, mut phase: Phase) {
         let now = cx.now;
         phase.exclusive |= self.plan.exclusive;
         let holder = self.visitors.get(&link).and_then(|v| v.holder.clone());
         let changes = self.reduce(&mut phase, holder.as_ref());
         phase.first_worker = self.first_worker(&phase);
-        let token = self.secrets.short();
+        let secret = self.secrets.short();
         let index = self.groups.iter().skip(1).position(Option::is_none).map_or(self.groups.len(), |i| i + 1);
         if index == self.groups.len() {
             self.groups.push(None);
@@ -108,7 +150,7 @@ impl Server {
         let others = self.others(run).count() as u32;
         let answer = Message::Accepted {
             accepted: Accepted { session: number, changes, others },
-            token: hex(&token),
+            secret: hex(&secret),
             phase: Box::new(phase.clone()),
             host: Box::new(host),
             workers: self.plan.workers.into(),
@@ -124,7 +166,7 @@ impl Server {
             visitor.held = Some(Held {
                 group: Group(index as u32),
                 number,
-                token,
+                secret,
                 phase,
                 start: now,
                 until,
@@ -167,12 +209,7 @@ impl Server {
 
     /// Brings a proposal within the limits, and says how.
     pub(super) fn reduce(&self, phase: &mut Phase, holder: Option<&Holder>) -> Vec<Change> {
-        let mut limits = self.plan.limits.clone();
-        if let Some(Holder { rights, .. }) = holder {
-            let least = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
-            limits.rate = least(limits.rate, rights.rate);
-            limits.duration_ns = least(limits.duration_ns, rights.time_ns);
-        }
+        let limits = self.limits_of(holder);
         let mut changes = Vec::new();
         let mut change = |what: &str, asked: String, given: String, why: &str| {
             changes.push(Change { what: what.into(), asked, given, why: why.into() });
@@ -189,6 +226,7 @@ impl Server {
         {
             let asked = phase.duration_ns.map_or("no end".into(), |d| format!("{} s", d as f64 / 1e9));
             let why = match limits.duration_ns {
+                most if most != self.plan.limits.duration_ns => "limit of your key",
                 Some(_) => "limit of this server",
                 None => "limit of this server for sessions that exclude all others (--max-time sets another)",
             };
@@ -204,7 +242,9 @@ impl Server {
             let each = (most / u64::from(phase.connections)).max(8);
             if phase.rate.is_none_or(|r| r > each) {
                 let asked = phase.rate.map_or("unlimited".into(), |r| format!("{r} bit/s"));
-                change("rate per connection", asked, format!("{each} bit/s"), "limit per session");
+                let of_key = limits.rate != self.plan.limits.rate;
+                let why = if of_key { "limit of your key" } else { "limit per session" };
+                change("rate per connection", asked, format!("{each} bit/s"), why);
                 phase.rate = Some(each);
                 phase.burst = None;
             }
@@ -252,14 +292,20 @@ impl Server {
         };
         let params = Arc::new(Params::of(phase, held.group));
         let even = matches!(phase.kind, Kind::Tcp | Kind::Ping);
-        let grant = Grant::new(params, phase.connections, phase.transfer, even)
+        let key = OpeningKey::new(&held.secret, &visitor.handshake);
+        let grant = Grant::new(key, params, phase.connections, phase.transfer, even)
             .on(workers)
-            .with(Terms::of(phase, held.group, held.token))
+            .with(Terms::of(phase, held.group, None))
             .reflecting(ping::Params::ours(phase, held.group).map(Arc::new), eager);
         let text = format!(
-            "session {} with {}: {} {}, {} connections",
+            "session {} with {}{}: {} {}, {} connections",
             held.number,
             visitor.path.peer,
+            visitor
+                .holder
+                .as_ref()
+                .filter(|holder| !holder.name.is_empty())
+                .map_or_else(String::new, |h| format!(" ({h})")),
             match phase.kind {
                 Kind::Tcp => "tcp",
                 Kind::Connect => "connect",
@@ -271,7 +317,7 @@ impl Server {
             phase.pattern,
             phase.connections
         );
-        self.grants.insert(held.token, Arc::new(grant));
+        self.grants.insert(held.number, Arc::new(grant));
         self.actions.push_back(Action::Group(Box::new(plan)));
         self.notice(Level::Info, text);
         self.stands(cx, link, Standing::Running);

@@ -94,7 +94,7 @@ mod tests {
 
     fn callers(flows: &[u32], ports: Option<(u16, u16)>) -> Callers {
         let phase = Phase { kind: Kind::Delay, probe: Some(model::Probe::default()), ..Phase::default() };
-        let terms = Arc::new(Terms::of(&phase, Group(1), [0; 16]).unwrap());
+        let terms = Arc::new(Terms::of(&phase, Group(1), None).unwrap());
         let site = |(i, &flows): (usize, &u32)| Site {
             address: ([10, 0, 0, i as u8], 7).into(),
             terms: Arc::clone(&terms),

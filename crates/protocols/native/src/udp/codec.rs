@@ -1,7 +1,7 @@
 //! The datagrams of native UDP.
 //!
 //! ```text
-//!  DATA: header and payload                    all others: 128 bytes
+//!  DATA: header and payload                    all others: 144 bytes
 //!  0                   1                       0
 //!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5             0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5
 //! +-------------------------------+           +-------------------------------+
@@ -9,40 +9,46 @@
 //! +---------------+---------------+           +---------------+---------------+
 //! |  intended     | actual        |  16       |  t2           | t3            |
 //! +---------------+---------------+           +---------------+---------------+
-//! |k v  size| slot| payload ...   |  32       |k v  0   | slot| token         |
-//! +---------------+               |           +---------------+               |
-//! |  the ctsTraffic pattern from  |  48       |               | id            |
+//! |k v  size| slot| payload ...   |  32       |k v  0   | slot| session       |
+//! +---------------+               |           +---------------+---------------+
+//! |  the ctsTraffic pattern from  |  48       |  number       | id            |
 //! |  offset 0                     |           +---------------+               |
 //! |                               |  64       |               | cookie        |
 //!                                             +---------------+               |
-//!                                     80      |               | offset        |
+//!                                     80      |               | seal          |
+//!                                             +---------------+               |
+//!                                     96      |               | offset        |
 //!                                             +---------------+---------------+
-//!                                     96      |  bound        | start         |
+//!                                    112      |  bound        | start         |
 //!                                             +---------------+---------------+
-//!                                    112      |  total        | missing       |
+//!                                    128      |  total        | missing       |
 //!                                             +---------------+---------------+
 //! ```
 //!
-//! Numbers are big-endian. `k` is the kind, `v` the version, 1; `size` that of the whole datagram. Times are ns of the
+//! Numbers are big-endian. `k` is the kind, `v` the version, 2; `size` that of the whole datagram. Times are ns of the
 //! sender's host's monotonic clock: `intended` and `actual` of this datagram's sending; `t1` when a TIME left (or a
 //! KNOCK, an OPEN, an END), and in the answer that again, with `t2` when it came and `t3` when the answer left. `offset`
 //! is the server's clock minus the client's, as the client knows it, and `bound` how far off that may be (in a TIMED, when wall
 //! clocks are trusted: the server's wall clock minus its monotonic one, and how far off the wall clock may be); `start` when
 //! data begins, by the server's clock, 0 while that is not known; `total` how many DATA were sent, all ones while that
-//! is not known; `missing` how many of the other end's have not come.
+//! is not known; `missing` how many of the other end's have not come. `session`, `number` and `seal` are those of an opening
+//! ([`crate::opening`]), in a KNOCK and an OPEN; the seal covers bytes 32 to 87, so that it is bound to the cookie, and by that to an address.
 //!
 //! The check covers the header of DATA, and all of the others, with two words of key: the flow's id in DATA, zero in the
 //! others. With `mix(a, b)` the low half of the 128-bit product xor its high half, it is
 //! `h = mix(key₁ ^ C₁, key₂ ^ C₂)`, then `h = mix(h ^ word, C₃ ^ position)` for each 64-bit word after it, in DATA from the last
 //! to the first: what datagrams of one send share comes before what tells them apart. It tells damage and strays, not forgers.
 
+use crate::opening::SEAL;
 use uuid::Uuid;
 
 /// Bytes before the payload of DATA.
 pub const HEADER: usize = 40;
 /// Bytes of every other datagram.
-pub const CONTROL: usize = 128;
-const VERSION: u8 = 1;
+pub const CONTROL: usize = 144;
+/// Bytes that the seal of an opening covers: from the kind to the cookie.
+const SEALED: std::ops::Range<usize> = 32..88;
+const VERSION: u8 = 2;
 /// "Not known yet", in `total`.
 pub(super) const UNKNOWN: u64 = u64::MAX;
 
@@ -236,10 +242,14 @@ pub struct Word {
     pub t3: u64,
     /// The flow's slot.
     pub slot: u32,
-    /// The session's secret.
-    pub token: [u8; 16],
+    /// The session's number at the server.
+    pub session: u64,
+    /// Of this opening of the session.
+    pub number: u64,
     pub id: Uuid,
     pub cookie: [u8; 16],
+    /// Proof that the client has the session's key.
+    pub seal: [u8; SEAL],
     /// The server's clock minus the client's, ns.
     pub offset: i64,
     /// How far off that may be, ns.
@@ -262,9 +272,11 @@ impl Word {
             t2: 0,
             t3: 0,
             slot: 0,
-            token: [0; 16],
+            session: 0,
+            number: 0,
             id,
             cookie: [0; 16],
+            seal: [0; SEAL],
             offset: 0,
             bound: 0,
             start: 0,
@@ -273,7 +285,14 @@ impl Word {
         }
     }
 
-    /// The 128 bytes.
+    /// The bytes that the seal covers.
+    pub(crate) fn sealed(&self) -> [u8; SEALED.end - SEALED.start] {
+        let mut out = [0; SEALED.end - SEALED.start];
+        out.copy_from_slice(&self.encode()[SEALED]);
+        out
+    }
+
+    /// The 144 bytes.
     #[must_use]
     pub fn encode(&self) -> [u8; CONTROL] {
         let mut out = [0; CONTROL];
@@ -283,14 +302,16 @@ impl Word {
         put(24, &self.t3.to_be_bytes());
         put(32, &[self.kind.number(), VERSION, 0, 0]);
         put(36, &self.slot.to_be_bytes());
-        put(40, &self.token);
+        put(40, &self.session.to_be_bytes());
+        put(48, &self.number.to_be_bytes());
         put(56, self.id.as_bytes());
         put(72, &self.cookie);
-        put(88, &self.offset.to_be_bytes());
-        put(96, &self.bound.to_be_bytes());
-        put(104, &self.start.to_be_bytes());
-        put(112, &self.total.to_be_bytes());
-        put(120, &self.missing.to_be_bytes());
+        put(88, &self.seal);
+        put(104, &self.offset.to_be_bytes());
+        put(112, &self.bound.to_be_bytes());
+        put(120, &self.start.to_be_bytes());
+        put(128, &self.total.to_be_bytes());
+        put(136, &self.missing.to_be_bytes());
         let check = Check::of(Uuid::nil()).bytes(&out[8..]);
         out[..8].copy_from_slice(&check.to_be_bytes());
         out
@@ -310,14 +331,16 @@ impl Word {
             t2: word(bytes, 16)?,
             t3: word(bytes, 24)?,
             slot: u32::from_be_bytes(*bytes[36..].first_chunk()?),
-            token: *bytes[40..].first_chunk()?,
+            session: word(bytes, 40)?,
+            number: word(bytes, 48)?,
             id: Uuid::from_bytes(*bytes[56..].first_chunk()?),
             cookie: *bytes[72..].first_chunk()?,
-            offset: word(bytes, 88)? as i64,
-            bound: word(bytes, 96)?,
-            start: word(bytes, 104)?,
-            total: word(bytes, 112)?,
-            missing: word(bytes, 120)?,
+            seal: *bytes[88..].first_chunk()?,
+            offset: word(bytes, 104)? as i64,
+            bound: word(bytes, 112)?,
+            start: word(bytes, 120)?,
+            total: word(bytes, 128)?,
+            missing: word(bytes, 136)?,
         })
     }
 }
@@ -338,8 +361,10 @@ mod tests {
             t2: 2,
             t3: 3,
             slot: 4,
-            token: *b"0123456789abcdef",
+            session: 0x1_0000_0002,
+            number: 0x1_0000_0003,
             cookie: *b"fedcba9876543210",
+            seal: *b"0123456789abcdef",
             offset: -5,
             bound: 6,
             start: 7,
@@ -380,7 +405,7 @@ mod tests {
         header().write(Check::of(ID), &mut bytes);
         assert_eq!(bytes[8..16], [1, 2, 3, 4, 5, 6, 7, 8]);
         assert_eq!((bytes[23], bytes[31]), (9, 10));
-        assert_eq!(bytes[32..40], [9, 1, 0, 64, 0x0a, 0x0b, 0x0c, 0x0d]);
+        assert_eq!(bytes[32..40], [9, 2, 0, 64, 0x0a, 0x0b, 0x0c, 0x0d]);
         assert_eq!(bytes[40..], [0xab; 24]);
         assert_eq!(Header::read(Check::of(ID), &bytes), Some(header()));
         assert_eq!(kind(&bytes), Some(Kind::Data));
@@ -408,12 +433,13 @@ mod tests {
     fn words_are_where_the_drawing_says() {
         let bytes = sample().encode();
         assert_eq!((bytes[15], bytes[23], bytes[31]), (1, 2, 3));
-        assert_eq!(bytes[32..40], [5, 1, 0, 0, 0, 0, 0, 4]);
-        assert_eq!(bytes[40..56], *b"0123456789abcdef");
+        assert_eq!(bytes[32..40], [5, 2, 0, 0, 0, 0, 0, 4]);
+        assert_eq!(bytes[40..56], [0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 3]);
         assert_eq!(bytes[56..60], [0x11, 0x22, 0x33, 0x44]);
         assert_eq!(bytes[72..88], *b"fedcba9876543210");
-        assert_eq!(bytes[88..96], (-5_i64).to_be_bytes());
-        assert_eq!((bytes[103], bytes[111], bytes[119], bytes[127]), (6, 7, 8, 9));
+        assert_eq!(bytes[88..104], *b"0123456789abcdef");
+        assert_eq!(bytes[104..112], (-5_i64).to_be_bytes());
+        assert_eq!((bytes[119], bytes[127], bytes[135], bytes[143]), (6, 7, 8, 9));
         assert_eq!(Word::decode(&bytes), Some(sample()));
     }
 
@@ -425,6 +451,6 @@ mod tests {
             bad[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(Word::decode(&bad), None, "bit {bit}");
         }
-        assert_eq!(Word::decode(&bytes[..127]), None);
+        assert_eq!(Word::decode(&bytes[..143]), None);
     }
 }

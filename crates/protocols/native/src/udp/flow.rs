@@ -2,6 +2,7 @@
 
 mod talk;
 
+use super::super::opening::Opener;
 use super::clocks::Clocks;
 use super::codec::{Check, Kind, UNKNOWN, Word};
 use super::echo::Returner;
@@ -63,6 +64,8 @@ pub struct Probe {
     /// The server's, when it returns what comes.
     returner: Option<Returner>,
     cookie: [u8; 16],
+    /// Of the client's opening.
+    number: u64,
     /// When the client's next word is due.
     word_at: Mono,
     offer: Offer,
@@ -110,6 +113,7 @@ impl Probe {
             sender: sends.then(sender),
             receiver: receives.then(receiver),
             returner: (echo && !client).then(|| Returner::new(check)),
+            number: terms.opener.as_ref().map_or(0, Opener::number),
             terms,
             client,
             state,

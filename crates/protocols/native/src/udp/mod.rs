@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! client                                server
-//!   KNOCK (token, id) ─────────────────▶  bound socket: answers, remembers nothing
+//!   KNOCK (seal, id) ──────────────────▶  bound socket: answers, remembers nothing
 //!   ◀───────────────────────── COOKIE     made of the address, the id and a secret
-//!   OPEN (token, id, cookie) ──────────▶  the address is proven: a flow with a connected socket of its own
+//!   OPEN (seal, id, cookie) ───────────▶  the address is proven: a flow with a connected socket of its own
 //!   ◀───────────────────────── OPENED
 //!   TIME ×16 ──────────────────────────▶  four stamps each: how far apart the clocks are (once within a host)
 //!   ◀────────────────────────── TIMED
@@ -16,7 +16,7 @@
 //!   ◀────────────────────────── ENDED     (how many were sent, how many are missing)
 //! ```
 //!
-//! All words have 128 bytes, so that nothing larger ever goes to an address that has not returned its cookie. The client
+//! All words have 144 bytes, so that nothing larger ever goes to an address that has not returned its cookie. The client
 //! repeats what is not answered. Packets are drawn in [`codec`]; `docs/methods/delay.md` says what is made of them.
 
 mod call;

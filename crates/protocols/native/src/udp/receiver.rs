@@ -398,7 +398,7 @@ mod tests {
     /// What a receiver makes of `datagrams` that come so many at a time.
     fn received(datagrams: &[Vec<u8>], at_once: usize) -> (Packets, u64, Vec<(u64, u64)>) {
         let phase = Phase { kind: Kind::Delay, probe: Some(Probe::default()), ..Phase::default() };
-        let terms = Terms::of(&phase, Group(1), [0; 16]).unwrap();
+        let terms = Terms::of(&phase, Group(1), None).unwrap();
         let mut receiver = Receiver::new(&terms, Check::of(Uuid::nil()), false);
         let (mut rec, mut rng, clock) = (Recorder::default(), Rng::new(1), Clock::default());
         let mut core = Core::new(Group(1), 0, 0);

@@ -514,7 +514,7 @@ mod tests {
             train: Some(train.clone()),
             ..Phase::default()
         };
-        let terms = Terms::of(&phase, Group(1), [0; 16]).unwrap();
+        let terms = Terms::of(&phase, Group(1), None).unwrap();
         let check = Check::of(Uuid::nil());
         let mut sender = Sender::new(&terms, 0, check, 1).with_train(Some(train.clone()));
         sender.begin(Mono(0), Mono(train.duration_ns()));

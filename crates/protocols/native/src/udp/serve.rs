@@ -4,6 +4,7 @@ use super::codec::{Kind, Word};
 use super::flow::Probe;
 use crate::auth::keyed;
 use crate::grants::{Grant, Grants};
+use crate::opening::Opener;
 use common::Acl;
 use metrics::{ClockKind, Group, Mono};
 use model::{Media, Phase, Verify};
@@ -17,7 +18,8 @@ use uuid::Uuid;
 #[derive(Clone, Debug)]
 pub(crate) struct Terms {
     pub(crate) group: Group,
-    pub(crate) token: [u8; 16],
+    /// The client's openings.
+    pub(crate) opener: Option<Opener>,
     /// The client sends, the server sends.
     pub(crate) up: bool,
     pub(crate) down: bool,
@@ -40,10 +42,10 @@ pub(crate) struct Terms {
 
 impl Terms {
     /// The terms of `phase`; `None` when it does not send datagrams.
-    pub(crate) fn of(phase: &Phase, group: Group, token: [u8; 16]) -> Option<Self> {
+    pub(crate) fn of(phase: &Phase, group: Group, opener: Option<Opener>) -> Option<Self> {
         Some(Terms {
             group,
-            token,
+            opener,
             up: phase.pattern.sends_up(),
             down: phase.pattern.sends_down(),
             probe: phase.probe?,
@@ -81,12 +83,13 @@ pub(crate) struct Seat {
 }
 
 impl Seat {
-    /// `None` when the flow has one, or there is none left.
-    fn take(grant: &Arc<Grant>, id: Uuid) -> Option<Self> {
+    /// `None` when the flow has one, there is none left, or its opening has come before.
+    fn take(grant: &Arc<Grant>, id: Uuid, number: u64) -> Option<Self> {
         let mut open = grant.flows.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if open.len() >= grant.limit as usize || !open.insert(id) {
+        if open.len() >= grant.limit as usize || open.contains(&id) || !grant.take(number) {
             return None;
         }
+        open.insert(id);
         Some(Seat { grant: Arc::clone(grant), id })
     }
 }
@@ -115,7 +118,8 @@ impl Keeper {
         keyed(&self.secret, &[b"netcaliper udp", &ip, &path.peer.port().to_be_bytes(), id.as_bytes()])
     }
 
-    /// A datagram has come to this `worker` from a peer that has no socket of its own.
+    /// A datagram has come to this `worker` from a peer that has no socket of its own. A flow comes with its session and the number
+    /// of its opening.
     pub(crate) fn knock(
         &self,
         grants: &Grants,
@@ -124,10 +128,13 @@ impl Keeper {
         got: &Received<'_>,
         reply: &mut Transmit<'_>,
         worker: u16,
-    ) -> Option<Box<dyn Flow>> {
+    ) -> Option<(Box<dyn Flow>, Arc<Grant>, u64)> {
         let (path, word) = (got.from?, Word::decode(got.bytes)?);
-        let grant = grants.find(&word.token).filter(|_| acl.admits(path.peer.ip()))?;
+        let grant = grants.find(word.session).filter(|_| acl.admits(path.peer.ip()))?;
         let terms = grant.terms.as_ref()?;
+        if !grant.is_sealed(&word.sealed(), &word.seal) {
+            return None;
+        }
         let cookie = self.cookie(&path, word.id);
         match word.kind {
             Kind::Knock => {
@@ -138,9 +145,10 @@ impl Keeper {
             // The comparison need not be constant-time: the cookie was sent to this address, and
             // no other address sees the answer.
             Kind::Open if word.cookie == cookie => {
-                let seat = Seat::take(&grant, word.id)?;
+                let seat = Seat::take(&grant, word.id, word.number)?;
                 let to = Some(grant.worker(word.slot)).filter(|&to| to != worker);
-                Some(Box::new(Probe::server(Arc::clone(terms), &word, cx.now, seat).leaving(to)))
+                let flow = Probe::server(Arc::clone(terms), &word, cx.now, seat).leaving(to);
+                Some((Box::new(flow), grant, word.number))
             }
             _ => None,
         }

@@ -12,23 +12,23 @@ use sim::START;
 use transport::{Input, Link, Path};
 use uuid::Uuid;
 
-type Driver = Driven<Server>;
+pub(crate) type Driver = Driven<Server>;
 
-fn path(address: u32, port: u16) -> Path {
+pub(crate) fn path(address: u32, port: u16) -> Path {
     Path { peer: ((0x0a01_0000 + address).to_be_bytes(), port).into(), ..Driver::path(0) }
 }
 
-fn arrive(server: &mut Driver, link: u64, address: u32) -> Link {
+pub(crate) fn arrive(server: &mut Driver, link: u64, address: u32) -> Link {
     server.feed(Input::Up(Link(link), path(address, link as u16), None));
     Link(link)
 }
 
-fn hello() -> Message {
+pub(crate) fn hello() -> Message {
     let nonce = "0f".repeat(16);
     Message::Hello { version: "1".into(), capabilities: vec![], nonce, host: String::new() }
 }
 
-fn propose(run: u128, phase: Phase) -> Message {
+pub(crate) fn propose(run: u128, phase: Phase) -> Message {
     Message::Propose { run: Uuid::from_u128(run), phase: Box::new(phase) }
 }
 
@@ -118,7 +118,7 @@ fn what_comes_before_a_proposal_is_bounded() {
 }
 
 /// A key that was drawn: nothing has to be stretched.
-fn keyring(byte: u8) -> Keyring {
+pub(crate) fn keyring(byte: u8) -> Keyring {
     Keyring::of(
         Psk::new(format!("{}{}", common::auth::DRAWN, format!("{byte:02x}").repeat(32)).as_bytes()).ok(),
     )
@@ -140,7 +140,7 @@ fn shake(server: &mut Driver, link: Link, key: u8) -> Option<Frames> {
 }
 
 /// Says something encrypted; what comes back, decrypted.
-fn talk(server: &mut Driver, link: Link, frames: &mut Frames, message: &Message) -> Vec<Message> {
+pub(crate) fn talk(server: &mut Driver, link: Link, frames: &mut Frames, message: &Message) -> Vec<Message> {
     let bytes = frames.encode(message);
     server.feed(Input::Bytes(link, &bytes));
     frames.push(&server.said.remove(&link).unwrap_or_default()).unwrap();

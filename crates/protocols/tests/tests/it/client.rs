@@ -144,9 +144,9 @@ fn a_server_may_grant_less_but_nothing_else() {
 
 #[test]
 fn servers_that_are_none_of_ours_are_named() {
-    let answer = Preamble { version: 3, ..Preamble::new(Purpose::Answer) }.encode();
+    let answer = Preamble { version: native::WIRE_VERSION + 1, ..Preamble::new(Purpose::Answer) }.encode();
     for (bytes, expect) in [
-        (&answer[..], "it speaks wire version 3, this program speaks 2"),
+        (&answer[..], "it speaks wire version 4, this program speaks 3"),
         (b"HTTP/1.1 400 Bad Request\r\n", "it answers in HTTP"),
         (b"SSH-2.0-OpenSSH_9.2\r\n", "it answers in SSH"),
         (b"220 mail ESMTP\r\n", "it answers in a text protocol"),

@@ -3,12 +3,13 @@
 use crate::support::{combinations, pair, phase};
 use metrics::{Ending, Mono, SECOND};
 use model::{Pattern, Payload, Phase, Shutdown, Verify};
+use native::PREAMBLE;
 use sim::{At, Cut, Link, Pair, Quirks, START};
 use transport::{Cause, Violation};
 
 const MS: u64 = 1_000_000;
 /// Bytes before the payload of the first span, from the client and from the server.
-const BEFORE: [u64; 2] = [64 + 16, 16];
+const BEFORE: [u64; 2] = [PREAMBLE as u64 + 16, 16];
 
 fn violation(pair: &Pair, end: usize) -> Violation {
     match &pair.ends[end].ended {
@@ -133,7 +134,7 @@ fn bytes_sent(phase: &Phase, direction: usize) -> u64 {
     let end = u64::from(payload > 0);
     let verdict = u64::from([down, up][direction] > 0);
     let done = u64::from(direction == 1 && down > 0);
-    let preamble = if direction == 0 { 64 } else { 0 };
+    let preamble = if direction == 0 { PREAMBLE as u64 } else { 0 };
     preamble + payload + 16 * (spans + end + verdict + done)
 }
 
@@ -167,7 +168,9 @@ fn missing_and_added_bytes_are_data_errors_of_the_receiver() {
 #[test]
 fn bytes_after_the_last_word_are_too_many() {
     // After the client's END (push), and after its VERDICT (pull).
-    for (pattern, after) in [(Pattern::Push, 64 + 16 + 1_000 + 16), (Pattern::Pull, 64 + 16)] {
+    for (pattern, after) in
+        [(Pattern::Push, PREAMBLE as u64 + 16 + 1_000 + 16), (Pattern::Pull, PREAMBLE as u64 + 16)]
+    {
         for added in [1, 15, 16, 40] {
             let phase = phase(pattern, 1_000);
             let mut pair = pair(&phase, false).up(Link::new().insert(after, &vec![7; added]));
@@ -182,9 +185,10 @@ fn bytes_after_the_last_word_are_too_many() {
 fn data_shifted_by_the_period_is_found_in_random_payload_only() {
     // Spans double while they are fast: the fifth begins at 240 KiB and is 256 KiB long.
     const KI: u64 = 1024;
-    let at = 64 + 5 * 16 + 260 * KI;
+    let before = PREAMBLE as u64 + 5 * 16;
+    let at = before + 260 * KI;
     let period: Vec<u8> = (0..64 * KI)
-        .map(|i| ((((at - 64 - 5 * 16 + i) % 65_536) / 2) as u16).to_le_bytes()[(i % 2) as usize])
+        .map(|i| ((((at - before + i) % 65_536) / 2) as u16).to_le_bytes()[(i % 2) as usize])
         .collect();
     for (payload, verify) in [(Payload::Pattern, Verify::Data), (Payload::Random, Verify::Data)] {
         let phase = Phase { payload, verify, ..phase(Pattern::Push, 600 * KI) };

@@ -57,7 +57,7 @@ fn any_message(rng: &mut Rng, proposal: &Phase) -> Message {
         8 => Message::Queued { ahead: n, reason: text(rng) },
         9 | 10 => Message::Accepted {
             accepted: model::Accepted::default(),
-            token: if n & 7 == 0 { text(rng) } else { "11".repeat(16) },
+            secret: if n & 7 == 0 { text(rng) } else { "11".repeat(16) },
             phase: Box::new(if n & 3 == 0 { any_phase(rng) } else { proposal.clone() }),
             host: Box::default(),
             workers: n,

@@ -1,6 +1,6 @@
 //! Data connections whose peer says what it should not: each lie is named, by either end.
 
-use crate::support::{ID, phase};
+use crate::support::{ID, opener, phase};
 use metrics::{Ending, Group};
 use model::{Pattern, Phase};
 use native::{Data, Mark, MarkKind, Params, Preamble, Purpose};
@@ -72,7 +72,7 @@ fn ended(pattern: Pattern, honest_client: bool, words: &[Word]) -> Result<Ending
     for quirks in [Quirks::default(), Quirks::one_byte_reads()] {
         let liar = Box::new(Liar { words: words.clone(), said: 0 });
         let mut pair = if honest_client {
-            Pair::stream(Box::new(Data::client(Arc::clone(&params), [0; 16], ID, 0, 100, false)), liar)
+            Pair::stream(Box::new(Data::client(Arc::clone(&params), &opener(), ID, 0, 100, false)), liar)
         } else {
             let preamble = Preamble { id: ID, transfer: 100, ..Preamble::new(Purpose::Data) };
             Pair::stream(liar, Box::new(Data::server(Arc::clone(&params), &preamble)))

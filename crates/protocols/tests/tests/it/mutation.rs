@@ -5,7 +5,7 @@
 //! coverage-guided fuzzing.
 
 use crate::support::bench::{Bench, inputs, last_news, mutate};
-use crate::support::{ID, TOKEN, client, phase};
+use crate::support::{ID, SESSION, key, opener, phase};
 use metrics::Group;
 use model::{Pattern, Payload, Phase, Totals, Traffic, Verify};
 use native::{
@@ -25,7 +25,9 @@ fn preamble(rng: &mut Rng) -> Preamble {
     let purposes = [Purpose::Control, Purpose::Data, Purpose::Hello, Purpose::Answer];
     Preamble {
         version: if rng.between(0, 9) == 0 { rng.next() as u16 } else { native::WIRE_VERSION },
-        token: if rng.between(0, 3) == 0 { [9; 16] } else { TOKEN },
+        session: if rng.between(0, 3) == 0 { 9 } else { SESSION },
+        number: rng.next(),
+        seal: rng.next().to_be_bytes().repeat(2).try_into().unwrap(),
         id: rng.uuid(),
         slot: rng.next() as u32,
         transfer: if rng.between(0, 9) == 0 { rng.next() } else { rng.between(0, 300) },
@@ -48,8 +50,8 @@ fn preambles_and_hellos() {
         }
         bytes.resize(PREAMBLE, 0);
         if rng.next() & 1 == 0 {
-            let check = fnv1a(&bytes[..60]);
-            bytes[60..].copy_from_slice(&check);
+            let check = fnv1a(&bytes[..PREAMBLE - 4]);
+            bytes[PREAMBLE - 4..].copy_from_slice(&check);
         }
         if let Some(other) = Preamble::decode(bytes[..].try_into().unwrap()) {
             decoded += 1;
@@ -135,7 +137,7 @@ fn messages() -> Vec<Message> {
         Message::Queued { ahead: 3, reason: text.clone() },
         Message::Accepted {
             accepted: model::Accepted::default(),
-            token: "11".repeat(16),
+            secret: "11".repeat(16),
             phase: Box::default(),
             host: Box::default(),
             workers: 2,
@@ -261,7 +263,7 @@ fn data_connections() {
         let transfer = rng.between(1, 300);
         let is_client = rng.next() & 1 == 0;
         let mut flow = if is_client {
-            Data::client(Arc::clone(&params), TOKEN, ID, 0, transfer, false)
+            Data::client(Arc::clone(&params), &opener(), ID, 0, transfer, false)
         } else {
             Data::server(Arc::clone(&params), &Preamble { id: ID, transfer, ..Preamble::new(Purpose::Data) })
         };
@@ -289,17 +291,22 @@ fn greeters() {
     let grants = Arc::new(Grants::new(None));
     let phase = phase(Pattern::Duplex, 300);
     let params = Arc::new(Params::of(&phase, Group(1)));
-    let grant = Arc::new(Grant::new(params, 1, 300, true).on(0..2));
-    grants.insert(TOKEN, grant);
+    let grant = Arc::new(Grant::new(key(), params, 1, 300, true).on(0..2));
+    grants.insert(SESSION, grant);
     let mut listener = Listener::new(Arc::clone(&grants), Arc::default(), 0);
     let seeds: [&[u8]; 3] = [b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", b"hello?\r\n", &[0x16, 3, 1, 2, 0, 1, 0]];
+    let openings = opener();
     let mut pending = 0;
     for _ in 0..inputs() {
         let mut bytes = if rng.between(0, 3) == 0 {
             seeds[rng.between(0, 2) as usize].to_vec()
         } else {
-            let preamble = preamble(&mut rng);
-            [&preamble.encode()[..], &mark(&mut rng, 300).encode(preamble.id)].concat()
+            let preamble = match rng.between(0, 1) {
+                0 => preamble(&mut rng).encode(),
+                _ => openings.preamble(rng.uuid(), rng.next() as u32, rng.between(0, 300)),
+            };
+            let id = Preamble::decode(&preamble).unwrap().id;
+            [&preamble[..], &mark(&mut rng, 300).encode(id)].concat()
         };
         if rng.between(0, 2) > 0 {
             mutate(&mut rng, &mut bytes);
@@ -322,7 +329,9 @@ fn greeters() {
         bench.replaced
     );
     // Every place was given back: a connection is admitted as if nothing had been.
-    let mut pair = sim::Pair::accepted(client(&phase, false), &mut Listener::new(grants, Arc::default(), 0));
+    let params = Arc::new(Params::of(&phase, Group(1)));
+    let last = Box::new(Data::client(params, &openings, ID, 0, 300, false));
+    let mut pair = sim::Pair::accepted(last, &mut Listener::new(grants, Arc::default(), 0));
     pair.run();
     assert!(pair.ends[0].completed(), "{:?}", pair.ends[0].ended);
     assert_ne!(ID, Uuid::nil());

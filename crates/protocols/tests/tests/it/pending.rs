@@ -2,6 +2,7 @@
 //! out in bounded time.
 
 use crate::support::run::*;
+use crate::support::{SESSION, key, opener};
 use common::Acl;
 use metrics::{Group, SECOND};
 use model::Phase;
@@ -113,7 +114,7 @@ fn other_wire_versions_are_told_ours() {
         let (net, server, raw) = heard(bytes(&[&preamble[..], &rest].concat()), 3 * SECOND);
         let peer = net.heard(raw);
         let answer = Preamble::decode(peer.heard[..].try_into().unwrap()).unwrap();
-        assert_eq!((answer.version, answer.purpose), (2, Purpose::Answer));
+        assert_eq!((answer.version, answer.purpose), (native::WIRE_VERSION, Purpose::Answer));
         assert_eq!(ended(peer).1, HungUp::Fin);
         assert_eq!(net.open(server), (0, 0));
     }
@@ -124,9 +125,9 @@ fn refused(heard: &[u8], id: Uuid) -> Option<Mark> {
 }
 
 #[test]
-fn an_unknown_token_is_refused_and_the_client_says_so() {
+fn an_unknown_session_is_refused_and_the_client_says_so() {
     let id = Uuid::from_u128(5);
-    let preamble = Preamble { id, transfer: 100, token: [9; 16], ..Preamble::new(Purpose::Data) }.encode();
+    let preamble = opener().preamble(id, 0, 100);
     let (net, _, raw) = heard(bytes(&[&preamble[..], &[0; 500]].concat()), 3 * SECOND);
     assert_eq!(refused(&net.heard(raw).heard, id).unwrap().value, 1);
     assert_eq!(ended(net.heard(raw)).1, HungUp::Fin);
@@ -135,7 +136,7 @@ fn an_unknown_token_is_refused_and_the_client_says_so() {
     let params = Arc::new(Params::of(&phase, Group(1)));
     let grants = Arc::new(Grants::new(None));
     let mut listener = Listener::new(grants, Arc::default(), 0);
-    let client = Data::client(params, [9; 16], id, 0, 1 << 30, false);
+    let client = Data::client(params, &opener(), id, 0, 1 << 30, false);
     let mut pair = Pair::accepted(Box::new(client), &mut listener);
     pair.run();
     let ended = format!("{:?}", pair.ends[0].ended);
@@ -242,14 +243,15 @@ fn control_connections_that_do_not_get_anywhere_are_ended() {
 }
 
 #[test]
-fn a_session_gives_its_token_away_for_so_many_connections_and_so_many_bytes() {
+fn a_session_is_opened_by_so_many_connections_and_so_many_bytes() {
     let phase = Phase { transfer: 1_000, ..Phase::default() };
     let params = Arc::new(Params::of(&phase, Group(1)));
     let grants = Arc::new(Grants::new(None));
-    grants.insert([7; 16], Arc::new(Grant::new(Arc::clone(&params), 2, 1_000, false)));
+    grants.insert(SESSION, Arc::new(Grant::new(key(), Arc::clone(&params), 2, 1_000, false)));
+    let opener = opener();
     let mut listener = Listener::new(grants, Arc::default(), 0);
     let client = |transfer| {
-        Box::new(Data::client(Arc::clone(&params), [7; 16], Uuid::from_u128(5), 0, transfer, false))
+        Box::new(Data::client(Arc::clone(&params), &opener, Uuid::from_u128(5), 0, transfer, false))
     };
     let mut too_much = Pair::accepted(client(1_001), &mut listener);
     too_much.run();
@@ -279,15 +281,15 @@ fn a_connection_that_reaches_its_worker_after_its_session_has_ended_counts_nowhe
     let params = Arc::new(Params::of(&phase, Group(1)));
     for ended in [false, true] {
         let grants = Arc::new(Grants::new(None));
-        grants.insert([7; 16], Arc::new(Grant::new(Arc::clone(&params), 2, 1_000, true).on(0..2)));
+        let grant = Grant::new(key(), Arc::clone(&params), 2, 1_000, true).on(0..2);
+        grants.insert(SESSION, Arc::new(grant));
         let mut listener = Listener::new(Arc::clone(&grants), Arc::default(), 0);
         let path = Path { peer: address(9), local: address(1) };
         let mut side = Side::new(1, Quirks::default());
         let mut flow = listener.accept(&mut side.cx(START), &path).unwrap();
         let id = Uuid::from_u128(5);
-        let preamble = Preamble { id, token: [7; 16], slot: 1, transfer: 10, ..Preamble::new(Purpose::Data) };
         let mut none = Arena::new(0);
-        let got = preamble.encode();
+        let got = opener().preamble(id, 1, 10);
         flow.on_received(
             &mut side.cx(START),
             &Received::stream(&got, START),
@@ -296,7 +298,7 @@ fn a_connection_that_reaches_its_worker_after_its_session_has_ended_counts_nowhe
         .unwrap();
         assert_eq!(flow.interest().end, Some(End::Migrate(1)));
         if ended {
-            grants.remove(&[7; 16]);
+            grants.remove(SESSION);
         }
         flow.on_event(&mut side.cx(START), FlowEvent::Up(path)).unwrap();
         if flow.interest().end == Some(End::Replace) {

@@ -19,7 +19,6 @@ impl Probe {
         Word {
             t1: cx.clock.host(cx.now),
             slot: self.core.slot,
-            token: self.terms.token,
             cookie: self.cookie,
             offset: self.clocks.known().offset_ns,
             bound: self.clocks.known().bound_ns,
@@ -121,8 +120,12 @@ impl Probe {
             State::Compare(_) | State::Run => Kind::Time,
             State::End(_) | State::Over => Kind::End,
         });
-        let bytes = self.word(kind, cx).encode();
-        if out.whole(&bytes) {
+        let word = self.word(kind, cx);
+        let word = match &self.terms.opener {
+            Some(opener) if matches!(kind, Kind::Knock | Kind::Open) => opener.word(self.number, word),
+            _ => word,
+        };
+        if out.whole(&word.encode()) {
             self.offer = Offer::Word;
         }
     }

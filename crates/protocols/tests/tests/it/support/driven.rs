@@ -6,7 +6,7 @@ use model::{Event, Phase, Status};
 use native::{Client, ClientPlan, Frames, MAX_MESSAGE, Message, PREAMBLE, Preamble, Purpose, encode};
 use sim::{Quirks, START, Side};
 use std::collections::{BTreeMap, BTreeSet};
-use transport::{Action, End, GroupPlan, Input, Link, Order, Path, Session};
+use transport::{Action, End, GroupPlan, Input, Link, LinkSource, Order, Path, Session};
 
 /// A session and what it has asked for so far; holds it to the rules of `transport`.
 pub(crate) struct Driven<S> {
@@ -18,6 +18,7 @@ pub(crate) struct Driven<S> {
     pub(crate) said: BTreeMap<Link, Vec<u8>>,
     pub(crate) closed: BTreeSet<Link>,
     pub(crate) groups: BTreeMap<Group, Vec<Order>>,
+    pub(crate) sources: Vec<LinkSource>,
     pub(crate) events: Vec<Event>,
     pub(crate) done: bool,
 }
@@ -33,6 +34,7 @@ impl<S: Session> Driven<S> {
             said: BTreeMap::new(),
             closed: BTreeSet::new(),
             groups: BTreeMap::new(),
+            sources: vec![],
             events: vec![],
             done: false,
         };
@@ -55,7 +57,8 @@ impl<S: Session> Driven<S> {
                 }
                 Action::Close(link, how) => panic!("{link:?} {how:?}"),
                 Action::Group(plan) => {
-                    let GroupPlan { group, .. } = *plan;
+                    let GroupPlan { group, sources, .. } = *plan;
+                    self.sources.extend(sources);
                     assert!(self.groups.insert(group, vec![]).is_none(), "{group:?} is in use");
                 }
                 Action::Order(group, order) => {
@@ -164,7 +167,7 @@ pub(crate) fn answer(client: &mut Driven<Client>, link: Link) -> Option<Message>
 pub(crate) fn accepted(phase: Phase) -> Message {
     Message::Accepted {
         accepted: model::Accepted::default(),
-        token: "22".repeat(16),
+        secret: "22".repeat(16),
         phase: Box::new(phase),
         host: Box::default(),
         workers: 1,

@@ -6,13 +6,14 @@ pub(crate) mod run;
 
 use metrics::Group;
 use model::{Pattern, Phase};
-use native::{Data, Grant, Grants, Listener, Params};
+use native::{Data, Grant, Grants, Listener, Opener, OpeningKey, Params};
 use sim::Pair;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use uuid::Uuid;
 
-pub(crate) const TOKEN: [u8; 16] = *b"a session's key!";
+/// The number of the session that tests open connections of.
+pub(crate) const SESSION: u64 = 7;
 pub(crate) const ID: Uuid = Uuid::from_u128(0x0123_4567_89ab_4def_8123_4567_89ab_cdef);
 
 /// Combinations of settings that have so many values each, as indices: all of them where `NETCALIPER_INPUTS` is set, as by
@@ -48,16 +49,26 @@ pub(crate) fn phase(pattern: Pattern, transfer: u64) -> Phase {
     Phase { pattern, transfer, ..Phase::default() }
 }
 
+/// What openings of the session are sealed with.
+pub(crate) fn key() -> OpeningKey {
+    OpeningKey::new(b"a session's key!", &[])
+}
+
+/// Openings of the session, from the first.
+pub(crate) fn opener() -> Opener {
+    Opener::new(SESSION, key())
+}
+
 pub(crate) fn listener(phase: &Phase) -> Listener {
     let params = Arc::new(Params::of(phase, Group(1)));
     let grants = Arc::new(Grants::new(None));
-    grants.insert(TOKEN, Arc::new(Grant::new(params, 1, phase.transfer, false)));
+    grants.insert(SESSION, Arc::new(Grant::new(key(), params, 1, phase.transfer, false)));
     Listener::new(grants, Arc::default(), 0)
 }
 
 pub(crate) fn client(phase: &Phase, rude: bool) -> Box<Data> {
     let params = Arc::new(Params::of(phase, Group(1)));
-    Box::new(Data::client(params, TOKEN, ID, 0, phase.transfer, rude))
+    Box::new(Data::client(params, &opener(), ID, 0, phase.transfer, rude))
 }
 
 /// A data connection as a phase wants it, client to greeter.

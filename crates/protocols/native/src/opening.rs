@@ -1,0 +1,176 @@
+//! How the connections and flows of a session prove that they belong to it, without a round trip.
+//!
+//! ```text
+//! key  = HMAC-SHA-256(secret, "netcaliper openings 1" ‖ hash of the handshake)    the hash only where there is a key
+//! seal = HMAC-SHA-256(key, what is sealed), its first 16 bytes
+//! ```
+//!
+//! The secret is in `accepted`, which travels encrypted where there is a key. Sealed are the first bytes of a preamble
+//! ([`crate::preamble`]) and the fields of a KNOCK and an OPEN that stay the same ([`crate::udp::Word`]), with a number that the
+//! client draws for each opening. The server takes each number once. It remembers the highest one and which of those below it
+//! have not come, because a SYN that is sent again overtakes nothing for seconds: a window of fixed length would refuse it.
+
+use super::preamble::{PREAMBLE, Preamble, Purpose};
+use super::udp::Word;
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use uuid::Uuid;
+
+/// Bytes of a seal.
+pub const SEAL: usize = 16;
+
+/// The key that seals the openings of one session.
+#[derive(Clone)]
+pub struct OpeningKey(Hmac<Sha256>);
+
+impl fmt::Debug for OpeningKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OpeningKey(…)")
+    }
+}
+
+impl OpeningKey {
+    /// The key of the session with this secret, on a control connection whose handshake has this hash; without one, empty.
+    #[must_use]
+    pub fn new(secret: &[u8; 16], handshake: &[u8]) -> Self {
+        let key = common::auth::keyed_long(secret, &[b"netcaliper openings 1", handshake].concat());
+        // A key that is shorter than a block of the hash is filled up with zeros (RFC 2104 §2).
+        let mut block = [0; 64];
+        block[..key.len()].copy_from_slice(&key);
+        OpeningKey(Hmac::new(&block.into()))
+    }
+
+    /// The seal of `bytes`.
+    #[must_use]
+    pub fn seal(&self, bytes: &[u8]) -> [u8; SEAL] {
+        let mut out = [0; SEAL];
+        out.copy_from_slice(&self.0.clone().chain_update(bytes).finalize().into_bytes()[..SEAL]);
+        out
+    }
+
+    /// Whether `seal` is that of `bytes`; compared in constant time.
+    #[must_use]
+    pub fn holds(&self, bytes: &[u8], seal: &[u8; SEAL]) -> bool {
+        self.0.clone().chain_update(bytes).verify_truncated_left(seal).is_ok()
+    }
+}
+
+/// A client's openings of one session; clones share their numbers.
+#[derive(Clone, Debug)]
+pub struct Opener {
+    session: u64,
+    key: OpeningKey,
+    next: Arc<AtomicU64>,
+}
+
+impl Opener {
+    /// The openings of a session that the server has accepted under this number.
+    #[must_use]
+    pub fn new(session: u64, key: OpeningKey) -> Self {
+        Opener { session, key, next: Arc::default() }
+    }
+
+    /// A number that no opening of the session has had.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The preamble of a new connection, or of a flow of datagrams that are sent back.
+    #[must_use]
+    pub fn preamble(&self, id: Uuid, slot: u32, transfer: u64) -> [u8; PREAMBLE] {
+        let (session, number) = (self.session, self.number());
+        let preamble = Preamble { session, number, id, slot, transfer, ..Preamble::new(Purpose::Data) };
+        Preamble { seal: self.key.seal(&preamble.sealed()), ..preamble }.encode()
+    }
+
+    /// `word`, sealed as opening `number`.
+    #[must_use]
+    pub fn word(&self, number: u64, word: Word) -> Word {
+        let word = Word { session: self.session, number, ..word };
+        Word { seal: self.key.seal(&word.sealed()), ..word }
+    }
+}
+
+/// Most ranges of numbers that are remembered as not having come.
+const MOST_MISSING: usize = 16_384;
+
+/// Which numbers of a session's openings have come.
+#[derive(Debug, Default)]
+pub struct Numbers {
+    /// The lowest number above all that have come.
+    next: u64,
+    /// Ranges below it that have not come: the first number of each, and the first behind it.
+    missing: BTreeMap<u64, u64>,
+}
+
+impl Numbers {
+    /// Whether `number` has not come before. From now on it has.
+    pub fn take(&mut self, number: u64) -> bool {
+        let Some(behind) = number.checked_add(1) else { return false };
+        if number >= self.next {
+            if number > self.next {
+                self.missing.insert(self.next, number);
+            }
+            self.next = behind;
+        } else {
+            let range = self.missing.range(..=number).next_back().map(|(&first, &end)| (first, end));
+            let Some((first, end)) = range.filter(|&(_, end)| number < end) else { return false };
+            self.missing.remove(&first);
+            if first < number {
+                self.missing.insert(first, number);
+            }
+            if behind < end {
+                self.missing.insert(behind, end);
+            }
+        }
+        while self.missing.len() > MOST_MISSING {
+            // The oldest are given up: they may not come any more.
+            self.missing.pop_first();
+        }
+        true
+    }
+
+    /// What opened under `number` never had a socket: it may come again.
+    pub fn give_back(&mut self, number: u64) {
+        if number < self.next && self.missing.len() < MOST_MISSING {
+            self.missing.insert(number, number + 1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_number_is_taken_once_in_any_order() {
+        let mut rng = transport::Rng::new(5);
+        let mut order: Vec<u64> = (0..5_000).collect();
+        for at in (1..order.len()).rev() {
+            order.swap(at, rng.between(0, at as u64) as usize);
+        }
+        let mut numbers = Numbers::default();
+        assert!(order.iter().all(|&number| numbers.take(number)), "late ones are taken");
+        assert!(!order.iter().any(|&number| numbers.take(number)), "none is taken twice");
+        assert!(numbers.missing.is_empty());
+        numbers.give_back(7);
+        assert!(numbers.take(7) && !numbers.take(7));
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let mut numbers = Numbers::default();
+        assert!(!numbers.take(u64::MAX), "there is none behind it");
+        assert!((0..1_000_000).all(|n| numbers.take(2 * n + 1)));
+        assert_eq!(numbers.missing.len(), MOST_MISSING);
+        assert!(!numbers.take(0), "too old to be told from a repetition");
+        assert!(numbers.take(1_999_998), "late, but not too late");
+        assert!(numbers.take(u64::MAX - 1) && numbers.take(1 << 60) && !numbers.take(1 << 60));
+        assert!(numbers.missing.len() <= MOST_MISSING);
+    }
+}
