@@ -3,6 +3,7 @@
 
 use crate::help::{self, Lazy};
 use crate::kept::StoreArgs;
+use crate::key;
 use crate::mistaken;
 use crate::originals::{ORIGINALS, Original};
 use crate::protocols;
@@ -61,6 +62,8 @@ pub(crate) enum Command {
     Serve(Box<Lazy<crate::serve::ServeArgs>>),
     /// Ask a server to end once its sessions are over.
     Stop(Lazy<crate::serve::StopArgs>),
+    /// Make keys, with which servers and clients prove who they are.
+    Key(Lazy<key::VerbArgs>),
     /// Measure this host against itself over loopback; nothing to set up.
     Demo(Lazy<crate::demo::DemoArgs>),
     /// Print a saved run again, in any format.
@@ -114,16 +117,23 @@ pub(crate) struct TargetArgs {
     pub(crate) ipv6: bool,
     #[command(flatten)]
     pub(crate) key: KeyArgs,
+    /// The server's public key, which it has to prove to have; HOST=KEY for one of several servers. Repeatable; goes with --key-file.
+    #[arg(long, value_name = "[HOST=]KEY", value_parser = key::server_key, help_heading = "Security")]
+    pub(crate) server_key: Vec<common::keys::Named<[u8; 32]>>,
 }
 
-/// The pre-shared key. It never stands on a command line, where other users could read it.
+/// Secret keys. They never stand on a command line, where other users could read them.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Security")]
 pub(crate) struct KeyArgs {
-    /// File with the pre-shared key, 8 to 4096 bytes (better 16 random ones), which other users cannot read; the variable
-    /// NETCALIPER_PSK may hold the key itself instead.
+    /// File with the pre-shared key, which other users cannot read: one that `netcaliper key new` has made, or a passphrase of 8 to
+    /// 4096 bytes; at a server also a list of keys, one a line: NAME KEY [RIGHT=VALUE …]. The variable NETCALIPER_PSK may hold the
+    /// key itself instead.
     #[arg(long, value_name = "FILE", env = "NETCALIPER_PSK_FILE")]
     pub(crate) psk_file: Option<PathBuf>,
+    /// File with this end's private key, as `netcaliper key new --pair` makes it; the other end knows its public key.
+    #[arg(long, value_name = "FILE", env = "NETCALIPER_KEY_FILE")]
+    pub(crate) key_file: Option<PathBuf>,
     /// Use key files that every user of this host can read.
     #[arg(long)]
     pub(crate) insecure_key_file: bool,

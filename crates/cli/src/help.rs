@@ -115,6 +115,15 @@ pub(crate) const BRIEFS: &[Brief] = &[
         ],
     },
     Brief {
+        verb: "key",
+        options: &[],
+        examples: [
+            "netcaliper key new key                   a key for both ends, for --psk-file",
+            "netcaliper key new --pair server.key     a private key; prints its public key",
+            "netcaliper key public server.key",
+        ],
+    },
+    Brief {
         verb: "demo",
         options: &["time", "html", "json", "quiet", "verbose"],
         examples: [

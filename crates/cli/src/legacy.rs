@@ -4,7 +4,7 @@ use crate::protocols;
 use crate::protocols::Protocol;
 use crate::serve::{ServeArgs, listen_addresses};
 use crate::values::Legacy;
-use crate::{CliError, originals, plan};
+use crate::{CliError, key, originals, plan};
 use common::{Acl, Keyring, ServerConfig};
 use metrics::seconds;
 use model::{Event, Level, Phase, StampSettings, Traffic};
@@ -200,7 +200,7 @@ fn aligned(rows: &[[String; 4]]) -> Vec<String> {
 
 fn one(args: &ServeArgs, asked: Legacy) -> Result<Bound, CliError> {
     let stamp_key = match &args.legacy.stamp_psk_file {
-        Some(path) => plan::key_in(path, args.key.insecure_key_file).map(Some)?,
+        Some(path) => key::key_in(path, args.key.insecure_key_file).map(Some)?,
         None => None,
     };
     let stamp = StampSettings {

@@ -14,6 +14,7 @@ mod help;
 mod import_export;
 mod keeping;
 mod kept;
+mod key;
 mod lab;
 mod legacy;
 mod live;
@@ -90,6 +91,7 @@ fn main() -> ExitCode {
         Command::Load(args) => load::load(&args, command),
         Command::Serve(args) => serve::serve(&args, command),
         Command::Stop(args) => serve::stop(&args),
+        Command::Key(args) => key::key(&args),
         Command::Demo(args) => demo::demo(&args, command),
         Command::Report(args) => saved::report(&args),
         Command::History(args) => kept::history(&args),

@@ -1,63 +1,19 @@
 //! From arguments to a phase and a client.
 
-use crate::CliError;
 use crate::args::{
-    ConnectArgs, CoreArgs, KeyArgs, LocalArgs, PatternArg, PayloadArg, RunArgs, ShutdownArg, SocketArgs,
-    TargetArgs, TcpArgs, VerifyArg,
+    ConnectArgs, CoreArgs, LocalArgs, PatternArg, PayloadArg, RunArgs, ShutdownArg, SocketArgs, TargetArgs,
+    TcpArgs, VerifyArg,
 };
 use crate::protocols::Protocol;
 use crate::values::{self, Affinity};
+use crate::{CliError, key};
 use common::protocol::Defaults;
-use common::{ClientConfig, Keyring, Placement, Psk};
+use common::{ClientConfig, Placement};
 use metrics::SECOND;
 use model::{Axis, AxisName, Burst, Kind, Pattern, Payload, Phase, Range, Shutdown, SocketSettings, Verify};
-use std::fs::File;
-use std::io::Read as _;
-use std::path::Path;
 
 /// The version that both ends tell each other.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
-
-/// The key from its file or from the environment. A key that is set and cannot be used is an error, never "no key".
-pub(crate) fn keys(args: &KeyArgs) -> Result<Keyring, CliError> {
-    match (&args.psk_file, std::env::var_os("NETCALIPER_PSK")) {
-        (Some(path), _) => key_in(path, args.insecure_key_file).map(|key| Keyring::of(Some(key))),
-        // A key is bytes of any encoding.
-        (None, Some(key)) => Psk::new(key.as_encoded_bytes())
-            .map(|key| Keyring::of(Some(key)))
-            .map_err(|why| CliError::usage(format!("NETCALIPER_PSK: {why}"))),
-        (None, None) => Ok(Keyring::default()),
-    }
-}
-
-/// The key in a file, which other users must not be able to read unless `insecure` says that they may.
-pub(crate) fn key_in(path: &Path, insecure: bool) -> Result<Psk, CliError> {
-    let unread = |e| CliError::usage(format!("cannot read the pre-shared key from {}: {e}", path.display()));
-    let file = File::open(path).map_err(unread)?;
-    if !insecure && is_world_readable(&file.metadata().map_err(unread)?) {
-        return Err(CliError::usage(format!(
-            "every user of this host can read the key file {0}: `chmod 600 {0}` mends that (--insecure-key-file uses it \
-             as it is)",
-            path.display()
-        )));
-    }
-    let mut bytes = Vec::new();
-    file.take(Psk::LARGEST_FILE).read_to_end(&mut bytes).map_err(unread)?;
-    Psk::new(&bytes).map_err(|why| CliError::usage(format!("{}: {why}", path.display())))
-}
-
-/// Whether a regular file can be read by users that are neither its owner nor in its group.
-#[cfg(unix)]
-fn is_world_readable(file: &std::fs::Metadata) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    file.is_file() && file.permissions().mode() & 0o004 != 0
-}
-
-/// Access lists are not looked at.
-#[cfg(not(unix))]
-fn is_world_readable(_: &std::fs::Metadata) -> bool {
-    false
-}
 
 /// Networks that may have streams without proving an address: those given, and those of the variable NETCALIPER_ALLOW,
 /// separated by commas.
@@ -101,7 +57,7 @@ pub(crate) fn client(
     let port = target.port.unwrap_or_else(|| protocol.port());
     Ok(ClientConfig {
         peers: runtime::resolve_targets(&target.targets, port, target.ipv4, target.ipv6)?,
-        keys: keys(&target.key)?,
+        keys: key::of_client(target)?,
         sources: local.bind.clone(),
         ports: local.local_port,
         device: local.cores.bind_dev.clone(),

@@ -4,7 +4,7 @@
 use crate::args::{CoreArgs, KeyArgs, LocalArgs, OutputArgs, TargetArgs};
 use crate::outputs::Outputs;
 use crate::protocols;
-use crate::{CliError, Exit, legacy, measure, plan, scrape, stderr, values};
+use crate::{CliError, Exit, key, legacy, measure, plan, scrape, stderr, values};
 use clap::Args;
 use common::{Acl, Limits, ProtocolOptions, ServerConfig};
 use model::{Event, Level, Phase, Status};
@@ -13,6 +13,7 @@ use report::{Planned, ServerMetrics};
 use runtime::{Bound, Interrupt};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -30,6 +31,9 @@ pub(crate) struct ServeArgs {
     pub(crate) port: u16,
     #[command(flatten)]
     pub(crate) key: KeyArgs,
+    /// File with the public keys of clients that may have sessions, one a line: NAME KEY [RIGHT=VALUE …]; goes with --key-file.
+    #[arg(long, value_name = "FILE", help_heading = "Security")]
+    pub(crate) client_keys: Option<PathBuf>,
     /// Serve these networks only, such as 192.0.2.0/24; repeatable [default: all].
     #[arg(long, value_name = "CIDR", value_parser = values::network, help_heading = "Security")]
     pub(crate) allow: Vec<ipnet::IpNet>,
@@ -90,7 +94,7 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, CliE
     if args.hardware_stamps {
         runtime::permit_card_change();
     }
-    let keys = plan::keys(&args.key)?;
+    let keys = key::of_server(args)?;
     legacy::check_key(args, !keys.is_empty())?;
     let who = if !keys.is_empty() { "a key is required" } else { "no key is required" };
     let metrics = Arc::new(Mutex::new(ServerMetrics::default()));

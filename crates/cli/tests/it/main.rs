@@ -43,6 +43,7 @@ mod iperf3_auth_absent;
 mod iperf3_client;
 mod iperf3_options;
 #[cfg(target_os = "linux")]
+mod keys;
 mod lab;
 mod legacy;
 mod live;

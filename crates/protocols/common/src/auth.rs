@@ -25,9 +25,6 @@ const STRETCH: (u32, u32) = (19 * 1024, 2);
 const LONGEST: usize = 4096;
 
 impl Psk {
-    /// No file with more bytes holds a key.
-    pub const LARGEST_FILE: u64 = LONGEST as u64 + 3;
-
     /// The key in `bytes`; one trailing newline, as editors leave it in files, is not part of it.
     ///
     /// # Errors

@@ -1,0 +1,352 @@
+//! Keys: how they are made, who they let in to do what, and that nothing a run leaves behind has one in it.
+
+use crate::support::files::Scratch;
+use crate::support::{Line, Outcome, Server, netcaliper, tcp};
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+const SMALL: &str = "-P 2 --iterations 1 --transfer 100001";
+
+/// A new key in a file of this name, and what was printed.
+fn made(scratch: &Scratch, name: &str, words: &str) -> (PathBuf, String) {
+    let file = scratch.file(name);
+    let done = netcaliper("key").arg("new").arg(&file).args(words).run().exits(0);
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    (file, done.out)
+}
+
+fn text(path: &Path) -> String {
+    fs::read_to_string(path).unwrap()
+}
+
+fn keyed(words: &str) -> Line {
+    netcaliper("serve").args("--port 0").args(words)
+}
+
+#[test]
+fn a_new_key_lets_both_ends_meet_and_no_file_is_overwritten() {
+    let scratch = Scratch::new();
+    let (key, out) = made(&scratch, "key", "");
+    assert!(out.is_empty() && text(&key).starts_with("netcaliper-psk-1:") && text(&key).len() == 17 + 64 + 1);
+    assert_ne!(text(&key), text(&made(&scratch, "other", "").0));
+    let again = netcaliper("key").arg("new").arg(&key).run().exits(1);
+    again.says_one_sentence().complains(&["File exists"]);
+    let server = Server::start(keyed("--psk-file").arg(&key));
+    let outcome = tcp(server.at()).args(SMALL).arg("--psk-file").arg(&key).outcome().moved(2, 200_002, 0);
+    assert_eq!(outcome.point()["sessions"][0]["authenticated"], true);
+}
+
+#[test]
+fn pairs_let_in_whom_the_other_end_knows() {
+    let scratch = Scratch::new();
+    let (own, of_server) = made(&scratch, "server", "--pair");
+    let (alice, of_alice) = made(&scratch, "alice", "--pair --name alice");
+    let (mallory, _) = made(&scratch, "mallory", "--pair");
+    assert!(of_alice.starts_with("alice netcaliper-pub-1:") && of_server.starts_with("netcaliper-pub-1:"));
+    let printed = netcaliper("key").arg("public").arg(&alice).args("--name alice").run().exits(0);
+    assert_eq!(printed.out, of_alice);
+    let clients = scratch.with("clients", &format!("# who may measure\n{of_alice}"));
+    let server = Server::start(keyed("--key-file").arg(&own).arg("--client-keys").arg(&clients));
+    let client = |key: &Path, server_key: &str| {
+        tcp(server.at()).args(SMALL).arg("--key-file").arg(key).arg("--server-key").arg(server_key)
+    };
+    let outcome = client(&alice, of_server.trim()).outcome().moved(2, 200_002, 0);
+    assert_eq!(outcome.point()["sessions"][0]["authenticated"], true);
+    client(&alice, &format!("127.0.0.1={}", of_server.trim())).outcome().moved(2, 200_002, 0);
+    let refused = |line: Line, word: &str| {
+        let reason = Outcome::of(line.arg("--json").run()).exits(1).json["reason"].to_string();
+        assert!(reason.contains(word), "{reason}");
+    };
+    refused(client(&mallory, of_server.trim()), "does not know your public key");
+    let of_mallory = netcaliper("key").arg("public").arg(&mallory).run().exits(0).out;
+    refused(client(&alice, of_mallory.trim()), "not the one of --server-key");
+    refused(tcp(server.at()).args(SMALL), "needs a key pair: give --key-file and --server-key");
+    refused(tcp(server.at()).args(SMALL).env("NETCALIPER_PSK", "correct horse"), "has no shared keys");
+}
+
+#[test]
+fn keys_have_names_rights_and_successors() {
+    let scratch = Scratch::new();
+    let (old, _) = made(&scratch, "old", "--name lab-2026");
+    let (new, _) = made(&scratch, "new", "--name lab-2027");
+    let (guest, _) = made(&scratch, "guest", "--name guest");
+    let rights = "rate=8M time=1s verbs=tcp exclusive=no";
+    let list = format!("{}{}{} {rights}\n", text(&old), text(&new), text(&guest).trim());
+    let list = scratch.key("list", list);
+    let server = Server::start(keyed("--psk-file").arg(&list));
+    for key in [&old, &new] {
+        tcp(server.at()).args(SMALL).arg("--psk-file").arg(key).outcome().moved(2, 200_002, 0);
+    }
+    let as_guest = |verb: &str, words: &str| {
+        netcaliper(verb).arg(server.at()).args(words).arg("--json").arg("--psk-file").arg(&guest)
+    };
+    let outcome = Outcome::of(as_guest("tcp", "-P 1 -t 9s").run()).exits(0);
+    let changes = outcome.point()["sessions"][0]["accepted"]["changes"].to_string();
+    assert!(changes.matches("limit of your key").count() == 2, "{changes}");
+    for (verb, words, why) in [
+        ("ping", "-n 3", "the key \\\"guest\\\" is not for ping: it is for tcp"),
+        ("tcp", "--exclusive -t 1s", "does not let you exclude others: leave --exclusive out"),
+    ] {
+        let reason = Outcome::of(as_guest(verb, words).run()).exits(1).json["reason"].to_string();
+        assert!(reason.contains(why), "{reason}");
+    }
+    let stopped = netcaliper("stop").arg(server.at()).arg("--psk-file").arg(&guest).run().exits(1);
+    stopped.complains(&["is not for stop: it is for tcp"]);
+    server.proc.hears("(the key \"guest\"): tcp");
+}
+
+#[test]
+fn keys_that_cannot_be_are_told_in_one_sentence() {
+    let scratch = Scratch::new();
+    let (key, _) = made(&scratch, "key", "--name a");
+    let (pair, public) = made(&scratch, "pair", "--pair --name a");
+    let (public, digits) = (public.trim(), public.trim().split_once(' ').unwrap().1);
+    let twice = scratch.key("twice", format!("{0}{0}", text(&key)));
+    let two = scratch.key("two", format!("{}{}", text(&key), text(&key).replace("a net", "b net")));
+    let wrong = scratch.key("wrong", format!("{} speed=9", text(&key).trim()));
+    let clients = scratch.with("clients", &format!("{public}\n"));
+    let client = || netcaliper("ping").arg("127.0.0.1");
+    for (line, words) in [
+        (keyed("--psk-file").arg(&twice), &["line 2", "is the name of another key"][..]),
+        (keyed("--psk-file").arg(&wrong), &["line 1", "rate=RATE, time=TIME, verbs=VERB"]),
+        (keyed("--psk-file").arg(&pair), &["a private key is given with --key-file"]),
+        (keyed("--key-file").arg(&pair), &["--client-keys"]),
+        (keyed("--client-keys").arg(&clients), &["--key-file", "netcaliper key new --pair FILE"]),
+        (keyed("--client-keys").arg(&key).arg("--key-file").arg(&pair), &["no list of public keys"]),
+        (keyed("--stamp=0 --stamp-psk-file").arg(&key), &["one key alone is wanted"]),
+        (client().arg("--psk-file").arg(&two), &["one key, not 2"]),
+        (client().arg("--key-file").arg(&pair), &["--server-key", "netcaliper key public FILE"]),
+        (client().arg("--server-key").arg(digits), &["--key-file", "netcaliper key new --pair FILE"]),
+        (client().arg("--server-key").arg("x"), &["netcaliper-pub-1:"]),
+        (client().arg("--key-file").arg(&key).arg("--server-key").arg(digits), &["no private key"]),
+        (
+            client().arg("--key-file").arg(&pair).arg("--server-key").arg(digits).arg("--psk-file").arg(&key),
+            &["a client proves one of them"],
+        ),
+        (
+            client().args("--protocol stamp --key-file").arg(&pair).arg("--server-key").arg(digits),
+            &["key pairs are for the native protocol"],
+        ),
+        (netcaliper("key").args("public").arg(&key), &["no private key"]),
+        (netcaliper("key").args("new --name a/b").arg(scratch.file("x")), &["the name of a key"]),
+    ] {
+        let done = line.run().exits(2);
+        assert!(words.iter().all(|word| done.err.contains(word)), "{words:?}: {}", done.tell());
+        for secret in [text(&key), text(&pair)] {
+            assert!(!done.err.contains(secret.trim().rsplit(':').next().unwrap()), "{}", done.tell());
+        }
+    }
+}
+
+/// What the first data connection through a relay to `server` begins with.
+fn tapped(server: u16) -> (String, mpsc::Receiver<Vec<u8>>) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let at = listener.local_addr().unwrap().to_string();
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || {
+        for mut client in listener.incoming().map_while(Result::ok) {
+            let tell = tell.clone();
+            thread::spawn(move || {
+                let mut server = TcpStream::connect((Ipv4Addr::LOCALHOST, server))?;
+                let mut preamble = [0; 80];
+                client.read_exact(&mut preamble)?;
+                server.write_all(&preamble)?;
+                if preamble[10] == 2 {
+                    let _ = tell.send(preamble.to_vec());
+                }
+                let (mut up, mut back) = (client.try_clone()?, server.try_clone()?);
+                thread::spawn(move || std::io::copy(&mut up, &mut back));
+                std::io::copy(&mut server, &mut client)
+            });
+        }
+    });
+    (at, told)
+}
+
+#[test]
+fn an_opening_that_was_read_on_the_path_opens_nothing() {
+    let scratch = Scratch::new();
+    let (key, _) = made(&scratch, "key", "");
+    let server = Server::start(keyed("--psk-file").arg(&key));
+    let (at, told) = tapped(server.port);
+    let client = tcp(&at).args("-P 1 -t 1s -b 8M --json").arg("--psk-file").arg(&key).spawn();
+    let read = told.recv_timeout(Duration::from_secs(20)).unwrap();
+    let said = |opening: &[u8]| {
+        let mut link = TcpStream::connect((Ipv4Addr::LOCALHOST, server.port)).unwrap();
+        link.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        link.write_all(opening).unwrap();
+        let mut said = Vec::new();
+        let _ = link.read_to_end(&mut said);
+        said
+    };
+    // As it is; and under another number (bytes 24 to 31), whether the check at the end fits or not.
+    let replayed = said(&read);
+    assert_eq!(
+        (replayed.len(), replayed[0], replayed[15]),
+        (16, 0xa6, 4),
+        "refused, seen before: {replayed:?}"
+    );
+    let mut fresh = read;
+    fresh[31] ^= 0x40;
+    assert!(!said(&fresh).starts_with(&[0xa5]), "a changed opening");
+    let check = fresh[..76].iter().fold(0x811c_9dc5u32, |h, &b| (h ^ u32::from(b)).wrapping_mul(0x0100_0193));
+    fresh[76..].copy_from_slice(&check.to_be_bytes());
+    let forged = said(&fresh);
+    assert_eq!((forged.len(), forged[0], forged[15]), (16, 0xa6, 1), "refused, not sealed: {forged:?}");
+    let outcome = Outcome::of(client.wait()).exits(0).status("complete");
+    assert_eq!(outcome.local()["opened"], 1);
+    assert_eq!(outcome.remote_sum("/opened"), 1, "{}", outcome.tell());
+}
+
+/// `secret` as it might be written somewhere: the bytes, and in hexadecimal and base64 at each offset.
+fn forms(secret: &[u8; 32]) -> Vec<Vec<u8>> {
+    let hex: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+    const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let base64 = |skip: usize| -> Vec<u8> {
+        let whole = |three: &[u8]| {
+            let bits = three.iter().fold(0usize, |bits, &byte| bits << 8 | usize::from(byte));
+            [18, 12, 6, 0].map(|shift| DIGITS[bits >> shift & 63])
+        };
+        secret[skip..].chunks_exact(3).flat_map(whole).collect()
+    };
+    let url = |text: Vec<u8>| -> Vec<u8> {
+        text.iter()
+            .map(|&c| match c {
+                b'+' => b'-',
+                b'/' => b'_',
+                c => c,
+            })
+            .collect()
+    };
+    let mut all = vec![secret.to_vec(), hex.to_uppercase().into_bytes(), hex.into_bytes()];
+    for skip in 0..3 {
+        all.extend([base64(skip), url(base64(skip))]);
+    }
+    all
+}
+
+/// All files below a folder, but those with keys.
+fn files(folder: &Path, keys: &[PathBuf]) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries
+        .flat_map(|path| if path.is_dir() { files(&path, keys) } else { vec![path] })
+        .filter(|path| !keys.contains(path))
+        .collect()
+}
+
+/// Both ends with a key, and with pairs, and every output that there is: no key is in any of it, in no form.
+#[test]
+fn no_secret_is_in_anything_that_a_run_leaves() {
+    let scratch = Scratch::new();
+    let (key, _) = made(&scratch, "key", "--name lab");
+    let (own, of_server) = made(&scratch, "own", "--pair");
+    let (alice, of_alice) = made(&scratch, "alice", "--pair --name alice");
+    let clients = scratch.with("clients", &of_alice);
+    let keys = [key.clone(), own.clone(), alice.clone()];
+    let digits = |path: &PathBuf| text(path).trim().rsplit(':').next().unwrap().to_owned();
+    let secrets: Vec<[u8; 32]> = keys
+        .iter()
+        .map(|path| {
+            let digits = digits(path);
+            std::array::from_fn(|at| u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).unwrap())
+        })
+        .collect();
+    let mut seen: Vec<(String, Vec<u8>)> = Vec::new();
+    let out = |name: &str| scratch.file(name).display().to_string();
+    let outputs = |name: &str| {
+        let some = format!("--status-csv {0}.csv --save {0}.jsonl --metrics-file {0}.prom", out(name));
+        if name == "server" {
+            some
+        } else {
+            format!("{some} --connection-csv {0}.c.csv --html {0}.html --svg {0}.svg --json", out(name))
+        }
+    };
+    let store = scratch.file("store");
+    let (environment, pair) = (text(&key), of_server.trim().to_owned());
+    let start = keyed(&outputs("server")).env("NETCALIPER_STORE", &store).arg("-v");
+    let server = Server::start(
+        start.arg("--psk-file").arg(&key).arg("--key-file").arg(&own).arg("--client-keys").arg(&clients),
+    );
+    let client = |verb: &str, name: &str| {
+        netcaliper(verb).arg(server.at()).args(&outputs(name)).env("NETCALIPER_STORE", &store)
+    };
+    let lines = [
+        ("file", client("tcp", "file").args("-P 1 -t 300ms").arg("--psk-file").arg(&key), 0),
+        (
+            "pair",
+            client("delay", "pair")
+                .args("-t 300ms")
+                .arg("--key-file")
+                .arg(&alice)
+                .arg("--server-key")
+                .arg(&pair),
+            0,
+        ),
+        // In the environment, as nobody whom the server knows, and with what Rust tells when it is asked to.
+        ("variable", client("ping", "variable").args("-n 3").env("NETCALIPER_PSK", environment.trim()), 0),
+        (
+            "wrong",
+            client("tcp", "wrong")
+                .args("-t 300ms")
+                .arg("--server-key")
+                .arg(&pair)
+                .arg("--key-file")
+                .arg(&own),
+            1,
+        ),
+        (
+            "debug",
+            client("tcp", "debug")
+                .args("-t 300ms")
+                .arg("--psk-file")
+                .arg(&key)
+                .env("RUST_BACKTRACE", "full")
+                .env("RUST_LOG", "trace"),
+            0,
+        ),
+    ];
+    for (name, line, code) in lines {
+        let proc = line.spawn();
+        let command = fs::read(format!("/proc/{}/cmdline", proc.id())).unwrap_or_default();
+        let thread_names = fs::read(format!("/proc/{}/comm", proc.id())).unwrap_or_default();
+        let done = proc.wait().exits(code);
+        seen.extend([
+            (format!("{name}: its command line"), command),
+            (format!("{name}: its name"), thread_names),
+            (format!("{name}: stdout"), done.out.into_bytes()),
+            (format!("{name}: stderr"), done.err.into_bytes()),
+        ]);
+    }
+    seen.push((
+        "the server's command line".into(),
+        fs::read(format!("/proc/{}/cmdline", server.proc.id())).unwrap(),
+    ));
+    for line in
+        [netcaliper("history").args("--json"), netcaliper("show").args("1 --json"), netcaliper("export")]
+    {
+        let done = line.env("NETCALIPER_STORE", &store).run();
+        seen.extend([
+            ("the store, read".to_owned(), done.out.into_bytes()),
+            ("its reader".to_owned(), done.err.into_bytes()),
+        ]);
+    }
+    let done = server.end();
+    seen.extend([
+        ("the server's stdout".to_owned(), done.out.into_bytes()),
+        ("its stderr".to_owned(), done.err.into_bytes()),
+    ]);
+    let left = files(scratch.path(), &keys);
+    assert!(left.len() > 10, "{left:?}");
+    seen.extend(left.iter().map(|path| (path.display().to_string(), fs::read(path).unwrap())));
+    for (what, bytes) in &seen {
+        for form in secrets.iter().flat_map(forms) {
+            assert!(!bytes.windows(form.len()).any(|window| window == form), "a key is in {what}");
+        }
+    }
+}
