@@ -163,11 +163,11 @@ fn every_mode_over_a_clean_link() {
         }
         assert_eq!((told.sessions.len(), told.remote.len()), (1, 1));
         // People who watch the server see a session that moved bytes and ended.
-        let stood = net.events(server).iter().filter_map(|(_, event)| match event {
+        let mut stood = net.events(server).iter().filter_map(|(_, event)| match event {
             Event::Served(served) => Some(served),
             _ => None,
         });
-        let last = stood.last().unwrap();
+        let last = stood.next_back().unwrap();
         assert_eq!((last.standing, last.open), (Standing::Ended, 0), "{terms:?}");
         assert_eq!(last.phase.as_ref().map(|phase| phase.connections), Some(terms.streams), "{terms:?}");
         assert_eq!(last.total.tx_bytes > 0, terms.reverse || terms.bidir, "{last:?}");
