@@ -73,7 +73,7 @@ class Ours(Datagrams):
         return words + ["--affinity", spell(case.receivers)], port
 
     def client(self, case, address, port):
-        words = [self.path, "delay", address, "--port", port, "-t", f"{case.seconds}s", "--json", "-l", case.buffer]
+        words = [self.path, "delay", "--up", address, "--port", port, "-t", f"{case.seconds}s", "--json", "-l", case.buffer]
         words += ["-P", case.flows, "--workers", len(case.senders), "--affinity", spell(case.senders)]
         words += ["-b", round(case.rate * case.buffer * 8 / case.flows)] if case.rate else []
         return words + self.extra
@@ -411,7 +411,7 @@ def in_lab(bench, core, path, more):
     ours, port = bench.args.netcaliper, bench.port()
     with tempfile.NamedTemporaryFile() as report:
         words = [ours, "lab", *path, "--core", core, "--quiet", "--report", report.name]
-        words += ["--server", f"{ours} serve --port {port} --quiet", "--", ours, "delay", "10.77.0.2", "--port", port]
+        words += ["--server", f"{ours} serve --port {port} --quiet", "--", ours, "delay", "--up", "10.77.0.2", "--port", port]
         words += ["-l", 200, "-t", f"{bench.args.seconds}s", "--json", "--wait", "block", *more]
         run = Process(words, [rig.niceness(bench.args.nice)])
         code = run.wait(bench.args.seconds + 30)

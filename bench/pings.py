@@ -51,7 +51,7 @@ class Ours(tools.Tool):
         return pinned(case.cores[1], words), port
 
     def client(self, case, address, port):
-        words = [self.path, "ping", address, "--port", port, "-l", SIZE, "-t", f"{case.seconds}s", "--json", *self.extra]
+        words = [self.path, "ping", "--flood", address, "--port", port, "-l", SIZE, "-t", f"{case.seconds}s", "--json", *self.extra]
         words += ["--no-empty-path"] + ([] if case.tcp else ["-u"]) + (["--busy"] if case.spin else [])
         return pinned(case.cores[0], words)
 

@@ -12,6 +12,7 @@ use crate::values::{self, Affinity, SocketBuffer};
 use crate::watch::WebArgs;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use model::{Assertion, Range, SocketSettings};
+use report::Detail;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
@@ -268,9 +269,10 @@ pub(crate) struct RunArgs {
 #[derive(Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct OutputArgs {
-    /// Print the result as one JSON document (schema/outcome.v2.json).
-    #[arg(short = 'J', long, conflicts_with = "jsonl")]
-    pub(crate) json: bool,
+    /// Print the result as one JSON document (schema/outcome.v2.json); `--json=summary` prints its figures alone.
+    #[arg(short = 'J', long, value_name = "WHAT", conflicts_with = "jsonl", num_args = 0..=1, require_equals = true,
+        default_missing_value = "all")]
+    pub(crate) json: Option<JsonArg>,
     /// Print every event as a line of JSON, as it happens.
     #[arg(long)]
     pub(crate) jsonl: bool,
@@ -303,17 +305,40 @@ pub(crate) struct OutputArgs {
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     /// Show the run on the terminal while it lasts: always, never, or auto, which is when stdout is a terminal, the run is planned
-    /// to take more than 10 s and neither --quiet nor a machine format is asked for. `--live` alone is always.
+    /// to take 5 s or more and neither --quiet nor a machine format is asked for. `--live` alone is always.
     #[arg(long, value_name = "WHEN", value_enum, default_value_t, num_args = 0..=1, require_equals = true, default_missing_value = "always")]
     pub(crate) live: crate::live::When,
     #[command(flatten)]
     pub(crate) web: WebArgs,
-    /// Print the summary only, no interval lines.
+    /// Print the result as one line, and no interval lines; with --verbose all tables.
     #[arg(short, long)]
     pub(crate) quiet: bool,
-    /// More detail in the summary.
-    #[arg(short, long)]
+    /// Print all tables, the settings in effect and each connection.
+    #[arg(short, long, overrides_with = "verbose")]
     pub(crate) verbose: bool,
+    /// Print all tables.
+    #[arg(skip)]
+    pub(crate) full: bool,
+}
+
+/// How much JSON is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum JsonArg {
+    /// All that is known.
+    All,
+    /// The answer, figures, names of caveats: below 2 kB but for long sweeps.
+    Summary,
+}
+
+impl OutputArgs {
+    /// How much of the result a person is told.
+    pub(crate) fn detail(&self) -> Detail {
+        match (self.full || self.verbose, self.quiet) {
+            (true, _) => Detail::Full,
+            (false, true) => Detail::Line,
+            (false, false) => Detail::Brief,
+        }
+    }
 }
 
 #[derive(Args, Debug)]

@@ -29,9 +29,13 @@ pub(crate) struct DatagramArgs {
     /// Send every datagram by a call of its own, also when several are due (no generic segmentation).
     #[arg(long)]
     pub(crate) no_gso: bool,
-    /// Receive merged datagrams (UDP_GRO), for high rates: merged datagrams share one arrival time.
+    /// Receive merged datagrams (UDP_GRO): merged datagrams share one arrival time [default: from 1 Gbit/s on, without
+    /// --samples and --tx-stamps].
     #[arg(long)]
     pub(crate) gro: bool,
+    /// Receive every datagram by itself at any rate.
+    #[arg(long, conflicts_with = "gro")]
+    pub(crate) no_gro: bool,
     /// Take the time of arrival after the receive call, not from the kernel.
     #[arg(long)]
     pub(crate) no_stamps: bool,

@@ -10,8 +10,14 @@ use crate::values::{self, AnyRate};
 use crate::{CliError, Exit, measure, plan};
 use clap::{Args, ValueEnum};
 use metrics::{Clamped, ClockKind, SECOND, real};
-use model::{Axis, AxisName, Kind, Method, Pattern, Phase, Probe, Spacing, Stairs, Stamping, Trace, Verify};
+use model::{
+    Axis, AxisName, Kind, Method, Pattern, Phase, Probe, SocketSettings, Spacing, Stairs, Stamping, Trace,
+    Verify,
+};
 use std::path::{Path, PathBuf};
+
+/// From this rate on, bits/s, datagrams are received merged: one at a time a core does not keep up.
+const FAST: u64 = 1_000_000_000;
 
 #[derive(Args, Debug)]
 pub(crate) struct DelayArgs {
@@ -62,11 +68,14 @@ struct ProbeArgs {
     /// Flows, 1 to 1000, each from a port of its own (--source-ports says from which); each has a row in the result.
     #[arg(short = 'P', long, alias = "parallel", value_name = "N", default_value_t = 1, value_parser = values::count32::<1000>, allow_negative_numbers = true)]
     flows: u32,
-    /// The server sends.
-    #[arg(short = 'R', long, conflicts_with = "bidir")]
+    /// This end sends alone [default: both send, but with --search, --sweep, --path-mtu and other protocols this end].
+    #[arg(long)]
+    up: bool,
+    /// The server sends alone.
+    #[arg(short = 'R', long, conflicts_with = "bidir", overrides_with = "up")]
     reverse: bool,
     /// Both send at once.
-    #[arg(long)]
+    #[arg(long, overrides_with = "up")]
     bidir: bool,
     /// How sending times follow each other.
     #[arg(long, value_enum, default_value_t = ScheduleArg::Fixed)]
@@ -188,10 +197,7 @@ pub(crate) fn delay(args: &DelayArgs, command: Vec<String>) -> Result<Exit, CliE
     let axis = args.sweep.sweep.as_deref().map(|text| Axis::parse(text, &AxisName::DATAGRAMS)).transpose();
     let axes: Vec<Axis> = axis.map_err(CliError::usage)?.into_iter().collect();
     let base = plan::suited(args.target.protocol, phase(args)?);
-    let mut output = args.output.clone();
     let method = if args.sweep.path_mtu {
-        // Its intervals tell nothing.
-        output.quiet = true;
         let v4 = config.peers.iter().all(|peer| peer.address.ip().to_canonical().is_ipv4());
         Method::path_mtu(&base, if v4 { 28 } else { 48 }, args.sweep.mtu_limit)
     } else {
@@ -208,7 +214,7 @@ pub(crate) fn delay(args: &DelayArgs, command: Vec<String>) -> Result<Exit, CliE
     }
     measure::check(&config, &method)?;
     let outputs =
-        Outputs::open(&output, args.sweep.sweep_csv.as_ref())?.with_datagrams(args.samples.as_ref())?;
+        Outputs::open(&args.output, args.sweep.sweep_csv.as_ref())?.with_datagrams(args.samples.as_ref())?;
     measure::run("delay", command, &config, method, outputs)
 }
 
@@ -227,11 +233,19 @@ fn phase(args: &DelayArgs) -> Result<Phase, CliError> {
     let rate = trace.as_ref().map(|trace| trace.mean_bps(size)).or(rate);
     let usual = if probe.search.is_some() || args.sweep.sweep.is_some() { 2 * SECOND } else { 10 * SECOND };
     let time = probe.time.unwrap_or(usual);
+    let DatagramArgs { gro, no_gro, .. } = sockets;
+    let native = args.target.protocol == protocols::NATIVE;
+    let searches = probe.search.is_some() || args.sweep.sweep.is_some() || args.sweep.path_mtu;
+    let plain = native && !searches;
+    let all = rate.map(|rate| rate.saturating_mul(probe.flows.into()));
+    let fast = plain && all.is_none_or(|bps| bps >= FAST) && !probe.tx_stamps && args.samples.is_none();
+    let asked = datagrams::sockets(sockets, args.target.protocol);
     Ok(Phase {
         kind: Kind::Delay,
         pattern: match (probe.reverse, probe.bidir) {
             (true, _) => Pattern::Pull,
             (_, true) => Pattern::Duplex,
+            _ if plain && !probe.up => Pattern::Duplex,
             _ => Pattern::Push,
         },
         connections: probe.flows,
@@ -242,7 +256,7 @@ fn phase(args: &DelayArgs) -> Result<Phase, CliError> {
         rate,
         verify: if probe.no_compare { Verify::Connection } else { Verify::Data },
         exclusive: probe.exclusive,
-        sockets: datagrams::sockets(sockets, args.target.protocol),
+        sockets: SocketSettings { gro: *gro || fast && !no_gro, ..asked },
         probe: Some(Probe {
             size,
             spacing: match probe.schedule {

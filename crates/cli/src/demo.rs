@@ -3,7 +3,7 @@
 use crate::args::OutputArgs;
 use crate::outputs::Outputs;
 use crate::protocols;
-use crate::{CliError, Exit, measure, plan, stderr, values};
+use crate::{CliError, Exit, measure, plan, values};
 use clap::Args;
 use common::{ClientConfig, Peer, ServerConfig};
 use metrics::SECOND;
@@ -40,9 +40,7 @@ fn parts(length: u64) -> [(&'static str, Phase); 3] {
 
 /// Runs them; good only if every byte was intact.
 pub(crate) fn demo(args: &DemoArgs, command: Vec<String>) -> Result<Exit, CliError> {
-    let mut output = args.output.clone();
-    let saved = output.save.get_or_insert_with(|| std::env::temp_dir().join("netcaliper-demo.jsonl")).clone();
-    let mut outputs = Outputs::open(&output, None)?;
+    let mut outputs = Outputs::open(&args.output, None)?;
     let interrupt = measure::on_signals()?;
     outputs.watch(&interrupt, Planned::of(parts(args.time).iter().map(|(_, phase)| phase)))?;
     let (server_interrupt, bound) = (Interrupt::new(), Bound::new(server())?);
@@ -58,11 +56,7 @@ pub(crate) fn demo(args: &DemoArgs, command: Vec<String>) -> Result<Exit, CliErr
     if !matches!(served, Ok(Ok(()))) {
         return Err(CliError::failed("the embedded server failed"));
     }
-    let exit = outputs.finish();
-    if saved.as_os_str() != "-" {
-        stderr::say(format_args!("saved in {}; print it again with: netcaliper report {0}", saved.display()));
-    }
-    Ok(exit)
+    Ok(outputs.finish())
 }
 
 fn server() -> ServerConfig {

@@ -69,9 +69,7 @@ pub(crate) const BRIEFS: &[Brief] = &[
     },
     Brief {
         verb: "delay",
-        options: &[
-            "rate", "pps", "time", "reverse", "bidir", "search", "path_mtu", "json", "quiet", "verbose",
-        ],
+        options: &["rate", "time", "reverse", "bidir", "search", "path_mtu", "json", "quiet", "verbose"],
         examples: [
             "netcaliper delay HOST -b 10M             datagrams: delay, loss, jitter",
             "netcaliper delay HOST --search           the highest rate that gets through",

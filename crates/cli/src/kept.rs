@@ -180,8 +180,10 @@ pub(crate) fn history(args: &HistoryArgs) -> Result<Exit, CliError> {
         report::write_history_json(&runs, &mut out)
     } else {
         let retention = store.retention().map_err(CliError::failed)?;
-        report::write_history(&runs, &args.figure, color(), &mut out)
-            .and_then(|()| writeln!(out, "{retention} (netcaliper history --retain changes that)"))
+        let written = report::write_history(&runs, &args.figure, color(), &mut out);
+        // No part of the list, which may be read by another program.
+        stderr::say(format_args!("{retention} (netcaliper history --retain changes that)"));
+        written
     };
     written.map_err(|e| CliError::stdout(&e))?;
     Ok(Exit::Good)
@@ -193,7 +195,7 @@ pub(crate) fn color() -> bool {
 }
 
 /// The wall clock, ns since the epoch. Which runs are of the last week is no measurement.
-fn now() -> i64 {
+pub(crate) fn now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
     i64::try_from(since).unwrap_or(i64::MAX)
 }
@@ -217,5 +219,6 @@ pub(crate) fn show(args: &ShowArgs) -> Result<Exit, CliError> {
             )));
         }
     }
-    saved::report(&saved::ReportArgs::of(args.ids.clone(), args.output.clone()))
+    let output = OutputArgs { full: !args.output.quiet, ..args.output.clone() };
+    saved::report(&saved::ReportArgs::of(args.ids.clone(), output))
 }

@@ -25,8 +25,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Longer runs have a live view by default, ns.
-const LONG: u64 = 10 * SECOND;
+/// Runs that take as long or longer have a live view by default, ns.
+const LONG: u64 = 5 * SECOND;
 /// How long a key is waited for, ms: so late the end of the run is noticed at most.
 const TICK_MS: u16 = 100;
 /// Time between two drawings.
@@ -108,7 +108,7 @@ fn decide(when: When, to: Stdout, planned: Planned, terminal: &Terminal) -> Resu
     match when {
         When::Never => Ok(None),
         When::Auto => {
-            let long = planned.total_ns.is_some_and(|ns| ns > LONG);
+            let long = planned.total_ns.is_some_and(|ns| ns >= LONG);
             let wanted = terminal.stdout && to.text && !to.quiet && !dumb && long;
             Ok(wanted.then_some(Place::Stdout))
         }

@@ -3,7 +3,7 @@
 
 use crate::args::{Cli, Command as Verb};
 use crate::kept::StoreArgs;
-use crate::{CliError, Exit, measure, outputs, scrape, stderr, values};
+use crate::{CliError, Exit, kept, measure, outputs, scrape, stderr, values};
 use clap::{Args, Parser as _};
 use model::{Assertion, Figure, Outcome};
 use report::RunMetrics;
@@ -209,7 +209,10 @@ fn tell(args: &MonitorArgs, came: &Came, metrics: &mut RunMetrics) {
     };
     let verdict = if came.broken.is_empty() { "well".to_owned() } else { came.broken.join("; ") };
     // A closed stdout stops neither the store nor the metrics.
-    let _ = writeln!(io::stdout().lock(), "{}{}{verdict}", found, if found.is_empty() { "" } else { ": " });
+    let began = came.outcome.as_ref().map(|outcome| outcome.begin.started.0);
+    let at = jiff::Timestamp::from_nanosecond(began.unwrap_or_else(kept::now).into()).unwrap_or_default();
+    let colon = if found.is_empty() { "" } else { ": " };
+    let _ = writeln!(io::stdout().lock(), "{at:.0} {found}{colon}{verdict}");
     if let Some(path) = &args.metrics_file
         && let Err(text) = scrape::leave(path, metrics)
     {

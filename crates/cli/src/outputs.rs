@@ -1,21 +1,24 @@
 //! Where a run's events and outcome go: the terminal and the files. Files are opened before the run starts, written as
 //! it goes, and renamed when they are whole; a file that fails is reported once while the run goes on.
 
-use crate::args::OutputArgs;
+use crate::args::{JsonArg, OutputArgs};
 use crate::file::{self, NewFile};
 use crate::live::{self, Live};
 use crate::watch::{Page, WebArgs};
 use crate::{CliError, Exit, keeping, kept, measure, scrape, stderr};
 use model::{Assertion, Begin, Builder, Event, Level, Outcome, Status};
 use report::{
-    ConnectionRows, Console, DatagramRows, EventCsv, EventWriter, FrameRows, Journal, PacketRows, Planned,
-    Rows, RunMetrics, SampleRows, StatusRows, Style, TrainRows,
+    ConnectionRows, Console, DatagramRows, Detail, EventCsv, EventWriter, FrameRows, Journal, PacketRows,
+    Planned, Rows, RunMetrics, SampleRows, StatusRows, Style, TrainRows,
 };
 use runtime::Interrupt;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use web::Metrics;
+
+/// Columns of a result where nobody says how many there are.
+const COLUMNS: u16 = 80;
 
 type Sink = Box<dyn Write + Send>;
 type Table = Box<dyn EventWriter + Send>;
@@ -38,7 +41,7 @@ type Create = fn(&Path) -> io::Result<NewFile>;
 
 pub(crate) struct Outputs {
     console: Option<Console>,
-    json: bool,
+    json: Option<JsonArg>,
     quiet: bool,
     /// Journals and tables, written as the run goes on.
     tables: Vec<Target<Table>>,
@@ -133,7 +136,7 @@ impl Outputs {
     fn with_files(args: &OutputArgs, sweep_csv: Option<&PathBuf>, create: Create) -> Result<Self, CliError> {
         let on_stdout = |path: Option<&PathBuf>| path.is_some_and(|p| p.as_os_str() == "-");
         let users = [
-            args.json,
+            args.json.is_some(),
             args.jsonl,
             on_stdout(args.status_csv.as_ref()),
             on_stdout(args.connection_csv.as_ref()),
@@ -157,8 +160,18 @@ impl Outputs {
         ];
         Ok(Outputs {
             console: (!machine).then(|| {
-                let columns = stderr::stdout_columns();
-                Console::new(Style { color: kept::color(), verbose: args.verbose, linear_ns: None, columns })
+                let detail = args.detail();
+                let columns = match detail {
+                    Detail::Full => stderr::stdout_columns(),
+                    _ => Some(stderr::stdout_columns().unwrap_or(COLUMNS)),
+                };
+                Console::new(Style {
+                    detail,
+                    color: kept::color(),
+                    verbose: args.verbose,
+                    linear_ns: None,
+                    columns,
+                })
             }),
             json: args.json,
             quiet: args.quiet,
@@ -172,7 +185,10 @@ impl Outputs {
             failures: 0,
             args: args.clone(),
             measured: false,
-            streams: machine && !args.json && !on_stdout(sweep_csv) && !on_stdout(args.html.as_ref()),
+            streams: machine
+                && args.json.is_none()
+                && !on_stdout(sweep_csv)
+                && !on_stdout(args.html.as_ref()),
             stdout_failed: false,
             files_beside: false,
             live: None,
@@ -388,8 +404,11 @@ impl Outputs {
         let mut out = io::stdout().lock();
         let printed = if self.stdout_failed {
             Ok(())
-        } else if self.json {
-            report::write_outcome(&outcome, &mut out)
+        } else if let Some(json) = self.json {
+            match json {
+                JsonArg::All => report::write_outcome(&outcome, &mut out),
+                JsonArg::Summary => report::write_summary(&outcome, &mut out),
+            }
         } else if let Some(console) = &self.console {
             console.summary(&outcome, &mut out)
         } else {

@@ -5,13 +5,17 @@ use crate::args::{LocalArgs, OutputArgs, SocketArgs, TargetArgs};
 use crate::file::NewFile;
 use crate::outputs::Outputs;
 use crate::repeat::RepeatArgs;
-use crate::stamp::USUAL_RATE;
 use crate::{CliError, Exit, empty, measure, plan, values};
 use clap::Args;
 use metrics::{Clamped, SECOND, Spectrum};
 use model::{Kind, Outcome, Phase, Ping, Range, Schedule, Transport, Verify};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+
+/// Messages a second, unless the user says otherwise: routers answer STAMP on their slow path.
+const USUAL_RATE: f64 = 10.0;
+/// Messages, where neither a number nor a length is asked for.
+const USUAL_COUNT: u64 = 10;
 
 #[derive(Args, Debug)]
 pub(crate) struct PingArgs {
@@ -47,7 +51,7 @@ struct MessageArgs {
     /// packet as many as it needs].
     #[arg(short = 'l', long, value_name = "BYTES", value_parser = values::bytes)]
     size: Option<u64>,
-    /// Messages of each connection: the run ends after them [default: the run ends by time].
+    /// Messages of each connection: the run ends after them [default: 10; with --time, --flood, --rate or --trace the run ends by time].
     #[arg(short = 'n', long, value_name = "N", value_parser = values::count::<{ u64::MAX }>)]
     count: Option<u64>,
     /// Messages at the start of each connection that do not count; they come before those of --count.
@@ -56,17 +60,16 @@ struct MessageArgs {
     /// Send a message in pieces of so many bytes, a send call (a datagram) each [default: whole].
     #[arg(long, value_name = "BYTES", value_parser = values::bytes)]
     send_chunk: Option<u64>,
-    /// Open loop: messages per second on each connection, independent of echoes [default: a closed loop, where the next one
-    /// waits for the echo of the last; 10 with --protocol stamp].
-    #[arg(long, value_name = "N", value_parser = values::per_second)]
+    /// Messages per second on each connection, independent of echoes [default: 10].
+    #[arg(long, value_name = "N", value_parser = values::per_second, overrides_with = "flood")]
     rate: Option<f64>,
     /// Open loop: times between messages from a file, over and over: one a line, with a unit or in seconds (as tshark's
     /// frame.time_delta).
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["rate", "poisson"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["rate", "poisson"], overrides_with = "flood")]
     trace: Option<PathBuf>,
-    /// With --protocol stamp: a closed loop, as fast as answers come.
-    #[arg(long, conflicts_with_all = ["rate", "trace"])]
-    closed_loop: bool,
+    /// A closed loop, as fast as echoes come: each message waits for the echo of the last.
+    #[arg(long, visible_alias = "closed-loop")]
+    flood: bool,
     /// Random times between messages (a Poisson process of that rate) instead of even ones.
     #[arg(long, requires = "rate")]
     poisson: bool,
@@ -89,7 +92,7 @@ struct MessageArgs {
     /// Concurrent connections, 1 to 1000000, each with messages of its own.
     #[arg(short = 'P', long, alias = "parallel", default_value_t = 1, value_name = "N", value_parser = values::count32::<1_000_000>)]
     connections: u32,
-    /// Length of the run [default: 10s; none with --count].
+    /// Length of the run [default: 10s with --flood, --rate and --trace; else the run ends after its messages].
     #[arg(short = 't', long, value_name = "TIME", value_parser = values::duration)]
     time: Option<u64>,
     /// Start of the run that does not count, rounded up to whole intervals.
@@ -151,7 +154,10 @@ fn phase(args: &PingArgs, keyed: bool) -> Result<Phase, CliError> {
     let m = &args.messages;
     let stamp = args.stamp.settings(args.target.protocol, keyed)?;
     let size = m.size.unwrap_or(stamp.map_or(64, |stamp| stamp.size().into()));
-    let rate = m.rate.or(stamp.filter(|_| !m.closed_loop).map(|_| USUAL_RATE));
+    let is_paced = m.rate.is_some() || m.trace.is_some();
+    let rate = m.rate.or((!m.flood).then_some(USUAL_RATE));
+    let usual = !(is_paced || m.flood || m.time.is_some());
+    let count = m.count.or(usual.then_some(USUAL_COUNT));
     let small = |n: u64, what: &str| {
         u32::try_from(n)
             .map_err(|_| CliError::usage(format!("{what} of {n} bytes is too long: at most 16Mi")))
@@ -162,7 +168,7 @@ fn phase(args: &PingArgs, keyed: bool) -> Result<Phase, CliError> {
     let ping = Ping {
         transport: if m.udp || stamp.is_some() { Transport::Udp } else { Transport::Tcp },
         size: small(size, "a message")?,
-        messages: m.count,
+        messages: count,
         warmup: m.warmup,
         chunk: m.send_chunk.map(|n| small(n, "a send")).transpose()?,
         schedule: match gap_ns {
@@ -189,7 +195,7 @@ fn phase(args: &PingArgs, keyed: bool) -> Result<Phase, CliError> {
         trace,
         connections: m.connections,
         iterations: Some(1),
-        duration_ns: m.time.or(m.count.is_none().then_some(10 * SECOND)),
+        duration_ns: m.time.or(count.is_none().then_some(10 * SECOND)),
         omit_ns: m.omit.div_ceil(m.interval) * m.interval,
         interval_ns: m.interval,
         // What STAMP packets hold is the remote end's, but for what is read.

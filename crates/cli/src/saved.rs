@@ -123,7 +123,8 @@ pub(crate) fn report(args: &ReportArgs) -> Result<Exit, CliError> {
             None => {
                 let bytes = bytes(path)?;
                 // As a page or a document they are what import makes of them.
-                let told = !(args.output.html.is_some() || args.output.svg.is_some() || args.output.json);
+                let told =
+                    !(args.output.html.is_some() || args.output.svg.is_some() || args.output.json.is_some());
                 let original = originals::ORIGINALS.iter().find(|original| {
                     told && original.tables.as_ref().is_some_and(|tables| (tables.known)(&bytes))
                 });
@@ -145,7 +146,7 @@ pub(crate) fn report(args: &ReportArgs) -> Result<Exit, CliError> {
     histograms.write()?;
     for (name, (original, files)) in &tables {
         let out = &args.output;
-        if out.json || out.jsonl || args.original.is_some() {
+        if out.json.is_some() || out.jsonl || args.original.is_some() {
             return Err(CliError::usage(format!("tables of {name} are reported as text only")));
         }
         let Some(tables) = &original.tables else { continue };

@@ -7,9 +7,6 @@ use crate::values::{self, Legacy, LegacyAsked};
 use clap::{Args, ValueEnum};
 use model::StampSettings;
 
-/// Packets a second, unless the user says otherwise: routers answer STAMP on their slow path.
-pub(crate) const USUAL_RATE: f64 = 10.0;
-
 /// STAMP packets.
 #[derive(Args, Debug)]
 #[command(

@@ -3,6 +3,9 @@
 use std::fmt::Display;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
+/// Fewer columns than this are not believed.
+const LEAST_COLUMNS: u16 = 20;
+
 /// Tells the user `text`, which a peer may have had a part in: as [`report::hanging`] lines. A stderr that takes nothing is no reason to
 /// leave anything undone.
 pub(crate) fn say(text: impl Display) {
@@ -11,9 +14,11 @@ pub(crate) fn say(text: impl Display) {
     let _ = writeln!(err, "{}", report::hanging(&text.to_string(), columns));
 }
 
-/// Columns of the terminal that stdout is; `None` where it is none, or its size is not known.
+/// Columns of the terminal that stdout is, else those of the variable COLUMNS; `None` where neither is known.
 pub(crate) fn stdout_columns() -> Option<u16> {
-    io::stdout().is_terminal().then(runtime::terminal_columns).flatten()
+    let of_terminal = io::stdout().is_terminal().then(runtime::terminal_columns).flatten();
+    let told = || std::env::var("COLUMNS").ok()?.parse().ok().filter(|columns| *columns >= LEAST_COLUMNS);
+    of_terminal.or_else(told)
 }
 
 /// The sentence about a stdout that takes no more; none when its reader has closed it, as `head` does.

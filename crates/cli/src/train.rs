@@ -5,6 +5,7 @@ use crate::datagrams::{self, DatagramArgs, WaitArg};
 use crate::outputs::Outputs;
 use crate::{CliError, Exit, file, measure, plan, values};
 use clap::{Args, ValueEnum};
+use metrics::Clamped;
 use model::{Kind, Method, Outcome, Pattern, Phase, Probe, SocketSettings, Train, Verify};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -31,6 +32,9 @@ pub(crate) struct TrainArgs {
     output: OutputArgs,
 }
 
+/// Most trains of a setting.
+const MOST_TRAINS: u64 = 10_000;
+
 /// Trains: packets, sizes, gaps.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Trains")]
@@ -46,8 +50,11 @@ struct ShapeArgs {
     #[arg(long, value_name = "TIME,…", default_value = "0", value_delimiter = ',', value_parser = values::pause)]
     wait: Vec<u64>,
     /// Trains of each setting, 1 to 10000.
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = values::count32::<10_000>)]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = values::count32::<MOST_TRAINS>)]
     repeat: u32,
+    /// Length of the run: rounds for so long, instead of --repeat.
+    #[arg(short = 't', long, value_name = "TIME", conflicts_with = "repeat", value_parser = values::duration)]
+    time: Option<u64>,
     /// Time from one round, in which every setting has its train, to the next.
     #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = values::duration)]
     every: u64,
@@ -187,7 +194,7 @@ pub(crate) fn train(args: &TrainArgs, command: Vec<String>) -> Result<Exit, CliE
     }
     let interrupt = measure::on_signals()?;
     measure::measure("train", command, &config, method, &interrupt, &mut outputs, |_| None)?;
-    let machine = args.output.json || args.output.jsonl;
+    let machine = args.output.json.is_some() || args.output.jsonl;
     let written = write_series(series, args.preset.preset.is_some() && !machine, &outputs.outcome());
     outputs.heed(written);
     Ok(outputs.finish())
@@ -198,7 +205,9 @@ fn train_of(shape: &ShapeArgs) -> Train {
     Train {
         packets: shape.packets,
         waits_ns: shape.wait.clone(),
-        repeat: shape.repeat,
+        repeat: shape
+            .time
+            .map_or(shape.repeat, |ns| u32::clamped(ns.div_ceil(shape.every).clamp(1, MOST_TRAINS))),
         every_ns: shape.every,
         samples: shape.samples.is_some(),
         echo: shape.echo,

@@ -218,11 +218,19 @@ impl Found {
     /// A letter, by how many ms round trips grew: A+ below 5, A below 30, B below 60, C below 200, D below 400.
     #[must_use]
     pub fn grade(&self) -> Option<&'static str> {
-        let steps = [(5, "A+"), (30, "A"), (60, "B"), (200, "C"), (400, "D")];
-        let grown = self.grown_ns()?;
-        let step = steps.iter().find(|(ms, _)| grown < ms * 1_000_000);
-        Some(step.map_or("F", |(_, grade)| *grade))
+        self.grown_ns().map(grade)
     }
+}
+
+/// What the store calls that by how much round trips grew under the load, which a grade is about.
+pub const GROWN: &str = "rtt-grown";
+
+/// The letter for round trips that grew by so much, ns.
+#[must_use]
+pub fn grade(grown_ns: i64) -> &'static str {
+    let steps = [(5, "A+"), (30, "A"), (60, "B"), (200, "C"), (400, "D")];
+    let step = steps.iter().find(|(ms, _)| grown_ns < ms * 1_000_000);
+    step.map_or("F", |(_, grade)| *grade)
 }
 
 /// The stages of a run in order; none when it was none.

@@ -76,8 +76,11 @@ impl Unit {
         match self {
             Unit::BitsPerSecond => format_bits_per_second(value),
             Unit::Ns => format_duration(value),
-            Unit::Percent => format!("{value:.4} %"),
-            Unit::PerSecond => format!("{value:.1}/s"),
+            Unit::Percent if value == 0.0 => "0 %".to_owned(),
+            Unit::Percent if value.abs() < 1.0 => format!("{value:.4} %"),
+            Unit::Percent => format!("{value:.2} %"),
+            Unit::PerSecond if value.abs() < 100.0 => format!("{value:.1}/s"),
+            Unit::PerSecond => format!("{value:.0}/s"),
             Unit::Count => format!("{value:.0}"),
             Unit::Share => format!("{value:.4}"),
             Unit::SecondsPerGb => format!("{value:.3} s/GB"),
@@ -253,6 +256,8 @@ pub enum Figure {
     Delay(Way, Stat),
     /// Datagrams lost.
     Loss(Way),
+    /// Rate at which trains of packets came, of the setting with the shortest spacing.
+    Dispersion,
     /// Frames that were not whole in time.
     Frames,
     /// Payload that was sent, by its sender's count.
@@ -356,7 +361,7 @@ const ROW: Row = Row {
 };
 
 /// All figures, the most important first.
-static TABLE: [Row; 16] = [
+static TABLE: [Row; 17] = [
     Row {
         scope: Scope::Ways(Figure::Goodput),
         key: "goodput",
@@ -365,7 +370,10 @@ static TABLE: [Row; 16] = [
         more_is_better: true,
         compared: true,
         gauge: ("goodput", "Payload that arrived, by the receiver's count."),
-        of: |point, way, _| Some(way.direction(point)?.goodput_bps),
+        of: |point, way, _| {
+            // Nothing that arrived because nothing was measured is no figure.
+            Some(way.direction(point)?.goodput_bps).filter(|_| point.status != Status::Failed)
+        },
         of_interval: |interval, way, _| match way {
             Way::Up => interval.remote.as_ref().map(Traffic::rx_bps),
             Way::Down => (interval.local.ns > 0).then(|| interval.local.rx_bps()),
@@ -441,6 +449,21 @@ static TABLE: [Row; 16] = [
         compared: true,
         gauge: ("loss", "Datagrams lost, of those sent."),
         of: |point, way, _| Some(way.packets(point)?.loss()? * 100.0),
+        ..ROW
+    },
+    Row {
+        scope: Scope::One(Figure::Dispersion),
+        key: "dispersion",
+        label: "dispersion rate",
+        unit: Unit::BitsPerSecond,
+        more_is_better: true,
+        compared: true,
+        gauge: ("dispersion", "Rate at which trains of packets came, median."),
+        of: |point, _, _| {
+            let settings = &point.trains.as_ref()?.report.settings;
+            let told = settings.iter().filter_map(|s| Some((s.wait_ns, s.train_bps?.median)));
+            told.min_by_key(|(wait, _)| *wait).map(|(_, bps)| bps)
+        },
         ..ROW
     },
     Row {

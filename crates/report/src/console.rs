@@ -3,7 +3,9 @@
 use crate::summary;
 use crate::text::{Page, Tone};
 use crate::words;
-use metrics::{Frames, format_bits_per_second, format_bytes, format_duration, per_second, seconds};
+use metrics::{
+    Clamped, Frames, format_bits_per_second, format_bytes, format_duration, per_second, real, seconds,
+};
 use model::{
     Begin, ConnectionRecord, Event, Interval, Kind, Level, Outcome, PacketReport, Phase, PingInterval,
     SessionInfo, Status,
@@ -14,10 +16,28 @@ use std::io::{self, Write};
 /// Interval lines between two headers.
 const HEADER_EVERY: u32 = 40;
 
+/// What the label of a search for the path's MTU is called: its steps are no results.
+const MTU: &str = "path_mtu";
+
+/// How much of the result is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Detail {
+    /// One line.
+    Line,
+    /// A dozen lines.
+    #[default]
+    Brief,
+    /// All tables.
+    Full,
+}
+
+/// How to print.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Style {
     /// Colour the lines (ANSI escape sequences).
     pub color: bool,
+    /// How much of the result.
+    pub detail: Detail,
     /// Print every ended connection, every point of a sweep, and the hosts' properties.
     pub verbose: bool,
     /// Show the histogram of round trips in steps of this width, ns.
@@ -35,6 +55,18 @@ pub struct Console {
     style: Style,
     columns: Vec<Column>,
     serving: bool,
+    /// The phase is one of several.
+    labelled: bool,
+    /// The phase is about messages.
+    messages: bool,
+    /// The run has stages, whose parts run beside each other.
+    loads: bool,
+    /// Intervals are told.
+    has_intervals: bool,
+    /// A phase goes on.
+    within: bool,
+    /// Notices that were given.
+    noticed: Vec<String>,
     /// Interval lines since the last header; the header is due when it is 0.
     lines: u32,
 }
@@ -43,7 +75,18 @@ impl Console {
     /// A reporter that prints in this style.
     #[must_use]
     pub fn new(style: Style) -> Console {
-        Console { style, columns: columns(false, &Phase::default()), serving: false, lines: 0 }
+        Console {
+            style,
+            columns: columns(false, &Phase::default()),
+            serving: false,
+            labelled: false,
+            messages: false,
+            loads: false,
+            has_intervals: true,
+            within: false,
+            noticed: Vec::new(),
+            lines: 0,
+        }
     }
 
     /// Shows the histogram of round trips in steps of this width, ns.
@@ -57,20 +100,28 @@ impl Console {
     /// When `out` cannot be written.
     pub fn on_event(&mut self, event: &Event, out: &mut dyn Write) -> io::Result<()> {
         let mut page = Page::new(out, self.style.color).within(self.style.columns);
+        self.within = match event {
+            Event::Phase { .. } => true,
+            Event::PhaseEnd { .. } => false,
+            _ => self.within,
+        };
         match event {
             Event::Begin(begin) => {
                 self.serving = begin.verb == "serve";
+                self.loads = begin.verb == "load";
                 self.columns = columns(self.serving, &Phase::default());
                 if self.style.verbose {
                     self.begin(begin, &mut page)?;
                 }
             }
+            Event::Notice { level: Level::Info, text } if !self.tells(text) => {}
             Event::Phase { label, repeat, phase } => self.phase(label, *repeat, phase, &mut page)?,
-            Event::Session(session) => session_lines(session, &mut page)?,
+            Event::Session(session) => session_lines(session, self.is_full(), &mut page)?,
+            Event::Interval(_) if !self.has_intervals => {}
             Event::Interval(interval) => self.interval(interval, &mut page)?,
             Event::Connection(record) if self.style.verbose => connection_line(record, &mut page)?,
             Event::Notice { level, text } => notice(*level, text, &mut page)?,
-            Event::PhaseEnd { status, reason } if *status != Status::Complete => {
+            Event::PhaseEnd { status, reason } if *status != Status::Complete && self.tells_ends() => {
                 let why = reason.as_deref().unwrap_or("no reason given");
                 page.paragraph(Tone::Warning, "", &format!("{}: {why}", status.name()))?;
             }
@@ -93,6 +144,23 @@ impl Console {
         summary::write(outcome, self.style, out)
     }
 
+    /// Whether all tables are printed. What a server does has no answer that could be given in short.
+    fn is_full(&self) -> bool {
+        self.style.detail == Detail::Full || self.serving
+    }
+
+    /// Whether how a phase ended is told at once: the answer says it of a run of one.
+    fn tells_ends(&self) -> bool {
+        self.is_full() || self.labelled
+    }
+
+    /// Whether a notice is told: each once unless all is, and in a result of one line what was found alone, which is said between phases.
+    fn tells(&mut self, text: &str) -> bool {
+        let again = self.noticed.iter().any(|known| known == text);
+        self.noticed.extend((!again).then(|| text.to_owned()));
+        self.is_full() || !(again || self.within && self.style.detail == Detail::Line)
+    }
+
     fn begin(&self, begin: &Begin, page: &mut Page<'_>) -> io::Result<()> {
         let command = begin.command.join(" ");
         let text = format!("netcaliper {}, run {}: {command}", begin.version, begin.run);
@@ -108,15 +176,29 @@ impl Console {
     ) -> io::Result<()> {
         self.columns = columns(self.serving, phase);
         self.lines = 0;
+        self.messages = phase.kind == Kind::Ping;
+        self.labelled = !label.is_empty() || repeat > 1;
         if self.serving {
             return Ok(()); // its clients say what is to be done
         }
+        self.has_intervals = self.is_full() || !(self.loads || label.contains_key(MTU));
         let mut heading = words::setting(label, repeat);
-        if !heading.is_empty() {
-            page.gap()?;
-            heading.push_str(": ");
+        if self.is_full() || heading.is_empty() && self.style.detail == Detail::Brief {
+            if !heading.is_empty() {
+                page.gap()?;
+                heading.push_str(": ");
+            }
+            return page.paragraph(Tone::Heading, "", &format!("{heading}{}", words::phase(phase)));
         }
-        page.paragraph(Tone::Heading, "", &format!("{heading}{}", words::phase(phase)))
+        match label.get("stage").filter(|_| self.loads) {
+            _ if self.style.detail == Detail::Line || label.contains_key(MTU) => Ok(()),
+            // Its first part stands for all.
+            Some(stage) if label.get("part").is_some_and(|part| part == "trips") => {
+                page.line(Tone::Plain, &format!("stage {stage}"))
+            }
+            Some(_) => Ok(()),
+            None => page.line(Tone::Heading, &heading),
+        }
     }
 
     fn interval(&mut self, interval: &Interval, page: &mut Page<'_>) -> io::Result<()> {
@@ -127,9 +209,7 @@ impl Console {
         self.lines = (self.lines + 1) % HEADER_EVERY;
         let cells = self.columns.iter().map(|c| format!("{:>wide$}", (c.cell)(interval), wide = c.width));
         let mut line = cells.collect::<Vec<_>>().join("  ");
-        if interval.omitted {
-            line.push_str("  omitted");
-        }
+        line.push_str(&unusual(interval, self.messages));
         let bad = interval.network_errors + interval.data_errors > 0;
         page.line(if bad { Tone::Bad } else { Tone::Plain }, &line)
     }
@@ -143,21 +223,22 @@ struct Column {
     cell: fn(&Interval) -> String,
 }
 
-/// The columns for a phase: rates as both ends counted them; connections per second when those are the question; what
-/// we counted when serving. A direction in which nothing is to be sent has a dash.
+/// The columns for a phase, at most 80 characters wide: rates as both ends counted them; connections per second when those are the
+/// question; what we counted when serving. A direction in which nothing is to be sent has none.
 fn columns(serving: bool, phase: &Phase) -> Vec<Column> {
     let column = |title, width, cell| Column { title, width, cell };
-    let either =
-        |used: bool, cell: fn(&Interval) -> String| if used { cell } else { |_: &Interval| "-".to_owned() };
     let (up, down) = (phase.pattern.sends_up(), phase.pattern.sends_down());
     let mut all = vec![column("elapsed", 9, |i| format!("{:.2} s", seconds(i.end_ns)))];
     match phase.kind {
         Kind::Stream if phase.probe.is_some() && !serving => {
             all.extend(datagram_columns(up, down));
+            // As wide as what is left allows.
+            let left_out = if up && down { &["p50"][..] } else { &["max", "sent/s", "remote sent/s"] };
+            all.retain(|column| !left_out.contains(&column.title));
             if down {
                 all.extend([
-                    column("whole", 8, |i| frames(i, |f| f.completed)),
-                    column("dropped", 8, |i| frames(i, |f| f.dropped)),
+                    column("whole", 7, |i| frames(i, |f| f.completed)),
+                    column("dropped", 7, |i| frames(i, |f| f.dropped)),
                 ]);
             }
             return all;
@@ -167,15 +248,13 @@ fn columns(serving: bool, phase: &Phase) -> Vec<Column> {
         Kind::Connect => all.push(column("connects/s", 10, connects)),
         Kind::Ping => {
             all.extend([
-                column("echoes/s", 9, |i| rate(i, Some(i.pings.map_or(0, |p| p.count)))),
-                column("min", 9, |i| trip(i, |p| Some(p.min_ns))),
-                column("p50", 9, |i| trip(i, |p| p.p50_ns)),
-                column("p99", 9, |i| trip(i, |p| p.p99_ns)),
-                column("max", 9, |i| trip(i, |p| Some(p.max_ns))),
-                column("late", 6, |i| i.pings.map_or(0, |p| p.counts.late).to_string()),
-                column("lost", 6, |i| i.pings.map_or(0, |p| p.counts.lost).to_string()),
-                column("damaged", 7, |i| i.pings.map_or(0, |p| p.counts.damaged).to_string()),
-                column("missed", 6, |i| i.pings.map_or(0, |p| p.counts.missed).to_string()),
+                column("sent", 7, |i| i.pings.map_or(0, |p| p.counts.sent).to_string()),
+                column("loss", 7, |i| share_lost(i.pings.as_ref())),
+                column("min", 8, |i| trip(i, |p| Some(p.min_ns))),
+                column("mean", 8, |i| trip(i, |p| Some(u64::clamped(p.mean_ns.round())))),
+                column("p50", 8, |i| trip(i, |p| p.p50_ns)),
+                column("p99", 8, |i| trip(i, |p| p.p99_ns)),
+                column("max", 8, |i| trip(i, |p| Some(p.max_ns))),
             ]);
             return all;
         }
@@ -183,17 +262,18 @@ fn columns(serving: bool, phase: &Phase) -> Vec<Column> {
             all.extend(datagram_columns(up, down));
             return all;
         }
-        Kind::Tcp => all.extend([
-            column("send", 11, either(up, tx)),
-            column("receive", 11, either(down, rx)),
-            column("remote recv", 11, either(up, remote_rx)),
-        ]),
+        Kind::Tcp => {
+            all.extend(up.then_some(column("send", 11, tx)));
+            all.extend(down.then_some(column("receive", 11, rx)));
+            all.extend(up.then_some(column("remote recv", 11, remote_rx)));
+        }
     }
+    all.push(column("conns", 6, |i| i.in_flight.to_string()));
+    all.extend(
+        (!(up && down && phase.kind == Kind::Tcp)).then_some(column("done", 6, |i| i.completed.to_string())),
+    );
     all.extend([
-        column("in flight", 9, |i| i.in_flight.to_string()),
-        column("completed", 9, |i| i.completed.to_string()),
-        column("net err", 7, |i| i.network_errors.to_string()),
-        column("data err", 8, |i| i.data_errors.to_string()),
+        column("errors", 6, |i| (i.network_errors + i.data_errors).to_string()),
         column("retrans", 7, |i| i.retransmits.to_string()),
     ]);
     all
@@ -208,50 +288,78 @@ fn streams(serving: bool) -> Vec<Column> {
     } else {
         all.extend([
             column("receive", 11, rx),
-            column("whole", 8, |i| frames(i, |f| f.completed)),
-            column("dropped", 8, |i| frames(i, |f| f.dropped)),
+            column("whole", 7, |i| frames(i, |f| f.completed)),
+            column("dropped", 7, |i| frames(i, |f| f.dropped)),
             column("repeated", 8, |i| frames(i, |f| f.repeated)),
-            column("of none", 8, |i| frames(i, |f| f.errors)),
+            column("of none", 7, |i| frames(i, |f| f.errors)),
         ]);
     }
     all.extend([
-        column("streams", 8, |i| i.in_flight.to_string()),
-        column("completed", 9, |i| i.completed.to_string()),
-        column("net err", 7, |i| i.network_errors.to_string()),
-        column("data err", 8, |i| i.data_errors.to_string()),
+        column("streams", 7, |i| i.in_flight.to_string()),
+        column("errors", 6, |i| (i.network_errors + i.data_errors).to_string()),
     ]);
     all
+}
+
+/// Lost messages as a share of those sent in an interval; a dash when none were.
+fn share_lost(pings: Option<&PingInterval>) -> String {
+    let counts = pings.map(|pings| pings.counts).filter(|counts| counts.sent > 0);
+    counts.map_or("-".to_owned(), |counts| {
+        let lost = 100.0 * real(counts.lost.max(0)) / real(counts.sent);
+        if lost == 0.0 { "0 %".to_owned() } else { format!("{lost:.1} %") }
+    })
+}
+
+/// What is unusual in an interval, behind its line.
+fn unusual(interval: &Interval, messages: bool) -> String {
+    let counts = interval.pings.filter(|_| messages).map(|pings| pings.counts).unwrap_or_default();
+    let all = [(counts.late, "late"), (counts.damaged, "damaged"), (counts.missed, "missed")];
+    let told = all.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("  {n} {what}"));
+    let omitted = interval.omitted.then(|| " omitted".to_owned());
+    told.chain(omitted).collect()
 }
 
 fn frames(interval: &Interval, of: fn(&Frames) -> u64) -> String {
     interval.frames.map_or("-".to_owned(), |frames| of(&frames).to_string())
 }
 
-/// Datagrams as their receivers counted them, what the senders sent beside it; delays in one direction.
+/// Datagrams as their receivers counted them, what the senders sent beside it where there is room; delays in one direction.
 fn datagram_columns(up: bool, down: bool) -> Vec<Column> {
     let column = |title, width, cell| Column { title, width, cell };
-    let mut all = Vec::new();
-    if up {
-        all.extend([
-            column("sent/s", 9, |i| rate(i, i.packets.as_deref().map(|p| p.counts.sent))),
-            column("remote got/s", 12, |i| rate(i, i.remote_packets.as_deref().map(|p| p.counts.received))),
-            column("lost", 7, |i| lost(i.remote_packets.as_deref())),
-            column("delay p50", 9, |i| delay(i.remote_packets.as_deref(), |d| d.p50)),
-            column("p99", 9, |i| delay(i.remote_packets.as_deref(), |d| d.p99)),
-            column("max", 9, |i| largest(i.remote_packets.as_deref())),
-        ]);
+    let to = [
+        column("sent/s", 9, |i| rate(i, i.packets.as_deref().map(|p| p.counts.sent))),
+        column("remote got/s", 12, |i| rate(i, i.remote_packets.as_deref().map(|p| p.counts.received))),
+        column("lost", 7, |i| lost(i.remote_packets.as_deref())),
+        column("delay p50", 9, |i| delay(i.remote_packets.as_deref(), |d| d.p50)),
+        column("p99", 9, |i| delay(i.remote_packets.as_deref(), |d| d.p99)),
+        column("max", 9, |i| largest(i.remote_packets.as_deref())),
+    ];
+    let from = [
+        column("remote sent/s", 13, |i| rate(i, i.remote_packets.as_deref().map(|p| p.counts.sent))),
+        column("got/s", 9, |i| rate(i, i.packets.as_deref().map(|p| p.counts.received))),
+        column("lost", 7, |i| lost(i.packets.as_deref())),
+        column("delay p50", 9, |i| delay(i.packets.as_deref(), |d| d.p50)),
+        column("p99", 9, |i| delay(i.packets.as_deref(), |d| d.p99)),
+        column("max", 9, |i| largest(i.packets.as_deref())),
+    ];
+    match (up, down) {
+        (true, false) => to.to_vec(),
+        (false, true) => from.to_vec(),
+        (false, false) => Vec::new(),
+        (true, true) => {
+            let titled = |title, width, of: Column| Column { title, width, ..of };
+            vec![
+                titled("up got/s", 8, to[1]),
+                titled("lost", 5, to[2]),
+                titled("p50", 7, to[3]),
+                titled("p99", 7, to[4]),
+                titled("dn got/s", 8, from[1]),
+                titled("lost", 5, from[2]),
+                titled("p50", 7, from[3]),
+                titled("p99", 7, from[4]),
+            ]
+        }
     }
-    if down {
-        all.extend([
-            column("remote sent/s", 13, |i| rate(i, i.remote_packets.as_deref().map(|p| p.counts.sent))),
-            column("got/s", 9, |i| rate(i, i.packets.as_deref().map(|p| p.counts.received))),
-            column("lost", 7, |i| lost(i.packets.as_deref())),
-            column("delay p50", 9, |i| delay(i.packets.as_deref(), |d| d.p50)),
-            column("p99", 9, |i| delay(i.packets.as_deref(), |d| d.p99)),
-            column("max", 9, |i| largest(i.packets.as_deref())),
-        ]);
-    }
-    all
 }
 
 /// A count per second of the interval; a dash when it was not told.
@@ -298,7 +406,24 @@ fn remote_rx(interval: &Interval) -> String {
 }
 
 /// Who answered, what it reduced and why, and who else is there.
-fn session_lines(session: &SessionInfo, page: &mut Page<'_>) -> io::Result<()> {
+fn session_lines(session: &SessionInfo, full: bool, page: &mut Page<'_>) -> io::Result<()> {
+    if full {
+        answered(session, page)?;
+    }
+    for change in &session.accepted.changes {
+        let why = if change.why.is_empty() { "no reason given" } else { &change.why };
+        let text = format!("{} reduced from {} to {}: {why}", change.what, change.asked, change.given);
+        page.paragraph(Tone::Warning, "  ", &text)?;
+    }
+    if session.accepted.others > 0 {
+        let others = words::count(u64::from(session.accepted.others), "other session");
+        page.line(Tone::Warning, &format!("  {others} on this server"))?;
+    }
+    Ok(())
+}
+
+/// Who answered.
+fn answered(session: &SessionInfo, page: &mut Page<'_>) -> io::Result<()> {
     let host = &session.host;
     let mut words = vec![format!("server {}: netcaliper {}", session.address, session.version)];
     words.push(match (host.name.as_str(), host.kernel.as_str()) {
@@ -314,17 +439,7 @@ fn session_lines(session: &SessionInfo, page: &mut Page<'_>) -> io::Result<()> {
     if session.authenticated {
         words.push("authenticated".to_owned());
     }
-    page.paragraph(Tone::Plain, "", &words.join(", "))?;
-    for change in &session.accepted.changes {
-        let why = if change.why.is_empty() { "no reason given" } else { &change.why };
-        let text = format!("{} reduced from {} to {}: {why}", change.what, change.asked, change.given);
-        page.paragraph(Tone::Warning, "  ", &text)?;
-    }
-    if session.accepted.others > 0 {
-        let others = words::count(u64::from(session.accepted.others), "other session");
-        page.line(Tone::Warning, &format!("  {others} on this server"))?;
-    }
-    Ok(())
+    page.paragraph(Tone::Plain, "", &words.join(", "))
 }
 
 fn connection_line(record: &ConnectionRecord, page: &mut Page<'_>) -> io::Result<()> {

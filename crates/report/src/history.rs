@@ -5,13 +5,15 @@ use crate::html::escape;
 use crate::plot::{Axis, Unit, show};
 use crate::text::{Page, Table, Tone};
 use jiff::Timestamp;
-use metrics::Spread;
+use metrics::{Clamped, Spread};
+use model::load::GROWN;
 use model::{KeptFigure, KeptRun, Status};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 
 /// What is shown of a run when nothing in particular was asked for, the first four that it has.
-const ABOUT: [&str; 12] = [
+const ABOUT: [&str; 13] = [
+    "dispersion",
     "goodput.up",
     "goodput.down",
     "connects",
@@ -35,15 +37,44 @@ pub fn write_history(runs: &[KeptRun], names: &[String], color: bool, out: &mut 
     if runs.is_empty() {
         return page.line(Tone::Plain, "No such run was kept");
     }
-    let mut table = Table::under(COLUMNS_FOR_PEOPLE.map(str::to_owned).to_vec());
-    for run in runs {
-        table.row(tone(run), cells(run, names).to_vec());
+    let mut table = Table::new("Run|Started (UTC)|Test|Target|Result");
+    let rows: Vec<[String; 6]> = runs.iter().map(|run| cells(run, names)).collect();
+    let wide = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
+    let before = 2 + wide(0).max(3) + MINUTES + wide(2).max(4) + wide(3).clamp(6, MOST_TARGET) + 4 * 2;
+    let room = if names.is_empty() { WIDTH.saturating_sub(before) } else { usize::MAX };
+    for (run, [id, began, test, target, status, _]) in runs.iter().zip(&rows) {
+        let found = match run.status {
+            Status::Complete => found(run, names, room),
+            Status::Failed => status.clone(),
+            _ => {
+                let left = room.saturating_sub(status.len() + 2);
+                format!("{status}: {}", found(run, names, left))
+            }
+        };
+        let began: String = began.chars().take(MINUTES).collect();
+        let target = shortened(target, MOST_TARGET);
+        table.row(tone(run), vec![id.clone(), began, test.clone(), target, found]);
     }
     page.table(&table)
 }
 
+/// Columns of the list.
+const WIDTH: usize = 100;
+/// Those of a time to the minute.
+const MINUTES: usize = "2026-11-24 17:04".len();
+/// Those of the targets.
+const MOST_TARGET: usize = 24;
+
+/// `text`, or its beginning.
+fn shortened(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
+}
+
 /// What people are told of each run.
-const COLUMNS_FOR_PEOPLE: [&str; 6] = ["Run", "begun (UTC)", "question", "of", "ended", "found"];
+const COLUMNS_FOR_PEOPLE: [&str; 6] = ["Run", "Started (UTC)", "Test", "Target", "Status", "Result"];
 
 fn tone(run: &KeptRun) -> Tone {
     match run.status {
@@ -65,7 +96,7 @@ fn cells(run: &KeptRun, names: &[String]) -> [String; 6] {
         |at| format!("{at:.0}").replace('T', " ").trim_end_matches('Z').to_owned(),
     );
     let ended = run.status.name().to_owned();
-    [run.id.to_string(), began, question, run.targets.clone(), ended, found(&run.figures, names)]
+    [run.id.to_string(), began, question, run.targets.clone(), ended, found(run, names, usize::MAX)]
 }
 
 /// Writes the same as a table of HTML in which each run is a link to `/history/ID`.
@@ -95,24 +126,46 @@ fn began(run: &KeptRun) -> Option<Timestamp> {
     Timestamp::from_nanosecond(i128::from(known)).ok()
 }
 
-/// `goodput.up 9.4 Gbit/s, goodput.down 9.1 Gbit/s`; of several phases the range.
-fn found(figures: &[KeptFigure], names: &[String]) -> String {
-    let about: Vec<&str> = match names {
-        [] => ABOUT.to_vec(),
-        names => names.iter().map(String::as_str).collect(),
+/// `goodput.up 9.4 Gbit/s, goodput.down 9.1 Gbit/s`, as many as have room; of several phases the range. Nothing of a run that failed.
+fn found(run: &KeptRun, names: &[String], room: usize) -> String {
+    if run.status == Status::Failed {
+        return "-".to_owned();
+    }
+    let about: Vec<&str> = match (names, run.verb.as_str()) {
+        ([], "connect") => vec!["connects", "connect.p99"],
+        ([], "load") => vec![GROWN, "goodput.up", "goodput.down"],
+        ([], "delay") => vec!["loss.up", "delay.up.p50", "loss.down", "delay.down.p50", "delay.up.p99"],
+        ([], "stream") => vec!["frames", "loss.down", "delay.down.p99"],
+        ([], _) => ABOUT.to_vec(),
+        (names, _) => names.iter().map(String::as_str).collect(),
     };
     let most = if names.is_empty() { 4 } else { names.len() };
     let one = |name: &str| {
-        let same: Vec<&KeptFigure> = figures.iter().filter(|f| f.name == name).collect();
+        let same = run.figures.iter().filter(|f| f.name == name);
+        // A load fills the path in some of its stages: what the probes beside it moved is none of its goodput.
+        let same: Vec<&KeptFigure> = match run.verb.as_str() {
+            "load" if name.starts_with("goodput") => {
+                same.filter(|f| f.setting.contains("part=load")).collect()
+            }
+            _ => same.collect(),
+        };
         let spread = Spread::of(&same.iter().map(|f| f.value).collect::<Vec<f64>>())?;
         let axis = Axis::new("", unit(&same.first()?.unit));
-        Some(match same.len() {
-            1 => format!("{name} {}", show(&axis, spread.mean)),
+        Some(match (name, same.len()) {
+            (GROWN, _) => format!("grade {}", model::load::grade(i64::clamped(spread.max))),
+            (_, 1) => format!("{name} {}", show(&axis, spread.mean)),
             _ => format!("{name} {} to {}", show(&axis, spread.min), show(&axis, spread.max)),
         })
     };
-    let words: Vec<String> = about.into_iter().filter_map(one).take(most).collect();
-    if words.is_empty() { "-".to_owned() } else { words.join(", ") }
+    let mut text = String::new();
+    for words in about.into_iter().filter_map(one).take(most) {
+        let comma = if text.is_empty() { "" } else { ", " };
+        if !text.is_empty() && text.chars().count() + 2 + words.chars().count() > room {
+            break;
+        }
+        text.extend([comma, &words]);
+    }
+    if text.is_empty() { "-".to_owned() } else { text }
 }
 
 fn unit(name: &str) -> Unit {
@@ -187,4 +240,52 @@ pub fn write_history_json(runs: &[KeptRun], out: &mut dyn Write) -> io::Result<(
         "runs": runs.iter().map(run).collect::<Vec<Value>>(),
     });
     writeln!(out, "{document:#}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use metrics::Wall;
+    use uuid::Uuid;
+
+    fn run(verb: &str, status: Status, figures: &[(&str, &str, f64)]) -> KeptRun {
+        let figure = |(name, unit, value): &(&str, &str, f64)| KeptFigure {
+            setting: String::new(),
+            repeat: 1,
+            name: (*name).to_owned(),
+            unit: (*unit).to_owned(),
+            value: *value,
+        };
+        KeptRun {
+            id: 12_345,
+            run: Uuid::nil(),
+            started: Wall(1_764_000_000_000_000_000),
+            verb: verb.to_owned(),
+            protocol: "native".to_owned(),
+            targets: "a-rather-long-name.of-a-host.example.org:7411".to_owned(),
+            status,
+            source: String::new(),
+            figures: figures.iter().map(figure).collect(),
+        }
+    }
+
+    #[test]
+    fn a_list_fits_a_hundred_columns_and_says_what_the_result_is() {
+        let delays =
+            [("delay.up.p50", "ns", 1.5e6), ("delay.up.p99", "ns", 9.5e6), ("loss.up", "percent", 0.25)];
+        let runs = [
+            run("load", Status::Complete, &[("rtt-grown", "ns", 7e7), ("rtt.p50", "ns", 8e7)]),
+            run("train", Status::Complete, &[("dispersion", "bps", 9.4e8), ("goodput.up", "bps", 1e6)]),
+            run("delay", Status::Partial, &delays),
+            run("tcp", Status::Failed, &[("goodput.up", "bps", 0.0)]),
+        ];
+        let mut out = Vec::new();
+        write_history(&runs, &[], false, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+        for told in ["grade C", "dispersion 940 Mbit/s", "partial: loss.up 0.25 %", "  failed\n"] {
+            assert!(text.contains(told), "{told}: {text}");
+        }
+        assert!(!text.contains(" 0 bit/s"), "{text}");
+    }
 }

@@ -1,9 +1,10 @@
 //! The outcome as a JSON document, the events as a journal of JSON lines, and the way back from both.
 
 use crate::csv::EventWriter;
+use crate::summary;
 use model::document::{Document, check_syntax, top_field};
-use model::{Builder, Event, Level, Outcome, SCHEMA};
-use serde_json::Value;
+use model::{Builder, Event, Figure, Kind, Level, Outcome, SCHEMA, Stat};
+use serde_json::{Map, Value, json};
 use std::fmt;
 use std::io::{self, BufWriter, Write};
 
@@ -25,6 +26,54 @@ pub fn write_outcome(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
 pub fn write_outcome_line(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     outcome.write(out)?;
     out.write_all(b"\n")
+}
+
+/// Writes what `outcome` says in short as a JSON document of some lines: the answer, the figures of each phase, of a sweep those of
+/// each setting and of a load those of each stage, the names of the caveats.
+///
+/// # Errors
+/// When `out` cannot be written.
+pub fn write_summary(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
+    let caveats: Vec<&str> =
+        summary::kinds(&outcome.points).iter().map(|(caveat, _)| caveat.code.as_str()).collect();
+    let figures = |of: &dyn Fn(Figure) -> Option<f64>| -> Map<String, Value> {
+        let known = Figure::kept().filter_map(|figure| Some((figure.key(), of(figure)?)));
+        known.map(|(key, value)| (key, rounded(value))).collect()
+    };
+    let results: Vec<Value> = match outcome.points.as_slice() {
+        [one] => vec![json!({ "figures": figures(&|figure| figure.of(one)) })],
+        all if outcome.begin.verb == "load" => all
+            .iter()
+            .map(|point| {
+                let few = figures(&|figure| figure.of(point).filter(|_| Figure::leading(point.phase.kind).contains(&figure)
+                    || figure.stat().is_some_and(|stat| stat == Stat::MEDIAN) && point.phase.kind != Kind::Tcp));
+                json!({ "setting": point.label, "figures": few })
+            })
+            .collect(),
+        _ => outcome
+            .sweep
+            .iter()
+            .map(|row| json!({ "setting": row.label, "figures": figures(&|figure| Some(row.figure(figure)?.mean)) }))
+            .collect(),
+    };
+    let document = json!({
+        "schema": "netcaliper.summary.v1",
+        "verb": outcome.begin.verb,
+        "targets": outcome.begin.targets,
+        "run": outcome.begin.run,
+        "status": outcome.status.name(),
+        "reason": outcome.reason,
+        "answer": summary::answer(outcome),
+        "results": results,
+        "caveats": caveats,
+    });
+    writeln!(out, "{document:#}")
+}
+
+/// A value with the digits that it deserves.
+fn rounded(value: f64) -> Value {
+    let shown = if value.abs() >= 1e4 { value.round() } else { (value * 1e4).round() / 1e4 };
+    json!(shown)
 }
 
 /// The journal: one event per line. Every event is written out at once, with all before it; only ended connections

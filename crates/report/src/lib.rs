@@ -28,7 +28,7 @@ mod trains;
 mod words;
 
 pub use compare::Comparison;
-pub use console::{Console, Style};
+pub use console::{Console, Detail, Style};
 pub use csv::{
     ConnectionCsv, ConnectionRows, EventCsv, EventWriter, Rows, StatusCsv, StatusRows, write_sweep_csv,
 };
@@ -38,7 +38,7 @@ pub use histogram::{SampleRows, SamplesCsv, round_trips, write_hgrm, write_histo
 pub use history::{write_figures_csv, write_history, write_history_json, write_history_rows};
 pub use html::live::{LivePage, LivePlot, LiveView, REPORT_SCRIPT, REPORT_STYLE, live_units, page_policy};
 pub use html::{svg_files, write_html};
-pub use json::{Journal, ReadError, read_run, write_outcome, write_outcome_line};
+pub use json::{Journal, ReadError, read_run, write_outcome, write_outcome_line, write_summary};
 pub use live::{
     Cell, CellStyle, Color, Feed, Grid, Look, Planned, Press, Presses, View, Wish, write_svg as write_screen,
 };

@@ -1,5 +1,6 @@
 //! The final report: status, results and caveats.
 
+mod brief;
 mod flows;
 mod frames;
 mod hosts;
@@ -13,20 +14,29 @@ mod sweep;
 mod trains;
 mod ways;
 
-use crate::console::Style;
+use crate::console::{Detail, Style};
 use crate::text::{Page, Tone};
 use crate::words;
-use metrics::{Clamped, Frames, format_bits_per_second};
-use model::{Caveat, Direction, Kind, Outcome, PathMtu, Point, Status};
+use metrics::{Frames, Spread, format_bits_per_second};
+use model::{Caveat, Direction, Figure, Kind, Outcome, PathMtu, Point, Status, Way};
 use std::io::{self, Write};
 
 /// Writes the report on `outcome`: each point in full, or, for a sweep, a table of all (and the points when verbose).
 pub(crate) fn write(outcome: &Outcome, style: Style, out: &mut dyn Write) -> io::Result<()> {
+    let detail = if outcome.begin.verb == "serve" || style.verbose { Detail::Full } else { style.detail };
+    let tone = tone(outcome);
+    if detail == Detail::Line {
+        return Page::new(out, style.color).line(tone, &brief::line(outcome));
+    }
     let page = &mut Page::new(out, style.color).within(style.columns);
     let swept = !outcome.sweep.is_empty();
     if let Some(found) = &outcome.path_mtu {
         page.gap()?;
         path_mtu(found, page)?;
+    }
+    if detail == Detail::Brief {
+        page.gap()?;
+        return brief::write(outcome, tone, page);
     }
     if style.verbose || !(swept || outcome.path_mtu.is_some()) || outcome.begin.verb == "demo" {
         for point in &outcome.points {
@@ -48,7 +58,7 @@ pub(crate) fn write(outcome: &Outcome, style: Style, out: &mut dyn Write) -> io:
     }
     caveats(&outcome.points, page)?;
     page.gap()?;
-    verdict(outcome, page)
+    page.paragraph(tone, "", &verdict_line(outcome))
 }
 
 /// Everything but caveats and verdict, for a page: the sweep's table, and the first `most` points in full.
@@ -67,15 +77,19 @@ pub(crate) fn in_full(outcome: &Outcome, most: usize, page: &mut Page<'_>) -> io
     Ok(())
 }
 
-/// How the run ended and what it found, in one line: the last one, which stays on the screen.
-fn verdict(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
+/// The answer in one line.
+pub(crate) fn answer(outcome: &Outcome) -> String {
+    brief::line(outcome)
+}
+
+/// How well it went.
+fn tone(outcome: &Outcome) -> Tone {
     let errors: u64 = outcome.points.iter().map(Point::errors).sum();
-    let tone = match outcome.status {
+    match outcome.status {
         Status::Complete if errors == 0 => Tone::Heading,
         Status::Complete | Status::Interrupted => Tone::Warning,
         Status::Partial | Status::Failed => Tone::Bad,
-    };
-    page.paragraph(tone, "", &verdict_line(outcome))
+    }
 }
 
 /// `Run complete: 9.87 Gbit/s to server`
@@ -97,15 +111,24 @@ fn told(what: &str, words: &[String]) -> String {
 fn found_in_all(outcome: &Outcome) -> Vec<String> {
     let errors: u64 = outcome.points.iter().map(Point::errors).sum();
     let mut words = match &outcome.points[..] {
+        _ if outcome.path_mtu.is_some() => mtus(outcome),
         [only] => found(only),
         _ if outcome.begin.verb == "load" => load::found(outcome),
         _ if repeats::only(outcome) => repeats::found(outcome),
-        all => vec![words::count(u64::clamped(all.len()), "phase")],
+        [] => Vec::new(),
+        _ => sweep::found(outcome),
     };
     if errors > 0 {
         words.push(format!("{} FAILED", words::count(errors, "connection")));
     }
     words
+}
+
+/// The path's MTU in each direction that was looked at.
+fn mtus(outcome: &Outcome) -> Vec<String> {
+    let ways =
+        outcome.path_mtu.iter().flat_map(|found| [("to server", found.up), ("from server", found.down)]);
+    ways.filter_map(|(name, found)| Some(format!("path MTU {} bytes {name}", found?.mtu))).collect()
 }
 
 /// The result of a phase in a few words; none when there is none.
@@ -118,15 +141,16 @@ fn found(point: &Point) -> Vec<String> {
         let shown =
             |name: &str, q| Some(format!("{name} {}", pings::percentile(trips.rtt_ns.as_ref()?, q, timeout)));
         let lost = u64::try_from(trips.counts.lost).unwrap_or(0);
+        let messages = format!("of {} messages", trips.counts.sent);
         let unwell = [(lost, "lost"), (trips.counts.late, "late"), (trips.counts.damaged, "damaged")];
         let unwell = unwell.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}"));
         let median = shown("round trip p50", 0.5).into_iter().chain(shown("p99", 0.99));
-        return median.chain(unwell).collect();
+        return median.chain([messages]).chain(unwell).collect();
     }
     if point.phase.kind == Kind::Connect {
         return point
             .connects_per_second()
-            .map(|rate| format!("{rate:.0} connections/s"))
+            .map(|rate| format!("{rate:.0} connections/s{}", confidence(point, Figure::Connects)))
             .into_iter()
             .collect();
     }
@@ -150,10 +174,18 @@ fn found(point: &Point) -> Vec<String> {
     if point.phase.kind == Kind::Delay {
         return packets::found(point);
     }
-    let way = |d: Option<Direction>, name: &str| {
-        d.map(|d| format!("{} {name}", format_bits_per_second(d.goodput_bps)))
+    let way = |(d, way, name): (Option<Direction>, Way, &str)| {
+        let known = confidence(point, Figure::Goodput(way));
+        d.map(|d| format!("{} {name}{known}", format_bits_per_second(d.goodput_bps)))
     };
-    way(point.up, "to server").into_iter().chain(way(point.down, "from server")).collect()
+    let ways = [(point.up, Way::Up, "to server"), (point.down, Way::Down, "from server")];
+    ways.into_iter().filter_map(way).collect()
+}
+
+/// ` (± 1.50 Mbit/s)`: the 95 % confidence interval of the mean over the intervals; nothing where it is not known.
+fn confidence(point: &Point, figure: Figure) -> String {
+    let spread = Spread::of(&figure.readings(point, false)).filter(|spread| spread.n > 1);
+    spread.map_or_else(String::new, |spread| format!(" (± {}, 95 %)", figure.unit().show(spread.ci95)))
 }
 
 /// Every caveat once, and how many phases it concerns.

@@ -140,11 +140,41 @@ impl<'a> Page<'a> {
             };
             return writeln!(self.out, "<p class=\"{}\">{lead}{}</p>", tone.class(), escape(&text));
         }
-        let columns = match self.form {
+        broken(lead, text, self.columns()).iter().try_for_each(|line| self.line(tone, line))
+    }
+
+    /// One line, which ends in `…` where it would be longer than the page is wide.
+    pub(crate) fn one(&mut self, tone: Tone, text: &str) -> io::Result<()> {
+        let most = self.columns();
+        if width(text) <= most {
+            return self.line(tone, text);
+        }
+        let mut short = String::new();
+        for symbol in text.chars() {
+            if width(&short) + symbol.width().unwrap_or(0) >= most {
+                break;
+            }
+            short.push(symbol);
+        }
+        self.line(tone, &format!("{}…", short.trim_end()))
+    }
+
+    /// As many of `groups`, separated by semicolons, as fit into so many lines.
+    pub(crate) fn groups(&mut self, lead: &str, groups: &[String], lines: usize) -> io::Result<()> {
+        let columns = self.columns();
+        let fits = |n: &usize| broken(lead, &groups[..*n].join("; "), columns).len() <= lines;
+        match (1..=groups.len()).take_while(fits).last() {
+            Some(n) => self.paragraph(Tone::Plain, lead, &groups[..n].join("; ")),
+            None => Ok(()),
+        }
+    }
+
+    /// Columns that paragraphs may take.
+    fn columns(&self) -> usize {
+        match self.form {
             Form::Terminal { columns: Some(columns), .. } => WIDTH.min(columns.into()),
             _ => WIDTH,
-        };
-        broken(lead, text, columns).iter().try_for_each(|line| self.line(tone, line))
+        }
     }
 
     /// A gap and a table, if it has rows.
@@ -170,19 +200,35 @@ impl<'a> Page<'a> {
                 below.max(cell(&table.header, at))
             })
             .collect();
-        let join = |row: &[String]| {
-            let mut line = String::new();
-            for (at, (text, wide)) in row.iter().zip(&widths).enumerate() {
-                let blanks = " ".repeat(wide.saturating_sub(width(text)));
-                match at {
-                    0 => line.extend([text.as_str(), &blanks]),
-                    _ => line.extend(["  ", &blanks, text]),
-                }
+        let blocks = blocks(&widths, self.columns_of_tables());
+        for (at, block) in blocks.iter().enumerate() {
+            if at > 0 {
+                self.gap()?;
             }
-            line
-        };
-        self.line(Tone::Heading, &join(&table.header))?;
-        table.rows.iter().try_for_each(|(tone, row)| self.line(*tone, &join(row)))
+            let join = |row: &[String]| {
+                let mut line = String::new();
+                for &at in block {
+                    let Some(text) = row.get(at) else { continue };
+                    let blanks = " ".repeat(widths[at].saturating_sub(width(text)));
+                    match at {
+                        0 => line.extend([text.as_str(), &blanks]),
+                        _ => line.extend(["  ", &blanks, text]),
+                    }
+                }
+                line
+            };
+            self.line(Tone::Heading, &join(&table.header))?;
+            table.rows.iter().try_for_each(|(tone, row)| self.line(*tone, &join(row)))?;
+        }
+        Ok(())
+    }
+
+    /// Columns that tables may take; `None` when nobody knows.
+    fn columns_of_tables(&self) -> Option<usize> {
+        match self.form {
+            Form::Terminal { columns, .. } => columns.map(usize::from),
+            Form::Html { .. } => None,
+        }
     }
 }
 
@@ -275,6 +321,23 @@ impl Table {
         }
         writeln!(out, "</tbody></table></div>")
     }
+}
+
+/// Which columns of a table stand beside each other where no line may be longer than `most`: the first is in each block.
+fn blocks(widths: &[usize], most: Option<usize>) -> Vec<Vec<usize>> {
+    let mut blocks = vec![vec![0]];
+    let mut used = widths[0];
+    for (at, wide) in widths.iter().enumerate().skip(1) {
+        if most.is_some_and(|most| used + 2 + wide > most)
+            && blocks.last().is_some_and(|block| block.len() > 1)
+        {
+            blocks.push(vec![0]);
+            used = widths[0];
+        }
+        used += 2 + wide;
+        blocks.last_mut().into_iter().for_each(|block| block.push(at));
+    }
+    blocks
 }
 
 /// `lead` and the words of `text` in lines of so many columns.
@@ -370,6 +433,21 @@ mod tests {
         table.row(Tone::Plain, vec!["longer".into(), "1 s".into(), "100".into()]);
         let want = "Time         mean    n\n  a       51.0 µs    7\n  longer      1 s  100\n";
         assert_eq!(page(false, |p| p.table(&table)), want);
+    }
+
+    #[test]
+    fn a_wide_table_is_told_in_blocks_of_columns() {
+        let mut table = Table::new("A|bbbb|cccc|dddd");
+        table.row(Tone::Plain, ["x", "1", "2", "3"].map(str::to_owned).to_vec());
+        let said = page(false, |p| Page::new(p.out, false).within(Some(16)).table(&table));
+        assert_eq!(said, "A    bbbb  cccc\n  x     1     2\n\nA    dddd\n  x     3\n");
+    }
+
+    #[test]
+    fn one_line_stays_one() {
+        let said =
+            page(false, |p| Page::new(p.out, false).within(Some(10)).one(Tone::Plain, "one two three"));
+        assert_eq!(said, "one two t…\n");
     }
 
     #[test]

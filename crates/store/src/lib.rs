@@ -12,7 +12,7 @@ pub use retention::{Retention, parse_age};
 use flate2::{Compression, read::DeflateDecoder, write::DeflateEncoder};
 use metrics::Wall;
 use model::document::Document;
-use model::{Figure, KeptFigure, KeptRun, Outcome, PacketTest, Status};
+use model::{Figure, KeptFigure, KeptRun, Outcome, PacketTest, Status, Unit};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
 use std::collections::BTreeSet;
 use std::io::{self, BufWriter, Read};
@@ -337,7 +337,15 @@ pub fn figures(outcome: &Outcome) -> Vec<KeptFigure> {
         });
         whole.chain(single).filter(|kept| kept.value.is_finite()).collect::<Vec<KeptFigure>>()
     });
-    all.collect()
+    let grown = model::load::under_load(outcome).iter().filter_map(model::load::Found::grown_ns).max();
+    let grown = grown.filter(|_| outcome.status == Status::Complete).map(|ns| KeptFigure {
+        setting: String::new(),
+        repeat: 1,
+        name: model::load::GROWN.to_owned(),
+        unit: Unit::Ns.name().to_owned(),
+        value: metrics::real(ns),
+    });
+    all.chain(grown).collect()
 }
 
 /// `bytes=1000 wait_us=20`, `bytes=64 response=1472`.

@@ -1,6 +1,6 @@
 //! Runs as they are without options: no caveat is about what the program chose itself.
 
-use crate::support::{Outcome, Proc, Server, as_it_is, netcaliper, number, serve, text};
+use crate::support::{Line, Outcome, Proc, Server, as_it_is, netcaliper, number, serve, text};
 use std::time::Duration;
 
 /// Caveats about what was chosen, not about what was found on the way.
@@ -47,8 +47,8 @@ fn default_runs_raise_no_caveat_about_their_defaults() {
     // which no caveat is about.
     let questions = [
         "tcp -b 1M",
-        "ping -n 10000",
-        "delay --pps 100",
+        "ping --flood -n 10000",
+        "delay --pps 100 -t 10s",
         "connect --rate 50",
         "stream --length 10s -b 1M",
         "train",
@@ -102,4 +102,25 @@ fn the_parts_of_a_load_are_not_each_others_others() {
             assert_eq!(codes.filter(|code| *code == "other-sessions").count(), 0, "{}", outcome.tell());
         }
     }
+}
+
+#[test]
+fn a_ping_is_ten_messages_and_a_delay_goes_both_ways() {
+    let server = serve("");
+    let phase = |line: Line| {
+        let outcome = Outcome::of(line.arg("--json").run());
+        outcome.point()["phase"].clone()
+    };
+    let ping = phase(as_it_is("ping").arg(server.at()).arg("--no-empty-path"));
+    assert_eq!(
+        (&ping["ping"]["messages"], &ping["ping"]["schedule"]["gap_ns"]),
+        (&10.into(), &100_000_000.into()),
+        "{ping:#}"
+    );
+    let both = phase(as_it_is("delay").arg(server.at()).args("-t 100ms --pps 100"));
+    assert_eq!((&both["pattern"], &both["sockets"]["gro"]), (&"duplex".into(), &false.into()), "{both:#}");
+    let fast = phase(as_it_is("delay").arg(server.at()).args("-t 100ms -b 0 --up"));
+    assert_eq!((&fast["pattern"], &fast["sockets"]["gro"]), (&"push".into(), &true.into()), "{fast:#}");
+    let train = phase(as_it_is("train").arg(server.at()).args("-t 300ms --every 100ms"));
+    assert_eq!(train["train"]["repeat"], 3, "{train:#}");
 }

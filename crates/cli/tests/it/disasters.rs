@@ -328,7 +328,7 @@ fn colours_on_a_terminal_can_be_turned_off() {
     }
     let server = serve("");
     let on_terminal = |no_color: &str| {
-        let run = format!("{} tcp {} {RUN}", crate::support::BIN, server.at());
+        let run = format!("{} tcp {} {RUN} -v", crate::support::BIN, server.at());
         let mut command = Command::new("script");
         command.args(["-qec", &run, "/dev/null"]).env("TERM", "xterm-256color").env_remove("NO_COLOR");
         if !no_color.is_empty() {

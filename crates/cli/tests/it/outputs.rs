@@ -2,7 +2,7 @@
 
 use crate::support::files::{Csv, Scratch};
 use crate::support::outcome::same_report;
-use crate::support::{Done, Line, Outcome, Server, connect, netcaliper, number, serve, tcp, text};
+use crate::support::{Done, Line, Outcome, Server, as_it_is, connect, netcaliper, number, serve, tcp, text};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -255,13 +255,34 @@ fn colours_are_for_terminals_only() {
 #[test]
 fn quiet_and_verbose_print_less_and_more() {
     let server = serve("");
-    let plain = short(server.at()).run().exits(0).out;
-    let quiet = short(server.at()).arg("--quiet").run().exits(0).out;
-    let verbose = short(server.at()).arg("--verbose").run().exits(0).out;
+    let line = || as_it_is("tcp").arg(server.at()).args("-t 300ms -i 100ms -P 2 -b 10M");
+    let plain = line().run().exits(0).out;
+    let quiet = line().arg("--quiet").run().exits(0).out;
+    let verbose = line().arg("--verbose").run().exits(0).out;
     let intervals = |out: &str| out.contains("  elapsed  ");
     assert!(intervals(&plain) && intervals(&verbose) && !intervals(&quiet));
-    assert!(quiet.contains("Goodput") && quiet.contains("Run complete"), "{quiet}");
-    assert!(verbose.lines().count() > plain.lines().count() + 5, "{verbose}");
+    let answer = format!("tcp {}: ", server.at());
+    assert!(
+        quiet.lines().count() == 1 && quiet.starts_with(&answer) && quiet.contains("bit/s to server"),
+        "{quiet}"
+    );
+    assert!(verbose.contains("\nGoodput") && verbose.contains("Run complete"), "{verbose}");
+    let result: Vec<&str> = plain.lines().skip_while(|line| !line.starts_with(&answer)).collect();
+    assert!(
+        (1..=12).contains(&result.len()) && plain.lines().all(|line| line.chars().count() <= 80),
+        "{plain}"
+    );
+    assert!(result.iter().filter(|line| line.starts_with("  ! ")).count() <= 3, "{plain}");
+}
+
+#[test]
+fn a_summary_in_json_is_small() {
+    let server = serve("");
+    let done = as_it_is("tcp").arg(server.at()).args("-t 300ms -P 2 -b 10M --json=summary").run().exits(0);
+    assert!(done.out.len() < 2_000, "{} bytes: {}", done.out.len(), done.out);
+    let summary: serde_json::Value = serde_json::from_str(&done.out).unwrap();
+    assert!(summary["results"][0]["figures"]["goodput.up"].as_f64().unwrap() > 1e6, "{summary:#}");
+    assert!(summary["answer"].as_str().unwrap().contains("to server"), "{summary:#}");
 }
 
 #[test]

@@ -103,6 +103,22 @@ fn grade(found: &[Found], page: &mut Page<'_>) -> io::Result<()> {
     page.paragraph(tone, "", &text)
 }
 
+/// A line for each stage.
+pub(super) fn stages(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
+    let columns: [Column<Found>; 7] = [
+        ("to server", |f| or_dash(f.up.and_then(|way| way.goodput_bps), format_bits_per_second)),
+        ("from server", |f| or_dash(f.down.and_then(|way| way.goodput_bps), format_bits_per_second)),
+        ("trip p50", |f| or_dash(f.rtt_p50_ns, format_duration)),
+        ("p99", |f| or_dash(f.rtt_p99_ns, format_duration)),
+        ("added p50", |f| or_dash(f.added_ns, signed)),
+        ("lost", |f| or_dash(f.never_back, |share| format!("{:.1} %", 100.0 * share))),
+        ("RPM", |f| or_dash(f.rpm, |rpm| format!("{rpm:.0}"))),
+    ];
+    let rows = under_load(outcome).into_iter().map(|f| (Tone::Plain, f.stage.clone(), f));
+    let table = Table::of("Stage", &columns, rows);
+    if table.is_empty() { Ok(()) } else { page.table(&table) }
+}
+
 /// Whether the stages were all run.
 pub(super) fn found(outcome: &Outcome) -> Vec<String> {
     let whole = outcome.status == Status::Complete;

@@ -43,7 +43,10 @@ pub(super) fn found(point: &Point) -> Vec<String> {
     let words = |way: &Way<'_>| {
         let got = way.got?;
         let loss = got.loss().map_or("nothing received".to_owned(), |loss| format!("{} lost", share(loss)));
-        let delay = got.delay_ns.as_ref().map(|d| format!(", delay p50 {}", format_duration(d.p50)));
+        let delay = got
+            .delay_ns
+            .as_ref()
+            .map(|d| format!(", delay p50 {}, p99 {}", format_duration(d.p50), format_duration(d.p99)));
         Some(format!("{}: {loss}{}", way.name, delay.unwrap_or_default()))
     };
     ways(point, remote.as_ref()).iter().filter_map(words).collect()

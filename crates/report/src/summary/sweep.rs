@@ -2,8 +2,8 @@
 
 use crate::text::{Page, Table, Tone, or_dash};
 use crate::words;
-use metrics::format_duration;
-use model::{Figure, Outcome, Stat, SweepRow, Way};
+use metrics::{Clamped, format_duration};
+use model::{Figure, Outcome, Point, Stat, SweepRow, Way};
 use std::collections::BTreeSet;
 use std::io;
 
@@ -81,6 +81,107 @@ fn settings(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
         &format!("{title}: as the receivers counted; mean and standard deviation over the runs"),
     )?;
     page.table(&table)
+}
+
+/// What a row is judged by, in a few columns: the figures that the measurement is about.
+fn shown(rows: &[SweepRow]) -> Vec<Figure> {
+    let ways: Vec<Way> =
+        Way::ALL.into_iter().filter(|way| rows.iter().any(|row| row.slot(*way).is_some())).collect();
+    let p99 = Stat::Quantile(0.99);
+    let all: Vec<Figure> = match ways.as_slice() {
+        [] => vec![
+            Figure::Goodput(Way::Up),
+            Figure::Goodput(Way::Down),
+            Figure::Connects,
+            Figure::RoundTrip(Stat::MEDIAN),
+            Figure::RoundTrip(p99),
+        ],
+        [way] => vec![
+            Figure::Goodput(*way),
+            Figure::Loss(*way),
+            Figure::Delay(*way, Stat::MEDIAN),
+            Figure::Delay(*way, p99),
+        ],
+        _ => ways.iter().flat_map(|way| [Figure::Loss(*way), Figure::Delay(*way, p99)]).collect(),
+    };
+    all.into_iter().filter(|figure| rows.iter().any(|row| row.figure(*figure).is_some())).collect()
+}
+
+/// A line for each setting.
+pub(super) fn steps(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
+    let rows = outcome.sweep.as_slice();
+    let figures = shown(rows);
+    let both = Way::ALL.iter().all(|way| figures.iter().any(|figure| figure.way() == Some(*way)));
+    let titles = figures.iter().map(|figure| {
+        let way = figure.way().filter(|_| both).map(|way| format!("{} ", way.key())).unwrap_or_default();
+        let stat = figure.part();
+        let stat = stat.rsplit(", ").next().filter(|_| figure.stat().is_some());
+        format!("{way}{}{}", figure.family().1, stat.map(|stat| format!(" {stat}")).unwrap_or_default())
+    });
+    let (mut table, names) = table(rows, titles);
+    for row in rows {
+        let mut cells = setting(row, &names, &figures);
+        for figure in &figures {
+            cells.push(or_dash(row.figure(*figure), |spread| figure.unit().show(spread.mean)));
+        }
+        table.row(Tone::bad_if(row.errors > 0), cells);
+    }
+    if figures.is_empty() { Ok(()) } else { page.table(&table) }
+}
+
+/// Which setting was best, and where the knee is; of parts that are no settings of one thing, how many there were.
+pub(super) fn found(outcome: &Outcome) -> Vec<String> {
+    let rows = outcome.sweep.as_slice();
+    if outcome.begin.verb == "demo" || rows.iter().all(|row| row.label.is_empty()) {
+        return parts(outcome);
+    }
+    let mut words = vec![words::count(u64::clamped(rows.len()), "setting")];
+    words.extend(best(rows));
+    for way in Way::ALL {
+        let slots = || rows.iter().filter_map(move |row| Some((row, row.slot(way)?)));
+        let name = if way == Way::Up { "to server" } else { "from server" };
+        match slots().find(|(_, slot)| slot.knee) {
+            Some((row, _)) => words.push(format!("knee {name} at {}", words::setting(&row.label, 1))),
+            None if slots().count() > 1 => words.push(format!("no knee {name} within the sweep")),
+            None => {}
+        }
+    }
+    words
+}
+
+/// What was found in each part.
+fn parts(outcome: &Outcome) -> Vec<String> {
+    let part = |point: &Point| {
+        let found = super::found(point);
+        let name = words::setting(&point.label, point.repeat);
+        (!found.is_empty()).then(|| format!("{name}: {}", found.join(", ")))
+    };
+    match outcome.points.len() {
+        0..=4 => outcome.points.iter().filter_map(part).collect(),
+        more => vec![words::count(u64::clamped(more), "phase")],
+    }
+}
+
+/// The setting at which most got through, and whether others did as well as far as can be told.
+fn best(rows: &[SweepRow]) -> Option<String> {
+    // Loss that is bearable: of datagrams more may arrive at a load that loses many.
+    let clean = |row: &&SweepRow| {
+        Way::ALL.iter().all(|way| row.figure(Figure::Loss(*way)).is_none_or(|loss| loss.mean <= NOTABLE))
+    };
+    let rates = |row: &SweepRow| {
+        let all = [Figure::Goodput(Way::Up), Figure::Goodput(Way::Down), Figure::Connects];
+        let known = all.into_iter().filter_map(|figure| Some((figure, row.figure(figure)?)));
+        known.map(|(figure, s)| (figure.unit(), s.mean, s.ci95)).reduce(|a, b| (a.0, a.1 + b.1, a.2 + b.2))
+    };
+    let rated = || rows.iter().filter(clean).filter_map(|row| Some((row, rates(row)?)));
+    let (row, (unit, mean, ci)) = rated().max_by(|a, b| a.1.1.total_cmp(&b.1.1))?;
+    let alike = rated().filter(|(_, (_, other, width))| other + width >= mean - ci).count();
+    let alike = match alike.saturating_sub(1) {
+        0 => String::new(),
+        1 => " (1 other is no worse, as far as its repetitions tell)".to_owned(),
+        more => format!(" ({more} others are no worse, as far as their repetitions tell)"),
+    };
+    Some(format!("best {}: {}{alike}", words::setting(&row.label, 1), unit.show(mean)))
 }
 
 /// Load, loss and delay of datagrams in one direction, and the knee.

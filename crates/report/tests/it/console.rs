@@ -6,11 +6,13 @@ use model::{
     Begin, Direction, Event, Interval, Kind, Level, Media, Outcome, Pattern, Phase, Point, Status, Totals,
     Traffic,
 };
-use report::{Console, Style, replay};
+use report::{Console, Detail, Style, replay};
 use std::collections::BTreeMap;
 
-const PLAIN: Style = Style { color: false, verbose: false, linear_ns: None, columns: None };
-const VERBOSE: Style = Style { color: false, verbose: true, linear_ns: None, columns: None };
+const PLAIN: Style =
+    Style { detail: Detail::Full, color: false, verbose: false, linear_ns: None, columns: None };
+const VERBOSE: Style =
+    Style { detail: Detail::Full, color: false, verbose: true, linear_ns: None, columns: None };
 
 fn live(style: Style, events: &[Event]) -> String {
     let mut console = Console::new(style);
@@ -41,11 +43,11 @@ tcp duplex, 4 connections of 1.00 GiB, 9 each in turn, 1.00 TiB in all, 4.00 s, 
 server 10.0.0.2:7411: netcaliper 0.1.1, host lab2 on Linux 6.18, 8 CPUs, idle round trip 123 µs, authenticated
   connections reduced from 8 to 4: limit of this server
   2 other sessions on this server
-  elapsed         send      receive  remote recv  in flight  completed  net err  data err  retrans
-   1.00 s  4.01 Gbit/s  1.00 Gbit/s  4.00 Gbit/s          4          0        0         0        0  omitted
-   2.00 s  8.01 Gbit/s  1.00 Gbit/s  8.00 Gbit/s          4          1        0         0        2
-   3.00 s  10.0 Gbit/s  1.00 Gbit/s  10.0 Gbit/s          4          2        0         0        4
-   4.00 s  12.0 Gbit/s  1.00 Gbit/s  12.0 Gbit/s          4          3        1         0        6
+  elapsed         send      receive  remote recv   conns  errors  retrans
+   1.00 s  4.01 Gbit/s  1.00 Gbit/s  4.00 Gbit/s       4       0        0 omitted
+   2.00 s  8.01 Gbit/s  1.00 Gbit/s  8.00 Gbit/s       4       0        2
+   3.00 s  10.0 Gbit/s  1.00 Gbit/s  10.0 Gbit/s       4       0        4
+   4.00 s  12.0 Gbit/s  1.00 Gbit/s  12.0 Gbit/s       4       1        6
 interrupted: stopped by SIGINT
 ";
     assert_eq!(live(PLAIN, &single()), want);
@@ -91,7 +93,7 @@ fn the_header_comes_again_every_40_lines_and_with_each_phase() {
 }
 
 #[test]
-fn a_direction_that_is_not_used_and_a_remote_end_that_is_silent_have_a_dash() {
+fn a_direction_that_is_not_used_has_no_column_and_a_silent_remote_end_a_dash() {
     let second = Interval {
         end_ns: SECOND,
         local: Traffic { tx_bytes: 125_000, rx_bytes: 125_000, ns: SECOND },
@@ -102,10 +104,8 @@ fn a_direction_that_is_not_used_and_a_remote_end_that_is_silent_have_a_dash() {
             [phase(Phase { pattern, ..Phase::default() }), Event::Interval(Box::new(second.clone()))];
         live(PLAIN, &events).lines().last().unwrap().to_owned()
     };
-    let push =
-        "   1.00 s  1.00 Mbit/s            -            -          0          0        0         0        0";
-    let pull =
-        "   1.00 s            -  1.00 Mbit/s            -          0          0        0         0        0";
+    let push = "   1.00 s  1.00 Mbit/s            -       0       0       0        0";
+    let pull = "   1.00 s  1.00 Mbit/s       0       0       0        0";
     assert_eq!(line(Pattern::Push), push);
     assert_eq!(line(Pattern::Pull), pull);
 }
@@ -119,22 +119,22 @@ fn connect_and_serve_have_their_own_columns() {
     holds(
         &text,
         &[
-            "  elapsed  connects/s  in flight  completed  net err  data err  retrans",
-            "   0.50 s        1200          3        597        0         0        0",
+            "  elapsed  connects/s   conns    done  errors  retrans",
+            "   0.50 s        1200       3     597       0        0",
         ],
     );
     let begin = Begin { verb: "serve".to_owned(), ..Begin::default() };
     let local = Traffic { tx_bytes: 0, rx_bytes: 125_000_000, ns: SECOND };
     let second = Interval { end_ns: SECOND, local, ..half };
     let events = [Event::Begin(Box::new(begin)), phase(Phase::default()), Event::Interval(Box::new(second))];
-    let want = "  elapsed         send      receive  in flight  completed  net err  data err  retrans\n   \
-                1.00 s      0 bit/s  1.00 Gbit/s          3        597        0         0        0\n";
+    let want = "  elapsed         send      receive   conns    done  errors  retrans\n   \
+                1.00 s      0 bit/s  1.00 Gbit/s       3     597       0        0\n";
     assert_eq!(live(PLAIN, &events), want);
 }
 
 #[test]
 fn colour_marks_what_matters_and_nothing_else_is_escaped() {
-    let style = Style { color: true, verbose: false, linear_ns: None, columns: None };
+    let style = Style { detail: Detail::Full, color: true, verbose: false, linear_ns: None, columns: None };
     let text = live(style, &single());
     assert!(text.contains("\x1b[33mwarning: the clock of lab2 is not synchronised\x1b[0m\n"), "{text}");
     assert!(text.contains("\x1b[31m   4.00 s "), "an interval with errors is red: {text}");
@@ -176,9 +176,13 @@ fn the_summary_says_who_counted_what() {
             "            first: 10.0.0.2:7411: connecting: Connection refused (os error 111)",
         ],
     );
-    let last = text.lines().last().unwrap();
-    let want = "Run interrupted: 10.0 Gbit/s to server, 1.00 Gbit/s from server, 1 connection FAILED, stopped by SIGINT";
-    assert_eq!(last, want);
+    holds(
+        &text,
+        &[
+            "Run interrupted: 10.0 Gbit/s to server (± 4.97 Gbit/s, 95 %), 1.00 Gbit/s from server (± 0 bit/s, 95 %),",
+            "  1 connection FAILED, stopped by SIGINT",
+        ],
+    );
 }
 
 #[test]
@@ -310,7 +314,14 @@ fn a_sweep_is_a_table() {
             "  ! too-short (in 4 of 4 runs): Only 1.00 s in 0 intervals were measured: too little to show how much the",
         ],
     );
-    assert_eq!(text.lines().last(), Some("Run complete: 4 phases, 1 connection FAILED"));
+    // The interval of two readings of 100 and 300 reaches beyond 900.
+    holds(
+        &text,
+        &[
+            "Run complete: 2 settings, best buffer 64.0 KiB: 900 Mbit/s (1 other is no worse, as far as its repetitions",
+            "  tell), 1 connection FAILED",
+        ],
+    );
     let verbose = summary(VERBOSE, &swept());
     assert_eq!(verbose.matches("Goodput (as").count(), 4);
     assert!(verbose.contains("server : every byte compared"), "{verbose}");
@@ -392,8 +403,8 @@ fn a_stream_is_about_frames() {
     holds(
         &live(PLAIN, &events),
         &[
-            "  elapsed      receive     whole   dropped  repeated   of none   streams  completed  net err  data err",
-            "   1.00 s  50.0 Mbit/s       118         1         1         2         2          0        0         0",
+            "  elapsed      receive    whole  dropped  repeated  of none  streams  errors",
+            "   1.00 s  50.0 Mbit/s      118        1         1        2        2       0",
         ],
     );
     let local = Totals {
@@ -463,7 +474,7 @@ fn connect_is_about_connections() {
         ],
     );
     holds(&text, &["  CPU time per connection at this end: 100 µs"]); // 2 s for 20,000
-    assert_eq!(text.lines().last(), Some("Run complete: 5000 connections/s"));
+    assert_eq!(text.lines().last(), Some("Run complete: 5000 connections/s (± 3182/s, 95 %)"));
     assert!(!text.contains("Goodput"), "{text}");
 }
 
@@ -517,4 +528,47 @@ fn trains_are_told_by_setting() {
     );
     // What is saved tells the same.
     assert_eq!(built(&replay(&outcome)), outcome);
+}
+
+/// What is printed by default, on so many columns.
+fn brief(outcome: &Outcome, columns: u16) -> String {
+    summary(Style { columns: Some(columns), ..Style::default() }, outcome)
+}
+
+#[test]
+fn the_result_is_a_dozen_lines_that_begin_with_the_answer() {
+    for columns in [80, 100] {
+        for outcome in [built(&single()), crate::common::outcome(), swept()] {
+            let text = brief(&outcome, columns);
+            let lines: Vec<&str> = text.trim().lines().collect();
+            let steps = if outcome.points.len() > 1 { outcome.sweep.len() + 1 } else { 0 };
+            assert!(lines.len() <= 12 + steps, "{} lines: {text}", lines.len());
+            assert!(lines.iter().all(|line| line.chars().count() <= columns.into()), "{text}");
+            let named = lines.iter().filter(|line| line.trim_start().starts_with('!')).count();
+            assert!(named <= 3, "{text}");
+        }
+    }
+    let text = brief(&built(&single()), 80);
+    let answer = text.trim().lines().next().unwrap();
+    assert!(
+        answer.starts_with("Run interrupted: tcp lab2: 10.0 Gbit/s to server (± 4.97 Gbit/s, 95 %)"),
+        "{text}"
+    );
+    let line = summary(Style { detail: Detail::Line, ..Style::default() }, &built(&single()));
+    assert_eq!(line.lines().count(), 1, "{line}");
+}
+
+#[test]
+fn interval_lines_fit_eighty_columns() {
+    let second = Interval { end_ns: 86_400 * SECOND, ..crate::common::interval(1, 50_000_000_000) };
+    for kind in [Kind::Tcp, Kind::Connect, Kind::Ping, Kind::Stream, Kind::Delay, Kind::Train] {
+        for pattern in [Pattern::Push, Pattern::Pull, Pattern::Duplex] {
+            for probe in [None, Some(model::Probe::default())] {
+                let asked = Phase { kind, pattern, probe, ..Phase::default() };
+                let text = live(PLAIN, &[phase(asked), Event::Interval(Box::new(second.clone()))]);
+                let header = text.lines().rev().nth(1).unwrap();
+                assert!(header.chars().count() <= 80, "{kind:?} {pattern}: {header}");
+            }
+        }
+    }
 }

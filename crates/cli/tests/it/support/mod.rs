@@ -272,10 +272,16 @@ impl Drop for Proc {
 /// A command line in the making.
 pub(crate) struct Line(pub(crate) Command);
 
-/// `netcaliper VERB`; a ping does without its measurement of an empty path, which takes a quarter of a second at full speed.
+/// `netcaliper VERB` that prints all tables; a ping is a closed loop unless something else is asked for, without a measurement of an
+/// empty path, which takes a quarter of a second at full speed, and datagrams go to the server alone.
 pub(crate) fn netcaliper(verb: &str) -> Line {
     let line = as_it_is(verb);
-    if verb == "ping" { line.arg("--no-empty-path") } else { line }
+    match verb {
+        "ping" => line.args("-v --no-empty-path --flood"),
+        "delay" => line.args("-v --up"),
+        "tcp" | "connect" | "stream" | "train" | "load" | "demo" | "report" => line.arg("-v"),
+        _ => line,
+    }
 }
 
 /// `netcaliper VERB` with its defaults.

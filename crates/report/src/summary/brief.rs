@@ -1,0 +1,202 @@
+//! The result in some lines: the answer, what else was found, and the gravest caveats.
+
+use super::{found_in_all, kinds, load, point, repeats, sweep};
+use crate::text::{Page, Tone};
+use crate::words;
+use metrics::{Clamped, format_duration, real};
+use model::{Figure, Kind, Outcome, Point, Status};
+use std::io;
+
+/// Caveats that are named.
+const MOST_CAVEATS: usize = 3;
+/// Causes of failures that are named.
+const MOST_CAUSES: usize = 2;
+/// Lines about figures beside the answer.
+const MOST_LINES: usize = 3;
+
+/// Writes the result; no more than twelve lines, and one for each step of a sweep or stage of a load.
+pub(super) fn write(outcome: &Outcome, tone: Tone, page: &mut Page<'_>) -> io::Result<()> {
+    page.paragraph(tone, "", &line(outcome))?;
+    if outcome.begin.verb == "load" {
+        load::stages(outcome, page)?;
+    } else if let [only] = outcome.points.as_slice() {
+        page.groups("  ", &beside(only), MOST_LINES)?;
+    } else if repeats::only(outcome) || outcome.path_mtu.is_some() || outcome.begin.verb == "demo" {
+        // All of it is said.
+    } else {
+        sweep::steps(outcome, page)?;
+    }
+    causes(outcome, page)?;
+    caveats(outcome, page)
+}
+
+/// The answer in one line: of what, what was found, how well that is known, under which conditions.
+pub(super) fn line(outcome: &Outcome) -> String {
+    let begin = &outcome.begin;
+    let target = match begin.targets.as_slice() {
+        [] => String::new(),
+        [one] => format!(" {one}"),
+        [one, more @ ..] => format!(" {one} and {} more", more.len()),
+    };
+    let mut found = found_in_all(outcome);
+    if found.is_empty() && outcome.status == Status::Complete {
+        found.push("no figure".to_owned());
+    }
+    if let [only] = outcome.points.as_slice()
+        && !point::nothing(only)
+    {
+        found.extend(conditions(only));
+    }
+    found.extend(outcome.reason.clone());
+    let how = if outcome.status == Status::Complete {
+        String::new()
+    } else {
+        format!("Run {}: ", outcome.status.name())
+    };
+    let nothing = outcome.points.iter().all(point::nothing);
+    let of =
+        if nothing && outcome.reason.is_some() { String::new() } else { format!("{}{target}: ", begin.verb) };
+    format!("{how}{of}{}", found.join(", "))
+}
+
+/// How long, how many at once.
+fn conditions(of: &Point) -> Vec<String> {
+    let phase = &of.phase;
+    let lasted = match of.status {
+        Status::Complete => phase.duration_ns,
+        _ => of.intervals.last().map(|last| last.end_ns),
+    };
+    let many = |what| (phase.connections > 1).then(|| words::count(phase.connections.into(), what));
+    let what = match phase.kind {
+        Kind::Tcp | Kind::Connect | Kind::Ping => many("connection"),
+        Kind::Stream => many("stream"),
+        Kind::Delay => many("flow"),
+        Kind::Train => None,
+    };
+    lasted.map(format_duration).into_iter().chain(what).collect()
+}
+
+/// The figures beside the answer, those of one distribution together.
+fn beside(of: &Point) -> Vec<String> {
+    if point::nothing(of) {
+        return Vec::new();
+    }
+    let mut groups: Vec<String> = round_trip(of).into_iter().collect();
+    let mut last = None;
+    for figure in Figure::kept().filter(|figure| !is_answer(*figure, of.phase.kind)) {
+        let Some(value) = figure.of(of) else { continue };
+        let shown = figure.unit().show(value);
+        let of_row = Some((figure.family(), figure.way())).filter(|_| figure.stat().is_some());
+        let part = figure.part();
+        match groups.last_mut().filter(|_| of_row.is_some() && last == of_row) {
+            Some(group) => {
+                group.push_str(&format!(", {} {shown}", part.rsplit(", ").next().unwrap_or_default()));
+            }
+            None => groups.push(format!("{} {shown}", figure.to_string().replace(", ", " "))),
+        }
+        last = of_row;
+    }
+    groups.extend(cpu(of));
+    groups
+}
+
+/// Whether the answer has this figure, or the reader nothing of it.
+fn is_answer(figure: Figure, kind: Kind) -> bool {
+    let fits = |other: &Figure| other.family() == figure.family();
+    let answered = match kind {
+        Kind::Delay | Kind::Train => {
+            matches!(figure, Figure::Delay(..) | Figure::Loss(_) | Figure::Dispersion)
+        }
+        kind => Figure::leading(kind).iter().any(fits),
+    };
+    answered
+        || matches!(
+            figure,
+            Figure::Sent(_) | Figure::Cpu | Figure::JitterMax(_) | Figure::Errors | Figure::Caveats
+        )
+        || matches!(figure, Figure::MessagesLost) && kind == Kind::Ping
+        || matches!(figure, Figure::Fairness) && kind != Kind::Tcp
+        || matches!(figure, Figure::Goodput(_)) && matches!(kind, Kind::Connect | Kind::Ping)
+}
+
+/// Round trips of the kernel's: idle, and under the load.
+fn round_trip(of: &Point) -> Option<String> {
+    let loaded = of.ends().map(|end| &end.tcp).filter(|tcp| tcp.rtt_samples > 0);
+    let loaded = loaded.map(|tcp| tcp.rtt_sum_us / real(tcp.rtt_samples)).reduce(f64::max)?;
+    let idle = of.sessions.iter().map(|session| session.base_rtt_ns).filter(|ns| *ns > 0).min();
+    let loaded = format_duration(loaded * 1e3);
+    if of.phase.kind != Kind::Tcp {
+        return None;
+    }
+    Some(match idle {
+        Some(idle) => format!("round trip {} idle, {loaded} loaded", format_duration(idle)),
+        None => format!("round trip {loaded} loaded"),
+    })
+}
+
+/// What part of the time of their CPUs both processes took.
+fn cpu(of: &Point) -> Option<String> {
+    let share = |totals: &model::Totals| {
+        let cpu = totals.cpu.as_ref().filter(|cpu| cpu.available_s > 0.0)?;
+        Some(format!("{:.0} %", 100.0 * (cpu.user_s + cpu.system_s) / cpu.available_s))
+    };
+    let local = share(&of.local)?;
+    Some(match of.remote.first().and_then(share) {
+        Some(remote) => format!("CPU {local} here, {remote} there"),
+        None => format!("CPU {local} here"),
+    })
+}
+
+/// What went wrong most often.
+fn causes(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
+    let ends = outcome.points.iter().filter(|of| !point::nothing(of)).flat_map(Point::ends);
+    let mut all: Vec<_> = ends.flat_map(|end| &end.causes).collect();
+    all.sort_by_key(|cause| std::cmp::Reverse(cause.count));
+    for cause in all.into_iter().take(MOST_CAUSES) {
+        page.one(Tone::Bad, &format!("  {} x {}", cause.count, cause.text))?;
+    }
+    Ok(())
+}
+
+/// The gravest, a line each.
+fn caveats(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
+    let kinds = kinds(&outcome.points);
+    for (caveat, _) in kinds.iter().take(MOST_CAVEATS) {
+        page.one(Tone::Warning, &format!("  ! {}: {}", caveat.code, without_asides(&caveat.text)))?;
+    }
+    if kinds.is_empty() {
+        return Ok(());
+    }
+    let more = match kinds.len().saturating_sub(MOST_CAVEATS) {
+        0 => String::new(),
+        more => format!("{} more; ", words::count(u64::clamped(more), "caveat")),
+    };
+    page.one(Tone::Plain, &format!("  {more}advice and all tables: -v, or netcaliper show last"))
+}
+
+/// `text` without what stands in parentheses.
+fn without_asides(text: &str) -> String {
+    let mut depth = 0_u32;
+    let mut kept = String::new();
+    for symbol in text.chars() {
+        match symbol {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ if depth == 0 => kept.push(symbol),
+            _ => {}
+        }
+    }
+    let words: Vec<&str> = kept.split_whitespace().collect();
+    words.join(" ").replace(" :", ":").replace(" ,", ",").replace(" .", ".").replace(" ;", ";")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn asides_are_left_out() {
+        let text = "A host was busy (its busiest CPU (0) was 99 % busy): figures include the wait.";
+        assert_eq!(without_asides(text), "A host was busy: figures include the wait.");
+    }
+}
