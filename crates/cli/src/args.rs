@@ -29,7 +29,8 @@ impl Cli {
     /// Reads the command line of this process. The originals stand in the help; they never come here, because
     /// each has a grammar of its own.
     pub(crate) fn parse_command(command: &[String]) -> Cli {
-        let matches = Cli::whole().try_get_matches().unwrap_or_else(|error| mistaken::end(&error, command));
+        let matches =
+            Cli::whole().try_get_matches_from(command).unwrap_or_else(|error| mistaken::end(&error, command));
         Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
     }
 
@@ -84,6 +85,10 @@ pub(crate) enum Command {
     /// Run a command on an impaired path (delay, loss, reordering, …) with known truth. Needs root, or the right to make
     /// network namespaces.
     Lab(Box<Lazy<crate::lab::LabArgs>>),
+    /// Show the configuration file: defaults of commands, named targets, named tests.
+    Config,
+    /// Run a test that the configuration file names.
+    Run(Lazy<crate::config::RunArgs>),
     /// Explain the options that several commands share: target, sockets, output, store, live view.
     Options,
     /// Print the completion script for a shell (needs a build with the feature `man`).

@@ -284,7 +284,8 @@ fn with_brief(verb: Command, brief: &Brief) -> Command {
     let more = "Options that several commands share are explained by `netcaliper options`.";
     let long = if shares { format!("{examples}\n\n{more}") } else { examples.clone() };
     let verb = verb.mut_args(|arg| told(arg, brief, &shared));
-    verb.after_help(examples).after_long_help(long)
+    // What is typed comes after what the configuration file says, and counts.
+    verb.after_help(examples).after_long_help(long).args_override_self(true)
 }
 
 /// The command line with the first sentence about each command, and first steps.

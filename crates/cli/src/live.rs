@@ -418,8 +418,8 @@ mod tests {
     fn long_runs_on_a_terminal_are_shown_unless_something_speaks_against_it() {
         let auto = |to, s, terminal: &Terminal| decide(When::Auto, to, planned(s), terminal);
         let here = terminal(true, true);
-        assert_eq!(auto(TEXT, 11, &here), Ok(Some(Place::Stdout)));
-        assert_eq!(auto(TEXT, 10, &here), Ok(None), "ten seconds are waited for without it");
+        assert_eq!(auto(TEXT, 5, &here), Ok(Some(Place::Stdout)));
+        assert_eq!(auto(TEXT, 4, &here), Ok(None), "four seconds pass without a view");
         assert_eq!(auto(TEXT, 11, &terminal(false, true)), Ok(None), "never on a pipe");
         assert_eq!(auto(Stdout { quiet: true, ..TEXT }, 11, &here), Ok(None));
         assert_eq!(auto(Stdout { text: false, ..TEXT }, 11, &here), Ok(None));

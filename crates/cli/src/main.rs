@@ -3,6 +3,7 @@
 
 mod args;
 mod compare;
+mod config;
 mod datagrams;
 mod delay;
 mod demo;
@@ -81,7 +82,26 @@ fn main() -> ExitCode {
         let good_but_unread = code == ExitCode::SUCCESS && originals::stdout_failed();
         return if good_but_unread { ExitCode::FAILURE } else { code };
     }
-    let done = match Cli::parse_command(&command).command {
+    let configured = config::Config::read().map(|config| {
+        let configured = config.applied(&command);
+        config.keep();
+        configured
+    });
+    let done = configured.and_then(|words| verb(Cli::parse_command(&words).command, command));
+    match done {
+        Ok(exit) => exit.into(),
+        Err(trouble) => {
+            if !trouble.text.is_empty() {
+                stderr::say(format_args!("netcaliper: {}", trouble.text));
+            }
+            trouble.exit.into()
+        }
+    }
+}
+
+/// Does what the command line asks for; `command` is as it was typed.
+fn verb(verb: Command, command: Vec<String>) -> Result<Exit, CliError> {
+    match verb {
         Command::Tcp(args) => measure::tcp(&args, command),
         Command::Connect(args) => measure::connect(&args, command),
         Command::Ping(args) => ping::ping(&args, command),
@@ -102,17 +122,10 @@ fn main() -> ExitCode {
         Command::Monitor(args) => monitor::monitor(&args),
         Command::Lab(args) => lab::lab(&args),
         Command::Options => pages::options(),
+        Command::Config => config::show(),
+        Command::Run(args) => config::run(&args),
         Command::Completions(args) => pages::completions(&args),
         Command::Man(args) => pages::man(&args),
-    };
-    match done {
-        Ok(exit) => exit.into(),
-        Err(trouble) => {
-            if !trouble.text.is_empty() {
-                stderr::say(format_args!("netcaliper: {}", trouble.text));
-            }
-            trouble.exit.into()
-        }
     }
 }
 

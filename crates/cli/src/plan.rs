@@ -6,7 +6,7 @@ use crate::args::{
 };
 use crate::protocols::Protocol;
 use crate::values::{self, Affinity};
-use crate::{CliError, key};
+use crate::{CliError, config, key};
 use common::protocol::Defaults;
 use common::{ClientConfig, Placement};
 use metrics::SECOND;
@@ -55,8 +55,9 @@ pub(crate) fn client(
 ) -> Result<ClientConfig, CliError> {
     let protocol = target.protocol;
     let port = target.port.unwrap_or_else(|| protocol.port());
+    let targets: Vec<String> = target.targets.iter().map(|name| config::target(name)).collect();
     Ok(ClientConfig {
-        peers: runtime::resolve_targets(&target.targets, port, target.ipv4, target.ipv6)?,
+        peers: runtime::resolve_targets(&targets, port, target.ipv4, target.ipv6)?,
         keys: key::of_client(target)?,
         sources: local.bind.clone(),
         ports: local.local_port,

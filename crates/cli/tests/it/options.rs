@@ -307,8 +307,9 @@ fn verbs() -> Vec<String> {
 fn short_help_fits_a_screen_and_has_three_examples() {
     let verbs = verbs();
     assert!(verbs.contains(&"tcp".to_owned()) && !verbs.contains(&"iperf3".to_owned()), "{verbs:?}");
-    for verb in
-        verbs.iter().filter(|verb| !["options", "completions", "man", "help"].contains(&verb.as_str()))
+    for verb in verbs
+        .iter()
+        .filter(|verb| !["config", "run", "options", "completions", "man", "help"].contains(&verb.as_str()))
     {
         let short = netcaliper(verb).args("-h").env("COLUMNS", "80").run().exits(0);
         assert!(short.out.lines().count() <= 30, "{} lines: {}", short.out.lines().count(), short.tell());

@@ -280,7 +280,7 @@ fn a_summary_in_json_is_small() {
     let server = serve("");
     let done = as_it_is("tcp").arg(server.at()).args("-t 300ms -P 2 -b 10M --json=summary").run().exits(0);
     assert!(done.out.len() < 2_000, "{} bytes: {}", done.out.len(), done.out);
-    let summary: serde_json::Value = serde_json::from_str(&done.out).unwrap();
+    let summary: Value = serde_json::from_str(&done.out).unwrap();
     assert!(summary["results"][0]["figures"]["goodput.up"].as_f64().unwrap() > 1e6, "{summary:#}");
     assert!(summary["answer"].as_str().unwrap().contains("to server"), "{summary:#}");
 }
