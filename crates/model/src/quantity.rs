@@ -706,7 +706,8 @@ impl Figure {
     }
 
     /// Its value in an interval; `None` when an interval cannot tell.
-    fn of_interval(self, interval: &Interval) -> Option<f64> {
+    #[must_use]
+    pub fn of_interval(self, interval: &Interval) -> Option<f64> {
         let (way, stat) = (self.way().unwrap_or(Way::Up), self.stat().unwrap_or(Stat::Mean));
         (self.row().of_interval)(interval, way, stat)
     }

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::io::{self, Write};
 
+mod first;
 pub(crate) mod live;
 mod sessions;
 
@@ -45,6 +46,7 @@ pub fn write_html(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     )?;
     head(outcome, &title, out)?;
     writeln!(out, "<main>")?;
+    first::write(outcome, out)?;
     caveats(outcome, out)?;
     let mut number = 0;
     for sheet in &sheets {
@@ -134,6 +136,8 @@ fn caveats(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     if kinds.is_empty() {
         return writeln!(out, "<p>None.</p></section>");
     }
+    let count = words::count(metrics::Clamped::clamped(kinds.len()), "caveat");
+    writeln!(out, "<details><summary>{count}</summary>")?;
     writeln!(
         out,
         "<p>Reasons not to take these figures at face value, the gravest first.</p>\n<ul class=\"caveats\">"
@@ -151,7 +155,7 @@ fn caveats(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
             escape(&caveat.advice)
         )?;
     }
-    writeln!(out, "</ul></section>")
+    writeln!(out, "</ul></details></section>")
 }
 
 /// The plots of a sheet. Those of single phases among many are folded away.

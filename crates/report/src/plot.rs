@@ -1,8 +1,10 @@
 //! A plot as data: axes, series, marks. Drawn as SVG here, and redrawn by the page's script when a reader zooms.
 
+mod panels;
 mod scale;
 mod svg;
 
+pub(crate) use panels::panels;
 pub(crate) use scale::show;
 pub(crate) use svg::{class, inline, standalone};
 

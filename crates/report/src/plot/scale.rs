@@ -20,7 +20,7 @@ pub(super) struct Scale {
 
 impl Scale {
     /// From `low` to `high`, which have to differ; a little is added when they do not.
-    fn new(low: f64, high: f64, log: bool) -> Self {
+    pub(super) fn new(low: f64, high: f64, log: bool) -> Self {
         let (low, high) = if low <= high { (low, high) } else { (0.0, 1.0) };
         match (log, high > low) {
             (true, _) => {

@@ -304,7 +304,7 @@ fn whiskers(view: &View<'_>, series: &Series, out: &mut String) {
 
 /// A coordinate: two digits behind the point at most, and never far outside. Rounded as `html/report.js` rounds, halves up,
 /// so that a plot does not change when it is drawn again.
-fn two(value: f64) -> String {
+pub(super) fn two(value: f64) -> String {
     let hundredths = (value.clamp(-1e5, 1e5) * 100.0 + 0.5).floor();
     (hundredths / 100.0 + 0.0).to_string()
 }

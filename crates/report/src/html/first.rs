@@ -1,0 +1,232 @@
+//! The first screen of a page: tiles with the figures that the run is about, and throughput, delay and loss over one axis of time.
+
+use super::escape;
+use crate::plot::{Axis, Plot, Series, Unit, panels};
+use crate::words;
+use metrics::{Spread, format_duration, real, seconds};
+use model::load::{Found, under_load};
+use model::{Figure, Interval, Kind, Outcome, Point, Stat, Way};
+use std::io::{self, Write};
+
+/// Widths that the timeline is drawn in: of a screen, of a phone. The style sheet shows one of them.
+const WIDTHS: [(&str, f64); 2] = [("wide", 940.0), ("narrow", 350.0)];
+const P99: Stat = Stat::Quantile(0.99);
+
+/// Writes tiles and timeline.
+pub(super) fn write(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
+    let tiles = tiles(outcome);
+    if !tiles.is_empty() {
+        writeln!(out, "<ul class=\"tiles\">")?;
+        for (name, value, more) in tiles {
+            writeln!(
+                out,
+                "<li><span class=\"name\">{}</span><span class=\"value\">{}</span><span class=\"more\">{}</span></li>",
+                escape(&name),
+                escape(&value),
+                escape(&more)
+            )?;
+        }
+        writeln!(out, "</ul>")?;
+    }
+    let (plots, end, phases) = timeline(outcome);
+    if plots.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "<section id=\"timeline\" aria-label=\"Throughput, delay and loss over time\">")?;
+    for (class, width) in WIDTHS {
+        write!(out, "<div class=\"{class}\">{}</div>", panels(&plots, end, &phases, width))?;
+    }
+    writeln!(out, "</section>")
+}
+
+/// Name, value, and what else is to be said of it.
+type Tile = (String, String, String);
+
+fn tiles(outcome: &Outcome) -> Vec<Tile> {
+    let mut tiles: Vec<Tile> = Vec::new();
+    let points: Vec<&Point> = outcome.points.iter().collect();
+    if outcome.begin.verb == "load" {
+        return of_load(&under_load(outcome));
+    }
+    let [only] = points.as_slice() else { return tiles };
+    let show = |figure: Figure| figure.of(only).map(|value| figure.unit().show(value));
+    for (way, name) in [(Way::Up, "to server"), (Way::Down, "from server")] {
+        let figure = Figure::Goodput(way);
+        if let Some(value) = show(figure).filter(|_| !matches!(only.phase.kind, Kind::Ping | Kind::Connect)) {
+            let spread = Spread::of(&figure.readings(only, false)).filter(|spread| spread.n > 1);
+            let more =
+                spread.map_or_else(String::new, |s| format!("± {} (95 %)", figure.unit().show(s.ci95)));
+            tiles.push((name.to_owned(), value, more));
+        }
+    }
+    let idle = only.sessions.iter().map(|session| session.base_rtt_ns).filter(|ns| *ns > 0).min();
+    tiles.extend(idle.map(|ns| ("round trip, idle".to_owned(), format_duration(ns), String::new())));
+    let loaded = only.ends().map(|end| &end.tcp).filter(|tcp| tcp.rtt_samples > 0);
+    let loaded = loaded.map(|tcp| tcp.rtt_sum_us / real(tcp.rtt_samples)).reduce(f64::max);
+    if let Some(us) = loaded.filter(|_| only.phase.kind == Kind::Tcp) {
+        tiles.push((
+            "round trip, loaded".to_owned(),
+            format_duration(us * 1e3),
+            "mean, by the kernel".to_owned(),
+        ));
+    }
+    let others = [
+        Figure::Connects,
+        Figure::RoundTrip(Stat::MEDIAN),
+        Figure::RoundTrip(P99),
+        Figure::MessagesLost,
+        Figure::Dispersion,
+        Figure::Delay(Way::Up, Stat::MEDIAN),
+        Figure::Delay(Way::Up, P99),
+        Figure::Delay(Way::Down, Stat::MEDIAN),
+        Figure::Delay(Way::Down, P99),
+        Figure::Loss(Way::Up),
+        Figure::Loss(Way::Down),
+        Figure::Frames,
+        Figure::Retransmits,
+    ];
+    let told =
+        others.into_iter().filter_map(|figure| Some((figure.to_string(), show(figure)?, String::new())));
+    tiles.extend(told);
+    tiles
+}
+
+fn of_load(found: &[Found]) -> Vec<Tile> {
+    let mut tiles = Vec::new();
+    let worst = found.iter().filter(|f| f.grade().is_some()).max_by_key(|f| f.grown_ns());
+    let stage = |name: &str| found.iter().find(|f| f.stage == name);
+    let worst_grade = worst.and_then(|f| Some((f.grade()?, f)));
+    tiles.extend(
+        worst_grade
+            .map(|(grade, f)| ("grade".to_owned(), grade.to_owned(), format!("worst stage: {}", f.stage))),
+    );
+    let rates = [("down", stage("down").and_then(|f| f.down)), ("up", stage("up").and_then(|f| f.up))];
+    for (name, way) in rates {
+        let rate = way.and_then(|way| way.goodput_bps).map(metrics::format_bits_per_second);
+        tiles.extend(rate.map(|rate| (format!("goodput {name}"), rate, String::new())));
+    }
+    let trip = |f: &Found| f.rtt_p50_ns.map(format_duration);
+    tiles.extend(
+        stage("idle").and_then(trip).map(|ns| ("round trip, idle".to_owned(), ns, "median".to_owned())),
+    );
+    tiles.extend(
+        worst.and_then(|f| Some(("round trip, loaded".to_owned(), trip(f)?, format!("median, {}", f.stage)))),
+    );
+    let lost = found.iter().filter_map(|f| f.never_back).reduce(f64::max);
+    tiles.extend(
+        lost.map(|share| ("lost, worst stage".to_owned(), format!("{:.2} %", 100.0 * share), String::new())),
+    );
+    tiles
+}
+
+/// The panels that have anything, the end of the time and where phases begin.
+fn timeline(outcome: &Outcome) -> (Vec<Plot>, f64, Vec<(f64, String)>) {
+    let began =
+        outcome.points.iter().filter_map(|point| point.started).map(|at| at.0).filter(|at| *at > 0).min();
+    let mut after = 0.0;
+    let mut phases: Vec<(f64, String)> = Vec::new();
+    let mut all: [Vec<(String, Vec<(f64, Option<f64>)>)>; 3] = Default::default();
+    for point in &outcome.points {
+        let lasted = point.intervals.last().map_or(0.0, |last| seconds(last.end_ns));
+        let start = match (began, point.started) {
+            (Some(began), Some(at)) if at.0 > 0 => real(at.0.saturating_sub(began)) / 1e9,
+            _ => after,
+        };
+        after = f64::max(after, start + lasted);
+        let name =
+            point.label.get("stage").cloned().unwrap_or_else(|| words::setting(&point.label, point.repeat));
+        if phases.last().is_none_or(|(_, last)| *last != name) {
+            phases.push((start, name));
+        }
+        for (panel, name, of) in series(point) {
+            let line: Vec<(f64, Option<f64>)> = point
+                .intervals
+                .iter()
+                .filter(|i| i.ns() > 0)
+                .map(|i| (start + (seconds(i.start_ns) + seconds(i.end_ns)) / 2.0, of(i)))
+                .collect();
+            if line.iter().all(|(_, y)| y.is_none()) {
+                continue;
+            }
+            match all[panel].iter_mut().find(|(known, _)| *known == name) {
+                // A line ends with its phase.
+                Some((_, points)) => {
+                    points.push((start, None));
+                    points.extend(line);
+                }
+                None => all[panel].push((name, line)),
+            }
+        }
+    }
+    let axes = [
+        Axis::new("throughput", Unit::BitsPerSecond),
+        Axis::new("delay", Unit::Ns).log(),
+        Axis::new("loss", Unit::Percent).at_least(0.0, 1.0),
+    ];
+    let plots = axes.into_iter().zip(all).enumerate().filter_map(|(n, (axis, lines))| {
+        let plot = Plot::new(&format!("timeline-{n}"), &axis.label.clone(), Axis::time(), axis);
+        plot.with(lines.into_iter().map(|(name, points)| Series::line(name, points))).some()
+    });
+    (plots.collect(), if after > 0.0 { after } else { 1.0 }, phases)
+}
+
+/// What an interval says of a series.
+type Reading = Box<dyn Fn(&Interval) -> Option<f64>>;
+
+/// The panel, the name and the reading of each series of a phase.
+fn series(point: &Point) -> Vec<(usize, String, Reading)> {
+    let beside =
+        point.label.contains_key("stage") && point.label.get("part").is_none_or(|part| part != "load");
+    let mut all: Vec<(usize, String, Reading)> = Vec::new();
+    let mut add = |panel: usize, name: String, figure: Figure| {
+        if figure.of(point).is_some() {
+            all.push((panel, name, Box::new(move |interval| figure.of_interval(interval))));
+        }
+    };
+    for (way, name) in [(Way::Up, "up"), (Way::Down, "down")] {
+        if !beside && !matches!(point.phase.kind, Kind::Ping | Kind::Connect) {
+            add(0, name.to_owned(), Figure::Goodput(way));
+        }
+        // Beside round trips they would be too many.
+        if !beside {
+            add(1, format!("{name} p50"), Figure::Delay(way, Stat::MEDIAN));
+            add(1, format!("{name} p99"), Figure::Delay(way, P99));
+        }
+    }
+    add(1, "round trip p50".to_owned(), Figure::RoundTrip(Stat::MEDIAN));
+    add(1, "p99".to_owned(), Figure::RoundTrip(P99));
+    if point.phase.kind == Kind::Tcp && !beside && point.label.get("stage").is_none() {
+        let trip = |interval: &Interval| {
+            let told: Vec<f64> = interval
+                .samples
+                .iter()
+                .map(|s| f64::from(s.info.rtt_us) * 1e3)
+                .filter(|ns| *ns > 0.0)
+                .collect();
+            Spread::of(&told)
+        };
+        all.push((1, "TCP round trip, mean".to_owned(), Box::new(move |i| trip(i).map(|s| s.mean))));
+        all.push((1, "largest".to_owned(), Box::new(move |i| trip(i).map(|s| s.max))));
+    }
+    let lost = |counts: metrics::Packets| {
+        let of = counts.received + u64::try_from(counts.lost).unwrap_or(0);
+        (of > 0).then(|| 100.0 * real(counts.lost.max(0)) / real(of))
+    };
+    if point.phase.pattern.sends_up() && Figure::Loss(Way::Up).of(point).is_some() {
+        all.push((2, "up".to_owned(), Box::new(move |i| lost(i.remote_packets.as_ref()?.counts))));
+    }
+    if point.phase.pattern.sends_down() && Figure::Loss(Way::Down).of(point).is_some() {
+        all.push((2, "down".to_owned(), Box::new(move |i| lost(i.packets.as_ref()?.counts))));
+    }
+    if Figure::MessagesLost.of(point).is_some() {
+        all.push((
+            2,
+            "messages".to_owned(),
+            Box::new(|i| {
+                let counts = i.pings.as_ref()?.counts;
+                (counts.sent > 0).then(|| 100.0 * real(counts.lost.max(0)) / real(counts.sent))
+            }),
+        ));
+    }
+    all
+}
