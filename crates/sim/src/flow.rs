@@ -5,8 +5,8 @@ use super::side::Side;
 use metrics::{Ending, Group, Mono, Row};
 use std::sync::{Arc, Mutex};
 use transport::{
-    Acceptor, Cause, Connector, Context, End, Flow, FlowEvent, FlowId, Interest, Open, Path, Read, Received,
-    Sent, Target, Transmit, Violation, When,
+    Acceptor, Cause, Checked, Connector, Context, End, Flow, FlowEvent, FlowId, Interest, Open, Path, Read,
+    Received, Sent, Target, Transmit, When,
 };
 
 /// The group that both ends count under.
@@ -20,15 +20,10 @@ impl Flow for NoFlow {
     }
     fn prepare_send(&mut self, _: &mut Context<'_>, _: &mut Transmit<'_>) {}
     fn on_sent(&mut self, _: &mut Context<'_>, _: Sent) {}
-    fn on_received(
-        &mut self,
-        _: &mut Context<'_>,
-        _: &Received<'_>,
-        _: &mut Transmit<'_>,
-    ) -> Result<(), Violation> {
+    fn on_received(&mut self, _: &mut Context<'_>, _: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
         Ok(())
     }
-    fn on_event(&mut self, _: &mut Context<'_>, _: FlowEvent) -> Result<(), Violation> {
+    fn on_event(&mut self, _: &mut Context<'_>, _: FlowEvent) -> Checked {
         Ok(())
     }
     fn id(&self) -> FlowId {
@@ -81,15 +76,10 @@ impl Flow for ObservedFlow {
     fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
         self.call(cx, |flow, cx| flow.on_sent(cx, n));
     }
-    fn on_received(
-        &mut self,
-        cx: &mut Context<'_>,
-        got: &Received<'_>,
-        reply: &mut Transmit<'_>,
-    ) -> Result<(), Violation> {
+    fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, reply: &mut Transmit<'_>) -> Checked {
         self.call(cx, |flow, cx| flow.on_received(cx, got, reply))
     }
-    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
         self.call(cx, |flow, cx| flow.on_event(cx, event))
     }
     fn wants_socket_state(&self) -> bool {

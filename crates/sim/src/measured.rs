@@ -5,8 +5,8 @@ use super::session::SessionState;
 use metrics::{Ending, Mono};
 use std::sync::{Arc, Mutex};
 use transport::{
-    Acceptor, Cause, Connector, Context, Flow, FlowEvent, FlowId, Held, Interest, LinkSource, Open, Path,
-    Received, Sent, Transmit, Violation,
+    Acceptor, Cause, Checked, Connector, Context, Flow, FlowEvent, FlowId, Held, Interest, LinkSource, Open,
+    Path, Received, Sent, Transmit,
 };
 
 /// What a machine keeps, by number.
@@ -145,17 +145,12 @@ impl Flow for MeasuredFlow {
         self.flow.on_sent(cx, n);
     }
 
-    fn on_received(
-        &mut self,
-        cx: &mut Context<'_>,
-        got: &Received<'_>,
-        reply: &mut Transmit<'_>,
-    ) -> Result<(), Violation> {
+    fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, reply: &mut Transmit<'_>) -> Checked {
         self.time(cx.now);
         self.flow.on_received(cx, got, reply)
     }
 
-    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
         match event {
             FlowEvent::Up(_) => self.last = Some(cx.now),
             _ => self.time(cx.now),

@@ -104,6 +104,9 @@ pub enum Violation {
     Likely(Box<Violation>, String),
 }
 
+/// What a flow makes of what came: it goes on, or its peer broke the protocol.
+pub type Checked = Result<(), Violation>;
+
 impl Violation {
     /// The same, with its likely cause in words.
     #[must_use]

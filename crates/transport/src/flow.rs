@@ -1,6 +1,6 @@
 //! One socket's state machine, and what makes such machines.
 
-use crate::{Cause, Fault, Received, Transmit, Violation};
+use crate::{Cause, Checked, Fault, Received, Transmit};
 use metrics::{Clamped, Clock, Ending, Mono, Recorder, Row, SocketState, Stamp, TcpInfo};
 use std::any::Any;
 use std::net::SocketAddr;
@@ -34,6 +34,11 @@ impl<'a> Context<'a> {
         outbox: &'a mut Vec<Message>,
     ) -> Self {
         Context { now, clock, rng, rec, outbox }
+    }
+
+    /// Posts a message for the session.
+    pub fn post(&mut self, message: impl Any + Send) {
+        self.outbox.push(Box::new(message));
     }
 }
 
@@ -265,12 +270,7 @@ pub trait Flow: Send {
     ///
     /// # Errors
     /// When the peer broke the protocol; the link is then given up.
-    fn on_received(
-        &mut self,
-        cx: &mut Context<'_>,
-        got: &Received<'_>,
-        reply: &mut Transmit<'_>,
-    ) -> Result<(), Violation> {
+    fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, reply: &mut Transmit<'_>) -> Checked {
         let _ = (cx, got, reply);
         Ok(())
     }
@@ -278,7 +278,7 @@ pub trait Flow: Send {
     ///
     /// # Errors
     /// When they mean that the link has failed.
-    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
         let _ = (cx, event);
         Ok(())
     }

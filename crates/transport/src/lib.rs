@@ -20,7 +20,7 @@ mod sockets;
 mod transmit;
 mod turn;
 
-pub use fault::{Cause, Deed, Fault, Violation};
+pub use fault::{Cause, Checked, Deed, Fault, Violation};
 pub use flow::{
     Acceptor, Connector, Context, End, Flow, FlowEvent, FlowId, Interest, LinkSource, Message, Open, Path,
     Read, Rng, Sent, Target, When,

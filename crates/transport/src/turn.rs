@@ -232,7 +232,7 @@ fn hang_up(flow: &mut dyn Flow, cx: &mut Context<'_>, fault: Fault, done: Turn) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Deed, FlowId, Interest, Message, Rng, Violation};
+    use crate::{Checked, Deed, FlowId, Interest, Message, Rng};
     use metrics::{Clock, Recorder};
 
     /// A socket on which `come` is waiting; what happens to it is written down, with the time.
@@ -293,17 +293,12 @@ mod tests {
             self.says = n.bytes == 0;
         }
 
-        fn on_received(
-            &mut self,
-            _: &mut Context<'_>,
-            _: &Received<'_>,
-            _: &mut Transmit<'_>,
-        ) -> Result<(), Violation> {
+        fn on_received(&mut self, _: &mut Context<'_>, _: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
             self.says = true;
             Ok(())
         }
 
-        fn on_event(&mut self, _: &mut Context<'_>, _: FlowEvent) -> Result<(), Violation> {
+        fn on_event(&mut self, _: &mut Context<'_>, _: FlowEvent) -> Checked {
             Ok(())
         }
 

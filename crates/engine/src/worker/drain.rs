@@ -91,8 +91,8 @@ mod tests {
     use std::sync::mpsc::{Receiver, Sender, channel};
     use std::time::Duration;
     use transport::{
-        Cause, Connector, Context, End, Flow, FlowEvent, FlowId, Interest, LinkSource, Open, Received, Sent,
-        SocketSettings, Target, Transmit, Violation, Wait, When,
+        Cause, Checked, Connector, Context, End, Flow, FlowEvent, FlowId, Interest, LinkSource, Open,
+        Received, Sent, SocketSettings, Target, Transmit, Wait, When,
     };
 
     const GROUP: Group = Group(7);
@@ -123,12 +123,7 @@ mod tests {
         }
         fn prepare_send(&mut self, _: &mut Context<'_>, _: &mut Transmit<'_>) {}
         fn on_sent(&mut self, _: &mut Context<'_>, _: Sent) {}
-        fn on_received(
-            &mut self,
-            _: &mut Context<'_>,
-            got: &Received<'_>,
-            _: &mut Transmit<'_>,
-        ) -> Result<(), Violation> {
+        fn on_received(&mut self, _: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
             self.had += got.count() as u64;
             if let Some((held, go_on)) = self.holds.take() {
                 held.send(()).unwrap();
@@ -136,7 +131,7 @@ mod tests {
             }
             Ok(())
         }
-        fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+        fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
             match event {
                 FlowEvent::Up(_) => self.row = Some(cx.rec.open(GROUP, cx.now)),
                 FlowEvent::Wake if !self.closes.load(Ordering::SeqCst) => {
@@ -144,7 +139,7 @@ mod tests {
                 }
                 FlowEvent::Wake | FlowEvent::Stop => {
                     (self.over, self.wake) = (true, None);
-                    cx.outbox.push(Box::new(Had(self.had)));
+                    cx.post(Had(self.had));
                 }
                 _ => {}
             }

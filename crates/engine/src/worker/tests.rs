@@ -6,8 +6,8 @@ use metrics::{Packets as Counts, Row, SECOND, Tally};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use transport::{
-    Acceptor, Connector, Context, End, Fault, Flow, FlowId, Interest, Join as _, LinkSource, Open, Read,
-    Received, Sent, Target, Transmit, Wait, When,
+    Acceptor, Checked, Connector, Context, End, Fault, Flow, FlowId, Interest, Join as _, LinkSource, Open,
+    Read, Received, Sent, Target, Transmit, Wait, When,
 };
 
 type Mailbox = <System as Platform>::Sender<Command<System>>;
@@ -197,12 +197,7 @@ impl Flow for Echo {
     fn on_sent(&mut self, _: &mut Context<'_>, _: Sent) {
         self.greeted = true;
     }
-    fn on_received(
-        &mut self,
-        cx: &mut Context<'_>,
-        got: &Received<'_>,
-        reply: &mut Transmit<'_>,
-    ) -> Result<(), Violation> {
+    fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, reply: &mut Transmit<'_>) -> Checked {
         self.stop = got.bytes == b"bye";
         if let Some(row) = self.row {
             cx.rec.received(row, got.len as u64);
@@ -214,7 +209,7 @@ impl Flow for Echo {
         room.copy_from_slice(&got.bytes[..n]);
         Ok(())
     }
-    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
         if let FlowEvent::Up(_) = event {
             self.row = Some(cx.rec.open(Group(7), cx.now));
         }
@@ -284,12 +279,7 @@ impl Flow for Guest {
         self.refused += u32::from(n.fault.is_some());
         self.again = cx.now.plus(AGAIN);
     }
-    fn on_received(
-        &mut self,
-        cx: &mut Context<'_>,
-        got: &Received<'_>,
-        _: &mut Transmit<'_>,
-    ) -> Result<(), Violation> {
+    fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
         let next = match (self.state, got.bytes) {
             (State::Ask, b"you,") => State::Enter,
             (State::Enter, GREETING) => State::Talk(0),
@@ -307,17 +297,17 @@ impl Flow for Guest {
         }
         if next == State::Gone {
             let (talked, refused, stamps) = (self.count, self.refused, self.stamps);
-            cx.outbox.push(Box::new(Seen { talked, refused, stamps }));
+            cx.post(Seen { talked, refused, stamps });
         }
         Ok(())
     }
-    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
         match event {
             FlowEvent::Up(_) => self.row = Some(cx.rec.open(Group(1), cx.now)),
             FlowEvent::Stamped { .. } => self.stamps += 1,
             FlowEvent::Broken(fault) => {
                 self.refused += 1;
-                cx.outbox.push(Box::new(fault));
+                cx.post(fault);
             }
             _ => {}
         }
@@ -425,15 +415,10 @@ impl Flow for Endless {
         out.own(8).fill(1);
     }
     fn on_sent(&mut self, _: &mut Context<'_>, _: Sent) {}
-    fn on_received(
-        &mut self,
-        _: &mut Context<'_>,
-        _: &Received<'_>,
-        _: &mut Transmit<'_>,
-    ) -> Result<(), Violation> {
+    fn on_received(&mut self, _: &mut Context<'_>, _: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
         Ok(())
     }
-    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
         match event {
             FlowEvent::Up(_) => self.row = Some(cx.rec.open(Group(1), cx.now)),
             FlowEvent::Stop => self.stop = true,
@@ -460,16 +445,11 @@ impl Flow for Asker {
         out.fixed(b"who?");
     }
     fn on_sent(&mut self, _: &mut Context<'_>, _: Sent) {}
-    fn on_received(
-        &mut self,
-        _: &mut Context<'_>,
-        got: &Received<'_>,
-        _: &mut Transmit<'_>,
-    ) -> Result<(), Violation> {
+    fn on_received(&mut self, _: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
         self.endless.stop = got.bytes == b"you,";
         Ok(())
     }
-    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
         self.endless.on_event(cx, event)
     }
     fn id(&self) -> FlowId {
@@ -624,15 +604,10 @@ impl Flow for Pacer {
         self.left -= 1;
         self.due = self.due.plus(self.gap);
     }
-    fn on_received(
-        &mut self,
-        _: &mut Context<'_>,
-        _: &Received<'_>,
-        _: &mut Transmit<'_>,
-    ) -> Result<(), Violation> {
+    fn on_received(&mut self, _: &mut Context<'_>, _: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
         Ok(())
     }
-    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
         if let FlowEvent::Up(_) = event {
             self.row = Some(cx.rec.open(Group(1), cx.now));
             self.due = cx.now.plus(1_000_000);

@@ -71,7 +71,7 @@ impl Receiver {
     }
 
     fn notice(cx: &mut Context<'_>, text: String) {
-        cx.outbox.push(Box::new(Notice { level: Level::Warning, text }));
+        cx.post(Notice { level: Level::Warning, text });
     }
 
     /// Adds the peer to the senders and reports its clock; false when there is no room.
@@ -138,7 +138,7 @@ impl Receiver {
         self.tell_at = None;
         if !self.rows.is_empty() {
             let rows = std::mem::replace(&mut self.rows, Vec::with_capacity(ROWS));
-            cx.outbox.push(Box::new(Tell(Event::Datagrams { rows })));
+            cx.post(Tell(Event::Datagrams { rows }));
         }
     }
 }

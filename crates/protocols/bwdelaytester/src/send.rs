@@ -6,7 +6,7 @@ use crate::payload;
 use common::kernel::Core;
 use metrics::{Ending, Group, Mono, Packets, SECOND};
 use model::{Phase, Probe, Stamping};
-use transport::{Context, End, Flow, FlowEvent, FlowId, Interest, Read, Sent, Transmit, Violation, When};
+use transport::{Checked, Context, End, Flow, FlowEvent, FlowId, Interest, Read, Sent, Transmit, When};
 
 /// Most datagrams of one send call.
 const MOST: usize = 64;
@@ -135,7 +135,7 @@ impl Flow for Sender {
         }
     }
 
-    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
         match event {
             FlowEvent::Up(path) => {
                 self.core.id = cx.rng.uuid();

@@ -134,7 +134,7 @@ impl Acceptor for Answerer {
 
     fn on_closed(&mut self, cx: &mut Context<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {
         if self.admission.1.leave() {
-            cx.outbox.push(Box::new(LimitReached));
+            cx.post(LimitReached);
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::pending::PendingPeers;
 use metrics::{Ending, Frames, Group, Mono, Packets, Row};
 use std::any::Any;
 use std::time::Duration;
-use transport::{Context, End, Flow, FlowId, Interest, Message, Path, Received, Sent, Violation};
+use transport::{Checked, Context, End, Flow, FlowId, Interest, Message, Path, Received, Sent, Violation};
 use uuid::Uuid;
 
 /// The account of one flow.
@@ -97,7 +97,7 @@ impl Core {
         }
         self.leave = None;
         if self.arrivals {
-            cx.outbox.push(Box::new(Arrived { path, at: cx.now }));
+            cx.post(Arrived { path, at: cx.now });
         }
         (self.path, self.moved) = (Some(path), cx.now);
         self.row.get_or_insert_with(|| cx.rec.open(self.group, cx.now));
@@ -143,7 +143,7 @@ impl Core {
     /// What an end of the stream means after a refused send. The kernel tells of a reset once; after a send has learnt of it, reading
     /// only ends. The fault is told next, unless that was in an earlier turn.
     #[must_use]
-    pub fn cut_off(&self) -> Option<Result<(), Violation>> {
+    pub fn cut_off(&self) -> Option<Checked> {
         match (self.broken, self.read_on) {
             (_, true) => Some(Err(Violation::Vanished)),
             (true, false) => Some(Ok(())),
@@ -167,7 +167,7 @@ impl Core {
     ///
     /// # Errors
     /// When that is so.
-    pub fn check_stall(&self, now: Mono) -> Result<(), Violation> {
+    pub fn check_stall(&self, now: Mono) -> Checked {
         self.stalled(now).map_or(Ok(()), Err)
     }
 

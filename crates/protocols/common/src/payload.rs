@@ -12,7 +12,7 @@
 //! compared in place.
 
 use model::Payload;
-use transport::{Transmit, Violation};
+use transport::{Checked, Transmit, Violation};
 
 /// Bytes after which the pattern repeats.
 pub const PERIOD: usize = 65_536;
@@ -74,7 +74,7 @@ impl Repeated {
     ///
     /// # Errors
     /// [`Violation::BadData`] with the first bad offset and the bytes expected and received from there.
-    pub fn check(self, offset: u64, got: &[u8]) -> Result<(), Violation> {
+    pub fn check(self, offset: u64, got: &[u8]) -> Checked {
         let mut from = offset;
         for chunk in got.chunks(self.period()) {
             let at = (from % self.period() as u64) as usize;
@@ -142,7 +142,7 @@ impl Source {
     ///
     /// # Errors
     /// [`Violation::BadData`] with the first bad offset and the bytes expected and received from there.
-    pub fn check(self, offset: u64, got: &[u8]) -> Result<(), Violation> {
+    pub fn check(self, offset: u64, got: &[u8]) -> Checked {
         match self {
             Source::Pattern => Repeated(&PATTERN).check(offset, got),
             Source::Zeros => Repeated(&ZEROS).check(offset, got),

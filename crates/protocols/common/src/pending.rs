@@ -30,7 +30,7 @@ impl PendingPeers {
                 "{who} sends and is not heard: a datagram proves no address, so only those of this host and of directly \
                  connected networks count, unless NETCALIPER_ALLOW names the network"
             );
-            cx.outbox.push(Box::new(Notice { level: Level::Warning, text }));
+            cx.post(Notice { level: Level::Warning, text });
         }
         false
     }

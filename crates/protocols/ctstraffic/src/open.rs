@@ -180,7 +180,7 @@ impl Answerer {
             "{peer} asked for a stream and gets none: a START proves no address, so streams go to this host and directly \
              connected networks only, unless -Allow or NETCALIPER_ALLOW names the network"
         );
-        cx.outbox.push(Box::new(Notice { level: Level::Warning, text }));
+        cx.post(Notice { level: Level::Warning, text });
     }
 }
 
@@ -225,7 +225,7 @@ impl Acceptor for Answerer {
 
     fn on_closed(&mut self, cx: &mut Context<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {
         if self.shared.limit.leave() {
-            cx.outbox.push(Box::new(LimitReached));
+            cx.post(LimitReached);
         }
     }
 }

@@ -29,7 +29,7 @@ use metrics::{Ending, Mono};
 use model::{Pattern, Range, Verify};
 use std::sync::Arc;
 use transport::{
-    Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation, When,
+    Checked, Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation, When,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,7 +143,7 @@ impl Connection {
         }
     }
 
-    fn fail(&mut self, violation: Violation) -> Result<(), Violation> {
+    fn fail(&mut self, violation: Violation) -> Checked {
         self.step = Step::Failed;
         Err(violation)
     }
@@ -165,7 +165,7 @@ impl Connection {
         self.core.received(cx, n);
     }
 
-    fn take_payload(&mut self, cx: &mut Context<'_>, got: &Received<'_>) -> Result<(), Violation> {
+    fn take_payload(&mut self, cx: &mut Context<'_>, got: &Received<'_>) -> Checked {
         if self.params.verify == Verify::Data
             && let Err(violation) = Source::Pattern.check(self.rx.got, got.bytes)
         {
@@ -212,7 +212,7 @@ impl Connection {
         self.check_complete(cx);
     }
 
-    fn take_done(&mut self, cx: &mut Context<'_>, have: u8, bytes: &[u8]) -> Result<(), Violation> {
+    fn take_done(&mut self, cx: &mut Context<'_>, have: u8, bytes: &[u8]) -> Checked {
         if let Some(have) = self.collect(cx, have, DONE.len(), bytes) {
             self.step = Step::Done(have);
             return Ok(());
@@ -261,7 +261,7 @@ impl Connection {
         }
     }
 
-    fn stalled(&mut self, stalled: Violation) -> Result<(), Violation> {
+    fn stalled(&mut self, stalled: Violation) -> Checked {
         if self.role == Role::Server && self.step == Step::Parting {
             self.step = Step::Over { how: Ending::Completed, reset: true };
             return Ok(());
@@ -270,7 +270,7 @@ impl Connection {
         self.fail(stalled.likely(why))
     }
 
-    fn fin(&mut self) -> Result<(), Violation> {
+    fn fin(&mut self) -> Checked {
         if let Some(reset) = self.core.cut_off().filter(|_| self.step != Step::Parting) {
             return reset.or_else(|why| self.fail(why));
         }
@@ -369,12 +369,7 @@ impl Flow for Connection {
         }
     }
 
-    fn on_received(
-        &mut self,
-        cx: &mut Context<'_>,
-        got: &Received<'_>,
-        _: &mut Transmit<'_>,
-    ) -> Result<(), Violation> {
+    fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
         self.core.read(cx.now);
         match self.step {
             Step::Id(have) => {
@@ -396,7 +391,7 @@ impl Flow for Connection {
         }
     }
 
-    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
         match event {
             FlowEvent::Up(path) => {
                 self.core.up(cx, path);

@@ -22,7 +22,7 @@ use common::protocol::{Defaults, Info, Legacy};
 use metrics::Ending;
 use model::{Kind, Pattern, Payload, Phase, Verify};
 use transport::{
-    Acceptor, Connector, Context, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit,
+    Acceptor, Checked, Connector, Context, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit,
     Violation, When,
 };
 
@@ -148,7 +148,7 @@ impl Flow for Generator {
         }
     }
 
-    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
         match event {
             FlowEvent::Up(path) => self.core.up(cx, path),
             FlowEvent::Fin | FlowEvent::Broken(_) => self.core.end(Ending::Completed),
@@ -196,12 +196,7 @@ impl Flow for Reader {
         self.core.last_interest().unwrap_or(reads)
     }
 
-    fn on_received(
-        &mut self,
-        cx: &mut Context<'_>,
-        got: &Received<'_>,
-        _: &mut Transmit<'_>,
-    ) -> Result<(), Violation> {
+    fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
         if self.verify == Verify::Data {
             STREAM.check(self.got, got.bytes)?;
         }
@@ -214,7 +209,7 @@ impl Flow for Reader {
         Ok(())
     }
 
-    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
         match event {
             FlowEvent::Up(path) => self.core.up(cx, path),
             FlowEvent::Fin if self.transfer < UNLIMITED => {

@@ -69,5 +69,5 @@ fn refuse(cx: &mut Context<'_>, peer: SocketAddr) {
              directly connected networks only, unless NETCALIPER_ALLOW names the network"
         ),
     };
-    cx.outbox.push(Box::new(Notice { level: Level::Warning, text }));
+    cx.post(Notice { level: Level::Warning, text });
 }

@@ -3,7 +3,7 @@
 use common::kernel::Core;
 use metrics::{Ending, Group, SECOND};
 use transport::{
-    Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation, When,
+    Checked, Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, When,
 };
 
 /// Bytes that are read ahead of what was sent back: a peer that does not read has to wait.
@@ -78,12 +78,7 @@ impl Flow for Responder {
         self.core.sent(cx, n.bytes as u64);
     }
 
-    fn on_received(
-        &mut self,
-        cx: &mut Context<'_>,
-        got: &Received<'_>,
-        _: &mut Transmit<'_>,
-    ) -> Result<(), Violation> {
+    fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
         self.core.moved = cx.now;
         self.owed.drain(..std::mem::take(&mut self.sent));
         self.owed.extend_from_slice(got.bytes);
@@ -91,7 +86,7 @@ impl Flow for Responder {
         Ok(())
     }
 
-    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
         match event {
             FlowEvent::Up(path) => self.core.up(cx, path),
             FlowEvent::Fin => self.fin = true,

@@ -76,7 +76,7 @@ impl Connector for Dialer {
 
     fn on_closed(&mut self, cx: &mut Context<'_>, _: Box<dyn Flow>, how: &Result<Ending, Cause>) {
         if let Err(cause) = how {
-            cx.outbox.push(Box::new(Gone { why: cause.to_string() }));
+            cx.post(Gone { why: cause.to_string() });
         }
     }
 

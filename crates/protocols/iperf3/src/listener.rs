@@ -18,7 +18,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use transport::{
-    Acceptor, Context, End, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit,
+    Acceptor, Checked, Context, End, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit,
     Violation, When,
 };
 
@@ -131,7 +131,7 @@ impl Acceptor for Listener {
         }
         let (place, told) = self.shared.pending.enter(path.peer.ip(), cx.now);
         if let Some(gave_way) = told {
-            cx.outbox.push(Box::new(gave_way));
+            cx.post(gave_way);
         }
         Some(Box::new(Handshake {
             shared: Arc::clone(&self.shared),
@@ -163,7 +163,7 @@ impl Acceptor for Listener {
                  networks that are allowed (NETCALIPER_ALLOW)",
                 peer.ip().to_canonical()
             );
-            cx.outbox.push(Box::new(Notice { level: Level::Warning, text }));
+            cx.post(Notice { level: Level::Warning, text });
             return None;
         }
         let when = self.shared.next();
@@ -172,7 +172,7 @@ impl Acceptor for Listener {
             reply.copy(&REPLY);
         }
         let nth = joined?;
-        cx.outbox.push(Box::new(Joined { group: test_state.group, when, path }));
+        cx.post(Joined { group: test_state.group, when, path });
         Some(Box::new(UdpStream::server(test_state, when, (nth, self.worker, self.workers))))
     }
 }
@@ -207,7 +207,7 @@ impl Handshake {
     /// Decides by the received cookie: a stream of a known test, or a control connection.
     fn judge(&mut self, cx: &mut Context<'_>) {
         let Some(test_state) = self.shared.by_cookie(&self.word) else {
-            cx.outbox.push(Box::new(Visit { path: self.path, cookie: self.word }));
+            cx.post(Visit { path: self.path, cookie: self.word });
             self.step = Step::Visitor;
             return;
         };
@@ -215,7 +215,7 @@ impl Handshake {
             self.step = Step::Refused(false);
             return;
         };
-        cx.outbox.push(Box::new(Joined { group: test_state.group, when: self.when, path: self.path }));
+        cx.post(Joined { group: test_state.group, when: self.when, path: self.path });
         let (worker, workers) = self.place;
         let flow = TcpStream::server(test_state, self.when, (nth, worker, workers));
         self.step = Step::Stream(Some(Box::new(flow)));
@@ -250,12 +250,7 @@ impl Flow for Handshake {
         }
     }
 
-    fn on_received(
-        &mut self,
-        cx: &mut Context<'_>,
-        got: &Received<'_>,
-        _: &mut Transmit<'_>,
-    ) -> Result<(), Violation> {
+    fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
         if let Step::Cookie { .. } = self.step {
             let n = got.bytes.len().min(COOKIE - self.have);
             self.word[self.have..self.have + n].copy_from_slice(&got.bytes[..n]);
@@ -267,7 +262,7 @@ impl Flow for Handshake {
         Ok(())
     }
 
-    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
         let Step::Cookie { place, look } = &mut self.step else { return Ok(()) };
         match event {
             FlowEvent::Up(_) => self.since = cx.now,

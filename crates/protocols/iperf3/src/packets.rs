@@ -28,7 +28,8 @@ use metrics::{Ending, Jitter, Jitters, Mono, Packets, SECOND, Seen, Sequence, Tc
 use std::sync::Arc;
 use std::time::Duration;
 use transport::{
-    Context, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit, Violation, When,
+    Checked, Context, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit, Violation,
+    When,
 };
 
 /// Numbers that are remembered one by one, to tell repeats.
@@ -321,12 +322,7 @@ impl Flow for UdpStream {
         }
     }
 
-    fn on_received(
-        &mut self,
-        cx: &mut Context<'_>,
-        got: &Received<'_>,
-        reply: &mut Transmit<'_>,
-    ) -> Result<(), Violation> {
+    fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, reply: &mut Transmit<'_>) -> Checked {
         // A single datagram has no segment size of its own, but a stride.
         if self.part.test_state.serving && got.bytes == HELLO {
             reply.copy(&REPLY);
@@ -345,7 +341,7 @@ impl Flow for UdpStream {
         Ok(())
     }
 
-    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
         match event {
             FlowEvent::Up(path) => self.begin(cx, path),
             FlowEvent::Start => {

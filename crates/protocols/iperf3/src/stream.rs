@@ -25,7 +25,8 @@ use metrics::{Ending, Mono, SECOND, SocketState, TcpInfo};
 use model::Level;
 use std::sync::Arc;
 use transport::{
-    Context, End, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit, Violation, When,
+    Checked, Context, End, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit,
+    Violation, When,
 };
 
 /// Bytes of one receive.
@@ -250,9 +251,9 @@ impl TcpStream {
     /// The file cannot be had any longer.
     fn complain(&mut self, cx: &mut Context<'_>, why: String) {
         if self.part.test_state.serving {
-            cx.outbox.push(Box::new(Notice { level: Level::Error, text: why }));
+            cx.post(Notice { level: Level::Error, text: why });
         } else {
-            cx.outbox.push(Box::new(Gone { why }));
+            cx.post(Gone { why });
         }
     }
 }
@@ -353,12 +354,7 @@ impl Flow for TcpStream {
         }
     }
 
-    fn on_received(
-        &mut self,
-        cx: &mut Context<'_>,
-        got: &Received<'_>,
-        _: &mut Transmit<'_>,
-    ) -> Result<(), Violation> {
+    fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
         match &mut self.step {
             Step::Run if !self.part.sender => self.part.core.moved = cx.now,
             Step::Drain { last, quiet, .. } => (*last, *quiet) = (cx.now, cx.now),
@@ -374,7 +370,7 @@ impl Flow for TcpStream {
         Ok(())
     }
 
-    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
         match event {
             FlowEvent::Up(path) => self.open(cx, path),
             FlowEvent::Start if matches!(self.step, Step::Hold | Step::Cookie(_)) => self.start(cx),

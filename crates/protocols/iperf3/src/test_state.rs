@@ -298,7 +298,7 @@ impl Part {
     pub(super) fn joined(&self, cx: &mut Context<'_>) {
         if let Some(path) = self.core.path {
             self.test_state.pass();
-            cx.outbox.push(Box::new(Joined { group: self.core.group, when: self.when, path }));
+            cx.post(Joined { group: self.core.group, when: self.when, path });
         }
     }
 
@@ -327,7 +327,7 @@ impl Part {
 
     /// Posts that the stream has sent its limit of bytes or blocks.
     pub(super) fn spent(&self, cx: &mut Context<'_>) {
-        cx.outbox.push(Box::new(Spent { slot: self.core.slot, sender: self.sender }));
+        cx.post(Spent { slot: self.core.slot, sender: self.sender });
     }
 
     /// Tells how the stream stands at `at`, in answer to a question or, where it is lost, without one.
@@ -340,6 +340,6 @@ impl Part {
     ) {
         self.counts.at = self.ended.filter(|_| tag.is_some()).unwrap_or(at);
         let Core { group, slot, .. } = self.core;
-        cx.outbox.push(Box::new(Standing { group, slot, tag, counts: self.counts, info }));
+        cx.post(Standing { group, slot, tag, counts: self.counts, info });
     }
 }

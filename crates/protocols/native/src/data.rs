@@ -41,7 +41,7 @@ use outbox::Outbox;
 use std::any::Any;
 use std::sync::Arc;
 use transport::{
-    Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation, When,
+    Checked, Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation, When,
 };
 use uuid::Uuid;
 
@@ -400,12 +400,7 @@ impl Flow for Data {
         }
     }
 
-    fn on_received(
-        &mut self,
-        cx: &mut Context<'_>,
-        got: &Received<'_>,
-        _: &mut Transmit<'_>,
-    ) -> Result<(), Violation> {
+    fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
         self.core.read(cx.now);
         if got.bytes.is_empty() {
             self.payload_received(cx, (got.len as u64).min(self.rx.span));
@@ -443,7 +438,7 @@ impl Flow for Data {
         Ok(())
     }
 
-    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
         match event {
             FlowEvent::Up(path) => {
                 self.core.up(cx, path);

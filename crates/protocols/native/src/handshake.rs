@@ -12,7 +12,7 @@ use metrics::{Ending, Mono, SECOND};
 use model::Transport;
 use std::sync::{Arc, PoisonError};
 use transport::{
-    Acceptor, Cause, Context, End, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit,
+    Acceptor, Checked, Context, End, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit,
     Violation, When,
 };
 use uuid::Uuid;
@@ -104,7 +104,7 @@ impl Acceptor for Listener {
         }
         let (place, told) = self.grants.pending.enter(path.peer.ip(), cx.now);
         if let Some(gave_way) = told {
-            cx.outbox.push(Box::new(gave_way));
+            cx.post(gave_way);
         }
         Some(Box::new(Handshake {
             grants: Arc::clone(&self.grants),
@@ -207,7 +207,7 @@ impl Handshake {
     }
 
     /// All of the preamble is there.
-    fn greet(&mut self, cx: &mut Context<'_>, bytes: &[u8; PREAMBLE]) -> Result<(), Violation> {
+    fn greet(&mut self, cx: &mut Context<'_>, bytes: &[u8; PREAMBLE]) -> Checked {
         if Preamble::version(bytes).is_some_and(|version| version != super::WIRE_VERSION) {
             self.farewell(cx, Preamble::new(Purpose::Answer).encode().to_vec());
             return Ok(());
@@ -228,7 +228,7 @@ impl Handshake {
         }
     }
 
-    fn admit(&mut self, cx: &mut Context<'_>, preamble: &Preamble) -> Result<(), Violation> {
+    fn admit(&mut self, cx: &mut Context<'_>, preamble: &Preamble) -> Checked {
         let known = self.grants.find(preamble.session);
         let Some(grant) = known.filter(|grant| grant.is_sealed(&preamble.sealed(), &preamble.seal)) else {
             self.refuse(cx, preamble.id, 1);
@@ -261,7 +261,7 @@ impl Handshake {
     /// Answers a peer of another protocol, in that protocol's own words where it has any.
     fn foreign(&mut self, cx: &mut Context<'_>, seen: &[u8]) {
         let guess = guess(seen);
-        cx.outbox.push(Box::new(ForeignPeer { path: self.path, guess }));
+        cx.post(Stranger { path: self.path, guess });
         let text = "This is a netcaliper measurement server. Use: netcaliper tcp HOST\r\n";
         let words = match guess {
             Guess::Http => format!(
@@ -321,12 +321,7 @@ impl Flow for Handshake {
         }
     }
 
-    fn on_received(
-        &mut self,
-        cx: &mut Context<'_>,
-        got: &Received<'_>,
-        _: &mut Transmit<'_>,
-    ) -> Result<(), Violation> {
+    fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
         match &mut self.state {
             State::Waiting { bytes, len, first, .. } => {
                 let n = got.bytes.len().min(PREAMBLE - *len);
@@ -349,7 +344,7 @@ impl Flow for Handshake {
         }
     }
 
-    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
         match (&mut self.state, event) {
             (State::Leaving { preamble, grant, .. }, FlowEvent::Up(_)) => {
                 let (preamble, grant) = (*preamble, Arc::clone(grant));

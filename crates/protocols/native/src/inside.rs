@@ -10,7 +10,7 @@
 
 use metrics::Mono;
 use std::collections::VecDeque;
-use transport::Violation;
+use transport::{Checked, Violation};
 
 /// Probes under way at once.
 const MOST: usize = 64;
@@ -74,7 +74,8 @@ impl Inside {
         }
     }
 
-    pub(super) fn owe(&mut self, number: u64) -> Result<(), Violation> {
+    /// A probe has come.
+    pub(super) fn owe(&mut self, number: u64) -> Checked {
         if !self.wanted() || self.owed.len() >= MOST {
             return Err(Violation::Malformed("more probes between its payload than were agreed on"));
         }

@@ -36,7 +36,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use transport::{
-    Context, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit, Violation, When,
+    Checked, Context, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit, Violation,
+    When,
 };
 use uuid::Uuid;
 
@@ -91,17 +92,17 @@ impl Caller {
         }
     }
 
-    fn fail(&mut self, violation: Violation) -> Result<(), Violation> {
+    fn fail(&mut self, violation: Violation) -> Checked {
         self.entry = Entry::Failed;
         Err(violation)
     }
 
-    fn enter(&mut self, cx: &mut Context<'_>) -> Result<(), Violation> {
+    fn enter(&mut self, cx: &mut Context<'_>) -> Checked {
         self.entry = Entry::In;
         self.path.map_or(Ok(()), |path| self.pinger.on_event(cx, FlowEvent::Up(path)))
     }
 
-    fn answered(&mut self, cx: &mut Context<'_>, bytes: &[u8], have: usize) -> Result<(), Violation> {
+    fn answered(&mut self, cx: &mut Context<'_>, bytes: &[u8], have: usize) -> Checked {
         if self.datagrams {
             let answer = bytes.try_into().ok().and_then(Preamble::decode);
             let ours = answer.is_some_and(|p| p.purpose == Purpose::Answer && p.id == self.id);
@@ -133,7 +134,7 @@ impl Caller {
         if self.datagrams { again(self.since.since(self.first), self.flows) } else { PATIENCE }
     }
 
-    fn overdue(&mut self, cx: &mut Context<'_>) -> Result<(), Violation> {
+    fn overdue(&mut self, cx: &mut Context<'_>) -> Checked {
         if cx.now.since(self.since) < self.limit() {
             return Ok(());
         }
@@ -143,7 +144,7 @@ impl Caller {
             if !self.datagrams {
                 return self.fail(stalled);
             }
-            cx.outbox.push(Box::new(Unopened));
+            cx.post(Unopened);
             return self.fail(stalled.likely(why));
         }
         // The next one is due now, and has its time from now on.
@@ -194,12 +195,7 @@ impl Flow for Caller {
         }
     }
 
-    fn on_received(
-        &mut self,
-        cx: &mut Context<'_>,
-        got: &Received<'_>,
-        reply: &mut Transmit<'_>,
-    ) -> Result<(), Violation> {
+    fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, reply: &mut Transmit<'_>) -> Checked {
         match self.entry {
             // A second answer to a second knock is no message.
             Entry::In if self.datagrams && got.bytes.starts_with(&self.preamble[..8]) => Ok(()),
@@ -209,7 +205,7 @@ impl Flow for Caller {
         }
     }
 
-    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
         match (self.entry, event) {
             (Entry::In, event) => self.pinger.on_event(cx, event),
             (_, FlowEvent::Up(path)) => {
@@ -221,7 +217,7 @@ impl Flow for Caller {
             (Entry::Failed, _) => Ok(()),
             (_, FlowEvent::Stop) => {
                 if self.datagrams {
-                    cx.outbox.push(Box::new(Unopened));
+                    cx.post(Unopened);
                 }
                 self.enter(cx).and_then(|()| self.pinger.on_event(cx, FlowEvent::Stop))
             }
@@ -385,12 +381,7 @@ impl Flow for Reflector {
         }
     }
 
-    fn on_received(
-        &mut self,
-        cx: &mut Context<'_>,
-        got: &Received<'_>,
-        reply: &mut Transmit<'_>,
-    ) -> Result<(), Violation> {
+    fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, reply: &mut Transmit<'_>) -> Checked {
         self.core.moved = cx.now;
         if self.datagrams() {
             self.reflect(cx, got, reply);
@@ -404,7 +395,7 @@ impl Flow for Reflector {
         Ok(())
     }
 
-    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
         match event {
             FlowEvent::Up(path) => self.core.up(cx, path),
             FlowEvent::Fin if self.come > 0 => {

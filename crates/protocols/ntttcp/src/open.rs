@@ -132,7 +132,7 @@ impl Connector for Dialer {
         if let Err(cause) = how
             && !self.retries(cx.now, &*flow, cause)
         {
-            cx.outbox.push(Box::new(Lost(cause.to_string())));
+            cx.post(Lost(cause.to_string()));
         }
     }
 
@@ -210,7 +210,7 @@ impl Acceptor for Answerer {
         }
         let ip = path.peer.ip().to_canonical();
         if let Some(params) = self.shared.unsynced_params(ip) {
-            cx.outbox.push(Box::new(UnsyncedConnection { peer: path.peer, at: cx.now }));
+            cx.post(UnsyncedConnection { peer: path.peer, at: cx.now });
             return Some(Box::new(Receiver::numbered(params, UNSYNCED_SLOT)));
         }
         self.shared.begin(cx.now);
@@ -240,7 +240,7 @@ impl Acceptor for Answerer {
             && card.row.is_some()
             && self.shared.open.fetch_sub(1, Ordering::Relaxed) == 1
         {
-            cx.outbox.push(Box::new(Empty { last: Mono(0) }));
+            cx.post(Empty { last: Mono(0) });
         }
     }
 

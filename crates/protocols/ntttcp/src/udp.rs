@@ -77,14 +77,14 @@ impl Books {
             }
             self.shared.begin(at);
             cx.rec.tally(GROUP).opened += 1;
-            cx.outbox.push(Box::new(Arrived { path, at }));
+            cx.post(Arrived { path, at });
             let account = Account { path, bytes: 0, datagrams: 0, since: at, last: at };
             self.accounts.insert(key, account);
         }
         self.last = self.last.max(cx.now);
         if !std::mem::replace(&mut self.open, true) {
             self.shared.open.fetch_add(1, Ordering::Relaxed);
-            cx.outbox.push(Box::new(Back));
+            cx.post(Back);
         }
         let dropped = self.arrivals.dropped(got);
         let Some(account) = self.accounts.get_mut(&key).filter(|_| self.shared.params.table.counts(at))
@@ -103,20 +103,20 @@ impl Books {
         if self.open && (self.closed || cx.now.since(self.last) >= SILENCE) {
             self.open = false;
             if self.shared.open.fetch_sub(1, Ordering::Relaxed) == 1 {
-                cx.outbox.push(Box::new(Empty { last: self.counted }));
+                cx.post(Empty { last: self.counted });
             }
         }
         if self.closed {
             let tally = cx.rec.tally(GROUP);
             (0..self.accounts.len()).for_each(|_| tally.ended(Ending::Completed));
             for account in std::mem::take(&mut self.accounts).into_values() {
-                cx.outbox.push(Box::new(Portion {
+                cx.post(Portion {
                     rx_bytes: account.bytes,
                     from: account.since,
                     to: account.last,
                     calls: account.datagrams,
                     ..Portion::new(0, account.path)
-                }));
+                });
             }
         }
         self.open.then(|| self.last.plus(SILENCE))

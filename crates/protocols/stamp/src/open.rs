@@ -145,7 +145,7 @@ pub struct Listener {
 
 impl Listener {
     fn refuse(cx: &mut Context<'_>, text: String) {
-        cx.outbox.push(Box::new(Notice { level: Level::Warning, text }));
+        cx.post(Notice { level: Level::Warning, text });
     }
 
     /// Whether requests from there are answered at all, and whether with more than came.
@@ -231,7 +231,7 @@ impl Acceptor for Listener {
             self.shared.alone.store(true, Ordering::Relaxed);
         }
         if self.shared.limit.leave() {
-            cx.outbox.push(Box::new(LimitReached));
+            cx.post(LimitReached);
         }
     }
 }

@@ -8,7 +8,7 @@ use metrics::{Ending, Group, Mono, Packets, SECOND};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use transport::{
-    Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation, When,
+    Checked, Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, When,
 };
 
 /// Sessions of one sender at once, by identifier; those of further ones are answered without memory, or with a key not at all.
@@ -187,12 +187,7 @@ impl Flow for Reflector {
         self.core.packets(cx, &Packets { refused: 1, ..Packets::default() });
     }
 
-    fn on_received(
-        &mut self,
-        cx: &mut Context<'_>,
-        got: &Received<'_>,
-        reply: &mut Transmit<'_>,
-    ) -> Result<(), Violation> {
+    fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, reply: &mut Transmit<'_>) -> Checked {
         self.core.received(cx, got.len as u64);
         let at = got.arrived();
         let arrived = Arrived { bytes: got.bytes, at, ttl: got.ttl, tos: got.tos };
@@ -214,7 +209,7 @@ impl Flow for Reflector {
         Ok(())
     }
 
-    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
         match event {
             FlowEvent::Up(path) => {
                 self.core.up(cx, path);

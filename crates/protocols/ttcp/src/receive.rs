@@ -187,7 +187,7 @@ impl Answerer {
         }
         cx.rec.tally(GROUP).opened += 1;
         if self.shared.tells {
-            cx.outbox.push(Box::new(Arrived { path, at: cx.now }));
+            cx.post(Arrived { path, at: cx.now });
         }
         true
     }
@@ -198,7 +198,7 @@ impl Answerer {
         if !test.entered && !self.enter(cx, path) {
             return;
         }
-        cx.outbox.push(Box::new(test.portion(path)));
+        cx.post(test.portion(path));
         let tally = cx.rec.tally(GROUP);
         tally.ended(Ending::Completed);
         let Marked { reordered, repeated, .. } = test.found();
@@ -206,7 +206,7 @@ impl Answerer {
         let counts = Packets { lost, reordered, duplicated: repeated, ..Packets::default() };
         self.account.received(cx, 0, &counts);
         if self.shared.limit.leave() {
-            cx.outbox.push(Box::new(LimitReached));
+            cx.post(LimitReached);
         }
     }
 
@@ -225,7 +225,7 @@ impl Answerer {
             if !self.stopped {
                 let from = SocketAddr::new(peer.ip().to_canonical(), peer.port());
                 let text = format!("no end came from {from}: what is rated ends with its last datagram");
-                cx.outbox.push(Box::new(Notice { level: Level::Warning, text }));
+                cx.post(Notice { level: Level::Warning, text });
             }
             self.settle(cx, peer);
         }

@@ -10,7 +10,7 @@ use model::{Event, PacketTest, PacketTestLatency};
 use std::sync::Arc;
 use std::time::Duration;
 use transport::{
-    Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation, When,
+    Checked, Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation, When,
 };
 use uuid::Uuid;
 
@@ -108,7 +108,7 @@ impl Latency {
             over: true,
             ..PacketTest::default()
         };
-        cx.outbox.push(Box::new(Tell(Event::PacketTest(Box::new(test)))));
+        cx.post(Tell(Event::PacketTest(Box::new(test))));
         let (_, last, step) = self.params.asked.responses;
         self.size = self.size.saturating_add(step);
         if step > 0 && self.size <= last && !self.stopped {
@@ -153,12 +153,7 @@ impl Flow for Latency {
         }
     }
 
-    fn on_received(
-        &mut self,
-        cx: &mut Context<'_>,
-        got: &Received<'_>,
-        _: &mut Transmit<'_>,
-    ) -> Result<(), Violation> {
+    fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
         self.core.received(cx, got.len as u64);
         for datagram in got.datagrams() {
             match (self.step, codec::decode(datagram)) {
@@ -194,7 +189,7 @@ impl Flow for Latency {
         Ok(())
     }
 
-    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
         match event {
             FlowEvent::Up(path) => {
                 self.core.up(cx, path);

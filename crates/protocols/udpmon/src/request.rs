@@ -20,7 +20,8 @@ use model::{Event, Level, PacketTest, PacketTestCounts, PacketTestRecords, Packe
 use std::sync::Arc;
 use std::time::Duration;
 use transport::{
-    Connector, Context, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation, When,
+    Checked, Connector, Context, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit,
+    Violation, When,
 };
 use uuid::Uuid;
 
@@ -222,7 +223,7 @@ impl Requester {
             // What they tell is told by the trains.
             test.records.clear();
         }
-        cx.outbox.push(Box::new(Tell(Event::PacketTest(Box::new(test)))));
+        cx.post(Tell(Event::PacketTest(Box::new(test))));
         self.number += 1;
         if self.number < self.params.waits_ns.len() && !self.stopped {
             return self.begin(cx);
@@ -232,8 +233,8 @@ impl Requester {
         self.step = Step::Over(if self.stopped { Ending::Stopped } else { Ending::Completed });
     }
 
-    /// Handles a message from the responder.
-    fn heard(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Result<(), Violation> {
+    /// Something has come.
+    fn heard(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Checked {
         let now = cx.now;
         if let Some(Message::Ack) = codec::decode(bytes).filter(|_| self.ack.is_some()) {
             self.test.acks += u64::from(self.ack.take().is_some());
@@ -291,11 +292,11 @@ impl Requester {
             return self.talk.ask(codec::encode(&Message::Start(self.params.setup()), codec::PARAM));
         }
         let text = "the responder is taken by another test: asking again in 30 s".to_owned();
-        cx.outbox.push(Box::new(Notice { level: Level::Warning, text }));
+        cx.post(Notice { level: Level::Warning, text });
         self.step = Step::Busy(cx.now.plus(BUSY));
     }
 
-    fn wakes(&mut self, cx: &mut Context<'_>) -> Result<(), Violation> {
+    fn wakes(&mut self, cx: &mut Context<'_>) -> Checked {
         let now = cx.now;
         match self.talk.late(now) {
             Ok(late) => self.test.timeouts += u64::from(late),
@@ -396,12 +397,7 @@ impl Flow for Requester {
         }
     }
 
-    fn on_received(
-        &mut self,
-        cx: &mut Context<'_>,
-        got: &Received<'_>,
-        _: &mut Transmit<'_>,
-    ) -> Result<(), Violation> {
+    fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
         self.core.framing_received(cx, got.len as u64);
         for datagram in got.datagrams() {
             self.heard(cx, datagram)?;
@@ -409,7 +405,7 @@ impl Flow for Requester {
         Ok(())
     }
 
-    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
         match event {
             FlowEvent::Up(path) => {
                 self.core.up(cx, path);

@@ -26,7 +26,7 @@ use metrics::{Ending, Mono, Packets, SECOND};
 use model::{Event, PacketTest};
 use std::sync::{Arc, Mutex, PoisonError};
 use transport::{
-    Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation, When,
+    Checked, Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, When,
 };
 
 mod listener;
@@ -327,7 +327,7 @@ impl Responder {
         if over && test.counts.is_some_and(|counts| counts.received == 0) {
             return;
         }
-        cx.outbox.push(Box::new(Tell(Event::PacketTest(Box::new(test)))));
+        cx.post(Tell(Event::PacketTest(Box::new(test))));
     }
 
     /// A stream that began without a word is told of when this host has been read.
@@ -427,12 +427,7 @@ impl Flow for Responder {
         self.core.framing_sent(cx, n.bytes as u64);
     }
 
-    fn on_received(
-        &mut self,
-        cx: &mut Context<'_>,
-        got: &Received<'_>,
-        _: &mut Transmit<'_>,
-    ) -> Result<(), Violation> {
+    fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
         for datagram in got.datagrams() {
             if let Some(message) = codec::decode(datagram) {
                 self.hears(cx, got, datagram, message);
@@ -441,7 +436,7 @@ impl Flow for Responder {
         Ok(())
     }
 
-    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
         match event {
             FlowEvent::Up(path) => {
                 self.up = Some(cx.now);

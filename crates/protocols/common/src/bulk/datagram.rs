@@ -16,7 +16,9 @@ use super::{CLOSE, Marks, Params};
 use metrics::{Ending, Mono, Packets, SECOND};
 use std::io::ErrorKind;
 use std::sync::Arc;
-use transport::{Context, Fault, Flow, FlowEvent, FlowId, Interest, Read, Sent, Transmit, Violation, When};
+use transport::{
+    Checked, Context, Fault, Flow, FlowEvent, FlowId, Interest, Read, Sent, Transmit, Violation, When,
+};
 
 /// How often one that waits looks whether the test has begun, ns.
 const LOOK: u64 = SECOND / 500;
@@ -243,7 +245,7 @@ impl Flow for DatagramSender {
         }
     }
 
-    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
         match event {
             FlowEvent::Up(path) => {
                 self.measured.up(cx, path);

@@ -93,13 +93,13 @@ impl Measured {
     pub(super) fn tell(&mut self, cx: &mut Context<'_>) {
         let Some(path) = self.core.path.filter(|_| !std::mem::replace(&mut self.told, true)) else { return };
         let (tx_bytes, rx_bytes) = if self.sends { (self.bytes, 0) } else { (0, self.bytes) };
-        cx.outbox.push(Box::new(Portion {
+        cx.post(Portion {
             tx_bytes,
             rx_bytes,
             from: self.since,
             to: self.last.max(self.since),
             calls: self.calls,
             ..Portion::new(self.core.slot, path)
-        }));
+        });
     }
 }

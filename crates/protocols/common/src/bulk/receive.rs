@@ -7,7 +7,7 @@ use metrics::{Ending, Mono};
 use model::Level;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use transport::{Context, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Transmit, Violation};
+use transport::{Checked, Context, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Transmit};
 
 /// Posted by a receiver with `Params::from_first_byte`: the first bytes of this peer's connection have come.
 pub struct FirstByte {
@@ -45,7 +45,7 @@ impl Receiver {
             Some(_) => "what ntttcp sends",
         };
         let text = format!("{} sends {filler}", path.peer.ip().to_canonical());
-        cx.outbox.push(Box::new(Notice { level: Level::Info, text }));
+        cx.post(Notice { level: Level::Info, text });
     }
 
     /// The end of the stream, or of the test.
@@ -65,17 +65,12 @@ impl Flow for Receiver {
         })
     }
 
-    fn on_received(
-        &mut self,
-        cx: &mut Context<'_>,
-        got: &Received<'_>,
-        _: &mut Transmit<'_>,
-    ) -> Result<(), Violation> {
+    fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
         if let Some(path) = self.measured.core.path.filter(|_| self.got == 0) {
             self.recognise(cx, path, got.bytes);
             if self.measured.params.from_first_byte {
                 self.measured.since = cx.now;
-                cx.outbox.push(Box::new(FirstByte { peer: path.peer, at: cx.now }));
+                cx.post(FirstByte { peer: path.peer, at: cx.now });
             }
         }
         self.got += got.len as u64;
@@ -83,7 +78,7 @@ impl Flow for Receiver {
         Ok(())
     }
 
-    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
         match event {
             FlowEvent::Up(path) => self.measured.up(cx, path),
             FlowEvent::Fin => {

@@ -16,7 +16,8 @@ use metrics::{Ending, Mono, SECOND};
 use std::io::ErrorKind;
 use std::sync::Arc;
 use transport::{
-    Context, End, Fault, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation, When,
+    Checked, Context, End, Fault, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit,
+    Violation, When,
 };
 
 /// How long the receiver's FIN is waited for, ns.
@@ -109,13 +110,12 @@ impl Sender {
         Step::Over(self.measured.ending(self.sent))
     }
 
-    fn fail(&mut self, violation: Violation) -> Result<(), Violation> {
+    fn fail(&mut self, violation: Violation) -> Checked {
         self.step = Step::Failed;
         Err(violation)
     }
 
-    /// Timer: begins and ends sending on time, fails on a stalled receiver, and closes a connection whose lingering is over.
-    fn wake(&mut self, cx: &mut Context<'_>) -> Result<(), Violation> {
+    fn wake(&mut self, cx: &mut Context<'_>) -> Checked {
         self.begin(cx.now);
         self.check_end(cx);
         self.let_go(cx.now);
@@ -180,16 +180,11 @@ impl Flow for Sender {
         self.check_end(cx);
     }
 
-    fn on_received(
-        &mut self,
-        _: &mut Context<'_>,
-        _: &Received<'_>,
-        _: &mut Transmit<'_>,
-    ) -> Result<(), Violation> {
+    fn on_received(&mut self, _: &mut Context<'_>, _: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
         self.fail(Violation::Malformed("bytes came from the receiver, which says nothing in this protocol"))
     }
 
-    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
         match event {
             FlowEvent::Up(path) => {
                 self.measured.up(cx, path);

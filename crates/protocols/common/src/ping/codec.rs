@@ -20,7 +20,7 @@
 //! each datagram is one, and they are numbered through: datagram i of message m of k datagrams has the number m·k + i.
 
 use crate::payload::Source;
-use transport::{Transmit, Violation};
+use transport::{Checked, Transmit, Violation};
 
 /// Bytes before the pattern, when all of them fit.
 pub const HEAD: usize = 16;
@@ -97,7 +97,7 @@ pub fn decode(bytes: &[u8], size: u64, newest: u64) -> Head {
 ///
 /// # Errors
 /// [`Violation::BadData`] with the offset in the unit.
-pub fn check(size: u64, from: u64, bytes: &[u8]) -> Result<(), Violation> {
+pub fn check(size: u64, from: u64, bytes: &[u8]) -> Checked {
     let head = head_of(size) as u64;
     let skip = head.saturating_sub(from).min(bytes.len() as u64);
     Source::Pattern.check(from + skip, &bytes[skip as usize..])

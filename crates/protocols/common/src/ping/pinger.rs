@@ -17,7 +17,8 @@ use metrics::{Ending, Mono};
 use model::{Echo, PingRow, Schedule};
 use std::sync::Arc;
 use transport::{
-    Context, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit, Violation, When,
+    Checked, Context, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit, Violation,
+    When,
 };
 use uuid::Uuid;
 
@@ -270,12 +271,12 @@ impl Pinger {
     fn tell_all(&mut self, cx: &mut Context<'_>) {
         self.told = cx.now;
         if !self.rows.is_empty() {
-            cx.outbox.push(Box::new(Samples(std::mem::take(&mut self.rows))));
+            cx.post(Samples(std::mem::take(&mut self.rows)));
         }
     }
 
     /// After everything that may have been the last: whether the connection is over, and how.
-    fn settle(&mut self, cx: &mut Context<'_>) -> Result<(), Violation> {
+    fn settle(&mut self, cx: &mut Context<'_>) -> Checked {
         let all_sent = self.book.next() >= self.most() && self.sending.is_none();
         if self.step == Step::Running && (self.stopped || all_sent) {
             self.step = Step::Draining(None);
@@ -312,7 +313,7 @@ impl Pinger {
         }
     }
 
-    fn fail(&mut self, violation: Violation) -> Result<(), Violation> {
+    fn fail(&mut self, violation: Violation) -> Checked {
         self.step = Step::Failed;
         Err(violation)
     }
@@ -331,7 +332,7 @@ impl Pinger {
         [first, until, told].into_iter().flatten().min()
     }
 
-    fn woken(&mut self, cx: &mut Context<'_>) -> Result<(), Violation> {
+    fn woken(&mut self, cx: &mut Context<'_>) -> Checked {
         self.overdue(cx);
         if cx.now.since(self.told) >= TELL_AFTER {
             self.tell_all(cx);
@@ -425,12 +426,7 @@ impl Flow for Pinger {
         }
     }
 
-    fn on_received(
-        &mut self,
-        cx: &mut Context<'_>,
-        got: &Received<'_>,
-        _: &mut Transmit<'_>,
-    ) -> Result<(), Violation> {
+    fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
         self.core.moved = cx.now;
         self.came = got.stamp.map(|stamp| stamp.at);
         self.bytes.1 += got.len as u64;
@@ -451,7 +447,7 @@ impl Flow for Pinger {
         self.settle(cx)
     }
 
-    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
         match event {
             FlowEvent::Up(path) => {
                 self.up(cx, path);

@@ -11,7 +11,8 @@ use metrics::{Ending, FrameStamps, Frames, Mono, Packets, SECOND};
 use model::{FrameRow, FrameVerdict, Level, Verify};
 use std::sync::Arc;
 use transport::{
-    Context, Fault, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation, When,
+    Checked, Context, Fault, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation,
+    When,
 };
 
 /// What is added to a frame's time before START is sent again.
@@ -84,7 +85,7 @@ impl Receiver {
     }
 
     /// Judges every frame whose time had come at `at`.
-    fn judge_until(&mut self, cx: &mut Context<'_>, at: Mono) -> Result<(), Violation> {
+    fn judge_until(&mut self, cx: &mut Context<'_>, at: Mono) -> Checked {
         while self.over.is_none()
             && let Some(due) = self.due()
             && due <= at
@@ -112,7 +113,7 @@ impl Receiver {
     }
 
     /// The first frame is to be shown, and there is none: all are lost.
-    fn nothing_came(&mut self, cx: &mut Context<'_>) -> Result<(), Violation> {
+    fn nothing_came(&mut self, cx: &mut Context<'_>) -> Checked {
         let frames = self.params.media.frames;
         self.core.frames(cx, Frames { dropped: frames, ..Frames::default() });
         let want = frames.saturating_mul(self.params.media.frame_size);
@@ -127,7 +128,7 @@ impl Receiver {
         if !self.rows.is_empty() && (all || much) {
             self.told = cx.now;
             let rows = std::mem::take(&mut self.rows);
-            cx.outbox.push(Box::new(FrameVerdicts { id: self.core.id, rows }));
+            cx.post(FrameVerdicts { id: self.core.id, rows });
         }
     }
 
@@ -150,7 +151,7 @@ impl Receiver {
                  size may be another",
                 row.bytes
             );
-            cx.outbox.push(Box::new(Notice { level: Level::Warning, text }));
+            cx.post(Notice { level: Level::Warning, text });
         }
     }
 
@@ -171,7 +172,7 @@ impl Receiver {
                 "datagrams of {n} bytes come where at most {longest} were expected, and what is more is not counted: the \
                  server's datagram size may be larger"
             );
-            cx.outbox.push(Box::new(Notice { level: Level::Warning, text }));
+            cx.post(Notice { level: Level::Warning, text });
         }
         let bytes = &bytes[..bytes.len().min(longest)];
         if self.params.verify == Verify::Data {
@@ -192,13 +193,7 @@ impl Receiver {
     }
 
     /// What one receive call brought; how many bytes of it count is added to `counted`, also when it ends with a violation.
-    fn take_all(
-        &mut self,
-        cx: &mut Context<'_>,
-        got: &Received<'_>,
-        at: Mono,
-        counted: &mut u64,
-    ) -> Result<(), Violation> {
+    fn take_all(&mut self, cx: &mut Context<'_>, got: &Received<'_>, at: Mono, counted: &mut u64) -> Checked {
         for bytes in got.datagrams() {
             match decode(bytes) {
                 Some(Datagram::Id(id)) => {
@@ -257,12 +252,7 @@ impl Flow for Receiver {
         self.again = Some(cx.now.plus(frame + AGAIN));
     }
 
-    fn on_received(
-        &mut self,
-        cx: &mut Context<'_>,
-        got: &Received<'_>,
-        _: &mut Transmit<'_>,
-    ) -> Result<(), Violation> {
+    fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
         let at = got.arrived();
         self.judge_until(cx, at)?;
         if self.over.is_some() {
@@ -279,7 +269,7 @@ impl Flow for Receiver {
         result
     }
 
-    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
         match event {
             FlowEvent::Up(path) => {
                 self.up = cx.now;

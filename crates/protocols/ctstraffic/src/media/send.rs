@@ -9,7 +9,8 @@ use std::any::Any;
 use std::io::ErrorKind;
 use std::sync::Arc;
 use transport::{
-    Context, Fault, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation, When,
+    Checked, Context, Fault, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation,
+    When,
 };
 
 /// Names the prepared datagrams in a worker's arena; their length is added.
@@ -203,13 +204,8 @@ impl Flow for Sender {
         }
     }
 
-    fn on_received(
-        &mut self,
-        cx: &mut Context<'_>,
-        got: &Received<'_>,
-        _: &mut Transmit<'_>,
-    ) -> Result<(), Violation> {
-        // A repeated START of this client; all other datagrams are ignored.
+    fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
+        // A START from somebody who has his stream already; whatever else comes is nobody's.
         let again = got.datagrams().filter(|bytes| *bytes == START).count() as u64;
         let repeated = Frames { repeated: again, ..Frames::default() };
         for group in [self.params.group, Group::ALL] {
@@ -218,7 +214,7 @@ impl Flow for Sender {
         Ok(())
     }
 
-    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
         match (event, self.step) {
             (FlowEvent::Up(path), _) => {
                 self.up = cx.now;

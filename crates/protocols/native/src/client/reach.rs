@@ -21,8 +21,8 @@ use metrics::{Ending, Group, Mono, SECOND};
 use model::{Kind, Phase, Transport};
 use std::net::SocketAddr;
 use transport::{
-    Action, Cause, Connector, Context, End, Flow, FlowEvent, FlowId, GroupPlan, Interest, LinkSource, Open,
-    Order, Read, Received, Sent, Target, Transmit, Violation, Wait, When,
+    Action, Cause, Checked, Connector, Context, End, Flow, FlowEvent, FlowId, GroupPlan, Interest,
+    LinkSource, Open, Order, Read, Received, Sent, Target, Transmit, Wait, When,
 };
 use uuid::Uuid;
 
@@ -184,7 +184,7 @@ impl Connector for Hellos {
     fn on_closed(&mut self, cx: &mut Context<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>) {
         if how.is_err() {
             // No socket could be had. The flows of the phase will tell why.
-            cx.outbox.push(Box::new(Answered(flow.id().slot as usize)));
+            cx.post(Answered(flow.id().slot as usize));
         }
     }
 
@@ -221,20 +221,15 @@ impl Flow for Hello {
         }
     }
 
-    fn on_received(
-        &mut self,
-        cx: &mut Context<'_>,
-        got: &Received<'_>,
-        _: &mut Transmit<'_>,
-    ) -> Result<(), Violation> {
+    fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
         if self.over.is_none() && got.datagrams().any(|datagram| is_answer(datagram, self.id)) {
             self.over = Some(Ending::Completed);
-            cx.outbox.push(Box::new(Answered(self.ask.at)));
+            cx.post(Answered(self.ask.at));
         }
         Ok(())
     }
 
-    fn on_event(&mut self, _: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+    fn on_event(&mut self, _: &mut Context<'_>, event: FlowEvent) -> Checked {
         if let FlowEvent::Stop = event {
             self.over.get_or_insert(Ending::Stopped);
         }

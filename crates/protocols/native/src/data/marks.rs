@@ -3,7 +3,7 @@
 use super::{Data, Role};
 use crate::mark::{Kind, MARK, Mark};
 use metrics::Mono;
-use transport::{Context, Violation};
+use transport::{Checked, Context, Violation};
 
 impl Data {
     /// The mark to send next, if the current span is over.
@@ -81,7 +81,7 @@ impl Data {
         Violation::BadFrame { offset: got }
     }
 
-    pub(super) fn marked(&mut self, cx: &mut Context<'_>, bytes: &[u8; MARK]) -> Result<(), Violation> {
+    pub(super) fn marked(&mut self, cx: &mut Context<'_>, bytes: &[u8; MARK]) -> Checked {
         let (got, want) = (self.rx.got, self.rx.want);
         let Some(mark) = Mark::decode(bytes, self.core.id) else {
             let what = self.no_mark(bytes);

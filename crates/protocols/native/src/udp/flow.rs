@@ -16,9 +16,7 @@ use common::kernel::Core;
 use metrics::{ClockKind, Ending, Mono, Packets, SECOND, StampKind};
 use std::sync::Arc;
 use talk::{holds_words, is_word};
-use transport::{
-    Context, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation, When,
-};
+use transport::{Checked, Context, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, When};
 use uuid::Uuid;
 
 /// How long one end hears nothing before it gives the other up, ns.
@@ -298,7 +296,7 @@ impl Probe {
         let out = self.sent();
         let (sent, sent_left_out) = self.sender.as_mut().map(Sender::take_memory).unwrap_or_default();
         let (sums, got, got_left_out) = self.receiver.as_mut().map(Receiver::take_memory).unwrap_or_default();
-        cx.outbox.push(Box::new(Track {
+        cx.post(Track {
             group: Some(self.terms.group),
             slot: self.core.slot,
             path: self.core.path,
@@ -312,7 +310,7 @@ impl Probe {
             got,
             sent_left_out,
             got_left_out,
-        }));
+        });
     }
 
     /// Time until a word is said again that is not answered.
@@ -328,7 +326,7 @@ impl Probe {
             State::End(_) | State::Over => false,
         };
         if self.client && waits {
-            cx.outbox.push(Box::new(Unopened));
+            cx.post(Unopened);
         }
     }
 
@@ -442,12 +440,7 @@ impl Flow for Probe {
         }
     }
 
-    fn on_received(
-        &mut self,
-        cx: &mut Context<'_>,
-        got: &Received<'_>,
-        reply: &mut Transmit<'_>,
-    ) -> Result<(), Violation> {
+    fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, reply: &mut Transmit<'_>) -> Checked {
         if self.core.row.is_none() {
             return Ok(());
         }
@@ -479,7 +472,7 @@ impl Flow for Probe {
         Ok(())
     }
 
-    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
         match event {
             FlowEvent::Up(path) if self.core.row.is_none() => {
                 self.core.up(cx, path);

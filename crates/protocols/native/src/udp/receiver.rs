@@ -102,7 +102,7 @@ impl Receiver {
             && show.count(cx, core)
         {
             let rows = show.take_rows();
-            cx.outbox.push(Box::new(FrameVerdicts { id: core.id, rows }));
+            cx.post(FrameVerdicts { id: core.id, rows });
         }
     }
 
@@ -365,7 +365,7 @@ impl Receiver {
             show.count(cx, core);
             let rows = show.take_rows();
             if !rows.is_empty() {
-                cx.outbox.push(Box::new(FrameVerdicts { id: core.id, rows }));
+                cx.post(FrameVerdicts { id: core.id, rows });
             }
         }
     }

@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use transport::{
-    Acceptor, Action, Cause, Connector, Context, End, Flow, FlowEvent, FlowId, GroupPlan, Input, Interest,
-    LinkSource, Open, Read, Received, Sent, Session, Target, Transmit, Violation, Wait, When,
+    Acceptor, Action, Cause, Checked, Connector, Context, End, Flow, FlowEvent, FlowId, GroupPlan, Input,
+    Interest, LinkSource, Open, Read, Received, Sent, Session, Target, Transmit, Wait, When,
 };
 
 const MS: u64 = 1_000_000;
@@ -62,12 +62,7 @@ impl Flow for Asker {
             self.due = cx.now.plus(MS);
         }
     }
-    fn on_received(
-        &mut self,
-        cx: &mut Context<'_>,
-        got: &Received<'_>,
-        _: &mut Transmit<'_>,
-    ) -> Result<(), Violation> {
+    fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
         assert!(got.stamp.unwrap().at <= cx.now && got.from.is_some());
         let mut told = self.told.lock().unwrap();
         for datagram in got.datagrams() {
@@ -76,7 +71,7 @@ impl Flow for Asker {
         }
         Ok(())
     }
-    fn on_event(&mut self, _: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+    fn on_event(&mut self, _: &mut Context<'_>, event: FlowEvent) -> Checked {
         match event {
             FlowEvent::Stamped { tag, .. } => self.told.lock().unwrap().stamps.push(tag),
             FlowEvent::Wake => self.due = Mono(u64::MAX),
@@ -105,12 +100,7 @@ impl Flow for Echo {
             cx.rec.sent(row, n.bytes as u64);
         }
     }
-    fn on_received(
-        &mut self,
-        cx: &mut Context<'_>,
-        got: &Received<'_>,
-        reply: &mut Transmit<'_>,
-    ) -> Result<(), Violation> {
+    fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, reply: &mut Transmit<'_>) -> Checked {
         if let Some(row) = self.row {
             cx.rec.received(row, got.len as u64);
         }
@@ -121,7 +111,7 @@ impl Flow for Echo {
         own.copy_from_slice(&got.bytes[..n]);
         Ok(())
     }
-    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
         if let FlowEvent::Up(_) = event {
             self.row = Some(cx.rec.open(Group(1), cx.now));
         }

@@ -11,7 +11,7 @@ use model::{Echo, Kind, Phase, Ping, PingRow, Schedule, Transport};
 use sim::{At, Cut, Link, Pair, Quirks, START, Side};
 use std::sync::Arc;
 use transport::{
-    Arena, Cause, Context, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit,
+    Arena, Cause, Checked, Context, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit,
     Violation, When,
 };
 use uuid::Uuid;
@@ -243,12 +243,7 @@ impl Flow for Odd {
         }
     }
     fn on_sent(&mut self, _: &mut Context<'_>, _: Sent) {}
-    fn on_received(
-        &mut self,
-        cx: &mut Context<'_>,
-        got: &Received<'_>,
-        _: &mut Transmit<'_>,
-    ) -> Result<(), Violation> {
+    fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
         self.now = cx.now;
         for datagram in got.datagrams() {
             let mut bytes = datagram.to_vec();
@@ -268,7 +263,7 @@ impl Flow for Odd {
         }
         Ok(())
     }
-    fn on_event(&mut self, _: &mut Context<'_>, _: FlowEvent) -> Result<(), Violation> {
+    fn on_event(&mut self, _: &mut Context<'_>, _: FlowEvent) -> Checked {
         Ok(())
     }
     fn id(&self) -> FlowId {
@@ -417,19 +412,14 @@ impl Flow for Stalling {
     fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
         self.inner.on_sent(cx, n);
     }
-    fn on_received(
-        &mut self,
-        cx: &mut Context<'_>,
-        got: &Received<'_>,
-        reply: &mut Transmit<'_>,
-    ) -> Result<(), Violation> {
+    fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, reply: &mut Transmit<'_>) -> Checked {
         self.got += got.len as u64;
         if self.got >= 50 * 64 && self.until.is_none() {
             self.until = Some(cx.now.plus(self.ns));
         }
         self.inner.on_received(cx, got, reply)
     }
-    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
         self.inner.on_event(cx, event)
     }
     fn id(&self) -> FlowId {

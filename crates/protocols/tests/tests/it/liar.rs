@@ -7,7 +7,8 @@ use native::{Data, Mark, MarkKind, Params, Preamble, Purpose};
 use sim::{Pair, Quirks};
 use std::sync::Arc;
 use transport::{
-    Cause, Context, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation, When,
+    Cause, Checked, Context, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation,
+    When,
 };
 
 struct Liar {
@@ -28,15 +29,10 @@ impl Flow for Liar {
     fn on_sent(&mut self, _: &mut Context<'_>, n: Sent) {
         self.said += n.bytes;
     }
-    fn on_received(
-        &mut self,
-        _: &mut Context<'_>,
-        _: &Received<'_>,
-        _: &mut Transmit<'_>,
-    ) -> Result<(), Violation> {
+    fn on_received(&mut self, _: &mut Context<'_>, _: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
         Ok(())
     }
-    fn on_event(&mut self, _: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+    fn on_event(&mut self, _: &mut Context<'_>, event: FlowEvent) -> Checked {
         if let FlowEvent::Fin = event { Err(Violation::Malformed("hung up on")) } else { Ok(()) }
     }
     fn id(&self) -> FlowId {

@@ -11,7 +11,7 @@ use sim::{At, Cut, Link, Pair, Quirks, START};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use transport::{
-    Acceptor, Cause, Context, Flow, FlowEvent, FlowId, Interest, Received, Sent, Transmit, Violation,
+    Acceptor, Cause, Checked, Context, Flow, FlowEvent, FlowId, Interest, Received, Sent, Transmit, Violation,
 };
 
 const MS: u64 = 1_000_000;
@@ -53,18 +53,13 @@ impl Flow for Tap {
         }
         self.flow.on_sent(cx, n);
     }
-    fn on_received(
-        &mut self,
-        cx: &mut Context<'_>,
-        got: &Received<'_>,
-        reply: &mut Transmit<'_>,
-    ) -> Result<(), Violation> {
+    fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, reply: &mut Transmit<'_>) -> Checked {
         let at = got.stamp.map_or(got.at, |s| s.at);
         let came = got.datagrams().map(|bytes| (at, bytes.to_vec()));
         self.seen.lock().unwrap().came.extend(came);
         self.flow.on_received(cx, got, reply)
     }
-    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
         self.flow.on_event(cx, event)
     }
     fn id(&self) -> FlowId {

@@ -41,9 +41,9 @@ impl Requester {
         let headers = if v6 { 48 } else { 28 };
         let report = TrainReport::of(&packets, &plan.waits_ns, self.params.asked.size, headers);
         let trains = Trains { headers, clock_bound_ns: self.bound_ns, strays, report, ..Trains::default() };
-        cx.outbox.push(Box::new(Tell(Event::Trains(Box::new(trains)))));
+        cx.post(Tell(Event::Trains(Box::new(trains))));
         if plan.samples {
-            cx.outbox.push(Box::new(Tell(Event::TrainPackets { rows: packets })));
+            cx.post(Tell(Event::TrainPackets { rows: packets }));
         }
     }
 }

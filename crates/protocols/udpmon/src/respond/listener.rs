@@ -93,7 +93,7 @@ impl Listener {
             "{peer} asked for a UDPmon test and gets none: a datagram proves no address, so answers go to this host and \
              directly connected networks only, unless NETCALIPER_ALLOW names the network"
         );
-        cx.outbox.push(Box::new(Notice { level: Level::Warning, text }));
+        cx.post(Notice { level: Level::Warning, text });
     }
 }
 
@@ -146,7 +146,7 @@ impl Acceptor for Listener {
 
     fn on_closed(&mut self, cx: &mut Context<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {
         if self.shared.limit.leave() {
-            cx.outbox.push(Box::new(LimitReached));
+            cx.post(LimitReached);
         }
     }
 }

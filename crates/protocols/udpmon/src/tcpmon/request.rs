@@ -14,8 +14,8 @@ use metrics::{Ending, Mono, SECOND, SocketState};
 use model::{Event, Pace, PacketTest, PacketTestCounts, PacketTestPut, Phase};
 use std::time::Duration;
 use transport::{
-    Connector, Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation,
-    When,
+    Checked, Connector, Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit,
+    Violation, When,
 };
 use uuid::Uuid;
 
@@ -175,7 +175,7 @@ impl Requester {
         };
         self.found.local = between(&read(0), &read(1), self.v6);
         self.found.over = true;
-        cx.outbox.push(Box::new(Tell(Event::PacketTest(Box::new(std::mem::take(&mut self.found))))));
+        cx.post(Tell(Event::PacketTest(Box::new(std::mem::take(&mut self.found)))));
         self.complete(cx);
     }
 
@@ -225,7 +225,7 @@ impl Requester {
         now.local = between(&start, &reading.get().cloned().unwrap_or_default(), self.v6);
         let now = std::mem::take(now);
         self.standing = None;
-        cx.outbox.push(Box::new(Tell(Event::PacketTest(now))));
+        cx.post(Tell(Event::PacketTest(now)));
     }
 
     /// The first message may leave.
@@ -286,7 +286,7 @@ impl Requester {
     }
 
     /// The responder's sums are there.
-    fn judge(&mut self, cx: &mut Context<'_>) -> Result<(), Violation> {
+    fn judge(&mut self, cx: &mut Context<'_>) -> Checked {
         let counts = codec::decode_counts(&self.head);
         let (sent, received) = (self.frame * self.plan.message, u64::try_from(counts.bytes).unwrap_or(0));
         if sent != received {
@@ -388,12 +388,7 @@ impl Flow for Requester {
         self.next(cx.now);
     }
 
-    fn on_received(
-        &mut self,
-        cx: &mut Context<'_>,
-        got: &Received<'_>,
-        _: &mut Transmit<'_>,
-    ) -> Result<(), Violation> {
+    fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
         self.core.moved = cx.now;
         if let Step::Fetch(n) = self.step {
             self.block.extend_from_slice(got.bytes);
@@ -415,7 +410,7 @@ impl Flow for Requester {
         if self.have < PARAM { Ok(()) } else { self.judge(cx) }
     }
 
-    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
         if matches!(event, FlowEvent::Wake) {
             self.snap(cx);
         }

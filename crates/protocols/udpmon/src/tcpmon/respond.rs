@@ -11,8 +11,8 @@ use common::kernel::Core;
 use metrics::{Ending, Mono, SECOND};
 use model::{Event, PacketTest, PacketTestCounts, Phase};
 use transport::{
-    Acceptor, Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation,
-    When,
+    Acceptor, Checked, Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit,
+    Violation, When,
 };
 use uuid::Uuid;
 
@@ -128,7 +128,7 @@ impl Responder {
         test.others = histograms.collect();
         test.puts = std::mem::take(&mut self.notes.puts);
         test.over = true;
-        cx.outbox.push(Box::new(Tell(Event::PacketTest(Box::new(test)))));
+        cx.post(Tell(Event::PacketTest(Box::new(test))));
     }
 
     /// Tells what was counted so far; `host` is what this host has just said.
@@ -136,7 +136,7 @@ impl Responder {
         let before = self.snapshots.before.take().unwrap_or_else(|| self.text(0));
         let test = self.found(cx, &before, &host);
         (self.snapshots.before, self.snapshots.told) = (Some(host), self.counts.received);
-        cx.outbox.push(Box::new(Tell(Event::PacketTest(Box::new(test)))));
+        cx.post(Tell(Event::PacketTest(Box::new(test))));
     }
 
     /// A snapshot that is due is begun; one that has its reading is told.
@@ -284,12 +284,7 @@ impl Flow for Responder {
         self.core.framing_sent(cx, n.bytes as u64);
     }
 
-    fn on_received(
-        &mut self,
-        cx: &mut Context<'_>,
-        got: &Received<'_>,
-        _: &mut Transmit<'_>,
-    ) -> Result<(), Violation> {
+    fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
         self.core.moved = cx.now;
         self.notes.reads += 1;
         let n = got.len as u64;
@@ -331,7 +326,7 @@ impl Flow for Responder {
         Ok(())
     }
 
-    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Result<(), Violation> {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
         match event {
             FlowEvent::Up(path) => {
                 self.unread = (!self.was_read()).then(|| (cx.now.plus(FIRST), cx.now.plus(LOOK)));

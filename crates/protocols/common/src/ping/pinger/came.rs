@@ -7,7 +7,7 @@ use crate::ping::params::Remote;
 use crate::ping::talk::{Said, Times};
 use metrics::{Mono, Packets};
 use model::Echo;
-use transport::{Context, Received, Violation};
+use transport::{Checked, Context, Received, Violation};
 
 impl Pinger {
     /// The kernel says when a message left; `tag` is the low end of its number.
@@ -92,7 +92,7 @@ impl Pinger {
     }
 
     /// A stream's bytes belong to the oldest message that is waited for.
-    pub(super) fn take_stream(&mut self, cx: &mut Context<'_>, mut bytes: &[u8]) -> Result<(), Violation> {
+    pub(super) fn take_stream(&mut self, cx: &mut Context<'_>, mut bytes: &[u8]) -> Checked {
         let size = self.size();
         let head = codec::head_of(size) as u64;
         while !bytes.is_empty() {
