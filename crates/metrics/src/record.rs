@@ -10,7 +10,7 @@ use std::net::IpAddr;
 
 /// A set of connections that are counted together: a client's run, or one session on a server. [`Group::ALL`] counts
 /// everything a worker does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Group(pub u32);
 
 impl Group {

@@ -262,22 +262,12 @@ impl Pair {
 
 fn plans(single: SingleFlow, opens: bool, sockets: &SocketSettings, wait: Wait) -> Vec<GroupPlan> {
     let plan = |group, sources| GroupPlan {
-        group,
-        workers: None,
         sources,
         sockets: sockets.clone(),
         throttle: 1,
         connect_timeout: 60 * SECOND,
-        start: START,
-        interval: u64::MAX,
-        end: None,
-        omit: 0,
-        records: false,
-        beside: None,
-        info: false,
-        frames: false,
-        packets: false,
         wait,
+        ..GroupPlan::new(group, START, u64::MAX)
     };
     match opens {
         true => vec![plan(GROUP, vec![LinkSource::Connector(Box::new(single))])],

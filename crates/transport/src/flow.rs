@@ -147,6 +147,11 @@ pub enum End {
     Replace,
 }
 
+impl End {
+    /// In good order, after all that was to be done.
+    pub const COMPLETED: End = End::Done { how: Ending::Completed, reset: false };
+}
+
 /// What a flow asks of its worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interest {

@@ -2,7 +2,7 @@
 
 use crate::{Context, End, Fault, LinkSource, Message, Path, Target};
 use metrics::{Group, Mono, Tally};
-use model::{Event, SocketSettings, Totals};
+use model::{Event, Kind, Phase, SocketSettings, Totals};
 use std::ops::Range;
 
 /// A control link, as the control thread numbers them.
@@ -28,6 +28,7 @@ pub enum Wait {
 }
 
 /// A group of links on the workers: who makes them and how they are watched.
+#[derive(Default)]
 pub struct GroupPlan {
     /// Its number.
     pub group: Group,
@@ -62,6 +63,30 @@ pub struct GroupPlan {
     pub packets: bool,
     /// How its workers wait.
     pub wait: Wait,
+}
+
+impl GroupPlan {
+    /// A group of no links of its own, whose intervals begin at `start` and last `interval` ns: nothing else is asked for.
+    #[must_use]
+    pub fn new(group: Group, start: Mono, interval: u64) -> Self {
+        GroupPlan { group, start, interval, ..GroupPlan::default() }
+    }
+
+    /// The same for the links of `phase`: their options, how they connect, when they end, and what is counted of them.
+    #[must_use]
+    pub fn of(phase: &Phase, group: Group, start: Mono) -> Self {
+        GroupPlan {
+            sockets: phase.sockets.clone(),
+            throttle: phase.throttle,
+            connect_timeout: phase.connect_timeout_ns,
+            end: phase.ends_after().map(|ns| start.plus(ns)),
+            omit: phase.omit_ns,
+            info: phase.kind == Kind::Tcp,
+            frames: phase.kind == Kind::Stream,
+            packets: matches!(phase.kind, Kind::Stream | Kind::Ping | Kind::Delay | Kind::Train),
+            ..GroupPlan::new(group, start, phase.interval_ns)
+        }
+    }
 }
 
 /// The start of a group whose session will say when: its links come first.
@@ -140,6 +165,18 @@ pub enum Action {
     Emit(Event),
     /// The session is over.
     Done,
+}
+
+impl From<GroupPlan> for Action {
+    fn from(plan: GroupPlan) -> Self {
+        Action::Group(Box::new(plan))
+    }
+}
+
+impl From<Event> for Action {
+    fn from(event: Event) -> Self {
+        Action::Emit(event)
+    }
 }
 
 /// One side of the conversation.

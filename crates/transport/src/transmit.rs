@@ -173,7 +173,7 @@ impl<'a> Transmit<'a> {
 }
 
 /// Exactly one receive call: one source, one stride, one set of marks.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Received<'a> {
     /// The bytes; empty when they were skipped unseen (`Read::Skip`).
     pub bytes: &'a [u8],
@@ -210,19 +210,7 @@ impl<'a> Received<'a> {
     /// `len` bytes of a stream that were dropped unseen at `at`.
     #[must_use]
     pub fn skipped(len: usize, at: Mono) -> Self {
-        Received {
-            bytes: &[],
-            len,
-            stride: len,
-            at,
-            stamp: None,
-            card: None,
-            from: None,
-            tos: 0,
-            ttl: 0,
-            truncated: false,
-            dropped: 0,
-        }
+        Received { len, stride: len, at, ..Received::default() }
     }
 
     /// The best arrival stamp there is, of the card, the kernel or the reading thread, and its error from converting

@@ -4,11 +4,12 @@
 //! keeps the order between what came before a flow could have been there and what came after.
 
 use super::codec::Header;
-use crate::one_sided::{GROUP, Notice, Tell};
+use crate::one_sided::GROUP;
 use common::Acl;
 use common::kernel::Unconnected;
+use common::message::{tell, warn};
 use metrics::{Jitter, Mono, PacketTally, Packets, Runs, SECOND, StampKind, Variation, Wall};
-use model::{DatagramRow, Event, Level};
+use model::{DatagramRow, Event};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -70,11 +71,7 @@ impl Receiver {
         }
     }
 
-    fn notice(cx: &mut Context<'_>, text: String) {
-        cx.post(Notice { level: Level::Warning, text });
-    }
-
-    /// Adds the peer to the senders and reports its clock; false when there is no room.
+    /// Makes room for `peer` among the senders, and says what is known of its clock; false when there is none.
     fn admit(&mut self, cx: &mut Context<'_>, path: &Path, header: &Header) -> bool {
         let peer = path.peer;
         if self.senders.contains_key(&peer) {
@@ -91,7 +88,7 @@ impl Receiver {
             silent.iter().for_each(|peer| self.settle(cx, *peer));
             if self.senders.len() == before {
                 if !std::mem::replace(&mut self.crowded, true) {
-                    Receiver::notice(cx, format!("more than {MOST_SENDERS} senders: new ones are not heard"));
+                    warn(cx, format!("more than {MOST_SENDERS} senders: new ones are not heard"));
                 }
                 return false;
             }
@@ -109,14 +106,14 @@ impl Receiver {
         );
         let from = SocketAddr::new(peer.ip().to_canonical(), peer.port());
         if !header.is_wall() {
-            Receiver::notice(
+            warn(
                 cx,
                 format!(
                     "{from} stamps the time since its start: delays from there are relative, those above its fastest datagram"
                 ),
             );
         } else if !cx.clock.synced && !same_host(path) {
-            Receiver::notice(
+            warn(
                 cx,
                 format!(
                     "this host's clock is not synchronised: delays from {from} are wrong by as much as the clocks differ"
@@ -138,7 +135,7 @@ impl Receiver {
         self.tell_at = None;
         if !self.rows.is_empty() {
             let rows = std::mem::replace(&mut self.rows, Vec::with_capacity(ROWS));
-            cx.post(Tell(Event::Datagrams { rows }));
+            tell(cx, Event::Datagrams { rows });
         }
     }
 }

@@ -128,7 +128,7 @@ impl Flow for Sender {
         self.full = self.probe.give_up && n.fault.is_none() && gone < self.offered;
         self.schedule.pass(cx.now.since(self.start));
         counts.unsent += self.give_up(Mono(cx.now.0.saturating_sub(TOO_LATE)));
-        self.core.sent(cx, n.bytes as u64);
+        self.core.sent(cx, n.bytes);
         self.core.packets(cx, &counts);
         if self.schedule.climbed() {
             self.over = Some(Ending::Completed);

@@ -49,7 +49,3 @@ impl Limit {
         self.ended.fetch_add(1, Ordering::Relaxed) + 1 == self.most
     }
 }
-
-/// Posted when the last of a limited number of connections has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LimitReached;

@@ -1,8 +1,9 @@
 //! What opens the connections of a client whose protocol has no conversation, and what answers them.
 
+use crate::message::Told;
 use crate::one_sided::{Answers, Calls};
 use crate::round_robin::RoundRobin;
-use crate::{Acl, Limit, LimitReached};
+use crate::{Acl, Limit};
 use metrics::Ending;
 use model::Phase;
 use model::churn::{Broker, Next, Plan};
@@ -134,7 +135,7 @@ impl Acceptor for Answerer {
 
     fn on_closed(&mut self, cx: &mut Context<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {
         if self.admission.1.leave() {
-            cx.post(LimitReached);
+            cx.post(Told::LimitReached);
         }
     }
 }

@@ -3,16 +3,17 @@
 //!
 //! Nothing here is generic: protocols call it, and their own code is all that is compiled for each.
 
-use crate::one_sided::Arrived;
+use crate::message::tell;
 use crate::pending::PendingPeers;
-use metrics::{Ending, Frames, Group, Mono, Packets, Row};
+use metrics::{Clamped, Ending, Frames, Group, Mono, Packets, Row};
+use model::Event;
 use std::any::Any;
 use std::time::Duration;
-use transport::{Checked, Context, End, Flow, FlowId, Interest, Message, Path, Received, Sent, Violation};
+use transport::{Checked, Context, End, Flow, FlowId, Interest, Path, Received, Sent, Violation};
 use uuid::Uuid;
 
 /// The account of one flow.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Core {
     /// Where it is counted.
     pub group: Group,
@@ -49,23 +50,7 @@ impl Core {
     /// The account of the connection in `slot`, counted in `group`, which is stalled after `stall_ns` without progress.
     #[must_use]
     pub fn new(group: Group, slot: u32, stall_ns: u64) -> Self {
-        Core {
-            group,
-            row: None,
-            id: Uuid::nil(),
-            slot,
-            path: None,
-            moved: Mono(0),
-            stall_ns,
-            over: None,
-            arrivals: false,
-            leave: None,
-            came_in: false,
-            broken: false,
-            read_on: false,
-            dropped: 0,
-            place: None,
-        }
+        Core { group, slot, stall_ns, ..Core::default() }
     }
 
     /// The same with this identifier.
@@ -97,7 +82,8 @@ impl Core {
         }
         self.leave = None;
         if self.arrivals {
-            cx.post(Arrived { path, at: cx.now });
+            let Path { local, peer: remote } = path;
+            tell(cx, Event::Established { local, remote, at_ns: cx.now.0 });
         }
         (self.path, self.moved) = (Some(path), cx.now);
         self.row.get_or_insert_with(|| cx.rec.open(self.group, cx.now));
@@ -173,17 +159,23 @@ impl Core {
 
     /// `n` payload bytes were sent.
     #[inline]
-    pub fn sent(&self, cx: &mut Context<'_>, n: u64) {
+    pub fn sent<N>(&self, cx: &mut Context<'_>, n: N)
+    where
+        u64: Clamped<N>,
+    {
         if let Some(row) = self.row {
-            cx.rec.sent(row, n);
+            cx.rec.sent(row, u64::clamped(n));
         }
     }
 
     /// `n` payload bytes were received.
     #[inline]
-    pub fn received(&self, cx: &mut Context<'_>, n: u64) {
+    pub fn received<N>(&self, cx: &mut Context<'_>, n: N)
+    where
+        u64: Clamped<N>,
+    {
         if let Some(row) = self.row {
-            cx.rec.received(row, n);
+            cx.rec.received(row, u64::clamped(n));
         }
     }
 
@@ -211,16 +203,22 @@ impl Core {
     }
 
     /// `n` bytes beside payload were sent.
-    pub fn framing_sent(&self, cx: &mut Context<'_>, n: u64) {
+    pub fn framing_sent<N>(&self, cx: &mut Context<'_>, n: N)
+    where
+        u64: Clamped<N>,
+    {
         if let Some(row) = self.row {
-            cx.rec.framing_sent(row, n);
+            cx.rec.framing_sent(row, u64::clamped(n));
         }
     }
 
     /// `n` bytes beside payload were received.
-    pub fn framing_received(&self, cx: &mut Context<'_>, n: u64) {
+    pub fn framing_received<N>(&self, cx: &mut Context<'_>, n: N)
+    where
+        u64: Clamped<N>,
+    {
         if let Some(row) = self.row {
-            cx.rec.framing_received(row, n);
+            cx.rec.framing_received(row, u64::clamped(n));
         }
     }
 
@@ -271,7 +269,7 @@ impl Unconnected {
     /// Counts what came as `counts`; `bytes` of it are payload.
     pub fn received(&mut self, cx: &mut Context<'_>, bytes: usize, counts: &Packets) {
         let row = self.row(cx);
-        cx.rec.received(row, bytes as u64);
+        cx.rec.received(row, u64::clamped(bytes));
         cx.rec.packets(row, counts);
     }
 
@@ -279,29 +277,7 @@ impl Unconnected {
     pub fn answered(&mut self, cx: &mut Context<'_>, bytes: usize, n: usize) {
         self.received(cx, bytes, &Packets { sent: 1, received: 1, ..Packets::default() });
         let row = self.row(cx);
-        cx.rec.sent(row, n as u64);
-    }
-}
-
-/// A message of flows to their session, until it is known what it is: the one place that looks.
-pub struct Inbox(Option<Message>);
-
-impl Inbox {
-    /// This message.
-    #[must_use]
-    pub fn new(message: Message) -> Self {
-        Inbox(Some(message))
-    }
-
-    /// The message, if it is of type `M`.
-    pub fn take<M: Any>(&mut self) -> Option<M> {
-        match self.0.take()?.downcast() {
-            Ok(message) => Some(*message),
-            Err(other) => {
-                self.0 = Some(other);
-                None
-            }
-        }
+        cx.rec.sent(row, u64::clamped(n));
     }
 }
 

@@ -8,23 +8,19 @@
 //! What connections do is their flows' business; here intervals are told as they come, and our own totals at the end. There
 //! are no remote totals: such a remote end tells what it counted to its own user only.
 
-use crate::FrameVerdicts;
-use crate::LimitReached;
 use crate::bulk::Marks;
 use crate::config::{ClientConfig, ServerConfig};
-use crate::counted::Intervals;
+use crate::driver::Driver;
 use crate::host::{Host, HostInfo};
-use crate::ping::Samples;
+use crate::message::{Heard, Told, hear, since};
 use crate::protocol::{Info, Listening, Ports, Protocol, Serving, Started};
 use crate::wait::wait;
 use crate::{Acl, Psk};
 use metrics::{Group, Mono, Packets, SECOND};
-use model::{Event, Kind, Level, Phase, SocketSettings, Status, Totals, Transport};
-use std::collections::{HashSet, VecDeque};
+use model::{Event, Kind, Phase, SocketSettings, Status, Totals, Transport};
+use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
-use transport::{
-    Acceptor, Action, Connector, Context, GroupPlan, Input, LinkSource, Message, Order, Path, Session,
-};
+use transport::{Acceptor, Action, Connector, Context, GroupPlan, Input, LinkSource, Order, Session};
 
 /// Everything such a session needs to know.
 pub struct OneSidedPlan {
@@ -61,81 +57,10 @@ pub struct Calls {
     pub host: Host,
 }
 
-/// Posted by flows and acceptors: something that a person should know now. The same words are told once.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Notice {
-    /// How bad.
-    pub level: Level,
-    /// One sentence.
-    pub text: String,
-}
-
-/// Posted by flows when they are up, if [`ClientConfig::arrivals`] asks for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arrived {
-    /// Both addresses.
-    pub path: Path,
-    /// When.
-    pub at: Mono,
-}
-
-/// Posted by flows when what they measure is over, where the original tells each connection's calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Portion {
-    /// Which of the concurrent connections.
-    pub slot: u32,
-    /// Both addresses.
-    pub path: Path,
-    /// Payload bytes sent while it counted.
-    pub tx_bytes: u64,
-    /// Payload bytes received while it counted.
-    pub rx_bytes: u64,
-    /// When that began.
-    pub from: Mono,
-    /// When the last of them moved.
-    pub to: Mono,
-    /// Calls, as the original counts them.
-    pub calls: u64,
-    /// What a receiver of datagrams between markers found.
-    pub marked: Option<model::Marked>,
-}
-
-impl Portion {
-    /// One of this slot and path that has moved nothing.
-    #[must_use]
-    pub fn new(slot: u32, path: Path) -> Self {
-        let from = Mono(0);
-        Portion { slot, path, tx_bytes: 0, rx_bytes: 0, from, to: from, calls: 0, marked: None }
-    }
-
-    /// As reporters are told, with times that count from the phase's start.
-    #[must_use]
-    pub fn told(&self, start: Mono) -> Event {
-        Event::Portion(Box::new(model::Portion {
-            slot: self.slot,
-            local: self.path.local,
-            remote: self.path.peer,
-            tx_bytes: self.tx_bytes,
-            rx_bytes: self.rx_bytes,
-            from_ns: self.from.since(start),
-            to_ns: self.to.since(start),
-            calls: self.calls,
-            marked: self.marked,
-        }))
-    }
-}
-
-/// Posted by flows: something for the reporters, as it is.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Tell(pub Event);
-
 /// Packets of one test that a remote end is believed to have counted.
 const MOST_TOLD: u64 = 1 << 48;
 
-/// Different remarks told in one run.
-const REMARKS: usize = 100;
-
-/// Clients that a server answers.
+/// Who is answered.
 #[derive(Clone, Debug, Default)]
 pub struct Answers {
     /// Who may connect.
@@ -274,9 +199,7 @@ pub struct OneSided {
     serving: bool,
     stage: Stage,
     start: Mono,
-    begun: bool,
-    actions: VecDeque<Action>,
-    intervals: Intervals,
+    driver: Driver,
     stop_at: Option<Mono>,
     kill_at: Option<Mono>,
     /// Groups whose end is waited for.
@@ -284,9 +207,6 @@ pub struct OneSided {
     local: Option<Box<Totals>>,
     /// What the remote end says it received, test by test, and when it last did: UDPmon's and tcpmon's do.
     received: Option<(Box<Totals>, Mono)>,
-    status: Status,
-    reason: Option<String>,
-    notices: HashSet<String>,
 }
 
 impl OneSided {
@@ -299,50 +219,37 @@ impl OneSided {
             phase.ends_after().filter(|_| serving || phase.kind != Kind::Train).map(|ns| now.plus(ns));
         let workers = sources.len().max(1) as u32;
         let group = |group, sources, sockets| GroupPlan {
-            workers: None,
-            group,
             sources,
             sockets,
             throttle: phase.throttle.div_ceil(workers),
-            connect_timeout: phase.connect_timeout_ns,
-            start: now,
-            interval: phase.interval_ns,
-            end: stop_at,
-            omit: phase.omit_ns,
+            end: stop_at.filter(|_| group == GROUP),
             records,
-            beside: None,
-            info: phase.kind == Kind::Tcp,
-            frames: phase.kind == Kind::Stream,
-            packets: matches!(phase.kind, Kind::Stream | Kind::Ping | Kind::Delay | Kind::Train),
             wait: waits(&phase, serving),
+            ..GroupPlan::of(&phase, group, now)
         };
+        let mut driver = Driver::new(now, phase.omit_ns, &phase).begun(now);
         // The counting group first: an accepted connection must find it.
-        let plans = if serving {
-            let accepting = GroupPlan { end: None, ..group(Group::ALL, sources, SocketSettings::default()) };
-            vec![group(GROUP, Vec::new(), phase.sockets.clone()), accepting]
+        if serving {
+            driver.ask(group(GROUP, Vec::new(), phase.sockets.clone()));
+            driver.ask(group(Group::ALL, sources, SocketSettings::default()));
         } else {
             let sockets = match &phase.ping {
                 Some(ping) if ping.stamp.is_none() => phase.sockets.of_messages(ping.kernel_stamps),
                 _ => phase.sockets.clone(),
             };
-            vec![group(GROUP, sources, sockets)]
-        };
+            driver.ask(group(GROUP, sources, sockets));
+        }
         OneSided {
-            left: plans.len() as u8,
-            actions: plans.into_iter().map(|plan| Action::Group(Box::new(plan))).collect(),
-            intervals: Intervals::new(now, phase.omit_ns, &phase),
+            left: 1 + u8::from(serving),
+            driver,
             phase,
             serving,
             stage: Stage::Running,
             start: now,
-            begun: false,
             stop_at,
             kill_at: None,
             local: None,
             received: None,
-            status: Status::Complete,
-            reason: None,
-            notices: HashSet::new(),
         }
     }
 
@@ -355,20 +262,18 @@ impl OneSided {
         self.stop_at = None;
         self.kill_at = Some(now.plus(grace(&self.phase)));
         if self.serving {
-            self.actions.push_back(Action::Order(Group::ALL, Order::Drop));
+            self.driver.order(Group::ALL, Order::Drop);
         }
-        self.actions.push_back(Action::Order(GROUP, Order::Stop));
+        self.driver.order(GROUP, Order::Stop);
     }
 
     /// The user asks for the end: in good order at first, then without what has not ended meanwhile.
     fn stop(&mut self, now: Mono) {
-        if self.status != Status::Interrupted {
-            self.status = Status::Interrupted;
-            self.reason = Some("interrupted by the user".to_owned());
+        if self.driver.interrupt() {
             return self.drain(now);
         }
         if self.stage == Stage::Draining && self.kill_at.take().is_some() {
-            self.actions.push_back(Action::Order(GROUP, Order::Kill));
+            self.driver.order(GROUP, Order::Kill);
         } else if self.stage == Stage::Draining {
             self.drop_group();
         }
@@ -382,7 +287,7 @@ impl OneSided {
         if matches!(self.stage, Stage::Running | Stage::Draining) {
             self.stage = Stage::Dropping;
             (self.stop_at, self.kill_at) = (None, None);
-            self.actions.push_back(Action::Order(GROUP, Order::Drop));
+            self.driver.order(GROUP, Order::Drop);
         }
     }
 
@@ -404,21 +309,23 @@ impl OneSided {
         self.stage = Stage::Over;
         if let Some(local) = self.local.take() {
             // Not one connection came about: that is no result.
-            if !self.serving && local.opened == 0 && local.errors() > 0 && self.status == Status::Complete {
-                self.status = Status::Failed;
-                self.reason = local.causes.first().map(|cause| cause.first.clone());
+            if !self.serving
+                && local.opened == 0
+                && local.errors() > 0
+                && self.driver.status == Status::Complete
+            {
+                self.driver.status = Status::Failed;
+                self.driver.reason = local.causes.first().map(|cause| cause.first.clone());
             }
             let ns = local.traffic.ns;
-            self.actions.push_back(Action::Emit(Event::Local(local)));
+            self.driver.ask(Event::Local(local));
             if let Some((mut remote, told)) = self.received.take() {
                 // The last of them came after the time that was to be measured was over.
                 remote.traffic.ns = ns.max(told.since(self.start));
-                self.actions.push_back(Action::Emit(Event::Remote(remote)));
+                self.driver.ask(Event::Remote(remote));
             }
         }
-        let (status, reason) = (self.status, self.reason.take());
-        self.actions.push_back(Action::Emit(Event::PhaseEnd { status, reason }));
-        self.actions.push_back(Action::Done);
+        self.driver.finish(None);
     }
 
     /// Adds what the remote end says of a test that is over. It counts from the beginning, so of a run with an omitted start its sums
@@ -446,50 +353,14 @@ impl OneSided {
         }
     }
 
-    fn note(&mut self, now: Mono, message: Message) {
-        let message = match message.downcast::<FrameVerdicts>() {
-            Ok(verdicts) => {
-                let FrameVerdicts { id, rows } = *verdicts;
-                return self.actions.push_back(Action::Emit(Event::Frames { id, rows }));
+    fn told(&mut self, now: Mono, told: Told) {
+        match told {
+            Told::Event(event) => {
+                self.confirmed(now, &event);
+                self.driver.told(since(event, self.start));
             }
-            Err(message) => message,
-        };
-        let message = match message.downcast::<Notice>() {
-            Ok(notice) => {
-                let Notice { level, text } = *notice;
-                if self.notices.len() < REMARKS && self.notices.insert(text.clone()) {
-                    self.actions.push_back(Action::Emit(Event::Notice { level, text }));
-                }
-                return;
-            }
-            Err(message) => message,
-        };
-        let message = match message.downcast::<Tell>() {
-            Ok(tell) => {
-                self.confirmed(now, &tell.0);
-                return self.actions.push_back(Action::Emit(tell.0));
-            }
-            Err(message) => message,
-        };
-        let message = match message.downcast::<Samples>() {
-            Ok(samples) => return self.actions.push_back(Action::Emit(told(*samples, self.start))),
-            Err(message) => message,
-        };
-        let message = match message.downcast::<Arrived>() {
-            Ok(arrived) => {
-                let Arrived { path, at } = *arrived;
-                let at_ns = at.since(self.start);
-                let event = Event::Established { local: path.local, remote: path.peer, at_ns };
-                return self.actions.push_back(Action::Emit(event));
-            }
-            Err(message) => message,
-        };
-        let message = match message.downcast::<Portion>() {
-            Ok(portion) => return self.actions.push_back(Action::Emit(portion.told(self.start))),
-            Err(message) => message,
-        };
-        if message.is::<LimitReached>() {
-            self.drain(now);
+            Told::LimitReached => self.drain(now),
+            Told::GaveWay(_) | Told::FirstByte(..) => {}
         }
     }
 
@@ -499,7 +370,7 @@ impl OneSided {
         }
         if self.kill_at.is_some_and(|at| at <= now) {
             self.kill_at = None;
-            self.actions.push_back(Action::Order(GROUP, Order::Kill));
+            self.driver.order(GROUP, Order::Kill);
         }
     }
 }
@@ -523,24 +394,17 @@ pub fn grace(phase: &Phase) -> u64 {
         .map_or(GRACE, |ping| GRACE.max(ping.timeout_ns.saturating_mul(2).saturating_add(SECOND)))
 }
 
-/// An event with the samples of messages, their times relative to the phase's start.
-pub fn told(samples: Samples, start: Mono) -> Event {
-    let mut rows = samples.0;
-    for row in &mut rows {
-        row.intended_ns = Mono(row.intended_ns).since(start);
-        row.sent_ns = Mono(row.sent_ns).since(start);
-    }
-    Event::Pings { rows }
-}
-
 impl Session for OneSided {
     fn handle(&mut self, cx: &mut Context<'_>, input: Input<'_>) {
         match input {
-            Input::Tally { group, index, from, to, tally } if group == GROUP => {
-                let interval = self.intervals.next(index, from, to, tally);
-                self.actions.push_back(Action::Emit(Event::Interval(Box::new(interval))));
+            Input::Tally { group: GROUP, index, from, to, tally } => {
+                self.driver.interval(index, from, to, tally);
             }
-            Input::Message(message) => self.note(cx.now, message),
+            Input::Message(message) => {
+                if let Heard::Told(told) = hear::<Infallible>(message) {
+                    self.told(cx.now, told);
+                }
+            }
             Input::Idle(GROUP) => self.drop_group(),
             Input::Dropped(group, totals) => self.dropped(group, totals),
             Input::Wake => self.wake(cx.now),
@@ -550,10 +414,7 @@ impl Session for OneSided {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Option<Action> {
-        if !std::mem::replace(&mut self.begun, true) {
-            return Some(Action::Emit(Event::Start { at: cx.clock.wall(self.start) }));
-        }
-        self.actions.pop_front()
+        self.driver.next(cx)
     }
 
     fn deadline(&self) -> Option<Mono> {

@@ -2,8 +2,7 @@
 
 use crate::Acl;
 use crate::host::HostInfo;
-use crate::one_sided::Notice;
-use model::Level;
+use crate::message::warn;
 use std::collections::HashSet;
 use std::net::IpAddr;
 use transport::Context;
@@ -30,10 +29,20 @@ impl PendingPeers {
                 "{who} sends and is not heard: a datagram proves no address, so only those of this host and of directly \
                  connected networks count, unless NETCALIPER_ALLOW names the network"
             );
-            cx.post(Notice { level: Level::Warning, text });
+            warn(cx, text);
         }
         false
     }
+}
+
+/// Says that an address which asked for `what` gets none.
+pub fn refuse(cx: &mut Context<'_>, who: IpAddr, what: &str, answers: &str) {
+    let who = who.to_canonical();
+    let text = format!(
+        "{who} asked for {what} and gets none: a datagram proves no address, so {answers} go to this host and directly \
+         connected networks only, unless NETCALIPER_ALLOW names the network"
+    );
+    warn(cx, text);
 }
 
 /// Fewest connections that may wait for their introduction: what workers accept in a row.

@@ -1,5 +1,6 @@
 //! Bounds for peers that have proved nothing: places for connections that have not introduced themselves, rates, and lines in a log.
 
+use crate::message::Told;
 use metrics::{Mono, SECOND};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -46,10 +47,6 @@ struct Table {
     lines: Lines,
 }
 
-/// How many connections had to give way since that was told last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GaveWay(pub u64);
-
 /// Smallest share of an address: connections that a worker accepts in a row must fit, those of one client of several workers too.
 const SMALLEST_SHARE: usize = 128;
 
@@ -66,7 +63,7 @@ impl PendingPeers {
     }
 
     /// A place for a connection from `address`; what to tell, at most once a minute, if another connection had to give way.
-    pub fn enter(self: &Arc<Self>, address: IpAddr, now: Mono) -> (PendingPlace, Option<GaveWay>) {
+    pub fn enter(self: &Arc<Self>, address: IpAddr, now: Mono) -> (PendingPlace, Option<Told>) {
         let holder = holder(address);
         let mut table = self.table();
         let own = table.holders.get(&holder).map_or(0, BTreeMap::len);
@@ -81,7 +78,7 @@ impl PendingPeers {
             && let Some(evicted) = table.remove(giver, number)
         {
             evicted.store(true, Ordering::Relaxed);
-            told = table.lines.due(now).map(|before| GaveWay(before + 1));
+            told = table.lines.due(now).map(|before| Told::GaveWay(before + 1));
         }
         let (number, evicted) = table.insert(holder);
         drop(table);

@@ -6,7 +6,7 @@
 //! - [`codec`]: identifier and completion.
 //! - [`Connection`]: one TCP connection, either end.
 //! - [`Sender`], [`Receiver`]: the two ends of a media stream over UDP.
-//! - [`Caller`], [`Answerer`]: what opens connections and streams, and what answers them.
+//! - [`connectors`], [`Answerer`]: what opens connections and streams, and what answers them.
 #![forbid(unsafe_code)]
 
 pub mod codec;
@@ -15,13 +15,13 @@ mod open;
 mod params;
 mod tcp;
 
-use common::{one_sided, payload, protocol, round_robin, verdicts};
+use common::{one_sided, payload, protocol, verdicts};
 
 use crate::one_sided::OneSidedProtocol;
 use crate::protocol::{Info, Legacy};
 pub use media::{HZ, MediaParams, Receiver, Ring, Sender};
 use model::{Kind, Payload, Phase};
-pub use open::{Answerer, Caller, acceptors, connectors};
+pub use open::{Answerer, acceptors, connectors};
 pub use params::Params;
 pub use tcp::{Connection, Role};
 

@@ -4,88 +4,37 @@ use super::codec::START;
 use super::media::{MediaParams, Receiver, Sender};
 use super::params::Params;
 use super::tcp::Connection;
-use crate::one_sided::{Answers, Calls, GROUP, Notice};
-use crate::round_robin::RoundRobin;
-use common::{Acl, Limit, LimitReached};
+use crate::one_sided::{Answers, Calls, GROUP};
+use common::call::Caller;
+use common::message::{Told, warn};
+use common::{Acl, Limit};
 use metrics::{Ending, Group};
-use model::churn::{Broker, Next, Plan};
-use model::{Level, Phase, Shutdown};
+use model::{Phase, Shutdown};
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
-use transport::{Acceptor, Cause, Connector, Context, Flow, Open, Path, Received, Target, Transmit};
-
-/// Opens a client's connections or streams as the broker says, to the targets in turn.
-pub struct Caller {
-    broker: Broker,
-    params: Arc<Params>,
-    /// When streams are asked for, and whether their frames are told.
-    media: Option<(Arc<MediaParams>, bool)>,
-    targets: Vec<SocketAddr>,
-    round_robin: RoundRobin,
-}
-
-impl Caller {
-    /// The part of worker `worker` in a run of `phase`.
-    #[must_use]
-    pub fn new(phase: &Phase, calls: &Calls, worker: u16) -> Self {
-        let workers = calls.workers.max(1);
-        let plan = Plan::part(phase, u32::from(worker), u32::from(workers));
-        Caller {
-            broker: Broker::new(&plan),
-            params: Arc::new(Params { arrivals: calls.arrivals, ..Params::of(phase, GROUP) }),
-            media: MediaParams::of(phase, GROUP)
-                .map(|media| (Arc::new(MediaParams { arrivals: calls.arrivals, ..media }), calls.frames)),
-            targets: calls.targets.clone(),
-            round_robin: RoundRobin::new(calls.sources.clone(), calls.ports, worker, workers),
-        }
-    }
-
-    fn connection(&self, cx: &mut Context<'_>, slot: u32) -> Connection {
-        let rude = match self.params.shutdown {
-            Shutdown::Graceful => false,
-            Shutdown::Rude => true,
-            Shutdown::Random => cx.rng.next() & 1 == 1,
-        };
-        let transfer = cx.rng.between(self.params.transfer.low, self.params.transfer.high);
-        Connection::client(Arc::clone(&self.params), slot, transfer, rude)
-    }
-}
-
-impl Connector for Caller {
-    fn open(&mut self, cx: &mut Context<'_>) -> Open {
-        let turn = self.round_robin.turns().checked_rem(self.targets.len() as u64);
-        let Some(&to) = turn.and_then(|n| self.targets.get(n as usize)) else { return Open::Done };
-        let slot = match self.broker.next(cx.now) {
-            Next::Start { slot, .. } => slot,
-            Next::At(at) => return Open::At(at),
-            Next::Idle => return Open::Idle,
-            Next::Done => return Open::Done,
-        };
-        let target = Target { to, from: self.round_robin.next(to) };
-        match &self.media {
-            Some((media, tells)) => {
-                Open::Datagram(Box::new(Receiver::new(Arc::clone(media), slot, *tells)), target)
-            }
-            None => Open::Flow(Box::new(self.connection(cx, slot)), target),
-        }
-    }
-
-    fn on_closed(&mut self, cx: &mut Context<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>) {
-        let failed = !matches!(how, Ok(Ending::Completed | Ending::Stopped));
-        self.broker.ended(flow.id().slot, cx.now, failed);
-    }
-
-    fn stop(&mut self) {
-        self.broker.stop();
-    }
-}
+use transport::{Acceptor, Cause, Connector, Context, Flow, Path, Received, Transmit};
 
 /// A client's sources of links for `phase`.
 #[must_use]
 pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
-    let one = |worker| Box::new(Caller::new(phase, calls, worker)) as Box<dyn Connector>;
-    (0..calls.workers.max(1)).map(one).collect()
+    if let Some(media) = MediaParams::of(phase, GROUP) {
+        let media = Arc::new(MediaParams { arrivals: calls.arrivals, ..media });
+        let tells = calls.frames;
+        return Caller::for_all(phase, calls, true, &move |_: &mut Context<'_>, slot| -> Box<dyn Flow> {
+            Box::new(Receiver::new(Arc::clone(&media), slot, tells))
+        });
+    }
+    let params = Arc::new(Params { arrivals: calls.arrivals, ..Params::of(phase, GROUP) });
+    Caller::for_all(phase, calls, false, &move |cx: &mut Context<'_>, slot| -> Box<dyn Flow> {
+        let rude = match params.shutdown {
+            Shutdown::Graceful => false,
+            Shutdown::Rude => true,
+            Shutdown::Random => cx.rng.next() & 1 == 1,
+        };
+        let transfer = cx.rng.between(params.transfer.low, params.transfer.high);
+        Box::new(Connection::client(Arc::clone(&params), slot, transfer, rude))
+    })
 }
 
 /// A server's sources of links for `phase`.
@@ -180,7 +129,7 @@ impl Answerer {
             "{peer} asked for a stream and gets none: a START proves no address, so streams go to this host and directly \
              connected networks only, unless -Allow or NETCALIPER_ALLOW names the network"
         );
-        cx.post(Notice { level: Level::Warning, text });
+        warn(cx, text);
     }
 }
 
@@ -225,7 +174,7 @@ impl Acceptor for Answerer {
 
     fn on_closed(&mut self, cx: &mut Context<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {
         if self.shared.limit.leave() {
-            cx.post(LimitReached);
+            cx.post(Told::LimitReached);
         }
     }
 }

@@ -192,7 +192,7 @@ impl Connection {
         let at = usize::from(have);
         let more = bytes.len().min(n.saturating_sub(at));
         self.rx.word[at..at + more].copy_from_slice(&bytes[..more]);
-        self.core.framing_received(cx, more as u64);
+        self.core.framing_received(cx, more);
         let have = at + more;
         (have < n).then_some(have as u8)
     }
@@ -357,12 +357,12 @@ impl Flow for Connection {
             Step::Payload => self.payload_sent(cx, (n.bytes as u64).min(self.tx.io)),
             Step::Id(have) => {
                 let (have, more) = word(have, ID);
-                self.core.framing_sent(cx, more as u64);
+                self.core.framing_sent(cx, more);
                 if have == ID { self.begin_payload(cx) } else { self.step = Step::Id(have as u8) }
             }
             Step::Done(have) => {
                 let (have, more) = word(have, DONE.len());
-                self.core.framing_sent(cx, more as u64);
+                self.core.framing_sent(cx, more);
                 self.step = if have == DONE.len() { Step::Parting } else { Step::Done(have as u8) };
             }
             _ => {}

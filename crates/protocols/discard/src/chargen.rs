@@ -144,7 +144,7 @@ impl Flow for Generator {
     fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
         if self.core.wrote(cx.now, n) {
             self.sent += n.bytes as u64;
-            self.core.sent(cx, n.bytes as u64);
+            self.core.sent(cx, n.bytes);
         }
     }
 
@@ -202,7 +202,7 @@ impl Flow for Reader {
         }
         self.core.read(cx.now);
         self.got += got.len as u64;
-        self.core.received(cx, got.len as u64);
+        self.core.received(cx, got.len);
         if self.got >= self.transfer {
             self.end(cx, Ending::Completed);
         }

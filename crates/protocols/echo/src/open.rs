@@ -4,10 +4,11 @@ use super::respond::Responder;
 use common::Acl;
 use common::call::{Answerer, Caller};
 use common::kernel::Unconnected;
-use common::one_sided::{Answers, Calls, GROUP, Notice};
+use common::message::warn;
+use common::one_sided::{Answers, Calls, GROUP};
+use common::pending::refuse;
 use common::ping::{Params, Pinger, Remote};
-use model::{Level, Phase};
-use std::net::SocketAddr;
+use model::Phase;
 use std::sync::Arc;
 use transport::{Acceptor, Connector, Context, Flow, Received, Transmit};
 
@@ -49,25 +50,14 @@ fn send_back(
     account: &mut Unconnected,
 ) {
     let Some(peer) = got.from.map(|path| path.peer) else { return };
-    if !streams.admits(peer.ip()) || peer.port() < FIRST_CLIENT_PORT {
-        return refuse(cx, peer);
+    if peer.port() < FIRST_CLIENT_PORT {
+        let (who, port) = (peer.ip().to_canonical(), peer.port());
+        let why = "which belongs to a service: two echo services would never end";
+        return warn(cx, format!("{who} asked for an echo from port {port}, {why}"));
+    }
+    if !streams.admits(peer.ip()) {
+        return refuse(cx, peer.ip(), "a UDP echo", "echoes");
     }
     let n = reply.copy(got.bytes);
     account.answered(cx, got.len, n);
-}
-
-/// Says, once for each address, that its datagrams are not sent back.
-fn refuse(cx: &mut Context<'_>, peer: SocketAddr) {
-    let who = peer.ip().to_canonical();
-    let text = match peer.port() {
-        0..FIRST_CLIENT_PORT => format!(
-            "{who} asked for an echo from port {}, which belongs to a service: two echo services would never end",
-            peer.port()
-        ),
-        _ => format!(
-            "{who} asked for a UDP echo and gets none: a datagram proves no address, so echoes go to this host and \
-             directly connected networks only, unless NETCALIPER_ALLOW names the network"
-        ),
-    };
-    cx.post(Notice { level: Level::Warning, text });
 }

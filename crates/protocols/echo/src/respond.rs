@@ -13,8 +13,8 @@ const MOST: usize = 64 * 1024;
 /// end, as far as the server waits for that, ns.
 const QUIET: u64 = SECOND;
 
-/// Sends received data back, in order, until the peer sends no more.
-#[derive(Debug)]
+/// Sends back whatever comes, in order, until the peer sends no more.
+#[derive(Debug, Default)]
 pub struct Responder {
     core: Core,
     owed: Vec<u8>,
@@ -30,14 +30,7 @@ impl Responder {
     /// The echoing end of a connection that has just come; it may owe bytes that the peer does not take for so long.
     #[must_use]
     pub fn new(group: Group, stall_ns: u64) -> Self {
-        Responder {
-            core: Core::new(group, 0, stall_ns),
-            owed: Vec::new(),
-            sent: 0,
-            fin: false,
-            stopped: false,
-            left_alone: false,
-        }
+        Responder { core: Core::new(group, 0, stall_ns), ..Responder::default() }
     }
 
     fn pending(&self) -> usize {
@@ -75,14 +68,14 @@ impl Flow for Responder {
             self.owed.clear();
             self.sent = 0;
         }
-        self.core.sent(cx, n.bytes as u64);
+        self.core.sent(cx, n.bytes);
     }
 
     fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
         self.core.moved = cx.now;
         self.owed.drain(..std::mem::take(&mut self.sent));
         self.owed.extend_from_slice(got.bytes);
-        self.core.received(cx, got.bytes.len() as u64);
+        self.core.received(cx, got.bytes.len());
         Ok(())
     }
 

@@ -16,15 +16,15 @@ use super::params::Parameters;
 use super::results::Results;
 use super::store::Store;
 use super::test_state::TestState;
-use crate::counted::Intervals;
 use crate::host::Meter;
 use crate::{Bulk, BulkCpu, BulkNews};
-use metrics::{Ending, Group, Mono, SECOND};
-use model::{Event, Level, Phase, Status, Totals};
-use std::collections::{BTreeMap, VecDeque};
+use common::driver::Driver;
+use metrics::{Group, Mono, SECOND};
+use model::{Event, Phase, Status, Totals};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use transport::{Action, Context, End, Input, Link, Order, Path, Session, Target};
+use transport::{Action, Context, Input, Link, Order, Path, Session, Target};
 
 /// Everything a client needs to know before it starts.
 pub struct ClientPlan {
@@ -94,17 +94,16 @@ pub struct Client {
     inbox: Inbox,
     test_state: Option<Arc<TestState>>,
     joined: BTreeMap<u64, Path>,
-    spent: BTreeMap<u32, bool>,
+    spent: BTreeSet<u32>,
     ledger: Option<Ledger>,
     started: Option<Mono>,
     heard: Mono,
     used: (f64, f64),
     cpu: BulkCpu,
     remote: Option<Results>,
-    intervals: Intervals,
-    actions: VecDeque<Action>,
-    status: Status,
-    error: Option<String>,
+    /// It ends as its driver says: the reason is the error that is told.
+    driver: Driver,
+    /// Whether the result was told.
     told: bool,
     grouped: bool,
     /// All streams have ended, as they do when the server closes them.
@@ -117,9 +116,10 @@ impl Client {
     pub fn new(plan: ClientPlan, now: Mono) -> Self {
         let to = plan.target.1;
         let from = plan.from.map(|from| SocketAddr::new(from, 0));
-        let actions = VecDeque::from([Action::Connect(0, Target { to, from })]);
+        let mut driver = Driver::new(now, 0, &plan.phase);
+        driver.ask(Action::Connect(0, Target { to, from }));
         Client {
-            intervals: Intervals::new(now, 0, &plan.phase),
+            driver,
             plan,
             step: Step::Connecting,
             since: now,
@@ -128,16 +128,13 @@ impl Client {
             inbox: Inbox::default(),
             test_state: None,
             joined: BTreeMap::new(),
-            spent: BTreeMap::new(),
+            spent: BTreeSet::new(),
             ledger: None,
             started: None,
             heard: now,
             used: (0.0, 0.0),
             cpu: BulkCpu::default(),
             remote: None,
-            actions,
-            status: Status::Complete,
-            error: None,
             told: false,
             grouped: false,
             idle: false,
@@ -146,7 +143,7 @@ impl Client {
 
     fn say(&mut self, bytes: Vec<u8>) {
         if let Some(link) = self.link {
-            self.actions.push_back(Action::Send(link, bytes));
+            self.driver.send(link, bytes);
         }
     }
 
@@ -159,10 +156,10 @@ impl Client {
         if matches!(self.step, Step::Closing | Step::Over) {
             return;
         }
-        if self.status != Status::Interrupted {
-            self.status = if self.started.is_some() { Status::Partial } else { Status::Failed };
+        if self.driver.status != Status::Interrupted {
+            self.driver.status = if self.started.is_some() { Status::Partial } else { Status::Failed };
         }
-        self.error.get_or_insert(why);
+        self.driver.reason.get_or_insert(why);
         self.close(cx);
     }
 
@@ -171,11 +168,11 @@ impl Client {
         self.tell_result();
         self.enter(Step::Closing, cx.now);
         if let Some(link) = self.link.take() {
-            self.actions.push_back(Action::Close(link, End::Done { how: Ending::Completed, reset: false }));
+            self.driver.close(link);
         }
-        match (self.grouped, self.error.is_some() || self.idle) {
-            (true, false) => self.actions.push_back(Action::Order(GROUP, Order::Stop)),
-            (true, true) => self.actions.push_back(Action::Order(GROUP, Order::Drop)),
+        match (self.grouped, self.driver.reason.is_some() || self.idle) {
+            (true, false) => self.driver.order(GROUP, Order::Stop),
+            (true, true) => self.driver.order(GROUP, Order::Drop),
             (false, _) => self.finish(None),
         }
     }
@@ -183,9 +180,7 @@ impl Client {
     fn finish(&mut self, local: Option<Box<Totals>>) {
         self.step = Step::Over;
         self.tell_totals(local);
-        let (status, reason) = (self.status, self.error.clone());
-        self.actions.push_back(Action::Emit(Event::PhaseEnd { status, reason }));
-        self.actions.push_back(Action::Done);
+        self.driver.finish(None);
     }
 
     fn up(&mut self, cx: &mut Context<'_>, link: Link, path: Path) {
@@ -232,7 +227,7 @@ impl Client {
                     return self.fail(cx, "idle timeout for receiving data".to_owned());
                 }
                 if let Some(tag) = self.ledger.as_mut().and_then(|ledger| ledger.ask(cx.now)) {
-                    self.actions.push_back(Action::Order(GROUP, Order::Ask(tag)));
+                    self.driver.order(GROUP, Order::Ask(tag));
                 }
             }
             Step::Freezing => {
@@ -245,7 +240,7 @@ impl Client {
             }
             Step::Closing => {
                 self.since = Mono(u64::MAX);
-                self.actions.push_back(Action::Order(GROUP, Order::Drop));
+                self.driver.order(GROUP, Order::Drop);
             }
             Step::Over => {}
         }
@@ -254,28 +249,27 @@ impl Client {
     fn stop(&mut self, cx: &Context<'_>) {
         if self.step == Step::Running {
             // The server gives its results for what was measured until now.
-            self.status = Status::Interrupted;
+            self.driver.status = Status::Interrupted;
             return self.freeze(cx);
         }
         if matches!(self.step, Step::Freezing | Step::Ended | Step::Exchanging | Step::Results) {
             // The results are waited for a moment, and no longer.
-            if self.status == Status::Interrupted {
+            if self.driver.status == Status::Interrupted {
                 self.fail(cx, "interrupted by the user before the server sent its results".to_owned());
             }
-            self.status = Status::Interrupted;
+            self.driver.status = Status::Interrupted;
             return;
         }
         if self.step == Step::Closing && self.since < Mono(u64::MAX) {
             self.since = Mono(u64::MAX);
-            return self.actions.push_back(Action::Order(GROUP, Order::Drop));
+            return self.driver.order(GROUP, Order::Drop);
         }
         if matches!(
             self.step,
             Step::Connecting | Step::Greeting | Step::Asking | Step::Creating | Step::Gathering
         ) {
             self.say(vec![State::ClientTerminate.byte()]);
-            self.error = Some("interrupted by the user".to_owned());
-            self.status = Status::Interrupted;
+            self.driver.interrupt();
             self.close(cx);
         }
     }
@@ -308,12 +302,11 @@ impl Session for Client {
             }
             Input::Message(message) => self.note(cx, message),
             Input::Tally { group: GROUP, index, from, to, tally } => {
-                let interval = self.intervals.next(index, from, to, tally);
-                self.actions.push_back(Action::Emit(Event::Interval(Box::new(interval))));
+                self.driver.interval(index, from, to, tally);
             }
             Input::Idle(GROUP) => {
                 if self.step == Step::Closing && !std::mem::replace(&mut self.idle, true) {
-                    self.actions.push_back(Action::Order(GROUP, Order::Drop));
+                    self.driver.order(GROUP, Order::Drop);
                 }
                 self.idle = true;
             }
@@ -324,8 +317,8 @@ impl Session for Client {
         }
     }
 
-    fn poll(&mut self, _: &mut Context<'_>) -> Option<Action> {
-        self.actions.pop_front()
+    fn poll(&mut self, cx: &mut Context<'_>) -> Option<Action> {
+        self.driver.next(cx)
     }
 
     fn deadline(&self) -> Option<Mono> {
@@ -335,7 +328,7 @@ impl Session for Client {
 
 impl Client {
     fn tell(&mut self, news: BulkNews) {
-        self.actions.push_back(Action::Emit(Bulk { test: 1, news }.event()));
+        self.driver.ask(Bulk { test: 1, news }.event());
     }
 
     fn tell_intervals(&mut self, told: Vec<Told>) {
@@ -344,10 +337,5 @@ impl Client {
                 self.tell(BulkNews::Interval { omitted, rows });
             }
         }
-    }
-
-    /// Something that a person should know.
-    fn notice(&mut self, level: Level, text: &str) {
-        self.actions.push_back(Action::Emit(Event::Notice { level, text: text.to_owned() }));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::packets::UdpStream;
 use super::stream::TcpStream;
-use super::test_state::{Gone, TestState};
+use super::test_state::{Posted, TestState};
 use metrics::Ending;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -76,7 +76,7 @@ impl Connector for Dialer {
 
     fn on_closed(&mut self, cx: &mut Context<'_>, _: Box<dyn Flow>, how: &Result<Ending, Cause>) {
         if let Err(cause) = how {
-            cx.post(Gone { why: cause.to_string() });
+            cx.post(Posted::Gone(cause.to_string()));
         }
     }
 

@@ -1,9 +1,10 @@
 //! The books of one test: when its streams are asked how they stand, and what follows from what they say.
 
-use super::results::Line;
+use super::results::{Line, Results};
 use super::test_state::{Counts, Standing};
-use crate::{BulkTerms, StreamRow};
-use metrics::{Group, Mono, SECOND, TcpInfo};
+use crate::{BulkCpu, BulkEnded, BulkNews, BulkTerms, StreamRow};
+use metrics::{Group, Mono, SECOND, TcpInfo, real};
+
 use std::collections::VecDeque;
 
 /// The question that is asked when measuring ends.
@@ -217,6 +218,26 @@ impl Ledger {
         self.streams.iter().enumerate().map(one).collect()
     }
 
+    /// How the test has ended, with what the peer says of it.
+    pub(super) fn ended(
+        &self,
+        remote: Option<&Results>,
+        cpu: BulkCpu,
+        congestion: String,
+        error: Option<String>,
+    ) -> BulkNews {
+        BulkNews::Ended(Box::new(BulkEnded {
+            local: self.rows(),
+            remote: remote.map(|remote| remote.lines.iter().map(Line::remote).collect()).unwrap_or_default(),
+            cpu,
+            remote_cpu: remote.map(|remote| remote.cpu),
+            congestion: (!self.udp).then_some(congestion),
+            remote_congestion: remote.and_then(|remote| remote.congestion.clone()),
+            server_output: remote.and_then(|remote| remote.output.clone()),
+            error,
+        }))
+    }
+
     /// The same as it is told to the peer.
     pub(super) fn lines(&self) -> Vec<Line> {
         let omitted = |stream: &Stream| if self.counted { stream.base } else { Counts::default() };
@@ -239,6 +260,13 @@ impl Ledger {
         };
         self.streams.iter().zip(&rows).map(line).collect()
     }
+}
+
+/// The share of the time of a core, percent, that was used in `ns` from one reading of user and system time, s, to the next.
+pub(super) fn cpu(then: (f64, f64), now: (f64, f64), ns: u64) -> BulkCpu {
+    let share = |now: f64, then: f64| (now - then).max(0.0) * 1e11 / real(ns.max(1));
+    let (user, system) = (share(now.0, then.0), share(now.1, then.1));
+    BulkCpu { total: user + system, user, system }
 }
 
 fn clip(n: u64) -> i64 {

@@ -23,7 +23,7 @@ mod store;
 mod stream;
 mod test_state;
 
-use common::{balance, config, counted, host, one_sided, payload, pending, quota};
+use common::{balance, config, host, payload, pending, quota};
 
 pub use bulk::{
     Bulk, BulkBegun, BulkCpu, BulkEnded, BulkNews, BulkStream, BulkTerms, RemoteRow, Scribe, ServerOutput,

@@ -7,12 +7,11 @@
 use super::codec::{COOKIE, Cookie, HELLO, REPLY, State};
 use super::packets::UdpStream;
 use super::stream::TcpStream;
-use super::test_state::{Joined, TestState};
-use crate::one_sided::Notice;
+use super::test_state::{Posted, TestState};
 use crate::quota::{LOOK, PendingPeers, PendingPlace};
 use common::Acl;
+use common::message::warn;
 use metrics::{Ending, Mono, SECOND};
-use model::Level;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -90,13 +89,6 @@ impl Shared {
     }
 }
 
-/// Posted by the listener: the cookie of a control connection, which goes to the session.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Visit {
-    pub(super) path: Path,
-    pub(super) cookie: Cookie,
-}
-
 /// The listener's part on one worker.
 pub(super) struct Listener {
     shared: Arc<Shared>,
@@ -163,7 +155,7 @@ impl Acceptor for Listener {
                  networks that are allowed (NETCALIPER_ALLOW)",
                 peer.ip().to_canonical()
             );
-            cx.post(Notice { level: Level::Warning, text });
+            warn(cx, text);
             return None;
         }
         let when = self.shared.next();
@@ -172,7 +164,7 @@ impl Acceptor for Listener {
             reply.copy(&REPLY);
         }
         let nth = joined?;
-        cx.post(Joined { group: test_state.group, when, path });
+        cx.post(Posted::Joined { group: test_state.group, when, path });
         Some(Box::new(UdpStream::server(test_state, when, (nth, self.worker, self.workers))))
     }
 }
@@ -207,7 +199,7 @@ impl Handshake {
     /// Decides by the received cookie: a stream of a known test, or a control connection.
     fn judge(&mut self, cx: &mut Context<'_>) {
         let Some(test_state) = self.shared.by_cookie(&self.word) else {
-            cx.post(Visit { path: self.path, cookie: self.word });
+            cx.post(Posted::Visit(self.path, self.word));
             self.step = Step::Visitor;
             return;
         };
@@ -215,7 +207,7 @@ impl Handshake {
             self.step = Step::Refused(false);
             return;
         };
-        cx.post(Joined { group: test_state.group, when: self.when, path: self.path });
+        cx.post(Posted::Joined { group: test_state.group, when: self.when, path: self.path });
         let (worker, workers) = self.place;
         let flow = TcpStream::server(test_state, self.when, (nth, worker, workers));
         self.step = Step::Stream(Some(Box::new(flow)));

@@ -51,6 +51,13 @@ pub struct Results {
     pub output: Option<ServerOutput>,
 }
 
+/// What an end says of retransmissions that sends or does not.
+#[must_use]
+pub fn has_retransmits(sends: bool, udp: bool) -> i64 {
+    if sends { i64::from(!udp) } else { -1 }
+}
+
+/// Writes a document.
 #[must_use]
 pub fn write(results: &Results) -> String {
     let mut map = Map::new();

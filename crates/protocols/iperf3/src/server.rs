@@ -19,25 +19,23 @@ pub(super) use talk::socket_settings;
 use super::codec::{Cookie, Inbox, State, cookie_text};
 use super::judge::{Judge, Verdict};
 use super::ledger::Ledger;
-use super::listener::{Listener, Shared, Visit};
+use super::listener::{Listener, Shared};
 use super::params::Parameters;
 use super::results::Results;
 use super::store::Opening;
-use super::test_state::{Joined, Standing, TestState};
-use crate::counted::Intervals;
+use super::test_state::{Posted, TestState};
 use crate::host::Meter;
-use crate::one_sided::Notice;
-use crate::quota::{ByAddress, GaveWay, Lines, to_give_way};
+use crate::quota::{ByAddress, Lines, to_give_way};
 use crate::{Bulk, BulkCpu, BulkNews, Scribe};
 use common::Acl;
-use metrics::{Ending, Group, Mono, SECOND};
-use model::{Event, Level, Phase, Served, SocketSettings, Status};
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use common::driver::Driver;
+use common::message::{Heard, Told, hear};
+use metrics::{Group, Mono, SECOND};
+use model::{Event, Level, Phase, Served, Status};
+use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
-use transport::{
-    Action, Context, End, GroupPlan, Input, Link, LinkSource, Message, Order, Path, Session, Wait,
-};
+use transport::{Action, Context, GroupPlan, Input, Link, LinkSource, Message, Order, Path, Session};
 
 #[derive(Clone, Debug)]
 pub struct Limits {
@@ -85,15 +83,15 @@ pub struct ServerPlan {
     pub keeper: Option<Arc<dyn Judge>>,
     /// Length of intervals, ns; 0 tells none.
     pub interval_ns: u64,
+    /// Whether it is told how each test stands.
+    pub sessions: bool,
     /// End after so many tests.
     pub exit_after: Option<u64>,
     /// End after so long without a test, ns.
     pub idle_ns: Option<u64>,
     /// What renders the printout that clients may ask for.
     pub scribe: Option<Scribe>,
-    /// Whether it is told how each test stands.
-    pub sessions: bool,
-    /// The system's default congestion control, and the available ones.
+    /// The system's congestion control, and those that it offers.
     pub congestion: (String, Vec<String>),
     /// CPU time.
     pub meter: Meter,
@@ -149,9 +147,9 @@ struct Test {
     /// Bytes moved in the last seconds, and how long that took, ns.
     recent: VecDeque<(u64, u64)>,
     tale: Vec<Bulk>,
+    remote: Option<Results>,
     /// How it stands, where that is told.
     served: Option<Served>,
-    remote: Option<Results>,
 }
 
 pub struct Server {
@@ -159,22 +157,18 @@ pub struct Server {
     shared: Arc<Shared>,
     tests: BTreeMap<Link, Test>,
     /// Cookies whose link has not come yet.
-    early: VecDeque<Visit>,
+    early: VecDeque<(Path, Cookie)>,
     /// Which groups are in use, from 1.
     groups: Vec<bool>,
     count: u64,
     ended: u64,
     /// When the last test ended, or the server began.
     quiet: Mono,
-    actions: VecDeque<Action>,
-    intervals: Intervals,
-    notices: HashSet<String>,
-    /// Limits the lines about connections dropped in favour of new ones.
+    driver: Driver,
+    /// Lines about newcomers for whom others had to give way.
     crowd: Lines,
     /// Warnings by address: some, then one a minute.
     warnings: ByAddress<(u32, Lines)>,
-    start: Mono,
-    begun: bool,
     stopping: bool,
     interrupted: bool,
     over: bool,
@@ -185,15 +179,10 @@ impl Server {
     #[must_use]
     pub fn new(plan: ServerPlan, now: Mono) -> Self {
         let shared = Arc::new(Shared::new(plan.limits.pending));
-        let all = GroupPlan {
-            sources: LinkSource::acceptors(Listener::for_all(
-                &shared,
-                &plan.acl,
-                &plan.streams,
-                plan.workers,
-            )),
-            ..group_plan(Group::ALL, SocketSettings::default(), now, plan.interval_ns)
-        };
+        let listeners = Listener::for_all(&shared, &plan.acl, &plan.streams, plan.workers);
+        let sources = LinkSource::acceptors(listeners);
+        let mut driver = Driver::new(now, 0, &Phase::default()).begun(now);
+        driver.ask(GroupPlan { sources, ..GroupPlan::new(Group::ALL, now, or_second(plan.interval_ns)) });
         Server {
             plan,
             shared,
@@ -203,37 +192,30 @@ impl Server {
             count: 0,
             ended: 0,
             quiet: now,
-            actions: VecDeque::from([Action::Group(Box::new(all))]),
-            intervals: Intervals::new(now, 0, &Phase::default()),
-            notices: HashSet::new(),
+            driver,
             crowd: Lines::default(),
             warnings: ByAddress::default(),
-            start: now,
-            begun: false,
             stopping: false,
             interrupted: false,
             over: false,
         }
     }
 
-    fn notice(&mut self, level: Level, text: String) {
-        self.actions.push_back(Action::Emit(Event::Notice { level, text }));
-    }
-
+    /// Tells something about a test.
     fn tell(&mut self, link: Link, news: BulkNews) {
         let Some(test) = self.tests.get_mut(&link) else { return };
         let stands = if self.plan.sessions { served::stand(test, &news) } else { None };
-        self.actions.extend(stands.map(Action::Emit));
+        stands.into_iter().for_each(|event| self.driver.ask(event));
         let bulk = Bulk { test: test.number, news };
         if self.plan.scribe.is_some() && test.tale.len() < LONGEST_TALE {
             test.tale.push(bulk.clone());
         }
-        self.actions.push_back(Action::Emit(bulk.event()));
+        self.driver.ask(bulk.event());
     }
 
     fn say(&mut self, link: Link, bytes: Vec<u8>) {
         if self.tests.contains_key(&link) {
-            self.actions.push_back(Action::Send(link, bytes));
+            self.driver.send(link, bytes);
         }
     }
 
@@ -262,8 +244,8 @@ impl Server {
             cpu: BulkCpu::default(),
             recent: VecDeque::new(),
             tale: Vec::new(),
-            served: None,
             remote: None,
+            served: None,
         };
         let silent = self.tests.iter().filter(|(_, t)| t.step == Step::Parameters);
         let silent: Vec<_> = silent.map(|(&link, t)| (link, t.path.peer.ip())).collect();
@@ -277,10 +259,10 @@ impl Server {
         if self.stopping {
             return self.deny(cx, link);
         }
-        if let Some(at) = self.early.iter().position(|visit| visit.path == path)
-            && let Some(visit) = self.early.remove(at)
+        if let Some(at) = self.early.iter().position(|(early, _)| *early == path)
+            && let Some((_, cookie)) = self.early.remove(at)
         {
-            self.meet(cx, visit);
+            self.meet(cx, path, cookie);
         }
     }
 
@@ -305,19 +287,20 @@ impl Server {
         if let Some(before) = self.crowd.due(now) {
             let n = n.saturating_add(before);
             let text = format!("too many connections that say nothing: {n} had to give way to newer ones");
-            self.notice(Level::Warning, text);
+            self.driver.notice(Level::Warning, text);
         }
     }
 
-    fn meet(&mut self, cx: &Context<'_>, visit: Visit) {
-        let found = self.tests.iter_mut().find(|(_, t)| t.path == visit.path && t.cookie.is_none());
+    /// A cookie has come.
+    fn meet(&mut self, cx: &Context<'_>, path: Path, cookie: Cookie) {
+        let found = self.tests.iter_mut().find(|(_, t)| t.path == path && t.cookie.is_none());
         let Some((&link, test)) = found else {
-            self.early.truncate(2 * MOST_SILENT);
-            return self.early.push_front(visit);
+            self.early.truncate(2 * STRANGERS);
+            return self.early.push_front((path, cookie));
         };
-        test.cookie = Some(visit.cookie);
-        let Path { peer, local } = visit.path;
-        let (cookie, at) = (cookie_text(&visit.cookie), cx.clock.wall(cx.now));
+        test.cookie = Some(cookie);
+        let Path { peer, local } = path;
+        let (cookie, at) = (cookie_text(&cookie), cx.clock.wall(cx.now));
         self.tell(link, BulkNews::Met { peer, local, cookie, at });
         self.state(link, State::ParamExchange);
         // Parameters that came at once, before the worker told of the cookie.
@@ -350,21 +333,21 @@ impl Server {
         *told = told.saturating_add(1);
         let text = if *told <= WARNINGS { Some(text) } else { lines.text(cx.now, text) };
         if let Some(text) = text {
-            self.notice(Level::Warning, text);
+            self.driver.notice(Level::Warning, text);
         }
     }
 
     /// A client has gone, or is to: what it held is given back.
     fn leave(&mut self, cx: &Context<'_>, link: Link) {
         let Some(test) = self.tests.remove(&link) else { return };
-        self.actions.push_back(Action::Close(link, End::Done { how: Ending::Completed, reset: false }));
+        self.driver.close(link);
         if let Some(test_state) = &test.test_state {
             self.shared.forget(test_state);
         }
         if let Some(group) = test.group {
             // In good order when all is said, else at once.
             let order = if test.step == Step::Parting { Order::Stop } else { Order::Drop };
-            self.actions.push_back(Action::Order(group, order));
+            self.driver.order(group, order);
         }
         self.quiet = cx.now;
         if test.step == Step::Parting {
@@ -403,19 +386,16 @@ impl Server {
             && self.groups.iter().skip(1).all(|used| !used)
         {
             self.over = true;
-            self.actions.push_back(Action::Order(Group::ALL, Order::Drop));
+            self.driver.order(Group::ALL, Order::Drop);
         }
     }
 
     fn dropped(&mut self, cx: &Context<'_>, group: Group, totals: Box<model::Totals>) {
         if group == Group::ALL {
-            self.actions.push_back(Action::Emit(Event::Local(totals)));
-            let (status, reason) = match self.interrupted {
-                true => (Status::Interrupted, Some("stopped by a signal".to_owned())),
-                false => (Status::Complete, None),
-            };
-            self.actions.push_back(Action::Emit(Event::PhaseEnd { status, reason }));
-            self.actions.push_back(Action::Done);
+            if self.interrupted {
+                self.driver.fails(Status::Interrupted, "stopped by a signal");
+            }
+            self.driver.finish(Some(totals));
             return;
         }
         if let Some(used) = self.groups.get_mut(group.0 as usize) {
@@ -430,53 +410,20 @@ impl Server {
     }
 
     fn note(&mut self, cx: &Context<'_>, message: Message) {
-        let message = match message.downcast::<Standing>() {
-            Ok(standing) => return self.standing(cx, &standing),
-            Err(message) => message,
-        };
-        let message = match message.downcast::<Visit>() {
-            Ok(visit) => return self.meet(cx, *visit),
-            Err(message) => message,
-        };
-        let message = match message.downcast::<GaveWay>() {
-            Ok(gave_way) => {
-                return self.crowded(cx.now, gave_way.0);
-            }
-            Err(message) => message,
-        };
-        let message = match message.downcast::<Joined>() {
-            Ok(joined) => return self.joined(cx, &joined),
-            Err(message) => message,
-        };
-        if let Ok(remark) = message.downcast::<Notice>() {
-            let Notice { level, text } = *remark;
-            if self.notices.len() < 100 && self.notices.insert(text.clone()) {
-                self.notice(level, text);
-            }
+        match hear(message) {
+            Heard::Own(Posted::Standing(standing)) => self.standing(cx, &standing),
+            Heard::Own(Posted::Visit(path, cookie)) => self.meet(cx, path, cookie),
+            Heard::Own(Posted::Joined { group, when, path }) => self.joined(cx, group, when, path),
+            Heard::Told(Told::GaveWay(n)) => self.crowded(cx.now, n),
+            Heard::Told(Told::Event(event)) => self.driver.told(event),
+            _ => {}
         }
     }
 }
 
-/// What the groups of a server have in common.
-fn group_plan(group: Group, sockets: SocketSettings, start: Mono, interval: u64) -> GroupPlan {
-    GroupPlan {
-        workers: None,
-        group,
-        sources: Vec::new(),
-        sockets,
-        throttle: 0,
-        connect_timeout: 0,
-        start,
-        interval: if interval == 0 { SECOND } else { interval },
-        end: None,
-        omit: 0,
-        records: false,
-        beside: None,
-        info: false,
-        frames: false,
-        packets: false,
-        wait: Wait::Block,
-    }
+/// Length of an interval: somebody has to look now and then, also where none is told.
+pub(super) fn or_second(interval: u64) -> u64 {
+    if interval == 0 { SECOND } else { interval }
 }
 
 impl Session for Server {
@@ -498,16 +445,14 @@ impl Session for Server {
             }
             Input::Message(message) => self.note(cx, message),
             Input::Tally { group: Group::ALL, index, from, to, tally } => {
-                let mut interval = self.intervals.next(index, from, to, tally);
-                (interval.frames, interval.packets, interval.pings) = (None, None, None);
-                self.actions.push_back(Action::Emit(Event::Interval(Box::new(interval))));
+                self.driver.traffic(index, from, to, tally);
             }
             Input::Tally { group, from, to, tally, .. } => {
                 self.moved(cx, group, tally.tx_bytes + tally.rx_bytes, to.since(from));
             }
             // Asked for by `leave`, when a test has ended in good order.
             Input::Idle(group) if group != Group::ALL && self.of(group).is_none() => {
-                self.actions.push_back(Action::Order(group, Order::Drop));
+                self.driver.order(group, Order::Drop);
             }
             Input::Dropped(group, totals) => self.dropped(cx, group, totals),
             Input::Wake => self.wake(cx),
@@ -517,10 +462,7 @@ impl Session for Server {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Option<Action> {
-        if !std::mem::replace(&mut self.begun, true) {
-            return Some(Action::Emit(Event::Start { at: cx.clock.wall(self.start) }));
-        }
-        self.actions.pop_front()
+        self.driver.next(cx)
     }
 
     fn deadline(&self) -> Option<Mono> {

@@ -18,9 +18,9 @@
 //! block of a file is seldom whole: the client half-closes the stream behind it, because those versions wait for the rest.
 
 use super::codec::COOKIE;
-use super::test_state::{Gone, Part, TestState};
-use crate::one_sided::Notice;
+use super::test_state::{Part, Posted, TestState};
 use crate::payload::Source;
+use common::message::notice;
 use metrics::{Ending, Mono, SECOND, SocketState, TcpInfo};
 use model::Level;
 use std::sync::Arc;
@@ -251,9 +251,9 @@ impl TcpStream {
     /// The file cannot be had any longer.
     fn complain(&mut self, cx: &mut Context<'_>, why: String) {
         if self.part.test_state.serving {
-            cx.post(Notice { level: Level::Error, text: why });
+            notice(cx, Level::Error, why);
         } else {
-            cx.post(Gone { why });
+            cx.post(Posted::Gone(why));
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use super::codec::Cookie;
 use super::store::Store;
-use crate::BulkTerms;
+use crate::{BulkBegun, BulkStream, BulkTerms};
 use common::kernel::Core;
-use metrics::{Group, Mono, TcpInfo};
+use metrics::{Group, Mono, TcpInfo, Wall};
 use model::Pace;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -96,6 +96,19 @@ impl TestState {
         self.terms.client_sends(slot) != self.serving
     }
 
+    /// What reporters are told of a test whose streams have come.
+    pub(super) fn begun(&self, joined: &BTreeMap<u64, Path>, at: Wall) -> BulkBegun {
+        let stream = |(slot, path): (u32, &Path)| BulkStream {
+            slot,
+            sender: self.sends(slot),
+            local: path.local,
+            remote: path.peer,
+        };
+        let streams = (0..).zip(joined.values()).map(stream).collect();
+        BulkBegun { serving: self.serving, terms: self.terms.clone(), streams, at }
+    }
+
+    /// The test begins.
     pub(super) fn begin(&self) {
         self.begun.store(true, Ordering::Release);
     }
@@ -191,28 +204,22 @@ fn limit(terms: &BulkTerms) -> Option<u64> {
     }
 }
 
-/// Posted by a flow: a stream has come.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Joined {
-    pub(super) group: Group,
-    pub(super) when: u64,
-    pub(super) path: Path,
-}
-
-/// Posted by a flow: all that may be sent has been and the server has it, or enough has come.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Spent {
-    pub(super) slot: u32,
-    pub(super) sender: bool,
-}
-
-/// Posted by a client's opener: a stream has failed.
+/// What streams, connectors and listeners tell their session.
 #[derive(Clone, Debug)]
-pub(super) struct Gone {
-    pub(super) why: String,
+pub(super) enum Posted {
+    /// A stream of this group has come, as the one after those that came before `when`.
+    Joined { group: Group, when: u64, path: Path },
+    /// All that a sender, or what a receiver, may move has been moved, and the server has it.
+    Spent { slot: u32, sender: bool },
+    /// A client's stream has failed, for this reason.
+    Gone(String),
+    /// How a stream stands.
+    Standing(Standing),
+    /// A control connection has come, with this cookie; it goes to the session.
+    Visit(Path, Cookie),
 }
 
-/// Posted by a flow: how it stands.
+/// How a stream stands.
 #[derive(Clone, Debug)]
 pub(super) struct Standing {
     pub(super) group: Group,
@@ -298,7 +305,7 @@ impl Part {
     pub(super) fn joined(&self, cx: &mut Context<'_>) {
         if let Some(path) = self.core.path {
             self.test_state.pass();
-            cx.post(Joined { group: self.core.group, when: self.when, path });
+            cx.post(Posted::Joined { group: self.core.group, when: self.when, path });
         }
     }
 
@@ -327,7 +334,7 @@ impl Part {
 
     /// Posts that the stream has sent its limit of bytes or blocks.
     pub(super) fn spent(&self, cx: &mut Context<'_>) {
-        cx.post(Spent { slot: self.core.slot, sender: self.sender });
+        cx.post(Posted::Spent { slot: self.core.slot, sender: self.sender });
     }
 
     /// Tells how the stream stands at `at`, in answer to a question or, where it is lost, without one.
@@ -340,6 +347,6 @@ impl Part {
     ) {
         self.counts.at = self.ended.filter(|_| tag.is_some()).unwrap_or(at);
         let Core { group, slot, .. } = self.core;
-        cx.post(Standing { group, slot, tag, counts: self.counts, info });
+        cx.post(Posted::Standing(Standing { group, slot, tag, counts: self.counts, info }));
     }
 }

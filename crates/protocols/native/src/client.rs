@@ -15,15 +15,16 @@ use super::dial::{Dialer, Site};
 use super::message::{Frames, MAX_MESSAGE, Message};
 use super::opening::Opener;
 use super::secure::Shake;
-use super::udp::{self, Callers, Log, Terms, Track, Tracks, Unopened};
+use super::udp::{self, Callers, Log, Posted, Terms, Tracks};
 use crate::auth::Secrets;
-use crate::counted::Intervals;
+use common::driver::Driver;
+use common::message::{Heard, Told, hear, since};
 use common::wait::wait;
-use common::{FrameVerdicts, Keyring, Peer, ping};
+use common::{Keyring, Peer, ping};
 use metrics::{Clock, Ending, Group, Mono, SECOND};
 use model::churn::Plan;
 use model::{Event, Interval, Kind, Level, PacketReport, Phase, SessionInfo, Status, Totals, Traffic};
-use reach::{Answered, REACH, Reach};
+use reach::{REACH, Reach};
 use silence::Silence;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -167,7 +168,7 @@ pub struct Client {
     plan: ClientPlan,
     secrets: Secrets,
     servers: Vec<Server>,
-    actions: VecDeque<Action>,
+    driver: Driver,
     stage: Stage,
     /// Whether datagrams reach the servers.
     reach: Reach,
@@ -185,7 +186,6 @@ pub struct Client {
     waiting: VecDeque<(Mono, Interval)>,
     /// The next interval to be told.
     next: u32,
-    intervals: Intervals,
     local: Option<Box<Totals>>,
     /// What our flow remembers of packet trains.
     log: Option<Box<Log>>,
@@ -193,8 +193,6 @@ pub struct Client {
     tracks: Tracks,
     /// Whether datagrams arrived to the end.
     silence: Silence,
-    status: Status,
-    reason: Option<String>,
 }
 
 impl Client {
@@ -230,19 +228,17 @@ impl Client {
                 failure: None,
             })
             .collect();
-        let actions = servers
-            .iter()
-            .enumerate()
-            .map(|(key, server)| Action::Connect(key as u32, target(&plan, server.peer.address)))
-            .collect();
-        let intervals = Intervals::new(now, 0, &plan.phase);
+        let mut driver = Driver::new(now, 0, &plan.phase);
+        for (key, server) in (0..).zip(&servers) {
+            driver.ask(Action::Connect(key, target(&plan, server.peer.address)));
+        }
         let stage = if servers.is_empty() { Stage::Over } else { Stage::Agreeing };
         Client {
             reach: Reach::before(&plan.phase),
             plan,
             secrets,
             servers,
-            actions,
+            driver,
             stage,
             shares: 1,
             started: now,
@@ -253,13 +249,10 @@ impl Client {
             beat: now,
             waiting: VecDeque::new(),
             next: 0,
-            intervals,
             local: None,
             log: None,
             tracks: Tracks::default(),
             silence: Silence::default(),
-            status: Status::Complete,
-            reason: None,
         }
     }
 
@@ -270,17 +263,13 @@ impl Client {
     fn say(&mut self, at: usize, message: &Message) {
         if let Some(link) = self.servers[at].link {
             let bytes = self.servers[at].frames.encode(message);
-            self.actions.push_back(Action::Send(link, bytes));
+            self.driver.send(link, bytes);
         }
     }
 
     fn enter(&mut self, at: usize, step: Step, now: Mono) {
         self.servers[at].step = step;
         self.servers[at].since = now;
-    }
-
-    fn notice(&mut self, level: Level, text: String) {
-        self.actions.push_back(Action::Emit(Event::Notice { level, text }));
     }
 
     /// A server is of no more use; the run goes on with the others, if there are any.
@@ -297,25 +286,25 @@ impl Client {
         let was = self.servers[at].step;
         self.enter(at, Step::Over, now);
         if let Some(link) = self.servers[at].link.take() {
-            self.actions.push_back(Action::Close(link, End::Done { how: Ending::NetworkError, reset: true }));
+            self.driver.ask(Action::Close(link, End::Done { how: Ending::NetworkError, reset: true }));
         }
         self.servers[at].failure = Some(text.clone());
         let others = self.servers.iter().any(|s| s.step != Step::Over);
         match self.stage {
-            Stage::Agreeing if others => self.notice(Level::Warning, format!("left out: {text}")),
+            Stage::Agreeing if others => self.driver.notice(Level::Warning, format!("left out: {text}")),
             Stage::Agreeing => self.finish(Status::Failed, Some(self.failures())),
             Stage::Running | Stage::Draining => {
                 self.is_partial();
-                self.reason.get_or_insert(text.clone());
-                self.notice(Level::Error, text);
+                self.driver.reason.get_or_insert(text.clone());
+                self.driver.notice(Level::Error, text);
                 if !others {
                     self.collect(now);
                 }
             }
             Stage::Collecting if was != Step::Over => {
                 self.is_partial();
-                self.reason.get_or_insert(text.clone());
-                self.notice(Level::Error, text);
+                self.driver.reason.get_or_insert(text.clone());
+                self.driver.notice(Level::Error, text);
             }
             _ => {}
         }
@@ -324,7 +313,7 @@ impl Client {
 
     /// A server's part of the result is missing; of what the user has ended, that is no surprise.
     fn is_partial(&mut self) {
-        self.status = if self.asked.is_some() { Status::Interrupted } else { Status::Partial };
+        self.driver.status = if self.asked.is_some() { Status::Interrupted } else { Status::Partial };
     }
 
     fn failures(&self) -> String {
@@ -347,7 +336,7 @@ impl Client {
                 let (stalled, nothing_sent) = (self.stalled(), self.nothing_sent());
                 self.report();
                 self.notice_silence(stalled, nothing_sent);
-                let (status, reason) = (self.status, self.reason.take());
+                let (status, reason) = (self.driver.status, self.driver.reason.take());
                 self.finish(status, reason);
             }
             _ => {}
@@ -358,7 +347,7 @@ impl Client {
         for at in 0..self.servers.len() {
             if self.servers[at].step == Step::Ready {
                 if let Some((info, ..)) = &self.servers[at].granted {
-                    self.actions.push_back(Action::Emit(Event::Session(Box::new(info.clone()))));
+                    self.driver.ask(Event::Session(Box::new(info.clone())));
                 }
                 self.say(at, &Message::Start);
                 self.enter(at, Step::Starting, now);
@@ -395,43 +384,34 @@ impl Client {
         // What keeps a schedule is opened, and clocks are compared, before the first interval begins.
         let start = now.plus(phase.lead_ns());
         self.started = start;
-        self.actions.push_back(Action::Emit(Event::Start { at: self.clock.wall(start) }));
+        self.driver.ask(Event::Start { at: self.clock.wall(start) });
         let end = phase.ends_after().map(|ns| start.plus(ns));
         // They end by themselves, when both ends know that; connections are told.
         self.stop_at = end.map(|end| end.plus(if phase.probe.is_some() { AFTER } else { 0 }));
-        self.intervals = Intervals::new(start, phase.omit_ns, &phase);
+        self.driver.count_from(start, phase.omit_ns, &phase);
         let connectors = match phase.kind {
             Kind::Delay | Kind::Train | Kind::Stream => self.datagram_connectors(&phase, start),
             _ => self.stream_connectors(&phase, (start, end)),
         };
         let workers = self.plan.workers.max(1);
-        self.actions.push_back(Action::Group(Box::new(GroupPlan {
-            workers: None,
-            group: GROUP,
+        let mut plan = GroupPlan::of(&phase, GROUP, start);
+        // Where messages come back only their bytes tell anything, unless the kernel's stamps were asked for.
+        if let Some(ping) = &phase.ping {
+            plan.sockets = phase.sockets.of_messages(ping.kernel_stamps);
+        }
+        // Ends that spin must not meet on one core.
+        // Datagrams have no window: a receiver that shares the sender's core loses what the other sends meanwhile.
+        let beside = phase.kind != Kind::Delay
+            && phase.ping.is_none_or(|ping| !ping.busy)
+            && self.servers.iter().filter(|s| s.step == Step::Running).all(|s| s.same_host);
+        self.driver.ask(GroupPlan {
             sources: LinkSource::connectors(connectors),
-            // Where messages come back only their bytes tell anything, unless the kernel's stamps were asked for.
-            sockets: match &phase.ping {
-                Some(ping) => phase.sockets.of_messages(ping.kernel_stamps),
-                None => phase.sockets.clone(),
-            },
             throttle: phase.throttle.div_ceil(workers.into()),
-            connect_timeout: phase.connect_timeout_ns,
-            start,
-            interval: phase.interval_ns,
-            end,
-            omit: phase.omit_ns,
             records: self.plan.records,
-            info: phase.kind == Kind::Tcp,
-            frames: phase.kind == Kind::Stream,
-            packets: phase.probe.is_some() || phase.kind == Kind::Ping,
             wait: wait(&phase, phase.pattern.sends_up(), true),
-            // Ends that spin must not meet on one core.
-            // Datagrams have no window: a receiver that shares the sender's core loses what the other sends meanwhile.
-            beside: (phase.kind != Kind::Delay
-                && phase.ping.is_none_or(|ping| !ping.busy)
-                && self.servers.iter().filter(|s| s.step == Step::Running).all(|s| s.same_host))
-            .then_some(phase.first_worker),
-        })));
+            beside: beside.then_some(phase.first_worker),
+            ..plan
+        });
     }
 
     /// What makes TCP connections, one for each worker.
@@ -487,25 +467,15 @@ impl Client {
 }
 
 impl Client {
-    /// Handles messages of flows: samples of round trips and frames for outputs that list them, packets of trains.
-    fn note(&mut self, note: transport::Message) {
-        let note = match note.downcast::<ping::Samples>() {
-            Ok(samples) => {
-                let event = crate::one_sided::told(*samples, self.started);
-                return self.actions.push_back(Action::Emit(event));
-            }
-            Err(note) => note,
-        };
-        match note.downcast::<FrameVerdicts>() {
-            Ok(verdicts) => {
-                let FrameVerdicts { id, rows } = *verdicts;
-                self.actions.push_back(Action::Emit(Event::Frames { id, rows }));
-            }
-            Err(note) => match note.downcast::<Track>() {
-                Ok(track) => self.tracks.local(*track),
-                Err(note) if note.is::<Unopened>() => self.silence.unopened += 1,
-                Err(note) => self.log = note.downcast::<Log>().ok().or(self.log.take()),
-            },
+    /// What flows tell: messages and frames for whoever wants each of them, packets of trains.
+    fn note(&mut self, now: Mono, message: transport::Message) {
+        match hear(message) {
+            Heard::Told(Told::Event(event)) => self.driver.ask(since(event, self.started)),
+            Heard::Own(Posted::Answered(at)) => self.answered(at, now),
+            Heard::Own(Posted::Track(track)) => self.tracks.local(*track),
+            Heard::Own(Posted::Unopened) => self.silence.unopened += 1,
+            Heard::Own(Posted::Log(log)) => self.log = Some(log),
+            _ => {}
         }
     }
 }
@@ -526,7 +496,7 @@ impl Client {
         self.servers[at].frames = Frames::new(MAX_MESSAGE);
         self.enter(at, Step::Connecting, now);
         let to = target(&self.plan, self.servers[at].peer.address);
-        self.actions.push_back(Action::Connect(at as u32, to));
+        self.driver.ask(Action::Connect(at as u32, to));
         true
     }
 }
@@ -537,10 +507,7 @@ impl Session for Client {
         match input {
             Input::Up(link, Path { .. }, Some(key)) => self.up(cx, link, key),
             Input::Up(_, _, None) => {}
-            Input::Message(note) => match note.downcast::<Answered>() {
-                Ok(answered) => self.answered(&answered, cx.now),
-                Err(note) => self.note(note),
-            },
+            Input::Message(message) => self.note(cx.now, message),
             Input::Refused(key, fault) if (key as usize) < self.servers.len() => {
                 let (at, reset) = (key as usize, CONNECTION_RESET.contains(&fault.errno));
                 match reset && self.servers[at].step == Step::Connecting {
@@ -601,8 +568,8 @@ impl Session for Client {
         }
     }
 
-    fn poll(&mut self, _: &mut Context<'_>) -> Option<Action> {
-        self.actions.pop_front()
+    fn poll(&mut self, cx: &mut Context<'_>) -> Option<Action> {
+        self.driver.next(cx)
     }
 
     fn deadline(&self) -> Option<Mono> {

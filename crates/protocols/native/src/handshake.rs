@@ -5,7 +5,7 @@ use super::grants::{Grant, Grants, Seat};
 use super::mark::{Kind, Mark};
 use super::ping::{Place, Reflector, answer};
 use super::preamble::{Guess, PREAMBLE, Preamble, Purpose, guess};
-use super::udp::Keeper;
+use super::udp::{Keeper, Posted};
 use crate::quota::{LOOK, PendingPlace};
 use common::Acl;
 use metrics::{Ending, Mono, SECOND};
@@ -16,13 +16,6 @@ use transport::{
     Violation, When,
 };
 use uuid::Uuid;
-
-/// A connection that was not for us, told to the session.
-#[derive(Clone, Copy, Debug)]
-pub struct ForeignPeer {
-    pub path: Path,
-    pub guess: Guess,
-}
 
 /// How long the first 80 bytes may take.
 const PATIENCE: u64 = 5 * SECOND;
@@ -261,7 +254,7 @@ impl Handshake {
     /// Answers a peer of another protocol, in that protocol's own words where it has any.
     fn foreign(&mut self, cx: &mut Context<'_>, seen: &[u8]) {
         let guess = guess(seen);
-        cx.post(Stranger { path: self.path, guess });
+        cx.post(Posted::Stranger(self.path, guess));
         let text = "This is a netcaliper measurement server. Use: netcaliper tcp HOST\r\n";
         let words = match guess {
             Guess::Http => format!(

@@ -24,7 +24,7 @@ pub use client::{Client, ClientPlan};
 pub use data::{Data, Params, Role};
 pub use dial::{Dialer, Site};
 pub use grants::{Grant, Grants};
-pub use handshake::{ForeignPeer, Handshake, Listener};
+pub use handshake::{Handshake, Listener};
 pub use hello::{answer_hello, hello, is_answer};
 pub use mark::{Kind as MarkKind, MARK, Mark};
 pub use message::{Frames, MAX_MESSAGE, Message, MessageError, encode};
@@ -37,9 +37,7 @@ use crate::host::HostInfo;
 use crate::pending::most_pending;
 use crate::protocol::{Hello, Info, Listening, Ports, Protocol, Serving, Started};
 use common::Limits;
-use common::{
-    auth, balance, config, counted, host, one_sided, payload, pending, protocol, quota, round_robin, verdicts,
-};
+use common::{auth, balance, config, host, payload, pending, protocol, quota, round_robin, verdicts};
 use model::{Kind, Phase, SMALLEST_PROBE, SocketSettings, Stamping};
 use std::net::SocketAddr;
 

@@ -25,7 +25,7 @@ use super::grants::Seat;
 use super::mark::{Kind, MARK, Mark};
 use super::opening::Opener;
 use super::preamble::{PREAMBLE, Preamble, Purpose};
-use super::udp::{Unopened, again};
+use super::udp::{Posted, again};
 use common::kernel::Core;
 use common::ping::{Params, Pinger};
 use metrics::{Ending, Mono, SECOND};
@@ -144,7 +144,7 @@ impl Caller {
             if !self.datagrams {
                 return self.fail(stalled);
             }
-            cx.post(Unopened);
+            cx.post(Posted::Unopened);
             return self.fail(stalled.likely(why));
         }
         // The next one is due now, and has its time from now on.
@@ -217,7 +217,7 @@ impl Flow for Caller {
             (Entry::Failed, _) => Ok(()),
             (_, FlowEvent::Stop) => {
                 if self.datagrams {
-                    cx.post(Unopened);
+                    cx.post(Posted::Unopened);
                 }
                 self.enter(cx).and_then(|()| self.pinger.on_event(cx, FlowEvent::Stop))
             }
@@ -305,7 +305,7 @@ impl Reflector {
             reply.whole(&answer(self.core.id));
             return;
         }
-        self.core.received(cx, got.bytes.len() as u64);
+        self.core.received(cx, got.bytes.len());
         let len = got.bytes.len();
         if got.stamp.is_none() && len <= self.message.len() {
             self.message[..len].copy_from_slice(got.bytes);
@@ -374,7 +374,7 @@ impl Flow for Reflector {
         if greeting > 0 {
             return;
         }
-        self.core.sent(cx, n.bytes as u64);
+        self.core.sent(cx, n.bytes);
         self.back += n.bytes;
         if self.back >= self.come {
             (self.come, self.back) = (0, 0);
@@ -391,7 +391,7 @@ impl Flow for Reflector {
         self.message[self.come..self.come + n].copy_from_slice(&got.bytes[..n]);
         self.come += n;
         self.whole = cx.now;
-        self.core.received(cx, n as u64);
+        self.core.received(cx, n);
         Ok(())
     }
 

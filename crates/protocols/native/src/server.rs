@@ -6,19 +6,18 @@ mod grant;
 mod standing;
 
 use super::grants::Grants;
-use super::handshake::{ForeignPeer, Listener};
+use super::handshake::Listener;
 use super::message::{Frames, Message};
 use super::preamble::Guess;
 use super::secure::Shake;
-use super::udp::{Log, Track};
+use super::udp::Posted;
 use crate::auth::{Secrets, keyed_long};
-use crate::counted::Intervals;
-use crate::quota::{ByAddress, GaveWay, Lines, Rate};
+use crate::quota::{ByAddress, Lines, Rate};
+use common::driver::Driver;
+use common::message::{Heard, Told, hear};
 use common::{Acl, Keyring, Limits, Rights};
-use metrics::{Ending, Group, Mono, SECOND, Tally, Wall};
-use model::{
-    Event, HostSnapshot, Level, PacketReport, Phase, SocketSettings, Standing, Status, Totals, Traffic,
-};
+use metrics::{Group, Mono, SECOND, Tally, Wall};
+use model::{HostSnapshot, Level, PacketReport, Phase, Standing, Status, Totals, Traffic};
 use standing::Moved;
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::fmt;
@@ -26,9 +25,7 @@ use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use transport::{
-    Acceptor, Action, Context, End, GroupPlan, Input, Link, LinkSource, Order, Path, Session, Wait,
-};
+use transport::{Acceptor, Action, Context, GroupPlan, Input, Link, LinkSource, Order, Path, Session};
 use uuid::Uuid;
 
 /// Everything a server needs to know before it starts.
@@ -180,7 +177,7 @@ pub struct Server {
     queue: VecDeque<Link>,
     groups: Vec<Option<Link>>,
     sessions: u64,
-    actions: VecDeque<Action>,
+    driver: Driver,
     named: HashSet<(IpAddr, Guess)>,
     /// Limits the lines about connections dropped in favour of new ones.
     crowd: Lines,
@@ -188,15 +185,11 @@ pub struct Server {
     handshakes: ByAddress<(Rate, Lines)>,
     /// Lines about lost sessions by address.
     lost: ByAddress<Lines>,
-    start: Mono,
-    intervals: Intervals,
     /// Set when the server is to end: until when sessions may go on.
     ending: Option<Mono>,
     /// How often the user has asked for the end.
     stops: u32,
     over: bool,
-    /// The reporters know when it began.
-    begun: bool,
     budget: Option<Arc<AtomicI64>>,
 }
 
@@ -215,24 +208,12 @@ impl Server {
                 Box::new(listener.with_datagrams(cookies)) as Box<dyn Acceptor>
             })
             .collect();
-        let all = GroupPlan {
-            workers: None,
-            group: Group::ALL,
+        let mut driver = Driver::new(now, 0, &Phase::default()).begun(now);
+        driver.ask(GroupPlan {
             sources: LinkSource::acceptors(acceptors),
-            sockets: SocketSettings::default(),
-            throttle: 0,
-            connect_timeout: 0,
-            start: now,
-            interval: plan.interval_ns,
-            end: None,
-            omit: 0,
             records: plan.records,
-            info: false,
-            frames: false,
-            packets: false,
-            wait: Wait::Block,
-            beside: None,
-        };
+            ..GroupPlan::new(Group::ALL, now, plan.interval_ns)
+        });
         Server {
             secrets: Secrets::new(secret, b"netcaliper server"),
             plan,
@@ -241,35 +222,28 @@ impl Server {
             queue: VecDeque::new(),
             groups: vec![None],
             sessions: 0,
-            actions: VecDeque::from([Action::Group(Box::new(all))]),
+            driver,
             named: HashSet::new(),
             crowd: Lines::default(),
             handshakes: ByAddress::default(),
             lost: ByAddress::default(),
-            start: now,
-            intervals: Intervals::new(now, 0, &Phase::default()),
             ending: None,
             stops: 0,
             over: false,
-            begun: false,
             budget,
         }
     }
 
     fn say(&mut self, link: Link, message: &Message) {
         let Some(visitor) = self.visitors.get_mut(&link) else { return };
-        self.actions.push_back(Action::Send(link, visitor.frames.encode(message)));
-    }
-
-    fn notice(&mut self, level: Level, text: String) {
-        self.actions.push_back(Action::Emit(Event::Notice { level, text }));
+        self.driver.send(link, visitor.frames.encode(message));
     }
 
     fn close(&mut self, cx: &Context<'_>, link: Link) {
         if !self.visitors.contains_key(&link) {
             return;
         }
-        self.actions.push_back(Action::Close(link, End::Done { how: Ending::Completed, reset: false }));
+        self.driver.close(link);
         self.leave(cx, link);
     }
 
@@ -287,7 +261,7 @@ impl Server {
             self.grants.remove(held.number);
             let index = held.group.0 as usize;
             if matches!(visitor.step, Step::Running | Step::Draining) {
-                self.actions.push_back(Action::Order(held.group, Order::Drop));
+                self.driver.order(held.group, Order::Drop);
             } else if visitor.step == Step::Granted {
                 self.groups[index] = None;
             }
@@ -296,7 +270,7 @@ impl Server {
                 let peer = visitor.path.peer;
                 let text = format!("session {} with {peer} was lost", held.number);
                 if let Some(text) = self.lost.of(peer.ip(), Lines::default).text(cx.now, text) {
-                    self.notice(Level::Warning, text);
+                    self.driver.notice(Level::Warning, text);
                 }
             }
         }
@@ -311,7 +285,7 @@ impl Server {
         visitor.step = Step::Draining;
         visitor.since = cx.now;
         self.grants.remove(held.number);
-        self.actions.push_back(Action::Order(held.group, Order::Stop));
+        self.driver.order(held.group, Order::Stop);
     }
 
     fn drop_group(&mut self, now: Mono, link: Link) {
@@ -320,7 +294,7 @@ impl Server {
         if visitor.step == Step::Draining {
             visitor.step = Step::Dropping;
             visitor.since = now;
-            self.actions.push_back(Action::Order(held.group, Order::Drop));
+            self.driver.order(held.group, Order::Drop);
         }
     }
 
@@ -328,14 +302,10 @@ impl Server {
         // Who asks counts round trips.
         totals.pings = None;
         if group == Group::ALL {
-            self.actions.push_back(Action::Emit(Event::Local(totals)));
-            let (status, reason) = if self.stops > 0 {
-                (Status::Interrupted, Some("stopped by a signal".to_owned()))
-            } else {
-                (Status::Complete, None)
-            };
-            self.actions.push_back(Action::Emit(Event::PhaseEnd { status, reason }));
-            self.actions.push_back(Action::Done);
+            if self.stops > 0 {
+                self.driver.fails(Status::Interrupted, "stopped by a signal");
+            }
+            self.driver.finish(Some(totals));
             return;
         }
         let Some(slot) = self.groups.get_mut(group.0 as usize) else { return };
@@ -357,7 +327,7 @@ impl Server {
             totals.traffic.tx_bytes,
             totals.network_errors + totals.data_errors + totals.protocol_errors
         );
-        self.notice(Level::Info, text);
+        self.driver.notice(Level::Info, text);
         self.say(link, &Message::Result { totals });
         self.admit_queued(cx);
         self.check_budget();
@@ -366,7 +336,7 @@ impl Server {
 
     fn tally(&mut self, group: Group, index: u32, from: Mono, to: Mono, tally: &Tally) {
         if group == Group::ALL {
-            return self.own_interval(index, from, to, tally);
+            return self.driver.traffic(index, from, to, tally);
         }
         let traffic = Traffic { tx_bytes: tally.tx_bytes, rx_bytes: tally.rx_bytes, ns: to.since(from) };
         let Some(link) = self.groups.get(group.0 as usize).copied().flatten() else { return };
@@ -379,32 +349,24 @@ impl Server {
         self.say(link, &Message::Interval { index, traffic, open: tally.open, others, came_ns, packets });
     }
 
-    /// What a flow remembers, of trains or of datagrams, goes to its client.
-    fn tell(&mut self, note: transport::Message) {
+    /// What flows and listeners tell; what a flow remembers, of trains or of datagrams, goes to its client.
+    fn note(&mut self, now: Mono, message: transport::Message) {
         let link = |group: Option<Group>| self.groups.get(group?.0 as usize).copied().flatten();
-        match note.downcast::<Log>() {
-            Ok(log) => {
+        match hear(message) {
+            Heard::Told(Told::GaveWay(n)) => self.crowded(now, n),
+            Heard::Own(Posted::Stranger(path, guess)) => self.stranger(path, guess),
+            Heard::Own(Posted::Log(log)) => {
                 if let Some(link) = link(log.group) {
                     log.messages().for_each(|message| self.say(link, &message));
                 }
             }
-            Err(note) => {
-                if let Ok(track) = note.downcast::<Track>()
-                    && let Some(link) = link(track.group)
-                {
+            Heard::Own(Posted::Track(track)) => {
+                if let Some(link) = link(track.group) {
                     track.messages().for_each(|message| self.say(link, &message));
                 }
             }
+            _ => {}
         }
-    }
-
-    fn own_interval(&mut self, index: u32, from: Mono, to: Mono, tally: &Tally) {
-        let mut interval = self.intervals.next(index, from, to, tally);
-        // Frames are told per session, not of a server whose sessions measure different things.
-        interval.frames = None;
-        interval.packets = None;
-        interval.pings = None;
-        self.actions.push_back(Action::Emit(Event::Interval(Box::new(interval))));
     }
 
     fn shut_down(&mut self, cx: &Context<'_>, link: Link, only: Option<&str>) {
@@ -432,7 +394,7 @@ impl Server {
             return self.refuse(cx, link, &why);
         }
         let running = self.visitors.values().filter(|v| v.held.is_some()).count();
-        self.notice(Level::Info, format!("{peer} asks to stop; {running} session(s) still running"));
+        self.driver.notice(Level::Info, format!("{peer} asks to stop; {running} session(s) still running"));
         self.say(link, &Message::Stopping { reason: format!("{running} session(s) still running") });
         self.ending = Some(Mono(u64::MAX));
         self.admit_queued(cx);
@@ -473,7 +435,7 @@ impl Server {
             self.say(link, &Message::Bye);
             self.close(cx, link);
         }
-        self.actions.push_back(Action::Order(Group::ALL, Order::Drop));
+        self.driver.order(Group::ALL, Order::Drop);
     }
 
     fn wake(&mut self, cx: &Context<'_>) {
@@ -522,7 +484,7 @@ impl Server {
     fn check_budget(&mut self) {
         let spent = self.budget.as_ref().is_some_and(|left| left.load(Ordering::Relaxed) <= 0);
         if spent && self.ending.is_none() {
-            self.notice(Level::Info, "the limit of connections is reached".to_owned());
+            self.driver.notice(Level::Info, "the limit of connections is reached".to_owned());
             self.ending = Some(Mono(u64::MAX));
         }
     }
@@ -531,18 +493,16 @@ impl Server {
     fn crowded(&mut self, now: Mono, n: u64) {
         if let Some(before) = self.crowd.due(now) {
             let n = n.saturating_add(before);
-            self.notice(
+            self.driver.notice(
                 Level::Warning,
                 format!("too many connections that say nothing: {n} had to give way to newer ones"),
             );
         }
     }
 
-    fn foreign(&mut self, foreign: &ForeignPeer) {
-        let address = foreign.path.peer.ip().to_canonical();
-        if self.named.len() < 1024 && self.named.insert((address, foreign.guess)) {
-            let name = foreign.guess.name();
-            self.notice(Level::Warning, format!("{} spoke {name} to this port", foreign.path.peer));
+    fn stranger(&mut self, path: Path, guess: Guess) {
+        if self.named.len() < 1024 && self.named.insert((path.peer.ip().to_canonical(), guess)) {
+            self.driver.notice(Level::Warning, format!("{} spoke {} to this port", path.peer, guess.name()));
         }
     }
 }
@@ -559,13 +519,7 @@ impl Session for Server {
                 }
                 self.leave(cx, link);
             }
-            Input::Message(note) => match note.downcast::<ForeignPeer>() {
-                Ok(foreign) => self.foreign(&foreign),
-                Err(note) => match note.downcast::<GaveWay>() {
-                    Ok(gave_way) => self.crowded(cx.now, gave_way.0),
-                    Err(note) => self.tell(note),
-                },
-            },
+            Input::Message(message) => self.note(cx.now, message),
             Input::Tally { group, index, from, to, tally } => {
                 self.tally(group, index, from, to, tally);
                 self.check_budget();
@@ -583,10 +537,7 @@ impl Session for Server {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Option<Action> {
-        if !std::mem::replace(&mut self.begun, true) {
-            return Some(Action::Emit(Event::Start { at: cx.clock.wall(self.start) }));
-        }
-        self.actions.pop_front()
+        self.driver.next(cx)
     }
 
     fn deadline(&self) -> Option<Mono> {

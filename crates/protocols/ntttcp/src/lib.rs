@@ -21,7 +21,7 @@ mod token;
 mod udp;
 mod unsynced;
 
-use common::{config, counted, host, one_sided, protocol};
+use common::{config, host, one_sided, protocol};
 
 pub use layout::{Layout, READY_OFFSET};
 pub use open::{acceptors, connectors};

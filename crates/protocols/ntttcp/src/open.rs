@@ -30,13 +30,16 @@ pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
     common::bulk::acceptors(phase, answers, Filler::LetterA).into_iter().map(call::Answerer::boxed).collect()
 }
 
-/// Posted when a data connection could not be had, or has failed.
-pub(super) struct Lost(pub(super) String);
-
-/// Posted when no data connection is left.
-pub(super) struct Empty {
-    /// When the last that counts came, where the connections do not tell it themselves.
-    pub(super) last: Mono,
+/// What connectors and acceptors tell their session.
+pub(super) enum Posted {
+    /// A data connection could not be had, or has failed, for this reason.
+    Lost(String),
+    /// No data connection is left; when the last that counts came, where the connections do not tell it themselves.
+    Empty(Mono),
+    /// Datagrams come again.
+    Back,
+    /// A connection of an unsynchronised test was accepted.
+    Unsynced(SocketAddr, Mono),
 }
 
 /// Makes a sender's connections, each once.
@@ -132,7 +135,7 @@ impl Connector for Dialer {
         if let Err(cause) = how
             && !self.retries(cx.now, &*flow, cause)
         {
-            cx.post(Lost(cause.to_string()));
+            cx.post(Posted::Lost(cause.to_string()));
         }
     }
 
@@ -158,12 +161,6 @@ pub(super) struct Shared {
     pub(super) unsynced: Option<Arc<Params>>,
     /// Peer address of each open synchronisation connection.
     pub(super) synced_peers: Mutex<Vec<IpAddr>>,
-}
-
-/// Posted when a connection of an unsynchronised test was accepted.
-pub(super) struct UnsyncedConnection {
-    pub(super) peer: SocketAddr,
-    pub(super) at: Mono,
 }
 
 /// Slot and group of all such connections.
@@ -210,7 +207,7 @@ impl Acceptor for Answerer {
         }
         let ip = path.peer.ip().to_canonical();
         if let Some(params) = self.shared.unsynced_params(ip) {
-            cx.post(UnsyncedConnection { peer: path.peer, at: cx.now });
+            cx.post(Posted::Unsynced(path.peer, cx.now));
             return Some(Box::new(Receiver::numbered(params, UNSYNCED_SLOT)));
         }
         self.shared.begin(cx.now);
@@ -240,7 +237,7 @@ impl Acceptor for Answerer {
             && card.row.is_some()
             && self.shared.open.fetch_sub(1, Ordering::Relaxed) == 1
         {
-            cx.post(Empty { last: Mono(0) });
+            cx.post(Posted::Empty(Mono(0)));
         }
     }
 

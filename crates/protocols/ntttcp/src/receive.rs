@@ -17,22 +17,22 @@
 
 use super::Layout;
 use super::codec::{END, FINISHED, LAST, NOT_STARTED, QUERY, RUN, RUNNING, WAIT, Words, agreed, encode};
-use super::open::{Answerer, Empty, Shared, UNSYNCED_GROUP, UNSYNCED_SLOT, UnsyncedConnection};
+use super::open::{Answerer, Posted, Shared, UNSYNCED_GROUP, UNSYNCED_SLOT};
 use super::tally::Telling;
 use super::token::TOKEN;
-use super::udp::Back;
 use super::unsynced::UnsyncedTests;
 use crate::SyncStep;
-use crate::bulk::{Filler, FirstByte, Params, Timetable};
-use crate::one_sided::{Arrived, GROUP, Notice, Portion};
+use crate::bulk::{Filler, Params, Timetable};
+use crate::one_sided::GROUP;
 use common::Acl;
-use metrics::{Ending, Group, Mono, SECOND};
-use model::{Event, Phase, Status, Totals};
+use common::message::{Heard, Told, hear, since};
+use metrics::{Group, Mono, SECOND};
+use model::{Event, Phase, Totals};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use transport::{Acceptor, Action, Context, End, Input, Link, LinkSource, Message, Order, Session};
+use transport::{Acceptor, Action, Context, Input, Link, LinkSource, Message, Order, Session};
 
 /// What a receiver needs to know.
 pub struct ReceiverPlan {
@@ -148,10 +148,11 @@ impl Receiver {
     fn open(&mut self, now: Mono) {
         let one = |_| Box::new(Answerer::new(&self.shared)) as Box<dyn Acceptor>;
         let acceptors = (0..self.workers).map(one).collect();
-        let counting = self.telling.group(Vec::new(), GROUP, now);
-        let beside = self.layout.unsynced.then(|| self.telling.group(Vec::new(), UNSYNCED_GROUP, now));
-        let accepting = self.telling.group(LinkSource::acceptors(acceptors), Group::ALL, now);
-        self.telling.actions.extend([counting].into_iter().chain(beside).chain([accepting]));
+        self.telling.group(Vec::new(), GROUP, now);
+        if self.layout.unsynced {
+            self.telling.group(Vec::new(), UNSYNCED_GROUP, now);
+        }
+        self.telling.group(LinkSource::acceptors(acceptors), Group::ALL, now);
     }
 
     fn state(&self) -> u32 {
@@ -163,7 +164,7 @@ impl Receiver {
     }
 
     fn say(&mut self, link: Link, word: u32) {
-        self.telling.actions.push_back(Action::Send(link, encode(word)));
+        self.telling.driver.send(link, encode(word));
     }
 
     fn heard(&mut self, cx: &mut Context<'_>, link: Link, mut bytes: &[u8]) {
@@ -234,7 +235,7 @@ impl Receiver {
             // Not a sender: no answer.
             _ => {
                 self.hang_up(link);
-                self.telling.actions.push_back(Action::Close(link, gone()));
+                self.telling.driver.close(link);
             }
         }
     }
@@ -276,9 +277,9 @@ impl Receiver {
         }
         // Sent last, so that data sent in response counts.
         if ready {
-            self.telling.actions.push_back(Action::Send(link, vec![TOKEN]));
+            self.telling.driver.send(link, vec![TOKEN]);
         }
-        self.telling.actions.push_back(Action::Close(link, gone()));
+        self.telling.driver.close(link);
     }
 
     /// The timetable is set: the test runs.
@@ -315,10 +316,10 @@ impl Receiver {
         if self.stage == Stage::Parting {
             self.stage = Stage::Dropping;
             self.kill = None;
-            self.telling.actions.push_back(Action::Order(Group::ALL, Order::Drop));
-            self.telling.actions.push_back(Action::Order(GROUP, Order::Stop));
+            self.telling.driver.order(Group::ALL, Order::Drop);
+            self.telling.driver.order(GROUP, Order::Stop);
             if self.layout.unsynced {
-                self.telling.actions.push_back(Action::Order(UNSYNCED_GROUP, Order::Stop));
+                self.telling.driver.order(UNSYNCED_GROUP, Order::Stop);
             }
         }
     }
@@ -331,58 +332,44 @@ impl Receiver {
     }
 
     fn note(&mut self, cx: &mut Context<'_>, message: Message) {
-        let message = match message.downcast::<Portion>() {
-            Ok(portion) if portion.slot == UNSYNCED_SLOT => {
+        match hear(message) {
+            Heard::Told(Told::Event(Event::Portion(portion))) if portion.slot == UNSYNCED_SLOT => {
                 self.unsynced.closed(&portion);
-                return self.tell_unsynced(cx.now);
+                self.tell_unsynced(cx.now);
             }
-            Ok(portion) => {
+            Heard::Told(Told::Event(Event::Portion(portion))) => {
                 // Before the session has heard of the first connection its portion may be there.
                 self.start(cx);
-                return self.telling.portion(*portion);
+                self.telling.portion(portion);
             }
-            Err(message) => message,
-        };
-        let message = match message.downcast::<Arrived>() {
-            Ok(arrived) => {
+            Heard::Told(Told::Event(event @ Event::Established { at_ns, .. })) => {
                 self.start(cx);
                 self.again();
-                let Arrived { path, at } = *arrived;
-                let at_ns = at.since(self.telling.from.unwrap_or(at));
-                return self.telling.emit(Event::Established { local: path.local, remote: path.peer, at_ns });
+                self.telling.driver.ask(since(event, self.telling.from.unwrap_or(Mono(at_ns))));
             }
-            Err(message) => message,
-        };
-        let message = match message.downcast::<Notice>() {
-            Ok(notice) => {
-                let Notice { level, text } = *notice;
-                return self.telling.emit(Event::Notice { level, text });
-            }
-            Err(message) => message,
-        };
-        let message = match message.downcast::<FirstByte>() {
-            Ok(first) => return self.unsynced.first_byte(first.peer, first.at),
-            Err(message) => message,
-        };
-        let message = match message.downcast::<UnsyncedConnection>() {
-            Ok(connection) => return self.unsynced.accepted(connection.peer, connection.at),
-            Err(message) => message,
-        };
-        if message.is::<Back>() {
-            return self.again();
+            Heard::Told(Told::Event(event)) => self.telling.driver.ask(event),
+            Heard::Told(Told::FirstByte(peer, at)) => self.unsynced.first_byte(peer, at),
+            Heard::Own(Posted::Unsynced(peer, at)) => self.unsynced.accepted(peer, at),
+            Heard::Own(Posted::Back) => self.again(),
+            Heard::Own(Posted::Empty(last)) => self.empty(cx.now, last),
+            _ => {}
         }
-        let Ok(empty) = message.downcast::<Empty>() else { return };
-        self.telling.last = self.telling.last.max(empty.last);
-        if self.shared.open.load(Ordering::Relaxed) == 0 {
-            match self.stage {
-                // Senders with a conversation announce the end; without one, closed data connections are the end.
-                Stage::Running if !self.layout.sync || self.talks.is_empty() => {
-                    let alone = cx.now.plus(ALONE);
-                    self.wake = Some(self.wake.map_or(alone, |at| at.min(alone)));
-                }
-                Stage::Parting => self.drop_when_unsynced_idle(cx.now),
-                _ => {}
+    }
+
+    /// No data connection is left; the last that counts came at `last`.
+    fn empty(&mut self, now: Mono, last: Mono) {
+        self.telling.last = self.telling.last.max(last);
+        if self.shared.open.load(Ordering::Relaxed) > 0 {
+            return;
+        }
+        match self.stage {
+            // Those that talk will say when it is over; those that do not have nothing else to say it by.
+            Stage::Running if !self.layout.sync || self.talks.is_empty() => {
+                let alone = now.plus(ALONE);
+                self.wake = Some(self.wake.map_or(alone, |at| at.min(alone)));
             }
+            Stage::Parting => self.drop_when_unsynced_idle(now),
+            _ => {}
         }
     }
 
@@ -404,7 +391,7 @@ impl Receiver {
     /// Tells of the unsynchronised tests that are over.
     fn tell_unsynced(&mut self, now: Mono) {
         while let Some(totals) = self.unsynced.over(now) {
-            self.telling.emit(totals);
+            self.telling.driver.ask(totals);
         }
     }
 
@@ -425,17 +412,12 @@ impl Receiver {
         if self.left == 0 && self.stage == Stage::Dropping {
             self.stage = Stage::Over;
             for link in std::mem::take(&mut self.talks).into_keys() {
-                self.telling.actions.push_back(Action::Close(link, gone()));
+                self.telling.driver.close(link);
             }
             let local = self.local.take();
             self.telling.finish(local, self.table.to());
         }
     }
-}
-
-/// A conversation ends in good order.
-fn gone() -> End {
-    End::Done { how: Ending::Completed, reset: false }
 }
 
 impl Session for Receiver {
@@ -452,7 +434,7 @@ impl Session for Receiver {
                     && let Some(oldest) = self.oldest_silent()
                 {
                     self.hang_up(oldest);
-                    self.telling.actions.push_back(Action::Close(oldest, gone()));
+                    self.telling.driver.close(oldest);
                 }
                 if self.talks.len() < most {
                     let announces = self.layout.announces(path.local.port());
@@ -469,7 +451,7 @@ impl Session for Receiver {
                         self.shared.synced_peers.lock().unwrap_or_else(PoisonError::into_inner).push(ip);
                     }
                 } else {
-                    self.telling.actions.push_back(Action::Close(link, gone()));
+                    self.telling.driver.close(link);
                 }
             }
             Input::Bytes(link, bytes) if self.talks.get(&link).is_some_and(|talk| talk.announces) => {
@@ -497,7 +479,7 @@ impl Session for Receiver {
             }
             Input::Message(message) => self.note(cx, message),
             Input::Idle(group) if group != Group::ALL && self.stage == Stage::Dropping => {
-                self.telling.actions.push_back(Action::Order(group, Order::Drop));
+                self.telling.driver.order(group, Order::Drop);
             }
             Input::Dropped(group, totals) => self.dropped(group, totals),
             Input::Wake => {
@@ -506,11 +488,10 @@ impl Session for Receiver {
             }
             Input::Stop => {
                 self.telling.step(SyncStep::Interrupted);
-                self.telling.status = Status::Interrupted;
-                self.telling.reason = Some("interrupted by the user".to_owned());
+                self.telling.driver.interrupt();
                 if self.stage == Stage::Dropping {
                     // What has not ended by now is not waited for.
-                    self.telling.actions.push_back(Action::Order(GROUP, Order::Kill));
+                    self.telling.driver.order(GROUP, Order::Kill);
                 }
                 self.part(cx.now);
                 self.drop_group();
@@ -523,7 +504,7 @@ impl Session for Receiver {
         if !std::mem::replace(&mut self.begun, true) {
             self.open(cx.now);
         }
-        self.telling.actions.pop_front()
+        self.telling.driver.next(cx)
     }
 
     fn deadline(&self) -> Option<Mono> {

@@ -14,18 +14,19 @@
 //!    waits for the end of its time and reports no failure.
 
 use super::codec::{END, FINISHED, LAST, QUERY, RUN, RUNNING, WAIT, Words, encode, proposable};
-use super::open::{Dialer, Lost};
+use super::open::{Dialer, Posted};
 use super::tally::Telling;
 use super::token::{TOKEN, Tokens};
 use super::{Layout, READY_OFFSET};
 use crate::SyncStep;
 use crate::bulk::{CLOSE, Filler, Params, Timetable};
-use crate::one_sided::{Arrived, GROUP, Portion};
-use metrics::{Ending, Mono, SECOND};
+use crate::one_sided::GROUP;
+use common::message::{Heard, Told, hear};
+use metrics::{Mono, SECOND};
 use model::{Event, Level, Phase, Status, Totals};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use transport::{Action, Context, End, Input, Link, LinkSource, Message, Order, Session, Target};
+use transport::{Action, Context, Input, Link, LinkSource, Message, Order, Session, Target};
 
 /// What a sender needs to know.
 pub struct SenderPlan {
@@ -128,7 +129,7 @@ impl Sender {
 
     fn say(&mut self, word: u32, now: Mono) {
         if let Some(link) = self.link {
-            self.telling.actions.push_back(Action::Send(link, encode(word)));
+            self.telling.driver.send(link, encode(word));
             self.wake = Some(now.plus(ANSWER));
         }
     }
@@ -138,8 +139,7 @@ impl Sender {
         self.group = true;
         self.wake = Some(now.plus(ARRIVAL));
         let connectors = Dialer::for_all(&self.params, self.layout, &self.to, self.from, self.workers);
-        let group = self.telling.group(LinkSource::connectors(connectors), GROUP, now);
-        self.telling.actions.push_back(group);
+        self.telling.group(LinkSource::connectors(connectors), GROUP, now);
     }
 
     /// Advances the synchronisation with the receiver by the number that it sent: a state, or the duration of the test in seconds.
@@ -210,7 +210,7 @@ impl Sender {
             let Some(at) = self.layout.address(&self.to, port) else { continue };
             let to = SocketAddr::new(at.ip(), port.saturating_add(READY_OFFSET));
             let from = self.from.map(|from| SocketAddr::new(from.ip(), 0));
-            self.telling.actions.push_back(Action::Connect(index.into(), Target { to, from }));
+            self.telling.driver.ask(Action::Connect(index.into(), Target { to, from }));
         }
         self.wake = Some(self.tokens.wake());
     }
@@ -218,8 +218,7 @@ impl Sender {
     /// A byte has come on one of them.
     fn token(&mut self, cx: &mut Context<'_>, link: Link) {
         if self.tokens.came(link) {
-            let how = End::Done { how: Ending::Completed, reset: false };
-            self.telling.actions.push_back(Action::Close(link, how));
+            self.telling.driver.close(link);
         }
         if self.stage == Stage::Readying && self.tokens.all_came() {
             self.start(cx);
@@ -246,7 +245,7 @@ impl Sender {
         }
         self.wake = Some(now.plus(GRACE));
         if early {
-            self.telling.actions.push_back(Action::Order(GROUP, Order::Stop));
+            self.telling.driver.order(GROUP, Order::Stop);
         }
     }
 
@@ -255,12 +254,15 @@ impl Sender {
         let (from, to) = (self.table.from().unwrap_or(now), self.table.to());
         let seconds = |ns: u64| ns as f64 / SECOND as f64;
         if now <= from || self.layout.windows {
-            self.telling.fail(what);
+            self.telling.driver.fails(Status::Failed, what);
         } else {
             let all =
                 if to.0 < u64::MAX { format!(" of {} s", seconds(to.since(from))) } else { String::new() };
             let done = seconds(now.since(from));
-            self.telling.cut_short(format!("{what} after {done:.3} s{all}: the figures cover that time"));
+            self.telling.driver.fails(
+                Status::Partial,
+                format!("{what} after {done:.3} s{all}: the figures cover that time"),
+            );
         }
         self.end(now, true);
     }
@@ -281,7 +283,7 @@ impl Sender {
             Stage::Running if self.layout.windows && self.lost < self.layout.all() => {
                 let since = now.since(self.table.from().unwrap_or(now)) as f64 / SECOND as f64;
                 let text = format!("the receiver closed all data connections after {since:.3} s");
-                self.telling.emit(Event::Notice { level: Level::Warning, text });
+                self.telling.driver.notice(Level::Warning, text);
                 if self.params.transfer.is_some() {
                     self.end(now, false);
                 }
@@ -294,7 +296,7 @@ impl Sender {
     }
 
     fn give_up(&mut self, why: &str, now: Mono) {
-        self.telling.fail(why);
+        self.telling.driver.fails(Status::Failed, why);
         self.close_group(now);
     }
 
@@ -308,7 +310,7 @@ impl Sender {
             return self.finish(None);
         }
         self.wake = Some(now.plus(GRACE));
-        self.telling.actions.push_back(Action::Order(GROUP, Order::Stop));
+        self.telling.driver.order(GROUP, Order::Stop);
         self.check_idle(now);
     }
 
@@ -323,7 +325,7 @@ impl Sender {
     fn drop_group(&mut self, _: Mono) {
         if std::mem::take(&mut self.group) {
             self.wake = None;
-            self.telling.actions.push_back(Action::Order(GROUP, Order::Drop));
+            self.telling.driver.order(GROUP, Order::Drop);
         }
     }
 
@@ -335,33 +337,32 @@ impl Sender {
     fn finish(&mut self, totals: Option<Box<Totals>>) {
         self.stage = Stage::Over;
         if let Some(link) = self.link.take() {
-            let how = End::Done { how: Ending::Completed, reset: false };
-            self.telling.actions.push_back(Action::Close(link, how));
+            self.telling.driver.close(link);
         }
         self.telling.finish(totals, self.table.to());
     }
 
     fn note(&mut self, cx: &mut Context<'_>, message: Message) {
-        let message = match message.downcast::<Portion>() {
-            Ok(portion) => return self.telling.portion(*portion),
-            Err(message) => message,
-        };
-        let message = match message.downcast::<Arrived>() {
-            Ok(arrived) => {
+        match hear(message) {
+            Heard::Told(Told::Event(Event::Portion(portion))) => self.telling.portion(portion),
+            Heard::Told(Told::Event(Event::Established { local, remote, .. })) => {
                 self.arrived += 1;
-                let path = arrived.path;
-                self.telling.emit(Event::Established { local: path.local, remote: path.peer, at_ns: 0 });
+                self.telling.driver.ask(Event::Established { local, remote, at_ns: 0 });
                 if self.stage == Stage::Connecting && self.arrived == self.layout.all() {
                     self.ready(cx);
                 }
-                return;
             }
-            Err(message) => message,
-        };
-        let Ok(lost) = message.downcast::<Lost>() else { return };
-        self.lost += 1;
-        if matches!(self.stage, Stage::Connecting | Stage::Readying | Stage::Starting | Stage::Waiting) {
-            self.give_up(&format!("not all data connections came to be: {}", lost.0), cx.now);
+            Heard::Own(Posted::Lost(why)) => {
+                self.lost += 1;
+                let early = matches!(
+                    self.stage,
+                    Stage::Connecting | Stage::Readying | Stage::Starting | Stage::Waiting
+                );
+                if early {
+                    self.give_up(&format!("not all data connections came to be: {why}"), cx.now);
+                }
+            }
+            _ => {}
         }
     }
 
@@ -390,7 +391,7 @@ impl Session for Sender {
         match input {
             Input::Up(link, ..) if self.stage == Stage::Readying => {
                 self.tokens.up(link);
-                self.telling.actions.push_back(Action::Send(link, vec![TOKEN]));
+                self.telling.driver.send(link, vec![TOKEN]);
             }
             Input::Refused(key, _) if self.stage == Stage::Readying && self.tokens.again(key, cx.now) => {
                 self.wake = Some(self.tokens.wake());
@@ -440,8 +441,7 @@ impl Session for Sender {
             }
             Input::Stop => {
                 self.telling.step(SyncStep::Interrupted);
-                self.telling.status = Status::Interrupted;
-                self.telling.reason = Some("interrupted by the user".to_owned());
+                self.telling.driver.interrupt();
                 match self.stage {
                     Stage::Running => self.end(cx.now, true),
                     // It has been waited for long enough.
@@ -459,13 +459,13 @@ impl Session for Sender {
                 let host = self.to.first().copied().unwrap_or(IpAddr::from([0; 4]));
                 let to = SocketAddr::new(host, self.layout.port.saturating_sub(1));
                 let from = self.from.map(|from| SocketAddr::new(from.ip(), 0));
-                self.telling.actions.push_back(Action::Connect(0, Target { to, from }));
+                self.telling.driver.ask(Action::Connect(0, Target { to, from }));
                 self.wake = Some(cx.now.plus(ANSWER));
             } else {
                 self.connect(cx.now);
             }
         }
-        self.telling.actions.pop_front()
+        self.telling.driver.next(cx)
     }
 
     fn deadline(&self) -> Option<Mono> {

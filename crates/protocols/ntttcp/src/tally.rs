@@ -1,17 +1,17 @@
 //! What both sessions do alike: intervals, the end of a group, totals.
 
 use crate::SyncStep;
-use crate::counted::Intervals;
-use crate::one_sided::{GROUP, Portion};
-use metrics::{Mono, Tally};
-use model::{Event, Phase, Status, Totals};
+use crate::one_sided::GROUP;
+use common::driver::Driver;
+use common::message::since;
+use metrics::{Clock, Group, Mono, Tally};
+use model::{Event, Phase, Portion, SocketSettings, Totals, Traffic};
 use std::collections::VecDeque;
-use transport::Action;
+use transport::{GroupPlan, LinkSource};
 
 /// The telling part of a session.
 pub(super) struct Telling {
-    pub(super) actions: VecDeque<Action>,
-    intervals: Option<Intervals>,
+    pub(super) driver: Driver,
     phase: Phase,
     /// When what counts began, once that is known.
     pub(super) from: Option<Mono>,
@@ -20,31 +20,22 @@ pub(super) struct Telling {
     bytes: (u64, u64),
     /// Steps to report, each at its time, in order.
     due: VecDeque<(Mono, SyncStep)>,
-    pub(super) status: Status,
-    pub(super) reason: Option<String>,
 }
 
 impl Telling {
     pub(super) fn new(phase: Phase) -> Self {
         Telling {
-            actions: VecDeque::new(),
-            intervals: None,
+            driver: Driver::new(Mono(0), 0, &phase),
             phase,
             from: None,
             last: Mono(0),
             bytes: (0, 0),
             due: VecDeque::new(),
-            status: Status::Complete,
-            reason: None,
         }
     }
 
-    pub(super) fn emit(&mut self, event: Event) {
-        self.actions.push_back(Action::Emit(event));
-    }
-
     pub(super) fn step(&mut self, step: SyncStep) {
-        self.emit(step.event());
+        self.driver.ask(step.event());
     }
 
     /// Schedules the ends of warm-up (`from`) and measurement (`to`); senders stop at `quiet`.
@@ -76,32 +67,32 @@ impl Telling {
     }
 
     /// What counts begins at `from`.
-    pub(super) fn begin(&mut self, from: Mono, clock: &metrics::Clock) {
+    pub(super) fn begin(&mut self, from: Mono, clock: &Clock) {
         if self.from.is_none() {
             (self.from, self.last) = (Some(from), from);
-            self.intervals = Some(Intervals::new(from, 0, &self.phase));
-            self.emit(Event::Start { at: clock.wall(from) });
+            self.driver.count_from(from, 0, &self.phase);
+            self.driver.ask(Event::Start { at: clock.wall(from) });
         }
     }
 
     /// An interval, as far as it lies within what counts.
     pub(super) fn interval(&mut self, index: u32, from: Mono, to: Mono, end: Mono, tally: &Tally) {
-        let (Some(begun), Some(intervals)) = (self.from, &mut self.intervals) else { return };
+        let Some(begun) = self.from else { return };
         let (from, to) = (from.max(begun), to.min(end));
         if from < to {
-            let interval = intervals.next(index, from, to, tally);
-            self.actions.push_back(Action::Emit(Event::Interval(Box::new(interval))));
+            self.driver.interval(index, from, to, tally);
         }
     }
 
-    pub(super) fn portion(&mut self, portion: Portion) {
+    /// What one connection has moved.
+    pub(super) fn portion(&mut self, portion: Box<Portion>) {
         let Some(from) = self.from else { return };
         self.bytes.0 += portion.tx_bytes;
         self.bytes.1 += portion.rx_bytes;
         if portion.tx_bytes + portion.rx_bytes > 0 {
-            self.last = self.last.max(portion.to);
+            self.last = self.last.max(Mono(portion.to_ns));
         }
-        self.emit(portion.told(from));
+        self.driver.ask(since(Event::Portion(portion), from));
     }
 
     /// Payload bytes sent by the connections that have reported.
@@ -109,60 +100,24 @@ impl Telling {
         self.bytes.0
     }
 
-    pub(super) fn fail(&mut self, why: impl Into<String>) {
-        if self.status == Status::Complete {
-            (self.status, self.reason) = (Status::Failed, Some(why.into()));
-        }
-    }
-
-    pub(super) fn cut_short(&mut self, why: String) {
-        if self.status == Status::Complete {
-            (self.status, self.reason) = (Status::Partial, Some(why));
-        }
-    }
-
     /// All is over: the totals, of what counts and no more, and the end. `to` is when counting ended.
     pub(super) fn finish(&mut self, totals: Option<Box<Totals>>, to: Mono) {
-        if let Some(mut totals) = totals.filter(|_| self.from.is_some()) {
+        let local = totals.filter(|_| self.from.is_some()).map(|mut totals| {
             let ns = to.since(self.from.unwrap_or(to));
-            totals.traffic = model::Traffic { tx_bytes: self.bytes.0, rx_bytes: self.bytes.1, ns };
+            totals.traffic = Traffic { tx_bytes: self.bytes.0, rx_bytes: self.bytes.1, ns };
             totals.receive = self.phase.verify.receive().to_owned();
-            totals.packets = None;
-            totals.pings = None;
-            self.emit(Event::Local(totals));
-        }
-        let (status, reason) = (self.status, self.reason.take());
-        self.emit(Event::PhaseEnd { status, reason });
-        self.actions.push_back(Action::Done);
+            (totals.packets, totals.pings) = (None, None);
+            totals
+        });
+        self.driver.finish(local);
     }
 
-    pub(super) fn group(
-        &self,
-        sources: Vec<transport::LinkSource>,
-        group: metrics::Group,
-        now: Mono,
-    ) -> Action {
-        Action::Group(Box::new(transport::GroupPlan {
-            workers: None,
-            group,
-            sources,
-            sockets: if group == GROUP {
-                self.phase.sockets.clone()
-            } else {
-                model::SocketSettings::default()
-            },
-            throttle: self.phase.throttle,
-            connect_timeout: self.phase.connect_timeout_ns,
-            start: now,
-            interval: self.phase.interval_ns,
-            end: None,
-            omit: 0,
-            records: true,
-            beside: None,
-            info: !self.phase.kind.probes(),
-            frames: false,
-            packets: self.phase.kind.probes(),
-            wait: transport::Wait::Block,
-        }))
+    /// Asks for a group of these links. Only those that count have the socket options of the run.
+    pub(super) fn group(&mut self, sources: Vec<LinkSource>, group: Group, now: Mono) {
+        let mut plan = GroupPlan::of(&self.phase, group, now);
+        if group != GROUP {
+            plan.sockets = SocketSettings::default();
+        }
+        self.driver.ask(GroupPlan { sources, end: None, omit: 0, records: true, ..plan });
     }
 }

@@ -4,10 +4,12 @@
 //! 2. Datagrams outside the measured time are dropped.
 //! 3. Senders end by falling silent: after a second without datagrams a worker counts all its senders as ended.
 
-use super::open::{Empty, Shared};
-use crate::one_sided::{Arrived, GROUP, Portion};
+use super::open::{Posted, Shared};
+use crate::one_sided::GROUP;
 use common::kernel::Unconnected;
+use common::message::tell;
 use metrics::{Ending, Mono, Packets, SECOND};
+use model::{Event, Portion};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
@@ -19,22 +21,11 @@ const MOST: usize = 25_600;
 /// How long nothing may come to a worker that is not left yet, ns.
 const SILENCE: u64 = SECOND;
 
-/// Posted at the first datagram after a silence.
-pub(super) struct Back;
-
-/// What one sender's socket has sent to one port.
-struct Account {
-    path: Path,
-    bytes: u64,
-    datagrams: u64,
-    since: Mono,
-    last: Mono,
-}
-
 /// What has come to one worker.
 pub(super) struct Books {
     shared: Arc<Shared>,
-    accounts: HashMap<(SocketAddr, u16), Account>,
+    /// What each sender's socket has sent to each port; times are those of the process, ns.
+    accounts: HashMap<(SocketAddr, u16), Portion>,
     arrivals: Unconnected,
     last: Mono,
     /// When the last that counts came.
@@ -77,23 +68,33 @@ impl Books {
             }
             self.shared.begin(at);
             cx.rec.tally(GROUP).opened += 1;
-            cx.post(Arrived { path, at });
-            let account = Account { path, bytes: 0, datagrams: 0, since: at, last: at };
+            tell(cx, Event::Established { local: path.local, remote: path.peer, at_ns: at.0 });
+            let account = Portion {
+                slot: 0,
+                local: path.local,
+                remote: path.peer,
+                tx_bytes: 0,
+                rx_bytes: 0,
+                from_ns: at.0,
+                to_ns: at.0,
+                calls: 0,
+                marked: None,
+            };
             self.accounts.insert(key, account);
         }
         self.last = self.last.max(cx.now);
         if !std::mem::replace(&mut self.open, true) {
             self.shared.open.fetch_add(1, Ordering::Relaxed);
-            cx.post(Back);
+            cx.post(Posted::Back);
         }
         let dropped = self.arrivals.dropped(got);
         let Some(account) = self.accounts.get_mut(&key).filter(|_| self.shared.params.table.counts(at))
         else {
             return;
         };
-        account.bytes += got.len as u64;
-        account.datagrams += 1;
-        account.last = at;
+        account.rx_bytes += got.len as u64;
+        account.calls += 1;
+        account.to_ns = at.0;
         self.counted = self.counted.max(at);
         self.arrivals.received(cx, got.len, &Packets { received: 1, dropped, ..Packets::default() });
     }
@@ -103,20 +104,14 @@ impl Books {
         if self.open && (self.closed || cx.now.since(self.last) >= SILENCE) {
             self.open = false;
             if self.shared.open.fetch_sub(1, Ordering::Relaxed) == 1 {
-                cx.post(Empty { last: self.counted });
+                cx.post(Posted::Empty(self.counted));
             }
         }
         if self.closed {
             let tally = cx.rec.tally(GROUP);
             (0..self.accounts.len()).for_each(|_| tally.ended(Ending::Completed));
             for account in std::mem::take(&mut self.accounts).into_values() {
-                cx.post(Portion {
-                    rx_bytes: account.bytes,
-                    from: account.since,
-                    to: account.last,
-                    calls: account.datagrams,
-                    ..Portion::new(0, account.path)
-                });
+                tell(cx, Event::Portion(Box::new(account)));
             }
         }
         self.open.then(|| self.last.plus(SILENCE))

@@ -5,9 +5,8 @@
 //! test, measured from the first byte to the last. A connection that carries nothing belongs to none; while it is young, a test of
 //! its address is not over.
 
-use crate::one_sided::Portion;
 use metrics::{Mono, SECOND};
-use model::{Event, Totals, Traffic};
+use model::{Event, Portion, Totals, Traffic};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
@@ -63,13 +62,14 @@ impl UnsyncedTests {
 
     /// Counts the end of a connection.
     pub(super) fn closed(&mut self, portion: &Portion) {
-        self.quiet.remove(&portion.path.peer);
-        let Some(key) = self.members.remove(&portion.path.peer) else { return };
+        self.quiet.remove(&portion.remote);
+        let Some(key) = self.members.remove(&portion.remote) else { return };
         let Some(test) = self.tests.get_mut(&key) else { return };
         test.open = test.open.saturating_sub(1);
         test.bytes += portion.rx_bytes;
-        let (from, to) = test.span.unwrap_or((portion.from, portion.to));
-        test.span = Some((from.min(portion.from), to.max(portion.to)));
+        let (began, ended) = (Mono(portion.from_ns), Mono(portion.to_ns));
+        let (from, to) = test.span.unwrap_or((began, ended));
+        test.span = Some((from.min(began), to.max(ended)));
     }
 
     /// The totals of a test that is over: none of its connections is open, and none of its address may yet join it.

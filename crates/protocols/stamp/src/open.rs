@@ -5,13 +5,14 @@ use super::reflect::{Arrived, Proofs, Rules, check, reply};
 use super::session::Reflector;
 use super::speak::Speaker;
 use crate::call::Caller;
-use crate::one_sided::{Answers, Calls, GROUP, Notice};
+use crate::one_sided::{Answers, Calls, GROUP};
 use common::Acl;
+use common::Limit;
 use common::kernel::Unconnected;
+use common::message::{Told, warn};
 use common::ping::{Params, Pinger, Remote};
-use common::{Limit, LimitReached};
 use metrics::{Ending, SECOND};
-use model::{Level, Phase};
+use model::Phase;
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -144,10 +145,6 @@ pub struct Listener {
 }
 
 impl Listener {
-    fn refuse(cx: &mut Context<'_>, text: String) {
-        cx.post(Notice { level: Level::Warning, text });
-    }
-
     /// Whether requests from there are answered at all, and whether with more than came.
     fn admits(&self, cx: &mut Context<'_>, path: &Path) -> Option<bool> {
         let (peer, who) = (path.peer, path.peer.ip().to_canonical());
@@ -161,7 +158,7 @@ impl Listener {
                  never end",
                 peer.port()
             );
-            Listener::refuse(cx, text);
+            warn(cx, text);
             return None;
         }
         let trusted = self.shared.open_to.admits(peer.ip());
@@ -170,7 +167,7 @@ impl Listener {
                 "{who} asked for STAMP and gets no answer: a datagram proves no address, so without a key only this host \
                  and directly connected networks are answered, unless NETCALIPER_ALLOW names the network"
             );
-            Listener::refuse(cx, text);
+            warn(cx, text);
             return None;
         }
         Some(trusted)
@@ -213,7 +210,7 @@ impl Acceptor for Listener {
                     "{who} gets no answer: there are as many sessions as there may be, and without one a repeated packet \
                      could not be told from a new one"
                 );
-                Listener::refuse(cx, text);
+                warn(cx, text);
                 return None;
             }
             Err(_) => {
@@ -231,7 +228,7 @@ impl Acceptor for Listener {
             self.shared.alone.store(true, Ordering::Relaxed);
         }
         if self.shared.limit.leave() {
-            cx.post(LimitReached);
+            cx.post(Told::LimitReached);
         }
     }
 }

@@ -172,7 +172,7 @@ impl Flow for Reflector {
     fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
         let offered = self.offered.take();
         if n.bytes > 0 {
-            self.core.sent(cx, n.bytes as u64);
+            self.core.sent(cx, n.bytes);
             return self.core.packets(cx, &Packets { sent: 1, ..Packets::default() });
         }
         // Its number was not used, and no stamp will come.
@@ -188,7 +188,7 @@ impl Flow for Reflector {
     }
 
     fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, reply: &mut Transmit<'_>) -> Checked {
-        self.core.received(cx, got.len as u64);
+        self.core.received(cx, got.len);
         let at = got.arrived();
         let arrived = Arrived { bytes: got.bytes, at, ttl: got.ttl, tos: got.tos };
         let Ok(request) = check(&self.rules, arrived.bytes) else {
@@ -214,7 +214,7 @@ impl Flow for Reflector {
             FlowEvent::Up(path) => {
                 self.core.up(cx, path);
                 for first in &self.waiting {
-                    self.core.received(cx, first.bytes.len() as u64);
+                    self.core.received(cx, first.bytes.len());
                     self.core.packets(cx, &Packets { received: 1, ..Packets::default() });
                 }
             }

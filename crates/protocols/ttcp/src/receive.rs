@@ -9,12 +9,13 @@
 //! 4. Where the end is lost, a test is over when nothing has come for a while. The original waits for ever.
 
 use crate::bulk::Word;
-use crate::one_sided::{Answers, Arrived, GROUP, Notice, Portion};
+use crate::one_sided::{Answers, GROUP};
 use common::Acl;
+use common::Limit;
 use common::kernel::Unconnected;
-use common::{Limit, LimitReached};
+use common::message::{Told, tell, warn};
 use metrics::{Ending, Mono, Packets, Seen, Sequence};
-use model::{Level, Marked, Phase};
+use model::{Event, Marked, Phase, Portion};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -136,12 +137,15 @@ impl Test {
     fn portion(&self, path: Path) -> Portion {
         let Marked { data, starts, ends, .. } = self.marked;
         Portion {
+            slot: 0,
+            local: path.local,
+            remote: path.peer,
+            tx_bytes: 0,
             rx_bytes: self.bytes,
-            from: self.since,
-            to: self.last,
+            from_ns: self.since.0,
+            to_ns: self.last.0,
             calls: data + starts + ends,
             marked: Some(self.marked),
-            ..Portion::new(0, path)
         }
     }
 }
@@ -187,7 +191,8 @@ impl Answerer {
         }
         cx.rec.tally(GROUP).opened += 1;
         if self.shared.tells {
-            cx.post(Arrived { path, at: cx.now });
+            let Path { local, peer: remote } = path;
+            tell(cx, Event::Established { local, remote, at_ns: cx.now.0 });
         }
         true
     }
@@ -198,7 +203,7 @@ impl Answerer {
         if !test.entered && !self.enter(cx, path) {
             return;
         }
-        cx.post(test.portion(path));
+        tell(cx, Event::Portion(Box::new(test.portion(path))));
         let tally = cx.rec.tally(GROUP);
         tally.ended(Ending::Completed);
         let Marked { reordered, repeated, .. } = test.found();
@@ -206,7 +211,7 @@ impl Answerer {
         let counts = Packets { lost, reordered, duplicated: repeated, ..Packets::default() };
         self.account.received(cx, 0, &counts);
         if self.shared.limit.leave() {
-            cx.post(LimitReached);
+            cx.post(Told::LimitReached);
         }
     }
 
@@ -225,7 +230,7 @@ impl Answerer {
             if !self.stopped {
                 let from = SocketAddr::new(peer.ip().to_canonical(), peer.port());
                 let text = format!("no end came from {from}: what is rated ends with its last datagram");
-                cx.post(Notice { level: Level::Warning, text });
+                warn(cx, text);
             }
             self.settle(cx, peer);
         }

@@ -3,8 +3,8 @@
 use super::codec::{self, Message};
 use super::params::Params;
 use super::talk::Talk;
-use crate::one_sided::Tell;
 use common::kernel::Core;
+use common::message::tell;
 use metrics::{Binned, Ending, Mono, SECOND};
 use model::{Event, PacketTest, PacketTestLatency};
 use std::sync::Arc;
@@ -21,8 +21,9 @@ const SILENT: u64 = 30;
 /// Bins of the histogram.
 const BINS: usize = 150;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Step {
+    #[default]
     Lock,
     /// A request may leave at that time.
     Ask(Mono),
@@ -32,6 +33,8 @@ enum Step {
     Over(Ending),
 }
 
+/// Measures round trips.
+#[derive(Default)]
 pub struct Latency {
     params: Arc<Params>,
     core: Core,
@@ -51,19 +54,8 @@ pub struct Latency {
 impl Latency {
     #[must_use]
     pub fn new(params: Arc<Params>, id: Uuid, slot: u32) -> Self {
-        Latency {
-            core: Core::new(params.group, slot, 0).with_id(id),
-            size: params.asked.responses.0,
-            params,
-            step: Step::Lock,
-            talk: Talk::default(),
-            since: Mono(0),
-            frame: 0,
-            sent: Mono(0),
-            silent: 0,
-            found: PacketTestLatency::default(),
-            stopped: false,
-        }
+        let core = Core::new(params.group, slot, 0).with_id(id);
+        Latency { core, size: params.asked.responses.0, params, ..Latency::default() }
     }
 
     fn begin(&mut self, now: Mono) {
@@ -108,7 +100,7 @@ impl Latency {
             over: true,
             ..PacketTest::default()
         };
-        cx.post(Tell(Event::PacketTest(Box::new(test))));
+        tell(cx, Event::PacketTest(Box::new(test)));
         let (_, last, step) = self.params.asked.responses;
         self.size = self.size.saturating_add(step);
         if step > 0 && self.size <= last && !self.stopped {
@@ -145,7 +137,7 @@ impl Flow for Latency {
         if n.bytes == 0 && n.fault.is_none() {
             return;
         }
-        self.core.sent(cx, n.bytes as u64);
+        self.core.sent(cx, n.bytes);
         if matches!(self.step, Step::Ask(_)) {
             self.step = Step::Wait(self.sent.plus(PATIENCE));
         } else {
@@ -154,7 +146,7 @@ impl Flow for Latency {
     }
 
     fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
-        self.core.received(cx, got.len as u64);
+        self.core.received(cx, got.len);
         for datagram in got.datagrams() {
             match (self.step, codec::decode(datagram)) {
                 // Too short a response to say what it is can only be the one that is waited for.

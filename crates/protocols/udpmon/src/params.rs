@@ -9,7 +9,7 @@ use model::{PacketTestRecords, PacketTestRole, PacketTestSettings, Phase, Train}
 const SETTLE: u64 = SECOND / 5;
 
 /// What all tests of a run have in common.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Params {
     pub group: Group,
     pub asked: PacketTestSettings,

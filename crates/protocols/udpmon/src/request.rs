@@ -13,10 +13,11 @@ use super::talk::Talk;
 use super::train::Train;
 use crate::call::Caller;
 use crate::host::{HostTexts, Reading};
-use crate::one_sided::{Calls, GROUP, Notice, Tell};
+use crate::one_sided::{Calls, GROUP};
 use common::kernel::Core;
+use common::message::{tell, warn};
 use metrics::{Arrival, Departure, Ending, Mono, Offset, SECOND};
-use model::{Event, Level, PacketTest, PacketTestCounts, PacketTestRecords, PacketTestRole, Phase};
+use model::{Event, PacketTest, PacketTestCounts, PacketTestRecords, PacketTestRole, Phase};
 use std::sync::Arc;
 use std::time::Duration;
 use transport::{
@@ -53,8 +54,9 @@ pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
     })
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Step {
+    #[default]
     Lock,
     /// Another test is running there.
     Busy(Mono),
@@ -75,6 +77,8 @@ enum Step {
     Over(Ending),
 }
 
+/// One requester.
+#[derive(Default)]
 pub struct Requester {
     params: Arc<Params>,
     core: Core,
@@ -107,28 +111,8 @@ pub struct Requester {
 impl Requester {
     #[must_use]
     pub fn new(params: Arc<Params>, id: Uuid, slot: u32) -> Self {
-        Requester {
-            core: Core::new(params.group, slot, 0).with_id(id),
-            step: Step::Lock,
-            talk: Talk::default(),
-            number: 0,
-            zero: Mono(0),
-            begun: None,
-            train: None,
-            wanted: Vec::new(),
-            block: Vec::new(),
-            offset: Offset::default(),
-            points: Vec::new(),
-            readings: [None, None, None],
-            test: PacketTest::default(),
-            ack: None,
-            sent: Vec::new(),
-            got: Vec::new(),
-            bound_ns: 0,
-            stopped: false,
-            look: Mono(0),
-            params,
-        }
+        let core = Core::new(params.group, slot, 0).with_id(id);
+        Requester { core, params, ..Requester::default() }
     }
 
     fn begin(&mut self, cx: &Context<'_>) {
@@ -223,7 +207,7 @@ impl Requester {
             // What they tell is told by the trains.
             test.records.clear();
         }
-        cx.post(Tell(Event::PacketTest(Box::new(test))));
+        tell(cx, Event::PacketTest(Box::new(test)));
         self.number += 1;
         if self.number < self.params.waits_ns.len() && !self.stopped {
             return self.begin(cx);
@@ -291,8 +275,7 @@ impl Requester {
             self.zero = cx.now;
             return self.talk.ask(codec::encode(&Message::Start(self.params.setup()), codec::PARAM));
         }
-        let text = "the responder is taken by another test: asking again in 30 s".to_owned();
-        cx.post(Notice { level: Level::Warning, text });
+        warn(cx, "the responder is taken by another test: asking again in 30 s");
         self.step = Step::Busy(cx.now.plus(BUSY));
     }
 
@@ -385,20 +368,20 @@ impl Flow for Requester {
         match &mut self.train {
             Some(train) if self.step == Step::Train => {
                 let packets = train.wrote(n);
-                self.core.sent(cx, n.bytes as u64);
+                self.core.sent(cx, n.bytes);
                 self.core.packets(cx, &packets);
                 self.ack = self.params.asked.acks.then(|| cx.now.plus(EXCHANGE));
                 self.advance(cx.now);
             }
             _ => {
-                self.core.framing_sent(cx, n.bytes as u64);
+                self.core.framing_sent(cx, n.bytes);
                 self.talk.wrote(cx.now);
             }
         }
     }
 
     fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
-        self.core.framing_received(cx, got.len as u64);
+        self.core.framing_received(cx, got.len);
         for datagram in got.datagrams() {
             self.heard(cx, datagram)?;
         }

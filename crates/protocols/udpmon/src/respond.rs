@@ -20,8 +20,9 @@ use super::codec::{self, Block, Message, Setup};
 use super::ledger::{Ledger, Packet};
 use super::proc::between;
 use crate::host::{HostTexts, Reading};
-use crate::one_sided::{GROUP, Tell};
+use crate::one_sided::GROUP;
 use common::kernel::Core;
+use common::message::tell;
 use metrics::{Ending, Mono, Packets, SECOND};
 use model::{Event, PacketTest};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -216,7 +217,7 @@ impl Responder {
             }
             Message::Response { .. } | Message::Ok { .. } | Message::Busy { .. } | Message::Ack => {}
         }
-        self.core.framing_received(cx, bytes.len() as u64);
+        self.core.framing_received(cx, bytes.len());
     }
 
     /// A test begins; with `zero` its times count from there.
@@ -327,7 +328,7 @@ impl Responder {
         if over && test.counts.is_some_and(|counts| counts.received == 0) {
             return;
         }
-        cx.post(Tell(Event::PacketTest(Box::new(test))));
+        tell(cx, Event::PacketTest(Box::new(test)));
     }
 
     /// A stream that began without a word is told of when this host has been read.
@@ -424,7 +425,7 @@ impl Flow for Responder {
         }
         // A lost answer is asked for again.
         self.answer.clear();
-        self.core.framing_sent(cx, n.bytes as u64);
+        self.core.framing_sent(cx, n.bytes);
     }
 
     fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {

@@ -2,9 +2,9 @@
 
 use super::Params;
 use crate::kernel::Core;
-use crate::one_sided::Portion;
+use crate::message::tell;
 use metrics::{Ending, Mono};
-use model::Pace;
+use model::{Event, Pace, Portion};
 use std::sync::Arc;
 use transport::{Context, Path};
 
@@ -93,13 +93,17 @@ impl Measured {
     pub(super) fn tell(&mut self, cx: &mut Context<'_>) {
         let Some(path) = self.core.path.filter(|_| !std::mem::replace(&mut self.told, true)) else { return };
         let (tx_bytes, rx_bytes) = if self.sends { (self.bytes, 0) } else { (0, self.bytes) };
-        cx.post(Portion {
+        let portion = Portion {
+            slot: self.core.slot,
+            local: path.local,
+            remote: path.peer,
             tx_bytes,
             rx_bytes,
-            from: self.since,
-            to: self.last.max(self.since),
+            from_ns: self.since.0,
+            to_ns: self.last.max(self.since).0,
             calls: self.calls,
-            ..Portion::new(self.core.slot, path)
-        });
+            marked: None,
+        };
+        tell(cx, Event::Portion(Box::new(portion)));
     }
 }

@@ -24,7 +24,6 @@ pub use marks::{Marks, Word};
 use model::{Kind, Pattern, Payload, Phase, Spacing, Verify};
 pub use open::{acceptors, connectors, datagram_connectors};
 pub use params::{Params, UNLIMITED};
-pub use receive::FirstByte;
 pub use receive::Receiver;
 pub use send::CLOSE;
 pub use send::Sender;

@@ -2,20 +2,11 @@
 
 use super::measured::Measured;
 use super::{Filler, Params};
-use crate::one_sided::Notice;
-use metrics::{Ending, Mono};
+use crate::message::{Told, notice};
+use metrics::Ending;
 use model::Level;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use transport::{Checked, Context, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Transmit};
-
-/// Posted by a receiver with `Params::from_first_byte`: the first bytes of this peer's connection have come.
-pub struct FirstByte {
-    /// The sender.
-    pub peer: SocketAddr,
-    /// When they came.
-    pub at: Mono,
-}
 
 /// The receiving end of a connection.
 #[derive(Debug)]
@@ -45,7 +36,7 @@ impl Receiver {
             Some(_) => "what ntttcp sends",
         };
         let text = format!("{} sends {filler}", path.peer.ip().to_canonical());
-        cx.post(Notice { level: Level::Info, text });
+        notice(cx, Level::Info, text);
     }
 
     /// The end of the stream, or of the test.
@@ -70,7 +61,7 @@ impl Flow for Receiver {
             self.recognise(cx, path, got.bytes);
             if self.measured.params.from_first_byte {
                 self.measured.since = cx.now;
-                cx.post(FirstByte { peer: path.peer, at: cx.now });
+                cx.post(Told::FirstByte(path.peer, cx.now));
             }
         }
         self.got += got.len as u64;

@@ -13,7 +13,7 @@ mod talk;
 
 use model::Phase;
 pub use params::{Params, Remote};
-pub use pinger::{Pinger, Samples};
+pub use pinger::Pinger;
 pub use talk::{Said, Talk, Times};
 
 /// Settings of STAMP packets are for STAMP only.

@@ -15,7 +15,7 @@ pub enum Remote {
 }
 
 /// What all connections of a run have in common.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Params {
     /// Where they are counted.
     pub group: Group,

@@ -13,18 +13,15 @@ use super::params::{Params, Remote};
 use super::slots::Slots;
 use super::talk::Talk;
 use crate::kernel::Core;
+use crate::message::tell;
 use metrics::{Ending, Mono};
-use model::{Echo, PingRow, Schedule};
+use model::{Echo, Event, PingRow, Schedule};
 use std::sync::Arc;
 use transport::{
     Checked, Context, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit, Violation,
     When,
 };
 use uuid::Uuid;
-
-/// Messages of which something is known, told to the session. Their times are those of the process, ns.
-#[derive(Debug)]
-pub struct Samples(pub Vec<PingRow>);
 
 /// Messages told at once, at most.
 const AT_ONCE: usize = 256;
@@ -40,9 +37,10 @@ const HOPELESS: u32 = 3;
 const LONGEST: u64 = 65_535;
 
 /// What the connection is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Step {
     /// Sending and receiving.
+    #[default]
     Running,
     /// Nothing more is sent; echoes are waited for, at most until then.
     Draining(Option<Mono>),
@@ -62,7 +60,7 @@ struct Sending {
 }
 
 /// One connection.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Pinger {
     params: Arc<Params>,
     core: Core,
@@ -98,30 +96,8 @@ impl Pinger {
     #[must_use]
     pub fn new(params: Arc<Params>, id: Uuid, slot: u32) -> Self {
         let slots = Slots::new(params.ping.schedule, params.trace.clone());
-        Pinger {
-            core: Core::new(params.group, slot, params.stall_ns).with_id(id),
-            params,
-            step: Step::Running,
-            since: Mono(0),
-            book: Book::default(),
-            sending: None,
-            word: 0,
-            slots,
-            due: Mono(0),
-            coming: 0,
-            got: 0,
-            head: [0; HEAD],
-            damaged: false,
-            bytes: (0, 0),
-            refused: 0,
-            answered: false,
-            stopped: false,
-            first_bad: None,
-            rows: Vec::new(),
-            told: Mono(0),
-            came: None,
-            talk: None,
-        }
+        let core = Core::new(params.group, slot, params.stall_ns).with_id(id);
+        Pinger { core, params, slots, ..Pinger::default() }
     }
 
     /// Connection number `slot` of a run over datagrams in which something is said.
@@ -271,7 +247,7 @@ impl Pinger {
     fn tell_all(&mut self, cx: &mut Context<'_>) {
         self.told = cx.now;
         if !self.rows.is_empty() {
-            cx.post(Samples(std::mem::take(&mut self.rows)));
+            tell(cx, Event::Pings { rows: std::mem::take(&mut self.rows) });
         }
     }
 
@@ -415,7 +391,7 @@ impl Flow for Pinger {
         }
         self.core.moved = cx.now;
         self.bytes.0 += n.bytes as u64;
-        self.core.sent(cx, n.bytes as u64);
+        self.core.sent(cx, n.bytes);
         let size = self.size();
         if let Some(sending) = &mut self.sending {
             sending.off += n.bytes as u64;
@@ -430,7 +406,7 @@ impl Flow for Pinger {
         self.core.moved = cx.now;
         self.came = got.stamp.map(|stamp| stamp.at);
         self.bytes.1 += got.len as u64;
-        self.core.received(cx, got.len as u64);
+        self.core.received(cx, got.len);
         if self.params.datagrams() {
             cx.rec.packet_tally(self.params.group).came = cx.now;
         }

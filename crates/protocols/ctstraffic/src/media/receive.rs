@@ -3,12 +3,12 @@
 use super::ring::Ring;
 use super::{HZ, MediaParams, ticks};
 use crate::codec::{Datagram, HEADER, START, STREAM_ID, decode};
-use crate::one_sided::Notice;
 use crate::payload::Source;
-use crate::verdicts::{FrameVerdicts, LAZY, ROWS, SETTLE};
+use crate::verdicts::{LAZY, ROWS, SETTLE};
 use common::kernel::Core;
+use common::message::{tell, warn};
 use metrics::{Ending, FrameStamps, Frames, Mono, Packets, SECOND};
-use model::{FrameRow, FrameVerdict, Level, Verify};
+use model::{Event, FrameRow, FrameVerdict, Verify};
 use std::sync::Arc;
 use transport::{
     Checked, Context, Fault, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation,
@@ -128,7 +128,7 @@ impl Receiver {
         if !self.rows.is_empty() && (all || much) {
             self.told = cx.now;
             let rows = std::mem::take(&mut self.rows);
-            cx.post(FrameVerdicts { id: self.core.id, rows });
+            tell(cx, Event::Frames { id: self.core.id, rows });
         }
     }
 
@@ -151,7 +151,7 @@ impl Receiver {
                  size may be another",
                 row.bytes
             );
-            cx.post(Notice { level: Level::Warning, text });
+            warn(cx, text);
         }
     }
 
@@ -172,7 +172,7 @@ impl Receiver {
                 "datagrams of {n} bytes come where at most {longest} were expected, and what is more is not counted: the \
                  server's datagram size may be larger"
             );
-            cx.post(Notice { level: Level::Warning, text });
+            warn(cx, text);
         }
         let bytes = &bytes[..bytes.len().min(longest)];
         if self.params.verify == Verify::Data {
@@ -198,7 +198,7 @@ impl Receiver {
             match decode(bytes) {
                 Some(Datagram::Id(id)) => {
                     self.core.id = id;
-                    self.core.framing_received(cx, bytes.len().min(STREAM_ID) as u64);
+                    self.core.framing_received(cx, bytes.len().min(STREAM_ID));
                 }
                 Some(Datagram::Part { frame, ticks, hz, .. }) => {
                     *counted += self.take_part(cx, bytes, at, (frame, ticks, hz))?;
@@ -245,7 +245,7 @@ impl Flow for Receiver {
         if n.bytes == 0 {
             return;
         }
-        self.core.framing_sent(cx, n.bytes as u64);
+        self.core.framing_sent(cx, n.bytes);
         self.start.get_or_insert(cx.now);
         // Whole milliseconds, as in the original.
         let frame = 1_000 / u64::from(self.params.media.frame_rate.max(1)) * 1_000_000;

@@ -195,7 +195,7 @@ impl Flow for Sender {
         }
         match self.step {
             Step::Id => {
-                self.core.framing_sent(cx, n.bytes as u64);
+                self.core.framing_sent(cx, n.bytes);
                 self.step = Step::Frames;
                 self.base = cx.now;
             }

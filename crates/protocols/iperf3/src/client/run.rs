@@ -1,14 +1,14 @@
 //! A client's test while it runs: its beginning, what its streams tell, its end.
 
 use super::{Client, GROUP, Step, TOO_OLD};
-use crate::BulkCpu;
 use crate::codec::State;
-use crate::counted::Intervals;
-use crate::ledger::Ledger;
-use crate::test_state::{Gone, Joined, Spent, Standing};
+use crate::ledger::{self, Ledger};
+use crate::server::or_second;
+use crate::test_state::{Posted, Standing};
+use common::message::{Heard, hear};
 use metrics::{Mono, SECOND};
 use model::Status;
-use transport::{Action, Context, Message, Order};
+use transport::{Context, Message, Order};
 
 impl Client {
     /// Begins once all streams have been told, or will not be.
@@ -36,13 +36,13 @@ impl Client {
         self.heard = cx.now;
         self.used = (self.plan.meter)();
         let terms = self.plan.parameters.terms.clone();
-        let every = if self.plan.interval_ns == 0 { SECOND } else { self.plan.interval_ns };
-        let mut ledger = Ledger::new(GROUP, &terms, every, |slot| test_state.sends(slot));
+        let mut ledger =
+            Ledger::new(GROUP, &terms, or_second(self.plan.interval_ns), |slot| test_state.sends(slot));
         ledger.begin(cx.now);
         self.ledger = Some(ledger);
         let omit = u64::from(terms.omit_s) * SECOND;
-        self.intervals = Intervals::new(cx.now, omit, &self.plan.phase);
-        self.actions.push_back(Action::Order(GROUP, Order::Start(cx.now)));
+        self.driver.count_from(cx.now, omit, &self.plan.phase);
+        self.driver.order(GROUP, Order::Start(cx.now));
         self.tell_begin(cx, &test_state);
     }
 
@@ -60,15 +60,11 @@ impl Client {
         if self.step != Step::Running {
             return;
         }
-        let now = (self.plan.meter)();
-        let ns = cx.now.since(self.since).max(1) as f64;
-        let share = |now: f64, then: f64| (now - then).max(0.0) * 1e11 / ns;
-        let (user, system) = (share(now.0, self.used.0), share(now.1, self.used.1));
-        self.cpu = BulkCpu { total: user + system, user, system };
+        self.cpu = ledger::cpu(self.used, (self.plan.meter)(), cx.now.since(self.since));
         self.enter(Step::Freezing, cx.now);
         if let Some(ledger) = &mut self.ledger {
             let tag = ledger.freeze(cx.now);
-            self.actions.push_back(Action::Order(GROUP, Order::Freeze(tag)));
+            self.driver.order(GROUP, Order::Freeze(tag));
         }
         self.check_frozen(cx);
     }
@@ -81,34 +77,27 @@ impl Client {
     }
 
     pub(super) fn note(&mut self, cx: &Context<'_>, message: Message) {
-        let message = match message.downcast::<Standing>() {
-            Ok(standing) => return self.standing(cx, &standing),
-            Err(message) => message,
-        };
-        let message = match message.downcast::<Joined>() {
-            Ok(joined) => {
-                self.joined.insert(joined.when, joined.path);
-                return self.gathered(cx);
+        let Heard::Own(posted) = hear(message) else { return };
+        match posted {
+            Posted::Standing(standing) => self.standing(cx, &standing),
+            Posted::Joined { when, path, .. } => {
+                self.joined.insert(when, path);
+                self.gathered(cx);
             }
-            Err(message) => message,
-        };
-        let message = match message.downcast::<Spent>() {
-            Ok(spent) => return self.enough(cx, &spent),
-            Err(message) => message,
-        };
-        if let Ok(gone) = message.downcast::<Gone>() {
-            match self.step {
+            Posted::Spent { slot, sender } => self.enough(cx, slot, sender),
+            Posted::Gone(why) => match self.step {
                 Step::Creating | Step::Gathering => {
-                    self.fail(cx, format!("a stream did not come about: {}", gone.why));
+                    self.fail(cx, format!("a stream did not come about: {why}"));
                 }
                 Step::Running => {
-                    self.status = Status::Partial;
-                    let why = if self.turned_away() { TOO_OLD.to_owned() } else { gone.why };
-                    self.error.get_or_insert(why);
+                    self.driver.status = Status::Partial;
+                    let why = if self.turned_away() { TOO_OLD.to_owned() } else { why };
+                    self.driver.reason.get_or_insert(why);
                     self.freeze(cx);
                 }
                 _ => {}
-            }
+            },
+            Posted::Visit(..) => {}
         }
     }
 
@@ -131,12 +120,12 @@ impl Client {
     }
 
     /// A stream has sent all that it may, or enough has come.
-    pub(super) fn enough(&mut self, cx: &Context<'_>, spent: &Spent) {
-        self.spent.insert(spent.slot, spent.sender);
+    pub(super) fn enough(&mut self, cx: &Context<'_>, slot: u32, sender: bool) {
+        self.spent.insert(slot);
         let Some(test_state) = &self.test_state else { return };
         let senders = (0..test_state.terms.all_streams()).filter(|slot| test_state.sends(*slot));
-        let all_sent = senders.into_iter().all(|slot| self.spent.contains_key(&slot));
-        if !spent.sender || all_sent {
+        let all_sent = senders.into_iter().all(|slot| self.spent.contains(&slot));
+        if !sender || all_sent {
             self.freeze(cx);
         }
     }

@@ -11,7 +11,7 @@ use crate::test_state::TestState;
 use metrics::SECOND;
 use model::{SocketSettings, Status, Verify};
 use std::sync::Arc;
-use transport::{Action, Context, GroupPlan, LinkSource, WHEN_TOLD, Wait};
+use transport::{Context, GroupPlan, LinkSource, WHEN_TOLD};
 
 impl Client {
     /// The next thing that the server has said; false when there is none yet.
@@ -61,8 +61,8 @@ impl Client {
                 let number = self.inbox.number().unwrap_or_default();
                 let why = format!("server error: {} ({number})", error_text(number));
                 // The server's reason explains the streams that it closed, which may be told before.
-                if self.status != Status::Interrupted {
-                    self.error = Some(why.clone());
+                if self.driver.status != Status::Interrupted {
+                    self.driver.reason = Some(why.clone());
                 }
                 self.fail(cx, why);
             }
@@ -87,26 +87,19 @@ impl Client {
             ..socket_settings(&terms, terms.congestion.clone())
         };
         let plan = GroupPlan {
-            workers: None,
-            group: GROUP,
             sources: LinkSource::connectors(connectors),
             sockets,
             throttle: 1,
             connect_timeout: 30 * SECOND,
-            start: WHEN_TOLD,
-            interval: self.plan.phase.interval_ns,
-            end: None,
             omit: u64::from(terms.omit_s) * SECOND,
             records: self.plan.records,
-            beside: None,
             info: !terms.udp,
-            frames: false,
             packets: terms.udp,
-            wait: Wait::Block,
+            ..GroupPlan::new(GROUP, WHEN_TOLD, self.plan.phase.interval_ns)
         };
         self.test_state = Some(test_state);
         self.grouped = true;
-        self.actions.push_back(Action::Group(Box::new(plan)));
+        self.driver.ask(plan);
         self.enter(Step::Creating, cx.now);
     }
 
@@ -115,10 +108,7 @@ impl Client {
         let sends = !terms.reverse || terms.bidir;
         let ours = Results {
             cpu: self.cpu,
-            has_retransmits: match (sends, terms.udp) {
-                (false, _) => -1,
-                (true, udp) => i64::from(!udp),
-            },
+            has_retransmits: results::has_retransmits(sends, terms.udp),
             congestion: (!terms.udp).then(|| self.plan.congestion.clone()),
             lines: self.ledger.as_ref().map(Ledger::lines).unwrap_or_default(),
             output: None,

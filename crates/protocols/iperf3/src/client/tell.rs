@@ -1,13 +1,12 @@
 //! What reporters are told of a client's test.
 
 use super::{Client, Ledger, TestState};
-use crate::results::Line;
-use crate::{BulkBegun, BulkEnded, BulkNews, BulkStream};
+use crate::BulkNews;
 use metrics::{Packets, TcpTotals};
 use model::{
     Accepted, CpuUse, Event, HostSnapshot, Kind, Level, PacketReport, SessionInfo, Status, Totals, Traffic,
 };
-use transport::{Action, Context};
+use transport::Context;
 
 impl Client {
     pub(super) fn tell_begin(&mut self, cx: &Context<'_>, test_state: &TestState) {
@@ -26,20 +25,9 @@ impl Client {
             udp_rtt_ns: None,
             same_host: false,
         };
-        let stream = |(slot, path): (usize, &transport::Path)| BulkStream {
-            slot: slot as u32,
-            sender: test_state.sends(slot as u32),
-            local: path.local,
-            remote: path.peer,
-        };
-        let begun = BulkBegun {
-            serving: false,
-            terms: test_state.terms.clone(),
-            streams: self.joined.values().enumerate().map(stream).collect(),
-            at: cx.clock.wall(cx.now),
-        };
-        self.actions.push_back(Action::Emit(Event::Session(Box::new(session))));
-        self.actions.push_back(Action::Emit(Event::Start { at: cx.clock.wall(cx.now) }));
+        let begun = test_state.begun(&self.joined, cx.clock.wall(cx.now));
+        self.driver.ask(Event::Session(Box::new(session)));
+        self.driver.ask(Event::Start { at: cx.clock.wall(cx.now) });
         self.tell(BulkNews::Begun(Box::new(begun)));
     }
 
@@ -50,41 +38,30 @@ impl Client {
         }
         let told = self.ledger.as_mut().map(Ledger::settle).unwrap_or_default();
         self.tell_intervals(told);
-        let Some(ledger) = &self.ledger else {
-            let error = self.error.clone().unwrap_or_default();
-            return self.tell(BulkNews::Failed { error });
+        let (congestion, error) = (self.plan.congestion.clone(), self.driver.reason.clone());
+        let news = match &self.ledger {
+            Some(ledger) => ledger.ended(self.remote.as_ref(), self.cpu, congestion, error),
+            None => BulkNews::Failed { error: error.unwrap_or_default() },
         };
-        let udp = self.plan.parameters.terms.udp;
-        let remote = self.remote.as_ref();
-        let ended = BulkEnded {
-            local: ledger.rows(),
-            remote: remote.map(|remote| remote.lines.iter().map(Line::remote).collect()).unwrap_or_default(),
-            cpu: self.cpu,
-            remote_cpu: remote.map(|remote| remote.cpu),
-            congestion: (!udp).then(|| self.plan.congestion.clone()),
-            remote_congestion: remote.and_then(|remote| remote.congestion.clone()),
-            server_output: remote.and_then(|remote| remote.output.clone()),
-            error: self.error.clone(),
-        };
-        self.tell(BulkNews::Ended(Box::new(ended)));
+        self.tell(news);
     }
 
     pub(super) fn tell_totals(&mut self, local: Option<Box<Totals>>) {
         if let Some(mut local) = local {
             local.receive = self.plan.phase.verify.receive().to_owned();
             local.pings = None;
-            self.actions.push_back(Action::Emit(Event::Local(local)));
+            self.driver.ask(Event::Local(local));
         }
         if let Some(remote) = self.remote_totals() {
-            self.actions.push_back(Action::Emit(Event::Remote(Box::new(remote))));
+            self.driver.ask(Event::Remote(Box::new(remote)));
         }
         let kind = self.plan.phase.kind;
-        if self.status != Status::Failed && self.started.is_some() {
+        if self.driver.status != Status::Failed && self.started.is_some() {
             if kind == Kind::Delay {
                 let text = "an iperf3 server tells loss and jitter of datagrams, not their delay, which stays unknown";
-                self.notice(Level::Info, text);
+                self.driver.notice(Level::Info, text);
             }
-            self.notice(Level::Info, "the payload was not compared: iperf3's is random");
+            self.driver.notice(Level::Info, "the payload was not compared: iperf3's is random");
         }
     }
 

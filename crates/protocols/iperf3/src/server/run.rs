@@ -1,13 +1,14 @@
 //! Tests that run, and how they end.
 
 use super::{GRACE, Server, Step, Test};
+use crate::BulkNews;
 use crate::codec::{LONGEST_RESULTS, State, code, framed};
-use crate::ledger::Told;
+use crate::ledger::{self, Told};
 use crate::results::{self, Results};
 use crate::test_state::Standing;
-use crate::{BulkCpu, BulkEnded, BulkNews};
 use metrics::{Group, Mono, SECOND};
-use transport::{Action, Context, Link, Order};
+
+use transport::{Context, Link, Order};
 
 impl Server {
     /// When a running test is to be looked at next.
@@ -40,7 +41,7 @@ impl Server {
         let Some(test) = self.tests.get_mut(&link) else { return };
         let Some(group) = test.group else { return };
         if let Some(tag) = test.ledger.as_mut().and_then(|ledger| ledger.ask(cx.now)) {
-            self.actions.push_back(Action::Order(group, Order::Ask(tag)));
+            self.driver.order(group, Order::Ask(tag));
         }
     }
 
@@ -95,13 +96,10 @@ impl Server {
         let Some(test) = self.tests.get_mut(&link) else { return };
         let (Some(group), Some(ledger)) = (test.group, &mut test.ledger) else { return };
         let tag = ledger.freeze(cx.now);
-        let ns = cx.now.since(test.since).max(1) as f64;
-        let share = |now: f64, then: f64| (now - then).max(0.0) * 1e11 / ns;
-        let (user, system) = (share(now.0, test.used.0), share(now.1, test.used.1));
-        test.cpu = BulkCpu { total: user + system, user, system };
+        test.cpu = ledger::cpu(test.used, now, cx.now.since(test.since));
         let complete = ledger.complete();
         (test.step, test.since) = (Step::Freezing, cx.now);
-        self.actions.push_back(Action::Order(group, Order::Freeze(tag)));
+        self.driver.order(group, Order::Freeze(tag));
         if complete {
             self.exchange(cx, link);
         }
@@ -150,10 +148,7 @@ impl Server {
         };
         let ours = Results {
             cpu: test.cpu,
-            has_retransmits: match (terms.reverse || terms.bidir, terms.udp) {
-                (false, _) => -1,
-                (true, udp) => i64::from(!udp),
-            },
+            has_retransmits: results::has_retransmits(terms.reverse || terms.bidir, terms.udp),
             congestion: (!terms.udp).then(|| self.plan.congestion.0.clone()),
             lines: test.ledger.as_ref().map(|ledger| ledger.lines()).unwrap_or_default(),
             output,
@@ -169,21 +164,9 @@ impl Server {
         let Some(test) = self.tests.get_mut(&link) else { return };
         let Some(ledger) = &mut test.ledger else { return };
         let told = ledger.settle();
-        let local = ledger.rows();
-        let remote = test.remote.as_ref();
-        let ended = BulkEnded {
-            local,
-            remote: remote
-                .map(|remote| remote.lines.iter().map(results::Line::remote).collect())
-                .unwrap_or_default(),
-            cpu: test.cpu,
-            remote_cpu: remote.map(|remote| remote.cpu),
-            congestion: (!test.parameters.terms.udp).then(|| self.plan.congestion.0.clone()),
-            remote_congestion: remote.and_then(|remote| remote.congestion.clone()),
-            server_output: None,
-            error,
-        };
+        let congestion = self.plan.congestion.0.clone();
+        let ended = ledger.ended(test.remote.as_ref(), test.cpu, congestion, error);
         self.intervals(link, told);
-        self.tell(link, BulkNews::Ended(Box::new(ended)));
+        self.tell(link, ended);
     }
 }

@@ -1,18 +1,18 @@
 //! What clients say, up to the start of their test.
 
-use super::{Server, Step, Test, group_plan};
+use super::{Server, Step, Test, or_second};
 use crate::balance::{Placed, first_worker};
 use crate::codec::{LONGEST_PARAMETERS, State, code, error_text};
 use crate::ledger::Ledger;
 use crate::params::{self, BLOCK, Parameters};
 use crate::quota::holder;
-use crate::test_state::{Joined, TestState};
-use crate::{BulkBegun, BulkNews, BulkStream, BulkTerms};
+use crate::test_state::TestState;
+use crate::{BulkNews, BulkTerms};
 use metrics::{Group, SECOND};
 use model::SocketSettings;
 use std::net::IpAddr;
 use std::sync::Arc;
-use transport::{Action, Context, GroupPlan, Link, Order, WHEN_TOLD};
+use transport::{Context, GroupPlan, Link, Order, Path, WHEN_TOLD};
 
 /// From this rate on datagrams are received in runs, and stamped by us, bits/s.
 const FAST: u64 = 1_000_000_000;
@@ -186,9 +186,10 @@ impl Server {
             omit: u64::from(terms.omit_s) * SECOND,
             info: !terms.udp,
             packets: terms.udp,
-            ..group_plan(group, sockets, WHEN_TOLD, SECOND)
+            sockets,
+            ..GroupPlan::new(group, WHEN_TOLD, SECOND)
         };
-        self.actions.push_back(Action::Group(Box::new(plan)));
+        self.driver.ask(plan);
         self.state(link, State::CreateStreams);
     }
 
@@ -215,10 +216,11 @@ impl Server {
         socket_settings(terms, congestion)
     }
 
-    pub(super) fn joined(&mut self, cx: &Context<'_>, joined: &Joined) {
-        let Some(link) = self.of(joined.group) else { return };
+    /// A stream has come.
+    pub(super) fn joined(&mut self, cx: &Context<'_>, group: Group, when: u64, path: Path) {
+        let Some(link) = self.of(group) else { return };
         let Some(test) = self.tests.get_mut(&link).filter(|test| test.step == Step::Creating) else { return };
-        test.joined.insert(joined.when, joined.path);
+        test.joined.insert(when, path);
         if test.joined.len() as u32 == test.parameters.terms.all_streams() {
             self.begin(cx, link);
         }
@@ -233,26 +235,14 @@ impl Server {
         (test.step, test.since, test.heard, test.used) = (Step::Running, cx.now, cx.now, used);
         self.shared.forget(&test_state);
         let terms = &test.parameters.terms;
-        // Counts are requested periodically, to notice a silent stream.
-        let every = if interval == 0 { SECOND } else { interval };
-        let mut ledger = Ledger::new(group, terms, every, |slot| test_state.sends(slot));
+        // Something has to be asked now and then, or nobody would notice that nothing comes.
+        let mut ledger = Ledger::new(group, terms, or_second(interval), |slot| test_state.sends(slot));
         ledger.begin(cx.now);
-        let stream = |(slot, path): (usize, &transport::Path)| BulkStream {
-            slot: slot as u32,
-            sender: test_state.sends(slot as u32),
-            local: path.local,
-            remote: path.peer,
-        };
-        let begun = BulkBegun {
-            serving: true,
-            terms: terms.clone(),
-            streams: test.joined.values().enumerate().map(stream).collect(),
-            at: cx.clock.wall(cx.now),
-        };
+        let begun = test_state.begun(&test.joined, cx.clock.wall(cx.now));
         test.ledger = Some(ledger);
         test_state.begin();
         // Before the client can know, so that no datagram finds its stream holding still.
-        self.actions.push_back(Action::Order(group, Order::Start(cx.now)));
+        self.driver.order(group, Order::Start(cx.now));
         self.say(link, vec![State::TestStart.byte(), State::TestRunning.byte()]);
         self.tell(link, BulkNews::Begun(Box::new(begun)));
         self.admit(cx);

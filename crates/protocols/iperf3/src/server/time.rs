@@ -53,7 +53,7 @@ impl Server {
         self.early.truncate(MOST_SILENT);
         let idle = self.plan.idle_ns.is_some_and(|ns| cx.now.since(self.quiet) >= ns);
         if idle && self.tests.is_empty() && !self.stopping {
-            self.notice(Level::Info, "the server has been idle for long enough".to_owned());
+            self.driver.notice(Level::Info, "the server has been idle for long enough");
             self.stopping = true;
             self.check_over(cx);
         }

@@ -26,7 +26,7 @@ impl Client {
         let at = key as usize;
         if self.servers.get(at).is_none_or(|s| s.step != Step::Connecting) {
             // It was given up; now it comes too late.
-            self.actions.push_back(Action::Close(link, End::Done { how: Ending::NetworkError, reset: true }));
+            self.driver.ask(Action::Close(link, End::Done { how: Ending::NetworkError, reset: true }));
             return;
         }
         self.servers[at].link = Some(link);
@@ -43,7 +43,7 @@ impl Client {
                 self.enter(at, Step::Greeting, cx.now);
             }
         }
-        self.actions.push_back(Action::Send(link, bytes));
+        self.driver.send(link, bytes);
     }
 
     fn hello(&self, at: usize) -> Message {
@@ -160,7 +160,7 @@ impl Client {
             (Step::Proposing | Step::Queued, Message::Queued { ahead, reason }) => {
                 if self.servers[at].step == Step::Proposing {
                     let name = self.servers[at].peer.name.clone();
-                    self.notice(
+                    self.driver.notice(
                         Level::Info,
                         format!("{name}: waiting for {ahead} other session(s): {reason}"),
                     );
@@ -214,7 +214,8 @@ impl Client {
             }
             (Step::Stopping, Message::Stopping { reason }) if !self.servers[at].stopping => {
                 self.servers[at].stopping = true;
-                self.notice(Level::Info, format!("{} is stopping: {reason}", self.servers[at].peer.address));
+                self.driver
+                    .notice(Level::Info, format!("{} is stopping: {reason}", self.servers[at].peer.address));
             }
             (Step::Stopping, Message::Bye) => {
                 self.enter(at, Step::Over, cx.now);
@@ -228,9 +229,9 @@ impl Client {
             (_, Message::Stopping { reason }) if !self.servers[at].stopping => {
                 self.servers[at].stopping = true;
                 let name = self.servers[at].peer.name.clone();
-                self.notice(Level::Warning, format!("{name} is stopping: {reason}"));
-                self.status = Status::Interrupted;
-                self.reason.get_or_insert(format!("{name} is stopping: {reason}"));
+                self.driver.notice(Level::Warning, format!("{name} is stopping: {reason}"));
+                self.driver.status = Status::Interrupted;
+                self.driver.reason.get_or_insert(format!("{name} is stopping: {reason}"));
                 self.drain(cx.now.plus(GRACE));
             }
             _ => {}
@@ -304,7 +305,7 @@ impl Client {
                  leaves them to the system)",
                 bytes / 1024
             );
-            self.notice(Level::Info, text);
+            self.driver.notice(Level::Info, text);
         }
     }
 

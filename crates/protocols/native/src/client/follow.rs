@@ -5,10 +5,10 @@ use super::{
 };
 use crate::message::Message;
 use crate::udp::found;
-use metrics::{Ending, Mono, Tally};
+use metrics::{Mono, Tally};
 use model::{Event, PacketReport, Status, Traffic};
 use std::time::Duration;
-use transport::{Action, End, Order};
+use transport::Order;
 
 impl Client {
     /// Ends the open connections in good order, by force at `kill_at`.
@@ -18,11 +18,11 @@ impl Client {
                 self.stage = Stage::Draining;
                 self.stop_at = None;
                 self.kill_at = Some(kill_at);
-                self.actions.push_back(Action::Order(GROUP, Order::Stop));
+                self.driver.order(GROUP, Order::Stop);
             }
             Stage::Draining => self.kill_at = Some(self.kill_at.map_or(kill_at, |at| at.min(kill_at))),
             Stage::Agreeing => {
-                self.finish(Status::Interrupted, self.reason.clone());
+                self.finish(Status::Interrupted, self.driver.reason.clone());
             }
             Stage::Collecting | Stage::Over => {}
         }
@@ -34,8 +34,8 @@ impl Client {
         let Some((since, told)) = self.asked else {
             self.asked = Some((now, 1));
             if matches!(self.stage, Stage::Agreeing | Stage::Running) {
-                self.status = Status::Interrupted;
-                self.reason.get_or_insert("interrupted by the user".to_owned());
+                self.driver.status = Status::Interrupted;
+                self.driver.reason.get_or_insert("interrupted by the user".to_owned());
             }
             // A live server answers; silence shows a dead one.
             for at in 0..self.servers.len() {
@@ -48,8 +48,8 @@ impl Client {
         self.asked = Some((since, told + 1));
         if self.stage == Stage::Draining {
             self.kill_at = None;
-            self.status = Status::Interrupted;
-            self.actions.push_back(Action::Order(GROUP, Order::Kill));
+            self.driver.status = Status::Interrupted;
+            self.driver.order(GROUP, Order::Kill);
         }
         for at in 0..self.servers.len() {
             let server = &self.servers[at];
@@ -68,7 +68,7 @@ impl Client {
         }
         self.stage = Stage::Collecting;
         (self.stop_at, self.kill_at) = (None, None);
-        self.actions.push_back(Action::Order(GROUP, Order::Drop));
+        self.driver.order(GROUP, Order::Drop);
         for at in 0..self.servers.len() {
             if self.servers[at].step == Step::Running {
                 self.say(at, &Message::Stop);
@@ -83,12 +83,12 @@ impl Client {
         self.settle();
         self.flows();
         if let Some(local) = self.local.take() {
-            self.actions.push_back(Action::Emit(Event::Local(local)));
+            self.driver.ask(Event::Local(local));
         }
         for server in &mut self.servers {
             if let Some(mut totals) = server.totals.take() {
                 totals.who = server.peer.address.to_string();
-                self.actions.push_back(Action::Emit(Event::Remote(totals)));
+                self.driver.ask(Event::Remote(totals));
             }
         }
     }
@@ -124,7 +124,7 @@ impl Client {
             let whole = self.tracks.rows(probe.late_ns);
             events.extend(whole.filter(|rows| !rows.is_empty()).map(|rows| Event::Packets { rows }));
         }
-        self.actions.extend(events.into_iter().map(Action::Emit));
+        events.into_iter().for_each(|event| self.driver.ask(event));
     }
 
     /// Tells what both ends remember of packet trains, if they do.
@@ -141,9 +141,9 @@ impl Client {
             if phase.pattern.sends_up() { (&*local, &server.log) } else { (&server.log, &*local) };
         let Some((trains, rows)) = found(train, probe.size, headers, sender, receiver) else { return };
         let samples = train.samples;
-        self.actions.push_back(Action::Emit(Event::Trains(Box::new(trains))));
+        self.driver.ask(Event::Trains(Box::new(trains)));
         if samples {
-            self.actions.push_back(Action::Emit(Event::TrainPackets { rows }));
+            self.driver.ask(Event::TrainPackets { rows });
         }
     }
 
@@ -155,16 +155,15 @@ impl Client {
         for at in 0..self.servers.len() {
             self.say(at, &Message::Bye);
             if let Some(link) = self.servers[at].link.take() {
-                self.actions
-                    .push_back(Action::Close(link, End::Done { how: Ending::Completed, reset: false }));
+                self.driver.close(link);
             }
         }
-        self.actions.push_back(Action::Emit(Event::PhaseEnd { status, reason }));
-        self.actions.push_back(Action::Done);
+        (self.driver.status, self.driver.reason) = (status, reason);
+        self.driver.finish(None);
     }
 
     pub(super) fn tally(&mut self, now: Mono, index: u32, from: Mono, to: Mono, tally: &Tally) {
-        let interval = self.intervals.next(index, from, to, tally);
+        let interval = self.driver.intervals.next(index, from, to, tally);
         self.silence.local(&interval, from, tally);
         self.waiting.push_back((now, interval));
         self.release(false, now);
@@ -199,7 +198,7 @@ impl Client {
             for server in &mut self.servers {
                 server.reports = server.reports.split_off(&self.next);
             }
-            self.actions.push_back(Action::Emit(Event::Interval(Box::new(interval))));
+            self.driver.ask(Event::Interval(Box::new(interval)));
         }
     }
 
@@ -213,7 +212,7 @@ impl Client {
         }
         if self.kill_at.is_some_and(|at| at <= now) {
             self.kill_at = None;
-            self.actions.push_back(Action::Order(GROUP, Order::Kill));
+            self.driver.order(GROUP, Order::Kill);
         }
         if self.beats() && self.beat <= now {
             self.beat = now.plus(HEARTBEAT);

@@ -17,12 +17,13 @@
 use super::{Client, Server, Stage, Step};
 use crate::hello::{hello, is_answer};
 use crate::message::Message;
+use crate::udp::Posted;
 use metrics::{Ending, Group, Mono, SECOND};
 use model::{Kind, Phase, Transport};
 use std::net::SocketAddr;
 use transport::{
-    Action, Cause, Checked, Connector, Context, End, Flow, FlowEvent, FlowId, GroupPlan, Interest,
-    LinkSource, Open, Order, Read, Received, Sent, Target, Transmit, Wait, When,
+    Cause, Checked, Connector, Context, End, Flow, FlowEvent, FlowId, GroupPlan, Interest, LinkSource, Open,
+    Order, Read, Received, Sent, Target, Transmit, When,
 };
 use uuid::Uuid;
 
@@ -61,10 +62,6 @@ impl Reach {
     }
 }
 
-/// The hellos of this server, by its place in the plan, have been answered, or could not be sent for a reason of this host's.
-#[derive(Debug)]
-pub(super) struct Answered(usize);
-
 /// How long the hellos of a server with this round trip may remain unanswered, ns.
 pub(super) fn limit(rtt: u64) -> u64 {
     LIMIT.saturating_add(rtt.saturating_mul(2))
@@ -77,8 +74,8 @@ impl Client {
             Reach::Unknown => self.say_hello(now),
             Reach::Asking => {
                 self.reach = Reach::Closing;
-                self.actions.push_back(Action::Order(REACH, Order::Stop));
-                self.actions.push_back(Action::Order(REACH, Order::Drop));
+                self.driver.order(REACH, Order::Stop);
+                self.driver.order(REACH, Order::Drop);
             }
             Reach::Closing => {}
             Reach::Known => self.propose_all(now),
@@ -97,24 +94,11 @@ impl Client {
         };
         let there = self.servers.iter().enumerate().filter(|(_, server)| server.step != Step::Over);
         let asks = there.map(ask).collect();
-        self.actions.push_back(Action::Group(Box::new(GroupPlan {
-            group: REACH,
-            workers: None,
+        self.driver.ask(GroupPlan {
             sources: vec![LinkSource::Connector(Box::new(Hellos { asks }))],
             sockets: self.plan.phase.sockets.clone(),
-            throttle: 0,
-            connect_timeout: 0,
-            start: now,
-            interval: 3_600 * SECOND,
-            end: None,
-            omit: 0,
-            records: false,
-            info: false,
-            frames: false,
-            packets: false,
-            wait: Wait::Block,
-            beside: None,
-        })));
+            ..GroupPlan::new(REACH, now, 3_600 * SECOND)
+        });
         self.reach = Reach::Asking;
         for at in 0..self.servers.len() {
             if self.servers[at].step != Step::Over {
@@ -124,8 +108,7 @@ impl Client {
     }
 
     /// A server's hellos are answered.
-    pub(super) fn answered(&mut self, answered: &Answered, now: Mono) {
-        let at = answered.0;
+    pub(super) fn answered(&mut self, at: usize, now: Mono) {
         if matches!(self.servers.get(at).map(|s| s.step), Some(Step::Reaching | Step::Unreached)) {
             self.enter(at, Step::Measured, now);
             self.advance(now);
@@ -184,7 +167,7 @@ impl Connector for Hellos {
     fn on_closed(&mut self, cx: &mut Context<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>) {
         if how.is_err() {
             // No socket could be had. The flows of the phase will tell why.
-            cx.post(Answered(flow.id().slot as usize));
+            cx.post(Posted::Answered(flow.id().slot as usize));
         }
     }
 
@@ -224,7 +207,7 @@ impl Flow for Hello {
     fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
         if self.over.is_none() && got.datagrams().any(|datagram| is_answer(datagram, self.id)) {
             self.over = Some(Ending::Completed);
-            cx.post(Answered(self.ask.at));
+            cx.post(Posted::Answered(self.ask.at));
         }
         Ok(())
     }

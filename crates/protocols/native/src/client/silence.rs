@@ -178,24 +178,24 @@ impl Client {
         let unopened = self.silence.unopened;
         if unopened > 0 && nothing_sent {
             let why = "no flow of datagrams could be opened in the time of the run: nearly all datagrams were lost, although TCP works";
-            if self.status != Status::Interrupted {
-                self.status = Status::Failed;
-                self.reason = Some(why.to_owned());
+            if self.driver.status != Status::Interrupted {
+                self.driver.status = Status::Failed;
+                self.driver.reason = Some(why.to_owned());
             }
-            return self.notice(Level::Error, why.to_owned());
+            return self.driver.notice(Level::Error, why.to_owned());
         }
-        if unopened > 0 && self.status != Status::Interrupted {
+        if unopened > 0 && self.driver.status != Status::Interrupted {
             let text = format!(
                 "{unopened} flow(s) of datagrams could not be opened in the time of the run: the first datagrams were lost"
             );
-            self.notice(Level::Warning, text);
+            self.driver.notice(Level::Warning, text);
         }
         let Some(why) = self.silence.told(self.plan.phase.kind, stalled) else { return };
-        if self.status == Status::Complete {
-            self.status = Status::Partial;
-            self.reason = Some(why.clone());
+        if self.driver.status == Status::Complete {
+            self.driver.status = Status::Partial;
+            self.driver.reason = Some(why.clone());
         }
-        self.notice(Level::Error, why);
+        self.driver.notice(Level::Error, why);
     }
 
     /// An instant of the run, as it is told.

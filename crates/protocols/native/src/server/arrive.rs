@@ -259,7 +259,7 @@ impl Server {
         let (_, lines) = self.handshakes_of(peer.ip());
         if let Some(line) = lines.text(cx.now, format!("{peer} has not proved to know a key of this server"))
         {
-            self.notice(Level::Warning, line);
+            self.driver.notice(Level::Warning, line);
         }
     }
 

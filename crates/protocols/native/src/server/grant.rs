@@ -15,7 +15,7 @@ use common::{Limits, Protocol, ping};
 use metrics::Group;
 use model::{Accepted, Change, Kind, Level, Phase, Standing};
 use std::sync::Arc;
-use transport::{Action, Context, GroupPlan, Link, Wait};
+use transport::{Context, GroupPlan, Link, Wait};
 use uuid::Uuid;
 
 /// Bits/s that a session may move in each direction, where that is agreed on. Round trips have no rate.
@@ -268,27 +268,17 @@ impl Server {
             false => wait(phase, phase.pattern.sends_down(), self.plan.limits.busy),
         };
         let workers = self.plan.set(u16::from(is_light(phase)));
+        let mut plan = GroupPlan::of(phase, held.group, start);
+        if phase.ping.is_some() {
+            // How long a message waited here is part of what this end spent. Who spins does not let it wait.
+            plan.sockets = phase.sockets.of_messages(waiting != Wait::Spin);
+        }
         let plan = GroupPlan {
-            group: held.group,
             workers: Some(workers.clone()),
-            sources: Vec::new(),
-            sockets: match &phase.ping {
-                // How long a message waited here is part of what this end spent. Who spins does not let it wait.
-                Some(_) => phase.sockets.of_messages(waiting != Wait::Spin),
-                None => phase.sockets.clone(),
-            },
-            throttle: 0,
-            connect_timeout: 0,
-            start,
-            interval: phase.interval_ns,
-            end: phase.ends_after().map(|ns| start.plus(ns)),
-            omit: phase.omit_ns,
             records: self.plan.records,
-            info: phase.kind == Kind::Tcp,
-            frames: phase.kind == Kind::Stream,
             packets: phase.probe.is_some(),
             wait: waiting,
-            beside: None,
+            ..plan
         };
         let params = Arc::new(Params::of(phase, held.group));
         let even = matches!(phase.kind, Kind::Tcp | Kind::Ping);
@@ -318,8 +308,8 @@ impl Server {
             phase.connections
         );
         self.grants.insert(held.number, Arc::new(grant));
-        self.actions.push_back(Action::Group(Box::new(plan)));
-        self.notice(Level::Info, text);
+        self.driver.ask(plan);
+        self.driver.notice(Level::Info, text);
         self.stands(cx, link, Standing::Running);
         self.say(link, &Message::Started);
     }

@@ -3,7 +3,7 @@
 use super::{Held, Server};
 use metrics::{Ending, Tally};
 use model::{Event, Served, Standing, Totals, Traffic};
-use transport::{Action, Context, Link};
+use transport::{Context, Link};
 
 /// What a session has moved, as its tallies add up.
 #[derive(Clone, Copy, Default)]
@@ -48,7 +48,7 @@ impl Server {
             opened: moved.opened,
             errors: moved.errors,
         };
-        self.actions.push_back(Action::Emit(Event::Served(Box::new(served))));
+        self.driver.ask(Event::Served(Box::new(served)));
     }
 
     /// An interval of a session is over.
@@ -83,6 +83,6 @@ impl Server {
             opened: totals.opened,
             errors: totals.network_errors + totals.data_errors + totals.protocol_errors,
         };
-        self.actions.push_back(Action::Emit(Event::Served(Box::new(served))));
+        self.driver.ask(Event::Served(Box::new(served)));
     }
 }

@@ -52,9 +52,11 @@ const VERSION: u8 = 2;
 /// "Not known yet", in `total`.
 pub(super) const UNKNOWN: u64 = u64::MAX;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a datagram is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
-    /// Request to open a flow, from an address that is not proven yet.
+    /// Who wants to come in.
+    #[default]
     Knock,
     /// Challenge to the address; `Open` returns it.
     Cookie,
@@ -231,8 +233,8 @@ impl HeaderTemplate {
     }
 }
 
-/// A control datagram: every kind but DATA.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Everything that is not DATA.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Word {
     pub kind: Kind,
     /// When a question left, ns of its sender's host clock.
@@ -266,23 +268,7 @@ impl Word {
     /// A word without any particulars.
     #[must_use]
     pub fn new(kind: Kind, id: Uuid) -> Self {
-        Word {
-            kind,
-            t1: 0,
-            t2: 0,
-            t3: 0,
-            slot: 0,
-            session: 0,
-            number: 0,
-            id,
-            cookie: [0; 16],
-            seal: [0; SEAL],
-            offset: 0,
-            bound: 0,
-            start: 0,
-            total: UNKNOWN,
-            missing: 0,
-        }
+        Word { kind, id, total: UNKNOWN, ..Word::default() }
     }
 
     /// The bytes that the seal covers.

@@ -11,7 +11,7 @@ use super::receiver::Receiver;
 use super::sender::Sender;
 use super::serve::{Seat, Terms};
 use super::track::Track;
-use super::{AGAIN, TOGETHER, Unopened, again};
+use super::{AGAIN, Posted, TOGETHER, again};
 use common::kernel::Core;
 use metrics::{ClockKind, Ending, Mono, Packets, SECOND, StampKind};
 use std::sync::Arc;
@@ -279,7 +279,7 @@ impl Probe {
         log.bound_ns = log.bound_ns.saturating_add(self.clocks.known().bound_ns);
         log.start_ns = start.map(|start| cx.clock.host(start) as i64);
         log.sent = sent;
-        cx.outbox.push(log);
+        cx.post(Posted::Log(log));
     }
 
     /// Exchanges that are to compare the clocks before data flows: on one host a single one shows that there is nothing to compare,
@@ -296,7 +296,7 @@ impl Probe {
         let out = self.sent();
         let (sent, sent_left_out) = self.sender.as_mut().map(Sender::take_memory).unwrap_or_default();
         let (sums, got, got_left_out) = self.receiver.as_mut().map(Receiver::take_memory).unwrap_or_default();
-        cx.post(Track {
+        cx.post(Posted::Track(Box::new(Track {
             group: Some(self.terms.group),
             slot: self.core.slot,
             path: self.core.path,
@@ -310,7 +310,7 @@ impl Probe {
             got,
             sent_left_out,
             got_left_out,
-        });
+        })));
     }
 
     /// Time until a word is said again that is not answered.
@@ -326,7 +326,7 @@ impl Probe {
             State::End(_) | State::Over => false,
         };
         if self.client && waits {
-            cx.post(Unopened);
+            cx.post(Posted::Unopened);
         }
     }
 
@@ -387,7 +387,7 @@ impl Flow for Probe {
             Offer::Data => {
                 let Some(sender) = &mut self.sender else { return };
                 let counts = sender.on_sent(cx, n);
-                self.core.sent(cx, n.bytes as u64);
+                self.core.sent(cx, n.bytes);
                 self.core.packets(cx, &counts);
             }
             Offer::Word if n.bytes > 0 || n.fault.is_some() => {
@@ -423,7 +423,7 @@ impl Flow for Probe {
             Offer::Echo => {
                 let Some(returner) = &mut self.returner else { return };
                 let counts = returner.wrote(n);
-                self.core.sent(cx, n.bytes as u64);
+                self.core.sent(cx, n.bytes);
                 self.core.packets(cx, &counts);
             }
             Offer::Word | Offer::Reply | Offer::Nothing => {}

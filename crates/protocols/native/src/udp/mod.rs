@@ -38,7 +38,9 @@ pub(super) use log::{Log, found};
 pub(super) use serve::{Keeper, Open as OpenFlows, Terms};
 pub(super) use track::{Track, Tracks};
 
+use crate::preamble::Guess;
 use metrics::SECOND;
+use transport::Path;
 
 /// Time after which what is not answered is sent again, ns.
 const AGAIN: u64 = SECOND / 10;
@@ -55,5 +57,16 @@ pub(super) fn again(unanswered: u64, flows: u32) -> u64 {
     if unanswered < UNANSWERED { AGAIN } else { (u64::from(flows) * TOGETHER).clamp(CLOSELY, AGAIN) }
 }
 
-/// Posted by a client's flow that ends before it has been opened.
-pub(super) struct Unopened;
+/// What flows, connectors and listeners tell their session.
+pub(crate) enum Posted {
+    /// A connection that was not for us has come from there, and seems to speak this.
+    Stranger(Path, Guess),
+    /// The hellos of this server, by its place in the plan, have been answered, or could not be sent for a reason of this host's.
+    Answered(usize),
+    /// A client's flow ends before it has been opened.
+    Unopened,
+    /// What a flow remembers of packet trains.
+    Log(Box<Log>),
+    /// What is known of a flow.
+    Track(Box<Track>),
+}

@@ -7,13 +7,13 @@ use super::serve::Terms;
 use super::show::Show;
 use super::track::Memory;
 use crate::payload;
-use common::FrameVerdicts;
 use common::kernel::Core;
+use common::message::tell;
 use metrics::{
     Arrival, Arrived, Echo, Estimate, FlowSums, Jitter, Mono, PacketTally, Packets, Seen, Sequence, Stamp,
     StampKind, Unplaced, Variation,
 };
-use model::Verify;
+use model::{Event, Verify};
 use transport::{Context, Received};
 
 /// Most numbers that are remembered one by one: two seconds at half a million a second, an eighth of a second at eight
@@ -102,7 +102,7 @@ impl Receiver {
             && show.count(cx, core)
         {
             let rows = show.take_rows();
-            cx.post(FrameVerdicts { id: core.id, rows });
+            tell(cx, Event::Frames { id: core.id, rows });
         }
     }
 
@@ -365,7 +365,7 @@ impl Receiver {
             show.count(cx, core);
             let rows = show.take_rows();
             if !rows.is_empty() {
-                cx.post(FrameVerdicts { id: core.id, rows });
+                tell(cx, Event::Frames { id: core.id, rows });
             }
         }
     }

@@ -10,7 +10,7 @@ use crate::support::run::{MS, Told, address, client_ip, told};
 use bwdelaytester::acceptors;
 use bwdelaytester::codec::{HEADER, Header};
 use common::Acl;
-use common::one_sided::{Answers, Calls, OneSided, OneSidedPlan, Tell};
+use common::one_sided::{Answers, Calls, OneSided, OneSidedPlan};
 use metrics::{Group, Packets, SECOND};
 use model::{DatagramRow, Event, Kind, Phase, Probe, Range, SocketSettings, Stairs, Stamping, Status};
 use sim::{Host, Link, Network, Quirks, Side};
@@ -265,13 +265,10 @@ fn damaged_datagrams() {
         assert!(reply.is_empty(), "nobody is ever answered");
         let again = acceptor.on_timer(&mut side.cx(now));
         assert!(again.is_none_or(|at| at > now));
-        for note in side.outbox.drain(..) {
-            if let Ok(tell) = note.downcast::<Tell>()
-                && let Event::Datagrams { rows } = tell.0
-            {
-                taken += rows.len();
-            }
-        }
+        taken += crate::support::told(&side.outbox)
+            .map(|event| if let Event::Datagrams { rows } = event { rows.len() } else { 0 })
+            .sum::<usize>();
+        side.outbox.clear();
     }
     acceptor.stop();
     acceptor.on_timer(&mut side.cx(now));

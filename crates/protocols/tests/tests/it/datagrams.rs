@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use transport::{
     Acceptor, Action, Cause, Checked, Connector, Context, End, Flow, FlowEvent, FlowId, GroupPlan, Input,
-    Interest, LinkSource, Open, Read, Received, Sent, Session, Target, Transmit, Wait, When,
+    Interest, LinkSource, Open, Read, Received, Sent, Session, Target, Transmit, When,
 };
 
 const MS: u64 = 1_000_000;
@@ -253,24 +253,8 @@ impl Session for Starter {
 }
 
 fn group(group: Group, sources: Vec<LinkSource>) -> Action {
-    Action::Group(Box::new(GroupPlan {
-        workers: None,
-        group,
-        sources,
-        sockets: model::SocketSettings::default(),
-        throttle: 10,
-        connect_timeout: 1_000 * MS,
-        start: START,
-        interval: 1_000 * MS,
-        end: None,
-        omit: 0,
-        records: false,
-        beside: None,
-        info: false,
-        frames: false,
-        packets: true,
-        wait: Wait::Block,
-    }))
+    let plan = GroupPlan::new(group, START, 1_000 * MS);
+    GroupPlan { sources, throttle: 10, connect_timeout: 1_000 * MS, packets: true, ..plan }.into()
 }
 
 struct Askers {

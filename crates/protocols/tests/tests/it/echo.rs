@@ -4,10 +4,10 @@
 use crate::support::combinations;
 use crate::support::run::about;
 use common::one_sided::Answers;
-use common::ping::{Params, Pinger, Remote, Samples};
+use common::ping::{Params, Pinger, Remote};
 use echo::{Responder, acceptors};
 use metrics::{Ending, Group, PacketTally, Recorder, SECOND};
-use model::{Echo, Kind, Phase, Ping, PingRow, Schedule, Transport};
+use model::{Echo, Event, Kind, Phase, Ping, PingRow, Schedule, Transport};
 use sim::{At, Cut, Link, Pair, Quirks, START, Side};
 use std::sync::Arc;
 use transport::{
@@ -52,8 +52,9 @@ fn tally(rec: &mut Recorder) -> PacketTally {
 }
 
 fn rows(pair: &Pair) -> Vec<PingRow> {
-    let notes = pair.ends[0].side.outbox.iter().filter_map(|note| note.downcast_ref::<Samples>());
-    notes.flat_map(|samples| samples.0.iter().copied()).collect()
+    let rows = crate::support::told(&pair.ends[0].side.outbox)
+        .filter_map(|e| if let Event::Pings { rows } = e { Some(rows) } else { None });
+    rows.flatten().copied().collect()
 }
 
 fn fates(rows: &[PingRow]) -> [usize; 4] {

@@ -2,11 +2,10 @@
 //! slow model that knows only what arrived when.
 
 use common::Acl;
-use common::FrameVerdicts;
-use common::one_sided::{Answers, Notice};
+use common::one_sided::Answers;
 use ctstraffic::{MediaParams, Receiver};
 use metrics::{Ending, Frames, Group, Mono, SECOND};
-use model::{FrameRow, FrameVerdict, Kind, Media, Phase, Verify};
+use model::{Event, FrameRow, FrameVerdict, Kind, Media, Phase, Verify};
 use sim::{At, Cut, Link, Pair, Quirks, START};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -134,10 +133,11 @@ fn expected(media: &Media, seen: &Seen) -> (Frames, BTreeMap<u64, FrameVerdict>)
 /// The rows that a receiver has posted, and its remarks.
 fn told(pair: &mut Pair, end: usize) -> (Vec<FrameRow>, Vec<String>) {
     let (mut rows, mut notices) = (vec![], vec![]);
-    for note in std::mem::take(&mut pair.ends[end].side.outbox) {
-        match note.downcast::<FrameVerdicts>() {
-            Ok(judged) => rows.extend(judged.rows),
-            Err(note) => notices.extend(note.downcast::<Notice>().map(|r| r.text)),
+    for event in crate::support::told(&std::mem::take(&mut pair.ends[end].side.outbox)) {
+        match event {
+            Event::Frames { rows: judged, .. } => rows.extend(judged.iter().copied()),
+            Event::Notice { text, .. } => notices.push(text.clone()),
+            _ => {}
         }
     }
     (rows, notices)

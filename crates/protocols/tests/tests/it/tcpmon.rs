@@ -2,7 +2,6 @@
 
 use crate::support::bench::{Bench, inputs, last_news, mutate, vectors};
 use common::host::Host;
-use common::one_sided::Tell;
 use metrics::SECOND;
 use model::{Event, PacketTestRecords, PacketTestSettings, Phase};
 use sim::{Link, Pair, Quirks};
@@ -140,8 +139,9 @@ fn a_test_asks_for_everything() {
     let mut run = Pair::stream(Box::new(client), Box::new(server)).both(Link::new().delay(1_000_000));
     run.run();
     assert!(run.ends[0].completed(), "{:?}", run.ends[0].ended);
-    let mut told = run.ends[0].side.outbox.iter().filter_map(|note| note.downcast_ref::<Tell>());
-    let Some(Tell(Event::PacketTest(test))) = told.next() else { panic!() };
+    let Some(Event::PacketTest(test)) = crate::support::told(&run.ends[0].side.outbox).next() else {
+        panic!()
+    };
     let counts = test.counts.unwrap();
     assert_eq!((test.sent, counts.received, counts.bytes), (80, 80, 80_000));
     // Each took some time, of the last two of 80 it is told one by one: they were begun 3.8 and 3.9 ms behind their burst.

@@ -383,7 +383,6 @@ fn damaged_blocks_do_no_harm() {
 mod pair {
     use super::*;
     use crate::support::run::about;
-    use common::one_sided::Tell;
     use metrics::{Group, TrainPacket};
     use model::{
         Event, PacketTest, PacketTestRecords, PacketTestRole, PacketTestSettings, Probe, Train, Trains,
@@ -412,13 +411,7 @@ mod pair {
     }
 
     fn told(pair: &Pair, end: usize) -> Vec<Event> {
-        pair.ends[end]
-            .side
-            .outbox
-            .iter()
-            .filter_map(|note| note.downcast_ref::<Tell>())
-            .map(|tell| tell.0.clone())
-            .collect()
+        crate::support::told(&pair.ends[end].side.outbox).cloned().collect()
     }
 
     fn tests(pair: &Pair, end: usize) -> Vec<PacketTest> {

@@ -1,7 +1,7 @@
 //! What all of a requester's tests are as trains.
 
 use super::Requester;
-use crate::one_sided::Tell;
+use common::message::tell;
 use metrics::{Arrival, Departure, Mono, StampKind, TrainReport, join};
 use model::{Event, PacketTestRecord, Trains};
 use transport::Context;
@@ -41,9 +41,9 @@ impl Requester {
         let headers = if v6 { 48 } else { 28 };
         let report = TrainReport::of(&packets, &plan.waits_ns, self.params.asked.size, headers);
         let trains = Trains { headers, clock_bound_ns: self.bound_ns, strays, report, ..Trains::default() };
-        cx.post(Tell(Event::Trains(Box::new(trains))));
+        tell(cx, Event::Trains(Box::new(trains)));
         if plan.samples {
-            cx.post(Tell(Event::TrainPackets { rows: packets }));
+            tell(cx, Event::TrainPackets { rows: packets });
         }
     }
 }

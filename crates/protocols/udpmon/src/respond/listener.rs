@@ -4,13 +4,15 @@ use super::{Responder, arrival, packet};
 use crate::codec::{self, Message, Setup};
 use crate::host::Host;
 use crate::ledger::{Ledger, wanted};
-use crate::one_sided::{Answers, Notice};
+use crate::one_sided::Answers;
 use common::Acl;
-use common::{Limit, LimitReached};
+use common::Limit;
+use common::message::Told;
+use common::pending::refuse;
 use metrics::Ending;
-use model::{Level, Phase};
+use model::Phase;
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use transport::{Acceptor, Cause, Context, Flow, Received, Transmit};
@@ -86,17 +88,6 @@ pub struct Listener {
     shared: Arc<Shared>,
 }
 
-impl Listener {
-    /// Says, once for each address, that it is not answered.
-    fn refuse(cx: &mut Context<'_>, peer: IpAddr) {
-        let text = format!(
-            "{peer} asked for a UDPmon test and gets none: a datagram proves no address, so answers go to this host and \
-             directly connected networks only, unless NETCALIPER_ALLOW names the network"
-        );
-        cx.post(Notice { level: Level::Warning, text });
-    }
-}
-
 impl Acceptor for Listener {
     fn on_unsolicited(
         &mut self,
@@ -113,7 +104,7 @@ impl Acceptor for Listener {
             return None;
         }
         if !shared.streams.admits(peer.ip()) {
-            Listener::refuse(cx, peer.ip().to_canonical());
+            refuse(cx, peer.ip(), "a UDPmon test", "answers");
             return None;
         }
         let mut peers = shared.peers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -146,7 +137,7 @@ impl Acceptor for Listener {
 
     fn on_closed(&mut self, cx: &mut Context<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {
         if self.shared.limit.leave() {
-            cx.post(LimitReached);
+            cx.post(Told::LimitReached);
         }
     }
 }

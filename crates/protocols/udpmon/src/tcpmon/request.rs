@@ -5,10 +5,11 @@ use super::plan::{Plan, SHORTEST, TENTH};
 use crate::blocks;
 use crate::call::Caller;
 use crate::host::Reading;
-use crate::one_sided::{Calls, GROUP, Tell};
+use crate::one_sided::{Calls, GROUP};
 use crate::payload::Source;
 use crate::proc::between;
 use common::kernel::Core;
+use common::message::tell;
 use metrics::Binned;
 use metrics::{Ending, Mono, SECOND, SocketState};
 use model::{Event, Pace, PacketTest, PacketTestCounts, PacketTestPut, Phase};
@@ -175,7 +176,7 @@ impl Requester {
         };
         self.found.local = between(&read(0), &read(1), self.v6);
         self.found.over = true;
-        cx.post(Tell(Event::PacketTest(Box::new(std::mem::take(&mut self.found)))));
+        tell(cx, Event::PacketTest(Box::new(std::mem::take(&mut self.found))));
         self.complete(cx);
     }
 
@@ -225,7 +226,7 @@ impl Requester {
         now.local = between(&start, &reading.get().cloned().unwrap_or_default(), self.v6);
         let now = std::mem::take(now);
         self.standing = None;
-        cx.post(Tell(Event::PacketTest(now)));
+        tell(cx, Event::PacketTest(now));
     }
 
     /// The first message may leave.
@@ -365,14 +366,14 @@ impl Flow for Requester {
         }
         self.at += n.bytes as u64;
         if let Step::Ask | Step::AskFor(_) = self.step {
-            self.core.framing_sent(cx, n.bytes as u64);
+            self.core.framing_sent(cx, n.bytes);
             if self.at >= SHORTEST {
                 self.step =
                     if let Step::AskFor(block) = self.step { Step::Fetch(block) } else { Step::Answer };
             }
             return;
         }
-        self.core.sent(cx, n.bytes as u64);
+        self.core.sent(cx, n.bytes);
         if let Some(pace) = &mut self.pace {
             pace.sent(n.bytes as u64, cx.now);
         }
@@ -392,7 +393,7 @@ impl Flow for Requester {
         self.core.moved = cx.now;
         if let Step::Fetch(n) = self.step {
             self.block.extend_from_slice(got.bytes);
-            self.core.framing_received(cx, got.len as u64);
+            self.core.framing_received(cx, got.len);
             if BLOCKS.get(n).is_some_and(|(_, length)| self.block.len() >= *length) {
                 self.keep(n);
                 self.ask_for(cx, n + 1);
@@ -406,7 +407,7 @@ impl Flow for Requester {
         let to = (self.have + got.bytes.len()).min(PARAM);
         self.head[self.have..to].copy_from_slice(&got.bytes[..to - self.have]);
         self.have = to;
-        self.core.framing_received(cx, got.len as u64);
+        self.core.framing_received(cx, got.len);
         if self.have < PARAM { Ok(()) } else { self.judge(cx) }
     }
 

@@ -4,10 +4,11 @@ use super::codec::{self, Command, Counts, Head, PARAM};
 use super::notes::{Notes, Wanted};
 use crate::blocks;
 use crate::host::{Host, HostTexts, Reading};
-use crate::one_sided::{Answers, GROUP, Tell};
+use crate::one_sided::{Answers, GROUP};
 use crate::proc::between;
 use common::call::Answerer;
 use common::kernel::Core;
+use common::message::tell;
 use metrics::{Ending, Mono, SECOND};
 use model::{Event, PacketTest, PacketTestCounts, Phase};
 use transport::{
@@ -128,7 +129,7 @@ impl Responder {
         test.others = histograms.collect();
         test.puts = std::mem::take(&mut self.notes.puts);
         test.over = true;
-        cx.post(Tell(Event::PacketTest(Box::new(test))));
+        tell(cx, Event::PacketTest(Box::new(test)));
     }
 
     /// Tells what was counted so far; `host` is what this host has just said.
@@ -136,7 +137,7 @@ impl Responder {
         let before = self.snapshots.before.take().unwrap_or_else(|| self.text(0));
         let test = self.found(cx, &before, &host);
         (self.snapshots.before, self.snapshots.told) = (Some(host), self.counts.received);
-        cx.post(Tell(Event::PacketTest(Box::new(test))));
+        tell(cx, Event::PacketTest(Box::new(test)));
     }
 
     /// A snapshot that is due is begun; one that has its reading is told.
@@ -281,7 +282,7 @@ impl Flow for Responder {
         if self.pending() == 0 {
             self.owe(Vec::new());
         }
-        self.core.framing_sent(cx, n.bytes as u64);
+        self.core.framing_sent(cx, n.bytes);
     }
 
     fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {

@@ -75,3 +75,11 @@ pub(crate) fn client(phase: &Phase, rude: bool) -> Box<Data> {
 pub(crate) fn pair(phase: &Phase, rude: bool) -> Pair {
     Pair::accepted(client(phase, rude), &mut listener(phase))
 }
+
+/// The events that flows have told their session.
+pub(crate) fn told(outbox: &[transport::Message]) -> impl Iterator<Item = &model::Event> {
+    outbox.iter().filter_map(|message| match message.downcast_ref() {
+        Some(common::message::Told::Event(event)) => Some(event),
+        _ => None,
+    })
+}

@@ -1,0 +1,131 @@
+//! What every session does alike: it asks for one thing after the other, tells its user what happens, and ends with a status.
+
+use crate::counted::Intervals;
+use metrics::{Group, Mono, Tally};
+use model::{Event, Level, Phase, Status, Totals};
+use std::collections::{HashSet, VecDeque};
+use transport::{Action, Context, End, Link, Order};
+
+/// Different notices of flows that are told in one run.
+const NOTICES: usize = 100;
+
+/// What a session asks for and tells, in order, and how its run ends as far as that is known.
+pub struct Driver {
+    actions: VecDeque<Action>,
+    /// What tells each interval.
+    pub intervals: Intervals,
+    /// When the run begins, until that is told.
+    start: Option<Mono>,
+    /// How the run ends.
+    pub status: Status,
+    /// Why, unless it is complete.
+    pub reason: Option<String>,
+    notices: HashSet<String>,
+}
+
+impl Driver {
+    /// A run whose intervals count from `start`; the first `omit` ns do not count.
+    #[must_use]
+    pub fn new(start: Mono, omit: u64, phase: &Phase) -> Self {
+        Driver {
+            actions: VecDeque::new(),
+            intervals: Intervals::new(start, omit, phase),
+            start: None,
+            status: Status::Complete,
+            reason: None,
+            notices: HashSet::new(),
+        }
+    }
+
+    /// The same; that it begins then is the first that is told.
+    #[must_use]
+    pub fn begun(self, start: Mono) -> Self {
+        Driver { start: Some(start), ..self }
+    }
+
+    /// Intervals count from `start` instead.
+    pub fn count_from(&mut self, start: Mono, omit: u64, phase: &Phase) {
+        self.intervals = Intervals::new(start, omit, phase);
+    }
+
+    /// The next thing to do.
+    pub fn next(&mut self, cx: &Context<'_>) -> Option<Action> {
+        match self.start.take() {
+            Some(start) => Some(Event::Start { at: cx.clock.wall(start) }.into()),
+            None => self.actions.pop_front(),
+        }
+    }
+
+    /// Asks for a group or a control link, or tells an event.
+    pub fn ask(&mut self, action: impl Into<Action>) {
+        self.actions.push_back(action.into());
+    }
+
+    /// Gives a group an order.
+    pub fn order(&mut self, group: Group, order: Order) {
+        self.ask(Action::Order(group, order));
+    }
+
+    /// Sends bytes on a control link.
+    pub fn send(&mut self, link: Link, bytes: Vec<u8>) {
+        self.ask(Action::Send(link, bytes));
+    }
+
+    /// Ends a control link in good order.
+    pub fn close(&mut self, link: Link) {
+        self.ask(Action::Close(link, End::COMPLETED));
+    }
+
+    /// Tells the user something.
+    pub fn notice(&mut self, level: Level, text: impl Into<String>) {
+        self.ask(Event::Notice { level, text: text.into() });
+    }
+
+    /// Passes on what flows have told: the same notice once, and not without end.
+    pub fn told(&mut self, event: Event) {
+        let passes = match &event {
+            Event::Notice { text, .. } => self.notices.len() < NOTICES && self.notices.insert(text.clone()),
+            _ => true,
+        };
+        if passes {
+            self.ask(event);
+        }
+    }
+
+    /// Tells what a group counted in an interval.
+    pub fn interval(&mut self, index: u32, from: Mono, to: Mono, tally: &Tally) {
+        let interval = self.intervals.next(index, from, to, tally);
+        self.ask(Event::Interval(Box::new(interval)));
+    }
+
+    /// Tells what all clients of a server together moved in an interval.
+    pub fn traffic(&mut self, index: u32, from: Mono, to: Mono, tally: &Tally) {
+        let mut interval = self.intervals.next(index, from, to, tally);
+        (interval.frames, interval.packets, interval.pings) = (None, None, None);
+        self.ask(Event::Interval(Box::new(interval)));
+    }
+
+    /// The run ends so and for this reason, unless it has another one already.
+    pub fn fails(&mut self, status: Status, reason: impl Into<String>) {
+        if self.status == Status::Complete {
+            (self.status, self.reason) = (status, Some(reason.into()));
+        }
+    }
+
+    /// The user ends the run; whether that is the first time.
+    pub fn interrupt(&mut self) -> bool {
+        let first = self.status != Status::Interrupted;
+        (self.status, self.reason) = (Status::Interrupted, Some("interrupted by the user".to_owned()));
+        first
+    }
+
+    /// The run is over; with the totals of this end, where there are any.
+    pub fn finish(&mut self, local: Option<Box<Totals>>) {
+        if let Some(totals) = local {
+            self.ask(Event::Local(totals));
+        }
+        let (status, reason) = (self.status, self.reason.take());
+        self.ask(Event::PhaseEnd { status, reason });
+        self.ask(Action::Done);
+    }
+}

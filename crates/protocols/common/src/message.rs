@@ -1,0 +1,69 @@
+//! What flows, connectors and acceptors tell their session: events for the reporters, and what the session of their protocol alone
+//! understands.
+
+use metrics::Mono;
+use model::{Event, Level};
+use std::any::Any;
+use std::net::SocketAddr;
+use transport::{Context, Message};
+
+/// A message of those that several protocols share.
+#[derive(Debug)]
+pub enum Told {
+    /// Something for the reporters. Its times are those of the process, ns.
+    Event(Event),
+    /// The last of a limited number of connections has ended.
+    LimitReached,
+    /// So many connections without an introduction had to give way to newer ones since that was told last.
+    GaveWay(u64),
+    /// The first bytes of a connection from this peer have come, where a test begins with them.
+    FirstByte(SocketAddr, Mono),
+}
+
+/// Tells the reporters something.
+pub fn tell(cx: &mut Context<'_>, event: Event) {
+    cx.post(Told::Event(event));
+}
+
+/// Tells the user something, in one sentence. The same words are told once.
+pub fn notice(cx: &mut Context<'_>, level: Level, text: impl Into<String>) {
+    tell(cx, Event::Notice { level, text: text.into() });
+}
+
+/// Warns the user.
+pub fn warn(cx: &mut Context<'_>, text: impl Into<String>) {
+    notice(cx, Level::Warning, text);
+}
+
+/// A message as a session reads it whose protocol has messages `M` of its own.
+pub enum Heard<M> {
+    /// Of those that protocols share.
+    Told(Told),
+    /// Of its protocol's own.
+    Own(M),
+    /// Of no kind that it knows.
+    Unknown,
+}
+
+/// Reads a message: the one place that looks what it is.
+pub fn hear<M: Any>(message: Message) -> Heard<M> {
+    match message.downcast() {
+        Ok(own) => Heard::Own(*own),
+        Err(other) => other.downcast().map_or(Heard::Unknown, |told| Heard::Told(*told)),
+    }
+}
+
+/// An event with its times counted from `start`.
+#[must_use]
+pub fn since(mut event: Event, start: Mono) -> Event {
+    let count = |ns: &mut u64| *ns = Mono(*ns).since(start);
+    match &mut event {
+        Event::Established { at_ns, .. } => count(at_ns),
+        Event::Portion(portion) => [&mut portion.from_ns, &mut portion.to_ns].into_iter().for_each(count),
+        Event::Pings { rows } => {
+            rows.iter_mut().flat_map(|row| [&mut row.intended_ns, &mut row.sent_ns]).for_each(count);
+        }
+        _ => {}
+    }
+    event
+}
