@@ -73,6 +73,12 @@ impl Clock {
         self.host_at_zero.wrapping_add(at.0)
     }
 
+    /// The same with a sign, for differences of the clocks of two hosts.
+    #[must_use]
+    pub fn host_signed(&self, at: Mono) -> i64 {
+        self.host(at).cast_signed()
+    }
+
     /// The wall time at `at`.
     #[must_use]
     pub fn wall(&self, at: Mono) -> Wall {

@@ -1,7 +1,7 @@
 //! One socket's state machine, and what makes such machines.
 
 use crate::{Cause, Checked, Fault, Received, Transmit};
-use metrics::{Clamped, Clock, Ending, Mono, Recorder, Row, SocketState, Stamp, TcpInfo};
+use metrics::{Clamped, Clock, Ending, Mono, Recorder, Row, SocketState, Stamp, TcpInfo, real};
 use std::any::Any;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
@@ -66,6 +66,18 @@ impl Rng {
         z ^ (z >> 31)
     }
 
+    /// A number in `0.0..1.0`, all equally likely.
+    pub fn fraction(&mut self) -> f64 {
+        real(self.next() >> 11) / real(1_u64 << 53)
+    }
+
+    /// The time to the next event of a Poisson process with this mean distance.
+    pub fn exponential(&mut self, mean: u64) -> u64 {
+        // Even in (0, 1].
+        let even = real((self.next() >> 11) + 1) / real(1_u64 << 53);
+        u64::clamped(-even.ln() * real(mean))
+    }
+
     /// A number in `low..=high`; `low` when the range is empty.
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
         match high.checked_sub(low) {
@@ -116,14 +128,20 @@ pub enum Read {
 impl Read {
     /// `Look(n)`, capped to 32 bits; `Pause` when `n` is 0.
     #[must_use]
-    pub fn look(n: u64) -> Read {
-        NonZeroU32::new(u32::clamped(n.min(u64::from(u32::MAX)))).map_or(Read::Pause, Read::Look)
+    pub fn look<N>(n: N) -> Read
+    where
+        u32: Clamped<N>,
+    {
+        NonZeroU32::new(u32::clamped(n)).map_or(Read::Pause, Read::Look)
     }
 
     /// `Skip(n)`, capped to 32 bits; `Pause` when `n` is 0.
     #[must_use]
-    pub fn skip(n: u64) -> Read {
-        NonZeroU32::new(u32::clamped(n.min(u64::from(u32::MAX)))).map_or(Read::Pause, Read::Skip)
+    pub fn skip<N>(n: N) -> Read
+    where
+        u32: Clamped<N>,
+    {
+        NonZeroU32::new(u32::clamped(n)).map_or(Read::Pause, Read::Skip)
     }
 }
 

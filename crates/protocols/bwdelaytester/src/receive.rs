@@ -207,7 +207,7 @@ impl Acceptor for Receiver {
             None => (got.at, false),
         };
         let wall = cx.clock.wall(at);
-        let ours = if header.is_wall() { wall.0 } else { cx.clock.host(at) as i64 };
+        let ours = if header.is_wall() { wall.0 } else { cx.clock.host_signed(at) };
         let bound = if header.is_wall() && same_host(&path) { SAME_HOST } else { cx.clock.error_ns };
         let stream = self.senders.get_mut(&peer)?;
         stream.heard = cx.now;

@@ -1,6 +1,7 @@
 //! Which workers have a session's connections: those of bulk data or those of short turns, and of these the one that has the first,
 //! so that equal connections of several sessions have equal shares of the cores.
 
+use metrics::Clamped;
 use model::{Kind, Phase};
 
 /// Datagrams a second of a light session, in one direction: at 2.8 µs each they take some 3 % of a core.
@@ -34,15 +35,16 @@ pub struct Placed {
 /// join the fewest others, and the fewest of its direction among several of these.
 pub fn first_worker(workers: u16, new: Placed, held: impl Iterator<Item = Placed>) -> u32 {
     let workers = usize::from(workers.max(1));
-    let split =
-        |placed: &Placed| (placed.connections as usize / workers, placed.connections as usize % workers);
+    let split = |placed: &Placed| {
+        (usize::clamped(placed.connections) / workers, usize::clamped(placed.connections) % workers)
+    };
     let over = split(&new).1;
     let mut loads = vec![(0_u64, 0_u64); workers];
     for other in held {
         let (each, over) = split(&other);
         for at in 0..workers {
-            let load = &mut loads[(at + other.first as usize) % workers];
-            let connections = (each + usize::from(at < over)) as u64;
+            let load = &mut loads[(at + usize::clamped(other.first)) % workers];
+            let connections = u64::clamped(each + usize::from(at < over));
             load.0 += connections;
             load.1 += if other.ways == new.ways { connections } else { 0 };
         }
@@ -53,7 +55,7 @@ pub fn first_worker(workers: u16, new: Placed, held: impl Iterator<Item = Placed
             .fold((0, 0), |sum, load| (sum.0 + load.0, sum.1 + load.1))
     };
     // From the wish on: of several equals the first is taken.
-    let from = new.first as usize;
+    let from = usize::clamped(new.first);
     let best = (0..workers).map(|at| (at + from) % workers).min_by_key(|&first| joined(first)).unwrap_or(0);
     if joined(best) == joined(from % workers) { new.first } else { best as u32 }
 }

@@ -4,7 +4,7 @@ use crate::message::Told;
 use crate::one_sided::{Answers, Calls};
 use crate::round_robin::RoundRobin;
 use crate::{Acl, Limit};
-use metrics::Ending;
+use metrics::{Clamped, Ending};
 use model::Phase;
 use model::churn::{Broker, Next, Plan};
 use std::net::SocketAddr;
@@ -47,8 +47,8 @@ impl Caller {
 
 impl Connector for Caller {
     fn open(&mut self, cx: &mut Context<'_>) -> Open {
-        let turn = self.round_robin.turns().checked_rem(self.targets.len() as u64);
-        let Some(&to) = turn.and_then(|n| self.targets.get(n as usize)) else { return Open::Done };
+        let turn = self.round_robin.turns().checked_rem(u64::clamped(self.targets.len()));
+        let Some(&to) = turn.and_then(|n| self.targets.get(usize::clamped(n))) else { return Open::Done };
         match self.broker.next(cx.now) {
             Next::Start { slot, .. } => {
                 let target = Target { to, from: self.round_robin.next(to) };

@@ -11,6 +11,7 @@
 //! Two periods are kept (131,072 bytes), so that any 64 KiB from any offset are one slice, sent by reference and
 //! compared in place.
 
+use metrics::Clamped;
 use model::Payload;
 use transport::{Checked, Transmit, Violation};
 
@@ -60,7 +61,7 @@ impl Repeated {
 
     /// Offers up to `n` bytes of the stream from `offset`.
     pub fn offer(self, offset: u64, n: usize, out: &mut Transmit<'_>) {
-        let mut at = (offset % self.period() as u64) as usize;
+        let mut at = usize::clamped(offset % u64::clamped(self.period()));
         let mut left = n.min(out.room());
         while left > 0 {
             let n = left.min(self.0.len() - at);
@@ -77,12 +78,12 @@ impl Repeated {
     pub fn check(self, offset: u64, got: &[u8]) -> Checked {
         let mut from = offset;
         for chunk in got.chunks(self.period()) {
-            let at = (from % self.period() as u64) as usize;
+            let at = usize::clamped(from % u64::clamped(self.period()));
             let expected = &self.0[at..at + chunk.len()];
             if !same(expected, chunk) {
                 return Err(first_difference(from, expected, chunk));
             }
-            from += chunk.len() as u64;
+            from += u64::clamped(chunk.len());
         }
         Ok(())
     }
@@ -127,7 +128,7 @@ impl Source {
     pub fn write(self, offset: u64, out: &mut [u8]) {
         match self {
             Source::Pattern => {
-                let mut at = (offset % PERIOD as u64) as usize;
+                let mut at = usize::clamped(offset % u64::clamped(PERIOD));
                 for chunk in out.chunks_mut(PERIOD) {
                     chunk.copy_from_slice(&PATTERN[at..at + chunk.len()]);
                     at = (at + chunk.len()) % PERIOD;
@@ -182,7 +183,7 @@ fn first_difference(from: u64, expected: &[u8], got: &[u8]) -> Violation {
     let (mut want, mut have) = ([0; 16], [0; 16]);
     want[..len].copy_from_slice(&expected[at..at + len]);
     have[..len].copy_from_slice(&got[at..at + len]);
-    Violation::BadData { offset: from + at as u64, want, got: have, len: len as u8 }
+    Violation::BadData { offset: from + u64::clamped(at), want, got: have, len: len as u8 }
 }
 
 /// The finaliser of SplitMix64.

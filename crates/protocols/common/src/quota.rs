@@ -1,7 +1,7 @@
 //! Bounds for peers that have proved nothing: places for connections that have not introduced themselves, rates, and lines in a log.
 
 use crate::message::Told;
-use metrics::{Mono, SECOND};
+use metrics::{Clamped, Mono, SECOND};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
@@ -240,7 +240,7 @@ impl<T> ByAddress<T> {
         self.uses += 1;
         if self.all.len() >= MOST_ADDRESSES && !self.all.contains_key(&holder) {
             // Half of them at once, so that each costs little.
-            let old = self.uses.saturating_sub(MOST_ADDRESSES as u64 / 2);
+            let old = self.uses.saturating_sub(u64::clamped(MOST_ADDRESSES) / 2);
             self.all.retain(|_, (used, _)| *used >= old);
         }
         let entry = self.all.entry(holder).or_insert_with(|| (0, new()));

@@ -19,7 +19,7 @@ use common::kernel::{Core, Unconnected};
 use common::one_sided::{Answers, Calls, GROUP, OneSidedProtocol};
 use common::payload::Repeated;
 use common::protocol::{Defaults, Info, Legacy};
-use metrics::Ending;
+use metrics::{Clamped, Ending};
 use model::{Kind, Pattern, Payload, Phase, Verify};
 use transport::{
     Acceptor, Checked, Connector, Context, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit,
@@ -106,7 +106,7 @@ fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
             let peer = got.from.map(|path| path.peer);
             if peer.is_some_and(|peer| streams.admits(peer.ip()) && peer.port() >= FIRST_CLIENT_PORT) {
                 let n = got.bytes.len().min(LONGEST_ANSWER);
-                STREAM.offer(cx.rng.between(0, PRINTABLE as u64) * LINE as u64, n, reply);
+                STREAM.offer(cx.rng.between(0, u64::clamped(PRINTABLE)) * u64::clamped(LINE), n, reply);
                 account.answered(cx, got.len, reply.len());
             }
         };
@@ -143,7 +143,7 @@ impl Flow for Generator {
 
     fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
         if self.core.wrote(cx.now, n) {
-            self.sent += n.bytes as u64;
+            self.sent += u64::clamped(n.bytes);
             self.core.sent(cx, n.bytes);
         }
     }
@@ -201,7 +201,7 @@ impl Flow for Reader {
             STREAM.check(self.got, got.bytes)?;
         }
         self.core.read(cx.now);
-        self.got += got.len as u64;
+        self.got += u64::clamped(got.len);
         self.core.received(cx, got.len);
         if self.got >= self.transfer {
             self.end(cx, Ending::Completed);

@@ -12,7 +12,7 @@ use common::call::Answerer;
 use common::kernel::Unconnected;
 use common::one_sided::{Answers, Calls, GROUP, OneSidedProtocol};
 use common::protocol::{Defaults, Info, Legacy};
-use metrics::{Packets, SECOND};
+use metrics::{Clamped, Packets, SECOND};
 use model::{Kind, Phase, Verify};
 use transport::{Acceptor, Connector, Context, Received, Transmit};
 
@@ -51,7 +51,7 @@ fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
                 account.received(
                     cx,
                     got.len,
-                    &Packets { received: got.count() as u64, ..Packets::default() },
+                    &Packets { received: u64::clamped(got.count()), ..Packets::default() },
                 );
             }
         };

@@ -48,7 +48,7 @@ impl Flow for Responder {
         let quiet = (self.stopped && !over).then(|| self.core.moved.plus(QUIET));
         Interest {
             send: if owes { When::Now } else { When::Never },
-            read: if reads { Read::look((MOST - self.pending()) as u64) } else { Read::Pause },
+            read: if reads { Read::look(MOST - self.pending()) } else { Read::Pause },
             wake: stall.into_iter().chain(quiet).min(),
             end: over.then_some(End::Done { how, reset: false }),
         }

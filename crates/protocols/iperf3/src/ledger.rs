@@ -3,7 +3,7 @@
 use super::results::{Line, Results};
 use super::test_state::{Counts, Standing};
 use crate::{BulkCpu, BulkEnded, BulkNews, BulkTerms, StreamRow};
-use metrics::{Group, Mono, SECOND, TcpInfo, real};
+use metrics::{Clamped, Group, Mono, SECOND, TcpInfo, real};
 
 use std::collections::VecDeque;
 
@@ -135,7 +135,7 @@ impl Ledger {
 
     /// A stream says how it stands; the intervals that are complete now.
     pub(super) fn hear(&mut self, standing: &Standing) -> Vec<Told> {
-        let at = standing.slot as usize;
+        let at = usize::clamped(standing.slot);
         let Some(stream) = self.streams.get_mut(at).filter(|_| standing.group == self.group) else {
             return Vec::new();
         };
@@ -280,7 +280,7 @@ fn more(now: Option<u32>, before: Option<u32>) -> Option<u64> {
 /// What a stream did between two standings.
 fn row(slot: usize, sender: bool, origin: Mono, from: &Counts, to: &Counts) -> StreamRow {
     StreamRow {
-        slot: slot as u32,
+        slot: u32::clamped(slot),
         sender,
         start_ns: from.at.since(origin),
         end_ns: to.at.since(origin),

@@ -11,7 +11,7 @@ use super::test_state::{Posted, TestState};
 use crate::quota::{LOOK, PendingPeers, PendingPlace};
 use common::Acl;
 use common::message::warn;
-use metrics::{Ending, Mono, SECOND};
+use metrics::{Clamped, Ending, Mono, SECOND};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,7 +44,7 @@ struct Waiting {
 impl Shared {
     /// No tests; room for `pending` connections whose cookie has not come.
     pub(super) fn new(pending: u32) -> Self {
-        let pending = Arc::new(PendingPeers::new(pending as usize));
+        let pending = Arc::new(PendingPeers::new(usize::clamped(pending)));
         Shared { tests: Mutex::default(), pending, came: AtomicU64::new(0) }
     }
 
@@ -218,7 +218,7 @@ impl Flow for Handshake {
     fn interest(&self) -> Interest {
         match &self.step {
             Step::Cookie { look, .. } => Interest {
-                read: Read::look((COOKIE - self.have) as u64),
+                read: Read::look(COOKIE - self.have),
                 wake: Some(self.since.plus(PATIENCE).min(*look)),
                 ..Interest::NONE
             },

@@ -10,6 +10,8 @@
 
 use super::codec::code;
 use crate::BulkTerms;
+use metrics::Clamped;
+
 use serde_json::{Map, Value, json};
 
 /// Block of a test over TCP unless the client says otherwise, bytes.
@@ -38,7 +40,7 @@ pub const UDP_RATE: u64 = 1 << 20;
 pub(super) fn whole(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| {
         let number = value.as_f64().filter(|n| n.is_finite() && *n >= 0.0 && *n < 1.8e19)?;
-        Some(number as u64)
+        Some(u64::clamped(number))
     })
 }
 

@@ -13,6 +13,8 @@
 use super::codec::{slot_of, stream_id};
 use super::params::whole;
 use crate::{BulkCpu, RemoteRow, ServerOutput};
+use metrics::Clamped;
+
 use serde_json::{Map, Value, json};
 
 /// What one end says of a stream.
@@ -112,7 +114,7 @@ pub fn read(text: &str, streams: u32) -> Result<Results, &'static str> {
         system: share("cpu_util_system")?,
     };
     let Some(Value::Array(list)) = map.get("streams") else { return Err("the results lack streams") };
-    if list.len() > streams as usize {
+    if list.len() > usize::clamped(streams) {
         return Err("the results have more streams than the test");
     }
     let mut lines: Vec<Line> = Vec::new();

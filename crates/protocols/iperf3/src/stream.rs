@@ -21,7 +21,7 @@ use super::codec::COOKIE;
 use super::test_state::{Part, Posted, TestState};
 use crate::payload::Source;
 use common::message::notice;
-use metrics::{Ending, Mono, SECOND, SocketState, TcpInfo};
+use metrics::{Clamped, Ending, Mono, SECOND, SocketState, TcpInfo};
 use model::Level;
 use std::sync::Arc;
 use transport::{
@@ -225,7 +225,7 @@ impl TcpStream {
     fn fill_from_file(&mut self, cx: &mut Context<'_>, n: u64, out: &mut Transmit<'_>) {
         let Some(store) = self.part.test_state.store.clone() else { return };
         let n = n.min(store.size().saturating_sub(self.sent));
-        let room = out.own(n as usize);
+        let room = out.own(usize::clamped(n));
         if let Err(why) = store.read(self.sent, room) {
             room.fill(0);
             self.complain(cx, why);
@@ -243,7 +243,7 @@ impl TcpStream {
     fn keep(&mut self, cx: &mut Context<'_>, bytes: &[u8]) {
         let Some(store) = self.part.test_state.store.clone() else { return };
         match store.write(self.kept, bytes) {
-            Ok(()) => self.kept += bytes.len() as u64,
+            Ok(()) => self.kept += u64::clamped(bytes.len()),
             Err(why) => self.complain(cx, why),
         }
     }
@@ -306,12 +306,12 @@ impl Flow for TcpStream {
                 out.copy(rest);
             }
             Step::Run | Step::Finish { .. } => {
-                let room = out.room() as u64;
+                let room = u64::clamped(out.room());
                 let n = if self.is_free() { room } else { self.block.min(room) };
                 if self.part.test_state.store.is_some() {
                     return self.fill_from_file(cx, n, out);
                 }
-                Source::Pattern.offer(self.sent, n as usize, out);
+                Source::Pattern.offer(self.sent, usize::clamped(n), out);
             }
             _ => {}
         }
@@ -324,7 +324,7 @@ impl Flow for TcpStream {
                 self.step = if have < COOKIE { Step::Cookie(have as u8) } else { Step::Hold };
             }
             Step::Run | Step::Finish { .. } => {
-                let bytes = n.bytes as u64;
+                let bytes = u64::clamped(n.bytes);
                 if bytes > 0
                     && self.whole()
                     && let Some(pace) = &self.part.pace
@@ -360,7 +360,7 @@ impl Flow for TcpStream {
             Step::Drain { last, quiet, .. } => (*last, *quiet) = (cx.now, cx.now),
             _ => return Ok(()),
         }
-        let n = got.len as u64;
+        let n = u64::clamped(got.len);
         self.keep(cx, got.bytes);
         self.part.counts.bytes += n;
         self.part.core.received(cx, n);

@@ -4,7 +4,7 @@ use super::codec::Cookie;
 use super::store::Store;
 use crate::{BulkBegun, BulkStream, BulkTerms};
 use common::kernel::Core;
-use metrics::{Group, Mono, TcpInfo, Wall};
+use metrics::{Clamped, Group, Mono, TcpInfo, Wall};
 use model::Pace;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -130,12 +130,12 @@ impl TestState {
     /// A stream has come; `None` when all are there, or this one is.
     pub(super) fn join(&self, when: u64, peer: SocketAddr) -> Option<u32> {
         let mut joined = self.joined.lock().unwrap_or_else(PoisonError::into_inner);
-        let room = (joined.len() as u32) < self.terms.all_streams();
+        let room = u32::clamped(joined.len()) < self.terms.all_streams();
         if !room || joined.values().any(|known| *known == peer) {
             return None;
         }
         joined.insert(when, peer);
-        Some(joined.len() as u32 - 1)
+        Some(u32::clamped(joined.len()) - 1)
     }
 
     /// Whether a peer's stream has come.
@@ -147,7 +147,7 @@ impl TestState {
     /// The place of the stream that came then.
     pub(super) fn slot(&self, when: u64) -> u32 {
         let joined = self.joined.lock().unwrap_or_else(PoisonError::into_inner);
-        joined.range(..when).count() as u32
+        u32::clamped(joined.range(..when).count())
     }
 
     /// Takes a block of `n` bytes of what may still be sent; 0 when nothing is left. Blocks are whole: a peer that reads one

@@ -5,6 +5,7 @@ use super::opening::{Numbers, OpeningKey, SEAL};
 use super::udp::{OpenFlows, Terms};
 use crate::quota::PendingPeers;
 use common::ping;
+use metrics::Clamped;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -89,7 +90,7 @@ impl Grant {
     /// would take it from each other for milliseconds, and few senders of datagrams had better have cores of their own: these
     /// are then the next ones.
     pub(super) fn worker(&self, slot: u32) -> u16 {
-        let workers = (self.workers.len() as u32).max(1);
+        let workers = u32::clamped(self.workers.len()).max(1);
         let busy = self.pings.as_ref().is_some_and(|pings| pings.ping.busy);
         let few = self.terms.is_some() && self.limit.saturating_mul(2) <= workers;
         let apart = u32::from(busy || few || self.apart);
@@ -151,7 +152,7 @@ impl Grants {
     /// The same with room for `most` connections whose first bytes have not come.
     #[must_use]
     pub fn with_pending(self, most: u32) -> Self {
-        Grants { pending: Arc::new(PendingPeers::new(most as usize)), ..self }
+        Grants { pending: Arc::new(PendingPeers::new(usize::clamped(most))), ..self }
     }
 
     pub fn insert(&self, session: u64, grant: Arc<Grant>) {

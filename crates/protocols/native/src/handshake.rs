@@ -285,7 +285,7 @@ impl Flow for Handshake {
             State::Waiting { len, since, first, look, .. } => {
                 let patience = since.plus(PATIENCE).min(*look);
                 let wake = first.map_or(patience, |first| first.plus(GUESS_AFTER).min(patience));
-                Interest { read: Read::look((PREAMBLE - len) as u64), wake: Some(wake), ..Interest::NONE }
+                Interest { read: Read::look(PREAMBLE - len), wake: Some(wake), ..Interest::NONE }
             }
             State::Farewell { bytes, sent, until, look, .. } if *sent < bytes.len() => {
                 Interest { send: When::Now, wake: Some(*until.min(look)), ..Interest::NONE }

@@ -8,7 +8,7 @@
 //!   ◀────────── SPAN n, n bytes, ANSWER k, SPAN …           as soon as it has been read, and a span is over
 //! ```
 
-use metrics::Mono;
+use metrics::{Clamped, Mono};
 use std::collections::VecDeque;
 use transport::{Checked, Violation};
 
@@ -60,7 +60,7 @@ impl Inside {
             return None;
         }
         self.asked.push_back(intended);
-        Some(self.first + self.asked.len() as u64 - 1)
+        Some(self.first + u64::clamped(self.asked.len()) - 1)
     }
 
     /// The answer to probe `number` has come: how long ago that was to be sent, ns.

@@ -10,7 +10,7 @@
 //! not differ is the wire version in the preamble. A message is at most 1 MiB and nests at most 32 deep.
 
 use crate::secure::{Forged, Records};
-use metrics::FlowSums;
+use metrics::{Clamped, FlowSums};
 use model::document::{Document, field};
 use model::{Accepted, HostSnapshot, PacketReport, Phase, Totals, Traffic};
 use serde::{Deserialize, Serialize};
@@ -220,7 +220,7 @@ pub fn encode(message: &Message) -> Vec<u8> {
     if message.write(&mut out).is_err() {
         out.truncate(4);
     }
-    let length = (out.len() - 4) as u32;
+    let length = u32::clamped(out.len() - 4);
     out[..4].copy_from_slice(&length.to_be_bytes());
     out
 }

@@ -28,7 +28,7 @@ use super::preamble::{PREAMBLE, Preamble, Purpose};
 use super::udp::{Posted, again};
 use common::kernel::Core;
 use common::ping::{Params, Pinger};
-use metrics::{Ending, Mono, SECOND};
+use metrics::{Clamped, Ending, Mono, SECOND};
 use model::Transport;
 use std::any::Any;
 use std::collections::HashMap;
@@ -165,7 +165,7 @@ impl Flow for Caller {
             Entry::Knocking(_) => Interest { send: When::Now, wake, ..quiet },
             Entry::Waiting(have) => {
                 let most = if self.datagrams { 65_535 } else { MARK - have };
-                Interest { read: Read::look(most as u64), wake, ..quiet }
+                Interest { read: Read::look(most), wake, ..quiet }
             }
         }
     }
@@ -269,7 +269,10 @@ impl Reflector {
         Reflector {
             core,
             greeting: if datagrams { 0 } else { MARK },
-            message: vec![0; if datagrams { params.unit(0) as usize } else { params.ping.size as usize }],
+            message: vec![
+                0;
+                if datagrams { params.unit(0) as usize } else { usize::clamped(params.ping.size) }
+            ],
             params,
             come: 0,
             back: 0,
@@ -337,7 +340,7 @@ impl Flow for Reflector {
         if self.datagrams() {
             return Interest { read: Read::look(65_535), ..Interest::NONE };
         }
-        Interest { read: Read::look((self.message.len() - self.come) as u64), ..Interest::NONE }
+        Interest { read: Read::look(self.message.len() - self.come), ..Interest::NONE }
     }
 
     fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
@@ -399,7 +402,7 @@ impl Flow for Reflector {
         match event {
             FlowEvent::Up(path) => self.core.up(cx, path),
             FlowEvent::Fin if self.come > 0 => {
-                let (got, want) = (self.come as u64, self.message.len() as u64);
+                let (got, want) = (self.come as u64, u64::clamped(self.message.len()));
                 self.core.end(Ending::DataError);
                 return Err(Violation::TooFew { got, want });
             }

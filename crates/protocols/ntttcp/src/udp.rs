@@ -8,7 +8,7 @@ use super::open::{Posted, Shared};
 use crate::one_sided::GROUP;
 use common::kernel::Unconnected;
 use common::message::tell;
-use metrics::{Ending, Mono, Packets, SECOND};
+use metrics::{Clamped, Ending, Mono, Packets, SECOND};
 use model::{Event, Portion};
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -92,7 +92,7 @@ impl Books {
         else {
             return;
         };
-        account.rx_bytes += got.len as u64;
+        account.rx_bytes += u64::clamped(got.len);
         account.calls += 1;
         account.to_ns = at.0;
         self.counted = self.counted.max(at);

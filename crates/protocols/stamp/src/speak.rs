@@ -7,7 +7,7 @@ use super::tlv;
 use super::ways::Ways;
 use common::Psk;
 use common::ping::{Said, Talk, Times};
-use metrics::{Clock, Estimate, Exchange, Group, Marks, Mono, TwoWay, Wall, WayFacts, widen};
+use metrics::{Clamped, Clock, Estimate, Exchange, Group, Marks, Mono, TwoWay, Wall, WayFacts, widen};
 use model::StampSettings;
 use std::collections::VecDeque;
 use transport::{Context, Received, Transmit};
@@ -117,7 +117,7 @@ impl Speaker {
             tally.there_ns.record(there);
             tally.back_ns.record(back);
         }
-        self.facts.by_wall += if by_wall { held.len() as u64 } else { 0 };
+        self.facts.by_wall += if by_wall { u64::clamped(held.len()) } else { 0 };
         held.clear();
         self.clocks.held = held;
     }
@@ -145,7 +145,7 @@ impl Talk for Speaker {
         let ours =
             ErrorEstimate { ns: Some(cx.clock.error_ns), synced: cx.clock.synced, format: self.format() };
         let request = Request {
-            number: number as u32,
+            number: u32::clamped(number),
             sent: self.word(cx.clock, cx.now),
             error: ours.encode(),
             ssid: self.settings.ssid,

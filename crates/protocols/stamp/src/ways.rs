@@ -4,7 +4,7 @@
 //! is missing among its numbers was lost on the way back, and what it never numbered on the way there. One that copies our
 //! numbers tells nothing, and as long as nothing is lost on the way there the two look alike.
 
-use metrics::{Seen, Sequence, WayCounts, WayFacts, widen};
+use metrics::{Clamped, Seen, Sequence, WayCounts, WayFacts, widen};
 use std::collections::VecDeque;
 
 /// Replies that are told from repeats, counted back from the newest.
@@ -90,7 +90,7 @@ impl Ways {
         }
         facts.numbered += 1;
         let below = self.highest.map_or(0, |highest| {
-            highest + 1 - self.refused.iter().filter(|number| **number < highest).count() as u64
+            highest + 1 - u64::clamped(self.refused.iter().filter(|number| **number < highest).count())
         });
         let lost_there = (below + self.there.duplicated).saturating_sub(self.replies.next()).min(lost);
         let lost_back = self.replies.missing().min(lost - lost_there);

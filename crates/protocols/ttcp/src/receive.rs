@@ -14,7 +14,7 @@ use common::Acl;
 use common::Limit;
 use common::kernel::Unconnected;
 use common::message::{Told, tell, warn};
-use metrics::{Ending, Mono, Packets, Seen, Sequence};
+use metrics::{Clamped, Ending, Mono, Packets, Seen, Sequence};
 use model::{Event, Marked, Phase, Portion};
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -87,7 +87,7 @@ impl Test {
                     self.since = at;
                 }
                 self.marked.data += 1;
-                self.bytes += datagram.len() as u64;
+                self.bytes += u64::clamped(datagram.len());
                 if let Some(&byte) = datagram.first().filter(|_| self.numbered) {
                     self.number(byte);
                 }

@@ -5,7 +5,7 @@ use super::params::Params;
 use super::talk::Talk;
 use common::kernel::Core;
 use common::message::tell;
-use metrics::{Binned, Ending, Mono, SECOND};
+use metrics::{Binned, Clamped, Ending, Mono, SECOND};
 use model::{Event, PacketTest, PacketTestLatency};
 use std::sync::Arc;
 use std::time::Duration;
@@ -128,8 +128,10 @@ impl Flow for Latency {
         }
         self.sent = cx.now;
         let length = i32::try_from(self.size).unwrap_or(i32::MAX);
-        let request =
-            codec::encode(&Message::Ask { frame: self.frame, length }, self.params.asked.size as usize);
+        let request = codec::encode(
+            &Message::Ask { frame: self.frame, length },
+            usize::clamped(self.params.asked.size),
+        );
         out.copy(&request);
     }
 
@@ -150,12 +152,12 @@ impl Flow for Latency {
         for datagram in got.datagrams() {
             match (self.step, codec::decode(datagram)) {
                 // Too short a response to say what it is can only be the one that is waited for.
-                (Step::Wait(_), None) if datagram.len() == self.size as usize && self.size < 32 => {
+                (Step::Wait(_), None) if datagram.len() == usize::clamped(self.size) && self.size < 32 => {
                     self.frame += 1;
                     self.next(cx, Some(cx.now.since(self.sent)));
                 }
                 (Step::Wait(_), Some(Message::Response { frame, .. }))
-                    if frame == self.frame && datagram.len() == self.size as usize =>
+                    if frame == self.frame && datagram.len() == usize::clamped(self.size) =>
                 {
                     self.frame += 1;
                     self.next(cx, Some(cx.now.since(self.sent)));

@@ -1,7 +1,7 @@
 //! What a receiver of UDPmon's packets counts.
 
 use super::codec::{Counts, Setup};
-use metrics::{Binned, Mono, Seen, Sequence};
+use metrics::{Binned, Clamped, Mono, Seen, Sequence};
 use model::{PacketTestCounts, PacketTestLost, PacketTestRecord};
 
 /// Bins of the histograms of times.
@@ -103,7 +103,7 @@ impl Ledger {
         self.bytes += bytes as u64;
         let came = tenths(at.since(self.zero));
         let back = self.newest.2.saturating_sub(frame);
-        match self.sequence.see(frame as u64) {
+        match self.sequence.see(u64::clamped(frame)) {
             Seen::New { gap } => {
                 if gap > 0 {
                     self.hists[1].fill(i64::try_from(gap).unwrap_or(i64::MAX));

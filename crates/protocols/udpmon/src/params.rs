@@ -2,7 +2,7 @@
 
 use super::codec::Setup;
 use crate::host::Host;
-use metrics::{Group, SECOND};
+use metrics::{Clamped, Group, SECOND};
 use model::{PacketTestRecords, PacketTestRole, PacketTestSettings, Phase, Train};
 
 /// How long is waited behind a train before the receiver is asked for it, at most, ns.
@@ -32,7 +32,7 @@ impl Params {
         let (train, probe) = (phase.train.clone().unwrap_or_default(), phase.probe.unwrap_or_default());
         let trains = train.total() / u64::from(train.packets.max(1));
         let settings = train.waits_ns.len().max(1);
-        let wait = |n: u64| train.waits_ns.get(n as usize % settings).copied().unwrap_or(0);
+        let wait = |n: u64| train.waits_ns.get(usize::clamped(n) % settings).copied().unwrap_or(0);
         let asked = PacketTestSettings {
             role: PacketTestRole::Stream,
             size: probe.size,

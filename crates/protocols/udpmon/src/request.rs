@@ -16,7 +16,7 @@ use crate::host::{HostTexts, Reading};
 use crate::one_sided::{Calls, GROUP};
 use common::kernel::Core;
 use common::message::{tell, warn};
-use metrics::{Arrival, Departure, Ending, Mono, Offset, SECOND};
+use metrics::{Arrival, Clamped, Departure, Ending, Mono, Offset, SECOND};
 use model::{Event, PacketTest, PacketTestCounts, PacketTestRecords, PacketTestRole, Phase};
 use std::sync::Arc;
 use std::time::Duration;
@@ -155,10 +155,9 @@ impl Requester {
     /// The train begins: at once, or when its place in the schedule of trains has come.
     fn depart(&mut self, now: Mono) {
         let begun = *self.begun.get_or_insert(now);
-        let place =
-            self.params.train.as_ref().map(|train| {
-                begun.plus(train.place(self.number as u64 * u64::from(train.packets)).intended_ns)
-            });
+        let place = self.params.train.as_ref().map(|train| {
+            begun.plus(train.place(u64::clamped(self.number) * u64::from(train.packets)).intended_ns)
+        });
         self.train = Some(Train::new(&self.params, self.number, place.map_or(now, |at| at.max(now))));
         self.step = Step::Train;
     }

@@ -409,7 +409,7 @@ impl Flow for Responder {
         let wake = [expires, self.snapshot, settled, looks, reports, held].into_iter().flatten().min();
         Interest {
             send: if self.answer.is_empty() { When::Never } else { When::Now },
-            read: if self.quiet { Read::Pause } else { Read::look(LONGEST as u64) },
+            read: if self.quiet { Read::Pause } else { Read::look(LONGEST) },
             wake,
             end: self.over.map(|how| End::Done { how, reset: false }),
         }

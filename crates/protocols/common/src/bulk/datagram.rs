@@ -13,7 +13,7 @@
 
 use super::measured::Measured;
 use super::{CLOSE, Marks, Params};
-use metrics::{Ending, Mono, Packets, SECOND};
+use metrics::{Clamped, Ending, Mono, Packets, SECOND};
 use std::io::ErrorKind;
 use std::sync::Arc;
 use transport::{
@@ -95,7 +95,7 @@ impl DatagramSender {
             return 1;
         }
         let size = self.measured.params.buffer;
-        let most = (out.segments() as u64).min(out.room() as u64 / size).min(MOST / size).max(1);
+        let most = u64::clamped(out.segments()).min(u64::clamped(out.room()) / size).min(MOST / size).max(1);
         self.measured.pace.map_or(most, |pace| pace.datagrams(size, now).min(most))
     }
 
@@ -219,7 +219,7 @@ impl Flow for DatagramSender {
                 if self.offered > 1 {
                     out.segment = buffer as u16;
                     // Such fillers are the same byte all over.
-                    filler.offer(0, size * self.offered as usize, u64::MAX, out);
+                    filler.offer(0, size * usize::clamped(self.offered), u64::MAX, out);
                 } else if self.marks == Marks::Epi {
                     out.own(1)[0] = self.sent as u8;
                     filler.offer(from + 1, size - 1, buffer, out);
@@ -235,7 +235,7 @@ impl Flow for DatagramSender {
         if n.bytes > 0 {
             self.measured.core.moved = cx.now;
             match self.step {
-                Step::Data => self.data_sent(cx, n.bytes as u64),
+                Step::Data => self.data_sent(cx, u64::clamped(n.bytes)),
                 Step::Start(_) | Step::End(..) => self.said(cx),
                 _ => {}
             }

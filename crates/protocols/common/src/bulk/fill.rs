@@ -1,6 +1,7 @@
 //! Payload of protocols whose receivers do not compare it.
 
 use crate::payload::Source;
+use metrics::Clamped;
 use transport::Transmit;
 
 /// Characters that ttcp sends: the 95 printable ones of ASCII, in order.
@@ -44,11 +45,11 @@ impl Filler {
         };
         let buffer = buffer.max(1);
         let mut within = at % buffer;
-        let mut left = (n as u64).min(out.room() as u64);
+        let mut left = u64::clamped(n).min(u64::clamped(out.room()));
         while left > 0 {
-            let from = (within % PRINTABLE as u64) as usize;
-            let n = left.min(buffer - within).min((KEPT - from) as u64);
-            out.fixed(&kept[from..from + n as usize]);
+            let from = usize::clamped(within % u64::clamped(PRINTABLE));
+            let n = left.min(buffer - within).min(u64::clamped(KEPT - from));
+            out.fixed(&kept[from..from + usize::clamped(n)]);
             left -= n;
             within = (within + n) % buffer;
         }

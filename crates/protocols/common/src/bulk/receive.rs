@@ -3,7 +3,7 @@
 use super::measured::Measured;
 use super::{Filler, Params};
 use crate::message::{Told, notice};
-use metrics::Ending;
+use metrics::{Clamped, Ending};
 use model::Level;
 use std::sync::Arc;
 use transport::{Checked, Context, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Transmit};
@@ -64,8 +64,8 @@ impl Flow for Receiver {
                 cx.post(Told::FirstByte(path.peer, cx.now));
             }
         }
-        self.got += got.len as u64;
-        self.measured.moved(cx, got.len as u64, 1);
+        self.got += u64::clamped(got.len);
+        self.measured.moved(cx, u64::clamped(got.len), 1);
         Ok(())
     }
 

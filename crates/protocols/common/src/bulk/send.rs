@@ -12,7 +12,7 @@
 
 use super::Params;
 use super::measured::Measured;
-use metrics::{Ending, Mono, SECOND};
+use metrics::{Clamped, Ending, Mono, SECOND};
 use std::io::ErrorKind;
 use std::sync::Arc;
 use transport::{
@@ -163,9 +163,9 @@ impl Flow for Sender {
 
     fn prepare_send(&mut self, _: &mut Context<'_>, out: &mut Transmit<'_>) {
         if self.step == Step::Send {
-            let n = self.next().min(out.room() as u64);
+            let n = self.next().min(u64::clamped(out.room()));
             let Params { filler, buffer, .. } = *self.measured.params;
-            filler.offer(self.sent, n as usize, buffer, out);
+            filler.offer(self.sent, usize::clamped(n), buffer, out);
         }
     }
 
@@ -175,8 +175,8 @@ impl Flow for Sender {
         }
         let buffer = self.measured.params.buffer;
         let before = self.sent / buffer;
-        self.sent += n.bytes as u64;
-        self.measured.moved(cx, n.bytes as u64, self.sent / buffer - before);
+        self.sent += u64::clamped(n.bytes);
+        self.measured.moved(cx, u64::clamped(n.bytes), self.sent / buffer - before);
         self.check_end(cx);
     }
 

@@ -1,6 +1,6 @@
 //! The messages of a connection that are under way, and the latest finished ones.
 
-use metrics::Mono;
+use metrics::{Clamped, Mono};
 use std::collections::VecDeque;
 
 /// State of a message.
@@ -45,7 +45,7 @@ pub(super) struct Book {
 impl Book {
     /// The number of the next message.
     pub(super) fn next(&self) -> u64 {
-        self.first + self.slots.len() as u64
+        self.first + u64::clamped(self.slots.len())
     }
 
     /// Messages whose echo is waited for.
@@ -90,7 +90,7 @@ impl Book {
     /// The oldest message that is waited for, and its number.
     pub(super) fn oldest(&mut self) -> Option<(u64, Slot)> {
         self.oldest = self.oldest.max(self.first);
-        while let Some(slot) = self.slots.get((self.oldest - self.first) as usize) {
+        while let Some(slot) = self.slots.get(usize::clamped(self.oldest - self.first)) {
             if slot.state == State::Waiting {
                 return Some((self.oldest, *slot));
             }

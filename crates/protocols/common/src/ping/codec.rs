@@ -20,6 +20,7 @@
 //! each datagram is one, and they are numbered through: datagram i of message m of k datagrams has the number m·k + i.
 
 use crate::payload::Source;
+use metrics::Clamped;
 use transport::{Checked, Transmit, Violation};
 
 /// Bytes before the pattern, when all of them fit.
@@ -38,7 +39,7 @@ pub struct Head {
 #[must_use]
 pub fn head_of(size: u64) -> usize {
     match size {
-        0..=7 => size as usize,
+        0..=7 => usize::clamped(size),
         8..=15 => 8,
         _ => HEAD,
     }
@@ -62,16 +63,16 @@ pub fn encode(head: Head, size: u64) -> ([u8; HEAD], usize) {
 /// Offers the bytes `from..from + n` of a unit of `size` bytes.
 pub fn offer(head: Head, size: u64, from: u64, n: u64, out: &mut Transmit<'_>) {
     let (bytes, long) = encode(head, size);
-    let (from, n) = (from.min(size), n.min(size - from.min(size)).min(out.room() as u64));
+    let (from, n) = (from.min(size), n.min(size - from.min(size)).min(u64::clamped(out.room())));
     let mut left = n;
-    if from < long as u64 {
-        let part = &bytes[from as usize..long.min((from + n) as usize)];
+    if from < u64::clamped(long) {
+        let part = &bytes[usize::clamped(from)..long.min(usize::clamped(from + n))];
         let own = out.own(part.len());
         let len = own.len().min(part.len());
         own[..len].copy_from_slice(&part[..len]);
         left -= len as u64;
     }
-    Source::Pattern.offer(from + (n - left), left as usize, out);
+    Source::Pattern.offer(from + (n - left), usize::clamped(left), out);
 }
 
 /// The head in the first bytes of a unit of `size` bytes, all of which are there; of fewer than 8 bytes the number is the
@@ -99,8 +100,8 @@ pub fn decode(bytes: &[u8], size: u64, newest: u64) -> Head {
 /// [`Violation::BadData`] with the offset in the unit.
 pub fn check(size: u64, from: u64, bytes: &[u8]) -> Checked {
     let head = head_of(size) as u64;
-    let skip = head.saturating_sub(from).min(bytes.len() as u64);
-    Source::Pattern.check(from + skip, &bytes[skip as usize..])
+    let skip = head.saturating_sub(from).min(u64::clamped(bytes.len()));
+    Source::Pattern.check(from + skip, &bytes[usize::clamped(skip)..])
 }
 
 /// What is wrong with a head that is not the one sent.
@@ -111,7 +112,7 @@ pub fn bad_head(want: &[u8], got: &[u8]) -> Violation {
     let n = want.len().min(got.len()).saturating_sub(at).min(16);
     w[..n].copy_from_slice(&want[at..at + n]);
     g[..n].copy_from_slice(&got[at..at + n]);
-    Violation::BadData { offset: at as u64, want: w, got: g, len: n as u8 }
+    Violation::BadData { offset: u64::clamped(at), want: w, got: g, len: n as u8 }
 }
 
 #[cfg(test)]

@@ -24,11 +24,7 @@ impl Slots {
         let given = self.given;
         self.given += 1;
         Some(match (self.schedule, &self.trace) {
-            (Schedule::Poisson { .. }, _) => {
-                // Exponential: -ln(u) times the mean, u evenly in (0, 1].
-                let u = ((rng.next() >> 11) as f64 + 1.0) / (1u64 << 53) as f64;
-                (-u.ln() * gap as f64) as u64
-            }
+            (Schedule::Poisson { .. }, _) => rng.exponential(gap),
             (Schedule::Trace { .. }, Some(trace)) => trace.gap_ns(given),
             _ => gap,
         })

@@ -7,7 +7,7 @@ use crate::payload::Source;
 use crate::verdicts::{LAZY, ROWS, SETTLE};
 use common::kernel::Core;
 use common::message::{tell, warn};
-use metrics::{Ending, FrameStamps, Frames, Mono, Packets, SECOND};
+use metrics::{Clamped, Ending, FrameStamps, Frames, Mono, Packets, SECOND};
 use model::{Event, FrameRow, FrameVerdict, Verify};
 use std::sync::Arc;
 use transport::{
@@ -189,7 +189,7 @@ impl Receiver {
         } else {
             self.core.frames(cx, Frames { errors: 1, ..Frames::default() });
         }
-        Ok(bytes.len() as u64)
+        Ok(u64::clamped(bytes.len()))
     }
 
     /// What one receive call brought; how many bytes of it count is added to `counted`, also when it ends with a violation.
@@ -262,7 +262,8 @@ impl Flow for Receiver {
             return Err(self.foreign(0));
         }
         let dropped = self.core.dropped(got);
-        self.core.packets(cx, &Packets { received: got.count() as u64, dropped, ..Packets::default() });
+        self.core
+            .packets(cx, &Packets { received: u64::clamped(got.count()), dropped, ..Packets::default() });
         let mut counted = 0;
         let result = self.take_all(cx, got, at, &mut counted);
         self.core.received(cx, counted);

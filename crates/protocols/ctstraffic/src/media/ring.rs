@@ -4,7 +4,7 @@
 //! is judged at the start + (N + f - 1) frame times. What belongs to none of the 2 N frames is an error, be it too late or
 //! too early, because nothing can be made of it.
 
-use metrics::FrameStamps;
+use metrics::{Clamped, FrameStamps};
 use model::{FrameRow, FrameVerdict, Media};
 use std::collections::VecDeque;
 
@@ -59,7 +59,7 @@ impl Ring {
     pub fn store(&mut self, frame: i64, bytes: u64, stamps: FrameStamps) -> bool {
         let Some(frame) = u64::try_from(frame).ok().filter(|&f| f <= self.frames) else { return false };
         let Some(at) = frame.checked_sub(self.head).filter(|&at| at < self.room) else { return false };
-        let at = at as usize;
+        let at = usize::clamped(at);
         if self.held.len() <= at {
             self.held.resize(at + 1, Held::default());
         }

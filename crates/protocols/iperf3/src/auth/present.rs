@@ -3,7 +3,7 @@
 use super::Users;
 use crate::host::Random;
 use base64ct::{Base64, Encoding};
-use metrics::Wall;
+use metrics::{Clamped, Wall};
 use rsa::pkcs1::{DecodeRsaPrivateKey, DecodeRsaPublicKey};
 use rsa::pkcs8::{DecodePrivateKey, DecodePublicKey};
 use rsa::rand_core::{TryCryptoRng, TryRng};
@@ -100,7 +100,7 @@ impl Keeper {
         let key = RsaPrivateKey::from_pkcs8_pem(pem)
             .or_else(|_| RsaPrivateKey::from_pkcs1_pem(pem))
             .map_err(|_| "it is no RSA private key in PEM without a password".to_owned())?;
-        fits(key.n().bits() as usize)?;
+        fits(usize::clamped(key.n().bits()))?;
         Ok(Keeper { key: Arc::new(key), users, skew_s: skew_s.into(), pkcs1, entropy })
     }
 
@@ -178,7 +178,7 @@ pub fn token(
     let key = RsaPublicKey::from_public_key_pem(pem)
         .or_else(|_| RsaPublicKey::from_pkcs1_pem(pem))
         .map_err(|_| "it is no RSA public key in PEM".to_owned())?;
-    fits(key.n().bits() as usize)?;
+    fits(usize::clamped(key.n().bits()))?;
     let blank = |text: &str| text.is_empty() || text.contains(char::is_whitespace);
     if blank(user) || blank(password) {
         return Err("a name and a password are needed, neither with white space in it".to_owned());

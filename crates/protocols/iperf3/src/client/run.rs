@@ -6,7 +6,7 @@ use crate::ledger::{self, Ledger};
 use crate::server::or_second;
 use crate::test_state::{Posted, Standing};
 use common::message::{Heard, hear};
-use metrics::{Mono, SECOND};
+use metrics::{Clamped, Mono, SECOND};
 use model::Status;
 use transport::{Context, Message, Order};
 
@@ -14,7 +14,7 @@ impl Client {
     /// Begins once all streams have been told, or will not be.
     pub(super) fn gathered(&mut self, cx: &Context<'_>) {
         let terms = &self.plan.parameters.terms;
-        let joined = self.joined.len() as u32;
+        let joined = u32::clamped(self.joined.len());
         let all = joined >= terms.all_streams();
         match self.step {
             Step::Gathering if all => self.begin(cx),

@@ -2,7 +2,7 @@
 
 use super::{Client, Ledger, TestState};
 use crate::BulkNews;
-use metrics::{Packets, TcpTotals};
+use metrics::{Clamped, Packets, TcpTotals};
 use model::{
     Accepted, CpuUse, Event, HostSnapshot, Kind, Level, PacketReport, SessionInfo, Status, Totals, Traffic,
 };
@@ -95,7 +95,7 @@ impl Client {
             traffic.ns = rows.iter().map(|row| row.end_ns.saturating_sub(row.start_ns)).max().unwrap_or(0);
         }
         let seconds = traffic.ns as f64 / 1e9;
-        totals.opened = remote.lines.len() as u64;
+        totals.opened = u64::clamped(remote.lines.len());
         totals.completed = totals.opened;
         totals.cpu = Some(CpuUse {
             user_s: remote.cpu.user / 100.0 * seconds,

@@ -8,7 +8,7 @@ use crate::preamble::{Guess, Preamble, Purpose, guess};
 use crate::secure::{PAIRS, Proof, SHARED, Shake, prologue};
 use common::Peer;
 use common::keys::public_text;
-use metrics::{ClockKind, Ending, Mono};
+use metrics::{Clamped, ClockKind, Ending, Mono};
 use model::{Level, Phase, Ping, SessionInfo, Status};
 use std::net::Ipv6Addr;
 use transport::{Action, Context, End, Fault, Link};
@@ -23,7 +23,7 @@ const LONGEST_LEAD: u64 = 60 * metrics::SECOND;
 
 impl Client {
     pub(super) fn up(&mut self, cx: &Context<'_>, link: Link, key: u32) {
-        let at = key as usize;
+        let at = usize::clamped(key);
         if self.servers.get(at).is_none_or(|s| s.step != Step::Connecting) {
             // It was given up; now it comes too late.
             self.driver.ask(Action::Close(link, End::Done { how: Ending::NetworkError, reset: true }));

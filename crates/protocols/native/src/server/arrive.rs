@@ -8,7 +8,7 @@ use crate::auth::{hex, host_mark, unhex};
 use crate::message::{Frames, Message, MessageError};
 use crate::quota::{Lines, Rate, to_give_way};
 use crate::secure::{PAIRS, Proof, SHARED, Shake, prologue};
-use metrics::Wall;
+use metrics::{Clamped, Wall};
 use model::Level;
 use transport::{Context, Link, Path};
 use uuid::Uuid;
@@ -61,9 +61,9 @@ impl Server {
         let known = || self.visitors.iter().filter(|(l, v)| **l != link && !v.is_stranger());
         let same = known().filter(|(_, v)| v.path.peer.ip().to_canonical() == address).count();
         let limits = &self.plan.limits;
-        let why = if same >= limits.per_address as usize {
+        let why = if same >= usize::clamped(limits.per_address) {
             format!("{same} sessions from {address} are the limit of this server")
-        } else if known().count() >= limits.sessions as usize {
+        } else if known().count() >= usize::clamped(limits.sessions) {
             format!("{} sessions are the limit of this server", limits.sessions)
         } else {
             return true;

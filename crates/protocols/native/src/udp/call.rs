@@ -2,6 +2,7 @@
 
 use super::flow::Probe;
 use super::serve::Terms;
+use metrics::Clamped;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use transport::{Connector, Context, Open, Target};
@@ -46,9 +47,9 @@ impl Callers {
             if open.is_empty() {
                 return None;
             }
-            match open.get(left as usize) {
+            match open.get(usize::clamped(left)) {
                 Some(site) => return Some(site),
-                None => left -= open.len() as u32,
+                None => left -= u32::clamped(open.len()),
             }
         }
         None
@@ -57,7 +58,7 @@ impl Callers {
     fn from(&self, slot: u32, to: SocketAddr) -> Option<SocketAddr> {
         let fitting: Vec<IpAddr> =
             self.sources.iter().copied().filter(|source| source.is_ipv4() == to.is_ipv4()).collect();
-        let ip = fitting.get(slot as usize % fitting.len().max(1)).copied();
+        let ip = fitting.get(usize::clamped(slot) % fitting.len().max(1)).copied();
         let port = self.ports.map_or(0, |(low, high)| {
             low.saturating_add((slot % (u32::from(high.saturating_sub(low)) + 1)) as u16)
         });

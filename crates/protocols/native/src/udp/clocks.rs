@@ -94,5 +94,5 @@ impl Clocks {
 
 /// The wall clock minus the host's monotonic clock, ns.
 fn wall_above_host(cx: &Context<'_>) -> i64 {
-    cx.clock.wall(cx.now).0.wrapping_sub(cx.clock.host(cx.now) as i64)
+    cx.clock.wall(cx.now).0.wrapping_sub(cx.clock.host_signed(cx.now))
 }

@@ -277,7 +277,7 @@ impl Probe {
         log.group = Some(self.terms.group);
         // So far it has what comes of the card's clock.
         log.bound_ns = log.bound_ns.saturating_add(self.clocks.known().bound_ns);
-        log.start_ns = start.map(|start| cx.clock.host(start) as i64);
+        log.start_ns = start.map(|start| cx.clock.host_signed(start));
         log.sent = sent;
         cx.post(Posted::Log(log));
     }
@@ -300,7 +300,7 @@ impl Probe {
             group: Some(self.terms.group),
             slot: self.core.slot,
             path: self.core.path,
-            start_ns: cx.clock.host(self.terms.start.unwrap_or(cx.now)) as i64,
+            start_ns: cx.clock.host_signed(self.terms.start.unwrap_or(cx.now)),
             offset_ns: self.clocks.known().offset_ns,
             out,
             sums,

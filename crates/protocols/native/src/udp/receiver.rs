@@ -10,8 +10,8 @@ use crate::payload;
 use common::kernel::Core;
 use common::message::tell;
 use metrics::{
-    Arrival, Arrived, Echo, Estimate, FlowSums, Jitter, Mono, PacketTally, Packets, Seen, Sequence, Stamp,
-    StampKind, Unplaced, Variation,
+    Arrival, Arrived, Clamped, Echo, Estimate, FlowSums, Jitter, Mono, PacketTally, Packets, Seen, Sequence,
+    Stamp, StampKind, Unplaced, Variation,
 };
 use model::{Event, Verify};
 use transport::{Context, Received};
@@ -151,7 +151,7 @@ impl Receiver {
         let now = (host as i64).wrapping_sub(clock.offset_ns);
         let mut counts = Packets::default();
         let mut bytes = 0;
-        let n = got.count() as u64;
+        let n = u64::clamped(got.count());
         let tally = cx.rec.packet_tally(core.group);
         tally.came = tally.came.max(at);
         tally.clock_bound_ns = tally.clock_bound_ns.max(Some(clock.bound_ns.saturating_add(card_bound_ns)));
@@ -196,7 +196,7 @@ impl Receiver {
                 continue;
             }
             if let Some(log) = &mut self.log {
-                let (received_ns, offset_ns) = (cx.clock.host(at) as i64, clock.offset_ns);
+                let (received_ns, offset_ns) = (cx.clock.host_signed(at), clock.offset_ns);
                 let sequence = header.sequence;
                 if self.echoes {
                     let held_ns = header.actual.wrapping_sub(header.intended) as i64;
@@ -209,7 +209,7 @@ impl Receiver {
             if let Some(memory) = &mut self.memory {
                 memory.push(came(header.sequence, false));
             }
-            let size = datagram.len() as u64;
+            let size = u64::clamped(datagram.len());
             if let Some(s) = &mut stretch
                 && s.first + s.count == header.sequence
                 && s.actual == header.actual

@@ -6,7 +6,7 @@ use crate::auth::keyed;
 use crate::grants::{Grant, Grants};
 use crate::opening::Opener;
 use common::Acl;
-use metrics::{ClockKind, Group, Mono};
+use metrics::{Clamped, ClockKind, Group, Mono};
 use model::{Media, Phase, Verify};
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -86,7 +86,7 @@ impl Seat {
     /// `None` when the flow has one, there is none left, or its opening has come before.
     fn take(grant: &Arc<Grant>, id: Uuid, number: u64) -> Option<Self> {
         let mut open = grant.flows.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if open.len() >= grant.limit as usize || open.contains(&id) || !grant.take(number) {
+        if open.len() >= usize::clamped(grant.limit) || open.contains(&id) || !grant.take(number) {
             return None;
         }
         open.insert(id);

@@ -6,7 +6,7 @@
 use super::codec::Header;
 use crate::verdicts::{LAZY, ROWS, SETTLE};
 use common::kernel::Core;
-use metrics::{Frames, Mono, SECOND};
+use metrics::{Clamped, Frames, Mono, SECOND};
 use model::{FrameRow, FrameVerdict, Media};
 use std::collections::VecDeque;
 use transport::Context;
@@ -120,7 +120,7 @@ impl Show {
             return;
         }
         let Some(index) = frame.checked_sub(self.base) else { return };
-        let index = index as usize;
+        let index = usize::clamped(index);
         if self.held.len() <= index {
             self.held.resize(index + 1, Held::default());
         }
@@ -160,7 +160,7 @@ impl Show {
 
     /// The same by the clock, some moments later.
     pub(super) fn judge(&mut self) {
-        let held = (self.next - self.base.min(self.next)) as usize;
+        let held = usize::clamped(self.next - self.base.min(self.next));
         let held = self.held.get(held).copied().unwrap_or_default();
         let verdict = if held.unique < self.media.frame_size {
             FrameVerdict::Dropped

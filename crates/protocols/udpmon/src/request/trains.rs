@@ -2,7 +2,7 @@
 
 use super::Requester;
 use common::message::tell;
-use metrics::{Arrival, Departure, Mono, StampKind, TrainReport, join};
+use metrics::{Arrival, Clamped, Departure, Mono, StampKind, TrainReport, join};
 use model::{Event, PacketTestRecord, Trains};
 use transport::Context;
 
@@ -10,17 +10,20 @@ impl Requester {
     /// Puts what left and what came of a train to the others.
     pub(super) fn remember(&mut self, cx: &Context<'_>) {
         let (Some(plan), Some(train)) = (&self.params.train, &mut self.train) else { return };
-        let first = self.number as u64 * u64::from(plan.packets);
-        let host = |at: Mono| cx.clock.host(at) as i64;
+        let first = u64::clamped(self.number) * u64::from(plan.packets);
+        let host = |at: Mono| cx.clock.host_signed(at);
         let estimate = self.offset.at(Mono(train.end().since(self.zero))).unwrap_or_default();
         self.bound_ns = self.bound_ns.max(estimate.bound_ns);
         for (frame, at) in train.log.take().unwrap_or_default() {
             let place = u32::try_from(first + frame).unwrap_or(u32::MAX);
-            let row =
-                self.test.records.get(frame as usize).filter(|row| **row != PacketTestRecord::default());
+            let row = self
+                .test
+                .records
+                .get(usize::clamped(frame))
+                .filter(|row| **row != PacketTestRecord::default());
             if let Some(row) = row {
                 let received_ns = host(self.zero).saturating_add(row.received.saturating_mul(100));
-                let sequence = self.sent.len() as u64;
+                let sequence = u64::clamped(self.sent.len());
                 self.got.push(Arrival {
                     sequence,
                     received_ns,
@@ -36,7 +39,7 @@ impl Requester {
         let (Some(plan), Some(begun)) = (&self.params.train, self.begun) else { return };
         // The order in which packets came is told by when they did.
         self.got.sort_by_key(|arrival| arrival.received_ns);
-        let (packets, strays) = join(plan.places(), cx.clock.host(begun) as i64, &self.sent, &self.got);
+        let (packets, strays) = join(plan.places(), cx.clock.host_signed(begun), &self.sent, &self.got);
         let v6 = self.core.path.is_some_and(|path| path.peer.ip().to_canonical().is_ipv6());
         let headers = if v6 { 48 } else { 28 };
         let report = TrainReport::of(&packets, &plan.waits_ns, self.params.asked.size, headers);

@@ -19,7 +19,8 @@
 //!
 //! A message is this head and as much more as its length says. One connection is one test; nothing is agreed on before the first
 //! DATA. Answers to GETNETSNMP, GETNICSTATS and GETCPULOAD are UDPmon's blocks, whole and without a head. Fields that a message
-//! does not use hold arbitrary bytes; that goes for the version, too.
+//! does not use hold whatever was there; that goes for the version, too.
+use metrics::Clamped;
 
 pub const PARAM: usize = 144;
 pub const PORT: u16 = 14_233;
@@ -84,7 +85,7 @@ pub fn decode(bytes: &[u8; PARAM]) -> Head {
         GETCPULOAD => Command::Cpu,
         _ => Command::Other,
     };
-    let length = u64::try_from(i32_at(bytes, 44)).unwrap_or(0).max(PARAM as u64);
+    let length = u64::try_from(i32_at(bytes, 44)).unwrap_or(0).max(u64::clamped(PARAM));
     Head { command, frame: i64_at(bytes, 8), length }
 }
 

@@ -11,7 +11,7 @@ use crate::proc::between;
 use common::kernel::Core;
 use common::message::tell;
 use metrics::Binned;
-use metrics::{Ending, Mono, SECOND, SocketState};
+use metrics::{Clamped, Ending, Mono, SECOND, SocketState};
 use model::{Event, Pace, PacketTest, PacketTestCounts, PacketTestPut, Phase};
 use std::time::Duration;
 use transport::{
@@ -321,9 +321,9 @@ impl Flow for Requester {
             Step::Local(..) | Step::Put | Step::Settle(_) => (When::Never, Read::Pause, None),
             Step::Fetch(n) => {
                 let length = BLOCKS.get(n).map_or(0, |block| block.1);
-                (When::Never, Read::look((length - self.block.len().min(length)) as u64), None)
+                (When::Never, Read::look(length - self.block.len().min(length)), None)
             }
-            Step::Answer => (When::Never, Read::look((PARAM - self.have) as u64), None),
+            Step::Answer => (When::Never, Read::look(PARAM - self.have), None),
             Step::Over(how) => (When::Never, Read::Pause, Some(End::Done { how, reset: false })),
             Step::Failed => (When::Never, Read::Pause, None),
         };
@@ -345,7 +345,7 @@ impl Flow for Requester {
     }
 
     fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
-        let at = self.at as usize;
+        let at = usize::clamped(self.at);
         if self.step == Step::Data && at == 0 {
             self.depart(cx.now);
         }
@@ -356,7 +356,7 @@ impl Flow for Requester {
         }
         if self.step == Step::Data {
             let from = self.at.max(SHORTEST);
-            Source::Pattern.offer(from - SHORTEST, (self.plan.message - from) as usize, out);
+            Source::Pattern.offer(from - SHORTEST, usize::clamped(self.plan.message - from), out);
         }
     }
 
@@ -364,7 +364,7 @@ impl Flow for Requester {
         if !self.core.wrote(cx.now, n) {
             return;
         }
-        self.at += n.bytes as u64;
+        self.at += u64::clamped(n.bytes);
         if let Step::Ask | Step::AskFor(_) = self.step {
             self.core.framing_sent(cx, n.bytes);
             if self.at >= SHORTEST {
@@ -375,7 +375,7 @@ impl Flow for Requester {
         }
         self.core.sent(cx, n.bytes);
         if let Some(pace) = &mut self.pace {
-            pace.sent(n.bytes as u64, cx.now);
+            pace.sent(u64::clamped(n.bytes), cx.now);
         }
         self.put.1 += 1;
         if self.at < self.plan.message {

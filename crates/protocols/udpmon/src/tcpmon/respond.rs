@@ -9,7 +9,7 @@ use crate::proc::between;
 use common::call::Answerer;
 use common::kernel::Core;
 use common::message::tell;
-use metrics::{Ending, Mono, SECOND};
+use metrics::{Clamped, Ending, Mono, SECOND};
 use model::{Event, PacketTest, PacketTestCounts, Phase};
 use transport::{
     Acceptor, Checked, Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit,
@@ -249,7 +249,7 @@ impl Responder {
         }
         match self.now {
             Some(_) => Read::look(self.rest.min(self.buffer)),
-            None => Read::look((PARAM - self.have) as u64),
+            None => Read::look(PARAM - self.have),
         }
     }
 }
@@ -288,7 +288,7 @@ impl Flow for Responder {
     fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
         self.core.moved = cx.now;
         self.notes.reads += 1;
-        let n = got.len as u64;
+        let n = u64::clamped(got.len);
         let data = match self.now {
             Some(head) => {
                 self.rest = self.rest.saturating_sub(n);
@@ -304,7 +304,7 @@ impl Flow for Responder {
                 }
                 let head = codec::decode(&self.head);
                 self.now = Some(head);
-                self.rest = head.length - PARAM as u64;
+                self.rest = head.length - u64::clamped(PARAM);
                 if self.rest > 0 {
                     self.notes.reads = 0;
                 }
@@ -312,8 +312,8 @@ impl Flow for Responder {
             }
         };
         let whole_head =
-            self.have == PARAM && self.now.is_some_and(|head| self.rest + PARAM as u64 == head.length);
-        let n = if whole_head { PARAM as u64 } else { n };
+            self.have == PARAM && self.now.is_some_and(|head| self.rest + u64::clamped(PARAM) == head.length);
+        let n = if whole_head { u64::clamped(PARAM) } else { n };
         if data {
             self.core.received(cx, n);
         } else {

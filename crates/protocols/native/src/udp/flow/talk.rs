@@ -8,7 +8,7 @@ use transport::{Context, Received, Transmit};
 impl Probe {
     fn word(&self, kind: Kind, cx: &Context<'_>) -> Word {
         let start = self.terms.start.map_or(0, |start| {
-            let ours = cx.clock.host(start) as i64;
+            let ours = cx.clock.host_signed(start);
             if self.client && matches!(self.state, State::Run) {
                 ours.wrapping_add(self.clocks.known().offset_ns) as u64
             } else {
@@ -82,8 +82,8 @@ impl Probe {
                 self.clocks.told(word);
                 if word.start != 0 && matches!(self.state, State::Compare(_)) {
                     self.state = State::Run;
-                    let from_now = (word.start as i64).wrapping_sub(cx.clock.host(cx.now) as i64);
-                    // Bounds the start time that a peer proposes.
+                    let from_now = (word.start as i64).wrapping_sub(cx.clock.host_signed(cx.now));
+                    // Nobody agrees on a start further away than this.
                     let from_now = u64::try_from(from_now).unwrap_or(0).min(2 * self.terms.probe.lead_ns);
                     self.start_sending(cx.now, Some(cx.now.plus(from_now)));
                 }
