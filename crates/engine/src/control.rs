@@ -3,14 +3,15 @@
 use crate::EngineError;
 use crate::group::{HostMeter, Watched};
 use crate::interrupt::{Attached, Interrupt};
+use crate::surroundings::Surroundings;
 use crate::worker::{Command, GroupProgress, GroupState, Report, Worker, WorkerConfig};
-use metrics::{Clamped, Group, Mono, Recorder};
+use metrics::{Clamped, Group, Mono};
 use model::{Book, Complete, Event, Level, Links};
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use transport::{
-    Action, Clock as _, Context, Deed, End, Fault, Got, GroupPlan, Held, Input, Join as _, Link, Mail,
-    Message, Net as _, Order, Park, Platform, Reactor as _, Read, Ready, Receiver as _, Rng, Sender as _,
-    Session, SocketSettings, StreamSocket as _, Target, Task, Transmit, Wake as _, Watch as _,
+    Action, Clock as _, Deed, End, Fault, Got, GroupPlan, Held, Input, Join as _, Link, LinkSource, Mail,
+    Net as _, Order, Park, Platform, Reactor as _, Read, Ready, Receiver as _, Sender as _, Session,
+    SocketSettings, StreamSocket as _, Target, Task, Transmit, Wake as _, Watch as _,
 };
 
 /// The threads of a session and the sockets that they begin with.
@@ -98,10 +99,7 @@ pub struct Control<P: Platform, S: FnMut(Event)> {
     setup: Setup<P>,
     reactor: P::Reactor,
     clock: P::Clock,
-    wall: metrics::Clock,
-    rng: Rng,
-    rec: Recorder,
-    outbox: Vec<Message>,
+    own: Surroundings,
     links: BTreeMap<u64, ControlLink<P>>,
     next_link: u64,
     /// Links that may have unread bytes, about which an edge-triggered reactor says nothing more. They are read in turn, one share
@@ -181,11 +179,8 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
             setup,
             _attached: interrupt.attach(reactor.waker()),
             reactor,
-            wall: clock.sample(),
+            own: Surroundings::new(platform.random(), clock.sample()),
             clock,
-            rng: Rng::new(platform.random()),
-            rec: Recorder::default(),
-            outbox: Vec::new(),
             links: BTreeMap::new(),
             next_link: 1,
             unread: VecDeque::new(),
@@ -282,7 +277,7 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
 
     fn feed(&mut self, input: Input<'_>) {
         let now = self.clock.now();
-        let mut cx = Context::new(now, &self.wall, &mut self.rng, &mut self.rec, &mut self.outbox);
+        let mut cx = self.own.cx(now);
         self.session.handle(&mut cx, input);
         self.act();
     }
@@ -291,13 +286,13 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
     fn act(&mut self) {
         loop {
             let now = self.clock.now();
-            let mut cx = Context::new(now, &self.wall, &mut self.rng, &mut self.rec, &mut self.outbox);
+            let mut cx = self.own.cx(now);
             let Some(action) = self.session.poll(&mut cx) else { return };
             match action {
                 Action::Connect(key, target) => self.connect(key, &target),
                 Action::Send(link, bytes) => self.send(link, &bytes),
                 Action::Close(link, how) => self.close(link, how),
-                Action::Group(plan) => self.group(*plan),
+                Action::Group(plan, sources) => self.group(*plan, sources),
                 Action::Order(group, order) => self.order(group, order),
                 Action::Emit(event) => (self.sink)(event),
                 Action::Done => self.stage = Stage::Leaving(self.clock.now().plus(LAST_MESSAGES)),
@@ -307,37 +302,25 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
 
     // Groups -------------------------------------------------------------------------------------------------------
 
-    fn group(&mut self, plan: GroupPlan) {
+    fn group(&mut self, mut plan: GroupPlan, sources: Vec<LinkSource>) {
         let inherited = &self.setup.inherited;
-        let sockets = SocketSettings { device: inherited.device.clone(), ..plan.sockets };
-        let as_listeners = sockets.of_streams() == inherited.of_streams();
+        plan.sockets.device.clone_from(&inherited.device);
+        let as_listeners = plan.sockets.of_streams() == inherited.of_streams();
         let all = self.workers.len();
-        let workers = plan.workers.map_or(0..all, |of| usize::from(of.start)..usize::from(of.end).min(all));
+        let workers = match &plan.workers {
+            Some(of) => usize::from(of.start)..usize::from(of.end).min(all),
+            None => 0..all,
+        };
         let book = Book::new(workers.len(), plan.start, plan.omit, plan.frames);
         self.groups.insert(plan.group, Watched::new(book, workers.clone(), self.setup.meter));
-        let mut sources = plan.sources.into_iter();
+        let mut sources = sources.into_iter();
         let mut cores = (plan.beside.map_or(0, usize::clamped)..)
             .map(|at| self.setup.shared_cores.get(at % self.setup.shared_cores.len().max(1)).copied())
             .take(if plan.beside.is_some() { workers.len() } else { 0 });
         for worker in self.workers.get(workers).unwrap_or_default() {
-            let group = GroupState {
-                group: plan.group,
-                source: sources.next(),
-                sockets: sockets.clone(),
-                as_listeners,
-                throttle: plan.throttle,
-                connect_timeout: plan.connect_timeout,
-                interval: plan.interval,
-                start: plan.start,
-                end: plan.end,
-                records: plan.records,
-                info: plan.info,
-                packets: plan.packets,
-                wait: plan.wait,
-                frames: plan.frames,
-                core: cores.next().flatten(),
-                state: GroupProgress::default(),
-            };
+            let (source, core) = (sources.next(), cores.next().flatten());
+            let state = GroupProgress::default();
+            let group = GroupState { plan: plan.clone(), source, as_listeners, core, state };
             worker.send(Command::Group(Box::new(group)));
         }
     }
@@ -348,15 +331,7 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
             watched.begin(at);
         }
         for worker in self.workers.get(watched.workers.clone()).unwrap_or_default() {
-            let command = match order {
-                Order::Start(at) => Command::Start(group, at),
-                Order::Ask(tag) => Command::Ask(group, tag),
-                Order::Freeze(tag) => Command::Freeze(group, tag),
-                Order::Stop => Command::Stop(group),
-                Order::Kill => Command::Kill(group),
-                Order::Drop => Command::Drop(group),
-            };
-            worker.send(command);
+            worker.send(Command::Order(group, order));
         }
     }
 
@@ -623,7 +598,7 @@ impl<P: Platform, S: FnMut(Event)> Task<P> for Control<P, S> {
     }
 
     fn held(&self) -> Held {
-        Held { links: self.links.len(), timers: 0, messages: self.outbox.len(), bytes: self.queued }
+        Held { links: self.links.len(), timers: 0, messages: self.own.outbox.len(), bytes: self.queued }
     }
 }
 

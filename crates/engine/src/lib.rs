@@ -10,6 +10,7 @@ mod exhausted;
 mod group;
 mod interrupt;
 mod link;
+mod surroundings;
 mod worker;
 
 pub use control::{Control, Setup};

@@ -17,17 +17,18 @@ pub(crate) use group::{GroupProgress, GroupState};
 pub(crate) use mailbox::{Command, Report};
 
 use crate::link::{Key, Links, Phase, Socket};
+use crate::surroundings::Surroundings;
 use idle::{BeforeWait, Idle};
 use links::Peers;
-use metrics::{Clamped, Ending, Group, Mono, Recorder, TcpInfo};
+use metrics::{Clamped, Ending, Group, Mono, TcpInfo};
 use model::ConnectionRecord;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use transport::{
-    Arena, Cause, Clock as _, Defect, FlowEvent, Held, Mail, Message, Park, Platform, Reactor as _, Ready,
-    Receiver as _, Rng, Scratch, Sender as _, SocketSettings, Task, Violation, Wake as _, Watch as _,
+    Cause, Clock as _, Defect, FlowEvent, Held, Mail, Order, Park, Platform, Reactor as _, Ready,
+    Receiver as _, Sender as _, SocketSettings, Task, Violation, Wake as _, Watch as _,
 };
-use unsolicited::Packets;
+use unsolicited::Memory;
 
 /// A worker's mailbox, and what wakes it to look there.
 pub(crate) type Peer<P> = (<P as Platform>::Sender<Command<P>>, <P as Platform>::Waker);
@@ -79,13 +80,8 @@ pub(crate) struct Worker<P: Platform> {
     stage: Stage,
     reactor: P::Reactor,
     clock: P::Clock,
-    wall: metrics::Clock,
-    rng: Rng,
-    rec: Recorder,
-    outbox: Vec<Message>,
-    scratch: Scratch,
-    buffer: Vec<u8>,
-    packets: Packets<P>,
+    own: Surroundings,
+    memory: Memory<P>,
     links: Links<P>,
     ready: VecDeque<Key>,
     /// Links that wait and that the reactor does not watch yet, and since when: registered when the worker is idle, or after
@@ -100,13 +96,7 @@ pub(crate) struct Worker<P: Platform> {
     /// When the next interval of any group ends, or earlier.
     next_boundary: Mono,
     ended: Vec<ConnectionRecord>,
-    looked: Mono,
-    /// Bytes of datagrams sent since the core was last offered, or idle.
-    sent_since_yield: usize,
-    /// Datagrams or short messages have been sent or received since the last wait.
-    active: bool,
     idle: Idle,
-    listening: bool,
     /// When listeners are watched again, after an accept that failed.
     accept_at: Option<Mono>,
     quit: bool,
@@ -150,9 +140,9 @@ impl<P: Platform> Task<P> for Worker<P> {
                 return;
             }
         };
-        self.looked = self.clock.now();
+        self.idle.looked = self.clock.now();
         if let Stage::Waiting(until) = self.stage {
-            self.idle.slept(until, self.looked, events.is_empty());
+            self.idle.slept(until, self.idle.looked, events.is_empty());
         }
         self.commands();
         for event in events.drain(..) {
@@ -161,7 +151,7 @@ impl<P: Platform> Task<P> for Worker<P> {
     }
 
     fn held(&self) -> Held {
-        let messages = self.outbox.len() + self.ended.len();
+        let messages = self.own.outbox.len() + self.ended.len();
         Held { links: self.links.len(), timers: self.timers.len(), messages, bytes: 0 }
     }
 }
@@ -170,24 +160,11 @@ impl<P: Platform> Worker<P> {
     /// A worker around its reactor, which was made before the thread, so that its waker could be dealt out.
     pub(crate) fn new(platform: P, config: WorkerConfig<P>, reactor: P::Reactor) -> Self {
         let clock = platform.clock();
-        let room = config.buffer;
         Worker {
             platform,
             stage: Stage::Begin,
-            rng: Rng::new(config.seed),
-            wall: clock.sample(),
-            rec: Recorder::default(),
-            outbox: Vec::new(),
-            // Flows write their framing, and random payload, into the arena: a buffer and some marks.
-            scratch: Scratch {
-                tx: Arena::new(room + 256),
-                reply: Arena::new(0),
-                room: room + 256,
-                reply_room: 0,
-                segments: 1,
-            },
-            buffer: vec![0; room],
-            packets: Packets::default(),
+            own: Surroundings::new(config.seed, clock.sample()),
+            memory: Memory::new(config.buffer),
             links: Links::default(),
             ready: VecDeque::new(),
             unregistered: VecDeque::new(),
@@ -197,11 +174,7 @@ impl<P: Platform> Worker<P> {
             opening: Vec::new(),
             next_boundary: Mono(u64::MAX),
             ended: Vec::new(),
-            looked: Mono(0),
-            sent_since_yield: 0,
-            active: false,
             idle: Idle::default(),
-            listening: true,
             accept_at: None,
             quit: false,
             peers: config.links.map(|every| Peers::new(every, clock.now())),
@@ -271,12 +244,12 @@ impl<P: Platform> Worker<P> {
         self.watch_untried();
         let now = self.clock.now();
         let busy = !self.ready.is_empty() || self.wants_links();
-        if busy && now.since(self.looked) < LOOK_AFTER {
+        if busy && now.since(self.idle.looked) < LOOK_AFTER {
             return Park::Run;
         }
         self.register(now, busy);
         if !busy {
-            self.sent_since_yield = 0;
+            self.idle.sent_since_yield = 0;
             if !self.ready.is_empty() {
                 return Park::Run;
             }
@@ -305,8 +278,8 @@ impl<P: Platform> Worker<P> {
     }
 
     fn yield_if_due(&mut self) {
-        if self.sent_since_yield >= YIELD_AFTER {
-            self.sent_since_yield = 0;
+        if self.idle.sent_since_yield >= YIELD_AFTER {
+            self.idle.sent_since_yield = 0;
             self.platform.yield_core();
         }
     }
@@ -328,34 +301,40 @@ impl<P: Platform> Worker<P> {
         match command {
             Command::Group(mut watch) => {
                 self.pin(watch.core);
-                watch.state.from = watch.start;
+                watch.state.from = watch.plan.start;
                 self.next_boundary = self.next_boundary.min(watch.boundary());
-                if watch.source.is_some() && watch.group != Group::ALL {
-                    self.opening.push(watch.group);
+                if watch.source.is_some() && watch.plan.group != Group::ALL {
+                    self.opening.push(watch.plan.group);
                 }
-                let group = watch.group;
+                let group = watch.plan.group;
                 self.groups.insert(group, *watch);
                 self.choose_wait();
                 if group == Group::ALL {
                     self.listen();
                 }
             }
-            Command::Start(group, at) => self.start(group, at),
-            Command::Ask(group, tag) => self.ask(group, |info| FlowEvent::Ask { tag, info }),
-            Command::Freeze(group, tag) => {
+            Command::Order(group, order) => self.order(group, order),
+            Command::Adopt { socket, path, flow } => self.adopt(socket, path, flow),
+            Command::Spare(tally) => self.own.rec.spare(*tally),
+            Command::Quit => self.quit = true,
+        }
+    }
+
+    fn order(&mut self, group: Group, order: Order) {
+        match order {
+            Order::Start(at) => self.start(group, at),
+            Order::Ask(tag) => self.ask(group, |info| FlowEvent::Ask { tag, info }),
+            Order::Freeze(tag) => {
                 self.drain(group);
                 self.cut(group);
                 self.ask(group, |info| FlowEvent::Freeze { tag, info });
             }
-            Command::Stop(group) => self.stop(group),
-            Command::Kill(group) => {
+            Order::Stop => self.stop(group),
+            Order::Kill => {
                 self.drain(group);
                 self.kill(group);
             }
-            Command::Drop(group) => self.drop_group(group),
-            Command::Adopt { socket, path, flow } => self.adopt(socket, path, flow),
-            Command::Spare(tally) => self.rec.spare(*tally),
-            Command::Quit => self.quit = true,
+            Order::Drop => self.drop_group(group),
         }
     }
 
@@ -387,7 +366,7 @@ impl<P: Platform> Worker<P> {
 
     fn start(&mut self, group: Group, at: Mono) {
         let Some(watch) = self.groups.get_mut(&group) else { return };
-        watch.start = at;
+        watch.plan.start = at;
         watch.state.from = at;
         self.next_boundary = self.next_boundary.min(watch.boundary());
         for key in self.keys_of(group) {
@@ -432,7 +411,7 @@ impl<P: Platform> Worker<P> {
                 self.close(key, Err(Cause::Violation(Violation::Vanished)), true);
                 continue;
             }
-            let tally = self.rec.tally(group);
+            let tally = self.own.rec.tally(group);
             let text =
                 "cut off: the connection did not end in time, so the ends could not compare their counts";
             tally.failed(Ending::Stopped, "cut off at the end of the run", || text.to_owned());
@@ -454,7 +433,6 @@ impl<P: Platform> Worker<P> {
         self.opening.retain(|&g| g != group);
         self.choose_wait();
         if group == Group::ALL {
-            self.listening = false;
             for socket in &self.config.datagrams {
                 let _ = socket.forget(&self.reactor);
             }
@@ -462,7 +440,7 @@ impl<P: Platform> Worker<P> {
             self.config.listeners.clear();
         }
         self.flush(true);
-        let tally = Box::new(self.rec.take_tally(group));
+        let tally = Box::new(self.own.rec.take_tally(group));
         self.report(Report::Dropped {
             group,
             tally,
@@ -517,8 +495,8 @@ impl<P: Platform> Worker<P> {
     /// Sends up what has gathered: at once when there is nothing else to do, else in batches.
     fn flush(&mut self, all: bool) {
         // What a flow told comes before its end.
-        for message in std::mem::take(&mut self.outbox) {
-            if self.platform.has(Defect::LostMessage) && self.rng.between(0, 7) == 0 {
+        for message in std::mem::take(&mut self.own.outbox) {
+            if self.platform.has(Defect::LostMessage) && self.own.rng.between(0, 7) == 0 {
                 continue;
             }
             self.report(Report::Message(message));

@@ -260,27 +260,29 @@ impl Pair {
     }
 }
 
-fn plans(single: SingleFlow, opens: bool, sockets: &SocketSettings, wait: Wait) -> Vec<GroupPlan> {
-    let plan = |group, sources| GroupPlan {
-        sources,
-        sockets: sockets.clone(),
-        throttle: 1,
-        connect_timeout: 60 * SECOND,
-        wait,
-        ..GroupPlan::new(group, START, u64::MAX)
+fn plans(single: SingleFlow, opens: bool, sockets: &SocketSettings, wait: Wait) -> Vec<Action> {
+    let group = |group, sources| {
+        let plan = GroupPlan {
+            sockets: sockets.clone(),
+            throttle: 1,
+            connect_timeout: 60 * SECOND,
+            wait,
+            ..GroupPlan::new(group, START, u64::MAX)
+        };
+        Action::Group(Box::new(plan), sources)
     };
     match opens {
-        true => vec![plan(GROUP, vec![LinkSource::Connector(Box::new(single))])],
+        true => vec![group(GROUP, vec![LinkSource::Connector(Box::new(single))])],
         false => {
             let acceptor = LinkSource::Acceptor(Box::new(single));
-            vec![plan(Group::ALL, vec![acceptor]), plan(GROUP, Vec::new())]
+            vec![group(Group::ALL, vec![acceptor]), group(GROUP, Vec::new())]
         }
     }
 }
 
 /// The session of an end: it starts its groups, and stops the flow when it is time.
 struct PairSession {
-    plans: Vec<GroupPlan>,
+    plans: Vec<Action>,
     stop_at: Option<Mono>,
 }
 
@@ -289,7 +291,7 @@ impl Session for PairSession {
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Option<Action> {
         if let Some(plan) = self.plans.pop() {
-            return Some(Action::Group(Box::new(plan)));
+            return Some(plan);
         }
         self.stop_at.take_if(|at| *at <= cx.now).map(|_| Action::Order(GROUP, Order::Stop))
     }

@@ -64,12 +64,12 @@ impl Session for ObservedSession {
                 assert!(!self.closed.contains(link), "a session sends on a link that it has closed");
             }
             Action::Close(link, _) => drop(self.closed.insert(*link)),
-            Action::Group(plan) => {
+            Action::Group(plan, sources) => {
                 let fresh = plan.group == Group::ALL || lock(&self.state).groups.insert(plan.group);
                 assert!(fresh, "{:?} is started again before it was dropped", plan.group);
                 let state = &self.state;
-                let sources = std::mem::take(&mut plan.sources).into_iter();
-                plan.sources = sources.map(|source| measured(source, state)).collect();
+                let made = std::mem::take(sources).into_iter();
+                *sources = made.map(|source| measured(source, state)).collect();
             }
             Action::Done => {
                 let mut state = lock(&self.state);

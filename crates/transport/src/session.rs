@@ -27,15 +27,13 @@ pub enum Wait {
     Spin,
 }
 
-/// A group of links on the workers: who makes them and how they are watched.
-#[derive(Default)]
+/// A group of links on the workers, and how they are watched.
+#[derive(Clone, Debug, Default)]
 pub struct GroupPlan {
     /// Its number.
     pub group: Group,
     /// The workers that it is on, by their index; all of them without it.
     pub workers: Option<Range<u16>>,
-    /// One for each of them, in their order; empty when the links come from another group's acceptors.
-    pub sources: Vec<LinkSource>,
     /// Socket options of its links.
     pub sockets: SocketSettings,
     /// Links that may be connecting at once, per worker.
@@ -157,20 +155,15 @@ pub enum Action {
     Send(Link, Vec<u8>),
     /// End a control link after what is queued has been sent.
     Close(Link, End),
-    /// Start a group on the workers.
-    Group(Box<GroupPlan>),
+    /// Start a group on the workers, and what makes its links on each of them, in their order; empty when the links come from another
+    /// group's acceptors.
+    Group(Box<GroupPlan>, Vec<LinkSource>),
     /// Tell a group something.
     Order(Group, Order),
     /// Tell the reporters something.
     Emit(Event),
     /// The session is over.
     Done,
-}
-
-impl From<GroupPlan> for Action {
-    fn from(plan: GroupPlan) -> Self {
-        Action::Group(Box::new(plan))
-    }
 }
 
 impl From<Event> for Action {

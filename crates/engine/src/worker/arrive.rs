@@ -6,7 +6,7 @@ use crate::link::{Key, Link, Phase, Socket};
 use metrics::{Ending, Group, Mono};
 use model::Effective;
 use transport::{
-    Can, Cause, Clock as _, Context, DatagramSocket as _, Defect, Fault, Flow, FlowEvent, LinkSource,
+    Can, Cause, Clock as _, DatagramSocket as _, Defect, Fault, Flow, FlowEvent, LinkSource,
     ListenerSocket as _, Open, Path, Platform, StreamSocket as _, Target, Watch as _,
 };
 
@@ -34,13 +34,13 @@ impl<P: Platform> Worker<P> {
     /// One new link; false when there is none for now.
     pub(super) fn open_one(&mut self, group: Group, now: Mono) -> bool {
         let Some(watch) = self.groups.get_mut(&group) else { return false };
-        if watch.state.connecting >= watch.throttle.max(1) {
+        if watch.state.connecting >= watch.plan.throttle.max(1) {
             // The next link that is up, or not, asks again.
             watch.state.ask_at = Some(Mono(u64::MAX));
             return false;
         }
         let Some(LinkSource::Connector(connector)) = &mut watch.source else { return false };
-        let mut cx = Context::new(now, &self.wall, &mut self.rng, &mut self.rec, &mut self.outbox);
+        let mut cx = self.own.cx(now);
         let (flow, target, datagram) = match connector.open(&mut cx) {
             Open::Flow(flow, target) => (flow, target, false),
             Open::Datagram(flow, target) => (flow, target, true),
@@ -60,18 +60,18 @@ impl<P: Platform> Worker<P> {
         };
         watch.state.ask_at = None;
         if datagram {
-            match self.platform.connect_udp(&target, &watch.sockets) {
+            match self.platform.connect_udp(&target, &watch.plan.sockets) {
                 Ok(udp) => self.attached(group, udp, flow, &target),
                 Err(fault) => self.never_was(group, flow, &target, fault),
             }
             return true;
         }
         let born = self.clock.now();
-        match self.platform.connect(&target, &watch.sockets) {
+        match self.platform.connect(&target, &watch.plan.sockets) {
             Ok((stream, _)) => {
                 watch.state.connecting += 1;
                 watch.state.open += 1;
-                let timeout = watch.connect_timeout;
+                let timeout = watch.plan.connect_timeout;
                 let key = self.links.insert(Link {
                     phase: Phase::Connecting,
                     path: None,
@@ -104,10 +104,10 @@ impl<P: Platform> Worker<P> {
             ..link(socket, flow, target.to, now)
         });
         let effective = self.first_effective(group, key);
-        self.rec.tally(group).opened += 1;
+        self.own.rec.tally(group).opened += 1;
         let Some(watch) = self.groups.get_mut(&group) else { return };
-        if watch.packets {
-            self.rec.warm(group);
+        if watch.plan.packets {
+            self.own.rec.warm(group);
         }
         watch.state.open += 1;
         let open = watch.state.open.saturating_sub(u64::from(watch.state.connecting));
@@ -135,9 +135,9 @@ impl<P: Platform> Worker<P> {
                 link.connect_ns = Some(took);
                 let owner = link.owner;
                 link.whole_segments =
-                    self.groups.get(&owner).is_some_and(|watch| watch.sockets.whole_segments);
+                    self.groups.get(&owner).is_some_and(|watch| watch.plan.sockets.whole_segments);
                 let effective = self.first_effective(owner, key);
-                let tally = self.rec.tally(owner);
+                let tally = self.own.rec.tally(owner);
                 tally.opened += 1;
                 tally.connect_ns.record(took);
                 if let Some(watch) = self.groups.get_mut(&owner) {
@@ -177,9 +177,6 @@ impl<P: Platform> Worker<P> {
     }
 
     pub(super) fn accept(&mut self, listener: usize) {
-        if !self.listening {
-            return;
-        }
         for _ in 0..AT_ONCE {
             let Some(listener) = self.config.listeners.get(listener) else { return };
             match listener.accept() {
@@ -204,16 +201,14 @@ impl<P: Platform> Worker<P> {
     pub(super) fn resume_listeners(&mut self, now: Mono) {
         if self.accept_at.is_some_and(|at| at <= now) {
             self.accept_at = None;
-            if self.listening {
-                self.watch_listeners();
-            }
+            self.watch_listeners();
         }
     }
 
     pub(super) fn arrive(&mut self, stream: P::Stream, path: Path) {
         let now = self.clock.now();
         let Some(acceptor) = self.groups.get_mut(&Group::ALL).and_then(GroupState::acceptor) else { return };
-        let mut cx = Context::new(now, &self.wall, &mut self.rng, &mut self.rec, &mut self.outbox);
+        let mut cx = self.own.cx(now);
         let Some(flow) = acceptor.accept(&mut cx, &path) else { return stream.abort() };
         let key = self.hold(Socket::Stream(stream), path, flow, now);
         self.tell(key, FlowEvent::Up(path));
@@ -239,31 +234,31 @@ impl<P: Platform> Worker<P> {
             return;
         }
         let Some(row) = link.flow.id().row else { return };
-        let group = self.rec.group(row);
+        let group = self.own.rec.group(row);
         let Some(watch) = self.groups.get_mut(&group) else {
             // The session ended while its connection was arriving.
             return self.close(key, Ok(Ending::Stopped), true);
         };
         link.counted = Some(group);
-        link.whole_segments = watch.sockets.whole_segments;
-        if watch.packets {
-            self.rec.warm(group);
+        link.whole_segments = watch.plan.sockets.whole_segments;
+        if watch.plan.packets {
+            self.own.rec.warm(group);
         }
         watch.state.open += 1;
         watch.state.peak = watch.state.peak.max(watch.state.open);
         // What the listener gave already needs no call; what the kernel refuses shows in the effective values.
         match &mut link.socket {
             Socket::Stream(stream) if !watch.as_listeners => {
-                let _ = stream.apply(&watch.sockets);
+                let _ = stream.apply(&watch.plan.sockets);
             }
-            Socket::Datagram(udp) if watch.sockets != self.config.inherited => {
-                let _ = udp.apply(&watch.sockets);
+            Socket::Datagram(udp) if watch.plan.sockets != self.config.inherited => {
+                let _ = udp.apply(&watch.plan.sockets);
             }
             _ => {}
         }
         let effective = self.first_effective(group, key);
-        self.rec.tally(group).opened += 1 + u64::from(self.platform.has(Defect::CountedTwice));
-        self.rec.tally(Group::ALL).opened += 1;
+        self.own.rec.tally(group).opened += 1 + u64::from(self.platform.has(Defect::CountedTwice));
+        self.own.rec.tally(Group::ALL).opened += 1;
         if let Some(watch) = self.groups.get_mut(&group) {
             watch.state.effective = watch.state.effective.take().or(effective);
             let stopped = watch.state.stopped;

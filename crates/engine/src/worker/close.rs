@@ -4,7 +4,7 @@ use super::Worker;
 use crate::link::{Key, Link, Phase};
 use metrics::{Clamped, Ending, Group, Mono, real};
 use model::{ConnectionRecord, Failure};
-use transport::{Cause, Clock as _, Context, Deed, Defect, Fault, Flow, Platform, Target, Violation};
+use transport::{Cause, Clock as _, Deed, Defect, Fault, Flow, Platform, Target, Violation};
 
 impl<P: Platform> Worker<P> {
     /// The end of a link: counted, told, forgotten.
@@ -17,7 +17,7 @@ impl<P: Platform> Worker<P> {
         }
         let Link { socket, flow, owner, counted, phase, .. } = link;
         if let Some(row) = flow.id().row {
-            self.rec.close(row);
+            self.own.rec.close(row);
         }
         socket.close(reset);
         if let Some(watch) = self.groups.get_mut(&owner) {
@@ -26,7 +26,7 @@ impl<P: Platform> Worker<P> {
             }
             watch.state.ask_at = None;
             if let Some(source) = &mut watch.source {
-                let mut cx = Context::new(now, &self.wall, &mut self.rng, &mut self.rec, &mut self.outbox);
+                let mut cx = self.own.cx(now);
                 source.on_closed(&mut cx, flow, &how);
             }
         }
@@ -50,14 +50,16 @@ impl<P: Platform> Worker<P> {
         }
         let card = link.flow.id();
         let ending = how.as_ref().map_or_else(Cause::ending, |&ending| ending);
-        let (counts, since) = card.row.map_or((metrics::Counts::default(), now), |row| self.rec.life(row));
-        let until = card.row.and_then(|row| self.rec.completed(row)).unwrap_or(now);
+        let (counts, since) =
+            card.row.map_or((metrics::Counts::default(), now), |row| self.own.rec.life(row));
+        let until = card.row.and_then(|row| self.own.rec.completed(row)).unwrap_or(now);
         let duration = until.since(since);
         let watch = self.groups.get(&group);
-        let (records, asks, frames) = watch.map_or((false, false, false), |w| (w.records, w.info, w.frames));
+        let (records, asks, frames) =
+            watch.map_or((false, false, false), |w| (w.plan.records, w.plan.info, w.plan.frames));
         let info = if link.phase == Phase::Open && (asks || records) { link.socket.info() } else { None };
         let bytes = counts.tx_bytes + counts.rx_bytes;
-        let tally = self.rec.tally(group);
+        let tally = self.own.rec.tally(group);
         tally.ended(ending);
         if let Some(info) = &info {
             tally.tcp.add(info);
@@ -82,10 +84,10 @@ impl<P: Platform> Worker<P> {
             remote.time_ns += duration;
         }
         if link.owner == Group::ALL {
-            self.rec.tally(Group::ALL).ended(ending);
+            self.own.rec.tally(Group::ALL).ended(ending);
         }
         if records || how.is_err() {
-            let start = self.groups.get(&group).map_or(now, |w| w.start);
+            let start = self.groups.get(&group).map_or(now, |w| w.plan.start);
             self.ended.push(ConnectionRecord {
                 id: card.id,
                 local: link.path.map(|p| p.local),
@@ -107,7 +109,7 @@ impl<P: Platform> Worker<P> {
     /// A link that could not even begin to connect.
     pub(super) fn never_was(&mut self, group: Group, flow: Box<dyn Flow>, target: &Target, fault: Fault) {
         let cause = Cause::Fault(fault);
-        let tally = self.rec.tally(group);
+        let tally = self.own.rec.tally(group);
         tally.ended(Ending::NetworkError);
         tally.failed(Ending::NetworkError, &fault.to_string(), || format!("{}: {fault}", target.to));
         if let Some(remote) = tally.remote(target.to.ip()) {
@@ -115,7 +117,7 @@ impl<P: Platform> Worker<P> {
             remote.failed += 1;
         }
         let now = self.clock.now();
-        let start = self.groups.get(&group).map_or(now, |w| w.start);
+        let start = self.groups.get(&group).map_or(now, |w| w.plan.start);
         self.ended.push(ConnectionRecord {
             id: flow.id().id,
             local: target.from,
@@ -132,7 +134,7 @@ impl<P: Platform> Worker<P> {
             frames: None,
         });
         if let Some(source) = self.groups.get_mut(&group).and_then(|w| w.source.as_mut()) {
-            let mut cx = Context::new(now, &self.wall, &mut self.rng, &mut self.rec, &mut self.outbox);
+            let mut cx = self.own.cx(now);
             source.on_closed(&mut cx, flow, &Err(cause));
         }
     }

@@ -193,7 +193,7 @@ mod tests {
         thread.group(GROUP, LinkSource::Connector(Box::new(Nobody)), Wait::Block, false);
         let (local, udp) = pair();
         fill(&local);
-        thread.tell_all([adopt(udp, Reader::default()), Command::Stop(GROUP)]);
+        thread.tell_all([adopt(udp, Reader::default()), Command::Order(GROUP, Order::Stop)]);
         had(&thread)
     }
 

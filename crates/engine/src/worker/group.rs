@@ -1,27 +1,15 @@
 //! A group as a worker sees it.
 
-use metrics::{Group, Mono};
+use metrics::Mono;
 use model::Effective;
-use transport::{Acceptor, LinkSource, SocketSettings, Wait};
+use transport::{Acceptor, GroupPlan, LinkSource};
 
 /// A group as a worker sees it.
 pub(crate) struct GroupState {
-    pub(crate) group: Group,
+    pub(crate) plan: GroupPlan,
     pub(crate) source: Option<LinkSource>,
-    pub(crate) sockets: SocketSettings,
-    /// Whether accepted streams have all of these from their listener.
+    /// Whether accepted streams have all socket options from their listener.
     pub(crate) as_listeners: bool,
-    pub(crate) throttle: u32,
-    pub(crate) connect_timeout: u64,
-    pub(crate) interval: u64,
-    pub(crate) start: Mono,
-    pub(crate) end: Option<Mono>,
-    pub(crate) records: bool,
-    /// Whether TCP_INFO is read of every link when it ends: a system call that short connections would feel.
-    pub(crate) info: bool,
-    pub(crate) frames: bool,
-    pub(crate) packets: bool,
-    pub(crate) wait: Wait,
     /// Core to move to when it begins.
     pub(crate) core: Option<usize>,
     pub(crate) state: GroupProgress,
@@ -55,7 +43,8 @@ impl GroupState {
     }
 
     pub(super) fn boundary(&self) -> Mono {
-        let next = self.start.plus(self.interval.saturating_mul(u64::from(self.state.index) + 1));
-        self.end.map_or(next, |end| next.min(end))
+        let GroupPlan { start, interval, end, .. } = self.plan;
+        let next = start.plus(interval.saturating_mul(u64::from(self.state.index) + 1));
+        end.map_or(next, |end| next.min(end))
     }
 }

@@ -54,11 +54,27 @@ pub(super) struct Idle {
     sent: usize,
     /// When the last sleep ended.
     woke: Mono,
+    /// When the reactor was last asked.
+    pub(super) looked: Mono,
+    /// Bytes of datagrams sent since the core was last offered, or idle.
+    pub(super) sent_since_yield: usize,
+    /// Datagrams or short messages have been sent or received since the last wait.
+    pub(super) active: bool,
 }
 
 impl Default for Idle {
     fn default() -> Self {
-        Idle { wait: Wait::Block, margin: FIRST_MARGIN, slept_for: None, got: 0, sent: 0, woke: Mono(0) }
+        Idle {
+            wait: Wait::Block,
+            margin: FIRST_MARGIN,
+            slept_for: None,
+            got: 0,
+            sent: 0,
+            woke: Mono(0),
+            looked: Mono(0),
+            sent_since_yield: 0,
+            active: false,
+        }
     }
 }
 
@@ -116,7 +132,7 @@ pub(super) enum BeforeWait {
 impl<P: Platform> Worker<P> {
     /// The most eager policy of the groups is the worker's.
     pub(super) fn choose_wait(&mut self) {
-        self.idle.wait = self.groups.values().map(|w| w.wait).max().unwrap_or_default();
+        self.idle.wait = self.groups.values().map(|w| w.plan.wait).max().unwrap_or_default();
     }
 
     /// Until when the reactor is to be waited for, given when something is due next (which is at once for a `busy` worker).
@@ -139,14 +155,15 @@ impl<P: Platform> Worker<P> {
         // The next due instant is met by the clock alone, unless the reactor has not been looked at for very long.
         let due = if busy { self.next_instant() } else { next };
         let left = due.map_or(u64::MAX, |due| due.since(now));
-        if left < LOCAL && now.since(self.looked) < 100 * LOOK_AFTER {
+        if left < LOCAL && now.since(self.idle.looked) < 100 * LOOK_AFTER {
             return None;
         }
         if busy {
             return Some(Some(now));
         }
         if self.idle.wait == Wait::Spin {
-            let look = self.looked.plus(if self.tries_all_there_is() { LOOK_BESIDE } else { LOOK_AFTER });
+            let look =
+                self.idle.looked.plus(if self.tries_all_there_is() { LOOK_BESIDE } else { LOOK_AFTER });
             if now < look && self.spin_on(due.map_or(look, |due| look.min(Mono(due.0.saturating_sub(LOCAL)))))
             {
                 return None;
@@ -172,7 +189,7 @@ impl<P: Platform> Worker<P> {
         if until.is_some_and(|until| until <= now) {
             return BeforeWait::Nothing;
         }
-        if std::mem::take(&mut self.active) {
+        if std::mem::take(&mut self.idle.active) {
             self.platform.yield_core();
             return if self.try_all() { BeforeWait::Tried } else { BeforeWait::Look };
         }
@@ -220,21 +237,21 @@ impl<P: Platform> Worker<P> {
         let Some(link) = self.links.get(key) else { return Some(next) };
         // A link of another group may have much to send while it reads.
         let group = link.counted.and_then(|group| self.groups.get(&group));
-        let meant = group.is_some_and(|watch| watch.wait == Wait::Receive);
+        let meant = group.is_some_and(|watch| watch.plan.wait == Wait::Receive);
         let can = link.phase == Phase::Open && meant && link.can.send;
         if !can || !*link.sleepy.get_or_insert_with(|| link.socket.let_sleep()) {
             return Some(next);
         }
-        let look = self.looked.plus(LOOK_BESIDE);
+        let look = self.idle.looked.plus(LOOK_BESIDE);
         if now >= look {
             return Some(Some(now));
         }
         link.unwatch(&self.reactor);
-        self.active = false;
+        self.idle.active = false;
         self.turns(key, look, true);
         // What came of it is dealt with, and then this is tried again; where nothing came, the reactor is slept in.
         let rests = self.ready.is_empty() && self.unregistered.is_empty() && self.links.only().is_some();
-        if rests && !self.active { Some(next) } else { None }
+        if rests && !self.idle.active { Some(next) } else { None }
     }
 
     fn turns(&mut self, key: Key, until: Mono, sleeps: bool) -> bool {
@@ -247,8 +264,8 @@ impl<P: Platform> Worker<P> {
                 }
                 Took::Turn(now)
                     if now >= until
-                        || self.sent_since_yield >= YIELD_AFTER
-                        || !self.outbox.is_empty()
+                        || self.idle.sent_since_yield >= YIELD_AFTER
+                        || !self.own.outbox.is_empty()
                         || self.reactor.rung() =>
                 {
                     self.settle(key, now);

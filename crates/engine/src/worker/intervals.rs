@@ -15,12 +15,12 @@ const SAMPLES: usize = 256;
 impl<P: Platform> Worker<P> {
     /// Cuts the intervals that are over. The wall clock, which may be slewed, is looked at anew.
     pub(super) fn boundaries(&mut self, now: Mono) {
-        self.wall = self.clock.sample();
+        self.own.wall = self.clock.sample();
         while let Some(group) =
-            self.groups.values().find(|w| !w.state.closed && w.boundary() <= now).map(|w| w.group)
+            self.groups.values().find(|w| !w.state.closed && w.boundary() <= now).map(|w| w.plan.group)
         {
             let Some(watch) = self.groups.get_mut(&group) else { return };
-            let last = watch.end.is_some_and(|end| watch.boundary() >= end);
+            let last = watch.plan.end.is_some_and(|end| watch.boundary() >= end);
             self.tally_up(group, now, false);
             if let Some(watch) = self.groups.get_mut(&group)
                 && last
@@ -29,7 +29,7 @@ impl<P: Platform> Worker<P> {
             }
         }
         // The wall clock may have been set meanwhile, and its error has grown or shrunk.
-        self.wall = self.clock.sample();
+        self.own.wall = self.clock.sample();
         let open = self.groups.values().filter(|w| !w.state.closed);
         self.next_boundary = open.map(GroupState::boundary).min().unwrap_or(Mono(u64::MAX));
     }
@@ -44,7 +44,7 @@ impl<P: Platform> Worker<P> {
         }
         watch.state.closed = true;
         let from = watch.state.from;
-        let to = if watch.state.open == 0 { self.rec.tally(group).last.max(from) } else { now };
+        let to = if watch.state.open == 0 { self.own.rec.tally(group).last.max(from) } else { now };
         self.tally_up(group, to, true);
     }
 
@@ -57,7 +57,7 @@ impl<P: Platform> Worker<P> {
         let open = watch.state.open.saturating_sub(u64::from(watch.state.connecting));
         // The connections that the interval counts as ended are told before it, so that a table of them is never behind.
         self.flush(true);
-        let mut tally = Box::new(self.rec.take_tally(group));
+        let mut tally = Box::new(self.own.rec.take_tally(group));
         tally.open = open;
         if self.platform.has(Defect::LostTally) && index % 5 == 1 {
             return;
@@ -77,10 +77,10 @@ impl<P: Platform> Worker<P> {
         for &key in keys.iter().cycle().skip(skip).take(SAMPLES.min(keys.len())) {
             let Some(link) = self.links.get(key) else { continue };
             let (card, Some(info)) = (link.flow.id(), link.socket.info()) else { continue };
-            let moved = card.row.map(|row| self.rec.life(row).0).unwrap_or_default();
+            let moved = card.row.map(|row| self.own.rec.life(row).0).unwrap_or_default();
             let more = info.retransmits.saturating_sub(link.retransmits);
             link.retransmits = link.retransmits.max(info.retransmits);
-            let tally = self.rec.tally(group);
+            let tally = self.own.rec.tally(group);
             tally.retransmits += u64::from(more);
             tally.tcp.sample(&info);
             if tally.samples.len() < 64 {
@@ -125,7 +125,7 @@ impl<P: Platform> Worker<P> {
             }
             if link.phase == Phase::Connecting {
                 let owner = link.owner;
-                let limit = self.groups.get(&owner).map_or(0, |w| w.connect_timeout);
+                let limit = self.groups.get(&owner).map_or(0, |w| w.plan.connect_timeout);
                 let born = self.links.get(key).map_or(now, |l| l.born);
                 if now.since(born) >= limit {
                     let fault = Fault { deed: Deed::Connect, errno: P::TIMED_OUT };

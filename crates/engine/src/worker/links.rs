@@ -57,7 +57,7 @@ impl Peers {
 impl<P: Platform> Worker<P> {
     /// Payload that was counted since the last interval: what an unsolicited datagram adds to it is its own.
     pub(super) fn counted(&mut self) -> (u64, u64) {
-        let tally = self.rec.tally(Group::ALL);
+        let tally = self.own.rec.tally(Group::ALL);
         (tally.tx_bytes, tally.rx_bytes)
     }
 
@@ -70,7 +70,7 @@ impl<P: Platform> Worker<P> {
         let knocking = peers.door.iter().map(|(&remote, known)| LinkRow {
             local: known.local,
             remote,
-            since: self.wall.wall(known.since),
+            since: self.own.wall.wall(known.since),
             tx_bytes: known.tx_bytes,
             rx_bytes: known.rx_bytes,
         });
@@ -83,11 +83,11 @@ impl<P: Platform> Worker<P> {
                 more += 1;
                 continue;
             }
-            let (counts, since) = self.rec.life(row);
+            let (counts, since) = self.own.rec.life(row);
             rows.push(LinkRow {
                 local: path.local,
                 remote: path.peer,
-                since: self.wall.wall(since),
+                since: self.own.wall.wall(since),
                 tx_bytes: counts.tx_bytes,
                 rx_bytes: counts.rx_bytes,
             });
@@ -96,7 +96,7 @@ impl<P: Platform> Worker<P> {
         let was =
             self.peers.as_mut().is_some_and(|peers| std::mem::replace(&mut peers.told, !rows.is_empty()));
         if was || !rows.is_empty() {
-            self.report(Report::Links { at: self.wall.wall(now), ns, rows, more });
+            self.report(Report::Links { at: self.own.wall.wall(now), ns, rows, more });
         }
     }
 }

@@ -4,21 +4,11 @@ use super::GroupState;
 use crate::link::Socket;
 use metrics::{Group, Mono, Tally, Wall};
 use model::{ConnectionRecord, Effective, LinkRow};
-use transport::{Flow, Message, Path, Platform};
+use transport::{Flow, Message, Order, Path, Platform};
 
 pub(crate) enum Command<P: Platform> {
     Group(Box<GroupState>),
-    /// Its intervals begin, and its links are told.
-    Start(Group, Mono),
-    /// Its links say how they stand.
-    Ask(Group, u32),
-    /// Its last interval ends, and its links say how they stand.
-    Freeze(Group, u32),
-    /// Its links end in good order.
-    Stop(Group),
-    /// Its links are aborted.
-    Kill(Group),
-    Drop(Group),
+    Order(Group, Order),
     /// A link from another worker.
     Adopt {
         socket: Socket<P>,

@@ -6,8 +6,8 @@ use metrics::{Packets as Counts, Row, SECOND, Tally};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use transport::{
-    Acceptor, Checked, Connector, Context, End, Fault, Flow, FlowId, Interest, Join as _, LinkSource, Open,
-    Read, Received, Sent, Target, Transmit, Wait, When,
+    Acceptor, Checked, Connector, Context, End, Fault, Flow, FlowId, GroupPlan, Interest, Join as _,
+    LinkSource, Open, Read, Received, Sent, Target, Transmit, Wait, When,
 };
 
 type Mailbox = <System as Platform>::Sender<Command<System>>;
@@ -62,24 +62,17 @@ impl Thread {
     }
 
     pub(super) fn group(&self, group: Group, source: LinkSource, wait: Wait, packets: bool) {
-        self.tell(Command::Group(Box::new(GroupState {
-            group,
-            source: Some(source),
-            sockets: SocketSettings::default(),
-            as_listeners: true,
+        let plan = GroupPlan {
             throttle: 10,
             connect_timeout: SECOND,
-            interval: 3_600 * SECOND,
-            start: System.clock().now(),
-            end: None,
             records: true,
-            info: false,
-            frames: false,
             packets,
             wait,
-            core: None,
-            state: GroupProgress::default(),
-        })));
+            ..GroupPlan::new(group, System.clock().now(), 3_600 * SECOND)
+        };
+        let (source, state) = (Some(source), GroupProgress::default());
+        let group = GroupState { plan, source, as_listeners: true, core: None, state };
+        self.tell(Command::Group(Box::new(group)));
     }
 
     /// Takes reports until one is what is asked for.
@@ -103,8 +96,8 @@ impl Thread {
     /// Ends a group; what it counted, and the notes that came meanwhile.
     fn end(&self, group: Group) -> (Box<Tally>, Vec<ConnectionRecord>) {
         let (mut sum, mut records) = (Box::<Tally>::default(), Vec::new());
-        self.tell(Command::Stop(group));
-        self.tell(Command::Drop(group));
+        self.tell(Command::Order(group, Order::Stop));
+        self.tell(Command::Order(group, Order::Drop));
         self.until(|report| match report {
             Report::Tally { group: g, tally, .. } if g == group => {
                 sum.merge(&tally);

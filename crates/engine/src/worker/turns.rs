@@ -5,8 +5,8 @@ use super::{AT_ONCE, Command, REGISTER_AFTER, Report, SHORT, Worker};
 use crate::link::{Key, Link, Phase, Socket};
 use metrics::{Clamped, Ending, Group, Mono};
 use transport::{
-    Can, Cause, Clock as _, Context, Deed, Defect, End, Fault, FlowEvent, Interest, Platform, Read,
-    Sender as _, StreamSocket as _, Wake as _, When,
+    Can, Cause, Clock as _, Deed, Defect, End, Fault, FlowEvent, Interest, Platform, Read, Sender as _,
+    StreamSocket as _, Wake as _, When,
 };
 
 /// What a call holds at most where it need only hold whole segments, bytes: more gains nothing, and keeps others waiting.
@@ -81,7 +81,7 @@ impl<P: Platform> Worker<P> {
     pub(super) fn tell(&mut self, key: Key, event: FlowEvent) {
         let now = self.clock.now();
         let Some(link) = self.links.get(key) else { return };
-        let mut cx = Context::new(now, &self.wall, &mut self.rng, &mut self.rec, &mut self.outbox);
+        let mut cx = self.own.cx(now);
         match link.flow.on_event(&mut cx, event) {
             Ok(()) => self.queue(key),
             Err(violation) => self.close(key, Err(Cause::Violation(violation)), true),
@@ -128,21 +128,21 @@ impl<P: Platform> Worker<P> {
         let link = self.links.get(key)?;
         let can = Can { send: link.can.send, read: link.can.read || link.hung_up };
         let now = Mono(0);
-        let mut cx = Context::new(now, &self.wall, &mut self.rng, &mut self.rec, &mut self.outbox);
+        let mut cx = self.own.cx(now);
         let result = match &mut link.socket {
             Socket::Stream(stream) => {
-                let most = self.scratch.room;
+                let most = self.memory.scratch.room;
                 if link.bulk && link.whole_segments {
                     // Asked anew each time: it grows with the window and shrinks with the path.
-                    self.scratch.room = whole_segments(most.min(LONGEST_WHOLE), stream.mss());
+                    self.memory.scratch.room = whole_segments(most.min(LONGEST_WHOLE), stream.mss());
                 }
-                let mut net = stream.net(&mut self.buffer, &self.clock, sleeps);
-                let done = transport::turn(&mut net, &mut *link.flow, &mut cx, &mut self.scratch, can);
-                self.scratch.room = most;
+                let mut net = stream.net(&mut self.memory.buffer, &self.clock, sleeps);
+                let done = transport::turn(&mut net, &mut *link.flow, &mut cx, &mut self.memory.scratch, can);
+                self.memory.scratch.room = most;
                 done
             }
             Socket::Datagram(udp) => {
-                self.packets.turn(udp, &mut *link.flow, &mut cx, (&self.clock, sleeps), can)
+                self.memory.packets.turn(udp, &mut *link.flow, &mut cx, (&self.clock, sleeps), can)
             }
         };
         let now = cx.now;
@@ -152,18 +152,18 @@ impl<P: Platform> Worker<P> {
                 link.bulk = done.sent > SHORT || (link.bulk && done.sent == 0);
                 let (moved, datagrams) = (done.sent + done.got, matches!(link.socket, Socket::Datagram(_)));
                 if datagrams {
-                    self.sent_since_yield += done.sent;
+                    self.idle.sent_since_yield += done.sent;
                     self.idle.came(done.got, done.sent);
                 }
-                self.active |= moved > 0 && (datagrams || moved <= SHORT);
+                self.idle.active |= moved > 0 && (datagrams || moved <= SHORT);
                 link.can.send &= !done.full;
                 // A buffer that was filled hides what is left.
-                link.can.read &= !done.empty || done.got >= self.buffer.len();
+                link.can.read &= !done.empty || done.got >= self.memory.buffer.len();
                 if done.sent + done.got > 0
                     && let Some(group) = link.counted
                 {
-                    self.rec.tally(group).last = now;
-                    self.rec.tally(Group::ALL).last = now;
+                    self.own.rec.tally(group).last = now;
+                    self.own.rec.tally(Group::ALL).last = now;
                 }
                 Some(now)
             }

@@ -9,14 +9,27 @@ use transport::{
     LONGEST_DATAGRAM, Net as _, Path, Platform, Read, Scratch, Transmit, Turn,
 };
 
-/// A worker's memory for datagrams, made when the first one is to be sent or received.
-pub(super) struct Packets<P: Platform>(Option<Box<(Scratch, P::UdpMemory)>>);
+/// A worker's memory for what is sent and received.
+pub(super) struct Memory<P: Platform> {
+    pub(super) scratch: Scratch,
+    /// What streams bring.
+    pub(super) buffer: Vec<u8>,
+    pub(super) packets: Packets<P>,
+}
 
-impl<P: Platform> Default for Packets<P> {
-    fn default() -> Self {
-        Packets(None)
+impl<P: Platform> Memory<P> {
+    /// For sends and receives of this length.
+    pub(super) fn new(longest: usize) -> Self {
+        // Flows write their framing, and random payload, into the arena: a buffer and some marks.
+        let room = longest + 256;
+        let (tx, reply) = (Arena::new(room), Arena::new(0));
+        let scratch = Scratch { tx, reply, room, reply_room: 0, segments: 1 };
+        Memory { scratch, buffer: vec![0; longest], packets: Packets(None) }
     }
 }
+
+/// A worker's memory for datagrams, made when the first one is to be sent or received.
+pub(super) struct Packets<P: Platform>(Option<Box<(Scratch, P::UdpMemory)>>);
 
 impl<P: Platform> Packets<P> {
     fn memory(&mut self) -> &mut (Scratch, P::UdpMemory) {
@@ -69,7 +82,7 @@ impl<P: Platform> Worker<P> {
         let Some(watch) = self.groups.get_mut(&Group::ALL) else { return };
         let Some(acceptor) = watch.acceptor() else { return };
         let now = self.clock.now();
-        let mut cx = Context::new(now, &self.wall, &mut self.rng, &mut self.rec, &mut self.outbox);
+        let mut cx = self.own.cx(now);
         watch.state.ask_at = acceptor.on_timer(&mut cx);
     }
 
@@ -81,10 +94,10 @@ impl<P: Platform> Worker<P> {
             let Some(acceptor) = self.groups.get_mut(&Group::ALL).and_then(GroupState::acceptor) else {
                 return false;
             };
-            let Some(udp) = self.config.datagrams.get_mut(at).filter(|_| self.listening) else {
+            let Some(udp) = self.config.datagrams.get_mut(at) else {
                 return false;
             };
-            let (scratch, memory) = self.packets.memory();
+            let (scratch, memory) = self.memory.packets.memory();
             let mut net = udp.net(memory, &self.clock, false);
             let got = match net.recv(Read::look(LONGEST_UNSOLICITED)) {
                 Got::Received(got) => got,
@@ -92,12 +105,12 @@ impl<P: Platform> Worker<P> {
                 Got::Nothing | Got::Fin | Got::Fault(_) => return false,
             };
             let Some(path) = got.from else { continue };
-            let mut cx = Context::new(now, &self.wall, &mut self.rng, &mut self.rec, &mut self.outbox);
+            let mut cx = self.own.cx(now);
             cx.now = got.at;
             let mut reply = Transmit::new(&mut scratch.reply, scratch.reply_room.min(got.len));
             let flow = acceptor.on_unsolicited(&mut cx, &got, &mut reply);
             if let Some(peers) = &mut self.peers {
-                let tally = self.rec.tally(Group::ALL);
+                let tally = self.own.rec.tally(Group::ALL);
                 let moved = (tally.tx_bytes - before.0, tally.rx_bytes - before.1);
                 peers.count_unsolicited(path, moved, now);
             }
@@ -132,7 +145,7 @@ impl<P: Platform> Worker<P> {
                 };
                 self.report(Report::Trouble(text));
                 let now = self.clock.now();
-                let mut cx = Context::new(now, &self.wall, &mut self.rng, &mut self.rec, &mut self.outbox);
+                let mut cx = self.own.cx(now);
                 if let Some(acceptor) = self.groups.get_mut(&Group::ALL).and_then(GroupState::acceptor) {
                     acceptor.on_closed(&mut cx, flow, &Err(Cause::Fault(fault)));
                 }

@@ -4,7 +4,7 @@ use crate::counted::Intervals;
 use metrics::{Group, Mono, Tally};
 use model::{Event, Level, Phase, Status, Totals};
 use std::collections::{HashSet, VecDeque};
-use transport::{Action, Context, End, Link, Order};
+use transport::{Action, Context, End, GroupPlan, Link, LinkSource, Order};
 
 /// Different notices of flows that are told in one run.
 const NOTICES: usize = 100;
@@ -56,7 +56,12 @@ impl Driver {
         }
     }
 
-    /// Asks for a group or a control link, or tells an event.
+    /// Starts a group, whose links these make.
+    pub fn group(&mut self, plan: GroupPlan, sources: Vec<LinkSource>) {
+        self.ask(Action::Group(Box::new(plan), sources));
+    }
+
+    /// Asks for something, or tells an event.
     pub fn ask(&mut self, action: impl Into<Action>) {
         self.actions.push_back(action.into());
     }

@@ -218,8 +218,7 @@ impl OneSided {
         let stop_at =
             phase.ends_after().filter(|_| serving || phase.kind != Kind::Train).map(|ns| now.plus(ns));
         let workers = sources.len().max(1) as u32;
-        let group = |group, sources, sockets| GroupPlan {
-            sources,
+        let group = |group, sockets| GroupPlan {
             sockets,
             throttle: phase.throttle.div_ceil(workers),
             end: stop_at.filter(|_| group == GROUP),
@@ -230,14 +229,14 @@ impl OneSided {
         let mut driver = Driver::new(now, phase.omit_ns, &phase).begun(now);
         // The counting group first: an accepted connection must find it.
         if serving {
-            driver.ask(group(GROUP, Vec::new(), phase.sockets.clone()));
-            driver.ask(group(Group::ALL, sources, SocketSettings::default()));
+            driver.group(group(GROUP, phase.sockets.clone()), Vec::new());
+            driver.group(group(Group::ALL, SocketSettings::default()), sources);
         } else {
             let sockets = match &phase.ping {
                 Some(ping) if ping.stamp.is_none() => phase.sockets.of_messages(ping.kernel_stamps),
                 _ => phase.sockets.clone(),
             };
-            driver.ask(group(GROUP, sources, sockets));
+            driver.group(group(GROUP, sockets), sources);
         }
         OneSided {
             left: 1 + u8::from(serving),

@@ -20,7 +20,7 @@ use crate::host::Meter;
 use crate::{Bulk, BulkCpu, BulkNews};
 use common::driver::Driver;
 use metrics::{Group, Mono, SECOND};
-use model::{Event, Phase, Status, Totals};
+use model::{Phase, Status, Totals};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;

@@ -30,8 +30,8 @@ use crate::{Bulk, BulkCpu, BulkNews, Scribe};
 use common::Acl;
 use common::driver::Driver;
 use common::message::{Heard, Told, hear};
-use metrics::{Group, Mono, SECOND};
-use model::{Event, Level, Phase, Served, Status};
+use metrics::{Clamped, Group, Mono, SECOND};
+use model::{Level, Phase, Served, Status};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -182,7 +182,7 @@ impl Server {
         let listeners = Listener::for_all(&shared, &plan.acl, &plan.streams, plan.workers);
         let sources = LinkSource::acceptors(listeners);
         let mut driver = Driver::new(now, 0, &Phase::default()).begun(now);
-        driver.ask(GroupPlan { sources, ..GroupPlan::new(Group::ALL, now, or_second(plan.interval_ns)) });
+        driver.group(GroupPlan::new(Group::ALL, now, or_second(plan.interval_ns)), sources);
         Server {
             plan,
             shared,
@@ -279,7 +279,7 @@ impl Server {
         let known = || self.tests.iter().filter(|(l, t)| **l != link && t.step != Step::Parameters);
         let same = known().filter(|(_, t)| t.path.peer.ip().to_canonical() == address).count();
         let limits = &self.plan.limits;
-        same >= limits.per_address as usize || known().count() >= limits.tests as usize
+        same >= usize::clamped(limits.per_address) || known().count() >= usize::clamped(limits.tests)
     }
 
     /// `n` connections that had not introduced themselves were closed for newer ones.
@@ -398,7 +398,7 @@ impl Server {
             self.driver.finish(Some(totals));
             return;
         }
-        if let Some(used) = self.groups.get_mut(group.0 as usize) {
+        if let Some(used) = self.groups.get_mut(usize::clamped(group.0)) {
             *used = false;
         }
         self.check_over(cx);

@@ -21,7 +21,7 @@ use common::driver::Driver;
 use common::message::{Heard, Told, hear, since};
 use common::wait::wait;
 use common::{Keyring, Peer, ping};
-use metrics::{Clock, Ending, Group, Mono, SECOND};
+use metrics::{Clamped, Clock, Ending, Group, Mono, SECOND};
 use model::churn::Plan;
 use model::{Event, Interval, Kind, Level, PacketReport, Phase, SessionInfo, Status, Totals, Traffic};
 use reach::{REACH, Reach};
@@ -404,14 +404,14 @@ impl Client {
         let beside = phase.kind != Kind::Delay
             && phase.ping.is_none_or(|ping| !ping.busy)
             && self.servers.iter().filter(|s| s.step == Step::Running).all(|s| s.same_host);
-        self.driver.ask(GroupPlan {
-            sources: LinkSource::connectors(connectors),
+        let plan = GroupPlan {
             throttle: phase.throttle.div_ceil(workers.into()),
             records: self.plan.records,
             wait: wait(&phase, phase.pattern.sends_up(), true),
             beside: beside.then_some(phase.first_worker),
             ..plan
-        });
+        };
+        self.driver.group(plan, LinkSource::connectors(connectors));
     }
 
     /// What makes TCP connections, one for each worker.
@@ -433,7 +433,7 @@ impl Client {
             })
             .collect();
         let workers = self.plan.workers.max(1);
-        let rotate = (phase.connections as usize) < sites.len();
+        let rotate = usize::clamped(phase.connections) < sites.len();
         let dialer = |w: u16| {
             let plan = Plan::part(phase, w.into(), workers.into());
             let (sources, ports) = (self.plan.sources.clone(), self.plan.ports);
@@ -496,7 +496,7 @@ impl Client {
         self.servers[at].frames = Frames::new(MAX_MESSAGE);
         self.enter(at, Step::Connecting, now);
         let to = target(&self.plan, self.servers[at].peer.address);
-        self.driver.ask(Action::Connect(at as u32, to));
+        self.driver.ask(Action::Connect(u32::clamped(at), to));
         true
     }
 }
@@ -508,8 +508,8 @@ impl Session for Client {
             Input::Up(link, Path { .. }, Some(key)) => self.up(cx, link, key),
             Input::Up(_, _, None) => {}
             Input::Message(message) => self.note(cx.now, message),
-            Input::Refused(key, fault) if (key as usize) < self.servers.len() => {
-                let (at, reset) = (key as usize, CONNECTION_RESET.contains(&fault.errno));
+            Input::Refused(key, fault) if usize::clamped(key) < self.servers.len() => {
+                let (at, reset) = (usize::clamped(key), CONNECTION_RESET.contains(&fault.errno));
                 match reset && self.servers[at].step == Step::Connecting {
                     true if self.retry(cx.now, at) => {}
                     true => self.lose(at, &format!("{fault}: {RESET_HINT}"), cx.now),

@@ -16,7 +16,7 @@ use crate::quota::{ByAddress, Lines, Rate};
 use common::driver::Driver;
 use common::message::{Heard, Told, hear};
 use common::{Acl, Keyring, Limits, Rights};
-use metrics::{Group, Mono, SECOND, Tally, Wall};
+use metrics::{Clamped, Group, Mono, SECOND, Tally, Wall};
 use model::{HostSnapshot, Level, PacketReport, Phase, Standing, Status, Totals, Traffic};
 use standing::Moved;
 use std::collections::{BTreeMap, HashSet, VecDeque};
@@ -209,11 +209,8 @@ impl Server {
             })
             .collect();
         let mut driver = Driver::new(now, 0, &Phase::default()).begun(now);
-        driver.ask(GroupPlan {
-            sources: LinkSource::acceptors(acceptors),
-            records: plan.records,
-            ..GroupPlan::new(Group::ALL, now, plan.interval_ns)
-        });
+        let all = GroupPlan { records: plan.records, ..GroupPlan::new(Group::ALL, now, plan.interval_ns) };
+        driver.group(all, LinkSource::acceptors(acceptors));
         Server {
             secrets: Secrets::new(secret, b"netcaliper server"),
             plan,
@@ -259,7 +256,7 @@ impl Server {
         let Some(visitor) = self.visitors.remove(&link) else { return };
         if let Some(held) = visitor.held {
             self.grants.remove(held.number);
-            let index = held.group.0 as usize;
+            let index = usize::clamped(held.group.0);
             if matches!(visitor.step, Step::Running | Step::Draining) {
                 self.driver.order(held.group, Order::Drop);
             } else if visitor.step == Step::Granted {
@@ -308,7 +305,7 @@ impl Server {
             self.driver.finish(Some(totals));
             return;
         }
-        let Some(slot) = self.groups.get_mut(group.0 as usize) else { return };
+        let Some(slot) = self.groups.get_mut(usize::clamped(group.0)) else { return };
         let Some(link) = slot.take() else { return };
         let Some((visitor, held)) = self.visitors.get_mut(&link).and_then(|v| {
             let held = v.held.take_if(|h| h.group == group)?;
@@ -339,9 +336,9 @@ impl Server {
             return self.driver.traffic(index, from, to, tally);
         }
         let traffic = Traffic { tx_bytes: tally.tx_bytes, rx_bytes: tally.rx_bytes, ns: to.since(from) };
-        let Some(link) = self.groups.get(group.0 as usize).copied().flatten() else { return };
+        let Some(link) = self.groups.get(usize::clamped(group.0)).copied().flatten() else { return };
         let Some(run) = self.visitors.get(&link).map(|v| v.run) else { return };
-        let others = self.others(run).count() as u32;
+        let others = u32::clamped(self.others(run).count());
         self.moved(link, traffic, tally);
         let came = tally.packets.as_ref().filter(|packets| packets.came > from);
         let came_ns = came.map(|packets| packets.came.since(from));
@@ -526,7 +523,7 @@ impl Session for Server {
                 self.check_over(cx);
             }
             Input::Idle(group) => {
-                if let Some(link) = self.groups.get(group.0 as usize).copied().flatten() {
+                if let Some(link) = self.groups.get(usize::clamped(group.0)).copied().flatten() {
                     self.drop_group(cx.now, link);
                 }
             }

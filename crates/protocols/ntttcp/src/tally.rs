@@ -118,6 +118,6 @@ impl Telling {
         if group != GROUP {
             plan.sockets = SocketSettings::default();
         }
-        self.driver.ask(GroupPlan { sources, end: None, omit: 0, records: true, ..plan });
+        self.driver.group(GroupPlan { end: None, omit: 0, records: true, ..plan }, sources);
     }
 }

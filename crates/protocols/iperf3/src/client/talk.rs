@@ -8,7 +8,7 @@ use crate::params;
 use crate::results::{self, Results};
 use crate::server::socket_settings;
 use crate::test_state::TestState;
-use metrics::SECOND;
+use metrics::{Clamped, SECOND};
 use model::{SocketSettings, Status, Verify};
 use std::sync::Arc;
 use transport::{Context, GroupPlan, LinkSource, WHEN_TOLD};
@@ -87,7 +87,6 @@ impl Client {
             ..socket_settings(&terms, terms.congestion.clone())
         };
         let plan = GroupPlan {
-            sources: LinkSource::connectors(connectors),
             sockets,
             throttle: 1,
             connect_timeout: 30 * SECOND,
@@ -99,7 +98,7 @@ impl Client {
         };
         self.test_state = Some(test_state);
         self.grouped = true;
-        self.driver.ask(plan);
+        self.driver.group(plan, LinkSource::connectors(connectors));
         self.enter(Step::Creating, cx.now);
     }
 
@@ -126,7 +125,7 @@ impl Client {
         };
         match remote {
             // It took our streams for another client's, or left them waiting.
-            Ok(remote) if self.plan.parameters.terms.bidir && (remote.lines.len() as u32) < streams => {
+            Ok(remote) if self.plan.parameters.terms.bidir && u32::clamped(remote.lines.len()) < streams => {
                 self.fail(cx, TOO_OLD.to_owned());
                 false
             }

@@ -8,7 +8,7 @@ use crate::params::{self, BLOCK, Parameters};
 use crate::quota::holder;
 use crate::test_state::TestState;
 use crate::{BulkNews, BulkTerms};
-use metrics::{Group, SECOND};
+use metrics::{Clamped, Group, SECOND};
 use model::SocketSettings;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -157,7 +157,7 @@ impl Server {
             self.groups.push(false);
         }
         self.groups[index] = true;
-        let group = Group(index as u32);
+        let group = Group(u32::clamped(index));
         let user_timeout_ns = self.plan.user_timeout_ns;
         let settings = self.sockets(cx, address, &terms);
         let worker = self.worker_on(cx, address, terms.server_core);
@@ -189,7 +189,7 @@ impl Server {
             sockets,
             ..GroupPlan::new(group, WHEN_TOLD, SECOND)
         };
-        self.driver.ask(plan);
+        self.driver.group(plan, Vec::new());
         self.state(link, State::CreateStreams);
     }
 
@@ -221,7 +221,7 @@ impl Server {
         let Some(link) = self.of(group) else { return };
         let Some(test) = self.tests.get_mut(&link).filter(|test| test.step == Step::Creating) else { return };
         test.joined.insert(when, path);
-        if test.joined.len() as u32 == test.parameters.terms.all_streams() {
+        if u32::clamped(test.joined.len()) == test.parameters.terms.all_streams() {
             self.begin(cx, link);
         }
     }

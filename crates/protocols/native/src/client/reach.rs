@@ -18,7 +18,7 @@ use super::{Client, Server, Stage, Step};
 use crate::hello::{hello, is_answer};
 use crate::message::Message;
 use crate::udp::Posted;
-use metrics::{Ending, Group, Mono, SECOND};
+use metrics::{Clamped, Ending, Group, Mono, SECOND};
 use model::{Kind, Phase, Transport};
 use std::net::SocketAddr;
 use transport::{
@@ -94,11 +94,9 @@ impl Client {
         };
         let there = self.servers.iter().enumerate().filter(|(_, server)| server.step != Step::Over);
         let asks = there.map(ask).collect();
-        self.driver.ask(GroupPlan {
-            sources: vec![LinkSource::Connector(Box::new(Hellos { asks }))],
-            sockets: self.plan.phase.sockets.clone(),
-            ..GroupPlan::new(REACH, now, 3_600 * SECOND)
-        });
+        let sockets = self.plan.phase.sockets.clone();
+        let plan = GroupPlan { sockets, ..GroupPlan::new(REACH, now, 3_600 * SECOND) };
+        self.driver.group(plan, vec![LinkSource::Connector(Box::new(Hellos { asks }))]);
         self.reach = Reach::Asking;
         for at in 0..self.servers.len() {
             if self.servers[at].step != Step::Over {
@@ -167,7 +165,7 @@ impl Connector for Hellos {
     fn on_closed(&mut self, cx: &mut Context<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>) {
         if how.is_err() {
             // No socket could be had. The flows of the phase will tell why.
-            cx.post(Posted::Answered(flow.id().slot as usize));
+            cx.post(Posted::Answered(usize::clamped(flow.id().slot)));
         }
     }
 
@@ -220,6 +218,6 @@ impl Flow for Hello {
     }
 
     fn id(&self) -> FlowId {
-        FlowId { row: None, id: self.id, slot: self.ask.at as u32 }
+        FlowId { row: None, id: self.id, slot: u32::clamped(self.ask.at) }
     }
 }

@@ -12,7 +12,7 @@ use crate::udp::Terms;
 use common::keys::verb;
 use common::wait::wait;
 use common::{Limits, Protocol, ping};
-use metrics::Group;
+use metrics::{Clamped, Group};
 use model::{Accepted, Change, Kind, Level, Phase, Standing};
 use std::sync::Arc;
 use transport::{Context, GroupPlan, Link, Wait};
@@ -39,8 +39,8 @@ impl Server {
             return None;
         }
         let exclusive = self.plan.exclusive || visitor.proposal.as_ref().is_some_and(|p| p.exclusive);
-        let running = self.others(visitor.run).count() as u32;
-        let before = self.queue.iter().take_while(|&&l| l != link).count() as u32;
+        let running = u32::clamped(self.others(visitor.run).count());
+        let before = u32::clamped(self.queue.iter().take_while(|&&l| l != link).count());
         if exclusive && running + before > 0 {
             return Some((running + before, "an exclusive session waits until no other runs"));
         }
@@ -147,7 +147,7 @@ impl Server {
         let Some((run, here)) = self.visitors.get(&link).map(|v| (v.run, is_here(&v.path))) else { return };
         let known = holder.is_some() || here;
         let host = if known { self.plan.host.clone() } else { self.plan.host.without_identity() };
-        let others = self.others(run).count() as u32;
+        let others = u32::clamped(self.others(run).count());
         let answer = Message::Accepted {
             accepted: Accepted { session: number, changes, others },
             secret: hex(&secret),
@@ -164,7 +164,7 @@ impl Server {
             visitor.said = 0;
             visitor.proposal = None;
             visitor.held = Some(Held {
-                group: Group(index as u32),
+                group: Group(u32::clamped(index)),
                 number,
                 secret,
                 phase,
@@ -201,7 +201,7 @@ impl Server {
         let runs: Vec<Uuid> = self.visitors.values().filter(|v| v.held.is_some()).map(|v| v.run).collect();
         for visitor in self.visitors.values_mut() {
             if let Some(held) = &mut visitor.held {
-                let others = runs.iter().filter(|&&run| run != visitor.run).count() as u32;
+                let others = u32::clamped(runs.iter().filter(|&&run| run != visitor.run).count());
                 held.others = held.others.max(others);
             }
         }
@@ -308,7 +308,7 @@ impl Server {
             phase.connections
         );
         self.grants.insert(held.number, Arc::new(grant));
-        self.driver.ask(plan);
+        self.driver.group(plan, Vec::new());
         self.driver.notice(Level::Info, text);
         self.stands(cx, link, Standing::Running);
         self.say(link, &Message::Started);

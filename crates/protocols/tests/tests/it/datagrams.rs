@@ -254,7 +254,8 @@ impl Session for Starter {
 
 fn group(group: Group, sources: Vec<LinkSource>) -> Action {
     let plan = GroupPlan::new(group, START, 1_000 * MS);
-    GroupPlan { sources, throttle: 10, connect_timeout: 1_000 * MS, packets: true, ..plan }.into()
+    let plan = GroupPlan { throttle: 10, connect_timeout: 1_000 * MS, packets: true, ..plan };
+    Action::Group(Box::new(plan), sources)
 }
 
 struct Askers {

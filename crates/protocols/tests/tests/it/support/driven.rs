@@ -56,8 +56,8 @@ impl<S: Session> Driven<S> {
                     self.closed.insert(link);
                 }
                 Action::Close(link, how) => panic!("{link:?} {how:?}"),
-                Action::Group(plan) => {
-                    let GroupPlan { group, sources, .. } = *plan;
+                Action::Group(plan, sources) => {
+                    let GroupPlan { group, .. } = *plan;
                     self.sources.extend(sources);
                     assert!(self.groups.insert(group, vec![]).is_none(), "{group:?} is in use");
                 }
