@@ -9,7 +9,8 @@ use metrics::Group;
 use model::{Pattern, Phase, Verify};
 use std::sync::Arc;
 use transport::{Flow, FlowEvent, Path};
-use ctstraffic::{Connection, Params};
+use common::Params;
+use ctstraffic::Connection;
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((&[kind, transfer], bytes)) = bytes.split_first_chunk::<2>() else { return };

@@ -461,6 +461,6 @@ mod tests {
     #[test]
     fn a_budget_of_zero_pauses() {
         assert_eq!(Read::look(0), Read::Pause);
-        assert_eq!(Read::skip(1 << 40), Read::Skip(NonZeroU32::MAX));
+        assert_eq!(Read::skip(1_u64 << 40), Read::Skip(NonZeroU32::MAX));
     }
 }

@@ -6,6 +6,7 @@ use std::io::Write;
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use transport::Context;
 
 /// Bytes that the busy peer sends.
 const FLOOD: usize = 8 << 20;

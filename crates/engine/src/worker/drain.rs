@@ -91,7 +91,7 @@ mod tests {
     use std::sync::mpsc::{Receiver, Sender, channel};
     use std::time::Duration;
     use transport::{
-        Cause, Checked, Connector, Context, End, Flow, FlowEvent, FlowId, Interest, LinkSource, Open,
+        Cause, Checked, Connector, Context, End, Flow, FlowEvent, FlowId, Interest, LinkSource, Open, Order,
         Received, Sent, SocketSettings, Target, Transmit, Wait, When,
     };
 

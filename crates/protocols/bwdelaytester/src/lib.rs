@@ -7,6 +7,7 @@
 //! - [`Sender`]: a client's flow.
 //! - [`Receiver`]: acceptor of a server's bound sockets; it never answers.
 #![forbid(unsafe_code)]
+use metrics::Clamped;
 
 pub mod codec;
 mod open;
@@ -14,7 +15,7 @@ mod receive;
 mod schedule;
 mod send;
 
-use common::{call, one_sided, payload, protocol};
+use common::{call, one_sided, protocol};
 
 use crate::one_sided::OneSidedProtocol;
 use crate::protocol::{Info, Legacy, Workers};
@@ -57,7 +58,7 @@ fn carries(phase: &Phase) -> Result<(), &'static str> {
     if phase.pattern != Pattern::Push {
         return Err("sends from client to server only");
     }
-    if size as usize > codec::LARGEST {
+    if usize::clamped(size) > codec::LARGEST {
         return Err("has datagrams of 16 to 2000 bytes: its receiver reads no more of one");
     }
     if spacing != Spacing::Fixed {

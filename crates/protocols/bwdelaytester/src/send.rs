@@ -2,9 +2,8 @@
 
 use super::codec::{HEADER, Header, LARGEST};
 use super::schedule::Schedule;
-use crate::payload;
-use common::kernel::Core;
-use metrics::{Ending, Group, Mono, Packets, SECOND};
+use common::kernel::{Core, Template, gone};
+use metrics::{Clamped, Ending, Group, Mono, Packets, SECOND};
 use model::{Phase, Probe, Stamping};
 use transport::{Checked, Context, End, Flow, FlowEvent, FlowId, Interest, Read, Sent, Transmit, When};
 
@@ -12,8 +11,7 @@ use transport::{Checked, Context, End, Flow, FlowEvent, FlowId, Interest, Read, 
 const MOST: usize = 64;
 /// A place in the schedule that is older than this is given up, ns.
 const TOO_LATE: u64 = SECOND;
-/// Distinguishes our prepared datagrams from those of other protocols on the same worker.
-const TEMPLATE: u64 = 0x6277_6400_0000_0000;
+const TEMPLATE: Template = Template { key: 0x6277_6400_0000_0000, payload: HEADER };
 
 /// A sender. It ends with its stairs, if it has any, or when it is stopped.
 pub struct Sender {
@@ -50,7 +48,7 @@ impl Sender {
     }
 
     fn size(&self) -> usize {
-        (self.probe.size as usize).clamp(HEADER, LARGEST)
+        usize::clamped(self.probe.size).clamp(HEADER, LARGEST)
     }
 
     /// Gives up places that were due before `until`; how many.
@@ -91,7 +89,7 @@ impl Flow for Sender {
             self.core.packets(cx, &Packets { unsent, ..Packets::default() });
         }
         let size = self.size();
-        let most = out.segments().min(out.room() / size).min(MOST) as u64;
+        let most = u64::clamped(out.segments().min(out.room() / size).min(MOST));
         self.offered = self.schedule.due(cx.now.since(self.start), most);
         if self.offered == 0 {
             return;
@@ -99,31 +97,22 @@ impl Flow for Sender {
         if self.schedule.paced() {
             self.core.late(cx, self.due());
         }
-        if self.offered > 1 {
-            out.segment = size as u16;
-        }
         let stamp_us = self.stamp(cx);
-        let datagrams = out.template(TEMPLATE | size as u64, size * self.offered as usize, |arena| {
-            for datagram in arena.chunks_mut(size) {
-                if let Some(filler) = datagram.get_mut(HEADER..) {
-                    payload::start(filler);
-                }
-            }
-        });
+        let datagrams = TEMPLATE.offer(out, size, size * usize::clamped(self.offered));
         for (number, datagram) in (self.number..).zip(datagrams.chunks_mut(size)) {
             datagram[..HEADER].copy_from_slice(&Header { number, stamp_us }.encode());
         }
     }
 
     fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
-        let gone = (n.bytes.div_ceil(self.size()) as u64).min(self.offered);
-        let mut counts = Packets { sent: gone, ..Packets::default() };
+        let mut counts = gone(n, self.size(), self.offered);
+        let gone = counts.sent;
         (0..gone).for_each(|_| self.schedule.advance());
         self.number += gone;
         if n.fault.is_some() {
             // The refusal of this one, or of one before it: its place is gone. Its number is not, because it never left.
             self.schedule.advance();
-            (counts.refused, counts.unsent) = (1, 1);
+            counts.unsent = 1;
         }
         self.full = self.probe.give_up && n.fault.is_none() && gone < self.offered;
         self.schedule.pass(cx.now.since(self.start));

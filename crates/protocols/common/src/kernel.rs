@@ -4,12 +4,13 @@
 //! Nothing here is generic: protocols call it, and their own code is all that is compiled for each.
 
 use crate::message::tell;
+use crate::payload;
 use crate::pending::PendingPeers;
 use metrics::{Clamped, Ending, Frames, Group, Mono, Packets, Row};
 use model::Event;
 use std::any::Any;
 use std::time::Duration;
-use transport::{Checked, Context, End, Flow, FlowId, Interest, Path, Received, Sent, Violation};
+use transport::{Checked, Context, End, Flow, FlowId, Interest, Path, Received, Sent, Transmit, Violation};
 use uuid::Uuid;
 
 /// The account of one flow.
@@ -239,6 +240,39 @@ impl Core {
     pub fn dropped(&mut self, got: &Received<'_>) -> u64 {
         u64::from(got.dropped.wrapping_sub(std::mem::replace(&mut self.dropped, got.dropped)))
     }
+}
+
+/// Datagrams of one length, but for a shorter last one, that are prepared once and differ in what their protocol writes before the
+/// payload.
+#[derive(Clone, Copy, Debug)]
+pub struct Template {
+    /// Names the prepared datagrams in a worker's arena; their length is added.
+    pub key: u64,
+    /// Where the payload begins in each.
+    pub payload: usize,
+}
+
+impl Template {
+    /// Offers `bytes` bytes of datagrams of `size` bytes each, to be told apart by the caller.
+    #[inline]
+    pub fn offer<'a>(self, out: &'a mut Transmit<'_>, size: usize, bytes: usize) -> &'a mut [u8] {
+        if bytes > size {
+            out.segment = u16::clamped(size);
+        }
+        out.template(self.key | u64::clamped(size), bytes, |arena| {
+            for datagram in arena.chunks_mut(size) {
+                payload::start(datagram.get_mut(self.payload..).unwrap_or_default());
+            }
+        })
+    }
+}
+
+/// What became of `offered` datagrams of `size` bytes: those that have left, and a refusal.
+#[inline]
+#[must_use]
+pub fn gone(n: Sent, size: usize, offered: u64) -> Packets {
+    let sent = u64::clamped(n.bytes.div_ceil(size.max(1))).min(offered);
+    Packets { sent, refused: u64::from(n.fault.is_some()), ..Packets::default() }
 }
 
 /// The account of datagrams that come to a bound socket, of peers that get none of their own.

@@ -12,7 +12,7 @@
 pub mod codec;
 mod media;
 mod open;
-mod params;
+mod pacing;
 mod tcp;
 
 use common::{one_sided, payload, protocol, verdicts};
@@ -22,7 +22,6 @@ use crate::protocol::{Info, Legacy};
 pub use media::{HZ, MediaParams, Receiver, Ring, Sender};
 use model::{Kind, Payload, Phase};
 pub use open::{Answerer, acceptors, connectors};
-pub use params::Params;
 pub use tcp::{Connection, Role};
 
 /// The default port, TCP and UDP.

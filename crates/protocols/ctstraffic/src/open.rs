@@ -2,14 +2,13 @@
 
 use super::codec::START;
 use super::media::{MediaParams, Receiver, Sender};
-use super::params::Params;
 use super::tcp::Connection;
 use crate::one_sided::{Answers, Calls, GROUP};
 use common::call::Caller;
 use common::message::{Told, warn};
-use common::{Acl, Limit};
+use common::{Acl, Limit, Params};
 use metrics::{Ending, Group};
-use model::{Phase, Shutdown};
+use model::Phase;
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,14 +26,15 @@ pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
     }
     let params = Arc::new(Params { arrivals: calls.arrivals, ..Params::of(phase, GROUP) });
     Caller::for_all(phase, calls, false, &move |cx: &mut Context<'_>, slot| -> Box<dyn Flow> {
-        let rude = match params.shutdown {
-            Shutdown::Graceful => false,
-            Shutdown::Rude => true,
-            Shutdown::Random => cx.rng.next() & 1 == 1,
-        };
-        let transfer = cx.rng.between(params.transfer.low, params.transfer.high);
+        let rude = params.rude(cx.rng);
+        let transfer = transfer(&params, cx);
         Box::new(Connection::client(Arc::clone(&params), slot, transfer, rude))
     })
+}
+
+/// Payload of a connection; from a range each end draws its own, as in the original.
+fn transfer(params: &Params, cx: &mut Context<'_>) -> u64 {
+    cx.rng.between(params.transfer, params.transfer_high.unwrap_or(params.transfer))
 }
 
 /// A server's sources of links for `phase`.
@@ -139,7 +139,7 @@ impl Acceptor for Answerer {
         if media.is_some() || !acl.admits(path.peer.ip()) || !limit.enter() {
             return None;
         }
-        let transfer = cx.rng.between(params.transfer.low, params.transfer.high);
+        let transfer = transfer(params, cx);
         Some(Box::new(Connection::server(Arc::clone(params), transfer)))
     }
 

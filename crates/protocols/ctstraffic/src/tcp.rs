@@ -22,10 +22,11 @@
 //!    ever. The error says which setting is likely to differ.
 
 use super::codec::{DONE, ID, decode_id, encode_id};
-use super::params::{Pacing, Params};
+use super::pacing::{Pacing, pacing};
 use crate::payload::Source;
+use common::Params;
 use common::kernel::Core;
-use metrics::{Ending, Mono};
+use metrics::{Clamped, Ending, Mono};
 use model::{Pattern, Range, Verify};
 use std::sync::Arc;
 use transport::{
@@ -174,13 +175,13 @@ impl Connection {
             self.payload_received(cx, good);
             let (so_far, want) = (self.rx.got, self.rx.want);
             // A server whose transfer is smaller says that it is done where we expect payload.
-            if self.role == Role::Client && &got.bytes[good as usize..] == DONE {
+            if self.role == Role::Client && &got.bytes[usize::clamped(good)..] == DONE {
                 let why = "the server says DONE: its transfer is smaller than ours";
                 return self.fail(Violation::TooFew { got: so_far, want }.likely(why));
             }
             return self.fail(violation);
         }
-        self.payload_received(cx, got.len as u64);
+        self.payload_received(cx, u64::clamped(got.len));
         self.rx.size = draw(self.params.buffer, cx);
         self.plan_send(cx);
         self.check_complete(cx);
@@ -294,13 +295,13 @@ impl Connection {
 
     fn read(&self) -> Read {
         match (self.step, self.role) {
-            (Step::Id(have), Role::Client) => Read::look((ID - usize::from(have)) as u64),
+            (Step::Id(have), Role::Client) => Read::look(ID - usize::from(have)),
             (Step::Payload, _) => {
                 let n = self.allowed().1.min(self.rx.size);
                 if self.params.verify == Verify::None { Read::skip(n) } else { Read::look(n) }
             }
-            (Step::Done(have), Role::Client) => Read::look((DONE.len() - usize::from(have)) as u64),
-            (Step::Parting, _) => Read::look(DONE.len() as u64),
+            (Step::Done(have), Role::Client) => Read::look(DONE.len() - usize::from(have)),
+            (Step::Parting, _) => Read::look(DONE.len()),
             _ => Read::Pause,
         }
     }
@@ -337,8 +338,8 @@ impl Flow for Connection {
             (Step::Id(have), Role::Server) => &encode_id(self.core.id)[usize::from(have)..],
             (Step::Done(have), Role::Server) => &DONE[usize::from(have)..],
             (Step::Payload, _) => {
-                let n = self.tx.io.min(self.tx.pacing.most()).min(out.room() as u64);
-                return Source::Pattern.offer(self.tx.sent, n as usize, out);
+                let n = self.tx.io.min(self.tx.pacing.most()).min(u64::clamped(out.room()));
+                return Source::Pattern.offer(self.tx.sent, usize::clamped(n), out);
             }
             _ => return,
         };
@@ -354,7 +355,7 @@ impl Flow for Connection {
             (usize::from(have) + more, more)
         };
         match self.step {
-            Step::Payload => self.payload_sent(cx, (n.bytes as u64).min(self.tx.io)),
+            Step::Payload => self.payload_sent(cx, u64::clamped(n.bytes).min(self.tx.io)),
             Step::Id(have) => {
                 let (have, more) = word(have, ID);
                 self.core.framing_sent(cx, more);
@@ -395,7 +396,7 @@ impl Flow for Connection {
         match event {
             FlowEvent::Up(path) => {
                 self.core.up(cx, path);
-                self.tx.pacing = self.params.pacing(cx.rng, cx.now);
+                self.tx.pacing = pacing(&self.params, cx.rng, cx.now);
                 self.rx.size = draw(self.params.buffer, cx);
                 if self.role == Role::Server {
                     self.core.id = cx.rng.uuid();

@@ -23,8 +23,9 @@ use super::codec::{HELLO, Header, OLD_REPLIES, REPLY, header_len, reads_wall_tim
 use super::stream::UNREAD;
 use super::test_state::{Part, TestState};
 use crate::BulkTerms;
-use crate::payload;
-use metrics::{Ending, Jitter, Jitters, Mono, Packets, SECOND, Seen, Sequence, TcpInfo};
+use common::kernel::{Template, gone};
+use metrics::{Clamped, Ending, Jitter, Jitters, Mono, Packets, SECOND, Seen, Sequence, TcpInfo};
+
 use std::sync::Arc;
 use std::time::Duration;
 use transport::{
@@ -38,6 +39,7 @@ const WINDOW: usize = 1 << 16;
 const PATIENCE: u64 = 30 * SECOND;
 /// How long a refused sender waits, ns.
 const AFTER_REFUSAL: u64 = 10_000_000;
+const TEMPLATE: Template = Template { key: 1 << 62, payload: 0 };
 /// Longest datagram, bytes.
 const LONGEST: u64 = 65_535;
 
@@ -166,7 +168,7 @@ impl UdpStream {
     }
 
     fn offer(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
-        let size = self.size() as usize;
+        let size = usize::clamped(self.size());
         let most = out.segments().min(out.room() / size).max(1) as u64;
         let n = self.part.test_state.spend(self.many(cx.now).min(most));
         self.offered = n;
@@ -179,36 +181,29 @@ impl UdpStream {
         {
             self.part.core.late(cx, pace.due());
         }
-        if n > 1 {
-            out.segment = size as u16;
-        }
         let wide = self.part.test_state.terms.wide;
         // The header lies over the pattern's first bytes, and is written anew each time.
-        let bytes = out.template(size as u64 | 1 << 62, size * n as usize, |arena| {
-            arena.chunks_mut(size).for_each(payload::start);
-        });
+        let bytes = TEMPLATE.offer(out, size, size * usize::clamped(n));
         let sent_us = if self.wall { cx.clock.wall(cx.now).0 as u64 } else { cx.clock.host(cx.now) } / 1_000;
-        for (i, datagram) in bytes.chunks_mut(size).enumerate() {
-            Header { sent_us, number: self.part.counts.packets + 1 + i as u64 }.write(datagram, wide);
+        for (number, datagram) in (self.part.counts.packets + 1..).zip(bytes.chunks_mut(size)) {
+            Header { sent_us, number }.write(datagram, wide);
         }
     }
 
     /// Counts the datagrams of an offer that the kernel took.
-    fn gone(&mut self, cx: &mut Context<'_>, n: Sent) {
-        let gone = (n.bytes as u64).div_ceil(self.size()).min(self.offered);
-        let bytes = n.bytes as u64;
-        self.part.test_state.give_back(self.offered - gone);
+    fn account(&mut self, cx: &mut Context<'_>, n: Sent) {
+        let counts = gone(n, usize::clamped(self.size()), self.offered);
+        let bytes = u64::clamped(n.bytes);
+        self.part.test_state.give_back(self.offered - counts.sent);
         self.offered = 0;
-        self.part.counts.packets += gone;
+        self.part.counts.packets += counts.sent;
         self.part.counts.bytes += bytes;
-        let mut counts = Packets { sent: gone, ..Packets::default() };
         if let Some(pace) = &mut self.part.pace
-            && gone > 0
+            && counts.sent > 0
         {
             pace.sent(bytes, cx.now);
         }
         if n.fault.is_some() {
-            counts.refused = 1;
             self.not_before = cx.now.plus(AFTER_REFUSAL);
         }
         self.part.core.sent(cx, bytes);
@@ -229,7 +224,7 @@ impl UdpStream {
             else {
                 continue;
             };
-            bytes += datagram.len() as u64;
+            bytes += u64::clamped(datagram.len());
             self.number(header.number, &mut counts);
             // Differences only: the sender's clock is its own.
             let transit = (at.0 as i64).wrapping_sub(header.sent_us.wrapping_mul(1_000) as i64);
@@ -317,7 +312,7 @@ impl Flow for UdpStream {
                 self.hellos += 1;
                 self.step = Step::Hello(cx.now.plus(wait));
             }
-            Step::Run if self.offered > 0 => self.gone(cx, n),
+            Step::Run if self.offered > 0 => self.account(cx, n),
             _ => {}
         }
     }

@@ -295,7 +295,7 @@ impl Server {
     fn meet(&mut self, cx: &Context<'_>, path: Path, cookie: Cookie) {
         let found = self.tests.iter_mut().find(|(_, t)| t.path == path && t.cookie.is_none());
         let Some((&link, test)) = found else {
-            self.early.truncate(2 * STRANGERS);
+            self.early.truncate(2 * MOST_SILENT);
             return self.early.push_front((path, cookie));
         };
         test.cookie = Some(cookie);

@@ -25,9 +25,8 @@
 
 mod marks;
 mod outbox;
-mod params;
 
-pub use params::Params;
+pub use common::Params;
 
 use super::inside::Inside;
 use super::mark::{Kind, MARK, Mark};
@@ -35,7 +34,7 @@ use super::opening::Opener;
 use super::preamble::Preamble;
 use crate::payload::Source;
 use common::kernel::Core;
-use metrics::{Ending, Mono, SECOND};
+use metrics::{Clamped, Ending, Mono, SECOND};
 use model::{Pace, Pattern, Range, Verify};
 use outbox::Outbox;
 use std::any::Any;
@@ -323,7 +322,7 @@ impl Data {
         if rx.bad.is_some() || (self.role == Role::Client && self.settled()) {
             return Read::Pause;
         }
-        let to_mark = (MARK - usize::from(rx.mark_len)) as u64;
+        let to_mark = u64::clamped(MARK - usize::from(rx.mark_len));
         if rx.want == 0 || rx.ended {
             Read::look(to_mark)
         } else if self.params.verify != Verify::None {
@@ -369,12 +368,12 @@ impl Flow for Data {
         }
         if self.tx.span > 0 && self.rx.bad.is_none() && self.payload_is_due(cx.now) {
             let most = self.tx.pace.as_ref().map_or(self.tx.size, |pace| pace.chunk().min(self.tx.size));
-            let n = self.tx.span.min(most).min(out.room() as u64);
+            let n = self.tx.span.min(most).min(u64::clamped(out.room()));
             let before = out.len();
-            self.tx.source.offer(self.tx.sent, n as usize, out);
+            self.tx.source.offer(self.tx.sent, usize::clamped(n), out);
             // The end goes along with the last payload: one send call less per connection.
-            let last =
-                (out.len() - before) as u64 == self.tx.span && self.tx.sent + self.tx.span == self.tx.want;
+            let last = u64::clamped(out.len() - before) == self.tx.span
+                && self.tx.sent + self.tx.span == self.tx.want;
             if last && out.room() >= MARK {
                 out.own(MARK).copy_from_slice(&Mark::new(Kind::End, self.tx.want).encode(self.core.id));
             }
@@ -387,11 +386,11 @@ impl Flow for Data {
         }
         let framing = n.bytes.min(self.out.waiting().len());
         self.out.left(framing);
-        let payload = ((n.bytes - framing) as u64).min(self.tx.span);
+        let payload = u64::clamped(n.bytes - framing).min(self.tx.span);
         if payload > 0 {
             self.payload_sent(cx, payload);
         }
-        let end = n.bytes - framing - payload as usize;
+        let end = n.bytes - framing - usize::clamped(payload);
         if end > 0 {
             // The end went along, perhaps in part.
             let mark = self.commit(Kind::End, cx.now);
@@ -403,13 +402,13 @@ impl Flow for Data {
     fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
         self.core.read(cx.now);
         if got.bytes.is_empty() {
-            self.payload_received(cx, (got.len as u64).min(self.rx.span));
+            self.payload_received(cx, u64::clamped(got.len).min(self.rx.span));
             return Ok(());
         }
         let mut bytes = got.bytes;
         while !bytes.is_empty() {
             if self.rx.span > 0 {
-                let n = (bytes.len() as u64).min(self.rx.span) as usize;
+                let n = u64::clamped(bytes.len()).min(self.rx.span) as usize;
                 if self.params.verify == Verify::Data
                     && let Err(violation) = self.rx.source.check(self.rx.got, &bytes[..n])
                 {
@@ -418,7 +417,7 @@ impl Flow for Data {
                     self.payload_received(cx, offset - self.rx.got);
                     return Err(self.damaged(offset, violation));
                 }
-                self.payload_received(cx, n as u64);
+                self.payload_received(cx, u64::clamped(n));
                 bytes = &bytes[n..];
             } else {
                 let have = usize::from(self.rx.mark_len);
@@ -443,7 +442,7 @@ impl Flow for Data {
             FlowEvent::Up(path) => {
                 self.core.up(cx, path);
                 if self.inside.wanted() {
-                    self.inside.up(cx.now, (cx.rng.next() >> 11) as f64 / (1u64 << 53) as f64);
+                    self.inside.up(cx.now, cx.rng.fraction());
                 }
                 self.tx.pace = self.params.rate.map(|rate| Pace::new(rate, self.params.buffer.high, cx.now));
                 self.tx.span_length =

@@ -5,9 +5,9 @@ use super::opening::Opener;
 use super::ping::Caller;
 use crate::round_robin::RoundRobin;
 use common::ping;
-use metrics::Ending;
+use metrics::{Clamped, Ending};
+use model::Transport;
 use model::churn::{Broker, Next, Plan};
-use model::{Shutdown, Transport};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use transport::{Cause, Connector, Context, Flow, Open, Target};
@@ -63,11 +63,11 @@ impl Dialer {
         let mut passes = 0;
         loop {
             let open = |s: &&Site| s.connections > passes;
-            let count = self.sites.iter().filter(open).count() as u64;
+            let count = u64::clamped(self.sites.iter().filter(open).count());
             let Some(least) = self.sites.iter().filter(open).map(|s| s.connections).min() else { return 0 };
             let block = u64::from(least - passes) * count;
             if left < block {
-                let nth = (left % count) as usize;
+                let nth = usize::clamped(left % count);
                 let open = self.sites.iter().enumerate().filter(|(_, s)| s.connections > passes);
                 return open.map(|(at, _)| at).nth(nth).unwrap_or(0);
             }
@@ -84,15 +84,11 @@ impl Connector for Dialer {
         }
         match self.broker.next(cx.now) {
             Next::Start { slot, bytes } => {
-                let next = (self.round_robin.turns() % self.sites.len() as u64) as usize;
+                let next = usize::clamped(self.round_robin.turns() % u64::clamped(self.sites.len()));
                 let at = if self.rotate { next } else { self.site_of(slot) };
                 let site = self.sites[at].clone();
                 let from = self.round_robin.next(site.address);
-                let rude = match site.params.shutdown {
-                    Shutdown::Graceful => false,
-                    Shutdown::Rude => true,
-                    Shutdown::Random => cx.rng.next() & 1 == 1,
-                };
+                let rude = site.params.rude(cx.rng);
                 let id = cx.rng.uuid();
                 let target = Target { to: site.address, from };
                 if let Some(pings) = site.pings {

@@ -12,8 +12,8 @@ use metrics::{Ending, Mono, SECOND};
 use model::Transport;
 use std::sync::{Arc, PoisonError};
 use transport::{
-    Acceptor, Checked, Context, End, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit,
-    Violation, When,
+    Acceptor, Cause, Checked, Context, End, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent,
+    Transmit, Violation, When,
 };
 use uuid::Uuid;
 
@@ -254,7 +254,7 @@ impl Handshake {
     /// Answers a peer of another protocol, in that protocol's own words where it has any.
     fn foreign(&mut self, cx: &mut Context<'_>, seen: &[u8]) {
         let guess = guess(seen);
-        cx.post(Posted::Stranger(self.path, guess));
+        cx.post(Posted::ForeignPeer(self.path, guess));
         let text = "This is a netcaliper measurement server. Use: netcaliper tcp HOST\r\n";
         let words = match guess {
             Guess::Http => format!(

@@ -351,7 +351,7 @@ impl Server {
         let link = |group: Option<Group>| self.groups.get(group?.0 as usize).copied().flatten();
         match hear(message) {
             Heard::Told(Told::GaveWay(n)) => self.crowded(now, n),
-            Heard::Own(Posted::Stranger(path, guess)) => self.stranger(path, guess),
+            Heard::Own(Posted::ForeignPeer(path, guess)) => self.foreign(path, guess),
             Heard::Own(Posted::Log(log)) => {
                 if let Some(link) = link(log.group) {
                     log.messages().for_each(|message| self.say(link, &message));
@@ -497,7 +497,7 @@ impl Server {
         }
     }
 
-    fn stranger(&mut self, path: Path, guess: Guess) {
+    fn foreign(&mut self, path: Path, guess: Guess) {
         if self.named.len() < 1024 && self.named.insert((path.peer.ip().to_canonical(), guess)) {
             self.driver.notice(Level::Warning, format!("{} spoke {} to this port", path.peer, guess.name()));
         }

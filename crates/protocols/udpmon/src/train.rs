@@ -3,12 +3,11 @@
 use super::codec::write_data;
 use super::ledger::tenths;
 use super::params::Params;
-use crate::payload::Source;
-use metrics::{Mono, Packets};
+use common::kernel::Template;
+use metrics::{Clamped, Mono, Packets};
 use transport::{Context, Sent, Transmit, When};
 
-/// Names the prepared packets in a worker's arena; their length is added.
-const TEMPLATE: u64 = 0x7564_706d_0000_0000;
+const TEMPLATE: Template = Template { key: 0x7564_706d_0000_0000, payload: 0 };
 
 #[derive(Clone, Debug)]
 pub(super) struct Train {
@@ -40,7 +39,7 @@ impl Train {
         let asked = &params.asked;
         let timed = asked.time_ns;
         Train {
-            size: asked.size as usize,
+            size: usize::clamped(asked.size),
             wait_ns: params.waits_ns.get(n).copied().unwrap_or(0),
             packets: if timed.is_some() { u64::MAX } else { asked.packets.into() },
             bursts: asked.bursts,
@@ -81,8 +80,7 @@ impl Train {
         // The field holds a signed 32-bit value, although its place in the message is wider.
         let sent = i64::from(tenths(cx.now.since(zero)) as i32);
         let frame = self.frame as i64;
-        let packet =
-            out.template(TEMPLATE | self.size as u64, self.size, |bytes| Source::Pattern.write(0, bytes));
+        let packet = TEMPLATE.offer(out, self.size, self.size);
         write_data(packet, frame, sent);
     }
 

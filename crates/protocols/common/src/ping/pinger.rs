@@ -14,7 +14,7 @@ use super::slots::Slots;
 use super::talk::Talk;
 use crate::kernel::Core;
 use crate::message::tell;
-use metrics::{Ending, Mono};
+use metrics::{Clamped, Ending, Mono};
 use model::{Echo, Event, PingRow, Schedule};
 use std::sync::Arc;
 use transport::{
@@ -59,6 +59,16 @@ struct Sending {
     off: u64,
 }
 
+/// The echo that comes on a stream.
+#[derive(Debug, Default)]
+struct Coming {
+    number: u64,
+    /// Bytes of it that have come.
+    got: u64,
+    head: [u8; HEAD],
+    damaged: bool,
+}
+
 /// One connection.
 #[derive(Debug, Default)]
 pub struct Pinger {
@@ -73,11 +83,8 @@ pub struct Pinger {
     slots: Slots,
     /// When the next message is to be sent, in an open loop; not before then, in a closed one.
     due: Mono,
-    /// Streams: the echo that comes, how much of it has come, its head, and whether it was damaged.
-    coming: u64,
-    got: u64,
-    head: [u8; HEAD],
-    damaged: bool,
+    /// Streams: the echo that comes.
+    echo: Coming,
     bytes: (u64, u64),
     refused: u32,
     answered: bool,
@@ -363,7 +370,7 @@ impl Flow for Pinger {
         self.word = word;
         // A preamble is sent before messages and must not be timed.
         out.timed = self.talk.is_none();
-        let whole = self.params.ping.size as usize;
+        let whole = usize::clamped(self.params.ping.size);
         if self.params.ping.kernel_stamps {
             out.tag = Some(number as u32);
         }
@@ -390,11 +397,11 @@ impl Flow for Pinger {
             self.begun(cx);
         }
         self.core.moved = cx.now;
-        self.bytes.0 += n.bytes as u64;
+        self.bytes.0 += u64::clamped(n.bytes);
         self.core.sent(cx, n.bytes);
         let size = self.size();
         if let Some(sending) = &mut self.sending {
-            sending.off += n.bytes as u64;
+            sending.off += u64::clamped(n.bytes);
             if sending.off >= size {
                 self.sending = None;
                 self.book.oldest();
@@ -405,7 +412,7 @@ impl Flow for Pinger {
     fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
         self.core.moved = cx.now;
         self.came = got.stamp.map(|stamp| stamp.at);
-        self.bytes.1 += got.len as u64;
+        self.bytes.1 += u64::clamped(got.len);
         self.core.received(cx, got.len);
         if self.params.datagrams() {
             cx.rec.packet_tally(self.params.group).came = cx.now;

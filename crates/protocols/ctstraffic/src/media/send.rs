@@ -2,9 +2,8 @@
 
 use super::{HZ, MediaParams, ticks};
 use crate::codec::{HEADER, START, encode_header, encode_stream_id, next_length};
-use crate::payload::Source;
-use common::kernel::Core;
-use metrics::{Ending, Frames, Group, Mono, Packets};
+use common::kernel::{Core, Template};
+use metrics::{Clamped, Ending, Frames, Group, Mono, Packets};
 use std::any::Any;
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -13,8 +12,7 @@ use transport::{
     When,
 };
 
-/// Names the prepared datagrams in a worker's arena; their length is added.
-const TEMPLATE: u64 = 0x6374_7300_0000_0000;
+const TEMPLATE: Template = Template { key: 0x6374_7300_0000_0000, payload: HEADER };
 /// Most bytes of one send call.
 const LONGEST: usize = 65_507;
 
@@ -76,7 +74,7 @@ impl Sender {
         // Evenly over the time of the frame, by bytes.
         let time = u128::from(media.due_ns(1));
         let gone = u128::from(media.frame_size - self.left);
-        due.plus((time * gone / u128::from(media.frame_size.max(1))) as u64)
+        due.plus(u64::clamped(time * gone / u128::from(media.frame_size.max(1))))
     }
 
     /// How many datagrams may leave in one send call, and their bytes: all of one length but the last.
@@ -84,7 +82,7 @@ impl Sender {
         let most = u64::from(self.params.media.datagram);
         let room = room.min(LONGEST) as u64;
         let (mut count, mut bytes) = (1, next_length(self.left, most));
-        let segments = if self.params.media.spread { 1 } else { segments as u64 };
+        let segments = if self.params.media.spread { 1 } else { u64::clamped(segments) };
         while count < segments && bytes == count * most && bytes < self.left {
             let n = next_length(self.left - bytes, most);
             if bytes + n > room {
@@ -99,18 +97,11 @@ impl Sender {
         let most = usize::try_from(self.params.media.datagram).unwrap_or(LONGEST);
         let (count, bytes) = self.next_send(out.segments(), out.room());
         let header = encode_header(self.frame as i64, ticks(cx.now.since(self.up)), HZ);
-        let datagrams = out.template(TEMPLATE | most as u64, bytes as usize, |bytes| {
-            for datagram in bytes.chunks_mut(most) {
-                if let Some(payload) = datagram.get_mut(HEADER..) {
-                    Source::Pattern.write(0, payload);
-                }
-            }
-        });
+        let datagrams = TEMPLATE.offer(out, most, usize::clamped(bytes));
         for datagram in datagrams.chunks_mut(most) {
             let n = datagram.len().min(HEADER);
             datagram[..n].copy_from_slice(&header[..n]);
         }
-        out.segment = if count > 1 { most as u16 } else { 0 };
         self.offered = (bytes, count);
     }
 
@@ -128,7 +119,7 @@ impl Sender {
 
     fn frames_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
         let (offered, count) = self.offered;
-        let sent = (n.bytes as u64).min(offered);
+        let sent = u64::clamped(n.bytes).min(offered);
         let datagrams = sent.div_ceil(u64::from(self.params.media.datagram));
         let given_up = if n.fault.is_some() { count.saturating_sub(datagrams) } else { 0 };
         self.core.sent(cx, sent);
@@ -206,7 +197,7 @@ impl Flow for Sender {
 
     fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
         // A START from somebody who has his stream already; whatever else comes is nobody's.
-        let again = got.datagrams().filter(|bytes| *bytes == START).count() as u64;
+        let again = u64::clamped(got.datagrams().filter(|bytes| *bytes == START).count());
         let repeated = Frames { repeated: again, ..Frames::default() };
         for group in [self.params.group, Group::ALL] {
             cx.rec.tally(group).frames.add(repeated);

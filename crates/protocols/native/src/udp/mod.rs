@@ -60,7 +60,7 @@ pub(super) fn again(unanswered: u64, flows: u32) -> u64 {
 /// What flows, connectors and listeners tell their session.
 pub(crate) enum Posted {
     /// A connection that was not for us has come from there, and seems to speak this.
-    Stranger(Path, Guess),
+    ForeignPeer(Path, Guess),
     /// The hellos of this server, by its place in the plan, have been answered, or could not be sent for a reason of this host's.
     Answered(usize),
     /// A client's flow ends before it has been opened.

@@ -3,13 +3,15 @@
 use super::codec::{Check, HEADER, Header, HeaderTemplate};
 use super::serve::Terms;
 use super::track::Memory;
-use crate::payload;
-use metrics::{Departure, Left, Mono, Packets, Stamp, StampKind};
+use common::kernel::Template;
+use metrics::{Clamped, Departure, Left, Mono, Packets, Stamp, StampKind};
 use model::{Media, Probe, Spacing, Trace, Train};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use transport::{Context, Rng, Sent, Transmit, When};
 
+/// One template for all flows of a size: the payload is the same in every datagram.
+const TEMPLATE: Template = Template { key: 1 << 63, payload: HEADER };
 /// Most datagrams in one send call.
 const MOST: usize = 128;
 /// Datagrams that are due closer together than this, ps, cannot leave one by one: a call takes about as long.
@@ -44,7 +46,7 @@ impl Frames {
     fn new(media: Media) -> Self {
         let most = u64::from(media.datagram).max(1);
         let (full, rest) = (media.frame_size / most, media.frame_size % most);
-        let least = HEADER as u64;
+        let least = u64::clamped(HEADER);
         let (each, last, before) = match rest {
             0 => (full, most, most),
             _ if full > 0 && rest < least => (full + 1, least, most - (least - rest)),
@@ -61,7 +63,7 @@ impl Frames {
             2 => self.before,
             _ => self.media.datagram.into(),
         };
-        size as usize
+        usize::clamped(size)
     }
 
     /// When the next datagram is due, ns after the start.
@@ -251,7 +253,7 @@ impl Sender {
         group: metrics::Group,
         out: &mut Transmit<'_>,
     ) {
-        let size = self.probe.size as usize;
+        let size = usize::clamped(self.probe.size);
         let one = if self.train.is_some() { 1 } else { MOST };
         let most = out.segments().min(out.room() / size).min(one);
         self.actual = cx.now;
@@ -275,18 +277,8 @@ impl Sender {
         cx.rec.tally(group).late_ns.record(cx.now.since(self.pending[0]));
         // All datagrams of a call have one length, but for a shorter last one.
         let size = self.size(self.sent);
-        if n > 1 {
-            out.segment = size as u16;
-        }
         let actual = cx.clock.host(cx.now);
-        // One template for all flows of this size: the payload is the same in every datagram.
-        let bytes = out.template(size as u64 | 1 << 63, bytes, |arena| {
-            for datagram in arena.chunks_mut(size) {
-                if let Some(payload) = datagram.get_mut(HEADER..) {
-                    payload::start(payload);
-                }
-            }
-        });
+        let bytes = TEMPLATE.offer(out, size, bytes);
         let (check, slot) = (self.check, self.slot);
         let template = |at: Mono, size: usize| {
             let intended = cx.clock.host(at);
@@ -311,18 +303,18 @@ impl Sender {
 
     /// Length of datagram `number`.
     fn size(&self, number: u64) -> usize {
-        let whole = self.probe.size as usize;
+        let whole = usize::clamped(self.probe.size);
         self.frames.as_ref().map_or(whole, |frames| frames.size(number % frames.each))
     }
 
     /// How many of the `n` datagrams that are due may leave in one call, and their bytes.
     fn batch(&self, n: usize) -> (usize, usize) {
-        let Some(frames) = &self.frames else { return (n, n * self.probe.size as usize) };
+        let Some(frames) = &self.frames else { return (n, n * usize::clamped(self.probe.size)) };
         let place = self.sent % frames.each;
         let first = frames.size(place);
         let (mut count, mut bytes) = (0, 0);
         while count < n {
-            let size = frames.size(place + count as u64);
+            let size = frames.size(place + u64::clamped(count));
             if size > first {
                 break;
             }
@@ -368,7 +360,7 @@ impl Sender {
     fn shift(&mut self, late_ns: u64) {
         let Some(train) = &self.train else { return };
         let (place, next) = (train.place(self.planned), train.place(self.planned + 1));
-        let wait = train.waits_ns.get(place.setting as usize).copied().unwrap_or(0);
+        let wait = train.waits_ns.get(usize::clamped(place.setting)).copied().unwrap_or(0);
         if next.train != place.train {
             self.shift_ns = 0;
         } else if wait > 0 && late_ns > wait {
@@ -405,23 +397,19 @@ impl Sender {
             }
             Spacing::Fixed => self.gap_ps,
             Spacing::Uniform => self.rng.between(0, self.gap_ps.saturating_mul(2)),
-            Spacing::Poisson => {
-                // Uniform in (0, 1].
-                let u = ((self.rng.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
-                (-u.ln() * self.gap_ps as f64) as u64
-            }
+            Spacing::Poisson => self.rng.exponential(self.gap_ps),
         }
     }
 
     /// What became of the offer: what has left, and what was given up.
     pub(super) fn on_sent(&mut self, cx: &Context<'_>, n: Sent) -> Packets {
         let gone = n.bytes.div_ceil(self.size(self.sent).max(1)).min(self.offered);
-        let mut count = Packets { sent: gone as u64, ..Packets::default() };
+        let mut count = Packets { sent: u64::clamped(gone), ..Packets::default() };
         let mut drop = gone;
         if self.train.is_some() {
             let (first, sent_ns) =
-                (self.planned - self.pending.len() as u64, cx.clock.host(self.actual) as i64);
-            self.log.extend((0..gone as u64).map(|i| Departure { place: (first + i) as u32, sent_ns }));
+                (self.planned - self.pending.len() as u64, cx.clock.host_signed(self.actual));
+            self.log.extend((0..gone as u64).map(|i| Departure { place: u32::clamped(first + i), sent_ns }));
         }
         if gone == 1 && self.offered == 1 && self.probe.tx_stamps {
             if self.asked.len() == MOST_ASKED {
@@ -430,16 +418,16 @@ impl Sender {
             self.asked.push_back((self.sent as u32, self.sent, self.actual));
         }
         if let Some(memory) = &mut self.memory {
-            let sent_ns = cx.clock.host(self.actual) as i64;
+            let sent_ns = cx.clock.host_signed(self.actual);
             for at in self.pending.iter().take(gone) {
-                memory.push(Left { intended_ns: cx.clock.host(*at) as i64, sent_ns, stamp: StampKind::User });
+                memory.push(Left { intended_ns: cx.clock.host_signed(*at), sent_ns, stamp: StampKind::User });
             }
         }
         if n.fault.is_some() {
             // Refused is refused: the same datagrams would be again.
             drop = self.offered;
             count.refused = 1;
-            count.unsent = (self.offered - gone) as u64;
+            count.unsent = u64::clamped(self.offered - gone);
         }
         self.full = (n.fault.is_none() && gone < self.offered).then_some(cx.now);
         self.pending.drain(..drop.min(self.pending.len()));
@@ -468,7 +456,7 @@ impl Sender {
         let at = self.asked.iter().position(|asked| asked.0 == tag)?;
         let (_, number, actual) = self.asked.drain(..=at).next_back()?;
         if let Some(left) = self.memory.as_mut().and_then(|memory| memory.at(number)) {
-            (left.sent_ns, left.stamp) = (cx.clock.host(stamp.at) as i64, stamp.kind);
+            (left.sent_ns, left.stamp) = (cx.clock.host_signed(stamp.at), stamp.kind);
         }
         Some(stamp.at.since(actual))
     }

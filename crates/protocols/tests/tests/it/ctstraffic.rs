@@ -2,7 +2,8 @@
 //! ends that were not set alike.
 
 use crate::support::combinations;
-use ctstraffic::{Connection, Params};
+use common::Params;
+use ctstraffic::Connection;
 use metrics::{Ending, Group, Mono, SECOND};
 use model::{Burst, Pattern, Phase, Range, Verify};
 use sim::{At, Cut, Link, Pair, Quirks, START};

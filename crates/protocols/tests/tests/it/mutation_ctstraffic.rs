@@ -1,9 +1,10 @@
 //! Mutated inputs for each end of a ctsTraffic connection: none may panic, hang, or move more than was agreed.
 
 use crate::support::bench::{Bench, inputs, last_news, mutate};
+use common::Params;
 use common::payload::Source;
 use ctstraffic::codec::{DONE, Datagram, ID, decode, decode_id, encode_header, encode_id, encode_stream_id};
-use ctstraffic::{Connection, MediaParams, Params, Receiver};
+use ctstraffic::{Connection, MediaParams, Receiver};
 use metrics::Group;
 use model::{Kind, Media, Pattern, Phase, Range, Verify};
 use std::sync::Arc;

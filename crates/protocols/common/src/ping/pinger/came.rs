@@ -5,7 +5,7 @@ use crate::ping::book::{Slot, State};
 use crate::ping::codec::{self, HEAD, Head};
 use crate::ping::params::Remote;
 use crate::ping::talk::{Said, Times};
-use metrics::{Mono, Packets};
+use metrics::{Clamped, Mono, Packets};
 use model::Echo;
 use transport::{Checked, Context, Received, Violation};
 
@@ -96,34 +96,35 @@ impl Pinger {
         let size = self.size();
         let head = codec::head_of(size) as u64;
         while !bytes.is_empty() {
-            let number = self.coming;
+            let number = self.echo.number;
             let Some(slot) = self.book.slot(number).filter(|s| s.state == State::Waiting).copied() else {
                 return self.fail(Violation::TooMany { want: self.bytes.0 });
             };
-            let n = (bytes.len() as u64).min(size - self.got) as usize;
+            let n = u64::clamped(bytes.len()).min(size - self.echo.got) as usize;
             let part = &bytes[..n];
-            if self.got < head {
-                let n = part.len().min((head - self.got) as usize);
-                self.head[self.got as usize..self.got as usize + n].copy_from_slice(&part[..n]);
+            if self.echo.got < head {
+                let n = part.len().min(usize::clamped(head - self.echo.got));
+                self.echo.head[usize::clamped(self.echo.got)..usize::clamped(self.echo.got) + n]
+                    .copy_from_slice(&part[..n]);
             }
-            let bad = codec::check(size, self.got, part).err();
-            self.got += n as u64;
+            let bad = codec::check(size, self.echo.got, part).err();
+            self.echo.got += u64::clamped(n);
             bytes = &bytes[n..];
             let bad =
-                bad.or_else(|| if self.got >= head { self.check_head(number, slot.word) } else { None });
+                bad.or_else(|| if self.echo.got >= head { self.check_head(number, slot.word) } else { None });
             if let Some(bad) = bad
-                && !std::mem::replace(&mut self.damaged, true)
+                && !std::mem::replace(&mut self.echo.damaged, true)
             {
                 self.first_bad.get_or_insert(bad);
             }
-            if self.got == size {
-                let damaged = std::mem::take(&mut self.damaged);
-                (self.got, self.coming) = (0, number + 1);
+            if self.echo.got == size {
+                let damaged = std::mem::take(&mut self.echo.damaged);
+                (self.echo.got, self.echo.number) = (0, number + 1);
                 if damaged {
                     let what = self.first_bad.clone().unwrap_or(Violation::BadFrame { offset: 0 });
                     self.bad(cx, number, what);
                 } else {
-                    let remote_ns = self.remote(&self.head.clone());
+                    let remote_ns = self.remote(&self.echo.head.clone());
                     self.back(cx, number, Times { remote_ns, path_ns: None });
                 }
             }
@@ -135,9 +136,9 @@ impl Pinger {
     fn check_head(&self, number: u64, word: u64) -> Option<Violation> {
         let (mut want, n) = codec::encode(Head { number, word }, self.size());
         if self.params.remote == Remote::Spent && n == HEAD {
-            want[8..].copy_from_slice(&self.head[8..]);
+            want[8..].copy_from_slice(&self.echo.head[8..]);
         }
-        (want[..n] != self.head[..n]).then(|| codec::bad_head(&want[..n], &self.head[..n]))
+        (want[..n] != self.echo.head[..n]).then(|| codec::bad_head(&want[..n], &self.echo.head[..n]))
     }
 
     /// What the remote end says it spent, if it says so.
@@ -162,8 +163,8 @@ impl Pinger {
         if slot.left & bit == 0 {
             return self.core.packet(cx, |packets| packets.duplicated += 1);
         }
-        if bytes.len() as u64 != size {
-            let (got, want) = (bytes.len() as u64, size);
+        if u64::clamped(bytes.len()) != size {
+            let (got, want) = (u64::clamped(bytes.len()), size);
             let what = if got < want { Violation::TooFew { got, want } } else { Violation::TooMany { want } };
             return self.bad(cx, message, what);
         }
