@@ -197,9 +197,9 @@ pub(crate) const BRIEFS: &[Brief] = &[
         verb: "lab",
         options: &["delay", "loss", "rate", "queue", "up", "down", "server", "report", "quiet"],
         examples: [
-            "netcaliper lab --delay 10ms --loss 1% -- netcaliper delay @",
-            "netcaliper lab --rate 50M --queue 200ms -- netcaliper load @ -t 3s",
-            "netcaliper lab --up delay=40ms -- netcaliper ping @",
+            "netcaliper lab --delay 10ms --loss 1% -- ping 10.77.0.2",
+            "netcaliper lab --rate 50M --queue 200ms --server ./serve.sh -- ./test.sh",
+            "netcaliper lab --up delay=40ms -- ping 10.77.0.2",
         ],
     },
 ];

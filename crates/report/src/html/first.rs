@@ -135,8 +135,10 @@ fn timeline(outcome: &Outcome) -> (Vec<Plot>, f64, Vec<(f64, String)>) {
         after = f64::max(after, start + lasted);
         let name =
             point.label.get("stage").cloned().unwrap_or_else(|| words::setting(&point.label, point.repeat));
-        if phases.last().is_none_or(|(_, last)| *last != name) {
-            phases.push((start, name));
+        match phases.last_mut().filter(|(_, last)| *last == name) {
+            // The parts of a stage begin one after the other.
+            Some((began, _)) => *began = began.min(start),
+            None => phases.push((start, name)),
         }
         for (panel, name, of) in series(point) {
             let line: Vec<(f64, Option<f64>)> = point
