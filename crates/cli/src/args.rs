@@ -5,12 +5,13 @@ use crate::help::{self, Lazy};
 use crate::kept::StoreArgs;
 use crate::key;
 use crate::mistaken;
-use crate::originals::{ORIGINALS, Original};
+use crate::originals;
 use crate::protocols;
 use crate::repeat::RepeatArgs;
 use crate::values::{self, Affinity, SocketBuffer};
 use crate::watch::WebArgs;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use common::Original;
 use model::{Assertion, Range, SocketSettings};
 use report::Detail;
 use std::net::IpAddr;
@@ -38,7 +39,7 @@ impl Cli {
     pub(crate) fn whole() -> clap::Command {
         let original =
             |original: &Original| clap::Command::new(original.name).about(original.about).hide(true);
-        help::with_briefs(Cli::command().subcommands(ORIGINALS.iter().map(original)))
+        help::with_briefs(Cli::command().subcommands(originals::all().map(original)))
     }
 }
 

@@ -2,8 +2,9 @@
 //!
 //! `run.html` is `run.html.PID.partial` until then, as long as this program lives. Descriptors, devices and pipes are written to as they are.
 
+use common::original::{Journal, ResultFile};
 use model::Event;
-use report::{EventWriter as _, Journal};
+use report::EventWriter as _;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -117,6 +118,12 @@ impl Drop for NewFile {
     }
 }
 
+impl ResultFile for NewFile {
+    fn fill(self: Box<Self>, text: &str) -> io::Result<()> {
+        NewFile::fill(*self, |out| out.write_all(text.as_bytes()))
+    }
+}
+
 /// Makes a file of what `write` writes.
 pub(crate) fn write(
     path: &Path,
@@ -191,7 +198,7 @@ fn inherit(file: &File, before: &Metadata) {
 }
 
 /// The file in which an original's run is saved, if any.
-pub(crate) struct SavedRun(Option<(Journal<File>, NewFile)>);
+pub(crate) struct SavedRun(Option<(report::Journal<File>, NewFile)>);
 
 impl SavedRun {
     /// A server's is a log, in its place from the start.
@@ -199,14 +206,15 @@ impl SavedRun {
         let create = if serves { NewFile::in_place } else { NewFile::create };
         let open = |path: &PathBuf| {
             let file = create(path).map(NewFile::outlives_the_program);
-            let opened = file.and_then(|file| Ok((Journal::new(file.handle()?), file)));
+            let opened = file.and_then(|file| Ok((report::Journal::new(file.handle()?), file)));
             opened.map_err(|e| format!("cannot write to {}: {e}", path.display()))
         };
         path.map(open).transpose().map(SavedRun)
     }
+}
 
-    /// Keeps an event. A file that fails is told of once, and the run goes on.
-    pub(crate) fn hear(&mut self, event: &Event) -> Result<(), String> {
+impl Journal for SavedRun {
+    fn on_event(&mut self, event: &Event) -> Result<(), String> {
         let Some(Err(error)) = self.0.as_mut().map(|(journal, _)| journal.on_event(event)) else {
             return Ok(());
         };
@@ -214,7 +222,7 @@ impl SavedRun {
         Err(format!("cannot write to the file of --save: {error}{}", before(kept)))
     }
 
-    pub(crate) fn finish(&mut self) -> Result<(), String> {
+    fn finish(&mut self) -> Result<(), String> {
         let Some((journal, file)) = self.0.take() else { return Ok(()) };
         drop(journal);
         file.finish().map_err(|e| format!("cannot write to the file of --save: {e}"))

@@ -2,7 +2,7 @@
 //! the options that several commands share.
 
 use crate::args::{LocalArgs, OutputArgs, SocketArgs, TargetArgs};
-use crate::originals::ORIGINALS;
+use crate::originals;
 use crate::repeat::RepeatArgs;
 use clap::builder::Resettable;
 use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
@@ -297,7 +297,7 @@ pub(crate) fn with_briefs(command: Command) -> Command {
             verb.about(about).long_about(whole)
         })
     });
-    let names: Vec<&str> = ORIGINALS.iter().map(|original| original.name).collect();
+    let names: Vec<&str> = originals::all().map(|original| original.name).collect();
     command.after_help(format!(
         "Other programs' command lines, also when called by their names: {}.\n\n\
          First steps: `netcaliper serve` on one host, `netcaliper tcp HOST` on another. `netcaliper COMMAND -h` shows three examples.",

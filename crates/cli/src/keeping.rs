@@ -4,6 +4,7 @@
 
 use crate::kept::StoreArgs;
 use crate::stderr;
+use common::original::History;
 use model::{Builder, Event, Outcome, Status};
 use std::io::{self, IsTerminal};
 use store::Store;
@@ -22,8 +23,10 @@ impl Keeping {
         let wanted = !matches!(StoreArgs::of_environment().path(), Ok(None));
         Keeping { builder: wanted.then(Builder::default), end: None }
     }
+}
 
-    pub(crate) fn hear(&mut self, event: &Event) {
+impl History for Keeping {
+    fn on_event(&mut self, event: &Event) {
         let Some(builder) = &mut self.builder else { return };
         match event {
             Event::PhaseEnd { status, reason } => self.end = Some((*status, reason.clone())),
@@ -35,7 +38,7 @@ impl Keeping {
     }
 
     /// Saves the run at its end, except that of a server without clients.
-    pub(crate) fn finish(self) {
+    fn finish(self: Box<Self>) {
         let Some(mut builder) = self.builder else { return };
         let (status, reason) = self.end.unwrap_or((Status::Interrupted, None));
         builder.absorb(&Event::End { status, reason });
@@ -80,14 +83,14 @@ mod tests {
     #[test]
     fn a_server_of_an_original_gathers_no_more_with_its_age() {
         let mut keeping = Keeping { builder: Some(Builder::default()), end: None };
-        keeping.hear(&Event::Begin(Box::new(Begin { verb: "serve".to_owned(), ..Begin::default() })));
+        keeping.on_event(&Event::Begin(Box::new(Begin { verb: "serve".to_owned(), ..Begin::default() })));
         let gathered = |keeping: &Keeping| {
             let outcome = keeping.builder.as_ref().unwrap().outcome();
             (outcome.points[0].intervals.len(), outcome.notices)
         };
         for index in 0..50_000_u32 {
             let (start_ns, end_ns) = (u64::from(index), u64::from(index) + 1);
-            keeping.hear(&Event::Interval(Box::new(Interval {
+            keeping.on_event(&Event::Interval(Box::new(Interval {
                 index,
                 start_ns,
                 end_ns,

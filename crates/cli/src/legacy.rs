@@ -4,39 +4,11 @@ use crate::protocols;
 use crate::protocols::Protocol;
 use crate::serve::{ServeArgs, listen_addresses};
 use crate::values::Legacy;
-use crate::{CliError, key, originals, plan};
+use crate::{CliError, key, plan};
 use common::{Acl, Keyring, ServerConfig};
-use metrics::seconds;
-use model::{Event, Level, Phase, StampSettings, Traffic};
+use model::{Event, Level, Phase, StampSettings};
 use runtime::{Bound, Interrupt};
 use std::net::SocketAddr;
-
-/// What serving a protocol takes beyond its usual settings; its driver has the values (`crate::originals`).
-pub(crate) struct Service {
-    /// Its usual port where another protocol that goes along has the one of both: nothing tells a connection of one from that of
-    /// the other.
-    pub(crate) aside: Option<u16>,
-    /// The settings with which it is answered, made of its usual ones.
-    pub(crate) phase: fn(Phase) -> Phase,
-    /// The server, made of one at a single port of each address.
-    pub(crate) config: fn(ServerConfig) -> Result<ServerConfig, CliError>,
-    /// Ports at each address, of which the first is shown.
-    pub(crate) ports: usize,
-    /// A server ends with its first test: another follows.
-    pub(crate) one_test: bool,
-    /// What a person should know of an event.
-    pub(crate) notice: fn(&Event) -> Option<String>,
-}
-
-impl Service {
-    /// One port, any number of tests.
-    pub(crate) const PLAIN: Service =
-        Service { aside: None, phase: |phase| phase, config: Ok, ports: 1, one_test: false, notice };
-}
-
-fn service(protocol: Protocol) -> &'static Service {
-    originals::SERVICES.iter().find(|(of, _)| *of == protocol).map_or(&Service::PLAIN, |(_, service)| service)
-}
 
 /// Whether a server of this protocol can go along.
 ///
@@ -120,7 +92,7 @@ pub(crate) fn bind(args: &ServeArgs) -> Result<Beside, CliError> {
 fn aside(asked: Legacy, others: &[Legacy]) -> (Legacy, Option<String>) {
     let usual = asked.protocol.port();
     let taken = others.iter().find(|other| other.protocol != asked.protocol && other.port == usual);
-    match (taken, service(asked.protocol).aside) {
+    match (taken, row(asked.protocol).and_then(|row| row.aside)) {
         (Some(other), Some(port)) if asked.port == usual => {
             let why = format!("{} has {usual}, so its senders need -p {port}", other.protocol);
             (Legacy { port, ..asked }, Some(why))
@@ -132,7 +104,12 @@ fn aside(asked: Legacy, others: &[Legacy]) -> (Legacy, Option<String>) {
 impl Answering {
     /// The addresses that are worth telling: of a row of ports the first, which is that of the conversation.
     fn shown(&self) -> Vec<SocketAddr> {
-        self.bound.addresses().iter().step_by(service(self.protocol).ports).copied().collect()
+        self.bound
+            .addresses()
+            .iter()
+            .step_by(row(self.protocol).map_or(1, |row| row.ports))
+            .copied()
+            .collect()
     }
 }
 
@@ -224,13 +201,17 @@ fn one(args: &ServeArgs, asked: Legacy) -> Result<Bound, CliError> {
         also_datagrams: row(asked.protocol).is_some_and(|row| row.also_datagrams),
         ..ServerConfig::legacy(asked.protocol, phase)
     };
-    Ok(Bound::new((service(asked.protocol).config)(config)?)?)
+    let config = match row(asked.protocol) {
+        Some(row) => (row.config)(config).map_err(CliError::usage)?,
+        None => config,
+    };
+    Ok(Bound::new(config)?)
 }
 
 /// The settings with which a legacy protocol is answered.
 fn answered(protocol: Protocol, stamp: StampSettings) -> Phase {
     let usual = row(protocol).map_or_else(Phase::default, |row| (row.phase)());
-    let mut phase = Phase { duration_ns: None, ..(service(protocol).phase)(usual) };
+    let mut phase = Phase { duration_ns: None, ..usual };
     if let Some(ping) = phase.ping.as_mut().filter(|ping| ping.stamp.is_some()) {
         (ping.size, ping.stamp) = (stamp.size(), Some(stamp));
     }
@@ -254,17 +235,17 @@ pub(crate) fn answer(
     show: &dyn Fn(&'static str, &Event),
 ) {
     let Answering { protocol, mut bound, .. } = answering;
-    let service = service(protocol);
+    let Some(row) = row(protocol) else { return };
     let say = |level, text: &str| tell(&Event::Notice { level, text: format!("{protocol}: {text}") });
     loop {
-        let again = service.one_test.then(|| bound.config().clone());
+        let again = row.one_test.then(|| bound.config().clone());
         let ran = bound.run(stop, &mut |event| {
             show(protocol.name(), &event);
             match &event {
                 Event::Notice { level, text } => say(*level, text),
                 // A test is kept with what the server itself does.
                 Event::PacketTest(_) => tell(&event),
-                event => (service.notice)(event).iter().for_each(|text| say(Level::Info, text)),
+                event => (row.notice)(event).iter().for_each(|text| say(Level::Info, text)),
             }
         });
         if let Err(error) = ran {
@@ -275,26 +256,5 @@ pub(crate) fn answer(
             Ok(bound) => bound,
             Err(error) => return say(Level::Error, &format!("cannot listen again: {error}")),
         };
-    }
-}
-
-/// What a connection, and all of them together, carried.
-pub(crate) fn notice(event: &Event) -> Option<String> {
-    match event {
-        Event::Portion(portion) => {
-            let ns = portion.to_ns.saturating_sub(portion.from_ns);
-            let (bytes, from) = (portion.rx_bytes, portion.remote);
-            let rate = Traffic { tx_bytes: 0, rx_bytes: bytes, ns }.rx_bps() / 1e6;
-            Some(format!("{bytes} bytes from {from} in {:.6} s, {rate:.3} Mbit/s", seconds(ns)))
-        }
-        Event::Local(totals) if totals.opened > 0 || totals.traffic.rx_bytes > 0 => {
-            let what = match (totals.traffic.tx_bytes, totals.traffic.rx_bytes) {
-                (0, received) => format!("{received} bytes received"),
-                (sent, 0) => format!("{sent} bytes sent"),
-                (answered, _) => format!("{answered} bytes answered"),
-            };
-            Some(format!("{} connections, {what}", totals.opened))
-        }
-        _ => None,
     }
 }

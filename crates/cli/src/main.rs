@@ -78,9 +78,7 @@ fn main() -> ExitCode {
     runtime::fail_writes_beyond_limit();
     let command: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     if let Some((original, arguments)) = originals::requested(&command) {
-        let code = (original.run)(arguments, command.clone());
-        let good_but_unread = code == ExitCode::SUCCESS && originals::stdout_failed();
-        return if good_but_unread { ExitCode::FAILURE } else { code };
+        return originals::run(original, arguments, &command);
     }
     let configured = config::Config::read().map(|config| {
         let configured = config.applied(&command);

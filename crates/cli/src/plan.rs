@@ -31,12 +31,6 @@ pub(crate) fn open_to(given: &[String]) -> Result<Vec<ipnet::IpNet>, CliError> {
         .collect()
 }
 
-/// Whether each frame of so many streams is told for the report's sake, which shows how evenly those of one came: of hundreds of
-/// streams that would be millions.
-pub(crate) fn tells_frames(streams: u32) -> bool {
-    streams <= 8
-}
-
 /// Where the workers of a test run whose protocol is this.
 pub(crate) fn placement(args: &CoreArgs, protocol: Protocol) -> Placement {
     match &args.affinity {

@@ -1,5 +1,8 @@
 //! The protocols that can be spoken: the binary's table of their objects.
 
+use compat::Importer;
+use model::Outcome;
+
 pub(crate) type Protocol = &'static dyn common::Protocol;
 
 pub(crate) const NATIVE: Protocol = &native::PROTOCOL;
@@ -21,6 +24,20 @@ pub(crate) const ALL: [Protocol; 12] =
 /// Protocols that `serve --legacy` may answer beside the native one, in the order in which they bind their ports.
 pub(crate) const ALONG: [Protocol; 11] =
     [IPERF3, CTSTRAFFIC, TTCP, NTTTCP, TCPMON, UDPMON, BWDELAYTESTER, ECHO, STAMP, DISCARD, CHARGEN];
+
+/// The outcome that a file of another program tells; `None` when it is of none that is known.
+pub(crate) fn import(bytes: &[u8]) -> Option<Result<Outcome, String>> {
+    compat::import::import(importers(), bytes)
+}
+
+/// The programs whose files are known, for messages.
+pub(crate) fn importable() -> String {
+    importers().map(|importer| importer.name).collect::<Vec<_>>().join(", ")
+}
+
+fn importers() -> impl Iterator<Item = &'static Importer> {
+    ALL.into_iter().flat_map(|protocol| protocol.info().importers).chain(compat::IMPORTERS)
+}
 
 pub(crate) fn parse(text: &str) -> Result<Protocol, String> {
     let found = ALL.into_iter().find(|protocol| protocol.name().eq_ignore_ascii_case(text));
@@ -57,6 +74,14 @@ mod tests {
         let known = "native, ctstraffic, echo, stamp, ttcp, bwdelaytester, udpmon, tcpmon, ntttcp, iperf3, \
                      discard, chargen";
         assert!(unknown.contains(known), "{unknown}");
+    }
+
+    #[test]
+    fn files_of_this_program_are_read_by_no_importer() {
+        for text in ["", "{", "{}", "[1]", "<xml/>", "size,wait\n", "{\"schema\":\"netcaliper.outcome.v2\"}"]
+        {
+            assert!(import(text.as_bytes()).is_none(), "{text}");
+        }
     }
 
     #[test]

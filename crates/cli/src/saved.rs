@@ -4,11 +4,12 @@
 use crate::args::OutputArgs;
 use crate::kept::StoreArgs;
 use crate::live::When;
-use crate::originals::{self, Original};
+use crate::originals;
 use crate::outputs::Outputs;
 use crate::ping::{HistogramArgs, Histograms};
-use crate::{CliError, Exit, train, values};
+use crate::{CliError, Exit, protocols, train, values};
 use clap::Args;
+use common::Original;
 use compat::NamedFile;
 use model::Outcome;
 use std::collections::BTreeMap;
@@ -66,12 +67,12 @@ pub(crate) fn outcome(name: &Path, store: &StoreArgs) -> Result<Outcome, CliErro
 
 /// A run of this program or of another.
 pub(crate) fn parse(name: &Path, bytes: Vec<u8>) -> Result<Outcome, CliError> {
-    if let Some(imported) = compat::import(&bytes) {
+    if let Some(imported) = protocols::import(&bytes) {
         return imported.map_err(|e| named(name, &e));
     }
     let text = String::from_utf8(bytes).map_err(|_| named(name, &"the file is not UTF-8 text"))?;
     if !text.trim().is_empty() && !text.trim_start_matches('\u{feff}').trim_start().starts_with('{') {
-        let others = compat::importable();
+        let others = protocols::importable();
         let what = format!("the file is neither a saved outcome nor a journal, nor known to be of {others}");
         return Err(named(name, &what));
     }
@@ -125,7 +126,7 @@ pub(crate) fn report(args: &ReportArgs) -> Result<Exit, CliError> {
                 // As a page or a document they are what import makes of them.
                 let told =
                     !(args.output.html.is_some() || args.output.svg.is_some() || args.output.json.is_some());
-                let original = originals::ORIGINALS.iter().find(|original| {
+                let original = originals::all().find(|original| {
                     told && original.tables.as_ref().is_some_and(|tables| (tables.known)(&bytes))
                 });
                 if let Some(original) = original {

@@ -98,8 +98,9 @@ pub(crate) fn stream(args: &StreamArgs, command: Vec<String>) -> Result<Exit, Cl
     let mut config = plan::client(&args.target, &args.local, true)?;
     measure::check(&config, &method)?;
     let outputs = Outputs::open(&args.output, None)?.with_frames(args.run.samples.as_ref())?;
-    config.records =
-        outputs.wants_records() || args.run.samples.is_some() || plan::tells_frames(args.run.connections);
+    config.records = outputs.wants_records()
+        || args.run.samples.is_some()
+        || common::config::tells_frames(args.run.connections);
     measure::run("stream", command, &config, method, outputs)
 }
 

@@ -1,7 +1,8 @@
 //! Values on the command line.
 
-use crate::originals::{self, Original};
+use crate::originals;
 use crate::protocols;
+use common::Original;
 use metrics::{parse_bytes, parse_duration};
 use model::Range;
 
@@ -178,7 +179,7 @@ pub(crate) fn whole(text: &str) -> Result<u64, String> {
 
 pub(crate) fn original(text: &str) -> Result<&'static Original, String> {
     originals::find(text).ok_or_else(|| {
-        let known: Vec<&str> = originals::ORIGINALS.iter().map(|original| original.name).collect();
+        let known: Vec<&str> = originals::all().map(|original| original.name).collect();
         format!("'{text}' is not one of {}", known.join(", "))
     })
 }

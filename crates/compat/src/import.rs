@@ -23,37 +23,30 @@ pub struct NamedFile {
     pub bytes: Vec<u8>,
 }
 
-/// What a reader makes of a file: nothing when it is none of its own.
-type Reader = fn(&[u8]) -> Option<Result<ImportedRun, String>>;
+/// A program whose files are known.
+#[derive(Clone, Copy, Debug)]
+pub struct Importer {
+    /// The program, and its options that write such files.
+    pub name: &'static str,
+    /// What it makes of a file: nothing when it is none of its own.
+    pub read: fn(&[u8]) -> Option<Result<ImportedRun, String>>,
+}
 
-/// A row per program: its name, and its reader.
-const READERS: [(&str, Reader); 7] = [
-    ("iperf3 -J", crate::iperf3::import::read),
-    ("irtt -o", crate::irtt::read),
-    ("flent", crate::flent::read),
-    ("ntttcp -x, -j", crate::ntttcp::import::read),
-    ("ctsTraffic's tables", crate::ctstraffic::import::read),
-    ("bwdelaytester", crate::bwdelaytester::import::read),
-    ("udpmon_bw_mon, udpmon_req, udpmon_recv, tcpmon_mon", crate::udpmon::import::read),
-];
-
-/// The outcome that a file of another program tells; `None` when it is of none that is known.
+/// The outcome that a file of one of these programs tells; `None` when it is of none of them.
 ///
 /// # Errors
 /// One sentence when such a file holds nothing that can be used.
-pub fn import(bytes: &[u8]) -> Option<Result<Outcome, String>> {
+pub fn import<'a>(
+    importers: impl IntoIterator<Item = &'a Importer>,
+    bytes: &[u8],
+) -> Option<Result<Outcome, String>> {
     let unpacked = match unpacked(bytes) {
         Ok(unpacked) => unpacked,
         Err(error) => return Some(Err(error)),
     };
     let bytes = unpacked.as_deref().unwrap_or(bytes);
-    READERS.iter().find_map(|(_, read)| read(bytes)).map(|found| found.and_then(ImportedRun::outcome))
-}
-
-/// The programs whose files are known, for messages.
-#[must_use]
-pub fn importable() -> String {
-    READERS.map(|(name, _)| name).join(", ")
+    let found = importers.into_iter().find_map(|importer| (importer.read)(bytes));
+    found.map(|found| found.and_then(ImportedRun::outcome))
 }
 
 fn unpacked(bytes: &[u8]) -> Result<Option<Vec<u8>>, String> {
@@ -75,36 +68,43 @@ fn unpacked(bytes: &[u8]) -> Result<Option<Vec<u8>>, String> {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct ImportedRun {
-    pub(crate) program: String,
+pub struct ImportedRun {
+    pub program: String,
     /// Name of the protocol it used.
-    pub(crate) protocol: &'static str,
-    pub(crate) verb: &'static str,
-    pub(crate) targets: Vec<String>,
-    pub(crate) host: String,
-    pub(crate) started: Wall,
-    pub(crate) phases: Vec<ImportedPhase>,
+    pub protocol: &'static str,
+    /// The verb that asks for the same here.
+    pub verb: &'static str,
+    /// Its remote ends.
+    pub targets: Vec<String>,
+    /// Name of its host.
+    pub host: String,
+    /// When it began; 0 where it is not known.
+    pub started: Wall,
+    /// Its phases.
+    pub phases: Vec<ImportedPhase>,
     /// What has to be known to read the figures right.
-    pub(crate) notices: Vec<String>,
+    pub notices: Vec<String>,
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct ImportedPhase {
-    pub(crate) label: BTreeMap<String, String>,
-    pub(crate) kind: Kind,
-    pub(crate) pattern: Pattern,
-    pub(crate) connections: u32,
-    pub(crate) duration_ns: Option<u64>,
+pub struct ImportedPhase {
+    pub label: BTreeMap<String, String>,
+    pub kind: Kind,
+    pub pattern: Pattern,
+    pub connections: u32,
+    pub duration_ns: Option<u64>,
     /// Figures of its messages.
-    pub(crate) ping: Option<Ping>,
-    pub(crate) intervals: Vec<Interval>,
-    pub(crate) records: Vec<ConnectionRecord>,
+    pub ping: Option<Ping>,
+    pub intervals: Vec<Interval>,
+    pub records: Vec<ConnectionRecord>,
     /// Tests of UDPmon.
-    pub(crate) tests: Vec<PacketTest>,
+    pub tests: Vec<PacketTest>,
     /// Frames of a media stream, in order.
-    pub(crate) frames: Vec<FrameRow>,
-    pub(crate) local: Totals,
-    pub(crate) remote: Option<Totals>,
+    pub frames: Vec<FrameRow>,
+    /// What its end counted.
+    pub local: Totals,
+    /// What the other end counted, where that is told.
+    pub remote: Option<Totals>,
 }
 
 impl ImportedRun {
@@ -170,7 +170,8 @@ impl ImportedRun {
 }
 
 /// Text from UTF-16, little-endian with a byte order mark, or UTF-8 with or without one. What is damaged is replaced.
-pub(crate) fn decode(bytes: &[u8]) -> String {
+#[must_use]
+pub fn decode(bytes: &[u8]) -> String {
     match bytes {
         [0xff, 0xfe, rest @ ..] => {
             let units: Vec<u16> =
@@ -183,35 +184,41 @@ pub(crate) fn decode(bytes: &[u8]) -> String {
 }
 
 /// A JSON document, if this is one; large files of other kinds are told by their first byte.
-pub(crate) fn json(bytes: &[u8]) -> Option<Value> {
+#[must_use]
+pub fn json(bytes: &[u8]) -> Option<Value> {
     let first = bytes.iter().find(|b| !b.is_ascii_whitespace())?;
     (*first == b'{').then(|| serde_json::from_slice(bytes).ok()).flatten()
 }
 
 /// A number, which some programs write as text.
-pub(crate) fn number(value: &Value) -> Option<f64> {
+#[must_use]
+pub fn number(value: &Value) -> Option<f64> {
     let number = value.as_f64().or_else(|| value.as_str()?.trim().parse().ok());
     number.filter(|n| n.is_finite())
 }
 
 /// A count; what is below 0 is none.
-pub(crate) fn count(value: &Value) -> u64 {
+#[must_use]
+pub fn count(value: &Value) -> u64 {
     floor(number(value).unwrap_or(0.0))
 }
 
-pub(crate) fn ns(seconds: f64) -> u64 {
+#[must_use]
+pub fn ns(seconds: f64) -> u64 {
     round(seconds * 1e9)
 }
 
 /// A time as RFC 3339 has it; without a zone it is taken for UTC.
-pub(crate) fn wall(text: &str) -> Wall {
+#[must_use]
+pub fn wall(text: &str) -> Wall {
     let zoned = text.parse::<Timestamp>().or_else(|_| format!("{text}Z").parse::<Timestamp>());
     let ns = zoned.map_or(0, |at| at.as_nanosecond());
     Wall(i64::try_from(ns).unwrap_or(0))
 }
 
 /// What a receiver counted of datagrams.
-pub(crate) fn received(received: u64, lost: u64, reordered: u64) -> PacketReport {
+#[must_use]
+pub fn received(received: u64, lost: u64, reordered: u64) -> PacketReport {
     PacketReport {
         counts: Packets { received, lost: signed(lost), reordered, ..Packets::default() },
         ..PacketReport::default()

@@ -3,33 +3,39 @@
 use metrics::{Real, real};
 
 /// `a / b`, or 0 where there is no `b`.
-pub(crate) fn ratio(a: impl Real, b: impl Real) -> f64 {
+#[must_use]
+pub fn ratio(a: impl Real, b: impl Real) -> f64 {
     let b = real(b);
     if b > 0.0 { real(a) / b } else { 0.0 }
 }
 
 /// The whole part of a number; of one below 0, 0.
-pub(crate) fn floor(n: f64) -> u64 {
+#[must_use]
+pub fn floor(n: f64) -> u64 {
     n.max(0.0) as u64
 }
 
 /// The nearest whole number; to one below 0, 0.
-pub(crate) fn round(n: f64) -> u64 {
+#[must_use]
+pub fn round(n: f64) -> u64 {
     floor(n.round())
 }
 
 /// As far as 32 bits hold it.
-pub(crate) fn narrow(n: impl TryInto<u32>) -> u32 {
+#[must_use]
+pub fn narrow(n: impl TryInto<u32>) -> u32 {
     n.try_into().unwrap_or(u32::MAX)
 }
 
 /// As far as 63 bits hold it.
-pub(crate) fn signed(n: impl TryInto<i64>) -> i64 {
+#[must_use]
+pub fn signed(n: impl TryInto<i64>) -> i64 {
     n.try_into().unwrap_or(i64::MAX)
 }
 
 /// `%g` with so many significant digits.
-pub(crate) fn g(value: f64, digits: usize) -> String {
+#[must_use]
+pub fn g(value: f64, digits: usize) -> String {
     if value == 0.0 {
         return "0".to_owned();
     }

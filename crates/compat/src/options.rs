@@ -12,10 +12,12 @@ pub enum Request<T> {
 }
 
 /// Why a command line is read no further.
-pub(crate) enum Stop {
+pub enum Stop {
     /// What is wrong with it, in one sentence.
     Wrong(String),
+    /// The usage is asked for.
     Help,
+    /// The version is asked for.
     Version,
 }
 
@@ -25,12 +27,18 @@ impl<T: Display> From<T> for Stop {
     }
 }
 
-pub(crate) fn stop(why: impl Into<Stop>) -> Result<(), Stop> {
+///
+/// # Errors
+/// Always.
+pub fn stop(why: impl Into<Stop>) -> Result<(), Stop> {
     Err(why.into())
 }
 
 /// The request that reading ended with.
-pub(crate) fn request<T>(read: Result<T, Stop>) -> Result<Request<T>, String> {
+///
+/// # Errors
+/// What is wrong with the command line.
+pub fn request<T>(read: Result<T, Stop>) -> Result<Request<T>, String> {
     match read {
         Ok(run) => Ok(Request::Run(run)),
         Err(Stop::Help) => Ok(Request::Help),
@@ -41,22 +49,27 @@ pub(crate) fn request<T>(read: Result<T, Stop>) -> Result<Request<T>, String> {
 
 /// Whether a value belongs to an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Takes {
+pub enum Takes {
+    /// None.
     Flag,
+    /// One follows.
     Value,
     /// A value may be joined to it.
     Maybe,
 }
 
 /// An option of the command line that `S` is read from.
-pub(crate) struct Opt<S: 'static> {
+pub struct Opt<S: 'static> {
     /// All its names, with spaces between them, and without dashes where all options have them.
-    pub(crate) names: &'static str,
-    pub(crate) takes: Takes,
-    pub(crate) set: fn(&mut S, &Value<'_>) -> Result<(), Stop>,
+    pub names: &'static str,
+    /// Whether a value belongs to it.
+    pub takes: Takes,
+    /// What it sets.
+    pub set: fn(&mut S, &Value<'_>) -> Result<(), Stop>,
 }
 
 /// A table of options: `"names" Takes |state, value| what it sets;` for each.
+#[macro_export]
 macro_rules! options {
     ($of:ty: $($names:literal $takes:ident |$s:pat_param, $v:pat_param| $set:expr;)*) => {
         &[$($crate::options::Opt {
@@ -69,47 +82,63 @@ macro_rules! options {
         }),*]
     };
 }
-pub(crate) use options;
-
-pub(crate) fn find<S>(table: &'static [Opt<S>], name: &str) -> Option<&'static Opt<S>> {
+#[must_use]
+pub fn find<S>(table: &'static [Opt<S>], name: &str) -> Option<&'static Opt<S>> {
     table.iter().find(|option| option.names.split(' ').any(|known| known == name))
 }
 
 /// An option as it was given, and its value.
 #[derive(Clone, Copy)]
-pub(crate) struct Value<'a> {
+pub struct Value<'a> {
     /// What the user calls the option.
-    pub(crate) name: &'a str,
-    pub(crate) text: Option<&'a str>,
+    pub name: &'a str,
+    /// Its value.
+    pub text: Option<&'a str>,
 }
 
 impl Value<'_> {
     /// The value; empty where there is none.
-    pub(crate) fn text(&self) -> &str {
+    #[must_use]
+    pub fn text(&self) -> &str {
         self.text.unwrap_or_default()
     }
 
-    pub(crate) fn owned(&self) -> String {
+    /// The value, as text of its own.
+    #[must_use]
+    pub fn owned(&self) -> String {
         self.text().to_owned()
     }
 
     /// The value as a `what`.
-    pub(crate) fn parse<T: FromStr>(&self, what: &str) -> Result<T, Stop> {
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn parse<T: FromStr>(&self, what: &str) -> Result<T, Stop> {
         Ok(parse(self.text(), what)?)
     }
 
     /// A whole number from `low` to `high`.
-    pub(crate) fn whole<T: FromStr + PartialOrd + Display>(&self, low: T, high: T) -> Result<T, Stop> {
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn whole<T: FromStr + PartialOrd + Display>(&self, low: T, high: T) -> Result<T, Stop> {
         Ok(whole(self.text(), self.name, self.text(), low, high)?)
     }
 }
 
-pub(crate) fn parse<T: FromStr>(text: &str, what: &str) -> Result<T, String> {
+/// `text` as a `what`.
+///
+/// # Errors
+/// When it is none.
+pub fn parse<T: FromStr>(text: &str, what: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("'{text}' is not a {what}"))
 }
 
 /// A whole number; `given` is how the user has written the option that is called `name`.
-pub(crate) fn whole<T>(given: &str, name: &str, text: &str, low: T, high: T) -> Result<T, String>
+///
+/// # Errors
+/// When it is none.
+pub fn whole<T>(given: &str, name: &str, text: &str, low: T, high: T) -> Result<T, String>
 where
     T: FromStr + PartialOrd + Display,
 {
@@ -118,7 +147,8 @@ where
 }
 
 /// A number with the suffix k, m or g, each `base` times the one before, as far as 64 bits hold it.
-pub(crate) fn scaled(text: &str, base: u64) -> Option<u64> {
+#[must_use]
+pub fn scaled(text: &str, base: u64) -> Option<u64> {
     let power = match text.bytes().last() {
         Some(b'k' | b'K') => 1,
         Some(b'm' | b'M') => 2,
@@ -130,22 +160,25 @@ pub(crate) fn scaled(text: &str, base: u64) -> Option<u64> {
 }
 
 /// The words of a command line.
-pub(crate) type Words<'a> = std::slice::Iter<'a, String>;
+pub type Words<'a> = std::slice::Iter<'a, String>;
 
 /// Letters as getopt reads them, and the messages for invalid ones.
-pub(crate) struct Letters<'a, S: 'static> {
-    pub(crate) find: &'a dyn Fn(&str) -> Option<&'static Opt<S>>,
-    pub(crate) unknown: &'a dyn Fn(&str) -> String,
-    pub(crate) missing: &'a dyn Fn(&str) -> String,
+pub struct Letters<'a, S: 'static> {
+    pub find: &'a dyn Fn(&str) -> Option<&'static Opt<S>>,
+    pub unknown: &'a dyn Fn(&str) -> String,
+    pub missing: &'a dyn Fn(&str) -> String,
 }
 
 /// What is done with each option that was found.
-pub(crate) type Set<'a, S> = &'a mut dyn FnMut(&'static Opt<S>, Value<'_>) -> Result<(), Stop>;
+pub type Set<'a, S> = &'a mut dyn FnMut(&'static Opt<S>, Value<'_>) -> Result<(), Stop>;
 
 impl<S> Letters<'_, S> {
     /// Reads the letters of one word: those without a value in a row, the last one perhaps with its value behind it or in the
     /// next word.
-    pub(crate) fn read(&self, letters: &str, words: &mut Words<'_>, set: Set<'_, S>) -> Result<(), Stop> {
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub fn read(&self, letters: &str, words: &mut Words<'_>, set: Set<'_, S>) -> Result<(), Stop> {
         for (at, letter) in letters.char_indices() {
             let end = at + letter.len_utf8();
             let (name, rest) = (&letters[at..end], &letters[end..]);

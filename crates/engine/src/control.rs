@@ -2,16 +2,15 @@
 
 use crate::EngineError;
 use crate::group::{HostMeter, Watched};
-use crate::interrupt::{Attached, Interrupt};
 use crate::surroundings::Surroundings;
 use crate::worker::{Command, GroupProgress, GroupState, Report, Worker, WorkerConfig};
 use metrics::{Clamped, Group, Mono};
 use model::{Book, Complete, Event, Level, Links};
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use transport::{
-    Action, Clock as _, Deed, End, Fault, Got, GroupPlan, Held, Input, Join as _, Link, LinkSource, Mail,
-    Net as _, Order, Park, Platform, Reactor as _, Read, Ready, Receiver as _, Sender as _, Session,
-    SocketSettings, StreamSocket as _, Target, Task, Transmit, Wake as _, Watch as _,
+    Action, Attached, Clock as _, Deed, End, Fault, Got, GroupPlan, Held, Input, Interrupt, Join as _, Link,
+    LinkSource, Mail, Net as _, Order, Park, Platform, Reactor as _, Read, Ready, Receiver as _, Sender as _,
+    Session, SocketSettings, StreamSocket as _, Target, Task, Transmit, Wake as _, Watch as _,
 };
 
 /// The threads of a session and the sockets that they begin with.

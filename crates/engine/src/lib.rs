@@ -8,14 +8,13 @@
 mod control;
 mod exhausted;
 mod group;
-mod interrupt;
 mod link;
 mod surroundings;
 mod worker;
 
 pub use control::{Control, Setup};
 pub use group::HostMeter;
-pub use interrupt::Interrupt;
+pub use transport::Interrupt;
 
 use thiserror::Error;
 

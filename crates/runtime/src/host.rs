@@ -8,7 +8,7 @@ use model::HostSnapshot;
 use std::net::{IpAddr, SocketAddr};
 
 /// The host that this process runs on.
-pub(crate) struct ThisHost;
+pub struct ThisHost;
 
 impl HostInfo for ThisHost {
     fn now(&self) -> Mono {

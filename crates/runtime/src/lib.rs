@@ -11,7 +11,7 @@ mod texts;
 
 pub use client::{begin, check, is_resolving, resolve_targets, run, run_id};
 pub use engine::{EngineError, Interrupt};
-pub use host::{is_ours, random};
+pub use host::{ThisHost, is_ours, random};
 pub use io::card::permit_change as permit_card_change;
 pub use io::host::{local_addresses, rlimit_nofile};
 pub use io::process::{fail_writes_beyond_limit, on_end_asked, read_hidden, terminal_columns, to_background};

@@ -14,6 +14,7 @@
 pub mod conformance;
 mod fault;
 mod flow;
+mod interrupt;
 mod platform;
 mod session;
 mod sockets;
@@ -25,6 +26,7 @@ pub use flow::{
     Acceptor, Connector, Context, End, Flow, FlowEvent, FlowId, Interest, LinkSource, Message, Open, Path,
     Read, Rng, Sent, Target, When,
 };
+pub use interrupt::{Attached, Interrupt};
 pub use model::{Effective, SocketSettings};
 pub use platform::{
     Clock, DatagramSocket, Defect, Held, Join, LONGEST_DATAGRAM, ListenerSocket, Mail, Park, Platform,

@@ -10,6 +10,7 @@
 use metrics::Clamped;
 
 pub mod codec;
+mod compat;
 mod open;
 mod receive;
 mod schedule;
@@ -18,8 +19,8 @@ mod send;
 use common::{call, one_sided, protocol};
 
 use crate::one_sided::OneSidedProtocol;
-use crate::protocol::{Info, Legacy, Workers};
-use model::{Kind, Pattern, Phase, Probe, Range, SocketSettings, Spacing};
+use crate::protocol::{Info, Legacy, Workers, carried};
+use model::{Event, Kind, Pattern, Phase, Probe, Range, SocketSettings, Spacing};
 pub use open::{acceptors, connectors};
 pub use receive::Receiver;
 pub use send::Sender;
@@ -42,8 +43,13 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
                 sockets: SocketSettings { rcvbuf: Some(4 << 20), ..SocketSettings::default() },
                 ..Phase::default()
             },
-            also_datagrams: false,
+            notice: |event| {
+                if let Event::Local(totals) = event { Some(compat::came(totals)) } else { carried(event) }
+            },
+            ..Legacy::PLAIN
         }),
+        originals: compat::ORIGINALS,
+        importers: compat::IMPORTERS,
         ..Info::new("bwdelaytester", PORT)
     },
     carries,

@@ -81,6 +81,13 @@ impl Placement {
     }
 }
 
+/// Whether each frame of so many streams is told for the report's sake, which shows how evenly those of one came: of hundreds of
+/// streams that would be millions.
+#[must_use]
+pub fn tells_frames(streams: u32) -> bool {
+    streams <= 8
+}
+
 /// A server to talk to.
 #[derive(Clone, Debug)]
 pub struct Peer {
@@ -110,6 +117,21 @@ impl ProtocolOptions {
 impl fmt::Debug for ProtocolOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.0.is_some() { "ProtocolOptions(..)" } else { "ProtocolOptions" })
+    }
+}
+
+/// Not to run a phase, but to ask the servers to end: an option of clients of our own protocol.
+#[derive(Clone, Debug, Default)]
+pub struct StopServers {
+    /// Only those that answer this besides: a protocol and a port, `echo:9999`.
+    pub only: Option<String>,
+}
+
+impl StopServers {
+    /// The phase that such a client has.
+    #[must_use]
+    pub fn phase() -> Phase {
+        Phase { connections: 1, ..Phase::default() }
     }
 }
 

@@ -2,7 +2,10 @@
 
 use crate::config::{ClientConfig, ServerConfig};
 use crate::host::HostInfo;
-use model::{Phase, SocketSettings};
+use crate::original::Original;
+use compat::Importer;
+use metrics::seconds;
+use model::{Event, Phase, SocketSettings, Traffic};
 use std::fmt;
 use std::net::SocketAddr;
 use transport::Session;
@@ -25,6 +28,10 @@ pub struct Info {
     pub defaults: Defaults,
     /// How a server answers it beside what it is for.
     pub legacy: Option<Legacy>,
+    /// Programs that speak it, whose command lines and printouts this one has.
+    pub originals: &'static [Original],
+    /// What reads the files of these programs.
+    pub importers: &'static [Importer],
 }
 
 impl Info {
@@ -39,6 +46,8 @@ impl Info {
             hello: None,
             defaults: Defaults::VERIFIED,
             legacy: None,
+            originals: &[],
+            importers: &[],
         }
     }
 }
@@ -72,13 +81,58 @@ pub struct Legacy {
     pub phase: fn() -> Phase,
     /// A server of connections listens to datagrams on the same port, too.
     pub also_datagrams: bool,
+    /// Its usual port where another protocol that goes along has the one of both: nothing tells a connection of one from that of
+    /// the other.
+    pub aside: Option<u16>,
+    /// The server, made of one at a single port of each address; or why it cannot be.
+    pub config: fn(ServerConfig) -> Result<ServerConfig, String>,
+    /// Ports at each address, of which the first is shown.
+    pub ports: usize,
+    /// A server ends with its first test: another follows.
+    pub one_test: bool,
+    /// What the user is told of an event.
+    pub notice: fn(&Event) -> Option<String>,
 }
 
 impl Legacy {
+    /// TCP, at one port, with the usual settings of a run, for any number of tests.
+    pub const PLAIN: Self = Legacy {
+        over: "TCP",
+        serves: "everybody",
+        phase: Phase::default,
+        also_datagrams: false,
+        aside: None,
+        config: Ok,
+        ports: 1,
+        one_test: false,
+        notice: carried,
+    };
     /// Clients of protocols over UDP that are served: a datagram proves no address.
     pub const LOCAL: &str = "this host and connected networks, and NETCALIPER_ALLOW";
     /// The same where everybody is served over TCP.
     pub const MIXED: &str = "TCP: everybody; UDP: this host and connected networks, and NETCALIPER_ALLOW";
+}
+
+/// What a connection, and all of them together, carried.
+#[must_use]
+pub fn carried(event: &Event) -> Option<String> {
+    match event {
+        Event::Portion(portion) => {
+            let ns = portion.to_ns.saturating_sub(portion.from_ns);
+            let (bytes, from) = (portion.rx_bytes, portion.remote);
+            let rate = Traffic { tx_bytes: 0, rx_bytes: bytes, ns }.rx_bps() / 1e6;
+            Some(format!("{bytes} bytes from {from} in {:.6} s, {rate:.3} Mbit/s", seconds(ns)))
+        }
+        Event::Local(totals) if totals.opened > 0 || totals.traffic.rx_bytes > 0 => {
+            let what = match (totals.traffic.tx_bytes, totals.traffic.rx_bytes) {
+                (0, received) => format!("{received} bytes received"),
+                (sent, 0) => format!("{sent} bytes sent"),
+                (answered, _) => format!("{answered} bytes answered"),
+            };
+            Some(format!("{} connections, {what}", totals.opened))
+        }
+        _ => None,
+    }
 }
 
 /// A datagram that a server answers at once.

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod codec;
+mod compat;
 mod media;
 mod open;
 mod pacing;
@@ -31,11 +32,12 @@ pub const PORT: u16 = 4444;
 pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
     info: Info {
         legacy: Some(Legacy {
-            over: "TCP",
             serves: "everybody; push, 1 GiB a connection, as usual",
-            phase: Phase::default,
-            also_datagrams: false,
+            phase: compat::usual_phase,
+            ..Legacy::PLAIN
         }),
+        originals: compat::ORIGINALS,
+        importers: compat::IMPORTERS,
         ..Info::new("ctstraffic", PORT)
     },
     carries,

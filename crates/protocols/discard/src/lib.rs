@@ -24,6 +24,7 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
             serves: Legacy::MIXED,
             phase: || Phase { verify: Verify::None, stall_ns: QUIET, ..Phase::default() },
             also_datagrams: true,
+            ..Legacy::PLAIN
         }),
         ..Info::new("discard", 9)
     },

@@ -7,6 +7,7 @@
 //! - [`Responder`]: one connection of the echoing end.
 #![forbid(unsafe_code)]
 
+mod compat;
 mod open;
 mod respond;
 
@@ -33,8 +34,9 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
                 buffer: Range::just(1 << 16),
                 ..Phase::default()
             },
-            also_datagrams: false,
+            ..Legacy::PLAIN
         }),
+        originals: compat::ORIGINALS,
         ..Info::new("echo", PORT)
     },
     carries,

@@ -9,6 +9,7 @@ pub mod auth;
 mod bulk;
 mod client;
 pub mod codec;
+mod compat;
 mod dial;
 mod file;
 pub mod judge;

@@ -7,6 +7,7 @@ use crate::auth::{self, Keeper};
 use crate::config::{ClientConfig, ServerConfig};
 use crate::host::HostInfo;
 use crate::pending::most_pending;
+use common::ProtocolOptions;
 use common::protocol::{Defaults, Info, Legacy, Listening, Ports, Protocol, Serving, Started, Workers};
 use metrics::SECOND;
 use model::{Kind, Pattern, Phase, Range, SocketSettings, Spacing, Verify};
@@ -133,10 +134,16 @@ pub static PROTOCOL: Iperf3 = Iperf3(Info {
     defaults: Defaults { whole_segments: true, spread: true, ..Defaults::VERIFIED },
     legacy: Some(Legacy {
         over: "TCP and UDP",
-        serves: "everybody",
-        phase: Phase::default,
-        also_datagrams: false,
+        config: |config| {
+            // The page has its tests, not their connections.
+            let options =
+                ServerOptions { scribe: Some(crate::compat::server_output), ..ServerOptions::default() };
+            Ok(ServerConfig { options: ProtocolOptions::new(options), links_ns: None, ..config })
+        },
+        ..Legacy::PLAIN
     }),
+    originals: crate::compat::ORIGINALS,
+    importers: crate::compat::IMPORTERS,
     ..Info::new(NAME, PORT)
 });
 

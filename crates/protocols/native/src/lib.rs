@@ -32,7 +32,7 @@ pub use opening::{Numbers, Opener, OpeningKey};
 pub use preamble::{Guess, PREAMBLE, Preamble, Purpose, guess};
 pub use server::{Server, ServerPlan};
 
-use crate::config::{ClientConfig, ServerConfig};
+use crate::config::{ClientConfig, ServerConfig, StopServers};
 use crate::host::HostInfo;
 use crate::pending::most_pending;
 use crate::protocol::{Hello, Info, Listening, Ports, Protocol, Serving, Started};
@@ -54,21 +54,6 @@ pub static PROTOCOL: Native = Native(Info {
 
 /// The protocol with a conversation of its own: both ends agree, and tell each other what they counted.
 pub struct Native(Info);
-
-/// Not to run a phase, but to ask the servers to end: an option of clients.
-#[derive(Clone, Debug, Default)]
-pub struct StopServers {
-    /// Ends only servers that also answer this protocol at this port: `echo:9999`.
-    pub only: Option<String>,
-}
-
-impl StopServers {
-    /// The phase that such a client has.
-    #[must_use]
-    pub fn phase() -> Phase {
-        Phase { connections: 1, ..Phase::default() }
-    }
-}
 
 /// A worker's send and receive buffer; a client that asks for more gets it in pieces of this size.
 const BUFFER: usize = 1 << 20;

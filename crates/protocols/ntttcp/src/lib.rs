@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod codec;
+mod compat;
 mod layout;
 mod open;
 mod receive;
@@ -56,8 +57,17 @@ pub static PROTOCOL: Ntttcp = Ntttcp(OneSidedProtocol {
                 stall_ns: 24 * 3600 * SECOND,
                 ..Phase::default()
             },
-            also_datagrams: false,
+            // ttcp has the usual port of both.
+            aside: Some(5101),
+            config: compat::row_of_ports,
+            // One of the conversation, and two for each of the 16 data ports.
+            ports: 33,
+            one_test: true,
+            notice: compat::notice,
+            ..Legacy::PLAIN
         }),
+        originals: compat::ORIGINALS,
+        importers: compat::IMPORTERS,
         ..Info::new(NAME, PORT)
     },
     carries: bulk::carries,

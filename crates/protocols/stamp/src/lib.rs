@@ -49,7 +49,7 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
                 sockets: SocketSettings { ttl: Some(255), ..SocketSettings::default() },
                 ..Phase::default()
             },
-            also_datagrams: false,
+            ..Legacy::PLAIN
         }),
         ..Info::new("stamp", PORT)
     },

@@ -4,6 +4,7 @@
 //! reads to its end. Over UDP markers stand before and behind it ([`bulk::Marks`]). `docs/protocols/ttcp.md` has both.
 #![forbid(unsafe_code)]
 
+mod compat;
 mod receive;
 
 use common::{one_sided, protocol};
@@ -51,7 +52,9 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
             serves: Legacy::MIXED,
             phase: || Phase { verify: Verify::Connection, stall_ns: 300 * SECOND, ..Phase::default() },
             also_datagrams: true,
+            ..Legacy::PLAIN
         }),
+        originals: compat::ORIGINALS,
         ..Info::new("ttcp", PORT)
     },
     carries: bulk::carries,

@@ -20,6 +20,7 @@
 
 pub mod blocks;
 pub mod codec;
+mod compat;
 mod latency;
 mod ledger;
 mod params;
@@ -59,8 +60,10 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
                 },
                 ..Phase::default()
             },
-            also_datagrams: false,
+            ..Legacy::PLAIN
         }),
+        originals: compat::ORIGINALS,
+        importers: compat::IMPORTERS,
         ..Info::new("udpmon", PORT)
     },
     carries,

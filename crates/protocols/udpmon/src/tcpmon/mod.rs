@@ -30,16 +30,15 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
     info: Info {
         defaults: Defaults::PLAIN,
         legacy: Some(Legacy {
-            over: "TCP",
-            serves: "everybody",
             phase: || Phase {
                 // One connection is served at a time by the original, any number here.
                 verify: Verify::Connection,
                 buffer: Range::just(1 << 20),
                 ..Phase::default()
             },
-            also_datagrams: false,
+            ..Legacy::PLAIN
         }),
+        originals: crate::compat::TCPMON,
         ..Info::new("tcpmon", PORT)
     },
     carries,

@@ -1,0 +1,201 @@
+//! The printout of either end: lines as datagrams come, tables at the end.
+
+use super::args::{Client, Server};
+use super::original::Original;
+use super::slots::{Slots, Sum};
+use super::table::{COLUMNS, Line, SWEEP};
+use metrics::{SECOND, Wall, format_duration};
+use model::{Event, Outcome, Status};
+use std::io::{self, Write};
+use std::net::SocketAddr;
+
+#[derive(Default)]
+enum Figures {
+    /// A client has none.
+    #[default]
+    None,
+    Right(Box<Slots>),
+    Original(Box<Original>),
+}
+
+/// One run, printed as it happens.
+#[derive(Default)]
+pub(crate) struct Printer {
+    figures: Figures,
+    sweep: bool,
+    as_original: bool,
+    named: Vec<SocketAddr>,
+    start: Option<Wall>,
+    /// What the wall clock says when the receiver's says 0, ns.
+    zero: Option<i64>,
+    end: Option<Status>,
+    unsent: u64,
+    sent: u64,
+}
+
+const NAMED: usize = 100;
+
+impl Printer {
+    #[must_use]
+    pub(crate) fn server(server: &Server) -> Self {
+        let both = &server.both;
+        let (unsynchronised, compensation, sweep) = (both.unsynchronised, server.compensation_us, both.sweep);
+        let figures = if both.as_original {
+            Figures::Original(Box::new(Original::new(unsynchronised, compensation, sweep)))
+        } else {
+            Figures::Right(Box::new(Slots::new(unsynchronised, compensation, sweep)))
+        };
+        Printer { figures, sweep, as_original: both.as_original, ..Printer::default() }
+    }
+
+    #[must_use]
+    pub(crate) fn client(client: &Client) -> Self {
+        Printer { sweep: client.both.sweep, as_original: client.both.as_original, ..Printer::default() }
+    }
+
+    /// Prints what an event tells.
+    ///
+    /// # Errors
+    /// When it cannot be printed.
+    pub(crate) fn on_event(
+        &mut self,
+        event: &Event,
+        out: &mut dyn Write,
+        err: &mut dyn Write,
+    ) -> io::Result<()> {
+        match event {
+            Event::Start { at } => {
+                self.start = Some(*at);
+                match self.figures {
+                    Figures::None => Ok(()),
+                    _ => writeln!(out, "{COLUMNS}").and_then(|()| out.flush()),
+                }
+            }
+            Event::Datagrams { rows } => {
+                let mut told = Ok(());
+                for row in rows {
+                    self.name(row.peer, err)?;
+                    self.zero = Some(row.wall.0.wrapping_sub_unsigned(row.at_ns));
+                    // With a closed stdout the lines still count for the tables.
+                    told = told.and(match &mut self.figures {
+                        Figures::None => Ok(()),
+                        Figures::Right(slots) => slots.take(row, out, err),
+                        Figures::Original(original) => original.take(row, out, err),
+                    });
+                }
+                told
+            }
+            Event::Interval(interval) => self.pass(interval.end_ns, out),
+            Event::Local(totals) => {
+                if let Some(packets) = totals.packets.as_deref() {
+                    (self.sent, self.unsent) = (packets.counts.sent, packets.counts.unsent);
+                }
+                Ok(())
+            }
+            Event::PhaseEnd { status, .. } => {
+                self.end = Some(*status);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Names a sender when it is heard for the first time; the original names the first one only.
+    fn name(&mut self, peer: SocketAddr, err: &mut dyn Write) -> io::Result<()> {
+        let most = if self.as_original { 1 } else { NAMED };
+        if self.named.len() < most && !self.named.contains(&peer) {
+            self.named.push(peer);
+            writeln!(err, "First packet seen from {peer}")?;
+        }
+        Ok(())
+    }
+
+    /// Time has passed, whether anything came or not.
+    fn pass(&mut self, end_ns: u64, out: &mut dyn Write) -> io::Result<()> {
+        let (Figures::Right(slots), Some(start), Some(zero)) = (&mut self.figures, self.start, self.zero)
+        else {
+            return Ok(());
+        };
+        let now = start.0.saturating_add_unsigned(end_ns).saturating_sub(zero);
+        slots.pass(u64::try_from(now).unwrap_or(0), out)
+    }
+
+    /// Prints what is printed at the end; the exit code.
+    ///
+    /// # Errors
+    /// When it cannot be printed.
+    pub(crate) fn finish(&mut self, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<u8> {
+        match &mut self.figures {
+            Figures::None if self.sweep && self.end == Some(Status::Complete) => {
+                writeln!(out, "Sweep ends")?;
+                return self.sums(err).map(|()| 0);
+            }
+            Figures::None => {
+                self.sums(err)?;
+                writeln!(err, "{SWEEP}")?;
+            }
+            Figures::Right(slots) => {
+                let Sum { packets, lost, repeated, overtaken, late } = slots.sum();
+                writeln!(
+                    err,
+                    "# {packets} packets came, {lost} did not; {repeated} came more than once, {overtaken} had been overtaken, \
+                     {late} came too late for their line"
+                )?;
+                slots.finish(out, err)?;
+            }
+            Figures::Original(original) => original.finish(err)?,
+        }
+        // Exit code 1, as the original's: only an interrupt ends it.
+        Ok(1)
+    }
+
+    /// What a client has sent: the original does not tell.
+    fn sums(&self, err: &mut dyn Write) -> io::Result<()> {
+        if self.as_original {
+            return Ok(());
+        }
+        writeln!(err, "# {} packets left, {} were not sent", self.sent, self.unsent)
+    }
+}
+
+/// Prints a saved run of datagrams as the original would have printed it: a line per interval in which any came. Of runs of lost
+/// ones an interval knows nothing; column 4 says whether there were any. Intervals of other lengths than a tenth of a second, as of
+/// long runs, whose older ones are joined, are told of first.
+///
+/// # Errors
+/// When it cannot be printed.
+pub(crate) fn print(_: &Outcome, events: &[Event], out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{COLUMNS}")?;
+    let intervals =
+        || events.iter().filter_map(|event| if let Event::Interval(i) = event { Some(i) } else { None });
+    let longest = intervals().map(|interval| interval.ns()).max().unwrap_or(0);
+    if longest > SECOND / 10 + SECOND / 100 {
+        let longest = format_duration(longest as f64);
+        writeln!(
+            out,
+            "# rates over intervals of up to {longest}: a tenth of columns 1 and 2 is not what came in a line, as it was when this ran"
+        )?;
+    }
+    for interval in intervals() {
+        let all = [(&interval.packets, Some(interval.local)), (&interval.remote_packets, interval.remote)];
+        for (packets, traffic) in all {
+            let (Some(packets), Some(traffic)) = (packets, traffic) else { continue };
+            let ns = interval.end_ns.saturating_sub(interval.start_ns).max(1);
+            let per_second = |n: u64| (u128::from(n) * u128::from(SECOND) / u128::from(ns)) as u64;
+            let Some(delay) = packets.delay_ns.as_ref() else { continue };
+            let us = |ns: u64| (ns / 1_000) as i64;
+            let drops = packets.counts.lost.max(0) as u64;
+            let line = Line {
+                bytes: per_second(traffic.rx_bytes),
+                packets: per_second(packets.counts.received),
+                drops,
+                gaps: u64::from(drops > 0),
+                min: us(delay.min),
+                max: us(delay.max),
+                avg: (delay.mean / 1e3) as i64,
+            };
+            line.print(out)?;
+        }
+    }
+    Ok(())
+}

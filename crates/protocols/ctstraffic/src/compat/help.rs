@@ -1,0 +1,150 @@
+//! Help pages, made of the table of options.
+
+use super::options::{self, Only, Page, Row};
+use super::spec::{Role, Transport};
+use std::fmt::Write as _;
+
+/// Columns of a line.
+const WIDTH: usize = 100;
+const INDENT: usize = 6;
+
+#[must_use]
+pub(crate) fn page(page: Page) -> String {
+    let (title, before, after) = match page {
+        Page::Overview => ("ctsTraffic, spoken by netcaliper", OVERVIEW, PAGES),
+        Page::Tcp => ("ctsTraffic: TCP", "", TCP),
+        Page::Udp => ("ctsTraffic: UDP streams (-Protocol:udp)", "", UDP),
+        Page::Logging => ("ctsTraffic: what is printed and written", "", LOGGING),
+        Page::Advanced => ("ctsTraffic: sockets, and ways of Windows", "", ADVANCED),
+    };
+    let mut text = format!("{title}\n{}\n", "-".repeat(title.len()));
+    text.push_str(before);
+    for row in options::rows().filter(|row| row.page == page) {
+        option(row, &mut text);
+    }
+    text.push_str(after);
+    text
+}
+
+fn option(row: &Row, text: &mut String) {
+    let mut marks = Vec::new();
+    match row.who {
+        Only::This(Role::Client) => marks.push("client"),
+        Only::This(Role::Server) => marks.push("server"),
+        Only::Any => {}
+    }
+    match row.over {
+        Only::This(Transport::Tcp) if row.page != Page::Tcp => marks.push("TCP"),
+        Only::This(Transport::Udp) if row.page != Page::Udp => marks.push("UDP"),
+        _ => {}
+    }
+    let needs = row.needs.map(|need| format!("with {}", need.text));
+    marks.extend(needs.as_deref());
+    let marks = if marks.is_empty() { String::new() } else { format!("   [{}]", marks.join(", ")) };
+    let _ = writeln!(text, "\n  {}:<{}>{marks}", row.name, row.value);
+    paragraph(row.help, text);
+}
+
+/// `words` within the width, indented.
+fn paragraph(words: &str, text: &mut String) {
+    let mut column = 0;
+    for word in words.split_whitespace() {
+        if column > 0 && column + 1 + word.chars().count() > WIDTH {
+            text.push('\n');
+            column = 0;
+        }
+        if column == 0 {
+            text.push_str(&" ".repeat(INDENT));
+            column = INDENT;
+        } else {
+            text.push(' ');
+            column += 1;
+        }
+        text.push_str(word);
+        column += word.chars().count();
+    }
+    text.push('\n');
+}
+
+const OVERVIEW: &str = "
+A server and a client move a known pattern of bytes, compare every one of them, and count what
+fails. Either end may be ctsTraffic 2.0.1 or later on Windows. Nothing is negotiated: options marked
+`the same at both ends` must be given to both.
+
+  netcaliper ctstraffic -Listen:* -ConsoleVerbosity:1
+  netcaliper ctstraffic -Target:<server> -ConsoleVerbosity:1 -StatusFilename:status.csv
+
+Arguments are written -Name:Value, in any order, in upper or lower case. Numbers are whole, decimal
+or hexadecimal (0x10), without suffixes; ranges are written [low,high].
+";
+
+const PAGES: &str = "
+  -Help:Tcp         patterns, sizes, limits, endings
+  -Help:Udp         media streams
+  -Help:Logging     what is printed and written
+  -Help:Advanced    sockets, cores, and what is only for Windows
+
+The exit code is the number of connections that failed, network and protocol errors together, 255 at
+most; 13 when the arguments cannot be, and after help. Ctrl-C ends the run and prints the summary.
+
+Where the original is wrong this differs on purpose: -MsgWaitAll:off and ranges of -RateLimit count,
+-ConsoleVerbosity:0 prints nothing, the first status line is a rate like all others, failed connects
+tell their target, and a connection that hangs because the two ends differ ends with a sentence that
+says so. docs/protocols/ctstraffic.md has the whole list.
+";
+
+const TCP: &str = "
+What two ends see that differ: with a larger -Transfer at the sender the receiver ends with
+ErrorTooMuchDataTransferred; with a smaller one, or another -Pattern, both wait until -StallTimeout.
+The original waits for ever then.
+";
+
+const UDP: &str = "
+A frame is BitsPerSecond / 8 / FrameRate bytes; it leaves in datagrams of at most -DatagramByteSize
+bytes. The client asks for a stream by a datagram START, and judges each frame when its time to be
+shown has come: completed, dropped (bytes are missing), repeated (too many). Lost frames do not make
+a stream fail, so they do not show in the exit code; a stream of which nothing came does.
+
+Unlike the original, values that would make it crash are refused: frames below 40 bytes, datagrams
+below 39 or above 65507 bytes, a depth of 0 seconds, more than 2^32-1 frames.
+";
+
+const LOGGING: &str = "
+All files are opened, and overwritten, before the run starts, and written out with each status line.
+Lines end in CR LF. Text files begin with the time by the wall clock at which the run started, which
+the original does not tell. -ConnectionFilename, -ErrorFilename and -StatusFilename may share a text
+file; a CSV file holds one table.
+
+The sender's stamps in the jitter table are the ones sent; ctsTraffic on Windows reads them two
+bytes early, which multiplies both by 65536 and leaves the times in flight as they are. What Linux
+does not tell of a connection is empty in the TCP-info table; its SndLim columns are times in
+microseconds.
+";
+
+const ADVANCED: &str = "
+What has no effect here is named once on stderr, in one line.
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [Page; 5] = [Page::Overview, Page::Tcp, Page::Udp, Page::Logging, Page::Advanced];
+
+    #[test]
+    fn every_option_is_on_one_page() {
+        for row in options::rows() {
+            let on = ALL.iter().filter(|&&p| page(p).contains(&format!("\n  {}:<", row.name))).count();
+            assert_eq!(on, 1, "{}", row.name);
+        }
+    }
+
+    #[test]
+    fn lines_are_not_too_long() {
+        for text in ALL.map(page) {
+            for line in text.lines() {
+                assert!(line.chars().count() <= WIDTH, "{line}");
+            }
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! The table of ctsTraffic's options: one row each, from which arguments are read and help pages are printed.
+
+mod table;
+
+use super::grammar::{one_of, range_of, rate_of, u64_of, within};
+use super::raw::{Arg, RawOptions};
+use super::spec::{Role, Transport};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Page {
+    /// `-Help`, `-?`, no arguments at all: the overview.
+    Overview,
+    /// `-Help:Tcp`.
+    Tcp,
+    /// `-Help:Udp`.
+    Udp,
+    /// `-Help:Logging`.
+    Logging,
+    /// `-Help:Advanced`.
+    Advanced,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Only<T> {
+    Any,
+    /// Only there.
+    This(T),
+}
+
+/// What another option must be for this one to count.
+#[derive(Clone, Copy)]
+pub(super) struct Need {
+    /// In words: the option that is missing.
+    pub(super) text: &'static str,
+    pub(super) met: fn(&RawOptions) -> bool,
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum Kind {
+    Text,
+    /// One of those that the row names.
+    Word,
+    Number(u32, u32),
+    /// 64 bits.
+    Wide,
+    /// Above 0.
+    Rate,
+    /// A rate in whole bytes.
+    Bits,
+    Range(&'static Kind),
+}
+
+pub(super) struct Row {
+    /// Its name, spelt as in the original.
+    pub(super) name: &'static str,
+    /// What may follow the colon, for the help page.
+    pub(super) value: &'static str,
+    /// What may follow it, too.
+    pub(super) also: &'static str,
+    pub(super) kind: Kind,
+    pub(super) page: Page,
+    /// The end that it is for.
+    pub(super) who: Only<Role>,
+    /// The transport that it is for.
+    pub(super) over: Only<Transport>,
+    pub(super) needs: Option<Need>,
+    /// Whether it may be given several times.
+    pub(super) many: bool,
+    /// Explains it, its default included.
+    pub(super) help: &'static str,
+}
+
+impl Row {
+    pub(super) fn read(&self, text: &str) -> Result<Arg, String> {
+        match self.kind {
+            Kind::Text => Ok(Arg::Text(text.to_owned())),
+            Kind::Word => {
+                let words = self.value.split('|').chain(self.also.split('|')).filter(|word| !word.is_empty());
+                one_of(text, &words.map(|word| (word, word)).collect::<Vec<_>>()).map(Arg::Word)
+            }
+            Kind::Range(kind) => {
+                range_of(text, |text| number(*kind, text)).map(|(low, high)| Arg::Number(low, high))
+            }
+            kind => number(kind, text).map(|n| Arg::Number(n, None)),
+        }
+    }
+}
+
+fn number(kind: Kind, text: &str) -> Result<u64, String> {
+    match kind {
+        Kind::Number(low, high) => within(text, low.into()..=high.into()),
+        Kind::Rate => rate_of(text),
+        Kind::Bits => match rate_of(text)? / 8 * 8 {
+            0 => Err(format!("'{text}' must be at least 8")),
+            bits => Ok(bits),
+        },
+        _ => u64_of(text),
+    }
+}
+
+/// All options, in the order of the help pages.
+pub(super) fn rows() -> impl Iterator<Item = &'static Row> {
+    table::ROWS.iter()
+}
+
+/// The option of this name (in lower case, the dash included).
+pub(super) fn find(name: &str) -> Option<&'static Row> {
+    rows().find(|row| row.name.eq_ignore_ascii_case(name))
+}
+
+/// The option whose name is most like `name`, if one is.
+pub(super) fn like(name: &str) -> Option<&'static str> {
+    let given = name.trim_start_matches(['-', '/']).to_ascii_lowercase();
+    let local = |row: &&Row| {
+        let known = row.name[1..].to_ascii_lowercase();
+        let longer = given.len().max(known.len());
+        (distance(&given, &known), longer)
+    };
+    let best = rows().min_by_key(|row| local(row).0)?;
+    let (apart, longer) = local(&best);
+    (apart * 3 <= longer).then_some(best.name)
+}
+
+/// Letters to add, take away or change (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().take(64).collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().take(64).enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, &y) in b.iter().enumerate() {
+            let changed = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_row_is_complete_and_no_name_stands_twice() {
+        let names: BTreeSet<String> = rows().map(|row| row.name.to_ascii_lowercase()).collect();
+        assert_eq!(names.len(), rows().count());
+        for row in rows() {
+            assert!(
+                row.name.starts_with('-') && !row.value.is_empty() && row.help.len() > 20,
+                "{}",
+                row.name
+            );
+        }
+    }
+
+    /// Every option of the tables of ctsTraffic 2.0.4.0, and our own three.
+    #[test]
+    fn the_table_has_every_option_of_the_original() {
+        let known = "Listen Target Bind Port Protocol Pattern PushBytes PullBytes Transfer Buffer RateLimit \
+            RateLimitPeriod BurstCount BurstDelay Verify Shutdown Connections Iterations ServerExitLimit \
+            ThrottleConnections TimeLimit PauseAtEnd OnError BitsPerSecond FrameRate StreamLength BufferDepth \
+            DatagramByteSize EnableRecvSharding ShardCount ShardWorkerCount IocpBatchSize AffinityPolicy \
+            ConsoleVerbosity StatusUpdate ConnectionFilename ErrorFilename StatusFilename JitterFilename \
+            TcpInfoFilename Acc Conn IO InlineCompletions MsgWaitAll PrePostRecvs PrePostSends RecvBufValue \
+            SendBufValue Options KeepAliveValue LocalPort PortScalability IfIndex Compartment QosDscpValue \
+            CpuSetGroupId ThreadPool LogEncoding StallTimeout Allow";
+        let known: BTreeSet<String> = known.split_whitespace().map(|name| format!("-{name}")).collect();
+        let ours: BTreeSet<String> = rows().map(|row| row.name.to_owned()).collect();
+        assert_eq!(ours, known);
+    }
+
+    #[test]
+    fn a_slip_is_recognised() {
+        assert_eq!(like("-conections"), Some("-Connections"));
+        assert_eq!(like("/Target"), Some("-Target"));
+        assert_eq!(like("--port"), Some("-Port"));
+        assert_eq!(like("-nothinglikeit"), None);
+        assert_eq!(distance("kitten", "sitting"), 3);
+    }
+}

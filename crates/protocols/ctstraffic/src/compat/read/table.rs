@@ -1,0 +1,236 @@
+//! Bytes to rows.
+
+use crate::compat::spec::Transport;
+use crate::compat::{connection, jitter, line};
+use compat::import::decode;
+use metrics::FrameStamps;
+
+/// Rows kept of one file.
+const MOST_ROWS: usize = 5_000_000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    Status(Transport),
+    Connections(Transport),
+    Jitter,
+    TcpInfo,
+}
+
+impl Shape {
+    pub(super) fn of(header: &str) -> Option<Shape> {
+        let header = header.trim();
+        let both = [Transport::Tcp, Transport::Udp];
+        let status = both.into_iter().map(|t| (line::csv_header(t), Shape::Status(t)));
+        let connections = both.into_iter().map(|t| (connection::csv_header(t), Shape::Connections(t)));
+        let single = [(jitter::header(), Shape::Jitter), (connection::tcp_info_header(), Shape::TcpInfo)];
+        status.chain(connections).chain(single).find(|(known, _)| *known == header).map(|(_, shape)| shape)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Slice {
+    pub(crate) at_s: f64,
+    pub(crate) numbers: [u64; 6],
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Ended {
+    pub(in crate::compat) at_s: f64,
+    pub(in crate::compat) local: String,
+    pub(in crate::compat) remote: String,
+    /// Sent, its rate, received, its rate, ms; or bits/s, and frames completed, dropped, repeated, in error.
+    pub(in crate::compat) numbers: [u64; 5],
+    pub(in crate::compat) result: String,
+    /// Empty when the connection had none.
+    pub(in crate::compat) id: String,
+}
+
+impl Ended {
+    pub(super) fn succeeded(&self) -> bool {
+        self.result == "Succeeded"
+    }
+
+    /// The remote address without its port.
+    pub(super) fn remote_host(&self) -> &str {
+        match self.remote.rsplit_once(':') {
+            Some((host, _)) if !host.is_empty() => host,
+            _ if self.remote.is_empty() => "(not known)",
+            _ => &self.remote,
+        }
+    }
+}
+
+/// The rows of a connection table.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Connections {
+    pub(in crate::compat) transport: Transport,
+    pub(in crate::compat) rows: Vec<Ended>,
+}
+
+/// A row of the jitter table.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Frame {
+    pub(in crate::compat) seq: i64,
+    /// Sender's ticks and ticks per second, receiver's; all 0 for a dropped frame.
+    pub(in crate::compat) stamps: [i64; 4],
+    pub(in crate::compat) flight_ms: f64,
+    pub(in crate::compat) jitter_ms: f64,
+}
+
+impl Frame {
+    pub(in crate::compat) fn dropped(&self) -> bool {
+        self.stamps == [0; 4]
+    }
+}
+
+/// A row of the TCP-info table.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct TcpInfo {
+    pub(in crate::compat) at_s: f64,
+    /// Sent, its rate, received, its rate, ms.
+    pub(in crate::compat) moved: [u64; 5],
+    pub(in crate::compat) remote: String,
+    /// From `BytesReordered` on; what was not told is `None`.
+    pub(in crate::compat) numbers: [Option<u64>; 11],
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Table {
+    Status {
+        transport: Transport,
+        rows: Vec<Slice>,
+        /// Its first rate means nothing: the original divides by the time since its host was started.
+        first_is_void: bool,
+        damaged: u64,
+    },
+    Connections(Connections),
+    Jitter {
+        rows: Vec<Frame>,
+        undone: bool,
+        damaged: u64,
+    },
+    TcpInfo {
+        rows: Vec<TcpInfo>,
+        damaged: u64,
+    },
+}
+
+impl Table {
+    /// The table in `bytes`; `None` when there is none.
+    pub(crate) fn read(bytes: &[u8]) -> Option<Table> {
+        let text = decode(bytes);
+        let mut lines = text.lines();
+        let shape = Shape::of(lines.next()?)?;
+        let lines = lines.filter(|l| !l.trim().is_empty()).take(MOST_ROWS);
+        Some(match shape {
+            Shape::Status(transport) => {
+                let (rows, damaged) = each(lines, slice);
+                // Ours is right, and UTF-8 unless asked otherwise.
+                let first_is_void = bytes.starts_with(&[0xff, 0xfe]);
+                Table::Status { transport, rows, first_is_void, damaged }
+            }
+            Shape::Connections(transport) => {
+                let (rows, _) = each(lines, ended);
+                Table::Connections(Connections { transport, rows })
+            }
+            Shape::Jitter => {
+                let (mut rows, damaged) = each(lines, frame);
+                let undone = undo(&mut rows);
+                Table::Jitter { rows, undone, damaged }
+            }
+            Shape::TcpInfo => {
+                let (rows, damaged) = each(lines, tcp_info);
+                Table::TcpInfo { rows, damaged }
+            }
+        })
+    }
+}
+
+/// All rows that can be read, and how many cannot (a crash may have cut the last).
+fn each<'a, T>(lines: impl Iterator<Item = &'a str>, read: fn(&[&str]) -> Option<T>) -> (Vec<T>, u64) {
+    let (mut rows, mut damaged) = (Vec::new(), 0);
+    for line in lines {
+        let cells: Vec<&str> = line.split(',').map(str::trim).collect();
+        match read(&cells) {
+            Some(row) => rows.push(row),
+            None => damaged += 1,
+        }
+    }
+    (rows, damaged)
+}
+
+/// A time of day of the run; the original leaves it out from a million seconds on.
+fn time(cell: &str) -> Option<f64> {
+    if cell.is_empty() { Some(f64::NAN) } else { cell.parse().ok().filter(|t: &f64| t.is_finite()) }
+}
+
+fn numbers<const N: usize>(cells: &[&str]) -> Option<[u64; N]> {
+    let all: Vec<u64> = cells.iter().map(|cell| cell.parse().ok()).collect::<Option<_>>()?;
+    all.try_into().ok()
+}
+
+fn slice(cells: &[&str]) -> Option<Slice> {
+    let (at, rest) = cells.split_first()?;
+    Some(Slice { at_s: time(at)?, numbers: numbers(rest)? })
+}
+
+fn ended(cells: &[&str]) -> Option<Ended> {
+    let [at, local, remote, a, b, c, d, e, result, id] = cells else { return None };
+    let nil = id.bytes().all(|b| b == b'0' || b == b'-');
+    Some(Ended {
+        at_s: time(at)?,
+        local: (*local).to_owned(),
+        remote: (*remote).to_owned(),
+        numbers: numbers(&[a, b, c, d, e])?,
+        result: (*result).to_owned(),
+        id: if nil { String::new() } else { id.to_ascii_lowercase() },
+    })
+}
+
+fn frame(cells: &[&str]) -> Option<Frame> {
+    let [seq, a, b, c, d, flight, jitter] = cells else { return None };
+    let stamps: Vec<i64> = [a, b, c, d].iter().map(|cell| cell.parse().ok()).collect::<Option<_>>()?;
+    Some(Frame {
+        seq: seq.parse().ok()?,
+        stamps: stamps.try_into().ok()?,
+        flight_ms: time(flight)?,
+        jitter_ms: time(jitter)?,
+    })
+}
+
+fn tcp_info(cells: &[&str]) -> Option<TcpInfo> {
+    // The form for older systems ends three columns earlier.
+    if cells.len() != 20 && cells.len() != 17 {
+        return None;
+    }
+    let mut numbers = [None; 11];
+    for (number, cell) in numbers.iter_mut().zip(&cells[9..]) {
+        if !cell.is_empty() {
+            *number = Some(cell.parse().ok()?);
+        }
+    }
+    Some(TcpInfo {
+        at_s: time(cells[0])?,
+        moved: self::numbers(&cells[4..9])?,
+        remote: cells[2].to_owned(),
+        numbers,
+    })
+}
+
+/// Undoes the multiplication of the sender's stamps, if there was one in every row; whether there was.
+fn undo(rows: &mut [Frame]) -> bool {
+    let sender = |row: &Frame| FrameStamps {
+        sender_ticks: row.stamps[0],
+        sender_hz: row.stamps[1],
+        ..FrameStamps::default()
+    };
+    let mut whole = rows.iter().filter(|row| !row.dropped()).peekable();
+    let shifted = whole.peek().is_some() && whole.all(|row| sender(row).looks_misread());
+    if shifted {
+        for row in rows {
+            let FrameStamps { sender_ticks, sender_hz, .. } = sender(row).from_misread();
+            row.stamps[..2].copy_from_slice(&[sender_ticks, sender_hz]);
+        }
+    }
+    shifted
+}

@@ -1,0 +1,180 @@
+//! `netcaliper ctstraffic`: from its understood command line to a run.
+
+mod place;
+mod resolve;
+
+use super::{Cores, Printer, Request, Resolved, Role, Spec, page, read};
+use common::config::tells_frames;
+use common::original::{Driver, ExitCodes, NO_EFFECT, Refusal, Run};
+use common::{ClientConfig, Placement, ServerConfig};
+use model::{Event, Kind, Status};
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+use transport::Interrupt;
+
+/// For arguments that cannot be, and after help: ERROR_INVALID_DATA of Windows, as the original has it; and when nothing could be started.
+const CODES: ExitCodes = ExitCodes { usage: 13, failed: u8::MAX };
+
+pub(super) fn run(arguments: &[String], driver: &dyn Driver) -> u8 {
+    let done = match read(arguments) {
+        Ok(Request::Help(which)) => driver.page(&page(which), CODES.usage),
+        Ok(Request::Run(spec)) => start(*spec, driver),
+        Err(text) => Err(Refusal::Usage(text)),
+    };
+    let usage = matches!(done, Err(Refusal::Usage(_)));
+    let code = driver.ended("ctsTraffic", CODES, done);
+    if usage {
+        driver.say(&"For help: ctsTraffic -Help");
+    }
+    code
+}
+
+fn start(mut spec: Spec, driver: &dyn Driver) -> Result<u8, Refusal> {
+    let device = place::enter(&mut spec, driver.command())?;
+    let placement = placement(&mut spec, &driver.host().cores());
+    driver.warn("ctsTraffic", NO_EFFECT, &spec.ignored);
+    match spec.role {
+        Role::Client => client(spec, device, placement, driver),
+        Role::Server => server(spec, device, placement, driver),
+    }
+}
+
+fn placement(spec: &mut Spec, usable: &[usize]) -> Placement {
+    let placement = match &spec.cores {
+        Cores::Each => Placement::Even,
+        Cores::Free => Placement::Spread,
+        Cores::These(cores) => {
+            Placement::Cores(cores.iter().filter(|core| usable.contains(core)).copied().collect())
+        }
+    };
+    if placement == Placement::Cores(Vec::new()) {
+        let group = spec.shown.cpu_group.unwrap_or(0);
+        spec.ignored.push(format!("-CpuSetGroupId:{group} (there are no such CPUs)"));
+        return Placement::Even;
+    }
+    placement
+}
+
+/// Whether every single connection, and every frame of a stream, has to be told.
+fn wants_records(spec: &Spec) -> bool {
+    spec.verbosity >= 3 || spec.logs.per_connection() || spec.logs.jitter.is_some()
+}
+
+/// Whether it has to be told when each connection has come to be: the console shows it, and a text file holds it.
+fn wants_arrivals(spec: &Spec) -> bool {
+    let table = |path: &Path| path.to_string_lossy().to_ascii_lowercase().ends_with(".csv");
+    spec.verbosity >= 3 || spec.logs.connection.as_deref().is_some_and(|path| !table(path))
+}
+
+fn client(
+    spec: Spec,
+    device: Option<String>,
+    placement: Placement,
+    driver: &dyn Driver,
+) -> Result<u8, Refusal> {
+    let resolved = resolve::client(&spec, driver)?;
+    let streams = spec.phase.kind == Kind::Stream;
+    let config = ClientConfig {
+        peers: resolve::rotation(&spec, &resolved),
+        sources: resolved.binds.iter().filter(|a| !a.is_unspecified()).copied().collect(),
+        ports: spec.local_ports,
+        device,
+        placement,
+        records: wants_records(&spec) || (streams && tells_frames(spec.phase.connections)),
+        arrivals: wants_arrivals(&spec),
+        ..driver.client(&crate::PROTOCOL)
+    };
+    let phase = spec.phase.clone();
+    driver.check(&config, &phase)?;
+    let targets = spec.targets.clone();
+    let mut reporter = Reporter::open(spec, resolved, driver)?;
+    let interrupt = reporter.interrupt.clone();
+    driver.call(&config, &phase, &interrupt, "ctstraffic", &mut |event| match event {
+        Event::Begin(begin) => {
+            let mut begin = begin.clone();
+            begin.targets.clone_from(&targets);
+            reporter.on_event(&Event::Begin(begin));
+        }
+        event => reporter.on_event(event),
+    })?;
+    Ok(reporter.finish())
+}
+
+fn server(
+    spec: Spec,
+    device: Option<String>,
+    placement: Placement,
+    driver: &dyn Driver,
+) -> Result<u8, Refusal> {
+    let resolved = resolve::server(&spec, driver)?;
+    let phase = spec.phase.clone();
+    let bound = driver.bind(ServerConfig {
+        listen: resolve::listening(&resolved),
+        exit_after: spec.exit_limit,
+        device,
+        placement,
+        workers: spec.workers,
+        records: wants_records(&spec),
+        arrivals: wants_arrivals(&spec),
+        open_to: driver.open_to(&spec.allow)?,
+        ..driver.server(&crate::PROTOCOL, phase.clone())?
+    })?;
+    let mut reporter = Reporter::open(spec, resolved, driver)?;
+    let interrupt = reporter.interrupt.clone();
+    driver.serve(bound, &phase, &interrupt, &mut |event| reporter.on_event(event))?;
+    Ok(reporter.finish())
+}
+
+/// The printout, on this program's stdout, stderr and files.
+struct Reporter<'a> {
+    driver: &'a dyn Driver,
+    printer: Printer,
+    interrupt: Interrupt,
+    interrupted: bool,
+    pause_ms: u64,
+    break_on_error: bool,
+    run: Run<'a>,
+}
+
+impl Reporter<'_> {
+    fn open(spec: Spec, resolved: Resolved, driver: &dyn Driver) -> Result<Reporter<'_>, Refusal> {
+        let interrupt = driver.on_signals()?;
+        let pause_ms = u64::from(spec.pause_at_end_ms);
+        let break_on_error = spec.break_on_error;
+        let mut open = |path: &Path| Ok(Box::new(File::create(path)?) as Box<dyn Write + Send>);
+        let printer = Printer::new(spec, resolved, &mut open).map_err(Refusal::Usage)?;
+        let run = Run::new(driver, "");
+        Ok(Reporter { driver, printer, interrupt, interrupted: false, pause_ms, break_on_error, run })
+    }
+
+    fn on_event(&mut self, event: &Event) {
+        self.run.on_event(event);
+        // With a closed stdout the run still goes on and writes its files.
+        let (mut out, mut err) = (self.driver.stdout(), io::stderr().lock());
+        if self.interrupt.asked() && !std::mem::replace(&mut self.interrupted, true) {
+            let _ = self.printer.interrupt(&mut out, &mut err);
+        }
+        let _ = self.printer.on_event(event, &mut out, &mut err);
+        if self.break_on_error && matches!(event, Event::Connection(record) if record.failure.is_some()) {
+            std::process::abort();
+        }
+    }
+
+    /// The pause that was asked for, the summary, the exit code.
+    fn finish(mut self) -> u8 {
+        const STEP_MS: u64 = 20;
+        let mut left = self.pause_ms;
+        while left > 0 && !self.interrupt.asked() {
+            self.driver.sleep(left.min(STEP_MS));
+            left = left.saturating_sub(STEP_MS);
+        }
+        let (status, reason) = (self.run.status, self.run.reason.clone());
+        self.on_event(&Event::End { status, reason });
+        self.run.finish();
+        match (self.printer.exit_code(), status) {
+            (0, Status::Failed) => CODES.failed,
+            (code, _) => code,
+        }
+    }
+}

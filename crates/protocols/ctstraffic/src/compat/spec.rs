@@ -1,0 +1,145 @@
+//! What a ctsTraffic command line asks for, checked and complete.
+
+use model::Phase;
+use std::path::PathBuf;
+
+/// Which end of the test this is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) enum Role {
+    /// It connects (`-Target`).
+    #[default]
+    Client,
+    /// It accepts (`-Listen`).
+    Server,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub(crate) enum Transport {
+    /// Connections with one of the four patterns.
+    #[default]
+    Tcp,
+    Udp,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) enum Encoding {
+    /// UTF-8 without a byte order mark.
+    #[default]
+    Utf8,
+    /// UTF-16, little-endian, with a byte order mark, as the original writes.
+    Utf16,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub(crate) struct LogFiles {
+    /// `-StatusFilename`.
+    pub(crate) status: Option<PathBuf>,
+    /// `-ConnectionFilename`.
+    pub(crate) connection: Option<PathBuf>,
+    /// `-ErrorFilename`.
+    pub(crate) error: Option<PathBuf>,
+    /// `-JitterFilename`.
+    pub(crate) jitter: Option<PathBuf>,
+    /// `-TcpInfoFilename`.
+    pub(crate) tcp_info: Option<PathBuf>,
+    /// `-LogEncoding`.
+    pub(crate) encoding: Encoding,
+}
+
+impl LogFiles {
+    /// Whether any file wants to know every ended connection.
+    #[must_use]
+    pub(crate) fn per_connection(&self) -> bool {
+        self.connection.is_some() || self.tcp_info.is_some()
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub(crate) enum Cores {
+    #[default]
+    Each,
+    /// The scheduler decides.
+    Free,
+    These(Vec<usize>),
+}
+
+/// Where sockets belong, besides addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// To the interface with this number (`-IfIndex`).
+    Interface(u32),
+    /// To this network namespace, VRF or interface (`-Compartment`).
+    Compartment(String),
+}
+
+/// A ctsTraffic command line, understood.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Spec {
+    pub(crate) role: Role,
+    pub(crate) transport: Transport,
+    /// Names and addresses to connect to.
+    pub(crate) targets: Vec<String>,
+    /// Names and addresses to connect from; empty leaves the choice to the system.
+    pub(crate) binds: Vec<String>,
+    /// Names and addresses to listen on; `*` is every address of both families.
+    pub(crate) listens: Vec<String>,
+    /// The port, of the server.
+    pub(crate) port: u16,
+    /// Local ports of a client, both ends included.
+    pub(crate) local_ports: Option<(u16, u16)>,
+    pub(crate) phase: Phase,
+    /// A server ends after so many connections.
+    pub(crate) exit_limit: Option<u64>,
+    /// Pause between the end of the work and the end of the program, ms.
+    pub(crate) pause_at_end_ms: u32,
+    /// The first error ends the program at once, for a debugger.
+    pub(crate) break_on_error: bool,
+    /// What is printed: 0 nothing, 1 status, 2 status and errors, 3 connections, 4 connections and errors, 5 all, 6 more.
+    pub(crate) verbosity: u8,
+    pub(crate) logs: LogFiles,
+    pub(crate) cores: Cores,
+    /// Worker threads, when given (`-ShardCount`).
+    pub(crate) workers: Option<u16>,
+    /// Interface, namespace.
+    pub(crate) place: Option<Place>,
+    /// Networks that a UDP server streams to, besides its own (`-Allow`).
+    pub(crate) allow: Vec<String>,
+    /// What the banner tells of the original's settings that are no part of the phase.
+    pub(crate) shown: Shown,
+    /// Arguments that have no effect here, as typed, each with the reason.
+    pub(crate) ignored: Vec<String>,
+}
+
+/// Settings that only the banner shows: they choose between ways in which Windows can do the same.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Shown {
+    /// The I/O function, with its explanation.
+    pub(crate) io_function: &'static str,
+    /// The function that opens or accepts connections, as error lines name it.
+    pub(crate) connect_function: &'static str,
+    /// Words of the `Options` line.
+    pub(crate) options: Vec<String>,
+    /// Outstanding receives.
+    pub(crate) receives: u32,
+    /// Outstanding sends; 0 follows the ideal send backlog.
+    pub(crate) sends: u32,
+    /// The compartment, as given.
+    pub(crate) compartment: Option<String>,
+    /// The interface index, as given.
+    pub(crate) interface: Option<u32>,
+    /// The processor group, when given.
+    pub(crate) cpu_group: Option<u32>,
+    /// Receive sharding: policy, shards, workers of each, batch.
+    pub(crate) sharding: Option<Sharding>,
+}
+
+/// Receive sharding, as the banner shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sharding {
+    /// Shards; 0 is one per logical CPU.
+    pub(crate) shards: u32,
+    pub(crate) workers: u32,
+    /// Completions taken at once.
+    pub(crate) batch: u32,
+    pub(crate) policy: &'static str,
+}

@@ -1,0 +1,443 @@
+//! The client's printout: what was asked for, a line after every so many messages, the results.
+
+use super::args::Client;
+use super::sums::{Rows, STEPS, Times, mbps};
+use model::{ConnectionRecord, Echo, Event, Failure, Kind, Outcome, PingRow, Transport};
+use std::io::{self, Write};
+
+/// Messages at the start that are not in the results, unless asked for.
+const FIRST: u64 = 500;
+
+/// Prints a run as RtTcpipClient does.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Printer {
+    client: Client,
+    /// The connection that runs, from 1.
+    at: u64,
+    connected: bool,
+    /// Of the whole run: messages dealt with, errors; what the results are made of.
+    packets: u64,
+    errors: u64,
+    lost: i64,
+    late: u64,
+    used: u64,
+    times: Times,
+    rows: Rows,
+    here: (u64, u64),
+    /// Since the last progress line.
+    block: (u64, Times),
+    over: bool,
+}
+
+impl Printer {
+    /// For a run that is about to begin.
+    #[must_use]
+    pub(crate) fn new(client: Client) -> Printer {
+        Printer { client, ..Printer::default() }
+    }
+
+    /// Messages that did not come back in time, or not whole, or were not sent.
+    #[must_use]
+    pub(crate) fn failures(&self) -> u64 {
+        self.errors + self.late + u64::try_from(self.lost).unwrap_or(0)
+    }
+
+    /// Takes an event in and prints what it is worth.
+    ///
+    /// # Errors
+    /// When `out` cannot be written.
+    pub(crate) fn on_event(&mut self, event: &Event, out: &mut dyn Write) -> io::Result<()> {
+        let mut nothing = io::sink();
+        match event {
+            Event::Start { .. } => {
+                self.banner(out)?;
+                let out = if self.client.silent { &mut nothing } else { out };
+                self.begin_loop(out)
+            }
+            Event::Pings { rows } => {
+                let out = if self.client.silent { &mut nothing } else { out };
+                rows.iter().try_for_each(|row| self.row(row, out))
+            }
+            Event::Connection(record) => {
+                let out = if self.client.silent { &mut nothing } else { out };
+                self.end_loop(record, out)
+            }
+            Event::Local(totals) => {
+                self.errors += totals.pings.as_ref().map_or(0, |pings| pings.counts.refused);
+                Ok(())
+            }
+            Event::PhaseEnd { .. } if !std::mem::replace(&mut self.over, true) && !self.client.silent => {
+                self.results(out)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn banner(&self, out: &mut dyn Write) -> io::Result<()> {
+        let c = &self.client;
+        writeln!(out, "*** RtTcpIpClient: WinSock started ***")?;
+        writeln!(out, "*** Message Size = {} ***", c.size)?;
+        writeln!(out, "*** Connection Loops = {} ***", c.loops)?;
+        writeln!(out, "*** Message Loops = {} ***", c.messages)?;
+        writeln!(out, "*** Port = {} ***", c.port)?;
+        writeln!(out, "*** SocketType = {} ***", if c.udp { "UDP" } else { "TCP" })?;
+        let not = if c.include_first { "" } else { "Do Not " };
+        writeln!(out, "*** {not}Include the first {FIRST} packets in Performance measurement ***")?;
+        writeln!(out, "Using server address : {}", c.address)
+    }
+
+    fn begin_loop(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        (self.at, self.connected, self.here) = (self.at + 1, false, (0, 0));
+        self.block = (0, Times::default());
+        writeln!(out, "*** Socket loop ({} of {}) ***", self.at, self.client.loops)?;
+        writeln!(out, "*** Client: socket created({}) ***", self.socket())?;
+        if self.client.udp {
+            return Ok(());
+        }
+        writeln!(out, "*** TimeStamp is Disabled ***")?;
+        let nagle = if self.client.nagle { "Enabled" } else { "Disabled" };
+        writeln!(out, "*** Nagle Algorithm is {nagle} ***")
+    }
+
+    /// What stands for the original's handle: the number of the connection, from 0.
+    fn socket(&self) -> u64 {
+        self.at.saturating_sub(1)
+    }
+
+    /// The first thing heard of a connection is that it was there.
+    fn connect(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        if std::mem::replace(&mut self.connected, true) {
+            return Ok(());
+        }
+        writeln!(out, "*** Client: connected socket({})***", self.socket())
+    }
+
+    fn row(&mut self, row: &PingRow, out: &mut dyn Write) -> io::Result<()> {
+        self.connect(out)?;
+        if row.echo == Echo::Late {
+            (self.late, self.lost) = (self.late + 1, self.lost - 1);
+            return Ok(());
+        }
+        self.packets += 1;
+        self.here.0 += 1;
+        self.block.0 += 1;
+        let counts = self.all_count() || self.packets > FIRST;
+        match (row.echo, row.rtt_ns) {
+            (Echo::InTime, Some(ns)) => {
+                self.block.1.add(ns);
+                if counts {
+                    self.used += 1;
+                    self.times.add(ns);
+                    self.rows.add(ns);
+                }
+            }
+            (Echo::Damaged, _) => {
+                self.errors += 1;
+                self.here.1 += 1;
+            }
+            _ => self.lost += 1,
+        }
+        if self.block.0 == self.client.every {
+            self.progress(out)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the results count the first packets, as the original's do against its own banner.
+    fn all_count(&self) -> bool {
+        self.client.include_first || self.client.as_original
+    }
+
+    fn progress(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        let (_, times) = std::mem::take(&mut self.block);
+        let (packets, errors) = (self.packets, self.errors);
+        let Some(mean) = times.mean_us() else {
+            return writeln!(
+                out,
+                "{packets} packets ({errors} errors) min - us max - us avg - us rate - Mbps"
+            );
+        };
+        let rate = mbps(self.client.size, mean, self.client.as_original);
+        let rate = match (self.client.fine, self.client.as_original) {
+            (true, _) => format!("{rate:.3}"),
+            (false, true) => format!("{}", rate.trunc()),
+            (false, false) => format!("{rate:.0}"),
+        };
+        writeln!(
+            out,
+            "{packets} packets ({errors} errors) min {} us max {} us avg {} us rate {rate} Mbps",
+            times.min_ns / 1000,
+            times.max_ns / 1000,
+            mean as u64
+        )
+    }
+
+    fn end_loop(&mut self, record: &ConnectionRecord, out: &mut dyn Write) -> io::Result<()> {
+        // Damaged messages have been counted one by one.
+        if record.failure.as_ref().is_some_and(|why| *why != Failure::BadData) {
+            self.errors += 1;
+            self.here.1 += 1;
+            if let Some(text) = &record.error {
+                writeln!(out, "*** Client: {text} ***")?;
+            }
+        }
+        let (packets, errors) = self.here;
+        writeln!(out, "{packets} packet processed, {errors} Errors, closing socket {}", self.socket())?;
+        if self.at < self.client.loops { self.begin_loop(out) } else { Ok(()) }
+    }
+
+    fn results(&self, out: &mut dyn Write) -> io::Result<()> {
+        let c = &self.client;
+        writeln!(out, "*** Test Results ***")?;
+        writeln!(out, "Packet Size = {} bytes", c.size)?;
+        writeln!(out, "Connections = {}", c.loops)?;
+        writeln!(out, "Messages / Connection = {}", c.messages)?;
+        let us = |ns: u64| if self.times.count == 0 { "-".to_owned() } else { (ns / 1000).to_string() };
+        writeln!(out, "Minimum Time = {} us", us(self.times.min_ns))?;
+        writeln!(out, "Maximum Time = {} us", us(self.times.max_ns))?;
+        writeln!(out, "Errors = {}", self.errors)?;
+        writeln!(out, "Lost Packets = {}", self.lost.max(0))?;
+        writeln!(out, "Packets received after timeout ({} ms) = {}", c.timeout_ms, self.late)?;
+        writeln!(out, "Distribution...")?;
+        for (row, n) in self.rows.0.iter().enumerate().take(STEPS + 1) {
+            let share = 100.0 * *n as f64 / self.used.max(1) as f64;
+            writeln!(out, "{} {n} packets ({share:.3} %)", Rows::name(row))?;
+        }
+        writeln!(out, "Total packets = {}", self.used)?;
+        if !self.all_count() {
+            let left = self.packets.min(FIRST);
+            writeln!(
+                out,
+                "(times and distribution of {} packets; the first {left} are excluded)",
+                self.used
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// Prints a saved run as RtTcpipClient would have printed it: the messages, if they were kept, are not in the outcome, so this
+/// is what the totals tell.
+///
+/// # Errors
+/// When `out` cannot be written, or the run measured something else.
+pub(crate) fn print(outcome: &Outcome, events: &[Event], out: &mut dyn Write) -> io::Result<()> {
+    let Some(point) = outcome.points.iter().find(|p| p.phase.kind == Kind::Ping) else {
+        return Err(io::Error::other("the run measured no round trips, which is all that RtTcpip prints"));
+    };
+    let ping = point.phase.ping.unwrap_or_default();
+    let remote = events.iter().find_map(|event| match event {
+        Event::Connection(record) => Some(record.remote),
+        _ => None,
+    });
+    let client = Client {
+        address: remote.map_or(Client::default().address, |at| at.ip()),
+        port: remote.map_or(Client::default().port, |at| at.port()),
+        include_first: true,
+        loops: point.local.opened.max(1),
+        messages: ping.messages.unwrap_or(point.local.pings.as_ref().map_or(0, |p| p.counts.sent)),
+        size: ping.size,
+        timeout_ms: ping.timeout_ns / 1_000_000,
+        udp: ping.transport == Transport::Udp,
+        nagle: !point.phase.sockets.nodelay,
+        ..Client::default()
+    };
+    let mut printer = Printer::new(client);
+    printer.banner(out)?;
+    if let Some(trips) = &point.local.pings {
+        let counts = trips.counts;
+        printer.errors = counts.damaged + counts.refused + point.local.network_errors;
+        (printer.lost, printer.late) = (counts.lost, counts.late);
+        // The original leaves out what comes after the timeout.
+        let in_time = |&&(ns, _): &&(u64, u64)| !printer.client.udp || ns <= ping.timeout_ns;
+        let in_time: Vec<_> =
+            trips.rtt_ns.iter().flat_map(|rtt| rtt.counts.iter().filter(in_time)).copied().collect();
+        for &(ns, n) in &in_time {
+            (0..n).for_each(|_| printer.rows.add(ns));
+            printer.used += n;
+        }
+        if let Some((rtt, last)) = trips.rtt_ns.as_ref().zip(in_time.last()) {
+            printer.times.add(rtt.min);
+            printer.times.add(rtt.max.min(last.0));
+        }
+    }
+    printer.results(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use metrics::{Ending, Wall};
+    use model::{PingCounts, RoundTrips, Status, Totals};
+
+    fn row(seq: u64, echo: Echo, us: u64) -> PingRow {
+        let rtt_ns = (echo != Echo::Missing).then_some(us * 1000);
+        PingRow { slot: 0, seq, intended_ns: 0, sent_ns: 0, rtt_ns, remote_ns: None, echo }
+    }
+
+    fn record(failure: Option<Failure>) -> Event {
+        Event::Connection(Box::new(ConnectionRecord {
+            id: uuid::Uuid::nil(),
+            local: None,
+            remote: ([10, 0, 0, 1], 9999).into(),
+            ended_ns: 0,
+            tx_bytes: 0,
+            rx_bytes: 0,
+            connect_ns: None,
+            duration_ns: 0,
+            result: Ending::Completed,
+            error: failure.as_ref().map(|_| "connecting: refused".to_owned()),
+            failure,
+            tcp: None,
+            frames: None,
+        }))
+    }
+
+    fn run(client: Client, events: &[Event]) -> (Vec<String>, Printer) {
+        let mut printer = Printer::new(client);
+        let mut out = Vec::new();
+        let start = Event::Start { at: Wall(0) };
+        let end = Event::PhaseEnd { status: Status::Complete, reason: None };
+        for event in std::iter::once(&start).chain(events).chain([&end]) {
+            printer.on_event(event, &mut out).unwrap();
+        }
+        (String::from_utf8(out).unwrap().lines().map(str::to_owned).collect(), printer)
+    }
+
+    fn client() -> Client {
+        Client {
+            address: [10, 0, 0, 1].into(),
+            messages: 10,
+            every: 5,
+            include_first: true,
+            ..Client::default()
+        }
+    }
+
+    #[test]
+    fn lines_are_those_of_the_original() {
+        let rows = (0..10).map(|n| row(n, Echo::InTime, 120 + n * 2)).collect();
+        let (lines, printer) = run(client(), &[Event::Pings { rows }, record(None)]);
+        let want = [
+            "*** RtTcpIpClient: WinSock started ***",
+            "*** Message Size = 1024 ***",
+            "*** Connection Loops = 1 ***",
+            "*** Message Loops = 10 ***",
+            "*** Port = 9999 ***",
+            "*** SocketType = TCP ***",
+            "*** Include the first 500 packets in Performance measurement ***",
+            "Using server address : 10.0.0.1",
+            "*** Socket loop (1 of 1) ***",
+            "*** Client: socket created(0) ***",
+            "*** TimeStamp is Disabled ***",
+            "*** Nagle Algorithm is Disabled ***",
+            "*** Client: connected socket(0)***",
+            // The second line is of its own five only. 16 * 1024 bits in 124 and in 134 us.
+            "5 packets (0 errors) min 120 us max 128 us avg 124 us rate 132 Mbps",
+            "10 packets (0 errors) min 130 us max 138 us avg 134 us rate 122 Mbps",
+            "10 packet processed, 0 Errors, closing socket 0",
+            "*** Test Results ***",
+            "Packet Size = 1024 bytes",
+            "Connections = 1",
+            "Messages / Connection = 10",
+            "Minimum Time = 120 us",
+            "Maximum Time = 138 us",
+            "Errors = 0",
+            "Lost Packets = 0",
+            "Packets received after timeout (1000 ms) = 0",
+            "Distribution...",
+            "0us-<200us 10 packets (100.000 %)",
+        ];
+        assert_eq!(lines[..want.len()], want);
+        assert_eq!(lines.len(), want.len() + 12);
+        assert_eq!(lines[lines.len() - 2..], [">2200us 0 packets (0.000 %)", "Total packets = 10"]);
+        assert_eq!(printer.failures(), 0);
+    }
+
+    #[test]
+    fn rates_are_true_unless_the_original_s_are_asked_for() {
+        let rows: Vec<PingRow> = (0..5).map(|n| row(n, Echo::InTime, 124)).collect();
+        let rate = |client: Client| {
+            let (lines, _) = run(client, &[Event::Pings { rows: rows.clone() }]);
+            lines.iter().find_map(|l| l.split_once(" rate ").map(|(_, rate)| rate.to_owned())).unwrap()
+        };
+        assert_eq!(rate(client()), "132 Mbps");
+        assert_eq!(rate(Client { fine: true, ..client() }), "132.129 Mbps");
+        // 16000 / 124 = 129.03
+        assert_eq!(rate(Client { as_original: true, ..client() }), "129 Mbps");
+        assert_eq!(rate(Client { as_original: true, fine: true, ..client() }), "129.032 Mbps");
+    }
+
+    #[test]
+    fn the_first_500_are_truly_excluded() {
+        let rows: Vec<PingRow> =
+            (0..600).map(|n| row(n, Echo::InTime, if n < 500 { 5000 } else { 150 })).collect();
+        let c = Client { include_first: false, messages: 600, every: 500, ..client() };
+        let (lines, _) = run(c.clone(), &[Event::Pings { rows: rows.clone() }, record(None)]);
+        let line = "*** Do Not Include the first 500 packets in Performance measurement ***";
+        assert_eq!(lines[6], line);
+        assert!(
+            lines.contains(
+                &"500 packets (0 errors) min 5000 us max 5000 us avg 5000 us rate 3 Mbps".to_owned()
+            )
+        );
+        assert!(lines.contains(&"Maximum Time = 150 us".to_owned()));
+        assert!(lines.contains(&"Total packets = 100".to_owned()));
+        assert_eq!(
+            lines.last().unwrap(),
+            "(times and distribution of 100 packets; the first 500 are excluded)"
+        );
+        // The samples of the manual say so, and have all.
+        let original = Client { as_original: true, ..c };
+        let (lines, _) = run(original, &[Event::Pings { rows }, record(None)]);
+        assert_eq!((lines[6].as_str(), lines.last().unwrap().as_str()), (line, "Total packets = 600"));
+    }
+
+    #[test]
+    fn late_lost_and_damaged_are_told_apart() {
+        let rows = vec![
+            row(0, Echo::InTime, 100),
+            row(1, Echo::Missing, 0),
+            row(2, Echo::Missing, 0),
+            row(1, Echo::Late, 1_500_000),
+            row(3, Echo::Damaged, 100),
+        ];
+        let c = Client { udp: true, messages: 4, every: 4, loops: 2, ..client() };
+        let refused = Totals {
+            pings: Some(Box::new(RoundTrips {
+                counts: PingCounts { refused: 2, ..PingCounts::default() },
+                ..RoundTrips::default()
+            })),
+            ..Totals::default()
+        };
+        let (lines, printer) = run(
+            c,
+            &[
+                Event::Pings { rows },
+                record(Some(Failure::BadData)),
+                record(Some(Failure::Other)),
+                Event::Local(Box::new(refused)),
+            ],
+        );
+        for line in [
+            "4 packets (1 errors) min 100 us max 100 us avg 100 us rate 164 Mbps",
+            "4 packet processed, 1 Errors, closing socket 0",
+            "*** Socket loop (2 of 2) ***",
+            "0 packet processed, 1 Errors, closing socket 1",
+            "Errors = 4",
+            "Lost Packets = 1",
+            "Packets received after timeout (1000 ms) = 1",
+        ] {
+            assert!(lines.iter().any(|l| l == line), "{line}: {lines:#?}");
+        }
+        assert!(!lines.iter().any(|l| l.contains("TimeStamp") || l.contains("Nagle")), "they are TCP's");
+        assert_eq!(printer.failures(), 6);
+    }
+
+    #[test]
+    fn silence_begins_after_the_start() {
+        let rows = (0..5).map(|n| row(n, Echo::InTime, 100)).collect();
+        let (lines, _) = run(Client { silent: true, ..client() }, &[Event::Pings { rows }, record(None)]);
+        assert_eq!(lines.last().unwrap(), "Using server address : 10.0.0.1");
+    }
+}

@@ -1,0 +1,80 @@
+//! An understood command line.
+
+use crate::BulkTerms;
+use std::net::IpAddr;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Role {
+    #[default]
+    Server,
+    Client(String),
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Output {
+    #[default]
+    Text,
+    /// One JSON document in the end.
+    Json,
+    /// One JSON document per event.
+    Stream,
+    /// The same, and then the whole document.
+    StreamAndAll,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Spec {
+    pub(crate) role: Role,
+    pub(crate) port: u16,
+    /// Length of an interval, ns; 0 tells none.
+    pub(crate) interval_ns: u64,
+    /// Unit of rates: one of `kmgtKMGT`, or `a` for the unit that fits.
+    pub(crate) format: char,
+    pub(crate) verbose: bool,
+    pub(crate) output: Output,
+    pub(crate) logfile: Option<String>,
+    /// `strftime` format before each line.
+    pub(crate) timestamps: Option<String>,
+    pub(crate) pidfile: Option<String>,
+    /// What is asked of the server.
+    pub(crate) terms: BulkTerms,
+    /// Whether `-l` was given.
+    pub(crate) length_given: bool,
+    pub(crate) bind: Option<IpAddr>,
+    pub(crate) device: Option<String>,
+    /// IPv4 only, IPv6 only.
+    pub(crate) family: (bool, bool),
+    /// File that payload comes from or goes to.
+    pub(crate) file: Option<String>,
+    /// How long sent data may go unacknowledged, ns.
+    pub(crate) user_timeout_ns: Option<u64>,
+    /// How long the control connection may be idle before the kernel asks whether its peer is there, ns.
+    pub(crate) keepalive_ns: Option<u64>,
+    pub(crate) affinity: Option<usize>,
+    /// First local port of the streams.
+    pub(crate) local_port: Option<u16>,
+    /// How long the control connection may take, ns.
+    pub(crate) connect_timeout_ns: Option<u64>,
+    /// How long nothing may come, ns.
+    pub(crate) silence_ns: u64,
+    /// Name for authentication, and the file with the server's key.
+    pub(crate) user: Option<(String, String)>,
+    /// Older padding of the token.
+    pub(crate) pkcs1: bool,
+    /// Server: end after one test.
+    pub(crate) one_off: bool,
+    /// Server: go to the background.
+    pub(crate) daemon: bool,
+    /// Server: most bits/s of a test, and over how many seconds.
+    pub(crate) rate_limit: Option<(u64, u32)>,
+    /// Server: longest test, s.
+    pub(crate) longest: Option<u32>,
+    /// Server: end or start again after so long without a test, s.
+    pub(crate) idle_s: Option<u32>,
+    /// Server: files with the private key and with the users.
+    pub(crate) keys: Option<(String, String)>,
+    /// Server: how far the client's clock may be off, s.
+    pub(crate) skew_s: u32,
+    /// Options that have no effect here.
+    pub(crate) ignored: Vec<String>,
+}

@@ -1,0 +1,102 @@
+//! What is printed before a test.
+
+use super::json::Facts;
+use crate::BulkTerms;
+use jiff::Timestamp;
+use metrics::Wall;
+use std::fmt::{Result, Write as _};
+use std::net::SocketAddr;
+
+/// The program and the system, of a verbose report.
+#[must_use]
+pub(crate) fn program(facts: &Facts) -> String {
+    format!("{}\n{}\n", facts.version, facts.system_info)
+}
+
+/// A time as the original writes it.
+pub(super) fn time(at: Wall) -> String {
+    let text = Timestamp::from_nanosecond(at.0.into())
+        .map(|at| at.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string());
+    text.unwrap_or_default()
+}
+
+/// A client has reached its server and asks for this.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    pub(super) facts: Facts,
+    pub(super) terms: BulkTerms,
+}
+
+impl Call {
+    pub(super) fn lines(&self, out: &mut String, cookie: &str, at: Wall, verbose: bool) -> Result {
+        let Call { facts, terms } = self;
+        let (host, port) = facts.connecting_to.clone().unwrap_or_default();
+        if verbose {
+            writeln!(out, "Control connection MSS {}\nTime: {}", facts.mss, time(at))?;
+        }
+        writeln!(out, "Connecting to host {host}, port {port}")?;
+        if terms.reverse {
+            writeln!(out, "Reverse mode, remote host {host} is sending")?;
+        }
+        if !verbose {
+            return Ok(());
+        }
+        writeln!(out, "      Cookie: {cookie}")?;
+        match (terms.udp, terms.mss) {
+            (true, _) => {}
+            (false, 0) => writeln!(out, "      TCP MSS: {} (default)", facts.mss)?,
+            (false, mss) => writeln!(out, "      TCP MSS: {mss}")?,
+        }
+        if terms.rate > 0 {
+            writeln!(out, "      Target Bitrate: {}", terms.rate)?;
+        }
+        Ok(())
+    }
+}
+
+/// A server's client is there.
+pub(super) fn accepted(out: &mut String, peer: &SocketAddr, cookie: &str, at: Wall, verbose: bool) -> Result {
+    if verbose {
+        writeln!(out, "Time: {}", time(at))?;
+    }
+    writeln!(out, "Accepted connection from {}, port {}", peer.ip().to_canonical(), peer.port())?;
+    if verbose {
+        writeln!(out, "      Cookie: {cookie}")?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_as_the_original_prints_them() {
+        // Those of iperf 3.21 over loopback, its version and the names of the system apart.
+        let facts = Facts {
+            version: "iperf 3.21+".into(),
+            system_info: "Linux vm 6.18".into(),
+            connecting_to: Some(("127.0.0.1".into(), 5997)),
+            mss: 32_768,
+            ..Facts::default()
+        };
+        assert_eq!(program(&facts), "iperf 3.21+\nLinux vm 6.18\n");
+        let at = Wall(1_795_418_832_000_000_000);
+        let mut call = Call { facts, terms: BulkTerms { rate: 1_000_000, ..BulkTerms::default() } };
+        let mut told = String::new();
+        call.lines(&mut told, "r6ufz24x", at, true).unwrap();
+        assert_eq!(
+            told,
+            "Control connection MSS 32768\nTime: Mon, 23 Nov 2026 07:27:12 GMT\n\
+             Connecting to host 127.0.0.1, port 5997\n      Cookie: r6ufz24x\n      TCP MSS: 32768 (default)\n      \
+             Target Bitrate: 1000000\n"
+        );
+        call.terms = BulkTerms { reverse: true, mss: 1_000, ..BulkTerms::default() };
+        told.clear();
+        call.lines(&mut told, "", at, false).unwrap();
+        assert_eq!(
+            told,
+            "Connecting to host 127.0.0.1, port 5997\nReverse mode, remote host 127.0.0.1 is sending\n"
+        );
+    }
+}

@@ -1,0 +1,412 @@
+//! `netcaliper iperf3`: from its understood command line to a run.
+
+use super::{
+    DiskFile, Facts, HELP, JsonReport, Output, Prefix, Report, Role, ServerReport, Spec, Style, program, read,
+};
+use crate::auth::{self, Keeper, Users};
+use crate::{Bulk, BulkNews, BulkTerms, ServerOutput};
+use crate::{ClientOptions, Credentials, Limits, ServerOptions};
+use common::original::{Driver, ExitCodes, NO_EFFECT, Refusal, Run};
+use common::{ClientConfig, Placement, ProtocolOptions, ServerConfig};
+use compat::Request;
+use metrics::{SECOND, real};
+use model::{Begin, Phase, Range, SocketSettings, Status, Verify};
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Any error, as the original has it.
+const CODES: ExitCodes = ExitCodes { usage: 1, failed: 1 };
+
+/// Why there is no run: one sentence.
+fn refused(text: impl Into<String>) -> Refusal {
+    Refusal::Failed(text.into())
+}
+
+pub(super) fn run(arguments: &[String], driver: &dyn Driver) -> u8 {
+    let done = match read(arguments) {
+        Ok(Request::Help) => driver.page(HELP, 0),
+        Ok(Request::Version) => driver.page(&format!("iperf 3.21 (netcaliper {})\n", driver.version()), 0),
+        Ok(Request::Run(spec)) => start(&spec, driver),
+        Err(text) => Err(refused(format!("parameter error - {text}"))),
+    };
+    driver.ended("iperf3", CODES, done)
+}
+
+fn start(spec: &Spec, driver: &dyn Driver) -> Result<u8, Refusal> {
+    driver.warn("iperf3", NO_EFFECT, &spec.ignored);
+    match &spec.role {
+        Role::Server => serve(spec, driver),
+        Role::Client(host) => client(spec, host, driver),
+    }
+}
+
+fn output(spec: &Spec, driver: &dyn Driver) -> Result<Box<dyn Write>, Refusal> {
+    let Some(path) = &spec.logfile else { return Ok(driver.stdout()) };
+    let file = OpenOptions::new().create(true).append(true).open(path);
+    let file = file.map_err(|error| refused(format!("unable to open log file {path}: {error}")))?;
+    Ok(Box::new(file))
+}
+
+/// What the host and the options say to JSON documents.
+fn facts(spec: &Spec, driver: &dyn Driver, begin: &Begin, call: Option<(String, SocketAddr)>) -> Facts {
+    let host = &begin.host;
+    // The second of three numbers is what a socket begins with.
+    let default = |name: &str| {
+        let text = host.sysctl.get(name).map(String::as_str).unwrap_or_default();
+        text.split_whitespace().nth(1).or(text.split_whitespace().next()).and_then(|n| n.parse().ok())
+    };
+    let names = if spec.terms.udp {
+        ["net.core.wmem_default", "net.core.rmem_default"]
+    } else {
+        ["net.ipv4.tcp_wmem", "net.ipv4.tcp_rmem"]
+    };
+    let mtu = host.nic.as_ref().map_or(1_500, |nic| nic.mtu);
+    // Headers of IP and TCP, and TCP's time stamps.
+    let headers = if call.as_ref().is_some_and(|(_, to)| to.is_ipv6()) { 72 } else { 52 };
+    Facts {
+        version: format!("iperf 3.21 (netcaliper {})", driver.version()),
+        system_info: format!("{} {}", host.kernel, host.name),
+        connecting_to: call.map(|(host, to)| (host, to.port())),
+        buffers: (default(names[0]).unwrap_or(0), default(names[1]).unwrap_or(0)),
+        mss: mtu.saturating_sub(headers).min(32_768),
+        mtu,
+        interval_s: real(spec.interval_ns) / 1e9,
+        file: spec.file.as_ref().map(|name| DiskFile {
+            name: name.clone(),
+            size: std::fs::metadata(name).ok().map(|of| of.len()),
+        }),
+    }
+}
+
+/// The report of a test, in whichever form it was asked for.
+struct TestReport {
+    output: Output,
+    text: Report,
+    json: JsonReport,
+}
+
+impl TestReport {
+    fn new(spec: &Spec, facts: Facts) -> Self {
+        let keeps = spec.output != Output::Stream;
+        let text = Report::new(style(spec)).with_file(facts.file.clone());
+        let text = match facts.connecting_to {
+            Some(_) => text.of_client(facts.clone(), spec.terms.clone()),
+            None => text,
+        };
+        TestReport { output: spec.output, text, json: JsonReport::new(facts, keeps) }
+    }
+
+    fn on_event(&mut self, news: &BulkNews) -> String {
+        match self.output {
+            Output::Text => self.text.on_event(news),
+            Output::Json => {
+                self.json.on_event(news);
+                String::new()
+            }
+            Output::Stream | Output::StreamAndAll => {
+                self.json.on_event(news).iter().map(|value| format!("{value}\n")).collect()
+            }
+        }
+    }
+
+    /// What is printed in the end; `error` is told where nothing else has.
+    fn finish(&mut self, error: Option<&str>) -> String {
+        if let Some(error) = error {
+            self.json.fail(error);
+        }
+        match self.output {
+            Output::Text | Output::Stream => String::new(),
+            // Indented, as the original does.
+            Output::Json | Output::StreamAndAll => format!("{:#}\n", self.json.document()),
+        }
+    }
+}
+
+/// What stands before every line: none of JSON's.
+fn prefix(spec: &Spec) -> Prefix {
+    match spec.output {
+        Output::Text => Prefix::new(spec.timestamps.clone(), spec.terms.title.clone()),
+        _ => Prefix::new(None, None),
+    }
+}
+
+fn placement(spec: &Spec) -> Placement {
+    spec.affinity.map_or(Placement::Spread, |core| Placement::Cores(vec![core]))
+}
+
+fn style(spec: &Spec) -> Style {
+    Style { format: spec.format, verbose: spec.verbose, intervals: spec.interval_ns > 0 }
+}
+
+/// The text of a file that an option names.
+fn text_of(option: &str, path: &str) -> Result<String, Refusal> {
+    std::fs::read_to_string(path)
+        .map_err(|error| refused(format!("parameter error - {option} {path}: {error}")))
+}
+
+/// Who may have a test, where keys were given.
+fn keeper(spec: &Spec, driver: &dyn Driver) -> Result<Option<Keeper>, Refusal> {
+    let Some((key, users)) = &spec.keys else { return Ok(None) };
+    auth::available().map_err(|why| refused(format!("parameter error - {why}")))?;
+    let pem = text_of("--rsa-private-key-path", key)?;
+    text_of("--authorized-users-path", users)?;
+    // The file is read again for each client, also after `--daemon` has changed the working directory.
+    let path = std::path::absolute(users).unwrap_or_else(|_| users.into());
+    let users: Users = Arc::new(move || std::fs::read_to_string(&path).ok());
+    Keeper::new(&pem, users, spec.skew_s, spec.pkcs1, driver.host().random())
+        .map(Some)
+        .map_err(|why| refused(format!("parameter error - --rsa-private-key-path {key}: {why}")))
+}
+
+/// Who asks, where a name was given. The password is in the environment, or is asked for.
+fn credentials(spec: &Spec, driver: &dyn Driver) -> Result<Option<Credentials>, Refusal> {
+    let Some((user, key)) = &spec.user else { return Ok(None) };
+    auth::available().map_err(|why| refused(format!("parameter error - {why}")))?;
+    let pem = text_of("--rsa-public-key-path", key)?;
+    let password = match std::env::var("IPERF3_PASSWORD") {
+        Ok(password) => password,
+        Err(_) => {
+            let read = driver.read_hidden("Password: ");
+            driver.say(&"");
+            read.map_err(|error| refused(format!("parameter error - no password: {error}")))?
+        }
+    };
+    Ok(Some(Credentials { user: user.clone(), password, key: pem, pkcs1: spec.pkcs1 }))
+}
+
+/// The file with this process's identifier, gone when it ends.
+struct PidFile(Option<PathBuf>);
+
+impl PidFile {
+    fn new(path: Option<PathBuf>) -> Result<PidFile, Refusal> {
+        let Some(path) = path else { return Ok(PidFile(None)) };
+        let at = path.display();
+        let before = std::fs::read_to_string(&path).ok().and_then(|text| text.trim().parse::<u32>().ok());
+        if let Some(pid) = before.filter(|pid| Path::new("/proc").join(pid.to_string()).exists()) {
+            return Err(refused(format!("error - {at} is that of process {pid}, which is running")));
+        }
+        std::fs::write(&path, format!("{}\n", std::process::id()))
+            .map_err(|error| refused(format!("error - unable to write the pid file {at}: {error}")))?;
+        Ok(PidFile(Some(path)))
+    }
+}
+
+impl Drop for PidFile {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            // The file may have been removed already.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// Where a file is, also once we are in the background, in another folder.
+fn whole(path: Option<&String>) -> Option<PathBuf> {
+    path.map(|path| std::path::absolute(path).unwrap_or_else(|_| path.into()))
+}
+
+fn serve(spec: &Spec, driver: &dyn Driver) -> Result<u8, Refusal> {
+    if spec.idle_s.is_some() && !spec.one_off {
+        driver.say(&format_args!(
+            "iperf3: --idle-timeout without -1 changes nothing: this server never needs to start again"
+        ));
+    }
+    let pidfile = whole(spec.pidfile.as_ref());
+    let any = if spec.family.0 { IpAddr::from([0u8; 4]) } else { IpAddr::from(Ipv6Addr::UNSPECIFIED) };
+    let config = ServerConfig {
+        listen: vec![SocketAddr::new(spec.bind.unwrap_or(any), spec.port)],
+        exit_after: spec.one_off.then_some(1),
+        open_to: driver.open_to(&[])?,
+        interval_ns: spec.interval_ns,
+        device: spec.device.clone(),
+        placement: placement(spec),
+        version: driver.version().to_owned(),
+        options: ProtocolOptions::new(ServerOptions {
+            file: whole(spec.file.as_ref()),
+            user_timeout_ns: spec.user_timeout_ns,
+            limits: Limits {
+                rate: spec.rate_limit,
+                duration_s: spec.longest,
+                silence_ns: spec.silence_ns,
+                ..Limits::default()
+            },
+            // Otherwise the original only starts again, which helps where it has got stuck.
+            idle_ns: spec.idle_s.filter(|_| spec.one_off).map(|s| u64::from(s) * SECOND),
+            keeper: keeper(spec, driver)?,
+            silent: spec.interval_ns == 0,
+            scribe: Some(super::server_output),
+        }),
+        ..ServerConfig::new(&crate::PROTOCOL)
+    };
+    let mut out = output(spec, driver)?;
+    let bound = driver.bind(config)?;
+    if spec.daemon {
+        driver
+            .to_background()
+            .map_err(|error| refused(format!("error - unable to become a daemon: {error}")))?;
+    }
+    let _pidfile = PidFile::new(pidfile)?;
+    let interrupt = driver.on_signals()?;
+    let facts = facts(spec, driver, &bound.begin(driver.command().to_vec()), None);
+    let phase = Phase { duration_ns: None, interval_ns: spec.interval_ns, ..Phase::default() };
+    let mut run = Run::new(driver, "iperf3:");
+    let port = bound.addresses().first().map_or(spec.port, SocketAddr::port);
+    let mut server_report =
+        ServerReport::new(style(spec), port).with_file(facts.file.clone()).once(spec.one_off);
+    let mut tests: BTreeMap<u64, TestReport> = BTreeMap::new();
+    let mut prefix = prefix(spec);
+    let mut print = |text: &str| {
+        let text = prefix.mark(text, driver.host().wall());
+        // With a closed stdout clients are still served.
+        let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    };
+    if spec.output == Output::Text {
+        if spec.verbose {
+            print(&program(&facts));
+        }
+        print(&server_report.banner());
+    } else {
+        driver.say(&format_args!("iperf3: Server listening on {port}"));
+    }
+    driver.serve(bound, &phase, &interrupt, &mut |event| {
+        run.on_event(event);
+        let Some(bulk) = Bulk::of(event) else { return };
+        if spec.output == Output::Text {
+            return print(&server_report.on_event(&bulk));
+        }
+        let report = tests.entry(bulk.test).or_insert_with(|| TestReport::new(spec, facts.clone()));
+        print(&report.on_event(&bulk.news));
+        if matches!(bulk.news, BulkNews::Ended(_) | BulkNews::Failed { .. }) {
+            print(&report.finish(None));
+            tests.remove(&bulk.test);
+        }
+    })?;
+    run.finish();
+    Ok(0)
+}
+
+fn client(spec: &Spec, host: &str, driver: &dyn Driver) -> Result<u8, Refusal> {
+    let _pidfile = PidFile::new(whole(spec.pidfile.as_ref()))?;
+    let mut terms = spec.terms.clone();
+    if !spec.length_given {
+        // What a packet holds for UDP, 128 KiB for TCP.
+        terms.block = 0;
+    }
+    terms.version = format!("3.21 (netcaliper {})", driver.version());
+    let unlimited = (terms.rate, terms.bytes, terms.blocks) == (0, 0, 0);
+    let free = !spec.length_given && !terms.udp && unlimited && spec.file.is_none();
+    let phase = Phase {
+        connections: terms.streams,
+        verify: Verify::None,
+        duration_ns: None,
+        connect_timeout_ns: spec.connect_timeout_ns.unwrap_or(130 * SECOND),
+        buffer: Range::just(1 << 20),
+        sockets: SocketSettings { whole_segments: free, ..SocketSettings::default() },
+        ..Phase::default()
+    };
+    let mut out = output(spec, driver)?;
+    let mut prefix = prefix(spec);
+    let mut print = |text: &str| {
+        let text = prefix.mark(text, driver.host().wall());
+        // With a closed stdout the exit code still tells the result.
+        let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    };
+    let config = caller(spec, driver, host, terms)?;
+    driver.check(&config, &phase)?;
+    let interrupt = driver.on_signals()?;
+    let begin = driver.begin(&config, "iperf3", &phase);
+    let facts = facts(spec, driver, &begin, config.peers.first().map(|peer| (host.to_owned(), peer.address)));
+    if spec.output == Output::Text && spec.verbose {
+        print(&program(&facts));
+    }
+    let mut report = TestReport::new(spec, facts);
+    let mut run = Run::new(driver, "");
+    driver.call(&config, &phase, &interrupt, "iperf3", &mut |event| {
+        run.on_event(event);
+        if let Some(Bulk { mut news, .. }) = Bulk::of(event) {
+            if spec.output == Output::Text {
+                quote(&mut news, |line| driver.quoted(line, spec.logfile.is_none()));
+            }
+            print(&report.on_event(&news));
+        }
+    })?;
+    // A signal ends it well, as the original since 3.19.
+    let (why, code) = match (run.status, run.reason.take()) {
+        (Status::Complete, None) => (None, 0),
+        (Status::Interrupted, _) => (Some("interrupt - the client has terminated".to_owned()), 0),
+        (_, reason) => (Some(format!("error - {}", reason.unwrap_or_default())), CODES.failed),
+    };
+    print(&report.finish(why.as_deref()));
+    if why.is_none() && spec.output == Output::Text {
+        print("\niperf Done.\n");
+    }
+    run.finish();
+    // JSON documents have it.
+    if let Some(why) = why.filter(|_| spec.output == Output::Text) {
+        driver.say(&format_args!("iperf3: {why}"));
+    }
+    Ok(code)
+}
+
+/// Indents the lines that the server wants shown, and takes control characters out, so that none passes for one of ours.
+fn quote(news: &mut BulkNews, quoted: impl Fn(&str) -> String) {
+    let BulkNews::Ended(ended) = news else { return };
+    if let Some(ServerOutput::Text(text) | ServerOutput::Json(text)) = &mut ended.server_output {
+        let line = |line: &str| quoted(&format!("  {}", line.replace('\t', " "))) + "\n";
+        *text = text.lines().map(line).collect();
+    }
+}
+
+fn caller(spec: &Spec, driver: &dyn Driver, host: &str, terms: BulkTerms) -> Result<ClientConfig, Refusal> {
+    let (v4, v6) = spec.family;
+    let peers = driver.first(host, spec.port, v4, v6).map_err(|error| {
+        let (Refusal::Usage(text) | Refusal::Failed(text)) = error;
+        refused(format!("error - unable to connect to server: {text}"))
+    })?;
+    Ok(ClientConfig {
+        peers,
+        sources: spec.bind.into_iter().collect(),
+        device: spec.device.clone(),
+        placement: placement(spec),
+        records: false,
+        options: ProtocolOptions::new(ClientOptions {
+            terms: Some(terms),
+            credentials: credentials(spec, driver)?,
+            interval_ns: Some(spec.interval_ns),
+            port: spec.local_port,
+            silence_ns: Some(spec.silence_ns),
+            user_timeout_ns: spec.user_timeout_ns,
+            keepalive_ns: spec.keepalive_ns,
+            file: whole(spec.file.as_ref()),
+        }),
+        ..driver.client(&crate::PROTOCOL)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::BulkEnded;
+
+    #[test]
+    fn no_line_of_a_servers_output_passes_for_ours() {
+        let forged = "\niperf Done.";
+        let text = format!("[  5] local{forged}\r{forged}\x1b[2J{forged}\n{}iperf Done.\n", " ".repeat(80));
+        for output in [ServerOutput::Text(text.clone()), ServerOutput::Json(text)] {
+            let mut news =
+                BulkNews::Ended(Box::new(BulkEnded { server_output: Some(output), ..BulkEnded::default() }));
+            // What the driver does is tested in `report`: it has no control characters, and breaks lines.
+            quote(&mut news, |line| line.replace(char::is_control, "\u{fffd}"));
+            let style = Style { format: 'a', verbose: false, intervals: true };
+            let told = Report::new(style).on_event(&news);
+            let (_, theirs) = told.split_once("utput:\n").expect("it is told");
+            assert!(theirs.contains("  iperf Done.") && !theirs.contains(['\x1b', '\r']), "{theirs}");
+            let hangs = |line: &str| line.is_empty() || line.starts_with("  ");
+            assert!(theirs.lines().all(hangs), "{theirs}");
+        }
+    }
+}

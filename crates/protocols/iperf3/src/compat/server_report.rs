@@ -1,0 +1,119 @@
+//! A server's printout: the tests of many clients at once, told one after the other.
+
+use super::disk::DiskFile;
+use super::text::{Report, Style};
+use crate::{Bulk, BulkNews};
+use std::collections::BTreeMap;
+
+/// Bytes that are kept of a test that has to wait; what goes beyond is left out.
+const LONGEST: usize = 1 << 20;
+
+/// The printout of a server. The test that came first is told as it happens; those beside it are told when it is over, each as
+/// a whole, so that the lines of two tests are never mixed.
+#[derive(Debug)]
+pub(crate) struct ServerReport {
+    style: Style,
+    port: u16,
+    ended: u64,
+    tests: BTreeMap<u64, TestReport>,
+    file: Option<DiskFile>,
+    /// The server ends after one test: the next banner is printed only when there is another.
+    once: bool,
+    held: bool,
+}
+
+#[derive(Debug)]
+struct TestReport {
+    report: Report,
+    waiting: String,
+    over: bool,
+}
+
+impl ServerReport {
+    /// A printout in this style of a server at this port.
+    #[must_use]
+    pub(crate) fn new(style: Style, port: u16) -> Self {
+        ServerReport { style, port, ended: 0, tests: BTreeMap::new(), file: None, once: false, held: false }
+    }
+
+    /// The same, of a server whose payload comes from a file or goes to one.
+    #[must_use]
+    pub(crate) fn with_file(self, file: Option<DiskFile>) -> Self {
+        ServerReport { file, ..self }
+    }
+
+    /// The same, of a server that ends after one test.
+    #[must_use]
+    pub(crate) fn once(self, once: bool) -> Self {
+        ServerReport { once, ..self }
+    }
+
+    /// Lines printed while waiting for a client.
+    #[must_use]
+    pub(crate) fn banner(&self) -> String {
+        let rule = "-".repeat(59);
+        format!("{rule}\nServer listening on {} (test #{})\n{rule}\n", self.port, self.ended + 1)
+    }
+
+    /// Takes in something about a test; what is to be printed now.
+    pub(crate) fn on_event(&mut self, bulk: &Bulk) -> String {
+        let (style, file) = (&self.style, &self.file);
+        let test = self.tests.entry(bulk.test).or_insert_with(|| TestReport {
+            report: Report::new(style.clone()).with_file(file.clone()),
+            waiting: String::new(),
+            over: false,
+        });
+        let lines = test.report.on_event(&bulk.news);
+        if test.waiting.len() < LONGEST {
+            test.waiting.push_str(&lines);
+        }
+        test.over |= matches!(bulk.news, BulkNews::Ended(_) | BulkNews::Failed { .. });
+        let mut out = if std::mem::take(&mut self.held) { self.banner() } else { String::new() };
+        while let Some(mut first) = self.tests.first_entry() {
+            out.push_str(&std::mem::take(&mut first.get_mut().waiting));
+            if !first.get().over {
+                return out;
+            }
+            first.remove();
+            self.ended += 1;
+        }
+        self.held = self.once;
+        if !self.held {
+            out.push_str(&self.banner());
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use metrics::Wall;
+
+    #[test]
+    fn lines_of_two_tests_are_never_mixed() {
+        let mut server_report =
+            ServerReport::new(Style { format: 'a', verbose: false, intervals: true }, 5201);
+        let met = |test: u64| {
+            let peer = ([10, 0, 0, test as u8], 4).into();
+            let local = ([10, 0, 0, 9], 5201).into();
+            Bulk { test, news: BulkNews::Met { peer, local, cookie: String::new(), at: Wall(0) } }
+        };
+        let over = |test| Bulk { test, news: BulkNews::Failed { error: String::new() } };
+        assert!(server_report.banner().contains("(test #1)"));
+        assert_eq!(server_report.on_event(&met(1)), "Accepted connection from 10.0.0.1, port 4\n");
+        assert_eq!(server_report.on_event(&met(2)), "");
+        assert_eq!(server_report.on_event(&over(2)), "");
+        let told = server_report.on_event(&over(1));
+        assert!(told.starts_with("Accepted connection from 10.0.0.2, port 4\n---"), "{told}");
+        assert!(told.contains("(test #3)"));
+
+        // After its only test a server prints no banner; one that did not count is followed by another.
+        let mut server_report =
+            ServerReport::new(Style { format: 'a', verbose: false, intervals: true }, 5201).once(true);
+        server_report.on_event(&met(1));
+        assert_eq!(server_report.on_event(&over(1)), "");
+        let told = server_report.on_event(&met(2));
+        assert!(told.contains("(test #2)") && told.ends_with("from 10.0.0.2, port 4\n"), "{told}");
+    }
+}

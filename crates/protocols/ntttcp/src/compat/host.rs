@@ -1,0 +1,173 @@
+//! What the kernel says of the host, out of the texts that it says it in.
+
+/// Texts of /proc and /sys, read by the caller; empty where there are none.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Texts {
+    /// /proc/stat.
+    pub(crate) stat: String,
+    /// /proc/net/snmp.
+    pub(crate) snmp: String,
+    /// /proc/net/netstat.
+    pub(crate) netstat: String,
+    /// /proc/interrupts.
+    pub(crate) interrupts: String,
+    /// /proc/cpuinfo.
+    pub(crate) cpuinfo: String,
+    /// /proc/softirqs.
+    pub(crate) softirqs: String,
+    /// Packets sent and received by the interface asked for.
+    pub(crate) packets: (u64, u64),
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Reading {
+    /// user, nice, system, idle, iowait, irq, softirq, steal, in ticks.
+    pub(crate) cpu: [u64; 8],
+    /// CPUs.
+    pub(crate) cores: u64,
+    /// Clock of the first, MHz; 0 where it is not told.
+    pub(crate) mhz: f64,
+    /// RetransSegs, TCPLostRetransmit, TCPSynRetrans, TCPFastRetrans, TCPForwardRetrans, TCPSlowStartRetrans, TCPRetransFail.
+    pub(crate) retransmits: [u64; 7],
+    /// Interrupts of the lines asked for.
+    pub(crate) interrupts: u64,
+    pub(crate) packets: (u64, u64),
+    /// TCP segments sent and received.
+    pub(crate) segments: (u64, u64),
+    /// UDP datagrams sent and received.
+    pub(crate) datagrams: (u64, u64),
+    /// Interrupts of all kinds.
+    pub(crate) all_interrupts: u64,
+    /// Receive softirqs: what the kernel has put off to do behind them.
+    pub(crate) deferred: u64,
+}
+
+impl Reading {
+    /// Reads `texts`; `device` is what lines of /proc/interrupts have to hold.
+    #[must_use]
+    pub(crate) fn of(texts: &Texts, device: Option<&str>) -> Reading {
+        let cpu_lines = || texts.stat.lines().filter(|line| line.starts_with("cpu"));
+        let mut cpu = [0; 8];
+        if let Some(all) = cpu_lines().find(|line| line.starts_with("cpu ")) {
+            let ticks = all.split_whitespace().skip(1).map(|text| text.parse().unwrap_or(0));
+            cpu.iter_mut().zip(ticks).for_each(|(slot, n)| *slot = n);
+        }
+        let mhz = texts.cpuinfo.lines().find(|line| line.starts_with("cpu MHz"));
+        let counter = |text: &str, row: &str, name: &str| named(text, row, name).unwrap_or(0);
+        let ext = |name: &str| counter(&texts.netstat, "TcpExt:", name);
+        Reading {
+            cpu,
+            cores: cpu_lines().count().saturating_sub(1) as u64,
+            mhz: mhz.and_then(|line| line.rsplit(':').next()?.trim().parse().ok()).unwrap_or(0.0),
+            retransmits: [
+                counter(&texts.snmp, "Tcp:", "RetransSegs"),
+                ext("TCPLostRetransmit"),
+                ext("TCPSynRetrans"),
+                ext("TCPFastRetrans"),
+                ext("TCPForwardRetrans"),
+                ext("TCPSlowStartRetrans"),
+                ext("TCPRetransFail"),
+            ],
+            interrupts: device.map_or(0, |device| interrupts(&texts.interrupts, device)),
+            packets: texts.packets,
+            segments: (counter(&texts.snmp, "Tcp:", "OutSegs"), counter(&texts.snmp, "Tcp:", "InSegs")),
+            datagrams: (
+                counter(&texts.snmp, "Udp:", "OutDatagrams"),
+                counter(&texts.snmp, "Udp:", "InDatagrams"),
+            ),
+            all_interrupts: texts
+                .stat
+                .lines()
+                .find_map(|line| line.strip_prefix("intr ")?.split_whitespace().next()?.parse().ok())
+                .unwrap_or(0),
+            deferred: interrupts(&texts.softirqs, "NET_RX:"),
+        }
+    }
+
+    /// What happened since `before`.
+    #[must_use]
+    pub(crate) fn since(&self, before: &Reading) -> Reading {
+        let minus = |a: u64, b: u64| a.saturating_sub(b);
+        let mut after = self.clone();
+        after.cpu.iter_mut().zip(before.cpu).for_each(|(now, then)| *now = minus(*now, then));
+        after.retransmits.iter_mut().zip(before.retransmits).for_each(|(now, then)| *now = minus(*now, then));
+        after.interrupts = minus(self.interrupts, before.interrupts);
+        let both = |a: (u64, u64), b: (u64, u64)| (minus(a.0, b.0), minus(a.1, b.1));
+        after.packets = both(self.packets, before.packets);
+        after.segments = both(self.segments, before.segments);
+        after.datagrams = both(self.datagrams, before.datagrams);
+        after.all_interrupts = minus(self.all_interrupts, before.all_interrupts);
+        after.deferred = minus(self.deferred, before.deferred);
+        after
+    }
+
+    /// The share of ticks of a class, 0..=1.
+    #[must_use]
+    pub(crate) fn share(&self, class: usize) -> f64 {
+        let all: u64 = self.cpu.iter().sum();
+        let part = self.cpu.get(class).copied().unwrap_or(0);
+        if all == 0 { 0.0 } else { part as f64 / all as f64 }
+    }
+}
+
+/// A counter out of a pair of lines: names, and below them values.
+fn named(text: &str, row: &str, name: &str) -> Option<u64> {
+    let mut lines = text.lines().filter(|line| line.starts_with(row));
+    let (names, values) = (lines.next()?, lines.next()?);
+    let at = names.split_whitespace().position(|word| word == name)?;
+    values.split_whitespace().nth(at)?.parse().ok()
+}
+
+/// All numbers of all lines that hold `device`.
+fn interrupts(text: &str, device: &str) -> u64 {
+    let of = |line: &str| -> u64 {
+        line.split_whitespace()
+            .skip(1)
+            .map_while(|word| word.parse::<u64>().ok())
+            .fold(0, u64::saturating_add)
+    };
+    text.lines().filter(|line| line.contains(device)).map(of).fold(0, u64::saturating_add)
+}
+
+/// What the host did in the test of the sample files and of the sample console: 84773 interrupts at 28251.055 a second.
+#[cfg(test)]
+pub(super) fn sampled() -> Reading {
+    Reading {
+        cpu: [4110, 33, 2762, 17, 0, 0, 3078, 0],
+        cores: 2,
+        mhz: 2596.124,
+        retransmits: [2, 0, 0, 2, 0, 0, 0],
+        interrupts: 84_773,
+        packets: (242_478, 242_478),
+        ..Reading::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_found_by_their_names() {
+        let texts = Texts {
+            stat: "cpu  10 1 20 60 5 0 4 0 0 0\ncpu0 5 0 10 30 2 0 2 0\ncpu1 5 1 10 30 3 0 2 0\nintr 5\n"
+                .to_owned(),
+            snmp: "Tcp: RtoMin InSegs OutSegs RetransSegs\nTcp: 200 77 88 9\nUdp: InDatagrams NoPorts OutDatagrams\nUdp: 1 2 3\n"
+                .to_owned(),
+            softirqs: "          CPU0 CPU1\n  NET_TX: 1 2\n  NET_RX: 30 40\n".to_owned(),
+            netstat: "TcpExt: TCPFastRetrans TCPSynRetrans\nTcpExt: 4 2\nIpExt: A\nIpExt: 1\n".to_owned(),
+            interrupts: " CPU0 CPU1\nLOC: 100 200 Local timer interrupts\n 25: 7 8 eth0\n".to_owned(),
+            cpuinfo: "processor : 0\ncpu MHz\t\t: 2596.124\n".to_owned(),
+            packets: (3, 4),
+        };
+        let reading = Reading::of(&texts, Some("LOC"));
+        assert_eq!((reading.cores, reading.mhz, reading.interrupts), (2, 2596.124, 300));
+        assert_eq!(reading.retransmits, [9, 0, 2, 4, 0, 0, 0]);
+        assert_eq!((reading.segments, reading.datagrams), ((88, 77), (3, 1)));
+        assert_eq!((reading.all_interrupts, reading.deferred), (5, 70));
+        assert!((reading.share(0) - 0.1).abs() < 1e-12 && (reading.share(3) - 0.6).abs() < 1e-12);
+        let later = Reading { interrupts: 305, packets: (9, 9), ..reading };
+        assert_eq!((later.since(&reading).interrupts, later.since(&reading).packets), (5, (6, 5)));
+        assert_eq!(Reading::of(&Texts::default(), None), Reading::default());
+    }
+}

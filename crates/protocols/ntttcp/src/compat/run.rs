@@ -1,0 +1,317 @@
+//! `netcaliper ntttcp`: ntttcp for Linux, either end.
+
+use super::{
+    HostFacts, Now, PAGE, Printer, Reading, Results, Role, Spec, Texts, is_windows, json, read, time_of_day,
+    xml,
+};
+use crate::{Layout, READY_OFFSET};
+use common::original::{Driver, ExitCodes, Refusal, ResultFile, Run};
+use common::{ClientConfig, Peer, ProtocolOptions, ServerConfig};
+use compat::Request;
+use metrics::Mono;
+use metrics::seconds;
+use model::{Event, Status, Traffic};
+use std::fs::{self, File};
+use std::io::{self, IsTerminal, Write};
+use std::net::SocketAddr;
+use transport::Interrupt;
+
+/// -1001 and -1000 of the original: the command line cannot be; refused, busy, unreachable.
+const CODES: ExitCodes = ExitCodes { usage: 23, failed: 24 };
+/// Windows NTttcp's exit code for bad arguments.
+const WINDOWS_USAGE: u8 = 9;
+
+/// What a test is told with that was answered beside another server.
+pub(crate) fn notice(event: &Event) -> Option<String> {
+    let Event::Local(totals) = event else { return None };
+    let Traffic { rx_bytes, ns, .. } = totals.traffic;
+    let (n, rate) = (totals.opened, totals.traffic.rx_bps() / 1e6);
+    Some(format!("{n} connections, {rx_bytes} bytes in {:.3} s, {rate:.3} Mbit/s", seconds(ns)))
+}
+
+/// A receiver listens to a conversation, on the ports above it to data, and where Windows' senders announce that they
+/// are ready.
+pub(crate) fn row_of_ports(config: ServerConfig) -> Result<ServerConfig, String> {
+    // As long as senders propose: the longer of both is agreed on.
+    let layout = Layout { seconds: 1, ..Layout::default() };
+    let port = config.listen.first().map_or(layout.port, SocketAddr::port);
+    let last = u32::from(port) + u32::from(layout.ports) - 1;
+    let aside = u32::from(READY_OFFSET);
+    if port < 2 || last + aside > 65_535 {
+        return Err(format!(
+            "ntttcp needs the port below {port}, those up to {last}, and {} to {}",
+            u32::from(port) + aside,
+            last + aside
+        ));
+    }
+    let row = |at: &SocketAddr| {
+        let (ip, after) = (at.ip(), port + layout.ports);
+        (port - 1..after)
+            .chain(port + READY_OFFSET..after + READY_OFFSET)
+            .map(move |port| SocketAddr::new(ip, port))
+    };
+    let listen = config.listen.iter().flat_map(row).collect();
+    let options = ProtocolOptions::new(Layout { port, unsynced: true, ..layout });
+    Ok(ServerConfig { listen, options, ..config })
+}
+
+pub(super) fn run(arguments: &[String], driver: &dyn Driver) -> u8 {
+    let usage = if is_windows(arguments) { WINDOWS_USAGE } else { CODES.usage };
+    let done = match read(arguments) {
+        Ok(Request::Help | Request::Version) => driver.page(PAGE, usage),
+        Ok(Request::Run(spec)) => return driver.ended("ntttcp", CODES, start(&spec, driver)),
+        Err(text) => Err(Refusal::Usage(text)),
+    };
+    driver.ended("ntttcp", ExitCodes { usage, ..CODES }, done)
+}
+
+fn start(spec: &Spec, driver: &dyn Driver) -> Result<u8, Refusal> {
+    driver.warn("ntttcp", "", &spec.ignored);
+    let interrupt = driver.on_signals()?;
+    let mut reporter = Reporter::new(spec, driver)?;
+    reporter.banner();
+    match spec.role {
+        Role::Sender => {
+            send(spec, &interrupt, driver, &mut reporter)?;
+            reporter.save()?;
+        }
+        Role::Receiver => loop {
+            receive(spec, &interrupt, driver, &mut reporter)?;
+            reporter.save()?;
+            if !spec.hold || interrupt.asked() {
+                break;
+            }
+            // Another test has a report of its own.
+            reporter.printer = Printer::new(spec.clone(), io::stdout().is_terminal());
+        },
+    }
+    Ok(if reporter.status == Status::Failed || reporter.printer.failed() { CODES.failed } else { 0 })
+}
+
+fn send(
+    spec: &Spec,
+    interrupt: &Interrupt,
+    driver: &dyn Driver,
+    reporter: &mut Reporter<'_>,
+) -> Result<(), Refusal> {
+    let config = ClientConfig {
+        peers: peers(spec, driver)?,
+        sources: spec.local.into_iter().collect(),
+        ports: spec.local_port.map(|first| (first, first)),
+        arrivals: true,
+        options: ProtocolOptions::new(spec.layout),
+        ..driver.client(&crate::PROTOCOL)
+    };
+    reporter.opening(&[]);
+    driver.call(&config, &spec.phase(), interrupt, "ntttcp", &mut |event| {
+        reporter.on_event(event);
+    })
+}
+
+/// The receiver, or those of Windows' ports in their order.
+fn peers(spec: &Spec, driver: &dyn Driver) -> Result<Vec<Peer>, Refusal> {
+    let hosts = match &spec.address {
+        Some(host) if spec.hosts.is_empty() => std::slice::from_ref(host),
+        _ => &spec.hosts,
+    };
+    let mut peers: Vec<Peer> = Vec::new();
+    for host in hosts {
+        // A name is looked up once.
+        let known = peers.iter().find(|peer| peer.name == *host).cloned();
+        let host = std::slice::from_ref(host);
+        let results = match known {
+            Some(peer) => Some(peer),
+            None => driver.resolve(host, spec.layout.port, false, spec.v6)?.into_iter().next(),
+        };
+        peers.extend(results);
+    }
+    Ok(peers)
+}
+
+fn listen(spec: &Spec, driver: &dyn Driver) -> Result<Vec<SocketAddr>, Refusal> {
+    let any = if spec.v6 { "::" } else { "0.0.0.0" };
+    if !spec.windows {
+        let host = spec.address.clone().unwrap_or_else(|| any.to_owned());
+        let address = driver.resolve(&[host], spec.layout.port, false, spec.v6)?;
+        let ip = address.first().map_or_else(|| [0, 0, 0, 0].into(), |peer| peer.address.ip());
+        let first = if spec.layout.sync { spec.layout.port - 1 } else { spec.layout.port };
+        return Ok((first..=spec.layout.port + (spec.layout.ports - 1))
+            .map(|port| SocketAddr::new(ip, port))
+            .collect());
+    }
+    let hosts = spec.hosts.iter().map(|host| if host == "*" { any } else { host }.to_owned()).collect();
+    let peers = peers(&Spec { hosts, address: None, ..spec.clone() }, driver)?;
+    let data: Vec<SocketAddr> = (spec.layout.port..)
+        .zip(peers)
+        .map(|(port, peer)| SocketAddr::new(peer.address.ip(), port))
+        .collect();
+    let aside = data
+        .iter()
+        .map(|at| SocketAddr::new(at.ip(), at.port() + READY_OFFSET))
+        .filter(|_| spec.layout.token);
+    Ok(data.iter().copied().chain(aside).collect())
+}
+
+fn receive(
+    spec: &Spec,
+    interrupt: &Interrupt,
+    driver: &dyn Driver,
+    reporter: &mut Reporter<'_>,
+) -> Result<(), Refusal> {
+    let phase = spec.phase();
+    let bound = driver.bind(ServerConfig {
+        listen: listen(spec, driver)?,
+        records: true,
+        arrivals: true,
+        options: ProtocolOptions::new(spec.layout),
+        ..driver.server(&crate::PROTOCOL, phase.clone())?
+    })?;
+    reporter.opening(bound.addresses());
+    driver.serve(bound, &phase, interrupt, &mut |event| reporter.on_event(event))
+}
+
+/// The printout, on this program's stdout and stderr.
+struct Reporter<'a> {
+    driver: &'a dyn Driver,
+    spec: Spec,
+    printer: Printer,
+    /// Printed once; later tests of -H start without it.
+    opened: bool,
+    begun: Mono,
+    /// How the last test ended.
+    status: Status,
+    run: Run<'a>,
+    /// Opened before the run, so that nothing is measured in vain.
+    log: Option<File>,
+    xml: Option<Box<dyn ResultFile>>,
+    json: Option<Box<dyn ResultFile>>,
+}
+
+/// What the console gets, and the copy of its lines.
+struct Tee<'a>(Box<dyn Write>, Option<&'a mut File>);
+
+impl Write for Tee<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // With a closed stdout the file is still written.
+        let _ = self.0.write_all(bytes);
+        if let Some(file) = &mut self.1 {
+            file.write_all(bytes)?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+fn unwritten(path: &str, error: &io::Error) -> Refusal {
+    Refusal::Failed(format!("cannot write {path}: {error}"))
+}
+
+/// The file of a result, if it is wanted.
+fn opened(path: Option<&String>, driver: &dyn Driver) -> Result<Option<Box<dyn ResultFile>>, Refusal> {
+    path.map(|path| driver.create(path.as_ref()).map_err(|e| unwritten(path, &e))).transpose()
+}
+
+impl Reporter<'_> {
+    fn new<'a>(spec: &Spec, driver: &'a dyn Driver) -> Result<Reporter<'a>, Refusal> {
+        // The copy of the console's lines is followed while it grows.
+        let log = spec.log.as_ref().map(|path| File::create(path).map_err(|e| unwritten(path, &e)));
+        Ok(Reporter {
+            driver,
+            spec: spec.clone(),
+            printer: Printer::new(spec.clone(), io::stdout().is_terminal()),
+            opened: false,
+            begun: driver.host().now(),
+            status: Status::Failed,
+            run: Run::new(driver, "ntttcp:"),
+            log: log.transpose()?,
+            xml: opened(spec.xml.as_ref(), driver)?,
+            json: opened(spec.json.as_ref(), driver)?,
+        })
+    }
+
+    /// Writes the files of a test that has a result.
+    fn save(&mut self) -> Result<(), Refusal> {
+        self.status = self.run.status;
+        std::mem::replace(&mut self.run, Run::new(self.driver, "ntttcp:")).finish();
+        let Some(results) = self.printer.results() else { return Ok(()) };
+        let text = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+        let kernel = |name: &str| text(&format!("/proc/sys/kernel/{name}"));
+        let computer = kernel("hostname");
+        let machine = std::env::consts::ARCH;
+        let os = format!(
+            "{} {computer} {} {} {machine} GNU/Linux",
+            kernel("ostype"),
+            kernel("osrelease"),
+            kernel("version")
+        );
+        let results = Results { computer, os, ..results.clone() };
+        // With -H the last test's result is kept, as in the original.
+        let files = [
+            (self.xml.take(), self.spec.xml.as_ref(), xml(&self.spec, &results)),
+            (self.json.take(), self.spec.json.as_ref(), json(&self.spec, &results)),
+        ];
+        for (file, path, text) in files {
+            let file = file.map_or_else(|| opened(path, self.driver), |file| Ok(Some(file)))?;
+            let written = file.map_or(Ok(()), |file| file.fill(&text));
+            written.map_err(|e| unwritten(path.map_or("a result file", String::as_str), &e))?;
+        }
+        Ok(())
+    }
+
+    fn banner(&mut self) {
+        // With a closed stdout the exit code still tells the result.
+        let day = self.now().day;
+        let _ = self.printer.banner(&day, &mut self.driver.stdout());
+    }
+
+    /// Prints what a receiver tells once it listens, and a sender once it starts.
+    fn opening(&mut self, listening: &[SocketAddr]) {
+        if std::mem::replace(&mut self.opened, true) {
+            return;
+        }
+        let facts = HostFacts { files: self.driver.open_files(), addresses: self.driver.local_addresses() };
+        let day = self.now().day;
+        let mut out = Tee(self.driver.stdout(), self.log.as_mut());
+        let _ = self.printer.opening(&facts, listening, &day, &mut out);
+    }
+
+    fn now(&self) -> Now {
+        let host = self.driver.host();
+        Now { day: time_of_day(host.wall().0), ns: host.now().since(self.begun) }
+    }
+
+    fn on_event(&mut self, event: &Event) {
+        self.run.on_event(event);
+        let watched = matches!(event, Event::Start { .. } | Event::Interval(_));
+        let host = if watched { self.host() } else { Reading::default() };
+        let now = self.now();
+        // Real-time lines are not copied, as in the original.
+        let log = self.log.as_mut().filter(|_| !matches!(event, Event::Interval(_)));
+        let _ = self.printer.on_event(event, &now, &host, &mut Tee(self.driver.stdout(), log));
+    }
+
+    /// What the kernel says of this host now.
+    fn host(&self) -> Reading {
+        let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let packets = |nic: &str, way: &str| {
+            // An interface's name is no path.
+            let plain = !nic.contains('/') && !nic.contains("..");
+            let path = format!("/sys/class/net/{nic}/statistics/{way}_packets");
+            if plain { text(&path).trim().parse().unwrap_or(0) } else { 0 }
+        };
+        let nic = self.spec.nic.as_deref();
+        let texts = Texts {
+            stat: text("/proc/stat"),
+            snmp: text("/proc/net/snmp"),
+            netstat: text("/proc/net/netstat"),
+            interrupts: if self.spec.interrupts.is_some() { text("/proc/interrupts") } else { String::new() },
+            cpuinfo: text("/proc/cpuinfo"),
+            softirqs: if self.spec.windows { text("/proc/softirqs") } else { String::new() },
+            packets: nic.map_or((0, 0), |nic| (packets(nic, "tx"), packets(nic, "rx"))),
+        };
+        Reading::of(&texts, self.spec.interrupts.as_deref())
+    }
+}

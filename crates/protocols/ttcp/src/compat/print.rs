@@ -1,0 +1,390 @@
+//! The printout, Teldat's and the classic one.
+//!
+//! Where the samples of Teldat's manual can be recomputed, rates are decimal (10^6) and times per call are rounded; the
+//! classic report divides by 1024.
+
+use super::spec::{Dialect, Role, Spec, Unit};
+use model::{Event, Kind, Marked, Outcome, Portion, Status};
+use std::io::{self, Write};
+
+/// What the system says about this process, as the classic report shows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Usage {
+    /// CPU time in user mode, seconds.
+    pub(crate) user_s: f64,
+    /// CPU time in the kernel, seconds.
+    pub(crate) system_s: f64,
+    /// Largest resident set, KiB.
+    pub(crate) resident_kib: u64,
+    /// Page faults with and without disk access.
+    pub(crate) faults: (u64, u64),
+    /// Context switches, voluntary and not.
+    pub(crate) switches: (u64, u64),
+}
+
+/// Prints a run as ttcp does.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Printer {
+    spec: Spec,
+    name: &'static str,
+    begun: bool,
+    peer: bool,
+    portion: Option<Portion>,
+    usage: Usage,
+    buffers: (u64, u64),
+    /// Marks printed so far, and the percentage shown last.
+    marks: u64,
+    shown: Option<u64>,
+    /// Bytes that have been told in intervals.
+    moved: u64,
+    live: bool,
+    failed: bool,
+    column: bool,
+}
+
+impl Printer {
+    /// Printer of a run that is about to begin; `live` when stdout is a terminal.
+    #[must_use]
+    pub(crate) fn new(spec: Spec, live: bool) -> Printer {
+        let name = match (spec.dialect, spec.sends()) {
+            (Dialect::Teldat, true) => "ttcp-tx",
+            (Dialect::Teldat, false) => "ttcp-rx",
+            (Dialect::Classic, true) => "ttcp-t",
+            (Dialect::Classic, false) => "ttcp-r",
+        };
+        Printer { spec, name, live, ..Printer::default() }
+    }
+
+    #[must_use]
+    pub(crate) fn failed(&self) -> bool {
+        self.failed
+    }
+
+    /// What this process has used, told before the end.
+    pub(crate) fn used(&mut self, usage: Usage) {
+        self.usage = usage;
+    }
+
+    /// Takes an event in and prints what it is worth.
+    ///
+    /// # Errors
+    /// When `out` or `err` cannot be written.
+    pub(crate) fn on_event(
+        &mut self,
+        event: &Event,
+        out: &mut dyn Write,
+        err: &mut dyn Write,
+    ) -> io::Result<()> {
+        match event {
+            Event::Start { .. } => self.begin(out),
+            Event::Established { remote, .. } => self.established(remote.ip().to_canonical(), out, err),
+            Event::Interval(interval) => {
+                self.moved +=
+                    if self.spec.sends() { interval.local.tx_bytes } else { interval.local.rx_bytes };
+                self.progress(out)
+            }
+            Event::Portion(portion) => {
+                self.portion.get_or_insert(**portion);
+                Ok(())
+            }
+            Event::Connection(record) => match &record.error {
+                Some(error) => {
+                    self.failed = true;
+                    self.line(out)?;
+                    writeln!(err, "{}: {error}", self.name)
+                }
+                None => Ok(()),
+            },
+            Event::Local(totals) => {
+                if let Some(cpu) = totals.cpu {
+                    (self.usage.user_s, self.usage.system_s) = (cpu.user_s, cpu.system_s);
+                }
+                if let Some(effective) = &totals.effective {
+                    let bytes = |told: Option<u32>| told.map_or(0, u64::from);
+                    self.buffers = (bytes(effective.sndbuf), bytes(effective.rcvbuf));
+                }
+                Ok(())
+            }
+            Event::PhaseEnd { status, .. } => self.end(*status, out),
+            _ => Ok(()),
+        }
+    }
+
+    fn begin(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        if std::mem::replace(&mut self.begun, true) {
+            return Ok(());
+        }
+        let Spec { length, buffers, port, .. } = self.spec;
+        if self.spec.dialect == Dialect::Teldat {
+            writeln!(out, "--- TTCP ---")?;
+            writeln!(out, "TTCP running (Press any key to abort)...")?;
+            writeln!(out)?;
+        }
+        writeln!(out, "{}: buflen={length}, nbuf={buffers}, align=16384/0, port={port}", self.name)?;
+        if self.spec.dialect == Dialect::Teldat {
+            writeln!(out, "sockbufsize={}", self.spec.socket_buffer.unwrap_or(0))?;
+            writeln!(out)?;
+            let transport = if self.spec.udp { "udp" } else { "tcp" };
+            match &self.spec.role {
+                Role::Receive => writeln!(out, "# {transport} receiver #")?,
+                Role::Transmit(host) => writeln!(out, "# {transport} sender -> {host} #")?,
+            }
+        }
+        out.flush()
+    }
+
+    fn established(
+        &mut self,
+        peer: std::net::IpAddr,
+        out: &mut dyn Write,
+        err: &mut dyn Write,
+    ) -> io::Result<()> {
+        if std::mem::replace(&mut self.peer, true) {
+            return Ok(());
+        }
+        match (self.spec.dialect, self.spec.sends()) {
+            (Dialect::Teldat, false) if !self.spec.udp => {
+                writeln!(out, "{}: accept from {peer}", self.name)?;
+            }
+            (Dialect::Classic, false) if !self.spec.udp => {
+                writeln!(err, "{}: accept from {peer}", self.name)?;
+            }
+            (Dialect::Classic, true) if !self.spec.udp => writeln!(err, "{}: connect", self.name)?,
+            _ => {}
+        }
+        out.flush()
+    }
+
+    /// Hash marks and percent, as far as bytes have been told.
+    fn progress(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        if let Some(every) = self.spec.marks {
+            let due = self.moved / self.spec.length.max(1) / every.max(1);
+            // A fast link would print forever: at most a line of marks at once.
+            for _ in self.marks..due {
+                out.write_all(b"#")?;
+                self.column = true;
+            }
+            self.marks = self.marks.max(due);
+            out.flush()?;
+        }
+        let Some(total) = self.spec.total().filter(|_| self.spec.percent && self.live) else { return Ok(()) };
+        let percent = (u128::from(self.moved) * 100 / u128::from(total.max(1))) as u64;
+        if self.shown != Some(percent) && percent < 100 {
+            self.shown = Some(percent);
+            write!(out, "\r# Completed... {percent}% #")?;
+            out.flush()?;
+        }
+        Ok(())
+    }
+
+    fn line(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        if std::mem::take(&mut self.column) { writeln!(out) } else { Ok(()) }
+    }
+
+    fn end(&mut self, status: Status, out: &mut dyn Write) -> io::Result<()> {
+        let portion = self.portion.take();
+        self.failed |= status == Status::Failed || (portion.is_none() && status != Status::Interrupted);
+        if let Some(portion) = portion {
+            self.moved = self.moved.max(portion.tx_bytes + portion.rx_bytes);
+            self.progress(out)?;
+            self.line(out)?;
+            let whole = self.spec.total().is_none_or(|total| portion.tx_bytes >= total);
+            if self.spec.percent && self.spec.sends() {
+                let start = if self.shown.is_some() { "\r" } else { "" };
+                if whole {
+                    writeln!(out, "{start}# Completed... 100% #")?;
+                } else if self.live {
+                    writeln!(out)?;
+                }
+            }
+            self.results(&portion, out)?;
+        }
+        self.line(out)?;
+        if self.spec.dialect == Dialect::Teldat {
+            writeln!(out, "ttcp done.")?;
+            writeln!(out, "\n--- TTCP finished ---\n")?;
+        }
+        out.flush()
+    }
+
+    fn results(&self, portion: &Portion, out: &mut dyn Write) -> io::Result<()> {
+        let bytes = portion.tx_bytes + portion.rx_bytes;
+        let seconds = portion.to_ns.saturating_sub(portion.from_ns) as f64 / 1e9;
+        let rate = |seconds: f64| rate(self.spec.unit, self.spec.dialect, bytes, seconds);
+        let (name, calls) = (self.name, self.calls(portion));
+        match self.spec.dialect {
+            Dialect::Teldat => {
+                writeln!(out)?;
+                writeln!(
+                    out,
+                    "{name}: {bytes} bytes in {seconds:.6} real seconds = {}/sec +++",
+                    rate(seconds)
+                )?;
+                if self.spec.verbose {
+                    let cpu = self.usage.user_s + self.usage.system_s;
+                    writeln!(out, "{name}: {bytes} bytes in {cpu:.6} cpu seconds = {}/cpu sec", rate(cpu))?;
+                }
+                writeln!(
+                    out,
+                    "{name}: {calls} I/O calls, {:.3} msec(real)/call",
+                    per_call(seconds, calls, 1000.0)
+                )?;
+                self.datagrams(portion, out)
+            }
+            Dialect::Classic => {
+                self.sockets(out)?;
+                writeln!(
+                    out,
+                    "{name}: {bytes} bytes in {seconds:.3} real seconds = {}/sec +++",
+                    rate(seconds)
+                )?;
+                if self.spec.verbose {
+                    let cpu = self.usage.user_s + self.usage.system_s;
+                    writeln!(out, "{name}: {bytes} bytes in {cpu:.3} CPU seconds = {}/cpu sec", rate(cpu))?;
+                }
+                // The original multiplies by 1024 and calls it milliseconds.
+                let thousand = if self.spec.as_original { 1024.0 } else { 1000.0 };
+                let msec = per_call(seconds, calls, thousand);
+                let each = if seconds > 0.0 { calls as f64 / seconds } else { 0.0 };
+                writeln!(out, "{name}: {calls} I/O calls, msec/call = {msec:.3}, calls/sec = {each:.3}")?;
+                self.datagrams(portion, out)?;
+                self.used_line(seconds, out)
+            }
+        }
+    }
+
+    /// What epi_ttcp's receiver says of the datagrams, where the sender has told how many they were.
+    fn datagrams(&self, portion: &Portion, out: &mut dyn Write) -> io::Result<()> {
+        let Some((marked, told)) = portion.marked.and_then(|marked| marked.told.map(|told| (marked, told)))
+        else {
+            return Ok(());
+        };
+        let Marked { data, starts, ends, reordered, repeated, .. } = marked;
+        writeln!(out, "{}: packets {data} data, {starts} start, {ends} end", self.name)?;
+        let lost = told.saturating_sub(data - repeated.min(data));
+        let share = if told > 0 { lost as f64 * 100.0 / told as f64 } else { 0.0 };
+        writeln!(out, "{}: {share:.3}% ({lost}/{told}) packet loss", self.name)?;
+        if self.spec.verbose && reordered + repeated > 0 {
+            writeln!(out, "{}: {reordered} out of sequence, {repeated} repeated", self.name)?;
+        }
+        Ok(())
+    }
+
+    /// Calls as the original counts them: full blocks where its reads are filled.
+    fn calls(&self, portion: &Portion) -> u64 {
+        let full = self.spec.full_blocks && !self.spec.sends() && !self.spec.udp;
+        if full { portion.rx_bytes.div_ceil(self.spec.length.max(1)) } else { portion.calls }
+    }
+
+    fn sockets(&self, out: &mut dyn Write) -> io::Result<()> {
+        let (send, receive) = self.buffers;
+        let what = match (&self.spec.role, self.spec.udp) {
+            (Role::Receive, false) => "tcp".to_owned(),
+            (Role::Receive, true) => "udp".to_owned(),
+            (Role::Transmit(host), false) => format!("tcp -> {host}"),
+            (Role::Transmit(host), true) => format!("udp -> {host}"),
+        };
+        if self.spec.udp {
+            let size = if self.spec.sends() { send } else { receive };
+            return writeln!(out, "{}: sockbufsize={size},  # {what} #", self.name);
+        }
+        let mean = (send + receive) / 2;
+        writeln!(
+            out,
+            "{}: sockbufsndsize={send}, sockbufrcvsize={receive}, sockbufsize={mean},  # {what} #",
+            self.name
+        )
+    }
+
+    fn used_line(&self, seconds: f64, out: &mut dyn Write) -> io::Result<()> {
+        let Usage { user_s, system_s, resident_kib, faults, switches } = self.usage;
+        let whole = seconds as u64;
+        let share = if seconds > 0.0 { (user_s + system_s) * 100.0 / seconds } else { 0.0 };
+        writeln!(
+            out,
+            "{}: {user_s:.3}user {system_s:.3}sys {}:{:02}real {share:.0}% 0i+0d {resident_kib}maxrss {}+{}pf {}+{}csw",
+            self.name,
+            whole / 60,
+            whole % 60,
+            faults.0,
+            faults.1,
+            switches.0,
+            switches.1
+        )
+    }
+}
+
+fn per_call(seconds: f64, calls: u64, thousand: f64) -> f64 {
+    if calls == 0 { 0.0 } else { seconds * thousand / calls as f64 }
+}
+
+/// A rate with its unit, without the time.
+fn rate(unit: Unit, dialect: Dialect, bytes: u64, seconds: f64) -> String {
+    let base: f64 = if dialect == Dialect::Teldat { 1000.0 } else { 1024.0 };
+    let per_second = if seconds > 0.0 { bytes as f64 / seconds } else { 0.0 };
+    let scale = |prefix: usize| (0..prefix).map(|_| base).product::<f64>();
+    let (bytes, prefix) = match unit {
+        Unit::Fixed { bytes, prefix } => (bytes, prefix),
+        // The samples have Mbit/sec up to 880 and would have it beyond.
+        Unit::Fitting => (false, (1..=2).rev().find(|&n| per_second * 8.0 >= scale(n)).unwrap_or(0)),
+    };
+    let value = per_second * if bytes { 1.0 } else { 8.0 } / scale(prefix);
+    let letter = ["", "K", "M", "G"].get(prefix).copied().unwrap_or("");
+    let what = match (bytes, prefix) {
+        (true, 0) => "bytes",
+        (true, _) => "B",
+        (false, _) => "bit",
+    };
+    format!("{value:.3} {letter}{what}")
+}
+
+/// Prints a saved run as far as ttcp would have known it.
+///
+/// # Errors
+/// When `out` cannot be written.
+pub(crate) fn print(outcome: &Outcome, events: &[Event], out: &mut dyn Write) -> io::Result<()> {
+    let Some(point) = outcome.points.first() else { return Ok(()) };
+    let phase = &point.phase;
+    let serving = outcome.begin.verb == "serve";
+    let length = phase.buffer.high.max(1);
+    let record = events.iter().find_map(|event| match event {
+        Event::Connection(record) => Some(record),
+        _ => None,
+    });
+    let (tx, rx) = record
+        .map_or((point.local.traffic.tx_bytes, point.local.traffic.rx_bytes), |r| (r.tx_bytes, r.rx_bytes));
+    let target = outcome.begin.targets.first().cloned().unwrap_or_default();
+    let spec = Spec {
+        role: if serving { Role::Receive } else { Role::Transmit(target) },
+        length,
+        buffers: tx.max(rx) / length,
+        udp: phase.kind != Kind::Tcp,
+        socket_buffer: point
+            .local
+            .effective
+            .as_ref()
+            .and_then(|e| if serving { e.rcvbuf } else { e.sndbuf }.map(u64::from)),
+        ..Spec::new(Dialect::Teldat)
+    };
+    let mut printer = Printer::new(spec, false);
+    let mut err = io::sink();
+    printer.begin(out)?;
+    if let Some(record) = record {
+        printer.established(record.remote.ip().to_canonical(), out, &mut err)?;
+        printer.portion = Some(Portion {
+            slot: 0,
+            local: record.local.unwrap_or(record.remote),
+            remote: record.remote,
+            tx_bytes: tx,
+            rx_bytes: rx,
+            from_ns: 0,
+            to_ns: record.duration_ns,
+            calls: (tx + rx).div_ceil(length),
+            marked: None,
+        });
+    }
+    printer.end(point.status, out)
+}
+
+#[cfg(test)]
+mod tests;

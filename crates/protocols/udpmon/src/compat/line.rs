@@ -1,0 +1,136 @@
+//! The line of a test of `udpmon_bw_mon`: what is computed, and how it is printed.
+
+use super::args::Spec;
+use super::tables;
+use compat::number::g;
+use model::{PacketTest, PacketTestCounts};
+use std::fmt::Write as _;
+
+/// What the path adds to a packet's UDP payload over Ethernet, bytes: gap 12, preamble 8, header 14, check 4, UDP 8, and IP.
+const AROUND: u64 = 46;
+/// Shortest frame without preamble and gap, and what of it is around IP.
+const SHORTEST: u64 = 64;
+const FRAME: u64 = 18;
+
+/// The titles of a line of `udpmon_bw_mon`.
+pub(super) fn titles(spec: &Spec, test: &PacketTest) -> String {
+    let mut text = " pkt len; num_sent;".to_owned();
+    let extended = |text: &mut String, more: &str| {
+        if spec.extended {
+            text.push_str(more);
+        }
+    };
+    extended(&mut text, " num_ACKs recv; num_timeout; Time/frame us;");
+    text.push_str(" inter-pkt_time us;");
+    extended(&mut text, " Send time;");
+    text.push_str(
+        " send_user_data_rate Mbit; num_recv; num_lost; num_badorder; %lost; num_lost_innet; %lost_innet;",
+    );
+    extended(&mut text, " Recv time; time/recv pkt;");
+    text.push_str(" recv_user_data_rate Mbit; recv_wire_rate Mbit;");
+    extended(&mut text, " num_in_hist; mean; sigma; skew; kurtosis; median; iq25; iq75;");
+    if spec.extended {
+        text.push_str(&tables::cpu_titles('L', &test.local.cpus));
+        text.push_str(&tables::cpu_titles('R', &test.remote.cpus));
+        text.push_str(&tables::net_titles('L', spec.v6));
+        text.push_str(&tables::net_titles('R', spec.v6));
+        text.push_str(&tables::card_titles('R'));
+    }
+    text
+}
+
+/// How long sending took (µs), for each packet, and the rate.
+pub(super) struct Sent {
+    pub(super) us: f64,
+    pub(super) frame: f64,
+    pub(super) mbit: f64,
+}
+
+pub(super) fn sent(spec: &Spec, test: &PacketTest) -> Sent {
+    // With bursts the original divides what all of them sent by the time of the last.
+    let ns = if spec.as_original { test.last_burst_ns } else { test.send_ns };
+    let (us, packets) = ((ns / 1_000) as f64, test.sent as f64);
+    let over = |a: f64, b: f64| if b > 0.0 { a / b } else { 0.0 };
+    Sent { us, frame: over(us, packets), mbit: over(8.0 * f64::from(test.size) * packets, us) }
+}
+
+/// How long receiving took (µs), for each packet, and the rates.
+pub(super) struct Got {
+    pub(super) us: f64,
+    pub(super) pace: f64,
+    pub(super) mbit: f64,
+    pub(super) wire: f64,
+}
+
+/// `ip` is the length of an IP header. Between the first of N packets and the last there are N - 1; the original counts N.
+pub(super) fn got(counts: &PacketTestCounts, size: u64, ip: u64, as_original: bool) -> Got {
+    let us = counts.span as f64 / 10.0;
+    let packets = if as_original { counts.received.max(1) } else { counts.received.saturating_sub(1) } as f64;
+    let over = |a: f64, b: f64| if b > 0.0 || as_original { a / b } else { 0.0 };
+    let around = if as_original { AROUND + 20 } else { AROUND + ip };
+    // A frame that would be shorter is filled up.
+    let short = if as_original { 0 } else { SHORTEST.saturating_sub(FRAME + ip + 8 + size) };
+    Got {
+        us,
+        pace: over(us, packets),
+        mbit: over(8.0 * size as f64 * packets, us),
+        wire: over(8.0 * (size + around + short) as f64 * packets, us),
+    }
+}
+
+pub(super) fn percent(part: u64, of: u64) -> f64 {
+    if of == 0 { 0.0 } else { 100.0 * part as f64 / of as f64 }
+}
+
+/// A line of `udpmon_bw_mon`.
+pub(super) fn line(spec: &Spec, test: &PacketTest) -> String {
+    let mut text = format!(" {}; {};", test.size, test.sent);
+    let Sent { us, frame, mbit } = sent(spec, test);
+    let counts = test.counts.unwrap_or_default();
+    let received = if spec.as_original { counts.received.max(1) } else { counts.received };
+    let ip = u64::from(spec.v6) * 20 + 20;
+    if spec.extended {
+        let _ = write!(text, " {}; {}; {};", test.acks, test.timeouts, g(frame, 6));
+    }
+    let _ = write!(text, "  {}; ", g(f64::from(test.wait) / 10.0, 6));
+    if spec.extended {
+        let _ = write!(text, " {};", us as u64);
+    }
+    let share = 100.0 * (test.sent as f64 - received as f64) / test.sent.max(1) as f64;
+    // What the remote host's own buffers dropped was not lost by the network.
+    let card = test.remote.cards.first().and_then(|card| card.counts.get(8).copied()).filter(|n| *n > 0);
+    // The original reads IPv4's counter for IPv6, too.
+    let errors = if spec.as_original && spec.v6 { 0 } else { test.remote.ip.udp_in_errors };
+    let dropped = u64::try_from(errors + card.unwrap_or(0)).unwrap_or(0);
+    let network = counts.lost.saturating_sub(dropped);
+    let _ = write!(
+        text,
+        " {}; {received}; {}; {}; {}; {network}; {};",
+        g(mbit, 6),
+        counts.lost,
+        counts.bad_order,
+        g(share, 2),
+        g(percent(network, test.sent), 2)
+    );
+    let found = got(&PacketTestCounts { received, ..counts }, test.size.into(), ip, spec.as_original);
+    if spec.extended {
+        let _ = write!(text, "  {};  {};", g(found.us, 6), g(found.pace, 6));
+    }
+    let _ = write!(text, "  {};  {};", g(found.mbit, 6), g(found.wire, 6));
+    if spec.extended {
+        let shape = test.gaps.as_ref().map(|gaps| tables::shape(gaps, spec.as_original)).unwrap_or_default();
+        let [mean, sigma, skew, kurtosis] =
+            [shape.mean, shape.sigma, shape.skew, shape.kurtosis].map(|value| g(value, 6));
+        let _ = write!(
+            text,
+            "  {}; {mean}; {sigma}; {skew}; {kurtosis}; {}; {}; {};",
+            shape.count, shape.median, shape.q1, shape.q3
+        );
+        text.push_str(&tables::cpus('L', &test.local.cpus));
+        text.push_str(&tables::cpus('R', &test.remote.cpus));
+        text.push_str(&tables::net('L', &test.local, spec.v6));
+        text.push_str(&tables::net('R', &test.remote, spec.v6));
+        text.push_str(&tables::card('R', &test.remote, 0));
+    }
+    text
+}

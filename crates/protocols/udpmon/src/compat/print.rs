@@ -1,0 +1,253 @@
+//! The printouts: what was asked for, a line a test, histograms and records.
+
+use super::args::{Program, Spec};
+
+use super::line::{self, Sent};
+use super::recv::Receiver;
+use super::tables;
+use super::tcp_watch::{Progress, Snapshots};
+use compat::number::g;
+use jiff::Timestamp;
+use metrics::{SECOND, Wall};
+use model::{Event, Level, PacketTest, PacketTestRecords};
+use std::io::{self, Write};
+
+/// Prints a run as UDPmon's programs do.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Printer {
+    spec: Spec,
+    /// The remote end's address.
+    remote: String,
+    /// This host's name.
+    local: String,
+    started: Wall,
+    titled: bool,
+    receiver: Receiver,
+    /// Tests over TCP, until the kernel's word about their connections has come.
+    held: Vec<PacketTest>,
+    /// What tcpmon's programs have told while they run.
+    progress: Progress,
+    snapshots: Snapshots,
+}
+
+/// A day and time as `ctime` has them, in UTC.
+pub(super) fn date(at: Wall) -> String {
+    let at = Timestamp::from_nanosecond(at.0.into()).unwrap_or_default();
+    at.strftime("%a %b %e %H:%M:%S %Y").to_string()
+}
+
+impl Printer {
+    /// For a run that is about to begin; `remote` is the remote end's address.
+    #[must_use]
+    pub(crate) fn new(spec: Spec, remote: String) -> Printer {
+        Printer { spec, remote, ..Printer::default() }
+    }
+
+    /// Takes an event in and prints what it is worth.
+    ///
+    /// # Errors
+    /// When `out` cannot be written.
+    pub(crate) fn on_event(&mut self, event: &Event, out: &mut dyn Write) -> io::Result<()> {
+        match event {
+            Event::Begin(begin) => {
+                self.local.clone_from(&begin.host.name);
+                self.started = begin.started;
+                self.banner(out)?;
+            }
+            Event::PacketTest(test) if self.spec.program.tcp() && !test.over => match self.spec.program {
+                Program::TcpMon => {
+                    let socket = test.puts.last().and_then(|put| put.socket.as_ref());
+                    self.connected(socket.map(|socket| socket.mss), out)?;
+                    self.progress.line(&self.spec, test, out)?;
+                }
+                _ => self.snapshots.line(&self.spec, test, out)?,
+            },
+            Event::PacketTest(test) if self.spec.program == Program::TcpMon => {
+                self.held.push(PacketTest::clone(test));
+            }
+            Event::PacketTest(test) => self.test(test, out)?,
+            Event::Connection(record) => {
+                let Some(at) = self.held.iter().position(|test| test.connection == Some(record.id)) else {
+                    return Ok(());
+                };
+                let mut test = self.held.remove(at);
+                test.retransmitted = record.tcp.as_ref().map(|tcp| tcp.retransmits.into());
+                self.connected(record.tcp.as_ref().map(|tcp| tcp.snd_mss), out)?;
+                self.test(&test, out)?;
+            }
+            Event::PhaseEnd { .. } => {
+                for test in std::mem::take(&mut self.held) {
+                    self.test(&test, out)?;
+                }
+            }
+            Event::Notice { level: Level::Info, text } if self.spec.verbose => writeln!(out, " {text}")?,
+            _ => return Ok(()),
+        }
+        out.flush()
+    }
+
+    /// What `tcpmon_mon` prints once it is connected, as soon as that is known.
+    fn connected(&mut self, mss: Option<u32>, out: &mut dyn Write) -> io::Result<()> {
+        if self.spec.quiet || std::mem::replace(&mut self.titled, true) {
+            return Ok(());
+        }
+        super::tcp::connected(&self.spec, mss.filter(|mss| *mss > 0), out)
+    }
+
+    fn banner(&self, out: &mut dyn Write) -> io::Result<()> {
+        let spec = &self.spec;
+        if spec.quiet {
+            return Ok(());
+        }
+        if spec.program.tcp() {
+            return super::tcp::banner(spec, &date(self.started), &self.remote, out);
+        }
+        let cpus = if matches!(spec.program, Program::BwMon | Program::Send) { " CPUs" } else { " " };
+        writeln!(
+            out,
+            " {} :  UDPmon Version 1.5.2 {cpus} Command line:  {} ",
+            date(self.started),
+            spec.command
+        )?;
+        if spec.program.serves() {
+            writeln!(out, " The UDP port is   {} {:x}", spec.port, spec.port)?;
+            return Ok(());
+        }
+        writeln!(out, " The destination IP name: {} IP address: {}", spec.host, self.remote)?;
+        match (spec.program, spec.from) {
+            (Program::Req, _) => {
+                writeln!(out, " The destination UDP port is   {} {:x}", spec.port, spec.port)?;
+                return writeln!(
+                    out,
+                    "response len bytes; Req len;  loop_count;  num_bad; time/frame (tod); ave time us; min time; max time; num \
+                     timeouts; "
+                );
+            }
+            (_, Some(from)) => writeln!(
+                out,
+                " The destination UDP port is   {} {:x}  The source UDP port is  {from} {from:x} ",
+                spec.port, spec.port
+            )?,
+            (_, None) => writeln!(out, " The destination UDP port is   {} {:x}  ", spec.port, spec.port)?,
+        }
+        write!(out, " {} bytes\n ", spec.packet_tests.size)
+    }
+
+    fn test(&mut self, test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
+        match self.spec.program {
+            Program::BwMon => self.bw_mon(test, out),
+            Program::Req => self.req(test, out),
+            Program::Send => self.send(test, out),
+            Program::Recv => self.receiver.test(&self.spec, test, out),
+            Program::Resp => self.resp(test, out),
+            Program::TcpResp => {
+                self.snapshots.over(test);
+                if self.spec.verbose {
+                    super::tcp::received(&self.spec, test, out)?;
+                }
+                super::tcp::noted(&self.spec, test, out)
+            }
+            Program::TcpMon => super::tcp::line(&self.spec, test, out),
+        }
+    }
+
+    fn bw_mon(&mut self, test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
+        let spec = &self.spec;
+        if !spec.quiet && !std::mem::replace(&mut self.titled, true) {
+            writeln!(out, "{}", line::titles(spec, test))?;
+        }
+        if spec.quiet {
+            let seconds = test.started.0.div_euclid(SECOND as i64);
+            write!(
+                out,
+                " {seconds} ; {} ; {} ; {} ; {} ;",
+                test.address, self.local, self.remote, spec.host
+            )?;
+        }
+        writeln!(out, "{}  ", line::line(spec, test))?;
+        let Some(gaps) = test.gaps.as_ref().filter(|_| spec.packet_tests.histograms) else {
+            return self.records(test, out);
+        };
+        tables::histogram(0, tables::TITLES[0], gaps, out)?;
+        for (n, hist) in test.others.iter().enumerate().map(|(n, hist)| (n + 1, hist)) {
+            tables::histogram(n, tables::TITLES.get(n).copied().unwrap_or_default(), hist, out)?;
+        }
+        self.records(test, out)
+    }
+
+    fn records(&self, test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
+        match self.spec.packet_tests.records {
+            PacketTestRecords::None => Ok(()),
+            PacketTestRecords::Packets { skip, .. } => {
+                tables::records(test, skip, self.spec.as_original, out)
+            }
+            PacketTestRecords::Lost { skip, n } => tables::lost(test, skip, n, self.spec.as_original, out),
+        }
+    }
+
+    fn req(&self, test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
+        let Some(latency) = &test.latency else { return Ok(()) };
+        let us = |ns: u64| ns as f64 / 1_000.0;
+        let requests = latency.count.max(1) as f64;
+        writeln!(
+            out,
+            " {};  {};  {};   {};  {};  {:7.3};  {:6.2};  {:7.3}; {} ",
+            latency.response,
+            test.size,
+            latency.count,
+            latency.missing,
+            g(us(latency.total_ns) / requests, 6),
+            us(latency.sum_ns) / requests,
+            us(latency.min_ns),
+            us(latency.max_ns),
+            latency.missing
+        )?;
+        if !self.spec.packet_tests.histograms {
+            return Ok(());
+        }
+        tables::histogram(0, "Time per req-resp us", &latency.histogram, out)?;
+        tables::histogram_shape(&latency.histogram, self.spec.as_original, out)
+    }
+
+    fn send(&mut self, test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
+        let spec = &self.spec;
+        if !spec.quiet && !std::mem::replace(&mut self.titled, true) {
+            writeln!(
+                out,
+                " pkt len; num_sent; Time/frame us; wait_time; Send time; send_data_rate Mbit;{}{}",
+                tables::cpu_titles('L', &test.local.cpus),
+                tables::net_titles('L', spec.v6)
+            )?;
+        }
+        let Sent { us, frame, mbit } = line::sent(spec, test);
+        writeln!(
+            out,
+            " {}; {};   {};   {};   {};   {}; {}{}  ",
+            test.size,
+            test.sent,
+            g(frame, 6),
+            g(f64::from(test.wait) / 10.0, 6),
+            us as u64,
+            g(mbit, 6),
+            tables::cpus('L', &test.local.cpus),
+            tables::net('L', &test.local, spec.v6)
+        )
+    }
+
+    /// A responder says nothing of its tests, unless it is to tell more.
+    fn resp(&self, test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
+        let Some(counts) = test.counts.filter(|_| self.spec.verbose) else { return Ok(()) };
+        writeln!(
+            out,
+            " From host: {}\nnum_recv: {}\nnum_lost: {}\nnum_badorder: {}\ntime us: {}",
+            test.peer,
+            counts.received,
+            counts.lost,
+            counts.bad_order,
+            g(counts.span as f64 / 10.0, 6)
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,72 @@
+//! A saved run, printed as one of the programs would have printed it.
+
+use super::args::{Program, Spec, read};
+use super::print::Printer;
+use compat::options::Request;
+use model::{Event, Outcome, PacketTestRole, PacketTestSettings};
+use std::io::{self, Write};
+
+/// Prints a saved run as `program` would have printed it. One of the programs' own runs brings its command line; of another the
+/// settings are those of its first phase, and all columns are printed.
+///
+/// # Errors
+/// When it has no test of UDPmon or tcpmon, or `out` cannot be written.
+pub(crate) fn print(
+    program: Program,
+    outcome: &Outcome,
+    events: &[Event],
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let tests = || outcome.points.iter().flat_map(|point| &point.packet_tests);
+    let Some(first) = tests().next() else {
+        return Err(io::Error::other(format!("this run has no tests that {} could print", program.name())));
+    };
+    let latency = program == Program::Req;
+    if tests().all(|test| test.latency.is_some() != latency) {
+        let kind = if latency { "no round trips" } else { "nothing but round trips" };
+        return Err(io::Error::other(format!(
+            "this run has {kind}: {} could not have printed it",
+            program.name()
+        )));
+    }
+    let remote = first.peer.rsplit_once(':').map_or(first.peer.as_str(), |(host, _)| host);
+    let remote = remote.trim_matches(['[', ']']).to_owned();
+    let spec = spec(program, outcome, &remote);
+    let mut printer = Printer::new(spec, remote);
+    events.iter().try_for_each(|event| printer.on_event(event, out))
+}
+
+/// The command line of the run, or one that asks for what it found.
+fn spec(program: Program, outcome: &Outcome, remote: &str) -> Spec {
+    let command = &outcome.begin.command;
+    let own = |word: &String| {
+        let name = word.rsplit(['/', '\\']).next().unwrap_or_default().to_ascii_lowercase();
+        name.strip_suffix(".exe").unwrap_or(&name) == program.name()
+    };
+    let words = command.iter().take(2).position(own).map(|at| &command[at + 1..]);
+    if let Some(Ok(Request::Run(mut spec))) = words.map(|words| read(program, words)) {
+        // Port 0 was a free one.
+        let found = outcome.begin.targets.first().and_then(|at| at.rsplit(':').next()?.parse().ok());
+        spec.port = if spec.port == 0 { found.unwrap_or(0) } else { spec.port };
+        return *spec;
+    }
+    let host = if program.serves() { Vec::new() } else { vec!["-d".to_owned(), remote.to_owned()] };
+    let mut spec = match read(program, &host) {
+        Ok(Request::Run(spec)) => *spec,
+        // An address is a word that every program of these takes.
+        _ => Spec::empty(program),
+    };
+    let phase = outcome.points.first().map(|point| &point.phase);
+    spec.packet_tests = phase.and_then(|phase| phase.packet_tests.as_deref().cloned()).unwrap_or_else(|| {
+        PacketTestSettings {
+            size: outcome.points.iter().flat_map(|p| &p.packet_tests).next().map_or(64, |test| test.size),
+            ..PacketTestSettings::default()
+        }
+    });
+    if program == Program::Req {
+        spec.packet_tests.role = PacketTestRole::Latency;
+    }
+    (spec.extended, spec.v6) = (true, remote.contains(':'));
+    spec.command = command.join(" ");
+    spec
+}

@@ -1,0 +1,243 @@
+//! tcpmon 2.2.1: `tcpmon_mon` and `tcpmon_resp`.
+
+use super::args::Spec;
+use super::tables;
+use compat::number::g;
+use metrics::SocketState;
+use model::{PacketTest, PacketTestPut, PacketTestRecords};
+use std::io::{self, Write};
+
+/// Title of the histogram of the times that messages take to be sent.
+const PUTS: &str = "network put time us";
+
+/// Longest segment of a socket that is not connected, as Linux has it.
+const NEW_MSS: u32 = 536;
+
+/// What stands before the results.
+pub(super) fn banner(spec: &Spec, date: &str, remote: &str, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, " {date} :  TCPmon Version 2.2.1  CPUs Command line:  {} ", spec.command)?;
+    if spec.program.serves() {
+        return writeln!(out, " The TCP port is   {} {:x}", spec.port, spec.port);
+    }
+    writeln!(out, " The destination IP name: {} IP address: {remote}", spec.host)?;
+    writeln!(out, " The destination TCP port is   {} {:x}", spec.port, spec.port)
+}
+
+/// Properties of the connection, and the titles of `-i`.
+pub(super) fn connected(spec: &Spec, mss: Option<u32>, out: &mut dyn Write) -> io::Result<()> {
+    if let Some(mss) = mss {
+        writeln!(out, " The TCP maximum segment size created soc {NEW_MSS}  connected soc {mss}")?;
+    }
+    if spec.packet_tests.every_ns.is_some() {
+        writeln!(
+            out,
+            "Time;\t Bytes sent;\t Rate Gbit/s;\t Retrans;\t Cwnd MBytes;\t TCPInSegs;\t TCPOutSegs "
+        )?;
+    }
+    Ok(())
+}
+
+/// The titles and the line of a test.
+pub(super) fn line(spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
+    if !spec.quiet {
+        writeln!(out, " {} bytes; ", test.size)?;
+        titles(spec, test, out)?;
+    }
+    let counts = test.counts.unwrap_or_default();
+    let over = |a: f64, b: f64| if b > 0.0 { a / b } else { 0.0 };
+    // The original's watch starts with each burst, and stops when the last message is begun.
+    let us = if spec.as_original { test.last_burst_ns } else { test.send_ns } as f64 / 1_000.0;
+    let (sent, size) = (test.sent as f64, f64::from(test.size));
+    let segments = test.local.ip.tcp_out;
+    let again = test.retransmitted.map_or_else(|| " - ".to_owned(), |n| n.to_string());
+    let rate = over(100.0 * test.retransmitted.unwrap_or(0) as f64, segments as f64);
+    write!(
+        out,
+        " {};  {};  {};   {};   {};   {};   {};   {segments};  {again};   {};   ;",
+        test.size,
+        spec.buffer.unwrap_or(0),
+        test.sent,
+        g(f64::from(test.wait) / 10.0, 6),
+        g(over(us, sent), 6),
+        g(us, 6),
+        g(over(8.0 * size * sent, us), 6),
+        g(rate, 6)
+    )?;
+    // The receiver's time runs from the end of the first message, which is not in it; the original counts it.
+    let (span, first) = (counts.span as f64 / 10.0, if spec.as_original { 0.0 } else { 1.0 });
+    let received = (counts.received as f64 - first).max(0.0);
+    write!(
+        out,
+        " 0;  {};  {};   {};   {};   {};   ;",
+        counts.received,
+        counts.bytes,
+        g(over(span, received), 6),
+        span as u64,
+        g(over((counts.bytes as f64 - first * size).max(0.0) * 8.0, span), 6)
+    )?;
+    let (interfaces_apart, cpus_apart) = spec.apart;
+    for (end, host) in [('L', &test.local), ('R', &test.remote)] {
+        let net = if interfaces_apart { String::new() } else { tables::interfaces(end, host) };
+        write!(out, "{net}{}", tables::tcp(end, host))?;
+    }
+    write!(out, "{}{}", tables::card('R', &test.remote, 0), tables::card('R', &test.remote, 1))?;
+    if !cpus_apart {
+        write!(out, "{}{}", tables::cpus('L', &test.local.cpus), tables::cpus('R', &test.remote.cpus))?;
+    }
+    writeln!(out, "  ")?;
+    if interfaces_apart {
+        for (end, host) in [('L', &test.local), ('R', &test.remote)] {
+            tables::interface_table(end, host, out)?;
+        }
+    }
+    if cpus_apart {
+        for (end, host) in [('L', &test.local), ('R', &test.remote)] {
+            writeln!(out, "{}", tables::cpu_titles(end, host.cpus.get(..1).unwrap_or_default()))?;
+            let rows = tables::cpus(end, &host.cpus);
+            rows.split_inclusive("; ;").try_for_each(|row| writeln!(out, "{row}"))?;
+        }
+    }
+    if let Some(hist) = test.gaps.as_ref().filter(|_| spec.packet_tests.histograms) {
+        // Twice, as the original does for the sake of its spreadsheets.
+        tables::histogram(0, PUTS, hist, out)?;
+        tables::histogram(0, PUTS, hist, out)?;
+    }
+    if spec.packet_tests.records == PacketTestRecords::None { Ok(()) } else { puts(test, out) }
+}
+
+/// Messages one by one: how long each took, and what the kernel knew of the connection before it.
+fn puts(test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(
+        out,
+        "InfoStore; network_time_us; write_blksize_bytes; send_loop; soc_fd; elapsed_time_us; recv_bufSize; send_bufSize; \
+         tcpi_snd_ssthresh; tcpi_snd_cwnd_octets; tcpi_rtt; tcpi_rttvar; tcpi_retrans  "
+    )?;
+    let mut again = 0;
+    for (n, put) in test.puts.iter().enumerate() {
+        let tell = |value: &dyn Fn(&SocketState) -> u64| told(put, value);
+        let retransmits = put.socket.map_or(again, |socket| socket.retransmits);
+        let more =
+            put.socket.map_or_else(|| "-".to_owned(), |_| (retransmits.saturating_sub(again)).to_string());
+        again = retransmits;
+        record(n, put, if put.bytes > 0 { put.bytes } else { test.size.into() }, out)?;
+        writeln!(
+            out,
+            "{} ; {} ; {} ; {} ; {more} ; ",
+            tell(&|s| s.ssthresh.into()),
+            tell(&|s| s.cwnd_bytes),
+            tell(&|s| s.rtt_us.into()),
+            tell(&|s| s.rttvar_us.into())
+        )?;
+    }
+    Ok(())
+}
+
+/// What the kernel said; a dash where it was not asked.
+fn told(put: &PacketTestPut, value: &dyn Fn(&SocketState) -> u64) -> String {
+    put.socket.as_ref().map_or_else(|| "-".to_owned(), |socket| value(socket).to_string())
+}
+
+/// The columns that records of either end begin with.
+fn record(n: usize, put: &PacketTestPut, bytes: u64, out: &mut dyn Write) -> io::Result<()> {
+    let number = put.socket.map_or_else(|| "-".to_owned(), |socket| socket.number.to_string());
+    write!(
+        out,
+        "{n} ; {} ; {bytes} ; {} ; {number} ; {} ; {} ; {} ; ",
+        put.took_ns / 1_000,
+        put.sends,
+        put.at_ns / 1_000,
+        told(put, &|s| s.rcvbuf.into()),
+        told(put, &|s| s.sndbuf.into())
+    )
+}
+
+/// A responder's histograms and records of a connection that has ended.
+pub(super) fn noted(spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
+    if spec.packet_tests.histograms {
+        let hists = test.gaps.iter().chain(&test.others);
+        let titles = ["Time between messages us", "Message read time us"];
+        // Both have the number 0, as the original's have.
+        hists.zip(titles).try_for_each(|(hist, title)| tables::histogram(0, title, hist, out))?;
+    }
+    if spec.packet_tests.records == PacketTestRecords::None {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "InfoStore; network_time_us; read blksize_bytes; recv_loop; tcp_soc; elapsed_time_us; recv_bufSize; send_bufSize; \
+         tcpi_rcv_ssthresh; tcpi_rcv_rtt; tcpi_rcv_space  "
+    )?;
+    test.puts.iter().enumerate().try_for_each(|(n, put)| {
+        let tell = |value: &dyn Fn(&SocketState) -> u64| told(put, value);
+        record(n, put, put.bytes, out)?;
+        writeln!(
+            out,
+            "{} ; {} ; {} ; ",
+            tell(&|s| s.rcv_ssthresh.into()),
+            tell(&|s| s.rcv_rtt_us.into()),
+            tell(&|s| s.rcv_space.into())
+        )
+    })
+}
+
+/// What a responder tells of a connection that has ended.
+pub(super) fn received(spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
+    let counts = test.counts.unwrap_or_default();
+    let (local, over) = (&test.remote, |a: f64, b: f64| if b > 0.0 { a / b } else { 0.0 });
+    writeln!(
+        out,
+        " Recv soc_buf_size; num_recv; bytes_recv; Recv time/Frame; recv_time; recv_data_rate Mbit;{}{}L TCP; TCPInSegs; TCPInErrs; \
+         TCPOutSegs; TCPOutRsts; TCPRetransSegs;{}{}",
+        tables::cpu_titles('L', &local.cpus),
+        tables::interface_titles('L'),
+        tables::card_titles('L'),
+        tables::card_titles('L')
+    )?;
+    let (span, first) = (counts.span as f64 / 10.0, if spec.as_original { 0.0 } else { 1.0 });
+    let messages = (counts.received as f64 - first).max(0.0);
+    // All messages of a connection are of one size but for the last.
+    let bytes = counts.bytes as f64 * over(messages, counts.received as f64);
+    write!(
+        out,
+        " {};  {};  {}  {};  {};  {}; ",
+        spec.buffer.unwrap_or(0),
+        counts.received,
+        counts.bytes,
+        g(over(span, messages), 6),
+        span as u64,
+        g(over(bytes * 8.0, span), 6)
+    )?;
+    writeln!(
+        out,
+        "{}{}{}{}{}",
+        tables::cpus('L', &local.cpus),
+        tables::interfaces('L', local),
+        tables::tcp('L', local),
+        tables::card('L', local, 0),
+        tables::card('L', local, 1)
+    )
+}
+
+fn titles(spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
+    write!(
+        out,
+        " pkt len; soc_buf_size; num_sent; wait_time; Time/frame us; Send_time; send_data_rate Mbit; TCPOutSegs; \
+         tcpi_total_retrans; tcp_retrans_rate%;  ; Recv soc_buf_size; num_recv; bytes_recv; Recv time/Frame; recv_time; \
+         recv_data_rate Mbit;  ;"
+    )?;
+    let (interfaces_apart, cpus_apart) = spec.apart;
+    for end in ['L', 'R'] {
+        let net = if interfaces_apart { String::new() } else { tables::interface_titles(end) };
+        write!(out, "{net}{end} TCP; TCPInSegs; TCPInErrs; TCPOutSegs; TCPOutRsts; TCPRetransSegs;")?;
+    }
+    write!(out, "{}{}", tables::card_titles('R'), tables::card_titles('R'))?;
+    if !cpus_apart {
+        let (local, remote) =
+            (tables::cpu_titles('L', &test.local.cpus), tables::cpu_titles('R', &test.remote.cpus));
+        write!(out, "{local}  ;{remote}")?;
+    }
+    writeln!(out)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,92 @@
+//! Requests to end, from any thread to the control threads of all runs.
+
+use crate::Wake;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Asks runs to end in good order. Cloned into signal handlers and tests.
+#[derive(Clone, Debug, Default)]
+pub struct Interrupt {
+    state: Arc<State>,
+    finishing: Arc<AtomicBool>,
+}
+
+type WakeRun = Box<dyn Fn() + Send>;
+
+#[derive(Default)]
+struct State {
+    asked: AtomicBool,
+    /// Runs that go on beside each other, each with a number of its own.
+    wakers: Mutex<Vec<(u64, WakeRun)>>,
+    attached: AtomicU64,
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Interrupt").field("asked", &self.asked).finish_non_exhaustive()
+    }
+}
+
+/// A run that asking wakes, as long as this lives.
+#[derive(Debug)]
+pub struct Attached(Arc<State>, u64);
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        let Attached(state, number) = self;
+        state.wakers.lock().unwrap_or_else(PoisonError::into_inner).retain(|(other, _)| other != number);
+    }
+}
+
+impl Interrupt {
+    #[must_use]
+    /// Not asked for yet.
+    pub fn new() -> Self {
+        Interrupt::default()
+    }
+
+    /// Asks the run to end.
+    pub fn ask(&self) {
+        self.state.asked.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    /// The same for the user, with a [`finish`](Self::finish) of its own: for one of several runs beside each other.
+    #[must_use]
+    pub fn for_one(&self) -> Self {
+        Interrupt { state: Arc::clone(&self.state), finishing: Arc::default() }
+    }
+
+    /// Ends the measurement as the end of its time does: what it found is complete. Sessions that cannot are not affected.
+    pub fn finish(&self) {
+        self.finishing.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    /// Whether the measurement is to end as at the end of its time.
+    #[must_use]
+    pub fn is_finishing(&self) -> bool {
+        self.finishing.load(Ordering::Acquire)
+    }
+
+    fn wake(&self) {
+        let wakers = self.state.wakers.lock().unwrap_or_else(PoisonError::into_inner);
+        wakers.iter().for_each(|(_, wake)| wake());
+    }
+
+    /// Whether the end was asked for.
+    #[must_use]
+    pub fn asked(&self) -> bool {
+        self.state.asked.load(Ordering::Acquire)
+    }
+
+    /// Adds a waker to the ones that [`Interrupt::ask`] wakes.
+    #[must_use]
+    pub fn attach(&self, waker: impl Wake) -> Attached {
+        let number = self.state.attached.fetch_add(1, Ordering::Relaxed);
+        let wake = Box::new(move || waker.wake());
+        self.state.wakers.lock().unwrap_or_else(PoisonError::into_inner).push((number, wake));
+        Attached(Arc::clone(&self.state), number)
+    }
+}
