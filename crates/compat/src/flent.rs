@@ -4,7 +4,7 @@
 //! are in each tool's own units.
 
 use crate::import::{ImportedPhase, ImportedRun, json, ns, number, wall};
-use metrics::Dist;
+use metrics::{Clamped, Dist, real};
 use model::{Interval, Kind, Pattern, PingCounts, PingInterval, RoundTrips, Totals};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -82,14 +82,14 @@ fn pings(name: &str, times: &[f64], values: &[Option<f64>]) -> Option<ImportedPh
     let mut all = Dist::default();
     let mut intervals = Vec::new();
     for (n, value) in values.iter().enumerate().take(times.len()) {
-        let Some(ns) = value.filter(|ms| *ms > 0.0).map(|ms| (ms * 1e6) as u64) else { continue };
+        let Some(ns) = value.filter(|ms| *ms > 0.0).map(|ms| u64::clamped(ms * 1e6)) else { continue };
         all.record(ns);
         let counts = PingCounts { sent: 1, received: 1, ..PingCounts::default() };
         let pings = PingInterval {
             counts,
             count: 1,
             min_ns: ns,
-            mean_ns: ns as f64,
+            mean_ns: real(ns),
             p50_ns: Some(ns),
             p99_ns: Some(ns),
             max_ns: ns,
@@ -121,7 +121,7 @@ fn streams(times: &[f64], (up, down): (&[Values], &[Values])) -> Option<Imported
     // Mbit/s over one step.
     let bytes = |series: &[Vec<Option<f64>>], n: usize, ns: u64| {
         let mbit: f64 = series.iter().filter_map(|values| values.get(n).copied().flatten()).sum();
-        (mbit.max(0.0) * 1e6 / 8.0 * ns as f64 / 1e9) as u64
+        u64::clamped(mbit.max(0.0) * 1e6 / 8.0 * real(ns) / 1e9)
     };
     let mut local = Totals::default();
     let interval = |n: usize| {

@@ -2,10 +2,9 @@
 //!
 //! Nothing is invented: what a file does not tell is absent, and a rate that only its sender counted is marked so.
 
-use crate::number::{floor, round, signed};
 use flate2::read::MultiGzDecoder;
 use jiff::Timestamp;
-use metrics::{Packets, Wall};
+use metrics::{Clamped, Packets, Wall};
 use model::{
     Begin, Builder, ConnectionRecord, Event, FrameRow, Interval, Kind, Level, Outcome, PacketReport,
     PacketTest, Pattern, Phase, Ping, Range, Status, Totals,
@@ -59,7 +58,7 @@ fn unpacked(bytes: &[u8]) -> Result<Option<Vec<u8>>, String> {
     let mut all = Vec::new();
     let read = MultiGzDecoder::new(bytes).take(LARGEST + 1).read_to_end(&mut all);
     match read {
-        Ok(_) if all.len() as u64 > LARGEST => {
+        Ok(_) if u64::clamped(all.len()) > LARGEST => {
             Err("the file is too large once unpacked: more than 512 MiB".to_owned())
         }
         Ok(_) => Ok(Some(all)),
@@ -200,12 +199,12 @@ pub fn number(value: &Value) -> Option<f64> {
 /// A count; what is below 0 is none.
 #[must_use]
 pub fn count(value: &Value) -> u64 {
-    floor(number(value).unwrap_or(0.0))
+    u64::clamped(number(value).unwrap_or(0.0))
 }
 
 #[must_use]
 pub fn ns(seconds: f64) -> u64 {
-    round(seconds * 1e9)
+    u64::clamped((seconds * 1e9).round())
 }
 
 /// A time as RFC 3339 has it; without a zone it is taken for UTC.
@@ -220,7 +219,7 @@ pub fn wall(text: &str) -> Wall {
 #[must_use]
 pub fn received(received: u64, lost: u64, reordered: u64) -> PacketReport {
     PacketReport {
-        counts: Packets { received, lost: signed(lost), reordered, ..Packets::default() },
+        counts: Packets { received, lost: i64::clamped(lost), reordered, ..Packets::default() },
         ..PacketReport::default()
     }
 }

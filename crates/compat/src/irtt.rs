@@ -1,7 +1,7 @@
 //! irtt's results (`irtt client -o FILE`).
 
 use crate::import::{ImportedPhase, ImportedRun, count, json, number, wall};
-use metrics::{Dist, Spectrum};
+use metrics::{Clamped, Dist, Spectrum};
 use model::{Interval, Kind, Pattern, Ping, PingCounts, PingInterval, RoundTrips, Schedule, Transport};
 use serde_json::Value;
 
@@ -85,14 +85,14 @@ fn found(document: &Value, version: &str) -> Result<ImportedRun, String> {
 /// When it was sent, ns of the client's monotonic clock, else of its wall clock.
 fn sent(row: &Value) -> Option<u64> {
     let at = &row["timestamps"]["client"]["send"];
-    number(&at["monotonic"]).or_else(|| number(&at["wall"])).map(|ns| ns.max(0.0) as u64)
+    number(&at["monotonic"]).or_else(|| number(&at["wall"])).map(|ns| u64::clamped(ns.max(0.0)))
 }
 
 /// How long the server held it, ns.
 fn held(row: &Value) -> Option<u64> {
     let at = &row["timestamps"]["server"];
     let (came, left) = (number(&at["receive"]["monotonic"])?, number(&at["send"]["monotonic"])?);
-    (left >= came).then_some((left - came) as u64)
+    (left >= came).then_some(u64::clamped(left - came))
 }
 
 /// The messages that were sent in a second.
@@ -110,8 +110,8 @@ impl Second {
         match number(&row["delay"]["rtt"]).filter(|ns| *ns > 0.0) {
             Some(ns) => {
                 self.counts.received += 1;
-                self.trips.record(ns as u64);
-                all.record(ns as u64);
+                self.trips.record(u64::clamped(ns));
+                all.record(u64::clamped(ns));
             }
             None => self.counts.lost += 1,
         }

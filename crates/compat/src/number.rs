@@ -1,36 +1,12 @@
 //! Conversions of numbers, each once, and numbers as C prints them.
 
-use metrics::{Real, real};
+use metrics::{Clamped, Real, real};
 
 /// `a / b`, or 0 where there is no `b`.
 #[must_use]
 pub fn ratio(a: impl Real, b: impl Real) -> f64 {
     let b = real(b);
     if b > 0.0 { real(a) / b } else { 0.0 }
-}
-
-/// The whole part of a number; of one below 0, 0.
-#[must_use]
-pub fn floor(n: f64) -> u64 {
-    n.max(0.0) as u64
-}
-
-/// The nearest whole number; to one below 0, 0.
-#[must_use]
-pub fn round(n: f64) -> u64 {
-    floor(n.round())
-}
-
-/// As far as 32 bits hold it.
-#[must_use]
-pub fn narrow(n: impl TryInto<u32>) -> u32 {
-    n.try_into().unwrap_or(u32::MAX)
-}
-
-/// As far as 63 bits hold it.
-#[must_use]
-pub fn signed(n: impl TryInto<i64>) -> i64 {
-    n.try_into().unwrap_or(i64::MAX)
 }
 
 /// `%g` with so many significant digits.
@@ -50,11 +26,11 @@ pub fn g(value: f64, digits: usize) -> String {
         true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
         false => text.to_owned(),
     };
-    if exponent < -4 || exponent >= signed(digits) {
+    if exponent < -4 || exponent >= i64::clamped(digits) {
         let sign = if exponent < 0 { '-' } else { '+' };
         return format!("{}e{sign}{:02}", trimmed(mantissa), exponent.abs());
     }
-    trimmed(&format!("{value:.*}", usize::try_from(signed(digits) - 1 - exponent).unwrap_or(0)))
+    trimmed(&format!("{value:.*}", usize::clamped(i64::clamped(digits) - 1 - exponent)))
 }
 
 #[cfg(test)]

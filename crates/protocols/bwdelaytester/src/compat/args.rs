@@ -1,7 +1,7 @@
 //! The command line: single letters as getopt reads them, and long options that the original does not have.
 
 use compat::options::{Letters, Opt, Request, Stop, Takes, Value, Words, find, request};
-use metrics::SECOND;
+use metrics::{Clamped, SECOND};
 use model::{Kind, Phase, Probe, Range, SocketSettings, Stairs, Stamping};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -204,7 +204,7 @@ fn gap_of(mbit: u64, size: u32, as_original: bool) -> Option<u64> {
         let per_second = bits / u64::from(size) / 8;
         return (1_000_000_000_u64.checked_div(per_second)?).checked_mul(1_000);
     }
-    Some((u128::from(size) * 8 * 1_000_000_000_000 / u128::from(bits)) as u64)
+    Some(u64::clamped(u128::from(size) * 8 * 1_000_000_000_000 / u128::from(bits)))
 }
 
 #[cfg(test)]

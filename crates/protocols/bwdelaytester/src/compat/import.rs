@@ -2,8 +2,7 @@
 
 use super::table::{COLUMNS, HISTOGRAM, SWEEP};
 use compat::import::{ImportedPhase, ImportedRun, received};
-use compat::number::{floor, narrow, round};
-use metrics::{Dist, real};
+use metrics::{Clamped, Dist, real};
 use model::{DelayRange, Interval, Kind, PacketReport, Pattern, Totals, Traffic};
 use std::collections::BTreeMap;
 
@@ -60,7 +59,7 @@ fn output(text: &str) -> Output {
                 } else if let Some(row) = row::<6>(line).filter(|_| sweep) {
                     output.rates.push(row);
                 } else if let Some([edge, count, _]) = row::<3>(line).filter(|_| !sweep) {
-                    output.histogram.push((edge, floor(count)));
+                    output.histogram.push((edge, u64::clamped(count)));
                 } else {
                     output.other += 1;
                 }
@@ -91,7 +90,7 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Result<ImportedRun, String>> {
     }
     // Per rate: the share that was lost, and extremes and a mean of the delays.
     found.phases.extend(output.rates.iter().map(|[mbit, loss, min, max, mean, ..]| {
-        let lost = round(loss.clamp(0.0, 100.0) * 1e4);
+        let lost = u64::clamped((loss.clamp(0.0, 100.0) * 1e4).round());
         let mut report = received(1_000_000 - lost, lost, 0);
         report.delay_range_ns = range(*min, *max, *mean);
         let rate = format!("{:.0}", mbit * 1e6);
@@ -130,7 +129,7 @@ fn phase(mut remote: Totals, report: PacketReport) -> ImportedPhase {
 
 /// Delays of an interval, or at a rate, told in µs. A smallest one of 0 is what the original begins to compare with.
 fn range(min: f64, max: f64, mean: f64) -> Option<DelayRange> {
-    let ns = |us: f64| floor(us * 1e3);
+    let ns = |us: f64| u64::clamped(us * 1e3);
     // Without a common clock they may be below 0, and then they are no times.
     (max >= 0.0 && mean >= 0.0).then(|| DelayRange {
         min: Some(min).filter(|&us| us > 0.0).map(ns),
@@ -146,14 +145,14 @@ fn stream(lines: &[[f64; 7]], histogram: &[(f64, u64)]) -> ImportedPhase {
     for (n, [bytes, packets, dropped, _, min, max, mean]) in (0_u64..).zip(lines) {
         let at = n * TENTH;
         // Bytes and packets are told ten times over, as if for a second.
-        let traffic = Traffic { tx_bytes: 0, rx_bytes: floor(bytes / 10.0), ns: TENTH };
+        let traffic = Traffic { tx_bytes: 0, rx_bytes: u64::clamped(bytes / 10.0), ns: TENTH };
         remote.traffic.after(&traffic);
         came += packets / 10.0;
         drops += dropped;
-        let mut report = received(floor(packets / 10.0), floor(*dropped), 0);
+        let mut report = received(u64::clamped(packets / 10.0), u64::clamped(*dropped), 0);
         report.delay_range_ns = range(*min, *max, *mean);
         intervals.push(Interval {
-            index: narrow(n),
+            index: u32::clamped(n),
             start_ns: at,
             end_ns: at + TENTH,
             remote: Some(traffic),
@@ -163,12 +162,12 @@ fn stream(lines: &[[f64; 7]], histogram: &[(f64, u64)]) -> ImportedPhase {
     }
     let mut delays = Dist::default();
     for (edge, n) in histogram {
-        delays.record_n(floor((edge + BIN_US) * 1e3), *n);
+        delays.record_n(u64::clamped((edge + BIN_US) * 1e3), *n);
     }
     if lines.is_empty() {
         came = real(delays.count());
     }
-    let mut report = received(floor(came), floor(drops), 0);
+    let mut report = received(u64::clamped(came), u64::clamped(drops), 0);
     report.delay_ns = delays.summary();
     ImportedPhase { intervals, ..phase(remote, report) }
 }

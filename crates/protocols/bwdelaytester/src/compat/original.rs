@@ -3,6 +3,7 @@
 //! What is wrong with it stands in `docs/protocols/bwdelaytester.md`; here it is done as it is, integer by integer.
 
 use super::table::{BINS, Histogram, Line, Rate, print_rates};
+use metrics::real;
 use model::DatagramRow;
 use std::io::{self, Write};
 
@@ -84,7 +85,7 @@ impl Original {
             if let Some(slot) = usize::try_from(slot).ok().filter(|&slot| slot < 300) {
                 let rate = self.rates.entry(slot).or_default();
                 rate.avg = rate.avg.wrapping_add(line.avg);
-                rate.loss_percent += if all > 0 { lost as f64 * 100.0 / all as f64 } else { 0.0 };
+                rate.loss_percent += if all > 0 { real(lost) * 100.0 / real(all) } else { 0.0 };
                 rate.min = rate.min.min(line.min);
                 rate.max = rate.max.max(line.max);
                 rate.intervals += 1;
@@ -98,7 +99,7 @@ impl Original {
     pub(super) fn finish(&self, err: &mut dyn Write) -> io::Result<()> {
         self.histogram.print(err)?;
         let mean = |rate: &Rate| Rate {
-            loss_percent: rate.loss_percent / rate.intervals.max(1) as f64,
+            loss_percent: rate.loss_percent / real(rate.intervals.max(1)),
             avg: rate.avg / rate.intervals.max(1) as i64,
             ..*rate
         };

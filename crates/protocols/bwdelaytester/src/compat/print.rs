@@ -4,7 +4,7 @@ use super::args::{Client, Server};
 use super::original::Original;
 use super::slots::{Slots, Sum};
 use super::table::{COLUMNS, Line, SWEEP};
-use metrics::{SECOND, Wall, format_duration};
+use metrics::{Clamped, SECOND, Wall, format_duration, real};
 use model::{Event, Outcome, Status};
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -170,7 +170,7 @@ pub(crate) fn print(_: &Outcome, events: &[Event], out: &mut dyn Write) -> io::R
         || events.iter().filter_map(|event| if let Event::Interval(i) = event { Some(i) } else { None });
     let longest = intervals().map(|interval| interval.ns()).max().unwrap_or(0);
     if longest > SECOND / 10 + SECOND / 100 {
-        let longest = format_duration(longest as f64);
+        let longest = format_duration(real(longest));
         writeln!(
             out,
             "# rates over intervals of up to {longest}: a tenth of columns 1 and 2 is not what came in a line, as it was when this ran"
@@ -181,10 +181,10 @@ pub(crate) fn print(_: &Outcome, events: &[Event], out: &mut dyn Write) -> io::R
         for (packets, traffic) in all {
             let (Some(packets), Some(traffic)) = (packets, traffic) else { continue };
             let ns = interval.end_ns.saturating_sub(interval.start_ns).max(1);
-            let per_second = |n: u64| (u128::from(n) * u128::from(SECOND) / u128::from(ns)) as u64;
+            let per_second = |n: u64| u64::clamped(u128::from(n) * u128::from(SECOND) / u128::from(ns));
             let Some(delay) = packets.delay_ns.as_ref() else { continue };
-            let us = |ns: u64| (ns / 1_000) as i64;
-            let drops = packets.counts.lost.max(0) as u64;
+            let us = |ns: u64| i64::clamped(ns / 1_000);
+            let drops = u64::clamped(packets.counts.lost.max(0));
             let line = Line {
                 bytes: per_second(traffic.rx_bytes),
                 packets: per_second(packets.counts.received),
@@ -192,7 +192,7 @@ pub(crate) fn print(_: &Outcome, events: &[Event], out: &mut dyn Write) -> io::R
                 gaps: u64::from(drops > 0),
                 min: us(delay.min),
                 max: us(delay.max),
-                avg: (delay.mean / 1e3) as i64,
+                avg: i64::clamped(delay.mean / 1e3),
             };
             line.print(out)?;
         }

@@ -3,7 +3,7 @@
 use super::{Asked, Client, Printer, Server, USAGE, read};
 use common::original::{Driver, ExitCodes, Journal, Refusal, Run};
 use common::{ClientConfig, ServerConfig};
-use metrics::{Packets, format_duration};
+use metrics::{Packets, format_duration, real};
 use model::{Event, Status, Totals, Waiting};
 use std::io;
 use std::net::SocketAddr;
@@ -21,7 +21,7 @@ pub(crate) fn came(totals: &Totals) -> String {
         totals.opened
     );
     if let Some(delay) = &report.delay_ns {
-        let told = |ns: u64| format_duration(ns as f64);
+        let told = |ns: u64| format_duration(real(ns));
         let bound = match report.clock_bound_ns {
             Some(bound) => format!("if the clocks agree, within {}", told(bound)),
             None => "relative to the fastest".to_owned(),

@@ -8,7 +8,7 @@
 
 use super::args::SLOT;
 use super::table::{Histogram, Line, Rate, print_rates, slot_of};
-use metrics::{Runs, SECOND, Seen};
+use metrics::{Clamped, Runs, SECOND, Seen, real};
 use model::DatagramRow;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Write};
@@ -227,10 +227,10 @@ impl Slots {
             bytes: slot.bytes * 10,
             packets: slot.packets * 10,
             drops: lost,
-            gaps: slot.gaps.len() as u64,
+            gaps: u64::clamped(slot.gaps.len()),
             min,
             max,
-            avg: (slot.sum / i128::from(slot.packets.max(1))) as i64,
+            avg: i64::clamped(slot.sum / i128::from(slot.packets.max(1))),
         };
         line.print(out)
     }
@@ -246,10 +246,10 @@ impl Slots {
         let rates = self.rates.iter().map(|(&slot, sums)| {
             let all = sums.packets.saturating_add(sums.lost).max(1);
             let rate = Rate {
-                loss_percent: sums.lost as f64 * 100.0 / all as f64,
+                loss_percent: real(sums.lost) * 100.0 / real(all),
                 min: sums.min.unwrap_or(0),
                 max: sums.max.unwrap_or(0),
-                avg: (sums.delay / i128::from(sums.packets.max(1))) as i64,
+                avg: i64::clamped(sums.delay / i128::from(sums.packets.max(1))),
                 intervals: sums.slots,
             };
             (slot, rate)

@@ -1,5 +1,6 @@
 //! What is printed at the end: the histogram of latencies, and latency and loss by rate.
 
+use metrics::Clamped;
 use std::io::{self, Write};
 
 /// The first line on stdout, with the space at its end that the original has.
@@ -50,7 +51,7 @@ impl Default for Histogram {
 
 impl Histogram {
     pub(super) fn add(&mut self, us: i64) {
-        let bin = (us / WIDTH).clamp(0, BINS as i64 - 1) as usize;
+        let bin = usize::clamped((us / WIDTH).clamp(0, i64::clamped(BINS) - 1));
         self.0[bin] += 1;
     }
 
@@ -63,7 +64,7 @@ impl Histogram {
             sum += count;
             // The original divides by 0 when nothing came.
             let percent = (sum * 100).checked_div(all).unwrap_or(0);
-            writeln!(err, "{} {count} {percent}", bin * WIDTH as usize)?;
+            writeln!(err, "{} {count} {percent}", bin * usize::clamped(WIDTH))?;
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ mod ended;
 use super::read::{Table, is_table};
 use super::spec::Transport;
 use compat::import::{ImportedPhase, ImportedRun, ns};
-use metrics::Frames;
+use metrics::{Clamped, Frames, real};
 use model::{Interval, Kind, Pattern};
 use std::collections::BTreeSet;
 
@@ -79,7 +79,7 @@ fn intervals(rows: &[(f64, [u64; 6])], fill: impl Fn(&mut Interval, &[u64; 6])) 
 }
 
 fn status(rows: &[(f64, [u64; 6])], first_is_void: bool) -> ImportedPhase {
-    let moved = |rate: u64, ns: u64| (rate as f64 * ns as f64 / 1e9) as u64;
+    let moved = |rate: u64, ns: u64| u64::clamped(real(rate) * real(ns) / 1e9);
     let mut intervals = intervals(rows, |interval, &[sent, received, open, completed, network, data]| {
         let ns = interval.local.ns;
         interval.local.tx_bytes = moved(sent, ns);
@@ -116,7 +116,7 @@ fn status(rows: &[(f64, [u64; 6])], first_is_void: bool) -> ImportedPhase {
 
 fn frames(rows: &[(f64, [u64; 6])]) -> ImportedPhase {
     let intervals = intervals(rows, |interval, &[bps, streams, completed, dropped, repeated, errors]| {
-        interval.local.rx_bytes = (bps as f64 / 8.0 * interval.local.ns as f64 / 1e9) as u64;
+        interval.local.rx_bytes = u64::clamped(real(bps) / 8.0 * real(interval.local.ns) / 1e9);
         interval.in_flight = streams;
         interval.frames = Some(Frames { completed, dropped, repeated, errors });
     });

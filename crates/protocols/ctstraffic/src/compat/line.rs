@@ -1,6 +1,7 @@
 //! Status lines: 80 columns, numbers right-justified under their headings, and what becomes of a number that is too wide.
 
 use super::spec::Transport;
+use metrics::real;
 use model::Interval;
 use std::fmt::Write as _;
 
@@ -114,10 +115,10 @@ impl Slice {
             Transport::Tcp => TCP_COLUMNS,
             Transport::Udp => UDP_COLUMNS,
         };
-        let time = fitting(&seconds(self.at_ms), self.at_ms as f64 / 1000.0, TIME_COLUMN);
+        let time = fitting(&seconds(self.at_ms), real(self.at_ms) / 1000.0, TIME_COLUMN);
         let mut line = format!("{time:>TIME_COLUMN$}");
         for ((end, width), number) in columns.into_iter().zip(self.numbers) {
-            let text = fitting(&number.to_string(), number as f64, width);
+            let text = fitting(&number.to_string(), real(number), width);
             let room = end.saturating_sub(line.len());
             let _ = write!(line, "{text:>room$}");
         }

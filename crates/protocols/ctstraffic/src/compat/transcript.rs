@@ -7,7 +7,7 @@ use super::line::Slice;
 use super::spec::{Role, Spec, Transport};
 use super::windows::{Verdict, function};
 use jiff::Timestamp;
-use metrics::Wall;
+use metrics::{Wall, real};
 use model::{ConnectionRecord, Event, Failure, Interval, Level, Status, Totals};
 use std::net::SocketAddr;
 
@@ -235,7 +235,7 @@ fn frames(local: &Totals) -> impl Iterator<Item = String> {
         [("Successful", f.completed), ("Dropped", f.dropped), ("Duplicate", f.repeated), ("Error", f.errors)];
     let all: u64 = kinds.iter().map(|k| k.1).sum();
     kinds.into_iter().map(move |(name, n)| {
-        let percent = if all == 0 { 0.0 } else { n as f64 * 100.0 / all as f64 };
+        let percent = if all == 0 { 0.0 } else { real(n) * 100.0 / real(all) };
         format!("  Total {name} Frames : {n} ({percent:.6})")
     })
 }

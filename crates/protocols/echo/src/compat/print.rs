@@ -2,6 +2,7 @@
 
 use super::args::Client;
 use super::sums::{Rows, STEPS, Times, mbps};
+use metrics::{Clamped, real};
 use model::{ConnectionRecord, Echo, Event, Failure, Kind, Outcome, PingRow, Transport};
 use std::io::{self, Write};
 
@@ -168,7 +169,7 @@ impl Printer {
             "{packets} packets ({errors} errors) min {} us max {} us avg {} us rate {rate} Mbps",
             times.min_ns / 1000,
             times.max_ns / 1000,
-            mean as u64
+            u64::clamped(mean)
         )
     }
 
@@ -200,7 +201,7 @@ impl Printer {
         writeln!(out, "Packets received after timeout ({} ms) = {}", c.timeout_ms, self.late)?;
         writeln!(out, "Distribution...")?;
         for (row, n) in self.rows.0.iter().enumerate().take(STEPS + 1) {
-            let share = 100.0 * *n as f64 / self.used.max(1) as f64;
+            let share = 100.0 * real(*n) / real(self.used.max(1));
             writeln!(out, "{} {n} packets ({share:.3} %)", Rows::name(row))?;
         }
         writeln!(out, "Total packets = {}", self.used)?;

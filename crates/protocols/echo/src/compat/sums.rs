@@ -1,5 +1,7 @@
 //! What the printout counts: blocks, totals, and the twelve rows of the distribution.
 
+use metrics::{Clamped, real};
+
 /// Width of a row of the distribution, µs.
 pub(super) const STEP_US: u64 = 200;
 /// Rows below the last, which has no end.
@@ -24,7 +26,7 @@ impl Times {
 
     /// Arithmetic mean, µs; `None` of none.
     pub(super) fn mean_us(&self) -> Option<f64> {
-        (self.count > 0).then(|| self.sum_ns as f64 / self.count as f64 / 1e3)
+        (self.count > 0).then(|| real(self.sum_ns) / real(self.count) / 1e3)
     }
 }
 
@@ -34,13 +36,13 @@ pub(super) struct Rows(pub(super) [u64; STEPS + 1]);
 
 impl Rows {
     pub(super) fn add(&mut self, ns: u64) {
-        let at = (ns / (STEP_US * 1000)).min(STEPS as u64) as usize;
+        let at = usize::clamped((ns / (STEP_US * 1000)).min(u64::clamped(STEPS)));
         self.0[at] += 1;
     }
 
     /// The rows' names, as the original has them.
     pub(super) fn name(row: usize) -> String {
-        let from = STEP_US * row as u64;
+        let from = STEP_US * u64::clamped(row);
         if row == STEPS { format!(">{from}us") } else { format!("{from}us-<{}us", from + STEP_US) }
     }
 }

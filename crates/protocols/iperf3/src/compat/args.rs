@@ -6,7 +6,7 @@ mod values;
 pub(crate) use spec::{Output, Role, Spec};
 
 use compat::options::{Letters, Opt, Request, Stop, Takes, Value, Words, find, parse, request, stop};
-use metrics::{SECOND, parse_dscp};
+use metrics::{Clamped, SECOND, parse_dscp};
 use values::{amount, any_base, keepalive, seconds};
 
 /// Options of both ends, and those of servers only; all others are those of clients only.
@@ -33,7 +33,7 @@ const OPTIONS: &[Opt<RawOptions>] = ::compat::options! { RawOptions:
         if seconds != 0.0 && !(0.1..=60.0).contains(&seconds) {
             return Err("the interval must be 0.1 to 60 seconds, or 0 for none".into());
         }
-        o.spec.interval_ns = (seconds * 1e9).round() as u64;
+        o.spec.interval_ns = u64::clamped((seconds * 1e9).round());
     };
     "I pidfile" Value |o, v| o.spec.pidfile = Some(v.owned());
     "A affinity" Value |o, v| {

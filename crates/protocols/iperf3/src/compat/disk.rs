@@ -1,6 +1,7 @@
 //! What iperf3 says of a file that payload comes from or goes to (`-F`).
 
 use super::units::amount;
+use metrics::{Clamped, real};
 use serde_json::{Value, json};
 
 /// A file that payload comes from or goes to.
@@ -33,14 +34,14 @@ impl DiskFile {
     /// The line of a stream that has moved so many bytes.
     pub(super) fn line(&self, bytes: u64, sender: bool) -> String {
         let size = self.size(bytes, sender);
-        let (moved, all) = (amount(bytes as f64, 'A'), amount(size as f64, 'A'));
+        let (moved, all) = (amount(real(bytes), 'A'), amount(real(size), 'A'));
         format!("        Sent {moved} / {all} ({}%) of {}\n", percent(bytes, size), self.name)
     }
 }
 
 /// Whole percent; all of nothing.
 fn percent(part: u64, size: u64) -> u64 {
-    (u128::from(part) * 100).checked_div(size.into()).map_or(100, |percent| percent as u64)
+    (u128::from(part) * 100).checked_div(size.into()).map_or(100, u64::clamped)
 }
 
 #[cfg(test)]

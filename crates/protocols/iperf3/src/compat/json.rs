@@ -5,7 +5,7 @@ use super::ends::{sides, sum_row, sums};
 use super::opening::time;
 use super::text::socket;
 use crate::{BulkBegun, BulkCpu, BulkEnded, BulkNews, BulkStream, BulkTerms, ServerOutput, StreamRow};
-use metrics::{TcpInfo, Wall};
+use metrics::{Clamped, TcpInfo, Wall, real};
 use serde_json::{Map, Value, json};
 
 /// What the documents say besides what happened.
@@ -73,11 +73,11 @@ fn cwnd(info: &TcpInfo) -> u64 {
 }
 
 pub(super) fn seconds(ns: u64) -> f64 {
-    ns as f64 / 1e9
+    real(ns) / 1e9
 }
 
 fn rate(bytes: u64, seconds: f64) -> f64 {
-    if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 }
+    if seconds > 0.0 { real(bytes) * 8.0 / seconds } else { 0.0 }
 }
 
 /// Bytes, time and rate, which all objects have.
@@ -121,7 +121,7 @@ impl Loss {
     }
 
     pub(super) fn json(&self) -> Value {
-        let share = if self.packets > 0 { 100.0 * self.lost as f64 / self.packets as f64 } else { 0.0 };
+        let share = if self.packets > 0 { 100.0 * real(self.lost) / real(self.packets) } else { 0.0 };
         json!({
             "jitter_ms": self.jitter_ns / f64::from(self.streams.max(1)) / 1e6,
             "lost_packets": self.lost,
@@ -132,7 +132,7 @@ impl Loss {
 }
 
 pub(super) fn clip(n: u64) -> i64 {
-    n.min(i64::MAX as u64) as i64
+    i64::clamped(n)
 }
 
 impl JsonReport {
@@ -280,7 +280,7 @@ impl JsonReport {
         let (terms, serving) = self.terms();
         let mut streams = Vec::new();
         for row in rows {
-            if let (Some(info), Some(seen)) = (&row.info, self.seen.get_mut(row.slot as usize))
+            if let (Some(info), Some(seen)) = (&row.info, self.seen.get_mut(usize::clamped(row.slot)))
                 && row.sender
             {
                 seen.see(info);
@@ -386,7 +386,7 @@ impl JsonReport {
             let map = with(with(map, loss.json()), json!({ "out_of_order": row.out_of_order }));
             return json!({ "udp": map });
         }
-        let seen = self.seen.get(row.slot as usize).copied().unwrap_or_default();
+        let seen = self.seen.get(usize::clamped(row.slot)).copied().unwrap_or_default();
         let mut sender = with(moved(0.0, sent.seconds, sent.bytes), common.clone());
         if let Some(again) = sent.retransmits {
             let mean = seen.sum_rtt.checked_div(seen.samples).unwrap_or(0);

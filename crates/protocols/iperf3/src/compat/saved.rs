@@ -4,6 +4,7 @@
 
 use super::text::{Report, Style};
 use crate::{BulkBegun, BulkEnded, BulkNews, BulkTerms, RemoteRow, StreamRow};
+use metrics::Clamped;
 use model::{Interval, Kind, Outcome, PacketReport, Point, Totals};
 use std::io::{self, Write};
 
@@ -124,7 +125,7 @@ impl Ways {
             retransmits: (!sender && !self.udp).then_some(remote.tcp.retransmits),
             jitter_ns: row.jitter_ns,
             lost: row.lost,
-            packets: row.packets.min(i64::MAX as u64) as i64,
+            packets: i64::clamped(row.packets),
             ns: Some(remote.traffic.ns).filter(|ns| *ns > 0),
         })
     }

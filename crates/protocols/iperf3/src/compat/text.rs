@@ -8,6 +8,7 @@ use crate::{
     BulkBegun, BulkCpu, BulkEnded, BulkNews, BulkStream, BulkTerms, RemoteRow, ServerOutput, StreamRow,
 };
 use compat::number::g;
+use metrics::{Clamped, real};
 use std::fmt::Write;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +52,7 @@ impl Side {
             retransmits: row.retransmits,
             jitter_ns: row.jitter_ns,
             lost: row.lost,
-            packets: row.packets.min(i64::MAX as u64) as i64,
+            packets: i64::clamped(row.packets),
             streams: 1,
         }
     }
@@ -87,7 +88,7 @@ impl Side {
     }
 
     fn share(&self) -> f64 {
-        if self.packets > 0 { 100.0 * self.lost as f64 / self.packets as f64 } else { 0.0 }
+        if self.packets > 0 { 100.0 * real(self.lost) / real(self.packets) } else { 0.0 }
     }
 }
 
@@ -222,10 +223,10 @@ impl Report {
 
     /// The columns that all lines have.
     fn head(&self, id: &str, role: &str, span: (u64, u64), side: &Side) -> String {
-        let (from, to) = (span.0 as f64 / 1e9, span.1 as f64 / 1e9);
-        let seconds = span.1.saturating_sub(span.0) as f64 / 1e9;
-        let rate = if seconds > 0.0 { side.bytes as f64 / seconds } else { 0.0 };
-        let (moved, rate) = (amount(side.bytes as f64, 'A'), amount(rate, self.style.format));
+        let (from, to) = (real(span.0) / 1e9, real(span.1) / 1e9);
+        let seconds = real(span.1.saturating_sub(span.0)) / 1e9;
+        let rate = if seconds > 0.0 { real(side.bytes) / seconds } else { 0.0 };
+        let (moved, rate) = (amount(real(side.bytes), 'A'), amount(rate, self.style.format));
         format!("[{id}]{role} {from:6.2}-{to:<6.2} sec  {moved}  {rate}/sec")
     }
 
@@ -245,7 +246,7 @@ impl Report {
             (true, true, ..) => writeln!(out, "{head}  {}  {mark}", side.packets),
             (true, false, ..) => writeln!(out, "{head}  {}  {mark}", datagrams(side)),
             (false, true, Some(again), Some(window)) => {
-                writeln!(out, "{head}  {again:3}   {}       {mark}", amount(window as f64, 'A'))
+                writeln!(out, "{head}  {again:3}   {}       {mark}", amount(real(window), 'A'))
             }
             (false, true, Some(again), None) => writeln!(out, "{head}  {again:3}             {mark}"),
             _ => writeln!(out, "{head}                  {mark}"),

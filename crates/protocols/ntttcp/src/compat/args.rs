@@ -3,7 +3,7 @@
 use super::windows;
 use crate::Layout;
 use compat::options::{self, Opt, Request, Stop, Takes, Value, find, request, stop, whole};
-use metrics::SECOND;
+use metrics::{Clamped, SECOND};
 use model::{Kind, Pattern, Phase, Probe, Range, SocketSettings, Verify, Waiting};
 use std::net::IpAddr;
 
@@ -251,7 +251,7 @@ impl Spec {
             buffer: Range::just(buffer),
             // A probe's size is bounded; the datagrams sent have the buffer's size.
             probe: self.layout.udp.then(|| Probe {
-                size: (buffer.min(LARGEST_DATAGRAM) as u32).max(16),
+                size: u32::clamped(buffer.min(LARGEST_DATAGRAM)).max(16),
                 waiting: Waiting::Block,
                 ..Probe::default()
             }),

@@ -1,5 +1,7 @@
 //! What the kernel says of the host, out of the texts that it says it in.
 
+use metrics::{Clamped, real};
+
 /// Texts of /proc and /sys, read by the caller; empty where there are none.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Texts {
@@ -57,7 +59,7 @@ impl Reading {
         let ext = |name: &str| counter(&texts.netstat, "TcpExt:", name);
         Reading {
             cpu,
-            cores: cpu_lines().count().saturating_sub(1) as u64,
+            cores: u64::clamped(cpu_lines().count().saturating_sub(1)),
             mhz: mhz.and_then(|line| line.rsplit(':').next()?.trim().parse().ok()).unwrap_or(0.0),
             retransmits: [
                 counter(&texts.snmp, "Tcp:", "RetransSegs"),
@@ -106,7 +108,7 @@ impl Reading {
     pub(crate) fn share(&self, class: usize) -> f64 {
         let all: u64 = self.cpu.iter().sum();
         let part = self.cpu.get(class).copied().unwrap_or(0);
-        if all == 0 { 0.0 } else { part as f64 / all as f64 }
+        if all == 0 { 0.0 } else { real(part) / real(all) }
     }
 }
 

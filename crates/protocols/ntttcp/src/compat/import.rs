@@ -4,8 +4,7 @@
 //! tells them apart. What Linux writes as a constant 0 is left out: nothing was measured there.
 
 use compat::import::{ImportedPhase, ImportedRun, decode, json, ns};
-use compat::number::{floor, narrow};
-use metrics::format_bits_per_second;
+use metrics::{Clamped, format_bits_per_second};
 use model::{Kind, Pattern, Totals};
 use serde_json::Value;
 
@@ -93,18 +92,18 @@ impl Report {
         let own = self.value("tcpretransmits", "").or_else(|| self.value("retransmits", ""));
         let of_host = self.value("packetsretransmitted", "").filter(|_| own.is_none() && self.windows());
         if let Some(again) = own.or(of_host).filter(|_| self.sender) {
-            totals.tcp.retransmits = floor(again);
+            totals.tcp.retransmits = u64::clamped(again);
             totals.tcp.connections = 1;
         }
         let threads = self.threads();
         let mut phase = ImportedPhase {
             kind: Kind::Tcp,
             pattern: Pattern::Push,
-            connections: narrow(threads.len().max(1)),
+            connections: u32::clamped(threads.len().max(1)),
             duration_ns: Some(ns(seconds)),
             ..ImportedPhase::default()
         };
-        let bytes = floor(mega * self.kilo() * self.kilo());
+        let bytes = u64::clamped(mega * self.kilo() * self.kilo());
         // The receiver is the server.
         if self.sender {
             totals.traffic.tx_bytes = bytes;

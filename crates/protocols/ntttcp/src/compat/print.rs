@@ -8,6 +8,7 @@ use super::tables;
 use crate::{Layout, SyncStep};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use metrics::{Clamped, real};
 use model::{Event, Failure, Outcome, Status, Totals};
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -59,7 +60,7 @@ impl Printer {
     pub(crate) fn new(spec: Spec, tty: bool) -> Printer {
         let threads = match spec.role {
             Role::Receiver => usize::from(spec.layout.ports),
-            Role::Sender => usize::from(spec.layout.ports) * spec.layout.threads as usize,
+            Role::Sender => usize::from(spec.layout.ports) * usize::clamped(spec.layout.threads),
         };
         // In the original a receiver's listeners and its epoll instance come first.
         let own = match (spec.role, spec.layout.sync) {
@@ -136,13 +137,13 @@ impl Printer {
             Event::Portion(portion) => {
                 let each = self.spec.layout.connections.max(1);
                 let at = match self.spec.role {
-                    Role::Sender => (portion.slot / each) as usize,
+                    Role::Sender => usize::clamped(portion.slot / each),
                     Role::Receiver => usize::from(portion.local.port().saturating_sub(self.spec.layout.port)),
                 };
                 if let Some(thread) = self.threads.get_mut(at) {
                     thread.bytes += portion.tx_bytes + portion.rx_bytes;
                     thread.calls += portion.calls;
-                    let seconds = portion.to_ns.saturating_sub(portion.from_ns) as f64 / 1e9;
+                    let seconds = real(portion.to_ns.saturating_sub(portion.from_ns)) / 1e9;
                     thread.seconds = thread.seconds.max(seconds);
                 }
                 Ok(())
@@ -322,7 +323,7 @@ impl Printer {
             writeln!(out, "{day} INFO: {} connections tested", totals.opened)?;
         }
         writeln!(out, "{day} INFO: #####  Totals:  #####")?;
-        let seconds = ns as f64 / 1e9;
+        let seconds = real(ns) / 1e9;
         writeln!(out, "{day} INFO: test duration\t:{seconds:.2} seconds")?;
         writeln!(out, "{day} INFO: total bytes\t:{bytes}")?;
         writeln!(out, "{day} INFO: \t throughput\t:{}", throughput(bytes, ns))?;
@@ -364,7 +365,7 @@ impl Printer {
     fn summed(&self, totals: &Totals) -> Results {
         Results {
             bytes: totals.traffic.tx_bytes + totals.traffic.rx_bytes,
-            seconds: totals.traffic.ns as f64 / 1e9,
+            seconds: real(totals.traffic.ns) / 1e9,
             threads: self.threads.clone(),
             errors: self.errors,
             connections: totals.opened,
@@ -378,7 +379,7 @@ impl Printer {
         writeln!(out, "{day} INFO: \tThread\tTime(s)\tThroughput")?;
         writeln!(out, "{day} INFO: \t======\t=======\t==========")?;
         for (index, thread) in self.threads.iter().enumerate() {
-            let seconds = ns as f64 / 1e9;
+            let seconds = real(ns) / 1e9;
             writeln!(out, "{day} INFO: \t{index}\t {seconds:.2}\t {}", throughput(thread.bytes, ns))?;
         }
         Ok(())
@@ -412,7 +413,7 @@ impl Printer {
             writeln!(out, "{day} INFO: \t total\t\t:{}", host.interrupts)?;
             writeln!(out, "{day} INFO: \t interrupts/sec\t:{:.3}", per_second(host.interrupts))?;
             if self.spec.nic.is_some() {
-                let each = (sent + received) as f64 / host.interrupts.max(1) as f64;
+                let each = real(sent + received) / real(host.interrupts.max(1));
                 writeln!(out, "{day} INFO: \t pkts/interrupt\t:{each:.2}")?;
             }
         }
@@ -445,17 +446,17 @@ impl Printer {
 
 /// `MHz · 10⁶ · seconds · cores · (1 − idle) / bytes`.
 pub(super) fn cycles_per_byte(mhz: f64, seconds: f64, cores: u64, idle: f64, bytes: u64) -> f64 {
-    if bytes == 0 { 0.0 } else { mhz * 1e6 * seconds * cores as f64 * (1.0 - idle) / bytes as f64 }
+    if bytes == 0 { 0.0 } else { mhz * 1e6 * seconds * real(cores) * (1.0 - idle) / real(bytes) }
 }
 
 /// So many in this time, per second.
 pub(super) fn per_second(n: u64, seconds: f64) -> f64 {
-    if seconds > 0.0 { n as f64 / seconds } else { 0.0 }
+    if seconds > 0.0 { real(n) / seconds } else { 0.0 }
 }
 
 /// Bits per second, divided by 1000 as long as there are more than 1000 of them, up to Gbps.
 fn throughput(bytes: u64, ns: u64) -> String {
-    let mut value = if ns == 0 { 0.0 } else { bytes as f64 * 8e9 / ns as f64 };
+    let mut value = if ns == 0 { 0.0 } else { real(bytes) * 8e9 / real(ns) };
     let mut unit = 0;
     while value > 1000.0 && unit < 3 {
         value /= 1000.0;

@@ -6,13 +6,15 @@
 use super::args::{Role, Spec};
 use super::files::Results;
 use super::print::{cycles_per_byte, per_second};
+use metrics::{Real, real};
 use std::io::{self, Write};
 
 /// Bytes of Windows' MEG.
 const MEG: f64 = 1_048_576.0;
 
 /// `a / b`, or `n/a` where there is no `b`.
-fn ratio(a: f64, b: f64) -> String {
+fn ratio(a: impl Real, b: impl Real) -> String {
+    let (a, b) = (real(a), real(b));
     if b > 0.0 { format!("{:.3}", a / b) } else { "n/a".to_owned() }
 }
 
@@ -20,14 +22,14 @@ fn ratio(a: f64, b: f64) -> String {
 pub(super) fn write(spec: &Spec, results: &Results, out: &mut dyn Write) -> io::Result<()> {
     threads(spec, results, out)?;
     let Results { bytes, seconds, host, .. } = results;
-    let (total, length) = (*bytes as f64, spec.phase().buffer.high.max(1) as f64);
+    let (total, length) = (real(*bytes), real(spec.phase().buffer.high.max(1)));
     let (sent, received) = if spec.layout.udp { host.datagrams } else { host.segments };
     let own = if spec.role == Role::Sender { sent } else { received };
     writeln!(out, "\n\n#####  Totals:  #####\n\n")?;
     writeln!(out, "   Bytes(MEG)    realtime(s) Avg Frame Size Throughput(MB/s)")?;
     writeln!(out, "================ =========== ============== ================")?;
     let rate = if *seconds > 0.0 { total / MEG / seconds } else { 0.0 };
-    writeln!(out, "{:16.6} {seconds:11.3} {:>14} {rate:16.3}", total / MEG, ratio(total, own as f64))?;
+    writeln!(out, "{:16.6} {seconds:11.3} {:>14} {rate:16.3}", total / MEG, ratio(total, own))?;
     writeln!(out, "\n\nThroughput(Buffers/s) Cycles/Byte       Buffers")?;
     writeln!(out, "===================== =========== =============")?;
     let cycles = cycles_per_byte(host.mhz, *seconds, host.cores, host.share(3), *bytes);
@@ -43,9 +45,9 @@ pub(super) fn write(spec: &Spec, results: &Results, out: &mut dyn Write) -> io::
         out,
         "{:>13} {:>13} {:>15} {:>14}",
         rate(deferred),
-        ratio(received as f64, deferred as f64),
+        ratio(received, deferred),
         rate(interrupts),
-        ratio(received as f64, interrupts as f64)
+        ratio(received, interrupts)
     )?;
     writeln!(out, "\n\nPackets Sent Packets Received Retransmits Errors Avg. CPU %")?;
     writeln!(out, "============ ================ =========== ====== ==========")?;
@@ -58,9 +60,9 @@ fn threads(_: &Spec, results: &Results, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "\n\nThread  Time(s) Throughput(KB/s) Avg B / Compl")?;
     writeln!(out, "======  ======= ================ =============")?;
     for (index, thread) in results.threads.iter().enumerate() {
-        let (bytes, seconds) = (thread.bytes as f64, thread.seconds);
+        let (bytes, seconds) = (real(thread.bytes), thread.seconds);
         let rate = if seconds > 0.0 { bytes / 1024.0 / seconds } else { 0.0 };
-        writeln!(out, "{index:6} {seconds:8.3} {rate:16.3} {:>13}", ratio(bytes, thread.calls as f64))?;
+        writeln!(out, "{index:6} {seconds:8.3} {rate:16.3} {:>13}", ratio(bytes, thread.calls))?;
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 use super::args::{Role, Spec, address, one_role, scaled};
 use crate::{Layout, READY_OFFSET};
 use compat::options::{Opt, Stop, Takes, Value, find, stop, whole};
+use metrics::Clamped;
 use std::fmt::Display;
 use std::str::FromStr;
 
@@ -139,7 +140,7 @@ fn mapping(spec: &mut Spec, tuple: &str) -> Result<(), String> {
         return Err(format!("'{tuple}': -m takes threads,cpu,address such as 4,*,192.0.2.1"));
     };
     let threads = whole(threads, "-m", threads, 1, MOST)?;
-    if spec.hosts.len() as u64 + threads > MOST {
+    if u64::clamped(spec.hosts.len()) + threads > MOST {
         return Err(format!("the mappings of -m have more than {MOST} threads together"));
     }
     if cpu != "*" {

@@ -4,6 +4,7 @@
 //! classic report divides by 1024.
 
 use super::spec::{Dialect, Role, Spec, Unit};
+use metrics::{Clamped, real};
 use model::{Event, Kind, Marked, Outcome, Portion, Status};
 use std::io::{self, Write};
 
@@ -168,7 +169,7 @@ impl Printer {
             out.flush()?;
         }
         let Some(total) = self.spec.total().filter(|_| self.spec.percent && self.live) else { return Ok(()) };
-        let percent = (u128::from(self.moved) * 100 / u128::from(total.max(1))) as u64;
+        let percent = u64::clamped(u128::from(self.moved) * 100 / u128::from(total.max(1)));
         if self.shown != Some(percent) && percent < 100 {
             self.shown = Some(percent);
             write!(out, "\r# Completed... {percent}% #")?;
@@ -209,7 +210,7 @@ impl Printer {
 
     fn results(&self, portion: &Portion, out: &mut dyn Write) -> io::Result<()> {
         let bytes = portion.tx_bytes + portion.rx_bytes;
-        let seconds = portion.to_ns.saturating_sub(portion.from_ns) as f64 / 1e9;
+        let seconds = real(portion.to_ns.saturating_sub(portion.from_ns)) / 1e9;
         let rate = |seconds: f64| rate(self.spec.unit, self.spec.dialect, bytes, seconds);
         let (name, calls) = (self.name, self.calls(portion));
         match self.spec.dialect {
@@ -245,7 +246,7 @@ impl Printer {
                 // The original multiplies by 1024 and calls it milliseconds.
                 let thousand = if self.spec.as_original { 1024.0 } else { 1000.0 };
                 let msec = per_call(seconds, calls, thousand);
-                let each = if seconds > 0.0 { calls as f64 / seconds } else { 0.0 };
+                let each = if seconds > 0.0 { real(calls) / seconds } else { 0.0 };
                 writeln!(out, "{name}: {calls} I/O calls, msec/call = {msec:.3}, calls/sec = {each:.3}")?;
                 self.datagrams(portion, out)?;
                 self.used_line(seconds, out)
@@ -262,7 +263,7 @@ impl Printer {
         let Marked { data, starts, ends, reordered, repeated, .. } = marked;
         writeln!(out, "{}: packets {data} data, {starts} start, {ends} end", self.name)?;
         let lost = told.saturating_sub(data - repeated.min(data));
-        let share = if told > 0 { lost as f64 * 100.0 / told as f64 } else { 0.0 };
+        let share = if told > 0 { real(lost) * 100.0 / real(told) } else { 0.0 };
         writeln!(out, "{}: {share:.3}% ({lost}/{told}) packet loss", self.name)?;
         if self.spec.verbose && reordered + repeated > 0 {
             writeln!(out, "{}: {reordered} out of sequence, {repeated} repeated", self.name)?;
@@ -298,7 +299,7 @@ impl Printer {
 
     fn used_line(&self, seconds: f64, out: &mut dyn Write) -> io::Result<()> {
         let Usage { user_s, system_s, resident_kib, faults, switches } = self.usage;
-        let whole = seconds as u64;
+        let whole = u64::clamped(seconds);
         let share = if seconds > 0.0 { (user_s + system_s) * 100.0 / seconds } else { 0.0 };
         writeln!(
             out,
@@ -315,13 +316,13 @@ impl Printer {
 }
 
 fn per_call(seconds: f64, calls: u64, thousand: f64) -> f64 {
-    if calls == 0 { 0.0 } else { seconds * thousand / calls as f64 }
+    if calls == 0 { 0.0 } else { seconds * thousand / real(calls) }
 }
 
 /// A rate with its unit, without the time.
 fn rate(unit: Unit, dialect: Dialect, bytes: u64, seconds: f64) -> String {
     let base: f64 = if dialect == Dialect::Teldat { 1000.0 } else { 1024.0 };
-    let per_second = if seconds > 0.0 { bytes as f64 / seconds } else { 0.0 };
+    let per_second = if seconds > 0.0 { real(bytes) / seconds } else { 0.0 };
     let scale = |prefix: usize| (0..prefix).map(|_| base).product::<f64>();
     let (bytes, prefix) = match unit {
         Unit::Fixed { bytes, prefix } => (bytes, prefix),

@@ -1,6 +1,6 @@
 //! What a command line asks for, and the phase that it makes.
 
-use metrics::SECOND;
+use metrics::{Clamped, SECOND};
 use model::{Burst, Kind, Pattern, Payload, Phase, Probe, Range, SocketSettings, Verify};
 
 /// What a command line asks for.
@@ -193,7 +193,7 @@ impl Spec {
             probe: self
                 .udp
                 // A probe's size is bounded below; the datagrams sent have the buffer's size.
-                .then(|| Probe { size: (self.length.min(65_507) as u32).max(16), ..Probe::default() }),
+                .then(|| Probe { size: u32::clamped(self.length.min(65_507)).max(16), ..Probe::default() }),
             stall_ns: patience.saturating_mul(SECOND / 1000),
             sockets: SocketSettings {
                 sndbuf: self.socket_buffer.filter(|_| self.sends()),

@@ -1,7 +1,7 @@
 //! The command lines: one letter for each option, as getopt takes them.
 
 use compat::options::{Letters, Opt, Request, Stop, Value, find, request};
-use metrics::SECOND;
+use metrics::{Clamped, SECOND};
 use model::{
     Kind, PacketTestRecords, PacketTestRole, PacketTestSettings, Phase, Range, SocketSettings, Verify,
 };
@@ -145,7 +145,7 @@ fn tenths(v: &Value<'_>) -> Result<u32, String> {
         .filter(|us| (0.0..=200_000_000.0).contains(us))
         .ok_or_else(|| format!("'-{letter} {value}': -{letter} takes microseconds such as 20 or 0.8"))?;
     // A decimal that has no exact binary form must not lose a tenth.
-    Ok((us * 10.0 + 1e-6) as u32)
+    Ok(u32::clamped(us * 10.0 + 1e-6))
 }
 
 fn number<T: std::str::FromStr>(v: &Value<'_>) -> Result<T, String> {
@@ -336,7 +336,7 @@ fn rate(value: &str) -> Result<f64, String> {
 
 /// The lowest eight bits.
 fn octet(n: u64) -> u8 {
-    (n & 0xff) as u8
+    u8::clamped(n & 0xff)
 }
 
 /// Puts together what depends on several options.
@@ -366,7 +366,7 @@ fn settle(spec: &mut Spec, sweep: &RawOptions) -> Result<(), String> {
     }
     let wait = match sweep.rate {
         // Cut off to a tenth, as the original does.
-        Some(mbit) => (10.0 * f64::from(udpmon.size) * 8.0 / mbit) as u32,
+        Some(mbit) => u32::clamped(10.0 * f64::from(udpmon.size) * 8.0 / mbit),
         None => sweep.wait,
     };
     udpmon.waits = vec![wait];
@@ -374,7 +374,7 @@ fn settle(spec: &mut Spec, sweep: &RawOptions) -> Result<(), String> {
         if sweep.step == 0 {
             return Err("-i 0 would never reach the end of the sweep (-e)".to_owned());
         }
-        udpmon.waits = (wait..=sweep.end).step_by(sweep.step as usize).collect();
+        udpmon.waits = (wait..=sweep.end).step_by(usize::clamped(sweep.step)).collect();
     }
     if let Some(gap) = sweep.gap {
         (udpmon.gap, udpmon.bursts) = (gap, sweep.bursts);

@@ -2,8 +2,7 @@
 
 use super::read::{Table, is_table, tables};
 use compat::import::{ImportedPhase, ImportedRun, ns, received};
-use compat::number::{floor, narrow, signed};
-use metrics::Wall;
+use metrics::{Clamped, Wall};
 use model::{
     Interval, Kind, PacketTest, PacketTestLatency, Pattern, PingCounts, RoundTrips, Totals, Traffic,
 };
@@ -79,10 +78,11 @@ fn periods(all: &[Table<'_>]) -> Option<ImportedRun> {
     let mut counts = [0; 3];
     let mut intervals = Vec::with_capacity(lines.len());
     for (index, line) in (0u32..).zip(&lines) {
-        let bytes = floor(at("Bytes Recv")(line).unwrap_or(0.0));
+        let bytes = u64::clamped(at("Bytes Recv")(line).unwrap_or(0.0));
         let traffic = Traffic { tx_bytes: 0, rx_bytes: bytes, ns: period };
         remote.traffic.after(&traffic);
-        let fates = ["num_recv", "num_lost", "num_badorder"].map(|name| floor(at(name)(line).unwrap_or(0.0)));
+        let fates =
+            ["num_recv", "num_lost", "num_badorder"].map(|name| u64::clamped(at(name)(line).unwrap_or(0.0)));
         counts.iter_mut().zip(fates).for_each(|(sum, n)| *sum += n);
         let [came, lost, order] = fates;
         intervals.push(Interval {
@@ -107,7 +107,7 @@ fn periods(all: &[Table<'_>]) -> Option<ImportedRun> {
     let notice = "the ends of the periods are told in whole seconds: each is taken for as long as the mean of them, from the end \
                   of the one before";
     let begun = ns(first).saturating_sub(period);
-    let started = Wall(signed(begun));
+    let started = Wall(i64::clamped(begun));
     Some(ImportedRun { program: "udpmon_recv".to_owned(), started, ..found(vec![phase], Some(notice)) })
 }
 
@@ -119,11 +119,11 @@ fn message(table: &Table<'_>, row: &[&str]) -> Option<ImportedPhase> {
     let (came, bytes, rate) = (at("num_recv")?, at("bytes_recv")?, at("recv_data_rate")?);
     let mut phase = sized(size, at("wait_time")?);
     phase.kind = Kind::Tcp;
-    phase.local.traffic.tx_bytes = floor(size * at("num_sent")?);
-    phase.local.traffic.ns = floor(at("Send_time")? * 1e3);
-    phase.local.tcp.retransmits = floor(at("tcpi_total_retrans").unwrap_or(0.0));
+    phase.local.traffic.tx_bytes = u64::clamped(size * at("num_sent")?);
+    phase.local.traffic.ns = u64::clamped(at("Send_time")? * 1e3);
+    phase.local.tcp.retransmits = u64::clamped(at("tcpi_total_retrans").unwrap_or(0.0));
     let remote = phase.remote.get_or_insert_default();
-    remote.traffic.rx_bytes = floor(bytes);
+    remote.traffic.rx_bytes = u64::clamped(bytes);
     remote.traffic.ns = lasted(table, bytes, came, rate);
     Some(phase)
 }
@@ -157,7 +157,7 @@ fn requests(tests: Vec<PacketTest>) -> ImportedRun {
         PingCounts {
             sent: counts.sent + test.sent,
             received: counts.received + trips.count,
-            lost: counts.lost + signed(trips.missing),
+            lost: counts.lost + i64::clamped(trips.missing),
             ..counts
         }
     });
@@ -186,15 +186,16 @@ fn requests(tests: Vec<PacketTest>) -> ImportedRun {
 fn latency(table: &Table<'_>, row: &[&str]) -> Option<PacketTest> {
     let at = |beginning: &str| cell(table, row, beginning);
     let response = at("response len")?;
-    let (sent, missing, mean) = (floor(at("loop_count")?), floor(at("num_bad")?), at("ave time")?);
+    let (sent, missing, mean) =
+        (u64::clamped(at("loop_count")?), u64::clamped(at("num_bad")?), at("ave time")?);
     let count = sent.saturating_sub(missing);
-    let us = |us: f64| floor(us * 1e3);
+    let us = |us: f64| u64::clamped(us * 1e3);
     Some(PacketTest {
-        size: narrow(floor(at("Req len")?)),
+        size: u32::clamped(u64::clamped(at("Req len")?)),
         sent,
-        timeouts: floor(at("num timeouts").unwrap_or(0.0)),
+        timeouts: u64::clamped(at("num timeouts").unwrap_or(0.0)),
         latency: Some(PacketTestLatency {
-            response: narrow(floor(response)),
+            response: u32::clamped(u64::clamped(response)),
             count,
             missing,
             total_ns: us(at("time/frame").unwrap_or(0.0) * metrics::real(sent)),
@@ -214,16 +215,16 @@ fn test(table: &Table<'_>, row: &[&str]) -> Option<ImportedPhase> {
     let size: f64 = row.first()?.parse().ok().filter(|n: &f64| (1.0..=65_535.0).contains(n))?;
     let sent = at("num_sent")?;
     let mut phase = sized(size, at("inter-pkt_time").or_else(|| at("wait_time")).unwrap_or(0.0));
-    phase.local.traffic.tx_bytes = floor(size * sent);
+    phase.local.traffic.tx_bytes = u64::clamped(size * sent);
     let Some((came, rate)) = at("num_recv").zip(at("recv_user")) else {
-        phase.local.traffic.ns = floor(at("Send time")? * 1e3);
+        phase.local.traffic.ns = u64::clamped(at("Send time")? * 1e3);
         return Some(phase);
     };
     let mut remote = Totals::default();
-    remote.traffic.rx_bytes = floor(size * came);
+    remote.traffic.rx_bytes = u64::clamped(size * came);
     remote.traffic.ns = lasted(table, size * came, came, rate);
-    let [lost, order] = ["num_lost", "num_badorder"].map(|name| floor(at(name).unwrap_or(0.0)));
-    remote.packets = Some(Box::new(received(floor(came), lost, order)));
+    let [lost, order] = ["num_lost", "num_badorder"].map(|name| u64::clamped(at(name).unwrap_or(0.0)));
+    remote.packets = Some(Box::new(received(u64::clamped(came), lost, order)));
     phase.local.traffic.ns = remote.traffic.ns;
     phase.remote = Some(remote);
     Some(phase)

@@ -1,5 +1,6 @@
 //! The line of a test of `udpmon_bw_mon`: what is computed, and how it is printed.
 
+use metrics::{Clamped, real};
 use super::args::Spec;
 use super::tables;
 use compat::number::g;
@@ -49,7 +50,7 @@ pub(super) struct Sent {
 pub(super) fn sent(spec: &Spec, test: &PacketTest) -> Sent {
     // With bursts the original divides what all of them sent by the time of the last.
     let ns = if spec.as_original { test.last_burst_ns } else { test.send_ns };
-    let (us, packets) = ((ns / 1_000) as f64, test.sent as f64);
+    let (us, packets) = (real(ns / 1_000), real(test.sent));
     let over = |a: f64, b: f64| if b > 0.0 { a / b } else { 0.0 };
     Sent { us, frame: over(us, packets), mbit: over(8.0 * f64::from(test.size) * packets, us) }
 }
@@ -64,8 +65,8 @@ pub(super) struct Got {
 
 /// `ip` is the length of an IP header. Between the first of N packets and the last there are N - 1; the original counts N.
 pub(super) fn got(counts: &PacketTestCounts, size: u64, ip: u64, as_original: bool) -> Got {
-    let us = counts.span as f64 / 10.0;
-    let packets = if as_original { counts.received.max(1) } else { counts.received.saturating_sub(1) } as f64;
+    let us = real(counts.span) / 10.0;
+    let packets = real(if as_original { counts.received.max(1) } else { counts.received.saturating_sub(1) });
     let over = |a: f64, b: f64| if b > 0.0 || as_original { a / b } else { 0.0 };
     let around = if as_original { AROUND + 20 } else { AROUND + ip };
     // A frame that would be shorter is filled up.
@@ -73,13 +74,13 @@ pub(super) fn got(counts: &PacketTestCounts, size: u64, ip: u64, as_original: bo
     Got {
         us,
         pace: over(us, packets),
-        mbit: over(8.0 * size as f64 * packets, us),
-        wire: over(8.0 * (size + around + short) as f64 * packets, us),
+        mbit: over(8.0 * real(size) * packets, us),
+        wire: over(8.0 * real(size + around + short) * packets, us),
     }
 }
 
 pub(super) fn percent(part: u64, of: u64) -> f64 {
-    if of == 0 { 0.0 } else { 100.0 * part as f64 / of as f64 }
+    if of == 0 { 0.0 } else { 100.0 * real(part) / real(of) }
 }
 
 /// A line of `udpmon_bw_mon`.
@@ -94,9 +95,9 @@ pub(super) fn line(spec: &Spec, test: &PacketTest) -> String {
     }
     let _ = write!(text, "  {}; ", g(f64::from(test.wait) / 10.0, 6));
     if spec.extended {
-        let _ = write!(text, " {};", us as u64);
+        let _ = write!(text, " {};", u64::clamped(us));
     }
-    let share = 100.0 * (test.sent as f64 - received as f64) / test.sent.max(1) as f64;
+    let share = 100.0 * (real(test.sent) - real(received)) / real(test.sent.max(1));
     // What the remote host's own buffers dropped was not lost by the network.
     let card = test.remote.cards.first().and_then(|card| card.counts.get(8).copied()).filter(|n| *n > 0);
     // The original reads IPv4's counter for IPv6, too.

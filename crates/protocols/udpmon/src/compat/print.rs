@@ -8,7 +8,7 @@ use super::tables;
 use super::tcp_watch::{Progress, Snapshots};
 use compat::number::g;
 use jiff::Timestamp;
-use metrics::{SECOND, Wall};
+use metrics::{Clamped, SECOND, Wall, real};
 use model::{Event, Level, PacketTest, PacketTestRecords};
 use std::io::{self, Write};
 
@@ -157,7 +157,7 @@ impl Printer {
             writeln!(out, "{}", line::titles(spec, test))?;
         }
         if spec.quiet {
-            let seconds = test.started.0.div_euclid(SECOND as i64);
+            let seconds = test.started.0.div_euclid(i64::clamped(SECOND));
             write!(
                 out,
                 " {seconds} ; {} ; {} ; {} ; {} ;",
@@ -187,8 +187,8 @@ impl Printer {
 
     fn req(&self, test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
         let Some(latency) = &test.latency else { return Ok(()) };
-        let us = |ns: u64| ns as f64 / 1_000.0;
-        let requests = latency.count.max(1) as f64;
+        let us = |ns: u64| real(ns) / 1_000.0;
+        let requests = real(latency.count.max(1));
         writeln!(
             out,
             " {};  {};  {};   {};  {};  {:7.3};  {:6.2};  {:7.3}; {} ",
@@ -227,7 +227,7 @@ impl Printer {
             test.sent,
             g(frame, 6),
             g(f64::from(test.wait) / 10.0, 6),
-            us as u64,
+            u64::clamped(us),
             g(mbit, 6),
             tables::cpus('L', &test.local.cpus),
             tables::net('L', &test.local, spec.v6)
@@ -244,7 +244,7 @@ impl Printer {
             counts.received,
             counts.lost,
             counts.bad_order,
-            g(counts.span as f64 / 10.0, 6)
+            g(real(counts.span) / 10.0, 6)
         )
     }
 }

@@ -4,7 +4,7 @@ use super::args::Spec;
 use super::line::{Got, got, percent};
 use super::tables;
 use compat::number::g;
-use metrics::SECOND;
+use metrics::{SECOND, Clamped, real};
 use model::{PacketTest, PacketTestCounts, PacketTestLost, PacketTestRecord, PacketTestRecords};
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -97,8 +97,8 @@ impl Receiver {
         out: &mut dyn Write,
     ) -> io::Result<()> {
         let told = test.told.unwrap_or(test.started).0;
-        let hours = told.saturating_sub(*self.first.get_or_insert(told)) as f64 / (3_600.0 * SECOND as f64);
-        let seconds = told as f64 / SECOND as f64;
+        let hours = real(told.saturating_sub(*self.first.get_or_insert(told))) / (3_600.0 * real(SECOND));
+        let seconds = real(told) / real(SECOND);
         let Figures { counts, network, each, share, got: Got { us, pace, mbit, wire } } = delta;
         // Where nothing came the original tells the time of the period before.
         self.elapsed = if counts.received > 0 || !spec.as_original { *us } else { self.elapsed };
@@ -106,7 +106,7 @@ impl Receiver {
             out,
             " {}; {}; {:.6}; {}; {}; {}; {}; {}; {}; {}; {}; {each}; {}; {}; {}; {};",
             self.lines,
-            seconds as u64,
+            u64::clamped(seconds),
             seconds / 86_400.0 + 25_569.0,
             g(hours, 6),
             counts.received,
@@ -168,7 +168,7 @@ fn table(all: &Figures, delta: &Figures, out: &mut dyn Write) -> io::Result<()> 
 /// Differences of times: tenths, which the original heads as microseconds.
 fn step(spec: &Spec, now: i64, before: i64) -> String {
     let tenths = now.saturating_sub(before);
-    if spec.as_original { tenths.to_string() } else { g(tenths as f64 / 10.0, 6) }
+    if spec.as_original { tenths.to_string() } else { g(real(tenths) / 10.0, 6) }
 }
 
 /// Packets one by one. A receiver knows nothing of the sender's clock: there are no one-way times.
@@ -182,11 +182,11 @@ fn records(spec: &Spec, rows: &[PacketTestRecord], skip: u32, out: &mut dyn Writ
     )?;
     let mut last: Option<&PacketTestRecord> = None;
     for (n, row) in rows.iter().enumerate() {
-        let number = n as u64 + 1 + u64::from(skip);
+        let number = u64::clamped(n) + 1 + u64::from(skip);
         // The original takes them the other way round.
         let diff = row.received.saturating_sub(row.sent) * if spec.as_original { -1 } else { 1 };
         write!(out, " {number}; {}; {}; {diff}; ;", row.received, row.sent)?;
-        let micro = |a: i64, b: i64| g(a.saturating_sub(b) as f64 / 1_000.0, 6);
+        let micro = |a: i64, b: i64| g(real(a.saturating_sub(b)) / 1_000.0, 6);
         match last {
             None => write!(out, " ; ; ; {}; {}; ; ; ; ;", row.system_ns, row.raw_ns)?,
             Some(before) => write!(
@@ -215,7 +215,7 @@ fn lost(spec: &Spec, found: &[PacketTestLost], skip: u32, rows: u32, out: &mut d
         "lost event; recv_time 0.1us; send_time 0.1us; lost packet num;delta recv_time us; delta send_time us; num packets between \
          losses;"
     )?;
-    let empty = if spec.as_original { (rows as usize).saturating_sub(found.len()) } else { 0 };
+    let empty = if spec.as_original { usize::clamped(rows).saturating_sub(found.len()) } else { 0 };
     let mut last = PacketTestLost::default();
     for (n, row) in
         found.iter().copied().chain(std::iter::repeat_n(PacketTestLost::default(), empty)).enumerate()

@@ -1,7 +1,7 @@
 //! Pieces of lines and whole tables: CPUs, interfaces, counters, histograms, records.
 
 use compat::number::g;
-use metrics::{Binned, Shape};
+use metrics::{Binned, Shape, Clamped, real};
 use model::{PacketTest, PacketTestClock, PacketTestCpu, PacketTestHost, PacketTestLost, PacketTestRecord};
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -164,7 +164,7 @@ pub(super) fn histogram_shape(hist: &Binned, as_original: bool, out: &mut dyn Wr
 fn ours(remote: i64, clock: Option<PacketTestClock>, as_original: bool) -> f64 {
     let clock = clock.unwrap_or(PacketTestClock { slope: 1.0, ..PacketTestClock::default() });
     let (slope, offset) = if as_original { clock.original } else { (clock.slope, clock.offset) };
-    remote as f64 / 10.0 * slope + offset
+    real(remote) / 10.0 * slope + offset
 }
 
 pub(super) fn records(
@@ -183,15 +183,15 @@ pub(super) fn records(
     for (n, row) in test.records.iter().enumerate() {
         let came = row.received != 0 || row.sent != 0;
         let one_way =
-            if came { ours(row.received, test.clock, as_original) - row.sent as f64 / 10.0 } else { 0.0 };
+            if came { ours(row.received, test.clock, as_original) - real(row.sent) / 10.0 } else { 0.0 };
         let diff = row.received.saturating_sub(row.sent);
-        let number = n as u64 + 1 + u64::from(skip);
+        let number = u64::clamped(n) + 1 + u64::from(skip);
         write!(out, " {number}; {}; {}; {diff}; {}; ;", row.received, row.sent, g(one_way, 6))?;
         match &last {
             None => writeln!(out)?,
             Some((before, before_way)) if row.received != 0 && before.received != 0 => {
-                let tenth = |a: i64, b: i64| g(a.saturating_sub(b) as f64 / 10.0, 6);
-                let micro = |a: i64, b: i64| g(a.saturating_sub(b) as f64 / 1_000.0, 6);
+                let tenth = |a: i64, b: i64| g(real(a.saturating_sub(b)) / 10.0, 6);
+                let micro = |a: i64, b: i64| g(real(a.saturating_sub(b)) / 1_000.0, 6);
                 write!(
                     out,
                     " {}; {}; {}; ;",
@@ -229,15 +229,15 @@ pub(super) fn lost(
         "lost event; recv_time 0.1us; send_time 0.1us; diff 0.1us; one_way time us; lost packet num; ;delta recv_time us; delta \
          send_time us; num packets between losses;"
     )?;
-    let empty = if as_original { (rows as usize).saturating_sub(test.lost.len()) } else { 0 };
+    let empty = if as_original { usize::clamped(rows).saturating_sub(test.lost.len()) } else { 0 };
     let nothing = std::iter::repeat_n(PacketTestLost::default(), empty);
     let mut last = PacketTestLost::default();
     for (n, row) in test.lost.iter().copied().chain(nothing).enumerate() {
         let told = row.received != 0 || row.sent != 0;
         let one_way =
-            if told { ours(row.received, test.clock, as_original) - row.sent as f64 / 10.0 } else { 0.0 };
+            if told { ours(row.received, test.clock, as_original) - real(row.sent) / 10.0 } else { 0.0 };
         let diff = row.received.saturating_sub(row.sent);
-        let tenth = |a: i64, b: i64| g(a.saturating_sub(b) as f64 / 10.0, 6);
+        let tenth = |a: i64, b: i64| g(real(a.saturating_sub(b)) / 10.0, 6);
         writeln!(
             out,
             " {}; {}; {}; {diff}; {}; {}; ; {}; {}; {}",

@@ -3,7 +3,7 @@
 use super::args::Spec;
 use super::tables;
 use compat::number::g;
-use metrics::SocketState;
+use metrics::{SocketState, Clamped, real};
 use model::{PacketTest, PacketTestPut, PacketTestRecords};
 use std::io::{self, Write};
 
@@ -46,11 +46,11 @@ pub(super) fn line(spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io::R
     let counts = test.counts.unwrap_or_default();
     let over = |a: f64, b: f64| if b > 0.0 { a / b } else { 0.0 };
     // The original's watch starts with each burst, and stops when the last message is begun.
-    let us = if spec.as_original { test.last_burst_ns } else { test.send_ns } as f64 / 1_000.0;
-    let (sent, size) = (test.sent as f64, f64::from(test.size));
+    let us = real(if spec.as_original { test.last_burst_ns } else { test.send_ns }) / 1_000.0;
+    let (sent, size) = (real(test.sent), f64::from(test.size));
     let segments = test.local.ip.tcp_out;
     let again = test.retransmitted.map_or_else(|| " - ".to_owned(), |n| n.to_string());
-    let rate = over(100.0 * test.retransmitted.unwrap_or(0) as f64, segments as f64);
+    let rate = over(100.0 * real(test.retransmitted.unwrap_or(0)), real(segments));
     write!(
         out,
         " {};  {};  {};   {};   {};   {};   {};   {segments};  {again};   {};   ;",
@@ -64,16 +64,16 @@ pub(super) fn line(spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io::R
         g(rate, 6)
     )?;
     // The receiver's time runs from the end of the first message, which is not in it; the original counts it.
-    let (span, first) = (counts.span as f64 / 10.0, if spec.as_original { 0.0 } else { 1.0 });
-    let received = (counts.received as f64 - first).max(0.0);
+    let (span, first) = (real(counts.span) / 10.0, if spec.as_original { 0.0 } else { 1.0 });
+    let received = (real(counts.received) - first).max(0.0);
     write!(
         out,
         " 0;  {};  {};   {};   {};   {};   ;",
         counts.received,
         counts.bytes,
         g(over(span, received), 6),
-        span as u64,
-        g(over((counts.bytes as f64 - first * size).max(0.0) * 8.0, span), 6)
+        u64::clamped(span),
+        g(over((real(counts.bytes) - first * size).max(0.0) * 8.0, span), 6)
     )?;
     let (interfaces_apart, cpus_apart) = spec.apart;
     for (end, host) in [('L', &test.local), ('R', &test.remote)] {
@@ -193,10 +193,10 @@ pub(super) fn received(spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> i
         tables::card_titles('L'),
         tables::card_titles('L')
     )?;
-    let (span, first) = (counts.span as f64 / 10.0, if spec.as_original { 0.0 } else { 1.0 });
-    let messages = (counts.received as f64 - first).max(0.0);
+    let (span, first) = (real(counts.span) / 10.0, if spec.as_original { 0.0 } else { 1.0 });
+    let messages = (real(counts.received) - first).max(0.0);
     // All messages of a connection are of one size but for the last.
-    let bytes = counts.bytes as f64 * over(messages, counts.received as f64);
+    let bytes = real(counts.bytes) * over(messages, real(counts.received));
     write!(
         out,
         " {};  {};  {}  {};  {};  {}; ",
@@ -204,7 +204,7 @@ pub(super) fn received(spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> i
         counts.received,
         counts.bytes,
         g(over(span, messages), 6),
-        span as u64,
+        u64::clamped(span),
         g(over(bytes * 8.0, span), 6)
     )?;
     writeln!(

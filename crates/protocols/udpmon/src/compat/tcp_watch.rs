@@ -3,7 +3,7 @@
 use super::args::Spec;
 use super::tables;
 use compat::number::g;
-use metrics::SECOND;
+use metrics::{SECOND, Clamped, real};
 use model::{PacketTest, PacketTestCounts};
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -36,8 +36,8 @@ impl Progress {
             out,
             "{}\t{moved}\t{:.2}\t\t{again}\t\t{:.2}\t\t{}\t\t{}",
             (last.at_ns + ROUND) / SECOND,
-            moved as f64 * 8.0 / ns as f64,
-            socket.cwnd_bytes as f64 / 1e6,
+            real(moved) * 8.0 / real(ns),
+            real(socket.cwnd_bytes) / 1e6,
             test.local.ip.tcp_in,
             test.local.ip.tcp_out
         )
@@ -64,30 +64,30 @@ impl Snapshots {
         let before = self.told.insert(test.peer.clone(), now).unwrap_or_default();
         let (messages, bytes) =
             (now.received - before.received.min(now.received), now.bytes - before.bytes.min(now.bytes));
-        let us = now.span.saturating_sub(before.span) as f64 / 10.0;
+        let us = real(now.span.saturating_sub(before.span)) / 10.0;
         // The time of the first line runs from the end of the first message.
         let first = u64::from(before.received == 0 && !spec.as_original).min(messages);
         let each = bytes.checked_div(messages).unwrap_or(0);
         let over = |a: f64, b: f64| if b > 0.0 { a / b } else { 0.0 };
-        let timed = (bytes - first * each) as f64;
+        let timed = real(bytes - first * each);
         // The original's frames are UDPmon's, one for each message.
         let wire = if spec.as_original {
-            g(over(8.0 * (timed + 66.0 * messages as f64), us), 6)
+            g(over(8.0 * (timed + 66.0 * real(messages)), us), 6)
         } else {
             "-".to_owned()
         };
         let told = test.told.unwrap_or(test.started).0;
-        let hours = told.saturating_sub(*self.first.get_or_insert(told)) as f64 / (3_600.0 * SECOND as f64);
-        let seconds = told as f64 / SECOND as f64;
+        let hours = real(told.saturating_sub(*self.first.get_or_insert(told))) / (3_600.0 * real(SECOND));
+        let seconds = real(told) / real(SECOND);
         write!(
             out,
             " {}; {}; {:.6}; {}; {messages}; {bytes}; {each}; {}; {}; {}; {wire};",
             self.lines,
-            seconds as u64,
+            u64::clamped(seconds),
             seconds / 86_400.0 + 25_569.0,
             g(hours, 6),
             g(us, 6),
-            g(over(us, (messages - first) as f64), 6),
+            g(over(us, real(messages - first)), 6),
             g(over(8.0 * timed, us), 6)
         )?;
         self.lines += 1;

@@ -3,7 +3,7 @@
 use crate::compat::read::{Connections, Ended, Frame, TcpInfo};
 use crate::compat::spec::Transport;
 use compat::import::{ImportedPhase, ns};
-use metrics::{Dist, Ending, FrameStamps, Frames};
+use metrics::{Clamped, Dist, Ending, FrameStamps, Frames, real};
 use model::{CauseCount, ConnectionRecord, FrameRow, FrameVerdict, Interval, Kind, Pattern, Totals};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -46,9 +46,9 @@ pub(super) fn connections(table: &Connections) -> ImportedPhase {
             first = first.min(record.ended_ns.saturating_sub(record.duration_ns));
             last = last.max(record.ended_ns);
             if record.result == Ending::Completed && record.duration_ns > 0 {
-                let rate = (record.tx_bytes + record.rx_bytes) as f64 * 1e9 / record.duration_ns as f64;
+                let rate = real(record.tx_bytes + record.rx_bytes) * 1e9 / real(record.duration_ns);
                 times.record(record.duration_ns);
-                rates.record(rate as u64);
+                rates.record(u64::clamped(rate));
                 local.rates.add(rate);
             }
         }
@@ -140,9 +140,9 @@ pub(super) fn frames(rows: &[Frame]) -> ImportedPhase {
                 ..FrameStamps::default()
             };
             if stamps.receiver_hz > 0 {
-                let s = stamps.receiver_ticks as f64 / stamps.receiver_hz as f64;
+                let s = real(stamps.receiver_ticks) / real(stamps.receiver_hz);
                 let since = (s - *begun.get_or_insert(s)).max(0.0);
-                at = (since as u64).min(MOST_SECONDS);
+                at = u64::clamped(since).min(MOST_SECONDS);
             }
             if let Some(before) = before.replace(row.flight_ms) {
                 // RFC 3550, section 6.4.1.

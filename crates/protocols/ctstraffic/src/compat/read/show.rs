@@ -2,7 +2,7 @@
 
 use super::table::{Connections, Ended, Frame, Slice, Table, TcpInfo};
 use crate::compat::spec::Transport;
-use metrics::{Dist, Spread, format_bits_per_second, format_bytes};
+use metrics::{Clamped, Dist, Spread, format_bits_per_second, format_bytes, real};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
@@ -48,7 +48,7 @@ fn heading(
 fn status(transport: Transport, rows: &[Slice], void: usize, out: &mut dyn Write) -> io::Result<()> {
     let Some(last) = rows.last() else { return Ok(()) };
     let rates = |column: usize, bits: f64| -> Option<Spread> {
-        let all: Vec<f64> = rows.iter().skip(void).map(|row| row.numbers[column] as f64 * bits).collect();
+        let all: Vec<f64> = rows.iter().skip(void).map(|row| real(row.numbers[column]) * bits).collect();
         Spread::of(&all)
     };
     writeln!(out, "  until {:.3} s", last.at_s)?;
@@ -168,7 +168,7 @@ impl Spans {
         let at = |q| dist.quantile(q).clamp(least.min(most), most);
         (dist.count() > 0).then(|| Spans {
             least,
-            mean: sum as f64 / dist.count() as f64,
+            mean: real(sum) / real(dist.count()),
             median: at(0.5),
             p90: at(0.9),
             p99: at(0.99),
@@ -195,7 +195,7 @@ fn failures(rows: &[Ended], out: &mut dyn Write) -> io::Result<()> {
     if end <= 0.0 {
         return Ok(());
     }
-    let at = |row: &Ended| ((row.at_s / end * STRETCHES as f64) as usize).min(STRETCHES - 1);
+    let at = |row: &Ended| usize::clamped(row.at_s / end * real(STRETCHES)).min(STRETCHES - 1);
     let mut stretches = [(0u64, 0u64); STRETCHES];
     for row in rows.iter().filter(|row| row.at_s.is_finite()) {
         let stretch = &mut stretches[at(row)];
@@ -204,7 +204,7 @@ fn failures(rows: &[Ended], out: &mut dyn Write) -> io::Result<()> {
     }
     writeln!(out, "  failures by time (s: failed of ended):")?;
     for (i, (ended, failed)) in stretches.iter().enumerate() {
-        let edge = |n: usize| end * n as f64 / STRETCHES as f64;
+        let edge = |n: usize| end * real(n) / real(STRETCHES);
         writeln!(out, "    {:>10.3} to {:<10.3} {failed:>8} of {ended}", edge(i), edge(i + 1))?;
     }
     Ok(())
@@ -252,15 +252,15 @@ fn jitter(rows: &[Frame], undone: bool, out: &mut dyn Write) -> io::Result<()> {
         )?;
     }
     // Microseconds hold the three decimals exactly.
-    let micros = |row: &&Frame| (row.jitter_ms.max(0.0) * 1000.0).round() as u64;
+    let micros = |row: &&Frame| u64::clamped((row.jitter_ms.max(0.0) * 1000.0).round());
     if let Some(Spans { mean, median, p99, most, .. }) = Spans::of(whole.iter().skip(1).map(micros)) {
         writeln!(
             out,
             "  jitter from frame to frame, ms: mean {:.3}, median {:.3}, 99 % {:.3}, most {:.3}",
             mean / 1000.0,
-            median as f64 / 1000.0,
-            p99 as f64 / 1000.0,
-            most as f64 / 1000.0
+            real(median) / 1000.0,
+            real(p99) / 1000.0,
+            real(most) / 1000.0
         )?;
     }
     let flights = || whole.iter().map(|row| row.flight_ms).filter(|f| f.is_finite());
@@ -273,7 +273,7 @@ fn jitter(rows: &[Frame], undone: bool, out: &mut dyn Write) -> io::Result<()> {
         flights().fold(f64::MAX, f64::min),
         flights().fold(f64::MIN, f64::max)
     )?;
-    let ms = |ticks: i64, hz: i64| if hz == 0 { 0.0 } else { ticks as f64 * 1000.0 / hz as f64 };
+    let ms = |ticks: i64, hz: i64| if hz == 0 { 0.0 } else { real(ticks) * 1000.0 / real(hz) };
     let mut gaps = whole.windows(2).filter(|two| Some(two[1].seq) == two[0].seq.checked_add(1));
     let widest = gaps.by_ref().fold((0.0f64, 0.0f64), |(sent, came), two| {
         let gap = |i: usize| {
@@ -310,7 +310,7 @@ fn tcp_info(rows: &[TcpInfo], out: &mut dyn Write) -> io::Result<()> {
         writeln!(
             out,
             "  {name:<20} sum {sum}, least {least}, mean {}, most {most}",
-            sum / told.len() as u128
+            sum / u128::clamped(told.len())
         )?;
     }
     let worst = rows.iter().max_by_key(|row| row.numbers[1]).filter(|row| row.numbers[1] > Some(0));

@@ -1,6 +1,6 @@
 //! Values of iperf3's options, as it writes them.
 
-use metrics::SECOND;
+use metrics::{Clamped, SECOND};
 
 /// A number with the suffix k, m, g or t, times 1024 each (sizes) or 1000 (rates).
 pub(super) fn amount(text: &str, thousand: f64) -> Result<u64, String> {
@@ -8,7 +8,7 @@ pub(super) fn amount(text: &str, thousand: f64) -> Result<u64, String> {
     let (digits, power) = match text.char_indices().next_back() {
         Some((at, last)) if last.is_ascii_alphabetic() => {
             let power = "kmgt".find(last.to_ascii_lowercase()).ok_or_else(wrong)?;
-            (&text[..at], power as i32 + 1)
+            (&text[..at], i32::clamped(power) + 1)
         }
         _ => (text, 0),
     };
@@ -17,12 +17,12 @@ pub(super) fn amount(text: &str, thousand: f64) -> Result<u64, String> {
     if !(0.0..1.8e19).contains(&number) {
         return Err(wrong());
     }
-    Ok(number as u64)
+    Ok(u64::clamped(number))
 }
 
 /// Seconds, rounded up to whole ones.
 pub(super) fn seconds(seconds: f64) -> u32 {
-    seconds.ceil() as u32
+    u32::clamped(seconds.ceil())
 }
 
 /// What `--cntl-ka[=idle/interval/count]` asks for. The kernel probes at this interval, too, and its count is the system's.
