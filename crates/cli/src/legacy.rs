@@ -71,8 +71,9 @@ pub(crate) fn bind(args: &ServeArgs) -> Result<Beside, CliError> {
     let mut wanted = args.legacy.named();
     let named = wanted.len();
     if beside.every {
-        let others =
-            protocols::ALONG.into_iter().filter(|one| wanted.iter().all(|asked| asked.protocol != *one));
+        let along = |one: &Protocol| one.info().legacy.is_some();
+        let others = protocols::ALL.into_iter().filter(along);
+        let others = others.filter(|one| wanted.iter().all(|asked| asked.protocol != *one));
         let others: Vec<Legacy> = others.map(|protocol| Legacy { protocol, port: protocol.port() }).collect();
         wanted.extend(others);
     }

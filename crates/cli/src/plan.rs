@@ -61,6 +61,7 @@ pub(crate) fn client(
         run: runtime::run_id(),
         version: VERSION.to_owned(),
         records,
+        options: crate::protocols::foreign(),
         ..ClientConfig::new(protocol)
     })
 }

@@ -1,5 +1,7 @@
 //! The protocols that can be spoken: the binary's table of their objects.
 
+use common::ProtocolOptions;
+use common::protocol::Foreigners;
 use compat::Importer;
 use model::Outcome;
 
@@ -18,16 +20,18 @@ pub(crate) const IPERF3: Protocol = &iperf3::PROTOCOL;
 pub(crate) const DISCARD: Protocol = &discard::PROTOCOL;
 pub(crate) const CHARGEN: Protocol = &discard::chargen::PROTOCOL;
 
+/// The table. Where several go along with our own (`serve --legacy`), they take their ports in this order.
 pub(crate) const ALL: [Protocol; 12] =
-    [NATIVE, CTSTRAFFIC, ECHO, STAMP, TTCP, BWDELAYTESTER, UDPMON, TCPMON, NTTTCP, IPERF3, DISCARD, CHARGEN];
-
-/// Protocols that `serve --legacy` may answer beside the native one, in the order in which they bind their ports.
-pub(crate) const ALONG: [Protocol; 11] =
-    [IPERF3, CTSTRAFFIC, TTCP, NTTTCP, TCPMON, UDPMON, BWDELAYTESTER, ECHO, STAMP, DISCARD, CHARGEN];
+    [NATIVE, IPERF3, CTSTRAFFIC, TTCP, NTTTCP, TCPMON, UDPMON, BWDELAYTESTER, ECHO, STAMP, DISCARD, CHARGEN];
 
 /// The outcome that a file of another program tells; `None` when it is of none that is known.
 pub(crate) fn import(bytes: &[u8]) -> Option<Result<Outcome, String>> {
     compat::import::import(importers(), bytes)
+}
+
+/// The protocols whose peers our own recognises.
+pub(crate) fn foreign() -> ProtocolOptions {
+    ProtocolOptions::new(Foreigners(ALL.into_iter().filter_map(|one| one.info().foreign.as_ref()).collect()))
 }
 
 /// The programs whose files are known, for messages.
@@ -71,7 +75,7 @@ mod tests {
             assert!(protocol.port() > 0);
         }
         let unknown = parse("iperf9").unwrap_err();
-        let known = "native, ctstraffic, echo, stamp, ttcp, bwdelaytester, udpmon, tcpmon, ntttcp, iperf3, \
+        let known = "native, iperf3, ctstraffic, ttcp, ntttcp, tcpmon, udpmon, bwdelaytester, echo, stamp, \
                      discard, chargen";
         assert!(unknown.contains(known), "{unknown}");
     }

@@ -124,6 +124,7 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, CliE
             || args.output.metrics_file.is_some()
             || args.output.web.wanted(),
         sessions: args.output.web.wanted() || outputs.wants_records(),
+        options: protocols::foreign(),
         ..ServerConfig::new(protocols::NATIVE)
     };
     let interval_ns = config.interval_ns;

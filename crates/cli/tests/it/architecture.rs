@@ -117,6 +117,91 @@ fn pure_crates_ban_clocks_sockets_and_sleeps() {
     }
 }
 
+/// Names that only a protocol, or a program that speaks it, has; and the folder of its crate.
+const PROTOCOLS: &[(&str, &str)] = &[
+    ("bwdelaytester", "protocols/bwdelaytester"),
+    ("chargen", "protocols/discard"),
+    ("ctstraffic", "protocols/ctstraffic"),
+    ("iperf3", "protocols/iperf3"),
+    ("ntttcp", "protocols/ntttcp"),
+    ("rttcpip", "protocols/echo"),
+    ("tcpmon", "protocols/udpmon"),
+    ("ttcp", "protocols/ttcp"),
+    ("udpmon", "protocols/udpmon"),
+];
+
+/// The binary's table, which names them all.
+const TABLE: &str = "cli/src/protocols.rs";
+
+/// `native`, `echo`, `discard` and `stamp` mean other things as well; the manifests tell who uses their crates.
+#[test]
+fn a_protocol_is_named_only_by_its_crate_and_the_table() {
+    let mut found = Vec::new();
+    for dir in packages().unwrap().keys().filter(|dir| !["protocols/tests", "sim"].contains(&dir.as_str())) {
+        let folder = root().join("crates").join(dir).join("src");
+        let tests = test_files(&folder).unwrap();
+        for file in sources(&folder).unwrap().into_iter().filter(|file| !tests.contains(file)) {
+            let source = read(&file).unwrap();
+            if file.ends_with(TABLE) {
+                continue;
+            }
+            for name in foreign_names(&source, dir) {
+                found.push(format!("{}: {name}", file.display()));
+            }
+        }
+    }
+    assert!(found.is_empty(), "protocols named outside their crates and {TABLE}: {found:#?}");
+}
+
+#[test]
+fn names_of_protocols_are_found_in_identifiers_and_literals() {
+    for guilty in ["fn of_ttcp() {}", "struct NtttcpView;", "const A: &str = \"iperf3\";", "mod udpmons;"] {
+        assert_eq!(foreign_names(guilty, "report").len(), 1, "{guilty}");
+    }
+    let innocent =
+        "// ttcp\nconst A: &str = \"as ttcp does\";\n#[cfg(test)]\nmod tests {\n    fn ttcp() {}\n}\n";
+    assert_eq!(foreign_names(innocent, "report"), [""; 0]);
+    assert_eq!(foreign_names("fn ntttcp_and_rttcpip() {}", "protocols/ntttcp"), ["rttcpip"]);
+    assert_eq!(foreign_names("fn tcpmon() {}", "protocols/udpmon"), [""; 0]);
+}
+
+/// Protocols of other crates than the one in `dir` that the code of a source names.
+fn foreign_names(source: &str, dir: &str) -> Vec<&'static str> {
+    let source = source.split_once("#[cfg(test)]\nmod tests {").map_or(source, |(code, _)| code);
+    let (code, literals) = code_and_strings(source);
+    let identifiers = code.split(|c: char| !c.is_alphanumeric() && c != '_').map(str::to_lowercase);
+    let mut names = PROTOCOLS.to_vec();
+    // `ntttcp` and `rttcpip` are not `ttcp`.
+    names.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
+    let mut found = BTreeSet::new();
+    for mut word in identifiers {
+        for (name, of) in &names {
+            if word.contains(name) {
+                word = word.replace(name, "-");
+                found.extend(Some(*name).filter(|_| *of != dir));
+            }
+        }
+    }
+    let equal = |name: &str| literals.iter().any(|literal| literal.eq_ignore_ascii_case(name));
+    found.extend(names.iter().filter(|(name, of)| equal(name) && *of != dir).map(|(name, _)| *name));
+    found.into_iter().collect()
+}
+
+/// Files below `folder` that hold only tests: `tests.rs`, and modules declared behind `#[cfg(test)]`.
+fn test_files(folder: &Path) -> io::Result<BTreeSet<PathBuf>> {
+    let mut found = BTreeSet::new();
+    for file in sources(folder)? {
+        if file.ends_with("tests.rs") || file.components().any(|part| part.as_os_str() == "conformance") {
+            found.insert(file.clone());
+        }
+        let text = read(&file)?;
+        for module in text.split("#[cfg(test)]\nmod ").skip(1).filter_map(|rest| rest.split_once(';')) {
+            found.insert(file.with_file_name(format!("{}.rs", module.0)));
+        }
+    }
+    Ok(found)
+}
+
 #[test]
 fn every_way_to_name_a_dependency_is_seen() {
     let manifest = r#"
@@ -286,7 +371,12 @@ fn unsafe_in(code: &str) -> impl Iterator<Item = usize> + '_ {
 
 /// The source with comments, strings and character literals blanked out; its lines keep their numbers.
 fn code_only(source: &str) -> String {
-    let mut out = String::with_capacity(source.len());
+    code_and_strings(source).0
+}
+
+/// The same, and what stands in its plain strings.
+fn code_and_strings(source: &str) -> (String, Vec<String>) {
+    let (mut out, mut strings) = (String::with_capacity(source.len()), Vec::new());
     let mut rest = source;
     while let Some(first) = rest.chars().next() {
         let literal = match first {
@@ -301,6 +391,7 @@ fn code_only(source: &str) -> String {
         };
         let (taken, left) = rest.split_at(literal.max(first.len_utf8()));
         if literal > 0 {
+            strings.extend(taken.strip_prefix('"').map(|text| text.trim_end_matches('"').to_owned()));
             out.push(' ');
             out.extend(taken.chars().filter(|c| *c == '\n'));
         } else {
@@ -308,7 +399,7 @@ fn code_only(source: &str) -> String {
         }
         rest = left;
     }
-    out
+    (out, strings)
 }
 
 /// Whether what came before `r` is the `b` or `c` of a raw byte or C string.

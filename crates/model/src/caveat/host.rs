@@ -124,7 +124,7 @@ pub(super) fn loopback(case: &Case<'_>) -> Option<Caveat> {
 
 pub(super) fn placement(case: &Case<'_>) -> Option<Caveat> {
     // Whose other end has placed itself: a scheduler that may move ours out of its way was found to do better than cores.
-    let beside_others = case.legacy() == Some("iperf3");
+    let beside_others = case.legacy().is_some() && case.begin.placement == "spread";
     let advice = if beside_others {
         "Run the two ends on different hosts, or repeat the run and compare."
     } else {

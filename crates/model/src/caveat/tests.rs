@@ -241,14 +241,14 @@ fn placement() {
     });
     silent(|_, b| b.host.cpus = 1); // nothing to choose from
     // Not pinned is how these are meant to be: the other end is where its own scheduler put it.
-    let iperf3 = |spoil: fn(&mut Point, &mut Begin)| {
+    let beside_another_program = |spoil: fn(&mut Point, &mut Begin)| {
         caveats(|p, b| {
-            b.protocol = "iperf3".to_owned();
+            (b.protocol, b.placement) = ("iperf3".to_owned(), "spread".to_owned());
             spoil(p, b);
         })
     };
-    assert_eq!(iperf3(|_, b| b.host.cpus = 4), []);
-    let shared = iperf3(|p, b| {
+    assert_eq!(beside_another_program(|_, b| b.host.cpus = 4), []);
+    let shared = beside_another_program(|p, b| {
         b.host.cpus = 2;
         p.sessions[0].host = b.host.clone();
     });

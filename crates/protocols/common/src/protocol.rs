@@ -28,6 +28,8 @@ pub struct Info {
     pub defaults: Defaults,
     /// How a server answers it beside what it is for.
     pub legacy: Option<Legacy>,
+    /// How its peers are recognised where another protocol is spoken.
+    pub foreign: Option<Foreign>,
     /// Programs that speak it, whose command lines and printouts this one has.
     pub originals: &'static [Original],
     /// What reads the files of these programs.
@@ -46,6 +48,7 @@ impl Info {
             hello: None,
             defaults: Defaults::VERIFIED,
             legacy: None,
+            foreign: None,
             originals: &[],
             importers: &[],
         }
@@ -134,6 +137,21 @@ pub fn carried(event: &Event) -> Option<String> {
         _ => None,
     }
 }
+
+/// How the peers of a protocol are recognised where another is spoken, and told so.
+#[derive(Debug)]
+pub struct Foreign {
+    /// The protocol, for messages.
+    pub name: &'static str,
+    /// Whether one of its clients or servers sends these bytes first.
+    pub sends_first: fn(&[u8]) -> bool,
+    /// What makes its client print an error.
+    pub refusal: &'static [u8],
+}
+
+/// An option of clients and servers of our own protocol: the protocols whose peers they recognise.
+#[derive(Clone, Debug, Default)]
+pub struct Foreigners(pub Vec<&'static Foreign>);
 
 /// A datagram that a server answers at once.
 #[derive(Debug)]

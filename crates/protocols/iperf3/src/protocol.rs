@@ -8,7 +8,9 @@ use crate::config::{ClientConfig, ServerConfig};
 use crate::host::HostInfo;
 use crate::pending::most_pending;
 use common::ProtocolOptions;
-use common::protocol::{Defaults, Info, Legacy, Listening, Ports, Protocol, Serving, Started, Workers};
+use common::protocol::{
+    Defaults, Foreign, Info, Legacy, Listening, Ports, Protocol, Serving, Started, Workers,
+};
 use metrics::SECOND;
 use model::{Kind, Pattern, Phase, Range, SocketSettings, Spacing, Verify};
 use std::fmt;
@@ -141,6 +143,18 @@ pub static PROTOCOL: Iperf3 = Iperf3(Info {
             Ok(ServerConfig { options: ProtocolOptions::new(options), links_ns: None, ..config })
         },
         ..Legacy::PLAIN
+    }),
+    foreign: Some(Foreign {
+        name: NAME,
+        // A client's cookie of 37 bytes, or a server's state.
+        sends_first: |bytes| {
+            let letter = |c: &u8| c.is_ascii_lowercase() || (b'2'..=b'7').contains(c);
+            bytes.get(36) == Some(&0) && bytes[..36].iter().all(letter)
+                || matches!(bytes, [9] | [0xff] | [0xfe, ..])
+        },
+        // SERVER_ERROR, then iperf's "unable to receive parameters from client" and errno EPROTO: the only way to make its client
+        // print an error of ours; its server says who was there.
+        refusal: &[0xfe, 0, 0, 0, 115, 0, 0, 0, 71],
     }),
     originals: crate::compat::ORIGINALS,
     importers: crate::compat::IMPORTERS,
@@ -296,5 +310,16 @@ mod tests {
         assert_eq!(u64::from(terms_of(&phase, "").block), phase.buffer.high);
         phase.sockets.whole_segments = true;
         assert_eq!(terms_of(&phase, "").block, BLOCK);
+    }
+
+    #[test]
+    fn peers_are_known_by_their_first_bytes() {
+        let sends_first = PROTOCOL.info().foreign.as_ref().expect("it is known").sends_first;
+        for bytes in [&b"ovtbza7m2lbfqs2qupwzkaugldlcjxwnuhtl\0"[..], &[9], &[0xff], &[0xfe, 0, 0, 0, 115]] {
+            assert!(sends_first(bytes), "{bytes:?}");
+        }
+        for bytes in [&b""[..], b"GET / HTTP/1.1\r\n", b"ovtbza7m2lbfqs2qupwzkaugldlcjxwnuhtl", &[9, 9]] {
+            assert!(!sends_first(bytes), "{bytes:?}");
+        }
     }
 }

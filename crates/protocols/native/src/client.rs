@@ -19,6 +19,7 @@ use super::udp::{self, Callers, Log, Posted, Terms, Tracks};
 use crate::auth::Secrets;
 use common::driver::Driver;
 use common::message::{Heard, Told, hear, since};
+use common::protocol::Foreigners;
 use common::wait::wait;
 use common::{Keyring, Peer, ping};
 use metrics::{Clamped, Clock, Ending, Group, Mono, SECOND};
@@ -57,6 +58,8 @@ pub struct ClientPlan {
     pub clock_id: String,
     /// Send buffer to ask for when every server is on this host, bytes.
     pub same_host_sndbuf: Option<u64>,
+    /// Other protocols whose servers are recognised.
+    pub foreign: Foreigners,
 }
 
 /// The client's only group.

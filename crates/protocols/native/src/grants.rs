@@ -5,6 +5,7 @@ use super::opening::{Numbers, OpeningKey, SEAL};
 use super::udp::{OpenFlows, Terms};
 use crate::quota::PendingPeers;
 use common::ping;
+use common::protocol::Foreigners;
 use metrics::Clamped;
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -139,6 +140,8 @@ pub struct Grants {
     by_session: RwLock<HashMap<u64, Arc<Grant>>>,
     /// Connections whose first bytes have not come.
     pub(super) pending: Arc<PendingPeers>,
+    /// Other protocols whose peers are recognised.
+    pub(super) foreign: Foreigners,
     budget: Option<Arc<AtomicI64>>,
 }
 
@@ -146,13 +149,20 @@ impl Grants {
     /// No grants yet; `budget` is how many data connections may be admitted in all.
     #[must_use]
     pub fn new(budget: Option<Arc<AtomicI64>>) -> Self {
-        Grants { by_session: RwLock::default(), pending: Arc::new(PendingPeers::new(MOST_PENDING)), budget }
+        let pending = Arc::new(PendingPeers::new(MOST_PENDING));
+        Grants { by_session: RwLock::default(), pending, foreign: Foreigners::default(), budget }
     }
 
     /// The same with room for `most` connections whose first bytes have not come.
     #[must_use]
     pub fn with_pending(self, most: u32) -> Self {
         Grants { pending: Arc::new(PendingPeers::new(usize::clamped(most))), ..self }
+    }
+
+    /// The same, recognising peers of these protocols.
+    #[must_use]
+    pub fn with_foreign(self, foreign: Foreigners) -> Self {
+        Grants { foreign, ..self }
     }
 
     pub fn insert(&self, session: u64, grant: Arc<Grant>) {

@@ -4,7 +4,7 @@ use super::data::Data;
 use super::grants::{Grant, Grants, Seat};
 use super::mark::{Kind, Mark};
 use super::ping::{Place, Reflector, answer};
-use super::preamble::{Guess, PREAMBLE, Preamble, Purpose, guess};
+use super::preamble::{Guess, PREAMBLE, Preamble, Purpose, guess, is_ours};
 use super::udp::{Keeper, Posted};
 use crate::quota::{LOOK, PendingPlace};
 use common::Acl;
@@ -253,7 +253,7 @@ impl Handshake {
 
     /// Answers a peer of another protocol, in that protocol's own words where it has any.
     fn foreign(&mut self, cx: &mut Context<'_>, seen: &[u8]) {
-        let guess = guess(seen);
+        let guess = guess(seen, &self.grants.foreign.0);
         cx.post(Posted::ForeignPeer(self.path, guess));
         let text = "This is a netcaliper measurement server. Use: netcaliper tcp HOST\r\n";
         let words = match guess {
@@ -262,9 +262,10 @@ impl Handshake {
                 text.len()
             )
             .into_bytes(),
-            // SERVER_ERROR, then iperf's "unable to receive parameters from client" and errno EPROTO: the only way to
-            // make an iperf3 client print an error of ours; its server says who was there.
-            Guess::Iperf3 => [&[0xfe][..], &115i32.to_be_bytes(), &71i32.to_be_bytes()].concat(),
+            Guess::Foreign(name) => {
+                let known = self.grants.foreign.0.iter().find(|foreign| foreign.name == name);
+                known.map_or(Vec::new(), |foreign| foreign.refusal.to_vec())
+            }
             Guess::Tls => vec![0x15, 3, 3, 0, 2, 2, 40],
             _ => text.as_bytes().to_vec(),
         };
@@ -272,8 +273,8 @@ impl Handshake {
     }
 
     /// Whether the bytes received suffice to recognise another protocol.
-    fn recognisable(seen: &[u8]) -> bool {
-        !matches!(guess(seen), Guess::Netcaliper | Guess::Unknown | Guess::Text)
+    fn recognises(&self, seen: &[u8]) -> bool {
+        !matches!(guess(seen, &self.grants.foreign.0), Guess::Netcaliper | Guess::Unknown | Guess::Text)
             || seen.contains(&b'\n')
             || seen.len() >= 40
     }
@@ -321,14 +322,14 @@ impl Flow for Handshake {
                 bytes[*len..*len + n].copy_from_slice(&got.bytes[..n]);
                 *len += n;
                 let (bytes, len) = (*bytes, *len);
-                let ours = guess(&bytes[..len]) == Guess::Netcaliper;
+                let ours = is_ours(&bytes[..len]);
                 if !ours {
                     first.get_or_insert(cx.now);
                 }
                 if len == PREAMBLE {
                     return self.greet(cx, &bytes);
                 }
-                if !ours && Handshake::recognisable(&bytes[..len]) {
+                if !ours && self.recognises(&bytes[..len]) {
                     self.foreign(cx, &bytes[..len]);
                 }
                 Ok(())
@@ -365,7 +366,7 @@ impl Flow for Handshake {
                 if len == 0 && late {
                     return Err(Violation::Malformed("connected and said nothing"));
                 }
-                if guess(&bytes[..len]) == Guess::Netcaliper && late {
+                if is_ours(&bytes[..len]) && late {
                     return Err(Violation::Malformed("the first 80 bytes took too long"));
                 }
                 if late || known {
@@ -375,7 +376,7 @@ impl Flow for Handshake {
             }
             (State::Waiting { bytes, len, .. }, FlowEvent::Fin) if *len > 0 => {
                 let (bytes, len) = (*bytes, *len);
-                if guess(&bytes[..len]) == Guess::Netcaliper {
+                if is_ours(&bytes[..len]) {
                     return Err(Violation::Malformed("hung up in the middle of its first 80 bytes"));
                 }
                 self.foreign(cx, &bytes[..len]);

@@ -29,14 +29,15 @@ pub use hello::{answer_hello, hello, is_answer};
 pub use mark::{Kind as MarkKind, MARK, Mark};
 pub use message::{Frames, MAX_MESSAGE, Message, MessageError, encode};
 pub use opening::{Numbers, Opener, OpeningKey};
-pub use preamble::{Guess, PREAMBLE, Preamble, Purpose, guess};
+pub use preamble::{Guess, PREAMBLE, Preamble, Purpose, guess, is_ours};
 pub use server::{Server, ServerPlan};
 
 use crate::config::{ClientConfig, ServerConfig, StopServers};
 use crate::host::HostInfo;
 use crate::pending::most_pending;
 use crate::protocol::{Hello, Info, Listening, Ports, Protocol, Serving, Started};
-use common::Limits;
+use common::protocol::Foreigners;
+use common::{Limits, ProtocolOptions};
 use common::{auth, balance, config, host, payload, pending, protocol, quota, round_robin, verdicts};
 use model::{Kind, Phase, SMALLEST_PROBE, SocketSettings, Stamping};
 use std::net::SocketAddr;
@@ -54,6 +55,10 @@ pub static PROTOCOL: Native = Native(Info {
 
 /// The protocol with a conversation of its own: both ends agree, and tell each other what they counted.
 pub struct Native(Info);
+
+fn foreign(options: &ProtocolOptions) -> Foreigners {
+    options.get().cloned().unwrap_or_default()
+}
 
 /// A worker's send and receive buffer; a client that asks for more gets it in pieces of this size.
 const BUFFER: usize = 1 << 20;
@@ -111,6 +116,7 @@ impl Protocol for Native {
             stop_only: stop.and_then(|stop| stop.only.clone()),
             clock_id: host.clock_id(),
             same_host_sndbuf: same_host_sndbuf(phase),
+            foreign: foreign(&config.options),
         };
         Ok(Started::new(Client::new(plan, host.now()), workers, phase))
     }
@@ -123,6 +129,7 @@ impl Protocol for Native {
             keys: config.keys.clone(),
             acl: config.acl.clone(),
             limits: Limits { pending: most_pending(limits.pending, host), ..limits },
+            foreign: foreign(&config.options),
             exclusive: config.exclusive,
             exit_after: config.exit_after,
             host: host.snapshot(addresses.first().map(SocketAddr::ip)),

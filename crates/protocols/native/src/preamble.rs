@@ -42,6 +42,7 @@
 //! the client has the session's key ([`crate::opening`]); the check tells damage.
 
 use super::opening::SEAL;
+use common::protocol::Foreign;
 use uuid::Uuid;
 
 pub const PREAMBLE: usize = 80;
@@ -170,8 +171,8 @@ pub enum Guess {
     Netcaliper,
     /// A web client or server.
     Http,
-    /// An iperf3 client (its 37-byte cookie) or server (a state byte).
-    Iperf3,
+    /// A peer of another protocol that we know, by its name.
+    Foreign(&'static str),
     /// A TLS client or server.
     Tls,
     /// An SSH server.
@@ -187,7 +188,7 @@ impl Guess {
         match self {
             Guess::Netcaliper => "netcaliper",
             Guess::Http => "HTTP",
-            Guess::Iperf3 => "iperf3",
+            Guess::Foreign(name) => name,
             Guess::Tls => "TLS",
             Guess::Ssh => "SSH",
             Guess::Text => "a text protocol",
@@ -198,10 +199,9 @@ impl Guess {
 
 /// Guesses who sent `bytes`, the first of a connection.
 #[must_use]
-pub fn guess(bytes: &[u8]) -> Guess {
+pub fn guess(bytes: &[u8], foreign: &[&Foreign]) -> Guess {
     let magic = bytes.len().min(MAGIC.len());
     let starts = |words: &[&[u8]]| words.iter().any(|w| bytes.starts_with(w));
-    let cookie = |b: &[u8]| b.iter().all(|c| c.is_ascii_lowercase() || (b'2'..=b'7').contains(c));
     if bytes.is_empty() {
         Guess::Unknown
     } else if bytes[..magic] == MAGIC[..magic] {
@@ -222,10 +222,8 @@ pub fn guess(bytes: &[u8]) -> Guess {
         Guess::Ssh
     } else if starts(&[&[0x16, 3], &[0x15, 3]]) {
         Guess::Tls
-    } else if (bytes.len() >= 37 && bytes[36] == 0 && cookie(&bytes[..36]))
-        || matches!(bytes, [9] | [0xff] | [0xfe, ..])
-    {
-        Guess::Iperf3
+    } else if let Some(foreign) = foreign.iter().find(|foreign| (foreign.sends_first)(bytes)) {
+        Guess::Foreign(foreign.name)
     } else if bytes.iter().take(32).all(|b| b.is_ascii_graphic() || b" \r\n\t".contains(b)) {
         Guess::Text
     } else {
@@ -233,9 +231,19 @@ pub fn guess(bytes: &[u8]) -> Guess {
     }
 }
 
+/// Whether `bytes`, the first of a connection, are ours as far as can be seen.
+#[must_use]
+pub fn is_ours(bytes: &[u8]) -> bool {
+    guess(bytes, &[]) == Guess::Netcaliper
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn guess(bytes: &[u8]) -> Guess {
+        super::guess(bytes, &[])
+    }
 
     fn sample() -> Preamble {
         Preamble {
@@ -286,8 +294,8 @@ mod tests {
         assert_eq!(guess(b"\x8eNET"), Guess::Netcaliper);
         assert_eq!(guess(b"GET / HTTP/1.1\r\n"), Guess::Http);
         assert_eq!(guess(b"HTTP/1.0 400 Bad Request\r\n"), Guess::Http);
-        assert_eq!(guess(b"ovtbza7m2lbfqs2qupwzkaugldlcjxwnuhtl\0"), Guess::Iperf3);
-        assert_eq!(guess(&[9]), Guess::Iperf3);
+        let nine = Foreign { name: "nine", sends_first: |bytes| bytes == [9], refusal: &[] };
+        assert_eq!(super::guess(&[9], &[&nine]), Guess::Foreign("nine"));
         assert_eq!(guess(b"SSH-2.0-OpenSSH_9.2"), Guess::Ssh);
         assert_eq!(guess(&[0x16, 3, 1, 2, 0]), Guess::Tls);
         assert_eq!(guess(b"hello?\r\n"), Guess::Text);

@@ -15,6 +15,7 @@ use crate::auth::{Secrets, keyed_long};
 use crate::quota::{ByAddress, Lines, Rate};
 use common::driver::Driver;
 use common::message::{Heard, Told, hear};
+use common::protocol::Foreigners;
 use common::{Acl, Keyring, Limits, Rights};
 use metrics::{Clamped, Group, Mono, SECOND, Tally, Wall};
 use model::{HostSnapshot, Level, PacketReport, Phase, Standing, Status, Totals, Traffic};
@@ -35,6 +36,8 @@ pub struct ServerPlan {
     pub keys: Keyring,
     pub acl: Acl,
     pub limits: Limits,
+    /// Other protocols whose peers are recognised.
+    pub foreign: Foreigners,
     /// One session at a time, also for clients that do not ask for it.
     pub exclusive: bool,
     /// End after so many data connections.
@@ -200,7 +203,9 @@ impl Server {
         let secret = std::mem::take(&mut plan.secret);
         let cookies = keyed_long(&secret, b"netcaliper cookies");
         let budget = plan.exit_after.map(|n| Arc::new(AtomicI64::new(n.min(i64::MAX as u64) as i64)));
-        let grants = Arc::new(Grants::new(budget.clone()).with_pending(plan.limits.pending));
+        let grants = Arc::new(
+            Grants::new(budget.clone()).with_pending(plan.limits.pending).with_foreign(plan.foreign.clone()),
+        );
         let acl = Arc::new(plan.acl.clone());
         let acceptors = (0..plan.threads())
             .map(|w| {

@@ -4,10 +4,11 @@ use super::{AHEAD, CONNECTION_REFUSED, Client, GRACE, PINGS, Stage, Step};
 use crate::auth::{hex, host_mark, unhex};
 use crate::message::{Message, MessageError, encode};
 use crate::opening::{Opener, OpeningKey};
-use crate::preamble::{Guess, Preamble, Purpose, guess};
+use crate::preamble::{Guess, Preamble, Purpose, guess, is_ours};
 use crate::secure::{PAIRS, Proof, SHARED, Shake, prologue};
 use common::Peer;
 use common::keys::public_text;
+use common::protocol::Foreigners;
 use metrics::{Clamped, ClockKind, Ending, Mono};
 use model::{Level, Phase, Ping, SessionInfo, Status};
 use std::net::Ipv6Addr;
@@ -120,10 +121,10 @@ impl Client {
         }
         let first = matches!(self.servers[at].step, Step::Greeting | Step::Proving);
         if first && !self.servers[at].frames.is_secure() {
-            if let Some(why) = not_one_of_us(self.servers[at].frames.rest()) {
+            if let Some(why) = not_one_of_us(self.servers[at].frames.rest(), &self.plan.foreign) {
                 return self.lose(at, &why, cx.now);
             }
-            if guess(self.servers[at].frames.rest()) == Guess::Netcaliper {
+            if is_ours(self.servers[at].frames.rest()) {
                 // Not a message: the rest of a preamble has to come first.
                 return;
             }
@@ -404,8 +405,8 @@ pub(super) fn advised(name: &str, fault: &Fault) -> String {
 }
 
 /// What is wrong with the first bytes of a server that is none of ours; `None` when nothing is, as far as can be seen.
-fn not_one_of_us(first: &[u8]) -> Option<String> {
-    match guess(first) {
+fn not_one_of_us(first: &[u8], foreign: &Foreigners) -> Option<String> {
+    match guess(first, &foreign.0) {
         Guess::Netcaliper => {
             let version = Preamble::version(first)?;
             if version == crate::WIRE_VERSION {

@@ -9,8 +9,8 @@ use crate::support::{ID, SESSION, key, opener, phase};
 use metrics::Group;
 use model::{Pattern, Payload, Phase, Totals, Traffic, Verify};
 use native::{
-    Data, Frames, Grant, Grants, Guess, Listener, MARK, MAX_MESSAGE, Mark, MarkKind, Message, PREAMBLE,
-    Params, Preamble, Purpose, answer_hello, encode, guess, hello, is_answer,
+    Data, Frames, Grant, Grants, Listener, MARK, MAX_MESSAGE, Mark, MarkKind, Message, PREAMBLE, Params,
+    Preamble, Purpose, answer_hello, encode, guess, hello, is_answer, is_ours,
 };
 use std::sync::Arc;
 use transport::{Acceptor, Arena, Context, Flow, FlowEvent, Path, Rng, Transmit};
@@ -55,7 +55,7 @@ fn preambles_and_hellos() {
         }
         if let Some(other) = Preamble::decode(bytes[..].try_into().unwrap()) {
             decoded += 1;
-            assert_eq!(guess(&bytes), Guess::Netcaliper);
+            assert!(is_ours(&bytes));
             // All but the unused bytes survive.
             let again = Preamble::decode(&other.encode());
             assert_eq!(again, Some(other));
@@ -77,11 +77,13 @@ fn guesses() {
         &[0xfe, 0, 0, 0, 115],
         &Preamble::new(Purpose::Control).encode(),
     ];
+    let iperf3: &dyn common::Protocol = &iperf3::PROTOCOL;
+    let iperf3 = Vec::from_iter(iperf3.info().foreign.as_ref());
     let mut seen = std::collections::HashSet::new();
     for _ in 0..inputs() {
         let mut bytes = seeds[rng.between(0, 6) as usize].to_vec();
         mutate(&mut rng, &mut bytes);
-        seen.insert(guess(&bytes));
+        seen.insert(guess(&bytes, &iperf3));
     }
     assert_eq!(seen.len(), 7, "{seen:?}");
 }

@@ -1,5 +1,6 @@
 //! Sessions in virtual time: what the tests of clients and servers share.
 
+use common::protocol::Foreigners;
 use common::{Acl, Keyring, Limits, Peer, Psk};
 use metrics::{Mono, SECOND};
 use model::{Event, Interval, Phase, Range, SessionInfo, Status, Totals};
@@ -33,6 +34,7 @@ pub(crate) fn server_plan() -> ServerPlan {
         keys: Keyring::default(),
         acl: Acl::default(),
         limits: Limits::default(),
+        foreign: Foreigners::default(),
         exclusive: false,
         exit_after: None,
         host: model::HostSnapshot::default(),
@@ -63,6 +65,7 @@ pub(crate) fn client_plan(phase: &Phase) -> ClientPlan {
         stop_only: None,
         clock_id: String::new(),
         same_host_sndbuf: None,
+        foreign: Foreigners::default(),
     }
 }
 
