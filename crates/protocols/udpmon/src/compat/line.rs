@@ -1,9 +1,9 @@
 //! The line of a test of `udpmon_bw_mon`: what is computed, and how it is printed.
 
-use metrics::{Clamped, real};
 use super::args::Spec;
 use super::tables;
-use compat::number::g;
+use compat::number::{g, ratio};
+use metrics::{Clamped, real};
 use model::{PacketTest, PacketTestCounts};
 use std::fmt::Write as _;
 
@@ -51,8 +51,7 @@ pub(super) fn sent(spec: &Spec, test: &PacketTest) -> Sent {
     // With bursts the original divides what all of them sent by the time of the last.
     let ns = if spec.as_original { test.last_burst_ns } else { test.send_ns };
     let (us, packets) = (real(ns / 1_000), real(test.sent));
-    let over = |a: f64, b: f64| if b > 0.0 { a / b } else { 0.0 };
-    Sent { us, frame: over(us, packets), mbit: over(8.0 * f64::from(test.size) * packets, us) }
+    Sent { us, frame: ratio(us, packets), mbit: ratio(8.0 * f64::from(test.size) * packets, us) }
 }
 
 /// How long receiving took (µs), for each packet, and the rates.
@@ -80,7 +79,7 @@ pub(super) fn got(counts: &PacketTestCounts, size: u64, ip: u64, as_original: bo
 }
 
 pub(super) fn percent(part: u64, of: u64) -> f64 {
-    if of == 0 { 0.0 } else { 100.0 * real(part) / real(of) }
+    100.0 * ratio(part, of)
 }
 
 /// A line of `udpmon_bw_mon`.

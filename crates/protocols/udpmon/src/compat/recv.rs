@@ -4,7 +4,7 @@ use super::args::Spec;
 use super::line::{Got, got, percent};
 use super::tables;
 use compat::number::g;
-use metrics::{SECOND, Clamped, real};
+use metrics::Clamped;
 use model::{PacketTest, PacketTestCounts, PacketTestLost, PacketTestRecord, PacketTestRecords};
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -96,19 +96,14 @@ impl Receiver {
         delta: &Figures,
         out: &mut dyn Write,
     ) -> io::Result<()> {
-        let told = test.told.unwrap_or(test.started).0;
-        let hours = real(told.saturating_sub(*self.first.get_or_insert(told))) / (3_600.0 * real(SECOND));
-        let seconds = real(told) / real(SECOND);
         let Figures { counts, network, each, share, got: Got { us, pace, mbit, wire } } = delta;
         // Where nothing came the original tells the time of the period before.
         self.elapsed = if counts.received > 0 || !spec.as_original { *us } else { self.elapsed };
         write!(
             out,
-            " {}; {}; {:.6}; {}; {}; {}; {}; {}; {}; {}; {}; {each}; {}; {}; {}; {};",
+            " {}; {}; {}; {}; {}; {}; {}; {}; {}; {each}; {}; {}; {}; {};",
             self.lines,
-            u64::clamped(seconds),
-            seconds / 86_400.0 + 25_569.0,
-            g(hours, 6),
+            tables::times(test, &mut self.first),
             counts.received,
             counts.lost,
             counts.bad_order,
@@ -168,7 +163,7 @@ fn table(all: &Figures, delta: &Figures, out: &mut dyn Write) -> io::Result<()> 
 /// Differences of times: tenths, which the original heads as microseconds.
 fn step(spec: &Spec, now: i64, before: i64) -> String {
     let tenths = now.saturating_sub(before);
-    if spec.as_original { tenths.to_string() } else { g(real(tenths) / 10.0, 6) }
+    if spec.as_original { tenths.to_string() } else { tables::tenth(now, before) }
 }
 
 /// Packets one by one. A receiver knows nothing of the sender's clock: there are no one-way times.
@@ -186,7 +181,6 @@ fn records(spec: &Spec, rows: &[PacketTestRecord], skip: u32, out: &mut dyn Writ
         // The original takes them the other way round.
         let diff = row.received.saturating_sub(row.sent) * if spec.as_original { -1 } else { 1 };
         write!(out, " {number}; {}; {}; {diff}; ;", row.received, row.sent)?;
-        let micro = |a: i64, b: i64| g(real(a.saturating_sub(b)) / 1_000.0, 6);
         match last {
             None => write!(out, " ; ; ; {}; {}; ; ; ; ;", row.system_ns, row.raw_ns)?,
             Some(before) => write!(
@@ -196,8 +190,8 @@ fn records(spec: &Spec, rows: &[PacketTestRecord], skip: u32, out: &mut dyn Writ
                 step(spec, row.sent, before.sent),
                 row.system_ns,
                 row.raw_ns,
-                micro(row.system_ns, before.system_ns),
-                micro(row.raw_ns, before.raw_ns)
+                tables::micro(row.system_ns, before.system_ns),
+                tables::micro(row.raw_ns, before.raw_ns)
             )?,
         }
         last = Some(row);

@@ -1,7 +1,7 @@
 //! Pieces of lines and whole tables: CPUs, interfaces, counters, histograms, records.
 
 use compat::number::g;
-use metrics::{Binned, Shape, Clamped, real};
+use metrics::{Binned, Clamped, Shape, real, seconds};
 use model::{PacketTest, PacketTestClock, PacketTestCpu, PacketTestHost, PacketTestLost, PacketTestRecord};
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -160,6 +160,23 @@ pub(super) fn histogram_shape(hist: &Binned, as_original: bool, out: &mut dyn Wr
     writeln!(out, " median {}; 25-quartile {}; 75-quartile {}; ", s.median, s.q1, s.q3)
 }
 
+/// When a line is told: seconds since 1970, days of Excel, and hours since the `first` line.
+pub(super) fn times(test: &PacketTest, first: &mut Option<i64>) -> String {
+    let told = test.told.unwrap_or(test.started).0;
+    let (s, hours) = (seconds(told), seconds(told.saturating_sub(*first.get_or_insert(told))) / 3_600.0);
+    format!("{}; {:.6}; {}", u64::clamped(s), s / 86_400.0 + 25_569.0, g(hours, 6))
+}
+
+/// A difference of times in tenths of a microsecond, µs.
+pub(super) fn tenth(now: i64, before: i64) -> String {
+    g(real(now.saturating_sub(before)) / 10.0, 6)
+}
+
+/// A difference of times in nanoseconds, µs.
+pub(super) fn micro(now: i64, before: i64) -> String {
+    g(real(now.saturating_sub(before)) / 1_000.0, 6)
+}
+
 /// A remote time in ours, by either arithmetic, µs.
 fn ours(remote: i64, clock: Option<PacketTestClock>, as_original: bool) -> f64 {
     let clock = clock.unwrap_or(PacketTestClock { slope: 1.0, ..PacketTestClock::default() });
@@ -190,8 +207,6 @@ pub(super) fn records(
         match &last {
             None => writeln!(out)?,
             Some((before, before_way)) if row.received != 0 && before.received != 0 => {
-                let tenth = |a: i64, b: i64| g(real(a.saturating_sub(b)) / 10.0, 6);
-                let micro = |a: i64, b: i64| g(real(a.saturating_sub(b)) / 1_000.0, 6);
                 write!(
                     out,
                     " {}; {}; {}; ;",
@@ -237,7 +252,6 @@ pub(super) fn lost(
         let one_way =
             if told { ours(row.received, test.clock, as_original) - real(row.sent) / 10.0 } else { 0.0 };
         let diff = row.received.saturating_sub(row.sent);
-        let tenth = |a: i64, b: i64| g(real(a.saturating_sub(b)) / 10.0, 6);
         writeln!(
             out,
             " {}; {}; {}; {diff}; {}; {}; ; {}; {}; {}",

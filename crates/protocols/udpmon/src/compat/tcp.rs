@@ -2,8 +2,8 @@
 
 use super::args::Spec;
 use super::tables;
-use compat::number::g;
-use metrics::{SocketState, Clamped, real};
+use compat::number::{g, ratio};
+use metrics::{Clamped, SocketState, real};
 use model::{PacketTest, PacketTestPut, PacketTestRecords};
 use std::io::{self, Write};
 
@@ -44,13 +44,12 @@ pub(super) fn line(spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io::R
         titles(spec, test, out)?;
     }
     let counts = test.counts.unwrap_or_default();
-    let over = |a: f64, b: f64| if b > 0.0 { a / b } else { 0.0 };
     // The original's watch starts with each burst, and stops when the last message is begun.
     let us = real(if spec.as_original { test.last_burst_ns } else { test.send_ns }) / 1_000.0;
     let (sent, size) = (real(test.sent), f64::from(test.size));
     let segments = test.local.ip.tcp_out;
     let again = test.retransmitted.map_or_else(|| " - ".to_owned(), |n| n.to_string());
-    let rate = over(100.0 * real(test.retransmitted.unwrap_or(0)), real(segments));
+    let rate = ratio(100.0 * real(test.retransmitted.unwrap_or(0)), real(segments));
     write!(
         out,
         " {};  {};  {};   {};   {};   {};   {};   {segments};  {again};   {};   ;",
@@ -58,9 +57,9 @@ pub(super) fn line(spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io::R
         spec.buffer.unwrap_or(0),
         test.sent,
         g(f64::from(test.wait) / 10.0, 6),
-        g(over(us, sent), 6),
+        g(ratio(us, sent), 6),
         g(us, 6),
-        g(over(8.0 * size * sent, us), 6),
+        g(ratio(8.0 * size * sent, us), 6),
         g(rate, 6)
     )?;
     // The receiver's time runs from the end of the first message, which is not in it; the original counts it.
@@ -71,9 +70,9 @@ pub(super) fn line(spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io::R
         " 0;  {};  {};   {};   {};   {};   ;",
         counts.received,
         counts.bytes,
-        g(over(span, received), 6),
+        g(ratio(span, received), 6),
         u64::clamped(span),
-        g(over((real(counts.bytes) - first * size).max(0.0) * 8.0, span), 6)
+        g(ratio((real(counts.bytes) - first * size).max(0.0) * 8.0, span), 6)
     )?;
     let (interfaces_apart, cpus_apart) = spec.apart;
     for (end, host) in [('L', &test.local), ('R', &test.remote)] {
@@ -183,7 +182,7 @@ pub(super) fn noted(spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io::
 /// What a responder tells of a connection that has ended.
 pub(super) fn received(spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
     let counts = test.counts.unwrap_or_default();
-    let (local, over) = (&test.remote, |a: f64, b: f64| if b > 0.0 { a / b } else { 0.0 });
+    let local = &test.remote;
     writeln!(
         out,
         " Recv soc_buf_size; num_recv; bytes_recv; Recv time/Frame; recv_time; recv_data_rate Mbit;{}{}L TCP; TCPInSegs; TCPInErrs; \
@@ -196,16 +195,16 @@ pub(super) fn received(spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> i
     let (span, first) = (real(counts.span) / 10.0, if spec.as_original { 0.0 } else { 1.0 });
     let messages = (real(counts.received) - first).max(0.0);
     // All messages of a connection are of one size but for the last.
-    let bytes = real(counts.bytes) * over(messages, real(counts.received));
+    let bytes = real(counts.bytes) * ratio(messages, real(counts.received));
     write!(
         out,
         " {};  {};  {}  {};  {};  {}; ",
         spec.buffer.unwrap_or(0),
         counts.received,
         counts.bytes,
-        g(over(span, messages), 6),
+        g(ratio(span, messages), 6),
         u64::clamped(span),
-        g(over(bytes * 8.0, span), 6)
+        g(ratio(bytes * 8.0, span), 6)
     )?;
     writeln!(
         out,

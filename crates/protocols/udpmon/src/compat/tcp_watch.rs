@@ -2,8 +2,8 @@
 
 use super::args::Spec;
 use super::tables;
-use compat::number::g;
-use metrics::{SECOND, Clamped, real};
+use compat::number::{g, ratio};
+use metrics::{SECOND, real};
 use model::{PacketTest, PacketTestCounts};
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -68,27 +68,21 @@ impl Snapshots {
         // The time of the first line runs from the end of the first message.
         let first = u64::from(before.received == 0 && !spec.as_original).min(messages);
         let each = bytes.checked_div(messages).unwrap_or(0);
-        let over = |a: f64, b: f64| if b > 0.0 { a / b } else { 0.0 };
         let timed = real(bytes - first * each);
         // The original's frames are UDPmon's, one for each message.
         let wire = if spec.as_original {
-            g(over(8.0 * (timed + 66.0 * real(messages)), us), 6)
+            g(ratio(8.0 * (timed + 66.0 * real(messages)), us), 6)
         } else {
             "-".to_owned()
         };
-        let told = test.told.unwrap_or(test.started).0;
-        let hours = real(told.saturating_sub(*self.first.get_or_insert(told))) / (3_600.0 * real(SECOND));
-        let seconds = real(told) / real(SECOND);
         write!(
             out,
-            " {}; {}; {:.6}; {}; {messages}; {bytes}; {each}; {}; {}; {}; {wire};",
+            " {}; {}; {messages}; {bytes}; {each}; {}; {}; {}; {wire};",
             self.lines,
-            u64::clamped(seconds),
-            seconds / 86_400.0 + 25_569.0,
-            g(hours, 6),
+            tables::times(test, &mut self.first),
             g(us, 6),
-            g(over(us, real(messages - first)), 6),
-            g(over(8.0 * timed, us), 6)
+            g(ratio(us, real(messages - first)), 6),
+            g(ratio(8.0 * timed, us), 6)
         )?;
         self.lines += 1;
         let (local, sender) =
