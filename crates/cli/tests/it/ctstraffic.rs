@@ -246,7 +246,7 @@ fn what_the_protocol_cannot_do_is_said_before_anything_is_opened() {
         ("-n 1M", "cannot end after a number of bytes"),
         ("--payload random", "has one payload"),
         ("--exclusive", "cannot ask a server to exclude others"),
-        ("--protocol nonsense", "'nonsense' is not a protocol: it must be one of native, ctstraffic"),
+        ("--protocol nonsense", "'nonsense' is not a protocol: it must be one of native, iperf3, ctstraffic"),
     ] {
         let protocol = if args.contains("--protocol") { "" } else { "--protocol ctstraffic" };
         tcp("127.0.0.1").args(protocol).args(args).run().exits(2).complains(&[words]);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn sample(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../compat/src").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name)
 }
 
 /// A sample without its first line, which says where it comes from.
@@ -23,11 +23,11 @@ fn other_programs_runs_are_kept_compared_and_exported() {
     let store = scratch.file("runs.sqlite");
     let at = |line: Line| line.env("NETCALIPER_STORE", &store);
     let names = [
-        "import/iperf3-tcp.json.txt",
-        "import/iperf3-bidir.json.txt",
-        "import/irtt.json.txt",
-        "import/flent.json.txt",
-        "ntttcp/sample.xml.txt",
+        "protocols/iperf3/src/compat/import/iperf3-tcp.json.txt",
+        "protocols/iperf3/src/compat/import/iperf3-bidir.json.txt",
+        "compat/src/import/irtt.json.txt",
+        "compat/src/import/flent.json.txt",
+        "protocols/ntttcp/src/compat/sample.xml.txt",
     ];
     let files: Vec<PathBuf> = names.iter().map(|name| cut(&scratch, name)).collect();
     let line = files.iter().fold(at(netcaliper("import")), |line, file| line.arg(file));
@@ -114,7 +114,10 @@ fn parquet_is_read_by_another_program_or_refused_in_a_sentence() {
     let scratch = Scratch::new();
     let store = scratch.file("runs.sqlite");
     let at = |line: Line| line.env("NETCALIPER_STORE", &store);
-    let (tcp, irtt) = (cut(&scratch, "import/iperf3-tcp.json.txt"), cut(&scratch, "import/irtt.json.txt"));
+    let (tcp, irtt) = (
+        cut(&scratch, "protocols/iperf3/src/compat/import/iperf3-tcp.json.txt"),
+        cut(&scratch, "compat/src/import/irtt.json.txt"),
+    );
     at(netcaliper("import")).arg(tcp).arg(irtt).run().exits(0);
     let (table, file) = (scratch.file("figures.csv"), scratch.file("figures.parquet"));
     let export = |format: &str, path: &Path| {
