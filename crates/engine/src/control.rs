@@ -1,11 +1,11 @@
-//! The control thread: one session, its control links, and the books on its groups.
+//! The control thread: one session, its control links, and the aggregators of its groups.
 
 use crate::EngineError;
 use crate::group::{HostMeter, Watched};
 use crate::surroundings::Surroundings;
 use crate::worker::{Command, GroupProgress, GroupState, Report, Worker, WorkerConfig};
 use metrics::{Clamped, Group, Mono};
-use model::{Book, Complete, Event, Level, Links};
+use model::{Aggregator, Complete, Event, Level, Links};
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use transport::{
     Action, Attached, Clock as _, Deed, End, Fault, Got, GroupPlan, Held, Input, Interrupt, Join as _, Link,
@@ -310,8 +310,8 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
             Some(of) => usize::from(of.start)..usize::from(of.end).min(all),
             None => 0..all,
         };
-        let book = Book::new(workers.len(), plan.start, plan.omit, plan.frames);
-        self.groups.insert(plan.group, Watched::new(book, workers.clone(), self.setup.meter));
+        let aggregator = Aggregator::new(workers.len(), plan.start, plan.omit, plan.frames);
+        self.groups.insert(plan.group, Watched::new(aggregator, workers.clone(), self.setup.meter));
         let mut sources = sources.into_iter();
         let mut cores = (plan.beside.map_or(0, usize::clamped)..)
             .map(|at| self.setup.shared_cores.get(at % self.setup.shared_cores.len().max(1)).copied())
@@ -337,8 +337,10 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
     fn hear(&mut self, worker: usize, report: Report<P>) {
         match report {
             Report::Tally { group, index, to, last, tally } => {
-                let complete =
-                    self.groups.get_mut(&group).map(|watched| watched.book.tally(index, to, last, &tally));
+                let complete = self
+                    .groups
+                    .get_mut(&group)
+                    .map(|watched| watched.aggregator.tally(index, to, last, &tally));
                 for done in complete.unwrap_or_default() {
                     if done.to > done.from {
                         let Complete { index, from, to, tally } = &done;
@@ -356,15 +358,15 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
                 }
             }
             Report::Idle(group) => {
-                if self.groups.get_mut(&group).is_some_and(|watched| watched.book.idle()) {
+                if self.groups.get_mut(&group).is_some_and(|watched| watched.aggregator.idle()) {
                     self.feed(Input::Idle(group));
                 }
             }
             Report::Dropped { group, tally, peak, effective } => {
-                if self.groups.get_mut(&group).is_some_and(|w| w.book.last(&tally, peak, effective))
-                    && let Some(book) = self.groups.remove(&group)
+                if self.groups.get_mut(&group).is_some_and(|w| w.aggregator.last(&tally, peak, effective))
+                    && let Some(aggregator) = self.groups.remove(&group)
                 {
-                    let totals = book.totals();
+                    let totals = aggregator.totals();
                     self.feed(Input::Dropped(group, Box::new(totals)));
                 }
             }

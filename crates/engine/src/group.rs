@@ -1,14 +1,14 @@
 //! What the control thread knows of a group: its intervals and totals, and what the host did meanwhile.
 
 use metrics::Mono;
-use model::{Book, CpuUse, HostCounters, Totals};
+use model::{Aggregator, CpuUse, HostCounters, Totals};
 use std::ops::Range;
 
 /// Starts measuring what the host does. The result tells what it did since.
 pub type HostMeter = fn() -> Box<dyn Fn() -> (CpuUse, HostCounters) + Send>;
 
 pub(crate) struct Watched {
-    pub(crate) book: Book,
+    pub(crate) aggregator: Aggregator,
     /// The workers that it is on.
     pub(crate) workers: Range<usize>,
     meter: Option<HostMeter>,
@@ -16,19 +16,19 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
-    pub(crate) fn new(book: Book, workers: Range<usize>, meter: Option<HostMeter>) -> Self {
-        Watched { book, workers, meter, used: meter.map(|start| start()) }
+    pub(crate) fn new(aggregator: Aggregator, workers: Range<usize>, meter: Option<HostMeter>) -> Self {
+        Watched { aggregator, workers, meter, used: meter.map(|start| start()) }
     }
 
     /// The group that waited for its start begins.
     pub(crate) fn begin(&mut self, at: Mono) {
-        self.book.begin(at);
+        self.aggregator.begin(at);
         self.used = self.meter.map(|start| start());
     }
 
     /// The totals of the group, and the host's part in them.
     pub(crate) fn totals(self) -> Totals {
         let (cpu, counters) = self.used.map(|used| used()).unzip();
-        Totals { cpu, counters: counters.unwrap_or_default(), ..self.book.totals() }
+        Totals { cpu, counters: counters.unwrap_or_default(), ..self.aggregator.totals() }
     }
 }

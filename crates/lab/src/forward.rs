@@ -4,7 +4,7 @@
 //! Due times are absolute, so that lateness does not add up. Waiting is for the earliest of them, and for packets: asleep
 //! in the reactor until shortly before, then looking again and again (see [`Wait`]). What a direction holds is bounded.
 
-use crate::impair::{Emission, Fate, Impairment, Offer, Verdict};
+use crate::impair::{Emission, Impairment, Offer, PacketOutcome, Verdict};
 use crate::packet::{Anatomy, dissect};
 use crate::setup::{Only, Path, Wait};
 use crate::trace::{Class, Row, Tracer, Way};
@@ -158,7 +158,7 @@ impl Lane {
     }
 
     /// A packet came: what becomes of it. `bytes` leave as they are then.
-    fn take(&mut self, bytes: &mut [u8], anatomy: &Anatomy, at: Mono) -> (Fate, Row) {
+    fn take(&mut self, bytes: &mut [u8], anatomy: &Anatomy, at: Mono) -> (PacketOutcome, Row) {
         let place = self.books.place(anatomy);
         let (token, length) = (self.token(), u32::clamped(bytes.len()));
         let offer = Offer {
@@ -169,32 +169,35 @@ impl Lane {
             tos: anatomy.tos,
             matched: self.matches(anatomy),
         };
-        let fate =
-            if self.is_full() { Fate::new(Verdict::Overrun, &offer) } else { self.impairment.offer(&offer) };
-        self.books.arrived(place, length, &fate, self.wire, at.since(self.empty));
-        if !fate.flips().is_empty() {
-            anatomy.flip(bytes, fate.flips(), !self.wire);
+        let outcome = if self.is_full() {
+            PacketOutcome::new(Verdict::Overrun, &offer)
+        } else {
+            self.impairment.offer(&offer)
+        };
+        self.books.arrived(place, length, &outcome, self.wire, at.since(self.empty));
+        if !outcome.flips().is_empty() {
+            anatomy.flip(bytes, outcome.flips(), !self.wire);
         }
-        if fate.tos != anatomy.tos {
-            anatomy.set_tos(bytes, fate.tos);
+        if outcome.tos != anatomy.tos {
+            anatomy.set_tos(bytes, outcome.tos);
         }
         let slot = Slot {
             bytes: Vec::new(),
             place,
             arrived: at,
-            left: 1 + fate.copies,
-            passed: fate.verdict == Verdict::Passed,
-            flipped: u8::clamped(fate.flips().len()),
+            left: 1 + outcome.copies,
+            passed: outcome.verdict == Verdict::Passed,
+            flipped: u8::clamped(outcome.flips().len()),
             tos_in: anatomy.tos,
-            tos_out: fate.tos,
+            tos_out: outcome.tos,
         };
-        let mut row = self.row(&slot, &Emission::of(fate.due));
-        (row.length, row.class) = (length, Class::Not(fate.verdict));
-        if fate.verdict.goes_on() {
+        let mut row = self.row(&slot, &Emission::of(outcome.due));
+        (row.length, row.class) = (length, Class::Not(outcome.verdict));
+        if outcome.verdict.goes_on() {
             self.free.pop();
             self.keep(token, bytes, slot);
         }
-        (fate, row)
+        (outcome, row)
     }
 
     /// A packet is let go at `at`, into `device`.
@@ -310,12 +313,12 @@ impl Forwarder<'_> {
                 lane.books.housekeeping += 1;
                 continue;
             };
-            let (fate, row) = lane.take(bytes, &anatomy, at);
-            if fate.verdict.goes_on() {
+            let (outcome, row) = lane.take(bytes, &anatomy, at);
+            if outcome.verdict.goes_on() {
                 continue;
             }
             self.tracer.row(row);
-            if fate.verdict == Verdict::TooBig
+            if outcome.verdict == Verdict::TooBig
                 && let Some(reply) = lane.tells.and_then(|mtu| anatomy.too_big(bytes, mtu))
             {
                 // A reply that cannot be given is as good as lost on the way; its want shows in the count.

@@ -60,7 +60,7 @@ pub(crate) struct Offer {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Fate {
+pub(crate) struct PacketOutcome {
     pub(crate) verdict: Verdict,
     /// When it is to leave; of a held one, not before this.
     pub(crate) due: Mono,
@@ -85,9 +85,9 @@ impl Emission {
     }
 }
 
-impl Fate {
+impl PacketOutcome {
     pub(crate) fn new(verdict: Verdict, offer: &Offer) -> Self {
-        Fate {
+        PacketOutcome {
             verdict,
             due: offer.at,
             copies: 0,
@@ -183,20 +183,20 @@ impl Impairment {
     }
 
     /// Decides about the next packet and schedules it.
-    pub(crate) fn offer(&mut self, offer: &Offer) -> Fate {
+    pub(crate) fn offer(&mut self, offer: &Offer) -> PacketOutcome {
         if !offer.matched {
             self.schedule(offer.token, 0, offer.at);
-            return Fate::new(Verdict::Passed, offer);
+            return PacketOutcome::new(Verdict::Passed, offer);
         }
-        let mut fate = Fate::new(Verdict::Forwarded, offer);
+        let mut outcome = PacketOutcome::new(Verdict::Forwarded, offer);
         // Each draws for each packet, so that the choices do not depend on each other.
         let (lost, in_burst) = (self.loss.toss(), self.bursts.as_mut().is_some_and(Chain::loses));
         let (copied, behind) = (self.duplicate.toss(), self.reorder.toss());
-        self.draw_flips(offer.bits, &mut fate);
+        self.draw_flips(offer.bits, &mut outcome);
         let marked = self.mark.toss();
         let shift = self.path.jitter.map_or(0, |how| jitter(&mut self.jitter, &how));
         let since_begin = offer.at.since(self.begin);
-        fate.verdict = if self.path.path_mtu.is_some_and(|mtu| offer.length > mtu.bytes) {
+        outcome.verdict = if self.path.path_mtu.is_some_and(|mtu| offer.length > mtu.bytes) {
             Verdict::TooBig
         } else if offer.at >= self.begin && end(&self.path.outages, since_begin).is_some() {
             Verdict::LostOutage
@@ -207,28 +207,28 @@ impl Impairment {
         } else {
             Verdict::Forwarded
         };
-        if fate.verdict != Verdict::Forwarded {
-            return fate;
+        if outcome.verdict != Verdict::Forwarded {
+            return outcome;
         }
         let mut waited = 0;
         if let Some(queue) = &mut self.queue {
             let Some(through) = queue.offer(offer.at, u64::from(offer.length)) else {
-                fate.verdict = Verdict::DroppedQueue;
-                return fate;
+                outcome.verdict = Verdict::DroppedQueue;
+                return outcome;
             };
-            (fate.due, waited) = (through.out, through.waited);
+            (outcome.due, waited) = (through.out, through.waited);
         }
-        self.remark(marked, waited, &mut fate);
-        self.delay(shift, behind, &mut fate);
+        self.remark(marked, waited, &mut outcome);
+        self.delay(shift, behind, &mut outcome);
         if copied && let Some(how) = self.path.duplicate {
-            fate.copies = how.copies;
+            outcome.copies = how.copies;
         }
-        self.place(offer.token, &mut fate);
-        fate
+        self.place(offer.token, &mut outcome);
+        outcome
     }
 
     /// Which bits are flipped, if any.
-    fn draw_flips(&mut self, bits: u32, fate: &mut Fate) {
+    fn draw_flips(&mut self, bits: u32, outcome: &mut PacketOutcome) {
         let Some(how) = self.path.corrupt else { return };
         let chosen = self.corrupt.toss();
         // The generator of the bits advances by the same number of steps for every choice.
@@ -236,46 +236,46 @@ impl Impairment {
         if !chosen || bits == 0 {
             return;
         }
-        while u32::from(fate.flipped) < u32::from(how.bits).min(bits) {
+        while u32::from(outcome.flipped) < u32::from(how.bits).min(bits) {
             let bit = u32::clamped(rng.between(0, u64::from(bits) - 1));
-            if !fate.flips().contains(&bit) {
-                fate.flips[usize::from(fate.flipped)] = bit;
-                fate.flipped += 1;
+            if !outcome.flips().contains(&bit) {
+                outcome.flips[usize::from(outcome.flipped)] = bit;
+                outcome.flipped += 1;
             }
         }
     }
 
     /// DSCP and ECN as they leave.
-    fn remark(&self, marked: bool, waited: u64, fate: &mut Fate) {
-        let capable = fate.tos & 3 != 0;
+    fn remark(&self, marked: bool, waited: u64, outcome: &mut PacketOutcome) {
+        let capable = outcome.tos & 3 != 0;
         if capable && (marked || self.path.ecn_above_ns.is_some_and(|most| waited > most)) {
-            fate.tos |= crate::packet::CE;
+            outcome.tos |= crate::packet::CE;
         }
         if self.path.ecn_bleach {
-            fate.tos &= !3;
+            outcome.tos &= !3;
         }
         if let Some(dscp) = self.path.dscp {
-            fate.tos = dscp << 2 | fate.tos & 3;
+            outcome.tos = dscp << 2 | outcome.tos & 3;
         }
     }
 
     /// Delay, jitter, and the time by which a packet is put behind others.
-    fn delay(&mut self, shift: i64, behind: bool, fate: &mut Fate) {
+    fn delay(&mut self, shift: i64, behind: bool, outcome: &mut PacketOutcome) {
         let delay = self.path.delay_ns.checked_add_signed(shift);
-        fate.clamped = delay.is_none();
-        fate.due = fate.due.plus(delay.unwrap_or(0));
+        outcome.clamped = delay.is_none();
+        outcome.due = outcome.due.plus(delay.unwrap_or(0));
         if behind && let Some(how) = self.path.reorder {
-            fate.reordered = true;
+            outcome.reordered = true;
             if let Behind::Time(ns) = how.behind {
-                fate.due = fate.due.plus(ns);
+                outcome.due = outcome.due.plus(ns);
             }
         } else {
             if !self.path.jitter.is_some_and(|j| j.reorder) {
-                fate.due = fate.due.max(self.last);
+                outcome.due = outcome.due.max(self.last);
             }
-            self.last = self.last.max(fate.due);
+            self.last = self.last.max(outcome.due);
         }
-        fate.stalled = self.wait_out(&mut fate.due);
+        outcome.stalled = self.wait_out(&mut outcome.due);
     }
 
     /// Moves an instant that falls into a stall to its end; whether it did.
@@ -292,8 +292,8 @@ impl Impairment {
     }
 
     /// Puts a packet on the schedule, or where it waits for others to overtake it.
-    fn place(&mut self, token: u32, fate: &mut Fate) {
-        let Fate { due, copies, reordered, .. } = *fate;
+    fn place(&mut self, token: u32, outcome: &mut PacketOutcome) {
+        let PacketOutcome { due, copies, reordered, .. } = *outcome;
         if reordered && let Some(Behind::Packets(before)) = self.path.reorder.map(|r| r.behind) {
             let until = due.plus(HOLD_NS);
             self.held.push_back(Held { token, due, copies, before, until });

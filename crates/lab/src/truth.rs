@@ -1,6 +1,6 @@
 //! What the lab did: counted packet by packet as it happened, not derived from what was asked for.
 
-use crate::impair::{Fate, Verdict};
+use crate::impair::{PacketOutcome, Verdict};
 use crate::order::{Order, Reordering};
 use crate::packet::{Anatomy, CE, ICMP, ICMP6, TCP, UDP};
 use crate::setup::{Path, Wait};
@@ -219,7 +219,7 @@ impl Truth {
 
 /// What is being counted of a direction or flow.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
+pub(crate) struct FlowStats {
     counts: Counts,
     order: Order,
     delay: Option<Dist>,
@@ -227,17 +227,17 @@ pub(crate) struct Ledger {
     run: u64,
 }
 
-impl Ledger {
+impl FlowStats {
     fn new(dist: bool) -> Self {
-        Ledger { delay: dist.then(Dist::default), ..Ledger::default() }
+        FlowStats { delay: dist.then(Dist::default), ..FlowStats::default() }
     }
 
     /// A packet came, and this was decided.
-    fn arrived(&mut self, length: u32, fate: &Fate, wire: bool) {
+    fn arrived(&mut self, length: u32, outcome: &PacketOutcome, wire: bool) {
         let counts = &mut self.counts;
         counts.arrived += 1;
         counts.arrived_bytes += u64::from(length);
-        match fate.verdict {
+        match outcome.verdict {
             Verdict::Forwarded | Verdict::Passed => {}
             Verdict::LostRandom => counts.lost_random += 1,
             Verdict::LostBurst => counts.lost_burst += 1,
@@ -246,10 +246,10 @@ impl Ledger {
             Verdict::TooBig => counts.too_big += 1,
             Verdict::Overrun => counts.overrun += 1,
         }
-        counts.held_back += u64::from(fate.reordered);
-        counts.stalled += u64::from(fate.stalled);
-        counts.clamped += u64::from(fate.clamped);
-        let unseen = !fate.verdict.goes_on() || (wire && !fate.flips().is_empty());
+        counts.held_back += u64::from(outcome.reordered);
+        counts.stalled += u64::from(outcome.stalled);
+        counts.clamped += u64::from(outcome.clamped);
+        let unseen = !outcome.verdict.goes_on() || (wire && !outcome.flips().is_empty());
         if unseen {
             counts.loss_runs += u64::from(self.run == 0);
             self.run += 1;
@@ -284,7 +284,7 @@ impl Ledger {
     }
 }
 
-/// A packet that leaves, as the ledgers see it.
+/// A packet that leaves, as statistics see it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Leaving {
     pub(crate) length: u32,
@@ -317,11 +317,11 @@ pub(crate) struct Place {
 
 #[derive(Debug)]
 pub(crate) struct Books {
-    all: Ledger,
+    all: FlowStats,
     late: Dist,
     unseen: Dist,
     keys: HashMap<Key, u32>,
-    flows: Vec<(Key, Ledger)>,
+    flows: Vec<(Key, FlowStats)>,
     unlisted: u64,
     first_left: Option<Mono>,
     last_left: Option<Mono>,
@@ -332,7 +332,7 @@ pub(crate) struct Books {
 impl Books {
     pub(crate) fn new() -> Self {
         Books {
-            all: Ledger::new(true),
+            all: FlowStats::new(true),
             late: Dist::default(),
             unseen: Dist::default(),
             keys: HashMap::new(),
@@ -362,7 +362,7 @@ impl Books {
             }
             None => {
                 let flow = u32::clamped(self.flows.len());
-                self.flows.push((key, Ledger::new(self.flows.len() < MOST_DISTS)));
+                self.flows.push((key, FlowStats::new(self.flows.len() < MOST_DISTS)));
                 self.keys.insert(key, flow);
                 flow
             }
@@ -371,16 +371,23 @@ impl Books {
         Place { index, flow: Some(flow), flow_index }
     }
 
-    fn flow(&mut self, place: Place) -> Option<&mut Ledger> {
+    fn flow(&mut self, place: Place) -> Option<&mut FlowStats> {
         self.flows.get_mut(usize::clamped(place.flow?)).map(|f| &mut f.1)
     }
 
     /// A packet came, `unseen` ns after the device was last seen empty.
-    pub(crate) fn arrived(&mut self, place: Place, length: u32, fate: &Fate, wire: bool, unseen: u64) {
-        self.all.arrived(length, fate, wire);
+    pub(crate) fn arrived(
+        &mut self,
+        place: Place,
+        length: u32,
+        outcome: &PacketOutcome,
+        wire: bool,
+        unseen: u64,
+    ) {
+        self.all.arrived(length, outcome, wire);
         self.unseen.record(unseen);
         if let Some(flow) = self.flow(place) {
-            flow.arrived(length, fate, wire);
+            flow.arrived(length, outcome, wire);
         }
     }
 
@@ -419,13 +426,13 @@ impl Books {
             housekeeping: self.housekeeping,
             told_too_big: self.told_too_big,
             device,
-            flows: self.flows.into_iter().map(|(key, ledger)| flow(&key, ledger)).collect(),
+            flows: self.flows.into_iter().map(|(key, stats)| flow(&key, stats)).collect(),
             unlisted: self.unlisted,
         }
     }
 }
 
-fn flow(key: &Key, ledger: Ledger) -> Flow {
+fn flow(key: &Key, stats: FlowStats) -> Flow {
     let end = |ip: IpAddr, port: Option<u16>| match port {
         Some(port) => std::net::SocketAddr::new(ip, port).to_string(),
         None => ip.to_string(),
@@ -440,8 +447,8 @@ fn flow(key: &Key, ledger: Ledger) -> Flow {
         from: end(key.from, key.ports.map(|p| p.0)),
         to: end(key.to, key.ports.map(|p| p.1)),
         ports: key.ports.unwrap_or((0, 0)),
-        counts: ledger.counts,
-        delay_ns: ledger.delay.and_then(|d| d.summary()),
-        reordering: ledger.order.summary(),
+        counts: stats.counts,
+        delay_ns: stats.delay.and_then(|d| d.summary()),
+        reordering: stats.order.summary(),
     }
 }

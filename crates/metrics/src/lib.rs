@@ -11,11 +11,12 @@ mod card;
 mod compare;
 mod dist;
 mod fairness;
-mod fate;
+
 mod frames;
 mod jitter;
 mod number;
 mod offset;
+mod packet_outcome;
 mod packets;
 mod playout;
 mod record;
@@ -36,12 +37,12 @@ pub use card::{CardClock, CardStamp, Crossing, LONGEST_IN_CARD, Placement, Unpla
 pub use compare::{ALPHA, Contrast, holm, least_readings};
 pub use dist::{Dist, DistSummary};
 pub use fairness::{Moments, SlotRates};
-pub use fate::{Arrived, Fate, FlowSums, Left, Verdict, fates};
 pub use frames::Frames;
 pub use jitter::{FrameJitter, FrameStamps};
 pub use number::{Clamped, Real, bits_per_second, per_second, percent_of, real, seconds};
 pub use offset::{ClockFound, ClockKind, Estimate, Exchange, MAX_DRIFT, Offset, WANDER};
-pub use packets::{Marks, PacketTally, Packets};
+pub use packet_outcome::{FlowSums, PacketOutcome, ReceivedPacket, SentPacket, Verdict, packet_outcomes};
+pub use packets::{IpFields, PacketTally, Packets};
 pub use playout::{Playout, PlayoutSummary};
 pub use record::{CauseTally, Counts, Ending, Framing, Group, LinkSample, Recorder, Remote, Row, Tally};
 pub use runs::{Came, Runs};

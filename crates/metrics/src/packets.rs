@@ -119,16 +119,16 @@ pub struct PacketTally {
     pub extent: Option<u64>,
     /// Loss bursts and reordering extents of flows that have ended.
     pub arrivals: Arrivals,
-    /// Marks of received datagrams.
-    pub marks: Marks,
+    /// IP fields of received datagrams.
+    pub marks: IpFields,
     /// Round trips taken apart into their two ways; `None` where the remote end does not tell.
     pub ways: Option<Box<TwoWay>>,
 }
 
-/// Marks of received datagrams; those of a merged run are its first one's.
+/// IP fields of received datagrams; those of a merged run are its first one's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Marks {
+pub struct IpFields {
     /// Smallest and largest time to live or hop limit, where it is told.
     pub ttl: Option<(u8, u8)>,
     /// Smallest and largest DSCP.
@@ -137,7 +137,7 @@ pub struct Marks {
     pub ecn: [u64; 4],
 }
 
-impl Marks {
+impl IpFields {
     /// `n` datagrams came with this time to live (0: not told) and traffic class octet.
     pub fn see(&mut self, ttl: u8, tos: u8, n: u64) {
         if ttl > 0 {
@@ -148,7 +148,7 @@ impl Marks {
     }
 
     /// Adds others.
-    pub fn add(&mut self, more: &Marks) {
+    pub fn add(&mut self, more: &IpFields) {
         self.ttl = widest(self.ttl, more.ttl);
         self.dscp = widest(self.dscp, more.dscp);
         for (ours, theirs) in self.ecn.iter_mut().zip(more.ecn) {
@@ -292,13 +292,13 @@ mod tests {
 
     #[test]
     fn marks_keep_their_extremes() {
-        let mut marks = Marks::default();
+        let mut marks = IpFields::default();
         marks.see(60, 0b1011_1000, 3);
         marks.see(64, 0b0000_0011, 1);
-        let mut sum = Marks::default();
+        let mut sum = IpFields::default();
         sum.see(0, 0b1011_1010, 1);
         sum.add(&marks);
-        assert_eq!(sum, Marks { ttl: Some((60, 64)), dscp: Some((0, 46)), ecn: [3, 0, 1, 1] });
+        assert_eq!(sum, IpFields { ttl: Some((60, 64)), dscp: Some((0, 46)), ecn: [3, 0, 1, 1] });
     }
 
     #[test]

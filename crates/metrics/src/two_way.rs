@@ -1,6 +1,6 @@
 //! Round trips taken apart into their two ways, where the remote end tells when messages came and when answers left.
 
-use crate::{Dist, Marks};
+use crate::{Dist, IpFields};
 use serde::{Deserialize, Serialize};
 
 /// What became of messages, or of answers, on one way.
@@ -38,10 +38,10 @@ pub struct WayFacts {
     pub numbered: u64,
     /// Flows whose answers all had our numbers: the remote end copies them, or nothing was lost on the way there.
     pub copied: u64,
-    /// Marks of the messages as the remote end received them, as far as it tells.
-    pub there_marks: Marks,
-    /// Marks of the answers as they were received.
-    pub back_marks: Marks,
+    /// IP fields of the messages as the remote end received them, as far as it tells.
+    pub there_marks: IpFields,
+    /// IP fields of the answers as they were received.
+    pub back_marks: IpFields,
     /// How far the delays of one way may be wrong because two clocks were compared, ns; the worst.
     pub clock_bound_ns: Option<u64>,
     /// The remote end's wall clock minus ours as it was found last, ns.

@@ -6,8 +6,8 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod aggregator;
 mod assertion;
-mod book;
 mod builder;
 mod caveat;
 pub mod churn;
@@ -41,8 +41,8 @@ mod thin;
 mod trace;
 mod train;
 
+pub use aggregator::{Aggregator, Complete};
 pub use assertion::Assertion;
-pub use book::{Book, Complete};
 pub use builder::Builder;
 pub use caveat::{Caveat, Meanwhile, caveats_about, caveats_so_far};
 pub use clean::{clean, clean_json};

@@ -1,6 +1,6 @@
 //! What one end found out about datagrams, in an interval or over a phase.
 
-use metrics::{ClockFound, ClockKind, DistSummary, Marks, PacketTally, Packets, Tally, real};
+use metrics::{ClockFound, ClockKind, DistSummary, IpFields, PacketTally, Packets, Tally, real};
 use serde::{Deserialize, Serialize};
 
 /// What one end counted as a sender and as a receiver of datagrams. Delays are one way unless the method says otherwise, and
@@ -69,8 +69,8 @@ pub struct PacketReport {
     /// Stamps of the card of which nothing can be told because its clock could not be read; likewise.
     #[serde(skip_serializing_if = "is_none")]
     pub card_unplaced: u64,
-    /// Marks of received datagrams.
-    pub marks: Marks,
+    /// IP fields of received datagrams.
+    pub marks: IpFields,
 }
 
 /// Summary of delays without a distribution, ns.

@@ -15,21 +15,21 @@ fn arrivals(n: u32, every: u64) -> Vec<Offer> {
     (0..n).map(offer).collect()
 }
 
-/// Runs a path in virtual time: the fate of each packet, and what left when.
-fn run(path: &Path, seed: u64, offers: &[Offer]) -> (Vec<Fate>, Vec<(Mono, u32, u8)>) {
+/// Runs a path in virtual time: the outcome of each packet, and what left when.
+fn run(path: &Path, seed: u64, offers: &[Offer]) -> (Vec<PacketOutcome>, Vec<(Mono, u32, u8)>) {
     let mut impairment = Impairment::new(path, seed, 0, Mono(1_000_000));
-    let (mut fates, mut out) = (Vec::new(), Vec::new());
+    let (mut outcomes, mut out) = (Vec::new(), Vec::new());
     for offer in offers {
         while let Some(due) = impairment.due().filter(|due| *due < offer.at) {
             drain(&mut impairment, due, &mut out);
         }
-        fates.push(impairment.offer(offer));
+        outcomes.push(impairment.offer(offer));
     }
     while let Some(due) = impairment.due() {
         drain(&mut impairment, due, &mut out);
     }
     assert!(impairment.is_empty() && impairment.unfinished().is_empty());
-    (fates, out)
+    (outcomes, out)
 }
 
 fn drain(impairment: &mut Impairment, now: Mono, out: &mut Vec<(Mono, u32, u8)>) {
@@ -39,8 +39,8 @@ fn drain(impairment: &mut Impairment, now: Mono, out: &mut Vec<(Mono, u32, u8)>)
     }
 }
 
-fn lost(fates: &[Fate], verdict: Verdict) -> Vec<usize> {
-    fates.iter().enumerate().filter(|(_, f)| f.verdict == verdict).map(|(i, _)| i).collect()
+fn lost(outcomes: &[PacketOutcome], verdict: Verdict) -> Vec<usize> {
+    outcomes.iter().enumerate().filter(|(_, f)| f.verdict == verdict).map(|(i, _)| i).collect()
 }
 
 fn everything() -> Path {
@@ -64,38 +64,38 @@ fn everything() -> Path {
 fn a_clean_path_delays_and_nothing_else() {
     let offers = arrivals(1000, 777);
     let path = Path { delay_ns: 20_000_000, ..Path::default() };
-    let (fates, out) = run(&path, 1, &offers);
+    let (outcomes, out) = run(&path, 1, &offers);
     let want: Vec<_> = offers.iter().map(|o| (o.at.plus(20_000_000), o.token, 0)).collect();
     assert_eq!(out, want);
-    let plain = |f: &Fate| f.verdict == Verdict::Forwarded && f.flips().is_empty() && f.tos == 2;
-    assert!(fates.iter().all(plain));
+    let plain = |f: &PacketOutcome| f.verdict == Verdict::Forwarded && f.flips().is_empty() && f.tos == 2;
+    assert!(outcomes.iter().all(plain));
 }
 
 #[test]
 fn every_packet_is_accounted_for_once() {
     let offers = arrivals(50_000, 100_000);
-    let (fates, out) = run(&everything(), 9, &offers);
+    let (outcomes, out) = run(&everything(), 9, &offers);
     let mut left = vec![0; offers.len()];
     for (at, token, copy) in &out {
         assert_eq!(left[*token as usize], *copy, "copies follow in order");
         left[*token as usize] += 1;
         assert!(*at >= offers[*token as usize].at, "nothing leaves before it came");
     }
-    for (fate, left) in fates.iter().zip(&left) {
-        assert_eq!(*left, if fate.verdict.goes_on() { 1 + fate.copies } else { 0 });
+    for (outcome, left) in outcomes.iter().zip(&left) {
+        assert_eq!(*left, if outcome.verdict.goes_on() { 1 + outcome.copies } else { 0 });
     }
     for verdict in [Verdict::LostRandom, Verdict::LostBurst, Verdict::LostOutage, Verdict::DroppedQueue] {
-        assert!(!lost(&fates, verdict).is_empty(), "{verdict:?} does not occur");
+        assert!(!lost(&outcomes, verdict).is_empty(), "{verdict:?} does not occur");
     }
-    assert!(fates.iter().any(|f| f.reordered) && fates.iter().any(|f| f.stalled));
+    assert!(outcomes.iter().any(|f| f.reordered) && outcomes.iter().any(|f| f.stalled));
 }
 
 #[test]
 fn a_seed_decides_whatever_the_timing() {
     let choices = |every, seed, path: &Path| -> Vec<(bool, u8, bool, Vec<u32>)> {
-        let (fates, _) = run(path, seed, &arrivals(5000, every));
-        let lost = |f: &Fate| matches!(f.verdict, Verdict::LostRandom | Verdict::LostBurst);
-        fates.iter().map(|f| (lost(f), f.copies, f.reordered, f.flips().to_vec())).collect()
+        let (outcomes, _) = run(path, seed, &arrivals(5000, every));
+        let lost = |f: &PacketOutcome| matches!(f.verdict, Verdict::LostRandom | Verdict::LostBurst);
+        outcomes.iter().map(|f| (lost(f), f.copies, f.reordered, f.flips().to_vec())).collect()
     };
     // Without what depends on time.
     let timeless =
@@ -120,8 +120,8 @@ fn chances_stay_within_binomial_bounds() {
         ecn_ce: 0.05,
         ..Path::default()
     };
-    let (fates, _) = run(&path, 3, &arrivals(n, 1000));
-    let count = |what: &dyn Fn(&&Fate) -> bool| fates.iter().filter(what).count() as f64;
+    let (outcomes, _) = run(&path, 3, &arrivals(n, 1000));
+    let count = |what: &dyn Fn(&&PacketOutcome) -> bool| outcomes.iter().filter(what).count() as f64;
     let check = |got: f64, of: f64, p: f64| {
         // Five standard deviations.
         assert!((got - of * p).abs() < 5.0 * (of * p * (1.0 - p)).sqrt(), "{got} of {of} at {p}");
@@ -143,10 +143,10 @@ fn held_packets_are_overtaken_by_exactly_so_many() {
             reorder: Some(Reorder { chance: 0.05, behind: Behind::Packets(n) }),
             ..Path::default()
         };
-        let (fates, out) = run(&path, u64::from(n), &arrivals(5000, 10_000));
+        let (outcomes, out) = run(&path, u64::from(n), &arrivals(5000, 10_000));
         let (mut want, mut held): (Vec<u32>, Vec<(u32, u16)>) = (Vec::new(), Vec::new());
-        for (token, fate) in (0..).zip(&fates) {
-            if fate.reordered {
+        for (token, outcome) in (0..).zip(&outcomes) {
+            if outcome.reordered {
                 held.push((token, n));
                 continue;
             }
@@ -183,9 +183,9 @@ fn late_ones_are_late_and_hold_up_nobody() {
         ..Path::default()
     };
     let offers = arrivals(2000, 10_000);
-    let (fates, out) = run(&path, 4, &offers);
+    let (outcomes, out) = run(&path, 4, &offers);
     for (at, token, _) in out {
-        let late = if fates[token as usize].reordered { 35_000 } else { 0 };
+        let late = if outcomes[token as usize].reordered { 35_000 } else { 0 };
         assert_eq!(at, offers[token as usize].at.plus(1_000 + late));
     }
 }
@@ -209,15 +209,15 @@ fn jitter_reorders_only_when_it_may() {
 fn outages_lose_what_comes_and_stalls_hold_it() {
     let window = Window { start_ns: 30_000, length_ns: 20_000, period_ns: 100_000 };
     let offers = arrivals(40, 10_000);
-    let (fates, out) = run(&Path { outages: vec![window], ..Path::default() }, 1, &offers);
-    assert_eq!(lost(&fates, Verdict::LostOutage), [3, 4, 13, 14, 23, 24, 33, 34]);
+    let (outcomes, out) = run(&Path { outages: vec![window], ..Path::default() }, 1, &offers);
+    assert_eq!(lost(&outcomes, Verdict::LostOutage), [3, 4, 13, 14, 23, 24, 33, 34]);
     assert_eq!(out.len(), 32);
-    let (fates, out) = run(&Path { stalls: vec![window], ..Path::default() }, 1, &offers);
+    let (outcomes, out) = run(&Path { stalls: vec![window], ..Path::default() }, 1, &offers);
     for (at, token, _) in &out {
         let came = offers[*token as usize].at.0;
         // Tens of microseconds 3 and 4 of each hundred leave at 5.
         let stalled = (3..5).contains(&((came - 1_000_000) / 10_000 % 10));
-        assert_eq!(fates[*token as usize].stalled, stalled);
+        assert_eq!(outcomes[*token as usize].stalled, stalled);
         let want = if stalled { came / 100_000 * 100_000 + 50_000 } else { came };
         assert_eq!(at.0, want, "{token}");
     }
@@ -232,8 +232,8 @@ fn timetables_wait_for_the_beginning() {
     };
     let mut impairment = Impairment::new(&path, 1, 0, Mono(u64::MAX));
     let offer = arrivals(1, 1)[0];
-    let fate = impairment.offer(&offer);
-    assert_eq!((fate.verdict, fate.due), (Verdict::Forwarded, offer.at));
+    let outcome = impairment.offer(&offer);
+    assert_eq!((outcome.verdict, outcome.due), (Verdict::Forwarded, offer.at));
     impairment.set_begin(offer.at);
     assert_eq!(impairment.offer(&offer).verdict, Verdict::LostOutage);
 }
@@ -248,16 +248,19 @@ fn what_conditions_are_not_for_passes_at_once() {
     };
     let mut offers = arrivals(100, 1000);
     offers.iter_mut().for_each(|o| o.matched = o.token % 2 == 0);
-    let (fates, out) = run(&path, 1, &offers);
-    assert_eq!((lost(&fates, Verdict::LostRandom).len(), lost(&fates, Verdict::Passed).len()), (50, 50));
+    let (outcomes, out) = run(&path, 1, &offers);
+    assert_eq!(
+        (lost(&outcomes, Verdict::LostRandom).len(), lost(&outcomes, Verdict::Passed).len()),
+        (50, 50)
+    );
     assert!(out.iter().all(|(at, token, _)| *at == offers[*token as usize].at));
 }
 
 #[test]
 fn too_big_is_told_by_length() {
     let path = Path { path_mtu: Some(PathMtu { bytes: 999, silent: true }), ..Path::default() };
-    let (fates, _) = run(&path, 1, &arrivals(3, 1));
-    assert_eq!(lost(&fates, Verdict::TooBig).len(), 3);
+    let (outcomes, _) = run(&path, 1, &arrivals(3, 1));
+    assert_eq!(lost(&outcomes, Verdict::TooBig).len(), 3);
     let path = Path { path_mtu: Some(PathMtu { bytes: 1000, silent: true }), ..Path::default() };
     assert_eq!(run(&path, 1, &arrivals(3, 1)).1.len(), 3);
 }
@@ -274,8 +277,8 @@ fn marks_are_made_where_they_are_understood() {
     // 1000 bytes at 1 Mbit/s take 8 ms: of three at once the last waits for 16.
     let bottleneck = Some(Bottleneck { rate_bps: 1_000_000, limit: Limit::Packets(9), overhead: 0 });
     let path = Path { bottleneck, ecn_above_ns: Some(8_000_000), ..Path::default() };
-    let (fates, _) = run(&path, 1, &arrivals(3, 0));
-    assert_eq!(fates.iter().map(|f| f.tos).collect::<Vec<_>>(), [2, 2, 3]);
+    let (outcomes, _) = run(&path, 1, &arrivals(3, 0));
+    assert_eq!(outcomes.iter().map(|f| f.tos).collect::<Vec<_>>(), [2, 2, 3]);
 }
 
 #[test]
@@ -283,8 +286,8 @@ fn flips_are_different_bits_of_the_payload() {
     let corrupt = Some(Corrupt { chance: 1.0, bits: 16, wire: false });
     let path = Path { corrupt, ..Path::default() };
     for bits in [0, 1, 8, 16, 17, 10_000] {
-        let (fates, _) = run(&path, 2, &[Offer { bits, ..arrivals(1, 1)[0] }]);
-        let mut flips = fates[0].flips().to_vec();
+        let (outcomes, _) = run(&path, 2, &[Offer { bits, ..arrivals(1, 1)[0] }]);
+        let mut flips = outcomes[0].flips().to_vec();
         flips.sort_unstable();
         flips.dedup();
         assert_eq!(flips.len() as u32, bits.min(16), "{bits}");

@@ -7,7 +7,7 @@ use super::tlv;
 use super::ways::Ways;
 use common::Psk;
 use common::ping::{Said, Talk, Times};
-use metrics::{Clamped, Clock, Estimate, Exchange, Group, Marks, Mono, TwoWay, Wall, WayFacts, widen};
+use metrics::{Clamped, Clock, Estimate, Exchange, Group, IpFields, Mono, TwoWay, Wall, WayFacts, widen};
 use model::StampSettings;
 use std::collections::VecDeque;
 use transport::{Context, Received, Transmit};
@@ -73,7 +73,9 @@ impl Speaker {
         let ttl = reply.ttl.filter(|ttl| *ttl > 0);
         match heard.tos {
             Some(tos) => facts.there_marks.see(ttl.unwrap_or(0), tos, 1),
-            None => facts.there_marks.add(&Marks { ttl: ttl.map(|ttl| (ttl, ttl)), ..Marks::default() }),
+            None => {
+                facts.there_marks.add(&IpFields { ttl: ttl.map(|ttl| (ttl, ttl)), ..IpFields::default() })
+            }
         }
         facts.unnamed += u64::from(self.settings.ssid != 0 && reply.ssid == 0);
         heard.unrecognised.iter().for_each(|&kind| facts.not_recognised(kind));

@@ -10,8 +10,8 @@ use crate::payload;
 use common::kernel::Core;
 use common::message::tell;
 use metrics::{
-    Arrival, Arrived, Clamped, Echo, Estimate, FlowSums, Jitter, Mono, PacketTally, Packets, Seen, Sequence,
-    Stamp, StampKind, Unplaced, Variation,
+    Arrival, Clamped, Echo, Estimate, FlowSums, Jitter, Mono, PacketTally, Packets, ReceivedPacket, Seen,
+    Sequence, Stamp, StampKind, Unplaced, Variation,
 };
 use model::{Event, Verify};
 use transport::{Context, Received};
@@ -40,7 +40,7 @@ pub(super) struct Receiver {
     /// got there ([`super::echo`]).
     echoes: bool,
     /// Every datagram that came, when they are to be told.
-    memory: Option<Box<Memory<Arrived>>>,
+    memory: Option<Box<Memory<ReceivedPacket>>>,
     /// All of the above in a few numbers.
     sums: FlowSums,
     /// The frames, when it is a stream.
@@ -112,7 +112,7 @@ impl Receiver {
     }
 
     /// Its sums, and its memory, as far as it had room, with how many it had not.
-    pub(super) fn take_memory(&mut self) -> (FlowSums, Vec<Arrived>, u64) {
+    pub(super) fn take_memory(&mut self) -> (FlowSums, Vec<ReceivedPacket>, u64) {
         let (all, left_out) = Memory::told(self.memory.take());
         (self.sums, all, left_out)
     }
@@ -169,7 +169,7 @@ impl Receiver {
         }
         tally.marks.see(got.ttl, got.tos, n);
         let mut stretch: Option<Stretch> = None;
-        let came = |sequence, damaged| Arrived {
+        let came = |sequence, damaged| ReceivedPacket {
             sequence,
             received_ns: host as i64,
             offset_ns: clock.offset_ns,

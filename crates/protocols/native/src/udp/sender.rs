@@ -4,7 +4,7 @@ use super::codec::{Check, HEADER, Header, HeaderTemplate};
 use super::serve::Terms;
 use super::track::Memory;
 use common::kernel::Template;
-use metrics::{Clamped, Departure, Left, Mono, Packets, Stamp, StampKind};
+use metrics::{Clamped, Departure, Mono, Packets, SentPacket, Stamp, StampKind};
 use model::{Media, Probe, Spacing, Trace, Train};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -133,7 +133,7 @@ pub(super) struct Sender {
     /// The socket took no more at this time.
     full: Option<Mono>,
     /// Every datagram that left, when they are to be told.
-    memory: Option<Box<Memory<Left>>>,
+    memory: Option<Box<Memory<SentPacket>>>,
 }
 
 impl Sender {
@@ -195,7 +195,7 @@ impl Sender {
     }
 
     /// Every datagram that left, as far as there was room, and how many more there were.
-    pub(super) fn take_memory(&mut self) -> (Vec<Left>, u64) {
+    pub(super) fn take_memory(&mut self) -> (Vec<SentPacket>, u64) {
         Memory::told(self.memory.take())
     }
 
@@ -420,7 +420,11 @@ impl Sender {
         if let Some(memory) = &mut self.memory {
             let sent_ns = cx.clock.host_signed(self.actual);
             for at in self.pending.iter().take(gone) {
-                memory.push(Left { intended_ns: cx.clock.host_signed(*at), sent_ns, stamp: StampKind::User });
+                memory.push(SentPacket {
+                    intended_ns: cx.clock.host_signed(*at),
+                    sent_ns,
+                    stamp: StampKind::User,
+                });
             }
         }
         if n.fault.is_some() {

@@ -2,7 +2,7 @@
 
 use super::serve::Terms;
 use crate::message::Message;
-use metrics::{Arrived, Fate, FlowSums, Group, Left, StampKind, fates};
+use metrics::{FlowSums, Group, PacketOutcome, ReceivedPacket, SentPacket, StampKind, packet_outcomes};
 use model::{FlowRow, FlowWay, MOST_SAMPLES, PacketRow};
 use std::collections::BTreeMap;
 use transport::Path;
@@ -29,8 +29,8 @@ pub(crate) struct Track {
     /// Of a server's: which of the run's servers it is.
     pub(crate) server: usize,
     /// Datagrams sent and received, where every one of them is remembered.
-    pub(crate) sent: Vec<Left>,
-    pub(crate) got: Vec<Arrived>,
+    pub(crate) sent: Vec<SentPacket>,
+    pub(crate) got: Vec<ReceivedPacket>,
     /// Packets that did not fit.
     pub(crate) sent_left_out: u64,
     pub(crate) got_left_out: u64,
@@ -73,7 +73,7 @@ impl<T> Memory<T> {
 impl Track {
     /// The messages that tell it, the sums last. Times are relative to the start, offsets to the last one.
     pub(crate) fn messages(&self) -> impl Iterator<Item = Message> + '_ {
-        let message = move |sent: &[Left], got: &[Arrived]| Message::Samples {
+        let message = move |sent: &[SentPacket], got: &[ReceivedPacket]| Message::Samples {
             slot: self.slot,
             sent: sent
                 .iter()
@@ -179,15 +179,17 @@ impl Tracks {
                 track.sent.extend(sent.into_iter().map(|(intended, late, kind)| {
                     let intended_ns = intended.wrapping_add(zero);
                     let sent_ns = intended_ns.wrapping_add(late);
-                    Left { intended_ns, sent_ns, stamp: sender_stamp(kind) }
+                    SentPacket { intended_ns, sent_ns, stamp: sender_stamp(kind) }
                 }));
                 let last = track.offset_ns;
-                track.got.extend(got.into_iter().map(|(sequence, at, offset, kind, damaged)| Arrived {
-                    sequence,
-                    received_ns: at.wrapping_add(zero),
-                    offset_ns: offset.wrapping_add(last),
-                    stamp: stamp(kind),
-                    damaged,
+                track.got.extend(got.into_iter().map(|(sequence, at, offset, kind, damaged)| {
+                    ReceivedPacket {
+                        sequence,
+                        received_ns: at.wrapping_add(zero),
+                        offset_ns: offset.wrapping_add(last),
+                        stamp: stamp(kind),
+                        damaged,
+                    }
                 }));
             }
             _ => {}
@@ -236,29 +238,34 @@ impl Tracks {
             let remote = told.unwrap_or(&none);
             let start = local.start_ns;
             // Upwards, the sender's clock is ours.
-            let up = fates(&local.sent, &remote.got, told.is_some() && remote.got_left_out == 0, late_ns);
+            let up = packet_outcomes(
+                &local.sent,
+                &remote.got,
+                told.is_some() && remote.got_left_out == 0,
+                late_ns,
+            );
             let up = rows(local.slot, true, &up, 0, start);
             // Downwards, it is the server's: ours is what the server's says, minus how far it is ahead.
-            let down = fates(&remote.sent, &local.got, local.got_left_out == 0, late_ns);
+            let down = packet_outcomes(&remote.sent, &local.got, local.got_left_out == 0, late_ns);
             let down = rows(local.slot, false, &down, local.offset_ns, start);
             [up, down]
         })
     }
 }
 
-/// The rows of `fates`; `offset_ns` is the sender's clock minus the client's where no arrival tells it, `start_ns` the start by
+/// The rows of `outcomes`; `offset_ns` is the sender's clock minus the client's where no arrival tells it, `start_ns` the start by
 /// the client's.
-fn rows(flow: u32, up: bool, fates: &[Fate], offset_ns: i64, start_ns: i64) -> Vec<PacketRow> {
-    let row = |(sequence, fate): (usize, &Fate)| {
-        let left = fate.left?;
-        let ahead = match fate.came {
+fn rows(flow: u32, up: bool, outcomes: &[PacketOutcome], offset_ns: i64, start_ns: i64) -> Vec<PacketRow> {
+    let row = |(sequence, outcome): (usize, &PacketOutcome)| {
+        let left = outcome.left?;
+        let ahead = match outcome.came {
             // The receiver's clock is the client's, and it knew this of the sender's.
             Some(came) if !up => came.offset_ns.wrapping_neg(),
             _ => offset_ns,
         };
         let ours = |at: i64| at.wrapping_sub(ahead).wrapping_sub(start_ns);
         let sent_ns = ours(left.sent_ns);
-        let delay_ns = fate.delay_ns();
+        let delay_ns = outcome.delay_ns();
         Some(PacketRow {
             flow,
             up,
@@ -268,12 +275,12 @@ fn rows(flow: u32, up: bool, fates: &[Fate], offset_ns: i64, start_ns: i64) -> V
             sent_stamp: left.stamp,
             received_ns: delay_ns.map(|delay| sent_ns.wrapping_add(delay)),
             delay_ns,
-            stamp: fate.came.map(|came| came.stamp),
-            verdict: fate.verdict,
-            repeats: fate.repeats,
+            stamp: outcome.came.map(|came| came.stamp),
+            verdict: outcome.verdict,
+            repeats: outcome.repeats,
         })
     };
-    fates.iter().enumerate().filter_map(row).collect()
+    outcomes.iter().enumerate().filter_map(row).collect()
 }
 
 #[cfg(test)]
@@ -283,12 +290,12 @@ mod tests {
     use metrics::{Packets, Verdict};
 
     fn track() -> Track {
-        let left = |n: i64| Left {
+        let left = |n: i64| SentPacket {
             intended_ns: (1 << 60) + n * 100,
             sent_ns: (1 << 60) + n * 100 + 7,
             stamp: StampKind::KernelTx,
         };
-        let came = |n: i64| Arrived {
+        let came = |n: i64| ReceivedPacket {
             sequence: n as u64,
             received_ns: (1 << 60) + n * 100 + 5_000,
             offset_ns: n % 3,
@@ -333,14 +340,14 @@ mod tests {
     fn rows_are_by_the_clients_clock_in_both_directions() {
         // The server's clock is 1 s ahead; 5 µs each way.
         let second = 1_000_000_000;
-        let came = |at, offset_ns| Arrived {
+        let came = |at, offset_ns| ReceivedPacket {
             sequence: 0,
             received_ns: at,
             offset_ns,
             stamp: StampKind::KernelRx,
             damaged: false,
         };
-        let left = |intended_ns, sent_ns| Left { intended_ns, sent_ns, stamp: StampKind::User };
+        let left = |intended_ns, sent_ns| SentPacket { intended_ns, sent_ns, stamp: StampKind::User };
         let local = Track {
             start_ns: 100,
             offset_ns: second,

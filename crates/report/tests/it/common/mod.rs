@@ -1,7 +1,7 @@
 //! A run with every field filled in, with numbers that are easy to compute with, told as events.
 
 use metrics::{
-    Arrival, ClockFound, ClockKind, Departure, DistSummary, Ending, FlowSums, Frames, Framing, Marks,
+    Arrival, ClockFound, ClockKind, Departure, DistSummary, Ending, FlowSums, Frames, Framing, IpFields,
     Moments, Packets, Place, PlayoutSummary, Remote, SECOND, SignedSummary, Spectrum, StampKind, TcpInfo,
     TcpTotals, TrainPacket, TrainReport, Wall, WayCounts, WayFacts, join,
 };
@@ -316,7 +316,7 @@ pub(crate) fn packets() -> Box<PacketReport> {
         card_bound_ns: 700,
         card_refused: 2,
         card_unplaced: 1,
-        marks: Marks { ttl: Some((63, 64)), dscp: Some((0, 46)), ecn: [970, 0, 8, 2] },
+        marks: IpFields { ttl: Some((63, 64)), dscp: Some((0, 46)), ecn: [970, 0, 8, 2] },
     })
 }
 
@@ -385,8 +385,8 @@ pub(crate) fn ways() -> Ways {
             lost_somewhere: 1,
             numbered: 1,
             copied: 0,
-            there_marks: Marks { ttl: Some((250, 251)), dscp: Some((0, 0)), ecn: [10, 0, 0, 0] },
-            back_marks: Marks { ttl: Some((60, 60)), dscp: Some((46, 46)), ecn: [9, 0, 0, 1] },
+            there_marks: IpFields { ttl: Some((250, 251)), dscp: Some((0, 0)), ecn: [10, 0, 0, 0] },
+            back_marks: IpFields { ttl: Some((60, 60)), dscp: Some((46, 46)), ecn: [9, 0, 0, 1] },
             clock_bound_ns: Some(20_000),
             clock_offset_ns: Some(-37_000_000_000),
             by_wall: 0,

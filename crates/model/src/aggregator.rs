@@ -28,9 +28,9 @@ pub struct Complete {
     pub tally: Tally,
 }
 
-/// Accounts of a group of links.
+/// Counts of a group of links.
 #[derive(Debug)]
-pub struct Book {
+pub struct Aggregator {
     workers: usize,
     start: Mono,
     omit: u64,
@@ -49,12 +49,12 @@ pub struct Book {
     dropped: usize,
 }
 
-impl Book {
-    /// The book on a group of so many `workers`, which begins at `start` and leaves out the first `omit` ns; `frames` says whether
+impl Aggregator {
+    /// One for a group of so many `workers`, which begins at `start` and leaves out the first `omit` ns; `frames` says whether
     /// its links are media streams.
     #[must_use]
     pub fn new(workers: usize, start: Mono, omit: u64, frames: bool) -> Self {
-        Book {
+        Aggregator {
             workers,
             start,
             omit,
@@ -189,37 +189,37 @@ mod tests {
         Tally { rx_bytes: n, ..Tally::default() }
     }
 
-    fn book(workers: usize) -> Book {
-        Book::new(workers, Mono(1_000), 0, false)
+    fn aggregator(workers: usize) -> Aggregator {
+        Aggregator::new(workers, Mono(1_000), 0, false)
     }
 
     #[test]
     fn intervals_touch_and_end_at_the_mean() {
-        let mut book = book(2);
-        assert!(book.tally(0, Mono(2_000), false, &bytes(5)).is_empty());
-        let done = book.tally(0, Mono(2_010), false, &bytes(6));
+        let mut aggregator = aggregator(2);
+        assert!(aggregator.tally(0, Mono(2_000), false, &bytes(5)).is_empty());
+        let done = aggregator.tally(0, Mono(2_010), false, &bytes(6));
         assert_eq!((done[0].from, done[0].to, done[0].tally.rx_bytes), (Mono(1_000), Mono(2_005), 11));
-        book.tally(1, Mono(3_000), false, &bytes(1));
-        let done = book.tally(1, Mono(3_020), false, &bytes(1));
+        aggregator.tally(1, Mono(3_000), false, &bytes(1));
+        let done = aggregator.tally(1, Mono(3_020), false, &bytes(1));
         assert_eq!((done[0].from, done[0].to), (Mono(2_005), Mono(3_010)));
-        assert_eq!(book.totals().traffic, Traffic { tx_bytes: 0, rx_bytes: 13, ns: 2_010 });
+        assert_eq!(aggregator.totals().traffic, Traffic { tx_bytes: 0, rx_bytes: 13, ns: 2_010 });
     }
 
     #[test]
     fn a_boundary_between_two_stops_is_no_hole() {
         // One worker stops before the end of interval 0 and has moved nothing; the other stops just after it.
-        let mut book = book(2);
-        assert!(book.tally(0, Mono(1_000), true, &bytes(0)).is_empty());
-        let done = book.tally(0, Mono(2_000), false, &bytes(7));
+        let mut aggregator = aggregator(2);
+        assert!(aggregator.tally(0, Mono(1_000), true, &bytes(0)).is_empty());
+        let done = aggregator.tally(0, Mono(2_000), false, &bytes(7));
         assert_eq!((done.len(), done[0].to), (1, Mono(2_000)));
-        let done = book.tally(1, Mono(2_300), true, &bytes(3));
+        let done = aggregator.tally(1, Mono(2_300), true, &bytes(3));
         assert_eq!((done.len(), done[0].from, done[0].to), (1, Mono(2_000), Mono(2_300)));
-        assert_eq!(book.totals().traffic.rx_bytes, 10);
+        assert_eq!(aggregator.totals().traffic.rx_bytes, 10);
         // The same in the other order.
-        let mut book = self::book(2);
-        assert!(book.tally(0, Mono(2_000), false, &bytes(7)).is_empty());
-        assert!(book.tally(1, Mono(2_300), true, &bytes(3)).is_empty());
-        let done = book.tally(0, Mono(1_500), true, &bytes(1));
+        let mut aggregator = self::aggregator(2);
+        assert!(aggregator.tally(0, Mono(2_000), false, &bytes(7)).is_empty());
+        assert!(aggregator.tally(1, Mono(2_300), true, &bytes(3)).is_empty());
+        let done = aggregator.tally(0, Mono(1_500), true, &bytes(1));
         assert_eq!(
             done.iter().map(|c| (c.index, c.to)).collect::<Vec<_>>(),
             [(0, Mono(2_000)), (1, Mono(2_300))]
@@ -228,10 +228,10 @@ mod tests {
 
     #[test]
     fn missed_intervals_are_empty() {
-        let mut book = book(2);
+        let mut aggregator = aggregator(2);
         for index in 0..3 {
-            book.tally(index, Mono(9_000), false, &bytes(0));
-            let done = book.tally(index, Mono(9_020), false, &bytes(0));
+            aggregator.tally(index, Mono(9_000), false, &bytes(0));
+            let done = aggregator.tally(index, Mono(9_020), false, &bytes(0));
             assert_eq!(done[0].to > done[0].from, index == 0);
         }
     }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// A datagram that left; its number is its place in the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Left {
+pub struct SentPacket {
     /// When it was to leave, ns of the sender's host clock.
     pub intended_ns: i64,
     /// When it left.
@@ -20,7 +20,7 @@ pub struct Left {
 
 /// A datagram that came, in the order of coming.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arrived {
+pub struct ReceivedPacket {
     /// Its number.
     pub sequence: u64,
     /// When it came, ns of the receiver's host clock.
@@ -53,52 +53,59 @@ pub enum Verdict {
 
 /// One datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fate {
+pub struct PacketOutcome {
     /// When it left; `None` when the sender does not tell.
-    pub left: Option<Left>,
+    pub left: Option<SentPacket>,
     /// When it came for the first time.
-    pub came: Option<Arrived>,
+    pub came: Option<ReceivedPacket>,
     /// What became of it.
     pub verdict: Verdict,
     /// How often it came once more.
     pub repeats: u32,
 }
 
-/// A fate for each of the numbers that left, in order. `whole` when `got` holds everything that came; what took longer than
+/// A outcome for each of the numbers that left, in order. `whole` when `got` holds everything that came; what took longer than
 /// `late_ns` is late. Numbers that never left are left out.
 #[must_use]
-pub fn fates(sent: &[Left], got: &[Arrived], whole: bool, late_ns: u64) -> Vec<Fate> {
+pub fn packet_outcomes(
+    sent: &[SentPacket],
+    got: &[ReceivedPacket],
+    whole: bool,
+    late_ns: u64,
+) -> Vec<PacketOutcome> {
     let missing = if whole { Verdict::Lost } else { Verdict::Unknown };
-    let mut all: Vec<Fate> = sent
+    let mut all: Vec<PacketOutcome> = sent
         .iter()
-        .map(|&left| Fate { left: Some(left), came: None, verdict: missing, repeats: 0 })
+        .map(|&left| PacketOutcome { left: Some(left), came: None, verdict: missing, repeats: 0 })
         .collect();
     let mut highest = None;
     for came in got {
-        let Some(fate) = usize::try_from(came.sequence).ok().and_then(|at| all.get_mut(at)) else { continue };
-        if fate.came.is_some() {
-            fate.repeats += 1;
+        let Some(outcome) = usize::try_from(came.sequence).ok().and_then(|at| all.get_mut(at)) else {
+            continue;
+        };
+        if outcome.came.is_some() {
+            outcome.repeats += 1;
             continue;
         }
-        let took = fate.left.map(|left| delay(&left, came));
-        fate.verdict = match took {
+        let took = outcome.left.map(|left| delay(&left, came));
+        outcome.verdict = match took {
             _ if came.damaged => Verdict::Damaged,
             Some(took) if took > i64::try_from(late_ns).unwrap_or(i64::MAX) => Verdict::Late,
             _ if highest > Some(came.sequence) => Verdict::Reordered,
             _ => Verdict::Received,
         };
-        fate.came = Some(*came);
+        outcome.came = Some(*came);
         highest = highest.max(Some(came.sequence));
     }
     all
 }
 
 /// One-way delay, ns; below 0 when the clocks say so.
-fn delay(left: &Left, came: &Arrived) -> i64 {
+fn delay(left: &SentPacket, came: &ReceivedPacket) -> i64 {
     came.received_ns.wrapping_sub(came.offset_ns).wrapping_sub(left.sent_ns)
 }
 
-impl Fate {
+impl PacketOutcome {
     /// One-way delay from the actual send, ns; below 0 when the clocks say so.
     #[must_use]
     pub fn delay_ns(&self) -> Option<i64> {
@@ -142,15 +149,15 @@ impl FlowSums {
 mod tests {
     use super::*;
 
-    fn came(sequence: u64, received_ns: i64) -> Arrived {
-        Arrived { sequence, received_ns, offset_ns: 1_000, stamp: StampKind::KernelRx, damaged: false }
+    fn came(sequence: u64, received_ns: i64) -> ReceivedPacket {
+        ReceivedPacket { sequence, received_ns, offset_ns: 1_000, stamp: StampKind::KernelRx, damaged: false }
     }
 
     #[test]
     fn fates_by_hand() {
         use Verdict::{Damaged, Late, Lost, Received, Reordered, Unknown};
-        let sent: Vec<Left> = (0..6)
-            .map(|n| Left { intended_ns: n * 10, sent_ns: n * 10 + 1, stamp: StampKind::User })
+        let sent: Vec<SentPacket> = (0..6)
+            .map(|n| SentPacket { intended_ns: n * 10, sent_ns: n * 10 + 1, stamp: StampKind::User })
             .collect();
         let mut bad = came(3, 1_200);
         bad.damaged = true;
@@ -164,12 +171,12 @@ mod tests {
             came(5, 9_000),
             came(99, 1),
         ];
-        let all = fates(&sent, &got, true, 500);
-        let told: Vec<Verdict> = all.iter().map(|fate| fate.verdict).collect();
+        let all = packet_outcomes(&sent, &got, true, 500);
+        let told: Vec<Verdict> = all.iter().map(|outcome| outcome.verdict).collect();
         assert_eq!(told, [Received, Reordered, Received, Damaged, Lost, Late]);
         assert_eq!((all[2].repeats, all[0].delay_ns(), all[4].delay_ns()), (1, Some(100), None));
-        assert_eq!(fates(&sent, &got, false, 500)[4].verdict, Unknown);
-        assert!(fates(&[], &got, true, 500).is_empty());
+        assert_eq!(packet_outcomes(&sent, &got, false, 500)[4].verdict, Unknown);
+        assert!(packet_outcomes(&[], &got, true, 500).is_empty());
     }
 
     #[test]
