@@ -13,11 +13,37 @@ use serde::{Deserialize, Serialize};
 
 pub use running::{Meanwhile, caveats_so_far};
 
+/// How grave a caveat is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CaveatLevel {
+    /// The figure is not that of what was asked.
+    Invalid,
+    /// The figure may be off.
+    Caution,
+    /// How the figure is to be read.
+    Note,
+}
+
+impl CaveatLevel {
+    /// `invalid`, `caution` or `note`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            CaveatLevel::Invalid => "invalid",
+            CaveatLevel::Caution => "caution",
+            CaveatLevel::Note => "note",
+        }
+    }
+}
+
 /// A reason not to take a figure at face value, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Caveat {
     /// A stable name for scripts, in kebab case.
     pub code: String,
+    /// How grave it is.
+    pub level: CaveatLevel,
     /// One sentence: what was seen and what it means for the figure.
     pub text: String,
     /// One sentence: what to do.
@@ -26,7 +52,39 @@ pub struct Caveat {
 
 impl Caveat {
     fn new(code: &str, text: String, advice: &str) -> Self {
-        Caveat { code: code.to_owned(), text, advice: advice.to_owned() }
+        Caveat { code: code.to_owned(), level: level(code), text, advice: advice.to_owned() }
+    }
+}
+
+/// Codes of figures that are not those of what was asked.
+const INVALID: &[&str] = &[
+    "unconfirmed",
+    "late-or-lost",
+    "queue-drops",
+    "receive-buffer-overflow",
+    "clock-stepped",
+    "train-spacing",
+];
+/// Codes that tell how to read a figure.
+const NOTES: &[&str] = &[
+    "verification-off",
+    "stream-limit",
+    "train-not-stretched",
+    "loopback",
+    "other-sessions",
+    "server-reduced",
+    "socket-buffer-shortfall",
+    "socket-option-differs",
+    "congestion-control",
+    "placement",
+    "few-connections",
+];
+
+fn level(code: &str) -> CaveatLevel {
+    match code {
+        code if INVALID.contains(&code) => CaveatLevel::Invalid,
+        code if NOTES.contains(&code) => CaveatLevel::Note,
+        _ => CaveatLevel::Caution,
     }
 }
 
@@ -36,7 +94,7 @@ type Check = fn(&Case<'_>) -> Option<Caveat>;
 /// Reasons in the causes of failures, which hold when nothing was measured, too.
 const CAUSES: &[Check] = &[host::ephemeral_ports, host::file_descriptors];
 
-/// The caveats that are looked for, the gravest first. A new one is a function and a line here.
+/// The caveats that are looked for, the gravest of each level first. A new one is a function and a line here.
 const CHECKS: &[Check] = &[
     figure::unconfirmed,
     figure::unfinished,
@@ -96,7 +154,9 @@ pub(crate) fn caveats_against(point: &Point, idle: Option<&RoundTrips>, begin: &
     let case = Case { point, idle, begin };
     let nothing = point.status == Status::Failed && point.local.opened == 0;
     let checks = CAUSES.iter().chain(CHECKS.iter().filter(|_| !nothing));
-    checks.filter_map(|check| check(&case)).collect()
+    let mut found: Vec<Caveat> = checks.filter_map(|check| check(&case)).collect();
+    found.sort_by_key(|caveat| caveat.level);
+    found
 }
 
 /// What a check looks at.

@@ -147,9 +147,10 @@ fn caveats(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
             1 => String::new(),
             all => format!(" (in {n} of {all} phases)"),
         };
+        let level = caveat.level.name();
         writeln!(
             out,
-            "<li><span class=\"code\">{}</span>{runs}: {}<br><span class=\"soft\">{}</span></li>",
+            "<li class=\"level-{level}\">{level}: <span class=\"code\">{}</span>{runs}: {}<br><span class=\"soft\">{}</span></li>",
             escape(&caveat.code),
             escape(&caveat.text),
             escape(&caveat.advice)

@@ -35,7 +35,7 @@ pub(super) fn few_messages(case: &Case<'_>) -> Option<Caveat> {
         );
         let advice =
             format!("Send at least {needed} messages to know {name}, ten times as many for each nine more.");
-        Caveat { code: "few-messages".to_owned(), text, advice }
+        Caveat::new("few-messages", text, &advice)
     })
 }
 

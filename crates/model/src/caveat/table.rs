@@ -538,10 +538,10 @@ fn caveats_are_those_of_their_rows() {
     }
 }
 
-/// A caveat told while a run goes on is named where it is left out: a name that no check has would leave nothing out.
+/// A caveat is named where it is left out while a run goes on, and where its level is: a name that no check has would do nothing.
 #[test]
-fn caveats_that_wait_for_the_end_are_caveats() {
-    for code in running::IN_THE_END.iter().chain(running::STEADY) {
+fn every_code_in_a_list_is_that_of_a_caveat() {
+    for code in running::IN_THE_END.iter().chain(running::STEADY).chain(INVALID).chain(NOTES) {
         assert!(TABLE.iter().any(|row| row.code == *code), "{code}");
     }
 }
