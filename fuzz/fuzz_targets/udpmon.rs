@@ -28,7 +28,7 @@ fuzz_target!(|bytes: &[u8]| {
     if let Some((start, stop)) = decode_net(bytes) {
         let _ = between(&start, &stop, true);
     }
-    let phase = Phase { kind: Kind::Train, packet_tests: Some(Box::default()), ..Phase::default() };
+    let phase = Phase { kind: Kind::Train, extra: udpmon::PacketTestSettings::default().extra(), ..Phase::default() };
     let Some(mut acceptor) = acceptors(&phase, &Answers { workers: 1, ..Answers::default() }).pop() else {
         return;
     };

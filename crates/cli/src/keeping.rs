@@ -62,7 +62,7 @@ pub(crate) fn idle(outcome: &Outcome) -> bool {
         let moved = local.traffic.tx_bytes + local.traffic.rx_bytes;
         let datagrams = local.packets.as_ref().map_or(0, |packets| packets.counts.received);
         local.opened + moved + datagrams == 0
-            && point.packet_tests.is_empty()
+            && point.extras.is_empty()
             && point.intervals.iter().all(|i| i.opened == 0)
     })
 }

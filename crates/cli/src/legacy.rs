@@ -245,7 +245,7 @@ pub(crate) fn answer(
             match &event {
                 Event::Notice { level, text } => say(*level, text),
                 // A test is kept with what the server itself does.
-                Event::PacketTest(_) => tell(&event),
+                Event::Extra(extra) if extra.shown.is_some() => tell(&event),
                 event => (row.notice)(event).iter().for_each(|text| say(Level::Info, text)),
             }
         });

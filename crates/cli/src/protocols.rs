@@ -61,7 +61,11 @@ mod tests {
         for protocol in ALL {
             assert_eq!(parse(protocol.name()), Ok(protocol));
             let ping = Phase { kind: Kind::Ping, ping: Some(Ping::default()), ..Phase::default() };
-            let train = Phase { kind: Kind::Train, packet_tests: Some(Box::default()), ..Phase::default() };
+            let train = Phase {
+                kind: Kind::Train,
+                extra: udpmon::PacketTestSettings::default().extra(),
+                ..Phase::default()
+            };
             let counted = Phase { verify: Verify::Connection, ..Phase::default() };
             let pulled = Phase { pattern: Pattern::Pull, ..counted.clone() };
             let probe = Some(Probe::default());

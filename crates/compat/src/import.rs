@@ -6,8 +6,8 @@ use flate2::read::MultiGzDecoder;
 use jiff::Timestamp;
 use metrics::{Clamped, Packets, Wall};
 use model::{
-    Begin, Builder, ConnectionRecord, Event, FrameRow, Interval, Kind, Level, Outcome, PacketReport,
-    PacketTest, Pattern, Phase, Ping, Range, Status, Totals,
+    Begin, Builder, ConnectionRecord, Event, Extra, FrameRow, Interval, Kind, Level, Outcome, PacketReport,
+    Pattern, Phase, Ping, Range, Status, Totals,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -96,8 +96,8 @@ pub struct ImportedPhase {
     pub ping: Option<Ping>,
     pub intervals: Vec<Interval>,
     pub records: Vec<ConnectionRecord>,
-    /// Tests of UDPmon.
-    pub tests: Vec<PacketTest>,
+    /// Results of the protocol's own.
+    pub extras: Vec<Extra>,
     /// Frames of a media stream, in order.
     pub frames: Vec<FrameRow>,
     /// What its end counted.
@@ -128,7 +128,7 @@ impl ImportedRun {
         }
         for phase in self.phases {
             let ImportedPhase { label, kind, pattern, connections, duration_ns, ping, .. } = phase;
-            let ImportedPhase { intervals, records, tests, frames, mut local, mut remote, .. } = phase;
+            let ImportedPhase { intervals, records, extras, frames, mut local, mut remote, .. } = phase;
             // Other programs' receivers do not verify as receivers of this program do.
             local.receive.clone_from(&receive);
             remote.iter_mut().for_each(|remote| remote.receive.clone_from(&receive));
@@ -156,8 +156,8 @@ impl ImportedRun {
             if !frames.is_empty() {
                 builder.absorb(&Event::Frames { id: Uuid::nil(), rows: frames });
             }
-            for test in tests {
-                builder.absorb(&Event::PacketTest(Box::new(test)));
+            for extra in extras {
+                builder.absorb(&Event::Extra(extra));
             }
             builder.absorb(&Event::Local(Box::new(local)));
             remote.into_iter().for_each(|remote| builder.absorb(&Event::Remote(Box::new(remote))));

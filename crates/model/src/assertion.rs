@@ -146,7 +146,7 @@ fn limit(text: &str, unit: Unit) -> Result<f64, String> {
             };
             plain(number, "a number per second such as 20k").map(|n| n * factor)
         }
-        Unit::Count => plain(text, "a number such as 0"),
+        Unit::Count | Unit::Bytes => plain(text, "a number such as 0"),
         Unit::Share => plain(text, "a share such as 0.95"),
         Unit::SecondsPerGb => plain(text, "a number of seconds such as 0.5"),
     }

@@ -3,7 +3,7 @@
 use crate::caveat::caveats_against;
 use crate::frames::FrameWatch;
 use crate::thin::{self, Coarse};
-use crate::{Event, Interval, Level, Outcome, PacketTest, Point, RoundTrips, SCHEMA, SweepRow, Totals};
+use crate::{Event, Extra, Interval, Level, Outcome, Point, RoundTrips, SCHEMA, SweepRow, Totals};
 use crate::{Meanwhile, figures, knee, load, mtu};
 use metrics::format_count;
 use std::collections::BTreeMap;
@@ -14,22 +14,22 @@ const MAX_CONNECTIONS_KEPT: usize = 10_000;
 const MAX_NOTICES: usize = 200;
 /// Intervals kept per point of a measurement (a day of seconds and more).
 const MAX_INTERVALS: usize = 100_000;
-/// Tests of UDPmon kept per point, and records of all of them; all are in the journal.
-const MAX_TESTS_KEPT: usize = 2_000;
-const MAX_RECORDS_KEPT: usize = 200_000;
+/// Results of protocols' own kept per point, and bytes of their values; all are in the journal.
+const MAX_EXTRAS_KEPT: usize = 2_000;
+const MAX_EXTRA_BYTES_KEPT: usize = 64 << 20;
 /// TCP_INFO samples kept per point; further intervals are kept without theirs.
 const MAX_SAMPLES_KEPT: usize = 20_000;
 /// The same for what is only looked at while the run goes on, per phase; of earlier phases less.
-const BOUNDED: Bounds = Bounds { connections: 1_000, tests: 50, records: 5_000 };
+const BOUNDED: Bounds = Bounds { connections: 1_000, extras: 50, extra_bytes: 0 };
 const UNBOUNDED: Bounds =
-    Bounds { connections: MAX_CONNECTIONS_KEPT, tests: MAX_TESTS_KEPT, records: MAX_RECORDS_KEPT };
+    Bounds { connections: MAX_CONNECTIONS_KEPT, extras: MAX_EXTRAS_KEPT, extra_bytes: MAX_EXTRA_BYTES_KEPT };
 
 /// How much of what is kept per point.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
     connections: usize,
-    tests: usize,
-    records: usize,
+    extras: usize,
+    extra_bytes: usize,
 }
 
 /// Builds an [`Outcome`] from [`Event`]s.
@@ -62,13 +62,13 @@ struct Draft {
     local: Option<Totals>,
     /// TCP_INFO samples kept.
     samples: usize,
-    /// Records of tests kept.
-    records: usize,
+    /// Bytes of values of results kept.
+    extra_bytes: usize,
     /// Makes its frame times.
     frames: FrameWatch,
     /// Intervals beyond [`MAX_INTERVALS`].
     dropped: u64,
-    /// Ended connections, and tests of UDPmon, beyond the limit of kept ones.
+    /// Ended connections, and results of protocols' own or their values, beyond the limit of kept ones.
     unkept: (u64, u64),
     /// Intervals before those of the point, joined; only where they are to stay few.
     coarse: Coarse,
@@ -133,17 +133,17 @@ impl Builder {
             | Event::TrainPackets { .. }
             | Event::Portion(_)
             | Event::Packets { .. }
-            | Event::Extra(_)
             | Event::Served(_)
             | Event::Links(_)
             | Event::Established { .. } => {}
             Event::Empty(empty) => self.draft().point.empty = Some(empty.clone()),
             Event::Trains(trains) => self.draft().point.trains = Some(trains.clone()),
             Event::FrameTimes(times) => self.draft().point.frame_times = Some(times.clone()),
-            Event::PacketTest(test) => {
+            Event::Extra(extra) if extra.shown.is_some() => {
                 let bounds = self.bounds();
-                self.draft().test(test, bounds);
+                self.draft().extra(extra, bounds);
             }
+            Event::Extra(_) => {}
             Event::Flows { rows } => self.draft().point.flows.clone_from(rows),
             Event::Notice { level, text } => self.notice(*level, text),
             Event::Local(totals) => self.draft().local = Some((**totals).clone()),
@@ -226,8 +226,8 @@ impl Builder {
         }
         if tests > 0 {
             told.push(format!(
-                "{} beyond the first {MAX_TESTS_KEPT}: only in the journal",
-                format_count(tests, "test")
+                "{} beyond the first {MAX_EXTRAS_KEPT} or 64 MiB: only in the journal",
+                format_count(tests, "result")
             ));
         }
         told
@@ -305,23 +305,17 @@ impl Builder {
 }
 
 impl Draft {
-    fn test(&mut self, test: &PacketTest, bounds: Bounds) {
-        if self.point.packet_tests.len() >= bounds.tests {
+    fn extra(&mut self, extra: &Extra, bounds: Bounds) {
+        if self.point.extras.len() >= bounds.extras {
             self.unkept.1 += 1;
             return;
         }
-        let mut test = test.clone();
-        let mut room = bounds.records.saturating_sub(self.records);
-        let mut keep = |n: usize| {
-            let kept = n.min(room);
-            room -= kept;
-            kept
-        };
-        test.records.truncate(keep(test.records.len()));
-        test.lost.truncate(keep(test.lost.len()));
-        test.puts.truncate(keep(test.puts.len()));
-        self.records = bounds.records - room;
-        self.point.packet_tests.push(test);
+        let bytes = extra.value.get().len();
+        let fits = self.extra_bytes + bytes <= bounds.extra_bytes;
+        self.unkept.1 += u64::from(!fits);
+        self.extra_bytes += if fits { bytes } else { 0 };
+        let value = if fits { extra.clone() } else { Extra::new(&extra.protocol, &()) };
+        self.point.extras.push(Extra { shown: extra.shown.clone(), ..value });
     }
 
     fn interval(&mut self, interval: &Interval, joins: bool) {

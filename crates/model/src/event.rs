@@ -6,7 +6,7 @@ pub use rows::{ConnectionRecord, DatagramRow, Failure, FrameRow, FrameVerdict, M
 
 use crate::{
     CpuUse, Effective, EmptyPath, Extra, FlowRow, FrameTimes, HostCounters, HostSnapshot, Links,
-    PacketReport, PacketRow, PacketTest, Phase, PingInterval, PingRow, RoundTrips, Served, Status, Trains,
+    PacketReport, PacketRow, Phase, PingInterval, PingRow, RoundTrips, Served, Status, Trains,
 };
 use metrics::{
     DistSummary, Ending, Frames, Framing, Moments, PlayoutSummary, Remote, TcpTotals, TrainPacket, Wall,
@@ -82,8 +82,6 @@ pub enum Event {
         /// One row per packet.
         rows: Vec<TrainPacket>,
     },
-    /// What was found of a test of UDPmon, or is known of it so far.
-    PacketTest(Box<PacketTest>),
     /// Flows of datagrams one by one, where there are several.
     Flows {
         /// One row per flow.

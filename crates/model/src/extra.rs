@@ -1,6 +1,6 @@
 //! What only one protocol has to say.
 
-use crate::Event;
+use crate::{Event, Figure, Point, Unit};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
@@ -12,11 +12,66 @@ pub struct Extra {
     pub protocol: String,
     /// The value.
     pub value: Box<RawValue>,
+    /// With a result: what outputs show of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shown: Option<Box<Shown>>,
+}
+
+/// A result of a protocol's own as all outputs show it. With neither settings nor figures it is kept, and not shown.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Shown {
+    /// The title of the table of such results.
+    pub title: String,
+    /// The remote end's address.
+    pub peer: String,
+    /// What results of one title differ in on purpose; of a plot's the last one that varies is its x axis.
+    pub settings: Vec<Reading>,
+    /// Numbers that stand in the table and nowhere else.
+    pub counts: Vec<Reading>,
+    /// What is plotted, kept and compared, too.
+    pub figures: Vec<Reading>,
+    /// What is drawn of the first result of each setting.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub curves: Vec<Curve>,
+    /// Something did not come.
+    pub bad: bool,
+}
+
+/// A number with its name.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reading {
+    /// As files name it; that of a [`Figure`] where it is one.
+    pub key: String,
+    /// As people read it.
+    pub label: String,
+    /// The unit of `value`.
+    pub unit: Unit,
+    /// The number.
+    pub value: f64,
+}
+
+/// A line or the outline of a histogram.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Curve {
+    /// The title of the plot, which it shares with those of the other settings.
+    pub title: String,
+    /// What has to be known of the plot.
+    pub note: String,
+    /// What the x axis shows, and its unit.
+    pub x: (String, Unit),
+    /// What the y axis shows, and its unit.
+    pub y: (String, Unit),
+    /// A value holds until the next one.
+    pub steps: bool,
+    /// Places and values; `None` is a gap.
+    pub points: Vec<(f64, Option<f64>)>,
 }
 
 impl PartialEq for Extra {
     fn eq(&self, other: &Self) -> bool {
-        self.protocol == other.protocol && self.value.get() == other.value.get()
+        let json = |extra: &Extra| (extra.protocol.clone(), extra.value.get().to_owned());
+        json(self) == json(other) && self.shown == other.shown
     }
 }
 
@@ -24,7 +79,7 @@ impl Extra {
     /// `value` of `protocol`; `null` in place of what JSON cannot hold.
     pub fn new(protocol: &str, value: &impl Serialize) -> Extra {
         let value = to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned());
-        Extra { protocol: protocol.to_owned(), value }
+        Extra { protocol: protocol.to_owned(), value, shown: None }
     }
 
     /// The value, if it is one of `protocol` and such a `T`.
@@ -32,6 +87,46 @@ impl Extra {
     pub fn read<T: DeserializeOwned>(&self, protocol: &str) -> Option<T> {
         let json = Some(self.value.get()).filter(|_| self.protocol == protocol)?;
         serde_json::from_str(json).ok()
+    }
+}
+
+impl Shown {
+    /// Whether there is anything to show.
+    fn is_result(&self) -> bool {
+        !self.settings.is_empty() || !self.figures.is_empty()
+    }
+
+    /// Its settings in a row, `size=1000 spacing=20000`, as the store tells results apart.
+    #[must_use]
+    pub fn setting(&self) -> String {
+        let words = self.settings.iter().map(|setting| format!("{}={}", setting.key, setting.value));
+        words.collect::<Vec<_>>().join(" ")
+    }
+}
+
+impl Reading {
+    /// A number of this name.
+    #[must_use]
+    pub fn new(key: &str, label: &str, unit: Unit, value: f64) -> Reading {
+        Reading { key: key.to_owned(), label: label.to_owned(), unit, value }
+    }
+
+    /// A figure, under a shorter label.
+    #[must_use]
+    pub fn of(figure: Figure, label: &str, value: f64) -> Reading {
+        Reading::new(&figure.key(), label, figure.unit(), value)
+    }
+
+    /// The figures of the table that its key names: at most one.
+    #[must_use]
+    pub fn figure(&self) -> Option<Figure> {
+        Figure::named(&self.key).into_iter().next()
+    }
+
+    /// As people read it.
+    #[must_use]
+    pub fn show(&self) -> String {
+        self.unit.show(self.value)
     }
 }
 
@@ -45,5 +140,12 @@ impl Event {
     #[must_use]
     pub fn extra_of<T: DeserializeOwned>(&self, protocol: &str) -> Option<T> {
         if let Event::Extra(extra) = self { extra.read(protocol) } else { None }
+    }
+}
+
+impl Point {
+    /// What protocols themselves found.
+    pub fn shown(&self) -> impl Iterator<Item = &Shown> {
+        self.extras.iter().filter_map(|extra| extra.shown.as_deref()).filter(|shown| shown.is_result())
     }
 }

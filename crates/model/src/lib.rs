@@ -28,7 +28,6 @@ mod method;
 mod mtu;
 mod outcome;
 mod pace;
-mod packet_test;
 mod packets;
 mod phase;
 mod ping;
@@ -51,7 +50,7 @@ pub use event::{
     Accepted, Begin, CauseCount, Change, ConnectionRecord, DatagramRow, Event, Failure, FrameRow,
     FrameVerdict, Interval, Level, Marked, Portion, Sample, SchemaName, SessionInfo, Totals, Traffic,
 };
-pub use extra::Extra;
+pub use extra::{Curve, Extra, Reading, Shown};
 pub use flows::{FlowRow, FlowWay, MOST_SAMPLES, PacketRow, mark_flows};
 pub use frames::{FrameTime, FrameTimes};
 pub use host::{CpuUse, HostCounters, HostSnapshot, NicSnapshot};
@@ -62,11 +61,6 @@ pub use method::{Axis, AxisName, Method, Step, SweepError};
 pub use mtu::{MtuFound, PathMtu};
 pub use outcome::{Direction, Outcome, Point, SCHEMA, Status, SweepRow};
 pub use pace::{Delays, Pace, Quanta};
-pub use packet_test::{
-    PacketTest, PacketTestCard, PacketTestClock, PacketTestCounts, PacketTestCpu, PacketTestHost,
-    PacketTestInterface, PacketTestIp, PacketTestLatency, PacketTestLost, PacketTestPut, PacketTestRecord,
-    PacketTestRecords, PacketTestRole, PacketTestSettings,
-};
 pub use packets::{DelayRange, PacketReport};
 pub use phase::{Burst, Kind, MAX_BUFFER, MAX_CONNECTIONS, Pattern, Payload, Phase, Range, Shutdown, Verify};
 pub use ping::{

@@ -1,8 +1,8 @@
 //! What a run found: the document that reports print, files keep and `schema/outcome.v2.json` describes.
 
 use crate::{
-    Begin, Caveat, ConnectionRecord, EmptyPath, Figure, FlowRow, FrameTimes, Interval, PacketTest, PathMtu,
-    Phase, SessionInfo, Slot, Stat, Totals, Trains, Way,
+    Begin, Caveat, ConnectionRecord, EmptyPath, Extra, Figure, FlowRow, FrameTimes, Interval, PathMtu, Phase,
+    SessionInfo, Slot, Stat, Totals, Trains, Way,
 };
 use metrics::{Spread, Wall};
 use serde::{Deserialize, Serialize};
@@ -126,9 +126,9 @@ pub struct Point {
     /// Flows of datagrams one by one, where there are several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flows: Vec<FlowRow>,
-    /// Tests of UDPmon or tcpmon, the first 2,000 with the first 200,000 of their records; all of them are in the journal.
+    /// Results of the protocol's own, the first 2,000 with the first 64 MiB of their values; all of them are in the journal.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub packet_tests: Vec<PacketTest>,
+    pub extras: Vec<Extra>,
     /// Our totals.
     pub local: Totals,
     /// The servers' totals.

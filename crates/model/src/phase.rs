@@ -1,6 +1,6 @@
 //! One stretch of measuring under fixed settings, as orthogonal values.
 
-use crate::{Media, PacketTestSettings, Ping, Probe, Schedule, SocketSettings, Spacing, Trace, Train};
+use crate::{Extra, Media, Ping, Probe, Schedule, SocketSettings, Spacing, Trace, Train};
 use metrics::SECOND;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -242,9 +242,9 @@ pub struct Phase {
     /// The trains that they form, when trains are measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub train: Option<Train>,
-    /// What is asked of UDPmon's programs, in place of probe and trains.
+    /// What only the protocol knows, in place of probe and trains: its crate checks it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub packet_tests: Option<Box<PacketTestSettings>>,
+    pub extra: Option<Extra>,
     /// Socket options.
     pub sockets: SocketSettings,
     /// New connections per second over all slots; `None` is as fast as it goes.
@@ -290,7 +290,7 @@ impl Default for Phase {
             probe: None,
             trace: None,
             train: None,
-            packet_tests: None,
+            extra: None,
             sockets: SocketSettings::default(),
             connect_rate: None,
             throttle: 1000,
@@ -392,7 +392,7 @@ impl Phase {
             match self.kind {
                 // Our own protocol's streams are made of probes, others have packets of their own.
                 Kind::Stream => true,
-                kind => self.packet_tests.is_some() || kind.probes() == self.probe.is_some(),
+                kind => self.extra.is_some() || kind.probes() == self.probe.is_some(),
             },
             "a measurement of delay needs its datagrams, and nothing else but a stream has them",
         )?;
@@ -408,7 +408,7 @@ impl Phase {
             )?;
         }
         must(
-            self.packet_tests.is_some() || (self.kind == Kind::Train) == self.train.is_some(),
+            self.extra.is_some() || (self.kind == Kind::Train) == self.train.is_some(),
             "a measurement of trains needs them, and nothing else has them",
         )?;
         if let Some(probe) = &self.probe {
@@ -447,9 +447,6 @@ impl Phase {
                 self.rate == Some(train.mean_bps(probe.size)),
                 "trains cannot be sent at another rate than theirs: send fewer, or less often",
             )?;
-        }
-        if let Some(tests) = &self.packet_tests {
-            tests.check()?;
         }
         if let Pattern::PushPull { push, pull } = self.pattern {
             must(push > 0 && pull > 0, "push-pull segments must be at least 1 byte")?;

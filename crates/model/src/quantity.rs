@@ -1,22 +1,25 @@
 //! The figures that runs are judged by, in one table: how each is called, its unit, which way is better, and how it is read of a
 //! phase and of an interval. Comparisons, assertions, the store, sweeps and scrapers loop over it.
 
-use crate::{
-    DelayRange, Direction, Interval, Kind, PacketReport, PacketTest, PingInterval, Point, Status, Traffic,
-};
+use crate::{DelayRange, Direction, Interval, Kind, PacketReport, PingInterval, Point, Status, Traffic};
 use metrics::{
-    DistSummary, Frames, Spectrum, format_bits_per_second, format_duration, per_second, percent_of, real,
+    Clamped, DistSummary, Frames, Spectrum, format_bits_per_second, format_bytes, format_duration,
+    per_second, percent_of, real,
 };
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::{fmt, mem};
 
 /// Units of figures; always base units.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Unit {
     /// Bits per second.
+    #[serde(rename = "bps")]
     BitsPerSecond,
     /// Things per second.
+    #[serde(rename = "per_s")]
     PerSecond,
     /// Nanoseconds.
     Ns,
@@ -27,12 +30,15 @@ pub enum Unit {
     /// A share of one.
     Share,
     /// Seconds for 10^9 bytes.
+    #[serde(rename = "s_per_gb")]
     SecondsPerGb,
+    /// Bytes.
+    Bytes,
 }
 
 impl Unit {
     /// All of them.
-    pub const ALL: [Unit; 7] = [
+    pub const ALL: [Unit; 8] = [
         Unit::BitsPerSecond,
         Unit::PerSecond,
         Unit::Ns,
@@ -40,6 +46,7 @@ impl Unit {
         Unit::Count,
         Unit::Share,
         Unit::SecondsPerGb,
+        Unit::Bytes,
     ];
 
     /// What follows a name for scrapers, whose units are bytes, seconds and ratios, and by what a value is to be divided.
@@ -53,6 +60,7 @@ impl Unit {
             Unit::Count => ("", 1.0),
             Unit::Share => ("_ratio", 1.0),
             Unit::SecondsPerGb => ("_seconds_per_gigabyte", 1.0),
+            Unit::Bytes => ("_bytes", 1.0),
         }
     }
 
@@ -67,6 +75,7 @@ impl Unit {
             Unit::Count => "count",
             Unit::Share => "share",
             Unit::SecondsPerGb => "s_per_gb",
+            Unit::Bytes => "bytes",
         }
     }
 
@@ -84,6 +93,7 @@ impl Unit {
             Unit::Count => format!("{value:.0}"),
             Unit::Share => format!("{value:.4}"),
             Unit::SecondsPerGb => format!("{value:.3} s/GB"),
+            Unit::Bytes => format_bytes(u64::clamped(value)),
         }
     }
 }
@@ -742,30 +752,6 @@ impl Figure {
         Some(all.into_iter().filter_map(share).collect())
     }
 
-    /// What one of UDPmon's tests found. Rates are over the times between packets, as everywhere with it: one fewer than packets.
-    #[must_use]
-    pub fn of_test(test: &PacketTest) -> Vec<(Figure, f64)> {
-        let mut found = Vec::new();
-        if let Some(counts) = test.counts {
-            let bytes = match counts.bytes {
-                0 => counts.received.saturating_sub(1).saturating_mul(test.size.into()),
-                told => told.saturating_sub(test.size.into()),
-            };
-            if bytes > 0 && counts.span > 0 {
-                // Bits over tenths of a microsecond.
-                found.push((Figure::Goodput(Way::Up), real(bytes) * 8e7 / real(counts.span)));
-            }
-            let all = if test.sent > 0 { test.sent } else { counts.received + counts.lost };
-            if all > 0 && test.puts.is_empty() {
-                found.push((Figure::Loss(Way::Up), percent_of(counts.lost, all)));
-            }
-        }
-        if let Some(trips) = test.latency.as_ref().filter(|trips| trips.count > 0) {
-            found.push((Figure::RoundTrip(Stat::Mean), real(trips.sum_ns) / real(trips.count)));
-        }
-        found
-    }
-
     /// Whether a server, which waits for most of its life, can tell it of all that it did: any but a rate.
     #[must_use]
     pub fn of_a_life(self) -> bool {
@@ -820,18 +806,6 @@ mod tests {
         for wrong in ["", "goodput.p50", "rtt", "rtt.up.p50", "connects.up", "delay.up", "speed"] {
             assert_eq!(Figure::named(wrong), [], "{wrong}");
         }
-    }
-
-    #[test]
-    fn a_test_of_udpmon_has_a_rate_over_its_gaps() {
-        let counts = crate::PacketTestCounts { received: 101, lost: 25, span: 20_000, ..Default::default() };
-        let test = PacketTest { size: 1_000, sent: 125, counts: Some(counts), ..PacketTest::default() };
-        // 100 gaps of 8000 bits in 2 ms, and a fifth lost.
-        assert_eq!(
-            Figure::of_test(&test),
-            [(Figure::Goodput(Way::Up), 400e6), (Figure::Loss(Way::Up), 20.0)]
-        );
-        assert_eq!(Figure::of_test(&PacketTest::default()), []);
     }
 
     #[test]

@@ -152,7 +152,10 @@ impl Comparison {
         let all: Vec<Readings> = common
             .flat_map(|(label, a, b)| {
                 let setting = words::setting(label, 1);
-                Figure::compared().filter_map(move |figure| readings(setting.clone(), figure, a, b))
+                let own = own_readings(&setting, a, b);
+                Figure::compared()
+                    .filter_map(move |figure| readings(setting.clone(), figure, a, b))
+                    .chain(own)
             })
             .collect();
         if all.is_empty() {
@@ -313,6 +316,39 @@ fn readings(setting: String, figure: Figure, a: &[(&Point, bool)], b: &[(&Point,
     };
     let (before, after) = if runs { (whole_a, whole_b) } else { (of(a), of(b)) };
     Some(Readings { setting, figure, value, before, after, runs })
+}
+
+/// What a protocol's own results with the same settings read, figure by figure.
+fn own(points: &[(&Point, bool)]) -> BTreeMap<(String, String), Vec<f64>> {
+    let mut all: BTreeMap<(String, String), Vec<f64>> = BTreeMap::new();
+    for shown in points.iter().flat_map(|(point, _)| point.shown()) {
+        for figure in &shown.figures {
+            all.entry((shown.setting(), figure.key.clone())).or_default().push(figure.value);
+        }
+    }
+    all
+}
+
+/// The readings of the figures of a protocol's own results, where each side has several with the same settings.
+fn own_readings(setting: &str, a: &[(&Point, bool)], b: &[(&Point, bool)]) -> Vec<Readings> {
+    let mut theirs = own(b);
+    let common = own(a).into_iter().filter_map(|(key, before)| {
+        let after = theirs.remove(&key)?;
+        let figure = Figure::named(&key.1).into_iter().next().filter(|figure| figure.is_compared())?;
+        let mean = |values: &[f64]| Some(values.iter().sum::<f64>() / real(values.len()));
+        let setting =
+            [setting, &key.0].into_iter().filter(|words| !words.is_empty()).collect::<Vec<_>>().join(", ");
+        let value = (mean(&before), mean(&after));
+        (before.len() > 1 && after.len() > 1).then_some(Readings {
+            setting,
+            figure,
+            value,
+            before,
+            after,
+            runs: true,
+        })
+    });
+    common.collect()
 }
 
 fn cells(row: &Row) -> Vec<String> {

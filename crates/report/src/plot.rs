@@ -64,6 +64,7 @@ impl From<model::Unit> for Unit {
             model::Unit::Percent => Unit::Percent,
             model::Unit::Count | model::Unit::SecondsPerGb => Unit::Count,
             model::Unit::Share => Unit::Share,
+            model::Unit::Bytes => Unit::Bytes,
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Which plots an outcome gives. Each is made of what the outcome holds; what was not measured gives no plot.
 
+mod extras;
 mod failures;
 mod frames;
 mod hosts;
-mod packet_tests;
 mod packets;
 mod pings;
 mod sweep;
@@ -93,7 +93,7 @@ fn of_point(point: &Point, serving: bool) -> Vec<Plot> {
         }
         Kind::Train => [trains::plots(point), packets::plots(point, serving)].concat(),
     };
-    plots.splice(0..0, packet_tests::plots(point));
+    plots.splice(0..0, extras::plots(point));
     plots.extend(failures::plots(point));
     plots.extend(hosts::cpu(point));
     let omitted = point.intervals.iter().filter(|i| i.omitted).map(|i| i.end_ns).max();

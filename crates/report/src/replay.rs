@@ -27,7 +27,7 @@ fn phase(point: &Point, events: &mut Vec<Event>) {
     events.extend(point.sessions.iter().map(|s| Event::Session(Box::new(s.clone()))));
     events.extend(point.started.map(|at| Event::Start { at }));
     events.extend(point.intervals.iter().map(|i| Event::Interval(Box::new(i.clone()))));
-    events.extend(point.packet_tests.iter().map(|test| Event::PacketTest(Box::new(test.clone()))));
+    events.extend(point.extras.iter().cloned().map(Event::Extra));
     events.extend(point.connections.iter().map(|c| Event::Connection(Box::new(c.clone()))));
     events.extend(point.trains.iter().map(|trains| Event::Trains(trains.clone())));
     events.extend(point.frame_times.iter().map(|times| Event::FrameTimes(times.clone())));

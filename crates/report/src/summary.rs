@@ -1,11 +1,11 @@
 //! The final report: status, results and caveats.
 
 mod brief;
+mod extras;
 mod flows;
 mod frames;
 mod hosts;
 mod load;
-pub(crate) mod packet_tests;
 mod packets;
 mod pings;
 mod point;
@@ -162,11 +162,8 @@ fn found(point: &Point) -> Vec<String> {
     if let Some(frames) = frames {
         return vec![format!("{} of {} frames whole and in time", frames.completed, judged(&frames))];
     }
-    if matches!(point.phase.kind, Kind::Train | Kind::Delay)
-        && packet_tests::any(point)
-        && point.trains.is_none()
-    {
-        return packet_tests::found(point);
+    if matches!(point.phase.kind, Kind::Train | Kind::Delay) && extras::any(point) && point.trains.is_none() {
+        return extras::found(point);
     }
     if point.phase.kind == Kind::Train {
         return trains::found(point);

@@ -12,7 +12,7 @@ pub use retention::{Retention, parse_age};
 use flate2::{Compression, read::DeflateDecoder, write::DeflateEncoder};
 use metrics::Wall;
 use model::document::Document;
-use model::{Figure, KeptFigure, KeptRun, Outcome, PacketTest, Status, Unit};
+use model::{Figure, KeptFigure, KeptRun, Outcome, Reading, Status, Unit};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
 use std::collections::BTreeSet;
 use std::io::{self, BufWriter, Read};
@@ -320,20 +320,21 @@ pub fn figures(outcome: &Outcome) -> Vec<KeptFigure> {
     let all = outcome.points.iter().flat_map(|point| {
         let words: Vec<String> = point.label.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let setting = words.join(" ");
-        let row = |setting: &str, figure: Figure, value: f64| KeptFigure {
+        let row = |setting: &str, of: Reading| KeptFigure {
             setting: setting.to_owned(),
             repeat: point.repeat,
-            name: figure.key(),
-            unit: figure.unit().name().to_owned(),
-            value,
+            name: of.key,
+            unit: of.unit.name().to_owned(),
+            value: of.value,
         };
-        // UDPmon's tests are settings of their own; what went over the whole of them includes its waiting.
-        let (served, tests) = (outcome.begin.verb == "serve", !point.packet_tests.is_empty());
+        // A protocol's own results are settings of their own; what went over the whole of them includes their waiting.
+        let (served, tests) = (outcome.begin.verb == "serve", !point.extras.is_empty());
         let known = Figure::kept().filter(|figure| figure.of_a_life() || !(served || tests));
-        let whole = known.filter_map(|figure| Some(row(&setting, figure, figure.of(point)?)));
-        let single = point.packet_tests.iter().filter(|test| test.over).flat_map(|test| {
-            let setting = packet_test_setting(test);
-            Figure::of_test(test).into_iter().map(move |(figure, value)| row(&setting, figure, value))
+        let whole =
+            known.filter_map(|figure| Some(row(&setting, Reading::of(figure, "", figure.of(point)?))));
+        let single = point.shown().flat_map(|shown| {
+            let setting = shown.setting();
+            shown.figures.iter().map(move |figure| row(&setting, figure.clone()))
         });
         whole.chain(single).filter(|kept| kept.value.is_finite()).collect::<Vec<KeptFigure>>()
     });
@@ -346,15 +347,6 @@ pub fn figures(outcome: &Outcome) -> Vec<KeptFigure> {
         value: metrics::real(ns),
     });
     all.chain(grown).collect()
-}
-
-/// `bytes=1000 wait_us=20`, `bytes=64 response=1472`.
-fn packet_test_setting(test: &PacketTest) -> String {
-    let size = test.size;
-    match &test.latency {
-        Some(trips) => format!("bytes={size} response={}", trips.response),
-        None => format!("bytes={size} wait_us={}", f64::from(test.wait) / 10.0),
-    }
 }
 
 /// Makes folders that only their owner can enter; existing ones stay as they are.

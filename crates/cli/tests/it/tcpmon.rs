@@ -150,7 +150,7 @@ fn parallel_streams_have_their_windows() {
     let effective = &local["effective"];
     // Linux keeps twice what was asked for, for its own bookkeeping.
     assert!([65_536, 131_072].contains(&number(&effective["sndbuf"])), "{effective}");
-    assert_eq!(outcome.point()["packet_tests"].as_array().unwrap().len(), 12, "a test for each stream");
+    assert_eq!(outcome.point()["extras"].as_array().unwrap().len(), 12, "a test for each stream");
     // What the responder says it received is the result.
     let up = &outcome.point()["up"];
     assert_eq!((&up["confirmed"], number(&up["received_bytes"])), (&true.into(), 12 * 400_000), "{up}");

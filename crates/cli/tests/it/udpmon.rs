@@ -390,8 +390,11 @@ fn a_server_keeps_what_requesters_tested() {
     server.wait();
     let kept = netcaliper("report").arg(&file).args("--json").run().exits(0);
     let outcome: Value = serde_json::from_str(&kept.out).unwrap();
-    let tests = outcome["points"][0]["packet_tests"].as_array().unwrap();
-    let told = |test: &Value| (test["counts"]["received"].as_u64(), test["counts"]["bytes"].as_u64());
+    let tests = outcome["points"][0]["extras"].as_array().unwrap();
+    let told = |extra: &Value| {
+        let counts = &extra["value"]["counts"];
+        (counts["received"].as_u64(), counts["bytes"].as_u64())
+    };
     assert_eq!(
         tests.iter().map(told).collect::<Vec<_>>(),
         [(Some(20), Some(6_000)), (Some(20), Some(14_000))]

@@ -41,8 +41,8 @@ pub trait HostInfo: Send + Sync {
     fn cores(&self) -> Vec<usize>;
     /// Descriptors that this process may have.
     fn descriptors(&self) -> Option<usize>;
-    /// The kernel's counters as texts, and those of the interfaces `cards`.
-    fn texts(&self, cards: &[String]) -> Host;
+    /// The kernel's counters as texts.
+    fn texts(&self) -> Host;
 }
 
 impl dyn HostInfo {
@@ -90,6 +90,12 @@ pub type Reading = Arc<OnceLock<HostTexts>>;
 pub trait HostReader: Send + Sync {
     /// Begins a reading, and returns at once.
     fn ask(&self) -> Reading;
+
+    /// One that reads the counters of the interfaces `cards`, too; `None` when there are none.
+    fn with_cards(&self, cards: &[String]) -> Option<Host> {
+        let _ = cards;
+        None
+    }
 }
 
 /// Source of the texts; the default one answers at once with empty ones.
@@ -101,6 +107,12 @@ impl Host {
     #[must_use]
     pub fn new(reader: Arc<dyn HostReader>) -> Self {
         Host(Some(reader))
+    }
+
+    /// One that reads the counters of the interfaces `cards`, too.
+    #[must_use]
+    pub fn with_cards(&self, cards: &[String]) -> Host {
+        self.0.as_ref().and_then(|reader| reader.with_cards(cards)).unwrap_or_else(|| self.clone())
     }
 
     /// Begins a reading.

@@ -1,7 +1,7 @@
 //! What flows, connectors and acceptors tell their session: events for the reporters, and what the session of their protocol alone
 //! understands.
 
-use metrics::Mono;
+use metrics::{Mono, Packets};
 use model::{Event, Level};
 use std::any::Any;
 use std::net::SocketAddr;
@@ -12,12 +12,25 @@ use transport::{Context, Message};
 pub enum Told {
     /// Something for the reporters. Its times are those of the process, ns.
     Event(Event),
+    /// What the remote end counted in a test that is over.
+    Counted(Box<Counted>),
     /// The last of a limited number of connections has ended.
     LimitReached,
     /// So many connections without an introduction had to give way to newer ones since that was told last.
     GaveWay(u64),
     /// The first bytes of a connection from this peer have come, where a test begins with them.
     FirstByte(SocketAddr, Mono),
+}
+
+/// What the remote end says it received in a test that is over.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Counted {
+    /// How it read, in words.
+    pub receive: &'static str,
+    /// Payload bytes.
+    pub bytes: u64,
+    /// Datagrams, where it counts them: received, lost, reordered.
+    pub packets: Option<Packets>,
 }
 
 /// Tells the reporters something.

@@ -12,11 +12,11 @@ use crate::bulk::Marks;
 use crate::config::{ClientConfig, ServerConfig};
 use crate::driver::Driver;
 use crate::host::{Host, HostInfo};
-use crate::message::{Heard, Told, hear, since};
+use crate::message::{Counted, Heard, Told, hear, since};
 use crate::protocol::{Info, Listening, Ports, Protocol, Serving, Started};
 use crate::wait::wait;
 use crate::{Acl, Psk};
-use metrics::{Group, Mono, Packets, SECOND};
+use metrics::{Clamped, Group, Mono, Packets, SECOND};
 use model::{Event, Kind, Phase, SocketSettings, Status, Totals, Transport};
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
@@ -149,7 +149,7 @@ impl Protocol for OneSidedProtocol {
             arrivals: config.arrivals,
             key: config.keys.psk().cloned(),
             marks: config.marks,
-            host: host.texts(&[]),
+            host: host.texts(),
         };
         let sources = LinkSource::connectors((self.connectors)(phase, &calls));
         let plan = OneSidedPlan { phase: phase.clone(), sources, serving: false, records: config.records };
@@ -168,7 +168,7 @@ impl Protocol for OneSidedProtocol {
             key: config.keys.psk().cloned(),
             // Two protocols give sockets to peers that have proved nothing; together they may take a quarter.
             sockets: host.descriptors().map(|all| all / 8),
-            host: host.texts(phase.packet_tests.as_ref().map_or(&[], |asked| asked.cards.as_slice())),
+            host: host.texts(),
         };
         let sources = LinkSource::acceptors((self.acceptors)(&phase, &answers));
         let plan = OneSidedPlan { phase: phase.clone(), sources, serving: true, records: config.records };
@@ -329,35 +329,27 @@ impl OneSided {
 
     /// Adds what the remote end says of a test that is over. It counts from the beginning, so of a run with an omitted start its sums
     /// are of something else.
-    fn confirmed(&mut self, now: Mono, event: &Event) {
-        let Event::PacketTest(test) = event else { return };
-        let Some(counts) = test.counts.filter(|_| test.over && !self.serving && self.phase.omit_ns == 0)
-        else {
+    fn counted(&mut self, now: Mono, told: Counted) {
+        if self.serving || self.phase.omit_ns > 0 {
             return;
-        };
+        }
         let (remote, at) = self.received.get_or_insert_with(|| (Box::default(), now));
         *at = now;
-        remote.receive =
-            if self.phase.kind == Kind::Tcp { "as tcpmon does" } else { "as UDPmon does" }.to_owned();
-        // UDPmon tells packets, tcpmon bytes.
-        let bytes =
-            if counts.bytes > 0 { counts.bytes } else { counts.received.saturating_mul(test.size.into()) };
-        remote.traffic.rx_bytes = remote.traffic.rx_bytes.saturating_add(bytes);
-        if self.phase.kind != Kind::Tcp {
-            let packets = remote.packets.get_or_insert_default();
+        told.receive.clone_into(&mut remote.receive);
+        remote.traffic.rx_bytes = remote.traffic.rx_bytes.saturating_add(told.bytes);
+        if let Some(packets) = told.packets {
             // More than anybody can send is nothing that sums could be made of.
-            let [received, lost, reordered] =
-                [counts.received, counts.lost, counts.bad_order].map(|n| n.min(MOST_TOLD));
-            packets.counts.add(&Packets { received, lost: lost as i64, reordered, ..Packets::default() });
+            let [received, reordered] = [packets.received, packets.reordered].map(|n| n.min(MOST_TOLD));
+            let lost = packets.lost.clamp(0, i64::clamped(MOST_TOLD));
+            let all = remote.packets.get_or_insert_default();
+            all.counts.add(&Packets { received, lost, reordered, ..Packets::default() });
         }
     }
 
     fn told(&mut self, now: Mono, told: Told) {
         match told {
-            Told::Event(event) => {
-                self.confirmed(now, &event);
-                self.driver.told(since(event, self.start));
-            }
+            Told::Event(event) => self.driver.told(since(event, self.start)),
+            Told::Counted(counted) => self.counted(now, *counted),
             Told::LimitReached => self.drain(now),
             Told::GaveWay(_) | Told::FirstByte(..) => {}
         }
@@ -376,8 +368,8 @@ impl OneSided {
 
 /// How workers wait: as the phase says, and a server for what comes.
 fn waits(phase: &Phase, serving: bool) -> transport::Wait {
-    match &phase.packet_tests {
-        // The original spins all the time.
+    match &phase.extra {
+        // The originals of such programs spin all the time.
         Some(_) if !serving => transport::Wait::Hybrid,
         // Messages of other programs' clients are answered, too, and timed there.
         _ if serving && phase.ping.is_some_and(|ping| !ping.busy) => transport::Wait::Block,

@@ -23,8 +23,8 @@
 
 use super::proc::is_interface;
 use crate::host::HostTexts;
+use crate::{PacketTestCard, PacketTestCpu, PacketTestLost, PacketTestRecord};
 use metrics::Binned;
-use model::{PacketTestCard, PacketTestCpu, PacketTestLost, PacketTestRecord};
 
 pub const HISTOGRAM: usize = 8064;
 pub const NET: usize = 26_888;

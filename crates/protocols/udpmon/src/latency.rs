@@ -3,10 +3,10 @@
 use super::codec::{self, Message};
 use super::params::Params;
 use super::talk::Talk;
+use crate::{PacketTest, PacketTestLatency};
 use common::kernel::Core;
 use common::message::tell;
 use metrics::{Binned, Clamped, Ending, Mono, SECOND};
-use model::{Event, PacketTest, PacketTestLatency};
 use std::sync::Arc;
 use std::time::Duration;
 use transport::{
@@ -100,7 +100,7 @@ impl Latency {
             over: true,
             ..PacketTest::default()
         };
-        tell(cx, Event::PacketTest(Box::new(test)));
+        tell(cx, test.event());
         let (_, last, step) = self.params.asked.responses;
         self.size = self.size.saturating_add(step);
         if step > 0 && self.size <= last && !self.stopped {

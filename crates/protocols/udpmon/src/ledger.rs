@@ -1,8 +1,8 @@
 //! What a receiver of UDPmon's packets counts.
 
 use super::codec::{Counts, Setup};
+use crate::{PacketTestCounts, PacketTestLost, PacketTestRecord};
 use metrics::{Binned, Clamped, Mono, Seen, Sequence};
-use model::{PacketTestCounts, PacketTestLost, PacketTestRecord};
 
 /// Bins of the histograms of times.
 const BINS: usize = 150;

@@ -23,10 +23,12 @@ pub mod codec;
 mod compat;
 mod latency;
 mod ledger;
+mod packet_test;
 mod params;
 pub mod proc;
 mod request;
 mod respond;
+mod shown;
 mod talk;
 pub mod tcpmon;
 mod train;
@@ -38,9 +40,17 @@ use crate::protocol::{Info, Legacy};
 pub use codec::PORT;
 pub use latency::Latency;
 use model::{Kind, Phase, Range, SocketSettings};
+pub use packet_test::{
+    PacketTest, PacketTestCard, PacketTestClock, PacketTestCounts, PacketTestCpu, PacketTestHost,
+    PacketTestInterface, PacketTestIp, PacketTestLatency, PacketTestLost, PacketTestPut, PacketTestRecord,
+    PacketTestRecords, PacketTestRole, PacketTestSettings,
+};
 pub use params::Params;
 pub use request::{Requester, connectors};
 pub use respond::{Listener, Responder, acceptors};
+
+/// What the results of UDPmon and tcpmon go by.
+const NAME: &str = "udpmon";
 
 /// That of UDPmon.
 pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
@@ -50,7 +60,7 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
             serves: Legacy::LOCAL,
             phase: || Phase {
                 kind: Kind::Train,
-                packet_tests: Some(Box::default()),
+                extra: PacketTestSettings::default().extra(),
                 buffer: Range::just(1 << 16),
                 // What a buffer of ours loses is not lost by a network.
                 sockets: SocketSettings {
@@ -64,7 +74,7 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
         }),
         originals: compat::ORIGINALS,
         importers: compat::IMPORTERS,
-        ..Info::new("udpmon", PORT)
+        ..Info::new(NAME, PORT)
     },
     carries,
     connectors,
@@ -81,5 +91,5 @@ fn carries(phase: &Phase) -> Result<(), &'static str> {
     if phase.exclusive {
         return Err("cannot ask a server to exclude others");
     }
-    Ok(())
+    PacketTestSettings::of(phase).map_or(Ok(()), |asked| asked.check())
 }

@@ -2,8 +2,9 @@
 
 use super::codec::Setup;
 use crate::host::Host;
+use crate::{PacketTestRecords, PacketTestRole, PacketTestSettings};
 use metrics::{Clamped, Group, SECOND};
-use model::{PacketTestRecords, PacketTestRole, PacketTestSettings, Phase, Train};
+use model::{Phase, Train};
 
 /// How long is waited behind a train before the receiver is asked for it, at most, ns.
 const SETTLE: u64 = SECOND / 5;
@@ -25,9 +26,9 @@ impl Params {
     /// The settings of `phase`.
     #[must_use]
     pub fn of(phase: &Phase, group: Group, host: Host) -> Self {
-        if let Some(asked) = &phase.packet_tests {
+        if let Some(asked) = PacketTestSettings::of(phase) {
             let waits_ns = asked.waits.iter().map(|wait| u64::from(*wait) * super::ledger::TENTH).collect();
-            return Params { group, asked: (**asked).clone(), train: None, waits_ns, host };
+            return Params { group, asked, train: None, waits_ns, host };
         }
         let (train, probe) = (phase.train.clone().unwrap_or_default(), phase.probe.unwrap_or_default());
         let trains = train.total() / u64::from(train.packets.max(1));

@@ -1,7 +1,7 @@
 //! What the kernel's texts say: shares of CPU time, what went through interfaces, counters of IP, UDP and TCP.
 
 use crate::host::{HostCard, HostTexts};
-use model::{PacketTestCard, PacketTestCpu, PacketTestHost, PacketTestInterface, PacketTestIp};
+use crate::{PacketTestCard, PacketTestCpu, PacketTestHost, PacketTestInterface, PacketTestIp};
 
 /// Most interfaces that are told, as in the original.
 const MOST_INTERFACES: usize = 16;

@@ -14,10 +14,11 @@ use super::train::Train;
 use crate::call::Caller;
 use crate::host::{HostTexts, Reading};
 use crate::one_sided::{Calls, GROUP};
+use crate::{PacketTest, PacketTestCounts, PacketTestRecords, PacketTestRole};
 use common::kernel::Core;
 use common::message::{tell, warn};
 use metrics::{Arrival, Clamped, Departure, Ending, Mono, Offset, SECOND};
-use model::{Event, PacketTest, PacketTestCounts, PacketTestRecords, PacketTestRole, Phase};
+use model::Phase;
 use std::sync::Arc;
 use std::time::Duration;
 use transport::{
@@ -206,7 +207,10 @@ impl Requester {
             // What they tell is told by the trains.
             test.records.clear();
         }
-        tell(cx, Event::PacketTest(Box::new(test)));
+        if let Some(counted) = test.counted("as UDPmon does", true) {
+            cx.post(counted);
+        }
+        tell(cx, test.event());
         self.number += 1;
         if self.number < self.params.waits_ns.len() && !self.stopped {
             return self.begin(cx);

@@ -19,12 +19,12 @@ use super::blocks;
 use super::codec::{self, Block, Message, Setup};
 use super::ledger::{Ledger, Packet};
 use super::proc::between;
+use crate::PacketTest;
 use crate::host::{HostTexts, Reading};
 use crate::one_sided::GROUP;
 use common::kernel::Core;
 use common::message::tell;
 use metrics::{Ending, Mono, Packets, SECOND};
-use model::{Event, PacketTest};
 use std::sync::{Arc, Mutex, PoisonError};
 use transport::{
     Checked, Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, When,
@@ -328,7 +328,7 @@ impl Responder {
         if over && test.counts.is_some_and(|counts| counts.received == 0) {
             return;
         }
-        tell(cx, Event::PacketTest(Box::new(test)));
+        tell(cx, test.event());
     }
 
     /// A stream that began without a word is told of when this host has been read.

@@ -209,3 +209,23 @@ fn a_failed_run_is_no_reading_and_keeps_the_threshold_from_passing() {
     after.pop();
     assert_eq!(Comparison::of(&before, &after).unwrap().worse_by(0.0), Ok(false));
 }
+
+#[test]
+fn results_of_a_protocols_own_are_compared_by_their_settings() {
+    use model::{Extra, Reading, Shown, Unit};
+    let run = |rates: &[f64]| {
+        let result = |rate: &f64| {
+            let settings = vec![Reading::new("size", "size", Unit::Bytes, 1_000.0)];
+            let figures = vec![Reading::of(Figure::Goodput(Way::Up), "rate", *rate)];
+            let shown = Some(Box::new(Shown { settings, figures, ..Shown::default() }));
+            Extra { shown, ..Extra::new("ttcp", &()) }
+        };
+        let point = Point { extras: rates.iter().map(result).collect(), ..Point::default() };
+        Outcome { points: vec![point], ..Outcome::default() }
+    };
+    let compared =
+        Comparison::of(&[run(&[8e6, 8.1e6, 8.2e6, 8.3e6])], &[run(&[4e6, 4.1e6, 4.2e6, 4.3e6])]).unwrap();
+    let rows: Vec<(String, &Verdict)> = compared.rows.iter().map(|row| (row.name(), &row.verdict)).collect();
+    assert_eq!(rows, [("size=1000: goodput to server".to_owned(), &Verdict::Worse)]);
+    assert!(Comparison::of(&[run(&[8e6])], &[run(&[4e6])]).is_err(), "one result a side is no reading");
+}

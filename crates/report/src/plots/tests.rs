@@ -59,28 +59,32 @@ fn nothing_measured_gives_no_plot() {
 }
 
 #[test]
-fn udpmons_sweep_is_drawn_against_its_spacing() {
-    let test = |wait, received| {
-        let counts = model::PacketTestCounts { received, lost: 25, span: 10_000, ..Default::default() };
-        model::PacketTest {
-            size: 1_000,
-            wait,
-            sent: 125,
-            counts: Some(counts),
-            over: true,
-            ..Default::default()
-        }
+fn results_of_a_protocols_own_are_drawn_against_the_setting_that_varies() {
+    let result = |gap_ns, rate| {
+        let settings = vec![
+            model::Reading::new("size", "size", model::Unit::Bytes, 1_000.0),
+            model::Reading::new("spacing", "spacing", model::Unit::Ns, gap_ns),
+        ];
+        let curve = model::Curve {
+            title: "Gaps".to_owned(),
+            note: String::new(),
+            x: ("gap".to_owned(), model::Unit::Ns),
+            y: ("share".to_owned(), model::Unit::Percent),
+            steps: true,
+            points: vec![(0.0, Some(100.0)), (1.0, None)],
+        };
+        let figures = vec![model::Reading::of(model::Figure::Goodput(model::Way::Up), "rate", rate)];
+        let shown = model::Shown { settings, figures, curves: vec![curve], ..Default::default() };
+        model::Extra { shown: Some(Box::new(shown)), ..model::Extra::new("ttcp", &()) }
     };
-    let point = Point { packet_tests: vec![test(200, 101), test(0, 51)], ..Point::default() };
-    let plots = packet_tests::plots(&point);
-    assert_eq!(
-        plots.iter().map(|p| p.name.as_str()).collect::<Vec<_>>(),
-        ["packet-tests-rate", "packet-tests-loss"]
-    );
-    // 50 and 100 gaps of 8000 bits in a millisecond; 25 of 125 lost.
-    assert_eq!(plots[0].series[0].points, [(0.0, Some(400e6)), (20_000.0, Some(800e6))]);
-    assert_eq!(plots[1].series[0].points[0].1, Some(20.0));
-    assert!(packet_tests::plots(&Point::default()).is_empty());
+    let extras = vec![result(20_000.0, 8e8), result(0.0, 4e8), result(0.0, 2e8)];
+    let plots = extras::plots(&Point { extras, ..Point::default() });
+    assert_eq!(plots.iter().map(|p| p.name.as_str()).collect::<Vec<_>>(), ["extra-goodput", "extra-gaps"]);
+    assert_eq!(plots[0].series[0].points, [(0.0, Some(3e8)), (20_000.0, Some(8e8))]);
+    assert_eq!(plots[0].series[0].spread, [Some((2e8, 4e8)), None]);
+    // One curve for each setting.
+    assert_eq!(plots[1].series.len(), 2);
+    assert!(extras::plots(&Point::default()).is_empty());
 }
 
 #[test]

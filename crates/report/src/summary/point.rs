@@ -1,6 +1,6 @@
 //! One phase in full: goodput or connections per second, the connections, and where they went.
 
-use super::{flows, frames, hosts, packet_tests, packets, pings, trains};
+use super::{extras, flows, frames, hosts, packets, pings, trains};
 use crate::console::Style;
 use crate::text::{Column, Page, TIMES, Table, Tone};
 use crate::words;
@@ -28,8 +28,8 @@ pub(super) fn write(point: &Point, begin: &Begin, style: Style, page: &mut Page<
         page.line(Tone::Bad, "Nothing was measured")?;
         return failures(point, page);
     }
-    packet_tests::write(point, page)?;
-    if packet_tests::any(point) && (point.phase.kind != Kind::Train || point.trains.is_some()) {
+    extras::write(point, page)?;
+    if extras::any(point) && (point.phase.kind != Kind::Train || point.trains.is_some()) {
         page.gap()?;
     }
     match point.phase.kind {
@@ -50,7 +50,7 @@ pub(super) fn write(point: &Point, begin: &Begin, style: Style, page: &mut Page<
                 trains::write(point, style.verbose, page)?;
                 page.gap()?;
             }
-            if !packet_tests::only_trips(point) {
+            if !extras::only_trips(point) {
                 packets::write(point, page)?;
             }
             flows::write(point, page)?;

@@ -1,6 +1,6 @@
 //! Packet trains: rates, dispersion, delays, and what befell packets.
 
-use super::packet_tests;
+use super::extras;
 use crate::text::{Column, FEW_TIMES, Page, Table, Tone, or_dash};
 use crate::words;
 use metrics::{
@@ -32,7 +32,7 @@ pub(super) fn found(point: &Point) -> Vec<String> {
 /// All about the trains of `point`.
 pub(super) fn write(point: &Point, verbose: bool, page: &mut Page<'_>) -> io::Result<()> {
     let Some(trains) = &point.trains else {
-        if packet_tests::any(point) {
+        if extras::any(point) {
             return Ok(());
         }
         return page.line(Tone::Bad, "No trains: not both ends told what they remember");

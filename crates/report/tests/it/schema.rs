@@ -3,13 +3,11 @@
 
 use crate::common::{built, events, outcome};
 use jsonschema::Validator;
-use metrics::{Binned, ClockKind, Ending, SocketState, TroubleKind, Wall};
+use metrics::{ClockKind, Ending, TroubleKind};
 use model::{
-    EmptyPath, Event, FrameRow, FrameVerdict, Kind, Media, MtuFound, PacketTest, PacketTestCard,
-    PacketTestClock, PacketTestCounts, PacketTestCpu, PacketTestHost, PacketTestInterface, PacketTestIp,
-    PacketTestLatency, PacketTestLost, PacketTestPut, PacketTestRecord, PacketTestRecords, PacketTestRole,
-    PacketTestSettings, PathMtu, Pattern, Payload, Phase, Ping, Probe, Schedule, Shutdown, Slot, Spacing,
-    Stairs, StampSettings, Stamping, Status, Trace, Transport, Verify, Waiting,
+    CaveatLevel, Curve, EmptyPath, Event, Extra, FrameRow, FrameVerdict, Kind, Media, MtuFound, PathMtu,
+    Pattern, Payload, Phase, Ping, Probe, Reading, Schedule, Shown, Shutdown, Slot, Spacing, Stairs,
+    StampSettings, Stamping, Status, Trace, Transport, Unit, Verify, Waiting,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -88,7 +86,9 @@ fn full() -> Value {
     told.push(Event::Phase { label: BTreeMap::new(), repeat: 6, phase: Box::new(phase) });
     told.push(Event::Trains(Box::new(crate::common::echoed())));
     told.push(Event::Flows { rows: vec![crate::common::flow()] });
-    told.extend(udpmon());
+    let phase = Phase { kind: Kind::Train, extra: Some(extra()), ..crate::common::phase() };
+    told.push(Event::Phase { label: BTreeMap::new(), repeat: 7, phase: Box::new(phase) });
+    told.push(Event::Extra(extra()));
     told.push(end);
     let mut outcome = built(&told);
     outcome.points[0].local.pings.as_mut().unwrap().ways = Some(Box::new(crate::common::ways()));
@@ -103,53 +103,20 @@ fn full() -> Value {
     serde_json::to_value(outcome).unwrap()
 }
 
-/// Tests of UDPmon and tcpmon in which every field has a value.
-fn udpmon() -> Vec<Event> {
-    let some = |lost: bool| {
-        let (skip, n) = (1, 2);
-        let records =
-            if lost { PacketTestRecords::Lost { skip, n } } else { PacketTestRecords::Packets { skip, n } };
-        let (time_ns, every_ns) = (Some(1), Some(2));
-        let asked = PacketTestSettings {
-            records,
-            time_ns,
-            every_ns,
-            cards: vec!["eth0".to_owned()],
-            ..PacketTestSettings::default()
-        };
-        let phase =
-            Phase { kind: Kind::Train, packet_tests: Some(Box::new(asked)), ..crate::common::phase() };
-        Event::Phase { label: BTreeMap::new(), repeat: 7 + u32::from(lost), phase: Box::new(phase) }
+/// A result of a protocol's own in which every field has a value.
+fn extra() -> Extra {
+    let reading = || Reading::new("loss.up", "loss", Unit::Percent, 1.0);
+    let axis = || ("gap".to_owned(), Unit::Ns);
+    let (title, points) = (String::new(), vec![(0.0, Some(1.0)), (1.0, None)]);
+    let curve = Curve { title, note: String::new(), x: axis(), y: axis(), steps: true, points };
+    let shown = Shown {
+        settings: vec![reading()],
+        counts: vec![reading()],
+        figures: vec![reading()],
+        curves: vec![curve],
+        ..Shown::default()
     };
-    let hist = Binned { low: 0, width: 5, bins: vec![1, 2], under: 3, over: 4, sum: 12 };
-    let host = PacketTestHost {
-        cpus: vec![PacketTestCpu::default()],
-        interfaces: vec![PacketTestInterface { name: "lo".to_owned(), counts: [1; 8] }],
-        ip: PacketTestIp::default(),
-        cards: vec![PacketTestCard { name: "eth0".to_owned(), counts: vec![-1, 5] }],
-    };
-    let socket = Some(SocketState { number: 3, rcvbuf: 4, ..SocketState::default() });
-    let put = PacketTestPut { took_ns: 1, at_ns: 2, sends: 3, bytes: 4, socket };
-    let test = PacketTest {
-        peer: "10.0.0.1:14233".to_owned(),
-        address: "10.0.0.2".to_owned(),
-        told: Some(Wall(5)),
-        counts: Some(PacketTestCounts::default()),
-        gaps: Some(hist.clone()),
-        others: vec![hist.clone()],
-        records: vec![PacketTestRecord { received: 1, sent: 2, system_ns: 3, raw_ns: 4 }],
-        lost: vec![PacketTestLost { received: 1, sent: 2, number: 3 }],
-        puts: vec![put],
-        connection: Some(uuid::Uuid::from_u128(9)),
-        clock: Some(PacketTestClock::default()),
-        local: host.clone(),
-        remote: host,
-        retransmitted: Some(1),
-        latency: Some(PacketTestLatency { histogram: hist, ..PacketTestLatency::default() }),
-        over: true,
-        ..PacketTest::default()
-    };
-    vec![some(false), Event::PacketTest(Box::new(test)), some(true)]
+    Extra { shown: Some(Box::new(shown)), ..Extra::new("ttcp", &1) }
 }
 
 #[test]
@@ -334,7 +301,11 @@ fn enumerations_hold_the_same_words() {
     same_words("/$defs/ping/properties/transport", &all!(Transport: Tcp, Udp));
     same_words("/$defs/phase/properties/verify", &all!(Verify: Data, Connection, None));
     same_words("/$defs/phase/properties/payload", &all!(Payload: Pattern, Random, Zeros));
-    same_words("/$defs/packet_test_settings/properties/role", &all!(PacketTestRole: Stream, Latency, Send));
+    let levels = all!(CaveatLevel: Invalid, Caution, Note);
+    same_words("/$defs/caveat/properties/level", &levels);
+    assert!(levels.iter().all(|level| json!(level) == level.name()));
+    same_words("/$defs/unit", &Unit::ALL);
+    assert!(Unit::ALL.iter().all(|unit| json!(unit) == unit.name()));
     same_words("/$defs/phase/properties/shutdown", &all!(Shutdown: Graceful, Rude, Random));
     same_words("/$defs/probe/properties/spacing", &all!(Spacing: Fixed, Uniform, Poisson, Trace));
     same_words("/$defs/probe/properties/waiting", &all!(Waiting: Block, Hybrid, Spin));

@@ -3,12 +3,13 @@
 use crate::support::bench::{Bench, inputs, last_news, mutate, vectors};
 use common::host::Host;
 use metrics::SECOND;
-use model::{Event, PacketTestRecords, PacketTestSettings, Phase};
+use model::Phase;
 use sim::{Link, Pair, Quirks};
 use transport::{Flow, FlowEvent, Path, Rng};
 use udpmon::blocks::decode_cpus;
 use udpmon::tcpmon::codec::{Command, Counts, Head, PARAM, answer, decode, decode_counts, encode};
 use udpmon::tcpmon::{Plan, Requester, Responder};
+use udpmon::{PacketTest, PacketTestRecords, PacketTestSettings};
 use uuid::Uuid;
 
 const VECTORS: &str = include_str!("vectors/tcpmon.txt");
@@ -132,14 +133,14 @@ fn a_test_asks_for_everything() {
         records,
         ..PacketTestSettings::default()
     };
-    let phase = Phase { packet_tests: Some(Box::new(asked)), ..Phase::default() };
+    let phase = Phase { extra: asked.extra(), ..Phase::default() };
     assert_eq!(phase.check(), Ok(()));
     let client = Requester::new(Plan::of(&phase, Host::default()), Uuid::from_u128(1), 0);
     let server = Responder::new(&Host::default(), Uuid::from_u128(2), 15 * SECOND, 64 * 1024);
     let mut run = Pair::stream(Box::new(client), Box::new(server)).both(Link::new().delay(1_000_000));
     run.run();
     assert!(run.ends[0].completed(), "{:?}", run.ends[0].ended);
-    let Some(Event::PacketTest(test)) = crate::support::told(&run.ends[0].side.outbox).next() else {
+    let Some(test) = crate::support::told(&run.ends[0].side.outbox).find_map(PacketTest::told) else {
         panic!()
     };
     let counts = test.counts.unwrap();

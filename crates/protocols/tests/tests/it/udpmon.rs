@@ -4,7 +4,7 @@ use crate::support::bench::{inputs, mutate, vectors};
 use common::host::{Host, HostReader, HostTexts, Reading};
 use common::one_sided::Answers;
 use metrics::{Binned, Clock, Mono, Recorder, SECOND};
-use model::{Kind, PacketTestCpu, PacketTestRecord, Phase};
+use model::{Kind, Phase};
 use std::sync::{Arc, Mutex};
 use transport::{Arena, Context, Flow, FlowEvent, Path, Received, Rng, Sent, Transmit, When};
 use udpmon::acceptors;
@@ -16,6 +16,7 @@ use udpmon::codec::{
     Block, Counts, Message, Setup, answer, decode, decode_counts, encode, encode_counts, response, write_data,
 };
 use udpmon::proc::between;
+use udpmon::{PacketTestCpu, PacketTestRecord};
 
 const VECTORS: &str = include_str!("vectors/udpmon.txt");
 
@@ -151,7 +152,7 @@ fn what_we_ask_for_is_what_the_originals_ask_for() {
     write_data(&mut data, 3, 0x136b);
     assert_eq!(data, v["data_3"]);
     let lost =
-        decode_lost(&encode_lost(&[model::PacketTestLost { received: 97_698, sent: 91_164, number: 10 }]));
+        decode_lost(&encode_lost(&[udpmon::PacketTestLost { received: 97_698, sent: 91_164, number: 10 }]));
     assert_eq!(lost[0].number, 10);
 }
 
@@ -211,7 +212,8 @@ fn responder(room: &mut Room, first: &[u8]) -> Box<dyn Flow> {
 }
 
 fn responder_on(room: &mut Room, first: &[u8], host: Host) -> Box<dyn Flow> {
-    let phase = Phase { kind: Kind::Train, packet_tests: Some(Box::default()), ..Phase::default() };
+    let phase =
+        Phase { kind: Kind::Train, extra: udpmon::PacketTestSettings::default().extra(), ..Phase::default() };
     let mut listener = acceptors(&phase, &Answers { workers: 1, host, ..Answers::default() }).remove(0);
     let mut none = Arena::new(0);
     let batch = Received { from: Some(PATH), ..Received::stream(first, room.now) };
@@ -384,11 +386,10 @@ mod pair {
     use super::*;
     use crate::support::run::about;
     use metrics::{Group, TrainPacket};
-    use model::{
-        Event, PacketTest, PacketTestRecords, PacketTestRole, PacketTestSettings, Probe, Train, Trains,
-    };
+    use model::{Event, Probe, Train, Trains};
     use sim::{Link, Pair};
     use udpmon::{Latency, Params, Requester};
+    use udpmon::{PacketTest, PacketTestRecords, PacketTestRole, PacketTestSettings};
 
     const MS: u64 = 1_000_000;
 
@@ -400,14 +401,15 @@ mod pair {
         } else {
             Box::new(Requester::new(params, id, 0))
         };
-        let served = Phase { kind: Kind::Train, packet_tests: Some(Box::default()), ..Phase::default() };
+        let served =
+            Phase { kind: Kind::Train, extra: PacketTestSettings::default().extra(), ..Phase::default() };
         let listener = acceptors(&served, &Answers { workers: 1, ..Answers::default() }).remove(0);
         // As its sessions do: the original spins.
         Pair::unsolicited(client, listener).wait(transport::Wait::Hybrid)
     }
 
     fn asked(asked: PacketTestSettings) -> Phase {
-        Phase { kind: Kind::Train, packet_tests: Some(Box::new(asked)), ..Phase::default() }
+        Phase { kind: Kind::Train, extra: asked.extra(), ..Phase::default() }
     }
 
     fn told(pair: &Pair, end: usize) -> Vec<Event> {
@@ -415,10 +417,7 @@ mod pair {
     }
 
     fn tests(pair: &Pair, end: usize) -> Vec<PacketTest> {
-        told(pair, end)
-            .into_iter()
-            .filter_map(|e| if let Event::PacketTest(test) = e { Some(*test) } else { None })
-            .collect()
+        told(pair, end).into_iter().filter_map(|e| PacketTest::told(&e)).collect()
     }
 
     #[test]

@@ -1,10 +1,9 @@
 //! The command lines: one letter for each option, as getopt takes them.
 
+use crate::{PacketTestRecords, PacketTestRole, PacketTestSettings};
 use compat::options::{Letters, Opt, Request, Stop, Value, find, request};
 use metrics::{Clamped, SECOND};
-use model::{
-    Kind, PacketTestRecords, PacketTestRole, PacketTestSettings, Phase, Range, SocketSettings, Verify,
-};
+use model::{Kind, Phase, Range, SocketSettings, Verify};
 use std::path::PathBuf;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -425,7 +424,7 @@ impl Spec {
             // What the user does not choose is the kernel's to choose.
             let sockets = SocketSettings { rcvbuf: self.buffer, ..sockets };
             return Phase {
-                packet_tests: Some(Box::new(self.packet_tests.clone())),
+                extra: self.packet_tests.extra(),
                 duration_ns: self.life_ns,
                 interval_ns: self.packet_tests.every_ns.unwrap_or(SECOND),
                 connections: 1,
@@ -438,7 +437,7 @@ impl Spec {
         }
         Phase {
             kind: Kind::Train,
-            packet_tests: Some(Box::new(self.packet_tests.clone())),
+            extra: self.packet_tests.extra(),
             duration_ns: self.life_ns,
             connections: 1,
             sockets,

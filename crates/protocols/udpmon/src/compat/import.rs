@@ -1,11 +1,10 @@
 //! The lines of `udpmon_bw_mon`, `udpmon_req` and `tcpmon_mon` as outcomes, a test each, and those of `udpmon_recv`, a period each.
 
 use super::read::{Table, is_table, tables};
+use crate::{PacketTest, PacketTestLatency};
 use compat::import::{ImportedPhase, ImportedRun, ns, received};
 use metrics::{Clamped, Wall};
-use model::{
-    Interval, Kind, PacketTest, PacketTestLatency, Pattern, PingCounts, RoundTrips, Totals, Traffic,
-};
+use model::{Interval, Kind, Pattern, PingCounts, RoundTrips, Totals, Traffic};
 use std::collections::BTreeMap;
 
 /// Reads a printout; `None` when it is none.
@@ -171,7 +170,7 @@ fn requests(tests: Vec<PacketTest>) -> ImportedRun {
             kind: Kind::Ping,
             pattern: Pattern::Duplex,
             connections: 1,
-            tests,
+            extras: tests.iter().map(PacketTest::result).collect(),
             local,
             ..ImportedPhase::default()
         }],

@@ -2,9 +2,9 @@
 
 use super::args::Spec;
 use super::tables;
+use crate::{PacketTest, PacketTestCounts};
 use compat::number::{g, ratio};
 use metrics::{Clamped, real};
-use model::{PacketTest, PacketTestCounts};
 use std::fmt::Write as _;
 
 /// What the path adds to a packet's UDP payload over Ethernet, bytes: gap 12, preamble 8, header 14, check 4, UDP 8, and IP.

@@ -6,10 +6,11 @@ use super::line::{self, Sent};
 use super::recv::Receiver;
 use super::tables;
 use super::tcp_watch::{Progress, Snapshots};
+use crate::{PacketTest, PacketTestRecords};
 use compat::number::g;
 use jiff::Timestamp;
 use metrics::{Clamped, SECOND, Wall, real};
-use model::{Event, Level, PacketTest, PacketTestRecords};
+use model::{Event, Level};
 use std::io::{self, Write};
 
 /// Prints a run as UDPmon's programs do.
@@ -54,18 +55,18 @@ impl Printer {
                 self.started = begin.started;
                 self.banner(out)?;
             }
-            Event::PacketTest(test) if self.spec.program.tcp() && !test.over => match self.spec.program {
-                Program::TcpMon => {
-                    let socket = test.puts.last().and_then(|put| put.socket.as_ref());
-                    self.connected(socket.map(|socket| socket.mss), out)?;
-                    self.progress.line(&self.spec, test, out)?;
+            Event::Extra(_) => match (self.spec.program, PacketTest::told(event)) {
+                (_, None) => {}
+                (Program::TcpMon, Some(test)) if !test.over => {
+                    self.connected(test.mss, out)?;
+                    self.progress.line(&self.spec, &test, out)?;
                 }
-                _ => self.snapshots.line(&self.spec, test, out)?,
+                (program, Some(test)) if program.tcp() && !test.over => {
+                    self.snapshots.line(&self.spec, &test, out)?;
+                }
+                (Program::TcpMon, Some(test)) => self.held.push(test),
+                (_, Some(test)) => self.test(&test, out)?,
             },
-            Event::PacketTest(test) if self.spec.program == Program::TcpMon => {
-                self.held.push(PacketTest::clone(test));
-            }
-            Event::PacketTest(test) => self.test(test, out)?,
             Event::Connection(record) => {
                 let Some(at) = self.held.iter().position(|test| test.connection == Some(record.id)) else {
                     return Ok(());

@@ -3,9 +3,9 @@
 use super::args::Spec;
 use super::line::{Got, got, percent};
 use super::tables;
+use crate::{PacketTest, PacketTestCounts, PacketTestLost, PacketTestRecord, PacketTestRecords};
 use compat::number::g;
 use metrics::Clamped;
-use model::{PacketTest, PacketTestCounts, PacketTestLost, PacketTestRecord, PacketTestRecords};
 use std::collections::HashMap;
 use std::io::{self, Write};
 

@@ -1,11 +1,12 @@
 //! `netcaliper udpmon_bw_mon` and the other programs of UDPmon.
 
 use super::{Printer, Program, Spec, read, usage};
+use crate::{PacketTest, PacketTestRecords};
 use common::Protocol;
 use common::original::{Driver, ExitCodes, Journal, Refusal, Run};
 use common::{ClientConfig, Placement, ServerConfig};
 use compat::Request;
-use model::{Event, PacketTest, PacketTestRecords, Status};
+use model::{Event, Status};
 use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr};
 
@@ -126,8 +127,8 @@ impl Reporter<'_> {
                 "{name}: -S {asked}: the system gave socket buffers of {got} bytes ({limits})"
             ));
         }
-        let Event::PacketTest(test) = event else { return };
-        if spec.packet_tests.stamps && test.over && !of_the_card(test) {
+        let Some(test) = PacketTest::told(event) else { return };
+        if spec.packet_tests.stamps && test.over && !of_the_card(&test) {
             let (own, remote) = (
                 "it has none, they are off (hwstamp_ctl -r 1), or its clock (/dev/ptpN) cannot be opened",
                 "the responder's card, or its program, gave none",

@@ -2,8 +2,9 @@
 
 use super::args::{Program, Spec, read};
 use super::print::Printer;
+use crate::{PacketTest, PacketTestRole, PacketTestSettings};
 use compat::options::Request;
-use model::{Event, Outcome, PacketTestRole, PacketTestSettings};
+use model::{Event, Outcome};
 use std::io::{self, Write};
 
 /// Prints a saved run as `program` would have printed it. One of the programs' own runs brings its command line; of another the
@@ -17,7 +18,7 @@ pub(crate) fn print(
     events: &[Event],
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let tests = || outcome.points.iter().flat_map(|point| &point.packet_tests);
+    let tests = || PacketTest::all(outcome);
     let Some(first) = tests().next() else {
         return Err(io::Error::other(format!("this run has no tests that {} could print", program.name())));
     };
@@ -57,11 +58,9 @@ fn spec(program: Program, outcome: &Outcome, remote: &str) -> Spec {
         _ => Spec::empty(program),
     };
     let phase = outcome.points.first().map(|point| &point.phase);
-    spec.packet_tests = phase.and_then(|phase| phase.packet_tests.as_deref().cloned()).unwrap_or_else(|| {
-        PacketTestSettings {
-            size: outcome.points.iter().flat_map(|p| &p.packet_tests).next().map_or(64, |test| test.size),
-            ..PacketTestSettings::default()
-        }
+    spec.packet_tests = phase.and_then(PacketTestSettings::of).unwrap_or_else(|| PacketTestSettings {
+        size: PacketTest::all(outcome).next().map_or(64, |test| test.size),
+        ..PacketTestSettings::default()
     });
     if program == Program::Req {
         spec.packet_tests.role = PacketTestRole::Latency;

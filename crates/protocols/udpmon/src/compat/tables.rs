@@ -1,8 +1,8 @@
 //! Pieces of lines and whole tables: CPUs, interfaces, counters, histograms, records.
 
+use crate::{PacketTest, PacketTestClock, PacketTestCpu, PacketTestHost, PacketTestLost, PacketTestRecord};
 use compat::number::g;
 use metrics::{Binned, Clamped, Shape, real, seconds};
-use model::{PacketTest, PacketTestClock, PacketTestCpu, PacketTestHost, PacketTestLost, PacketTestRecord};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 

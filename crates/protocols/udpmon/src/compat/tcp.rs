@@ -2,9 +2,9 @@
 
 use super::args::Spec;
 use super::tables;
+use crate::{PacketTest, PacketTestPut, PacketTestRecords};
 use compat::number::{g, ratio};
 use metrics::{Clamped, SocketState, real};
-use model::{PacketTest, PacketTestPut, PacketTestRecords};
 use std::io::{self, Write};
 
 /// Title of the histogram of the times that messages take to be sent.

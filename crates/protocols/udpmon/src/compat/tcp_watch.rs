@@ -2,9 +2,9 @@
 
 use super::args::Spec;
 use super::tables;
+use crate::{PacketTest, PacketTestCounts};
 use compat::number::{g, ratio};
 use metrics::{SECOND, real};
-use model::{PacketTest, PacketTestCounts};
 use std::collections::HashMap;
 use std::io::{self, Write};
 

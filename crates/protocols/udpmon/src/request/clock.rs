@@ -1,9 +1,9 @@
 //! How a requester compares the responder's clock with its own.
 
 use super::{Requester, Step};
+use crate::PacketTestClock;
 use crate::codec::{self, Message};
 use metrics::{Exchange, Mono, SECOND};
-use model::PacketTestClock;
 
 /// Exchanges before a test, as in the original, and behind it.
 pub(super) const EXCHANGES: u32 = 200;

@@ -2,11 +2,11 @@
 
 use super::clock::EXCHANGES;
 use super::{Requester, Step};
+use crate::PacketTestRecords;
 use crate::blocks;
 use crate::codec::{self, Block, Message};
 use crate::proc::between;
 use metrics::Mono;
-use model::PacketTestRecords;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {

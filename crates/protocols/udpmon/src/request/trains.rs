@@ -1,9 +1,10 @@
 //! What all of a requester's tests are as trains.
 
 use super::Requester;
+use crate::PacketTestRecord;
 use common::message::tell;
 use metrics::{Arrival, Clamped, Departure, Mono, StampKind, TrainReport, join};
-use model::{Event, PacketTestRecord, Trains};
+use model::{Event, Trains};
 use transport::Context;
 
 impl Requester {

@@ -1,6 +1,7 @@
 //! Admission of requesters to a responder, and the state that its workers share.
 
 use super::{Responder, arrival, packet};
+use crate::PacketTestSettings;
 use crate::codec::{self, Message, Setup};
 use crate::host::Host;
 use crate::ledger::{Ledger, wanted};
@@ -68,11 +69,11 @@ impl Drop for Place {
 /// A server's sources of links.
 #[must_use]
 pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
-    let asked = phase.packet_tests.clone().unwrap_or_default();
+    let asked = PacketTestSettings::of(phase).unwrap_or_default();
     let shared = Arc::new(Shared {
         acl: answers.acl.clone(),
         streams: answers.streams.clone(),
-        host: answers.host.clone(),
+        host: answers.host.with_cards(&asked.cards),
         limit: Limit::new(answers.exit_after),
         every_ns: asked.every_ns,
         setup: crate::params::setup(&asked),

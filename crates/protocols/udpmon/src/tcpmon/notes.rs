@@ -1,8 +1,9 @@
 //! What a responder notes of each message, when it is asked to: how long reading took, what came between two, what the kernel
 //! knew of the connection.
 
+use crate::{PacketTestPut, PacketTestRecords, PacketTestSettings};
 use metrics::{Binned, Mono, SocketState};
-use model::{PacketTestPut, PacketTestRecords, Phase};
+use model::Phase;
 
 /// Bins of both histograms, as the original has them.
 const BINS: usize = 150;
@@ -24,7 +25,7 @@ impl Wanted {
     /// What `phase` asks for.
     #[must_use]
     pub fn of(phase: &Phase) -> Self {
-        let Some(asked) = &phase.packet_tests else { return Wanted::default() };
+        let Some(asked) = PacketTestSettings::of(phase) else { return Wanted::default() };
         Wanted {
             histograms: asked.histograms.then_some((asked.low, asked.bin_width)),
             records: match asked.records {

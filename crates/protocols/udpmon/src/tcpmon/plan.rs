@@ -2,7 +2,8 @@
 
 use super::codec::PARAM;
 use crate::host::Host;
-use model::{PacketTestRecords, Phase};
+use crate::{PacketTestRecords, PacketTestSettings};
+use model::Phase;
 
 /// Shortest and longest message, bytes.
 pub(super) const SHORTEST: u64 = PARAM as u64;
@@ -53,7 +54,7 @@ impl Plan {
     #[must_use]
     pub fn of(phase: &Phase, host: Host) -> Self {
         let (rate, stall_ns) = (phase.rate, phase.stall_ns);
-        let Some(asked) = &phase.packet_tests else {
+        let Some(asked) = PacketTestSettings::of(phase) else {
             let message = phase.buffer.high.clamp(SHORTEST, LONGEST);
             return Plan { message, transfer: phase.transfer, rate, stall_ns, test: None };
         };

@@ -8,11 +8,12 @@ use crate::host::Reading;
 use crate::one_sided::{Calls, GROUP};
 use crate::payload::Source;
 use crate::proc::between;
+use crate::{PacketTest, PacketTestCounts, PacketTestPut};
 use common::kernel::Core;
 use common::message::tell;
 use metrics::Binned;
 use metrics::{Clamped, Ending, Mono, SECOND, SocketState};
-use model::{Event, Pace, PacketTest, PacketTestCounts, PacketTestPut, Phase};
+use model::{Pace, Phase};
 use std::time::Duration;
 use transport::{
     Checked, Connector, Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit,
@@ -176,7 +177,10 @@ impl Requester {
         };
         self.found.local = between(&read(0), &read(1), self.v6);
         self.found.over = true;
-        tell(cx, Event::PacketTest(Box::new(std::mem::take(&mut self.found))));
+        if let Some(counted) = self.found.counted("as tcpmon does", false) {
+            cx.post(counted);
+        }
+        tell(cx, std::mem::take(&mut self.found).event());
         self.complete(cx);
     }
 
@@ -204,13 +208,15 @@ impl Requester {
         if let Some((at, ns)) = self.snapshot.zip(test.every_ns).filter(|(at, _)| *at <= cx.now) {
             self.snapshot = Some(at.plus(ns));
             let at_ns = cx.now.since(self.since);
-            let put = PacketTestPut { at_ns, socket: self.state.take(), ..PacketTestPut::default() };
+            let socket = self.state.take();
+            let put = PacketTestPut { at_ns, socket, ..PacketTestPut::default() };
             let now = PacketTest {
                 peer: self.found.peer.clone(),
                 connection: self.found.connection,
                 size: self.found.size,
                 started: self.found.started,
                 told: Some(cx.clock.wall(cx.now)),
+                mss: socket.map(|socket| socket.mss),
                 sent: self.frame,
                 puts: vec![put],
                 ..PacketTest::default()
@@ -226,7 +232,7 @@ impl Requester {
         now.local = between(&start, &reading.get().cloned().unwrap_or_default(), self.v6);
         let now = std::mem::take(now);
         self.standing = None;
-        tell(cx, Event::PacketTest(now));
+        tell(cx, now.event());
     }
 
     /// The first message may leave.

@@ -6,11 +6,12 @@ use crate::blocks;
 use crate::host::{Host, HostTexts, Reading};
 use crate::one_sided::{Answers, GROUP};
 use crate::proc::between;
+use crate::{PacketTest, PacketTestCounts, PacketTestSettings};
 use common::call::Answerer;
 use common::kernel::Core;
 use common::message::tell;
 use metrics::{Clamped, Ending, Mono, SECOND};
-use model::{Event, PacketTest, PacketTestCounts, Phase};
+use model::Phase;
 use transport::{
     Acceptor, Checked, Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit,
     Violation, When,
@@ -25,8 +26,8 @@ const FIRST: u64 = SECOND / 20;
 /// A server's sources of links.
 #[must_use]
 pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
-    let (host, stall_ns, buffer) = (answers.host.clone(), phase.stall_ns, phase.buffer.high);
-    let wanted = Wanted::of(phase);
+    let (stall_ns, buffer, wanted) = (phase.stall_ns, phase.buffer.high, Wanted::of(phase));
+    let host = answers.host.with_cards(&PacketTestSettings::of(phase).unwrap_or_default().cards);
     let make = move |cx: &mut Context<'_>| {
         let flow = Responder::new(&host, cx.rng.uuid(), stall_ns, buffer).noting(&wanted);
         Box::new(flow) as Box<dyn Flow>
@@ -129,7 +130,7 @@ impl Responder {
         test.others = histograms.collect();
         test.puts = std::mem::take(&mut self.notes.puts);
         test.over = true;
-        tell(cx, Event::PacketTest(Box::new(test)));
+        tell(cx, test.event());
     }
 
     /// Tells what was counted so far; `host` is what this host has just said.
@@ -137,7 +138,7 @@ impl Responder {
         let before = self.snapshots.before.take().unwrap_or_else(|| self.text(0));
         let test = self.found(cx, &before, &host);
         (self.snapshots.before, self.snapshots.told) = (Some(host), self.counts.received);
-        tell(cx, Event::PacketTest(Box::new(test)));
+        tell(cx, test.event());
     }
 
     /// A snapshot that is due is begun; one that has its reading is told.

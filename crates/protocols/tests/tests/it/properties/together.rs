@@ -8,12 +8,13 @@ use crate::{iperf3, ntttcp};
 use ::iperf3::BulkTerms;
 use ::native::{Client, ClientPlan, ServerPlan};
 use ::ntttcp::Layout;
+use ::udpmon::PacketTestSettings;
 use common::Peer;
 use common::one_sided::{Answers, Calls, KEEPALIVE, OneSided, OneSidedPlan, OneSidedProtocol};
 use metrics::{Mono, SECOND};
 use model::{
-    Event, Kind, PacketTestSettings, Pattern, Phase, Ping, Range, Schedule, SocketSettings, StampSettings,
-    Status, Transport, Verify,
+    Event, Kind, Pattern, Phase, Ping, Range, Schedule, SocketSettings, StampSettings, Status, Transport,
+    Verify,
 };
 use sim::{Host, Link, Network, Quirks, START, Say};
 use std::net::{IpAddr, SocketAddr};
@@ -99,7 +100,7 @@ fn udpmon() -> Phase {
         waits: vec![20_000, 10_000],
         ..PacketTestSettings::default()
     };
-    Phase { kind: Kind::Train, packet_tests: Some(Box::new(asked)), ..brief() }
+    Phase { kind: Kind::Train, extra: asked.extra(), ..brief() }
 }
 
 /// What a server of ctsTraffic expects of all its clients.
@@ -425,12 +426,11 @@ impl Scenario {
             }
             "udpmon" => {
                 let events = self.net.events(client).iter();
-                let of = |event: &Event| {
-                    if let Event::PacketTest(test) = event { Some((test.sent, test.counts)) } else { None }
-                };
+                let of =
+                    |event: &Event| ::udpmon::PacketTest::told(event).map(|test| (test.sent, test.counts));
                 let tests: Vec<_> = events.filter_map(|(_, event)| of(event)).collect();
                 // Of the last that are lost the receiver knows nothing.
-                let good = |&(sent, counts): &(u64, Option<model::PacketTestCounts>)| {
+                let good = |&(sent, counts): &(u64, Option<udpmon::PacketTestCounts>)| {
                     sent == 300
                         && counts.is_some_and(|counts| {
                             let known = counts.received + counts.lost;

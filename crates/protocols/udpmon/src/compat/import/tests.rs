@@ -1,6 +1,7 @@
+use crate::PacketTest;
 use crate::compat::IMPORTERS;
 use compat::import::import;
-use model::{Figure, Kind, Outcome, Point, Stat, Way};
+use model::{Figure, Kind, Outcome, Point, Reading, Stat, Way};
 
 #[track_caller]
 fn outcome_of(bytes: &[u8]) -> Outcome {
@@ -89,9 +90,10 @@ fn udpmons_requests() {
     let text = "response len bytes; Req len;  loop_count;  num_bad; time/frame (tod); ave time us; min time; max time; num timeouts; \n \
         64;  100;  20;   0;  21.9;   20.5;    9.36;  114.515; 0 \n 352;  100;  20;   2;  22;   30;    10;  200; 2 \n";
     let outcome = outcome_of(text.as_bytes());
-    let tests = &only(&outcome).packet_tests;
+    let tests: Vec<_> = PacketTest::of(only(&outcome)).collect();
     assert_eq!((outcome.begin.verb.as_str(), tests.len()), ("ping", 2));
-    assert_eq!(Figure::of_test(&tests[0]), [(Figure::RoundTrip(Stat::Mean), 20_500.0)]);
+    let shown = only(&outcome).shown().next().unwrap();
+    assert_eq!(shown.figures[1], Reading::of(Figure::RoundTrip(Stat::Mean), "mean", 20_500.0));
     assert_eq!(tests[1].latency.as_ref().map(|t| (t.response, t.count, t.max_ns)), Some((352, 18, 200_000)));
     // 2 of 40.
     near(Figure::MessagesLost.of(only(&outcome)), 5.0);

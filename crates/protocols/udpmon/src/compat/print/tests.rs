@@ -3,12 +3,12 @@
 use super::*;
 use crate::compat::line::line;
 use crate::compat::read;
-use compat::options::Request;
-use metrics::Binned;
-use model::{
+use crate::{
     PacketTestClock, PacketTestCounts, PacketTestCpu, PacketTestHost, PacketTestInterface, PacketTestIp,
     PacketTestLatency, PacketTestLost, PacketTestRecord,
 };
+use compat::options::Request;
+use metrics::Binned;
 
 fn printer(program: Program, words: &str) -> Printer {
     let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
@@ -20,7 +20,7 @@ fn printer(program: Program, words: &str) -> Printer {
 
 fn said(printer: &mut Printer, test: PacketTest) -> String {
     let mut out = Vec::new();
-    printer.on_event(&Event::PacketTest(Box::new(test)), &mut out).unwrap();
+    printer.on_event(&test.event(), &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 

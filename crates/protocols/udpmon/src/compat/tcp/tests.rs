@@ -1,12 +1,13 @@
 //! The printouts of tcpmon's programs, to the byte.
 
 use crate::compat::{Printer, Program, read};
+use crate::{
+    PacketTest, PacketTestCounts, PacketTestCpu, PacketTestHost, PacketTestInterface, PacketTestIp,
+    PacketTestPut,
+};
 use compat::options::Request;
 use metrics::{Binned, SocketState, TcpInfo};
-use model::{
-    ConnectionRecord, Event, PacketTest, PacketTestCounts, PacketTestCpu, PacketTestHost,
-    PacketTestInterface, PacketTestIp, PacketTestPut,
-};
+use model::{ConnectionRecord, Event};
 use uuid::Uuid;
 
 /// What an original printed, without where it comes from, its date, and what it says of its own clocks and sockets.
@@ -38,8 +39,8 @@ fn said(words: &str, snapshot: Option<PacketTest>, test: PacketTest, tcp: TcpInf
     let mut out = Vec::new();
     let mut hear = |event: Event| printer.on_event(&event, &mut out).unwrap();
     hear(Event::Begin(Box::default()));
-    snapshot.into_iter().for_each(|test| hear(Event::PacketTest(Box::new(test))));
-    hear(Event::PacketTest(Box::new(PacketTest { over: true, ..test })));
+    snapshot.into_iter().for_each(|test| hear(test.event()));
+    hear(PacketTest { over: true, ..test }.event());
     hear(Event::Connection(Box::new(record)));
     String::from_utf8(out).unwrap()
 }
@@ -117,12 +118,13 @@ fn a_run_with_a_histogram_and_records_is_the_originals() {
 fn a_run_with_progress_and_tables_is_the_originals() {
     let original = original(include_str!("../originals/tcpmon_mon_tables.txt"));
     // 38,884 messages in 999.6 ms; 16 segments of 65,483 bytes are 1.05 MB.
-    let socket = SocketState { cwnd_bytes: 16 * 65_483, mss: 32_741, ..SocketState::default() };
+    let socket = SocketState { cwnd_bytes: 16 * 65_483, ..SocketState::default() };
     let put = PacketTestPut { at_ns: 999_600_000, socket: Some(socket), ..PacketTestPut::default() };
     let snapshot = PacketTest {
         size: 50_000,
         sent: 38_884,
         puts: vec![put],
+        mss: Some(32_741),
         local: host(50_305, 0, &[], Vec::new()),
         ..PacketTest::default()
     };

@@ -1,6 +1,9 @@
 //! UDPmon's tests: what is asked for, and what was found. The tool counts in tenths of a microsecond, called *tenths* here.
 
-use metrics::{Binned, SocketState, Wall};
+use crate::NAME;
+use common::message::{Counted, Told};
+use metrics::{Binned, Packets, SocketState, Wall};
+use model::{Event, Extra, Outcome, Phase, Point};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -113,12 +116,24 @@ impl Default for PacketTestSettings {
 }
 
 impl PacketTestSettings {
+    /// What `phase` asks for.
+    #[must_use]
+    pub fn of(phase: &Phase) -> Option<Self> {
+        phase.extra.as_ref()?.read(NAME)
+    }
+
+    /// As a phase has it.
+    #[must_use]
+    pub fn extra(&self) -> Option<Extra> {
+        Some(Extra::new(NAME, self))
+    }
+
     /// Checks every value.
     ///
     /// # Errors
     /// One sentence naming the first value that cannot be.
-    pub fn check(&self) -> Result<(), String> {
-        let must = |ok: bool, what: &str| if ok { Ok(()) } else { Err(what.to_owned()) };
+    pub fn check(&self) -> Result<(), &'static str> {
+        let must = |ok, what| if ok { Ok(()) } else { Err(what) };
         must((1..=65_507).contains(&self.size), "a packet must have 1 to 65507 bytes")?;
         must(self.packets > 0 && self.bursts > 0, "there must be at least one packet, and one burst")?;
         must((1..=1 << 20).contains(&self.waits.len()), "a sweep must have 1 to 1048576 steps")?;
@@ -189,12 +204,60 @@ pub struct PacketTest {
     pub local: PacketTestHost,
     /// The remote host meanwhile.
     pub remote: PacketTestHost,
+    /// With tcpmon, of a test that goes on: payload of the connection's longest segment, bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mss: Option<u32>,
     /// With tcpmon: segments that the kernel sent again, as far as known.
     pub retransmitted: Option<u64>,
     /// With `udpmon_req`: the round trips of one size.
     pub latency: Option<PacketTestLatency>,
     /// The test is over; else this is a snapshot.
     pub over: bool,
+}
+
+impl PacketTest {
+    /// As a result that every output shows.
+    #[must_use]
+    pub fn result(&self) -> Extra {
+        Extra { shown: Some(Box::new(self.shown())), ..Extra::new(NAME, self) }
+    }
+
+    /// The event that tells it.
+    #[must_use]
+    pub fn event(&self) -> Event {
+        Event::Extra(self.result())
+    }
+
+    /// The test that `event` tells.
+    #[must_use]
+    pub fn told(event: &Event) -> Option<Self> {
+        event.extra_of(NAME)
+    }
+
+    /// What the remote end counted of it, for the totals of the run.
+    pub(super) fn counted(&self, receive: &'static str, datagrams: bool) -> Option<Told> {
+        let counts = self.counts?;
+        // UDPmon tells packets, tcpmon bytes.
+        let bytes =
+            if counts.bytes > 0 { counts.bytes } else { counts.received.saturating_mul(self.size.into()) };
+        let packets = || Packets {
+            received: counts.received,
+            lost: i64::try_from(counts.lost).unwrap_or(i64::MAX),
+            reordered: counts.bad_order,
+            ..Packets::default()
+        };
+        Some(Told::Counted(Box::new(Counted { receive, bytes, packets: datagrams.then(packets) })))
+    }
+
+    /// The tests of a phase.
+    pub fn of(point: &Point) -> impl Iterator<Item = Self> {
+        point.extras.iter().filter_map(|extra| extra.read(NAME))
+    }
+
+    /// The tests of a run.
+    pub fn all(outcome: &Outcome) -> impl Iterator<Item = Self> {
+        outcome.points.iter().flat_map(Self::of)
+    }
 }
 
 /// What a receiver counted.
@@ -383,6 +446,7 @@ pub struct PacketTestCard {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::{Value, json};
 
     #[test]
     fn what_cannot_be_is_named() {
@@ -398,5 +462,70 @@ mod tests {
         assert!(
             with(|u| u.records = PacketTestRecords::Packets { skip: 0, n: 2_000_000 }).contains("1000000")
         );
+    }
+
+    /// A test and what was asked for, in which every field has a value.
+    fn full() -> (PacketTest, PacketTestSettings) {
+        let hist = Binned { low: 0, width: 5, bins: vec![1, 2], under: 3, over: 4, sum: 12 };
+        let host = PacketTestHost {
+            cpus: vec![PacketTestCpu::default()],
+            interfaces: vec![PacketTestInterface { name: "lo".to_owned(), counts: [1; 8] }],
+            ip: PacketTestIp::default(),
+            cards: vec![PacketTestCard { name: "eth0".to_owned(), counts: vec![-1, 5] }],
+        };
+        let socket = Some(SocketState { number: 3, rcvbuf: 4, ..SocketState::default() });
+        let put = PacketTestPut { took_ns: 1, at_ns: 2, sends: 3, bytes: 4, socket };
+        let test = PacketTest {
+            peer: "10.0.0.1:14233".to_owned(),
+            address: "10.0.0.2".to_owned(),
+            told: Some(Wall(5)),
+            counts: Some(PacketTestCounts::default()),
+            gaps: Some(hist.clone()),
+            others: vec![hist.clone()],
+            records: vec![PacketTestRecord { received: 1, sent: 2, system_ns: 3, raw_ns: 4 }],
+            lost: vec![PacketTestLost { received: 1, sent: 2, number: 3 }],
+            puts: vec![put],
+            connection: Some(Uuid::from_u128(9)),
+            clock: Some(PacketTestClock::default()),
+            local: host.clone(),
+            remote: host,
+            mss: Some(1),
+            retransmitted: Some(1),
+            latency: Some(PacketTestLatency { histogram: hist, ..PacketTestLatency::default() }),
+            over: true,
+            ..PacketTest::default()
+        };
+        let asked = PacketTestSettings {
+            records: PacketTestRecords::Packets { skip: 1, n: 2 },
+            time_ns: Some(1),
+            every_ns: Some(2),
+            cards: vec!["eth0".to_owned()],
+            ..PacketTestSettings::default()
+        };
+        (test, asked)
+    }
+
+    #[test]
+    fn the_schema_describes_what_is_written() {
+        let schema: Value = serde_json::from_str(include_str!("../../../../schema/udpmon.v1.json")).unwrap();
+        let of = |name: &str| {
+            let part = json!({"$ref": format!("#/$defs/{name}"), "$defs": schema["$defs"]});
+            jsonschema::validator_for(&part).unwrap()
+        };
+        let (test, asked) = full();
+        for (name, value) in [("packet_test", json!(test)), ("packet_test_settings", json!(asked))] {
+            let complaints: Vec<String> = of(name).iter_errors(&value).map(|e| e.to_string()).collect();
+            assert_eq!(complaints, [""; 0]);
+            let fields = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+            assert_eq!(fields(&value), fields(&schema["$defs"][name]["properties"]), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_test_is_read_as_it_was_told() {
+        let (test, asked) = full();
+        assert_eq!(PacketTest::told(&test.event()), Some(test));
+        let phase = Phase { extra: asked.extra(), ..Phase::default() };
+        assert_eq!(PacketTestSettings::of(&phase), Some(asked));
     }
 }
