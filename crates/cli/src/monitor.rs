@@ -173,7 +173,7 @@ fn measure_once(args: &MonitorArgs, program: &Path, interrupt: &Interrupt) -> Re
     match status.code() {
         Some(0) => {}
         // Its own conditions, which it has told itself.
-        Some(3) => broken.push("a condition of the measurement itself was not met".to_owned()),
+        Some(3) => broken.push("an assertion of the measurement failed".to_owned()),
         Some(code) => broken.push(format!("the measurement ended with {code}")),
         None => broken.push("the measurement was killed".to_owned()),
     }
