@@ -228,10 +228,7 @@ pub(super) fn few_connections(case: &Case<'_>) -> Option<Caveat> {
         Kind::Ping => return None,
     };
     (n > 0 && n < MIN_VALUES && !case.serving()).then(|| {
-        let text = format!(
-            "Percentiles over {n} connection{} are no more than the values themselves.",
-            if n == 1 { "" } else { "s" }
-        );
+        let text = format!("Too few connections ({n}) for percentiles.");
         let advice = "Use more connections (-P) or let each move less (--transfer) when percentiles matter.";
         Caveat::new("few-connections", text, advice)
     })

@@ -136,12 +136,12 @@ pub(super) fn card_stamps(case: &Case<'_>) -> Option<Caveat> {
             format!("{untrue} of {all} were later than the kernel's of the same packet, or far earlier")
         }));
         words.extend((unread > 0).then(|| {
-            format!("nothing can be told of {unread} of {all}, because the card's clock could not be read")
+            format!("{unread} of {all} could not be converted, because the card's clock could not be read")
         }));
         (!words.is_empty()).then(|| format!("at {name}, {}", words.join(", and ")))
     }))?;
-    let text = format!("Stamps of a network card were of no use ({clauses}): the kernel's were taken.");
-    let advice = "Look who sets or steers the card's clock while the test lasts (ptp4l, phc2sys), and whether it can be read \
+    let text = format!("Timestamps of a network card were rejected ({clauses}): the kernel's were used.");
+    let advice = "Look for a program that sets or steers the card's clock during the test (ptp4l, phc2sys), and whether it can be read \
                   (/dev/ptpN), or do without its stamps (--hardware-stamps=off).";
     Some(Caveat::new("card-stamps", text, advice))
 }
@@ -175,7 +175,7 @@ pub(super) fn train_spacing(case: &Case<'_>) -> Option<Caveat> {
         (asked > 0.0 && (got - asked).abs() > asked * SPACING)
             .then(|| format!("{} instead of {}", format_duration(got), format_duration(asked)))
     }))?;
-    let text = format!("Packets did not leave as they were to ({clauses}, median).");
+    let text = format!("The spacing of sends differed from the requested one ({clauses}, median).");
     let advice = "Give the sender a core of its own (--busy, --affinity), or ask for a wider spacing.";
     Some(Caveat::new("train-spacing", text, advice))
 }
@@ -184,8 +184,8 @@ pub(super) fn train_not_stretched(case: &Case<'_>) -> Option<Caveat> {
     let settings = &case.point.trains.as_ref()?.report.settings;
     let none = !settings.is_empty() && settings.iter().all(|s| s.stretched == Some(false));
     none.then(|| {
-        let text = "No train was stretched on its way: the path carries them as fast as they are sent, and the \
-                    dispersion rates tell the sender's rate, not the path's."
+        let text = "No dispersion: no train left the path slower than it was sent, and the \
+                    dispersion rates are the sender's rate, not the path's."
             .to_owned();
         let advice = "Take the rates for lower bounds; a faster sender, larger packets (-l) or a smaller spacing (--wait 0) \
                       may find more.";

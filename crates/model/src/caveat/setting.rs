@@ -63,7 +63,7 @@ pub(super) fn server_reduced(case: &Case<'_>) -> Option<Caveat> {
         let why = if change.why.is_empty() { String::new() } else { format!(" ({})", change.why) };
         format!("{address} gave {} {} instead of {}{why}", change.what, change.given, change.asked)
     }))?;
-    let text = format!("Not all that was asked for was granted: {clauses}.");
+    let text = format!("The server reduced the request: {clauses}.");
     Some(Caveat::new("server-reduced", text, "Ask for less, or raise the server's limits."))
 }
 

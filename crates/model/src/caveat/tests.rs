@@ -367,7 +367,7 @@ fn few_connections() {
         p.local.rate = n;
     };
     let text = only("few-connections", |p, _| of(p, rate(19)));
-    assert!(text.starts_with("Percentiles over 19 connections"), "{text}");
+    assert!(text.starts_with("Too few connections (19)"), "{text}");
     silent(|p, _| of(p, rate(20)));
     silent(|p, _| of(p, None));
     silent(|p, _| p.local.rate = rate(8)); // a run's own connections, which last as long as it
@@ -377,7 +377,7 @@ fn few_connections() {
         p.local.rate = rate(100);
         p.intervals.iter_mut().for_each(|i| i.opened = 10);
     });
-    assert!(text.starts_with("Percentiles over 1 connection are"), "{text}");
+    assert!(text.starts_with("Too few connections (1)"), "{text}");
 }
 
 #[test]
