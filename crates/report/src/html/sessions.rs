@@ -184,8 +184,18 @@ const SESSION: [&str; 12] = [
     "since (UTC)",
     "run",
 ];
-const ENDED: [&str; 10] =
-    ["session", "client", "ended", "what", "connections", "errors", "received", "sent", "begun (UTC)", "run"];
+const ENDED: [&str; 10] = [
+    "session",
+    "client",
+    "ended",
+    "what",
+    "connections",
+    "errors",
+    "received",
+    "sent",
+    "started (UTC)",
+    "run",
+];
 const WORDS: [&str; 5] = ["client", "stands", "ended", "what", "run"];
 const SERVICE: [&str; 7] =
     ["protocol", "from clients now", "to clients now", "received", "sent", "connections", "errors"];

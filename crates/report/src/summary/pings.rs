@@ -23,7 +23,7 @@ pub(super) fn write(point: &Point, linear_ns: Option<u64>, page: &mut Page<'_>) 
     messages(trips, &point.phase, page)?;
     times(trips, &point.phase, point.empty.as_deref(), page)?;
     if let Some(n) = point.local.counters.moved.get("process.preempted") {
-        let text = format!("this end had to make way for other programs {}", words::count(*n, "time"));
+        let text = format!("this process was preempted {}", words::count(*n, "time"));
         page.paragraph(Tone::Plain, "  ", &text)?;
     }
     if let Some(both) = &trips.ways {

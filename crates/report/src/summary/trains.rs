@@ -17,7 +17,7 @@ const NUMBERS: usize = 8;
 
 /// The result in a few words.
 pub(super) fn found(point: &Point) -> Vec<String> {
-    let Some(trains) = &point.trains else { return vec!["no trains told of by both ends".to_owned()] };
+    let Some(trains) = &point.trains else { return vec!["no train confirmed by both ends".to_owned()] };
     let settings = &trains.report.settings;
     let of = |s: &TrainSetting| {
         let rate = s.train_bps.map_or("no rate".to_owned(), |q| format_bits_per_second(q.median));
