@@ -85,7 +85,7 @@ pub struct Answers {
 /// A protocol without a conversation.
 #[derive(Debug)]
 pub struct OneSidedProtocol {
-    /// What is known of it.
+    /// Static properties of the protocol.
     pub info: Info,
     /// Whether it can carry a phase.
     pub carries: fn(&Phase) -> Result<(), &'static str>,

@@ -244,7 +244,7 @@ pub struct Serving<'a> {
 
 /// A protocol.
 pub trait Protocol: Send + Sync {
-    /// What is known of it before anything is opened.
+    /// Static properties of the protocol.
     fn info(&self) -> &Info;
 
     /// Whether it can carry `phase`.

@@ -13,7 +13,7 @@ pub const UNLIMITED: u64 = 1 << 50;
 pub struct Params {
     /// Where they are counted.
     pub group: Group,
-    /// What is sent.
+    /// The payload.
     pub filler: Filler,
     /// Bytes of one write or read.
     pub buffer: u64,

@@ -19,7 +19,7 @@ pub enum Remote {
 pub struct Params {
     /// Where they are counted.
     pub group: Group,
-    /// What is sent, and when.
+    /// Messages and their schedule.
     pub ping: Ping,
     /// Times between messages, if the schedule is that of a trace.
     pub trace: Option<Arc<Trace>>,
