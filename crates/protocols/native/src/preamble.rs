@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_are_recognised() {
+    fn other_protocols_are_recognised() {
         assert_eq!(guess(&sample().encode()), Guess::Netcaliper);
         assert_eq!(guess(b"\x8eNET"), Guess::Netcaliper);
         assert_eq!(guess(b"GET / HTTP/1.1\r\n"), Guess::Http);
