@@ -1,7 +1,7 @@
 //! The receiver's session.
 //!
 //! ```text
-//! waiting ── 'R', or the first connection ─▶ running ── time up, 'E', nobody left, stop ─▶ parting ── all gone ─▶ over
+//! waiting ── 'R', or the first connection ─▶ running ── time up, 'E', no sender left, stop ─▶ parting ── all gone ─▶ over
 //! ```
 //!
 //! 1. A word's place decides what it means: the one behind 'X' is a length, even if it equals a letter.
