@@ -1,4 +1,4 @@
-//! What a server allows of clients that have not introduced themselves, and of those that say too much.
+//! Limits of a server on clients without a complete handshake, and on clients that send too much.
 
 use crate::support::bench::inputs;
 use crate::support::driven::Driven;

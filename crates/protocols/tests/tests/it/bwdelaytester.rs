@@ -161,7 +161,7 @@ fn loss_repeats_and_order_are_told_apart_on_any_network() {
             (unique, lost as i64, again, below),
             "{name}"
         );
-        // What the last datagrams became nobody knows who has not their numbers.
+        // Loss of the last datagrams is not known to the receiver.
         assert!(unique + lost <= sent && unique + lost + 20 > sent, "{name}: {unique} and {lost} of {sent}");
         assert!(lost > 0 || !(name.contains("all") || name == "lossy"), "{name}");
         let sum: i64 = there.intervals.iter().filter_map(|i| i.local_packets()).map(|p| p.lost).sum();
@@ -262,7 +262,7 @@ fn damaged_datagrams() {
         let got = Received { from: Some(path), ..Received::stream(&bytes, now) };
         let mut reply = Transmit::new(&mut arena, bytes.len());
         assert!(acceptor.on_unsolicited(&mut side.cx(now), &got, &mut reply).is_none());
-        assert!(reply.is_empty(), "nobody is ever answered");
+        assert!(reply.is_empty(), "a receiver never answers");
         let again = acceptor.on_timer(&mut side.cx(now));
         assert!(again.is_none_or(|at| at > now));
         taken += crate::support::told(&side.outbox)

@@ -30,7 +30,7 @@ fn pair(phase: &Phase, rude: bool) -> Pair {
     flows(phase, phase, rude)
 }
 
-/// Who sends how much, played byte by byte or turn by turn from the description of the original: push and pull move the
+/// Bytes that each end sends, computed byte by byte or turn by turn from the description of the original: push and pull move the
 /// transfer one way; duplex rounds an odd one up and moves half each way; in push-pull the ends take turns, the client
 /// first, until the sum of both directions is reached.
 fn moved(pattern: Pattern, transfer: u64) -> (u64, u64) {
@@ -302,7 +302,7 @@ fn one_flipped_bit_is_found_where_it_is() {
             assert_said(&pair, 0, &["NetworkError"], "the other end is reset");
         }
     }
-    // From the server its identifier comes first; nobody judges its characters.
+    // The server's identifier comes first; its characters are not checked.
     let damaged = |offset| {
         let mut pair = pair(&phase(Pattern::Pull, 100), false).down(Link::new().flip(offset, 0x01));
         pair.run();

@@ -1,4 +1,4 @@
-//! Data connections over paths that damage, shorten, lengthen and end them: what is found, where, by whom, and when.
+//! Data connections over paths that damage, shorten, lengthen and end them: which end finds which error, where and when.
 
 use crate::support::{combinations, pair, phase};
 use metrics::{Ending, Mono, SECOND};
@@ -95,7 +95,7 @@ fn no_flipped_bit_in_the_framing_goes_unnoticed() {
         for verify in [Verify::Data, Verify::None] {
             let phase = Phase { verify, stall_ns: SECOND, ..phase(pattern, 100) };
             for direction in 0..2 {
-                // All bytes, of which those that are payload are only compared when that was asked for.
+                // All bytes; payload is compared only if asked for.
                 for at in 0..260 {
                     let link = Link::new().flip(at, 1 << (at % 8));
                     let mut pair = link_to(pair(&phase, false), direction, link);
@@ -108,7 +108,7 @@ fn no_flipped_bit_in_the_framing_goes_unnoticed() {
                     );
                     if verify == Verify::Data && pair.ends.iter().all(|e| e.completed()) {
                         let bytes = bytes_sent(&phase, direction);
-                        assert!(at >= bytes, "{what} of {bytes}: nobody noticed");
+                        assert!(at >= bytes, "{what} of {bytes}: unnoticed");
                     }
                     let wrong = pair.ends.iter().filter_map(|e| match &e.ended {
                         Some(Err(cause)) => Some(cause.ending()),

@@ -138,9 +138,11 @@ fn echo() -> Pair {
 
 #[test]
 fn a_clean_link_brings_everything_back_in_order() {
-    for (run, quirks) in
-        [(1, Quirks::default()), (10, Quirks::default()), (10, Quirks { shy: 0.0, ..Quirks::rough() })]
-    {
+    for (run, quirks) in [
+        (1, Quirks::default()),
+        (10, Quirks::default()),
+        (10, Quirks { would_block: 0.0, ..Quirks::rough() }),
+    ] {
         let (pair, Told { seen, stamps, .. }) = asked(echo().seed(3).quirks(quirks), 1_000, run, 400);
         assert!(seen.iter().copied().eq(0..1_000), "{quirks:?}: {}", seen.len());
         assert!(pair.ends[0].completed());
@@ -183,7 +185,7 @@ fn a_full_receive_buffer_and_a_cut_link_lose() {
     assert_eq!(seen.len(), 10);
 }
 
-/// Lets in whoever says so, with an answer that is cut to what came.
+/// Admits a peer that asks for it, with an answer cut to the request's length.
 struct Porter {
     told: Arc<Mutex<Told>>,
 }
@@ -218,7 +220,7 @@ fn a_peer_that_knocks_is_answered_with_no_more_than_it_sent_and_then_let_in() {
     let mut pair = Pair::unsolicited(asker, Box::new(porter));
     pair.run();
     let told = told.lock().unwrap();
-    // Zeros for those that were turned away, then the echoes; number 10 opened the door.
+    // Zeros for refused ones, then the echoes; number 10 opened the flow.
     assert_eq!(told.seen, [vec![0; 10], (11..50).collect()].concat());
     assert_eq!((told.bad, pair.ends[1].counts.rx_bytes), (0, 39 * 400));
 }

@@ -292,7 +292,7 @@ fn jitter_and_variation_are_those_of_all_first_arrivals() {
             let reordered = got.counts.reordered as f64 / got.counts.received as f64;
             assert_eq!((what == "quiet", rows.len() as u64), (reordered == 0.0, got.counts.received));
             assert!(what != "heavily reordered" || reordered > 0.9, "{reordered}");
-            // Those that were received merged share one stamp, which is not the arrival of each: they have no part in either figure.
+            // Datagrams received merged share one stamp, which is not the arrival of each: neither figure includes them.
             rows.sort_unstable();
             let alone: Vec<bool> = (0..rows.len())
                 .map(|at| {
@@ -505,7 +505,7 @@ fn everything_lost_is_a_result_too() {
     let cut = Link::new().cut(sim::At::Time(START.plus(700 * MS)), sim::Cut::Silence);
     let run = run(phase(Pattern::Push, 1_000, 100, 1_000), cut, Link::new(), 8, 0);
     let local = run.totals().0;
-    // The remote end never learns how many were sent: it knows of those that it has seen, and both say that it ended badly.
+    // The remote end never learns how many were sent: it knows the numbers it has seen, and both ends report the bad ending.
     assert!(local.errors() > 0 || local.stopped > 0 || local.completed > 0);
     assert!(run.network.now < Mono(60 * SECOND), "{:?}", run.network.now);
 }

@@ -1,5 +1,5 @@
-//! Round trips in virtual time: a path whose delay is known must be measured as it is, whatever the kernels cut, and what is
-//! damaged, late or lost must be told apart, to the message.
+//! Round trips in virtual time: a path whose delay is known must be measured exactly, in any segmentation, and damaged,
+//! late and lost messages must be counted exactly.
 
 use crate::support::combinations;
 use crate::support::run::about;
@@ -66,7 +66,7 @@ fn fates(rows: &[PingRow]) -> [usize; 4] {
 fn a_schedule_begins_with_its_phase_however_late_the_connection_is_up() {
     let path = Path { peer: ([10, 0, 0, 1], 7).into(), local: ([10, 0, 0, 2], 7).into() };
     let end = START.plus(6 * SECOND);
-    // 600 places in 6 s. Up after 4 s: those that are more than a second old are missed, and the others are sent.
+    // 600 places in 6 s. Up after 4 s: places more than a second old are missed, and the others are sent.
     for (up_ms, sent, missed) in [(0, 600, 0), (4_000, 300, 300), (6_000, 0, 600)] {
         let schedule = Schedule::Fixed { gap_ns: 10 * MS };
         let ping = Ping { schedule, transport: Transport::Udp, timeout_ns: SECOND, ..Ping::default() };
@@ -480,7 +480,7 @@ fn a_service_that_is_stopped_serves_those_it_has_to_their_end() {
     run.run();
     assert!(run.ends[0].completed(), "{:?}", run.ends[0].ended);
     assert_eq!(fates(&rows(&run)), [100, 0, 0, 0]);
-    // Who says nothing for a second is not waited for.
+    // A client that is silent for a second is not waited for.
     let slow = Ping { schedule: Schedule::Fixed { gap_ns: 3 * SECOND }, ..ping(5, 64) };
     let mut run = pair(slow).both(Link::new().delay(10 * MS)).stop(1, 190 * MS);
     run.run();

@@ -206,7 +206,7 @@ fn an_amount_has_arrived_before_the_test_ends() {
     }
 }
 
-/// A receiver of an old version waits for all of a block: whatever the calls held, the whole is made of blocks.
+/// A receiver of an old version waits for all of a block: in any split into calls the total is whole blocks.
 #[test]
 fn calls_of_any_length_end_with_a_whole_block() {
     for (quirks, block) in [Quirks::default(), Quirks::tiny_sends(), Quirks::rough()]

@@ -11,9 +11,9 @@ const MS: u64 = 1_000_000;
 fn a_rate_is_exact_over_time_and_smooth() {
     let (patterns, rates) =
         ([Pattern::Push, Pattern::Pull, Pattern::Duplex], [1_000_000, 8_000_000, 100_000_000, 1_000_000_000]);
-    for [pattern, rate, shy] in combinations([patterns.len(), rates.len(), 2]) {
+    for [pattern, rate, would_block] in combinations([patterns.len(), rates.len(), 2]) {
         let (pattern, rate) = (patterns[pattern], rates[rate]);
-        let quirks = Quirks { shy: [0.0, 0.05][shy], ..Quirks::default() };
+        let quirks = Quirks { would_block: [0.0, 0.05][would_block], ..Quirks::default() };
         let phase = Phase { rate: Some(rate), ..phase(pattern, 1 << 40) };
         let receiver = if pattern == Pattern::Pull { 0 } else { 1 };
         let mut pair = pair(&phase, false).quirks(quirks).both(Link::new().delay(MS).window(4 << 20));

@@ -1,5 +1,5 @@
-//! Whoever connects to the port that is none of ours, or pretends to be: told what this is, in its own words, and shown
-//! out in bounded time.
+//! Peers of other protocols, and peers that imitate ours: answered in their own words, and closed
+//! in bounded time.
 
 use crate::support::run::*;
 use crate::support::{SESSION, key, opener};
@@ -54,7 +54,7 @@ fn each_stranger_is_answered_in_its_own_words_and_in_order() {
         let peer = net.heard(raw);
         assert!(peer.heard.starts_with(expect), "{name}: {:?}", String::from_utf8_lossy(&peer.heard));
         let (at, how) = ended(peer);
-        assert_eq!(how, HungUp::Fin, "{name}: nobody was cut off in mid-sentence");
+        assert_eq!(how, HungUp::Fin, "{name}: the answer arrived whole");
         assert!(at < 100 * MS, "{name}: {at}");
         let notices = told(&net, server).notices;
         assert!(notices[0].contains(&format!("spoke {name} to this port")), "{notices:?}");
@@ -172,7 +172,7 @@ fn those_who_wait_are_bounded_and_come_free() {
     assert_eq!(reset, 5_000 - 4_096);
     net.run_until(START.plus(7 * SECOND));
     assert_eq!(net.open(server), (0, 0));
-    // Strangers who are being answered count as well, while they do not hang up.
+    // Peers that are being answered count as well, until they close.
     let stay = |text: &[u8]| vec![(0, Say::Stay), (0, Say::Bytes(text.to_vec()))];
     let _raws: Vec<_> = (0..4_096).map(|n| net.raw(client_ip(n), address(1), stay(b"hello?\r\n"))).collect();
     net.run_until(net.now.plus(100 * MS));

@@ -95,7 +95,7 @@ fn losses_are_those_of_the_path_to_the_packet() {
         let (there, back) = (pair.fate(0).lost, pair.fate(1).lost);
         assert_eq!(tally.counts.lost as u64, there + back, "seed {seed}");
         assert_eq!(facts.there.lost + facts.back.lost + facts.lost_somewhere, there + back, "seed {seed}");
-        // The first request opens the session; those that are lost at the very end cannot be told apart.
+        // The first request opens the session; losses at the very end cannot be assigned to a direction.
         assert!(
             facts.there.lost <= there && there - facts.there.lost <= facts.lost_somewhere,
             "seed {seed}: {facts:?}"
@@ -124,7 +124,7 @@ fn doubled_and_overtaken_packets_are_told_by_their_way() {
     assert_eq!((facts.there.duplicated, facts.back.duplicated), (0, pair.fate(1).doubled));
 }
 
-/// One packet in, one packet out, by whatever bytes.
+/// One packet in, one packet out, for any bytes.
 fn thrown_at(rules: &Rules, session: &mut Session, bytes: &[u8], clock: &Clock) -> Option<Vec<u8>> {
     let request = reflect::check(rules, bytes).ok()?;
     let got = Arrived { bytes, at: Mono(5), ttl: 64, tos: 0xb9 };

@@ -191,7 +191,7 @@ fn refused_packets_were_not_sent_and_are_not_lost() {
     assert_eq!(setting.sent + setting.unsent, 1_000);
     assert!((20..90).contains(&setting.unsent), "{}", setting.unsent);
     assert_eq!((setting.received, setting.lost), (setting.sent, 0));
-    // The places of those that left are still right.
+    // The places of the sent packets are still right.
     for p in run.packets().iter().filter(|p| p.sent_ns.is_some()) {
         let late = p.sent_ns.unwrap() - p.intended_ns as i64;
         assert!((0..50_000).contains(&late), "{p:?}");

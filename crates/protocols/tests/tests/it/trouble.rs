@@ -336,7 +336,7 @@ fn exclusive_sessions_queue_for_as_long_as_it_takes() {
     assert_empty(&mut net, server);
 }
 
-/// Parts of one run beside each other, as `load` has them: none waits for those that wait for all of them.
+/// Concurrent parts of one run, as in `load`: none waits for sessions that wait for all of them.
 #[test]
 fn the_parts_of_an_exclusive_run_go_on_beside_each_other() {
     for server_is in [false, true] {

@@ -142,7 +142,7 @@ fn what_epi_lost_is_what_the_path_lost() {
     let marked = rx.marked.unwrap();
     assert_eq!(marked.told, Some(3_000), "{rx:?}");
     assert!(marked.repeated > 0 && marked.reordered > 0, "{marked:?}");
-    // What did not come is what is missing of the number told, whatever came twice: 5 % of 3,000 and some.
+    // Losses are the reported number less the different ones received, repeats or not: 5 % of 3,000 and some.
     let lost = 3_000 - (marked.data - marked.repeated);
     let counts = told(&net, server).local().packets.as_ref().unwrap().counts;
     assert_eq!((counts.lost, counts.received), (lost as i64, marked.data));
@@ -190,7 +190,7 @@ fn a_receiver_tells_tests_apart_by_their_order() {
     let mut test = Test::default();
     assert_eq!((test.take(&data, Mono(7)), test.take(&marker, Mono(9))), (Deed::Data, Deed::Over));
     assert_eq!((test.since, test.last), (Mono(7), Mono(9)));
-    // epi_ttcp: a start behind data is another test's, an end before any is nobody's.
+    // epi_ttcp: a start after data is another test's, an end before any is ignored.
     let mut test = Test::default();
     assert_eq!(test.take(&Marks::Epi.end(5), Mono(1)), Deed::Stray);
     assert_eq!(test.take(Marks::Epi.start(), Mono(2)), Deed::Marker);

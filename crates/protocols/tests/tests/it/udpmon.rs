@@ -38,7 +38,7 @@ fn requests_of_the_originals() {
     let lost = zero(decode(&v["zerostats_lost"]));
     assert_eq!((lost.record_bytes, lost.log_lost), (240, 1));
     assert_eq!(zero(decode(&v["zerostats_stamps"])).stamps, 1);
-    // udpmon_req leaves whatever was there in fields that it does not know.
+    // udpmon_req leaves arbitrary bytes in fields that it does not know.
     let request = zero(decode(&v["req_zerostats"]));
     assert_ne!(request.stamps, 0);
     let data = |name: &str| match decode(&v[name]) {
@@ -145,7 +145,7 @@ fn what_we_ask_for_is_what_the_originals_ask_for() {
         let message = decode(&v[name]).unwrap();
         let ours = encode(&message, v[name].len());
         assert_eq!((decode(&ours), ours.len()), (Some(message), v[name].len()), "{name}");
-        // The first message of all has version 0, as the original's; a request has whatever was there.
+        // The first message of all has version 0, as the original's; a request has an arbitrary one.
         assert!(name == "req_resp" || ours[4..8] == v[name][4..8], "{name}");
     }
     let mut data = v["data_3"].clone();
@@ -520,7 +520,7 @@ mod pair {
             assert!(run.ends[0].completed(), "{seed}: {:?}", run.ends[0].ended);
             let test = &tests(&run, 0)[0];
             let counts = test.counts.unwrap();
-            // Packets behind the last that came are missing, but nobody there knows.
+            // Packets after the last received one are missing, unknown to the receiver.
             let gone = test.sent - counts.received;
             assert!(
                 gone > 40 && counts.lost <= gone && counts.lost + 3 >= gone,

@@ -1,4 +1,4 @@
-//! Proof that the properties find mistakes: those that the simulated platform can plant in the engine.
+//! Proof that the properties find the defects that the simulated platform can plant in the engine.
 
 use super::{Check, SEEDS, exhausted, native, spent, together};
 use std::time::Instant;

@@ -8,7 +8,7 @@ use model::{Event, Level, Pattern, Phase, Status};
 use sim::{Link, Network, Quirks, START, Say};
 use transport::{Defect, Rng};
 
-/// Who is served before descriptors run out goes on, it is told, and who comes when there are some again is served.
+/// Clients served before descriptors run out go on, the server reports it, and clients that come later are served.
 pub(super) fn check(seed: u64, defect: Option<Defect>) -> Result<(), String> {
     let mut rng = Rng::new(seed);
     let mut net = Network::new(seed);
@@ -32,7 +32,7 @@ pub(super) fn check(seed: u64, defect: Option<Defect>) -> Result<(), String> {
     let before = asked(&mut rng, first, 4);
     let client = join(&mut net, 0, plan(&before));
     net.run_until(START.plus(SECOND));
-    // More than there is room for: connections that say nothing, those of nobody, and clients with many of them.
+    // More than there is room for: silent connections, connections without a session, and clients with many connections.
     let (mute, crowds) = (rng.between(0, 40), rng.between(1, 3) as u32);
     for n in 0..mute {
         let bytes = (0..rng.between(0, 40)).map(|_| rng.next() as u8).collect();
@@ -52,7 +52,7 @@ pub(super) fn check(seed: u64, defect: Option<Defect>) -> Result<(), String> {
     let text = "cannot accept connections";
     let says = |event: &Event| matches!(event, Event::Notice { level: Level::Error, text: told } if told.contains(text));
     if !net.events(server).iter().any(|(_, event)| says(event)) {
-        return Err(format!("nobody is told that descriptors have run out: {:?}", net.events(server)));
+        return Err(format!("no report that descriptors have run out: {:?}", net.events(server)));
     }
     for (host, phase, arrives) in [(client, &before, 0), (late, &after, 3_500 * MS)] {
         let it = told(&net, host);

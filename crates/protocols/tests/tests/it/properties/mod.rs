@@ -129,7 +129,7 @@ fn forgotten(net: &Network, host: Host, own: usize, workers: u16) -> Result<(), 
         return Err(format!("there still are {left:?} links and {} groups", net.groups(host)));
     }
     if (links, now.flows, bytes) != (0, 0, 0) || messages > own * usize::from(workers) {
-        return Err(format!("memory is kept for nobody: {now:?}"));
+        return Err(format!("memory is kept after the last peer has left: {now:?}"));
     }
     Ok(())
 }

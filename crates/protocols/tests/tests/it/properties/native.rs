@@ -206,7 +206,8 @@ fn violation(scenario: &Scenario, outcome: &Outcome) -> Result<(), String> {
             let late = if scenario.link == scenario.link.clone().loss(0.0) { 0 } else { 2 * SECOND };
             served(&participant.phase, participant.arrives + late, &it, net.done(client)).map_err(of)?;
             // An answer for which a full socket has no room is lost, too.
-            let clean = scenario.link == scenario.link.clone().loss(0.0) && scenario.quirks.shy == 0.0;
+            let clean =
+                scenario.link == scenario.link.clone().loss(0.0) && scenario.quirks.would_block == 0.0;
             if clean && lost(&it) != 0 {
                 return Err(of(format!("{} datagrams are lost where none is", lost(&it))));
             }

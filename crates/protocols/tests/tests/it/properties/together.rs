@@ -142,7 +142,7 @@ fn solo(
     };
     let phase = match to {
         Some(_) => phase.clone(),
-        // A server has no end of its own, and nobody looks at its intervals.
+        // A server has no end of its own, and its intervals are not checked.
         None => {
             let sockets = SocketSettings { keepalive_ns: Some(KEEPALIVE), ..phase.sockets.clone() };
             Phase { iterations: None, interval_ns: 100 * SECOND, sockets, ..phase.clone() }
@@ -170,7 +170,7 @@ impl Scenario {
     fn guest(&mut self, rng: &mut Rng, server: usize, links: u32, asks: Asks) {
         let workers = if let Asks::OneSided(..) = asks { 1 } else { one_of(rng, &[1, 2]) };
         let arrives = rng.between(0, SECOND);
-        // A server that is nobody else's ends with its client.
+        // A server with one client ends with it.
         let own = matches!(asks, Asks::Ntttcp(_)) || asks.is("ttcp");
         let leaves = if own { Leaves::InTime } else { Leaves::draw(rng) };
         self.services[server].links += 2 * links as usize + 2;
@@ -239,7 +239,7 @@ impl Scenario {
             it.net.raw(client_ip(500 + n as u32), at([7411, 5201][n]), script);
         }
         let quirks = if rng.between(0, 3) == 0 { Quirks::rough() } else { Quirks::default() };
-        it.clean &= quirks.shy == 0.0;
+        it.clean &= quirks.would_block == 0.0;
         it.net.quirks(it.services[native].host, Quirks { slowness: SLOWNESS, ..quirks });
         it
     }
