@@ -1,4 +1,4 @@
-//! Comparing runs: what is told, what is not, and the exit code.
+//! Comparing runs: differences that are reported, ones that are not, and the exit code.
 
 use crate::support::files::Scratch;
 use crate::support::{Line, netcaliper, serve, tcp};

@@ -81,7 +81,7 @@ fn delays_beside_a_load_that_ended_too_early_are_not_shown() {
 #[test]
 fn repeats_until_the_mean_is_known() {
     let server = serve("");
-    // Within ±50 % with 95 % confidence: whatever a loaded machine does, it ends between 3 and 12.
+    // Within ±50 % with 95 % confidence: even on a loaded machine it ends between 3 and 12.
     let outcome = Outcome::of(
         tcp(server.at())
             .args("-t 200ms -i 100ms -b 5M -P 1 --repeat 12 --until-confidence 95,100 --json")

@@ -1,5 +1,5 @@
-//! A relay between the ends damages the control connection, or the first bytes of a data connection: nobody hangs, nobody
-//! crashes, and what cannot be trusted is not called good.
+//! A relay between the ends damages the control connection, or the first bytes of a data connection: neither end hangs
+//! or crashes, and a damaged result is not called complete.
 
 use crate::support::relay::{Harm, Relay, Victim, Way};
 use crate::support::{Done, Outcome, Server, at_once, number, serve, tcp};
@@ -22,7 +22,7 @@ const SMALL: &str = "-P 2 --iterations 1 --transfer 100001";
 #[test]
 fn a_flipped_bit_anywhere_in_the_conversation_is_survived() {
     let server = serve("");
-    // Lengths, braces, names, numbers: whatever lies there.
+    // Lengths, braces, names, numbers.
     let offsets = [0, 2, 3, 4, 5, 20, 60, 111, 160, 200, 250, 333, 400, 555, 700, 901, 1200, 1700];
     let cases: Vec<(Way, u64)> =
         [Way::Up, Way::Down].into_iter().flat_map(|way| offsets.map(|offset| (way, offset))).collect();
@@ -51,7 +51,7 @@ fn a_lost_control_connection_leaves_a_partial_result() {
         assert!(number(&outcome.local()["traffic"]["tx_bytes"]) > 0, "{harm:?}: {}", outcome.tell());
         assert!(!outcome.json["reason"].as_str().unwrap_or_default().is_empty(), "{harm:?}");
         assert!(outcome.point()["intervals"].as_array().unwrap().len() > 3, "{harm:?}");
-        // The server is free for whoever wants it alone.
+        // The server grants an exclusive session.
         let line = tcp(server.at()).args(SMALL).arg("--exclusive").arg("--json");
         Outcome::of(line.spawn().wait_within(NOTICED)).moved(2, 200_002, 0);
     });

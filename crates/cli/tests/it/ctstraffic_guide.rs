@@ -117,7 +117,7 @@ fn good_put_with_status_and_connection_files() {
     assert_eq!(status.header.join(","), "TimeSlice,SendBps,RecvBps,In-Flight,Completed,NetError,DataError");
     let lines = status_lines(&done.out);
     assert_eq!(lines.len(), status.rows.len(), "the console shows what the file holds");
-    // Those that end behind the last slice are in the summary alone.
+    // Connections that end after the last slice are in the summary alone.
     let completed: Vec<u32> = status.column("Completed").iter().map(|n| n.parse().unwrap()).collect();
     assert!(completed.is_sorted() && completed.last().is_some_and(|n| (1..=24).contains(n)), "{completed:?}");
 

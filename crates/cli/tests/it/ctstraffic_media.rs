@@ -31,7 +31,7 @@ fn media() -> Media {
     Media::new(2_000_000, 20, 2, 1, 1_400).unwrap()
 }
 
-/// A stream of ours from a foreign server, whatever comes of it.
+/// A stream of ours from another program's server, successful or not.
 fn watch(test: &str, fault: &str, args: &str) -> Option<(Outcome, Vec<Value>)> {
     let server = peer(test, "server", "127.0.0.1", 0, &format!("{SETTINGS} {fault}"))?;
     let port = server.hears("port ").trim_start_matches("port ").to_owned();
@@ -82,7 +82,7 @@ fn our_client_ends_a_stream_that_is_wrong() {
         let first = text(&outcome.local()["causes"][0]["first"]);
         assert!(first.contains(words), "{fault}: {first}");
     }
-    // Nobody there: the system says so at once.
+    // A closed port: the system reports it at once.
     let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let port = free.local_addr().unwrap().port();
     drop(free);

@@ -246,7 +246,7 @@ fn k_ends_a_server_of_ours_and_says_what_it_cannot() {
     let name = "k_ends_a_server_of_ours_and_says_what_it_cannot";
     let Some((_server, at)) = service(name, "tcp", "") else { return };
     let port = at.rsplit(':').next().unwrap();
-    // Whoever listens at the ports that are asked does not answer this echo: it must not end, and is said to go on.
+    // The servers at the ports asked do not answer this echo: they must not end, and are reported to keep running.
     let done = netcaliper("rttcpip").arg(format!("p={port}")).args("i=127.0.0.1 m=5 k").run().exits(1);
     assert!(done.err.contains("proprietary") && done.out.is_empty(), "nothing is measured: {}", done.tell());
     let other = serve("");

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 /// Within this time a vanished peer must have been noticed and told: less than the minute that a run would take.
 const NOTICED: Duration = Duration::from_secs(50);
-/// Within this time whoever was told to quit must have quit: less than the ten seconds that a silent peer is waited for.
+/// Longest time from an interrupt to the program's end: less than the ten seconds that a silent peer is waited for.
 const AT_ONCE: Duration = Duration::from_secs(9);
 
 /// A client that would run for a minute, with a journal, once it has measured something.
@@ -105,7 +105,7 @@ fn a_killed_client_disturbs_no_other_and_its_place_is_freed() {
     assert!(!scratch.file("run.jsonl").exists(), "it is not whole");
     netcaliper("report").arg(scratch.partial("run.jsonl").unwrap()).run().exits(4).prints(&["Run partial"]);
 
-    // Who wants the server for himself gets it.
+    // An exclusive session is granted.
     let line = tcp(server.at()).args("--exclusive -P 2 --iterations 1 --transfer 100001");
     Outcome::of(line.arg("--json").spawn().wait_within(NOTICED)).moved(2, 200_002, 0);
     ends_having_lost(server, 4);
@@ -220,7 +220,7 @@ fn files_are_whole_or_as_they_were() {
     netcaliper("report").arg(scratch.file("run.jsonl")).run().exits(130);
 }
 
-/// Whether SIGINT is in a set of a program's signals: `SigCgt`, those that it handles, or `ShdPnd`, those that wait for it.
+/// Whether SIGINT is in a set of a program's signals: `SigCgt`, the handled ones, or `ShdPnd`, the pending ones.
 fn has_sigint(program: &Proc, set: &str) -> bool {
     let text = std::fs::read_to_string(format!("/proc/{}/status", program.id())).unwrap_or_default();
     let mask = text.lines().find_map(|line| line.strip_prefix(set)?.strip_prefix(':'));
@@ -584,7 +584,7 @@ fn stop_drains_the_server() {
     server.proc.hears("session 1 with");
     let mut stop = netcaliper("stop").arg(server.at()).spawn();
     server.proc.hears("asks to stop; 1 session(s) still running");
-    // Nobody new is let in; who is in, stays.
+    // New clients are refused; present ones stay.
     let late = tcp(server.at()).args("-n 1M").run().exits(1);
     assert!((late.out.clone() + &late.err).contains("the server is stopping"), "{}", late.tell());
     assert!(stop.is_running(), "stop waits for the end");

@@ -158,7 +158,7 @@ fn lost_bytes_are_found_with_and_without_comparing() {
         // What follows is shifted.
         let outcome = harmed(&server, way, Harm::Lose { offset: 70_000, count: 3 }, "");
         one_error(outcome, "data_errors").tells(&wrong_at(70_000).0);
-        // Where all bytes are alike, or nobody looks, the framing is out of step.
+        // With equal bytes, or without comparison, the framing shows the error.
         for args in ["--payload zeros", "--verify connection", "--verify none"] {
             let outcome = harmed(&server, way, Harm::Lose { offset: 70_000, count: 3 }, args);
             let outcome = outcome.exits(1);

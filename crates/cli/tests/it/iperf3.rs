@@ -77,7 +77,7 @@ fn the_real_client_in_every_mode() {
         let result = result(real(&server, words).wait());
         let end = &result["end"];
         let (sent, received) = (bytes(&end["sum_sent"]), bytes(&end["sum_received"]));
-        // What is sent in the omitted start may be received behind it.
+        // Data sent in the omitted start may be received after it.
         assert!(received > 0 && (received <= sent || words.contains("-O")), "{words}: {end}");
         let streams = end["streams"].as_array().unwrap().len();
         let (per, ways) =
@@ -294,7 +294,7 @@ fn whole_test(server: &Ours, letter: char) {
 #[test]
 fn clients_that_are_none_disturb_nobody() {
     let server = ours("");
-    // Whoever says nothing, or half a cookie, stays as it is while others are served.
+    // Connections that send nothing, or half a cookie, wait while others are served.
     let silent = raw(&server);
     let mut half = raw(&server);
     half.write_all(&cookie('h')[..20]).unwrap();
@@ -327,7 +327,7 @@ fn clients_that_are_none_disturb_nobody() {
         client.write_all(&words).unwrap();
         assert_eq!(rest(client), [&[9, 0xfe, 0, 0, 0, 114][..], &[0; 4]].concat());
     }
-    // A cookie that nobody waits for is a client of its own; a stream too many is sent away.
+    // An unknown cookie is a new client; a stream too many is refused.
     let mut control = raw(&server);
     control.write_all(&cookie('c')).unwrap();
     assert_eq!(one_byte(&mut control), 9);

@@ -79,7 +79,7 @@ fn only_who_is_known_gets_a_test() {
         let done = keys.client(BIN, &its_port, Some("luigi"), words);
         assert_eq!(done.code, Some(0), "{words}: {}", done.tell());
     }
-    // A user who is added while the server runs is known.
+    // A user added while the server runs is accepted.
     keys.0.with("users.csv", "");
     assert_eq!(keys.client(BIN, &port, Some("luigi"), "").code, Some(1));
     keys.0.with("users.csv", USERS);
@@ -87,7 +87,7 @@ fn only_who_is_known_gets_a_test() {
     drop((server, older));
 }
 
-/// A password that is typed is not shown, whoever types as soon as it is asked for.
+/// A typed password is not shown, even when typed at once.
 #[test]
 fn a_password_is_asked_for() {
     const NAME: &str = "a_password_is_asked_for";
@@ -172,7 +172,7 @@ fn our_client_at_the_real_server() {
         return;
     }
     let keys = Keys::new();
-    // It cannot be asked to choose a port, and somebody may take a free one before it does.
+    // The original cannot choose a free port, and another program may take this one first.
     for _ in 0..20 {
         let port = free_port().to_string();
         let mut server = keys.server("iperf3", &port, "");

@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::process::Command;
 
-/// The real server. Between two tests there is a moment in which it is busy, and one in which nobody listens.
+/// The real server. Between two tests there is a moment in which it is busy, and one in which its port is closed.
 struct Real {
     proc: Proc,
     port: String,
@@ -34,7 +34,7 @@ fn real_server_with(test: &str, words: &str) -> Option<Real> {
         skip(test, "iperf3 is not installed");
         return None;
     }
-    // It cannot be asked to choose a port, and somebody may take a free one before it does.
+    // The original cannot choose a free port, and another program may take this one first.
     for _ in 0..20 {
         let port = free_port().to_string();
         let mut command = Command::new("iperf3");

@@ -51,7 +51,7 @@ fn several_protocols_and_a_table() {
 
 #[test]
 fn what_cannot_be_had_is_in_the_table_or_ends_it() {
-    // Somebody else has this port: by name it must be had.
+    // Another program has this port: naming the protocol is then an error.
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = taken.local_addr().unwrap().port();
     let words = format!("-B 127.0.0.1 --port 0 --legacy echo:0,iperf3:{at}");
@@ -59,7 +59,7 @@ fn what_cannot_be_had_is_in_the_table_or_ends_it() {
     netcaliper("serve").args("--legacy native").run().exits(2).complains(&["speaks anyway"]);
 }
 
-/// All of them in a namespace of their own, where nobody else has a port; but one, which is taken.
+/// All of them in a namespace of their own, where all ports are free but one.
 #[test]
 fn all_that_can_be_had_is_there() {
     const NAME: &str = "legacy::all_that_can_be_had_is_there";
@@ -93,8 +93,8 @@ fn all_that_can_be_had_is_there() {
     }
 }
 
-/// What cannot prove an address serves this host and directly connected networks, unless more is allowed: to others nothing is
-/// sent, whatever they ask for, and each is named once on stderr.
+/// Protocols that cannot prove an address serve this host and directly connected networks, unless more is allowed: other
+/// addresses get no answer to any request, and each is named once on stderr.
 #[test]
 fn answers_stay_inside_the_fence() {
     const NAME: &str = "legacy::answers_stay_inside_the_fence";
@@ -128,7 +128,7 @@ fn answers_stay_inside_the_fence() {
         assert_eq!(done.err.matches(&named).count(), 1, "{named}: {}", done.tell());
     }
     assert!(done.out.contains("50 datagrams from 1 senders"), "{}", done.tell());
-    // Whoever runs the server may let them in.
+    // The user can allow them.
     let line = netcaliper("serve").args(words).env("NETCALIPER_ALLOW", "10.99.0.0/24");
     let Some((told, server)) = ask(line) else { return };
     for (name, least) in [("udpmon", 1), ("echo", 10), ("stamp", 1)] {

@@ -163,7 +163,7 @@ fn whoever_stops_it_from_elsewhere_finds_the_terminal_as_it_was() {
         let steps = ["see:goodput up", &sent, "stopped", "taken:2", "see:goodput up", "keys:q"];
         let Some(seen) = on_terminal("whoever_stops_it", "80x24", &steps, &words, &[]) else { return };
         left_well(&seen, 130);
-        // SIGSTOP leaves nobody any time.
+        // SIGSTOP cannot be handled.
         assert_eq!(seen["meanwhile"], serde_json::json!([given_back, given_back]), "{signal}: {seen:#}");
         assert_eq!(seen["taken"].as_u64(), Some(2), "{signal}: {seen:#}");
     }
@@ -198,7 +198,7 @@ fn a_terminal_that_goes_away_ends_the_run_in_good_order() {
     let words = format!("tcp {} -P 2 -b 20M -t 600s --save {}", server.at(), file.display());
     let steps = ["see:goodput up", "hangup"];
     let Some(seen) = on_terminal("a_terminal_that_goes_away", "80x24", &steps, &words, &[]) else { return };
-    // Nobody can be told the summary, which is a failure; what was measured is kept.
+    // The summary cannot be printed, which is a failure; the run is saved.
     assert_eq!(seen["code"].as_i64(), Some(1), "{seen:#}");
     let journal = std::fs::read_to_string(&file).unwrap();
     assert!(journal.lines().last().unwrap().contains("\"event\":\"end\""), "the journal is whole");

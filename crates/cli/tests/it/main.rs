@@ -57,6 +57,8 @@ mod ntttcp;
 #[cfg(unix)]
 mod options;
 #[cfg(unix)]
+mod other_protocols;
+#[cfg(unix)]
 mod outputs;
 #[cfg(unix)]
 mod patterns;
@@ -69,8 +71,6 @@ mod settings;
 mod stamp;
 #[cfg(unix)]
 mod store;
-#[cfg(unix)]
-mod strangers;
 #[cfg(unix)]
 mod stream;
 mod support;

@@ -155,7 +155,7 @@ fn nobody_at_the_other_end_is_given_up_on() {
     let Some((here, _there)) = two_hosts("namespaces::nobody_at_the_other_end_is_given_up_on") else {
         return;
     };
-    // An address of the network that nobody has, and one that answers "no".
+    // An unused address of the network, and one that refuses.
     let done = here.within(tcp("10.77.0.99").args("-n 1M")).spawn().wait_within(NOTICED).exits(1);
     let all = done.out.clone() + &done.err;
     assert!(all.contains("No route to host") || all.contains("no connection within"), "{}", done.tell());
@@ -217,7 +217,7 @@ fn a_page_at_an_address_of_the_cable_wants_its_token() {
         let line = server.proc.hears("live view at http://");
         let (at, token) = line.split("http://").nth(1).unwrap().split_once("/?token=").unwrap();
         assert_eq!(at.rsplit_once(':').unwrap().0, bound.rsplit_once(':').unwrap().0);
-        // Nobody is let in without it: neither the other host, nor one that calls it by a name of its own, nor this host itself.
+        // No request without the token is answered: neither the other host, nor one that calls it by a name of its own, nor this host itself.
         for (space, host) in [(&here, at), (&here, "localhost"), (&there, at), (&there, "127.0.0.1")] {
             for path in ["/", "/events", "/run.json", "/metrics", "/?token=00"] {
                 let answer = asked_from(space, at, &format!("GET {path} HTTP/1.1\\r\\nHost: {host}"));

@@ -24,7 +24,7 @@ fn told(done: &Done, name: &str) -> String {
     line.rsplit_once(':').unwrap().1.to_owned()
 }
 
-/// Our receiver on ports in a row of which nobody has one, and the first of them.
+/// Our receiver on free ports in a row, and the first of them.
 fn receiver(words: &str) -> (Proc, u16) {
     for _ in 0..50 {
         let port = crate::support::net::free_row(16, 0);
@@ -255,7 +255,7 @@ fn a_receiver_that_is_killed_is_told_with_the_time_of_the_figures() {
     }
 }
 
-/// Our receiver in Windows' spelling, on ports of which nobody has one, nor those a thousand above.
+/// Our receiver in Windows' spelling, on free ports whose neighbours a thousand above are free, too.
 fn windows_receiver(words: &str) -> (Proc, u16) {
     for _ in 0..50 {
         let port = crate::support::net::free_row(16, 1_000);
@@ -321,7 +321,7 @@ fn a_server_takes_one_test_after_the_other() {
             server.hears("ntttcp: 2 connections, 819200 bytes");
         }
         for n in 1..=2 {
-            // Behind a test there is an instant in which nobody listens.
+            // After a test the port is closed for an instant.
             let words = format!("-s127.0.0.1 -p {port} -P 16 -n 1 -t 1 -B 20M");
             crate::support::eventually("a test comes about", || {
                 netcaliper("ntttcp").args(&words).run().code == Some(0)

@@ -3,13 +3,13 @@
 
 use crate::support::{Done, net, netcaliper, tcp};
 
-/// Nobody listens there: whoever gets so far as to connect fails with exit 1.
-const NOBODY: &str = "127.0.0.1:9";
+/// A closed port: a command that connects fails with exit 1.
+const CLOSED: &str = "127.0.0.1:9";
 
 /// Runs the words, of which none may hold a space.
 fn run(words: &str) -> Done {
     let (verb, rest) = words.split_once(' ').unwrap_or((words, ""));
-    netcaliper(verb).args(&rest.replace("HOST", NOBODY)).run()
+    netcaliper(verb).args(&rest.replace("HOST", CLOSED)).run()
 }
 
 /// Exit 2, and the first line on stderr holds all `words`.
@@ -205,7 +205,7 @@ fn bad_options_say_nothing_on_stdout() {
     let scratch = crate::support::files::Scratch::new();
     for words in ["-C nosuch", "--affinity 9999", "--bind-dev nosuch0", "-P 900000", "-P 0"] {
         let journal = scratch.file("run.jsonl");
-        let done = tcp(NOBODY).args(words).arg("--save").arg(&journal).run().exits(2);
+        let done = tcp(CLOSED).args(words).arg("--save").arg(&journal).run().exits(2);
         assert_eq!(done.out, "", "{words}");
         assert!(!journal.exists(), "{words}: no file is begun for a run that cannot be");
     }
@@ -215,7 +215,7 @@ fn bad_options_say_nothing_on_stdout() {
 fn more_connections_than_open_files_name_the_remedy() {
     let limited = |limit: &str, words: &str| {
         let script =
-            format!("ulimit -n {limit}; exec {} tcp --no-store {NOBODY} -n 1M {words}", crate::support::BIN);
+            format!("ulimit -n {limit}; exec {} tcp --no-store {CLOSED} -n 1M {words}", crate::support::BIN);
         let mut command = std::process::Command::new("sh");
         command.args(["-c", &script]);
         crate::support::Proc::spawn(command).wait()

@@ -1,4 +1,4 @@
-//! Whoever speaks something else, at either end, is told so, soon, in one sentence; and nobody else suffers.
+//! A peer of another protocol, at either end, gets one sentence, soon; and other clients are not affected.
 
 use crate::support::files::Scratch;
 use crate::support::{Done, Proc, Server, net, netcaliper, serve, skip, tcp};
@@ -8,7 +8,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Longest time in which a server must be done with a stranger.
+/// Longest time that a server may spend on a peer of another protocol.
 const SOON: Duration = Duration::from_secs(60);
 
 /// What the server answers to `words`, until it hangs up.
@@ -74,7 +74,10 @@ fn a_tls_client_gets_an_alert() {
 #[test]
 fn a_real_iperf3_client_prints_an_error_and_ends() {
     if !net::installed("iperf3") {
-        return skip("strangers::a_real_iperf3_client_prints_an_error_and_ends", "iperf3 is not installed");
+        return skip(
+            "other_protocols::a_real_iperf3_client_prints_an_error_and_ends",
+            "iperf3 is not installed",
+        );
     }
     let server = serve("");
     for args in ["-t 1", "-u -t 1", "-R -t 1", "-P 4 -t 1"] {
@@ -392,7 +395,10 @@ fn what_a_server_says_does_not_speak_to_the_terminal_or_in_our_name() {
         );
     }
     if !net::installed("script") {
-        return skip("strangers::what_a_server_says_does_not…", "the program `script` is not installed");
+        return skip(
+            "other_protocols::what_a_server_says_does_not…",
+            "the program `script` is not installed",
+        );
     }
     for (verb, how) in [("stop", "refuses"), ("tcp", "refuses"), ("tcp", "accepts")] {
         let (bin, port) = (crate::support::BIN, rogue(how));
@@ -472,7 +478,7 @@ fn a_closed_port_is_refused_in_the_systems_words() {
 #[test]
 fn a_real_iperf3_server_is_recognised() {
     if !net::installed("iperf3") {
-        return skip("strangers::a_real_iperf3_server_is_recognised", "iperf3 is not installed");
+        return skip("other_protocols::a_real_iperf3_server_is_recognised", "iperf3 is not installed");
     }
     let port = net::free_port();
     let mut command = Command::new("iperf3");
@@ -492,5 +498,10 @@ fn one_good_server_of_two_is_enough() {
     let outcome = line.outcome().exits(0).status("complete");
     let notices = outcome.json["notices"].to_string();
     assert!(notices.contains("left out") && notices.contains(&dead.to_string()), "{notices}");
-    assert_eq!(outcome.local()["completed"], 2, "all connections go to who is left: {}", outcome.tell());
+    assert_eq!(
+        outcome.local()["completed"],
+        2,
+        "all connections go to the remaining server: {}",
+        outcome.tell()
+    );
 }

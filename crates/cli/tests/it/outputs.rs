@@ -95,7 +95,7 @@ fn jsonl_tells_the_run_line_by_line() {
         assert_eq!(named(name).len(), n, "{name}: {}", done.tell());
     }
     let (intervals, connections) = (named("interval"), named("connection"));
-    // Those that a busy machine could not end in time are one.
+    // Intervals that a busy machine could not end in time are merged.
     assert!(!intervals.is_empty(), "{}", done.tell());
     let indexes: Vec<u64> = intervals.iter().map(|i| number(&i["index"])).collect();
     assert_eq!(indexes, (0..indexes.len() as u64).collect::<Vec<_>>());

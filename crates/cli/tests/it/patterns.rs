@@ -1,4 +1,4 @@
-//! Who sends, what, how it is checked and how it ends: every combination moves exactly what was asked for, by the count
+//! Direction, payload, verification and ending: every combination moves exactly what was asked for, by the count
 //! of both ends.
 
 use crate::support::{number, serve, tcp};

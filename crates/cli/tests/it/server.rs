@@ -1,4 +1,4 @@
-//! What a server allows, to whom, and how much of it; and that it answers many at once.
+//! Limits and access lists of a server; and many clients at once.
 
 use crate::support::files::Scratch;
 use crate::support::{Outcome, Server, netcaliper, number, serve, sized, tcp, text};
@@ -67,7 +67,7 @@ fn a_wrong_or_missing_key_says_what_to_do() {
     told(vain, &["has none and cannot prove who it is"]);
     open.still_serves();
 
-    // A server that has the key is stopped by who has it, too.
+    // A server with a key is stopped by a client with that key, too.
     netcaliper("stop").arg(server.at()).arg("--psk-file").arg(&key).run().exits(0);
     server.proc.wait().exits(0);
 }
@@ -356,7 +356,7 @@ fn sessions_beside_each_other_are_told() {
     assert!(outcome.caveats("other-sessions").contains("1 other session was on a server"));
     other.signal("INT");
     let told = other.wait().exits(130);
-    assert!(told.out.contains("other-sessions"), "whoever came first is told, too: {}", told.tell());
+    assert!(told.out.contains("other-sessions"), "the first session has the caveat, too: {}", told.tell());
 }
 
 #[test]

@@ -175,7 +175,7 @@ fn bursts_pause() {
     let line = tcp(server.at()).args("-P 1 -t 2s -l 1000 --burst 4 --burst-delay 100ms");
     let outcome = line.outcome().good();
     let bytes = number(&outcome.point()["up"]["received_bytes"]);
-    // Twenty pauses make at most twenty-one bursts; those that a busy machine is late for are fewer.
+    // Twenty pauses make at most twenty-one bursts; a busy machine makes fewer.
     assert!((12_000..=84_000).contains(&bytes), "{bytes}");
     let line =
         tcp(server.at()).args("-P 2 --iterations 1 --transfer 50001 -l 5000 --burst 3 --burst-delay 10ms");
@@ -191,7 +191,7 @@ fn intervals_are_as_long_as_asked() {
     let server = serve("");
     let outcome = tcp(server.at()).args("-P 2 -t 2s -i 250ms -b 10M").outcome().good();
     let all = intervals(&outcome);
-    // Those that a busy machine could not end in time are one.
+    // Intervals that a busy machine could not end in time are merged.
     assert!((4..=9).contains(&all.len()), "{}", all.len());
     let mut before = 0;
     for (index, interval) in all.iter().enumerate() {

@@ -75,7 +75,7 @@ fn a_store_in_trouble_costs_no_run() {
     warned(run(&file.join("runs.sqlite")), "cannot be written");
     warned(run(scratch.path()), "cannot be");
 
-    // Somebody else writes, and does not end.
+    // Another process holds the write lock.
     let locked = scratch.file("locked.sqlite");
     at(tcp(server.at()), &locked).args("-t 200ms -i 100ms -b 20M -P 1").run().exits(0);
     let holder = rusqlite::Connection::open(&locked).unwrap();
@@ -155,7 +155,7 @@ fn originals_and_servers_keep_their_runs_in_silence() {
     let shown = at(netcaliper("history"), &other).args("--json").run().exits(0).out;
     assert!(!shown.contains("goodput"), "a server's life has no rate: {shown}");
 
-    // Nobody came: there is nothing to keep.
+    // No client connected: nothing is saved.
     let idle = scratch.file("idle.sqlite");
     let server = at(netcaliper("serve"), &idle).args("-B 127.0.0.1 --port 0").spawn();
     server.hears("listening on ");

@@ -112,25 +112,25 @@ fn never_faster(sent: u64, seconds: f64) {
 
 #[test]
 fn what_hangs_the_original_ends() {
-    // Nobody comes.
+    // No transmitter connects.
     let done = netcaliper("ttcp").args("rx port 0 timeout 300").run();
     let done = done.exits(1);
     assert!(done.out.contains("ttcp done."), "{}", done.tell());
     assert!(done.err.contains("no transmitter came within 300 ms"), "{}", done.tell());
-    // Somebody comes and says nothing.
+    // A client connects and sends nothing.
     let (ours, port) = receiver("rx port 0 timeout 300");
     let silent = std::net::TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
     let done = ours.wait().exits(1);
     assert!(done.err.contains("nothing came any more after 0 bytes"), "{}", done.tell());
     drop(silent);
-    // Nobody is there.
+    // No receiver.
     let done = netcaliper("ttcp").args("tx 127.0.0.1 port 1").run().exits(1);
     assert!(done.err.contains("Connection refused"), "{}", done.tell());
 }
 
 #[test]
 fn datagrams_have_the_markers_of_either_kind() {
-    // What is sent, and how often its markers are; the peer counts a start, the data, and one end.
+    // Data and the number of its markers; the peer counts a start, the data, and one end.
     for (words, starts, behind) in [("", 1, 4), ("--epi", 4, 0)] {
         let Some(remote) = peer("ttcp", "receive udp 0") else { return };
         let port = port_of(&remote);
@@ -247,7 +247,7 @@ fn a_bare_command_asks_for_what_is_missing() {
     assert_eq!(left["code"], 0, "{shown}");
     assert!(shown.contains("ttcp-tx: 20000 bytes in ") && shown.contains(&"#".repeat(20)), "{shown}");
     assert_eq!(deeds(remote)["bytes"], 20_000);
-    // Nobody to ask: the usage.
+    // No terminal for the questions: the usage.
     assert!(netcaliper("ttcp").run().exits(2).out.contains("ask for the options"));
 }
 

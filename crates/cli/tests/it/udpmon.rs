@@ -117,7 +117,7 @@ fn our_requester_tells_what_became_of_its_packets() {
     let settings = outcome.point()["trains"]["report"]["settings"].as_array().unwrap();
     assert_eq!(settings.len(), 2);
     for setting in settings {
-        // The peer has records of those that came: 7 came behind 8.
+        // The peer has records of the received packets: 7 came after 8.
         let told = ["sent", "received", "lost", "overtaken"].map(|of| number(&setting[of]));
         assert_eq!(told, [40, 34, 6, 2], "{}", outcome.tell());
     }

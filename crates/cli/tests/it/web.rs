@@ -1,4 +1,4 @@
-//! Runs and servers in a browser while they go on: what is told, to whom, and that a real browser shows it.
+//! Running measurements and servers in a browser: content, access, and that a real browser shows it.
 
 use crate::support::browser::Browser;
 use crate::support::files::Scratch;
@@ -121,7 +121,7 @@ fn a_run_is_told_while_it_goes_on_and_its_end_too() {
             most = most.max(n);
         }
     }
-    // Somebody who comes later is told all at once.
+    // A later page gets all data at once.
     let late = Feed::open(&at).next().unwrap();
     assert!(points(&late, "goodput").unwrap() >= most && late.get("from").is_none());
     run.signal("INT");
@@ -235,7 +235,7 @@ fn whoever_holds_connections_open_holds_up_nothing() {
     let server = serve("");
     let run = tcp(server.at()).args("-n 4M -P 2 -q --web 0 --web-linger 600s").spawn();
     let (at, _) = live(&run);
-    // Half a request each, and a feed that nobody reads.
+    // Half a request each, and a feed that is never read.
     let held: Vec<TcpStream> = (0..300)
         .filter_map(|_| {
             let mut stream = TcpStream::connect(&at).ok()?;
@@ -307,7 +307,7 @@ impl Cable {
         std::thread::spawn(move || {
             for local in door.incoming() {
                 let Ok(local) = local else { continue };
-                // Whoever comes meanwhile finds nobody.
+                // A request meanwhile finds the port closed.
                 if !state.load(Ordering::Acquire) {
                     continue;
                 }
@@ -383,7 +383,7 @@ fn a_page_that_was_away_is_told_all_of_it_and_nothing_twice() {
     let shown = put_together(&messages, "goodput");
     let xs: Vec<f64> = shown.iter().map(|(x, _)| x.parse().unwrap()).collect();
     assert!(xs.windows(2).all(|pair| pair[0] < pair[1]), "none twice, in order: {xs:?}");
-    // And none is missing: a page that was there all the time has the same. Whoever reads too slowly for a version is
+    // And none is missing: a page that was there all the time has the same. A slow page is
     // told the next one as a whole, so the two may have to meet at a later one.
     let all = loop {
         let all = Feed::open(&at).next().unwrap();

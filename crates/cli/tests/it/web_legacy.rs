@@ -58,7 +58,7 @@ fn clients_of_every_protocol_are_shown_while_they_are_served() {
     let page = page.split("http://").nth(1).unwrap().split('/').next().unwrap().to_owned();
     let at = |name| port(&server.proc, name);
     let over = Arc::new(AtomicBool::new(false));
-    // Those that agree on nothing are spoken to by hand.
+    // Protocols without negotiation are spoken by hand.
     let streams = [at("ttcp"), at("echo")].map(|port| TcpStream::connect(("127.0.0.1", port)).unwrap());
     for mut stream in streams {
         stream.set_write_timeout(Some(Duration::from_millis(100))).unwrap();

@@ -68,7 +68,7 @@ def send(port, ports, connections, seconds, cycle, sync, udp=False):
 
 
 def listeners(ports):
-    """So many ports in a row, and the one below them: not of those that the system gives to connections, or the tests to others."""
+    """Ports in a row, and the one below them, outside the ephemeral ports and the ports of other tests."""
     for _ in range(100):
         base = random.randrange(30_100, 31_500)
         made = []
@@ -195,13 +195,13 @@ def token_of(one):
 
 
 def connection(port):
-    """As soon as somebody listens there."""
+    """Connects as soon as the port is open."""
     for _ in range(200):
         try:
             return socket.create_connection(("127.0.0.1", port))
         except ConnectionRefusedError:
             time.sleep(0.1)
-    sys.exit("nobody listens on %d" % port)
+    sys.exit("port %d is closed" % port)
 
 
 def winsend(port, ports, buffers, length, token):

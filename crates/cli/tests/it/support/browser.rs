@@ -45,7 +45,7 @@ impl Browser {
         self.page(&format!("file://{}", page.display()))
     }
 
-    /// The same of whatever has an address; of a page that is fed, as it stands when its feed has ended.
+    /// The same for any URL; a page with a feed is taken as it is when the feed has ended.
     pub(crate) fn page(&self, address: &str) -> String {
         let scratch = Scratch::new();
         let mut command = Command::new("timeout");

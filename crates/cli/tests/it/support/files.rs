@@ -54,7 +54,7 @@ impl Scratch {
         all.into_iter().find(named)
     }
 
-    /// A file with a key, which nobody else can read.
+    /// A file with a key, readable by its owner only.
     pub(crate) fn key(&self, name: &str, key: impl AsRef<[u8]>) -> PathBuf {
         let path = self.file(name);
         fs::write(&path, key).unwrap();

@@ -290,7 +290,7 @@ pub(crate) fn as_it_is(verb: &str) -> Line {
     for name in ["NETCALIPER_PSK", "NETCALIPER_PSK_FILE", "NO_COLOR"] {
         command.env_remove(name);
     }
-    // What tests do is nobody's history.
+    // Runs of tests are not saved in the user's history.
     command.env("NETCALIPER_STORE", "off");
     // What is set on this machine changes no test.
     command.env("NETCALIPER_CONFIG", "off");
@@ -398,7 +398,7 @@ pub(crate) fn sized<T>(usual: T, deep: T) -> T {
     if std::env::var_os("NETCALIPER_DEEP").is_some() { deep } else { usual }
 }
 
-/// Says that `test` could not run, to whoever counts (see `./test`) and to whoever reads.
+/// Reports that `test` could not run, to `./test`, which counts skips, and to stderr.
 pub(crate) fn skip(test: &str, reason: &str) {
     use std::io::Write;
     let line = format!("skipped: {test}: {reason}");

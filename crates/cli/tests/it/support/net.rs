@@ -41,8 +41,8 @@ pub(crate) fn free_port() -> u16 {
 /// Ports that a test of this process was given: no other test gets them, or binds them to see whether they are free.
 static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
 
-/// The first of `n` ports in a row, with the one below them, that were free a moment ago, and as many `aside` above. They are not
-/// of those that the system gives to connections, of which other tests make many, nor of those that the Python peers choose from.
+/// The first of `n` ports in a row, with the one below them, that were free a moment ago, and as many `aside` above. They are outside
+/// the range of ephemeral ports, which other tests use, and outside the range of the Python peers.
 pub(crate) fn free_row(n: u16, aside: u16) -> u16 {
     let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
     let any = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), n) as u16;
@@ -181,6 +181,6 @@ impl Drop for Namespace {
     fn drop(&mut self) {
         succeeds("ip", &format!("netns delete {}", self.0));
         let _ = std::fs::remove_dir_all(Path::new("/etc/netns").join(&self.0));
-        let _ = std::fs::remove_dir("/etc/netns"); // only if nobody else has something there
+        let _ = std::fs::remove_dir("/etc/netns"); // fails if another test has something there
     }
 }
