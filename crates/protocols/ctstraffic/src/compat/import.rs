@@ -44,7 +44,7 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Result<ImportedRun, String>> {
         }
     };
     if phase.records.is_empty() {
-        notices.insert(0, "the table does not tell whom it was measured with, nor when".to_owned());
+        notices.insert(0, "the table has neither the remote end nor the time of the run".to_owned());
     }
     let targets: BTreeSet<String> =
         phase.local.remotes.keys().take(MOST_TARGETS).map(ToString::to_string).collect();

@@ -38,7 +38,7 @@ pub(super) struct Need {
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
     Text,
-    /// One of those that the row names.
+    /// One of the words that the row names.
     Word,
     Number(u32, u32),
     /// 64 bits.

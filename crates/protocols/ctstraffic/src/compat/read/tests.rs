@@ -166,7 +166,7 @@ fn hostile_tables_do_no_harm() {
     assert!(!is_table(&cut[..cut.len() / 2]));
 }
 
-/// Tables with bytes changed, doubled and cut out: nothing panics, whatever comes.
+/// Tables with bytes changed, doubled and cut out: reading never panics.
 #[test]
 fn damaged_tables_do_no_harm() {
     let whole = [
