@@ -150,9 +150,9 @@ mod tests {
         }
     }
 
-    struct Nobody;
+    struct NoLinks;
 
-    impl Connector for Nobody {
+    impl Connector for NoLinks {
         fn open(&mut self, _: &mut Context<'_>) -> Open {
             Open::Idle
         }
@@ -190,7 +190,7 @@ mod tests {
     /// The worker finds a flow, and the order to end it, in one look at its mailbox.
     fn stopped() -> u64 {
         let thread = Thread::start(Vec::new());
-        thread.group(GROUP, LinkSource::Connector(Box::new(Nobody)), Wait::Block, false);
+        thread.group(GROUP, LinkSource::Connector(Box::new(NoLinks)), Wait::Block, false);
         let (local, udp) = pair();
         fill(&local);
         thread.tell_all([adopt(udp, Reader::default()), Command::Order(GROUP, Order::Stop)]);
@@ -205,7 +205,7 @@ mod tests {
     /// Another flow holds the worker up until a wake is overdue and the datagrams are there.
     fn woken() -> u64 {
         let thread = Thread::start(Vec::new());
-        thread.group(GROUP, LinkSource::Connector(Box::new(Nobody)), Wait::Block, false);
+        thread.group(GROUP, LinkSource::Connector(Box::new(NoLinks)), Wait::Block, false);
         let ((local, udp), (other, second)) = (pair(), pair());
         let closes = Arc::new(AtomicBool::new(false));
         let first = Reader { wake: Some(Mono(0)), closes: closes.clone(), ..Reader::default() };

@@ -523,11 +523,11 @@ fn a_link_that_waits_is_served_beside_one_that_never_pauses() {
 fn a_refusal_is_heard_and_the_link_goes_on() {
     // Not of those ports that the system gives to the sockets of other tests meanwhile.
     let mut ports = (20_000..30_000).map(|port| std::net::SocketAddr::from(([127, 0, 0, 1], port)));
-    let nobody = ports.find(|at| Udp::bind(*at, false, &SocketSettings::default()).is_ok()).unwrap();
+    let closed = ports.find(|at| Udp::bind(*at, false, &SocketSettings::default()).is_ok()).unwrap();
     let client = Thread::start(Vec::new());
     client.group(
         Group(1),
-        LinkSource::Connector(Box::new(Guests { left: 1, to: nobody, talk: 1 })),
+        LinkSource::Connector(Box::new(Guests { left: 1, to: closed, talk: 1 })),
         Wait::Block,
         false,
     );
@@ -536,7 +536,7 @@ fn a_refusal_is_heard_and_the_link_goes_on() {
         _ => None,
     });
     // Now a server is bound there.
-    let server = Thread::start(vec![Udp::bind(nobody, true, &SocketSettings::default()).unwrap()]);
+    let server = Thread::start(vec![Udp::bind(closed, true, &SocketSettings::default()).unwrap()]);
     server.group(Group(7), LinkSource::Acceptor(Box::new(Porter::default())), Wait::Block, false);
     server.group(Group::ALL, LinkSource::Acceptor(Box::new(Porter::default())), Wait::Block, false);
     let seen = client.until(|report| match report {
