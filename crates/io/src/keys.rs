@@ -67,8 +67,8 @@ mod linux {
             Keys::take(io::stdin().as_fd().try_clone_to_owned().ok()?, terminal::key_by_key)
         }
 
-        /// The same of the terminal that this process belongs to, whatever stdin is; Ctrl-Z and Ctrl-\ are keys, too, and whoever
-        /// stops this process is [heard](Keys::called) before it stops.
+        /// Keys of the controlling terminal, even when stdin is no terminal; Ctrl-Z and Ctrl-\ are keys, too, and a stop
+        /// signal from another process is [reported](Keys::called) before this process stops.
         #[must_use]
         pub fn at_terminal() -> Option<Keys> {
             let terminal = File::options().read(true).write(true).open("/dev/tty").ok()?;

@@ -110,7 +110,7 @@ mod tests {
         let mut asked = three();
         assert_eq!(asked.by_kernel(1, Some(Mono(5)), false), Some(kernel(11, 5)));
         assert_eq!(asked.by_kernel(1, Some(Mono(5)), false), None, "only once");
-        assert_eq!(asked.by_kernel(0, None, false), None, "at a time that nobody knows");
+        assert_eq!(asked.by_kernel(0, None, false), None, "without a time");
         assert_eq!(asked.by_kernel(77, Some(Mono(5)), false), None);
         assert_eq!(asked.by_kernel(2, Some(Mono(6)), false), Some(kernel(12, 6)));
         assert!(asked.is_empty());

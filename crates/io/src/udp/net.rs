@@ -278,10 +278,10 @@ mod linux {
                 let control = &mut memory.control;
                 match message::recv(udp.socket.as_fd(), buffer, control, named, flags) {
                     Ok(received) => {
-                        let stranger = udp.path.is_some_and(|path| {
+                        let foreign = udp.path.is_some_and(|path| {
                             received.from.is_some_and(|from| sys::plain(from) != path.peer)
                         });
-                        if !stranger {
+                        if !foreign {
                             break received;
                         }
                     }

@@ -199,12 +199,12 @@ fn who_slipped_in_before_connecting_is_not_let_through() {
     let mut udp = Udp::bind(here(), false, &plain_settings()).unwrap();
     let to = Target { to: udp.local().unwrap(), from: None };
     let mut friend = Udp::connect(&to, &plain_settings()).unwrap();
-    let mut stranger = Udp::connect(&to, &plain_settings()).unwrap();
+    let mut foreign = Udp::connect(&to, &plain_settings()).unwrap();
     udp.path = Some(Path { peer: friend.local().unwrap(), local: to.to });
     udp.state.other_peers = true;
-    send(&mut stranger, b"stranger");
+    send(&mut foreign, b"foreign");
     send(&mut friend, b"friend");
-    send(&mut stranger, b"stranger");
+    send(&mut foreign, b"foreign");
     assert_eq!(receive(&mut udp).bytes, b"friend");
     assert!(try_receive(&mut udp, Read::look(100)).unwrap().is_none());
 }
