@@ -122,7 +122,7 @@ impl Verify {
     }
 }
 
-/// What is sent.
+/// The payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Payload {
@@ -220,7 +220,7 @@ pub struct Phase {
     pub burst: Option<Burst>,
     /// What receivers check.
     pub verify: Verify,
-    /// What is sent.
+    /// The payload.
     pub payload: Payload,
     /// What random payload is drawn from, by protocols that let their users choose it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -379,7 +379,7 @@ impl Phase {
         }
         must(
             (self.kind == Kind::Ping) == self.ping.is_some(),
-            "round trips need to know what is sent there and back, and nothing else does",
+            "round trips need their messages described, and no other phase has messages",
         )?;
         if let Some(ping) = &self.ping {
             ping.check()?;

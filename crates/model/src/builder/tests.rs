@@ -525,7 +525,7 @@ fn a_server_that_runs_for_months_stays_small_and_loses_no_byte() {
     assert_eq!(
         point.intervals.len() - known.joined,
         seconds as usize - joined,
-        "those that came as they are"
+        "the unmerged ones are unchanged"
     );
     assert_eq!(known.busy.ns, known.busy.rx_bytes / 100 * SECOND, "the seconds in which anything came");
 }

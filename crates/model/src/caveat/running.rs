@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(
             codes(tcp(&[500, 1_000, 1_000, 1_000]), &joined),
             [""; 0],
-            "those that were joined are no readings"
+            "merged intervals are no readings"
         );
         let cpu =
             CpuUse { user_s: 9.0, machine_s: 9.8, available_s: 10.0, busiest: 1.0, ..CpuUse::default() };
