@@ -11,7 +11,7 @@ pub struct Quirks {
     /// Bytes that one send on a stream may place, likewise.
     pub sends: (usize, usize),
     /// Probability that a socket is full or empty for a moment.
-    pub shy: f64,
+    pub would_block: f64,
     /// Whether skipped bytes are really not seen (`MSG_TRUNC`), or read like others, as where the kernel cannot.
     pub skips: bool,
     /// Datagrams of one size may arrive as one batch (GRO), where a socket asks for it.
@@ -80,7 +80,7 @@ impl Default for Quirks {
         Quirks {
             reads: (usize::MAX, usize::MAX),
             sends: (usize::MAX, usize::MAX),
-            shy: 0.0,
+            would_block: 0.0,
             skips: true,
             batches: true,
             lost_stamps: 0.0,
@@ -118,7 +118,7 @@ impl Quirks {
         Quirks {
             reads: (1, 3_000),
             sends: (1, 3_000),
-            shy: 0.1,
+            would_block: 0.1,
             skips: false,
             batches: false,
             lost_stamps: 0.3,

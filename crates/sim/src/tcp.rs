@@ -286,8 +286,8 @@ impl World {
 
     fn send(&mut self, sock: u64, burst: &Transmit<'_>) -> Sent {
         let (now, quirks) = self.used(sock, Call::Send, burst.len());
-        let shy = chance(&mut self.rng, quirks.shy);
-        let cap = if shy { 0 } else { draw(&mut self.rng, quirks.sends) };
+        let would_block = chance(&mut self.rng, quirks.would_block);
+        let cap = if would_block { 0 } else { draw(&mut self.rng, quirks.sends) };
         let Some((id, end, conn)) = self.conn(sock) else { return Sent::default() };
         match conn.state {
             State::Connecting => return Sent::default(),
@@ -313,7 +313,7 @@ impl World {
     /// Receives up to `most` bytes into `out`.
     fn receive(&mut self, sock: u64, most: usize, out: &mut Vec<u8>) -> Taken {
         let (now, quirks) = self.used(sock, Call::Receive, 0);
-        let shy = chance(&mut self.rng, quirks.shy);
+        let would_block = chance(&mut self.rng, quirks.would_block);
         let cap = draw(&mut self.rng, quirks.reads).min(most);
         let Some((id, end, conn)) = self.conn(sock) else { return Taken::Nothing };
         match conn.state {
@@ -324,10 +324,10 @@ impl World {
             }
             State::Queued | State::Open => {}
         }
-        let taken = if shy { Taken::Nothing } else { conn.stream.recv(end, now, cap, out) };
+        let taken = if would_block { Taken::Nothing } else { conn.stream.recv(end, now, cap, out) };
         let freed = conn.full[1 - end] && conn.stream.writable(1 - end, now);
         conn.full[1 - end] &= !freed;
-        if shy || (cap < most && out.len() == cap && conn.stream.readable(end, now)) {
+        if would_block || (cap < most && out.len() == cap && conn.stream.readable(end, now)) {
             // What is left arrives a moment later.
             self.push(now.plus(MOMENT), Event::PokeEnd(id, end));
         }

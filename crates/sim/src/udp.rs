@@ -220,7 +220,7 @@ impl World {
     fn send_udp(&mut self, id: u64, burst: &Transmit<'_>) -> Sent {
         let (now, quirks) = self.used(id, Call::Send, burst.len());
         let refused = |errno| Sent { bytes: 0, fault: Some(Fault { deed: Deed::Send, errno }) };
-        let shy = chance(&mut self.rng, quirks.shy);
+        let would_block = chance(&mut self.rng, quirks.would_block);
         let Some(udp) = self.udp(id) else { return Sent::default() };
         if let Some(errno) = udp.error.take() {
             return refused(errno);
@@ -230,7 +230,7 @@ impl World {
             return refused(TOO_LONG);
         }
         let Some(to) = udp.peer.or(burst.to.map(|path| path.peer)) else { return refused(TOO_LONG) };
-        if shy {
+        if would_block {
             self.push(now.plus(MOMENT), Event::Poke(id));
             return Sent::default();
         }
@@ -278,12 +278,12 @@ impl World {
         out: &mut Vec<u8>,
     ) -> Result<Option<Received<'static>>, Fault> {
         let (now, quirks) = self.used(id, Call::Receive, 0);
-        let shy = chance(&mut self.rng, quirks.shy);
+        let would_block = chance(&mut self.rng, quirks.would_block);
         let Some(udp) = self.udp(id) else { return Ok(None) };
         if let Some(errno) = udp.error.take() {
             return Err(Fault { deed: Deed::Receive, errno });
         }
-        if shy {
+        if would_block {
             self.push(now.plus(MOMENT), Event::Poke(id));
             return Ok(None);
         }

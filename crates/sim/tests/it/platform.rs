@@ -244,7 +244,7 @@ fn what_came_before_a_reset_is_read_and_the_reset_is_told_once() {
 #[test]
 fn a_short_read_and_a_short_send_are_followed_by_an_edge() {
     let (one, other) = hosts(4);
-    let quirks = Quirks { reads: (1, 3), sends: (1, 5), shy: 0.2, ..Quirks::default() };
+    let quirks = Quirks { reads: (1, 3), sends: (1, 5), would_block: 0.2, ..Quirks::default() };
     one.set_quirks(quirks);
     other.set_quirks(quirks);
     let log = Log::new();
