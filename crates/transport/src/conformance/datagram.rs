@@ -216,11 +216,11 @@ pub fn a_bound_socket_answers_from_where_it_was_asked<B: Bench>(bench: &B) {
 /// A connected socket receives what its peer sends, and nothing else that is sent to its port (connect(2)).
 pub fn a_connected_socket_hears_its_peer_alone<B: Bench>(bench: &B) {
     let (mut local, mut remote) = udp_pair(bench, &plain(), &plain());
-    let (mut stranger, _) = Udp::bound(bench, false, &plain());
+    let (mut foreign, _) = Udp::bound(bench, false, &plain());
     local.send(b"here I am");
     let path = remote.recv().1.from.unwrap();
-    let from = stranger.socket.local().unwrap();
-    stranger.send_to(b"stranger", Path { peer: path.peer, local: from });
+    let from = foreign.socket.local().unwrap();
+    foreign.send_to(b"foreign", Path { peer: path.peer, local: from });
     remote.send_to(b"peer", path);
     assert_eq!(local.recv().0, b"peer");
     assert!(local.rest().is_empty());

@@ -92,10 +92,10 @@ pub fn an_address_of_another_host_cannot_be_bound<B: Bench>(bench: &B) {
 /// At a closed port, `connected` reports the refusal (connect(2), `ECONNREFUSED`) once; after that the socket is neither up nor
 /// under way (`ENOTCONN`), nothing comes and nothing leaves.
 pub fn a_refused_connection_is_told_once<B: Bench>(bench: &B) {
-    let (_, nobody) = listener(bench);
+    let (_, closed) = listener(bench);
     let platform = bench.client();
     let refused = Fault { deed: Deed::Connect, errno: REFUSED };
-    let stream = match platform.connect(&nobody, &SocketSettings::default()) {
+    let stream = match platform.connect(&closed, &SocketSettings::default()) {
         Ok((stream, up)) => {
             assert!(!up);
             stream
