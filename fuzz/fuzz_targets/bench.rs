@@ -1,4 +1,4 @@
-//! Feeds a flow, or whoever listens.
+//! Feeds a flow or an acceptor.
 #![expect(dead_code, reason = "each target uses a part of it")]
 
 use metrics::Mono;
@@ -50,8 +50,8 @@ pub fn feed(side: &mut Side, flow: &mut dyn Flow, mut bytes: &[u8]) {
     }
 }
 
-/// Gives whoever listens datagrams of strangers, whom it must not let in; two bytes before each say how long it is and how much
-/// later it comes.
+/// Gives acceptors datagrams of peers that they must refuse; two bytes before each are its length and the delay since the
+/// previous one.
 pub fn unsolicited(acceptors: fn(&Phase, &Answers) -> Vec<Box<dyn Acceptor>>, bytes: &[u8]) {
     let phase = Phase { kind: Kind::Delay, probe: Some(Probe::default()), ..Phase::default() };
     let answers = Answers { workers: 1, arrivals: true, ..Answers::default() };
