@@ -151,9 +151,9 @@ pub(super) struct Shared {
     pub(super) params: Arc<Params>,
     pub(super) layout: Layout,
     pub(super) acl: Acl,
-    /// Whose datagrams are believed without proof.
+    /// Networks whose datagrams count without a proof of the address.
     pub(super) streams: Acl,
-    /// Whose are, because they talk to us.
+    /// Peers verified by their control connection.
     pub(super) proven: Mutex<HashSet<IpAddr>>,
     /// Data connections that are open; with datagrams, workers to which some come.
     pub(super) open: AtomicU64,

@@ -40,7 +40,7 @@ pub struct ReceiverPlan {
     pub layout: Layout,
     pub phase: Phase,
     pub acl: Acl,
-    /// Whose datagrams are believed without proof.
+    /// Networks whose datagrams count without a proof of the address.
     pub streams: Acl,
     pub workers: u16,
 }

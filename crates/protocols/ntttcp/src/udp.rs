@@ -48,7 +48,7 @@ impl Books {
         }
     }
 
-    /// Whether this sender is heard: who talks to us has proven its address.
+    /// Whether this sender's datagrams count: a control connection proves its address.
     fn admits(&mut self, cx: &mut Context<'_>, path: &Path) -> bool {
         let who = path.peer.ip();
         let shared = &*self.shared;
