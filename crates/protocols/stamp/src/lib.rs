@@ -3,7 +3,7 @@
 //!
 //! - [`codec`]: the packets; [`time`]: times and their errors; [`tlv`]: extensions.
 //! - [`Speaker`]: what a [`Pinger`](common::ping::Pinger) says and hears, when it speaks this.
-//! - [`reflect`]: an answer to a request; [`Reflector`]: a sender's session; [`Listener`]: who gets one.
+//! - [`reflect`]: an answer to a request; [`Reflector`]: a sender's session; [`Listener`]: admission of senders.
 //!
 //! `docs/protocols/stamp.md` has the details, and how to use it with routers.
 #![forbid(unsafe_code)]

@@ -203,7 +203,7 @@ impl Acceptor for Listener {
         }
         let place = match self.shared.place(path.peer) {
             Ok(place) => place,
-            // Without memory a repeat cannot be told, and who proves to know the key is promised that none is answered.
+            // Without state a repeat is not recognised, and authenticated mode must not answer repeats.
             Err(NoPlace::Full) if self.shared.rules.key.is_some() => {
                 let who = path.peer.ip().to_canonical();
                 let text = format!(
