@@ -37,7 +37,7 @@ pub(crate) struct DelayArgs {
     repeat: RepeatArgs,
     #[command(flatten)]
     output: OutputArgs,
-    /// Write one row per datagram: flow, direction, number, intended, sent and received times, delay, who stamped it, verdict.
+    /// Write one row per datagram: flow, direction, number, intended, sent and received times, delay, source of the stamp, verdict.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     samples: Option<PathBuf>,
 }

@@ -187,7 +187,7 @@ fn behind_links(path: &Path) -> io::Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// The new file is to be read and written by those who could read and write the one before, as far as the system permits.
+/// Gives the new file the owner and permissions of the old one, as far as the system permits.
 fn inherit(file: &File, before: &Metadata) {
     #[cfg(unix)]
     {

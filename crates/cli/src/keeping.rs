@@ -47,7 +47,7 @@ impl History for Keeping {
             return;
         }
         if let Err(why) = put_away(&outcome)
-            // Who reads the original's stderr by a program knows no such line.
+            // A program that reads the original's stderr does not expect this line.
             && io::stderr().is_terminal()
         {
             stderr::say(format_args!("netcaliper: warning: this run was not kept: {why}"));

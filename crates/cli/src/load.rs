@@ -129,7 +129,7 @@ fn run(
     let (mut worst, mut why) = (Status::Complete, None);
     for ((label, phase), told) in told {
         let (status, reason, events) = told?;
-        // Those who show it have been told as it happened.
+        // The live views have shown it as it happened.
         outputs.record(&Event::Phase { label, repeat, phase: Box::new(phase) });
         events.iter().for_each(|event| outputs.record(event));
         // Where a path died, what was under way knows when, and what began afterwards does not.

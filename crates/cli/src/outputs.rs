@@ -251,7 +251,7 @@ impl Outputs {
         Ok(())
     }
 
-    /// For those who measure several things beside each other and tell them when they are over ([`Outputs::record`], in the order of
+    /// For commands that run several measurements at once and report them at their end ([`Outputs::record`], in the order of
     /// their `place`): shows an event of one of them meanwhile. On the terminal it is the part `number`.
     pub(crate) fn show_part(&mut self, (number, place): (u32, u32), event: &Event) {
         if let Some(live) = &self.live {

@@ -1,4 +1,4 @@
-//! The terminal's screen: whose it is, and how it is given back on every way out.
+//! The terminal's screen: which stream it is, and its restoration on every way out.
 
 use super::Place;
 use super::canvas::LEAVE;
