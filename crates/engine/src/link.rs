@@ -113,7 +113,7 @@ pub(crate) struct Link<P: Platform> {
     pub(crate) armed: Option<Mono>,
     /// Group whose connector or acceptor made it.
     pub(crate) owner: Group,
-    /// Who it is counted under, once it counts.
+    /// The group that counts it, once it counts.
     pub(crate) counted: Option<Group>,
     /// When connecting began, or when it was accepted.
     pub(crate) born: Mono,

@@ -15,7 +15,7 @@ const SILENT: u64 = 10 * SECOND;
 
 pub(super) struct Peers {
     every: u64,
-    /// When it was last looked who there is, and when that is to be done next.
+    /// Times of the last and of the next report.
     last: Mono,
     next: Mono,
     /// Unsolicited datagrams: those of peers that have no socket of their own.

@@ -136,7 +136,7 @@ fn bound(n: usize) -> Vec<Udp> {
     sockets
 }
 
-/// Who stands at the door: "who?" is answered with "you", and "enter" opens.
+/// An acceptor: "who?" is answered with "you", and "enter" opens a flow.
 #[derive(Default)]
 struct Porter {
     closed: u32,
@@ -232,7 +232,7 @@ enum State {
     Gone,
 }
 
-/// Longer than a busy worker leaves a guest at the door: who enters twice is let in twice.
+/// Longer than a busy worker defers a peer: a peer that enters twice gets two flows.
 const AGAIN: u64 = SECOND;
 
 #[derive(Debug, PartialEq)]
