@@ -27,7 +27,7 @@ pub struct ReceivedPacket {
     pub received_ns: i64,
     /// That clock minus the sender's, as far as the receiver knew then, ns.
     pub offset_ns: i64,
-    /// Who stamped it.
+    /// Source of the time.
     pub stamp: StampKind,
     /// Whether its payload was not what had been sent.
     pub damaged: bool,

@@ -21,7 +21,7 @@ pub struct Packets {
     pub reordered: u64,
     /// Datagrams that came later than the method waits for them. They are counted as received, too.
     pub late: u64,
-    /// Datagrams whose bytes were not those sent; counted nowhere else, because nothing in them can be believed.
+    /// Datagrams whose bytes were not those sent; counted nowhere else, because their fields cannot be trusted.
     pub corrupt: u64,
     /// Places in the sender's schedule that were given up: it was held up, or the kernel refused the send.
     pub unsent: u64,

@@ -31,7 +31,7 @@ pub struct Arrival {
     pub received_ns: i64,
     /// That clock minus the sender's, as far as the receiver knew then, ns.
     pub offset_ns: i64,
-    /// Who stamped it.
+    /// Source of the send time.
     pub stamp: StampKind,
 }
 
@@ -67,7 +67,7 @@ pub struct TrainPacket {
     pub sent_ns: Option<i64>,
     /// When it came for the first time; `None` when it did not.
     pub received_ns: Option<i64>,
-    /// Who stamped its coming; `None` when it did not come.
+    /// Source of the arrival time; `None` when the packet did not arrive.
     #[serde(default)]
     pub stamp: Option<StampKind>,
     /// How often it came once more.

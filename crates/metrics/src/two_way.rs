@@ -59,7 +59,7 @@ pub struct WayFacts {
     pub unrecognised: Vec<u8>,
     /// Answers in which it found one of ours malformed.
     pub malformed: u64,
-    /// Answers whose extensions were not what the one end or the other had sent; none of them was believed.
+    /// Answers whose extensions differed from what either end sent; none of them was used.
     pub tampered: u64,
     /// Answers without the session's identifier, from a remote end that does not know such.
     pub unnamed: u64,
