@@ -137,7 +137,7 @@ impl Aggregator {
         self.idle == self.workers
     }
 
-    /// What the group found; whose it is and how it received are the session's to say, what the host did is the machine's.
+    /// Totals of the group; the session adds the end and the way of receiving, the engine the host's counters.
     #[must_use]
     pub fn totals(self) -> Totals {
         let total = self.total;

@@ -61,13 +61,13 @@ pub struct PacketRow {
     pub intended_ns: i64,
     /// When it left.
     pub sent_ns: i64,
-    /// Who stamped its leaving.
+    /// Source of the send time.
     pub sent_stamp: StampKind,
     /// When it came.
     pub received_ns: Option<i64>,
     /// One-way delay, ns.
     pub delay_ns: Option<i64>,
-    /// Who stamped its coming.
+    /// Source of the arrival time.
     pub stamp: Option<StampKind>,
     /// What became of it.
     pub verdict: Verdict,

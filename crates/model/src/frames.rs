@@ -49,7 +49,7 @@ impl FrameTime {
 /// Makes them of frames as they are judged.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FrameWatch {
-    /// Whose they are.
+    /// The stream's connection.
     id: Option<Uuid>,
     jitter: FrameJitter,
     /// When the first whole frame came, s of the receiver's clock.

@@ -96,7 +96,7 @@ pub struct Probe {
     pub tx_stamps: bool,
     /// Whether each datagram is told.
     pub samples: bool,
-    /// Whose time is stamped into datagrams; protocols with stamps of their own have no choice.
+    /// Clock whose time datagrams carry; protocols with stamps of their own have no choice.
     #[serde(skip_serializing_if = "is_default")]
     pub stamping: Stamping,
     /// A rate that rises.

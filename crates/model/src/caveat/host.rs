@@ -22,7 +22,7 @@ const FEW_CPUS: u32 = 4;
 /// Both ends on so few CPUs take them from each other.
 const SHARED_CPUS: u32 = 2;
 
-/// Whose work filled a CPU, or the whole machine.
+/// The load that filled a CPU or the whole machine: this program's or other programs'.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Filled {
     /// This program's, with the kernel's for the network (softirqs).
@@ -31,7 +31,7 @@ enum Filled {
     ByOthers,
 }
 
-/// Whose work filled an end's CPUs; `None` when they had something left to give.
+/// The load that filled an end's CPUs; `None` when they were not full.
 fn filled(cpu: &CpuUse, ns: u64) -> Option<Filled> {
     // The kernel counts in ticks of 10 ms: of a shorter run there is nothing to say.
     if ns < SHORTEST {

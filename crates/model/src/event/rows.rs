@@ -50,7 +50,7 @@ pub struct Marked {
 /// A numbered and stamped datagram as it came, before anything is made of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DatagramRow {
-    /// Who sent it.
+    /// The sender's address.
     pub peer: SocketAddr,
     /// Its number, by the sender.
     pub number: u64,
@@ -122,7 +122,7 @@ pub enum Failure {
     System {
         /// What was being done: `open`, `bind`, `listen`, `connect`, `send` or `receive`.
         deed: String,
-        /// The system's error number.
+        /// The error as class and number, for programs.
         errno: i32,
     },
     /// Bytes differed from what was sent.
@@ -176,7 +176,7 @@ pub struct ConnectionRecord {
     pub result: Ending,
     /// The error in words.
     pub error: Option<String>,
-    /// The error for those who sort failures by number.
+    /// The error as class and number, for programs.
     #[serde(default)]
     pub failure: Option<Failure>,
     /// The kernel's word at its end.
