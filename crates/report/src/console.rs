@@ -1,4 +1,4 @@
-//! The run as it happens, for people: what was asked, who answered, one line per interval, and the summary.
+//! The run as it happens, for people: the test, the servers, one line per interval, and the summary.
 
 use crate::summary;
 use crate::text::{Page, Tone};

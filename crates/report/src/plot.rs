@@ -207,7 +207,7 @@ pub(crate) struct Plot {
     /// Its name in files and links: small letters and hyphens.
     pub(crate) name: String,
     pub(crate) title: String,
-    /// One or two sentences: who counted, and what to look out for.
+    /// One or two sentences: which end counted, and how to read the plot.
     pub(crate) note: String,
     pub(crate) x: Axis,
     pub(crate) y: Axis,
@@ -290,7 +290,7 @@ impl Plot {
         (!self.series.is_empty()).then_some(self)
     }
 
-    /// What it shows in words, for those who cannot see it.
+    /// Description of the plot for screen readers.
     pub(crate) fn describe(&self) -> String {
         let mut text = format!("{}: {} against {}.", self.title, self.y.label, self.x.label);
         for series in self.series.iter().take(12) {

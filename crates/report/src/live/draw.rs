@@ -14,7 +14,7 @@ const LEAST: u16 = 6;
 
 /// Bars of one to eight eighths of a cell.
 pub(super) const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// Those of terminals whose text is no UTF-8.
+/// Bars of terminals without UTF-8.
 const PLAIN_BARS: [char; 8] = ['.', ':', '-', '=', '+', '*', '%', '#'];
 
 /// A part of the screen to draw on. Nothing is ever drawn outside of it.

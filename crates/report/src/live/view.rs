@@ -28,7 +28,7 @@ impl Default for Look {
     }
 }
 
-/// What a key asks of those who run the view.
+/// Action that a key asks of the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
     Nothing,

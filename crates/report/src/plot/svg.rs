@@ -1,7 +1,7 @@
 //! Draws a plot as SVG: for the page, where a style sheet colours it, and as a file of its own, which brings its colours.
 //!
 //! Own code and no plotting library: the page needs classes instead of colours (light, dark, print), groups that its script
-//! can fill again, and text for those who cannot see it.
+//! can fill again, and text for screen readers.
 
 use super::scale::{Scale, across, ticks, up};
 use super::{Plot, Series, Style, Unit};

@@ -5,7 +5,7 @@ use crate::plot::{Plot, Series, Style, Unit};
 use metrics::{DistSummary, format_duration, real};
 use model::{Interval, PacketReport, Point, Totals};
 
-/// One way that datagrams go, by who receives them.
+/// One direction of datagrams, by the receiving end.
 struct Way {
     /// As part of a file's name.
     slug: &'static str,

@@ -5,7 +5,7 @@ use metrics::{ClockKind, Packets, format_bits_per_second, format_duration};
 use model::{PacketReport, Point, Totals};
 use std::io;
 
-/// One direction: who sent, who received.
+/// One direction: the reports of sender and receiver.
 struct Way<'a> {
     name: &'static str,
     sent: Option<&'a PacketReport>,

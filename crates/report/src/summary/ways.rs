@@ -61,7 +61,7 @@ fn clocks(facts: &WayFacts) -> Vec<(Tone, String)> {
     told
 }
 
-/// Where a clock takes its time from, and who takes its stamps (RFC 8972, tables 6 and 7).
+/// The source of a clock's time, and of its stamps (RFC 8972, tables 6 and 7).
 fn source([from, method, ..]: [u8; 4]) -> String {
     let from = match from {
         1 => "NTP",
