@@ -55,7 +55,7 @@ pub(crate) fn meter() -> Box<dyn Fn() -> (CpuUse, HostCounters) + Send> {
     Box::new(move || usage(&before, &host::Reading::now()))
 }
 
-/// What this host's CPUs do while a run goes on, for those who show it.
+/// Load of this host's CPUs during a run, for live views.
 #[derive(Debug)]
 pub struct CpuMeter {
     began: host::Reading,
