@@ -1,4 +1,4 @@
-//! Who may read. A page at a loopback address is for this host's browsers: no other site may read it through them, whether by a
+//! Access control. A page at a loopback address is for this host's browsers: no other site may read it through them, whether by a
 //! request across sites or by a name that is made to mean this host (DNS rebinding). A page at any other address wants its token.
 
 use crate::address::is_here;

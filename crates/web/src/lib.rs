@@ -3,7 +3,7 @@
 //! One thread of its own answers (`server.rs`); it is the only user of tokio. A run tells its events to a [`View`], which never
 //! waits: what pages show is made from a copy, at most once a second and only while a page is open (`shown.rs`), of a run that is
 //! kept small however long it is. Pages are told all at first and then what has changed (`update.rs`). All of it can only be
-//! read; who may read is decided in one place (`guard.rs`).
+//! read; access is decided in one place (`guard.rs`).
 //!
 //! Without the feature `http` nothing of this is there: opening a page is an error that says so (`absent.rs`).
 #![forbid(unsafe_code)]

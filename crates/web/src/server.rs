@@ -123,7 +123,7 @@ async fn accept(listener: TcpListener, site: Arc<Site>, busy: Arc<Busy>) {
     }
 }
 
-/// Answers one request. Connections are not kept: a page asks seldom, and who asks nothing has no place to hold.
+/// Answers one request. Connections are closed after the answer: requests are rare, and an idle connection would hold a place.
 async fn one(stream: TcpStream, site: &Site, busy: &Busy) {
     let asked = AtomicBool::new(false);
     let service = service_fn(async |request| {
