@@ -130,7 +130,7 @@ class Chart {
     if (this.details.open) this.fill();
   }
 
-  // Shows the last seconds, moving with the data, unless a reader zooms; 0 shows all.
+  // Shows the last so many seconds, whatever comes, unless a reader zooms; 0 shows all.
   follow(seconds) { this.last = this.plot.x.unit === "second" ? seconds : 0; }
 
   shown() { return this.plot.series.filter((_, at) => this.on[at]); }

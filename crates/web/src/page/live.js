@@ -4,7 +4,7 @@
 {
   const id = name => document.getElementById(name);
   const state = (kind, text) => { id("state").className = "state " + kind; id("state").textContent = text; };
-  // By name: a plot's data, its chart, whether it is in sight, whether something new waits to be drawn.
+  // By name: what is known of a plot, its chart, whether it is in sight, whether something new waits to be drawn.
   const known = new Map();
   let units = {}, version = null, span = 0;
 
