@@ -228,7 +228,9 @@ fn first(text: &str, clause: bool) -> String {
 
 /// An argument with its whole text for `--help`, its first words for `-h`.
 fn told(arg: Arg, brief: &Brief, shared: &BTreeSet<String>) -> Arg {
-    let whole = arg.get_long_help().or(arg.get_help()).map(ToString::to_string).unwrap_or_default();
+    // As it stands: the search for escape sequences that `to_string` takes out would cost more than the rest of a start.
+    let whole =
+        arg.get_long_help().or(arg.get_help()).map(|text| text.ansi().to_string()).unwrap_or_default();
     let is_shown = arg.is_positional() || brief.options.contains(&arg.get_id().as_str());
     let long = if shared.contains(arg.get_id().as_str()) { first(&whole, false) } else { whole.clone() };
     let arg = arg.help(first(&whole, true)).long_help(long).hide_short_help(!is_shown);
@@ -292,7 +294,8 @@ fn with_brief(verb: Command, brief: &Brief) -> Command {
 pub(crate) fn with_briefs(command: Command) -> Command {
     let command = BRIEFS.iter().fold(command, |command, brief| {
         command.mut_subcommand(brief.verb, |verb| {
-            let about = verb.get_about().map(|about| first(&about.to_string(), false)).unwrap_or_default();
+            let about =
+                verb.get_about().map(|about| first(&about.ansi().to_string(), false)).unwrap_or_default();
             let whole = verb.get_long_about().or(verb.get_about()).cloned().unwrap_or_default();
             verb.about(about).long_about(whole)
         })
