@@ -140,10 +140,15 @@ pub(crate) fn target(name: &str) -> String {
     CONFIG.get().and_then(|config| config.text_of(TARGETS, name)).unwrap_or(name).to_owned()
 }
 
+/// Whether the file has defaults for a command.
+pub(crate) fn has_defaults(verb: &str) -> bool {
+    CONFIG.get().is_some_and(|config| config.sections.contains_key(verb))
+}
+
 /// A test of the configuration file.
 #[derive(Args, Debug)]
 pub(crate) struct RunArgs {
-    /// Its name there, in the section [tests].
+    /// Its name there, in the section `[tests]`.
     name: String,
     /// Words to add to it.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTION")]
@@ -226,6 +231,7 @@ mod tests {
 
     #[test]
     fn defaults_give_way_to_what_is_typed() {
+        config("[tcp]\ntime = '30s'").unwrap().keep();
         let words = ["netcaliper", "tcp", "--time=30s", "--reverse", "HOST", "-t", "5s"];
         let matches = Cli::whole().try_get_matches_from(words).unwrap();
         let time = matches.subcommand_matches("tcp").and_then(|tcp| tcp.get_one::<u64>("time").copied());

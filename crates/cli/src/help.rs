@@ -2,8 +2,8 @@
 //! the options that several commands share.
 
 use crate::args::{LocalArgs, OutputArgs, SocketArgs, TargetArgs};
-use crate::originals;
 use crate::repeat::RepeatArgs;
+use crate::{config, originals};
 use clap::builder::Resettable;
 use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
 use std::collections::BTreeSet;
@@ -286,8 +286,9 @@ fn with_brief(verb: Command, brief: &Brief) -> Command {
     let more = "Options that several commands share are explained by `netcaliper options`.";
     let long = if shares { format!("{examples}\n\n{more}") } else { examples.clone() };
     let verb = verb.mut_args(|arg| told(arg, brief, &shared));
-    // What is typed comes after what the configuration file says, and counts.
-    verb.after_help(examples).after_long_help(long).args_override_self(true)
+    // A typed option follows the same option of the configuration file, and replaces it.
+    let is_configured = config::has_defaults(verb.get_name());
+    verb.after_help(examples).after_long_help(long).args_override_self(is_configured)
 }
 
 /// The command line with the first sentence about each command, and first steps.
