@@ -146,7 +146,7 @@ fn hostile(scratch: &Scratch) -> PathBuf {
         serde_json::json!([{ "class": "network_error", "text": EVIL, "count": 1, "first": EVIL }]);
     point["remote"][0]["who"] = evil();
     point["remote"][0]["receive"] = evil();
-    point["caveats"] = serde_json::json!([{ "code": EVIL, "text": EVIL, "advice": EVIL }]);
+    point["caveats"] = serde_json::json!([{ "level": "note", "code": EVIL, "text": EVIL, "advice": EVIL }]);
     let saved = scratch.with("evil.json", &run.to_string());
     let page = scratch.file("evil.html");
     let line = netcaliper("report").arg(saved).arg("--html").arg(&page);

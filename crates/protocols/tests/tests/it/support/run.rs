@@ -28,13 +28,18 @@ pub(crate) fn client_ip(n: u32) -> IpAddr {
     [10, b | 128, c, d].into()
 }
 
+/// The other protocols whose peers our own recognises.
+fn foreign() -> Foreigners {
+    Foreigners(::iperf3::PROTOCOL.info().foreign.iter().collect())
+}
+
 pub(crate) fn server_plan() -> ServerPlan {
     ServerPlan {
         version: "1.0".into(),
         keys: Keyring::default(),
         acl: Acl::default(),
         limits: Limits::default(),
-        foreign: Foreigners::default(),
+        foreign: foreign(),
         exclusive: false,
         exit_after: None,
         host: model::HostSnapshot::default(),
@@ -65,7 +70,7 @@ pub(crate) fn client_plan(phase: &Phase) -> ClientPlan {
         stop_only: None,
         clock_id: String::new(),
         same_host_sndbuf: None,
-        foreign: Foreigners::default(),
+        foreign: foreign(),
     }
 }
 
