@@ -42,6 +42,7 @@ fn server() -> Server {
         sessions: false,
         clock_id: String::new(),
         besides: Vec::new(),
+        foreign: Default::default(),
     };
     Server::new(plan, START)
 }

@@ -7,9 +7,7 @@ use crate::args::Cli;
 use crate::saved;
 use crate::{CliError, Exit, help};
 use clap::{Args, ValueEnum};
-#[cfg(feature = "man")]
-use std::io;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 
 /// A shell that completions can be made for.
@@ -98,6 +96,6 @@ pub(crate) fn options() -> Result<Exit, CliError> {
 
 /// Writes to stdout; a closed stdout is no error.
 fn write(text: &[u8]) -> Result<Exit, CliError> {
-    let _ = std::io::stdout().lock().write_all(text);
+    let _ = io::stdout().lock().write_all(text);
     Ok(Exit::Good)
 }

@@ -74,7 +74,7 @@ impl Speaker {
         match heard.tos {
             Some(tos) => facts.there_marks.see(ttl.unwrap_or(0), tos, 1),
             None => {
-                facts.there_marks.add(&IpFields { ttl: ttl.map(|ttl| (ttl, ttl)), ..IpFields::default() })
+                facts.there_marks.add(&IpFields { ttl: ttl.map(|ttl| (ttl, ttl)), ..IpFields::default() });
             }
         }
         facts.unnamed += u64::from(self.settings.ssid != 0 && reply.ssid == 0);

@@ -119,13 +119,16 @@ fn of_load(found: &[Found]) -> Vec<Tile> {
     tiles
 }
 
+/// Time in seconds and value; no value where the line is interrupted.
+type Line = Vec<(f64, Option<f64>)>;
+
 /// The panels that have anything, the end of the time and where phases begin.
 fn timeline(outcome: &Outcome) -> (Vec<Plot>, f64, Vec<(f64, String)>) {
     let began =
         outcome.points.iter().filter_map(|point| point.started).map(|at| at.0).filter(|at| *at > 0).min();
     let mut after = 0.0;
     let mut phases: Vec<(f64, String)> = Vec::new();
-    let mut all: [Vec<(String, Vec<(f64, Option<f64>)>)>; 3] = Default::default();
+    let mut all: [Vec<(String, Line)>; 3] = Default::default();
     for point in &outcome.points {
         let lasted = point.intervals.last().map_or(0.0, |last| seconds(last.end_ns));
         let start = match (began, point.started) {
@@ -141,7 +144,7 @@ fn timeline(outcome: &Outcome) -> (Vec<Plot>, f64, Vec<(f64, String)>) {
             None => phases.push((start, name)),
         }
         for (panel, name, of) in series(point) {
-            let line: Vec<(f64, Option<f64>)> = point
+            let line: Line = point
                 .intervals
                 .iter()
                 .filter(|i| i.ns() > 0)
@@ -197,7 +200,7 @@ fn series(point: &Point) -> Vec<(usize, String, Reading)> {
     }
     add(1, "round trip p50".to_owned(), Figure::RoundTrip(Stat::MEDIAN));
     add(1, "p99".to_owned(), Figure::RoundTrip(P99));
-    if point.phase.kind == Kind::Tcp && !beside && point.label.get("stage").is_none() {
+    if point.phase.kind == Kind::Tcp && !beside && !point.label.contains_key("stage") {
         let trip = |interval: &Interval| {
             let told: Vec<f64> = interval
                 .samples
