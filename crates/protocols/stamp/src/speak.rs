@@ -147,7 +147,8 @@ impl Talk for Speaker {
         let ours =
             ErrorEstimate { ns: Some(cx.clock.error_ns), synced: cx.clock.synced, format: self.format() };
         let request = Request {
-            number: u32::clamped(number),
+            // The sequence number has 32 bits and wraps.
+            number: number as u32,
             sent: self.word(cx.clock, cx.now),
             error: ours.encode(),
             ssid: self.settings.ssid,

@@ -12,7 +12,7 @@
 //! Seconds wrap (NTP in 2036): of all times with the same 32 bits the nearest to our own clock is meant. PTP's scale is TAI,
 //! but most peers put UTC there; we do, too. A peer that does not is 37 s ahead, which the offset of its clock shows.
 
-use metrics::{Clamped, SECOND, Wall};
+use metrics::{SECOND, Wall};
 
 /// How the 64 bits of a time are to be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,7 +41,8 @@ impl Format {
                 ((ns << 32) + SECOND / 2) / SECOND
             }
         };
-        u64::from(u32::clamped(seconds)) << 32 | fraction
+        // The upper bits of the seconds wrap away.
+        (seconds as u64) << 32 | fraction
     }
 
     /// The time nearest to `local` that is written so; `None` if that is no time in this format.

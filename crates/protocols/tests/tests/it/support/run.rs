@@ -1,6 +1,6 @@
 //! Sessions in virtual time: what the tests of clients and servers share.
 
-use common::protocol::Foreigners;
+use common::protocol::{Foreigners, Protocol as _};
 use common::{Acl, Keyring, Limits, Peer, Psk};
 use metrics::{Mono, SECOND};
 use model::{Event, Interval, Phase, Range, SessionInfo, Status, Totals};
