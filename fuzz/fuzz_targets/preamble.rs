@@ -5,7 +5,7 @@ use libfuzzer_sys::fuzz_target;
 use native::{PREAMBLE, Preamble, answer_hello, guess, is_answer};
 
 fuzz_target!(|bytes: &[u8]| {
-    let _ = guess(bytes);
+    let _ = guess(bytes, &[]);
     if let Some(answer) = answer_hello(bytes) {
         assert_eq!(answer.len(), bytes.len());
     }

@@ -1,4 +1,4 @@
-//! What the command lines, printouts and files of the originals have in common: tables of options and their parser ([`options`]), numbers
+//! What the command lines, printouts and files of the originals have in common: tables of options and their parser ([`mod@options`]), numbers
 //! as C prints them ([`number`]), and what other programs wrote, as outcomes ([`import`]).
 //!
 //! An original's own table, printer and files stand in the folder `compat` of its protocol's crate. Programs without a protocol here, flent

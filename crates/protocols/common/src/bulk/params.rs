@@ -33,7 +33,7 @@ pub struct Params {
     pub stall_ns: u64,
     /// Whether a connection is told when it has come to be.
     pub arrivals: bool,
-    /// Whether a received connection is measured from its first byte, which is posted as [`FirstByte`](super::FirstByte), or
+    /// Whether a received connection is measured from its first byte, which is posted as [`FirstByte`](crate::message::Told::FirstByte), or
     /// from when it came to be.
     pub from_first_byte: bool,
     /// When what counts.
