@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use web::Metrics;
 
-/// Columns of a result where nobody says how many there are.
+/// Columns of a result when neither the terminal nor COLUMNS tells a width.
 const COLUMNS: u16 = 80;
 
 type Sink = Box<dyn Write + Send>;

@@ -288,7 +288,7 @@ fn no_secret_is_in_anything_that_a_run_leaves() {
                 .arg(&pair),
             0,
         ),
-        // In the environment, as nobody whom the server knows, and with what Rust tells when it is asked to.
+        // Key in the environment; a client whose key the server lacks; backtraces on.
         ("variable", client("ping", "variable").args("-n 3").env("NETCALIPER_PSK", environment.trim()), 0),
         (
             "wrong",

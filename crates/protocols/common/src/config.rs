@@ -123,7 +123,7 @@ impl fmt::Debug for ProtocolOptions {
 /// Not to run a phase, but to ask the servers to end: an option of clients of our own protocol.
 #[derive(Clone, Debug, Default)]
 pub struct StopServers {
-    /// Only those that answer this besides: a protocol and a port, `echo:9999`.
+    /// Stops only servers that also answer this protocol at this port, such as `echo:9999`.
     pub only: Option<String>,
 }
 

@@ -267,7 +267,7 @@ impl Template {
     }
 }
 
-/// What became of `offered` datagrams of `size` bytes: those that have left, and a refusal.
+/// Result of a send call with `offered` datagrams of `size` bytes: sent datagrams, and the refusal.
 #[inline]
 #[must_use]
 pub fn gone(n: Sent, size: usize, offered: u64) -> Packets {
