@@ -185,7 +185,7 @@ fn confidence(point: &Point, figure: Figure) -> String {
     spread.map_or_else(String::new, |spread| format!(" (± {}, 95 %)", figure.unit().show(spread.ci95)))
 }
 
-/// Every caveat once, and how many phases it concerns.
+/// Every caveat once, the gravest first, and how many phases it concerns.
 pub(crate) fn kinds(points: &[Point]) -> Vec<(&Caveat, usize)> {
     let mut kinds: Vec<(&Caveat, usize)> = Vec::new();
     for caveat in points.iter().flat_map(|p| &p.caveats) {
@@ -194,6 +194,7 @@ pub(crate) fn kinds(points: &[Point]) -> Vec<(&Caveat, usize)> {
             None => kinds.push((caveat, 1)),
         }
     }
+    kinds.sort_by_key(|(caveat, _)| caveat.level);
     kinds
 }
 
@@ -209,7 +210,8 @@ fn caveats(points: &[Point], page: &mut Page<'_>) -> io::Result<()> {
             1 => String::new(),
             all => format!(" (in {n} of {all} runs)"),
         };
-        page.paragraph(Tone::Warning, "  ! ", &format!("{}{runs}: {}", caveat.code, caveat.text))?;
+        let what = format!("{} {}{runs}: {}", caveat.level.name(), caveat.code, caveat.text);
+        page.paragraph(Tone::Warning, "  ! ", &what)?;
         page.paragraph(Tone::Plain, "    > ", &caveat.advice)?;
     }
     Ok(())

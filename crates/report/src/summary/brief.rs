@@ -162,7 +162,8 @@ fn causes(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
 fn caveats(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
     let kinds = kinds(&outcome.points);
     for (caveat, _) in kinds.iter().take(MOST_CAVEATS) {
-        page.one(Tone::Warning, &format!("  ! {}: {}", caveat.code, without_asides(&caveat.text)))?;
+        let (level, text) = (caveat.level.name(), without_asides(&caveat.text));
+        page.one(Tone::Warning, &format!("  ! {level} {}: {text}", caveat.code))?;
     }
     if kinds.is_empty() {
         return Ok(());

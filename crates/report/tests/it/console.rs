@@ -249,7 +249,7 @@ fn caveats_come_with_their_advice() {
     holds(
         &summary(PLAIN, &built(&single())),
         &[
-            "  ! other-sessions: Up to 2 other sessions were on a server meanwhile and shared it.",
+            "  ! note other-sessions: Up to 2 other sessions were on a server meanwhile and shared it.",
             "    > Use --exclusive, or repeat when the server is idle.",
         ],
     );
@@ -311,7 +311,7 @@ fn a_sweep_is_a_table() {
     holds(
         &text,
         &[
-            "  ! too-short (in 4 of 4 runs): Only 1.00 s in 0 intervals were measured: too little to show how much the",
+            "  ! caution too-short (in 4 of 4 runs): Only 1.00 s in 0 intervals were measured: too little to show how much",
         ],
     );
     // The interval of two readings of 100 and 300 reaches beyond 900.
