@@ -4,14 +4,14 @@
 //! page's script. A policy in the page lets only that script run, by its hash: what the network or the peer said cannot add
 //! another, even if it were not escaped.
 
-use crate::plot::{self, Plot};
+use crate::plot::{self, Plot, Style};
 use crate::plots::{Sheet, sheets};
 use crate::text::{Page, clean};
 use crate::{summary, words};
 use jiff::Timestamp;
-use metrics::{Wall, format_duration};
+use metrics::{Clamped, Wall, format_duration};
 use model::document::Document;
-use model::{HostSnapshot, Outcome, Phase, Point, Status};
+use model::{Caveat, CaveatLevel, HostSnapshot, Outcome, Phase, Point, Status};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -23,7 +23,10 @@ mod sessions;
 const STYLE: &str = include_str!("html/report.css");
 const SCRIPT: &str = include_str!("html/report.js");
 /// SHA-256 of [`SCRIPT`] in base64, for the page's policy; a test computes it.
-const SCRIPT_HASH: &str = "5qTOCBbn0LogP9S8SzhKOez8Z/qI4m2lNN+52GB4EgM=";
+const SCRIPT_HASH: &str = "pBJM1WHuWEGm78QP2UsQbLw7LXFyE02Kv0fD6IjOoqA=";
+/// Samples of a legend.
+const SAMPLE_LINE: &str = "<path class=\"line\" d=\"M0 5H24\"/>";
+const SAMPLE_POINT: &str = "<circle class=\"dot\" cx=\"12\" cy=\"5\" r=\"3\"/>";
 /// Phases that are told in full; a sweep's table has all.
 const MOST_POINTS: usize = 12;
 
@@ -136,11 +139,11 @@ fn caveats(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     if kinds.is_empty() {
         return writeln!(out, "<p>None.</p></section>");
     }
-    let count = words::count(metrics::Clamped::clamped(kinds.len()), "caveat");
-    writeln!(out, "<details><summary>{count}</summary>")?;
     writeln!(
         out,
-        "<p>Reasons not to take these figures at face value, the gravest first.</p>\n<ul class=\"caveats\">"
+        "<details><summary>{}</summary>\n<p>Reasons not to take these figures at face value, the gravest first.</p>\n\
+         <ul class=\"caveats\">",
+        by_level(&kinds)
     )?;
     for (caveat, n) in kinds {
         let runs = match outcome.points.len() {
@@ -150,13 +153,24 @@ fn caveats(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
         let level = caveat.level.name();
         writeln!(
             out,
-            "<li class=\"level-{level}\">{level}: <span class=\"code\">{}</span>{runs}: {}<br><span class=\"soft\">{}</span></li>",
+            "<li class=\"level-{level}\"><span class=\"level\">{level}</span> <span class=\"code\">{}</span>{runs}: {}<br>\
+             <span class=\"soft\">{}</span></li>",
             escape(&caveat.code),
             escape(&caveat.text),
             escape(&caveat.advice)
         )?;
     }
     writeln!(out, "</ul></details></section>")
+}
+
+/// `3 caveats: 1 invalid, 2 note`
+fn by_level(kinds: &[(&Caveat, usize)]) -> String {
+    let of = |level: CaveatLevel| kinds.iter().filter(|(caveat, _)| caveat.level == level).count();
+    let levels =
+        [CaveatLevel::Invalid, CaveatLevel::Caution, CaveatLevel::Note].map(|level| (level, of(level)));
+    let counts: Vec<String> =
+        levels.iter().filter(|(_, n)| *n > 0).map(|(level, n)| format!("{n} {}", level.name())).collect();
+    format!("{}: {}", words::count(u64::clamped(kinds.len()), "caveat"), counts.join(", "))
 }
 
 /// The plots of a sheet. Those of single phases among many are folded away.
@@ -175,6 +189,9 @@ fn plots(sheet: &Sheet, several: bool, number: &mut usize, out: &mut dyn Write) 
         figure(plot, *number, out)?;
         *number += 1;
     }
+    if !sheet.zeros.is_empty() {
+        writeln!(out, "<p class=\"soft\">Zero throughout: {}.</p>", escape(&sheet.zeros.join("; ")))?;
+    }
     if folded && !sheet.title.is_empty() { writeln!(out, "</details>") } else { Ok(()) }
 }
 
@@ -190,13 +207,14 @@ fn figure(plot: &Plot, number: usize, out: &mut dyn Write) -> io::Result<()> {
     for (at, series) in plot.series.iter().enumerate() {
         writeln!(
             out,
-            "<li><span class=\"key\"><svg width=\"24\" height=\"10\" class=\"{}\" aria-hidden=\"true\"><path class=\"line\" \
-             d=\"M0 5H24\"/></svg><span>{}</span></span></li>",
+            "<li><span class=\"key\"><svg width=\"24\" height=\"10\" class=\"{}\" aria-hidden=\"true\">{}</svg>\
+             <span>{}</span></span></li>",
             plot::class(at, series.style),
+            if series.style == Style::Points { SAMPLE_POINT } else { SAMPLE_LINE },
             escape(&series.name)
         )?;
     }
-    writeln!(out, "</ul>\n<div class=\"scroll\">{}</div>\n</figure>", plot::inline(plot))
+    writeln!(out, "</ul>\n{}</figure>", plot::inline(plot))
 }
 
 /// The console's report, as tables.

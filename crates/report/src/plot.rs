@@ -17,6 +17,9 @@ pub(crate) const MOST_POINTS: usize = 20_000;
 const SMALLEST: f64 = 1e-18;
 const LARGEST: f64 = 1e18;
 
+/// How often the largest value of one series may be that of another on a linear axis: beyond that the other lies flat.
+const FLAT: f64 = 30.0;
+
 /// What the numbers of an axis are. They are kept in the base unit and shown with a prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
@@ -94,7 +97,7 @@ pub(crate) struct Axis {
     /// What it is, without the unit.
     pub(crate) label: String,
     pub(crate) unit: Unit,
-    /// Logarithmic: what is not above 0 is not drawn.
+    /// Logarithmic: zeros lie at the lower edge, and what is below is not drawn.
     pub(crate) log: bool,
     /// Names of its places, for [`Unit::Name`].
     pub(crate) names: Vec<String>,
@@ -256,6 +259,10 @@ impl Plot {
     /// beyond 10^18) are gaps: arithmetic with them would have no place on the paper. All are rounded here, so that the drawing
     /// and the data beside it are the same numbers.
     pub(crate) fn add(&mut self, mut series: Series) {
+        // Nothing lies between two names.
+        if self.x.unit == Unit::Name && matches!(series.style, Style::Line | Style::Dashed) {
+            series.style = Style::Points;
+        }
         let sane = |v: f64| v == 0.0 || (SMALLEST..=LARGEST).contains(&v.abs());
         let around = std::mem::take(&mut series.spread).into_iter().chain(std::iter::repeat(None));
         let kept = series.points.drain(..).zip(around).filter(|((x, _), _)| sane(*x));
@@ -285,9 +292,30 @@ impl Plot {
         self
     }
 
-    /// The plot, if it shows anything.
-    pub(crate) fn some(self) -> Option<Self> {
+    /// The plot, if it shows anything; logarithmic upwards where a series would lie flat beside another.
+    pub(crate) fn some(mut self) -> Option<Self> {
+        if self.flattens() {
+            self.y.log = true;
+            let space = if self.note.is_empty() { "" } else { " " };
+            self.note.push_str(space);
+            self.note.push_str(
+                "The axis is logarithmic, for the series differ much; zeros lie at its lower edge.",
+            );
+        }
         (!self.series.is_empty()).then_some(self)
+    }
+
+    fn flattens(&self) -> bool {
+        let most =
+            self.series.iter().map(|series| series.values().fold(0.0, f64::max)).filter(|most| *most > 0.0);
+        let (low, high) = most.fold((f64::MAX, 0.0), |(low, high): (f64, f64), v| (low.min(v), high.max(v)));
+        let negative = self.series.iter().flat_map(Series::values).any(|y| y < 0.0);
+        !self.y.log && self.y.at_least.is_none() && !negative && high > FLAT * low
+    }
+
+    /// Whether it shows anything but zeros.
+    pub(crate) fn tells(&self) -> bool {
+        self.series.iter().flat_map(Series::values).any(|y| y != 0.0)
     }
 
     /// Description of the plot for screen readers.
@@ -365,6 +393,25 @@ mod tests {
         assert_eq!(extremes(&kept), extremes(&points));
         let gaps: Vec<_> = (0..5_000).map(|i| (f64::from(i), None)).collect();
         assert!(thinned(&gaps, 100).iter().all(|p| p.1.is_none()));
+    }
+
+    #[test]
+    fn no_series_lies_flat_beside_another() {
+        let plot = |most: f64| {
+            let series = [("a", vec![(0.0, Some(0.0)), (1.0, Some(1.0))]), ("b", vec![(0.0, Some(most))])];
+            let plot = Plot::timed("x", "x", "x", Unit::Count);
+            plot.with(series.map(|(name, points)| Series::line(name, points))).some().unwrap()
+        };
+        assert!(!plot(30.0).y.log && plot(31.0).y.log);
+        assert!(plot(31.0).note.contains("zeros lie at its lower edge"));
+    }
+
+    #[test]
+    fn no_line_joins_names() {
+        let plot =
+            Plot::new("x", "x", Axis::names("", vec!["a".into(), "b".into()]), Axis::new("y", Unit::Count));
+        let plot = plot.with([Series::line("s", vec![(0.0, Some(1.0)), (1.0, Some(2.0))])]);
+        assert_eq!(plot.series[0].style, Style::Points);
     }
 
     #[test]

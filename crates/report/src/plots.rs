@@ -26,8 +26,17 @@ pub(crate) struct Sheet {
     pub(crate) title: String,
     /// Its plots, most important first.
     pub(crate) plots: Vec<Plot>,
+    /// Titles of plots that would show zeros alone.
+    pub(crate) zeros: Vec<String>,
     /// Whether it is about one phase, and not about all.
     pub(crate) single: bool,
+}
+
+impl Sheet {
+    fn new(title: String, plots: Vec<Plot>, single: bool) -> Self {
+        let (plots, flat): (Vec<Plot>, Vec<Plot>) = plots.into_iter().partition(Plot::tells);
+        Sheet { title, plots, zeros: flat.into_iter().map(|plot| plot.title).collect(), single }
+    }
 }
 
 /// All plots of `outcome`: those of the sweep first, then those of each phase.
@@ -60,7 +69,7 @@ fn some_sheets(outcome: &Outcome, wanted: impl Fn(usize) -> bool) -> Vec<Sheet> 
     let mut sheets = Vec::new();
     if outcome.points.len() > 1 {
         let title = "Over all phases".to_owned();
-        sheets.push(Sheet { title, plots: sweep::plots(outcome), single: false });
+        sheets.push(Sheet::new(title, sweep::plots(outcome), false));
     }
     let several = outcome.points.len() > 1;
     let serving = outcome.begin.verb == "serve";
@@ -73,7 +82,7 @@ fn some_sheets(outcome: &Outcome, wanted: impl Fn(usize) -> bool) -> Vec<Sheet> 
                 title = format!("Phase {}", at + 1);
             }
         }
-        sheets.push(Sheet { title, plots, single: true });
+        sheets.push(Sheet::new(title, plots, true));
     }
     sheets.retain(|sheet| !sheet.plots.is_empty());
     sheets
@@ -147,7 +156,7 @@ fn coarse_curve(name: &str, dist: &DistSummary) -> Series {
 
 /// A plot of percentiles of times.
 fn percentiles(name: &str, title: &str, what: &str) -> Plot {
-    let odds = Axis::new("percentile: share of the values that are not larger", Unit::Percentile);
+    let odds = Axis::new("percentile", Unit::Percentile);
     Plot::new(name, title, odds.log(), Axis::new(what, Unit::Ns).log())
 }
 

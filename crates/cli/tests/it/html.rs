@@ -53,7 +53,7 @@ fn every_verb_writes_a_page_and_a_saved_run_gives_the_same() {
         (
             "delay",
             netcaliper("delay").arg(server.at()).args("-t 500ms -i 100ms --bidir"),
-            &["plot-delay-up", "plot-delay-down", "plot-datagrams-unwell-up"],
+            &["plot-delay-up", "plot-delay-down", "plot-datagrams-up"],
         ),
         (
             "train",

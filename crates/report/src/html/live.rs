@@ -1,7 +1,7 @@
 //! A run as a page shows it while it goes on: the parts of the report and its plots, again and again.
 
 use super::sessions::Sessions;
-use super::{SCRIPT, SCRIPT_HASH, STYLE, caveats, conditions, escape, figure, figures, title};
+use super::{SCRIPT, SCRIPT_HASH, STYLE, caveats, conditions, escape, figure, figures, first, title};
 use crate::plot::{Axis, Plot, UNITS};
 use crate::plots::{Sheet, latest_sheets, sheets};
 use crate::{summary, words};
@@ -165,8 +165,14 @@ impl LivePage {
         if begin.verb == "serve" {
             parts.push(("sessions", self.sessions.html()));
         }
+        let shown = |outcome: &Outcome, out: &mut dyn io::Write| match outcome.begin.verb.as_str() {
+            // Its sessions stand first.
+            "serve" => Ok(()),
+            _ => first::write(outcome, out),
+        };
         for (name, write) in [
-            ("caveats", caveats as fn(&Outcome, &mut dyn io::Write) -> io::Result<()>),
+            ("first", shown as fn(&Outcome, &mut dyn io::Write) -> io::Result<()>),
+            ("caveats", caveats),
             ("figures", figures),
             ("conditions", conditions),
         ] {

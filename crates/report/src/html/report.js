@@ -3,6 +3,7 @@
 "use strict";
 const SVG = "http://www.w3.org/2000/svg";
 const MOST_TICKS = 7, MARKED = 40, DRAWN = 4000, EDGE = 0.012;
+const WIDTH = 760, NARROW = 280, RIGHT = 28;
 
 // ---- values and axes, as plot/scale.rs has them --------------------------------------------------------------------
 
@@ -67,9 +68,11 @@ const ticks = (axis, units, s) => {
     if (all.length < 2) { // zoomed in so far that no power is seen
       const step = nice((s.high - s.low) / 4);
       all = [];
-      for (let v = Math.ceil(s.low / step) * step; v <= s.high && all.length < 20; v += step) all.push(v);
+      const from = Math.ceil(s.low / step) * step;
+      for (let n = 0; n < 20 && from + n * step <= s.high; n++) all.push(from + n * step);
     }
-    return { all: all.map(v => [v, show(axis, units, v)]), unit: "" };
+    const long = axis.unit === "bps" ? unit.suffix : ""; // Beside an axis there is no room for so long a unit.
+    return { all: all.map(v => [v, show(axis, units, v).replace(long, "").trim()]), unit: long };
   }
   const at = rank(Math.max(Math.abs(s.high), Math.abs(s.low)), unit), factor = unit.base ** at;
   const step = nice((s.high - s.low) / factor / MOST_TICKS) * factor;
@@ -95,6 +98,17 @@ const html = (name, attributes = {}, text) => {
   return made;
 };
 const two = v => String(Math.round(Math.min(1e5, Math.max(-1e5, v)) * 100) / 100);
+const textWidth = text => 6.6 * [...text].length;
+// Which of some texts, each around a place, are written, and where: none beyond `end`, none over another.
+const apart = (texts, end) => {
+  let free = -Infinity;
+  return texts.map(([at, text]) => {
+    const half = textWidth(text) / 2, place = Math.min(at, end - half);
+    if (place - half < free) return null;
+    free = place + half + 6;
+    return place;
+  });
+};
 const short = (text, most) => (text.length > most ? text.slice(0, most - 1) + "…" : text);
 
 class Chart {
@@ -105,6 +119,7 @@ class Chart {
     this.area = this.svg.querySelector(".area");
     const size = name => parseFloat(this.area.getAttribute(name));
     [this.left, this.top, this.wide, this.high] = ["x", "y", "width", "height"].map(size);
+    this.width = this.wide + this.left + RIGHT;
     this.on = plot.series.map(() => true);
     this.zoom = null;
     this.place = null;
@@ -116,7 +131,20 @@ class Chart {
     this.pointer();
     this.keys();
     this.table();
+    figure.chart = this;
     figure.dataset.ready = "1";
+    new ResizeObserver(() => this.fit()).observe(figure);
+  }
+
+  // Draws in the width that there is, so that texts keep their size.
+  fit(pixels = this.figure.clientWidth) {
+    const width = Math.min(WIDTH, Math.max(NARROW, Math.floor(pixels)));
+    if (!pixels || width === this.width) return;
+    this.width = width;
+    this.wide = width - this.left - RIGHT;
+    this.svg.setAttribute("viewBox", `0 0 ${width} ${this.svg.viewBox.baseVal.height}`);
+    for (const part of [this.area, this.svg.querySelector(".frame")]) part.setAttribute("width", this.wide);
+    this.draw();
   }
 
   // New data for the same plot: a live page calls this.
@@ -167,7 +195,7 @@ class Chart {
   }
 
   px(v) { const at = this.x.at(v); return at === null ? null : at * this.wide; }
-  py(v) { const at = v === null ? null : this.y.at(v); return at === null ? null : (1 - at) * this.high; }
+  py(v) { const at = v === null ? null : this.y.log && v === 0 ? 0 : this.y.at(v); return at === null ? null : (1 - at) * this.high; }
 
   draw() {
     this.range();
@@ -187,27 +215,28 @@ class Chart {
     let grid = "";
     const below = make("g", { "text-anchor": "middle", transform: `translate(0 ${high + 16})` });
     const beside = make("g", { "text-anchor": "end", transform: "translate(-6 4)" });
-    for (const [v, text] of across.all) {
-      const x = this.px(v);
-      if (x === null || x < -0.5 || x > wide + 0.5) continue;
-      if (plot.x.unit !== "name") grid += `M${two(x)} 0V${high}`;
-      below.append(make("text", { x: two(x) }, short(text, most)));
-    }
+    const seen = across.all.map(([v, text]) => [this.px(v), short(text, most)]).filter(([x]) => x !== null && x >= -0.5 && x <= wide + 0.5);
+    if (plot.x.unit !== "name") for (const [x] of seen) grid += `M${two(x)} 0V${high}`;
+    apart(seen, wide + RIGHT).forEach((x, at) => { if (x !== null) below.append(make("text", { x: two(x) }, seen[at][1])); });
     for (const [v, text] of up.all) {
       const y = this.py(v);
       if (y === null || y < -0.5 || y > high + 0.5) continue;
       grid += `M0 ${two(y)}H${wide}`;
       beside.append(make("text", { y: two(y) }, text));
     }
-    const label = (axis, unit) => (unit ? `${axis.label}, ${unit}` : axis.label);
+    const room = Math.floor((wide + 2 * RIGHT) / 6.6);
+    const label = (axis, unit) => short(unit ? `${axis.label}, ${unit}` : axis.label, room);
     below.append(make("text", { x: two(wide / 2), y: 20 }, label(plot.x, across.unit)));
     parts.push(make("path", { class: "grid", d: grid }), below, beside);
-    parts.push(make("text", { x: two(8 - this.left), y: -7 }, label(plot.y, up.unit)));
+    parts.push(make("text", { x: two(8 - this.left), y: -17 }, label(plot.y, up.unit)));
+    const taken = [];
     for (const [v, text] of plot.marks) {
       const x = this.px(v);
       if (x === null || x < 0 || x > wide) continue;
-      const end = x > wide * 0.75;
       parts.push(make("path", { class: "mark", d: `M${two(x)} 0V${high}` }));
+      const end = x > wide / 2, long = textWidth(text) + 4, from = end ? x - long : x;
+      if (taken.some(other => Math.abs(from + long / 2 - other.middle) < (long + other.long) / 2)) continue;
+      taken.push({ middle: from + long / 2, long });
       parts.push(make("text", { x: two(end ? x - 4 : x + 4), y: 12, "text-anchor": end ? "end" : "start" }, text));
     }
     this.axes.replaceChildren(...parts);
@@ -275,7 +304,7 @@ class Chart {
       if (x === null || y === null) { down = false; continue; }
       path += `${down ? "L" : "M"}${two(x)} ${two(y)}`;
       down = true;
-      if (few || s.style === "points") dots.push(make("circle", { class: "dot", cx: two(x), cy: two(y), r: few ? 2.6 : 1.4 }));
+      if (few || s.style === "points") dots.push(make("circle", { class: "dot", cx: two(x), cy: two(y), r: few ? 3 : 1.4 }));
     }
     if (s.style !== "points") group.append(make("path", { class: "line", d: path }));
     group.append(...dots);
@@ -293,8 +322,7 @@ class Chart {
     this.reset = html("button", { type: "button", hidden: "" }, "Show all");
     this.reset.addEventListener("click", () => this.show(null));
     this.said = html("span", { class: "at", "aria-live": "polite" }, "");
-    this.help = html("span", { class: "help" }, "Drag to zoom in, double click to zoom out; or focus the plot and use ← → + − 0.");
-    bar.append(this.reset, this.said, this.help);
+    bar.append(this.reset, this.said);
     this.figure.querySelector(".legend").before(bar);
     this.svg.setAttribute("tabindex", "0");
     this.svg.removeAttribute("role");
@@ -308,7 +336,7 @@ class Chart {
     list.replaceChildren(...this.plot.series.map((s, at) => {
       const item = html("li"), key = html("button", { type: "button", class: "key", "aria-pressed": String(this.on[at]) });
       const sample = make("svg", { width: 24, height: 10, class: this.classes(at), "aria-hidden": "true" });
-      sample.append(make("path", { class: "line", d: "M0 5H24" }));
+      sample.append(s.style === "points" ? make("circle", { class: "dot", cx: 12, cy: 5, r: 3 }) : make("path", { class: "line", d: "M0 5H24" }));
       const value = html("span", { class: "value" });
       this.values.push(value);
       key.append(sample, html("span", {}, s.name), value);
@@ -423,7 +451,6 @@ class Chart {
 
   cursor(aloud = false) {
     this.over.querySelectorAll(".cursor, .dot").forEach(old => old.remove());
-    this.help.hidden = this.place !== null;
     if (this.place === null) {
       this.said.textContent = "";
       // Of a run that goes on the latest values are told.
@@ -497,5 +524,11 @@ class Chart {
   // On paper everything is open; of a long sweep only what the reader has opened, or it would be a hundred sheets.
   const folded = [...document.querySelectorAll("details:not(.table)")];
   const few = document.querySelectorAll("figure[data-plot]").length <= 40;
+  const plots = document.getElementById("plots");
+  (plots?.querySelector("h2") ?? plots)?.after(html("p", { class: "soft help" },
+    "Drag across a plot to zoom in, double click to zoom out; with keys, when a plot has the focus: ← → + − 0. Click a name to hide its series."));
+  const fit = width => document.querySelectorAll("figure").forEach(figure => figure.chart?.fit(width));
+  addEventListener("beforeprint", () => fit(WIDTH));
+  addEventListener("afterprint", () => fit());
   addEventListener("beforeprint", () => folded.forEach(d => (d.open ||= few || !d.querySelector("figure"))));
 }

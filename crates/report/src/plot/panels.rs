@@ -1,14 +1,17 @@
 //! Several plots above each other over one axis of time, as one SVG.
 
-use super::scale::{Scale, ticks, up};
+use super::scale::{Scale, apart, ticks, up, width as wide_of};
 use super::svg::{class, two};
 use super::{Plot, Style};
 use crate::html::escape;
+use metrics::Clamped;
 use std::fmt::Write;
 
 /// Height of a panel and of what stands above and below it.
 const PANEL: f64 = 96.0;
 const ABOVE: f64 = 22.0;
+/// Height of a further line of a legend.
+const LINE: f64 = 15.0;
 const BOTTOM: f64 = 34.0;
 const LEFT: f64 = 58.0;
 const RIGHT: f64 = 10.0;
@@ -18,39 +21,37 @@ const PHASES: f64 = 16.0;
 /// Draws `plots` from 0 to `end` s in `width` pixels; `phases` are marked where each begins, and named.
 pub(crate) fn panels(plots: &[Plot], end: f64, phases: &[(f64, String)], width: f64) -> String {
     let named = if phases.len() > 1 { PHASES } else { 0.0 };
-    let count = plots.iter().fold(0.0, |n, _| n + 1.0);
-    let height = named + count * (PANEL + ABOVE) + BOTTOM;
     let wide = width - LEFT - RIGHT;
+    let heads: Vec<Head> = plots.iter().map(|plot| head(plot, wide)).collect();
+    let height = named + heads.iter().map(|head| head.above + PANEL).sum::<f64>() + BOTTOM;
     let mut out =
         format!("<svg class=\"timeline\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"");
     plots.iter().for_each(|plot| out.push_str(&escape(&plot.describe())));
     out.push_str("\">\n");
     let px = |x: f64| LEFT + wide * (x / end).clamp(0.0, 1.0);
     let mut top = named;
-    for plot in plots {
-        top += ABOVE;
-        panel(plot, top, (px(0.0), wide), &px, &mut out);
+    for (plot, head) in plots.iter().zip(&heads) {
+        top += head.above;
+        panel(plot, head, top, (px(0.0), wide), &px, &mut out);
+        for (at, _) in phases.iter().filter(|_| phases.len() > 1) {
+            let _ = write!(out, "<path class=\"mark\" d=\"M{} {top}v{PANEL}\"/>", two(px(*at)));
+        }
         top += PANEL;
     }
-    for (at, name) in phases.iter().filter(|_| phases.len() > 1) {
-        let x = px(*at);
-        let _ = write!(
-            out,
-            "<path class=\"mark\" d=\"M{0} {named}V{top}\"/><text x=\"{1}\" y=\"11\">{2}</text>",
-            two(x),
-            two(x + 3.0),
-            escape(name)
-        );
+    if phases.len() > 1 {
+        named_phases(phases, &px, width, &mut out);
     }
     let axis = super::Axis::time();
     let (marks, unit) = ticks(&axis, Scale::new(0.0, end, false));
-    for (x, text) in marks {
+    let texts: Vec<(f64, String)> = marks.into_iter().map(|(x, text)| (px(x), text)).collect();
+    for ((_, text), x) in texts.iter().zip(apart(&texts, width)) {
+        let Some(x) = x else { continue };
         let _ = write!(
             out,
             "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
-            two(px(x)),
-            two(top + 13.0),
-            escape(&text)
+            two(x),
+            two(top + 14.0),
+            escape(text)
         );
     }
     let _ = write!(
@@ -62,34 +63,75 @@ pub(crate) fn panels(plots: &[Plot], end: f64, phases: &[(f64, String)], width: 
     out
 }
 
-fn panel(plot: &Plot, top: f64, (left, wide): (f64, f64), px: &dyn Fn(f64) -> f64, out: &mut String) {
-    let scale = up(plot);
-    let (marks, unit) = ticks(&plot.y, scale);
+/// The names of phases where they begin, as far as there is room.
+fn named_phases(phases: &[(f64, String)], px: &dyn Fn(f64) -> f64, width: f64, out: &mut String) {
+    let mut free = 0.0;
+    for (at, name) in phases {
+        let x = px(*at) + 3.0;
+        if x < free || x + wide_of(name) > width {
+            continue;
+        }
+        free = x + wide_of(name) + 6.0;
+        let _ = write!(out, "<text x=\"{}\" y=\"11\">{}</text>", two(x), escape(name));
+    }
+}
+
+/// What stands above a panel: its label, then its series by place, row from the lowest, and name.
+struct Head {
+    what: String,
+    above: f64,
+    series: Vec<(f64, f64)>,
+}
+
+fn head(plot: &Plot, wide: f64) -> Head {
+    let (_, unit) = ticks(&plot.y, up(plot));
     let unit = if unit.is_empty() { String::new() } else { format!(", {unit}") };
+    let what = format!("{}{unit}", plot.y.label);
+    // The label is bold.
+    let (mut at, mut row) = (1.15 * wide_of(&what) + 12.0, 0.0);
+    let place = |series: &super::Series| {
+        let long = 17.0 + wide_of(&series.name);
+        if at + long > wide && at > 0.0 {
+            (at, row) = (0.0, row + LINE);
+        }
+        let place = (at, row);
+        at += long + 10.0;
+        place
+    };
+    let series = plot.series.iter().map(place).collect();
+    Head { what, above: ABOVE + row, series }
+}
+
+fn panel(
+    plot: &Plot,
+    head: &Head,
+    top: f64,
+    (left, wide): (f64, f64),
+    px: &dyn Fn(f64) -> f64,
+    out: &mut String,
+) {
+    let scale = up(plot);
+    let (marks, _) = ticks(&plot.y, scale);
+    let first = top - head.above + ABOVE - 6.0;
     let _ = write!(
         out,
-        "<g class=\"panel\"><text class=\"what\" x=\"{left}\" y=\"{}\">{}{}</text>",
-        two(top - 6.0),
-        escape(&plot.y.label),
-        escape(&unit)
+        "<g class=\"panel\"><text class=\"what\" x=\"{left}\" y=\"{}\">{}</text>",
+        two(first),
+        escape(&head.what)
     );
-    // The legend stands behind the label.
-    let mut at =
-        left + 8.0 * (plot.y.label.chars().chain(unit.chars()).fold(0.0, |n, _| n + 1.0)) * 0.82 + 12.0;
-    for (n, series) in plot.series.iter().enumerate() {
+    for ((n, series), (at, row)) in plot.series.iter().enumerate().zip(&head.series) {
         let _ = write!(
             out,
-            "<g class=\"{}\"><path class=\"line\" d=\"M{} {lift}h14\"/><text x=\"{}\" y=\"{}\">{}</text></g>",
+            "<g class=\"{}\"><path class=\"line\" d=\"M{} {}h14\"/><text x=\"{}\" y=\"{}\">{}</text></g>",
             class(n, series.style),
-            two(at),
-            two(at + 17.0),
-            two(top - 6.0),
-            escape(&series.name),
-            lift = two(top - 10.0)
+            two(left + at),
+            two(first + row - 4.0),
+            two(left + at + 17.0),
+            two(first + row),
+            escape(&series.name)
         );
-        at += 17.0 + 6.4 * series.name.chars().fold(0.0, |n, _| n + 1.0) + 10.0;
     }
-    let py = |y: f64| scale.at(y).map(|at| top + PANEL * (1.0 - at));
+    let py = |y: f64| scale.height(y).map(|at| top + PANEL * (1.0 - at));
     let _ = write!(
         out,
         "<rect class=\"frame\" x=\"{left}\" y=\"{top}\" width=\"{}\" height=\"{PANEL}\"/>",
@@ -112,7 +154,7 @@ fn panel(plot: &Plot, top: f64, (left, wide): (f64, f64), px: &dyn Fn(f64) -> f6
         let mut path = String::new();
         let mut down = false;
         let mut dots = String::new();
-        for &(x, y) in &super::thinned(&series.points, 1_000) {
+        for &(x, y) in &super::thinned(&series.points, usize::clamped(wide)) {
             let Some((x, y)) = y.and_then(py).map(|y| (px(x), y)) else {
                 down = false;
                 continue;

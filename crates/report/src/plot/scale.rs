@@ -45,6 +45,11 @@ impl Scale {
         })
     }
 
+    /// The same upwards, where a logarithmic axis has its zeros at the lower edge.
+    pub(super) fn height(self, value: f64) -> Option<f64> {
+        if self.log && value == 0.0 { Some(0.0) } else { self.at(value) }
+    }
+
     fn value(self, at: f64) -> f64 {
         match self.log {
             true => self.low * (self.high / self.low).powf(at),
@@ -95,6 +100,25 @@ fn extent(values: impl Iterator<Item = f64>) -> (f64, f64) {
     values.filter(|v| v.is_finite()).fold((f64::MAX, f64::MIN), |(low, high), v| (low.min(v), high.max(v)))
 }
 
+/// Pixels that a text of 12 px takes, about.
+pub(super) fn width(text: &str) -> f64 {
+    6.6 * real(text.chars().count())
+}
+
+/// Which of some texts, each around a place, are written, and where: none beyond `end`, none over another.
+pub(super) fn apart(texts: &[(f64, String)], end: f64) -> Vec<Option<f64>> {
+    let mut free = f64::MIN;
+    let place = |(at, text): &(f64, String)| {
+        let half = width(text) / 2.0;
+        let at = at.min(end - half);
+        (at - half >= free).then(|| {
+            free = at + half + 6.0;
+            at
+        })
+    };
+    texts.iter().map(place).collect()
+}
+
 /// The values that are written beside an axis, with their text, and the unit's text for its label.
 pub(super) fn ticks(axis: &Axis, scale: Scale) -> (Vec<(f64, String)>, String) {
     let (base, prefixes, suffix) = axis.unit.words();
@@ -105,6 +129,12 @@ pub(super) fn ticks(axis: &Axis, scale: Scale) -> (Vec<(f64, String)>, String) {
             (named.map(|(at, name)| (real(at), name.clone())).collect(), String::new())
         }
         Unit::Percentile => (percentiles(scale), String::new()),
+        // Beside an axis there is no room for so long a unit.
+        Unit::BitsPerSecond if scale.log => {
+            let short = |text: String| text.trim_end_matches(suffix).trim_end().to_owned();
+            let all = decades(axis, scale).into_iter().map(|(value, text)| (value, short(text)));
+            (all.collect(), suffix.to_owned())
+        }
         _ if scale.log => (decades(axis, scale), String::new()),
         _ => {
             let most = scale.high.abs().max(scale.low.abs());
@@ -154,7 +184,14 @@ fn decades(axis: &Axis, scale: Scale) -> Vec<(f64, String)> {
     let within: &[f64] = if base > 2.0 && span <= 3.0 { &[1.0, 2.0, 5.0] } else { &[1.0] };
     let powers = (first..=last).filter(|n| n.rem_euclid(every) == 0);
     let all = powers.flat_map(|n| within.iter().map(move |m| m * base.powi(n)));
-    all.filter(|v| *v >= scale.low * 0.999 && *v <= scale.high * 1.001).map(|v| (v, show(axis, v))).collect()
+    let mut all: Vec<f64> = all.filter(|v| *v >= scale.low * 0.999 && *v <= scale.high * 1.001).collect();
+    if all.len() < 2 {
+        // So short that no two powers are seen.
+        let step = nice((scale.high - scale.low) / 4.0);
+        let first = (scale.low / step).ceil() * step;
+        all = (0..20).map(|n| first + f64::from(n) * step).take_while(|v| *v <= scale.high).collect();
+    }
+    all.into_iter().map(|v| (v, show(axis, v))).collect()
 }
 
 /// `0 %, 50 %, 90 %, 99 %, …` at 1, 2, 10, 100, ….
@@ -245,6 +282,14 @@ mod tests {
             log(Unit::Percentile, 1.0, 12_000.0),
             ["0 %", "50 %", "90 %", "99 %", "99.9 %", "99.99 %"]
         );
+    }
+
+    #[test]
+    fn texts_stand_apart() {
+        let texts = |places: &[f64]| places.iter().map(|x| (*x, "99.9 %".to_owned())).collect::<Vec<_>>();
+        // 39.6 px each, and 6 px between two; the last is moved to the left, or left out.
+        assert_eq!(apart(&texts(&[0.0, 45.0, 46.0, 100.0]), 110.0), [Some(0.0), None, Some(46.0), None]);
+        assert_eq!(apart(&texts(&[100.0]), 110.0), [Some(110.0 - 19.8)]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Own code and no plotting library: the page needs classes instead of colours (light, dark, print), groups that its script
 //! can fill again, and text for screen readers.
 
-use super::scale::{Scale, across, ticks, up};
+use super::scale::{Scale, across, apart, ticks, up, width};
 use super::{Plot, Series, Style, Unit};
 use crate::html::escape;
 use metrics::{Clamped, real};
@@ -11,10 +11,10 @@ use std::fmt::Write;
 
 /// Width and height of the whole, and of what surrounds the area of the curves. `html/report.js` reads them from the SVG.
 const WIDTH: f64 = 760.0;
-const HEIGHT: f64 = 300.0;
+const HEIGHT: f64 = 310.0;
 const LEFT: f64 = 62.0;
 const RIGHT: f64 = 28.0;
-const TOP: f64 = 20.0;
+const TOP: f64 = 30.0;
 const BOTTOM: f64 = 46.0;
 /// Fewer points than this are marked one by one.
 const MARKED: usize = 40;
@@ -43,7 +43,7 @@ impl View<'_> {
 
     /// Pixels down, within the area.
     fn py(&self, y: f64) -> Option<f64> {
-        self.y.at(y).map(|at| (1.0 - at) * self.high)
+        self.y.height(y).map(|at| (1.0 - at) * self.high)
     }
 
     /// The lower edge of bars and filled areas.
@@ -168,13 +168,18 @@ fn axes(view: &View<'_>, out: &mut String) {
     let (across, x_unit) = ticks(&view.plot.x, view.x);
     // A character is about seven wide.
     let most = (usize::clamped(wide / 7.0 / real(across.len().max(1)))).max(6);
-    for (at, text) in across {
-        let Some(x) = view.px(at).filter(|x| (-0.5..=wide + 0.5).contains(x)) else { continue };
-        let x = two(x);
+    let seen = |(at, text): (f64, String)| {
+        let x = view.px(at).filter(|x| (-0.5..=wide + 0.5).contains(x))?;
+        Some((x, shortened(&text, most)))
+    };
+    let texts: Vec<(f64, String)> = across.into_iter().filter_map(seen).collect();
+    for ((x, text), at) in texts.iter().zip(apart(&texts, wide + RIGHT)) {
         if view.plot.x.unit != Unit::Name {
-            let _ = write!(grid, "M{x} 0V{high}");
+            let _ = write!(grid, "M{} 0V{high}", two(*x));
         }
-        let _ = write!(below, "<text x=\"{x}\">{}</text>", escape(&shortened(&text, most)));
+        if let Some(at) = at {
+            let _ = write!(below, "<text x=\"{}\">{}</text>", two(at), escape(text));
+        }
     }
     let (up, y_unit) = ticks(&view.plot.y, view.y);
     for (at, text) in up {
@@ -183,30 +188,42 @@ fn axes(view: &View<'_>, out: &mut String) {
         let _ = write!(grid, "M0 {y}H{wide}");
         let _ = write!(beside, "<text y=\"{y}\">{}</text>", escape(&text));
     }
-    let label = |label: &str, unit: &str| match unit {
-        "" => escape(label).into_owned(),
-        unit => escape(&format!("{label}, {unit}")).into_owned(),
+    let room = usize::clamped((wide + 2.0 * RIGHT) / 6.6);
+    let label = |label: &str, unit: &str| {
+        let text = if unit.is_empty() { label.to_owned() } else { format!("{label}, {unit}") };
+        escape(&shortened(&text, room)).into_owned()
     };
     let _ = writeln!(
         out,
         "<path class=\"grid\" d=\"{grid}\"/>\n\
          <g text-anchor=\"middle\" transform=\"translate(0 {})\">{below}<text x=\"{}\" y=\"20\">{}</text></g>\n\
          <g text-anchor=\"end\" transform=\"translate(-6 4)\">{beside}</g>\n\
-         <text x=\"{}\" y=\"-7\">{}</text>",
+         <text x=\"{}\" y=\"-17\">{}</text>",
         two(high + 16.0),
         two(wide / 2.0),
         label(&view.plot.x.label, &x_unit),
         two(8.0 - LEFT),
         label(&view.plot.y.label, &y_unit)
     );
+    marks(view, out);
+}
+
+/// Places that have a name; a name that another would cover is left out.
+fn marks(view: &View<'_>, out: &mut String) {
+    let (wide, high) = (view.wide, view.high);
+    let mut taken: Vec<(f64, f64)> = Vec::new();
     for (at, text) in &view.plot.marks {
         let Some(x) = view.px(*at).filter(|x| (0.0..=wide).contains(x)) else { continue };
-        let (anchor, by) = if x > wide * 0.75 { ("end", -4.0) } else { ("start", 4.0) };
+        let _ = writeln!(out, "<path class=\"mark\" d=\"M{} 0V{high}\"/>", two(x));
+        let long = width(text) + 4.0;
+        let (anchor, by, from) = if x > wide / 2.0 { ("end", -4.0, x - long) } else { ("start", 4.0, x) };
+        if taken.iter().any(|(low, high)| from < *high && from + long > *low) {
+            continue;
+        }
+        taken.push((from, from + long));
         let _ = writeln!(
             out,
-            "<path class=\"mark\" d=\"M{0} 0V{high}\"/><text x=\"{1}\" y=\"12\" \
-             text-anchor=\"{anchor}\">{2}</text>",
-            two(x),
+            "<text x=\"{}\" y=\"12\" text-anchor=\"{anchor}\">{}</text>",
             two(x + by),
             escape(text)
         );
@@ -241,7 +258,7 @@ fn draw(view: &View<'_>, at: usize, series: &Series, out: &mut String) {
 
 fn dots(view: &View<'_>, points: &[(f64, Option<f64>)], out: &mut String) {
     let points = super::thinned(points, DRAWN);
-    let radius = if points.len() <= MARKED { 2.6 } else { 1.4 };
+    let radius = if points.len() <= MARKED { 3.0 } else { 1.4 };
     for &(x, y) in &points {
         if let Some((x, y)) = view.px(x).zip(y.and_then(|y| view.py(y))) {
             let _ = write!(out, "<circle class=\"dot\" cx=\"{}\" cy=\"{}\" r=\"{radius}\"/>", two(x), two(y));

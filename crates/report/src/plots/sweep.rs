@@ -1,6 +1,6 @@
 //! Several settings: what each of them gave.
 
-use crate::plot::{Axis, Plot, Series, Unit};
+use crate::plot::{Axis, Plot, Series, Style, Unit};
 use crate::words;
 use metrics::{Spread, Wall, real, seconds};
 use model::{Figure, Outcome, Point, Stat, SweepRow, Way};
@@ -11,7 +11,8 @@ const MOST_LINES: usize = 24;
 
 pub(super) fn plots(outcome: &Outcome) -> Vec<Plot> {
     let mut plots = settings(&outcome.sweep);
-    plots.extend(over_time(outcome));
+    // The first plot of a load has its stages over time.
+    plots.extend(over_time(outcome).filter(|_| outcome.begin.verb != "load"));
     plots
 }
 
@@ -94,7 +95,7 @@ fn settings(rows: &[SweepRow]) -> Vec<Plot> {
             panels.push((name, plot.note(note), BTreeMap::new()));
         }
         let Some((_, plot, lines)) = panels.iter_mut().find(|(known, ..)| *known == name) else { continue };
-        for row in rows {
+        for row in rows.iter().filter(|row| fills(figure, row)) {
             let (Some(x), Some(spread)) = (across.at(&row.label), row.figure(figure)) else { continue };
             let words = [figure.part(), rest(&row.label, first)];
             let words: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.is_empty()).collect();
@@ -104,9 +105,18 @@ fn settings(rows: &[SweepRow]) -> Vec<Plot> {
             plot.marks.extend(knee(rows, way, &across));
         }
     }
+    for (_, plot, _) in panels.iter_mut().filter(|(_, plot, _)| !plot.marks.is_empty()) {
+        plot.note.push_str(" The knee has the most throughput per delay.");
+    }
     let drawn =
         panels.into_iter().map(|(_, plot, lines)| plot.with(lines.into_iter().take(MOST_LINES).map(line)));
     drawn.filter_map(Plot::some).collect()
+}
+
+/// Whether a row is one that the figure is about: the probes of a load move next to nothing.
+fn fills(figure: Figure, row: &SweepRow) -> bool {
+    let moves = matches!(figure, Figure::Goodput(_) | Figure::Cpu);
+    !moves || row.label.get("part").is_none_or(|part| part == "load")
 }
 
 fn line((name, mut points): (String, Vec<(f64, Spread)>)) -> Series {
@@ -124,7 +134,7 @@ fn knee(rows: &[SweepRow], way: Way, across: &Across) -> Option<(f64, String)> {
     let power = |row: &SweepRow| Some((across.at(&row.label)?, row.slot(way)?.power?));
     let all: Vec<(f64, f64)> = rows.iter().filter_map(power).collect();
     let best = all.iter().max_by(|a, b| a.1.total_cmp(&b.1)).filter(|_| all.len() > 2)?;
-    Some((best.0, "knee: most throughput per delay".to_owned()))
+    Some((best.0, "knee".to_owned()))
 }
 
 /// Goodput of all phases one after the other, by the wall clock.
@@ -135,7 +145,8 @@ fn over_time(outcome: &Outcome) -> Option<Plot> {
     let ways: [(&str, Way); 2] = [("to server", |p| p.up), ("from server", |p| p.down)];
     let series = ways.map(|(name, of)| {
         let measured = outcome.points.iter().filter_map(|p| Some((since(p.started?), p)));
-        Series::line(name, measured.map(|(at, p)| (at, of(p).map(|d| d.goodput_bps))).collect())
+        let points = measured.map(|(at, p)| (at, of(p).map(|d| d.goodput_bps))).collect();
+        Series::new(name, Style::Points, points)
     });
     Plot::new(
         "phases",

@@ -94,9 +94,6 @@
           one.chart.live = true;
           one.chart.follow(span);
           sight.observe(one.figure);
-          // Where there is no room for all of it, the latest is in sight.
-          const box = one.figure.querySelector(".scroll");
-          if (one.plot.x.unit === "second") box.scrollLeft = box.scrollWidth;
         }
         if (one.stale && one.seen) draw(one);
       }
