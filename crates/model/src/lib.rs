@@ -68,7 +68,7 @@ pub use ping::{
     StampSettings, Transport, Ways, is_shown,
 };
 pub use probe::{Probe, SMALLEST_PROBE, Spacing, Stairs, Stamping, Waiting};
-pub use quantity::{Figure, Stat, Unit, Way};
+pub use quantity::{End, Figure, Measure, Stat, Unit, Way};
 pub use search::{Highest, Search};
 pub use served::{LinkRow, Links, Served, Standing};
 pub use sockets::{Effective, SocketSettings};

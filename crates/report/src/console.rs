@@ -1,14 +1,12 @@
 //! The run as it happens, for people: the test, the servers, one line per interval, and the summary.
 
 use crate::summary;
-use crate::text::{Page, Tone};
+use crate::text::{Page, Tone, or_dash};
 use crate::words;
-use metrics::{
-    Clamped, Frames, format_bits_per_second, format_bytes, format_duration, per_second, real, seconds,
-};
+use metrics::{format_bytes, format_duration, seconds};
 use model::{
-    Begin, ConnectionRecord, Event, Interval, Kind, Level, Outcome, PacketReport, Phase, PingInterval,
-    SessionInfo, Status,
+    Begin, ConnectionRecord, End, Event, Interval, Kind, Level, Measure, Outcome, Phase, SessionInfo, Status,
+    Unit,
 };
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -203,111 +201,106 @@ impl Console {
 
     fn interval(&mut self, interval: &Interval, page: &mut Page<'_>) -> io::Result<()> {
         if self.lines == 0 {
-            let titles = self.columns.iter().map(|c| format!("{:>wide$}", c.title, wide = c.width));
-            page.line(Tone::Heading, &titles.collect::<Vec<_>>().join("  "))?;
+            let titles = self.columns.iter().map(|c| format!("  {:>wide$}", c.title, wide = c.width));
+            page.line(Tone::Heading, &format!("{:>9}{}", "elapsed", titles.collect::<String>()))?;
         }
         self.lines = (self.lines + 1) % HEADER_EVERY;
-        let cells = self.columns.iter().map(|c| format!("{:>wide$}", (c.cell)(interval), wide = c.width));
-        let mut line = cells.collect::<Vec<_>>().join("  ");
+        let cells = self.columns.iter().map(|c| format!("  {:>wide$}", c.cell(interval), wide = c.width));
+        let elapsed = format!("{:.2} s", seconds(interval.end_ns));
+        let mut line = format!("{elapsed:>9}{}", cells.collect::<String>());
         line.push_str(&unusual(interval, self.messages));
         let bad = interval.network_errors + interval.data_errors > 0;
         page.line(if bad { Tone::Bad } else { Tone::Plain }, &line)
     }
 }
 
-/// One column of the interval lines.
+/// One column of the interval lines, after the time.
 #[derive(Clone, Copy, Debug)]
 struct Column {
     title: &'static str,
     width: usize,
-    cell: fn(&Interval) -> String,
+    measure: Measure,
+    end: End,
 }
+
+impl Column {
+    /// The value with its unit, which the title of a count per second has; a dash where the interval does not tell.
+    fn cell(&self, interval: &Interval) -> String {
+        or_dash(self.measure.of(interval, self.end), |value| match self.measure.unit {
+            Unit::PerSecond => format!("{value:.0}"),
+            Unit::Percent if value != 0.0 => format!("{value:.1} %"),
+            unit => unit.show(value),
+        })
+    }
+}
+
+/// A column of what this host counted.
+const fn local(title: &'static str, width: usize, measure: Measure) -> Column {
+    Column { title, width, measure, end: End::Local }
+}
+
+/// A column of what the remote ends counted.
+const fn remote(title: &'static str, width: usize, measure: Measure) -> Column {
+    Column { title, width, measure, end: End::Remote }
+}
+
+const SEND: Column = local("send", 11, Measure::SENT);
+const RECEIVE: Column = local("receive", 11, Measure::RECEIVED);
+const ERRORS: Column = local("errors", 6, Measure::ERRORS);
+const WHOLE: Column = local("whole", 7, Measure::FRAMES_WHOLE);
+const DROPPED: Column = local("dropped", 7, Measure::FRAMES_DROPPED);
 
 /// The columns for a phase, at most 80 characters wide: rates as both ends counted them; connections per second when those are the
 /// question; what we counted when serving. A direction in which nothing is to be sent has none.
 fn columns(serving: bool, phase: &Phase) -> Vec<Column> {
-    let column = |title, width, cell| Column { title, width, cell };
     let (up, down) = (phase.pattern.sends_up(), phase.pattern.sends_down());
-    let mut all = vec![column("elapsed", 9, |i| format!("{:.2} s", seconds(i.end_ns)))];
+    let mut all = Vec::new();
     match phase.kind {
         Kind::Stream if phase.probe.is_some() && !serving => {
-            all.extend(datagram_columns(up, down));
+            all = datagram_columns(up, down);
             // As wide as what is left allows.
             let left_out = if up && down { &["p50"][..] } else { &["max", "sent/s", "remote sent/s"] };
             all.retain(|column| !left_out.contains(&column.title));
             if down {
-                all.extend([
-                    column("whole", 7, |i| frames(i, |f| f.completed)),
-                    column("dropped", 7, |i| frames(i, |f| f.dropped)),
-                ]);
+                all.extend([WHOLE, DROPPED]);
             }
             return all;
         }
         Kind::Stream => return streams(serving),
-        _ if serving => all.extend([column("send", 11, tx), column("receive", 11, rx)]),
-        Kind::Connect => all.push(column("connects/s", 10, connects)),
+        _ if serving => all.extend([SEND, RECEIVE]),
+        Kind::Connect => all.push(local("connects/s", 10, Measure::CONNECTS)),
         Kind::Ping => {
-            all.extend([
-                column("sent", 7, |i| i.pings.map_or(0, |p| p.counts.sent).to_string()),
-                column("loss", 7, |i| share_lost(i.pings.as_ref())),
-                column("min", 8, |i| trip(i, |p| Some(p.min_ns))),
-                column("mean", 8, |i| trip(i, |p| Some(u64::clamped(p.mean_ns.round())))),
-                column("p50", 8, |i| trip(i, |p| p.p50_ns)),
-                column("p99", 8, |i| trip(i, |p| p.p99_ns)),
-                column("max", 8, |i| trip(i, |p| Some(p.max_ns))),
-            ]);
-            return all;
+            return vec![
+                local("sent", 7, Measure::MESSAGES_SENT),
+                local("loss", 7, Measure::MESSAGES_LOST),
+                local("min", 8, Measure::RTT_MIN),
+                local("mean", 8, Measure::RTT_MEAN),
+                local("p50", 8, Measure::RTT_P50),
+                local("p99", 8, Measure::RTT_P99),
+                local("max", 8, Measure::RTT_MAX),
+            ];
         }
-        Kind::Delay | Kind::Train => {
-            all.extend(datagram_columns(up, down));
-            return all;
-        }
+        Kind::Delay | Kind::Train => return datagram_columns(up, down),
         Kind::Tcp => {
-            all.extend(up.then_some(column("send", 11, tx)));
-            all.extend(down.then_some(column("receive", 11, rx)));
-            all.extend(up.then_some(column("remote recv", 11, remote_rx)));
+            all.extend(up.then_some(SEND));
+            all.extend(down.then_some(RECEIVE));
+            all.extend(up.then_some(remote("remote recv", 11, Measure::RECEIVED)));
         }
     }
-    all.push(column("conns", 6, |i| i.in_flight.to_string()));
-    all.extend(
-        (!(up && down && phase.kind == Kind::Tcp)).then_some(column("done", 6, |i| i.completed.to_string())),
-    );
-    all.extend([
-        column("errors", 6, |i| (i.network_errors + i.data_errors).to_string()),
-        column("retrans", 7, |i| i.retransmits.to_string()),
-    ]);
+    all.push(local("conns", 6, Measure::OPEN));
+    let both = up && down && phase.kind == Kind::Tcp;
+    all.extend((!both).then_some(local("done", 6, Measure::COMPLETED)));
+    all.extend([ERRORS, local("retrans", 7, Measure::RETRANSMITS)]);
     all
 }
 
 /// The columns of media streams: frames are the receiver's judgement, so a server has none.
 fn streams(serving: bool) -> Vec<Column> {
-    let column = |title, width, cell| Column { title, width, cell };
-    let mut all = vec![column("elapsed", 9, |i| format!("{:.2} s", seconds(i.end_ns)))];
-    if serving {
-        all.push(column("send", 11, tx));
-    } else {
-        all.extend([
-            column("receive", 11, rx),
-            column("whole", 7, |i| frames(i, |f| f.completed)),
-            column("dropped", 7, |i| frames(i, |f| f.dropped)),
-            column("repeated", 8, |i| frames(i, |f| f.repeated)),
-            column("of none", 7, |i| frames(i, |f| f.errors)),
-        ]);
-    }
-    all.extend([
-        column("streams", 7, |i| i.in_flight.to_string()),
-        column("errors", 6, |i| (i.network_errors + i.data_errors).to_string()),
-    ]);
+    let repeated = local("repeated", 8, Measure::FRAMES_REPEATED);
+    let judged = [RECEIVE, WHOLE, DROPPED, repeated, local("of none", 7, Measure::FRAMES_OF_NONE)];
+    let mut all = if serving { vec![SEND] } else { judged.to_vec() };
+    all.extend([local("streams", 7, Measure::OPEN), ERRORS]);
     all
-}
-
-/// Lost messages as a share of those sent in an interval; a dash when none were.
-fn share_lost(pings: Option<&PingInterval>) -> String {
-    let counts = pings.map(|pings| pings.counts).filter(|counts| counts.sent > 0);
-    counts.map_or("-".to_owned(), |counts| {
-        let lost = 100.0 * real(counts.lost.max(0)) / real(counts.sent);
-        if lost == 0.0 { "0 %".to_owned() } else { format!("{lost:.1} %") }
-    })
 }
 
 /// What is unusual in an interval, behind its line.
@@ -319,28 +312,23 @@ fn unusual(interval: &Interval, messages: bool) -> String {
     told.chain(omitted).collect()
 }
 
-fn frames(interval: &Interval, of: fn(&Frames) -> u64) -> String {
-    interval.frames.map_or("-".to_owned(), |frames| of(&frames).to_string())
-}
-
 /// Datagrams as their receivers counted them, what the senders sent beside it where there is room; delays in one direction.
 fn datagram_columns(up: bool, down: bool) -> Vec<Column> {
-    let column = |title, width, cell| Column { title, width, cell };
     let to = [
-        column("sent/s", 9, |i| rate(i, i.packets.as_deref().map(|p| p.counts.sent))),
-        column("remote got/s", 12, |i| rate(i, i.remote_packets.as_deref().map(|p| p.counts.received))),
-        column("lost", 7, |i| lost(i.remote_packets.as_deref())),
-        column("delay p50", 9, |i| delay(i.remote_packets.as_deref(), |d| d.p50)),
-        column("p99", 9, |i| delay(i.remote_packets.as_deref(), |d| d.p99)),
-        column("max", 9, |i| largest(i.remote_packets.as_deref())),
+        local("sent/s", 9, Measure::DATAGRAMS_SENT),
+        remote("remote got/s", 12, Measure::DATAGRAMS_RECEIVED),
+        remote("lost", 7, Measure::LOST),
+        remote("delay p50", 9, Measure::DELAY_P50),
+        remote("p99", 9, Measure::DELAY_P99),
+        remote("max", 9, Measure::DELAY_MAX),
     ];
     let from = [
-        column("remote sent/s", 13, |i| rate(i, i.remote_packets.as_deref().map(|p| p.counts.sent))),
-        column("got/s", 9, |i| rate(i, i.packets.as_deref().map(|p| p.counts.received))),
-        column("lost", 7, |i| lost(i.packets.as_deref())),
-        column("delay p50", 9, |i| delay(i.packets.as_deref(), |d| d.p50)),
-        column("p99", 9, |i| delay(i.packets.as_deref(), |d| d.p99)),
-        column("max", 9, |i| largest(i.packets.as_deref())),
+        remote("remote sent/s", 13, Measure::DATAGRAMS_SENT),
+        local("got/s", 9, Measure::DATAGRAMS_RECEIVED),
+        local("lost", 7, Measure::LOST),
+        local("delay p50", 9, Measure::DELAY_P50),
+        local("p99", 9, Measure::DELAY_P99),
+        local("max", 9, Measure::DELAY_MAX),
     ];
     match (up, down) {
         (true, false) => to.to_vec(),
@@ -360,49 +348,6 @@ fn datagram_columns(up: bool, down: bool) -> Vec<Column> {
             ]
         }
     }
-}
-
-/// A count per second of the interval; a dash when it was not told.
-fn rate(interval: &Interval, count: Option<u64>) -> String {
-    count.map_or("-".to_owned(), |n| format!("{:.0}", per_second(n, interval.ns().max(1))))
-}
-
-fn lost(report: Option<&PacketReport>) -> String {
-    report.map_or("-".to_owned(), |report| report.counts.lost.to_string())
-}
-
-fn delay(report: Option<&PacketReport>, of: fn(&metrics::DistSummary) -> u64) -> String {
-    let dist = report.and_then(|report| report.delay_ns.as_ref());
-    dist.map_or("-".to_owned(), |dist| format_duration(of(dist)))
-}
-
-fn largest(report: Option<&PacketReport>) -> String {
-    let largest = report.and_then(PacketReport::largest_delay_ns);
-    largest.map_or("-".to_owned(), format_duration)
-}
-
-fn connects(interval: &Interval) -> String {
-    rate(interval, Some(interval.opened))
-}
-
-/// A round trip of an interval; a dash when none came back.
-fn trip(interval: &Interval, of: fn(&PingInterval) -> Option<u64>) -> String {
-    let pings = interval.pings.as_ref().filter(|pings| pings.count > 0);
-    pings.and_then(of).map_or("-".to_owned(), format_duration)
-}
-
-fn tx(interval: &Interval) -> String {
-    format_bits_per_second(interval.local.tx_bps())
-}
-
-fn rx(interval: &Interval) -> String {
-    // Of no time at all no rate is known: a table of frames tells no bytes.
-    if interval.local.ns == 0 { "-".to_owned() } else { format_bits_per_second(interval.local.rx_bps()) }
-}
-
-/// What the remote ends received; a dash when no report came.
-fn remote_rx(interval: &Interval) -> String {
-    interval.remote.map_or("-".to_owned(), |remote| format_bits_per_second(remote.rx_bps()))
 }
 
 /// Who answered, what it reduced and why, and who else is there.

@@ -6,7 +6,7 @@
 use csv::Writer;
 use jiff::Timestamp;
 use metrics::{SECOND, Spread, TcpInfo, Wall};
-use model::{ConnectionRecord, Event, Interval, PacketReport, SweepRow, Traffic, Way};
+use model::{ConnectionRecord, End, Event, Interval, Measure, SweepRow, Traffic, Way};
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -53,7 +53,7 @@ pub trait EventWriter {
 /// The rows that a table has of a run.
 pub trait Rows: Default {
     /// Names of the columns, separated by commas.
-    const HEADER: &'static str;
+    fn header() -> String;
 
     /// Writes what `event` is worth.
     ///
@@ -74,7 +74,7 @@ impl<W: Write, R: Rows> EventCsv<W, R> {
     /// # Errors
     /// When `out` cannot be written.
     pub fn new(out: W) -> io::Result<Self> {
-        Ok(EventCsv { out: begun(out, R::HEADER.split(','))?, rows: R::default() })
+        Ok(EventCsv { out: begun(out, R::header().split(','))?, rows: R::default() })
     }
 }
 
@@ -92,16 +92,10 @@ pub type ConnectionCsv<W> = EventCsv<W, ConnectionRows>;
 pub struct StatusRows(Place);
 
 impl Rows for StatusRows {
-    const HEADER: &'static str = "label,repeat,index,start_s,end_s,end_utc,omitted,\
-        local_tx_bytes,local_tx_bps,local_rx_bytes,local_rx_bps,remote_tx_bytes,remote_tx_bps,remote_rx_bytes,remote_rx_bps,\
-        in_flight,opened,completed,network_errors,data_errors,retransmits,\
-        local_datagrams_sent,local_datagrams_received,local_datagrams_lost,local_datagrams_duplicated,\
-        local_datagrams_reordered,local_datagrams_late,local_datagrams_corrupt,local_datagrams_unsent,\
-        local_datagrams_dropped,local_delay_p50_ns,local_delay_p99_ns,local_delay_max_ns,local_clock_bound_ns,\
-        remote_datagrams_sent,remote_datagrams_received,remote_datagrams_lost,remote_datagrams_duplicated,\
-        remote_datagrams_reordered,remote_datagrams_late,remote_datagrams_corrupt,remote_datagrams_unsent,\
-        remote_datagrams_dropped,remote_delay_p50_ns,remote_delay_p99_ns,remote_delay_max_ns,remote_clock_bound_ns,\
-        frames_completed,frames_dropped,frames_repeated,frames_errors";
+    fn header() -> String {
+        let measures = Measure::columns().into_iter().map(|(name, ..)| format!(",{name}"));
+        "label,repeat,index,start_s,end_s,end_utc,omitted".to_owned() + &measures.collect::<String>()
+    }
 
     fn write<W: Write>(&mut self, event: &Event, out: &mut Writer<W>) -> io::Result<()> {
         self.0.on_event(event);
@@ -114,33 +108,13 @@ impl Rows for StatusRows {
 fn status_row(i: &Interval, place: &Place) -> Vec<String> {
     let mut row = vec![guarded(&place.label), place.repeat.to_string(), i.index.to_string()];
     row.extend([seconds(i.start_ns), seconds(i.end_ns), place.utc(i.end_ns), i.omitted.to_string()]);
-    row.extend(traffic(Some(&i.local)));
-    row.extend(traffic(i.remote.as_ref()));
-    let counts = [i.in_flight, i.opened, i.completed, i.network_errors, i.data_errors, i.retransmits];
-    row.extend(counts.iter().map(u64::to_string));
-    row.extend(datagrams(i.packets.as_deref()));
-    row.extend(datagrams(i.remote_packets.as_deref()));
-    row.extend(i.frames.map_or_else(Default::default, |f| {
-        [f.completed, f.dropped, f.repeated, f.errors].map(|n| n.to_string())
-    }));
+    let cell = |(_, measure, end): (String, Measure, End)| measure.of(i, end).map(|value| format!("{value:.0}"));
+    row.extend(Measure::columns().into_iter().map(cell).map(Option::unwrap_or_default));
     row
 }
 
-/// What one end found out about datagrams; empty cells when it counts none.
-fn datagrams(of: Option<&PacketReport>) -> Vec<String> {
-    let Some(report) = of else { return vec![String::new(); 13] };
-    let (c, delay) = (&report.counts, report.delay_ns.as_ref());
-    let mut cells = vec![c.sent.to_string(), c.received.to_string(), c.lost.to_string()];
-    let others = [c.duplicated, c.reordered, c.late, c.corrupt, c.unsent, c.dropped];
-    cells.extend(others.iter().map(u64::to_string));
-    cells.extend([delay.map(|d| d.p50), delay.map(|d| d.p99), delay.map(|d| d.max)].map(or_empty));
-    cells.push(or_empty(report.clock_bound_ns));
-    cells
-}
-
-/// Bytes and rate both ways; empty cells when nothing was told.
-fn traffic(of: Option<&Traffic>) -> [String; 4] {
-    let Some(t) = of else { return Default::default() };
+/// Bytes and rate both ways.
+fn traffic(t: &Traffic) -> [String; 4] {
     [t.tx_bytes.to_string(), rate(t.tx_bps()), t.rx_bytes.to_string(), rate(t.rx_bps())]
 }
 
@@ -150,10 +124,12 @@ fn traffic(of: Option<&Traffic>) -> [String; 4] {
 pub struct ConnectionRows(Place);
 
 impl Rows for ConnectionRows {
-    const HEADER: &'static str = "label,repeat,id,ended_s,ended_utc,local,remote,tx_bytes,tx_bps,rx_bytes,rx_bps,\
+    fn header() -> String {
+        "label,repeat,id,ended_s,ended_utc,local,remote,tx_bytes,tx_bps,rx_bytes,rx_bps,\
         connect_s,duration_s,result,error,rtt_us,rttvar_us,min_rtt_us,retransmits,cwnd_segments,snd_mss_bytes,\
         ssthresh_segments,delivery_rate_bytes_per_s,app_limited,busy_us,rwnd_limited_us,sndbuf_limited_us,\
-        bytes_sent,bytes_retrans,reord_seen,rcv_rtt_us,snd_wnd_bytes";
+        bytes_sent,bytes_retrans,reord_seen,rcv_rtt_us,snd_wnd_bytes".to_owned()
+    }
 
     fn write<W: Write>(&mut self, event: &Event, out: &mut Writer<W>) -> io::Result<()> {
         self.0.on_event(event);
@@ -166,7 +142,7 @@ fn connection_row(c: &ConnectionRecord, place: &Place) -> Vec<String> {
     let traffic = Traffic { tx_bytes: c.tx_bytes, rx_bytes: c.rx_bytes, ns: c.duration_ns };
     let mut row = vec![guarded(&place.label), place.repeat.to_string(), c.id.to_string()];
     row.extend([seconds(c.ended_ns), place.utc(c.ended_ns), or_empty(c.local), c.remote.to_string()]);
-    row.extend(self::traffic(Some(&traffic)));
+    row.extend(self::traffic(&traffic));
     row.extend([c.connect_ns.map_or_else(String::new, seconds), seconds(c.duration_ns)]);
     row.extend([result(c), guarded(c.error.as_deref().unwrap_or_default())]);
     row.extend(c.tcp.as_ref().map_or_else(Default::default, tcp_cells));

@@ -17,7 +17,9 @@ pub struct FrameRows {
 }
 
 impl Rows for FrameRows {
-    const HEADER: &'static str = "stream,frame,due_ns,sent_ns,received_ns,bytes,verdict";
+    fn header() -> String {
+        "stream,frame,due_ns,sent_ns,received_ns,bytes,verdict".to_owned()
+    }
 
     fn write<W: Write>(&mut self, event: &Event, out: &mut Writer<W>) -> io::Result<()> {
         match event {

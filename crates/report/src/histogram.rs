@@ -99,7 +99,9 @@ pub struct SampleRows {
 }
 
 impl Rows for SampleRows {
-    const HEADER: &'static str = "connection,message,intended_ns,sent_ns,rtt_ns,remote_ns,echo";
+    fn header() -> String {
+        "connection,message,intended_ns,sent_ns,rtt_ns,remote_ns,echo".to_owned()
+    }
 
     fn write<W: Write>(&mut self, event: &Event, out: &mut Writer<W>) -> io::Result<()> {
         match event {

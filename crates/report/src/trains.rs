@@ -16,8 +16,10 @@ pub type TrainsCsv<W> = EventCsv<W, TrainRows>;
 pub struct PacketRows;
 
 impl Rows for PacketRows {
-    const HEADER: &'static str = "train,setting,repetition,packet,intended_ns,sent_ns,received_ns,delay_ns,stamp,\
-        verdict,repeats,overtaken_by,back_ns,round_trip_ns,held_ns";
+    fn header() -> String {
+        "train,setting,repetition,packet,intended_ns,sent_ns,received_ns,delay_ns,stamp,\
+        verdict,repeats,overtaken_by,back_ns,round_trip_ns,held_ns".to_owned()
+    }
 
     fn write<W: Write>(&mut self, event: &Event, out: &mut Writer<W>) -> io::Result<()> {
         let Event::TrainPackets { rows } = event else { return Ok(()) };
@@ -58,8 +60,10 @@ fn packet_row(packet: &TrainPacket) -> [String; 15] {
 pub struct TrainRows;
 
 impl Rows for TrainRows {
-    const HEADER: &'static str = "train,setting,wait_ns,repetition,at_ns,sent,unsent,received,lost,overtaken,repeated,\
-        send_bps,receive_bps,send_ns,receive_ns,dispersion_ns,delay_min_ns,delay_mean_ns,delay_max_ns";
+    fn header() -> String {
+        "train,setting,wait_ns,repetition,at_ns,sent,unsent,received,lost,overtaken,repeated,\
+        send_bps,receive_bps,send_ns,receive_ns,dispersion_ns,delay_min_ns,delay_mean_ns,delay_max_ns".to_owned()
+    }
 
     fn write<W: Write>(&mut self, event: &Event, out: &mut Writer<W>) -> io::Result<()> {
         let Event::Trains(trains) = event else { return Ok(()) };

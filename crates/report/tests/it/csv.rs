@@ -37,25 +37,28 @@ fn one_row_per_interval() {
          remote_tx_bytes,remote_tx_bps,remote_rx_bytes,remote_rx_bps,in_flight,opened,completed,network_errors,data_errors,\
          retransmits,local_datagrams_sent,local_datagrams_received,local_datagrams_lost,local_datagrams_duplicated,\
          local_datagrams_reordered,local_datagrams_late,local_datagrams_corrupt,local_datagrams_unsent,\
-         local_datagrams_dropped,local_delay_p50_ns,local_delay_p99_ns,local_delay_max_ns,local_clock_bound_ns,\
+         local_datagrams_dropped,local_delay_p50_ns,local_delay_p99_ns,local_delay_max_ns,local_jitter_ns,local_clock_bound_ns,\
          remote_datagrams_sent,remote_datagrams_received,remote_datagrams_lost,remote_datagrams_duplicated,\
          remote_datagrams_reordered,remote_datagrams_late,remote_datagrams_corrupt,remote_datagrams_unsent,\
-         remote_datagrams_dropped,remote_delay_p50_ns,remote_delay_p99_ns,remote_delay_max_ns,remote_clock_bound_ns,\
-         frames_completed,frames_dropped,frames_repeated,frames_errors"
+         remote_datagrams_dropped,remote_delay_p50_ns,remote_delay_p99_ns,remote_delay_max_ns,remote_jitter_ns,remote_clock_bound_ns,\
+         frames_completed,frames_dropped,frames_repeated,frames_errors,\
+         messages_sent,messages_lost,rtt_min_ns,rtt_mean_ns,rtt_p50_ns,rtt_p99_ns,rtt_max_ns"
     );
     assert_eq!(
         rows[1],
         "buffer=65536,1,0,0.000000000,1.000000000,2026-01-02T03:04:06.000000Z,true,501000000,4008000000,125000000,\
          1000000000,125000000,1000000000,500000000,4000000000,4,4,0,0,0,0,\
-         1000,980,15,4,6,2,5,7,3,40000,80000,80000,150000,\
-         1000,980,15,4,6,2,5,7,3,40000,80000,80000,150000,55,3,1,2"
+         1000,980,15,4,6,2,5,7,3,40000,80000,80000,450,150000,\
+         1000,980,15,4,6,2,5,7,3,40000,80000,80000,450,150000,55,3,1,2,\
+         1000,8,51000,60500,59000,90000,4000000"
     );
     assert_eq!(
         rows[4],
         "buffer=65536,1,3,3.000000000,4.000000000,2026-01-02T03:04:09.000000Z,false,1501000000,12008000000,125000000,\
          1000000000,125000000,1000000000,1500000000,12000000000,4,1,3,1,0,6,\
-         1000,980,15,4,6,2,5,7,3,40000,80000,80000,150000,\
-         1000,980,15,4,6,2,5,7,3,40000,80000,80000,150000,55,3,1,2"
+         1000,980,15,4,6,2,5,7,3,40000,80000,80000,450,150000,\
+         1000,980,15,4,6,2,5,7,3,40000,80000,80000,450,150000,55,3,1,2,\
+         1000,8,51000,60500,59000,90000,4000000"
     );
 }
 
@@ -67,17 +70,18 @@ fn what_is_not_known_is_empty() {
     assert_eq!(
         rows[1],
         ",0,0,0.000000000,1.000000000,,true,1000000,8000000,125000000,1000000000,,,,,4,4,0,0,0,0,\
-         1000,980,15,4,6,2,5,7,3,40000,80000,80000,150000,\
-         1000,980,15,4,6,2,5,7,3,40000,80000,80000,150000,55,3,1,2"
+         1000,980,15,4,6,2,5,7,3,40000,80000,80000,450,150000,\
+         1000,980,15,4,6,2,5,7,3,40000,80000,80000,450,150000,55,3,1,2,\
+         1000,8,51000,60500,59000,90000,4000000"
     );
 }
 
 #[test]
-fn who_counts_no_datagrams_has_no_cells_of_them() {
+fn without_datagrams_frames_and_messages_their_cells_are_empty() {
     let mut plain = interval(0, 0);
-    (plain.packets, plain.remote_packets, plain.frames) = (None, None, None);
+    (plain.packets, plain.remote_packets, plain.frames, plain.pings) = (None, None, None, None);
     let rows = status(&[Event::Interval(Box::new(plain))]);
-    assert!(rows[1].ends_with(&",".repeat(30)), "{}", rows[1]);
+    assert!(rows[1].ends_with(&",".repeat(39)), "{}", rows[1]);
 }
 
 #[test]

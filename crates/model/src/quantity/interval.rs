@@ -1,0 +1,236 @@
+//! What an interval tells, in one table. The status CSV has a column for each row; interval lines and figures read the same rows.
+
+use super::{Stat, Unit};
+use crate::{Interval, PacketReport, PingInterval, Traffic};
+use metrics::{Frames, per_second, percent_of, real};
+
+/// An end of a run, as the one that recorded it sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// This host.
+    Local,
+    /// The remote ends together.
+    Remote,
+}
+
+/// A number that each interval tells, of one end where both count it.
+#[derive(Clone, Copy, Debug)]
+pub struct Measure {
+    /// As columns name it, its unit last; the end comes first.
+    pub key: &'static str,
+    /// Its unit.
+    pub unit: Unit,
+    of: fn(&Interval, End) -> Option<f64>,
+}
+
+const fn measure(key: &'static str, unit: Unit, of: fn(&Interval, End) -> Option<f64>) -> Measure {
+    Measure { key, unit, of }
+}
+
+/// Rows that stand together: those of each end, or of the run.
+struct Section {
+    ends: &'static [End],
+    rows: &'static [Measure],
+}
+
+const ENDS: &[End] = &[End::Local, End::Remote];
+/// Rows that are not counted by both ends are read as the local one's.
+const RUN: &[End] = &[End::Local];
+
+/// All of them, in the order of the columns.
+static TABLE: [Section; 5] = [
+    Section {
+        ends: ENDS,
+        rows: &[
+            measure("tx_bytes", Unit::Bytes, |i, end| Some(real(traffic(i, end)?.tx_bytes))),
+            Measure::SENT,
+            measure("rx_bytes", Unit::Bytes, |i, end| Some(real(traffic(i, end)?.rx_bytes))),
+            Measure::RECEIVED,
+        ],
+    },
+    Section {
+        ends: RUN,
+        rows: &[
+            Measure::OPEN,
+            measure("opened", Unit::Count, |i, _| Some(real(i.opened))),
+            Measure::COMPLETED,
+            measure("network_errors", Unit::Count, |i, _| Some(real(i.network_errors))),
+            measure("data_errors", Unit::Count, |i, _| Some(real(i.data_errors))),
+            Measure::RETRANSMITS,
+        ],
+    },
+    Section {
+        ends: ENDS,
+        rows: &[
+            measure("datagrams_sent", Unit::Count, |i, end| Some(real(packets(i, end)?.counts.sent))),
+            measure("datagrams_received", Unit::Count, |i, end| Some(real(packets(i, end)?.counts.received))),
+            Measure::LOST,
+            measure("datagrams_duplicated", Unit::Count, |i, e| Some(real(packets(i, e)?.counts.duplicated))),
+            measure("datagrams_reordered", Unit::Count, |i, end| Some(real(packets(i, end)?.counts.reordered))),
+            measure("datagrams_late", Unit::Count, |i, end| Some(real(packets(i, end)?.counts.late))),
+            measure("datagrams_corrupt", Unit::Count, |i, end| Some(real(packets(i, end)?.counts.corrupt))),
+            measure("datagrams_unsent", Unit::Count, |i, end| Some(real(packets(i, end)?.counts.unsent))),
+            measure("datagrams_dropped", Unit::Count, |i, end| Some(real(packets(i, end)?.counts.dropped))),
+            Measure::DELAY_P50,
+            Measure::DELAY_P99,
+            Measure::DELAY_MAX,
+            measure("jitter_ns", Unit::Ns, |i, end| packets(i, end)?.jitter_ns),
+            measure("clock_bound_ns", Unit::Ns, |i, end| packets(i, end)?.clock_bound_ns.map(real)),
+        ],
+    },
+    Section {
+        ends: RUN,
+        rows: &[
+            Measure::FRAMES_WHOLE,
+            Measure::FRAMES_DROPPED,
+            Measure::FRAMES_REPEATED,
+            Measure::FRAMES_OF_NONE,
+        ],
+    },
+    Section {
+        ends: RUN,
+        rows: &[
+            Measure::MESSAGES_SENT,
+            measure("messages_lost", Unit::Count, |i, _| Some(real(i.pings?.counts.lost))),
+            Measure::RTT_MIN,
+            Measure::RTT_MEAN,
+            Measure::RTT_P50,
+            Measure::RTT_P99,
+            Measure::RTT_MAX,
+        ],
+    },
+];
+
+/// The rows that others name.
+impl Measure {
+    /// Rate of payload sent.
+    pub const SENT: Measure = measure("tx_bps", Unit::BitsPerSecond, |i, end| {
+        traffic(i, end).filter(|t| t.ns > 0).map(Traffic::tx_bps)
+    });
+    /// Rate of payload received. Of no time at all no rate is known: a table of frames tells no bytes.
+    pub const RECEIVED: Measure = measure("rx_bps", Unit::BitsPerSecond, |i, end| {
+        traffic(i, end).filter(|t| t.ns > 0).map(Traffic::rx_bps)
+    });
+    /// Connections open at its end.
+    pub const OPEN: Measure = measure("in_flight", Unit::Count, |i, _| Some(real(i.in_flight)));
+    /// Connections completed since the start.
+    pub const COMPLETED: Measure = measure("completed", Unit::Count, |i, _| Some(real(i.completed)));
+    /// Segments that this end sent again.
+    pub const RETRANSMITS: Measure = measure("retransmits", Unit::Count, |i, _| Some(real(i.retransmits)));
+    /// Connections established per second.
+    pub const CONNECTS: Measure = measure("connects_per_s", Unit::PerSecond, |i, _| {
+        (i.ns() > 0).then(|| per_second(i.opened, i.ns()))
+    });
+    /// Connections in error since the start.
+    pub const ERRORS: Measure =
+        measure("errors", Unit::Count, |i, _| Some(real(i.network_errors + i.data_errors)));
+    /// Datagrams sent per second.
+    pub const DATAGRAMS_SENT: Measure = measure("datagrams_sent_per_s", Unit::PerSecond, |i, end| {
+        Some(per_second(packets(i, end)?.counts.sent, i.ns().max(1)))
+    });
+    /// Datagrams received per second.
+    pub const DATAGRAMS_RECEIVED: Measure = measure("datagrams_received_per_s", Unit::PerSecond, |i, end| {
+        Some(per_second(packets(i, end)?.counts.received, i.ns().max(1)))
+    });
+    /// Datagrams that did not come, less those of earlier intervals that came meanwhile.
+    pub const LOST: Measure = measure("datagrams_lost", Unit::Count, |i, end| {
+        Some(real(packets(i, end)?.counts.lost))
+    });
+    /// Median delay of datagrams.
+    pub const DELAY_P50: Measure =
+        measure("delay_p50_ns", Unit::Ns, |i, end| Stat::MEDIAN.of_summary(packets(i, end)?.delay_ns.as_ref()?));
+    /// 99th percentile of the delay of datagrams.
+    pub const DELAY_P99: Measure = measure("delay_p99_ns", Unit::Ns, |i, end| {
+        Stat::Quantile(0.99).of_summary(packets(i, end)?.delay_ns.as_ref()?)
+    });
+    /// Largest delay of a datagram.
+    pub const DELAY_MAX: Measure =
+        measure("delay_max_ns", Unit::Ns, |i, end| packets(i, end)?.largest_delay_ns().map(real));
+    /// Frames that were whole in time.
+    pub const FRAMES_WHOLE: Measure =
+        measure("frames_completed", Unit::Count, |i, _| Some(real(i.frames?.completed)));
+    /// Frames with bytes missing.
+    pub const FRAMES_DROPPED: Measure =
+        measure("frames_dropped", Unit::Count, |i, _| Some(real(i.frames?.dropped)));
+    /// Frames with too many bytes.
+    pub const FRAMES_REPEATED: Measure =
+        measure("frames_repeated", Unit::Count, |i, _| Some(real(i.frames?.repeated)));
+    /// Datagrams of no frame that was waited for.
+    pub const FRAMES_OF_NONE: Measure =
+        measure("frames_errors", Unit::Count, |i, _| Some(real(i.frames?.errors)));
+    /// Messages sent.
+    pub const MESSAGES_SENT: Measure =
+        measure("messages_sent", Unit::Count, |i, _| Some(real(i.pings?.counts.sent)));
+    /// Share of the messages sent that did not come back.
+    pub const MESSAGES_LOST: Measure = measure("messages_lost_percent", Unit::Percent, |i, _| {
+        let counts = i.pings.map(|pings| pings.counts).filter(|counts| counts.sent > 0)?;
+        Some(percent_of(counts.lost.max(0), counts.sent))
+    });
+    /// Shortest round trip.
+    pub const RTT_MIN: Measure = measure("rtt_min_ns", Unit::Ns, |i, _| trips(i, Stat::Min));
+    /// Mean round trip.
+    pub const RTT_MEAN: Measure = measure("rtt_mean_ns", Unit::Ns, |i, _| trips(i, Stat::Mean));
+    /// Median round trip.
+    pub const RTT_P50: Measure = measure("rtt_p50_ns", Unit::Ns, |i, _| trips(i, Stat::MEDIAN));
+    /// 99th percentile of the round trips.
+    pub const RTT_P99: Measure = measure("rtt_p99_ns", Unit::Ns, |i, _| trips(i, Stat::Quantile(0.99)));
+    /// Longest round trip.
+    pub const RTT_MAX: Measure = measure("rtt_max_ns", Unit::Ns, |i, _| trips(i, Stat::Max));
+
+    /// Its value at an end; `None` where the interval does not tell.
+    #[must_use]
+    pub fn of(self, interval: &Interval, end: End) -> Option<f64> {
+        (self.of)(interval, end)
+    }
+
+    /// The columns of a table of intervals: their names, and what they read of which end.
+    #[must_use]
+    pub fn columns() -> Vec<(String, Measure, End)> {
+        let mut columns = Vec::new();
+        for Section { ends, rows } in &TABLE {
+            for end in *ends {
+                let prefix = match end {
+                    _ if ends.len() == 1 => "",
+                    End::Local => "local_",
+                    End::Remote => "remote_",
+                };
+                columns.extend(rows.iter().map(|row| (format!("{prefix}{}", row.key), *row, *end)));
+            }
+        }
+        columns
+    }
+}
+
+fn traffic(interval: &Interval, end: End) -> Option<&Traffic> {
+    match end {
+        End::Local => Some(&interval.local),
+        End::Remote => interval.remote.as_ref(),
+    }
+}
+
+pub(super) fn packets(interval: &Interval, end: End) -> Option<&PacketReport> {
+    match end {
+        End::Local => interval.packets.as_deref(),
+        End::Remote => interval.remote_packets.as_deref(),
+    }
+}
+
+/// A statistic of the round trips of an interval in which any came back; two quantiles are known.
+pub(super) fn trips(interval: &Interval, stat: Stat) -> Option<f64> {
+    let trips: PingInterval = interval.pings.filter(|trips| trips.count > 0)?;
+    match stat {
+        Stat::Min => Some(real(trips.min_ns)),
+        Stat::Mean => Some(trips.mean_ns),
+        Stat::Max => Some(real(trips.max_ns)),
+        Stat::MEDIAN => trips.p50_ns.map(real),
+        Stat::Quantile(0.99) => trips.p99_ns.map(real),
+        Stat::Quantile(_) => None,
+    }
+}
+
+/// Percent of the frames that were not whole in time; `None` when there were none.
+pub(super) fn unwell(frames: Option<Frames>) -> Option<f64> {
+    let f = frames?;
+    let all = f.completed + f.dropped + f.repeated;
+    (all > 0).then(|| percent_of(all - f.completed, all))
+}

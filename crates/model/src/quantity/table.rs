@@ -1,0 +1,250 @@
+//! The table of figures: a row for each, with how it is called and read.
+
+use super::scope::Scope;
+use super::interval::{self, End, Measure};
+use super::{Figure, Stat, Unit, Way};
+use crate::{Interval, Kind, Point, Status};
+use metrics::{percent_of, real};
+
+/// Row of the table: properties of a figure.
+pub(super) struct Row {
+    pub(super) scope: Scope,
+    /// As files and assertions name it; direction and statistic follow.
+    pub(super) key: &'static str,
+    /// As people read it; direction and statistic follow.
+    pub(super) label: &'static str,
+    pub(super) unit: Unit,
+    pub(super) more_is_better: bool,
+    /// Whether a comparison shows it. All are kept.
+    pub(super) compared: bool,
+    /// The statistics that are compared and kept, where it is a distribution.
+    pub(super) stats: &'static [Stat],
+    /// Its name and meaning for scrapers.
+    pub(super) gauge: (&'static str, &'static str),
+    /// Reads the figure of a phase; figures without direction or statistic ignore these.
+    pub(super) of: fn(&Point, Way, Stat) -> Option<f64>,
+    /// Reads it of an interval; `None` when an interval cannot tell.
+    pub(super) of_interval: fn(&Interval, Way, Stat) -> Option<f64>,
+}
+
+const P50: Stat = Stat::MEDIAN;
+const P99: Stat = Stat::Quantile(0.99);
+const P999: Stat = Stat::Quantile(0.999);
+
+/// Less is better, and no interval tells it.
+pub(super) const ROW: Row = Row {
+    scope: Scope::One(Figure::Caveats),
+    key: "",
+    label: "",
+    unit: Unit::Count,
+    more_is_better: false,
+    compared: false,
+    stats: &[],
+    gauge: ("", ""),
+    of: |_, _, _| None,
+    of_interval: |_, _, _| None,
+};
+
+/// All figures, the most important first.
+pub(super) static TABLE: [Row; 17] = [
+    Row {
+        scope: Scope::Ways(Figure::Goodput),
+        key: "goodput",
+        label: "goodput",
+        unit: Unit::BitsPerSecond,
+        more_is_better: true,
+        compared: true,
+        gauge: ("goodput", "Payload that arrived, by the receiver's count."),
+        of: |point, way, _| {
+            // Nothing that arrived because nothing was measured is no figure.
+            Some(way.direction(point)?.goodput_bps).filter(|_| point.status != Status::Failed)
+        },
+        of_interval: |interval, way, _| Measure::RECEIVED.of(interval, way.receiver()),
+        ..ROW
+    },
+    Row {
+        scope: Scope::One(Figure::Connects),
+        key: "connects",
+        label: "connections per second",
+        unit: Unit::PerSecond,
+        more_is_better: true,
+        compared: true,
+        gauge: ("connects", "Connections established per second."),
+        of: |point, _, _| point.connects_per_second().filter(|_| point.phase.kind == Kind::Connect),
+        of_interval: |interval, _, _| Measure::CONNECTS.of(interval, End::Local),
+        ..ROW
+    },
+    Row {
+        scope: Scope::Stats(Figure::RoundTrip),
+        key: "rtt",
+        label: "round trip",
+        unit: Unit::Ns,
+        compared: true,
+        stats: &[P50, P99, P999],
+        gauge: ("round_trip_percentile", "Round trips of the latest run: this share took no longer."),
+        of: |point, _, stat| {
+            let all = point.local.pings.as_ref()?.rtt_ns.as_ref();
+            stat.of_spectrum(all.filter(|all| all.count > 0)?)
+        },
+        of_interval: |interval, _, stat| interval::trips(interval, stat),
+        ..ROW
+    },
+    Row {
+        scope: Scope::One(Figure::MessagesLost),
+        key: "messages-lost",
+        label: "messages lost",
+        unit: Unit::Percent,
+        compared: true,
+        gauge: ("messages_lost", "Messages that never came back."),
+        of: |point, _, _| {
+            let counts = point.local.pings.as_ref()?.counts;
+            (counts.sent > 0).then(|| percent_of(counts.lost.max(0), counts.sent))
+        },
+        ..ROW
+    },
+    Row {
+        scope: Scope::WaysAndStats(Figure::Delay),
+        key: "delay",
+        label: "delay",
+        unit: Unit::Ns,
+        compared: true,
+        stats: &[P50, P99],
+        gauge: ("one_way_delay_percentile", "One-way delays of the latest run: this share took no longer."),
+        of: |point, way, stat| {
+            let packets = way.packets(point)?;
+            match (&packets.delay_ns, packets.delay_range_ns) {
+                (Some(all), _) => stat.of_summary(all),
+                (None, Some(range)) => stat.of_range(range),
+                (None, None) => None,
+            }
+        },
+        of_interval: |interval, way, stat| {
+            stat.of_summary(interval::packets(interval, way.receiver())?.delay_ns.as_ref()?)
+        },
+        ..ROW
+    },
+    Row {
+        scope: Scope::Ways(Figure::Loss),
+        key: "loss",
+        label: "loss",
+        unit: Unit::Percent,
+        compared: true,
+        gauge: ("loss", "Datagrams lost, of those sent."),
+        of: |point, way, _| Some(way.packets(point)?.loss()? * 100.0),
+        ..ROW
+    },
+    Row {
+        scope: Scope::One(Figure::Dispersion),
+        key: "dispersion",
+        label: "dispersion rate",
+        unit: Unit::BitsPerSecond,
+        more_is_better: true,
+        compared: true,
+        gauge: ("dispersion", "Rate at which trains of packets came, median."),
+        of: |point, _, _| {
+            let settings = &point.trains.as_ref()?.report.settings;
+            let told = settings.iter().filter_map(|s| Some((s.wait_ns, s.train_bps?.median)));
+            told.min_by_key(|(wait, _)| *wait).map(|(_, bps)| bps)
+        },
+        ..ROW
+    },
+    Row {
+        scope: Scope::One(Figure::Frames),
+        key: "frames",
+        label: "frames not whole in time",
+        unit: Unit::Percent,
+        compared: true,
+        gauge: ("frames_unwell", "Frames that were not whole in time."),
+        of: |point, _, _| interval::unwell(point.local.frames),
+        of_interval: |interval, _, _| interval::unwell(interval.frames),
+        ..ROW
+    },
+    Row {
+        scope: Scope::Ways(Figure::Sent),
+        key: "sent",
+        label: "sent",
+        unit: Unit::BitsPerSecond,
+        more_is_better: true,
+        gauge: ("sent", "Payload that was sent, by the sender's count."),
+        of: |point, way, _| Some(way.direction(point)?.sent_bps).filter(|bps| *bps > 0.0),
+        ..ROW
+    },
+    Row {
+        scope: Scope::One(Figure::Cpu),
+        key: "cpu",
+        label: "CPU time",
+        unit: Unit::SecondsPerGb,
+        gauge: ("cpu", "CPU time of both hosts' processes for 10^9 bytes of payload."),
+        of: |point, _, _| {
+            point.local_cpu_s_per_gb.zip(point.remote_cpu_s_per_gb).map(|(local, remote)| local + remote)
+        },
+        ..ROW
+    },
+    Row {
+        scope: Scope::Ways(Figure::Jitter),
+        key: "jitter",
+        label: "jitter",
+        unit: Unit::Ns,
+        gauge: ("jitter", "Interarrival jitter (RFC 3550), mean."),
+        of: |point, way, _| way.packets(point)?.jitter_ns,
+        of_interval: |interval, way, _| interval::packets(interval, way.receiver())?.jitter_ns,
+        ..ROW
+    },
+    Row {
+        scope: Scope::Ways(Figure::JitterMax),
+        key: "jitter-max",
+        label: "largest jitter",
+        unit: Unit::Ns,
+        gauge: ("jitter_max", "Interarrival jitter (RFC 3550) of the interval with the largest."),
+        of: |point, way, _| way.packets(point)?.jitter_max_ns,
+        ..ROW
+    },
+    Row {
+        scope: Scope::Stats(Figure::ConnectTime),
+        key: "connect",
+        label: "time to connect",
+        unit: Unit::Ns,
+        stats: &[P50, P99],
+        gauge: ("connect_percentile", "Times to connect of the latest run: this share took no longer."),
+        of: |point, _, stat| stat.of_summary(point.local.connect_ns.as_ref()?),
+        ..ROW
+    },
+    Row {
+        scope: Scope::One(Figure::Retransmits),
+        key: "retransmits",
+        label: "retransmits",
+        gauge: ("retransmits", "Segments sent again by either end."),
+        of: |point, _, _| {
+            let told = point.ends().filter(|totals| totals.tcp.connections > 0);
+            told.map(|totals| real(totals.tcp.retransmits)).reduce(|sum, one| sum + one)
+        },
+        ..ROW
+    },
+    Row {
+        scope: Scope::One(Figure::Fairness),
+        key: "fairness",
+        label: "fairness",
+        unit: Unit::Share,
+        more_is_better: true,
+        gauge: ("fairness", "Jain's index over the connections."),
+        of: |point, _, _| point.fairness,
+        ..ROW
+    },
+    Row {
+        scope: Scope::One(Figure::Errors),
+        key: "errors",
+        label: "connections in error",
+        gauge: ("connection_errors", "Connections that ended in an error."),
+        // Where nothing was measured no error and no caveat is not good news.
+        of: |point, _, _| Some(real(point.errors())).filter(|n| *n > 0.0 || point.status != Status::Failed),
+        ..ROW
+    },
+    Row {
+        scope: Scope::One(Figure::Caveats),
+        key: "caveats",
+        label: "caveats",
+        gauge: ("caveats", "Reasons not to take the figures at face value."),
+        of: |point, _, _| (point.status != Status::Failed).then_some(real(point.caveats.len())),
+        ..ROW
+    },
+];

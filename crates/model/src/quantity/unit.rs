@@ -1,0 +1,91 @@
+//! Units of figures, and values as people and scrapers read them.
+
+use metrics::{Clamped, format_bits_per_second, format_bytes, format_duration};
+use serde::{Deserialize, Serialize};
+
+/// Units of figures; always base units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Bits per second.
+    #[serde(rename = "bps")]
+    BitsPerSecond,
+    /// Things per second.
+    #[serde(rename = "per_s")]
+    PerSecond,
+    /// Nanoseconds.
+    Ns,
+    /// Percent.
+    Percent,
+    /// A number of things.
+    Count,
+    /// A share of one.
+    Share,
+    /// Seconds for 10^9 bytes.
+    #[serde(rename = "s_per_gb")]
+    SecondsPerGb,
+    /// Bytes.
+    Bytes,
+}
+
+impl Unit {
+    /// All of them.
+    pub const ALL: [Unit; 8] = [
+        Unit::BitsPerSecond,
+        Unit::PerSecond,
+        Unit::Ns,
+        Unit::Percent,
+        Unit::Count,
+        Unit::Share,
+        Unit::SecondsPerGb,
+        Unit::Bytes,
+    ];
+
+    /// What follows a name for scrapers, whose units are bytes, seconds and ratios, and by what a value is to be divided.
+    #[must_use]
+    pub fn scraped(self) -> (&'static str, f64) {
+        match self {
+            Unit::BitsPerSecond => ("_bytes_per_second", 8.0),
+            Unit::PerSecond => ("_per_second", 1.0),
+            Unit::Ns => ("_seconds", 1e9),
+            Unit::Percent => ("_ratio", 100.0),
+            Unit::Count => ("", 1.0),
+            Unit::Share => ("_ratio", 1.0),
+            Unit::SecondsPerGb => ("_seconds_per_gigabyte", 1.0),
+            Unit::Bytes => ("_bytes", 1.0),
+        }
+    }
+
+    /// As files have it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Unit::BitsPerSecond => "bps",
+            Unit::PerSecond => "per_s",
+            Unit::Ns => "ns",
+            Unit::Percent => "percent",
+            Unit::Count => "count",
+            Unit::Share => "share",
+            Unit::SecondsPerGb => "s_per_gb",
+            Unit::Bytes => "bytes",
+        }
+    }
+
+    /// A value as people read it.
+    #[must_use]
+    pub fn show(self, value: f64) -> String {
+        match self {
+            Unit::BitsPerSecond => format_bits_per_second(value),
+            Unit::Ns => format_duration(value),
+            Unit::Percent if value == 0.0 => "0 %".to_owned(),
+            Unit::Percent if value.abs() < 1.0 => format!("{value:.4} %"),
+            Unit::Percent => format!("{value:.2} %"),
+            Unit::PerSecond if value.abs() < 100.0 => format!("{value:.1}/s"),
+            Unit::PerSecond => format!("{value:.0}/s"),
+            Unit::Count => format!("{value:.0}"),
+            Unit::Share => format!("{value:.4}"),
+            Unit::SecondsPerGb => format!("{value:.3} s/GB"),
+            Unit::Bytes => format_bytes(u64::clamped(value)),
+        }
+    }
+}
