@@ -52,7 +52,7 @@ class Ours(tools.Tool):
 
     def client(self, case, address, port):
         words = [self.path, "ping", "--flood", address, "--port", port, "-l", SIZE, "-t", f"{case.seconds}s", "--json", *self.extra]
-        words += ["--no-empty-path"] + ([] if case.tcp else ["-u"]) + (["--busy"] if case.spin else [])
+        words += ["--no-baseline"] + ([] if case.tcp else ["-u"]) + (["--busy"] if case.spin else [])
         return pinned(case.cores[0], words)
 
     def result(self, case, clients, server):

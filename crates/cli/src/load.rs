@@ -142,7 +142,7 @@ fn run(
 }
 
 /// Runs all parts of a stage beside each other, and shows what happens meanwhile. The probes begin when the load has gone on for the
-/// ramp, and the load ends after them: their set-up may take long in a full queue, and they must not measure an empty path.
+/// ramp, and the load ends after them: their set-up may take long in a full queue, and they must not measure an unloaded path.
 fn beside(
     (filler, ramp_ns): (Option<Part>, u64),
     probes: [Part; 2],

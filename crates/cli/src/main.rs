@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod baseline;
 mod compare;
 mod config;
 mod datagrams;
@@ -9,7 +10,6 @@ mod delay;
 mod demo;
 #[cfg(test)]
 mod documents;
-mod empty;
 mod file;
 mod help;
 mod import_export;

@@ -5,7 +5,7 @@ use crate::args::{LocalArgs, OutputArgs, SocketArgs, TargetArgs};
 use crate::file::NewFile;
 use crate::outputs::Outputs;
 use crate::repeat::RepeatArgs;
-use crate::{CliError, Exit, empty, measure, plan, values};
+use crate::{CliError, Exit, baseline, measure, plan, values};
 use clap::Args;
 use metrics::{Clamped, SECOND, Spectrum};
 use model::{Kind, Outcome, Phase, Ping, Range, Schedule, Transport, Verify};
@@ -87,8 +87,8 @@ struct MessageArgs {
     #[arg(long)]
     kernel_stamps: bool,
     /// Do not measure the local baseline, the same messages within this host, before the run (up to 0.25 s).
-    #[arg(long)]
-    no_empty_path: bool,
+    #[arg(long, alias = "no-empty-path")]
+    no_baseline: bool,
     /// Concurrent connections, 1 to 1000000, each with messages of its own.
     #[arg(short = 'P', long, alias = "parallel", default_value_t = 1, value_name = "N", value_parser = values::count32::<1_000_000>)]
     connections: u32,
@@ -142,7 +142,7 @@ pub(crate) fn ping(args: &PingArgs, command: Vec<String>) -> Result<Exit, CliErr
     let mut outputs = outputs.with_files_beside(args.histogram.has_file());
     let interrupt = measure::on_signals()?;
     let before =
-        |phase: &Phase| (!args.messages.no_empty_path).then(|| empty::reading(&config, phase, &interrupt));
+        |phase: &Phase| (!args.messages.no_baseline).then(|| baseline::reading(&config, phase, &interrupt));
     measure::measure("ping", command, &config, method, &interrupt, &mut outputs, before)?;
     files.add(&outputs.outcome());
     outputs.heed(files.write());

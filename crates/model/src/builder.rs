@@ -136,7 +136,7 @@ impl Builder {
             | Event::Served(_)
             | Event::Links(_)
             | Event::Established { .. } => {}
-            Event::Empty(empty) => self.draft().point.empty = Some(empty.clone()),
+            Event::Baseline(baseline) => self.draft().point.baseline = Some(baseline.clone()),
             Event::Trains(trains) => self.draft().point.trains = Some(trains.clone()),
             Event::FrameTimes(times) => self.draft().point.frame_times = Some(times.clone()),
             Event::Extra(extra) if extra.shown.is_some() => {

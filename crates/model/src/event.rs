@@ -5,8 +5,8 @@ mod rows;
 pub use rows::{ConnectionRecord, DatagramRow, Failure, FrameRow, FrameVerdict, Marked, Portion, Sample};
 
 use crate::{
-    CpuUse, Effective, EmptyPath, Extra, FlowRow, FrameTimes, HostCounters, HostSnapshot, Links,
-    PacketReport, PacketRow, Phase, PingInterval, PingRow, RoundTrips, Served, Status, Trains,
+    Baseline, CpuUse, Effective, Extra, FlowRow, FrameTimes, HostCounters, HostSnapshot, Links, PacketReport,
+    PacketRow, Phase, PingInterval, PingRow, RoundTrips, Served, Status, Trains,
 };
 use metrics::{
     DistSummary, Ending, Frames, Framing, Moments, PlayoutSummary, Remote, TcpTotals, TrainPacket, Wall,
@@ -71,8 +71,8 @@ pub enum Event {
         /// One row per datagram.
         rows: Vec<DatagramRow>,
     },
-    /// Local baseline of the next phase's, or of this phase's, round trips.
-    Empty(Box<EmptyPath>),
+    /// Local baseline of the round trips of the next phase, or of this one.
+    Baseline(Box<Baseline>),
     /// What was found of packet trains.
     Trains(Box<Trains>),
     /// When the frames of a stream came, of a run that is told again: [`Event::Frames`] tells each of one that goes on.

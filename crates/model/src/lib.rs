@@ -64,7 +64,7 @@ pub use pace::{Delays, Pace, Quanta};
 pub use packets::{DelayRange, PacketReport};
 pub use phase::{Burst, Kind, MAX_BUFFER, MAX_CONNECTIONS, Pattern, Payload, Phase, Range, Shutdown, Verify};
 pub use ping::{
-    Echo, EmptyPath, MOST_PIECES, PERCENTILES, Ping, PingCounts, PingInterval, PingRow, RoundTrips, Schedule,
+    Baseline, Echo, MOST_PIECES, PERCENTILES, Ping, PingCounts, PingInterval, PingRow, RoundTrips, Schedule,
     StampSettings, Transport, Ways, is_shown,
 };
 pub use probe::{Probe, SMALLEST_PROBE, Spacing, Stairs, Stamping, Waiting};

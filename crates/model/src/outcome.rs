@@ -1,7 +1,7 @@
 //! What a run found: the document that reports print, files keep and `schema/outcome.v2.json` describes.
 
 use crate::{
-    Begin, Caveat, ConnectionRecord, EmptyPath, Extra, Figure, FlowRow, FrameTimes, Interval, PathMtu, Phase,
+    Baseline, Begin, Caveat, ConnectionRecord, Extra, Figure, FlowRow, FrameTimes, Interval, PathMtu, Phase,
     SessionInfo, Slot, Stat, Totals, Trains, Way,
 };
 use metrics::{Spread, Wall};
@@ -116,7 +116,7 @@ pub struct Point {
     pub down: Option<Direction>,
     /// Local baseline of the round trips, if measured.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub empty: Option<Box<EmptyPath>>,
+    pub baseline: Option<Box<Baseline>>,
     /// When the frames of a media stream came, where each was told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frame_times: Option<Box<FrameTimes>>,

@@ -323,7 +323,7 @@ pub struct RoundTrips {
 /// the remote end spent. A measurement's round trips hold as much of this host, and the rest is the path's and the remote end's.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct EmptyPath {
+pub struct Baseline {
     /// From the actual send until the echo was whole, without what the remote end spent, ns.
     pub rtt_ns: Option<Spectrum>,
     /// Whether the remote end spun on a core of its own; else its waking up is in the figure, too.

@@ -108,7 +108,8 @@ impl Rows for StatusRows {
 fn status_row(i: &Interval, place: &Place) -> Vec<String> {
     let mut row = vec![guarded(&place.label), place.repeat.to_string(), i.index.to_string()];
     row.extend([seconds(i.start_ns), seconds(i.end_ns), place.utc(i.end_ns), i.omitted.to_string()]);
-    let cell = |(_, measure, end): (String, Measure, End)| measure.of(i, end).map(|value| format!("{value:.0}"));
+    let cell =
+        |(_, measure, end): (String, Measure, End)| measure.of(i, end).map(|value| format!("{value:.0}"));
     row.extend(Measure::columns().into_iter().map(cell).map(Option::unwrap_or_default));
     row
 }

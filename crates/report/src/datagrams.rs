@@ -17,7 +17,8 @@ pub struct DatagramRows {
 impl Rows for DatagramRows {
     fn header() -> String {
         "label,flow,direction,sequence,intended_ns,sent_ns,received_ns,delay_ns,stamp,\
-        verdict,repeats,sent_stamp".to_owned()
+        verdict,repeats,sent_stamp"
+            .to_owned()
     }
 
     fn write<W: Write>(&mut self, event: &Event, out: &mut Writer<W>) -> io::Result<()> {

@@ -23,7 +23,7 @@ pub fn replay(outcome: &Outcome) -> Vec<Event> {
 fn phase(point: &Point, events: &mut Vec<Event>) {
     let (label, repeat) = (point.label.clone(), point.repeat);
     events.push(Event::Phase { label, repeat, phase: Box::new(point.phase.clone()) });
-    events.extend(point.empty.iter().map(|empty| Event::Empty(empty.clone())));
+    events.extend(point.baseline.iter().map(|baseline| Event::Baseline(baseline.clone())));
     events.extend(point.sessions.iter().map(|s| Event::Session(Box::new(s.clone()))));
     events.extend(point.started.map(|at| Event::Start { at }));
     events.extend(point.intervals.iter().map(|i| Event::Interval(Box::new(i.clone()))));

@@ -18,7 +18,8 @@ pub struct PacketRows;
 impl Rows for PacketRows {
     fn header() -> String {
         "train,setting,repetition,packet,intended_ns,sent_ns,received_ns,delay_ns,stamp,\
-        verdict,repeats,overtaken_by,back_ns,round_trip_ns,held_ns".to_owned()
+        verdict,repeats,overtaken_by,back_ns,round_trip_ns,held_ns"
+            .to_owned()
     }
 
     fn write<W: Write>(&mut self, event: &Event, out: &mut Writer<W>) -> io::Result<()> {
@@ -62,7 +63,8 @@ pub struct TrainRows;
 impl Rows for TrainRows {
     fn header() -> String {
         "train,setting,wait_ns,repetition,at_ns,sent,unsent,received,lost,overtaken,repeated,\
-        send_bps,receive_bps,send_ns,receive_ns,dispersion_ns,delay_min_ns,delay_mean_ns,delay_max_ns".to_owned()
+        send_bps,receive_bps,send_ns,receive_ns,dispersion_ns,delay_min_ns,delay_mean_ns,delay_max_ns"
+            .to_owned()
     }
 
     fn write<W: Write>(&mut self, event: &Event, out: &mut Writer<W>) -> io::Result<()> {

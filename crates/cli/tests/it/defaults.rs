@@ -111,7 +111,7 @@ fn a_ping_is_ten_messages_and_a_delay_goes_both_ways() {
         let outcome = Outcome::of(line.arg("--json").run());
         outcome.point()["phase"].clone()
     };
-    let ping = phase(as_it_is("ping").arg(server.at()).arg("--no-empty-path"));
+    let ping = phase(as_it_is("ping").arg(server.at()).arg("--no-baseline"));
     assert_eq!(
         (&ping["ping"]["messages"], &ping["ping"]["schedule"]["gap_ns"]),
         (&10.into(), &100_000_000.into()),

@@ -98,7 +98,7 @@ pub(super) fn missed_slots(case: &Case<'_>) -> Option<Caveat> {
 /// Over loopback the measurement is the baseline itself, and another caveat says so.
 pub(super) fn mostly_this_host(case: &Case<'_>) -> Option<Caveat> {
     let all = trips(case)?.rtt_ns.as_ref()?.quantile(0.5)?;
-    let own = case.point.empty.as_ref()?.rtt_ns.as_ref()?.quantile(0.5)?;
+    let own = case.point.baseline.as_ref()?.rtt_ns.as_ref()?.quantile(0.5)?;
     let share = real(own) / real(all.max(1));
     // A baseline above what was measured is none: the host was busier then.
     (own <= all && share > OWN && super::host::loopback(case).is_none()).then(|| {

@@ -58,11 +58,11 @@ fn loaded(p: &mut Point, remote_ms: u64) {
     p.local.pings = Some(Box::new(round_trips(50, remote_ms)));
 }
 
-/// On an empty path a round trip takes this long.
-fn empty(p: &mut Point, ns: u64) {
+/// The local baseline of a round trip.
+fn baseline(p: &mut Point, ns: u64) {
     let mut dist = Dist::default();
     dist.record_n(ns, 1_000);
-    p.empty = Some(Box::new(EmptyPath { rtt_ns: dist.spectrum(), apart: true }));
+    p.baseline = Some(Box::new(Baseline { rtt_ns: dist.spectrum(), apart: true }));
 }
 
 /// A closed loop with ten round trips of so many ns among the others.
@@ -225,11 +225,11 @@ const TABLE: &[Row] = &[
         code: "own-share",
         raises: |p, _| {
             ping(p);
-            empty(p, 50_100);
+            baseline(p, 50_100);
         },
         silent: |p, _| {
             ping(p);
-            empty(p, 49_900);
+            baseline(p, 49_900);
         },
     },
     Row {

@@ -596,7 +596,7 @@ fn round_trips_that_are_mostly_this_hosts_own() {
         p.phase.kind = Kind::Ping;
         p.phase.ping = Some(Ping { schedule, ..Ping::default() });
         p.local.pings = Some(Box::new(RoundTrips { rtt_ns: of(all_ns), ..RoundTrips::default() }));
-        p.empty = Some(Box::new(EmptyPath { rtt_ns: of(own_ns), apart: true }));
+        p.baseline = Some(Box::new(Baseline { rtt_ns: of(own_ns), apart: true }));
     };
     let text = only("own-share", |p, _| trips(p, 100_000, 60_000));
     assert!(text.starts_with("60"), "{text}");
@@ -638,7 +638,7 @@ fn a_server_that_is_slow_to_answer_under_load() {
     // 8 ms are a fifth of 40, and no more.
     assert_eq!(codes(of(50, 8), idle()), []);
     assert_eq!(codes(of(50, 90), None), [], "only where a load is compared to none");
-    // An empty path adds nothing: 1 ms of the server's is told, and less is no matter.
+    // Without a load the path adds nothing: 1 ms of the server's is told, and less is no matter.
     assert_eq!(codes(of(10, 1), idle())[0].code, "server-turnaround");
     assert_eq!(codes(of(10, 0), idle()), []);
 }

@@ -66,7 +66,9 @@ static TABLE: [Section; 5] = [
             measure("datagrams_received", Unit::Count, |i, end| Some(real(packets(i, end)?.counts.received))),
             Measure::LOST,
             measure("datagrams_duplicated", Unit::Count, |i, e| Some(real(packets(i, e)?.counts.duplicated))),
-            measure("datagrams_reordered", Unit::Count, |i, end| Some(real(packets(i, end)?.counts.reordered))),
+            measure("datagrams_reordered", Unit::Count, |i, end| {
+                Some(real(packets(i, end)?.counts.reordered))
+            }),
             measure("datagrams_late", Unit::Count, |i, end| Some(real(packets(i, end)?.counts.late))),
             measure("datagrams_corrupt", Unit::Count, |i, end| Some(real(packets(i, end)?.counts.corrupt))),
             measure("datagrams_unsent", Unit::Count, |i, end| Some(real(packets(i, end)?.counts.unsent))),
@@ -118,9 +120,8 @@ impl Measure {
     /// Segments that this end sent again.
     pub const RETRANSMITS: Measure = measure("retransmits", Unit::Count, |i, _| Some(real(i.retransmits)));
     /// Connections established per second.
-    pub const CONNECTS: Measure = measure("connects_per_s", Unit::PerSecond, |i, _| {
-        (i.ns() > 0).then(|| per_second(i.opened, i.ns()))
-    });
+    pub const CONNECTS: Measure =
+        measure("connects_per_s", Unit::PerSecond, |i, _| (i.ns() > 0).then(|| per_second(i.opened, i.ns())));
     /// Connections in error since the start.
     pub const ERRORS: Measure =
         measure("errors", Unit::Count, |i, _| Some(real(i.network_errors + i.data_errors)));
@@ -133,12 +134,12 @@ impl Measure {
         Some(per_second(packets(i, end)?.counts.received, i.ns().max(1)))
     });
     /// Datagrams that did not come, less those of earlier intervals that came meanwhile.
-    pub const LOST: Measure = measure("datagrams_lost", Unit::Count, |i, end| {
-        Some(real(packets(i, end)?.counts.lost))
-    });
+    pub const LOST: Measure =
+        measure("datagrams_lost", Unit::Count, |i, end| Some(real(packets(i, end)?.counts.lost)));
     /// Median delay of datagrams.
-    pub const DELAY_P50: Measure =
-        measure("delay_p50_ns", Unit::Ns, |i, end| Stat::MEDIAN.of_summary(packets(i, end)?.delay_ns.as_ref()?));
+    pub const DELAY_P50: Measure = measure("delay_p50_ns", Unit::Ns, |i, end| {
+        Stat::MEDIAN.of_summary(packets(i, end)?.delay_ns.as_ref()?)
+    });
     /// 99th percentile of the delay of datagrams.
     pub const DELAY_P99: Measure = measure("delay_p99_ns", Unit::Ns, |i, end| {
         Stat::Quantile(0.99).of_summary(packets(i, end)?.delay_ns.as_ref()?)

@@ -1,7 +1,7 @@
 //! The table of figures: a row for each, with how it is called and read.
 
-use super::scope::Scope;
 use super::interval::{self, End, Measure};
+use super::scope::Scope;
 use super::{Figure, Stat, Unit, Way};
 use crate::{Interval, Kind, Point, Status};
 use metrics::{percent_of, real};

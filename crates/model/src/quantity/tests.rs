@@ -40,14 +40,7 @@ fn what_was_not_measured_is_none() {
 fn second(index: u32) -> Interval {
     let start_ns = u64::from(index) * SECOND;
     let local = Traffic { ns: SECOND, ..Traffic::default() };
-    Interval {
-        index,
-        start_ns,
-        end_ns: start_ns + SECOND,
-        local,
-        remote: Some(local),
-        ..Interval::default()
-    }
+    Interval { index, start_ns, end_ns: start_ns + SECOND, local, remote: Some(local), ..Interval::default() }
 }
 
 fn report(lost: i64, received: u64) -> Option<Box<PacketReport>> {
@@ -104,9 +97,8 @@ fn all_servers_are_judged() {
     };
     let mut point = Point { remote: vec![server(0, 7.0, 40)], ..Point::default() };
     let p99 = Figure::Delay(Way::Up, Stat::Quantile(0.99));
-    let all = |point: &Point| {
-        [Figure::Loss(Way::Up), Figure::Jitter(Way::Up), p99].map(|f| f.of(point).unwrap())
-    };
+    let all =
+        |point: &Point| [Figure::Loss(Way::Up), Figure::Jitter(Way::Up), p99].map(|f| f.of(point).unwrap());
     assert_eq!(all(&point), [0.0, 7.0, 40.0]);
     for second in [server(50, 9.0, 60), server(50, 2.0, 30)] {
         let told = second.packets.as_ref().and_then(|p| p.jitter_ns);

@@ -4,7 +4,7 @@ use super::ways;
 use crate::text::{Page, Table, Tone};
 use crate::words;
 use metrics::{Clamped, Spectrum, format_duration, percent_of, real};
-use model::{EmptyPath, PERCENTILES, Phase, Point, RoundTrips, Schedule, is_shown};
+use model::{Baseline, PERCENTILES, Phase, Point, RoundTrips, Schedule, is_shown};
 use std::io;
 
 const MAX_BARS: usize = 20;
@@ -21,7 +21,7 @@ pub(super) fn write(point: &Point, linear_ns: Option<u64>, page: &mut Page<'_>) 
         return page.line(Tone::Bad, "No round trips are on record");
     };
     messages(trips, &point.phase, page)?;
-    times(trips, &point.phase, point.empty.as_deref(), page)?;
+    times(trips, &point.phase, point.baseline.as_deref(), page)?;
     if let Some(n) = point.local.counters.moved.get("process.preempted") {
         let text = format!("this process was preempted {}", words::count(*n, "time"));
         page.paragraph(Tone::Plain, "  ", &text)?;
@@ -65,7 +65,7 @@ fn messages(trips: &RoundTrips, phase: &Phase, page: &mut Page<'_>) -> io::Resul
 fn times(
     trips: &RoundTrips,
     phase: &Phase,
-    empty: Option<&EmptyPath>,
+    baseline: Option<&Baseline>,
     page: &mut Page<'_>,
 ) -> io::Result<()> {
     let mut table = header("Round trips");
@@ -77,7 +77,7 @@ fn times(
         ("without server turnaround", &trips.path_ns),
         ("server turnaround", &trips.remote_ns),
         ("by the kernel's stamps", &trips.kernel_ns),
-        ("local baseline", &empty.and_then(|empty| empty.rtt_ns.clone())),
+        ("local baseline", &baseline.and_then(|baseline| baseline.rtt_ns.clone())),
     ];
     for (name, spectrum) in rows {
         let Some(s) = spectrum else { continue };
@@ -88,18 +88,18 @@ fn times(
     }
     page.gap()?;
     page.table(&table)?;
-    match empty.zip(trips.rtt_ns.as_ref()) {
-        Some((empty, rtt)) => share_of_host(empty, rtt, page),
+    match baseline.zip(trips.rtt_ns.as_ref()) {
+        Some((baseline, rtt)) => share_of_host(baseline, rtt, page),
         None => Ok(()),
     }
 }
 
 /// The share of the local baseline in the round trips.
-fn share_of_host(empty: &EmptyPath, rtt: &Spectrum, page: &mut Page<'_>) -> io::Result<()> {
-    let Some(own) = &empty.rtt_ns else { return Ok(()) };
+fn share_of_host(baseline: &Baseline, rtt: &Spectrum, page: &mut Page<'_>) -> io::Result<()> {
+    let Some(own) = &baseline.rtt_ns else { return Ok(()) };
     let Some((own, all)) = own.quantile(0.5).zip(rtt.quantile(0.5)) else { return Ok(()) };
     let all = all.max(1);
-    let with = if empty.apart { "" } else { " and a remote end on the same core" };
+    let with = if baseline.apart { "" } else { " and a remote end on the same core" };
     let text = format!(
         "local baseline before the run: {} in the median, {:.0} % of the median round trip; so much is this host's system and \
          scheduling{with}",

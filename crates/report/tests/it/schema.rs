@@ -5,7 +5,7 @@ use crate::common::{built, events, outcome};
 use jsonschema::Validator;
 use metrics::{ClockKind, Ending, TroubleKind};
 use model::{
-    CaveatLevel, Curve, EmptyPath, Event, Extra, FrameRow, FrameVerdict, Kind, Media, MtuFound, PathMtu,
+    Baseline, CaveatLevel, Curve, Event, Extra, FrameRow, FrameVerdict, Kind, Media, MtuFound, PathMtu,
     Pattern, Payload, Phase, Ping, Probe, Reading, Schedule, Shown, Shutdown, Slot, Spacing, Stairs,
     StampSettings, Stamping, Status, Trace, Transport, Unit, Verify, Waiting,
 };
@@ -92,8 +92,8 @@ fn full() -> Value {
     told.push(end);
     let mut outcome = built(&told);
     outcome.points[0].local.pings.as_mut().unwrap().ways = Some(Box::new(crate::common::ways()));
-    let empty = EmptyPath { rtt_ns: Some(crate::common::spectrum()), apart: true };
-    outcome.points[0].empty = Some(Box::new(empty));
+    let baseline = Baseline { rtt_ns: Some(crate::common::spectrum()), apart: true };
+    outcome.points[0].baseline = Some(Box::new(baseline));
     outcome.points[0].local.pings.as_mut().unwrap().kernel_ns =
         Some(metrics::Spectrum { missing: 1, ..crate::common::spectrum() });
     let mtu = Some(MtuFound { mtu: 1_400, too_big: Some(1_401), told: true });

@@ -272,12 +272,12 @@ impl Drop for Proc {
 /// A command line in the making.
 pub(crate) struct Line(pub(crate) Command);
 
-/// `netcaliper VERB` that prints all tables; a ping is a closed loop unless something else is asked for, without a measurement of an
-/// empty path, which takes a quarter of a second at full speed, and datagrams go to the server alone.
+/// `netcaliper VERB` that prints all tables; a ping is a closed loop unless something else is asked for, without the
+/// local baseline, which takes a quarter of a second at full speed, and datagrams go to the server alone.
 pub(crate) fn netcaliper(verb: &str) -> Line {
     let line = as_it_is(verb);
     match verb {
-        "ping" => line.args("-v --no-empty-path --flood"),
+        "ping" => line.args("-v --no-baseline --flood"),
         "delay" => line.args("-v --up"),
         "tcp" | "connect" | "stream" | "train" | "load" | "demo" | "report" => line.arg("-v"),
         _ => line,

@@ -5,7 +5,7 @@ use crate::{CliError, measure, plan};
 use common::auth::DRAWN;
 use common::{ClientConfig, Keyring, Limits, Peer, Psk, ServerConfig};
 use metrics::SECOND;
-use model::{EmptyPath, Event, Level, Phase, Ping, Schedule, SocketSettings, Verify};
+use model::{Baseline, Event, Level, Phase, Ping, Schedule, SocketSettings, Verify};
 use runtime::{Bound, Interrupt};
 use std::net::SocketAddr;
 
@@ -23,7 +23,7 @@ const TOLD: u32 = 16;
 pub(crate) fn reading(config: &ClientConfig, phase: &Phase, interrupt: &Interrupt) -> Event {
     let found = phase.ping.map(|ping| within(config, phase, ping, interrupt));
     match found {
-        Some(Ok(empty)) => Event::Empty(Box::new(empty)),
+        Some(Ok(baseline)) => Event::Baseline(Box::new(baseline)),
         Some(Err(trouble)) => unknown(&trouble.text),
         None => unknown("it has no messages"),
     }
@@ -40,7 +40,7 @@ fn within(
     phase: &Phase,
     ping: Ping,
     interrupt: &Interrupt,
-) -> Result<EmptyPath, CliError> {
+) -> Result<Baseline, CliError> {
     let drawn = format!("{DRAWN}{}{}", runtime::run_id().simple(), runtime::run_id().simple());
     let keys = Keyring::of(Some(Psk::new(drawn.as_bytes()).map_err(CliError::failed)?));
     let elsewhere = config.placement.apart(&runtime::usable_cores());
@@ -69,18 +69,18 @@ fn within(
     let stop = Interrupt::new();
     let asked = stop.clone();
     let server = std::thread::spawn(move || bound.run(&asked, &mut |_| {}));
-    let mut empty = EmptyPath { rtt_ns: None, apart };
+    let mut baseline = Baseline { rtt_ns: None, apart };
     let ran = measure::one(&client, &likeness(phase, ping), interrupt, &mut |event| {
         if let Event::Local(totals) = event {
-            empty.rtt_ns = totals.pings.and_then(|trips| trips.path_ns);
+            baseline.rtt_ns = totals.pings.and_then(|trips| trips.path_ns);
         }
     });
     stop.ask();
     // What it says of its end is of no interest to anybody.
     let _ = server.join();
     let (_, reason) = ran?;
-    match empty.rtt_ns {
-        Some(_) => Ok(empty),
+    match baseline.rtt_ns {
+        Some(_) => Ok(baseline),
         None => Err(CliError::failed(reason.unwrap_or_else(|| "no message came back in time".to_owned()))),
     }
 }
