@@ -1,28 +1,14 @@
+#[path = "../../../../../compat/src/import/tests/support.rs"]
+mod support;
+
 use super::*;
 use crate::compat::IMPORTERS;
 use compat::import::import;
-use model::{Outcome, Point};
+use support::{near, only, outcome_of};
 
 /// The file after its first line, which says where it comes from.
 fn sample(text: &'static str) -> &'static [u8] {
     text.split_once('\n').map_or("", |(_, rest)| rest).as_bytes()
-}
-
-#[track_caller]
-fn outcome_of(bytes: &[u8]) -> Outcome {
-    import(IMPORTERS, bytes).expect("a file that is known").expect("a good file")
-}
-
-#[track_caller]
-fn only(outcome: &Outcome) -> &Point {
-    assert_eq!(outcome.points.len(), 1, "{:?}", outcome.notices);
-    &outcome.points[0]
-}
-
-#[track_caller]
-fn near(got: Option<f64>, want: f64) {
-    let got = got.expect("a figure");
-    assert!((got - want).abs() <= want.abs() * 2e-3 + 1e-9, "{got} against {want}");
 }
 
 #[test]
