@@ -1,10 +1,11 @@
 //! Keys: how they are made, who they let in to do what, and that nothing a run leaves behind has one in it.
 
 use crate::support::files::Scratch;
-use crate::support::{Line, Outcome, Server, netcaliper, tcp};
+use crate::support::{BIN, Line, Outcome, Server, netcaliper, tcp};
+use std::collections::HashMap;
 use std::fs;
 use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
@@ -158,6 +159,10 @@ fn tapped(server: u16) -> (String, mpsc::Receiver<Vec<u8>>) {
                 client.read_exact(&mut preamble)?;
                 server.write_all(&preamble)?;
                 if preamble[10] == 2 {
+                    // When the server sends, this opening is used up.
+                    let mut sent = [0; 16];
+                    server.read_exact(&mut sent)?;
+                    client.write_all(&sent)?;
                     let _ = tell.send(preamble.to_vec());
                 }
                 let (mut up, mut back) = (client.try_clone()?, server.try_clone()?);
@@ -175,7 +180,7 @@ fn an_opening_that_was_read_on_the_path_opens_nothing() {
     let (key, _) = made(&scratch, "key", "");
     let server = Server::start(keyed("--psk-file").arg(&key));
     let (at, told) = tapped(server.port);
-    let client = tcp(&at).args("-P 1 -t 1s -b 8M --json").arg("--psk-file").arg(&key).spawn();
+    let client = tcp(&at).args("-P 1 -R -t 1s -b 8M --json").arg("--psk-file").arg(&key).spawn();
     let read = told.recv_timeout(Duration::from_secs(20)).unwrap();
     let said = |opening: &[u8]| {
         let mut link = TcpStream::connect((Ipv4Addr::LOCALHOST, server.port)).unwrap();
@@ -199,6 +204,81 @@ fn an_opening_that_was_read_on_the_path_opens_nothing() {
     fresh[76..].copy_from_slice(&check.to_be_bytes());
     let forged = said(&fresh);
     assert_eq!((forged.len(), forged[0], forged[15]), (16, 0xa6, 1), "refused, not sealed: {forged:?}");
+    let outcome = Outcome::of(client.wait()).exits(0).status("complete");
+    assert_eq!(outcome.local()["opened"], 1);
+    assert_eq!(outcome.remote_sum("/opened"), 1, "{}", outcome.tell());
+}
+
+/// Passes datagrams between clients at the address `at` and `server`, and keeps those of clients that open flows.
+fn tapped_datagrams(at: &str, server: u16) -> mpsc::Receiver<Vec<u8>> {
+    let near = UdpSocket::bind(at).unwrap();
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || {
+        let mut clients: HashMap<SocketAddr, UdpSocket> = HashMap::new();
+        let mut buffer = [0; 2048];
+        while let Ok((n, from)) = near.recv_from(&mut buffer) {
+            let far = clients.entry(from).or_insert_with(|| {
+                let far = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+                far.connect((Ipv4Addr::LOCALHOST, server)).unwrap();
+                let (to_client, from_server) = (near.try_clone().unwrap(), far.try_clone().unwrap());
+                thread::spawn(move || {
+                    let mut buffer = [0; 2048];
+                    while let Ok(n) = from_server.recv(&mut buffer) {
+                        let _ = to_client.send_to(&buffer[..n], from);
+                    }
+                });
+                far
+            });
+            let _ = far.send(&buffer[..n]);
+            if n == CONTROL {
+                let _ = tell.send(buffer[..n].to_vec());
+            }
+        }
+    });
+    told
+}
+
+/// Size of KNOCK, OPEN and their answers, where such a datagram has its kind, and the kinds.
+const CONTROL: usize = 144;
+const KIND: usize = 32;
+const KNOCK: u8 = 1;
+const COOKIE: u8 = 2;
+const OPEN: u8 = 3;
+
+#[test]
+fn an_opening_of_datagrams_that_was_read_on_the_path_opens_nothing() {
+    let scratch = Scratch::new();
+    let (key, _) = made(&scratch, "key", "");
+    let server = Server::start(keyed("--psk-file").arg(&key));
+    let (at, _) = tapped(server.port);
+    let told = tapped_datagrams(&at, server.port);
+    let client = netcaliper("delay").arg(&at).args("-t 1s --json").arg("--psk-file").arg(&key).spawn();
+    let read = |kind: u8| loop {
+        let datagram = told.recv_timeout(Duration::from_secs(20)).unwrap();
+        if datagram[KIND] == kind {
+            return datagram;
+        }
+    };
+    let (knock, open) = (read(KNOCK), read(OPEN));
+    let thief = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    thief.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    let answer = |datagram: &[u8]| {
+        thief.send_to(datagram, (Ipv4Addr::LOCALHOST, server.port)).unwrap();
+        let mut buffer = [0; 2048];
+        thief.recv(&mut buffer).ok().map(|n| buffer[..n].to_vec())
+    };
+    // A cookie for its own address is all that a KNOCK gets, and no more than it sent.
+    let cookie = answer(&knock).unwrap();
+    assert_eq!((cookie.len(), cookie[KIND]), (CONTROL, COOKIE));
+    assert_eq!(answer(&open), None, "the cookie of another address");
+    for at in 0..CONTROL {
+        for from in [&knock, &open] {
+            let mut changed = from.clone();
+            changed[at] ^= 0x40;
+            thief.send_to(&changed, (Ipv4Addr::LOCALHOST, server.port)).unwrap();
+        }
+    }
+    assert_eq!(answer(&open), None, "changed in any byte");
     let outcome = Outcome::of(client.wait()).exits(0).status("complete");
     assert_eq!(outcome.local()["opened"], 1);
     assert_eq!(outcome.remote_sum("/opened"), 1, "{}", outcome.tell());
@@ -238,6 +318,16 @@ fn files(folder: &Path, keys: &[PathBuf]) -> Vec<PathBuf> {
         .flat_map(|path| if path.is_dir() { files(&path, keys) } else { vec![path] })
         .filter(|path| !keys.contains(path))
         .collect()
+}
+
+/// The names of a process's threads and of its program.
+fn thread_names(process: u32) -> Vec<u8> {
+    let folder = PathBuf::from(format!("/proc/{process}"));
+    let tasks = fs::read_dir(folder.join("task")).into_iter().flatten().flatten();
+    let mut names: Vec<u8> =
+        tasks.flat_map(|task| fs::read(task.path().join("comm")).unwrap_or_default()).collect();
+    names.extend(fs::read_link(folder.join("exe")).unwrap_or_default().into_os_string().into_encoded_bytes());
+    names
 }
 
 /// Both ends with a key, and with pairs, and every output that there is: no key is in any of it, in no form.
@@ -314,19 +404,20 @@ fn no_secret_is_in_anything_that_a_run_leaves() {
     for (name, line, code) in lines {
         let proc = line.spawn();
         let command = fs::read(format!("/proc/{}/cmdline", proc.id())).unwrap_or_default();
-        let thread_names = fs::read(format!("/proc/{}/comm", proc.id())).unwrap_or_default();
+        // Of these, host and time the name of a core file is made (core(5)).
+        let thread_names = thread_names(proc.id());
         let done = proc.wait().exits(code);
         seen.extend([
             (format!("{name}: its command line"), command),
-            (format!("{name}: its name"), thread_names),
+            (format!("{name}: its names"), thread_names),
             (format!("{name}: stdout"), done.out.into_bytes()),
             (format!("{name}: stderr"), done.err.into_bytes()),
         ]);
     }
-    seen.push((
-        "the server's command line".into(),
-        fs::read(format!("/proc/{}/cmdline", server.proc.id())).unwrap(),
-    ));
+    let command = fs::read(format!("/proc/{}/cmdline", server.proc.id())).unwrap();
+    let names = thread_names(server.proc.id());
+    assert!(names.len() > BIN.len(), "{names:?}");
+    seen.extend([("the server's command line".to_owned(), command), ("its names".to_owned(), names)]);
     for line in
         [netcaliper("history").args("--json"), netcaliper("show").args("1 --json"), netcaliper("export")]
     {

@@ -1,6 +1,6 @@
 //! Limits of a server on clients without a complete handshake, and on clients that send too much.
 
-use crate::support::bench::inputs;
+use crate::support::bench::handshakes;
 use crate::support::driven::Driven;
 use crate::support::run::{server_plan, small};
 use common::{Keyring, Limits, Psk};
@@ -179,7 +179,7 @@ fn with_a_key_nothing_is_said_in_clear() {
 /// Each bit of a captured conversation flipped, and the whole replayed: nothing of it is heard.
 #[test]
 fn what_was_changed_or_replayed_on_the_way_is_not_heard() {
-    let tries = u64::from((inputs() / 50).min(10_000));
+    let tries = 2 * u64::from(handshakes());
     let mut rng = transport::Rng::new(3);
     let mut server = Driven::new(Server::new(ServerPlan { keys: keyring(7), ..server_plan() }, START));
     for n in 0..tries {

@@ -1,7 +1,7 @@
 //! Keys of clients and servers: pairs with pinned public keys, several names, rights, rotation; and handshakes that are forged.
 
 use crate::admission::{Driver, arrive, hello, keyring};
-use crate::support::bench::inputs;
+use crate::support::bench::handshakes;
 use crate::support::driven::{Driven, client_with, status};
 use crate::support::run::*;
 use common::keys::{Named, PrivateKey};
@@ -172,11 +172,11 @@ fn forged_handshakes_get_nothing() {
     };
     let mut server = Driven::new(Server::new(ServerPlan { keys, ..server_plan() }, START));
     let mut rng = Rng::new(9);
-    for n in 0..inputs().min(10_000).into() {
+    for n in 0..8 * u64::from(handshakes()) {
         server.pass(SECOND / 100);
         let link = arrive(&mut server, n, 1 + n as u32 % 200);
         let drawn = [rng.next().to_be_bytes(); 4].concat().try_into().unwrap();
-        let (proof, protocol, name, bound) = match n % 7 {
+        let (proof, protocol, name, bound) = match n % 8 {
             // The keys swapped, a wrong key, a name of none.
             0 => (Proof::Shared(&[2; 32]), SHARED, "a", "a"),
             1 => (Proof::Shared(&[9; 32]), SHARED, "b", "b"),
@@ -186,18 +186,21 @@ fn forged_handshakes_get_nothing() {
             4 => (Proof::Shared(&[1; 32]), SHARED, "", ""),
             // The pairs: one that the server does not know.
             5 => (Proof::Own(&[9; 32]), PAIRS, "", ""),
-            // One protocol taken for the other.
-            _ => (Proof::Own(&[4; 32]), SHARED, "a", "a"),
+            // One protocol taken for the other, and the right key for another wire version.
+            6 => (Proof::Own(&[4; 32]), SHARED, "a", "a"),
+            _ => (Proof::Shared(&[1; 32]), SHARED, "a", "a"),
         };
-        let mut shake = Shake::client(proof, &prologue(bound), drawn).unwrap();
+        let mut bound = prologue(bound);
+        bound["netcaliper control ".len()] ^= u8::from(n % 8 == 7);
+        let mut shake = Shake::client(proof, &bound, drawn).unwrap();
         server.say(link, &first(protocol, name, &mut shake));
         let answer = answer(&mut server, link);
-        if matches!(n % 7, 3 | 6) {
+        if matches!(n % 8, 3 | 6 | 7) {
             assert!(answer.is_none() && server.closed.contains(&link), "{n}: this is seen at once");
             continue;
         }
         let data = answer.unwrap_or_else(|| panic!("{n}: whether there is such a name is not told"));
-        if n % 7 == 5 {
+        if n % 8 == 5 {
             shake.hear(&data).expect("the server proves who it is, to whoever asks");
             let data = shake.say().unwrap();
             server.say(link, &Message::Noise { protocol: String::new(), key: String::new(), data });
@@ -235,7 +238,7 @@ fn said(client: &mut Driven<Client>, link: Link) -> Vec<Message> {
 fn a_client_with_a_key_goes_on_with_nobody_who_has_none() {
     let mut rng = Rng::new(11);
     let link = Link(1);
-    for n in 0..inputs().min(10_000) {
+    for n in 0..10 * handshakes() {
         let with_pair = n % 2 == 1;
         let ring = if with_pair { pair(2, &[("*", 1)]) } else { one("a", 1) };
         let mut client = client_with(keyed(&small(), &ring));

@@ -12,6 +12,11 @@ pub(crate) fn inputs() -> u32 {
     std::env::var("NETCALIPER_INPUTS").map_or(20_000, |n| n.parse().expect("NETCALIPER_INPUTS is a number"))
 }
 
+/// So many handshakes of each kind of attack: each costs a millisecond in a `dev` build. `bench/deep` has 10,000.
+pub(crate) fn handshakes() -> u32 {
+    (inputs() / 100).clamp(1, 10_000)
+}
+
 /// Damages `bytes` in one to four ways.
 pub(crate) fn mutate(rng: &mut Rng, bytes: &mut Vec<u8>) {
     const ODD: [u8; 12] = [0, 1, 2, 0x7f, 0x80, 0xff, b'"', b'{', b'[', b'\\', b'9', 0xa2];
