@@ -57,7 +57,7 @@ pub use train::{
 };
 pub use two_way::{TwoWay, WayCounts, WayFacts};
 pub use units::{
-    ParseUnitError, format_bits_per_second, format_bytes, format_count, format_duration, parse_bytes,
-    parse_dscp, parse_duration, parse_rate,
+    ParseUnitError, format_bits_per_second, format_bytes, format_count, format_duration, format_number,
+    parse_bytes, parse_dscp, parse_duration, parse_rate,
 };
 pub use variation::{Jitter, Jitters, Signed, SignedSummary, Variation};

@@ -162,25 +162,33 @@ pub fn parse_dscp(text: &str) -> Result<u8, ParseUnitError> {
         .ok_or_else(|| ParseUnitError { given: text.to_owned(), wanted: DSCP })
 }
 
+/// `value` by its prefix, in three significant digits; whole numbers without a prefix as they are.
 fn prefixed(value: f64, base: f64, prefixes: &[&str]) -> String {
-    let mut value = value;
-    let mut scale = 0;
-    while scale + 1 < prefixes.len() {
-        // 999.95 would print as 1000.0
-        if value < base * 0.999_95 {
-            break;
-        }
+    let (mut value, mut scale) = (value, 0);
+    // What would be rounded to the base has the next prefix.
+    while scale + 1 < prefixes.len() && value >= base - 0.5 {
         value /= base;
         scale += 1;
     }
-    let digits = if value >= 100.0 || (scale == 0 && value.fract() == 0.0) {
-        0
-    } else if value >= 10.0 {
-        1
-    } else {
-        2
+    let digits = match value {
+        // As they are when rounded: 99.96 is 100.
+        _ if scale == 0 && value.fract() == 0.0 => 0,
+        v if v >= 99.95 => 0,
+        v if v >= 9.995 => 1,
+        _ => 2,
     };
     format!("{value:.digits$} {}", prefixes[scale])
+}
+
+/// `12345`, `1.23 M`: whole up to 99,999, beyond with SI prefixes in three significant digits.
+#[must_use]
+pub fn format_number(value: impl Real) -> String {
+    let value = value.real();
+    if value.abs() < 99_999.5 {
+        return format!("{value:.0}");
+    }
+    let sign = if value < 0.0 { "-" } else { "" };
+    format!("{sign}{}", prefixed(value.abs(), 1000.0, &["", "k", "M", "G", "T", "P"]))
 }
 
 /// `9.87 Gbit/s`: SI prefixes, three significant digits.
@@ -258,6 +266,9 @@ mod tests {
         assert_eq!(format_bits_per_second(0.0), "0 bit/s");
         assert_eq!(format_bits_per_second(999_960.0), "1.00 Mbit/s");
         assert_eq!(format_bits_per_second(123_456.0), "123 kbit/s");
+        assert_eq!(format_number(99_999.0), "99999");
+        assert_eq!(format_number(14_880_952.0), "14.9 M");
+        assert_eq!(format_number(-123_456.0), "-123 k");
         assert_eq!(format_bytes(1_610_612_736), "1.50 GiB");
         assert_eq!(format_bytes(17), "17 B");
         assert_eq!(format_duration(12_345_678.0), "12.3 ms");
@@ -269,5 +280,49 @@ mod tests {
     fn one_of_them_and_several() {
         assert_eq!(["server", "run"].map(|what| format_count(1, what)), ["1 server", "1 run"]);
         assert_eq!([0, 2].map(|n| format_count(n, "server")), ["0 servers", "2 servers"]);
+    }
+
+    /// The number and the unit of a text.
+    fn parts(text: &str) -> (&str, f64, String) {
+        let (number, unit) = text.split_once(' ').unwrap();
+        (number, number.parse().unwrap(), unit.to_owned())
+    }
+
+    #[test]
+    fn right_in_three_digits_from_one_bit_a_second_to_beyond_400_gbit() {
+        let factors = |prefixes: &[(&str, f64)], suffix: &str| -> Vec<(String, f64)> {
+            prefixes.iter().map(|(prefix, factor)| (format!("{prefix}{suffix}"), *factor)).collect()
+        };
+        let si = [("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12), ("P", 1e15)];
+        let rates = factors(&si, "bit/s");
+        let binary = ["", "Ki", "Mi", "Gi", "Ti", "Pi"];
+        let binary: Vec<(&str, f64)> =
+            binary.iter().enumerate().map(|(n, prefix)| (*prefix, 1024f64.powi(n as i32))).collect();
+        let bytes = factors(&binary, "B");
+        let times = factors(&[("n", 1.0), ("µ", 1e3), ("m", 1e6), ("", 1e9)], "s");
+        // Values a little below, at and above each power of ten and of two, and of 400 Gbit/s, its bytes, its packets.
+        let powers = (0..16).map(|n| 10f64.powi(n)).chain((0..50).map(|n| 2f64.powi(n)));
+        let special = [400e9, 50e9, 32.5e6, 595e6, 1.0];
+        let around = [0.4, 0.99, 0.9994, 0.9995, 0.99951, 0.99996, 1.0, 1.0004, 1.5, 3.0, 7.77, 9.994, 9.996];
+        for value in powers.chain(special).flat_map(|value| around.map(|factor| value * factor)) {
+            let whole = value.round().max(1.0);
+            let shown = [
+                (format_bits_per_second(whole), whole, &rates, 1000.0),
+                (format_bytes(u64::clamped(whole)), whole, &bytes, 1024.0),
+                (format_duration(whole), whole, &times, 1000.0),
+            ];
+            for (text, value, units, base) in shown {
+                let (digits, number, unit) = parts(&text);
+                let factor =
+                    units.iter().find(|(name, _)| *name == unit).unwrap_or_else(|| panic!("{text}")).1;
+                let off = (number * factor - value).abs() / value;
+                assert!(off <= 0.005, "{value} is told as {text}");
+                let last = units.last().unwrap().0 == unit;
+                assert!(number < base || last, "{value} is told as {text}");
+                let count = digits.chars().filter(char::is_ascii_digit).count();
+                let is_whole = !digits.contains('.');
+                assert!(count == 3 || is_whole, "{value} is told as {text}");
+            }
+        }
     }
 }

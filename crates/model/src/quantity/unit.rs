@@ -1,6 +1,6 @@
 //! Units of figures, and values as people and scrapers read them.
 
-use metrics::{Clamped, format_bits_per_second, format_bytes, format_duration};
+use metrics::{Clamped, format_bits_per_second, format_bytes, format_duration, format_number};
 use serde::{Deserialize, Serialize};
 
 /// Units of figures; always base units.
@@ -80,8 +80,8 @@ impl Unit {
             Unit::Percent if value == 0.0 => "0 %".to_owned(),
             Unit::Percent if value.abs() < 1.0 => format!("{value:.4} %"),
             Unit::Percent => format!("{value:.2} %"),
-            Unit::PerSecond if value.abs() < 100.0 => format!("{value:.1}/s"),
-            Unit::PerSecond => format!("{value:.0}/s"),
+            Unit::PerSecond if value.abs() < 99.95 => format!("{value:.1}/s"),
+            Unit::PerSecond => format!("{}/s", format_number(value)),
             Unit::Count => format!("{value:.0}"),
             Unit::Share => format!("{value:.4}"),
             Unit::SecondsPerGb => format!("{value:.3} s/GB"),

@@ -166,7 +166,8 @@ fn nice(step: f64) -> f64 {
 /// The prefix for values around `most`.
 fn rank(most: f64, base: f64, prefixes: usize) -> usize {
     let mut at = 0;
-    while at + 1 < prefixes && most >= base.powi(i32::clamped(at) + 1) * 0.999_95 {
+    // What would be rounded to the base has the next prefix.
+    while at + 1 < prefixes && most / base.powi(i32::clamped(at)) >= base - 0.5 {
         at += 1;
     }
     at
