@@ -11,6 +11,7 @@ mod figures;
 mod grid;
 mod keys;
 mod pages;
+mod plot;
 mod progress;
 mod svg;
 mod track;

@@ -1,21 +1,19 @@
 //! The screen: a title, how far the run has come, a page, the keys. What does not fit is left out, the least important first.
 
 use super::figures::Role;
-use super::grid::{Area, CellStyle, Color, Grid, wide};
+use super::grid::{Area, Cell, CellStyle, Color, Grid, wide};
 use super::pages;
 use super::progress::{self, Progress};
 use super::view::{Known, Look, Page, View};
 use crate::text::clean;
 use crate::words;
-use metrics::{Clamped, real};
+use metrics::Clamped;
 
 /// With fewer lines, only the title and the most important figures are shown.
 const LEAST: u16 = 6;
 
-/// Bars of one to eight eighths of a cell.
-pub(super) const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// Bars of terminals without UTF-8.
-const PLAIN_BARS: [char; 8] = ['.', ':', '-', '=', '+', '*', '%', '#'];
+/// The braille character without dots; one with dots has a bit for each.
+pub(super) const BRAILLE: u32 = 0x2800;
 
 /// A part of the screen to draw on. Nothing is ever drawn outside of it.
 pub(super) struct Sheet<'a> {
@@ -47,34 +45,16 @@ impl Sheet<'_> {
         self.text(0, y, self.area.width, text, style);
     }
 
-    /// Bars, `each` columns wide, one after the other from the left; the top is the largest. What is too much is not shown.
-    pub(super) fn bars(
-        &mut self,
-        at: Area,
-        each: u16,
-        values: impl Iterator<Item = Option<f64>>,
-        style: CellStyle,
-    ) {
-        let at = Area { x: self.area.x + at.x, y: self.area.y + at.y, ..at }.intersection(self.area);
-        let eighths = usize::from(at.height) * 8;
-        let shown: Vec<Option<f64>> = values.collect();
-        let most = shown.iter().flatten().copied().fold(0.0, f64::max);
-        let scale = |value: f64| {
-            // What is not nothing is seen.
-            let bar = usize::clamped((value.max(0.0) / most.max(f64::MIN_POSITIVE) * real(eighths)).round());
-            if value > 0.0 { bar.max(1) } else { 0 }
-        };
-        let levels = if self.look.blocks { BARS } else { PLAIN_BARS };
-        let columns = shown
-            .into_iter()
-            .flat_map(|value| std::iter::repeat_n(value.map_or(0, scale), usize::from(each)));
-        for (x, bar) in (at.x..at.x + at.width).zip(columns) {
-            for (up, y) in (at.y..at.y + at.height).rev().enumerate() {
-                if let Some(level) = bar.saturating_sub(up * 8).min(8).checked_sub(1) {
-                    self.grid.put(x, y, levels[level], style);
-                }
-            }
+    /// Adds a dot of a braille character (the bit of its code point) to column `x` of line `y`; a star where there are none.
+    pub(super) fn dot(&mut self, x: u16, y: u16, bit: u32, style: CellStyle) {
+        if x >= self.area.width || y >= self.area.height {
+            return;
         }
+        let (x, y) = (self.area.x + x, self.area.y + y);
+        let known = self.grid.cell(x, y).and_then(Cell::symbol).map_or(0, u32::from);
+        let dots = known.checked_sub(BRAILLE).filter(|dots| *dots < 0x100).unwrap_or(0);
+        let symbol = char::from_u32(BRAILLE + (dots | bit)).filter(|_| self.look.blocks);
+        self.grid.put(x, y, symbol.unwrap_or('*'), style);
     }
 
     /// The lines from `y` on, without the last `less`.
@@ -108,7 +88,7 @@ impl Sheet<'_> {
         if self.look.color { self.colored(Color::Red) } else { self.heading() }
     }
 
-    /// Of the bars of a figure.
+    /// Of the line of a figure.
     pub(super) fn of_role(&self, role: Role) -> CellStyle {
         self.colored(match role {
             Role::Main => Color::Green,
@@ -231,7 +211,7 @@ fn footer(view: &View, sheet: &mut Sheet<'_>, y: u16) {
         ("o", "overview"),
         ("c", "connections"),
         ("l", "latency"),
-        ("d", "caveats"),
+        ("v", "caveats"),
         ("t", "table of runs"),
     ];
     let mut x = 0;

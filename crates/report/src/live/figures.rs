@@ -1,7 +1,7 @@
 //! Which figures are shown of a measurement, and how each is read from an interval.
 
 use super::track::{Reading, Track};
-use metrics::{Frames, format_bits_per_second, format_duration, per_second, real};
+use metrics::{Frames, format_bits_per_second, format_duration, format_number, per_second, real};
 use model::{Kind, PacketReport, Phase, PingInterval};
 
 /// What a figure is counted in.
@@ -33,16 +33,13 @@ impl Unit {
     }
 }
 
-/// A number as it is up to 99,999, then with its thousands cut off.
+/// A number; means have fractions, which tell something of small numbers only.
 fn number(value: f64) -> String {
-    let (value, unit) = match value.abs() {
-        v if v < 1e5 => (value, ""),
-        v if v < 1e8 => (value / 1e3, "k"),
-        _ => (value / 1e6, "M"),
-    };
-    // Means have fractions, which tell something of small numbers only.
-    let digits = usize::from(value.abs() < 10.0 && value.fract().abs() > 0.05);
-    format!("{value:.digits$}{}{unit}", if unit.is_empty() { "" } else { " " })
+    if value.abs() < 10.0 && value.fract().abs() > 0.05 {
+        format!("{value:.1}")
+    } else {
+        format_number(value)
+    }
 }
 
 /// What a figure is to the reader.

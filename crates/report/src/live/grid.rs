@@ -179,20 +179,6 @@ pub(super) struct Area {
     pub(super) height: u16,
 }
 
-impl Area {
-    /// What both have; nothing of either where they do not touch.
-    pub(super) fn intersection(self, other: Area) -> Area {
-        let both = |from: u16, length: u16, other_from: u16, other_length: u16| {
-            let end = from.saturating_add(length).min(other_from.saturating_add(other_length));
-            let begin = from.max(other_from);
-            (begin, end.saturating_sub(begin))
-        };
-        let (x, width) = both(self.x, self.width, other.x, other.width);
-        let (y, height) = both(self.y, self.height, other.y, other.height);
-        Area { x, y, width, height }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -267,13 +253,5 @@ mod tests {
         }
         assert_eq!(grid.cell(0, 0).map(|cell| (cell.symbol(), cell.style)), Some((Some('⢁'), green)));
         assert!(grid.cell(0, 0).unwrap().is_single());
-    }
-
-    #[test]
-    fn areas_have_in_common_what_both_cover() {
-        let area = |x, y, width, height| Area { x, y, width, height };
-        assert_eq!(area(2, 1, 9, 9).intersection(area(0, 0, 5, 4)), area(2, 1, 3, 3));
-        assert_eq!(area(7, 0, 2, 2).intersection(area(0, 0, 5, 4)).width, 0);
-        assert_eq!(area(u16::MAX, 0, 9, 1).intersection(area(0, 0, 5, 4)).width, 0);
     }
 }

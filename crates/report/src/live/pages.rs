@@ -3,55 +3,51 @@
 use super::connections::{Row, SortBy};
 use super::draw::Sheet;
 use super::figures::{self, Figure, Role, Sum, Unit};
-use super::grid::{Area, CellStyle, wide};
+use super::grid::{CellStyle, wide};
+use super::plot::{self, Plot};
 use super::progress::clock;
 use super::track::{Sums, Track};
 use super::view::{Known, View};
 use metrics::{Clamped, SECOND, format_bits_per_second, format_bytes, format_duration, real};
-use model::Level;
+use model::{Caveat, CaveatLevel, Level};
 
 /// Columns of a figure's name, and of a value.
 const NAME: u16 = 16;
 const VALUE: u16 = 12;
 
-/// A figure of a measurement, and the lines it has.
-struct Strip<'a> {
-    track: &'a Track,
-    figure: Figure,
-    height: u16,
+/// Figures of each of several measurements, and from how many lines on those of a high screen.
+const FEW: [usize; 2] = [2, 4];
+const HIGH: u16 = 28;
+
+/// The figures that are listed of a measurement.
+fn listed(known: &Known, track: &Track, height: u16) -> Vec<Figure> {
+    let mut all = figures::of(&track.phase, known.serving());
+    if known.tracks.len() > 1 {
+        all.truncate(FEW[usize::from(height >= HIGH)]);
+    }
+    all
 }
 
 /// The figures of all that runs, most important first, with a heading each where there are several measurements. How many lines
 /// were taken.
 pub(super) fn figures(known: &Known, sheet: &mut Sheet<'_>) -> u16 {
-    rows(known, sheet, 0, 0)
+    rows(known, sheet, 0)
 }
 
-/// The same with `spare` lines for higher bars, from line `y` on.
-fn rows(known: &Known, sheet: &mut Sheet<'_>, mut y: u16, spare: u16) -> u16 {
+/// The same from line `y` on.
+fn rows(known: &Known, sheet: &mut Sheet<'_>, mut y: u16) -> u16 {
     let from = y;
-    let several = known.tracks.len() > 1;
-    let mut all: Vec<Vec<Strip<'_>>> = Vec::new();
     for track in known.tracks.values() {
-        let of = figures::of(&track.phase, known.serving());
-        all.push(of.into_iter().map(|figure| Strip { track, figure, height: 1 }).collect());
-    }
-    let tall = |row: &&mut Strip<'_>| matches!(row.figure.role, Role::Main | Role::Latency);
-    let n = u16::clamped(all.iter_mut().flatten().filter(tall).count());
-    if let Some(each) = spare.checked_div(n) {
-        all.iter_mut().flatten().filter(tall).for_each(|row| row.height += each.min(5));
-    }
-    for rows in all {
-        if let Some(track) = rows.first().map(|row| row.track).filter(|_| several) {
+        if known.tracks.len() > 1 {
             sheet.line(y, &heading(track), sheet.heading());
             y += 1;
         }
-        for row in rows {
+        for of in listed(known, track, sheet.area.height) {
             if y >= sheet.area.height {
                 return y - from;
             }
-            figure(&row, sheet, y);
-            y += row.height;
+            figure(track, of, sheet, y);
+            y += 1;
         }
     }
     y - from
@@ -65,48 +61,39 @@ fn heading(track: &Track) -> String {
     }
 }
 
-/// Where the columns of a figure stand: the name's width, how many values, and where the bars begin.
-fn columns(width: u16) -> (u16, u16, u16) {
+/// The columns of a figure: those of its name, and how many values.
+fn columns(width: u16) -> (u16, u16) {
     let values = match width {
         0..40 => 1,
         40..64 => 2,
         _ => 3,
     };
-    let name = NAME.min(width.saturating_sub(VALUE));
-    (name, values, name + values * VALUE + 2)
+    (NAME.min(width.saturating_sub(VALUE)), values)
 }
 
-fn titles(sheet: &mut Sheet<'_>, y: u16, track: Option<&Track>) {
-    let (name, values, bars) = columns(sheet.area.width);
+fn titles(sheet: &mut Sheet<'_>, y: u16) {
+    let (name, values) = columns(sheet.area.width);
     for (n, title) in ["now", "mean", "largest"].into_iter().take(usize::from(values)).enumerate() {
         sheet.right(name + u16::clamped(n) * VALUE, y, VALUE, title, sheet.quiet());
     }
-    let room = sheet.area.width.saturating_sub(bars);
-    let Some(track) = track.filter(|_| room >= 16) else { return };
-    let Some(from) = track.shown(room).next().map(|reading| reading.interval.start_ns) else { return };
-    let length = track.last().map_or(0, |last| last.end_ns.saturating_sub(from));
-    let text = match from {
-        0 => format!("{} from the start", seconds(length)),
-        _ => format!("last {}", seconds(length)),
-    };
-    sheet.text(bars, y, room, &text, sheet.quiet());
 }
 
 /// A length of time: whole seconds as such.
-fn seconds(ns: u64) -> String {
+pub(super) fn time(ns: u64) -> String {
     if (SECOND..100 * SECOND).contains(&ns) {
-        format!("{:.0} s", metrics::seconds(ns))
+        let seconds = format!("{:.2}", metrics::seconds(ns));
+        format!("{} s", seconds.trim_end_matches('0').trim_end_matches('.'))
     } else if ns >= SECOND {
         clock(ns)
+    } else if ns == 0 {
+        "0 s".to_owned()
     } else {
         format_duration(ns)
     }
 }
 
-fn figure(row: &Strip<'_>, sheet: &mut Sheet<'_>, y: u16) {
-    let Strip { track, figure, height } = row;
-    let width = sheet.area.width;
-    let (name, values, bars) = columns(width);
+fn figure(track: &Track, figure: Figure, sheet: &mut Sheet<'_>, y: u16) {
+    let (name, values) = columns(sheet.area.width);
     let now = track.readings.back().and_then(figure.of);
     let most = track.values(figure.of).reduce(f64::max);
     let shown = match figure.sum {
@@ -126,55 +113,77 @@ fn figure(row: &Strip<'_>, sheet: &mut Sheet<'_>, y: u16) {
         };
         sheet.right(name + u16::clamped(n) * VALUE, y, VALUE, &text, style);
     }
-    let at = Area { x: bars, y, width: width.saturating_sub(bars), height: *height };
-    let (each, _) = track.layout(at.width);
-    sheet.bars(at, each, track.shown(at.width).map(figure.of), sheet.of_role(figure.role));
 }
 
-/// Main figures, the connections with the highest rates, and the newest caveats and notices, as far as the height allows.
+/// Main figures, their lines over time, the connections with the highest rates, and the newest caveats and notices, as far as the
+/// height allows.
 pub(super) fn overview(known: &Known, sheet: &mut Sheet<'_>) {
     let height = sheet.area.height;
-    let Some(track) = known.tracks.values().next() else {
+    if known.tracks.is_empty() {
         return newest(known, sheet, 0);
-    };
-    let several = known.tracks.len() > 1;
+    }
     let need: usize = known
         .tracks
         .values()
-        .map(|track| figures::of(&track.phase, known.serving()).len() + usize::from(several))
+        .map(|track| listed(known, track, height).len() + usize::from(known.tracks.len() > 1))
         .sum();
     let need = u16::try_from(need).unwrap_or(u16::MAX);
     let titled = u16::from(height > need);
     if titled > 0 {
-        titles(sheet, 0, Some(track));
+        titles(sheet, 0);
     }
     let mut left = height.saturating_sub(need).saturating_sub(titled);
     let counts = take(&mut left, 2);
+    let plots = of_all(known, |plot| plot.has_news());
     let standing = known.caveats.iter().filter(|arisen| arisen.still).count() + known.notices.len().min(2);
-    let room = if left > 16 { 6 } else { 3 };
-    let caveats = take(&mut left, u16::try_from(standing).unwrap_or(u16::MAX).min(room));
-    let gaps = take(&mut left, 2);
+    let room = if left > 16 { 6 } else { 2 };
+    let standing = u16::try_from(standing).unwrap_or(u16::MAX).min(room);
+    // A plot worth the name comes before caveats, which have a page of their own.
+    let kept = if plots.is_empty() { 0 } else { plot::LEAST.min(left) };
+    left -= kept;
+    let caveats = take(&mut left, standing);
+    let gap = take(&mut left, u16::from(caveats > 0));
+    left += kept;
     let rows_of = known.tracks.values().max_by_key(|track| track.connections.len());
     let rows_of = rows_of.filter(|track| track.connections.len() > 0);
-    // A gap, the titles, and rows, with a third of the lines left for the bars.
-    let table = rows_of
-        .map_or(0, |track| u16::clamped(track.connections.len()) + 2)
-        .min((left * 2 / 3).max(5))
-        .min(18);
-    let table = if left >= 5 { take(&mut left, table) } else { 0 };
-    let spare = left;
-    let used = titled + rows(known, sheet, titled, spare);
-    let mut y = used + u16::from(gaps > 0);
+    // A gap, the titles, and rows; two thirds of the lines are left for the plots.
+    let table = rows_of.map_or(0, |track| u16::clamped(track.connections.len()) + 2).min(left / 3).min(18);
+    let table = if table >= 4 { take(&mut left, table) } else { 0 };
+    let mut y = titled + rows(known, sheet, titled);
+    y += draw(&plots, sheet, y, left);
     count_lines(known, &mut sheet.below(y, height.saturating_sub(y + counts)));
     y += counts;
     if let Some(track) = rows_of.filter(|_| table > 0) {
         let rows = track.connections.sorted(SortBy::Rate, false);
         let mut part = sheet.below(y + 1, height.saturating_sub(y + table));
-        table_of(&rows, SortBy::Rate, false, &mut part, 0);
+        table_of(&rows, ways(known), SortBy::Rate, false, &mut part, 0);
         y += table;
     }
-    y = y.max(height.saturating_sub(caveats + u16::from(gaps > 1))) + u16::from(gaps > 1);
+    y = y.max(height.saturating_sub(caveats + gap)) + gap;
     newest(known, sheet, y);
+}
+
+/// The plots of all that runs: the first of each measurement, then the second of each.
+fn of_all<'a>(known: &'a Known, wanted: impl Fn(&Plot<'_>) -> bool) -> Vec<Plot<'a>> {
+    let all = known.tracks.values().map(|track| plot::of(track, known.serving()).into_iter().filter(&wanted));
+    let mut ranked: Vec<(usize, Plot<'a>)> = all.flat_map(Iterator::enumerate).collect();
+    ranked.sort_by_key(|(rank, _)| *rank);
+    ranked.into_iter().map(|(_, plot)| plot).collect()
+}
+
+/// Draws as many as are easy to read in `room` lines from `y` on, one at least; how many lines were taken.
+fn draw(plots: &[Plot<'_>], sheet: &mut Sheet<'_>, y: u16, room: u16) -> u16 {
+    if room < plot::LEAST || plots.is_empty() {
+        return 0;
+    }
+    let n = (room / plot::GOOD).clamp(1, u16::clamped(plots.len()));
+    // All of one height, with lines of dots in an odd number: the half of the scale has a line of its own.
+    let each = (room / n).min(3 * plot::GOOD);
+    let each = if each.is_multiple_of(2) && each > plot::LEAST { each - 1 } else { each };
+    for (n, plot) in (0..n).zip(plots) {
+        plot.draw(sheet, y + n * each, each);
+    }
+    n * each
 }
 
 /// As much of what is `left` as is wanted.
@@ -222,15 +231,20 @@ fn count_lines(known: &Known, sheet: &mut Sheet<'_>) {
     sheet.line(1, &second, CellStyle::default());
 }
 
-/// The newest caveats and notices, one line each, from line `y` to the end.
+/// The gravest caveats and the newest notices, one line each, from line `y` to the end.
 fn newest(known: &Known, sheet: &mut Sheet<'_>, y: u16) {
     let room = usize::from(sheet.area.height.saturating_sub(y));
     let told = |wanted: fn(&Level) -> bool| {
         let newest = known.notices.iter().rev().filter(move |(_, level, _)| wanted(level));
         newest.map(|(_, level, text)| (*level, text.clone()))
     };
-    let caveats = known.caveats.iter().filter(|arisen| arisen.still).rev();
-    let caveats = caveats.map(|arisen| (Level::Warning, format!("caveat: {}", arisen.caveat.text)));
+    let mut caveats: Vec<&Caveat> =
+        known.caveats.iter().rev().filter(|arisen| arisen.still).map(|arisen| &arisen.caveat).collect();
+    caveats.sort_by_key(|caveat| caveat.level);
+    let caveats = caveats.into_iter().map(|caveat| {
+        let level = if caveat.level == CaveatLevel::Note { Level::Info } else { Level::Warning };
+        (level, format!("{}: {}", caveat.level.name(), caveat.text))
+    });
     // Errors and warnings take at most half of the lines, so that caveats have room.
     let failed = told(|level| *level != Level::Info).map(|(level, text)| match level {
         Level::Error => (level, format!("error: {text}")),
@@ -252,20 +266,32 @@ fn newest(known: &Known, sheet: &mut Sheet<'_>, y: u16) {
 }
 
 /// A table of connections from its row `scroll` on.
-fn table_of(rows: &[&Row], by: SortBy, turned: bool, sheet: &mut Sheet<'_>, scroll: u16) {
+fn table_of(
+    rows: &[&Row],
+    (up, down): (bool, bool),
+    by: SortBy,
+    turned: bool,
+    sheet: &mut Sheet<'_>,
+    scroll: u16,
+) {
     type Cell = fn(&Row) -> String;
+    // The rate by which rows are sorted is that of both directions.
+    let received = (!up).then_some(SortBy::Rate);
     let shown: [(&str, u16, Option<SortBy>, Cell); 8] = [
         ("slot", 6, Some(SortBy::Slot), |r| r.slot.to_string()),
         ("sending", 13, Some(SortBy::Rate), |r| format_bits_per_second(r.tx_bps)),
-        ("receiving", 13, None, |r| format_bits_per_second(r.rx_bps)),
-        ("RTT", 10, Some(SortBy::Rtt), |r| time(u64::from(r.info.rtt_us))),
+        ("receiving", 13, received, |r| format_bits_per_second(r.rx_bps)),
+        ("RTT", 10, Some(SortBy::Rtt), |r| smoothed(u64::from(r.info.rtt_us))),
         ("cwnd", 7, None, |r| r.info.cwnd.to_string()),
         ("retrans", 9, Some(SortBy::Retransmits), |r| r.info.retransmits.to_string()),
-        ("now", 6, None, |r| r.again.to_string()),
+        ("new", 6, None, |r| r.again.to_string()),
         ("moved", 11, Some(SortBy::Bytes), |r| format_bytes(r.tx_bytes.saturating_add(r.rx_bytes))),
     ];
     let mut x = 0;
     for (title, width, column, cell) in shown {
+        if title == "sending" && !up || title == "receiving" && !down {
+            continue;
+        }
         if x + width > sheet.area.width {
             break;
         }
@@ -281,14 +307,20 @@ fn table_of(rows: &[&Row], by: SortBy, turned: bool, sheet: &mut Sheet<'_>, scro
         let below =
             rows.iter().skip(usize::from(scroll)).take(usize::from(sheet.area.height.saturating_sub(1)));
         for (n, row) in below.enumerate() {
-            let style = if title == "now" && row.again > 0 { sheet.bad() } else { CellStyle::default() };
+            let style = if title == "new" && row.again > 0 { sheet.bad() } else { CellStyle::default() };
             sheet.right(x, u16::clamped(n) + 1, width, &cell(row), style);
         }
         x += width;
     }
 }
 
-fn time(us: u64) -> String {
+/// The directions in which payload goes.
+fn ways(known: &Known) -> (bool, bool) {
+    let any = |of: fn(&Track) -> bool| known.serving() || known.tracks.values().any(of);
+    (any(|track| track.phase.pattern.sends_up()), any(|track| track.phase.pattern.sends_down()))
+}
+
+fn smoothed(us: u64) -> String {
     if us == 0 { "-".to_owned() } else { format_duration(real(us) * 1e3) }
 }
 
@@ -313,18 +345,17 @@ pub(super) fn connections(view: &mut View, known: &Known, sheet: &mut Sheet<'_>)
         rows.len()
     );
     sheet.line(0, &text, sheet.quiet());
-    table_of(&rows, view.sort, view.turned, &mut sheet.below(1, 0), scroll);
+    table_of(&rows, ways(known), view.sort, view.turned, &mut sheet.below(1, 0), scroll);
 }
 
-/// Times, with bars as high as there is room.
+/// Times, and their lines as high as there is room.
 pub(super) fn latency(known: &Known, sheet: &mut Sheet<'_>) {
-    let mut all: Vec<Strip<'_>> = Vec::new();
-    for track in known.tracks.values() {
-        let of =
-            figures::of(&track.phase, known.serving()).into_iter().filter(|figure| figure.unit == Unit::Time);
-        all.extend(of.map(|figure| Strip { track, figure, height: 1 }));
-    }
-    if all.is_empty() {
+    let times = known.tracks.values().flat_map(|track| {
+        let all = figures::of(&track.phase, known.serving()).into_iter();
+        all.filter(|figure| figure.unit == Unit::Time).map(move |figure| (track, figure))
+    });
+    let times: Vec<(&Track, Figure)> = times.collect();
+    if times.is_empty() {
         return sheet.line(0, "No times are measured in this run.", CellStyle::default());
     }
     let base = known
@@ -335,19 +366,16 @@ pub(super) fn latency(known: &Known, sheet: &mut Sheet<'_>) {
         .filter(|&ns| ns > 0)
         .min();
     let idle = base.map_or(String::new(), |ns| format!("idle round trip {}", format_duration(ns)));
-    let each =
-        (sheet.area.height.saturating_sub(2) / u16::try_from(all.len()).unwrap_or(u16::MAX)).clamp(1, 12);
-    titles(sheet, 0, all.first().map(|row| row.track));
-    sheet.line(sheet.area.height.saturating_sub(1), &idle, sheet.quiet());
-    for (n, row) in all.iter_mut().enumerate() {
-        let y = 1 + u16::clamped(n) * each;
-        if y + 1 >= sheet.area.height {
-            break;
-        }
-        // A line between two figures, where there is room for bars worth the name.
-        row.height = if each > 2 { each - 1 } else { each };
-        figure(row, sheet, y);
+    titles(sheet, 0);
+    let last = sheet.area.height.saturating_sub(1);
+    let mut y = 1;
+    for (track, of) in times.into_iter().take(usize::from(last.saturating_sub(1))) {
+        figure(track, of, sheet, y);
+        y += 1;
     }
+    let plots = of_all(known, |plot| plot.unit() == Unit::Time);
+    draw(&plots, sheet, y, last.saturating_sub(y));
+    sheet.line(last, &idle, sheet.quiet());
 }
 
 /// Caveats with their advice, then what was told.
@@ -358,7 +386,8 @@ pub(super) fn caveats(view: &mut View, known: &Known, sheet: &mut Sheet<'_>) {
         let style = if arisen.still { sheet.warning() } else { sheet.quiet() };
         let over = if arisen.still { "" } else { ", no longer" };
         let of = if arisen.setting.is_empty() { String::new() } else { format!(", {}", arisen.setting) };
-        let head = format!("{} {}{of}{over}", clock(arisen.at_ns), arisen.caveat.code);
+        let level = arisen.caveat.level.name();
+        let head = format!("{} {level}: {}{of}{over}", clock(arisen.at_ns), arisen.caveat.code);
         lines.push((style, head));
         wrap(&arisen.caveat.text, "  ", width, &mut |line| lines.push((CellStyle::default(), line)));
         wrap(&arisen.caveat.advice, "  ", width, &mut |line| lines.push((sheet.quiet(), line)));

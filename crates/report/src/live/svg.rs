@@ -1,9 +1,8 @@
 //! A screen as a picture, cell by cell: what a terminal would show, for pages that cannot hold a terminal.
 
-use super::draw::BARS;
+use super::draw::BRAILLE;
 use super::grid::{Cell, Color, Grid};
 use crate::html::escape;
-use metrics::real;
 use std::io::{self, Write};
 
 /// A cell, in px: as wide as a character of a monospaced font of 14 px, as high as its lines.
@@ -25,10 +24,19 @@ fn ink(cell: &Cell) -> &'static str {
     }
 }
 
-/// How much of a cell's height a block element fills, from below.
-fn block(cell: &Cell) -> Option<f64> {
-    let at = BARS.iter().position(|bar| cell.symbol() == Some(*bar))?;
-    Some(real(at + 1) / 8.0)
+/// What is drawn and not written: the parts of a cell that are filled, as left, top, width and height in shares of the cell. A full
+/// block is one, each dot of a braille character is one.
+fn filled(cell: &Cell) -> Vec<[f64; 4]> {
+    let symbol = cell.symbol().map_or(0, u32::from);
+    if symbol == u32::from('█') {
+        return vec![[0.0, 0.0, 1.0, 1.0]];
+    }
+    let Some(dots) = symbol.checked_sub(BRAILLE).filter(|dots| *dots < 0x100) else { return Vec::new() };
+    let places = (0..8u32).filter(|n| dots & (1 << n) != 0).map(|n| match n {
+        0..6 => (n / 3, n % 3),
+        _ => (n - 6, 3),
+    });
+    places.map(|(x, y)| [f64::from(x) * 0.5 + 0.1, f64::from(y) * 0.25 + 0.04, 0.3, 0.17]).collect()
 }
 
 /// Writes `grid` as an SVG document, described by `alt`.
@@ -52,28 +60,32 @@ pub fn write_svg(grid: &Grid, alt: &str, out: &mut dyn Write) -> io::Result<()> 
     writeln!(out, "</svg>")
 }
 
-/// A line: rectangles for block elements, and a text for each run of cells that look the same.
+/// A line: rectangles for blocks and dots, and a text for each run of cells that look the same.
 fn row(grid: &Grid, y: u16, out: &mut dyn Write) -> io::Result<()> {
     let top = MARGIN + f64::from(y) * HEIGHT;
     let left = |x: u16| MARGIN + f64::from(x) * WIDTH;
     let mut x = 0;
     while let Some(first) = grid.cell(x, y) {
-        if let Some(share) = block(first) {
-            let high = share * HEIGHT;
-            writeln!(
-                out,
-                "<rect x=\"{:.2}\" y=\"{:.2}\" width=\"{WIDTH}\" height=\"{high:.2}\" fill=\"{}\"/>",
-                left(x),
-                top + HEIGHT - high,
-                ink(first)
-            )?;
+        let parts = filled(first);
+        if !parts.is_empty() {
+            for [across, down, wide, high] in parts {
+                writeln!(
+                    out,
+                    "<rect x=\"{:.2}\" y=\"{:.2}\" width=\"{:.2}\" height=\"{:.2}\" fill=\"{}\"/>",
+                    left(x) + across * WIDTH,
+                    top + down * HEIGHT,
+                    wide * WIDTH,
+                    high * HEIGHT,
+                    ink(first)
+                )?;
+            }
             x += 1;
             continue;
         }
         let mut text = String::new();
         let from = x;
         while let Some(next) = grid.cell(x, y) {
-            if next.style != first.style || block(next).is_some() {
+            if next.style != first.style || !filled(next).is_empty() {
                 break;
             }
             text.extend(next.chars());

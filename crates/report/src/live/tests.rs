@@ -79,8 +79,63 @@ fn values<'a>(shown: &'a str, name: &str) -> Vec<&'a str> {
         .lines()
         .find_map(|line| line.strip_prefix(name))
         .unwrap_or_else(|| panic!("no {name} in {shown}"));
-    let parts = row.split("  ").map(str::trim).filter(|part| !part.is_empty() && !part.contains('█'));
-    parts.collect()
+    row.split("  ").map(str::trim).filter(|part| !part.is_empty()).collect()
+}
+
+/// The lines of the first plot whose names begin with `name`: its names, the lines of dots, the times.
+fn plot<'a>(shown: &'a [String], name: &str) -> &'a [String] {
+    let at = shown.iter().position(|line| line.trim_start().starts_with(name) && line.starts_with("     "));
+    let from = at.unwrap_or_else(|| panic!("no {name} in {shown:#?}"));
+    let length = shown[from..].iter().position(|line| line.contains('└')).unwrap_or(0);
+    &shown[from..=from + length]
+}
+
+/// The column of the last symbol that is a dot of braille, over all lines.
+fn last_dot(lines: &[String]) -> usize {
+    let dot = |symbol: char| ('\u{2801}'..='\u{28ff}').contains(&symbol);
+    let columns = lines.iter().filter_map(|line| {
+        let symbols: Vec<char> = line.chars().collect();
+        symbols.iter().rposition(|symbol| dot(*symbol))
+    });
+    columns.max().unwrap_or(0)
+}
+
+#[test]
+fn lines_over_time_have_axes_and_fill_the_width() {
+    for (width, height) in [(80, 24), (120, 40), (200, 60)] {
+        let of = |seconds: u64| lines(&mut transfer(seconds), width, height, seconds * SECOND);
+        let shown = of(20);
+        let goodput = plot(&shown, "goodput up 100 Mbit/s");
+        // 100 Mbit/s at the top, 0 at the bottom; 0 s to the planned 20 s.
+        assert!(goodput[1].starts_with(" 100 Mbit/s ┤"), "{goodput:#?}");
+        let bottom = &goodput[goodput.len() - 2];
+        assert!(bottom.contains("0 bit/s ┤"), "{goodput:#?}");
+        let times = goodput.last().unwrap();
+        assert!(times.contains("└0 s ") && times.ends_with("20 s"), "{goodput:#?}");
+        assert_eq!(last_dot(goodput), usize::from(width) - 1, "{goodput:#?}");
+        // After half of the time half of the width is used.
+        let half = of(10);
+        let half = last_dot(plot(&half, "goodput up"));
+        assert!((half as i32 - (i32::from(width) + 13) / 2).abs() <= 1, "{half} of {width}");
+        if height > 24 {
+            let trips = plot(&shown, "RTT, mean 21.0 ms");
+            assert!(trips[0].contains("RTT, worst 22.0 ms") && trips[1].contains("25.0 ms ┤"), "{trips:#?}");
+            assert!(shown.iter().any(|line| line.contains("sending")), "connections have room: {shown:#?}");
+        }
+        assert!(shown.iter().all(|line| !line.contains("receiving")), "one direction is tested: {shown:#?}");
+    }
+}
+
+#[test]
+fn a_server_shows_what_it_has_kept_over_the_whole_width() {
+    let events = [begin("serve"), phase(Phase { duration_ns: None, ..Phase::default() })];
+    let seconds = (0..700).map(|n| Event::Interval(Box::new(second(n))));
+    let events: Vec<Event> = events.into_iter().chain(seconds).collect();
+    let shown = lines(&mut told(&events, 700 * SECOND), 100, 40, 700 * SECOND);
+    let plot = plot(&shown, "receiving");
+    assert!(plot[0].contains("sending 100 Mbit/s"), "{plot:#?}");
+    assert_eq!(last_dot(plot), 99, "{plot:#?}");
+    assert!(plot.last().unwrap().ends_with("11:40"), "{plot:#?}");
 }
 
 const SIZES: [(u16, u16); 12] = [
@@ -107,8 +162,6 @@ fn a_transfer_shows_what_was_counted() {
     assert!(shown[1].contains("00:05 of 00:20"), "{all}");
     // A quarter of 40 columns.
     assert_eq!(shown[1].matches('█').count(), 10, "{all}");
-    let goodput = shown.iter().find(|line| line.starts_with("goodput up")).unwrap();
-    assert!(goodput.ends_with('█'), "{all}");
     assert_eq!(values(&all, "goodput up"), ["100 Mbit/s"; 3]);
     // The mean of 20 and 22 ms, and the larger of them.
     assert_eq!(
@@ -233,7 +286,7 @@ fn caveats_arise_and_go() {
     feed.hear(&Event::Notice { level: Level::Error, text: "no\u{1b}[2Jgood".to_owned() });
     view.absorb(feed.take(), 3 * SECOND);
     let shown = lines(&mut view, 80, 24, 0);
-    assert!(shown[3].starts_with("00:03 unstable"), "{shown:?}");
+    assert!(shown[3].starts_with("00:03 caution: unstable"), "{shown:?}");
     assert!(
         shown.iter().any(|line| line.contains("error: no\u{fffd}[2Jgood")),
         "nothing steers the terminal: {shown:?}"
@@ -241,7 +294,7 @@ fn caveats_arise_and_go() {
     let mut feed = Feed::default();
     (3..60).for_each(|n| feed.hear(&Event::Interval(Box::new(second(n)))));
     view.absorb(feed.take(), 60 * SECOND);
-    assert!(lines(&mut view, 80, 24, 0)[3].starts_with("00:03 unstable, no longer"));
+    assert!(lines(&mut view, 80, 24, 0)[3].starts_with("00:03 caution: unstable, no longer"));
 }
 
 #[test]

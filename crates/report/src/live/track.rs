@@ -9,9 +9,6 @@ use std::collections::{BTreeMap, VecDeque};
 /// Intervals kept: more than a screen is wide.
 pub(super) const KEPT: usize = 600;
 
-/// Columns that an interval has at most.
-const WIDEST: usize = 4;
-
 /// An interval and what its samples said, without them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Reading {
@@ -162,19 +159,10 @@ impl Track {
         self.last().map_or((0, 0), |last| (last.network_errors, last.data_errors))
     }
 
-    /// How its intervals are laid out on `width` columns: how many columns each has, and how many of them are shown. A run that fits
-    /// as a whole is shown as a whole; of a longer one the last intervals are.
-    pub(super) fn layout(&self, width: u16) -> (u16, usize) {
-        let (kept, room) = (self.readings.len(), usize::from(width));
-        let planned = self.phase.ends_after().map(|ns| ns.div_ceil(self.phase.interval_ns.max(1)));
-        let planned = planned.and_then(|n| usize::try_from(n).ok()).unwrap_or(kept);
-        let each = (room / planned.max(kept).max(1)).clamp(1, WIDEST);
-        (u16::clamped(each), kept.min(room / each))
-    }
-
-    /// Those of its intervals that `width` columns show.
-    pub(super) fn shown(&self, width: u16) -> impl Iterator<Item = &Reading> {
-        self.readings.iter().skip(self.readings.len() - self.layout(width).1)
+    /// The planned length, ns, of a phase whose intervals are all kept.
+    pub(super) fn planned_ns(&self) -> Option<u64> {
+        let planned = self.phase.ends_after()?;
+        (planned.div_ceil(self.phase.interval_ns.max(1)) <= u64::clamped(KEPT)).then_some(planned)
     }
 
     /// What distinguishes it from the others of the run; empty when there is but one.
