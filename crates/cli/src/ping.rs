@@ -16,6 +16,8 @@ use std::path::{Path, PathBuf};
 const USUAL_RATE: f64 = 10.0;
 /// Messages, where neither a number nor a length is asked for.
 const USUAL_COUNT: u64 = 10;
+/// So few messages that each has an interval, hence a line, where they are that far apart, ns.
+const FEW: (u64, u64) = (30, SECOND / 10);
 
 #[derive(Args, Debug)]
 pub(crate) struct PingArgs {
@@ -98,9 +100,10 @@ struct MessageArgs {
     /// Start of the run that does not count, rounded up to whole intervals.
     #[arg(short = 'O', long, value_name = "TIME", default_value = "0", value_parser = values::pause)]
     omit: u64,
-    /// Length of an interval, 10ms to 1h.
-    #[arg(short = 'i', long, value_name = "TIME", default_value = "1s", value_parser = values::interval)]
-    interval: u64,
+    /// Length of an interval, 10ms to 1h [default: 1s; the time between two messages where at most 30 are sent, no more than 10 a
+    /// second].
+    #[arg(short = 'i', long, value_name = "TIME", value_parser = values::interval)]
+    interval: Option<u64>,
     /// How long a connect may take.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::duration)]
     connect_timeout: u64,
@@ -165,6 +168,9 @@ fn phase(args: &PingArgs, keyed: bool) -> Result<Phase, CliError> {
     let gap_ns = rate.map(|rate| u64::clamped((SECOND as f64 / rate).round()));
     let trace = m.trace.as_deref().map(crate::delay::trace).transpose()?;
     let gap_ns = trace.as_ref().map(|trace| u64::clamped(trace.mean_ns().round())).or(gap_ns);
+    let is_few = count.is_some_and(|count| count <= FEW.0) && m.connections == 1;
+    let apart = gap_ns.filter(|gap| is_few && (FEW.1..=3_600 * SECOND).contains(gap));
+    let interval_ns = m.interval.or(apart).unwrap_or(SECOND);
     let ping = Ping {
         transport: if m.udp || stamp.is_some() { Transport::Udp } else { Transport::Tcp },
         size: small(size, "a message")?,
@@ -196,8 +202,8 @@ fn phase(args: &PingArgs, keyed: bool) -> Result<Phase, CliError> {
         connections: m.connections,
         iterations: Some(1),
         duration_ns: m.time.or(count.is_none().then_some(10 * SECOND)),
-        omit_ns: m.omit.div_ceil(m.interval) * m.interval,
-        interval_ns: m.interval,
+        omit_ns: m.omit.div_ceil(interval_ns) * interval_ns,
+        interval_ns,
         // What STAMP packets hold is the remote end's, but for what is read.
         verify: if stamp.is_some() { Verify::Connection } else { Verify::Data },
         sockets,

@@ -78,6 +78,7 @@ const NOTES: &[&str] = &[
     "congestion-control",
     "placement",
     "few-connections",
+    "few-messages",
 ];
 
 fn level(code: &str) -> CaveatLevel {

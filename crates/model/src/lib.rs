@@ -65,7 +65,7 @@ pub use packets::{DelayRange, PacketReport};
 pub use phase::{Burst, Kind, MAX_BUFFER, MAX_CONNECTIONS, Pattern, Payload, Phase, Range, Shutdown, Verify};
 pub use ping::{
     Baseline, Echo, MOST_PIECES, PERCENTILES, Ping, PingCounts, PingInterval, PingRow, RoundTrips, Schedule,
-    StampSettings, Transport, Ways, is_shown,
+    StampSettings, Transport, Ways, is_reliable, is_shown,
 };
 pub use probe::{Probe, SMALLEST_PROBE, Spacing, Stairs, Stamping, Waiting};
 pub use quantity::{End, Figure, Measure, Stat, Unit, Way};

@@ -293,7 +293,13 @@ pub(crate) const BEYOND: f64 = 10.0;
 /// definition; beyond p99, where a caveat warns, percentiles that are not statistically reliable are left out.
 #[must_use]
 pub fn is_shown(values: &Spectrum, q: f64) -> bool {
-    values.beyond(q) >= if q > ASKED.1 { BEYOND } else { 1.0 }
+    if q > ASKED.1 { is_reliable(values, q) } else { values.beyond(q) >= 1.0 }
+}
+
+/// Whether so many of these values lie beyond the percentile `q` (0..=1) that it is statistically reliable.
+#[must_use]
+pub fn is_reliable(values: &Spectrum, q: f64) -> bool {
+    values.beyond(q) >= BEYOND
 }
 
 /// Round trips of a phase. Late ones are in the distributions; a message that never came back is `missing` in each of them, so

@@ -3,10 +3,10 @@
 use crate::summary;
 use crate::text::{Page, Tone, or_dash};
 use crate::words;
-use metrics::{format_bytes, format_duration, seconds};
+use metrics::{format_bytes, format_duration, format_number, real, seconds};
 use model::{
-    Begin, ConnectionRecord, End, Event, Interval, Kind, Level, Measure, Outcome, Phase, SessionInfo, Status,
-    Unit,
+    Begin, ConnectionRecord, End, Event, Interval, Kind, Level, Measure, Outcome, Phase, Ping, PingInterval,
+    SessionInfo, Status, Unit,
 };
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -67,6 +67,8 @@ pub struct Console {
     noticed: Vec<String>,
     /// Interval lines since the last header; the header is due when it is 0.
     lines: u32,
+    /// Round trips of the phase so far, where each interval has a message or none; those of other phases have lines of their own.
+    trips: Option<PingInterval>,
 }
 
 impl Console {
@@ -84,6 +86,7 @@ impl Console {
             within: false,
             noticed: Vec::new(),
             lines: 0,
+            trips: None,
         }
     }
 
@@ -175,6 +178,9 @@ impl Console {
         self.columns = columns(self.serving, phase);
         self.lines = 0;
         self.messages = phase.kind == Kind::Ping;
+        let is_single = |ping: &Ping| ping.schedule.gap_ns().is_some_and(|gap| gap >= phase.interval_ns);
+        let single = phase.ping.as_ref().filter(|ping| is_single(ping) && phase.connections == 1);
+        self.trips = single.filter(|_| !self.serving).map(|_| PingInterval::default());
         self.labelled = !label.is_empty() || repeat > 1;
         if self.serving {
             return Ok(()); // its clients say what is to be done
@@ -200,12 +206,16 @@ impl Console {
     }
 
     fn interval(&mut self, interval: &Interval, page: &mut Page<'_>) -> io::Result<()> {
+        let cells: Vec<(&str, usize, String)> = match &mut self.trips {
+            Some(so_far) => so_far_cells(so_far, interval),
+            None => self.columns.iter().map(|c| (c.title, c.width, c.cell(interval))).collect(),
+        };
         if self.lines == 0 {
-            let titles = self.columns.iter().map(|c| format!("  {:>wide$}", c.title, wide = c.width));
+            let titles = cells.iter().map(|(title, width, _)| format!("  {title:>width$}"));
             page.line(Tone::Heading, &format!("{:>9}{}", "elapsed", titles.collect::<String>()))?;
         }
         self.lines = (self.lines + 1) % HEADER_EVERY;
-        let cells = self.columns.iter().map(|c| format!("  {:>wide$}", c.cell(interval), wide = c.width));
+        let cells = cells.iter().map(|(_, width, cell)| format!("  {cell:>width$}"));
         let elapsed = format!("{:.2} s", seconds(interval.end_ns));
         let mut line = format!("{elapsed:>9}{}", cells.collect::<String>());
         line.push_str(&unusual(interval, self.messages));
@@ -227,7 +237,7 @@ impl Column {
     /// The value with its unit, which the title of a count per second has; a dash where the interval does not tell.
     fn cell(&self, interval: &Interval) -> String {
         or_dash(self.measure.of(interval, self.end), |value| match self.measure.unit {
-            Unit::PerSecond => format!("{value:.0}"),
+            Unit::PerSecond | Unit::Count => format_number(value),
             Unit::Percent if value != 0.0 => format!("{value:.1} %"),
             unit => unit.show(value),
         })
@@ -294,6 +304,34 @@ fn columns(serving: bool, phase: &Phase) -> Vec<Column> {
     all
 }
 
+/// The cells of an interval with a message or none, as mtr has them: the last round trip, and all so far.
+fn so_far_cells(so_far: &mut PingInterval, interval: &Interval) -> Vec<(&'static str, usize, String)> {
+    let now = interval.pings.unwrap_or_default();
+    if !interval.omitted {
+        let before = *so_far;
+        so_far.counts.add(&now.counts);
+        so_far.count += now.count;
+        if now.count > 0 {
+            let sum = before.mean_ns * real(before.count) + now.mean_ns * real(now.count);
+            so_far.mean_ns = sum / real(so_far.count);
+            so_far.min_ns = if before.count > 0 { before.min_ns.min(now.min_ns) } else { now.min_ns };
+            so_far.max_ns = before.max_ns.max(now.max_ns);
+        }
+    }
+    let known = |ns: f64, of: &PingInterval| if of.count > 0 { format_duration(ns) } else { "-".to_owned() };
+    let counts = so_far.counts;
+    let share = 100.0 * real(counts.lost.max(0)) / real(counts.sent.max(1));
+    let loss = if counts.lost > 0 { format!("{share:.1} %") } else { "0 %".to_owned() };
+    vec![
+        ("sent", 6, format_number(counts.sent)),
+        ("loss", 7, if counts.sent > 0 { loss } else { "-".to_owned() }),
+        ("last", 9, known(now.mean_ns, &now)),
+        ("mean", 9, known(so_far.mean_ns, so_far)),
+        ("min", 9, known(real(so_far.min_ns), so_far)),
+        ("max", 9, known(real(so_far.max_ns), so_far)),
+    ]
+}
+
 /// The columns of media streams: frames are the receiver's judgement, so a server has none.
 fn streams(serving: bool) -> Vec<Column> {
     let repeated = local("repeated", 8, Measure::FRAMES_REPEATED);
@@ -337,12 +375,12 @@ fn datagram_columns(up: bool, down: bool) -> Vec<Column> {
         (true, true) => {
             let titled = |title, width, of: Column| Column { title, width, ..of };
             vec![
-                titled("up got/s", 8, to[1]),
-                titled("lost", 5, to[2]),
+                titled("up rx/s", 7, to[1]),
+                titled("lost", 6, to[2]),
                 titled("p50", 7, to[3]),
                 titled("p99", 7, to[4]),
-                titled("dn got/s", 8, from[1]),
-                titled("lost", 5, from[2]),
+                titled("dn rx/s", 7, from[1]),
+                titled("lost", 6, from[2]),
                 titled("p50", 7, from[3]),
                 titled("p99", 7, from[4]),
             ]

@@ -17,8 +17,10 @@ mod ways;
 use crate::console::{Detail, Style};
 use crate::text::{Page, Tone};
 use crate::words;
-use metrics::{Frames, Spread, format_bits_per_second};
-use model::{Caveat, Direction, Figure, Kind, Outcome, PathMtu, Point, Status, Way};
+use metrics::{Frames, Spread, format_bits_per_second, format_duration};
+use model::{
+    Caveat, CaveatLevel, Direction, Figure, Kind, Outcome, PathMtu, Point, Status, Way, is_reliable,
+};
 use std::io::{self, Write};
 
 /// Writes the report on `outcome`: each point in full, or, for a sweep, a table of all (and the points when verbose).
@@ -144,8 +146,18 @@ fn found(point: &Point) -> Vec<String> {
         let messages = format!("of {} messages", trips.counts.sent);
         let unwell = [(lost, "lost"), (trips.counts.late, "late"), (trips.counts.damaged, "damaged")];
         let unwell = unwell.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}"));
-        let median = shown("round trip p50", 0.5).into_iter().chain(shown("p99", 0.99));
-        return median.chain([messages]).chain(unwell).collect();
+        let median = shown("round trip p50", 0.5);
+        // A percentile that has not ten values beyond it says less than the largest.
+        let rtt = trips.rtt_ns.as_ref();
+        let tail = match rtt.filter(|rtt| is_reliable(rtt, 0.99)) {
+            Some(_) => shown("p99", 0.99).into_iter().collect(),
+            None => rtt.map_or_else(Vec::new, |rtt| {
+                [("min", rtt.min), ("max", rtt.max)]
+                    .map(|(name, ns)| format!("{name} {}", format_duration(ns)))
+                    .to_vec()
+            }),
+        };
+        return median.into_iter().chain(tail).chain([messages]).chain(unwell).collect();
     }
     if point.phase.kind == Kind::Connect {
         return point
@@ -198,6 +210,15 @@ pub(crate) fn kinds(points: &[Point]) -> Vec<(&Caveat, usize)> {
     kinds
 }
 
+/// How a caveat of this level looks.
+fn tone_of(level: CaveatLevel) -> Tone {
+    match level {
+        CaveatLevel::Invalid => Tone::Bad,
+        CaveatLevel::Caution => Tone::Warning,
+        CaveatLevel::Note => Tone::Plain,
+    }
+}
+
 fn caveats(points: &[Point], page: &mut Page<'_>) -> io::Result<()> {
     let kinds = kinds(points);
     if kinds.is_empty() {
@@ -210,8 +231,8 @@ fn caveats(points: &[Point], page: &mut Page<'_>) -> io::Result<()> {
             1 => String::new(),
             all => format!(" (in {n} of {all} runs)"),
         };
-        let what = format!("{} {}{runs}: {}", caveat.level.name(), caveat.code, caveat.text);
-        page.paragraph(Tone::Warning, "  ! ", &what)?;
+        let text = format!("{}: {}{runs}: {}", caveat.level.name(), caveat.code, caveat.text);
+        page.paragraph(tone_of(caveat.level), "  ", &text)?;
         page.paragraph(Tone::Plain, "    > ", &caveat.advice)?;
     }
     Ok(())

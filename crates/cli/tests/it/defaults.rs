@@ -117,6 +117,18 @@ fn a_ping_is_ten_messages_and_a_delay_goes_both_ways() {
         (&10.into(), &100_000_000.into()),
         "{ping:#}"
     );
+    assert_eq!(ping["interval_ns"], 100_000_000, "{ping:#}");
+    let done = as_it_is("ping").arg(server.at()).arg("--no-empty-path").run().exits(0);
+    // A line a message, but where a busy host joins intervals; each tells the last round trip and all so far.
+    let line =
+        |line: &&str| line.trim_start().split_once(" s ").is_some_and(|(at, _)| at.parse::<f64>().is_ok());
+    let told = done.out.lines().filter(line).count();
+    assert!(
+        (2..=12).contains(&told) && done.out.contains("last       mean        min        max"),
+        "{}",
+        done.out
+    );
+    assert!(!done.out.contains("few-messages"), "its number is a default: {}", done.out);
     let both = phase(as_it_is("delay").arg(server.at()).args("-t 100ms --pps 100"));
     assert_eq!((&both["pattern"], &both["sockets"]["gro"]), (&"duplex".into(), &false.into()), "{both:#}");
     let fast = phase(as_it_is("delay").arg(server.at()).args("-t 100ms -b 0 --up"));

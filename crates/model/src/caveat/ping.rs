@@ -1,7 +1,7 @@
 //! Caveats about round trips: percentiles of too few, loops that hide stalls, schedules that were not kept.
 
 use super::{Case, Caveat, percent};
-use crate::ping::{ASKED, BEYOND, is_shown};
+use crate::ping::{ASKED, BEYOND, is_reliable, is_shown};
 use crate::{Kind, PERCENTILES, RoundTrips, Schedule};
 use metrics::{format_duration, real};
 
@@ -26,8 +26,7 @@ fn trips<'a>(case: &Case<'a>) -> Option<&'a RoundTrips> {
 pub(super) fn few_messages(case: &Case<'_>) -> Option<Caveat> {
     let rtt = trips(case)?.rtt_ns.as_ref()?;
     let (name, q) = ASKED;
-    let few = rtt.beyond(q) < BEYOND;
-    few.then(|| {
+    (!is_reliable(rtt, q)).then(|| {
         let needed = (BEYOND / (1.0 - q)).round();
         let text = format!(
             "Of {} messages fewer than {BEYOND} lie beyond {name}: that and all higher percentiles are not statistically reliable.",

@@ -1,10 +1,10 @@
 //! The result in some lines: the answer, what else was found, and the gravest caveats.
 
-use super::{found_in_all, kinds, load, point, repeats, sweep};
+use super::{found_in_all, kinds, load, point, repeats, sweep, tone_of};
 use crate::text::{Page, Tone};
 use crate::words;
 use metrics::{Clamped, format_duration, real};
-use model::{Figure, Kind, Outcome, Point, Status};
+use model::{Caveat, CaveatLevel, Figure, Kind, Outcome, Point, Status};
 use std::io;
 
 /// Caveats that are named.
@@ -27,7 +27,9 @@ pub(super) fn write(outcome: &Outcome, tone: Tone, page: &mut Page<'_>) -> io::R
         sweep::steps(outcome, page)?;
     }
     causes(outcome, page)?;
-    caveats(outcome, page)
+    caveats(outcome, page)?;
+    // Below a long table the answer is out of sight.
+    if sweep::is_one(outcome) { page.paragraph(tone, "", &found_in_all(outcome).join(", ")) } else { Ok(()) }
 }
 
 /// The answer in one line: of what, what was found, how well that is known, under which conditions.
@@ -158,21 +160,25 @@ fn causes(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// The gravest, a line each.
+/// The gravest, a line each; notes, which tell how to read a figure, are counted.
 fn caveats(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
     let kinds = kinds(&outcome.points);
-    for (caveat, _) in kinds.iter().take(MOST_CAVEATS) {
-        let (level, text) = (caveat.level.name(), without_asides(&caveat.text));
-        page.one(Tone::Warning, &format!("  ! {level} {}: {text}", caveat.code))?;
-    }
     if kinds.is_empty() {
         return Ok(());
     }
-    let more = match kinds.len().saturating_sub(MOST_CAVEATS) {
-        0 => String::new(),
-        more => format!("{} more; ", words::count(u64::clamped(more), "caveat")),
-    };
-    page.one(Tone::Plain, &format!("  {more}advice and all tables: -v, or netcaliper show last"))
+    let (notes, grave): (Vec<&Caveat>, Vec<&Caveat>) =
+        kinds.iter().map(|(caveat, _)| caveat).partition(|caveat| caveat.level == CaveatLevel::Note);
+    for caveat in grave.iter().take(MOST_CAVEATS) {
+        let text = format!("  {}: {}: {}", caveat.level.name(), caveat.code, without_asides(&caveat.text));
+        page.one(tone_of(caveat.level), &text)?;
+    }
+    let more = grave.len().saturating_sub(MOST_CAVEATS);
+    let counted = [(more, "more caution"), (notes.len(), "note")];
+    let counted = counted.into_iter().filter(|(n, _)| *n > 0);
+    let counted: Vec<String> = counted.map(|(n, what)| words::count(u64::clamped(n), what)).collect();
+    let behind =
+        if counted.is_empty() { "advice".to_owned() } else { format!("{}, advice", counted.join(", ")) };
+    page.one(Tone::Plain, &format!("  {behind} and all tables: -v, or netcaliper show last"))
 }
 
 /// `text` without what stands in parentheses.

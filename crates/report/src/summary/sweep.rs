@@ -3,7 +3,7 @@
 use crate::text::{Page, Table, Tone, or_dash};
 use crate::words;
 use metrics::{Clamped, format_duration};
-use model::{Figure, Outcome, Point, Stat, SweepRow, Way};
+use model::{Figure, Outcome, Point, Stat, SweepRow, Unit, Way};
 use std::collections::BTreeSet;
 use std::io;
 
@@ -129,6 +129,15 @@ pub(super) fn steps(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
     if figures.is_empty() { Ok(()) } else { page.table(&table) }
 }
 
+/// Whether settings were varied: parts without settings, or of a demonstration, are no sweep.
+pub(super) fn is_one(outcome: &Outcome) -> bool {
+    let rows = outcome.sweep.as_slice();
+    !["demo", "load"].contains(&outcome.begin.verb.as_str())
+        && outcome.path_mtu.is_none()
+        && rows.len() > 1
+        && rows.iter().any(|row| !row.label.is_empty())
+}
+
 /// Which setting was best, and where the knee is; of parts that are no settings of one thing, how many there were.
 pub(super) fn found(outcome: &Outcome) -> Vec<String> {
     let rows = outcome.sweep.as_slice();
@@ -146,7 +155,42 @@ pub(super) fn found(outcome: &Outcome) -> Vec<String> {
             None => {}
         }
     }
+    words.extend(saturation(rows));
     words
+}
+
+/// Share of the most that got through from which on more of a setting gains nothing.
+const SATURATED: f64 = 0.95;
+
+/// From where on more of the one setting of connections gains nothing; `None` of datagrams, which have slots, and of settings without
+/// an order.
+fn saturation(rows: &[SweepRow]) -> Option<String> {
+    let has_slots = rows.iter().any(|row| Way::ALL.iter().any(|way| row.slot(*way).is_some()));
+    let value = |row: &SweepRow| match row.label.len() {
+        1 => row.label.values().next()?.parse::<f64>().ok(),
+        _ => None,
+    };
+    let mut ordered = rows.iter().map(|row| Some((value(row)?, row))).collect::<Option<Vec<_>>>()?;
+    ordered.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let most = ordered.iter().filter_map(|(_, row)| Some(rates(row)?.1)).reduce(f64::max)?;
+    let enough =
+        |(_, row): &&(f64, &SweepRow)| rates(row).is_some_and(|(_, mean, _)| mean >= most * SATURATED);
+    let (_, first) = ordered.iter().find(enough)?;
+    if has_slots || ordered.len() < 2 {
+        return None;
+    }
+    let is_last = ordered.last().is_some_and(|(_, last)| last.label == first.label);
+    Some(match is_last {
+        true => "no knee within the sweep".to_owned(),
+        false => format!("knee at {}: more gains less than 5 %", words::setting(&first.label, 1)),
+    })
+}
+
+/// What got through with a setting, both ways together: its unit, mean, and half of its confidence interval.
+fn rates(row: &SweepRow) -> Option<(Unit, f64, f64)> {
+    let all = [Figure::Goodput(Way::Up), Figure::Goodput(Way::Down), Figure::Connects];
+    let known = all.into_iter().filter_map(|figure| Some((figure, row.figure(figure)?)));
+    known.map(|(figure, s)| (figure.unit(), s.mean, s.ci95)).reduce(|a, b| (a.0, a.1 + b.1, a.2 + b.2))
 }
 
 /// What was found in each part.
@@ -167,11 +211,6 @@ fn best(rows: &[SweepRow]) -> Option<String> {
     // Loss that is bearable: of datagrams more may arrive at a load that loses many.
     let clean = |row: &&SweepRow| {
         Way::ALL.iter().all(|way| row.figure(Figure::Loss(*way)).is_none_or(|loss| loss.mean <= NOTABLE))
-    };
-    let rates = |row: &SweepRow| {
-        let all = [Figure::Goodput(Way::Up), Figure::Goodput(Way::Down), Figure::Connects];
-        let known = all.into_iter().filter_map(|figure| Some((figure, row.figure(figure)?)));
-        known.map(|(figure, s)| (figure.unit(), s.mean, s.ci95)).reduce(|a, b| (a.0, a.1 + b.1, a.2 + b.2))
     };
     let rated = || rows.iter().filter(clean).filter_map(|row| Some((row, rates(row)?)));
     let (row, (unit, mean, ci)) = rated().max_by(|a, b| a.1.1.total_cmp(&b.1.1))?;

@@ -249,7 +249,7 @@ fn caveats_come_with_their_advice() {
     holds(
         &summary(PLAIN, &built(&single())),
         &[
-            "  ! note other-sessions: Up to 2 other sessions were on a server meanwhile and shared it.",
+            "  note: other-sessions: Up to 2 other sessions were on a server meanwhile and shared it.",
             "    > Use --exclusive, or repeat when the server is idle.",
         ],
     );
@@ -311,7 +311,7 @@ fn a_sweep_is_a_table() {
     holds(
         &text,
         &[
-            "  ! caution too-short (in 4 of 4 runs): Only 1.00 s in 0 intervals were measured: too little to show how much",
+            "  caution: too-short (in 4 of 4 runs): Only 1.00 s in 0 intervals were measured: too little to show how much",
         ],
     );
     // The interval of two readings of 100 and 300 reaches beyond 900.
@@ -319,9 +319,16 @@ fn a_sweep_is_a_table() {
         &text,
         &[
             "Run complete: 2 settings, best buffer 64.0 KiB: 900 Mbit/s (1 other is no worse, as far as its repetitions",
-            "  tell), 1 connection FAILED",
+            "  tell), no knee within the sweep, 1 connection FAILED",
         ],
     );
+    let brief = summary(Style { columns: Some(80), ..Style::default() }, &swept());
+    let last = "2 settings, best buffer 64.0 KiB: 900 Mbit/s (1 other is no worse, as far as its";
+    holds(&brief, &[last, "  repetitions tell), no knee within the sweep, 1 connection FAILED"]);
+    assert!(brief.ends_with("1 connection FAILED\n"), "the last line says what was best: {brief}");
+    // 900 and 920 differ by less than 5 %.
+    let level = measured(&[("1024", 1, 100), ("65536", 1, 900), ("131072", 1, 920)]);
+    assert!(summary(PLAIN, &level).contains("knee at buffer 64.0 KiB: more gains less than 5 %"));
     let verbose = summary(VERBOSE, &swept());
     assert_eq!(verbose.matches("Goodput (as").count(), 4);
     assert!(verbose.contains("server : every byte compared"), "{verbose}");
