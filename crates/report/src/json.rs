@@ -2,8 +2,10 @@
 
 use crate::csv::EventWriter;
 use crate::summary;
+use metrics::real;
 use model::document::{Document, check_syntax, top_field};
-use model::{Builder, Event, Figure, Kind, Level, Outcome, SCHEMA, Stat};
+use model::load::{Found, OneWay, under_load};
+use model::{Builder, Event, Figure, Level, Outcome, SCHEMA, Stat, SweepRow, Way};
 use serde_json::{Map, Value, json};
 use std::fmt;
 use std::io::{self, BufWriter, Write};
@@ -28,46 +30,102 @@ pub fn write_outcome_line(outcome: &Outcome, out: &mut dyn Write) -> io::Result<
     out.write_all(b"\n")
 }
 
-/// Writes what `outcome` says in short as a JSON document of some lines: the answer, the figures of each phase, of a sweep those of
-/// each setting and of a load those of each stage, the names of the caveats.
+/// A summary in JSON is shorter, bytes.
+const SHORT: usize = 2_000;
+
+/// Figures of a setting or stage, the most important first.
+struct Row {
+    setting: Value,
+    figures: Vec<(String, Value)>,
+}
+
+/// Writes what `outcome` says in short as a JSON document below 2 KB: the answer, the figures of the run, of a sweep those of each
+/// setting and of a load those of each stage, the names of the caveats. Of many settings each has fewer figures; of yet more settings
+/// some are left out, evenly, and counted.
 ///
 /// # Errors
 /// When `out` cannot be written.
 pub fn write_summary(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
+    let rows = rows(outcome);
+    let most = rows.iter().map(|row| row.figures.len()).max().unwrap_or(1).max(1);
+    let all = (1..=most).rev().map(|figures| (figures, 1));
+    let fewer = (2..rows.len().max(2)).map(|every| (1, every));
+    let mut texts = all.chain(fewer).map(|(figures, every)| document(outcome, &rows, figures, every));
+    let text = texts.find(|text| text.len() < SHORT);
+    writeln!(out, "{}", text.unwrap_or_else(|| document(outcome, &rows, 1, rows.len().max(1))))
+}
+
+/// The document, with so many figures of every so many rows; a line for each row.
+fn document(outcome: &Outcome, rows: &[Row], figures: usize, every: usize) -> String {
     let caveats: Vec<&str> =
         summary::kinds(&outcome.points).iter().map(|(caveat, _)| caveat.code.as_str()).collect();
-    let figures = |of: &dyn Fn(Figure) -> Option<f64>| -> Map<String, Value> {
-        let known = Figure::kept().filter_map(|figure| Some((figure.key(), of(figure)?)));
-        known.map(|(key, value)| (key, rounded(value))).collect()
+    let told: Vec<String> = rows.iter().step_by(every).map(|row| row.line(figures)).collect();
+    let left_out = rows.len() - told.len();
+    let fields = [
+        ("schema", json!("netcaliper.summary.v1")),
+        ("verb", json!(outcome.begin.verb)),
+        ("targets", json!(outcome.begin.targets)),
+        ("run", json!(outcome.begin.run)),
+        ("status", json!(outcome.status.name())),
+        ("reason", json!(outcome.reason)),
+        ("answer", json!(summary::answer(outcome))),
+        ("caveats", json!(caveats)),
+    ];
+    let fields = fields.into_iter().chain((left_out > 0).then(|| ("left_out", json!(left_out))));
+    let head: String = fields.map(|(name, value)| format!("  \"{name}\": {value},\n")).collect();
+    format!("{{\n{head}  \"results\": [\n    {}\n  ]\n}}", told.join(",\n    "))
+}
+
+impl Row {
+    fn new(setting: Value, figures: impl IntoIterator<Item = (String, f64)>) -> Self {
+        Row { setting, figures: figures.into_iter().map(|(key, value)| (key, rounded(value))).collect() }
+    }
+
+    fn line(&self, most: usize) -> String {
+        let figures: Map<String, Value> = self.figures.iter().take(most).cloned().collect();
+        match &self.setting {
+            Value::Null => json!({ "figures": figures }),
+            setting => json!({ "setting": setting, "figures": figures }),
+        }
+        .to_string()
+    }
+}
+
+fn rows(outcome: &Outcome) -> Vec<Row> {
+    let kind = outcome.points.first().map(|point| point.phase.kind).unwrap_or_default();
+    let leading = Figure::leading(kind);
+    let figures = || leading.iter().copied().chain(Figure::kept().filter(|figure| !leading.contains(figure)));
+    let known = |of: &dyn Fn(Figure) -> Option<f64>| -> Vec<(String, f64)> {
+        figures().filter_map(|figure| Some((figure.key(), of(figure)?))).collect()
     };
-    let results: Vec<Value> = match outcome.points.as_slice() {
-        [one] => vec![json!({ "figures": figures(&|figure| figure.of(one)) })],
-        all if outcome.begin.verb == "load" => all
-            .iter()
-            .map(|point| {
-                let few = figures(&|figure| figure.of(point).filter(|_| Figure::leading(point.phase.kind).contains(&figure)
-                    || figure.stat().is_some_and(|stat| stat == Stat::MEDIAN) && point.phase.kind != Kind::Tcp));
-                json!({ "setting": point.label, "figures": few })
-            })
-            .collect(),
-        _ => outcome
-            .sweep
-            .iter()
-            .map(|row| json!({ "setting": row.label, "figures": figures(&|figure| Some(row.figure(figure)?.mean)) }))
-            .collect(),
-    };
-    let document = json!({
-        "schema": "netcaliper.summary.v1",
-        "verb": outcome.begin.verb,
-        "targets": outcome.begin.targets,
-        "run": outcome.begin.run,
-        "status": outcome.status.name(),
-        "reason": outcome.reason,
-        "answer": summary::answer(outcome),
-        "results": results,
-        "caveats": caveats,
-    });
-    writeln!(out, "{document:#}")
+    match outcome.points.as_slice() {
+        [one] => vec![Row::new(Value::Null, known(&|figure| figure.of(one)))],
+        _ if outcome.begin.verb == "load" => under_load(outcome).iter().map(stage).collect(),
+        _ => {
+            let row =
+                |row: &SweepRow| Row::new(json!(row.label), known(&|figure| Some(row.figure(figure)?.mean)));
+            outcome.sweep.iter().map(row).collect()
+        }
+    }
+}
+
+/// The figures of a stage under load, those of the path under the names that all runs have.
+fn stage(found: &Found) -> Row {
+    let (median, p99) = (Stat::MEDIAN, Stat::Quantile(0.99));
+    let goodput = |way: Option<OneWay>| way.and_then(|way| way.goodput_bps);
+    let time = |ns: Option<u64>| ns.map(real);
+    let figures = [
+        (Figure::Goodput(Way::Up).key(), goodput(found.up)),
+        (Figure::Goodput(Way::Down).key(), goodput(found.down)),
+        (Figure::RoundTrip(median).key(), time(found.rtt_p50_ns)),
+        (Figure::RoundTrip(p99).key(), time(found.rtt_p99_ns)),
+        (Figure::MessagesLost.key(), found.never_back.map(|share| 100.0 * share)),
+        ("rpm".to_owned(), found.rpm),
+        (Figure::Delay(Way::Up, median).key(), found.up.map(|way| real(way.p50_ns))),
+        (Figure::Delay(Way::Down, median).key(), found.down.map(|way| real(way.p50_ns))),
+    ];
+    let known = figures.into_iter().filter_map(|(key, value)| Some((key, value?)));
+    Row::new(json!({ "stage": found.stage }), known)
 }
 
 /// A value with the digits that it deserves.

@@ -272,7 +272,10 @@ fn quiet_and_verbose_print_less_and_more() {
         (1..=12).contains(&result.len()) && plain.lines().all(|line| line.chars().count() <= 80),
         "{plain}"
     );
-    assert!(result.iter().filter(|line| line.starts_with("  ! ")).count() <= 3, "{plain}");
+    let is_caveat = |line: &&&str| ["  invalid: ", "  caution: "].iter().any(|level| line.starts_with(level));
+    assert!(result.iter().filter(is_caveat).count() <= 3 && !plain.contains("  note: "), "{plain}");
+    assert!(plain.contains("notes, advice and all tables: -v"), "both ends are on one host: {plain}");
+    assert!(verbose.contains("\n  note: loopback: "), "{verbose}");
 }
 
 #[test]
@@ -283,6 +286,18 @@ fn a_summary_in_json_is_small() {
     let summary: Value = serde_json::from_str(&done.out).unwrap();
     assert!(summary["results"][0]["figures"]["goodput.up"].as_f64().unwrap() > 1e6, "{summary:#}");
     assert!(summary["answer"].as_str().unwrap().contains("to server"), "{summary:#}");
+    for (verb, words) in
+        [("load", "-t 300ms --ramp 1s -P 2"), ("tcp", "-t 100ms -P 2 --sweep rate=1M,2M,3M,4M,5M,6M,7M,8M")]
+    {
+        let done = as_it_is(verb).arg(server.at()).args(words).arg("--json=summary").run().exits(0);
+        assert!(done.out.len() < 2_048, "{} bytes: {}", done.out.len(), done.out);
+        let summary: Value = serde_json::from_str(&done.out).unwrap();
+        let results = summary["results"].as_array().unwrap();
+        assert!(
+            results.len() >= 4 && results.iter().all(|result| result["setting"].is_object()),
+            "{summary:#}"
+        );
+    }
 }
 
 #[test]

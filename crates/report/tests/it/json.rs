@@ -1,9 +1,12 @@
 //! Saved runs: what is written can be read, whole or cut short.
 
-use crate::common::{events, outcome};
-use model::{Builder, Event, Level, Outcome, Status};
+use crate::common::{built, events, outcome};
+use metrics::SECOND;
+use model::{Begin, Builder, Event, Level, Outcome, Status, Totals, Traffic};
 use report::EventWriter as _;
-use report::{Journal, read_run, replay, write_outcome};
+use report::{Journal, read_run, replay, write_outcome, write_summary};
+use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// Whether `bench/deep` asks for everything that takes its time.
 fn thorough() -> bool {
@@ -32,6 +35,50 @@ fn an_outcome_survives_the_file() {
     let compact = serde_json::to_string(&outcome()).unwrap();
     assert_eq!(read_run(&compact).unwrap(), outcome());
     assert_eq!(read_run(&format!("\u{feff}{text}\n\n")).unwrap(), outcome(), "as an editor may leave it");
+}
+
+/// A run of `verb` with a phase under each label.
+fn run(verb: &str, labels: impl Iterator<Item = BTreeMap<String, String>>) -> Outcome {
+    let targets = vec!["a-host-with-a-long-name.example.org".to_owned()];
+    let mut events =
+        vec![Event::Begin(Box::new(Begin { verb: verb.to_owned(), targets, ..Begin::default() }))];
+    for label in labels {
+        let counts = |tx_bytes, rx_bytes| Traffic { tx_bytes, rx_bytes, ns: SECOND };
+        let totals = |traffic| Box::new(Totals { traffic, ..Totals::default() });
+        events.push(Event::Phase { label, repeat: 1, phase: Box::default() });
+        events.extend([Event::Local(totals(counts(1 << 40, 0))), Event::Remote(totals(counts(0, 1 << 40)))]);
+        events.push(Event::PhaseEnd { status: Status::Complete, reason: None });
+    }
+    events.push(Event::End { status: Status::Complete, reason: None });
+    built(&events)
+}
+
+fn short(outcome: &Outcome) -> Value {
+    let mut out = Vec::new();
+    write_summary(outcome, &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    assert!(text.len() < 2048, "{} bytes: {text}", text.len());
+    serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}"))
+}
+
+#[test]
+fn a_summary_is_below_two_kilobytes_however_many_settings_there_are() {
+    for settings in [1, 2, 21, 100, 1000] {
+        let label = |n: i32| BTreeMap::from([("connections".to_owned(), n.to_string())]);
+        let summary = short(&run("tcp", (1..=settings).map(label)));
+        let told = summary["results"].as_array().unwrap();
+        let left_out = summary["left_out"].as_i64().unwrap_or(0);
+        assert_eq!(told.len() as i64 + left_out, i64::from(settings), "{summary:#}");
+        let rate = told[0]["figures"]["goodput.up"].as_f64();
+        assert_eq!(rate, Some(8_796_093_022_208.0), "the figure that it is about comes first: {summary:#}");
+        assert!(summary["answer"].as_str().unwrap().contains("8.80 Tbit/s"), "{summary:#}");
+    }
+    assert!(short(&outcome())["results"][0]["figures"].is_object());
+    let stages = ["idle", "down", "up", "both"].into_iter().flat_map(|stage| {
+        ["delay", "trips", "load"]
+            .map(|part| [("stage", stage), ("part", part)].map(|(k, v)| (k.to_owned(), v.to_owned())).into())
+    });
+    short(&run("load", stages));
 }
 
 #[test]
