@@ -8,7 +8,7 @@ struct Habit {
     /// The verb they follow; empty where they stand in its place, `*` after any.
     verb: &'static str,
     words: &'static [&'static str],
-    /// `N` stands for the word that follows.
+    /// `N` and `HOST` stand for the word that follows.
     instead: &'static str,
 }
 
@@ -34,7 +34,7 @@ fn instead(error: &Error, command: &[String]) -> Option<(String, String)> {
     let next =
         command.iter().skip_while(|word| *word != unknown).nth(1).filter(|word| !word.starts_with('-'));
     let instead = match next {
-        Some(value) => habit.instead.replace('N', value),
+        Some(value) => habit.instead.replace('N', value).replace("HOST", value),
         None => habit.instead.to_owned(),
     };
     Some((unknown.clone(), instead))

@@ -5,15 +5,15 @@ use crate::support::{netcaliper, serve, skip, tcp};
 
 #[test]
 fn words_of_other_programs_are_answered_with_ours() {
-    let delay = "use `netcaliper delay HOST -b RATE`";
+    let delay = "use `netcaliper delay 10.0.0.1 -b RATE`";
     for (words, sentence) in [
-        ("-c 10.0.0.1", "'-c' is another program's: use `netcaliper tcp HOST`"),
-        ("--client 10.0.0.1", "use `netcaliper tcp HOST`"),
-        ("tcp -c 10.0.0.1", "use `netcaliper tcp HOST`"),
+        ("-c 10.0.0.1", "'-c' is another program's: use `netcaliper tcp 10.0.0.1`"),
+        ("--client 10.0.0.1", "use `netcaliper tcp 10.0.0.1`"),
+        ("tcp -c 10.0.0.1", "use `netcaliper tcp 10.0.0.1`"),
         ("-s", "'-s' is another program's: use `netcaliper serve`"),
         ("tcp -s", "use `netcaliper serve`"),
         ("tcp -u 10.0.0.1", delay),
-        ("tcp 10.0.0.1 --udp", delay),
+        ("tcp 10.0.0.1 --udp", "use `netcaliper delay HOST -b RATE`"),
         ("--udp 10.0.0.1", delay),
         ("udp 10.0.0.1", delay),
         ("ping -c 3 10.0.0.1", "'-c' is another program's: use `-n 3`"),
