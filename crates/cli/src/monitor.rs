@@ -5,7 +5,7 @@ use crate::args::{Cli, Command as Verb};
 use crate::kept::StoreArgs;
 use crate::{CliError, Exit, kept, measure, outputs, scrape, stderr, values};
 use clap::{Args, Parser as _};
-use model::{Assertion, Figure, Outcome};
+use model::{Assertion, Figure, Outcome, Point, Stat, is_shown};
 use report::RunMetrics;
 use runtime::Interrupt;
 use std::io::{self, Read, Write};
@@ -196,7 +196,9 @@ fn tell(args: &MonitorArgs, came: &Came, metrics: &mut RunMetrics) {
             let held = |a: &Assertion| (a.to_string(), a.broken(outcome).is_empty());
             metrics.add(outcome, args.asserts.iter().map(held).collect());
             let first = outcome.points.first();
-            let figures = Figure::compared().filter_map(|f| Some((f, f.of(first?)?)));
+            let figures =
+                Figure::compared().filter(|figure| first.is_some_and(|first| is_told(*figure, first)));
+            let figures = figures.filter_map(|f| Some((f, f.of(first?)?)));
             let shown: Vec<String> = figures
                 .map(|(figure, value)| format!("{} {}", figure.key(), figure.unit().show(value)))
                 .collect();
@@ -217,6 +219,14 @@ fn tell(args: &MonitorArgs, came: &Came, metrics: &mut RunMetrics) {
         && let Err(text) = scrape::leave(path, metrics)
     {
         stderr::say(format_args!("netcaliper: warning: {text}"));
+    }
+}
+
+/// Whether a line has this figure of a phase: percentiles of too few round trips are left out.
+fn is_told(figure: Figure, of: &Point) -> bool {
+    match (figure, of.local.pings.as_ref().and_then(|pings| pings.rtt_ns.as_ref())) {
+        (Figure::RoundTrip(Stat::Quantile(q)), Some(rtt)) => is_shown(rtt, q),
+        _ => true,
     }
 }
 

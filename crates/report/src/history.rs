@@ -150,6 +150,10 @@ fn found(run: &KeptRun, names: &[String], room: usize) -> String {
             _ => same.collect(),
         };
         let spread = Spread::of(&same.iter().map(|f| f.value).collect::<Vec<f64>>())?;
+        // A run that was cut short before anything arrived has measured no rate.
+        if run.status != Status::Complete && name.starts_with("goodput") && spread.max == 0.0 {
+            return None;
+        }
         let axis = Axis::new("", unit(&same.first()?.unit));
         Some(match (name, same.len()) {
             (GROWN, _) => format!("grade {}", model::load::grade(i64::clamped(spread.max))),
@@ -278,6 +282,7 @@ mod tests {
             run("train", Status::Complete, &[("dispersion", "bps", 9.4e8), ("goodput.up", "bps", 1e6)]),
             run("delay", Status::Partial, &delays),
             run("tcp", Status::Failed, &[("goodput.up", "bps", 0.0)]),
+            run("tcp", Status::Interrupted, &[("goodput.up", "bps", 0.0)]),
         ];
         let mut out = Vec::new();
         write_history(&runs, &[], false, &mut out).unwrap();
