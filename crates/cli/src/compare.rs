@@ -1,7 +1,7 @@
 //! `netcaliper compare`: which differences between runs are real.
 
 use crate::kept::StoreArgs;
-use crate::{CliError, Exit, kept, saved};
+use crate::{CliError, Exit, kept, saved, stderr};
 use clap::Args;
 use model::Outcome;
 use report::Comparison;
@@ -55,7 +55,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<Exit, CliError> {
     let mut out = io::stdout().lock();
     let written = match args.json {
         true => writeln!(out, "{:#}", comparison.json()),
-        false => comparison.write(kept::color(), &mut out),
+        false => comparison.write(kept::color(), stderr::stdout_columns(), &mut out),
     };
     written.map_err(|e| CliError::stdout(&e))?;
     let broken = match args.threshold {

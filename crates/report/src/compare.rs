@@ -204,12 +204,12 @@ impl Comparison {
         }
     }
 
-    /// For people.
+    /// For people, in lines of so many columns if they are known.
     ///
     /// # Errors
     /// When `out` cannot be written.
-    pub fn write(&self, color: bool, out: &mut dyn Write) -> io::Result<()> {
-        let page = &mut Page::new(out, color);
+    pub fn write(&self, color: bool, columns: Option<u16>, out: &mut dyn Write) -> io::Result<()> {
+        let page = &mut Page::new(out, color).within(columns);
         let mut table = Table::new("Figure|before|after|difference|interval|p|readings|verdict");
         for row in &self.rows {
             let tone = match row.verdict {
