@@ -119,6 +119,7 @@ impl RunsArgs {
             target: self.host.clone(),
             since: self.since.map(|ns| metrics::Wall(ago(ns))),
             most,
+            ..Query::default()
         }
     }
 }

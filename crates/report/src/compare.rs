@@ -209,7 +209,26 @@ impl Comparison {
     /// # Errors
     /// When `out` cannot be written.
     pub fn write(&self, color: bool, columns: Option<u16>, out: &mut dyn Write) -> io::Result<()> {
-        let page = &mut Page::new(out, color).within(columns);
+        self.tell(&mut Page::new(out, color).within(columns))
+    }
+
+    /// The same for a page, under a sentence with what it comes to and both runs over time.
+    ///
+    /// # Errors
+    /// When `out` cannot be written.
+    pub fn write_html(&self, before: &Outcome, after: &Outcome, out: &mut dyn Write) -> io::Result<()> {
+        let of = |verdict: &Verdict| self.rows.iter().filter(|row| row.verdict == *verdict).count();
+        let (better, worse) = (of(&Verdict::Better), of(&Verdict::Worse));
+        let figures = metrics::format_count(u64::clamped(self.rows.len()), "figure");
+        let tone = if worse > 0 { "bad" } else { "good" };
+        writeln!(out, "<p class=\"verdict {tone}\">{figures} compared: {better} better, {worse} worse.</p>")?;
+        crate::html::overlay(before, after, out)?;
+        let page = &mut Page::html(out);
+        self.tell(page)?;
+        page.end()
+    }
+
+    fn tell(&self, page: &mut Page<'_>) -> io::Result<()> {
         let mut table = Table::new("Figure|before|after|difference|interval|p|readings|verdict");
         for row in &self.rows {
             let tone = match row.verdict {

@@ -1,7 +1,6 @@
 //! Runs that were kept, a line each.
 
 use crate::csv::{begun, guarded};
-use crate::html::escape;
 use crate::plot::{Axis, Unit, show};
 use crate::text::{Page, Table, Tone};
 use jiff::Timestamp;
@@ -73,17 +72,14 @@ fn shortened(text: &str, most: usize) -> String {
     text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// What people are told of each run.
-const COLUMNS_FOR_PEOPLE: [&str; 6] = ["Run", "Started (UTC)", "Test", "Target", "Status", "Result"];
-
-fn tone(run: &KeptRun) -> Tone {
+pub(crate) fn tone(run: &KeptRun) -> Tone {
     match run.status {
         Status::Complete => Tone::Plain,
         _ => Tone::Bad,
     }
 }
 
-fn cells(run: &KeptRun, names: &[String]) -> [String; 6] {
+pub(crate) fn cells(run: &KeptRun, names: &[String]) -> [String; 6] {
     let mut question = run.verb.clone();
     if !["", "native"].contains(&run.protocol.as_str()) {
         question += &format!(" ({})", run.protocol);
@@ -91,33 +87,15 @@ fn cells(run: &KeptRun, names: &[String]) -> [String; 6] {
     if !run.source.is_empty() {
         question += ", imported";
     }
-    let began = began(run).map_or_else(
-        || "not known".to_owned(),
-        |at| format!("{at:.0}").replace('T', " ").trim_end_matches('Z').to_owned(),
-    );
+    let began = started(run).trim_end_matches(" UTC").to_owned();
     let ended = run.status.name().to_owned();
     [run.id.to_string(), began, question, run.targets.clone(), ended, found(run, names, usize::MAX)]
 }
 
-/// Writes the same as a table of HTML in which each run is a link to `/history/ID`.
-///
-/// # Errors
-/// When `out` cannot be written.
-pub fn write_history_rows(runs: &[KeptRun], out: &mut dyn Write) -> io::Result<()> {
-    if runs.is_empty() {
-        return writeln!(out, "<p>No run was kept yet.</p>");
-    }
-    writeln!(out, "<div class=\"wide\"><table class=\"pairs\"><thead><tr>")?;
-    COLUMNS_FOR_PEOPLE.iter().try_for_each(|name| writeln!(out, "<th scope=\"col\">{name}</th>"))?;
-    writeln!(out, "</tr></thead><tbody>")?;
-    for run in runs {
-        let [id, rest @ ..] = cells(run, &[]);
-        let class = if tone(run) == Tone::Bad { " class=\"bad\"" } else { "" };
-        write!(out, "<tr{class}><th scope=\"row\"><a href=\"/history/{id}\">{id}</a></th>")?;
-        rest.iter().try_for_each(|cell| write!(out, "<td>{}</td>", escape(cell)))?;
-        writeln!(out, "</tr>")?;
-    }
-    writeln!(out, "</tbody></table></div>")
+/// `2026-11-24 17:04:09 UTC`
+pub(crate) fn started(run: &KeptRun) -> String {
+    let text = |at| format!("{at:.0}").replace('T', " ").replace('Z', " UTC");
+    began(run).map_or_else(|| "not known".to_owned(), text)
 }
 
 /// When it began; other programs' files do not always tell.
@@ -131,31 +109,19 @@ fn found(run: &KeptRun, names: &[String], room: usize) -> String {
     if run.status == Status::Failed {
         return "-".to_owned();
     }
-    let about: Vec<&str> = match (names, run.verb.as_str()) {
-        ([], "connect") => vec!["connects", "connect.p99"],
-        ([], "load") => vec![GROWN, "goodput.up", "goodput.down"],
-        ([], "delay") => vec!["loss.up", "delay.up.p50", "loss.down", "delay.down.p50", "delay.up.p99"],
-        ([], "stream") => vec!["frames", "loss.down", "delay.down.p99"],
-        ([], _) => ABOUT.to_vec(),
-        (names, _) => names.iter().map(String::as_str).collect(),
+    let about: Vec<&str> = match names {
+        [] => about(run),
+        names => names.iter().map(String::as_str).collect(),
     };
     let most = if names.is_empty() { 4 } else { names.len() };
     let one = |name: &str| {
-        let same = run.figures.iter().filter(|f| f.name == name);
-        // A load fills the path in some of its stages: what the probes beside it moved is none of its goodput.
-        let same: Vec<&KeptFigure> = match run.verb.as_str() {
-            "load" if name.starts_with("goodput") => {
-                same.filter(|f| f.setting.contains("part=load")).collect()
-            }
-            _ => same.collect(),
-        };
-        let spread = Spread::of(&same.iter().map(|f| f.value).collect::<Vec<f64>>())?;
+        let (spread, unit) = known(run, name)?;
         // A run that was cut short before anything arrived has measured no rate.
         if run.status != Status::Complete && name.starts_with("goodput") && spread.max == 0.0 {
             return None;
         }
-        let axis = Axis::new("", unit(&same.first()?.unit));
-        Some(match (name, same.len()) {
+        let axis = Axis::new("", unit);
+        Some(match (name, spread.n) {
             (GROWN, _) => format!("grade {}", model::load::grade(i64::clamped(spread.max))),
             (_, 1) => format!("{name} {}", show(&axis, spread.mean)),
             _ => format!("{name} {} to {}", show(&axis, spread.min), show(&axis, spread.max)),
@@ -170,6 +136,32 @@ fn found(run: &KeptRun, names: &[String], room: usize) -> String {
         text.extend([comma, &words]);
     }
     if text.is_empty() { "-".to_owned() } else { text }
+}
+
+/// The figures that a run is about, the most important first.
+pub(crate) fn about(run: &KeptRun) -> Vec<&'static str> {
+    match run.verb.as_str() {
+        "connect" => vec!["connects", "connect.p99"],
+        "load" => vec![GROWN, "goodput.up", "goodput.down"],
+        "delay" => vec!["loss.up", "delay.up.p50", "loss.down", "delay.down.p50", "delay.up.p99"],
+        "stream" => vec!["frames", "loss.down", "delay.down.p99"],
+        _ => ABOUT.to_vec(),
+    }
+}
+
+/// The first of these that a run has: its name, and its mean over the phases.
+pub(crate) fn leading(run: &KeptRun) -> Option<(&'static str, f64)> {
+    about(run).into_iter().find_map(|name| Some((name, known(run, name)?.0.mean)))
+}
+
+/// A figure of a run over its phases, and its unit.
+pub(crate) fn known(run: &KeptRun, name: &str) -> Option<(Spread, Unit)> {
+    // A load fills the path in some of its stages: what the probes beside it moved is none of its goodput.
+    let filled = run.verb == "load" && name.starts_with("goodput");
+    let counts = |f: &&KeptFigure| f.name == name && (!filled || f.setting.contains("part=load"));
+    let same: Vec<&KeptFigure> = run.figures.iter().filter(counts).collect();
+    let spread = Spread::of(&same.iter().map(|f| f.value).collect::<Vec<f64>>())?;
+    Some((spread, unit(&same.first()?.unit)))
 }
 
 fn unit(name: &str) -> Unit {

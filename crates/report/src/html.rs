@@ -17,13 +17,16 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 
 mod first;
+pub(crate) mod history;
 pub(crate) mod live;
 mod sessions;
+
+pub(crate) use first::overlay;
 
 const STYLE: &str = include_str!("html/report.css");
 const SCRIPT: &str = include_str!("html/report.js");
 /// SHA-256 of [`SCRIPT`] in base64, for the page's policy; a test computes it.
-const SCRIPT_HASH: &str = "pBJM1WHuWEGm78QP2UsQbLw7LXFyE02Kv0fD6IjOoqA=";
+const SCRIPT_HASH: &str = "pQfKpNG+YE9+P3JVWVTH+p2I80HWigOtWQH8LnyO6Mk=";
 /// Samples of a legend.
 const SAMPLE_LINE: &str = "<path class=\"line\" d=\"M0 5H24\"/>";
 const SAMPLE_POINT: &str = "<circle class=\"dot\" cx=\"12\" cy=\"5\" r=\"3\"/>";
@@ -73,7 +76,8 @@ pub fn svg_files(outcome: &Outcome) -> Vec<(String, String)> {
 
 /// `text` with what means something in HTML or XML made harmless, for text and attributes alike, and without control
 /// characters.
-pub(crate) fn escape(text: &str) -> Cow<'_, str> {
+#[must_use]
+pub fn escape(text: &str) -> Cow<'_, str> {
     let text = clean(text);
     if !text.contains(['&', '<', '>', '"', '\'']) {
         return text;

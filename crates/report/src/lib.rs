@@ -35,9 +35,10 @@ pub use csv::{
 pub use datagrams::{DatagramRows, DatagramsCsv};
 pub use frames::{FrameRows, FramesCsv};
 pub use histogram::{SampleRows, SamplesCsv, round_trips, write_hgrm, write_histogram_csv};
-pub use history::{write_figures_csv, write_history, write_history_json, write_history_rows};
+pub use history::{write_figures_csv, write_history, write_history_json};
+pub use html::history::{HistoryQuery, write_history_page, write_trend};
 pub use html::live::{LivePage, LivePlot, LiveView, REPORT_SCRIPT, REPORT_STYLE, live_units, page_policy};
-pub use html::{svg_files, write_html};
+pub use html::{escape, svg_files, write_html};
 pub use json::{Journal, ReadError, read_run, write_outcome, write_outcome_line, write_summary};
 pub use live::{
     Cell, CellStyle, Color, Feed, Grid, Look, Planned, Press, Presses, View, Wish, write_svg as write_screen,

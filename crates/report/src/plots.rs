@@ -33,7 +33,7 @@ pub(crate) struct Sheet {
 }
 
 impl Sheet {
-    fn new(title: String, plots: Vec<Plot>, single: bool) -> Self {
+    pub(crate) fn new(title: String, plots: Vec<Plot>, single: bool) -> Self {
         let (plots, flat): (Vec<Plot>, Vec<Plot>) = plots.into_iter().partition(Plot::tells);
         Sheet { title, plots, zeros: flat.into_iter().map(|plot| plot.title).collect(), single }
     }

@@ -78,6 +78,8 @@ pub struct Query {
     pub target: Option<String>,
     /// Begun at that time or later.
     pub since: Option<Wall>,
+    /// Begun before that time.
+    pub until: Option<Wall>,
     /// Largest number of runs, newest first.
     pub most: Option<u32>,
 }
@@ -160,10 +162,16 @@ impl Store {
         let mut runs = self.connection.prepare(
             "SELECT id, uuid, started_ns, verb, protocol, targets, status, source FROM run
              WHERE (?1 IS NULL OR verb = ?1) AND (?2 IS NULL OR instr(targets, ?2) > 0)
-               AND (?3 IS NULL OR started_ns >= ?3) ORDER BY id DESC LIMIT ?4",
+               AND (?3 IS NULL OR started_ns >= ?3) AND (?5 IS NULL OR started_ns < ?5) ORDER BY id DESC LIMIT ?4",
         )?;
         let most = query.most.map_or(-1, i64::from);
-        let asked = params![query.verb, query.target, query.since.map(|wall| wall.0), most];
+        let asked = params![
+            query.verb,
+            query.target,
+            query.since.map(|wall| wall.0),
+            most,
+            query.until.map(|wall| wall.0)
+        ];
         let entries = runs.query_map(asked, entry)?.collect::<rusqlite::Result<Vec<KeptRun>>>()?;
         let mut figures = self
             .connection

@@ -83,6 +83,7 @@ fn runs_are_found_by_what_they_are() {
     let found = |query: Query| store.list(&query).unwrap().iter().map(|e| e.id).collect::<Vec<_>>();
     assert_eq!(found(Query { most: Some(2), ..Query::default() }), [4, 3]);
     assert_eq!(found(Query { since: Some(Wall(3)), ..Query::default() }), [4, 3]);
+    assert_eq!(found(Query { until: Some(Wall(3)), ..Query::default() }), [2, 1]);
     assert_eq!(found(Query { verb: Some("ping".to_owned()), ..Query::default() }), [0i64; 0]);
     assert_eq!(found(Query { target: Some("two.".to_owned()), ..Query::default() }).len(), 4);
 }

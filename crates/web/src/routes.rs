@@ -34,7 +34,7 @@ const STYLE: &str = include_str!("page/live.css");
 const ICON: &str = include_str!("page/icon.svg");
 /// What our own pages may do: what this server gives them.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
-                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+                      base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
 #[derive(Clone)]
 pub(crate) struct Site {
@@ -54,10 +54,10 @@ pub(crate) async fn respond<B>(site: &Site, request: &Request<B>) -> Answer {
     let uri = request.uri();
     let query = uri.query().unwrap_or_default();
     let mut answer = match site.guard.admit(request.method(), request.headers(), query) {
-        Ok(Pass::In) => page(site, uri.path()).await,
+        Ok(Pass::In) => page(site, uri.path(), query).await,
         Ok(Pass::Welcome(cookie)) => {
             // A page goes on without the token in its address; every other request is answered at once.
-            let mut answer = if uri.path() == "/" { onward() } else { page(site, uri.path()).await };
+            let mut answer = if uri.path() == "/" { onward() } else { page(site, uri.path(), query).await };
             if let Ok(cookie) = HeaderValue::from_str(&cookie) {
                 answer.headers_mut().insert(SET_COOKIE, cookie);
             }
@@ -86,7 +86,7 @@ fn onward() -> Answer {
     answer
 }
 
-async fn page(site: &Site, path: &str) -> Answer {
+async fn page(site: &Site, path: &str, query: &str) -> Answer {
     if let ("/metrics", Some(metrics)) = (path, &site.metrics) {
         let mut body = Vec::new();
         return match metrics.write(&mut body) {
@@ -98,6 +98,7 @@ async fn page(site: &Site, path: &str) -> Answer {
         return refused((StatusCode::NOT_FOUND, "metrics are at /metrics".to_owned()));
     };
     let shown = Arc::clone(shown);
+    let asked = history::asked(query);
     match path {
         "/" => text(HTML, PAGE),
         "/live.js" => text(JAVASCRIPT, SCRIPT),
@@ -113,7 +114,9 @@ async fn page(site: &Site, path: &str) -> Answer {
             let policy = Some(page_policy());
             made(HTML, policy, move || written(|body| report::write_html(&shown.outcome(), body))).await
         }
-        "/history" => made(HTML, None, move || history::list(shown.store.as_deref())).await,
+        "/history" => made(HTML, None, move || history::list(shown.store.as_deref(), asked)).await,
+        "/trend" => made(HTML, None, move || history::trend(shown.store.as_deref(), &asked)).await,
+        "/compare" => made(HTML, None, move || history::compare(shown.store.as_deref(), &asked)).await,
         "/history.json" => made(JSON, None, move || history::json(shown.store.as_deref())).await,
         _ => match path.strip_prefix("/history/").map(str::to_owned) {
             Some(id) => {

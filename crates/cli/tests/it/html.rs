@@ -63,7 +63,7 @@ fn every_verb_writes_a_page_and_a_saved_run_gives_the_same() {
         (
             "stream",
             netcaliper("stream").arg(server.at()).args("--length 1s --depth 100ms -b 1M"),
-            &["plot-frames", "plot-buffer-depth", "plot-jitter", "plot-frame-flight"],
+            &["plot-buffer-depth", "plot-jitter", "plot-frame-flight"],
         ),
     ];
     for (name, line, plots) in runs {
@@ -248,6 +248,55 @@ fn a_reader_can_zoom_toggle_and_read_values() {
     assert!(read.contains("time since the start") && read.contains("to server"), "{read}");
     assert!(told(&dom, "value").unwrap().ends_with("bit/s"));
     assert!(told(&dom, "rows").unwrap().parse::<u32>().unwrap() >= 5);
+}
+
+#[test]
+fn every_page_fits_screens_phones_and_paper() {
+    let Some(browser) = Browser::find("every_page_fits_screens_phones_and_paper") else { return };
+    let (scratch, server, mut tab) = (Scratch::new(), serve(""), browser.tab());
+    let runs: [(&str, Line); 7] = [
+        ("tcp", tcp(server.at()).args("-t 700ms -i 100ms -P 3 -b 20M --bidir")),
+        ("ping", netcaliper("ping").arg(server.at()).args("-n 100 -i 100ms")),
+        ("delay", netcaliper("delay").arg(server.at()).args("-t 500ms -i 100ms")),
+        ("load", netcaliper("load").arg(server.at()).args("-t 1s")),
+        ("stream", netcaliper("stream").arg(server.at()).args("--length 1s --depth 100ms -b 1M")),
+        ("train", netcaliper("train").arg(server.at()).args("-n 10 --repeat 5 --every 50ms --wait 0,20us")),
+        ("sweep", netcaliper("delay").arg(server.at()).args("--sweep rate=100k,1M,20M -t 200ms -i 100ms")),
+    ];
+    for (name, line) in runs {
+        let page = scratch.file(&format!("{name}.html"));
+        let done = line.arg("--html").arg(&page).run();
+        assert!(page.exists(), "{name}: {}", done.tell());
+        tab.look((1400, 900), "screen", "light");
+        tab.open(&format!("file://{}", page.display()));
+        let verdict = tab.says("document.querySelector('header .verdict').textContent");
+        assert!(verdict.as_str().unwrap().starts_with("Run "), "{name}: {verdict}");
+        let folded =
+            tab.says("document.querySelector('#caveats details:not([open]) summary')?.textContent ?? ''");
+        let levels = ["invalid", "caution", "note"];
+        assert!(
+            folded == "" || levels.iter().any(|level| folded.as_str().unwrap().contains(level)),
+            "{folded}"
+        );
+        tab.says(
+            "document.querySelectorAll('details:not(.table)').forEach(d => d.open = !d.closest('#caveats'))",
+        );
+        tab.fits(name);
+    }
+}
+
+#[test]
+fn the_plot_of_a_load_spans_all_stages() {
+    let Some(browser) = Browser::find("the_plot_of_a_load_spans_all_stages") else { return };
+    let (scratch, server, mut tab) = (Scratch::new(), serve(""), browser.tab());
+    let page = scratch.file("load.html");
+    netcaliper("load").arg(server.at()).args("-t 1s").arg("--html").arg(&page).run();
+    tab.look((1400, 900), "screen", "light");
+    tab.open(&format!("file://{}", page.display()));
+    let names = "[...document.querySelectorAll('#timeline .wide svg > text')].map(e => e.textContent).slice(0, 4).join()";
+    assert_eq!(tab.says(names), "idle,down,up,both");
+    let panels = "[...document.querySelectorAll('#timeline .wide .panel .what')].map(e => e.textContent.split(',')[0]).join()";
+    assert_eq!(tab.says(panels), "throughput,delay,loss");
 }
 
 #[test]

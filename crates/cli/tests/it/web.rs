@@ -207,7 +207,16 @@ fn kept_runs_are_listed_and_shown_as_report_shows_them() {
     netcaliper("report").arg("1").arg("--store").arg(&store).arg("--html").arg(&page).run().exits(0);
     let run = endless(server.at()).arg("--store").arg(&store).spawn();
     let (at, _) = live(&run);
-    assert!(body(&get(&at, "/history")).contains("<a href=\"/history/1\">1</a>"));
+    assert!(body(&get(&at, "/history?verb=tcp&sort=target")).contains("<a href=\"/history/1\">1</a>"));
+    assert!(!body(&get(&at, "/history?verb=ping")).contains("/history/1\""));
+    for (path, status, said) in [
+        ("/compare?before=1", 400, "two runs are compared"),
+        ("/compare?before=1&after=9", 404, "holds no run 9"),
+        ("/trend?verb=tcp", 400, "a trend is that of a verb and a target"),
+    ] {
+        let answer = get(&at, path);
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")) && answer.contains(said), "{answer}");
+    }
     assert!(body(&get(&at, "/history.json")).contains("\"verb\": \"tcp\""));
     assert_eq!(body(&get(&at, "/history/1")), std::fs::read_to_string(&page).unwrap());
     for path in ["/history/77", "/history/x", "/history/-1", "/history/1%20OR%201"] {
@@ -426,6 +435,76 @@ fn nothing_that_a_peer_says_becomes_markup() {
     assert!(dom.contains("&lt;img src=x"), "it is there, as text: {dom}");
     assert!(!dom.contains("<img") && !dom.contains("data-owned"), "{dom}");
     assert!(dom.contains("data-plots="), "the page's own script ran");
+}
+
+#[test]
+fn a_page_shows_figures_and_plot_while_the_run_goes_on() {
+    let Some(browser) = Browser::find("a_page_shows_figures_and_plot_while_the_run_goes_on") else { return };
+    let (server, mut tab) = (serve(""), browser.tab());
+    let run = endless(server.at()).spawn();
+    let (at, _) = live(&run);
+    tab.look((1400, 900), "screen", "light");
+    tab.open(&format!("http://{at}/"));
+    tab.until("document.querySelectorAll('.tiles li').length > 1 && document.querySelector('#timeline .wide .dot, #timeline .wide .line[d*=L]') !== null");
+    assert_eq!(tab.says("document.querySelector('.verdict').textContent.startsWith('Running: ')"), true);
+    assert_eq!(tab.says("document.querySelector('.state').classList.contains('live')"), true);
+    tab.until("document.querySelectorAll('figure[data-name]').length > 3");
+    tab.fits("live page");
+    run.signal("INT");
+    run.wait().exits(130);
+}
+
+#[test]
+fn a_reader_of_the_history_sorts_filters_compares_and_sees_a_trend() {
+    let Some(browser) = Browser::find("a_reader_of_the_history_sorts_filters_compares_and_sees_a_trend")
+    else {
+        return;
+    };
+    let (scratch, server, mut tab) = (Scratch::new(), serve(""), browser.tab());
+    let store = scratch.file("runs.sqlite");
+    let kept = |line: Line| line.arg("--store").arg(&store).run().exits(0);
+    for rate in ["5M", "20M"] {
+        kept(tcp(server.at()).args("-t 600ms -i 50ms -P 2").args(&format!("-b {rate}")));
+    }
+    kept(netcaliper("ping").arg(server.at()).args("-n 20"));
+    let shown =
+        netcaliper("report").arg("1").args("-q --web 0 --web-linger 600s").arg("--store").arg(&store).spawn();
+    let (at, _) = live(&shown);
+    tab.look((1400, 900), "screen", "light");
+    let ids = "[...document.querySelectorAll('.runs tbody th a')].map(a => a.textContent).join()";
+    tab.open(&format!("http://{at}/history"));
+    assert_eq!(tab.says(ids), "3,2,1", "the latest first");
+    tab.fits("history");
+    let click = |tab: &mut super::support::browser::Tab, what: &str, there: &str| {
+        tab.says(&format!("document.body.dataset.old = 1; document.querySelector('{what}').click()"));
+        tab.until(&format!("document.readyState === 'complete' && !document.body.dataset.old && {there}"));
+    };
+    click(&mut tab, "a[href=\"/history?sort=run\"]", "true");
+    assert_eq!(tab.says(ids), "1,2,3");
+    tab.says("document.querySelector('select[name=verb]').value = 'tcp'");
+    click(&mut tab, ".ask button", "location.search.includes('verb=tcp')");
+    assert_eq!(tab.says(ids), "1,2", "sorted as before, of one verb");
+    tab.says("document.querySelector('input[name=to]').value = '2020-01-01'");
+    click(&mut tab, ".ask button", "true");
+    assert_eq!(tab.says("document.querySelector('main').textContent.includes('No such run')"), true);
+    tab.open(&format!("http://{at}/history"));
+    tab.says("document.querySelector('[name=before][value=\"1\"]').click(); document.querySelector('[name=after][value=\"2\"]').click()");
+    click(&mut tab, "form[action=\"/compare\"] button", "location.pathname === '/compare'");
+    let told = tab.says("document.querySelector('main').textContent");
+    let told = told.as_str().unwrap();
+    assert!(
+        told.contains("goodput to server") && told.contains("better") && told.contains("phase.rate"),
+        "{told}"
+    );
+    assert_eq!(tab.says("document.querySelectorAll('#timeline .wide .dashed').length > 0"), true);
+    tab.fits("compare");
+    tab.open(&format!("http://{at}/history?verb=tcp"));
+    click(&mut tab, "a.trend", "location.pathname === '/trend'");
+    tab.until("document.querySelectorAll('figure[data-ready]').length > 1");
+    assert_eq!(tab.says(ids), "2,1");
+    tab.fits("trend");
+    shown.signal("INT");
+    shown.wait();
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The first screen of a page: tiles with the figures that the run is about, and throughput, delay and loss over one axis of time.
 
 use super::escape;
-use crate::plot::{Axis, Plot, Series, Unit, panels};
+use crate::plot::{Axis, Plot, Series, Style, Unit, panels};
 use crate::words;
 use metrics::{Spread, format_duration, real, seconds};
 use model::load::{Found, under_load};
@@ -29,14 +29,40 @@ pub(super) fn write(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "</ul>")?;
     }
     let (plots, end, phases) = timeline(outcome);
+    drawn(&plots, end, &phases, out)
+}
+
+fn drawn(plots: &[Plot], end: f64, phases: &[(f64, String)], out: &mut dyn Write) -> io::Result<()> {
     if plots.is_empty() {
         return Ok(());
     }
     writeln!(out, "<section id=\"timeline\" aria-label=\"Throughput, delay and loss over time\">")?;
     for (class, width) in WIDTHS {
-        write!(out, "<div class=\"{class}\">{}</div>", panels(&plots, end, &phases, width))?;
+        write!(out, "<div class=\"{class}\">{}</div>", panels(plots, end, phases, width))?;
     }
     writeln!(out, "</section>")
+}
+
+/// Writes two runs over one axis of time, the second one's lines broken.
+pub(crate) fn overlay(before: &Outcome, after: &Outcome, out: &mut dyn Write) -> io::Result<()> {
+    let (mut plots, end, _) = timeline(before);
+    let (others, other_end, _) = timeline(after);
+    for series in plots.iter_mut().flat_map(|plot| &mut plot.series) {
+        series.name.insert_str(0, "before: ");
+    }
+    for mut plot in others {
+        for series in &mut plot.series {
+            series.name.insert_str(0, "after: ");
+            series.style = Style::Dashed;
+        }
+        match plots.iter_mut().find(|known| known.name == plot.name) {
+            Some(known) => known.series.append(&mut plot.series),
+            None => plots.push(plot),
+        }
+    }
+    plots.sort_by(|a, b| a.name.cmp(&b.name));
+    let plots: Vec<Plot> = plots.into_iter().filter_map(Plot::some).collect();
+    drawn(&plots, end.max(other_end), &[], out)
 }
 
 /// Name, value, and what else is to be said of it.

@@ -213,7 +213,7 @@ class Chart {
     const across = ticks(plot.x, units, this.x), up = ticks(plot.y, units, this.y);
     const most = Math.max(6, Math.floor(wide / 7 / Math.max(1, across.all.length)));
     let grid = "";
-    const below = make("g", { "text-anchor": "middle", transform: `translate(0 ${high + 16})` });
+    const below = make("g", { "text-anchor": "middle", transform: `translate(0 ${high + 19})` });
     const beside = make("g", { "text-anchor": "end", transform: "translate(-6 4)" });
     const seen = across.all.map(([v, text]) => [this.px(v), short(text, most)]).filter(([x]) => x !== null && x >= -0.5 && x <= wide + 0.5);
     if (plot.x.unit !== "name") for (const [x] of seen) grid += `M${two(x)} 0V${high}`;

@@ -12,7 +12,7 @@ const PANEL: f64 = 96.0;
 const ABOVE: f64 = 22.0;
 /// Height of a further line of a legend.
 const LINE: f64 = 15.0;
-const BOTTOM: f64 = 34.0;
+const BOTTOM: f64 = 39.0;
 const LEFT: f64 = 58.0;
 const RIGHT: f64 = 10.0;
 /// Height of the line that names the phases.
@@ -50,7 +50,7 @@ pub(crate) fn panels(plots: &[Plot], end: f64, phases: &[(f64, String)], width: 
             out,
             "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
             two(x),
-            two(top + 14.0),
+            two(top + 18.0),
             escape(text)
         );
     }
@@ -58,7 +58,7 @@ pub(crate) fn panels(plots: &[Plot], end: f64, phases: &[(f64, String)], width: 
         out,
         "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">time, {unit}</text>\n</svg>\n",
         two(px(end)),
-        two(top + 28.0)
+        two(top + 33.0)
     );
     out
 }
@@ -66,9 +66,12 @@ pub(crate) fn panels(plots: &[Plot], end: f64, phases: &[(f64, String)], width: 
 /// The names of phases where they begin, as far as there is room.
 fn named_phases(phases: &[(f64, String)], px: &dyn Fn(f64) -> f64, width: f64, out: &mut String) {
     let mut free = 0.0;
-    for (at, name) in phases {
-        let x = px(*at) + 3.0;
-        if x < free || x + wide_of(name) > width {
+    for (n, (at, name)) in phases.iter().enumerate() {
+        let begins = px(*at) + 3.0;
+        let x = begins.max(free);
+        let next = phases.get(n + 1).map_or(width, |(next, _)| px(*next));
+        // Moved to the right where it stays within its phase.
+        if x + wide_of(name) > if x > begins { next } else { width } {
             continue;
         }
         free = x + wide_of(name) + 6.0;

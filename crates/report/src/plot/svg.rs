@@ -199,7 +199,7 @@ fn axes(view: &View<'_>, out: &mut String) {
          <g text-anchor=\"middle\" transform=\"translate(0 {})\">{below}<text x=\"{}\" y=\"20\">{}</text></g>\n\
          <g text-anchor=\"end\" transform=\"translate(-6 4)\">{beside}</g>\n\
          <text x=\"{}\" y=\"-17\">{}</text>",
-        two(high + 16.0),
+        two(high + 19.0),
         two(wide / 2.0),
         label(&view.plot.x.label, &x_unit),
         two(8.0 - LEFT),

@@ -99,7 +99,8 @@ fn settings(rows: &[SweepRow]) -> Vec<Plot> {
             let (Some(x), Some(spread)) = (across.at(&row.label), row.figure(figure)) else { continue };
             let words = [figure.part(), rest(&row.label, first)];
             let words: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.is_empty()).collect();
-            lines.entry(words.join(", ")).or_default().push((x, spread));
+            let name = if words.is_empty() { label.to_owned() } else { words.join(", ") };
+            lines.entry(name).or_default().push((x, spread));
         }
         if let (Figure::Delay(way, Stat::MEDIAN), "rate") = (figure, first.as_str()) {
             plot.marks.extend(knee(rows, way, &across));

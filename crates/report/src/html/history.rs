@@ -1,0 +1,352 @@
+//! Saved runs as a page: the list with its form, and the trend of one target.
+
+use super::{data, escape, figure};
+use crate::history::{about, cells, known, leading, started, tone};
+use crate::plot::{Axis, Plot, Series, Unit};
+use crate::plots::Sheet;
+use crate::text::Tone;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use metrics::{Wall, real};
+use model::{Figure, KeptRun, Status};
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+/// Columns of the list: what a link sorts by, and the title.
+const COLUMNS: [(&str, &str); 6] = [
+    ("run", "Run"),
+    ("started", "Started (UTC)"),
+    ("test", "Test"),
+    ("target", "Target"),
+    ("status", "Status"),
+    ("result", "Result"),
+];
+/// Nanoseconds of a day, and of an hour.
+const DAY: i64 = 86_400_000_000_000;
+const HOUR: i64 = DAY / 24;
+
+/// What a reader of the list asks for, as its form sends it: empty fields ask for nothing.
+#[derive(Clone, Debug, Default)]
+pub struct HistoryQuery {
+    pub verb: String,
+    pub target: String,
+    /// The first day, `2026-11-24` (UTC).
+    pub from: String,
+    /// The last day.
+    pub to: String,
+    /// The column that sorts, after a `-` downwards.
+    pub sort: String,
+}
+
+impl HistoryQuery {
+    /// When the first day begins.
+    #[must_use]
+    pub fn since(&self) -> Option<Wall> {
+        midnight(&self.from)
+    }
+
+    /// When the last day is over.
+    #[must_use]
+    pub fn until(&self) -> Option<Wall> {
+        midnight(&self.to).map(|at| Wall(at.0.saturating_add(DAY)))
+    }
+
+    fn link(&self, sort: &str) -> String {
+        let pairs = [
+            ("verb", &*self.verb),
+            ("target", &self.target),
+            ("from", &self.from),
+            ("to", &self.to),
+            ("sort", sort),
+        ];
+        address("/history", &pairs)
+    }
+}
+
+/// When a day begins, UTC; `None` for a text that is none.
+fn midnight(day: &str) -> Option<Wall> {
+    let at = day.parse::<Date>().ok()?.to_zoned(TimeZone::UTC).ok()?.timestamp().as_nanosecond();
+    i64::try_from(at).ok().map(Wall)
+}
+
+/// A path with a query, as an attribute holds it.
+fn address(path: &str, pairs: &[(&str, &str)]) -> String {
+    let mut text = path.to_owned();
+    for (at, (name, value)) in pairs.iter().filter(|(_, value)| !value.is_empty()).enumerate() {
+        text.extend([if at == 0 { "?" } else { "&amp;" }, name, "="]);
+        for byte in value.bytes() {
+            match byte {
+                b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                    text.push(char::from(byte));
+                }
+                // Writing to a String cannot fail.
+                other => drop(write!(text, "%{other:02X}")),
+            }
+        }
+    }
+    text
+}
+
+/// Writes the list of `runs` under a form for what is asked; `verbs` are those of all runs. Each run is a link to `/history/ID`.
+///
+/// # Errors
+/// When `out` cannot be written.
+pub fn write_history_page(
+    runs: &[KeptRun],
+    query: &HistoryQuery,
+    verbs: &[String],
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    form(query, verbs, out)?;
+    if runs.is_empty() {
+        return writeln!(out, "<p>No such run was kept.</p>");
+    }
+    let mut sorted: Vec<&KeptRun> = runs.iter().collect();
+    let (column, down) = match query.sort.strip_prefix('-') {
+        Some(column) => (column, true),
+        None => (query.sort.as_str(), false),
+    };
+    sorted.sort_by(|a, b| if down { order(column, b, a) } else { order(column, a, b) });
+    writeln!(
+        out,
+        "<form method=\"get\" action=\"/compare\">\n<p><button>Compare</button> <span class=\"soft\">the runs marked as before and \
+         after</span></p>\n<table class=\"pairs runs\"><thead><tr>"
+    )?;
+    for (name, title) in COLUMNS {
+        let (now, next) = match (column == name, down) {
+            (true, false) => (" aria-sort=\"ascending\"", format!("-{name}")),
+            (true, true) => (" aria-sort=\"descending\"", name.to_owned()),
+            (false, _) => ("", name.to_owned()),
+        };
+        writeln!(out, "<th scope=\"col\"{now}><a href=\"{}\">{title}</a></th>", query.link(&next))?;
+    }
+    writeln!(out, "<th scope=\"col\">Compare</th></tr></thead><tbody>")?;
+    sorted.iter().try_for_each(|run| row(run, true, out))?;
+    writeln!(out, "</tbody></table>\n</form>")
+}
+
+fn form(query: &HistoryQuery, verbs: &[String], out: &mut dyn Write) -> io::Result<()> {
+    let option = |verb: &String| {
+        let chosen = if *verb == query.verb { " selected" } else { "" };
+        format!("<option value=\"{0}\"{chosen}>{0}</option>", escape(verb))
+    };
+    writeln!(
+        out,
+        "<form method=\"get\" action=\"/history\" class=\"ask\">\n\
+         <label>Test <select name=\"verb\"><option value=\"\">all</option>{}</select></label>\n\
+         <label>Target <input name=\"target\" value=\"{}\"></label>\n\
+         <label>From <input type=\"date\" name=\"from\" value=\"{}\"></label>\n\
+         <label>to <input type=\"date\" name=\"to\" value=\"{}\"></label>\n\
+         <input type=\"hidden\" name=\"sort\" value=\"{}\"><button>Show</button> <a href=\"/history\">all runs</a>\n</form>",
+        verbs.iter().map(option).collect::<String>(),
+        escape(&query.target),
+        escape(&query.from),
+        escape(&query.to),
+        escape(&query.sort)
+    )
+}
+
+/// Which of two runs comes first; the latest where nothing else is asked for.
+fn order(column: &str, a: &KeptRun, b: &KeptRun) -> Ordering {
+    let result = |run: &KeptRun| leading(run).unwrap_or_default();
+    match column {
+        "run" => a.id.cmp(&b.id),
+        "started" => a.started.cmp(&b.started),
+        "test" => (&a.verb, &a.protocol).cmp(&(&b.verb, &b.protocol)),
+        "target" => a.targets.cmp(&b.targets),
+        "status" => a.status.name().cmp(b.status.name()),
+        "result" => {
+            let ((name, value), (other, than)) = (result(a), result(b));
+            name.cmp(other).then(value.total_cmp(&than))
+        }
+        _ => b.id.cmp(&a.id),
+    }
+}
+
+fn row(run: &KeptRun, compared: bool, out: &mut dyn Write) -> io::Result<()> {
+    let [id, rest @ ..] = cells(run, &[]);
+    let class = if tone(run) == Tone::Bad { " class=\"bad\"" } else { "" };
+    write!(out, "<tr{class}><th scope=\"row\"><a href=\"/history/{id}\">{id}</a></th>")?;
+    for ((name, title), cell) in COLUMNS[1..].iter().zip(&rest) {
+        let trend = match *name {
+            "target" if compared && !run.targets.is_empty() => {
+                let pairs = [("verb", &*run.verb), ("target", &run.targets)];
+                format!(" <a class=\"trend\" href=\"{}\">trend</a>", address("/trend", &pairs))
+            }
+            _ => String::new(),
+        };
+        write!(out, "<td data-title=\"{title}\"><span>{}{trend}</span></td>", escape(cell))?;
+    }
+    if compared {
+        write!(out, "<td data-title=\"Compare\"><span>")?;
+        for side in ["before", "after"] {
+            write!(out, "<label><input type=\"radio\" name=\"{side}\" value=\"{id}\">{side}</label> ")?;
+        }
+        write!(out, "</span></td>")?;
+    }
+    writeln!(out, "</tr>")
+}
+
+/// Writes how the figures of complete runs of one test against one target went, the earliest first.
+///
+/// # Errors
+/// When `out` cannot be written.
+pub fn write_trend(runs: &[KeptRun], out: &mut dyn Write) -> io::Result<()> {
+    let mut runs: Vec<&KeptRun> =
+        runs.iter().filter(|run| run.status == Status::Complete && run.started.0 > 0).collect();
+    runs.sort_by_key(|run| (run.started, run.id));
+    let [first, .., _] = runs.as_slice() else {
+        return writeln!(out, "<p>A trend takes two complete runs of this test against this target.</p>");
+    };
+    let sheet = Sheet::new(String::new(), trends(&runs, first), false);
+    writeln!(out, "<section id=\"plots\"><h2>Figures over time</h2>")?;
+    sheet.plots.iter().enumerate().try_for_each(|(at, plot)| figure(plot, at, out))?;
+    if !sheet.zeros.is_empty() {
+        writeln!(out, "<p class=\"soft\">Zero throughout: {}.</p>", escape(&sheet.zeros.join("; ")))?;
+    }
+    writeln!(out, "</section>\n<h2>Runs</h2>\n<table class=\"pairs runs\"><thead><tr>")?;
+    COLUMNS.iter().try_for_each(|(_, title)| writeln!(out, "<th scope=\"col\">{title}</th>"))?;
+    writeln!(out, "</tr></thead><tbody>")?;
+    runs.iter().rev().try_for_each(|run| row(run, false, out))?;
+    writeln!(out, "</tbody></table>")?;
+    data(&[sheet], out)
+}
+
+/// A plot for each kind of figure.
+fn trends(runs: &[&KeptRun], first: &KeptRun) -> Vec<Plot> {
+    let since = |run: &KeptRun| run.started.0.saturating_sub(first.started.0);
+    let long = runs.last().is_some_and(|last| since(last) > 2 * DAY);
+    let (unit, ns) = if long { ("days", DAY) } else { ("hours", HOUR) };
+    let across = format!("{unit} since {}", started(first));
+    let mut lines: BTreeMap<&str, Vec<(f64, Option<f64>)>> = BTreeMap::new();
+    let mut units: BTreeMap<&str, Unit> = BTreeMap::new();
+    for run in runs {
+        for figure in &run.figures {
+            let name = figure.name.as_str();
+            let at = real(since(run)) / real(ns);
+            let line = lines.entry(name).or_default();
+            if line.last().is_none_or(|(last, _)| *last < at)
+                && let Some((spread, unit)) = known(run, name)
+            {
+                units.insert(name, unit);
+                line.push((at, Some(spread.mean)));
+            }
+        }
+    }
+    let mut plots: Vec<(String, Plot)> = Vec::new();
+    let mut lines = Vec::from_iter(lines);
+    let place = |name: &str| about(first).iter().position(|known| *known == name).unwrap_or(usize::MAX);
+    lines.sort_by_key(|(name, _)| place(name));
+    for (name, points) in lines {
+        let Some(unit) = units.get(name) else { continue };
+        let figure = Figure::named(name).into_iter().next();
+        let label = figure.map_or(name, |figure| figure.family().1);
+        let part =
+            figure.map(Figure::part).filter(|part| !part.is_empty()).unwrap_or_else(|| label.to_owned());
+        let at = plots.iter().position(|(known, _)| known == label).unwrap_or_else(|| {
+            let y = Axis::new(label, *unit);
+            let y = if *unit == Unit::Ns { y.log() } else { y };
+            let id = format!("trend-{}", name.split('.').next().unwrap_or_default());
+            plots.push((label.to_owned(), Plot::new(&id, label, Axis::new(&across, Unit::Count), y)));
+            plots.len() - 1
+        });
+        plots[at].1.add(Series::line(part, points));
+    }
+    plots.into_iter().filter_map(|(_, plot)| plot.some()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::KeptFigure;
+    use uuid::Uuid;
+
+    const EVIL: &str = "\"><img src=x onerror='x'>&";
+
+    fn run(id: i64, target: &str, bps: f64) -> KeptRun {
+        let figure = |name: &str, value| KeptFigure {
+            setting: String::new(),
+            repeat: 1,
+            name: name.to_owned(),
+            unit: model::Unit::BitsPerSecond.name().to_owned(),
+            value,
+        };
+        KeptRun {
+            id,
+            run: Uuid::nil(),
+            started: Wall(1_764_000_000_000_000_000 + id * HOUR),
+            verb: "tcp".to_owned(),
+            protocol: "native".to_owned(),
+            targets: target.to_owned(),
+            status: Status::Complete,
+            source: String::new(),
+            figures: vec![figure("goodput.up", bps), figure("goodput.down", 2.0 * bps)],
+        }
+    }
+
+    fn page(query: &HistoryQuery) -> String {
+        let runs = [run(1, "b", 3e6), run(2, EVIL, 1e6), run(3, "a", 2e6)];
+        let mut out = Vec::new();
+        write_history_page(&runs, query, &["ping".to_owned(), "tcp".to_owned()], &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    /// The runs of a list in its order.
+    fn ids(page: &str) -> Vec<&str> {
+        page.split("href=\"/history/").skip(1).filter_map(|rest| rest.split('"').next()).collect()
+    }
+
+    #[test]
+    fn a_list_is_sorted_by_any_column_both_ways() {
+        let sorted = |sort: &str| page(&HistoryQuery { sort: sort.to_owned(), ..HistoryQuery::default() });
+        assert_eq!(ids(&sorted("")), ["3", "2", "1"], "the latest first");
+        assert_eq!(ids(&sorted("run")), ["1", "2", "3"]);
+        assert_eq!(ids(&sorted("target")), ["2", "3", "1"]);
+        assert_eq!(ids(&sorted("-target")), ["1", "3", "2"]);
+        assert_eq!(ids(&sorted("result")), ["2", "3", "1"]);
+        assert!(
+            sorted("target").contains("aria-sort=\"ascending\"><a href=\"/history?sort=-target\">Target")
+        );
+    }
+
+    #[test]
+    fn a_form_says_what_is_asked_and_nothing_in_it_is_markup() {
+        let query =
+            HistoryQuery { verb: "tcp".to_owned(), target: EVIL.to_owned(), ..HistoryQuery::default() };
+        let text = page(&query);
+        assert!(text.contains("<option value=\"tcp\" selected>") && text.contains("&lt;img src=x"), "{text}");
+        assert!(text.contains("/trend?verb=tcp&amp;target=%22%3E%3Cimg%20src%3Dx"), "{text}");
+        assert!(!text.contains("<img"), "{text}");
+    }
+
+    #[test]
+    fn days_are_whole() {
+        let day = |from: &str| HistoryQuery {
+            from: from.to_owned(),
+            to: from.to_owned(),
+            ..HistoryQuery::default()
+        };
+        // date -u -d 2026-11-24 +%s
+        let begins = 1_795_478_400_000_000_000;
+        assert_eq!(day("2026-11-24").since(), Some(Wall(begins)));
+        assert_eq!(day("2026-11-24").until(), Some(Wall(begins + DAY)));
+        assert_eq!((day("").since(), day("yesterday").until()), (None, None));
+    }
+
+    #[test]
+    fn a_trend_has_a_plot_for_each_kind_of_figure() {
+        let mut out = Vec::new();
+        write_trend(&[run(3, "a", 2e6), run(1, "a", 3e6)], &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(text.matches("<figure").count(), 1, "{text}");
+        assert!(
+            text.contains("hours since 2025-11-24 17:00:00 UTC") && text.contains("\"x\":[0.0,2.0]"),
+            "{text}"
+        );
+        let mut out = Vec::new();
+        write_trend(&[run(1, "a", 3e6)], &mut out).unwrap();
+        assert!(String::from_utf8(out).unwrap().contains("two complete runs"));
+    }
+}
