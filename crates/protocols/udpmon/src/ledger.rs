@@ -2,7 +2,7 @@
 
 use super::codec::{Counts, Setup};
 use crate::{PacketTestCounts, PacketTestLost, PacketTestRecord};
-use metrics::{Binned, Clamped, Mono, Seen, Sequence};
+use metrics::{Binned, Mono, Seen, Sequence};
 
 /// Bins of the histograms of times.
 const BINS: usize = 150;
@@ -103,7 +103,8 @@ impl Ledger {
         self.bytes += bytes as u64;
         let came = tenths(at.since(self.zero));
         let back = self.newest.2.saturating_sub(frame);
-        match self.sequence.see(u64::clamped(frame)) {
+        // No packet is numbered below 0: such a number is behind every other.
+        match u64::try_from(frame).map_or(Seen::Ancient, |number| self.sequence.see(number)) {
             Seen::New { gap } => {
                 if gap > 0 {
                     self.hists[1].fill(i64::try_from(gap).unwrap_or(i64::MAX));
@@ -257,6 +258,16 @@ mod tests {
         assert_eq!(lengths.bins[..3], [0, 3, 0], "2, 4 and 6 were missed when they were passed over");
         let back = ledger.histogram(2).unwrap().0;
         assert_eq!(back.bins[..3], [1, 1, 0], "5 again, and 4 one behind the newest");
+    }
+
+    #[test]
+    fn a_negative_number_is_out_of_order_and_no_new_packet() {
+        // udpmon_resp: the last number is -1 at first; a step of 0 or less is out of order, at that distance, and moves nothing.
+        let ledger = fed(Setup::default(), &[-1, 0, -3, 1]);
+        let counts = ledger.counts();
+        assert_eq!((counts.received, counts.lost, counts.bad_order), (4, 0, 2));
+        assert_eq!(ledger.histogram(2).unwrap().0.bins[..4], [1, 0, 0, 1]);
+        assert_eq!(ledger.histogram(1).unwrap().0.count(), 0);
     }
 
     #[test]
