@@ -20,8 +20,8 @@ pub(crate) struct Count {
 
 /// Prints what was counted, and what the machine spent since `before`.
 pub(crate) fn print(plan: &Plan, count: &Count, before: &Reading) -> Outcome<()> {
-    let usage = difference(before, &Reading::now());
-    let (busy, softirq) = usage.machine.map_or((0.0, 0.0), |m| (m.busy_s, m.softirq_s));
+    let (usage, _) = difference(before, &Reading::now());
+    let (busy, softirq) = (usage.machine_s, usage.softirq_s);
     let (mode, what, per, rate) = match plan.job {
         Job::Stream => ("stream", "bytes", "gbit_s", count.n as f64 * 8e-9 / count.seconds),
         Job::Connect => ("connect", "connections", "conn_s", count.n as f64 / count.seconds),

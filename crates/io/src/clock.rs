@@ -184,7 +184,7 @@ fn nanoseconds(wall: SystemTime) -> i64 {
 }
 
 /// The bound on the wall clock's error in ns, and whether it is disciplined.
-fn wall_clock_state() -> (u64, bool) {
+pub(crate) fn wall_clock_state() -> (u64, bool) {
     #[cfg(target_os = "linux")]
     if let Some((us, synced)) = crate::sys::linux::wall_clock_state() {
         return (us.saturating_mul(1000), synced);

@@ -95,7 +95,7 @@ pub fn begin(config: &ClientConfig, verb: &str, command: Vec<String>, phase: &Ph
         run: config.run,
         started: machine::wall_now(),
         targets,
-        host: machine::snapshot(local),
+        host: io::host::snapshot(local),
         placement: config.placement.describe(),
         workers: config.workers_for(phase, available().len()).into(),
     }

@@ -2,6 +2,7 @@
 
 use crate::{machine, session, texts};
 use common::host::{Host, HostInfo, Meter, Random};
+use io::host::Reading;
 use ipnet::IpNet;
 use metrics::{Mono, Wall};
 use model::HostSnapshot;
@@ -28,7 +29,7 @@ impl HostInfo for ThisHost {
     }
 
     fn snapshot(&self, local: Option<IpAddr>) -> HostSnapshot {
-        machine::snapshot(local)
+        io::host::snapshot(local)
     }
 
     fn local_for(&self, to: SocketAddr) -> Option<IpAddr> {
@@ -45,10 +46,10 @@ impl HostInfo for ThisHost {
     }
 
     fn cpu_meter(&self) -> Meter {
-        let zero = io::host::Reading::now();
+        let zero = Reading::of_cpus();
         Box::new(move || {
-            let used = io::host::difference(&zero, &io::host::Reading::now());
-            used.process.map_or((0.0, 0.0), |process| (process.user_s, process.system_s))
+            let (used, _) = io::host::difference(&zero, &Reading::of_cpus());
+            (used.user_s, used.system_s)
         })
     }
 

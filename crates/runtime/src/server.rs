@@ -2,7 +2,7 @@
 
 use crate::host::ThisHost;
 use crate::session::{self, now};
-use crate::{EngineError, Interrupt, client, machine};
+use crate::{EngineError, Interrupt, client};
 use common::ServerConfig;
 use common::protocol::{Serving, Workers};
 use engine::Setup;
@@ -150,7 +150,7 @@ impl Bound {
             run: Uuid::from_u64_pair(io::clock::entropy(), io::clock::entropy()),
             started: io::Clock::new().sample().wall(now()),
             targets: self.addresses.iter().map(ToString::to_string).collect(),
-            host: machine::snapshot(local),
+            host: io::host::snapshot(local),
             placement: self.config.placement.describe(),
             workers: self.workers.into(),
         }

@@ -27,7 +27,7 @@ pub use flow::{
     Read, Rng, Sent, Target, When,
 };
 pub use interrupt::{Attached, Interrupt};
-pub use model::{Effective, SocketSettings};
+pub use model::{CpuUse, Effective, HostCounters, HostSnapshot, NicSnapshot, SocketSettings};
 pub use platform::{
     Clock, DatagramSocket, Defect, Held, Join, LONGEST_DATAGRAM, ListenerSocket, Mail, Park, Platform,
     Reactor, Ready, Receiver, Sender, StreamSocket, Task, Wake, Watch,

@@ -1,18 +1,21 @@
 //! Systems that have no reader of their own yet: what the standard library knows, and nothing else.
 
-use super::reading::{Counter, Machine, ProcessUse};
-use super::{ClockState, Snapshot, Texts};
+use super::Texts;
+use super::reading::{Counter, Machine};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use transport::HostSnapshot;
 
 /// Describes this host: its name where the environment tells, the system's name, the CPUs usable. The interface is not
 /// looked up.
 #[must_use]
-pub fn snapshot(_local: Option<IpAddr>) -> Snapshot {
+pub fn snapshot(_local: Option<IpAddr>) -> HostSnapshot {
     let name =
         ["COMPUTERNAME", "HOSTNAME"].iter().find_map(|key| std::env::var(key).ok()).unwrap_or_default();
     let cpus = std::thread::available_parallelism().map_or(0, |n| u32::try_from(n.get()).unwrap_or(u32::MAX));
-    Snapshot { name, kernel: std::env::consts::OS.to_owned(), cpus, ..Snapshot::default() }
+    let (clock_error_ns, clock_synced) = crate::clock::wall_clock_state();
+    let kernel = std::env::consts::OS.to_owned();
+    HostSnapshot { name, kernel, cpus, clock_error_ns, clock_synced, ..HostSnapshot::default() }
 }
 
 /// What the driver of an interface counts: cannot be asked here.
@@ -25,12 +28,6 @@ pub fn card(_: &str) -> Option<Vec<(String, u64)>> {
 #[must_use]
 pub fn texts() -> Texts {
     Texts::default()
-}
-
-/// The kernel's opinion of the wall clock: cannot be asked here.
-#[must_use]
-pub fn clock_state() -> Option<ClockState> {
-    None
 }
 
 /// How many files the process may open, soft and hard: cannot be asked here.
@@ -57,7 +54,7 @@ pub fn connected_networks() -> Vec<(IpAddr, u8)> {
     Vec::new()
 }
 
-pub(super) fn process_use() -> Option<ProcessUse> {
+pub(super) fn process_use() -> Option<(f64, f64)> {
     None
 }
 

@@ -4,14 +4,17 @@ use super::system;
 use metrics::real;
 use std::collections::BTreeMap;
 use std::time::Instant;
+use transport::{CpuUse, HostCounters};
 
 /// All that is counted on this host, at one instant. Taken at the start and at the end of what is to be explained.
 #[derive(Clone, Debug)]
 pub struct Reading {
-    pub(super) at: Instant,
-    pub(super) process: Option<ProcessUse>,
-    pub(super) machine: Option<Machine>,
-    pub(super) counters: BTreeMap<String, Counter>,
+    at: Instant,
+    /// CPU time of this process, all its threads together: in user mode and in the kernel, seconds. Packets received in softirqs are
+    /// not in it.
+    process: Option<(f64, f64)>,
+    machine: Option<Machine>,
+    counters: BTreeMap<String, Counter>,
 }
 
 impl Reading {
@@ -29,12 +32,7 @@ impl Reading {
     /// Reads everything now. Well under 10 ms, and it cannot fail: what cannot be read is absent from the difference.
     #[must_use]
     pub fn now() -> Self {
-        Self {
-            at: Instant::now(),
-            process: system::process_use(),
-            machine: system::machine(),
-            counters: system::counters(),
-        }
+        Self { counters: system::counters(), ..Self::of_cpus() }
     }
 }
 
@@ -101,64 +99,24 @@ impl Counter {
     }
 }
 
-/// What a host did between two readings.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Usage {
-    /// Length of the span, seconds.
-    pub wall_s: f64,
-    /// CPU time of this process; `None` where the system does not tell.
-    pub process: Option<ProcessUse>,
-    /// CPU time of the whole machine; `None` where the system does not tell.
-    pub machine: Option<MachineUse>,
-    /// Counters that moved, and by how much, e.g. `TcpExt.ListenDrops`, `softnet.dropped`, `eth0.rx_dropped`.
-    pub moved: BTreeMap<String, u64>,
-}
-
-/// CPU time of this process, all its threads together.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct ProcessUse {
-    /// In user mode, seconds.
-    pub user_s: f64,
-    /// In the kernel on the process's behalf, seconds. Packets received in softirqs are not in it.
-    pub system_s: f64,
-}
-
-/// CPU time of the whole machine. The kernel counts it in ticks, mostly of 10 ms: coarse over short spans.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct MachineUse {
-    /// Busy: user, system, interrupts and softirqs, seconds.
-    pub busy_s: f64,
-    /// Softirq part of it, seconds.
-    pub softirq_s: f64,
-    /// Stolen by the hypervisor, seconds; not part of `busy_s`.
-    pub steal_s: f64,
-    /// Length of the span times the number of CPUs that are switched on, seconds.
-    pub available_s: f64,
-    /// Share of the span, 0..=1, in which the busiest CPU was not free: busy, or stolen while there was work.
-    pub busiest: f64,
-}
-
-/// What happened from `before` to `after`.
+/// CPU time spent from `before` to `after`, and the counters that moved.
 #[must_use]
-pub fn difference(before: &Reading, after: &Reading) -> Usage {
+pub fn difference(before: &Reading, after: &Reading) -> (CpuUse, HostCounters) {
     let wall_s = after.at.saturating_duration_since(before.at).as_secs_f64();
-    let process = before.process.zip(after.process).map(|(before, after)| ProcessUse {
-        user_s: (after.user_s - before.user_s).max(0.0),
-        system_s: (after.system_s - before.system_s).max(0.0),
-    });
-    let machine = before
-        .machine
-        .as_ref()
-        .zip(after.machine.as_ref())
-        .map(|(before, after)| machine_use(before, after, wall_s));
+    let machine = before.machine.as_ref().zip(after.machine.as_ref());
+    let mut used = machine.map_or_else(CpuUse::default, |(before, after)| machine_use(before, after, wall_s));
+    if let Some((before, after)) = before.process.zip(after.process) {
+        used.user_s = (after.0 - before.0).max(0.0);
+        used.system_s = (after.1 - before.1).max(0.0);
+    }
     let moved = |(name, now): (&String, &Counter)| {
         let by = now.since(before.counters.get(name)?).filter(|by| *by > 0)?;
         Some((name.clone(), by))
     };
-    Usage { wall_s, process, machine, moved: after.counters.iter().filter_map(moved).collect() }
+    (used, HostCounters { moved: after.counters.iter().filter_map(moved).collect() })
 }
 
-fn machine_use(before: &Machine, after: &Machine, wall_s: f64) -> MachineUse {
+fn machine_use(before: &Machine, after: &Machine, wall_s: f64) -> CpuUse {
     let hz = real(after.ticks_per_second.max(1));
     let seconds = |ticks: u64| real(ticks) / hz;
     let total = after.total.since(before.total);
@@ -169,12 +127,13 @@ fn machine_use(before: &Machine, after: &Machine, wall_s: f64) -> MachineUse {
         let whole = seconds(taken + spent.idle).max(wall_s);
         (whole > 0.0).then(|| (seconds(taken) / whole).clamp(0.0, 1.0))
     };
-    MachineUse {
-        busy_s: seconds(total.busy),
+    CpuUse {
+        machine_s: seconds(total.busy),
         softirq_s: seconds(total.softirq),
         steal_s: seconds(total.steal),
         available_s: wall_s * real(after.cpus.len()),
         busiest: after.cpus.iter().filter_map(share).fold(0.0, f64::max),
+        ..CpuUse::default()
     }
 }
 
@@ -197,9 +156,8 @@ mod tests {
         let (mut before, mut after) = (reading(at), reading(at + Duration::from_secs(2)));
         before.counters.insert("only.before".into(), Counter::Wide(3));
         after.counters.insert("only.after".into(), Counter::Wide(3));
-        after.process = Some(ProcessUse { user_s: 9.0, system_s: 9.0 });
-        let usage = difference(&before, &after);
-        assert_eq!(usage, Usage { wall_s: 2.0, ..Usage::default() });
+        after.process = Some((9.0, 9.0));
+        assert_eq!(difference(&before, &after), Default::default());
     }
 
     #[test]
@@ -210,7 +168,7 @@ mod tests {
             before.counters.insert(name.into(), Counter::Wide(from));
             after.counters.insert(name.into(), Counter::Wide(to));
         }
-        assert_eq!(difference(&before, &after).moved, BTreeMap::from([("moved".to_owned(), 5)]));
+        assert_eq!(difference(&before, &after).1.moved, BTreeMap::from([("moved".to_owned(), 5)]));
     }
 
     #[test]
@@ -234,9 +192,10 @@ mod tests {
         let one = Ticks { busy: 700, idle: 2600, softirq: 120, steal: 200 }; // 2 s busy, 2 s stolen, 1 s idle
         let total = Ticks { busy: 1250, idle: 5550, softirq: 120, steal: 200 };
         let usage = machine_use(&before, &machine(total, zero, one), 5.0);
+        let (machine_s, softirq_s, steal_s, available_s, busiest) = (2.5, 1.2, 2.0, 10.0, 0.8);
         assert_eq!(
             usage,
-            MachineUse { busy_s: 2.5, softirq_s: 1.2, steal_s: 2.0, available_s: 10.0, busiest: 0.8 }
+            CpuUse { machine_s, softirq_s, steal_s, available_s, busiest, ..CpuUse::default() }
         );
     }
 

@@ -10,7 +10,9 @@ mod sys;
 pub(crate) use counters::interface_errors;
 pub(crate) use nic::stamping;
 pub use routes::connected_networks;
-pub use sys::{clock_state, raise_nofile, rlimit_nofile};
+pub(super) use stat::machine;
+pub(super) use sys::process_use;
+pub use sys::{raise_nofile, rlimit_nofile};
 
 /// Addresses of this host with the names of their interfaces.
 #[must_use]
@@ -18,11 +20,12 @@ pub fn local_addresses() -> Vec<(String, IpAddr)> {
     sys::addresses().into_iter().filter_map(|address| Some((address.label, address.ip?))).collect()
 }
 
-use super::reading::{Counter, Machine, ProcessUse};
-use super::{Snapshot, Texts};
+use super::Texts;
+use super::reading::Counter;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::os::unix::net::UnixDatagram;
+use transport::HostSnapshot;
 
 /// The settings a snapshot keeps. Settings that the kernel, or this network namespace, lacks are left out.
 const SYSCTLS: &[&str] = &[
@@ -97,11 +100,12 @@ pub fn congestion_controls() -> Vec<String> {
 ///
 /// A run between two addresses of the same host goes through its loopback, whichever interface owns them.
 #[must_use]
-pub fn snapshot(local: Option<IpAddr>) -> Snapshot {
+pub fn snapshot(local: Option<IpAddr>) -> HostSnapshot {
     let (name, kernel) = sys::names().unwrap_or_default();
     let cpus = || std::thread::available_parallelism().ok().and_then(|n| u32::try_from(n.get()).ok());
     let setting = |name: &&str| Some(((*name).to_owned(), sysctl(name)?));
-    Snapshot {
+    let (clock_error_ns, clock_synced) = crate::clock::wall_clock_state();
+    HostSnapshot {
         name,
         kernel,
         cpu: stat::model().unwrap_or_default(),
@@ -109,7 +113,8 @@ pub fn snapshot(local: Option<IpAddr>) -> Snapshot {
         cpus: sys::usable_cpus().or_else(cpus).unwrap_or(0),
         memory: memory(&proc("meminfo").unwrap_or_default()).unwrap_or(0),
         congestion: congestion_control(),
-        clock: clock_state(),
+        clock_synced,
+        clock_error_ns,
         sysctl: SYSCTLS.iter().filter_map(setting).collect(),
         nic: local.and_then(nic::nic),
     }
@@ -129,14 +134,6 @@ pub fn card(name: &str) -> Option<Vec<(String, u64)>> {
 pub fn texts() -> Texts {
     let net = |file| net(file).unwrap_or_default();
     Texts { dev: net("dev"), snmp: net("snmp"), snmp6: net("snmp6"), stat: proc("stat").unwrap_or_default() }
-}
-
-pub(super) fn process_use() -> Option<ProcessUse> {
-    sys::process_use()
-}
-
-pub(super) fn machine() -> Option<Machine> {
-    stat::machine()
 }
 
 pub(super) fn counters() -> BTreeMap<String, Counter> {

@@ -23,19 +23,10 @@ pub(super) struct Qdisc {
     drops: u32,
 }
 
-/// The kind of an interface's root queueing discipline, and the kinds below it, each once.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tree {
-    pub(super) root: String,
-    pub(super) children: Vec<String>,
-}
-
 const HEADER: usize = 16;
 const TCMSG: usize = 20;
 /// `parent` of the root discipline.
 const TC_H_ROOT: u32 = 0xffff_ffff;
-/// `parent` of the ingress hook: a filter, not a queue.
-const TC_H_INGRESS: u32 = 0xffff_fff1;
 /// `struct tc_stats` (linux/pkt_sched.h).
 const TCA_STATS: u16 = 3;
 /// One dump is a few of these; a kernel that says more is not believed.
@@ -49,25 +40,16 @@ pub(super) fn drops() -> BTreeMap<u32, u32> {
     all.iter().filter(|q| q.parent == TC_H_ROOT).map(|q| (q.index, q.drops)).collect()
 }
 
-/// The queueing disciplines of the interface of this number; empty when the kernel does not tell.
-pub(super) fn qdiscs(index: u32) -> Tree {
+/// The kind of the root queueing discipline of the interface of this number; `None` when the kernel does not tell.
+pub(super) fn root_qdisc(index: u32) -> Option<String> {
     // An interrupted or partial dump is still good for what it holds.
     let mut all = Vec::new();
     let _incomplete = dump(&mut all);
-    tree(&all, index)
+    root_of(all, index)
 }
 
-fn tree(all: &[Qdisc], index: u32) -> Tree {
-    let mut tree = Tree::default();
-    for qdisc in all.iter().filter(|q| q.index == index) {
-        match qdisc.parent {
-            TC_H_ROOT => tree.root.clone_from(&qdisc.kind),
-            TC_H_INGRESS => {}
-            _ if tree.children.contains(&qdisc.kind) => {}
-            _ => tree.children.push(qdisc.kind.clone()),
-        }
-    }
-    tree
+fn root_of(all: Vec<Qdisc>, index: u32) -> Option<String> {
+    all.into_iter().find(|q| q.index == index && q.parent == TC_H_ROOT).map(|q| q.kind)
 }
 
 fn dump(into: &mut Vec<Qdisc>) -> std::io::Result<()> {
@@ -194,8 +176,8 @@ mod tests {
             qdisc(2, TC_H_ROOT, "mq"),
             qdisc(2, 1, "fq_codel"),
             qdisc(2, 2, "fq_codel"),
-            qdisc(2, TC_H_INGRESS, "clsact"),
-            message(3, 1, &[0; 4]), // NLMSG_DONE
+            qdisc(2, 0xffff_fff1, "clsact"), // TC_H_INGRESS: a filter, not a queue
+            message(3, 1, &[0; 4]),          // NLMSG_DONE
         ]
         .concat()
     }
@@ -211,9 +193,9 @@ mod tests {
         let (dump, all) = read(&answer());
         assert_eq!(dump, Dump::Over);
         assert_eq!(all.len(), 5);
-        assert_eq!(tree(&all, 1), Tree { root: "noqueue".into(), children: vec![] });
-        assert_eq!(tree(&all, 2), Tree { root: "mq".into(), children: vec!["fq_codel".into()] });
-        assert_eq!(tree(&all, 3), Tree::default());
+        assert_eq!(root_of(all.clone(), 1).as_deref(), Some("noqueue"));
+        assert_eq!(root_of(all.clone(), 2).as_deref(), Some("mq"));
+        assert_eq!(root_of(all, 3), None);
     }
 
     #[test]

@@ -6,16 +6,15 @@
 use super::netlink;
 use super::sys::{self, Address, Ethtool, EthtoolAnswer};
 use crate::card::layout::Able;
-use crate::host::Nic;
 use std::net::IpAddr;
 use std::os::unix::net::UnixDatagram;
+use transport::NicSnapshot;
 
 /// Describes the interface that owns `local`.
-pub(super) fn nic(local: IpAddr) -> Option<Nic> {
+pub(super) fn nic(local: IpAddr) -> Option<NicSnapshot> {
     let (name, loopback) = owner(&sys::addresses(), local)?;
-    let queues = sys::index_of(&name).map(netlink::qdiscs).unwrap_or_default();
-    let mut nic =
-        Nic { name, loopback, qdisc: queues.root, qdisc_children: queues.children, ..Nic::default() };
+    let qdisc = sys::index_of(&name).and_then(netlink::root_qdisc).unwrap_or_default();
+    let mut nic = NicSnapshot { name, loopback, qdisc, ..NicSnapshot::default() };
     // Any socket answers questions about interfaces; this one needs neither IPv4 nor a privilege.
     if let Ok(socket) = UnixDatagram::unbound() {
         nic.mtu = sys::mtu(&socket, &nic.name).unwrap_or(0);
@@ -165,7 +164,7 @@ mod tests {
         }
     }
 
-    fn compare_offloads(nic: &Nic, text: &str) {
+    fn compare_offloads(nic: &NicSnapshot, text: &str) {
         let names = [
             ("tso", "tcp-segmentation-offload: on"),
             ("gso", "generic-segmentation-offload: on"),

@@ -4,7 +4,7 @@ use super::sys;
 use crate::host::reading::{Machine, Ticks};
 
 /// CPU times of the machine so far.
-pub(super) fn machine() -> Option<Machine> {
+pub(in crate::host) fn machine() -> Option<Machine> {
     read(&std::fs::read_to_string("/proc/stat").ok()?, sys::ticks_per_second())
 }
 

@@ -1,7 +1,6 @@
 //! The system calls behind `host`, each as one small safe function. All unsafe code of `host` is here.
 #![allow(unsafe_code, reason = "system calls; every block says why it is sound")]
 
-use crate::host::{ClockState, ProcessUse};
 use crate::sys::space::interface_name as interface;
 use metrics::{Clamped, real};
 use std::ffi::CStr;
@@ -40,11 +39,11 @@ pub(super) fn usable_cpus() -> Option<u32> {
     u32::try_from(count).ok().filter(|n| answer == 0 && *n > 0)
 }
 
-/// CPU time of this process so far.
-pub(super) fn process_use() -> Option<ProcessUse> {
+/// CPU time of this process so far, in user mode and in the kernel, seconds.
+pub(in crate::host) fn process_use() -> Option<(f64, f64)> {
     let usage = own_usage()?;
     let seconds = |t: libc::timeval| real(t.tv_sec) + real(t.tv_usec) / 1e6;
-    Some(ProcessUse { user_s: seconds(usage.ru_utime), system_s: seconds(usage.ru_stime) })
+    Some((seconds(usage.ru_utime), seconds(usage.ru_stime)))
 }
 
 /// How often a thread of this process lost its CPU without having asked for it (involuntary context switches).
@@ -59,23 +58,6 @@ fn own_usage() -> Option<libc::rusage> {
     // SAFETY: an rusage is plain integers, for which the zeros it was made of are a value already.
     let usage = unsafe { usage.assume_init() };
     (answer == 0).then_some(usage)
-}
-
-/// The kernel's opinion of the wall clock (`adjtimex`); `None` where it may not be asked.
-#[must_use]
-pub fn clock_state() -> Option<ClockState> {
-    let mut state = MaybeUninit::<libc::timex>::zeroed();
-    // SAFETY: the pointer is to a timex whose `modes` are zero, so that adjtimex changes nothing and only writes it.
-    let answer = unsafe { libc::adjtimex(state.as_mut_ptr()) };
-    // SAFETY: a timex is plain integers, for which the zeros it was made of are a value already.
-    let state = unsafe { state.assume_init() };
-    // Both errors are in microseconds; STA_NANO changes the unit of other fields only.
-    let ns = |us: libc::c_long| u64::try_from(us).unwrap_or(0).saturating_mul(1_000);
-    (answer >= 0).then(|| ClockState {
-        synced: answer != libc::TIME_ERROR && state.status & libc::STA_UNSYNC == 0,
-        max_error_ns: ns(state.maxerror),
-        estimated_error_ns: ns(state.esterror),
-    })
 }
 
 /// Ticks of `/proc/stat` in a second.

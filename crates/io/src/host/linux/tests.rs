@@ -44,14 +44,6 @@ fn the_snapshot_agrees_with_the_systems_tools() {
 }
 
 #[test]
-fn the_clocks_state_can_be_asked_without_privilege() {
-    let clock = clock_state().expect("adjtimex with no modes changes nothing");
-    // Nothing is known of this machine's clock but the kernel's unit, microseconds.
-    assert_eq!((clock.max_error_ns % 1_000, clock.estimated_error_ns % 1_000), (0, 0), "{clock:?}");
-    println!("{clock:?}");
-}
-
-#[test]
 fn a_reading_is_cheap() {
     let cost = |_| {
         let start = Instant::now();
@@ -75,19 +67,16 @@ fn busy_threads_are_seen_in_both_accounts() {
         while round.elapsed() < Duration::from_millis(300) {
             sum = std::hint::black_box(sum.wrapping_mul(31).wrapping_add(7));
         }
-        let usage = difference(&before, &Reading::now());
-        let process = usage.process.expect("getrusage");
-        if process.user_s + process.system_s >= 0.3 {
+        let (usage, _) = difference(&before, &Reading::now());
+        if usage.user_s + usage.system_s >= 0.3 {
             break usage;
         }
         assert!(start.elapsed() < Duration::from_secs(60), "{usage:?}");
     };
-    let machine = usage.machine.expect("/proc/stat");
-    assert!(usage.wall_s >= 0.3);
     // The machine's time is told in hundredths of a second, and perhaps sampled.
-    assert!(machine.busy_s + machine.steal_s > 0.1, "{usage:?}");
-    assert!(machine.busiest > 0.0 && machine.busiest <= 1.0, "{usage:?}");
-    assert!(machine.available_s >= usage.wall_s, "{usage:?}");
+    assert!(usage.machine_s + usage.steal_s > 0.1, "{usage:?}");
+    assert!(usage.busiest > 0.0 && usage.busiest <= 1.0, "{usage:?}");
+    assert!(usage.available_s >= 0.3, "{usage:?}");
 }
 
 #[test]
@@ -100,7 +89,7 @@ fn datagrams_dropped_at_a_full_socket_are_counted() {
     for _ in 0..200 {
         sender.send_to(&[0; 1000], receiver.local_addr().unwrap()).unwrap();
     }
-    let usage = difference(&before, &Reading::now());
+    let (_, usage) = difference(&before, &Reading::now());
     receiver.set_nonblocking(true).unwrap();
     let taken = std::iter::from_fn(|| receiver.recv(&mut [0; 1000]).ok()).count() as u64;
     let dropped = usage.moved.get("Udp.RcvbufErrors").copied().unwrap_or(0);
