@@ -68,13 +68,11 @@ pub struct Clock {
 
 impl Clock {
     /// The process's clock.
-    #[must_use]
     pub fn new() -> Self {
         Clock { origin: *ORIGIN.get_or_init(read) }
     }
 
     /// The current instant (`CLOCK_MONOTONIC` on Linux).
-    #[must_use]
     pub fn now(&self) -> Mono {
         #[cfg(target_os = "linux")]
         return Mono(read().saturating_sub(self.origin));
@@ -84,7 +82,6 @@ impl Clock {
 
     /// How the monotonic clock relates to the wall clock now. Outside Linux the error is given as 16 s, not synced:
     /// nothing is known about it.
-    #[must_use]
     pub fn sample(&self) -> metrics::Clock {
         let (error_ns, synced) = wall_clock_state();
         metrics::Clock {
@@ -101,7 +98,6 @@ impl Clock {
     /// Both clocks are read anew for each stamp, because the wall clock may run up to 500 ppm faster or slower while it is
     /// being disciplined. The error is half the time between two readings, at most 0.5 µs unless this thread was interrupted
     /// three times in a row.
-    #[must_use]
     pub fn from_wall(&self, wall: i64) -> (Option<Mono>, Mono) {
         let (ahead, now) = self.relate();
         (taken(wall, ahead, now), now)
@@ -194,7 +190,6 @@ pub(crate) fn wall_clock_state() -> (u64, bool) {
 
 /// 64 bits from the system's random generator, to seed a generator with. Should the system have none, the time and the
 /// process number stand in: good enough for sizes and identifiers, not for secrets.
-#[must_use]
 pub fn entropy() -> u64 {
     getrandom::u64().unwrap_or_else(|_| {
         let time = u64::clamped(nanoseconds(SystemTime::now()));

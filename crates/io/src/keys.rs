@@ -62,14 +62,12 @@ mod linux {
 
     impl Keys {
         /// Has stdin give keys one by one; `None` where it is no terminal, or another program's at the moment.
-        #[must_use]
         pub fn listen() -> Option<Keys> {
             Keys::take(io::stdin().as_fd().try_clone_to_owned().ok()?, terminal::key_by_key)
         }
 
         /// Keys of the controlling terminal, even when stdin is no terminal; Ctrl-Z and Ctrl-\ are keys, too, and a stop
         /// signal from another process is [reported](Keys::called) before this process stops.
-        #[must_use]
         pub fn at_terminal() -> Option<Keys> {
             let terminal = File::options().read(true).write(true).open("/dev/tty").ok()?;
             let keys = Keys::take(terminal.into(), |was| terminal::unstopped(&terminal::key_by_key(was)))?;
@@ -80,7 +78,6 @@ mod linux {
         }
 
         /// The job-control signal since the last call. A stop takes effect only when this is called.
-        #[must_use]
         pub fn called(&self) -> Option<Called> {
             if STOP.swap(false, Ordering::AcqRel) {
                 return Some(Called::Stop);
@@ -103,7 +100,6 @@ mod linux {
         }
 
         /// Waits for a key at stdin; false when there will be none.
-        #[must_use]
         pub fn pressed() -> bool {
             io::stdin().read(&mut [0]).is_ok_and(|n| n > 0)
         }
@@ -119,13 +115,11 @@ mod linux {
         }
 
         /// Columns and rows of the terminal; `None` when it is gone.
-        #[must_use]
         pub fn size(&self) -> Option<(u16, u16)> {
             with(|before| terminal::size(before.terminal.as_fd()).ok())?
         }
 
         /// Whether this process is in the foreground of the terminal; nothing is to be shown there otherwise.
-        #[must_use]
         pub fn in_front(&self) -> bool {
             with(|before| terminal::in_front(before.terminal.as_fd())).unwrap_or(false)
         }
@@ -173,18 +167,15 @@ mod linux {
 #[cfg(not(target_os = "linux"))]
 impl Keys {
     /// Keys are not listened to here.
-    #[must_use]
     pub fn listen() -> Option<Keys> {
         None
     }
 
-    #[must_use]
     pub fn at_terminal() -> Option<Keys> {
         None
     }
 
     /// There will be none.
-    #[must_use]
     pub fn pressed() -> bool {
         false
     }
@@ -197,18 +188,15 @@ impl Keys {
         Err(crate::sys::unsupported())
     }
 
-    #[must_use]
     pub fn size(&self) -> Option<(u16, u16)> {
         None
     }
 
-    #[must_use]
     pub fn in_front(&self) -> bool {
         false
     }
 
     /// No signals here.
-    #[must_use]
     pub fn called(&self) -> Option<Called> {
         None
     }

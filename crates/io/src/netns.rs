@@ -72,7 +72,6 @@ impl Namespace {
     }
 
     /// The processes that run in it now.
-    #[must_use]
     pub fn processes(&self) -> Vec<u32> {
         let Ok(own) = self.file.metadata() else { return Vec::new() };
         let here = |process: &u32| {
@@ -138,7 +137,6 @@ pub struct Losses {
 
 impl Interface {
     /// The interface of that name, which need not exist yet.
-    #[must_use]
     pub fn new(name: &str) -> Self {
         Interface { name: name.to_owned() }
     }

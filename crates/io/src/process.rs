@@ -19,7 +19,6 @@ pub fn read_hidden(prompt: &str) -> io::Result<String> {
 
 /// Columns of the terminal that standard output, standard error or standard input is; `None` where none of them is one, or its size is
 /// not known (or, outside Linux, asked for).
-#[must_use]
 pub fn terminal_columns() -> Option<u16> {
     #[cfg(target_os = "linux")]
     {

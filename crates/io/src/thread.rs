@@ -3,7 +3,6 @@
 use std::io;
 
 /// The cores that the calling thread may use. Outside Linux they are merely counted, from 0; never empty.
-#[must_use]
 pub fn available() -> Vec<usize> {
     #[cfg(target_os = "linux")]
     if let Ok(cores) = crate::sys::linux::affinity()
@@ -84,7 +83,6 @@ pub fn lock_memory() -> io::Result<()> {
 }
 
 /// The core that the calling thread runs on at this moment; `None` outside Linux.
-#[must_use]
 pub fn current_core() -> Option<usize> {
     #[cfg(target_os = "linux")]
     return crate::sys::linux::current_core();

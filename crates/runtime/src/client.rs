@@ -20,7 +20,6 @@ use transport::SocketSettings;
 use uuid::Uuid;
 
 /// A fresh identifier for a run.
-#[must_use]
 pub fn run_id() -> Uuid {
     transport::Rng::new(io::clock::entropy()).uuid()
 }
@@ -29,7 +28,6 @@ pub fn run_id() -> Uuid {
 static LOOKED_UP: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether the program waits for the system to look a name up, which nothing can cut short.
-#[must_use]
 pub fn is_resolving() -> bool {
     LOOKED_UP.load(Ordering::Relaxed) > 0
 }
@@ -77,7 +75,6 @@ fn split_port(target: &str, default: u16) -> Result<(&str, u16), String> {
 }
 
 /// The beginning of a client's run, for the reporters.
-#[must_use]
 pub fn begin(config: &ClientConfig, verb: &str, command: Vec<String>, phase: &Phase) -> Begin {
     let local = config.sources.first().copied().or_else(|| host::local_for(config.peers.first()?.address));
     let mut targets: Vec<String> = Vec::new();

@@ -68,7 +68,6 @@ impl HostInfo for ThisHost {
 }
 
 /// Fills `bytes` with the system's randomness; `false` when it has none.
-#[must_use]
 pub fn random(bytes: &mut [u8]) -> bool {
     io::clock::random(bytes).is_ok()
 }
@@ -82,7 +81,6 @@ pub(crate) fn local_for(to: SocketAddr) -> Option<IpAddr> {
 }
 
 /// Whether `address` is one of this host's.
-#[must_use]
 pub fn is_ours(address: IpAddr) -> bool {
     local_for(SocketAddr::new(address, 9)).is_some_and(|local| local.to_canonical() == address.to_canonical())
         || address.to_canonical().is_loopback()

@@ -5,7 +5,6 @@ use io::Keys;
 
 /// Any key pressed at the terminal asks `interrupt` for the end, as long as the result lives; `None` where there is no
 /// terminal.
-#[must_use]
 pub fn interrupt_by_any_key(interrupt: &Interrupt) -> Option<Keys> {
     let keys = Keys::listen()?;
     let asked = interrupt.clone();

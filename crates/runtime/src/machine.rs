@@ -34,7 +34,6 @@ impl CpuMeter {
 }
 
 /// Wall time, now.
-#[must_use]
 pub fn wall_now() -> metrics::Wall {
     io::Clock::new().sample().wall(crate::session::now())
 }

@@ -127,18 +127,15 @@ impl Bound {
         self
     }
 
-    #[must_use]
     pub fn config(&self) -> &ServerConfig {
         &self.config
     }
 
-    #[must_use]
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
     /// The beginning of its run, for the reporters.
-    #[must_use]
     pub fn begin(&self, command: Vec<String>) -> Begin {
         let local = self.addresses.first().map(SocketAddr::ip);
         Begin {

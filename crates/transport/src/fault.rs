@@ -115,7 +115,6 @@ impl Violation {
     }
 
     /// The class under which reports count it.
-    #[must_use]
     pub fn ending(&self) -> Ending {
         match self {
             Violation::Stalled(_) | Violation::Vanished | Violation::Refused(_) => Ending::NetworkError,
@@ -128,7 +127,6 @@ impl Violation {
 
 impl Violation {
     /// What went wrong, without particulars: failures with the same name are counted together.
-    #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
             Violation::BadData { .. } => "wrong data",
@@ -200,7 +198,6 @@ pub enum Cause {
 
 impl Cause {
     /// The class under which reports count it.
-    #[must_use]
     pub fn ending(&self) -> Ending {
         match self {
             Cause::Fault(_) => Ending::NetworkError,

@@ -48,7 +48,6 @@ pub struct Rng(u64);
 
 impl Rng {
     /// A generator that always yields the same numbers for the same seed.
-    #[must_use]
     pub fn new(seed: u64) -> Self {
         Rng(seed)
     }
@@ -127,7 +126,6 @@ pub enum Read {
 
 impl Read {
     /// `Look(n)`, capped to 32 bits; `Pause` when `n` is 0.
-    #[must_use]
     pub fn look<N>(n: N) -> Read
     where
         u32: Clamped<N>,
@@ -136,7 +134,6 @@ impl Read {
     }
 
     /// `Skip(n)`, capped to 32 bits; `Pause` when `n` is 0.
-    #[must_use]
     pub fn skip<N>(n: N) -> Read
     where
         u32: Clamped<N>,
@@ -188,13 +185,11 @@ impl Interest {
     pub const NONE: Interest = Interest { send: When::Never, read: Read::Pause, wake: None, end: None };
 
     /// In this end alone.
-    #[must_use]
     pub fn of(end: End) -> Interest {
         Interest { end: Some(end), ..Interest::NONE }
     }
 
     /// In an end in good order alone.
-    #[must_use]
     pub fn done(how: Ending) -> Interest {
         Interest::of(End::Done { how, reset: false })
     }
@@ -406,13 +401,11 @@ pub enum LinkSource {
 
 impl LinkSource {
     /// The sources of a group whose links are opened, in the order of its workers.
-    #[must_use]
     pub fn connectors(connectors: Vec<Box<dyn Connector>>) -> Vec<LinkSource> {
         connectors.into_iter().map(LinkSource::Connector).collect()
     }
 
     /// The sources of a group whose links are accepted, in the order of its workers.
-    #[must_use]
     pub fn acceptors(acceptors: Vec<Box<dyn Acceptor>>) -> Vec<LinkSource> {
         acceptors.into_iter().map(LinkSource::Acceptor).collect()
     }

@@ -40,7 +40,6 @@ impl Drop for Attached {
 }
 
 impl Interrupt {
-    #[must_use]
     /// Not asked for yet.
     pub fn new() -> Self {
         Interrupt::default()
@@ -53,7 +52,6 @@ impl Interrupt {
     }
 
     /// The same for the user, with a [`finish`](Self::finish) of its own: for one of several runs beside each other.
-    #[must_use]
     pub fn for_one(&self) -> Self {
         Interrupt { state: Arc::clone(&self.state), finishing: Arc::default() }
     }
@@ -65,7 +63,6 @@ impl Interrupt {
     }
 
     /// Whether the measurement is to end as at the end of its time.
-    #[must_use]
     pub fn is_finishing(&self) -> bool {
         self.finishing.load(Ordering::Acquire)
     }
@@ -76,13 +73,11 @@ impl Interrupt {
     }
 
     /// Whether the end was asked for.
-    #[must_use]
     pub fn asked(&self) -> bool {
         self.state.asked.load(Ordering::Acquire)
     }
 
     /// Adds a waker to the ones that [`Interrupt::ask`] wakes.
-    #[must_use]
     pub fn attach(&self, waker: impl Wake) -> Attached {
         let number = self.state.attached.fetch_add(1, Ordering::Relaxed);
         let wake = Box::new(move || waker.wake());

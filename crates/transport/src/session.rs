@@ -65,13 +65,11 @@ pub struct GroupPlan {
 
 impl GroupPlan {
     /// A group of no links of its own, whose intervals begin at `start` and last `interval` ns: nothing else is asked for.
-    #[must_use]
     pub fn new(group: Group, start: Mono, interval: u64) -> Self {
         GroupPlan { group, start, interval, ..GroupPlan::default() }
     }
 
     /// The same for the links of `phase`: their options, how they connect, when they end, and what is counted of them.
-    #[must_use]
     pub fn of(phase: &Phase, group: Group, start: Mono) -> Self {
         GroupPlan {
             sockets: phase.sockets.clone(),

@@ -28,7 +28,6 @@ pub struct Arena {
 
 impl Arena {
     /// An arena whose bursts may write up to `size` bytes of their own.
-    #[must_use]
     pub fn new(size: usize) -> Self {
         Arena { bytes: vec![0; size], key: 0, pieces: Vec::with_capacity(32) }
     }
@@ -80,25 +79,21 @@ impl<'a> Transmit<'a> {
 
     /// How many datagrams this send may hold, at least one: `segment` bytes each, the last one shorter or not. More than
     /// one only where the kernel was seen to cut them apart (generic segmentation). The room in bytes is a limit of its own.
-    #[must_use]
     pub fn segments(&self) -> usize {
         self.segments
     }
 
     /// Bytes that still fit.
-    #[must_use]
     pub fn room(&self) -> usize {
         self.room - self.len
     }
 
     /// Bytes so far.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
     /// Whether nothing was offered. Datagrams without a byte cannot be offered.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -202,20 +197,17 @@ pub struct Received<'a> {
 
 impl<'a> Received<'a> {
     /// Bytes of a stream, received at `at`.
-    #[must_use]
     pub fn stream(bytes: &'a [u8], at: Mono) -> Self {
         Received { bytes, ..Received::skipped(bytes.len(), at) }
     }
 
     /// `len` bytes of a stream that were dropped unseen at `at`.
-    #[must_use]
     pub fn skipped(len: usize, at: Mono) -> Self {
         Received { len, stride: len, at, ..Received::default() }
     }
 
     /// The best arrival stamp there is, of the card, the kernel or the reading thread, and its error from converting
     /// between clocks, ns.
-    #[must_use]
     pub fn came(&self) -> (Stamp, u64) {
         match (self.card.and_then(|card| card.placed.ok()), self.stamp) {
             (Some((at, bound)), _) => (Stamp { at, kind: StampKind::Hardware }, bound),
@@ -225,13 +217,11 @@ impl<'a> Received<'a> {
     }
 
     /// When it came, as far as the kernel or who read it says.
-    #[must_use]
     pub fn arrived(&self) -> Mono {
         self.stamp.map_or(self.at, |stamp| stamp.at)
     }
 
     /// How many datagrams came, seen or not.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.len.div_ceil(self.stride.max(1)).max(1)
     }

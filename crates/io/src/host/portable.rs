@@ -8,7 +8,6 @@ use transport::HostSnapshot;
 
 /// Describes this host: its name where the environment tells, the system's name, the CPUs usable. The interface is not
 /// looked up.
-#[must_use]
 pub fn snapshot(_local: Option<IpAddr>) -> HostSnapshot {
     let name =
         ["COMPUTERNAME", "HOSTNAME"].iter().find_map(|key| std::env::var(key).ok()).unwrap_or_default();
@@ -19,37 +18,31 @@ pub fn snapshot(_local: Option<IpAddr>) -> HostSnapshot {
 }
 
 /// What the driver of an interface counts: cannot be asked here.
-#[must_use]
 pub fn card(_: &str) -> Option<Vec<(String, u64)>> {
     None
 }
 
 /// The kernel's counters: it prints none here.
-#[must_use]
 pub fn texts() -> Texts {
     Texts::default()
 }
 
 /// How many files the process may open, soft and hard: cannot be asked here.
-#[must_use]
 pub fn rlimit_nofile() -> Option<(u64, u64)> {
     None
 }
 
 /// Raises the soft limit of open files to the hard one: there is none here.
-#[must_use]
 pub fn raise_nofile() -> Option<(u64, u64)> {
     None
 }
 
 /// Addresses of this host with the names of their interfaces: cannot be asked here.
-#[must_use]
 pub fn local_addresses() -> Vec<(String, IpAddr)> {
     Vec::new()
 }
 
 /// The networks of this host's interfaces: cannot be asked here.
-#[must_use]
 pub fn connected_networks() -> Vec<(IpAddr, u8)> {
     Vec::new()
 }
@@ -67,19 +60,16 @@ pub(super) fn counters() -> BTreeMap<String, Counter> {
 }
 
 /// The congestion controls that can be chosen: not known here.
-#[must_use]
 pub fn congestion_controls() -> Vec<String> {
     Vec::new()
 }
 
 /// Identifies the clock that this process reads: not known here.
-#[must_use]
 pub fn clock_id() -> String {
     String::new()
 }
 
 /// The system's default congestion control: not known here.
-#[must_use]
 pub fn congestion_control() -> String {
     String::new()
 }

@@ -19,7 +19,6 @@ pub struct Reading {
 
 impl Reading {
     /// Reads the CPU times only: some tens of µs.
-    #[must_use]
     pub fn of_cpus() -> Self {
         Self {
             at: Instant::now(),
@@ -30,7 +29,6 @@ impl Reading {
     }
 
     /// Reads everything now. Well under 10 ms, and it cannot fail: what cannot be read is absent from the difference.
-    #[must_use]
     pub fn now() -> Self {
         Self { counters: system::counters(), ..Self::of_cpus() }
     }
@@ -100,7 +98,6 @@ impl Counter {
 }
 
 /// CPU time spent from `before` to `after`, and the counters that moved.
-#[must_use]
 pub fn difference(before: &Reading, after: &Reading) -> (CpuUse, HostCounters) {
     let wall_s = after.at.saturating_duration_since(before.at).as_secs_f64();
     let machine = before.machine.as_ref().zip(after.machine.as_ref());

@@ -17,7 +17,6 @@ pub struct Ability {
 const NOTHING: Ability = Ability { segments: 1, gro: false, receive_stamps: false, transmit_stamps: false };
 
 /// The system's abilities; tried out at the first call, which takes some milliseconds.
-#[must_use]
 pub fn ability() -> Ability {
     static FOUND: OnceLock<Ability> = OnceLock::new();
     *FOUND.get_or_init(|| probe().unwrap_or(NOTHING))

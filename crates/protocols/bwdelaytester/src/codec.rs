@@ -29,7 +29,6 @@ pub struct Header {
 }
 
 impl Header {
-    #[must_use]
     pub fn encode(&self) -> [u8; HEADER] {
         let mut bytes = [0; HEADER];
         bytes[..8].copy_from_slice(&self.number.to_le_bytes());
@@ -38,7 +37,6 @@ impl Header {
     }
 
     /// From a datagram; `None` when it is too short to have one.
-    #[must_use]
     pub fn decode(datagram: &[u8]) -> Option<Self> {
         let (number, rest) = datagram.split_first_chunk()?;
         let stamp = rest.first_chunk()?;
@@ -46,7 +44,6 @@ impl Header {
     }
 
     /// Whether the stamp is the wall clock's.
-    #[must_use]
     pub fn is_wall(&self) -> bool {
         self.stamp_us >= WALL
     }

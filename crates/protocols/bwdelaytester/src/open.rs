@@ -9,7 +9,6 @@ use std::sync::Arc;
 use transport::{Acceptor, Connector, Context, Flow};
 
 /// A client's sources of links for `phase`.
-#[must_use]
 pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
     let all = Arc::new(phase.clone());
     let make =
@@ -18,7 +17,6 @@ pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
 }
 
 /// A server's sources of links for `phase`.
-#[must_use]
 pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
     let late_ns = phase.probe.unwrap_or_default().late_ns;
     let shared = Arc::new(Shared {

@@ -29,7 +29,6 @@ pub struct Sender {
 
 impl Sender {
     /// The sender in slot `slot` of `phase`, which is counted in `group`.
-    #[must_use]
     pub fn new(phase: &Phase, group: Group, slot: u32) -> Self {
         Sender {
             probe: phase.probe.unwrap_or_default(),

@@ -14,7 +14,6 @@ pub struct Acl {
 
 impl Acl {
     /// Whether `address` may connect. IPv4-mapped IPv6 addresses count as IPv4.
-    #[must_use]
     pub fn admits(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         let within = |nets: &[ipnet::IpNet]| nets.iter().any(|net| net.contains(&address));
@@ -32,7 +31,6 @@ pub struct Limit {
 
 impl Limit {
     /// `most` connections; `None` is without end.
-    #[must_use]
     pub fn new(most: Option<u64>) -> Self {
         Limit { most: most.unwrap_or(u64::MAX), accepted: AtomicU64::new(0), ended: AtomicU64::new(0) }
     }

@@ -85,7 +85,6 @@ pub struct Secrets([u8; 32]);
 
 impl Secrets {
     /// Those under this key; who shares the key with something else takes another `label` for each.
-    #[must_use]
     pub fn new(key: [u8; 32], label: &[u8]) -> Self {
         Secrets(keyed_long(&key, label))
     }

@@ -99,7 +99,6 @@ impl Answerer {
     }
 
     /// The same, with datagrams.
-    #[must_use]
     pub fn with_datagrams(
         self,
         on_datagram: impl FnMut(&mut Context<'_>, &Received<'_>, &mut Transmit<'_>) + Send + 'static,
@@ -108,7 +107,6 @@ impl Answerer {
     }
 
     /// As a worker has it.
-    #[must_use]
     pub fn boxed(self) -> Box<dyn Acceptor> {
         Box::new(self)
     }

@@ -42,7 +42,6 @@ impl Placement {
     }
 
     /// The core of each of `workers` workers, the first on the `first`-th of the `usable`; `None` where the scheduler decides.
-    #[must_use]
     pub fn cores(&self, workers: usize, first: usize, usable: &[usize]) -> Vec<Option<usize>> {
         let (cores, first) = match self {
             Placement::Even if workers > 1 => (usable, first),
@@ -54,7 +53,6 @@ impl Placement {
 
     /// Where another end on this host runs that is not to share a core with the workers of this one; `None` when there is no
     /// other core among the `usable`.
-    #[must_use]
     pub fn apart(&self, usable: &[usize]) -> Option<Placement> {
         match self {
             // The server's workers are told which core is the client's.
@@ -68,7 +66,6 @@ impl Placement {
     }
 
     /// How results name it.
-    #[must_use]
     pub fn describe(&self) -> String {
         match self {
             Placement::Even => "even".to_owned(),
@@ -83,7 +80,6 @@ impl Placement {
 
 /// Whether each frame of so many streams is told for the report's sake, which shows how evenly those of one came: of hundreds of
 /// streams that would be millions.
-#[must_use]
 pub fn tells_frames(streams: u32) -> bool {
     streams <= 8
 }
@@ -108,7 +104,6 @@ impl ProtocolOptions {
     }
 
     /// Those of this type, if they are.
-    #[must_use]
     pub fn get<T: Any>(&self) -> Option<&T> {
         self.0.as_ref()?.downcast_ref()
     }
@@ -129,7 +124,6 @@ pub struct StopServers {
 
 impl StopServers {
     /// The phase that such a client has.
-    #[must_use]
     pub fn phase() -> Phase {
         Phase { connections: 1, ..Phase::default() }
     }
@@ -174,7 +168,6 @@ pub struct ClientConfig {
 
 impl ClientConfig {
     /// A client of this protocol that knows no server yet.
-    #[must_use]
     pub fn new(protocol: &'static dyn Protocol) -> Self {
         ClientConfig {
             protocol,
@@ -196,7 +189,6 @@ impl ClientConfig {
     }
 
     /// How many workers a phase gets on so many cores.
-    #[must_use]
     pub fn workers_for(&self, phase: &Phase, cores: usize) -> u16 {
         let most = u16::try_from(phase.connections).unwrap_or(u16::MAX).max(1);
         let usual = || self.protocol.info().workers.on(cores).min(most);
@@ -302,7 +294,6 @@ pub struct ServerConfig {
 
 impl ServerConfig {
     /// A server for everybody, listening nowhere yet.
-    #[must_use]
     pub fn new(protocol: &'static dyn Protocol) -> Self {
         ServerConfig {
             protocol,
@@ -330,7 +321,6 @@ impl ServerConfig {
     }
 
     /// A server of a legacy protocol with these settings, listening nowhere yet.
-    #[must_use]
     pub fn legacy(protocol: &'static dyn Protocol, phase: Phase) -> Self {
         ServerConfig { interval_ns: phase.interval_ns, phase: Some(phase), ..ServerConfig::new(protocol) }
     }

@@ -25,7 +25,6 @@ pub struct Driver {
 
 impl Driver {
     /// A run whose intervals count from `start`; the first `omit` ns do not count.
-    #[must_use]
     pub fn new(start: Mono, omit: u64, phase: &Phase) -> Self {
         Driver {
             actions: VecDeque::new(),

@@ -104,19 +104,16 @@ pub struct Host(Option<Arc<dyn HostReader>>);
 
 impl Host {
     /// One that reads them.
-    #[must_use]
     pub fn new(reader: Arc<dyn HostReader>) -> Self {
         Host(Some(reader))
     }
 
     /// One that reads the counters of the interfaces `cards`, too.
-    #[must_use]
     pub fn with_cards(&self, cards: &[String]) -> Host {
         self.0.as_ref().and_then(|reader| reader.with_cards(cards)).unwrap_or_else(|| self.clone())
     }
 
     /// Begins a reading.
-    #[must_use]
     pub fn ask(&self) -> Reading {
         match &self.0 {
             Some(reader) => reader.ask(),

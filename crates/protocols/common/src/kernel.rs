@@ -49,7 +49,6 @@ pub struct Core {
 
 impl Core {
     /// The account of the connection in `slot`, counted in `group`, which is stalled after `stall_ns` without progress.
-    #[must_use]
     pub fn new(group: Group, slot: u32, stall_ns: u64) -> Self {
         Core { group, slot, stall_ns, ..Core::default() }
     }
@@ -91,13 +90,11 @@ impl Core {
     }
 
     /// How records and logs name it.
-    #[must_use]
     pub fn id(&self) -> FlowId {
         FlowId { row: self.row, id: self.id, slot: self.slot }
     }
 
     /// All that it asks for, where that is to end or to go elsewhere.
-    #[must_use]
     pub fn last_interest(&self) -> Option<Interest> {
         let end = match (self.over, self.leave) {
             (Some((how, reset)), _) => End::Done { how, reset },
@@ -129,7 +126,6 @@ impl Core {
 
     /// What an end of the stream means after a refused send. The kernel tells of a reset once; after a send has learnt of it, reading
     /// only ends. The fault is told next, unless that was in an earlier turn.
-    #[must_use]
     pub fn cut_off(&self) -> Option<Checked> {
         match (self.broken, self.read_on) {
             (_, true) => Some(Err(Violation::Vanished)),
@@ -139,13 +135,11 @@ impl Core {
     }
 
     /// When nothing has moved for too long.
-    #[must_use]
     pub fn stalls_at(&self) -> Mono {
         self.moved.plus(self.stall_ns)
     }
 
     /// The violation that a stall is, if nothing has moved for too long.
-    #[must_use]
     pub fn stalled(&self, now: Mono) -> Option<Violation> {
         (now >= self.stalls_at()).then(|| Violation::Stalled(Duration::from_nanos(self.stall_ns)))
     }
@@ -269,7 +263,6 @@ impl Template {
 
 /// Result of a send call with `offered` datagrams of `size` bytes: sent datagrams, and the refusal.
 #[inline]
-#[must_use]
 pub fn gone(n: Sent, size: usize, offered: u64) -> Packets {
     let sent = u64::clamped(n.bytes.div_ceil(size.max(1))).min(offered);
     Packets { sent, refused: u64::from(n.fault.is_some()), ..Packets::default() }
@@ -285,7 +278,6 @@ pub struct Unconnected {
 
 impl Unconnected {
     /// Nothing has come yet.
-    #[must_use]
     pub fn new(group: Group) -> Self {
         Unconnected { core: Core::new(group, 0, 0), pending: PendingPeers::default() }
     }

@@ -27,7 +27,6 @@ impl Default for Rights {
 pub const VERBS: [&str; 7] = ["tcp", "connect", "ping", "stream", "delay", "train", "stop"];
 
 /// The verb that asks for such a phase.
-#[must_use]
 pub fn verb(kind: Kind) -> &'static str {
     match kind {
         Kind::Tcp => "tcp",
@@ -41,7 +40,6 @@ pub fn verb(kind: Kind) -> &'static str {
 
 impl Rights {
     /// What may be asked for, as part of a sentence.
-    #[must_use]
     pub fn verbs(&self) -> String {
         self.verbs
             .as_ref()
@@ -49,7 +47,6 @@ impl Rights {
     }
 
     /// Whether `verb` may be asked for.
-    #[must_use]
     pub fn permits(&self, verb: &str) -> bool {
         self.verbs.as_ref().is_none_or(|verbs| verbs.contains(&verb))
     }
@@ -70,7 +67,6 @@ pub struct Named<K> {
 pub const PUBLIC: &str = "netcaliper-pub-1:";
 
 /// A public key as users type it.
-#[must_use]
 pub fn public_text(key: &[u8; 32]) -> String {
     format!("{PUBLIC}{}", hex(key))
 }
@@ -98,26 +94,22 @@ pub struct Keyring {
 
 impl Keyring {
     /// Nothing but one shared key without a name, if there is one.
-    #[must_use]
     pub fn of(psk: Option<Psk>) -> Self {
         let named = |key| Named { name: String::new(), key, rights: Rights::default() };
         Keyring { shared: psk.map(named).into_iter().collect(), ..Keyring::default() }
     }
 
     /// Whether there is no key.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.shared.is_empty() && self.own.is_none()
     }
 
     /// The first shared key.
-    #[must_use]
     pub fn psk(&self) -> Option<&Psk> {
         self.shared.first().map(|named| &named.key)
     }
 
     /// The shared key of this name; without a name, the only one.
-    #[must_use]
     pub fn named(&self, name: &str) -> Option<&Named<Psk>> {
         match (name, &self.shared[..]) {
             ("", [only]) => Some(only),

@@ -67,7 +67,6 @@ pub fn hear<M: Any>(message: Message) -> Heard<M> {
 }
 
 /// An event with its times counted from `start`.
-#[must_use]
 pub fn since(mut event: Event, start: Mono) -> Event {
     let count = |ns: &mut u64| *ns = Mono(*ns).since(start);
     match &mut event {

@@ -211,7 +211,6 @@ pub struct OneSided {
 
 impl OneSided {
     /// A session that starts as soon as it is polled.
-    #[must_use]
     pub fn new(plan: OneSidedPlan, now: Mono) -> Self {
         let OneSidedPlan { phase, sources, serving, records } = plan;
         // Trains end with the conversation about the last of them.

@@ -20,7 +20,6 @@ pub struct Params {
 
 impl Params {
     /// The settings of `phase` that concern its connections.
-    #[must_use]
     pub fn of(phase: &Phase, group: Group) -> Self {
         // A slow schedule must not look like a stall.
         let buffer = phase.buffer.high;

@@ -103,7 +103,6 @@ pub enum Source {
 
 impl Source {
     /// The source for a direction; `id` is the connection's identifier, known to both ends.
-    #[must_use]
     pub fn new(kind: Payload, id: u128, from_client: bool) -> Self {
         match kind {
             Payload::Pattern => Source::Pattern,

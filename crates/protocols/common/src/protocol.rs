@@ -38,7 +38,6 @@ pub struct Info {
 
 impl Info {
     /// A protocol of this name and default port, without a key, with one worker per core.
-    #[must_use]
     pub const fn new(name: &'static str, port: u16) -> Self {
         Info {
             name,
@@ -117,7 +116,6 @@ impl Legacy {
 }
 
 /// What a connection, and all of them together, carried.
-#[must_use]
 pub fn carried(event: &Event) -> Option<String> {
     match event {
         Event::Portion(portion) => {
@@ -177,7 +175,6 @@ pub enum Workers {
 
 impl Workers {
     /// How many there are on so many cores.
-    #[must_use]
     pub fn on(self, cores: usize) -> u16 {
         let cores = u16::try_from(cores).unwrap_or(u16::MAX).clamp(1, 1024);
         if self == Workers::BesideOthers { cores.saturating_sub(1).max(1) } else { cores }
@@ -223,7 +220,6 @@ impl Started {
     const SMALLEST_BUFFER: usize = 4096;
 
     /// A session with one set of workers, whose buffers are as long as those of the phase.
-    #[must_use]
     pub fn new(session: impl Session + 'static, workers: u16, phase: &Phase) -> Self {
         let buffer = usize::try_from(phase.buffer.high).unwrap_or(usize::MAX).max(Self::SMALLEST_BUFFER);
         Started { session: Box::new(session), workers, sets: 1, buffer, keepalive_ns: None }
@@ -284,13 +280,11 @@ pub trait Protocol: Send + Sync {
 
 impl dyn Protocol {
     /// Its name, as `--protocol` takes it and results give it.
-    #[must_use]
     pub fn name(&self) -> &'static str {
         self.info().name
     }
 
     /// Its default port.
-    #[must_use]
     pub fn port(&self) -> u16 {
         self.info().port
     }

@@ -192,7 +192,6 @@ pub struct Rate {
 
 impl Rate {
     /// With nothing taken yet.
-    #[must_use]
     pub const fn new(burst: u64, period_ns: u64) -> Self {
         Rate { period_ns, burst, paid: Mono(0) }
     }

@@ -2,7 +2,6 @@
 
 /// How the workers of an end wait that sends datagrams, or does not. With `may`, a receiver spins along with its sender, which
 /// saves the sender some microseconds of waking it for each datagram.
-#[must_use]
 pub fn wait(phase: &model::Phase, sends: bool, may: bool) -> transport::Wait {
     if let Some(ping) = &phase.ping {
         let closed = ping.schedule == model::Schedule::Closed;

@@ -70,7 +70,6 @@ pub enum Datagram<'a> {
 }
 
 /// The identifier of a stream as it is sent.
-#[must_use]
 pub fn encode_stream_id(id: Uuid) -> [u8; STREAM_ID] {
     let mut bytes = [0; STREAM_ID];
     bytes[..2].copy_from_slice(&ID_FLAG.to_le_bytes());
@@ -79,7 +78,6 @@ pub fn encode_stream_id(id: Uuid) -> [u8; STREAM_ID] {
 }
 
 /// The header of one datagram of a frame.
-#[must_use]
 pub fn encode_header(frame: i64, ticks: i64, hz: i64) -> [u8; HEADER] {
     let mut bytes = [0; HEADER];
     bytes[..2].copy_from_slice(&FRAME_FLAG.to_le_bytes());
@@ -90,7 +88,6 @@ pub fn encode_header(frame: i64, ticks: i64, hz: i64) -> [u8; HEADER] {
 }
 
 /// What a datagram is; `None` when it is too short or has another flag.
-#[must_use]
 pub fn decode(bytes: &[u8]) -> Option<Datagram<'_>> {
     let number = |at: usize| Some(i64::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
     match u16::from_le_bytes(*bytes.first_chunk()?) {
@@ -107,7 +104,6 @@ pub fn decode(bytes: &[u8]) -> Option<Datagram<'_>> {
 
 /// Length of the next datagram of a frame of which `left` bytes remain, headers included, in datagrams of at most `most`:
 /// as long as it may be, but the last one is never shorter than a header and a byte; the one before it gives.
-#[must_use]
 pub fn next_length(left: u64, most: u64) -> u64 {
     let n = left.min(most);
     let after = left - n;
@@ -115,7 +111,6 @@ pub fn next_length(left: u64, most: u64) -> u64 {
 }
 
 /// The identifier as it is sent.
-#[must_use]
 pub fn encode_id(id: Uuid) -> [u8; ID] {
     let mut bytes = [0; ID];
     id.hyphenated().encode_lower(&mut bytes);
@@ -123,7 +118,6 @@ pub fn encode_id(id: Uuid) -> [u8; ID] {
 }
 
 /// The identifier in received bytes. The original prints any bytes as text; here an invalid UUID is nil.
-#[must_use]
 pub fn decode_id(bytes: &[u8; ID]) -> Uuid {
     Uuid::try_parse_ascii(&bytes[..ID - 1]).unwrap_or_default()
 }

@@ -36,7 +36,6 @@ pub struct MediaParams {
 
 impl MediaParams {
     /// The settings of `phase` that concern its streams; `None` when it has none.
-    #[must_use]
     pub fn of(phase: &Phase, group: Group) -> Option<Self> {
         Some(MediaParams { group, media: phase.media?, verify: phase.verify, arrivals: false })
     }

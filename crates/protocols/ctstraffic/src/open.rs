@@ -15,7 +15,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use transport::{Acceptor, Cause, Connector, Context, Flow, Path, Received, Transmit};
 
 /// A client's sources of links for `phase`.
-#[must_use]
 pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
     if let Some(media) = MediaParams::of(phase, GROUP) {
         let media = Arc::new(MediaParams { arrivals: calls.arrivals, ..media });
@@ -38,7 +37,6 @@ fn transfer(params: &Params, cx: &mut Context<'_>) -> u64 {
 }
 
 /// A server's sources of links for `phase`.
-#[must_use]
 pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
     let workers = answers.workers.max(1);
     let shared = Arc::new(Shared {

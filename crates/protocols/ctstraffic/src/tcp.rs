@@ -92,13 +92,11 @@ pub struct Connection {
 
 impl Connection {
     /// The client's end of a connection that moves `transfer` bytes and ends by abort if `rude`.
-    #[must_use]
     pub fn client(params: Arc<Params>, slot: u32, transfer: u64, rude: bool) -> Self {
         Connection::new(params, Role::Client, slot, transfer, rude)
     }
 
     /// The server's end.
-    #[must_use]
     pub fn server(params: Arc<Params>, transfer: u64) -> Self {
         Connection::new(params, Role::Server, 0, transfer, false)
     }

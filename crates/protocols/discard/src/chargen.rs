@@ -125,7 +125,6 @@ pub struct Generator {
 
 impl Generator {
     /// The connection that has just come; nothing may move on it for so long.
-    #[must_use]
     pub fn new(stall_ns: u64) -> Self {
         Generator { core: Core::new(GROUP, 0, stall_ns), sent: 0 }
     }
@@ -176,7 +175,6 @@ pub struct Reader {
 }
 
 impl Reader {
-    #[must_use]
     pub fn new(phase: &Phase, slot: u32) -> Self {
         let Phase { transfer, verify, stall_ns, .. } = *phase;
         Reader { core: Core::new(GROUP, slot, stall_ns), got: 0, transfer, buffer: phase.buffer.high, verify }

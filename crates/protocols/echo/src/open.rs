@@ -13,7 +13,6 @@ use std::sync::Arc;
 use transport::{Acceptor, Connector, Context, Flow, Received, Transmit};
 
 /// A client's sources of links for `phase`.
-#[must_use]
 pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
     let params = Arc::new(Params::of(phase, GROUP, Remote::Nothing));
     let datagrams = params.datagrams();
@@ -25,7 +24,6 @@ pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
 
 /// A server's sources of links for `phase`: connections have a flow each; datagrams are sent back where they came from, which needs no
 /// memory.
-#[must_use]
 pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
     let stall_ns = phase.stall_ns;
     let make = move |_: &mut Context<'_>| Box::new(Responder::new(GROUP, stall_ns)) as Box<dyn Flow>;

@@ -28,7 +28,6 @@ pub struct Responder {
 
 impl Responder {
     /// The echoing end of a connection that has just come; it may owe bytes that the peer does not take for so long.
-    #[must_use]
     pub fn new(group: Group, stall_ns: u64) -> Self {
         Responder { core: Core::new(group, 0, stall_ns), ..Responder::default() }
     }

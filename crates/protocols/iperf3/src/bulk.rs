@@ -114,13 +114,11 @@ impl Default for BulkTerms {
 
 impl BulkTerms {
     /// Streams of both directions.
-    #[must_use]
     pub fn all_streams(&self) -> u32 {
         self.streams.saturating_mul(if self.bidir { 2 } else { 1 })
     }
 
     /// Whether the client sends on the stream at this place.
-    #[must_use]
     pub fn client_sends(&self, slot: u32) -> bool {
         if self.bidir { slot < self.streams } else { !self.reverse }
     }
@@ -137,13 +135,11 @@ pub struct Bulk {
 
 impl Bulk {
     /// The event that tells it.
-    #[must_use]
     pub fn event(&self) -> Event {
         Event::extra(NAME, self)
     }
 
     /// What `event` tells of a test.
-    #[must_use]
     pub fn of(event: &Event) -> Option<Bulk> {
         event.extra_of(NAME)
     }

@@ -112,7 +112,6 @@ pub struct Client {
 
 impl Client {
     /// A client that starts as soon as it is polled.
-    #[must_use]
     pub fn new(plan: ClientPlan, now: Mono) -> Self {
         let to = plan.target.1;
         let from = plan.from.map(|from| SocketAddr::new(from, 0));

@@ -44,7 +44,6 @@ pub const WIDE_HEADER: usize = 16;
 pub type Cookie = [u8; COOKIE];
 
 /// A fresh cookie: 36 characters of base32 and a NUL, as iperf 3.2 and later make them.
-#[must_use]
 pub fn cookie(rng: &mut Rng) -> Cookie {
     const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
     let mut cookie = [0; COOKIE];
@@ -55,7 +54,6 @@ pub fn cookie(rng: &mut Rng) -> Cookie {
 }
 
 /// A cookie as text, without its NUL; what is not printable is shown as a dot.
-#[must_use]
 pub fn cookie_text(cookie: &Cookie) -> String {
     let end = cookie.iter().position(|&b| b == 0).unwrap_or(COOKIE);
     cookie[..end].iter().map(|&b| if b.is_ascii_graphic() { char::from(b) } else { '.' }).collect()
@@ -106,13 +104,11 @@ const STATES: [(State, u8); 12] = [
 ];
 
 impl State {
-    #[must_use]
     pub fn byte(self) -> u8 {
         STATES.iter().find(|(state, _)| *state == self).map_or(0, |(_, byte)| *byte)
     }
 
     /// The state of a byte.
-    #[must_use]
     pub fn of(byte: u8) -> Option<State> {
         STATES.iter().find(|(_, b)| *b == byte).map(|(state, _)| *state)
     }
@@ -163,7 +159,6 @@ pub mod code {
 }
 
 /// What a server's error code means, in words.
-#[must_use]
 pub fn error_text(number: i32) -> &'static str {
     match number {
         code::STREAMS => "number of parallel streams too large",
@@ -206,7 +201,6 @@ pub fn error_text(number: i32) -> &'static str {
 }
 
 /// The bytes of an error, as a server sends it.
-#[must_use]
 pub fn server_error(number: i32) -> Vec<u8> {
     let mut bytes = vec![State::ServerError.byte()];
     bytes.extend(number.to_be_bytes());
@@ -215,7 +209,6 @@ pub fn server_error(number: i32) -> Vec<u8> {
 }
 
 /// A document with its length before it.
-#[must_use]
 pub fn framed(json: &str) -> Vec<u8> {
     let mut bytes = (json.len() as u32).to_be_bytes().to_vec();
     bytes.extend_from_slice(json.as_bytes());
@@ -238,18 +231,15 @@ impl Inbox {
     }
 
     /// How much is waiting, bytes.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
     /// Whether an error begins here whose code has not come yet.
-    #[must_use]
     pub fn awaits_code(&self) -> bool {
         self.bytes.first() == Some(&State::ServerError.byte()) && self.bytes.len() < 5
     }
@@ -304,7 +294,6 @@ pub struct Header {
 
 impl Header {
     /// Reads the header of a datagram; `None` when it is too short for one.
-    #[must_use]
     pub fn read(datagram: &[u8], wide: bool) -> Option<Header> {
         let word =
             |at: usize| datagram.get(at..at + 4)?.first_chunk().map(|b| u64::from(u32::from_be_bytes(*b)));
@@ -329,26 +318,22 @@ impl Header {
 
 /// Whether a peer of this version compares stamps with its wall clock, from the first datagram on: those before 3.7 do, and
 /// report the difference of the two clocks as jitter when it is another one.
-#[must_use]
 pub fn reads_wall_time(version: &str) -> bool {
     let minor = version.strip_prefix("3.").map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
     minor.flatten().and_then(|minor| minor.parse::<u32>().ok()).is_some_and(|minor| minor < 7)
 }
 
 /// Length of a header, bytes.
-#[must_use]
 pub fn header_len(wide: bool) -> usize {
     if wide { WIDE_HEADER } else { HEADER }
 }
 
 /// How streams are numbered: 1, 3, 4, 5, … (2 was skipped once, and has been ever since).
-#[must_use]
 pub fn stream_id(slot: u32) -> u64 {
     if slot == 0 { 1 } else { u64::from(slot) + 2 }
 }
 
 /// The place of a stream by its number.
-#[must_use]
 pub fn slot_of(id: u64) -> Option<u32> {
     match id {
         1 => Some(0),

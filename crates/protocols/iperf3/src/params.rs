@@ -177,7 +177,6 @@ impl Fields {
 }
 
 /// Writes the document, with the types that strict servers want and the keys of the newest version.
-#[must_use]
 pub fn write(parameters: &Parameters) -> String {
     let terms = &parameters.terms;
     let mut map = Map::new();

@@ -54,13 +54,11 @@ pub struct Results {
 }
 
 /// What an end says of retransmissions that sends or does not.
-#[must_use]
 pub fn has_retransmits(sends: bool, udp: bool) -> i64 {
     if sends { i64::from(!udp) } else { -1 }
 }
 
 /// Writes a document.
-#[must_use]
 pub fn write(results: &Results) -> String {
     let mut map = Map::new();
     map.insert("cpu_util_total".into(), json!(results.cpu.total));
@@ -171,7 +169,6 @@ fn signed(value: &Value) -> i64 {
 
 impl Line {
     /// The line as reporters are told it.
-    #[must_use]
     pub fn remote(&self) -> RemoteRow {
         RemoteRow {
             slot: self.slot,

@@ -176,7 +176,6 @@ pub struct Server {
 
 impl Server {
     /// A server that starts as soon as it is polled.
-    #[must_use]
     pub fn new(plan: ServerPlan, now: Mono) -> Self {
         let shared = Arc::new(Shared::new(plan.limits.pending));
         let listeners = Listener::for_all(&shared, &plan.acl, &plan.streams, plan.workers);

@@ -200,7 +200,6 @@ pub struct Client {
 
 impl Client {
     /// A client that will connect to every peer of `plan` as soon as it is polled.
-    #[must_use]
     pub fn new(plan: ClientPlan, now: Mono) -> Self {
         let mut plan = plan;
         let mut secrets = Secrets::new(std::mem::take(&mut plan.secret), b"netcaliper client");

@@ -119,7 +119,6 @@ pub struct Data {
 
 impl Data {
     /// The client's end, of the session that `opener` opens connections of.
-    #[must_use]
     pub fn client(
         params: Arc<Params>,
         opener: &Opener,
@@ -135,7 +134,6 @@ impl Data {
     }
 
     /// The server's end of the connection that `preamble` has announced.
-    #[must_use]
     pub fn server(params: Arc<Params>, preamble: &Preamble) -> Self {
         Data::new(params, Role::Server, preamble.id, preamble.slot, preamble.transfer)
     }

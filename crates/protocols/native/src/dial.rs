@@ -38,7 +38,6 @@ impl Dialer {
     /// A dialer for the part of the run described by `plan`. `ports` is an inclusive range of local ports; `worker` of
     /// `workers` decides which of them are ours, so that two workers never try the same. With `rotate`, as when there are
     /// fewer connections than sites, they visit the sites in turn.
-    #[must_use]
     pub fn new(
         plan: &Plan,
         sites: Vec<Site>,

@@ -49,7 +49,6 @@ pub struct Grant {
 
 impl Grant {
     /// A grant of which nothing is used yet.
-    #[must_use]
     pub fn new(key: OpeningKey, params: Arc<Params>, limit: u32, transfer: u64, even: bool) -> Self {
         Grant {
             key,
@@ -147,7 +146,6 @@ pub struct Grants {
 
 impl Grants {
     /// No grants yet; `budget` is how many data connections may be admitted in all.
-    #[must_use]
     pub fn new(budget: Option<Arc<AtomicI64>>) -> Self {
         let pending = Arc::new(PendingPeers::new(MOST_PENDING));
         Grants { by_session: RwLock::default(), pending, foreign: Foreigners::default(), budget }

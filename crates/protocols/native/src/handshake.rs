@@ -40,7 +40,6 @@ type Opened = (Uuid, Arc<Grant>, u64);
 
 impl Listener {
     /// The reception of worker `worker`.
-    #[must_use]
     pub fn new(grants: Arc<Grants>, acl: Arc<Acl>, worker: u16) -> Self {
         Listener { grants, acl, worker, keeper: None, latest: None }
     }

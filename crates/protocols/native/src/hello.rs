@@ -6,7 +6,6 @@ use super::preamble::{PREAMBLE, Preamble, Purpose};
 use uuid::Uuid;
 
 /// The question; `id` comes back.
-#[must_use]
 pub fn hello(id: Uuid) -> [u8; PREAMBLE] {
     Preamble { id, ..Preamble::new(Purpose::Hello) }.encode()
 }
@@ -16,14 +15,12 @@ fn decode(datagram: &[u8]) -> Option<Preamble> {
 }
 
 /// The answer to `datagram`, if it is a question.
-#[must_use]
 pub fn answer_hello(datagram: &[u8]) -> Option<[u8; PREAMBLE]> {
     let question = decode(datagram).filter(|p| p.purpose == Purpose::Hello)?;
     Some(Preamble { id: question.id, ..Preamble::new(Purpose::Answer) }.encode())
 }
 
 /// Whether `datagram` answers the question with this identifier.
-#[must_use]
 pub fn is_answer(datagram: &[u8], id: Uuid) -> bool {
     decode(datagram).is_some_and(|p| p.purpose == Purpose::Answer && p.id == id)
 }

@@ -66,13 +66,11 @@ pub struct Mark {
 
 impl Mark {
     /// A mark without flag.
-    #[must_use]
     pub fn new(kind: Kind, value: u64) -> Self {
         Mark { kind, flagged: false, value }
     }
 
     /// The 16 bytes, for the connection `id`.
-    #[must_use]
     pub fn encode(&self, id: Uuid) -> [u8; MARK] {
         let mut out = [0; MARK];
         (out[0], out[1]) = match self.kind {
@@ -92,7 +90,6 @@ impl Mark {
     }
 
     /// Decodes 16 bytes of the connection `id`; `None` when they are not a mark.
-    #[must_use]
     pub fn decode(bytes: &[u8; MARK], id: Uuid) -> Option<Mark> {
         if u32::from_be_bytes(*bytes[4..].first_chunk()?) != check(bytes, id) {
             return None;

@@ -213,7 +213,6 @@ impl From<Forged> for MessageError {
 }
 
 /// A message with its length before it.
-#[must_use]
 pub fn encode(message: &Message) -> Vec<u8> {
     let mut out = vec![0; 4];
     // Serialising our own types into memory cannot fail; if it ever did, the peer gets an empty, ignored frame.
@@ -237,7 +236,6 @@ pub struct Frames {
 
 impl Frames {
     /// A reader of messages of at most `longest` bytes.
-    #[must_use]
     pub fn new(longest: usize) -> Self {
         Frames { buffer: Vec::new(), used: 0, longest: longest.min(MAX_MESSAGE), records: None }
     }
@@ -254,7 +252,6 @@ impl Frames {
     }
 
     /// Whether what is said is encrypted.
-    #[must_use]
     pub fn is_secure(&self) -> bool {
         self.records.is_some()
     }
@@ -299,7 +296,6 @@ impl Frames {
     }
 
     /// The bytes not yet used, to recognise another protocol.
-    #[must_use]
     pub fn rest(&self) -> &[u8] {
         &self.buffer[self.used..]
     }

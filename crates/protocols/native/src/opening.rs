@@ -35,7 +35,6 @@ impl fmt::Debug for OpeningKey {
 
 impl OpeningKey {
     /// The key of the session with this secret, on a control connection whose handshake has this hash; without one, empty.
-    #[must_use]
     pub fn new(secret: &[u8; 16], handshake: &[u8]) -> Self {
         let key = common::auth::keyed_long(secret, &[b"netcaliper openings 1", handshake].concat());
         // A key that is shorter than a block of the hash is filled up with zeros (RFC 2104 §2).
@@ -45,7 +44,6 @@ impl OpeningKey {
     }
 
     /// The seal of `bytes`.
-    #[must_use]
     pub fn seal(&self, bytes: &[u8]) -> [u8; SEAL] {
         let mut out = [0; SEAL];
         out.copy_from_slice(&self.0.clone().chain_update(bytes).finalize().into_bytes()[..SEAL]);
@@ -53,7 +51,6 @@ impl OpeningKey {
     }
 
     /// Whether `seal` is that of `bytes`; compared in constant time.
-    #[must_use]
     pub fn holds(&self, bytes: &[u8], seal: &[u8; SEAL]) -> bool {
         self.0.clone().chain_update(bytes).verify_truncated_left(seal).is_ok()
     }
@@ -69,19 +66,16 @@ pub struct Opener {
 
 impl Opener {
     /// The openings of a session that the server has accepted under this number.
-    #[must_use]
     pub fn new(session: u64, key: OpeningKey) -> Self {
         Opener { session, key, next: Arc::default() }
     }
 
     /// A number that no opening of the session has had.
-    #[must_use]
     pub fn number(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
     /// The preamble of a new connection, or of a flow of datagrams that are sent back.
-    #[must_use]
     pub fn preamble(&self, id: Uuid, slot: u32, transfer: u64) -> [u8; PREAMBLE] {
         let (session, number) = (self.session, self.number());
         let preamble = Preamble { session, number, id, slot, transfer, ..Preamble::new(Purpose::Data) };
@@ -89,7 +83,6 @@ impl Opener {
     }
 
     /// `word`, sealed as opening `number`.
-    #[must_use]
     pub fn word(&self, number: u64, word: Word) -> Word {
         let word = Word { session: self.session, number, ..word };
         Word { seal: self.key.seal(&word.sealed()), ..word }

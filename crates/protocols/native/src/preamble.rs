@@ -87,7 +87,6 @@ pub(super) fn fnv1a(bytes: &[u8]) -> u32 {
 
 impl Preamble {
     /// A preamble of our version without a session, and without anything of a connection.
-    #[must_use]
     pub fn new(purpose: Purpose) -> Self {
         Preamble {
             version: super::WIRE_VERSION,
@@ -121,7 +120,6 @@ impl Preamble {
     }
 
     /// The 80 bytes.
-    #[must_use]
     pub fn encode(&self) -> [u8; PREAMBLE] {
         let mut out = [0; PREAMBLE];
         out[..SEALED].copy_from_slice(&self.sealed());
@@ -132,13 +130,11 @@ impl Preamble {
     }
 
     /// The wire version in the first bytes of a preamble of any version.
-    #[must_use]
     pub fn version(bytes: &[u8]) -> Option<u16> {
         Some(u16::from_be_bytes(*bytes.strip_prefix(&MAGIC)?.first_chunk()?))
     }
 
     /// Decodes 80 bytes; `None` when they are not a preamble.
-    #[must_use]
     pub fn decode(bytes: &[u8; PREAMBLE]) -> Option<Preamble> {
         let (head, check) = bytes.split_last_chunk::<4>()?;
         if bytes[..8] != MAGIC || u32::from_be_bytes(*check) != fnv1a(head) {
@@ -183,7 +179,6 @@ pub enum Guess {
 }
 
 impl Guess {
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Guess::Netcaliper => "netcaliper",
@@ -198,7 +193,6 @@ impl Guess {
 }
 
 /// Guesses who sent `bytes`, the first of a connection.
-#[must_use]
 pub fn guess(bytes: &[u8], foreign: &[&Foreign]) -> Guess {
     let magic = bytes.len().min(MAGIC.len());
     let starts = |words: &[&[u8]]| words.iter().any(|w| bytes.starts_with(w));
@@ -232,7 +226,6 @@ pub fn guess(bytes: &[u8], foreign: &[&Foreign]) -> Guess {
 }
 
 /// Whether `bytes`, the first of a connection, are ours as far as can be seen.
-#[must_use]
 pub fn is_ours(bytes: &[u8]) -> bool {
     guess(bytes, &[]) == Guess::Netcaliper
 }

@@ -77,7 +77,6 @@ impl CryptoResolver for Resolver {
 }
 
 /// The public key of a private one.
-#[must_use]
 pub fn public_key(private: &[u8; 32]) -> Option<[u8; 32]> {
     let mut dh = DefaultResolver.resolve_dh(&DHChoice::Curve25519)?;
     dh.set(private);
@@ -85,7 +84,6 @@ pub fn public_key(private: &[u8; 32]) -> Option<[u8; 32]> {
 }
 
 /// What both ends mix into their keys before anything else.
-#[must_use]
 pub fn prologue(name: &str) -> Vec<u8> {
     [b"netcaliper control ", &crate::WIRE_VERSION.to_be_bytes()[..], name.as_bytes()].concat()
 }
@@ -102,13 +100,11 @@ impl fmt::Debug for Shake {
 
 impl Shake {
     /// The client's end.
-    #[must_use]
     pub fn client(proof: Proof<'_>, prologue: &[u8], drawn: [u8; 32]) -> Option<Self> {
         Shake::builder(proof, prologue, drawn)?.build_initiator().ok().map(Shake)
     }
 
     /// The server's end.
-    #[must_use]
     pub fn server(proof: Proof<'_>, prologue: &[u8], drawn: [u8; 32]) -> Option<Self> {
         Shake::builder(proof, prologue, drawn)?.build_responder().ok().map(Shake)
     }
@@ -145,19 +141,16 @@ impl Shake {
     }
 
     /// Whether all messages were said and heard.
-    #[must_use]
     pub fn is_over(&self) -> bool {
         self.0.is_handshake_finished()
     }
 
     /// The other end's public key, once it has told it and, where the handshake is over, proved to have the private one.
-    #[must_use]
     pub fn peer(&self) -> Option<[u8; 32]> {
         self.0.get_remote_static()?.try_into().ok()
     }
 
     /// The hash of all that was said: it is the same at both ends, and that of no other handshake.
-    #[must_use]
     pub fn hash(&self) -> &[u8] {
         self.0.get_handshake_hash()
     }

@@ -65,7 +65,6 @@ impl ServerPlan {
     /// wait for as long as the turns of others last.
     pub const SETS: u16 = 2;
 
-    #[must_use]
     pub fn threads(&self) -> u16 {
         self.set(ServerPlan::SETS).start
     }
@@ -198,7 +197,6 @@ pub struct Server {
 
 impl Server {
     /// A server that starts counting as soon as it is polled.
-    #[must_use]
     pub fn new(mut plan: ServerPlan, now: Mono) -> Self {
         let secret = std::mem::take(&mut plan.secret);
         let cookies = keyed_long(&secret, b"netcaliper cookies");

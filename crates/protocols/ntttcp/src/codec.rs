@@ -37,13 +37,11 @@ pub const RUNNING: u32 = 12;
 pub const FINISHED: u32 = 13;
 
 /// The length next to `seconds` that is no letter.
-#[must_use]
 pub fn proposable(seconds: u32) -> u32 {
     if [END, LAST, RUN, QUERY].contains(&seconds) { seconds + 1 } else { seconds }
 }
 
 /// What a receiver that was asked for `own` seconds agrees on with a sender that proposes `proposal`.
-#[must_use]
 pub fn agreed(own: u32, proposal: u32, multi: bool) -> u32 {
     match (own, proposal) {
         (own, _) if multi => own,
@@ -53,7 +51,6 @@ pub fn agreed(own: u32, proposal: u32, multi: bool) -> u32 {
 }
 
 /// A word as it goes over the wire, in one send: the original does not put pieces together.
-#[must_use]
 pub fn encode(word: u32) -> Vec<u8> {
     word.to_be_bytes().to_vec()
 }

@@ -49,39 +49,33 @@ impl Layout {
     pub const REFUSED: &str = "the receiver refuses to start the test";
 
     /// Connections of a sender.
-    #[must_use]
     pub fn all(&self) -> u32 {
         u32::from(self.ports).saturating_mul(self.threads).saturating_mul(self.connections)
     }
 
     /// Whether the ends talk on this port of the receiver, instead of sending data there.
-    #[must_use]
     pub fn talks(&self, port: u16) -> bool {
         port < self.port || self.announces(port)
     }
 
     /// Whether senders of Windows' announce on this port of the receiver that they are ready.
-    #[must_use]
     pub fn announces(&self, port: u16) -> bool {
         (self.token || self.unsynced) && port >= self.port.saturating_add(READY_OFFSET)
     }
 
     /// The port of a connection, counted from 0.
-    #[must_use]
     pub fn port_of(&self, slot: u32) -> u16 {
         let each = self.threads.saturating_mul(self.connections).max(1);
         self.port.saturating_add(u16::try_from(slot / each).unwrap_or(u16::MAX))
     }
 
     /// Where a data port is: each has a receiver of its own, or all that are left have the last one.
-    #[must_use]
     pub fn address(&self, hosts: &[IpAddr], port: u16) -> Option<SocketAddr> {
         let at = usize::from(port.saturating_sub(self.port));
         hosts.get(at).or(hosts.last()).map(|host| SocketAddr::new(*host, port))
     }
 
     /// Warm-up, test and cool-down, s; 0 is without end.
-    #[must_use]
     pub fn cycle_s(&self) -> u32 {
         if self.seconds == 0 {
             0
@@ -91,7 +85,6 @@ impl Layout {
     }
 
     /// What counts of a test that begins at `now` and is to last `cycle` seconds: from, to, and until when senders send.
-    #[must_use]
     pub fn times(&self, now: Mono, cycle: u32) -> (Mono, Mono, Mono) {
         let after = |s: u32| now.plus(u64::from(s) * SECOND);
         let from = after(self.warmup_s);

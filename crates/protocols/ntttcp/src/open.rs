@@ -16,7 +16,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use transport::{Acceptor, Cause, Connector, Context, Deed, Flow, Open, Path, Received, Target, Transmit};
 
 /// A client's sources of links without a conversation, for plain streams to one port.
-#[must_use]
 pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
     if phase.kind == Kind::Tcp {
         return crate::bulk::connectors(phase, calls, Filler::LetterA);
@@ -25,7 +24,6 @@ pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
 }
 
 /// A server's sources of links without a conversation.
-#[must_use]
 pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
     common::bulk::acceptors(phase, answers, Filler::LetterA).into_iter().map(call::Answerer::boxed).collect()
 }

@@ -102,7 +102,6 @@ pub struct Receiver {
 
 impl Receiver {
     /// A session that starts as soon as it is polled.
-    #[must_use]
     pub fn new(plan: ReceiverPlan, _: Mono) -> Self {
         let ReceiverPlan { layout, phase, acl, streams, workers } = plan;
         let table = Arc::new(Timetable::unknown());

@@ -93,7 +93,6 @@ pub struct Sender {
 
 impl Sender {
     /// A session that starts as soon as it is polled.
-    #[must_use]
     pub fn new(plan: SenderPlan, _: Mono) -> Self {
         let SenderPlan { layout, phase, to, from, workers } = plan;
         let table = Arc::new(Timetable::unknown());

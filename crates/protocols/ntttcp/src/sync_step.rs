@@ -49,13 +49,11 @@ pub enum SyncStep {
 
 impl SyncStep {
     /// The event that tells it.
-    #[must_use]
     pub fn event(self) -> Event {
         Event::extra(NAME, &self)
     }
 
     /// The step that `event` tells.
-    #[must_use]
     pub fn of(event: &Event) -> Option<SyncStep> {
         event.extra_of(NAME)
     }

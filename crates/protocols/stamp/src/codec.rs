@@ -69,7 +69,6 @@ impl Mode {
     }
 
     /// Octets of a packet without extensions.
-    #[must_use]
     pub const fn base(self) -> usize {
         match self {
             Mode::Open => 44,
@@ -129,7 +128,6 @@ fn put(out: &mut [u8], at: usize, part: &[u8]) {
 
 impl Request {
     /// Reads a request, as much of it as there is.
-    #[must_use]
     pub fn decode(mode: Mode, bytes: &[u8]) -> Option<Self> {
         let at = mode.places();
         if bytes.len() < mode.shortest_request() {
@@ -157,7 +155,6 @@ impl Request {
 
 impl Reply {
     /// Reads a reply, as much of it as there is.
-    #[must_use]
     pub fn decode(mode: Mode, bytes: &[u8]) -> Option<Self> {
         let at = mode.places();
         if bytes.len() < mode.shortest_reply() {

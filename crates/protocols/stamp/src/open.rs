@@ -20,7 +20,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use transport::{Acceptor, Cause, Connector, Context, Flow, Path, Received, Transmit};
 
 /// A sender's sources of links for `phase`.
-#[must_use]
 pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
     let params = Arc::new(Params::of(phase, GROUP, Remote::Nothing));
     let key = calls.key.clone();
@@ -32,7 +31,6 @@ pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
 }
 
 /// A reflector's sources of links for `phase`.
-#[must_use]
 pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
     let unconfirmed = phase.ping.and_then(|ping| ping.stamp).is_some_and(|stamp| stamp.direct);
     let shared = Arc::new(Shared {

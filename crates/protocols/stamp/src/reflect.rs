@@ -17,7 +17,6 @@ pub struct Rules {
 }
 
 impl Rules {
-    #[must_use]
     pub fn mode(&self) -> Mode {
         if self.key.is_some() { Mode::Sealed } else { Mode::Open }
     }

@@ -60,7 +60,6 @@ pub struct Reflector {
 impl Reflector {
     /// The answering end of a sender whose first request, `first`, is answered as soon as its socket is there. With `trusted`
     /// answers may be longer than requests.
-    #[must_use]
     pub fn new(
         rules: Arc<Rules>,
         group: Group,

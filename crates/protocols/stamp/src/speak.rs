@@ -33,7 +33,6 @@ pub struct Speaker {
 
 impl Speaker {
     /// The sender's side of a flow that is counted in `group`.
-    #[must_use]
     pub fn new(settings: StampSettings, key: Option<Psk>, group: Group) -> Self {
         Speaker {
             settings,

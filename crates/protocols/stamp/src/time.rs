@@ -30,7 +30,6 @@ const S: u16 = 0x8000;
 const Z: u16 = 0x4000;
 
 impl Format {
-    #[must_use]
     pub fn encode(self, at: Wall) -> u64 {
         let (mut seconds, ns) = (at.0.div_euclid(SECOND as i64), at.0.rem_euclid(SECOND as i64) as u64);
         let fraction = match self {
@@ -46,7 +45,6 @@ impl Format {
     }
 
     /// The time nearest to `local` that is written so; `None` if that is no time in this format.
-    #[must_use]
     pub fn decode(self, raw: u64, local: Wall) -> Option<Wall> {
         let fraction = raw & 0xffff_ffff;
         let (epoch, ns) = match self {
@@ -73,7 +71,6 @@ pub struct ErrorEstimate {
 
 impl ErrorEstimate {
     /// The 16 bits; an error is never understated. `None` is written as the largest error there is.
-    #[must_use]
     pub fn encode(self) -> u16 {
         let units = match self.ns {
             Some(ns) => (u128::from(ns) << 32).div_ceil(u128::from(SECOND)),
@@ -89,7 +86,6 @@ impl ErrorEstimate {
     }
 
     /// What the 16 bits say.
-    #[must_use]
     pub fn decode(raw: u16) -> Self {
         let (scale, multiplier) = (raw >> 8 & 0x3f, u128::from(raw & 0xff));
         let ns = ((multiplier << scale) * u128::from(SECOND)).div_ceil(1 << 32);

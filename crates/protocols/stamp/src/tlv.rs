@@ -82,7 +82,6 @@ pub struct Units {
 
 impl Units {
     /// Finds the units in `bytes`, which follow the base of a packet.
-    #[must_use]
     pub fn find(bytes: &[u8]) -> Self {
         let mut units = Units::default();
         let mut at = 0;
@@ -291,7 +290,6 @@ pub struct Heard {
 }
 
 /// Reads the units in `bytes`, which followed the base of a reply with this number (as it stands in the packet).
-#[must_use]
 pub fn hear(mode: Mode, key: Option<&Psk>, number: &[u8; 4], bytes: &[u8]) -> Heard {
     let units = Units::find(bytes);
     let mut heard = Heard::default();

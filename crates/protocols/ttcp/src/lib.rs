@@ -24,7 +24,6 @@ use transport::{Acceptor, Connector};
 pub const PORT: u16 = 5001;
 
 /// A transmitter's sources of links.
-#[must_use]
 pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
     if phase.kind == Kind::Tcp {
         return bulk::connectors(phase, calls, Filler::Printable);
@@ -34,7 +33,6 @@ pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
 }
 
 /// A receiver's sources of links, for connections and for datagrams.
-#[must_use]
 pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
     let shared = Arc::new(Shared::new(phase, answers));
     let one = |streams: common::call::Answerer| {

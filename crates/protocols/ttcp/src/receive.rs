@@ -123,13 +123,11 @@ impl Test {
         }
     }
 
-    #[must_use]
     pub fn found(&self) -> Marked {
         self.marked
     }
 
     /// Datagrams that did not come, where that can be known.
-    #[must_use]
     pub fn lost(&self) -> Option<u64> {
         self.marked.told.map(|told| told.saturating_sub(self.marked.data - self.marked.repeated))
     }

@@ -59,7 +59,6 @@ fn text(bytes: &[u8]) -> String {
 }
 
 /// A histogram as a responder sends it.
-#[must_use]
 pub fn encode_histogram(number: i32, title: &str, hist: &Binned) -> Vec<u8> {
     let small = |n: i64| i32::try_from(n).unwrap_or(i32::MAX).to_le_bytes();
     let large = |n: u64| i64::try_from(n).unwrap_or(i64::MAX).to_le_bytes();
@@ -83,7 +82,6 @@ pub fn encode_histogram(number: i32, title: &str, hist: &Binned) -> Vec<u8> {
 }
 
 /// A histogram, if the bytes are one.
-#[must_use]
 pub fn decode_histogram(bytes: &[u8]) -> Option<Binned> {
     let number = |at: usize| Some(i32::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
     let bins = usize::try_from(number(12)?).ok().filter(|n| (1..=ALL_BINS - 2).contains(n))?;
@@ -100,7 +98,6 @@ pub fn decode_histogram(bytes: &[u8]) -> Option<Binned> {
 }
 
 /// The texts of start and stop as a responder sends them.
-#[must_use]
 pub fn encode_net(start: &HostTexts, stop: &HostTexts, v6: bool) -> Vec<u8> {
     let mut bytes = vec![0; NET];
     for (at, texts) in [(0, start), (SECOND, stop)] {
@@ -116,7 +113,6 @@ pub fn encode_net(start: &HostTexts, stop: &HostTexts, v6: bool) -> Vec<u8> {
 }
 
 /// The texts of start and stop, if the bytes are long enough to hold them.
-#[must_use]
 pub fn decode_net(bytes: &[u8]) -> Option<(HostTexts, HostTexts)> {
     let texts = |at: usize| {
         let one = |n: usize| Some(text(bytes.get(at + n * TEXT..at + (n + 1) * TEXT)?));
@@ -126,7 +122,6 @@ pub fn decode_net(bytes: &[u8]) -> Option<(HostTexts, HostTexts)> {
 }
 
 /// CPU shares as a responder sends them.
-#[must_use]
 pub fn encode_cpus(cpus: &[PacketTestCpu]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(CPU);
     for cpu in cpus.iter().take(CPUS) {
@@ -141,7 +136,6 @@ pub fn encode_cpus(cpus: &[PacketTestCpu]) -> Vec<u8> {
 }
 
 /// CPU shares: that of all, then of each.
-#[must_use]
 pub fn decode_cpus(bytes: &[u8]) -> Vec<PacketTestCpu> {
     let count = bytes.get(88..).and_then(|rest| rest.first_chunk()).map_or(0, |n| i32::from_le_bytes(*n));
     let count = usize::try_from(count).unwrap_or(0).min(CPUS);
@@ -162,7 +156,6 @@ pub fn decode_cpus(bytes: &[u8]) -> Vec<PacketTestCpu> {
 }
 
 /// The card's counters as a responder sends them; without a card all is 0.
-#[must_use]
 pub fn encode_card(card: Option<&PacketTestCard>) -> Vec<u8> {
     let mut bytes = vec![0; CARD];
     let Some(card) = card else { return bytes };
@@ -176,7 +169,6 @@ pub fn encode_card(card: Option<&PacketTestCard>) -> Vec<u8> {
 }
 
 /// The card's counters; `None` when the responder was given no card.
-#[must_use]
 pub fn decode_card(bytes: &[u8]) -> Option<PacketTestCard> {
     let name = bytes.get(96..128)?;
     let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
@@ -187,13 +179,11 @@ pub fn decode_card(bytes: &[u8]) -> Option<PacketTestCard> {
 }
 
 /// Packets' records as a responder sends them.
-#[must_use]
 pub fn encode_records(records: &[PacketTestRecord]) -> Vec<u8> {
     let words = records.iter().flat_map(|row| [row.received, row.sent, row.system_ns, row.raw_ns]);
     words.flat_map(i64::to_le_bytes).collect()
 }
 
-#[must_use]
 pub fn decode_records(bytes: &[u8]) -> Vec<PacketTestRecord> {
     let one = |row: &[u8]| {
         let n: Vec<i64> = words(row).collect();
@@ -203,13 +193,11 @@ pub fn decode_records(bytes: &[u8]) -> Vec<PacketTestRecord> {
 }
 
 /// Lost packets' records as a responder sends them.
-#[must_use]
 pub fn encode_lost(lost: &[PacketTestLost]) -> Vec<u8> {
     lost.iter().flat_map(|row| [row.received, row.sent, row.number]).flat_map(i64::to_le_bytes).collect()
 }
 
 /// Lost packets' records; what a responder had no loss for is left out.
-#[must_use]
 pub fn decode_lost(bytes: &[u8]) -> Vec<PacketTestLost> {
     let one = |row: &[u8]| {
         let mut words = words(row);

@@ -182,7 +182,6 @@ impl Setup {
 
 /// What a message is; `None` for an unknown command, or when the fields it needs are not all there. A DATA message may be as
 /// short as its number: what is missing of its send time is 0.
-#[must_use]
 pub fn decode(bytes: &[u8]) -> Option<Message> {
     let fetch = |block| Some(Message::Fetch { block, index: i32_at(bytes, 48)?, length: i32_at(bytes, 32)? });
     let version = || i32_at(bytes, 4);
@@ -210,7 +209,6 @@ pub fn decode(bytes: &[u8]) -> Option<Message> {
 
 /// A message as a requester sends it; answers are made by [`answer`] and [`response`]. `length` bytes long for DATA and
 /// requests for a response (what does not fit is left out), 208 otherwise.
-#[must_use]
 pub fn encode(message: &Message, length: usize) -> Vec<u8> {
     let mut bytes = vec![0; PARAM];
     put32(&mut bytes, 4, VERSION);
@@ -299,7 +297,6 @@ pub fn write_data(bytes: &mut [u8], frame: i64, sent: i64) {
 }
 
 /// The answer OK to `request`: the same message with another head, as the original makes it.
-#[must_use]
 pub fn answer(request: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; PARAM];
     let n = request.len().min(PARAM);
@@ -310,7 +307,6 @@ pub fn answer(request: &[u8]) -> Vec<u8> {
 }
 
 /// The response to `request`, `length` bytes: the request cut or continued with zeros, and the responder's time in µs.
-#[must_use]
 pub fn response(request: &[u8], length: usize, time: i64) -> Vec<u8> {
     let mut bytes = vec![0; length.max(32)];
     let n = request.len().min(bytes.len());
@@ -323,7 +319,6 @@ pub fn response(request: &[u8], length: usize, time: i64) -> Vec<u8> {
 }
 
 /// The answer to GETSTATS.
-#[must_use]
 pub fn encode_counts(counts: &Counts) -> Vec<u8> {
     let mut bytes = vec![0; PARAM];
     put32(&mut bytes, 0, GETSTATS);
@@ -336,7 +331,6 @@ pub fn encode_counts(counts: &Counts) -> Vec<u8> {
 }
 
 /// What an answer to GETSTATS says: only these fields of it mean anything, its command does not.
-#[must_use]
 pub fn decode_counts(bytes: &[u8]) -> Option<Counts> {
     Some(Counts {
         received: i32_at(bytes, 60)?,

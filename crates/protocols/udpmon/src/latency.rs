@@ -52,7 +52,6 @@ pub struct Latency {
 }
 
 impl Latency {
-    #[must_use]
     pub fn new(params: Arc<Params>, id: Uuid, slot: u32) -> Self {
         let core = Core::new(params.group, slot, 0).with_id(id);
         Latency { core, size: params.asked.responses.0, params, ..Latency::default() }

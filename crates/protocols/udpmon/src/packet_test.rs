@@ -117,13 +117,11 @@ impl Default for PacketTestSettings {
 
 impl PacketTestSettings {
     /// What `phase` asks for.
-    #[must_use]
     pub fn of(phase: &Phase) -> Option<Self> {
         phase.extra.as_ref()?.read(NAME)
     }
 
     /// As a phase has it.
-    #[must_use]
     pub fn extra(&self) -> Option<Extra> {
         Some(Extra::new(NAME, self))
     }
@@ -217,19 +215,16 @@ pub struct PacketTest {
 
 impl PacketTest {
     /// As a result that every output shows.
-    #[must_use]
     pub fn result(&self) -> Extra {
         Extra { shown: Some(Box::new(self.shown())), ..Extra::new(NAME, self) }
     }
 
     /// The event that tells it.
-    #[must_use]
     pub fn event(&self) -> Event {
         Event::Extra(self.result())
     }
 
     /// The test that `event` tells.
-    #[must_use]
     pub fn told(event: &Event) -> Option<Self> {
         event.extra_of(NAME)
     }

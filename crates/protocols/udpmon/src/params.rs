@@ -24,7 +24,6 @@ pub struct Params {
 
 impl Params {
     /// The settings of `phase`.
-    #[must_use]
     pub fn of(phase: &Phase, group: Group, host: Host) -> Self {
         if let Some(asked) = PacketTestSettings::of(phase) {
             let waits_ns = asked.waits.iter().map(|wait| u64::from(*wait) * super::ledger::TENTH).collect();

@@ -11,7 +11,6 @@ const MOST_CPUS: usize = 129;
 const DEV_COLUMNS: [usize; 8] = [1, 0, 2, 3, 9, 8, 10, 11];
 
 /// What a host did between two readings; of one that was not taken, nothing is known. `v6` takes the counters of IPv6.
-#[must_use]
 pub fn between(start: &HostTexts, stop: &HostTexts, v6: bool) -> PacketTestHost {
     let taken = |texts: &HostTexts| *texts != HostTexts::default();
     if !taken(start) || !taken(stop) {
@@ -42,7 +41,6 @@ fn times(stat: &str) -> Vec<(&str, [i64; 7])> {
 }
 
 /// Shares of CPU time: all CPUs together, then each.
-#[must_use]
 pub fn cpus(start: &str, stop: &str) -> Vec<PacketTestCpu> {
     let before = times(start);
     let one = |(name, after): &(&str, [i64; 7])| {
@@ -92,7 +90,6 @@ pub(super) fn is_interface(name: &str) -> bool {
 }
 
 /// What went through each interface that was there at the start.
-#[must_use]
 pub fn interfaces(start: &str, stop: &str) -> Vec<PacketTestInterface> {
     let one = |(name, before): (&str, [i64; 8])| {
         let after = dev(stop).find(|(other, _)| *other == name)?.1;

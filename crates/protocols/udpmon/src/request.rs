@@ -42,7 +42,6 @@ const LOOK: u64 = SECOND / 1_000;
 const LONGEST: u64 = 65_535;
 
 /// Opens a client's tests: one flow for all of them.
-#[must_use]
 pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
     let params = Arc::new(Params::of(phase, GROUP, calls.host.clone()));
     // One requester only: the phase's number of connections is ignored.
@@ -110,7 +109,6 @@ pub struct Requester {
 }
 
 impl Requester {
-    #[must_use]
     pub fn new(params: Arc<Params>, id: Uuid, slot: u32) -> Self {
         let core = Core::new(params.group, slot, 0).with_id(id);
         Requester { core, params, ..Requester::default() }

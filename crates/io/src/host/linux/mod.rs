@@ -15,7 +15,6 @@ pub(super) use sys::process_use;
 pub use sys::{raise_nofile, rlimit_nofile};
 
 /// Addresses of this host with the names of their interfaces.
-#[must_use]
 pub fn local_addresses() -> Vec<(String, IpAddr)> {
     sys::addresses().into_iter().filter_map(|address| Some((address.label, address.ip?))).collect()
 }
@@ -70,7 +69,6 @@ fn boot_id() -> String {
 /// Identifies the clock that this process reads: this boot of this host, and the time namespace with its offsets, which move the
 /// monotonic clock; empty when the boot is not told. Processes with one identifier read one clock, unless a virtual machine was
 /// cloned: snapshots share all of it.
-#[must_use]
 pub fn clock_id() -> String {
     let boot = boot_id();
     if boot.is_empty() {
@@ -84,13 +82,11 @@ pub fn clock_id() -> String {
 }
 
 /// The system's default congestion control, by the kernel's name.
-#[must_use]
 pub fn congestion_control() -> String {
     sysctl("net.ipv4.tcp_congestion_control").unwrap_or_default()
 }
 
 /// The congestion controls that can be chosen now, by the kernel's names.
-#[must_use]
 pub fn congestion_controls() -> Vec<String> {
     let known = sysctl("net.ipv4.tcp_available_congestion_control").unwrap_or_default();
     known.split_whitespace().map(str::to_owned).collect()
@@ -99,7 +95,6 @@ pub fn congestion_controls() -> Vec<String> {
 /// Describes this host, and the interface that owns `local`, as seen in the calling thread's network namespace.
 ///
 /// A run between two addresses of the same host goes through its loopback, whichever interface owns them.
-#[must_use]
 pub fn snapshot(local: Option<IpAddr>) -> HostSnapshot {
     let (name, kernel) = sys::names().unwrap_or_default();
     let cpus = || std::thread::available_parallelism().ok().and_then(|n| u32::try_from(n.get()).ok());
@@ -122,7 +117,6 @@ pub fn snapshot(local: Option<IpAddr>) -> HostSnapshot {
 
 /// What the driver of an interface of the calling thread's network namespace counts, by the driver's own names, which are `ethtool
 /// -S`'s; `None` when there is no such interface.
-#[must_use]
 pub fn card(name: &str) -> Option<Vec<(String, u64)>> {
     sys::index_of(name)?;
     // Any socket answers questions about interfaces.
@@ -130,7 +124,6 @@ pub fn card(name: &str) -> Option<Vec<(String, u64)>> {
 }
 
 /// The kernel's counters as it prints them.
-#[must_use]
 pub fn texts() -> Texts {
     let net = |file| net(file).unwrap_or_default();
     Texts { dev: net("dev"), snmp: net("snmp"), snmp6: net("snmp6"), stat: proc("stat").unwrap_or_default() }

@@ -11,7 +11,6 @@ const REJECT: u32 = 0x200;
 
 /// The networks of this host's interfaces, as address and prefix length; default routes and multicast are left
 /// out.
-#[must_use]
 pub fn connected_networks() -> Vec<(IpAddr, u8)> {
     // What cannot be read is not known to be connected.
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();

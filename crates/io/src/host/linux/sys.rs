@@ -68,7 +68,6 @@ pub(super) fn ticks_per_second() -> u64 {
 }
 
 /// How many files the process may open: the limit in force, and the one it may be raised to.
-#[must_use]
 pub fn rlimit_nofile() -> Option<(u64, u64)> {
     let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the reference is to an rlimit64, which is all that getrlimit64 writes.
@@ -77,7 +76,6 @@ pub fn rlimit_nofile() -> Option<(u64, u64)> {
 }
 
 /// Raises the limit of open files as far as the process may, and gives both limits as they are then.
-#[must_use]
 pub fn raise_nofile() -> Option<(u64, u64)> {
     let (soft, hard) = rlimit_nofile()?;
     if soft < hard {

@@ -63,7 +63,6 @@ pub struct DatagramSender {
 
 impl DatagramSender {
     /// The sender of this slot.
-    #[must_use]
     pub fn new(params: Arc<Params>, marks: Marks, slot: u32) -> Self {
         let measured = Measured::new(params, slot, true);
         DatagramSender { measured, marks, step: Step::Wait, sent: 0, offered: 0, not_before: Mono(0) }

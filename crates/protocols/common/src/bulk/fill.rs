@@ -56,7 +56,6 @@ impl Filler {
     }
 
     /// Which program fills its buffers like that, by their first bytes; `None` when it cannot be told.
-    #[must_use]
     pub fn recognised(first: &[u8]) -> Option<Filler> {
         match first.get(..4)? {
             b" !\"#" => Some(Filler::Printable),

@@ -48,7 +48,6 @@ pub enum Word {
 
 impl Marks {
     /// How often the start is said.
-    #[must_use]
     pub fn starts(self) -> u32 {
         match self {
             Marks::None => 0,
@@ -58,7 +57,6 @@ impl Marks {
     }
 
     /// How often the end is said.
-    #[must_use]
     pub fn ends(self) -> u32 {
         match self {
             Marks::None => 0,
@@ -68,7 +66,6 @@ impl Marks {
     }
 
     /// The start.
-    #[must_use]
     pub fn start(self) -> &'static [u8] {
         match self {
             Marks::None => &[],
@@ -78,7 +75,6 @@ impl Marks {
     }
 
     /// The end of a test of so many datagrams.
-    #[must_use]
     pub fn end(self, datagrams: u64) -> Vec<u8> {
         match self {
             Marks::None => Vec::new(),
@@ -90,7 +86,6 @@ impl Marks {
 
 impl Word {
     /// Classifies a datagram of any ttcp: epi_ttcp's markers differ from all classic datagrams.
-    #[must_use]
     pub fn of(datagram: &[u8]) -> Word {
         match datagram {
             [1, 2, 3, 4] => Word::Start,

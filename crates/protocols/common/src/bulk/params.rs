@@ -42,7 +42,6 @@ pub struct Params {
 
 impl Params {
     /// The settings of `phase` that concern its connections.
-    #[must_use]
     pub fn of(phase: &Phase, group: Group, filler: Filler) -> Self {
         let datagram = phase.probe.map_or(u64::MAX, |probe| probe.size.into());
         let buffer = phase.buffer.high.min(datagram).max(1);

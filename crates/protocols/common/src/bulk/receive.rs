@@ -17,13 +17,11 @@ pub struct Receiver {
 
 impl Receiver {
     /// The next connection.
-    #[must_use]
     pub fn new(params: Arc<Params>) -> Self {
         Receiver::numbered(params, 0)
     }
 
     /// The same, reporting under this slot.
-    #[must_use]
     pub fn numbered(params: Arc<Params>, slot: u32) -> Self {
         Receiver { measured: Measured::new(params, slot, false), got: 0 }
     }

@@ -55,7 +55,6 @@ pub struct Sender {
 
 impl Sender {
     /// The connection of this slot.
-    #[must_use]
     pub fn new(params: Arc<Params>, slot: u32) -> Self {
         Sender { measured: Measured::new(params, slot, true), step: Step::Wait, sent: 0, hushed: false }
     }

@@ -13,13 +13,11 @@ pub struct Timetable {
 
 impl Timetable {
     /// Everything counts, from the first byte to the last.
-    #[must_use]
     pub fn always() -> Self {
         Timetable { from: AtomicU64::new(0), to: AtomicU64::new(u64::MAX), quiet: AtomicU64::new(u64::MAX) }
     }
 
     /// Nothing counts and nothing is sent until the times are set.
-    #[must_use]
     pub fn unknown() -> Self {
         let never = || AtomicU64::new(u64::MAX);
         Timetable { from: never(), to: never(), quiet: never() }
@@ -39,25 +37,21 @@ impl Timetable {
     }
 
     /// Whether what moves at `now` counts.
-    #[must_use]
     pub fn counts(&self, now: Mono) -> bool {
         self.from.load(Ordering::Acquire) <= now.0 && now.0 < self.to.load(Ordering::Relaxed)
     }
 
     /// When counting begins; `None` until it is set.
-    #[must_use]
     pub fn from(&self) -> Option<Mono> {
         Some(Mono(self.from.load(Ordering::Acquire))).filter(|at| at.0 < u64::MAX)
     }
 
     /// When counting ends.
-    #[must_use]
     pub fn to(&self) -> Mono {
         Mono(self.to.load(Ordering::Relaxed))
     }
 
     /// Until when senders send.
-    #[must_use]
     pub fn quiet(&self) -> Mono {
         Mono(self.quiet.load(Ordering::Relaxed))
     }

@@ -36,7 +36,6 @@ pub struct Head {
 }
 
 /// Bytes before the pattern in a unit of `size` bytes.
-#[must_use]
 pub fn head_of(size: u64) -> usize {
     match size {
         0..=7 => usize::clamped(size),
@@ -46,7 +45,6 @@ pub fn head_of(size: u64) -> usize {
 }
 
 /// The head of a unit of `size` bytes, and how many bytes of it count.
-#[must_use]
 pub fn encode(head: Head, size: u64) -> ([u8; HEAD], usize) {
     let mut bytes = [0; HEAD];
     let n = head_of(size);
@@ -77,7 +75,6 @@ pub fn offer(head: Head, size: u64, from: u64, n: u64, out: &mut Transmit<'_>) {
 
 /// The head in the first bytes of a unit of `size` bytes, all of which are there; of fewer than 8 bytes the number is the
 /// one closest below or equal to `newest` that ends so.
-#[must_use]
 pub fn decode(bytes: &[u8], size: u64, newest: u64) -> Head {
     let n = head_of(size).min(bytes.len());
     let word = |at: usize| {
@@ -105,7 +102,6 @@ pub fn check(size: u64, from: u64, bytes: &[u8]) -> Checked {
 }
 
 /// What is wrong with a head that is not the one sent.
-#[must_use]
 pub fn bad_head(want: &[u8], got: &[u8]) -> Violation {
     let at = want.iter().zip(got).position(|(a, b)| a != b).unwrap_or(0);
     let (mut w, mut g) = ([0; 16], [0; 16]);

@@ -40,7 +40,6 @@ const REMEMBERED: u32 = 1 << 16;
 
 impl Params {
     /// The settings of `phase` that concern its connections.
-    #[must_use]
     pub fn of(phase: &Phase, group: Group, remote: Remote) -> Self {
         Params {
             group,
@@ -67,7 +66,6 @@ impl Params {
     }
 
     /// Whether messages go over UDP.
-    #[must_use]
     pub fn datagrams(&self) -> bool {
         self.ping.transport == Transport::Udp
     }

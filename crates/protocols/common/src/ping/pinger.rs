@@ -100,7 +100,6 @@ pub struct Pinger {
 
 impl Pinger {
     /// Connection number `slot` of a run.
-    #[must_use]
     pub fn new(params: Arc<Params>, id: Uuid, slot: u32) -> Self {
         let slots = Slots::new(params.ping.schedule, params.trace.clone());
         let core = Core::new(params.group, slot, params.stall_ns).with_id(id);

@@ -56,7 +56,6 @@ pub struct Receiver {
 
 impl Receiver {
     /// The stream in slot `slot`; with `tells` the verdict on each frame is posted.
-    #[must_use]
     pub fn new(params: Arc<MediaParams>, slot: u32, tells: bool) -> Self {
         Receiver {
             core: Core::new(params.group, slot, 0).telling(params.arrivals),

@@ -31,7 +31,6 @@ pub struct Ring {
 
 impl Ring {
     /// Holds as much of `media` as its depth says.
-    #[must_use]
     pub fn new(media: &Media) -> Self {
         let depth = Ring::depth(media);
         Ring {
@@ -44,13 +43,11 @@ impl Ring {
     }
 
     /// Frames that are held before the first is judged.
-    #[must_use]
     pub fn depth(media: &Media) -> u64 {
         media.depth_frames.min(media.frames).max(1)
     }
 
     /// The next frame to be judged, from 1; `None` when all were.
-    #[must_use]
     pub fn next(&self) -> Option<u64> {
         (self.head <= self.frames).then_some(self.head)
     }

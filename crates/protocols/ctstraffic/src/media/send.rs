@@ -42,7 +42,6 @@ pub struct Sender {
 }
 
 impl Sender {
-    #[must_use]
     pub fn new(params: Arc<MediaParams>) -> Self {
         Sender {
             core: Core::new(params.group, 0, 0).telling(params.arrivals),

@@ -266,7 +266,6 @@ pub struct Word {
 
 impl Word {
     /// A word without any particulars.
-    #[must_use]
     pub fn new(kind: Kind, id: Uuid) -> Self {
         Word { kind, id, total: UNKNOWN, ..Word::default() }
     }
@@ -279,7 +278,6 @@ impl Word {
     }
 
     /// The 144 bytes.
-    #[must_use]
     pub fn encode(&self) -> [u8; CONTROL] {
         let mut out = [0; CONTROL];
         let mut put = |at: usize, bytes: &[u8]| out[at..at + bytes.len()].copy_from_slice(bytes);
@@ -304,7 +302,6 @@ impl Word {
     }
 
     /// Decodes a datagram; `None` when it is not a word of ours, or damaged.
-    #[must_use]
     pub fn decode(datagram: &[u8]) -> Option<Word> {
         let bytes: &[u8; CONTROL] = datagram.try_into().ok()?;
         let kind = kind(bytes).filter(|&kind| kind != Kind::Data)?;

@@ -67,7 +67,6 @@ impl Drop for Place {
 }
 
 /// A server's sources of links.
-#[must_use]
 pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
     let asked = PacketTestSettings::of(phase).unwrap_or_default();
     let shared = Arc::new(Shared {

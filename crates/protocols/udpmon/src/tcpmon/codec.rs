@@ -75,7 +75,6 @@ fn i64_at(bytes: &[u8; PARAM], at: usize) -> i64 {
 }
 
 /// What a head says. A length that is shorter than a head, or below 0, is that of a head.
-#[must_use]
 pub fn decode(bytes: &[u8; PARAM]) -> Head {
     let command = match i32_at(bytes, 0) {
         DATA => Command::Data,
@@ -90,7 +89,6 @@ pub fn decode(bytes: &[u8; PARAM]) -> Head {
 }
 
 /// A head as a requester sends it; `sent` is its time, 0.1 µs, `answer` the length of what is to come back.
-#[must_use]
 pub fn encode(head: &Head, sent: i64, answer: usize) -> [u8; PARAM] {
     let mut bytes = [0; PARAM];
     let command = match head.command {
@@ -110,7 +108,6 @@ pub fn encode(head: &Head, sent: i64, answer: usize) -> [u8; PARAM] {
 }
 
 /// A head that asks for a block, `answer` bytes long; the `index`-th of its kind.
-#[must_use]
 pub fn ask(head: &Head, answer: usize, index: i32) -> [u8; PARAM] {
     let mut bytes = encode(head, 0, answer);
     put(&mut bytes, 52, index.to_le_bytes());
@@ -118,13 +115,11 @@ pub fn ask(head: &Head, answer: usize, index: i32) -> [u8; PARAM] {
 }
 
 /// Which of its kind a head asks for.
-#[must_use]
 pub fn index(bytes: &[u8; PARAM]) -> i32 {
     i32_at(bytes, 52)
 }
 
 /// The answer to GETSTATS: the request with the sums in it.
-#[must_use]
 pub fn answer(request: &[u8; PARAM], counts: &Counts) -> [u8; PARAM] {
     let mut bytes = *request;
     put(&mut bytes, 44, (PARAM as i32).to_le_bytes());
@@ -136,7 +131,6 @@ pub fn answer(request: &[u8; PARAM], counts: &Counts) -> [u8; PARAM] {
 }
 
 /// The sums in an answer to GETSTATS.
-#[must_use]
 pub fn decode_counts(bytes: &[u8; PARAM]) -> Counts {
     Counts { received: i32_at(bytes, 60), bytes: i64_at(bytes, 64), span_us: i64_at(bytes, 72) }
 }

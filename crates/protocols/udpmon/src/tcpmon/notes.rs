@@ -23,7 +23,6 @@ pub struct Wanted {
 
 impl Wanted {
     /// What `phase` asks for.
-    #[must_use]
     pub fn of(phase: &Phase) -> Self {
         let Some(asked) = PacketTestSettings::of(phase) else { return Wanted::default() };
         Wanted {

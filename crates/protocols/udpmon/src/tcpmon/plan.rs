@@ -51,7 +51,6 @@ pub struct Test {
 
 impl Plan {
     /// The settings of `phase`.
-    #[must_use]
     pub fn of(phase: &Phase, host: Host) -> Self {
         let (rate, stall_ns) = (phase.rate, phase.stall_ns);
         let Some(asked) = PacketTestSettings::of(phase) else {

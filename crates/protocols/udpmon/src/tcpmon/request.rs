@@ -22,7 +22,6 @@ use transport::{
 use uuid::Uuid;
 
 /// A client's sources of links.
-#[must_use]
 pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
     let plan = Plan::of(phase, calls.host.clone());
     Caller::for_all(phase, calls, false, &move |cx: &mut Context<'_>, slot| -> Box<dyn Flow> {
@@ -94,7 +93,6 @@ pub struct Requester {
 }
 
 impl Requester {
-    #[must_use]
     pub fn new(plan: Plan, id: Uuid, slot: u32) -> Self {
         Requester {
             core: Core::new(GROUP, slot, plan.stall_ns).with_id(id),

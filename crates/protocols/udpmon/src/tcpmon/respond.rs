@@ -24,7 +24,6 @@ const LOOK: u64 = SECOND / 1_000;
 const FIRST: u64 = SECOND / 20;
 
 /// A server's sources of links.
-#[must_use]
 pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
     let (stall_ns, buffer, wanted) = (phase.stall_ns, phase.buffer.high, Wanted::of(phase));
     let host = answers.host.with_cards(&PacketTestSettings::of(phase).unwrap_or_default().cards);
@@ -76,7 +75,6 @@ struct Snapshots {
 
 impl Responder {
     /// The answering end of a connection that has just come.
-    #[must_use]
     pub fn new(host: &Host, id: Uuid, stall_ns: u64, buffer: u64) -> Self {
         Responder {
             readings: [Some(host.ask()), None],
@@ -100,7 +98,6 @@ impl Responder {
     }
 
     /// The same, noting what is wanted.
-    #[must_use]
     pub fn noting(mut self, wanted: &Wanted) -> Self {
         self.notes = Notes::new(wanted);
         self.snapshots.every_ns = wanted.every_ns;
