@@ -117,6 +117,8 @@ impl Console {
             }
             Event::Notice { level: Level::Info, text } if !self.tells(text) => {}
             Event::Phase { label, repeat, phase } => self.phase(label, *repeat, phase, &mut page)?,
+            // Caveats tell the same.
+            Event::Session(_) if self.style.detail == Detail::Line && !self.is_full() => {}
             Event::Session(session) => session_lines(session, self.is_full(), &mut page)?,
             Event::Interval(_) if !self.has_intervals => {}
             Event::Interval(interval) => self.interval(interval, &mut page)?,

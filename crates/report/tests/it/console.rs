@@ -3,8 +3,8 @@
 use crate::common::{built, events, single};
 use metrics::{DistSummary, Frames, SECOND, Spread};
 use model::{
-    Begin, Direction, Event, Interval, Kind, Level, Media, Outcome, Pattern, Phase, Point, Status, Totals,
-    Traffic,
+    Begin, Direction, Event, Interval, Kind, Level, Media, Outcome, PacketReport, Pattern, Phase, Ping,
+    PingCounts, PingInterval, Point, Probe, Status, Totals, Traffic,
 };
 use report::{Console, Detail, Style, replay};
 use std::collections::BTreeMap;
@@ -51,6 +51,8 @@ server 10.0.0.2:7411: netcaliper 0.1.1, host lab2 on Linux 6.18, 8 CPUs, idle ro
 interrupted: stopped by SIGINT
 ";
     assert_eq!(live(PLAIN, &single()), want);
+    let quiet = live(Style { detail: Detail::Line, ..Style::default() }, &single());
+    assert!(!quiet.contains("other session") && !quiet.contains("reduced"), "a result of one line: {quiet}");
 }
 
 #[test]
@@ -78,6 +80,69 @@ fn interval(end: u64) -> Event {
         start_ns: (end - 1) * SECOND,
         ..Interval::default()
     }))
+}
+
+/// An interval of 8 s at `rate` bits/s each way, in datagrams of 1400 bytes of which one in ten is lost; round trips of a second.
+fn at_rate(rate: u64) -> Interval {
+    let traffic = Traffic { tx_bytes: rate, rx_bytes: rate, ns: 8 * SECOND };
+    let delay =
+        DistSummary { count: 1, p50: SECOND, p99: SECOND + 1, max: 99 * SECOND, ..DistSummary::default() };
+    let mut packets = PacketReport { delay_ns: Some(delay), ..PacketReport::default() };
+    (packets.counts.sent, packets.counts.received) = (rate / 1400, rate / 1400);
+    packets.counts.lost = (rate / 14_000) as i64;
+    let counts = PingCounts { sent: rate, received: rate, lost: (rate / 10) as i64, ..PingCounts::default() };
+    let (min_ns, p99_ns) = (SECOND, Some(999_960_000));
+    let pings = PingInterval {
+        counts,
+        count: rate,
+        min_ns,
+        mean_ns: 1e9,
+        p50_ns: p99_ns,
+        p99_ns,
+        max_ns: 9_999 * SECOND,
+    };
+    Interval {
+        end_ns: 8 * SECOND,
+        local: traffic,
+        remote: Some(traffic),
+        in_flight: rate.min(1_000_000),
+        completed: rate,
+        opened: rate,
+        retransmits: rate / 1400,
+        packets: Some(Box::new(packets.clone())),
+        remote_packets: Some(Box::new(packets)),
+        pings: Some(pings),
+        ..Interval::default()
+    }
+}
+
+#[test]
+fn columns_hold_from_one_bit_a_second_to_400_gigabits() {
+    let probe = |kind| Phase { kind, probe: Some(Probe::default()), ..Phase::default() };
+    let ping = Phase { kind: Kind::Ping, ping: Some(Ping::default()), ..Phase::default() };
+    let connect = Phase { kind: Kind::Connect, ..Phase::default() };
+    let rates = [1, 9, 10, 999_950, 1_000_000, 9_999_500_000, 100_000_000_000, 400_000_000_000];
+    for rate in rates {
+        for pattern in [Pattern::Push, Pattern::Pull, Pattern::Duplex] {
+            for of in
+                [Phase::default(), probe(Kind::Delay), probe(Kind::Train), ping.clone(), connect.clone()]
+            {
+                let of = Phase { pattern, ..of };
+                let text = live(Style::default(), &[phase(of), Event::Interval(Box::new(at_rate(rate)))]);
+                let lines: Vec<&str> = text.lines().collect();
+                let [header, values] = lines[lines.len() - 2..] else { panic!("{text}") };
+                let wide = |line: &str| line.chars().count();
+                assert!(
+                    wide(values) == wide(header) && wide(header) <= 80,
+                    "{rate}, {pattern}: {header}\n{values}"
+                );
+            }
+        }
+    }
+    let tcp =
+        |rate| live(Style::default(), &[phase(Phase::default()), Event::Interval(Box::new(at_rate(rate)))]);
+    assert!(tcp(1).contains("      1 bit/s      1 bit/s"), "{}", tcp(1));
+    assert!(tcp(400_000_000_000).contains("   400 Gbit/s   400 Gbit/s"), "{}", tcp(400_000_000_000));
 }
 
 #[test]
@@ -570,7 +635,7 @@ fn interval_lines_fit_eighty_columns() {
     let second = Interval { end_ns: 86_400 * SECOND, ..crate::common::interval(1, 50_000_000_000) };
     for kind in [Kind::Tcp, Kind::Connect, Kind::Ping, Kind::Stream, Kind::Delay, Kind::Train] {
         for pattern in [Pattern::Push, Pattern::Pull, Pattern::Duplex] {
-            for probe in [None, Some(model::Probe::default())] {
+            for probe in [None, Some(Probe::default())] {
                 let asked = Phase { kind, pattern, probe, ..Phase::default() };
                 let text = live(PLAIN, &[phase(asked), Event::Interval(Box::new(second.clone()))]);
                 let header = text.lines().rev().nth(1).unwrap();
