@@ -129,7 +129,6 @@ impl Builder {
             }
             // One per message or connection (told again when it ends): for journals and sample files.
             Event::Pings { .. }
-            | Event::Datagrams { .. }
             | Event::TrainPackets { .. }
             | Event::Portion(_)
             | Event::Packets { .. }

@@ -2,7 +2,7 @@
 
 mod rows;
 
-pub use rows::{ConnectionRecord, DatagramRow, Failure, FrameRow, FrameVerdict, Marked, Portion, Sample};
+pub use rows::{ConnectionRecord, Failure, FrameRow, FrameVerdict, Portion, Sample};
 
 use crate::{
     Baseline, CpuUse, Effective, Extra, FlowRow, FrameTimes, HostCounters, HostSnapshot, Links, PacketReport,
@@ -65,11 +65,6 @@ pub enum Event {
     Pings {
         /// One row per message.
         rows: Vec<PingRow>,
-    },
-    /// Datagrams of a sender that agrees on nothing, in the order in which they came; told when asked for.
-    Datagrams {
-        /// One row per datagram.
-        rows: Vec<DatagramRow>,
     },
     /// Local baseline of the round trips of the next phase, or of this one.
     Baseline(Box<Baseline>),

@@ -47,8 +47,8 @@ pub use caveat::{Caveat, CaveatLevel, Meanwhile, caveats_about, caveats_so_far};
 pub use clean::{clean, clean_json};
 pub use confidence::{LEAST_REPEATS, MOST_REPEATS, Until};
 pub use event::{
-    Accepted, Begin, CauseCount, Change, ConnectionRecord, DatagramRow, Event, Failure, FrameRow,
-    FrameVerdict, Interval, Level, Marked, Portion, Sample, SchemaName, SessionInfo, Totals, Traffic,
+    Accepted, Begin, CauseCount, Change, ConnectionRecord, Event, Failure, FrameRow, FrameVerdict, Interval,
+    Level, Portion, Sample, SchemaName, SessionInfo, Totals, Traffic,
 };
 pub use extra::{Curve, Extra, Reading, Shown};
 pub use flows::{FlowRow, FlowWay, MOST_SAMPLES, PacketRow, mark_flows};

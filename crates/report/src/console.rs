@@ -130,7 +130,7 @@ impl Console {
             }
             Event::PhaseEnd { .. } | Event::End { .. } => {}
             Event::Start { .. } | Event::Established { .. } | Event::Connection(_) => {}
-            Event::Frames { .. } | Event::Pings { .. } | Event::Datagrams { .. } | Event::Portion(_) => {}
+            Event::Frames { .. } | Event::Pings { .. } | Event::Portion(_) => {}
             Event::Baseline(_) | Event::Trains(_) | Event::TrainPackets { .. } => {}
             Event::Flows { .. } | Event::Packets { .. } | Event::Extra(_) | Event::Served(_) => {}
             Event::FrameTimes(_) | Event::Links(_) => {}

@@ -1,7 +1,7 @@
 //! Single things that are told one by one: connections, frames, datagrams.
 
 use crate::document::tagged_field;
-use metrics::{Ending, Frames, TcpInfo, Wall};
+use metrics::{Ending, Frames, TcpInfo};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use uuid::Uuid;
@@ -25,45 +25,6 @@ pub struct Portion {
     pub to_ns: u64,
     /// Send or receive calls, as the original counts them.
     pub calls: u64,
-    /// What a receiver of datagrams between markers found.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub marked: Option<Marked>,
-}
-
-/// What a receiver of datagrams between markers found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Marked {
-    /// Datagrams of data.
-    pub data: u64,
-    /// Starts.
-    pub starts: u64,
-    /// Ends, up to the one that ended it.
-    pub ends: u64,
-    /// Datagrams that the sender says it has sent; `None` where its ends do not tell.
-    pub told: Option<u64>,
-    /// Datagrams that a later one had overtaken, where they are numbered.
-    pub reordered: u64,
-    /// Datagrams that came once more, where they are numbered.
-    pub repeated: u64,
-}
-
-/// A numbered and stamped datagram as it came, before anything is made of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DatagramRow {
-    /// The sender's address.
-    pub peer: SocketAddr,
-    /// Its number, by the sender.
-    pub number: u64,
-    /// When it was sent, µs by the sender's clock.
-    pub stamp_us: u64,
-    /// UDP payload, bytes.
-    pub bytes: u32,
-    /// When it came, ns of this host's monotonic clock.
-    pub at_ns: u64,
-    /// When it was read, which is later, ns of the same clock.
-    pub read_ns: u64,
-    /// When it came, by this host's wall clock.
-    pub wall: Wall,
 }
 
 /// One connection at an instant: what it has moved, and its TCP_INFO.

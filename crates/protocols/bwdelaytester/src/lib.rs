@@ -22,9 +22,10 @@ use crate::one_sided::OneSidedProtocol;
 use crate::protocol::{Info, Legacy, Workers, carried};
 use model::{Event, Kind, Pattern, Phase, Probe, Range, SocketSettings, Spacing};
 pub use open::{acceptors, connectors};
-pub use receive::Receiver;
+pub use receive::{DatagramRow, Receiver};
 pub use send::Sender;
 
+const NAME: &str = "bwdelaytester";
 /// The port, UDP: the original knows no other.
 pub const PORT: u16 = 8888;
 
@@ -50,7 +51,7 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
         }),
         originals: compat::ORIGINALS,
         importers: compat::IMPORTERS,
-        ..Info::new("bwdelaytester", PORT)
+        ..Info::new(NAME, PORT)
     },
     carries,
     connectors,

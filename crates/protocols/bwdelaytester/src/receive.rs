@@ -4,12 +4,14 @@
 //! keeps the order between what came before a flow could have been there and what came after.
 
 use super::codec::Header;
+use crate::NAME;
 use crate::one_sided::GROUP;
 use common::Acl;
 use common::kernel::Unconnected;
-use common::message::{tell, warn};
+use common::message::{tell_result, warn};
 use metrics::{Jitter, Mono, PacketTally, Packets, Runs, SECOND, StampKind, Variation, Wall};
-use model::{DatagramRow, Event};
+use model::Event;
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -34,6 +36,33 @@ pub(super) struct Shared {
     pub(super) tells: bool,
     /// A datagram that took longer is late, ns.
     pub(super) late_ns: u64,
+}
+
+/// A numbered and stamped datagram as it came, before anything is made of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DatagramRow {
+    /// The sender's address.
+    pub peer: SocketAddr,
+    /// Its number, by the sender.
+    pub number: u64,
+    /// When it was sent, µs by the sender's clock.
+    pub stamp_us: u64,
+    /// UDP payload, bytes.
+    pub bytes: u32,
+    /// When it came, ns of this host's monotonic clock.
+    pub at_ns: u64,
+    /// When it was read, which is later, ns of the same clock.
+    pub read_ns: u64,
+    /// When it came, by this host's wall clock.
+    pub wall: Wall,
+}
+
+impl DatagramRow {
+    /// The datagrams that `event` tells, in the order in which they came; none where it tells something else.
+    #[must_use]
+    pub fn told(event: &Event) -> Vec<DatagramRow> {
+        event.extra_of(NAME).unwrap_or_default()
+    }
 }
 
 /// One sender, as long as it keeps its address.
@@ -135,7 +164,7 @@ impl Receiver {
         self.tell_at = None;
         if !self.rows.is_empty() {
             let rows = std::mem::replace(&mut self.rows, Vec::with_capacity(ROWS));
-            tell(cx, Event::Datagrams { rows });
+            tell_result(cx, move || Event::extra(NAME, &rows));
         }
     }
 }

@@ -78,7 +78,6 @@ impl Books {
                 from_ns: at.0,
                 to_ns: at.0,
                 calls: 0,
-                marked: None,
             };
             self.accounts.insert(key, account);
         }

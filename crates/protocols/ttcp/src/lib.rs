@@ -9,7 +9,7 @@ mod receive;
 
 use common::{one_sided, protocol};
 
-pub use receive::{Deed, Test};
+pub use receive::{Deed, Marked, Test};
 
 use crate::one_sided::OneSidedProtocol;
 use crate::one_sided::{Answers, Calls};
@@ -21,6 +21,7 @@ use receive::{Answerer, Shared};
 use std::sync::Arc;
 use transport::{Acceptor, Connector};
 
+const NAME: &str = "ttcp";
 pub const PORT: u16 = 5001;
 
 /// A transmitter's sources of links.
@@ -53,7 +54,7 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
             ..Legacy::PLAIN
         }),
         originals: compat::ORIGINALS,
-        ..Info::new("ttcp", PORT)
+        ..Info::new(NAME, PORT)
     },
     carries: bulk::carries,
     connectors,

@@ -8,14 +8,16 @@
 //! 3. Time runs from the start to the end, and where one of them was lost from the first datagram or to the last.
 //! 4. Where the end is lost, a test is over when nothing has come for a while. The original waits for ever.
 
+use crate::NAME;
 use crate::bulk::Word;
 use crate::one_sided::{Answers, GROUP};
 use common::Acl;
 use common::Limit;
 use common::kernel::Unconnected;
-use common::message::{Told, tell, warn};
+use common::message::{Told, tell, tell_result, warn};
 use metrics::{Clamped, Ending, Mono, Packets, Seen, Sequence};
-use model::{Event, Marked, Phase, Portion};
+use model::{Event, Phase, Portion};
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -25,6 +27,31 @@ use transport::{Acceptor, Cause, Context, Flow, Path, Received, Transmit};
 const MOST: usize = 256;
 /// Numbers are remembered one by one for as long as their byte tells them apart.
 const WINDOW: usize = 256;
+
+/// What a receiver of datagrams between markers found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Marked {
+    /// Datagrams of data.
+    pub data: u64,
+    /// Starts.
+    pub starts: u64,
+    /// Ends, up to the one that ended it.
+    pub ends: u64,
+    /// Datagrams that the sender says it has sent; `None` where its ends do not tell.
+    pub told: Option<u64>,
+    /// Datagrams that a later one had overtaken, where they are numbered.
+    pub reordered: u64,
+    /// Datagrams that came once more, where they are numbered.
+    pub repeated: u64,
+}
+
+impl Marked {
+    /// What `event` tells, where it is such a result.
+    #[must_use]
+    pub fn told(event: &Event) -> Option<Marked> {
+        event.extra_of(NAME)
+    }
+}
 
 /// What a datagram did to a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,7 +170,6 @@ impl Test {
             from_ns: self.since.0,
             to_ns: self.last.0,
             calls: data + starts + ends,
-            marked: Some(self.marked),
         }
     }
 }
@@ -202,9 +228,11 @@ impl Answerer {
             return;
         }
         tell(cx, Event::Portion(Box::new(test.portion(path))));
+        let marked = test.found();
+        tell_result(cx, move || Event::extra(NAME, &marked));
         let tally = cx.rec.tally(GROUP);
         tally.ended(Ending::Completed);
-        let Marked { reordered, repeated, .. } = test.found();
+        let Marked { reordered, repeated, .. } = marked;
         let lost = test.lost().map_or(0, |lost| i64::try_from(lost).unwrap_or(i64::MAX));
         let counts = Packets { lost, reordered, duplicated: repeated, ..Packets::default() };
         self.account.received(cx, 0, &counts);

@@ -3,8 +3,8 @@
 //! What is wrong with it stands in `docs/protocols/bwdelaytester.md`; here it is done as it is, integer by integer.
 
 use super::table::{BINS, Histogram, Line, Rate, print_rates};
+use crate::DatagramRow;
 use metrics::real;
-use model::DatagramRow;
 use std::io::{self, Write};
 
 /// Time that has to pass before the next line, µs.

@@ -4,6 +4,7 @@ use super::args::{Client, Server};
 use super::original::Original;
 use super::slots::{Slots, Sum};
 use super::table::{COLUMNS, Line, SWEEP};
+use crate::DatagramRow;
 use metrics::{Clamped, SECOND, Wall, format_duration, real};
 use model::{Event, Outcome, Status};
 use std::io::{self, Write};
@@ -71,9 +72,9 @@ impl Printer {
                     _ => writeln!(out, "{COLUMNS}").and_then(|()| out.flush()),
                 }
             }
-            Event::Datagrams { rows } => {
+            Event::Extra(_) => {
                 let mut told = Ok(());
-                for row in rows {
+                for row in &DatagramRow::told(event) {
                     self.name(row.peer, err)?;
                     self.zero = Some(row.wall.0.wrapping_sub_unsigned(row.at_ns));
                     // With a closed stdout the lines still count for the tables.

@@ -111,7 +111,7 @@ impl Reporter<'_> {
 
     /// Puts an event into the file, but for every single datagram; one that fails is told of once, and the run goes on.
     fn save(&mut self, event: &Event) {
-        if !matches!(event, Event::Datagrams { .. })
+        if !matches!(event, Event::Extra(_))
             && let Err(text) = self.saved.on_event(event)
         {
             self.driver.say(&format_args!("# {text}"));

@@ -8,8 +8,8 @@
 
 use super::args::SLOT;
 use super::table::{Histogram, Line, Rate, print_rates, slot_of};
+use crate::DatagramRow;
 use metrics::{Clamped, Runs, SECOND, Seen, real};
-use model::DatagramRow;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Write};
 use std::net::SocketAddr;

@@ -2,8 +2,9 @@
 //! (arnoutdekimo/bwdelaytester, 2022-11) on a crafted stream, or computed from its rules by hand.
 
 use super::*;
+use crate::DatagramRow;
 use metrics::Wall;
-use model::{DatagramRow, Event};
+use model::Event;
 
 const WALL: i64 = 1_795_148_553_000_000_000;
 const MS: u64 = 1_000_000;
@@ -39,7 +40,7 @@ fn printed(line: &str, rows: &[DatagramRow]) -> (Vec<String>, Vec<String>) {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     printer.on_event(&Event::Start { at: Wall(WALL) }, &mut out, &mut err).unwrap();
     for chunk in rows.chunks(7) {
-        printer.on_event(&Event::Datagrams { rows: chunk.to_vec() }, &mut out, &mut err).unwrap();
+        printer.on_event(&Event::extra("bwdelaytester", &chunk), &mut out, &mut err).unwrap();
     }
     assert_eq!(printer.finish(&mut out, &mut err).unwrap(), 1);
     let lines = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap().lines().map(str::to_owned).collect();

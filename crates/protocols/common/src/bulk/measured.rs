@@ -102,7 +102,6 @@ impl Measured {
             from_ns: self.since.0,
             to_ns: self.last.max(self.since).0,
             calls: self.calls,
-            marked: None,
         };
         tell(cx, Event::Portion(Box::new(portion)));
     }

@@ -7,12 +7,12 @@
 
 use crate::support::bench::{inputs, mutate};
 use crate::support::run::{MS, Told, address, client_ip, told};
-use bwdelaytester::acceptors;
 use bwdelaytester::codec::{HEADER, Header};
+use bwdelaytester::{DatagramRow, acceptors};
 use common::Acl;
 use common::one_sided::{Answers, Calls, OneSided, OneSidedPlan};
 use metrics::{Group, Packets, SECOND};
-use model::{DatagramRow, Event, Kind, Phase, Probe, Range, SocketSettings, Stairs, Stamping, Status};
+use model::{Event, Kind, Phase, Probe, Range, SocketSettings, Stairs, Stamping, Status};
 use sim::{Host, Link, Network, Quirks, Side};
 use std::collections::HashSet;
 use transport::{Acceptor, Arena, LinkSource, Path, Received, Rng, Transmit};
@@ -88,11 +88,7 @@ fn run_all(net: &mut Network, server: Host, clients: &[Host]) -> (Told, Vec<Told
     let now = net.now;
     net.stop_at(server, now);
     net.run_until(now.plus(SECOND));
-    let rows = net.events(server).iter().filter_map(|(_, event)| match event {
-        Event::Datagrams { rows } => Some(rows.clone()),
-        _ => None,
-    });
-    let rows = rows.flatten().collect();
+    let rows = net.events(server).iter().flat_map(|(_, event)| DatagramRow::told(event)).collect();
     (told(net, server), clients.iter().map(|&client| told(net, client)).collect(), rows)
 }
 
@@ -265,10 +261,11 @@ fn damaged_datagrams() {
         assert!(reply.is_empty(), "a receiver never answers");
         let again = acceptor.on_timer(&mut side.cx(now));
         assert!(again.is_none_or(|at| at > now));
-        taken += crate::support::told(&side.outbox)
-            .map(|event| if let Event::Datagrams { rows } = event { rows.len() } else { 0 })
-            .sum::<usize>();
-        side.outbox.clear();
+        for message in side.outbox.drain(..) {
+            if let Ok(common::message::Told::Result(result)) = message.downcast().map(|told| *told) {
+                taken += DatagramRow::told(&result.event()).len();
+            }
+        }
     }
     acceptor.stop();
     acceptor.on_timer(&mut side.cx(now));

@@ -4,10 +4,10 @@ use crate::support::run::{MS, Told, address, client_ip, network, told};
 use common::bulk::{Marks, Word};
 use common::one_sided::{Answers, Calls, OneSided, OneSidedPlan};
 use metrics::{Mono, SECOND};
-use model::{Event, Kind, Level, Marked, Phase, Portion, Probe, Range, SocketSettings, Status, Verify};
+use model::{Event, Kind, Level, Phase, Portion, Probe, Range, SocketSettings, Status, Verify};
 use sim::{At, Cut, Host, Link, Network};
 use transport::{LinkSource, Rng};
-use ttcp::{Deed, Test, connectors};
+use ttcp::{Deed, Marked, Test, connectors};
 
 fn phase(buffers: u64, length: u64) -> Phase {
     Phase {
@@ -93,6 +93,11 @@ fn portions(net: &Network, host: Host) -> Vec<Portion> {
     net.events(host).iter().filter_map(portion).collect()
 }
 
+/// What a receiver says of the first test that is over.
+fn marked(net: &Network, host: Host) -> Marked {
+    net.events(host).iter().find_map(|(_, event)| Marked::told(event)).expect("a result")
+}
+
 fn finish(net: &mut Network, hosts: [Host; 2]) -> [Told; 2] {
     net.run();
     net.run_until(net.now.plus(60 * SECOND));
@@ -123,7 +128,7 @@ fn both_ends_agree_over_a_clean_path() {
             let ns = portion.to_ns - portion.from_ns;
             assert!((78 * MS..90 * MS).contains(&ns), "{marks:?} {ns}");
         }
-        let marked = rx[0].marked.unwrap();
+        let marked = marked(&net, server);
         let starts = u64::from(marks.starts());
         let told = (marks == Marks::Epi).then_some(40);
         assert_eq!(marked, Marked { data: 40, starts, ends: 1, told, ..Marked::default() });
@@ -139,7 +144,7 @@ fn what_epi_lost_is_what_the_path_lost() {
     let client = call(&mut net, 1, &Phase { rate: Some(8_000_000), ..phase(3_000, 1_000) }, Marks::Epi);
     finish(&mut net, [client, server]);
     let rx = portions(&net, server)[0];
-    let marked = rx.marked.unwrap();
+    let marked = marked(&net, server);
     assert_eq!(marked.told, Some(3_000), "{rx:?}");
     assert!(marked.repeated > 0 && marked.reordered > 0, "{marked:?}");
     // Losses are the reported number less the different ones received, repeats or not: 5 % of 3,000 and some.
@@ -211,7 +216,7 @@ fn an_end_that_is_lost_is_waited_for_as_long_as_was_said() {
     assert_eq!((there.status(), there.local().opened), (Status::Complete, 1));
     let rx = portions(&net, server)[0];
     // A datagram every 10 ms for a second.
-    assert!((98..=101).contains(&rx.marked.unwrap().data), "{rx:?}");
+    assert!((98..=101).contains(&marked(&net, server).data), "{rx:?}");
     assert!(rx.to_ns - rx.from_ns <= SECOND, "{rx:?}");
     let warned = |(_, event): &(Mono, Event)| matches!(event, Event::Notice { level: Level::Warning, text } if text.starts_with("no end came from"));
     assert!(net.events(server).iter().any(warned));

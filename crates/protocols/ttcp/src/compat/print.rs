@@ -4,8 +4,9 @@
 //! classic report divides by 1024.
 
 use super::spec::{Dialect, Role, Spec, Unit};
+use crate::Marked;
 use metrics::{Clamped, real};
-use model::{Event, Kind, Marked, Outcome, Portion, Status};
+use model::{Event, Kind, Outcome, Portion, Status};
 use std::io::{self, Write};
 
 /// What the system says about this process, as the classic report shows it.
@@ -31,6 +32,8 @@ pub(crate) struct Printer {
     begun: bool,
     peer: bool,
     portion: Option<Portion>,
+    /// Of a receiver of datagrams.
+    marked: Option<Marked>,
     usage: Usage,
     buffers: (u64, u64),
     /// Marks printed so far, and the percentage shown last.
@@ -86,6 +89,10 @@ impl Printer {
             }
             Event::Portion(portion) => {
                 self.portion.get_or_insert(**portion);
+                Ok(())
+            }
+            Event::Extra(_) => {
+                self.marked = self.marked.or_else(|| Marked::told(event));
                 Ok(())
             }
             Event::Connection(record) => match &record.error {
@@ -230,7 +237,7 @@ impl Printer {
                     "{name}: {calls} I/O calls, {:.3} msec(real)/call",
                     per_call(seconds, calls, 1000.0)
                 )?;
-                self.datagrams(portion, out)
+                self.datagrams(out)
             }
             Dialect::Classic => {
                 self.sockets(out)?;
@@ -248,19 +255,17 @@ impl Printer {
                 let msec = per_call(seconds, calls, thousand);
                 let each = if seconds > 0.0 { real(calls) / seconds } else { 0.0 };
                 writeln!(out, "{name}: {calls} I/O calls, msec/call = {msec:.3}, calls/sec = {each:.3}")?;
-                self.datagrams(portion, out)?;
+                self.datagrams(out)?;
                 self.used_line(seconds, out)
             }
         }
     }
 
     /// What epi_ttcp's receiver says of the datagrams, where the sender has told how many they were.
-    fn datagrams(&self, portion: &Portion, out: &mut dyn Write) -> io::Result<()> {
-        let Some((marked, told)) = portion.marked.and_then(|marked| marked.told.map(|told| (marked, told)))
-        else {
+    fn datagrams(&self, out: &mut dyn Write) -> io::Result<()> {
+        let Some(Marked { data, starts, ends, told: Some(told), reordered, repeated }) = self.marked else {
             return Ok(());
         };
-        let Marked { data, starts, ends, reordered, repeated, .. } = marked;
         writeln!(out, "{}: packets {data} data, {starts} start, {ends} end", self.name)?;
         let lost = told.saturating_sub(data - repeated.min(data));
         let share = if told > 0 { real(lost) * 100.0 / real(told) } else { 0.0 };
@@ -381,7 +386,6 @@ pub(crate) fn print(outcome: &Outcome, events: &[Event], out: &mut dyn Write) ->
             from_ns: 0,
             to_ns: record.duration_ns,
             calls: (tx + rx).div_ceil(length),
-            marked: None,
         });
     }
     printer.end(point.status, out)

@@ -12,7 +12,6 @@ fn portion(spec: &Spec, bytes: u64, seconds: f64, calls: u64) -> Event {
         from_ns: 5_000,
         to_ns: 5_000 + (seconds * 1e9).round() as u64,
         calls,
-        marked: None,
     }))
 }
 
@@ -100,10 +99,10 @@ fn the_layout_is_that_of_the_manual() {
 #[test]
 fn what_the_sender_of_datagrams_tells_is_compared_with_what_came() {
     let spec = Spec { udp: true, epi: true, ..teldat(Role::Receive) };
-    let Event::Portion(mut found) = portion(&spec, 97 * 1_000, 0.5, 103) else { panic!() };
     // 97 of 100 buffers between 4 starts and the first end; one of the 97 came twice.
-    found.marked = Some(Marked { data: 97, starts: 4, ends: 1, told: Some(100), reordered: 2, repeated: 1 });
-    let (lines, _) = printed(&spec, &[Event::Portion(found)]);
+    let found = Marked { data: 97, starts: 4, ends: 1, told: Some(100), reordered: 2, repeated: 1 };
+    let portion = portion(&spec, 97 * 1_000, 0.5, 103);
+    let (lines, _) = printed(&spec, &[portion, Event::extra("ttcp", &found)]);
     let at = lines.iter().position(|line| line.ends_with(" +++")).unwrap();
     assert_eq!(
         lines[at + 1..at + 4],
