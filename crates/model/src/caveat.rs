@@ -17,11 +17,11 @@ pub use running::{Meanwhile, caveats_so_far};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CaveatLevel {
-    /// The figure is not that of what was asked.
+    /// The figure must not be used: it is not that of what was asked.
     Invalid,
-    /// The figure may be off.
+    /// The figure may mislead: it may be off, or not the path's.
     Caution,
-    /// How the figure is to be read.
+    /// A condition under which the figure was taken.
     Note,
 }
 
@@ -56,37 +56,83 @@ impl Caveat {
     }
 }
 
-/// Codes of figures that are not those of what was asked.
-const INVALID: &[&str] = &[
-    "unconfirmed",
-    "late-or-lost",
-    "queue-drops",
-    "receive-buffer-overflow",
-    "clock-stepped",
-    "train-spacing",
-];
-/// Codes that tell how to read a figure.
-const NOTES: &[&str] = &[
-    "verification-off",
-    "stream-limit",
-    "train-not-stretched",
-    "loopback",
-    "other-sessions",
-    "server-reduced",
-    "socket-buffer-shortfall",
-    "socket-option-differs",
-    "congestion-control",
-    "placement",
-    "few-connections",
-    "few-messages",
+/// The level of each caveat, and why: *it* is the figure that the caveat is about.
+const LEVELS: &[(&str, CaveatLevel, &str)] = &[
+    ("unconfirmed", CaveatLevel::Invalid, "no receiver's count stands behind it"),
+    ("unfinished-connections", CaveatLevel::Caution, "the outcome of some connections is not known"),
+    ("verification-off", CaveatLevel::Note, "what the receiver checked is a setting"),
+    ("closed-loop", CaveatLevel::Caution, "stalls count once, however many messages they would have delayed"),
+    (
+        "late-or-lost",
+        CaveatLevel::Invalid,
+        "a percentile that is shown is that of messages that were late or never came",
+    ),
+    ("missed-slots", CaveatLevel::Caution, "messages that were not sent are in no distribution"),
+    ("late-sends", CaveatLevel::Caution, "traffic was burstier than asked for"),
+    (
+        "own-share",
+        CaveatLevel::Caution,
+        "most of it is this host's, and small differences are its scheduling",
+    ),
+    ("server-turnaround", CaveatLevel::Caution, "the server's application adds what the figure leaves out"),
+    ("few-messages", CaveatLevel::Note, "percentiles with too few values beyond them are left out"),
+    ("stream-limit", CaveatLevel::Note, "which end was the limit is a condition"),
+    ("not-sent", CaveatLevel::Caution, "the path was offered less than was asked for"),
+    ("sender-throttled", CaveatLevel::Caution, "datagrams left when there was room, not when due"),
+    ("queue-drops", CaveatLevel::Invalid, "loss that never left a host counts as the path's"),
+    (
+        "receive-buffer-overflow",
+        CaveatLevel::Invalid,
+        "loss in the receiver's own buffer counts as the path's",
+    ),
+    (
+        "clock-offset",
+        CaveatLevel::Caution,
+        "the bound of the clocks is as large as the delays: only differences hold",
+    ),
+    ("clock-stepped", CaveatLevel::Invalid, "delays around the jump are wrong by as much"),
+    ("clock-wander", CaveatLevel::Caution, "the bound of the clocks grew in the run"),
+    ("card-stamps", CaveatLevel::Caution, "stamps of another source than asked for are in the delays"),
+    ("train-spacing", CaveatLevel::Invalid, "rates are those of another spacing than asked for"),
+    ("train-not-stretched", CaveatLevel::Note, "it is a lower bound, and is read as one"),
+    ("loopback", CaveatLevel::Note, "where both ends ran is a condition"),
+    ("cpu-bound", CaveatLevel::Caution, "the hosts may have been the limit, and it reads as the path's"),
+    ("host-busy", CaveatLevel::Caution, "the wait for a CPU is in it"),
+    ("cpu-steal", CaveatLevel::Caution, "the wait for the hypervisor is in it"),
+    ("listen-drops", CaveatLevel::Caution, "connect times include the client's retries"),
+    (
+        "softnet-drops",
+        CaveatLevel::Caution,
+        "loss of a host may count as the path's: its counter is of all traffic",
+    ),
+    ("late-pacing", CaveatLevel::Caution, "traffic was burstier than asked for"),
+    ("ephemeral-ports", CaveatLevel::Caution, "failures of this host read as the server's"),
+    ("file-descriptors", CaveatLevel::Caution, "failures of a limit read as the other end's"),
+    ("other-sessions", CaveatLevel::Note, "what else the server did is a condition"),
+    ("server-reduced", CaveatLevel::Note, "the settings in effect stand in the result"),
+    (
+        "socket-buffer-shortfall",
+        CaveatLevel::Note,
+        "the buffers in effect stand in the result; where they limit, window-limited says so",
+    ),
+    ("socket-option-differs", CaveatLevel::Note, "the options in effect stand in the result"),
+    ("window-limited", CaveatLevel::Caution, "a window was the limit, and it reads as the path's"),
+    ("congestion-control", CaveatLevel::Note, "the algorithm in effect is a condition"),
+    ("placement", CaveatLevel::Note, "which cores the ends ran on is a condition"),
+    ("too-short", CaveatLevel::Caution, "too few intervals to show how much it varies"),
+    ("slow-start", CaveatLevel::Caution, "the mean includes the start"),
+    ("rate-missed", CaveatLevel::Caution, "the schedule was not kept: it is that of hosts or path"),
+    ("unstable", CaveatLevel::Caution, "the mean hides how much it varied"),
+    ("few-connections", CaveatLevel::Note, "how many connections it is of is a condition"),
 ];
 
+/// The code and the level of each caveat.
+pub fn caveat_levels() -> impl Iterator<Item = (&'static str, CaveatLevel)> {
+    LEVELS.iter().map(|(code, level, _)| (*code, *level))
+}
+
 fn level(code: &str) -> CaveatLevel {
-    match code {
-        code if INVALID.contains(&code) => CaveatLevel::Invalid,
-        code if NOTES.contains(&code) => CaveatLevel::Note,
-        _ => CaveatLevel::Caution,
-    }
+    caveat_levels().find(|(known, _)| *known == code).map_or(CaveatLevel::Caution, |(_, level)| level)
 }
 
 /// A check: `None` when the caveat does not apply or the data does not suffice.

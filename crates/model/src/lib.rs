@@ -43,7 +43,7 @@ mod train;
 pub use aggregator::{Aggregator, Complete};
 pub use assertion::Assertion;
 pub use builder::Builder;
-pub use caveat::{Caveat, CaveatLevel, Meanwhile, caveats_about, caveats_so_far};
+pub use caveat::{Caveat, CaveatLevel, Meanwhile, caveat_levels, caveats_about, caveats_so_far};
 pub use clean::{clean, clean_json};
 pub use confidence::{LEAST_REPEATS, MOST_REPEATS, Until};
 pub use event::{
