@@ -4,16 +4,13 @@
 use crate::args::{LocalArgs, OutputArgs, TargetArgs};
 use crate::datagrams::{self, DatagramArgs, WaitArg};
 use crate::outputs::Outputs;
-use crate::protocols;
+use crate::protocols::{self, RisingSettings, Stairs};
 use crate::repeat::RepeatArgs;
 use crate::values::{self, AnyRate};
 use crate::{CliError, Exit, measure, plan};
 use clap::{Args, ValueEnum};
 use metrics::{Clamped, ClockKind, SECOND, real};
-use model::{
-    Axis, AxisName, Kind, Method, Pattern, Phase, Probe, SocketSettings, Spacing, Stairs, Stamping, Trace,
-    Verify,
-};
+use model::{Axis, AxisName, Kind, Method, Pattern, Phase, Probe, SocketSettings, Spacing, Trace, Verify};
 use std::path::{Path, PathBuf};
 
 /// From this rate on, bits/s, datagrams are received merged: one at a time a core does not keep up.
@@ -240,6 +237,8 @@ fn phase(args: &DelayArgs) -> Result<Phase, CliError> {
     let all = rate.map(|rate| rate.saturating_mul(probe.flows.into()));
     let fast = plain && all.is_none_or(|bps| bps >= FAST) && !probe.tx_stamps && args.samples.is_none();
     let asked = datagrams::sockets(sockets, args.target.protocol);
+    let OtherArgs { unsynchronised, stairs, give_up } = *other;
+    let rising = RisingSettings { unsynchronised, stairs, give_up };
     Ok(Phase {
         kind: Kind::Delay,
         pattern: match (probe.reverse, probe.bidir) {
@@ -269,9 +268,6 @@ fn phase(args: &DelayArgs) -> Result<Phase, CliError> {
             // At most 48 bits: exact in every JSON reader.
             seed: probe.seed.unwrap_or_else(|| runtime::run_id().as_u64_pair().1 >> 16),
             late_ns: probe.late,
-            stamping: if other.unsynchronised { Stamping::Host } else { Stamping::Wall },
-            stairs: other.stairs,
-            give_up: other.give_up,
             clock: probe.clock.map(|clock| match clock {
                 ClockArg::InBand => ClockKind::InBand,
                 ClockArg::Realtime => ClockKind::Realtime,
@@ -283,6 +279,7 @@ fn phase(args: &DelayArgs) -> Result<Phase, CliError> {
             ..Probe::default()
         }),
         trace,
+        extra: rising.extra(),
         ..Phase::default()
     })
 }

@@ -67,7 +67,7 @@ pub use ping::{
     Baseline, Echo, MOST_PIECES, PERCENTILES, Ping, PingCounts, PingInterval, PingRow, RoundTrips, Schedule,
     StampSettings, Transport, Ways, is_reliable, is_shown,
 };
-pub use probe::{Probe, SMALLEST_PROBE, Spacing, Stairs, Stamping, Waiting};
+pub use probe::{Probe, SMALLEST_PROBE, Spacing, Waiting};
 pub use quantity::{End, Figure, Measure, Stat, Unit, Way};
 pub use search::{Highest, Search};
 pub use served::{LinkRow, Links, Served, Standing};

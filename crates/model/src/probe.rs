@@ -43,34 +43,6 @@ pub enum Waiting {
     Spin,
 }
 
-/// Which clock's time travels in datagrams, where a protocol leaves the choice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Stamping {
-    /// The wall clock: one-way delays, if both hosts' wall clocks are synchronised.
-    #[default]
-    Wall,
-    /// The host's monotonic clock, whose zero no other host knows: delays are relative.
-    Host,
-}
-
-/// A rate that rises in equal steps from one of them to the phase's rate: step *k* of *n* sends *k*/*n* of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stairs {
-    /// How many steps.
-    pub steps: u32,
-    /// Length of each, ns.
-    pub step_ns: u64,
-}
-
-impl Stairs {
-    /// Length of all of them, ns.
-    #[must_use]
-    pub fn length_ns(&self) -> u64 {
-        self.step_ns.saturating_mul(self.steps.into())
-    }
-}
-
 /// Datagrams of a delay measurement. The mean rate is the phase's `rate`: bits/s of UDP payload per flow and direction; without one, as fast
 /// as it goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,19 +68,6 @@ pub struct Probe {
     pub tx_stamps: bool,
     /// Whether each datagram is told.
     pub samples: bool,
-    /// Clock whose time datagrams carry; protocols with stamps of their own have no choice.
-    #[serde(skip_serializing_if = "is_default")]
-    pub stamping: Stamping,
-    /// A rate that rises.
-    #[serde(skip_serializing_if = "is_default")]
-    pub stairs: Option<Stairs>,
-    /// What the socket has no room for is given up, its number with it, instead of waited for.
-    #[serde(skip_serializing_if = "is_default")]
-    pub give_up: bool,
-}
-
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }
 
 impl Default for Probe {
@@ -120,9 +79,6 @@ impl Default for Probe {
             seed: 0,
             late_ns: 2 * SECOND,
             lead_ns: SECOND / 2,
-            stamping: Stamping::Wall,
-            stairs: None,
-            give_up: false,
             clock: None,
             nonblock: false,
             tx_stamps: false,
@@ -145,11 +101,7 @@ impl Probe {
             (SECOND / 1_000..=60 * SECOND).contains(&self.late_ns),
             "the time after which a datagram is late must be 1ms to 60s",
         )?;
-        must((SECOND / 100..=60 * SECOND).contains(&self.lead_ns), "the lead must be 10ms to 60s")?;
-        must(
-            self.stairs.is_none_or(|s| s.steps > 0 && s.step_ns > 0 && s.length_ns() < 86_400 * SECOND),
-            "a rising rate must have at least one step, and take less than a day",
-        )
+        must((SECOND / 100..=60 * SECOND).contains(&self.lead_ns), "the lead must be 10ms to 60s")
     }
 
     /// Mean time between two datagrams of a flow at `rate` bits/s, ps; 0 when there is no rate.
@@ -181,8 +133,6 @@ mod tests {
         assert!(Probe::default().check(1_001, false).unwrap_err().contains("1 to 1000"));
         assert!(Probe::default().check(10_000, true).is_ok());
         assert!(Probe::default().check(10_001, true).unwrap_err().contains("1 to 10000"));
-        let stairs = Some(Stairs { steps: 0, step_ns: 1 });
-        assert!(Probe { stairs, ..Probe::default() }.check(1, false).unwrap_err().contains("one step"));
         assert!(Probe { late_ns: 0, ..Probe::default() }.check(1, false).unwrap_err().contains("late"));
     }
 }

@@ -15,6 +15,7 @@ mod open;
 mod receive;
 mod schedule;
 mod send;
+mod settings;
 
 use common::{call, one_sided, protocol};
 
@@ -24,6 +25,7 @@ use model::{Event, Kind, Pattern, Phase, Probe, Range, SocketSettings, Spacing};
 pub use open::{acceptors, connectors};
 pub use receive::{DatagramRow, Receiver};
 pub use send::Sender;
+pub use settings::{Settings, Stairs};
 
 const NAME: &str = "bwdelaytester";
 /// The port, UDP: the original knows no other.
@@ -51,6 +53,7 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
         }),
         originals: compat::ORIGINALS,
         importers: compat::IMPORTERS,
+        settings: Some(NAME),
         ..Info::new(NAME, PORT)
     },
     carries,
@@ -74,5 +77,5 @@ fn carries(phase: &Phase) -> Result<(), &'static str> {
     if phase.exclusive {
         return Err("cannot ask a server to exclude others");
     }
-    Ok(())
+    Settings::of(phase).check()
 }

@@ -1,7 +1,8 @@
 //! When datagrams are due: evenly, at a rate that may rise in steps, after some that go slowly before.
 
+use crate::{Settings, Stairs};
 use metrics::SECOND;
-use model::{Phase, Stairs, Stamping};
+use model::Phase;
 
 /// Datagrams before the stream when clocks are not synchronised, so that the receiver has some that met no queue, and the
 /// time after each, ps.
@@ -23,11 +24,11 @@ pub(super) struct Schedule {
 
 impl Schedule {
     pub(super) fn new(phase: &Phase) -> Self {
-        let probe = phase.probe.unwrap_or_default();
-        let before = if probe.stamping == Stamping::Host { BEFORE } else { 0 };
+        let Settings { unsynchronised, stairs, .. } = Settings::of(phase);
+        let before = if unsynchronised { BEFORE } else { 0 };
         Schedule {
-            gap_ps: probe.gap_ps(phase.rate),
-            stairs: probe.stairs,
+            gap_ps: phase.probe.unwrap_or_default().gap_ps(phase.rate),
+            stairs,
             before,
             stream_ps: u64::from(before) * APART,
             next_ps: 0,
@@ -92,11 +93,12 @@ mod tests {
     use super::*;
     use model::{Kind, Probe};
 
-    fn schedule(size: u32, rate: Option<u64>, probe: Probe) -> Schedule {
+    fn schedule(size: u32, rate: Option<u64>, settings: Settings) -> Schedule {
         Schedule::new(&Phase {
             kind: Kind::Delay,
             rate,
-            probe: Some(Probe { size, ..probe }),
+            probe: Some(Probe { size, ..Probe::default() }),
+            extra: settings.extra(),
             ..Phase::default()
         })
     }
@@ -114,7 +116,7 @@ mod tests {
     #[test]
     fn a_rate_is_kept_from_the_first_datagram_on() {
         // 1000 bytes at 10 Mbit/s: 800 µs. The original sends its first two back to back.
-        let schedule = schedule(1_000, Some(10_000_000), Probe::default());
+        let schedule = schedule(1_000, Some(10_000_000), Settings::default());
         assert_eq!(places(schedule, 3_000_000), [0, 800_000, 1_600_000, 2_400_000]);
         assert_eq!(schedule.due(1_600_000, 64), 3);
         assert_eq!(schedule.due(u64::MAX / 2_000, 64), 64);
@@ -124,7 +126,7 @@ mod tests {
     fn stairs_rise_from_a_hundredth_to_the_rate() {
         let stairs = Some(Stairs { steps: 100, step_ns: 2 * SECOND });
         // 500 bytes at 60 Mbit/s: 15,000 a second at the top; the captured sweep's step 1 has 150, its step 2 300 a second.
-        let schedule = schedule(500, Some(60_000_000), Probe { stairs, ..Probe::default() });
+        let schedule = schedule(500, Some(60_000_000), Settings { stairs, ..Settings::default() });
         let all = places(schedule, u64::MAX);
         let of_step = |n: u64| all.iter().filter(|&&at| at / (2 * SECOND) == n - 1).count() as u64;
         for n in 1..=100 {
@@ -136,7 +138,7 @@ mod tests {
     #[test]
     fn without_synchronised_clocks_two_go_before_and_really_wait() {
         let schedule =
-            schedule(1_000, Some(8_000_000), Probe { stamping: Stamping::Host, ..Probe::default() });
+            schedule(1_000, Some(8_000_000), Settings { unsynchronised: true, ..Settings::default() });
         let slow = SECOND / 10;
         assert_eq!(
             places(schedule, 2 * slow + 2_000_001),
@@ -147,7 +149,7 @@ mod tests {
 
     #[test]
     fn without_a_rate_it_is_always_time() {
-        let mut schedule = schedule(1_000, None, Probe::default());
+        let mut schedule = schedule(1_000, None, Settings::default());
         assert_eq!(schedule.due(0, 64), 64);
         schedule.advance();
         schedule.pass(5_000);

@@ -2,9 +2,10 @@
 
 use super::codec::{HEADER, Header, LARGEST};
 use super::schedule::Schedule;
+use crate::Settings;
 use common::kernel::{Core, Template, gone};
 use metrics::{Clamped, Ending, Group, Mono, Packets, SECOND};
-use model::{Phase, Probe, Stamping};
+use model::Phase;
 use transport::{Checked, Context, End, Flow, FlowEvent, FlowId, Interest, Read, Sent, Transmit, When};
 
 /// Most datagrams of one send call.
@@ -15,7 +16,8 @@ const TEMPLATE: Template = Template { key: 0x6277_6400_0000_0000, payload: HEADE
 
 /// A sender. It ends with its stairs, if it has any, or when it is stopped.
 pub struct Sender {
-    probe: Probe,
+    size: u32,
+    settings: Settings,
     core: Core,
     start: Mono,
     schedule: Schedule,
@@ -31,7 +33,8 @@ impl Sender {
     /// The sender in slot `slot` of `phase`, which is counted in `group`.
     pub fn new(phase: &Phase, group: Group, slot: u32) -> Self {
         Sender {
-            probe: phase.probe.unwrap_or_default(),
+            size: phase.probe.unwrap_or_default().size,
+            settings: Settings::of(phase),
             core: Core::new(group, slot, 0),
             start: Mono(0),
             schedule: Schedule::new(phase),
@@ -47,7 +50,7 @@ impl Sender {
     }
 
     fn size(&self) -> usize {
-        usize::clamped(self.probe.size).clamp(HEADER, LARGEST)
+        usize::clamped(self.size).clamp(HEADER, LARGEST)
     }
 
     /// Gives up places that were due before `until`; how many.
@@ -61,9 +64,9 @@ impl Sender {
     }
 
     fn stamp(&self, cx: &Context<'_>) -> u64 {
-        match self.probe.stamping {
-            Stamping::Wall => u64::try_from(cx.clock.wall(cx.now).0).unwrap_or(0) / 1_000,
-            Stamping::Host => cx.clock.host(cx.now) / 1_000,
+        match self.settings.unsynchronised {
+            false => u64::try_from(cx.clock.wall(cx.now).0).unwrap_or(0) / 1_000,
+            true => cx.clock.host(cx.now) / 1_000,
         }
     }
 }
@@ -113,7 +116,7 @@ impl Flow for Sender {
             self.schedule.advance();
             counts.unsent = 1;
         }
-        self.full = self.probe.give_up && n.fault.is_none() && gone < self.offered;
+        self.full = self.settings.give_up && n.fault.is_none() && gone < self.offered;
         self.schedule.pass(cx.now.since(self.start));
         counts.unsent += self.give_up(Mono(cx.now.0.saturating_sub(TOO_LATE)));
         self.core.sent(cx, n.bytes);

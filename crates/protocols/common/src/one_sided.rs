@@ -370,7 +370,7 @@ impl OneSided {
 fn waits(phase: &Phase, serving: bool) -> transport::Wait {
     match &phase.extra {
         // The originals of such programs spin all the time.
-        Some(_) if !serving => transport::Wait::Hybrid,
+        Some(_) if !serving && phase.probe.is_none() => transport::Wait::Hybrid,
         // Messages of other programs' clients are answered, too, and timed there.
         _ if serving && phase.ping.is_some_and(|ping| !ping.busy) => transport::Wait::Block,
         _ => wait(phase, !serving, !serving),

@@ -30,6 +30,8 @@ pub struct Info {
     pub legacy: Option<Legacy>,
     /// How its peers are recognised where another protocol is spoken.
     pub foreign: Option<Foreign>,
+    /// Whose settings it reads of a phase ([`Phase::extra`]); with none, a phase that has such is refused.
+    pub settings: Option<&'static str>,
     /// Programs that speak it, whose command lines and printouts this one has.
     pub originals: &'static [Original],
     /// What reads the files of these programs.
@@ -48,6 +50,7 @@ impl Info {
             defaults: Defaults::VERIFIED,
             legacy: None,
             foreign: None,
+            settings: None,
             originals: &[],
             importers: &[],
         }
@@ -294,6 +297,14 @@ impl dyn Protocol {
     /// # Errors
     /// One sentence: what it cannot carry, and why.
     pub fn check(&self, phase: &Phase) -> Result<(), String> {
+        if let Some(extra) =
+            phase.extra.as_ref().filter(|extra| self.info().settings != Some(&extra.protocol))
+        {
+            return Err(format!(
+                "the protocol {self} has none of the settings that only {} has",
+                extra.protocol
+            ));
+        }
         self.carries(phase).map_err(|why| format!("the protocol {self} {why}"))
     }
 }

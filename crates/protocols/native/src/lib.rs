@@ -39,7 +39,7 @@ use crate::protocol::{Hello, Info, Listening, Ports, Protocol, Serving, Started}
 use common::protocol::Foreigners;
 use common::{Limits, ProtocolOptions};
 use common::{auth, balance, config, host, payload, pending, protocol, quota, round_robin, verdicts};
-use model::{Kind, Phase, SMALLEST_PROBE, SocketSettings, Stamping};
+use model::{Kind, Phase, SMALLEST_PROBE, SocketSettings};
 use std::net::SocketAddr;
 
 /// The default port, TCP and UDP.
@@ -160,11 +160,6 @@ fn carries(phase: &Phase) -> Result<(), &'static str> {
         }
         if phase.ends_after().is_none() {
             return Err("agrees on a length: a measurement of delay needs one");
-        }
-        if probe.stairs.is_some() || probe.give_up || probe.stamping != Stamping::Wall {
-            return Err(
-                "has none of what bwdelaytester has of its own (--stairs, --give-up, --unsynchronised): use --sweep, --nonblock and --clock",
-            );
         }
     }
     if phase.ping.as_ref().is_some_and(|ping| ping.size > LONGEST_ECHO) {

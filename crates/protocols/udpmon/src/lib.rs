@@ -74,6 +74,7 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
         }),
         originals: compat::ORIGINALS,
         importers: compat::IMPORTERS,
+        settings: Some(NAME),
         ..Info::new(NAME, PORT)
     },
     carries,

@@ -6,8 +6,8 @@ use jsonschema::Validator;
 use metrics::{ClockKind, Ending, TroubleKind};
 use model::{
     Baseline, CaveatLevel, Curve, Event, Extra, FrameRow, FrameVerdict, Kind, Media, MtuFound, PathMtu,
-    Pattern, Payload, Phase, Ping, Probe, Reading, Schedule, Shown, Shutdown, Slot, Spacing, Stairs,
-    StampSettings, Stamping, Status, Trace, Transport, Unit, Verify, Waiting,
+    Pattern, Payload, Phase, Ping, Probe, Reading, Schedule, Shown, Shutdown, Slot, Spacing, StampSettings,
+    Status, Trace, Transport, Unit, Verify, Waiting,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -70,13 +70,7 @@ fn full() -> Value {
         repeat: 5,
         phase: Box::new(Phase {
             kind: Kind::Delay,
-            probe: Some(Probe {
-                clock: Some(ClockKind::Realtime),
-                stamping: Stamping::Host,
-                stairs: Some(Stairs { steps: 2, step_ns: 1_000 }),
-                give_up: true,
-                ..Probe::default()
-            }),
+            probe: Some(Probe { clock: Some(ClockKind::Realtime), ..Probe::default() }),
             trace: Some(Trace { gaps_ns: vec![1_000_000] }),
             ..crate::common::phase()
         }),

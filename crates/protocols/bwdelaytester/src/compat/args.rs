@@ -1,8 +1,9 @@
 //! The command line: single letters as getopt reads them, and long options that the original does not have.
 
+use crate::{Settings, Stairs};
 use compat::options::{Letters, Opt, Request, Stop, Takes, Value, Words, find, request};
 use metrics::{Clamped, SECOND};
-use model::{Kind, Phase, Probe, Range, SocketSettings, Stairs, Stamping};
+use model::{Kind, Phase, Probe, Range, SocketSettings};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -60,16 +61,16 @@ impl Client {
     #[must_use]
     pub(crate) fn phase(&self) -> Phase {
         let bits = u128::from(self.size) * 8 * 1_000_000_000_000;
+        let settings = Settings {
+            unsynchronised: self.both.unsynchronised,
+            stairs: self.both.sweep.then_some(STAIRS),
+            give_up: self.give_up,
+        };
         Phase {
             rate: Some(u64::try_from(bits / u128::from(self.gap_ps.max(1))).unwrap_or(u64::MAX)),
             duration_ns: self.both.sweep.then(|| STAIRS.length_ns() + SECOND),
-            probe: Some(Probe {
-                size: self.size,
-                stamping: if self.both.unsynchronised { Stamping::Host } else { Stamping::Wall },
-                stairs: self.both.sweep.then_some(STAIRS),
-                give_up: self.give_up,
-                ..Probe::default()
-            }),
+            probe: Some(Probe { size: self.size, ..Probe::default() }),
+            extra: settings.extra(),
             ..phase()
         }
     }
@@ -264,7 +265,7 @@ mod tests {
     #[test]
     fn sweeps_take_two_hundred_seconds() {
         let phase = client("-c h -p 500 -b 60 -s").phase();
-        assert_eq!(phase.probe.and_then(|p| p.stairs).map(|s| s.length_ns()), Some(200 * SECOND));
+        assert_eq!(Settings::of(&phase).stairs.map(|s| s.length_ns()), Some(200 * SECOND));
         assert_eq!(phase.check(), Ok(()));
         assert_eq!(server("-s").phase().check(), Ok(()));
     }

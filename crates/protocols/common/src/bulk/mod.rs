@@ -34,7 +34,7 @@ pub fn carries(phase: &Phase) -> Result<(), &'static str> {
     if !matches!(phase.kind, Kind::Tcp | Kind::Delay) {
         return Err("has nothing but data in one direction: it carries goodput, and what delay sends");
     }
-    if phase.probe.is_some_and(|probe| probe.spacing != Spacing::Fixed || probe.stairs.is_some()) {
+    if phase.probe.is_some_and(|probe| probe.spacing != Spacing::Fixed) {
         return Err("sends datagrams at one rate, at even intervals");
     }
     if phase.pattern != Pattern::Push {

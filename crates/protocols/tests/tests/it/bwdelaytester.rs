@@ -8,11 +8,11 @@
 use crate::support::bench::{inputs, mutate};
 use crate::support::run::{MS, Told, address, client_ip, told};
 use bwdelaytester::codec::{HEADER, Header};
-use bwdelaytester::{DatagramRow, acceptors};
+use bwdelaytester::{DatagramRow, Settings, Stairs, acceptors};
 use common::Acl;
 use common::one_sided::{Answers, Calls, OneSided, OneSidedPlan};
 use metrics::{Group, Packets, SECOND};
-use model::{Event, Kind, Phase, Probe, Range, SocketSettings, Stairs, Stamping, Status};
+use model::{Event, Kind, Phase, Probe, Range, SocketSettings, Status};
 use sim::{Host, Link, Network, Quirks, Side};
 use std::collections::HashSet;
 use transport::{Acceptor, Arena, LinkSource, Path, Received, Rng, Transmit};
@@ -196,7 +196,7 @@ fn a_monotonic_stamp_makes_delays_relative() {
     net.datagram_links(Link::new().delay(40 * MS).jitter(2 * MS), Link::new());
     let server = serve(&mut net, Answers::default());
     let mut phase = phase(100, 800_000, 2);
-    phase.probe.as_mut().unwrap().stamping = Stamping::Host;
+    phase.extra = Settings { unsynchronised: true, ..Settings::default() }.extra();
     let client = call(&mut net, 1, &phase);
     let (there, _, rows) = run_all(&mut net, server, &[client]);
     let stamps: Vec<u64> = rows.iter().map(|row| row.stamp_us).collect();
@@ -217,7 +217,8 @@ fn a_sweep_rises_and_ends_by_itself() {
     net.datagram_links(Link::new(), Link::new());
     let server = serve(&mut net, Answers::default());
     let mut phase = phase(1_000, 8_000_000, 60);
-    phase.probe.as_mut().unwrap().stairs = Some(Stairs { steps: 10, step_ns: SECOND / 2 });
+    let stairs = Some(Stairs { steps: 10, step_ns: SECOND / 2 });
+    phase.extra = Settings { stairs, ..Settings::default() }.extra();
     let client = call(&mut net, 1, &phase);
     let (_, here, rows) = run_all(&mut net, server, &[client]);
     assert_eq!(here[0].status(), Status::Complete);

@@ -39,6 +39,7 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
             ..Legacy::PLAIN
         }),
         originals: crate::compat::TCPMON,
+        settings: Some(crate::NAME),
         ..Info::new("tcpmon", PORT)
     },
     carries,

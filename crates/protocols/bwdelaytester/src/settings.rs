@@ -1,0 +1,76 @@
+//! What only this protocol's senders do.
+
+use crate::NAME;
+use metrics::SECOND;
+use model::{Extra, Phase};
+use serde::{Deserialize, Serialize};
+
+/// What only this protocol's senders do, as a phase has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Settings {
+    /// Datagrams carry the time of the host's monotonic clock, whose zero no other host knows: delays are relative.
+    pub unsynchronised: bool,
+    /// A rate that rises.
+    pub stairs: Option<Stairs>,
+    /// What the socket has no room for is given up, its number with it, instead of waited for.
+    pub give_up: bool,
+}
+
+/// A rate that rises in equal steps from one of them to the phase's rate: step *k* of *n* sends *k*/*n* of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stairs {
+    /// How many steps.
+    pub steps: u32,
+    /// Length of each, ns.
+    pub step_ns: u64,
+}
+
+impl Stairs {
+    /// Length of all of them, ns.
+    #[must_use]
+    pub fn length_ns(&self) -> u64 {
+        self.step_ns.saturating_mul(self.steps.into())
+    }
+}
+
+impl Settings {
+    /// What a phase asks for.
+    #[must_use]
+    pub fn of(phase: &Phase) -> Settings {
+        phase.extra.as_ref().and_then(|extra| extra.read(NAME)).unwrap_or_default()
+    }
+
+    /// As a phase has it; `None` where nothing of it is asked for.
+    #[must_use]
+    pub fn extra(&self) -> Option<Extra> {
+        (*self != Settings::default()).then(|| Extra::new(NAME, self))
+    }
+
+    /// Checks every value.
+    ///
+    /// # Errors
+    /// The rest of a sentence about the protocol.
+    pub(crate) fn check(&self) -> Result<(), &'static str> {
+        match self.stairs {
+            Some(s) if s.steps == 0 || s.step_ns == 0 || s.length_ns() >= 86_400 * SECOND => {
+                Err("needs at least one step of a rising rate, and less than a day for all of them")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stairs_without_a_step_are_refused() {
+        let of = |steps| Settings { stairs: Some(Stairs { steps, step_ns: 1 }), ..Settings::default() };
+        assert!(of(0).check().unwrap_err().contains("one step"));
+        assert_eq!(of(1).check(), Ok(()));
+        let phase = Phase { extra: of(7).extra(), ..Phase::default() };
+        assert_eq!((Settings::of(&phase), Settings::default().extra()), (of(7), None));
+    }
+}
