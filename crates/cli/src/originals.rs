@@ -4,7 +4,7 @@ use crate::file::{NewFile, SavedRun};
 use crate::keeping::Keeping;
 use crate::{CliError, Exit, measure, plan, protocols, stderr};
 use common::host::HostInfo;
-use common::original::{self, Driver, Original, Refusal};
+use common::original::{self, Console, Driver, Files, Original, Refusal, Runs};
 use common::{ClientConfig, Peer, Protocol, ServerConfig};
 use ipnet::IpNet;
 use model::{Begin, Event, Phase};
@@ -120,7 +120,9 @@ impl Driver for This<'_> {
     fn open_to(&self, networks: &[String]) -> Result<Vec<IpNet>, Refusal> {
         Ok(plan::open_to(networks)?)
     }
+}
 
+impl Console for This<'_> {
     fn say(&self, text: &dyn Display) {
         stderr::say(text);
     }
@@ -137,14 +139,6 @@ impl Driver for This<'_> {
         runtime::read_hidden(prompt)
     }
 
-    fn to_background(&self) -> io::Result<()> {
-        runtime::to_background()
-    }
-
-    fn sleep(&self, ms: u64) {
-        std::thread::sleep(Duration::from_millis(ms));
-    }
-
     fn on_signals(&self) -> Result<Interrupt, Refusal> {
         Ok(measure::on_signals()?)
     }
@@ -153,10 +147,16 @@ impl Driver for This<'_> {
         runtime::interrupt_by_any_key(interrupt).map(|keys| Box::new(keys) as Box<dyn Send>)
     }
 
-    fn own_protocol(&self) -> &'static dyn Protocol {
-        protocols::NATIVE
+    fn to_background(&self) -> io::Result<()> {
+        runtime::to_background()
     }
 
+    fn sleep(&self, ms: u64) {
+        std::thread::sleep(Duration::from_millis(ms));
+    }
+}
+
+impl Runs for This<'_> {
     fn check(&self, config: &ClientConfig, phase: &Phase) -> Result<(), Refusal> {
         runtime::check(config, phase).map_err(refused)
     }
@@ -180,6 +180,12 @@ impl Driver for This<'_> {
         Ok(Box::new(Server(bound)))
     }
 
+    fn own_protocol(&self) -> &'static dyn Protocol {
+        protocols::NATIVE
+    }
+}
+
+impl Files for This<'_> {
     fn create(&self, path: &Path) -> io::Result<Box<dyn original::ResultFile>> {
         Ok(Box::new(NewFile::create(path)?))
     }

@@ -57,7 +57,7 @@ impl From<String> for Refusal {
 }
 
 /// What an original needs of this program and its host.
-pub trait Driver: Sync {
+pub trait Driver: Console + Runs + Files + Sync {
     /// The whole command line, for the records.
     fn command(&self) -> &[String];
     /// This program's version.
@@ -66,6 +66,8 @@ pub trait Driver: Sync {
     fn host(&self) -> &'static dyn HostInfo;
     /// Interfaces and addresses of the host.
     fn local_addresses(&self) -> Vec<(String, IpAddr)>;
+    /// Whether an address is one of this host.
+    fn is_ours(&self, address: IpAddr) -> bool;
     /// Limits of open files, in force and at most, where the system tells.
     fn open_files(&self) -> Option<(u64, u64)>;
     /// The addresses of `targets` (`name`, `name:port`), of one family where one is named.
@@ -78,7 +80,10 @@ pub trait Driver: Sync {
     /// # Errors
     /// When one of them is no network.
     fn open_to(&self, networks: &[String]) -> Result<Vec<IpNet>, Refusal>;
+}
 
+/// The terminal and signals of the process.
+pub trait Console {
     /// Tells the user, on stderr.
     fn say(&self, text: &dyn fmt::Display);
     /// Stdout. When it takes no more, that is told once; the run goes on for the other end's sake.
@@ -91,14 +96,6 @@ pub trait Driver: Sync {
     /// # Errors
     /// When nothing can be read.
     fn read_hidden(&self, prompt: &str) -> io::Result<String>;
-    /// Goes on in the background.
-    ///
-    /// # Errors
-    /// When the system refuses.
-    fn to_background(&self) -> io::Result<()>;
-    /// Waits for so many milliseconds.
-    fn sleep(&self, ms: u64);
-
     /// What is asked for the end by signals.
     ///
     /// # Errors
@@ -106,6 +103,17 @@ pub trait Driver: Sync {
     fn on_signals(&self) -> Result<Interrupt, Refusal>;
     /// Asks `interrupt` for the end when a key is pressed, as long as the result lives; `None` without a terminal.
     fn on_any_key(&self, interrupt: &Interrupt) -> Option<Box<dyn Send>>;
+    /// Goes on in the background.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    fn to_background(&self) -> io::Result<()>;
+    /// Waits for so many milliseconds.
+    fn sleep(&self, ms: u64);
+}
+
+/// What runs a client or a server.
+pub trait Runs {
     /// Whether a client can have this run.
     ///
     /// # Errors
@@ -131,9 +139,10 @@ pub trait Driver: Sync {
     fn bind(&self, config: ServerConfig) -> Result<Box<dyn Bound>, Refusal>;
     /// The protocol in which servers of this program can be asked to end ([`StopServers`](crate::config::StopServers)).
     fn own_protocol(&self) -> &'static dyn Protocol;
-    /// Whether an address is one of this host.
-    fn is_ours(&self, address: IpAddr) -> bool;
+}
 
+/// Where results go.
+pub trait Files {
     /// A file that takes its name when it is whole.
     ///
     /// # Errors
