@@ -300,3 +300,87 @@ pub enum ServerOutput {
 
 /// Renders what a server prints of one test, from all that was told of it.
 pub type Scribe = fn(&[Bulk]) -> ServerOutput;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    /// An event of each kind, with a value in each field.
+    fn all() -> Vec<Bulk> {
+        let (local, remote): (SocketAddr, SocketAddr) =
+            (([10, 0, 0, 1], 1).into(), ([10, 0, 0, 2], 2).into());
+        let row = StreamRow { retransmits: Some(1), info: Some(TcpInfo::default()), ..StreamRow::default() };
+        let peers = RemoteRow { retransmits: Some(1), ns: Some(1), ..RemoteRow::default() };
+        let word = || Some("cubic".to_owned());
+        let terms =
+            BulkTerms { congestion: word(), title: word(), extra_data: word(), ..BulkTerms::default() };
+        let terms = BulkTerms { server_core: Some(1), ..terms };
+        let streams = vec![BulkStream { slot: 0, sender: true, local, remote }];
+        let ended = |server_output| BulkEnded {
+            local: vec![row],
+            remote: vec![peers],
+            remote_cpu: Some(BulkCpu::default()),
+            congestion: word(),
+            remote_congestion: word(),
+            server_output: Some(server_output),
+            error: word(),
+            ..BulkEnded::default()
+        };
+        let all = [
+            BulkNews::Met { peer: remote, local, cookie: "c".to_owned(), at: Wall(1) },
+            BulkNews::Begun(Box::new(BulkBegun { serving: true, terms, streams, at: Wall(1) })),
+            BulkNews::Interval { omitted: false, rows: vec![row] },
+            BulkNews::Ended(Box::new(ended(ServerOutput::Text(String::new())))),
+            BulkNews::Ended(Box::new(ended(ServerOutput::Json(String::new())))),
+            BulkNews::Failed { error: "e".to_owned() },
+        ];
+        all.into_iter().map(|news| Bulk { test: 1, news }).collect()
+    }
+
+    /// The fields of all objects in `value`, by what names the object.
+    fn fields(value: &Value, name: &str, all: &mut Vec<String>) {
+        match value {
+            Value::Object(object) => object.iter().for_each(|(key, value)| {
+                all.push(format!("{name}.{key}"));
+                fields(value, key, all);
+            }),
+            Value::Array(items) => items.iter().for_each(|item| fields(item, name, all)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn the_schema_describes_what_is_written() {
+        let schema: Value = serde_json::from_str(include_str!("../../../../schema/iperf3.v1.json")).unwrap();
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        let mut written = Vec::new();
+        for bulk in all() {
+            let value = json!(bulk);
+            let complaints: Vec<String> = validator.iter_errors(&value).map(|e| e.to_string()).collect();
+            assert_eq!(complaints, [""; 0]);
+            assert_eq!(Bulk::of(&bulk.event()).as_ref(), Some(&bulk));
+            fields(&value, "bulk", &mut written);
+        }
+        let names = [
+            ("bulk_terms", "terms"),
+            ("bulk_begun", "begun"),
+            ("bulk_stream", "streams"),
+            ("stream_row", "rows"),
+            ("remote_row", "remote"),
+            ("bulk_cpu", "cpu"),
+            ("bulk_ended", "ended"),
+        ];
+        for (definition, name) in names {
+            let described = schema["$defs"][definition]["properties"].as_object().unwrap().keys();
+            let mut described: Vec<String> = described.map(|key| format!("{name}.{key}")).collect();
+            described.sort();
+            let own = format!("{name}.");
+            let mut written: Vec<String> =
+                written.iter().filter(|field| field.starts_with(&own)).cloned().collect();
+            written.sort();
+            written.dedup();
+            assert_eq!(written, described);
+        }
+    }
+}
