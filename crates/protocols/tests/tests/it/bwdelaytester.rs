@@ -12,7 +12,7 @@ use bwdelaytester::{DatagramRow, Settings, Stairs, acceptors};
 use common::Acl;
 use common::one_sided::{Answers, Calls, OneSided, OneSidedPlan};
 use metrics::{Group, Packets, SECOND};
-use model::{Event, Kind, Phase, Probe, Range, SocketSettings, Status};
+use model::{Kind, Phase, Probe, Range, SocketSettings, Status};
 use sim::{Host, Link, Network, Quirks, Side};
 use std::collections::HashSet;
 use transport::{Acceptor, Arena, LinkSource, Path, Received, Rng, Transmit};
