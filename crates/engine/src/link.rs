@@ -87,13 +87,9 @@ impl<P: Platform> Socket<P> {
     }
 }
 
-pub(crate) struct Link<P: Platform> {
-    pub(crate) socket: Socket<P>,
-    pub(crate) flow: Box<dyn Flow>,
-    pub(crate) phase: Phase,
-    pub(crate) path: Option<Path>,
-    pub(crate) target: std::net::SocketAddr,
-    pub(crate) can: Can,
+/// What a link has been through, and what is arranged for it.
+#[derive(Debug, Default)]
+pub(crate) struct LinkState {
     /// Known to the reactor.
     pub(crate) watched: bool,
     /// And known to want to send: a stream always, a UDP socket once it has been full.
@@ -109,6 +105,21 @@ pub(crate) struct Link<P: Platform> {
     pub(crate) half_closed: bool,
     /// Its receive calls may sleep; `None` when that was not tried.
     pub(crate) sleepy: Option<bool>,
+    pub(crate) retransmits: u32,
+    /// Its long sends are to end where segments end.
+    pub(crate) whole_segments: bool,
+    /// Its last send was a long one.
+    pub(crate) bulk: bool,
+}
+
+pub(crate) struct Link<P: Platform> {
+    pub(crate) socket: Socket<P>,
+    pub(crate) flow: Box<dyn Flow>,
+    pub(crate) phase: Phase,
+    pub(crate) path: Option<Path>,
+    pub(crate) target: std::net::SocketAddr,
+    pub(crate) can: Can,
+    pub(crate) state: LinkState,
     /// Earliest timer in the heap.
     pub(crate) armed: Option<Mono>,
     /// Group whose connector or acceptor made it.
@@ -119,11 +130,6 @@ pub(crate) struct Link<P: Platform> {
     pub(crate) born: Mono,
     /// Time to connect, ns.
     pub(crate) connect_ns: Option<u64>,
-    pub(crate) retransmits: u32,
-    /// Its long sends are to end where segments end.
-    pub(crate) whole_segments: bool,
-    /// Its last send was a long one.
-    pub(crate) bulk: bool,
 }
 
 impl<P: Platform> Link<P> {
@@ -135,14 +141,14 @@ impl<P: Platform> Link<P> {
 
     /// Deregisters the socket: each packet to a registered socket costs its sender a wake-up.
     pub(crate) fn unwatch(&mut self, reactor: &P::Reactor) {
-        if std::mem::take(&mut self.watched) {
+        if std::mem::take(&mut self.state.watched) {
             self.socket.forget(reactor);
         }
     }
 
     /// Whether the reactor has still to be told to watch it.
     pub(crate) fn unwatched(&self) -> bool {
-        !self.watched || (!self.can.send && !self.watched_to_send)
+        !self.state.watched || (!self.can.send && !self.state.watched_to_send)
     }
 }
 

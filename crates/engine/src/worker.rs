@@ -174,7 +174,7 @@ impl<P: Platform> Worker<P> {
             opening: Vec::new(),
             next_boundary: Mono(u64::MAX),
             ended: Vec::new(),
-            idle: Idle::default(),
+            idle: Idle::new(),
             accept_at: None,
             quit: false,
             peers: config.links.map(|every| Peers::new(every, clock.now())),
@@ -234,7 +234,7 @@ impl<P: Platform> Worker<P> {
         for _ in 0..self.ready.len().min(AT_ONCE) {
             let Some(key) = self.ready.pop_front() else { break };
             if let Some(link) = self.links.get(key) {
-                link.queued = false;
+                link.state.queued = false;
                 self.turn(key);
             }
             self.yield_if_due();
@@ -472,7 +472,7 @@ impl<P: Platform> Worker<P> {
         link.can.read |= event.readable;
         link.can.send |= event.writable && !self.platform.has(Defect::LostEdge);
         // A hang-up event on a UDP socket is a queued error or stamp, which reading takes away.
-        link.hung_up |= event.hangup && matches!(link.socket, Socket::Stream(_));
+        link.state.hung_up |= event.hangup && matches!(link.socket, Socket::Stream(_));
         if link.phase == Phase::Connecting {
             self.connected(key);
         } else {

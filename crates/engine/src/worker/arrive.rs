@@ -2,9 +2,8 @@
 
 use super::{AT_ONCE, GroupState, Report, Worker};
 use crate::exhausted;
-use crate::link::{Key, Link, Phase, Socket};
+use crate::link::{Key, Link, LinkState, Phase, Socket};
 use metrics::{Ending, Group, Mono};
-use model::Effective;
 use transport::{
     Can, Cause, Clock as _, DatagramSocket as _, Defect, Fault, Flow, FlowEvent, LinkSource,
     ListenerSocket as _, Open, Path, Platform, StreamSocket as _, Target, Watch as _,
@@ -103,20 +102,10 @@ impl<P: Platform> Worker<P> {
             counted: Some(group),
             ..link(socket, flow, target.to, now)
         });
-        let effective = self.first_effective(group, key);
         self.own.rec.tally(group).opened += 1;
-        let Some(watch) = self.groups.get_mut(&group) else { return };
-        if watch.plan.packets {
-            self.own.rec.warm(group);
-        }
-        watch.state.open += 1;
-        let open = watch.state.open.saturating_sub(u64::from(watch.state.connecting));
-        watch.state.peak = watch.state.peak.max(open);
-        watch.state.effective = watch.state.effective.take().or(effective);
-        let stopped = watch.state.stopped;
-        self.tell(key, FlowEvent::Up(path));
-        if stopped {
-            self.tell(key, FlowEvent::Stop);
+        if let Some(watch) = self.groups.get_mut(&group) {
+            watch.state.open += 1;
+            self.up(group, key, Some(path));
         }
     }
 
@@ -134,46 +123,49 @@ impl<P: Platform> Worker<P> {
                 let took = now.since(link.born);
                 link.connect_ns = Some(took);
                 let owner = link.owner;
-                link.whole_segments =
+                link.state.whole_segments =
                     self.groups.get(&owner).is_some_and(|watch| watch.plan.sockets.whole_segments);
-                let effective = self.first_effective(owner, key);
                 let tally = self.own.rec.tally(owner);
                 tally.opened += 1;
                 tally.connect_ns.record(took);
                 if let Some(watch) = self.groups.get_mut(&owner) {
                     watch.state.connecting = watch.state.connecting.saturating_sub(1);
                     watch.state.ask_at = None;
-                    let open = watch.state.open.saturating_sub(u64::from(watch.state.connecting));
-                    watch.state.peak = watch.state.peak.max(open);
-                    watch.state.effective = watch.state.effective.take().or(effective);
-                    let stopped = watch.state.stopped;
-                    self.tell(key, FlowEvent::Up(path));
-                    if stopped {
-                        self.tell(key, FlowEvent::Stop);
-                    }
+                    self.up(owner, key, Some(path));
                 }
             }
             Err(fault) => self.close(key, Err(Cause::Fault(fault)), true),
         }
     }
 
-    pub(super) fn first_effective(&mut self, group: Group, key: Key) -> Option<Effective> {
-        if self.groups.get(&group).is_none_or(|w| w.state.effective.is_some()) {
-            return None;
+    /// A link of `group` is up: its socket's options are noted once, and its flow is told, with `path` unless it knows that.
+    fn up(&mut self, group: Group, key: Key, path: Option<Path>) {
+        let (Some(watch), Some(link)) = (self.groups.get_mut(&group), self.links.get(key)) else { return };
+        if watch.plan.packets {
+            self.own.rec.warm(group);
         }
-        let mut trouble = None;
-        let found = self.links.get(key).map(|link| match &link.socket {
-            Socket::Stream(stream) => stream.effective(),
-            Socket::Datagram(udp) => {
-                let effective = udp.effective();
-                trouble.clone_from(&effective.no_card);
-                effective.options
-            }
-        });
+        let state = &mut watch.state;
+        state.peak = state.peak.max(state.open.saturating_sub(u64::from(state.connecting)));
+        let (stopped, mut trouble) = (state.stopped, None);
+        if state.effective.is_none() {
+            state.effective = match &link.socket {
+                Socket::Stream(stream) => Some(stream.effective()),
+                Socket::Datagram(udp) => {
+                    let effective = udp.effective();
+                    trouble = effective.no_card;
+                    Some(effective.options)
+                }
+            };
+        }
         if let Some(why) = trouble {
             self.report(Report::Trouble(why));
         }
-        found
+        if let Some(path) = path {
+            self.tell(key, FlowEvent::Up(path));
+        }
+        if stopped {
+            self.tell(key, FlowEvent::Stop);
+        }
     }
 
     pub(super) fn accept(&mut self, listener: usize) {
@@ -240,12 +232,8 @@ impl<P: Platform> Worker<P> {
             return self.close(key, Ok(Ending::Stopped), true);
         };
         link.counted = Some(group);
-        link.whole_segments = watch.plan.sockets.whole_segments;
-        if watch.plan.packets {
-            self.own.rec.warm(group);
-        }
+        link.state.whole_segments = watch.plan.sockets.whole_segments;
         watch.state.open += 1;
-        watch.state.peak = watch.state.peak.max(watch.state.open);
         // What the listener gave already needs no call; what the kernel refuses shows in the effective values.
         match &mut link.socket {
             Socket::Stream(stream) if !watch.as_listeners => {
@@ -256,20 +244,13 @@ impl<P: Platform> Worker<P> {
             }
             _ => {}
         }
-        let effective = self.first_effective(group, key);
         self.own.rec.tally(group).opened += 1 + u64::from(self.platform.has(Defect::CountedTwice));
         self.own.rec.tally(Group::ALL).opened += 1;
-        if let Some(watch) = self.groups.get_mut(&group) {
-            watch.state.effective = watch.state.effective.take().or(effective);
-            let stopped = watch.state.stopped;
-            if let Some(all) = self.groups.get_mut(&Group::ALL) {
-                all.state.open += 1;
-                all.state.peak = all.state.peak.max(all.state.open);
-            }
-            if stopped {
-                self.tell(key, FlowEvent::Stop);
-            }
+        if let Some(all) = self.groups.get_mut(&Group::ALL) {
+            all.state.open += 1;
+            all.state.peak = all.state.peak.max(all.state.open);
         }
+        self.up(group, key, None);
     }
 }
 
@@ -287,21 +268,11 @@ fn link<P: Platform>(
         path: None,
         target,
         can: Can { send: true, read: true },
-        watched: false,
-        watched_to_send: false,
-        to_register: false,
-        fresh: true,
-        queued: false,
-        hung_up: false,
-        half_closed: false,
-        sleepy: None,
+        state: LinkState { fresh: true, ..LinkState::default() },
         armed: None,
         owner: Group::ALL,
         counted: None,
         born,
         connect_ns: None,
-        retransmits: 0,
-        whole_segments: false,
-        bulk: false,
     }
 }

@@ -48,11 +48,10 @@ impl<P: Platform> Worker<P> {
         if link.phase == Phase::Connecting && how.is_ok() {
             return;
         }
-        let card = link.flow.id();
+        let id = link.flow.id();
         let ending = how.as_ref().map_or_else(Cause::ending, |&ending| ending);
-        let (counts, since) =
-            card.row.map_or((metrics::Counts::default(), now), |row| self.own.rec.life(row));
-        let until = card.row.and_then(|row| self.own.rec.completed(row)).unwrap_or(now);
+        let (counts, since) = id.row.map_or((metrics::Counts::default(), now), |row| self.own.rec.life(row));
+        let until = id.row.and_then(|row| self.own.rec.completed(row)).unwrap_or(now);
         let duration = until.since(since);
         let watch = self.groups.get(&group);
         let (records, asks, frames) =
@@ -63,7 +62,7 @@ impl<P: Platform> Worker<P> {
         tally.ended(ending);
         if let Some(info) = &info {
             tally.tcp.add(info);
-            tally.retransmits += u64::from(info.retransmits.saturating_sub(link.retransmits));
+            tally.retransmits += u64::from(info.retransmits.saturating_sub(link.state.retransmits));
         }
         if let Err(cause) = how {
             tally.failed(ending, &name(cause), || format!("{}: {cause}", link.target));
@@ -71,10 +70,10 @@ impl<P: Platform> Worker<P> {
         if ending == Ending::Completed {
             tally.transfer_ns.record(duration);
         }
-        if card.row.is_some() && duration > 0 && matches!(ending, Ending::Completed | Ending::Stopped) {
+        if id.row.is_some() && duration > 0 && matches!(ending, Ending::Completed | Ending::Stopped) {
             let rate = real(bytes) * 1e9 / real(duration);
             tally.rate.record(u64::clamped(rate));
-            tally.slots.add(card.slot, bytes, duration);
+            tally.slots.add(id.slot, bytes, duration);
         }
         if let Some(remote) = tally.remote(link.target.ip()) {
             remote.connections += 1;
@@ -89,7 +88,7 @@ impl<P: Platform> Worker<P> {
         if records || how.is_err() {
             let start = self.groups.get(&group).map_or(now, |w| w.plan.start);
             self.ended.push(ConnectionRecord {
-                id: card.id,
+                id: id.id,
                 local: link.path.map(|p| p.local),
                 remote: link.target,
                 ended_ns: now.since(start),

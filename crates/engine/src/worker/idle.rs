@@ -43,6 +43,7 @@ const FLOODED: u64 = 1_000_000;
 const FEW: usize = 8;
 
 /// How a worker waits, and what it has learned about it.
+#[derive(Default)]
 pub(super) struct Idle {
     wait: Wait,
     /// How long before a due instant sleeping has to end, ns.
@@ -62,23 +63,11 @@ pub(super) struct Idle {
     pub(super) active: bool,
 }
 
-impl Default for Idle {
-    fn default() -> Self {
-        Idle {
-            wait: Wait::Block,
-            margin: FIRST_MARGIN,
-            slept_for: None,
-            got: 0,
-            sent: 0,
-            woke: Mono(0),
-            looked: Mono(0),
-            sent_since_yield: 0,
-            active: false,
-        }
-    }
-}
-
 impl Idle {
+    pub(super) fn new() -> Self {
+        Idle { margin: FIRST_MARGIN, ..Idle::default() }
+    }
+
     /// Counts datagrams received and sent since the last sleep.
     pub(super) fn came(&mut self, got: usize, sent: usize) {
         self.got += got;
@@ -239,7 +228,7 @@ impl<P: Platform> Worker<P> {
         let group = link.counted.and_then(|group| self.groups.get(&group));
         let meant = group.is_some_and(|watch| watch.plan.wait == Wait::Receive);
         let can = link.phase == Phase::Open && meant && link.can.send;
-        if !can || !*link.sleepy.get_or_insert_with(|| link.socket.let_sleep()) {
+        if !can || !*link.state.sleepy.get_or_insert_with(|| link.socket.let_sleep()) {
             return Some(next);
         }
         let look = self.idle.looked.plus(LOOK_BESIDE);

@@ -78,8 +78,8 @@ impl<P: Platform> Worker<P> {
             let Some(link) = self.links.get(key) else { continue };
             let (card, Some(info)) = (link.flow.id(), link.socket.info()) else { continue };
             let moved = card.row.map(|row| self.own.rec.life(row).0).unwrap_or_default();
-            let more = info.retransmits.saturating_sub(link.retransmits);
-            link.retransmits = link.retransmits.max(info.retransmits);
+            let more = info.retransmits.saturating_sub(link.state.retransmits);
+            link.state.retransmits = link.state.retransmits.max(info.retransmits);
             let tally = self.own.rec.tally(group);
             tally.retransmits += u64::from(more);
             tally.tcp.sample(&info);

@@ -24,11 +24,11 @@ pub(super) enum Took {
 impl<P: Platform> Worker<P> {
     pub(super) fn queue(&mut self, key: Key) {
         if let Some(link) = self.links.get(key)
-            && !link.queued
+            && !link.state.queued
         {
-            link.queued = true;
+            link.state.queued = true;
             // A new link has its turn first, so that it does not wait behind thousands of busy links.
-            if link.fresh { self.ready.push_front(key) } else { self.ready.push_back(key) }
+            if link.state.fresh { self.ready.push_front(key) } else { self.ready.push_back(key) }
         }
     }
 
@@ -36,7 +36,7 @@ impl<P: Platform> Worker<P> {
         let Some(link) = self.links.get(key) else { return };
         if link.unwatched() {
             let to_send = matches!(link.socket, Socket::Stream(_)) || !link.can.send;
-            (link.watched, link.watched_to_send) = (true, to_send);
+            (link.state.watched, link.state.watched_to_send) = (true, to_send);
             if let Err(error) = link.socket.watch(&self.reactor, key, to_send) {
                 let fault = Fault { deed: Deed::Open, errno: error.raw_os_error().unwrap_or(0) };
                 self.close(key, Err(Cause::Fault(fault)), true);
@@ -58,8 +58,8 @@ impl<P: Platform> Worker<P> {
             }
             self.unregistered.pop_front();
             let Some(link) = self.links.get(key) else { continue };
-            link.to_register = false;
-            if link.unwatched() && (busy || !link.queued) && !(tries && link.is_tried()) {
+            link.state.to_register = false;
+            if link.unwatched() && (busy || !link.state.queued) && !(tries && link.is_tried()) {
                 self.watch(key);
                 left -= 1;
             }
@@ -126,13 +126,13 @@ impl<P: Platform> Worker<P> {
     /// A turn; `None` when it was the last.
     pub(super) fn take_turn(&mut self, key: Key, sleeps: bool) -> Option<Mono> {
         let link = self.links.get(key)?;
-        let can = Can { send: link.can.send, read: link.can.read || link.hung_up };
+        let can = Can { send: link.can.send, read: link.can.read || link.state.hung_up };
         let now = Mono(0);
         let mut cx = self.own.cx(now);
         let result = match &mut link.socket {
             Socket::Stream(stream) => {
                 let most = self.memory.scratch.room;
-                if link.bulk && link.whole_segments {
+                if link.state.bulk && link.state.whole_segments {
                     // Asked anew each time: it grows with the window and shrinks with the path.
                     self.memory.scratch.room = whole_segments(most.min(LONGEST_WHOLE), stream.mss());
                 }
@@ -148,8 +148,8 @@ impl<P: Platform> Worker<P> {
         let now = cx.now;
         match result {
             Ok(done) => {
-                link.fresh &= done.sent + done.got == 0;
-                link.bulk = done.sent > SHORT || (link.bulk && done.sent == 0);
+                link.state.fresh &= done.sent + done.got == 0;
+                link.state.bulk = done.sent > SHORT || (link.state.bulk && done.sent == 0);
                 let (moved, datagrams) = (done.sent + done.got, matches!(link.socket, Socket::Datagram(_)));
                 if datagrams {
                     self.idle.sent_since_yield += done.sent;
@@ -192,8 +192,8 @@ impl<P: Platform> Worker<P> {
             Some(End::Detach) => return self.detach(key),
             Some(End::Migrate(to)) => return self.migrate(key, to),
             Some(End::Replace) => return self.replace(key, now),
-            Some(End::Half) if !link.half_closed => {
-                link.half_closed = true;
+            Some(End::Half) if !link.state.half_closed => {
+                link.state.half_closed = true;
                 // Datagrams have no end to be told.
                 if let Socket::Stream(stream) = &link.socket {
                     stream.half_close();
@@ -207,7 +207,7 @@ impl<P: Platform> Worker<P> {
             When::Never => false,
         };
         let reads = read != Read::Pause;
-        let readable = link.can.read || link.hung_up;
+        let readable = link.can.read || link.state.hung_up;
         // A link that goes on in one direction may wait in the other.
         let waits = (due && !link.can.send) || (reads && !readable) || link.socket.awaits_stamps();
         let tried = tries && link.is_tried();
@@ -216,11 +216,11 @@ impl<P: Platform> Worker<P> {
         }
         let watched = tried || !link.unwatched();
         // Only where the reactor forgets what it has told.
-        if waits && link.watched && link.socket.rearm(&self.reactor, key, reads, due).is_err() {
-            link.watched = false;
+        if waits && link.state.watched && link.socket.rearm(&self.reactor, key, reads, due).is_err() {
+            link.state.watched = false;
         }
-        if waits && !(watched && (tried || link.watched)) && !link.to_register {
-            link.to_register = true;
+        if waits && !(watched && (tried || link.state.watched)) && !link.state.to_register {
+            link.state.to_register = true;
             self.unregistered.push_back((key, now));
         }
         if (due && link.can.send) || (reads && readable) {
@@ -245,7 +245,7 @@ impl<P: Platform> Worker<P> {
 
     pub(super) fn detach(&mut self, key: Key) {
         let Some(link) = self.links.remove(key) else { return };
-        if link.watched {
+        if link.state.watched {
             link.socket.forget(&self.reactor);
         }
         if let Link { socket: Socket::Stream(stream), path: Some(path), .. } = *link {
@@ -255,7 +255,7 @@ impl<P: Platform> Worker<P> {
 
     pub(super) fn migrate(&mut self, key: Key, to: u16) {
         let Some(link) = self.links.remove(key) else { return };
-        if link.watched {
+        if link.state.watched {
             link.socket.forget(&self.reactor);
         }
         let Link { socket, path: Some(path), flow, .. } = *link else { return };

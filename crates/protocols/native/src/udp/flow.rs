@@ -6,7 +6,6 @@ use super::super::opening::Opener;
 use super::clocks::Clocks;
 use super::codec::{Check, Kind, UNKNOWN, Word};
 use super::echo::Returner;
-use super::log::Log;
 use super::receiver::Receiver;
 use super::sender::Sender;
 use super::serve::{Seat, Terms};
@@ -103,9 +102,8 @@ impl Probe {
         let (sends, receives) = if client { (terms.up, terms.down) } else { (terms.down && !echo, terms.up) };
         // Both directions and all flows draw from seeds of their own.
         let seed = terms.probe.seed ^ u64::from(slot) << 1 ^ u64::from(client);
-        let log = || terms.train.as_ref().map(|_| Box::<Log>::default());
-        let sender = || Sender::new(&terms, slot, check, seed).with_train(terms.train.clone());
-        let receiver = || Receiver::new(&terms, check, client && terms.tells).with_log(log(), client && echo);
+        let sender = || Sender::new(&terms, slot, check, seed);
+        let receiver = || Receiver::new(&terms, check, client);
         Probe {
             core,
             sender: sends.then(sender),

@@ -58,8 +58,8 @@ struct Stretch {
 }
 
 impl Receiver {
-    /// A receiver of what `terms` say; with `tells` each frame of a stream is told.
-    pub(super) fn new(terms: &Terms, check: Check, tells: bool) -> Self {
+    /// A receiver of what `terms` say, at the client or at the server.
+    pub(super) fn new(terms: &Terms, check: Check, client: bool) -> Self {
         let probe = &terms.probe;
         // Trains come faster than their mean rate.
         let rate = terms.rate.filter(|_| terms.train.is_none());
@@ -76,11 +76,13 @@ impl Receiver {
             variation: Variation::default(),
             unknown: 0,
             finished: false,
-            log: None,
-            echoes: false,
+            log: terms.train.as_ref().map(|_| Box::default()),
+            echoes: client && terms.echo(),
             memory: Memory::of(terms),
             sums: FlowSums::default(),
-            show: terms.media.map(|media| Show::new(media, datagrams_of(&media), probe.late_ns, tells)),
+            show: terms
+                .media
+                .map(|media| Show::new(media, datagrams_of(&media), probe.late_ns, client && terms.tells)),
         }
     }
 
@@ -104,11 +106,6 @@ impl Receiver {
             let rows = show.take_rows();
             tell(cx, Event::Frames { id: core.id, rows });
         }
-    }
-
-    /// The same with a memory of every packet, if there is to be one; `echoes` when they are our own, returned.
-    pub(super) fn with_log(self, log: Option<Box<Log>>, echoes: bool) -> Self {
-        Receiver { log, echoes, ..self }
     }
 
     /// Its sums, and its memory, as far as it had room, with how many it had not.

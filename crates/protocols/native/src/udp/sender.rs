@@ -93,6 +93,35 @@ pub(super) fn datagrams_of(media: &Media) -> u64 {
     Frames::new(*media).each
 }
 
+/// How far a sender is.
+#[derive(Debug, Default)]
+struct Progress {
+    /// When it begins and ends.
+    span: Option<(Mono, Mono)>,
+    /// The next intended time after those pending, ns after the start, and what it has in ps besides.
+    next_ns: u64,
+    next_ps: u64,
+    /// Intended times of datagrams that have not left, in order.
+    pending: Vec<Mono>,
+    /// How many of them the last fill offered, and when.
+    offered: usize,
+    actual: Mono,
+    sent: u64,
+    over: bool,
+    /// The number of the next place in the schedule of trains.
+    planned: u64,
+    /// How much later than planned the rest of the train in work is due, ns.
+    shift_ns: u64,
+    /// Whether datagrams wait for the next ones, to leave in one call.
+    gathers: bool,
+    /// Datagrams of which the kernel is to tell when they left: tag, number, the program's stamp.
+    asked: VecDeque<(u32, u64, Mono)>,
+    /// Places given up that have not been told.
+    given_up: u64,
+    /// The socket took no more at this time.
+    full: Option<Mono>,
+}
+
 /// A sender. It begins when it is told when, and ends with its schedule or when it is stopped.
 #[derive(Debug)]
 pub(super) struct Sender {
@@ -103,95 +132,50 @@ pub(super) struct Sender {
     rng: Rng,
     /// Mean time between datagrams, ps; 0 for as fast as it goes.
     gap_ps: u64,
-    span: Option<(Mono, Mono)>,
-    /// The next intended time after those pending, ns after the start, and what it has in ps besides.
-    next_ns: u64,
-    next_ps: u64,
-    /// Intended times of datagrams that have not left, in order.
-    pending: Vec<Mono>,
-    /// How many of them the last fill offered.
-    offered: usize,
-    sent: u64,
-    over: bool,
-    /// Trains instead of a rate, with the number of the next place in their schedule, what has left, and when the last
-    /// offer was made.
+    /// Trains instead of a rate.
     train: Option<Train>,
     trace: Option<Arc<Trace>>,
-    planned: u64,
-    /// How much later than planned the rest of the train in work is due, ns.
-    shift_ns: u64,
-    /// Whether datagrams wait for the next ones, to leave in one call.
-    gathers: bool,
     log: Vec<Departure>,
-    actual: Mono,
-    /// Datagrams of which the kernel is to tell when they left: tag, number, the program's stamp.
-    asked: VecDeque<(u32, u64, Mono)>,
     /// How late a place may be used.
     too_late: u64,
-    /// Places given up that have not been told.
-    given_up: u64,
-    /// The socket took no more at this time.
-    full: Option<Mono>,
+    progress: Progress,
     /// Every datagram that left, when they are to be told.
     memory: Option<Box<Memory<SentPacket>>>,
 }
 
 impl Sender {
     pub(super) fn new(terms: &Terms, slot: u32, check: Check, seed: u64) -> Self {
-        let probe = terms.probe;
+        let (probe, train) = (terms.probe, terms.train.clone());
+        let packets = train.as_ref().map_or(0, |train| train.total().min(model::MOST_TRAIN_PACKETS));
+        let gap_ps = probe.gap_ps(terms.rate);
         Sender {
-            gap_ps: probe.gap_ps(terms.rate),
+            // Every packet of a train is a send call; their places are the schedule.
+            gap_ps: if train.is_some() { 1 } else { gap_ps },
             probe,
             frames: terms.media.map(Frames::new),
             slot,
             check,
             rng: Rng::new(seed),
-            span: None,
-            next_ns: 0,
-            next_ps: 0,
-            pending: Vec::with_capacity(MOST),
-            offered: 0,
-            sent: 0,
-            over: false,
-            train: None,
+            train,
             trace: terms.trace.clone(),
-            planned: 0,
-            shift_ns: 0,
-            gathers: false,
-            log: Vec::new(),
-            actual: Mono(0),
-            too_late: if probe.nonblock {
-                (probe.gap_ps(terms.rate) / 1_000).max(SOON_LATE)
-            } else {
-                TOO_LATE
-            },
-            asked: VecDeque::new(),
-            given_up: 0,
-            full: None,
+            log: Vec::with_capacity(packets as usize),
+            too_late: if probe.nonblock { (gap_ps / 1_000).max(SOON_LATE) } else { TOO_LATE },
+            progress: Progress { pending: Vec::with_capacity(MOST), ..Progress::default() },
             memory: Memory::of(terms),
         }
-    }
-
-    /// The same for trains, if there are any: their places are the schedule, and every packet is a send call.
-    pub(super) fn with_train(mut self, train: Option<Train>) -> Self {
-        if let Some(train) = &train {
-            self.gap_ps = 1;
-            self.log.reserve_exact(train.total().min(model::MOST_TRAIN_PACKETS) as usize);
-        }
-        Sender { train, ..self }
     }
 
     /// Whether a train has begun to leave and has not left.
     pub(super) fn mid_train(&self) -> bool {
         let packets = self.train.as_ref().map_or(1, |train| u64::from(train.packets.max(1)));
-        !self.over
+        !self.progress.over
             && self.train.is_some()
-            && (!self.pending.is_empty() || !self.planned.is_multiple_of(packets))
+            && (!self.progress.pending.is_empty() || !self.progress.planned.is_multiple_of(packets))
     }
 
     /// When it began, and what has left.
     pub(super) fn take_log(&mut self) -> (Option<Mono>, Vec<Departure>) {
-        (self.span.map(|(start, _)| start), std::mem::take(&mut self.log))
+        (self.progress.span.map(|(start, _)| start), std::mem::take(&mut self.log))
     }
 
     /// Every datagram that left, as far as there was room, and how many more there were.
@@ -201,32 +185,32 @@ impl Sender {
 
     /// Sets when it begins and ends, once.
     pub(super) fn begin(&mut self, start: Mono, end: Mono) {
-        if self.span.is_none() {
-            self.span = Some((start, end));
+        if self.progress.span.is_none() {
+            self.progress.span = Some((start, end));
         }
     }
 
     pub(super) fn stop(&mut self) {
-        self.over = true;
-        self.pending.clear();
+        self.progress.over = true;
+        self.progress.pending.clear();
     }
 
     /// Whether its schedule is over, or it was stopped.
     pub(super) fn over(&self) -> bool {
-        self.over
+        self.progress.over
     }
 
     pub(super) fn sent(&self) -> u64 {
-        self.sent
+        self.progress.sent
     }
 
     /// When it wants to send next.
     pub(super) fn due(&self) -> When {
-        let Some((start, _)) = self.span.filter(|_| !self.over) else { return When::Never };
-        match self.pending.first() {
+        let Some((start, _)) = self.progress.span.filter(|_| !self.progress.over) else { return When::Never };
+        match self.progress.pending.first() {
             Some(&first) => When::At(first),
             None if self.flat_out() => When::At(start),
-            None => When::At(self.at(start).plus(if self.gathers { GATHER } else { 0 })),
+            None => When::At(self.at(start).plus(if self.progress.gathers { GATHER } else { 0 })),
         }
     }
 
@@ -238,12 +222,13 @@ impl Sender {
     /// When the next datagram that is not pending is due.
     fn at(&self, start: Mono) -> Mono {
         if let Some(train) = &self.train {
-            return start.plus(train.place(self.planned).intended_ns.saturating_add(self.shift_ns));
+            return start
+                .plus(train.place(self.progress.planned).intended_ns.saturating_add(self.progress.shift_ns));
         }
         if let Some(frames) = &self.frames {
             return start.plus(frames.next_ns());
         }
-        start.plus(self.next_ns)
+        start.plus(self.progress.next_ns)
     }
 
     /// Offers the datagrams that are due, as many as one send call takes.
@@ -256,27 +241,27 @@ impl Sender {
         let size = usize::clamped(self.probe.size);
         let one = if self.train.is_some() { 1 } else { MOST };
         let most = out.segments().min(out.room() / size).min(one);
-        self.actual = cx.now;
+        self.progress.actual = cx.now;
         let rated = self.train.is_none() && self.frames.is_none() && self.gap_ps > 0;
-        self.gathers = rated && self.gap_ps < CLOSE && most > 1;
-        if let Some(since) = self.full.take() {
+        self.progress.gathers = rated && self.gap_ps < CLOSE && most > 1;
+        if let Some(since) = self.progress.full.take() {
             cx.rec.packet_tally(group).blocked_ns += cx.now.since(since);
         }
         if self.probe.nonblock && self.gap_ps > 0 && self.frames.is_none() {
-            self.given_up += self.give_up(cx.now);
+            self.progress.given_up += self.give_up(cx.now);
         }
         self.plan(cx.now, most);
-        let (n, bytes) = self.batch(self.pending.len().min(most));
-        self.offered = n;
+        let (n, bytes) = self.batch(self.progress.pending.len().min(most));
+        self.progress.offered = n;
         if n == 0 {
             return;
         }
         if n == 1 && self.probe.tx_stamps {
-            out.tag = Some(self.sent as u32);
+            out.tag = Some(self.progress.sent as u32);
         }
-        cx.rec.tally(group).late_ns.record(cx.now.since(self.pending[0]));
+        cx.rec.tally(group).late_ns.record(cx.now.since(self.progress.pending[0]));
         // All datagrams of a call have one length, but for a shorter last one.
-        let size = self.size(self.sent);
+        let size = self.size(self.progress.sent);
         let actual = cx.clock.host(cx.now);
         let bytes = TEMPLATE.offer(out, size, bytes);
         let (check, slot) = (self.check, self.slot);
@@ -284,8 +269,8 @@ impl Sender {
             let intended = cx.clock.host(at);
             HeaderTemplate::of(Header { sequence: 0, intended, actual, size: size as u16, slot }, check)
         };
-        let (mut sequence, mut rest) = (self.sent, bytes);
-        for due in self.pending[..n].chunk_by(|at, next| at == next) {
+        let (mut sequence, mut rest) = (self.progress.sent, bytes);
+        for due in self.progress.pending[..n].chunk_by(|at, next| at == next) {
             let (these, others) = rest.split_at_mut((due.len() * size).min(rest.len()));
             rest = others;
             let whole = template(due[0], size);
@@ -310,7 +295,7 @@ impl Sender {
     /// How many of the `n` datagrams that are due may leave in one call, and their bytes.
     fn batch(&self, n: usize) -> (usize, usize) {
         let Some(frames) = &self.frames else { return (n, n * usize::clamped(self.probe.size)) };
-        let place = self.sent % frames.each;
+        let place = self.progress.sent % frames.each;
         let first = frames.size(place);
         let (mut count, mut bytes) = (0, 0);
         while count < n {
@@ -328,27 +313,27 @@ impl Sender {
 
     /// Draws intended times until `most` are pending or the next is not due.
     fn plan(&mut self, now: Mono, most: usize) {
-        let Some((start, end)) = self.span else { return };
+        let Some((start, end)) = self.progress.span else { return };
         if now >= end && self.flat_out() {
-            self.over = true;
+            self.progress.over = true;
             return;
         }
         if self.flat_out() {
             if now >= start {
-                self.pending.resize(most.max(self.pending.len()), now);
+                self.progress.pending.resize(most.max(self.progress.pending.len()), now);
             }
             return;
         }
-        while self.pending.len() < most {
+        while self.progress.pending.len() < most {
             let at = self.at(start);
             if at > now {
                 break;
             }
             if at >= end || self.no_more() {
-                self.over = self.pending.is_empty();
+                self.progress.over = self.progress.pending.is_empty();
                 break;
             }
-            self.pending.push(at);
+            self.progress.pending.push(at);
             self.shift(now.since(at));
             self.advance();
         }
@@ -359,15 +344,15 @@ impl Sender {
     /// the next train: none is delayed by the one before it.
     fn shift(&mut self, late_ns: u64) {
         let Some(train) = &self.train else { return };
-        let (place, next) = (train.place(self.planned), train.place(self.planned + 1));
+        let (place, next) = (train.place(self.progress.planned), train.place(self.progress.planned + 1));
         let wait = train.waits_ns.get(usize::clamped(place.setting)).copied().unwrap_or(0);
         if next.train != place.train {
-            self.shift_ns = 0;
+            self.progress.shift_ns = 0;
         } else if wait > 0 && late_ns > wait {
             let behind = (u64::from(place.train) + 1) * u64::from(train.packets.max(1));
             let end = train.place(behind - 1).intended_ns.saturating_add(wait);
             let room = train.place(behind).intended_ns.saturating_sub(end);
-            self.shift_ns = self.shift_ns.saturating_add(late_ns).min(room);
+            self.progress.shift_ns = self.progress.shift_ns.saturating_add(late_ns).min(room);
         }
     }
 
@@ -381,15 +366,15 @@ impl Sender {
         if let Some(frames) = &mut self.frames {
             return frames.advance();
         }
-        let ps = self.next_ps.saturating_add(self.step());
-        self.next_ns = self.next_ns.saturating_add(ps / 1_000);
-        self.next_ps = ps % 1_000;
+        let ps = self.progress.next_ps.saturating_add(self.step());
+        self.progress.next_ns = self.progress.next_ns.saturating_add(ps / 1_000);
+        self.progress.next_ps = ps % 1_000;
     }
 
     /// Time to the next datagram, ps.
     fn step(&mut self) -> u64 {
-        let number = self.planned;
-        self.planned += 1;
+        let number = self.progress.planned;
+        self.progress.planned += 1;
         match self.probe.spacing {
             Spacing::Trace => {
                 let ns = self.trace.as_ref().map_or(self.gap_ps / 1_000, |trace| trace.gap_ns(number));
@@ -403,23 +388,29 @@ impl Sender {
 
     /// What became of the offer: what has left, and what was given up.
     pub(super) fn on_sent(&mut self, cx: &Context<'_>, n: Sent) -> Packets {
-        let gone = n.bytes.div_ceil(self.size(self.sent).max(1)).min(self.offered);
+        let gone = n.bytes.div_ceil(self.size(self.progress.sent).max(1)).min(self.progress.offered);
         let mut count = Packets { sent: u64::clamped(gone), ..Packets::default() };
         let mut drop = gone;
         if self.train.is_some() {
-            let (first, sent_ns) =
-                (self.planned - self.pending.len() as u64, cx.clock.host_signed(self.actual));
+            let (first, sent_ns) = (
+                self.progress.planned - self.progress.pending.len() as u64,
+                cx.clock.host_signed(self.progress.actual),
+            );
             self.log.extend((0..gone as u64).map(|i| Departure { place: u32::clamped(first + i), sent_ns }));
         }
-        if gone == 1 && self.offered == 1 && self.probe.tx_stamps {
-            if self.asked.len() == MOST_ASKED {
-                self.asked.pop_front();
+        if gone == 1 && self.progress.offered == 1 && self.probe.tx_stamps {
+            if self.progress.asked.len() == MOST_ASKED {
+                self.progress.asked.pop_front();
             }
-            self.asked.push_back((self.sent as u32, self.sent, self.actual));
+            self.progress.asked.push_back((
+                self.progress.sent as u32,
+                self.progress.sent,
+                self.progress.actual,
+            ));
         }
         if let Some(memory) = &mut self.memory {
-            let sent_ns = cx.clock.host_signed(self.actual);
-            for at in self.pending.iter().take(gone) {
+            let sent_ns = cx.clock.host_signed(self.progress.actual);
+            for at in self.progress.pending.iter().take(gone) {
                 memory.push(SentPacket {
                     intended_ns: cx.clock.host_signed(*at),
                     sent_ns,
@@ -429,36 +420,36 @@ impl Sender {
         }
         if n.fault.is_some() {
             // Refused is refused: the same datagrams would be again.
-            drop = self.offered;
+            drop = self.progress.offered;
             count.refused = 1;
-            count.unsent = u64::clamped(self.offered - gone);
+            count.unsent = u64::clamped(self.progress.offered - gone);
         }
-        self.full = (n.fault.is_none() && gone < self.offered).then_some(cx.now);
-        self.pending.drain(..drop.min(self.pending.len()));
-        self.offered = 0;
+        self.progress.full = (n.fault.is_none() && gone < self.progress.offered).then_some(cx.now);
+        self.progress.pending.drain(..drop.min(self.progress.pending.len()));
+        self.progress.offered = 0;
         // A datagram's number determines its frame, so refused datagrams use up numbers.
-        self.sent += if self.frames.is_some() { drop } else { gone } as u64;
+        self.progress.sent += if self.frames.is_some() { drop } else { gone } as u64;
         if self.frames.is_some() {
             // A stream makes up for what is late: its frames are wanted all the same.
         } else if self.gap_ps == 0 {
             // What did not fit has missed no place in a schedule.
-            self.pending.clear();
+            self.progress.pending.clear();
         } else {
             count.unsent += self.give_up(cx.now);
         }
-        if let Some((start, end)) = self.span
-            && self.pending.is_empty()
+        if let Some((start, end)) = self.progress.span
+            && self.progress.pending.is_empty()
         {
             let next = if self.flat_out() { cx.now } else { self.at(start) };
-            self.over |= next >= end || self.no_more();
+            self.progress.over |= next >= end || self.no_more();
         }
         count
     }
 
     /// The kernel says when a datagram left; how long after the program's stamp that was, ns.
     pub(super) fn stamped(&mut self, cx: &Context<'_>, tag: u32, stamp: Stamp) -> Option<u64> {
-        let at = self.asked.iter().position(|asked| asked.0 == tag)?;
-        let (_, number, actual) = self.asked.drain(..=at).next_back()?;
+        let at = self.progress.asked.iter().position(|asked| asked.0 == tag)?;
+        let (_, number, actual) = self.progress.asked.drain(..=at).next_back()?;
         if let Some(left) = self.memory.as_mut().and_then(|memory| memory.at(number)) {
             (left.sent_ns, left.stamp) = (cx.clock.host_signed(stamp.at), stamp.kind);
         }
@@ -467,19 +458,19 @@ impl Sender {
 
     /// Places given up before an offer was made, since last asked.
     pub(super) fn take_given_up(&mut self) -> u64 {
-        std::mem::take(&mut self.given_up)
+        std::mem::take(&mut self.progress.given_up)
     }
 
     /// Gives up all places that are far too late; how many.
     fn give_up(&mut self, now: Mono) -> u64 {
-        let late = self.pending.iter().take_while(|at| now.since(**at) > self.too_late).count();
-        self.pending.drain(..late);
+        let late = self.progress.pending.iter().take_while(|at| now.since(**at) > self.too_late).count();
+        self.progress.pending.drain(..late);
         late as u64 + self.skip(now)
     }
 
     /// Skips places of the schedule that are overdue beyond `too_late` and not pending yet; returns their number.
     fn skip(&mut self, now: Mono) -> u64 {
-        let Some((start, end)) = self.span else { return 0 };
+        let Some((start, end)) = self.progress.span else { return 0 };
         let mut skipped = 0;
         while self.at(start) < end && now.since(self.at(start)) > self.too_late {
             self.advance();
@@ -508,7 +499,7 @@ mod tests {
         };
         let terms = Terms::of(&phase, Group(1), None).unwrap();
         let check = Check::of(Uuid::nil());
-        let mut sender = Sender::new(&terms, 0, check, 1).with_train(Some(train.clone()));
+        let mut sender = Sender::new(&terms, 0, check, 1);
         sender.begin(Mono(0), Mono(train.duration_ns()));
         let (mut rec, mut rng, clock) = (Recorder::default(), Rng::new(1), Clock::default());
         let (mut outbox, mut arena): (Vec<Message>, _) = (Vec::new(), Arena::new(4096));
