@@ -83,8 +83,11 @@ fn a_monitor_measures_tells_and_calls() {
         .exits(3);
     let lines: Vec<&str> = done.out.lines().collect();
     assert_eq!(lines.len(), 3, "{}", done.tell());
+    // Twenty messages have no 99th percentile that a trend could be read from; what the user asked for is told all the same.
     assert!(
-        lines.iter().all(|l| l.contains("rtt.p99") && l.contains("p99<1ns: round trip")),
+        lines
+            .iter()
+            .all(|l| l.contains("rtt.p50") && !l.contains("rtt.p99") && l.contains("p99<1ns: round trip")),
         "{}",
         done.tell()
     );
