@@ -87,8 +87,8 @@ class Server:
     def descriptors(self):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
-    def still_serves(self, patience=20, **env):
-        code, out, err = client("ping", self.at, "-n", "3", patience=patience, **env)
+    def still_serves(self, patience=20, words=(), **env):
+        code, out, err = client("ping", self.at, "-n", "3", *words, patience=patience, **env)
         must(code == 0, f"a good client ends with {code}: {(err or out)[-300:]}")
 
     def intact(self):
