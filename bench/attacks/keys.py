@@ -113,7 +113,9 @@ def guesses():
 
     def guess():
         while time.monotonic() < stop:
-            count[0] += b"noise" in answered(server, first)
+            # Read after the answer has come: other threads count meanwhile.
+            said = answered(server, first)
+            count[0] += b"noise" in said
 
     threads = [threading.Thread(target=guess) for _ in range(8)]
     for thread in threads:
