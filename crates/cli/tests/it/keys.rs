@@ -238,7 +238,7 @@ fn tapped_datagrams(at: &str, server: u16) -> mpsc::Receiver<Vec<u8>> {
     told
 }
 
-/// Size of KNOCK, OPEN and their answers, where such a datagram has its kind, and the kinds.
+/// Size of the datagrams that open a flow (KNOCK, COOKIE, OPEN of docs/protocols/native.md), the offset of their kind, and the kinds.
 const CONTROL: usize = 144;
 const KIND: usize = 32;
 const KNOCK: u8 = 1;
@@ -267,7 +267,7 @@ fn an_opening_of_datagrams_that_was_read_on_the_path_opens_nothing() {
         let mut buffer = [0; 2048];
         thief.recv(&mut buffer).ok().map(|n| buffer[..n].to_vec())
     };
-    // A cookie for its own address is all that a KNOCK gets, and no more than it sent.
+    // A replayed KNOCK is answered with a cookie that is valid for the thief's address only, in no more bytes than it has.
     let cookie = answer(&knock).unwrap();
     assert_eq!((cookie.len(), cookie[KIND]), (CONTROL, COOKIE));
     assert_eq!(answer(&open), None, "the cookie of another address");
