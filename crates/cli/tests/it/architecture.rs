@@ -23,10 +23,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("lab", &["io", "metrics", "transport"]),
     ("store", &["metrics", "model"]),
     ("web", &["model", "report", "store"]),
+    ("fleet", &["metrics", "model", "report"]),
     (
         "cli",
         &[
             "compat",
+            "fleet",
             "lab",
             "metrics",
             "model",

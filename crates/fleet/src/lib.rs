@@ -1,0 +1,12 @@
+//! Measures the pairs of many hosts: which pairs, in which order without conflicts, and what the matrix of results says.
+//!
+//! [`inventory`], [`plan`], [`schedule`] and [`result`] are pure: they open no socket and are told the time. A controller reads
+//! an inventory, makes a [`Plan`](plan::Plan), asks [`schedule::next`] which tests may start, starts them by some transport, and
+//! tells the [`State`](schedule::State) what happened.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+pub mod inventory;
+pub mod plan;
+pub mod result;
+pub mod schedule;

@@ -1,0 +1,123 @@
+//! Which pairs are measured with which tests.
+
+use crate::inventory::{HostId, Inventory};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// Position of a task in its plan. A run's results name tasks by it, so that a result that comes twice is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TaskId(pub u32);
+
+impl TaskId {
+    /// Index into [`Plan::tasks`].
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// How much a test disturbs others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CostClass {
+    /// Fills the path: at both hosts nothing but background tests runs beside it.
+    #[default]
+    Exclusive,
+    /// Is paced: a few of its class run at a host, never beside an exclusive one.
+    Limited,
+    /// Is as light as a ping: runs beside everything, and counts against no group.
+    Background,
+}
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verb {
+    /// Round trips of messages.
+    #[default]
+    Ping,
+    /// Datagrams: delay, loss, jitter.
+    Delay,
+    /// Goodput over TCP.
+    Tcp,
+    /// Delays of an idle and of a full path.
+    Load,
+    /// Trains of packets.
+    Train,
+}
+
+impl Verb {
+    /// All of them.
+    pub const ALL: [Verb; 5] = [Verb::Ping, Verb::Delay, Verb::Tcp, Verb::Load, Verb::Train];
+
+    /// As the command line has it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Verb::Ping => "ping",
+            Verb::Delay => "delay",
+            Verb::Tcp => "tcp",
+            Verb::Load => "load",
+            Verb::Train => "train",
+        }
+    }
+}
+
+/// A test of every pair: a command line without the host.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Test {
+    /// The question.
+    pub verb: Verb,
+    /// Its options, one word each, without the host.
+    pub arguments: Vec<String>,
+    /// How much it disturbs others.
+    pub class: CostClass,
+    /// How long it takes when nothing goes wrong, ns, start and end included.
+    pub length_ns: u64,
+    /// Payload of one test, both directions, where the options limit it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+}
+
+/// One test of one directed pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Task {
+    /// Its position in the plan.
+    pub id: TaskId,
+    /// The host that sends, and runs the client where a connection reaches `to`.
+    pub from: HostId,
+    /// The host that receives.
+    pub to: HostId,
+    /// Index into [`Plan::tests`].
+    pub test: u16,
+    /// Number of the repetition, from 0.
+    pub repeat: u16,
+}
+
+/// All tasks of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Identifier of the run.
+    pub run: Uuid,
+    /// The hosts and groups.
+    pub inventory: Inventory,
+    /// What is measured of each pair.
+    pub tests: Vec<Test>,
+    /// In the order of preference; a task's [`TaskId`] is its position.
+    pub tasks: Vec<Task>,
+}
+
+impl Plan {
+    /// The task at this position.
+    #[must_use]
+    pub fn task(&self, id: TaskId) -> Option<&Task> {
+        self.tasks.get(id.index())
+    }
+
+    /// The test of a task.
+    #[must_use]
+    pub fn test(&self, task: &Task) -> Option<&Test> {
+        self.tests.get(usize::from(task.test))
+    }
+}

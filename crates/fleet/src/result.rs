@@ -1,0 +1,131 @@
+//! How a task ended: with an outcome, or without one for a stated reason.
+
+use crate::plan::TaskId;
+use metrics::Wall;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use std::fmt;
+
+/// Why a pair has no outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// No connection is possible between the two hosts, as the inventory says.
+    UnreachableByDesign,
+    /// A host was never there during the run.
+    HostAbsent,
+    /// An agent or server refused the test: its key, its targets, or its limits do not allow it.
+    Refused,
+    /// A host was busy with tests of others until the attempts were used up.
+    Busy,
+    /// An agent was lost during the test and did not come back with a result.
+    AgentLost,
+    /// The test did not end in its time.
+    TimedOut,
+    /// The test ran, and measured nothing.
+    Failed,
+    /// What came is no outcome.
+    BadResult,
+    /// The agent's version cannot run the test.
+    Version,
+    /// The run was cancelled first.
+    Cancelled,
+    /// The run is not over, or ended before its turn.
+    NotMeasuredYet,
+}
+
+impl Reason {
+    /// All of them.
+    pub const ALL: [Reason; 11] = [
+        Reason::UnreachableByDesign,
+        Reason::HostAbsent,
+        Reason::Refused,
+        Reason::Busy,
+        Reason::AgentLost,
+        Reason::TimedOut,
+        Reason::Failed,
+        Reason::BadResult,
+        Reason::Version,
+        Reason::Cancelled,
+        Reason::NotMeasuredYet,
+    ];
+
+    /// As people read it.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Reason::UnreachableByDesign => "unreachable by design",
+            Reason::HostAbsent => "host absent",
+            Reason::Refused => "refused",
+            Reason::Busy => "busy",
+            Reason::AgentLost => "agent lost",
+            Reason::TimedOut => "timed out",
+            Reason::Failed => "failed",
+            Reason::BadResult => "bad result",
+            Reason::Version => "version mismatch",
+            Reason::Cancelled => "cancelled",
+            Reason::NotMeasuredYet => "not measured yet",
+        }
+    }
+
+    /// Whether another attempt may succeed.
+    #[must_use]
+    pub const fn is_transient(self) -> bool {
+        matches!(
+            self,
+            Reason::Busy | Reason::AgentLost | Reason::TimedOut | Reason::Failed | Reason::BadResult
+        )
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.words())
+    }
+}
+
+/// How a task ended.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    /// With this outcome, the document that `--json` prints, byte for byte.
+    Measured(Box<RawValue>),
+    /// Without one.
+    Missing {
+        /// Why.
+        reason: Reason,
+        /// What was said about it, in one sentence; may be empty.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        detail: String,
+    },
+}
+
+impl Ending {
+    /// Without an outcome, for this reason.
+    #[must_use]
+    pub fn missing(reason: Reason, detail: impl Into<String>) -> Ending {
+        Ending::Missing { reason, detail: detail.into() }
+    }
+
+    /// Why there is no outcome.
+    #[must_use]
+    pub fn reason(&self) -> Option<Reason> {
+        match self {
+            Ending::Measured(_) => None,
+            Ending::Missing { reason, .. } => Some(*reason),
+        }
+    }
+}
+
+/// The one result of a task.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PairResult {
+    /// The task.
+    pub task: TaskId,
+    /// Attempts made; 0 where the task never started.
+    pub attempts: u32,
+    /// When the last attempt ended, by the controller's clock.
+    pub ended: Wall,
+    /// How.
+    pub ending: Ending,
+}
