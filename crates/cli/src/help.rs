@@ -304,7 +304,8 @@ pub(crate) fn with_briefs(command: Command) -> Command {
     let names: Vec<&str> = originals::all().map(|original| original.name).collect();
     command.after_help(format!(
         "Other programs' command lines, also when called by their names: {}.\n\n\
-         First steps: `netcaliper serve` on one host, `netcaliper tcp HOST` on another. `netcaliper COMMAND -h` shows three examples.",
+         First steps: `netcaliper serve` on one host, `netcaliper tcp HOST` on another. `netcaliper COMMAND -h` shows three examples.\n\
+         `netcaliper --version --verbose` tells commit, target, features and compiler of this build.",
         names.join(", ")
     ))
 }

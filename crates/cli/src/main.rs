@@ -29,6 +29,7 @@ mod pages;
 mod ping;
 mod plan;
 mod protocols;
+mod provenance;
 mod repeat;
 mod saved;
 mod scrape;
@@ -79,6 +80,9 @@ fn main() -> ExitCode {
     let command: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     if let Some((original, arguments)) = originals::requested(&command) {
         return originals::run(original, arguments, &command);
+    }
+    if let Some(text) = provenance::asked(&command) {
+        return pages::write(text.as_bytes()).into();
     }
     let configured = config::Config::read().map(|config| {
         let configured = config.applied(&command);

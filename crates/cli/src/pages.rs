@@ -52,7 +52,7 @@ pub(crate) fn completions(args: &CompletionsArgs) -> Result<Exit, CliError> {
     };
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut Cli::whole(), "netcaliper", &mut text);
-    write(&text)
+    Ok(write(&text))
 }
 
 /// Where to.
@@ -84,18 +84,18 @@ pub(crate) fn man(args: &ManArgs) -> Result<Exit, CliError> {
             let mut text = Vec::new();
             let rendered = clap_mangen::Man::new(command).render(&mut text);
             rendered.map_err(|e| CliError::failed(format!("cannot write the page: {e}")))?;
-            write(&text)
+            Ok(write(&text))
         }
     }
 }
 
 /// Explains the options that several commands share.
 pub(crate) fn options() -> Result<Exit, CliError> {
-    write(help::shared().render_long_help().to_string().as_bytes())
+    Ok(write(help::shared().render_long_help().to_string().as_bytes()))
 }
 
 /// Writes to stdout; a closed stdout is no error.
-fn write(text: &[u8]) -> Result<Exit, CliError> {
+pub(crate) fn write(text: &[u8]) -> Exit {
     let _ = io::stdout().lock().write_all(text);
-    Ok(Exit::Good)
+    Exit::Good
 }

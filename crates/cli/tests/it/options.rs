@@ -2,6 +2,8 @@
 //! stdout and nothing on the wire.
 
 use crate::support::{Done, net, netcaliper, tcp};
+use std::collections::BTreeMap;
+use std::path::Path;
 
 /// A closed port: a command that connects fails with exit 1.
 const CLOSED: &str = "127.0.0.1:9";
@@ -292,6 +294,25 @@ fn help_and_version_are_answers() {
     let done = netcaliper("--version").run().exits(0);
     assert_eq!(done.out.trim(), format!("netcaliper {}", env!("CARGO_PKG_VERSION")));
     assert!(netcaliper("--help").run().exits(0).out.contains("measuring instrument"));
+}
+
+/// The tests were built for the same target, in the same profile and with the same features.
+#[test]
+fn a_build_tells_what_it_was_built_from() {
+    for done in [run("--version --verbose"), run("--verbose --version"), run("-vV"), run("-V -v")] {
+        let done = done.exits(0);
+        let mut lines = done.out.lines();
+        assert_eq!(lines.next(), Some(concat!("netcaliper ", env!("CARGO_PKG_VERSION"))));
+        let facts: BTreeMap<&str, &str> = lines.map(|line| line.split_once(": ").unwrap()).collect();
+        assert!(facts["target"].starts_with(std::env::consts::ARCH), "{facts:?}");
+        assert!(facts["target"].contains(std::env::consts::OS), "{facts:?}");
+        assert!(facts["compiler"].starts_with("rustc 1."), "{facts:?}");
+        let folder = Path::new(env!("CARGO_BIN_EXE_netcaliper")).parent().unwrap().file_name().unwrap();
+        assert_eq!(facts["profile"], if folder == "debug" { "dev" } else { folder.to_str().unwrap() });
+        let has_pages = facts["features"].split(' ').any(|name| name == "man");
+        assert_eq!(has_pages, cfg!(feature = "man"), "{facts:?}");
+    }
+    run("--verbose").exits(2);
 }
 
 /// The verbs, as the program lists them, without the words behind them.
