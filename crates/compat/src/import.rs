@@ -169,7 +169,6 @@ impl ImportedRun {
 }
 
 /// Text from UTF-16, little-endian with a byte order mark, or UTF-8 with or without one. What is damaged is replaced.
-#[must_use]
 pub fn decode(bytes: &[u8]) -> String {
     match bytes {
         [0xff, 0xfe, rest @ ..] => {
@@ -183,32 +182,27 @@ pub fn decode(bytes: &[u8]) -> String {
 }
 
 /// A JSON document, if this is one; large files of other kinds are told by their first byte.
-#[must_use]
 pub fn json(bytes: &[u8]) -> Option<Value> {
     let first = bytes.iter().find(|b| !b.is_ascii_whitespace())?;
     (*first == b'{').then(|| serde_json::from_slice(bytes).ok()).flatten()
 }
 
 /// A number, which some programs write as text.
-#[must_use]
 pub fn number(value: &Value) -> Option<f64> {
     let number = value.as_f64().or_else(|| value.as_str()?.trim().parse().ok());
     number.filter(|n| n.is_finite())
 }
 
 /// A count; what is below 0 is none.
-#[must_use]
 pub fn count(value: &Value) -> u64 {
     u64::clamped(number(value).unwrap_or(0.0))
 }
 
-#[must_use]
 pub fn ns(seconds: f64) -> u64 {
     u64::clamped((seconds * 1e9).round())
 }
 
 /// A time as RFC 3339 has it; without a zone it is taken for UTC.
-#[must_use]
 pub fn wall(text: &str) -> Wall {
     let zoned = text.parse::<Timestamp>().or_else(|_| format!("{text}Z").parse::<Timestamp>());
     let ns = zoned.map_or(0, |at| at.as_nanosecond());
@@ -216,7 +210,6 @@ pub fn wall(text: &str) -> Wall {
 }
 
 /// What a receiver counted of datagrams.
-#[must_use]
 pub fn received(received: u64, lost: u64, reordered: u64) -> PacketReport {
     PacketReport {
         counts: Packets { received, lost: i64::clamped(lost), reordered, ..Packets::default() },

@@ -3,14 +3,12 @@
 use metrics::{Clamped, Real, real};
 
 /// `a / b`, or 0 where there is no `b`.
-#[must_use]
 pub fn ratio(a: impl Real, b: impl Real) -> f64 {
     let b = real(b);
     if b > 0.0 { real(a) / b } else { 0.0 }
 }
 
 /// `%g` with so many significant digits.
-#[must_use]
 pub fn g(value: f64, digits: usize) -> String {
     if value == 0.0 {
         return "0".to_owned();

@@ -82,7 +82,6 @@ macro_rules! options {
         }),*]
     };
 }
-#[must_use]
 pub fn find<S>(table: &'static [Opt<S>], name: &str) -> Option<&'static Opt<S>> {
     table.iter().find(|option| option.names.split(' ').any(|known| known == name))
 }
@@ -98,13 +97,11 @@ pub struct Value<'a> {
 
 impl Value<'_> {
     /// The value; empty where there is none.
-    #[must_use]
     pub fn text(&self) -> &str {
         self.text.unwrap_or_default()
     }
 
     /// The value, as text of its own.
-    #[must_use]
     pub fn owned(&self) -> String {
         self.text().to_owned()
     }
@@ -147,7 +144,6 @@ where
 }
 
 /// A number with the suffix k, m or g, each `base` times the one before, as far as 64 bits hold it.
-#[must_use]
 pub fn scaled(text: &str, base: u64) -> Option<u64> {
     let power = match text.bytes().last() {
         Some(b'k' | b'K') => 1,

@@ -36,7 +36,6 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    #[must_use]
     pub fn goes_on(self) -> bool {
         matches!(self, Verdict::Forwarded | Verdict::Passed)
     }

@@ -81,7 +81,6 @@ impl Side {
     pub const PREFIX6: u8 = 64;
 
     /// `client` or `server`.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Side::Client => "client",
@@ -90,20 +89,17 @@ impl Side {
     }
 
     /// Its IPv4 address.
-    #[must_use]
     pub const fn ipv4(self) -> Ipv4Addr {
         Ipv4Addr::new(10, 77, 0, 1 + self as u8)
     }
 
     /// Its IPv6 address (RFC 4193).
-    #[must_use]
     pub const fn ipv6(self) -> Ipv6Addr {
         Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 1 + self as u16)
     }
 }
 
 /// A random seed, short enough to be typed again.
-#[must_use]
 pub fn seed() -> u64 {
     io::clock::entropy() >> 32
 }

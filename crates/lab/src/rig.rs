@@ -88,7 +88,6 @@ impl Lab {
     }
 
     /// Waits until nothing is on its way any more, at most `limit`; whether that came.
-    #[must_use]
     pub fn settle(&self, limit: Duration) -> bool {
         self.shared.settle(|| self.waker.wake(), limit)
     }
@@ -121,7 +120,6 @@ impl Lab {
     }
 
     /// The processes in the namespace of `side`.
-    #[must_use]
     pub fn processes(&self, side: Side) -> Vec<u32> {
         let own = std::process::id();
         self.space(side).processes().into_iter().filter(|process| *process != own).collect()

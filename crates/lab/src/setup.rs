@@ -119,7 +119,6 @@ pub struct Window {
 
 impl Window {
     /// When the window that `at` (ns) falls into is over; `None` when it falls into none.
-    #[must_use]
     pub fn end(&self, at: u64) -> Option<u64> {
         let since = at.checked_sub(self.start_ns)?;
         let within = if self.period_ns == 0 { since } else { since % self.period_ns };

@@ -17,7 +17,6 @@ pub enum Way {
 
 impl Way {
     /// `up` or `down`.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Way::Up => "up",
@@ -40,7 +39,6 @@ pub enum Class {
 }
 
 impl Class {
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Class::Left | Class::Not(Verdict::Forwarded | Verdict::Passed) => "left",
@@ -86,7 +84,6 @@ pub struct Row {
 
 impl Row {
     /// The delay that was applied, ns.
-    #[must_use]
     pub fn delay_ns(&self) -> Option<u64> {
         self.left.map(|left| left.since(self.arrived))
     }

@@ -75,7 +75,6 @@ pub struct Counts {
 impl Counts {
     /// Packets that did not reach the receiver for any reason, not counting copies and packets
     /// still under way.
-    #[must_use]
     pub fn lost(&self) -> u64 {
         let lost = [self.lost_random, self.lost_burst, self.lost_outage, self.dropped_queue, self.too_big];
         lost.iter().sum::<u64>() + self.overrun + self.refused + self.damaged
@@ -141,7 +140,6 @@ pub struct Direction {
 
 impl Direction {
     /// The counts of all UDP flows together that have this port at either end.
-    #[must_use]
     pub fn udp(&self, port: u16) -> Vec<&Flow> {
         let has = |flow: &&Flow| flow.protocol == "udp" && (flow.ports.0 == port || flow.ports.1 == port);
         self.flows.iter().filter(has).collect()
@@ -185,7 +183,6 @@ pub struct Truth {
 
 impl Truth {
     /// Its JSON form, indented.
-    #[must_use]
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).unwrap_or_default()
     }

@@ -44,7 +44,6 @@ pub struct Shape {
 
 impl Binned {
     /// `n` empty bins from `low`, each `width` wide (at least 1).
-    #[must_use]
     pub fn new(low: i64, width: i64, n: usize) -> Self {
         Binned { low, width: width.max(1), bins: vec![0; n], ..Binned::default() }
     }
@@ -68,13 +67,11 @@ impl Binned {
     }
 
     /// Values in bins.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.bins.iter().fold(0, |sum, n| sum.saturating_add(*n))
     }
 
     /// Mean of the values in bins; 0 when there are none.
-    #[must_use]
     pub fn mean(&self) -> f64 {
         match self.count() {
             0 => 0.0,
@@ -83,14 +80,12 @@ impl Binned {
     }
 
     /// Lower edge of bin `n`.
-    #[must_use]
     pub fn edge(&self, n: usize) -> i64 {
         self.low.saturating_add(self.width.saturating_mul(i64::clamped(n)))
     }
 
     /// What the bins say. A value is taken for the middle of its bin; quartiles are those of the value whose rank is the
     /// quarter of the count, rounded up.
-    #[must_use]
     pub fn shape(&self) -> Shape {
         let middle = real(self.width - 1) / 2.0;
         let [m2, m3, m4] = self.moments(middle);
@@ -116,7 +111,6 @@ impl Binned {
 
     /// The same by UDPmon's arithmetic (`h_stats` of libhj): a value is the lower edge of its bin, the fourth moment is
     /// divided by the variance instead of its square, ranks are rounded down, and an edge of 0 is taken for "not found yet".
-    #[must_use]
     pub fn shape_as_original(&self) -> Shape {
         let count = self.count();
         if count == 0 {

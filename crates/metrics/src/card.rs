@@ -60,7 +60,6 @@ impl CardClock {
     }
 
     /// How often the clock was set, as far as that shows.
-    #[must_use]
     pub fn steps(&self) -> u64 {
         self.offset.breaks()
     }
@@ -92,7 +91,6 @@ pub struct Placement {
 
 impl Placement {
     /// When the card's clock showed `card`, and how far that may be off, ns. `None` far from the last crossing.
-    #[must_use]
     pub fn place(&self, card: i64) -> Option<(Mono, u64)> {
         let local = i64::try_from(self.at.0).ok()?;
         let since = card.checked_sub(self.offset_ns)?.checked_sub(local)?;
@@ -124,7 +122,6 @@ impl Placement {
 
     /// When a datagram that the kernel handed to the card at `kernel` left it, by the card's stamp, which came back until `now`:
     /// `None` when it would have left before, or after.
-    #[must_use]
     pub fn departure(&self, card: i64, kernel: Mono, now: Mono) -> Option<(Mono, u64)> {
         let (at, bound) = self.place(card)?;
         let sooner = kernel.since(at) <= bound;

@@ -42,7 +42,6 @@ impl Contrast {
     /// Compares the readings; `None` when a set has fewer than two. The interval holds the true shift with probability
     /// `1 - level`. Readings of a `series` follow each other in time: with a lag-1 autocorrelation `r` they count as
     /// `(1 - r) / (1 + r)` times as many.
-    #[must_use]
     pub fn of(a: &[f64], b: &[f64], series: bool, level: f64) -> Option<Self> {
         let finite = |set: &[f64]| set.iter().copied().filter(|v| v.is_finite()).collect::<Vec<f64>>();
         let (mut a, mut b) = (thinned(finite(a)), thinned(finite(b)));
@@ -74,14 +73,12 @@ impl Contrast {
     }
 
     /// The difference as a share of the median of `a`; `None` when that is 0.
-    #[must_use]
     pub fn relative(&self) -> Option<f64> {
         (self.median.0 != 0.0).then(|| self.shift / self.median.0.abs())
     }
 
     /// The end of the interval that is nearer to 0, in the direction of the difference; 0 when the interval holds 0 or when
     /// there is none.
-    #[must_use]
     pub fn local_end(&self) -> f64 {
         match self.interval {
             Some((low, _)) if low > 0.0 => low,
@@ -93,7 +90,6 @@ impl Contrast {
 
 /// The probabilities `p` of several comparisons, corrected for their number (Holm, 1979): a comparison counts when its
 /// corrected probability is below the level, and then the probability of even one false alarm is below it, too.
-#[must_use]
 pub fn holm(p: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p.len()).collect();
     order.sort_by(|&i, &j| p[i].total_cmp(&p[j]));
@@ -107,7 +103,6 @@ pub fn holm(p: &[f64]) -> Vec<f64> {
 
 /// The least number of independent readings on each side that can be told apart when `figures` are compared at once: 2 of the
 /// `(2n)! / (n! n!)` orders of two sets of `n` are the most uneven ones.
-#[must_use]
 pub fn least_readings(figures: usize) -> usize {
     let (mut n, mut orders) = (1, 2.0);
     while 2.0 / orders * real(figures.max(1)) > ALPHA && n < MOST {

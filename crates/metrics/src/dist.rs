@@ -20,7 +20,6 @@ pub struct Dist {
 
 impl Dist {
     /// An empty distribution that has its memory already, for values up to `highest`.
-    #[must_use]
     pub fn with_room(highest: u64) -> Self {
         let Ok(mut made) = Histogram::<u64>::new_with_bounds(1, highest.max(2), 3) else {
             return Dist::default();
@@ -30,7 +29,6 @@ impl Dist {
     }
 
     /// Whether it has its memory already.
-    #[must_use]
     pub fn has_room(&self) -> bool {
         self.inner.is_some()
     }
@@ -93,13 +91,11 @@ impl Dist {
     }
 
     /// How many values were recorded.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.inner.as_ref().map_or(0, |h| h.len())
     }
 
     /// The value at quantile `q` (0..=1), or 0 when nothing was recorded.
-    #[must_use]
     pub fn quantile(&self, q: f64) -> u64 {
         let value = self.inner.as_ref().map_or(0, |h| h.value_at_quantile(q));
         self.extremes.map_or(0, |(least, most)| value.clamp(least, most))
@@ -107,7 +103,6 @@ impl Dist {
 
     /// The value at quantile `q` (0..=1) among those recorded and `missing` others that are larger than all of them. `None` where
     /// its rank falls among the others, or when there are none.
-    #[must_use]
     pub fn quantile_among(&self, q: f64, missing: u64) -> Option<u64> {
         let known = self.count();
         let total = known.saturating_add(missing);
@@ -117,19 +112,16 @@ impl Dist {
     }
 
     /// Arithmetic mean, exact; `None` when nothing was recorded.
-    #[must_use]
     pub fn mean(&self) -> Option<f64> {
         self.extremes.map(|_| real(self.sum) / real(self.count().max(1)))
     }
 
     /// Smallest and largest value, exact; `None` when nothing was recorded.
-    #[must_use]
     pub fn extremes(&self) -> Option<(u64, u64)> {
         self.extremes
     }
 
     /// All of it, as files keep it; `None` when nothing was recorded.
-    #[must_use]
     pub fn spectrum(&self) -> Option<Spectrum> {
         let (h, (min, max)) = (self.inner.as_ref()?, self.extremes?);
         let counts = h.iter_recorded().map(|bucket| {
@@ -140,13 +132,11 @@ impl Dist {
     }
 
     /// How many values lie above `limit`, as far as three digits tell.
-    #[must_use]
     pub fn count_above(&self, limit: u64) -> u64 {
         self.inner.as_ref().map_or(0, |h| h.len() - h.count_between(0, limit))
     }
 
     /// Count, extremes, mean, standard deviation, percentiles and at most 64 buckets; `None` when empty.
-    #[must_use]
     pub fn summary(&self) -> Option<DistSummary> {
         let h = self.inner.as_ref().filter(|h| !h.is_empty())?;
         let (min, max) = self.extremes?;
@@ -210,7 +200,6 @@ pub struct DistSummary {
 impl DistSummary {
     /// Summary of the values of both. Count, extremes, mean and standard deviation are exact; a percentile of
     /// both lies between the two, and the larger one is returned. Buckets are left out.
-    #[must_use]
     pub fn joined(&self, other: &DistSummary) -> DistSummary {
         if self.count == 0 || other.count == 0 {
             return if self.count == 0 { other.clone() } else { self.clone() };

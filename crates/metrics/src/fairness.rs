@@ -32,7 +32,6 @@ impl Moments {
 
     /// Jain's fairness index `(Σx)² / (n·Σx²)`: 1 when all are equal, 1/n when one has everything (Jain, Chiu, Hawe,
     /// DEC-TR-301, 1984). `None` with fewer than two values or when all are zero.
-    #[must_use]
     pub fn jain(&self) -> Option<f64> {
         (self.n >= 2 && self.squares > 0.0).then(|| self.sum * self.sum / (real(self.n) * self.squares))
     }
@@ -63,7 +62,6 @@ impl SlotRates {
     }
 
     /// The rate of each slot over the life of its connections, bytes/s, for Jain's index.
-    #[must_use]
     pub fn moments(&self) -> Moments {
         let mut all = Moments::default();
         let lived = self.0.values().filter(|(_, ns)| *ns > 0);

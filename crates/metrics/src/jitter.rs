@@ -40,7 +40,6 @@ impl FrameStamps {
     /// Whether the sender's columns may be misread: the low 16 bits of the ticks are then the high ones of the frame's number,
     /// and those of the frequency the high ones of the ticks, 0 in every row. Real frequencies (10 MHz, 1 GHz) are no
     /// multiples of 65,536; one row's ticks may be by chance.
-    #[must_use]
     pub fn looks_misread(self) -> bool {
         (self.sender_ticks | self.sender_hz) & 0xffff == 0 && self.sender_hz != 0
     }

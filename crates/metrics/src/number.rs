@@ -21,31 +21,26 @@ real!(u8, u16, i32, u32, i64, u64, i128, u128, usize, f64);
 
 /// `n` as a real number.
 #[inline]
-#[must_use]
 pub fn real(n: impl Real) -> f64 {
     n.real()
 }
 
 /// Nanoseconds as seconds.
-#[must_use]
 pub fn seconds(ns: impl Real) -> f64 {
     ns.real() / 1e9
 }
 
 /// So many of something in so many nanoseconds, per second.
-#[must_use]
 pub fn per_second(n: impl Real, ns: impl Real) -> f64 {
     n.real() * 1e9 / ns.real()
 }
 
 /// Bytes in so many nanoseconds as bits per second.
-#[must_use]
 pub fn bits_per_second(bytes: impl Real, ns: impl Real) -> f64 {
     bytes.real() * 8e9 / ns.real()
 }
 
 /// Which part of `all` it is, percent.
-#[must_use]
 pub fn percent_of(part: impl Real, all: impl Real) -> f64 {
     100.0 * part.real() / all.real()
 }

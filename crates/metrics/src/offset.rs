@@ -47,7 +47,6 @@ pub struct Exchange {
 
 impl Exchange {
     /// Time on the path there and back, ns: without the time the remote end took. Negative only when a clock is broken.
-    #[must_use]
     pub fn round_trip(&self) -> i64 {
         ours(self.t4).saturating_sub(ours(self.t1)).saturating_sub(self.t3.saturating_sub(self.t2))
     }
@@ -139,7 +138,6 @@ impl Default for Offset {
 
 impl Offset {
     /// One that looks at the last `most` exchanges alone.
-    #[must_use]
     pub fn of_last(most: usize) -> Self {
         Offset { most, last_only: true, ..Offset::default() }
     }
@@ -209,19 +207,16 @@ impl Offset {
     }
 
     /// Smallest round trip, ns; `None` without an exchange.
-    #[must_use]
     pub fn round_trip(&self) -> Option<u64> {
         self.smallest_round_trip
     }
 
     /// The drift that is possible now, lowest and highest, 1 = 1 s per s; positive when their clock is the faster one.
-    #[must_use]
     pub fn drift(&self) -> (f64, f64) {
         self.rate
     }
 
     /// How often nothing fitted any more, and all that was known was forgotten.
-    #[must_use]
     pub fn breaks(&self) -> u64 {
         self.steps + self.wanders
     }
@@ -244,7 +239,6 @@ impl Offset {
     }
 
     /// All that was found, as of `now`; `None` without an exchange.
-    #[must_use]
     pub fn found(&self, now: Mono) -> Option<ClockFound> {
         let at = self.at(now)?;
         let (slow, fast) = self.rate;
@@ -260,7 +254,6 @@ impl Offset {
     }
 
     /// Where their clock stood at `now`; `None` without an exchange.
-    #[must_use]
     pub fn at(&self, now: Mono) -> Option<Estimate> {
         let (low, high) = self.at_most(ours(now))?;
         let width = high.checked_sub(low)?;
@@ -269,7 +262,6 @@ impl Offset {
     }
 
     /// One offset that holds from `now` on for `ns`, with what the clocks may drift and wander meanwhile in its bound.
-    #[must_use]
     pub fn during(&self, now: Mono, ns: u64) -> Option<Estimate> {
         let half = ns / 2;
         let middle = self.at(now.plus(half))?;
@@ -279,7 +271,6 @@ impl Offset {
     }
 
     /// Whether the newest exchange allows this offset, to within `slack` ns; true without an exchange.
-    #[must_use]
     pub fn allows(&self, offset: i64, slack: u64) -> bool {
         let newest = self.limits.last();
         newest.is_none_or(|limit| {

@@ -66,7 +66,6 @@ pub struct PacketOutcome {
 
 /// A outcome for each of the numbers that left, in order. `whole` when `got` holds everything that came; what took longer than
 /// `late_ns` is late. Numbers that never left are left out.
-#[must_use]
 pub fn packet_outcomes(
     sent: &[SentPacket],
     got: &[ReceivedPacket],
@@ -107,7 +106,6 @@ fn delay(left: &SentPacket, came: &ReceivedPacket) -> i64 {
 
 impl PacketOutcome {
     /// One-way delay from the actual send, ns; below 0 when the clocks say so.
-    #[must_use]
     pub fn delay_ns(&self) -> Option<i64> {
         Some(delay(&self.left?, &self.came?))
     }
@@ -139,7 +137,6 @@ impl FlowSums {
     }
 
     /// Mean delay, ns.
-    #[must_use]
     pub fn delay_mean_ns(&self) -> Option<f64> {
         (self.delays > 0).then(|| real(self.delay_sum_ns) / real(self.delays))
     }

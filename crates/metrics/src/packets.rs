@@ -169,7 +169,6 @@ pub(crate) const USUAL: u64 = 4 * crate::SECOND;
 
 impl PacketTally {
     /// A tally whose distributions have their memory already, so that recording allocates nothing.
-    #[must_use]
     pub fn warm() -> Self {
         let dist = || Dist::with_room(USUAL);
         PacketTally { delay_ns: dist(), intended_ns: dist(), ipdv_ns: dist(), ..PacketTally::default() }

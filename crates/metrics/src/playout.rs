@@ -44,7 +44,6 @@ impl Playout {
     }
 
     /// What a report says.
-    #[must_use]
     pub fn summary(&self) -> PlayoutSummary {
         let misses = DEPTHS.iter().map(|&depth| (depth, self.never + self.need.count_above(depth))).collect();
         PlayoutSummary {

@@ -45,7 +45,6 @@ pub struct Framing {
 
 impl Framing {
     /// Whether there are none.
-    #[must_use]
     pub fn is_none(&self) -> bool {
         *self == Framing::default()
     }
@@ -163,7 +162,6 @@ pub struct Tally {
 
 impl Tally {
     /// A tally whose distributions of datagrams have their memory.
-    #[must_use]
     pub fn warm() -> Self {
         Tally {
             packets: Some(Box::new(PacketTally::warm())),
@@ -173,7 +171,6 @@ impl Tally {
     }
 
     /// What was counted is forgotten, the memory for distributions of datagrams is kept; `None` where there is none.
-    #[must_use]
     pub fn recycled(self) -> Option<Self> {
         let (mut packets, mut late_ns) = (self.packets?, self.late_ns);
         if !packets.delay_ns.has_room() {
@@ -200,7 +197,6 @@ impl Tally {
     }
 
     /// Connections that ended in `how`.
-    #[must_use]
     pub fn count(&self, how: Ending) -> u64 {
         self.ended[how as usize]
     }
@@ -345,7 +341,6 @@ impl Recorder {
     }
 
     /// What became of a link's datagrams so far; zeros when it has none.
-    #[must_use]
     pub fn packets_of(&self, row: Row) -> Packets {
         self.packets.get(usize::clamped(row.0)).copied().unwrap_or_default()
     }
@@ -419,20 +414,17 @@ impl Recorder {
     }
 
     /// When a connection's life ended, if that was earlier than its socket.
-    #[must_use]
     pub fn completed(&self, row: Row) -> Option<Mono> {
         self.rows[usize::clamped(row.0)].until
     }
 
     /// What a connection has counted so far, and since when.
-    #[must_use]
     pub fn life(&self, row: Row) -> (Counts, Mono) {
         let entry = &self.rows[usize::clamped(row.0)];
         (entry.counts, entry.since)
     }
 
     /// Which group a row belongs to.
-    #[must_use]
     pub fn group(&self, row: Row) -> Group {
         self.rows[usize::clamped(row.0)].group
     }

@@ -38,7 +38,6 @@ pub struct Came {
 
 impl Runs {
     /// Remembers as many numbers one by one as [`Sequence::new`] with this window.
-    #[must_use]
     pub fn new(window: usize) -> Self {
         Runs {
             window,
@@ -51,7 +50,6 @@ impl Runs {
     }
 
     /// The number expected next in this run.
-    #[must_use]
     pub fn next(&self) -> u64 {
         self.base.unwrap_or(0).saturating_add(self.sequence.next())
     }

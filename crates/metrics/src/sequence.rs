@@ -84,7 +84,6 @@ pub struct Sequence {
 impl Sequence {
     /// A sequence that tells repeats from late packets as far back as `window` numbers (rounded up to a power of two, at
     /// least 128, at most 2^24); it takes an eighth of a byte per number.
-    #[must_use]
     pub fn new(window: usize) -> Self {
         let words = (window.clamp(128, 1 << 24).next_power_of_two()) / 64;
         Sequence {
@@ -98,19 +97,16 @@ impl Sequence {
     }
 
     /// The number expected next: one more than the highest seen.
-    #[must_use]
     pub fn next(&self) -> u64 {
         self.next
     }
 
     /// Numbers below the next expected one that have not come, settled or not.
-    #[must_use]
     pub fn missing(&self) -> u64 {
         self.next - self.counts.unique
     }
 
     /// Counts so far; `lost` holds only numbers that are settled as lost.
-    #[must_use]
     pub fn counts(&self) -> Arrivals {
         self.counts
     }
@@ -270,7 +266,6 @@ impl Sequence {
 }
 
 /// A 32-bit number as the 64-bit one nearest to `local`, for protocols whose numbers wrap.
-#[must_use]
 pub fn widen(local: u64, seq: u32) -> u64 {
     let distance = i64::from(seq.wrapping_sub(local as u32) as i32);
     local.checked_add_signed(distance).unwrap_or(u64::from(seq))

@@ -34,20 +34,17 @@ fn is_zero(n: &u64) -> bool {
 
 impl Spectrum {
     /// All values, missing ones included.
-    #[must_use]
     pub fn total(&self) -> u64 {
         self.count.saturating_add(self.missing)
     }
 
     /// The rank of the quantile `q` (0..=1) among all values, from 1.
-    #[must_use]
     pub fn rank(&self, q: f64) -> u64 {
         (u64::clamped((q.clamp(0.0, 1.0) * real(self.total())).ceil())).max(1)
     }
 
     /// The value that a share `q` (0..=1) of the values does not exceed: the smallest for which at least that share is
     /// covered. `None` where its rank falls among the missing values, or when there are no values.
-    #[must_use]
     pub fn quantile(&self, q: f64) -> Option<u64> {
         let rank = self.rank(q);
         let mut covered = 0u64;
@@ -59,7 +56,6 @@ impl Spectrum {
     }
 
     /// How many values lie above the quantile `q`: with few of them the quantile is not statistically reliable.
-    #[must_use]
     pub fn beyond(&self, q: f64) -> f64 {
         let all = real(self.total());
         all - q * all
@@ -101,7 +97,6 @@ impl Spectrum {
     /// the smallest value to that of the largest, empty steps included, at most `most` of them; what is beyond is in the last.
     ///
     /// A bucket that lies across a bound counts below it; buckets are a thousandth of their value wide.
-    #[must_use]
     pub fn linear(&self, width: u64, most: usize) -> Vec<(u64, u64)> {
         let (width, most) = (width.max(1), most.max(1));
         let mut steps: Vec<(u64, u64)> = Vec::new();

@@ -38,7 +38,6 @@ fn t95(df: u64) -> f64 {
 
 impl Spread {
     /// The spread of `values`; `None` when there are none.
-    #[must_use]
     pub fn of(values: &[f64]) -> Option<Spread> {
         let n = values.len();
         if n == 0 {
@@ -57,7 +56,6 @@ impl Spread {
 
     /// Half the width of the interval that misses the true mean with probability `error` (Student's t); 0 with fewer than two
     /// readings.
-    #[must_use]
     pub fn half_width(&self, error: f64) -> f64 {
         if self.n < 2 { 0.0 } else { self.half(quantile(error, Some(real(self.n - 1)))) }
     }

@@ -147,7 +147,6 @@ impl TcpTotals {
     }
 
     /// Mean smoothed round-trip time under load, µs.
-    #[must_use]
     pub fn mean_rtt_us(&self) -> Option<f64> {
         (self.rtt_samples > 0).then(|| self.rtt_sum_us / real(self.rtt_samples))
     }
@@ -155,14 +154,12 @@ impl TcpTotals {
 
 /// TCP efficiency (RFC 6349 §4.2): bytes that were not retransmissions, in percent of all bytes sent.
 /// `None` when nothing was sent.
-#[must_use]
 pub fn tcp_efficiency_percent(sent: u64, retransmitted: u64) -> Option<f64> {
     (sent > 0).then(|| real(sent.saturating_sub(retransmitted)) / real(sent) * 100.0)
 }
 
 /// Buffer delay (RFC 6349 §4.3): growth of the mean round-trip time under load over the baseline, in percent.
 /// `None` without a baseline.
-#[must_use]
 pub fn buffer_delay_percent(mean_rtt_us: f64, base_rtt_us: f64) -> Option<f64> {
     (base_rtt_us > 0.0 && mean_rtt_us > 0.0).then(|| (mean_rtt_us - base_rtt_us) / base_rtt_us * 100.0)
 }

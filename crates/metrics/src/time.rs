@@ -23,7 +23,6 @@ impl Mono {
     }
 
     /// Nanoseconds from `earlier` to `self`; 0 when `earlier` is later.
-    #[must_use]
     pub const fn since(self, earlier: Mono) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
@@ -68,19 +67,16 @@ pub struct Clock {
 
 impl Clock {
     /// The host's monotonic clock at `at`, ns: comparable between the processes of one host.
-    #[must_use]
     pub fn host(&self, at: Mono) -> u64 {
         self.host_at_zero.wrapping_add(at.0)
     }
 
     /// The same with a sign, for differences of the clocks of two hosts.
-    #[must_use]
     pub fn host_signed(&self, at: Mono) -> i64 {
         self.host(at).cast_signed()
     }
 
     /// The wall time at `at`.
-    #[must_use]
     pub fn wall(&self, at: Mono) -> Wall {
         Wall(self.wall_at_zero.saturating_add_unsigned(at.0))
     }

@@ -84,20 +84,17 @@ pub struct TrainPacket {
 
 impl TrainPacket {
     /// The packet of this place in the schedule, of which nothing more is known.
-    #[must_use]
     pub fn at(place: Place) -> Self {
         let Place { train, setting, round, number, intended_ns } = place;
         TrainPacket { train, setting, round, number, intended_ns, ..TrainPacket::default() }
     }
 
     /// One-way delay from the actual send, ns; below 0 when the clocks say so.
-    #[must_use]
     pub fn delay_ns(&self) -> Option<i64> {
         Some(self.received_ns?.saturating_sub(self.sent_ns?))
     }
 
     /// Time there and back from the actual send, ns: two stamps of one clock.
-    #[must_use]
     pub fn round_trip_ns(&self) -> Option<i64> {
         Some(self.back_ns?.saturating_sub(self.sent_ns?))
     }
@@ -108,7 +105,6 @@ impl TrainPacket {
 ///
 /// A train is judged by one offset between the clocks, that of its first arrival: what becomes known of the clocks while
 /// it comes does not change the times between its packets.
-#[must_use]
 pub fn join(
     schedule: impl Iterator<Item = Place>,
     start_ns: i64,

@@ -181,7 +181,6 @@ fn prefixed(value: f64, base: f64, prefixes: &[&str]) -> String {
 }
 
 /// `12345`, `1.23 M`: whole up to 99,999, beyond with SI prefixes in three significant digits.
-#[must_use]
 pub fn format_number(value: impl Real) -> String {
     let value = value.real();
     if value.abs() < 99_999.5 {
@@ -192,25 +191,21 @@ pub fn format_number(value: impl Real) -> String {
 }
 
 /// `9.87 Gbit/s`: SI prefixes, three significant digits.
-#[must_use]
 pub fn format_bits_per_second(rate: impl Real) -> String {
     format!("{}bit/s", prefixed(rate.real().max(0.0), 1000.0, &["", "k", "M", "G", "T", "P"]))
 }
 
 /// `1.50 GiB`: binary prefixes, three significant digits.
-#[must_use]
 pub fn format_bytes(bytes: u64) -> String {
     format!("{}B", prefixed(bytes.real(), 1024.0, &["", "Ki", "Mi", "Gi", "Ti", "Pi"]))
 }
 
 /// `1 server`, `2 servers`.
-#[must_use]
 pub fn format_count(n: u64, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
 /// `12.3 ms`: three significant digits in the largest unit up to seconds.
-#[must_use]
 pub fn format_duration(ns: impl Real) -> String {
     let ns = ns.real();
     if ns < 1.0 {

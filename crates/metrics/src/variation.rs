@@ -21,7 +21,6 @@ impl Jitter {
     }
 
     /// The estimate now, ns.
-    #[must_use]
     pub fn ns(&self) -> f64 {
         self.ns
     }
@@ -57,13 +56,11 @@ impl Jitters {
     }
 
     /// The mean over all packets, ns; `None` without any.
-    #[must_use]
     pub fn mean_ns(&self) -> Option<f64> {
         (self.n > 0).then(|| self.sum_ns / real(self.n))
     }
 
     /// The mean of that interval which had the largest, ns.
-    #[must_use]
     pub fn largest_ns(&self) -> Option<f64> {
         self.largest_ns
     }
@@ -93,19 +90,16 @@ impl Signed {
     }
 
     /// How many values were recorded.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.below.count() + self.above.count()
     }
 
     /// How many values lie above `limit`, as far as three digits tell.
-    #[must_use]
     pub fn count_above(&self, limit: u64) -> u64 {
         self.above.count_above(limit)
     }
 
     /// The value at quantile `q` (0..=1); 0 when nothing was recorded.
-    #[must_use]
     pub fn quantile(&self, q: f64) -> i64 {
         let (below, above) = (real(self.below.count()), real(self.above.count()));
         let rank = (q.clamp(0.0, 1.0) * (below + above)).ceil().max(1.0);
@@ -121,7 +115,6 @@ impl Signed {
 
     /// Count, extremes, mean and percentiles, all moved by `shift` (a correction that became known later); `None` when
     /// empty.
-    #[must_use]
     pub fn summary(&self, shift: i64) -> Option<SignedSummary> {
         let (below, above) = (self.below.summary(), self.above.summary());
         let count = self.count();

@@ -52,7 +52,6 @@ pub struct Aggregator {
 impl Aggregator {
     /// One for a group of so many `workers`, which begins at `start` and leaves out the first `omit` ns; `frames` says whether
     /// its links are media streams.
-    #[must_use]
     pub fn new(workers: usize, start: Mono, omit: u64, frames: bool) -> Self {
         Aggregator {
             workers,
@@ -138,7 +137,6 @@ impl Aggregator {
     }
 
     /// Totals of the group; the session adds the end and the way of receiving, the engine the host's counters.
-    #[must_use]
     pub fn totals(self) -> Totals {
         let total = self.total;
         let mut causes: Vec<CauseCount> = total

@@ -79,7 +79,6 @@ impl Assertion {
 
     /// What is wrong with `outcome`: one sentence for each phase and figure that does not keep to it, or one that says that
     /// nothing was measured; nothing when all is well.
-    #[must_use]
     pub fn broken(&self, outcome: &Outcome) -> Vec<String> {
         let measured = outcome.points.iter().filter(|point| point.status != Status::Failed);
         let values: Vec<(String, Figure, f64)> = measured.flat_map(|point| self.values(point)).collect();

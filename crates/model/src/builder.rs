@@ -79,13 +79,11 @@ struct Draft {
 impl Builder {
     /// One that stays small, however long the run is: for looking at it while it goes on. Older intervals are joined
     /// ([`Interval::join`]), and of phases that are over only what a plot can show is kept.
-    #[must_use]
     pub fn bounded() -> Self {
         Builder { bounded: true, ..Builder::default() }
     }
 
     /// One for a measurement that runs beside those of this one, of the same run: it stays small, too.
-    #[must_use]
     pub fn beside(&self) -> Builder {
         let outcome = Outcome { begin: self.outcome.begin.clone(), ..Outcome::default() };
         Builder { outcome, serving: self.serving, ..Builder::bounded() }
@@ -161,13 +159,11 @@ impl Builder {
     }
 
     /// The outcome so far.
-    #[must_use]
     pub fn outcome(&self) -> Outcome {
         self.outcome_with(std::iter::empty())
     }
 
     /// The outcome so far, with concurrent measurements ([`Builder::beside`]) after the finished ones.
-    #[must_use]
     pub fn outcome_with<'a>(&'a self, beside: impl IntoIterator<Item = &'a Builder>) -> Outcome {
         let mut outcome = self.outcome.clone();
         outcome.schema = SCHEMA.to_owned();
@@ -186,7 +182,6 @@ impl Builder {
     }
 
     /// What [`caveats_so_far`](crate::caveats_so_far) has to know of the latest phase's intervals.
-    #[must_use]
     pub fn meanwhile(&self) -> Meanwhile {
         let latest = self.drafts.last().map(|draft| &draft.coarse);
         let (joined, busy) = latest.map(|coarse| (coarse.kept(), coarse.busy())).unwrap_or_default();

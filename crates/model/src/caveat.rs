@@ -27,7 +27,6 @@ pub enum CaveatLevel {
 
 impl CaveatLevel {
     /// `invalid`, `caution` or `note`.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             CaveatLevel::Invalid => "invalid",
@@ -187,7 +186,6 @@ const CHECKS: &[Check] = &[
 ];
 
 /// The caveats of `point`, a phase of the run that `begin` started; the gravest first.
-#[must_use]
 pub fn caveats_about(point: &Point, begin: &Begin) -> Vec<Caveat> {
     caveats_against(point, None, begin)
 }

@@ -29,7 +29,6 @@ pub struct Plan {
 impl Plan {
     /// The part of a run that worker `worker` of `workers` has: slot `s` lives on worker `s mod workers`, and a total
     /// number of bytes is dealt out evenly, the remainder to the first slots.
-    #[must_use]
     pub fn part(phase: &crate::Phase, worker: u32, workers: u32) -> Plan {
         let workers = workers.max(1);
         let slots: Vec<u32> = (worker..phase.connections).step_by(usize::clamped(workers)).collect();
@@ -100,7 +99,6 @@ pub struct Broker {
 
 impl Broker {
     /// A broker for `plan`.
-    #[must_use]
     pub fn new(plan: &Plan) -> Self {
         let slots: Vec<Slot> = plan
             .slots

@@ -12,7 +12,6 @@ fn is_command(c: char) -> bool {
 }
 
 /// `text` without control characters and characters that turn the reading direction.
-#[must_use]
 pub fn clean(text: &str) -> Cow<'_, str> {
     if !text.contains(is_command) {
         return Cow::Borrowed(text);
@@ -22,7 +21,6 @@ pub fn clean(text: &str) -> Cow<'_, str> {
 
 /// A peer's JSON whose texts, names of fields among them, have none of these either, written as they are or escaped; tabs and line
 /// ends stay. To be called before parsing, so that all texts made of it are clean.
-#[must_use]
 pub fn clean_json(json: &str) -> Cow<'_, str> {
     // JSON's own white space is no part of a text, and no other control character below a blank may stand in one as it is.
     let plain = |c: char| c >= ' ' && is_command(c);

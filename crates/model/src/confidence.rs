@@ -49,7 +49,6 @@ impl Until {
     }
 
     /// Whether these repetitions of one setting are enough. With nothing to go by they never are.
-    #[must_use]
     pub fn reached(&self, same: &[&Point]) -> bool {
         let measured: Vec<&&Point> = same.iter().filter(|p| p.status != Status::Failed).collect();
         if measured.len() < usize::clamped(LEAST_REPEATS) {

@@ -249,13 +249,11 @@ pub struct Traffic {
 
 impl Traffic {
     /// Sending rate, bits/s; 0 for an empty stretch.
-    #[must_use]
     pub fn tx_bps(&self) -> f64 {
         rate(self.tx_bytes, self.ns)
     }
 
     /// Receiving rate, bits/s; 0 for an empty stretch.
-    #[must_use]
     pub fn rx_bps(&self) -> f64 {
         rate(self.rx_bytes, self.ns)
     }

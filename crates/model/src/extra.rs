@@ -83,7 +83,6 @@ impl Extra {
     }
 
     /// The value, if it is one of `protocol` and such a `T`.
-    #[must_use]
     pub fn read<T: DeserializeOwned>(&self, protocol: &str) -> Option<T> {
         let json = Some(self.value.get()).filter(|_| self.protocol == protocol)?;
         serde_json::from_str(json).ok()
@@ -97,7 +96,6 @@ impl Shown {
     }
 
     /// Its settings in a row, `size=1000 spacing=20000`, as the store tells results apart.
-    #[must_use]
     pub fn setting(&self) -> String {
         let words = self.settings.iter().map(|setting| format!("{}={}", setting.key, setting.value));
         words.collect::<Vec<_>>().join(" ")
@@ -106,25 +104,21 @@ impl Shown {
 
 impl Reading {
     /// A number of this name.
-    #[must_use]
     pub fn new(key: &str, label: &str, unit: Unit, value: f64) -> Reading {
         Reading { key: key.to_owned(), label: label.to_owned(), unit, value }
     }
 
     /// A figure, under a shorter label.
-    #[must_use]
     pub fn of(figure: Figure, label: &str, value: f64) -> Reading {
         Reading::new(&figure.key(), label, figure.unit(), value)
     }
 
     /// The figures of the table that its key names: at most one.
-    #[must_use]
     pub fn figure(&self) -> Option<Figure> {
         Figure::named(&self.key).into_iter().next()
     }
 
     /// As people read it.
-    #[must_use]
     pub fn show(&self) -> String {
         self.unit.show(self.value)
     }
@@ -137,7 +131,6 @@ impl Event {
     }
 
     /// The value of an event with an [`Extra`] of `protocol`.
-    #[must_use]
     pub fn extra_of<T: DeserializeOwned>(&self, protocol: &str) -> Option<T> {
         if let Event::Extra(extra) = self { extra.read(protocol) } else { None }
     }

@@ -8,7 +8,6 @@ const FULL: f64 = 0.9;
 
 impl Interval {
     /// Its length, ns.
-    #[must_use]
     pub fn ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.start_ns)
     }
@@ -35,20 +34,17 @@ impl Point {
     }
 
     /// Connections established in the counted intervals, and their length, ns.
-    #[must_use]
     pub fn established(&self) -> (u64, u64) {
         self.counted().fold((0, 0), |(opened, ns), i| (opened + i.opened, ns + i.ns()))
     }
 
     /// Connections established per second; `None` when no time was measured.
-    #[must_use]
     pub fn connects_per_second(&self) -> Option<f64> {
         let (opened, ns) = self.established();
         (ns > 0).then(|| per_second(opened, ns))
     }
 
     /// The spread of connections established per second over the readings.
-    #[must_use]
     pub fn connects_per_interval(&self) -> Option<Spread> {
         let rates: Vec<f64> = self.readings().map(|i| per_second(i.opened, i.ns())).collect();
         Spread::of(&rates)
@@ -56,14 +52,12 @@ impl Point {
 
     /// Connections that ended in an error of any kind. Both ends count the same connections and each may miss what
     /// the other saw, so the larger count holds.
-    #[must_use]
     pub fn errors(&self) -> u64 {
         let remote = self.remote.iter().map(Totals::errors).fold(0, u64::saturating_add);
         self.local.errors().max(remote)
     }
 
     /// Payload bytes that arrived, both directions together.
-    #[must_use]
     pub fn received_bytes(&self) -> u64 {
         let bytes = |d: Option<Direction>| d.map_or(0, |d| d.received_bytes);
         bytes(self.up).saturating_add(bytes(self.down))
@@ -72,7 +66,6 @@ impl Point {
 
 impl Totals {
     /// Connections that ended in an error of any kind.
-    #[must_use]
     pub fn errors(&self) -> u64 {
         self.network_errors.saturating_add(self.data_errors).saturating_add(self.protocol_errors)
     }
@@ -80,19 +73,16 @@ impl Totals {
 
 impl CpuUse {
     /// CPU time of this process, seconds.
-    #[must_use]
     pub fn process_s(&self) -> f64 {
         self.user_s + self.system_s
     }
 
     /// How busy the whole machine was, 0..=1; `None` when unknown.
-    #[must_use]
     pub fn machine(&self) -> Option<f64> {
         (self.available_s > 0.0).then(|| self.machine_s / self.available_s)
     }
 
     /// Share of the time that the hypervisor gave to others, 0..=1; `None` when unknown.
-    #[must_use]
     pub fn stolen(&self) -> Option<f64> {
         (self.available_s > 0.0).then(|| self.steal_s / self.available_s)
     }

@@ -49,7 +49,6 @@ const TOLD_WITHOUT_A_KEY: [&str; 13] = [
 impl HostSnapshot {
     /// The part of the snapshot for peers without proof of the key: the data that the figures need, and neither which host this is nor
     /// what could be attacked there. The kernel is told by its name and series, without its build.
-    #[must_use]
     pub fn without_identity(&self) -> HostSnapshot {
         let series = |kernel: &str| {
             let (name, release) = kernel.split_once(' ')?;

@@ -37,7 +37,6 @@ impl Stage {
     pub const ALL: [Stage; 4] = [Stage::Idle, Stage::Down, Stage::Up, Stage::Both];
 
     /// Its name, as labels have it.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Stage::Idle => "idle",
@@ -77,7 +76,6 @@ fn label(stage: Stage, part: &str) -> BTreeMap<String, String> {
 }
 
 /// Whether two points are parts of one stage of such a run, which run beside each other.
-#[must_use]
 pub fn are_beside(one: &Point, other: &Point) -> bool {
     let stage =
         |point: &Point| Some((point.label.get("part").and(point.label.get("stage"))?.clone(), point.repeat));
@@ -102,7 +100,6 @@ pub type Part = (BTreeMap<String, String>, Phase);
 
 impl Load {
     /// What fills the path in a stage; nothing when idle. Its time is the shortest: it goes on until the probes have ended.
-    #[must_use]
     pub fn filler(&self, stage: Stage) -> Option<Part> {
         let pattern = stage.pattern()?;
         let duration_ns = self.filler.duration_ns.map(|ns| ns.saturating_add(self.ramp_ns));
@@ -115,7 +112,6 @@ impl Load {
     }
 
     /// What measures in a stage.
-    #[must_use]
     pub fn probes(&self, stage: Stage) -> [Part; 2] {
         let gap_ns = u64::clamped((1e9 / self.rate).round());
         let base = Phase {
@@ -209,14 +205,12 @@ pub struct Found {
 impl Found {
     /// What the grade is about, ns: by how much round trips grew, the larger of the median and the 90th percentile, which counts
     /// messages that never came back. `None` when idle.
-    #[must_use]
     pub fn grown_ns(&self) -> Option<i64> {
         let measured = self.stage != Stage::Idle.name();
         measured.then(|| self.added_ns.max(self.added_p90_ns)).flatten()
     }
 
     /// A letter, by how many ms round trips grew: A+ below 5, A below 30, B below 60, C below 200, D below 400.
-    #[must_use]
     pub fn grade(&self) -> Option<&'static str> {
         self.grown_ns().map(grade)
     }
@@ -226,7 +220,6 @@ impl Found {
 pub const GROWN: &str = "rtt-grown";
 
 /// The letter for round trips that grew by so much, ns.
-#[must_use]
 pub fn grade(grown_ns: i64) -> &'static str {
     let steps = [(5, "A+"), (30, "A"), (60, "B"), (200, "C"), (400, "D")];
     let step = steps.iter().find(|(ms, _)| grown_ns < ms * 1_000_000);
@@ -234,7 +227,6 @@ pub fn grade(grown_ns: i64) -> &'static str {
 }
 
 /// The stages of a run in order; none when it was none.
-#[must_use]
 pub fn under_load(outcome: &Outcome) -> Vec<Found> {
     let measured = || outcome.points.iter().filter(|point| point.status != Status::Failed);
     let point = |stage: Stage, part: &str| measured().find(|point| point.label == label(stage, part));

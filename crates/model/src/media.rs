@@ -81,20 +81,17 @@ impl Media {
     }
 
     /// Bytes of all frames.
-    #[must_use]
     pub fn total(&self) -> u64 {
         self.frames.saturating_mul(self.frame_size)
     }
 
     /// The receive buffer that a receiver should ask for, bytes: a frame comes as a burst, and several of them have to fit
     /// when the receiver is held up. 1 MiB, as ctsTraffic's clients have, unless frames are large.
-    #[must_use]
     pub fn receive_buffer(&self) -> u64 {
         self.frame_size.saturating_mul(4).clamp(1 << 20, 64 << 20)
     }
 
     /// When frame `n`, from 0, is due, ns after the first. Halves, thirds and so on of a nanosecond do not add up.
-    #[must_use]
     pub fn due_ns(&self, n: u64) -> u64 {
         let rate = u64::from(self.frame_rate.max(1));
         // Streams ask for this all the time, and wide divisions are slow.
@@ -107,7 +104,6 @@ impl Media {
     /// How long after the common start stream `slot` of a run begins, ns; less than the time of a frame. Streams that began
     /// together would send all their frames at the same instants, which no set of real streams does. Any number of streams is
     /// spread evenly: successive slots are a golden section of the frame's time apart.
-    #[must_use]
     pub fn phase_ns(&self, slot: u32) -> u64 {
         // 2^32 divided by the golden ratio.
         let part = slot.wrapping_mul(0x9e37_79b9);
@@ -115,7 +111,6 @@ impl Media {
     }
 
     /// Length of the stream, ns.
-    #[must_use]
     pub fn length_ns(&self) -> u64 {
         self.due_ns(self.frames)
     }

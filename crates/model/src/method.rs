@@ -271,7 +271,6 @@ impl Method {
     }
 
     /// What a search found, when all is done; `None` for other methods. None inside is: more was lost at each rate.
-    #[must_use]
     pub fn found(&self, outcome: &Outcome) -> Option<Option<Highest>> {
         self.search.as_ref().map(|search| search.found(outcome))
     }
@@ -335,7 +334,6 @@ impl Method {
     }
 
     /// What to say of the confidence that was asked for; `None` when none was.
-    #[must_use]
     pub fn sure(&self, outcome: &Outcome) -> Option<(Level, String)> {
         let until = self.until?;
         let same = |label: &BTreeMap<String, String>| {
@@ -351,13 +349,11 @@ impl Method {
     }
 
     /// How many phases there are in all; 0 when that depends on what they find.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.settings.len() * usize::clamped(self.repeat)
     }
 
     /// Whether there is nothing to run.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -27,7 +27,6 @@ impl Status {
     const ALL: [Status; 4] = [Status::Complete, Status::Interrupted, Status::Partial, Status::Failed];
 
     /// Its name, as in JSON: `complete`, `interrupted`, `partial` or `failed`.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Status::Complete => "complete",
@@ -38,7 +37,6 @@ impl Status {
     }
 
     /// The status of this name.
-    #[must_use]
     pub fn named(name: &str) -> Option<Status> {
         Status::ALL.into_iter().find(|status| status.name() == name)
     }
@@ -192,13 +190,11 @@ impl SweepRow {
     }
 
     /// What it has of a figure.
-    #[must_use]
     pub fn figure(&self, figure: Figure) -> Option<Spread> {
         self.figures.get(&figure.key()).copied()
     }
 
     /// Power and knee of a direction.
-    #[must_use]
     pub fn slot(&self, way: Way) -> Option<Slot> {
         match way {
             Way::Up => self.up_slot,
@@ -207,7 +203,6 @@ impl SweepRow {
     }
 
     /// The figures that any of `rows` has, the most important first.
-    #[must_use]
     pub fn known(rows: &[SweepRow]) -> Vec<Figure> {
         let keys: BTreeSet<&String> = rows.iter().flat_map(|row| row.figures.keys()).collect();
         let mut all: Vec<Figure> = Figure::kept().filter(|figure| keys.contains(&figure.key())).collect();

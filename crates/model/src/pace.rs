@@ -25,7 +25,6 @@ const CATCH_UP: u64 = SECOND / 10;
 
 impl Pace {
     /// A schedule from `start` at `bits_per_second` (at least 1), with sends of at most `buffer` bytes.
-    #[must_use]
     pub fn new(bits_per_second: u64, buffer: u64, start: Mono) -> Self {
         let bits_per_second = bits_per_second.max(1);
         let millisecond = bits_per_second / 8_000;
@@ -40,7 +39,6 @@ impl Pace {
     }
 
     /// When the next chunk is due.
-    #[must_use]
     pub fn due(&self) -> Mono {
         self.paid(self.bytes - self.bytes % self.burst)
     }
@@ -52,13 +50,11 @@ impl Pace {
     }
 
     /// Most bytes to send at once.
-    #[must_use]
     pub fn chunk(&self) -> u64 {
         self.chunk
     }
 
     /// How many datagrams of `size` bytes may leave at `now`, once one may.
-    #[must_use]
     pub fn datagrams(&self, size: u64, now: Mono) -> u64 {
         let late = u128::from(now.since(self.due()));
         let due = late * u128::from(self.bits_per_second) / 8 / u128::from(SECOND) / u128::from(size.max(1));
@@ -76,7 +72,6 @@ impl Pace {
     }
 
     /// Time between chunks at this rate, ns.
-    #[must_use]
     pub fn gap_ns(&self) -> u64 {
         u64::clamped(
             u128::from(self.chunk.max(self.burst)) * 8 * u128::from(SECOND)
@@ -102,7 +97,6 @@ pub struct Quanta {
 
 impl Quanta {
     /// A schedule from `start` at `bits_per_second`, in quanta of `period_ns` (at least 1 byte and 1 ns).
-    #[must_use]
     pub fn new(bits_per_second: u64, period_ns: u64, start: Mono) -> Self {
         let bytes = u128::from(bits_per_second / 8) * u128::from(period_ns) / u128::from(SECOND);
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX).max(1);
@@ -130,7 +124,6 @@ impl Quanta {
     }
 
     /// The longest wait between two sends of `n` bytes, ns.
-    #[must_use]
     pub fn gap_ns(&self, n: u64) -> u64 {
         (n / self.bytes).saturating_add(1).saturating_mul(self.period_ns)
     }
@@ -145,7 +138,6 @@ pub struct Delays {
 
 impl Delays {
     /// A schedule that begins with a new burst.
-    #[must_use]
     pub fn new(burst: Burst) -> Self {
         Delays { burst, left: burst.count }
     }

@@ -103,14 +103,12 @@ impl DelayRange {
 
 impl PacketReport {
     /// Smallest delay from the actual send, ns.
-    #[must_use]
     pub fn least_delay_ns(&self) -> Option<u64> {
         let range = || self.delay_range_ns.and_then(|range| range.min);
         self.delay_ns.as_ref().map(|dist| dist.min).or_else(range)
     }
 
     /// Largest delay from the actual send, ns.
-    #[must_use]
     pub fn largest_delay_ns(&self) -> Option<u64> {
         let range = || self.delay_range_ns.map(|range| range.max);
         self.delay_ns.as_ref().map(|dist| dist.max).or_else(range)
@@ -118,7 +116,6 @@ impl PacketReport {
 
     /// An interval's report: distributions without their buckets, and nothing that is known at the end only. `None` when no
     /// datagrams are counted.
-    #[must_use]
     pub fn of_interval(tally: &Tally) -> Option<Box<Self>> {
         let packets = tally.packets.as_deref()?;
         let lost = u64::try_from(packets.counts.lost).unwrap_or(0);
@@ -142,7 +139,6 @@ impl PacketReport {
     }
 
     /// The report on a phase. `None` when no datagrams are counted.
-    #[must_use]
     pub fn of_phase(tally: &Tally) -> Option<Box<Self>> {
         let packets = tally.packets.as_deref()?;
         let arrivals = packets.arrivals;
@@ -249,7 +245,6 @@ impl PacketReport {
     }
 
     /// Share of the datagrams sent that did not come, 0..=1; `None` when none was to come.
-    #[must_use]
     pub fn loss(&self) -> Option<f64> {
         let lost = real(self.counts.lost.max(0));
         let all = lost + real(self.arrivals());

@@ -26,7 +26,6 @@ pub enum Kind {
 
 impl Kind {
     /// Whether numbered datagrams are sent on a schedule.
-    #[must_use]
     pub fn probes(self) -> bool {
         matches!(self, Kind::Delay | Kind::Train)
     }
@@ -56,7 +55,6 @@ impl Pattern {
     /// How a transfer of `total` bytes splits into client-to-server and server-to-client payload.
     ///
     /// Duplex halves it, rounding an odd total up first; push-pull cuts the last turn short; as ctsTraffic does.
-    #[must_use]
     pub fn split(self, total: u64) -> (u64, u64) {
         match self {
             Pattern::Push => (total, 0),
@@ -74,13 +72,11 @@ impl Pattern {
     }
 
     /// Whether the client sends payload.
-    #[must_use]
     pub fn sends_up(self) -> bool {
         self != Pattern::Pull
     }
 
     /// Whether the server sends payload.
-    #[must_use]
     pub fn sends_down(self) -> bool {
         self != Pattern::Push
     }
@@ -112,7 +108,6 @@ pub enum Verify {
 
 impl Verify {
     /// How a receiver reads, as results name it: `compare`, `read` or `discard`.
-    #[must_use]
     pub fn receive(self) -> &'static str {
         match self {
             Verify::Data => "compare",
@@ -159,7 +154,6 @@ pub struct Range {
 
 impl Range {
     /// Always `n`.
-    #[must_use]
     pub const fn just(n: u64) -> Self {
         Range { low: n, high: n }
     }
@@ -312,7 +306,6 @@ const LEAD: u64 = SECOND / 2;
 
 impl Phase {
     /// How much later than it is agreed on the phase starts, ns: what keeps a schedule is set up before.
-    #[must_use]
     pub fn lead_ns(&self) -> u64 {
         let open = self.ping.is_some_and(|ping| ping.schedule != Schedule::Closed);
         self.probe.map_or(if open { LEAD } else { 0 }, |probe| probe.lead_ns)
@@ -455,7 +448,6 @@ impl Phase {
     }
 
     /// When the run ends by the clock, counted from its start: the omitted part and the duration.
-    #[must_use]
     pub fn ends_after(&self) -> Option<u64> {
         // Our own streams begin together; those of others when each server answers, and end by themselves.
         let stream = self.media.filter(|_| self.probe.is_some());

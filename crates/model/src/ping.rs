@@ -44,7 +44,6 @@ tagged_field!(Schedule, "when");
 
 impl Schedule {
     /// The mean distance between messages, ns; `None` in a closed loop.
-    #[must_use]
     pub fn gap_ns(self) -> Option<u64> {
         match self {
             Schedule::Closed => None,
@@ -107,13 +106,11 @@ pub struct StampSettings {
 
 impl StampSettings {
     /// Bytes of a packet without extensions.
-    #[must_use]
     pub fn base(&self) -> u32 {
         if self.authenticated { 112 } else { 44 }
     }
 
     /// Bytes of the extensions asked for, with the one that protects them in authenticated mode.
-    #[must_use]
     pub fn extensions(&self) -> u32 {
         let each = [(self.cos.is_some(), 8), (self.clock_info, 8), (self.follow_up, 20), (self.direct, 16)];
         let all: u32 = each.iter().filter(|(asked, _)| *asked).map(|(_, bytes)| bytes).sum();
@@ -121,7 +118,6 @@ impl StampSettings {
     }
 
     /// Bytes of the shortest packet with all that is asked for.
-    #[must_use]
     pub fn size(&self) -> u32 {
         self.base() + self.extensions()
     }
@@ -158,7 +154,6 @@ pub const MOST_PIECES: u32 = 64;
 
 impl Ping {
     /// How many sends a message takes.
-    #[must_use]
     pub fn pieces(&self) -> u32 {
         self.size.div_ceil(self.chunk.unwrap_or(self.size).max(1)).max(1)
     }
@@ -261,20 +256,17 @@ impl PingCounts {
     }
 
     /// Messages that came back whole and in time.
-    #[must_use]
     pub fn in_time(&self) -> u64 {
         self.received.saturating_sub(self.late)
     }
 
     /// Messages whose connection ended before they came back or were given up.
-    #[must_use]
     pub fn unsettled(&self) -> u64 {
         let settled = self.received + self.damaged + u64::try_from(self.lost).unwrap_or(0);
         self.sent.saturating_sub(settled)
     }
 
     /// Messages that never came back, in time or late.
-    #[must_use]
     pub fn missing(&self) -> u64 {
         u64::try_from(self.lost).unwrap_or(0).saturating_add(self.unsettled())
     }
@@ -291,13 +283,11 @@ pub(crate) const BEYOND: f64 = 10.0;
 
 /// Whether the percentile `q` (0..=1) of these values is shown. With less than one value beyond it, it is the largest by
 /// definition; beyond p99, where a caveat warns, percentiles that are not statistically reliable are left out.
-#[must_use]
 pub fn is_shown(values: &Spectrum, q: f64) -> bool {
     if q > ASKED.1 { is_reliable(values, q) } else { values.beyond(q) >= 1.0 }
 }
 
 /// Whether so many of these values lie beyond the percentile `q` (0..=1) that it is statistically reliable.
-#[must_use]
 pub fn is_reliable(values: &Spectrum, q: f64) -> bool {
     values.beyond(q) >= BEYOND
 }
@@ -363,7 +353,6 @@ impl Ways {
 
 impl RoundTrips {
     /// The same as they are counted.
-    #[must_use]
     pub fn of(tally: &PacketTally) -> Self {
         let counts = PingCounts::of(&tally.counts, tally.omitted);
         let among_all =
@@ -403,7 +392,6 @@ pub struct PingInterval {
 
 impl PingInterval {
     /// The same as they are counted.
-    #[must_use]
     pub fn of(tally: &PacketTally) -> Self {
         let rtt = &tally.delay_ns;
         let (min_ns, max_ns) = rtt.extremes().unwrap_or_default();

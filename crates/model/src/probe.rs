@@ -105,7 +105,6 @@ impl Probe {
     }
 
     /// Mean time between two datagrams of a flow at `rate` bits/s, ps; 0 when there is no rate.
-    #[must_use]
     pub fn gap_ps(&self, rate: Option<u64>) -> u64 {
         let bits = u128::from(self.size) * 8 * 1_000_000_000_000;
         rate.map_or(0, |rate| u64::try_from(bits / u128::from(rate.max(1))).unwrap_or(u64::MAX))

@@ -67,7 +67,6 @@ impl Figure {
     }
 
     /// Whether a comparison shows it, or others of its row.
-    #[must_use]
     pub fn is_compared(self) -> bool {
         self.row().compared
     }
@@ -79,7 +78,6 @@ impl Figure {
     }
 
     /// Figures that `name` means: its [key](Figure::key), one without the direction for both, or a statistic alone for all times.
-    #[must_use]
     pub fn named(name: &str) -> Vec<Figure> {
         if let Some(stat) = Stat::named(name) {
             let times = TABLE.iter().filter(|row| row.scope.has_stats());
@@ -103,7 +101,6 @@ impl Figure {
     }
 
     /// Its direction, where it has one.
-    #[must_use]
     pub fn way(self) -> Option<Way> {
         match self {
             Figure::Goodput(way)
@@ -117,7 +114,6 @@ impl Figure {
     }
 
     /// What it is of a distribution, where it is one's.
-    #[must_use]
     pub fn stat(self) -> Option<Stat> {
         match self {
             Figure::RoundTrip(stat) | Figure::Delay(_, stat) | Figure::ConnectTime(stat) => Some(stat),
@@ -126,7 +122,6 @@ impl Figure {
     }
 
     /// What a measurement of this kind is about: these decide how often it has to be repeated.
-    #[must_use]
     pub fn leading(kind: Kind) -> &'static [Figure] {
         match kind {
             Kind::Tcp => &[Figure::Goodput(Way::Up), Figure::Goodput(Way::Down)],
@@ -140,45 +135,38 @@ impl Figure {
     }
 
     /// Its unit.
-    #[must_use]
     pub fn unit(self) -> Unit {
         self.row().unit
     }
 
     /// Whether more of it is better.
-    #[must_use]
     pub fn more_is_better(self) -> bool {
         self.row().more_is_better
     }
 
     /// The key and the label of its row of the table: those of its other directions and statistics are the same.
-    #[must_use]
     pub fn family(self) -> (&'static str, &'static str) {
         (self.row().key, self.row().label)
     }
 
     /// Which of its row it is: `to server, p99`; empty where there is one.
-    #[must_use]
     pub fn part(self) -> String {
         let way = self.way().map(|way| way.words().to_owned());
         [way, self.stat().map(Stat::words)].into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 
     /// Its name without the unit, and its meaning, for scrapers.
-    #[must_use]
     pub fn gauge(self) -> (&'static str, &'static str) {
         self.row().gauge
     }
 
     /// Its value over a phase; `None` when it was not measured.
-    #[must_use]
     pub fn of(self, point: &Point) -> Option<f64> {
         (self.row().of)(point, self.way().unwrap_or(Way::Up), self.stat().unwrap_or(Stat::Mean))
     }
 
     /// Its value in each full interval of a phase that can tell it, in order. An interval in which nothing came although the
     /// phase asks for it counts as 0, except on a server (`serving`), which waits for most of its life.
-    #[must_use]
     pub fn readings(self, point: &Point, serving: bool) -> Vec<f64> {
         if self.of(point).is_none() {
             return Vec::new();
@@ -194,7 +182,6 @@ impl Figure {
     }
 
     /// Its value in an interval; `None` when an interval cannot tell.
-    #[must_use]
     pub fn of_interval(self, interval: &Interval) -> Option<f64> {
         let (way, stat) = (self.way().unwrap_or(Way::Up), self.stat().unwrap_or(Stat::Mean));
         (self.row().of_interval)(interval, way, stat)
@@ -231,13 +218,11 @@ impl Figure {
     }
 
     /// Whether a server, which waits for most of its life, can tell it of all that it did: any but a rate.
-    #[must_use]
     pub fn of_a_life(self) -> bool {
         !matches!(self.unit(), Unit::BitsPerSecond | Unit::PerSecond)
     }
 
     /// As files and assertions name it: `goodput.up`, `rtt.p99`, `loss.down`.
-    #[must_use]
     pub fn key(self) -> String {
         let way = self.way().map(|way| way.key().to_owned());
         let parts = [Some(self.row().key.to_owned()), way, self.stat().map(Stat::key)];

@@ -101,7 +101,6 @@ fn rate_of(n: u64, phase: &Phase) -> u64 {
 
 impl Search {
     /// A search for the highest rate of `base` at which no more than `limit` (a share, 0..1) is lost.
-    #[must_use]
     pub fn new(base: Phase, limit: f64) -> Self {
         Search {
             base,
@@ -210,7 +209,6 @@ impl Search {
     }
 
     /// What it found in the points of `outcome`, over those in which the accepted rate got through; `None` when none was accepted.
-    #[must_use]
     pub fn found(&self, outcome: &Outcome) -> Option<Highest> {
         let accepted = self.accepted?;
         let found = outcome.points.iter().filter(|point| point.phase.rate == accepted).map(|point| {

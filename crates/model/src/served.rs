@@ -51,7 +51,6 @@ pub enum Standing {
 
 impl Standing {
     /// Whether nothing comes any more.
-    #[must_use]
     pub fn is_over(self) -> bool {
         matches!(self, Standing::Ended | Standing::Lost)
     }

@@ -98,14 +98,12 @@ fn told() -> bool {
 impl SocketSettings {
     /// The same for messages that come back: what is received is not told apart, `stamps` says whether it is stamped, and each
     /// is read by itself.
-    #[must_use]
     pub fn of_messages(&self, stamps: bool) -> Self {
         let stamps = self.stamps && stamps;
         SocketSettings { stamps, card_stamps: false, marks: false, gro: false, ..self.clone() }
     }
 
     /// The same without what TCP sockets are not told.
-    #[must_use]
     pub fn of_streams(&self) -> Self {
         let SocketSettings {
             same_host_sndbuf,
@@ -212,7 +210,6 @@ pub struct Effective {
 
 impl Effective {
     /// Each by its name for people, those of TCP left out for `datagrams`.
-    #[must_use]
     pub fn named(&self, datagrams: bool) -> Vec<(&'static str, Option<String>)> {
         let bytes = |n: Option<u32>| n.map(|n| format_bytes(n.into()));
         let nodelay = self.nodelay.map(|on| if on { "on" } else { "off" }.to_owned());

@@ -52,21 +52,18 @@ impl Trace {
     }
 
     /// The time from send `n`, from 0, to the next, ns.
-    #[must_use]
     pub fn gap_ns(&self, n: u64) -> u64 {
         let at = n.checked_rem(u64::clamped(self.gaps_ns.len())).unwrap_or(0);
         self.gaps_ns.get(usize::clamped(at)).copied().unwrap_or(SECOND)
     }
 
     /// The mean time between two sends, ns, at least 1.
-    #[must_use]
     pub fn mean_ns(&self) -> f64 {
         let sum: u128 = self.gaps_ns.iter().map(|&gap| u128::from(gap)).sum();
         (real(sum) / real(self.gaps_ns.len().max(1))).max(1.0)
     }
 
     /// The mean rate of sends of `size` bytes, bits/s, at least 8.
-    #[must_use]
     pub fn mean_bps(&self, size: u32) -> u64 {
         (u64::clamped(f64::from(size) * 8e9 / self.mean_ns())).max(8)
     }

@@ -46,26 +46,22 @@ impl Train {
     }
 
     /// Packets in all.
-    #[must_use]
     pub fn total(&self) -> u64 {
         u64::from(self.packets).saturating_mul(self.settings()).saturating_mul(self.repeat.into())
     }
 
     /// Length of the run, ns.
-    #[must_use]
     pub fn duration_ns(&self) -> u64 {
         self.every_ns.saturating_mul(self.repeat.into())
     }
 
     /// Mean rate in bits/s of packets of `size` bytes.
-    #[must_use]
     pub fn mean_bps(&self, size: u32) -> u64 {
         let bits = u128::from(self.total()) * u128::from(size) * 8 * u128::from(SECOND);
         u64::try_from(bits / u128::from(self.duration_ns().max(1))).unwrap_or(u64::MAX).max(8)
     }
 
     /// The `n`th place of the schedule, from 0; places after the last are in trains that would follow.
-    #[must_use]
     pub fn place(&self, n: u64) -> Place {
         let packets = u64::from(self.packets.max(1));
         let (train, number) = (n / packets, n % packets);

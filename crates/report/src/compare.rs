@@ -277,7 +277,6 @@ impl Comparison {
     }
 
     /// For programs: one JSON document.
-    #[must_use]
     pub fn json(&self) -> Value {
         let row = |row: &Row| {
             json!({

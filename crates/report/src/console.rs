@@ -73,7 +73,6 @@ pub struct Console {
 
 impl Console {
     /// A reporter that prints in this style.
-    #[must_use]
     pub fn new(style: Style) -> Console {
         Console {
             style,

@@ -16,7 +16,6 @@ const MAX_MISSING: usize = 1 << 20;
 
 /// The round trips of all phases of `outcome` together: their counts added, no percentile averaged. `None` when there are
 /// none.
-#[must_use]
 pub fn round_trips(outcome: &Outcome) -> Option<Spectrum> {
     // Exchanges inside a load are another matter.
     let points = outcome.points.iter().filter(|point| point.phase.kind == Kind::Ping);

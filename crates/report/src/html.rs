@@ -67,7 +67,6 @@ pub fn write_html(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// The plots of `outcome` as SVG files: name and content.
-#[must_use]
 pub fn svg_files(outcome: &Outcome) -> Vec<(String, String)> {
     let all = sheets(outcome);
     let plots = all.iter().flat_map(|sheet| &sheet.plots);
@@ -76,7 +75,6 @@ pub fn svg_files(outcome: &Outcome) -> Vec<(String, String)> {
 
 /// `text` with what means something in HTML or XML made harmless, for text and attributes alike, and without control
 /// characters.
-#[must_use]
 pub fn escape(text: &str) -> Cow<'_, str> {
     let text = clean(text);
     if !text.contains(['&', '<', '>', '"', '\'']) {

@@ -4,7 +4,6 @@ use model::{Event, Level, Outcome, Point};
 
 /// The events that tell `outcome`: a [`Builder`](model::Builder) makes the same outcome of them again, as far as it was
 /// kept. Notices come right after the beginning, since an outcome does not say when they were given.
-#[must_use]
 pub fn replay(outcome: &Outcome) -> Vec<Event> {
     let mut events = vec![Event::Begin(Box::new(outcome.begin.clone()))];
     events.extend(outcome.notices.iter().map(|notice| {

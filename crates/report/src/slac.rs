@@ -56,7 +56,6 @@ impl Series {
 }
 
 /// All series that an outcome holds something for.
-#[must_use]
 pub fn series(outcome: &Outcome) -> Vec<Series> {
     let all = [by_measurement(outcome), by_wait(outcome), by_streams(outcome), hosts(outcome)];
     all.into_iter().filter(|series| !series.rows.is_empty()).collect()

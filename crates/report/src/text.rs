@@ -387,7 +387,6 @@ fn cut(line: &str, columns: Option<u16>) -> Vec<Cow<'_, str>> {
 
 /// `text`, in which a peer may have had a part, for a terminal: without control characters, each line but the first indented, and no
 /// line longer than `columns`, if they are known (a terminal would continue it at its left edge).
-#[must_use]
 pub fn hanging(text: &str, columns: Option<u16>) -> String {
     let mut lines: Vec<String> = Vec::new();
     for line in text.lines() {

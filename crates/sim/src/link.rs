@@ -51,7 +51,6 @@ impl Default for Link {
 
 impl Link {
     /// A clean direction: 100 µs of delay, no rate limit, 256 KiB of socket buffers.
-    #[must_use]
     pub fn new() -> Self {
         Link {
             delay: 100_000,

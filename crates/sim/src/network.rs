@@ -57,7 +57,6 @@ pub struct Network {
 
 impl Network {
     /// An empty network; everything random in it comes from `seed`.
-    #[must_use]
     pub fn new(seed: u64) -> Self {
         let world = Arc::new(Mutex::new(World::new(seed)));
         Network { now: START, world, machines: Vec::new(), raws: Vec::new(), user: BTreeMap::new() }
@@ -80,7 +79,6 @@ impl Network {
     }
 
     /// A peer that got more bytes from a machine's bound UDP sockets than it had sent there.
-    #[must_use]
     pub fn amplified(&self, host: Host) -> Option<SocketAddr> {
         let world = lock(&self.world);
         let ip = world.hosts[self.machines[host.0].sim.host].ip;
@@ -162,32 +160,27 @@ impl Network {
     }
 
     /// What such a peer has received and whether it was hung up on.
-    #[must_use]
     pub fn heard(&self, raw: usize) -> &Raw {
         &self.raws[raw].1
     }
 
     /// What a machine's session has told its reporters.
-    #[must_use]
     pub fn events(&self, host: Host) -> &[(Mono, Event)] {
         &self.machines[host.0].events
     }
 
     /// When a machine's session was over.
-    #[must_use]
     pub fn done(&self, host: Host) -> Option<Mono> {
         lock(&self.machines[host.0].state).done
     }
 
     /// Links that a machine has open on its workers, and on its control thread.
-    #[must_use]
     pub fn open(&self, host: Host) -> (usize, usize) {
         let on = self.links_on(host);
         (on[1..].iter().sum(), on[0])
     }
 
     /// Links that a machine has open on each of its workers.
-    #[must_use]
     pub fn open_on(&self, host: Host) -> Vec<usize> {
         self.links_on(host)[1..].to_vec()
     }
@@ -213,13 +206,11 @@ impl Network {
     }
 
     /// The groups that a machine's workers know, except that of everything.
-    #[must_use]
     pub fn groups(&self, host: Host) -> usize {
         lock(&self.machines[host.0].state).groups.len()
     }
 
     /// What a machine keeps in memory, and the most that it has kept at once so far.
-    #[must_use]
     pub fn load(&self, host: Host) -> (Load, Load) {
         let Machine { sim, state, .. } = &self.machines[host.0];
         let (state, world) = (lock(state), lock(&self.world));
@@ -229,13 +220,11 @@ impl Network {
     }
 
     /// The longest time by which a machine's session or one of its flows was woken too late, ns.
-    #[must_use]
     pub fn latest(&self, host: Host) -> u64 {
         lock(&self.machines[host.0].state).late
     }
 
     /// All calls of the machines to the platform so far, each with its time and thread, hashed.
-    #[must_use]
     pub fn trace(&self) -> u64 {
         lock(&self.world).trace
     }

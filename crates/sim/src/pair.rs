@@ -52,7 +52,6 @@ impl End {
     }
 
     /// Whether it moved everything and agreed with the other end.
-    #[must_use]
     pub fn completed(&self) -> bool {
         self.ended == Some(Ok(Ending::Completed))
     }
@@ -106,18 +105,15 @@ fn connects(end: usize, datagrams: bool) -> Source {
 }
 
 impl Pair {
-    #[must_use]
     pub fn stream(client: Box<dyn Flow>, server: Box<dyn Flow>) -> Self {
         Pair::new(client, server, connects(0, false), Source::Accepts)
     }
 
-    #[must_use]
     pub fn datagrams(client: Box<dyn Flow>, server: Box<dyn Flow>) -> Self {
         Pair::new(client, server, connects(0, true), connects(1, true))
     }
 
     /// A flow on a connected UDP socket, and `acceptor` at the bound UDP socket of a server.
-    #[must_use]
     pub fn unsolicited(client: Box<dyn Flow>, acceptor: Box<dyn Acceptor>) -> Self {
         Pair::new(client, Box::new(NoFlow), connects(0, true), Source::Unsolicited(acceptor))
     }
@@ -126,7 +122,6 @@ impl Pair {
     ///
     /// # Panics
     /// When the acceptor refuses.
-    #[must_use]
     pub fn accepted(client: Box<dyn Flow>, acceptor: &mut dyn Acceptor) -> Self {
         let path = Path { peer: address(0), local: address(1) };
         let mut side = Side::new(1, Quirks::default());
@@ -253,7 +248,6 @@ impl Pair {
     }
 
     /// What became of the datagrams that an end has sent.
-    #[must_use]
     pub fn fate(&self, from: usize) -> Fate {
         let fate = |network: &Network| lock(&network.world).fate(address(from), address(1 - from));
         self.network.as_ref().map(fate).unwrap_or_default()

@@ -100,20 +100,17 @@ impl Default for Quirks {
 
 impl Quirks {
     /// Every read brings one byte.
-    #[must_use]
     pub fn one_byte_reads() -> Self {
         Quirks { reads: (1, 1), ..Quirks::default() }
     }
 
     /// No send places more than 7 bytes.
-    #[must_use]
     pub fn tiny_sends() -> Self {
         Quirks { sends: (1, 7), ..Quirks::default() }
     }
 
     /// Reads and sends of any size, sockets that are full or empty for a moment, slow threads, a stepping wall clock, no
     /// `MSG_TRUNC`.
-    #[must_use]
     pub fn rough() -> Self {
         Quirks {
             reads: (1, 3_000),

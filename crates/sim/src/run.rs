@@ -11,13 +11,11 @@ use transport::Park;
 
 impl Sim {
     /// A process on the host `ip` of a new world; everything random in it comes from `seed`.
-    #[must_use]
     pub fn new(seed: u64, ip: IpAddr) -> Sim {
         Sim::on(&Arc::new(Mutex::new(World::new(seed))), ip)
     }
 
     /// Another process in the same world.
-    #[must_use]
     pub fn beside(&self, ip: IpAddr) -> Sim {
         Sim::on(&self.world, ip)
     }
@@ -75,7 +73,6 @@ impl Sim {
     }
 
     /// All calls to the platform so far, each with its time and thread, hashed.
-    #[must_use]
     pub fn trace(&self) -> u64 {
         self.with(|world| world.trace)
     }

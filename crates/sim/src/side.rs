@@ -15,7 +15,6 @@ pub struct Side {
 
 impl Side {
     /// A thread's memory; everything random in it comes from `seed`.
-    #[must_use]
     pub fn new(seed: u64, quirks: Quirks) -> Self {
         let clock = quirks.clock(Mono(0));
         Side { rec: Recorder::default(), outbox: Vec::new(), quirks, rng: Rng::new(seed), clock }

@@ -323,7 +323,6 @@ fn insert(
 }
 
 /// Everything that was measured, phase after phase.
-#[must_use]
 pub fn figures(outcome: &Outcome) -> Vec<KeptFigure> {
     let all = outcome.points.iter().flat_map(|point| {
         let words: Vec<String> = point.label.iter().map(|(name, value)| format!("{name}={value}")).collect();

@@ -47,7 +47,6 @@ impl Retention {
 }
 
 /// A duration in which `d` means days, in ns.
-#[must_use]
 pub fn parse_age(text: &str) -> Option<u64> {
     match text.strip_suffix('d') {
         Some(days) => {

@@ -25,7 +25,6 @@ impl Web {
     }
 
     /// The page's address.
-    #[must_use]
     pub fn url(&self, _: &str) -> String {
         match *self {}
     }
@@ -72,7 +71,6 @@ impl Scraped {
         absent()
     }
 
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         match *self {}
     }

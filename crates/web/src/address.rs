@@ -26,7 +26,6 @@ pub fn parse_address(text: &str) -> Result<SocketAddr, String> {
 }
 
 /// Whether only this host can reach it.
-#[must_use]
 pub fn is_here(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
 }

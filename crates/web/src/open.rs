@@ -39,7 +39,6 @@ impl Web {
 
     /// What to open in a browser, with the token where one is wanted; `host` is this host's name, for a page at all of its
     /// addresses.
-    #[must_use]
     pub fn url(&self, host: &str) -> String {
         address::url(self.server.address, host, self.token.as_deref())
     }
@@ -76,7 +75,6 @@ impl Scraped {
         Ok(Scraped { server: Server::start(address, site)?.0 })
     }
 
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.server.address
     }

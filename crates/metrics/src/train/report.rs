@@ -32,7 +32,6 @@ pub struct Quartiles {
 
 impl Quartiles {
     /// The quartiles of `values`; `None` when there are none.
-    #[must_use]
     pub fn of(mut values: Vec<f64>) -> Option<Self> {
         values.sort_by(f64::total_cmp);
         let last = values.len().checked_sub(1)?;
@@ -221,7 +220,6 @@ fn is_none(n: &u64) -> bool {
 impl TrainReport {
     /// The report on `packets`, which are in the order of their schedule. `waits_ns` are the settings, `size` the UDP payload
     /// of a packet and `headers` what IP and UDP add to it, bytes.
-    #[must_use]
     pub fn of(packets: &[TrainPacket], waits_ns: &[u64], size: u32, headers: u32) -> Self {
         let mut report = TrainReport::default();
         let trains: Vec<&[TrainPacket]> = packets.chunk_by(|a, b| a.train == b.train).collect();

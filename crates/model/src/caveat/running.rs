@@ -29,7 +29,6 @@ pub struct Meanwhile {
 
 /// The caveats of what `point` has shown so far: its phase, its sessions and its intervals are looked at, and its totals
 /// are made of them. Caveats that need the end of the phase are left out; those of the outcome are what counts.
-#[must_use]
 pub fn caveats_so_far(mut point: Point, begin: &Begin, known: &Meanwhile) -> Vec<Caveat> {
     let mut local = figures::totals_of(&point.intervals);
     local.cpu = known.cpu;

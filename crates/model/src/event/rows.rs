@@ -102,7 +102,6 @@ tagged_field!(Failure, "why");
 
 impl FrameVerdict {
     /// One frame of this verdict.
-    #[must_use]
     pub fn counted(self) -> Frames {
         let mut frames = Frames::default();
         match self {

@@ -179,13 +179,11 @@ impl Measure {
     pub const RTT_MAX: Measure = measure("rtt_max_ns", Unit::Ns, |i, _| trips(i, Stat::Max));
 
     /// Its value at an end; `None` where the interval does not tell.
-    #[must_use]
     pub fn of(self, interval: &Interval, end: End) -> Option<f64> {
         (self.of)(interval, end)
     }
 
     /// The columns of a table of intervals: their names, and what they read of which end.
-    #[must_use]
     pub fn columns() -> Vec<(String, Measure, End)> {
         let mut columns = Vec::new();
         for Section { ends, rows } in &TABLE {

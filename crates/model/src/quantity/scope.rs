@@ -27,7 +27,6 @@ impl Way {
     }
 
     /// `up` or `down`.
-    #[must_use]
     pub fn key(self) -> &'static str {
         match self {
             Way::Up => "up",

@@ -42,7 +42,6 @@ impl Unit {
     ];
 
     /// What follows a name for scrapers, whose units are bytes, seconds and ratios, and by what a value is to be divided.
-    #[must_use]
     pub fn scraped(self) -> (&'static str, f64) {
         match self {
             Unit::BitsPerSecond => ("_bytes_per_second", 8.0),
@@ -57,7 +56,6 @@ impl Unit {
     }
 
     /// As files have it.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Unit::BitsPerSecond => "bps",
@@ -72,7 +70,6 @@ impl Unit {
     }
 
     /// A value as people read it.
-    #[must_use]
     pub fn show(self, value: f64) -> String {
         match self {
             Unit::BitsPerSecond => format_bits_per_second(value),

@@ -59,7 +59,6 @@ pub struct DatagramRow {
 
 impl DatagramRow {
     /// The datagrams that `event` tells, in the order in which they came; none where it tells something else.
-    #[must_use]
     pub fn told(event: &Event) -> Vec<DatagramRow> {
         event.extra_of(NAME).unwrap_or_default()
     }

@@ -28,7 +28,6 @@ pub struct Stairs {
 
 impl Stairs {
     /// Length of all of them, ns.
-    #[must_use]
     pub fn length_ns(&self) -> u64 {
         self.step_ns.saturating_mul(self.steps.into())
     }
@@ -36,13 +35,11 @@ impl Stairs {
 
 impl Settings {
     /// What a phase asks for.
-    #[must_use]
     pub fn of(phase: &Phase) -> Settings {
         phase.extra.as_ref().and_then(|extra| extra.read(NAME)).unwrap_or_default()
     }
 
     /// As a phase has it; `None` where nothing of it is asked for.
-    #[must_use]
     pub fn extra(&self) -> Option<Extra> {
         (*self != Settings::default()).then(|| Extra::new(NAME, self))
     }

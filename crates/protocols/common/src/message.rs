@@ -30,7 +30,6 @@ pub struct LazyResult(Box<dyn FnOnce() -> Event + Send>);
 
 impl LazyResult {
     /// The event with it.
-    #[must_use]
     pub fn event(self) -> Event {
         (self.0)()
     }

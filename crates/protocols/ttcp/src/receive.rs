@@ -47,7 +47,6 @@ pub struct Marked {
 
 impl Marked {
     /// What `event` tells, where it is such a result.
-    #[must_use]
     pub fn told(event: &Event) -> Option<Marked> {
         event.extra_of(NAME)
     }

@@ -42,13 +42,11 @@ pub struct HistoryQuery {
 
 impl HistoryQuery {
     /// When the first day begins.
-    #[must_use]
     pub fn since(&self) -> Option<Wall> {
         midnight(&self.from)
     }
 
     /// When the last day is over.
-    #[must_use]
     pub fn until(&self) -> Option<Wall> {
         midnight(&self.to).map(|at| Wall(at.0.saturating_add(DAY)))
     }

@@ -16,7 +16,6 @@ pub const REPORT_STYLE: &str = STYLE;
 pub const REPORT_SCRIPT: &str = SCRIPT;
 
 /// What a report's page may do, as a header (`Content-Security-Policy`): its own script and style, nothing else.
-#[must_use]
 pub fn page_policy() -> String {
     format!(
         "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{SCRIPT_HASH}'; base-uri 'none'; \
@@ -99,17 +98,14 @@ impl LivePage {
     }
 
     /// How much was heard: as long as it stays, so does the view.
-    #[must_use]
     pub fn heard(&self) -> u64 {
         self.heard
     }
 
-    #[must_use]
     pub fn outcome(&self) -> Outcome {
         self.builder.outcome_with(self.parts.values())
     }
 
-    #[must_use]
     pub fn view(&self) -> LiveView {
         let mut outcome = self.outcome();
         if !self.ended {
@@ -205,7 +201,6 @@ fn live_plot(plot: &Plot) -> LivePlot {
 }
 
 /// The units of plots, as the page's script takes them.
-#[must_use]
 pub fn live_units() -> Value {
     let unit = |(name, unit): &(&str, crate::plot::Unit)| {
         let (base, prefixes, suffix) = unit.words();

@@ -61,24 +61,20 @@ impl Feed {
     }
 
     /// All that was told since the last time.
-    #[must_use]
     pub fn take(&mut self) -> Feed {
         std::mem::take(self)
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.told.is_empty() && self.ended.0 == 0
     }
 
     /// Whether a phase has begun to measure since.
-    #[must_use]
     pub fn begins(&self) -> bool {
         self.told.iter().any(|(_, event)| matches!(event, Event::Start { .. }))
     }
 
     /// Whether an interval has ended since.
-    #[must_use]
     pub fn measured(&self) -> bool {
         self.told.iter().any(|(_, event)| matches!(event, Event::Interval(_)))
     }

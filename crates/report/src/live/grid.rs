@@ -56,13 +56,11 @@ impl Cell {
         self.symbol.into_iter().chain(self.marks.into_iter().flatten())
     }
 
-    #[must_use]
     pub fn symbol(&self) -> Option<char> {
         self.symbol
     }
 
     /// Whether every terminal moves its cursor by exactly one column for it.
-    #[must_use]
     pub fn is_single(&self) -> bool {
         self.marks[0].is_none() && self.symbol.is_some_and(|symbol| columns_of(symbol) == 1)
     }
@@ -77,12 +75,10 @@ pub struct Grid {
 }
 
 impl Grid {
-    #[must_use]
     pub fn new(width: u16, height: u16) -> Grid {
         Grid { width, height, cells: vec![Cell::BLANK; usize::from(width) * usize::from(height)] }
     }
 
-    #[must_use]
     pub fn size(&self) -> (u16, u16) {
         (self.width, self.height)
     }
@@ -92,7 +88,6 @@ impl Grid {
     }
 
     /// The cell in column `x` of line `y`.
-    #[must_use]
     pub fn cell(&self, x: u16, y: u16) -> Option<&Cell> {
         self.cells.get(self.index(x, y)?)
     }

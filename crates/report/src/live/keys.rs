@@ -26,7 +26,6 @@ pub struct Presses<'a>(&'a [u8]);
 
 impl<'a> Presses<'a> {
     /// Those in `typed`.
-    #[must_use]
     pub fn of(typed: &'a [u8]) -> Self {
         Presses(typed)
     }

@@ -128,7 +128,6 @@ pub struct View {
 
 impl View {
     /// Of a run of which this is known beforehand, that begins at `now_ns`.
-    #[must_use]
     pub fn new(look: Look, planned: Planned, now_ns: u64) -> View {
         View {
             look,
@@ -163,7 +162,6 @@ impl View {
         self.known.notice(Level::Info, text, now_ns);
     }
 
-    #[must_use]
     pub fn paused(&self) -> bool {
         self.paused
     }

@@ -58,7 +58,6 @@ const STAIRS: Stairs = Stairs { steps: 100, step_ns: 2 * SECOND };
 pub(super) const SLOT: u64 = SECOND / 10;
 
 impl Client {
-    #[must_use]
     pub(crate) fn phase(&self) -> Phase {
         let bits = u128::from(self.size) * 8 * 1_000_000_000_000;
         let settings = Settings {
@@ -77,7 +76,6 @@ impl Client {
 }
 
 impl Server {
-    #[must_use]
     pub(crate) fn phase(&self) -> Phase {
         Phase { duration_ns: None, interval_ns: SLOT, probe: Some(Probe::default()), ..phase() }
     }

@@ -37,7 +37,6 @@ pub(crate) struct Printer {
 const NAMED: usize = 100;
 
 impl Printer {
-    #[must_use]
     pub(crate) fn server(server: &Server) -> Self {
         let both = &server.both;
         let (unsynchronised, compensation, sweep) = (both.unsynchronised, server.compensation_us, both.sweep);
@@ -49,7 +48,6 @@ impl Printer {
         Printer { figures, sweep, as_original: both.as_original, ..Printer::default() }
     }
 
-    #[must_use]
     pub(crate) fn client(client: &Client) -> Self {
         Printer { sweep: client.both.sweep, as_original: client.both.as_original, ..Printer::default() }
     }

@@ -8,7 +8,6 @@ use std::fmt::Write as _;
 const WIDTH: usize = 100;
 const INDENT: usize = 6;
 
-#[must_use]
 pub(crate) fn page(page: Page) -> String {
     let (title, before, after) = match page {
         Page::Overview => ("ctsTraffic, spoken by netcaliper", OVERVIEW, PAGES),

@@ -63,13 +63,11 @@ impl Printer {
     }
 
     /// Connections that failed, network and protocol errors together.
-    #[must_use]
     pub(crate) fn errors(&self) -> u64 {
         self.transcript.errors()
     }
 
     /// The exit code: the number of failures, as far as eight bits hold it.
-    #[must_use]
     pub(crate) fn exit_code(&self) -> u8 {
         u8::try_from(self.errors()).unwrap_or(u8::MAX)
     }

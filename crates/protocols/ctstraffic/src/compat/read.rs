@@ -10,7 +10,6 @@ use std::io::{self, Write};
 pub(super) use table::{Connections, Ended, Frame, Table, TcpInfo};
 
 /// Whether a file is one of ctsTraffic's tables: its first line is one of their headers.
-#[must_use]
 pub(crate) fn is_table(bytes: &[u8]) -> bool {
     let start = &bytes[..bytes.len().min(2048)];
     table::Shape::of(decode(start).lines().next().unwrap_or_default()).is_some()

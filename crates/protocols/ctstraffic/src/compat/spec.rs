@@ -48,7 +48,6 @@ pub(crate) struct LogFiles {
 
 impl LogFiles {
     /// Whether any file wants to know every ended connection.
-    #[must_use]
     pub(crate) fn per_connection(&self) -> bool {
         self.connection.is_some() || self.tcp_info.is_some()
     }

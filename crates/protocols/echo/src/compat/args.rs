@@ -184,7 +184,6 @@ pub(crate) fn read_client(arguments: &[String]) -> Result<Request<Client>, Strin
 }
 
 impl Client {
-    #[must_use]
     pub(crate) fn phase(&self) -> Phase {
         let ping = Ping {
             transport: if self.udp { Transport::Udp } else { Transport::Tcp },
@@ -238,7 +237,6 @@ pub(crate) fn read_server(arguments: &[String]) -> Result<Request<Server>, Strin
 
 impl Server {
     /// The settings of the server.
-    #[must_use]
     pub(crate) fn phase(&self) -> Phase {
         let transport = if self.udp { Transport::Udp } else { Transport::Tcp };
         Phase {

@@ -32,13 +32,11 @@ pub(crate) struct Printer {
 
 impl Printer {
     /// For a run that is about to begin.
-    #[must_use]
     pub(crate) fn new(client: Client) -> Printer {
         Printer { client, ..Printer::default() }
     }
 
     /// Messages that did not come back in time, or not whole, or were not sent.
-    #[must_use]
     pub(crate) fn failures(&self) -> u64 {
         self.errors + self.late + u64::try_from(self.lost).unwrap_or(0)
     }

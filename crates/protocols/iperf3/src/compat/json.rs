@@ -137,7 +137,6 @@ pub(super) fn clip(n: u64) -> i64 {
 
 impl JsonReport {
     /// A report that knows nothing yet; with `keeps` the intervals are kept for the whole document.
-    #[must_use]
     pub(crate) fn new(facts: Facts, keeps: bool) -> Self {
         let mut start = Map::new();
         start.insert("connected".into(), json!([]));
@@ -182,7 +181,6 @@ impl JsonReport {
         }
     }
 
-    #[must_use]
     pub(crate) fn document(&self) -> Value {
         let mut map = Map::new();
         map.insert("start".into(), Value::Object(self.start.clone()));

@@ -8,7 +8,6 @@ use std::fmt::{Result, Write as _};
 use std::net::SocketAddr;
 
 /// The program and the system, of a verbose report.
-#[must_use]
 pub(crate) fn program(facts: &Facts) -> String {
     format!("{}\n{}\n", facts.version, facts.system_info)
 }

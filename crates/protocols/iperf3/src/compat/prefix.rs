@@ -17,7 +17,6 @@ pub(crate) struct Prefix {
 
 impl Prefix {
     /// With the time in this `strftime` format and this title, where there is one.
-    #[must_use]
     pub(crate) fn new(format: Option<String>, title: Option<String>) -> Self {
         Prefix { format, title, zone: TimeZone::system(), fresh: true }
     }

@@ -31,7 +31,6 @@ struct TestReport {
 
 impl ServerReport {
     /// A printout in this style of a server at this port.
-    #[must_use]
     pub(crate) fn new(style: Style, port: u16) -> Self {
         ServerReport { style, port, ended: 0, tests: BTreeMap::new(), file: None, once: false, held: false }
     }
@@ -49,7 +48,6 @@ impl ServerReport {
     }
 
     /// Lines printed while waiting for a client.
-    #[must_use]
     pub(crate) fn banner(&self) -> String {
         let rule = "-".repeat(59);
         format!("{rule}\nServer listening on {} (test #{})\n{rule}\n", self.port, self.ended + 1)

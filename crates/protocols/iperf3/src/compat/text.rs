@@ -93,14 +93,12 @@ impl Side {
 }
 
 /// The number that a stream is printed under. The original prints its file descriptor.
-#[must_use]
 pub(super) fn socket(slot: u32) -> u32 {
     5 + 2 * slot
 }
 
 impl Report {
     /// A report that has said nothing.
-    #[must_use]
     pub(crate) fn new(style: Style) -> Self {
         Report { style, begun: None, intervals: 0, file: None, call: None }
     }
@@ -374,7 +372,6 @@ fn datagrams(side: &Side) -> String {
 }
 
 /// What a server prints of one test, for a client that wants it.
-#[must_use]
 pub(crate) fn server_output(news: &[crate::Bulk]) -> ServerOutput {
     let mut report = Report::new(Style { format: 'a', verbose: false, intervals: true });
     ServerOutput::Text(news.iter().map(|bulk| report.on_event(&bulk.news)).collect())

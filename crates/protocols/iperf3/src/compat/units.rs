@@ -1,7 +1,6 @@
 //! Numbers as iperf3 prints them.
 
 /// `n` bytes in a unit: `kmgt` are bits and thousands, `KMGT` bytes and 1024s; `a` and `A` take what fits.
-#[must_use]
 pub(super) fn amount(bytes: f64, format: char) -> String {
     let bits = !format.is_ascii_uppercase();
     let (number, step) = if bits { (bytes * 8.0, 1000.0) } else { (bytes, 1024.0) };

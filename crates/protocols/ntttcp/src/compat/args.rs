@@ -228,7 +228,6 @@ pub(super) fn scaled(value: &Value<'_>, base: u64) -> Result<u64, String> {
 }
 
 impl Spec {
-    #[must_use]
     pub(crate) fn phase(&self) -> Phase {
         let usual = if self.role == Role::Sender { 128 << 10 } else { 64 << 10 };
         let mut buffer = self.buffer.unwrap_or(usual);

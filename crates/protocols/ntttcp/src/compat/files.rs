@@ -226,7 +226,6 @@ fn elements(out: &mut String, indent: &str, rows: &[Row]) {
 }
 
 /// The XML file.
-#[must_use]
 pub(crate) fn xml(spec: &Spec, results: &Results) -> String {
     let document = if spec.windows { windows_xml::document(spec, results) } else { results.document(spec) };
     let (root, computer) = (root(spec), escaped(&results.computer));
@@ -300,7 +299,6 @@ impl Json {
 }
 
 /// The JSON file.
-#[must_use]
 pub(crate) fn json(spec: &Spec, results: &Results) -> String {
     let document = results.document(spec);
     let mut members = vec![

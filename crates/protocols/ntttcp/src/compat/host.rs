@@ -46,7 +46,6 @@ pub(crate) struct Reading {
 
 impl Reading {
     /// Reads `texts`; `device` is what lines of /proc/interrupts have to hold.
-    #[must_use]
     pub(crate) fn of(texts: &Texts, device: Option<&str>) -> Reading {
         let cpu_lines = || texts.stat.lines().filter(|line| line.starts_with("cpu"));
         let mut cpu = [0; 8];
@@ -87,7 +86,6 @@ impl Reading {
     }
 
     /// What happened since `before`.
-    #[must_use]
     pub(crate) fn since(&self, before: &Reading) -> Reading {
         let minus = |a: u64, b: u64| a.saturating_sub(b);
         let mut after = self.clone();
@@ -104,7 +102,6 @@ impl Reading {
     }
 
     /// The share of ticks of a class, 0..=1.
-    #[must_use]
     pub(crate) fn share(&self, class: usize) -> f64 {
         let all: u64 = self.cpu.iter().sum();
         let part = self.cpu.get(class).copied().unwrap_or(0);

@@ -56,7 +56,6 @@ pub(crate) struct Now {
 
 impl Printer {
     /// For a run that is about to begin.
-    #[must_use]
     pub(crate) fn new(spec: Spec, tty: bool) -> Printer {
         let threads = match spec.role {
             Role::Receiver => usize::from(spec.layout.ports),
@@ -72,12 +71,10 @@ impl Printer {
     }
 
     /// What was results, once it is: for the files. The names of host and system are still to be filled in.
-    #[must_use]
     pub(crate) fn results(&self) -> Option<&Results> {
         self.results.as_ref()
     }
 
-    #[must_use]
     pub(crate) fn failed(&self) -> bool {
         self.failed
     }
@@ -466,7 +463,6 @@ fn throughput(bytes: u64, ns: u64) -> String {
 }
 
 /// The time of day of an instant (ns since the epoch) as the original prints it, here.
-#[must_use]
 pub(crate) fn time_of_day(ns: i64) -> String {
     let at = Timestamp::from_nanosecond(i128::from(ns)).unwrap_or_default();
     at.to_zoned(TimeZone::system()).strftime("%H:%M:%S").to_string()

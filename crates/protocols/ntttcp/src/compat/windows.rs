@@ -68,7 +68,6 @@ const MOST: u64 = 512;
 const BUFFERS: u64 = 20_480;
 
 /// Whether a command line is Windows': a word that no command line of ntttcp for Linux has says so.
-#[must_use]
 pub(crate) fn is_meant(arguments: &[String]) -> bool {
     arguments.iter().any(|word| {
         let name = word.strip_prefix("--").or_else(|| word.strip_prefix('-')).unwrap_or_default();

@@ -48,7 +48,6 @@ pub(crate) struct Printer {
 
 impl Printer {
     /// Printer of a run that is about to begin; `live` when stdout is a terminal.
-    #[must_use]
     pub(crate) fn new(spec: Spec, live: bool) -> Printer {
         let name = match (spec.dialect, spec.sends()) {
             (Dialect::Teldat, true) => "ttcp-tx",
@@ -59,7 +58,6 @@ impl Printer {
         Printer { spec, name, live, ..Printer::default() }
     }
 
-    #[must_use]
     pub(crate) fn failed(&self) -> bool {
         self.failed
     }

@@ -104,7 +104,6 @@ const PATIENCE_UDP_MS: u64 = 10_000;
 const UNLIMITED: u64 = 1 << 50;
 
 impl Spec {
-    #[must_use]
     pub(crate) fn new(dialect: Dialect) -> Spec {
         let teldat = dialect == Dialect::Teldat;
         Spec {
@@ -121,13 +120,11 @@ impl Spec {
         }
     }
 
-    #[must_use]
     pub(crate) fn sends(&self) -> bool {
         matches!(self.role, Role::Transmit(_))
     }
 
     /// Bytes to be sent; `None` when the time decides.
-    #[must_use]
     pub(crate) fn total(&self) -> Option<u64> {
         self.seconds.is_none().then(|| self.buffers.saturating_mul(self.length))
     }
@@ -165,7 +162,6 @@ impl Spec {
         Some(Burst { count: u32::try_from(count).unwrap_or(u32::MAX), delay_ns })
     }
 
-    #[must_use]
     pub(crate) fn phase(&self) -> Phase {
         let live = self.marks.is_some() || self.percent;
         let patience = if self.udp { PATIENCE_UDP_MS } else { PATIENCE_TCP_MS };

@@ -26,7 +26,6 @@ pub(crate) enum Program {
 }
 
 impl Program {
-    #[must_use]
     pub(crate) fn name(self) -> &'static str {
         match self {
             Program::BwMon => "udpmon_bw_mon",
@@ -52,13 +51,11 @@ impl Program {
         }
     }
 
-    #[must_use]
     pub(crate) fn serves(self) -> bool {
         matches!(self, Program::Recv | Program::Resp | Program::TcpResp)
     }
 
     /// Whether it speaks TCP.
-    #[must_use]
     pub(crate) fn tcp(self) -> bool {
         matches!(self, Program::TcpMon | Program::TcpResp)
     }
@@ -406,7 +403,6 @@ impl Spec {
     }
 
     /// The test itself, or what a server of it is to be.
-    #[must_use]
     pub(crate) fn phase(&self) -> Phase {
         // Without a word of the user's a server has room for a burst: what its own buffer loses is not lost by a network.
         let room = if self.program.serves() { Some(ROOM) } else { None };

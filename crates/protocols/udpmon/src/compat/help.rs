@@ -2,7 +2,6 @@
 
 use super::args::Program;
 
-#[must_use]
 pub(crate) fn usage(program: Program) -> String {
     let own = match program {
         Program::BwMon => BW_MON,

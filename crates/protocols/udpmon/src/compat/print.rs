@@ -39,7 +39,6 @@ pub(super) fn date(at: Wall) -> String {
 
 impl Printer {
     /// For a run that is about to begin; `remote` is the remote end's address.
-    #[must_use]
     pub(crate) fn new(spec: Spec, remote: String) -> Printer {
         Printer { spec, remote, ..Printer::default() }
     }
