@@ -11,9 +11,6 @@ use runtime::{Bound, Interrupt};
 use std::net::SocketAddr;
 
 /// Whether a server of this protocol can go along.
-///
-/// # Errors
-/// Why it cannot.
 pub(crate) fn goes_along(protocol: Protocol) -> Result<(), &'static str> {
     match protocol.info().legacy {
         Some(_) => Ok(()),

@@ -27,9 +27,6 @@ impl<T: Display> From<T> for Stop {
     }
 }
 
-///
-/// # Errors
-/// Always.
 pub fn stop(why: impl Into<Stop>) -> Result<(), Stop> {
     Err(why.into())
 }
@@ -107,34 +104,22 @@ impl Value<'_> {
     }
 
     /// The value as a `what`.
-    ///
-    /// # Errors
-    /// When it is none.
     pub fn parse<T: FromStr>(&self, what: &str) -> Result<T, Stop> {
         Ok(parse(self.text(), what)?)
     }
 
     /// A whole number from `low` to `high`.
-    ///
-    /// # Errors
-    /// When it is none.
     pub fn whole<T: FromStr + PartialOrd + Display>(&self, low: T, high: T) -> Result<T, Stop> {
         Ok(whole(self.text(), self.name, self.text(), low, high)?)
     }
 }
 
 /// `text` as a `what`.
-///
-/// # Errors
-/// When it is none.
 pub fn parse<T: FromStr>(text: &str, what: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("'{text}' is not a {what}"))
 }
 
 /// A whole number; `given` is how the user has written the option that is called `name`.
-///
-/// # Errors
-/// When it is none.
 pub fn whole<T>(given: &str, name: &str, text: &str, low: T, high: T) -> Result<T, String>
 where
     T: FromStr + PartialOrd + Display,

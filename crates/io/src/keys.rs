@@ -181,9 +181,6 @@ impl Keys {
     }
 
     /// There will be none.
-    ///
-    /// # Errors
-    /// Always.
     pub fn typed(&self, _ms: u16, _into: &mut [u8]) -> std::io::Result<Option<usize>> {
         Err(crate::sys::unsupported())
     }

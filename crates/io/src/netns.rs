@@ -106,9 +106,6 @@ pub struct Interface {
 }
 
 /// Whether anything in the namespace of the calling thread waits for connections or datagrams.
-///
-/// # Errors
-/// When the kernel does not tell.
 pub fn is_listening() -> io::Result<bool> {
     // `/proc/net/tcp`: the fourth column is the state, 0A being LISTEN; of UDP every socket with a port is in the table.
     let has = |table: &str, wanted: fn(&str) -> bool| match std::fs::read_to_string(format!(
@@ -143,9 +140,6 @@ impl Interface {
 
     /// Gives it an address in a network of `prefix` bits. An IPv6 address can be used once it is
     /// [settled](Interface::settled).
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn address(&self, address: IpAddr, prefix: u8) -> io::Result<()> {
         match address {
             IpAddr::V4(v4) => {
@@ -170,18 +164,12 @@ impl Interface {
     }
 
     /// Sets how many packets may wait to be sent.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn queue(&self, packets: u32) -> io::Result<()> {
         // The kernel's name for the field is ifr_qlen, of the same place and type as the metric.
         self.ask(Ask::Queue, |r| r.ifr_ifru.ifru_metric = packets.cast_signed()).map(drop)
     }
 
     /// Starts it.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub fn up(&self) -> io::Result<()> {
         let flags = space::flags(&self.ask(Ask::Flags, |_| ())?) | libc::IFF_UP as libc::c_short;
         self.ask(Ask::SetFlags, |r| r.ifr_ifru.ifru_flags = flags).map(drop)
@@ -223,9 +211,6 @@ impl Interface {
     }
 
     /// What it has lost since it was made.
-    ///
-    /// # Errors
-    /// When the kernel does not tell.
     pub fn losses(&self) -> io::Result<Losses> {
         let text = std::fs::read_to_string("/proc/thread-self/net/dev")?;
         let (_, counters) =

@@ -4,9 +4,6 @@ use std::io;
 
 /// Asks with `prompt` on standard error, and reads a line from standard input, without its end; where that is a terminal (Linux), what
 /// is typed is not shown, not even what is typed as soon as the prompt is.
-///
-/// # Errors
-/// When nothing can be read.
 pub fn read_hidden(prompt: &str) -> io::Result<String> {
     #[cfg(target_os = "linux")]
     let _hidden = Hidden::new();

@@ -39,9 +39,6 @@ impl Signals {
 
     /// Waits for the next, `ns` nanoseconds at most (`None`: for ever). `None` when none came, or the wait was
     /// interrupted.
-    ///
-    /// # Errors
-    /// When the kernel refuses, which it has no reason to.
     pub fn wait(&self, ns: Option<u64>) -> io::Result<Option<Signal>> {
         let came = space::wait_signal(&self.0, ns)?;
         Ok(came.map(|(number, from_kernel)| Signal { number, from_kernel }))

@@ -11,9 +11,6 @@ pub struct Lab(std::convert::Infallible);
 
 impl Lab {
     /// Fails.
-    ///
-    /// # Errors
-    /// Always.
     pub fn new(_: Setup) -> Result<Lab, LabError> {
         Err(LabError::NoLinux)
     }
@@ -29,9 +26,6 @@ impl Lab {
     }
 
     /// Never called.
-    ///
-    /// # Errors
-    /// None.
     pub fn within<T: Send>(
         &self,
         _: Side,
@@ -41,17 +35,11 @@ impl Lab {
     }
 
     /// Never called.
-    ///
-    /// # Errors
-    /// None.
     pub fn enter(&self, _: Side, _: &mut Command) -> std::io::Result<()> {
         match self.0 {}
     }
 
     /// Never called.
-    ///
-    /// # Errors
-    /// None.
     pub fn finish(self) -> Result<Ended, LabError> {
         match self.0 {}
     }

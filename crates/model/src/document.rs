@@ -20,9 +20,6 @@ use std::io::{self, Write};
 /// Something that is a JSON document of its own.
 pub trait Document: Sized {
     /// Writes it on one line, without a line end.
-    ///
-    /// # Errors
-    /// When `out` cannot be written.
     fn write(&self, out: &mut dyn Write) -> io::Result<()>;
 
     /// Reads it; fields that it does not know are passed over.
@@ -32,9 +29,6 @@ pub trait Document: Sized {
     fn read(json: &[u8]) -> Result<Self>;
 
     /// Writes it indented by two spaces per level, without a line end.
-    ///
-    /// # Errors
-    /// When `out` cannot be written.
     fn write_indented(&self, out: &mut dyn Write) -> io::Result<()> {
         self.write(&mut Indented::new(out))
     }

@@ -205,17 +205,11 @@ impl Comparison {
     }
 
     /// For people, in lines of so many columns if they are known.
-    ///
-    /// # Errors
-    /// When `out` cannot be written.
     pub fn write(&self, color: bool, columns: Option<u16>, out: &mut dyn Write) -> io::Result<()> {
         self.tell(&mut Page::new(out, color).within(columns))
     }
 
     /// The same for a page, under a sentence with what it comes to and both runs over time.
-    ///
-    /// # Errors
-    /// When `out` cannot be written.
     pub fn write_html(&self, before: &Outcome, after: &Outcome, out: &mut dyn Write) -> io::Result<()> {
         let of = |verdict: &Verdict| self.rows.iter().filter(|row| row.verdict == *verdict).count();
         let (better, worse) = (of(&Verdict::Better), of(&Verdict::Worse));

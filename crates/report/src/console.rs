@@ -95,9 +95,6 @@ impl Console {
     }
 
     /// Writes what `event` is worth to a person: nothing, or some lines.
-    ///
-    /// # Errors
-    /// When `out` cannot be written.
     pub fn on_event(&mut self, event: &Event, out: &mut dyn Write) -> io::Result<()> {
         let mut page = Page::new(out, self.style.color).within(self.style.columns);
         self.within = match event {
@@ -139,9 +136,6 @@ impl Console {
     }
 
     /// Writes the final report on `outcome`.
-    ///
-    /// # Errors
-    /// When `out` cannot be written.
     pub fn summary(&self, outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
         summary::write(outcome, self.style, out)
     }

@@ -44,9 +44,6 @@ impl Place {
 /// What is written of a run as it goes on.
 pub trait EventWriter {
     /// Takes in an event.
-    ///
-    /// # Errors
-    /// When what it is worth cannot be written.
     fn on_event(&mut self, event: &Event) -> io::Result<()>;
 }
 
@@ -56,9 +53,6 @@ pub trait Rows: Default {
     fn header() -> String;
 
     /// Writes what `event` is worth.
-    ///
-    /// # Errors
-    /// When that cannot be written.
     fn write<W: Write>(&mut self, event: &Event, out: &mut Writer<W>) -> io::Result<()>;
 }
 
@@ -70,9 +64,6 @@ pub struct EventCsv<W: Write, R> {
 
 impl<W: Write, R: Rows> EventCsv<W, R> {
     /// Writes the header to `out`.
-    ///
-    /// # Errors
-    /// When `out` cannot be written.
     pub fn new(out: W) -> io::Result<Self> {
         Ok(EventCsv { out: begun(out, R::header().split(','))?, rows: R::default() })
     }
@@ -178,9 +169,6 @@ fn tcp_cells(t: &TcpInfo) -> [String; 17] {
 }
 
 /// Writes the sweep CSV to `out`: one row per setting, its values in columns of their own in base units.
-///
-/// # Errors
-/// When `out` cannot be written.
 pub fn write_sweep_csv(rows: &[SweepRow], out: &mut dyn Write) -> io::Result<()> {
     let figures = SweepRow::known(rows);
     let names: BTreeSet<&String> = rows.iter().flat_map(|row| row.label.keys()).collect();

@@ -26,9 +26,6 @@ pub fn round_trips(outcome: &Outcome) -> Option<Spectrum> {
 }
 
 /// Writes a percentile file (`.hgrm`), values in µs, as HdrHistogram's `outputPercentileDistribution` does: plotters take it.
-///
-/// # Errors
-/// When `out` cannot be written.
 pub fn write_hgrm(spectrum: &Spectrum, out: &mut dyn Write) -> io::Result<()> {
     let us = |ns: u64| real(ns) / 1e3;
     writeln!(out, "{:>12} {:>14} {:>10} {:>14}\n", "Value", "Percentile", "TotalCount", "1/(1-Percentile)")?;
@@ -56,9 +53,6 @@ pub fn write_hgrm(spectrum: &Spectrum, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// Writes a table of the distribution: with `linear_ns` one row per step of that width, else one per bucket.
-///
-/// # Errors
-/// When `out` cannot be written.
 pub fn write_histogram_csv(
     spectrum: &Spectrum,
     linear_ns: Option<u64>,

@@ -28,9 +28,6 @@ const ABOUT: [&str; 13] = [
 ];
 
 /// Writes a line for each run, with the figures called `names`, or with what each run is about.
-///
-/// # Errors
-/// When `out` cannot be written.
 pub fn write_history(runs: &[KeptRun], names: &[String], color: bool, out: &mut dyn Write) -> io::Result<()> {
     let page = &mut Page::new(out, color);
     if runs.is_empty() {
@@ -185,9 +182,6 @@ pub(crate) const COLUMNS: [&str; 12] = [
 ];
 
 /// Writes a row per figure of each run.
-///
-/// # Errors
-/// When `out` cannot be written.
 pub fn write_figures_csv(runs: &[KeptRun], out: &mut dyn Write) -> io::Result<()> {
     let mut table = begun(out, COLUMNS)?;
     for run in runs {
@@ -213,9 +207,6 @@ pub fn write_figures_csv(runs: &[KeptRun], out: &mut dyn Write) -> io::Result<()
 }
 
 /// Writes the runs as one JSON document.
-///
-/// # Errors
-/// When `out` cannot be written.
 pub fn write_history_json(runs: &[KeptRun], out: &mut dyn Write) -> io::Result<()> {
     let figure = |f: &KeptFigure| json!({ "setting": f.setting, "repeat": f.repeat, "figure": f.name, "unit": f.unit, "value": f.value });
     let run = |run: &KeptRun| {

@@ -34,9 +34,6 @@ const SAMPLE_POINT: &str = "<circle class=\"dot\" cx=\"12\" cy=\"5\" r=\"3\"/>";
 const MOST_POINTS: usize = 12;
 
 /// Writes the page about `outcome`.
-///
-/// # Errors
-/// When `out` cannot be written.
 pub fn write_html(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     let sheets = sheets(outcome);
     let title = title(outcome);

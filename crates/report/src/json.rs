@@ -11,9 +11,6 @@ use std::fmt;
 use std::io::{self, BufWriter, Write};
 
 /// Writes `outcome` as an indented JSON document, as `schema/outcome.v2.json` describes it.
-///
-/// # Errors
-/// When `out` cannot be written.
 pub fn write_outcome(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     let mut out = BufWriter::new(out);
     outcome.write_indented(&mut out)?;
@@ -22,9 +19,6 @@ pub fn write_outcome(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// Writes `outcome` as one line of JSON.
-///
-/// # Errors
-/// When `out` cannot be written.
 pub fn write_outcome_line(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     outcome.write(out)?;
     out.write_all(b"\n")
@@ -42,9 +36,6 @@ struct Row {
 /// Writes what `outcome` says in short as a JSON document below 2 KB: the answer, the figures of the run, of a sweep those of each
 /// setting and of a load those of each stage, the names of the caveats. Of many settings each has fewer figures; of yet more settings
 /// some are left out, evenly, and counted.
-///
-/// # Errors
-/// When `out` cannot be written.
 pub fn write_summary(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     let rows = rows(outcome);
     let most = rows.iter().map(|row| row.figures.len()).max().unwrap_or(1).max(1);

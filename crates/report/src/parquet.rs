@@ -37,9 +37,6 @@ const GROUP: usize = 1 << 16;
 type Row<'a> = (&'a KeptRun, &'a KeptFigure);
 
 /// Writes a row per figure of each run.
-///
-/// # Errors
-/// When `out` cannot be written.
 pub fn write_figures_parquet(runs: &[KeptRun], out: &mut (dyn Write + Send)) -> io::Result<()> {
     let rows: Vec<Row<'_>> =
         runs.iter().flat_map(|run| run.figures.iter().map(move |figure| (run, figure))).collect();

@@ -185,9 +185,6 @@ impl RunMetrics {
     }
 
     /// Writes the page.
-    ///
-    /// # Errors
-    /// When `out` cannot be written.
     pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let mut sheet = Sheet::default();
         for (status, n) in &self.runs {
@@ -289,9 +286,6 @@ impl ServerMetrics {
     }
 
     /// Writes the page.
-    ///
-    /// # Errors
-    /// When `out` cannot be written.
     pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let mut sheet = Sheet::default();
         let none = Labels::new();

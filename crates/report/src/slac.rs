@@ -22,9 +22,6 @@ pub struct Series {
 
 impl Series {
     /// Writes it as CSV.
-    ///
-    /// # Errors
-    /// When `out` cannot be written.
     pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let mut out = csv::Writer::from_writer(out);
         out.write_record(&self.columns)?;
@@ -35,9 +32,6 @@ impl Series {
     }
 
     /// Prints it as a table.
-    ///
-    /// # Errors
-    /// When `out` cannot be written.
     pub fn print(&self, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "\n{}", self.title)?;
         let width = |at: usize| {

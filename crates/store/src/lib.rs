@@ -151,9 +151,6 @@ impl Store {
     }
 
     /// The runs that are asked for, the latest first.
-    ///
-    /// # Errors
-    /// When the store cannot be read.
     pub fn list(&self, query: &Query) -> Result<Vec<KeptRun>, StoreError> {
         self.try_list(query).map_err(|e| told(&self.path, "read", &e))
     }
@@ -185,9 +182,6 @@ impl Store {
     }
 
     /// The number of the latest run.
-    ///
-    /// # Errors
-    /// When the store cannot be read.
     pub fn latest(&self) -> Result<Option<i64>, StoreError> {
         let asked = self.connection.query_row("SELECT max(id) FROM run", [], |row| row.get(0));
         asked.map_err(|e| told(&self.path, "read", &e))
@@ -229,9 +223,6 @@ impl Store {
     }
 
     /// What is kept.
-    ///
-    /// # Errors
-    /// When the store cannot be read.
     pub fn retention(&self) -> Result<Retention, StoreError> {
         retention::read(&self.connection).map_err(|e| told(&self.path, "read", &e))
     }

@@ -66,15 +66,9 @@ pub trait Platform: Clone + Send + Sync + 'static {
     fn connect(&self, to: &Target, settings: &SocketSettings) -> Result<(Self::Stream, bool), Fault>;
 
     /// A UDP socket that is connected to an address.
-    ///
-    /// # Errors
-    /// What was refused.
     fn connect_udp(&self, to: &Target, settings: &SocketSettings) -> Result<Self::Udp, Fault>;
 
     /// A connected UDP socket for a peer that has sent to a bound one, on the bound one's port.
-    ///
-    /// # Errors
-    /// What was refused.
     fn udp_beside(&self, path: &Path, settings: &SocketSettings) -> Result<Self::Udp, Fault>;
 
     /// Lets the calling thread run on this core only.
@@ -194,19 +188,10 @@ pub trait Reactor: Send {
 /// A socket that a reactor can watch. Until it is watched, nothing is reported of it.
 pub trait Watch<P: Platform> {
     /// Reports under `key` each time the socket becomes readable or writable (edges), and what it is ready for already.
-    ///
-    /// # Errors
-    /// When the system refuses.
     fn watch(&self, reactor: &P::Reactor, key: u64) -> io::Result<()>;
     /// The same for readability alone.
-    ///
-    /// # Errors
-    /// When the system refuses.
     fn watch_reading(&self, reactor: &P::Reactor, key: u64) -> io::Result<()>;
     /// Reports under `key` at every wait for as long as the socket is readable (level).
-    ///
-    /// # Errors
-    /// When the system refuses.
     fn watch_level(&self, reactor: &P::Reactor, key: u64) -> io::Result<()>;
     /// Asks for the next event after one was reported, on systems that report one only.
     ///
@@ -227,9 +212,6 @@ pub trait StreamSocket<P: Platform>: Watch<P> + Send + 'static {
     where
         Self: 'a;
     /// Whether connecting is over: the path when it has succeeded.
-    ///
-    /// # Errors
-    /// Why it failed.
     fn connected(&self) -> Result<Option<Path>, Fault>;
     /// Sets options.
     ///
@@ -289,9 +271,6 @@ pub trait DatagramSocket<P: Platform>: Watch<P> + Send + 'static {
     /// Most datagrams in one send.
     fn segments(&self) -> usize;
     /// Lets receive calls sleep that ask for it.
-    ///
-    /// # Errors
-    /// When they cannot.
     fn let_sleep(&self) -> io::Result<()>;
     /// Whether transmit stamps were asked for that have not come back.
     fn awaits_stamps(&self) -> bool;

@@ -17,9 +17,6 @@ pub enum Web {}
 
 impl Web {
     /// Opens no page.
-    ///
-    /// # Errors
-    /// Always.
     pub fn open(_: SocketAddr, _: Setup) -> io::Result<Web> {
         absent()
     }
@@ -64,9 +61,6 @@ pub enum Scraped {}
 
 impl Scraped {
     /// Answers no scraper.
-    ///
-    /// # Errors
-    /// Always.
     pub fn open(_: SocketAddr, _: Arc<dyn Metrics>) -> io::Result<Scraped> {
         absent()
     }

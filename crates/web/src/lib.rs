@@ -46,9 +46,6 @@ use std::sync::Arc;
 /// Something that can be written as a page of metrics.
 pub trait Metrics: Send + Sync {
     /// Writes it as it is now.
-    ///
-    /// # Errors
-    /// When `out` cannot be written.
     fn write(&self, out: &mut dyn Write) -> io::Result<()>;
 }
 

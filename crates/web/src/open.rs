@@ -23,9 +23,6 @@ pub struct Web {
 
 impl Web {
     /// Opens a page at `address`; port 0 is any that is free.
-    ///
-    /// # Errors
-    /// When the address cannot be had.
     pub fn open(address: SocketAddr, setup: Setup) -> io::Result<Web> {
         let shown = Arc::new(Shown::new(setup.store));
         let site = |bound: SocketAddr| {
@@ -67,9 +64,6 @@ pub struct Scraped {
 
 impl Scraped {
     /// Answers scrapers at `address` from now on, until this is dropped.
-    ///
-    /// # Errors
-    /// When the address cannot be had.
     pub fn open(address: SocketAddr, metrics: Arc<dyn Metrics>) -> io::Result<Scraped> {
         let site = |_| Ok(Site { guard: Guard::Open, shown: None, metrics: Some(metrics) });
         Ok(Scraped { server: Server::start(address, site)?.0 })

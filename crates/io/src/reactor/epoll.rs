@@ -50,17 +50,11 @@ impl Reactor {
 
     /// The same for readability alone, until it is watched by [`Reactor::watch`]. A UDP socket is told to be writable again after
     /// each datagram that has left, full or not.
-    ///
-    /// # Errors
-    /// As [`Reactor::watch`].
     pub fn watch_reading(&self, what: &impl Watchable, key: u64) -> io::Result<()> {
         self.register(what, EPOLLIN | EPOLLRDHUP | EPOLLET, key)
     }
 
     /// Reports under `key` at every wait for as long as `what` (a listener) is readable.
-    ///
-    /// # Errors
-    /// As [`Reactor::watch`].
     pub fn watch_level(&self, what: &impl Watchable, key: u64) -> io::Result<()> {
         self.register(what, EPOLLIN, key)
     }
@@ -76,9 +70,6 @@ impl Reactor {
     }
 
     /// Stops watching, as when the socket moves to another worker. Closing a socket does the same.
-    ///
-    /// # Errors
-    /// When it was not watched.
     pub fn forget(&self, what: &impl Watchable) -> io::Result<()> {
         linux::epoll_ctl(&self.epoll, libc::EPOLL_CTL_DEL, what.as_fd(), 0, 0)
     }
@@ -86,9 +77,6 @@ impl Reactor {
     /// Waits until a descriptor is ready, a waker wakes this thread, a signal arrives or `until` has come, and replaces
     /// the contents of `out` with what is ready (nothing, in the last three cases). `None` waits for ever; an instant
     /// that is past only looks. Never returns empty-handed before `until`, but for wakers and signals.
-    ///
-    /// # Errors
-    /// When the kernel refuses, which it has no reason to.
     pub fn wait(&mut self, until: Option<Mono>, clock: &Clock, out: &mut Vec<Ready>) -> io::Result<()> {
         out.clear();
         let ns = until.map(|until| clock.until(until));

@@ -19,9 +19,6 @@ pub struct Reactor {
 
 impl Reactor {
     /// A reactor that watches nothing yet.
-    ///
-    /// # Errors
-    /// When the system refuses.
     pub fn new() -> io::Result<Self> {
         let bell = Bell { rung: AtomicBool::new(false), poller: Poller::new()? };
         Ok(Reactor { events: Events::new(), waker: Waker(Arc::new(bell)) })
@@ -37,17 +34,11 @@ impl Reactor {
     }
 
     /// The same for readability alone.
-    ///
-    /// # Errors
-    /// As [`Reactor::watch`].
     pub fn watch_reading(&self, what: &impl Watchable, key: u64) -> io::Result<()> {
         self.register(what, key, false, PollMode::Oneshot)
     }
 
     /// Reports under `key` at every wait for as long as `what` (a listener) is readable; needs no rearming.
-    ///
-    /// # Errors
-    /// As [`Reactor::watch`].
     pub fn watch_level(&self, what: &impl Watchable, key: u64) -> io::Result<()> {
         self.register(what, key, false, PollMode::Level)
     }
@@ -61,9 +52,6 @@ impl Reactor {
     }
 
     /// Stops watching; must be done before `what` is closed.
-    ///
-    /// # Errors
-    /// When it was not watched.
     pub fn forget(&self, what: &impl Watchable) -> io::Result<()> {
         self.poller().delete(what)
     }

@@ -63,9 +63,6 @@ impl Listener {
     }
 
     /// Where it listens; `[::]` stands for both families.
-    ///
-    /// # Errors
-    /// When the kernel does not say.
     pub fn local(&self) -> Result<SocketAddr, Fault> {
         let address = self.0.local_addr().map_err(fault(Deed::Listen))?;
         address.as_socket().ok_or(Fault { deed: Deed::Listen, errno: crate::sys::UNSUPPORTED })

@@ -67,9 +67,6 @@ impl Datagrams {
     }
 
     /// Where it is bound.
-    ///
-    /// # Errors
-    /// When the kernel does not say.
     pub fn local(&self) -> Result<SocketAddr, Fault> {
         self.socket.local_addr().map(plain).map_err(fault(Deed::Bind))
     }

@@ -71,14 +71,8 @@ pub trait Driver: Console + Runs + Files + Sync {
     /// Limits of open files, in force and at most, where the system tells.
     fn open_files(&self) -> Option<(u64, u64)>;
     /// The addresses of `targets` (`name`, `name:port`), of one family where one is named.
-    ///
-    /// # Errors
-    /// When one of them has none.
     fn resolve(&self, targets: &[String], port: u16, v4: bool, v6: bool) -> Result<Vec<Peer>, Refusal>;
     /// Networks that may be sent to without having proved an address: these, and those that the user's environment names.
-    ///
-    /// # Errors
-    /// When one of them is no network.
     fn open_to(&self, networks: &[String]) -> Result<Vec<IpNet>, Refusal>;
 }
 
@@ -92,21 +86,12 @@ pub trait Console {
     /// it goes there.
     fn quoted(&self, line: &str, to_stdout: bool) -> String;
     /// Asks for a line that is not shown while it is typed.
-    ///
-    /// # Errors
-    /// When nothing can be read.
     fn read_hidden(&self, prompt: &str) -> io::Result<String>;
     /// What is asked for the end by signals.
-    ///
-    /// # Errors
-    /// When signals cannot be handled.
     fn on_signals(&self) -> Result<Interrupt, Refusal>;
     /// Asks `interrupt` for the end when a key is pressed, as long as the result lives; `None` without a terminal.
     fn on_any_key(&self, interrupt: &Interrupt) -> Option<Box<dyn Send>>;
     /// Goes on in the background.
-    ///
-    /// # Errors
-    /// When the system refuses.
     fn to_background(&self) -> io::Result<()>;
     /// Waits for so many milliseconds.
     fn sleep(&self, ms: u64);
@@ -115,16 +100,10 @@ pub trait Console {
 /// What runs a client or a server.
 pub trait Runs {
     /// Whether a client can have this run.
-    ///
-    /// # Errors
-    /// Why not.
     fn check(&self, config: &ClientConfig, phase: &Phase) -> Result<(), Refusal>;
     /// The beginning of a client's run.
     fn begin(&self, config: &ClientConfig, verb: &str, phase: &Phase) -> Begin;
     /// Runs a client to its end.
-    ///
-    /// # Errors
-    /// When it cannot begin.
     fn run(
         &self,
         config: &ClientConfig,
@@ -133,9 +112,6 @@ pub trait Runs {
         on_event: &mut dyn FnMut(&Event),
     ) -> Result<(), Refusal>;
     /// Takes a server's ports.
-    ///
-    /// # Errors
-    /// When one cannot be had.
     fn bind(&self, config: ServerConfig) -> Result<Box<dyn Bound>, Refusal>;
     /// The protocol in which servers of this program can be asked to end ([`StopServers`](crate::config::StopServers)).
     fn own_protocol(&self) -> &'static dyn Protocol;
@@ -144,14 +120,8 @@ pub trait Runs {
 /// Where results go.
 pub trait Files {
     /// A file that takes its name when it is whole.
-    ///
-    /// # Errors
-    /// When it cannot be written.
     fn create(&self, path: &Path) -> io::Result<Box<dyn ResultFile>>;
     /// The file in which a run is saved, if any; a server's is written in its place.
-    ///
-    /// # Errors
-    /// When it cannot be written.
     fn journal(&self, path: Option<&PathBuf>, serves: bool) -> Result<Box<dyn Journal>, Refusal>;
     /// Where the events of a run go that is kept in the store.
     fn history(&self) -> Box<dyn History>;
@@ -164,18 +134,12 @@ pub trait Bound: Send {
     /// The beginning of its run.
     fn begin(&self, command: Vec<String>) -> Begin;
     /// Runs it to its end.
-    ///
-    /// # Errors
-    /// When it cannot begin.
     fn run(self: Box<Self>, interrupt: &Interrupt, on_event: &mut dyn FnMut(&Event)) -> Result<(), Refusal>;
 }
 
 /// A file that is not there before it is whole.
 pub trait ResultFile {
     /// Writes all of it.
-    ///
-    /// # Errors
-    /// When it cannot be written.
     fn fill(self: Box<Self>, text: &str) -> io::Result<()>;
 }
 
@@ -187,9 +151,6 @@ pub trait Journal {
     /// Once, when the file fails.
     fn on_event(&mut self, event: &Event) -> Result<(), String>;
     /// The run is over.
-    ///
-    /// # Errors
-    /// When the file fails.
     fn finish(&mut self) -> Result<(), String>;
 }
 
@@ -227,9 +188,6 @@ impl dyn Driver + '_ {
     }
 
     /// The first address of a host.
-    ///
-    /// # Errors
-    /// When it has none.
     pub fn first(&self, host: &str, port: u16, v4: bool, v6: bool) -> Result<Vec<Peer>, Refusal> {
         let mut peers = self.resolve(&[host.to_owned()], port, v4, v6)?;
         peers.truncate(1);
@@ -261,9 +219,6 @@ impl dyn Driver + '_ {
     }
 
     /// Runs a client to its end, with the events that begin a run.
-    ///
-    /// # Errors
-    /// When it cannot begin.
     pub fn call(
         &self,
         config: &ClientConfig,
@@ -278,9 +233,6 @@ impl dyn Driver + '_ {
     }
 
     /// Runs a server to its end, with the events that begin a run.
-    ///
-    /// # Errors
-    /// When it cannot begin.
     pub fn serve(
         &self,
         bound: Box<dyn Bound>,

@@ -15,9 +15,6 @@ pub trait Store: Debug + Send + Sync {
     fn read(&self, at: u64, into: &mut [u8]) -> Result<(), String>;
 
     /// Puts `bytes` at `at`.
-    ///
-    /// # Errors
-    /// When they cannot all be written: why, in words.
     fn write(&self, at: u64, bytes: &[u8]) -> Result<(), String>;
 }
 

@@ -241,9 +241,6 @@ impl Frames {
     }
 
     /// Everything that has not been read yet, and all that is said from now on, is in these records.
-    ///
-    /// # Errors
-    /// When what has come already is not.
     pub fn secure(&mut self, records: Records) -> Result<(), MessageError> {
         let come = self.buffer.split_off(std::mem::take(&mut self.used));
         self.buffer.clear();

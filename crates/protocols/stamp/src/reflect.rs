@@ -133,9 +133,6 @@ pub struct Made {
 }
 
 /// The request in `got`, if it is one that is to be answered.
-///
-/// # Errors
-/// Why it is not.
 pub fn check(rules: &Rules, bytes: &[u8]) -> Result<Request, Refusal> {
     let mode = rules.mode();
     let request = Request::decode(mode, bytes).ok_or(Refusal::Short)?;

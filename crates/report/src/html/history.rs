@@ -88,9 +88,6 @@ fn address(path: &str, pairs: &[(&str, &str)]) -> String {
 }
 
 /// Writes the list of `runs` under a form for what is asked; `verbs` are those of all runs. Each run is a link to `/history/ID`.
-///
-/// # Errors
-/// When `out` cannot be written.
 pub fn write_history_page(
     runs: &[KeptRun],
     query: &HistoryQuery,
@@ -188,9 +185,6 @@ fn row(run: &KeptRun, compared: bool, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// Writes how the figures of complete runs of one test against one target went, the earliest first.
-///
-/// # Errors
-/// When `out` cannot be written.
 pub fn write_trend(runs: &[KeptRun], out: &mut dyn Write) -> io::Result<()> {
     let mut runs: Vec<&KeptRun> =
         runs.iter().filter(|run| run.status == Status::Complete && run.started.0 > 0).collect();

@@ -40,9 +40,6 @@ fn filled(cell: &Cell) -> Vec<[f64; 4]> {
 }
 
 /// Writes `grid` as an SVG document, described by `alt`.
-///
-/// # Errors
-/// When `out` cannot be written.
 pub fn write_svg(grid: &Grid, alt: &str, out: &mut dyn Write) -> io::Result<()> {
     let (columns, lines) = grid.size();
     let (width, height) =

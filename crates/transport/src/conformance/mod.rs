@@ -70,9 +70,6 @@ pub trait Bench {
     fn addresses(&self) -> Vec<IpAddr>;
 
     /// A TCP socket of the server host that listens at `at`, and its address; port 0 lets the system choose.
-    ///
-    /// # Errors
-    /// What the system refused.
     fn listen(
         &self,
         at: SocketAddr,
@@ -81,9 +78,6 @@ pub trait Bench {
     ) -> Result<(ListenerOf<Self>, SocketAddr), Fault>;
 
     /// A UDP socket of the server host that is bound to `at`, and its address; port 0 lets the system choose.
-    ///
-    /// # Errors
-    /// What the system refused.
     fn bind_udp(
         &self,
         at: SocketAddr,

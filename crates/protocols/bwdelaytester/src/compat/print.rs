@@ -53,9 +53,6 @@ impl Printer {
     }
 
     /// Prints what an event tells.
-    ///
-    /// # Errors
-    /// When it cannot be printed.
     pub(crate) fn on_event(
         &mut self,
         event: &Event,
@@ -120,9 +117,6 @@ impl Printer {
     }
 
     /// Prints what is printed at the end; the exit code.
-    ///
-    /// # Errors
-    /// When it cannot be printed.
     pub(crate) fn finish(&mut self, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<u8> {
         match &mut self.figures {
             Figures::None if self.sweep && self.end == Some(Status::Complete) => {
@@ -160,9 +154,6 @@ impl Printer {
 /// Prints a saved run of datagrams as the original would have printed it: a line per interval in which any came. Of runs of lost
 /// ones an interval knows nothing; column 4 says whether there were any. Intervals of other lengths than a tenth of a second, as of
 /// long runs, whose older ones are joined, are told of first.
-///
-/// # Errors
-/// When it cannot be printed.
 pub(crate) fn print(_: &Outcome, events: &[Event], out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{COLUMNS}")?;
     let intervals =

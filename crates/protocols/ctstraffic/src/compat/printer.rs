@@ -30,9 +30,6 @@ impl Printer {
     }
 
     /// Takes an event in: results go to `out`, errors to `err`, logs to their files. A file that fails is told on `err`.
-    ///
-    /// # Errors
-    /// When `out` or `err` cannot be written.
     pub(crate) fn on_event(
         &mut self,
         event: &Event,
@@ -44,9 +41,6 @@ impl Printer {
     }
 
     /// The user has asked for the end: from here on only the summary is told.
-    ///
-    /// # Errors
-    /// When `out` or `err` cannot be written.
     pub(crate) fn interrupt(&mut self, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<()> {
         let items = self.transcript.interrupt();
         self.tell(items, out, err)
@@ -74,9 +68,6 @@ impl Printer {
 }
 
 /// Prints a saved run as ctsTraffic would have printed it, at its highest ordinary verbosity.
-///
-/// # Errors
-/// When `out` cannot be written.
 pub(crate) fn print(outcome: &Outcome, events: &[Event], out: &mut dyn Write) -> io::Result<()> {
     let (spec, resolved) = of_run(outcome);
     let mut none = |_: &std::path::Path| Err(io::Error::other("a printout has no files"));

@@ -42,9 +42,6 @@ impl Printer {
     }
 
     /// Takes an event in and prints what it is worth.
-    ///
-    /// # Errors
-    /// When `out` cannot be written.
     pub(crate) fn on_event(&mut self, event: &Event, out: &mut dyn Write) -> io::Result<()> {
         let mut nothing = io::sink();
         match event {

@@ -20,9 +20,6 @@ pub enum Keeper {}
 
 impl Keeper {
     /// Makes none.
-    ///
-    /// # Errors
-    /// Always.
     pub fn new(_: &str, _: Users, _: u32, _: bool, _: Random) -> Result<Self, String> {
         Err(ABSENT.to_owned())
     }
@@ -34,9 +31,6 @@ impl Keeper {
 }
 
 /// Makes no token.
-///
-/// # Errors
-/// Always.
 pub fn token(_: (&str, &str), _: Wall, _: &str, _: bool, _: Random) -> Result<String, String> {
     Err(ABSENT.to_owned())
 }

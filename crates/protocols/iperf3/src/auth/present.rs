@@ -76,9 +76,6 @@ impl fmt::Debug for Keeper {
 }
 
 /// Whether this build knows authentication: it does.
-///
-/// # Errors
-/// None.
 pub fn available() -> Result<(), String> {
     Ok(())
 }

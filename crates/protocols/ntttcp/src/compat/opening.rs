@@ -42,9 +42,6 @@ fn remarks(spec: &Spec) -> Vec<&'static str> {
 
 impl Printer {
     /// Prints the banner, the remarks and, with `-V`, the settings. The `-O` file has none of these.
-    ///
-    /// # Errors
-    /// When `out` cannot be written.
     pub(crate) fn banner(&self, day: &str, out: &mut dyn Write) -> io::Result<()> {
         let spec = &self.spec;
         if spec.windows {
@@ -63,9 +60,6 @@ impl Printer {
     }
 
     /// Prints the limits, the interfaces, the threads and, at a receiver, the listening addresses.
-    ///
-    /// # Errors
-    /// When `out` cannot be written.
     pub(crate) fn opening(
         &self,
         facts: &HostFacts,

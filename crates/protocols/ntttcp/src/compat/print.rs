@@ -84,9 +84,6 @@ impl Printer {
     }
 
     /// Takes an event in and prints what it is worth; `host` is what the kernel says now.
-    ///
-    /// # Errors
-    /// When `out` cannot be written.
     pub(crate) fn on_event(
         &mut self,
         event: &Event,
@@ -469,9 +466,6 @@ pub(crate) fn time_of_day(ns: i64) -> String {
 }
 
 /// Prints a saved run as far as ntttcp would have known it.
-///
-/// # Errors
-/// When `out` cannot be written.
 pub(crate) fn print(outcome: &Outcome, events: &[Event], out: &mut dyn Write) -> io::Result<()> {
     let Some(point) = outcome.points.first() else { return Ok(()) };
     let role = if outcome.begin.verb == "serve" { Role::Receiver } else { Role::Sender };

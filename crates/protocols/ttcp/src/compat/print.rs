@@ -68,9 +68,6 @@ impl Printer {
     }
 
     /// Takes an event in and prints what it is worth.
-    ///
-    /// # Errors
-    /// When `out` or `err` cannot be written.
     pub(crate) fn on_event(
         &mut self,
         event: &Event,
@@ -343,9 +340,6 @@ fn rate(unit: Unit, dialect: Dialect, bytes: u64, seconds: f64) -> String {
 }
 
 /// Prints a saved run as far as ttcp would have known it.
-///
-/// # Errors
-/// When `out` cannot be written.
 pub(crate) fn print(outcome: &Outcome, events: &[Event], out: &mut dyn Write) -> io::Result<()> {
     let Some(point) = outcome.points.first() else { return Ok(()) };
     let phase = &point.phase;

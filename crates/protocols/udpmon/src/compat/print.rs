@@ -44,9 +44,6 @@ impl Printer {
     }
 
     /// Takes an event in and prints what it is worth.
-    ///
-    /// # Errors
-    /// When `out` cannot be written.
     pub(crate) fn on_event(&mut self, event: &Event, out: &mut dyn Write) -> io::Result<()> {
         match event {
             Event::Begin(begin) => {
