@@ -2,7 +2,7 @@
 
 mod rows;
 
-pub use rows::{ConnectionRecord, Failure, FrameRow, FrameVerdict, Portion, Sample};
+pub use rows::{ConnectionRecord, Failure, FrameRow, FrameVerdict, Portion, Sample, sampled_rtt_ns};
 
 use crate::{
     Baseline, CpuUse, Effective, Extra, FlowRow, FrameTimes, HostCounters, HostSnapshot, Links, PacketReport,
@@ -337,6 +337,8 @@ pub struct CauseCount {
 }
 
 /// What one end counted over a phase. Only `traffic` leaves the omitted start, and what moves after the end, out.
+///
+/// Wide: one object of the JSON, a member for each figure.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Totals {

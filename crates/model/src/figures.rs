@@ -19,6 +19,18 @@ impl Point {
         std::iter::once(&self.local).chain(&self.remote)
     }
 
+    /// Shortest round trip to a server before the run, ns.
+    pub fn idle_rtt_ns(&self) -> Option<u64> {
+        self.sessions.iter().map(|session| session.base_rtt_ns).filter(|ns| *ns > 0).min()
+    }
+
+    /// Round trip of a transfer's own connections, ns: the kernel's mean, of the end with the larger one.
+    pub fn loaded_rtt_ns(&self) -> Option<f64> {
+        let told = self.ends().map(|end| &end.tcp).filter(|tcp| tcp.rtt_samples > 0);
+        let means = told.map(|tcp| tcp.rtt_sum_us * 1e3 / real(tcp.rtt_samples));
+        means.reduce(f64::max).filter(|_| self.phase.kind == Kind::Tcp)
+    }
+
     /// The intervals after the omitted start.
     pub fn counted(&self) -> impl Iterator<Item = &Interval> {
         self.intervals.iter().filter(|i| !i.omitted)

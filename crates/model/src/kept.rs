@@ -2,10 +2,11 @@
 
 use crate::Status;
 use metrics::Wall;
+use serde::Serialize;
 use uuid::Uuid;
 
 /// A kept run, without what it found in detail.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct KeptRun {
     /// Its number in the store; never given twice.
     pub id: i64,
@@ -28,13 +29,14 @@ pub struct KeptRun {
 }
 
 /// A figure of a kept run.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct KeptFigure {
     /// What a sweep varied, `rate=1000000`; empty without one.
     pub setting: String,
     /// Which repetition, from 1.
     pub repeat: u32,
     /// The figure's [key](crate::Figure::key).
+    #[serde(rename = "figure")]
     pub name: String,
     /// Name of its [`Unit`](crate::Unit).
     pub unit: String,

@@ -48,7 +48,7 @@ pub use clean::{clean, clean_json};
 pub use confidence::{LEAST_REPEATS, MOST_REPEATS, Until};
 pub use event::{
     Accepted, Begin, CauseCount, Change, ConnectionRecord, Event, Failure, FrameRow, FrameVerdict, Interval,
-    Level, Portion, Sample, SchemaName, SessionInfo, Totals, Traffic,
+    Level, Portion, Sample, SchemaName, SessionInfo, Totals, Traffic, sampled_rtt_ns,
 };
 pub use extra::{Curve, Extra, Reading, Shown};
 pub use flows::{FlowRow, FlowWay, MOST_SAMPLES, PacketRow, mark_flows};

@@ -193,7 +193,7 @@ impl Figure {
         // Lost, and all that this is a share of: what came is less by what was taken back, which belongs to an earlier interval.
         let of = |interval: &Interval| match self {
             Figure::Loss(way) => {
-                let packets = interval::packets(interval, way.receiver())?;
+                let packets = way.receiver().packets(interval)?;
                 let (lost, arrivals) = (packets.counts.lost, packets.arrivals());
                 Some((interval.index, lost, arrivals.saturating_add_signed(lost)))
             }

@@ -1,6 +1,6 @@
 //! Two runs, or two sets of runs, side by side: which figures differ for certain, and what was set differently.
 
-use crate::plot::{Axis, Unit, show};
+use crate::plot::{Axis, AxisUnit, show};
 use crate::text::{Page, Table, Tone};
 use crate::words;
 use metrics::{ALPHA, Clamped, Contrast, holm, least_readings, real};
@@ -58,10 +58,9 @@ impl Readings {
     fn compared(self, figures: usize) -> Row {
         let level = ALPHA / real(figures.max(1));
         let contrast = Contrast::of(&self.before, &self.after, !self.runs, level);
-        let (n, m) = (self.before.len(), self.after.len());
         let tested = self.tested();
         let verdict = match contrast {
-            _ if !self.runs && (n == 0 || m == 0) => Verdict::Untold,
+            _ if !self.runs && (self.before.is_empty() || self.after.is_empty()) => Verdict::Untold,
             Some(_) if !tested => Verdict::Same,
             Some(contrast) if contrast.least_p <= level => Verdict::Same,
             _ if self.runs => {
@@ -71,8 +70,7 @@ impl Readings {
             _ => Verdict::TooFew("intervals to tell: longer runs needed".to_owned()),
         };
         let p = contrast.filter(|_| tested && verdict == Verdict::Same).map(|contrast| contrast.p);
-        let Readings { setting, figure, value, runs, .. } = self;
-        Row { setting, figure, value, contrast, p, verdict, n: (n, m), runs }
+        Row { readings: self, contrast, p, verdict }
     }
 }
 
@@ -90,16 +88,12 @@ fn judged(all: Vec<Readings>) -> Vec<Row> {
 
 /// A figure of both sides, compared.
 struct Row {
-    setting: String,
-    figure: Figure,
-    value: (Option<f64>, Option<f64>),
+    readings: Readings,
     /// The comparison of their readings; `None` with too few.
     contrast: Option<Contrast>,
     /// Its probability, corrected for the number of figures; `None` where none was tested.
     p: Option<f64>,
     verdict: Verdict,
-    n: (usize, usize),
-    runs: bool,
 }
 
 impl Row {
@@ -109,7 +103,8 @@ impl Row {
         let Some(contrast) = self.contrast.filter(|_| p < ALPHA) else { return };
         // What `p` is the probability of: most differences between readings have this sign, even where their median is 0.
         let more = contrast.superiority > 0.5;
-        self.verdict = if more == self.figure.more_is_better() { Verdict::Better } else { Verdict::Worse };
+        self.verdict =
+            if more == self.readings.figure.more_is_better() { Verdict::Better } else { Verdict::Worse };
     }
 
     /// Whether it is worse by more than `share` of what it was, by the end of the interval that is nearer to no difference. A
@@ -120,14 +115,16 @@ impl Row {
         base == 0.0 || share == 0.0 || contrast.local_end().abs() > share * base
     }
 
-    fn readings(&self) -> &'static str {
-        if self.runs { "runs" } else { "intervals" }
+    /// `3 + 3 runs`
+    fn readings(&self) -> String {
+        let Readings { before, after, runs, .. } = &self.readings;
+        format!("{} + {} {}", before.len(), after.len(), if *runs { "runs" } else { "intervals" })
     }
 
     fn name(&self) -> String {
-        match self.setting.as_str() {
-            "" => self.figure.to_string(),
-            setting => format!("{setting}: {}", self.figure),
+        match self.readings.setting.as_str() {
+            "" => self.readings.figure.to_string(),
+            setting => format!("{setting}: {}", self.readings.figure),
         }
     }
 }
@@ -192,8 +189,8 @@ impl Comparison {
             Some(row) => Err(format!(
                 "the threshold cannot be judged: {} ({} + {}): {}",
                 row.name(),
-                row.n.0,
-                row.n.1,
+                row.readings.before.len(),
+                row.readings.after.len(),
                 row.verdict
             )),
             None if self.rows.iter().all(|row| row.verdict == Verdict::Untold) => Err(
@@ -251,7 +248,7 @@ impl Comparison {
                 )?;
             }
         }
-        if self.rows.iter().any(|row| !row.runs) {
+        if self.rows.iter().any(|row| !row.readings.runs) {
             let least = least_readings(self.rows.len());
             let text = format!(
                 "One run a side: a difference is one between these two runs, and not yet one between settings. For that compare \
@@ -273,15 +270,16 @@ impl Comparison {
     /// For programs: one JSON document.
     pub fn json(&self) -> Value {
         let row = |row: &Row| {
+            let Readings { setting, figure, value, runs, .. } = &row.readings;
             json!({
-                "setting": row.setting,
-                "figure": row.figure.to_string(),
-                "key": row.figure.key(),
-                "unit": Unit::from(row.figure.unit()).words().2,
-                "more_is_better": row.figure.more_is_better(),
-                "before": row.value.0,
-                "after": row.value.1,
-                "readings": row.readings(),
+                "setting": setting,
+                "figure": figure.to_string(),
+                "key": figure.key(),
+                "unit": AxisUnit::from(figure.unit()).words().2,
+                "more_is_better": figure.more_is_better(),
+                "before": value.0,
+                "after": value.1,
+                "readings": if *runs { "runs" } else { "intervals" },
                 "contrast": row.contrast,
                 "p": row.p,
                 "verdict": row.verdict.to_string(),
@@ -364,11 +362,11 @@ fn own_readings(setting: &str, a: &[(&Point, bool)], b: &[(&Point, bool)]) -> Ve
 }
 
 fn cells(row: &Row) -> Vec<String> {
-    let axis = Axis::new("", row.figure.unit().into());
+    let axis = Axis::new("", row.readings.figure.unit());
     let value = |v: Option<f64>| v.map_or("-".to_owned(), |v| show(&axis, v));
     let percent = |share: f64| format!("{:+.1} %", share * 100.0);
-    let mut cells = vec![row.name(), value(row.value.0), value(row.value.1)];
-    let readings = format!("{} + {} {}", row.n.0, row.n.1, row.readings());
+    let mut cells = vec![row.name(), value(row.readings.value.0), value(row.readings.value.1)];
+    let readings = row.readings();
     let Some(c) = &row.contrast else {
         cells.extend(["-".to_owned(), "-".to_owned(), "-".to_owned(), readings, row.verdict.to_string()]);
         return cells;

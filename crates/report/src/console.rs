@@ -48,7 +48,7 @@ pub struct Style {
 ///
 /// Feed it the events as they happen (or as [`replay`](crate::replay()) takes them out of a saved outcome), then ask for
 /// the summary.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Console {
     style: Style,
     columns: Vec<Column>,
@@ -74,19 +74,8 @@ pub struct Console {
 impl Console {
     /// A reporter that prints in this style.
     pub fn new(style: Style) -> Console {
-        Console {
-            style,
-            columns: columns(false, &Phase::default()),
-            serving: false,
-            labelled: false,
-            messages: false,
-            loads: false,
-            has_intervals: true,
-            within: false,
-            noticed: Vec::new(),
-            lines: 0,
-            trips: None,
-        }
+        let columns = columns(false, &Phase::default());
+        Console { style, columns, has_intervals: true, ..Console::default() }
     }
 
     /// Shows the histogram of round trips in steps of this width, ns.
@@ -124,13 +113,7 @@ impl Console {
                 let why = reason.as_deref().unwrap_or("no reason given");
                 page.paragraph(Tone::Warning, "", &format!("{}: {why}", status.name()))?;
             }
-            Event::PhaseEnd { .. } | Event::End { .. } => {}
-            Event::Start { .. } | Event::Established { .. } | Event::Connection(_) => {}
-            Event::Frames { .. } | Event::Pings { .. } | Event::Portion(_) => {}
-            Event::Baseline(_) | Event::Trains(_) | Event::TrainPackets { .. } => {}
-            Event::Flows { .. } | Event::Packets { .. } | Event::Extra(_) | Event::Served(_) => {}
-            Event::FrameTimes(_) | Event::Links(_) => {}
-            Event::Local(_) | Event::Remote(_) => {}
+            _ => {}
         }
         Ok(())
     }
@@ -347,39 +330,25 @@ fn unusual(interval: &Interval, messages: bool) -> String {
 
 /// Datagrams as their receivers counted them, what the senders sent beside it where there is room; delays in one direction.
 fn datagram_columns(up: bool, down: bool) -> Vec<Column> {
-    let to = [
-        local("sent/s", 9, Measure::DATAGRAMS_SENT),
-        remote("remote got/s", 12, Measure::DATAGRAMS_RECEIVED),
-        remote("lost", 7, Measure::LOST),
-        remote("delay p50", 9, Measure::DELAY_P50),
-        remote("p99", 9, Measure::DELAY_P99),
-        remote("max", 9, Measure::DELAY_MAX),
+    let received = [
+        Measure::DATAGRAMS_RECEIVED,
+        Measure::LOST,
+        Measure::DELAY_P50,
+        Measure::DELAY_P99,
+        Measure::DELAY_MAX,
     ];
-    let from = [
-        remote("remote sent/s", 13, Measure::DATAGRAMS_SENT),
-        local("got/s", 9, Measure::DATAGRAMS_RECEIVED),
-        local("lost", 7, Measure::LOST),
-        local("delay p50", 9, Measure::DELAY_P50),
-        local("p99", 9, Measure::DELAY_P99),
-        local("max", 9, Measure::DELAY_MAX),
-    ];
+    let by = |end, titles: &[(&'static str, usize)]| -> Vec<Column> {
+        let column = |(&(title, width), measure)| Column { title, width, measure, end };
+        titles.iter().zip(received).map(column).collect()
+    };
+    let alone = |first, end| by(end, &[first, ("lost", 7), ("delay p50", 9), ("p99", 9), ("max", 9)]);
+    let beside = |first, end| by(end, &[first, ("lost", 6), ("p50", 7), ("p99", 7)]);
+    let sent = |title, width, end| vec![Column { title, width, measure: Measure::DATAGRAMS_SENT, end }];
     match (up, down) {
-        (true, false) => to.to_vec(),
-        (false, true) => from.to_vec(),
+        (true, true) => [beside(("up rx/s", 7), End::Remote), beside(("dn rx/s", 7), End::Local)].concat(),
+        (true, false) => [sent("sent/s", 9, End::Local), alone(("remote got/s", 12), End::Remote)].concat(),
+        (false, true) => [sent("remote sent/s", 13, End::Remote), alone(("got/s", 9), End::Local)].concat(),
         (false, false) => Vec::new(),
-        (true, true) => {
-            let titled = |title, width, of: Column| Column { title, width, ..of };
-            vec![
-                titled("up rx/s", 7, to[1]),
-                titled("lost", 6, to[2]),
-                titled("p50", 7, to[3]),
-                titled("p99", 7, to[4]),
-                titled("dn rx/s", 7, from[1]),
-                titled("lost", 6, from[2]),
-                titled("p50", 7, from[3]),
-                titled("p99", 7, from[4]),
-            ]
-        }
     }
 }
 

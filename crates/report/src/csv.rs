@@ -3,10 +3,13 @@
 //! One header row, snake_case names that end in the unit, `.` as the decimal point, UTC in RFC 3339. A cell of text that
 //! a spreadsheet would take for a formula is guarded with an apostrophe: much of that text comes from the network.
 
+use crate::text::Column;
 use csv::Writer;
 use jiff::Timestamp;
 use metrics::{SECOND, Spread, TcpInfo, Wall};
 use model::{ConnectionRecord, End, Event, Interval, Measure, SweepRow, Traffic, Way};
+use serde_json::{Value, json};
+use std::borrow::Borrow;
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -54,6 +57,21 @@ pub trait Rows: Default {
 
     /// Writes what `event` is worth.
     fn write<W: Write>(&mut self, event: &Event, out: &mut Writer<W>) -> io::Result<()>;
+}
+
+/// The titles of columns, separated by commas.
+pub(crate) fn titles<T>(columns: &[Column<T>]) -> String {
+    columns.iter().map(|(title, _)| *title).collect::<Vec<_>>().join(",")
+}
+
+/// Writes a row for each of `rows`.
+pub(crate) fn write_rows<T, W: Write>(
+    columns: &[Column<T>],
+    rows: impl IntoIterator<Item = impl Borrow<T>>,
+    out: &mut Writer<W>,
+) -> io::Result<()> {
+    let mut rows = rows.into_iter();
+    Ok(rows.try_for_each(|row| out.write_record(columns.iter().map(|(_, cell)| cell(row.borrow()))))?)
 }
 
 /// A table that is written as the run goes on.
@@ -105,67 +123,65 @@ fn status_row(i: &Interval, place: &Place) -> Vec<String> {
     row
 }
 
-/// Bytes and rate both ways.
-fn traffic(t: &Traffic) -> [String; 4] {
-    [t.tx_bytes.to_string(), rate(t.tx_bps()), t.rx_bytes.to_string(), rate(t.rx_bps())]
-}
-
 /// Rows of ended connections, written out at every other event (tens of thousands of connections may end in a second, and writing
 /// each at once would disturb what is measured).
 #[derive(Default)]
 pub struct ConnectionRows(Place);
 
+/// The columns of a connection, and of where in the run it ended.
+fn connections<'a>() -> [Column<(&'a Place, &'a ConnectionRecord)>; 32] {
+    fn tcp<T: Display>(c: &ConnectionRecord, of: fn(&TcpInfo) -> Option<T>) -> String {
+        or_empty(c.tcp.as_ref().and_then(of))
+    }
+    fn rate_of(bytes: u64, c: &ConnectionRecord) -> String {
+        rate(Traffic { tx_bytes: bytes, rx_bytes: 0, ns: c.duration_ns }.tx_bps())
+    }
+    [
+        ("label", |(place, _)| guarded(&place.label)),
+        ("repeat", |(place, _)| place.repeat.to_string()),
+        ("id", |(_, c)| c.id.to_string()),
+        ("ended_s", |(_, c)| seconds(c.ended_ns)),
+        ("ended_utc", |(place, c)| place.utc(c.ended_ns)),
+        ("local", |(_, c)| or_empty(c.local)),
+        ("remote", |(_, c)| c.remote.to_string()),
+        ("tx_bytes", |(_, c)| c.tx_bytes.to_string()),
+        ("tx_bps", |(_, c)| rate_of(c.tx_bytes, c)),
+        ("rx_bytes", |(_, c)| c.rx_bytes.to_string()),
+        ("rx_bps", |(_, c)| rate_of(c.rx_bytes, c)),
+        ("connect_s", |(_, c)| c.connect_ns.map_or_else(String::new, seconds)),
+        ("duration_s", |(_, c)| seconds(c.duration_ns)),
+        ("result", |(_, c)| spelled(json!(c.result))),
+        ("error", |(_, c)| guarded(c.error.as_deref().unwrap_or_default())),
+        ("rtt_us", |(_, c)| tcp(c, |t| Some(t.rtt_us))),
+        ("rttvar_us", |(_, c)| tcp(c, |t| Some(t.rttvar_us))),
+        ("min_rtt_us", |(_, c)| tcp(c, |t| t.min_rtt_us)),
+        ("retransmits", |(_, c)| tcp(c, |t| Some(t.retransmits))),
+        ("cwnd_segments", |(_, c)| tcp(c, |t| Some(t.cwnd))),
+        ("snd_mss_bytes", |(_, c)| tcp(c, |t| Some(t.snd_mss))),
+        ("ssthresh_segments", |(_, c)| tcp(c, |t| t.ssthresh)),
+        ("delivery_rate_bytes_per_s", |(_, c)| tcp(c, |t| t.delivery_rate)),
+        ("app_limited", |(_, c)| tcp(c, |t| Some(t.app_limited))),
+        ("busy_us", |(_, c)| tcp(c, |t| t.busy_us)),
+        ("rwnd_limited_us", |(_, c)| tcp(c, |t| t.rwnd_limited_us)),
+        ("sndbuf_limited_us", |(_, c)| tcp(c, |t| t.sndbuf_limited_us)),
+        ("bytes_sent", |(_, c)| tcp(c, |t| t.bytes_sent)),
+        ("bytes_retrans", |(_, c)| tcp(c, |t| t.bytes_retrans)),
+        ("reord_seen", |(_, c)| tcp(c, |t| t.reord_seen)),
+        ("rcv_rtt_us", |(_, c)| tcp(c, |t| Some(t.rcv_rtt_us))),
+        ("snd_wnd_bytes", |(_, c)| tcp(c, |t| t.snd_wnd)),
+    ]
+}
+
 impl Rows for ConnectionRows {
     fn header() -> String {
-        "label,repeat,id,ended_s,ended_utc,local,remote,tx_bytes,tx_bps,rx_bytes,rx_bps,\
-        connect_s,duration_s,result,error,rtt_us,rttvar_us,min_rtt_us,retransmits,cwnd_segments,snd_mss_bytes,\
-        ssthresh_segments,delivery_rate_bytes_per_s,app_limited,busy_us,rwnd_limited_us,sndbuf_limited_us,\
-        bytes_sent,bytes_retrans,reord_seen,rcv_rtt_us,snd_wnd_bytes".to_owned()
+        titles(&connections())
     }
 
     fn write<W: Write>(&mut self, event: &Event, out: &mut Writer<W>) -> io::Result<()> {
         self.0.on_event(event);
         let Event::Connection(record) = event else { return out.flush() };
-        Ok(out.write_record(connection_row(record, &self.0))?)
+        write_rows(&connections(), [(&self.0, &**record)], out)
     }
-}
-
-fn connection_row(c: &ConnectionRecord, place: &Place) -> Vec<String> {
-    let traffic = Traffic { tx_bytes: c.tx_bytes, rx_bytes: c.rx_bytes, ns: c.duration_ns };
-    let mut row = vec![guarded(&place.label), place.repeat.to_string(), c.id.to_string()];
-    row.extend([seconds(c.ended_ns), place.utc(c.ended_ns), or_empty(c.local), c.remote.to_string()]);
-    row.extend(self::traffic(&traffic));
-    row.extend([c.connect_ns.map_or_else(String::new, seconds), seconds(c.duration_ns)]);
-    row.extend([result(c), guarded(c.error.as_deref().unwrap_or_default())]);
-    row.extend(c.tcp.as_ref().map_or_else(Default::default, tcp_cells));
-    row
-}
-
-/// The ending as the JSON spells it.
-fn result(c: &ConnectionRecord) -> String {
-    crate::words::ending(c.result).replace(' ', "_")
-}
-
-fn tcp_cells(t: &TcpInfo) -> [String; 17] {
-    [
-        t.rtt_us.to_string(),
-        t.rttvar_us.to_string(),
-        or_empty(t.min_rtt_us),
-        t.retransmits.to_string(),
-        t.cwnd.to_string(),
-        t.snd_mss.to_string(),
-        or_empty(t.ssthresh),
-        or_empty(t.delivery_rate),
-        t.app_limited.to_string(),
-        or_empty(t.busy_us),
-        or_empty(t.rwnd_limited_us),
-        or_empty(t.sndbuf_limited_us),
-        or_empty(t.bytes_sent),
-        or_empty(t.bytes_retrans),
-        or_empty(t.reord_seen),
-        t.rcv_rtt_us.to_string(),
-        or_empty(t.snd_wnd),
-    ]
 }
 
 /// Writes the sweep CSV to `out`: one row per setting, its values in columns of their own in base units.
@@ -227,6 +243,11 @@ fn seconds(ns: u64) -> String {
 /// A rate in whole bits per second.
 fn rate(bps: f64) -> String {
     format!("{bps:.0}")
+}
+
+/// A value as the JSON spells it.
+pub(crate) fn spelled(value: Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
 }
 
 pub(crate) fn or_empty(value: Option<impl Display>) -> String {

@@ -1,9 +1,11 @@
 //! A table of datagrams for scripts: one row each.
 
-use crate::csv::{EventCsv, Rows, or_empty};
+use crate::csv::{EventCsv, Rows, or_empty, spelled, titles, write_rows};
+use crate::text::Column;
 use csv::Writer;
-use metrics::{StampKind, Verdict};
+use metrics::StampKind;
 use model::{Event, PacketRow};
+use serde_json::json;
 use std::io::{self, Write};
 
 pub type DatagramsCsv<W> = EventCsv<W, DatagramRows>;
@@ -14,11 +16,27 @@ pub struct DatagramRows {
     label: String,
 }
 
+/// The columns of the phase's label and a datagram.
+fn columns<'a>() -> [Column<(&'a str, &'a PacketRow)>; 12] {
+    [
+        ("label", |(label, _)| (*label).to_owned()),
+        ("flow", |(_, row)| row.flow.to_string()),
+        ("direction", |(_, row)| if row.up { "up" } else { "down" }.to_owned()),
+        ("sequence", |(_, row)| row.sequence.to_string()),
+        ("intended_ns", |(_, row)| row.intended_ns.to_string()),
+        ("sent_ns", |(_, row)| row.sent_ns.to_string()),
+        ("received_ns", |(_, row)| or_empty(row.received_ns)),
+        ("delay_ns", |(_, row)| or_empty(row.delay_ns)),
+        ("stamp", |(_, row)| or_empty(row.stamp.map(word))),
+        ("verdict", |(_, row)| spelled(json!(row.verdict))),
+        ("repeats", |(_, row)| row.repeats.to_string()),
+        ("sent_stamp", |(_, row)| word(row.sent_stamp).to_owned()),
+    ]
+}
+
 impl Rows for DatagramRows {
     fn header() -> String {
-        "label,flow,direction,sequence,intended_ns,sent_ns,received_ns,delay_ns,stamp,\
-        verdict,repeats,sent_stamp"
-            .to_owned()
+        titles(&columns())
     }
 
     fn write<W: Write>(&mut self, event: &Event, out: &mut Writer<W>) -> io::Result<()> {
@@ -30,29 +48,12 @@ impl Rows for DatagramRows {
                 Ok(())
             }
             Event::Packets { rows } => {
-                rows.iter().try_for_each(|row| out.write_record(cells(&self.label, row)))?;
+                write_rows(&columns(), rows.iter().map(|row| (self.label.as_str(), row)), out)?;
                 out.flush()
             }
             _ => Ok(()),
         }
     }
-}
-
-fn cells(label: &str, row: &PacketRow) -> [String; 12] {
-    [
-        label.to_owned(),
-        row.flow.to_string(),
-        if row.up { "up" } else { "down" }.to_owned(),
-        row.sequence.to_string(),
-        row.intended_ns.to_string(),
-        row.sent_ns.to_string(),
-        or_empty(row.received_ns),
-        or_empty(row.delay_ns),
-        or_empty(row.stamp.map(word)),
-        verdict(row.verdict).to_owned(),
-        row.repeats.to_string(),
-        word(row.sent_stamp).to_owned(),
-    ]
 }
 
 /// Source of a datagram's timestamp.
@@ -64,21 +65,11 @@ pub(crate) fn word(stamp: StampKind) -> &'static str {
     }
 }
 
-fn verdict(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Received => "received",
-        Verdict::Reordered => "reordered",
-        Verdict::Late => "late",
-        Verdict::Damaged => "damaged",
-        Verdict::Lost => "lost",
-        Verdict::Unknown => "unknown",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::csv::EventWriter as _;
+    use metrics::Verdict;
     use std::collections::BTreeMap;
 
     #[test]

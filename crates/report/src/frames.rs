@@ -1,10 +1,13 @@
 //! A table of frames: one row for each that a media stream's receiver has judged.
 
-use crate::csv::{EventCsv, Rows};
+use crate::csv::{EventCsv, Rows, spelled, titles, write_rows};
+use crate::text::Column;
 use csv::Writer;
 use metrics::SECOND;
-use model::{Event, FrameRow, FrameVerdict};
+use model::{Event, FrameRow};
+use serde_json::json;
 use std::io::{self, Write};
+use uuid::Uuid;
 
 pub type FramesCsv<W> = EventCsv<W, FrameRows>;
 
@@ -16,41 +19,39 @@ pub struct FrameRows {
     rate: u32,
 }
 
+/// A stream's identifier, a frame of it, and the frames per second of the phase.
+type Frame<'a> = (&'a Uuid, &'a FrameRow, u32);
+
+fn columns<'a>() -> [Column<Frame<'a>>; 7] {
+    [
+        ("stream", |(id, ..)| id.to_string()),
+        ("frame", |(_, row, _)| row.seq.to_string()),
+        ("due_ns", |(_, row, rate)| {
+            let before = u128::from(row.seq.saturating_sub(1));
+            (before * u128::from(SECOND) / u128::from(*rate.max(&1))).to_string()
+        }),
+        ("sent_ns", |(_, row, _)| ns(row.sender_ticks, row.sender_hz)),
+        ("received_ns", |(_, row, _)| ns(row.receiver_ticks, row.receiver_hz)),
+        ("bytes", |(_, row, _)| row.bytes.to_string()),
+        ("verdict", |(_, row, _)| spelled(json!(row.verdict))),
+    ]
+}
+
 impl Rows for FrameRows {
     fn header() -> String {
-        "stream,frame,due_ns,sent_ns,received_ns,bytes,verdict".to_owned()
+        titles(&columns())
     }
 
     fn write<W: Write>(&mut self, event: &Event, out: &mut Writer<W>) -> io::Result<()> {
         match event {
             Event::Phase { phase, .. } => self.rate = phase.media.map_or(0, |media| media.frame_rate),
             Event::Frames { id, rows } => {
-                rows.iter().try_for_each(|row| out.write_record(self.cells(&id.to_string(), row)))?;
+                write_rows(&columns(), rows.iter().map(|row| (id, row, self.rate)), out)?;
             }
             Event::Interval(_) | Event::PhaseEnd { .. } | Event::End { .. } => out.flush()?,
             _ => {}
         }
         Ok(())
-    }
-}
-
-impl FrameRows {
-    fn cells(&self, id: &str, row: &FrameRow) -> [String; 7] {
-        let due = u128::from(row.seq.saturating_sub(1)) * u128::from(SECOND) / u128::from(self.rate.max(1));
-        let verdict = match row.verdict {
-            FrameVerdict::Completed => "completed",
-            FrameVerdict::Dropped => "dropped",
-            FrameVerdict::Repeated => "repeated",
-        };
-        [
-            id.to_owned(),
-            row.seq.to_string(),
-            due.to_string(),
-            ns(row.sender_ticks, row.sender_hz),
-            ns(row.receiver_ticks, row.receiver_hz),
-            row.bytes.to_string(),
-            verdict.to_owned(),
-        ]
     }
 }
 
@@ -66,9 +67,8 @@ fn ns(ticks: i64, hz: i64) -> String {
 mod tests {
     use super::*;
     use crate::csv::EventWriter as _;
-    use model::{Kind, Media, Phase};
+    use model::{FrameVerdict, Kind, Media, Phase};
     use std::collections::BTreeMap;
-    use uuid::Uuid;
 
     #[test]
     fn a_row_per_frame() {

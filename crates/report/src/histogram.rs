@@ -1,6 +1,7 @@
 //! Distributions for other programs: HdrHistogram's percentile files, and tables for spreadsheets.
 
-use crate::csv::{EventCsv, Rows, or_empty};
+use crate::csv::{EventCsv, Rows, or_empty, titles, write_rows};
+use crate::text::Column;
 use csv::Writer;
 use metrics::{Spectrum, real};
 use model::{Echo, Event, Kind, Outcome, PingRow};
@@ -58,27 +59,18 @@ pub fn write_histogram_csv(
     linear_ns: Option<u64>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
+    let (bound, steps) = match linear_ns {
+        Some(width) => ("from_ns", spectrum.linear(width, MAX_STEPS)),
+        None => ("up_to_ns", spectrum.counts.clone()),
+    };
     let mut table = Writer::from_writer(out);
+    table.write_record([bound, "count", "cumulative", "cumulative_percent"])?;
     let all = real(spectrum.total().max(1));
     let mut covered = 0;
-    let mut row = |table: &mut Writer<_>, ns: u64, n: u64| {
+    for (ns, n) in steps {
         covered += n;
         let share = format!("{:.6}", 100.0 * real(covered) / all);
-        table.write_record([ns.to_string(), n.to_string(), covered.to_string(), share])
-    };
-    match linear_ns {
-        Some(width) => {
-            table.write_record(["from_ns", "count", "cumulative", "cumulative_percent"])?;
-            for (from, n) in spectrum.linear(width, MAX_STEPS) {
-                row(&mut table, from, n)?;
-            }
-        }
-        None => {
-            table.write_record(["up_to_ns", "count", "cumulative", "cumulative_percent"])?;
-            for &(up_to, n) in &spectrum.counts {
-                row(&mut table, up_to, n)?;
-            }
-        }
+        table.write_record([ns.to_string(), n.to_string(), covered.to_string(), share])?;
     }
     table.flush()
 }
@@ -91,9 +83,27 @@ pub struct SampleRows {
     missing: BTreeMap<(u32, u64), PingRow>,
 }
 
+const SAMPLES: [Column<PingRow>; 7] = [
+    ("connection", |row| row.slot.to_string()),
+    ("message", |row| row.seq.to_string()),
+    ("intended_ns", |row| row.intended_ns.to_string()),
+    ("sent_ns", |row| row.sent_ns.to_string()),
+    ("rtt_ns", |row| or_empty(row.rtt_ns)),
+    ("remote_ns", |row| or_empty(row.remote_ns)),
+    ("echo", |row| {
+        let echo = match row.echo {
+            Echo::InTime => "in_time",
+            Echo::Missing => "lost",
+            Echo::Late => "late",
+            Echo::Damaged => "damaged",
+        };
+        echo.to_owned()
+    }),
+];
+
 impl Rows for SampleRows {
     fn header() -> String {
-        "connection,message,intended_ns,sent_ns,rtt_ns,remote_ns,echo".to_owned()
+        titles(&SAMPLES)
     }
 
     fn write<W: Write>(&mut self, event: &Event, out: &mut Writer<W>) -> io::Result<()> {
@@ -109,36 +119,18 @@ impl Rows for SampleRows {
                         Echo::Late | Echo::Damaged => drop(self.missing.remove(&key)),
                         Echo::Missing | Echo::InTime => {}
                     }
-                    out.write_record(sample_row(row))?;
+                    write_rows(&SAMPLES, [row], out)?;
                 }
                 Ok(())
             }
             Event::PhaseEnd { .. } | Event::End { .. } => {
                 let left = std::mem::take(&mut self.missing);
-                left.values().try_for_each(|row| out.write_record(sample_row(row)))?;
+                write_rows(&SAMPLES, left.values(), out)?;
                 out.flush()
             }
             _ => Ok(()),
         }
     }
-}
-
-fn sample_row(row: &PingRow) -> [String; 7] {
-    let echo = match row.echo {
-        Echo::InTime => "in_time",
-        Echo::Missing => "lost",
-        Echo::Late => "late",
-        Echo::Damaged => "damaged",
-    };
-    [
-        row.slot.to_string(),
-        row.seq.to_string(),
-        row.intended_ns.to_string(),
-        row.sent_ns.to_string(),
-        or_empty(row.rtt_ns),
-        or_empty(row.remote_ns),
-        echo.to_owned(),
-    ]
 }
 
 #[cfg(test)]

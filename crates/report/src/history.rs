@@ -1,13 +1,13 @@
 //! Runs that were kept, a line each.
 
 use crate::csv::{begun, guarded};
-use crate::plot::{Axis, Unit, show};
-use crate::text::{Page, Table, Tone};
+use crate::plot::{Axis, show};
+use crate::text::{Page, Table, Tone, shortened};
 use jiff::Timestamp;
 use metrics::{Clamped, Spread};
 use model::load::GROWN;
-use model::{KeptFigure, KeptRun, Status};
-use serde_json::{Value, json};
+use model::{KeptFigure, KeptRun, Status, Unit};
+use serde_json::json;
 use std::io::{self, Write};
 
 /// What is shown of a run when nothing in particular was asked for, the first four that it has.
@@ -60,14 +60,6 @@ const WIDTH: usize = 100;
 const MINUTES: usize = "2026-11-24 17:04".len();
 /// Those of the targets.
 const MOST_TARGET: usize = 24;
-
-/// `text`, or its beginning.
-fn shortened(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
-        return text.to_owned();
-    }
-    text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
-}
 
 pub(crate) fn tone(run: &KeptRun) -> Tone {
     match run.status {
@@ -162,7 +154,7 @@ pub(crate) fn known(run: &KeptRun, name: &str) -> Option<(Spread, Unit)> {
 }
 
 fn unit(name: &str) -> Unit {
-    model::Unit::ALL.into_iter().find(|unit| unit.name() == name).unwrap_or(model::Unit::Count).into()
+    Unit::ALL.into_iter().find(|unit| unit.name() == name).unwrap_or(Unit::Count)
 }
 
 /// Columns of [`write_figures_csv`].
@@ -208,24 +200,7 @@ pub fn write_figures_csv(runs: &[KeptRun], out: &mut dyn Write) -> io::Result<()
 
 /// Writes the runs as one JSON document.
 pub fn write_history_json(runs: &[KeptRun], out: &mut dyn Write) -> io::Result<()> {
-    let figure = |f: &KeptFigure| json!({ "setting": f.setting, "repeat": f.repeat, "figure": f.name, "unit": f.unit, "value": f.value });
-    let run = |run: &KeptRun| {
-        json!({
-            "id": run.id,
-            "run": run.run,
-            "started": run.started,
-            "verb": run.verb,
-            "protocol": run.protocol,
-            "targets": run.targets,
-            "status": run.status,
-            "source": run.source,
-            "figures": run.figures.iter().map(figure).collect::<Vec<Value>>(),
-        })
-    };
-    let document = json!({
-        "schema": "netcaliper.history.v1",
-        "runs": runs.iter().map(run).collect::<Vec<Value>>(),
-    });
+    let document = json!({ "schema": "netcaliper.history.v1", "runs": runs });
     writeln!(out, "{document:#}")
 }
 

@@ -7,7 +7,6 @@ use model::document::{Document, check_syntax, top_field};
 use model::load::{Found, OneWay, under_load};
 use model::{Builder, Event, Figure, Level, Outcome, SCHEMA, Stat, SweepRow, Way};
 use serde_json::{Map, Value, json};
-use std::fmt;
 use std::io::{self, BufWriter, Write};
 
 /// Writes `outcome` as an indented JSON document, as `schema/outcome.v2.json` describes it.
@@ -150,62 +149,49 @@ impl<W: Write> EventWriter for Journal<W> {
     }
 }
 
-/// Why a saved run cannot be read: one sentence.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReadError(String);
-
-impl fmt::Display for ReadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for ReadError {}
-
 /// Reads a saved run: an outcome, or a journal of which a crash may have cut the last line.
 ///
 /// # Errors
 /// One sentence when `text` is neither.
-pub fn read_run(text: &str) -> Result<Outcome, ReadError> {
+pub fn read_run(text: &str) -> Result<Outcome, String> {
     let text = text.trim_start_matches('\u{feff}').trim();
     if text.is_empty() {
-        return Err(ReadError("the file is empty".to_owned()));
+        return Err("the file is empty".to_owned());
     }
     let first = text.lines().next().unwrap_or_default();
     let tag = check_syntax(first.as_bytes()).and_then(|()| top_field(first.as_bytes(), "event"));
     if matches!(tag, Ok(Some(_))) { read_journal(text) } else { read_outcome(text) }
 }
 
-fn read_outcome(text: &str) -> Result<Outcome, ReadError> {
+fn read_outcome(text: &str) -> Result<Outcome, String> {
     let json = text.as_bytes();
-    check_syntax(json)
-        .map_err(|e| ReadError(format!("the file is neither a saved outcome nor a journal: {e}")))?;
+    check_syntax(json).map_err(|e| format!("the file is neither a saved outcome nor a journal: {e}"))?;
     let schema = top_field(json, "schema").ok().flatten();
     match schema.as_ref().and_then(Value::as_str) {
         Some(SCHEMA) => {}
         Some(other) if other.starts_with("netcaliper.outcome.") => return Err(other_build(other)),
         Some(other) => {
-            return Err(ReadError(format!("the file is a '{other}', this version reads '{SCHEMA}'")));
+            return Err(format!("the file is a '{other}', this version reads '{SCHEMA}'"));
         }
         None => {
-            return Err(ReadError(format!("the file is JSON, but no outcome: it has no schema '{SCHEMA}'")));
+            return Err(format!("the file is JSON, but no outcome: it has no schema '{SCHEMA}'"));
         }
     }
-    Outcome::read(json).map_err(|e| ReadError(format!("the outcome is damaged: {e}")))
+    Outcome::read(json).map_err(|e| format!("the outcome is damaged: {e}"))
 }
 
 /// The refusal of a run that a build with another version of the document saved.
-fn other_build(schema: &str) -> ReadError {
+fn other_build(schema: &str) -> String {
     let version = |schema: &str| schema.rsplit_once(".v").and_then(|(_, digits)| digits.parse::<u32>().ok());
     let age = if version(schema) > version(SCHEMA) { "a later" } else { "an earlier" };
     let schema = if schema.is_empty() { "a journal without a version" } else { schema };
-    ReadError(format!(
+    format!(
         "the file was made by {age} build ({schema}), this one reads {SCHEMA}: measure again, or read it with that build"
-    ))
+    )
 }
 
 /// Plays the journal to a builder. The last line may be cut; events that a later version added are passed over.
-fn read_journal(text: &str) -> Result<Outcome, ReadError> {
+fn read_journal(text: &str) -> Result<Outcome, String> {
     let mut builder = Builder::default();
     let mut lines = text.lines().enumerate().peekable();
     while let Some((at, line)) = lines.next() {
@@ -218,7 +204,7 @@ fn read_journal(text: &str) -> Result<Outcome, ReadError> {
                 let text = format!("line {} of the journal was passed over: {why}", at + 1);
                 builder.absorb(&Event::Notice { level: Level::Warning, text });
             }
-            Err(why) => return Err(ReadError(format!("line {} of the journal is damaged: {why}", at + 1))),
+            Err(why) => return Err(format!("line {} of the journal is damaged: {why}", at + 1)),
         }
     }
     Ok(builder.outcome())

@@ -39,7 +39,7 @@ pub use history::{write_figures_csv, write_history, write_history_json};
 pub use html::history::{HistoryQuery, write_history_page, write_trend};
 pub use html::live::{LivePage, LivePlot, LiveView, REPORT_SCRIPT, REPORT_STYLE, live_units, page_policy};
 pub use html::{escape, svg_files, write_html};
-pub use json::{Journal, ReadError, read_run, write_outcome, write_outcome_line, write_summary};
+pub use json::{Journal, read_run, write_outcome, write_outcome_line, write_summary};
 pub use live::{
     Cell, CellStyle, Color, Feed, Grid, Look, Planned, Press, Presses, View, Wish, write_svg as write_screen,
 };

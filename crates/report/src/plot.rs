@@ -8,6 +8,7 @@ pub(crate) use panels::panels;
 pub(crate) use scale::show;
 pub(crate) use svg::{class, inline, standalone};
 
+use model::Unit;
 use serde_json::{Value, json};
 
 /// Most points of one series; more are thinned, keeping the extremes of each stretch.
@@ -22,73 +23,53 @@ const FLAT: f64 = 30.0;
 
 /// What the numbers of an axis are. They are kept in the base unit and shown with a prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unit {
+pub(crate) enum AxisUnit {
+    /// That of a figure.
+    Figure(Unit),
     /// Seconds since the start.
     Second,
-    /// A time, ns.
-    Ns,
-    /// A rate, bits/s.
-    BitsPerSecond,
-    /// A size, bytes; prefixes are binary.
-    Bytes,
-    /// A number of things.
-    Count,
-    /// Events per second.
-    PerSecond,
-    Percent,
-    /// A share of one, or an index.
-    Share,
     /// `1/(1-q)` of the quantile `q`; shown as a percentile.
     Percentile,
     /// The n-th of the axis's names.
     Name,
 }
 
-/// All units, by their name in the page's data.
-pub(crate) const UNITS: [(&str, Unit); 10] = [
-    ("second", Unit::Second),
-    ("ns", Unit::Ns),
-    ("bps", Unit::BitsPerSecond),
-    ("bytes", Unit::Bytes),
-    ("count", Unit::Count),
-    ("per_second", Unit::PerSecond),
-    ("percent", Unit::Percent),
-    ("share", Unit::Share),
-    ("percentile", Unit::Percentile),
-    ("name", Unit::Name),
-];
-
-impl From<model::Unit> for Unit {
-    fn from(unit: model::Unit) -> Self {
-        match unit {
-            model::Unit::BitsPerSecond => Unit::BitsPerSecond,
-            model::Unit::PerSecond => Unit::PerSecond,
-            model::Unit::Ns => Unit::Ns,
-            model::Unit::Percent => Unit::Percent,
-            model::Unit::Count | model::Unit::SecondsPerGb => Unit::Count,
-            model::Unit::Share => Unit::Share,
-            model::Unit::Bytes => Unit::Bytes,
-        }
+impl From<Unit> for AxisUnit {
+    fn from(unit: Unit) -> Self {
+        AxisUnit::Figure(unit)
     }
 }
 
-impl Unit {
-    /// The step between prefixes, the prefixes, and what stands behind them.
+impl AxisUnit {
+    pub(crate) fn all() -> impl Iterator<Item = AxisUnit> {
+        let figures = Unit::ALL.into_iter().map(AxisUnit::Figure);
+        figures.chain([AxisUnit::Second, AxisUnit::Percentile, AxisUnit::Name])
+    }
+
+    /// The step between prefixes, the prefixes (binary ones for bytes), and what stands behind them.
     pub(crate) fn words(self) -> (f64, &'static [&'static str], &'static str) {
-        match self {
-            Unit::Second => (1e3, &[""], "s"),
+        let AxisUnit::Figure(unit) = self else {
+            return (1e3, &[""], if self == AxisUnit::Second { "s" } else { "" });
+        };
+        match unit {
             Unit::Ns => (1e3, &["n", "µ", "m", ""], "s"),
             Unit::BitsPerSecond => (1e3, &["", "k", "M", "G", "T"], "bit/s"),
             Unit::Bytes => (1024.0, &["", "Ki", "Mi", "Gi", "Ti"], "B"),
-            Unit::Count => (1e3, &["", "k", "M", "G"], ""),
+            Unit::Count | Unit::SecondsPerGb => (1e3, &["", "k", "M", "G"], ""),
             Unit::PerSecond => (1e3, &["", "k", "M", "G"], "/s"),
             Unit::Percent => (1e3, &[""], "%"),
-            Unit::Share | Unit::Percentile | Unit::Name => (1e3, &[""], ""),
+            Unit::Share => (1e3, &[""], ""),
         }
     }
 
-    fn name(self) -> &'static str {
-        UNITS.iter().find(|(_, unit)| *unit == self).map_or("count", |(name, _)| name)
+    /// Its name in the page's data.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            AxisUnit::Figure(unit) => unit.name(),
+            AxisUnit::Second => "second",
+            AxisUnit::Percentile => "percentile",
+            AxisUnit::Name => "name",
+        }
     }
 }
 
@@ -96,23 +77,23 @@ impl Unit {
 pub(crate) struct Axis {
     /// What it is, without the unit.
     pub(crate) label: String,
-    pub(crate) unit: Unit,
+    pub(crate) unit: AxisUnit,
     /// Logarithmic: zeros lie at the lower edge, and what is below is not drawn.
     pub(crate) log: bool,
-    /// Names of its places, for [`Unit::Name`].
+    /// Names of its places, for [`AxisUnit::Name`].
     pub(crate) names: Vec<String>,
     /// The least that is always seen: an index from 0 to 1 is shown so for all values.
     pub(crate) at_least: Option<(f64, f64)>,
 }
 
 impl Axis {
-    pub(crate) fn new(label: &str, unit: Unit) -> Self {
-        Axis { label: label.to_owned(), unit, log: false, names: Vec::new(), at_least: None }
+    pub(crate) fn new(label: &str, unit: impl Into<AxisUnit>) -> Self {
+        Axis { label: label.to_owned(), unit: unit.into(), log: false, names: Vec::new(), at_least: None }
     }
 
     /// Seconds since the phase's start.
     pub(crate) fn time() -> Self {
-        Axis::new("time since the start", Unit::Second)
+        Axis::new("time since the start", AxisUnit::Second)
     }
 
     pub(crate) fn log(mut self) -> Self {
@@ -121,7 +102,7 @@ impl Axis {
     }
 
     pub(crate) fn names(label: &str, names: Vec<String>) -> Self {
-        Axis { names, ..Axis::new(label, Unit::Name) }
+        Axis { names, ..Axis::new(label, AxisUnit::Name) }
     }
 
     pub(crate) fn at_least(mut self, low: f64, high: f64) -> Self {
@@ -260,7 +241,7 @@ impl Plot {
     /// and the data beside it are the same numbers.
     pub(crate) fn add(&mut self, mut series: Series) {
         // Nothing lies between two names.
-        if self.x.unit == Unit::Name && matches!(series.style, Style::Line | Style::Dashed) {
+        if self.x.unit == AxisUnit::Name && matches!(series.style, Style::Line | Style::Dashed) {
             series.style = Style::Points;
         }
         let sane = |v: f64| v == 0.0 || (SMALLEST..=LARGEST).contains(&v.abs());

@@ -10,10 +10,10 @@ mod sweep;
 mod tcp;
 mod trains;
 
-use crate::plot::{Axis, Plot, Series, Style, Unit};
+use crate::plot::{Axis, AxisUnit, Plot, Series, Style};
 use crate::words;
 use metrics::{Clamped, DistSummary, Spectrum, real, seconds};
-use model::{Interval, Kind, Outcome, Point};
+use model::{End, Interval, Kind, Measure, Outcome, Point, Unit};
 
 /// Most points of a sweep that have plots of their own.
 const MOST_SHEETS: usize = 40;
@@ -122,9 +122,9 @@ fn over_time(point: &Point, of: impl Fn(&Interval) -> Option<f64>) -> Vec<(f64, 
     point.intervals.iter().filter(|i| i.ns() > 0).map(|i| (middle(i), of(i))).collect()
 }
 
-/// A count per second of an interval.
-fn rate(interval: &Interval, n: u64) -> Option<f64> {
-    (interval.ns() > 0).then(|| real(n) / seconds(interval.ns()))
+/// What a row of the table of intervals reads of each.
+fn measured(point: &Point, measure: Measure, end: End) -> Vec<(f64, Option<f64>)> {
+    over_time(point, |interval| measure.of(interval, end))
 }
 
 /// A distribution of times: a line from percentile to percentile.
@@ -156,7 +156,7 @@ fn coarse_curve(name: &str, dist: &DistSummary) -> Series {
 
 /// A plot of percentiles of times.
 fn percentiles(name: &str, title: &str, what: &str) -> Plot {
-    let odds = Axis::new("percentile", Unit::Percentile);
+    let odds = Axis::new("percentile", AxisUnit::Percentile);
     Plot::new(name, title, odds.log(), Axis::new(what, Unit::Ns).log())
 }
 

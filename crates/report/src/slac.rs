@@ -2,8 +2,9 @@
 //! against the received one, and streams against rate. As tables, and as CSV, from any outcome that holds such runs.
 
 use crate::csv::or_empty;
-use metrics::{Quartiles, TrainRow, real};
-use model::{HostCounters, Outcome, Point, Totals};
+use crate::text::Column;
+use metrics::{Quartiles, TrainRow, TrainSetting, real};
+use model::{Outcome, Point, Totals};
 use std::io::{self, Write};
 
 /// Below this share of the median a train was sent slowly.
@@ -85,8 +86,27 @@ fn verdict(row: &TrainRow, usual: Option<f64>, trough: Option<bool>) -> &'static
     }
 }
 
+/// A series with these columns of `rows`.
+fn table<T>(
+    file: &'static str,
+    title: &'static str,
+    columns: &[Column<T>],
+    rows: impl IntoIterator<Item = T>,
+) -> Series {
+    let cells = |row: T| columns.iter().map(|(_, cell)| cell(&row)).collect();
+    let titles = columns.iter().map(|(title, _)| *title).collect();
+    Series { file, title, columns: titles, rows: rows.into_iter().map(cells).collect() }
+}
+
+fn wait_us(setting: &TrainSetting) -> String {
+    (real(setting.wait_ns) / 1e3).to_string()
+}
+
+/// A train: the size of its packets, its setting, and why it was slow.
+type Train<'a> = (u32, &'a TrainSetting, &'a TrainRow, &'static str);
+
 fn by_measurement(outcome: &Outcome) -> Series {
-    let mut rows = Vec::new();
+    let mut rows: Vec<Train<'_>> = Vec::new();
     for (_, trains, size) in trains(outcome) {
         let report = &trains.report;
         for setting in &report.settings {
@@ -95,164 +115,91 @@ fn by_measurement(outcome: &Outcome) -> Series {
             for row in of() {
                 let trough = report.troughs.iter().find(|t| t.round == row.round);
                 let trough = trough.filter(|t| t.settings.contains(&row.setting)).map(|t| t.common);
-                rows.push(vec![
-                    size.to_string(),
-                    format!("{}", real(setting.wait_ns) / 1e3),
-                    (row.round + 1).to_string(),
-                    asked(size, setting.wait_ns),
-                    maybe(row.send_bps, mbit),
-                    maybe(row.receive_bps, mbit),
-                    row.sent.to_string(),
-                    row.unsent.to_string(),
-                    row.received.to_string(),
-                    row.lost.to_string(),
-                    verdict(row, usual, trough).to_owned(),
-                ]);
+                rows.push((size, setting, row, verdict(row, usual, trough)));
             }
         }
     }
-    Series {
-        file: "rate_by_measurement.csv",
-        title: "Data rate by measurement number and wait (Mbit/s of UDP payload)",
-        columns: vec![
-            "size",
-            "wait_us",
-            "measurement",
-            "asked_mbps",
-            "send_mbps",
-            "receive_mbps",
-            "sent",
-            "unsent",
-            "received",
-            "lost",
-            "why_slow",
-        ],
-        rows,
-    }
+    let columns: [Column<Train<'_>>; 11] = [
+        ("size", |t| t.0.to_string()),
+        ("wait_us", |t| wait_us(t.1)),
+        ("measurement", |t| (t.2.round + 1).to_string()),
+        ("asked_mbps", |t| asked(t.0, t.1.wait_ns)),
+        ("send_mbps", |t| maybe(t.2.send_bps, mbit)),
+        ("receive_mbps", |t| maybe(t.2.receive_bps, mbit)),
+        ("sent", |t| t.2.sent.to_string()),
+        ("unsent", |t| t.2.unsent.to_string()),
+        ("received", |t| t.2.received.to_string()),
+        ("lost", |t| t.2.lost.to_string()),
+        ("why_slow", |t| t.3.to_owned()),
+    ];
+    let title = "Data rate by measurement number and wait (Mbit/s of UDP payload)";
+    table("rate_by_measurement.csv", title, &columns, rows)
 }
 
 fn by_wait(outcome: &Outcome) -> Series {
-    let mut rows = Vec::new();
-    for (_, trains, size) in trains(outcome) {
-        for setting in &trains.report.settings {
-            let gap = setting.send_gap_ns.as_ref().map(|gap| real(gap.p50) / 1e3);
-            rows.push(vec![
-                size.to_string(),
-                format!("{}", real(setting.wait_ns) / 1e3),
-                asked(size, setting.wait_ns),
-                maybe(gap, |us| format!("{us:.3}")),
-                maybe(setting.send_bps, |s| mbit(s.mean)),
-                maybe(setting.send_bps, |s| mbit(s.sd)),
-                maybe(setting.receive_bps, |s| mbit(s.mean)),
-                maybe(setting.receive_bps, |s| mbit(s.sd)),
-                setting.lost.to_string(),
-                setting.unsent.to_string(),
-                setting.overtaken.to_string(),
-                setting.repeated.to_string(),
-            ]);
-        }
-    }
-    Series {
-        file: "sent_and_received.csv",
-        title: "The machine's rate of sending against the rate received, by wait (Mbit/s of UDP payload)",
-        columns: vec![
-            "size",
-            "wait_us",
-            "asked_mbps",
-            "send_gap_us",
-            "send_mbps",
-            "send_sd",
-            "receive_mbps",
-            "receive_sd",
-            "lost",
-            "unsent",
-            "overtaken",
-            "repeated",
-        ],
-        rows,
-    }
+    let rows = trains(outcome)
+        .flat_map(|(_, trains, size)| trains.report.settings.iter().map(move |setting| (size, setting)));
+    let columns: [Column<(u32, &TrainSetting)>; 12] = [
+        ("size", |s| s.0.to_string()),
+        ("wait_us", |s| wait_us(s.1)),
+        ("asked_mbps", |s| asked(s.0, s.1.wait_ns)),
+        ("send_gap_us", |s| maybe(s.1.send_gap_ns.as_ref(), |gap| format!("{:.3}", real(gap.p50) / 1e3))),
+        ("send_mbps", |s| maybe(s.1.send_bps, |s| mbit(s.mean))),
+        ("send_sd", |s| maybe(s.1.send_bps, |s| mbit(s.sd))),
+        ("receive_mbps", |s| maybe(s.1.receive_bps, |s| mbit(s.mean))),
+        ("receive_sd", |s| maybe(s.1.receive_bps, |s| mbit(s.sd))),
+        ("lost", |s| s.1.lost.to_string()),
+        ("unsent", |s| s.1.unsent.to_string()),
+        ("overtaken", |s| s.1.overtaken.to_string()),
+        ("repeated", |s| s.1.repeated.to_string()),
+    ];
+    let title = "The machine's rate of sending against the rate received, by wait (Mbit/s of UDP payload)";
+    table("sent_and_received.csv", title, &columns, rows)
 }
 
 fn by_streams(outcome: &Outcome) -> Series {
-    let points = outcome.points.iter().filter(|point| point.label.contains_key("streams"));
-    let row = |point: &Point| {
-        let rate = point.up.or(point.down).map(|direction| direction.goodput_bps);
-        let window = |totals: Option<&Totals>| {
-            let told = totals.and_then(|t| t.effective.as_ref());
-            told.map(|e| (or_empty(e.sndbuf), or_empty(e.rcvbuf)))
-        };
-        let remote = point.remote.first();
-        vec![
-            point.phase.connections.to_string(),
-            maybe(rate, mbit),
-            maybe(rate.map(|rate| rate / f64::from(point.phase.connections.max(1))), mbit),
-            // Of one stream there is only how even its connections were, one after the other.
-            maybe(point.fairness.filter(|_| point.phase.connections > 1), |f| format!("{f:.3}")),
-            maybe(window(Some(&point.local)), |(sent, _)| sent),
-            maybe(window(remote), |(_, received)| received),
-            (point.local.tcp.retransmits + point.remote.iter().map(|t| t.tcp.retransmits).sum::<u64>())
-                .to_string(),
-            point.errors().to_string(),
-        ]
-    };
-    Series {
-        file: "streams.csv",
-        title: "TCP: streams against rate (Mbit/s, every byte compared)",
-        columns: vec![
-            "streams",
-            "goodput_mbps",
-            "per_stream_mbps",
-            "fairness",
-            "sndbuf",
-            "remote_rcvbuf",
-            "retransmits",
-            "errors",
-        ],
-        rows: points.map(row).collect(),
+    fn rate(point: &Point) -> Option<f64> {
+        point.up.or(point.down).map(|direction| direction.goodput_bps)
     }
+    let points = outcome.points.iter().filter(|point| point.label.contains_key("streams"));
+    let columns: [Column<&Point>; 8] = [
+        ("streams", |p| p.phase.connections.to_string()),
+        ("goodput_mbps", |p| maybe(rate(p), mbit)),
+        ("per_stream_mbps", |p| maybe(rate(p), |bps| mbit(bps / f64::from(p.phase.connections.max(1))))),
+        // Of one stream there is only how even its connections were, one after the other.
+        ("fairness", |p| maybe(p.fairness.filter(|_| p.phase.connections > 1), |f| format!("{f:.3}"))),
+        ("sndbuf", |p| or_empty(p.local.effective.as_ref().and_then(|e| e.sndbuf))),
+        ("remote_rcvbuf", |p| or_empty(p.remote.first().and_then(|t| t.effective.as_ref()?.rcvbuf))),
+        ("retransmits", |p| p.ends().map(|totals| totals.tcp.retransmits).sum::<u64>().to_string()),
+        ("errors", |p| p.errors().to_string()),
+    ];
+    table("streams.csv", "TCP: streams against rate (Mbit/s, every byte compared)", &columns, points)
 }
 
 /// What both hosts did meanwhile: what looks like the network may have been one of them.
 fn hosts(outcome: &Outcome) -> Series {
-    let mut rows = Vec::new();
-    for point in &outcome.points {
-        let label: Vec<String> = point.label.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        for (who, totals) in
-            std::iter::once(("client", &point.local)).chain(point.remote.iter().map(|t| ("server", t)))
-        {
-            let HostCounters { moved } = &totals.counters;
-            let counter = |name: &str| maybe(moved.get(name), ToString::to_string);
-            let late = totals.late_ns.as_ref().map(|late| real(late.p99) / 1e3);
-            let packets = totals.packets.as_deref();
-            rows.push(vec![
-                label.join(" "),
-                who.to_owned(),
-                maybe(packets.map(|p| p.counts.unsent), |n| n.to_string()),
-                maybe(late, |us| format!("{us:.1}")),
-                maybe(packets.map(|p| p.counts.dropped), |n| n.to_string()),
-                counter("process.preempted"),
-                counter("cpu.context_switches"),
-                maybe(totals.cpu.as_ref(), |cpu| format!("{:.3}", cpu.steal_s)),
-                maybe(totals.cpu.as_ref(), |cpu| format!("{:.1}", cpu.busiest * 100.0)),
-            ]);
-        }
+    type End<'a> = (&'a Point, &'static str, &'a Totals);
+    fn counter(totals: &Totals, name: &str) -> String {
+        or_empty(totals.counters.moved.get(name))
     }
-    Series {
-        file: "hosts.csv",
-        title: "What the hosts did meanwhile",
-        columns: vec![
-            "run",
-            "end",
-            "unsent",
-            "late_p99_us",
-            "dropped_here",
-            "preempted",
-            "context_switches",
-            "steal_s",
-            "busiest_cpu_percent",
-        ],
-        rows,
+    fn ends(point: &Point) -> impl Iterator<Item = End<'_>> {
+        let remote = point.remote.iter().map(move |totals| (point, "server", totals));
+        std::iter::once((point, "client", &point.local)).chain(remote)
     }
+    let columns: [Column<End<'_>>; 9] = [
+        ("run", |(point, ..)| {
+            point.label.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
+        }),
+        ("end", |(_, name, _)| (*name).to_owned()),
+        ("unsent", |(.., t)| or_empty(t.packets.as_ref().map(|p| p.counts.unsent))),
+        ("late_p99_us", |(.., t)| maybe(t.late_ns.as_ref(), |late| format!("{:.1}", real(late.p99) / 1e3))),
+        ("dropped_here", |(.., t)| or_empty(t.packets.as_ref().map(|p| p.counts.dropped))),
+        ("preempted", |(.., t)| counter(t, "process.preempted")),
+        ("context_switches", |(.., t)| counter(t, "cpu.context_switches")),
+        ("steal_s", |(.., t)| maybe(t.cpu.as_ref(), |cpu| format!("{:.3}", cpu.steal_s))),
+        ("busiest_cpu_percent", |(.., t)| maybe(t.cpu.as_ref(), |cpu| format!("{:.1}", cpu.busiest * 100.0))),
+    ];
+    table("hosts.csv", "What the hosts did meanwhile", &columns, outcome.points.iter().flat_map(ends))
 }
 
 #[cfg(test)]
@@ -282,7 +229,7 @@ mod tests {
             [(399e6, 398e6, 0), (200e6, 199e6, 0), (399e6, 150e6, 0), (398e6, 398e6, 7), (400e6, 399e6, 0)];
         let trains =
             (0..).zip(rates).map(|(round, (send, receive, unsent))| row(0, round, send, receive, unsent));
-        let setting = metrics::TrainSetting {
+        let setting = TrainSetting {
             wait_ns: 20_000,
             send_bps: Some(Spread::of(&[399e6, 200e6, 399e6, 398e6, 400e6]).unwrap()),
             ..Default::default()

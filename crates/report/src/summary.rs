@@ -14,13 +14,13 @@ mod sweep;
 mod trains;
 mod ways;
 
+pub(crate) use brief::line as answer;
+
 use crate::console::{Detail, Style};
 use crate::text::{Page, Tone};
 use crate::words;
 use metrics::{Frames, Spread, format_bits_per_second, format_duration};
-use model::{
-    Caveat, CaveatLevel, Direction, Figure, Kind, Outcome, PathMtu, Point, Status, Way, is_reliable,
-};
+use model::{Caveat, CaveatLevel, Figure, Kind, Outcome, PathMtu, Point, Status, Way, is_reliable};
 use std::io::{self, Write};
 
 /// Writes the report on `outcome`: each point in full, or, for a sweep, a table of all (and the points when verbose).
@@ -77,11 +77,6 @@ pub(crate) fn in_full(outcome: &Outcome, most: usize, page: &mut Page<'_>) -> io
         point::write(point, &outcome.begin, style, page)?;
     }
     Ok(())
-}
-
-/// The answer in one line.
-pub(crate) fn answer(outcome: &Outcome) -> String {
-    brief::line(outcome)
 }
 
 /// How well it went.
@@ -183,12 +178,12 @@ fn found(point: &Point) -> Vec<String> {
     if point.phase.kind == Kind::Delay {
         return packets::found(point);
     }
-    let way = |(d, way, name): (Option<Direction>, Way, &str)| {
+    let way = |way: Way| {
         let known = confidence(point, Figure::Goodput(way));
-        d.map(|d| format!("{} {name}{known}", format_bits_per_second(d.goodput_bps)))
+        let rate = format_bits_per_second(way.direction(point)?.goodput_bps);
+        Some(format!("{rate} {}{known}", way.words()))
     };
-    let ways = [(point.up, Way::Up, "to server"), (point.down, Way::Down, "from server")];
-    ways.into_iter().filter_map(way).collect()
+    Way::ALL.into_iter().filter_map(way).collect()
 }
 
 /// ` (± 1.50 Mbit/s)`: the 95 % confidence interval of the mean over the intervals; nothing where it is not known.

@@ -5,7 +5,7 @@
 //! HTML page the same text is escaped.
 
 use crate::html::escape;
-use metrics::{DistSummary, format_duration, real};
+use metrics::{Clamped, DistSummary, format_duration};
 pub use model::clean;
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -15,6 +15,10 @@ use unicode_width::UnicodeWidthChar as _;
 const WIDTH: usize = 110;
 /// Lines that continue another are indented by so much at least: the text of a peer must not begin a line, or it could pass for ours.
 const HANG: usize = 2;
+
+/// Bars of a histogram, and characters of the longest.
+const MOST_BARS: usize = 20;
+const LONGEST_BAR: u64 = 50;
 
 /// What a line is to the reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,6 +181,23 @@ impl<'a> Page<'a> {
         }
     }
 
+    /// How many further rows there are, if any, and where.
+    pub(crate) fn more(&mut self, n: u64, place: &str) -> io::Result<()> {
+        if n == 0 { Ok(()) } else { self.line(Tone::Plain, &format!("  and {n} more{place}")) }
+    }
+
+    /// A histogram: a gap, the title, and a bar for each bound and its count.
+    pub(crate) fn bars(&mut self, title: &str, bars: &[(String, u64)]) -> io::Result<()> {
+        let longest = bars.iter().map(|(_, count)| *count).max().unwrap_or(0).max(1);
+        self.gap()?;
+        self.line(Tone::Heading, title)?;
+        bars.iter().try_for_each(|(bound, count)| {
+            // A bar that stands for anything at all is seen.
+            let length = usize::clamped(count.saturating_mul(LONGEST_BAR).div_ceil(longest));
+            self.line(Tone::Plain, &format!("  {bound:>11}  {count:>9}  {}", "#".repeat(length)))
+        })
+    }
+
     /// A gap and a table, if it has rows.
     pub(crate) fn section(&mut self, table: &Table) -> io::Result<()> {
         if table.is_empty() {
@@ -232,12 +253,29 @@ impl<'a> Page<'a> {
     }
 }
 
+/// Upper bounds of times (ns) and counts as bars of a histogram, neighbours together where there would be too many.
+pub(crate) fn up_to(mut steps: Vec<(u64, u64)>) -> Vec<(String, u64)> {
+    while steps.len() > MOST_BARS {
+        let halves = steps.chunks(2);
+        steps = halves.filter_map(|two| Some((two.last()?.0, two.iter().map(|step| step.1).sum()))).collect();
+    }
+    steps.into_iter().map(|(bound, n)| (format!("<= {}", format_duration(bound)), n)).collect()
+}
+
 /// A column: its title, and its cell in a row.
 pub(crate) type Column<T> = (&'static str, fn(&T) -> String);
 
 /// A value as `show` has it; a dash where there is none.
 pub(crate) fn or_dash<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
     value.map_or_else(|| "-".to_owned(), show)
+}
+
+/// `text`, or its beginning.
+pub(crate) fn shortened(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
 }
 
 pub(crate) const TIMES: &str = "min|mean|p50|p90|p99|p99.9|max|count";
@@ -277,18 +315,20 @@ impl Table {
 
     /// Adds a row of what a distribution of times is under [`TIMES`].
     pub(crate) fn times(&mut self, name: &str, dist: Option<&DistSummary>) {
-        let Some(d) = dist else { return };
-        let ns = [real(d.min), d.mean, real(d.p50), real(d.p90), real(d.p99), real(d.p999), real(d.max)];
-        let cells = std::iter::once(name.to_owned()).chain(ns.map(format_duration));
-        self.row(Tone::Plain, cells.chain([d.count.to_string()]).collect());
+        self.distribution(name, dist, |d| vec![d.p50, d.p90, d.p99, d.p999]);
     }
 
     /// The same of fewer percentiles, under [`FEW_TIMES`].
     pub(crate) fn few_times(&mut self, name: &str, dist: Option<&DistSummary>) {
+        self.distribution(name, dist, |d| vec![d.p50, d.p99]);
+    }
+
+    fn distribution(&mut self, name: &str, dist: Option<&DistSummary>, of: fn(&DistSummary) -> Vec<u64>) {
         let Some(d) = dist else { return };
-        let ns = [real(d.min), d.mean, real(d.p50), real(d.p99), real(d.max)];
-        let cells = std::iter::once(name.to_owned()).chain(ns.map(format_duration));
-        self.row(Tone::Plain, cells.chain([d.count.to_string()]).collect());
+        let mut cells = vec![name.to_owned(), format_duration(d.min), format_duration(d.mean)];
+        cells.extend(of(d).into_iter().chain([d.max]).map(format_duration));
+        cells.push(d.count.to_string());
+        self.row(Tone::Plain, cells);
     }
 
     /// Adds a row; its first cell is indented by two.

@@ -1,9 +1,10 @@
 //! Tables of packet trains for scripts: one row per packet, one row per train.
 
-use crate::csv::{EventCsv, Rows, or_empty};
+use crate::csv::{EventCsv, Rows, or_empty, titles, write_rows};
 use crate::datagrams::word;
+use crate::text::Column;
 use csv::Writer;
-use metrics::{Clamped, TrainPacket};
+use metrics::{Clamped, TrainPacket, TrainRow};
 use model::Event;
 use std::io::{self, Write};
 
@@ -15,74 +16,89 @@ pub type TrainsCsv<W> = EventCsv<W, TrainRows>;
 #[derive(Default)]
 pub struct PacketRows;
 
+const PACKETS: [Column<TrainPacket>; 15] = [
+    ("train", |packet| packet.train.to_string()),
+    ("setting", |packet| packet.setting.to_string()),
+    ("repetition", |packet| packet.round.to_string()),
+    ("packet", |packet| packet.number.to_string()),
+    ("intended_ns", |packet| packet.intended_ns.to_string()),
+    ("sent_ns", |packet| or_empty(packet.sent_ns)),
+    ("received_ns", |packet| or_empty(packet.received_ns)),
+    ("delay_ns", |packet| or_empty(packet.delay_ns())),
+    ("stamp", |packet| or_empty(packet.stamp.map(word))),
+    ("verdict", |packet| verdict(packet).to_owned()),
+    ("repeats", |packet| packet.repeats.to_string()),
+    ("overtaken_by", |packet| packet.overtaken_by.to_string()),
+    ("back_ns", |packet| or_empty(packet.back_ns)),
+    ("round_trip_ns", |packet| or_empty(packet.round_trip_ns())),
+    ("held_ns", |packet| or_empty(packet.held_ns)),
+];
+
 impl Rows for PacketRows {
     fn header() -> String {
-        "train,setting,repetition,packet,intended_ns,sent_ns,received_ns,delay_ns,stamp,\
-        verdict,repeats,overtaken_by,back_ns,round_trip_ns,held_ns"
-            .to_owned()
+        titles(&PACKETS)
     }
 
     fn write<W: Write>(&mut self, event: &Event, out: &mut Writer<W>) -> io::Result<()> {
         let Event::TrainPackets { rows } = event else { return Ok(()) };
-        rows.iter().try_for_each(|packet| out.write_record(packet_row(packet)))?;
+        write_rows(&PACKETS, rows, out)?;
         out.flush()
     }
 }
 
-fn packet_row(packet: &TrainPacket) -> [String; 15] {
-    let verdict = match (packet.sent_ns, packet.received_ns) {
+fn verdict(packet: &TrainPacket) -> &'static str {
+    match (packet.sent_ns, packet.received_ns) {
         (None, _) => "unsent",
         (Some(_), None) => "lost",
         _ if packet.overtaken_by > 0 => "reordered",
         _ if packet.repeats > 0 => "duplicate",
         _ => "received",
-    };
-    [
-        packet.train.to_string(),
-        packet.setting.to_string(),
-        packet.round.to_string(),
-        packet.number.to_string(),
-        packet.intended_ns.to_string(),
-        or_empty(packet.sent_ns),
-        or_empty(packet.received_ns),
-        or_empty(packet.delay_ns()),
-        packet.stamp.map_or("", word).to_owned(),
-        verdict.to_owned(),
-        packet.repeats.to_string(),
-        packet.overtaken_by.to_string(),
-        or_empty(packet.back_ns),
-        or_empty(packet.round_trip_ns()),
-        or_empty(packet.held_ns),
-    ]
+    }
 }
 
 /// Rows of trains: what became of each, and its rates.
 #[derive(Default)]
 pub struct TrainRows;
 
+/// The columns of a train and its wait.
+fn trains<'a>() -> [Column<(&'a TrainRow, Option<u64>)>; 19] {
+    [
+        ("train", |(row, _)| row.train.to_string()),
+        ("setting", |(row, _)| row.setting.to_string()),
+        ("wait_ns", |(_, wait)| or_empty(*wait)),
+        ("repetition", |(row, _)| row.round.to_string()),
+        ("at_ns", |(row, _)| row.at_ns.to_string()),
+        ("sent", |(row, _)| row.sent.to_string()),
+        ("unsent", |(row, _)| row.unsent.to_string()),
+        ("received", |(row, _)| row.received.to_string()),
+        ("lost", |(row, _)| row.lost.to_string()),
+        ("overtaken", |(row, _)| row.overtaken.to_string()),
+        ("repeated", |(row, _)| row.repeated.to_string()),
+        ("send_bps", |(row, _)| exact(row.send_bps)),
+        ("receive_bps", |(row, _)| exact(row.receive_bps)),
+        ("send_ns", |(row, _)| row.send_ns.to_string()),
+        ("receive_ns", |(row, _)| row.receive_ns.to_string()),
+        ("dispersion_ns", |(row, _)| exact(row.dispersion_ns)),
+        ("delay_min_ns", |(row, _)| or_empty(row.delay_min_ns)),
+        ("delay_mean_ns", |(row, _)| exact(row.delay_mean_ns)),
+        ("delay_max_ns", |(row, _)| or_empty(row.delay_max_ns)),
+    ]
+}
+
+fn exact(value: Option<f64>) -> String {
+    value.map_or_else(String::new, |value| format!("{value:.3}"))
+}
+
 impl Rows for TrainRows {
     fn header() -> String {
-        "train,setting,wait_ns,repetition,at_ns,sent,unsent,received,lost,overtaken,repeated,\
-        send_bps,receive_bps,send_ns,receive_ns,dispersion_ns,delay_min_ns,delay_mean_ns,delay_max_ns"
-            .to_owned()
+        titles(&trains())
     }
 
     fn write<W: Write>(&mut self, event: &Event, out: &mut Writer<W>) -> io::Result<()> {
-        let Event::Trains(trains) = event else { return Ok(()) };
-        let report = &trains.report;
-        let exact = |value: Option<f64>| or_empty(value.map(|v| format!("{v:.3}")));
-        for row in &report.trains {
-            let wait = report.settings.get(usize::clamped(row.setting)).map(|s| s.wait_ns);
-            let counts = [row.sent, row.unsent, row.received, row.lost, row.overtaken, row.repeated];
-            let mut cells = vec![row.train.to_string(), row.setting.to_string(), or_empty(wait)];
-            cells.extend([row.round.to_string(), row.at_ns.to_string()]);
-            cells.extend(counts.map(|n| n.to_string()));
-            cells.extend([exact(row.send_bps), exact(row.receive_bps)]);
-            cells.extend([row.send_ns, row.receive_ns].map(|n| n.to_string()));
-            cells.extend([exact(row.dispersion_ns), or_empty(row.delay_min_ns)]);
-            cells.extend([exact(row.delay_mean_ns), or_empty(row.delay_max_ns)]);
-            out.write_record(cells)?;
-        }
+        let Event::Trains(told) = event else { return Ok(()) };
+        let settings = &told.report.settings;
+        let wait = |row: &TrainRow| settings.get(usize::clamped(row.setting)).map(|s| s.wait_ns);
+        write_rows(&trains(), told.report.trains.iter().map(|row| (row, wait(row))), out)?;
         out.flush()
     }
 }

@@ -165,10 +165,7 @@ fn datagrams(probe: &Probe, phase: &Phase) -> Vec<String> {
 /// `10 trains of 100 packets, back to back or every 10 µs, one round every 200 ms`
 fn trains(train: Option<&Train>) -> String {
     let Some(train) = train else { return String::new() };
-    let wait = |&ns: &u64| {
-        if ns == 0 { "back to back".to_owned() } else { format!("every {}", format_duration(ns)) }
-    };
-    let waits: Vec<String> = train.waits_ns.iter().map(wait).collect();
+    let waits: Vec<String> = train.waits_ns.iter().map(|ns| spacing(*ns)).collect();
     let each = if waits.len() > 1 { " each" } else { "" };
     format!(
         "{}{each} of {}, {}, a round every {}",
@@ -177,6 +174,11 @@ fn trains(train: Option<&Train>) -> String {
         waits.join(" or "),
         format_duration(train.every_ns)
     )
+}
+
+/// How far apart the packets of a train are sent.
+pub(crate) fn spacing(wait_ns: u64) -> String {
+    if wait_ns == 0 { "back to back".to_owned() } else { format!("every {}", format_duration(wait_ns)) }
 }
 
 fn way(phase: &Phase) -> &'static str {

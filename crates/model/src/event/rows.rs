@@ -1,7 +1,7 @@
 //! Single things that are told one by one: connections, frames, datagrams.
 
 use crate::document::tagged_field;
-use metrics::{Ending, Frames, TcpInfo};
+use metrics::{Ending, Frames, Spread, TcpInfo};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use uuid::Uuid;
@@ -42,6 +42,12 @@ pub struct Sample {
     pub rx_bytes: u64,
     /// What the kernel said.
     pub info: TcpInfo,
+}
+
+/// The smoothed round trips of those connections whose kernel has measured one, ns; `None` without any.
+pub fn sampled_rtt_ns(samples: &[Sample]) -> Option<Spread> {
+    let known = samples.iter().map(|sample| f64::from(sample.info.rtt_us) * 1e3);
+    Spread::of(&known.filter(|ns| *ns > 0.0).collect::<Vec<f64>>())
 }
 
 /// One frame of a media stream, as its receiver judged it.

@@ -13,6 +13,23 @@ pub enum End {
     Remote,
 }
 
+impl End {
+    /// What it counted of datagrams in an interval.
+    pub fn packets(self, interval: &Interval) -> Option<&PacketReport> {
+        match self {
+            End::Local => interval.packets.as_deref(),
+            End::Remote => interval.remote_packets.as_deref(),
+        }
+    }
+
+    fn traffic(self, interval: &Interval) -> Option<&Traffic> {
+        match self {
+            End::Local => Some(&interval.local),
+            End::Remote => interval.remote.as_ref(),
+        }
+    }
+}
+
 /// A number that each interval tells, of one end where both count it.
 #[derive(Clone, Copy, Debug)]
 pub struct Measure {
@@ -42,9 +59,9 @@ static TABLE: [Section; 5] = [
     Section {
         ends: ENDS,
         rows: &[
-            measure("tx_bytes", Unit::Bytes, |i, end| Some(real(traffic(i, end)?.tx_bytes))),
+            measure("tx_bytes", Unit::Bytes, |i, end| Some(real(end.traffic(i)?.tx_bytes))),
             Measure::SENT,
-            measure("rx_bytes", Unit::Bytes, |i, end| Some(real(traffic(i, end)?.rx_bytes))),
+            measure("rx_bytes", Unit::Bytes, |i, end| Some(real(end.traffic(i)?.rx_bytes))),
             Measure::RECEIVED,
         ],
     },
@@ -62,22 +79,22 @@ static TABLE: [Section; 5] = [
     Section {
         ends: ENDS,
         rows: &[
-            measure("datagrams_sent", Unit::Count, |i, end| Some(real(packets(i, end)?.counts.sent))),
-            measure("datagrams_received", Unit::Count, |i, end| Some(real(packets(i, end)?.counts.received))),
+            measure("datagrams_sent", Unit::Count, |i, end| Some(real(end.packets(i)?.counts.sent))),
+            measure("datagrams_received", Unit::Count, |i, end| Some(real(end.packets(i)?.counts.received))),
             Measure::LOST,
-            measure("datagrams_duplicated", Unit::Count, |i, e| Some(real(packets(i, e)?.counts.duplicated))),
+            measure("datagrams_duplicated", Unit::Count, |i, e| Some(real(e.packets(i)?.counts.duplicated))),
             measure("datagrams_reordered", Unit::Count, |i, end| {
-                Some(real(packets(i, end)?.counts.reordered))
+                Some(real(end.packets(i)?.counts.reordered))
             }),
-            measure("datagrams_late", Unit::Count, |i, end| Some(real(packets(i, end)?.counts.late))),
-            measure("datagrams_corrupt", Unit::Count, |i, end| Some(real(packets(i, end)?.counts.corrupt))),
-            measure("datagrams_unsent", Unit::Count, |i, end| Some(real(packets(i, end)?.counts.unsent))),
-            measure("datagrams_dropped", Unit::Count, |i, end| Some(real(packets(i, end)?.counts.dropped))),
+            measure("datagrams_late", Unit::Count, |i, end| Some(real(end.packets(i)?.counts.late))),
+            measure("datagrams_corrupt", Unit::Count, |i, end| Some(real(end.packets(i)?.counts.corrupt))),
+            measure("datagrams_unsent", Unit::Count, |i, end| Some(real(end.packets(i)?.counts.unsent))),
+            measure("datagrams_dropped", Unit::Count, |i, end| Some(real(end.packets(i)?.counts.dropped))),
             Measure::DELAY_P50,
             Measure::DELAY_P99,
             Measure::DELAY_MAX,
-            measure("jitter_ns", Unit::Ns, |i, end| packets(i, end)?.jitter_ns),
-            measure("clock_bound_ns", Unit::Ns, |i, end| packets(i, end)?.clock_bound_ns.map(real)),
+            measure("jitter_ns", Unit::Ns, |i, end| end.packets(i)?.jitter_ns),
+            measure("clock_bound_ns", Unit::Ns, |i, end| end.packets(i)?.clock_bound_ns.map(real)),
         ],
     },
     Section {
@@ -107,11 +124,11 @@ static TABLE: [Section; 5] = [
 impl Measure {
     /// Rate of payload sent.
     pub const SENT: Measure = measure("tx_bps", Unit::BitsPerSecond, |i, end| {
-        traffic(i, end).filter(|t| t.ns > 0).map(Traffic::tx_bps)
+        end.traffic(i).filter(|t| t.ns > 0).map(Traffic::tx_bps)
     });
     /// Rate of payload received. Of no time at all no rate is known: a table of frames tells no bytes.
     pub const RECEIVED: Measure = measure("rx_bps", Unit::BitsPerSecond, |i, end| {
-        traffic(i, end).filter(|t| t.ns > 0).map(Traffic::rx_bps)
+        end.traffic(i).filter(|t| t.ns > 0).map(Traffic::rx_bps)
     });
     /// Connections open at its end.
     pub const OPEN: Measure = measure("in_flight", Unit::Count, |i, _| Some(real(i.in_flight)));
@@ -127,26 +144,32 @@ impl Measure {
         measure("errors", Unit::Count, |i, _| Some(real(i.network_errors + i.data_errors)));
     /// Datagrams sent per second.
     pub const DATAGRAMS_SENT: Measure = measure("datagrams_sent_per_s", Unit::PerSecond, |i, end| {
-        Some(per_second(packets(i, end)?.counts.sent, i.ns().max(1)))
+        Some(per_second(end.packets(i)?.counts.sent, i.ns().max(1)))
     });
     /// Datagrams received per second.
     pub const DATAGRAMS_RECEIVED: Measure = measure("datagrams_received_per_s", Unit::PerSecond, |i, end| {
-        Some(per_second(packets(i, end)?.counts.received, i.ns().max(1)))
+        Some(per_second(end.packets(i)?.counts.received, i.ns().max(1)))
     });
     /// Datagrams that did not come, less those of earlier intervals that came meanwhile.
     pub const LOST: Measure =
-        measure("datagrams_lost", Unit::Count, |i, end| Some(real(packets(i, end)?.counts.lost)));
+        measure("datagrams_lost", Unit::Count, |i, end| Some(real(end.packets(i)?.counts.lost)));
+    /// Share of the datagrams expected that did not come.
+    pub const LOST_SHARE: Measure = measure("datagrams_lost_percent", Unit::Percent, |i, end| {
+        let packets = end.packets(i)?;
+        let all = packets.counts.received.saturating_add_signed(packets.counts.lost.max(0));
+        (all > 0).then(|| percent_of(packets.counts.lost.max(0), all))
+    });
     /// Median delay of datagrams.
     pub const DELAY_P50: Measure = measure("delay_p50_ns", Unit::Ns, |i, end| {
-        Stat::MEDIAN.of_summary(packets(i, end)?.delay_ns.as_ref()?)
+        Stat::MEDIAN.of_summary(end.packets(i)?.delay_ns.as_ref()?)
     });
     /// 99th percentile of the delay of datagrams.
     pub const DELAY_P99: Measure = measure("delay_p99_ns", Unit::Ns, |i, end| {
-        Stat::Quantile(0.99).of_summary(packets(i, end)?.delay_ns.as_ref()?)
+        Stat::Quantile(0.99).of_summary(end.packets(i)?.delay_ns.as_ref()?)
     });
     /// Largest delay of a datagram.
     pub const DELAY_MAX: Measure =
-        measure("delay_max_ns", Unit::Ns, |i, end| packets(i, end)?.largest_delay_ns().map(real));
+        measure("delay_max_ns", Unit::Ns, |i, end| end.packets(i)?.largest_delay_ns().map(real));
     /// Frames that were whole in time.
     pub const FRAMES_WHOLE: Measure =
         measure("frames_completed", Unit::Count, |i, _| Some(real(i.frames?.completed)));
@@ -197,20 +220,6 @@ impl Measure {
             }
         }
         columns
-    }
-}
-
-fn traffic(interval: &Interval, end: End) -> Option<&Traffic> {
-    match end {
-        End::Local => Some(&interval.local),
-        End::Remote => interval.remote.as_ref(),
-    }
-}
-
-pub(super) fn packets(interval: &Interval, end: End) -> Option<&PacketReport> {
-    match end {
-        End::Local => interval.packets.as_deref(),
-        End::Remote => interval.remote_packets.as_deref(),
     }
 }
 

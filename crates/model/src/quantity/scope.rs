@@ -19,7 +19,8 @@ impl Way {
     /// Both.
     pub const ALL: [Way; 2] = [Way::Up, Way::Down];
 
-    pub(super) fn words(self) -> &'static str {
+    /// `to server` or `from server`.
+    pub fn words(self) -> &'static str {
         match self {
             Way::Up => "to server",
             Way::Down => "from server",
@@ -34,7 +35,8 @@ impl Way {
         }
     }
 
-    pub(super) fn direction(self, point: &Point) -> Option<Direction> {
+    /// What was measured this way.
+    pub fn direction(self, point: &Point) -> Option<Direction> {
         match self {
             Way::Up => point.up,
             Way::Down => point.down,
@@ -55,7 +57,7 @@ impl Way {
     }
 
     /// The end that receives.
-    pub(super) fn receiver(self) -> End {
+    pub fn receiver(self) -> End {
         match self {
             Way::Up => End::Remote,
             Way::Down => End::Local,

@@ -119,7 +119,7 @@ pub(super) static TABLE: [Row; 17] = [
             }
         },
         of_interval: |interval, way, stat| {
-            stat.of_summary(interval::packets(interval, way.receiver())?.delay_ns.as_ref()?)
+            stat.of_summary(way.receiver().packets(interval)?.delay_ns.as_ref()?)
         },
         ..ROW
     },
@@ -187,7 +187,7 @@ pub(super) static TABLE: [Row; 17] = [
         unit: Unit::Ns,
         gauge: ("jitter", "Interarrival jitter (RFC 3550), mean."),
         of: |point, way, _| way.packets(point)?.jitter_ns,
-        of_interval: |interval, way, _| interval::packets(interval, way.receiver())?.jitter_ns,
+        of_interval: |interval, way, _| way.receiver().packets(interval)?.jitter_ns,
         ..ROW
     },
     Row {

@@ -204,7 +204,7 @@ fn a_failed_run_is_no_reading_and_keeps_the_threshold_from_passing() {
     let (before, mut after) = (rates(&[9.0, 10.0, 11.0, 12.0]), rates(&[9.5, 10.5, 11.5, 12.5, 0.0]));
     after[4].points[0].status = Status::Failed;
     let comparison = Comparison::of(&before, &after).unwrap();
-    assert_eq!(comparison.rows[0].n, (4, 4));
+    assert_eq!(comparison.rows[0].readings(), "4 + 4 runs");
     assert!(comparison.worse_by(0.0).unwrap_err().contains("1 phase"));
     after.pop();
     assert_eq!(Comparison::of(&before, &after).unwrap().worse_by(0.0), Ok(false));

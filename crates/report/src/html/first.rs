@@ -1,11 +1,11 @@
 //! The first screen of a page: tiles with the figures that the run is about, and throughput, delay and loss over one axis of time.
 
 use super::escape;
-use crate::plot::{Axis, Plot, Series, Style, Unit, panels};
+use crate::plot::{Axis, Plot, Series, Style, panels};
 use crate::words;
 use metrics::{Spread, format_duration, real, seconds};
-use model::load::{Found, under_load};
-use model::{Figure, Interval, Kind, Outcome, Point, Stat, Way};
+use model::load::{Found, OneWay, under_load};
+use model::{End, Figure, Interval, Kind, Measure, Outcome, Point, Stat, Unit, Way};
 use std::io::{self, Write};
 
 /// Widths that the timeline is drawn in: of a screen, of a phone. The style sheet shows one of them.
@@ -76,26 +76,22 @@ fn tiles(outcome: &Outcome) -> Vec<Tile> {
     }
     let [only] = points.as_slice() else { return tiles };
     let show = |figure: Figure| figure.of(only).map(|value| figure.unit().show(value));
-    for (way, name) in [(Way::Up, "to server"), (Way::Down, "from server")] {
+    for way in Way::ALL {
         let figure = Figure::Goodput(way);
         if let Some(value) = show(figure).filter(|_| !matches!(only.phase.kind, Kind::Ping | Kind::Connect)) {
             let spread = Spread::of(&figure.readings(only, false)).filter(|spread| spread.n > 1);
             let more =
                 spread.map_or_else(String::new, |s| format!("± {} (95 %)", figure.unit().show(s.ci95)));
-            tiles.push((name.to_owned(), value, more));
+            tiles.push((way.words().to_owned(), value, more));
         }
     }
-    let idle = only.sessions.iter().map(|session| session.base_rtt_ns).filter(|ns| *ns > 0).min();
-    tiles.extend(idle.map(|ns| ("round trip, idle".to_owned(), format_duration(ns), String::new())));
-    let loaded = only.ends().map(|end| &end.tcp).filter(|tcp| tcp.rtt_samples > 0);
-    let loaded = loaded.map(|tcp| tcp.rtt_sum_us / real(tcp.rtt_samples)).reduce(f64::max);
-    if let Some(us) = loaded.filter(|_| only.phase.kind == Kind::Tcp) {
-        tiles.push((
-            "round trip, loaded".to_owned(),
-            format_duration(us * 1e3),
-            "mean, by the kernel".to_owned(),
-        ));
-    }
+    let trips = [
+        ("round trip, idle", only.idle_rtt_ns().map(format_duration), ""),
+        ("round trip, loaded", only.loaded_rtt_ns().map(format_duration), "mean, by the kernel"),
+    ];
+    tiles.extend(
+        trips.into_iter().filter_map(|(name, ns, more)| Some((name.to_owned(), ns?, more.to_owned()))),
+    );
     let others = [
         Figure::Connects,
         Figure::RoundTrip(Stat::MEDIAN),
@@ -118,31 +114,21 @@ fn tiles(outcome: &Outcome) -> Vec<Tile> {
 }
 
 fn of_load(found: &[Found]) -> Vec<Tile> {
-    let mut tiles = Vec::new();
+    let tile = |name: &str, value: String, more: String| (name.to_owned(), value, more);
     let worst = found.iter().filter(|f| f.grade().is_some()).max_by_key(|f| f.grown_ns());
     let stage = |name: &str| found.iter().find(|f| f.stage == name);
-    let worst_grade = worst.and_then(|f| Some((f.grade()?, f)));
-    tiles.extend(
-        worst_grade
-            .map(|(grade, f)| ("grade".to_owned(), grade.to_owned(), format!("worst stage: {}", f.stage))),
-    );
-    let rates = [("down", stage("down").and_then(|f| f.down)), ("up", stage("up").and_then(|f| f.up))];
-    for (name, way) in rates {
-        let rate = way.and_then(|way| way.goodput_bps).map(metrics::format_bits_per_second);
-        tiles.extend(rate.map(|rate| (format!("goodput {name}"), rate, String::new())));
-    }
+    let rate = |way: Option<OneWay>| way?.goodput_bps.map(metrics::format_bits_per_second);
     let trip = |f: &Found| f.rtt_p50_ns.map(format_duration);
-    tiles.extend(
-        stage("idle").and_then(trip).map(|ns| ("round trip, idle".to_owned(), ns, "median".to_owned())),
-    );
-    tiles.extend(
-        worst.and_then(|f| Some(("round trip, loaded".to_owned(), trip(f)?, format!("median, {}", f.stage)))),
-    );
     let lost = found.iter().filter_map(|f| f.never_back).reduce(f64::max);
-    tiles.extend(
-        lost.map(|share| ("lost, worst stage".to_owned(), format!("{:.2} %", 100.0 * share), String::new())),
-    );
-    tiles
+    let tiles = [
+        worst.and_then(|f| Some(tile("grade", f.grade()?.to_owned(), format!("worst stage: {}", f.stage)))),
+        stage("down").and_then(|f| Some(tile("goodput down", rate(f.down)?, String::new()))),
+        stage("up").and_then(|f| Some(tile("goodput up", rate(f.up)?, String::new()))),
+        stage("idle").and_then(|f| Some(tile("round trip, idle", trip(f)?, "median".to_owned()))),
+        worst.and_then(|f| Some(tile("round trip, loaded", trip(f)?, format!("median, {}", f.stage)))),
+        lost.map(|share| tile("lost, worst stage", format!("{:.2} %", 100.0 * share), String::new())),
+    ];
+    tiles.into_iter().flatten().collect()
 }
 
 /// Time in seconds and value; no value where the line is interrupted.
@@ -208,56 +194,42 @@ type Reading = Box<dyn Fn(&Interval) -> Option<f64>>;
 fn series(point: &Point) -> Vec<(usize, String, Reading)> {
     let beside =
         point.label.contains_key("stage") && point.label.get("part").is_none_or(|part| part != "load");
-    let mut all: Vec<(usize, String, Reading)> = Vec::new();
-    let mut add = |panel: usize, name: String, figure: Figure| {
-        if figure.of(point).is_some() {
-            all.push((panel, name, Box::new(move |interval| figure.of_interval(interval))));
-        }
-    };
-    for (way, name) in [(Way::Up, "up"), (Way::Down, "down")] {
-        if !beside && !matches!(point.phase.kind, Kind::Ping | Kind::Connect) {
-            add(0, name.to_owned(), Figure::Goodput(way));
+    let kind = point.phase.kind;
+    let mut figures: Vec<(usize, String, Figure)> = Vec::new();
+    for way in Way::ALL {
+        let name = way.key();
+        if !beside && !matches!(kind, Kind::Ping | Kind::Connect) {
+            figures.push((0, name.to_owned(), Figure::Goodput(way)));
         }
         // Beside round trips they would be too many.
         if !beside {
-            add(1, format!("{name} p50"), Figure::Delay(way, Stat::MEDIAN));
-            add(1, format!("{name} p99"), Figure::Delay(way, P99));
+            figures.push((1, format!("{name} p50"), Figure::Delay(way, Stat::MEDIAN)));
+            figures.push((1, format!("{name} p99"), Figure::Delay(way, P99)));
         }
     }
-    add(1, "round trip p50".to_owned(), Figure::RoundTrip(Stat::MEDIAN));
-    add(1, "p99".to_owned(), Figure::RoundTrip(P99));
-    if point.phase.kind == Kind::Tcp && !beside && !point.label.contains_key("stage") {
-        let trip = |interval: &Interval| {
-            let told: Vec<f64> = interval
-                .samples
-                .iter()
-                .map(|s| f64::from(s.info.rtt_us) * 1e3)
-                .filter(|ns| *ns > 0.0)
-                .collect();
-            Spread::of(&told)
-        };
+    figures.push((1, "round trip p50".to_owned(), Figure::RoundTrip(Stat::MEDIAN)));
+    figures.push((1, "p99".to_owned(), Figure::RoundTrip(P99)));
+    let known = figures.into_iter().filter(|(_, _, figure)| figure.of(point).is_some());
+    let mut all: Vec<(usize, String, Reading)> = known
+        .map(|(panel, name, figure)| {
+            (panel, name, Box::new(move |i: &Interval| figure.of_interval(i)) as Reading)
+        })
+        .collect();
+    if kind == Kind::Tcp && !beside && !point.label.contains_key("stage") {
+        let trip = |interval: &Interval| model::sampled_rtt_ns(&interval.samples);
         all.push((1, "TCP round trip, mean".to_owned(), Box::new(move |i| trip(i).map(|s| s.mean))));
         all.push((1, "largest".to_owned(), Box::new(move |i| trip(i).map(|s| s.max))));
     }
-    let lost = |counts: metrics::Packets| {
-        let of = counts.received + u64::try_from(counts.lost).unwrap_or(0);
-        (of > 0).then(|| 100.0 * real(counts.lost.max(0)) / real(of))
-    };
-    if point.phase.pattern.sends_up() && Figure::Loss(Way::Up).of(point).is_some() {
-        all.push((2, "up".to_owned(), Box::new(move |i| lost(i.remote_packets.as_ref()?.counts))));
-    }
-    if point.phase.pattern.sends_down() && Figure::Loss(Way::Down).of(point).is_some() {
-        all.push((2, "down".to_owned(), Box::new(move |i| lost(i.packets.as_ref()?.counts))));
-    }
-    if Figure::MessagesLost.of(point).is_some() {
-        all.push((
-            2,
-            "messages".to_owned(),
-            Box::new(|i| {
-                let counts = i.pings.as_ref()?.counts;
-                (counts.sent > 0).then(|| 100.0 * real(counts.lost.max(0)) / real(counts.sent))
-            }),
-        ));
+    let pattern = point.phase.pattern;
+    let lost = [
+        ("up", pattern.sends_up(), Figure::Loss(Way::Up), Measure::LOST_SHARE, End::Remote),
+        ("down", pattern.sends_down(), Figure::Loss(Way::Down), Measure::LOST_SHARE, End::Local),
+        ("messages", true, Figure::MessagesLost, Measure::MESSAGES_LOST, End::Local),
+    ];
+    for (name, asked, figure, measure, end) in lost {
+        if asked && figure.of(point).is_some() {
+            all.push((2, name.to_owned(), Box::new(move |interval| measure.of(interval, end))));
+        }
     }
     all
 }

@@ -2,13 +2,13 @@
 
 use super::{data, escape, figure};
 use crate::history::{about, cells, known, leading, started, tone};
-use crate::plot::{Axis, Plot, Series, Unit};
+use crate::plot::{Axis, Plot, Series};
 use crate::plots::Sheet;
 use crate::text::Tone;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use metrics::{Wall, real};
-use model::{Figure, KeptRun, Status};
+use model::{Figure, KeptRun, Status, Unit};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -262,7 +262,7 @@ mod tests {
             setting: String::new(),
             repeat: 1,
             name: name.to_owned(),
-            unit: model::Unit::BitsPerSecond.name().to_owned(),
+            unit: Unit::BitsPerSecond.name().to_owned(),
             value,
         };
         KeptRun {

@@ -2,7 +2,7 @@
 
 use super::sessions::Sessions;
 use super::{SCRIPT, SCRIPT_HASH, STYLE, caveats, conditions, escape, figure, figures, first, title};
-use crate::plot::{Axis, Plot, UNITS};
+use crate::plot::{Axis, AxisUnit, Plot};
 use crate::plots::{Sheet, latest_sheets, sheets};
 use crate::{summary, words};
 use model::{Builder, Event, Outcome, caveats_so_far};
@@ -202,11 +202,11 @@ fn live_plot(plot: &Plot) -> LivePlot {
 
 /// The units of plots, as the page's script takes them.
 pub fn live_units() -> Value {
-    let unit = |(name, unit): &(&str, crate::plot::Unit)| {
+    let unit = |unit: AxisUnit| {
         let (base, prefixes, suffix) = unit.words();
-        ((*name).to_owned(), json!({ "base": base, "prefixes": prefixes, "suffix": suffix }))
+        (unit.name().to_owned(), json!({ "base": base, "prefixes": prefixes, "suffix": suffix }))
     };
-    Value::Object(UNITS.iter().map(unit).collect())
+    Value::Object(AxisUnit::all().map(unit).collect())
 }
 
 #[cfg(test)]

@@ -3,10 +3,12 @@
 mod links;
 
 use super::{escape, utc};
+use crate::text::{Column, or_dash};
 use crate::words;
 use links::Serving;
 use metrics::{Clamped, Wall, format_bits_per_second, format_bytes, format_duration};
 use model::{ConnectionRecord, Event, Served, Standing, Traffic};
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
@@ -16,19 +18,12 @@ const MOST_ENDED: usize = 100;
 /// Clients of protocols that know no sessions, by address.
 const MOST_CLIENTS: usize = 200;
 
-#[derive(Clone, Copy, Debug)]
-enum Session {
-    /// Its number among those of its protocol.
-    Number(u64),
-    /// Nothing: the protocol knows none, or it has not begun.
-    None,
-}
-
 /// A session of any protocol.
 #[derive(Clone, Debug)]
 struct Row {
     protocol: &'static str,
-    session: Session,
+    /// Its number among those of its protocol; `None` where the protocol knows none, or it has not begun.
+    session: Option<u64>,
     client: String,
     what: String,
     standing: &'static str,
@@ -137,7 +132,7 @@ impl Sessions {
         } else {
             let more = all.saturating_sub(MOST_ROWS);
             let rows = self.now.values().chain(&unnamed).take(MOST_ROWS);
-            table("In progress", &SESSION, rows.map(|row| (row.errors > 0, cells(row, false))), &mut out);
+            table("In progress", &SESSION, rows.map(|row| (row.errors > 0, row)), &mut out);
             if more > 0 {
                 out.push_str(&format!("<p class=\"soft\">and {more} more</p>\n"));
             }
@@ -151,18 +146,19 @@ impl Sessions {
                 n if n > self.ended.len() => format!("The latest {} of {n} that are over", self.ended.len()),
                 _ => "Over".to_owned(),
             };
-            table(&title, &ENDED, self.ended.iter().map(|row| (row.errors > 0, cells(row, true))), &mut out);
+            table(&title, &ENDED, self.ended.iter().map(|row| (row.errors > 0, row)), &mut out);
         }
         if !self.services.is_empty() {
-            let rows = self
-                .services
-                .iter()
-                .map(|(name, service)| (service.errors > 0, service_cells(name, service)));
+            let row =
+                |(name, service): (&&'static str, &Service)| (service.errors > 0, (*name, service.clone()));
+            let rows = self.services.iter().map(row);
             table("Protocols that go along", &SERVICE, rows, &mut out);
         }
         if !self.clients.is_empty() {
-            let rows =
-                self.clients.iter().map(|(key, client)| (client.failed > 0, client_cells(key, client)));
+            let rows = self
+                .clients
+                .iter()
+                .map(|((protocol, address), client)| (client.failed > 0, (*protocol, *address, *client)));
             table("Their clients, by connections that have ended", &CLIENT, rows, &mut out);
         }
         out.push_str("</section>\n");
@@ -170,41 +166,59 @@ impl Sessions {
     }
 }
 
-const SESSION: [&str; 12] = [
-    "session",
-    "client",
-    "from it now",
-    "to it now",
-    "stands",
-    "what",
-    "connections",
-    "errors",
-    "received",
-    "sent",
-    "since (UTC)",
-    "run",
+const SESSION: [Column<Row>; 12] = [
+    ("session", name),
+    ("client", |row| row.client.clone()),
+    ("from it now", |row| format_bits_per_second(row.latest.rx_bps())),
+    ("to it now", |row| format_bits_per_second(row.latest.tx_bps())),
+    ("stands", standing),
+    ("what", |row| row.what.clone()),
+    ("connections", |row| match row.at_least {
+        true => format!("at least {}", row.open),
+        false => format!("{} of {}", row.open, row.opened),
+    }),
+    ("errors", |row| row.errors.to_string()),
+    ("received", |row| format_bytes(row.total.rx_bytes)),
+    ("sent", |row| format_bytes(row.total.tx_bytes)),
+    ("since (UTC)", since),
+    ("run", run),
 ];
-const ENDED: [&str; 10] = [
-    "session",
-    "client",
-    "ended",
-    "what",
-    "connections",
-    "errors",
-    "received",
-    "sent",
-    "started (UTC)",
-    "run",
+const ENDED: [Column<Row>; 10] = [
+    ("session", name),
+    ("client", |row| row.client.clone()),
+    ("ended", standing),
+    ("what", |row| row.what.clone()),
+    ("connections", |row| row.opened.to_string()),
+    ("errors", |row| row.errors.to_string()),
+    ("received", |row| format_bytes(row.total.rx_bytes)),
+    ("sent", |row| format_bytes(row.total.tx_bytes)),
+    ("started (UTC)", since),
+    ("run", run),
 ];
+/// Columns of text.
 const WORDS: [&str; 5] = ["client", "stands", "ended", "what", "run"];
-const SERVICE: [&str; 7] =
-    ["protocol", "from clients now", "to clients now", "received", "sent", "connections", "errors"];
-const CLIENT: [&str; 6] = ["protocol", "client", "connections", "failed", "received", "sent"];
+const SERVICE: [Column<(&str, Service)>; 7] = [
+    ("protocol", |(name, _)| (*name).to_owned()),
+    ("from clients now", |(_, service)| format_bits_per_second(service.latest.rx_bps())),
+    ("to clients now", |(_, service)| format_bits_per_second(service.latest.tx_bps())),
+    ("received", |(_, service)| format_bytes(service.total.rx_bytes)),
+    ("sent", |(_, service)| format_bytes(service.total.tx_bytes)),
+    ("connections", |(_, service)| format!("{} of {}", service.open, service.opened)),
+    ("errors", |(_, service)| service.errors.to_string()),
+];
+const CLIENT: [Column<(&str, IpAddr, Client)>; 6] = [
+    ("protocol", |(name, ..)| (*name).to_owned()),
+    ("client", |(_, address, _)| address.to_string()),
+    ("connections", |(.., client)| client.connections.to_string()),
+    ("failed", |(.., client)| client.failed.to_string()),
+    ("received", |(.., client)| format_bytes(client.rx_bytes)),
+    ("sent", |(.., client)| format_bytes(client.tx_bytes)),
+];
 
 fn session(protocol: &'static str, served: &Served) -> Row {
     Row {
         protocol,
-        session: if served.number == 0 { Session::None } else { Session::Number(served.number) },
+        session: Some(served.number).filter(|number| *number > 0),
         client: served.peer.to_string(),
         what: served.phase.as_deref().map(words::phase).unwrap_or_default(),
         standing: match served.standing {
@@ -225,58 +239,36 @@ fn session(protocol: &'static str, served: &Served) -> Row {
     }
 }
 
-fn cells(row: &Row, over: bool) -> Vec<String> {
-    let name = match (row.protocol, row.session) {
-        (OWN, Session::None) => "-".to_owned(),
-        (OWN, Session::Number(n)) => n.to_string(),
-        (protocol, Session::None) => protocol.to_owned(),
-        (protocol, Session::Number(n)) => format!("{protocol} {n}"),
-    };
-    let standing = match row.total.ns {
+fn name(row: &Row) -> String {
+    match (row.protocol, row.session) {
+        (OWN, number) => or_dash(number, |n| n.to_string()),
+        (protocol, None) => protocol.to_owned(),
+        (protocol, Some(n)) => format!("{protocol} {n}"),
+    }
+}
+
+fn standing(row: &Row) -> String {
+    match row.total.ns {
         0 => row.standing.to_owned(),
         ns => format!("{}, {}", row.standing, format_duration(ns)),
-    };
-    let since = utc(row.since).trim_end_matches(" UTC").to_owned();
-    let mut cells = vec![name, row.client.clone()];
-    if !over {
-        cells.extend([row.latest.rx_bps(), row.latest.tx_bps()].map(format_bits_per_second));
     }
-    let connections = match (over, row.at_least) {
-        (true, _) => row.opened.to_string(),
-        (false, true) => format!("at least {}", row.open),
-        (false, false) => format!("{} of {}", row.open, row.opened),
-    };
-    cells.extend([standing, row.what.clone(), connections, row.errors.to_string()]);
-    cells.extend([row.total.rx_bytes, row.total.tx_bytes].map(format_bytes));
-    cells.extend([since, row.run.get(..8).unwrap_or_default().to_owned()]);
-    cells
 }
 
-fn service_cells(name: &str, service: &Service) -> Vec<String> {
-    vec![
-        name.to_owned(),
-        format_bits_per_second(service.latest.rx_bps()),
-        format_bits_per_second(service.latest.tx_bps()),
-        format_bytes(service.total.rx_bytes),
-        format_bytes(service.total.tx_bytes),
-        format!("{} of {}", service.open, service.opened),
-        service.errors.to_string(),
-    ]
+fn since(row: &Row) -> String {
+    utc(row.since).trim_end_matches(" UTC").to_owned()
 }
 
-fn client_cells((protocol, address): &(&'static str, IpAddr), client: &Client) -> Vec<String> {
-    vec![
-        (*protocol).to_owned(),
-        address.to_string(),
-        client.connections.to_string(),
-        client.failed.to_string(),
-        format_bytes(client.rx_bytes),
-        format_bytes(client.tx_bytes),
-    ]
+fn run(row: &Row) -> String {
+    row.run.get(..8).unwrap_or_default().to_owned()
 }
 
 /// A table of rows, bad ones in another colour. Escapes all texts.
-fn table(title: &str, header: &[&str], rows: impl Iterator<Item = (bool, Vec<String>)>, out: &mut String) {
+fn table<T, Item: Borrow<T>>(
+    title: &str,
+    columns: &[Column<T>],
+    rows: impl Iterator<Item = (bool, Item)>,
+    out: &mut String,
+) {
     out.push_str(&format!(
         "<h3>{}</h3>\n<div class=\"wide\"><table class=\"numbers\"><thead><tr>",
         escape(title)
@@ -286,16 +278,17 @@ fn table(title: &str, header: &[&str], rows: impl Iterator<Item = (bool, Vec<Str
         name if WORDS.contains(&name) => " class=\"text\"",
         _ => "",
     };
-    for name in header {
+    for (name, _) in columns {
         out.push_str(&format!("<th scope=\"col\"{}>{}</th>", class(name), escape(name)));
     }
     out.push_str("</tr></thead><tbody>\n");
-    for (bad, cells) in rows {
+    for (bad, row) in rows {
         out.push_str(if bad { "<tr class=\"bad\">" } else { "<tr>" });
-        for (at, (name, cell)) in header.iter().zip(&cells).enumerate() {
+        for (at, (name, cell)) in columns.iter().enumerate() {
+            let cell = cell(row.borrow());
             out.push_str(&match at {
-                0 => format!("<th scope=\"row\">{}</th>", escape(cell)),
-                _ => format!("<td{}>{}</td>", class(name), escape(cell)),
+                0 => format!("<th scope=\"row\">{}</th>", escape(&cell)),
+                _ => format!("<td{}>{}</td>", class(name), escape(&cell)),
             });
         }
         out.push_str("</tr>\n");

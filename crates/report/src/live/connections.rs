@@ -2,7 +2,6 @@
 
 use metrics::{TcpInfo, TcpTotals, bits_per_second, real};
 use model::Sample;
-use std::cmp::Ordering;
 use uuid::Uuid;
 
 /// What the rows are ordered by.
@@ -19,14 +18,10 @@ pub(super) enum SortBy {
 }
 
 impl SortBy {
+    const ROUND: [SortBy; 5] = [SortBy::Slot, SortBy::Rate, SortBy::Rtt, SortBy::Retransmits, SortBy::Bytes];
+
     pub(super) fn next(self) -> SortBy {
-        match self {
-            SortBy::Slot => SortBy::Rate,
-            SortBy::Rate => SortBy::Rtt,
-            SortBy::Rtt => SortBy::Retransmits,
-            SortBy::Retransmits => SortBy::Bytes,
-            SortBy::Bytes => SortBy::Slot,
-        }
+        SortBy::ROUND[(self as usize + 1) % SortBy::ROUND.len()]
     }
 }
 
@@ -88,18 +83,15 @@ impl Connections {
 
     /// The rows in an order: slots from the first, all else from the largest; the other way round if `turned`.
     pub(super) fn sorted(&self, by: SortBy, turned: bool) -> Vec<&Row> {
-        let largest = |of: fn(&Row) -> f64| move |a: &&Row, b: &&Row| of(b).total_cmp(&of(a));
+        let of = |row: &Row| match by {
+            SortBy::Slot => 0.0,
+            SortBy::Rate => row.tx_bps + row.rx_bps,
+            SortBy::Rtt => f64::from(row.info.rtt_us),
+            SortBy::Retransmits => f64::from(row.info.retransmits),
+            SortBy::Bytes => real(row.tx_bytes) + real(row.rx_bytes),
+        };
         let mut rows: Vec<&Row> = self.rows.iter().collect();
-        rows.sort_by(|a, b| {
-            let order = match by {
-                SortBy::Slot => Ordering::Equal,
-                SortBy::Rate => largest(|row| row.tx_bps + row.rx_bps)(a, b),
-                SortBy::Rtt => largest(|row| f64::from(row.info.rtt_us))(a, b),
-                SortBy::Retransmits => largest(|row| f64::from(row.info.retransmits))(a, b),
-                SortBy::Bytes => largest(|row| real(row.tx_bytes) + real(row.rx_bytes))(a, b),
-            };
-            order.then(a.slot.cmp(&b.slot)).then(a.id.cmp(&b.id))
-        });
+        rows.sort_by(|a, b| of(b).total_cmp(&of(a)).then(a.slot.cmp(&b.slot)).then(a.id.cmp(&b.id)));
         if turned {
             rows.reverse();
         }

@@ -1,35 +1,17 @@
 //! Which figures are shown of a measurement, and how each is read from an interval.
 
 use super::track::{Reading, Track};
-use metrics::{Frames, format_bits_per_second, format_duration, format_number, per_second, real};
-use model::{Kind, PacketReport, Phase, PingInterval};
+use metrics::{format_duration, format_number, per_second, real};
+use model::{End, Kind, Measure, Phase, Unit};
 
-/// What a figure is counted in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unit {
-    /// Bits/s.
-    Rate,
-    /// Events per second.
-    PerSecond,
-    /// Nanoseconds.
-    Time,
-    /// Events per interval.
-    Count,
-    Percent,
-}
-
-impl Unit {
-    /// A value in three digits, with its unit.
-    pub(super) fn show(self, value: f64) -> String {
-        match self {
-            Unit::Rate => format_bits_per_second(value),
-            Unit::PerSecond => format!("{}/s", number(value)),
-            Unit::Time => format_duration(value),
-            Unit::Count => number(value),
-            Unit::Percent => {
-                format!("{} %", if value >= 10.0 { format!("{value:.0}") } else { format!("{value:.2}") })
-            }
-        }
+/// A value in three digits, with its unit.
+pub(super) fn show(unit: Unit, value: f64) -> String {
+    match unit {
+        Unit::PerSecond => format!("{}/s", number(value)),
+        Unit::Count => number(value),
+        Unit::Percent if value >= 10.0 => format!("{value:.0} %"),
+        Unit::Percent => format!("{value:.2} %"),
+        unit => unit.show(value),
     }
 }
 
@@ -69,17 +51,42 @@ pub(super) struct Figure {
     pub(super) unit: Unit,
     pub(super) role: Role,
     pub(super) sum: Sum,
+    read: Read,
+}
+
+impl Figure {
+    fn new(name: &'static str, unit: Unit, role: Role, of: fn(&Reading) -> Option<f64>) -> Self {
+        Figure { name, unit, role, sum: Sum::Mean, read: Read::Reading(of) }
+    }
+
+    /// What an end counted, as a row of the table of intervals reads it.
+    fn told(name: &'static str, role: Role, measure: Measure, end: End) -> Self {
+        Figure { name, unit: measure.unit, role, sum: Sum::Mean, read: Read::Interval(measure, end) }
+    }
+
+    fn local(name: &'static str, role: Role, measure: Measure) -> Self {
+        Figure::told(name, role, measure, End::Local)
+    }
+
+    /// The same, where intervals have no mean.
+    fn each(self) -> Self {
+        Figure { sum: Sum::Largest, ..self }
+    }
+
     /// Its value in an interval; `None` when the interval does not tell.
-    pub(super) of: fn(&Reading) -> Option<f64>,
+    pub(super) fn of(&self, reading: &Reading) -> Option<f64> {
+        match self.read {
+            Read::Interval(measure, end) => measure.of(&reading.interval, end),
+            Read::Reading(of) => of(reading),
+        }
+    }
 }
 
-fn figure(name: &'static str, unit: Unit, role: Role, of: fn(&Reading) -> Option<f64>) -> Figure {
-    Figure { name, unit, role, sum: Sum::Mean, of }
-}
-
-/// A figure of which intervals have no mean.
-fn each(name: &'static str, unit: Unit, role: Role, of: fn(&Reading) -> Option<f64>) -> Figure {
-    Figure { sum: Sum::Largest, ..figure(name, unit, role, of) }
+/// How a figure is read.
+#[derive(Clone, Copy, Debug)]
+enum Read {
+    Interval(Measure, End),
+    Reading(fn(&Reading) -> Option<f64>),
 }
 
 /// The figures of a phase, as many as have something to say, the most important first.
@@ -98,136 +105,94 @@ pub(super) fn of(phase: &Phase, serving: bool) -> Vec<Figure> {
 fn served() -> Vec<Figure> {
     use Role::{Beside, Main};
     vec![
-        figure("receiving", Unit::Rate, Main, |r| Some(r.interval.local.rx_bps())),
-        figure("sending", Unit::Rate, Main, |r| Some(r.interval.local.tx_bps())),
-        figure("connections", Unit::Count, Beside, |r| Some(real(r.interval.in_flight))),
-        figure("new connections", Unit::PerSecond, Beside, opened),
+        Figure::local("receiving", Main, Measure::RECEIVED),
+        Figure::local("sending", Main, Measure::SENT),
+        Figure::local("connections", Beside, Measure::OPEN),
+        Figure::local("new connections", Beside, Measure::CONNECTS),
     ]
 }
 
 fn tcp(up: bool, down: bool) -> Vec<Figure> {
     use Role::{Bad, Latency, Main};
-    let mut all = Vec::new();
-    if up {
-        // What the receiver counts is the result; where it does not tell, what was sent stands in for it.
-        all.push(figure("goodput up", Unit::Rate, Main, |r| {
-            Some(r.interval.remote.map_or(r.interval.local.tx_bps(), |remote| remote.rx_bps()))
-        }));
-    }
-    if down {
-        all.push(figure("goodput down", Unit::Rate, Main, |r| Some(r.interval.local.rx_bps())));
-    }
+    // What the receiver counts is the result; where it does not tell, what was sent stands in for it.
+    let goodput_up = Figure::new("goodput up", Unit::BitsPerSecond, Main, |r| {
+        Some(r.interval.remote.map_or(r.interval.local.tx_bps(), |remote| remote.rx_bps()))
+    });
+    let mut all = Vec::from_iter(up.then_some(goodput_up));
+    all.extend(down.then_some(Figure::local("goodput down", Main, Measure::RECEIVED)));
     all.extend([
-        figure("RTT, mean", Unit::Time, Latency, |r| r.rtt_ns),
-        each("RTT, worst", Unit::Time, Latency, |r| r.worst_rtt_ns),
-        figure("retransmits", Unit::Count, Bad, |r| Some(real(r.interval.retransmits))),
+        Figure::new("RTT, mean", Unit::Ns, Latency, |r| r.rtt_ns),
+        Figure::new("RTT, worst", Unit::Ns, Latency, |r| r.worst_rtt_ns).each(),
+        Figure::local("retransmits", Bad, Measure::RETRANSMITS),
     ]);
     all
 }
 
 fn connects() -> Vec<Figure> {
     vec![
-        figure("connects", Unit::PerSecond, Role::Main, opened),
-        figure("in flight", Unit::Count, Role::Beside, |r| Some(real(r.interval.in_flight))),
+        Figure::local("connects", Role::Main, Measure::CONNECTS),
+        Figure::local("in flight", Role::Beside, Measure::OPEN),
     ]
-}
-
-fn opened(r: &Reading) -> Option<f64> {
-    Some(per_second(r.interval.opened, r.interval.ns().max(1)))
 }
 
 fn pings() -> Vec<Figure> {
     use Role::{Bad, Beside, Latency};
-    let trip = |name, of| each(name, Unit::Time, Latency, of);
+    let trip = |name, measure| Figure::local(name, Latency, measure).each();
     vec![
-        trip("RTT p50", |r| back(r).and_then(|p| Some(real(p.p50_ns?)))),
-        trip("RTT p99", |r| back(r).and_then(|p| Some(real(p.p99_ns?)))),
-        trip("RTT max", |r| back(r).map(|p| real(p.max_ns))),
-        Figure { sum: Sum::Nothing, ..trip("RTT min", |r| back(r).map(|p| real(p.min_ns))) },
-        figure("echoes", Unit::PerSecond, Beside, |r| {
-            let n = r.interval.pings?.count;
-            Some(per_second(n, r.interval.ns().max(1)))
+        trip("RTT p50", Measure::RTT_P50),
+        trip("RTT p99", Measure::RTT_P99),
+        trip("RTT max", Measure::RTT_MAX),
+        Figure { sum: Sum::Nothing, ..trip("RTT min", Measure::RTT_MIN) },
+        Figure::new("echoes", Unit::PerSecond, Beside, |r| {
+            Some(per_second(r.interval.pings?.count, r.interval.ns().max(1)))
         }),
-        figure("lost", Unit::Count, Bad, |r| Some(real(r.interval.pings?.counts.lost))),
-        figure("late", Unit::Count, Bad, |r| Some(real(r.interval.pings?.counts.late))),
+        Figure::new("lost", Unit::Count, Bad, |r| Some(real(r.interval.pings?.counts.lost))),
+        Figure::new("late", Unit::Count, Bad, |r| Some(real(r.interval.pings?.counts.late))),
     ]
-}
-
-/// The round trips of an interval in which any came back.
-fn back(r: &Reading) -> Option<PingInterval> {
-    r.interval.pings.filter(|pings| pings.count > 0)
 }
 
 fn frames(native: bool, up: bool, down: bool) -> Vec<Figure> {
     use Role::{Bad, Main};
-    let mut all = Vec::new();
-    if native {
-        all = datagrams(up, down);
-        if !down {
-            return all; // the frames are judged over there
-        }
-    } else {
-        all.push(figure("received", Unit::Rate, Main, |r| Some(r.interval.local.rx_bps())));
+    let mut all = match native {
+        true => datagrams(up, down),
+        false => vec![Figure::local("received", Main, Measure::RECEIVED)],
+    };
+    // Frames that were sent are judged by the remote end.
+    if !native || down {
+        all.extend([
+            Figure::local("frames whole", Main, Measure::FRAMES_WHOLE),
+            Figure::local("frames dropped", Bad, Measure::FRAMES_DROPPED),
+            Figure::local("frames repeated", Bad, Measure::FRAMES_REPEATED),
+        ]);
     }
-    all.extend([
-        figure("frames whole", Unit::Count, Main, |r| counted(r, |f| f.completed)),
-        figure("frames dropped", Unit::Count, Bad, |r| counted(r, |f| f.dropped)),
-        figure("frames repeated", Unit::Count, Bad, |r| counted(r, |f| f.repeated)),
-    ]);
     all
 }
 
-fn counted(r: &Reading, of: fn(&Frames) -> u64) -> Option<f64> {
-    r.interval.frames.map(|frames| real(of(&frames)))
-}
+/// Names of a direction's figures, and its receiver.
+const UP: ([&str; 4], End) = (["received up", "lost up", "delay up p50", "delay up p99"], End::Remote);
+const DOWN: ([&str; 4], End) =
+    (["received down", "lost down", "delay down p50", "delay down p99"], End::Local);
 
 /// Datagrams as their receivers counted them.
 fn datagrams(up: bool, down: bool) -> Vec<Figure> {
     use Role::{Bad, Latency, Main};
-    let mut all = Vec::new();
-    if up {
-        all.extend([
-            figure("received up", Unit::PerSecond, Main, |r| got(r, remote(r)?)),
-            each("lost up", Unit::Percent, Bad, |r| lost(remote(r)?)),
-            each("delay up p50", Unit::Time, Latency, |r| Some(real(remote(r)?.delay_ns.as_ref()?.p50))),
-            each("delay up p99", Unit::Time, Latency, |r| Some(real(remote(r)?.delay_ns.as_ref()?.p99))),
-        ]);
-    }
-    if down {
-        all.extend([
-            figure("received down", Unit::PerSecond, Main, |r| got(r, local(r)?)),
-            each("lost down", Unit::Percent, Bad, |r| lost(local(r)?)),
-            each("delay down p50", Unit::Time, Latency, |r| Some(real(local(r)?.delay_ns.as_ref()?.p50))),
-            each("delay down p99", Unit::Time, Latency, |r| Some(real(local(r)?.delay_ns.as_ref()?.p99))),
-        ]);
-    }
-    all
-}
-
-fn local(r: &Reading) -> Option<&PacketReport> {
-    r.interval.packets.as_deref()
-}
-
-fn remote(r: &Reading) -> Option<&PacketReport> {
-    r.interval.remote_packets.as_deref()
-}
-
-fn got(r: &Reading, report: &PacketReport) -> Option<f64> {
-    Some(per_second(report.counts.received, r.interval.ns().max(1)))
-}
-
-/// Percent of the datagrams expected in this interval.
-fn lost(report: &PacketReport) -> Option<f64> {
-    let lost = real(report.counts.lost.max(0));
-    let all = lost + real(report.counts.received);
-    (all > 0.0).then(|| lost * 100.0 / all)
+    let asked = up.then_some(UP).into_iter().chain(down.then_some(DOWN));
+    let figures = asked.flat_map(|([received, lost, p50, p99], end)| {
+        [
+            Figure::told(received, Main, Measure::DATAGRAMS_RECEIVED, end),
+            Figure::told(lost, Bad, Measure::LOST_SHARE, end).each(),
+            Figure::told(p50, Latency, Measure::DELAY_P50, end).each(),
+            Figure::told(p99, Latency, Measure::DELAY_P99, end).each(),
+        ]
+    });
+    figures.collect()
 }
 
 /// Figures of a finished measurement: means of its intervals, and percentiles from its totals.
 pub(super) fn over(track: &Track, serving: bool) -> Vec<(&'static str, String)> {
     let means = of(&track.phase, serving).into_iter().filter(|figure| figure.sum == Sum::Mean);
     let mut all: Vec<(&'static str, String)> =
-        means.filter_map(|figure| Some((figure.name, figure.unit.show(track.mean(figure.of)?)))).collect();
+        means.filter_map(|figure| Some((figure.name, show(figure.unit, track.mean(figure)?)))).collect();
     let time = |ns: u64| format_duration(ns);
     let local = track.local.as_deref();
     if let Some(rtt) = local.and_then(|local| local.pings.as_ref()?.rtt_ns.as_ref()) {
@@ -236,13 +201,9 @@ pub(super) fn over(track: &Track, serving: bool) -> Vec<(&'static str, String)> 
     }
     let up = track.remote.iter().find_map(|remote| remote.packets.as_deref());
     let down = local.and_then(|local| local.packets.as_deref());
-    let ways = [
-        (up, ["lost up", "delay up p50", "delay up p99"]),
-        (down, ["lost down", "delay down p50", "delay down p99"]),
-    ];
-    for (report, [lost, p50, p99]) in ways {
+    for (report, ([_, lost, p50, p99], _)) in [(up, UP), (down, DOWN)] {
         let Some(report) = report.filter(|report| report.counts.received > 0) else { continue };
-        all.extend(report.loss().map(|share| (lost, Unit::Percent.show(share * 100.0))));
+        all.extend(report.loss().map(|share| (lost, show(Unit::Percent, share * 100.0))));
         let delay = report.delay_ns.as_ref();
         all.extend(delay.into_iter().flat_map(|delay| [(p50, time(delay.p50)), (p99, time(delay.p99))]));
     }
@@ -255,15 +216,15 @@ mod tests {
 
     #[test]
     fn values_with_their_units() {
-        assert_eq!(Unit::Rate.show(9.876e9), "9.88 Gbit/s");
-        assert_eq!(Unit::PerSecond.show(12_345.4), "12345/s");
-        assert_eq!(Unit::PerSecond.show(123_456.0), "123 k/s");
-        assert_eq!(Unit::Count.show(0.0), "0");
-        assert_eq!(Unit::Count.show(1.25), "1.2");
-        assert_eq!(Unit::Count.show(250e6), "250 M");
-        assert_eq!(Unit::Time.show(51e3), "51.0 µs");
+        assert_eq!(show(Unit::BitsPerSecond, 9.876e9), "9.88 Gbit/s");
+        assert_eq!(show(Unit::PerSecond, 12_345.4), "12345/s");
+        assert_eq!(show(Unit::PerSecond, 123_456.0), "123 k/s");
+        assert_eq!(show(Unit::Count, 0.0), "0");
+        assert_eq!(show(Unit::Count, 1.25), "1.2");
+        assert_eq!(show(Unit::Count, 250e6), "250 M");
+        assert_eq!(show(Unit::Ns, 51e3), "51.0 µs");
         assert_eq!(
-            (Unit::Percent.show(0.015), Unit::Percent.show(42.4)),
+            (show(Unit::Percent, 0.015), show(Unit::Percent, 42.4)),
             ("0.01 %".to_owned(), "42 %".to_owned())
         );
     }

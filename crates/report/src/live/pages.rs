@@ -2,14 +2,14 @@
 
 use super::connections::{Row, SortBy};
 use super::draw::Sheet;
-use super::figures::{self, Figure, Role, Sum, Unit};
+use super::figures::{self, Figure, Role, Sum, show};
 use super::grid::{CellStyle, wide};
 use super::plot::{self, Plot};
 use super::progress::clock;
 use super::track::{Sums, Track};
 use super::view::{Known, View};
 use metrics::{Clamped, SECOND, format_bits_per_second, format_bytes, format_duration, real};
-use model::{Caveat, CaveatLevel, Level};
+use model::{Caveat, CaveatLevel, Level, Unit};
 
 /// Columns of a figure's name, and of a value.
 const NAME: u16 = 16;
@@ -94,10 +94,10 @@ pub(super) fn time(ns: u64) -> String {
 
 fn figure(track: &Track, figure: Figure, sheet: &mut Sheet<'_>, y: u16) {
     let (name, values) = columns(sheet.area.width);
-    let now = track.readings.back().and_then(figure.of);
-    let most = track.values(figure.of).reduce(f64::max);
+    let now = track.readings.back().and_then(|last| figure.of(last));
+    let most = track.values(figure).reduce(f64::max);
     let shown = match figure.sum {
-        Sum::Mean => [now, track.mean(figure.of), most],
+        Sum::Mean => [now, track.mean(figure), most],
         Sum::Largest => [now, None, most],
         Sum::Nothing => [now, None, None],
     };
@@ -105,7 +105,7 @@ fn figure(track: &Track, figure: Figure, sheet: &mut Sheet<'_>, y: u16) {
     let alarm = figure.role == Role::Bad && most.is_some_and(|most| most > 0.0);
     sheet.text(0, y, name, figure.name, if alarm { sheet.bad() } else { CellStyle::default() });
     for (n, value) in shown.into_iter().take(usize::from(values)).enumerate() {
-        let text = value.map_or(if empty(n) { "" } else { "-" }.to_owned(), |value| figure.unit.show(value));
+        let text = value.map_or(if empty(n) { "" } else { "-" }.to_owned(), |value| show(figure.unit, value));
         let style = match (n, figure.role) {
             (_, Role::Bad) if value.is_some_and(|value| value > 0.0) => sheet.bad(),
             (0, Role::Main | Role::Latency) => sheet.heading(),
@@ -352,7 +352,7 @@ pub(super) fn connections(view: &mut View, known: &Known, sheet: &mut Sheet<'_>)
 pub(super) fn latency(known: &Known, sheet: &mut Sheet<'_>) {
     let times = known.tracks.values().flat_map(|track| {
         let all = figures::of(&track.phase, known.serving()).into_iter();
-        all.filter(|figure| figure.unit == Unit::Time).map(move |figure| (track, figure))
+        all.filter(|figure| figure.unit == Unit::Ns).map(move |figure| (track, figure))
     });
     let times: Vec<(&Track, Figure)> = times.collect();
     if times.is_empty() {
@@ -373,7 +373,7 @@ pub(super) fn latency(known: &Known, sheet: &mut Sheet<'_>) {
         figure(track, of, sheet, y);
         y += 1;
     }
-    let plots = of_all(known, |plot| plot.unit() == Unit::Time);
+    let plots = of_all(known, |plot| plot.unit() == Unit::Ns);
     draw(&plots, sheet, y, last.saturating_sub(y));
     sheet.line(last, &idle, sheet.quiet());
 }

@@ -1,11 +1,12 @@
 //! Figures over time as lines of braille dots, with a scale of values on the left and one of time below.
 
 use super::draw::Sheet;
-use super::figures::{self, Figure, Role, Unit};
+use super::figures::{self, Figure, Role, show};
 use super::grid::{CellStyle, Color, wide};
 use super::pages;
-use super::track::{Reading, Track};
+use super::track::Track;
 use metrics::{Clamped, real};
+use model::Unit;
 
 /// Lines of the least plot: the names, two lines of dots, the times.
 pub(super) const LEAST: u16 = 4;
@@ -54,7 +55,7 @@ impl Plot<'_> {
 
     /// Whether anything is to be seen that the figures' names alone do not say: what is bad and never happened is left out.
     pub(super) fn has_news(&self) -> bool {
-        let values = || self.lines.iter().flat_map(|line| self.track.values(line.of));
+        let values = || self.lines.iter().flat_map(|line| self.track.values(*line));
         let is_bad = self.lines.iter().all(|line| line.role == Role::Bad);
         if is_bad { values().any(|value| value > 0.0) } else { values().next().is_some() }
     }
@@ -67,14 +68,14 @@ impl Plot<'_> {
             return;
         };
         let span = self.span();
-        let most = self.lines.iter().flat_map(|line| self.track.values(line.of)).fold(0.0, f64::max);
+        let most = self.lines.iter().flat_map(|line| self.track.values(*line)).fold(0.0, f64::max);
         let field =
             Field { x: GUTTER + 1, y: y + 1, columns, rows, from: span.0, to: span.1, top: above(most) };
         self.names(sheet, y);
         field.values(self.unit(), sheet);
         field.times(sheet);
         for (n, line) in self.lines.iter().enumerate().rev() {
-            field.line(self.track, line.of, self.style(n, sheet), sheet);
+            field.line(self.track, *line, self.style(n, sheet), sheet);
         }
     }
 
@@ -91,9 +92,9 @@ impl Plot<'_> {
     fn names(&self, sheet: &mut Sheet<'_>, y: u16) {
         let mut x = GUTTER + 1;
         for (n, line) in self.lines.iter().enumerate() {
-            let last = self.track.readings.back().and_then(line.of);
+            let last = self.track.readings.back().and_then(|last| line.of(last));
             let text =
-                format!("{} {}", line.name, last.map_or("-".to_owned(), |value| line.unit.show(value)));
+                format!("{} {}", line.name, last.map_or("-".to_owned(), |value| show(line.unit, value)));
             if x + wide(&text) > sheet.area.width && n > 0 {
                 return;
             }
@@ -148,7 +149,7 @@ impl Field {
             _ => None,
         };
         for row in 0..self.rows {
-            let text = told(row).map(|value| unit.show(value)).unwrap_or_default();
+            let text = told(row).map(|value| show(unit, value)).unwrap_or_default();
             sheet.right(0, self.y + row, GUTTER - 1, &text, quiet);
             let axis = match (sheet.look.blocks, text.is_empty()) {
                 (true, true) => "│",
@@ -178,7 +179,7 @@ impl Field {
     }
 
     /// A step for each interval, as high as its value, joined to the one before.
-    fn line(&self, track: &Track, of: fn(&Reading) -> Option<f64>, style: CellStyle, sheet: &mut Sheet<'_>) {
+    fn line(&self, track: &Track, figure: Figure, style: CellStyle, sheet: &mut Sheet<'_>) {
         let (across, down) = (u32::from(self.columns * DOTS.0), u32::from(self.rows * DOTS.1));
         let column = |ns: u64| {
             let share = real(ns.saturating_sub(self.from)) / real(self.to - self.from);
@@ -186,7 +187,7 @@ impl Field {
         };
         let mut before = None;
         for reading in &track.readings {
-            let Some(value) = of(reading) else {
+            let Some(value) = figure.of(reading) else {
                 before = None;
                 continue;
             };

@@ -3,7 +3,7 @@
 use super::connections::Connections;
 use crate::words;
 use metrics::Clamped;
-use model::{Event, Interval, PacketReport, Phase, Sample, SessionInfo, Status, Totals};
+use model::{Event, Interval, PacketReport, Phase, SessionInfo, Status, Totals};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Intervals kept: more than a screen is wide.
@@ -110,7 +110,8 @@ impl Track {
             self.readings.pop_front();
             self.forgotten += 1;
         }
-        let (rtt_ns, worst_rtt_ns) = trips(&samples);
+        let trips = model::sampled_rtt_ns(&samples);
+        let (rtt_ns, worst_rtt_ns) = (trips.map(|all| all.mean), trips.map(|all| all.max));
         self.readings.push_back(Reading { interval, rtt_ns, worst_rtt_ns });
     }
 
@@ -169,12 +170,4 @@ impl Track {
     pub(super) fn setting(&self) -> String {
         words::setting(&self.label, self.repeat)
     }
-}
-
-/// Mean and largest round-trip time that the kernel has smoothed, ns; of connections that told one.
-fn trips(samples: &[Sample]) -> (Option<f64>, Option<f64>) {
-    let known = || samples.iter().map(|s| f64::from(s.info.rtt_us) * 1e3).filter(|&ns| ns > 0.0);
-    let (n, sum, most) =
-        known().fold((0.0, 0.0, 0.0), |(n, sum, most), ns| (n + 1.0, sum + ns, ns.max(most)));
-    if n > 0.0 { (Some(sum / n), Some(most)) } else { (None, None) }
 }

@@ -3,10 +3,11 @@
 use super::connections::SortBy;
 use super::draw;
 use super::feed::Feed;
+use super::figures::Figure;
 use super::grid::Grid;
 use super::keys::Press;
 use super::progress::Planned;
-use super::track::{Reading, Track};
+use super::track::Track;
 use model::{Begin, Caveat, CpuUse, Event, Level, Meanwhile, Point};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -328,12 +329,13 @@ impl Known {
 
 impl Track {
     /// The values of the intervals that are kept, the omitted ones not among them.
-    pub(super) fn values(&self, of: fn(&Reading) -> Option<f64>) -> impl Iterator<Item = f64> {
-        self.readings.iter().filter(|reading| !reading.interval.omitted).filter_map(of)
+    pub(super) fn values(&self, figure: Figure) -> impl Iterator<Item = f64> {
+        let counted = self.readings.iter().filter(|reading| !reading.interval.omitted);
+        counted.filter_map(move |reading| figure.of(reading))
     }
 
-    pub(super) fn mean(&self, of: fn(&Reading) -> Option<f64>) -> Option<f64> {
-        let (n, sum) = self.values(of).fold((0.0, 0.0), |(n, sum), value| (n + 1.0, sum + value));
+    pub(super) fn mean(&self, figure: Figure) -> Option<f64> {
+        let (n, sum) = self.values(figure).fold((0.0, 0.0), |(n, sum), value| (n + 1.0, sum + value));
         (n > 0.0).then(|| sum / n)
     }
 }

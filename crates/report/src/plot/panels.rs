@@ -1,7 +1,7 @@
 //! Several plots above each other over one axis of time, as one SVG.
 
 use super::scale::{Scale, apart, ticks, up, width as wide_of};
-use super::svg::{class, two};
+use super::svg::{class, line, two};
 use super::{Plot, Style};
 use crate::html::escape;
 use metrics::Clamped;
@@ -154,25 +154,15 @@ fn panel(
         );
     }
     for (n, series) in plot.series.iter().enumerate() {
-        let mut path = String::new();
-        let mut down = false;
-        let mut dots = String::new();
-        for &(x, y) in &super::thinned(&series.points, usize::clamped(wide)) {
-            let Some((x, y)) = y.and_then(py).map(|y| (px(x), y)) else {
-                down = false;
-                continue;
-            };
-            let _ = write!(path, "{}{} {}", if down { "L" } else { "M" }, two(x), two(y));
-            if series.points.len() <= 60 || series.style == Style::Points {
-                let _ = write!(dots, "<circle class=\"dot\" cx=\"{}\" cy=\"{}\" r=\"2\"/>", two(x), two(y));
+        let points = super::thinned(&series.points, usize::clamped(wide));
+        let places: Vec<_> = points.iter().map(|(x, y)| Some((px(*x), y.and_then(py)?))).collect();
+        let _ = write!(out, "<g class=\"{}\">{}", class(n, series.style), line(&places));
+        if series.points.len() <= 60 || series.style == Style::Points {
+            for (x, y) in places.into_iter().flatten() {
+                let _ = write!(out, "<circle class=\"dot\" cx=\"{}\" cy=\"{}\" r=\"2\"/>", two(x), two(y));
             }
-            down = true;
         }
-        let _ = write!(
-            out,
-            "<g class=\"{}\"><path class=\"line\" d=\"{path}\"/>{dots}</g>",
-            class(n, series.style)
-        );
+        out.push_str("</g>");
     }
     out.push_str("</g>\n");
 }

@@ -1,8 +1,9 @@
 //! Where a value lies on an axis, and which values are written beside it. `html/report.js` does the same for what a reader
 //! zooms into.
 
-use super::{Axis, Plot, Series, Unit};
+use super::{Axis, AxisUnit, Plot, Series};
 use metrics::{Clamped, real};
+use model::Unit;
 
 /// Most ticks of an axis.
 const MOST_TICKS: f64 = 7.0;
@@ -60,14 +61,14 @@ impl Scale {
 
 /// Across: all places there are.
 pub(super) fn across(plot: &Plot) -> Scale {
-    if plot.x.unit == Unit::Name {
+    if plot.x.unit == AxisUnit::Name {
         return Scale::new(-0.5, real(plot.x.names.len()) - 0.5, false);
     }
     let places = plot.series.iter().flat_map(|s| s.points.iter().map(|p| p.0));
     let places = places.filter(|x| !plot.x.log || *x > 0.0);
     let (low, high) = extent(places.chain(bounds(&plot.x)));
     let (low, high) = match (plot.x.unit, low == high) {
-        (Unit::Second, alone) => (low.min(0.0), if alone { high * 2.0 } else { high }),
+        (AxisUnit::Second, alone) => (low.min(0.0), if alone { high * 2.0 } else { high }),
         (_, true) if !plot.x.log => (low - low.abs() / 2.0, high + high.abs() / 2.0),
         _ => (low, high),
     };
@@ -123,14 +124,14 @@ pub(super) fn apart(texts: &[(f64, String)], end: f64) -> Vec<Option<f64>> {
 pub(super) fn ticks(axis: &Axis, scale: Scale) -> (Vec<(f64, String)>, String) {
     let (base, prefixes, suffix) = axis.unit.words();
     match axis.unit {
-        Unit::Name => {
+        AxisUnit::Name => {
             let every = usize::clamped((real(axis.names.len()) / 12.0).ceil().max(1.0));
             let named = axis.names.iter().enumerate().step_by(every);
             (named.map(|(at, name)| (real(at), name.clone())).collect(), String::new())
         }
-        Unit::Percentile => (percentiles(scale), String::new()),
+        AxisUnit::Percentile => (percentiles(scale), String::new()),
         // Beside an axis there is no room for so long a unit.
-        Unit::BitsPerSecond if scale.log => {
+        AxisUnit::Figure(Unit::BitsPerSecond) if scale.log => {
             let short = |text: String| text.trim_end_matches(suffix).trim_end().to_owned();
             let all = decades(axis, scale).into_iter().map(|(value, text)| (value, short(text)));
             (all.collect(), suffix.to_owned())
@@ -175,7 +176,7 @@ fn rank(most: f64, base: f64, prefixes: usize) -> usize {
 
 /// Powers of ten (of two for bytes); with few of them 2 and 5 times them as well.
 fn decades(axis: &Axis, scale: Scale) -> Vec<(f64, String)> {
-    let base: f64 = if axis.unit == Unit::Bytes { 2.0 } else { 10.0 };
+    let base: f64 = if axis.unit == Unit::Bytes.into() { 2.0 } else { 10.0 };
     let (first, last) = (
         i32::clamped((scale.low.ln() / base.ln()).floor()),
         i32::clamped((scale.high.ln() / base.ln()).ceil()),
@@ -210,9 +211,9 @@ fn percentile(odds: f64) -> String {
 /// A value with its unit: three significant digits, trailing zeros left out.
 pub(crate) fn show(axis: &Axis, value: f64) -> String {
     match axis.unit {
-        Unit::Name => axis.names.get(usize::clamped(value.round().max(0.0))).cloned().unwrap_or_default(),
-        Unit::Percentile => percentile(value),
-        Unit::Share => trimmed(value, 4),
+        AxisUnit::Name => axis.names.get(usize::clamped(value.round().max(0.0))).cloned().unwrap_or_default(),
+        AxisUnit::Percentile => percentile(value),
+        AxisUnit::Figure(Unit::Share) => trimmed(value, 4),
         unit => {
             let (base, prefixes, suffix) = unit.words();
             let at = rank(value.abs(), base, prefixes.len());
@@ -241,12 +242,12 @@ fn trimmed(value: f64, digits: i32) -> String {
 mod tests {
     use super::*;
 
-    fn linear(unit: Unit, low: f64, high: f64) -> (Vec<String>, String) {
+    fn linear(unit: impl Into<AxisUnit>, low: f64, high: f64) -> (Vec<String>, String) {
         let (all, words) = ticks(&Axis::new("", unit), Scale::new(low, high, false));
         (all.into_iter().map(|(_, text)| text).collect(), words)
     }
 
-    fn log(unit: Unit, low: f64, high: f64) -> Vec<String> {
+    fn log(unit: impl Into<AxisUnit>, low: f64, high: f64) -> Vec<String> {
         let (all, words) = ticks(&Axis::new("", unit).log(), Scale::new(low, high, true));
         assert_eq!(words, "");
         all.into_iter().map(|(_, text)| text).collect()
@@ -271,7 +272,7 @@ mod tests {
             linear(Unit::Bytes, 0.0, 3.0 * 1024.0 * 1024.0),
             (owned(&["0.0", "0.5", "1.0", "1.5", "2.0", "2.5", "3.0"]), "MiB".to_owned())
         );
-        assert_eq!(linear(Unit::Second, 3.0, 3.5).0, owned(&["3.0", "3.1", "3.2", "3.3", "3.4", "3.5"]));
+        assert_eq!(linear(AxisUnit::Second, 3.0, 3.5).0, owned(&["3.0", "3.1", "3.2", "3.3", "3.4", "3.5"]));
     }
 
     #[test]
@@ -280,7 +281,7 @@ mod tests {
         assert_eq!(log(Unit::Ns, 15e3, 210e3), ["20 µs", "50 µs", "100 µs", "200 µs"]);
         assert_eq!(log(Unit::Bytes, 64.0, 1024.0), ["64 B", "128 B", "256 B", "512 B", "1 KiB"]);
         assert_eq!(
-            log(Unit::Percentile, 1.0, 12_000.0),
+            log(AxisUnit::Percentile, 1.0, 12_000.0),
             ["0 %", "50 %", "90 %", "99 %", "99.9 %", "99.99 %"]
         );
     }
@@ -295,7 +296,7 @@ mod tests {
 
     #[test]
     fn values_have_three_digits() {
-        let shown = |unit, v| show(&Axis::new("", unit), v);
+        let shown = |unit: Unit, v| show(&Axis::new("", unit), v);
         assert_eq!(shown(Unit::BitsPerSecond, 9.876e9), "9.88 Gbit/s");
         assert_eq!(shown(Unit::Ns, 12_340.0), "12.3 µs");
         assert_eq!(shown(Unit::Ns, 61e9), "61 s");

@@ -4,8 +4,9 @@
 //! can fill again, and text for screen readers.
 
 use super::scale::{Scale, across, apart, ticks, up, width};
-use super::{Plot, Series, Style, Unit};
+use super::{AxisUnit, Plot, Series, Style};
 use crate::html::escape;
+use crate::text::shortened;
 use metrics::{Clamped, real};
 use std::fmt::Write;
 
@@ -174,7 +175,7 @@ fn axes(view: &View<'_>, out: &mut String) {
     };
     let texts: Vec<(f64, String)> = across.into_iter().filter_map(seen).collect();
     for ((x, text), at) in texts.iter().zip(apart(&texts, wide + RIGHT)) {
-        if view.plot.x.unit != Unit::Name {
+        if view.plot.x.unit != AxisUnit::Name {
             let _ = write!(grid, "M{} 0V{high}", two(*x));
         }
         if let Some(at) = at {
@@ -238,22 +239,22 @@ fn draw(view: &View<'_>, at: usize, series: &Series, out: &mut String) {
         Style::Points => dots(view, &series.points, out),
         Style::Line | Style::Dashed => {
             let points = super::thinned(&series.points, DRAWN);
-            let mut path = String::new();
-            let mut down = false;
-            for &(x, y) in &points {
-                let Some((x, y)) = view.px(x).zip(y.and_then(|y| view.py(y))) else {
-                    down = false;
-                    continue;
-                };
-                let _ = write!(path, "{}{} {}", if down { "L" } else { "M" }, two(x), two(y));
-                down = true;
-            }
-            let _ = write!(out, "<path class=\"line\" d=\"{path}\"/>");
+            let places = points.iter().map(|(x, y)| view.px(*x).zip(view.py((*y)?)));
+            out.push_str(&line(&places.collect::<Vec<_>>()));
             if points.len() <= MARKED {
                 dots(view, &points, out);
             }
         }
     }
+}
+
+/// A line through these places, interrupted where one is missing.
+pub(super) fn line(places: &[Option<(f64, f64)>]) -> String {
+    let parts = places.split(Option::is_none).map(|part| {
+        let points: Vec<_> = part.iter().flatten().map(|(x, y)| format!("{} {}", two(*x), two(*y))).collect();
+        if points.is_empty() { String::new() } else { format!("M{}", points.join("L")) }
+    });
+    format!("<path class=\"line\" d=\"{}\"/>", parts.collect::<String>())
 }
 
 fn dots(view: &View<'_>, points: &[(f64, Option<f64>)], out: &mut String) {
@@ -326,18 +327,11 @@ pub(super) fn two(value: f64) -> String {
     (hundredths / 100.0 + 0.0).to_string()
 }
 
-/// At most `most` characters.
-fn shortened(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
-        return text.to_owned();
-    }
-    text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::plot::Axis;
+    use model::Unit;
 
     fn plot(series: Vec<Series>) -> Plot {
         let y = Axis::new("goodput", Unit::BitsPerSecond);

@@ -49,11 +49,11 @@ fn against(all: &[&Shown]) -> Vec<Plot> {
         for key in distinct(figures.clone().map(family)) {
             plots.extend(figures.clone().find(|figure| family(figure) == key).map(|first| {
                 let label = first.figure().map_or(first.label.as_str(), |figure| figure.family().1);
-                let y = Axis::new(label, first.unit.into());
+                let y = Axis::new(label, first.unit);
                 Plot::new(
                     &format!("extra-{key}"),
                     &format!("{title}: {label}"),
-                    Axis::new(&x.label, x.unit.into()),
+                    Axis::new(&x.label, x.unit),
                     y,
                 )
                 .note(
@@ -112,7 +112,7 @@ fn curves(all: &[&Shown]) -> Vec<Plot> {
                 continue;
             }
             let at = plots.iter().position(|plot| plot.title == curve.title).unwrap_or_else(|| {
-                let axis = |(label, unit): &(String, model::Unit)| Axis::new(label, (*unit).into());
+                let axis = |(label, unit): &(String, model::Unit)| Axis::new(label, *unit);
                 let id = format!(
                     "extra-{}",
                     curve.title.to_lowercase().replace(|c: char| !c.is_alphanumeric(), "-")

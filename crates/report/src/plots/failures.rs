@@ -1,9 +1,9 @@
 //! What failed, and when.
 
 use super::over_time;
-use crate::plot::{Plot, Series, Style, Unit};
+use crate::plot::{Plot, Series, Style};
 use metrics::{Ending, real, seconds};
-use model::{ConnectionRecord, Interval, Point};
+use model::{ConnectionRecord, Interval, Point, Unit};
 
 pub(super) fn plots(point: &Point) -> Option<Plot> {
     if point.errors() == 0 {

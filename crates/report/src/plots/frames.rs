@@ -1,9 +1,9 @@
 //! Media streams: frames over time, and which buffer depth would have been enough.
 
-use super::over_time;
-use crate::plot::{Axis, Plot, Series, Style, Unit};
-use metrics::{Frames, PlayoutSummary, real, seconds};
-use model::{FrameTime, Point};
+use super::measured;
+use crate::plot::{Axis, Plot, Series, Style};
+use metrics::{PlayoutSummary, real, seconds};
+use model::{End, FrameTime, Measure, Point, Unit};
 
 /// How evenly the frames of a stream came, one by one: ctsTraffic's jitter table.
 fn times(point: &Point) -> Vec<Plot> {
@@ -40,16 +40,15 @@ fn times(point: &Point) -> Vec<Plot> {
 }
 
 pub(super) fn plots(point: &Point) -> Vec<Plot> {
-    let count =
-        |of: fn(&Frames) -> u64| over_time(point, move |i| i.frames.as_ref().map(|frames| real(of(frames))));
+    let count = |measure| measured(point, measure, End::Local);
     let unwell = [
-        Series::line("dropped: bytes were missing", count(|f| f.dropped)),
-        Series::line("repeated", count(|f| f.repeated)),
-        Series::line("datagrams of no frame", count(|f| f.errors)),
+        Series::line("dropped: bytes were missing", count(Measure::FRAMES_DROPPED)),
+        Series::line("repeated", count(Measure::FRAMES_REPEATED)),
+        Series::line("datagrams of no frame", count(Measure::FRAMES_OF_NONE)),
     ];
     let frames = Plot::timed("frames", "Frames over time", "frames in the interval", Unit::Count)
         .note("As the receiver at this end judged them when they were to be shown.")
-        .with([Series::line("whole and in time", count(|f| f.completed))])
+        .with([Series::line("whole and in time", count(Measure::FRAMES_WHOLE))])
         .with(unwell.into_iter().filter(Series::is_some));
     let ends = std::iter::once(("received here", &point.local))
         .chain(point.remote.iter().map(|totals| ("received there", totals)));

@@ -1,8 +1,8 @@
 //! CPU of both ends.
 
-use crate::plot::{Axis, Plot, Series, Style, Unit};
+use crate::plot::{Axis, Plot, Series, Style};
 use metrics::real;
-use model::{CpuUse, Point};
+use model::{CpuUse, Point, Unit};
 
 /// How busy the hosts were: percent of all their CPUs' time, and of the busiest one's.
 pub(super) fn cpu(point: &Point) -> Option<Plot> {

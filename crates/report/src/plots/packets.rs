@@ -1,48 +1,44 @@
 //! Datagrams: one-way delay over time and in all, rates, and lost, late, repeated and reordered datagrams.
 
-use super::{coarse_curve, coarse_histogram, over_time, percentiles, rate, times_axis};
-use crate::plot::{Plot, Series, Style, Unit};
-use metrics::{DistSummary, format_duration, real};
-use model::{Interval, PacketReport, Point, Totals};
+use super::{coarse_curve, coarse_histogram, measured, over_time, percentiles, times_axis};
+use crate::plot::{Plot, Series, Style};
+use metrics::{DistSummary, Packets, format_duration, real};
+use model::{End, Measure, PacketReport, Point, Unit};
 
 /// One direction of datagrams, by the receiving end.
 struct Way {
     /// As part of a file's name.
     slug: &'static str,
     name: &'static str,
-    /// The receiver's report on an interval.
-    of: fn(&Interval) -> Option<&PacketReport>,
-    /// The sender's.
-    sent: fn(&Interval) -> Option<&PacketReport>,
+    receiver: End,
+    sender: End,
+}
+
+const UP: Way = Way { slug: "up", name: "to the server", receiver: End::Remote, sender: End::Local };
+const DOWN: Way = Way { slug: "down", name: "from the server", receiver: End::Local, sender: End::Remote };
+const HERE: Way = Way { slug: "here", name: "received here", receiver: End::Local, sender: End::Local };
+
+impl Way {
     /// The receiver's report on all of it.
-    total: fn(&Point) -> Option<&PacketReport>,
-}
+    fn total<'a>(&self, point: &'a Point) -> Option<&'a PacketReport> {
+        match self.receiver {
+            End::Local => point.local.packets.as_deref(),
+            End::Remote => point.remote.iter().find_map(|totals| totals.packets.as_deref()),
+        }
+    }
 
-fn local(interval: &Interval) -> Option<&PacketReport> {
-    interval.packets.as_deref()
+    /// What `of` reads of the receiver's reports on the intervals.
+    fn over_time(&self, point: &Point, of: impl Fn(&PacketReport) -> Option<f64>) -> Vec<(f64, Option<f64>)> {
+        over_time(point, |interval| of(self.receiver.packets(interval)?))
+    }
 }
-
-fn remote(interval: &Interval) -> Option<&PacketReport> {
-    interval.remote_packets.as_deref()
-}
-
-fn local_total(point: &Point) -> Option<&PacketReport> {
-    point.local.packets.as_deref()
-}
-
-fn remote_total(point: &Point) -> Option<&PacketReport> {
-    point.remote.iter().find_map(|totals: &Totals| totals.packets.as_deref())
-}
-
-const UP: Way = Way { slug: "up", name: "to the server", of: remote, sent: local, total: remote_total };
-const DOWN: Way = Way { slug: "down", name: "from the server", of: local, sent: remote, total: local_total };
-const HERE: Way = Way { slug: "here", name: "received here", of: local, sent: local, total: local_total };
 
 pub(super) fn plots(point: &Point, serving: bool) -> Vec<Plot> {
     let ways = if serving { vec![HERE] } else { vec![UP, DOWN] };
     let moved = |way: &Way| {
         let came = |r: &PacketReport| r.counts.received + r.counts.corrupt > 0 || r.counts.lost > 0;
-        (way.total)(point).is_some_and(came) || point.intervals.iter().filter_map(way.of).any(came)
+        let told = point.intervals.iter().filter_map(|interval| way.receiver.packets(interval));
+        way.total(point).into_iter().chain(told).any(came)
     };
     ways.iter().filter(|way| moved(way)).flat_map(|way| of_way(point, way)).collect()
 }
@@ -50,7 +46,7 @@ pub(super) fn plots(point: &Point, serving: bool) -> Vec<Plot> {
 fn of_way(point: &Point, way: &Way) -> Vec<Plot> {
     let named = |what: &str| format!("{what}-{}", way.slug);
     let title = |what: &str| format!("{what}, {}", way.name);
-    let bound = (way.total)(point).and_then(|report| report.clock_bound_ns);
+    let bound = way.total(point).and_then(|report| report.clock_bound_ns);
     let certain = match bound {
         Some(ns) => format!(
             "One way, from the actual send; the clocks of the two hosts were compared, so all of it may be wrong by up to {}.",
@@ -58,27 +54,26 @@ fn of_way(point: &Point, way: &Way) -> Vec<Plot> {
         ),
         None => "One way, from the actual send.".to_owned(),
     };
-    let delay =
-        |of: fn(&DistSummary) -> f64| over_time(point, move |i| Some(of((way.of)(i)?.delay_ns.as_ref()?)));
-    let intended = over_time(point, |i| Some(real((way.of)(i)?.intended_ns.as_ref()?.p99)));
-    let extreme =
-        |of: fn(&PacketReport) -> Option<u64>| over_time(point, move |i| Some(real(of((way.of)(i)?)?)));
-    let mean = over_time(point, |i| Some((way.of)(i)?.delay_range_ns?.mean));
+    let read = |measure| measured(point, measure, way.receiver);
+    let intended = way.over_time(point, |report| Some(real(report.intended_ns.as_ref()?.p99)));
+    let mean = way.over_time(point, |report| Some(report.delay_range_ns?.mean));
+    let least = way.over_time(point, |report| report.least_delay_ns().map(real));
     let mut plots = vec![
         Plot::timed(&named("delay"), &title("Delay over time"), "one-way delay", Unit::Ns)
             .log()
             .note(&certain)
             .with([
-                Series::line("median", delay(|d| real(d.p50))),
-                Series::line("99th percentile", delay(|d| real(d.p99))),
+                Series::line("median", read(Measure::DELAY_P50)),
+                Series::line("99th percentile", read(Measure::DELAY_P99)),
                 Series::line("mean", mean),
-                Series::new("largest", Style::Dashed, extreme(PacketReport::largest_delay_ns)),
-                Series::new("smallest", Style::Dashed, extreme(PacketReport::least_delay_ns)),
+                Series::new("largest", Style::Dashed, read(Measure::DELAY_MAX)),
+                Series::new("smallest", Style::Dashed, least),
                 Series::new("99th from the intended send", Style::Dashed, intended),
             ]),
     ];
-    let variation =
-        |of: fn(&DistSummary) -> f64| over_time(point, move |i| Some(of((way.of)(i)?.ipdv_ns.as_ref()?)));
+    let variation = |of: fn(&DistSummary) -> u64| {
+        way.over_time(point, move |report| report.ipdv_ns.as_ref().map(of).map(real))
+    };
     plots.push(
         Plot::timed(&named("jitter"), &title("Jitter over time"), "delay variation", Unit::Ns).log()
         .note(
@@ -86,20 +81,19 @@ fn of_way(point: &Point, way: &Way) -> Vec<Plot> {
              clocks that agree.",
         )
         .with([
-            Series::line("median", variation(|d| real(d.p50))),
-            Series::line("99th percentile", variation(|d| real(d.p99))),
-            Series::new("largest", Style::Dashed, variation(|d| real(d.max))),
+            Series::line("median", variation(|d| d.p50)),
+            Series::line("99th percentile", variation(|d| d.p99)),
+            Series::new("largest", Style::Dashed, variation(|d| d.max)),
         ]),
     );
-    if let Some(report) = (way.total)(point) {
+    if let Some(report) = way.total(point) {
         plots.extend(distributions(report, way, &certain));
     }
-    let rate = |of: fn(&Interval) -> Option<&PacketReport>, n: fn(&PacketReport) -> u64| {
-        over_time(point, move |i| rate(i, n(of(i)?)))
-    };
-    let mut rates = vec![Series::line("received", rate(way.of, |r| r.counts.received))];
-    if way.slug != "here" {
-        rates.push(Series::new("sent", Style::Dashed, rate(way.sent, |r| r.counts.sent)));
+    let mut rates = vec![Series::line("received", read(Measure::DATAGRAMS_RECEIVED))];
+    // A server's own datagrams went another way.
+    if way.sender != way.receiver {
+        let sent = measured(point, Measure::DATAGRAMS_SENT, way.sender);
+        rates.push(Series::new("sent", Style::Dashed, sent));
     }
     plots.push(
         Plot::timed(&named("datagrams"), &title("Datagrams per second"), "datagrams", Unit::PerSecond)
@@ -133,17 +127,16 @@ fn distributions(report: &PacketReport, way: &Way, certain: &str) -> Vec<Plot> {
 
 /// What became of datagrams that did not come well.
 fn fates(point: &Point, way: &Way) -> Plot {
-    let count = |of: fn(&Interval) -> Option<&PacketReport>, n: fn(&PacketReport) -> f64| {
-        over_time(point, move |i| Some(n(of(i)?)))
-    };
+    let count = |of: fn(&Packets) -> u64| way.over_time(point, move |report| Some(real(of(&report.counts))));
+    let unsent = over_time(point, |i| Some(real(way.sender.packets(i)?.counts.unsent)));
     let own = [
-        Series::line("lost", count(way.of, |r| real(r.counts.lost.max(0)))),
-        Series::line("repeated", count(way.of, |r| real(r.counts.duplicated))),
-        Series::line("reordered", count(way.of, |r| real(r.counts.reordered))),
-        Series::line("late", count(way.of, |r| real(r.counts.late))),
-        Series::line("damaged", count(way.of, |r| real(r.counts.corrupt))),
-        Series::line("dropped by the receiver's buffer", count(way.of, |r| real(r.counts.dropped))),
-        Series::new("not sent", Style::Dashed, count(way.sent, |r| real(r.counts.unsent))),
+        Series::line("lost", count(|n| n.lost.max(0).unsigned_abs())),
+        Series::line("repeated", count(|n| n.duplicated)),
+        Series::line("reordered", count(|n| n.reordered)),
+        Series::line("late", count(|n| n.late)),
+        Series::line("damaged", count(|n| n.corrupt)),
+        Series::line("dropped by the receiver's buffer", count(|n| n.dropped)),
+        Series::new("not sent", Style::Dashed, unsent),
     ];
     // That nothing was lost is worth a line; the others show when there are any.
     let shown = own.into_iter().enumerate().filter(|(at, series)| *at == 0 || series.is_some());

@@ -1,23 +1,21 @@
 //! Round trips: percentiles over time, the whole curve, the histogram, and what did not come back.
 
-use super::{curve, histogram, over_time, percentiles, rate, times_axis};
-use crate::plot::{Plot, Series, Style, Unit};
-use metrics::{Spectrum, real};
-use model::{Interval, PingInterval, Point};
+use super::{curve, histogram, measured, over_time, percentiles, times_axis};
+use crate::plot::{Plot, Series, Style};
+use metrics::{Spectrum, per_second, real};
+use model::{End, Interval, Measure, PingInterval, Point, Unit};
 
 pub(super) fn plots(point: &Point) -> Vec<Plot> {
-    let over = |of: fn(&PingInterval) -> Option<u64>| {
-        over_time(point, move |i| Some(real(of(i.pings.as_ref().filter(|p| p.count > 0)?)?)))
-    };
+    let over = |measure| measured(point, measure, End::Local);
     let mut plots = vec![
         Plot::timed("latency", "Round-trip time over time", "round-trip time", Unit::Ns)
             .log()
             .note("From the actual send until the echo was whole, of each interval's messages.")
             .with([
-                Series::line("median", over(|p| p.p50_ns)),
-                Series::line("99th percentile", over(|p| p.p99_ns)),
-                Series::new("largest", Style::Dashed, over(|p| Some(p.max_ns))),
-                Series::new("smallest", Style::Dashed, over(|p| Some(p.min_ns))),
+                Series::line("median", over(Measure::RTT_P50)),
+                Series::line("99th percentile", over(Measure::RTT_P99)),
+                Series::new("largest", Style::Dashed, over(Measure::RTT_MAX)),
+                Series::new("smallest", Style::Dashed, over(Measure::RTT_MIN)),
             ]),
     ];
     if let Some(trips) = &point.local.pings {
@@ -55,7 +53,7 @@ fn fates(point: &Point) -> Vec<Plot> {
         Series::line("repeated", count(|p| real(p.counts.repeated))),
         Series::line("not sent in time", count(|p| real(p.counts.missed))),
     ];
-    let rate = over_time(point, |i| rate(i, i.pings.as_ref()?.counts.sent));
+    let rate = over_time(point, |i| Some(per_second(i.pings?.counts.sent, i.ns())));
     vec![
         Plot::timed(
             "messages-unwell",

@@ -1,9 +1,9 @@
 //! Several settings: what each of them gave.
 
-use crate::plot::{Axis, Plot, Series, Style, Unit};
+use crate::plot::{Axis, AxisUnit, Plot, Series, Style};
 use crate::words;
 use metrics::{Spread, Wall, real, seconds};
-use model::{Figure, Outcome, Point, Stat, SweepRow, Way};
+use model::{Figure, Outcome, Stat, SweepRow, Unit, Way};
 use std::collections::BTreeMap;
 
 /// Lines of one plot: values of the second setting.
@@ -60,7 +60,7 @@ impl Across {
     fn at(&self, label: &BTreeMap<String, String>) -> Option<f64> {
         let value = label.get(&self.name)?;
         match self.axis.unit {
-            Unit::Name => self.values.iter().position(|v| v == value).map(real),
+            AxisUnit::Name => self.values.iter().position(|v| v == value).map(real),
             _ => value.parse().ok(),
         }
     }
@@ -88,8 +88,8 @@ fn settings(rows: &[SweepRow]) -> Vec<Plot> {
         let (name, label) = figure.family();
         if !panels.iter().any(|(known, ..)| *known == name) {
             let title = format!("{}{} against {first}", label[..1].to_uppercase(), &label[1..]);
-            let y = Axis::new(label, figure.unit().into());
-            let y = if figure.unit() == model::Unit::Ns { y.log() } else { y };
+            let y = Axis::new(label, figure.unit());
+            let y = if figure.unit() == Unit::Ns { y.log() } else { y };
             let plot = Plot::new(&format!("sweep-{name}"), &title, across.axis.clone(), y);
             let note = "Mean over the repetitions; bars are the 95 % confidence interval of the mean, where there are several.";
             panels.push((name, plot.note(note), BTreeMap::new()));
@@ -142,17 +142,15 @@ fn knee(rows: &[SweepRow], way: Way, across: &Across) -> Option<(f64, String)> {
 fn over_time(outcome: &Outcome) -> Option<Plot> {
     let begin = outcome.points.iter().filter_map(|p| p.started).min()?;
     let since = |wall: Wall| seconds(wall.0.saturating_sub(begin.0));
-    type Way = fn(&Point) -> Option<model::Direction>;
-    let ways: [(&str, Way); 2] = [("to server", |p| p.up), ("from server", |p| p.down)];
-    let series = ways.map(|(name, of)| {
+    let series = Way::ALL.map(|way| {
         let measured = outcome.points.iter().filter_map(|p| Some((since(p.started?), p)));
-        let points = measured.map(|(at, p)| (at, of(p).map(|d| d.goodput_bps))).collect();
-        Series::new(name, Style::Points, points)
+        let points = measured.map(|(at, p)| (at, Figure::Goodput(way).of(p))).collect();
+        Series::new(way.words(), Style::Points, points)
     });
     Plot::new(
         "phases",
         "Goodput of each phase, in the order they ran",
-        Axis::new("start of the phase", Unit::Second),
+        Axis::new("start of the phase", AxisUnit::Second),
         Axis::new("goodput", Unit::BitsPerSecond),
     )
     .note("A slope here, across settings that repeat, means that something else than the setting changed.")

@@ -1,9 +1,9 @@
 //! Connections: goodput over time, each one's share of it, and what the kernel told about them.
 
-use super::{coarse_curve, coarse_histogram, middle, over_time, percentiles, rate, times_axis};
-use crate::plot::{Plot, Series, Style, Unit};
+use super::{coarse_curve, coarse_histogram, measured, middle, over_time, percentiles, times_axis};
+use crate::plot::{Plot, Series, Style};
 use metrics::{Moments, TcpInfo, real, seconds};
-use model::{ConnectionRecord, Interval, Kind, Point, Sample, Traffic};
+use model::{ConnectionRecord, End, Interval, Kind, Measure, Point, Sample, Unit};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use uuid::Uuid;
 
@@ -29,7 +29,7 @@ pub(super) fn connects(point: &Point) -> Vec<Plot> {
         Unit::PerSecond,
     )
     .note("Counted by this end when the kernel reports the connection.")
-    .with([Series::line("established", over_time(point, |i| rate(i, i.opened)))]);
+    .with([Series::line("established", measured(point, Measure::CONNECTS, End::Local))]);
     let mut plots = vec![rate];
     plots.extend(in_flight(point));
     if let Some(dist) = &point.local.connect_ns {
@@ -46,39 +46,37 @@ pub(super) fn connects(point: &Point) -> Vec<Plot> {
 /// The receivers' rates, and the senders' beside them.
 pub(super) fn goodput(point: &Point, serving: bool) -> Option<Plot> {
     let known = point.intervals.iter().any(|i| i.remote.is_some());
-    let remote = |of: fn(&Traffic) -> f64| move |i: &Interval| i.remote.as_ref().map(of);
-    let local = |of: fn(&Traffic) -> f64| move |i: &Interval| Some(of(&i.local));
-    let mut plot = Plot::timed("goodput", "Goodput over time", "goodput", Unit::BitsPerSecond);
-    let mut add = |name: &str, style, points| {
-        let series = Series::new(name, style, points);
-        if series.is_some() {
-            plot.add(series);
-        }
+    // What no interval tells gives no series.
+    let shown: &[(&str, Style, Measure, End)] = match serving {
+        true => &[
+            ("from clients, as received here", Style::Line, Measure::RECEIVED, End::Local),
+            ("to clients, as sent from here", Style::Dashed, Measure::SENT, End::Local),
+        ],
+        false => &[
+            ("to server, as received there", Style::Line, Measure::RECEIVED, End::Remote),
+            ("from server, as received here", Style::Line, Measure::RECEIVED, End::Local),
+            ("to server, as sent from here", Style::Dashed, Measure::SENT, End::Local),
+            ("from server, as sent there", Style::Dashed, Measure::SENT, End::Remote),
+        ],
     };
-    if serving {
-        add("from clients, as received here", Style::Line, over_time(point, local(Traffic::rx_bps)));
-        add("to clients, as sent from here", Style::Dashed, over_time(point, local(Traffic::tx_bps)));
-    } else if known {
-        add("to server, as received there", Style::Line, over_time(point, remote(Traffic::rx_bps)));
-        add("from server, as received here", Style::Line, over_time(point, local(Traffic::rx_bps)));
-        add("to server, as sent from here", Style::Dashed, over_time(point, local(Traffic::tx_bps)));
-        add("from server, as sent there", Style::Dashed, over_time(point, remote(Traffic::tx_bps)));
-    } else {
-        add("from server, as received here", Style::Line, over_time(point, local(Traffic::rx_bps)));
-        add("to server, as sent from here", Style::Dashed, over_time(point, local(Traffic::tx_bps)));
-    }
+    let series = shown
+        .iter()
+        .map(|(name, style, measure, end)| Series::new(*name, *style, measured(point, *measure, *end)));
     let note = match known || serving {
         true => {
             "Payload bytes per interval. The receiver's count is the result; broken lines are the sender's."
         }
         false => "Payload bytes per interval. The remote end told nothing of what it counted.",
     };
-    plot.note(note).some()
+    Plot::timed("goodput", "Goodput over time", "goodput", Unit::BitsPerSecond)
+        .note(note)
+        .with(series.filter(Series::is_some))
+        .some()
 }
 
 /// Connections open at the end of each interval, and those opened in it.
 fn in_flight(point: &Point) -> Option<Plot> {
-    let open = over_time(point, |i| Some(real(i.in_flight)));
+    let open = measured(point, Measure::OPEN, End::Local);
     Plot::timed("connections", "Connections open", "connections", Unit::Count)
         .note("At the end of each interval, at this end.")
         .with([Series::line("open", open)])
@@ -278,7 +276,7 @@ fn told(point: &Point) -> Vec<Plot> {
         plots.extend(limits(&slots));
     }
     if point.phase.kind == Kind::Tcp && !slots.is_empty() {
-        let again = over_time(point, |i| Some(real(i.retransmits)));
+        let again = measured(point, Measure::RETRANSMITS, End::Local);
         plots.push(
             Plot::timed("retransmits", "Segments retransmitted", "segments in the interval", Unit::Count)
                 .note("By this end, as far as sampled.")

@@ -62,14 +62,14 @@ fn nothing_measured_gives_no_plot() {
 fn results_of_a_protocols_own_are_drawn_against_the_setting_that_varies() {
     let result = |gap_ns, rate| {
         let settings = vec![
-            model::Reading::new("size", "size", model::Unit::Bytes, 1_000.0),
-            model::Reading::new("spacing", "spacing", model::Unit::Ns, gap_ns),
+            model::Reading::new("size", "size", Unit::Bytes, 1_000.0),
+            model::Reading::new("spacing", "spacing", Unit::Ns, gap_ns),
         ];
         let curve = model::Curve {
             title: "Gaps".to_owned(),
             note: String::new(),
-            x: ("gap".to_owned(), model::Unit::Ns),
-            y: ("share".to_owned(), model::Unit::Percent),
+            x: ("gap".to_owned(), Unit::Ns),
+            y: ("share".to_owned(), Unit::Percent),
             steps: true,
             points: vec![(0.0, Some(100.0)), (1.0, None)],
         };

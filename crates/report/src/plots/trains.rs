@@ -1,9 +1,10 @@
 //! Packet trains: delay against the packet's number, rates train by train, and rates against the spacing.
 
 use super::{coarse_curve, coarse_histogram, percentiles, times_axis};
-use crate::plot::{Axis, Plot, Series, Style, Unit};
-use metrics::{TrainReport, TrainRow, TrainSetting, TroubleKind, format_duration, percent_of, real, seconds};
-use model::Point;
+use crate::plot::{Axis, Plot, Series, Style};
+use crate::words;
+use metrics::{TrainReport, TrainRow, TrainSetting, TroubleKind, percent_of, real, seconds};
+use model::{Point, Unit};
 
 pub(super) fn plots(point: &Point) -> Vec<Plot> {
     let Some(trains) = &point.trains else { return Vec::new() };
@@ -21,10 +22,7 @@ pub(super) fn plots(point: &Point) -> Vec<Plot> {
 }
 
 fn name(setting: &TrainSetting) -> String {
-    match setting.wait_ns {
-        0 => "back to back".to_owned(),
-        ns => format!("every {}", format_duration(ns)),
-    }
+    words::spacing(setting.wait_ns)
 }
 
 fn by_number(report: &TrainReport) -> Plot {

@@ -3,7 +3,7 @@
 use super::{found_in_all, kinds, load, point, repeats, sweep, tone_of};
 use crate::text::{Page, Tone};
 use crate::words;
-use metrics::{Clamped, format_duration, real};
+use metrics::{Clamped, format_duration};
 use model::{Caveat, CaveatLevel, Figure, Kind, Outcome, Point, Status};
 use std::io;
 
@@ -33,7 +33,7 @@ pub(super) fn write(outcome: &Outcome, tone: Tone, page: &mut Page<'_>) -> io::R
 }
 
 /// The answer in one line: of what, what was found, how well that is known, under which conditions.
-pub(super) fn line(outcome: &Outcome) -> String {
+pub(crate) fn line(outcome: &Outcome) -> String {
     let begin = &outcome.begin;
     let target = match begin.targets.as_slice() {
         [] => String::new(),
@@ -123,14 +123,8 @@ fn is_answer(figure: Figure, kind: Kind) -> bool {
 
 /// Round trips of the kernel's: idle, and under the load.
 fn round_trip(of: &Point) -> Option<String> {
-    let loaded = of.ends().map(|end| &end.tcp).filter(|tcp| tcp.rtt_samples > 0);
-    let loaded = loaded.map(|tcp| tcp.rtt_sum_us / real(tcp.rtt_samples)).reduce(f64::max)?;
-    let idle = of.sessions.iter().map(|session| session.base_rtt_ns).filter(|ns| *ns > 0).min();
-    let loaded = format_duration(loaded * 1e3);
-    if of.phase.kind != Kind::Tcp {
-        return None;
-    }
-    Some(match idle {
+    let loaded = format_duration(of.loaded_rtt_ns()?);
+    Some(match of.idle_rtt_ns() {
         Some(idle) => format!("round trip {} idle, {loaded} loaded", format_duration(idle)),
         None => format!("round trip {loaded} loaded"),
     })

@@ -71,10 +71,5 @@ pub(super) fn write(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
         }
         page.table(&table)?;
     }
-    let more = point.shown().count().saturating_sub(MOST_SHOWN);
-    if more > 0 {
-        let more = count(u64::clamped(more), "test");
-        page.line(Tone::Plain, &format!("  and {more} more (--json has all)"))?;
-    }
-    Ok(())
+    page.more(u64::clamped(point.shown().count().saturating_sub(MOST_SHOWN)), ", in the JSON")
 }

@@ -49,10 +49,7 @@ pub(super) fn write(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
         (Tone::bad_if(way.lossy || way.slow), flow.flow.to_string(), row)
     });
     page.section(&Table::of("Flow", &columns, rows))?;
-    let rest = ways.len().saturating_sub(MOST_SHOWN);
-    if rest > 0 {
-        page.line(Tone::Plain, &format!("  and {rest} more, in the JSON"))?;
-    }
+    page.more(u64::clamped(ways.len().saturating_sub(MOST_SHOWN)), ", in the JSON")?;
     let text = if odd == 0 {
         "no flow fares worse than the others by more than chance".to_owned()
     } else {

@@ -116,6 +116,11 @@ fn times(ways: &[Way<'_>], page: &mut Page<'_>) -> io::Result<()> {
 /// What the tables have no column for.
 fn remarks(way: &Way<'_>, asked: bool, page: &mut Page<'_>) -> io::Result<()> {
     let mut words = Vec::new();
+    let some = |n: u64, what: &str| (n > 0).then(|| format!("{n} {what}"));
+    let range = |name: &str, (low, high): (u8, u8)| match low == high {
+        true => format!("{name} {low}"),
+        false => format!("{name} {low} to {high}"),
+    };
     if let Some(got) = way.got {
         words.extend(got.clock_bound_ns.map(|ns| {
             let how = match got.clock {
@@ -138,21 +143,14 @@ fn remarks(way: &Way<'_>, asked: bool, page: &mut Page<'_>) -> io::Result<()> {
         let of = |n: Option<u64>, words: fn(u64) -> String| n.filter(|&n| n > 0).map(words);
         words.extend(of(got.longest_loss, |n| format!("longest loss {n} in a row")));
         words.extend(of(got.max_extent, |n| format!("reordered by up to {n}")));
-        words.extend(of(Some(got.counts.dropped), |n| format!("{n} dropped by the receiver's own buffer")));
+        words.extend(some(got.counts.dropped, "dropped by the receiver's own buffer"));
         words.push(stamps(got));
-        words.extend(of(Some(got.card_refused), |n| format!("{n} stamps of the card not believed")));
-        words.extend(of(Some(got.card_unplaced), |n| {
-            format!("{n} stamps of the card not placed (its clock could not be read)")
-        }));
-        words.extend(got.marks.ttl.map(|(low, high)| {
-            if low == high { format!("TTL {low}") } else { format!("TTL {low} to {high}") }
-        }));
-        words.extend(got.marks.dscp.filter(|d| d.1 > 0).map(|(low, high)| {
-            if low == high { format!("DSCP {low}") } else { format!("DSCP {low} to {high}") }
-        }));
-        words.extend(
-            (got.marks.ecn[3] > 0).then(|| format!("{} marked for congestion (CE)", got.marks.ecn[3])),
-        );
+        words.extend(some(got.card_refused, "stamps of the card not believed"));
+        let unplaced = "stamps of the card not placed (its clock could not be read)";
+        words.extend(some(got.card_unplaced, unplaced));
+        words.extend(got.marks.ttl.map(|ttl| range("TTL", ttl)));
+        words.extend(got.marks.dscp.filter(|dscp| dscp.1 > 0).map(|dscp| range("DSCP", dscp)));
+        words.extend(some(got.marks.ecn[3], "marked for congestion (CE)"));
     }
     if let Some(sent) = way.sent {
         words.push(match (&sent.stack_ns, asked) {
@@ -166,19 +164,11 @@ fn remarks(way: &Way<'_>, asked: bool, page: &mut Page<'_>) -> io::Result<()> {
             (None, true) => "no transmit stamps came: send times by the program".to_owned(),
             (None, false) => "send times by the program".to_owned(),
         });
-        words.extend(
-            (sent.blocked_ns > 0).then(|| {
-                format!("the sender waited {} for its full socket", format_duration(sent.blocked_ns))
-            }),
-        );
-        words.extend(
-            (sent.counts.unsent > 0)
-                .then(|| format!("{} not sent (too late, or refused)", sent.counts.unsent)),
-        );
-        words.extend(
-            (sent.counts.refused > 0)
-                .then(|| format!("{} refusals by the sender's system", sent.counts.refused)),
-        );
+        let waited = format_duration(sent.blocked_ns);
+        let blocked = format!("the sender waited {waited} for its full socket");
+        words.extend((sent.blocked_ns > 0).then_some(blocked));
+        words.extend(some(sent.counts.unsent, "not sent (too late, or refused)"));
+        words.extend(some(sent.counts.refused, "refusals by the sender's system"));
     }
     page.paragraph(Tone::Plain, &format!("  {}: ", way.name), &words.join(", "))
 }

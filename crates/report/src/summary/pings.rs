@@ -1,17 +1,14 @@
 //! Round trips: what became of the messages, how long they took, and the shape of that.
 
 use super::ways;
-use crate::text::{Page, Table, Tone};
+use crate::text::{Page, Table, Tone, up_to};
 use crate::words;
 use metrics::{Clamped, Spectrum, format_duration, percent_of, real};
 use model::{Baseline, PERCENTILES, Phase, Point, RoundTrips, Schedule, is_shown};
 use std::io;
 
-const MAX_BARS: usize = 20;
 /// Rows of one in equal steps, which the reader has asked for.
 const MAX_STEPS: usize = 200;
-/// Longest bar.
-const BAR: u64 = 50;
 /// Steps of a histogram to a factor of ten.
 const STEPS: f64 = 10.0;
 
@@ -145,15 +142,7 @@ fn histogram(rtt: &Spectrum, linear_ns: Option<u64>, page: &mut Page<'_>) -> io:
         }
         None => ("Round trips up to each bound".to_owned(), decades(rtt)),
     };
-    let longest = bars.iter().map(|b: &(String, u64)| b.1).max().unwrap_or(0).max(1);
-    page.gap()?;
-    page.line(Tone::Heading, &title)?;
-    for (bound, count) in bars {
-        // A bar that stands for anything at all is seen.
-        let length = usize::clamped(count.saturating_mul(BAR).div_ceil(longest));
-        page.line(Tone::Plain, &format!("  {bound:>11}  {count:>9}  {}", "#".repeat(length)))?;
-    }
-    Ok(())
+    page.bars(&title, &bars)
 }
 
 /// Steps that grow with the value, ten to a decade or fewer.
@@ -166,9 +155,5 @@ fn decades(rtt: &Spectrum) -> Vec<(String, u64)> {
             _ => steps.push((bound, n)),
         }
     }
-    while steps.len() > MAX_BARS {
-        let halves = steps.chunks(2);
-        steps = halves.filter_map(|two| Some((two.last()?.0, two.iter().map(|b| b.1).sum()))).collect();
-    }
-    steps.into_iter().map(|(bound, n)| (format!("<= {}", format_duration(bound)), n)).collect()
+    up_to(steps)
 }

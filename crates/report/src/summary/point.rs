@@ -2,7 +2,7 @@
 
 use super::{extras, flows, frames, hosts, packets, pings, trains};
 use crate::console::Style;
-use crate::text::{Column, Page, TIMES, Table, Tone};
+use crate::text::{Column, Page, TIMES, Table, Tone, up_to};
 use crate::words;
 use metrics::{
     Clamped, DistSummary, Remote, Spread, format_bits_per_second, format_bytes, format_duration, percent_of,
@@ -13,9 +13,6 @@ use std::io;
 
 /// Remote addresses listed; the JSON has all.
 const MAX_REMOTES: usize = 20;
-const MAX_BARS: usize = 20;
-/// Longest bar of the histogram.
-const BAR: u64 = 50;
 
 /// Writes all about `point`.
 pub(super) fn write(point: &Point, begin: &Begin, style: Style, page: &mut Page<'_>) -> io::Result<()> {
@@ -256,23 +253,7 @@ fn times(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
 /// Connect times as bars, ten to a decade or coarser.
 fn histogram(dist: Option<&DistSummary>, page: &mut Page<'_>) -> io::Result<()> {
     let Some(dist) = dist.filter(|d| !d.buckets.is_empty()) else { return Ok(()) };
-    let mut bars = dist.buckets.clone();
-    while bars.len() > MAX_BARS {
-        bars = bars
-            .chunks(2)
-            .filter_map(|pair| Some((pair.last()?.0, pair.iter().map(|b| b.1).sum())))
-            .collect();
-    }
-    let longest = bars.iter().map(|b| b.1).max().unwrap_or(0).max(1);
-    page.gap()?;
-    page.line(Tone::Heading, "Time to connect, connections up to each bound")?;
-    for (bound, count) in bars {
-        // A bar that stands for anything at all is seen.
-        let length = usize::clamped(count.saturating_mul(BAR).div_ceil(longest));
-        let bound = format!("<= {}", format_duration(bound));
-        page.line(Tone::Plain, &format!("  {bound:>11}  {count:>9}  {}", "#".repeat(length)))?;
-    }
-    Ok(())
+    page.bars("Time to connect, connections up to each bound", &up_to(dist.buckets.clone()))
 }
 
 /// What happened at each remote address, those with failures first.
@@ -296,8 +277,5 @@ fn remotes(local: &Totals, page: &mut Page<'_>) -> io::Result<()> {
     let shown = all.iter().take(MAX_REMOTES);
     let rows = shown.map(|(address, r)| (Tone::bad_if(r.failed > 0), address.to_string(), *r));
     page.section(&Table::of("By remote address", &columns, rows))?;
-    match all.len().saturating_sub(MAX_REMOTES) {
-        0 => Ok(()),
-        more => page.line(Tone::Plain, &format!("  and {more} more, all of them in the JSON")),
-    }
+    page.more(u64::clamped(all.len().saturating_sub(MAX_REMOTES)), ", in the JSON")
 }

@@ -148,10 +148,11 @@ pub(super) fn found(outcome: &Outcome) -> Vec<String> {
     words.extend(best(rows));
     for way in Way::ALL {
         let slots = || rows.iter().filter_map(move |row| Some((row, row.slot(way)?)));
-        let name = if way == Way::Up { "to server" } else { "from server" };
         match slots().find(|(_, slot)| slot.knee) {
-            Some((row, _)) => words.push(format!("knee {name} at {}", words::setting(&row.label, 1))),
-            None if slots().count() > 1 => words.push(format!("no knee {name} within the sweep")),
+            Some((row, _)) => {
+                words.push(format!("knee {} at {}", way.words(), words::setting(&row.label, 1)))
+            }
+            None if slots().count() > 1 => words.push(format!("no knee {} within the sweep", way.words())),
             None => {}
         }
     }
@@ -245,8 +246,10 @@ fn slots(rows: &[SweepRow], way: Way, page: &mut Page<'_>) -> io::Result<()> {
         let lossy = row.figure(Figure::Loss(way)).is_some_and(|loss| loss.mean > NOTABLE);
         table.row(if slot.knee { Tone::Heading } else { Tone::bad_if(lossy) }, cells);
     }
-    let name = if way == Way::Up { "to server" } else { "from server" };
-    page.line(Tone::Heading, &format!("Datagrams {name}, slot by slot (as the receiver counted them)"))?;
+    page.line(
+        Tone::Heading,
+        &format!("Datagrams {}, slot by slot (as the receiver counted them)", way.words()),
+    )?;
     page.table(&table)?;
     let text = if rows.iter().filter_map(|row| row.slot(way)).any(|slot| slot.knee) {
         "the knee is where throughput over delay (Kleinrock's power) is largest: beyond it a queue grows, or things are lost"

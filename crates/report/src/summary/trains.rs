@@ -52,10 +52,7 @@ pub(super) fn write(point: &Point, verbose: bool, page: &mut Page<'_>) -> io::Re
 }
 
 fn wait(setting: &TrainSetting) -> String {
-    match setting.wait_ns {
-        0 => "back to back".to_owned(),
-        ns => format!("every {}", format_duration(ns)),
-    }
+    words::spacing(setting.wait_ns)
 }
 
 fn rate(bps: Option<f64>) -> String {
@@ -232,7 +229,7 @@ fn troughs(report: &TrainReport, page: &mut Page<'_>) -> io::Result<()> {
         let at = format_duration(trough.at_ns);
         page.paragraph(Tone::Warning, "  ", &format!("repetition {} at {at}: {whose}", trough.round + 1))?;
     }
-    more(u64::clamped(report.troughs.len().saturating_sub(MOST_SHOWN)), page)
+    page.more(u64::clamped(report.troughs.len().saturating_sub(MOST_SHOWN)), "")
 }
 
 fn troubles(report: &TrainReport, page: &mut Page<'_>) -> io::Result<()> {
@@ -247,11 +244,7 @@ fn troubles(report: &TrainReport, page: &mut Page<'_>) -> io::Result<()> {
         let text = format!("train {train}, packet {number}, at {at}: {}", befell(trouble));
         page.paragraph(Tone::Warning, "  ", &text)?;
     }
-    more(u64::clamped(report.troubles.len().saturating_sub(MOST_SHOWN)) + report.more_troubles, page)
-}
-
-fn more(n: u64, page: &mut Page<'_>) -> io::Result<()> {
-    if n == 0 { Ok(()) } else { page.line(Tone::Plain, &format!("  and {n} more")) }
+    page.more(u64::clamped(report.troubles.len().saturating_sub(MOST_SHOWN)) + report.more_troubles, "")
 }
 
 /// What befell a packet, in words.

@@ -3,7 +3,7 @@
 use super::pings::{cells, header};
 use crate::text::{Page, Tone};
 use crate::words;
-use metrics::{Clamped, WayFacts, format_duration};
+use metrics::{WayFacts, format_duration};
 use model::Ways;
 use std::io;
 
@@ -123,36 +123,23 @@ fn marks(facts: &WayFacts) -> Vec<(Tone, String)> {
 }
 
 fn oddities(facts: &WayFacts) -> Vec<(Tone, String)> {
-    let mut told = Vec::new();
-    let mut odd = |n: u64, text: String| {
-        if n > 0 {
-            told.push((Tone::Warning, text));
-        }
-    };
-    let answers = |n| words::count(n, "answer");
-    odd(
-        facts.rejected,
-        format!("{} did not belong to us or did not prove to know the key", answers(facts.rejected)),
-    );
-    odd(
-        facts.unnamed,
-        format!("{} came without our session identifier: the remote end knows none", answers(facts.unnamed)),
-    );
-    odd(
-        facts.tampered,
-        format!("{} came with extensions that were changed on the way", answers(facts.tampered)),
-    );
-    odd(facts.malformed, format!("{} called one of our extensions malformed", answers(facts.malformed)));
-    let kinds: Vec<String> = facts.unrecognised.iter().map(ToString::to_string).collect();
-    odd(
-        u64::clamped(kinds.len()),
-        format!("the remote end does not know extensions of type {}", kinds.join(", ")),
-    );
+    let answers = [
+        (facts.rejected, "did not belong to us or did not prove to know the key"),
+        (facts.unnamed, "came without our session identifier: the remote end knows none"),
+        (facts.tampered, "came with extensions that were changed on the way"),
+        (facts.malformed, "called one of our extensions malformed"),
+    ];
+    let odd = answers.into_iter().filter(|(n, _)| *n > 0);
+    let mut told: Vec<_> =
+        odd.map(|(n, what)| (Tone::Warning, format!("{} {what}", words::count(n, "answer")))).collect();
+    if !facts.unrecognised.is_empty() {
+        let kinds: Vec<String> = facts.unrecognised.iter().map(ToString::to_string).collect();
+        let text = format!("the remote end does not know extensions of type {}", kinds.join(", "));
+        told.push((Tone::Warning, text));
+    }
     if let Some((received, sent)) = facts.remote_counts {
-        told.push((
-            Tone::Plain,
-            format!("by its own count the remote end received {received} and sent {sent}"),
-        ));
+        let text = format!("by its own count the remote end received {received} and sent {sent}");
+        told.push((Tone::Plain, text));
     }
     told
 }

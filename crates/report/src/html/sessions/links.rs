@@ -1,6 +1,6 @@
 //! Clients of protocols that know no sessions, while they are served: what stands open between them and us, a row for each address.
 
-use super::{Row, Session};
+use super::Row;
 use metrics::{Clamped, Wall};
 use model::{LinkRow, Links, Traffic};
 use std::collections::{BTreeMap, BTreeSet};
@@ -116,7 +116,7 @@ impl Sum {
         };
         Row {
             protocol,
-            session: Session::None,
+            session: None,
             client,
             what,
             standing: "served",
