@@ -39,6 +39,7 @@ pub(crate) struct DelayArgs {
     samples: Option<PathBuf>,
 }
 
+// Wide: a field for each option, as clap wants them.
 /// Datagrams: number, size, rate and duration.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Datagrams")]

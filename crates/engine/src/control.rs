@@ -90,6 +90,8 @@ enum Stage {
 }
 
 /// The control thread: a session, its control links, and the workers that carry its data.
+///
+/// Wide: all that the thread owns, in one place.
 pub struct Control<P: Platform, S: FnMut(Event)> {
     platform: P,
     session: Box<dyn Session>,

@@ -19,6 +19,8 @@ pub const SCHEMA: &str = "netcaliper.lab.v1";
 
 /// Packets of a direction or a flow. `arrived` is the sum of `delivered`, the five kinds of loss (`lost_random`,
 /// `lost_burst`, `lost_outage`, `dropped_queue`, `too_big`), `overrun`, `refused` and `unfinished`.
+///
+/// Wide: one record of the file, a number for each fate of a packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     /// Packets that came to the lab.

@@ -64,6 +64,8 @@ impl Packets {
 }
 
 /// The datagrams of a group in one interval, or in all.
+///
+/// Wide: a counter or a distribution for each thing that is told of datagrams, written next to each other on their way.
 #[derive(Clone, Debug, Default)]
 pub struct PacketTally {
     /// What became of them.

@@ -88,6 +88,8 @@ pub struct Direction {
 }
 
 /// One phase and what it found.
+///
+/// Wide: one object of the JSON, a member for each kind of result, of which a phase has some.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Point {

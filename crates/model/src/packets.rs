@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 
 /// What one end counted as a sender and as a receiver of datagrams. Delays are one way unless the method says otherwise, and
 /// those of different hosts are no more certain than `clock_bound_ns` says.
+///
+/// Wide: one object of the JSON, a member for each figure.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PacketReport {

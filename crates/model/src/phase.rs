@@ -179,6 +179,9 @@ pub struct Burst {
 }
 
 /// One stretch of measuring under fixed settings. Durations are in ns, sizes in bytes.
+///
+/// Wide: one object of the JSON and of the proposal to a server, a member for each setting. Datagrams are settings of three questions, which
+/// is why the questions are no enum that holds their own: each reader would go through accessors that take it apart again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Phase {

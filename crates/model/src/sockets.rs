@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 const TCP_OPTIONS: u32 = 40;
 
 /// Socket options, asked of both ends; `None` leaves the system's default.
+///
+/// Wide: a field for each option.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SocketSettings {

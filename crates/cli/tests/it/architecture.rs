@@ -119,6 +119,11 @@ fn pure_crates_ban_clocks_sockets_and_sleeps() {
     }
 }
 
+/// Folders of the crates that are more than tests.
+fn shipped() -> impl Iterator<Item = String> {
+    packages().unwrap().into_keys().filter(|dir| !["protocols/tests", "sim"].contains(&dir.as_str()))
+}
+
 /// Names that only a protocol, or a program that speaks it, has; and the folder of its crate.
 const PROTOCOLS: &[(&str, &str)] = &[
     ("bwdelaytester", "protocols/bwdelaytester"),
@@ -139,15 +144,15 @@ const TABLE: &str = "cli/src/protocols.rs";
 #[test]
 fn a_protocol_is_named_only_by_its_crate_and_the_table() {
     let mut found = Vec::new();
-    for dir in packages().unwrap().keys().filter(|dir| !["protocols/tests", "sim"].contains(&dir.as_str())) {
-        let folder = root().join("crates").join(dir).join("src");
+    for dir in shipped() {
+        let folder = root().join("crates").join(&dir).join("src");
         let tests = test_files(&folder).unwrap();
         for file in sources(&folder).unwrap().into_iter().filter(|file| !tests.contains(file)) {
             let source = read(&file).unwrap();
             if file.ends_with(TABLE) {
                 continue;
             }
-            for name in foreign_names(&source, dir) {
+            for name in foreign_names(&source, &dir) {
                 found.push(format!("{}: {name}", file.display()));
             }
         }
@@ -202,6 +207,98 @@ fn test_files(folder: &Path) -> io::Result<BTreeSet<PathBuf>> {
         }
     }
     Ok(found)
+}
+
+/// Most lines of production code of a crate, as `bench/house` counts them, and most fields of a struct that needs no reason.
+const MOST_LINES: usize = 10_000;
+const MOST_FIELDS: usize = 20;
+
+#[test]
+fn no_crate_is_too_large() {
+    for dir in shipped() {
+        let lines: usize = production(&dir).unwrap().iter().map(|(_, source)| lines_of_code(source)).sum();
+        assert!(
+            lines <= MOST_LINES,
+            "crates/{dir} has {lines} lines of production code: split or shorten it"
+        );
+    }
+}
+
+#[test]
+fn a_wide_struct_says_why() {
+    let mut found = Vec::new();
+    for dir in shipped() {
+        for (file, source) in production(&dir).unwrap() {
+            found.extend(wide_structs(&source).map(|name| format!("{}: {name}", file.display())));
+        }
+    }
+    assert!(
+        found.is_empty(),
+        "structs of more than {MOST_FIELDS} fields without a comment that begins with 'Wide:': {found:#?}"
+    );
+}
+
+#[test]
+fn lines_and_fields_are_counted() {
+    let fields: String = (0..21).map(|n| format!("    /// A: b.\n    pub(crate) f{n}: u8,\n")).collect();
+    let wide = |doc: &str| format!("{doc}#[derive(Debug)]\npub(super) struct Wide {{\n{fields}}}\n");
+    assert_eq!(wide_structs(&wide("/// All of it.\n")).collect::<Vec<_>>(), ["Wide"]);
+    assert_eq!(wide_structs(&wide("/// All of it.\n/// Wide: an option each.\n")).count(), 0);
+    assert_eq!(lines_of_code("//! A\n\nfn f() {\n    // why\n    g(\"\n\");\n}\n"), 4);
+}
+
+/// The sources of a crate, without tests.
+fn production(dir: &str) -> io::Result<Vec<(PathBuf, String)>> {
+    let folder = root().join("crates").join(dir).join("src");
+    let tests = test_files(&folder)?;
+    let files = sources(&folder)?.into_iter().filter(|file| !tests.contains(file));
+    files.map(|file| Ok((file.clone(), without_tests(&read(&file)?)))).collect()
+}
+
+/// A source without its modules of tests.
+fn without_tests(source: &str) -> String {
+    let mut kept = String::new();
+    let mut rest = source;
+    while let Some((before, behind)) = rest.split_once("#[cfg(test)]\nmod ") {
+        kept.push_str(before);
+        // A module in a file of its own ends with its line.
+        let inline = behind.lines().next().is_some_and(|line| line.ends_with('{'));
+        let end = if inline { "\n}\n" } else { ";\n" };
+        rest = behind.split_once(end).map_or("", |(_, rest)| rest);
+    }
+    kept + rest
+}
+
+fn lines_of_code(source: &str) -> usize {
+    code_only(source).lines().filter(|line| !line.trim().is_empty()).count()
+}
+
+/// The structs with too many fields whose doc comment gives no reason.
+fn wide_structs(source: &str) -> impl Iterator<Item = String> {
+    let lines: Vec<&str> = source.lines().collect();
+    let mut found = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let words: Vec<&str> = line.split([' ', '<']).collect();
+        let Some(place) = words.iter().position(|word| *word == "struct").filter(|_| line.ends_with('{'))
+        else {
+            continue;
+        };
+        let is_field = |line: &&&str| {
+            let (name, rest) =
+                line.strip_prefix("    ").and_then(|line| line.split_once(": ")).unwrap_or_default();
+            let name = name.rsplit(' ').next().unwrap_or_default();
+            !rest.is_empty()
+                && name.chars().all(|c| c.is_alphanumeric() || c == '_')
+                && !line.trim().starts_with("//")
+        };
+        let fields = lines[at..].iter().take_while(|line| **line != "}").filter(is_field).count();
+        let doc =
+            lines[..at].iter().rev().take_while(|line| line.starts_with("//") || line.starts_with("#["));
+        if fields > MOST_FIELDS && !doc.into_iter().any(|line| line.contains("// Wide: ")) {
+            found.push(words.get(place + 1).copied().unwrap_or_default().to_owned());
+        }
+    }
+    found.into_iter()
 }
 
 #[test]

@@ -98,6 +98,8 @@ pub struct DelayAt {
 }
 
 /// One setting over its repetitions.
+///
+/// Wide: one object of the JSON, a member for each figure.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TrainSetting {

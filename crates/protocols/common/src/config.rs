@@ -237,6 +237,8 @@ impl Default for Limits {
 
 /// Configuration of a server.
 ///
+/// Wide: a field for each thing that its user chooses.
+///
 /// A server of our own protocol learns from its clients what to do. One of a legacy protocol has its settings from the
 /// command line, because these protocols agree on nothing. Of the phase a ctsTraffic server uses `pattern`, `transfer` (with `transfer_high`),
 /// `buffer`, `verify`, `rate` (with `rate_high`, `rate_period_ns`), `burst`, `stall_ns`, `duration_ns` (time limit),

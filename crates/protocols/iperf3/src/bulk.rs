@@ -6,7 +6,9 @@ use model::Event;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
-/// What the two ends agree on: a field for each parameter that an original knows. A number that is 0 is not set, unless its comment says otherwise.
+/// What the two ends agree on. A number that is 0 is not set, unless its comment says otherwise.
+///
+/// Wide: a field for each parameter that an original knows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BulkTerms {

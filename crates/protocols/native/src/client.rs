@@ -122,6 +122,9 @@ impl Step {
     }
 }
 
+/// One server of the run.
+///
+/// Wide: the state of one conversation, no part of which outlives it.
 struct Server {
     peer: Peer,
     link: Option<Link>,

@@ -149,6 +149,8 @@ impl PacketTestSettings {
 }
 
 /// What one test found, or what a responder or receiver knows of one so far.
+///
+/// Wide: one object of the JSON, a member for each thing that the original's tests tell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PacketTest {

@@ -15,6 +15,8 @@ pub(crate) enum Role {
 }
 
 /// A command line, understood.
+///
+/// Wide: a field for each option of the original.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Spec {
     pub(crate) role: Role,

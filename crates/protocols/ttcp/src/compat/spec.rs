@@ -45,6 +45,8 @@ pub(crate) enum Unit {
 }
 
 /// A command line, understood.
+///
+/// Wide: a field for each option of the original.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Spec {
     pub(crate) dialect: Dialect,

@@ -22,6 +22,9 @@ pub(crate) enum Output {
     StreamAndAll,
 }
 
+/// A command line, understood.
+///
+/// Wide: a field for each option of the original.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Spec {
     pub(crate) role: Role,
