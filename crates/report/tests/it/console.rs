@@ -314,7 +314,7 @@ fn caveats_come_with_their_advice() {
     holds(
         &summary(PLAIN, &built(&single())),
         &[
-            "  note: other-sessions: Up to 2 other sessions were on a server meanwhile and shared it.",
+            "  caution: other-sessions: Up to 2 other sessions were on a server meanwhile and shared it.",
             "    > Use --exclusive, or repeat when the server is idle.",
         ],
     );
