@@ -33,8 +33,6 @@ const LARGEST_WINDOW: u64 = 512 << 20;
 const LARGEST_BURST: u32 = 1000;
 /// Largest TCP segment, bytes.
 const LARGEST_MSS: u32 = 32_767;
-/// UDP without a rate, bits/s: a mebibit, as ever.
-pub const UDP_RATE: u64 = 1 << 20;
 
 /// A number, however it is written; `None` when it is none or out of range.
 pub(super) fn whole(value: &Value) -> Option<u64> {
@@ -63,6 +61,51 @@ fn refused<T>(code: i32, why: impl Into<String>) -> Result<T, Refused> {
     Err(Refused { code, why: why.into() })
 }
 
+/// How a parameter is written, and the field that holds it.
+#[derive(Clone, Copy)]
+enum Field {
+    /// `true`, or left out.
+    Flag(fn(&mut BulkTerms) -> &mut bool),
+    /// 1, or left out.
+    One(fn(&mut BulkTerms) -> &mut bool),
+    /// Also where it is 0.
+    Always(fn(&mut BulkTerms) -> &mut u32),
+    AlwaysLarge(fn(&mut BulkTerms) -> &mut u64),
+    /// Left out where it is 0.
+    Number(fn(&mut BulkTerms) -> &mut u32),
+    Large(fn(&mut BulkTerms) -> &mut u64),
+    Text(fn(&mut BulkTerms) -> &mut Option<String>),
+}
+
+/// The parameters that stand for one field each.
+const FIELDS: [(&str, Field); 25] = [
+    ("omit", Field::Always(|t| &mut t.omit_s)),
+    ("time", Field::Always(|t| &mut t.time_s)),
+    ("num", Field::AlwaysLarge(|t| &mut t.bytes)),
+    ("blockcount", Field::AlwaysLarge(|t| &mut t.blocks)),
+    ("parallel", Field::Always(|t| &mut t.streams)),
+    ("len", Field::Always(|t| &mut t.block)),
+    ("reverse", Field::Flag(|t| &mut t.reverse)),
+    ("bidirectional", Field::Flag(|t| &mut t.bidir)),
+    ("nodelay", Field::Flag(|t| &mut t.nodelay)),
+    ("mptcp", Field::Flag(|t| &mut t.mptcp)),
+    ("get_server_output", Field::One(|t| &mut t.server_output)),
+    ("udp_counters_64bit", Field::One(|t| &mut t.wide)),
+    ("repeating_payload", Field::One(|t| &mut t.repeating)),
+    ("zerocopy", Field::One(|t| &mut t.zerocopy)),
+    ("dont_fragment", Field::One(|t| &mut t.dont_fragment)),
+    ("skip_rx_copy", Field::One(|t| &mut t.discard)),
+    ("bandwidth", Field::Large(|t| &mut t.rate)),
+    ("fqrate", Field::Large(|t| &mut t.fq_rate)),
+    ("burst", Field::Number(|t| &mut t.burst)),
+    ("window", Field::Large(|t| &mut t.window)),
+    ("MSS", Field::Number(|t| &mut t.mss)),
+    ("flowlabel", Field::Number(|t| &mut t.flow_label)),
+    ("congestion", Field::Text(|t| &mut t.congestion)),
+    ("title", Field::Text(|t| &mut t.title)),
+    ("extra_data", Field::Text(|t| &mut t.extra_data)),
+];
+
 /// Reads a document.
 ///
 /// # Errors
@@ -75,46 +118,30 @@ pub fn read(text: &str) -> Result<Parameters, Refused> {
     if fields.flag("sctp")? {
         return refused(code::UNKNOWN, "SCTP is not spoken here");
     }
-    let small = |key, otherwise: u32| {
-        fields.number(key).map(|n| n.map_or(otherwise, |n| u32::try_from(n).unwrap_or(u32::MAX)))
-    };
-    let udp = fields.flag("udp")?;
-    let (bytes, blocks) = (fields.number("num")?.unwrap_or(0), fields.number("blockcount")?.unwrap_or(0));
-    let counted = bytes > 0 || blocks > 0;
-    let terms = BulkTerms {
-        udp,
-        streams: small("parallel", 1)?,
-        reverse: fields.flag("reverse")?,
-        bidir: fields.flag("bidirectional")?,
-        omit_s: small("omit", 0)?,
-        // Old clients leave out what is 0.
-        time_s: small("time", if counted { 0 } else { 10 })?,
-        bytes,
-        blocks,
-        block: small("len", BLOCK)?,
-        rate: fields.number("bandwidth")?.unwrap_or(0),
-        burst: small("burst", 0)?,
-        window: fields.number("window")?.unwrap_or(0),
-        mss: small("MSS", 0)?,
-        nodelay: fields.flag("nodelay")?,
-        tos: u8::try_from(small("TOS", 0)?).unwrap_or_default(),
-        flow_label: small("flowlabel", 0)?,
-        congestion: fields.text("congestion")?,
-        fq_rate: fields.number("fqrate")?.unwrap_or(0),
-        title: fields.text("title")?,
-        extra_data: fields.text("extra_data")?,
-        server_output: fields.flag("get_server_output")?,
-        wide: fields.flag("udp_counters_64bit")?,
-        repeating: fields.flag("repeating_payload")?,
-        zerocopy: fields.flag("zerocopy")?,
-        discard: fields.flag("skip_rx_copy")?,
-        dont_fragment: fields.flag("dont_fragment")?,
-        mptcp: fields.flag("mptcp")?,
+    let mut terms = BulkTerms {
+        udp: fields.flag("udp")?,
+        tos: u8::try_from(fields.number("TOS")?.unwrap_or(0)).unwrap_or_default(),
         server_core: fields.number("server_affinity")?.and_then(|core| u32::try_from(core).ok()),
         gso: fields.flag("gso")?,
         gro: fields.flag("gro")?,
         version: fields.text("client_version")?.unwrap_or_default(),
+        ..BulkTerms::default()
     };
+    for (key, field) in FIELDS {
+        match field {
+            Field::Flag(of) | Field::One(of) => *of(&mut terms) = fields.flag(key)?,
+            Field::Always(of) | Field::Number(of) => {
+                let number = fields.number(key)?.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
+                *of(&mut terms) = number.unwrap_or(*of(&mut terms));
+            }
+            Field::AlwaysLarge(of) | Field::Large(of) => *of(&mut terms) = fields.number(key)?.unwrap_or(0),
+            Field::Text(of) => *of(&mut terms) = fields.text(key)?,
+        }
+    }
+    // Old clients leave out what is 0.
+    if fields.number("time")?.is_none() && (terms.bytes > 0 || terms.blocks > 0) {
+        terms.time_s = 0;
+    }
     check(&terms)?;
     Ok(Parameters { terms, token: fields.text("authtoken")? })
 }
@@ -178,69 +205,32 @@ impl Fields {
 
 /// Writes the document, with the types that strict servers want and the keys of the newest version.
 pub fn write(parameters: &Parameters) -> String {
-    let terms = &parameters.terms;
+    let mut terms = parameters.terms.clone();
     let mut map = Map::new();
-    let mut put = |key: &str, value: Value| {
-        map.insert(key.to_owned(), value);
+    let mut put = |key: &str, value: Value, set: bool| {
+        if set {
+            map.insert(key.to_owned(), value);
+        }
     };
-    put(if terms.udp { "udp" } else { "tcp" }, json!(true));
-    put("omit", json!(terms.omit_s));
-    put("time", json!(terms.time_s));
-    put("num", json!(terms.bytes));
-    put("blockcount", json!(terms.blocks));
-    put("parallel", json!(terms.streams));
-    put("len", json!(terms.block));
-    put("pacing_timer", json!(1000));
-    put("client_version", json!(terms.version));
-    for (key, set) in [
-        ("reverse", terms.reverse),
-        ("bidirectional", terms.bidir),
-        ("nodelay", terms.nodelay),
-        ("mptcp", terms.mptcp),
-    ] {
-        if set {
-            put(key, json!(true));
+    put(if terms.udp { "udp" } else { "tcp" }, json!(true), true);
+    put("pacing_timer", json!(1000), true);
+    put("client_version", json!(terms.version), true);
+    for (key, field) in FIELDS {
+        match field {
+            Field::Flag(of) => put(key, json!(true), *of(&mut terms)),
+            Field::One(of) => put(key, json!(1), *of(&mut terms)),
+            Field::Always(of) => put(key, json!(of(&mut terms)), true),
+            Field::AlwaysLarge(of) => put(key, json!(of(&mut terms)), true),
+            Field::Number(of) => put(key, json!(of(&mut terms)), *of(&mut terms) > 0),
+            Field::Large(of) => put(key, json!(of(&mut terms)), *of(&mut terms) > 0),
+            Field::Text(of) => put(key, json!(of(&mut terms)), of(&mut terms).is_some()),
         }
     }
-    for (key, set) in [
-        ("get_server_output", terms.server_output),
-        ("udp_counters_64bit", terms.wide),
-        ("repeating_payload", terms.repeating),
-        ("zerocopy", terms.zerocopy),
-        ("dont_fragment", terms.dont_fragment),
-        ("skip_rx_copy", terms.discard),
-    ] {
-        if set {
-            put(key, json!(1));
-        }
-    }
-    for (key, n) in [
-        ("bandwidth", terms.rate),
-        ("fqrate", terms.fq_rate),
-        ("burst", terms.burst.into()),
-        ("window", terms.window),
-        ("MSS", terms.mss.into()),
-        ("TOS", terms.tos.into()),
-        ("flowlabel", terms.flow_label.into()),
-    ] {
-        if n > 0 {
-            put(key, json!(n));
-        }
-    }
-    if let Some(core) = terms.server_core {
-        put("server_affinity", json!(core));
-    }
-    if terms.gso || terms.gro {
-        put("gso", json!(u8::from(terms.gso)));
-        put("gro", json!(u8::from(terms.gro)));
-    }
-    let texts =
-        [("congestion", &terms.congestion), ("title", &terms.title), ("extra_data", &terms.extra_data)];
-    for (key, text) in texts.into_iter().chain([("authtoken", &parameters.token)]) {
-        if let Some(text) = text {
-            put(key, json!(text));
-        }
-    }
+    put("TOS", json!(terms.tos), terms.tos > 0);
+    put("server_affinity", json!(terms.server_core), terms.server_core.is_some());
+    put("gso", json!(u8::from(terms.gso)), terms.gso || terms.gro);
+    put("gro", json!(u8::from(terms.gro)), terms.gso || terms.gro);
+    put("authtoken", json!(parameters.token), parameters.token.is_some());
     Value::Object(map).to_string()
 }
 
