@@ -3,17 +3,17 @@
 
 use crate::{PacketTestPut, PacketTestRecords, PacketTestSettings};
 use metrics::{Binned, Mono, SocketState};
-use model::Phase;
 
 /// Bins of both histograms, as the original has them.
 const BINS: usize = 150;
 /// Width of a bin of the times of reading, µs.
 const READ_WIDTH: i64 = 20;
 
-/// What `tcpmon_resp` is asked to note.
+/// What an end is asked to note of its messages.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wanted {
-    /// Histograms (`-H`), with the lower edge and the width of that of times between messages, µs.
+    /// Histograms (`-H`), with the lower edge and the width of the first, µs: a responder's of times between messages, a requester's of
+    /// the times that messages take to be sent.
     pub histograms: Option<(i32, u32)>,
     /// Messages one by one (`-G`): so many are passed over, then so many are noted.
     pub records: Option<(u32, u32)>,
@@ -22,9 +22,8 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// What `phase` asks for.
-    pub fn of(phase: &Phase) -> Self {
-        let Some(asked) = PacketTestSettings::of(phase) else { return Wanted::default() };
+    /// What a test asks for.
+    pub fn of(asked: &PacketTestSettings) -> Self {
         Wanted {
             histograms: asked.histograms.then_some((asked.low, asked.bin_width)),
             records: match asked.records {

@@ -1,8 +1,9 @@
 //! What a requester does: messages of which length, when, until when, and what else is wanted of a test.
 
 use super::codec::PARAM;
+use super::notes::Wanted;
+use crate::PacketTestSettings;
 use crate::host::Host;
-use crate::{PacketTestRecords, PacketTestSettings};
 use model::Phase;
 
 /// Shortest and longest message, bytes.
@@ -39,12 +40,7 @@ pub struct Test {
     pub time_ns: Option<u64>,
     /// How long is waited behind the last message, so that the counters of both hosts have moved, ns.
     pub settle_ns: u64,
-    /// The times that messages take to be sent are wanted: as a histogram of this lower edge and width, µs.
-    pub puts: Option<(i32, u32)>,
-    /// And one by one: as many, behind so many.
-    pub records: Option<(u32, u32)>,
-    /// How it stands is wanted so often, ns.
-    pub every_ns: Option<u64>,
+    pub wanted: Wanted,
     /// Source of this host's counters.
     pub host: Host,
 }
@@ -67,12 +63,7 @@ impl Plan {
             gap_ns: tenths(asked.gap),
             time_ns: asked.time_ns,
             settle_ns: asked.settle_ns,
-            puts: asked.histograms.then_some((asked.low, asked.bin_width)),
-            records: match asked.records {
-                PacketTestRecords::Packets { skip, n } => Some((skip, n)),
-                PacketTestRecords::None | PacketTestRecords::Lost { .. } => None,
-            },
-            every_ns: asked.every_ns,
+            wanted: Wanted::of(&asked),
             host,
         };
         let transfer = if test.time_ns.is_some() { u64::MAX } else { messages.saturating_mul(message) };

@@ -203,7 +203,7 @@ impl Requester {
     /// Tells how the connection stands, where that is due and this host has been read.
     fn snap(&mut self, cx: &mut Context<'_>) {
         let Some(test) = &self.plan.test else { return };
-        if let Some((at, ns)) = self.snapshot.zip(test.every_ns).filter(|(at, _)| *at <= cx.now) {
+        if let Some((at, ns)) = self.snapshot.zip(test.wanted.every_ns).filter(|(at, _)| *at <= cx.now) {
             self.snapshot = Some(at.plus(ns));
             let at_ns = cx.now.since(self.since);
             let socket = self.state.take();
@@ -239,7 +239,7 @@ impl Requester {
         (self.since, self.core.moved, self.burst) = (now, now, now);
         self.found.started = cx.clock.wall(now);
         self.pace = self.plan.rate.map(|rate| Pace::new(rate, self.plan.message, now));
-        let every_ns = self.plan.test.as_ref().and_then(|test| test.every_ns);
+        let every_ns = self.plan.test.as_ref().and_then(|test| test.wanted.every_ns);
         self.snapshot = every_ns.map(|ns| now.plus(ns));
         self.step = Step::Data;
         self.next(now);
@@ -263,7 +263,7 @@ impl Requester {
 
     /// Whether the message in work has a record.
     fn is_recorded(&self) -> bool {
-        let records = self.plan.test.as_ref().and_then(|test| test.records);
+        let records = self.plan.test.as_ref().and_then(|test| test.wanted.records);
         records
             .is_some_and(|(skip, n)| (u64::from(skip)..u64::from(skip) + u64::from(n)).contains(&self.frame))
     }
@@ -385,7 +385,12 @@ impl Flow for Requester {
         if self.at < self.plan.message {
             return;
         }
-        if self.plan.test.as_ref().is_some_and(|test| test.puts.is_some() || test.records.is_some()) {
+        if self
+            .plan
+            .test
+            .as_ref()
+            .is_some_and(|test| test.wanted.histograms.is_some() || test.wanted.records.is_some())
+        {
             self.step = Step::Put;
             return;
         }
@@ -431,7 +436,8 @@ impl Flow for Requester {
                     return Ok(());
                 };
                 self.found.wait = u32::try_from(test.wait_ns / TENTH).unwrap_or(u32::MAX);
-                self.found.gaps = test.puts.map(|(low, width)| Binned::new(low.into(), width.into(), BINS));
+                self.found.gaps =
+                    test.wanted.histograms.map(|(low, width)| Binned::new(low.into(), width.into(), BINS));
                 self.readings[0] = Some(test.host.ask());
                 self.step = Step::Local(cx.now, cx.now);
             }

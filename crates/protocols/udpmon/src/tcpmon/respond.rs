@@ -25,7 +25,8 @@ const FIRST: u64 = SECOND / 20;
 
 /// A server's sources of links.
 pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
-    let (stall_ns, buffer, wanted) = (phase.stall_ns, phase.buffer.high, Wanted::of(phase));
+    let (stall_ns, buffer) = (phase.stall_ns, phase.buffer.high);
+    let wanted = PacketTestSettings::of(phase).map(|asked| Wanted::of(&asked)).unwrap_or_default();
     let host = answers.host.with_cards(&PacketTestSettings::of(phase).unwrap_or_default().cards);
     let make = move |cx: &mut Context<'_>| {
         let flow = Responder::new(&host, cx.rng.uuid(), stall_ns, buffer).noting(&wanted);
