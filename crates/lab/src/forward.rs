@@ -8,7 +8,7 @@ use crate::impair::{Emission, Impairment, Offer, PacketOutcome, Verdict};
 use crate::packet::{Anatomy, dissect};
 use crate::setup::{Only, Path, Wait};
 use crate::trace::{Class, Row, Tracer, Way};
-use crate::truth::{Books, Leaving, Place, Worker};
+use crate::truth::{DirectionStats, Leaving, Place, Worker};
 use io::tun::Tun;
 use io::{Clock, Reactor};
 use metrics::{Clamped, Mono};
@@ -72,7 +72,7 @@ pub(crate) struct Lane {
     tells: Option<u32>,
     wire: bool,
     impairment: Impairment,
-    books: Books,
+    stats: DirectionStats,
     slots: Vec<Slot>,
     free: Vec<u32>,
     bytes: usize,
@@ -88,7 +88,7 @@ impl Lane {
             tells: path.path_mtu.filter(|mtu| !mtu.silent).map(|mtu| mtu.bytes),
             wire: path.corrupt.is_some_and(|c| c.wire),
             impairment: Impairment::new(path, seed, way as u8, Mono(u64::MAX)),
-            books: Books::new(),
+            stats: DirectionStats::new(),
             slots: Vec::new(),
             free: Vec::new(),
             bytes: 0,
@@ -159,7 +159,7 @@ impl Lane {
 
     /// A packet came: what becomes of it. `bytes` leave as they are then.
     fn take(&mut self, bytes: &mut [u8], anatomy: &Anatomy, at: Mono) -> (PacketOutcome, Row) {
-        let place = self.books.place(anatomy);
+        let place = self.stats.place(anatomy);
         let (token, length) = (self.token(), u32::clamped(bytes.len()));
         let offer = Offer {
             at,
@@ -174,7 +174,7 @@ impl Lane {
         } else {
             self.impairment.offer(&offer)
         };
-        self.books.arrived(place, length, &outcome, self.wire, at.since(self.empty));
+        self.stats.arrived(place, length, &outcome, self.wire, at.since(self.empty));
         if !outcome.flips().is_empty() {
             anatomy.flip(bytes, outcome.flips(), !self.wire);
         }
@@ -217,10 +217,10 @@ impl Lane {
                 late_ns: at.since(emission.due),
             };
             (row.left, row.class) = (Some(at), Class::Left);
-            self.books.left(slot.place, &leaving, at);
+            self.stats.left(slot.place, &leaving, at);
         } else {
             row.class = Class::Refused;
-            self.books.stayed(slot.place, emission.copy, true);
+            self.stats.stayed(slot.place, emission.copy, true);
         }
         self.done(emission.token);
         Some(row)
@@ -243,7 +243,7 @@ pub(crate) struct Forwarder<'a> {
 
 #[derive(Debug)]
 pub(crate) struct Closed {
-    pub(crate) books: [Books; 2],
+    pub(crate) stats: [DirectionStats; 2],
     pub(crate) tracer: Tracer,
     pub(crate) worker: Worker,
 }
@@ -310,7 +310,7 @@ impl Forwarder<'_> {
             let at = self.clock.now();
             let bytes = &mut scratch[..length];
             let Some(anatomy) = dissect(bytes).filter(|a| !a.is_housekeeping(bytes)) else {
-                lane.books.housekeeping += 1;
+                lane.stats.housekeeping += 1;
                 continue;
             };
             let (outcome, row) = lane.take(bytes, &anatomy, at);
@@ -322,7 +322,7 @@ impl Forwarder<'_> {
                 && let Some(reply) = lane.tells.and_then(|mtu| anatomy.too_big(bytes, mtu))
             {
                 // A reply that cannot be given is as good as lost on the way; its want shows in the count.
-                lane.books.told_too_big += u64::from(device.write(&reply).is_ok());
+                lane.stats.told_too_big += u64::from(device.write(&reply).is_ok());
             }
         }
         most
@@ -357,10 +357,10 @@ impl Forwarder<'_> {
             for emission in lane.impairment.unfinished() {
                 let Some(slot) = lane.slots.get(usize::clamped(emission.token)) else { continue };
                 let (row, place) = (lane.row(slot, &emission), slot.place);
-                lane.books.stayed(place, emission.copy, false);
+                lane.stats.stayed(place, emission.copy, false);
                 self.tracer.row(row);
             }
         }
-        Closed { books: self.lanes.map(|lane| lane.books), tracer: self.tracer, worker: self.worker }
+        Closed { stats: self.lanes.map(|lane| lane.stats), tracer: self.tracer, worker: self.worker }
     }
 }

@@ -159,7 +159,7 @@ impl Lab {
             not_read: from.tx_dropped + from.tx_errors,
             not_received: to.rx_dropped + to.rx_errors,
         };
-        let [up, down] = closed.books;
+        let [up, down] = closed.stats;
         let up = up.close(self.origin, device(client, server));
         let down = down.close(self.origin, device(server, client));
         let truth = self.truth(up, down, closed.worker, lost);

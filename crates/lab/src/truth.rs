@@ -305,7 +305,7 @@ struct Key {
     ports: Option<(u16, u16)>,
 }
 
-/// A packet's place in the books: its number in the direction, its flow, and its number there.
+/// A packet's place in the statistics: its number in the direction, its flow, and its number there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) index: u64,
@@ -315,7 +315,7 @@ pub(crate) struct Place {
 }
 
 #[derive(Debug)]
-pub(crate) struct Books {
+pub(crate) struct DirectionStats {
     all: FlowStats,
     late: Dist,
     unseen: Dist,
@@ -328,9 +328,9 @@ pub(crate) struct Books {
     pub(crate) told_too_big: u64,
 }
 
-impl Books {
+impl DirectionStats {
     pub(crate) fn new() -> Self {
-        Books {
+        DirectionStats {
             all: FlowStats::new(true),
             late: Dist::default(),
             unseen: Dist::default(),

@@ -238,10 +238,10 @@ fn tapped_datagrams(at: &str, server: u16) -> mpsc::Receiver<Vec<u8>> {
     told
 }
 
-/// Size of the datagrams that open a flow (KNOCK, COOKIE, OPEN of docs/protocols/native.md), the offset of their kind, and the kinds.
+/// Size of the datagrams that open a flow (INIT, COOKIE, OPEN of docs/protocols/native.md), the offset of their kind, and the kinds.
 const CONTROL: usize = 144;
 const KIND: usize = 32;
-const KNOCK: u8 = 1;
+const INIT: u8 = 1;
 const COOKIE: u8 = 2;
 const OPEN: u8 = 3;
 
@@ -259,7 +259,7 @@ fn an_opening_of_datagrams_that_was_read_on_the_path_opens_nothing() {
             return datagram;
         }
     };
-    let (knock, open) = (read(KNOCK), read(OPEN));
+    let (init, open) = (read(INIT), read(OPEN));
     let thief = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     thief.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
     let answer = |datagram: &[u8]| {
@@ -267,12 +267,12 @@ fn an_opening_of_datagrams_that_was_read_on_the_path_opens_nothing() {
         let mut buffer = [0; 2048];
         thief.recv(&mut buffer).ok().map(|n| buffer[..n].to_vec())
     };
-    // A replayed KNOCK is answered with a cookie that is valid for the thief's address only, in no more bytes than it has.
-    let cookie = answer(&knock).unwrap();
+    // A replayed INIT is answered with a cookie that is valid for the thief's address only, in no more bytes than it has.
+    let cookie = answer(&init).unwrap();
     assert_eq!((cookie.len(), cookie[KIND]), (CONTROL, COOKIE));
     assert_eq!(answer(&open), None, "the cookie of another address");
     for at in 0..CONTROL {
-        for from in [&knock, &open] {
+        for from in [&init, &open] {
             let mut changed = from.clone();
             changed[at] ^= 0x40;
             thief.send_to(&changed, (Ipv4Addr::LOCALHOST, server.port)).unwrap();

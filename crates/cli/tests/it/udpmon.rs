@@ -291,7 +291,7 @@ fn type_of_service_is_on_the_wire() {
         let resp = netcaliper("udpmon_resp").args(&format!("-u 0 -Q 28 {v6}")).spawn();
         let port = resp.hears("The UDP port is").split_whitespace().nth(4).unwrap().to_owned();
         let Some(asker) = peer(NAME, &format!("ask {host} {port} 0-3")) else { return };
-        // What knocks is answered from a socket of its own, which has it, too.
+        // A new peer is answered from a socket of its own, which has it, too.
         assert_eq!(numbers(&json(&asker.wait().exits(0))["tos"]), [0x28], "{host}");
     }
 }

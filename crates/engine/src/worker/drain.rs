@@ -1,4 +1,4 @@
-//! Before the books of datagrams are closed, what is in their sockets is read: it has arrived and is not lost.
+//! Before a receiver of datagrams ends, what is in its sockets is read: it has arrived and is not lost.
 //!
 //! A worker that was kept from its core finds time-outs that have passed and orders to end before it finds what came meanwhile.
 
@@ -101,7 +101,7 @@ mod tests {
     /// The loopback, too, may deliver a moment later on a loaded machine.
     const TRIES: u32 = 5;
 
-    /// How many datagrams a reader had when it closed its books.
+    /// How many datagrams a reader had when it ended.
     struct Had(u64);
 
     /// Counts what comes, until it is told to stop, or is woken while `closes`.

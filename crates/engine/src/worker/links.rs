@@ -19,12 +19,12 @@ pub(super) struct Peers {
     last: Mono,
     next: Mono,
     /// Unsolicited datagrams: those of peers that have no socket of their own.
-    door: BTreeMap<SocketAddr, Knocking>,
+    unsolicited: BTreeMap<SocketAddr, UnsolicitedPeer>,
     /// Whether the last list had any.
     told: bool,
 }
 
-struct Knocking {
+struct UnsolicitedPeer {
     local: SocketAddr,
     since: Mono,
     last: Mono,
@@ -34,7 +34,7 @@ struct Knocking {
 
 impl Peers {
     pub(super) fn new(every: u64, now: Mono) -> Peers {
-        Peers { every, last: now, next: now.plus(every), door: BTreeMap::new(), told: false }
+        Peers { every, last: now, next: now.plus(every), unsolicited: BTreeMap::new(), told: false }
     }
 
     pub(super) fn next(&self) -> Mono {
@@ -43,11 +43,13 @@ impl Peers {
 
     /// Counts bytes sent to and received from a peer without a socket of its own.
     pub(super) fn count_unsolicited(&mut self, path: Path, (tx_bytes, rx_bytes): (u64, u64), now: Mono) {
-        if tx_bytes + rx_bytes == 0 || (self.door.len() >= MOST && !self.door.contains_key(&path.peer)) {
+        if tx_bytes + rx_bytes == 0
+            || (self.unsolicited.len() >= MOST && !self.unsolicited.contains_key(&path.peer))
+        {
             return;
         }
-        let fresh = Knocking { local: path.local, since: now, last: now, tx_bytes: 0, rx_bytes: 0 };
-        let known = self.door.entry(path.peer).or_insert(fresh);
+        let fresh = UnsolicitedPeer { local: path.local, since: now, last: now, tx_bytes: 0, rx_bytes: 0 };
+        let known = self.unsolicited.entry(path.peer).or_insert(fresh);
         known.last = now;
         known.tx_bytes += tx_bytes;
         known.rx_bytes += rx_bytes;
@@ -66,15 +68,15 @@ impl<P: Platform> Worker<P> {
         let Some(peers) = self.peers.as_mut().filter(|peers| peers.next <= now) else { return };
         let ns = now.since(std::mem::replace(&mut peers.last, now));
         peers.next = now.plus(peers.every);
-        peers.door.retain(|_, known| now.since(known.last) < SILENT);
-        let knocking = peers.door.iter().map(|(&remote, known)| LinkRow {
+        peers.unsolicited.retain(|_, known| now.since(known.last) < SILENT);
+        let senders = peers.unsolicited.iter().map(|(&remote, known)| LinkRow {
             local: known.local,
             remote,
             since: self.own.wall.wall(known.since),
             tx_bytes: known.tx_bytes,
             rx_bytes: known.rx_bytes,
         });
-        let mut rows: Vec<LinkRow> = knocking.collect();
+        let mut rows: Vec<LinkRow> = senders.collect();
         let mut more = 0;
         for key in self.links.keys() {
             let Some(link) = self.links.get(key).filter(|l| l.phase == Phase::Open) else { continue };
@@ -113,13 +115,13 @@ mod tests {
             local: SocketAddr::from(([192, 0, 2, 2], 7)),
         };
         peers.count_unsolicited(path(9), (0, 0), Mono(1));
-        assert!(peers.door.is_empty(), "a refused peer moved nothing");
+        assert!(peers.unsolicited.is_empty(), "a refused peer moved nothing");
         for port in 1..=1_000 {
             peers.count_unsolicited(path(port), (1, 2), Mono(5));
             peers.count_unsolicited(path(port), (3, 4), Mono(6));
         }
-        assert_eq!(peers.door.len(), MOST);
-        let known = &peers.door[&path(1).peer];
+        assert_eq!(peers.unsolicited.len(), MOST);
+        let known = &peers.unsolicited[&path(1).peer];
         assert_eq!((known.tx_bytes, known.rx_bytes, known.since, known.last), (4, 6, Mono(5), Mono(6)));
     }
 }

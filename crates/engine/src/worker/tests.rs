@@ -1,4 +1,4 @@
-//! Workers with UDP sockets over loopback: a peer knocks, gets a socket of its own, and is echoed.
+//! Workers with UDP sockets over loopback: a new peer gets a socket of its own, and is echoed.
 
 use super::*;
 use io::{System, Udp};
@@ -372,7 +372,7 @@ fn party(wait: Wait, guests: u32) {
 }
 
 #[test]
-fn guests_knock_enter_and_are_echoed() {
+fn new_peers_get_sockets_of_their_own_and_are_echoed() {
     party(Wait::Block, 5);
 }
 

@@ -15,9 +15,9 @@ mod absent;
 mod present;
 
 #[cfg(not(feature = "auth"))]
-pub use absent::{Keeper, available, token};
+pub use absent::{Authenticator, available, token};
 #[cfg(feature = "auth")]
-pub use present::{Keeper, available, token};
+pub use present::{Authenticator, available, token};
 
 use std::sync::Arc;
 

@@ -301,7 +301,7 @@ pub enum ServerOutput {
 }
 
 /// Renders what a server prints of one test, from all that was told of it.
-pub type Scribe = fn(&[Bulk]) -> ServerOutput;
+pub type Render = fn(&[Bulk]) -> ServerOutput;
 
 #[cfg(test)]
 mod tests {

@@ -11,10 +11,10 @@ mod talk;
 mod tell;
 
 use super::codec::{Cookie, Inbox, State, cookie, cookie_text};
-use super::ledger::{Ledger, Told};
 use super::params::Parameters;
 use super::results::Results;
 use super::store::Store;
+use super::stream_stats::{StreamStats, Told};
 use super::test_state::TestState;
 use crate::host::Meter;
 use crate::{Bulk, BulkCpu, BulkNews};
@@ -95,7 +95,7 @@ pub struct Client {
     test_state: Option<Arc<TestState>>,
     joined: BTreeMap<u64, Path>,
     spent: BTreeSet<u32>,
-    ledger: Option<Ledger>,
+    stats: Option<StreamStats>,
     started: Option<Mono>,
     heard: Mono,
     used: (f64, f64),
@@ -128,7 +128,7 @@ impl Client {
             test_state: None,
             joined: BTreeMap::new(),
             spent: BTreeSet::new(),
-            ledger: None,
+            stats: None,
             started: None,
             heard: now,
             used: (0.0, 0.0),
@@ -199,7 +199,7 @@ impl Client {
             Step::Greeting | Step::Asking | Step::Creating => self.since.plus(PATIENCE),
             Step::Gathering => self.since.plus(GATHERING),
             Step::Running => {
-                let asks = self.ledger.as_ref().and_then(Ledger::due).unwrap_or(Mono(u64::MAX));
+                let asks = self.stats.as_ref().and_then(StreamStats::due).unwrap_or(Mono(u64::MAX));
                 let silence = if terms.reverse { self.plan.silence_ns } else { u64::MAX };
                 // The last interval ends with the test.
                 self.end().min(asks).min(self.heard.plus(silence))
@@ -225,12 +225,12 @@ impl Client {
                 if self.plan.parameters.terms.reverse && cx.now.since(self.heard) >= self.plan.silence_ns {
                     return self.fail(cx, "idle timeout for receiving data".to_owned());
                 }
-                if let Some(tag) = self.ledger.as_mut().and_then(|ledger| ledger.ask(cx.now)) {
+                if let Some(tag) = self.stats.as_mut().and_then(|stats| stats.ask(cx.now)) {
                     self.driver.order(GROUP, Order::Ask(tag));
                 }
             }
             Step::Freezing => {
-                let told = self.ledger.as_mut().map(Ledger::settle).unwrap_or_default();
+                let told = self.stats.as_mut().map(StreamStats::settle).unwrap_or_default();
                 self.tell_intervals(told);
                 self.check_frozen(cx);
             }

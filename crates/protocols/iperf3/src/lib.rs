@@ -13,7 +13,6 @@ mod compat;
 mod dial;
 mod file;
 pub mod judge;
-mod ledger;
 mod listener;
 mod packets;
 pub mod params;
@@ -22,12 +21,13 @@ pub mod results;
 mod server;
 mod store;
 mod stream;
+mod stream_stats;
 mod test_state;
 
 use common::{balance, config, host, payload, pending, quota};
 
 pub use bulk::{
-    Bulk, BulkBegun, BulkCpu, BulkEnded, BulkNews, BulkStream, BulkTerms, RemoteRow, Scribe, ServerOutput,
+    Bulk, BulkBegun, BulkCpu, BulkEnded, BulkNews, BulkStream, BulkTerms, RemoteRow, Render, ServerOutput,
     StreamRow,
 };
 pub use client::{Client, ClientPlan};

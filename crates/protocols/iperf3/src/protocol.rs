@@ -2,8 +2,8 @@
 
 use super::judge::{Helper, Judge};
 use super::params::{self, BLOCK, LARGEST_BLOCK, MOST_STREAMS, Parameters};
-use super::{BulkTerms, Client, ClientPlan, Limits, NAME, PORT, Scribe, Server, ServerPlan, file};
-use crate::auth::{self, Keeper};
+use super::{BulkTerms, Client, ClientPlan, Limits, NAME, PORT, Render, Server, ServerPlan, file};
+use crate::auth::{self, Authenticator};
 use crate::config::{ClientConfig, ServerConfig};
 use crate::host::HostInfo;
 use crate::pending::most_pending;
@@ -23,7 +23,7 @@ use std::sync::Arc;
 pub struct ServerOptions {
     pub limits: Limits,
     /// Who may have a test, where that is asked.
-    pub keeper: Option<Keeper>,
+    pub authenticator: Option<Authenticator>,
     /// End after so long without a test, ns.
     pub idle_ns: Option<u64>,
     pub silent: bool,
@@ -32,7 +32,7 @@ pub struct ServerOptions {
     /// How long sent data may go unacknowledged, ns.
     pub user_timeout_ns: Option<u64>,
     /// What renders the printout that clients may ask for.
-    pub scribe: Option<Scribe>,
+    pub render: Option<Render>,
 }
 
 impl fmt::Debug for ServerOptions {
@@ -139,7 +139,7 @@ pub static PROTOCOL: Iperf3 = Iperf3(Info {
         config: |config| {
             // The page has its tests, not their connections.
             let options =
-                ServerOptions { scribe: Some(crate::compat::server_output), ..ServerOptions::default() };
+                ServerOptions { render: Some(crate::compat::server_output), ..ServerOptions::default() };
             Ok(ServerConfig { options: ProtocolOptions::new(options), links_ns: None, ..config })
         },
         ..Legacy::PLAIN
@@ -283,14 +283,14 @@ impl Protocol for Iperf3 {
             acl: config.acl.clone(),
             streams: config.unproven(host),
             limits: Limits { pending: most_pending(limits.pending, host), ..limits },
-            keeper: asked.keeper.clone().map(|keeper| {
-                let decide = move |token: Option<&str>, came| keeper.admits(token, came);
+            judge: asked.authenticator.clone().map(|authenticator| {
+                let decide = move |token: Option<&str>, came| authenticator.admits(token, came);
                 Arc::new(Helper::new(decide)) as Arc<dyn Judge>
             }),
             interval_ns: if asked.silent { 0 } else { config.interval_ns.max(SECOND / 10) },
             exit_after: config.exit_after,
             idle_ns: asked.idle_ns,
-            scribe: asked.scribe,
+            render: asked.render,
             sessions: config.sessions,
             congestion: host.congestion(),
             meter: host.cpu_meter(),

@@ -18,15 +18,15 @@ pub(super) use talk::socket_settings;
 
 use super::codec::{Cookie, Inbox, State, cookie_text};
 use super::judge::{Judge, Verdict};
-use super::ledger::Ledger;
 use super::listener::{Listener, Shared};
 use super::params::Parameters;
 use super::results::Results;
 use super::store::Opening;
+use super::stream_stats::StreamStats;
 use super::test_state::{Posted, TestState};
 use crate::host::Meter;
 use crate::quota::{ByAddress, Lines, to_give_way};
-use crate::{Bulk, BulkCpu, BulkNews, Scribe};
+use crate::{Bulk, BulkCpu, BulkNews, Render};
 use common::Acl;
 use common::driver::Driver;
 use common::message::{Heard, Told, hear};
@@ -80,7 +80,7 @@ pub struct ServerPlan {
     pub streams: Acl,
     pub limits: Limits,
     /// Who may have a test, where that is asked.
-    pub keeper: Option<Arc<dyn Judge>>,
+    pub judge: Option<Arc<dyn Judge>>,
     /// Length of intervals, ns; 0 tells none.
     pub interval_ns: u64,
     /// Whether it is told how each test stands.
@@ -90,7 +90,7 @@ pub struct ServerPlan {
     /// End after so long without a test, ns.
     pub idle_ns: Option<u64>,
     /// What renders the printout that clients may ask for.
-    pub scribe: Option<Scribe>,
+    pub render: Option<Render>,
     /// The system's congestion control, and those that it offers.
     pub congestion: (String, Vec<String>),
     /// CPU time.
@@ -104,7 +104,7 @@ const MOST_SILENT: usize = 256;
 /// Warnings because of one address that are told each; of further ones, one a minute.
 const WARNINGS: u32 = 16;
 /// Most that is kept for a printout.
-const LONGEST_TALE: usize = 20_000;
+const MOST_EVENTS: usize = 20_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
@@ -139,14 +139,14 @@ struct Test {
     group: Option<Group>,
     test_state: Option<Arc<TestState>>,
     joined: BTreeMap<u64, Path>,
-    ledger: Option<Ledger>,
+    stats: Option<StreamStats>,
     /// When bytes last came, or the test began.
     heard: Mono,
     used: (f64, f64),
     cpu: BulkCpu,
     /// Bytes moved in the last seconds, and how long that took, ns.
     recent: VecDeque<(u64, u64)>,
-    tale: Vec<Bulk>,
+    events: Vec<Bulk>,
     remote: Option<Results>,
     /// How it stands, where that is told.
     served: Option<Served>,
@@ -206,8 +206,8 @@ impl Server {
         let stands = if self.plan.sessions { served::stand(test, &news) } else { None };
         stands.into_iter().for_each(|event| self.driver.ask(event));
         let bulk = Bulk { test: test.number, news };
-        if self.plan.scribe.is_some() && test.tale.len() < LONGEST_TALE {
-            test.tale.push(bulk.clone());
+        if self.plan.render.is_some() && test.events.len() < MOST_EVENTS {
+            test.events.push(bulk.clone());
         }
         self.driver.ask(bulk.event());
     }
@@ -237,12 +237,12 @@ impl Server {
             group: None,
             test_state: None,
             joined: BTreeMap::new(),
-            ledger: None,
+            stats: None,
             heard: cx.now,
             used: (0.0, 0.0),
             cpu: BulkCpu::default(),
             recent: VecDeque::new(),
-            tale: Vec::new(),
+            events: Vec::new(),
             remote: None,
             served: None,
         };
@@ -316,7 +316,7 @@ impl Server {
     fn lose(&mut self, cx: &Context<'_>, link: Link, why: &str) {
         let Some(test) = self.tests.get(&link) else { return };
         let peer = test.path.peer;
-        if test.ledger.is_some() {
+        if test.stats.is_some() {
             self.end_of(link, Some(why.to_owned()));
         } else {
             self.tell(link, BulkNews::Failed { error: why.to_owned() });

@@ -1,4 +1,4 @@
-//! The books of one test: when its streams are asked how they stand, and what follows from what they say.
+//! The statistics of one test: when its streams are asked for their counts, and the intervals and results that follow from the answers.
 
 use super::results::{Line, Results};
 use super::test_state::{Counts, Standing};
@@ -44,7 +44,7 @@ pub(super) struct Told {
 }
 
 #[derive(Debug)]
-pub(super) struct Ledger {
+pub(super) struct StreamStats {
     group: Group,
     udp: bool,
     start: Mono,
@@ -60,11 +60,11 @@ pub(super) struct Ledger {
     frozen: bool,
 }
 
-impl Ledger {
+impl StreamStats {
     /// Of a test whose streams have come; `sends` tells which of them we send on.
     pub(super) fn new(group: Group, terms: &BulkTerms, interval: u64, sends: impl Fn(u32) -> bool) -> Self {
         let stream = |slot| Stream { sender: sends(slot), ..Stream::default() };
-        Ledger {
+        StreamStats {
             group,
             udp: terms.udp,
             start: Mono(0),
@@ -308,21 +308,21 @@ mod tests {
     fn intervals_begin_anew_after_the_omitted_start() {
         let terms = BulkTerms { omit_s: 2, time_s: 3, ..BulkTerms::default() };
         // 1.5 s: 1.5 and 2.0 are omitted, then 3.5 (1.5 after that), then the end.
-        let mut ledger = Ledger::new(Group(1), &terms, 3 * SECOND / 2, |_| true);
+        let mut stats = StreamStats::new(Group(1), &terms, 3 * SECOND / 2, |_| true);
         let zero = 100 * SECOND;
-        ledger.begin(Mono(zero));
+        stats.begin(Mono(zero));
         let mut told = vec![];
         for (ms, bytes) in [(1_500, 10), (2_000, 20), (3_500, 50)] {
             let at = zero + ms * 1_000_000;
-            assert_eq!(ledger.due(), Some(Mono(at)));
-            assert_eq!(ledger.ask(Mono(at - 1)), None);
-            let tag = ledger.ask(Mono(at)).unwrap();
-            told.extend(ledger.hear(&says(0, Some(tag), at, bytes)));
+            assert_eq!(stats.due(), Some(Mono(at)));
+            assert_eq!(stats.ask(Mono(at - 1)), None);
+            let tag = stats.ask(Mono(at)).unwrap();
+            told.extend(stats.hear(&says(0, Some(tag), at, bytes)));
         }
-        let tag = ledger.freeze(Mono(zero + 5 * SECOND));
-        assert!(!ledger.complete());
-        told.extend(ledger.hear(&says(0, Some(tag), zero + 5 * SECOND, 100)));
-        assert!(ledger.complete() && ledger.due().is_none());
+        let tag = stats.freeze(Mono(zero + 5 * SECOND));
+        assert!(!stats.complete());
+        told.extend(stats.hear(&says(0, Some(tag), zero + 5 * SECOND, 100)));
+        assert!(stats.complete() && stats.due().is_none());
         let seen: Vec<(bool, u64, u64, u64)> =
             told.iter().map(|t| (t.omitted, t.rows[0].start_ns, t.rows[0].end_ns, t.rows[0].bytes)).collect();
         let ms = 1_000_000;
@@ -335,25 +335,25 @@ mod tests {
                 (false, 1_500 * ms, 3_000 * ms, 50)
             ]
         );
-        let rows = ledger.rows();
+        let rows = stats.rows();
         assert_eq!((rows[0].bytes, rows[0].start_ns, rows[0].end_ns), (80, 0, 3_000 * ms));
-        assert_eq!((ledger.lines()[0].bytes, ledger.lines()[0].end_s), (80, 3.0));
+        assert_eq!((stats.lines()[0].bytes, stats.lines()[0].end_s), (80, 3.0));
     }
 
     #[test]
     fn a_stream_that_has_gone_is_not_waited_for() {
         let terms = BulkTerms { streams: 2, ..BulkTerms::default() };
-        let mut ledger = Ledger::new(Group(1), &terms, SECOND, |_| false);
-        ledger.begin(Mono(0));
-        let tag = ledger.ask(Mono(SECOND)).unwrap();
-        assert!(ledger.hear(&says(0, Some(tag), SECOND, 7)).is_empty());
-        let told = ledger.hear(&says(1, None, SECOND / 2, 3));
+        let mut stats = StreamStats::new(Group(1), &terms, SECOND, |_| false);
+        stats.begin(Mono(0));
+        let tag = stats.ask(Mono(SECOND)).unwrap();
+        assert!(stats.hear(&says(0, Some(tag), SECOND, 7)).is_empty());
+        let told = stats.hear(&says(1, None, SECOND / 2, 3));
         assert_eq!(told.len(), 1);
         assert_eq!((told[0].rows[0].bytes, told[0].rows[1].bytes), (7, 3));
-        let tag = ledger.freeze(Mono(2 * SECOND));
-        assert!(!ledger.hear(&says(0, Some(tag), 2 * SECOND, 9)).is_empty() && ledger.complete());
-        assert_eq!(ledger.rows().iter().map(|row| row.bytes).collect::<Vec<_>>(), [9, 3]);
+        let tag = stats.freeze(Mono(2 * SECOND));
+        assert!(!stats.hear(&says(0, Some(tag), 2 * SECOND, 9)).is_empty() && stats.complete());
+        assert_eq!(stats.rows().iter().map(|row| row.bytes).collect::<Vec<_>>(), [9, 3]);
         // Reports of another test are ignored.
-        assert!(ledger.hear(&Standing { group: Group(2), ..says(0, Some(tag), 0, 0) }).is_empty());
+        assert!(stats.hear(&Standing { group: Group(2), ..says(0, Some(tag), 0, 0) }).is_empty());
     }
 }

@@ -6,7 +6,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may")]
 
-use iperf3::auth::{Keeper, token};
+use iperf3::auth::{Authenticator, token};
 use metrics::Wall;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,24 +35,24 @@ fn draw(bytes: &mut [u8]) -> bool {
     true
 }
 
-fn keeper(pem: &str, users: &'static str, pkcs1: bool) -> Keeper {
-    Keeper::new(pem, Arc::new(|| Some(users.to_owned())), 10, pkcs1, draw).unwrap()
+fn authenticator(pem: &str, users: &'static str, pkcs1: bool) -> Authenticator {
+    Authenticator::new(pem, Arc::new(|| Some(users.to_owned())), 10, pkcs1, draw).unwrap()
 }
 
 #[test]
 fn tokens_that_openssl_made() {
     for pem in [PRIVATE, PRIVATE_PKCS1] {
-        let keeper = keeper(pem, USERS, false);
-        assert!(keeper.admits(Some(OAEP.trim()), wall(AT)));
-        assert!(!keeper.admits(Some(PKCS1.trim()), wall(AT)), "the older padding was not allowed");
+        let authenticator = authenticator(pem, USERS, false);
+        assert!(authenticator.admits(Some(OAEP.trim()), wall(AT)));
+        assert!(!authenticator.admits(Some(PKCS1.trim()), wall(AT)), "the older padding was not allowed");
     }
-    let older = keeper(PRIVATE, USERS, true);
+    let older = authenticator(PRIVATE, USERS, true);
     assert!(older.admits(Some(PKCS1.trim()), wall(AT)) && older.admits(Some(OAEP.trim()), wall(AT)));
 }
 
 #[test]
 fn who_is_not_let_in() {
-    let known = keeper(PRIVATE, USERS, true);
+    let known = authenticator(PRIVATE, USERS, true);
     assert!(known.admits(Some(OAEP), wall(AT + 10)) && known.admits(Some(OAEP), wall(AT - 10)));
     for at in [AT + 11, AT - 11, 0, -AT] {
         assert!(!known.admits(Some(OAEP), wall(at)), "{at}");
@@ -66,18 +66,18 @@ fn who_is_not_let_in() {
     for users in
         ["mario,00", "luigi,e17c7b5ad21cef3dde0309e7bc33c97686f3887405dd73457e7268cafd10131b", "", "#"]
     {
-        assert!(!keeper(PRIVATE, users, true).admits(Some(OAEP), wall(AT)), "{users}");
+        assert!(!authenticator(PRIVATE, users, true).admits(Some(OAEP), wall(AT)), "{users}");
     }
-    let gone = Keeper::new(PRIVATE, Arc::new(|| None), 10, true, draw).unwrap();
+    let gone = Authenticator::new(PRIVATE, Arc::new(|| None), 10, true, draw).unwrap();
     assert!(!gone.admits(Some(OAEP), wall(AT)));
     // Without randomness nothing is decrypted.
-    let dry = Keeper::new(PRIVATE, Arc::new(|| Some(USERS.to_owned())), 10, true, |_| false).unwrap();
+    let dry = Authenticator::new(PRIVATE, Arc::new(|| Some(USERS.to_owned())), 10, true, |_| false).unwrap();
     assert!(!dry.admits(Some(OAEP), wall(AT)));
 }
 
 #[test]
 fn our_tokens_and_those_that_cannot_be() {
-    let known = keeper(PRIVATE, USERS, true);
+    let known = authenticator(PRIVATE, USERS, true);
     for pkcs1 in [false, true] {
         let make = |password: &str| token(("mario", password), wall(AT), PUBLIC, pkcs1, draw);
         let (one, other) = (make("luigi").unwrap(), make("luigi").unwrap());
@@ -91,5 +91,5 @@ fn our_tokens_and_those_that_cannot_be() {
     }
     assert!(token(("mario", "luigi"), wall(AT), "no key", false, draw).is_err());
     assert!(token(("mario", "luigi"), wall(AT), PRIVATE, false, draw).is_err());
-    assert!(Keeper::new(PUBLIC, Arc::new(|| None), 10, false, draw).is_err());
+    assert!(Authenticator::new(PUBLIC, Arc::new(|| None), 10, false, draw).is_err());
 }

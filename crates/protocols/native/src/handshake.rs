@@ -52,7 +52,7 @@ impl Listener {
 }
 
 impl Listener {
-    /// Handles a KNOCK for a session that returns datagrams: the answer is never larger, so that a forged address
+    /// Handles an INIT for a session that returns datagrams: the answer is never larger, so that a forged address
     /// gains nothing.
     fn reflect(
         &mut self,
@@ -68,7 +68,7 @@ impl Listener {
         }
         let mut open = grant.pinging.lock().unwrap_or_else(PoisonError::into_inner);
         match open.get(&preamble.id) {
-            // Its socket is not there yet, and it has knocked again.
+            // Its socket is not there yet, and it has asked again.
             Some(known) if *known == peer => {
                 reply.whole(&answer(preamble.id));
                 return None;
@@ -125,8 +125,9 @@ impl Acceptor for Listener {
             return self.reflect(&preamble, got, reply);
         }
         let Some(answer) = super::answer_hello(got.bytes) else {
-            let knocked = self.keeper.as_ref()?.knock(&self.grants, &self.acl, cx, got, reply, self.worker);
-            let (flow, grant, number) = knocked?;
+            let opened =
+                self.keeper.as_ref()?.on_opening(&self.grants, &self.acl, cx, got, reply, self.worker);
+            let (flow, grant, number) = opened?;
             self.latest = Some((flow.id().id, grant, number));
             return Some(flow);
         };

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The secret is in `accepted`, which travels encrypted where there is a key. Sealed are the first bytes of a preamble
-//! ([`crate::preamble`]) and the fields of a KNOCK and an OPEN that stay the same ([`crate::udp::Word`]), with a number that the
+//! ([`crate::preamble`]) and the fields of an INIT and an OPEN that stay the same ([`crate::udp::Word`]), with a number that the
 //! client draws for each opening. The server takes each number once. It remembers the highest one and which of those below it
 //! have not come, because a SYN that is sent again overtakes nothing for seconds: a window of fixed length would refuse it.
 

@@ -50,7 +50,7 @@ const WORD: std::ops::Range<usize> = 8..16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Entry {
     /// So many bytes of the preamble have been sent.
-    Knocking(usize),
+    Preamble(usize),
     /// So many bytes of the answer have come.
     Waiting(usize),
     In,
@@ -83,7 +83,7 @@ impl Caller {
             id,
             slot,
             datagrams: params.ping.transport == Transport::Udp,
-            entry: Entry::Knocking(0),
+            entry: Entry::Preamble(0),
             path: None,
             since: Mono(0),
             first: Mono(0),
@@ -148,7 +148,7 @@ impl Caller {
             return self.fail(stalled.likely(why));
         }
         // The next one is due now, and has its time from now on.
-        (self.entry, self.since) = (Entry::Knocking(0), cx.now);
+        (self.entry, self.since) = (Entry::Preamble(0), cx.now);
         Ok(())
     }
 }
@@ -162,7 +162,7 @@ impl Flow for Caller {
         let wake = Some(self.since.plus(self.limit()));
         match self.entry {
             Entry::In | Entry::Failed => quiet,
-            Entry::Knocking(_) => Interest { send: When::Now, wake, ..quiet },
+            Entry::Preamble(_) => Interest { send: When::Now, wake, ..quiet },
             Entry::Waiting(have) => {
                 let most = if self.datagrams { 65_535 } else { MARK - have };
                 Interest { read: Read::look(most), wake, ..quiet }
@@ -173,7 +173,7 @@ impl Flow for Caller {
     fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
         match self.entry {
             Entry::In => self.pinger.prepare_send(cx, out),
-            Entry::Knocking(sent) => {
+            Entry::Preamble(sent) => {
                 let rest = &self.preamble[sent..];
                 out.copy(rest);
             }
@@ -184,20 +184,20 @@ impl Flow for Caller {
     fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
         match self.entry {
             Entry::In => self.pinger.on_sent(cx, n),
-            Entry::Knocking(_) if self.datagrams => {
+            Entry::Preamble(_) if self.datagrams => {
                 // Refused or not, the next one leaves when this one has had its time.
                 self.since = cx.now;
                 self.entry = Entry::Waiting(0);
             }
-            Entry::Knocking(sent) if sent + n.bytes >= PREAMBLE => self.entry = Entry::Waiting(0),
-            Entry::Knocking(sent) => self.entry = Entry::Knocking(sent + n.bytes),
+            Entry::Preamble(sent) if sent + n.bytes >= PREAMBLE => self.entry = Entry::Waiting(0),
+            Entry::Preamble(sent) => self.entry = Entry::Preamble(sent + n.bytes),
             _ => {}
         }
     }
 
     fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, reply: &mut Transmit<'_>) -> Checked {
         match self.entry {
-            // A second answer to a second knock is no message.
+            // A second answer to a repeated preamble is no message.
             Entry::In if self.datagrams && got.bytes.starts_with(&self.preamble[..8]) => Ok(()),
             Entry::In => self.pinger.on_received(cx, got, reply),
             Entry::Waiting(have) => self.answered(cx, got.bytes, have),
@@ -323,7 +323,7 @@ impl Reflector {
     }
 }
 
-/// The answer to a client that has knocked.
+/// The answer to the preamble of a client.
 pub(super) fn answer(id: Uuid) -> [u8; PREAMBLE] {
     Preamble { id, ..Preamble::new(Purpose::Answer) }.encode()
 }

@@ -1,7 +1,7 @@
 //! What opens the data connections, and what answers them.
 
 use super::Layout;
-use super::udp::Books;
+use super::udp::DatagramReceiver;
 use crate::bulk::{DatagramSender, Filler, Marks, Params, Receiver, Sender};
 use crate::one_sided::{Answers, Calls};
 use common::Acl;
@@ -186,12 +186,12 @@ impl Shared {
 /// Answers a receiver's connections on one worker, and hears its datagrams.
 pub(super) struct Answerer {
     shared: Arc<Shared>,
-    books: Books,
+    receiver: DatagramReceiver,
 }
 
 impl Answerer {
     pub(super) fn new(shared: &Arc<Shared>) -> Self {
-        Answerer { shared: Arc::clone(shared), books: Books::new(Arc::clone(shared)) }
+        Answerer { shared: Arc::clone(shared), receiver: DatagramReceiver::new(Arc::clone(shared)) }
     }
 }
 
@@ -220,13 +220,13 @@ impl Acceptor for Answerer {
         _: &mut Transmit<'_>,
     ) -> Option<Box<dyn Flow>> {
         if self.shared.layout.udp {
-            self.books.enter(cx, got);
+            self.receiver.enter(cx, got);
         }
         None
     }
 
     fn on_timer(&mut self, cx: &mut Context<'_>) -> Option<Mono> {
-        self.books.on_timer(cx)
+        self.receiver.on_timer(cx)
     }
 
     fn on_closed(&mut self, cx: &mut Context<'_>, flow: Box<dyn Flow>, _: &Result<Ending, Cause>) {
@@ -240,6 +240,6 @@ impl Acceptor for Answerer {
     }
 
     fn stop(&mut self) {
-        self.books.close();
+        self.receiver.close();
     }
 }

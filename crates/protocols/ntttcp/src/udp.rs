@@ -22,7 +22,7 @@ const MOST: usize = 25_600;
 const SILENCE: u64 = SECOND;
 
 /// What has come to one worker.
-pub(super) struct Books {
+pub(super) struct DatagramReceiver {
     shared: Arc<Shared>,
     /// What each sender's socket has sent to each port; times are those of the process, ns.
     accounts: HashMap<(SocketAddr, u16), Portion>,
@@ -35,9 +35,9 @@ pub(super) struct Books {
     closed: bool,
 }
 
-impl Books {
+impl DatagramReceiver {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
-        Books {
+        DatagramReceiver {
             shared,
             accounts: HashMap::new(),
             arrivals: Unconnected::new(GROUP),

@@ -82,7 +82,8 @@ impl Latency {
                 self.silent += 1;
             }
         }
-        let pause = u64::from(self.params.asked.waits.first().copied().unwrap_or(0)) * super::ledger::TENTH;
+        let pause =
+            u64::from(self.params.asked.waits.first().copied().unwrap_or(0)) * super::packet_stats::TENTH;
         self.step = Step::Ask(cx.now.plus(pause));
         if self.found.count >= u64::from(self.params.asked.packets) || self.stopped {
             self.sized(cx);

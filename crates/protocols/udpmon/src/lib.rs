@@ -22,7 +22,7 @@ pub mod blocks;
 pub mod codec;
 mod compat;
 mod latency;
-mod ledger;
+mod packet_stats;
 mod packet_test;
 mod params;
 pub mod proc;

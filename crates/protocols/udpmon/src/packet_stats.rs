@@ -23,7 +23,7 @@ pub(super) const TITLES: [&str; 5] = [
 pub(super) const TENTH: u64 = 100;
 
 #[derive(Clone, Debug)]
-pub(super) struct Ledger {
+pub(super) struct PacketStats {
     zero: Mono,
     setup: Setup,
     room: usize,
@@ -55,15 +55,15 @@ pub(super) struct Packet {
     pub(super) raw_ns: i64,
 }
 
-impl Ledger {
-    /// An empty ledger with at most `room` of the records that `setup` asks for.
+impl PacketStats {
+    /// An empty stats with at most `room` of the records that `setup` asks for.
     pub(super) fn new(setup: Setup, zero: Mono, room: usize) -> Self {
         let (low, width) = (i64::from(setup.low), i64::from(setup.bin_width).max(1));
         let times = Binned::new(low, width, BINS);
         // The original's factor: bins of 0.1 µs become bins of 250 ns.
         let stamps = Binned::new(low.saturating_mul(250), width.saturating_mul(250), BINS);
         let lengths = Binned::new(0, 1, SHORT);
-        Ledger {
+        PacketStats {
             zero,
             setup,
             room: room.min(wanted(&setup)),
@@ -225,56 +225,56 @@ pub(super) fn tenths(ns: u64) -> i64 {
 mod tests {
     use super::*;
 
-    fn fed(setup: Setup, frames: &[i64]) -> Ledger {
-        let mut ledger = Ledger::new(setup, Mono(1_000), 100);
+    fn fed(setup: Setup, frames: &[i64]) -> PacketStats {
+        let mut stats = PacketStats::new(setup, Mono(1_000), 100);
         for (n, &frame) in frames.iter().enumerate() {
             // One packet each 10 µs, the first 5 µs after zero.
             let at = Mono(6_000 + 10_000 * n as u64);
             let sent = frame.wrapping_mul(100);
-            ledger.packet(&Packet { frame, sent, bytes: 100, at, stamp_ns: 0, raw_ns: 0 });
+            stats.packet(&Packet { frame, sent, bytes: 100, at, stamp_ns: 0, raw_ns: 0 });
         }
-        ledger
+        stats
     }
 
     #[test]
     fn five_packets_ten_microseconds_apart_span_forty() {
-        let ledger = fed(Setup { bin_width: 5, ..Setup::default() }, &[0, 1, 2, 3, 4]);
-        let counts = ledger.counts();
+        let stats = fed(Setup { bin_width: 5, ..Setup::default() }, &[0, 1, 2, 3, 4]);
+        let counts = stats.counts();
         assert_eq!(
             (counts.received, counts.lost, counts.bad_order, counts.bytes, counts.span),
             (5, 0, 0, 500, 400)
         );
-        let (gaps, title) = ledger.histogram(0).unwrap();
+        let (gaps, title) = stats.histogram(0).unwrap();
         assert_eq!((gaps.count(), gaps.mean(), gaps.bins[20], gaps.over, title), (4, 100.0, 4, 0, TITLES[0]));
     }
 
     #[test]
     fn late_and_repeated_packets_are_out_of_order_and_only_missing_ones_lost() {
         // 2 and 6 never come, 4 comes late, 5 twice.
-        let ledger = fed(Setup::default(), &[0, 1, 3, 5, 4, 5, 7]);
-        let counts = ledger.counts();
+        let stats = fed(Setup::default(), &[0, 1, 3, 5, 4, 5, 7]);
+        let counts = stats.counts();
         assert_eq!((counts.received, counts.lost, counts.bad_order), (7, 2, 2));
-        let lengths = ledger.histogram(1).unwrap().0;
+        let lengths = stats.histogram(1).unwrap().0;
         assert_eq!(lengths.bins[..3], [0, 3, 0], "2, 4 and 6 were missed when they were passed over");
-        let back = ledger.histogram(2).unwrap().0;
+        let back = stats.histogram(2).unwrap().0;
         assert_eq!(back.bins[..3], [1, 1, 0], "5 again, and 4 one behind the newest");
     }
 
     #[test]
     fn a_negative_number_is_out_of_order_and_no_new_packet() {
         // udpmon_resp: the last number is -1 at first; a step of 0 or less is out of order, at that distance, and moves nothing.
-        let ledger = fed(Setup::default(), &[-1, 0, -3, 1]);
-        let counts = ledger.counts();
+        let stats = fed(Setup::default(), &[-1, 0, -3, 1]);
+        let counts = stats.counts();
         assert_eq!((counts.received, counts.lost, counts.bad_order), (4, 0, 2));
-        assert_eq!(ledger.histogram(2).unwrap().0.bins[..4], [1, 0, 0, 1]);
-        assert_eq!(ledger.histogram(1).unwrap().0.count(), 0);
+        assert_eq!(stats.histogram(2).unwrap().0.bins[..4], [1, 0, 0, 1]);
+        assert_eq!(stats.histogram(1).unwrap().0.count(), 0);
     }
 
     #[test]
     fn records_stand_at_their_packets_places() {
         let setup = Setup { record_bytes: 32 * 4, skip: 1, ..Setup::default() };
-        let ledger = fed(setup, &[0, 1, 4, 3, 4, 9]);
-        let told: Vec<_> = ledger.records().iter().map(|row| (row.received, row.sent)).collect();
+        let stats = fed(setup, &[0, 1, 4, 3, 4, 9]);
+        let told: Vec<_> = stats.records().iter().map(|row| (row.received, row.sent)).collect();
         // Packet 1 came 15 µs after zero, 4 at 25, 3 at 35; 2 did not come, 9 has no record.
         assert_eq!(told, [(150, 100), (0, 0), (350, 300), (250, 400)]);
     }
@@ -283,14 +283,14 @@ mod tests {
     fn stamps_are_told_only_to_whoever_asked_for_them() {
         let test = |stamps| {
             let setup = Setup { record_bytes: 32 * 3, bin_width: 1, stamps, ..Setup::default() };
-            let mut ledger = Ledger::new(setup, Mono(1_000), 100);
+            let mut stats = PacketStats::new(setup, Mono(1_000), 100);
             // The card did not stamp the second one; its clock shows another time than the kernel's.
             for (frame, raw_ns) in [(0, 7_000), (1, 0), (2, 8_300), (3, 8_800)] {
                 let (at, stamp_ns) = (Mono(2_000 + 600 * frame as u64), 1_000_000 + 600 * frame);
-                ledger.packet(&Packet { frame, sent: 0, bytes: 100, at, stamp_ns, raw_ns });
+                stats.packet(&Packet { frame, sent: 0, bytes: 100, at, stamp_ns, raw_ns });
             }
-            let counts = [3, 4].map(|n| ledger.histogram(n).unwrap().0.count());
-            let rows: Vec<_> = ledger.records().iter().map(|row| (row.system_ns, row.raw_ns)).collect();
+            let counts = [3, 4].map(|n| stats.histogram(n).unwrap().0.count());
+            let rows: Vec<_> = stats.records().iter().map(|row| (row.system_ns, row.raw_ns)).collect();
             (counts, rows)
         };
         assert_eq!(test(0), ([0, 0], vec![(0, 0); 3]));
@@ -300,8 +300,8 @@ mod tests {
     #[test]
     fn each_lost_packet_has_a_record_up_to_the_room() {
         let setup = Setup { record_bytes: 24 * 3, log_lost: 1, skip: 2, ..Setup::default() };
-        let ledger = fed(setup, &[0, 4, 9]);
-        let told: Vec<_> = ledger.lost().iter().map(|row| (row.received, row.sent, row.number)).collect();
+        let stats = fed(setup, &[0, 4, 9]);
+        let told: Vec<_> = stats.lost().iter().map(|row| (row.received, row.sent, row.number)).collect();
         assert_eq!(told, [(50, 0, 2), (50, 0, 3), (150, 400, 5)]);
     }
 
@@ -315,8 +315,8 @@ mod tests {
             bin_width: 0,
             ..Setup::default()
         };
-        let ledger = fed(setup, &[i64::MAX - 1, i64::MIN, -1, i64::MAX, 0, 5]);
-        assert_eq!((ledger.lost().len(), ledger.counts().received), (100, 6));
+        let stats = fed(setup, &[i64::MAX - 1, i64::MIN, -1, i64::MAX, 0, 5]);
+        assert_eq!((stats.lost().len(), stats.counts().received), (100, 6));
         let setup = Setup { record_bytes: i32::MAX, skip: i32::MIN, ..Setup::default() };
         assert!(fed(setup, &[i64::MAX, 0, i64::MIN, 1 << 40]).records().len() <= 100);
     }

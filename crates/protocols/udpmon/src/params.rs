@@ -26,7 +26,8 @@ impl Params {
     /// The settings of `phase`.
     pub fn of(phase: &Phase, group: Group, host: Host) -> Self {
         if let Some(asked) = PacketTestSettings::of(phase) {
-            let waits_ns = asked.waits.iter().map(|wait| u64::from(*wait) * super::ledger::TENTH).collect();
+            let waits_ns =
+                asked.waits.iter().map(|wait| u64::from(*wait) * super::packet_stats::TENTH).collect();
             return Params { group, asked, train: None, waits_ns, host };
         }
         let (train, probe) = (phase.train.clone().unwrap_or_default(), phase.probe.unwrap_or_default());

@@ -116,7 +116,7 @@ impl Requester {
 
     fn begin(&mut self, cx: &Context<'_>) {
         let asked = &self.params.asked;
-        let wait = self.params.waits_ns.get(self.number).copied().unwrap_or(0) / super::ledger::TENTH;
+        let wait = self.params.waits_ns.get(self.number).copied().unwrap_or(0) / super::packet_stats::TENTH;
         self.test = PacketTest {
             peer: self.core.path.map(|path| path.peer.to_string()).unwrap_or_default(),
             address: self.core.path.map(|path| path.local.ip().to_string()).unwrap_or_default(),

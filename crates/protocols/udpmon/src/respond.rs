@@ -17,7 +17,7 @@
 
 use super::blocks;
 use super::codec::{self, Block, Message, Setup};
-use super::ledger::{Ledger, Packet};
+use super::packet_stats::{Packet, PacketStats};
 use super::proc::between;
 use crate::PacketTest;
 use crate::host::{HostTexts, Reading};
@@ -118,7 +118,7 @@ struct Held {
 
 pub struct Responder {
     place: Place,
-    ledger: Arc<Mutex<Ledger>>,
+    stats: Arc<Mutex<PacketStats>>,
     core: Core,
     /// Packets and bytes of this test that are counted.
     accounted: (u64, u64),
@@ -144,11 +144,11 @@ pub struct Responder {
 }
 
 impl Responder {
-    fn new(place: Place, ledger: Arc<Mutex<Ledger>>, now: Mono) -> Self {
+    fn new(place: Place, stats: Arc<Mutex<PacketStats>>, now: Mono) -> Self {
         let every = place.shared.every_ns;
         Responder {
             place,
-            ledger,
+            stats,
             core: Core::new(GROUP, 0, 0),
             accounted: (0, 0),
             answer: Vec::new(),
@@ -166,8 +166,8 @@ impl Responder {
         }
     }
 
-    fn with<T>(&self, what: impl FnOnce(&mut Ledger) -> T) -> T {
-        what(&mut self.ledger.lock().unwrap_or_else(PoisonError::into_inner))
+    fn with<T>(&self, what: impl FnOnce(&mut PacketStats) -> T) -> T {
+        what(&mut self.stats.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Accounts for what came and has not been accounted for: the first packets of a stream may be there before its socket is.
@@ -175,7 +175,7 @@ impl Responder {
         if self.core.row.is_none() {
             return;
         }
-        let (packets, bytes) = self.with(|ledger| ledger.came());
+        let (packets, bytes) = self.with(|stats| stats.came());
         let (known, moved) = std::mem::replace(&mut self.accounted, (packets, bytes));
         self.core.received(cx, bytes.saturating_sub(moved));
         let received = packets.saturating_sub(known);
@@ -187,9 +187,9 @@ impl Responder {
         match message {
             Message::Data { frame, sent } => {
                 let packet = packet(cx, got, bytes.len(), frame, sent);
-                let acks = self.with(|ledger| {
-                    ledger.packet(&packet);
-                    ledger.setup().acks > 0
+                let acks = self.with(|stats| {
+                    stats.packet(&packet);
+                    stats.setup().acks > 0
                 });
                 if acks {
                     self.answer = codec::encode(&Message::Ack, codec::ACK);
@@ -201,12 +201,12 @@ impl Responder {
             Message::Start(setup) => self.begin(cx.now, setup, None, bytes),
             Message::Ask { length, .. } => {
                 let length = usize::try_from(length).unwrap_or(0).min(LONGEST);
-                let time = self.with(|ledger| arrival(got).since(ledger.zero())) / 1_000;
+                let time = self.with(|stats| arrival(got).since(stats.zero())) / 1_000;
                 self.answer = codec::response(bytes, length, time as i64);
             }
             Message::Stats => {
                 self.readings.stop = Some(self.place.shared.host.ask());
-                let answer = codec::encode_counts(&self.with(|ledger| ledger.told()));
+                let answer = codec::encode_counts(&self.with(|stats| stats.told()));
                 self.hold(cx.now, answer);
             }
             Message::Fetch { block, index, length } => self.fetch(cx.now, block, index, length),
@@ -223,8 +223,8 @@ impl Responder {
     /// A test begins; with `zero` its times count from there.
     fn begin(&mut self, now: Mono, setup: Setup, zero: Option<Mono>, request: &[u8]) {
         let room = self.place.room(&setup);
-        let zero = zero.unwrap_or_else(|| self.with(|ledger| ledger.zero()));
-        self.with(|ledger| *ledger = Ledger::new(setup, zero, room));
+        let zero = zero.unwrap_or_else(|| self.with(|stats| stats.zero()));
+        self.with(|stats| *stats = PacketStats::new(setup, zero, room));
         self.accounted = (0, 0);
         self.readings = Readings { start: Some(self.place.shared.host.ask()), stop: None };
         self.waits = None;
@@ -271,8 +271,8 @@ impl Responder {
         let none = HostTexts::default();
         let (start, stop) = self.readings.both().unwrap_or((&none, &none));
         let bytes = match block {
-            Block::Histogram(number) => self.with(|ledger| {
-                let (hist, title) = ledger.histogram(number)?;
+            Block::Histogram(number) => self.with(|stats| {
+                let (hist, title) = stats.histogram(number)?;
                 Some(blocks::encode_histogram(number, title, hist))
             }),
             Block::Records => return self.records(index, length),
@@ -288,17 +288,17 @@ impl Responder {
     /// Records from word `index`, padded with zeros to the number requested by ZEROSTATS.
     fn records(&self, index: usize, length: usize) -> Vec<u8> {
         let from = index.saturating_mul(8);
-        self.with(|ledger| {
-            let asked = usize::try_from(ledger.setup().record_bytes).unwrap_or(0);
+        self.with(|stats| {
+            let asked = usize::try_from(stats.setup().record_bytes).unwrap_or(0);
             let length = length.min(asked.saturating_sub(from));
-            let lost = ledger.setup().log_lost == 1;
+            let lost = stats.setup().log_lost == 1;
             let one = if lost { blocks::LOST } else { blocks::RECORD };
             let (first, last) = (from / one, (from + length).div_ceil(one));
             let mut bytes = if lost {
-                blocks::encode_lost(ledger.lost().get(first..last.min(ledger.lost().len())).unwrap_or(&[]))
+                blocks::encode_lost(stats.lost().get(first..last.min(stats.lost().len())).unwrap_or(&[]))
             } else {
                 blocks::encode_records(
-                    ledger.records().get(first..last.min(ledger.records().len())).unwrap_or(&[]),
+                    stats.records().get(first..last.min(stats.records().len())).unwrap_or(&[]),
                 )
             };
             bytes.drain(..(from % one).min(bytes.len()));
@@ -312,15 +312,15 @@ impl Responder {
         let Some(path) = self.core.path else { return };
         let (start, stop) =
             self.readings.both().map_or_else(Default::default, |(a, b)| (a.clone(), b.clone()));
-        let test = self.with(|ledger| PacketTest {
+        let test = self.with(|stats| PacketTest {
             peer: path.peer.to_string(),
-            started: cx.clock.wall(ledger.zero()),
+            started: cx.clock.wall(stats.zero()),
             told: Some(cx.clock.wall(cx.now)),
-            counts: Some(ledger.counts()),
-            gaps: Some(ledger.histograms()[0].clone()),
-            others: ledger.histograms()[1..].to_vec(),
-            records: if over { ledger.records().to_vec() } else { Vec::new() },
-            lost: if over { ledger.lost().to_vec() } else { Vec::new() },
+            counts: Some(stats.counts()),
+            gaps: Some(stats.histograms()[0].clone()),
+            others: stats.histograms()[1..].to_vec(),
+            records: if over { stats.records().to_vec() } else { Vec::new() },
+            lost: if over { stats.lost().to_vec() } else { Vec::new() },
             remote: between(&start, &stop, path.peer.is_ipv6()),
             over,
             ..PacketTest::default()

@@ -1,7 +1,7 @@
 //! The packets of one test: when each is due, and when it left.
 
 use super::codec::write_data;
-use super::ledger::tenths;
+use super::packet_stats::tenths;
 use super::params::Params;
 use common::kernel::Template;
 use metrics::{Clamped, Mono, Packets};
@@ -43,7 +43,7 @@ impl Train {
             wait_ns: params.waits_ns.get(n).copied().unwrap_or(0),
             packets: if timed.is_some() { u64::MAX } else { asked.packets.into() },
             bursts: asked.bursts,
-            gap_ns: u64::from(asked.gap) * super::ledger::TENTH,
+            gap_ns: u64::from(asked.gap) * super::packet_stats::TENTH,
             drift: asked.drift,
             start,
             stop: timed.map(|ns| start.plus(ns)),

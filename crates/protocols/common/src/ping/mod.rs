@@ -4,12 +4,12 @@
 //! - [`Pinger`]: one connection of the asking end.
 //! - [`Talk`]: what it says and hears instead, where that is more than bytes that come back.
 
-mod book;
 pub mod codec;
 mod params;
 mod pinger;
 mod slots;
 mod talk;
+mod window;
 
 use model::Phase;
 pub use params::{Params, Remote};

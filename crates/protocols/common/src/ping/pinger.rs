@@ -7,11 +7,11 @@
 
 mod came;
 
-use super::book::{Book, Slot, State};
 use super::codec::{self, HEAD, Head};
 use super::params::{Params, Remote};
 use super::slots::Slots;
 use super::talk::Talk;
+use super::window::{Slot, State, Window};
 use crate::kernel::Core;
 use crate::message::tell;
 use metrics::{Clamped, Ending, Mono};
@@ -76,7 +76,7 @@ pub struct Pinger {
     core: Core,
     step: Step,
     since: Mono,
-    book: Book,
+    window: Window,
     sending: Option<Sending>,
     /// The word of the message that was offered last.
     word: u64,
@@ -127,9 +127,9 @@ impl Pinger {
     /// When the next message may begin; `None` when none may.
     fn begins(&self) -> Option<Mono> {
         let may = self.step == Step::Running
-            && self.book.next() < self.most()
+            && self.window.next() < self.most()
             && self.params.span.and_then(|(_, end)| end).is_none_or(|end| self.due < end)
-            && (!self.closed_loop() || self.book.waiting() == 0);
+            && (!self.closed_loop() || self.window.waiting() == 0);
         may.then_some(self.due)
     }
 
@@ -139,7 +139,7 @@ impl Pinger {
             return;
         }
         let (now, timeout) = (cx.now, self.params.ping.timeout_ns);
-        let full = self.book.waiting() >= MOST_WAITING;
+        let full = self.window.waiting() >= MOST_WAITING;
         self.miss(cx, |due| due <= now && (full || now.since(due) > timeout));
     }
 
@@ -166,7 +166,7 @@ impl Pinger {
 
     /// The first bytes of a message have left.
     fn begun(&mut self, cx: &mut Context<'_>) {
-        let (number, word) = (self.book.next(), self.word);
+        let (number, word) = (self.window.next(), self.word);
         let warm = number < self.params.ping.warmup || cx.now.since(self.since) < self.params.omit_ns;
         let intended = if self.closed_loop() { cx.now } else { self.due };
         if let Some(gap) = self.slots.next(cx.rng) {
@@ -175,7 +175,7 @@ impl Pinger {
         let left = if self.params.units() >= 64 { u64::MAX } else { (1 << self.params.units()) - 1 };
         let slot =
             Slot { intended, sent: cx.now, left_at: None, word, left, state: State::Waiting, counted: !warm };
-        self.book.push(slot, self.params.remembered());
+        self.window.push(slot, self.params.remembered());
         self.sending = Some(Sending { number, word, off: 0 });
         if let Some(talk) = &mut self.talk {
             talk.left(number, true);
@@ -201,7 +201,7 @@ impl Pinger {
 
     /// The next send: message, its word and the offset in it.
     fn next_send(&self, cx: &Context<'_>) -> Sending {
-        self.sending.unwrap_or_else(|| Sending { number: self.book.next(), word: self.word(cx), off: 0 })
+        self.sending.unwrap_or_else(|| Sending { number: self.window.next(), word: self.word(cx), off: 0 })
     }
 
     fn refused_send(&mut self, cx: &mut Context<'_>) {
@@ -224,9 +224,9 @@ impl Pinger {
                 counted: true,
             };
             if let Some(talk) = &mut self.talk {
-                talk.left(self.book.next(), false);
+                talk.left(self.window.next(), false);
             }
-            self.book.push(slot, self.params.remembered());
+            self.window.push(slot, self.params.remembered());
             self.core.packet(cx, |packets| packets.unsent += 1);
         }
     }
@@ -259,13 +259,13 @@ impl Pinger {
 
     /// After everything that may have been the last: whether the connection is over, and how.
     fn settle(&mut self, cx: &mut Context<'_>) -> Checked {
-        let all_sent = self.book.next() >= self.most() && self.sending.is_none();
+        let all_sent = self.window.next() >= self.most() && self.sending.is_none();
         if self.step == Step::Running && (self.stopped || all_sent) {
             self.step = Step::Draining(None);
         }
         let Step::Draining(until) = self.step else { return Ok(()) };
         let timeout = self.params.ping.timeout_ns;
-        if self.book.waiting() > 0 && !self.params.datagrams() {
+        if self.window.waiting() > 0 && !self.params.datagrams() {
             // Nothing is lost over TCP, but the run has to end some time.
             if self.stopped && until.is_none() {
                 self.step = Step::Draining(Some(cx.now.plus(timeout)));
@@ -273,9 +273,9 @@ impl Pinger {
             if until.is_none_or(|until| cx.now < until) {
                 return Ok(());
             }
-        } else if self.book.waiting() > 0 {
+        } else if self.window.waiting() > 0 {
             return Ok(());
-        } else if self.params.datagrams() && self.book.missing() > 0 && self.sending.is_none() {
+        } else if self.params.datagrams() && self.window.missing() > 0 && self.sending.is_none() {
             // What is missing may be late.
             let until = until.unwrap_or(cx.now.plus(timeout));
             if cx.now < until {
@@ -287,7 +287,7 @@ impl Pinger {
         if let Some(talk) = &mut self.talk {
             talk.over(cx);
         }
-        let whole = all_sent && self.book.waiting() == 0;
+        let whole = all_sent && self.window.waiting() == 0;
         self.step = Step::Over(if whole { Ending::Completed } else { Ending::Stopped });
         match self.first_bad.take() {
             Some(bad) => self.fail(bad),
@@ -302,9 +302,9 @@ impl Pinger {
 
     fn wake(&self) -> Option<Mono> {
         let first = if self.params.datagrams() {
-            self.book.known_oldest().map(|slot| slot.sent.plus(self.params.ping.timeout_ns))
+            self.window.known_oldest().map(|slot| slot.sent.plus(self.params.ping.timeout_ns))
         } else {
-            (self.book.waiting() > 0).then(|| self.core.stalls_at())
+            (self.window.waiting() > 0).then(|| self.core.stalls_at())
         };
         if self.rows.is_empty() && self.step == Step::Running {
             return first;
@@ -319,7 +319,7 @@ impl Pinger {
         if cx.now.since(self.told) >= TELL_AFTER {
             self.tell_all(cx);
         }
-        let waits = !self.params.datagrams() && self.book.waiting() > 0;
+        let waits = !self.params.datagrams() && self.window.waiting() > 0;
         if let Some(stalled) = self.core.stalled(cx.now).filter(|_| waits) {
             self.tell_all(cx);
             return self.fail(stalled.likely("the echo does not come: is it an echo service?"));
@@ -403,7 +403,7 @@ impl Flow for Pinger {
             sending.off += u64::clamped(n.bytes);
             if sending.off >= size {
                 self.sending = None;
-                self.book.oldest();
+                self.window.oldest();
             }
         }
     }
@@ -425,7 +425,7 @@ impl Flow for Pinger {
         } else {
             self.take_stream(cx, got.bytes)?;
         }
-        self.book.oldest();
+        self.window.oldest();
         self.settle(cx)
     }
 

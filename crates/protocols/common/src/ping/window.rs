@@ -32,7 +32,7 @@ pub(super) struct Slot {
 
 /// Messages by number, the oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Book {
+pub(super) struct Window {
     slots: VecDeque<Slot>,
     /// Number of the oldest.
     first: u64,
@@ -42,7 +42,7 @@ pub(super) struct Book {
     missing: usize,
 }
 
-impl Book {
+impl Window {
     /// The number of the next message.
     pub(super) fn next(&self) -> u64 {
         self.first + u64::clamped(self.slots.len())
@@ -117,35 +117,35 @@ mod tests {
 
     #[test]
     fn the_oldest_that_is_waited_for_is_found_whatever_came_first() {
-        let mut book = Book::default();
-        (0..5).for_each(|n| book.push(slot(n), 100));
-        assert_eq!((book.next(), book.waiting(), book.oldest().map(|o| o.0)), (5, 5, Some(0)));
-        book.enter(1, State::Settled);
-        book.enter(0, State::Missing);
-        assert_eq!((book.oldest().map(|o| o.0), book.waiting(), book.missing()), (Some(2), 3, 1));
-        book.enter(0, State::Settled);
-        assert_eq!((book.oldest().map(|o| o.0), book.missing()), (Some(2), 0));
-        (2..5).for_each(|n| book.enter(n, State::Settled));
-        assert!(book.oldest().is_none() && book.waiting() == 0);
-        book.push(slot(9), 100);
-        assert_eq!(book.oldest().map(|o| o.0), Some(5));
+        let mut window = Window::default();
+        (0..5).for_each(|n| window.push(slot(n), 100));
+        assert_eq!((window.next(), window.waiting(), window.oldest().map(|o| o.0)), (5, 5, Some(0)));
+        window.enter(1, State::Settled);
+        window.enter(0, State::Missing);
+        assert_eq!((window.oldest().map(|o| o.0), window.waiting(), window.missing()), (Some(2), 3, 1));
+        window.enter(0, State::Settled);
+        assert_eq!((window.oldest().map(|o| o.0), window.missing()), (Some(2), 0));
+        (2..5).for_each(|n| window.enter(n, State::Settled));
+        assert!(window.oldest().is_none() && window.waiting() == 0);
+        window.push(slot(9), 100);
+        assert_eq!(window.oldest().map(|o| o.0), Some(5));
     }
 
     #[test]
     fn old_ones_are_forgotten_unless_they_are_waited_for() {
-        let mut book = Book::default();
+        let mut window = Window::default();
         for n in 0..10 {
-            book.push(slot(n), 4);
+            window.push(slot(n), 4);
             if n != 3 {
-                book.enter(n, if n == 0 { State::Missing } else { State::Settled });
+                window.enter(n, if n == 0 { State::Missing } else { State::Settled });
             }
         }
-        assert!(book.slot(2).is_none() && book.slot(3).is_some(), "3 holds the others");
-        assert_eq!(book.missing(), 0, "0 is forgotten and lost for good");
-        book.enter(3, State::Missing);
-        book.push(slot(10), 4);
-        assert_eq!((book.first, book.slots.len()), (7, 4));
-        book.enter(1, State::Settled);
-        assert_eq!(book.next(), 11);
+        assert!(window.slot(2).is_none() && window.slot(3).is_some(), "3 holds the others");
+        assert_eq!(window.missing(), 0, "0 is forgotten and lost for good");
+        window.enter(3, State::Missing);
+        window.push(slot(10), 4);
+        assert_eq!((window.first, window.slots.len()), (7, 4));
+        window.enter(1, State::Settled);
+        assert_eq!(window.next(), 11);
     }
 }

@@ -16,9 +16,9 @@ pub fn available() -> Result<(), String> {
 
 /// Knows who may have a test. This build has none.
 #[derive(Clone, Debug)]
-pub enum Keeper {}
+pub enum Authenticator {}
 
-impl Keeper {
+impl Authenticator {
     /// Makes none.
     pub fn new(_: &str, _: Users, _: u32, _: bool, _: Random) -> Result<Self, String> {
         Err(ABSENT.to_owned())

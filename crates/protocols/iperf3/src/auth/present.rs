@@ -58,7 +58,7 @@ impl TryCryptoRng for Draw {}
 
 /// Knows who may have a test.
 #[derive(Clone)]
-pub struct Keeper {
+pub struct Authenticator {
     key: Arc<RsaPrivateKey>,
     users: Users,
     skew_s: u64,
@@ -66,9 +66,9 @@ pub struct Keeper {
     entropy: Random,
 }
 
-impl fmt::Debug for Keeper {
+impl fmt::Debug for Authenticator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keeper")
+        f.debug_struct("Authenticator")
             .field("skew_s", &self.skew_s)
             .field("pkcs1", &self.pkcs1)
             .finish_non_exhaustive()
@@ -87,7 +87,7 @@ fn fits(bits: usize) -> Result<(), String> {
     Err(format!("an RSA key must have {} to {} bits, not {bits}", KEYS.0, KEYS.1))
 }
 
-impl Keeper {
+impl Authenticator {
     /// Admits clients whose user name and password are in `users` and whose clock is off by `skew_s` at most. `pem` is the private key, without a
     /// password. `pkcs1` also takes the older padding, which clients before 3.17 use.
     ///
@@ -98,7 +98,7 @@ impl Keeper {
             .or_else(|_| RsaPrivateKey::from_pkcs1_pem(pem))
             .map_err(|_| "it is no RSA private key in PEM without a password".to_owned())?;
         fits(usize::clamped(key.n().bits()))?;
-        Ok(Keeper { key: Arc::new(key), users, skew_s: skew_s.into(), pkcs1, entropy })
+        Ok(Authenticator { key: Arc::new(key), users, skew_s: skew_s.into(), pkcs1, entropy })
     }
 
     /// Whether a token proves a known user, at this time.

@@ -2,8 +2,8 @@
 
 use super::{Client, GROUP, Step, TOO_OLD};
 use crate::codec::State;
-use crate::ledger::{self, Ledger};
 use crate::server::or_second;
+use crate::stream_stats::{self, StreamStats};
 use crate::test_state::{Posted, Standing};
 use common::message::{Heard, hear};
 use metrics::{Clamped, Mono, SECOND};
@@ -36,10 +36,10 @@ impl Client {
         self.heard = cx.now;
         self.used = (self.plan.meter)();
         let terms = self.plan.parameters.terms.clone();
-        let mut ledger =
-            Ledger::new(GROUP, &terms, or_second(self.plan.interval_ns), |slot| test_state.sends(slot));
-        ledger.begin(cx.now);
-        self.ledger = Some(ledger);
+        let mut stats =
+            StreamStats::new(GROUP, &terms, or_second(self.plan.interval_ns), |slot| test_state.sends(slot));
+        stats.begin(cx.now);
+        self.stats = Some(stats);
         let omit = u64::from(terms.omit_s) * SECOND;
         self.driver.count_from(cx.now, omit, &self.plan.phase);
         self.driver.order(GROUP, Order::Start(cx.now));
@@ -60,17 +60,17 @@ impl Client {
         if self.step != Step::Running {
             return;
         }
-        self.cpu = ledger::cpu(self.used, (self.plan.meter)(), cx.now.since(self.since));
+        self.cpu = stream_stats::cpu(self.used, (self.plan.meter)(), cx.now.since(self.since));
         self.enter(Step::Freezing, cx.now);
-        if let Some(ledger) = &mut self.ledger {
-            let tag = ledger.freeze(cx.now);
+        if let Some(stats) = &mut self.stats {
+            let tag = stats.freeze(cx.now);
             self.driver.order(GROUP, Order::Freeze(tag));
         }
         self.check_frozen(cx);
     }
 
     pub(super) fn check_frozen(&mut self, cx: &Context<'_>) {
-        if self.step == Step::Freezing && self.ledger.as_ref().is_none_or(Ledger::complete) {
+        if self.step == Step::Freezing && self.stats.as_ref().is_none_or(StreamStats::complete) {
             self.say(vec![State::TestEnd.byte()]);
             self.enter(Step::Ended, cx.now);
         }
@@ -104,14 +104,14 @@ impl Client {
     /// The streams that should carry data received only the byte of a refusal: the server supports one
     /// direction only, and took these streams for another client's.
     fn turned_away(&self) -> bool {
-        let rows = self.ledger.as_ref().map(Ledger::rows).unwrap_or_default();
+        let rows = self.stats.as_ref().map(StreamStats::rows).unwrap_or_default();
         let came: Vec<u64> = rows.iter().filter(|row| !row.sender).map(|row| row.bytes).collect();
         self.plan.parameters.terms.bidir && came.contains(&1) && came.iter().all(|bytes| *bytes <= 1)
     }
 
     pub(super) fn standing(&mut self, cx: &Context<'_>, standing: &Standing) {
-        let Some(ledger) = &mut self.ledger else { return };
-        let told = ledger.hear(standing);
+        let Some(stats) = &mut self.stats else { return };
+        let told = stats.hear(standing);
         if told.iter().any(|told| told.rows.iter().any(|row| !row.sender && row.bytes > 0)) {
             self.heard = cx.now;
         }

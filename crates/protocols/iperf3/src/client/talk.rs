@@ -3,10 +3,10 @@
 use super::{Client, GROUP, Step, TOO_OLD};
 use crate::codec::{LONGEST_RESULTS, State, error_text, framed};
 use crate::dial::Dialer;
-use crate::ledger::Ledger;
 use crate::params;
 use crate::results::{self, Results};
 use crate::server::socket_settings;
+use crate::stream_stats::StreamStats;
 use crate::test_state::TestState;
 use metrics::{Clamped, SECOND};
 use model::{SocketSettings, Status, Verify};
@@ -109,7 +109,7 @@ impl Client {
             cpu: self.cpu,
             has_retransmits: results::has_retransmits(sends, terms.udp),
             congestion: (!terms.udp).then(|| self.plan.congestion.clone()),
-            lines: self.ledger.as_ref().map(Ledger::lines).unwrap_or_default(),
+            lines: self.stats.as_ref().map(StreamStats::lines).unwrap_or_default(),
             output: None,
         };
         self.say(framed(&results::write(&ours)));

@@ -1,6 +1,6 @@
 //! What reporters are told of a client's test.
 
-use super::{Client, Ledger, TestState};
+use super::{Client, StreamStats, TestState};
 use crate::BulkNews;
 use metrics::{Clamped, Packets, TcpTotals};
 use model::{
@@ -36,11 +36,11 @@ impl Client {
         if std::mem::replace(&mut self.told, true) {
             return;
         }
-        let told = self.ledger.as_mut().map(Ledger::settle).unwrap_or_default();
+        let told = self.stats.as_mut().map(StreamStats::settle).unwrap_or_default();
         self.tell_intervals(told);
         let (congestion, error) = (self.plan.congestion.clone(), self.driver.reason.clone());
-        let news = match &self.ledger {
-            Some(ledger) => ledger.ended(self.remote.as_ref(), self.cpu, congestion, error),
+        let news = match &self.stats {
+            Some(stats) => stats.ended(self.remote.as_ref(), self.cpu, congestion, error),
             None => BulkNews::Failed { error: error.unwrap_or_default() },
         };
         self.tell(news);
@@ -91,7 +91,7 @@ impl Client {
         }
         if traffic.ns == 0 {
             // Peers before 3.2 do not say how long it took.
-            let rows = self.ledger.as_ref()?.rows();
+            let rows = self.stats.as_ref()?.rows();
             traffic.ns = rows.iter().map(|row| row.end_ns.saturating_sub(row.start_ns)).max().unwrap_or(0);
         }
         let seconds = traffic.ns as f64 / 1e9;

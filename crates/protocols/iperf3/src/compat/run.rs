@@ -3,7 +3,7 @@
 use super::{
     DiskFile, Facts, HELP, JsonReport, Output, Prefix, Report, Role, ServerReport, Spec, Style, program, read,
 };
-use crate::auth::{self, Keeper, Users};
+use crate::auth::{self, Authenticator, Users};
 use crate::{Bulk, BulkNews, BulkTerms, ServerOutput};
 use crate::{ClientOptions, Credentials, Limits, ServerOptions};
 use common::original::{Driver, ExitCodes, NO_EFFECT, Refusal, Run};
@@ -149,7 +149,7 @@ fn text_of(option: &str, path: &str) -> Result<String, Refusal> {
 }
 
 /// Who may have a test, where keys were given.
-fn keeper(spec: &Spec, driver: &dyn Driver) -> Result<Option<Keeper>, Refusal> {
+fn authenticator(spec: &Spec, driver: &dyn Driver) -> Result<Option<Authenticator>, Refusal> {
     let Some((key, users)) = &spec.keys else { return Ok(None) };
     auth::available().map_err(|why| refused(format!("parameter error - {why}")))?;
     let pem = text_of("--rsa-private-key-path", key)?;
@@ -157,7 +157,7 @@ fn keeper(spec: &Spec, driver: &dyn Driver) -> Result<Option<Keeper>, Refusal> {
     // The file is read again for each client, also after `--daemon` has changed the working directory.
     let path = std::path::absolute(users).unwrap_or_else(|_| users.into());
     let users: Users = Arc::new(move || std::fs::read_to_string(&path).ok());
-    Keeper::new(&pem, users, spec.skew_s, spec.pkcs1, driver.host().random())
+    Authenticator::new(&pem, users, spec.skew_s, spec.pkcs1, driver.host().random())
         .map(Some)
         .map_err(|why| refused(format!("parameter error - --rsa-private-key-path {key}: {why}")))
 }
@@ -236,9 +236,9 @@ fn serve(spec: &Spec, driver: &dyn Driver) -> Result<u8, Refusal> {
             },
             // Otherwise the original only starts again, which helps where it has got stuck.
             idle_ns: spec.idle_s.filter(|_| spec.one_off).map(|s| u64::from(s) * SECOND),
-            keeper: keeper(spec, driver)?,
+            authenticator: authenticator(spec, driver)?,
             silent: spec.interval_ns == 0,
-            scribe: Some(super::server_output),
+            render: Some(super::server_output),
         }),
         ..ServerConfig::new(&crate::PROTOCOL)
     };

@@ -3,8 +3,8 @@
 use super::{GRACE, Server, Step, Test};
 use crate::BulkNews;
 use crate::codec::{LONGEST_RESULTS, State, code, framed};
-use crate::ledger::{self, Told};
 use crate::results::{self, Results};
+use crate::stream_stats::{self, Told};
 use crate::test_state::Standing;
 use metrics::{Group, Mono, SECOND};
 
@@ -13,7 +13,7 @@ use transport::{Context, Link, Order};
 impl Server {
     /// When a running test is to be looked at next.
     pub(super) fn running_due(&self, test: &Test) -> Mono {
-        let asks = test.ledger.as_ref().and_then(|ledger| ledger.due());
+        let asks = test.stats.as_ref().and_then(|stats| stats.due());
         asks.unwrap_or(Mono(u64::MAX)).min(self.limit(test))
     }
 
@@ -40,7 +40,7 @@ impl Server {
         }
         let Some(test) = self.tests.get_mut(&link) else { return };
         let Some(group) = test.group else { return };
-        if let Some(tag) = test.ledger.as_mut().and_then(|ledger| ledger.ask(cx.now)) {
+        if let Some(tag) = test.stats.as_mut().and_then(|stats| stats.ask(cx.now)) {
             self.driver.order(group, Order::Ask(tag));
         }
     }
@@ -49,9 +49,9 @@ impl Server {
     pub(super) fn standing(&mut self, cx: &Context<'_>, standing: &Standing) {
         let Some(link) = self.of(standing.group) else { return };
         let Some(test) = self.tests.get_mut(&link) else { return };
-        let Some(ledger) = &mut test.ledger else { return };
-        let told = ledger.hear(standing);
-        let complete = ledger.complete();
+        let Some(stats) = &mut test.stats else { return };
+        let told = stats.hear(standing);
+        let complete = stats.complete();
         if told.iter().any(|told| told.rows.iter().any(|row| !row.sender && row.bytes > 0)) {
             test.heard = cx.now;
         }
@@ -94,10 +94,10 @@ impl Server {
     pub(super) fn freeze(&mut self, cx: &Context<'_>, link: Link) {
         let now = (self.plan.meter)();
         let Some(test) = self.tests.get_mut(&link) else { return };
-        let (Some(group), Some(ledger)) = (test.group, &mut test.ledger) else { return };
-        let tag = ledger.freeze(cx.now);
-        test.cpu = ledger::cpu(test.used, now, cx.now.since(test.since));
-        let complete = ledger.complete();
+        let (Some(group), Some(stats)) = (test.group, &mut test.stats) else { return };
+        let tag = stats.freeze(cx.now);
+        test.cpu = stream_stats::cpu(test.used, now, cx.now.since(test.since));
+        let complete = stats.complete();
         (test.step, test.since) = (Step::Freezing, cx.now);
         self.driver.order(group, Order::Freeze(tag));
         if complete {
@@ -107,8 +107,8 @@ impl Server {
 
     /// Goes on without the final counts of streams that have not reported: their last counts are used.
     pub(super) fn settle(&mut self, cx: &Context<'_>, link: Link) {
-        let Some(ledger) = self.tests.get_mut(&link).and_then(|test| test.ledger.as_mut()) else { return };
-        let told = ledger.settle();
+        let Some(stats) = self.tests.get_mut(&link).and_then(|test| test.stats.as_mut()) else { return };
+        let told = stats.settle();
         self.intervals(link, told);
         self.exchange(cx, link);
     }
@@ -142,15 +142,15 @@ impl Server {
         self.end_of(link, None);
         let Some(test) = self.tests.get_mut(&link) else { return false };
         let terms = &test.parameters.terms;
-        let output = match (terms.server_output, self.plan.scribe) {
-            (true, Some(scribe)) => Some(scribe(&test.tale)),
+        let output = match (terms.server_output, self.plan.render) {
+            (true, Some(render)) => Some(render(&test.events)),
             _ => None,
         };
         let ours = Results {
             cpu: test.cpu,
             has_retransmits: results::has_retransmits(terms.reverse || terms.bidir, terms.udp),
             congestion: (!terms.udp).then(|| self.plan.congestion.0.clone()),
-            lines: test.ledger.as_ref().map(|ledger| ledger.lines()).unwrap_or_default(),
+            lines: test.stats.as_ref().map(|stats| stats.lines()).unwrap_or_default(),
             output,
         };
         (test.step, test.since) = (Step::Parting, cx.now);
@@ -162,10 +162,10 @@ impl Server {
     /// Tells how a test has ended.
     pub(super) fn end_of(&mut self, link: Link, error: Option<String>) {
         let Some(test) = self.tests.get_mut(&link) else { return };
-        let Some(ledger) = &mut test.ledger else { return };
-        let told = ledger.settle();
+        let Some(stats) = &mut test.stats else { return };
+        let told = stats.settle();
         let congestion = self.plan.congestion.0.clone();
-        let ended = ledger.ended(test.remote.as_ref(), test.cpu, congestion, error);
+        let ended = stats.ended(test.remote.as_ref(), test.cpu, congestion, error);
         self.intervals(link, told);
         self.tell(link, ended);
     }

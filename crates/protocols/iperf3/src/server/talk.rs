@@ -3,9 +3,9 @@
 use super::{Server, Step, Test, or_second};
 use crate::balance::{Placed, first_worker};
 use crate::codec::{LONGEST_PARAMETERS, State, code, error_text};
-use crate::ledger::Ledger;
 use crate::params::{self, BLOCK, Parameters};
 use crate::quota::holder;
+use crate::stream_stats::StreamStats;
 use crate::test_state::TestState;
 use crate::{BulkNews, BulkTerms};
 use metrics::{Clamped, Group, SECOND};
@@ -84,7 +84,7 @@ impl Server {
         }
         let Some(test) = self.tests.get_mut(&link) else { return };
         test.parameters = parameters;
-        if self.plan.keeper.is_some() {
+        if self.plan.judge.is_some() {
             (test.step, test.since, test.asked) = (Step::Held, cx.now, cx.now);
             return self.ask(cx, link);
         }
@@ -105,7 +105,7 @@ impl Server {
         }
         let came = cx.clock.wall(test.asked);
         let token = test.parameters.token.as_deref();
-        let verdict = self.plan.keeper.as_ref().and_then(|keeper| keeper.ask(token, came));
+        let verdict = self.plan.judge.as_ref().and_then(|judge| judge.ask(token, came));
         if let Some(test) = self.tests.get_mut(&link) {
             test.verdict = verdict;
         }
@@ -236,10 +236,10 @@ impl Server {
         self.shared.forget(&test_state);
         let terms = &test.parameters.terms;
         // Something has to be asked now and then, or nobody would notice that nothing comes.
-        let mut ledger = Ledger::new(group, terms, or_second(interval), |slot| test_state.sends(slot));
-        ledger.begin(cx.now);
+        let mut stats = StreamStats::new(group, terms, or_second(interval), |slot| test_state.sends(slot));
+        stats.begin(cx.now);
         let begun = test_state.begun(&test.joined, cx.clock.wall(cx.now));
-        test.ledger = Some(ledger);
+        test.stats = Some(stats);
         test_state.begin();
         // Before the client can know, so that no datagram finds its stream holding still.
         self.driver.order(group, Order::Start(cx.now));

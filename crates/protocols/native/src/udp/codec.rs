@@ -27,12 +27,12 @@
 //!
 //! Numbers are big-endian. `k` is the kind, `v` the version, 2; `size` that of the whole datagram. Times are ns of the
 //! sender's host's monotonic clock: `intended` and `actual` of this datagram's sending; `t1` when a TIME left (or a
-//! KNOCK, an OPEN, an END), and in the answer that again, with `t2` when it came and `t3` when the answer left. `offset`
+//! INIT, an OPEN, an END), and in the answer that again, with `t2` when it came and `t3` when the answer left. `offset`
 //! is the server's clock minus the client's, as the client knows it, and `bound` how far off that may be (in a TIMED, when wall
 //! clocks are trusted: the server's wall clock minus its monotonic one, and how far off the wall clock may be); `start` when
 //! data begins, by the server's clock, 0 while that is not known; `total` how many DATA were sent, all ones while that
 //! is not known; `missing` how many of the other end's have not come. `session`, `number` and `seal` are those of an opening
-//! ([`crate::opening`]), in a KNOCK and an OPEN; the seal covers bytes 32 to 87, so that it is bound to the cookie, and by that to an address.
+//! ([`crate::opening`]), in an INIT and an OPEN; the seal covers bytes 32 to 87, so that it is bound to the cookie, and by that to an address.
 //!
 //! The check covers the header of DATA, and all of the others, with two words of key: the flow's id in DATA, zero in the
 //! others. With `mix(a, b)` the low half of the 128-bit product xor its high half, it is
@@ -55,9 +55,9 @@ pub(super) const UNKNOWN: u64 = u64::MAX;
 /// What a datagram is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
-    /// Who wants to come in.
+    /// Asks for a cookie (as SCTP's INIT does).
     #[default]
-    Knock,
+    Init,
     /// Challenge to the address; `Open` returns it.
     Cookie,
     /// Request to open a flow, with the cookie.
@@ -76,7 +76,7 @@ pub enum Kind {
 }
 
 const KINDS: [Kind; 9] = [
-    Kind::Knock,
+    Kind::Init,
     Kind::Cookie,
     Kind::Open,
     Kind::Opened,

@@ -41,7 +41,7 @@ enum Offer {
 /// Where a flow is in its life. Servers begin in `Compare`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    Knock,
+    Init,
     Open,
     /// Exchanges of time that are still to be made before data flows.
     Compare(u32),
@@ -83,7 +83,7 @@ pub struct Probe {
 impl Probe {
     /// The client's end of flow `slot`.
     pub(crate) fn client(terms: Arc<Terms>, id: Uuid, slot: u32, now: Mono) -> Self {
-        Probe::new(terms, id, slot, true, State::Knock, now)
+        Probe::new(terms, id, slot, true, State::Init, now)
     }
 
     /// The server's end, for a client that has proven its address.
@@ -319,7 +319,7 @@ impl Probe {
     /// The client's run is over before data could flow.
     fn note_unopened(&self, cx: &mut Context<'_>) {
         let waits = match self.state {
-            State::Knock | State::Open | State::Compare(_) => true,
+            State::Init | State::Open | State::Compare(_) => true,
             State::Run => self.sender.is_none() && !self.agreed,
             State::End(_) | State::Over => false,
         };

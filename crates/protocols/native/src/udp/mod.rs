@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! client                                server
-//!   KNOCK (seal, id) ──────────────────▶  bound socket: answers, remembers nothing
+//!   INIT (seal, id) ──────────────────▶  bound socket: answers, remembers nothing
 //!   ◀───────────────────────── COOKIE     made of the address, the id and a secret
 //!   OPEN (seal, id, cookie) ───────────▶  the address is proven: a flow with a connected socket of its own
 //!   ◀───────────────────────── OPENED

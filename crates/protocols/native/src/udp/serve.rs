@@ -120,7 +120,7 @@ impl Keeper {
 
     /// A datagram has come to this `worker` from a peer that has no socket of its own. A flow comes with its session and the number
     /// of its opening.
-    pub(crate) fn knock(
+    pub(crate) fn on_opening(
         &self,
         grants: &Grants,
         acl: &Acl,
@@ -137,7 +137,7 @@ impl Keeper {
         }
         let cookie = self.cookie(&path, word.id);
         match word.kind {
-            Kind::Knock => {
+            Kind::Init => {
                 let answer = Word { cookie, slot: word.slot, ..Word::new(Kind::Cookie, word.id) }.encode();
                 reply.whole(&answer);
                 None

@@ -213,7 +213,7 @@ impl Acceptor for Porter {
 }
 
 #[test]
-fn a_peer_that_knocks_is_answered_with_no_more_than_it_sent_and_then_let_in() {
+fn a_new_peer_is_answered_with_no_more_than_it_sent_and_then_let_in() {
     let told: Arc<Mutex<Told>> = Arc::default();
     let porter = Porter { told: Arc::clone(&told) };
     let asker = Asker::new(50, 1, 400, Arc::clone(&told));

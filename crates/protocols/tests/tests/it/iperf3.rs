@@ -22,11 +22,11 @@ pub(crate) fn server_plan() -> ServerPlan {
         acl: Acl::default(),
         streams: Acl::default(),
         limits: Limits::default(),
-        keeper: None,
+        judge: None,
         interval_ns: SECOND,
         exit_after: None,
         idle_ns: None,
-        scribe: None,
+        render: None,
         sessions: true,
         congestion: ("cubic".into(), vec![]),
         meter: Box::new(|| (0.0, 0.0)),
@@ -489,7 +489,7 @@ impl Judge for Slow {
 fn tokens_that_take_long_keep_only_their_own_address_waiting() {
     let judge = Arc::new(Slow::default());
     let mut net = network(31);
-    serve(&mut net, ServerPlan { keeper: Some(judge.clone()), ..server_plan() });
+    serve(&mut net, ServerPlan { judge: Some(judge.clone()), ..server_plan() });
     let call = |net: &mut Network, n: u32, token: &str| {
         let now = net.now;
         let parameters = Parameters { terms: terms(), token: Some(token.to_owned()) };

@@ -101,16 +101,16 @@ impl Served {
         (answer, flow)
     }
 
-    /// What a client would say from there: its KNOCK, and its OPEN with the cookie that it gets.
+    /// What a client would say from there: its INIT, and its OPEN with the cookie that it gets.
     fn words(&mut self, opener: &Opener, from: u32) -> (Vec<u8>, Vec<u8>) {
         self.numbers += 1;
         let (id, number) = (Uuid::from_u128(self.numbers.into()), opener.number());
-        let knock = opener.word(number, Word::new(WordKind::Knock, id)).encode();
-        let (answer, flow) = self.datagram(from, &knock);
+        let init = opener.word(number, Word::new(WordKind::Init, id)).encode();
+        let (answer, flow) = self.datagram(from, &init);
         assert!(flow.is_none() && answer.len() == CONTROL);
         let cookie = Word::decode(&answer).unwrap().cookie;
         let open = opener.word(number, Word { cookie, ..Word::new(WordKind::Open, id) });
-        (knock.to_vec(), open.encode().to_vec())
+        (init.to_vec(), open.encode().to_vec())
     }
 }
 
@@ -195,10 +195,10 @@ fn what_was_read_on_the_path_opens_no_flow_of_datagrams() {
     let mut ids = HashSet::new();
     for n in 0..4 * tries() {
         let (here, elsewhere) = (1, 2 + n as u32 % 200);
-        let (knock, open) = served.words(&opener, here);
-        // Before the client's own: a cookie is all that a KNOCK gets, and one that belongs to where it came from.
-        let (answer, none) = served.datagram(elsewhere, &knock);
-        assert!(none.is_none() && answer.len() <= knock.len());
+        let (init, open) = served.words(&opener, here);
+        // Before the client's own: a cookie is all that a INIT gets, and one that belongs to where it came from.
+        let (answer, none) = served.datagram(elsewhere, &init);
+        assert!(none.is_none() && answer.len() <= init.len());
         let stolen = Word::decode(&open).unwrap();
         let cookie = Word::decode(&answer).unwrap().cookie;
         let forged = match n % 4 {
@@ -209,7 +209,7 @@ fn what_was_read_on_the_path_opens_no_flow_of_datagrams() {
         };
         let (answer, none) = served.datagram(elsewhere, &forged.encode());
         assert!(none.is_none() && answer.is_empty(), "{n}: {forged:?}");
-        let guess = guessed.word(n, Word::new(WordKind::Knock, rng.uuid())).encode();
+        let guess = guessed.word(n, Word::new(WordKind::Init, rng.uuid())).encode();
         assert!(served.datagram(elsewhere, &guess).0.is_empty(), "nobody else gets a cookie");
         let (_, flow) = served.datagram(here, &open);
         let flow = flow.unwrap_or_else(|| panic!("{n}: the client's own opens its flow"));

@@ -156,7 +156,7 @@ fn what_we_ask_for_is_what_the_originals_ask_for() {
     assert_eq!(lost[0].number, 10);
 }
 
-/// A responder that has just been knocked at.
+/// A responder that has just had its first datagram.
 struct Room {
     rec: Recorder,
     rng: Rng,

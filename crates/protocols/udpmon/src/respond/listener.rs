@@ -4,8 +4,8 @@ use super::{Responder, arrival, packet};
 use crate::PacketTestSettings;
 use crate::codec::{self, Message, Setup};
 use crate::host::Host;
-use crate::ledger::{Ledger, wanted};
 use crate::one_sided::Answers;
+use crate::packet_stats::{PacketStats, wanted};
 use common::Acl;
 use common::Limit;
 use common::message::Told;
@@ -32,7 +32,7 @@ pub(super) struct Shared {
     pub(super) every_ns: Option<u64>,
     setup: Setup,
     /// Ledgers of the requesters that have a flow.
-    peers: Mutex<HashMap<SocketAddr, Arc<Mutex<Ledger>>>>,
+    peers: Mutex<HashMap<SocketAddr, Arc<Mutex<PacketStats>>>>,
     promised: AtomicUsize,
     /// Requesters at once.
     most: usize,
@@ -108,11 +108,11 @@ impl Acceptor for Listener {
             return None;
         }
         let mut peers = shared.peers.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(ledger) = peers.get(&peer) {
+        if let Some(stats) = peers.get(&peer) {
             // It came before the requester's own socket was there.
             if let Message::Data { frame, sent } = message {
-                let mut ledger = ledger.lock().unwrap_or_else(PoisonError::into_inner);
-                ledger.packet(&packet(cx, got, got.bytes.len(), frame, sent));
+                let mut stats = stats.lock().unwrap_or_else(PoisonError::into_inner);
+                stats.packet(&packet(cx, got, got.bytes.len(), frame, sent));
             }
             return None;
         }
@@ -123,10 +123,10 @@ impl Acceptor for Listener {
         }
         let mut place = Place { shared: Arc::clone(shared), peer, records: 0 };
         let room = place.room(&shared.setup);
-        let ledger = Arc::new(Mutex::new(Ledger::new(shared.setup, arrival(got), room)));
-        peers.insert(peer, Arc::clone(&ledger));
+        let stats = Arc::new(Mutex::new(PacketStats::new(shared.setup, arrival(got), room)));
+        peers.insert(peer, Arc::clone(&stats));
         drop(peers);
-        let mut flow = Responder::new(place, ledger, arrival(got));
+        let mut flow = Responder::new(place, stats, arrival(got));
         flow.hears(cx, got, got.bytes, message);
         if matches!(message, Message::Data { .. }) {
             (flow.quiet, flow.silent) = (true, true);

@@ -1,10 +1,10 @@
 //! What becomes of messages: their echoes, whole, late or damaged, and their absence.
 
 use super::Pinger;
-use crate::ping::book::{Slot, State};
 use crate::ping::codec::{self, HEAD, Head};
 use crate::ping::params::Remote;
 use crate::ping::talk::{Said, Times};
+use crate::ping::window::{Slot, State};
 use metrics::{Clamped, Mono, Packets};
 use model::Echo;
 use transport::{Checked, Context, Received, Violation};
@@ -12,16 +12,16 @@ use transport::{Checked, Context, Received, Violation};
 impl Pinger {
     /// The kernel says when a message left; `tag` is the low end of its number.
     pub(super) fn left_at(&mut self, tag: u32, at: Mono) {
-        let newest = self.book.next();
+        let newest = self.window.next();
         let back = (newest as u32).wrapping_sub(tag);
-        if let Some(slot) = newest.checked_sub(u64::from(back)).and_then(|number| self.book.slot(number)) {
+        if let Some(slot) = newest.checked_sub(u64::from(back)).and_then(|number| self.window.slot(number)) {
             slot.left_at = Some(at);
         }
     }
 
     /// The time of a message is up.
     fn missing(&mut self, cx: &mut Context<'_>, number: u64, slot: &Slot) {
-        self.book.enter(number, State::Missing);
+        self.window.enter(number, State::Missing);
         if slot.counted {
             self.core.packet(cx, |packets| packets.lost += 1);
         }
@@ -31,15 +31,15 @@ impl Pinger {
     /// The echo of a message is whole.
     fn back(&mut self, cx: &mut Context<'_>, number: u64, times: Times) {
         let remote_ns = times.remote_ns;
-        let Some(slot) = self.book.slot(number).copied() else { return };
+        let Some(slot) = self.window.slot(number).copied() else { return };
         self.answered = true;
         self.refused = 0;
         let rtt = cx.now.since(slot.sent);
         if self.params.datagrams() && slot.state == State::Waiting && rtt > self.params.ping.timeout_ns {
             self.missing(cx, number, &slot);
         }
-        let late = self.book.slot(number).is_some_and(|slot| slot.state == State::Missing);
-        self.book.enter(number, State::Settled);
+        let late = self.window.slot(number).is_some_and(|slot| slot.state == State::Missing);
+        self.window.enter(number, State::Settled);
         if slot.counted {
             self.core.packet(cx, |packets| {
                 packets.received += 1;
@@ -65,12 +65,12 @@ impl Pinger {
 
     /// Something else came in the place of an echo.
     fn bad(&mut self, cx: &mut Context<'_>, number: u64, what: Violation) {
-        let Some(slot) = self.book.slot(number).copied() else { return };
+        let Some(slot) = self.window.slot(number).copied() else { return };
         if slot.state == State::Settled {
             return;
         }
         let lost = -i64::from(slot.state == State::Missing);
-        self.book.enter(number, State::Settled);
+        self.window.enter(number, State::Settled);
         if slot.counted {
             self.core.packet(cx, |packets| {
                 packets.corrupt += 1;
@@ -84,7 +84,7 @@ impl Pinger {
     /// Messages whose time is up.
     pub(super) fn overdue(&mut self, cx: &mut Context<'_>) {
         while self.params.datagrams()
-            && let Some((number, slot)) = self.book.oldest()
+            && let Some((number, slot)) = self.window.oldest()
             && cx.now.since(slot.sent) >= self.params.ping.timeout_ns
         {
             self.missing(cx, number, &slot);
@@ -97,7 +97,7 @@ impl Pinger {
         let head = codec::head_of(size) as u64;
         while !bytes.is_empty() {
             let number = self.echo.number;
-            let Some(slot) = self.book.slot(number).filter(|s| s.state == State::Waiting).copied() else {
+            let Some(slot) = self.window.slot(number).filter(|s| s.state == State::Waiting).copied() else {
                 return self.fail(Violation::TooMany { want: self.bytes.0 });
             };
             let n = u64::clamped(bytes.len()).min(size - self.echo.got) as usize;
@@ -150,13 +150,13 @@ impl Pinger {
     /// A datagram is one unit of some message.
     pub(super) fn take_datagram(&mut self, cx: &mut Context<'_>, bytes: &[u8]) {
         let units = self.params.units();
-        let newest = (self.book.next() * units).saturating_sub(1);
+        let newest = (self.window.next() * units).saturating_sub(1);
         // A short one is told by its number, if that has come.
         let longest = self.params.unit(0);
         let Head { number, word } = codec::decode(bytes, longest.min(self.size()), newest);
         let (message, piece) = (number / units, number % units);
         let size = self.params.unit(piece);
-        let Some(slot) = self.book.slot(message).copied() else {
+        let Some(slot) = self.window.slot(message).copied() else {
             return self.core.packet(cx, |packets| packets.duplicated += 1);
         };
         let bit = 1u64 << piece.min(63);
@@ -179,7 +179,7 @@ impl Pinger {
             return self.bad(cx, message, bad);
         }
         let left = slot.left & !bit;
-        if let Some(slot) = self.book.slot(message) {
+        if let Some(slot) = self.window.slot(message) {
             slot.left = left;
         }
         if left == 0 {
@@ -189,10 +189,10 @@ impl Pinger {
 
     /// A datagram is an answer, or noise.
     pub(super) fn take_answer(&mut self, cx: &mut Context<'_>, got: &Received<'_>, bytes: &[u8]) {
-        let next = self.book.next();
+        let next = self.window.next();
         let Some(talk) = &mut self.talk else { return };
         let Said::Answer { number, word } = talk.hear(bytes, next) else { return };
-        let slot = self.book.slot(number).copied();
+        let slot = self.window.slot(number).copied();
         let repeated = |packets: &mut Packets| packets.duplicated += 1;
         let Some(slot) = slot else { return self.core.packet(cx, repeated) };
         if slot.word != word {
@@ -204,7 +204,7 @@ impl Pinger {
         if !fresh {
             return self.core.packet(cx, repeated);
         }
-        if let Some(slot) = self.book.slot(number) {
+        if let Some(slot) = self.window.slot(number) {
             slot.left = 0;
         }
         self.back(cx, number, times);

@@ -39,7 +39,7 @@ impl Probe {
 
     fn hear_server(&mut self, cx: &mut Context<'_>, word: &Word, got: &Received<'_>) {
         match (self.state, word.kind) {
-            (State::Knock, Kind::Cookie) => {
+            (State::Init, Kind::Cookie) => {
                 self.cookie = word.cookie;
                 self.state = State::Open;
                 self.word_at = cx.now;
@@ -115,14 +115,14 @@ impl Probe {
 
     pub(super) fn fill_word(&mut self, cx: &Context<'_>, out: &mut Transmit<'_>) {
         let kind = self.owed.unwrap_or(match self.state {
-            State::Knock => Kind::Knock,
+            State::Init => Kind::Init,
             State::Open => Kind::Open,
             State::Compare(_) | State::Run => Kind::Time,
             State::End(_) | State::Over => Kind::End,
         });
         let word = self.word(kind, cx);
         let word = match &self.terms.opener {
-            Some(opener) if matches!(kind, Kind::Knock | Kind::Open) => opener.word(self.number, word),
+            Some(opener) if matches!(kind, Kind::Init | Kind::Open) => opener.word(self.number, word),
             _ => word,
         };
         if out.whole(&word.encode()) {
