@@ -20,7 +20,7 @@ mod settings;
 use common::{call, one_sided, protocol};
 
 use crate::one_sided::OneSidedProtocol;
-use crate::protocol::{Info, Legacy, Workers, carried};
+use crate::protocol::{Info, Legacy, Workers, carried, refused};
 use model::{Event, Kind, Pattern, Phase, Probe, Range, SocketSettings, Spacing};
 pub use open::{acceptors, connectors};
 pub use receive::{DatagramRow, Receiver};
@@ -65,17 +65,11 @@ fn carries(phase: &Phase) -> Result<(), &'static str> {
     let Some(Probe { size, spacing, .. }) = phase.probe.filter(|_| phase.kind == Kind::Delay) else {
         return Err("sends numbered datagrams one way and nothing else: use it with delay");
     };
-    if phase.pattern != Pattern::Push {
-        return Err("sends from client to server only");
-    }
-    if usize::clamped(size) > codec::LARGEST {
-        return Err("has datagrams of 16 to 2000 bytes: its receiver reads no more of one");
-    }
-    if spacing != Spacing::Fixed {
-        return Err("sends at even spacing only");
-    }
-    if phase.exclusive {
-        return Err("cannot ask a server to exclude others");
-    }
+    let too_large = usize::clamped(size) > codec::LARGEST;
+    refused([
+        (phase.pattern != Pattern::Push, "sends from client to server only"),
+        (too_large, "has datagrams of 16 to 2000 bytes: its receiver reads no more of one"),
+        (spacing != Spacing::Fixed, "sends at even spacing only"),
+    ])?;
     Settings::of(phase).check()
 }

@@ -246,7 +246,7 @@ pub trait Protocol: Send + Sync {
     /// Static properties of the protocol.
     fn info(&self) -> &Info;
 
-    /// Whether it can carry `phase`.
+    /// Whether it can carry `phase`, which excludes no others.
     ///
     /// # Errors
     /// What it cannot carry and why, as the rest of a sentence about it.
@@ -305,8 +305,19 @@ impl dyn Protocol {
                 extra.protocol
             ));
         }
-        self.carries(phase).map_err(|why| format!("the protocol {self} {why}"))
+        let alone = phase.exclusive && self.info().legacy.is_some();
+        refused([(alone, "cannot ask a server to exclude others")])
+            .and_then(|()| self.carries(phase))
+            .map_err(|why| format!("the protocol {self} {why}"))
     }
+}
+
+/// The refusal of the first condition that holds.
+///
+/// # Errors
+/// That refusal.
+pub fn refused<const N: usize>(of: [(bool, &'static str); N]) -> Result<(), &'static str> {
+    of.into_iter().find(|(holds, _)| *holds).map_or(Ok(()), |(_, why)| Err(why))
 }
 
 impl fmt::Display for dyn Protocol {

@@ -19,9 +19,9 @@ mod tcp;
 use common::{one_sided, payload, protocol, verdicts};
 
 use crate::one_sided::OneSidedProtocol;
-use crate::protocol::{Info, Legacy};
+use crate::protocol::{Info, Legacy, refused};
 pub use media::{HZ, MediaParams, Receiver, Ring, Sender};
-use model::{Kind, Payload, Phase};
+use model::{Kind, Media, Payload, Phase};
 pub use open::{Answerer, acceptors, connectors};
 pub use tcp::{Connection, Role};
 
@@ -46,32 +46,19 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
 };
 
 fn carries(phase: &Phase) -> Result<(), &'static str> {
-    if let Some(media) = &phase.media {
-        // A shorter last datagram takes from the one before, which must stay longer than a header.
-        if media.datagram < 53 && media.frame_size > u64::from(media.datagram) {
-            return Err("cannot split frames into datagrams of less than 53 bytes");
-        }
-    }
-    if phase.kind == Kind::Stream && phase.pattern.sends_up() {
-        return Err("streams media from the server only");
-    }
-    if phase.kind == Kind::Ping {
-        return Err("sends nothing back: it carries no round trips");
-    }
-    if phase.kind.probes() {
-        return Err("carries no delay; native does");
-    }
-    if phase.payload != Payload::Pattern {
-        return Err("has one payload, the pattern: both ends compare with it");
-    }
-    if phase.total_bytes.is_some() {
-        return Err(
-            "cannot end after a number of bytes: the server would wait for the rest of a connection that was \
-                    cut short; use a transfer and iterations",
-        );
-    }
-    if phase.exclusive {
-        return Err("cannot ask a server to exclude others");
-    }
-    Ok(())
+    // A shorter last datagram takes from the one before, which must stay longer than a header.
+    let split = |media: Media| media.datagram < 53 && media.frame_size > u64::from(media.datagram);
+    let streams_up = phase.kind == Kind::Stream && phase.pattern.sends_up();
+    refused([
+        (phase.media.is_some_and(split), "cannot split frames into datagrams of less than 53 bytes"),
+        (streams_up, "streams media from the server only"),
+        (phase.kind == Kind::Ping, "sends nothing back: it carries no round trips"),
+        (phase.kind.probes(), "carries no delay; native does"),
+        (phase.payload != Payload::Pattern, "has one payload, the pattern: both ends compare with it"),
+        (
+            phase.total_bytes.is_some(),
+            "cannot end after a number of bytes: the server would wait for the rest of a connection that was cut short; use a \
+             transfer and iterations",
+        ),
+    ])
 }

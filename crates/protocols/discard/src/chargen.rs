@@ -13,12 +13,12 @@
 //! Over UDP a datagram is answered by characters, here never more than it had: a service that answers more than it was sent floods others on
 //! behalf of a forged address, which is what this one was known for.
 
-use common::bulk::UNLIMITED;
+use common::bulk::{SHARES_NO_BYTES, UNLIMITED};
 use common::call::{Answerer, Caller};
 use common::kernel::{Core, Unconnected};
 use common::one_sided::{Answers, Calls, GROUP, OneSidedProtocol};
 use common::payload::Repeated;
-use common::protocol::{Defaults, Info, Legacy};
+use common::protocol::{Defaults, Info, Legacy, refused};
 use metrics::{Clamped, Ending};
 use model::{Kind, Pattern, Payload, Phase, Verify};
 use transport::{
@@ -74,22 +74,14 @@ const LONGEST_ANSWER: usize = 512;
 const FIRST_CLIENT_PORT: u16 = 1024;
 
 fn carries(phase: &Phase) -> Result<(), &'static str> {
-    if phase.kind != Kind::Tcp || phase.pattern != Pattern::Pull {
-        return Err("sends from the server to the client over TCP only: use it with tcp and --reverse");
-    }
-    if phase.payload != Payload::Pattern {
-        return Err("has one payload, its lines of characters");
-    }
-    if phase.rate.is_some() || phase.rate_high.is_some() || phase.burst.is_some() {
-        return Err("has no rates: its server sends what the path takes");
-    }
-    if phase.total_bytes.is_some() {
-        return Err("cannot share a number of bytes among connections: use a transfer and iterations");
-    }
-    if phase.exclusive {
-        return Err("cannot ask a server to exclude others");
-    }
-    Ok(())
+    let other = phase.kind != Kind::Tcp || phase.pattern != Pattern::Pull;
+    let paced = phase.rate.is_some() || phase.rate_high.is_some() || phase.burst.is_some();
+    refused([
+        (other, "sends from the server to the client over TCP only: use it with tcp and --reverse"),
+        (phase.payload != Payload::Pattern, "has one payload, its lines of characters"),
+        (paced, "has no rates: its server sends what the path takes"),
+        (phase.total_bytes.is_some(), SHARES_NO_BYTES),
+    ])
 }
 
 fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {

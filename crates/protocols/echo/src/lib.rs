@@ -14,7 +14,7 @@ mod respond;
 use common::{one_sided, protocol};
 
 use crate::one_sided::OneSidedProtocol;
-use crate::protocol::{Info, Legacy};
+use crate::protocol::{Info, Legacy, refused};
 use model::{Kind, Phase, Ping, Range, Transport};
 pub use open::{acceptors, connectors};
 pub use respond::Responder;
@@ -45,8 +45,7 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
 };
 
 fn carries(phase: &Phase) -> Result<(), &'static str> {
-    if phase.kind != Kind::Ping {
-        return Err("sends everything back and measures round trips only: use it with ping");
-    }
+    let other = phase.kind != Kind::Ping;
+    refused([(other, "sends everything back and measures round trips only: use it with ping")])?;
     common::ping::without_stamp(phase)
 }

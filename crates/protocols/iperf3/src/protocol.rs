@@ -9,7 +9,7 @@ use crate::host::HostInfo;
 use crate::pending::most_pending;
 use common::ProtocolOptions;
 use common::protocol::{
-    Defaults, Foreign, Info, Legacy, Listening, Ports, Protocol, Serving, Started, Workers,
+    Defaults, Foreign, Info, Legacy, Listening, Ports, Protocol, Serving, Started, Workers, refused,
 };
 use metrics::SECOND;
 use model::{Kind, Pattern, Phase, Range, SocketSettings, Spacing, Verify};
@@ -170,36 +170,29 @@ impl Protocol for Iperf3 {
     }
 
     fn carries(&self, phase: &Phase) -> Result<(), &'static str> {
-        if !matches!(phase.kind, Kind::Tcp | Kind::Delay) {
-            return Err("moves bulk data over TCP and UDP: use it with tcp and delay");
-        }
-        if matches!(phase.pattern, Pattern::PushPull { .. }) {
-            return Err("sends one way or both at once, not in turns");
-        }
-        if phase.iterations.is_some() || phase.transfer_high.is_some() {
-            return Err("keeps its streams for the whole run: it knows no transfers that follow each other");
-        }
-        if phase.connections > MOST_STREAMS {
-            return Err("carries 128 streams in each direction at most");
-        }
-        if phase.verify == Verify::Data {
-            return Err(
+        let in_turn = phase.iterations.is_some() || phase.transfer_high.is_some();
+        let blocks = phase.kind == Kind::Tcp && phase.buffer.high > u64::from(LARGEST_BLOCK);
+        let rates = phase.burst.is_some() || phase.rate_high.is_some() || phase.rate_period_ns.is_some();
+        let uneven = phase.probe.is_some_and(|probe| probe.spacing != Spacing::Fixed);
+        refused([
+            (
+                !matches!(phase.kind, Kind::Tcp | Kind::Delay),
+                "moves bulk data over TCP and UDP: use it with tcp and delay",
+            ),
+            (
+                matches!(phase.pattern, Pattern::PushPull { .. }),
+                "sends one way or both at once, not in turns",
+            ),
+            (in_turn, "keeps its streams for the whole run: it knows no transfers that follow each other"),
+            (phase.connections > MOST_STREAMS, "carries 128 streams in each direction at most"),
+            (
+                phase.verify == Verify::Data,
                 "compares no payload, that of the other end being random: use --verify connection or none",
-            );
-        }
-        if phase.kind == Kind::Tcp && phase.buffer.high > u64::from(LARGEST_BLOCK) {
-            return Err("sends blocks of 1Mi at most");
-        }
-        if phase.burst.is_some() || phase.rate_high.is_some() || phase.rate_period_ns.is_some() {
-            return Err("keeps one rate, smoothly");
-        }
-        if phase.probe.is_some_and(|probe| probe.spacing != Spacing::Fixed) {
-            return Err("sends datagrams at even intervals");
-        }
-        if phase.exclusive {
-            return Err("cannot ask a server to exclude others");
-        }
-        Ok(())
+            ),
+            (blocks, "sends blocks of 1Mi at most"),
+            (rates, "keeps one rate, smoothly"),
+            (uneven, "sends datagrams at even intervals"),
+        ])
     }
 
     fn suited(&self, phase: Phase) -> Phase {

@@ -35,7 +35,7 @@ pub use server::{Server, ServerPlan};
 use crate::config::{ClientConfig, ServerConfig, StopServers};
 use crate::host::HostInfo;
 use crate::pending::most_pending;
-use crate::protocol::{Hello, Info, Listening, Ports, Protocol, Serving, Started};
+use crate::protocol::{Hello, Info, Listening, Ports, Protocol, Serving, Started, refused};
 use common::protocol::Foreigners;
 use common::{Limits, ProtocolOptions};
 use common::{auth, balance, config, host, payload, pending, protocol, quota, round_robin, verdicts};
@@ -151,27 +151,30 @@ impl Protocol for Native {
 const LONGEST_ECHO: u32 = 64 * 1024;
 
 fn carries(phase: &Phase) -> Result<(), &'static str> {
-    if phase.kind == Kind::Stream && (phase.probe.is_none() || phase.iterations.is_some_and(|n| n > 1)) {
-        return Err("carries each media stream once, as numbered datagrams of its own");
-    }
-    if let Some(probe) = &phase.probe {
-        if probe.size < SMALLEST_PROBE {
-            return Err("needs datagrams of 40 to 65507 bytes");
-        }
-        if phase.ends_after().is_none() {
-            return Err("agrees on a length: a measurement of delay needs one");
-        }
-    }
-    if phase.ping.as_ref().is_some_and(|ping| ping.size > LONGEST_ECHO) {
-        return Err("sends messages of at most 64Ki back: use --protocol echo for longer ones");
-    }
-    if phase.transfer_high.is_some() || phase.rate_high.is_some() {
-        return Err(
+    let several = phase.probe.is_none() || phase.iterations.is_some_and(|n| n > 1);
+    let range = phase.transfer_high.is_some() || phase.rate_high.is_some();
+    refused([
+        (
+            phase.kind == Kind::Stream && several,
+            "carries each media stream once, as numbered datagrams of its own",
+        ),
+        (
+            phase.probe.is_some_and(|probe| probe.size < SMALLEST_PROBE),
+            "needs datagrams of 40 to 65507 bytes",
+        ),
+        (
+            phase.probe.is_some() && phase.ends_after().is_none(),
+            "agrees on a length: a measurement of delay needs one",
+        ),
+        (
+            phase.ping.is_some_and(|ping| ping.size > LONGEST_ECHO),
+            "sends messages of at most 64Ki back: use --protocol echo for longer ones",
+        ),
+        (
+            range,
             "agrees on one transfer and one rate: ranges of them are for protocols that agree on nothing",
-        );
-    }
-    if phase.rate_period_ns.is_some() {
-        return Err("keeps rates smoothly, not by quanta");
-    }
+        ),
+        (phase.rate_period_ns.is_some(), "keeps rates smoothly, not by quanta"),
+    ])?;
     common::ping::without_stamp(phase)
 }

@@ -21,7 +21,7 @@ mod ways;
 use common::{call, one_sided, protocol};
 
 use crate::one_sided::OneSidedProtocol;
-use crate::protocol::{Info, Legacy};
+use crate::protocol::{Info, Legacy, refused};
 use model::{Kind, Phase, Ping, Range, SocketSettings, StampSettings, Transport};
 pub use open::{Listener, acceptors, connectors};
 pub use session::Reflector;
@@ -59,11 +59,9 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
 };
 
 fn carries(phase: &Phase) -> Result<(), &'static str> {
-    if phase.kind != Kind::Ping {
-        return Err("answers packets and measures round trips only: use it with ping");
-    }
-    if phase.ping.and_then(|ping| ping.stamp).is_none() {
-        return Err("needs to know what its packets are like");
-    }
-    Ok(())
+    let plain = phase.ping.and_then(|ping| ping.stamp).is_none();
+    refused([
+        (phase.kind != Kind::Ping, "answers packets and measures round trips only: use it with ping"),
+        (plain, "needs to know what its packets are like"),
+    ])
 }

@@ -36,7 +36,7 @@ mod train;
 use common::{call, host, one_sided, payload, protocol};
 
 use crate::one_sided::OneSidedProtocol;
-use crate::protocol::{Info, Legacy};
+use crate::protocol::{Info, Legacy, refused};
 pub use codec::PORT;
 pub use latency::Latency;
 use model::{Kind, Phase, Range, SocketSettings};
@@ -83,14 +83,10 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
 };
 
 fn carries(phase: &Phase) -> Result<(), &'static str> {
-    if phase.kind != Kind::Train {
-        return Err("carries trains of packets only: use it with train");
-    }
-    if phase.pattern.sends_down() || phase.train.as_ref().is_some_and(|train| train.echo) {
-        return Err("sends trains to the server only");
-    }
-    if phase.exclusive {
-        return Err("cannot ask a server to exclude others");
-    }
+    let returned = phase.pattern.sends_down() || phase.train.as_ref().is_some_and(|train| train.echo);
+    refused([
+        (phase.kind != Kind::Train, "carries trains of packets only: use it with train"),
+        (returned, "sends trains to the server only"),
+    ])?;
     PacketTestSettings::of(phase).map_or(Ok(()), |asked| asked.check())
 }

@@ -18,6 +18,7 @@ mod receive;
 mod send;
 mod table;
 
+use crate::protocol::refused;
 pub use datagram::DatagramSender;
 pub use fill::Filler;
 pub use marks::{Marks, Word};
@@ -31,28 +32,21 @@ pub use table::Timetable;
 
 /// Whether a protocol of plain data in one direction can carry a phase.
 pub fn carries(phase: &Phase) -> Result<(), &'static str> {
-    if !matches!(phase.kind, Kind::Tcp | Kind::Delay) {
-        return Err("has nothing but data in one direction: it carries goodput, and what delay sends");
-    }
-    if phase.probe.is_some_and(|probe| probe.spacing != Spacing::Fixed) {
-        return Err("sends datagrams at one rate, at even intervals");
-    }
-    if phase.pattern != Pattern::Push {
-        return Err("sends from the client to the server only");
-    }
-    if phase.verify == Verify::Data {
-        return Err(
-            "agrees on no payload: its receivers compare nothing, so ask for --verify connection or none",
-        );
-    }
-    if phase.payload == Payload::Zeros {
-        return Err("sends printable characters, or random bytes");
-    }
-    if phase.total_bytes.is_some() {
-        return Err("cannot share a number of bytes among connections: use a transfer and iterations");
-    }
-    if phase.exclusive {
-        return Err("cannot ask a server to exclude others");
-    }
-    Ok(())
+    let other = !matches!(phase.kind, Kind::Tcp | Kind::Delay);
+    let uneven = phase.probe.is_some_and(|probe| probe.spacing != Spacing::Fixed);
+    refused([
+        (other, "has nothing but data in one direction: it carries goodput, and what delay sends"),
+        (uneven, "sends datagrams at one rate, at even intervals"),
+        (phase.pattern != Pattern::Push, "sends from the client to the server only"),
+        (phase.verify == Verify::Data, COMPARES_NOTHING),
+        (phase.payload == Payload::Zeros, "sends printable characters, or random bytes"),
+        (phase.total_bytes.is_some(), SHARES_NO_BYTES),
+    ])
 }
+
+/// Refusal of a comparison of the payload.
+pub const COMPARES_NOTHING: &str =
+    "agrees on no payload: its receivers compare nothing, so ask for --verify connection or none";
+/// Refusal of a number of bytes for the whole run.
+pub const SHARES_NO_BYTES: &str =
+    "cannot share a number of bytes among connections: use a transfer and iterations";

@@ -17,8 +17,9 @@ mod request;
 mod respond;
 
 use crate::one_sided::OneSidedProtocol;
-use crate::protocol::{Defaults, Info, Legacy};
+use crate::protocol::{Defaults, Info, Legacy, refused};
 pub use codec::PORT;
+use common::bulk::COMPARES_NOTHING;
 use model::{Kind, Pattern, Payload, Phase, Range, Verify};
 pub use notes::Wanted;
 pub use plan::{Plan, Test};
@@ -48,25 +49,12 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
 };
 
 fn carries(phase: &Phase) -> Result<(), &'static str> {
-    if phase.kind != Kind::Tcp {
-        return Err("has messages in one direction: it carries goodput only");
-    }
-    if phase.pattern != Pattern::Push {
-        return Err("sends from the client to the server only");
-    }
-    if phase.verify == Verify::Data {
-        return Err(
-            "agrees on no payload: its receivers compare nothing, so ask for --verify connection or none",
-        );
-    }
-    if phase.payload != Payload::Pattern {
-        return Err("sends the pattern, which is not compared");
-    }
-    if phase.transfer_high.is_some() || phase.total_bytes.is_some() || phase.burst.is_some() {
-        return Err("sends messages of one length until a transfer is over or the time is up");
-    }
-    if phase.exclusive {
-        return Err("cannot ask a server to exclude others");
-    }
-    Ok(())
+    let other = phase.transfer_high.is_some() || phase.total_bytes.is_some() || phase.burst.is_some();
+    refused([
+        (phase.kind != Kind::Tcp, "has messages in one direction: it carries goodput only"),
+        (phase.pattern != Pattern::Push, "sends from the client to the server only"),
+        (phase.verify == Verify::Data, COMPARES_NOTHING),
+        (phase.payload != Payload::Pattern, "sends the pattern, which is not compared"),
+        (other, "sends messages of one length until a transfer is over or the time is up"),
+    ])
 }
