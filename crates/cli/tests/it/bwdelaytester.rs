@@ -121,7 +121,7 @@ fn the_originals_arithmetic_can_be_had() {
 fn a_client_sends_what_the_original_reads() {
     let test = "a_client_sends_what_the_original_reads";
     let Some(receiver) = peer(test, "receive 127.0.0.1 0") else { return };
-    let port = receiver.hears("port ").trim_start_matches("port ").to_owned();
+    let port = receiver.port();
     let client =
         netcaliper("bwdelaytester").args("-c 127.0.0.1 -p 160 -b 1").args(&format!("--port {port}")).spawn();
     receiver.hears("seen 100");

@@ -17,7 +17,7 @@ fn peer(test: &str, role: &str, address: &str, port: u16, settings: &str) -> Opt
 /// A Python server and its port.
 fn peer_server(test: &str, settings: &str) -> Option<(Proc, u16)> {
     let server = peer(test, "server", "127.0.0.1", 0, settings)?;
-    let port = server.hears("port ").trim_start_matches("port ").parse().unwrap();
+    let port = server.port().parse().unwrap();
     Some((server, port))
 }
 

@@ -34,7 +34,7 @@ fn media() -> Media {
 /// A stream of ours from another program's server, successful or not.
 fn watch(test: &str, fault: &str, args: &str) -> Option<(Outcome, Vec<Value>)> {
     let server = peer(test, "server", "127.0.0.1", 0, &format!("{SETTINGS} {fault}"))?;
-    let port = server.hears("port ").trim_start_matches("port ").to_owned();
+    let port = server.port();
     let line = netcaliper("stream").args("127.0.0.1").args(ARGS).args(&format!("-p {port} {args}"));
     Some((line.outcome(), lines(server)))
 }

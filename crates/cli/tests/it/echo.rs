@@ -15,14 +15,8 @@ fn peer(test: &str, words: &str) -> Option<Proc> {
 /// A Python echo service and its address.
 fn service(test: &str, kind: &str, how: &str) -> Option<(Proc, String)> {
     let server = peer(test, &format!("server {kind} 127.0.0.1 0 {how}"))?;
-    let port = server.hears("port ").trim_start_matches("port ").to_owned();
+    let port = server.port();
     Some((server, format!("127.0.0.1:{port}")))
-}
-
-fn deeds(server: Proc) -> Value {
-    server.signal("INT");
-    let done = server.wait();
-    serde_json::from_str(done.out.lines().last().unwrap()).unwrap_or_else(|e| panic!("{e}: {}", done.tell()))
 }
 
 fn ping(target: &str, words: &str) -> Line {
@@ -63,7 +57,11 @@ fn every_echo_of_a_stream_is_compared_and_timed() {
         let size = number(&phase["size"]);
         assert_eq!(warm > 0, words.contains("warmup"), "{words}");
         assert_eq!(outcome.local()["pings"]["intended_ns"].is_null(), !words.contains("rate"), "{words}");
-        assert_eq!(number(&deeds(server)["bytes"]), (sent + warm) * size, "{words}: every byte went there");
+        assert_eq!(
+            number(&server.stopped()["bytes"]),
+            (sent + warm) * size,
+            "{words}: every byte went there"
+        );
     }
 }
 
@@ -96,7 +94,7 @@ fn late_lost_and_damaged_datagrams_are_told_apart_to_the_message() {
     let samples = files.file("samples.csv");
     let outcome = ping(&at, "-u -n 50 --timeout 1s").arg("--samples").arg(&samples).outcome();
     assert_eq!(outcome.done.code, Some(1), "damaged messages are errors: {}", outcome.done.tell());
-    let did = deeds(server);
+    let did = server.stopped();
     assert_eq!((number(&did["seen"]), number(&did["dropped"]), number(&did["late"])), (50, 2, 1), "{did}");
     for (what, n) in
         [("sent", 50), ("received", 46), ("late", 1), ("lost", 2), ("damaged", 2), ("repeated", 1)]
@@ -123,7 +121,7 @@ fn an_open_loop_over_datagrams_keeps_its_count() {
     assert_eq!((count(&outcome, "sent"), count(&outcome, "received"), count(&outcome, "lost")), (60, 59, 1));
     let trips = &outcome.local()["pings"];
     assert_eq!((number(&trips["rtt_ns"]["count"]), number(&trips["intended_ns"]["count"])), (59, 59));
-    assert_eq!(number(&deeds(server)["seen"]), 60);
+    assert_eq!(number(&server.stopped()["seen"]), 60);
 }
 
 #[test]

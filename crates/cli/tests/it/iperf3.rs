@@ -29,10 +29,6 @@ fn real(server: &Ours, words: &str) -> Proc {
     Proc::spawn(command)
 }
 
-fn json(done: &Done) -> Value {
-    serde_json::from_str(&done.out).unwrap_or_else(|e| panic!("{e}: {}", done.tell()))
-}
-
 fn missing(test: &str) -> bool {
     let missing = !installed("iperf3");
     if missing {
@@ -43,7 +39,7 @@ fn missing(test: &str) -> bool {
 
 /// The result that the real client has, which must be one.
 fn result(done: Done) -> Value {
-    let result = json(&done);
+    let result = done.json();
     assert!(done.code == Some(0) && result["error"].is_null(), "{}", done.tell());
     result
 }
@@ -188,7 +184,7 @@ fn limits_and_the_end_of_a_server() {
     let server = ours("--server-bitrate-limit 1M/1 --server-max-duration 20");
     for words in ["-t 5 -b 5M", "-t 5", "-t 5 -u -b 600K -P 2 -l 500", "-t 30 -b 100K"] {
         let done = real(&server, words).wait();
-        let error = json(&done)["error"].as_str().unwrap_or_default().to_owned();
+        let error = done.json()["error"].as_str().unwrap_or_default().to_owned();
         // With -J, 3.12 exits with 0 all the same.
         assert!(!error.is_empty(), "{words}: {}", done.tell());
     }

@@ -65,10 +65,6 @@ fn theirs(port: &str, words: &str) -> Proc {
     Proc::spawn(command)
 }
 
-fn json(done: &Done) -> Value {
-    serde_json::from_str(&done.out).unwrap_or_else(|e| panic!("{e}: {}", done.tell()))
-}
-
 /// Every path to a value in a document, with the value's type; what is in a list is told once.
 fn shape(value: &Value, at: &str, into: &mut BTreeSet<String>) {
     match value {
@@ -110,11 +106,11 @@ fn our_client_in_every_mode_has_all_keys_of_the_original() {
         let words = format!("{words} -J");
         let (done, their) = std::thread::scope(|scope| {
             let their = theirs(other.ready(), &words);
-            let their = scope.spawn(|| json(&their.wait()));
+            let their = scope.spawn(|| their.wait().json());
             (ours(one.ready(), &words), their.join().unwrap())
         });
         assert_eq!(done.code, Some(0), "{words}: {}", done.tell());
-        let our = json(&done);
+        let our = done.json();
         let (mut have, mut want) = (BTreeSet::new(), BTreeSet::new());
         shape(&our, "", &mut have);
         shape(&their, "", &mut want);
@@ -143,7 +139,7 @@ fn a_file_is_whole_at_the_original_server() {
         let _ = std::fs::remove_file(&to);
         let done = ours(server.ready(), &format!("-F {} -J", from.display()));
         assert_eq!(done.code, Some(0), "{}", done.tell());
-        let end = &json(&done)["end"];
+        let end = &done.json()["end"];
         assert_eq!(number(&end["sum_sent"]["bytes"]), u64::from(length), "{end}");
         assert_eq!(number(&end["sum_received"]["bytes"]), u64::from(length), "{end}");
         assert!(std::fs::read(&to).unwrap() == content);
@@ -202,7 +198,7 @@ fn the_printed_report_and_the_exit_codes() {
     assert_eq!(ours("1", "-t 1").code, Some(1));
     assert_eq!(ours("1", "-t 1 -n 5").code, Some(1));
     let done = ours("1", "-t 1 -J");
-    assert!(done.code == Some(1) && json(&done)["error"].is_string(), "{}", done.tell());
+    assert!(done.code == Some(1) && done.json()["error"].is_string(), "{}", done.tell());
 }
 
 #[test]
@@ -284,7 +280,7 @@ fn peer(test: &str, words: &str) -> Option<Proc> {
 
 fn peer_server(test: &str, how: &str) -> Option<(Proc, String)> {
     let server = peer(test, &format!("server {how}"))?;
-    let port = server.hears("port ").trim_start_matches("port ").trim().to_owned();
+    let port = server.port().trim().to_owned();
     Some((server, port))
 }
 
@@ -314,7 +310,7 @@ fn our_client_and_a_server_that_is_not_the_original() {
         ] {
             let done = ours(&port, &format!("{words} -J"));
             assert_eq!(done.code, Some(0), "{how} {words}: {}", done.tell());
-            assert!(number(&json(&done)["end"]["sum_received"]["bytes"]) > 0, "{how} {words}");
+            assert!(number(&done.json()["end"]["sum_received"]["bytes"]) > 0, "{how} {words}");
         }
         server.hears_often("\"asked\"", 7);
         for line in server.out().lines().filter(|line| line.contains("\"asked\"")) {
@@ -333,7 +329,7 @@ fn our_client_and_a_server_that_is_not_the_original() {
 fn datagrams_that_were_never_sent_are_lost_to_the_number() {
     let name = "datagrams_that_were_never_sent_are_lost_to_the_number";
     let Some((_server, port)) = peer_server(name, "lose=5,6,20") else { return };
-    let result = json(&ours(&port, "-u -k 100 -b 1M -l 500 -R -J"));
+    let result = ours(&port, "-u -k 100 -b 1M -l 500 -R -J").json();
     let sum = &result["end"]["sum_received"];
     assert_eq!(number(&sum["lost_packets"]), 3, "{sum}");
 }
@@ -374,7 +370,7 @@ fn our_server_and_a_client_that_is_not_the_original() {
         let Some(client) = peer(name, &format!("client {port} {words}")) else { return };
         let done = client.wait();
         assert_eq!(done.code, Some(0), "{words}: {}", done.tell());
-        let document = json(&done);
+        let document = done.json();
         agree(&document, words);
         if words.contains("udp") {
             for line in document["theirs"]["streams"].as_array().unwrap() {

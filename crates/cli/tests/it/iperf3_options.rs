@@ -3,7 +3,6 @@
 use crate::support::files::Scratch;
 use crate::support::net::{a_core, installed};
 use crate::support::{BIN, Done, Proc, eventually, number, skip};
-use serde_json::Value;
 use std::fs;
 use std::process::Command;
 
@@ -34,10 +33,6 @@ fn good(done: Done) -> Done {
     done
 }
 
-fn json(done: &Done) -> Value {
-    serde_json::from_str(&done.out).unwrap_or_else(|e| panic!("{e}: {}", done.tell()))
-}
-
 /// Bytes that do not repeat in a short while: 300 000 of them, which are no whole blocks.
 fn content() -> Vec<u8> {
     (0..75_000_u32).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()).collect()
@@ -53,7 +48,7 @@ fn a_file_goes_there_and_back_unchanged() {
     let (_server, port) = server(&["-F", to]);
     let done = good(client(&port, &["-F", from, "-l", "64K", "-J"]));
     assert_eq!(fs::read(to).unwrap(), content());
-    let document = json(&done);
+    let document = done.json();
     assert_eq!(number(&document["end"]["sum_received"]["bytes"]), 300_000);
     let told = &document["end"]["streams"][0]["diskfile"];
     assert!(told["sent"] == 300_000 && told["size"] == 300_000 && told["percent_sent"] == 100, "{told}");
@@ -151,7 +146,7 @@ fn cores_timeouts_and_pacing() {
     // The kernel lets no more out; what is measured besides is how much its buffers held at first.
     if cfg!(target_os = "linux") {
         let done = good(client(&port, &["-n", "4M", "--fq-rate", "16M", "-J", "-w", "64K"]));
-        let sum = &json(&done)["end"]["sum_received"];
+        let sum = &done.json()["end"]["sum_received"];
         assert!(sum["bits_per_second"].as_f64().unwrap() < 32e6, "{sum}");
     }
 }
@@ -172,7 +167,7 @@ fn multipath_tcp_where_the_kernel_has_it() {
     };
     let (_server, port) = server(&[]);
     let done = good(client(&port, &["-m", "-n", "1M", "-P", "2", "-J"]));
-    assert!(number(&json(&done)["end"]["sum_received"]["bytes"]) > 0);
+    assert!(number(&done.json()["end"]["sum_received"]["bytes"]) > 0);
     assert!(multipath() >= Some(before + 2), "{before}: the data connections were plain TCP");
     // Plain TCP is served by the same listener.
     good(client(&port, &["-n", "64K"]));

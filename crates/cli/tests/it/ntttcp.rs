@@ -9,11 +9,6 @@ fn peer(test: &str, words: &str) -> Option<Proc> {
     crate::support::peer::peer("ntttcp.py", test, words)
 }
 
-fn deeds(peer: Proc) -> Value {
-    let done = peer.wait().exits(0);
-    serde_json::from_str(done.out.lines().last().unwrap()).unwrap_or_else(|e| panic!("{e}: {}", done.tell()))
-}
-
 /// The value behind `name` in the report.
 fn told(done: &Done, name: &str) -> String {
     let line = done
@@ -43,10 +38,10 @@ fn receiver(words: &str) -> (Proc, u16) {
 fn a_sender_agrees_with_a_receiver_and_lets_it_go() {
     for (how, words) in [("", "-t 1"), ("late", "-t 1"), ("", "-t 1 -W 1 -C 1")] {
         let Some(remote) = peer("ntttcp", &format!("receive 2 1 {how}")) else { return };
-        let port: u16 = remote.hears("port ").trim_start_matches("port ").parse().unwrap();
+        let port: u16 = remote.port().parse().unwrap();
         let words = format!("-s127.0.0.1 -p {port} -P 2 -n 2 -l 2 -b 16K -B 20M {words}");
         let done = netcaliper("ntttcp").args(&words).run().exits(0);
-        let heard = deeds(remote);
+        let heard = remote.ended();
         assert_eq!(
             (&heard["filler"], &heard["ended"]),
             (&json!(true), &json!(true)),
@@ -79,13 +74,13 @@ fn a_busy_or_unwilling_receiver_is_an_error() {
         ),
     ] {
         let Some(remote) = peer("ntttcp", &format!("receive 1 1 {how}")) else { return };
-        let port: u16 = remote.hears("port ").trim_start_matches("port ").parse().unwrap();
+        let port: u16 = remote.port().parse().unwrap();
         let done =
             netcaliper("ntttcp").args(&format!("-s127.0.0.1 -p {port} -P 1 -n 1 -t 1")).run().exits(24);
         for line in why {
             assert!(done.out.contains(&format!(" ERR : {line}\n")), "{line}: {}", done.tell());
         }
-        deeds(remote);
+        remote.ended();
     }
 }
 
@@ -93,7 +88,7 @@ fn a_busy_or_unwilling_receiver_is_an_error() {
 fn a_receiver_counts_what_a_sender_sends_in_the_time_agreed_on() {
     let (ours, port) = receiver("-P 2 -t 1");
     let Some(remote) = peer("ntttcp", &format!("send {port} 2 2 1 1")) else { return };
-    let sent = deeds(remote);
+    let sent = remote.ended();
     // Not started, the longer one of 1 and 1, run.
     assert_eq!(sent["heard"], json!([11, 1, 0x52]));
     let done = ours.wait().exits(0);
@@ -107,7 +102,7 @@ fn a_length_that_is_a_letter_is_a_length() {
     let (ours, port) = receiver("-P 1 -t 1");
     let Some(remote) = peer("ntttcp", &format!("send {port} 1 1 0.3 82")) else { return };
     // 82 is 'R', on which the original starts at once; then 'E', because 0.3 s is less.
-    assert_eq!(deeds(remote)["heard"], json!([11, 82, 0x52, 13]));
+    assert_eq!(remote.ended()["heard"], json!([11, 82, 0x52, 13]));
     ours.wait().exits(0);
 }
 
@@ -115,7 +110,7 @@ fn a_length_that_is_a_letter_is_a_length() {
 fn without_a_conversation_it_ends_when_all_have_gone() {
     let (ours, port) = receiver("-P 2 -N -t 60");
     let Some(remote) = peer("ntttcp", &format!("send {port} 2 2 0.5 0 nosync")) else { return };
-    let sent = deeds(remote);
+    let sent = remote.ended();
     let done = ours.wait().exits(0);
     assert_eq!(told(&done, "total bytes"), sent["bytes"].to_string());
 }
@@ -123,10 +118,10 @@ fn without_a_conversation_it_ends_when_all_have_gone() {
 #[test]
 fn datagrams_go_to_a_receiver_that_only_goes_when_something_comes() {
     let Some(remote) = peer("ntttcp", "receiveudp 2 1") else { return };
-    let port: u16 = remote.hears("port ").trim_start_matches("port ").parse().unwrap();
+    let port: u16 = remote.port().parse().unwrap();
     let words = format!("-s127.0.0.1 -u -p {port} -P 2 -n 2 -l 2 -b 1000 -B 8M -t 1");
     let done = netcaliper("ntttcp").args(&words).run().exits(0);
-    let heard = deeds(remote);
+    let heard = remote.ended();
     assert_eq!((&heard["filler"], &heard["heard"]), (&json!(true), &json!([0x58, 1, 0x52])), "{heard}");
     let sent: u64 = told(&done, "total bytes").parse().unwrap();
     let got = heard["bytes"].as_u64().unwrap();
@@ -144,7 +139,7 @@ fn datagrams_are_counted_with_and_without_a_conversation() {
     for (how, words) in [("udp", "-P 2 -t 1 -u"), ("udp nosync", "-P 2 -t 60 -u -N")] {
         let (ours, port) = receiver(words);
         let Some(remote) = peer("ntttcp", &format!("send {port} 2 2 0.5 1 {how}")) else { return };
-        let sent = deeds(remote)["bytes"].as_u64().unwrap();
+        let sent = remote.ended()["bytes"].as_u64().unwrap();
         let done = ours.wait().exits(0);
         let got: u64 = told(&done, "total bytes").parse().unwrap();
         // Some may be dropped on a busy host; none is counted twice.
@@ -156,11 +151,11 @@ fn datagrams_are_counted_with_and_without_a_conversation() {
 fn windows_ends_are_ready_when_all_have_said_so() {
     for how in ["", "token"] {
         let Some(remote) = peer("ntttcp", &format!("winreceive 3 {how}")) else { return };
-        let port: u16 = remote.hears("port ").trim_start_matches("port ").parse().unwrap();
+        let port: u16 = remote.port().parse().unwrap();
         let no = if how.is_empty() { "-ns" } else { "-v" };
         let words = format!("-s -m 2,*,127.0.0.1 1,*,127.0.0.1 {no} -l 4k -n 100 -p {port}");
         let done = netcaliper("ntttcp").args(&words).run().exits(0);
-        let heard = deeds(remote);
+        let heard = remote.ended();
         assert_eq!((&heard["filler"], &heard["bytes"]), (&json!(true), &json!([409_600, 409_600, 409_600])));
         assert_eq!(heard["tokens"].as_array().unwrap().len(), if how.is_empty() { 0 } else { 3 }, "{heard}");
         assert!(heard["tokens"].as_array().unwrap().iter().all(|token| *token == json!(true)), "{heard}");
@@ -174,7 +169,7 @@ fn a_sender_of_windows_is_read_to_its_end() {
         let no = if how.is_empty() { "-ns" } else { "-v" };
         let (ours, port) = windows_receiver(&format!("-r -m 2,*,127.0.0.1 {no} -l 4k -n 100"));
         let Some(remote) = peer("ntttcp", &format!("winsend {port} 2 100 4096 {how}")) else { return };
-        let sent = deeds(remote);
+        let sent = remote.ended();
         assert_eq!(sent["bytes"], json!(2 * 409_600));
         windows_table(&ours.wait().exits(0), 2, 2 * 409_600, 4_096);
     }
@@ -213,10 +208,10 @@ fn a_receiver_of_windows_that_goes_is_no_failure() {
     }
     // After fewer bytes than are sent, as 5.40's does with -n.
     let Some(remote) = peer("ntttcp", "winreceive 3 early") else { return };
-    let port: u16 = remote.hears("port ").trim_start_matches("port ").parse().unwrap();
+    let port: u16 = remote.port().parse().unwrap();
     let words = format!("-s -m 3,*,127.0.0.1 -ns -l 64k -n 500 -p {port}");
     let done = netcaliper("ntttcp").args(&words).run().exits(0);
-    deeds(remote);
+    remote.ended();
     assert!(!done.out.contains("ERROR"), "{}", done.tell());
     assert!(done.err.contains("the receiver closed all data connections"), "{}", done.tell());
 }
@@ -317,7 +312,7 @@ fn a_server_takes_one_test_after_the_other() {
         assert!((sent..=sent + 4 * 131_072).contains(&got), "{sent} {line}");
         // So has one of Windows, with its synchronisation.
         if let Some(remote) = peer("ntttcp", &format!("winsend {port} 2 100 4096 token")) {
-            assert_eq!(deeds(remote)["bytes"], json!(2 * 409_600));
+            assert_eq!(remote.ended()["bytes"], json!(2 * 409_600));
             server.hears("ntttcp: 2 connections, 819200 bytes");
         }
         for n in 1..=2 {

@@ -15,14 +15,8 @@ fn peer(test: &str, words: &str) -> Option<Proc> {
 /// A Python reflector and its address.
 fn reflector(test: &str, how: &str) -> Option<(Proc, String)> {
     let server = peer(test, &format!("reflector 127.0.0.1 0 {how}"))?;
-    let port = server.hears("port ").trim_start_matches("port ").to_owned();
+    let port = server.port();
     Some((server, format!("127.0.0.1:{port}")))
-}
-
-fn deeds(server: Proc) -> Value {
-    server.signal("INT");
-    let done = server.wait();
-    serde_json::from_str(done.out.lines().last().unwrap()).unwrap_or_else(|e| panic!("{e}: {}", done.tell()))
 }
 
 /// What a Python sender was answered.
@@ -76,7 +70,7 @@ fn losses_on_each_way_are_told_apart() {
     assert_eq!(facts["unrecognised"], serde_json::json!([4]));
     let ways = &outcome.local()["pings"]["ways"];
     assert_eq!((number(&ways["there_ns"]["count"]), number(&ways["back_ns"]["count"])), (25, 25));
-    let did = deeds(server);
+    let did = server.stopped();
     assert_eq!(
         (number(&did["ttl"]), number(&did["ssid"]), number(&did["octets"])),
         (255, 0x1234, 52),
@@ -134,7 +128,7 @@ fn packets_prove_that_their_senders_know_the_key() {
     let outcome = ping(&at, "-n 20 --tlv clock,follow-up -l 200").arg("--psk-file").arg(&key).outcome();
     assert_eq!((count(&outcome, "received"), count(&outcome, "lost")), (19, 1), "{}", outcome.done.tell());
     assert_eq!((number(&facts(&outcome)["rejected"]), number(&facts(&outcome)["tampered"])), (1, 0));
-    let did = deeds(server);
+    let did = server.stopped();
     assert_eq!(
         (number(&did["seen"]), number(&did["unproven"]), number(&did["octets"])),
         (20, 0, 200),
@@ -144,7 +138,7 @@ fn packets_prove_that_their_senders_know_the_key() {
     let Some((server, at)) = reflector(name, &format!("key={}", other.display())) else { return };
     let outcome = ping(&at, "-n 5").arg("--psk-file").arg(&key).outcome();
     assert_eq!((count(&outcome, "received"), count(&outcome, "lost")), (0, 5), "{}", outcome.done.tell());
-    assert_eq!(number(&deeds(server)["unproven"]), 5);
+    assert_eq!(number(&server.stopped()["unproven"]), 5);
 }
 
 #[test]
@@ -300,7 +294,7 @@ fn wireshark_reads_our_packets_as_they_are_meant() {
     let Some((server, at)) = reflector(name, &format!("pcap={}", capture.display())) else { return };
     let outcome = ping(&at, "-n 5").outcome();
     assert_eq!(count(&outcome, "received"), 5, "{}", outcome.done.tell());
-    deeds(server);
+    server.stopped();
     let port = at.rsplit_once(':').unwrap().1.to_owned();
     let mut command = Command::new("tshark");
     command.arg("-r").arg(&capture).args(["-d", &format!("udp.port=={port},twamp.test"), "-T", "fields"]);

@@ -3,20 +3,15 @@
 
 use crate::support::files::Scratch;
 use crate::support::peer::peer;
-use crate::support::{Done, Proc, netcaliper, number};
+use crate::support::{Proc, netcaliper, number};
 use serde_json::Value;
 
 const PEER: &str = "tcpmon.py";
 
-fn json(done: &Done) -> Value {
-    serde_json::from_str(done.out.lines().last().unwrap_or_default())
-        .unwrap_or_else(|e| panic!("{e}: {}", done.tell()))
-}
-
 /// A Python responder and its port.
 fn service(test: &str, how: &str) -> Option<(Proc, String)> {
     let server = peer(PEER, test, &format!("respond 127.0.0.1 0 {how}"))?;
-    let port = server.hears("port ").trim_start_matches("port ").to_owned();
+    let port = server.port();
     Some((server, port))
 }
 
@@ -30,7 +25,7 @@ fn responder(words: &str) -> (Proc, String) {
 /// What a Python responder saw of each connection.
 fn deeds(server: Proc) -> Vec<Value> {
     server.signal("INT");
-    json(&server.wait()).as_array().unwrap().clone()
+    server.wait().last_json().as_array().unwrap().clone()
 }
 
 /// The value of the column `title` in the line that begins with `start`.
@@ -117,7 +112,7 @@ fn our_responder_counts_many_connections_at_once() {
         return;
     }
     for (n, asker) in askers {
-        let told = json(&asker.wait().exits(0));
+        let told = asker.wait().exits(0).last_json();
         let bytes = 1000 * n as u64 + 50_144;
         assert_eq!([&told["received"], &told["bytes"]].map(number), [n as u64 + 2, bytes], "{told}");
         assert_eq!([&told["net"], &told["cpu_bytes"]].map(number), [26_888, 12_384]);

@@ -11,15 +11,6 @@ fn peer(test: &str, words: &str) -> Option<Proc> {
     crate::support::peer::peer("ttcp.py", test, words)
 }
 
-fn deeds(peer: Proc) -> Value {
-    let done = peer.wait().exits(0);
-    serde_json::from_str(done.out.lines().last().unwrap()).unwrap_or_else(|e| panic!("{e}: {}", done.tell()))
-}
-
-fn port_of(peer: &Proc) -> String {
-    peer.hears("port ").trim_start_matches("port ").to_owned()
-}
-
 fn receiver(words: &str) -> (Proc, String) {
     let proc = netcaliper("ttcp").args(words).spawn();
     let line = proc.hears(", port=");
@@ -43,10 +34,10 @@ fn result(done: &Done) -> (String, u64, f64, f64, String) {
 #[test]
 fn teldat_s_words_send_to_a_classic_receiver_byte_by_byte() {
     let Some(remote) = peer("ttcp", "receive tcp 0 1000") else { return };
-    let port = port_of(&remote);
+    let port = remote.port();
     let done =
         netcaliper("ttcp").args(&format!("tx 127.0.0.1 port {port} nsrbc 333 blen 1000 perc")).run().exits(0);
-    let heard = deeds(remote);
+    let heard = remote.ended();
     assert_eq!((heard["bytes"].as_u64(), heard["same"].as_bool()), (Some(333_000), Some(true)));
     let (name, bytes, seconds, rate, unit) = result(&done);
     assert_eq!((name.as_str(), bytes), ("ttcp-tx:", 333_000));
@@ -70,7 +61,7 @@ fn teldat_s_words_send_to_a_classic_receiver_byte_by_byte() {
 fn a_classic_sender_is_counted_in_full_blocks() {
     let (ours, port) = receiver("rx port 0 blen 512");
     let Some(remote) = peer("ttcp", &format!("send tcp {port} 700 1000")) else { return };
-    deeds(remote);
+    remote.ended();
     let done = ours.wait().exits(0);
     let (name, bytes, ..) = result(&done);
     assert_eq!((name.as_str(), bytes), ("ttcp-rx:", 700_000));
@@ -133,10 +124,10 @@ fn datagrams_have_the_markers_of_either_kind() {
     // Data and the number of its markers; the peer counts a start, the data, and one end.
     for (words, starts, behind) in [("", 1, 4), ("--epi", 4, 0)] {
         let Some(remote) = peer("ttcp", "receive udp 0") else { return };
-        let port = port_of(&remote);
+        let port = remote.port();
         let words = format!("-t -u -s -n 50 -l 600 -c 20000 -p {port} {words} 127.0.0.1");
         let done = netcaliper("ttcp").args(&words).run().exits(0);
-        let heard = deeds(remote);
+        let heard = remote.ended();
         assert_eq!(heard["bytes"].as_u64(), Some(30_000), "{heard}");
         let kinds = heard["kinds"].as_array().unwrap();
         if behind > 0 {
@@ -169,7 +160,7 @@ fn datagrams_of_either_kind_are_received() {
     ] {
         let (ours, port) = receiver("rx -u port 0 timeout 5000");
         let Some(remote) = peer("ttcp", &how.replace("{}", &port)) else { return };
-        deeds(remote);
+        remote.ended();
         let done = ours.wait().exits(0);
         assert_eq!(result(&done).1, bytes, "{how}: {}", done.tell());
         assert!(done.out.contains(&format!("ttcp-rx: {calls} I/O calls, ")), "{how}: {}", done.tell());
@@ -224,7 +215,7 @@ fn any_key_aborts_and_the_terminal_is_as_it_was() {
 #[test]
 fn a_bare_command_asks_for_what_is_missing() {
     let Some(remote) = peer("ttcp", "receive tcp 0 1000") else { return };
-    let port = format!("{}\\n", port_of(&remote));
+    let port = format!("{}\\n", remote.port());
     let script = [
         ["(tx, rx)", "tx\\n"],
         ["Address", "127.0.0.1\\n"],
@@ -246,7 +237,7 @@ fn a_bare_command_asks_for_what_is_missing() {
     let Some((shown, left)) = on_terminal("a_bare_command_asks", &script.concat(), "") else { return };
     assert_eq!(left["code"], 0, "{shown}");
     assert!(shown.contains("ttcp-tx: 20000 bytes in ") && shown.contains(&"#".repeat(20)), "{shown}");
-    assert_eq!(deeds(remote)["bytes"], 20_000);
+    assert_eq!(remote.ended()["bytes"], 20_000);
     // No terminal for the questions: the usage.
     assert!(netcaliper("ttcp").run().exits(2).out.contains("ask for the options"));
 }
@@ -279,29 +270,29 @@ fn bad_words_are_named() {
 #[test]
 fn the_native_verb_and_the_server_speak_it_too() {
     let Some(remote) = peer("ttcp", "receive tcp 0 262144") else { return };
-    let port = port_of(&remote);
+    let port = remote.port();
     let words = format!("--protocol ttcp -p {port} --transfer 8Mi -J");
     let outcome = netcaliper("tcp").arg("127.0.0.1").args(&words).run().exits(0);
     let json: Value = serde_json::from_str(&outcome.out).unwrap();
     assert_eq!(json["points"][0]["local"]["traffic"]["tx_bytes"], 8 << 20);
-    let heard = deeds(remote);
+    let heard = remote.ended();
     assert_eq!((heard["bytes"].as_u64(), heard["same"].as_bool()), (Some(8 << 20), Some(true)));
     let Some(remote) = peer("ttcp", "receive udp 0") else { return };
-    let words = format!("--protocol ttcp -p {} -t 1s -b 1M -l 500", port_of(&remote));
+    let words = format!("--protocol ttcp -p {} -t 1s -b 1M -l 500", remote.port());
     let told = netcaliper("delay").arg("127.0.0.1").args(&words).run().exits(0);
     // A megabit a second for a second.
-    let got = deeds(remote)["bytes"].as_u64().unwrap();
+    let got = remote.ended()["bytes"].as_u64().unwrap();
     assert!(got > 0 && got <= 126_000, "{got}");
     assert!(told.out.contains("unconfirmed:") && !told.out.contains("one by one"), "{}", told.tell());
     let server = serve("--legacy ttcp:0");
     let line = server.proc.hears("answering ttcp on ");
     let port = line.trim_end_matches(" (TCP and UDP)").rsplit_once(':').unwrap().1.to_owned();
     let Some(remote) = peer("ttcp", &format!("send tcp {port} 1000 77")) else { return };
-    deeds(remote);
+    remote.ended();
     server.proc.hears("ttcp: 77000 bytes from ");
     // The same port hears datagrams.
     let Some(remote) = peer("ttcp", &format!("send udp {port} 1000 20")) else { return };
-    deeds(remote);
+    remote.ended();
     server.proc.hears("ttcp: 20000 bytes from ");
 }
 

@@ -3,7 +3,7 @@
 
 use crate::support::files::Scratch;
 use crate::support::net::{has_ipv6, is_root};
-use crate::support::{BIN, Done, Proc, netcaliper, number, skip};
+use crate::support::{BIN, Proc, netcaliper, number, skip};
 use serde_json::Value;
 
 /// The peer in a role, or `None` (and a skip on record) where there is no Python.
@@ -24,21 +24,11 @@ fn responder_with(words: &str) -> (Proc, String) {
     (proc, port)
 }
 
-fn json(done: &Done) -> Value {
-    serde_json::from_str(done.out.lines().last().unwrap_or_default())
-        .unwrap_or_else(|e| panic!("{e}: {}", done.tell()))
-}
-
 /// A Python responder and its address.
 fn service(test: &str, how: &str) -> Option<(Proc, String)> {
     let server = peer(test, &format!("respond 127.0.0.1 0 {how}"))?;
-    let port = server.hears("port ").trim_start_matches("port ").to_owned();
+    let port = server.port();
     Some((server, format!("127.0.0.1:{port}")))
-}
-
-fn deeds(server: Proc) -> Value {
-    server.signal("INT");
-    json(&server.wait())
 }
 
 fn numbers(value: &Value) -> Vec<i64> {
@@ -53,7 +43,7 @@ fn our_responder_counts_what_was_sent() {
     let words =
         format!("ask 127.0.0.1 {port} 0-3,6,5,7,7,12 records=12 skip=2 respond=3000 start=1 bin=2000000000");
     let Some(asker) = peer(NAME, &words) else { return };
-    let told = json(&asker.wait().exits(0));
+    let told = asker.wait().exits(0).last_json();
     assert_eq!(numbers(&told["head"]), [0x20, 7], "{told}");
     assert_eq!([&told["received"], &told["lost"], &told["order"]].map(number), [9, 5, 2], "{told}");
     let full = |n: usize| told["hists"][n]["full"].to_string();
@@ -84,7 +74,7 @@ fn lost_packets_are_told_one_by_one_and_packets_acknowledged() {
     let Some(asker) = peer(NAME, &format!("ask 127.0.0.1 {port} 0,3,4,7 lost=3 acks=1 size=30")) else {
         return;
     };
-    let told = json(&asker.wait().exits(0));
+    let told = asker.wait().exits(0).last_json();
     let lost: Vec<i64> = told["records"].as_array().unwrap().iter().map(|row| numbers(row)[2]).collect();
     assert_eq!((lost, number(&told["acks"])), (vec![1, 2, 5], 4), "{told}");
 }
@@ -99,7 +89,7 @@ fn many_requesters_at_once_have_counts_of_their_own() {
         })
         .collect();
     for (n, asker) in askers {
-        let told = json(&asker.wait().exits(0));
+        let told = asker.wait().exits(0).last_json();
         let told = [&told["received"], &told["lost"], &told["order"]].map(|n| n.as_i64().unwrap());
         assert_eq!(told, [10 * n + 1, 0, 0]);
     }
@@ -121,7 +111,7 @@ fn our_requester_tells_what_became_of_its_packets() {
         let told = ["sent", "received", "lost", "overtaken"].map(|of| number(&setting[of]));
         assert_eq!(told, [40, 34, 6, 2], "{}", outcome.tell());
     }
-    let did = deeds(server);
+    let did = server.stopped();
     // On a busy host an answer may come too late: what was asked is asked again.
     assert!(
         number(&did["tests"]) >= 4 && number(&did["ends"]) >= 4 && number(&did["packets"]) == 80,
@@ -188,7 +178,7 @@ fn the_programs_print_what_the_peer_found() {
         .run()
         .exits(0)
         .prints(&["\n  pkt len; num_sent;", " 200; 30; "]);
-    let did = deeds(server);
+    let did = server.stopped();
     assert!(
         number(&did["packets"]) == 50 && number(&did["tests"]) >= 2 && number(&did["ends"]) >= 2,
         "{did}"
@@ -202,7 +192,7 @@ fn a_responder_under_its_own_name_and_a_receiver_count() {
     let resp = netcaliper("udpmon_resp").args("-u 0").spawn();
     let port = at(&resp);
     let Some(asker) = peer(NAME, &format!("ask 127.0.0.1 {port} 0-99")) else { return };
-    assert_eq!(number(&json(&asker.wait().exits(0))["received"]), 100);
+    assert_eq!(number(&asker.wait().exits(0).last_json()["received"]), 100);
     let recv = netcaliper("udpmon_recv").args("-u 0 -H -G 3 -T 1").spawn();
     let port = at(&recv);
     netcaliper("udpmon_send").args(&format!("-d 127.0.0.1 -u {port} -l 200 -w 100 -p 300")).run().exits(0);
@@ -235,7 +225,7 @@ fn a_receiver_tells_each_senders_packets_and_what_its_host_did() {
     // One sender loses 3 and 4 of seven packets, the other nothing of five; neither begins with a word.
     for (frames, left) in [("0-2,5-8", 7), ("0-4", 5)] {
         let Some(sender) = peer(NAME, &format!("send 127.0.0.1 {port} {frames} size=200")) else { return };
-        assert_eq!(number(&json(&sender.wait().exits(0))["sent"]), left);
+        assert_eq!(number(&sender.wait().exits(0).last_json()["sent"]), left);
     }
     // Both senders have ended, so all is in the sockets.
     recv.signal("INT");
@@ -282,17 +272,17 @@ fn type_of_service_is_on_the_wire() {
         // -P 5 -T 4 is 0xa8, as the original puts it together.
         for (words, octet) in [("-Q b8", 0xb8), ("-P 5 -T 4", 0xa8), ("", 0)] {
             let Some(server) = peer(NAME, &format!("respond {host} 0")) else { return };
-            let port = server.hears("port ").trim_start_matches("port ").to_owned();
+            let port = server.port();
             let words = format!("-d {host} -u {port} -l 20 -w 50 {words}");
             netcaliper("udpmon_bw_mon").args(&words).run().exits(0);
-            assert_eq!(numbers(&deeds(server)["tos"]), [octet], "{host} {words}");
+            assert_eq!(numbers(&server.stopped()["tos"]), [octet], "{host} {words}");
         }
         let v6 = if host == "::1" { "-6" } else { "" };
         let resp = netcaliper("udpmon_resp").args(&format!("-u 0 -Q 28 {v6}")).spawn();
         let port = resp.hears("The UDP port is").split_whitespace().nth(4).unwrap().to_owned();
         let Some(asker) = peer(NAME, &format!("ask {host} {port} 0-3")) else { return };
         // A new peer is answered from a socket of its own, which has it, too.
-        assert_eq!(numbers(&json(&asker.wait().exits(0))["tos"]), [0x28], "{host}");
+        assert_eq!(numbers(&asker.wait().exits(0).last_json()["tos"]), [0x28], "{host}");
     }
 }
 
@@ -311,7 +301,7 @@ fn a_drivers_counters_are_told() {
     let resp = netcaliper("udpmon_resp").args("-u 0 -I lo").spawn();
     let port = resp.hears("The UDP port is").split_whitespace().nth(4).unwrap().to_owned();
     let Some(asker) = peer(NAME, &format!("ask 127.0.0.1 {port} 0-99")) else { return };
-    let told = json(&asker.wait().exits(0));
+    let told = asker.wait().exits(0).last_json();
     let counts = numbers(&told["card_counts"]);
     // Loopback has no driver that counts: packets in and out are the kernel's, of the same readings as its texts.
     let packets = |text: usize, column: usize| {

@@ -19,6 +19,7 @@ pub(crate) mod relay;
 
 pub(crate) use outcome::{Outcome, number, text};
 
+use serde_json::Value;
 use std::ffi::OsStr;
 use std::io::Read;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -109,6 +110,19 @@ pub(crate) struct Done {
 }
 
 impl Done {
+    /// Its stdout, one JSON document.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|e| panic!("{e}: {}", self.tell()))
+    }
+
+    /// The last line of its stdout.
+    #[track_caller]
+    pub(crate) fn last_json(&self) -> Value {
+        let last = self.out.lines().last().unwrap_or_default();
+        serde_json::from_str(last).unwrap_or_else(|e| panic!("{e}: {}", self.tell()))
+    }
+
     /// Everything that is known, for messages.
     pub(crate) fn tell(&self) -> String {
         let Done { name, code, out, err } = self;
@@ -206,6 +220,24 @@ impl Proc {
                 self.err()
             )
         })
+    }
+
+    /// The port that a peer says it has.
+    pub(crate) fn port(&self) -> String {
+        self.hears("port ").trim_start_matches("port ").to_owned()
+    }
+
+    /// What a peer says when it is stopped.
+    #[track_caller]
+    pub(crate) fn stopped(self) -> Value {
+        self.signal("INT");
+        self.wait().last_json()
+    }
+
+    /// What a peer says when it has ended in good order.
+    #[track_caller]
+    pub(crate) fn ended(self) -> Value {
+        self.wait().exits(0).last_json()
     }
 
     /// Waits until at least `n` lines on stdout contain `word`.
