@@ -38,7 +38,7 @@ fn parts(length: u64) -> [(&'static str, Phase); 3] {
     ]
 }
 
-/// Runs them; good only if every byte was intact.
+/// Runs the parts against a server in this process; fails unless every byte was intact.
 pub(crate) fn demo(args: &DemoArgs, command: Vec<String>) -> Result<Exit, CliError> {
     let mut outputs = Outputs::open(&args.output, None)?;
     let interrupt = measure::on_signals()?;

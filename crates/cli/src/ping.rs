@@ -256,7 +256,7 @@ fn open(path: &Path) -> Result<Target, CliError> {
     Ok(Target(path.to_owned(), file))
 }
 
-/// Writes one of them, if it is wanted.
+/// Writes a file of round trips to stdout or under its name, where its option was given.
 fn fill(
     target: Option<Target>,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,

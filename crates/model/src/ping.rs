@@ -228,6 +228,7 @@ pub struct PingCounts {
 }
 
 impl PingCounts {
+    /// The counts of messages, which are counted as datagrams while they are under way.
     fn of(packets: &Packets, omitted: u64) -> Self {
         PingCounts {
             sent: packets.sent,

@@ -107,26 +107,16 @@ impl SocketSettings {
 
     /// The same without what TCP sockets are not told.
     pub fn of_streams(&self) -> Self {
-        let SocketSettings {
-            same_host_sndbuf,
-            whole_segments,
-            gso,
-            gro,
-            stamps,
-            card_stamps,
-            marks,
-            dont_fragment,
-            ..
-        } = SocketSettings::default();
+        let usual = SocketSettings::default();
         SocketSettings {
-            same_host_sndbuf,
-            whole_segments,
-            gso,
-            gro,
-            stamps,
-            card_stamps,
-            marks,
-            dont_fragment,
+            same_host_sndbuf: usual.same_host_sndbuf,
+            whole_segments: usual.whole_segments,
+            gso: usual.gso,
+            gro: usual.gro,
+            stamps: usual.stamps,
+            card_stamps: usual.card_stamps,
+            marks: usual.marks,
+            dont_fragment: usual.dont_fragment,
             ..self.clone()
         }
     }

@@ -173,7 +173,8 @@ fn ignored(signal: i32) -> bool {
     unsafe { now.assume_init() }.sa_sigaction == libc::SIG_IGN
 }
 
-/// Sets what a signal does; what it did before. Calls that it interrupts go on, where they can.
+/// Sets the handler of a signal and returns the one before. System calls that the signal interrupts are restarted, where the kernel
+/// can.
 fn handle(signal: i32, handler: libc::sighandler_t) -> Option<libc::sighandler_t> {
     // SAFETY: zeros are a whole sigaction: no flags, nothing blocked.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };

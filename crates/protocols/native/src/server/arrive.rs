@@ -53,7 +53,8 @@ impl Server {
         }
     }
 
-    /// A client has introduced itself: from now on it counts among those of its address and of the server.
+    /// Counts a client against the limits per address and of the server, from its hello and proof on; refuses it, and returns false, where
+    /// one of these is reached.
     fn introduced(&mut self, cx: &Context<'_>, link: Link) -> bool {
         let Some(address) = self.visitors.get(&link).map(|v| v.path.peer.ip().to_canonical()) else {
             return false;
