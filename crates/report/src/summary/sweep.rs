@@ -150,7 +150,7 @@ pub(super) fn found(outcome: &Outcome) -> Vec<String> {
         let slots = || rows.iter().filter_map(move |row| Some((row, row.slot(way)?)));
         match slots().find(|(_, slot)| slot.knee) {
             Some((row, _)) => {
-                words.push(format!("knee {} at {}", way.words(), words::setting(&row.label, 1)))
+                words.push(format!("knee {} at {}", way.words(), words::setting(&row.label, 1)));
             }
             None if slots().count() > 1 => words.push(format!("no knee {} within the sweep", way.words())),
             None => {}
