@@ -45,8 +45,10 @@ pub use live::{
 };
 #[cfg(feature = "parquet")]
 pub use parquet::write_figures_parquet;
-pub use prometheus::{METRICS_TYPE, RunMetrics, ServerMetrics};
+pub use prometheus::{
+    Labels as MetricsLabels, METRICS_TYPE, RunMetrics, ServerMetrics, Sheet as MetricsSheet,
+};
 pub use replay::replay;
 pub use slac::{Series, series};
-pub use text::{clean, hanging};
+pub use text::{Page, Table, Tone, clean, hanging};
 pub use trains::{PacketRows, PacketsCsv, TrainRows, TrainsCsv};

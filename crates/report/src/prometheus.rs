@@ -22,7 +22,7 @@ const BOUNDS: [f64; 22] = [
 const PERCENTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 
 /// Labels of a sample, in order.
-type Labels = Vec<(&'static str, String)>;
+pub type Labels = Vec<(&'static str, String)>;
 
 /// A name, its type and help, and its samples, which have to stand together.
 struct Family {
@@ -34,14 +34,15 @@ struct Family {
 
 /// A page of metrics in the making.
 #[derive(Default)]
-struct Sheet(BTreeMap<String, Family>);
+pub struct Sheet(BTreeMap<String, Family>);
 
 impl Sheet {
     fn add(&mut self, name: &str, kind: &'static str, help: &'static str, labels: &Labels, value: f64) {
         self.family(name, kind, help).samples.push(("", labels.clone(), value));
     }
 
-    fn gauge(&mut self, name: &str, help: &'static str, labels: &Labels, value: Option<f64>) {
+    /// Adds a sample of a gauge, unless there is no value.
+    pub fn gauge(&mut self, name: &str, help: &'static str, labels: &Labels, value: Option<f64>) {
         if let Some(value) = value.filter(|value| value.is_finite()) {
             self.add(name, "gauge", help, labels, value);
         }
@@ -67,7 +68,11 @@ impl Sheet {
         self.0.entry(name.to_owned()).or_insert_with(|| Family { kind, help, samples: Vec::new() })
     }
 
-    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+    /// Writes the page.
+    ///
+    /// # Errors
+    /// When `out` cannot be written.
+    pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let mut text = String::new();
         for (name, Family { kind, help, samples }) in &self.0 {
             // Writing to a String cannot fail.

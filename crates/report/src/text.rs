@@ -22,7 +22,7 @@ const LONGEST_BAR: u64 = 50;
 
 /// What a line is to the reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tone {
+pub enum Tone {
     Plain,
     Heading,
     Warning,
@@ -62,18 +62,19 @@ enum Form {
     Html { lines: bool },
 }
 
-pub(crate) struct Page<'a> {
+/// Lines, tables and paragraphs on their way to a terminal or a page.
+pub struct Page<'a> {
     out: &'a mut dyn Write,
     form: Form,
 }
 
 impl<'a> Page<'a> {
-    pub(crate) fn new(out: &'a mut dyn Write, color: bool) -> Self {
+    pub fn new(out: &'a mut dyn Write, color: bool) -> Self {
         Page { out, form: Form::Terminal { color, columns: None } }
     }
 
     /// No line is longer than `columns`, if they are known: a terminal would continue it at its left edge.
-    pub(crate) fn within(mut self, columns: Option<u16>) -> Self {
+    pub fn within(mut self, columns: Option<u16>) -> Self {
         if let Form::Terminal { columns: known, .. } = &mut self.form {
             *known = columns;
         }
@@ -98,7 +99,7 @@ impl<'a> Page<'a> {
     }
 
     /// One line; trailing blanks and control characters are taken out.
-    pub(crate) fn line(&mut self, tone: Tone, text: &str) -> io::Result<()> {
+    pub fn line(&mut self, tone: Tone, text: &str) -> io::Result<()> {
         let text = clean(text.trim_end());
         match &mut self.form {
             Form::Terminal { color, columns } => {
@@ -125,7 +126,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    pub(crate) fn gap(&mut self) -> io::Result<()> {
+    pub fn gap(&mut self) -> io::Result<()> {
         match self.form {
             Form::Terminal { .. } => writeln!(self.out),
             Form::Html { .. } => self.end(),
@@ -134,7 +135,7 @@ impl<'a> Page<'a> {
 
     /// A paragraph: `lead`, then `text` broken at blanks and indented by the width of `lead`, by two at least. A number and
     /// the word after it, its unit most often, stay together.
-    pub(crate) fn paragraph(&mut self, tone: Tone, lead: &str, text: &str) -> io::Result<()> {
+    pub fn paragraph(&mut self, tone: Tone, lead: &str, text: &str) -> io::Result<()> {
         if matches!(self.form, Form::Html { .. }) {
             self.end()?;
             let (lead, text) = (clean(lead), clean(text));
@@ -199,7 +200,7 @@ impl<'a> Page<'a> {
     }
 
     /// A gap and a table, if it has rows.
-    pub(crate) fn section(&mut self, table: &Table) -> io::Result<()> {
+    pub fn section(&mut self, table: &Table) -> io::Result<()> {
         if table.is_empty() {
             return Ok(());
         }
@@ -208,7 +209,7 @@ impl<'a> Page<'a> {
     }
 
     /// A table: the header in bold, the first column to the left, all others to the right.
-    pub(crate) fn table(&mut self, table: &Table) -> io::Result<()> {
+    pub fn table(&mut self, table: &Table) -> io::Result<()> {
         if matches!(self.form, Form::Html { .. }) {
             self.end()?;
             return table.html(self.out);
@@ -282,19 +283,19 @@ pub(crate) const TIMES: &str = "min|mean|p50|p90|p99|p99.9|max|count";
 pub(crate) const FEW_TIMES: &str = "min|mean|p50|p99|max|count";
 
 /// Cells and what they are to the reader.
-pub(crate) struct Table {
+pub struct Table {
     header: Vec<String>,
     rows: Vec<(Tone, Vec<String>)>,
 }
 
 impl Table {
     /// An empty table under `header`, whose titles are separated by `|`.
-    pub(crate) fn new(header: &str) -> Self {
+    pub fn new(header: &str) -> Self {
         Table::under(header.split('|').map(str::to_owned).collect())
     }
 
     /// An empty table under these titles.
-    pub(crate) fn under(header: Vec<String>) -> Self {
+    pub fn under(header: Vec<String>) -> Self {
         Table { header, rows: Vec::new() }
     }
 
@@ -332,7 +333,7 @@ impl Table {
     }
 
     /// Adds a row; its first cell is indented by two.
-    pub(crate) fn row(&mut self, tone: Tone, mut cells: Vec<String>) {
+    pub fn row(&mut self, tone: Tone, mut cells: Vec<String>) {
         if let Some(first) = cells.first_mut() {
             first.insert_str(0, "  ");
         }
