@@ -1,14 +1,29 @@
 //! The hosts of a fleet, their labels, and the groups of hosts that share something a test would fill.
 
+mod ansible;
+mod build;
+mod file_sd;
+mod lines;
+mod select;
+mod yaml;
+
+use build::Builder;
+pub use select::{Limit, Selector};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
+use std::net::IpAddr;
 
 /// Most hosts of an inventory.
 pub const MAX_HOSTS: usize = 20_000;
 /// Most labels of a host.
 pub const MAX_LABELS: usize = 64;
 /// Most groups of an inventory.
-pub const MAX_GROUPS: usize = 1_000;
+pub const MAX_GROUPS: usize = 5_000;
+/// Most memberships of hosts in groups.
+pub const MAX_MEMBERS: usize = 500_000;
+/// Longest inventory, bytes.
+pub const MAX_BYTES: usize = 16 << 20;
 /// Longest name, address, or value of a label, bytes.
 pub const MAX_TEXT: usize = 253;
 
@@ -25,8 +40,9 @@ impl HostId {
     }
 }
 
-/// Values by name. These names mean something: `site`, `rack`, `rail`, `role`, `nat` (`true`: no connection from outside reaches
-/// the host), and `resource` (hosts with one value count as one host for exclusive tests).
+/// Values by name. These names mean something: `site`, `rack`, `rail`, `role`, `nat` (`true`: no connection from outside its `site`
+/// reaches the host), `protocol` (the host has no agent, but a server of this protocol), and `resource` (hosts with one value count
+/// as one host for exclusive tests).
 pub type Labels = BTreeMap<String, String>;
 
 /// A host that takes part.
@@ -51,6 +67,12 @@ impl Host {
         self.labels.get(name).map(String::as_str)
     }
 
+    /// The protocol of a host without an agent, which only serves tests of others: the label `protocol`.
+    #[must_use]
+    pub fn passive_protocol(&self) -> Option<&str> {
+        self.label("protocol")
+    }
+
     /// Whether connections from outside do not reach the host.
     #[must_use]
     pub fn is_behind_nat(&self) -> bool {
@@ -63,8 +85,10 @@ impl Host {
 pub struct Group {
     /// Its members, ascending.
     pub members: Vec<HostId>,
-    /// Tests, background ones excepted, that may use the resource at a time; at least 1.
-    pub limit: u32,
+    /// Tests, background ones excepted, that may use the resource at a time, at least 1. Without a limit the group only names its
+    /// members.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
     /// Whether only tests between a member and another host use the resource, as with the uplink of a rack. Otherwise every test
     /// of a member does.
     #[serde(default)]
@@ -80,7 +104,7 @@ impl Group {
     }
 }
 
-/// All hosts, and the groups with limits.
+/// All hosts and groups.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inventory {
     /// In the order of their source.
@@ -97,12 +121,162 @@ impl Inventory {
         self.hosts.get(id.index())
     }
 
-    /// The host of a pair that can run the client: `from`, or `to` where no connection reaches `to`. `None` where none reaches
-    /// either: both are behind NAT, at different or unknown sites.
+    /// The host of a pair that can run the client: `from` where that is possible, else `to`. `None` where neither can: both are
+    /// behind NAT at different or unknown sites, or passive.
     #[must_use]
     pub fn client(&self, from: HostId, to: HostId) -> Option<HostId> {
         let (a, b) = (self.host(from)?, self.host(to)?);
         let same_site = a.label("site").is_some() && a.label("site") == b.label("site");
-        if same_site || !b.is_behind_nat() { Some(from) } else { (!a.is_behind_nat()).then_some(to) }
+        let can = |client: &Host, server: &Host| {
+            client.passive_protocol().is_none() && (same_site || !server.is_behind_nat())
+        };
+        if can(a, b) { Some(from) } else { can(b, a).then_some(to) }
     }
 }
+
+/// Where the hosts are written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// A host a line with its labels (`name site=a rack=7`), or Ansible's INI where a line is a `[section]`.
+    Lines,
+    /// Ansible's YAML, or Prometheus' `file_sd` as YAML.
+    Yaml,
+    /// Prometheus' `file_sd`, or Ansible's inventory, as JSON.
+    Json,
+}
+
+impl Format {
+    /// The format of a file of this name with this content.
+    #[must_use]
+    pub fn of(name: &str, text: &str) -> Format {
+        let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
+        let start = text.trim_start_matches('\u{feff}').trim_start();
+        let array = start.strip_prefix('[').map(str::trim_start);
+        if extension.eq_ignore_ascii_case("json")
+            || start.starts_with('{')
+            || array.is_some_and(|rest| rest.starts_with(['{', ']']) && !rest.starts_with("]\n["))
+        {
+            return Format::Json;
+        }
+        if extension.eq_ignore_ascii_case("yml") || extension.eq_ignore_ascii_case("yaml") {
+            return Format::Yaml;
+        }
+        let mut lines = text
+            .lines()
+            .map(str::trim_end)
+            .filter(|line| !line.trim().is_empty() && !line.starts_with(['#', ';']));
+        let first = lines.next().unwrap_or_default();
+        // `all:` and `- targets:` are no names of hosts.
+        let yaml =
+            first == "---" || first.starts_with("- ") || (first.ends_with(':') && !first.contains("::"));
+        if yaml { Format::Yaml } else { Format::Lines }
+    }
+}
+
+impl Inventory {
+    /// Reads an inventory.
+    ///
+    /// # Errors
+    /// Where the text is no such inventory, or larger than the bounds of this module.
+    pub fn parse(text: &str, format: Format) -> Result<Inventory, InventoryError> {
+        if text.len() > MAX_BYTES {
+            return Err(InventoryError::new("the inventory has more than 16 MiB"));
+        }
+        let text = text.trim_start_matches('\u{feff}');
+        let inventory = match format {
+            Format::Lines => lines::parse(text),
+            Format::Yaml => tree(&yaml::parse(text)?),
+            Format::Json => tree(
+                &serde_json::from_str(text)
+                    .map_err(|e| InventoryError::new(format!("the JSON is damaged: {e}")))?,
+            ),
+        }?;
+        match inventory.hosts.len() {
+            0 => Err(InventoryError::new("the inventory has no host")),
+            _ => Ok(inventory),
+        }
+    }
+
+    /// The addresses that `resolve` finds for `name`, as that of a headless service: each is a host.
+    ///
+    /// # Errors
+    /// Those of `resolve`, and when there are none or too many.
+    pub fn of_name(
+        name: &str,
+        resolve: impl FnOnce(&str) -> Result<Vec<IpAddr>, String>,
+    ) -> Result<Inventory, InventoryError> {
+        let mut found = resolve(name).map_err(InventoryError::new)?;
+        found.sort_unstable();
+        found.dedup();
+        let mut builder = Builder::default();
+        for address in found {
+            builder.add(&address.to_string())?;
+        }
+        match builder.build() {
+            inventory if inventory.hosts.is_empty() => {
+                Err(InventoryError::new(format!("the name {name} has no address")))
+            }
+            inventory => Ok(inventory),
+        }
+    }
+
+    /// Adds groups with limits.
+    ///
+    /// # Errors
+    /// When a limit means no host, or there are too many groups.
+    pub fn limit(&mut self, limits: &[Limit]) -> Result<(), InventoryError> {
+        for limit in limits {
+            select::apply(self, limit)?;
+        }
+        if self.groups.len() > MAX_GROUPS {
+            return Err(build::too_many_groups());
+        }
+        Ok(())
+    }
+
+    /// The groups with limits that a test between these hosts uses.
+    pub fn used(&self, from: HostId, to: HostId) -> impl Iterator<Item = (&str, &Group)> {
+        let groups =
+            self.groups.iter().filter(move |(_, group)| group.limit.is_some() && group.is_used(from, to));
+        groups.map(|(name, group)| (name.as_str(), group))
+    }
+}
+
+/// A tree of values: Ansible's groups, or Prometheus' list of targets.
+fn tree(value: &serde_json::Value) -> Result<Inventory, InventoryError> {
+    match value {
+        serde_json::Value::Array(targets) => file_sd::read(targets),
+        serde_json::Value::Object(groups) => ansible::read(groups),
+        _ => Err(InventoryError::new("expected Ansible's groups or Prometheus' list of targets")),
+    }
+}
+
+/// Why a text is no inventory, in one sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InventoryError {
+    line: Option<usize>,
+    text: String,
+}
+
+impl InventoryError {
+    fn new(text: impl Into<String>) -> Self {
+        InventoryError { line: None, text: text.into() }
+    }
+
+    /// The same about this line, counted from 1.
+    fn at(self, line: usize) -> Self {
+        InventoryError { line: self.line.or(Some(line)), ..self }
+    }
+}
+
+impl fmt::Display for InventoryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.line.map_or(Ok(()), |line| write!(f, "line {line}: "))?;
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for InventoryError {}
+
+#[cfg(test)]
+mod tests;

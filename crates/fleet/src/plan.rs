@@ -1,8 +1,19 @@
 //! Which pairs are measured with which tests.
 
+mod forecast;
+mod make;
+mod text;
+
 use crate::inventory::{HostId, Inventory};
+pub use forecast::{Busiest, Forecast, GroupForecast};
+#[cfg(test)]
+pub(crate) use make::Random;
+pub use make::{PlanError, Request, Shape};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
+
+/// Most tasks of a plan.
+pub const MAX_TASKS: usize = 2_000_000;
 
 /// Position of a task in its plan. A run's results name tasks by it, so that a result that comes twice is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -28,6 +39,18 @@ pub enum CostClass {
     Limited,
     /// Is as light as a ping: runs beside everything, and counts against no group.
     Background,
+}
+
+impl CostClass {
+    /// As the command line has it.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            CostClass::Exclusive => "exclusive",
+            CostClass::Limited => "limited",
+            CostClass::Background => "background",
+        }
+    }
 }
 
 /// What is measured.
@@ -121,3 +144,6 @@ impl Plan {
         self.tests.get(usize::from(task.test))
     }
 }
+
+#[cfg(test)]
+mod tests;

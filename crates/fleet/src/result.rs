@@ -68,6 +68,12 @@ impl Reason {
         }
     }
 
+    /// Whether a resumed run tries again.
+    #[must_use]
+    pub const fn is_resumed(self) -> bool {
+        self.is_transient() || matches!(self, Reason::HostAbsent | Reason::Cancelled | Reason::NotMeasuredYet)
+    }
+
     /// Whether another attempt may succeed.
     #[must_use]
     pub const fn is_transient(self) -> bool {

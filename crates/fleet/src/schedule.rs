@@ -1,9 +1,16 @@
 //! Which tests may start now: a pure function of the state, and the state a function of the events.
 
+mod choose;
+mod resources;
+mod state;
+
 use crate::inventory::HostId;
-use crate::plan::{Plan, Task, TaskId};
+use crate::plan::{Task, TaskId};
 use crate::result::Ending;
-use metrics::Mono;
+pub use choose::next;
+use metrics::{Mono, SECOND};
+pub use resources::{GroupLimit, Resources};
+pub use state::{Progress, State};
 
 /// A test to start now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +20,7 @@ pub struct Assignment {
     /// Number of the attempt, from 1. Agents and results name it, so that the report of an attempt given up is not taken for that
     /// of a later one.
     pub attempt: u32,
-    /// The host that runs the client: the task's `from`, except where no connection reaches its `to`.
+    /// The host that runs the client: the task's `from`, except where it cannot.
     pub client: HostId,
     /// The host that runs the server.
     pub server: HostId,
@@ -22,11 +29,19 @@ pub struct Assignment {
     pub until: Mono,
 }
 
+impl Assignment {
+    /// Whether the test's data go from the server to the client, as `--reverse` has it: the client runs at the task's `to`.
+    #[must_use]
+    pub fn is_reversed(&self, task: &Task) -> bool {
+        self.client != task.from
+    }
+}
+
 /// What happened.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// A host is there. `resource` identifies what its tests occupy: boot id and network namespace, or the label `resource`; hosts
-    /// with the same one count as one.
+    /// A host is there. `resource` identifies what its tests occupy: boot id and network namespace; hosts with the same one count as
+    /// one. The label `resource` of the inventory overrides it.
     Joined {
         /// The host.
         host: HostId,
@@ -40,7 +55,8 @@ pub enum Event {
     },
     /// An assignment of [`next`] was sent.
     Started(Assignment),
-    /// An attempt is over at both hosts.
+    /// An attempt is over at both hosts. A measured outcome counts whenever it comes, once for a task; a failure only of the attempt
+    /// that runs.
     Ended {
         /// The task.
         task: TaskId,
@@ -49,7 +65,7 @@ pub enum Event {
         /// How.
         ending: Ending,
     },
-    /// A host refused the attempt for now: it is occupied by tests of others.
+    /// A host refused the attempt for now, so that nothing runs: it is occupied by tests of others.
     Busy {
         /// The task.
         task: TaskId,
@@ -60,62 +76,44 @@ pub enum Event {
         /// It accepts no test before.
         until: Mono,
     },
-    /// No test is started any more; those that have not started end as cancelled.
+    /// No test is started any more: those that have not started end as cancelled.
     Cancelled,
     /// Only time has passed.
     Tick,
 }
 
-/// All that the choice of the next tests depends on.
-#[derive(Clone, Debug)]
-pub struct State {
-    plan: Plan,
+/// What the scheduler allows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// Limited tests at a host at a time, at least 1.
+    pub limited: u32,
+    /// Background tests at a host at a time, at least 1.
+    pub background: u32,
+    /// Attempts of a task that failed for a reason that may pass, at least 1.
+    pub attempts: u32,
+    /// Attempts that a busy host may refuse before a task ends for that reason.
+    pub refusals: u32,
+    /// Between two attempts of a task, ns.
+    pub retry_ns: u64,
+    /// How long a test may take beyond its length, ns: agents end it then.
+    pub grace_ns: u64,
+    /// How long a host that is not there is waited for, ns.
+    pub absent_ns: u64,
 }
 
-impl Assignment {
-    /// Whether the test's data go from the server to the client, as `--reverse` has it: the client runs at the task's `to`.
-    #[must_use]
-    pub fn is_reversed(&self, task: &Task) -> bool {
-        self.client != task.from
-    }
-}
-
-impl State {
-    /// No test has started, no host is there.
-    #[must_use]
-    pub fn new(plan: Plan) -> State {
-        State { plan }
-    }
-
-    /// The plan.
-    #[must_use]
-    pub fn plan(&self) -> &Plan {
-        &self.plan
-    }
-
-    /// Takes note of an event at `now`. Returns the tasks that ended by it, each with its one ending: no task is returned twice.
-    pub fn apply(&mut self, event: Event, now: Mono) -> Vec<(TaskId, Ending)> {
-        let _ = (event, now);
-        Vec::new()
-    }
-
-    /// Whether every task has ended.
-    #[must_use]
-    pub fn is_over(&self) -> bool {
-        self.plan.tasks.is_empty()
-    }
-
-    /// When something changes without an event: [`Event::Tick`] is due then.
-    #[must_use]
-    pub fn wake(&self) -> Option<Mono> {
-        None
+impl Default for Policy {
+    fn default() -> Self {
+        Policy {
+            limited: 4,
+            background: 16,
+            attempts: 3,
+            refusals: 20,
+            retry_ns: SECOND,
+            grace_ns: 5 * SECOND,
+            absent_ns: 30 * SECOND,
+        }
     }
 }
 
-/// Tests that may all start at `now`, beside those that run and beside each other. Each one that is sent is told to the state
-/// ([`Event::Started`]) before the next call.
-#[must_use]
-pub fn next(state: &State, now: Mono) -> Vec<Assignment> {
-    let _ = (state, now);
-    Vec::new()
-}
+#[cfg(test)]
+mod tests;

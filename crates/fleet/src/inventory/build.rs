@@ -1,0 +1,138 @@
+//! An inventory under construction, within its bounds.
+
+use super::{
+    Group, Host, HostId, Inventory, InventoryError, MAX_GROUPS, MAX_HOSTS, MAX_LABELS, MAX_MEMBERS, MAX_TEXT,
+};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
+
+#[derive(Default)]
+pub(super) struct Builder {
+    hosts: Vec<Host>,
+    by_name: HashMap<String, HostId>,
+    groups: BTreeMap<String, (BTreeSet<HostId>, Group)>,
+    members: usize,
+}
+
+impl Builder {
+    /// The host of this name, and whether it is new.
+    pub(super) fn add(&mut self, name: &str) -> Result<(HostId, bool), InventoryError> {
+        if let Some(id) = self.by_name.get(name) {
+            return Ok((*id, false));
+        }
+        bounded("the name of a host", name)?;
+        if !is_name(name) {
+            return Err(InventoryError::new(format!("{name:?} is no name or address of a host")));
+        }
+        let id = u32::try_from(self.hosts.len()).ok().filter(|n| (*n as usize) < MAX_HOSTS).map(HostId);
+        let id = id.ok_or_else(|| InventoryError::new(format!("there are more than {MAX_HOSTS} hosts")))?;
+        self.by_name.insert(name.to_owned(), id);
+        self.hosts.push(Host { name: name.to_owned(), address: name.to_owned(), ..Host::default() });
+        Ok((id, true))
+    }
+
+    /// Says something about a host: its address, port, groups, or a label.
+    pub(super) fn set(&mut self, id: HostId, key: &str, value: &str) -> Result<(), InventoryError> {
+        match key {
+            "groups" => {
+                let names = value.split(',').map(str::trim).filter(|name| !name.is_empty());
+                return names.map(str::to_owned).try_for_each(|name| self.join(&name, id));
+            }
+            "address" if !is_name(value) => {
+                return Err(InventoryError::new(format!("{value:?} is no address of a host")));
+            }
+            _ => {}
+        }
+        bounded("the name of a label", key)?;
+        bounded("the value of a label", value)?;
+        let Some(host) = self.hosts.get_mut(id.index()) else { return Ok(()) };
+        match key {
+            "address" => host.address = value.to_owned(),
+            "port" => host.port = Some(port(value)?),
+            _ => {
+                host.labels.insert(key.to_owned(), value.to_owned());
+                if host.labels.len() > MAX_LABELS {
+                    let text = format!("host {} has more than {MAX_LABELS} labels", host.name);
+                    return Err(InventoryError::new(text));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a host a member of a group.
+    pub(super) fn join(&mut self, group: &str, id: HostId) -> Result<(), InventoryError> {
+        if self.group(group)?.0.insert(id) {
+            self.members += 1;
+        }
+        if self.members > MAX_MEMBERS {
+            return Err(InventoryError::new(format!(
+                "there are more than {MAX_MEMBERS} memberships in groups"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Says something about a group.
+    pub(super) fn set_group(&mut self, group: &str, key: &str, value: &str) -> Result<(), InventoryError> {
+        let (_, of) = self.group(group)?;
+        match key {
+            "limit" => of.limit = Some(limit(value)?),
+            _ => of.crossing = is_true(value),
+        }
+        Ok(())
+    }
+
+    fn group(&mut self, name: &str) -> Result<&mut (BTreeSet<HostId>, Group), InventoryError> {
+        if !self.groups.contains_key(name) {
+            bounded("the name of a group", name)?;
+            if self.groups.len() >= MAX_GROUPS {
+                return Err(too_many_groups());
+            }
+        }
+        Ok(self.groups.entry(name.to_owned()).or_default())
+    }
+
+    pub(super) fn build(self) -> Inventory {
+        let groups = self.groups.into_iter();
+        let groups =
+            groups.filter(|(_, (members, _))| !members.is_empty()).map(|(name, (members, group))| {
+                (name, Group { members: members.into_iter().collect(), ..group })
+            });
+        Inventory { hosts: self.hosts, groups: groups.collect() }
+    }
+}
+
+pub(super) fn too_many_groups() -> InventoryError {
+    InventoryError::new(format!("there are more than {MAX_GROUPS} groups"))
+}
+
+pub(super) fn limit(text: &str) -> Result<u32, InventoryError> {
+    let limit = text.trim().parse().ok().filter(|n| *n > 0);
+    limit
+        .ok_or_else(|| InventoryError::new(format!("a limit of {text:?}: expected a number of tests from 1")))
+}
+
+pub(super) fn port(text: &str) -> Result<u16, InventoryError> {
+    let port = text.trim().parse().ok().filter(|port| *port > 0);
+    port.ok_or_else(|| InventoryError::new(format!("{text:?} is no port: expected 1 to 65535")))
+}
+
+pub(super) fn is_true(text: &str) -> bool {
+    matches!(text.trim().to_ascii_lowercase().as_str(), "true" | "yes" | "on" | "1")
+}
+
+fn bounded(what: &str, text: &str) -> Result<(), InventoryError> {
+    match text.len() {
+        0 => Err(InventoryError::new(format!("{what} is empty"))),
+        n if n > MAX_TEXT => Err(InventoryError::new(format!("{what} has more than {MAX_TEXT} bytes"))),
+        _ => Ok(()),
+    }
+}
+
+/// Whether `text` can be a host on a command line: an address, or a name that is no option.
+fn is_name(text: &str) -> bool {
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '%');
+    let first = text.chars().next().is_some_and(|c| c.is_alphanumeric() || matches!(c, ':' | '_'));
+    text.parse::<IpAddr>().is_ok() || (first && text.chars().all(plain))
+}

@@ -1,0 +1,195 @@
+//! A host a line, and Ansible's INI.
+
+use super::ansible::Tree;
+use super::build::{self, Builder};
+use super::{Inventory, InventoryError, MAX_HOSTS};
+use std::net::Ipv6Addr;
+
+/// What the lines below a section are.
+enum Section {
+    Hosts(String),
+    Children(String),
+    Vars(String),
+}
+
+pub(super) fn parse(text: &str) -> Result<Inventory, InventoryError> {
+    let lines = || {
+        text.lines()
+            .enumerate()
+            .map(|(at, line)| (at + 1, line.trim()))
+            .filter(|(_, line)| !line.is_empty() && !line.starts_with(['#', ';']))
+    };
+    if lines().any(|(_, line)| section(line).is_some()) {
+        let mut tree = Tree::default();
+        let mut within = Section::Hosts("ungrouped".to_owned());
+        for (at, line) in lines() {
+            match section(line) {
+                Some(next) => within = next.map_err(|e| e.at(at))?,
+                None => ini(&mut tree, &within, line).map_err(|e| e.at(at))?,
+            }
+        }
+        return tree.inventory();
+    }
+    let mut builder = Builder::default();
+    for (at, line) in lines() {
+        plain(&mut builder, line).map_err(|e| e.at(at))?;
+    }
+    Ok(builder.build())
+}
+
+/// A line of a plain list: a host, perhaps with a port, and its labels.
+fn plain(builder: &mut Builder, line: &str) -> Result<(), InventoryError> {
+    let words = words(line)?;
+    let Some((first, labels)) = words.split_first() else { return Ok(()) };
+    let (pattern, port) = address(first)?;
+    for name in expand(pattern)? {
+        let (id, new) = builder.add(&name)?;
+        if !new {
+            return Err(InventoryError::new(format!("host {name} is listed twice")));
+        }
+        if let Some(port) = port {
+            builder.set(id, "port", port)?;
+        }
+        for label in labels {
+            let (key, value) = pair(label)?;
+            builder.set(id, key, value)?;
+        }
+    }
+    Ok(())
+}
+
+fn ini(tree: &mut Tree, within: &Section, line: &str) -> Result<(), InventoryError> {
+    match within {
+        Section::Vars(group) => {
+            let (key, value) = line.split_once('=').ok_or_else(|| no_pair(line))?;
+            tree.set_group(group, key.trim(), unquoted(value.trim()))
+        }
+        Section::Children(group) => tree.child(group, line.split_whitespace().next().unwrap_or(line)),
+        Section::Hosts(group) => {
+            let words = words(line)?;
+            let Some((first, vars)) = words.split_first() else { return Ok(()) };
+            // The port behind the name is that of SSH.
+            let (pattern, _) = address(first)?;
+            for name in expand(pattern)? {
+                tree.host(group, &name)?;
+                for var in vars {
+                    let (key, value) = pair(var)?;
+                    tree.set_host(&name, key, value)?;
+                }
+            }
+            Ok(())
+        }
+    }
+}
+
+/// `[name]`, `[name:children]` or `[name:vars]`; an address in brackets is none.
+fn section(line: &str) -> Option<Result<Section, InventoryError>> {
+    let line = line.split(" #").next().unwrap_or(line).trim_end();
+    let inner = line.strip_prefix('[')?.strip_suffix(']')?;
+    if inner.is_empty() || inner.contains(['[', ']']) || inner.matches(':').count() > 1 {
+        return None;
+    }
+    let (name, kind) = inner.split_once(':').unwrap_or((inner, "hosts"));
+    let name = name.trim().to_owned();
+    Some(match kind.trim() {
+        "hosts" => Ok(Section::Hosts(name)),
+        "children" => Ok(Section::Children(name)),
+        "vars" => Ok(Section::Vars(name)),
+        other => Err(InventoryError::new(format!("[{name}:{other}]: expected :children or :vars"))),
+    })
+}
+
+/// A name or address, and its port.
+pub(super) fn address(text: &str) -> Result<(&str, Option<&str>), InventoryError> {
+    if text.parse::<Ipv6Addr>().is_ok() {
+        return Ok((text, None));
+    }
+    if let Some((inner, rest)) = text.strip_prefix('[').and_then(|text| text.split_once(']'))
+        && inner.parse::<Ipv6Addr>().is_ok()
+    {
+        return match rest.strip_prefix(':') {
+            _ if rest.is_empty() => Ok((inner, None)),
+            Some(port) => build::port(port).map(|_| (inner, Some(port))),
+            None => Err(InventoryError::new(format!("{text:?}: expected [ADDRESS]:PORT"))),
+        };
+    }
+    match text.rsplit_once(':') {
+        // A colon within brackets is that of a range.
+        Some((name, port)) if !port.contains(']') => build::port(port).map(|_| (name, Some(port))),
+        _ => Ok((text, None)),
+    }
+}
+
+/// The names that a pattern with ranges means: `web[01:12].example.org`, `db-[a:f]`, `[1:9:2]`.
+pub(super) fn expand(pattern: &str) -> Result<Vec<String>, InventoryError> {
+    let Some((head, rest)) = pattern.split_once('[') else { return Ok(vec![pattern.to_owned()]) };
+    let wrong = || InventoryError::new(format!("{pattern:?}: expected a range such as [01:12] or [a:f]"));
+    let (range, tail) = rest.split_once(']').ok_or_else(wrong)?;
+    let mut parts = range.split(':');
+    let (Some(first), Some(last)) = (parts.next(), parts.next()) else { return Err(wrong()) };
+    let step: usize = parts.next().map_or(Ok(1), str::parse).map_err(|_| wrong())?;
+    if step == 0 || parts.next().is_some() {
+        return Err(wrong());
+    }
+    let middle: Vec<String> = match (first.parse::<u32>(), last.parse::<u32>()) {
+        (Ok(a), Ok(b)) if a <= b && (b - a) as usize / step < MAX_HOSTS => {
+            let width = if first.starts_with('0') { first.len() } else { 0 };
+            if width > 10 {
+                return Err(wrong());
+            }
+            (a..=b).step_by(step).map(|n| format!("{n:0width$}")).collect()
+        }
+        (Ok(_), Ok(_)) => return Err(wrong()),
+        _ => {
+            let letter = |text: &str| {
+                let mut chars = text.chars();
+                chars.next().filter(|c| c.is_ascii_alphabetic() && chars.next().is_none())
+            };
+            let (a, b) = letter(first).zip(letter(last)).filter(|(a, b)| a <= b).ok_or_else(wrong)?;
+            (a..=b).step_by(step).map(String::from).collect()
+        }
+    };
+    let tails = expand(tail)?;
+    if middle.len().saturating_mul(tails.len()) > MAX_HOSTS {
+        return Err(InventoryError::new(format!("{pattern:?} means more than {MAX_HOSTS} hosts")));
+    }
+    Ok(middle.iter().flat_map(|m| tails.iter().map(move |t| format!("{head}{m}{t}"))).collect())
+}
+
+fn pair(word: &str) -> Result<(&str, &str), InventoryError> {
+    word.split_once('=').filter(|(key, _)| !key.is_empty()).ok_or_else(|| no_pair(word))
+}
+
+fn no_pair(word: &str) -> InventoryError {
+    InventoryError::new(format!("{word:?}: expected NAME=VALUE"))
+}
+
+fn unquoted(text: &str) -> &str {
+    let within = |quote| text.strip_prefix(quote).and_then(|rest: &str| rest.strip_suffix(quote));
+    within('"').or_else(|| within('\'')).unwrap_or(text)
+}
+
+/// The words of a line; quotes hold blanks together, a `#` at the start of a word begins a comment.
+fn words(line: &str) -> Result<Vec<String>, InventoryError> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    for c in line.chars() {
+        match quote {
+            Some(open) if c == open => quote = None,
+            Some(_) => word.get_or_insert_default().push(c),
+            None if c == '"' || c == '\'' => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            None if c.is_whitespace() => words.extend(word.take()),
+            None if c == '#' && word.is_none() => break,
+            None => word.get_or_insert_default().push(c),
+        }
+    }
+    if quote.is_some() {
+        return Err(InventoryError::new("a quote is not closed"));
+    }
+    words.extend(word);
+    Ok(words)
+}

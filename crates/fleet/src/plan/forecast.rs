@@ -1,0 +1,206 @@
+//! What a plan will take, before anything is sent.
+
+use super::{CostClass, Plan, Task};
+use crate::inventory::HostId;
+use crate::result::Ending;
+use crate::schedule::{Event, Policy, Resources, State, next};
+use metrics::Mono;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+/// Plans of more tasks are not played through: their duration is only bounded from below.
+const MOST_PLAYED: usize = 250_000;
+/// Between the choice of a test and its start, and between its end and the controller's knowledge of it.
+const DISPATCH_NS: u64 = 5_000_000;
+
+/// What a plan will take.
+#[derive(Clone, Debug, Serialize)]
+pub struct Forecast {
+    /// Hosts of the inventory.
+    pub hosts: usize,
+    /// Tests, those of pairs without a connection left out.
+    pub tests: usize,
+    /// Tests of pairs between which no connection is possible.
+    pub unreachable: usize,
+    /// Tests of each class.
+    pub exclusive: usize,
+    /// Those that a few of which run at a host.
+    pub limited: usize,
+    /// Those that run beside everything.
+    pub background: usize,
+    /// No order takes less time: the tests of the busiest host, or of the busiest group, one after the other.
+    pub at_least_ns: u64,
+    /// The time that the scheduler needs if nothing goes wrong; absent for plans too large to be played through.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expected_ns: Option<u64>,
+    /// Most tests that run at a time then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub most_at_once: Option<usize>,
+    /// Payload of all tests whose options limit it.
+    pub bytes: u64,
+    /// Tests whose options do not.
+    pub unlimited: usize,
+    /// The host with the most exclusive and limited tests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub busiest: Option<Busiest>,
+    /// What groups exclude.
+    pub groups: Vec<GroupForecast>,
+    /// Hosts that count as one, by the label `resource`.
+    pub shared: BTreeMap<String, Vec<String>>,
+}
+
+/// The host that decides how long a plan takes.
+#[derive(Clone, Debug, Serialize)]
+pub struct Busiest {
+    /// Its name.
+    pub host: String,
+    /// Its tests.
+    pub tests: usize,
+    /// The time of them one after the other.
+    pub ns: u64,
+}
+
+/// What a group excludes.
+#[derive(Clone, Debug, Serialize)]
+pub struct GroupForecast {
+    /// Its name.
+    pub name: String,
+    /// Tests at a time.
+    pub limit: u32,
+    /// Whether only tests with hosts outside count.
+    pub crossing: bool,
+    /// Members.
+    pub hosts: usize,
+    /// Tests that count.
+    pub tests: usize,
+    /// The time that they take at least.
+    pub at_least_ns: u64,
+}
+
+impl Plan {
+    /// What the plan will take by `policy`.
+    #[must_use]
+    pub fn forecast(&self, policy: &Policy) -> Forecast {
+        let resources = Resources::of(&self.inventory);
+        let mut of_host = vec![(0usize, 0u64, 0u64); self.inventory.hosts.len()];
+        let mut of_group = vec![(0usize, 0u64); resources.groups().len()];
+        let mut classes = [0usize; 3];
+        let (mut unreachable, mut bytes, mut unlimited) = (0, 0u64, 0);
+        for (task, test) in self.tasks.iter().filter_map(|task| Some((task, self.test(task)?))) {
+            if self.inventory.client(task.from, task.to).is_none() {
+                unreachable += 1;
+                continue;
+            }
+            classes[test.class as usize] += 1;
+            match test.bytes {
+                Some(n) => bytes = bytes.saturating_add(n),
+                None => unlimited += 1,
+            }
+            if test.class == CostClass::Background {
+                continue;
+            }
+            for host in [task.from, task.to] {
+                if let Some((n, alone, beside)) = of_host.get_mut(host.index()) {
+                    *n += 1;
+                    match test.class {
+                        CostClass::Exclusive => *alone = alone.saturating_add(test.length_ns),
+                        _ => *beside = beside.saturating_add(test.length_ns),
+                    }
+                }
+            }
+            for group in resources.used(task.from, task.to) {
+                let (n, ns) = &mut of_group[group];
+                (*n, *ns) = (*n + 1, ns.saturating_add(test.length_ns));
+            }
+        }
+        let limited = u64::from(policy.limited.max(1));
+        let host_ns = |(_, alone, beside): &(usize, u64, u64)| alone.saturating_add(beside / limited);
+        let busiest = of_host.iter().enumerate().max_by_key(|(at, of)| (host_ns(of), Reverse(*at)));
+        let busiest = busiest.filter(|(_, of)| of.0 > 0).map(|(at, of)| Busiest {
+            host: self.inventory.hosts[at].name.clone(),
+            tests: of.0,
+            ns: host_ns(of),
+        });
+        let groups: Vec<GroupForecast> = resources
+            .groups()
+            .iter()
+            .zip(&of_group)
+            .map(|(group, (tests, ns))| GroupForecast {
+                name: group.name.clone(),
+                limit: group.limit,
+                crossing: group.crossing,
+                hosts: self.inventory.groups.get(&group.name).map_or(0, |group| group.members.len()),
+                tests: *tests,
+                at_least_ns: ns / u64::from(group.limit.max(1)),
+            })
+            .collect();
+        let longest = self.tests.iter().map(|test| test.length_ns).max().unwrap_or(0);
+        let bounds =
+            groups.iter().map(|group| group.at_least_ns).chain(busiest.as_ref().map(|busiest| busiest.ns));
+        let played = (self.tasks.len() <= MOST_PLAYED).then(|| self.play(policy));
+        Forecast {
+            hosts: self.inventory.hosts.len(),
+            tests: classes.iter().sum(),
+            unreachable,
+            exclusive: classes[CostClass::Exclusive as usize],
+            limited: classes[CostClass::Limited as usize],
+            background: classes[CostClass::Background as usize],
+            at_least_ns: bounds.chain([longest]).max().unwrap_or(0),
+            expected_ns: played.map(|(ns, _)| ns),
+            most_at_once: played.map(|(_, most)| most),
+            bytes,
+            unlimited,
+            busiest,
+            groups,
+            shared: self.shared(),
+        }
+    }
+
+    fn shared(&self) -> BTreeMap<String, Vec<String>> {
+        let mut shared = BTreeMap::<String, Vec<String>>::new();
+        for host in &self.inventory.hosts {
+            if let Some(resource) = host.label("resource") {
+                shared.entry(resource.to_owned()).or_default().push(host.name.clone());
+            }
+        }
+        shared.retain(|_, hosts| hosts.len() > 1);
+        shared
+    }
+
+    /// Plays the plan through with the scheduler itself: its duration, and the most tests at a time.
+    fn play(&self, policy: &Policy) -> (u64, usize) {
+        let (mut state, _) = State::new(self.clone(), policy.clone(), &[], Mono(0));
+        for (at, host) in (0..).zip(&self.inventory.hosts) {
+            let (host, resource) = (HostId(at), host.name.clone());
+            state.apply(Event::Joined { host, resource }, Mono(0));
+        }
+        let (mut now, mut most) = (Mono(0), 0);
+        let mut ends = BinaryHeap::new();
+        loop {
+            for assignment in next(&state, now) {
+                let length = self
+                    .task(assignment.task)
+                    .and_then(|task: &Task| self.test(task))
+                    .map_or(0, |test| test.length_ns);
+                ends.push(Reverse((
+                    now.plus(length).plus(2 * DISPATCH_NS),
+                    assignment.task,
+                    assignment.attempt,
+                )));
+                state.apply(Event::Started(assignment), now);
+            }
+            most = most.max(ends.len());
+            let Some(Reverse((at, ..))) = ends.peek().copied() else { return (now.0, most) };
+            now = at;
+            while let Some(Reverse((end, task, attempt))) = ends.peek().copied()
+                && end == at
+            {
+                ends.pop();
+                let ending = Ending::Measured(RawValue::NULL.to_owned());
+                state.apply(Event::Ended { task, attempt, ending }, now);
+            }
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! A forecast for people.
+
+use super::{Forecast, Plan};
+use metrics::{format_bytes, format_duration, real};
+use report::{Page, Table, Tone};
+use std::io::{self, Write};
+
+/// Most groups, and most hosts that count as one, that are told.
+const MOST: usize = 20;
+
+impl Forecast {
+    /// Writes duration, bytes and what excludes what.
+    ///
+    /// # Errors
+    /// When `out` cannot be written.
+    pub fn write(
+        &self,
+        plan: &Plan,
+        color: bool,
+        columns: Option<u16>,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let page = &mut Page::new(out, color).within(columns);
+        let time = |ns: u64| format_duration(real(ns));
+        let expected = self.expected_ns.map_or_else(
+            || format!("at least {}", time(self.at_least_ns)),
+            |ns| format!("about {} (at least {})", time(ns), time(self.at_least_ns)),
+        );
+        page.line(Tone::Heading, &format!("{} tests of {} hosts: {expected}", self.tests, self.hosts))?;
+        for test in &plan.tests {
+            let words = std::iter::once(test.verb.name()).chain(test.arguments.iter().map(String::as_str));
+            let words = words.collect::<Vec<_>>().join(" ");
+            page.line(
+                Tone::Plain,
+                &format!("  {words}: {} each, {}", time(test.length_ns), test.class.words()),
+            )?;
+        }
+        let bytes = match (self.bytes, self.unlimited) {
+            (bytes, 0) => format!("{} of payload", format_bytes(bytes)),
+            (0, _) => "as much payload as the paths carry".to_owned(),
+            (bytes, n) => {
+                format!("{} of payload, and as much as the paths carry in {n} tests", format_bytes(bytes))
+            }
+        };
+        page.line(Tone::Plain, &format!("  {bytes}"))?;
+        if self.unreachable > 0 {
+            let text = format!(
+                "  {} more tests have no way: both hosts are behind NAT, or passive.",
+                self.unreachable
+            );
+            page.line(Tone::Plain, &text)?;
+        }
+        self.exclusions(page, &time)?;
+        let repeats = plan.tasks.iter().map(|task| task.repeat).max().unwrap_or(0);
+        if repeats < 2 {
+            page.paragraph(Tone::Plain, "", "A single pair is judged from three repeats on: --repeats 3.")?;
+        }
+        Ok(())
+    }
+
+    fn exclusions(&self, page: &mut Page<'_>, time: &dyn Fn(u64) -> String) -> io::Result<()> {
+        page.gap()?;
+        page.line(Tone::Heading, "What excludes what")?;
+        if self.exclusive > 0 {
+            page.line(
+                Tone::Plain,
+                "  Exclusive tests: one at a time at each host, nothing but background tests beside.",
+            )?;
+        }
+        if self.limited > 0 {
+            page.line(
+                Tone::Plain,
+                "  Limited tests: a few at a time at each host, never beside an exclusive one.",
+            )?;
+        }
+        if self.background > 0 {
+            page.line(Tone::Plain, "  Background tests: beside everything, in no group.")?;
+        }
+        if let Some(busiest) = &self.busiest {
+            let text = format!(
+                "  The busiest host, {}, has {} tests, {} of time.",
+                busiest.host,
+                busiest.tests,
+                time(busiest.ns)
+            );
+            page.line(Tone::Plain, &text)?;
+        }
+        if let Some(most) = self.most_at_once {
+            page.line(Tone::Plain, &format!("  At most {most} tests run at a time."))?;
+        }
+        let mut table = Table::new("Group|at a time|hosts|tests|at least");
+        for group in self.groups.iter().take(MOST) {
+            let name = if group.crossing { format!("{}, to others", group.name) } else { group.name.clone() };
+            let cells = [
+                name,
+                group.limit.to_string(),
+                group.hosts.to_string(),
+                group.tests.to_string(),
+                time(group.at_least_ns),
+            ];
+            table.row(Tone::Plain, cells.to_vec());
+        }
+        page.section(&table)?;
+        if self.groups.len() > MOST {
+            page.line(Tone::Plain, &format!("  and {} more groups", self.groups.len() - MOST))?;
+        }
+        for (resource, hosts) in self.shared.iter().take(MOST) {
+            page.paragraph(Tone::Plain, "  Count as one: ", &format!("{} ({resource}).", hosts.join(", ")))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,435 @@
+//! The state of a run: who is there, what runs, what is left.
+
+use super::{Assignment, Event, Policy, Resources};
+use crate::inventory::HostId;
+use crate::plan::{CostClass, Plan, Task, TaskId};
+use crate::result::{Ending, Reason};
+use metrics::{Mono, SECOND};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// A host that says it is busy is believed for so long at most, ns.
+const MOST_BUSY: u64 = 600 * SECOND;
+pub(super) const CLASSES: [CostClass; 3] = [CostClass::Exclusive, CostClass::Limited, CostClass::Background];
+
+/// How many tasks are where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// All.
+    pub tasks: usize,
+    /// That have ended.
+    pub ended: usize,
+    /// That run.
+    pub running: usize,
+}
+
+#[derive(Clone, Debug, Default)]
+struct TaskState {
+    attempts: u32,
+    failures: u32,
+    refusals: u32,
+    over: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct HostState {
+    pub(super) present: bool,
+    /// Whether it was there at any time.
+    seen: bool,
+    /// Index of what its tests occupy.
+    pub(super) resource: usize,
+    /// Whether the inventory says what its tests occupy.
+    labelled: bool,
+    pub(super) busy: Mono,
+    /// Tasks of each class that may start, by either host, in the order of the plan.
+    pub(super) pending: [Vec<TaskId>; 3],
+}
+
+/// What runs of each class at a resource, and how many tests use each group.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Load {
+    pub(super) resources: Vec<[u32; 3]>,
+    pub(super) groups: Vec<u32>,
+    /// Pairs, in this direction, with a test that others may run beside: of one pair one at a time.
+    pub(super) pairs: BTreeSet<(HostId, HostId)>,
+}
+
+#[derive(Clone, Debug)]
+struct Running {
+    attempt: u32,
+    until: Mono,
+    at: [usize; 2],
+    lost: bool,
+}
+
+/// All that the choice of the next tests depends on.
+#[derive(Clone, Debug)]
+pub struct State {
+    pub(super) plan: Plan,
+    pub(super) policy: Policy,
+    pub(super) resources: Resources,
+    pub(super) hosts: Vec<HostState>,
+    pub(super) load: Load,
+    /// Tasks that may start or wait for another attempt, of each group.
+    pub(super) open: Vec<u32>,
+    names: HashMap<String, usize>,
+    tasks: Vec<TaskState>,
+    running: BTreeMap<TaskId, Running>,
+    /// When the time of each running attempt is up.
+    deadlines: BTreeSet<(Mono, TaskId)>,
+    /// Hosts that are not there, and until when each is waited for.
+    absent: BTreeSet<(Mono, HostId)>,
+    /// Tasks that wait for another attempt.
+    delayed: BTreeSet<(Mono, TaskId)>,
+    ended: usize,
+    pub(super) cancelled: bool,
+}
+
+impl State {
+    /// The state at the start of a run, or of its resumption: the tasks `over` have ended before. Also returns the tasks that end
+    /// at once, since no connection is possible between their hosts.
+    #[must_use]
+    pub fn new(plan: Plan, policy: Policy, over: &[TaskId], now: Mono) -> (State, Vec<(TaskId, Ending)>) {
+        let resources = Resources::of(&plan.inventory);
+        let mut state = State {
+            load: Load { groups: vec![0; resources.groups().len()], ..Load::default() },
+            open: vec![0; resources.groups().len()],
+            hosts: Vec::with_capacity(plan.inventory.hosts.len()),
+            tasks: vec![TaskState::default(); plan.tasks.len()],
+            names: HashMap::new(),
+            running: BTreeMap::new(),
+            deadlines: BTreeSet::new(),
+            absent: BTreeSet::new(),
+            delayed: BTreeSet::new(),
+            ended: 0,
+            cancelled: false,
+            resources,
+            policy,
+            plan,
+        };
+        for at in 0..state.plan.inventory.hosts.len() {
+            let host = &state.plan.inventory.hosts[at];
+            let label = host.label("resource").map(|label| format!("label {label}"));
+            let labelled = label.is_some();
+            let name = label.unwrap_or_else(|| format!("host {}", host.name));
+            let resource = state.resource(name);
+            let pending = [const { Vec::new() }; 3];
+            state.hosts.push(HostState {
+                present: false,
+                seen: false,
+                resource,
+                labelled,
+                busy: Mono(0),
+                pending,
+            });
+        }
+        for host in (0..).map(HostId).take(state.hosts.len()) {
+            state.absent.insert((now.plus(state.policy.absent_ns), host));
+        }
+        for id in over {
+            state.tasks.get_mut(id.index()).into_iter().for_each(|task| task.over = true);
+        }
+        state.ended = state.tasks.iter().filter(|task| task.over).count();
+        let mut endings = Vec::new();
+        for at in 0..state.plan.tasks.len() {
+            let task = state.plan.tasks[at];
+            if state.tasks[at].over {
+                continue;
+            }
+            if state.plan.test(&task).is_none() || state.plan.inventory.client(task.from, task.to).is_none() {
+                let ending = Ending::missing(Reason::UnreachableByDesign, "");
+                endings.extend(state.finish(task.id, ending));
+                continue;
+            }
+            state.count(&task, true);
+            state.admit(task.id);
+        }
+        (state, endings)
+    }
+
+    /// The plan.
+    #[must_use]
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// How far the run is.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        Progress { tasks: self.tasks.len(), ended: self.ended, running: self.running.len() }
+    }
+
+    /// Whether every task has ended and nothing runs.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.ended == self.tasks.len() && self.running.is_empty()
+    }
+
+    /// Attempts of a task so far.
+    #[must_use]
+    pub fn attempts(&self, task: TaskId) -> u32 {
+        self.tasks.get(task.index()).map_or(0, |task| task.attempts)
+    }
+
+    /// When something changes without an event, after `now`: [`Event::Tick`] is due then.
+    #[must_use]
+    pub fn wake(&self, now: Mono) -> Option<Mono> {
+        let first = [&self.deadlines, &self.delayed].map(|set| set.first().map(|(at, _)| *at));
+        let is_open = |host: &HostState| host.pending.iter().any(|pending| !pending.is_empty());
+        let absent =
+            self.absent.iter().filter(|(_, host)| is_open(&self.hosts[host.index()])).map(|(at, _)| *at);
+        let busy = self.hosts.iter().filter(|host| host.busy > now && is_open(host)).map(|host| host.busy);
+        first.into_iter().flatten().chain(absent).chain(busy).filter(|at| *at > now).min()
+    }
+
+    /// Takes note of an event at `now`. Returns the tasks that ended by it, each with its one ending: no task is returned twice.
+    pub fn apply(&mut self, event: Event, now: Mono) -> Vec<(TaskId, Ending)> {
+        let mut endings = Vec::new();
+        match event {
+            Event::Joined { host, resource } => self.joined(host, resource),
+            Event::Lost { host } => self.lost(host, now),
+            Event::Started(assignment) => self.started(&assignment),
+            Event::Ended { task, attempt, ending } => {
+                endings.extend(self.reported(task, attempt, ending, now));
+            }
+            Event::Busy { task, attempt, host, until } => {
+                endings.extend(self.refused(task, attempt, host, until, now));
+            }
+            Event::Cancelled => self.cancel(&mut endings),
+            Event::Tick => {}
+        }
+        self.pass(now, &mut endings);
+        endings
+    }
+
+    fn resource(&mut self, name: String) -> usize {
+        let new = self.load.resources.len();
+        let at = *self.names.entry(name).or_insert(new);
+        if at == new {
+            self.load.resources.push([0; 3]);
+        }
+        at
+    }
+
+    fn joined(&mut self, host: HostId, resource: String) {
+        let Some(labelled) = self.hosts.get(host.index()).map(|host| host.labelled) else { return };
+        let resource = (!labelled).then(|| self.resource(format!("agent {resource}")));
+        self.absent.retain(|(_, absent)| *absent != host);
+        let host = &mut self.hosts[host.index()];
+        (host.present, host.seen) = (true, true);
+        host.resource = resource.unwrap_or(host.resource);
+    }
+
+    fn lost(&mut self, host: HostId, now: Mono) {
+        let Some(state) = self.hosts.get_mut(host.index()) else { return };
+        if std::mem::take(&mut state.present) {
+            self.absent.insert((now.plus(self.policy.absent_ns), host));
+        }
+        for (task, running) in &mut self.running {
+            let task = &self.plan.tasks[task.index()];
+            running.lost |= [task.from, task.to].contains(&host);
+        }
+    }
+
+    fn started(&mut self, assignment: &Assignment) {
+        let Some(task) = self.plan.task(assignment.task).copied() else { return };
+        let class = self.class(&task);
+        for host in [task.from, task.to] {
+            let pending = &mut self.hosts[host.index()].pending[class];
+            if let Ok(at) = pending.binary_search(&task.id) {
+                pending.remove(at);
+            }
+        }
+        let at = [task.from, task.to].map(|host| self.hosts[host.index()].resource);
+        self.load.add(&self.resources, &task, class, at, true);
+        self.tasks[task.id.index()].attempts = assignment.attempt;
+        let (attempt, until) = (assignment.attempt, assignment.until);
+        self.running.insert(task.id, Running { attempt, until, at, lost: false });
+        self.deadlines.insert((until, task.id));
+    }
+
+    /// Frees what the running attempt of a task occupies; whether a host was lost meanwhile. Nothing for another attempt.
+    fn release(&mut self, id: TaskId, attempt: u32) -> Option<bool> {
+        self.running.get(&id).filter(|running| running.attempt == attempt)?;
+        let running = self.running.remove(&id)?;
+        self.deadlines.remove(&(running.until, id));
+        let task = self.plan.tasks[id.index()];
+        self.load.add(&self.resources, &task, self.class(&task), running.at, false);
+        Some(running.lost)
+    }
+
+    fn reported(&mut self, id: TaskId, attempt: u32, ending: Ending, now: Mono) -> Option<(TaskId, Ending)> {
+        if attempt == 0 || attempt > self.attempts(id) {
+            return None;
+        }
+        let current = self.release(id, attempt).is_some();
+        if let Ending::Measured(_) = ending {
+            return self.finish(id, ending);
+        }
+        if !current || self.tasks[id.index()].over {
+            return None;
+        }
+        self.tasks[id.index()].failures += 1;
+        let transient = ending.reason().is_some_and(Reason::is_transient);
+        if transient && !self.cancelled && self.tasks[id.index()].failures < self.policy.attempts {
+            self.delayed.insert((now.plus(self.policy.retry_ns), id));
+            return None;
+        }
+        self.finish(id, ending)
+    }
+
+    fn refused(
+        &mut self,
+        id: TaskId,
+        attempt: u32,
+        host: HostId,
+        until: Mono,
+        now: Mono,
+    ) -> Option<(TaskId, Ending)> {
+        self.release(id, attempt)?;
+        let until = until.min(now.plus(MOST_BUSY)).max(now.plus(self.policy.retry_ns));
+        if let Some(host) = self.hosts.get_mut(host.index()) {
+            host.busy = host.busy.max(until);
+        }
+        let task = &mut self.tasks[id.index()];
+        if task.over {
+            return None;
+        }
+        task.refusals += 1;
+        if self.cancelled || task.refusals > self.policy.refusals {
+            let text = format!("{} attempts were refused", task.refusals);
+            return self.finish(id, Ending::missing(Reason::Busy, text));
+        }
+        self.delayed.insert((until, id));
+        None
+    }
+
+    fn cancel(&mut self, endings: &mut Vec<(TaskId, Ending)>) {
+        self.cancelled = true;
+        for at in 0..self.plan.tasks.len() {
+            let id = self.plan.tasks[at].id;
+            if !self.running.contains_key(&id) {
+                endings.extend(self.finish(id, Ending::missing(Reason::Cancelled, "")));
+            }
+        }
+    }
+
+    /// What is due by `now`: attempts whose time is up, those that may be repeated, hosts that were waited for long enough.
+    fn pass(&mut self, now: Mono, endings: &mut Vec<(TaskId, Ending)>) {
+        while let Some((_, id)) = self.deadlines.first().copied().filter(|(until, _)| *until <= now) {
+            let Some(Running { attempt, lost, .. }) = self.running.get(&id).cloned() else { break };
+            let reason = if lost { Reason::AgentLost } else { Reason::TimedOut };
+            endings.extend(self.reported(id, attempt, Ending::missing(reason, ""), now));
+        }
+        while let Some((at, id)) = self.delayed.first().copied().filter(|(at, _)| *at <= now) {
+            self.delayed.remove(&(at, id));
+            if !self.tasks[id.index()].over {
+                self.admit(id);
+            }
+        }
+        let waited: Vec<HostId> =
+            self.absent.iter().take_while(|(at, _)| *at <= now).map(|(_, host)| *host).collect();
+        for host in waited {
+            let state = &self.hosts[host.index()];
+            if state.pending.iter().all(Vec::is_empty) {
+                continue;
+            }
+            let reason = if state.seen { Reason::AgentLost } else { Reason::HostAbsent };
+            let text = self.plan.inventory.hosts[host.index()].name.clone();
+            for id in state.pending.concat() {
+                endings.extend(self.finish(id, Ending::missing(reason, text.clone())));
+            }
+        }
+    }
+
+    /// Lets a task start when its hosts are free.
+    fn admit(&mut self, id: TaskId) {
+        let task = self.plan.tasks[id.index()];
+        let class = self.class(&task);
+        for host in [task.from, task.to] {
+            let pending = &mut self.hosts[host.index()].pending[class];
+            match pending.last().is_none_or(|last| *last < id) {
+                true => pending.push(id),
+                false => pending.binary_search(&id).err().into_iter().for_each(|at| pending.insert(at, id)),
+            }
+        }
+    }
+
+    /// Ends a task, unless it has ended before.
+    fn finish(&mut self, id: TaskId, ending: Ending) -> Option<(TaskId, Ending)> {
+        let state = self.tasks.get_mut(id.index()).filter(|task| !task.over)?;
+        state.over = true;
+        self.ended += 1;
+        let task = self.plan.tasks[id.index()];
+        if ending.reason() != Some(Reason::UnreachableByDesign) {
+            self.count(&task, false);
+        }
+        let class = self.class(&task);
+        for host in [task.from, task.to] {
+            let pending = &mut self.hosts[host.index()].pending[class];
+            if let Ok(at) = pending.binary_search(&id) {
+                pending.remove(at);
+            }
+        }
+        Some((id, ending))
+    }
+
+    fn count(&mut self, task: &Task, more: bool) {
+        for group in self.resources.used(task.from, task.to) {
+            let open = &mut self.open[group];
+            *open = if more { *open + 1 } else { open.saturating_sub(1) };
+        }
+    }
+
+    pub(super) fn class(&self, task: &Task) -> usize {
+        self.plan.test(task).map_or(0, |test| test.class as usize)
+    }
+}
+
+impl Load {
+    /// Whether a task of this class may run at these two resources beside what runs.
+    pub(super) fn is_free(&self, at: [usize; 2], class: usize, policy: &Policy) -> bool {
+        at.iter().all(|at| {
+            let [exclusive, limited, background] = self.resources[*at];
+            match CLASSES[class] {
+                CostClass::Exclusive => exclusive == 0 && limited == 0,
+                CostClass::Limited => exclusive == 0 && limited < policy.limited.max(1),
+                CostClass::Background => background < policy.background.max(1),
+            }
+        })
+    }
+
+    /// Whether the groups of a task leave room for it.
+    pub(super) fn has_room(&self, resources: &Resources, task: &Task, class: usize) -> bool {
+        if CLASSES[class] != CostClass::Exclusive && self.pairs.contains(&(task.from, task.to)) {
+            return false;
+        }
+        CLASSES[class] == CostClass::Background
+            || resources
+                .used(task.from, task.to)
+                .all(|group| self.groups[group] < resources.groups()[group].limit)
+    }
+
+    /// Counts a task in, or out.
+    pub(super) fn add(
+        &mut self,
+        resources: &Resources,
+        task: &Task,
+        class: usize,
+        at: [usize; 2],
+        more: bool,
+    ) {
+        let change = |n: &mut u32| *n = if more { *n + 1 } else { n.saturating_sub(1) };
+        change(&mut self.resources[at[0]][class]);
+        if at[0] != at[1] {
+            change(&mut self.resources[at[1]][class]);
+        }
+        if CLASSES[class] != CostClass::Background {
+            resources.used(task.from, task.to).for_each(|group| change(&mut self.groups[group]));
+        }
+        match (CLASSES[class], more) {
+            (CostClass::Exclusive, _) => {}
+            (_, true) => drop(self.pairs.insert((task.from, task.to))),
+            (_, false) => drop(self.pairs.remove(&(task.from, task.to))),
+        }
+    }
+}

@@ -1,0 +1,497 @@
+use super::*;
+use crate::inventory::{Format, Inventory, Limit};
+use crate::plan::{CostClass, Plan, Random, Request, Shape, Test, Verb};
+use crate::result::Reason;
+use proptest::prelude::*;
+use serde_json::value::RawValue;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
+
+const MS: u64 = 1_000_000;
+
+fn plan(hosts: &str, limits: &[&str], tests: &[CostClass], repeats: u16) -> Plan {
+    let mut inventory = Inventory::parse(hosts, Format::Lines).unwrap();
+    inventory.limit(&limits.iter().map(|l| l.parse::<Limit>().unwrap()).collect::<Vec<_>>()).unwrap();
+    let test =
+        |class: &CostClass| Test { verb: Verb::Ping, class: *class, length_ns: 500 * MS, ..Test::default() };
+    let tests = tests.iter().map(test).collect();
+    let request =
+        Request { run: uuid::Uuid::nil(), shape: Shape::Mesh, tests, repeats, seed: 1, unlike: None };
+    Plan::make(inventory, request).unwrap()
+}
+
+fn measured() -> Ending {
+    Ending::Measured(RawValue::NULL.to_owned())
+}
+
+/// What goes wrong in a simulated run, each with a share of 1,000.
+#[derive(Clone, Copy, Debug, Default)]
+struct Faults {
+    /// Of assignments: the message is lost.
+    unsent: u64,
+    /// Of assignments: a host says it is busy.
+    busy: u64,
+    /// Of tests: it fails.
+    failed: u64,
+    /// Of tests: its report is lost.
+    unreported: u64,
+    /// Of tests: it takes as long as it may.
+    slow: u64,
+    /// Of 100 ms of a host: it is killed, and back after up to 3 s.
+    killed: u64,
+    /// The same: it is cut off for up to 3 s, and goes on measuring.
+    cut: u64,
+    /// Faults end here, ns.
+    until: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Happens {
+    Arrives { task: TaskId, attempt: u32, until: Mono, client: HostId },
+    Over { task: TaskId, attempt: u32 },
+    Reported { task: TaskId, attempt: u32, good: bool },
+    Back { host: HostId },
+    Misfortune,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Link {
+    Up,
+    Cut,
+    Dead,
+}
+
+/// Hosts and messages in virtual time. What overlaps is judged by when tests run at the hosts, not by what the state believes.
+struct World {
+    state: State,
+    random: Random,
+    faults: Faults,
+    now: Mono,
+    queue: BinaryHeap<Reverse<(Mono, u64, Happens)>>,
+    serial: u64,
+    links: Vec<Link>,
+    /// Tests that run, with their class.
+    running: HashMap<(TaskId, u32), CostClass>,
+    /// Reports that a host keeps while it is cut off.
+    spooled: BTreeMap<HostId, Vec<(TaskId, u32, bool)>>,
+    endings: BTreeMap<TaskId, Ending>,
+    last_ended: Mono,
+}
+
+impl World {
+    fn new(plan: Plan, policy: Policy, faults: Faults, seed: u64) -> World {
+        let hosts = plan.inventory.hosts.len();
+        let (state, endings) = State::new(plan, policy, &[], Mono(0));
+        let mut world = World {
+            state,
+            random: Random(seed),
+            faults,
+            now: Mono(0),
+            queue: BinaryHeap::new(),
+            serial: 0,
+            links: vec![Link::Up; hosts],
+            running: HashMap::new(),
+            spooled: BTreeMap::new(),
+            endings: BTreeMap::new(),
+            last_ended: Mono(0),
+        };
+        world.note(endings);
+        for host in (0..).map(HostId).take(hosts) {
+            world.tell(Event::Joined { host, resource: format!("boot {}", host.0) });
+        }
+        if faults.until > 0 {
+            world.push(0, Happens::Misfortune);
+        }
+        world
+    }
+
+    fn push(&mut self, after_ns: u64, happens: Happens) {
+        self.serial += 1;
+        self.queue.push(Reverse((self.now.plus(after_ns), self.serial, happens)));
+    }
+
+    fn note(&mut self, endings: Vec<(TaskId, Ending)>) {
+        for (task, ending) in endings {
+            self.last_ended = self.now;
+            assert!(self.endings.insert(task, ending).is_none(), "{task:?} ended twice");
+        }
+    }
+
+    fn tell(&mut self, event: Event) {
+        let endings = self.state.apply(event, self.now);
+        self.note(endings);
+    }
+
+    fn chance(&mut self, of_thousand: u64) -> bool {
+        self.now.0 < self.faults.until && self.random.next() % 1_000 < of_thousand
+    }
+
+    /// Runs to the end, and returns when the last task ended.
+    fn run(&mut self, most: u64) -> Mono {
+        loop {
+            for assignment in next(&self.state, self.now) {
+                self.tell(Event::Started(assignment));
+                let Assignment { task, attempt, until, client, .. } = assignment;
+                // A message takes 1 to 8 ms.
+                let latency = MS + self.random.next() % (7 * MS);
+                if !self.chance(self.faults.unsent) {
+                    self.push(latency, Happens::Arrives { task, attempt, until, client });
+                }
+            }
+            if self.state.is_over() {
+                return self.last_ended;
+            }
+            let queued = self.queue.peek().map(|Reverse((at, ..))| *at);
+            let woken = self.state.wake(self.now);
+            let at = queued.into_iter().chain(woken).min();
+            let Some(at) = at else { panic!("nothing will happen, but {:?}", self.state.progress()) };
+            self.now = at;
+            assert!(self.now.0 < most, "no end in time: {:?}", self.state.progress());
+            if queued == Some(at) {
+                let Some(Reverse((_, _, happens))) = self.queue.pop() else { unreachable!() };
+                self.happen(happens);
+            } else {
+                self.tell(Event::Tick);
+            }
+        }
+    }
+
+    fn happen(&mut self, happens: Happens) {
+        match happens {
+            Happens::Arrives { task, attempt, until, client } => self.start(task, attempt, until, client),
+            Happens::Over { task, attempt } => self.end(task, attempt),
+            Happens::Reported { task, attempt, good } => self.report(task, attempt, good),
+            Happens::Back { host } => self.back(host),
+            Happens::Misfortune => self.misfortune(),
+        }
+    }
+
+    fn start(&mut self, task: TaskId, attempt: u32, until: Mono, client: HostId) {
+        let of = *self.state.plan().task(task).unwrap();
+        if self.links[client.index()] != Link::Up {
+            return;
+        }
+        if self.chance(self.faults.busy) {
+            let until = self.now.plus(200 * MS);
+            return self.tell(Event::Busy { task, attempt, host: of.to, until });
+        }
+        if [of.from, of.to].iter().any(|host| self.links[host.index()] == Link::Dead) {
+            let ending = Ending::missing(Reason::Failed, "the server does not answer");
+            return self.tell(Event::Ended { task, attempt, ending });
+        }
+        let test = self.state.plan().test(&of).unwrap().clone();
+        self.check_beside(task, test.class);
+        self.running.insert((task, attempt), test.class);
+        let slow = self.chance(self.faults.slow);
+        let length = if slow { until.since(self.now) } else { test.length_ns };
+        self.push(length, Happens::Over { task, attempt });
+    }
+
+    /// Nothing that runs excludes a test that starts.
+    fn check_beside(&self, task: TaskId, class: CostClass) {
+        let plan = self.state.plan();
+        let of = plan.task(task).unwrap();
+        let resource = |host: HostId| {
+            let host = plan.inventory.host(host).unwrap();
+            host.label("resource").unwrap_or(&host.name).to_owned()
+        };
+        let hosts = BTreeSet::from([resource(of.from), resource(of.to)]);
+        let mut groups: BTreeMap<&str, u32> = BTreeMap::new();
+        let mut beside = BTreeMap::<String, u32>::new();
+        for ((other, _), other_class) in &self.running {
+            let other = plan.task(*other).unwrap();
+            let at = [resource(other.from), resource(other.to)];
+            let shared: Vec<&String> = hosts.iter().filter(|host| at.contains(host)).collect();
+            let excludes =
+                |a: CostClass, b: CostClass| a == CostClass::Exclusive && b != CostClass::Background;
+            assert!(
+                shared.is_empty() || !(excludes(class, *other_class) || excludes(*other_class, class)),
+                "{task:?} starts beside {other:?} at {shared:?}"
+            );
+            if *other_class == class {
+                shared.into_iter().for_each(|host| *beside.entry(host.clone()).or_default() += 1);
+            }
+            if *other_class != CostClass::Background {
+                plan.inventory
+                    .used(other.from, other.to)
+                    .for_each(|(name, _)| *groups.entry(name).or_default() += 1);
+            }
+        }
+        let most = match class {
+            CostClass::Exclusive => 1,
+            CostClass::Limited => self.state.policy.limited,
+            CostClass::Background => self.state.policy.background,
+        };
+        assert!(beside.values().all(|n| *n < most), "{beside:?}");
+        if class != CostClass::Background {
+            for (name, group) in plan.inventory.used(of.from, of.to) {
+                let running = groups.get(name).copied().unwrap_or(0);
+                assert!(running < group.limit.unwrap(), "{running} tests already use {name}");
+            }
+        }
+    }
+
+    fn end(&mut self, task: TaskId, attempt: u32) {
+        // A test that was killed is not there.
+        if self.running.remove(&(task, attempt)).is_none() {
+            return;
+        }
+        let good = !self.chance(self.faults.failed);
+        if self.chance(self.faults.unreported) {
+            return;
+        }
+        let latency = MS + self.random.next() % (7 * MS);
+        let from = self.state.plan().task(task).unwrap().from;
+        if self.links[from.index()] == Link::Cut {
+            self.spooled.entry(from).or_default().push((task, attempt, good));
+        } else {
+            self.push(latency, Happens::Reported { task, attempt, good });
+        }
+    }
+
+    fn report(&mut self, task: TaskId, attempt: u32, good: bool) {
+        let was_open = !self.endings.contains_key(&task);
+        let ending = if good { measured() } else { Ending::missing(Reason::Failed, "") };
+        // Reports come twice, too.
+        for _ in 0..1 + u32::from(self.random.next().is_multiple_of(8)) {
+            self.tell(Event::Ended { task, attempt, ending: ending.clone() });
+        }
+        // What an agent has measured is not lost, whichever attempt it is of.
+        assert!(!(good && was_open) || self.endings[&task].reason().is_none(), "{task:?} was measured");
+    }
+
+    fn back(&mut self, host: HostId) {
+        self.links[host.index()] = Link::Up;
+        self.tell(Event::Joined { host, resource: format!("boot {}", host.0) });
+        for (task, attempt, good) in self.spooled.remove(&host).unwrap_or_default() {
+            self.report(task, attempt, good);
+        }
+    }
+
+    fn misfortune(&mut self) {
+        for host in (0..).map(HostId).take(self.links.len()) {
+            if self.links[host.index()] != Link::Up {
+                continue;
+            }
+            let link = match (self.chance(self.faults.killed), self.chance(self.faults.cut)) {
+                (true, _) => Link::Dead,
+                (_, true) => Link::Cut,
+                _ => continue,
+            };
+            self.links[host.index()] = link;
+            if link == Link::Dead {
+                let plan = self.state.plan().clone();
+                let at = |id: TaskId| plan.task(id).is_some_and(|task| [task.from, task.to].contains(&host));
+                self.running.retain(|(task, _), _| !at(*task));
+            }
+            self.tell(Event::Lost { host });
+            let away = self.random.next() % (3_000 * MS);
+            self.push(away, Happens::Back { host });
+        }
+        if self.now.0 < self.faults.until {
+            self.push(100 * MS, Happens::Misfortune);
+        }
+    }
+
+    /// Each task has one ending, and nothing is occupied.
+    fn check(&self) {
+        assert_eq!(self.endings.len(), self.state.plan().tasks.len());
+        assert_eq!(self.state.progress().running, 0);
+        let counts = self.state.load.resources.iter().flatten();
+        assert!(counts.chain(&self.state.load.groups).chain(&self.state.open).all(|n| *n == 0));
+    }
+}
+
+fn names(n: usize) -> String {
+    (0..n).map(|n| format!("h{n}\n")).collect()
+}
+
+/// 9,900 directed pairs of 500 ms take 99 s at least: each host has 198 tests. Messages take 1 to 8 ms each way.
+#[test]
+fn a_full_mesh_of_a_hundred_hosts_is_near_ideal() {
+    let mut world = World::new(
+        plan(&names(100), &[], &[CostClass::Exclusive], 1),
+        Policy::default(),
+        Faults::default(),
+        7,
+    );
+    let took = world.run(200_000 * MS);
+    world.check();
+    assert!(world.endings.values().all(|ending| ending.reason().is_none()));
+    assert!(took.0 <= 99_000 * MS * 11 / 10, "{} ms", took.0 / MS);
+}
+
+#[test]
+fn a_group_of_limit_one_measures_one_after_the_other() {
+    let hosts = names(8) + "out1\nout2\n";
+    let labelled = hosts
+        .replace("h", "g")
+        .lines()
+        .map(|h| format!("{h} {}\n", if h.starts_with('g') { "groups=wan" } else { "x=y" }))
+        .collect::<String>();
+    let mut world = World::new(
+        plan(&labelled, &["wan:1"], &[CostClass::Exclusive], 1),
+        Policy::default(),
+        Faults::default(),
+        3,
+    );
+    let took = world.run(1_000_000 * MS);
+    world.check();
+    // 90 pairs, of which 2 are between the hosts outside: 88 one after the other.
+    let least = 88 * 500 * MS;
+    assert!(took.0 >= least && took.0 < least + least / 20, "{} ms", took.0 / MS);
+}
+
+#[test]
+fn hosts_of_one_resource_count_as_one() {
+    let hosts = "a resource=m\nb resource=m\nc\nd\n";
+    let mut world =
+        World::new(plan(hosts, &[], &[CostClass::Exclusive], 2), Policy::default(), Faults::default(), 3);
+    let took = world.run(1_000_000 * MS);
+    // All but the pairs of c and d occupy m: 10 of 12, twice.
+    assert!(took.0 >= 20 * 500 * MS, "{} ms", took.0 / MS);
+    let agents = plan("a\nb\nc\n", &[], &[CostClass::Exclusive], 1);
+    let (mut state, _) = State::new(agents, Policy::default(), &[], Mono(0));
+    for (host, resource) in [(0, "boot 1"), (1, "boot 1"), (2, "boot 2")] {
+        state.apply(Event::Joined { host: HostId(host), resource: resource.to_owned() }, Mono(0));
+    }
+    assert_eq!(next(&state, Mono(0)).len(), 1, "two agents of one host are one");
+}
+
+#[test]
+fn background_tests_run_beside_exclusive_ones() {
+    let both = plan("a\nb\n", &[], &[CostClass::Exclusive, CostClass::Background], 1);
+    let (mut state, _) = State::new(both, Policy::default(), &[], Mono(0));
+    for host in [0, 1] {
+        state.apply(Event::Joined { host: HostId(host), resource: format!("r{host}") }, Mono(0));
+    }
+    let chosen = next(&state, Mono(0));
+    let class = |a: &Assignment| state.plan().test(state.plan().task(a.task).unwrap()).unwrap().class;
+    assert_eq!(
+        chosen.iter().map(class).collect::<Vec<_>>(),
+        [CostClass::Exclusive, CostClass::Background, CostClass::Background]
+    );
+}
+
+#[test]
+fn pairs_without_a_connection_and_absent_hosts_end_for_their_reasons() {
+    let plan = plan("a nat=1\nb nat=1\nc\n", &[], &[CostClass::Exclusive], 1);
+    let (mut state, endings) = State::new(plan, Policy::default(), &[], Mono(0));
+    let reasons = |endings: &[(TaskId, Ending)]| {
+        endings.iter().map(|(_, ending)| ending.reason().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(reasons(&endings), [Reason::UnreachableByDesign; 2]);
+    for host in [0, 2] {
+        assert!(
+            state
+                .apply(Event::Joined { host: HostId(host), resource: format!("r{host}") }, Mono(0))
+                .is_empty()
+        );
+    }
+    let chosen = next(&state, Mono(0));
+    assert_eq!(chosen.len(), 1);
+    let reversed = chosen[0].is_reversed(state.plan().task(chosen[0].task).unwrap());
+    assert_eq!((chosen[0].client, chosen[0].server), (HostId(0), HostId(2)), "the host behind NAT connects");
+    assert_eq!(reversed, state.plan().task(chosen[0].task).unwrap().from == HostId(2));
+    let wake = state.wake(Mono(0)).unwrap();
+    assert_eq!(wake, Mono(Policy::default().absent_ns));
+    assert_eq!(reasons(&state.apply(Event::Tick, wake)), [Reason::HostAbsent; 2]);
+}
+
+#[test]
+fn a_cancelled_run_ends_and_what_runs_still_counts() {
+    let (mut state, _) =
+        State::new(plan(&names(4), &[], &[CostClass::Exclusive], 1), Policy::default(), &[], Mono(0));
+    for host in 0..4 {
+        state.apply(Event::Joined { host: HostId(host), resource: format!("r{host}") }, Mono(0));
+    }
+    let chosen = next(&state, Mono(0));
+    assert_eq!(chosen.len(), 2);
+    chosen.iter().for_each(|a| drop(state.apply(Event::Started(*a), Mono(0))));
+    assert_eq!(state.apply(Event::Cancelled, Mono(1)).len(), 10);
+    assert!(next(&state, Mono(1)).is_empty() && !state.is_over());
+    let ended = state.apply(Event::Ended { task: chosen[0].task, attempt: 1, ending: measured() }, Mono(2));
+    assert_eq!((ended.len(), ended[0].1.reason()), (1, None));
+    let failed = state.apply(
+        Event::Ended { task: chosen[1].task, attempt: 1, ending: Ending::missing(Reason::Failed, "") },
+        Mono(3),
+    );
+    assert_eq!(failed[0].1.reason(), Some(Reason::Failed), "nothing is tried again");
+    assert!(state.is_over());
+}
+
+#[test]
+fn a_resumed_run_does_only_what_is_missing() {
+    let whole = plan(&names(6), &[], &[CostClass::Exclusive], 1);
+    let over: Vec<TaskId> = (0..30).step_by(2).map(TaskId).collect();
+    let (state, _) = State::new(whole, Policy::default(), &over, Mono(0));
+    assert_eq!(state.progress(), Progress { tasks: 30, ended: 15, running: 0 });
+    let mut world = World::new(state.plan().clone(), Policy::default(), Faults::default(), 1);
+    world.state = state;
+    for host in 0..6 {
+        world.tell(Event::Joined { host: HostId(host), resource: format!("r{host}") });
+    }
+    world.run(60_000 * MS);
+    assert_eq!(
+        world.endings.keys().map(|id| id.0).collect::<Vec<_>>(),
+        (1..30).step_by(2).collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn a_late_result_counts_once_and_a_stale_failure_not_at_all() {
+    let policy = Policy { retry_ns: 0, ..Policy::default() };
+    let (mut state, _) = State::new(plan("a\nb\n", &[], &[CostClass::Exclusive], 1), policy, &[], Mono(0));
+    for host in 0..2 {
+        state.apply(Event::Joined { host: HostId(host), resource: format!("r{host}") }, Mono(0));
+    }
+    let first = next(&state, Mono(0))[0];
+    state.apply(Event::Started(first), Mono(0));
+    assert!(state.apply(Event::Tick, first.until).is_empty(), "tried again");
+    let again = next(&state, first.until)[0];
+    assert_eq!((again.task, again.attempt), (first.task, 2));
+    state.apply(Event::Started(again), first.until);
+    let ended = |attempt, ending| Event::Ended { task: first.task, attempt, ending };
+    assert!(state.apply(ended(1, Ending::missing(Reason::Failed, "")), first.until).is_empty());
+    assert_eq!(state.progress().running, 1);
+    assert_eq!(state.apply(ended(1, measured()), first.until).len(), 1);
+    assert!(next(&state, first.until).is_empty(), "the second attempt still occupies both hosts");
+    assert!(state.apply(ended(2, measured()), first.until).is_empty());
+    assert_eq!(next(&state, first.until).len(), 1);
+    assert!(state.apply(ended(9, measured()), first.until).is_empty(), "no such attempt");
+}
+
+fn classes() -> impl Strategy<Value = Vec<CostClass>> {
+    let class = proptest::sample::select(vec![
+        CostClass::Exclusive,
+        CostClass::Exclusive,
+        CostClass::Limited,
+        CostClass::Background,
+    ]);
+    proptest::collection::vec(class, 1..3)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    /// Faults for 10 s, then none: every task ends once, nothing overlaps, what was measured counts, and the end comes.
+    #[test]
+    fn every_pair_ends_once_whatever_fails(
+        seed in any::<u64>(), hosts in 2usize..9, tests in classes(), repeats in 1u16..3, limit in 1u32..4,
+        shares in proptest::array::uniform7(0u64..120), same in any::<bool>(),
+    ) {
+        let [unsent, busy, failed, unreported, slow, killed, cut] = shares;
+        let faults = Faults { unsent, busy, failed, unreported, slow, killed, cut, until: 10_000 * MS };
+        let list: String = (0..hosts).map(|n| {
+            let group = if n % 2 == 0 { " groups=wan rack=even" } else { " rack=odd" };
+            let resource = if same && n < 2 { " resource=one" } else { "" };
+            format!("h{n}{group}{resource}\n")
+        }).collect();
+        let limits = [format!("wan:{limit}"), "rack=*:2:crossing".to_owned()];
+        let plan = plan(&list, &limits.each_ref().map(String::as_str), &tests, repeats);
+        let policy = Policy { grace_ns: 300 * MS, absent_ns: 2_000 * MS, ..Policy::default() };
+        let mut world = World::new(plan, policy, faults, seed);
+        world.run(3_600_000 * MS);
+        world.check();
+    }
+}
