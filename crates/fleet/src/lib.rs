@@ -7,6 +7,9 @@
 #![warn(missing_docs)]
 
 pub mod inventory;
+pub mod matrix;
 pub mod plan;
+pub mod record;
 pub mod result;
 pub mod schedule;
+pub mod verdict;

@@ -49,6 +49,7 @@ pub use runs::{Came, Runs};
 pub use sequence::{Arrivals, Seen, Sequence, widen};
 pub use spectrum::Spectrum;
 pub use stats::Spread;
+pub use student::two_sided as student_two_sided;
 pub use tcp::{SocketState, TcpInfo, TcpTotals, buffer_delay_percent, tcp_efficiency_percent};
 pub use time::{Clock, Mono, SECOND, Stamp, StampKind, Wall};
 pub use train::{

@@ -2,7 +2,8 @@
 
 /// The probability that a variable of Student's t distribution with `df` degrees of freedom (`None`: of the normal one) is
 /// further from 0 than `t` >= 0.
-pub(crate) fn two_sided(t: f64, df: Option<f64>) -> f64 {
+#[must_use]
+pub fn two_sided(t: f64, df: Option<f64>) -> f64 {
     match df {
         None => complement(t / std::f64::consts::SQRT_2).min(1.0),
         Some(df) => beta(df / (df + t * t), df / 2.0).clamp(0.0, 1.0),

@@ -1,0 +1,225 @@
+//! The result of a run: a cell for each test of each directed pair, and what is wrong among them.
+
+mod build;
+mod html;
+mod prometheus;
+mod text;
+mod view;
+
+use crate::inventory::{HostId, Inventory};
+use crate::plan::Test;
+use crate::result::Reason;
+use crate::verdict::{Readings, Verdict, figure, judge};
+pub use build::MatrixBuilder;
+pub use html::write_html;
+use metrics::Wall;
+use model::CaveatLevel;
+pub use prometheus::write_metrics;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
+pub use text::write_text;
+use uuid::Uuid;
+
+/// Name and version of the document, which `schema/fleet.v1.json` describes.
+pub const SCHEMA: &str = "netcaliper.fleet.v1";
+
+/// Keys of the figures that cells have, without a direction: that is the pair's.
+const SHOWN: [&str; 9] = [
+    "goodput",
+    "rtt.p50",
+    "rtt.p99",
+    "messages-lost",
+    "delay.p50",
+    "delay.p99",
+    "loss",
+    "dispersion",
+    "jitter",
+];
+/// Of these the ones that pairs are judged by.
+const JUDGED: [&str; 6] = ["goodput", "rtt.p50", "messages-lost", "delay.p50", "loss", "dispersion"];
+
+/// What a run found.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Matrix {
+    /// Always [`SCHEMA`].
+    pub schema: String,
+    /// Identifier of the run.
+    pub run: Uuid,
+    /// When this document was made: ages count to here.
+    pub made: Wall,
+    /// The hosts and groups.
+    pub inventory: Inventory,
+    /// The tests.
+    pub tests: Vec<Test>,
+    /// A cell for each test of each directed pair of the plan.
+    pub cells: Vec<Cell>,
+    /// What is worse than the rest, gravest first.
+    pub verdicts: Vec<Verdict>,
+    /// What is worse than before, compared with the rest; empty without a run to compare with.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<Verdict>,
+    /// The run that `changes` compares with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<Uuid>,
+}
+
+/// One test of one directed pair, all repeats.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Cell {
+    /// Name of the host that sends.
+    pub from: String,
+    /// Name of the host that receives.
+    pub to: String,
+    /// Index into [`Matrix::tests`].
+    pub test: u16,
+    /// Values of each figure, one for each repeat that has an outcome, in base units.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub readings: BTreeMap<String, Vec<f64>>,
+    /// When the last outcome came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured: Option<Wall>,
+    /// Repeats without an outcome, by reason.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub missing: BTreeMap<Reason, u16>,
+    /// What was said about the last of these; may be empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub detail: String,
+    /// Caveats of the outcomes, the gravest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub caveats: Vec<CellCaveat>,
+    /// Identifiers of the outcomes, as in the store.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub runs: Vec<Uuid>,
+}
+
+/// A caveat of an outcome; its advice stands in that outcome.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CellCaveat {
+    /// Its code.
+    pub code: String,
+    /// How grave it is.
+    pub level: CaveatLevel,
+    /// What was seen.
+    pub text: String,
+}
+
+impl Matrix {
+    /// Reads a document.
+    ///
+    /// # Errors
+    /// Where the text is none, in one sentence.
+    pub fn read(json: &[u8]) -> Result<Matrix, String> {
+        let schema =
+            model::document::top_field(json, "schema").map_err(|e| format!("the JSON is damaged: {e}"))?;
+        match schema.as_ref().and_then(serde_json::Value::as_str) {
+            Some(SCHEMA) => serde_json::from_slice(json).map_err(|e| format!("the JSON is damaged: {e}")),
+            Some(other) => Err(format!("the document is {other:?}, expected {SCHEMA:?}")),
+            None => Err(format!("the JSON is no result of a fleet: expected {SCHEMA:?}")),
+        }
+    }
+
+    /// Compares with an earlier result: what has become worse, for each figure.
+    pub fn compare(&mut self, before: &Matrix) {
+        self.before = Some(before.run);
+        self.changes = self.judged(|figure, key, test| {
+            let was = before.tests.iter().position(|of| Some(of) == self.tests.get(usize::from(test)));
+            let was = u16::try_from(was?).ok()?;
+            Some(self.readings(figure, key, test).against(&before.readings_of(
+                &self.inventory,
+                figure,
+                key,
+                was,
+            )))
+        });
+    }
+
+    /// What is worse than the rest.
+    fn judge(&mut self) {
+        self.verdicts = self.judged(|figure, key, test| Some(self.readings(figure, key, test)));
+    }
+
+    fn judged(&self, readings: impl Fn(model::Figure, &str, u16) -> Option<Readings>) -> Vec<Verdict> {
+        let shown = self.figures().filter(|(_, key)| JUDGED.contains(key));
+        let all: Vec<(u16, &str)> = shown.collect();
+        let mut verdicts = Vec::new();
+        for (test, key) in &all {
+            let Some(figure) = figure(key) else { continue };
+            let Some(readings) = readings(figure, key, *test) else { continue };
+            verdicts.extend(judge(&self.inventory, figure, key, &readings, all.len()));
+        }
+        verdicts.sort_by(|a, b| a.q.total_cmp(&b.q).then_with(|| a.subject.cmp(&b.subject)));
+        verdicts
+    }
+
+    fn readings(&self, figure: model::Figure, key: &str, test: u16) -> Readings {
+        self.readings_of(&self.inventory, figure, key, test)
+    }
+
+    /// Those of this matrix, with the hosts as they stand in `inventory`.
+    fn readings_of(&self, inventory: &Inventory, figure: model::Figure, key: &str, test: u16) -> Readings {
+        let ids = ids(inventory);
+        let of = |cell: &Cell| {
+            let pair = (*ids.get(cell.from.as_str())?, *ids.get(cell.to.as_str())?);
+            Some((pair, cell.readings.get(key)?.clone()))
+        };
+        Readings::of(figure, self.cells.iter().filter(|cell| cell.test == test).filter_map(of))
+    }
+
+    /// Each test with the figures that some pair has of it, in the order of the table of figures.
+    fn figures(&self) -> impl Iterator<Item = (u16, &'static str)> {
+        let tests = (0..).take(self.tests.len());
+        tests.flat_map(|test| SHOWN.into_iter().map(move |key| (test, key))).filter(|(test, key)| {
+            self.cells.iter().any(|cell| cell.test == *test && cell.readings.contains_key(*key))
+        })
+    }
+
+    /// Tests with an outcome, and repeats without, by reason.
+    fn counts(&self) -> (usize, BTreeMap<Reason, usize>) {
+        let mut missing = BTreeMap::<Reason, usize>::new();
+        for (reason, n) in self.cells.iter().flat_map(|cell| &cell.missing) {
+            *missing.entry(*reason).or_default() += usize::from(*n);
+        }
+        (self.cells.iter().map(|cell| cell.runs.len()).sum(), missing)
+    }
+
+    /// What was run, by the index of a test.
+    fn test_words(&self, test: u16) -> String {
+        let test = self.tests.get(usize::from(test));
+        test.map_or_else(String::new, |test| {
+            std::iter::once(test.verb.name())
+                .chain(test.arguments.iter().map(String::as_str))
+                .collect::<Vec<_>>()
+                .join(" ")
+        })
+    }
+}
+
+impl Cell {
+    /// The median of a figure over the repeats.
+    #[must_use]
+    pub fn value(&self, key: &str) -> Option<f64> {
+        let mut values = self.readings.get(key)?.clone();
+        values.sort_by(f64::total_cmp);
+        let n = values.len();
+        match n {
+            0 => None,
+            _ if n % 2 == 1 => values.get(n / 2).copied(),
+            _ => Some(f64::midpoint(values[n / 2 - 1], values[n / 2])),
+        }
+    }
+
+    /// Why the cell has no value: the reason of most of its repeats.
+    #[must_use]
+    pub fn reason(&self) -> Option<Reason> {
+        let most = self.missing.iter().max_by_key(|(reason, n)| (**n, std::cmp::Reverse(**reason)));
+        most.map(|(reason, _)| *reason).filter(|_| self.runs.is_empty())
+    }
+}
+
+fn ids(inventory: &Inventory) -> HashMap<&str, HostId> {
+    let names = inventory.hosts.iter().map(|host| host.name.as_str());
+    names.zip((0..).map(HostId)).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,325 @@
+use super::*;
+use crate::inventory::{Format, Inventory};
+use crate::plan::{Plan, Request, Shape, Task, Test, Verb};
+use crate::result::{Ending, PairResult, Reason};
+use crate::verdict::{Side, Subject};
+use metrics::{Clamped, Dist, format_duration};
+use model::document::Document as _;
+use model::{Caveat, Direction, Outcome, Point, RoundTrips, Status};
+use serde_json::value::RawValue;
+
+const NOW: Wall = Wall(1_790_000_000_000_000_000);
+
+pub(super) fn plan(hosts: &str, verb: Verb, repeats: u16) -> Plan {
+    let inventory = Inventory::parse(hosts, Format::Lines).unwrap();
+    let tests = vec![Test { verb, arguments: vec!["-t".to_owned(), "1s".to_owned()], ..Test::default() }];
+    let request =
+        Request { run: Uuid::from_u128(1), shape: Shape::Mesh, tests, repeats, seed: 1, unlike: None };
+    Plan::make(inventory, request).unwrap()
+}
+
+/// An outcome with this round trip, and these rates up and down.
+fn outcome(task: &Task, rtt_us: u64, goodput: (f64, f64)) -> Outcome {
+    let mut trips = Dist::default();
+    trips.record(rtt_us * 1_000);
+    let mut point = Point { status: Status::Complete, ..Point::default() };
+    point.local.pings = Some(Box::new(RoundTrips { rtt_ns: trips.spectrum(), ..RoundTrips::default() }));
+    point.up = Some(Direction { goodput_bps: goodput.0, ..Direction::default() });
+    point.down = Some(Direction { goodput_bps: goodput.1, ..Direction::default() });
+    let mut outcome = Outcome { points: vec![point], status: Status::Complete, ..Outcome::default() };
+    outcome.begin.run = Uuid::from_u128(1_000 + u128::from(task.id.0));
+    outcome
+}
+
+fn result(task: &Task, ending: Ending) -> PairResult {
+    PairResult { task: task.id, attempts: 1, ended: Wall(NOW.0 - 90_000_000_000), ending }
+}
+
+fn raw(outcome: &Outcome) -> Ending {
+    let mut text = Vec::new();
+    outcome.write(&mut text).unwrap();
+    Ending::Measured(RawValue::from_string(String::from_utf8(text).unwrap()).unwrap())
+}
+
+fn host(name: &str) -> u32 {
+    name.trim_start_matches('h').parse().unwrap()
+}
+
+/// Ten hosts, of which what h3 sends takes twice as long.
+fn measured() -> (Plan, Matrix) {
+    let list: String = (0..10).map(|n| format!("h{n} rack={} site=s{}\n", n % 2, n / 5)).collect();
+    let plan = plan(&list, Verb::Ping, 3);
+    let mut builder = MatrixBuilder::new(&plan);
+    for task in &plan.tasks {
+        let slow = if task.from.0 == 3 { 2 } else { 1 };
+        let noise = u64::from(task.id.0 * 7 % 5);
+        builder.add(&result(task, raw(&outcome(task, slow * (1_000 + noise), (1e9, 5e8)))));
+    }
+    let matrix = builder.build(NOW);
+    (plan, matrix)
+}
+
+#[test]
+fn a_matrix_has_readings_of_each_pair_and_names_the_bad_host() {
+    let (_, matrix) = measured();
+    assert_eq!((matrix.cells.len(), matrix.counts()), (90, (270, BTreeMap::new())));
+    let cell = matrix.cells.iter().find(|cell| cell.from == "h3" && cell.to == "h7").unwrap();
+    assert_eq!((cell.readings["rtt.p50"].len(), cell.readings["goodput"].len()), (3, 3));
+    assert!((cell.value("rtt.p50").unwrap() - 2e6).abs() < 2e4, "{:?}", cell.readings);
+    assert_eq!(matrix.verdicts.len(), 1, "{:?}", matrix.verdicts);
+    let want = Subject::Host { host: "h3".to_owned(), side: Side::Out };
+    assert_eq!(matrix.verdicts[0].subject, want);
+    assert!(matrix.verdicts[0].words().starts_with("round trip from h3 to all others is 100 % higher"));
+    let json = serde_json::to_vec(&matrix).unwrap();
+    let again = Matrix::read(&json).unwrap();
+    assert_eq!(serde_json::to_vec(&again).unwrap(), json);
+    assert!(Matrix::read(b"{\"schema\": \"netcaliper.outcome.v2\"}").unwrap_err().contains("expected"));
+    assert!(Matrix::read(b"{}").is_err() && Matrix::read(b"").is_err());
+}
+
+#[test]
+fn the_document_is_what_the_schema_says() {
+    let schema: serde_json::Value =
+        serde_json::from_str(include_str!("../../../../schema/fleet.v1.json")).unwrap();
+    let schema = jsonschema::validator_for(&schema).unwrap();
+    let (_, mut matrix) = measured();
+    matrix.inventory.limit(&["rack=1:2:crossing".parse().unwrap()]).unwrap();
+    matrix.compare(&matrix.clone());
+    matrix.cells[0].missing.insert(Reason::Busy, 1);
+    matrix.cells[0].detail = "busy".to_owned();
+    let caveat =
+        CellCaveat { code: "late-timers".to_owned(), level: CaveatLevel::Note, text: "late".to_owned() };
+    matrix.cells[0].caveats.push(caveat);
+    matrix.changes = matrix.verdicts.clone();
+    let pair = Subject::Pair { from: "h0".to_owned(), to: "h1".to_owned() };
+    let label = Subject::Label { label: "rack".to_owned(), value: "1".to_owned() };
+    for subject in [pair, label] {
+        matrix.changes.push(Verdict { subject, figure: "loss".to_owned(), effect: 1.0, q: 0.001 });
+    }
+    let json = serde_json::to_value(&matrix).unwrap();
+    let wrong: Vec<String> =
+        schema.iter_errors(&json).map(|e| format!("{e} at {}", e.instance_path())).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    // Every name that this program writes is in the schema.
+    let names = Reason::ALL.map(|reason| serde_json::to_value(reason).unwrap());
+    let known =
+        &serde_json::from_str::<serde_json::Value>(include_str!("../../../../schema/fleet.v1.json")).unwrap();
+    assert_eq!(
+        known["$defs"]["cell"]["properties"]["missing"]["propertyNames"]["enum"],
+        serde_json::json!(names)
+    );
+    assert_eq!(
+        known["$defs"]["cell"]["properties"]["readings"]["propertyNames"]["enum"],
+        serde_json::json!(SHOWN)
+    );
+}
+
+#[test]
+fn the_direction_is_that_of_the_pair_wherever_the_client_ran() {
+    let plan = plan("h0\nh1 nat=yes\n", Verb::Tcp, 1);
+    let mut builder = MatrixBuilder::new(&plan);
+    for task in &plan.tasks {
+        builder.add(&result(task, raw(&outcome(task, 10, (7e8, 3e8)))));
+    }
+    let matrix = builder.build(NOW);
+    // The client runs at h1 in both cases: to it is down, from it up.
+    let goodput = |from: &str| matrix.cells.iter().find(|cell| cell.from == from).unwrap().value("goodput");
+    assert_eq!((goodput("h0"), goodput("h1")), (Some(3e8), Some(7e8)));
+}
+
+#[test]
+fn reasons_are_counted_and_an_outcome_replaces_them() {
+    let plan = plan("h0\nh1\nh2 nat=1\nh3 nat=1\n", Verb::Ping, 1);
+    let mut builder = MatrixBuilder::new(&plan);
+    let task = |from: &str, to: &str| {
+        *plan.tasks.iter().find(|task| (task.from.0, task.to.0) == (host(from), host(to))).unwrap()
+    };
+    let bad = RawValue::from_string("{\"points\": 7}".to_owned()).unwrap();
+    builder.add(&result(&task("h0", "h1"), Ending::missing(Reason::AgentLost, "gone\x1b[2J")));
+    builder.add(&result(&task("h1", "h0"), Ending::Measured(bad)));
+    builder.add(&result(&task("h2", "h3"), Ending::missing(Reason::UnreachableByDesign, "")));
+    builder.add(&result(&task("h3", "h2"), Ending::missing(Reason::UnreachableByDesign, "")));
+    builder.add(&result(&task("h0", "h2"), Ending::missing(Reason::Refused, "<b>no</b>")));
+    let again = task("h1", "h2");
+    builder.add(&result(&again, Ending::missing(Reason::Cancelled, "")));
+    assert!(builder.add(&result(&again, raw(&outcome(&again, 5, (1.0, 1.0))))).is_some());
+    assert!(
+        builder.add(&result(&again, Ending::missing(Reason::TimedOut, ""))).is_none(),
+        "a result counts once"
+    );
+    let stranger =
+        PairResult { task: crate::plan::TaskId(99), ..result(&again, Ending::missing(Reason::Busy, "")) };
+    builder.add(&stranger);
+    let matrix = builder.build(NOW);
+    let (measured, missing) = matrix.counts();
+    assert_eq!(measured, 1);
+    let want = [
+        (Reason::UnreachableByDesign, 2),
+        (Reason::Refused, 1),
+        (Reason::AgentLost, 1),
+        (Reason::BadResult, 1),
+        (Reason::NotMeasuredYet, 6),
+    ];
+    assert_eq!(missing, BTreeMap::from(want));
+    let mut page = Vec::new();
+    write_html(&matrix, &|_| None, &mut page).unwrap();
+    let page = String::from_utf8(page).unwrap();
+    assert!(!page.contains("<b>no</b>") && page.contains("&lt;b&gt;no&lt;/b&gt;"));
+    for class in ["design", "refused", "failed", "open"] {
+        assert!(page.contains(&format!("<td class=\"{class}\"")), "{class}");
+    }
+    let text = text_of(&matrix);
+    assert!(
+        !text.contains('\x1b') && text.contains("1 refused") && text.contains("2 unreachable by design"),
+        "{text}"
+    );
+}
+
+fn text_of(matrix: &Matrix) -> String {
+    let mut text = Vec::new();
+    write_text(matrix, false, Some(100), &mut text).unwrap();
+    String::from_utf8(text).unwrap()
+}
+
+#[test]
+fn what_became_worse_is_compared_with_the_same_test_before() {
+    let (_, mut now) = measured();
+    let (_, mut before) = measured();
+    before.run = Uuid::from_u128(2);
+    for cell in before.cells.iter_mut().filter(|cell| cell.to == "h5") {
+        cell.readings.values_mut().flatten().for_each(|value| *value /= 1.5);
+    }
+    now.compare(&before);
+    let subjects: Vec<&Subject> =
+        now.changes.iter().filter(|v| v.figure == "rtt.p50").map(|v| &v.subject).collect();
+    assert_eq!(subjects, [&Subject::Host { host: "h5".to_owned(), side: Side::In }], "h3 was as slow before");
+    assert_eq!(now.before, Some(before.run));
+    before.tests[0].arguments.clear();
+    now.compare(&before);
+    assert!(now.changes.is_empty(), "another test is not compared");
+}
+
+#[test]
+fn the_terminal_shows_figures_or_signs_and_verdicts() {
+    let (_, matrix) = measured();
+    let text = text_of(&matrix);
+    assert!(text.starts_with("270 of 270 tests of 10 hosts measured, 1 verdict\n"), "{text}");
+    assert!(text.contains("round trip from h3 to all others is 100 % higher than of the rest."), "{text}");
+    let list: String = (0..14).map(|n| format!("h{n}\n")).collect();
+    let plan = plan(&list, Verb::Ping, 1);
+    let mut builder = MatrixBuilder::new(&plan);
+    for task in plan.tasks.iter().skip(5) {
+        builder.add(&result(task, raw(&outcome(task, 100 * (1 + u64::from(task.to.0)), (1.0, 1.0)))));
+    }
+    let text = text_of(&builder.build(NOW));
+    let row = text.lines().find(|line| line.starts_with("h0 ")).unwrap();
+    assert!(row.contains('·') && row.contains('█'), "{text}");
+    assert!(text.contains("5 not measured yet"), "{text}");
+}
+
+#[test]
+fn hosts_stand_by_label_and_are_gathered_where_there_are_many() {
+    let (_, matrix) = measured();
+    let view = view::View::of(&matrix);
+    let names: Vec<&str> = view.lines.iter().map(|line| line.name.as_str()).collect();
+    // By site, then by rack.
+    assert_eq!(names, ["h0", "h2", "h4", "h1", "h3", "h6", "h8", "h5", "h7", "h9"]);
+    assert_eq!(view.lines.iter().filter(|line| line.first).count(), 1);
+    let list: String = (0..200).map(|n| format!("h{n} rack=r{}\n", n / 10)).collect();
+    let inventory = Inventory::parse(&list, Format::Lines).unwrap();
+    let request = Request {
+        run: Uuid::nil(),
+        shape: Shape::Regular(4),
+        tests: vec![Test::default()],
+        repeats: 1,
+        seed: 3,
+        unlike: None,
+    };
+    let plan = Plan::make(inventory, request).unwrap();
+    let mut builder = MatrixBuilder::new(&plan);
+    for task in &plan.tasks {
+        builder.add(&result(task, raw(&outcome(task, 50, (1.0, 1.0)))));
+    }
+    let view = view::View::of(&builder.build(NOW));
+    assert_eq!((view.lines.len(), view.gathered, view.too_many), (20, Some("rack"), false));
+    assert_eq!(view.lines[2].name, "r2", "r2 before r10");
+}
+
+#[test]
+fn metrics_have_base_units_and_reasons() {
+    let (plan, _) = measured();
+    let mut builder = MatrixBuilder::new(&plan);
+    for task in plan.tasks.iter().skip(1) {
+        builder.add(&result(task, raw(&outcome(task, 1_000, (8e9, 1.0)))));
+    }
+    let mut page = Vec::new();
+    write_metrics(&builder.build(NOW), &mut page).unwrap();
+    let page = String::from_utf8(page).unwrap();
+    let first = &plan.tasks[1];
+    let named = format!("from=\"h{}\",to=\"h{}\"", first.from.0, first.to.0);
+    let line = |name: &str| {
+        page.lines().find(|line| line.starts_with(name) && line.contains(&named)).unwrap_or(&page)
+    };
+    assert!(line("netcaliper_fleet_goodput_bytes_per_second").ends_with(" 1000000000"), "{page}");
+    let rtt: f64 =
+        line("netcaliper_fleet_round_trip_percentile_seconds").rsplit(' ').next().unwrap().parse().unwrap();
+    assert!((rtt - 1e-3).abs() < 1e-5);
+    assert!(page.contains("reason=\"not measured yet\""), "{page}");
+}
+
+#[test]
+fn the_page_is_whole_and_leads_to_each_pair() {
+    let (_, mut matrix) = measured();
+    let caveat = Caveat {
+        code: "late-timers".to_owned(),
+        level: CaveatLevel::Caution,
+        text: "late".to_owned(),
+        advice: String::new(),
+    };
+    matrix.cells[4].caveats.push(CellCaveat { code: caveat.code, level: caveat.level, text: caveat.text });
+    let mut page = Vec::new();
+    write_html(&matrix, &|at| Some(format!("pages/{at}.html")), &mut page).unwrap();
+    let page = String::from_utf8(page).unwrap();
+    assert!(!page.contains("<script") && !page.contains("http://") && !page.contains("https://"));
+    for at in 0..90 {
+        assert!(
+            page.contains(&format!("href=\"#p{at}\"")) && page.contains(&format!("<tr id=\"p{at}\">")),
+            "{at}"
+        );
+        assert!(page.contains(&format!("href=\"pages/{at}.html\"")), "{at}");
+    }
+    // Median and 99th percentile of the round trip, and goodput.
+    assert_eq!(page.matches("<figure class=\"matrix\">").count(), 3);
+    assert!(page.contains(&format!("{} ago", format_duration(9e10))) && page.contains("late-timers"));
+    let cells = usize::clamped(page.matches("--v:").count());
+    assert_eq!(cells, 3 * 90);
+}
+
+/// What an agent, an inventory and a peer say is shown, never obeyed.
+#[test]
+fn names_cannot_leave_their_cells() {
+    let (_, mut matrix) = measured();
+    let evil = "\"><script>alert(1)</script>\u{1b}[2J\n";
+    matrix.inventory.hosts[0].name = evil.to_owned();
+    matrix.inventory.hosts[0].labels.insert("site".to_owned(), evil.to_owned());
+    for cell in &mut matrix.cells {
+        for name in [&mut cell.from, &mut cell.to] {
+            if name == "h0" {
+                *name = evil.to_owned();
+            }
+        }
+        cell.detail = evil.to_owned();
+    }
+    let mut page = Vec::new();
+    write_html(&matrix, &|_| Some(evil.to_owned()), &mut page).unwrap();
+    assert!(!String::from_utf8(page).unwrap().contains("<script"));
+    assert!(!text_of(&matrix).contains('\u{1b}'));
+    let mut page = Vec::new();
+    write_metrics(&matrix, &mut page).unwrap();
+    assert!(
+        String::from_utf8(page)
+            .unwrap()
+            .lines()
+            .all(|line| line.starts_with('#') || line.starts_with("netcaliper_fleet_"))
+    );
+}

@@ -1,0 +1,218 @@
+//! Cells in rows and columns, for people: hosts sorted by their labels, or a row for all hosts of a label where there are many.
+
+use super::{Cell, Matrix};
+use crate::inventory::Host;
+use crate::result::Reason;
+use crate::verdict::{Subject, figure};
+use metrics::{Clamped, real};
+use model::{Figure, Unit};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// Most rows of a matrix.
+pub(super) const MOST_LINES: usize = 120;
+/// Labels that hosts are sorted by, and gathered by where there are many.
+const ORDER: [&str; 4] = ["site", "rack", "rail", "role"];
+
+/// A row, and a column: a host, or all hosts of a label.
+pub(super) struct Line {
+    pub(super) name: String,
+    /// Its labels, for people.
+    pub(super) labels: String,
+    /// Whether the line before belongs to another site, or to another value of the first label.
+    pub(super) first: bool,
+}
+
+/// One cell of a picture.
+#[derive(Clone, Default)]
+pub(super) struct Spot {
+    pub(super) value: Option<f64>,
+    pub(super) reason: Option<Reason>,
+    /// Index of the cell that it shows, where it is one.
+    pub(super) cell: Option<usize>,
+    pub(super) has_caveats: bool,
+    pub(super) is_named: bool,
+}
+
+/// One figure of one test.
+pub(super) struct Picture {
+    pub(super) test: u16,
+    pub(super) key: &'static str,
+    pub(super) figure: Figure,
+    /// By row, then by column; nothing where no pair is planned.
+    pub(super) spots: Vec<Vec<Option<Spot>>>,
+    /// The values at the two ends of the scale of colours.
+    range: (f64, f64),
+}
+
+pub(super) struct View {
+    pub(super) lines: Vec<Line>,
+    pub(super) pictures: Vec<Picture>,
+    /// The label by which hosts are gathered.
+    pub(super) gathered: Option<&'static str>,
+    /// Whether there are too many hosts for rows, and no label that gathers them.
+    pub(super) too_many: bool,
+}
+
+impl View {
+    pub(super) fn of(matrix: &Matrix) -> View {
+        let hosts = &matrix.inventory.hosts;
+        let taking_part: BTreeSet<&str> =
+            matrix.cells.iter().flat_map(|cell| [cell.from.as_str(), cell.to.as_str()]).collect();
+        let mut order: Vec<&Host> =
+            hosts.iter().filter(|host| taking_part.contains(host.name.as_str())).collect();
+        order.sort_by_cached_key(|host| {
+            (ORDER.map(|label| natural(host.label(label).unwrap_or(""))), natural(&host.name))
+        });
+        let gathered = (order.len() > MOST_LINES).then(|| gathering(&order)).flatten();
+        let too_many = order.len() > MOST_LINES && gathered.is_none();
+        let lead = ORDER
+            .into_iter()
+            .find(|label| order.iter().any(|host| host.label(label) != order[0].label(label)));
+        let mut lines: Vec<Line> = Vec::new();
+        let mut line_of = HashMap::new();
+        let mut before: Option<&Host> = None;
+        for host in order.iter().copied().filter(|_| !too_many) {
+            let name = gathered.map_or(host.name.as_str(), |label| host.label(label).unwrap_or("-"));
+            let known = gathered.and_then(|_| lines.iter().position(|line| line.name == name));
+            line_of.insert(host.name.as_str(), known.unwrap_or(lines.len()));
+            if known.is_none() {
+                let labels = ORDER.iter().filter_map(|label| Some(format!("{label} {}", host.label(label)?)));
+                let labels =
+                    if gathered.is_none() { labels.collect::<Vec<_>>().join(", ") } else { String::new() };
+                let other =
+                    |before: &Host| lead.is_some_and(|label| before.label(label) != host.label(label));
+                let first = gathered.is_none() && before.is_some_and(other);
+                lines.push(Line { name: name.to_owned(), labels, first });
+            }
+            before = Some(host);
+        }
+        let named = named(matrix);
+        let mut figures: Vec<(u16, &'static str)> = matrix.figures().collect();
+        if figures.is_empty() && !matrix.tests.is_empty() {
+            // Nothing is measured yet: a picture of the reasons.
+            figures.push((0, "rtt.p50"));
+        }
+        let pictures = figures.into_iter().filter(|_| !too_many);
+        let pictures = pictures.filter_map(|(test, key)| {
+            let figure = figure(key)?;
+            Some(picture(matrix, (test, key, figure), &line_of, lines.len(), &named))
+        });
+        let pictures = pictures.collect();
+        View { lines, pictures, gathered, too_many }
+    }
+}
+
+/// The pairs that verdicts name, with the figure.
+fn named(matrix: &Matrix) -> BTreeSet<(&str, &str, &str)> {
+    let pairs = matrix.verdicts.iter().filter_map(|verdict| match &verdict.subject {
+        Subject::Pair { from, to } => Some((verdict.figure.as_str(), from.as_str(), to.as_str())),
+        _ => None,
+    });
+    pairs.collect()
+}
+
+fn picture(
+    matrix: &Matrix,
+    (test, key, figure): (u16, &'static str, Figure),
+    line_of: &HashMap<&str, usize>,
+    lines: usize,
+    named: &BTreeSet<(&str, &str, &str)>,
+) -> Picture {
+    let mut gathered = BTreeMap::<(usize, usize), Vec<usize>>::new();
+    for (at, cell) in matrix.cells.iter().enumerate().filter(|(_, cell)| cell.test == test) {
+        if let (Some(row), Some(column)) = (line_of.get(cell.from.as_str()), line_of.get(cell.to.as_str())) {
+            gathered.entry((*row, *column)).or_default().push(at);
+        }
+    }
+    let mut spots = vec![vec![None; lines]; lines];
+    let mut values = Vec::new();
+    for ((row, column), cells) in gathered {
+        let of = |at: &usize| &matrix.cells[*at];
+        let mut told: Vec<f64> = cells.iter().filter_map(|at| of(at).value(key)).collect();
+        told.sort_by(f64::total_cmp);
+        let value = told.get(told.len() / 2).copied();
+        values.extend(value);
+        let is_named = |cell: &Cell| named.contains(&(key, cell.from.as_str(), cell.to.as_str()));
+        spots[row][column] = Some(Spot {
+            value,
+            reason: cells.iter().find_map(|at| of(at).reason()).filter(|_| value.is_none()),
+            cell: if let [only] = cells[..] { Some(only) } else { None },
+            has_caveats: cells.iter().any(|at| !of(at).caveats.is_empty()),
+            is_named: cells.iter().any(|at| is_named(of(at))),
+        });
+    }
+    values.sort_by(f64::total_cmp);
+    let at =
+        |share: f64| values.get(usize::clamped(real(values.len().saturating_sub(1)) * share + 0.5)).copied();
+    let range = (at(0.02).unwrap_or(0.0), at(0.98).unwrap_or(0.0));
+    Picture { test, key, figure, spots, range }
+}
+
+impl Picture {
+    /// Where a value is between the best, 0, and the worst, 1. Times and rates count by their ratios.
+    pub(super) fn place(&self, value: f64) -> f64 {
+        let scale = |value: f64| match self.figure.unit() {
+            Unit::Percent | Unit::Share | Unit::Count => value,
+            _ => value.max(f64::MIN_POSITIVE).ln(),
+        };
+        let (low, high) = (scale(self.range.0), scale(self.range.1));
+        // Differences of less than a hundredth are no contrast.
+        let wide = (high - low).max(0.01);
+        let share = ((scale(value) - low) / wide).clamp(0.0, 1.0);
+        if self.figure.more_is_better() { 1.0 - share } else { share }
+    }
+
+    /// Its name.
+    pub(super) fn title(&self) -> String {
+        match self.key.split_once('.') {
+            Some((_, "p50")) => format!("{}, median", self.figure.family().1),
+            Some((_, stat)) => format!("{}, {stat}", self.figure.family().1),
+            None => self.figure.family().1.to_owned(),
+        }
+    }
+
+    /// The best and the worst value of the scale, for people.
+    pub(super) fn ends(&self) -> (String, String) {
+        let show = |value| self.figure.unit().show(value);
+        let (low, high) = (show(self.range.0), show(self.range.1));
+        if self.figure.more_is_better() { (high, low) } else { (low, high) }
+    }
+}
+
+/// The label with the most values that still fit.
+fn gathering(hosts: &[&Host]) -> Option<&'static str> {
+    let values =
+        |label: &str| hosts.iter().filter_map(|host| host.label(label)).collect::<BTreeSet<_>>().len();
+    let counts = ORDER.into_iter().map(|label| (values(label), label));
+    counts.filter(|(n, _)| (2..=MOST_LINES).contains(n)).max_by_key(|(n, _)| *n).map(|(_, label)| label)
+}
+
+/// Sorts `h2` before `h10`.
+fn natural(text: &str) -> Vec<(String, u64)> {
+    let mut parts = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let words = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        let digits = rest[words..].find(|c: char| !c.is_ascii_digit()).map_or(rest.len(), |n| words + n);
+        parts.push((rest[..words].to_lowercase(), rest[words..digits].parse().unwrap_or(0)));
+        rest = &rest[digits..];
+    }
+    parts
+}
+
+/// A reason as one letter.
+pub(super) fn letter(reason: Reason) -> char {
+    match reason {
+        Reason::UnreachableByDesign => 'U',
+        Reason::HostAbsent => 'A',
+        Reason::Refused => 'R',
+        Reason::Busy => 'B',
+        Reason::AgentLost => 'L',
+        Reason::TimedOut => 'T',
+        Reason::Failed => 'F',
+        Reason::BadResult => 'X',
+        Reason::Version => 'V',
+        Reason::Cancelled => 'C',
+        Reason::NotMeasuredYet => '·',
+    }
+}

@@ -1,0 +1,194 @@
+//! The folder of a run: its plan, and each result as a line. Nothing that was appended is lost: a line that a crash or a full disk
+//! cut off is dropped when the folder is opened, and its task is missing again.
+
+use crate::plan::{Plan, TaskId};
+use crate::result::PairResult;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+
+const PLAN: &str = "plan.json";
+const RESULTS: &str = "results.jsonl";
+/// Longest result, bytes.
+const MOST: u64 = 64 << 20;
+
+/// A run on disk.
+#[derive(Debug)]
+pub struct Record {
+    plan: Plan,
+    path: PathBuf,
+}
+
+/// Appends results to a run on disk.
+#[derive(Debug)]
+pub struct Appender {
+    file: File,
+    /// Bytes of whole lines.
+    length: u64,
+}
+
+impl Record {
+    /// Makes the folder of a new run.
+    ///
+    /// # Errors
+    /// When it exists already with a plan, or cannot be written.
+    pub fn create(folder: &Path, plan: Plan) -> io::Result<Record> {
+        fs::create_dir_all(folder)?;
+        let mut file = OpenOptions::new().write(true).create_new(true).open(folder.join(PLAN))?;
+        file.write_all(&serde_json::to_vec(&plan)?)?;
+        file.sync_all()?;
+        Ok(Record { plan, path: folder.join(RESULTS) })
+    }
+
+    /// Opens the folder of a run.
+    ///
+    /// # Errors
+    /// When it holds no plan, or cannot be read.
+    pub fn open(folder: &Path) -> io::Result<Record> {
+        let text = fs::read(folder.join(PLAN))?;
+        let plan: Plan = serde_json::from_slice(&text)
+            .map_err(|e| io::Error::other(format!("{PLAN} is no plan of a fleet: {e}")))?;
+        let placed = plan.tasks.iter().enumerate().all(|(at, task)| {
+            let hosts = [task.from, task.to].iter().all(|host| plan.inventory.host(*host).is_some());
+            task.id.index() == at && hosts && plan.test(task).is_some()
+        });
+        if !placed {
+            return Err(io::Error::other(format!("{PLAN} names hosts, tests or tasks that are not in it")));
+        }
+        Ok(Record { plan, path: folder.join(RESULTS) })
+    }
+
+    /// The plan.
+    #[must_use]
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Shows every result to `each`, in the order in which they came. What follows a line that was cut off is not read.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn results(&self, each: impl FnMut(PairResult)) -> io::Result<()> {
+        self.read(each).map(drop)
+    }
+
+    /// The tasks that have a result that is not to be tried again: an outcome, or a reason that does not pass.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn over(&self) -> io::Result<Vec<TaskId>> {
+        let mut over = Vec::new();
+        self.read(|result| {
+            let again = result.ending.reason().is_some_and(crate::result::Reason::is_resumed);
+            over.extend((!again).then_some(result.task));
+        })?;
+        Ok(over)
+    }
+
+    /// Goes on after the last whole line.
+    ///
+    /// # Errors
+    /// When the file cannot be read or written.
+    pub fn append(&self) -> io::Result<Appender> {
+        let length = self.read(|_| {})?;
+        let mut file = OpenOptions::new().create(true).write(true).truncate(false).open(&self.path)?;
+        file.set_len(length)?;
+        file.seek(SeekFrom::End(0))?;
+        Ok(Appender { file, length })
+    }
+
+    /// Reads whole lines; returns their bytes.
+    fn read(&self, mut each: impl FnMut(PairResult)) -> io::Result<u64> {
+        let file = match File::open(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+            file => file?,
+        };
+        let (mut file, mut line, mut length) = (BufReader::new(file), Vec::new(), 0);
+        loop {
+            line.clear();
+            let read = file.by_ref().take(MOST).read_until(b'\n', &mut line)?;
+            if !line.ends_with(b"\n") {
+                return Ok(length);
+            }
+            let Ok(result) = serde_json::from_slice::<PairResult>(&line) else { return Ok(length) };
+            length += read as u64;
+            if self.plan.task(result.task).is_some() {
+                each(result);
+            }
+        }
+    }
+}
+
+impl Appender {
+    /// Appends a result, and returns when the disk has it.
+    ///
+    /// # Errors
+    /// When it cannot be written; what was written of it is taken back, so that it can be tried again.
+    pub fn push(&mut self, result: &PairResult) -> io::Result<()> {
+        let mut line = serde_json::to_vec(result)?;
+        line.push(b'\n');
+        if line.len() as u64 > MOST {
+            return Err(io::Error::other("a result has more than 64 MiB"));
+        }
+        let written = self.file.write_all(&line).and_then(|()| self.file.sync_data());
+        if written.is_err() {
+            // A failure here leaves a cut line, which the next reader drops.
+            let _ = self.file.set_len(self.length);
+            let _ = self.file.seek(SeekFrom::Start(self.length));
+            return written;
+        }
+        self.length += line.len() as u64;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inventory::{Format, Inventory};
+    use crate::plan::{Request, Shape, Test};
+    use crate::result::{Ending, Reason};
+    use metrics::Wall;
+
+    fn plan() -> Plan {
+        let inventory = Inventory::parse("a\nb\nc\n", Format::Lines).unwrap();
+        let run = uuid::Uuid::from_u128(7);
+        let request = Request {
+            run,
+            shape: Shape::Mesh,
+            tests: vec![Test::default()],
+            repeats: 1,
+            seed: 1,
+            unlike: None,
+        };
+        Plan::make(inventory, request).unwrap()
+    }
+
+    #[test]
+    fn results_outlive_a_line_that_was_cut_off() {
+        let folder = std::env::temp_dir().join(format!("netcaliper-record-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        let record = Record::create(&folder, plan()).unwrap();
+        assert!(Record::create(&folder, plan()).is_err(), "a run is not written over");
+        let result = |task, ending| PairResult { task: TaskId(task), attempts: 1, ended: Wall(5), ending };
+        let raw = serde_json::value::RawValue::from_string("{\"schema\": 1}".to_owned()).unwrap();
+        let mut all = record.append().unwrap();
+        all.push(&result(0, Ending::Measured(raw))).unwrap();
+        all.push(&result(1, Ending::missing(Reason::Refused, "no"))).unwrap();
+        all.push(&result(2, Ending::missing(Reason::Cancelled, ""))).unwrap();
+        drop(all);
+        let mut file = OpenOptions::new().append(true).open(folder.join(RESULTS)).unwrap();
+        file.write_all(b"{\"task\": 3, \"attem").unwrap();
+        let record = Record::open(&folder).unwrap();
+        assert_eq!(record.plan(), &plan());
+        assert_eq!(record.over().unwrap(), [TaskId(0), TaskId(1)], "what was cancelled is resumed");
+        record.append().unwrap().push(&result(4, Ending::missing(Reason::Version, ""))).unwrap();
+        let mut seen = Vec::new();
+        record.results(|result| seen.push(result)).unwrap();
+        assert_eq!(seen.iter().map(|result| result.task.0).collect::<Vec<_>>(), [0, 1, 2, 4]);
+        assert!(matches!(&seen[0].ending, Ending::Measured(raw) if raw.get() == "{\"schema\": 1}"));
+        fs::write(folder.join(PLAN), b"{}").unwrap();
+        assert!(Record::open(&folder).unwrap_err().to_string().contains("no plan"));
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,0 +1,362 @@
+//! What is wrong in a matrix: a host, one of its directions, a pair, or the hosts of a label.
+//!
+//! Each figure is fitted by rows and columns with medians (median polish, Tukey 1977): what a host adds to all that it sends, what
+//! it adds to all that it receives, and what is left of each pair. A few bad pairs or hosts do not move a median.
+//!
+//! A healthy matrix must raise no alarm, however heavy the tails of its noise:
+//!
+//! - Hosts are compared with the spread of all other hosts, by Student's t with few degrees of freedom.
+//! - A pair has to be worse in its repeats, each compared with all readings of all pairs, and worse by far than the spread of pairs.
+//!   So pairs are judged from three repeats on; what is seen once may be a moment's traffic.
+//! - Labels are compared by ranks (Mann and Whitney).
+//! - Over all that is judged the share of false alarms is controlled (Benjamini and Hochberg 1995): when nothing is wrong, the
+//!   probability of any alarm is at most [`ALPHA`].
+//! - A difference that matters to nobody is none: see `Bounds`.
+
+mod stats;
+
+use crate::inventory::{HostId, Inventory};
+use metrics::{ALPHA, Clamped, Contrast, real, student_two_sided};
+use model::{Figure, Unit};
+use serde::{Deserialize, Serialize};
+use stats::{Fit, at_least, benjamini_hochberg, median, spread};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Fewest pairs of a host, and fewest hosts, that are judged.
+const FEWEST: usize = 5;
+/// Most readings of a pair that are looked at.
+const MOST_REPEATS: usize = 64;
+/// Hosts above which each is compared with the spread of all instead of all others.
+const MANY_HOSTS: usize = 200;
+/// Kinds of verdicts: hosts out, hosts in, pairs, labels.
+const KINDS: f64 = 4.0;
+/// Labels whose values are compared with each other.
+const LABELS: [&str; 4] = ["site", "rack", "rail", "role"];
+
+/// A direction of a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Side {
+    /// What the host sends.
+    Out,
+    /// What the host receives.
+    In,
+    /// Both.
+    Both,
+}
+
+/// What a verdict is about; hosts by name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum Subject {
+    /// All pairs of a host.
+    Host {
+        /// Its name.
+        host: String,
+        /// In this direction.
+        side: Side,
+    },
+    /// One pair.
+    Pair {
+        /// The host that sends.
+        from: String,
+        /// The host that receives.
+        to: String,
+    },
+    /// The hosts with this value of a label.
+    Label {
+        /// The label.
+        label: String,
+        /// Its value.
+        value: String,
+    },
+}
+
+/// Something that is worse than the rest.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// What.
+    #[serde(flatten)]
+    pub subject: Subject,
+    /// Key of the figure.
+    pub figure: String,
+    /// By how much it is worse: a share (0.2 is 20 % more delay, or 20 % less goodput), or percentage points of losses.
+    pub effect: f64,
+    /// Probability of being as bad by chance, corrected for all that is judged of the figure in this way.
+    pub q: f64,
+}
+
+impl Verdict {
+    /// In one sentence without its full stop.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let figure = figure(&self.figure);
+        let label = figure.map_or(self.figure.as_str(), |figure| figure.family().1);
+        let by = match figure {
+            Some(of) if Bounds::of(of).additive => format!("{:.2} percentage points", self.effect),
+            _ => format!("{:.0} %", self.effect * 100.0),
+        };
+        let more = if figure.is_some_and(Figure::more_is_better) { "lower" } else { "higher" };
+        let of = match &self.subject {
+            Subject::Host { host, side: Side::Out } => format!("from {host} to all others"),
+            Subject::Host { host, side: Side::In } => format!("from all others to {host}"),
+            Subject::Host { host, side: Side::Both } => format!("of {host} in both directions"),
+            Subject::Pair { from, to } => format!("from {from} to {to}"),
+            Subject::Label { label, value } => format!("of the hosts with {label} {value}"),
+        };
+        format!("{label} {of} is {by} {more} than of the rest")
+    }
+}
+
+/// The figure of a matrix with this key. Keys of a matrix have no direction, which is the pair's: the figure's own does not count.
+pub(crate) fn figure(key: &str) -> Option<Figure> {
+    Figure::named(key).into_iter().next()
+}
+
+/// How a figure is compared, and what is too little to matter.
+struct Bounds {
+    /// As a difference; as a ratio otherwise.
+    additive: bool,
+    /// Spread that is reckoned with at least.
+    floor: f64,
+    /// Least deviation of a pair.
+    pair: f64,
+    /// Least deviation of a host.
+    host: f64,
+}
+
+impl Bounds {
+    fn of(figure: Figure) -> Bounds {
+        match figure.unit() {
+            Unit::Percent | Unit::Share | Unit::Count => {
+                Bounds { additive: true, floor: 0.02, pair: 0.2, host: 0.2 }
+            }
+            _ => Bounds { additive: false, floor: 0.01, pair: 1.05f64.ln(), host: 1.1f64.ln() },
+        }
+    }
+}
+
+/// The readings of one figure of all pairs, as they are judged: more is worse, and ratios are differences of logarithms.
+#[derive(Clone, Debug, Default)]
+pub struct Readings {
+    cells: BTreeMap<(HostId, HostId), Vec<f64>>,
+}
+
+impl Readings {
+    /// Those of `figure`: readings of the repeats of each pair.
+    pub fn of(figure: Figure, cells: impl IntoIterator<Item = ((HostId, HostId), Vec<f64>)>) -> Readings {
+        let bounds = Bounds::of(figure);
+        let worse = if figure.more_is_better() { -1.0 } else { 1.0 };
+        let judged =
+            |value: f64| worse * if bounds.additive { value } else { value.max(f64::MIN_POSITIVE).ln() };
+        let cells = cells.into_iter().map(|(pair, values)| {
+            let finite = values.into_iter().filter(|value| value.is_finite()).take(MOST_REPEATS);
+            (pair, finite.map(judged).collect::<Vec<f64>>())
+        });
+        Readings { cells: cells.filter(|(_, values)| !values.is_empty()).collect() }
+    }
+
+    /// How much worse each reading is than that pair was in another matrix; pairs that are not in both are left out.
+    #[must_use]
+    pub fn against(&self, before: &Readings) -> Readings {
+        let cells = self.cells.iter().filter_map(|(pair, values)| {
+            let was = median(before.cells.get(pair)?.clone())?;
+            Some((*pair, values.iter().map(|value| value - was).collect()))
+        });
+        Readings { cells: cells.collect() }
+    }
+}
+
+/// What is worse than the rest, gravest first. `figures` is the number of figures that are judged of the matrix.
+#[must_use]
+pub fn judge(
+    inventory: &Inventory,
+    figure: Figure,
+    key: &str,
+    readings: &Readings,
+    figures: usize,
+) -> Vec<Verdict> {
+    let mut judge = Judge {
+        inventory,
+        bounds: Bounds::of(figure),
+        level: ALPHA / (KINDS * real(figures.max(1))),
+        more_is_better: figure.more_is_better(),
+        key,
+        verdicts: Vec::new(),
+    };
+    judge.matrix(readings);
+    judge.verdicts.sort_by(|a, b| a.q.total_cmp(&b.q).then_with(|| a.subject.cmp(&b.subject)));
+    judge.verdicts
+}
+
+struct Judge<'a> {
+    inventory: &'a Inventory,
+    bounds: Bounds,
+    level: f64,
+    more_is_better: bool,
+    key: &'a str,
+    verdicts: Vec<Verdict>,
+}
+
+impl Judge<'_> {
+    fn matrix(&mut self, readings: &Readings) {
+        let cells = readings
+            .cells
+            .iter()
+            .filter_map(|((from, to), values)| Some((*from, *to, median(values.clone())?)));
+        let fit = Fit::of(self.inventory.hosts.len(), cells);
+        let out = self.hosts(&fit.out, &fit.cells_out);
+        let into = self.hosts(&fit.into, &fit.cells_in);
+        let both: BTreeSet<HostId> = out.keys().filter(|host| into.contains_key(host)).copied().collect();
+        for (found, side) in [(&out, Side::Out), (&into, Side::In)] {
+            for (host, (effect, q)) in found {
+                match (both.contains(host), side) {
+                    (true, Side::Out) => {
+                        let (other, other_q) = into[host];
+                        self.say(self.host(*host, Side::Both), effect + other, q.max(other_q));
+                    }
+                    (true, _) => {}
+                    (false, side) => self.say(self.host(*host, side), *effect, *q),
+                }
+            }
+        }
+        self.pairs(readings, &fit, &out, &into);
+        self.labels(&fit);
+    }
+
+    fn host(&self, host: HostId, side: Side) -> Subject {
+        Subject::Host { host: self.name(host), side }
+    }
+
+    fn name(&self, host: HostId) -> String {
+        self.inventory.host(host).map_or_else(String::new, |host| host.name.clone())
+    }
+
+    fn say(&mut self, subject: Subject, effect: f64, q: f64) {
+        let effect = match (self.bounds.additive, self.more_is_better) {
+            (true, _) => effect,
+            (false, true) => 1.0 - (-effect).exp(),
+            (false, false) => effect.exp() - 1.0,
+        };
+        self.verdicts.push(Verdict { subject, figure: self.key.to_owned(), effect, q });
+    }
+
+    /// Hosts whose effect is worse than those of the others, with deviation and corrected probability.
+    fn hosts(&self, effects: &[f64], cells: &[usize]) -> BTreeMap<HostId, (f64, f64)> {
+        let judged: Vec<usize> = (0..effects.len()).filter(|at| cells[*at] >= FEWEST - 1).collect();
+        if judged.len() < FEWEST {
+            return BTreeMap::new();
+        }
+        let mut sorted: Vec<f64> = judged.iter().map(|at| effects[*at]).collect();
+        sorted.sort_by(f64::total_cmp);
+        let n = real(judged.len());
+        // The fewer hosts, the less is known about their spread.
+        let freedom = (n / 4.0).clamp(1.0, 4.0);
+        let whole = (median(sorted.clone()).unwrap_or(0.0), spread(&sorted));
+        let deviations: Vec<(f64, f64)> = judged
+            .iter()
+            .map(|at| {
+                let (middle, spread) = if sorted.len() > MANY_HOSTS {
+                    whole
+                } else {
+                    let mut others = sorted.clone();
+                    others
+                        .remove(sorted.partition_point(|value| *value < effects[*at]).min(sorted.len() - 1));
+                    let spread = spread(&others);
+                    (median(others).unwrap_or(0.0), spread)
+                };
+                let effect = effects[*at] - middle;
+                let scale = (spread * (1.0 + 1.2 / (n - 1.0))).max(self.bounds.floor);
+                (effect, upper(effect / scale, freedom))
+            })
+            .collect();
+        let corrected = benjamini_hochberg(&deviations.iter().map(|(_, p)| *p).collect::<Vec<_>>());
+        let found = judged.iter().zip(deviations.iter().zip(corrected));
+        let found = found.filter(|(_, ((effect, _), q))| *q < self.level && *effect >= self.bounds.host);
+        found.map(|(at, ((effect, _), q))| (HostId(u32::clamped(*at)), (*effect, q))).collect()
+    }
+
+    /// Pairs that are worse in their repeats, but for those of hosts that are named already in that direction.
+    fn pairs(
+        &mut self,
+        readings: &Readings,
+        fit: &Fit,
+        out: &BTreeMap<HostId, (f64, f64)>,
+        into: &BTreeMap<HostId, (f64, f64)>,
+    ) {
+        if fit.rest.len() < FEWEST * (FEWEST - 1) {
+            return;
+        }
+        let own = |(from, to): (HostId, HostId), values: &[f64]| -> Vec<f64> {
+            values.iter().map(|value| value - fit.expected(from, to)).collect()
+        };
+        let mut all: Vec<f64> = readings.cells.iter().flat_map(|(pair, values)| own(*pair, values)).collect();
+        all.sort_by(f64::total_cmp);
+        let scale = spread(&fit.rest).max(self.bounds.floor);
+        let judged: Vec<((HostId, HostId), f64, f64)> = readings
+            .cells
+            .iter()
+            .map(|(pair, values)| {
+                let mut own = own(*pair, values);
+                own.sort_by(|a, b| b.total_cmp(a));
+                let middle = median(own.clone()).unwrap_or(0.0);
+                // All repeats, or three of four, are at least so bad.
+                let least = own.len() - own.len() / 4;
+                let bad = own.get(least - 1).copied().unwrap_or(0.0);
+                let beyond = all.len() - all.partition_point(|value| *value < bad);
+                let beyond = beyond - own.iter().filter(|value| **value >= bad).count();
+                let share = real(1 + beyond) / real(all.len() - own.len() + 1);
+                let p = at_least(least, own.len(), share.min(1.0)).max(upper(middle / scale, 6.0));
+                (*pair, middle, p)
+            })
+            .collect();
+        let corrected = benjamini_hochberg(&judged.iter().map(|(_, _, p)| *p).collect::<Vec<_>>());
+        for ((pair, effect, _), q) in judged.into_iter().zip(corrected) {
+            let named = out.contains_key(&pair.0) || into.contains_key(&pair.1);
+            if !named && q < self.level && effect >= self.bounds.pair {
+                let subject = Subject::Pair { from: self.name(pair.0), to: self.name(pair.1) };
+                self.say(subject, effect, q);
+            }
+        }
+    }
+
+    /// Labels whose hosts are worse than all other hosts.
+    fn labels(&mut self, fit: &Fit) {
+        let mut found = Vec::new();
+        for label in LABELS {
+            let mut values = BTreeMap::<&str, Vec<usize>>::new();
+            for (at, host) in self.inventory.hosts.iter().enumerate() {
+                if let Some(value) = host.label(label).filter(|_| fit.cells_out[at] + fit.cells_in[at] > 0) {
+                    values.entry(value).or_default().push(at);
+                }
+            }
+            for (value, members) in values {
+                let effect = |at: usize| fit.out[at] + fit.into[at];
+                let inside: Vec<f64> = members.iter().map(|at| effect(*at)).collect();
+                let outside = (0..fit.out.len()).filter(|at| members.binary_search(at).is_err());
+                let outside: Vec<f64> =
+                    outside.filter(|at| fit.cells_out[*at] + fit.cells_in[*at] > 0).map(effect).collect();
+                if inside.len() < 3 || outside.len() < 3 {
+                    continue;
+                }
+                if let Some(contrast) = Contrast::of(&outside, &inside, false, ALPHA) {
+                    found.push((label, value.to_owned(), contrast.shift, contrast.p));
+                }
+            }
+        }
+        let corrected = benjamini_hochberg(&found.iter().map(|(.., p)| *p).collect::<Vec<_>>());
+        for ((label, value, shift, _), q) in found.into_iter().zip(corrected) {
+            if q < self.level && shift >= self.bounds.host {
+                self.say(Subject::Label { label: label.to_owned(), value }, shift, q);
+            }
+        }
+    }
+}
+
+/// Probability of more than `t` by Student's distribution.
+fn upper(t: f64, freedom: f64) -> f64 {
+    if t > 0.0 { student_two_sided(t, Some(freedom)) / 2.0 } else { 1.0 }
+}
+
+#[cfg(test)]
+mod tests;
