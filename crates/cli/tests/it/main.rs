@@ -62,6 +62,8 @@ mod other_protocols;
 mod outputs;
 #[cfg(unix)]
 mod patterns;
+#[cfg(unix)]
+mod released;
 #[cfg(all(unix, feature = "http"))]
 mod scrapers;
 #[cfg(unix)]
