@@ -145,7 +145,7 @@ fn events_of_a_later_version_are_passed_over_and_said() {
 
 #[test]
 fn what_cannot_be_read_is_said_in_one_sentence() {
-    let fails = |text: &str| read_run(text).unwrap_err().to_string();
+    let fails = |text: &str| read_run(text).unwrap_err();
     assert_eq!(fails(" \n"), "the file is empty");
     assert!(fails("hello").starts_with("the file is neither a saved outcome nor a journal: "));
     assert_eq!(fails("{}"), "the file is JSON, but no outcome: it has no schema 'netcaliper.outcome.v2'");
