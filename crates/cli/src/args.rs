@@ -86,6 +86,9 @@ pub(crate) enum Command {
     /// Run a command on an impaired path (delay, loss, reordering, …) with known truth. Needs root, or the right to make
     /// network namespaces.
     Lab(Box<Lazy<crate::lab::LabArgs>>),
+    /// Measure the pairs of many hosts, without conflicts, and name what is worse than the rest (needs a build with the feature
+    /// `fleet`).
+    Fleet(Box<Lazy<crate::fleet::FleetArgs>>),
     /// Show the configuration file: defaults of commands, named targets, named tests.
     Config,
     /// Run a test that the configuration file names.

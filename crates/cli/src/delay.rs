@@ -217,7 +217,7 @@ pub(crate) fn delay(args: &DelayArgs, command: Vec<String>) -> Result<Exit, CliE
 }
 
 /// The phase that `netcaliper delay` asks for.
-fn phase(args: &DelayArgs) -> Result<Phase, CliError> {
+pub(crate) fn phase(args: &DelayArgs) -> Result<Phase, CliError> {
     let DelayArgs { probe, other, sockets, .. } = args;
     let size = u32::try_from(probe.length).unwrap_or(u32::MAX);
     let bits = real(probe.length) * 8.0;

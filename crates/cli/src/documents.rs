@@ -145,7 +145,8 @@ fn options_that_are_named_exist() {
     let mut whole = Cli::whole();
     whole.build();
     let mut known: BTreeSet<&str> = BTreeSet::from(["help", "version"]);
-    for verb in whole.get_subcommands() {
+    let nested = whole.get_subcommands().flat_map(|verb| verb.get_subcommands());
+    for verb in whole.get_subcommands().chain(nested) {
         for option in verb.get_arguments() {
             known.extend(option.get_long());
             known.extend(option.get_all_aliases().unwrap_or_default());

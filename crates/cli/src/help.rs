@@ -202,6 +202,15 @@ pub(crate) const BRIEFS: &[Brief] = &[
             "netcaliper lab --up delay=40ms -- ping 10.77.0.2",
         ],
     },
+    Brief {
+        verb: "fleet",
+        options: &[],
+        examples: [
+            "netcaliper fleet plan hosts --test tcp            what it will take; nothing is sent",
+            "netcaliper fleet plan inventory.yml --representatives rack --limit wan:1",
+            "netcaliper fleet report result --html fleet.html",
+        ],
+    },
 ];
 
 /// The options that several commands share.

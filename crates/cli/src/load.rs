@@ -57,6 +57,13 @@ const TOO_SHORT: &str = "the load ended before the delays beside it were measure
 /// How a measurement went, and what it told.
 type Told = Result<(Status, Option<String>, Vec<Event>), CliError>;
 
+/// How long all stages take, with the time to fill the path.
+#[cfg(feature = "fleet")]
+pub(crate) fn length_ns(args: &LoadArgs) -> u64 {
+    let stage = args.time.saturating_add(args.ramp.next_multiple_of(SECOND));
+    stage.saturating_mul(u64::clamped(Stage::ALL.len()))
+}
+
 /// What delays become when the path is full.
 pub(crate) fn load(args: &LoadArgs, command: Vec<String>) -> Result<Exit, CliError> {
     let protocol = args.target.protocol;

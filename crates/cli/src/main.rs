@@ -11,6 +11,7 @@ mod demo;
 #[cfg(test)]
 mod documents;
 mod file;
+mod fleet;
 mod help;
 mod import_export;
 mod keeping;
@@ -123,6 +124,7 @@ fn verb(verb: Command, command: Vec<String>) -> Result<Exit, CliError> {
         Command::Compare(args) => compare::compare(&args),
         Command::Monitor(args) => monitor::monitor(&args),
         Command::Lab(args) => lab::lab(&args),
+        Command::Fleet(args) => fleet::fleet(&args),
         Command::Options => pages::options(),
         Command::Config => config::show(),
         Command::Run(args) => config::run(&args),

@@ -153,7 +153,7 @@ pub(crate) fn ping(args: &PingArgs, command: Vec<String>) -> Result<Exit, CliErr
 }
 
 /// The phase that the command line asks for; `keyed` says that a key is known.
-fn phase(args: &PingArgs, keyed: bool) -> Result<Phase, CliError> {
+pub(crate) fn phase(args: &PingArgs, keyed: bool) -> Result<Phase, CliError> {
     let m = &args.messages;
     let stamp = args.stamp.settings(args.target.protocol, keyed)?;
     let size = m.size.unwrap_or(stamp.map_or(64, |stamp| stamp.size().into()));

@@ -176,10 +176,7 @@ pub(crate) fn train(args: &TrainArgs, command: Vec<String>) -> Result<Exit, CliE
         Some(Preset::Slac) => {
             Method::list(slac(args), repeat.most()).map(|method| method.until(repeat.until()))
         }
-        None => {
-            let size = u32::try_from(args.trains.length).unwrap_or(u32::MAX);
-            repeat.of(&phase(args, train_of(&args.trains), size), &[])
-        }
+        None => repeat.of(&plain(args), &[]),
     };
     let method = method.map_err(CliError::usage)?;
     let config = plan::client(&args.target, &args.local, true)?;
@@ -198,6 +195,11 @@ pub(crate) fn train(args: &TrainArgs, command: Vec<String>) -> Result<Exit, CliE
     let written = write_series(series, args.preset.preset.is_some() && !machine, &outputs.outcome());
     outputs.heed(written);
     Ok(outputs.finish())
+}
+
+/// The phase without a preset.
+pub(crate) fn plain(args: &TrainArgs) -> Phase {
+    phase(args, train_of(&args.trains), u32::try_from(args.trains.length).unwrap_or(u32::MAX))
 }
 
 /// The trains that the command line asks for.

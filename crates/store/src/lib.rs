@@ -150,6 +150,19 @@ impl Store {
         Ok(id)
     }
 
+    /// Whether a run with this identifier is kept.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn holds(&self, run: Uuid) -> Result<bool, StoreError> {
+        let found = self.connection.query_row(
+            "SELECT EXISTS (SELECT 1 FROM run WHERE uuid = ?1)",
+            params![run.to_string()],
+            |row| row.get(0),
+        );
+        found.map_err(|e| told(&self.path, "read", &e))
+    }
+
     /// The runs that are asked for, the latest first.
     pub fn list(&self, query: &Query) -> Result<Vec<KeptRun>, StoreError> {
         self.try_list(query).map_err(|e| told(&self.path, "read", &e))

@@ -1,0 +1,118 @@
+//! `netcaliper fleet`: the pairs of many hosts.
+#![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
+
+#[cfg(feature = "fleet")]
+mod pages;
+#[cfg(feature = "fleet")]
+mod plan;
+#[cfg(feature = "fleet")]
+mod questions;
+
+use crate::{CliError, Exit, values};
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+
+/// What is done with a fleet.
+#[derive(Args, Debug)]
+pub(crate) struct FleetArgs {
+    #[command(subcommand)]
+    pub(crate) command: FleetCommand,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum FleetCommand {
+    /// Tell what a plan will take (duration, bytes, what excludes what), and send nothing.
+    Plan(PlanArgs),
+    /// Show the matrix of a run: text, HTML, JSON, metrics.
+    Report(ReportArgs),
+}
+
+/// Which pairs, and which tests.
+#[derive(Args, Debug, Clone)]
+pub(crate) struct ShapeArgs {
+    /// Hosts: a file with a host a line and its labels (`name site=a rack=7`), an inventory of Ansible (INI, YAML or JSON),
+    /// Prometheus' file_sd (JSON or YAML), `-` for stdin, or dns:NAME for the addresses of a name.
+    #[arg(value_name = "INVENTORY")]
+    pub(crate) inventory: String,
+    /// A test of every pair, as on the command line but without the host (repeatable): 'ping -n 20', 'delay -b 5M -t 2s',
+    /// 'tcp -t 5s', 'load -t 5s', 'train' [default: ping].
+    #[arg(long = "test", value_name = "TEST")]
+    pub(crate) tests: Vec<String>,
+    /// How much the tests disturb others: exclusive (nothing but background tests runs beside at either host), limited (a few at a
+    /// host), background (beside everything) [default: pings are background, datagrams of at most 10 Mbit/s limited, all others
+    /// exclusive].
+    #[arg(long, value_name = "CLASS", value_parser = ["exclusive", "limited", "background"])]
+    pub(crate) class: Option<String>,
+    /// How often each test of each pair is made; a single pair is judged from three on.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = values::count16::<1_000>)]
+    pub(crate) repeats: u16,
+    /// Each host with N others chosen at random, instead of all pairs.
+    #[arg(long, value_name = "N", value_parser = values::count32::<20_000>, conflicts_with_all = ["between", "representatives"])]
+    pub(crate) random: Option<u32>,
+    /// Each host of one set with each of the other; a set is a host, a group, LABEL=VALUE, or all.
+    #[arg(long, num_args = 2, value_names = ["SET", "SET"], conflicts_with = "representatives")]
+    pub(crate) between: Vec<String>,
+    /// One host, chosen at random, for each value of a label, such as rack.
+    #[arg(long, value_name = "LABEL")]
+    pub(crate) representatives: Option<String>,
+    /// Only pairs with a host that is not in this earlier inventory, or differs from it there.
+    #[arg(long, value_name = "INVENTORY")]
+    pub(crate) changed_since: Option<String>,
+    /// At most N tests at a time, background ones excepted, use what some hosts share (repeatable): wan:1 for a group,
+    /// rack=7:2 for a label, rack=*:2 for each rack; with :crossing only tests with hosts outside count.
+    #[arg(long = "limit", value_name = "SET:N")]
+    pub(crate) limits: Vec<String>,
+    /// What is chosen at random comes from it.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct PlanArgs {
+    #[command(flatten)]
+    pub(crate) shape: ShapeArgs,
+    /// Print the forecast as JSON.
+    #[arg(short = 'J', long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ReportArgs {
+    /// The folder of a run, or the JSON of a matrix; `-` is stdin.
+    #[arg(value_name = "RESULT")]
+    pub(crate) result: PathBuf,
+    /// Compare with an earlier result.
+    #[arg(long, value_name = "RESULT")]
+    pub(crate) baseline: Option<PathBuf>,
+    /// Write the matrix as one HTML page.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Write each pair's own report into this folder, created if missing; the HTML page leads to them.
+    #[arg(long, value_name = "FOLDER", requires = "html")]
+    pub(crate) pages: Option<PathBuf>,
+    /// Print the matrix as JSON (schema/fleet.v1.json).
+    #[arg(short = 'J', long)]
+    pub(crate) json: bool,
+    /// Write metrics into this file for Prometheus' textfile collector: call it something.prom.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) metrics_file: Option<PathBuf>,
+    /// Save each pair's outcome in the store, where it is not yet: `netcaliper history` lists them.
+    #[arg(long)]
+    pub(crate) keep: bool,
+    #[command(flatten)]
+    pub(crate) store: crate::kept::StoreArgs,
+}
+
+/// Does what the command asks for.
+#[cfg(feature = "fleet")]
+pub(crate) fn fleet(args: &FleetArgs) -> Result<Exit, CliError> {
+    match &args.command {
+        FleetCommand::Plan(args) => plan::show(args),
+        FleetCommand::Report(args) => pages::report(args),
+    }
+}
+
+#[cfg(not(feature = "fleet"))]
+pub(crate) fn fleet(_: &FleetArgs) -> Result<Exit, CliError> {
+    Err(CliError::usage("this netcaliper was built without fleets (cargo build --release --features fleet)"))
+}

@@ -1,0 +1,63 @@
+//! A plan from the command line, and what it will take.
+
+use super::{PlanArgs, ShapeArgs, questions};
+use crate::{CliError, Exit, kept, saved, stderr};
+use fleet::inventory::{Format, Inventory, Limit};
+use fleet::plan::{Plan, Request, Shape};
+use fleet::schedule::Policy;
+use std::io::{self, Write as _};
+use std::net::ToSocketAddrs as _;
+use std::path::Path;
+
+/// The inventory of this name: a file, `-`, or `dns:NAME`.
+pub(super) fn inventory(name: &str) -> Result<Inventory, CliError> {
+    let of = |e: &dyn std::fmt::Display| CliError::usage(format!("{name}: {e}"));
+    if let Some(host) = name.strip_prefix("dns:") {
+        let resolve = |host: &str| {
+            let found =
+                (host, 0).to_socket_addrs().map_err(|e| format!("the name cannot be resolved: {e}"))?;
+            Ok(found.map(|address| address.ip()).collect())
+        };
+        return Inventory::of_name(host, resolve).map_err(|e| of(&e));
+    }
+    let bytes = saved::bytes(Path::new(name))?;
+    let text = String::from_utf8(bytes).map_err(|_| of(&"the file is not UTF-8 text"))?;
+    Inventory::parse(&text, Format::of(name, &text)).map_err(|e| of(&e))
+}
+
+/// The plan that the command line asks for.
+pub(super) fn of(args: &ShapeArgs) -> Result<Plan, CliError> {
+    let mut hosts = inventory(&args.inventory)?;
+    let limits: Result<Vec<Limit>, _> = args.limits.iter().map(|text| text.parse()).collect();
+    hosts.limit(&limits.map_err(CliError::usage)?).map_err(CliError::usage)?;
+    let set = |text: &String| text.parse().map_err(CliError::usage);
+    let shape = match (&args.between[..], &args.representatives, args.random) {
+        ([a, b], ..) => Shape::Bipartite(set(a)?, set(b)?),
+        (_, Some(label), _) => Shape::Representatives(label.clone()),
+        (_, _, Some(n)) => Shape::Regular(n),
+        _ => Shape::Mesh,
+    };
+    let usual = ["ping".to_owned()];
+    let words = if args.tests.is_empty() { &usual[..] } else { &args.tests };
+    let tests =
+        words.iter().map(|text| questions::test(text, args.class.as_deref())).collect::<Result<_, _>>()?;
+    let unlike = args.changed_since.as_deref().map(inventory).transpose()?;
+    let run = runtime::run_id();
+    let request = Request { run, shape, tests, repeats: args.repeats, seed: args.seed, unlike };
+    Plan::make(hosts, request).map_err(CliError::usage)
+}
+
+/// Tells what the plan will take.
+pub(super) fn show(args: &PlanArgs) -> Result<Exit, CliError> {
+    let plan = of(&args.shape)?;
+    let forecast = plan.forecast(&Policy::default());
+    let mut out = io::stdout().lock();
+    let written = match args.json {
+        true => serde_json::to_writer_pretty(&mut out, &forecast)
+            .map_err(io::Error::from)
+            .and_then(|()| writeln!(out)),
+        false => forecast.write(&plan, kept::color(), stderr::stdout_columns(), &mut out),
+    };
+    written.and_then(|()| out.flush()).map_err(|e| CliError::stdout(&e))?;
+    Ok(Exit::Good)
+}

@@ -1,0 +1,153 @@
+//! A test of a plan from the words of a command line: its length, its bytes, and how much it disturbs others.
+
+use crate::args::{Cli, Command};
+use crate::{CliError, delay, load, ping, plan, train};
+use clap::Parser as _;
+use fleet::plan::{CostClass, Test, Verb};
+use metrics::{Clamped, SECOND, real};
+use model::{Kind, Pattern, Phase, Schedule};
+
+/// Start and end of a test: the processes, the conversation, the local baseline of pings.
+const AROUND_NS: u64 = SECOND / 2;
+/// Datagrams of at most this rate are limited tests, bits a second.
+const PACED: u64 = 10_000_000;
+/// Options that a test of a plan must not have: the fleet decides on direction, repetition and output.
+const FORBIDDEN: [&str; 20] = [
+    "-R",
+    "--reverse",
+    "--bidir",
+    "--repeat",
+    "--until-confidence",
+    "--sweep",
+    "--search",
+    "--path-mtu",
+    "--preset",
+    "--json",
+    "-J",
+    "--jsonl",
+    "--html",
+    "--svg",
+    "--save",
+    "--samples",
+    "--exclusive",
+    "--iterations",
+    "-p",
+    "--port",
+];
+
+/// The test that the words mean.
+pub(super) fn test(text: &str, class: Option<&str>) -> Result<Test, CliError> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let wrong = |why: &str| CliError::usage(format!("--test '{text}': {why}"));
+    let (first, arguments) =
+        words.split_first().ok_or_else(|| wrong("expected a test such as 'ping -n 20'"))?;
+    let verb = Verb::ALL.into_iter().find(|verb| verb.name() == *first);
+    let verb = verb.ok_or_else(|| wrong("expected ping, delay, tcp, load or train"))?;
+    if let Some(word) =
+        arguments.iter().find(|word| FORBIDDEN.contains(&word.split('=').next().unwrap_or(word)))
+    {
+        return Err(wrong(&format!("{word} is decided by the fleet, leave it out")));
+    }
+    let without_host = ["netcaliper", first].into_iter().chain(arguments.iter().copied());
+    if Cli::try_parse_from(without_host).is_ok() {
+        return Err(wrong("leave out the host: it is that of each pair"));
+    }
+    let line = ["netcaliper", first, "192.0.2.1"].into_iter().chain(arguments.iter().copied());
+    let cli = Cli::try_parse_from(line).map_err(|e| {
+        let said = e.to_string();
+        wrong(said.lines().next().unwrap_or_default().trim_start_matches("error: "))
+    })?;
+    let (length_ns, bytes, usual) = match &cli.command {
+        Command::Ping(args) => of_phase(&ping::phase(args, false)?),
+        Command::Delay(args) => of_phase(&delay::phase(args)?),
+        Command::Tcp(args) => of_phase(&plan::tcp(args)),
+        Command::Train(args) => of_phase(&train::plain(args)),
+        Command::Load(args) => (load::length_ns(args), None, CostClass::Exclusive),
+        _ => return Err(wrong("expected ping, delay, tcp, load or train")),
+    };
+    let class = match class {
+        Some("exclusive") => CostClass::Exclusive,
+        Some("limited") => CostClass::Limited,
+        Some("background") => CostClass::Background,
+        _ => usual,
+    };
+    let arguments = arguments.iter().map(|word| (*word).to_owned()).collect();
+    Ok(Test { verb, arguments, class, length_ns: length_ns.saturating_add(AROUND_NS), bytes })
+}
+
+/// Length, payload where it is limited, and class of a run of one phase.
+fn of_phase(phase: &Phase) -> (u64, Option<u64>, CostClass) {
+    let ways = if phase.pattern == Pattern::Duplex { 2 } else { 1 };
+    let in_time = |bps: u64, ns: u64| u64::clamped(real(bps) / 8.0 * real(ns) / 1e9);
+    if let Some(ping) = phase.ping.as_ref().filter(|_| phase.kind == Kind::Ping) {
+        let gap = match ping.schedule {
+            Schedule::Closed => None,
+            Schedule::Fixed { gap_ns } | Schedule::Poisson { gap_ns } | Schedule::Trace { gap_ns } => {
+                Some(gap_ns.max(1))
+            }
+        };
+        let messages = ping.messages.map(|n| n.saturating_add(ping.warmup));
+        let by_count = messages
+            .map(|n| n.saturating_mul(gap.unwrap_or(ping.timeout_ns)).saturating_add(ping.timeout_ns));
+        let time = phase.duration_ns.map(|ns| ns.saturating_add(phase.omit_ns));
+        let length = [by_count, time].into_iter().flatten().min().unwrap_or(10 * SECOND);
+        let sent = messages.or_else(|| Some(length / gap?));
+        let each = u64::from(ping.size).saturating_mul(2).saturating_mul(phase.connections.into());
+        let light = gap.is_some_and(|gap| gap >= SECOND / 100) && phase.connections == 1;
+        let class = if light { CostClass::Background } else { CostClass::Limited };
+        return (length, sent.map(|n| n.saturating_mul(each)), class);
+    }
+    let rate = phase.rate.map(|bps| bps.saturating_mul(phase.connections.into()).saturating_mul(ways));
+    let by_rate =
+        phase.total_bytes.zip(rate).map(|(bytes, bps)| u64::clamped(real(bytes) * 8e9 / real(bps.max(1))));
+    let length =
+        phase.duration_ns.map(|ns| ns.saturating_add(phase.omit_ns)).or(by_rate).unwrap_or(10 * SECOND);
+    let bytes = phase.total_bytes.or_else(|| rate.map(|bps| in_time(bps, length)));
+    let paced = phase.kind != Kind::Train && rate.is_some_and(|bps| bps <= PACED * ways);
+    (length, bytes, if paced { CostClass::Limited } else { CostClass::Exclusive })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_are_read_with_their_length_bytes_and_class() {
+        let read = |text: &str| test(text, None).unwrap();
+        let ping = read("ping -n 20 --rate 100 -l 100");
+        // 20 messages in 200 ms, a second for the last echo, half a second around; 100 bytes there and back.
+        assert_eq!((ping.verb, ping.length_ns, ping.bytes), (Verb::Ping, 1_700_000_000, Some(4_000)));
+        assert_eq!(ping.class, CostClass::Background);
+        assert_eq!(ping.arguments, ["-n", "20", "--rate", "100", "-l", "100"]);
+        assert_eq!(read("ping --flood -t 1s").class, CostClass::Limited);
+        let delay = read("delay -b 8M -t 2s");
+        // Both directions: 1 MB a second each.
+        assert_eq!(
+            (delay.length_ns, delay.bytes, delay.class),
+            (2_500_000_000, Some(4_000_000), CostClass::Limited)
+        );
+        assert_eq!(read("delay -b 80M").class, CostClass::Exclusive);
+        let tcp = read("tcp -t 3s");
+        assert_eq!((tcp.length_ns, tcp.bytes, tcp.class), (3_500_000_000, None, CostClass::Exclusive));
+        assert!(read("load -t 1s --ramp 1s").length_ns >= 7_000_000_000);
+        assert_eq!(read("train").class, CostClass::Exclusive);
+        assert_eq!(test("tcp", Some("background")).unwrap().class, CostClass::Background);
+    }
+
+    #[test]
+    fn what_the_fleet_decides_is_refused() {
+        for text in [
+            "",
+            "connect",
+            "ping HOST",
+            "tcp -R",
+            "delay --bidir",
+            "ping --json",
+            "tcp --sweep rate=1M,2M",
+            "ping --no",
+        ] {
+            let error = test(text, None).unwrap_err();
+            assert!(error.text.starts_with(&format!("--test '{text}': ")), "{}", error.text);
+        }
+    }
+}
