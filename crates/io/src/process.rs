@@ -1,6 +1,7 @@
 //! This process: its terminal, its way into the background, and its end.
 
 use std::io;
+use std::process::{Child, Command};
 
 /// Asks with `prompt` on standard error, and reads a line from standard input, without its end; where that is a terminal (Linux), what
 /// is typed is not shown, not even what is typed as soon as the prompt is.
@@ -79,6 +80,36 @@ pub fn fail_writes_beyond_limit() {
         // A handler, since a signal that is ignored stays ignored in the programs that are started.
         crate::sys::terminal::call_at(libc::SIGXFSZ, nothing);
     }
+}
+
+/// Has the process that `command` starts killed when the thread that starts it ends, for any reason (Linux).
+pub fn end_with_this_thread(command: &mut Command) {
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::unix::process::CommandExt as _;
+        let parent = std::process::id();
+        // SAFETY: between fork and exec only this runs: two system calls on a number, which neither allocate nor take a lock.
+        unsafe { command.pre_exec(move || crate::sys::space::die_with(parent)) };
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = command;
+}
+
+/// Asks a process to end (SIGTERM); outside Linux it is ended.
+///
+/// # Errors
+/// When the system refuses.
+pub fn ask_to_end(child: &mut Child) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        // Its number is that of no other process as long as this one has not taken note of its end.
+        if child.try_wait()?.is_none() {
+            crate::sys::space::kill(child.id(), crate::signals::TERMINATE)?;
+        }
+        Ok(())
+    }
+    #[cfg(not(target_os = "linux"))]
+    child.kill()
 }
 
 /// Has `asked` called, on a thread of its own, each time that this process is asked to end: by Ctrl-C, by a request to terminate, by
