@@ -3,13 +3,21 @@
 //! [`inventory`], [`plan`], [`schedule`] and [`result`] are pure: they open no socket and are told the time. A controller reads
 //! an inventory, makes a [`Plan`](plan::Plan), asks [`schedule::next`] which tests may start, starts them by some transport, and
 //! tells the [`State`](schedule::State) what happened.
+//!
+//! [`controller`] and [`agent`] do that: [`message`] is what they say to each other over a [`transport`], and each result is on a
+//! disk at every moment, in the agent's [`spool`] or in the run's [`record`].
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod agent;
+pub mod controller;
 pub mod inventory;
 pub mod matrix;
+pub mod message;
 pub mod plan;
 pub mod record;
 pub mod result;
 pub mod schedule;
+pub mod spool;
+pub mod transport;
 pub mod verdict;

@@ -23,7 +23,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("lab", &["io", "metrics", "transport"]),
     ("store", &["metrics", "model"]),
     ("web", &["model", "report", "store"]),
-    ("fleet", &["metrics", "model", "report"]),
+    ("fleet", &["io", "metrics", "model", "report"]),
     (
         "cli",
         &[

@@ -258,7 +258,9 @@ impl State {
     }
 
     fn reported(&mut self, id: TaskId, attempt: u32, ending: Ending, now: Mono) -> Option<(TaskId, Ending)> {
-        if attempt == 0 || attempt > self.attempts(id) {
+        // An outcome may be that of an attempt which a controller before this one started.
+        let is_known = attempt > 0 && attempt <= self.attempts(id);
+        if !is_known && ending.reason().is_some() {
             return None;
         }
         let current = self.release(id, attempt).is_some();

@@ -1,0 +1,529 @@
+//! The agent of a host: admits tests, runs them as processes of their own, and keeps their results until a controller has them.
+//!
+//! [`Agent`] is told the time and what happened, and holds neither socket nor process: those are behind [`Programs`] and the
+//! transport. An order is the word of a controller that may be wrong, out of date or gone; the agent's own rules
+//! ([`admission`], [`options`]) hold in spite of it.
+
+mod admission;
+pub mod options;
+mod programs;
+mod stdio;
+#[cfg(test)]
+mod tests;
+
+use crate::message::{Attempt, MAX_OUTCOME, Of, Order, Report, Target, VERSION, bounded, compact};
+use crate::plan::{CostClass, Verb};
+use crate::result::{Ending, Reason};
+use crate::spool::{Kept, Spool};
+use admission::{Admission, Held};
+use metrics::{Mono, SECOND};
+pub use options::Ceilings;
+pub use programs::{Child, OwnLock, own_resource};
+use serde_json::value::RawValue;
+use std::collections::BTreeMap;
+pub(crate) use stdio::drive;
+pub use stdio::{Input, serve};
+use uuid::Uuid;
+
+/// Most runs that an agent works for at a time.
+const MAX_RUNS: usize = 8;
+/// Longest time without a word from a controller that it may ask for, ns.
+const MAX_PATIENCE: u64 = 600 * SECOND;
+/// How long before its end a test is asked to end by itself, ns.
+const NOTICE: u64 = SECOND / 2;
+/// How much later than the longest test a reservation may end, ns.
+const SLACK: u64 = 60 * SECOND;
+
+/// What an exclusive test takes of its host, agents of other controllers included.
+pub trait HostLock {
+    /// Takes it; whether that was possible.
+    fn take(&mut self) -> bool;
+    /// Gives it back.
+    fn release(&mut self);
+}
+
+/// The processes of an agent.
+pub trait Programs {
+    /// Starts the server of a run; [`Happened::Serving`] follows.
+    fn serve(&mut self, run: Uuid, key: Option<&str>);
+    /// Ends it.
+    fn end_server(&mut self, run: Uuid);
+    /// Starts a test with these words; [`Happened::Over`] follows.
+    fn start(&mut self, run: Uuid, attempt: Attempt, words: Vec<String>, key: Option<&str>);
+    /// Asks a test to end, or ends it.
+    fn end(&mut self, run: Uuid, attempt: Attempt, at_once: bool);
+}
+
+/// What became of a process.
+#[derive(Clone, Debug)]
+pub enum Happened {
+    /// The server of a run listens on this port, or has ended for this reason.
+    Serving {
+        /// The run.
+        run: Uuid,
+        /// The port.
+        port: Result<u16, String>,
+    },
+    /// A test's process is gone.
+    Over {
+        /// The run.
+        run: Uuid,
+        /// The test.
+        attempt: Attempt,
+        /// What it left.
+        left: Left,
+    },
+}
+
+/// What a process left.
+#[derive(Clone, Debug, Default)]
+pub struct Left {
+    /// Its exit code; `None` where a signal ended it, or it could not start.
+    pub code: Option<i32>,
+    /// What it printed.
+    pub out: Vec<u8>,
+    /// The end of what it said on standard error.
+    pub said: String,
+}
+
+/// A controller's run.
+#[derive(Debug)]
+struct Session {
+    epoch: u64,
+    key: Option<String>,
+    /// Smallest difference seen of this clock and the controller's, ns.
+    offset: i128,
+    heard: Mono,
+    patience_ns: u64,
+    server: Server,
+    /// Reservations that wait for the server.
+    waiting: Vec<Attempt>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Server {
+    Off,
+    Starting,
+    On(u16),
+}
+
+impl Session {
+    /// A time of the controller's clock by this one. A message takes some time, so that this is late by the shortest.
+    fn local(&self, theirs: Mono) -> Mono {
+        Mono(u64::try_from(i128::from(theirs.0) + self.offset).unwrap_or(0))
+    }
+
+    fn compare(&mut self, now: Mono, theirs: Mono) {
+        self.offset = self.offset.min(i128::from(now.0) - i128::from(theirs.0));
+    }
+}
+
+/// A test whose process runs.
+#[derive(Debug)]
+struct Running {
+    until: Mono,
+    /// Why it is to end before its time.
+    ends: Option<Reason>,
+    killed: bool,
+}
+
+/// The agent of a host.
+pub struct Agent {
+    resource: String,
+    program: String,
+    ceilings: Ceilings,
+    admission: Admission,
+    spool: Spool,
+    programs: Box<dyn Programs>,
+    sessions: BTreeMap<Uuid, Session>,
+    running: BTreeMap<(Uuid, Attempt), Running>,
+    out: Vec<Of<Report>>,
+}
+
+/// What an agent is made of.
+pub struct Parts {
+    /// What its tests occupy.
+    pub resource: String,
+    /// Version of the program.
+    pub program: String,
+    /// Its ceilings.
+    pub ceilings: Ceilings,
+    /// Where results wait.
+    pub spool: Spool,
+    /// What an exclusive test takes.
+    pub lock: Box<dyn HostLock>,
+    /// Its processes.
+    pub programs: Box<dyn Programs>,
+}
+
+impl Agent {
+    /// An agent that knows no run.
+    #[must_use]
+    pub fn new(parts: Parts) -> Agent {
+        Agent {
+            resource: parts.resource,
+            program: parts.program,
+            admission: Admission::new(parts.ceilings.share, parts.lock),
+            ceilings: parts.ceilings,
+            spool: parts.spool,
+            programs: parts.programs,
+            sessions: BTreeMap::new(),
+            running: BTreeMap::new(),
+            out: Vec::new(),
+        }
+    }
+
+    /// What is to be sent.
+    pub fn take_reports(&mut self) -> Vec<Of<Report>> {
+        std::mem::take(&mut self.out)
+    }
+
+    /// Why the last result is in memory only.
+    #[must_use]
+    pub fn trouble(&self) -> Option<&str> {
+        self.spool.trouble()
+    }
+
+    /// Whether no test runs and none is reserved.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.running.is_empty() && self.admission.held().is_empty()
+    }
+
+    /// Whether it works for any controller.
+    #[must_use]
+    pub fn is_used(&self) -> bool {
+        !self.sessions.is_empty()
+    }
+
+    /// Says who it is.
+    pub fn introduce(&mut self, run: Uuid) {
+        let program = self.program.clone();
+        self.tell(run, Report::Hello { version: VERSION, program });
+    }
+
+    fn tell(&mut self, run: Uuid, message: Report) {
+        self.out.push(Of { run, message });
+    }
+
+    fn refuse(&mut self, run: Uuid, attempt: Attempt, reason: Reason, why: impl AsRef<str>) {
+        self.tell(run, Report::Refused { attempt, reason, why: bounded(why.as_ref()) });
+    }
+
+    /// A controller's order.
+    pub fn on_order(&mut self, now: Mono, order: Of<Order>) {
+        let run = order.run;
+        if let Order::Hello { version, epoch, key, now: theirs, patience_ns } = order.message {
+            return self.on_hello(now, run, version, (epoch, key, theirs, patience_ns));
+        }
+        let Some(session) = self.sessions.get_mut(&run) else { return self.introduce(run) };
+        session.heard = now;
+        match order.message {
+            Order::Hello { .. } => {}
+            Order::Reserve { attempt, class, until } => {
+                let until = session.local(until);
+                self.on_reserve(now, run, attempt, class, until);
+            }
+            Order::Run { attempt, class, until, verb, arguments, target } => {
+                let until = session.local(until);
+                self.on_run(now, (run, attempt), (class, until), verb, &arguments, &target);
+            }
+            Order::Release { attempt } => {
+                session.waiting.retain(|waiting| *waiting != attempt);
+                if !self.running.contains_key(&(run, attempt)) {
+                    self.admission.release(now, run, attempt);
+                }
+            }
+            Order::Cancel { attempt } => self.end(run, attempt, Reason::Cancelled),
+            Order::Stored { tasks } => tasks.into_iter().for_each(|task| self.spool.forget(run, task)),
+            Order::Alive { now: theirs } => {
+                session.compare(now, theirs);
+                self.tell(run, Report::Alive);
+            }
+            Order::Bye => self.on_bye(now, run),
+        }
+    }
+
+    fn on_hello(
+        &mut self,
+        now: Mono,
+        run: Uuid,
+        version: u32,
+        (epoch, key, theirs, patience_ns): (u64, Option<String>, Mono, u64),
+    ) {
+        let reject = |reason, why: String| Report::Rejected { reason, why };
+        if version != VERSION {
+            let why =
+                format!("the agent ({}) speaks version {VERSION} and the controller {version}", self.program);
+            return self.tell(run, reject(Reason::Version, why));
+        }
+        let known = self.sessions.get(&run).map(|session| session.epoch);
+        if known.is_some_and(|known| known > epoch) {
+            let why = "another controller has taken the run over".to_owned();
+            return self.tell(run, reject(Reason::Refused, why));
+        }
+        if known.is_none() && self.sessions.len() >= MAX_RUNS {
+            let why = format!("the agent works for {MAX_RUNS} runs already");
+            return self.tell(run, reject(Reason::Busy, why));
+        }
+        let before = self.sessions.remove(&run);
+        let same_key = before.as_ref().is_some_and(|before| before.key == key);
+        let server = match before {
+            Some(before) if same_key => before.server,
+            Some(before) if before.server != Server::Off => {
+                self.programs.end_server(run);
+                Server::Off
+            }
+            _ => Server::Off,
+        };
+        let session = Session {
+            epoch,
+            key,
+            offset: i128::from(now.0) - i128::from(theirs.0),
+            heard: now,
+            patience_ns: patience_ns.clamp(SECOND, MAX_PATIENCE),
+            server,
+            waiting: Vec::new(),
+        };
+        self.sessions.insert(run, session);
+        self.tell(run, Report::Ready { resource: self.resource.clone() });
+        // An agent that was started by another controller may have left some.
+        self.spool.read();
+        let kept: Vec<Kept> = self.spool.of(run).cloned().collect();
+        for Kept { attempt, ending } in kept {
+            self.tell(run, Report::Ended { attempt, ending });
+        }
+    }
+
+    /// Whether a test until then may be; says why not.
+    fn may_last(&mut self, now: Mono, run: Uuid, attempt: Attempt, until: Mono) -> bool {
+        if until <= now {
+            // It was too long on its way: the controller does not wait any more.
+            self.tell(run, Report::Busy { attempt, for_ns: 0 });
+            return false;
+        }
+        if self.spool.is_full() {
+            self.refuse(
+                run,
+                attempt,
+                Reason::Busy,
+                "the agent keeps as many results as it can, which no controller has read",
+            );
+            return false;
+        }
+        if until.since(now) > self.ceilings.time_ns.saturating_add(SLACK) {
+            let most = metrics::format_duration(metrics::real(self.ceilings.time_ns));
+            self.refuse(
+                run,
+                attempt,
+                Reason::Refused,
+                format!("the test may take longer than the {most} that the agent allows"),
+            );
+            return false;
+        }
+        true
+    }
+
+    fn admit(
+        &mut self,
+        now: Mono,
+        (run, attempt): (Uuid, Attempt),
+        class: CostClass,
+        until: Mono,
+        is_client: bool,
+    ) -> bool {
+        let admitted = self.admission.admit(now, Held { run, attempt, class, from: now, until, is_client });
+        if let Err(for_ns) = admitted {
+            self.tell(run, Report::Busy { attempt, for_ns });
+        }
+        admitted.is_ok()
+    }
+
+    fn on_reserve(&mut self, now: Mono, run: Uuid, attempt: Attempt, class: CostClass, until: Mono) {
+        let again = self.admission.get(run, attempt).is_some();
+        let is_admitted = again
+            || self.may_last(now, run, attempt, until)
+                && self.admit(now, (run, attempt), class, until, false);
+        if !is_admitted {
+            return;
+        }
+        let Some(session) = self.sessions.get_mut(&run) else { return };
+        match session.server {
+            Server::On(port) => self.tell(run, Report::Reserved { attempt, port }),
+            Server::Off => {
+                session.server = Server::Starting;
+                session.waiting.push(attempt);
+                self.programs.serve(run, session.key.as_deref());
+            }
+            Server::Starting if !session.waiting.contains(&attempt) => session.waiting.push(attempt),
+            Server::Starting => {}
+        }
+    }
+
+    fn on_run(
+        &mut self,
+        now: Mono,
+        (run, attempt): (Uuid, Attempt),
+        (class, until): (CostClass, Mono),
+        verb: Verb,
+        arguments: &[String],
+        target: &Target,
+    ) {
+        if let Some(Kept { attempt, ending }) = self.spool.get(run, attempt.task).cloned() {
+            return self.tell(run, Report::Ended { attempt, ending });
+        }
+        if self.running.contains_key(&(run, attempt)) || !self.may_last(now, run, attempt, until) {
+            return;
+        }
+        let words = options::target(target, &self.ceilings)
+            .and_then(|words| options::limited(verb, arguments, &self.ceilings).map(|more| (words, more)));
+        let (target_words, more) = match words {
+            Ok(words) => words,
+            Err(why) => return self.refuse(run, attempt, Reason::Refused, why),
+        };
+        if !self.admit(now, (run, attempt), class, until, true) {
+            return;
+        }
+        let mut words = vec![verb.name().to_owned()];
+        words.extend(target_words);
+        words.extend(arguments.iter().cloned());
+        words.extend(more);
+        words.push("--json".to_owned());
+        self.running.insert((run, attempt), Running { until, ends: None, killed: false });
+        // A server of another program has no key of ours.
+        let key = self.sessions.get(&run).and_then(|session| session.key.clone());
+        let key = key.filter(|_| target.protocol.is_none());
+        self.programs.start(run, attempt, words, key.as_deref());
+    }
+
+    /// Ends a test before its time.
+    fn end(&mut self, run: Uuid, attempt: Attempt, reason: Reason) {
+        if let Some(test) = self.running.get_mut(&(run, attempt)).filter(|test| test.ends.is_none()) {
+            test.ends = Some(reason);
+            self.programs.end(run, attempt, false);
+        }
+    }
+
+    fn on_bye(&mut self, now: Mono, run: Uuid) {
+        let own: Vec<Attempt> =
+            self.running.keys().filter(|(of, _)| *of == run).map(|(_, attempt)| *attempt).collect();
+        own.into_iter().for_each(|attempt| self.end(run, attempt, Reason::Cancelled));
+        let reserved = self.admission.held().iter().filter(|held| held.run == run && !held.is_client);
+        for attempt in reserved.map(|held| held.attempt).collect::<Vec<_>>() {
+            self.admission.release(now, run, attempt);
+        }
+        self.forget_run(run);
+    }
+
+    fn forget_run(&mut self, run: Uuid) {
+        if self.sessions.remove(&run).is_some_and(|session| session.server != Server::Off) {
+            self.programs.end_server(run);
+        }
+    }
+
+    /// All controllers are gone: tests that run may end in their time, nothing new begins.
+    pub fn on_silence(&mut self) {
+        self.sessions.values_mut().for_each(|session| session.patience_ns = 0);
+    }
+
+    /// What became of a process.
+    pub fn on_happened(&mut self, now: Mono, happened: Happened) {
+        match happened {
+            Happened::Serving { run, port } => self.on_serving(now, run, port),
+            Happened::Over { run, attempt, left } => self.on_over(now, run, attempt, left),
+        }
+    }
+
+    fn on_serving(&mut self, now: Mono, run: Uuid, port: Result<u16, String>) {
+        let Some(session) = self.sessions.get_mut(&run) else { return };
+        let waiting = std::mem::take(&mut session.waiting);
+        session.server = port.as_ref().map_or(Server::Off, |port| Server::On(*port));
+        for attempt in waiting {
+            match &port {
+                Ok(port) => self.tell(run, Report::Reserved { attempt, port: *port }),
+                Err(why) => {
+                    self.admission.release(now, run, attempt);
+                    self.refuse(run, attempt, Reason::Failed, why);
+                }
+            }
+        }
+    }
+
+    fn on_over(&mut self, now: Mono, run: Uuid, attempt: Attempt, left: Left) {
+        let Some(test) = self.running.remove(&(run, attempt)) else { return };
+        self.admission.release(now, run, attempt);
+        let ending = ending(&test, left);
+        // After the controller's farewell no one collects it.
+        if !self.sessions.contains_key(&run) {
+            return;
+        }
+        self.spool.keep(run, Kept { attempt, ending: ending.clone() });
+        self.tell(run, Report::Ended { attempt, ending });
+    }
+
+    /// Does what is due.
+    pub fn tick(&mut self, now: Mono) {
+        self.admission.expire(now);
+        for ((run, attempt), test) in &mut self.running {
+            if test.until <= now && !test.killed {
+                test.ends.get_or_insert(Reason::TimedOut);
+                test.killed = true;
+                self.programs.end(*run, *attempt, true);
+            } else if test.until <= now.plus(NOTICE) && test.ends.is_none() {
+                test.ends = Some(Reason::TimedOut);
+                self.programs.end(*run, *attempt, false);
+            }
+        }
+        let silent =
+            self.sessions.iter().filter(|(_, session)| now.since(session.heard) >= session.patience_ns);
+        let uses = |run: Uuid| {
+            self.running.keys().any(|(of, _)| *of == run)
+                || self.admission.held().iter().any(|held| held.run == run)
+        };
+        let over: Vec<Uuid> = silent.map(|(run, _)| *run).filter(|run| !uses(*run)).collect();
+        over.into_iter().for_each(|run| self.forget_run(run));
+    }
+
+    /// When [`Agent::tick`] has something to do, if nothing else happens.
+    #[must_use]
+    pub fn wake(&self, now: Mono) -> Option<Mono> {
+        let tests = self.running.values().filter(|test| !test.killed).map(|test| match test.ends {
+            None => Mono(test.until.0.saturating_sub(NOTICE)),
+            Some(_) => test.until,
+        });
+        // A controller that is gone while its tests run is looked at again when they are over.
+        let silences = self.sessions.values().map(|session| session.heard.plus(session.patience_ns));
+        tests.chain(silences.filter(|at| *at > now)).chain(self.admission.next_end()).min()
+    }
+}
+
+/// How a test ended, from what its process left.
+fn ending(test: &Running, left: Left) -> Ending {
+    let said = bounded(left.said.trim());
+    let said = said.strip_prefix("netcaliper: ").unwrap_or(&said);
+    match (test.ends, left.code) {
+        (Some(Reason::TimedOut), _) => Ending::missing(Reason::TimedOut, "the test did not end in its time"),
+        (Some(reason), _) => Ending::missing(reason, ""),
+        // An assertion of the test that does not hold is a result, too.
+        (None, Some(0 | 3)) => outcome(&left.out),
+        (None, Some(2)) => Ending::missing(Reason::Refused, said),
+        (None, Some(_)) => Ending::missing(Reason::Failed, said),
+        (None, None) if said.is_empty() => Ending::missing(Reason::Failed, "the test was killed, or crashed"),
+        (None, None) => Ending::missing(Reason::Failed, format!("the test was killed, or crashed: {said}")),
+    }
+}
+
+fn outcome(out: &[u8]) -> Ending {
+    let bad = |why: &str| Ending::missing(Reason::BadResult, why);
+    if out.len() > 8 * MAX_OUTCOME {
+        return bad("the test printed more than an outcome has");
+    }
+    let Ok(text) = std::str::from_utf8(out) else { return bad("the test printed no text") };
+    match RawValue::from_string(compact(text)) {
+        Ok(document) if document.get().len() > MAX_OUTCOME => {
+            bad("the outcome is longer than a report may be")
+        }
+        Ok(document) => Ending::Measured(document),
+        Err(_) => bad("the test printed no outcome"),
+    }
+}

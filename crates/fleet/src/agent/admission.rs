@@ -1,0 +1,254 @@
+//! Which tests an agent admits: its own rule, which holds whatever controllers ask for.
+//!
+//! An exclusive test has the host to itself, background ones excepted; limited tests are few, and run beside no exclusive one.
+//! That a host is client or server of a test makes no difference. Each admission ends by itself when its time is over.
+
+use super::HostLock;
+use crate::message::Attempt;
+use crate::plan::CostClass;
+use metrics::{Mono, SECOND};
+use std::collections::VecDeque;
+use uuid::Uuid;
+
+/// Most limited tests at a time.
+pub(super) const MAX_LIMITED: usize = 4;
+/// Most background tests at a time.
+pub(super) const MAX_BACKGROUND: usize = 16;
+/// A millisecond, ns.
+const MILLISECOND: u64 = SECOND / 1000;
+/// Over how long the share of time is taken, ns.
+const WINDOW: u64 = 600 * SECOND;
+/// When to ask again where the host's other agent does not say when it is done, ns.
+const ELSEWHERE: u64 = 200 * MILLISECOND;
+
+/// A test that has been admitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Held {
+    pub(super) run: Uuid,
+    pub(super) attempt: Attempt,
+    pub(super) class: CostClass,
+    pub(super) from: Mono,
+    pub(super) until: Mono,
+    /// Whether this end runs the client: then the process that runs it says when the test is over.
+    pub(super) is_client: bool,
+}
+
+/// The tests that have been admitted, and how much of the time they take.
+pub(super) struct Admission {
+    held: Vec<Held>,
+    /// Largest share of the time for tests other than background ones, 0 to 1.
+    share: f64,
+    /// Past times of such tests, oldest first.
+    past: VecDeque<(Mono, Mono)>,
+    lock: Box<dyn HostLock>,
+}
+
+impl Admission {
+    pub(super) fn new(share: f64, lock: Box<dyn HostLock>) -> Admission {
+        Admission { held: Vec::new(), share, past: VecDeque::new(), lock }
+    }
+
+    pub(super) fn held(&self) -> &[Held] {
+        &self.held
+    }
+
+    pub(super) fn get(&self, run: Uuid, attempt: Attempt) -> Option<&Held> {
+        self.held.iter().find(|held| (held.run, held.attempt) == (run, attempt))
+    }
+
+    /// Admits a test, or says for how long none is admitted, ns.
+    pub(super) fn admit(&mut self, now: Mono, wanted: Held) -> Result<(), u64> {
+        self.expire(now);
+        let of = |class: CostClass| self.held.iter().filter(move |held| held.class == class);
+        let blocks: Vec<Mono> = match wanted.class {
+            CostClass::Exclusive => {
+                of(CostClass::Exclusive).chain(of(CostClass::Limited)).map(|held| held.until).collect()
+            }
+            CostClass::Limited if of(CostClass::Limited).count() >= MAX_LIMITED => {
+                of(CostClass::Limited).map(|held| held.until).min().into_iter().collect()
+            }
+            CostClass::Limited => of(CostClass::Exclusive).map(|held| held.until).collect(),
+            CostClass::Background if of(CostClass::Background).count() >= MAX_BACKGROUND => {
+                of(CostClass::Background).map(|held| held.until).min().into_iter().collect()
+            }
+            CostClass::Background => Vec::new(),
+        };
+        if let Some(until) = blocks.into_iter().max() {
+            return Err(until.since(now).max(MILLISECOND));
+        }
+        if wanted.class != CostClass::Background {
+            self.within_share(now, wanted.until)?;
+            if !self.occupies() && !self.lock.take() {
+                return Err(ELSEWHERE);
+            }
+        }
+        self.held.push(wanted);
+        Ok(())
+    }
+
+    /// A test is over. Whether it was held.
+    pub(super) fn release(&mut self, now: Mono, run: Uuid, attempt: Attempt) -> bool {
+        let Some(at) = self.held.iter().position(|held| (held.run, held.attempt) == (run, attempt)) else {
+            return false;
+        };
+        let held = self.held.swap_remove(at);
+        if held.class != CostClass::Background {
+            self.past.push_back((held.from, now.min(held.until)));
+            if !self.occupies() {
+                self.lock.release();
+            }
+        }
+        true
+    }
+
+    /// Ends the reservations whose time is over. Those of clients end with their process.
+    pub(super) fn expire(&mut self, now: Mono) {
+        let over = self.held.iter().filter(|held| held.until <= now && !held.is_client);
+        for held in over.copied().collect::<Vec<_>>() {
+            self.release(now, held.run, held.attempt);
+        }
+        while self.past.front().is_some_and(|(_, end)| now.since(*end) > WINDOW) {
+            self.past.pop_front();
+        }
+    }
+
+    /// When the next reservation ends by itself.
+    pub(super) fn next_end(&self) -> Option<Mono> {
+        self.held.iter().filter(|held| !held.is_client).map(|held| held.until).min()
+    }
+
+    /// Whether tests other than background ones are held.
+    fn occupies(&self) -> bool {
+        self.held.iter().any(|held| held.class != CostClass::Background)
+    }
+
+    /// Whether a test until `until` keeps the share of the time; else for how long none does, ns.
+    fn within_share(&self, now: Mono, until: Mono) -> Result<(), u64> {
+        if self.share >= 1.0 {
+            return Ok(());
+        }
+        let budget = (self.share * WINDOW as f64) as u64;
+        let begin = Mono(now.0.saturating_sub(WINDOW));
+        let mut used: u64 = self.past.iter().map(|(from, end)| end.since(begin.max(*from))).sum();
+        used += until.since(now);
+        let mut excess = used.saturating_sub(budget);
+        if excess == 0 {
+            return Ok(());
+        }
+        // The oldest tests leave the window first.
+        for (from, end) in &self.past {
+            let length = end.since(begin.max(*from));
+            if length >= excess {
+                return Err(begin.max(*from).plus(excess).since(begin).max(MILLISECOND));
+            }
+            excess -= length;
+        }
+        Err(WINDOW)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::TaskId;
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    /// A lock that another agent may have.
+    #[derive(Clone, Default)]
+    struct Other(Rc<Cell<bool>>, Rc<Cell<bool>>);
+
+    impl HostLock for Other {
+        fn take(&mut self) -> bool {
+            self.1.set(!self.0.get());
+            !self.0.get()
+        }
+        fn release(&mut self) {
+            self.1.set(false);
+        }
+    }
+
+    fn held(task: u32, class: CostClass, from: u64, until: u64) -> Held {
+        let attempt = Attempt { task: TaskId(task), number: 1 };
+        Held {
+            run: Uuid::nil(),
+            attempt,
+            class,
+            from: Mono(from),
+            until: Mono(until),
+            is_client: task.is_multiple_of(2),
+        }
+    }
+
+    fn admission(share: f64) -> Admission {
+        Admission::new(share, Box::new(Other::default()))
+    }
+
+    #[test]
+    fn one_exclusive_test_at_a_time() {
+        use CostClass::{Background, Exclusive, Limited};
+        let mut all = admission(1.0);
+        let at = |ms: u64| Mono(ms * MILLISECOND);
+        let on = |task, class, until: u64| held(task, class, 0, until * MILLISECOND);
+        assert_eq!(all.admit(at(0), on(1, Exclusive, 500)), Ok(()));
+        assert_eq!(all.admit(at(100), on(3, Exclusive, 500)), Err(400 * MILLISECOND));
+        assert_eq!(all.admit(at(100), on(3, Limited, 500)), Err(400 * MILLISECOND));
+        assert_eq!(all.admit(at(100), on(5, Background, 500)), Ok(()));
+        assert_eq!(all.admit(at(500), on(3, Limited, 900)), Ok(()), "a reservation ends by itself");
+        assert_eq!(all.admit(at(500), on(7, Exclusive, 900)), Err(400 * MILLISECOND));
+        for task in 0..3 {
+            assert_eq!(all.admit(at(500), on(100 + task, Limited, 800)), Ok(()));
+        }
+        assert_eq!(all.admit(at(500), on(9, Limited, 900)), Err(300 * MILLISECOND));
+        let attempt = Attempt { task: TaskId(101), number: 1 };
+        assert!(all.release(at(600), Uuid::nil(), attempt) && !all.release(at(600), Uuid::nil(), attempt));
+        assert_eq!(all.admit(at(600), on(9, Limited, 900)), Ok(()));
+    }
+
+    #[test]
+    fn a_client_ends_with_its_process_and_not_by_the_clock() {
+        let mut all = admission(1.0);
+        assert_eq!(all.admit(Mono(0), held(2, CostClass::Exclusive, 0, 10)), Ok(()));
+        assert!(all.admit(Mono(20), held(4, CostClass::Exclusive, 20, 30)).is_err());
+    }
+
+    #[test]
+    fn another_agent_of_the_host_counts() {
+        let other = Other::default();
+        let mut all = Admission::new(1.0, Box::new(other.clone()));
+        other.0.set(true);
+        assert_eq!(all.admit(Mono(0), held(1, CostClass::Exclusive, 0, 10)), Err(ELSEWHERE));
+        assert_eq!(all.admit(Mono(0), held(3, CostClass::Background, 0, 10)), Ok(()));
+        other.0.set(false);
+        assert_eq!(all.admit(Mono(0), held(1, CostClass::Exclusive, 0, 10)), Ok(()));
+        assert!(other.1.get());
+        all.expire(Mono(10));
+        assert!(!other.1.get(), "the lock goes with the last test that needs it");
+    }
+
+    #[test]
+    fn the_share_of_time_is_kept() {
+        let mut all = admission(0.1);
+        let minute = 60 * SECOND;
+        assert_eq!(all.admit(Mono(0), held(1, CostClass::Exclusive, 0, minute)), Ok(()));
+        all.expire(Mono(minute));
+        let wait =
+            all.admit(Mono(minute), held(3, CostClass::Exclusive, minute, minute + SECOND)).unwrap_err();
+        assert!(wait <= WINDOW, "{wait}");
+        let then = Mono(WINDOW + 2 * SECOND);
+        assert_eq!(all.admit(then, held(3, CostClass::Exclusive, then.0, then.0 + SECOND)), Ok(()));
+        // As many as there is time for: at most the share, in any window.
+        let (mut all, mut now, mut used) = (admission(0.25), Mono(0), 0);
+        while now.0 < WINDOW {
+            match all.admit(now, held(5, CostClass::Exclusive, now.0, now.0 + 7 * SECOND)) {
+                Ok(()) => {
+                    used += 7 * SECOND;
+                    now = now.plus(7 * SECOND);
+                    all.expire(now);
+                }
+                Err(wait) => now = now.plus(wait.max(SECOND)),
+            }
+        }
+        assert!(used <= WINDOW / 4, "{used}");
+    }
+}

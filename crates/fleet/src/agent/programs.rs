@@ -1,0 +1,310 @@
+//! The processes of an agent: this same program, once for each test and once for the server of a run.
+//!
+//! A test that crashes, hangs or prints without end is thus one stated reason. Processes end with the agent, however it ends
+//! (Linux): a test that outlived its agent would disturb what the next one admits.
+
+use super::{Happened, HostLock, Left, Programs, options::Ceilings};
+use crate::message::{Attempt, MAX_OUTCOME, bounded};
+use std::collections::BTreeMap;
+use std::io::{self, BufRead as _, BufReader, Read};
+use std::path::PathBuf;
+use std::process::{Child as Process, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// How often the end of a process is looked for once it has closed its output.
+const LOOK: Duration = Duration::from_millis(2);
+/// Stack of a thread that reads a pipe, bytes.
+const STACK: usize = 128 << 10;
+/// Most that is kept of what a process says on standard error, bytes.
+const MAX_SAID: u64 = 4096;
+
+/// The processes.
+pub struct Child<F> {
+    /// Called on other threads when something happened.
+    happened: F,
+    ceilings: Ceilings,
+    port: u16,
+    tests: BTreeMap<(Uuid, Attempt), Arc<Mutex<Process>>>,
+    servers: BTreeMap<Uuid, Serving>,
+}
+
+struct Serving {
+    process: Arc<Mutex<Process>>,
+    /// Whether the agent has ended it.
+    is_ended: Arc<AtomicBool>,
+}
+
+impl<F: Fn(Happened) + Clone + Send + 'static> Child<F> {
+    /// No process yet. Servers listen on `port`, or on another where that is taken; 0 leaves it to the system.
+    pub fn new(ceilings: Ceilings, port: u16, happened: F) -> Child<F> {
+        Child { happened, ceilings, port, tests: BTreeMap::new(), servers: BTreeMap::new() }
+    }
+
+    fn begin(&self, words: &[String], key: Option<&str>) -> io::Result<Process> {
+        let mut command = this_program();
+        command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // What is set for people on this host changes no test, and nothing of it is saved as theirs.
+        for name in ["NETCALIPER_PSK", "NETCALIPER_PSK_FILE", "NETCALIPER_KEY_FILE"] {
+            command.env_remove(name);
+        }
+        command.env("NETCALIPER_STORE", "off").env("NETCALIPER_CONFIG", "off").env("NO_COLOR", "1");
+        if let Some(key) = key {
+            command.env("NETCALIPER_PSK", key);
+        }
+        ::io::process::end_with_this_thread(&mut command);
+        command.spawn()
+    }
+
+    fn server_words(&self) -> Vec<String> {
+        let is_free = self.port != 0 && std::net::TcpListener::bind(("::", self.port)).is_ok();
+        let port = if is_free { self.port } else { 0 };
+        let mut words = vec!["serve".to_owned(), "--port".to_owned(), port.to_string()];
+        words.extend(["--interval", "1h", "--max-sessions", "64"].map(str::to_owned));
+        words.extend(["--max-time".to_owned(), format!("{}ns", self.ceilings.time_ns)]);
+        words.extend(self.ceilings.rate.iter().flat_map(|rate| ["--max-rate".to_owned(), rate.to_string()]));
+        words
+    }
+}
+
+impl<F: Fn(Happened) + Clone + Send + 'static> Programs for Child<F> {
+    fn serve(&mut self, run: Uuid, key: Option<&str>) {
+        self.end_server(run);
+        let is_ended = Arc::new(AtomicBool::new(false));
+        let begun = self.begin(&self.server_words(), key).and_then(|process| {
+            let (happened, ended) = (self.happened.clone(), Arc::clone(&is_ended));
+            let tell = move |port| {
+                if !ended.load(Ordering::Acquire) {
+                    happened(Happened::Serving { run, port });
+                }
+            };
+            watch_server(process, tell)
+        });
+        match begun {
+            Ok(process) => drop(self.servers.insert(run, Serving { process, is_ended })),
+            Err(e) => {
+                let port = Err(format!("cannot start the server: {e}"));
+                (self.happened)(Happened::Serving { run, port });
+            }
+        }
+    }
+
+    fn end_server(&mut self, run: Uuid) {
+        if let Some(serving) = self.servers.remove(&run) {
+            serving.is_ended.store(true, Ordering::Release);
+            // It has no sessions that would have to end in good order.
+            let _ = lock(&serving.process).kill();
+        }
+    }
+
+    fn start(&mut self, run: Uuid, attempt: Attempt, words: Vec<String>, key: Option<&str>) {
+        self.tests.retain(|_, process| !matches!(lock(process).try_wait(), Ok(Some(_))));
+        let happened = self.happened.clone();
+        let over = move |left| happened(Happened::Over { run, attempt, left });
+        match self.begin(&words, key).and_then(|process| watch_test(process, over.clone())) {
+            Ok(process) => drop(self.tests.insert((run, attempt), process)),
+            Err(e) => over(Left { said: format!("cannot start the test: {e}"), ..Left::default() }),
+        }
+    }
+
+    fn end(&mut self, run: Uuid, attempt: Attempt, at_once: bool) {
+        let Some(process) = self.tests.get(&(run, attempt)) else { return };
+        let mut process = lock(process);
+        // One that has ended by itself is over anyway.
+        let _ = if at_once { process.kill() } else { ::io::process::ask_to_end(&mut process) };
+    }
+}
+
+impl<F> Drop for Child<F> {
+    fn drop(&mut self) {
+        let servers = self.servers.values().map(|serving| &serving.process);
+        for process in servers.chain(self.tests.values()) {
+            let mut process = lock(process);
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}
+
+/// This program, even when its file has been replaced or removed.
+fn this_program() -> Command {
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::unix::process::CommandExt as _;
+        let mut command = Command::new("/proc/self/exe");
+        command.arg0("netcaliper");
+        command
+    }
+    #[cfg(not(target_os = "linux"))]
+    Command::new(std::env::current_exe().unwrap_or_else(|_| "netcaliper".into()))
+}
+
+fn lock(process: &Mutex<Process>) -> std::sync::MutexGuard<'_, Process> {
+    process.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn reading<T: Send + 'static>(
+    read: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<thread::JoinHandle<T>> {
+    thread::Builder::new().name("reading".to_owned()).stack_size(STACK).spawn(read)
+}
+
+/// The beginning of what a process says on standard error; the rest is thrown away.
+fn said(pipe: Option<impl Read + Send + 'static>) -> io::Result<thread::JoinHandle<String>> {
+    reading(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            let _ = pipe.by_ref().take(MAX_SAID).read_to_end(&mut bytes);
+            let _ = io::copy(&mut pipe, &mut io::sink());
+        }
+        bounded(String::from_utf8_lossy(&bytes).trim())
+    })
+}
+
+/// Waits for the end of a process that has closed its output. Others may end it meanwhile.
+fn wait(process: &Mutex<Process>) -> Option<i32> {
+    loop {
+        match lock(process).try_wait() {
+            Ok(Some(status)) => return status.code(),
+            Ok(None) => {}
+            Err(_) => return None,
+        }
+        thread::sleep(LOOK);
+    }
+}
+
+fn watch_test(
+    mut process: Process,
+    over: impl FnOnce(Left) + Send + 'static,
+) -> io::Result<Arc<Mutex<Process>>> {
+    let (out, err) = (process.stdout.take(), said(process.stderr.take())?);
+    let process = Arc::new(Mutex::new(process));
+    let watched = Arc::clone(&process);
+    reading(move || {
+        let mut bytes = Vec::new();
+        if let Some(out) = out {
+            // What is longer is no outcome: its writer finds the pipe closed.
+            let _ = out.take(8 * MAX_OUTCOME as u64 + 1).read_to_end(&mut bytes);
+        }
+        let code = wait(&watched);
+        over(Left { code, out: bytes, said: err.join().unwrap_or_default() });
+    })?;
+    Ok(process)
+}
+
+fn watch_server(
+    mut process: Process,
+    tell: impl Fn(Result<u16, String>) + Send + 'static,
+) -> io::Result<Arc<Mutex<Process>>> {
+    let (out, err) = (process.stdout.take(), said(process.stderr.take())?);
+    let process = Arc::new(Mutex::new(process));
+    let watched = Arc::clone(&process);
+    reading(move || {
+        let mut lines = out.map(|out| BufReader::new(out.take(u64::MAX)));
+        let mut line = String::new();
+        let mut is_told = false;
+        while let Some(lines) = &mut lines {
+            line.clear();
+            match lines.by_ref().take(4096).read_line(&mut line) {
+                Ok(1..) => {}
+                Ok(0) | Err(_) => break,
+            }
+            if let Some(port) = port_of(&line).filter(|_| !is_told) {
+                is_told = true;
+                tell(Ok(port));
+            }
+        }
+        wait(&watched);
+        let why = err.join().unwrap_or_default();
+        let why = why.strip_prefix("netcaliper: ").unwrap_or(&why);
+        tell(Err(format!("the server ended: {why}")));
+    })?;
+    Ok(process)
+}
+
+/// The port in `listening on [::]:7411 (TCP and UDP; …)`.
+fn port_of(line: &str) -> Option<u16> {
+    let address = line.split_once("listening on ")?.1.split_whitespace().next()?;
+    address.rsplit_once(':')?.1.parse().ok()
+}
+
+/// What the tests of an agent occupy: the boot and the network namespace that it is in.
+#[must_use]
+pub fn own_resource() -> String {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let space = std::fs::read_link("/proc/self/ns/net").unwrap_or_else(|_| PathBuf::from("net"));
+    format!("{}/{}", boot.trim(), space.display())
+}
+
+/// What an exclusive test takes of a network namespace: a name that one socket can have, and that goes with its process.
+pub struct OwnLock {
+    #[cfg(target_os = "linux")]
+    name: String,
+    #[cfg(target_os = "linux")]
+    taken: Option<std::os::unix::net::UnixListener>,
+}
+
+impl OwnLock {
+    /// The lock of this resource, not taken.
+    #[must_use]
+    #[cfg(target_os = "linux")]
+    pub fn new(resource: &str) -> OwnLock {
+        OwnLock { name: format!("netcaliper-agent-{resource}").chars().take(100).collect(), taken: None }
+    }
+
+    /// The lock of this resource: outside Linux two agents of a host do not know of each other.
+    #[must_use]
+    #[cfg(not(target_os = "linux"))]
+    pub fn new(_resource: &str) -> OwnLock {
+        OwnLock {}
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl HostLock for OwnLock {
+    fn take(&mut self) -> bool {
+        use std::os::linux::net::SocketAddrExt as _;
+        use std::os::unix::net::{SocketAddr, UnixListener};
+        let address = SocketAddr::from_abstract_name(self.name.as_bytes());
+        self.taken = address.and_then(|address| UnixListener::bind_addr(&address)).ok();
+        self.taken.is_some()
+    }
+
+    fn release(&mut self) {
+        self.taken = None;
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+impl HostLock for OwnLock {
+    fn take(&mut self) -> bool {
+        true
+    }
+
+    fn release(&mut self) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_found() {
+        assert_eq!(port_of("listening on [::]:7411 (TCP and UDP; a key is required)\n"), Some(7411));
+        assert_eq!(port_of("listening on 127.0.0.1:80\n"), Some(80));
+        assert_eq!(port_of("something else"), None);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn two_agents_of_a_host_exclude_each_other() {
+        let name = format!("test-{}", std::process::id());
+        let (mut one, mut two) = (OwnLock::new(&name), OwnLock::new(&name));
+        assert!(one.take() && !two.take());
+        one.release();
+        assert!(two.take() && !one.take());
+    }
+}

@@ -1,0 +1,148 @@
+//! An agent's loop, and the transport over standard input and output.
+
+use super::{Agent, Happened};
+use crate::message::{self, MAX_ORDER, Of, Order};
+use std::io::{self, BufReader, Write as _};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+/// Most lines that wait to be written: more than all results of a run's pairs at one host.
+const MAX_WAITING: usize = 4096;
+/// How long the last lines may take.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// How long an agent waits for its first controller.
+const FIRST: Duration = Duration::from_secs(60);
+
+/// What an agent's loop waits for.
+#[derive(Debug)]
+pub enum Input {
+    /// The controller has said something.
+    Order(Box<Of<Order>>),
+    /// A controller has come that is to be told who this is.
+    Introduce,
+    /// A process has done something.
+    Happened(Happened),
+    /// No controller will say anything any more; with a sentence where that was not in order.
+    Gone(Option<String>),
+}
+
+/// Runs an agent over standard input and output, until the controller is gone and the last test over.
+///
+/// # Errors
+/// One sentence, when the controller's words were none, or no thread could be made.
+pub fn serve(agent: &mut Agent, inputs: &(Sender<Input>, Receiver<Input>)) -> Result<(), String> {
+    let orders = inputs.0.clone();
+    let thread = |name: &str| thread::Builder::new().name(name.to_owned()).stack_size(256 << 10);
+    let cannot = |e: io::Error| format!("cannot start a thread: {e}");
+    thread("orders").spawn(move || read(&orders)).map_err(cannot)?;
+    let (lines, waiting) = sync_channel::<String>(MAX_WAITING);
+    let (written, all) = sync_channel::<()>(1);
+    thread("reports")
+        .spawn(move || {
+            write(&waiting);
+            let _ = written.send(());
+        })
+        .map_err(cannot)?;
+    agent.introduce(uuid::Uuid::nil());
+    let over = drive(agent, &inputs.1, &mut |line| lines.try_send(line).is_ok(), true);
+    drop(lines);
+    // A controller that reads no more keeps the agent from nothing.
+    let _ = all.recv_timeout(FAREWELL);
+    over
+}
+
+/// An agent's loop: what comes, what is due, what is to be told by `send`, which says whether it can. With `has_one`, the agent is
+/// there for one connection, and ends with its controller.
+pub(crate) fn drive(
+    agent: &mut Agent,
+    inputs: &Receiver<Input>,
+    send: &mut dyn FnMut(String) -> bool,
+    has_one: bool,
+) -> Result<(), String> {
+    let clock = ::io::Clock::new();
+    let mut gone: Option<Option<String>> = None;
+    let mut is_troubled = false;
+    // Without a controller an agent has nothing to do here, even where the connection to it seems to last.
+    let (mut was_used, began) = (false, clock.now());
+    loop {
+        let now = clock.now();
+        agent.tick(now);
+        was_used |= agent.is_used();
+        let waited_ns = now.since(began);
+        if has_one && !agent.is_used() && (was_used || u128::from(waited_ns) >= FIRST.as_nanos()) {
+            gone.get_or_insert(None);
+        }
+        for report in agent.take_reports() {
+            // Results are kept: the next controller collects them.
+            if !report.line().is_ok_and(&mut *send) && has_one && gone.is_none() {
+                gone = Some(None);
+                agent.on_silence();
+            }
+        }
+        if let Some(trouble) = agent.trouble().filter(|_| !is_troubled) {
+            let _ = writeln!(
+                io::stderr(),
+                "netcaliper: a result could not be stored, and is in memory only: {trouble}"
+            );
+            is_troubled = true;
+        }
+        if let Some(why) = gone.take_if(|_| agent.is_idle()) {
+            return why.map_or(Ok(()), Err);
+        }
+        let wait = agent
+            .wake(now)
+            .map(|at| Duration::from_nanos(at.since(clock.now())).max(Duration::from_millis(1)));
+        let input = match wait {
+            Some(wait) => inputs.recv_timeout(wait),
+            None if has_one && !was_used => inputs.recv_timeout(FIRST),
+            None => inputs.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        match input {
+            Ok(Input::Order(order)) => agent.on_order(clock.now(), *order),
+            Ok(Input::Introduce) => agent.introduce(uuid::Uuid::nil()),
+            Ok(Input::Happened(happened)) => agent.on_happened(clock.now(), happened),
+            Ok(Input::Gone(why)) => {
+                gone.get_or_insert(why);
+                agent.on_silence();
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Ok(()),
+        }
+    }
+}
+
+/// Reads orders until the input ends or is none.
+fn read(orders: &Sender<Input>) {
+    let mut input = BufReader::new(io::stdin());
+    let mut line = Vec::new();
+    let why = loop {
+        let order = match message::read_line(&mut input, MAX_ORDER, &mut line) {
+            Ok(true) => message::parse(&line),
+            Ok(false) => break None,
+            Err(e) => Err(e.to_string()),
+        };
+        match order {
+            Ok(order) => {
+                if orders.send(Input::Order(Box::new(order))).is_err() {
+                    break None;
+                }
+            }
+            Err(why) => break Some(format!("the controller said what is no order: {why}")),
+        }
+    };
+    // The loop may be over.
+    let _ = orders.send(Input::Gone(why));
+}
+
+/// Writes lines until there are no more.
+fn write(lines: &Receiver<String>) {
+    let mut out = io::stdout().lock();
+    while let Ok(line) = lines.recv() {
+        if writeln!(out, "{line}").and_then(|()| out.flush()).is_err() {
+            // The input ends, too.
+            break;
+        }
+    }
+}

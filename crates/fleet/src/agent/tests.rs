@@ -1,0 +1,369 @@
+//! The agent against controllers that are wrong, late, gone, or several; its processes are pretended.
+
+use super::*;
+use crate::plan::TaskId;
+use std::cell::RefCell;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// What the agent has done to its processes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Did {
+    Serve(Option<String>),
+    EndServer,
+    Start(Attempt, Vec<String>, Option<String>),
+    Ask(Attempt),
+    Kill(Attempt),
+}
+
+#[derive(Clone, Default)]
+struct Pretended(Rc<RefCell<Vec<Did>>>);
+
+impl Programs for Pretended {
+    fn serve(&mut self, _: Uuid, key: Option<&str>) {
+        self.0.borrow_mut().push(Did::Serve(key.map(str::to_owned)));
+    }
+    fn end_server(&mut self, _: Uuid) {
+        self.0.borrow_mut().push(Did::EndServer);
+    }
+    fn start(&mut self, _: Uuid, attempt: Attempt, words: Vec<String>, key: Option<&str>) {
+        self.0.borrow_mut().push(Did::Start(attempt, words, key.map(str::to_owned)));
+    }
+    fn end(&mut self, _: Uuid, attempt: Attempt, at_once: bool) {
+        self.0.borrow_mut().push(if at_once { Did::Kill(attempt) } else { Did::Ask(attempt) });
+    }
+}
+
+struct Free;
+
+impl HostLock for Free {
+    fn take(&mut self) -> bool {
+        true
+    }
+    fn release(&mut self) {}
+}
+
+/// An agent, its processes, and its spool's folder, which goes with it.
+struct Rig {
+    agent: Agent,
+    did: Pretended,
+    folder: PathBuf,
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+const RUN: Uuid = Uuid::from_u128(7);
+/// How far the controller's clock is ahead of the agent's, ns.
+const AHEAD: u64 = 1_000 * SECOND;
+
+fn s(seconds: u64) -> Mono {
+    Mono(seconds * SECOND)
+}
+
+fn theirs(seconds: u64) -> Mono {
+    s(seconds).plus(AHEAD)
+}
+
+fn attempt(task: u32) -> Attempt {
+    Attempt { task: TaskId(task), number: 1 }
+}
+
+fn made(ceilings: Ceilings, folder: PathBuf) -> Rig {
+    let did = Pretended::default();
+    let parts = Parts {
+        resource: "host".to_owned(),
+        program: "1.2.3".to_owned(),
+        ceilings,
+        spool: Spool::open(folder.clone()),
+        lock: Box::new(Free),
+        programs: Box::new(did.clone()),
+    };
+    Rig { agent: Agent::new(parts), did, folder }
+}
+
+fn rig() -> Rig {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let name = format!("nc-agent-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    made(Ceilings::default(), std::env::temp_dir().join(name))
+}
+
+impl Rig {
+    fn order(&mut self, now: Mono, message: Order) -> Vec<Report> {
+        self.of(RUN, now, message)
+    }
+
+    fn of(&mut self, run: Uuid, now: Mono, message: Order) -> Vec<Report> {
+        self.agent.on_order(now, Of { run, message });
+        self.reports()
+    }
+
+    fn reports(&mut self) -> Vec<Report> {
+        self.agent.take_reports().into_iter().map(|of| of.message).collect()
+    }
+
+    fn hello(&mut self, seconds: u64, epoch: u64) -> Vec<Report> {
+        self.order(s(seconds), hello(seconds, epoch, Some("secret")))
+    }
+
+    fn did(&self) -> Vec<Did> {
+        std::mem::take(&mut *self.did.0.borrow_mut())
+    }
+
+    fn over(&mut self, now: Mono, task: u32, left: Left) -> Vec<Report> {
+        self.agent.on_happened(now, Happened::Over { run: RUN, attempt: attempt(task), left });
+        self.reports()
+    }
+}
+
+fn hello(seconds: u64, epoch: u64, key: Option<&str>) -> Order {
+    let key = key.map(str::to_owned);
+    Order::Hello { version: VERSION, epoch, key, now: theirs(seconds), patience_ns: 10 * SECOND }
+}
+
+fn run(task: u32, until: u64) -> Order {
+    let target = Target { host: "10.0.0.2".to_owned(), port: Some(7411), protocol: None };
+    Order::Run {
+        attempt: attempt(task),
+        class: CostClass::Exclusive,
+        until: theirs(until),
+        verb: Verb::Ping,
+        arguments: vec!["-n".to_owned(), "3".to_owned()],
+        target,
+    }
+}
+
+fn reserve(task: u32, until: u64) -> Order {
+    Order::Reserve { attempt: attempt(task), class: CostClass::Exclusive, until: theirs(until) }
+}
+
+fn measured() -> Left {
+    Left { code: Some(0), out: b"{\n  \"points\": []\n}\n".to_vec(), said: String::new() }
+}
+
+#[test]
+fn a_test_runs_and_its_result_is_kept_until_the_controller_has_it() {
+    let mut rig = rig();
+    assert!(
+        matches!(rig.order(s(1), run(1, 5))[..], [Report::Hello { version: VERSION, .. }]),
+        "an unknown run"
+    );
+    assert!(matches!(rig.hello(1, 1)[..], [Report::Ready { .. }]));
+    assert!(rig.order(s(1), run(1, 5)).is_empty());
+    let words: Vec<String> =
+        ["ping", "10.0.0.2", "--port", "7411", "-n", "3", "--json"].map(str::to_owned).to_vec();
+    assert_eq!(rig.did(), [Did::Start(attempt(1), words, Some("secret".to_owned()))]);
+    assert!(
+        rig.order(s(1), run(1, 5)).is_empty() && rig.did().is_empty(),
+        "an order that comes twice runs once"
+    );
+    let [Report::Ended { ending: Ending::Measured(document), .. }] = &rig.over(s(2), 1, measured())[..]
+    else {
+        panic!()
+    };
+    assert_eq!(document.get(), "{\"points\":[]}");
+    // The order comes again: the result does, and nothing runs.
+    assert!(matches!(rig.order(s(3), run(1, 9))[..], [Report::Ended { .. }]) && rig.did().is_empty());
+    // Another agent of the host, after this one was killed.
+    let mut after = made(Ceilings::default(), rig.folder.clone());
+    assert!(matches!(after.hello(4, 2)[..], [Report::Ready { .. }, Report::Ended { .. }]));
+    assert!(after.order(s(4), Order::Stored { tasks: vec![TaskId(1)] }).is_empty());
+    assert!(!after.folder.exists(), "nothing is left");
+    assert!(matches!(after.hello(5, 3)[..], [Report::Ready { .. }]));
+}
+
+#[test]
+fn what_a_process_leaves_is_a_result_or_a_reason() {
+    let mut rig = rig();
+    rig.hello(0, 1);
+    let left =
+        |code, out: &str, said: &str| Left { code, out: out.as_bytes().to_vec(), said: said.to_owned() };
+    let cases = [
+        (left(Some(3), "{}", ""), None),
+        (left(Some(1), "{}", "netcaliper: cannot connect"), Some((Reason::Failed, "cannot connect"))),
+        (left(Some(4), "{}", ""), Some((Reason::Failed, ""))),
+        (left(Some(2), "", "netcaliper: no such option"), Some((Reason::Refused, "no such option"))),
+        (left(None, "", ""), Some((Reason::Failed, "the test was killed, or crashed"))),
+        (left(Some(0), "{\"a\":", ""), Some((Reason::BadResult, "the test printed no outcome"))),
+        (
+            left(Some(0), &format!("[{}1]", "1,".repeat(MAX_OUTCOME)), ""),
+            Some((Reason::BadResult, "the outcome is longer than a report may be")),
+        ),
+    ];
+    for (task, (left, expected)) in (1..).zip(cases) {
+        rig.order(s(1), run(task, 5));
+        let reports = rig.over(s(2), task, left);
+        let [Report::Ended { ending, .. }] = &reports[..] else { panic!("{reports:?}") };
+        let found = match ending {
+            Ending::Measured(_) => None,
+            Ending::Missing { reason, detail } => Some((*reason, detail.as_str())),
+        };
+        assert_eq!(found, expected);
+    }
+}
+
+#[test]
+fn a_test_ends_in_its_time_come_what_may() {
+    let mut rig = rig();
+    rig.hello(0, 1);
+    rig.order(s(1), run(1, 5));
+    rig.did();
+    let due = rig.agent.wake(s(1)).unwrap();
+    assert!(due < s(5) && due > s(4), "{due:?}");
+    rig.agent.tick(due);
+    assert_eq!(rig.did(), [Did::Ask(attempt(1))]);
+    rig.agent.tick(s(5));
+    rig.agent.tick(s(6));
+    assert_eq!(rig.did(), [Did::Kill(attempt(1))]);
+    let reports = rig.over(s(6), 1, measured());
+    assert!(matches!(
+        &reports[..],
+        [Report::Ended { ending: Ending::Missing { reason: Reason::TimedOut, .. }, .. }]
+    ));
+}
+
+#[test]
+fn one_test_at_a_time_whoever_asks() {
+    let mut rig = rig();
+    rig.hello(0, 1);
+    let other = Uuid::from_u128(8);
+    rig.of(other, s(0), hello(0, 1, None));
+    rig.order(s(1), run(1, 5));
+    let busy = |reports: Vec<Report>| match &reports[..] {
+        [Report::Busy { for_ns, .. }] => *for_ns,
+        _ => panic!("{reports:?}"),
+    };
+    assert_eq!(busy(rig.of(other, s(2), run(1, 9))), 3 * SECOND);
+    assert_eq!(busy(rig.of(other, s(2), reserve(2, 9))), 3 * SECOND);
+    assert_eq!(busy(rig.order(s(2), reserve(2, 9))), 3 * SECOND);
+    // Past its end the process is still there: it counts.
+    assert_eq!(busy(rig.of(other, s(5), run(1, 9))), SECOND / 1000);
+    rig.over(s(6), 1, measured());
+    rig.did();
+    assert!(rig.of(other, s(6), reserve(2, 9)).is_empty());
+    assert_eq!(rig.did(), [Did::Serve(None)], "each run has its own key");
+    assert_eq!(busy(rig.order(s(7), run(3, 9))), 2 * SECOND);
+    rig.of(other, s(7), Order::Release { attempt: attempt(2) });
+    assert!(rig.order(s(7), run(3, 9)).is_empty());
+}
+
+#[test]
+fn a_reservation_waits_for_the_server_and_ends_by_itself() {
+    let mut rig = rig();
+    rig.hello(0, 1);
+    assert!(rig.order(s(1), reserve(1, 4)).is_empty());
+    assert!(rig.order(s(1), reserve(1, 4)).is_empty(), "an order that comes twice");
+    assert_eq!(rig.did(), [Did::Serve(Some("secret".to_owned()))]);
+    let serving = |port| Happened::Serving { run: RUN, port };
+    rig.agent.on_happened(s(2), serving(Ok(7000)));
+    assert!(matches!(rig.reports()[..], [Report::Reserved { port: 7000, .. }]));
+    assert!(matches!(rig.order(s(2), reserve(1, 4))[..], [Report::Reserved { port: 7000, .. }]));
+    assert!(matches!(rig.order(s(3), reserve(2, 9))[..], [Report::Busy { .. }]));
+    assert_eq!(rig.agent.wake(s(3)), Some(s(4)));
+    rig.agent.tick(s(4));
+    assert!(matches!(rig.order(s(4), reserve(2, 9))[..], [Report::Reserved { port: 7000, .. }]));
+    // The server ends: the next reservation starts another, which cannot.
+    rig.agent.on_happened(s(5), serving(Err("it ended".to_owned())));
+    rig.order(s(5), Order::Release { attempt: attempt(2) });
+    rig.did();
+    rig.order(s(5), reserve(3, 9));
+    assert_eq!(rig.did().len(), 1);
+    rig.agent.on_happened(s(5), serving(Err("the address is in use".to_owned())));
+    assert!(
+        matches!(&rig.reports()[..], [Report::Refused { reason: Reason::Failed, why, .. }] if why.contains("in use"))
+    );
+    assert!(rig.agent.is_idle());
+}
+
+#[test]
+fn an_order_that_was_held_up_is_not_carried_out() {
+    let mut rig = rig();
+    rig.hello(0, 1);
+    // The smallest difference of the clocks is the one that counts.
+    rig.order(s(10), Order::Alive { now: theirs(4) });
+    assert!(matches!(rig.order(s(10), run(1, 9))[..], [Report::Busy { for_ns: 0, .. }]));
+    assert!(rig.did().is_empty());
+    // A greeting that waited six seconds, and is put right by the next word.
+    let mut late = self::rig();
+    late.order(s(10), hello(4, 1, None));
+    late.order(s(10), Order::Alive { now: theirs(10) });
+    assert!(matches!(late.order(s(10), run(1, 9))[..], [Report::Busy { for_ns: 0, .. }]));
+    // A reservation that would keep everybody out for hours.
+    assert!(matches!(
+        late.order(s(10), reserve(2, 100_000))[..],
+        [Report::Refused { reason: Reason::Refused, .. }]
+    ));
+}
+
+#[test]
+fn controllers_of_another_version_or_epoch_are_turned_away() {
+    let mut rig = rig();
+    let other = Order::Hello { version: VERSION + 1, epoch: 1, key: None, now: theirs(0), patience_ns: 0 };
+    assert!(matches!(rig.order(s(0), other)[..], [Report::Rejected { reason: Reason::Version, .. }]));
+    rig.hello(0, 2);
+    assert!(matches!(rig.hello(1, 1)[..], [Report::Rejected { reason: Reason::Refused, .. }]));
+    rig.order(s(1), run(1, 9));
+    rig.did();
+    assert!(matches!(rig.hello(2, 3)[..], [Report::Ready { .. }]), "a later one takes the run over");
+    rig.over(s(3), 1, measured());
+    assert!(rig.agent.spool.get(RUN, TaskId(1)).is_some());
+    for run in 100..120 {
+        rig.of(Uuid::from_u128(run), s(3), hello(3, 1, None));
+    }
+    assert!(rig.agent.sessions.len() <= MAX_RUNS);
+}
+
+#[test]
+fn an_agent_whose_controller_is_gone_ends_what_runs_and_begins_nothing() {
+    let mut rig = rig();
+    rig.hello(0, 1);
+    rig.order(s(1), reserve(9, 3));
+    rig.agent.on_happened(s(1), Happened::Serving { run: RUN, port: Ok(7000) });
+    rig.order(s(4), run(1, 30));
+    rig.did();
+    rig.agent.tick(s(20));
+    assert!(rig.agent.is_used() && rig.did().is_empty(), "its test goes on");
+    rig.over(s(21), 1, measured());
+    rig.agent.tick(s(21));
+    assert!(!rig.agent.is_used());
+    assert_eq!(rig.did(), [Did::EndServer]);
+    assert!(matches!(rig.order(s(22), run(2, 30))[..], [Report::Hello { .. }]));
+    assert!(
+        matches!(rig.hello(22, 2)[..], [Report::Ready { .. }, Report::Ended { .. }]),
+        "the result waited"
+    );
+}
+
+#[test]
+fn a_farewell_ends_all_of_the_run_and_keeps_nothing_of_it() {
+    let mut rig = rig();
+    rig.hello(0, 1);
+    rig.order(s(1), run(1, 30));
+    rig.did();
+    rig.order(s(2), Order::Bye);
+    assert_eq!(rig.did(), [Did::Ask(attempt(1))]);
+    assert!(rig.over(s(3), 1, measured()).is_empty());
+    assert!(rig.agent.is_idle() && !rig.folder.exists());
+}
+
+#[test]
+fn ceilings_and_targets_hold_whatever_is_ordered() {
+    let mut rig = rig();
+    rig.agent.ceilings = Ceilings { targets: vec!["10.1.0.0/16".to_owned()], ..Ceilings::default() };
+    rig.hello(0, 1);
+    let reports = rig.order(s(1), run(1, 5));
+    assert!(
+        matches!(&reports[..], [Report::Refused { reason: Reason::Refused, why, .. }] if why.contains("10.0.0.2"))
+    );
+    rig.agent.ceilings = Ceilings::default();
+    let mut order = run(1, 5);
+    if let Order::Run { arguments, .. } = &mut order {
+        arguments.push("--save".to_owned());
+    }
+    assert!(matches!(rig.order(s(1), order)[..], [Report::Refused { reason: Reason::Refused, .. }]));
+    assert!(rig.did().is_empty() && rig.agent.is_idle());
+}

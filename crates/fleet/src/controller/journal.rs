@@ -1,0 +1,196 @@
+//! The folder of a run as its controller holds it: the [`Record`] of plan and results, and beside it
+//!
+//! | file | what |
+//! |---|---|
+//! | `reach.json` | how the hosts are reached, and how many controllers the run has had |
+//! | `lock` | locked by the controller that works on the run |
+//! | `cancel` | is there when the run is to be cancelled |
+
+use crate::plan::{Plan, TaskId};
+use crate::record::{Appender, Record};
+use crate::result::PairResult;
+use crate::spool::write_whole;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// How a run goes on.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Held {
+    /// Number of controllers that the run has had.
+    epoch: u64,
+    /// How the hosts are reached; written and read by the command line.
+    reach: serde_json::Value,
+}
+
+/// The folder of a run, held by one controller.
+#[derive(Debug)]
+pub struct Journal {
+    folder: PathBuf,
+    record: Record,
+    appender: Appender,
+    held: Held,
+    /// Unlocked when closed.
+    _lock: File,
+}
+
+impl Journal {
+    /// Makes the folder of a new run.
+    ///
+    /// # Errors
+    /// One sentence, when the disk does not take it or the folder has a run already.
+    pub fn create(folder: &Path, plan: Plan, reach: serde_json::Value) -> Result<Journal, String> {
+        let failed = |e: io::Error| match e.kind() {
+            io::ErrorKind::AlreadyExists => {
+                format!("{} has a run already: `netcaliper fleet resume` goes on with it", folder.display())
+            }
+            _ => format!("cannot keep the run in {}: {e}", folder.display()),
+        };
+        fs::create_dir_all(folder).map_err(failed)?;
+        let lock = hold(folder)?;
+        let record = Record::create(folder, plan).map_err(failed)?;
+        Journal::of(folder, record, Held { epoch: 1, reach }, lock).map_err(failed)
+    }
+
+    /// Takes over the run in a folder.
+    ///
+    /// # Errors
+    /// One sentence, when there is none or another controller works on it.
+    pub fn resume(folder: &Path) -> Result<Journal, String> {
+        let failed = |e: io::Error| format!("cannot go on with the run in {}: {e}", folder.display());
+        Record::open(folder).map_err(failed)?;
+        let lock = hold(folder)?;
+        // What another controller wrote before it ended.
+        let record = Record::open(folder).map_err(failed)?;
+        let held = fs::read(folder.join("reach.json")).map_err(failed)?;
+        let mut held: Held = serde_json::from_slice(&held).map_err(|e| failed(e.into()))?;
+        held.epoch += 1;
+        let _ = fs::remove_file(folder.join("cancel"));
+        Journal::of(folder, record, held, lock).map_err(failed)
+    }
+
+    fn of(folder: &Path, record: Record, held: Held, lock: File) -> io::Result<Journal> {
+        write_whole(&folder.join("reach.json"), &serde_json::to_vec(&held)?)?;
+        let appender = record.append()?;
+        Ok(Journal { folder: folder.to_owned(), record, appender, held, _lock: lock })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// What is measured, and what has been found.
+    #[must_use]
+    pub fn record(&self) -> &Record {
+        &self.record
+    }
+
+    /// How the hosts are reached.
+    #[must_use]
+    pub fn reach(&self) -> &serde_json::Value {
+        &self.held.reach
+    }
+
+    /// Number of this controller among those that the run has had, from 1.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.held.epoch
+    }
+
+    /// Adds a result; it is on the disk when this returns.
+    ///
+    /// # Errors
+    /// When the disk does not take it.
+    pub fn append(&mut self, result: &PairResult) -> io::Result<()> {
+        self.appender.push(result)
+    }
+
+    /// Whether the run is to be cancelled.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.folder.join("cancel").exists()
+    }
+}
+
+fn hold(folder: &Path) -> Result<File, String> {
+    let lock = OpenOptions::new().write(true).create(true).truncate(false).open(folder.join("lock"));
+    let lock = lock.map_err(|e| format!("cannot keep the run in {}: {e}", folder.display()))?;
+    lock.try_lock().map_err(|_| format!("another controller works on the run in {}", folder.display()))?;
+    Ok(lock)
+}
+
+/// The last result of each task.
+///
+/// # Errors
+/// When they cannot be read.
+pub fn latest(record: &Record) -> io::Result<BTreeMap<TaskId, PairResult>> {
+    let mut latest = BTreeMap::new();
+    record.results(|result| drop(latest.insert(result.task, result)))?;
+    Ok(latest)
+}
+
+/// Whether a controller works on the run in a folder.
+#[must_use]
+pub fn is_held(folder: &Path) -> bool {
+    File::open(folder.join("lock")).is_ok_and(|lock| lock.try_lock().is_err())
+}
+
+/// Asks the controller of a run to cancel it.
+///
+/// # Errors
+/// When the disk does not take the request.
+pub fn request_cancel(folder: &Path) -> io::Result<()> {
+    write_whole(&folder.join("cancel"), b"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inventory::{Host, HostId, Inventory};
+    use crate::plan::{Task, Test};
+    use crate::result::{Ending, Reason};
+    use metrics::Wall;
+
+    #[test]
+    fn a_run_has_one_controller_at_a_time() {
+        let folder = std::env::temp_dir().join(format!("nc-journal-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        let task = |id| Task { id: TaskId(id), from: HostId(0), to: HostId(1), test: 0, repeat: 0 };
+        let inventory = Inventory { hosts: vec![Host::default(), Host::default()], ..Inventory::default() };
+        let plan = Plan {
+            inventory,
+            tests: vec![Test::default()],
+            tasks: (0..4).map(task).collect(),
+            ..Plan::default()
+        };
+        let mut journal = Journal::create(&folder, plan.clone(), "how".into()).unwrap();
+        let result = |reason| PairResult {
+            task: TaskId(1),
+            attempts: 1,
+            ended: Wall(0),
+            ending: Ending::missing(reason, ""),
+        };
+        journal.append(&result(Reason::Failed)).unwrap();
+        assert!(is_held(&folder) && Journal::resume(&folder).unwrap_err().contains("another controller"));
+        request_cancel(&folder).unwrap();
+        assert!(journal.is_cancelled());
+        drop(journal);
+        assert!(!is_held(&folder));
+        assert!(Journal::create(&folder, plan, "how".into()).unwrap_err().contains("resume"));
+        let mut journal = Journal::resume(&folder).unwrap();
+        assert_eq!(
+            (journal.epoch(), journal.is_cancelled(), journal.reach().as_str()),
+            (2, false, Some("how"))
+        );
+        journal.append(&result(Reason::Refused)).unwrap();
+        let latest = latest(journal.record()).unwrap();
+        assert_eq!(latest[&TaskId(1)].ending.reason(), Some(Reason::Refused));
+        drop(journal);
+        fs::remove_dir_all(&folder).unwrap();
+        assert!(Journal::resume(&folder).is_err());
+    }
+}

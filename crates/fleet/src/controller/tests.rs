@@ -1,0 +1,481 @@
+//! Controller, scheduler and agents together in virtual time, with faults drawn from seeds. Processes are pretended: a test takes
+//! its time, and ends with the agent that runs it.
+
+use super::*;
+use crate::agent::options::Ceilings;
+use crate::agent::{Agent, Happened, HostLock, Left, Parts, Programs};
+use crate::inventory::{Host, Inventory};
+use crate::plan::{CostClass, Task};
+use crate::spool::Spool;
+use std::cell::RefCell;
+use std::collections::BinaryHeap;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use uuid::Uuid;
+
+const MS: u64 = SECOND / 1000;
+
+/// Numbers that a seed draws (xorshift64*).
+struct Drawn(u64);
+
+impl Drawn {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) % n
+    }
+}
+
+/// What a pretended agent asks of its processes.
+enum Asked {
+    Serve(Uuid),
+    Start(Uuid, Attempt),
+    End(Uuid, Attempt),
+}
+
+#[derive(Clone, Default)]
+struct Pretended(Rc<RefCell<Vec<Asked>>>);
+
+impl Programs for Pretended {
+    fn serve(&mut self, run: Uuid, _: Option<&str>) {
+        self.0.borrow_mut().push(Asked::Serve(run));
+    }
+    fn end_server(&mut self, _: Uuid) {}
+    fn start(&mut self, run: Uuid, attempt: Attempt, _: Vec<String>, _: Option<&str>) {
+        self.0.borrow_mut().push(Asked::Start(run, attempt));
+    }
+    fn end(&mut self, run: Uuid, attempt: Attempt, _: bool) {
+        self.0.borrow_mut().push(Asked::End(run, attempt));
+    }
+}
+
+struct Free;
+
+impl HostLock for Free {
+    fn take(&mut self) -> bool {
+        true
+    }
+    fn release(&mut self) {}
+}
+
+/// Orders that the controller has sent.
+#[derive(Clone, Default)]
+struct Sent(Rc<RefCell<Orders>>);
+
+type Orders = Vec<(HostId, Of<Order>)>;
+
+impl Transport for Sent {
+    fn send(&mut self, host: HostId, order: &Of<Order>) {
+        self.0.borrow_mut().push((host, order.clone()));
+    }
+    fn receive(&mut self, _: Duration) -> Vec<(HostId, Arrival)> {
+        Vec::new()
+    }
+    fn close(&mut self) {}
+}
+
+/// What happens at a time.
+enum What {
+    ToAgent(usize, Of<Order>),
+    ToController(HostId, Arrival),
+    /// A process of this life of an agent did something.
+    Process(usize, u32, Happened),
+    Kill(usize),
+    Start(usize),
+    /// No message passes from or to the agent until then.
+    Cut(usize, u64),
+    KillController,
+}
+
+struct At(u64, u64, What);
+
+impl PartialEq for At {
+    fn eq(&self, other: &At) -> bool {
+        (self.0, self.1) == (other.0, other.1)
+    }
+}
+impl Eq for At {}
+impl PartialOrd for At {
+    fn partial_cmp(&self, other: &At) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for At {
+    fn cmp(&self, other: &At) -> std::cmp::Ordering {
+        (other.0, other.1).cmp(&(self.0, self.1))
+    }
+}
+
+/// An agent's host.
+struct Machine {
+    agent: Option<Agent>,
+    asked: Pretended,
+    life: u32,
+    cut_until: u64,
+    /// How far its clock is ahead.
+    ahead: u64,
+    /// When the last order, and the last report, arrives.
+    last: [u64; 2],
+}
+
+struct World {
+    now: u64,
+    count: u64,
+    due: BinaryHeap<At>,
+    machines: Vec<Machine>,
+    drawn: Drawn,
+    folder: PathBuf,
+    plan: Plan,
+    /// From, until, client, server of each test that ran, as its process did.
+    ran: Vec<(u64, u64, usize, usize, TaskId)>,
+    running: BTreeMap<(usize, TaskId, u32), u64>,
+    /// Whether some tests do not end by themselves.
+    hangs: bool,
+    /// When silent hosts were asked for, as the transports do it.
+    knocked: u64,
+    /// Tasks whose measured outcome an agent had on its disk.
+    stored: BTreeSet<TaskId>,
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+const LENGTH: u64 = 500 * MS;
+
+fn plan(hosts: u32) -> Plan {
+    let host = |n: u32| Host { name: format!("h{n}"), address: format!("10.0.0.{n}"), ..Host::default() };
+    let inventory = Inventory { hosts: (0..hosts).map(host).collect(), ..Inventory::default() };
+    let test = Test { class: CostClass::Exclusive, length_ns: LENGTH, ..Test::default() };
+    let pairs = (0..hosts).flat_map(|a| (0..hosts).filter(move |b| *b != a).map(move |b| (a, b)));
+    let task = |(id, (a, b))| Task { id: TaskId(id), from: HostId(a), to: HostId(b), test: 0, repeat: 0 };
+    Plan {
+        run: Uuid::from_u128(1),
+        inventory,
+        tests: vec![test],
+        tasks: (0..).zip(pairs).map(task).collect(),
+    }
+}
+
+impl World {
+    fn new(hosts: u32, seed: u64) -> World {
+        let folder = std::env::temp_dir().join(format!("nc-world-{}-{hosts}-{seed}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        let mut drawn = Drawn(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+        let mut machine = |_| Machine {
+            agent: None,
+            asked: Pretended::default(),
+            life: 0,
+            cut_until: 0,
+            ahead: drawn.below(1_000) * SECOND,
+            last: [0; 2],
+        };
+        let machines: Vec<Machine> = (0..hosts).map(&mut machine).collect();
+        let mut world = World {
+            now: 0,
+            count: 0,
+            due: BinaryHeap::new(),
+            machines,
+            drawn,
+            folder,
+            plan: plan(hosts),
+            ran: Vec::new(),
+            running: BTreeMap::new(),
+            hangs: false,
+            knocked: 0,
+            stored: BTreeSet::new(),
+        };
+        (0..hosts as usize).for_each(|at| world.push(0, What::Start(at)));
+        world
+    }
+
+    fn push(&mut self, after: u64, what: What) {
+        self.count += 1;
+        self.due.push(At(self.now + after, self.count, what));
+    }
+
+    fn clock(&self, at: usize) -> Mono {
+        Mono(self.now + self.machines[at].ahead)
+    }
+
+    fn spool(&self, at: usize) -> PathBuf {
+        self.folder.join(format!("spool-{at}"))
+    }
+
+    /// Time that a message to the agent, or from it, takes; cut links lose it. None overtakes another.
+    fn passes(&mut self, at: usize, is_report: bool) -> Option<u64> {
+        let delay = MS / 5 + self.drawn.below(2) * self.drawn.below(20) * MS;
+        let machine = &mut self.machines[at];
+        let last = &mut machine.last[usize::from(is_report)];
+        *last = (self.now + delay).max(*last);
+        (machine.cut_until <= self.now).then_some(*last - self.now)
+    }
+
+    fn start(&mut self, at: usize) {
+        let asked = Pretended::default();
+        let parts = Parts {
+            resource: format!("r{at}"),
+            program: "test".to_owned(),
+            ceilings: Ceilings::default(),
+            spool: Spool::open(self.spool(at)),
+            lock: Box::new(Free),
+            programs: Box::new(asked.clone()),
+        };
+        let mut agent = Agent::new(parts);
+        agent.introduce(Uuid::nil());
+        self.machines[at].agent = Some(agent);
+        self.machines[at].asked = asked;
+        self.machines[at].life += 1;
+        self.flush(at);
+    }
+
+    fn kill(&mut self, at: usize) {
+        self.machines[at].agent = None;
+        let over: Vec<_> = self.running.keys().filter(|(client, _, _)| *client == at).copied().collect();
+        over.into_iter().for_each(|key| self.process_over(key));
+        let lost = Arrival::Lost { reason: Reason::AgentLost, why: "killed".to_owned(), retries: true };
+        if let Some(delay) = self.passes(at, true) {
+            self.push(delay, What::ToController(HostId(at as u32), lost));
+        }
+        let pause = (1 + self.drawn.below(3)) * SECOND;
+        self.push(pause, What::Start(at));
+    }
+
+    fn process_over(&mut self, key: (usize, TaskId, u32)) {
+        if let Some(from) = self.running.remove(&key) {
+            let server = self.plan.tasks[key.1.index()].to.index();
+            self.ran.push((from, self.now, key.0, server, key.1));
+        }
+    }
+
+    /// Passes on what an agent says, and does what it asks of its processes.
+    fn flush(&mut self, at: usize) {
+        let Some(agent) = &mut self.machines[at].agent else { return };
+        let reports = agent.take_reports();
+        let asked = std::mem::take(&mut *self.machines[at].asked.0.borrow_mut());
+        let life = self.machines[at].life;
+        for report in reports {
+            if let Report::Ended { attempt, ending: Ending::Measured(_) } = &report.message {
+                self.stored.insert(attempt.task);
+            }
+            if let Some(delay) = self.passes(at, true) {
+                self.push(delay, What::ToController(HostId(at as u32), Arrival::Report(Box::new(report))));
+            }
+        }
+        for asked in asked {
+            match asked {
+                Asked::Serve(run) => {
+                    let serving = Happened::Serving { run, port: Ok(1) };
+                    self.push(20 * MS, What::Process(at, life, serving));
+                }
+                Asked::Start(run, attempt) => {
+                    self.running.insert((at, attempt.task, attempt.number), self.now);
+                    let left = Left { code: Some(0), out: b"{\"points\":[]}".to_vec(), said: String::new() };
+                    let hangs = self.hangs && self.drawn.below(200) == 0;
+                    let length = if hangs { 1_000 * SECOND } else { LENGTH - self.drawn.below(50) * MS };
+                    self.push(length, What::Process(at, life, Happened::Over { run, attempt, left }));
+                }
+                Asked::End(run, attempt) => {
+                    self.push(
+                        MS,
+                        What::Process(at, life, Happened::Over { run, attempt, left: Left::default() }),
+                    );
+                }
+            }
+        }
+    }
+
+    fn happen(&mut self, what: What, controller: &mut Controller<'_>) {
+        match what {
+            What::ToAgent(at, order) => {
+                let now = self.clock(at);
+                if let Some(agent) = &mut self.machines[at].agent {
+                    agent.on_order(now, order);
+                }
+                self.flush(at);
+            }
+            What::ToController(host, arrival) => controller.arrived.push((host, arrival)),
+            What::Process(at, life, happened) => {
+                let now = self.clock(at);
+                if self.machines[at].life == life {
+                    if let Happened::Over { attempt, .. } = &happened {
+                        self.process_over((at, attempt.task, attempt.number));
+                    }
+                    if let Some(agent) = &mut self.machines[at].agent {
+                        agent.on_happened(now, happened);
+                    }
+                    self.flush(at);
+                }
+            }
+            What::Kill(at) => self.kill(at),
+            What::Start(at) if self.machines[at].agent.is_none() => self.start(at),
+            What::Start(_) => {}
+            What::Cut(at, until) => self.machines[at].cut_until = until,
+            What::KillController => {}
+        }
+    }
+
+    /// Runs a controller until the run is over, it is killed, or the time is up. Whether the run is over.
+    fn control(&mut self, controller: &mut Controller<'_>, sent: &Sent, limit: u64) -> bool {
+        while self.now < limit {
+            let wall = Wall(i64::try_from(self.now).unwrap());
+            if controller.step(Mono(self.now), wall, Wish::GoOn, &mut |_| {}).unwrap() {
+                return true;
+            }
+            for (host, order) in std::mem::take(&mut *sent.0.borrow_mut()) {
+                if let Some(delay) = self.passes(host.index(), false) {
+                    self.push(delay, What::ToAgent(host.index(), order));
+                }
+            }
+            if self.now >= self.knocked + SECOND {
+                self.knocked = self.now;
+                for at in 0..self.machines.len() {
+                    let order = Of { run: self.plan.run, message: Order::Alive { now: Mono(0) } };
+                    if let Some(delay) =
+                        self.passes(at, false).filter(|_| controller.members[at].stage == Stage::Away)
+                    {
+                        self.push(delay, What::ToAgent(at, order));
+                    }
+                }
+            }
+            let wake = controller
+                .state
+                .wake(Mono(self.now))
+                .map_or(u64::MAX, |at| at.0)
+                .clamp(self.now + MS, self.now + LOOK);
+            let agents = self.machines.iter().filter_map(|machine| {
+                let now = Mono(self.now + machine.ahead);
+                Some(machine.agent.as_ref()?.wake(now)?.0.saturating_sub(machine.ahead).max(self.now + MS))
+            });
+            let until = agents.chain([wake]).min().unwrap_or(wake);
+            match self.due.peek() {
+                Some(At(at, ..)) if *at <= until => {
+                    let At(at, _, what) = self.due.pop().unwrap();
+                    self.now = self.now.max(at);
+                    let is_killed = matches!(what, What::KillController);
+                    self.happen(what, controller);
+                    if is_killed {
+                        return false;
+                    }
+                }
+                _ => self.now = until,
+            }
+            for at in 0..self.machines.len() {
+                let now = self.clock(at);
+                if let Some(agent) = &mut self.machines[at].agent {
+                    agent.tick(now);
+                }
+                self.flush(at);
+            }
+        }
+        panic!("the run is not over after {} s of virtual time", limit / SECOND);
+    }
+
+    /// No host took part in two tests at a time.
+    fn has_no_overlap(&self) {
+        let mut by_host: BTreeMap<usize, Vec<(u64, u64, TaskId)>> = BTreeMap::new();
+        for (from, until, client, server, task) in &self.ran {
+            for host in [client, server] {
+                by_host.entry(*host).or_default().push((*from, *until, *task));
+            }
+        }
+        for (host, mut tests) in by_host {
+            tests.sort();
+            for pair in tests.windows(2) {
+                assert!(pair[0].1 <= pair[1].0, "host {host}: {pair:?}");
+            }
+        }
+    }
+}
+
+/// A run with controllers one after the other, each killed; its results, and how long it took.
+fn run(world: &mut World, limit: u64) -> Vec<PairResult> {
+    let folder: PathBuf = world.folder.join("run");
+    let mut journal = Journal::create(&folder, world.plan.clone(), serde_json::Value::Null).unwrap();
+    loop {
+        let sent = Sent::default();
+        let mut transport = sent.clone();
+        let is_over = {
+            let mut controller = Controller::at(Mono(world.now), journal, None, &mut transport).unwrap();
+            let over = world.control(&mut controller, &sent, limit);
+            if over {
+                controller.part();
+                controller.store(&mut |_| {}).unwrap();
+            }
+            over
+        };
+        if is_over {
+            return controller_results(&folder);
+        }
+        world.now += SECOND;
+        journal = Journal::resume(&folder).unwrap();
+        // Agents are reached anew, as over a remote shell.
+        for at in 0..world.machines.len() {
+            if let Some(agent) = &mut world.machines[at].agent {
+                agent.introduce(Uuid::nil());
+            }
+            world.flush(at);
+        }
+    }
+}
+
+fn controller_results(folder: &Path) -> Vec<PairResult> {
+    let record = crate::record::Record::open(folder).unwrap();
+    let mut seen: BTreeMap<TaskId, PairResult> = BTreeMap::new();
+    let add = |result: PairResult| {
+        let task = result.task;
+        let before = seen.insert(task, result);
+        // Only an outcome that came late, or that a resumed run measured, follows another result.
+        assert!(before.is_none_or(|before| before.ending.reason().is_some()), "two outcomes of {task:?}");
+    };
+    record.results(add).unwrap();
+    seen.into_values().collect()
+}
+
+fn is_complete(world: &World, results: &[PairResult]) {
+    let mut tasks: Vec<u32> = results.iter().map(|result| result.task.0).collect();
+    tasks.sort_unstable();
+    let all: Vec<u32> = (0..world.plan.tasks.len() as u32).collect();
+    assert_eq!(tasks, all, "each task has one result");
+    world.has_no_overlap();
+    let missing = results
+        .iter()
+        .filter(|result| result.ending.reason().is_some() && world.stored.contains(&result.task));
+    let missing: Vec<&PairResult> = missing.collect();
+    assert!(missing.is_empty(), "an agent had an outcome of these: {missing:?}");
+}
+
+#[test]
+fn a_mesh_without_faults_is_measured_in_nearly_the_ideal_time() {
+    let mut world = World::new(10, 1);
+    let results = run(&mut world, 300 * SECOND);
+    is_complete(&world, &results);
+    assert!(results.iter().all(|result| result.ending.reason().is_none()));
+    // 90 tests, five at a time.
+    assert!(world.now < 18 * LENGTH * 2, "{} ms", world.now / MS);
+}
+
+#[test]
+fn faults_cost_no_result_and_no_overlap() {
+    // `bench/deep` takes more.
+    let seeds = if std::env::var_os("NETCALIPER_DEEP").is_some() { 20 } else { 4 };
+    for seed in 0..seeds {
+        let mut world = World::new(8, seed);
+        world.hangs = true;
+        for _ in 0..12 {
+            let at = world.drawn.below(8) as usize;
+            let when = world.drawn.below(12) * SECOND + world.drawn.below(1_000) * MS;
+            let what = match world.drawn.below(5) {
+                0 => What::KillController,
+                1 | 2 => What::Cut(at, when + 10 * SECOND),
+                _ => What::Kill(at),
+            };
+            world.push(when, what);
+        }
+        let results = run(&mut world, 1_000 * SECOND);
+        is_complete(&world, &results);
+    }
+}

@@ -1,0 +1,308 @@
+//! What controller and agent say to each other: one JSON document a line, the same over every transport.
+//!
+//! ```text
+//! agent                                    controller
+//!   ── hello ─────────────────────────────────▶   version, program, resource
+//!   ◀───────────────────────────────── hello ──   run, epoch, key of the run, clock
+//!   ── ready ─────────────────────────────────▶   then all results of the run that it still has
+//!   ◀─────────────────────── reserve (server) ──
+//!   ── reserved | busy | refused ─────────────▶   port of its server
+//!   ◀─────────────────────────── run (client) ──
+//!   ── ended | busy | refused ────────────────▶   kept by the agent until
+//!   ◀──────────────────────────────── stored ──
+//!   ◀─────────────────────── release (server) ──
+//!   ◀── alive ──────────────────────── alive ──▶   each second
+//!   ◀─────────────────────────────────── bye ──
+//! ```
+//!
+//! Unknown fields are ignored; an unknown order is refused. Whatever comes is hostile: a line is bounded, and so is each text.
+
+use crate::plan::{CostClass, TaskId, Verb};
+use crate::result::{Ending, Reason};
+use metrics::Mono;
+use serde::{Deserialize, Serialize};
+use std::io::{self, BufRead, Read as _};
+use uuid::Uuid;
+
+/// Version of the messages. Ends of different versions refuse each other by name.
+pub const VERSION: u32 = 1;
+/// Longest line to an agent, bytes.
+pub const MAX_ORDER: usize = 64 << 10;
+/// Longest line from an agent, bytes: below the largest message (1 MiB) that a NATS server takes by default.
+pub const MAX_REPORT: usize = 1_000_000;
+/// Longest outcome document in a report, bytes.
+pub const MAX_OUTCOME: usize = MAX_REPORT - (16 << 10);
+/// Longest sentence in a report, bytes.
+pub const MAX_TEXT: usize = 1_000;
+
+/// An attempt at a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Attempt {
+    /// The task.
+    pub task: TaskId,
+    /// Its number, from 1.
+    pub number: u32,
+}
+
+/// What a controller tells an agent. A time is one of the controller's clock: the agent knows how far its own is from that (from
+/// `hello` and `alive`), so that an order that was held up on its way is over when it says, and not later.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// First of all.
+    Hello {
+        /// [`VERSION`] of the controller.
+        version: u32,
+        /// Number of the controller among those that the run has had: an agent obeys the highest.
+        epoch: u64,
+        /// Shared key of the run, with which its clients and servers know each other.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key: Option<String>,
+        /// The controller's clock.
+        now: Mono,
+        /// How long the agent goes on without a word from the controller, ns.
+        patience_ns: u64,
+    },
+    /// Have a server ready for one test, and admit no other that would disturb it.
+    Reserve {
+        /// For which.
+        attempt: Attempt,
+        /// Its class.
+        class: CostClass,
+        /// The reservation's end.
+        until: Mono,
+    },
+    /// Run a test as its client.
+    Run {
+        /// Which.
+        attempt: Attempt,
+        /// Its class.
+        class: CostClass,
+        /// The test's end, come what may.
+        until: Mono,
+        /// The question.
+        verb: Verb,
+        /// Its options.
+        arguments: Vec<String>,
+        /// The server.
+        target: Target,
+    },
+    /// The test is over: forget the reservation.
+    Release {
+        /// Of which.
+        attempt: Attempt,
+    },
+    /// End a test now.
+    Cancel {
+        /// Which.
+        attempt: Attempt,
+    },
+    /// The controller has these results on its disk: the agent need not keep them.
+    Stored {
+        /// Of which tasks.
+        tasks: Vec<TaskId>,
+    },
+    /// Nothing new.
+    Alive {
+        /// The controller's clock.
+        now: Mono,
+    },
+    /// The run is over.
+    Bye,
+}
+
+/// Where a test goes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Target {
+    /// Name or address.
+    pub host: String,
+    /// Port of the server; the protocol's own where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
+    /// The protocol of a server that is no agent's; `None` is our own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<String>,
+}
+
+/// What an agent tells a controller.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Report {
+    /// The agent does not know the run: first of all, and again after it was started anew.
+    Hello {
+        /// [`VERSION`] of the agent.
+        version: u32,
+        /// Version of the program.
+        program: String,
+    },
+    /// The answer to the controller's hello.
+    Ready {
+        /// What the agent's tests occupy: boot id and network namespace, or what was given to the agent.
+        resource: String,
+    },
+    /// A server is ready.
+    Reserved {
+        /// For which.
+        attempt: Attempt,
+        /// Its port.
+        port: u16,
+    },
+    /// Not now.
+    Busy {
+        /// Which.
+        attempt: Attempt,
+        /// For how long, ns.
+        for_ns: u64,
+    },
+    /// Never.
+    Refused {
+        /// Which.
+        attempt: Attempt,
+        /// Why.
+        reason: Reason,
+        /// In a sentence.
+        why: String,
+    },
+    /// A test is over.
+    Ended {
+        /// Which.
+        attempt: Attempt,
+        /// How.
+        ending: Ending,
+    },
+    /// The agent does not work for this controller.
+    Rejected {
+        /// Why.
+        reason: Reason,
+        /// In a sentence.
+        why: String,
+    },
+    /// Nothing new.
+    Alive,
+}
+
+/// A message and the run that it belongs to.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Of<M> {
+    /// The run; the nil one in an agent's first word, when it knows of none.
+    pub run: Uuid,
+    /// The message.
+    pub message: M,
+}
+
+impl<M: Serialize> Of<M> {
+    /// As a line, without its end.
+    ///
+    /// # Errors
+    /// Where the document cannot be written, which no message of this module causes.
+    pub fn line(&self) -> io::Result<String> {
+        serde_json::to_string(self).map_err(io::Error::other)
+    }
+}
+
+/// Reads a message from a line.
+///
+/// # Errors
+/// One sentence, that repeats nothing of the line but its length.
+pub fn parse<M: for<'de> Deserialize<'de>>(line: &[u8]) -> Result<Of<M>, String> {
+    serde_json::from_slice(line).map_err(|e| {
+        format!("a line of {} bytes is no message of version {VERSION}: {:?}", line.len(), e.classify())
+    })
+}
+
+/// Reads one line of at most `longest` bytes into `line`, without its end; `false` at the end of the input.
+///
+/// # Errors
+/// `InvalidData` for a longer line.
+pub fn read_line(from: &mut impl BufRead, longest: usize, line: &mut Vec<u8>) -> io::Result<bool> {
+    line.clear();
+    let most = longest as u64 + 1;
+    let read = from.by_ref().take(most).read_until(b'\n', line)?;
+    if line.pop_if(|last| *last == b'\n').is_none() && read as u64 == most {
+        let text = format!("a line of more than {longest} bytes");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+    }
+    Ok(read > 0)
+}
+
+/// At most [`MAX_TEXT`] bytes of a text, without control characters.
+#[must_use]
+pub fn bounded(text: &str) -> String {
+    let mut bounded: String =
+        text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_TEXT).collect();
+    while bounded.len() > MAX_TEXT {
+        bounded.pop();
+    }
+    bounded
+}
+
+/// A JSON document without the white space between its parts, so that it fits into a line.
+#[must_use]
+pub fn compact(document: &str) -> String {
+    let (mut quoted, mut escaped) = (false, false);
+    let kept = |c: &char| {
+        let keep = quoted || !matches!(c, ' ' | '\n' | '\r' | '\t');
+        quoted ^= *c == '"' && !escaped;
+        escaped = quoted && *c == '\\' && !escaped;
+        keep
+    };
+    document.chars().filter(kept).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_come_back_as_they_were() {
+        let attempt = Attempt { task: TaskId(7), number: 2 };
+        let target = Target { host: "10.0.0.1".to_owned(), port: Some(7411), protocol: None };
+        let order = Of {
+            run: Uuid::from_u128(3),
+            message: Order::Run {
+                attempt,
+                class: CostClass::Exclusive,
+                until: Mono(5),
+                verb: Verb::Ping,
+                arguments: vec!["-n".to_owned(), "5".to_owned()],
+                target,
+            },
+        };
+        let line = order.line().unwrap();
+        let back: Of<Order> = parse(line.as_bytes()).unwrap();
+        assert_eq!((back.run, back.message), (order.run, order.message));
+        let document = compact("{\"a\": [1,\n  2.50, \"b \\\" c\\\\\", 1e3]}\n");
+        assert_eq!(document, r#"{"a":[1,2.50,"b \" c\\",1e3]}"#);
+        let raw = serde_json::value::RawValue::from_string(document.clone()).unwrap();
+        let report =
+            Of { run: Uuid::nil(), message: Report::Ended { attempt, ending: Ending::Measured(raw) } };
+        let back: Of<Report> = parse(report.line().unwrap().as_bytes()).unwrap();
+        let Report::Ended { ending: Ending::Measured(raw), .. } = back.message else { panic!("{back:?}") };
+        assert_eq!(raw.get(), document, "a document passes byte for byte");
+    }
+
+    #[test]
+    fn lines_are_bounded() {
+        let mut input = &b"one\ntwo\n\nthree"[..];
+        let mut line = Vec::new();
+        for expected in ["one", "two", "", "three"] {
+            assert!(read_line(&mut input, 5, &mut line).unwrap());
+            assert_eq!(line, expected.as_bytes());
+        }
+        assert!(!read_line(&mut input, 5, &mut line).unwrap());
+        assert!(read_line(&mut &b"123456\n"[..], 5, &mut line).is_err());
+        assert!(read_line(&mut &b"123456"[..], 5, &mut line).is_err());
+        assert!(read_line(&mut &b"12345\n"[..], 5, &mut line).unwrap());
+        assert!(bounded(&"ä\n".repeat(2_000)).len() <= MAX_TEXT);
+    }
+
+    #[test]
+    fn garbage_is_named_without_repeating_it() {
+        let why = parse::<Order>(b"\x1b[31m secret").unwrap_err();
+        assert!(why.contains("12 bytes") && !why.contains("secret"), "{why}");
+        assert!(
+            parse::<Order>(br#"{"run":"00000000-0000-0000-0000-000000000000","message":{"jump":{}}}"#)
+                .is_err()
+        );
+    }
+}

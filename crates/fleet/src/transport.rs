@@ -1,0 +1,38 @@
+//! How a controller reaches the agents of its hosts: the same messages over different carriers.
+
+pub mod direct;
+pub mod lines;
+#[cfg(feature = "nats")]
+pub mod nats;
+pub mod ssh;
+
+use crate::inventory::HostId;
+use crate::message::{Of, Order, Report};
+use crate::result::Reason;
+use std::time::Duration;
+
+/// What comes from a host.
+#[derive(Debug)]
+pub enum Arrival {
+    /// Its agent says this.
+    Report(Box<Of<Report>>),
+    /// Its agent is not reached, or not any more. The transport tries again where that can help.
+    Lost {
+        /// Why.
+        reason: Reason,
+        /// In a sentence.
+        why: String,
+        /// Whether it tries again.
+        retries: bool,
+    },
+}
+
+/// A carrier of messages. Nothing here waits for a host: what cannot be sent at once is lost, and the host with it.
+pub trait Transport {
+    /// Sends an order to a host's agent; a host that is not reached gets nothing.
+    fn send(&mut self, host: HostId, order: &Of<Order>);
+    /// Waits at most so long for what comes, and takes all that has come.
+    fn receive(&mut self, wait: Duration) -> Vec<(HostId, Arrival)>;
+    /// Ends all connections. What was sent before has some time to arrive.
+    fn close(&mut self);
+}

@@ -1,0 +1,346 @@
+//! A NATS server in the middle: controllers and agents both dial out to it, so that neither has to be reachable.
+//!
+//! | subject | from | to |
+//! |---|---|---|
+//! | `netcaliper.FLEET.order.HOST` | controllers | the agent of HOST |
+//! | `netcaliper.FLEET.report.HOST` | the agent of HOST | all controllers |
+//!
+//! Both are messages without a store: what is lost is sent again by the ends, and results wait in the agents' spools. Measured data
+//! never pass the server.
+
+pub mod agent;
+
+use super::{Arrival, Transport};
+use crate::inventory::HostId;
+use crate::message::{self, MAX_REPORT, Of, Order};
+use crate::result::Reason;
+use async_nats::{Client, ConnectOptions, Message};
+use futures_util::StreamExt as _;
+use metrics::Mono;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+use tokio::sync::mpsc as queue;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+/// Oldest server, major and minor version: older ones lack what leases need, or have known holes.
+const OLDEST: (u32, u32) = (2, 11);
+/// How long a connection may take.
+const CONNECT: Duration = Duration::from_secs(10);
+/// Most orders that wait for the server.
+const MAX_WAITING: usize = 65_536;
+/// Time between two looks for hosts that have not said anything.
+const KNOCK: Duration = Duration::from_secs(1);
+/// How long a host may be silent before it is asked for.
+const SILENCE: Duration = Duration::from_secs(3);
+/// How long hosts have for their first word, before they count as absent.
+const FIRST: Duration = Duration::from_secs(30);
+
+/// How the server is reached, and which fleet of it is meant.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Server {
+    /// Such as `tls://nats.example:4222`; several with commas between.
+    pub url: String,
+    /// Name of the fleet: a part of all subjects.
+    pub fleet: String,
+    /// Certificates of the authorities that the server's is checked against; the system's where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca: Option<PathBuf>,
+    /// File of credentials (a JWT and its key).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub creds: Option<PathBuf>,
+    /// File with the seed of an NKey.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nkey: Option<PathBuf>,
+    /// Certificate of this end, and its key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<(PathBuf, PathBuf)>,
+}
+
+impl Server {
+    fn subject(&self, kind: &str, host: &str) -> String {
+        format!("netcaliper.{}.{kind}.{host}", token(&self.fleet))
+    }
+
+    /// Connects, and goes on trying where `retries`.
+    async fn connect(&self, name: &str, retries: bool) -> Result<Client, String> {
+        let failed =
+            |what: &str, e: &dyn std::fmt::Display| format!("NATS server {}: {what}: {e}", self.shown());
+        let mut options =
+            ConnectOptions::new().name(name).connection_timeout(CONNECT).subscription_capacity(MAX_WAITING);
+        if let Some(ca) = &self.ca {
+            options = options.add_root_certificates(ca.clone());
+        }
+        if let Some((certificate, key)) = &self.certificate {
+            options = options.add_client_certificate(certificate.clone(), key.clone());
+        }
+        if let Some(seed) = &self.nkey {
+            let seed = std::fs::read_to_string(seed).map_err(|e| failed(&seed.display().to_string(), &e))?;
+            options = options.nkey(seed.trim().to_owned());
+        }
+        if let Some(creds) = &self.creds {
+            options = options
+                .credentials_file(creds)
+                .await
+                .map_err(|e| failed(&creds.display().to_string(), &e))?;
+        }
+        if retries {
+            options = options.retry_on_initial_connect();
+        }
+        let urls: Vec<&str> = self.url.split(',').map(str::trim).collect();
+        let client = options.connect(urls).await.map_err(|e| failed("cannot connect", &e))?;
+        let version = client.server_info().version;
+        if !version.is_empty() && !is_new_enough(&version) {
+            let (major, minor) = OLDEST;
+            return Err(failed(
+                "too old",
+                &format!("its version is {version}, {major}.{minor} is the oldest that will do"),
+            ));
+        }
+        Ok(client)
+    }
+
+    /// The address, without what may be a password.
+    fn shown(&self) -> String {
+        self.url
+            .split(',')
+            .map(|url| url.rsplit_once('@').map_or(url, |(_, host)| host))
+            .collect::<Vec<_>>()
+            .join(",")
+    }
+}
+
+/// Whether a server's version, such as `2.15.1` or `2.11.0-beta.1`, will do.
+fn is_new_enough(version: &str) -> bool {
+    let mut parts = version.split(['.', '-']).map(|part| part.parse::<u32>().unwrap_or(0));
+    (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) >= OLDEST
+}
+
+/// A name as one part of a subject: other characters than letters, digits, `-` and `_` as `=` and two digits.
+#[must_use]
+pub fn token(name: &str) -> String {
+    let mut token = String::new();
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_') {
+            token.push(char::from(byte));
+        } else {
+            token += &format!("={byte:02X}");
+        }
+    }
+    token
+}
+
+/// A runtime for one thread.
+fn runtime() -> Result<tokio::runtime::Runtime, String> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| format!("cannot start a runtime: {e}"))
+}
+
+/// Agents behind a NATS server.
+pub struct Nats {
+    orders: Option<queue::Sender<(HostId, String)>>,
+    arrivals: Receiver<(HostId, Arrival)>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Nats {
+    /// Connects to the server, and begins to look for these hosts by their names.
+    ///
+    /// # Errors
+    /// One sentence, when the server cannot be had.
+    pub fn start(server: Server, run: Uuid, hosts: Vec<(HostId, String)>) -> Result<Nats, String> {
+        let (orders, waiting) = queue::channel(MAX_WAITING);
+        let (arrived, arrivals) = channel();
+        let (begun, begins) = channel();
+        let thread = thread::Builder::new().name("nats".to_owned()).spawn(move || {
+            let begin = || -> Result<_, String> {
+                let runtime = runtime()?;
+                let reports = server.subject("report", "*");
+                let (client, reports) = runtime.block_on(async {
+                    let client = server.connect("netcaliper controller", false).await?;
+                    let reports = client.subscribe(reports).await.map_err(|e| format!("NATS server: {e}"))?;
+                    client.flush().await.map_err(|e| format!("NATS server: {e}"))?;
+                    Ok::<_, String>((client, reports))
+                })?;
+                Ok((runtime, client, reports))
+            };
+            match begin() {
+                Ok((runtime, client, reports)) => {
+                    let _ = begun.send(Ok(()));
+                    let carrier = Carrier::new(&server, run, hosts, client, arrived);
+                    runtime.block_on(carrier.carry(waiting, reports));
+                }
+                Err(why) => drop(begun.send(Err(why))),
+            }
+        });
+        let thread = thread.map_err(|e| format!("cannot start a thread: {e}"))?;
+        begins.recv().unwrap_or_else(|_| Err("the connection to the NATS server ended".to_owned()))?;
+        Ok(Nats { orders: Some(orders), arrivals, thread: Some(thread) })
+    }
+}
+
+impl Transport for Nats {
+    fn send(&mut self, host: HostId, order: &Of<Order>) {
+        if let (Some(orders), Ok(line)) = (&self.orders, order.line()) {
+            // Where so many wait, the server is gone: what is lost is sent again.
+            let _ = orders.try_send((host, line));
+        }
+    }
+
+    fn receive(&mut self, wait: Duration) -> Vec<(HostId, Arrival)> {
+        match self.arrivals.recv_timeout(wait) {
+            Ok(first) => std::iter::once(first).chain(self.arrivals.try_iter().take(10_000)).collect(),
+            Err(RecvTimeoutError::Timeout) => Vec::new(),
+            Err(RecvTimeoutError::Disconnected) => {
+                thread::sleep(wait);
+                Vec::new()
+            }
+        }
+    }
+
+    fn close(&mut self) {
+        self.orders = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Nats {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// What the thread of the connection knows.
+struct Carrier {
+    run: Uuid,
+    client: Client,
+    arrived: Sender<(HostId, Arrival)>,
+    /// Subject of a host's orders, and when it was heard.
+    hosts: BTreeMap<HostId, (String, Option<Instant>)>,
+    /// By the last part of their subjects.
+    names: BTreeMap<String, HostId>,
+    began: Instant,
+    /// Whether the hosts that never answered have been given up.
+    gave_up: bool,
+}
+
+impl Carrier {
+    fn new(
+        server: &Server,
+        run: Uuid,
+        hosts: Vec<(HostId, String)>,
+        client: Client,
+        arrived: Sender<(HostId, Arrival)>,
+    ) -> Carrier {
+        let names = hosts.iter().map(|(id, name)| (token(name), *id)).collect();
+        let hosts = hosts
+            .into_iter()
+            .map(|(id, name)| (id, (server.subject("order", &token(&name)), None)))
+            .collect();
+        Carrier { run, client, arrived, hosts, names, began: Instant::now(), gave_up: false }
+    }
+
+    /// Passes messages on until the controller closes.
+    async fn carry(
+        mut self,
+        mut orders: queue::Receiver<(HostId, String)>,
+        mut reports: async_nats::Subscriber,
+    ) {
+        let mut knock = tokio::time::interval(KNOCK);
+        loop {
+            tokio::select! {
+                order = orders.recv() => match order {
+                    Some((host, line)) => self.publish(host, line).await,
+                    None => break,
+                },
+                report = reports.next() => match report {
+                    Some(report) => self.on_message(&report),
+                    None => break,
+                },
+                _ = knock.tick() => self.knock().await,
+            }
+        }
+        let _ = tokio::time::timeout(Duration::from_secs(2), self.client.flush()).await;
+    }
+
+    async fn publish(&self, host: HostId, line: String) {
+        if let Some((subject, _)) = self.hosts.get(&host) {
+            let _ = self.client.publish(subject.clone(), line.into()).await;
+        }
+    }
+
+    fn on_message(&mut self, message: &Message) {
+        let name = message.subject.rsplit('.').next().unwrap_or_default();
+        let Some(host) = self.names.get(name).copied() else { return };
+        if let Some((_, heard)) = self.hosts.get_mut(&host) {
+            *heard = Some(Instant::now());
+        }
+        let report = if message.payload.len() > MAX_REPORT {
+            Err(format!("{} bytes are more than a report has", message.payload.len()))
+        } else {
+            message::parse(&message.payload)
+        };
+        let arrival = match report {
+            Ok(report) => Arrival::Report(Box::new(report)),
+            Err(why) => {
+                let why = format!("its agent says what is no report: {why}");
+                Arrival::Lost { reason: Reason::BadResult, why, retries: true }
+            }
+        };
+        let _ = self.arrived.send((host, arrival));
+    }
+
+    /// Asks for the hosts that say nothing: an agent that does not know the run introduces itself.
+    async fn knock(&mut self) {
+        let order = Of { run: self.run, message: Order::Alive { now: Mono(0) } };
+        let Ok(line) = order.line() else { return };
+        let silent = |heard: &Option<Instant>| heard.is_none_or(|heard| heard.elapsed() >= SILENCE);
+        let silent: Vec<HostId> =
+            self.hosts.iter().filter(|(_, (_, heard))| silent(heard)).map(|(host, _)| *host).collect();
+        for host in silent {
+            self.publish(host, line.clone()).await;
+        }
+        if self.began.elapsed() >= FIRST && !std::mem::replace(&mut self.gave_up, true) {
+            for (host, _) in self.hosts.iter().filter(|(_, (_, heard))| heard.is_none()) {
+                let why = "no agent of this name answers".to_owned();
+                let lost = Arrival::Lost { reason: Reason::HostAbsent, why, retries: false };
+                let _ = self.arrived.send((*host, lost));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_parts_of_subjects() {
+        assert_eq!(token("rack-7_a"), "rack-7_a");
+        assert_eq!(token("a.b*>"), "a=2Eb=2A=3E");
+        assert_ne!(token("a.b"), token("a=2Eb"));
+    }
+
+    #[test]
+    fn old_servers_are_refused() {
+        for (version, good) in
+            [("2.15.1", true), ("2.11.0-beta.1", true), ("2.9.10", false), ("3.0.0", true), ("x", false)]
+        {
+            assert_eq!(is_new_enough(version), good, "{version}");
+        }
+    }
+
+    #[test]
+    fn passwords_are_not_shown() {
+        let server = Server { url: "nats://me:secret@a:4222,tls://b".to_owned(), ..Server::default() };
+        assert_eq!(server.shown(), "a:4222,tls://b");
+    }
+}
