@@ -39,7 +39,7 @@ pub fn write_text(matrix: &Matrix, color: bool, columns: Option<u16>, out: &mut 
         page.gap()?;
         page.line(
             Tone::Heading,
-            &format!("{}, {} (from below, to the right)", matrix.test_words(picture.test), picture.title()),
+            &format!("{}, {} (rows send, columns receive)", matrix.test_words(picture.test), picture.title()),
         )?;
         match view.lines.len() <= MOST_FIGURES {
             true => page.table(&figures(&view, picture))?,

@@ -213,6 +213,6 @@ pub(super) fn letter(reason: Reason) -> char {
         Reason::BadResult => 'X',
         Reason::Version => 'V',
         Reason::Cancelled => 'C',
-        Reason::NotMeasuredYet => '·',
+        Reason::NotMeasuredYet => '?',
     }
 }
