@@ -158,8 +158,8 @@ impl Picture {
         let (low, high) = (scale(self.range.0), scale(self.range.1));
         // Differences of less than a hundredth are no contrast.
         let wide = (high - low).max(0.01);
-        let share = ((scale(value) - low) / wide).clamp(0.0, 1.0);
-        if self.figure.more_is_better() { 1.0 - share } else { share }
+        let worse = if self.figure.more_is_better() { high - scale(value) } else { scale(value) - low };
+        (worse / wide).clamp(0.0, 1.0)
     }
 
     /// Its name.
