@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 ///
 /// Memory grows with the largest value recorded (200-500 KiB for ns up to an hour), so it is made on the first
 /// record and belongs to a worker and a phase, never to a connection.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, Default, Debug, Serialize, Deserialize)]
+#[serde(from = "Buckets", into = "Buckets")]
 pub struct Dist {
     inner: Option<Box<Histogram<u64>>>,
     /// Smallest and largest value recorded.
@@ -168,6 +169,35 @@ impl Dist {
             max,
             buckets,
         })
+    }
+}
+
+/// A distribution on its way to another process: nothing of it is lost.
+#[derive(Serialize, Deserialize)]
+struct Buckets {
+    extremes: Option<(u64, u64)>,
+    /// The sum's upper and lower 64 bits.
+    sum: (u64, u64),
+    /// A value of each bucket that is not empty, and its count.
+    counts: Vec<(u64, u64)>,
+}
+
+impl From<Dist> for Buckets {
+    fn from(dist: Dist) -> Self {
+        let counts = dist.inner.iter().flat_map(|histogram| {
+            histogram.iter_recorded().map(|at| (at.value_iterated_to(), at.count_since_last_iteration()))
+        });
+        let sum = (u64::clamped(dist.sum >> 64), (dist.sum & u128::from(u64::MAX)) as u64);
+        Buckets { extremes: dist.extremes, sum, counts: counts.collect() }
+    }
+}
+
+impl From<Buckets> for Dist {
+    fn from(buckets: Buckets) -> Self {
+        let mut dist = Dist::default();
+        buckets.counts.iter().for_each(|&(value, n)| dist.record_n(value, n));
+        let (upper, lower) = buckets.sum;
+        Dist { extremes: buckets.extremes, sum: u128::from(upper) << 64 | u128::from(lower), ..dist }
     }
 }
 

@@ -10,7 +10,8 @@ use std::net::IpAddr;
 
 /// A set of connections that are counted together: a client's run, or one session on a server. [`Group::ALL`] counts
 /// everything a worker does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Group(pub u32);
 
 impl Group {
@@ -82,7 +83,7 @@ pub struct Remote {
 }
 
 /// One open connection at an instant: what it has moved, and what the kernel tells of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LinkSample {
     /// Its identifier, known to both ends.
     pub id: u128,
@@ -97,7 +98,7 @@ pub struct LinkSample {
 }
 
 /// How often connections failed for one reason.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CauseTally {
     /// Class.
     pub class: Ending,
@@ -115,8 +116,9 @@ const MAX_SAMPLES: usize = 64;
 /// Remote addresses kept apart in one tally; further ones are counted in the totals only.
 const MAX_REMOTES: usize = 4096;
 
-/// Sums over a group. A worker counts into one; at an interval it hands it up and goes on with a clean one.
-#[derive(Clone, Debug, Default)]
+/// Sums over a group. A worker counts into one; at an interval it hands it up and goes on with a clean one. What crosses from one
+/// process to another are tallies of TCP connections: they have no datagrams and no playout.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Tally {
     /// Payload bytes sent.
     pub tx_bytes: u64,
@@ -129,8 +131,10 @@ pub struct Tally {
     /// Frames received, on media streams.
     pub frames: Frames,
     /// Datagrams; `None` until one is counted.
+    #[serde(skip)]
     pub packets: Option<Box<PacketTally>>,
     /// When frames of media streams were complete; `None` until one is counted.
+    #[serde(skip)]
     pub playout: Option<Box<Playout>>,
     /// Segments retransmitted, as far as sampled.
     pub retransmits: u64,

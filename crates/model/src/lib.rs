@@ -17,6 +17,7 @@ pub mod document;
 mod event;
 mod extra;
 mod figures;
+mod finding;
 mod flows;
 mod frames;
 mod host;
@@ -51,6 +52,7 @@ pub use event::{
     Level, Portion, Sample, SchemaName, SessionInfo, Totals, Traffic, sampled_rtt_ns,
 };
 pub use extra::{Curve, Extra, Reading, Shown};
+pub use finding::Finding;
 pub use flows::{FlowRow, FlowWay, MOST_SAMPLES, PacketRow, mark_flows};
 pub use frames::{FrameTime, FrameTimes};
 pub use host::{CpuUse, HostCounters, HostSnapshot, NicSnapshot};

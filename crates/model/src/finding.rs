@@ -1,0 +1,117 @@
+//! What a worker tells its control thread, also from one process to another.
+
+use crate::{ConnectionRecord, Effective};
+use metrics::{Group, Mono, Tally};
+use serde::{Deserialize, Serialize};
+
+/// What a worker tells of its groups.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Finding {
+    /// What a group counted in an interval.
+    Tally {
+        /// The group.
+        group: Group,
+        /// The interval's number, from 0.
+        index: u32,
+        /// When it ended.
+        to: Mono,
+        /// The group has ended here: `to` is when its last payload moved, not when the clock said so.
+        last: bool,
+        /// The counts.
+        tally: Box<Tally>,
+    },
+    /// Connections that have ended.
+    Ended(Vec<ConnectionRecord>),
+    /// A group has no links left and will open no more.
+    Idle(Group),
+    /// A group was dropped.
+    Dropped {
+        /// The group.
+        group: Group,
+        /// What it counted since its last interval.
+        tally: Box<Tally>,
+        /// The most links that were open at once.
+        peak: u64,
+        /// Socket options as the kernel applied them.
+        effective: Option<Effective>,
+    },
+    /// Something that the user should know.
+    Trouble(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Aggregator;
+    use crate::document::Document;
+    use metrics::{Ending, LinkSample, Remote, TcpInfo};
+    use std::net::IpAddr;
+
+    fn tally(seed: u64) -> Tally {
+        let mut tally =
+            Tally { tx_bytes: u64::MAX >> 4, rx_bytes: seed, opened: 7, open: 3, ..Tally::default() };
+        tally.ended(Ending::Completed);
+        tally.ended(Ending::DataError);
+        tally.failed(Ending::DataError, "wrong \"data\"", || "wrong data at offset 5".into());
+        let mut rng = generator(seed);
+        for _ in 0..10_000 {
+            tally.connect_ns.record(rng() % 1_000_000_000);
+            tally.transfer_ns.record(rng() >> (rng() % 64));
+            tally.rate.record(rng() % 3);
+        }
+        tally.slots.add(5, 1_000, 2_000);
+        if let Some(remote) = tally.remote(IpAddr::from([127, 0, 0, 1])) {
+            *remote = Remote { connections: 9, failed: 1, tx_bytes: 5, rx_bytes: 6, time_ns: 7 };
+        }
+        tally.remote(IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1u16]));
+        tally.tcp.sample(&TcpInfo { rtt_us: 17, ..TcpInfo::default() });
+        tally.samples.push(LinkSample { id: u128::MAX - 5, slot: 3, ..LinkSample::default() });
+        tally.last = Mono(u64::MAX - 1);
+        tally
+    }
+
+    /// SplitMix64.
+    fn generator(mut state: u64) -> impl FnMut() -> u64 {
+        move || {
+            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut z = state;
+            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            z ^ (z >> 31)
+        }
+    }
+
+    fn sent(tally: Tally) -> Tally {
+        let finding =
+            Finding::Tally { group: Group(1), index: 4, to: Mono(9), last: true, tally: Box::new(tally) };
+        let mut text = Vec::new();
+        finding.write(&mut text).unwrap();
+        let Ok(Finding::Tally { group: Group(1), index: 4, to: Mono(9), last: true, tally }) =
+            Finding::read(&text)
+        else {
+            panic!("{}", String::from_utf8_lossy(&text));
+        };
+        *tally
+    }
+
+    #[test]
+    fn tallies_of_other_processes_merge_to_what_one_would_have_counted() {
+        let (mut here, mut sum) = (Aggregator::new(1, Mono(0), 0, false), Tally::default());
+        let mut other = Aggregator::new(1, Mono(0), 0, false);
+        for seed in 1..4 {
+            let one = tally(seed);
+            sum.merge(&one);
+            here.tally(seed as u32 - 1, Mono(seed), false, &one);
+            other.tally(seed as u32 - 1, Mono(seed), false, &sent(one));
+        }
+        for quantile in [0.0, 0.5, 0.999, 1.0] {
+            assert_eq!(sent(sum.clone()).transfer_ns.quantile(quantile), sum.transfer_ns.quantile(quantile));
+        }
+        assert_eq!(sent(sum.clone()).samples, sum.samples);
+        assert_eq!(sent(sum.clone()).last, sum.last);
+        here.last(&sum, 5, None);
+        other.last(&sent(sum), 5, None);
+        assert_eq!(other.totals(), here.totals());
+    }
+}
