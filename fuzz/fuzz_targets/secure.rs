@@ -42,6 +42,8 @@ fn server() -> Server {
         sessions: false,
         clock_id: String::new(),
         besides: Vec::new(),
+        doors: Vec::new(),
+        workers_of_process: 0,
         foreign: Default::default(),
     };
     Server::new(plan, START)

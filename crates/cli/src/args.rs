@@ -93,6 +93,9 @@ pub(crate) enum Command {
     Config,
     /// Run a test that the configuration file names.
     Run(Lazy<crate::config::RunArgs>),
+    /// Be a worker process of a client or a server, which starts it.
+    #[command(hide = true)]
+    WorkerProcess(Lazy<crate::processes::WorkerArgs>),
     /// Explain the options that several commands share: target, sockets, output, store, live view.
     Options,
     /// Print the completion script for a shell (needs a build with the feature `man`).
@@ -256,6 +259,10 @@ pub(crate) struct RunArgs {
     /// Length of an interval, 10ms to 1h.
     #[arg(short = 'i', long, value_name = "TIME", default_value = "1s", value_parser = values::interval)]
     pub(crate) interval: u64,
+    /// Worker processes that share the connections, each with its own limit of open files, 1 to 1024; tcp and connect over the
+    /// protocol native, on Linux [default: as many as the connections need, none where this process is enough].
+    #[arg(long, value_name = "N", value_parser = values::count16::<1024>)]
+    pub(crate) processes: Option<u16>,
     /// How connections end.
     #[arg(long, value_enum, default_value_t = ShutdownArg::Graceful)]
     pub(crate) shutdown: ShutdownArg,
@@ -439,9 +446,12 @@ pub(crate) struct ConnectArgs {
     /// New connections per second, above 0, at most 10000000 [default: as fast as it goes].
     #[arg(long, value_name = "N", value_parser = values::per_second, allow_negative_numbers = true)]
     pub(crate) rate: Option<f64>,
-    /// Bytes the client sends on each connection before it ends.
-    #[arg(long, value_name = "BYTES", default_value = "1", value_parser = values::bytes, allow_negative_numbers = true)]
-    pub(crate) transfer: u64,
+    /// Bytes the client sends on each connection before it ends [default: 1; 64 with --hold].
+    #[arg(long, value_name = "BYTES", value_parser = values::bytes, allow_negative_numbers = true)]
+    pub(crate) transfer: Option<u64>,
+    /// Keep every connection open after its bytes, until all have been opened and this long after: the run ends then.
+    #[arg(long, value_name = "TIME", value_parser = values::duration, conflicts_with = "iterations")]
+    pub(crate) hold: Option<u64>,
     #[command(flatten)]
     pub(crate) run: RunArgs,
     #[command(flatten)]

@@ -29,6 +29,7 @@ mod outputs;
 mod pages;
 mod ping;
 mod plan;
+mod processes;
 mod protocols;
 mod provenance;
 mod repeat;
@@ -125,6 +126,7 @@ fn verb(verb: Command, command: Vec<String>) -> Result<Exit, CliError> {
         Command::Monitor(args) => monitor::monitor(&args),
         Command::Lab(args) => lab::lab(&args),
         Command::Fleet(args) => fleet::fleet(&args),
+        Command::WorkerProcess(args) => processes::worker(&args),
         Command::Options => pages::options(),
         Command::Config => config::show(),
         Command::Run(args) => config::run(&args),

@@ -2,7 +2,7 @@
 
 use crate::args::{ConnectArgs, TcpArgs};
 use crate::outputs::Outputs;
-use crate::{CliError, Exit, file, live, plan};
+use crate::{CliError, Exit, file, live, plan, processes};
 use common::ClientConfig;
 use model::{Event, Level, Method, Outcome, Phase, Status, Step};
 use report::Planned;
@@ -15,6 +15,7 @@ pub(crate) fn tcp(args: &TcpArgs, command: Vec<String>) -> Result<Exit, CliError
     let method = args.repeat.method(&phase, &plan::axes(args)?)?;
     // A transfer is long enough for its record to cost nothing.
     let config = plan::client(&args.target, &args.local, true)?;
+    let config = ClientConfig { processes: processes::asked(args.run.processes), ..config };
     check(&config, &method)?;
     let outputs = Outputs::open(&args.output, args.sweep.sweep_csv.as_ref())?;
     run("tcp", command, &config, method, outputs)
@@ -22,7 +23,8 @@ pub(crate) fn tcp(args: &TcpArgs, command: Vec<String>) -> Result<Exit, CliError
 
 pub(crate) fn connect(args: &ConnectArgs, command: Vec<String>) -> Result<Exit, CliError> {
     let method = args.repeat.method(&plan::connect(args), &[])?;
-    let mut config = plan::client(&args.target, &args.local, false)?;
+    let config = plan::client(&args.target, &args.local, false)?;
+    let mut config = ClientConfig { processes: processes::asked(args.run.processes), ..config };
     check(&config, &method)?;
     let outputs = Outputs::open(&args.output, None)?;
     config.records = outputs.wants_records();

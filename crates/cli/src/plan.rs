@@ -155,14 +155,19 @@ pub(crate) fn axes(args: &TcpArgs) -> Result<Vec<Axis>, CliError> {
 
 /// The phase that `netcaliper connect` asks for.
 pub(crate) fn connect(args: &ConnectArgs) -> Phase {
+    let transfer = args.transfer.unwrap_or(if args.hold.is_some() { 64 } else { 1 });
+    let ends_by_itself = args.run.iterations.is_some() || args.hold.is_some();
+    let common = common(&args.run, &args.sockets, (!ends_by_itself).then_some(10 * SECOND));
     Phase {
         kind: Kind::Connect,
         pattern: Pattern::Push,
-        transfer: args.transfer,
+        transfer,
+        iterations: args.hold.map_or(common.iterations, |_| Some(1)),
+        hold_ns: args.hold,
         // Small transfers are read in one call together with their framing.
-        buffer: Range::just(args.transfer.clamp(4096, 64 * 1024)),
+        buffer: Range::just(transfer.clamp(4096, 64 * 1024)),
         connect_rate: args.rate,
-        ..common(&args.run, &args.sockets, args.run.iterations.is_none().then_some(10 * SECOND))
+        ..common
     }
 }
 

@@ -7,7 +7,7 @@ use crate::protocols;
 use crate::{CliError, Exit, key, legacy, measure, plan, scrape, stderr, values};
 use clap::Args;
 use common::config::StopServers;
-use common::{Acl, Limits, ProtocolOptions, ServerConfig};
+use common::{Acl, Limits, Processes, ProtocolOptions, ServerConfig};
 use model::{Event, Level, Phase, Status};
 use report::{Planned, ServerMetrics};
 use runtime::{Bound, Interrupt};
@@ -21,6 +21,7 @@ use std::time::Duration;
 /// How often it is looked whether the user wants the end of the protocols that go along.
 const LOOK: Duration = Duration::from_millis(50);
 
+// Wide: a field for each option, as clap wants them.
 #[derive(Args, Debug)]
 pub(crate) struct ServeArgs {
     /// Address to listen on, TCP and UDP: ADDR, ADDR:PORT or [V6]:PORT; repeatable [default: [::], both families].
@@ -48,9 +49,13 @@ pub(crate) struct ServeArgs {
     /// Most sessions at the same time from one address, 1 to 1000000.
     #[arg(long, value_name = "N", default_value_t = 256, help_heading = "Limits", value_parser = values::count32::<1_000_000>)]
     pub(crate) max_per_address: u32,
-    /// Most data connections in one session, 1 to 1000000.
-    #[arg(long, value_name = "N", default_value_t = 100_000, help_heading = "Limits", value_parser = values::count32::<1_000_000>)]
-    pub(crate) max_connections: u32,
+    /// Most data connections in one session, 1 to 1000000 [default: 100000].
+    #[arg(long, value_name = "N", help_heading = "Limits", value_parser = values::count32::<1_000_000>)]
+    pub(crate) max_connections: Option<u32>,
+    /// Worker processes that share the connections of tcp and connect, each with a port and a limit of open files of its own, 1 to
+    /// 1024 (Linux) [default: as many as --max-connections needs, none where this process is enough].
+    #[arg(long, value_name = "N", value_parser = values::count16::<1024>, conflicts_with = "exit_after")]
+    pub(crate) processes: Option<u16>,
     /// Longest run that a client gets [default: no limit].
     #[arg(long, value_name = "TIME", value_parser = values::duration, help_heading = "Limits")]
     pub(crate) max_time: Option<u64>,
@@ -106,7 +111,7 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, CliE
         limits: Limits {
             sessions: args.max_sessions,
             per_address: args.max_per_address,
-            connections: args.max_connections,
+            connections: args.max_connections.unwrap_or(Limits::default().connections),
             duration_ns: args.max_time,
             rate: args.max_rate,
             busy: args.busy,
@@ -118,6 +123,7 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, CliE
         device: args.cores.bind_dev.clone(),
         placement: plan::placement(&args.cores, protocols::NATIVE),
         workers: args.cores.workers,
+        processes: processes(args),
         version: plan::VERSION.to_owned(),
         records: outputs.wants_records()
             || args.metrics.is_some()
@@ -199,6 +205,15 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, CliE
         Exit::Interrupted => Exit::Good,
         other => other,
     })
+}
+
+/// Worker processes: those asked for, or as many as the connections of a session need that were asked for.
+fn processes(args: &ServeArgs) -> Processes {
+    let needed = args.max_connections.map(runtime::processes_for).filter(|&count| count > 1);
+    let count = args.processes.or(needed.filter(|_| args.exit_after.is_none())).unwrap_or(0);
+    let usual = || common::protocol::Workers::PerCore.on(runtime::usable_cores().len());
+    let workers = args.cores.workers.unwrap_or_else(usual).div_ceil(count.max(1));
+    Processes { count, workers }
 }
 
 /// Takes an event into the metrics, and leaves them where they were asked for with each interval.

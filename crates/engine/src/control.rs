@@ -2,15 +2,18 @@
 
 use crate::EngineError;
 use crate::group::{HostMeter, Watched};
+use crate::process::{Instruction, Process};
 use crate::surroundings::Surroundings;
-use crate::worker::{Command, GroupProgress, GroupState, Report, Worker, WorkerConfig};
+use crate::threads::{Workers, begin};
+use crate::worker::{Command, Report};
 use metrics::{Clamped, Group, Mono};
-use model::{Aggregator, Complete, Event, Level, Links};
+use model::{Aggregator, Complete, Event, Finding, Level, Links};
 use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::ops::Range;
 use transport::{
-    Action, Attached, Clock as _, Deed, End, Fault, Got, GroupPlan, Held, Input, Interrupt, Join as _, Link,
-    LinkSource, Mail, Net as _, Order, Park, Platform, Reactor as _, Read, Ready, Receiver as _, Sender as _,
-    Session, SocketSettings, StreamSocket as _, Target, Task, Transmit, Wake as _, Watch as _,
+    Action, Attached, Clock as _, Deed, End, Fault, Got, GroupPlan, Held, Input, Interrupt, Link, LinkSource,
+    Mail, Net as _, Order, Park, Part, Platform, Reactor as _, Read, Ready, Receiver as _, Sender as _,
+    Session, SocketSettings, StreamSocket as _, Target, Task, Transmit, Watch as _,
 };
 
 /// The threads of a session and the sockets that they begin with.
@@ -36,6 +39,10 @@ pub struct Setup<P: Platform> {
     pub links: Option<u64>,
     /// Measures what the host does while a group runs.
     pub meter: Option<HostMeter>,
+    /// Connections to worker processes, whose workers come after those of this process.
+    pub processes: Vec<P::Stream>,
+    /// Workers of each of them.
+    pub workers_of_process: u16,
 }
 
 /// Longest queue of a control link; a peer that lets it grow longer is cut off.
@@ -57,6 +64,8 @@ struct ControlLink<P: Platform> {
     closing: Option<End>,
     /// The link is in [`Control::unread`]: its last share was not all that its socket had.
     unread: bool,
+    /// The worker process that it leads to, by its place.
+    process: Option<usize>,
 }
 
 /// Times after the user's interrupt at which the session is told again and more urgently: what does not end in good order is cut
@@ -65,19 +74,6 @@ const STOPS: [u64; 3] = [0, 7 * metrics::SECOND / 10, 9 * metrics::SECOND / 10];
 
 /// How long queued messages may take to leave when the session is over, ns.
 const LAST_MESSAGES: u64 = metrics::SECOND / 2;
-
-struct WorkerHandle<P: Platform> {
-    mailbox: P::Sender<Command<P>>,
-    waker: P::Waker,
-    thread: Option<P::Join>,
-}
-
-impl<P: Platform> WorkerHandle<P> {
-    fn send(&self, command: Command<P>) {
-        self.mailbox.send(command);
-        self.waker.wake();
-    }
-}
 
 /// Where a session is in its life.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -109,8 +105,8 @@ pub struct Control<P: Platform, S: FnMut(Event)> {
     buffer: Vec<u8>,
     /// Bytes queued on all links.
     queued: usize,
-    workers: Vec<WorkerHandle<P>>,
-    reports: P::Receiver<(usize, Report<P>)>,
+    workers: Workers<P>,
+    processes: Vec<Process>,
     groups: BTreeMap<Group, Watched>,
     troubles: HashSet<String>,
     /// When the user asked for the end, and how often the session has been told.
@@ -138,42 +134,10 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
     ) -> Result<Self, EngineError> {
         let system = |what| move |source| EngineError::System { what, source };
         let reactor = platform.reactor().map_err(system("making a reactor"))?;
-        let (report, reports) = platform.channel();
-        let each = usize::from(setup.workers.max(1));
-        let count = each * usize::from(setup.sets.max(1));
-        let mut made = Vec::new();
-        for _ in 0..count {
-            let reactor = platform.reactor().map_err(system("making a worker's reactor"))?;
-            made.push((platform.channel::<Command<P>>(), reactor));
-        }
-        let peers: Vec<_> = made.iter().map(|((mailbox, _), r)| (mailbox.clone(), r.waker())).collect();
-        let mut listeners = std::mem::take(&mut setup.listeners).into_iter();
-        let mut datagrams = std::mem::take(&mut setup.datagrams).into_iter();
-        let mut workers = Vec::new();
-        for (index, ((mailbox, commands), its_reactor)) in made.into_iter().enumerate() {
-            let waker = its_reactor.waker();
-            let config = WorkerConfig {
-                index,
-                core: setup.cores.get(index % each).copied().flatten(),
-                listeners: listeners.next().unwrap_or_default(),
-                datagrams: datagrams.next().unwrap_or_default(),
-                commands,
-                reports: report.clone(),
-                control: reactor.waker(),
-                peers: peers.clone(),
-                buffer: setup.buffer,
-                seed: platform.random(),
-                inherited: setup.inherited.clone(),
-                realtime: setup.realtime,
-                links: setup.links,
-            };
-            let worker = Worker::new(platform.clone(), config, its_reactor);
-            let thread = platform.spawn(&format!("worker-{index}"), worker);
-            let thread = Some(thread.map_err(system("starting a worker"))?);
-            workers.push(WorkerHandle { mailbox, waker, thread });
-        }
+        let workers = Workers::start(&platform, &mut setup, &reactor)?;
         let clock = platform.clock();
-        Ok(Control {
+        let processes = std::mem::take(&mut setup.processes);
+        let mut control = Control {
             session,
             sink,
             interrupt: interrupt.clone(),
@@ -188,7 +152,7 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
             buffer: vec![0; SHARE],
             queued: 0,
             workers,
-            reports,
+            processes: Vec::new(),
             groups: BTreeMap::new(),
             troubles: HashSet::new(),
             stop: None,
@@ -196,7 +160,19 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
             stage: Stage::Begin,
             failed: None,
             platform,
-        })
+        };
+        let each = usize::from(control.setup.workers_of_process);
+        for (at, stream) in processes.into_iter().enumerate() {
+            let refused = || std::io::Error::other("a worker process cannot be watched");
+            let link = control.enter(stream, None).ok_or_else(refused);
+            let link = link.map_err(system("reaching a worker process"))?.0;
+            let first = control.workers.handles.len() + at * each;
+            if let Some(entry) = control.links.get_mut(&link) {
+                entry.process = Some(at);
+            }
+            control.processes.push(Process::new(link, first..first + each));
+        }
+        Ok(control)
     }
 
     /// After the last step: waits for the workers.
@@ -204,11 +180,9 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
     /// # Errors
     /// Why the session could not go on.
     pub fn finish(mut self) -> Result<(), EngineError> {
-        for worker in &mut self.workers {
-            if worker.thread.take().is_some_and(|thread| !thread.join()) {
-                let text = "a worker thread has failed".to_owned();
-                (self.sink)(Event::Notice { level: Level::Error, text });
-            }
+        for _ in 0..self.workers.join() {
+            let text = "a worker thread has failed".to_owned();
+            (self.sink)(Event::Notice { level: Level::Error, text });
         }
         self.failed.take().map_or(Ok(()), Err)
     }
@@ -248,7 +222,7 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
                 self.read(id);
             }
         }
-        while let Mail::Message((worker, report)) = self.reports.try_recv() {
+        while let Mail::Message((worker, report)) = self.workers.reports.try_recv() {
             self.hear(worker, report);
         }
         if self.session.deadline().is_some_and(|at| at <= self.clock.now()) {
@@ -273,7 +247,11 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
 
     fn quit(&mut self) {
         self.stage = Stage::Over;
-        self.workers.iter().for_each(|worker| worker.send(Command::Quit));
+        self.workers.quit();
+        // A worker process ends when its connection does.
+        for process in &self.processes {
+            self.links.remove(&process.link);
+        }
     }
 
     fn feed(&mut self, input: Input<'_>) {
@@ -303,26 +281,53 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
 
     // Groups -------------------------------------------------------------------------------------------------------
 
-    fn group(&mut self, mut plan: GroupPlan, sources: Vec<LinkSource>) {
-        let inherited = &self.setup.inherited;
-        plan.sockets.device.clone_from(&inherited.device);
-        let as_listeners = plan.sockets.of_streams() == inherited.of_streams();
-        let all = self.workers.len();
+    fn group(&mut self, plan: GroupPlan, sources: Vec<LinkSource>) {
+        let local = self.workers.handles.len();
+        let all = self.processes.last().map_or(local, |process| process.workers.end);
         let workers = match &plan.workers {
             Some(of) => usize::from(of.start)..usize::from(of.end).min(all),
             None => 0..all,
         };
         let aggregator = Aggregator::new(workers.len(), plan.start, plan.omit, plan.frames);
         self.groups.insert(plan.group, Watched::new(aggregator, workers.clone(), self.setup.meter));
-        let mut sources = sources.into_iter();
-        let mut cores = (plan.beside.map_or(0, usize::clamped)..)
-            .map(|at| self.setup.shared_cores.get(at % self.setup.shared_cores.len().max(1)).copied())
-            .take(if plan.beside.is_some() { workers.len() } else { 0 });
-        for worker in self.workers.get(workers).unwrap_or_default() {
-            let (source, core) = (sources.next(), cores.next().flatten());
-            let state = GroupProgress::default();
-            let group = GroupState { plan: plan.clone(), source, as_listeners, core, state };
-            worker.send(Command::Group(Box::new(group)));
+        let here = self.workers.handles.get(workers.start.min(local)..workers.end.min(local));
+        begin(here.unwrap_or_default(), &plan, sources, &self.setup);
+        let there = self.processes_of(&workers);
+        for (index, &at) in there.iter().enumerate() {
+            let part = Part { index: u32::clamped(index), of: u32::clamped(there.len()) };
+            let Some(process) = self.processes.get_mut(at) else { continue };
+            process.begin(plan.group, part, plan.slots);
+            let (link, is_over) = (Link(process.link), process.is_over);
+            match &plan.about {
+                Some(about) if !is_over => self.send(link, &Instruction::Group(part, about).encode()),
+                _ => self.lose(at),
+            }
+        }
+    }
+
+    /// The worker processes that have some of these workers, by their places.
+    fn processes_of(&self, workers: &Range<usize>) -> Vec<usize> {
+        let has =
+            |process: &Process| process.workers.start < workers.end && workers.start < process.workers.end;
+        (0..self.processes.len()).filter(|&at| has(&self.processes[at])).collect()
+    }
+
+    /// Tells what a worker process will not tell any more.
+    fn lose(&mut self, at: usize) {
+        let now = self.clock.now();
+        let lost = self.processes.get_mut(at).map(|process| process.lost(now));
+        for (worker, finding) in lost.unwrap_or_default() {
+            self.found(worker, finding);
+        }
+    }
+
+    fn process_ended(&mut self, at: usize) {
+        let text = format!("worker process {} has ended: its connections count as failed", at + 1);
+        (self.sink)(Event::Notice { level: Level::Error, text });
+        self.lose(at);
+        if let Some(process) = self.processes.get(at) {
+            let Range { start, end } = process.workers;
+            self.feed(Input::Lost(u16::clamped(start)..u16::clamped(end)));
         }
     }
 
@@ -331,14 +336,20 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
         if let Order::Start(at) = order {
             watched.begin(at);
         }
-        for worker in self.workers.get(watched.workers.clone()).unwrap_or_default() {
+        let (workers, local) = (watched.workers.clone(), self.workers.handles.len());
+        let here = self.workers.handles.get(workers.start.min(local)..workers.end.min(local));
+        for worker in here.unwrap_or_default() {
             worker.send(Command::Order(group, order));
+        }
+        for at in self.processes_of(&workers) {
+            let link = Link(self.processes[at].link);
+            self.send(link, &Instruction::Order(group, order).encode());
         }
     }
 
-    fn hear(&mut self, worker: usize, report: Report<P>) {
-        match report {
-            Report::Tally { group, index, to, last, tally } => {
+    fn found(&mut self, worker: usize, finding: Finding) {
+        match finding {
+            Finding::Tally { group, index, to, last, tally } => {
                 let complete = self
                     .groups
                     .get_mut(&group)
@@ -350,21 +361,21 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
                     }
                 }
                 // The tally's memory goes back to its worker, which need not be woken for that.
-                if let (Some(tally), Some(worker)) = (tally.recycled(), self.workers.get(worker)) {
+                if let (Some(tally), Some(worker)) = (tally.recycled(), self.workers.handles.get(worker)) {
                     worker.mailbox.send(Command::Spare(Box::new(tally)));
                 }
             }
-            Report::Ended(records) => {
+            Finding::Ended(records) => {
                 for record in records {
                     (self.sink)(Event::Connection(Box::new(record)));
                 }
             }
-            Report::Idle(group) => {
+            Finding::Idle(group) => {
                 if self.groups.get_mut(&group).is_some_and(|watched| watched.aggregator.idle()) {
                     self.feed(Input::Idle(group));
                 }
             }
-            Report::Dropped { group, tally, peak, effective } => {
+            Finding::Dropped { group, tally, peak, effective } => {
                 if self.groups.get_mut(&group).is_some_and(|w| w.aggregator.last(&tally, peak, effective))
                     && let Some(aggregator) = self.groups.remove(&group)
                 {
@@ -372,6 +383,17 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
                     self.feed(Input::Dropped(group, Box::new(totals)));
                 }
             }
+            Finding::Trouble(text) => {
+                if self.troubles.len() < 100 && self.troubles.insert(text.clone()) {
+                    (self.sink)(Event::Notice { level: Level::Error, text });
+                }
+            }
+        }
+    }
+
+    fn hear(&mut self, worker: usize, report: Report<P>) {
+        match report {
+            Report::Found(finding) => self.found(worker, finding),
             Report::Links { at, ns, rows, more } => {
                 let links = Links { worker: u32::clamped(worker), at, ns, rows, more };
                 (self.sink)(Event::Links(Box::new(links)));
@@ -383,11 +405,6 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
                     self.feed(Input::Up(link, path, None));
                 }
             }
-            Report::Trouble(text) => {
-                if self.troubles.len() < 100 && self.troubles.insert(text.clone()) {
-                    (self.sink)(Event::Notice { level: Level::Error, text });
-                }
-            }
         }
     }
 
@@ -397,7 +414,10 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
         let id = self.next_link;
         self.next_link += 1;
         stream.watch(&self.reactor, id).ok()?;
-        self.links.insert(id, ControlLink { stream, key, out: Vec::new(), closing: None, unread: false });
+        self.links.insert(
+            id,
+            ControlLink { stream, key, out: Vec::new(), closing: None, unread: false, process: None },
+        );
         Some(Link(id))
     }
 
@@ -489,8 +509,11 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
     /// A link is lost; its session is told, unless the session has given it up already.
     fn down(&mut self, id: u64, fault: Option<Fault>) {
         let Some(entry) = self.remove(id) else { return };
-        let (key, closing) = (entry.key, entry.closing);
+        let (key, closing, process) = (entry.key, entry.closing, entry.process);
         entry.stream.abort();
+        if let Some(at) = process {
+            return self.process_ended(at);
+        }
         if closing.is_some() {
             return;
         }
@@ -536,8 +559,13 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
             match came {
                 Came::Bytes(n) => {
                     left = left.saturating_sub(n.max(1));
-                    if entry.closing.is_none() {
-                        self.feed(Input::Bytes(Link(id), &buffer[..n]));
+                    match entry.process {
+                        Some(at) => match self.processes.get_mut(at).and_then(|it| it.hear(&buffer[..n])) {
+                            Some(all) => all.into_iter().for_each(|(worker, what)| self.found(worker, what)),
+                            None => self.down(id, None),
+                        },
+                        None if entry.closing.is_none() => self.feed(Input::Bytes(Link(id), &buffer[..n])),
+                        None => {}
                     }
                 }
                 Came::Nothing => {

@@ -9,11 +9,15 @@ mod control;
 mod exhausted;
 mod group;
 mod link;
+mod member;
+mod process;
 mod surroundings;
+mod threads;
 mod worker;
 
 pub use control::{Control, Setup};
 pub use group::HostMeter;
+pub use member::Member;
 pub use transport::Interrupt;
 
 use thiserror::Error;

@@ -21,7 +21,7 @@ use crate::surroundings::Surroundings;
 use idle::{BeforeWait, Idle};
 use links::Peers;
 use metrics::{Clamped, Ending, Group, Mono, TcpInfo};
-use model::ConnectionRecord;
+use model::{ConnectionRecord, Finding};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use transport::{
@@ -135,7 +135,7 @@ impl<P: Platform> Task<P> for Worker<P> {
         let events = match ready {
             Ok(events) => events,
             Err(error) => {
-                self.report(Report::Trouble(format!("waiting for sockets failed: {error}")));
+                self.report(Finding::Trouble(format!("waiting for sockets failed: {error}")));
                 self.quit = true;
                 return;
             }
@@ -196,16 +196,16 @@ impl<P: Platform> Worker<P> {
     /// Runs before all ordinary threads, as far as the system allows it.
     fn raise_priority(&self) {
         if let Err(e) = self.platform.realtime() {
-            self.report(Report::Trouble(format!("workers do not run in real time (SCHED_FIFO): {e}")));
+            self.report(Finding::Trouble(format!("workers do not run in real time (SCHED_FIFO): {e}")));
         }
         if let Err(e) = self.platform.lock_memory() {
-            self.report(Report::Trouble(format!("memory is not kept from being paged out (mlockall): {e}")));
+            self.report(Finding::Trouble(format!("memory is not kept from being paged out (mlockall): {e}")));
         }
     }
 
-    fn report(&self, report: Report<P>) {
+    fn report(&self, report: impl Into<Report<P>>) {
         // The control thread outlives the workers; if it does not, the report is lost.
-        self.config.reports.send((self.config.index, report));
+        self.config.reports.send((self.config.index, report.into()));
         if !self.platform.has(Defect::NotWoken) {
             self.config.control.wake();
         }
@@ -342,7 +342,7 @@ impl<P: Platform> Worker<P> {
         if let Some(core) = core
             && let Err(error) = self.platform.pin(core)
         {
-            self.report(Report::Trouble(format!("worker {}: pinning failed: {error}", self.config.index)));
+            self.report(Finding::Trouble(format!("worker {}: pinning failed: {error}", self.config.index)));
         }
     }
 
@@ -351,7 +351,7 @@ impl<P: Platform> Worker<P> {
         self.watch_listeners();
         for (i, socket) in self.config.datagrams.iter().enumerate() {
             if let Err(error) = socket.watch_level(&self.reactor, DATAGRAMS + u64::clamped(i)) {
-                self.report(Report::Trouble(format!("cannot watch a UDP socket: {error}")));
+                self.report(Finding::Trouble(format!("cannot watch a UDP socket: {error}")));
             }
         }
     }
@@ -359,7 +359,7 @@ impl<P: Platform> Worker<P> {
     fn watch_listeners(&mut self) {
         for (i, listener) in self.config.listeners.iter().enumerate() {
             if let Err(error) = listener.watch_level(&self.reactor, LISTENERS + u64::clamped(i)) {
-                self.report(Report::Trouble(format!("cannot watch a listener: {error}")));
+                self.report(Finding::Trouble(format!("cannot watch a listener: {error}")));
             }
         }
     }
@@ -441,7 +441,7 @@ impl<P: Platform> Worker<P> {
         }
         self.flush(true);
         let tally = Box::new(self.own.rec.take_tally(group));
-        self.report(Report::Dropped {
+        self.report(Finding::Dropped {
             group,
             tally,
             peak: watch.state.peak,
@@ -488,7 +488,7 @@ impl<P: Platform> Worker<P> {
         if over && open == 0 && !watch.state.idle_told {
             watch.state.idle_told = true;
             self.flush(true);
-            self.report(Report::Idle(group));
+            self.report(Finding::Idle(group));
         }
     }
 
@@ -503,7 +503,7 @@ impl<P: Platform> Worker<P> {
         }
         if self.ended.len() >= 256 || (all && !self.ended.is_empty()) {
             let ended = std::mem::take(&mut self.ended);
-            self.report(Report::Ended(ended));
+            self.report(Finding::Ended(ended));
         }
     }
 }

@@ -72,6 +72,18 @@ impl Clock {
         Clock { origin: *ORIGIN.get_or_init(read) }
     }
 
+    /// What the host's clock said at its zero, ns: what the clock of a worker process begins with.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn origin(&self) -> u64 {
+        self.origin
+    }
+
+    /// The process's clock, with the zero of the process that has started this one; `false` when it has been read already.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn begin_at(origin: u64) -> bool {
+        ORIGIN.set(origin).is_ok()
+    }
+
     /// The current instant (`CLOCK_MONOTONIC` on Linux).
     pub fn now(&self) -> Mono {
         #[cfg(target_os = "linux")]

@@ -22,6 +22,8 @@ pub mod thread;
 #[cfg(target_os = "linux")]
 pub mod tun;
 pub mod udp;
+#[cfg(target_os = "linux")]
+pub mod workers;
 
 mod sys;
 #[cfg(test)]

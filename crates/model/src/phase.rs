@@ -197,6 +197,9 @@ pub struct Phase {
     pub transfer_high: Option<u64>,
     /// Lives of each connection slot; `None` replaces them until the time is up.
     pub iterations: Option<u64>,
+    /// How long all connections are kept open together once each has moved its payload, ns: the run ends then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hold_ns: Option<u64>,
     /// Payload of all connections together, after which the run ends.
     pub total_bytes: Option<u64>,
     /// Length of the run.
@@ -268,6 +271,7 @@ impl Default for Phase {
             transfer: 1 << 30,
             transfer_high: None,
             iterations: None,
+            hold_ns: None,
             total_bytes: None,
             duration_ns: Some(10 * SECOND),
             omit_ns: 0,
@@ -327,6 +331,14 @@ impl Phase {
             "exchanges inside the payload must be 1 ms to 1 h apart",
         )?;
         must(self.iterations != Some(0), "iterations must be at least 1")?;
+        must(
+            self.hold_ns.is_none_or(|ns| (1..=24 * 3600 * SECOND).contains(&ns)),
+            "connections are held for at most 24 h",
+        )?;
+        must(
+            self.hold_ns.is_none() || (self.kind == Kind::Connect && self.iterations == Some(1)),
+            "only connections of a measurement of connects are held, and each of them lives once",
+        )?;
         must(self.total_bytes != Some(0), "the total number of bytes must be at least 1")?;
         must(self.duration_ns != Some(0), "the duration must be longer than 0")?;
         must((SECOND / 100..=3600 * SECOND).contains(&self.interval_ns), "the interval must be 10ms to 1h")?;

@@ -91,6 +91,7 @@ pub(crate) fn phase(phase: &Phase) -> String {
     if let Some(n) = phase.iterations.filter(|&n| n > 1 || !matches!(phase.kind, Kind::Ping | Kind::Stream)) {
         words.push(format!("{n} each in turn"));
     }
+    words.extend(phase.hold_ns.map(|ns| format!("held open together for {}", format_duration(ns))));
     words.extend(phase.total_bytes.map(|n| format!("{} in all", format_bytes(n))));
     words.extend(phase.duration_ns.map(format_duration));
     if phase.omit_ns > 0 {

@@ -1,6 +1,7 @@
 //! A client's phase, from names to results.
 
 use crate::host::{self, ThisHost};
+use crate::processes::{self, WorkerSettings};
 use crate::session;
 use crate::{EngineError, Interrupt, machine};
 use common::Peer;
@@ -11,7 +12,7 @@ use io::Datagrams;
 use io::resolve::{Family, resolve};
 use io::thread::available;
 use metrics::{Clamped, SECOND};
-use model::{Begin, Event, Phase};
+use model::{Begin, Event, Level, Phase};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -113,7 +114,7 @@ pub fn check(config: &ClientConfig, phase: &Phase) -> Result<(), EngineError> {
     config.placement.check(&available()).map_err(EngineError::Setting)?;
     check_sources(config)?;
     check_sockets(config, phase)?;
-    check_descriptors(phase.connections)
+    processes::of_client(config, phase, available().len()).map(drop)
 }
 
 /// Every target needs a local address of its family, if any are given.
@@ -147,15 +148,39 @@ pub fn run(
         _ => u32::clamped(config.run.as_u128().wrapping_add(phase.kind as u128) % cores.max(1)),
     };
     let phase = &Phase { first_worker, ..phase.clone() };
+    let (spread, told) = processes::of_client(config, phase, available().len())?;
+    let config = &ClientConfig { processes: spread, ..config.clone() };
     let started = config.protocol.client(config, phase, &ThisHost).map_err(EngineError::Setting)?;
+    let cores = config.placement.cores(
+        usize::from(spread.count) * usize::from(spread.workers),
+        usize::clamped(first_worker),
+        &available(),
+    );
+    let settings = WorkerSettings {
+        workers: spread.workers,
+        cores: cores.into_iter().flatten().collect(),
+        buffer: started.buffer,
+        device: config.device.clone(),
+        realtime: config.realtime,
+        ..WorkerSettings::default()
+    };
+    let settings: Vec<_> = (0..spread.count).map(|process| settings.nth(process)).collect();
+    let (streams, processes) = processes::start(config.protocol, &settings)?;
+    if let Some(text) = told {
+        sink(Event::Notice { level: Level::Info, text });
+    }
     let device = config.device.clone();
     let setup = Setup {
         inherited: SocketSettings { device, keepalive_ns: started.keepalive_ns, ..SocketSettings::default() },
         realtime: config.realtime,
+        processes: streams,
+        workers_of_process: spread.workers,
         ..session::setup(&config.placement, started.workers, usize::clamped(first_worker), started.buffer)
     };
     let Some(hello) = &config.protocol.info().hello else {
-        return session::run(started.session, setup, interrupt, sink);
+        let ran = session::run(started.session, setup, interrupt, sink);
+        processes.finish();
+        return ran;
     };
     let probes = probe_all(&config.peers, hello);
     let mut with_probes = |mut event: Event| {
@@ -165,7 +190,9 @@ pub fn run(
         }
         sink(event);
     };
-    session::run(started.session, setup, interrupt, &mut with_probes)
+    let ran = session::run(started.session, setup, interrupt, &mut with_probes);
+    processes.finish();
+    ran
 }
 
 /// Asks every peer over UDP whether it is there, beside the set-up of the run; answers that come later are not waited for.
@@ -238,22 +265,6 @@ fn refused(settings: &SocketSettings, to: SocketAddr, refusal: &io::tcp::Refusal
         }
         option => format!("the system refuses the socket option {option}: {error}"),
     }
-}
-
-/// Descriptors that a process needs besides its connections.
-const OTHER_DESCRIPTORS: u64 = 128;
-
-/// Raises the limit of open files as far as it goes and checks that `connections` fit.
-pub(crate) fn check_descriptors(connections: u32) -> Result<(), EngineError> {
-    let Some((soft, _)) = io::host::raise_nofile() else { return Ok(()) };
-    let need = u64::from(connections) + OTHER_DESCRIPTORS;
-    if need > soft {
-        return Err(EngineError::Setting(format!(
-            "{connections} connections need {need} open files, and this process may have {soft}: raise the hard limit \
-             (ulimit -Hn {need} as root, or LimitNOFILE= in the service), or use fewer connections"
-        )));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,15 +1,16 @@
 //! A server, from addresses to its end.
 
 use crate::host::ThisHost;
+use crate::processes::{self, WorkerSettings};
 use crate::session::{self, now};
-use crate::{EngineError, Interrupt, client};
+use crate::{EngineError, Interrupt};
 use common::ServerConfig;
 use common::protocol::{Serving, Workers};
 use engine::Setup;
 use io::thread::available;
 use io::{Listener, Udp};
-use model::{Begin, Event};
-use std::net::SocketAddr;
+use model::{Begin, Event, Level};
+use std::net::{IpAddr, SocketAddr};
 use transport::SocketSettings;
 use uuid::Uuid;
 
@@ -68,7 +69,8 @@ impl Bound {
     fn try_new(config: ServerConfig) -> Result<Self, EngineError> {
         let usable = available();
         config.placement.check(&usable).map_err(EngineError::Setting)?;
-        client::check_descriptors(0)?;
+        // As many as the system lets this process, and those that it starts, have.
+        processes::processes_for(1);
         let workers = match config.protocol.info().workers {
             Workers::OneServing => 1,
             usual => config.workers.unwrap_or_else(|| usual.on(usable.len())).max(1),
@@ -159,8 +161,35 @@ impl Bound {
     /// When the system refuses something that nothing works without.
     pub fn run(self, interrupt: &Interrupt, sink: &mut dyn FnMut(Event)) -> Result<(), EngineError> {
         let Bound { config, listeners, mut datagrams, addresses, workers, sockets } = self;
-        let serving = Serving { config: &config, addresses: &addresses, workers, host: &ThisHost };
+        let processes = config.processes;
+        let listening = doors(processes.count, &addresses, &sockets)?;
+        let doors: Vec<u16> = listening.iter().map(|(port, _)| *port).collect();
+        let serving =
+            Serving { config: &config, addresses: &addresses, workers, host: &ThisHost, doors: &doors };
         let started = config.protocol.server(&serving).map_err(EngineError::Setting)?;
+        let all = usize::from(processes.count) * usize::from(processes.workers);
+        let cores = config.placement.cores(all, 0, &available());
+        let settings = WorkerSettings {
+            workers: processes.workers,
+            cores: cores.into_iter().flatten().collect(),
+            buffer: started.buffer,
+            device: config.device.clone(),
+            ..WorkerSettings::default()
+        };
+        let of = |(process, (_, listen)): (u16, &Door)| {
+            let listen = listen.iter().filter_map(|listener| listener.local().ok()).collect();
+            WorkerSettings { listen, ..settings.nth(process) }
+        };
+        let settings: Vec<_> = (0..).zip(&listening).map(of).collect();
+        let (streams, children) = processes::start(config.protocol, &settings)?;
+        drop(listening);
+        if let (Some(first), Some(last)) = (doors.iter().min(), doors.iter().max()) {
+            let text = format!(
+                "{} worker processes take the connections of tcp and connect, at ports of their own from {first} to {last}",
+                doors.len()
+            );
+            sink(Event::Notice { level: Level::Info, text });
+        }
         // The last set of workers reads the bound UDP sockets.
         let others = usize::from(workers) * usize::from(started.sets - 1);
         datagrams.splice(0..0, std::iter::repeat_with(Vec::new).take(others));
@@ -170,10 +199,40 @@ impl Bound {
             inherited: sockets,
             links: config.links_ns,
             sets: started.sets,
+            processes: streams,
+            workers_of_process: processes.workers,
             ..session::setup(&config.placement, workers, 0, started.buffer)
         };
-        session::run(started.session, setup, interrupt, sink)
+        let ran = session::run(started.session, setup, interrupt, sink);
+        children.finish();
+        ran
     }
+}
+
+/// A port, and what keeps it at each address until the worker process that has it listens there, too.
+type Door = (u16, Vec<Listener>);
+
+/// A port for each of so many worker processes, the same at all addresses.
+fn doors(count: u16, addresses: &[SocketAddr], sockets: &SocketSettings) -> Result<Vec<Door>, EngineError> {
+    let mut ips: Vec<IpAddr> = Vec::new();
+    addresses.iter().map(SocketAddr::ip).for_each(|ip| {
+        if !ips.contains(&ip) {
+            ips.push(ip);
+        }
+    });
+    let try_one = || -> Result<Door, EngineError> {
+        let (mut port, mut kept) = (0, Vec::new());
+        for &ip in &ips {
+            let at = SocketAddr::new(ip, port);
+            let failed = |fault| EngineError::Socket { at, fault };
+            let listener = Listener::bind(at, true, sockets).map_err(failed)?;
+            port = listener.local().map_err(failed)?.port();
+            kept.push(listener);
+        }
+        Ok((port, kept))
+    };
+    let one = |_| (1..TRIES).find_map(|_| try_one().ok()).map_or_else(try_one, Ok);
+    (0..count).map(one).collect()
 }
 
 #[cfg(test)]

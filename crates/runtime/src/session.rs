@@ -26,6 +26,8 @@ pub(crate) fn setup(placement: &Placement, workers: u16, first: usize, buffer: u
         realtime: false,
         links: None,
         meter: Some(machine::meter),
+        processes: Vec::new(),
+        workers_of_process: 0,
     }
 }
 

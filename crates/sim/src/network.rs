@@ -354,6 +354,8 @@ impl Machine {
             realtime: false,
             links: None,
             meter: None,
+            processes: Vec::new(),
+            workers_of_process: 0,
         };
         let (clock, told) = (sim.clone(), Arc::clone(state));
         let sink = move |event| {

@@ -32,7 +32,7 @@ pub use platform::{
     Clock, DatagramSocket, Defect, Held, Join, LONGEST_DATAGRAM, ListenerSocket, Mail, Park, Platform,
     Reactor, Ready, Receiver, Sender, StreamSocket, Task, Wake, Watch,
 };
-pub use session::{Action, GroupPlan, Input, Key, Link, Order, Session, WHEN_TOLD, Wait};
+pub use session::{Action, GroupPlan, Input, Key, Link, Order, Part, Replica, Session, WHEN_TOLD, Wait};
 pub use sockets::UdpEffective;
 pub use transmit::{Arena, Piece, Received, Transmit};
 pub use turn::{Can, Got, Net, Scratch, Turn, turn};

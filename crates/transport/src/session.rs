@@ -4,6 +4,7 @@ use crate::{Context, End, Fault, LinkSource, Message, Path, Target};
 use metrics::{Group, Mono, Tally};
 use model::{Event, Kind, Phase, SocketSettings, Totals};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// A control link, as the control thread numbers them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -61,6 +62,28 @@ pub struct GroupPlan {
     pub packets: bool,
     /// How its workers wait.
     pub wait: Wait,
+    /// Its concurrent connections, where that is known: those of a worker process that ends count as failed.
+    pub slots: u32,
+    /// What the [`Replica`]s in worker processes are told of it, where it is on such.
+    pub about: Option<Arc<[u8]>>,
+}
+
+/// Which part of a group a worker process has: the `index`-th of so many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// From 0.
+    pub index: u32,
+    /// All parts.
+    pub of: u32,
+}
+
+/// A session as a worker process knows it: makes the links of a group from what the session says of it.
+pub trait Replica: Send {
+    /// A group begins: its plan, and what makes its links on each of so many `workers`. `None` when it cannot be understood, and
+    /// nothing begins.
+    fn group(&mut self, part: Part, workers: u16, about: &[u8]) -> Option<(GroupPlan, Vec<LinkSource>)>;
+    /// A group is given an order, which its workers follow afterwards.
+    fn order(&mut self, group: Group, order: Order);
 }
 
 impl GroupPlan {
@@ -73,6 +96,7 @@ impl GroupPlan {
     pub fn of(phase: &Phase, group: Group, start: Mono) -> Self {
         GroupPlan {
             sockets: phase.sockets.clone(),
+            slots: phase.connections,
             throttle: phase.throttle,
             connect_timeout: phase.connect_timeout_ns,
             end: phase.ends_after().map(|ns| start.plus(ns)),
@@ -137,6 +161,8 @@ pub enum Input<'a> {
     Idle(Group),
     /// A group was dropped; this is what it found.
     Dropped(Group, Box<Totals>),
+    /// The process with these workers has ended; what it would have told of its groups is told without it.
+    Lost(Range<u16>),
     /// The deadline asked for has come.
     Wake,
     /// The measurement is long enough: it ends as it would when its time is over.

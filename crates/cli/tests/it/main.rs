@@ -62,6 +62,8 @@ mod other_protocols;
 mod outputs;
 #[cfg(unix)]
 mod patterns;
+#[cfg(target_os = "linux")]
+mod processes;
 #[cfg(unix)]
 mod released;
 #[cfg(all(unix, feature = "http"))]

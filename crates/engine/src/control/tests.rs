@@ -62,6 +62,8 @@ fn setup() -> Setup<System> {
         realtime: false,
         links: None,
         meter: None,
+        processes: Vec::new(),
+        workers_of_process: 0,
     }
 }
 

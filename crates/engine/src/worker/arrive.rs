@@ -1,9 +1,10 @@
 //! How links come: opened, accepted, handed over.
 
-use super::{AT_ONCE, GroupState, Report, Worker};
+use super::{AT_ONCE, GroupState, Worker};
 use crate::exhausted;
 use crate::link::{Key, Link, LinkState, Phase, Socket};
 use metrics::{Ending, Group, Mono};
+use model::Finding;
 use transport::{
     Can, Cause, Clock as _, DatagramSocket as _, Defect, Fault, Flow, FlowEvent, LinkSource,
     ListenerSocket as _, Open, Path, Platform, StreamSocket as _, Target, Watch as _,
@@ -158,7 +159,7 @@ impl<P: Platform> Worker<P> {
             };
         }
         if let Some(why) = trouble {
-            self.report(Report::Trouble(why));
+            self.report(Finding::Trouble(why));
         }
         if let Some(path) = path {
             self.tell(key, FlowEvent::Up(path));
@@ -182,7 +183,7 @@ impl<P: Platform> Worker<P> {
     /// After a failed accept the listener stays readable, so that watching it would spin. It is left alone for a moment, and the
     /// worker goes on with its links.
     fn pause_listeners(&mut self, fault: &Fault) {
-        self.report(Report::Trouble(exhausted::told("cannot accept connections", fault)));
+        self.report(Finding::Trouble(exhausted::told("cannot accept connections", fault)));
         for listener in &self.config.listeners {
             let _ = listener.forget(&self.reactor);
         }

@@ -1,9 +1,10 @@
 //! Intervals and timers.
 
 use super::links::Peers;
-use super::{GroupState, Report, Worker};
+use super::{GroupState, Worker};
 use crate::link::{Key, Phase};
 use metrics::{Group, LinkSample, Mono};
+use model::Finding;
 use std::cmp::Reverse;
 use transport::{Cause, Clock as _, Deed, Defect, Fault, FlowEvent, Platform};
 
@@ -62,7 +63,7 @@ impl<P: Platform> Worker<P> {
         if self.platform.has(Defect::LostTally) && index % 5 == 1 {
             return;
         }
-        self.report(Report::Tally { group, index, to, last, tally });
+        self.report(Finding::Tally { group, index, to, last, tally });
     }
 
     /// Reads TCP_INFO of some open links of a group, other ones each time.

@@ -2,8 +2,8 @@
 
 use super::GroupState;
 use crate::link::Socket;
-use metrics::{Group, Mono, Tally, Wall};
-use model::{ConnectionRecord, Effective, LinkRow};
+use metrics::{Group, Tally, Wall};
+use model::{Finding, LinkRow};
 use transport::{Flow, Message, Order, Path, Platform};
 
 pub(crate) enum Command<P: Platform> {
@@ -21,22 +21,7 @@ pub(crate) enum Command<P: Platform> {
 }
 
 pub(crate) enum Report<P: Platform> {
-    Tally {
-        group: Group,
-        index: u32,
-        to: Mono,
-        /// The group has ended here: `to` is when its last payload moved, not when the clock said so.
-        last: bool,
-        tally: Box<Tally>,
-    },
-    Ended(Vec<ConnectionRecord>),
-    Idle(Group),
-    Dropped {
-        group: Group,
-        tally: Box<Tally>,
-        peak: u64,
-        effective: Option<Effective>,
-    },
+    Found(Finding),
     Message(Message),
     Detached {
         stream: P::Stream,
@@ -49,6 +34,10 @@ pub(crate) enum Report<P: Platform> {
         rows: Vec<LinkRow>,
         more: u64,
     },
-    /// Something that the user should know.
-    Trouble(String),
+}
+
+impl<P: Platform> From<Finding> for Report<P> {
+    fn from(finding: Finding) -> Self {
+        Report::Found(finding)
+    }
 }

@@ -84,7 +84,7 @@ impl Thread {
                 std::thread::sleep(Duration::from_micros(100));
                 continue;
             };
-            if let Report::Trouble(text) = &report {
+            if let Report::Found(Finding::Trouble(text)) = &report {
                 panic!("{text}");
             }
             if let Some(found) = wanted(report) {
@@ -99,15 +99,15 @@ impl Thread {
         self.tell(Command::Order(group, Order::Stop));
         self.tell(Command::Order(group, Order::Drop));
         self.until(|report| match report {
-            Report::Tally { group: g, tally, .. } if g == group => {
+            Report::Found(Finding::Tally { group: g, tally, .. }) if g == group => {
                 sum.merge(&tally);
                 None
             }
-            Report::Ended(more) => {
+            Report::Found(Finding::Ended(more)) => {
                 records.extend(more);
                 None
             }
-            Report::Dropped { group: g, tally, .. } if g == group => {
+            Report::Found(Finding::Dropped { group: g, tally, .. }) if g == group => {
                 sum.merge(&tally);
                 Some(())
             }
@@ -355,7 +355,7 @@ fn party(wait: Wait, guests: u32) {
         }
         _ => None,
     });
-    client.until(|report| matches!(report, Report::Idle(Group(1))).then_some(()));
+    client.until(|report| matches!(report, Report::Found(Finding::Idle(Group(1)))).then_some(()));
     for one in &seen {
         assert_eq!((one.talked, one.refused), (TALK, 0));
         // The last may still be under way.
@@ -472,7 +472,7 @@ fn a_link_that_can_always_send_is_read_too() {
     for wait in [Wait::Block, Wait::Hybrid, Wait::Spin] {
         let client = Thread::start(Vec::new());
         client.group(Group(1), LinkSource::Connector(Box::new(Askers(Some(to)))), wait, false);
-        client.until(|report| matches!(report, Report::Idle(Group(1))).then_some(()));
+        client.until(|report| matches!(report, Report::Found(Finding::Idle(Group(1)))).then_some(()));
     }
 }
 
@@ -633,7 +633,7 @@ fn lateness() {
             let client = Thread::start(Vec::new());
             let one = One(Some((gap, count)), to);
             client.group(Group(1), LinkSource::Connector(Box::new(one)), wait, true);
-            client.until(|report| matches!(report, Report::Idle(Group(1))).then_some(()));
+            client.until(|report| matches!(report, Report::Found(Finding::Idle(Group(1)))).then_some(()));
             let (tally, _) = client.end(Group(1));
             let s = tally.late_ns.summary().unwrap();
             println!(

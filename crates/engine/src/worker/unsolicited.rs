@@ -1,9 +1,10 @@
 //! Datagrams on bound sockets, from peers without a socket of their own; and turns of connected UDP sockets.
 
-use super::{AT_ONCE, GroupState, Report, Worker};
+use super::{AT_ONCE, GroupState, Worker};
 use crate::exhausted;
 use crate::link::Socket;
 use metrics::Group;
+use model::Finding;
 use transport::{
     Arena, Can, Cause, Clock as _, Context, DatagramSocket as _, Defect, Fault, Flow, FlowEvent, Got,
     LONGEST_DATAGRAM, Net as _, Path, Platform, Read, Scratch, Transmit, Turn,
@@ -143,7 +144,7 @@ impl<P: Platform> Worker<P> {
                     true => exhausted::told("no socket for a new peer", &fault),
                     false => format!("no socket for {}: {fault}", path.peer),
                 };
-                self.report(Report::Trouble(text));
+                self.report(Finding::Trouble(text));
                 let now = self.clock.now();
                 let mut cx = self.own.cx(now);
                 if let Some(acceptor) = self.groups.get_mut(&Group::ALL).and_then(GroupState::acceptor) {

@@ -22,7 +22,7 @@ use linux as system;
 use portable as system;
 
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{interface_errors, stamping};
+pub(crate) use linux::{interface_errors, stamping, ticks_per_second};
 
 pub use reading::{Reading, difference};
 /// The kernel's counters as it prints them, of the calling thread's network namespace; empty where it does not.

@@ -20,6 +20,13 @@ impl Stream {
         Stream(socket)
     }
 
+    /// A connected local socket, which is no TCP: what it tells of TCP is nothing.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn of_local(socket: std::os::unix::net::UnixStream) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        Ok(Stream(Socket::from(std::os::fd::OwnedFd::from(socket))))
+    }
+
     /// Starts to connect, with all settings made before; `true` when the connection is up already. From an address
     /// without a port the port is chosen when the peer is known, so that one local address has 28 000 ports per peer.
     ///

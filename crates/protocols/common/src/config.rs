@@ -84,6 +84,15 @@ pub fn tells_frames(streams: u32) -> bool {
     streams <= 8
 }
 
+/// Processes of their own for connections, each with its own limit of open files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Processes {
+    /// How many; with none, connections are this process's own.
+    pub count: u16,
+    /// Worker threads of each.
+    pub workers: u16,
+}
+
 /// A server to talk to.
 #[derive(Clone, Debug)]
 pub struct Peer {
@@ -149,6 +158,8 @@ pub struct ClientConfig {
     pub placement: Placement,
     /// Worker threads; `None` is one per core, but not more than connections.
     pub workers: Option<u16>,
+    /// Worker processes.
+    pub processes: Processes,
     /// The run.
     pub run: Uuid,
     /// Version of this program.
@@ -178,6 +189,7 @@ impl ClientConfig {
             device: None,
             placement: Placement::Even,
             workers: None,
+            processes: Processes::default(),
             run: Uuid::nil(),
             version: String::new(),
             records: false,
@@ -275,6 +287,8 @@ pub struct ServerConfig {
     pub placement: Placement,
     /// Worker threads; `None` is one per core.
     pub workers: Option<u16>,
+    /// Worker processes.
+    pub processes: Processes,
     /// Version of this program.
     pub version: String,
     /// Whether every ended connection is reported, or only failed ones.
@@ -311,6 +325,7 @@ impl ServerConfig {
             device: None,
             placement: Placement::Even,
             workers: None,
+            processes: Processes::default(),
             version: String::new(),
             records: false,
             sessions: false,

@@ -33,7 +33,7 @@ pub mod wait;
 
 pub use access::{Acl, Limit};
 pub use auth::Psk;
-pub use config::{ClientConfig, Limits, Peer, Placement, ProtocolOptions, ServerConfig};
+pub use config::{ClientConfig, Limits, Peer, Placement, Processes, ProtocolOptions, ServerConfig};
 pub use keys::{Keyring, Rights};
 pub use original::{Driver, Original};
 pub use params::Params;

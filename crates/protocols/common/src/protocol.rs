@@ -8,7 +8,7 @@ use metrics::seconds;
 use model::{Event, Phase, SocketSettings, Traffic};
 use std::fmt;
 use std::net::SocketAddr;
-use transport::Session;
+use transport::{Replica, Session};
 use uuid::Uuid;
 
 /// Static properties of a protocol.
@@ -20,6 +20,8 @@ pub struct Info {
     pub port: u16,
     /// Both ends can prove with a key that they know each other.
     pub keyed: bool,
+    /// It can keep connections open that have moved all their payload.
+    pub holds: bool,
     /// Worker threads.
     pub workers: Workers,
     /// A datagram that asks a server whether it is there, for a round trip without a session.
@@ -45,6 +47,7 @@ impl Info {
             name,
             port,
             keyed: false,
+            holds: false,
             workers: Workers::PerCore,
             hello: None,
             defaults: Defaults::VERIFIED,
@@ -239,6 +242,8 @@ pub struct Serving<'a> {
     pub workers: u16,
     /// The host.
     pub host: &'static dyn HostInfo,
+    /// The ports of its worker processes.
+    pub doors: &'a [u16],
 }
 
 /// A protocol.
@@ -274,6 +279,11 @@ pub trait Protocol: Send + Sync {
         host: &'static dyn HostInfo,
     ) -> Result<Started, String>;
 
+    /// A session as a worker process knows it; `None` when connections are those of one process only.
+    fn replica(&self) -> Option<Box<dyn Replica>> {
+        None
+    }
+
     /// A server's session.
     ///
     /// # Errors
@@ -306,9 +316,13 @@ impl dyn Protocol {
             ));
         }
         let alone = phase.exclusive && self.info().legacy.is_some();
-        refused([(alone, "cannot ask a server to exclude others")])
-            .and_then(|()| self.carries(phase))
-            .map_err(|why| format!("the protocol {self} {why}"))
+        let held = phase.hold_ns.is_some() && !self.info().holds;
+        refused([
+            (alone, "cannot ask a server to exclude others"),
+            (held, "ends a connection with its payload: native holds them"),
+        ])
+        .and_then(|()| self.carries(phase))
+        .map_err(|why| format!("the protocol {self} {why}"))
     }
 }
 

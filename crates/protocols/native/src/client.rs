@@ -10,27 +10,24 @@ mod follow;
 mod reach;
 mod silence;
 
-use super::data::Params;
-use super::dial::{Dialer, Site};
 use super::message::{Frames, MAX_MESSAGE, Message};
-use super::opening::Opener;
+use super::opening::{Opener, OpeningKey};
 use super::secure::Shake;
+use super::spread::{About, Dialing, Door, Place, plan_of};
 use super::udp::{self, Callers, Log, Posted, Terms, Tracks};
 use crate::auth::Secrets;
 use common::driver::Driver;
 use common::message::{Heard, Told, hear, since};
 use common::protocol::Foreigners;
-use common::wait::wait;
-use common::{Keyring, Peer, ping};
-use metrics::{Clamped, Clock, Ending, Group, Mono, SECOND};
-use model::churn::Plan;
+use common::{Keyring, Peer, Processes};
+use metrics::{Clamped, Clock, Ending, Group, Mono, SECOND, Tally};
 use model::{Event, Interval, Kind, Level, PacketReport, Phase, SessionInfo, Status, Totals, Traffic};
 use reach::{REACH, Reach};
 use silence::Silence;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use transport::{Action, Connector, Context, End, GroupPlan, Input, Link, LinkSource, Path, Session, Target};
+use transport::{Action, Connector, Context, End, Input, Link, LinkSource, Path, Session, Target};
 use uuid::Uuid;
 
 /// Everything a client needs to know before it starts.
@@ -60,6 +57,8 @@ pub struct ClientPlan {
     pub same_host_sndbuf: Option<u64>,
     /// Other protocols whose servers are recognised.
     pub foreign: Foreigners,
+    /// Worker processes, whose workers come after those of this one.
+    pub processes: Processes,
 }
 
 /// The client's only group.
@@ -84,6 +83,8 @@ const COUNTING: u64 = 15 * SECOND;
 const LATE_REPORT: u64 = 3 * SECOND / 2;
 /// How far ahead of our own intervals a report may be.
 const AHEAD: u32 = 1024;
+/// How much longer a thousand connections may take to end, and to be counted: so long they keep a core busy.
+pub(super) const A_THOUSAND: u64 = SECOND / 10;
 /// How long flows of datagrams may take, after their schedule, to find out by themselves that it is over, ns.
 const AFTER: u64 = 3 * SECOND / 2;
 /// Round trips measured on the idle control connection.
@@ -141,7 +142,7 @@ struct Server {
     version: String,
     ping: (u32, Mono),
     base_rtt: u64,
-    granted: Option<(SessionInfo, Opener, Phase)>,
+    granted: Option<Granted>,
     reports: BTreeMap<u32, (Traffic, Option<Box<PacketReport>>)>,
     totals: Option<Box<Totals>>,
     /// What it remembers of packet trains.
@@ -152,7 +153,33 @@ struct Server {
     failure: Option<String>,
 }
 
+/// What a server has granted.
+struct Granted {
+    info: SessionInfo,
+    opener: Opener,
+    phase: Phase,
+    /// Its ports for connections, where these are not at the one that is spoken to.
+    doors: Vec<Door>,
+}
+
 impl Server {
+    /// Where it takes the connections of its session.
+    fn places(&self) -> Vec<Place> {
+        let Some(Granted { opener, phase, doors, .. }) = &self.granted else { return Vec::new() };
+        let (session, key) = opener.session();
+        let place =
+            |address, key, connections| Place { address, session, key, phase: phase.clone(), connections };
+        if doors.is_empty() {
+            return vec![place(self.peer.address, key, phase.connections)];
+        }
+        let at = |door: &Door| {
+            let mut address = self.peer.address;
+            address.set_port(door.port);
+            place(address, OpeningKey::of(key).of_port(door.port).bytes(), door.connections)
+        };
+        doors.iter().map(at).collect()
+    }
+
     /// Whether it has a session of ours, or had one that ended well.
     fn takes_part(&self) -> bool {
         self.granted.is_some() && self.failure.is_none()
@@ -192,6 +219,8 @@ pub struct Client {
     waiting: VecDeque<(Mono, Interval)>,
     /// The next interval to be told.
     next: u32,
+    /// Of connections that are held: payload sent, and connections that failed.
+    held: (u64, u64),
     local: Option<Box<Totals>>,
     /// What our flow remembers of packet trains.
     log: Option<Box<Log>>,
@@ -254,6 +283,7 @@ impl Client {
             beat: now,
             waiting: VecDeque::new(),
             next: 0,
+            held: (0, 0),
             local: None,
             log: None,
             tracks: Tracks::default(),
@@ -321,6 +351,25 @@ impl Client {
         self.driver.status = if self.asked.is_some() { Status::Interrupted } else { Status::Partial };
     }
 
+    /// `least`, and more where many connections have to end.
+    fn for_all(&self, least: u64) -> u64 {
+        least + u64::from(self.plan.phase.connections / 1_000) * A_THOUSAND
+    }
+
+    /// Sets the end of a run that holds its connections, once each has moved its payload or failed.
+    fn hold(&mut self, to: Mono, tally: &Tally) {
+        let Some(hold_ns) = self.plan.phase.hold_ns else { return };
+        let (phase, before) = (self.granted_phase(), self.held);
+        let failed = [Ending::NetworkError, Ending::DataError, Ending::ProtocolError];
+        self.held.0 += tally.tx_bytes;
+        self.held.1 += failed.map(|how| tally.count(how)).iter().sum::<u64>();
+        let whole = |(bytes, failed): (u64, u64)| bytes / phase.transfer + failed >= phase.connections.into();
+        if whole(self.held) && !whole(before) {
+            let end = to.plus(hold_ns);
+            self.stop_at = Some(self.stop_at.map_or(end, |at| at.min(end)));
+        }
+    }
+
     fn failures(&self) -> String {
         let failures: Vec<&str> = self.servers.iter().filter_map(|s| s.failure.as_deref()).collect();
         failures.join("; ")
@@ -351,7 +400,7 @@ impl Client {
     fn start_all(&mut self, now: Mono) {
         for at in 0..self.servers.len() {
             if self.servers[at].step == Step::Ready {
-                if let Some((info, ..)) = &self.servers[at].granted {
+                if let Some(Granted { info, .. }) = &self.servers[at].granted {
                     self.driver.ask(Event::Session(Box::new(info.clone())));
                 }
                 self.say(at, &Message::Start);
@@ -367,7 +416,7 @@ impl Client {
             .servers
             .iter()
             .filter(|s| s.step != Step::Over)
-            .filter_map(|s| Some(&s.granted.as_ref()?.2))
+            .filter_map(|s| Some(&s.granted.as_ref()?.phase))
             .collect();
         let sum: u32 = granted.iter().map(|p| p.connections).sum();
         phase.connections = phase.connections.min(sum.max(1));
@@ -394,64 +443,48 @@ impl Client {
         // They end by themselves, when both ends know that; connections are told.
         self.stop_at = end.map(|end| end.plus(if phase.probe.is_some() { AFTER } else { 0 }));
         self.driver.count_from(start, phase.omit_ns, &phase);
+        let (workers, Processes { count, workers: each }) = (self.plan.workers.max(1), self.plan.processes);
+        let mut plan = plan_of(&phase, GROUP, start, workers, self.plan.records);
         let connectors = match phase.kind {
             Kind::Delay | Kind::Train | Kind::Stream => self.datagram_connectors(&phase, start),
-            _ => self.stream_connectors(&phase, (start, end)),
+            _ => {
+                let dialing = self.dialing(&phase, (start, end));
+                if count > 0 {
+                    plan.workers = Some(workers..workers.saturating_add(count.saturating_mul(each)));
+                    plan.about = Some(About::Dial(dialing).encode());
+                    return self.driver.group(plan, Vec::new());
+                }
+                dialing.connectors(0..workers, workers)
+            }
         };
-        let workers = self.plan.workers.max(1);
-        let mut plan = GroupPlan::of(&phase, GROUP, start);
-        // Where messages come back only their bytes tell anything, unless the kernel's stamps were asked for.
-        if let Some(ping) = &phase.ping {
-            plan.sockets = phase.sockets.of_messages(ping.kernel_stamps);
-        }
         // Ends that spin must not meet on one core.
         // Datagrams have no window: a receiver that shares the sender's core loses what the other sends meanwhile.
         let beside = phase.kind != Kind::Delay
             && phase.ping.is_none_or(|ping| !ping.busy)
             && self.servers.iter().filter(|s| s.step == Step::Running).all(|s| s.same_host);
-        let plan = GroupPlan {
-            throttle: phase.throttle.div_ceil(workers.into()),
-            records: self.plan.records,
-            wait: wait(&phase, phase.pattern.sends_up(), true),
-            beside: beside.then_some(phase.first_worker),
-            ..plan
-        };
+        plan.beside = beside.then_some(phase.first_worker);
         self.driver.group(plan, LinkSource::connectors(connectors));
     }
 
-    /// What makes TCP connections, one for each worker.
-    fn stream_connectors(&self, phase: &Phase, span: (Mono, Option<Mono>)) -> Vec<Box<dyn Connector>> {
-        let sites: Vec<Site> = self
-            .servers
-            .iter()
-            .filter(|s| s.step == Step::Running)
-            .filter_map(|s| {
-                let (_, opener, phase) = s.granted.as_ref()?;
-                Some(Site {
-                    address: s.peer.address,
-                    opener: opener.clone(),
-                    params: Arc::new(Params::of(phase, GROUP)),
-                    pings: ping::Params::ours(phase, GROUP)
-                        .map(|params| Arc::new(params.during(span.0, span.1))),
-                    connections: phase.connections,
-                })
-            })
-            .collect();
-        let workers = self.plan.workers.max(1);
-        let rotate = usize::clamped(phase.connections) < sites.len();
-        let dialer = |w: u16| {
-            let plan = Plan::part(phase, w.into(), workers.into());
-            let (sources, ports) = (self.plan.sources.clone(), self.plan.ports);
-            Box::new(Dialer::new(&plan, sites.clone(), rotate, sources, ports, w, workers))
-                as Box<dyn Connector>
-        };
-        (0..workers).map(dialer).collect()
+    /// What opens TCP connections.
+    fn dialing(&self, phase: &Phase, (start, end): (Mono, Option<Mono>)) -> Dialing {
+        let running = self.servers.iter().filter(|s| s.step == Step::Running);
+        Dialing {
+            group: GROUP,
+            phase: phase.clone(),
+            start,
+            end,
+            places: running.flat_map(Server::places).collect(),
+            sources: self.plan.sources.clone(),
+            ports: self.plan.ports,
+            records: self.plan.records,
+        }
     }
 
     /// What makes flows of datagrams, one for each worker.
     fn datagram_connectors(&self, phase: &Phase, start: Mono) -> Vec<Box<dyn Connector>> {
         let site = |s: &Server| {
-            let (_, opener, phase) = s.granted.as_ref()?;
+            let Granted { opener, phase, .. } = s.granted.as_ref()?;
             let terms = Terms::of(phase, GROUP, Some(opener.clone()))?;
             Some(udp::Site {
                 address: s.peer.address,
@@ -521,7 +554,7 @@ impl Session for Client {
                     false => self.lose(at, &agree::advised(&self.servers[at].peer.name, &fault), cx.now),
                 }
             }
-            Input::Refused(..) => {}
+            Input::Refused(..) | Input::Lost(_) => {}
             Input::Bytes(link, bytes) => {
                 if let Some(at) = self.by_link(link) {
                     self.bytes(cx, at, bytes);
@@ -568,7 +601,7 @@ impl Session for Client {
                 self.advance(cx.now);
             }
             Input::Wake => self.wake(cx.now),
-            Input::Finish => self.drain(cx.now.plus(GRACE)),
+            Input::Finish => self.drain(cx.now.plus(self.for_all(GRACE))),
             Input::Stop => self.stop(cx.now),
         }
     }
@@ -583,7 +616,7 @@ impl Session for Client {
         }
         let step = self.servers.iter().filter_map(|s| match s.step {
             Step::Over => None,
-            Step::Collecting => Some(s.heard.plus(SILENCE).min(s.since.plus(COUNTING))),
+            Step::Collecting => Some(s.heard.plus(SILENCE).min(s.since.plus(self.for_all(COUNTING)))),
             step if step.is_long() => Some(s.heard.plus(SILENCE)),
             Step::Reaching => Some(s.since.plus(reach::limit(s.base_rtt))),
             _ => Some(s.since.plus(PATIENCE)),

@@ -20,7 +20,8 @@
 //! 4. The server speaks last. The client has everything confirmed before it closes, so that its abort loses nothing, and
 //!    the server takes FIN and RST alike from then on.
 //! 5. Nothing moving for the stall time, while something should, is a network error.
-//! 6. A span is as long as about 50 ms take; with bursts, it is one send; with probes between them (`inside.rs`), 10 ms and 64 KiB
+//! 6. Of a phase that holds its connections, the client closes none before it is told to stop; nothing has to move meanwhile.
+//! 7. A span is as long as about 50 ms take; with bursts, it is one send; with probes between them (`inside.rs`), 10 ms and 64 KiB
 //!    at most.
 
 mod marks;
@@ -214,6 +215,11 @@ impl Data {
         self.both_confirmed() && last_word && self.out.is_empty()
     }
 
+    /// Everything is agreed on, and the client keeps the connection open.
+    fn is_held(&self) -> bool {
+        self.params.hold_ns.is_some() && self.settled() && !self.stopping && !self.hung_up
+    }
+
     fn payload_due(&self) -> When {
         if self.tx.hold > Mono(0) {
             return When::At(self.tx.hold);
@@ -317,7 +323,7 @@ impl Data {
 
     fn read(&self) -> Read {
         let rx = &self.rx;
-        if rx.bad.is_some() || (self.role == Role::Client && self.settled()) {
+        if rx.bad.is_some() || (self.role == Role::Client && self.settled() && !self.is_held()) {
             return Read::Pause;
         }
         let to_mark = u64::clamped(MARK - usize::from(rx.mark_len));
@@ -335,6 +341,9 @@ impl Data {
 
 impl Flow for Data {
     fn interest(&self) -> Interest {
+        if self.is_held() {
+            return Interest { read: self.read(), ..Interest::NONE };
+        }
         if self.settled() && (self.role == Role::Client || self.hung_up) {
             let whole = self.tx.sent == self.tx.want && self.rx.got == self.rx.want;
             let how = if whole { Ending::Completed } else { Ending::Stopped };
@@ -447,6 +456,9 @@ impl Flow for Data {
                     self.params.rate.map_or(FIRST_SPAN, |rate| (rate / 8 / 20).clamp(1, FIRST_SPAN));
                 Ok(())
             }
+            FlowEvent::Fin | FlowEvent::Broken(_) if self.role == Role::Client && self.is_held() => {
+                Err(Violation::Vanished)
+            }
             FlowEvent::Fin if self.settled() && self.rx.mark_len > 0 => {
                 Err(Violation::TooMany { want: self.rx.want })
             }
@@ -468,6 +480,10 @@ impl Flow for Data {
             }
             FlowEvent::Wake => self.core.check_stall(cx.now),
             FlowEvent::Stop => {
+                if self.is_held() {
+                    // From now on the client's end is waited for.
+                    self.core.moved = cx.now;
+                }
                 self.stopping = true;
                 Ok(())
             }

@@ -40,6 +40,8 @@ pub struct Grant {
     apart: bool,
     /// The workers that have its connections and flows.
     workers: Range<u16>,
+    /// So many processes have one of its connections each in turn.
+    processes: u32,
     /// Flows of such datagrams that are open, and their addresses.
     pub(super) pinging: Arc<Mutex<HashMap<Uuid, SocketAddr>>>,
     open: AtomicU32,
@@ -62,15 +64,23 @@ impl Grant {
             pings: None,
             apart: false,
             workers: 0..1,
+            processes: 1,
             pinging: Arc::default(),
             open: AtomicU32::new(0),
             revoked: AtomicBool::new(false),
         }
     }
 
+    /// The same on these workers.
     #[must_use]
     pub fn on(self, workers: Range<u16>) -> Self {
         Grant { workers, ..self }
+    }
+
+    /// The same in one of so many processes.
+    #[must_use]
+    pub(super) fn among(self, processes: u32) -> Self {
+        Grant { processes: processes.max(1), ..self }
     }
 
     /// The same for flows of datagrams.
@@ -94,7 +104,7 @@ impl Grant {
         let busy = self.pings.as_ref().is_some_and(|pings| pings.ping.busy);
         let few = self.terms.is_some() && self.limit.saturating_mul(2) <= workers;
         let apart = u32::from(busy || few || self.apart);
-        let turn = slot.wrapping_add(self.params.first_worker).wrapping_add(apart);
+        let turn = (slot / self.processes).wrapping_add(self.params.first_worker).wrapping_add(apart);
         self.workers.start + (turn % workers) as u16
     }
 

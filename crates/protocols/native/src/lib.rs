@@ -18,6 +18,7 @@ mod ping;
 mod preamble;
 pub mod secure;
 mod server;
+mod spread;
 pub mod udp;
 
 pub use client::{Client, ClientPlan};
@@ -31,6 +32,7 @@ pub use message::{Frames, MAX_MESSAGE, Message, MessageError, encode};
 pub use opening::{Numbers, Opener, OpeningKey};
 pub use preamble::{Guess, PREAMBLE, Preamble, Purpose, guess, is_ours};
 pub use server::{Server, ServerPlan};
+pub use spread::Door;
 
 use crate::config::{ClientConfig, ServerConfig, StopServers};
 use crate::host::HostInfo;
@@ -41,6 +43,7 @@ use common::{Limits, ProtocolOptions};
 use common::{auth, balance, config, host, payload, pending, protocol, quota, round_robin, verdicts};
 use model::{Kind, Phase, SMALLEST_PROBE, SocketSettings};
 use std::net::SocketAddr;
+use transport::Replica;
 
 /// The default port, TCP and UDP.
 pub const PORT: u16 = 7411;
@@ -49,6 +52,7 @@ pub const WIRE_VERSION: u16 = 3;
 
 pub static PROTOCOL: Native = Native(Info {
     keyed: true,
+    holds: true,
     hello: Some(Hello { encode: |id| hello(id).to_vec(), is_answer }),
     ..Info::new("native", PORT)
 });
@@ -99,7 +103,11 @@ impl Protocol for Native {
         phase: &Phase,
         host: &'static dyn HostInfo,
     ) -> Result<Started, String> {
-        let workers = config.workers_for(phase, host.cores().len());
+        // With worker processes the threads of this one have nothing to do.
+        let workers = match config.processes.count {
+            0 => config.workers_for(phase, host.cores().len()),
+            _ => 1,
+        };
         let stop = config.options.get::<StopServers>();
         let plan = ClientPlan {
             peers: config.peers.clone(),
@@ -117,12 +125,17 @@ impl Protocol for Native {
             clock_id: host.clock_id(),
             same_host_sndbuf: same_host_sndbuf(phase),
             foreign: foreign(&config.options),
+            processes: config.processes,
         };
         Ok(Started::new(Client::new(plan, host.now()), workers, phase))
     }
 
+    fn replica(&self) -> Option<Box<dyn Replica>> {
+        Some(Box::<spread::Sharer>::default())
+    }
+
     fn server(&self, serving: &Serving<'_>) -> Result<Started, String> {
-        let Serving { config, host, workers, addresses } = *serving;
+        let Serving { config, host, workers, addresses, doors } = *serving;
         let limits = config.limits.clone();
         let plan = ServerPlan {
             version: config.version.clone(),
@@ -141,6 +154,8 @@ impl Protocol for Native {
             sessions: config.sessions,
             clock_id: host.clock_id(),
             besides: config.besides.clone(),
+            doors: doors.to_vec(),
+            workers_of_process: config.processes.workers,
         };
         let session = Box::new(Server::new(plan, host.now()));
         Ok(Started { session, workers, sets: ServerPlan::SETS, buffer: BUFFER, keepalive_ns: None })

@@ -5,6 +5,9 @@
 //! seal = HMAC-SHA-256(key, what is sealed), its first 16 bytes
 //! ```
 //!
+//! A server whose connections are spread over processes has a port, and a key, for each of these:
+//! `HMAC-SHA-256(key, "netcaliper port " ‖ port)`, two bytes, big-endian. So no process has to know which numbers came to another.
+//!
 //! The secret is in `accepted`, which travels encrypted where there is a key. Sealed are the first bytes of a preamble
 //! ([`crate::preamble`]) and the fields of an INIT and an OPEN that stay the same ([`crate::udp::Word`]), with a number that the
 //! client draws for each opening. The server takes each number once. It remembers the highest one and which of those below it
@@ -25,7 +28,10 @@ pub const SEAL: usize = 16;
 
 /// The key that seals the openings of one session.
 #[derive(Clone)]
-pub struct OpeningKey(Hmac<Sha256>);
+pub struct OpeningKey {
+    bytes: [u8; 32],
+    mac: Hmac<Sha256>,
+}
 
 impl fmt::Debug for OpeningKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -36,23 +42,38 @@ impl fmt::Debug for OpeningKey {
 impl OpeningKey {
     /// The key of the session with this secret, on a control connection whose handshake has this hash; without one, empty.
     pub fn new(secret: &[u8; 16], handshake: &[u8]) -> Self {
-        let key = common::auth::keyed_long(secret, &[b"netcaliper openings 1", handshake].concat());
+        OpeningKey::of(common::auth::keyed_long(secret, &[b"netcaliper openings 1", handshake].concat()))
+    }
+
+    /// The key of these bytes.
+    pub(super) fn of(key: [u8; 32]) -> Self {
         // A key that is shorter than a block of the hash is filled up with zeros (RFC 2104 §2).
         let mut block = [0; 64];
         block[..key.len()].copy_from_slice(&key);
-        OpeningKey(Hmac::new(&block.into()))
+        OpeningKey { bytes: key, mac: Hmac::new(&block.into()) }
+    }
+
+    /// Its bytes.
+    pub(super) fn bytes(&self) -> [u8; 32] {
+        self.bytes
+    }
+
+    /// The key of the session's openings at this port of the server, where it has several.
+    pub(super) fn of_port(&self, port: u16) -> Self {
+        let text = [&b"netcaliper port "[..], &port.to_be_bytes()].concat();
+        OpeningKey::of(common::auth::keyed_long(&self.bytes, &text))
     }
 
     /// The seal of `bytes`.
     pub fn seal(&self, bytes: &[u8]) -> [u8; SEAL] {
         let mut out = [0; SEAL];
-        out.copy_from_slice(&self.0.clone().chain_update(bytes).finalize().into_bytes()[..SEAL]);
+        out.copy_from_slice(&self.mac.clone().chain_update(bytes).finalize().into_bytes()[..SEAL]);
         out
     }
 
     /// Whether `seal` is that of `bytes`; compared in constant time.
     pub fn holds(&self, bytes: &[u8], seal: &[u8; SEAL]) -> bool {
-        self.0.clone().chain_update(bytes).verify_truncated_left(seal).is_ok()
+        self.mac.clone().chain_update(bytes).verify_truncated_left(seal).is_ok()
     }
 }
 
@@ -68,6 +89,17 @@ impl Opener {
     /// The openings of a session that the server has accepted under this number.
     pub fn new(session: u64, key: OpeningKey) -> Self {
         Opener { session, key, next: Arc::default() }
+    }
+
+    /// The same, drawing numbers from `first` on.
+    #[must_use]
+    pub(super) fn from(self, first: u64) -> Self {
+        Opener { next: Arc::new(AtomicU64::new(first)), ..self }
+    }
+
+    /// The session's number at the server, and the bytes of the key.
+    pub(super) fn session(&self) -> (u64, [u8; 32]) {
+        (self.session, self.key.bytes())
     }
 
     /// A number that no opening of the session has had.

@@ -5,11 +5,13 @@ mod arrive;
 mod grant;
 mod standing;
 
+use super::client::A_THOUSAND;
 use super::grants::Grants;
 use super::handshake::Listener;
 use super::message::{Frames, Message};
 use super::preamble::Guess;
 use super::secure::Shake;
+use super::spread::{About, Door, Listening};
 use super::udp::Posted;
 use crate::auth::{Secrets, keyed_long};
 use crate::quota::{ByAddress, Lines, Rate};
@@ -58,6 +60,10 @@ pub struct ServerPlan {
     pub clock_id: String,
     /// What else ends with it: protocols and ports, `echo:9999`.
     pub besides: Vec<String>,
+    /// The ports of its worker processes, whose workers come after those of this one.
+    pub doors: Vec<u16>,
+    /// Worker threads of each of these.
+    pub workers_of_process: u16,
 }
 
 impl ServerPlan {
@@ -72,6 +78,14 @@ impl ServerPlan {
     pub(super) fn set(&self, number: u16) -> Range<u16> {
         let workers = self.workers.max(1);
         workers * number..workers * (number + 1)
+    }
+
+    /// The workers of these worker processes.
+    pub(super) fn workers_of(&self, processes: &Range<usize>) -> Range<u16> {
+        let at = |process: usize| {
+            self.threads().saturating_add(u16::clamped(process).saturating_mul(self.workers_of_process))
+        };
+        at(processes.start)..at(processes.end)
     }
 }
 
@@ -130,6 +144,9 @@ struct Held {
     others: u32,
     /// What its tallies add up to.
     moved: Moved,
+    /// The worker processes that have its connections, and the doors that lead there.
+    processes: Range<usize>,
+    doors: Vec<Door>,
 }
 
 struct Visitor {
@@ -142,6 +159,8 @@ struct Visitor {
     shake: Option<Shake>,
     /// The hash of the handshake, where there is a key.
     handshake: Vec<u8>,
+    /// It opens connections at other ports than the server's own.
+    takes_doors: bool,
     /// The key that the client has, or with which it is yet to prove that.
     holder: Option<Holder>,
     run: Uuid,
@@ -152,6 +171,14 @@ struct Visitor {
     /// Since when the session stands as it does.
     standing: Wall,
     held: Option<Held>,
+}
+
+impl Visitor {
+    /// How long its connections may take to end after it has said that they have.
+    fn lingers(&self) -> u64 {
+        let connections = self.held.as_ref().map_or(0, |held| held.phase.connections);
+        LINGER + u64::from(connections / 1_000) * A_THOUSAND
+    }
 }
 
 /// Who a client is, by its key.
@@ -193,6 +220,8 @@ pub struct Server {
     stops: u32,
     over: bool,
     budget: Option<Arc<AtomicI64>>,
+    /// Worker processes that have ended.
+    lost_processes: HashSet<usize>,
 }
 
 impl Server {
@@ -212,7 +241,20 @@ impl Server {
             })
             .collect();
         let mut driver = Driver::new(now, 0, &Phase::default()).begun(now);
-        let all = GroupPlan { records: plan.records, ..GroupPlan::new(Group::ALL, now, plan.interval_ns) };
+        let mut all =
+            GroupPlan { records: plan.records, ..GroupPlan::new(Group::ALL, now, plan.interval_ns) };
+        if !plan.doors.is_empty() {
+            let texts = |networks: &[ipnet::IpNet]| networks.iter().map(ToString::to_string).collect();
+            let listening = Listening {
+                start: now,
+                interval_ns: plan.interval_ns,
+                records: plan.records,
+                pending: plan.limits.pending,
+                allow: texts(&acl.allow),
+                deny: texts(&acl.deny),
+            };
+            all.about = Some(About::Listen(listening).encode());
+        }
         driver.group(all, LinkSource::acceptors(acceptors));
         Server {
             secrets: Secrets::new(secret, b"netcaliper server"),
@@ -231,6 +273,7 @@ impl Server {
             stops: 0,
             over: false,
             budget,
+            lost_processes: HashSet::new(),
         }
     }
 
@@ -465,7 +508,7 @@ impl Server {
                 Step::Granted | Step::Queued | Step::Running if quiet >= SILENCE => {
                     self.refuse(cx, link, "nothing was heard for too long");
                 }
-                Step::Draining if waited >= LINGER => self.drop_group(now, link),
+                Step::Draining if waited >= visitor.lingers() => self.drop_group(now, link),
                 _ => {}
             }
         }
@@ -531,6 +574,10 @@ impl Session for Server {
                 }
             }
             Input::Dropped(group, totals) => self.dropped(cx, group, totals),
+            Input::Lost(workers) => {
+                let first = workers.start.saturating_sub(self.plan.threads());
+                self.lost_processes.insert(usize::from(first / self.plan.workers_of_process.max(1)));
+            }
             Input::Wake => self.wake(cx),
             Input::Stop => self.stop(cx),
         }
@@ -551,7 +598,7 @@ impl Session for Server {
             Step::Idle if self.ending.is_none() => Some(v.since.plus(IDLE)),
             Step::Idle => None,
             Step::Queued | Step::Running => Some(v.heard.plus(SILENCE)),
-            Step::Draining => Some(v.since.plus(LINGER)),
+            Step::Draining => Some(v.since.plus(v.lingers())),
             Step::Dropping => None,
         });
         let ending = self.ending.filter(|at| *at < Mono(u64::MAX) && !self.over);

@@ -60,6 +60,7 @@ fn full() -> Value {
             kind: Kind::Ping,
             ping: Some(ping),
             inside_gap_ns: Some(1),
+            hold_ns: Some(1),
             ..crate::common::phase()
         }),
     });

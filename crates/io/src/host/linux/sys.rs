@@ -39,11 +39,12 @@ pub(super) fn usable_cpus() -> Option<u32> {
     u32::try_from(count).ok().filter(|n| answer == 0 && *n > 0)
 }
 
-/// CPU time of this process so far, in user mode and in the kernel, seconds.
+/// CPU time of this process and its worker processes so far, in user mode and in the kernel, seconds.
 pub(in crate::host) fn process_use() -> Option<(f64, f64)> {
     let usage = own_usage()?;
     let seconds = |t: libc::timeval| real(t.tv_sec) + real(t.tv_usec) / 1e6;
-    Some((seconds(usage.ru_utime), seconds(usage.ru_stime)))
+    let workers = crate::workers::cpu_use();
+    Some((seconds(usage.ru_utime) + workers.0, seconds(usage.ru_stime) + workers.1))
 }
 
 /// How often a thread of this process lost its CPU without having asked for it (involuntary context switches).
@@ -61,7 +62,7 @@ fn own_usage() -> Option<libc::rusage> {
 }
 
 /// Ticks of `/proc/stat` in a second.
-pub(super) fn ticks_per_second() -> u64 {
+pub(crate) fn ticks_per_second() -> u64 {
     // SAFETY: sysconf takes no pointers.
     let hz = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
     u64::try_from(hz).ok().filter(|hz| *hz > 0).unwrap_or(100)

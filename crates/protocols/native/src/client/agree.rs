@@ -1,11 +1,12 @@
 //! Agreeing with a server: hello, proof, round trip, proposal; and what it says later.
 
-use super::{AHEAD, CONNECTION_REFUSED, Client, GRACE, PINGS, Stage, Step};
+use super::{AHEAD, CONNECTION_REFUSED, Client, GRACE, Granted, PINGS, Stage, Step};
 use crate::auth::{hex, host_mark, unhex};
-use crate::message::{Message, MessageError, encode};
+use crate::message::{DOORS, Message, MessageError, encode};
 use crate::opening::{Opener, OpeningKey};
 use crate::preamble::{Guess, Preamble, Purpose, guess, is_ours};
 use crate::secure::{PAIRS, Proof, SHARED, Shake, prologue};
+use crate::spread::MOST_DOORS;
 use common::Peer;
 use common::keys::public_text;
 use common::protocol::Foreigners;
@@ -50,7 +51,7 @@ impl Client {
     fn hello(&self, at: usize) -> Message {
         Message::Hello {
             version: self.plan.version.clone(),
-            capabilities: vec!["tcp".into(), "connect".into()],
+            capabilities: vec!["tcp".into(), "connect".into(), DOORS.into()],
             nonce: hex(&self.servers[at].nonce),
             host: String::new(),
         }
@@ -233,7 +234,7 @@ impl Client {
                 self.driver.notice(Level::Warning, format!("{name} is stopping: {reason}"));
                 self.driver.status = Status::Interrupted;
                 self.driver.reason.get_or_insert(format!("{name} is stopping: {reason}"));
-                self.drain(cx.now.plus(GRACE));
+                self.drain(cx.now.plus(self.for_all(GRACE)));
             }
             _ => {}
         }
@@ -328,7 +329,9 @@ impl Client {
     }
 
     pub(super) fn accepted(&mut self, cx: &Context<'_>, at: usize, message: Message) {
-        let Message::Accepted { accepted, secret, phase, host, workers, placement } = message else { return };
+        let Message::Accepted { accepted, secret, phase, host, workers, placement, doors } = message else {
+            return;
+        };
         let Some(secret) = unhex::<16>(&secret) else {
             return self.lose(at, "it accepted without a valid secret", cx.now);
         };
@@ -337,6 +340,14 @@ impl Client {
         }
         if !is_reduction(&self.proposal(), &phase) {
             return self.lose(at, "it accepted something else than what was proposed", cx.now);
+        }
+        let connections: u64 = doors.iter().map(|door| u64::from(door.connections)).sum();
+        if !doors.is_empty()
+            && (doors.len() > MOST_DOORS
+                || connections != u64::from(phase.connections)
+                || doors.iter().any(|door| door.port == 0 || door.connections == 0))
+        {
+            return self.lose(at, "its ports for connections are none", cx.now);
         }
         let server = &mut self.servers[at];
         let opener = Opener::new(accepted.session, OpeningKey::new(&secret, &server.handshake));
@@ -353,7 +364,7 @@ impl Client {
             udp_rtt_ns: None,
             same_host: server.same_host,
         };
-        server.granted = Some((info, opener, *phase));
+        server.granted = Some(Granted { info, opener, phase: *phase, doors });
         self.enter(at, Step::Ready, cx.now);
         self.advance(cx.now);
     }

@@ -43,7 +43,7 @@ impl Client {
                     self.say(at, &Message::Ping { n: 0 });
                 }
             }
-            return self.drain(now.plus(GRACE));
+            return self.drain(now.plus(self.for_all(GRACE)));
         };
         self.asked = Some((since, told + 1));
         if self.stage == Stage::Draining {
@@ -163,6 +163,9 @@ impl Client {
     }
 
     pub(super) fn tally(&mut self, now: Mono, index: u32, from: Mono, to: Mono, tally: &Tally) {
+        if self.stage == Stage::Running {
+            self.hold(to, tally);
+        }
         let interval = self.driver.intervals.next(index, from, to, tally);
         self.silence.local(&interval, from, tally);
         self.waiting.push_back((now, interval));
@@ -208,7 +211,7 @@ impl Client {
 
     pub(super) fn wake(&mut self, now: Mono) {
         if self.stop_at.is_some_and(|at| at <= now) {
-            self.drain(now.plus(GRACE));
+            self.drain(now.plus(self.for_all(GRACE)));
         }
         if self.kill_at.is_some_and(|at| at <= now) {
             self.kill_at = None;
@@ -245,8 +248,8 @@ impl Client {
                 {
                     self.lose(at, &format!("no answer within {seconds} s"), now);
                 }
-                Step::Collecting if overdue(since, COUNTING) => {
-                    let seconds = Duration::from_nanos(COUNTING).as_secs();
+                Step::Collecting if overdue(since, self.for_all(COUNTING)) => {
+                    let seconds = Duration::from_nanos(self.for_all(COUNTING)).as_secs();
                     self.lose(at, &format!("it sent no results within {seconds} s"), now);
                 }
                 _ if step.is_long() && overdue(heard, SILENCE) => {

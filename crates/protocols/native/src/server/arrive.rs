@@ -5,7 +5,7 @@ use super::{
     MOST_SILENT, Server, Step, Visitor,
 };
 use crate::auth::{hex, host_mark, unhex};
-use crate::message::{Frames, Message, MessageError};
+use crate::message::{DOORS, Frames, Message, MessageError};
 use crate::quota::{Lines, Rate, to_give_way};
 use crate::secure::{PAIRS, Proof, SHARED, Shake, prologue};
 use metrics::{Clamped, Wall};
@@ -39,6 +39,7 @@ impl Server {
             heard: cx.now,
             shake: None,
             handshake: Vec::new(),
+            takes_doors: false,
             holder: None,
             run: Uuid::nil(),
             proposal: None,
@@ -114,7 +115,12 @@ impl Server {
                 self.refuse(cx, link, why);
             }
             (Step::Proving, Message::Noise { data, .. }) => self.shaken(cx, link, &data),
-            (Step::Greeting | Step::Proving, Message::Hello { nonce, .. }) => self.greet(cx, link, &nonce),
+            (Step::Greeting | Step::Proving, Message::Hello { nonce, capabilities, .. }) => {
+                if let Some(visitor) = self.visitors.get_mut(&link) {
+                    visitor.takes_doors = capabilities.iter().any(|capability| capability == DOORS);
+                }
+                self.greet(cx, link, &nonce);
+            }
             (Step::Greeting | Step::Proving, _) => {
                 self.refuse(cx, link, "the first message must be a hello");
             }

@@ -4,18 +4,16 @@ use super::standing::Moved;
 use super::{GRACE_EXCLUSIVE, Held, Holder, Server, Step, Visitor, WAIT_EXCLUSIVE, is_here};
 use crate::auth::hex;
 use crate::balance::{Placed, first_worker, is_light};
-use crate::data::Params;
-use crate::grants::Grant;
 use crate::message::Message;
 use crate::opening::OpeningKey;
-use crate::udp::Terms;
+use crate::spread::{About, Door, Granting};
 use common::keys::verb;
-use common::wait::wait;
-use common::{Limits, Protocol, ping};
+use common::{Limits, Protocol};
 use metrics::{Clamped, Group};
 use model::{Accepted, Change, Kind, Level, Phase, Standing};
+use std::ops::Range;
 use std::sync::Arc;
-use transport::{Context, GroupPlan, Link, Wait};
+use transport::{Context, Link};
 use uuid::Uuid;
 
 /// Bits/s that a session may move in each direction, where that is agreed on. Round trips have no rate.
@@ -148,6 +146,7 @@ impl Server {
         let known = holder.is_some() || here;
         let host = if known { self.plan.host.clone() } else { self.plan.host.without_identity() };
         let others = u32::clamped(self.others(run).count());
+        let (processes, doors) = self.doors(link, &phase);
         let answer = Message::Accepted {
             accepted: Accepted { session: number, changes, others },
             secret: hex(&secret),
@@ -155,6 +154,7 @@ impl Server {
             host: Box::new(host),
             workers: self.plan.workers.into(),
             placement: self.plan.placement.clone(),
+            doors: doors.clone(),
         };
         self.say(link, &answer);
         let until = phase.exclusive.then(|| now.plus(WAIT_EXCLUSIVE));
@@ -172,10 +172,35 @@ impl Server {
                 until,
                 others,
                 moved: Moved::default(),
+                processes,
+                doors,
             });
         }
         self.stands(cx, link, Standing::Granted);
         self.raise_others();
+    }
+
+    /// The worker processes that have a session's connections, next to each other, and the doors that lead there. None where the
+    /// session needs what only this process has.
+    fn doors(&self, link: Link, phase: &Phase) -> (Range<usize>, Vec<Door>) {
+        let (all, connections) = (self.plan.doors.len(), usize::clamped(phase.connections));
+        let takes = self.visitors.get(&link).is_some_and(|visitor| visitor.takes_doors);
+        if !takes || !matches!(phase.kind, Kind::Tcp | Kind::Connect) {
+            return (0..0, Vec::new());
+        }
+        // Sessions with fewer connections than there are processes have others in turn.
+        let turn = usize::clamped(self.sessions);
+        let whole = |range: &Range<usize>| !range.clone().any(|at| self.lost_processes.contains(&at));
+        let found = (1..=all.min(connections)).rev().find_map(|count| {
+            let places = all - count + 1;
+            (0..places).map(|at| (at + turn) % places).map(|first| first..first + count).find(whole)
+        });
+        let Some(processes) = found else { return (0..0, Vec::new()) };
+        let count = processes.len();
+        let share = |at: usize| u32::clamped(connections / count + usize::from(at < connections % count));
+        let ports = self.plan.doors[processes.clone()].iter().enumerate();
+        let doors = ports.map(|(at, &port)| Door { port, connections: share(at) }).collect();
+        (processes, doors)
     }
 
     /// The worker that has a session's first connection. Alone, a client on this host is placed as it proposes, so that both ends of
@@ -260,33 +285,22 @@ impl Server {
         let longest = held.phase.ends_after().unwrap_or(self.plan.limits.exclusive_ns);
         held.until = held.phase.exclusive.then(|| cx.now.plus(longest).plus(GRACE_EXCLUSIVE));
         let phase = &held.phase;
-        let eager = self.plan.limits.eager && phase.kind == Kind::Ping;
         // Schedules begin at the instant that the client sets, which is this much later.
         let start = cx.now.plus(phase.lead_ns());
-        let waiting = match eager {
-            true => Wait::Spin,
-            false => wait(phase, phase.pattern.sends_down(), self.plan.limits.busy),
-        };
-        let workers = self.plan.set(u16::from(is_light(phase)));
-        let mut plan = GroupPlan::of(phase, held.group, start);
-        if phase.ping.is_some() {
-            // How long a message waited here is part of what this end spent. Who spins does not let it wait.
-            plan.sockets = phase.sockets.of_messages(waiting != Wait::Spin);
-        }
-        let plan = GroupPlan {
-            workers: Some(workers.clone()),
+        let granting = Granting {
+            group: held.group,
+            session: held.number,
+            key: OpeningKey::new(&held.secret, &visitor.handshake).bytes(),
+            phase: phase.clone(),
+            start,
             records: self.plan.records,
-            packets: phase.probe.is_some(),
-            wait: waiting,
-            ..plan
+            busy: self.plan.limits.busy,
+            eager: self.plan.limits.eager && phase.kind == Kind::Ping,
+            doors: held.doors.clone(),
         };
-        let params = Arc::new(Params::of(phase, held.group));
-        let even = matches!(phase.kind, Kind::Tcp | Kind::Ping);
-        let key = OpeningKey::new(&held.secret, &visitor.handshake);
-        let grant = Grant::new(key, params, phase.connections, phase.transfer, even)
-            .on(workers)
-            .with(Terms::of(phase, held.group, None))
-            .reflecting(ping::Params::ours(phase, held.group).map(Arc::new), eager);
+        let mut plan = granting.plan();
+        let workers = self.plan.set(u16::from(is_light(phase)));
+        plan.workers = Some(workers.clone());
         let text = format!(
             "session {} with {}{}: {} {}, {} connections",
             held.number,
@@ -307,7 +321,12 @@ impl Server {
             phase.pattern,
             phase.connections
         );
-        self.grants.insert(held.number, Arc::new(grant));
+        if held.doors.is_empty() {
+            self.grants.insert(held.number, Arc::new(granting.grant(workers, None)));
+        } else {
+            plan.workers = Some(self.plan.workers_of(&held.processes));
+            plan.about = Some(About::Grant(granting).encode());
+        }
         self.driver.group(plan, Vec::new());
         self.driver.notice(Level::Info, text);
         self.stands(cx, link, Standing::Running);

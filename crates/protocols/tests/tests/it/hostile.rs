@@ -62,6 +62,7 @@ fn any_message(rng: &mut Rng, proposal: &Phase) -> Message {
             host: Box::default(),
             workers: n,
             placement: text(rng),
+            doors: (0..n % 3).map(|at| native::Door { port: at as u16, connections: n % 5 }).collect(),
         },
         11 => Message::Refused { reason: text(rng) },
         12 => Message::Start,

@@ -140,6 +140,56 @@ fn connects_by_the_thousand() {
 }
 
 #[test]
+fn held_connections_are_open_together_for_longer_than_a_stall() {
+    let mut net = network(5);
+    serve(&mut net, server_plan());
+    let phase = Phase {
+        kind: Kind::Connect,
+        transfer: 64,
+        connections: 50,
+        connect_rate: Some(40.0),
+        iterations: Some(1),
+        hold_ns: Some(30 * SECOND),
+        duration_ns: None,
+        stall_ns: SECOND,
+        ..small()
+    };
+    let began = net.now;
+    let client = join(&mut net, 0, client_plan(&phase));
+    net.run();
+    let it = told(&net, client);
+    assert_eq!(it.status(), Status::Complete, "{it:#?}");
+    for totals in [it.local(), &it.remote[0]] {
+        assert_eq!((totals.opened, totals.completed, totals.peak), (50, 50, 50), "{totals:#?}");
+        assert_eq!(totals.network_errors + totals.data_errors + totals.protocol_errors, 0, "{totals:#?}");
+    }
+    assert_eq!(it.remote[0].traffic.rx_bytes, 50 * 64, "the receiver has compared them");
+    let took = it.end.as_ref().unwrap().0.since(began);
+    // 50 connections at 40 a second, the interval in which the last was opened, and the 30 s.
+    assert!((31 * SECOND..34 * SECOND).contains(&took), "{took}");
+}
+
+#[test]
+fn a_held_connection_that_breaks_is_an_error() {
+    let mut net = network(5);
+    let server = serve(&mut net, server_plan());
+    let phase = Phase {
+        kind: Kind::Connect,
+        transfer: 64,
+        iterations: Some(1),
+        hold_ns: Some(30 * SECOND),
+        duration_ns: None,
+        ..small()
+    };
+    let client = join(&mut net, 0, client_plan(&phase));
+    net.kill_at(server, net.now.plus(5 * SECOND));
+    net.run();
+    let it = told(&net, client);
+    assert_ne!(it.status(), Status::Complete, "{it:#?}");
+    assert_eq!((it.local().completed, it.local().network_errors), (0, 4), "{it:#?}");
+}
+
+#[test]
 fn two_hundred_clients_at_once() {
     let mut net = network(6);
     let server = serve(&mut net, server_plan());

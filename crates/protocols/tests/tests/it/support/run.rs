@@ -1,7 +1,7 @@
 //! Sessions in virtual time: what the tests of clients and servers share.
 
 use common::protocol::{Foreigners, Protocol as _};
-use common::{Acl, Keyring, Limits, Peer, Psk};
+use common::{Acl, Keyring, Limits, Peer, Processes, Psk};
 use metrics::{Mono, SECOND};
 use model::{Event, Interval, Phase, Range, SessionInfo, Status, Totals};
 use native::{Client, ClientPlan, Server, ServerPlan};
@@ -51,6 +51,8 @@ pub(crate) fn server_plan() -> ServerPlan {
         sessions: false,
         clock_id: String::new(),
         besides: Vec::new(),
+        doors: Vec::new(),
+        workers_of_process: 0,
     }
 }
 
@@ -71,6 +73,7 @@ pub(crate) fn client_plan(phase: &Phase) -> ClientPlan {
         clock_id: String::new(),
         same_host_sndbuf: None,
         foreign: foreign(),
+        processes: Processes::default(),
     }
 }
 

@@ -1,0 +1,46 @@
+//! Worker processes: the command that a client or a server runs to have one.
+
+use crate::protocols::{self, Protocol};
+use crate::{CliError, Exit};
+use clap::Args;
+use common::Processes;
+use std::net::SocketAddr;
+
+#[derive(Args, Debug)]
+pub(crate) struct WorkerArgs {
+    #[arg(long, value_parser = protocols::parse)]
+    protocol: Protocol,
+    #[arg(long)]
+    origin: u64,
+    #[arg(long)]
+    workers: u16,
+    #[arg(long)]
+    buffer: usize,
+    #[arg(long)]
+    core: Vec<usize>,
+    #[arg(long)]
+    device: Option<String>,
+    #[arg(long)]
+    realtime: bool,
+    #[arg(long)]
+    listen: Vec<SocketAddr>,
+}
+
+pub(crate) fn worker(args: &WorkerArgs) -> Result<Exit, CliError> {
+    let settings = runtime::WorkerSettings {
+        origin: args.origin,
+        workers: args.workers,
+        cores: args.core.clone(),
+        buffer: args.buffer,
+        device: args.device.clone(),
+        realtime: args.realtime,
+        listen: args.listen.clone(),
+    };
+    runtime::be_worker(args.protocol, &settings)?;
+    Ok(Exit::Good)
+}
+
+/// Processes that were asked for; how many workers each has is decided with the phase.
+pub(crate) fn asked(count: Option<u16>) -> Processes {
+    Processes { count: count.unwrap_or(0), workers: 0 }
+}

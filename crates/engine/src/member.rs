@@ -1,0 +1,144 @@
+//! The control thread of a worker process: it passes instructions down to its workers, and their findings up.
+
+use crate::process::{Frames, Instruction, told};
+use crate::threads::{Workers, begin};
+use crate::worker::{Command, Report};
+use crate::{EngineError, Setup};
+use metrics::Clamped as _;
+use transport::{
+    Arena, Got, Mail, Net as _, Park, Platform, Read, Ready, Receiver as _, Replica, StreamSocket as _, Task,
+    Transmit, Watch as _,
+};
+
+/// Bytes that are read at once.
+const READ: usize = 64 * 1024;
+
+/// The control thread of a worker process.
+pub struct Member<P: Platform> {
+    reactor: P::Reactor,
+    clock: P::Clock,
+    setup: Setup<P>,
+    workers: Workers<P>,
+    replica: Box<dyn Replica>,
+    /// To the process that has the session.
+    stream: P::Stream,
+    frames: Frames,
+    out: Vec<u8>,
+    buffer: Vec<u8>,
+    is_over: bool,
+}
+
+impl<P: Platform> Member<P> {
+    /// Starts the workers; `stream` leads to the process that has the session, and `replica` makes the links that it asks for.
+    ///
+    /// # Errors
+    /// When the system refuses a reactor or a thread.
+    pub fn new(
+        platform: &P,
+        stream: P::Stream,
+        replica: Box<dyn Replica>,
+        mut setup: Setup<P>,
+    ) -> Result<Self, EngineError> {
+        let system = |what| move |source| EngineError::System { what, source };
+        let reactor = platform.reactor().map_err(system("making a reactor"))?;
+        stream.watch(&reactor, 1).map_err(system("watching the process that has the session"))?;
+        let workers = Workers::start(platform, &mut setup, &reactor)?;
+        Ok(Member {
+            reactor,
+            clock: platform.clock(),
+            setup,
+            workers,
+            replica,
+            stream,
+            frames: Frames::default(),
+            out: Vec::new(),
+            buffer: vec![0; READ],
+            is_over: false,
+        })
+    }
+
+    /// Carries out what has come. Without the other end there is no session any more.
+    fn read(&mut self) {
+        loop {
+            let mut net = self.stream.net(&mut self.buffer, &self.clock, false);
+            match net.recv(Read::look(READ)) {
+                Got::Received(received) => self.frames.push(received.bytes),
+                Got::Nothing => break,
+                Got::Fin | Got::Fault(_) => {
+                    self.is_over = true;
+                    break;
+                }
+            }
+        }
+        while let Some(body) = self.frames.pop() {
+            match Instruction::decode(body) {
+                Some(Instruction::Group(part, about)) => {
+                    let workers = u16::clamped(self.workers.handles.len());
+                    match self.replica.group(part, workers, about) {
+                        Some((plan, sources)) => begin(&self.workers.handles, &plan, sources, &self.setup),
+                        // Both ends are the same program.
+                        None => self.is_over = true,
+                    }
+                }
+                Some(Instruction::Order(group, order)) => {
+                    self.replica.order(group, order);
+                    self.workers.handles.iter().for_each(|worker| worker.send(Command::Order(group, order)));
+                }
+                None => self.is_over = true,
+            }
+        }
+    }
+
+    fn gather(&mut self) {
+        while let Mail::Message((worker, report)) = self.workers.reports.try_recv() {
+            // What flows tell their session, and control links, belong to the process that has it.
+            if let Report::Found(finding) = report {
+                self.out.extend(told(worker, &finding));
+            }
+        }
+    }
+
+    fn write(&mut self) {
+        while !self.out.is_empty() && !self.is_over {
+            let mut arena = Arena::new(self.out.len());
+            let mut burst = Transmit::new(&mut arena, self.out.len());
+            burst.own(self.out.len()).copy_from_slice(&self.out);
+            let sent = self.stream.net(&mut [], &self.clock, false).send(&burst);
+            self.out.drain(..sent.bytes);
+            self.is_over |= sent.fault.is_some();
+            if sent.bytes == 0 {
+                break;
+            }
+        }
+        let _ = self.stream.rearm(&self.reactor, 1, true, !self.out.is_empty());
+    }
+
+    /// After the last step: waits for the workers.
+    pub fn finish(mut self) {
+        self.workers.join();
+    }
+}
+
+impl<P: Platform> Task<P> for Member<P> {
+    fn step(&mut self) -> Park {
+        if self.is_over {
+            self.workers.quit();
+            return Park::Done;
+        }
+        Park::Wait(None)
+    }
+
+    fn reactor(&mut self) -> &mut P::Reactor {
+        &mut self.reactor
+    }
+
+    fn resume(&mut self, ready: std::io::Result<&mut Vec<Ready>>) {
+        match ready {
+            Ok(ready) => ready.clear(),
+            Err(_) => self.is_over = true,
+        }
+        self.read();
+        self.gather();
+        self.write();
+    }
+}

@@ -1,0 +1,314 @@
+//! Worker processes as the control thread sees them: what crosses to one and back, and what is known of each.
+//!
+//! ```text
+//! +---------------+----------------------+
+//! | length (4)    | body, `length` bytes |      numbers are big-endian
+//! +---------------+----------------------+
+//! down:  0 | part (4) | of (4) | what the session says of the group      a group begins
+//!        1 | group (4) | order (1) | value (8)                           an order
+//! up:    worker (2) | a Finding as JSON
+//! ```
+
+use metrics::{CauseTally, Clamped, Ending, Group, Mono, Tally};
+use model::Finding;
+use model::document::Document as _;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use transport::{Order, Part};
+
+/// A stream of bodies.
+#[derive(Default)]
+pub(crate) struct Frames {
+    bytes: Vec<u8>,
+    used: usize,
+}
+
+impl Frames {
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        self.bytes.drain(..std::mem::take(&mut self.used));
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<&[u8]> {
+        let (length, rest) = self.bytes.get(self.used..)?.split_first_chunk::<4>()?;
+        let length = usize::clamped(u32::from_be_bytes(*length));
+        let body = rest.get(..length)?;
+        self.used += 4 + length;
+        Some(body)
+    }
+}
+
+/// A body with its length before it.
+fn framed(body: &[u8]) -> Vec<u8> {
+    [&u32::clamped(body.len()).to_be_bytes(), body].concat()
+}
+
+/// What a worker process is told.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Instruction<'a> {
+    Group(Part, &'a [u8]),
+    Order(Group, Order),
+}
+
+impl Instruction<'_> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut body = Vec::new();
+        match self {
+            Instruction::Group(part, about) => {
+                body.push(0);
+                body.extend(part.index.to_be_bytes());
+                body.extend(part.of.to_be_bytes());
+                body.extend(*about);
+            }
+            Instruction::Order(group, order) => {
+                let (kind, value) = match order {
+                    Order::Start(at) => (0, at.0),
+                    Order::Ask(tag) => (1, u64::from(*tag)),
+                    Order::Freeze(tag) => (2, u64::from(*tag)),
+                    Order::Stop => (3, 0),
+                    Order::Kill => (4, 0),
+                    Order::Drop => (5, 0),
+                };
+                body.push(1);
+                body.extend(group.0.to_be_bytes());
+                body.push(kind);
+                body.extend(value.to_be_bytes());
+            }
+        }
+        framed(&body)
+    }
+
+    pub(crate) fn decode(body: &[u8]) -> Option<Instruction<'_>> {
+        let (kind, rest) = body.split_first()?;
+        let (first, rest) = rest.split_first_chunk::<4>()?;
+        let first = u32::from_be_bytes(*first);
+        match kind {
+            0 => {
+                let (of, about) = rest.split_first_chunk::<4>()?;
+                Some(Instruction::Group(Part { index: first, of: u32::from_be_bytes(*of) }, about))
+            }
+            1 => {
+                let (order, value) = rest.split_first()?;
+                let value = u64::from_be_bytes(value.try_into().ok()?);
+                let order = match order {
+                    0 => Order::Start(Mono(value)),
+                    1 => Order::Ask(u32::clamped(value)),
+                    2 => Order::Freeze(u32::clamped(value)),
+                    3 => Order::Stop,
+                    4 => Order::Kill,
+                    5 => Order::Drop,
+                    _ => return None,
+                };
+                Some(Instruction::Order(Group(first), order))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What worker `worker` of a process has found, on its way up.
+pub(crate) fn told(worker: usize, finding: &Finding) -> Vec<u8> {
+    let mut body = u16::clamped(worker).to_be_bytes().to_vec();
+    // Writing our own types into memory cannot fail; if it ever did, the body could not be read.
+    let _ = finding.write(&mut body);
+    framed(&body)
+}
+
+fn heard(body: &[u8]) -> Option<(usize, Finding)> {
+    let (worker, finding) = body.split_first_chunk::<2>()?;
+    Some((u16::from_be_bytes(*worker).into(), Finding::read(finding).ok()?))
+}
+
+/// What is known of a group on one worker of a process.
+#[derive(Clone, Debug, Default)]
+struct Progress {
+    /// Its next interval.
+    next: u32,
+    /// It has told its last interval.
+    closed: bool,
+    idle: bool,
+    /// Connections that it was to keep open.
+    share: u64,
+    /// Connections that were open at the end of its latest interval, and that have ended so far.
+    open: u64,
+    ended: u64,
+}
+
+/// A worker process.
+pub(crate) struct Process {
+    /// The control link that leads to it.
+    pub(crate) link: u64,
+    /// Its workers, as the control thread numbers them.
+    pub(crate) workers: Range<usize>,
+    pub(crate) is_over: bool,
+    frames: Frames,
+    /// By group and worker, until that has dropped the group.
+    groups: BTreeMap<(Group, usize), Progress>,
+}
+
+impl Process {
+    pub(crate) fn new(link: u64, workers: Range<usize>) -> Self {
+        Process { link, workers, is_over: false, frames: Frames::default(), groups: BTreeMap::new() }
+    }
+
+    /// It has this part of a group with so many connections at once.
+    pub(crate) fn begin(&mut self, group: Group, part: Part, slots: u32) {
+        let each = u32::clamped(self.workers.len());
+        let all = u64::from(part.of.saturating_mul(each)).max(1);
+        for (at, worker) in (0..).zip(self.workers.clone()) {
+            let place = u64::from(part.index.saturating_mul(each).saturating_add(at));
+            let share = (u64::from(slots) + all - 1).saturating_sub(place) / all;
+            self.groups.insert((group, worker), Progress { share, ..Progress::default() });
+        }
+    }
+
+    /// What it has told, each with the worker as the control thread numbers them; `None` when it speaks nonsense.
+    pub(crate) fn hear(&mut self, bytes: &[u8]) -> Option<Vec<(usize, Finding)>> {
+        self.frames.push(bytes);
+        let mut all = Vec::new();
+        while let Some(body) = self.frames.pop() {
+            let (worker, finding) = heard(body)?;
+            let worker = self.workers.start + worker;
+            match &finding {
+                Finding::Tally { group, index, last, tally, .. } => {
+                    let known = self.groups.get_mut(&(*group, worker))?;
+                    known.next = index.saturating_add(1);
+                    known.closed |= last;
+                    known.open = tally.open;
+                    known.ended += tally.ended.iter().sum::<u64>();
+                }
+                Finding::Idle(group) => self.groups.get_mut(&(*group, worker))?.idle = true,
+                Finding::Dropped { group, .. } => {
+                    self.groups.remove(&(*group, worker))?;
+                }
+                Finding::Ended(_) | Finding::Trouble(_) => {}
+            }
+            all.push((worker, finding));
+        }
+        Some(all)
+    }
+
+    /// What its workers would have told: they are waited for no longer, and what they kept open has failed.
+    pub(crate) fn lost(&mut self, now: Mono) -> Vec<(usize, Finding)> {
+        self.is_over = true;
+        let mut all = Vec::new();
+        for ((group, worker), known) in std::mem::take(&mut self.groups) {
+            if !known.closed {
+                let tally = Box::default();
+                all.push((worker, Finding::Tally { group, index: known.next, to: now, last: true, tally }));
+            }
+            if !known.idle {
+                all.push((worker, Finding::Idle(group)));
+            }
+            let failed = known.open.max(known.share.saturating_sub(known.ended));
+            let failed = if known.idle { 0 } else { failed };
+            let tally = Box::new(failures(failed));
+            all.push((worker, Finding::Dropped { group, tally, peak: 0, effective: None }));
+        }
+        all
+    }
+}
+
+/// Connections that failed with their process.
+fn failures(count: u64) -> Tally {
+    let mut tally = Tally::default();
+    if count > 0 {
+        let (class, text) = (Ending::NetworkError, "its worker process has ended");
+        tally.ended[class as usize] = count;
+        tally.causes.insert(text.to_owned(), CauseTally { class, count, first: text.to_owned() });
+    }
+    tally
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instructions_survive_any_split() {
+        let part = Part { index: 3, of: 9 };
+        let all = [
+            Instruction::Group(part, b"about"),
+            Instruction::Group(part, b""),
+            Instruction::Order(Group(7), Order::Start(Mono(u64::MAX))),
+            Instruction::Order(Group(7), Order::Ask(5)),
+            Instruction::Order(Group(7), Order::Freeze(5)),
+            Instruction::Order(Group(7), Order::Stop),
+            Instruction::Order(Group(7), Order::Kill),
+            Instruction::Order(Group(0), Order::Drop),
+        ];
+        let bytes: Vec<u8> = all.iter().flat_map(Instruction::encode).collect();
+        for size in [1, 3, bytes.len()] {
+            let (mut frames, mut at) = (Frames::default(), 0);
+            for chunk in bytes.chunks(size) {
+                frames.push(chunk);
+                while let Some(body) = frames.pop() {
+                    assert_eq!(Instruction::decode(body).as_ref(), Some(&all[at]));
+                    at += 1;
+                }
+            }
+            assert_eq!(at, all.len());
+        }
+        for bad in [&b""[..], b"\x02\0\0\0\0", b"\x01\0\0\0\0\x06\0\0\0\0\0\0\0\0", b"\x01\0\0\0\0\x05"] {
+            assert_eq!(Instruction::decode(bad), None);
+        }
+    }
+
+    /// 10 connections over two processes with two workers each: workers 2 and 3 of four have 2 each.
+    fn second() -> Process {
+        let mut process = Process::new(1, 12..14);
+        process.begin(Group(1), Part { index: 1, of: 2 }, 10);
+        process
+    }
+
+    fn counted(index: u32, open: u64, completed: u64) -> Finding {
+        let mut tally = Tally { open, ..Tally::default() };
+        tally.ended[Ending::Completed as usize] = completed;
+        Finding::Tally { group: Group(1), index, to: Mono(5), last: false, tally: Box::new(tally) }
+    }
+
+    #[test]
+    fn the_connections_of_a_process_that_ends_have_failed() {
+        let failed = |process: &mut Process| -> Vec<u64> {
+            let lost = process.lost(Mono(9));
+            let dropped = lost.iter().filter_map(|(_, finding)| match finding {
+                Finding::Dropped { tally, .. } => Some(tally.count(Ending::NetworkError)),
+                _ => None,
+            });
+            dropped.collect()
+        };
+        assert_eq!(failed(&mut second()), [2, 2], "before it has told anything");
+        let mut process = second();
+        let bytes = [told(0, &counted(0, 1, 1)), told(1, &counted(0, 2, 700))].concat();
+        assert_eq!(process.hear(&bytes).unwrap().len(), 2);
+        assert_eq!(failed(&mut process), [1, 2], "one has ended well; of others those that were open");
+        assert!(process.lost(Mono(9)).is_empty(), "they are told once");
+    }
+
+    #[test]
+    fn a_process_that_ends_is_waited_for_in_no_interval() {
+        let mut process = second();
+        process.hear(&[told(0, &counted(0, 1, 0)), told(1, &Finding::Idle(Group(1)))].concat()).unwrap();
+        let lost = process.lost(Mono(9));
+        let intervals: Vec<(usize, u32)> = lost
+            .iter()
+            .filter_map(|(worker, finding)| match finding {
+                Finding::Tally { index, last: true, .. } => Some((*worker, *index)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(intervals, [(12, 1), (13, 0)]);
+        let idle: Vec<usize> = lost
+            .iter()
+            .filter_map(|(worker, finding)| matches!(finding, Finding::Idle(_)).then_some(*worker))
+            .collect();
+        assert_eq!(idle, [12], "the other has said so itself");
+    }
+
+    #[test]
+    fn nonsense_is_noticed() {
+        for bad in [&b"\0\0\0\x01x"[..], b"\0\0\0\x05\0\0abc", &told(0, &Finding::Idle(Group(9)))] {
+            assert!(second().hear(bad).is_none());
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Worker processes: this program once more, whose standard input is a connection to the process that has started it.
+
+use crate::{Clock, Stream};
+use metrics::real;
+use std::collections::BTreeMap;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How long a worker process may take until it is ready.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A worker process that has been started.
+#[derive(Debug)]
+pub struct Starting {
+    stream: UnixStream,
+    child: Child,
+}
+
+/// Starts this program with these arguments. It has a process group of its own, so that a terminal's Ctrl-C reaches this process alone:
+/// a worker process ends when its connection does.
+///
+/// # Errors
+/// When the system refuses.
+pub fn start(arguments: &[String]) -> io::Result<Starting> {
+    let (stream, theirs) = UnixStream::pair()?;
+    let child = Command::new("/proc/self/exe")
+        .args(arguments)
+        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .stdout(Stdio::null())
+        .process_group(0)
+        .spawn()?;
+    cpu_times().insert(child.id(), (0.0, 0.0));
+    Ok(Starting { stream, child })
+}
+
+impl Starting {
+    /// Waits until it is ready: the connection to it, and what its end can be waited for with.
+    ///
+    /// # Errors
+    /// When it ends instead, or takes too long.
+    pub fn ready(mut self) -> io::Result<(Stream, Child)> {
+        self.stream.set_read_timeout(Some(PATIENCE))?;
+        self.stream.read_exact(&mut [0])?;
+        Ok((Stream::of_local(self.stream)?, self.child))
+    }
+}
+
+/// CPU times of the worker processes of this one as they were last read, by process.
+static CPU_TIMES: Mutex<BTreeMap<u32, (f64, f64)>> = Mutex::new(BTreeMap::new());
+
+fn cpu_times() -> MutexGuard<'static, BTreeMap<u32, (f64, f64)>> {
+    CPU_TIMES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// CPU time of all worker processes that this process has started, in user mode and in the kernel, seconds. Of one that has ended it is
+/// what was read last.
+pub(crate) fn cpu_use() -> (f64, f64) {
+    let (mut user, mut system) = (0.0, 0.0);
+    for (process, used) in cpu_times().iter_mut() {
+        let now =
+            std::fs::read_to_string(format!("/proc/{process}/stat")).ok().and_then(|text| used_by(&text));
+        *used = now.unwrap_or(*used);
+        user += used.0;
+        system += used.1;
+    }
+    (user, system)
+}
+
+/// `utime` and `stime` of /proc/PID/stat (proc(5)), whose second field is a name in parentheses.
+fn used_by(stat: &str) -> Option<(f64, f64)> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut times = rest.split_whitespace().skip(11).map(|ticks| ticks.parse::<u64>().ok());
+    let ticks = real(crate::host::ticks_per_second());
+    Some((real(times.next()??) / ticks, real(times.next()??) / ticks))
+}
+
+/// The zero of this process's clock, which its worker processes are to have as well.
+pub fn clock_origin() -> u64 {
+    Clock::new().origin()
+}
+
+/// In a worker process: has the clock begin at `origin`; `false` when it has been read already.
+pub fn begin_clock(origin: u64) -> bool {
+    Clock::begin_at(origin)
+}
+
+/// In a worker process: says that it is ready. The connection to the process that has started it.
+///
+/// # Errors
+/// When standard input is no such connection.
+pub fn ready() -> io::Result<Stream> {
+    let mut stream = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    stream.write_all(&[1])?;
+    Stream::of_local(stream)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_times_are_the_fourteenth_and_fifteenth_field() {
+        let ticks = crate::host::ticks_per_second();
+        let stat =
+            format!("5 (a) b (c)) S 1 5 5 0 -1 4194304 99 0 0 0 {} {} 7 8 20 0 1 0", 3 * ticks, ticks / 2);
+        assert_eq!(used_by(&stat), Some((3.0, 0.5)));
+        assert_eq!(used_by("5 (a) S 1"), None);
+    }
+}

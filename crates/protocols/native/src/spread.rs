@@ -1,0 +1,234 @@
+//! What makes the connections of a session, in its own process and, told as JSON, in worker processes.
+
+use super::data::Params;
+use super::dial::{Dialer, Site};
+use super::grants::{Grant, Grants};
+use super::handshake::Listener;
+use super::opening::{Opener, OpeningKey};
+use super::udp::Terms;
+use common::wait::wait;
+use common::{Acl, ping};
+use ipnet::IpNet;
+use metrics::{Clamped, Group, Mono};
+use model::churn::Plan;
+use model::document::{Document, field};
+use model::{Kind, Phase};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
+use std::sync::Arc;
+use transport::{Acceptor, Connector, GroupPlan, LinkSource, Order, Part, Replica, Wait};
+
+/// A port of a server that has connections of one session only: those of a worker process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Door {
+    pub port: u16,
+    pub connections: u32,
+}
+
+/// Most doors of a server.
+pub(super) const MOST_DOORS: usize = 1_024;
+
+/// Where a client opens connections.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Place {
+    pub(super) address: SocketAddr,
+    pub(super) session: u64,
+    pub(super) key: [u8; 32],
+    #[serde(with = "field")]
+    pub(super) phase: Phase,
+    pub(super) connections: u32,
+}
+
+/// What opens a client's connections.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Dialing {
+    pub(super) group: Group,
+    #[serde(with = "field")]
+    pub(super) phase: Phase,
+    pub(super) start: Mono,
+    pub(super) end: Option<Mono>,
+    pub(super) places: Vec<Place>,
+    pub(super) sources: Vec<IpAddr>,
+    pub(super) ports: Option<(u16, u16)>,
+    pub(super) records: bool,
+}
+
+/// The plan of a client's group whose connections so many workers open.
+pub(super) fn plan_of(phase: &Phase, group: Group, start: Mono, workers: u16, records: bool) -> GroupPlan {
+    let mut plan = GroupPlan::of(phase, group, start);
+    // Where messages come back only their bytes tell anything, unless the kernel's stamps were asked for.
+    if let Some(ping) = &phase.ping {
+        plan.sockets = phase.sockets.of_messages(ping.kernel_stamps);
+    }
+    GroupPlan {
+        throttle: phase.throttle.div_ceil(workers.max(1).into()),
+        records,
+        wait: wait(phase, phase.pattern.sends_up(), true),
+        ..plan
+    }
+}
+
+impl Dialing {
+    /// What opens them on these of so many workers.
+    pub(super) fn connectors(&self, workers: Range<u16>, of: u16) -> Vec<Box<dyn Connector>> {
+        // Each process draws numbers of its own.
+        let first = u64::from(workers.start) << 40;
+        let sites: Vec<Site> = self
+            .places
+            .iter()
+            .map(|place| Site {
+                address: place.address,
+                opener: Opener::new(place.session, OpeningKey::of(place.key)).from(first),
+                params: Arc::new(Params::of(&place.phase, self.group)),
+                pings: ping::Params::ours(&place.phase, self.group)
+                    .map(|params| Arc::new(params.during(self.start, self.end))),
+                connections: place.connections,
+            })
+            .collect();
+        let rotate = usize::clamped(self.phase.connections) < sites.len();
+        let dialer = |w: u16| {
+            let plan = Plan::part(&self.phase, w.into(), of.into());
+            let dialer = Dialer::new(&plan, sites.clone(), rotate, self.sources.clone(), self.ports, w, of);
+            Box::new(dialer) as Box<dyn Connector>
+        };
+        workers.map(dialer).collect()
+    }
+}
+
+/// What accepts a server's connections.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Listening {
+    pub(super) start: Mono,
+    pub(super) interval_ns: u64,
+    pub(super) records: bool,
+    pub(super) pending: u32,
+    pub(super) allow: Vec<String>,
+    pub(super) deny: Vec<String>,
+}
+
+impl Listening {
+    fn acl(&self) -> Option<Acl> {
+        let networks =
+            |texts: &[String]| -> Option<Vec<IpNet>> { texts.iter().map(|text| text.parse().ok()).collect() };
+        Some(Acl { allow: networks(&self.allow)?, deny: networks(&self.deny)? })
+    }
+}
+
+/// The connections that a server's session may have.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Granting {
+    pub(super) group: Group,
+    pub(super) session: u64,
+    pub(super) key: [u8; 32],
+    #[serde(with = "field")]
+    pub(super) phase: Phase,
+    pub(super) start: Mono,
+    pub(super) records: bool,
+    /// Workers spin where they are asked to, and for round trips without being asked.
+    pub(super) busy: bool,
+    pub(super) eager: bool,
+    /// The doors that they come through; none are those of the server's own port.
+    pub(super) doors: Vec<Door>,
+}
+
+impl Granting {
+    pub(super) fn plan(&self) -> GroupPlan {
+        let phase = &self.phase;
+        let waiting = match self.eager {
+            true => Wait::Spin,
+            false => wait(phase, phase.pattern.sends_down(), self.busy),
+        };
+        let mut plan = GroupPlan::of(phase, self.group, self.start);
+        if phase.ping.is_some() {
+            // How long a message waited here is part of what this end spent. Who spins does not let it wait.
+            plan.sockets = phase.sockets.of_messages(waiting != Wait::Spin);
+        }
+        GroupPlan { records: self.records, packets: phase.probe.is_some(), wait: waiting, ..plan }
+    }
+
+    /// The grant of the connections on these workers: all, or those of the door with this number.
+    pub(super) fn grant(&self, workers: Range<u16>, door: Option<usize>) -> Grant {
+        let (phase, key) = (&self.phase, OpeningKey::of(self.key));
+        let door = door.and_then(|at| self.doors.get(at));
+        let (key, limit) = match door {
+            Some(door) => (key.of_port(door.port), door.connections),
+            None => (key, phase.connections),
+        };
+        let params = Arc::new(Params::of(phase, self.group));
+        let even = matches!(phase.kind, Kind::Tcp | Kind::Ping);
+        Grant::new(key, params, limit, phase.transfer, even)
+            .on(workers)
+            .among(u32::clamped(self.doors.len()))
+            .with(Terms::of(phase, self.group, None))
+            .reflecting(ping::Params::ours(phase, self.group).map(Arc::new), self.eager)
+    }
+}
+
+/// What a worker process is told of a group.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(remote = "Self", rename_all = "snake_case")]
+pub(super) enum About {
+    Dial(Dialing),
+    Listen(Listening),
+    Grant(Granting),
+}
+
+model::tagged_document!(About, "is");
+
+impl About {
+    pub(super) fn encode(&self) -> Arc<[u8]> {
+        let mut text = Vec::new();
+        // Writing our own types into memory cannot fail; if it ever did, no worker process would understand it.
+        let _ = self.write(&mut text);
+        text.into()
+    }
+}
+
+/// A client's or a server's session in a worker process.
+#[derive(Debug, Default)]
+pub(super) struct Sharer {
+    /// Of a server.
+    grants: Option<Arc<Grants>>,
+    /// The sessions of its groups.
+    sessions: HashMap<Group, u64>,
+}
+
+impl Replica for Sharer {
+    fn group(&mut self, part: Part, workers: u16, about: &[u8]) -> Option<(GroupPlan, Vec<LinkSource>)> {
+        match About::read(about).ok()? {
+            About::Dial(dialing) => {
+                let of = u16::try_from(part.of).ok()?.checked_mul(workers)?;
+                let first = u16::try_from(part.index).ok()?.checked_mul(workers)?;
+                let plan = plan_of(&dialing.phase, dialing.group, dialing.start, of, dialing.records);
+                Some((plan, LinkSource::connectors(dialing.connectors(first..first + workers, of))))
+            }
+            About::Listen(listening) => {
+                let grants = Arc::new(Grants::new(None).with_pending(listening.pending));
+                let acl = Arc::new(listening.acl()?);
+                self.grants = Some(Arc::clone(&grants));
+                let listener = |w| Box::new(Listener::new(Arc::clone(&grants), Arc::clone(&acl), w));
+                let acceptors = (0..workers).map(|w| listener(w) as Box<dyn Acceptor>).collect();
+                let Listening { start, interval_ns, records, .. } = listening;
+                let plan = GroupPlan { records, ..GroupPlan::new(Group::ALL, start, interval_ns) };
+                Some((plan, LinkSource::acceptors(acceptors)))
+            }
+            About::Grant(granting) => {
+                let grant = granting.grant(0..workers, Some(usize::clamped(part.index)));
+                self.grants.as_ref()?.insert(granting.session, Arc::new(grant));
+                self.sessions.insert(granting.group, granting.session);
+                Some((granting.plan(), Vec::new()))
+            }
+        }
+    }
+
+    fn order(&mut self, group: Group, order: Order) {
+        // Later connections of the session are refused.
+        if matches!(order, Order::Stop | Order::Drop)
+            && let (Some(grants), Some(session)) = (&self.grants, self.sessions.remove(&group))
+        {
+            grants.remove(session);
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! Worker processes: how many a run needs, how they are started, and what runs in them.
+
+use crate::EngineError;
+use common::{ClientConfig, Processes, Protocol};
+use io::Stream;
+use metrics::Clamped;
+use model::{Kind, Phase};
+use std::net::SocketAddr;
+
+/// The command that runs a worker process. Users have no use for it.
+pub const WORKER_PROCESS: &str = "worker-process";
+
+/// Descriptors that a process needs besides its connections.
+pub(crate) const OTHER_DESCRIPTORS: u64 = 128;
+/// Most worker processes.
+const MOST: u64 = 1_024;
+
+/// So many processes have enough descriptors for so many connections. Raises the limit of this one, which they inherit.
+pub fn processes_for(connections: u32) -> u16 {
+    let Some((soft, _)) = io::host::raise_nofile() else { return 1 };
+    let each = soft.saturating_sub(OTHER_DESCRIPTORS).max(1);
+    u16::clamped(u64::from(connections).div_ceil(each).clamp(1, MOST))
+}
+
+/// The worker processes of a phase, and what the user is told of them. None where this process has descriptors enough and no others
+/// were asked for.
+///
+/// # Errors
+/// When the connections of the phase are those of one process only.
+pub(crate) fn of_client(
+    config: &ClientConfig,
+    phase: &Phase,
+    cores: usize,
+) -> Result<(Processes, Option<String>), EngineError> {
+    let (asked, needed) = (config.processes.count, processes_for(phase.connections));
+    if asked == 0 && needed <= 1 {
+        return Ok((Processes::default(), None));
+    }
+    let spreads = config.protocol.replica().is_some() && matches!(phase.kind, Kind::Tcp | Kind::Connect);
+    if !spreads || !cfg!(target_os = "linux") {
+        if asked == 0 {
+            return Err(too_few_descriptors(phase.connections));
+        }
+        let text = "--processes is for tcp and connect over the protocol native, on Linux: leave it out";
+        return Err(EngineError::Setting(text.to_owned()));
+    }
+    let most = u16::clamped(u64::from(phase.connections));
+    let count = asked.max(needed).min(most);
+    let workers = config.workers_for(phase, cores).div_ceil(count).max(1);
+    let told = (asked < needed).then(|| {
+        format!(
+            "{} connections need more open files than one process may have: {count} worker processes share them",
+            phase.connections
+        )
+    });
+    Ok((Processes { count, workers }, told))
+}
+
+fn too_few_descriptors(connections: u32) -> EngineError {
+    let need = u64::from(connections) + OTHER_DESCRIPTORS;
+    let soft = io::host::rlimit_nofile().map_or(0, |(soft, _)| soft);
+    EngineError::Setting(format!(
+        "{connections} connections need {need} open files, and this process may have {soft}: raise the hard limit \
+         (ulimit -Hn {need} as root, or LimitNOFILE= in the service), or use fewer connections"
+    ))
+}
+
+/// What a worker process is to be.
+#[derive(Clone, Debug, Default)]
+pub struct WorkerSettings {
+    /// The zero of its clock.
+    pub origin: u64,
+    /// Worker threads.
+    pub workers: u16,
+    /// Their cores; without, the scheduler decides.
+    pub cores: Vec<usize>,
+    /// Send and receive buffer of a worker, bytes.
+    pub buffer: usize,
+    /// Interface to bind sockets to.
+    pub device: Option<String>,
+    /// Its workers run before all ordinary threads.
+    pub realtime: bool,
+    /// Where it listens, if it does.
+    pub listen: Vec<SocketAddr>,
+}
+
+impl WorkerSettings {
+    /// The same of the process with this number, of which each has as many workers.
+    pub(crate) fn nth(&self, process: u16) -> Self {
+        let (first, workers) = (usize::from(process) * usize::from(self.workers), usize::from(self.workers));
+        let cores = self.cores.iter().skip(first).take(workers).copied().collect();
+        WorkerSettings { cores, ..self.clone() }
+    }
+
+    #[cfg(target_os = "linux")]
+    fn arguments(&self, protocol: &'static dyn Protocol) -> Vec<String> {
+        let mut words = vec![WORKER_PROCESS.to_owned()];
+        let mut add = |name: &str, value: String| words.extend([format!("--{name}"), value]);
+        add("protocol", protocol.name().to_owned());
+        add("origin", self.origin.to_string());
+        add("workers", self.workers.to_string());
+        add("buffer", self.buffer.to_string());
+        self.cores.iter().for_each(|core| add("core", core.to_string()));
+        self.device.iter().for_each(|name| add("device", name.clone()));
+        self.listen.iter().for_each(|address| add("listen", address.to_string()));
+        words.extend(self.realtime.then(|| "--realtime".to_owned()));
+        words
+    }
+}
+
+/// Worker processes that are ready.
+#[derive(Debug, Default)]
+pub(crate) struct Started {
+    #[cfg(target_os = "linux")]
+    children: Vec<std::process::Child>,
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use super::{EngineError, Protocol, Started, Stream, WorkerSettings};
+    use engine::{Member, Setup};
+    use io::{Listener, System};
+    use std::process::Child;
+    use std::time::{Duration, Instant};
+    use transport::SocketSettings;
+
+    /// How long a worker process may take to end once its connection is closed.
+    const PATIENCE: Duration = Duration::from_secs(5);
+
+    /// Starts the worker processes and waits until all are ready.
+    pub(crate) fn start(
+        protocol: &'static dyn Protocol,
+        settings: &[WorkerSettings],
+    ) -> Result<(Vec<Stream>, Started), EngineError> {
+        let failed = |source| EngineError::System { what: "starting a worker process", source };
+        let origin = io::workers::clock_origin();
+        let start = |settings: &WorkerSettings| {
+            io::workers::start(&WorkerSettings { origin, ..settings.clone() }.arguments(protocol))
+        };
+        let starting = settings.iter().map(start).collect::<std::io::Result<Vec<_>>>().map_err(failed)?;
+        let (mut streams, mut started) = (Vec::new(), Started::default());
+        for process in starting {
+            let (stream, child) = process.ready().map_err(failed)?;
+            streams.push(stream);
+            started.children.push(child);
+        }
+        Ok((streams, started))
+    }
+
+    impl Started {
+        /// Waits for their ends, which come with those of their connections.
+        pub(crate) fn finish(mut self) {
+            let until = Instant::now() + PATIENCE;
+            self.children.iter_mut().for_each(|child| end(child, until));
+        }
+    }
+
+    fn end(child: &mut Child, until: Instant) {
+        while matches!(child.try_wait(), Ok(None)) {
+            if Instant::now() >= until {
+                // It may have ended by now, and then there is nothing to kill.
+                let _ = child.kill();
+                let _ = child.wait();
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Is a worker process until the connection to the process that has started it ends.
+    ///
+    /// # Errors
+    /// When something cannot be had that nothing works without.
+    pub fn be_worker(protocol: &'static dyn Protocol, settings: &WorkerSettings) -> Result<(), EngineError> {
+        let not_ours = || EngineError::Setting("this command is one that netcaliper runs itself".to_owned());
+        let replica = protocol.replica().ok_or_else(not_ours)?;
+        if !io::workers::begin_clock(settings.origin) {
+            return Err(not_ours());
+        }
+        super::processes_for(1);
+        let sockets =
+            SocketSettings { gro: false, device: settings.device.clone(), ..SocketSettings::default() };
+        let mut listeners = Vec::new();
+        for _ in 0..settings.workers {
+            let bind = |&at: &std::net::SocketAddr| {
+                Listener::bind(at, true, &sockets).map_err(|fault| EngineError::Socket { at, fault })
+            };
+            listeners.push(settings.listen.iter().map(bind).collect::<Result<Vec<_>, _>>()?);
+        }
+        let setup = Setup {
+            workers: settings.workers,
+            sets: 1,
+            cores: settings.cores.iter().copied().map(Some).collect(),
+            shared_cores: Vec::new(),
+            listeners,
+            datagrams: Vec::new(),
+            inherited: sockets,
+            buffer: settings.buffer,
+            realtime: settings.realtime,
+            links: None,
+            meter: None,
+            processes: Vec::new(),
+            workers_of_process: 0,
+        };
+        let stream = io::workers::ready().map_err(|_| not_ours())?;
+        let mut member = Member::new(&System, stream, replica, setup)?;
+        io::drive(&mut member);
+        member.finish();
+        Ok(())
+    }
+}
+
+#[cfg(target_os = "linux")]
+pub use linux::be_worker;
+#[cfg(target_os = "linux")]
+pub(crate) use linux::start;
+
+#[cfg(not(target_os = "linux"))]
+mod elsewhere {
+    use super::{EngineError, Protocol, Started, Stream, WorkerSettings};
+
+    fn unsupported() -> EngineError {
+        EngineError::Setting("worker processes need Linux: leave --processes out".to_owned())
+    }
+
+    pub(crate) fn start(
+        _: &'static dyn Protocol,
+        settings: &[WorkerSettings],
+    ) -> Result<(Vec<Stream>, Started), EngineError> {
+        if settings.is_empty() { Ok((Vec::new(), Started::default())) } else { Err(unsupported()) }
+    }
+
+    impl Started {
+        pub(crate) fn finish(self) {}
+    }
+
+    /// There are none here.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn be_worker(_: &'static dyn Protocol, _: &WorkerSettings) -> Result<(), EngineError> {
+        Err(unsupported())
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub use elsewhere::be_worker;
+#[cfg(not(target_os = "linux"))]
+pub(crate) use elsewhere::start;
