@@ -10,6 +10,7 @@ mod follow;
 mod reach;
 mod silence;
 
+use super::SameHost;
 use super::message::{Frames, MAX_MESSAGE, Message};
 use super::opening::{Opener, OpeningKey};
 use super::secure::Shake;
@@ -53,8 +54,8 @@ pub struct ClientPlan {
     pub stop_only: Option<String>,
     /// Identifies the clock that this process reads, and so its host; empty when it is not known.
     pub clock_id: String,
-    /// Send buffer to ask for when every server is on this host, bytes.
-    pub same_host_sndbuf: Option<u64>,
+    /// Socket buffers to ask for when every server is on this host.
+    pub same_host: Option<SameHost>,
     /// Other protocols whose servers are recognised.
     pub foreign: Foreigners,
     /// Worker processes, whose workers come after those of this one.
@@ -84,7 +85,7 @@ const LATE_REPORT: u64 = 3 * SECOND / 2;
 /// How far ahead of our own intervals a report may be.
 const AHEAD: u32 = 1024;
 /// How much longer a thousand connections may take to end, and to be counted: so long they keep a core busy.
-pub(super) const A_THOUSAND: u64 = SECOND / 10;
+pub(super) const A_THOUSAND: u64 = SECOND;
 /// How long flows of datagrams may take, after their schedule, to find out by themselves that it is over, ns.
 const AFTER: u64 = 3 * SECOND / 2;
 /// Round trips measured on the idle control connection.

@@ -74,12 +74,45 @@ const BUFFER: usize = 1 << 20;
 /// for each piece besides. Measured (`bench/README.md`): best, or close to it, with and without pacing, with one
 /// connection and with many.
 const SAME_HOST_SNDBUF: u64 = 96 * 1024;
+/// Receive buffer that Linux gives a connection at first, bytes.
+const SAME_HOST_RCVBUF: u64 = 128 * 1024;
 
-/// The send buffer for a phase within one host, unless the user has chosen one or it would do harm.
-fn same_host_sndbuf(phase: &Phase) -> Option<u64> {
+/// Connections from which on their buffers are held against the system's memory for TCP.
+const MANY: u32 = 1_000;
+/// The least socket buffer that is chosen, bytes.
+const LEAST_BUFFER: u64 = 4 * 1024;
+
+/// Socket buffers where both ends are on one host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SameHost {
+    /// Send buffer, bytes.
+    pub sndbuf: u64,
+    /// Receive buffer, bytes, where the system's own would not do.
+    pub rcvbuf: Option<u64>,
+}
+
+/// The socket buffers for a phase within one host, unless the user has chosen the send buffer or it would do harm.
+///
+/// Beyond `memory`, the pressure threshold of `net.ipv4.tcp_mem` in bytes, the kernel drops what has been received already: connections
+/// then back off for many seconds. Each direction of a connection has two queues, and the kernel takes twice what is asked for.
+fn same_host(phase: &Phase, memory: Option<u64>) -> Option<SameHost> {
     let sockets = &phase.sockets;
-    let ours = sockets.same_host_sndbuf && sockets.sndbuf.is_none() && phase.kind == Kind::Tcp;
-    ours.then_some(SAME_HOST_SNDBUF)
+    if !sockets.same_host_sndbuf || sockets.sndbuf.is_some() || phase.kind != Kind::Tcp {
+        return None;
+    }
+    let ways = u64::from(phase.pattern.sends_up()) + u64::from(phase.pattern.sends_down());
+    let queues = u64::from(phase.connections).saturating_mul(2 * ways).max(1);
+    let share = memory.map_or(u64::MAX, |memory| (memory / queues / 2).max(LEAST_BUFFER));
+    let usual = SAME_HOST_RCVBUF / 2;
+    let rcvbuf = Some(share).filter(|&share| share < usual && sockets.rcvbuf.is_none());
+    Some(SameHost { sndbuf: share.min(SAME_HOST_SNDBUF), rcvbuf })
+}
+
+/// The pressure threshold of the memory that all TCP sockets of the host may take, bytes.
+fn tcp_memory(host: &dyn HostInfo) -> Option<u64> {
+    let pages = host.snapshot(None).sysctl.get("net.ipv4.tcp_mem")?.split_whitespace().nth(1)?.parse().ok();
+    // Where pages are larger, there is more.
+    pages.map(|pages: u64| pages.saturating_mul(4_096))
 }
 
 impl Protocol for Native {
@@ -109,6 +142,7 @@ impl Protocol for Native {
             _ => 1,
         };
         let stop = config.options.get::<StopServers>();
+        let memory = if phase.connections > MANY { tcp_memory(host) } else { None };
         let plan = ClientPlan {
             peers: config.peers.clone(),
             phase: phase.clone(),
@@ -123,7 +157,7 @@ impl Protocol for Native {
             stop_servers: stop.is_some(),
             stop_only: stop.and_then(|stop| stop.only.clone()),
             clock_id: host.clock_id(),
-            same_host_sndbuf: same_host_sndbuf(phase),
+            same_host: same_host(phase, memory),
             foreign: foreign(&config.options),
             processes: config.processes,
         };
@@ -192,4 +226,36 @@ fn carries(phase: &Phase) -> Result<(), &'static str> {
         (phase.rate_period_ns.is_some(), "keeps rates smoothly, not by quanta"),
     ])?;
     common::ping::without_stamp(phase)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::Pattern;
+
+    #[test]
+    fn buffers_of_many_connections_fit_the_memory_for_tcp() {
+        // The pressure threshold of a host with 24 GiB: 383,868 pages.
+        let memory = 383_868 * 4_096;
+        let chosen = |connections, pattern, memory| {
+            same_host(&Phase { connections, pattern, ..Phase::default() }, memory).unwrap()
+        };
+        let usual = SameHost { sndbuf: 98_304, rcvbuf: None };
+        for memory in [Some(memory), None] {
+            assert_eq!(chosen(8, Pattern::Duplex, memory), usual);
+            assert_eq!(chosen(2_000, Pattern::Push, memory), usual);
+        }
+        for (connections, pattern, ways) in
+            [(15_000, Pattern::Pull, 1), (15_000, Pattern::Duplex, 2), (19_000, Pattern::Duplex, 2)]
+        {
+            let SameHost { sndbuf, rcvbuf } = chosen(connections, pattern, Some(memory));
+            // The kernel takes twice what is asked for.
+            let all = 2 * (sndbuf + rcvbuf.unwrap_or(65_536)) * u64::from(connections) * ways;
+            assert!(all <= memory && all > memory / 2, "{connections} {pattern}: {sndbuf} {rcvbuf:?}");
+        }
+        assert_eq!(chosen(1_000_000, Pattern::Duplex, Some(memory)).sndbuf, LEAST_BUFFER);
+        let own =
+            Phase { sockets: SocketSettings { sndbuf: Some(1), ..Default::default() }, ..Phase::default() };
+        assert_eq!(same_host(&own, None), None);
+    }
 }

@@ -1,6 +1,7 @@
 //! Agreeing with a server: hello, proof, round trip, proposal; and what it says later.
 
 use super::{AHEAD, CONNECTION_REFUSED, Client, GRACE, Granted, PINGS, Stage, Step};
+use crate::SameHost;
 use crate::auth::{hex, host_mark, unhex};
 use crate::message::{DOORS, Message, MessageError, encode};
 use crate::opening::{Opener, OpeningKey};
@@ -298,17 +299,24 @@ impl Client {
     /// Takes the send buffer that suits one host, where every server is on this one and the user has not chosen. A path
     /// with delay is none within a host, even if both ends are (a lab's): it wants buffers that its delay is filled with.
     pub(super) fn suit_host(&mut self, there: &[usize]) {
-        let Some(bytes) = self.plan.same_host_sndbuf else { return };
+        let Some(SameHost { sndbuf, rcvbuf }) = self.plan.same_host else { return };
         let within = |at: usize| self.servers[at].same_host && self.servers[at].base_rtt <= WITHIN_HOST_NS;
-        if there.iter().all(|&at| within(at)) {
-            self.plan.phase.sockets.sndbuf = Some(bytes);
-            let text = format!(
-                "both ends are on one host: send buffers of {} KiB keep the data in the caches (--sndbuf system \
-                 leaves them to the system)",
-                bytes / 1024
-            );
-            self.driver.notice(Level::Info, text);
+        if !there.iter().all(|&at| within(at)) {
+            return;
         }
+        let sockets = &mut self.plan.phase.sockets;
+        (sockets.sndbuf, sockets.rcvbuf) = (Some(sndbuf), sockets.rcvbuf.or(rcvbuf));
+        let (sndbuf, why) =
+            (sndbuf / 1024, "keep the data in the caches (--sndbuf system leaves them to the system)");
+        let text = match rcvbuf.map(|bytes| bytes / 1024) {
+            None => format!("both ends are on one host: send buffers of {sndbuf} KiB {why}"),
+            Some(rcvbuf) => format!(
+                "both ends are on one host: send buffers of {sndbuf} KiB and receive buffers of {rcvbuf} KiB fit the \
+                 system's memory for TCP (net.ipv4.tcp_mem) {} times (--sndbuf and --rcvbuf choose others)",
+                self.plan.phase.connections
+            ),
+        };
+        self.driver.notice(Level::Info, text);
     }
 
     /// Opening a flow of datagrams and comparing the clocks takes some round trips, more than planned for on a long path.

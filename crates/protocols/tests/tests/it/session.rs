@@ -223,7 +223,8 @@ fn only_without_a_path_between_them_are_buffers_chosen_for_one_host() {
         let [local, remote] = boots.map(str::to_owned);
         serve(&mut net, native::ServerPlan { clock_id: remote, ..server_plan() });
         let plan = client_plan(&small());
-        let plan = native::ClientPlan { clock_id: local, same_host_sndbuf: Some(98_304), ..plan };
+        let same_host = Some(native::SameHost { sndbuf: 98_304, rcvbuf: None });
+        let plan = native::ClientPlan { clock_id: local, same_host, ..plan };
         let client = join(&mut net, 0, plan);
         net.run();
         let told = told(&net, client);

@@ -71,7 +71,7 @@ pub(crate) fn client_plan(phase: &Phase) -> ClientPlan {
         stop_servers: false,
         stop_only: None,
         clock_id: String::new(),
-        same_host_sndbuf: None,
+        same_host: None,
         foreign: foreign(),
         processes: Processes::default(),
     }
