@@ -219,6 +219,13 @@ impl Network {
         (load(loads.now, state.flows), load(loads.most, state.most_flows))
     }
 
+    /// Messages that the threads of a machine have sent each other so far.
+    #[must_use]
+    pub fn messages(&self, host: Host) -> u64 {
+        let process = self.machines[host.0].sim.process;
+        lock(&self.world).sent.get(&process).copied().unwrap_or(0)
+    }
+
     /// The longest time by which a machine's session or one of its flows was woken too late, ns.
     pub fn latest(&self, host: Host) -> u64 {
         lock(&self.machines[host.0].state).late

@@ -220,6 +220,7 @@ impl<T: Send> Sender<T> for SimSender<T> {
         }
         let at = self.sim.with(|world| {
             world.keep(self.sim.process, Held::default(), ONE_MESSAGE);
+            *world.sent.entry(self.sim.process).or_default() += 1;
             world.charge(Call::Mail, 0)
         });
         let mut mailbox = lock(&self.mailbox);

@@ -130,6 +130,8 @@ pub(super) struct World {
     pub(super) hosts: Vec<Host>,
     pub(super) processes: usize,
     pub(super) loads: BTreeMap<usize, Loads>,
+    /// Messages that the threads of each process have sent each other.
+    pub(super) sent: BTreeMap<usize, u64>,
     pub(super) reactors: Vec<ReactorState>,
     pub(super) socks: BTreeMap<u64, Sock>,
     /// The last number given to a socket, and to a connection.
@@ -176,6 +178,7 @@ impl World {
             hosts: Vec::new(),
             processes: 0,
             loads: BTreeMap::new(),
+            sent: BTreeMap::new(),
             reactors: Vec::new(),
             socks: BTreeMap::new(),
             sock_serial: 0,

@@ -136,6 +136,24 @@ fn with_a_key_protocols_without_one_are_answered_only_when_that_is_said() {
     serve("--echo=0").end();
 }
 
+// ---- many workers ---------------------------------------------------------------------------------------------------
+
+#[test]
+fn sixty_four_workers_at_each_end_lose_nothing_and_end() {
+    // Twice as many on the server: a second set for round trips. A lock that is held across a wait would hang here.
+    let server = serve("--workers 64");
+    let all = 128 * 200_001;
+    let run = |way: &str| {
+        let line = tcp(server.at()).args("-P 64 --iterations 2 --transfer 200001 --workers 64 --pattern");
+        line.arg(way).outcome()
+    };
+    run("push").moved(128, all, 0);
+    run("pull").moved(128, 0, all);
+    let pings = netcaliper("ping").arg(server.at()).args("-P 64 -n 20 --workers 64").outcome();
+    assert_eq!(number(&pings.local()["pings"]["counts"]["received"]), 64 * 20);
+    server.end();
+}
+
 // ---- fences ---------------------------------------------------------------------------------------------------------
 
 #[test]

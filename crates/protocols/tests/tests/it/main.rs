@@ -18,6 +18,7 @@ mod iperf3;
 mod iperf3_vectors;
 mod keys;
 mod liar;
+mod long;
 mod media;
 mod mutation;
 mod mutation_ctstraffic;
