@@ -34,6 +34,16 @@ class Case:
         return outcome
 
 
+def quantile(spectrum, q):
+    """The value at this quantile of a distribution as outcomes keep it, ns."""
+    rank, seen = q * spectrum["count"], 0
+    for value, n in spectrum["counts"]:
+        seen += n
+        if seen >= rank:
+            return value
+    return spectrum["max"]
+
+
 def ratios(case, ours, other, field="value"):
     """The ratios within the rounds in which both were undisturbed, sorted."""
     found = {name: {run["round"]: run[field] for run in case.clean(name)[0] if run.get(field)} for name in (ours, other)}

@@ -12,6 +12,8 @@ pub(crate) enum Job {
     Stream,
     /// Connections, one byte each way.
     Connect,
+    /// Connections that stay open, 64 bytes there and one back.
+    Hold,
     /// Datagrams.
     Datagrams,
     /// Messages that come back.
@@ -58,6 +60,8 @@ pub(crate) struct Plan {
     pub(crate) sockets: usize,
     /// Bytes of datagrams after which their sender offers its core to others; 0 never.
     pub(crate) pause: usize,
+    /// Connections of a worker that may be opened at the same time.
+    pub(crate) throttle: usize,
     /// Datagrams per second, of all workers together; as fast as it goes without.
     pub(crate) rate: Option<f64>,
     /// Length of the run, ns.
@@ -77,12 +81,13 @@ pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Outcome<Plan> {
     let job = match words.next().as_deref() {
         Some("stream") => Job::Stream,
         Some("connect") => Job::Connect,
+        Some("hold") => Job::Hold,
         Some("datagrams") => Job::Datagrams,
         Some("echo") => Job::Echo,
         _ => {
             return Err(
-                "say `bare stream …`, `bare connect …`, `bare datagrams …` or `bare echo …` (see the top of \
-                        bench/bare/src/main.rs)"
+                "say `bare stream …`, `bare connect …`, `bare hold …`, `bare datagrams …` or `bare echo …` (see the top \
+                        of bench/bare/src/main.rs)"
                     .to_owned(),
             );
         }
@@ -97,11 +102,12 @@ pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Outcome<Plan> {
         buffer: match job {
             Job::Datagrams => 1400,
             Job::Echo => 64,
-            Job::Stream | Job::Connect => 256 << 10,
+            Job::Stream | Job::Connect | Job::Hold => 256 << 10,
         },
         segments: 1,
         sockets: 1,
         pause: 0,
+        throttle: 1_000,
         rate: None,
         length: 2 * metrics::SECOND,
         verify: if job == Job::Datagrams { Verify::Read } else { Verify::Compare },
@@ -145,6 +151,7 @@ fn set(plan: &mut Plan, option: &str, value: &str) -> Option<()> {
         ("--buffer", _) => plan.buffer = bytes(value)?,
         ("--segments", _) => plan.segments = value.parse().ok().filter(|n| (1..=128).contains(n))?,
         ("--sockets", _) => plan.sockets = value.parse().ok().filter(|n| (1..=10_000).contains(n))?,
+        ("--throttle", _) => plan.throttle = value.parse().ok().filter(|n| *n > 0)?,
         ("--pause", _) => plan.pause = bytes(value)?,
         ("--rate", _) => plan.rate = Some(value.parse().ok().filter(|r| (1.0..1e9).contains(r))?),
         ("--seconds", _) => {

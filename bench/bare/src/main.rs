@@ -7,6 +7,7 @@
 //!              [--sndbuf BYTES] [--rcvbuf BYTES]
 //! bare connect --role server|client|both --addr 127.0.0.1:7500 --connections 8 --workers 2 [--cores 0,1]
 //!              [--seconds 2] [--close rst|fin]
+//! bare hold    --role server|client --addr 127.0.0.1:7500 --connections 8 --workers 1 [--throttle 1000]
 //! bare datagrams --role server|client|both --addr 127.0.0.1:7500 --workers 2 [--cores 0,1] [--buffer 1400]
 //!                [--segments 46] [--rate DATAGRAMS-PER-SECOND] [--seconds 2] [--sndbuf BYTES] [--rcvbuf BYTES]
 //!                [--sockets N] [--verify compare|read] [--pause BYTES] [--wait spin|block]
@@ -26,6 +27,7 @@ mod args;
 mod connect;
 mod datagrams;
 mod echo;
+mod hold;
 mod result;
 mod stream;
 
@@ -58,7 +60,10 @@ fn run(plan: &Plan) -> Outcome<()> {
             // A server that cannot listen drops its end, and says why when it is joined.
             let called = if listening.recv().is_ok() { call(plan) } else { Ok(()) };
             // Some servers have no end of their own; leaving takes them along.
-            if matches!(plan.job, Job::Connect | Job::Echo) && called.is_ok() && !server.is_finished() {
+            if matches!(plan.job, Job::Connect | Job::Hold | Job::Echo)
+                && called.is_ok()
+                && !server.is_finished()
+            {
                 std::process::exit(0);
             }
             server.join().unwrap_or_else(|_| Err("the server has panicked".to_owned())).and(called)
@@ -71,6 +76,7 @@ fn serve(plan: &Plan, ready: Option<Sender<()>>) -> Outcome<()> {
     match plan.job {
         Job::Stream => stream::serve(plan, ready),
         Job::Connect => connect::serve(plan, ready),
+        Job::Hold => hold::serve(plan, ready),
         Job::Datagrams => datagrams::serve(plan, ready),
         Job::Echo => echo::serve(plan, ready),
     }
@@ -80,6 +86,7 @@ fn call(plan: &Plan) -> Outcome<()> {
     match plan.job {
         Job::Stream => stream::call(plan),
         Job::Connect => connect::call(plan),
+        Job::Hold => hold::call(plan),
         Job::Datagrams => datagrams::call(plan),
         Job::Echo => echo::call(plan),
     }

@@ -24,7 +24,7 @@ pub(crate) fn print(plan: &Plan, count: &Count, before: &Reading) -> Outcome<()>
     let (busy, softirq) = (usage.machine_s, usage.softirq_s);
     let (mode, what, per, rate) = match plan.job {
         Job::Stream => ("stream", "bytes", "gbit_s", count.n as f64 * 8e-9 / count.seconds),
-        Job::Connect => ("connect", "connections", "conn_s", count.n as f64 / count.seconds),
+        Job::Connect | Job::Hold => ("connect", "connections", "conn_s", count.n as f64 / count.seconds),
         Job::Datagrams => ("datagrams", "datagrams", "datagrams_s", count.n as f64 / count.seconds),
         Job::Echo => ("echo", "messages", "messages_s", count.n as f64 / count.seconds),
     };
