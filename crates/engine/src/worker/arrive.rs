@@ -22,13 +22,20 @@ impl<P: Platform> Worker<P> {
             if watch.state.exhausted || watch.state.ask_at.is_some_and(|at| at > now) {
                 continue;
             }
-            for _ in 0..AT_ONCE {
+            for _ in 0..self.new_at_once() {
                 if !self.open_one(group, now) {
                     break;
                 }
             }
             self.check_idle(group);
         }
+    }
+
+    /// New links in a row. Each needs some turns and a registration, of which a round has so many: where links wait for these already,
+    /// fewer come than go, or the wait would grow for as long as links are opened.
+    fn new_at_once(&self) -> usize {
+        let waiting = self.ready.len() + self.unregistered.len();
+        if waiting > 2 * AT_ONCE { AT_ONCE / 4 } else { AT_ONCE }
     }
 
     /// One new link; false when there is none for now.
@@ -170,7 +177,7 @@ impl<P: Platform> Worker<P> {
     }
 
     pub(super) fn accept(&mut self, listener: usize) {
-        for _ in 0..AT_ONCE {
+        for _ in 0..self.new_at_once() {
             let Some(listener) = self.config.listeners.get(listener) else { return };
             match listener.accept() {
                 Ok(Some((stream, path))) => self.arrive(stream, path),

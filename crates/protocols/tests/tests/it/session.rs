@@ -3,7 +3,7 @@
 use crate::support::run::*;
 use metrics::SECOND;
 use model::{Kind, Pattern, Phase, Ping, Probe, Schedule, Shutdown, Status, Transport};
-use sim::{Link, Quirks, START};
+use sim::{Link, Network, Quirks, START};
 
 /// All calls of a run to its platform, hashed.
 fn trace(seed: u64) -> u64 {
@@ -167,6 +167,32 @@ fn held_connections_are_open_together_for_longer_than_a_stall() {
     let took = it.end.as_ref().unwrap().0.since(began);
     // 50 connections at 40 a second, the interval in which the last was opened, and the 30 s.
     assert!((31 * SECOND..34 * SECOND).contains(&took), "{took}");
+}
+
+#[test]
+fn thousands_of_connections_wait_for_no_others_to_be_opened() {
+    let mut net = Network::new(5);
+    let link = Link::new().delay(MS / 10);
+    net.links(link.clone(), link);
+    serve(&mut net, server_plan());
+    // All of them take a worker much longer than one may stand still.
+    let phase = Phase {
+        kind: Kind::Connect,
+        transfer: 64,
+        connections: 6_000,
+        iterations: Some(1),
+        hold_ns: Some(SECOND),
+        duration_ns: None,
+        stall_ns: 20 * MS,
+        interval_ns: SECOND / 10,
+        ..small()
+    };
+    let client = join(&mut net, 0, client_plan(&phase));
+    net.run();
+    let it = told(&net, client);
+    for totals in [it.local(), &it.remote[0]] {
+        assert_eq!((totals.opened, totals.completed), (6_000, 6_000), "{:?}", totals.causes);
+    }
 }
 
 #[test]
