@@ -119,9 +119,18 @@ pub(super) fn stages(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
     if table.is_empty() { Ok(()) } else { page.table(&table) }
 }
 
-/// Whether the stages were all run.
+/// Goodput and grade, when all stages were run.
 pub(super) fn found(outcome: &Outcome) -> Vec<String> {
-    let whole = outcome.status == Status::Complete;
-    let worst = under_load(outcome).into_iter().filter_map(|f| Some((f.grown_ns()?, f.grade()?))).max();
-    worst.filter(|_| whole).map(|(_, grade)| format!("latency under load: {grade}")).into_iter().collect()
+    let stages = under_load(outcome);
+    if outcome.status != Status::Complete || stages.is_empty() {
+        return Vec::new();
+    }
+    let goodput = |stage: &str, way: fn(&Found) -> Option<OneWay>, direction| {
+        let bps = stages.iter().find(|f| f.stage == stage).and_then(way)?.goodput_bps?;
+        Some(format!("{} {direction}", format_bits_per_second(bps)))
+    };
+    let ways = [goodput("up", |f| f.up, "to server"), goodput("down", |f| f.down, "from server")];
+    let worst = stages.iter().filter_map(|f| Some((f.grown_ns()?, f.grade()?))).max();
+    let grade = worst.map_or("no grade".to_owned(), |(_, grade)| format!("latency under load: {grade}"));
+    ways.into_iter().flatten().chain([grade]).collect()
 }
