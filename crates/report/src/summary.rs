@@ -25,7 +25,8 @@ use std::io::{self, Write};
 
 /// Writes the report on `outcome`: each point in full, or, for a sweep, a table of all (and the points when verbose).
 pub(crate) fn write(outcome: &Outcome, style: Style, out: &mut dyn Write) -> io::Result<()> {
-    let detail = if outcome.begin.verb == "serve" || style.verbose { Detail::Full } else { style.detail };
+    let serves = outcome.begin.verb == "serve" && style.detail == Detail::Brief;
+    let detail = if serves || style.verbose { Detail::Full } else { style.detail };
     let tone = tone(outcome);
     if detail == Detail::Line {
         return Page::new(out, style.color).line(tone, &brief::line(outcome));

@@ -253,6 +253,17 @@ fn colours_are_for_terminals_only() {
 }
 
 #[test]
+fn a_quiet_server_ends_with_one_line() {
+    let lines = |words: &str| {
+        let server = serve(words);
+        tcp(server.at()).args("-n 100k").outcome().good();
+        server.end().out.lines().skip_while(|line| !line.starts_with("interrupted")).count()
+    };
+    assert_eq!(lines("--quiet"), 2, "the interruption and the answer");
+    assert!(lines("") > 12);
+}
+
+#[test]
 fn quiet_and_verbose_print_less_and_more() {
     let server = serve("");
     let line = || as_it_is("tcp").arg(server.at()).args("-t 300ms -i 100ms -P 2 -b 10M");
