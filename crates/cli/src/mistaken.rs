@@ -40,9 +40,26 @@ fn instead(error: &Error, command: &[String]) -> Option<(String, String)> {
     Some((unknown.clone(), instead))
 }
 
+/// What is wrong with an option that the verb does not have, and the one that was perhaps meant.
+fn unknown_option(error: &Error, command: &[String]) -> Option<String> {
+    let ContextValue::String(unknown) = error.get(ContextKind::InvalidArg)? else { return None };
+    let verb = command.get(1).filter(|word| !word.starts_with('-') && *word != unknown);
+    let program = verb.map_or("netcaliper".to_owned(), |verb| format!("netcaliper {verb}"));
+    let meant = match error.get(ContextKind::SuggestedArg) {
+        Some(ContextValue::String(known)) => format!("did you mean '{known}'?"),
+        _ => format!("`{program} --help` lists what it takes"),
+    };
+    Some(format!("`{program}` does not take '{unknown}': {meant}"))
+}
+
 /// Tells what is wrong with the command line, and ends with the exit code that clap has for it.
 pub(crate) fn end(error: &Error, command: &[String]) -> ! {
-    let Some((unknown, instead)) = instead(error, command) else { error.exit() };
-    stderr::say(format_args!("netcaliper: '{unknown}' is another program's: use `{instead}`"));
+    let wrong = match instead(error, command) {
+        Some((unknown, instead)) => Some(format!("'{unknown}' is another program's: use `{instead}`")),
+        None if error.kind() == ErrorKind::UnknownArgument => unknown_option(error, command),
+        None => None,
+    };
+    let Some(wrong) = wrong else { error.exit() };
+    stderr::say(format_args!("netcaliper: {wrong}"));
     std::process::exit(error.exit_code());
 }

@@ -25,6 +25,26 @@ fn words_of_other_programs_are_answered_with_ours() {
 }
 
 #[test]
+fn an_unknown_option_is_answered_in_one_sentence() {
+    for (words, sentence) in [
+        (
+            "connect 10.0.0.1 -x 1",
+            "`netcaliper connect` does not take '-x': `netcaliper connect --help` lists",
+        ),
+        (
+            "tcp 10.0.0.1 --conections 4",
+            "`netcaliper tcp` does not take '--conections': did you mean '--connections'?",
+        ),
+        ("tcp 10.0.0.1 10.0.0.2 10.0.0.3", "`netcaliper tcp` does not take '10.0.0."),
+        ("--frobnicate", "`netcaliper` does not take '--frobnicate'"),
+    ] {
+        let (first, rest) = words.split_once(' ').unwrap_or((words, ""));
+        let done = netcaliper(first).args(rest).run().exits(2).says_one_sentence().complains(&[sentence]);
+        assert_eq!(done.out, "", "{words}");
+    }
+}
+
+#[test]
 fn units_as_other_programs_have_them_are_understood() {
     let server = serve("");
     for words in ["--parallel 4 -n 1M", "-P 1 -b 10Mbit -n 10000", "-P 1 -t 1m30s -n 10000"] {
