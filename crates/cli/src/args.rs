@@ -63,6 +63,8 @@ pub(crate) enum Command {
     Load(Box<Lazy<crate::load::LoadArgs>>),
     /// Run the server, for any number of clients at once.
     Serve(Box<Lazy<crate::serve::ServeArgs>>),
+    /// Run tests of a fleet at this host, for a controller (needs a build with the feature `fleet`).
+    Agent(Box<Lazy<crate::agent::AgentArgs>>),
     /// Ask a server to end once its sessions are over.
     Stop(Lazy<crate::serve::StopArgs>),
     /// Make keys, with which servers and clients prove who they are.

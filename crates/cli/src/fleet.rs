@@ -7,6 +7,11 @@ mod pages;
 mod plan;
 #[cfg(feature = "fleet")]
 mod questions;
+mod reach;
+#[cfg(feature = "fleet")]
+mod run;
+#[cfg(feature = "fleet")]
+pub(crate) mod secure;
 
 use crate::{CliError, Exit, values};
 use clap::{Args, Subcommand};
@@ -23,6 +28,14 @@ pub(crate) struct FleetArgs {
 pub(crate) enum FleetCommand {
     /// Tell what a plan will take (duration, bytes, what excludes what), and send nothing.
     Plan(PlanArgs),
+    /// Measure the pairs, and show their matrix.
+    Run(Box<reach::RunArgs>),
+    /// Say how far a run is.
+    Status(reach::WhichArgs),
+    /// End a run: tests that have not begun are cancelled.
+    Cancel(reach::WhichArgs),
+    /// Go on with a run whose controller ended, or was killed: what is missing is collected or measured.
+    Resume(reach::ResumeArgs),
     /// Show the matrix of a run: text, HTML, JSON, metrics.
     Report(ReportArgs),
 }
@@ -81,6 +94,13 @@ pub(crate) struct ReportArgs {
     /// The folder of a run, or the JSON of a matrix; `-` is stdin.
     #[arg(value_name = "RESULT")]
     pub(crate) result: PathBuf,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+}
+
+/// What is shown of a run.
+#[derive(Args, Debug)]
+pub(crate) struct ShowArgs {
     /// Compare with an earlier result.
     #[arg(long, value_name = "RESULT")]
     pub(crate) baseline: Option<PathBuf>,
@@ -108,7 +128,11 @@ pub(crate) struct ReportArgs {
 pub(crate) fn fleet(args: &FleetArgs) -> Result<Exit, CliError> {
     match &args.command {
         FleetCommand::Plan(args) => plan::show(args),
-        FleetCommand::Report(args) => pages::report(args),
+        FleetCommand::Run(args) => run::run(args),
+        FleetCommand::Status(args) => run::status(args),
+        FleetCommand::Cancel(args) => run::cancel(args),
+        FleetCommand::Resume(args) => run::resume(args),
+        FleetCommand::Report(args) => pages::report(&args.result, &args.show),
     }
 }
 

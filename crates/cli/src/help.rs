@@ -104,6 +104,15 @@ pub(crate) const BRIEFS: &[Brief] = &[
         ],
     },
     Brief {
+        verb: "agent",
+        options: &["stdio", "port", "max_rate", "max_time", "max_share", "target"],
+        examples: [
+            "netcaliper agent --stdio                 as `netcaliper fleet run` starts it at a host",
+            "netcaliper agent --stdio --max-rate 100M --max-share 10%",
+            "netcaliper agent --stdio --target 10.0.0.0/8",
+        ],
+    },
+    Brief {
         verb: "stop",
         options: &["port", "psk_file"],
         examples: [
@@ -207,7 +216,7 @@ pub(crate) const BRIEFS: &[Brief] = &[
         options: &[],
         examples: [
             "netcaliper fleet plan hosts --test tcp            what it will take; nothing is sent",
-            "netcaliper fleet plan inventory.yml --representatives rack --limit wan:1",
+            "netcaliper fleet run hosts --copy                 round trips of all pairs, over ssh",
             "netcaliper fleet report result --html fleet.html",
         ],
     },

@@ -1,6 +1,7 @@
 //! The netcaliper binary: arguments to a plan, the plan to the engine, events to the reporters.
 #![forbid(unsafe_code)]
 
+mod agent;
 mod args;
 mod baseline;
 mod compare;
@@ -24,6 +25,7 @@ mod load;
 mod measure;
 mod mistaken;
 mod monitor;
+mod nats;
 mod originals;
 mod outputs;
 mod pages;
@@ -114,6 +116,7 @@ fn verb(verb: Command, command: Vec<String>) -> Result<Exit, CliError> {
         Command::Train(args) => train::train(&args, command),
         Command::Load(args) => load::load(&args, command),
         Command::Serve(args) => serve::serve(&args, command),
+        Command::Agent(args) => agent::agent(&args),
         Command::Stop(args) => serve::stop(&args),
         Command::Key(args) => key::key(&args),
         Command::Demo(args) => demo::demo(&args, command),

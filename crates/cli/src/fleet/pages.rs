@@ -1,6 +1,6 @@
 //! `netcaliper fleet report`: the matrix of a run in any form.
 
-use super::ReportArgs;
+use super::ShowArgs;
 use crate::{CliError, Exit, file, kept, saved, stderr};
 use fleet::matrix::{Matrix, MatrixBuilder, write_html, write_metrics, write_text};
 use fleet::record::Record;
@@ -9,13 +9,13 @@ use model::Outcome;
 use std::io::{self, Write as _};
 use std::path::Path;
 
-pub(super) fn report(args: &ReportArgs) -> Result<Exit, CliError> {
+pub(super) fn report(result: &Path, args: &ShowArgs) -> Result<Exit, CliError> {
     if let Some(folder) = &args.pages {
         std::fs::create_dir_all(folder)
             .map_err(|e| CliError::failed(format!("cannot make the folder {}: {e}", folder.display())))?;
     }
     let mut store = if args.keep { Some(args.store.make()?) } else { None };
-    let mut matrix = read(&args.result, &mut |outcome| {
+    let mut matrix = read(result, &mut |outcome| {
         if let Some(folder) = &args.pages {
             let path = folder.join(format!("{}.html", outcome.begin.run));
             let told = file::write(&path, |out| report::write_html(outcome, out));

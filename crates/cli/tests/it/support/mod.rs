@@ -11,6 +11,8 @@
 pub(crate) mod browser;
 
 pub(crate) mod files;
+#[cfg(all(target_os = "linux", feature = "fleet"))]
+pub(crate) mod fleet;
 pub(crate) mod net;
 pub(crate) mod ours;
 pub(crate) mod outcome;

@@ -1,0 +1,213 @@
+//! `netcaliper agent`: what a fleet's controller asks of this host.
+#![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
+
+#[cfg(feature = "fleet")]
+use crate::fleet::secure::Keyed;
+use crate::{CliError, Exit, values};
+#[cfg(feature = "fleet")]
+use crate::{key, plan, serve, stderr};
+use clap::Args;
+#[cfg(feature = "fleet")]
+use fleet::agent::{self, Agent, Ceilings, Input, OwnLock, Parts};
+#[cfg(feature = "fleet")]
+use fleet::spool::Spool;
+#[cfg(feature = "fleet")]
+use std::net::TcpListener;
+use std::path::PathBuf;
+#[cfg(feature = "fleet")]
+use std::sync::mpsc::Sender;
+
+/// Default port of agents that listen.
+pub(crate) const PORT: u16 = 7412;
+
+#[derive(Args, Debug)]
+pub(crate) struct AgentArgs {
+    /// Take orders from standard input and report to standard output, as `fleet run` wants it over a remote shell; end with the
+    /// input.
+    #[arg(long, required_unless_present_any = ["nats", "listen"], conflicts_with_all = ["nats", "listen"])]
+    stdio: bool,
+    /// Let controllers connect to this address, or ADDR:PORT [default port: 7412]; goes with --psk-file, the key that they have, too.
+    #[arg(long, value_name = "ADDR", requires = "psk_file", conflicts_with = "nats")]
+    listen: Option<String>,
+    /// File with the key that controllers have to prove, one that `netcaliper key new` has made.
+    #[arg(long, value_name = "FILE", env = "NETCALIPER_PSK_FILE")]
+    psk_file: Option<PathBuf>,
+    /// Use a key file that every user of this host can read.
+    #[arg(long)]
+    insecure_key_file: bool,
+    /// Name of this host in inventories, for --nats [default: the host's name].
+    #[arg(long, value_name = "NAME", requires = "nats")]
+    name: Option<String>,
+    #[command(flatten)]
+    nats: crate::nats::NatsArgs,
+    /// Port of the server that the agent starts for tests; where it is taken, and with 0, any other.
+    #[arg(short, long, default_value_t = native::PORT, value_parser = values::port)]
+    port: u16,
+    /// What tests occupy here: agents with the same NAME count as one host [default: boot and network namespace].
+    #[arg(long, value_name = "NAME")]
+    resource: Option<String>,
+    /// Folder in which results wait until a controller has them [default: netcaliper/fleet in $STATE_DIRECTORY, $XDG_STATE_HOME or
+    /// ~/.local/state].
+    #[arg(long, value_name = "DIR")]
+    spool: Option<PathBuf>,
+    /// Most bits per second of a test and direction, 8 and more [default: no limit].
+    #[arg(long, value_name = "RATE", value_parser = values::limit, help_heading = "Ceilings, whatever controllers ask for")]
+    max_rate: Option<u64>,
+    /// Longest test.
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = values::duration,
+        help_heading = "Ceilings, whatever controllers ask for")]
+    max_time: u64,
+    /// Largest share of the time (of 10 minutes) in which tests run, other than background ones: 0.1 or 10% [default: all].
+    #[arg(long, value_name = "SHARE", value_parser = values::share, help_heading = "Ceilings, whatever controllers ask for")]
+    max_share: Option<f64>,
+    /// Run tests to this host or network only, such as lab2 or 192.0.2.0/24; repeatable [default: any].
+    #[arg(long, value_name = "TARGET", help_heading = "Ceilings, whatever controllers ask for")]
+    target: Vec<String>,
+    /// Remove the file of this program now: the agent was copied here for one run.
+    #[arg(long, hide = true)]
+    remove_program: bool,
+}
+
+/// Serves controllers until they are gone.
+#[cfg(not(feature = "fleet"))]
+pub(crate) fn agent(_: &AgentArgs) -> Result<Exit, CliError> {
+    Err(CliError::usage("this netcaliper was built without fleets (cargo build --release --features fleet)"))
+}
+
+/// Serves controllers until they are gone.
+#[cfg(feature = "fleet")]
+pub(crate) fn agent(args: &AgentArgs) -> Result<Exit, CliError> {
+    if args.remove_program {
+        remove_program()?;
+    }
+    let ceilings = Ceilings {
+        rate: args.max_rate,
+        time_ns: args.max_time,
+        share: args.max_share.unwrap_or(1.0),
+        targets: args.target.clone(),
+    };
+    let resource = args.resource.clone().unwrap_or_else(agent::own_resource);
+    let spool = match &args.spool {
+        Some(folder) => folder.clone(),
+        None => state_folder()?.join("fleet").join(folder_name(&resource)),
+    };
+    let (happens, inputs) = std::sync::mpsc::channel();
+    let tell = happens.clone();
+    // The loop may be over when a process ends.
+    let happened = move |happened| drop(tell.send(Input::Happened(happened)));
+    let mut agent = Agent::new(Parts {
+        lock: Box::new(OwnLock::new(&resource)),
+        resource,
+        program: plan::VERSION.to_owned(),
+        programs: Box::new(agent::Child::new(ceilings.clone(), args.port, happened)),
+        ceilings,
+        spool: Spool::open(spool),
+    });
+    let inputs = (happens, inputs);
+    if let (Some(listen), Some(key)) = (&args.listen, &args.psk_file) {
+        let secure = Keyed(key::key_in(key, args.insecure_key_file)?);
+        let address = serve::listen_addresses(std::slice::from_ref(listen), PORT).map_err(CliError::usage)?;
+        let listener = TcpListener::bind(&address[..]);
+        let listener = listener.map_err(|e| CliError::failed(format!("cannot listen on {listen}: {e}")))?;
+        if let Ok(at) = listener.local_addr() {
+            stderr::say(format_args!("netcaliper: agent listens on {at}"));
+        }
+        end_on_signals(&inputs.0)?;
+        let served = fleet::transport::direct::serve(&mut agent, &inputs, listener, secure);
+        return served.map(|()| Exit::Good).map_err(CliError::failed);
+    }
+    #[cfg(feature = "nats")]
+    if let Some(server) = args.nats.server()? {
+        end_on_signals(&inputs.0)?;
+        let name = args.name.clone().unwrap_or_else(host_name);
+        let served = fleet::transport::nats::agent::serve(&mut agent, &inputs, server, &name);
+        return served.map(|()| Exit::Good).map_err(CliError::failed);
+    }
+    #[cfg(not(feature = "nats"))]
+    args.nats.refuse()?;
+    agent::serve(&mut agent, &inputs).map_err(CliError::failed)?;
+    Ok(Exit::Good)
+}
+
+/// The tests that run end in their time; a second signal does not wait for them.
+#[cfg(feature = "fleet")]
+fn end_on_signals(inputs: &Sender<Input>) -> Result<(), CliError> {
+    let (asked, mut is_asked) = (inputs.clone(), false);
+    let end = move || {
+        if std::mem::replace(&mut is_asked, true) {
+            std::process::exit(130);
+        }
+        drop(asked.send(Input::Gone(None)));
+    };
+    runtime::on_end_asked(end).map_err(|e| CliError::failed(format!("cannot handle signals: {e}")))
+}
+
+/// The name of this host.
+#[cfg(feature = "nats")]
+fn host_name() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .map_or_else(|_| "host".to_owned(), |name| name.trim().to_owned())
+}
+
+/// Where this program keeps what it has to know later: never results of the user's runs, which are in the store.
+#[cfg(feature = "fleet")]
+pub(crate) fn state_folder() -> Result<PathBuf, CliError> {
+    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let folder = variable("STATE_DIRECTORY")
+        .or_else(|| variable("XDG_STATE_HOME"))
+        .or_else(|| variable("HOME").map(|home| home.join(".local").join("state")))
+        .or_else(|| variable("LOCALAPPDATA"));
+    folder.map(|folder| folder.join("netcaliper")).ok_or_else(|| {
+        CliError::failed(
+            "there is no home directory to keep results in: XDG_STATE_HOME names a folder for them",
+        )
+    })
+}
+
+/// A name for a folder, of any text.
+#[cfg(feature = "fleet")]
+fn folder_name(text: &str) -> String {
+    text.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).take(100).collect()
+}
+
+/// Removes this program's own file. The processes that it starts need none.
+#[cfg(feature = "fleet")]
+fn remove_program() -> Result<(), CliError> {
+    let removed = std::env::current_exe().and_then(std::fs::remove_file);
+    removed.map_err(|e| CliError::failed(format!("cannot remove the copied program: {e}")))
+}
+
+#[cfg(all(test, feature = "fleet"))]
+mod tests {
+    use super::*;
+    use crate::args::Cli;
+    use fleet::plan::Verb;
+
+    #[test]
+    fn options_that_agents_take_are_options_of_the_questions() {
+        let mut whole = Cli::whole();
+        whole.build();
+        for verb in Verb::ALL {
+            let command = whole.find_subcommand_mut(verb.name()).unwrap();
+            command.build();
+            let (values, flags) = agent::options::allowed(verb);
+            for (name, takes_value) in
+                values.iter().map(|n| (*n, true)).chain(flags.iter().map(|n| (*n, false)))
+            {
+                let bare = name.trim_start_matches('-');
+                let known = command.get_arguments().find(|arg| {
+                    arg.get_long() == Some(bare)
+                        || arg.get_all_aliases().is_some_and(|all| all.contains(&bare))
+                        || (name.len() == 2 && arg.get_short().is_some_and(|c| bare == c.to_string()))
+                });
+                let known = known.unwrap_or_else(|| panic!("{} has no option {name}", verb.name()));
+                assert_eq!(known.get_action().takes_values(), takes_value, "{} {name}", verb.name());
+            }
+        }
+    }
+
+    #[test]
+    fn folders_are_named_after_resources() {
+        assert_eq!(folder_name("1b-2c/net:[4026531840]"), "1b-2c_net__4026531840_");
+    }
+}

