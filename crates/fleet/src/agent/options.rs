@@ -33,27 +33,18 @@ impl Default for Ceilings {
 type Names = (&'static [&'static str], &'static [&'static str]);
 
 /// Options of all questions.
-const COMMON: Names = (
-    &[
-        "-t",
-        "--time",
-        "-i",
-        "--interval",
-        "-P",
-        "--dscp",
-        "--ttl",
-        "--flow-label",
-        "--connect-timeout",
-        "--stall-timeout",
-    ],
-    &["-4", "--ipv4", "-6", "--ipv6"],
-);
+const COMMON: Names = (&["-t", "--time", "--dscp", "--ttl"], &["-4", "--ipv4", "-6", "--ipv6"]);
 
 /// Options of one question.
 const fn own(verb: Verb) -> Names {
     match verb {
         Verb::Ping => (
             &[
+                "-i",
+                "--interval",
+                "-P",
+                "--connect-timeout",
+                "--stall-timeout",
                 "-l",
                 "--size",
                 "-n",
@@ -63,11 +54,15 @@ const fn own(verb: Verb) -> Names {
                 "--send-chunk",
                 "--timeout",
                 "--connections",
+                "--flow-label",
             ],
             &["-u", "--udp", "--flood", "--closed-loop", "--poisson", "--no-baseline"],
         ),
         Verb::Delay => (
             &[
+                "-i",
+                "--interval",
+                "-P",
                 "-b",
                 "--rate",
                 "-l",
@@ -83,6 +78,11 @@ const fn own(verb: Verb) -> Names {
         ),
         Verb::Tcp => (
             &[
+                "-i",
+                "--interval",
+                "-P",
+                "--connect-timeout",
+                "--stall-timeout",
                 "-b",
                 "--rate",
                 "-n",
@@ -99,12 +99,13 @@ const fn own(verb: Verb) -> Names {
                 "--nodelay",
                 "-O",
                 "--omit",
+                "--flow-label",
             ],
             &["-R", "--reverse", "--bidir"],
         ),
-        Verb::Load => (&["--ramp", "--connections", "--rate"], &[]),
+        Verb::Load => (&["-P", "--ramp", "--connections", "--rate", "--flow-label"], &[]),
         Verb::Train => (
-            &["-n", "--packets", "-l", "--length", "--size", "--wait", "--repeat"],
+            &["-i", "--interval", "-n", "--packets", "-l", "--length", "--size", "--wait", "--repeat"],
             &["-R", "--reverse", "--echo"],
         ),
     }
