@@ -55,7 +55,7 @@ impl NatsArgs {
     }
 
     /// Refuses a server: this build cannot reach one.
-    #[cfg(not(feature = "nats"))]
+    #[cfg(all(feature = "fleet", not(feature = "nats")))]
     pub(crate) fn refuse(&self) -> Result<(), CliError> {
         match self.nats {
             None => Ok(()),
