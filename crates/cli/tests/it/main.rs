@@ -33,17 +33,17 @@ mod endings;
 mod exchange;
 #[cfg(unix)]
 mod faults;
+#[cfg(not(feature = "fleet"))]
+mod fleet_absent;
 #[cfg(unix)]
 #[cfg(all(target_os = "linux", feature = "fleet"))]
 mod fleet_agent;
 #[cfg(all(target_os = "linux", feature = "fleet"))]
 mod fleet_direct;
-#[cfg(all(target_os = "linux", feature = "fleet"))]
-mod fleet_run;
 #[cfg(all(target_os = "linux", feature = "nats"))]
 mod fleet_nats;
-#[cfg(not(feature = "fleet"))]
-mod fleet_absent;
+#[cfg(all(target_os = "linux", feature = "fleet"))]
+mod fleet_run;
 mod html;
 mod iperf3;
 #[cfg(feature = "iperf3-auth")]

@@ -35,7 +35,6 @@ fn an_unknown_option_is_answered_in_one_sentence() {
             "tcp 10.0.0.1 --conections 4",
             "`netcaliper tcp` does not take '--conections': did you mean '--connections'?",
         ),
-        ("tcp 10.0.0.1 10.0.0.2 10.0.0.3", "`netcaliper tcp` does not take '10.0.0."),
         ("--frobnicate", "`netcaliper` does not take '--frobnicate'"),
     ] {
         let (first, rest) = words.split_once(' ').unwrap_or((words, ""));
