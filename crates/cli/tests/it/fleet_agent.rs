@@ -27,7 +27,8 @@ impl Drop for Agent {
 
 impl Agent {
     fn start(scratch: &Scratch, name: &str) -> Agent {
-        let mark = format!("NETCALIPER_TEST_MARK=agent-{name}-{}", std::process::id());
+        // Tests run side by side, and agents of one resource exclude each other.
+        let mark = format!("NETCALIPER_TEST_MARK={}", scratch.file(name).display());
         let (key, value) = mark.split_once('=').unwrap();
         let mut command = Command::new(BIN);
         command
