@@ -84,7 +84,7 @@ pub(crate) fn call(plan: &Plan) -> Outcome<()> {
             let line =
                 format!(r#"{{"mode":"hold","connections":{},"seconds":{seconds:.6}}}"#, plan.connections);
             writeln!(std::io::stdout(), "{line}").map_err(|e| format!("cannot print: {e}"))?;
-            // Whatever comes, its end is what is waited for.
+            // The connections stay open until the caller closes standard input.
             let _ = std::io::stdin().read_to_end(&mut Vec::new());
         }
         all.wait();

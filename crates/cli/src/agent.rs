@@ -51,17 +51,17 @@ pub(crate) struct AgentArgs {
     #[arg(long, value_name = "DIR")]
     spool: Option<PathBuf>,
     /// Most bits per second of a test and direction, 8 and more [default: no limit].
-    #[arg(long, value_name = "RATE", value_parser = values::limit, help_heading = "Ceilings, whatever controllers ask for")]
+    #[arg(long, value_name = "RATE", value_parser = values::limit, help_heading = "Ceilings, above which no order is taken")]
     max_rate: Option<u64>,
     /// Longest test.
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = values::duration,
-        help_heading = "Ceilings, whatever controllers ask for")]
+        help_heading = "Ceilings, above which no order is taken")]
     max_time: u64,
     /// Largest share of the time (of 10 minutes) in which tests run, other than background ones: 0.1 or 10% [default: all].
-    #[arg(long, value_name = "SHARE", value_parser = values::share, help_heading = "Ceilings, whatever controllers ask for")]
+    #[arg(long, value_name = "SHARE", value_parser = values::share, help_heading = "Ceilings, above which no order is taken")]
     max_share: Option<f64>,
     /// Run tests to this host or network only, such as lab2 or 192.0.2.0/24; repeatable [default: any].
-    #[arg(long, value_name = "TARGET", help_heading = "Ceilings, whatever controllers ask for")]
+    #[arg(long, value_name = "TARGET", help_heading = "Ceilings, above which no order is taken")]
     target: Vec<String>,
     /// Remove the file of this program now: the agent was copied here for one run.
     #[arg(long, hide = true)]

@@ -1,4 +1,4 @@
-//! Worker processes as the control thread sees them: what crosses to one and back, and what is known of each.
+//! Worker processes as the control thread sees them: what crosses to one and back, and the state of each.
 //!
 //! ```text
 //! +---------------+----------------------+
@@ -119,7 +119,7 @@ fn heard(body: &[u8]) -> Option<(usize, Finding)> {
     Some((u16::from_be_bytes(*worker).into(), Finding::read(finding).ok()?))
 }
 
-/// What is known of a group on one worker of a process.
+/// State of a group on one worker of a process.
 #[derive(Clone, Debug, Default)]
 struct Progress {
     /// Its next interval.
@@ -281,7 +281,7 @@ mod tests {
         let mut process = second();
         let bytes = [told(0, &counted(0, 1, 1)), told(1, &counted(0, 2, 700))].concat();
         assert_eq!(process.hear(&bytes).unwrap().len(), 2);
-        assert_eq!(failed(&mut process), [1, 2], "one has ended well; of others those that were open");
+        assert_eq!(failed(&mut process), [1, 2], "one connection had completed; the open ones failed");
         assert!(process.lost(Mono(9)).is_empty(), "they are told once");
     }
 

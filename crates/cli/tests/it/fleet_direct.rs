@@ -52,7 +52,7 @@ impl Fleet {
 #[test]
 fn agents_that_listen_obey_controllers_with_their_key_and_no_others() {
     let fleet = Fleet::new();
-    // What is no handshake ends, and disturbs nobody.
+    // A connection that sends something else than a handshake is closed; other connections go on.
     for nonsense in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[b'5'; 4096], b"\n", b""] {
         let mut stream = TcpStream::connect((HOSTS[0], fleet.port)).unwrap();
         let _ = stream.write_all(nonsense);

@@ -1,4 +1,4 @@
-//! Which tests an agent admits: its own rule, which holds whatever controllers ask for.
+//! Which tests an agent admits: its own rule, which no order of a controller lifts.
 //!
 //! An exclusive test has the host to itself, background ones excepted; limited tests are few, and run beside no exclusive one.
 //! That a host is client or server of a test makes no difference. Each admission ends by itself when its time is over.
