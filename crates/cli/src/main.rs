@@ -37,6 +37,7 @@ mod provenance;
 mod repeat;
 mod saved;
 mod scrape;
+mod series;
 mod serve;
 mod stamp;
 mod stderr;

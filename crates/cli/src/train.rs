@@ -3,7 +3,7 @@
 use crate::args::{LocalArgs, OutputArgs, TargetArgs};
 use crate::datagrams::{self, DatagramArgs, WaitArg};
 use crate::outputs::Outputs;
-use crate::{CliError, Exit, file, measure, plan, values};
+use crate::{CliError, Exit, file, measure, plan, series, values};
 use clap::{Args, ValueEnum};
 use metrics::Clamped;
 use model::{Kind, Method, Outcome, Pattern, Phase, Probe, SocketSettings, Train, Verify};
@@ -147,7 +147,7 @@ fn slac(args: &TrainArgs) -> Vec<(BTreeMap<String, String>, Phase)> {
 
 /// Writes data series into a folder, and prints them.
 pub(crate) fn write_series(folder: Option<&PathBuf>, print: bool, outcome: &Outcome) -> Result<(), CliError> {
-    for series in report::series(outcome) {
+    for series in series::series(outcome) {
         if let Some(folder) = folder {
             let path = folder.join(series.file);
             let told = file::write(&path, |out| series.write(out));

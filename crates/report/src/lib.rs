@@ -21,7 +21,6 @@ mod plot;
 mod plots;
 mod prometheus;
 mod replay;
-mod slac;
 mod summary;
 mod text;
 mod trains;
@@ -49,6 +48,5 @@ pub use prometheus::{
     Labels as MetricsLabels, METRICS_TYPE, RunMetrics, ServerMetrics, Sheet as MetricsSheet,
 };
 pub use replay::replay;
-pub use slac::{Series, series};
 pub use text::{Page, Table, Tone, clean, hanging};
 pub use trains::{PacketRows, PacketsCsv, TrainRows, TrainsCsv};

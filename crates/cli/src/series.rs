@@ -1,29 +1,31 @@
 //! The data series behind the figures of the SLAC report on UDPmon: rate by measurement and wait, the sending machine's rate
 //! against the received one, and streams against rate. As tables, and as CSV, from any outcome that holds such runs.
 
-use crate::csv::or_empty;
-use crate::text::Column;
 use metrics::{Quartiles, TrainRow, TrainSetting, real};
 use model::{Outcome, Point, Totals};
+use std::fmt::Display;
 use std::io::{self, Write};
 
 /// Below this share of the median a train was sent slowly.
 const SLOW: f64 = 0.9;
 
+/// A column: its title, and its cell in a row.
+type Column<T> = (&'static str, fn(&T) -> String);
+
 /// A series: its name, which is also that of its file, and what stands above its columns.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Series {
+pub(crate) struct Series {
     /// Name of the file, without folder.
-    pub file: &'static str,
-    pub title: &'static str,
-    pub columns: Vec<&'static str>,
+    pub(crate) file: &'static str,
+    title: &'static str,
+    columns: Vec<&'static str>,
     /// Rows; what is not known is empty.
-    pub rows: Vec<Vec<String>>,
+    rows: Vec<Vec<String>>,
 }
 
 impl Series {
     /// Writes it as CSV.
-    pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+    pub(crate) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let mut out = csv::Writer::from_writer(out);
         out.write_record(&self.columns)?;
         for row in &self.rows {
@@ -33,7 +35,7 @@ impl Series {
     }
 
     /// Prints it as a table.
-    pub fn print(&self, out: &mut dyn Write) -> io::Result<()> {
+    pub(crate) fn print(&self, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "\n{}", self.title)?;
         let width = |at: usize| {
             let cells = self.rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count());
@@ -51,13 +53,17 @@ impl Series {
 }
 
 /// All series that an outcome holds something for.
-pub fn series(outcome: &Outcome) -> Vec<Series> {
+pub(crate) fn series(outcome: &Outcome) -> Vec<Series> {
     let all = [by_measurement(outcome), by_wait(outcome), by_streams(outcome), hosts(outcome)];
     all.into_iter().filter(|series| !series.rows.is_empty()).collect()
 }
 
 fn mbit(bps: f64) -> String {
     format!("{:.3}", bps / 1e6)
+}
+
+fn or_empty(value: Option<impl Display>) -> String {
+    maybe(value, |value| value.to_string())
 }
 
 fn maybe<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {
