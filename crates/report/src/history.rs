@@ -76,15 +76,10 @@ pub(crate) fn cells(run: &KeptRun, names: &[String]) -> [String; 6] {
     if !run.source.is_empty() {
         question += ", imported";
     }
-    let began = started(run).trim_end_matches(" UTC").to_owned();
+    let utc = |at| format!("{at:.0}").replace('T', " ").replace('Z', "");
+    let began = began(run).map_or_else(|| "not known".to_owned(), utc);
     let ended = run.status.name().to_owned();
     [run.id.to_string(), began, question, run.targets.clone(), ended, found(run, names, usize::MAX)]
-}
-
-/// `2026-11-24 17:04:09 UTC`
-pub(crate) fn started(run: &KeptRun) -> String {
-    let text = |at| format!("{at:.0}").replace('T', " ").replace('Z', " UTC");
-    began(run).map_or_else(|| "not known".to_owned(), text)
 }
 
 /// When it began; other programs' files do not always tell.

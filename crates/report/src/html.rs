@@ -26,7 +26,7 @@ pub(crate) use first::overlay;
 const STYLE: &str = include_str!("html/report.css");
 const SCRIPT: &str = include_str!("html/report.js");
 /// SHA-256 of [`SCRIPT`] in base64, for the page's policy; a test computes it.
-const SCRIPT_HASH: &str = "pQfKpNG+YE9+P3JVWVTH+p2I80HWigOtWQH8LnyO6Mk=";
+const SCRIPT_HASH: &str = "Mr1o5i3LWyfB2Z1p8vYUkmSARmuuXDHP4mBn/Oxzkqg=";
 /// Samples of a legend.
 const SAMPLE_LINE: &str = "<path class=\"line\" d=\"M0 5H24\"/>";
 const SAMPLE_POINT: &str = "<circle class=\"dot\" cx=\"12\" cy=\"5\" r=\"3\"/>";
@@ -188,10 +188,22 @@ fn plots(sheet: &Sheet, several: bool, number: &mut usize, out: &mut dyn Write) 
         figure(plot, *number, out)?;
         *number += 1;
     }
-    if !sheet.zeros.is_empty() {
-        writeln!(out, "<p class=\"soft\">Zero throughout: {}.</p>", escape(&sheet.zeros.join("; ")))?;
-    }
+    zeros(sheet, out)?;
     if folded && !sheet.title.is_empty() { writeln!(out, "</details>") } else { Ok(()) }
+}
+
+/// Names the plots that a sheet has not, because they would show zeros alone.
+fn zeros(sheet: &Sheet, out: &mut dyn Write) -> io::Result<()> {
+    if sheet.zeros.is_empty() {
+        return Ok(());
+    }
+    let of = if sheet.title.is_empty() { String::new() } else { format!(" ({})", sheet.title) };
+    writeln!(
+        out,
+        "<p class=\"soft\">Zero throughout{}: {}.</p>",
+        escape(&of),
+        escape(&sheet.zeros.join("; "))
+    )
 }
 
 fn figure(plot: &Plot, number: usize, out: &mut dyn Write) -> io::Result<()> {

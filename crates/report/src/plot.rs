@@ -28,6 +28,8 @@ pub(crate) enum AxisUnit {
     Figure(Unit),
     /// Seconds since the start.
     Second,
+    /// Seconds since this one, which is counted from 1970; shown as the date and the time of day, UTC.
+    Date(i64),
     /// `1/(1-q)` of the quantile `q`; shown as a percentile.
     Percentile,
     /// The n-th of the axis's names.
@@ -43,7 +45,7 @@ impl From<Unit> for AxisUnit {
 impl AxisUnit {
     pub(crate) fn all() -> impl Iterator<Item = AxisUnit> {
         let figures = Unit::ALL.into_iter().map(AxisUnit::Figure);
-        figures.chain([AxisUnit::Second, AxisUnit::Percentile, AxisUnit::Name])
+        figures.chain([AxisUnit::Second, AxisUnit::Date(0), AxisUnit::Percentile, AxisUnit::Name])
     }
 
     /// The step between prefixes, the prefixes (binary ones for bytes), and what stands behind them.
@@ -67,6 +69,7 @@ impl AxisUnit {
         match self {
             AxisUnit::Figure(unit) => unit.name(),
             AxisUnit::Second => "second",
+            AxisUnit::Date(_) => "date",
             AxisUnit::Percentile => "percentile",
             AxisUnit::Name => "name",
         }
@@ -111,9 +114,11 @@ impl Axis {
     }
 
     fn json(&self) -> Value {
+        let origin = if let AxisUnit::Date(origin) = self.unit { Some(origin) } else { None };
         json!({
             "label": self.label,
             "unit": self.unit.name(),
+            "origin": origin,
             "log": self.log,
             "names": self.names,
             "atLeast": self.at_least.map(|(low, high)| [low, high]),

@@ -14,22 +14,27 @@ const P99: Stat = Stat::Quantile(0.99);
 
 /// Writes tiles and timeline.
 pub(super) fn write(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
-    let tiles = tiles(outcome);
-    if !tiles.is_empty() {
-        writeln!(out, "<ul class=\"tiles\">")?;
-        for (name, value, more) in tiles {
-            writeln!(
-                out,
-                "<li><span class=\"name\">{}</span><span class=\"value\">{}</span><span class=\"more\">{}</span></li>",
-                escape(&name),
-                escape(&value),
-                escape(&more)
-            )?;
-        }
-        writeln!(out, "</ul>")?;
-    }
+    tiled(tiles(outcome), out)?;
     let (plots, end, phases) = timeline(outcome);
     drawn(&plots, end, &phases, out)
+}
+
+/// Writes tiles.
+pub(super) fn tiled(tiles: Vec<Tile>, out: &mut dyn Write) -> io::Result<()> {
+    if tiles.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "<ul class=\"tiles\">")?;
+    for (name, value, more) in tiles {
+        writeln!(
+            out,
+            "<li><span class=\"name\">{}</span><span class=\"value\">{}</span><span class=\"more\">{}</span></li>",
+            escape(&name),
+            escape(&value),
+            escape(&more)
+        )?;
+    }
+    writeln!(out, "</ul>")
 }
 
 fn drawn(plots: &[Plot], end: f64, phases: &[(f64, String)], out: &mut dyn Write) -> io::Result<()> {
@@ -66,7 +71,7 @@ pub(crate) fn overlay(before: &Outcome, after: &Outcome, out: &mut dyn Write) ->
 }
 
 /// Name, value, and what else is to be said of it.
-type Tile = (String, String, String);
+pub(super) type Tile = (String, String, String);
 
 fn tiles(outcome: &Outcome) -> Vec<Tile> {
     let mut tiles: Vec<Tile> = Vec::new();

@@ -1,8 +1,8 @@
 //! Saved runs as a page: the list with its form, and the trend of one target.
 
-use super::{data, escape, figure};
-use crate::history::{about, cells, known, leading, started, tone};
-use crate::plot::{Axis, Plot, Series};
+use super::{data, escape, figure, zeros};
+use crate::history::{about, cells, known, leading, tone};
+use crate::plot::{Axis, AxisUnit, Plot, Series};
 use crate::plots::Sheet;
 use crate::text::Tone;
 use jiff::civil::Date;
@@ -23,9 +23,9 @@ const COLUMNS: [(&str, &str); 6] = [
     ("status", "Status"),
     ("result", "Result"),
 ];
-/// Nanoseconds of a day, and of an hour.
-const DAY: i64 = 86_400_000_000_000;
-const HOUR: i64 = DAY / 24;
+/// Nanoseconds of a second, and of a day.
+const SECOND: i64 = 1_000_000_000;
+const DAY: i64 = 86_400 * SECOND;
 
 /// What a reader of the list asks for, as its form sends it: empty fields ask for nothing.
 #[derive(Clone, Debug, Default)]
@@ -195,9 +195,7 @@ pub fn write_trend(runs: &[KeptRun], out: &mut dyn Write) -> io::Result<()> {
     let sheet = Sheet::new(String::new(), trends(&runs, first), false);
     writeln!(out, "<section id=\"plots\"><h2>Figures over time</h2>")?;
     sheet.plots.iter().enumerate().try_for_each(|(at, plot)| figure(plot, at, out))?;
-    if !sheet.zeros.is_empty() {
-        writeln!(out, "<p class=\"soft\">Zero throughout: {}.</p>", escape(&sheet.zeros.join("; ")))?;
-    }
+    zeros(&sheet, out)?;
     writeln!(out, "</section>\n<h2>Runs</h2>\n<table class=\"pairs runs\"><thead><tr>")?;
     COLUMNS.iter().try_for_each(|(_, title)| writeln!(out, "<th scope=\"col\">{title}</th>"))?;
     writeln!(out, "</tr></thead><tbody>")?;
@@ -208,16 +206,13 @@ pub fn write_trend(runs: &[KeptRun], out: &mut dyn Write) -> io::Result<()> {
 
 /// A plot for each kind of figure.
 fn trends(runs: &[&KeptRun], first: &KeptRun) -> Vec<Plot> {
-    let since = |run: &KeptRun| run.started.0.saturating_sub(first.started.0);
-    let long = runs.last().is_some_and(|last| since(last) > 2 * DAY);
-    let (unit, ns) = if long { ("days", DAY) } else { ("hours", HOUR) };
-    let across = format!("{unit} since {}", started(first));
+    let across = Axis::new("started, UTC", AxisUnit::Date(first.started.0 / SECOND));
     let mut lines: BTreeMap<&str, Vec<(f64, Option<f64>)>> = BTreeMap::new();
     let mut units: BTreeMap<&str, Unit> = BTreeMap::new();
     for run in runs {
         for figure in &run.figures {
             let name = figure.name.as_str();
-            let at = real(since(run)) / real(ns);
+            let at = real(run.started.0 / SECOND - first.started.0 / SECOND);
             let line = lines.entry(name).or_default();
             if line.last().is_none_or(|(last, _)| *last < at)
                 && let Some((spread, unit)) = known(run, name)
@@ -241,7 +236,7 @@ fn trends(runs: &[&KeptRun], first: &KeptRun) -> Vec<Plot> {
             let y = Axis::new(label, *unit);
             let y = if *unit == Unit::Ns { y.log() } else { y };
             let id = format!("trend-{}", name.split('.').next().unwrap_or_default());
-            plots.push((label.to_owned(), Plot::new(&id, label, Axis::new(&across, Unit::Count), y)));
+            plots.push((label.to_owned(), Plot::new(&id, label, across.clone(), y)));
             plots.len() - 1
         });
         plots[at].1.add(Series::line(part, points));
@@ -268,7 +263,7 @@ mod tests {
         KeptRun {
             id,
             run: Uuid::nil(),
-            started: Wall(1_764_000_000_000_000_000 + id * HOUR),
+            started: Wall(1_764_000_000_000_000_000 + id * DAY / 24),
             verb: "tcp".to_owned(),
             protocol: "native".to_owned(),
             targets: target.to_owned(),
@@ -333,10 +328,8 @@ mod tests {
         write_trend(&[run(3, "a", 2e6), run(1, "a", 3e6)], &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert_eq!(text.matches("<figure").count(), 1, "{text}");
-        assert!(
-            text.contains("hours since 2025-11-24 17:00:00 UTC") && text.contains("\"x\":[0.0,2.0]"),
-            "{text}"
-        );
+        // date -u -d @1764003600: 2025-11-24 17:00:00, the first run; the other is two hours later.
+        assert!(text.contains(">11-24 18:00<") && text.contains("\"x\":[0.0,7200.0]"), "{text}");
         let mut out = Vec::new();
         write_trend(&[run(1, "a", 3e6)], &mut out).unwrap();
         assert!(String::from_utf8(out).unwrap().contains("two complete runs"));

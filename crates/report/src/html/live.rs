@@ -1,7 +1,7 @@
 //! A run as a page shows it while it goes on: the parts of the report and its plots, again and again.
 
 use super::sessions::Sessions;
-use super::{SCRIPT, SCRIPT_HASH, STYLE, caveats, conditions, escape, figure, figures, first, title};
+use super::{SCRIPT, SCRIPT_HASH, STYLE, caveats, conditions, escape, figure, figures, first, title, zeros};
 use crate::plot::{Axis, AxisUnit, Plot};
 use crate::plots::{Sheet, latest_sheets, sheets};
 use crate::{summary, words};
@@ -114,6 +114,8 @@ impl LivePage {
         let serving = outcome.begin.verb == "serve";
         // What earlier phases found stands in the tables until all is shown.
         let shown = if self.ended { sheets(&outcome) } else { latest_sheets(&outcome) };
+        let mut parts = self.parts(&outcome);
+        parts.push(("zeros", written(|out| shown.iter().try_for_each(|sheet| zeros(sheet, out)))));
         let sheets = shown.into_iter().map(|Sheet { title, plots, .. }| {
             let plots = plots.iter().map(live_plot).collect();
             (title, plots)
@@ -124,7 +126,7 @@ impl LivePage {
             ended: self.ended,
             kind: if serving { "serve" } else { "run" },
             sheets: sheets.collect(),
-            parts: self.parts(&outcome),
+            parts,
         }
     }
 
@@ -161,26 +163,26 @@ impl LivePage {
         if begin.verb == "serve" {
             parts.push(("sessions", self.sessions.html()));
         }
-        let shown = |outcome: &Outcome, out: &mut dyn io::Write| match outcome.begin.verb.as_str() {
-            // Its sessions stand first.
-            "serve" => Ok(()),
-            _ => first::write(outcome, out),
-        };
-        for (name, write) in [
-            ("first", shown as fn(&Outcome, &mut dyn io::Write) -> io::Result<()>),
-            ("caveats", caveats),
-            ("figures", figures),
-            ("conditions", conditions),
-        ] {
-            parts.push((name, written(outcome, write)));
-        }
+        let last = outcome.points.last().and_then(|point| point.intervals.last());
+        parts.extend([
+            (
+                "first",
+                match begin.verb.as_str() {
+                    "serve" => written(|out| first::tiled(self.sessions.tiles(last), out)),
+                    _ => written(|out| first::write(outcome, out)),
+                },
+            ),
+            ("caveats", written(|out| caveats(outcome, out))),
+            ("figures", written(|out| figures(outcome, out))),
+            ("conditions", written(|out| conditions(outcome, out))),
+        ]);
         parts
     }
 }
 
-fn written(outcome: &Outcome, write: fn(&Outcome, &mut dyn io::Write) -> io::Result<()>) -> String {
+fn written(write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>) -> String {
     let mut out = Vec::new();
-    match write(outcome, &mut out) {
+    match write(&mut out) {
         Ok(()) => String::from_utf8(out).unwrap_or_default(),
         // Memory takes everything.
         Err(_) => String::new(),
@@ -212,9 +214,9 @@ pub fn live_units() -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use metrics::SECOND;
+    use metrics::{SECOND, TcpInfo};
     use model::load::{Load, Stage};
-    use model::{Begin, Interval, Phase, Status, Traffic};
+    use model::{Begin, Interval, Phase, Sample, Status, Traffic};
 
     const EVIL: &str = "</script><img src=x onerror=\"x\">'";
 
@@ -248,6 +250,22 @@ mod tests {
             assert!(all.iter().any(|title| title.ends_with(&format!("repetition {n}"))), "{all:?}");
         }
         assert!(page.view().ended);
+    }
+
+    #[test]
+    fn plots_that_would_show_zeros_alone_are_named() {
+        let mut page = LivePage::default();
+        run(&mut page, 1);
+        let info = TcpInfo { rtt_us: 20_000, cwnd: 10, snd_mss: 1_448, ..TcpInfo::default() };
+        let samples = vec![Sample { id: uuid::Uuid::nil(), slot: 0, tx_bytes: 1, rx_bytes: 0, info }];
+        let (start_ns, end_ns) = (5 * SECOND, 6 * SECOND);
+        let interval = Interval { index: 5, start_ns, end_ns, samples, ..Interval::default() };
+        page.hear(&Event::Interval(Box::new(interval)));
+        let view = page.view();
+        let (_, zeros) = view.parts.iter().find(|(name, _)| *name == "zeros").unwrap();
+        assert!(zeros.contains("Zero throughout") && zeros.contains("Segments retransmitted"), "{zeros}");
+        let drawn = view.sheets.iter().flat_map(|sheet| &sheet.1);
+        assert!(!drawn.into_iter().any(|plot| plot.name.contains("retransmits")));
     }
 
     #[test]

@@ -22,8 +22,22 @@ const percentile = odds => {
   const digits = Math.max(0, Math.ceil(Math.log10(Math.max(1, odds)) - 2 - 1e-9));
   return (100 * (1 - 1 / Math.max(1, odds))).toFixed(digits) + " %";
 };
+const DAY = 86400;
+const STEPS = [1, 5, 15, 60, 300, 900, 1800, 3600, 7200, 10800, 21600, 43200, DAY, 2 * DAY, 7 * DAY, 14 * DAY, 28 * DAY, 91 * DAY, 364 * DAY];
+const date = (origin, after) => {
+  const at = new Date(Math.round(origin + after) * 1000);
+  return Number.isNaN(at.getTime()) ? "-" : at.toISOString().slice(0, 19).replace("T", " ");
+};
+const dates = (origin, s) => {
+  const step = STEPS.find(step => step >= (s.high - s.low) / MOST_TICKS) ?? 364 * DAY, all = [];
+  const [from, to] = step >= DAY ? [0, 10] : [5, step < 60 ? 19 : 16];
+  for (let at = Math.ceil((origin + s.low) / step) * step; at - origin <= s.high && all.length < 50; at += step)
+    all.push([at - origin, date(at, 0).slice(from, to)]);
+  return all;
+};
 const show = (axis, units, value) => {
   if (axis.unit === "name") return axis.names[Math.round(value)] ?? "";
+  if (axis.unit === "date") return date(axis.origin, value);
   if (axis.unit === "percentile") return percentile(value);
   if (axis.unit === "share") return trimmed(value, 4);
   const unit = units[axis.unit], at = rank(Math.abs(value), unit);
@@ -51,6 +65,7 @@ const ticks = (axis, units, s) => {
     const every = Math.max(1, Math.ceil(axis.names.length / 12));
     return { all: axis.names.map((name, at) => [at, name]).filter((_, at) => at % every === 0), unit: "" };
   }
+  if (axis.unit === "date") return { all: dates(axis.origin, s), unit: "" };
   const inside = v => v >= s.low * 0.999 && v <= s.high * 1.001;
   if (axis.unit === "percentile") {
     const all = [1, 2, ...Array.from({ length: 12 }, (_, n) => 10 ** (n + 1))];
@@ -215,7 +230,7 @@ class Chart {
     let grid = "";
     const below = make("g", { "text-anchor": "middle", transform: `translate(0 ${high + 19})` });
     const beside = make("g", { "text-anchor": "end", transform: "translate(-6 4)" });
-    const seen = across.all.map(([v, text]) => [this.px(v), short(text, most)]).filter(([x]) => x !== null && x >= -0.5 && x <= wide + 0.5);
+    const seen = across.all.map(([v, text]) => [this.px(v), plot.x.unit === "name" ? short(text, most) : text]).filter(([x]) => x !== null && x >= -0.5 && x <= wide + 0.5);
     if (plot.x.unit !== "name") for (const [x] of seen) grid += `M${two(x)} 0V${high}`;
     apart(seen, wide + RIGHT).forEach((x, at) => { if (x !== null) below.append(make("text", { x: two(x) }, seen[at][1])); });
     for (const [v, text] of up.all) {

@@ -2,12 +2,13 @@
 
 mod links;
 
+use super::first::Tile;
 use super::{escape, utc};
 use crate::text::{Column, or_dash};
 use crate::words;
 use links::Serving;
 use metrics::{Clamped, Wall, format_bits_per_second, format_bytes, format_duration};
-use model::{ConnectionRecord, Event, Served, Standing, Traffic};
+use model::{ConnectionRecord, Event, Interval, Served, Standing, Traffic};
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -121,6 +122,27 @@ impl Sessions {
         client.failed += u64::from(record.error.is_some());
         client.tx_bytes += record.tx_bytes;
         client.rx_bytes += record.rx_bytes;
+    }
+
+    /// What the server does now, all protocols together; `own` is the latest interval of its own protocol.
+    pub(super) fn tiles(&self, own: Option<&Interval>) -> Vec<Tile> {
+        let own = own.map(|own| (own.local, own.in_flight, own.network_errors + own.data_errors));
+        let others = self.services.values().map(|service| (service.latest, service.open, service.errors));
+        let (mut from, mut to, mut open, mut errors) = (0.0, 0.0, 0, 0);
+        for (latest, connections, failed) in others.chain(own) {
+            (from, to) = (from + latest.rx_bps(), to + latest.tx_bps());
+            (open, errors) = (open + connections, errors + failed);
+        }
+        let running = u64::clamped(self.now.len());
+        [
+            ("sessions", running.to_string(), format!("{} over", self.over)),
+            ("from clients", format_bits_per_second(from), "now".to_owned()),
+            ("to clients", format_bits_per_second(to), "now".to_owned()),
+            ("connections", open.to_string(), "open".to_owned()),
+            ("errors", errors.to_string(), String::new()),
+        ]
+        .map(|(name, value, more)| (name.to_owned(), value, more))
+        .into()
     }
 
     pub(super) fn html(&self) -> String {
@@ -335,6 +357,33 @@ mod tests {
         let (now, over) = html.split_once("Over").unwrap();
         assert!(now.contains("192.0.2.1:2") && !now.contains("192.0.2.1:1<"), "{html}");
         assert!(over.contains("192.0.2.1:1<"), "{html}");
+    }
+
+    #[test]
+    fn tiles_tell_what_the_server_does_now_over_all_protocols() {
+        let mut sessions = Sessions::default();
+        sessions.hear(&served(1, 7, Standing::Running));
+        sessions.hear(&served(2, 8, Standing::Running));
+        sessions.hear(&served(2, 8, Standing::Ended));
+        let interval = |rx_bytes, in_flight, network_errors| Interval {
+            local: Traffic { rx_bytes, tx_bytes: 0, ns: SECOND },
+            in_flight,
+            network_errors,
+            ..Interval::default()
+        };
+        sessions.hear_beside("ttcp", &Event::Interval(Box::new(interval(125_000, 2, 1))));
+        let tiles = sessions.tiles(Some(&interval(250_000, 8, 0)));
+        let told: Vec<(&str, &str)> = tiles.iter().map(|(name, value, _)| (&**name, &**value)).collect();
+        // 375,000 bytes a second are 3 Mbit/s.
+        let sums = [
+            ("sessions", "1"),
+            ("from clients", "3.00 Mbit/s"),
+            ("to clients", "0 bit/s"),
+            ("connections", "10"),
+            ("errors", "1"),
+        ];
+        assert_eq!(told, sums);
+        assert_eq!(tiles[0].2, "1 over");
     }
 
     #[test]

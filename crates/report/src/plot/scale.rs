@@ -2,6 +2,7 @@
 //! zooms into.
 
 use super::{Axis, AxisUnit, Plot, Series};
+use jiff::Timestamp;
 use metrics::{Clamped, real};
 use model::Unit;
 
@@ -130,6 +131,7 @@ pub(super) fn ticks(axis: &Axis, scale: Scale) -> (Vec<(f64, String)>, String) {
             (named.map(|(at, name)| (real(at), name.clone())).collect(), String::new())
         }
         AxisUnit::Percentile => (percentiles(scale), String::new()),
+        AxisUnit::Date(origin) => (dates(origin, scale), String::new()),
         // Beside an axis there is no room for so long a unit.
         AxisUnit::Figure(Unit::BitsPerSecond) if scale.log => {
             let short = |text: String| text.trim_end_matches(suffix).trim_end().to_owned();
@@ -196,6 +198,53 @@ fn decades(axis: &Axis, scale: Scale) -> Vec<(f64, String)> {
     all.into_iter().map(|v| (v, show(axis, v))).collect()
 }
 
+/// Seconds between two dates beside an axis.
+const STEPS: [i64; 19] = [
+    1,
+    5,
+    15,
+    60,
+    300,
+    900,
+    1_800,
+    3_600,
+    7_200,
+    10_800,
+    21_600,
+    43_200,
+    DAY,
+    2 * DAY,
+    7 * DAY,
+    14 * DAY,
+    28 * DAY,
+    91 * DAY,
+    364 * DAY,
+];
+const DAY: i64 = 86_400;
+
+/// Round dates between the ends: days, or times of day with the day.
+fn dates(origin: i64, scale: Scale) -> Vec<(f64, String)> {
+    let wanted = (scale.high - scale.low) / MOST_TICKS;
+    let step = STEPS.into_iter().find(|step| real(*step) >= wanted).unwrap_or(364 * DAY);
+    let text = |at: i64| match date(origin, real(at)) {
+        text if step >= DAY => text.chars().take(10).collect(),
+        text => text.chars().skip(5).take(if step < 60 { 14 } else { 11 }).collect::<String>(),
+    };
+    let (low, high) = (i64::clamped(scale.low.ceil()), i64::clamped(scale.high.floor()));
+    let first = low.saturating_add(origin.saturating_add(low).saturating_neg().rem_euclid(step));
+    (0..50)
+        .map(|n| first.saturating_add(n * step))
+        .take_while(|at| *at <= high)
+        .map(|at| (real(at), text(at)))
+        .collect()
+}
+
+/// `2026-11-24 17:00:00`, so many seconds after the origin.
+fn date(origin: i64, after: f64) -> String {
+    let at = Timestamp::from_second(origin.saturating_add(i64::clamped(after.round())));
+    at.map_or("-".to_owned(), |at| at.strftime("%Y-%m-%d %H:%M:%S").to_string())
+}
+
 /// `0 %, 50 %, 90 %, 99 %, …` at 1, 2, 10, 100, ….
 fn percentiles(scale: Scale) -> Vec<(f64, String)> {
     let all = [1.0, 2.0].into_iter().chain((1..=12).map(|n| 10f64.powi(n)));
@@ -213,6 +262,7 @@ pub(crate) fn show(axis: &Axis, value: f64) -> String {
     match axis.unit {
         AxisUnit::Name => axis.names.get(usize::clamped(value.round().max(0.0))).cloned().unwrap_or_default(),
         AxisUnit::Percentile => percentile(value),
+        AxisUnit::Date(origin) => date(origin, value),
         AxisUnit::Figure(Unit::Share) => trimmed(value, 4),
         unit => {
             let (base, prefixes, suffix) = unit.words();
@@ -273,6 +323,30 @@ mod tests {
             (owned(&["0.0", "0.5", "1.0", "1.5", "2.0", "2.5", "3.0"]), "MiB".to_owned())
         );
         assert_eq!(linear(AxisUnit::Second, 3.0, 3.5).0, owned(&["3.0", "3.1", "3.2", "3.3", "3.4", "3.5"]));
+    }
+
+    #[test]
+    fn dates_are_round_whatever_the_origin() {
+        // date -u -d '2026-11-24 17:13:20' +%s
+        let origin = 1_795_540_400;
+        let of = |seconds: f64| linear(AxisUnit::Date(origin), 0.0, seconds).0;
+        assert_eq!(of(7_200.0), ["11-24 17:30", "11-24 18:00", "11-24 18:30", "11-24 19:00"]);
+        assert_eq!(of(4.0 * 86_400.0), ["2026-11-25", "2026-11-26", "2026-11-27", "2026-11-28"]);
+        assert_eq!(
+            of(30.0),
+            [
+                "11-24 17:13:20",
+                "11-24 17:13:25",
+                "11-24 17:13:30",
+                "11-24 17:13:35",
+                "11-24 17:13:40",
+                "11-24 17:13:45",
+                "11-24 17:13:50"
+            ]
+        );
+        assert_eq!(of(3.0 * 365.0 * 86_400.0).len(), 3);
+        assert_eq!(show(&Axis::new("", AxisUnit::Date(origin)), 60.0), "2026-11-24 17:14:20");
+        assert_eq!(show(&Axis::new("", AxisUnit::Date(i64::MAX)), 60.0), "-", "no such date");
     }
 
     #[test]

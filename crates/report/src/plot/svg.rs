@@ -171,7 +171,7 @@ fn axes(view: &View<'_>, out: &mut String) {
     let most = (usize::clamped(wide / 7.0 / real(across.len().max(1)))).max(6);
     let seen = |(at, text): (f64, String)| {
         let x = view.px(at).filter(|x| (-0.5..=wide + 0.5).contains(x))?;
-        Some((x, shortened(&text, most)))
+        Some((x, if view.plot.x.unit == AxisUnit::Name { shortened(&text, most) } else { text }))
     };
     let texts: Vec<(f64, String)> = across.into_iter().filter_map(seen).collect();
     for ((x, text), at) in texts.iter().zip(apart(&texts, wide + RIGHT)) {
