@@ -65,6 +65,13 @@ impl Sheet<'_> {
         Sheet { grid: self.grid, area, look: self.look }
     }
 
+    /// So many columns from `x` on.
+    pub(super) fn columns(&mut self, x: u16, width: u16) -> Sheet<'_> {
+        let x = x.min(self.area.width);
+        let area = Area { x: self.area.x + x, width: width.min(self.area.width - x), ..self.area };
+        Sheet { grid: self.grid, area, look: self.look }
+    }
+
     pub(super) fn heading(&self) -> CellStyle {
         CellStyle::default().bold()
     }

@@ -9,7 +9,7 @@ use super::progress::clock;
 use super::track::{Sums, Track};
 use super::view::{Known, View};
 use metrics::{Clamped, SECOND, format_bits_per_second, format_bytes, format_duration, real};
-use model::{Caveat, CaveatLevel, Level, Unit};
+use model::{Caveat, CaveatLevel, Kind, Level, Unit};
 
 /// Columns of a figure's name, and of a value.
 const NAME: u16 = 16;
@@ -23,6 +23,8 @@ const HIGH: u16 = 28;
 fn listed(known: &Known, track: &Track, height: u16) -> Vec<Figure> {
     let mut all = figures::of(&track.phase, known.serving());
     if known.tracks.len() > 1 {
+        // At which rate the datagrams beside a load are sent is known; how many of them are lost is not.
+        all.sort_by_key(|figure| track.phase.kind == Kind::Delay && figure.role != Role::Bad);
         all.truncate(FEW[usize::from(height >= HIGH)]);
     }
     all
@@ -138,8 +140,8 @@ pub(super) fn overview(known: &Known, sheet: &mut Sheet<'_>) {
     let standing = known.caveats.iter().filter(|arisen| arisen.still).count() + known.notices.len().min(2);
     let room = if left > 16 { 6 } else { 2 };
     let standing = u16::try_from(standing).unwrap_or(u16::MAX).min(room);
-    // A plot worth the name comes before caveats, which have a page of their own.
-    let kept = if plots.is_empty() { 0 } else { plot::LEAST.min(left) };
+    // Plots worth the name come before caveats, which have a page of their own.
+    let kept = if plots.is_empty() { 0 } else { (plot::LEAST + 1).min(left) };
     left -= kept;
     let caveats = take(&mut left, standing);
     let gap = take(&mut left, u16::from(caveats > 0));
@@ -165,16 +167,28 @@ pub(super) fn overview(known: &Known, sheet: &mut Sheet<'_>) {
 
 /// The plots of all that runs: the first of each measurement, then the second of each.
 fn of_all<'a>(known: &'a Known, wanted: impl Fn(&Plot<'_>) -> bool) -> Vec<Plot<'a>> {
-    let all = known.tracks.values().map(|track| plot::of(track, known.serving()).into_iter().filter(&wanted));
+    // The rate of the datagrams beside a load is known.
+    let told = |track: &Track| known.tracks.len() == 1 || track.phase.kind != Kind::Delay;
+    let all = known.tracks.values().map(|track| {
+        let plots = plot::of(track, known.serving()).into_iter();
+        plots.filter(|plot| wanted(plot) && (told(track) || plot.role() != Role::Main))
+    });
     let mut ranked: Vec<(usize, Plot<'a>)> = all.flat_map(Iterator::enumerate).collect();
     ranked.sort_by_key(|(rank, _)| *rank);
     ranked.into_iter().map(|(_, plot)| plot).collect()
 }
 
-/// Draws as many as are easy to read in `room` lines from `y` on, one at least; how many lines were taken.
+/// Draws as many as are easy to read in `room` lines from `y` on, two beside each other where one only would be; how many lines
+/// were taken.
 fn draw(plots: &[Plot<'_>], sheet: &mut Sheet<'_>, y: u16, room: u16) -> u16 {
     if room < plot::LEAST || plots.is_empty() {
         return 0;
+    }
+    if let ([left, right, ..], true) = (plots, room < 2 * plot::GOOD && sheet.area.width >= plot::TWO) {
+        let half = sheet.area.width / 2;
+        left.draw(&mut sheet.columns(0, half - 1), y, room);
+        right.draw(&mut sheet.columns(half + 1, half), y, room);
+        return room;
     }
     let n = (room / plot::GOOD).clamp(1, u16::clamped(plots.len()));
     // All of one height, with lines of dots in an odd number: the half of the scale has a line of its own.

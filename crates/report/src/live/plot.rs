@@ -12,6 +12,8 @@ use model::Unit;
 pub(super) const LEAST: u16 = 4;
 /// Lines of a plot that is easy to read; one gets no more than three times as many.
 pub(super) const GOOD: u16 = 7;
+/// Columns from which on two plots fit beside each other.
+pub(super) const TWO: u16 = 72;
 /// Columns of the values left of a plot.
 const GUTTER: u16 = 12;
 /// Dots of a cell, across and down.
@@ -51,6 +53,10 @@ pub(super) fn of(track: &Track, serving: bool) -> Vec<Plot<'_>> {
 impl Plot<'_> {
     pub(super) fn unit(&self) -> Unit {
         self.lines.first().map_or(Unit::Count, |line| line.unit)
+    }
+
+    pub(super) fn role(&self) -> Role {
+        self.lines.first().map_or(Role::Beside, |line| line.role)
     }
 
     /// Whether anything is to be seen that the figures' names alone do not say: what is bad and never happened is left out.

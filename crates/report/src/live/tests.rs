@@ -116,8 +116,17 @@ fn lines_over_time_have_axes_and_fill_the_width() {
         // After half of the time half of the width is used.
         let half = of(10);
         let half = last_dot(plot(&half, "goodput up"));
-        assert!((half as i32 - (i32::from(width) + 13) / 2).abs() <= 1, "{half} of {width}");
-        if height > 24 {
+        // Right of the values, 13 columns; of two plots beside each other the right one begins behind the middle.
+        let left = if height > 24 { 13 } else { 41 + 13 };
+        assert!((half as i32 - (i32::from(width) + left) / 2).abs() <= 1, "{half} of {width}");
+        if height == 24 {
+            // Beside the goodput.
+            assert!(
+                goodput[0].contains("RTT, mean 21.0 ms") && goodput[1].contains("25.0 ms ┤"),
+                "{goodput:#?}"
+            );
+            assert!(times.matches("0 s ").count() >= 2 && times.matches("20 s").count() == 2, "{goodput:#?}");
+        } else {
             let trips = plot(&shown, "RTT, mean 21.0 ms");
             assert!(trips[0].contains("RTT, worst 22.0 ms") && trips[1].contains("25.0 ms ┤"), "{trips:#?}");
             assert!(shown.iter().any(|line| line.contains("sending")), "connections have room: {shown:#?}");
@@ -316,6 +325,54 @@ fn a_sweep_keeps_what_is_over() {
     view.press(Press::Char('t'), 0);
     let shown = lines(&mut view, 100, 24, SECOND);
     assert!(shown[4].starts_with("buffer 1.00 KiB") && shown[4].contains("100 Mbit/s"), "{shown:?}");
+}
+
+#[test]
+fn a_load_shows_goodput_round_trips_and_loss_on_a_small_terminal() {
+    let mut feed = Feed::default();
+    feed.hear(&begin("load"));
+    let both = Phase { pattern: Pattern::Duplex, duration_ns: Some(20 * SECOND), ..Phase::default() };
+    let parts = [
+        ("load", both.clone()),
+        ("trips", Phase { kind: Kind::Ping, ping: Some(Ping::default()), ..both.clone() }),
+        ("delay", Phase { kind: Kind::Delay, probe: Some(Probe::default()), ..both }),
+    ];
+    let mut report = PacketReport::default();
+    (report.counts.received, report.counts.lost) = (99, 1);
+    let report = Some(Box::new(report));
+    let pings = PingInterval {
+        count: 50,
+        p50_ns: Some(3_000_000),
+        p99_ns: Some(9_000_000),
+        ..PingInterval::default()
+    };
+    for (place, (name, phase)) in (0..).zip(parts) {
+        let label = ("part".to_owned(), name.to_owned());
+        feed.hear_part(
+            place,
+            &Event::Phase { label: BTreeMap::from([label]), repeat: 1, phase: Box::new(phase) },
+        );
+        for n in 0..20 {
+            let told = Interval {
+                pings: Some(pings),
+                packets: report.clone(),
+                remote_packets: report.clone(),
+                ..second(n)
+            };
+            feed.hear_part(place, &Event::Interval(Box::new(told)));
+        }
+    }
+    let mut view = View::new(Look::default(), Planned { phases: Some(4), total_ns: None }, 0);
+    view.absorb(feed.take(), 20 * SECOND);
+    let shown = lines(&mut view, 80, 24, 20 * SECOND);
+    let all = shown.join("\n");
+    assert_eq!(values(&all, "goodput up"), ["100 Mbit/s"; 3]);
+    assert_eq!(values(&all, "RTT p50"), ["3.00 ms"; 2]);
+    assert_eq!((values(&all, "lost up"), values(&all, "lost down")), (vec!["1.00 %"; 2], vec!["1.00 %"; 2]));
+    let plots = plot(&shown, "goodput up 100 Mbit/s");
+    assert!(plots[0].contains("RTT p50 3.00 ms"), "{all}");
+    assert!(plots[1].starts_with(" 100 Mbit/s ┤") && plots[1].contains("10.0 ms ┤"), "{all}");
+    assert_eq!(last_dot(plots), 79, "{all}");
 }
 
 #[test]
