@@ -8,3 +8,4 @@ mod csv;
 mod fields;
 mod json;
 mod schema;
+mod units;
