@@ -254,13 +254,16 @@ fn colours_are_for_terminals_only() {
 
 #[test]
 fn a_quiet_server_ends_with_one_line() {
-    let lines = |words: &str| {
+    let lines = |words: &str| -> Vec<String> {
         let server = serve(words);
-        tcp(server.at()).args("-n 100k").outcome().good();
-        server.end().out.lines().skip_while(|line| !line.starts_with("interrupted")).count()
+        tcp(server.at()).args("-t 300ms -P 3 -b 10M").outcome().good();
+        let out = server.end().out;
+        out.lines().skip_while(|line| !line.starts_with("interrupted")).map(str::to_owned).collect()
     };
-    assert_eq!(lines("--quiet"), 2, "the interruption and the answer");
-    assert!(lines("") > 12);
+    let quiet = lines("--quiet");
+    assert_eq!(quiet.len(), 2, "the interruption and the answer: {quiet:#?}");
+    assert!(quiet[1].ends_with(", 3 connections"), "those that came: {quiet:#?}");
+    assert!(lines("").len() > 12);
 }
 
 #[test]

@@ -47,7 +47,7 @@ pub(crate) fn line(outcome: &Outcome) -> String {
     if let [only] = outcome.points.as_slice()
         && !point::nothing(only)
     {
-        found.extend(conditions(only));
+        found.extend(conditions(only, begin.verb == "serve"));
     }
     found.extend(outcome.reason.clone());
     let how = if outcome.status == Status::Complete {
@@ -61,14 +61,15 @@ pub(crate) fn line(outcome: &Outcome) -> String {
     format!("{how}{of}{}", found.join(", "))
 }
 
-/// How long, how many at once.
-fn conditions(of: &Point) -> Vec<String> {
+/// How long, how many at once; of a server, which chooses neither, how many came.
+fn conditions(of: &Point, serving: bool) -> Vec<String> {
     let phase = &of.phase;
     let lasted = match of.status {
         Status::Complete => phase.duration_ns,
         _ => of.intervals.last().map(|last| last.end_ns),
     };
-    let many = |what| (phase.connections > 1).then(|| words::count(phase.connections.into(), what));
+    let connections = if serving { of.local.opened } else { phase.connections.into() };
+    let many = |what| (serving || connections > 1).then(|| words::count(connections, what));
     let what = match phase.kind {
         Kind::Tcp | Kind::Connect | Kind::Ping => many("connection"),
         Kind::Stream => many("stream"),
