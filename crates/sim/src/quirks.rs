@@ -38,6 +38,8 @@ pub struct Quirks {
     pub descriptors: usize,
     /// How many times longer than usual every call takes.
     pub slowness: u64,
+    /// How long other programs keep a core that a thread offers, ns.
+    pub kept: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -94,6 +96,7 @@ impl Default for Quirks {
             card: Card::Silent,
             descriptors: usize::MAX,
             slowness: 1,
+            kept: 0,
         }
     }
 }

@@ -223,8 +223,9 @@ impl World {
     pub(super) fn charge(&mut self, call: Call, bytes: usize) -> Mono {
         let Some(current) = self.current else { return self.now };
         let thread = &mut self.threads[current];
-        let slowness = self.hosts[thread.host].quirks.slowness;
-        thread.now = thread.now.plus(slowness * (self.costs[call as usize] + bytes as u64 / COPIED));
+        let Quirks { slowness, kept, .. } = self.hosts[thread.host].quirks;
+        let others = if matches!(call, Call::Yield) { kept } else { 0 };
+        thread.now = thread.now.plus(slowness * (self.costs[call as usize] + bytes as u64 / COPIED) + others);
         let said = thread.now.0 ^ (current as u64) << 48 ^ (call as u64) << 56;
         self.trace = (self.trace.rotate_left(5) ^ said).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         thread.now

@@ -13,7 +13,7 @@ use super::turns::Took;
 use super::{LOOK_AFTER, Worker, YIELD_AFTER};
 use crate::link::{Key, Phase};
 use metrics::Mono;
-use transport::{Platform, Reactor as _, Read, Wait};
+use transport::{Clock as _, Platform, Reactor as _, Read, Wait};
 
 /// Before so short a time to the next due instant nothing but the clock is looked at, ns: a look at the reactor takes about
 /// half a microsecond, and a receive call as much.
@@ -39,6 +39,16 @@ const HOLD_SENDER: u64 = 50_000;
 const FLOOD: usize = 32 << 10;
 /// and these are less than so far apart, ns.
 const FLOODED: u64 = 1_000_000;
+/// Other threads that keep an offered core for longer than this, ns, are not those of the other end, whose turns are shorter.
+const KEPT_LONG: u64 = 1_000_000;
+/// The core is then not offered for so many times as long, but no longer than [`NOT_OFFERED`], ns.
+const TIMES: u64 = 50;
+const NOT_OFFERED: u64 = 1_000_000_000;
+/// Waits that follow each other within so many ns,
+const DENSE: u64 = 1_000_000;
+/// and how many of them in a row make the core worth offering: of sparse messages, the wake-up that this saves is nothing beside the
+/// time for which others may keep the core.
+const IN_A_ROW: u32 = 8;
 /// Links whose sockets a spinning worker tries one by one; with more it asks the reactor.
 const FEW: usize = 8;
 
@@ -61,11 +71,45 @@ pub(super) struct Idle {
     pub(super) sent_since_yield: usize,
     /// Datagrams or short messages have been sent or received since the last wait.
     pub(super) active: bool,
+    /// The last wait after such, and how many followed each other closely.
+    waited: Mono,
+    row: u32,
+    offers: Offers,
+}
+
+/// When a worker offers its core to other threads. On a busy host Linux 6.6 and later gives a thread that offers its core the next
+/// turn only after all others that are ready have had theirs, of milliseconds each: with 4 of them, and 3 offers for each of 50
+/// messages a second, messages were half a second late.
+#[derive(Debug, Default)]
+struct Offers {
+    /// Not before this instant.
+    next: Mono,
+}
+
+impl Offers {
+    fn is_due(&self, now: Mono) -> bool {
+        now >= self.next
+    }
+
+    /// The core was offered at `from` and came back at `to`.
+    fn took(&mut self, from: Mono, to: Mono) {
+        let kept = to.since(from);
+        if kept > KEPT_LONG {
+            self.next = to.plus(kept.saturating_mul(TIMES).min(NOT_OFFERED));
+        }
+    }
 }
 
 impl Idle {
     pub(super) fn new() -> Self {
         Idle { margin: FIRST_MARGIN, ..Idle::default() }
+    }
+
+    /// Whether waits after datagrams or short messages, of which this is one, follow each other closely.
+    fn is_dense(&mut self, now: Mono) -> bool {
+        let near = now.since(std::mem::replace(&mut self.waited, now)) < DENSE;
+        self.row = if near { self.row.saturating_add(1) } else { 0 };
+        self.row >= IN_A_ROW
     }
 
     /// Counts datagrams received and sent since the last sleep.
@@ -162,7 +206,7 @@ impl<P: Platform> Worker<P> {
         if left <= self.idle.margin {
             // What spins this long before it is due need not keep others from their work.
             if left > REMOTE {
-                self.platform.yield_core();
+                self.offer_core();
             }
             return Some(Some(now));
         }
@@ -171,15 +215,26 @@ impl<P: Platform> Worker<P> {
         Some(until)
     }
 
-    /// What comes before a wait. After datagrams or short messages, other threads run on this core first, and the sockets are
+    /// Lets other threads run on this core, unless they kept it for long not long ago; whether they were let.
+    fn offer_core(&mut self) -> bool {
+        let from = self.clock.now();
+        if !self.idle.offers.is_due(from) {
+            return false;
+        }
+        self.platform.yield_core();
+        let to = self.clock.now();
+        self.idle.offers.took(from, to);
+        true
+    }
+
+    /// What comes before a wait. After many datagrams or short messages, other threads run on this core first, and the sockets are
     /// read once more: on a core that both ends share, the peer has sent in the meantime, and neither thread had to be put to
     /// sleep and woken, which takes longer than a dozen datagrams. A flooded worker sleeps.
     pub(super) fn before_wait(&mut self, now: Mono, until: Option<Mono>) -> BeforeWait {
         if until.is_some_and(|until| until <= now) {
             return BeforeWait::Nothing;
         }
-        if std::mem::take(&mut self.idle.active) {
-            self.platform.yield_core();
+        if std::mem::take(&mut self.idle.active) && self.idle.is_dense(now) && self.offer_core() {
             return if self.try_all() { BeforeWait::Tried } else { BeforeWait::Look };
         }
         self.idle.hold(now, until).map_or(BeforeWait::Nothing, BeforeWait::Sleep)
@@ -283,5 +338,36 @@ impl<P: Platform> Worker<P> {
             link.can.read = true;
             self.queue(key);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_core_that_others_keep_for_long_is_not_offered_again_at_once() {
+        let mut offers = Offers::default();
+        assert!(offers.is_due(Mono(0)));
+        // The other end's turn.
+        offers.took(Mono(0), Mono(300_000));
+        assert!(offers.is_due(Mono(300_000)));
+        // 4 ms: not for 200 ms.
+        offers.took(Mono(0), Mono(4_000_000));
+        assert!(!offers.is_due(Mono(203_999_999)) && offers.is_due(Mono(204_000_000)));
+        // However long it was.
+        offers.took(Mono(0), Mono(20 * NOT_OFFERED));
+        assert!(offers.is_due(Mono(21 * NOT_OFFERED)));
+    }
+
+    #[test]
+    fn only_messages_in_quick_succession_are_dense() {
+        let mut idle = Idle::new();
+        // 50 messages a second with their echoes.
+        let sparse = (0..500_u64).flat_map(|n| [n * 20_000_000, n * 20_000_000 + 100_000]);
+        assert!(!sparse.into_iter().any(|at| idle.is_dense(Mono(at))));
+        let mut idle = Idle::new();
+        let dense = (1..=20_u64).filter(|n| idle.is_dense(Mono(n * 50_000))).count();
+        assert_eq!(dense, 20 - IN_A_ROW as usize + 1);
     }
 }

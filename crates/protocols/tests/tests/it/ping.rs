@@ -4,9 +4,10 @@
 use crate::support::run::{MS, about, client_plan, join, serve, server_plan, told};
 use common::Limits;
 use metrics::SECOND;
+use model::load::{Load, Stage};
 use model::{Kind, Pattern, Phase, Ping, Range, Schedule, Status, Transport};
 use native::ServerPlan;
-use sim::{Link, Network, START};
+use sim::{Link, Network, Quirks, START};
 
 fn phase(ping: Ping) -> Phase {
     Phase {
@@ -59,6 +60,28 @@ fn the_remote_end_s_time_is_measured_and_taken_off() {
             assert_eq!((remote_end.traffic.rx_bytes, remote_end.traffic.tx_bytes), (bytes, bytes), "{what}");
             assert!(remote_end.pings.is_none(), "who asks counts round trips");
         }
+    }
+}
+
+/// On a busy host a thread that offers its core has it back after the turns of all others.
+#[test]
+fn a_schedule_is_kept_where_others_keep_an_offered_core() {
+    let filler = Phase { duration_ns: Some(2 * SECOND), ..Phase::default() };
+    for (_, phase) in (Load { filler, ramp_ns: SECOND, rate: 50.0, seed: 1 }.probes(Stage::Idle)) {
+        let mut net = network(1, &Link::new().delay(MS));
+        let server = serve(&mut net, server_plan());
+        let client = join(&mut net, 0, client_plan(&phase));
+        for host in [server, client] {
+            net.quirks(host, Quirks { kept: 20 * MS, ..Quirks::default() });
+        }
+        net.run();
+        let it = told(&net, client);
+        assert_eq!(it.status(), Status::Complete, "{it:#?}");
+        let missed = it.local().pings.as_ref().map_or(0, |pings| pings.counts.missed);
+        let unsent = it.local().packets.as_ref().map_or(0, |packets| packets.counts.unsent);
+        let late = it.local().late_ns.as_ref().unwrap();
+        assert_eq!((missed, unsent), (0, 0), "{:?}: {late:?}", phase.kind);
+        assert!(late.p90 < MS, "{:?}: {late:?}", phase.kind);
     }
 }
 
