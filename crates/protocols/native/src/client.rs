@@ -388,9 +388,9 @@ impl Client {
             }
             Stage::Agreeing if live().count() > 0 && live().all(|s| s.step == Step::Running) => self.run(now),
             Stage::Collecting if live().all(|s| s.totals.is_some()) && self.local.is_some() => {
-                let (stalled, nothing_sent) = (self.stalled(), self.nothing_sent());
+                let heard = self.heard_at_all();
                 self.report();
-                self.notice_silence(stalled, nothing_sent);
+                self.notice_silence(heard);
                 let (status, reason) = (self.driver.status, self.driver.reason.take());
                 self.finish(status, reason);
             }

@@ -5,7 +5,7 @@ use crate::support::run::{MS, Told, client_plan, join, serve, server_plan, told}
 use metrics::SECOND;
 use model::load::{Load, Stage};
 use model::{Kind, Media, Pattern, Phase, Ping, Probe, Schedule, Status, Totals, Train, Transport};
-use sim::{Link, Network, START};
+use sim::{At, Cut, Link, Network, START};
 
 /// Within this time an end must have come.
 const SOON: u64 = 3 * SECOND;
@@ -104,23 +104,52 @@ fn a_path_that_loses_nine_in_ten_is_not_called_blocked() {
     }
 }
 
+/// Datagrams, or messages, that were sent at either end, and that arrived or came back.
+fn moved(it: &Told) -> (u64, u64) {
+    let of = |totals: &Totals| {
+        let datagrams = totals.packets.as_ref().map(|packets| &packets.counts);
+        let messages = totals.pings.as_ref().map(|pings| &pings.counts);
+        let sent = datagrams.map_or(0, |counts| counts.sent) + messages.map_or(0, |counts| counts.sent);
+        let came = datagrams.map_or(0, |counts| counts.received + counts.late)
+            + messages.map_or(0, |counts| counts.received + counts.late);
+        (sent, came)
+    };
+    it.local.iter().chain(&it.remote).map(of).fold((0, 0), |sum, more| (sum.0 + more.0, sum.1 + more.1))
+}
+
 #[test]
-fn a_run_in_which_nothing_could_be_sent_has_failed() {
-    let mut failed = 0;
+fn a_run_in_which_nothing_arrived_has_failed() {
+    let (mut unopened, mut lost) = (0, 0);
     for (name, phase) in questions() {
         for seed in [1, 3] {
             let it = over(&phase, 0.97, 0.97, seed);
-            let of = |totals: &Totals| {
-                let datagrams = totals.packets.as_ref().map_or(0, |packets| packets.counts.sent);
-                datagrams + totals.pings.as_ref().map_or(0, |pings| pings.counts.sent)
-            };
-            let sent: u64 = it.local.iter().chain(&it.remote).map(of).sum();
+            let (sent, came) = moved(&it);
             let what = format!("{name} {seed}: {it:#?}");
-            assert_eq!(it.status() == Status::Failed, sent == 0, "{what}");
-            failed += u32::from(it.reason().contains("no flow of datagrams could be opened"));
+            assert_eq!(it.status() == Status::Failed, came == 0, "{what}");
+            unopened += u32::from(it.reason().contains("no flow of datagrams could be opened"));
+            lost += u32::from(sent > 0 && came == 0);
         }
     }
-    assert!(failed > 0, "each of these runs could open a flow");
+    assert!(unopened > 0, "each of these runs could open a flow");
+    assert!(unopened + lost > 1);
+}
+
+#[test]
+fn a_run_whose_messages_all_were_lost_has_failed() {
+    let (_, phase) = questions().into_iter().find(|(_, phase)| phase.ping.is_some()).unwrap();
+    let mut net = Network::new(3);
+    let link = Link::new().delay(5 * MS);
+    net.links(link.clone(), link.clone());
+    // The answers to the hello and to the opening arrive, 80 bytes each, and nothing behind them.
+    net.datagram_links(link.clone(), link.cut(At::Byte(100), Cut::Silence));
+    serve(&mut net, server_plan());
+    let client = join(&mut net, 0, client_plan(&phase));
+    net.run();
+    let it = told(&net, client);
+    let (sent, came) = moved(&it);
+    assert!(sent > 0 && came == 0, "{it:#?}");
+    assert_eq!(it.status(), Status::Failed, "{it:#?}");
+    assert!(it.reason().contains("no message came back over UDP"), "{}", it.reason());
 }
 
 #[test]
