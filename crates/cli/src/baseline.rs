@@ -9,8 +9,9 @@ use model::{Baseline, Event, Level, Phase, Ping, Schedule, SocketSettings, Verif
 use runtime::{Bound, Interrupt};
 use std::net::SocketAddr;
 
-/// Messages at most, and before them so many that do not count.
+/// Messages at most, and of a short run for each of its own; before them at most so many that do not count.
 const MESSAGES: u64 = 2_000;
+const EACH: u64 = 20;
 const WARMUP: u64 = 20;
 /// How long it may take, ns.
 const LENGTH: u64 = SECOND / 4;
@@ -93,9 +94,10 @@ fn likeness(phase: &Phase, ping: Ping) -> Phase {
         (_, Some(gap_ns)) => Schedule::Fixed { gap_ns },
         (_, None) => Schedule::Closed,
     };
+    let messages = ping.messages.map_or(MESSAGES, |own| own.saturating_mul(EACH).min(MESSAGES));
     let ping = Ping {
         size: ping.size.max(TOLD),
-        messages: Some(MESSAGES),
+        messages: Some(messages),
         warmup: WARMUP,
         schedule,
         timeout_ns: LENGTH,

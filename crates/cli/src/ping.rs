@@ -88,7 +88,8 @@ struct MessageArgs {
     /// Take kernel timestamps of messages and echoes, too (UDP): round trips without this program and its wake-up.
     #[arg(long)]
     kernel_stamps: bool,
-    /// Do not measure the local baseline, the same messages within this host, before the run (up to 0.25 s).
+    /// Do not measure the local baseline, the same messages within this host, before the run (up to 0.25 s, and half a
+    /// second before it where messages keep a schedule, as before the run itself: connections are set up then).
     #[arg(long, alias = "no-empty-path")]
     no_baseline: bool,
     /// Concurrent connections, 1 to 1000000, each with messages of its own.
