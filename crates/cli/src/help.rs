@@ -212,6 +212,33 @@ pub(crate) const BRIEFS: &[Brief] = &[
         ],
     },
     Brief {
+        verb: "run",
+        options: &[],
+        examples: [
+            "netcaliper run nightly                   `nightly = \"tcp paris -t 1m\"` stands in `[tests]`",
+            "netcaliper run nightly -q                its answer in one line",
+            "netcaliper run nightly --html night.html",
+        ],
+    },
+    Brief {
+        verb: "completions",
+        options: &[],
+        examples: [
+            "netcaliper completions bash              for /etc/bash_completion.d/netcaliper",
+            "netcaliper completions zsh               for _netcaliper in a folder of $fpath",
+            "netcaliper completions fish              for ~/.config/fish/completions",
+        ],
+    },
+    Brief {
+        verb: "man",
+        options: &[],
+        examples: [
+            "netcaliper man                           the first page, to stdout",
+            "netcaliper man man1                      all pages as files in that folder",
+            "netcaliper man /usr/local/share/man/man1",
+        ],
+    },
+    Brief {
         verb: "fleet",
         options: &[],
         examples: [
