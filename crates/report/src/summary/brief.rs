@@ -64,9 +64,12 @@ pub(crate) fn line(outcome: &Outcome) -> String {
 /// How long, how many at once; of a server, which chooses neither, how many came.
 fn conditions(of: &Point, serving: bool) -> Vec<String> {
     let phase = &of.phase;
-    let lasted = match of.status {
-        Status::Complete => phase.duration_ns,
-        _ => of.intervals.last().map(|last| last.end_ns),
+    // One that has moved all that it was to move ends before its time.
+    let lasted = match (of.status, of.intervals.last().map(|last| last.end_ns)) {
+        (Status::Complete, ended) => {
+            phase.duration_ns.map(|planned| ended.map_or(planned, |at| at.min(planned)))
+        }
+        (_, ended) => ended,
     };
     let connections = if serving { of.local.opened } else { phase.connections.into() };
     let many = |what| (serving || connections > 1).then(|| words::count(connections, what));
