@@ -77,7 +77,7 @@ pub(super) struct Idle {
     offers: Offers,
 }
 
-/// When a worker offers its core to other threads. On a busy host Linux 6.6 and later gives a thread that offers its core the next
+/// When a worker offers its core to other threads. On a busy host Linux (6.18) gives a thread that offers its core the next
 /// turn only after all others that are ready have had theirs, of milliseconds each: with 4 of them, and 3 offers for each of 50
 /// messages a second, messages were half a second late.
 #[derive(Debug, Default)]
