@@ -10,7 +10,7 @@ use common::{ClientConfig, Placement};
 use engine::Setup;
 use io::Datagrams;
 use io::resolve::{Family, resolve};
-use io::thread::available;
+use io::thread::{CAN_PIN, available};
 use metrics::{Clamped, SECOND};
 use model::{Begin, Event, Level, Phase};
 use std::collections::BTreeMap;
@@ -94,7 +94,10 @@ pub fn begin(config: &ClientConfig, verb: &str, command: Vec<String>, phase: &Ph
         started: machine::wall_now(),
         targets,
         host: io::host::snapshot(local),
-        placement: config.placement.describe(),
+        placement: session::placed(&config.placement, CAN_PIN)
+            .as_ref()
+            .unwrap_or(&config.placement)
+            .describe(),
         workers: config.workers_for(phase, available().len()).into(),
     }
 }
@@ -111,7 +114,8 @@ pub fn check(config: &ClientConfig, phase: &Phase) -> Result<(), EngineError> {
             format!("the protocol {} knows no pre-shared key: nothing would be proved", config.protocol);
         return Err(EngineError::Setting(text));
     }
-    config.placement.check(&available()).map_err(EngineError::Setting)?;
+    let placement = session::placed(&config.placement, CAN_PIN)?;
+    placement.check(&available()).map_err(EngineError::Setting)?;
     check_sources(config)?;
     check_sockets(config, phase)?;
     processes::of_client(config, phase, available().len()).map(drop)
@@ -141,7 +145,8 @@ pub fn run(
 ) -> Result<(), EngineError> {
     check(config, phase)?;
     let cores = u128::clamped(available().len());
-    let first_worker = match &config.placement {
+    let placement = session::placed(&config.placement, CAN_PIN)?;
+    let first_worker = match &placement {
         // So that a server on this host knows which core is ours.
         Placement::Cores(cores) => cores.first().map_or(0, |core| u32::clamped(*core)),
         // Any number will do, as long as runs differ in it, and the parts of a run that go on beside each other.
@@ -149,7 +154,7 @@ pub fn run(
     };
     let phase = &Phase { first_worker, ..phase.clone() };
     let (spread, told) = processes::of_client(config, phase, available().len())?;
-    let config = &ClientConfig { processes: spread, ..config.clone() };
+    let config = &ClientConfig { processes: spread, placement, ..config.clone() };
     let started = config.protocol.client(config, phase, &ThisHost).map_err(EngineError::Setting)?;
     let cores = config.placement.cores(
         usize::from(spread.count) * usize::from(spread.workers),

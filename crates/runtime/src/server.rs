@@ -7,7 +7,7 @@ use crate::{EngineError, Interrupt};
 use common::ServerConfig;
 use common::protocol::{Serving, Workers};
 use engine::Setup;
-use io::thread::available;
+use io::thread::{CAN_PIN, available};
 use io::{Listener, Udp};
 use model::{Begin, Event, Level};
 use std::net::{IpAddr, SocketAddr};
@@ -66,8 +66,9 @@ impl Bound {
         Bound::try_new(config)
     }
 
-    fn try_new(config: ServerConfig) -> Result<Self, EngineError> {
+    fn try_new(mut config: ServerConfig) -> Result<Self, EngineError> {
         let usable = available();
+        config.placement = session::placed(&config.placement, CAN_PIN)?;
         config.placement.check(&usable).map_err(EngineError::Setting)?;
         // As many as the system lets this process, and those that it starts, have.
         processes::processes_for(1);

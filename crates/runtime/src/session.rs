@@ -9,6 +9,20 @@ use metrics::Mono;
 use model::Event;
 use transport::{Session, SocketSettings};
 
+/// Where workers run on this system, which may be unable to bind them to cores (`can_pin`).
+///
+/// # Errors
+/// When cores were named, and it is unable to.
+pub(crate) fn placed(placement: &Placement, can_pin: bool) -> Result<Placement, EngineError> {
+    match placement {
+        _ if can_pin => Ok(placement.clone()),
+        Placement::Even | Placement::Spread => Ok(Placement::Spread),
+        Placement::Cores(_) => Err(EngineError::Setting(
+            "this system cannot bind threads to cores: leave out the option that names them".to_owned(),
+        )),
+    }
+}
+
 /// Threads for a session, without listeners and with the system's socket options; the first worker is on the `first`-th core.
 pub(crate) fn setup(placement: &Placement, workers: u16, first: usize, buffer: usize) -> Setup<System> {
     let usable = available();
@@ -46,4 +60,21 @@ pub(crate) fn run(
 /// Now, by the same clock as all workers.
 pub(crate) fn now() -> Mono {
     io::Clock::new().now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_threads_cannot_be_bound_to_cores_nothing_claims_that_they_are() {
+        let cores = Placement::Cores(vec![0]);
+        for placement in [&Placement::Even, &Placement::Spread, &cores] {
+            assert_eq!(placed(placement, true).unwrap(), *placement);
+        }
+        assert_eq!(placed(&Placement::Even, false).unwrap(), Placement::Spread);
+        assert_eq!(placed(&Placement::Spread, false).unwrap(), Placement::Spread);
+        let refused = placed(&cores, false).unwrap_err().to_string();
+        assert!(refused.contains("cannot bind threads to cores"), "{refused}");
+    }
 }
