@@ -1,8 +1,11 @@
 //! `netcaliper lab`: a command on an impaired path with known truth.
 
+#[cfg(target_os = "linux")]
+use crate::stderr;
 use crate::values;
-use crate::{CliError, Exit, stderr};
+use crate::{CliError, Exit};
 use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, ValueEnum};
+#[cfg(target_os = "linux")]
 use metrics::real;
 use std::ffi::OsString;
 use std::path::PathBuf;

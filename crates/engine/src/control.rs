@@ -463,6 +463,8 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
                 return self.down(id, Some(fault));
             }
             if wrote.bytes == 0 {
+                // Only where the reactor forgets what it has told.
+                let _ = entry.stream.rearm(&self.reactor, id, !entry.unread, true);
                 return;
             }
         }
@@ -528,7 +530,10 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
         let Some(entry) = self.links.get_mut(&id) else { return };
         if let Some(key) = entry.key {
             match entry.stream.connected() {
-                Ok(None) => return,
+                Ok(None) => {
+                    let _ = entry.stream.rearm(&self.reactor, id, true, true);
+                    return;
+                }
                 Ok(Some(path)) => {
                     entry.key = None;
                     self.feed(Input::Up(Link(id), path, Some(key)));

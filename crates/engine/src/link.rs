@@ -49,6 +49,14 @@ impl<P: Platform> Socket<P> {
         };
     }
 
+    /// What a reactor that watches the socket has to be told before the socket is closed.
+    pub(crate) fn before_close(&self, reactor: &P::Reactor) {
+        match self {
+            Socket::Stream(stream) => stream.before_close(reactor),
+            Socket::Datagram(udp) => udp.before_close(reactor),
+        }
+    }
+
     /// What the kernel knows about a connection.
     pub(crate) fn info(&self) -> Option<TcpInfo> {
         match self {

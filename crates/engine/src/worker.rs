@@ -434,7 +434,10 @@ impl<P: Platform> Worker<P> {
         self.choose_wait();
         if group == Group::ALL {
             for socket in &self.config.datagrams {
-                let _ = socket.forget(&self.reactor);
+                socket.before_close(&self.reactor);
+            }
+            for listener in &self.config.listeners {
+                listener.before_close(&self.reactor);
             }
             self.config.datagrams.clear();
             self.config.listeners.clear();

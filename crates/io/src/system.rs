@@ -69,8 +69,8 @@ impl Platform for System {
     }
 
     #[inline]
-    fn udp_beside(&self, path: &Path, settings: &SocketSettings) -> Result<Udp, Fault> {
-        Udp::beside(path, settings)
+    fn udp_beside(&self, bound: &Udp, path: &Path, settings: &SocketSettings) -> Result<Udp, Fault> {
+        Udp::beside(bound, path, settings)
     }
 
     fn pin(&self, core: usize) -> io::Result<()> {
@@ -150,11 +150,18 @@ macro_rules! watch {
             fn forget(&self, reactor: &Reactor) -> io::Result<()> {
                 reactor.forget(self)
             }
+
+            #[inline]
+            fn before_close(&self, reactor: &Reactor) {
+                reactor.before_close(self);
+            }
         }
     )*};
 }
 
-watch!(Stream, Listener, Udp);
+watch!(Stream, Listener);
+#[cfg(all(target_os = "linux", not(feature = "portable")))]
+watch!(Udp);
 
 /// The sending end of a mailbox.
 #[derive(Debug)]

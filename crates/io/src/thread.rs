@@ -13,6 +13,9 @@ pub fn available() -> Vec<usize> {
     (0..std::thread::available_parallelism().map_or(1, usize::from)).collect()
 }
 
+/// Whether this system lets a thread run on chosen cores only.
+pub const CAN_PIN: bool = cfg!(target_os = "linux");
+
 /// Lets the calling thread, and those it starts from now on, run on these cores only.
 ///
 /// # Errors

@@ -84,7 +84,7 @@ impl Platform for Sim {
         self.udp_to(to, settings)
     }
 
-    fn udp_beside(&self, path: &Path, settings: &SocketSettings) -> Result<Socket, Fault> {
+    fn udp_beside(&self, _: &Socket, path: &Path, settings: &SocketSettings) -> Result<Socket, Fault> {
         self.udp_for(path, settings)
     }
 

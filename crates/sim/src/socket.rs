@@ -211,4 +211,6 @@ impl Watch<Sim> for Socket {
             Ok(())
         })
     }
+
+    fn before_close(&self, _: &SimReactor) {}
 }

@@ -68,8 +68,16 @@ pub trait Platform: Clone + Send + Sync + 'static {
     /// A UDP socket that is connected to an address.
     fn connect_udp(&self, to: &Target, settings: &SocketSettings) -> Result<Self::Udp, Fault>;
 
-    /// A connected UDP socket for a peer that has sent to a bound one, on the bound one's port.
-    fn udp_beside(&self, path: &Path, settings: &SocketSettings) -> Result<Self::Udp, Fault>;
+    /// A connected UDP socket for a peer that has sent to the socket `bound`, on the bound one's port.
+    ///
+    /// # Errors
+    /// When the system refuses, as where `bound` does not share its port.
+    fn udp_beside(
+        &self,
+        bound: &Self::Udp,
+        path: &Path,
+        settings: &SocketSettings,
+    ) -> Result<Self::Udp, Fault>;
 
     /// Lets the calling thread run on this core only.
     ///
@@ -203,6 +211,8 @@ pub trait Watch<P: Platform> {
     /// # Errors
     /// When the socket was not watched.
     fn forget(&self, reactor: &P::Reactor) -> io::Result<()>;
+    /// Stops watching a socket that is about to be closed; free where closing does so by itself.
+    fn before_close(&self, reactor: &P::Reactor);
 }
 
 /// A TCP socket.

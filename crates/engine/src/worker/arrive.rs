@@ -122,6 +122,9 @@ impl<P: Platform> Worker<P> {
         let Some(link) = self.links.get(key) else { return };
         let Socket::Stream(stream) = &link.socket else { return };
         match stream.connected() {
+            Ok(None) if link.state.watched => {
+                let _ = link.socket.rearm(&self.reactor, key, true, true);
+            }
             Ok(None) => {}
             Ok(Some(path)) => {
                 let now = self.clock.now();

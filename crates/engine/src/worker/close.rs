@@ -15,9 +15,12 @@ impl<P: Platform> Worker<P> {
         if let Some(group) = link.counted {
             self.account(&link, group, &how, now);
         }
-        let Link { socket, flow, owner, counted, phase, .. } = link;
+        let Link { socket, flow, owner, counted, phase, state, .. } = link;
         if let Some(row) = flow.id().row {
             self.own.rec.close(row);
+        }
+        if state.watched {
+            socket.before_close(&self.reactor);
         }
         socket.close(reset);
         if let Some(watch) = self.groups.get_mut(&owner) {

@@ -217,7 +217,7 @@ impl<P: Platform> Worker<P> {
         let watched = tried || !link.unwatched();
         // Only where the reactor forgets what it has told.
         if waits && link.state.watched && link.socket.rearm(&self.reactor, key, reads, due).is_err() {
-            link.state.watched = false;
+            link.unwatch(&self.reactor);
         }
         if waits && !(watched && (tried || link.state.watched)) && !link.state.to_register {
             link.state.to_register = true;

@@ -115,18 +115,19 @@ impl<P: Platform> Worker<P> {
                 let moved = (tally.tx_bytes - before.0, tally.rx_bytes - before.1);
                 peers.count_unsolicited(path, moved, now);
             }
+            drop(net);
             // The socket comes before the answer: what a peer sends once it has read that must reach its own socket.
             let give_socket =
-                flow.map(|flow| (flow, self.platform.udp_beside(&path, &self.config.inherited)));
+                flow.map(|flow| (flow, self.platform.udp_beside(udp, &path, &self.config.inherited)));
             if !reply.is_empty() && !matches!(give_socket, Some((_, Err(_)))) {
                 reply.to = Some(path);
+                let mut net = udp.net(memory, &self.clock, false);
                 // A lost answer looks to the peer like a lost datagram, which it is.
                 net.send(&reply);
                 if self.platform.has(Defect::AnsweredTwice) {
                     net.send(&reply);
                 }
             }
-            drop(net);
             if let Some((flow, socket)) = give_socket {
                 self.give_socket(flow, path, socket);
             }

@@ -74,6 +74,10 @@ impl Reactor {
         linux::epoll_ctl(&self.epoll, libc::EPOLL_CTL_DEL, what.as_fd(), 0, 0)
     }
 
+    /// Stops watching what is about to be closed, which closing it does by itself.
+    #[inline]
+    pub fn before_close(&self, _: &impl Watchable) {}
+
     /// Waits until a descriptor is ready, a waker wakes this thread, a signal arrives or `until` has come, and replaces
     /// the contents of `out` with what is ready (nothing, in the last three cases). `None` waits for ever; an instant
     /// that is past only looks. Never returns empty-handed before `until`, but for wakers and signals.

@@ -1,21 +1,28 @@
 //! Waiting for sockets, for an instant, or for another thread.
 //!
 //! On Linux: epoll, edge triggered, with nanosecond time-outs. Elsewhere the `polling` crate, one event at a time: after
-//! each event on a watched socket, [`Reactor::rearm`] asks for the next (on Linux that is free and does nothing).
+//! each event on a watched socket, [`Reactor::rearm`] asks for the next (on Linux that is free and does nothing). The feature
+//! `portable` has Linux do as the other systems, so that their ways are tested here.
 
 #[cfg(target_os = "linux")]
+#[cfg_attr(feature = "portable", expect(dead_code, reason = "the portable one takes its place"))]
 mod epoll;
-#[cfg(not(target_os = "linux"))]
+#[cfg(any(not(target_os = "linux"), feature = "portable"))]
 mod portable;
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(feature = "portable")))]
 pub use epoll::{Reactor, Waker};
-#[cfg(not(target_os = "linux"))]
+#[cfg(any(not(target_os = "linux"), feature = "portable"))]
+pub(crate) use portable::Bell;
+#[cfg(any(not(target_os = "linux"), feature = "portable"))]
 pub use portable::{Reactor, Waker};
+
+/// Whether a change is reported without being asked for, and once: edges. Elsewhere [`Reactor::rearm`] asks for each report.
+pub const EDGES: bool = cfg!(all(target_os = "linux", not(feature = "portable")));
 
 /// Something a [`Reactor`] can wait for: this crate's sockets, or any other descriptor.
 ///
-/// Outside Linux it must be taken out with [`Reactor::forget`] before it is closed; on Linux closing is enough.
+/// Without edges it must be taken out ([`Reactor::forget`], [`Reactor::before_close`]) before it is closed.
 #[cfg(unix)]
 pub trait Watchable: std::os::fd::AsFd {}
 #[cfg(unix)]
@@ -23,7 +30,7 @@ impl<T: std::os::fd::AsFd> Watchable for T {}
 
 /// Something a [`Reactor`] can wait for: this crate's sockets, or any other socket.
 ///
-/// Outside Linux it must be taken out with [`Reactor::forget`] before it is closed; on Linux closing is enough.
+/// It must be taken out ([`Reactor::forget`], [`Reactor::before_close`]) before it is closed.
 #[cfg(windows)]
 pub trait Watchable: std::os::windows::io::AsSocket {}
 #[cfg(windows)]

@@ -36,6 +36,13 @@ fn own(fd: i32) -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(fd) }
 }
 
+/// Whether a descriptor of this number is open.
+#[cfg(feature = "portable")]
+pub(crate) fn is_open(number: i32) -> bool {
+    // SAFETY: takes no pointers, and changes nothing.
+    check(unsafe { libc::fcntl(number, libc::F_GETFD) }).is_ok()
+}
+
 pub(crate) fn epoll() -> io::Result<OwnedFd> {
     // SAFETY: takes no pointers.
     check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) }).map(own)

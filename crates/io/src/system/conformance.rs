@@ -1,4 +1,5 @@
-//! The checks of every platform, on the kernel's loopback. They are those of Linux: events that come unasked, shared ports.
+//! The checks of every platform, on the kernel's loopback. With the feature `portable` they are those of systems without edges and
+//! shared ports; what else Linux has stays.
 #![cfg(target_os = "linux")]
 
 use super::System;
@@ -65,6 +66,8 @@ impl Bench for Loopback {
             Ability::ReceiveStamps => receive_stamps,
             Ability::TransmitStamps => transmit_stamps,
             Ability::SleepingReceives | Ability::Panics | Ability::ExactRung => true,
+            Ability::Edges => crate::reactor::EDGES,
+            Ability::SharedPorts => Udp::CAN_SHARE,
         };
         (!has).then(|| format!("this kernel lacks it: {what:?}, {found:?}"))
     }

@@ -17,7 +17,7 @@ pub struct Listener(Socket);
 
 impl Listener {
     /// Whether several listeners may share one port here.
-    pub const CAN_SHARE: bool = cfg!(target_os = "linux");
+    pub const CAN_SHARE: bool = cfg!(all(target_os = "linux", not(feature = "portable")));
 
     /// Listens at `at`; `[::]` takes IPv4 as well (and is all of IPv4 where there is no IPv6). With `share`, several
     /// listeners may do so at one port and the kernel spreads the connections over them (Linux only). Accepted sockets

@@ -7,6 +7,8 @@ mod asked;
 mod net;
 mod plain;
 mod settings;
+#[cfg(any(not(target_os = "linux"), feature = "portable"))]
+mod shared;
 mod socket;
 #[cfg(target_os = "linux")]
 mod wire;

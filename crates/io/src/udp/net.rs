@@ -45,6 +45,20 @@ impl Default for UdpMemory {
     }
 }
 
+#[cfg(any(not(target_os = "linux"), feature = "portable"))]
+impl UdpMemory {
+    /// A whole datagram as a receive of `most` bytes has it.
+    pub(super) fn whole_datagram(&mut self, bytes: &[u8], at: Mono, most: usize, skip: bool) -> Received<'_> {
+        let (len, most) = (bytes.len(), most.min(bytes.len()));
+        if skip {
+            return Received::skipped(len, at);
+        }
+        let room = &mut self.buffer[..most];
+        room.copy_from_slice(&bytes[..most]);
+        Received { truncated: most < len, ..Received::stream(room, at) }
+    }
+}
+
 /// A socket, a worker's memory and its clock.
 pub struct UdpNet<'a> {
     udp: &'a mut Udp,
@@ -88,7 +102,10 @@ impl<'a> UdpNet<'a> {
 
     /// Where a burst goes on an unconnected socket.
     fn destination(&self, burst: &Transmit<'_>) -> Option<SocketAddr> {
-        let to = burst.to?.peer;
+        let to = burst.to.map(|path| path.peer);
+        #[cfg(any(not(target_os = "linux"), feature = "portable"))]
+        let to = to.or_else(|| self.udp.shared_peer());
+        let to = to?;
         Some(match to {
             SocketAddr::V4(v4) if self.udp.v6 => {
                 std::net::SocketAddrV6::new(v4.ip().to_ipv6_mapped(), v4.port(), 0, 0).into()
@@ -119,6 +136,10 @@ impl Net for UdpNet<'_> {
         if segmented && self.udp.segments() < 2 {
             return self.one_by_one(burst);
         }
+        #[cfg(all(target_os = "linux", feature = "portable"))]
+        if self.udp.shared_peer().is_some() {
+            return self.one_by_one(burst);
+        }
         #[cfg(target_os = "linux")]
         {
             match self.at_once(burst, segmented) {
@@ -143,6 +164,10 @@ impl Net for UdpNet<'_> {
             Read::Look(n) => (usize::clamped(n.get()), false),
             Read::Skip(n) => (usize::clamped(n.get()), true),
         };
+        #[cfg(any(not(target_os = "linux"), feature = "portable"))]
+        if self.udp.is_dealt() {
+            return self.udp.dealt(self.memory, self.clock, most, skip);
+        }
         self.pull(most, skip)
     }
 
@@ -338,9 +363,9 @@ mod linux {
 
 #[cfg(not(target_os = "linux"))]
 mod elsewhere {
+    use super::super::shared::receive;
     use super::{Deed, ErrorKind, Fault, Got, Path, Received, Transmit, UdpNet, errno, io};
     use crate::sys;
-    use std::mem::MaybeUninit;
 
     impl UdpNet<'_> {
         pub(super) fn push(&mut self, burst: &Transmit<'_>, datagram: &[u8]) -> io::Result<usize> {
@@ -357,35 +382,24 @@ mod elsewhere {
             }
         }
 
-        /// Receives one datagram without ancillary data: no traffic class, stamps, local address or truncation.
+        /// Receives one datagram without ancillary data: no traffic class, stamps or local address. It is read whole, since
+        /// Windows has an error for a datagram that a receive cuts.
         pub(super) fn pull(&mut self, most: usize, skip: bool) -> Got<'_> {
             let UdpNet { udp, memory, clock, .. } = self;
-            let room = if skip { memory.buffer.len() } else { most.min(memory.buffer.len()) };
-            let (len, from) = loop {
-                let buffer = &mut memory.buffer[..room];
-                // SAFETY: bytes that are initialised may be seen as bytes that need not be, as long as nothing but
-                // initialised bytes is written to them, and the system call writes nothing else.
-                let raw = unsafe { &mut *(std::ptr::from_mut(buffer) as *mut [MaybeUninit<u8>]) };
-                match udp.socket.recv_from(raw) {
-                    Ok((len, from)) => {
-                        let from = from.as_socket().map(sys::plain);
-                        if !udp.state.other_peers || from == udp.path.map(|path| path.peer) {
-                            break (len, from);
-                        }
-                    }
-                    Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                    Err(e) if e.kind() == ErrorKind::WouldBlock => {
-                        udp.state.other_peers = false;
-                        return Got::Nothing;
-                    }
-                    Err(e) => return Got::Fault(Fault { deed: Deed::Receive, errno: errno(&e) }),
-                }
+            let (len, from) = match receive(&udp.socket, &mut memory.buffer) {
+                Ok(received) => received,
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return Got::Nothing,
+                Err(e) => return Got::Fault(Fault { deed: Deed::Receive, errno: errno(&e) }),
             };
             let at = clock.now();
             let local = udp.socket.local_addr().ok().and_then(|a| a.as_socket()).map(sys::plain);
             let from = udp.path.or_else(|| Some(Path { peer: from?, local: local? }));
-            let batch = Received::stream(&memory.buffer[..len], at);
-            Got::Received(Received { from, ..if skip { Received::skipped(len, at) } else { batch } })
+            if skip {
+                return Got::Received(Received { from, ..Received::skipped(len, at) });
+            }
+            let most = most.min(len);
+            let bytes = &memory.buffer[..most];
+            Got::Received(Received { from, truncated: most < len, ..Received::stream(bytes, at) })
         }
     }
 }

@@ -3,18 +3,21 @@
 use super::ability::ability;
 use super::net::{UdpMemory, UdpNet};
 use super::settings::{apply, effective};
+#[cfg(any(not(target_os = "linux"), feature = "portable"))]
+use super::shared::{Dealer, Shared};
 use crate::sys::{self, fault, open_for, plain, share_port};
 use crate::tcp::Refusal;
 use crate::{Clock, System};
 use metrics::Stamp;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use transport::{DatagramSocket, Deed, Fault, Path, SocketSettings, Target, UdpEffective};
 
 /// A nonblocking UDP socket: bound, for any peer, or connected to one peer.
 #[derive(Debug)]
 pub struct Udp {
-    pub(super) socket: Socket,
+    pub(super) socket: Arc<Socket>,
     /// Of family IPv6; its peers need not be, when it is bound to `[::]`.
     pub(super) v6: bool,
     #[cfg(target_os = "linux")]
@@ -22,6 +25,9 @@ pub struct Udp {
     /// Both ends, when it is connected.
     pub(super) path: Option<Path>,
     pub(super) state: State,
+    /// Whose part in a socket of several peers it is.
+    #[cfg(any(not(target_os = "linux"), feature = "portable"))]
+    pub(super) shared: Option<Shared>,
 }
 
 /// What the socket is used for, and what it can do.
@@ -38,12 +44,13 @@ pub(super) struct State {
     #[cfg(target_os = "linux")]
     pub(super) dropped: u32,
     /// Datagrams of other peers may be queued, from between bind and connect.
+    #[cfg(target_os = "linux")]
     pub(super) other_peers: bool,
     #[cfg(target_os = "linux")]
     pub(super) asked: super::asked::Asked,
     /// The card that stamps besides, or why none does.
     #[cfg(target_os = "linux")]
-    pub(super) card: Option<std::sync::Arc<crate::card::Card>>,
+    pub(super) card: Option<Arc<crate::card::Card>>,
     pub(super) no_card: Option<String>,
     /// The socket numbers its transmit stamps.
     #[cfg(target_os = "linux")]
@@ -67,8 +74,8 @@ impl State {
 }
 
 impl Udp {
-    /// Whether several sockets may share one port here, and a peer's own socket stand beside a bound one.
-    pub const CAN_SHARE: bool = cfg!(target_os = "linux");
+    /// Whether several sockets may share one port here.
+    pub const CAN_SHARE: bool = cfg!(all(target_os = "linux", not(feature = "portable")));
 
     /// Binds to `at`; `[::]` takes IPv4 as well (and is all of IPv4 where there is no IPv6). With `share`, several sockets
     /// may do so and the kernel spreads the senders over them (Linux only).
@@ -80,10 +87,13 @@ impl Udp {
         if share {
             share_port(&socket).map_err(fault(Deed::Bind))?;
         }
-        Udp::made(socket, at.is_ipv6(), settings, |socket| {
+        let udp = Udp::made(socket, at.is_ipv6(), settings, |socket| {
             socket.bind(&at.into()).map_err(fault(Deed::Bind))?;
             Ok(None)
-        })
+        })?;
+        #[cfg(any(not(target_os = "linux"), feature = "portable"))]
+        let udp = Udp { shared: Some(Shared::Bound(Arc::new(Dealer::new(udp.socket.clone())))), ..udp };
+        Ok(udp)
     }
 
     /// Among sockets that share a port, takes datagrams that arrive on this core (`SO_INCOMING_CPU`, Linux); the others get them
@@ -114,14 +124,15 @@ impl Udp {
         })
     }
 
-    /// A socket for one peer beside a bound one that was bound with `share`: same local address and port, connected.
+    /// A socket for one peer beside `bound`, which was bound with `share`: same local address and port, connected.
     ///
     /// Between binding and connecting it may be given other peers' datagrams. They are dropped by their source before a flow
     /// sees them; the two calls follow each other directly.
     ///
     /// # Errors
-    /// When the system cannot do that (it is Linux only), or refuses.
-    pub fn beside(path: &Path, settings: &SocketSettings) -> Result<Self, Fault> {
+    /// When the system refuses.
+    #[cfg(all(target_os = "linux", not(feature = "portable")))]
+    pub fn beside(_: &Udp, path: &Path, settings: &SocketSettings) -> Result<Self, Fault> {
         let Path { peer, local } = *path;
         let socket =
             sys::open(Domain::for_address(peer), Type::DGRAM, Protocol::UDP).map_err(fault(Deed::Open))?;
@@ -133,6 +144,27 @@ impl Udp {
         })?;
         udp.state.other_peers = true;
         Ok(udp)
+    }
+
+    /// A peer's part in the socket `bound`, which goes on receiving for all others. Options are the bound socket's.
+    ///
+    /// # Errors
+    /// When `bound` is not a bound socket.
+    #[cfg(any(not(target_os = "linux"), feature = "portable"))]
+    pub fn beside(bound: &Udp, path: &Path, _: &SocketSettings) -> Result<Self, Fault> {
+        let Some(Shared::Bound(dealer)) = &bound.shared else {
+            return Err(Fault { deed: Deed::Bind, errno: sys::UNSUPPORTED });
+        };
+        let mailbox = dealer.admit(path.peer, &Clock::new());
+        Ok(Udp {
+            socket: Arc::clone(&bound.socket),
+            v6: bound.v6,
+            #[cfg(target_os = "linux")]
+            port: bound.port,
+            path: Some(*path),
+            state: State { segments: 1, ..State::default() },
+            shared: Some(Shared::Peer(Arc::clone(dealer), mailbox, path.peer)),
+        })
     }
 
     fn made(
@@ -148,10 +180,12 @@ impl Udp {
         let mut udp = Udp {
             #[cfg(target_os = "linux")]
             port: address(socket.local_addr()).map_or(0, |local| local.port()),
-            socket,
+            socket: Arc::new(socket),
             v6,
             path,
             state: State::default(),
+            #[cfg(any(not(target_os = "linux"), feature = "portable"))]
+            shared: None,
         };
         #[cfg(target_os = "linux")]
         super::wire::report(&udp.socket, v6, path.is_none());
@@ -202,6 +236,11 @@ impl DatagramSocket<System> for Udp {
     type Net<'a> = UdpNet<'a>;
 
     fn apply(&mut self, settings: &SocketSettings) -> Result<(), Fault> {
+        // The options of a socket of several peers are not one peer's; the effective ones are told.
+        #[cfg(any(not(target_os = "linux"), feature = "portable"))]
+        if self.shared_peer().is_some() {
+            return Ok(());
+        }
         let refusal = apply(&self.socket, self.v6, settings);
         self.abilities(settings);
         refusal.map_or(Ok(()), |refusal| Err(Fault { deed: Deed::Open, errno: refusal.errno }))

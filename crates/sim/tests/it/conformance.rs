@@ -102,9 +102,12 @@ impl Bench for Hosts {
             }
             Ability::Panics => Some("a panic in a simulated thread is one of the test".to_owned()),
             Ability::SleepingReceives => Some("a simulated thread sleeps between two steps only".to_owned()),
-            Ability::Segmentation | Ability::Merging | Ability::ReceiveStamps | Ability::TransmitStamps => {
-                None
-            }
+            Ability::Segmentation
+            | Ability::Merging
+            | Ability::ReceiveStamps
+            | Ability::TransmitStamps
+            | Ability::Edges
+            | Ability::SharedPorts => None,
         }
     }
 

@@ -367,7 +367,7 @@ fn datagrams_come_to_the_bound_socket_until_the_peer_has_its_own() {
                 told.add((2, recv_udp(&there, own.as_mut().unwrap()).0));
             } else if let (came, Some(path)) = recv_udp(&there, &mut bound) {
                 told.add((1, came));
-                let beside = there.udp_beside(&path, &SocketSettings::default()).unwrap();
+                let beside = there.udp_beside(&bound, &path, &SocketSettings::default()).unwrap();
                 beside.watch_reading(reactor, 2).unwrap();
                 own = Some(beside);
             }

@@ -1,9 +1,9 @@
 //! Both ends of connections, as the checks use them: bounded waiting, and what a receive brought as a value.
 
-use super::{Bench, ClockOf, ListenerOf, StreamOf, UdpOf, Watcher, anywhere, settle};
+use super::{Bench, ClockOf, ListenerOf, PATIENCE, StreamOf, UdpOf, Watcher, anywhere, settle};
 use crate::{
-    Arena, DatagramSocket as _, Fault, Got, ListenerSocket as _, Net, Path, Platform, Read, Ready, Received,
-    Sent, SocketSettings, StreamSocket as _, Target, Transmit, Watch,
+    Arena, Clock as _, DatagramSocket as _, Fault, Got, ListenerSocket as _, Net, Path, Platform, Read,
+    Ready, Received, Sent, SocketSettings, StreamSocket as _, Target, Transmit, Watch,
 };
 
 /// What a receive call brought.
@@ -70,7 +70,15 @@ pub(super) fn until<B: Bench>(
 ) -> Ready {
     let mut watcher = Watcher::new(bench, platform);
     socket.watch(&watcher.reactor, 1).unwrap();
-    let ready = watcher.until(enough);
+    let deadline = watcher.clock.now().plus(PATIENCE);
+    let ready = loop {
+        if let Some(ready) = watcher.next().into_iter().find(&enough) {
+            break ready;
+        }
+        assert!(watcher.clock.now() < deadline, "what was waited for was not reported");
+        // Where each report has to be asked for.
+        socket.rearm(&watcher.reactor, 1, true, true).unwrap();
+    };
     socket.forget(&watcher.reactor).unwrap();
     ready
 }

@@ -114,6 +114,11 @@ pub enum Ability {
     /// [`Reactor::rung`](crate::Reactor::rung) tells of wakes alone. Where it also tells that other threads wait for the caller to
     /// pause, the checks accept that.
     ExactRung,
+    /// Each change is reported once, unasked. Without it a report takes [`Watch::rearm`](crate::Watch::rearm), which tells what
+    /// is the case then.
+    Edges,
+    /// Several sockets on one port.
+    SharedPorts,
 }
 
 /// Reports the check as skipped when the platform lacks an ability; whether it does.
@@ -216,6 +221,7 @@ macro_rules! conformance {
                 watching_again_changes_the_key_and_reports_anew
                 a_forgotten_socket_is_not_reported
                 a_closed_socket_is_not_reported
+                the_successor_of_a_closed_socket_is_reported
                 a_socket_moves_between_reactors
                 the_end_of_the_peers_bytes_is_a_hang_up
                 a_reset_is_readiness_for_everything

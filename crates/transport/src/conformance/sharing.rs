@@ -1,7 +1,7 @@
 //! Several sockets on one port (socket(7), `SO_REUSEPORT`), and a peer's own socket beside a bound one.
 
 use super::ends::{Udp, connect, plain};
-use super::{Bench, ListenerOf, QUIET, Watcher, anywhere, settle};
+use super::{Ability, Bench, ListenerOf, QUIET, Watcher, anywhere, lacking, settle};
 use crate::{
     Clock as _, DatagramSocket as _, ListenerSocket as _, Path, Platform as _, Read, SocketSettings, Target,
 };
@@ -15,6 +15,9 @@ const PEERS: usize = 64;
 
 /// Connections are spread over the listeners that share a port, each to exactly one.
 pub fn each_connection_goes_to_one_of_the_listeners<B: Bench>(bench: &B) {
+    if lacking(bench, Ability::SharedPorts) {
+        return;
+    }
     let mut at = anywhere(bench);
     let mut listeners: Vec<ListenerOf<B>> = Vec::new();
     for _ in 0..SOCKETS {
@@ -87,6 +90,9 @@ fn received_by<B: Bench>(
 
 /// A peer's datagrams all go to the same one of the sockets that share a port, and every socket has some peers.
 pub fn each_peer_goes_to_one_of_the_sockets<B: Bench>(bench: &B) {
+    if lacking(bench, Ability::SharedPorts) {
+        return;
+    }
     let (mut sockets, to) = bound(bench, SOCKETS);
     let mut peers = peers(bench, &to, PEERS);
     let first = received_by(bench, &mut peers, &mut sockets);
@@ -98,6 +104,9 @@ pub fn each_peer_goes_to_one_of_the_sockets<B: Bench>(bench: &B) {
 
 /// When one of the sockets is closed, the others receive what its peers send from then on.
 pub fn the_peers_of_a_closed_socket_go_to_the_others<B: Bench>(bench: &B) {
+    if lacking(bench, Ability::SharedPorts) {
+        return;
+    }
     let (mut sockets, to) = bound(bench, SOCKETS);
     let mut peers = peers(bench, &to, PEERS);
     received_by(bench, &mut peers, &mut sockets);
@@ -106,11 +115,11 @@ pub fn the_peers_of_a_closed_socket_go_to_the_others<B: Bench>(bench: &B) {
     assert_eq!(by.len(), PEERS);
 }
 
-/// The server's own socket for a peer.
-fn beside<'b, B: Bench>(bench: &'b B, to: &Target, peer: &Udp<'_, B>) -> Udp<'b, B> {
+/// The server's own socket for a peer of the socket `bound`.
+fn beside<'b, B: Bench>(bench: &'b B, bound: &Udp<'_, B>, to: &Target, peer: &Udp<'_, B>) -> Udp<'b, B> {
     let path = Path { peer: peer.path().local, local: to.to };
     let platform = bench.server();
-    let socket = platform.udp_beside(&path, &plain()).unwrap();
+    let socket = platform.udp_beside(&bound.socket, &path, &plain()).unwrap();
     assert_eq!(socket.path(), Some(path));
     Udp::new(bench, platform, socket)
 }
@@ -118,10 +127,13 @@ fn beside<'b, B: Bench>(bench: &'b B, to: &Target, peer: &Udp<'_, B>) -> Udp<'b,
 /// A connected socket beside bound ones receives all that its peer sends and nothing of others; their datagrams go on to the bound
 /// ones, each to the same one as before. It answers from the shared port.
 pub fn a_socket_beside_takes_over_its_peer<B: Bench>(bench: &B) {
-    let (mut sockets, to) = bound(bench, 2);
+    // Of several, it stands beside the one that its peer's datagrams came to.
+    let sharing = if bench.lacks(Ability::SharedPorts).is_none() { 2 } else { 1 };
+    let (mut sockets, to) = bound(bench, sharing);
     let mut clients = peers(bench, &to, 8);
-    received_by(bench, &mut clients, &mut sockets);
-    let mut own: Vec<_> = clients[..4].iter().map(|client| beside(bench, &to, client)).collect();
+    let by = received_by(bench, &mut clients, &mut sockets);
+    let own = |client: &Udp<'_, B>| beside(bench, &sockets[by[&client.path().local]], &to, client);
+    let mut own: Vec<_> = clients[..4].iter().map(own).collect();
     let (theirs, others) = clients.split_at_mut(4);
     for _ in 0..2 {
         let by = received_by(bench, theirs, &mut own);
@@ -142,7 +154,7 @@ pub fn what_came_before_the_socket_beside_stays_where_it_is<B: Bench>(bench: &B)
     let mut client = Udp::connected(bench, &to, &plain());
     client.send(b"first");
     sockets[0].until(|ready| ready.readable);
-    let mut own = beside(bench, &to, &client);
+    let mut own = beside(bench, &sockets[0], &to, &client);
     client.send(b"second");
     assert_eq!(own.recv().0, b"second");
     assert!(own.rest().is_empty());
@@ -153,17 +165,20 @@ pub fn what_came_before_the_socket_beside_stays_where_it_is<B: Bench>(bench: &B)
 pub fn a_peer_whose_socket_is_closed_goes_back_to_the_bound_one<B: Bench>(bench: &B) {
     let (mut sockets, to) = bound(bench, 1);
     let mut clients = peers(bench, &to, 1);
-    let own = beside(bench, &to, &clients[0]);
+    let own = beside(bench, &sockets[0], &to, &clients[0]);
     drop(own);
     received_by(bench, &mut clients, &mut sockets);
 }
 
 /// A port is shared only among sockets that all asked for it (socket(7)): none can be put beside one that did not.
 pub fn sharing_takes_consent<B: Bench>(bench: &B) {
+    if lacking(bench, Ability::SharedPorts) {
+        return;
+    }
     let (mut alone, to) = Udp::bound(bench, false, &plain());
     let mut client = Udp::connected(bench, &to, &plain());
     let path = Path { peer: client.path().local, local: to.to };
-    assert!(bench.server().udp_beside(&path, &plain()).is_err());
+    assert!(bench.server().udp_beside(&alone.socket, &path, &plain()).is_err());
     client.send(b"x");
     assert_eq!(alone.recv().0, b"x");
 }

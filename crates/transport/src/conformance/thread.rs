@@ -288,7 +288,10 @@ impl<P: Platform> Task<P> for Echo<P> {
                     self.listener.forget(&self.reactor).unwrap();
                     self.stream = Some(stream);
                 }
-                (STREAM, Some(stream)) => self.over = echo::<P>(stream, &self.clock),
+                (STREAM, Some(stream)) => {
+                    self.over = echo::<P>(stream, &self.clock);
+                    stream.rearm(&self.reactor, STREAM, true, false).unwrap();
+                }
                 other => panic!("an unexpected report: {other:?}", other = other.0),
             }
         }
