@@ -9,6 +9,8 @@ mod plan;
 mod questions;
 mod reach;
 #[cfg(feature = "fleet")]
+mod rounds;
+#[cfg(feature = "fleet")]
 mod run;
 #[cfg(feature = "fleet")]
 pub(crate) mod secure;
@@ -78,6 +80,27 @@ pub(crate) struct ShapeArgs {
     /// What is chosen at random comes from it.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) when: WhenArgs,
+}
+
+/// When it is measured, and how often.
+#[derive(Args, Debug, Clone)]
+#[command(next_help_heading = "Schedule")]
+pub(crate) struct WhenArgs {
+    /// Measure all pairs again and again, every TIME (10m, 6h, 1d): each round is a run of its own. A round that is due while another
+    /// one runs is missed, and told. Goes with --count or --until.
+    #[arg(long, value_name = "TIME", value_parser = values::days)]
+    pub(crate) every: Option<u64>,
+    /// Begin then, and not at once: 02:00, 2027-01-31T02:00 (time of this host), 2027-01-31T02:00:00Z.
+    #[arg(long, value_name = "TIME")]
+    pub(crate) at: Option<String>,
+    /// End after this number of rounds, missed ones included.
+    #[arg(long, value_name = "N", requires = "every", value_parser = values::count32::<100_000>)]
+    pub(crate) count: Option<u32>,
+    /// Begin no round after this time, which is given as that of --at.
+    #[arg(long, value_name = "TIME", requires = "every")]
+    pub(crate) until: Option<String>,
 }
 
 #[derive(Args, Debug)]
@@ -132,7 +155,7 @@ pub(crate) fn fleet(args: &FleetArgs) -> Result<Exit, CliError> {
         FleetCommand::Status(args) => run::status(args),
         FleetCommand::Cancel(args) => run::cancel(args),
         FleetCommand::Resume(args) => run::resume(args),
-        FleetCommand::Report(args) => pages::report(&args.result, &args.show),
+        FleetCommand::Report(args) => pages::report(&args.result, &args.show, None),
     }
 }
 

@@ -10,7 +10,7 @@ use crate::plan::{Plan, TaskId, Test, Verb};
 use crate::result::{Ending, PairResult, Reason};
 use crate::schedule::{self, Assignment, Event, Policy, State};
 use crate::transport::{Arrival, Transport};
-pub use journal::{Journal, is_held, latest, request_cancel};
+pub use journal::{Journal, is_cancel_requested, is_held, latest, request_cancel};
 use metrics::{Mono, SECOND, Wall};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -7,7 +7,7 @@ mod text;
 mod view;
 
 use crate::inventory::{HostId, Inventory};
-use crate::plan::Test;
+use crate::plan::{Round, Test};
 use crate::result::Reason;
 use crate::verdict::{Readings, Verdict, figure, judge};
 pub use build::MatrixBuilder;
@@ -45,6 +45,9 @@ pub struct Matrix {
     pub schema: String,
     /// Identifier of the run.
     pub run: Uuid,
+    /// Which round of a series the run is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round: Option<Round>,
     /// When this document was made: ages count to here.
     pub made: Wall,
     /// The hosts and groups.

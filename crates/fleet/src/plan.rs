@@ -2,6 +2,7 @@
 
 mod forecast;
 mod make;
+mod rounds;
 mod text;
 
 use crate::inventory::{HostId, Inventory};
@@ -9,6 +10,7 @@ pub use forecast::{Busiest, Forecast, GroupForecast};
 #[cfg(test)]
 pub(crate) use make::Random;
 pub use make::{PlanError, Request, Shape};
+pub use rounds::{MAX_ROUNDS, Round, Rounds};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -123,6 +125,9 @@ pub struct Task {
 pub struct Plan {
     /// Identifier of the run.
     pub run: Uuid,
+    /// Which round of a series the run is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round: Option<Round>,
     /// The hosts and groups.
     pub inventory: Inventory,
     /// What is measured of each pair.

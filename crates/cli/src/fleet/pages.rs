@@ -9,7 +9,8 @@ use model::Outcome;
 use std::io::{self, Write as _};
 use std::path::Path;
 
-pub(super) fn report(result: &Path, args: &ShowArgs) -> Result<Exit, CliError> {
+/// Shows a result. It is compared with the one that was asked for, or else with `before`.
+pub(super) fn report(result: &Path, args: &ShowArgs, before: Option<&Path>) -> Result<Exit, CliError> {
     if let Some(folder) = &args.pages {
         std::fs::create_dir_all(folder)
             .map_err(|e| CliError::failed(format!("cannot make the folder {}: {e}", folder.display())))?;
@@ -28,7 +29,7 @@ pub(super) fn report(result: &Path, args: &ShowArgs) -> Result<Exit, CliError> {
         }
         Ok(())
     })?;
-    if let Some(before) = &args.baseline {
+    if let Some(before) = args.baseline.as_deref().or(before) {
         matrix.compare(&read(before, &mut |_| Ok(()))?);
     }
     if let Some(path) = &args.html {

@@ -1,9 +1,9 @@
 //! A plan from the command line, and what it will take.
 
-use super::{PlanArgs, ShapeArgs, questions};
+use super::{PlanArgs, ShapeArgs, questions, rounds};
 use crate::{CliError, Exit, kept, saved, stderr};
 use fleet::inventory::{Format, Inventory, Limit};
-use fleet::plan::{Plan, Request, Shape};
+use fleet::plan::{Plan, Request, Round, Shape};
 use fleet::schedule::Policy;
 use std::io::{self, Write as _};
 use std::net::ToSocketAddrs as _;
@@ -44,7 +44,12 @@ pub(super) fn of(args: &ShapeArgs) -> Result<Plan, CliError> {
     let unlike = args.changed_since.as_deref().map(inventory).transpose()?;
     let run = runtime::run_id();
     let request = Request { run, shape, tests, repeats: args.repeats, seed: args.seed, unlike };
-    Plan::make(hosts, request).map_err(CliError::usage)
+    let rounds = rounds::of(&args.when).map_err(CliError::usage)?;
+    let plan = Plan::make(hosts, request).map_err(CliError::usage)?;
+    Ok(match rounds {
+        Some(rounds) => plan.in_round(Round::first(run, rounds)),
+        None => plan,
+    })
 }
 
 /// Tells what the plan will take.

@@ -2,19 +2,20 @@
 
 use super::reach::{ReachArgs, ResumeArgs, RunArgs, WhichArgs};
 use super::secure::Keyed;
-use super::{ShowArgs, pages, plan};
+use super::{ShowArgs, pages, plan, rounds};
 use crate::agent::state_folder;
-use crate::{CliError, Exit, key, measure, stderr};
+use crate::{CliError, Exit, kept, key, stderr};
 use common::auth::{DRAWN, hex};
 use fleet::controller::{self, Controller, Journal, Progress, Wish};
 use fleet::inventory::{Host, HostId};
 use fleet::plan::Plan;
 use fleet::record::Record;
-use fleet::result::{Ending, PairResult, Reason};
+use fleet::result::Reason;
 use fleet::transport::Transport;
 use fleet::transport::direct::Direct;
 use fleet::transport::lines::{Lines, Named};
 use fleet::transport::ssh::RemoteShell;
+use runtime::Interrupt;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
@@ -114,26 +115,31 @@ fn absolute(path: &Path) -> PathBuf {
 /// `netcaliper fleet run`.
 pub(super) fn run(args: &RunArgs) -> Result<Exit, CliError> {
     let plan = plan::of(&args.shape)?;
-    let folder = match &args.state {
-        Some(folder) => folder.clone(),
-        None => state_folder()?.join("runs").join(plan.run.to_string()),
+    let folder = match (&args.state, plan.round) {
+        (Some(folder), None) => folder.clone(),
+        (Some(folder), Some(_)) => folder.join(plan.run.to_string()),
+        (None, _) => state_folder()?.join("runs").join(plan.run.to_string()),
     };
     let reach = serde_json::to_value(Reach::of(&args.reach)?).map_err(CliError::failed)?;
-    go_on(Journal::create(&folder, plan, reach).map_err(CliError::failed)?, &args.show)
+    rounds::go_on(Journal::create(&folder, plan, reach).map_err(CliError::failed)?, &args.show)
 }
 
 /// `netcaliper fleet resume`.
 pub(super) fn resume(args: &ResumeArgs) -> Result<Exit, CliError> {
-    go_on(Journal::resume(&args.run.folder()?).map_err(CliError::failed)?, &args.show)
+    rounds::go_on(Journal::resume(&args.run.folder()?).map_err(CliError::failed)?, &args.show)
 }
 
-/// Works on a run until it is over or the user wants no more, and shows what has been found.
-fn go_on(journal: Journal, show: &ShowArgs) -> Result<Exit, CliError> {
+/// Works on one run until it is over or the user wants no more, and shows what has been found.
+pub(super) fn work(
+    journal: Journal,
+    show: &ShowArgs,
+    before: Option<&Path>,
+    interrupt: &Interrupt,
+) -> Result<Exit, CliError> {
     let folder = journal.folder().to_owned();
     let reach: Reach = serde_json::from_value(journal.reach().clone())
         .map_err(|e| CliError::failed(format!("how hosts are reached was not written by this build: {e}")))?;
     let plan = journal.record().plan().clone();
-    let interrupt = measure::on_signals()?;
     stderr::say(format_args!("netcaliper: run {} in {}", plan.run, folder.display()));
     let mut transport = reach.connect(&plan)?;
     let mut drawn = [0; 32];
@@ -153,8 +159,7 @@ fn go_on(journal: Journal, show: &ShowArgs) -> Result<Exit, CliError> {
         }
         Progress::Ended(..) | Progress::Joined(_) => {}
     };
-    let asked = interrupt.clone();
-    let wish = move || if asked.asked() { Wish::Stop } else { Wish::GoOn };
+    let wish = || if interrupt.asked() { Wish::Stop } else { Wish::GoOn };
     let controller = Controller::new(journal, key, &mut *transport);
     let mut controller = controller.map_err(|e| of_folder(&folder, &e))?;
     controller.run(&wish, &mut tell).map_err(CliError::failed)?;
@@ -171,7 +176,7 @@ fn go_on(journal: Journal, show: &ShowArgs) -> Result<Exit, CliError> {
             folder.display()
         ));
     }
-    pages::report(&folder, show)?;
+    pages::report(&folder, show, before)?;
     Ok(match (interrupt.asked(), measured) {
         (true, _) if results.len() < all => Exit::Interrupted,
         (_, measured) if measured == all => Exit::Good,
@@ -180,7 +185,7 @@ fn go_on(journal: Journal, show: &ShowArgs) -> Result<Exit, CliError> {
     })
 }
 
-fn of_folder(folder: &Path, error: &io::Error) -> CliError {
+pub(super) fn of_folder(folder: &Path, error: &io::Error) -> CliError {
     CliError::failed(format!("{}: {error}", folder.display()))
 }
 
@@ -201,8 +206,14 @@ pub(super) fn status(args: &WhichArgs) -> Result<Exit, CliError> {
     let tests = metrics::format_count(all as u64, "test");
     let mut lines = vec![format!("run {}: {hosts}, {tests}", plan.run), format!("  {measured} measured")];
     lines.extend(counts.into_iter().filter(|(_, n)| *n > 0).map(|(reason, n)| format!("  {n} {reason}")));
+    if let Some(round) = plan.round {
+        lines.extend(rounds::told(&round, &folder)?);
+    }
     lines.push(if controller::is_held(&folder) {
-        "a controller works on it".to_owned()
+        match plan.round.filter(|round| round.due().0 > kept::now()) {
+            Some(_) => "a controller waits for its time".to_owned(),
+            None => "a controller works on it".to_owned(),
+        }
     } else if results.len() < all {
         format!("no controller works on it: `netcaliper fleet resume {}` goes on", folder.display())
     } else {
@@ -227,19 +238,13 @@ pub(super) fn cancel(args: &WhichArgs) -> Result<Exit, CliError> {
     }
     let mut journal = Journal::resume(&folder).map_err(CliError::failed)?;
     let results = controller::latest(journal.record()).map_err(|e| of_folder(&folder, &e))?;
-    let ended = runtime::wall_now();
-    let tasks = journal.record().plan().tasks.iter().map(|task| task.id);
-    let missing: Vec<_> = tasks.filter(|task| !results.contains_key(task)).collect();
-    for task in &missing {
-        let ending = Ending::missing(Reason::Cancelled, "");
-        journal.append(&PairResult { task: *task, attempts: 0, ended, ending }).map_err(failed)?;
-    }
+    let missing = journal.end_all(runtime::wall_now(), "").map_err(failed)?;
     let cancelled =
         results.values().filter(|result| result.ending.reason() == Some(Reason::Cancelled)).count();
     stderr::say(format_args!(
         "netcaliper: run {} is over: {} of {} tests were cancelled",
         journal.record().plan().run,
-        missing.len() + cancelled,
+        missing + cancelled,
         journal.record().plan().tasks.len()
     ));
     Ok(Exit::Good)

@@ -43,6 +43,8 @@ mod fleet_direct;
 #[cfg(all(target_os = "linux", feature = "nats"))]
 mod fleet_nats;
 #[cfg(all(target_os = "linux", feature = "fleet"))]
+mod fleet_rounds;
+#[cfg(all(target_os = "linux", feature = "fleet"))]
 mod fleet_run;
 mod html;
 mod iperf3;

@@ -8,8 +8,9 @@
 
 use crate::plan::{Plan, TaskId};
 use crate::record::{Appender, Record};
-use crate::result::PairResult;
+use crate::result::{Ending, PairResult, Reason};
 use crate::spool::write_whole;
+use metrics::Wall;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -112,7 +113,22 @@ impl Journal {
     /// Whether the run is to be cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.folder.join("cancel").exists()
+        is_cancel_requested(&self.folder)
+    }
+
+    /// Ends every task that has no result as cancelled. Returns how many.
+    ///
+    /// # Errors
+    /// When the results cannot be read or written.
+    pub fn end_all(&mut self, ended: Wall, why: &str) -> io::Result<usize> {
+        let results = latest(&self.record)?;
+        let tasks = self.record.plan().tasks.iter().map(|task| task.id);
+        let missing: Vec<TaskId> = tasks.filter(|task| !results.contains_key(task)).collect();
+        for task in &missing {
+            let ending = Ending::missing(Reason::Cancelled, why);
+            self.append(&PairResult { task: *task, attempts: 0, ended, ending })?;
+        }
+        Ok(missing.len())
     }
 }
 
@@ -139,6 +155,12 @@ pub fn is_held(folder: &Path) -> bool {
     File::open(folder.join("lock")).is_ok_and(|lock| lock.try_lock().is_err())
 }
 
+/// Whether the run in a folder is to be cancelled.
+#[must_use]
+pub fn is_cancel_requested(folder: &Path) -> bool {
+    folder.join("cancel").exists()
+}
+
 /// Asks the controller of a run to cancel it.
 ///
 /// # Errors
@@ -152,8 +174,6 @@ mod tests {
     use super::*;
     use crate::inventory::{Host, HostId, Inventory};
     use crate::plan::{Task, Test};
-    use crate::result::{Ending, Reason};
-    use metrics::Wall;
 
     #[test]
     fn a_run_has_one_controller_at_a_time() {

@@ -102,6 +102,7 @@ impl<'a> MatrixBuilder<'a> {
         let mut matrix = Matrix {
             schema: SCHEMA.to_owned(),
             run: plan.run,
+            round: plan.round,
             made,
             inventory: plan.inventory.clone(),
             tests: plan.tests.clone(),

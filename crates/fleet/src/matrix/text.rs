@@ -70,6 +70,12 @@ pub(super) fn summary(matrix: &Matrix) -> String {
     if by_design > 0 {
         text += &format!(", {by_design} unreachable by design");
     }
+    if let Some(round) = &matrix.round {
+        text = format!("Round {} of {}: {text}", round.number, round.rounds.count);
+        if round.missed > 0 {
+            text += &format!(", {} missed before it", plural(round.missed as usize, "round"));
+        }
+    }
     text + &match matrix.verdicts.len() {
         0 => String::new(),
         n => format!(", {}", plural(n, "verdict")),

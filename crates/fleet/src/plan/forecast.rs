@@ -1,6 +1,6 @@
 //! What a plan will take, before anything is sent.
 
-use super::{CostClass, Plan, Task};
+use super::{CostClass, Plan, Rounds, Task};
 use crate::inventory::HostId;
 use crate::result::Ending;
 use crate::schedule::{Event, Policy, Resources, State, next};
@@ -47,6 +47,9 @@ pub struct Forecast {
     pub busiest: Option<Busiest>,
     /// What groups exclude.
     pub groups: Vec<GroupForecast>,
+    /// When the rounds are due; absent without a schedule.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rounds: Option<Rounds>,
     /// Hosts that count as one, by the label `resource`.
     pub shared: BTreeMap<String, Vec<String>>,
 }
@@ -154,6 +157,7 @@ impl Plan {
             unlimited,
             busiest,
             groups,
+            rounds: self.round.map(|round| round.rounds),
             shared: self.shared(),
         }
     }

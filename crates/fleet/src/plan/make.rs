@@ -99,7 +99,7 @@ impl Plan {
             rounds.flat_map(|(repeat, test)| pairs.iter().map(move |(from, to)| (repeat, test, *from, *to)));
         let tasks = (0..).map(TaskId).zip(tasks);
         let tasks = tasks.map(|(id, (repeat, test, from, to))| Task { id, from, to, test, repeat }).collect();
-        Ok(Plan { run, inventory, tests, tasks })
+        Ok(Plan { run, round: None, inventory, tests, tasks })
     }
 }
 

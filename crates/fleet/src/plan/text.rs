@@ -50,6 +50,15 @@ impl Forecast {
             );
             page.line(Tone::Plain, &text)?;
         }
+        if let Some(rounds) = self.rounds.filter(|rounds| rounds.count > 1) {
+            let text = format!("  {} rounds, one every {}", rounds.count, time(rounds.every_ns));
+            page.line(Tone::Plain, &text)?;
+            if self.expected_ns.unwrap_or(self.at_least_ns) > rounds.every_ns.saturating_add(rounds.late_ns())
+            {
+                let text = "A round takes longer than the time to the next, so that rounds will be missed.";
+                page.paragraph(Tone::Warning, "  ", text)?;
+            }
+        }
         self.exclusions(page, &time)?;
         let repeats = plan.tasks.iter().map(|task| task.repeat).max().unwrap_or(0);
         if repeats < 2 {

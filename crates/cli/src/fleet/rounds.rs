@@ -1,0 +1,257 @@
+//! The schedule of a plan: from the command line, and the rounds one after the other.
+
+use super::run::{of_folder, work};
+use super::{ShowArgs, WhenArgs};
+use crate::{CliError, Exit, kept, measure, stderr};
+use fleet::controller::{self, Journal};
+use fleet::plan::{Round, Rounds};
+use fleet::record::Record;
+use jiff::civil::{DateTime, Time};
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan as _};
+use metrics::{SECOND, Wall, format_count, format_duration, real};
+use runtime::Interrupt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How often a controller that waits looks at the clock, and whether the user wants something.
+const LOOK: Duration = Duration::from_millis(50);
+/// Most rounds that a status lists.
+const MOST_TOLD: u32 = 10;
+
+/// When the rounds are due; `None` without a schedule.
+pub(super) fn of(args: &WhenArgs) -> Result<Option<Rounds>, String> {
+    let now = Wall(kept::now());
+    let at = |text: &String| moment(text, now);
+    let first = args.at.as_ref().map(at).transpose()?;
+    if let (Some(text), true) = (&args.at, first.is_some_and(|first| first < now)) {
+        return Err(format!("--at {text} is over: a later time is wanted"));
+    }
+    let first = match (first, args.every) {
+        (None, None) => return Ok(None),
+        (first, _) => first.unwrap_or(now),
+    };
+    let until = args.until.as_ref().map(at).transpose()?;
+    match (args.every, until, args.count) {
+        (None, ..) => Ok(Some(Rounds { first, every_ns: 0, count: 1 })),
+        (Some(every), ..) if every < SECOND => Err("--every is at least 1s".to_owned()),
+        (Some(_), None, None) => {
+            Err("--every goes with an end: --count 100, or --until 2027-01-31T02:00".to_owned())
+        }
+        (Some(_), Some(until), _) if until < first => {
+            Err("--until comes before the first round: a later time is wanted".to_owned())
+        }
+        (Some(every), until, count) => Ok(Some(Rounds::until(first, every, until, count.unwrap_or(u32::MAX)))),
+    }
+}
+
+/// A time with a zone (RFC 3339); a date and time of this host; or a time of day, which is the next one.
+fn moment(text: &str, now: Wall) -> Result<Wall, String> {
+    let zone = TimeZone::system();
+    let wrong = || format!("'{text}' is not a time such as 02:00, 2027-01-31T02:00 or 2027-01-31T02:00:00Z");
+    let of = |at: DateTime| at.to_zoned(zone.clone()).map(|at| at.timestamp());
+    let at = if let Ok(at) = text.parse::<Timestamp>() {
+        Ok(at)
+    } else if let Ok(at) = text.parse::<DateTime>() {
+        of(at)
+    } else {
+        let time: Time = text.parse().map_err(|_| wrong())?;
+        let now = Timestamp::from_nanosecond(now.0.into()).map_err(|_| wrong())?.to_zoned(zone.clone());
+        let today = now.date().to_datetime(time);
+        of(today).and_then(|at| match at <= now.timestamp() {
+            true => of(today.checked_add(1.day())?),
+            false => Ok(at),
+        })
+    };
+    let at = at.map_err(|_| wrong())?;
+    i64::try_from(at.as_nanosecond()).map(Wall).map_err(|_| wrong())
+}
+
+/// What the rounds so far came to.
+#[derive(Default)]
+struct SoFar {
+    good: u32,
+    partial: u32,
+    failed: u32,
+    missed: u32,
+}
+
+impl SoFar {
+    fn exit(&self) -> Exit {
+        match self {
+            SoFar { good: 1.., partial: 0, failed: 0, missed: 0 } => Exit::Good,
+            SoFar { good: 0, partial: 0, .. } => Exit::Failed,
+            _ => Exit::Partial,
+        }
+    }
+
+    fn count(&mut self, exit: &Exit) {
+        *match exit {
+            Exit::Good => &mut self.good,
+            Exit::Failed => &mut self.failed,
+            _ => &mut self.partial,
+        } += 1;
+    }
+}
+
+enum Waited {
+    Due,
+    Missed,
+    Cancelled,
+    Interrupted,
+}
+
+/// Works on a run, and on the rounds of its series that follow, until the last one is over or the user wants no more.
+pub(super) fn go_on(mut journal: Journal, show: &ShowArgs) -> Result<Exit, CliError> {
+    let interrupt = measure::on_signals()?;
+    let Some(mut round) = journal.record().plan().round else { return work(journal, show, None, &interrupt) };
+    let mut so_far = SoFar { missed: round.missed, ..SoFar::default() };
+    loop {
+        let (plan, reach) = (journal.record().plan().clone(), journal.reach().clone());
+        let folder = journal.folder().to_owned();
+        let failed = |e: &std::io::Error| of_folder(&folder, e);
+        let next = match wait(&journal, &round, &interrupt).map_err(|e| failed(&e))? {
+            Waited::Interrupted => {
+                stderr::say(format_args!(
+                    "netcaliper: {} has not begun: `netcaliper fleet resume {}` waits for its time again",
+                    named(&round),
+                    folder.display()
+                ));
+                return Ok(Exit::Interrupted);
+            }
+            Waited::Cancelled => return Ok(so_far.exit()),
+            Waited::Missed => {
+                let why = "the round was missed: no controller worked when it was due";
+                journal.end_all(Wall(kept::now()), why).map_err(|e| failed(&e))?;
+                drop(journal);
+                round.next(false, Wall(kept::now()))
+            }
+            Waited::Due => {
+                let before = earlier(&round, &folder);
+                let exit = work(journal, show, before.as_deref(), &interrupt)?;
+                if matches!(exit, Exit::Interrupted) {
+                    return Ok(exit);
+                }
+                so_far.count(&exit);
+                if interrupt.asked() || controller::is_cancel_requested(&folder) {
+                    return Ok(so_far.exit());
+                }
+                round.next(true, Wall(kept::now()))
+            }
+        };
+        let missed = *next.as_ref().map_or_else(|missed| missed, |next| &next.missed);
+        if missed > 0 {
+            stderr::say(format_args!(
+                "netcaliper: {} missed: another round still ran, or no controller worked, when {} due",
+                format_count(missed.into(), "round"),
+                if missed == 1 { "it was" } else { "they were" },
+            ));
+        }
+        so_far.missed += missed;
+        let Ok(next) = next else { return Ok(so_far.exit()) };
+        round = next;
+        let beside = folder.with_file_name(round.run().to_string());
+        journal = Journal::create(&beside, plan.in_round(round), reach).map_err(CliError::failed)?;
+    }
+}
+
+/// Waits until a round is due.
+fn wait(journal: &Journal, round: &Round, interrupt: &Interrupt) -> std::io::Result<Waited> {
+    let left = |now: i64| round.due().0.saturating_sub(now);
+    if left(kept::now()) > 0 {
+        let left = format_duration(real(left(kept::now()).unsigned_abs()));
+        stderr::say(format_args!("netcaliper: {} is due at {}, in {left}", named(round), shown(round.due())));
+    }
+    while left(kept::now()) > 0 {
+        match (interrupt.asked(), journal.is_cancelled()) {
+            (true, _) => return Ok(Waited::Interrupted),
+            (_, true) => return Ok(Waited::Cancelled),
+            _ => std::thread::sleep(LOOK),
+        }
+    }
+    // One that has begun is ended, however late.
+    let has_begun = !controller::latest(journal.record())?.is_empty();
+    Ok(if round.is_missed(Wall(kept::now())) && !has_begun { Waited::Missed } else { Waited::Due })
+}
+
+/// The folder of the round before this one, if there is one: rounds that were missed may have none.
+fn earlier(round: &Round, folder: &Path) -> Option<PathBuf> {
+    let folder_of = |number| folder.with_file_name(Round { number, ..*round }.run().to_string());
+    let before = (1..round.number).rev().take(MOST_TOLD as usize).map(folder_of);
+    before.into_iter().find(|folder| folder.join("results.jsonl").is_file())
+}
+
+fn named(round: &Round) -> String {
+    format!("round {} of {}", round.number, round.rounds.count)
+}
+
+fn shown(at: Wall) -> String {
+    Timestamp::from_nanosecond(at.0.into()).map_or_else(
+        |_| "a time that has no date".to_owned(),
+        |at| format!("{}", at.to_zoned(TimeZone::system()).strftime("%F %T")),
+    )
+}
+
+/// What `fleet status` says of the series of a run: when the round is due, and how the last ones ended.
+pub(super) fn told(round: &Round, folder: &Path) -> Result<Vec<String>, CliError> {
+    let every = match round.rounds.every_ns {
+        0 => String::new(),
+        ns => format!(", one every {}", format_duration(real(ns))),
+    };
+    let mut lines = vec![format!("{}, due at {}{every}", named(round), shown(round.due()))];
+    let first = round.number.saturating_sub(MOST_TOLD).max(1);
+    for number in first..round.number {
+        let run = Round { number, ..*round }.run();
+        let beside = folder.with_file_name(run.to_string());
+        if !beside.join("plan.json").is_file() {
+            lines.push(format!("  round {number}: missed"));
+            continue;
+        }
+        let record = Record::open(&beside).map_err(|e| of_folder(&beside, &e))?;
+        let results = controller::latest(&record).map_err(|e| of_folder(&beside, &e))?;
+        let measured = results.values().filter(|result| result.ending.reason().is_none()).count();
+        lines.push(format!("  round {number}: {measured} of {} measured, run {run}", record.plan().tasks.len()));
+    }
+    Ok(lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(at: Option<&str>, every: Option<u64>, count: Option<u32>, until: Option<&str>) -> WhenArgs {
+        WhenArgs { every, at: at.map(str::to_owned), count, until: until.map(str::to_owned) }
+    }
+
+    #[test]
+    fn times_have_a_zone_or_are_of_this_host() {
+        let now = Wall("2026-11-25T12:00:00Z".parse::<Timestamp>().unwrap().as_nanosecond() as i64);
+        let utc = moment("2027-01-31T02:00:00Z", now).unwrap();
+        assert_eq!(utc.0, 1_801_360_800_000_000_000, "date -u -d '2027-01-31 02:00' +%s");
+        assert_eq!(moment("2027-01-31T03:00:00+01:00", now), Ok(utc));
+        let day = 24 * 3_600 * 1_000_000_000;
+        for hour in 0..24 {
+            let next = moment(&format!("{hour:02}:30"), now).unwrap();
+            assert!(next > now && next.0 - now.0 <= day + 3_600_000_000_000, "{hour}: {next:?}");
+        }
+        assert!(moment("2027-01-31", now).is_ok());
+        for wrong in ["soon", "25:00", "2027-13-01T00:00", ""] {
+            assert!(moment(wrong, now).unwrap_err().contains("02:00"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_schedule_has_a_beginning_and_an_end() {
+        let minute = 60 * SECOND;
+        assert_eq!(of(&args(None, None, None, None)), Ok(None));
+        assert!(of(&args(None, Some(minute), None, None)).unwrap_err().contains("--count"));
+        assert_eq!(of(&args(None, Some(minute), Some(3), None)).unwrap().unwrap().count, 3);
+        let once = of(&args(Some("2100-01-01T00:00:00Z"), None, None, None)).unwrap().unwrap();
+        assert_eq!((once.count, once.due(1).0), (1, 4_102_444_800_000_000_000));
+        let hour = args(Some("2100-01-01T00:00:00Z"), Some(10 * minute), None, Some("2100-01-01T01:00:00Z"));
+        assert_eq!(of(&hour).unwrap().unwrap().count, 7);
+        assert!(of(&args(Some("2000-01-01T00:00:00Z"), None, None, None)).unwrap_err().contains("over"));
+        let backwards = args(None, Some(minute), None, Some("2000-01-01T00:00:00Z"));
+        assert!(of(&backwards).unwrap_err().contains("--until"));
+    }
+}
