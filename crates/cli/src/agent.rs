@@ -8,14 +8,22 @@ use crate::{CliError, Exit, values};
 use crate::{key, plan, serve, stderr};
 use clap::Args;
 #[cfg(feature = "fleet")]
+use common::Keyring;
+#[cfg(feature = "fleet")]
 use fleet::agent::{self, Agent, Ceilings, Input, OwnLock, Parts};
 #[cfg(feature = "fleet")]
 use fleet::spool::Spool;
 #[cfg(feature = "fleet")]
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 #[cfg(feature = "fleet")]
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Receiver, Sender};
+#[cfg(feature = "fleet")]
+use std::thread::JoinHandle;
+
+/// The two ends of what an agent's loop waits for.
+#[cfg(feature = "fleet")]
+type Inputs = (Sender<Input>, Receiver<Input>);
 
 /// Default port of agents that listen.
 pub(crate) const PORT: u16 = 7412;
@@ -91,21 +99,9 @@ pub(crate) fn agent(args: &AgentArgs) -> Result<Exit, CliError> {
         Some(folder) => folder.clone(),
         None => state_folder()?.join("fleet").join(folder_name(&resource)),
     };
-    let (happens, inputs) = std::sync::mpsc::channel();
-    let tell = happens.clone();
-    // The loop may be over when a process ends.
-    let happened = move |happened| drop(tell.send(Input::Happened(happened)));
-    let mut agent = Agent::new(Parts {
-        lock: Box::new(OwnLock::new(&resource)),
-        resource,
-        program: plan::VERSION.to_owned(),
-        programs: Box::new(agent::Child::new(ceilings.clone(), args.port, happened)),
-        ceilings,
-        spool: Spool::open(spool),
-    });
-    let inputs = (happens, inputs);
+    let (mut agent, inputs) = make(ceilings, resource, spool, args.port);
     if let (Some(listen), Some(key)) = (&args.listen, &args.psk_file) {
-        let secure = Keyed(key::key_in(key, args.insecure_key_file)?);
+        let secure = Keyed(key::keys_in(key, args.insecure_key_file)?);
         let address = serve::listen_addresses(std::slice::from_ref(listen), PORT).map_err(CliError::usage)?;
         let listener = TcpListener::bind(&address[..]);
         let listener = listener.map_err(|e| CliError::failed(format!("cannot listen on {listen}: {e}")))?;
@@ -113,7 +109,7 @@ pub(crate) fn agent(args: &AgentArgs) -> Result<Exit, CliError> {
             stderr::say(format_args!("netcaliper: agent listens on {at}"));
         }
         end_on_signals(&inputs.0)?;
-        let served = fleet::transport::direct::serve(&mut agent, &inputs, listener, secure);
+        let served = fleet::transport::direct::serve(&mut agent, &inputs, vec![listener], secure);
         return served.map(|()| Exit::Good).map_err(CliError::failed);
     }
     #[cfg(feature = "nats")]
@@ -127,6 +123,72 @@ pub(crate) fn agent(args: &AgentArgs) -> Result<Exit, CliError> {
     args.nats.refuse()?;
     agent::serve(&mut agent, &inputs).map_err(CliError::failed)?;
     Ok(Exit::Good)
+}
+
+/// An agent, and what its loop waits for.
+#[cfg(feature = "fleet")]
+fn make(ceilings: Ceilings, resource: String, spool: PathBuf, port: u16) -> (Agent, Inputs) {
+    let (happens, inputs) = std::sync::mpsc::channel();
+    let tell = happens.clone();
+    // The loop may be over when a process ends.
+    let happened = move |happened| drop(tell.send(Input::Happened(happened)));
+    let agent = Agent::new(Parts {
+        lock: Box::new(OwnLock::new(&resource)),
+        resource,
+        program: plan::VERSION.to_owned(),
+        programs: Box::new(agent::Child::new(ceilings.clone(), port, happened)),
+        ceilings,
+        spool: Spool::open(spool),
+    });
+    (agent, (happens, inputs))
+}
+
+/// An agent beside a server, in the same process.
+#[cfg(feature = "fleet")]
+pub(crate) struct Beside {
+    inputs: Sender<Input>,
+    thread: JoinHandle<Result<(), String>>,
+    addresses: Vec<SocketAddr>,
+}
+
+#[cfg(feature = "fleet")]
+impl Beside {
+    /// Takes orders at these addresses from controllers with one of these keys, within these ceilings.
+    pub(crate) fn start(
+        addresses: &[SocketAddr],
+        keys: Keyring,
+        ceilings: Ceilings,
+    ) -> Result<Beside, CliError> {
+        let bind = |address: &SocketAddr| {
+            TcpListener::bind(address)
+                .map_err(|e| CliError::failed(format!("cannot listen for orders on {address}: {e}")))
+        };
+        let listeners: Vec<TcpListener> = addresses.iter().map(bind).collect::<Result<_, _>>()?;
+        let addresses = listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect();
+        let resource = agent::own_resource();
+        let spool = state_folder()?.join("fleet").join(folder_name(&resource));
+        let (tell, told) = std::sync::mpsc::channel();
+        // The processes of an agent end with the thread that started them.
+        let thread = std::thread::Builder::new().name("agent".to_owned()).spawn(move || {
+            let (mut agent, inputs) = make(ceilings, resource, spool, 0);
+            drop(tell.send(inputs.0.clone()));
+            fleet::transport::direct::serve(&mut agent, &inputs, listeners, Keyed(keys))
+        });
+        let thread = thread.map_err(|e| CliError::failed(format!("cannot start a thread: {e}")))?;
+        let inputs = told.recv().map_err(|_| CliError::failed("the agent did not start"))?;
+        Ok(Beside { inputs, thread, addresses })
+    }
+
+    /// Where it listens.
+    pub(crate) fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// Ends it: tests that run end in their time.
+    pub(crate) fn end(self) -> Result<(), CliError> {
+        drop(self.inputs.send(Input::Gone(None)));
+        self.thread.join().unwrap_or_else(|_| Err("the agent ended".to_owned())).map_err(CliError::failed)
+    }
 }
 
 /// The tests that run end in their time; a second signal does not wait for them.
@@ -144,7 +206,7 @@ fn end_on_signals(inputs: &Sender<Input>) -> Result<(), CliError> {
 
 /// The name of this host.
 #[cfg(feature = "nats")]
-fn host_name() -> String {
+pub(crate) fn host_name() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname")
         .map_or_else(|_| "host".to_owned(), |name| name.trim().to_owned())
 }

@@ -205,6 +205,12 @@ fn shared_in(path: &Path, bytes: &[u8]) -> Result<Keyring, CliError> {
     Ok(Keyring { shared: list.shared, ..Keyring::default() })
 }
 
+/// The shared keys in a file.
+#[cfg(feature = "fleet")]
+pub(crate) fn keys_in(path: &Path, insecure: bool) -> Result<Keyring, CliError> {
+    shared_in(path, &read(path, insecure)?)
+}
+
 /// The one shared key in a file.
 pub(crate) fn key_in(path: &Path, insecure: bool) -> Result<Psk, CliError> {
     let bytes = read(path, insecure)?;

@@ -18,6 +18,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+/// Longest test that a fleet's controller may order where --max-time says nothing else, ns.
+#[cfg(feature = "fleet")]
+const ORDERED_NS: u64 = 600 * metrics::SECOND;
 /// How often it is looked whether the user wants the end of the protocols that go along.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -41,6 +44,14 @@ pub(crate) struct ServeArgs {
     /// Do not serve these networks; repeatable, stronger than --allow.
     #[arg(long, value_name = "CIDR", value_parser = values::network, help_heading = "Security")]
     pub(crate) deny: Vec<ipnet::IpNet>,
+    /// Take orders of a fleet's controllers (`fleet run --direct`) and run tests to TARGET when one asks for it: a host, or a network
+    /// such as 192.0.2.0/24; repeatable. Goes with --psk-file: `verbs=` of a key says whether it gives orders (fleet).
+    #[arg(long, value_name = "TARGET", help_heading = "Security")]
+    pub(crate) fleet: Vec<String>,
+    /// Port for such orders, TCP, at the addresses of the server.
+    #[arg(long, value_name = "PORT", default_value_t = crate::agent::PORT, value_parser = values::port, requires = "fleet",
+        help_heading = "Security")]
+    pub(crate) fleet_port: u16,
     #[command(flatten)]
     pub(crate) legacy: crate::stamp::LegacyArgs,
     /// Most sessions at the same time, 1 to 1000000.
@@ -151,6 +162,12 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, CliE
         let text = format!("metrics at http://{}/metrics", scraped.address());
         outputs.event(&Event::Notice { level: Level::Info, text });
     }
+    let beside = orders(args)?;
+    #[cfg(feature = "fleet")]
+    for address in beside.iter().flat_map(crate::agent::Beside::addresses) {
+        let text = format!("takes orders of fleets on {address} (TCP; a key is required)");
+        outputs.event(&Event::Notice { level: Level::Info, text });
+    }
     let also = legacy::bind(args)?;
     let bound = bound.with(also.names());
     for text in also.lines() {
@@ -198,6 +215,12 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, CliE
         over.store(true, Ordering::Relaxed);
         ran
     })?;
+    #[cfg(feature = "fleet")]
+    if let Some(beside) = beside {
+        beside.end()?;
+    }
+    #[cfg(not(feature = "fleet"))]
+    let () = beside;
     let mut outputs = outputs_of_all.into_inner().unwrap_or_else(PoisonError::into_inner);
     outputs.event(&Event::End { status: Status::Complete, reason: None });
     // A signal is how servers are ended: that is no failure.
@@ -205,6 +228,39 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, CliE
         Exit::Interrupted => Exit::Good,
         other => other,
     })
+}
+
+/// The agent that takes orders of fleets, if any are taken.
+#[cfg(feature = "fleet")]
+fn orders(args: &ServeArgs) -> Result<Option<crate::agent::Beside>, CliError> {
+    if args.fleet.is_empty() {
+        return Ok(None);
+    }
+    let keys = key::of_server(args)?;
+    if keys.shared.is_empty() {
+        return Err(CliError::usage(
+            "--fleet goes with shared keys, which controllers prove: give --psk-file (`netcaliper key new FILE` makes one)",
+        ));
+    }
+    let ceilings = fleet::agent::Ceilings {
+        rate: args.max_rate,
+        time_ns: args.max_time.unwrap_or(ORDERED_NS),
+        share: 1.0,
+        targets: args.fleet.clone(),
+    };
+    let mut addresses = listen_addresses(&args.listen, args.port).map_err(CliError::usage)?;
+    addresses.iter_mut().for_each(|address| address.set_port(args.fleet_port));
+    crate::agent::Beside::start(&addresses, keys, ceilings).map(Some)
+}
+
+#[cfg(not(feature = "fleet"))]
+fn orders(args: &ServeArgs) -> Result<(), CliError> {
+    match args.fleet.is_empty() {
+        true => Ok(()),
+        false => Err(CliError::usage(
+            "this netcaliper was built without fleets (cargo build --release --features fleet)",
+        )),
+    }
 }
 
 /// Worker processes: those asked for, or as many as the connections of a session need that were asked for.

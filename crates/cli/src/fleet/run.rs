@@ -85,7 +85,12 @@ impl Reach {
         let named = |host: &Host| Named { name: host.name.clone(), address: host.address.clone() };
         let active = active.map(|(id, host)| (id, named(host))).collect();
         if let Some(Listening { psk_file, insecure, port }) = &self.direct {
-            let direct = Direct { secure: Keyed(key::key_in(psk_file, *insecure)?), port: *port };
+            let keys = key::keys_in(psk_file, *insecure)?;
+            if keys.shared.len() != 1 {
+                let why = "holds several keys: a controller has one";
+                return Err(CliError::usage(format!("{} {why}", psk_file.display())));
+            }
+            let direct = Direct { secure: Keyed(keys), port: *port };
             return Ok(Box::new(Lines::start(direct, active).map_err(CliError::failed)?));
         }
         let copied = match &self.copy {

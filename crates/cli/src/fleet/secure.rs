@@ -1,12 +1,13 @@
 //! The connection between a controller and an agent that listens: the handshake of our own control connection, with a shared key.
 //!
 //! ```text
-//! controller ── noise {e} in hexadecimal, a line ──────────▶ agent
-//! controller ◀── noise {e, ee, psk} in hexadecimal, a line ── agent
+//! controller ── [name of the key] noise {e} in hexadecimal, a line ──▶ agent
+//! controller ◀── noise {e, ee, psk} in hexadecimal, a line ────────── agent
 //! records, both ways
 //! ```
 
-use common::Psk;
+use common::Keyring;
+use common::keys::ORDERS;
 use fleet::transport::direct::{Sealed, Secure};
 use native::secure::{Proof, Records, Shake};
 use std::io::{Read as _, Write as _};
@@ -20,8 +21,9 @@ const LONGEST: usize = 256;
 /// How long it may take.
 const OPENING: Duration = Duration::from_secs(5);
 
-/// Knowledge of a key.
-pub(crate) struct Keyed(pub(crate) Psk);
+/// The shared keys of this end: a controller has the first, an agent knows each by its name, which may be let give no orders
+/// (`verbs=`).
+pub(crate) struct Keyed(pub(crate) Keyring);
 
 struct Open(Records);
 
@@ -37,31 +39,45 @@ impl Sealed for Open {
 
 impl Secure for Keyed {
     fn client(&self, stream: &mut TcpStream) -> Result<Box<dyn Sealed>, String> {
-        let unproved = || "the agent has another key, or none".to_owned();
-        let mut shake = self.shake(Shake::client)?;
-        say(stream, &mut shake)?;
+        let unproved = || "the agent has another key, or none, or takes no orders with this one".to_owned();
+        let own = self.0.shared.first().ok_or("there is no key to prove")?;
+        let mut shake = shake(Shake::client, own.key.handshake_key(), &own.name)?;
+        let before = if own.name.is_empty() { String::new() } else { format!("{} ", own.name) };
+        say(stream, &before, &mut shake)?;
         let line = hear(stream).map_err(|_| unproved())?;
         shake.hear(&line).ok_or_else(unproved)?;
         records(shake)
     }
 
     fn server(&self, stream: &mut TcpStream) -> Result<Box<dyn Sealed>, String> {
-        let mut shake = self.shake(Shake::server)?;
-        shake.hear(&hear(stream)?).ok_or("that is no handshake")?;
-        say(stream, &mut shake)?;
+        let line = hear(stream)?;
+        let (name, message) = line.split_once(' ').unwrap_or(("", &line));
+        // A key that is not known, or gives no orders, is answered like one that the other end does not know: names cannot be tried.
+        let unknown = drawn()?;
+        let known = self.0.named(name).filter(|key| key.rights.permits(ORDERS));
+        let mut shake =
+            shake(Shake::server, known.map_or(&unknown, |known| known.key.handshake_key()), name)?;
+        shake.hear(message).ok_or("that is no handshake")?;
+        say(stream, "", &mut shake)?;
         records(shake)
     }
 }
 
-impl Keyed {
-    fn shake(&self, end: fn(Proof<'_>, &[u8], [u8; 32]) -> Option<Shake>) -> Result<Shake, String> {
-        let mut drawn = [0; 32];
-        if !runtime::random(&mut drawn) {
-            return Err("this system has no randomness for a handshake".to_owned());
-        }
-        end(Proof::Shared(self.0.handshake_key()), PROLOGUE, drawn)
-            .ok_or_else(|| "no handshake can be made".to_owned())
+fn drawn() -> Result<[u8; 32], String> {
+    let mut drawn = [0; 32];
+    match runtime::random(&mut drawn) {
+        true => Ok(drawn),
+        false => Err("this system has no randomness for a handshake".to_owned()),
     }
+}
+
+fn shake(
+    end: fn(Proof<'_>, &[u8], [u8; 32]) -> Option<Shake>,
+    key: &[u8; 32],
+    name: &str,
+) -> Result<Shake, String> {
+    let prologue = [PROLOGUE, name.as_bytes()].concat();
+    end(Proof::Shared(key), &prologue, drawn()?).ok_or_else(|| "no handshake can be made".to_owned())
 }
 
 fn records(shake: Shake) -> Result<Box<dyn Sealed>, String> {
@@ -69,9 +85,9 @@ fn records(shake: Shake) -> Result<Box<dyn Sealed>, String> {
     Ok(Box::new(Open(records)))
 }
 
-fn say(stream: &mut TcpStream, shake: &mut Shake) -> Result<(), String> {
+fn say(stream: &mut TcpStream, before: &str, shake: &mut Shake) -> Result<(), String> {
     let message = shake.say().ok_or("the handshake failed")?;
-    writeln!(stream, "{message}").map_err(|e| e.to_string())
+    writeln!(stream, "{before}{message}").map_err(|e| e.to_string())
 }
 
 /// A line, which must have come within [`OPENING`]; nothing behind it is read.
@@ -91,13 +107,21 @@ fn hear(stream: &mut TcpStream) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use common::keys::Named;
+    use common::{Psk, Rights};
     use std::net::TcpListener;
 
-    fn pair(ours: &str, theirs: &str) -> [Result<Box<dyn Sealed>, String>; 2] {
+    /// A key of this name, for these verbs.
+    fn key(name: &str, key: &str, verbs: Option<Vec<&'static str>>) -> Named<Psk> {
+        let rights = Rights { verbs, ..Rights::default() };
+        Named { name: name.to_owned(), key: Psk::new(key.as_bytes()).unwrap(), rights }
+    }
+
+    fn pair(ours: Vec<Named<Psk>>, theirs: Vec<Named<Psk>>) -> [Result<Box<dyn Sealed>, String>; 2] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut server, _) = listener.accept().unwrap();
-        let [ours, theirs] = [ours, theirs].map(|key| Keyed(Psk::new(key.as_bytes()).unwrap()));
+        let [ours, theirs] = [ours, theirs].map(|shared| Keyed(Keyring { shared, ..Keyring::default() }));
         std::thread::scope(|scope| {
             let served = scope.spawn(move || theirs.server(&mut server));
             [ours.client(&mut client), served.join().unwrap()]
@@ -110,13 +134,36 @@ mod tests {
             "netcaliper-psk-1:".to_owned() + &"5b".repeat(32),
             "netcaliper-psk-1:".to_owned() + &"5c".repeat(32),
         ];
-        let [mut client, mut server] = pair(&one, &one).map(Result::unwrap);
+        let of = |text: &str| vec![key("", text, None)];
+        let [mut client, mut server] = pair(of(&one), of(&one)).map(Result::unwrap);
         let sealed = client.seal(b"orders").unwrap();
         assert_eq!(server.open(&sealed).as_deref(), Some(&b"orders"[..]));
         let mut changed = server.seal(b"reports").unwrap();
         *changed.last_mut().unwrap() ^= 1;
         assert_eq!(client.open(&changed), None);
-        let [client, _] = pair(&one, &two);
+        let [client, _] = pair(of(&one), of(&two));
         assert!(client.err().unwrap().contains("another key"));
+    }
+
+    #[test]
+    fn a_key_of_several_gives_orders_where_its_rights_say_so() {
+        let keys = |own: u8| format!("netcaliper-psk-1:{}", format!("{own:02x}").repeat(32));
+        let theirs = || {
+            vec![
+                key("alice", &keys(1), None),
+                key("bob", &keys(2), Some(vec!["ping", "fleet"])),
+                key("carol", &keys(3), Some(vec!["ping"])),
+            ]
+        };
+        for (name, own, may) in [
+            ("alice", 1, true),
+            ("bob", 2, true),
+            ("carol", 3, false),
+            ("alice", 2, false),
+            ("eve", 4, false),
+        ] {
+            let [client, _] = pair(vec![key(name, &keys(own), None)], theirs());
+            assert_eq!(client.is_ok(), may, "{name}");
+        }
     }
 }

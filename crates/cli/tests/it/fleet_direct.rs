@@ -42,6 +42,27 @@ impl Fleet {
         Fleet { port, agents, scratch }
     }
 
+    /// The same hosts with servers that take orders, by keys with rights, and test the first two of them.
+    fn of_servers() -> Fleet {
+        let scratch = Scratch::new();
+        let key = |byte: &str| format!("netcaliper-psk-1:{}", byte.repeat(32));
+        scratch.key("keys", format!("boss {}\nguest {} verbs=ping\n", key("5b"), key("5c")));
+        scratch.key("key", format!("boss {}\n", key("5b")));
+        scratch.key("other", format!("guest {}\n", key("5c")));
+        std::fs::write(scratch.file("hosts"), HOSTS.join("\n")).unwrap();
+        let port = free_port();
+        let server = |host: &&str| {
+            let line = as_it_is("serve").arg("--listen").arg(host).args("--port 0 --fleet-port");
+            let line = line.arg(port.to_string()).arg("--psk-file").arg(scratch.file("keys"));
+            let line = line.args("--fleet 127.0.0.2 --fleet 127.0.0.3/32");
+            let server = line.env("XDG_STATE_HOME", scratch.file(host)).spawn();
+            server.hears("takes orders of fleets on");
+            server
+        };
+        let agents = HOSTS.iter().map(server).collect();
+        Fleet { port, agents, scratch }
+    }
+
     fn run(&self, key: &str) -> Line {
         let line = as_it_is("fleet").arg("run").arg(self.scratch.file("hosts")).args("--direct --agent-port");
         let line = line.arg(self.port.to_string()).arg("--psk-file").arg(self.scratch.file(key));
@@ -95,4 +116,27 @@ fn two_controllers_share_agents_without_a_test_at_the_same_time() {
         // What was busy was tried again.
         all_measured(&state(name), 6);
     }
+}
+
+#[test]
+fn servers_take_orders_of_keys_with_the_right_and_test_the_allowed_targets() {
+    let fleet = Fleet::of_servers();
+    // The servers are one host, whose resource they share: background tests exclude nothing.
+    let test = "ping -n 5 --rate 20 --no-baseline";
+    fleet.run("other").args("--class background --test").arg(test).run().exits(1).complains(&["another key"]);
+    assert_eq!(endings(&fleet.scratch.file("state")), ["host_absent"; 6]);
+    fleet.run("key").args("--class background --test").arg(test).run().exits(4);
+    let endings = endings(&fleet.scratch.file("state"));
+    let count = |what: &str| endings.iter().filter(|ending| *ending == what).count();
+    assert_eq!((count("measured"), count("refused")), (4, 2), "{endings:?}");
+    // The server itself goes on serving, and ends in order.
+    for server in fleet.agents {
+        server.signal("TERM");
+        server.wait().exits(0);
+    }
+}
+
+#[test]
+fn a_server_takes_orders_with_keys_only() {
+    as_it_is("serve").args("--port 0 --fleet 127.0.0.1").run().exits(2).complains(&["--psk-file"]);
 }

@@ -164,14 +164,24 @@ type Controllers = Arc<Mutex<BTreeMap<usize, SyncSender<Arc<str>>>>>;
 pub fn serve(
     agent: &mut Agent,
     inputs: &(Sender<Input>, Receiver<Input>),
-    listener: TcpListener,
+    listeners: Vec<TcpListener>,
     secure: impl Secure,
 ) -> Result<(), String> {
     let controllers = Controllers::default();
-    let (orders, to) = (inputs.0.clone(), Arc::clone(&controllers));
-    let accepting = move || accept(&listener, &Arc::new(secure), &orders, &to);
-    let thread = thread::Builder::new().name("listening".to_owned()).stack_size(STACK).spawn(accepting);
-    thread.map_err(|e| format!("cannot start a thread: {e}"))?;
+    let (secure, open, ids) = (Arc::new(secure), Arc::default(), Arc::default());
+    for listener in listeners {
+        let accepting = Accepting {
+            secure: Arc::clone(&secure),
+            orders: inputs.0.clone(),
+            controllers: Arc::clone(&controllers),
+            open: Arc::clone(&open),
+            ids: Arc::clone(&ids),
+        };
+        let thread = thread::Builder::new().name("listening".to_owned()).stack_size(STACK);
+        thread
+            .spawn(move || accepting.accept(&listener))
+            .map_err(|e| format!("cannot start a thread: {e}"))?;
+    }
     let mut send = |line: String| {
         let line: Arc<str> = line.into();
         // A controller that takes nothing any more is dropped: it comes back, and is told again.
@@ -184,33 +194,42 @@ pub fn serve(
     drive(agent, &inputs.1, &mut send, false)
 }
 
-fn accept(
-    listener: &TcpListener,
-    secure: &Arc<impl Secure>,
-    orders: &Sender<Input>,
-    controllers: &Controllers,
-) {
-    let open = Arc::new(AtomicUsize::new(0));
-    for (id, stream) in listener.incoming().enumerate() {
-        let Ok(stream) = stream else {
-            // Without descriptors there is nothing to be done but to wait.
-            thread::sleep(Duration::from_millis(10));
-            continue;
-        };
-        if open.fetch_add(1, Ordering::AcqRel) >= MAX_CONTROLLERS {
-            open.fetch_sub(1, Ordering::AcqRel);
-            continue;
-        }
-        let (secure, orders, controllers, open_here) =
-            (Arc::clone(secure), orders.clone(), Arc::clone(controllers), Arc::clone(&open));
-        let talking = move || {
-            // Who does not prove the key is not answered.
-            let _ = talk(stream, &*secure, id, &orders, &controllers);
-            controllers.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
-            open_here.fetch_sub(1, Ordering::AcqRel);
-        };
-        if thread::Builder::new().name("controller".to_owned()).stack_size(STACK).spawn(talking).is_err() {
-            open.fetch_sub(1, Ordering::AcqRel);
+/// What the threads of all listeners share.
+struct Accepting<S> {
+    secure: Arc<S>,
+    orders: Sender<Input>,
+    controllers: Controllers,
+    /// Connections that are open.
+    open: Arc<AtomicUsize>,
+    /// Connections until now.
+    ids: Arc<AtomicUsize>,
+}
+
+impl<S: Secure> Accepting<S> {
+    fn accept(&self, listener: &TcpListener) {
+        for stream in listener.incoming() {
+            let Ok(stream) = stream else {
+                // Without descriptors there is nothing to be done but to wait.
+                thread::sleep(Duration::from_millis(10));
+                continue;
+            };
+            if self.open.fetch_add(1, Ordering::AcqRel) >= MAX_CONTROLLERS {
+                self.open.fetch_sub(1, Ordering::AcqRel);
+                continue;
+            }
+            let id = self.ids.fetch_add(1, Ordering::AcqRel);
+            let (secure, orders) = (Arc::clone(&self.secure), self.orders.clone());
+            let (controllers, open) = (Arc::clone(&self.controllers), Arc::clone(&self.open));
+            let talking = move || {
+                // Who does not prove the key is not answered.
+                let _ = talk(stream, &*secure, id, &orders, &controllers);
+                controllers.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+                open.fetch_sub(1, Ordering::AcqRel);
+            };
+            if thread::Builder::new().name("controller".to_owned()).stack_size(STACK).spawn(talking).is_err()
+            {
+                self.open.fetch_sub(1, Ordering::AcqRel);
+            }
         }
     }
 }

@@ -24,7 +24,10 @@ impl Default for Rights {
 }
 
 /// The verbs that rights name.
-pub const VERBS: [&str; 7] = ["tcp", "connect", "ping", "stream", "delay", "train", "stop"];
+pub const VERBS: [&str; 8] = ["tcp", "connect", "ping", "stream", "delay", "train", "stop", ORDERS];
+
+/// The verb for the orders of a fleet's controller.
+pub const ORDERS: &str = "fleet";
 
 /// The verb that asks for such a phase.
 pub fn verb(kind: Kind) -> &'static str {
