@@ -14,6 +14,8 @@ mod rounds;
 mod run;
 #[cfg(feature = "fleet")]
 pub(crate) mod secure;
+#[cfg(feature = "nats")]
+mod standby;
 
 use crate::{CliError, Exit, values};
 use clap::{Args, Subcommand};
@@ -38,6 +40,8 @@ pub(crate) enum FleetCommand {
     Cancel(reach::WhichArgs),
     /// Go on with a run whose controller ended, or was killed: what is missing is collected or measured.
     Resume(reach::ResumeArgs),
+    /// Stand by for the controller of runs that are shared on a NATS server (`fleet run --shared`), and take them over when it is gone.
+    StandBy(Box<reach::StandByArgs>),
     /// Show the matrix of a run: text, HTML, JSON, metrics.
     Report(ReportArgs),
 }
@@ -155,6 +159,13 @@ pub(crate) fn fleet(args: &FleetArgs) -> Result<Exit, CliError> {
         FleetCommand::Status(args) => run::status(args),
         FleetCommand::Cancel(args) => run::cancel(args),
         FleetCommand::Resume(args) => run::resume(args),
+        #[cfg(feature = "nats")]
+        FleetCommand::StandBy(args) => standby::stand_by(args),
+        #[cfg(not(feature = "nats"))]
+        FleetCommand::StandBy(args) => args
+            .nats
+            .refuse()
+            .and_then(|()| Err(CliError::usage("controllers stand by at a NATS server: give --nats URL"))),
         FleetCommand::Report(args) => pages::report(&args.result, &args.show, None),
     }
 }

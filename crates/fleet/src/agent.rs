@@ -203,7 +203,7 @@ impl Agent {
     }
 
     fn tell(&mut self, run: Uuid, message: Report) {
-        self.out.push(Of { run, message });
+        self.out.push(Of::new(run, message));
     }
 
     fn refuse(&mut self, run: Uuid, attempt: Attempt, reason: Reason, why: impl AsRef<str>) {
@@ -217,6 +217,10 @@ impl Agent {
             return self.on_hello(now, run, version, (epoch, key, theirs, patience_ns));
         }
         let Some(session) = self.sessions.get_mut(&run) else { return self.introduce(run) };
+        // Another controller has taken the run over from this one, which does not know it yet.
+        if (1..session.epoch).contains(&order.epoch) {
+            return;
+        }
         session.heard = now;
         match order.message {
             Order::Hello { .. } => {}

@@ -10,7 +10,7 @@ use crate::plan::{Plan, TaskId, Test, Verb};
 use crate::result::{Ending, PairResult, Reason};
 use crate::schedule::{self, Assignment, Event, Policy, State};
 use crate::transport::{Arrival, Transport};
-pub use journal::{Journal, is_cancel_requested, is_held, latest, request_cancel};
+pub use journal::{Journal, Mirror, is_cancel_requested, is_held, latest, request_cancel};
 use metrics::{Mono, SECOND, Wall};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -33,6 +33,8 @@ pub enum Wish {
     Stop,
     /// That it ends now; it can be resumed.
     StopNow,
+    /// That it ends now without a word to the agents: another controller has taken the run over.
+    Leave,
 }
 
 /// What is told while a run goes on.
@@ -93,6 +95,7 @@ pub struct Controller<'a> {
     wall: Wall,
     greeted: Mono,
     has_begun: bool,
+    has_left: bool,
     is_ending: bool,
     /// Whether endings of tests that have not run are kept: those of a run that can go on later are not.
     keeps_cancelled: bool,
@@ -141,6 +144,7 @@ impl<'a> Controller<'a> {
             wall: Wall(0),
             greeted: now,
             has_begun: false,
+            has_left: false,
             is_ending: false,
             keeps_cancelled: false,
         })
@@ -160,6 +164,10 @@ impl<'a> Controller<'a> {
             let wait = self.state.wake(clock.now()).map_or(LOOK, |at| at.since(clock.now())).min(LOOK);
             self.arrived = self.transport.receive(Duration::from_nanos(wait));
         }
+        if self.has_left {
+            self.transport.close();
+            return Ok(());
+        }
         self.part();
         self.store(tell)
     }
@@ -173,6 +181,10 @@ impl<'a> Controller<'a> {
         tell: &mut dyn FnMut(Progress),
     ) -> Result<bool, String> {
         self.wall = wall;
+        self.has_left = wish == Wish::Leave;
+        if self.has_left {
+            return Ok(true);
+        }
         if !std::mem::replace(&mut self.has_begun, true) {
             self.join_passive(now);
         }
@@ -201,7 +213,7 @@ impl<'a> Controller<'a> {
 
     fn send(&mut self, host: HostId, message: Order) {
         let run = self.plan().run;
-        self.transport.send(host, &Of { run, message });
+        self.transport.send(host, &Of { run, epoch: self.epoch, message });
     }
 
     fn apply(&mut self, event: Event, now: Mono) {
@@ -470,7 +482,8 @@ impl<'a> Controller<'a> {
 
     /// Writes down what has ended, and then tells the agents that they need not keep it.
     fn store(&mut self, tell: &mut dyn FnMut(Progress)) -> Result<(), String> {
-        let ended = self.wall;
+        let (ended, before) = (self.wall, self.done.len());
+        let mut results = Vec::new();
         for (task, ending) in std::mem::take(&mut self.fresh) {
             let is_wanted = self.keeps_cancelled || ending.reason() != Some(Reason::Cancelled);
             if !is_wanted || !self.done.insert(task) {
@@ -479,19 +492,19 @@ impl<'a> Controller<'a> {
             if ending.reason().is_some() {
                 self.lacking.insert(task);
             }
-            let result = PairResult {
-                task,
-                attempts: self.state.attempts(task),
-                ended,
-                ending: self.explained(task, ending),
-            };
-            self.journal.append(&result).map_err(|e| {
+            let ending = self.explained(task, ending);
+            results.push(PairResult { task, attempts: self.state.attempts(task), ended, ending });
+        }
+        if !results.is_empty() {
+            self.journal.append(&results).map_err(|e| {
                 format!(
                     "cannot write results into {}: {e}; the agents keep them, and `netcaliper fleet resume` collects them",
                     self.journal.folder().display()
                 )
             })?;
-            tell(Progress::Ended(task, self.done.len(), self.plan().tasks.len()));
+        }
+        for (done, result) in (before + 1..).zip(&results) {
+            tell(Progress::Ended(result.task, done, self.plan().tasks.len()));
         }
         for (host, tasks) in std::mem::take(&mut self.owed) {
             self.send(host, Order::Stored { tasks: tasks.into_iter().collect() });

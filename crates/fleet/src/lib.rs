@@ -5,7 +5,8 @@
 //! tells the [`State`](schedule::State) what happened.
 //!
 //! [`controller`] and [`agent`] do that: [`message`] is what they say to each other over a [`transport`], and each result is on a
-//! disk at every moment, in the agent's [`spool`] or in the run's [`record`].
+//! disk at every moment, in the agent's [`spool`] or in the run's [`record`]. With the feature `nats`, several controllers can share a
+//! run (`standby`).
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -19,5 +20,7 @@ pub mod record;
 pub mod result;
 pub mod schedule;
 pub mod spool;
+#[cfg(feature = "nats")]
+pub mod standby;
 pub mod transport;
 pub mod verdict;

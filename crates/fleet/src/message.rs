@@ -186,8 +186,19 @@ pub enum Report {
 pub struct Of<M> {
     /// The run; the nil one in an agent's first word, when it knows of none.
     pub run: Uuid,
+    /// In orders, the epoch of the controller ([`Order::Hello`]): an agent obeys none that another has taken the run over from. 0 where
+    /// that is all the same.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub epoch: u64,
     /// The message.
     pub message: M,
+}
+
+impl<M> Of<M> {
+    /// A message of this run, without an epoch.
+    pub fn new(run: Uuid, message: M) -> Of<M> {
+        Of { run, epoch: 0, message }
+    }
 }
 
 impl<M: Serialize> Of<M> {
@@ -198,6 +209,11 @@ impl<M: Serialize> Of<M> {
     pub fn line(&self) -> io::Result<String> {
         serde_json::to_string(self).map_err(io::Error::other)
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 /// Reads a message from a line.
@@ -259,6 +275,7 @@ mod tests {
         let target = Target { host: "10.0.0.1".to_owned(), port: Some(7411), protocol: None };
         let order = Of {
             run: Uuid::from_u128(3),
+            epoch: 4,
             message: Order::Run {
                 attempt,
                 class: CostClass::Exclusive,
@@ -270,12 +287,11 @@ mod tests {
         };
         let line = order.line().unwrap();
         let back: Of<Order> = parse(line.as_bytes()).unwrap();
-        assert_eq!((back.run, back.message), (order.run, order.message));
+        assert_eq!((back.run, back.epoch, back.message), (order.run, 4, order.message));
         let document = compact("{\"a\": [1,\n  2.50, \"b \\\" c\\\\\", 1e3]}\n");
         assert_eq!(document, r#"{"a":[1,2.50,"b \" c\\",1e3]}"#);
         let raw = serde_json::value::RawValue::from_string(document.clone()).unwrap();
-        let report =
-            Of { run: Uuid::nil(), message: Report::Ended { attempt, ending: Ending::Measured(raw) } };
+        let report = Of::new(Uuid::nil(), Report::Ended { attempt, ending: Ending::Measured(raw) });
         let back: Of<Report> = parse(report.line().unwrap().as_bytes()).unwrap();
         let Report::Ended { ending: Ending::Measured(raw), .. } = back.message else { panic!("{back:?}") };
         assert_eq!(raw.get(), document, "a document passes byte for byte");

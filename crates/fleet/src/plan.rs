@@ -12,6 +12,7 @@ pub(crate) use make::Random;
 pub use make::{PlanError, Request, Shape};
 pub use rounds::{MAX_ROUNDS, Round, Rounds};
 use serde::{Deserialize, Serialize};
+pub use uuid::Uuid as RunId;
 use uuid::Uuid;
 
 /// Most tasks of a plan.
@@ -137,6 +138,23 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Reads a plan from its JSON.
+    ///
+    /// # Errors
+    /// One sentence, when it is none.
+    pub fn read(json: &[u8]) -> Result<Plan, String> {
+        let plan: Plan =
+            serde_json::from_slice(json).map_err(|e| format!("this is no plan of a fleet: {e}"))?;
+        let is_placed = plan.tasks.iter().enumerate().all(|(at, task)| {
+            let hosts = [task.from, task.to].iter().all(|host| plan.inventory.host(*host).is_some());
+            task.id.index() == at && hosts && plan.test(task).is_some()
+        });
+        match is_placed && plan.tasks.len() <= MAX_TASKS {
+            true => Ok(plan),
+            false => Err("the plan names hosts, tests or tasks that are not in it".to_owned()),
+        }
+    }
+
     /// The task at this position.
     #[must_use]
     pub fn task(&self, id: TaskId) -> Option<&Task> {

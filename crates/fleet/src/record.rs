@@ -46,15 +46,7 @@ impl Record {
     /// When it holds no plan, or cannot be read.
     pub fn open(folder: &Path) -> io::Result<Record> {
         let text = fs::read(folder.join(PLAN))?;
-        let plan: Plan = serde_json::from_slice(&text)
-            .map_err(|e| io::Error::other(format!("{PLAN} is no plan of a fleet: {e}")))?;
-        let placed = plan.tasks.iter().enumerate().all(|(at, task)| {
-            let hosts = [task.from, task.to].iter().all(|host| plan.inventory.host(*host).is_some());
-            task.id.index() == at && hosts && plan.test(task).is_some()
-        });
-        if !placed {
-            return Err(io::Error::other(format!("{PLAN} names hosts, tests or tasks that are not in it")));
-        }
+        let plan = Plan::read(&text).map_err(|why| io::Error::other(format!("{PLAN}: {why}")))?;
         Ok(Record { plan, path: folder.join(RESULTS) })
     }
 
@@ -120,24 +112,28 @@ impl Record {
 }
 
 impl Appender {
-    /// Appends a result, and returns when the disk has it.
+    /// Appends results, and returns when the disk has them.
     ///
     /// # Errors
-    /// When it cannot be written; what was written of it is taken back, so that it can be tried again.
-    pub fn push(&mut self, result: &PairResult) -> io::Result<()> {
-        let mut line = serde_json::to_vec(result)?;
-        line.push(b'\n');
-        if line.len() as u64 > MOST {
-            return Err(io::Error::other("a result has more than 64 MiB"));
+    /// When they cannot be written; what was written of them is taken back, so that it can be tried again.
+    pub fn push(&mut self, results: &[PairResult]) -> io::Result<()> {
+        let mut lines = Vec::new();
+        for result in results {
+            let before = lines.len();
+            serde_json::to_writer(&mut lines, result)?;
+            lines.push(b'\n');
+            if (lines.len() - before) as u64 > MOST {
+                return Err(io::Error::other("a result has more than 64 MiB"));
+            }
         }
-        let written = self.file.write_all(&line).and_then(|()| self.file.sync_data());
+        let written = self.file.write_all(&lines).and_then(|()| self.file.sync_data());
         if written.is_err() {
             // A failure here leaves a cut line, which the next reader drops.
             let _ = self.file.set_len(self.length);
             let _ = self.file.seek(SeekFrom::Start(self.length));
             return written;
         }
-        self.length += line.len() as u64;
+        self.length += lines.len() as u64;
         Ok(())
     }
 }
@@ -173,16 +169,16 @@ mod tests {
         let result = |task, ending| PairResult { task: TaskId(task), attempts: 1, ended: Wall(5), ending };
         let raw = serde_json::value::RawValue::from_string("{\"schema\": 1}".to_owned()).unwrap();
         let mut all = record.append().unwrap();
-        all.push(&result(0, Ending::Measured(raw))).unwrap();
-        all.push(&result(1, Ending::missing(Reason::Refused, "no"))).unwrap();
-        all.push(&result(2, Ending::missing(Reason::Cancelled, ""))).unwrap();
+        all.push(&[result(0, Ending::Measured(raw))]).unwrap();
+        all.push(&[result(1, Ending::missing(Reason::Refused, "no"))]).unwrap();
+        all.push(&[result(2, Ending::missing(Reason::Cancelled, ""))]).unwrap();
         drop(all);
         let mut file = OpenOptions::new().append(true).open(folder.join(RESULTS)).unwrap();
         file.write_all(b"{\"task\": 3, \"attem").unwrap();
         let record = Record::open(&folder).unwrap();
         assert_eq!(record.plan(), &plan());
         assert_eq!(record.over().unwrap(), [TaskId(0), TaskId(1)], "what was cancelled is resumed");
-        record.append().unwrap().push(&result(4, Ending::missing(Reason::Version, ""))).unwrap();
+        record.append().unwrap().push(&[result(4, Ending::missing(Reason::Version, ""))]).unwrap();
         let mut seen = Vec::new();
         record.results(|result| seen.push(result)).unwrap();
         assert_eq!(seen.iter().map(|result| result.task.0).collect::<Vec<_>>(), [0, 1, 2, 4]);

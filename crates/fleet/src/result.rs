@@ -113,6 +113,15 @@ impl Ending {
         Ending::Missing { reason, detail: detail.into() }
     }
 
+    /// Length of what it says, bytes.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        match self {
+            Ending::Measured(outcome) => outcome.get().len(),
+            Ending::Missing { detail, .. } => detail.len(),
+        }
+    }
+
     /// Why there is no outcome.
     #[must_use]
     pub fn reason(&self) -> Option<Reason> {

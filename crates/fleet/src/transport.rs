@@ -9,6 +9,8 @@ pub mod ssh;
 use crate::inventory::HostId;
 use crate::message::{Of, Order, Report};
 use crate::result::Reason;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::thread;
 use std::time::Duration;
 
 /// What comes from a host.
@@ -35,4 +37,16 @@ pub trait Transport {
     fn receive(&mut self, wait: Duration) -> Vec<(HostId, Arrival)>;
     /// Ends all connections. What was sent before has some time to arrive.
     fn close(&mut self);
+}
+
+/// Waits at most so long for what the threads of a transport send, and takes all that has come.
+fn arrived(arrivals: &Receiver<(HostId, Arrival)>, wait: Duration) -> Vec<(HostId, Arrival)> {
+    match arrivals.recv_timeout(wait) {
+        Ok(first) => std::iter::once(first).chain(arrivals.try_iter().take(10_000)).collect(),
+        Err(RecvTimeoutError::Timeout) => Vec::new(),
+        Err(RecvTimeoutError::Disconnected) => {
+            thread::sleep(wait);
+            Vec::new()
+        }
+    }
 }

@@ -67,4 +67,21 @@ pub(crate) struct ReachArgs {
     pub(super) insecure_key_file: bool,
     #[command(flatten)]
     pub(super) nats: crate::nats::NatsArgs,
+    /// Keep plan and results on the NATS server, too (JetStream), so that controllers that stand by (`netcaliper fleet stand-by`) can
+    /// take the run over. Ctrl-C hands the run over; `netcaliper fleet cancel` ends it.
+    #[arg(long, requires = "nats", help_heading = "Through a NATS server")]
+    pub(super) shared: bool,
+}
+
+/// Which runs a controller stands by for.
+#[derive(Args, Debug)]
+pub(crate) struct StandByArgs {
+    /// Only for the run whose name begins so, and the rounds of its series; end when they are over [default: all runs of the fleet,
+    /// until interrupted].
+    #[arg(value_name = "RUN")]
+    pub(super) run: Option<String>,
+    #[command(flatten)]
+    pub(super) nats: crate::nats::NatsArgs,
+    #[command(flatten)]
+    pub(super) show: ShowArgs,
 }

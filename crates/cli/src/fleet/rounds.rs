@@ -1,10 +1,10 @@
 //! The schedule of a plan: from the command line, and the rounds one after the other.
 
-use super::run::{of_folder, work};
+use super::run::{of_folder, shown, work};
 use super::{ShowArgs, WhenArgs};
 use crate::{CliError, Exit, kept, measure, stderr};
-use fleet::controller::{self, Journal};
-use fleet::plan::{Round, Rounds};
+use fleet::controller::{self, Journal, Wish};
+use fleet::plan::{Plan, Round, Rounds};
 use fleet::record::Record;
 use jiff::civil::{DateTime, Time};
 use jiff::tz::TimeZone;
@@ -41,7 +41,9 @@ pub(super) fn of(args: &WhenArgs) -> Result<Option<Rounds>, String> {
         (Some(_), Some(until), _) if until < first => {
             Err("--until comes before the first round: a later time is wanted".to_owned())
         }
-        (Some(every), until, count) => Ok(Some(Rounds::until(first, every, until, count.unwrap_or(u32::MAX)))),
+        (Some(every), until, count) => {
+            Ok(Some(Rounds::until(first, every, until, count.unwrap_or(u32::MAX))))
+        }
     }
 }
 
@@ -99,74 +101,174 @@ enum Waited {
     Missed,
     Cancelled,
     Interrupted,
+    Deposed,
+}
+
+/// How a controller ended.
+pub(super) enum After {
+    /// With the last run that it worked on.
+    Over(Exit),
+    /// Another controller has taken the run over.
+    Deposed,
+}
+
+/// What gives a controller the lead of a run.
+pub(super) trait Lead {
+    /// Whether it has the lead.
+    fn is_held(&self) -> bool;
+    /// Takes the lead of the run of this plan, and ends the one before. Whether another controller has not got it first.
+    fn next(&mut self, plan: &Plan) -> Result<bool, CliError>;
+    /// Joins the run's folder with what other controllers know of the run.
+    fn join(&mut self, journal: &mut Journal) -> Result<(), CliError>;
+    /// The run is over.
+    fn end(&mut self) -> Result<(), CliError>;
+}
+
+/// The lead of a run that no other controller knows of.
+struct Alone;
+
+impl Lead for Alone {
+    fn is_held(&self) -> bool {
+        true
+    }
+
+    fn next(&mut self, _: &Plan) -> Result<bool, CliError> {
+        Ok(true)
+    }
+
+    fn join(&mut self, _: &mut Journal) -> Result<(), CliError> {
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<(), CliError> {
+        Ok(())
+    }
 }
 
 /// Works on a run, and on the rounds of its series that follow, until the last one is over or the user wants no more.
-pub(super) fn go_on(mut journal: Journal, show: &ShowArgs) -> Result<Exit, CliError> {
-    let interrupt = measure::on_signals()?;
-    let Some(mut round) = journal.record().plan().round else { return work(journal, show, None, &interrupt) };
-    let mut so_far = SoFar { missed: round.missed, ..SoFar::default() };
+pub(super) fn go_on(journal: Journal, show: &ShowArgs) -> Result<Exit, CliError> {
+    match lead(journal, show, &measure::on_signals()?, &mut Alone)? {
+        After::Over(exit) => Ok(exit),
+        After::Deposed => Ok(Exit::Failed),
+    }
+}
+
+/// The same, as long as this controller has the lead.
+pub(super) fn lead(
+    mut journal: Journal,
+    show: &ShowArgs,
+    interrupt: &Interrupt,
+    lead: &mut dyn Lead,
+) -> Result<After, CliError> {
+    let mut so_far = SoFar::default();
     loop {
         let (plan, reach) = (journal.record().plan().clone(), journal.reach().clone());
         let folder = journal.folder().to_owned();
-        let failed = |e: &std::io::Error| of_folder(&folder, e);
-        let next = match wait(&journal, &round, &interrupt).map_err(|e| failed(&e))? {
+        let failed = |e: std::io::Error| of_folder(&folder, &e);
+        so_far.missed += plan.round.map_or(0, |round| round.missed);
+        let wish = || match (lead.is_held(), interrupt.asked()) {
+            (false, _) => Wish::Leave,
+            (true, true) => Wish::Stop,
+            (true, false) => Wish::GoOn,
+        };
+        let waited = plan.round.map_or(Ok(Waited::Due), |round| wait(&journal, &round, &wish));
+        let has_begun = match waited.map_err(failed)? {
+            Waited::Deposed => return Ok(After::Deposed),
             Waited::Interrupted => {
                 stderr::say(format_args!(
-                    "netcaliper: {} has not begun: `netcaliper fleet resume {}` waits for its time again",
-                    named(&round),
+                    "netcaliper: the round has not begun: `netcaliper fleet resume {}` waits for its time again",
                     folder.display()
                 ));
-                return Ok(Exit::Interrupted);
+                return Ok(After::Over(Exit::Interrupted));
             }
-            Waited::Cancelled => return Ok(so_far.exit()),
+            Waited::Cancelled => {
+                journal.end_all(Wall(kept::now()), "").map_err(failed)?;
+                lead.end()?;
+                return Ok(After::Over(so_far.exit()));
+            }
             Waited::Missed => {
                 let why = "the round was missed: no controller worked when it was due";
-                journal.end_all(Wall(kept::now()), why).map_err(|e| failed(&e))?;
+                journal.end_all(Wall(kept::now()), why).map_err(failed)?;
                 drop(journal);
-                round.next(false, Wall(kept::now()))
+                false
             }
             Waited::Due => {
-                let before = earlier(&round, &folder);
-                let exit = work(journal, show, before.as_deref(), &interrupt)?;
-                if matches!(exit, Exit::Interrupted) {
-                    return Ok(exit);
+                let worked = work(journal, &wish);
+                if !lead.is_held() {
+                    return Ok(After::Deposed);
                 }
-                so_far.count(&exit);
-                if interrupt.asked() || controller::is_cancel_requested(&folder) {
-                    return Ok(so_far.exit());
+                worked?;
+                let before = plan.round.and_then(|round| earlier(&round, &folder));
+                let exit = shown(&folder, show, before.as_deref(), interrupt.asked())?;
+                match plan.round {
+                    _ if matches!(exit, Exit::Interrupted) => return Ok(After::Over(exit)),
+                    None => {
+                        lead.end()?;
+                        return Ok(After::Over(exit));
+                    }
+                    Some(_) => so_far.count(&exit),
                 }
-                round.next(true, Wall(kept::now()))
+                true
             }
         };
-        let missed = *next.as_ref().map_or_else(|missed| missed, |next| &next.missed);
-        if missed > 0 {
-            stderr::say(format_args!(
-                "netcaliper: {} missed: another round still ran, or no controller worked, when {} due",
-                format_count(missed.into(), "round"),
-                if missed == 1 { "it was" } else { "they were" },
-            ));
+        let Some(next) = following(plan, has_begun, &folder, &mut so_far) else {
+            lead.end()?;
+            return Ok(After::Over(so_far.exit()));
+        };
+        if !lead.next(&next)? {
+            return Ok(After::Deposed);
         }
-        so_far.missed += missed;
-        let Ok(next) = next else { return Ok(so_far.exit()) };
-        round = next;
-        let beside = folder.with_file_name(round.run().to_string());
-        journal = Journal::create(&beside, plan.in_round(round), reach).map_err(CliError::failed)?;
+        journal = opened(&folder.with_file_name(next.run.to_string()), next, reach)?;
+        lead.join(&mut journal)?;
+    }
+}
+
+/// The folder of a run, which may be there already.
+pub(super) fn opened(folder: &Path, plan: Plan, reach: serde_json::Value) -> Result<Journal, CliError> {
+    let journal = match folder.join("plan.json").is_file() {
+        true => Journal::resume(folder),
+        false => Journal::create(folder, plan, reach),
+    };
+    journal.map_err(CliError::failed)
+}
+
+/// The plan of the round that is next, and what is told of those that were missed.
+fn following(plan: Plan, has_begun: bool, folder: &Path, so_far: &mut SoFar) -> Option<Plan> {
+    let round = plan.round?;
+    if controller::is_cancel_requested(folder) {
+        return None;
+    }
+    let next = round.next(has_begun, Wall(kept::now()));
+    let missed = *next.as_ref().map_or_else(|missed| missed, |next| &next.missed);
+    if missed > 0 {
+        stderr::say(format_args!(
+            "netcaliper: {} missed: another round still ran, or no controller worked, when {} due",
+            format_count(missed.into(), "round"),
+            if missed == 1 { "it was" } else { "they were" },
+        ));
+    }
+    match next {
+        Ok(next) => Some(plan.in_round(next)),
+        Err(missed) => {
+            so_far.missed += missed;
+            None
+        }
     }
 }
 
 /// Waits until a round is due.
-fn wait(journal: &Journal, round: &Round, interrupt: &Interrupt) -> std::io::Result<Waited> {
+fn wait(journal: &Journal, round: &Round, wish: &dyn Fn() -> Wish) -> std::io::Result<Waited> {
     let left = |now: i64| round.due().0.saturating_sub(now);
     if left(kept::now()) > 0 {
         let left = format_duration(real(left(kept::now()).unsigned_abs()));
-        stderr::say(format_args!("netcaliper: {} is due at {}, in {left}", named(round), shown(round.due())));
+        stderr::say(format_args!("netcaliper: {} is due at {}, in {left}", named(round), date(round.due())));
     }
     while left(kept::now()) > 0 {
-        match (interrupt.asked(), journal.is_cancelled()) {
-            (true, _) => return Ok(Waited::Interrupted),
+        match (wish(), journal.is_cancelled()) {
+            (Wish::Leave, _) => return Ok(Waited::Deposed),
             (_, true) => return Ok(Waited::Cancelled),
-            _ => std::thread::sleep(LOOK),
+            (Wish::GoOn, false) => std::thread::sleep(LOOK),
+            (Wish::Stop | Wish::StopNow, false) => return Ok(Waited::Interrupted),
         }
     }
     // One that has begun is ended, however late.
@@ -185,7 +287,7 @@ fn named(round: &Round) -> String {
     format!("round {} of {}", round.number, round.rounds.count)
 }
 
-fn shown(at: Wall) -> String {
+fn date(at: Wall) -> String {
     Timestamp::from_nanosecond(at.0.into()).map_or_else(
         |_| "a time that has no date".to_owned(),
         |at| format!("{}", at.to_zoned(TimeZone::system()).strftime("%F %T")),
@@ -198,7 +300,7 @@ pub(super) fn told(round: &Round, folder: &Path) -> Result<Vec<String>, CliError
         0 => String::new(),
         ns => format!(", one every {}", format_duration(real(ns))),
     };
-    let mut lines = vec![format!("{}, due at {}{every}", named(round), shown(round.due()))];
+    let mut lines = vec![format!("{}, due at {}{every}", named(round), date(round.due()))];
     let first = round.number.saturating_sub(MOST_TOLD).max(1);
     for number in first..round.number {
         let run = Round { number, ..*round }.run();
@@ -210,7 +312,10 @@ pub(super) fn told(round: &Round, folder: &Path) -> Result<Vec<String>, CliError
         let record = Record::open(&beside).map_err(|e| of_folder(&beside, &e))?;
         let results = controller::latest(&record).map_err(|e| of_folder(&beside, &e))?;
         let measured = results.values().filter(|result| result.ending.reason().is_none()).count();
-        lines.push(format!("  round {number}: {measured} of {} measured, run {run}", record.plan().tasks.len()));
+        lines.push(format!(
+            "  round {number}: {measured} of {} measured, run {run}",
+            record.plan().tasks.len()
+        ));
     }
     Ok(lines)
 }

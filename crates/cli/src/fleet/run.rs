@@ -2,6 +2,8 @@
 
 use super::reach::{ReachArgs, ResumeArgs, RunArgs, WhichArgs};
 use super::secure::Keyed;
+#[cfg(feature = "nats")]
+use super::standby;
 use super::{ShowArgs, pages, plan, rounds};
 use crate::agent::state_folder;
 use crate::{CliError, Exit, kept, key, stderr};
@@ -15,7 +17,6 @@ use fleet::transport::Transport;
 use fleet::transport::direct::Direct;
 use fleet::transport::lines::{Lines, Named};
 use fleet::transport::ssh::RemoteShell;
-use runtime::Interrupt;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
@@ -29,8 +30,8 @@ const TOLD: Duration = Duration::from_secs(5);
 const CANCELLED: Duration = Duration::from_secs(60);
 
 /// How hosts are reached, as a run's record keeps it.
-#[derive(Debug, Serialize, Deserialize)]
-struct Reach {
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Reach {
     rsh: String,
     program: String,
     copy: Option<PathBuf>,
@@ -39,6 +40,10 @@ struct Reach {
     direct: Option<Listening>,
     #[cfg(feature = "nats")]
     nats: Option<fleet::transport::nats::Server>,
+    /// Whether the run is on the NATS server, so that another controller can take it over.
+    #[cfg(feature = "nats")]
+    #[serde(default)]
+    shared: bool,
 }
 
 /// Agents that listen: the file of their key, and their port.
@@ -62,6 +67,8 @@ impl Reach {
             direct: args.psk_file.as_ref().filter(|_| args.direct).map(listening),
             #[cfg(feature = "nats")]
             nats: args.nats.server()?,
+            #[cfg(feature = "nats")]
+            shared: args.shared,
             rsh: args.rsh.clone(),
             program: args.program.clone(),
             copy: args
@@ -71,6 +78,12 @@ impl Reach {
             copy_to: args.copy_to.clone(),
             agent_options: args.agent_option.clone(),
         })
+    }
+
+    /// Agents and controllers that share runs on this server.
+    #[cfg(feature = "nats")]
+    pub(super) fn shared(server: &fleet::transport::nats::Server) -> Reach {
+        Reach { nats: Some(server.clone()), shared: true, ..Reach::default() }
     }
 
     fn connect(&self, plan: &Plan) -> Result<Box<dyn Transport>, CliError> {
@@ -125,25 +138,39 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, CliError> {
         (Some(folder), Some(_)) => folder.join(plan.run.to_string()),
         (None, _) => state_folder()?.join("runs").join(plan.run.to_string()),
     };
-    let reach = serde_json::to_value(Reach::of(&args.reach)?).map_err(CliError::failed)?;
+    let reach = Reach::of(&args.reach)?;
+    #[cfg(feature = "nats")]
+    if let Some(server) = reach.nats.as_ref().filter(|_| reach.shared) {
+        return standby::begin(server, folder.parent().unwrap_or(&folder), plan, &args.show);
+    }
+    let reach = serde_json::to_value(reach).map_err(CliError::failed)?;
     rounds::go_on(Journal::create(&folder, plan, reach).map_err(CliError::failed)?, &args.show)
 }
 
 /// `netcaliper fleet resume`.
 pub(super) fn resume(args: &ResumeArgs) -> Result<Exit, CliError> {
-    rounds::go_on(Journal::resume(&args.run.folder()?).map_err(CliError::failed)?, &args.show)
+    let folder = args.run.folder()?;
+    #[cfg(feature = "nats")]
+    {
+        let reach = Journal::reach_in(&folder).map_err(|e| of_folder(&folder, &e))?;
+        let reach = read_reach(&reach)?;
+        if let Some(server) = reach.nats.as_ref().filter(|_| reach.shared) {
+            let record = Record::open(&folder).map_err(|e| of_folder(&folder, &e))?;
+            return standby::resume(server, folder.parent().unwrap_or(&folder), record.plan(), &args.show);
+        }
+    }
+    rounds::go_on(Journal::resume(&folder).map_err(CliError::failed)?, &args.show)
 }
 
-/// Works on one run until it is over or the user wants no more, and shows what has been found.
-pub(super) fn work(
-    journal: Journal,
-    show: &ShowArgs,
-    before: Option<&Path>,
-    interrupt: &Interrupt,
-) -> Result<Exit, CliError> {
+fn read_reach(reach: &serde_json::Value) -> Result<Reach, CliError> {
+    Reach::deserialize(reach)
+        .map_err(|e| CliError::failed(format!("how hosts are reached was not written by this build: {e}")))
+}
+
+/// Works on one run until it is over or is to end.
+pub(super) fn work(journal: Journal, wish: &dyn Fn() -> Wish) -> Result<(), CliError> {
     let folder = journal.folder().to_owned();
-    let reach: Reach = serde_json::from_value(journal.reach().clone())
-        .map_err(|e| CliError::failed(format!("how hosts are reached was not written by this build: {e}")))?;
+    let reach = read_reach(journal.reach())?;
     let plan = journal.record().plan().clone();
     stderr::say(format_args!("netcaliper: run {} in {}", plan.run, folder.display()));
     let mut transport = reach.connect(&plan)?;
@@ -164,14 +191,20 @@ pub(super) fn work(
         }
         Progress::Ended(..) | Progress::Joined(_) => {}
     };
-    let wish = || if interrupt.asked() { Wish::Stop } else { Wish::GoOn };
     let controller = Controller::new(journal, key, &mut *transport);
     let mut controller = controller.map_err(|e| of_folder(&folder, &e))?;
-    controller.run(&wish, &mut tell).map_err(CliError::failed)?;
-    drop(controller);
-    drop(transport);
-    let record = Record::open(&folder).map_err(|e| of_folder(&folder, &e))?;
-    let results = controller::latest(&record).map_err(|e| of_folder(&folder, &e))?;
+    controller.run(wish, &mut tell).map_err(CliError::failed)
+}
+
+/// Shows what has been found of a run.
+pub(super) fn shown(
+    folder: &Path,
+    show: &ShowArgs,
+    before: Option<&Path>,
+    is_interrupted: bool,
+) -> Result<Exit, CliError> {
+    let record = Record::open(folder).map_err(|e| of_folder(folder, &e))?;
+    let results = controller::latest(&record).map_err(|e| of_folder(folder, &e))?;
     let measured = results.values().filter(|result| result.ending.reason().is_none()).count();
     let all = record.plan().tasks.len();
     if results.len() < all {
@@ -181,8 +214,8 @@ pub(super) fn work(
             folder.display()
         ));
     }
-    pages::report(&folder, show, before)?;
-    Ok(match (interrupt.asked(), measured) {
+    pages::report(folder, show, before)?;
+    Ok(match (is_interrupted, measured) {
         (true, _) if results.len() < all => Exit::Interrupted,
         (_, measured) if measured == all => Exit::Good,
         (_, 0) => Exit::Failed,

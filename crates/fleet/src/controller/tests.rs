@@ -333,7 +333,7 @@ impl World {
             if self.now >= self.knocked + SECOND {
                 self.knocked = self.now;
                 for at in 0..self.machines.len() {
-                    let order = Of { run: self.plan.run, message: Order::Alive { now: Mono(0) } };
+                    let order = Of::new(self.plan.run, Order::Alive { now: Mono(0) });
                     if let Some(delay) =
                         self.passes(at, false).filter(|_| controller.members[at].stage == Stage::Away)
                     {

@@ -1,12 +1,12 @@
 //! A connection to each host's agent, made by the controller: lines in both directions, and another try when it is lost.
 
-use super::{Arrival, Transport};
+use super::{Arrival, Transport, arrived};
 use crate::inventory::HostId;
 use crate::message::{self, MAX_REPORT, Of, Order, bounded};
 use crate::result::Reason;
 use std::io::{BufReader, Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -167,14 +167,7 @@ impl Transport for Lines {
     }
 
     fn receive(&mut self, wait: Duration) -> Vec<(HostId, Arrival)> {
-        match self.arrivals.recv_timeout(wait) {
-            Ok(first) => std::iter::once(first).chain(self.arrivals.try_iter().take(10_000)).collect(),
-            Err(RecvTimeoutError::Timeout) => Vec::new(),
-            Err(RecvTimeoutError::Disconnected) => {
-                thread::sleep(wait);
-                Vec::new()
-            }
-        }
+        arrived(&self.arrivals, wait)
     }
 
     fn close(&mut self) {

@@ -10,7 +10,7 @@
 
 pub mod agent;
 
-use super::{Arrival, Transport};
+use super::{Arrival, Transport, arrived};
 use crate::inventory::HostId;
 use crate::message::{self, MAX_REPORT, Of, Order};
 use crate::result::Reason;
@@ -20,7 +20,7 @@ use metrics::Mono;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use tokio::sync::mpsc as queue;
@@ -67,7 +67,7 @@ impl Server {
     }
 
     /// Connects, and goes on trying where `retries`.
-    async fn connect(&self, name: &str, retries: bool) -> Result<Client, String> {
+    pub(crate) async fn connect(&self, name: &str, retries: bool) -> Result<Client, String> {
         let failed =
             |what: &str, e: &dyn std::fmt::Display| format!("NATS server {}: {what}: {e}", self.shown());
         let mut options =
@@ -135,7 +135,7 @@ pub fn token(name: &str) -> String {
 }
 
 /// A runtime for one thread.
-fn runtime() -> Result<tokio::runtime::Runtime, String> {
+pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, String> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -194,14 +194,7 @@ impl Transport for Nats {
     }
 
     fn receive(&mut self, wait: Duration) -> Vec<(HostId, Arrival)> {
-        match self.arrivals.recv_timeout(wait) {
-            Ok(first) => std::iter::once(first).chain(self.arrivals.try_iter().take(10_000)).collect(),
-            Err(RecvTimeoutError::Timeout) => Vec::new(),
-            Err(RecvTimeoutError::Disconnected) => {
-                thread::sleep(wait);
-                Vec::new()
-            }
-        }
+        arrived(&self.arrivals, wait)
     }
 
     fn close(&mut self) {
@@ -300,7 +293,7 @@ impl Carrier {
 
     /// Asks for the hosts that say nothing: an agent that does not know the run introduces itself.
     async fn knock(&mut self) {
-        let order = Of { run: self.run, message: Order::Alive { now: Mono(0) } };
+        let order = Of::new(self.run, Order::Alive { now: Mono(0) });
         let Ok(line) = order.line() else { return };
         let silent = |heard: &Option<Instant>| heard.is_none_or(|heard| heard.elapsed() >= SILENCE);
         let silent: Vec<HostId> =

@@ -1,0 +1,279 @@
+//! `netcaliper fleet run --shared` and `stand-by`: several controllers, of which one leads a run.
+
+use super::ShowArgs;
+use super::reach::StandByArgs;
+use super::rounds::{After, Lead, lead, opened};
+use super::run::{Reach, shown};
+use crate::agent::state_folder;
+use crate::{CliError, Exit, kept, measure, stderr};
+use fleet::controller::Journal;
+use fleet::plan::{Plan, RunId};
+use fleet::result::PairResult;
+use fleet::standby::{Keeper, Lease, Shared};
+use fleet::transport::nats::Server;
+use runtime::Interrupt;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Time between two looks for runs without a leader.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// A controller that leads a run or stands by for one.
+struct Standing<'a> {
+    shared: Shared,
+    server: &'a Server,
+    runs: &'a Path,
+    show: &'a ShowArgs,
+    interrupt: Interrupt,
+    /// Tells this controller apart from all others.
+    name: String,
+    /// Runs that are over.
+    over: BTreeSet<RunId>,
+    /// The run or series that each run belongs to.
+    series: BTreeMap<RunId, RunId>,
+}
+
+/// `netcaliper fleet run --shared`.
+pub(super) fn begin(server: &Server, runs: &Path, plan: Plan, show: &ShowArgs) -> Result<Exit, CliError> {
+    let mut standing = Standing::new(server, runs, show)?;
+    let lease = standing.shared.lead(plan.run, &standing.name).map_err(CliError::failed)?;
+    let lease = lease.ok_or_else(|| CliError::failed("another controller leads a run of this name"))?;
+    standing.shared.create(&lease, &plan).map_err(CliError::failed)?;
+    standing.stand(Some(series(&plan)), Some(lease))
+}
+
+/// `netcaliper fleet resume` of a run that is shared.
+pub(super) fn resume(server: &Server, runs: &Path, plan: &Plan, show: &ShowArgs) -> Result<Exit, CliError> {
+    Standing::new(server, runs, show)?.stand(Some(series(plan)), None)
+}
+
+/// `netcaliper fleet stand-by`.
+pub(super) fn stand_by(args: &StandByArgs) -> Result<Exit, CliError> {
+    let server = args.nats.server()?;
+    let server =
+        server.ok_or_else(|| CliError::usage("controllers stand by at a NATS server: give --nats URL"))?;
+    let runs = state_folder()?.join("runs");
+    let mut standing = Standing::new(&server, &runs, &args.show)?;
+    let only = args.run.as_ref().map(|name| standing.named(name)).transpose()?;
+    standing.stand(only, None)
+}
+
+/// What the rounds of a plan have in common.
+fn series(plan: &Plan) -> RunId {
+    plan.round.map_or(plan.run, |round| round.series)
+}
+
+impl<'a> Standing<'a> {
+    fn new(server: &'a Server, runs: &'a Path, show: &'a ShowArgs) -> Result<Self, CliError> {
+        let host = crate::agent::host_name();
+        Ok(Standing {
+            shared: Shared::connect(server).map_err(CliError::failed)?,
+            server,
+            runs,
+            show,
+            interrupt: measure::on_signals()?,
+            name: format!("{host}, process {}, since {}", std::process::id(), kept::now()),
+            over: BTreeSet::new(),
+            series: BTreeMap::new(),
+        })
+    }
+
+    /// The series of the run whose name begins so.
+    fn named(&mut self, name: &str) -> Result<RunId, CliError> {
+        let runs = self.shared.runs().map_err(CliError::failed)?;
+        let mut found = runs.into_iter().filter(|run| run.to_string().starts_with(name));
+        let run = found.next();
+        let run = run.filter(|_| found.next().is_none());
+        let run = run.ok_or_else(|| {
+            CliError::failed(format!(
+                "'{name}' does not begin the name of one run that is shared on the server"
+            ))
+        })?;
+        let log = self.shared.log(run).map_err(CliError::failed)?;
+        log.map(|log| series(&log.plan))
+            .ok_or_else(|| CliError::failed(format!("the server does not have the plan of run {run}")))
+    }
+
+    /// Leads runs whose leader is gone, until the series is over, or the user wants no more.
+    fn stand(&mut self, only: Option<RunId>, mut lease: Option<Lease>) -> Result<Exit, CliError> {
+        let (mut told, mut last) = (None, None);
+        loop {
+            let found = match lease.take() {
+                Some(lease) => Ok(Some(lease)),
+                None => self.lease(only),
+            };
+            match found {
+                Ok(Some(lease)) => {
+                    let run = lease.run();
+                    if let Some(exit) = self.lead(lease)? {
+                        (told, last) = (None, Some((run, exit)));
+                        if only.is_none() && !self.interrupt.asked() {
+                            continue;
+                        }
+                    }
+                    if self.interrupt.asked() {
+                        return Ok(last.map_or(Exit::Interrupted, |(_, exit)| exit));
+                    }
+                    continue;
+                }
+                Ok(None) if only.is_some() && self.is_over(only) => return self.end(only, last),
+                Ok(None) => self.tell(&mut told, "stands by: another controller leads, or there is no run"),
+                // The server may come back.
+                Err(why) => self.tell(&mut told, &why),
+            }
+            if self.interrupt.asked() {
+                return Ok(Exit::Interrupted);
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Says something once.
+    fn tell(&self, told: &mut Option<String>, what: &str) {
+        if told.as_deref() != Some(what) {
+            stderr::say(format_args!("netcaliper: {what}"));
+            *told = Some(what.to_owned());
+        }
+    }
+
+    /// The lease of a run that no controller leads.
+    fn lease(&mut self, only: Option<RunId>) -> Result<Option<Lease>, String> {
+        for run in self.shared.runs()? {
+            if self.over.contains(&run) || !self.is_meant(run, only)? {
+                continue;
+            }
+            if self.shared.is_over(run)? {
+                self.over.insert(run);
+                continue;
+            }
+            let Some(lease) = self.shared.lead(run, &self.name)? else { continue };
+            // Its leader may have ended it just before.
+            if !self.shared.is_over(run)? {
+                return Ok(Some(lease));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether a run is of the series.
+    fn is_meant(&mut self, run: RunId, only: Option<RunId>) -> Result<bool, String> {
+        if !self.series.contains_key(&run)
+            && let Some(log) = self.shared.log(run)?
+        {
+            self.series.insert(run, series(&log.plan));
+        }
+        let known = self.series.get(&run);
+        Ok(known.is_some() && only.is_none_or(|only| known == Some(&only)))
+    }
+
+    /// Whether all runs of the series are over.
+    fn is_over(&self, only: Option<RunId>) -> bool {
+        let runs: Vec<&RunId> =
+            self.series.iter().filter(|(_, series)| Some(**series) == only).map(|(run, _)| run).collect();
+        !runs.is_empty() && runs.into_iter().all(|run| self.over.contains(run))
+    }
+
+    /// The folder of a run, with the log's results.
+    fn folder(&self, plan: Plan) -> Result<Journal, CliError> {
+        let reach = serde_json::to_value(Reach::shared(self.server)).map_err(CliError::failed)?;
+        opened(&self.runs.join(plan.run.to_string()), plan, reach)
+    }
+
+    /// Leads a run; `None` where another controller has taken it over.
+    fn lead(&self, lease: Lease) -> Result<Option<Exit>, CliError> {
+        let run = lease.run();
+        stderr::say(format_args!("netcaliper: leads run {run}"));
+        let (log, keeper) = match self.shared.take_over(&lease, &self.name) {
+            Ok(taken) => taken,
+            Err(why) => {
+                stderr::say(format_args!("netcaliper: does not lead run {run}: {why}"));
+                return Ok(None);
+            }
+        };
+        let keeper = Arc::new(Mutex::new(keeper));
+        let mut leading = Leading {
+            shared: &self.shared,
+            name: &self.name,
+            lease,
+            keeper,
+            results: log.results,
+            before: None,
+        };
+        let mut journal = self.folder(log.plan)?;
+        leading.join(&mut journal)?;
+        match lead(journal, self.show, &self.interrupt, &mut leading)? {
+            After::Over(exit) => Ok(Some(exit)),
+            After::Deposed => {
+                stderr::say("netcaliper: the lease is lost: stands by again");
+                Ok(None)
+            }
+        }
+    }
+
+    /// Shows the last run of the series, which other controllers may have led.
+    fn end(&self, only: Option<RunId>, last: Option<(RunId, Exit)>) -> Result<Exit, CliError> {
+        let runs = self.series.iter().filter(|(_, series)| Some(**series) == only).map(|(run, _)| *run);
+        let mut logs = Vec::new();
+        for run in runs {
+            logs.extend(self.shared.log(run).map_err(CliError::failed)?);
+        }
+        let newest = logs.into_iter().max_by_key(|log| log.plan.round.map(|round| round.number));
+        match (newest, last) {
+            (Some(log), last) if last.as_ref().is_none_or(|(run, _)| *run != log.plan.run) => {
+                let mut journal = self.folder(log.plan)?;
+                let folder: PathBuf = journal.folder().to_owned();
+                journal.adopt(0, log.results, None).map_err(CliError::failed)?;
+                drop(journal);
+                shown(&folder, self.show, None, false)
+            }
+            (_, Some((_, exit))) => Ok(exit),
+            (_, None) => Ok(Exit::Good),
+        }
+    }
+}
+
+/// The lead of a run by a lease.
+struct Leading<'a> {
+    shared: &'a Shared,
+    name: &'a str,
+    lease: Lease,
+    keeper: Arc<Mutex<Keeper>>,
+    /// What the log has, until the run's folder has it, too.
+    results: Vec<PairResult>,
+    /// The round before this one.
+    before: Option<RunId>,
+}
+
+impl Lead for Leading<'_> {
+    fn is_held(&self) -> bool {
+        self.lease.is_held()
+    }
+
+    fn next(&mut self, plan: &Plan) -> Result<bool, CliError> {
+        // The next round is there before this one is over: at no moment is there nothing to take over.
+        let Some(lease) = self.shared.lead(plan.run, self.name).map_err(CliError::failed)? else {
+            self.end()?;
+            return Ok(false);
+        };
+        self.shared.create(&lease, plan).map_err(CliError::failed)?;
+        let (log, keeper) = self.shared.take_over(&lease, self.name).map_err(CliError::failed)?;
+        self.end()?;
+        if let Some(before) = self.before.replace(self.lease.run()) {
+            self.shared.forget(before).map_err(CliError::failed)?;
+        }
+        (self.lease, self.results, self.keeper) = (lease, log.results, Arc::new(Mutex::new(keeper)));
+        Ok(true)
+    }
+
+    fn join(&mut self, journal: &mut Journal) -> Result<(), CliError> {
+        let epoch = self.keeper.lock().unwrap_or_else(PoisonError::into_inner).epoch();
+        let mirror = Box::new(Arc::clone(&self.keeper));
+        journal.adopt(epoch, std::mem::take(&mut self.results), Some(mirror)).map_err(CliError::failed)
+    }
+
+    fn end(&mut self) -> Result<(), CliError> {
+        self.keeper.lock().unwrap_or_else(PoisonError::into_inner).end().map_err(CliError::failed)
+    }
+}

@@ -1,0 +1,132 @@
+//! The lease of a run: one controller has it at a time.
+
+use super::{LEASE, Place, Shared, failed};
+use async_nats::jetstream::kv::{CreateErrorKind, UpdateErrorKind};
+use metrics::Mono;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::task::JoinHandle;
+use uuid::Uuid;
+
+/// Time from one renewal to the next.
+const RENEWAL: Duration = Duration::from_secs(2);
+/// How much sooner than the server its holder takes a lease for over.
+const MARGIN: Duration = Duration::from_secs(2);
+
+/// The right to lead a run, renewed until it is dropped, or lost.
+pub struct Lease {
+    run: Uuid,
+    held: Arc<Held>,
+    place: Arc<Place>,
+    renewing: JoinHandle<()>,
+}
+
+/// What a lease shares with its renewal.
+struct Held {
+    /// Until when its holder may rely on it, ns of this process's clock; 0 when it is lost.
+    until: AtomicU64,
+    revision: Mutex<u64>,
+    clock: io::Clock,
+}
+
+impl Held {
+    fn is_valid(&self) -> bool {
+        self.clock.now() < Mono(self.until.load(Ordering::Acquire))
+    }
+
+    /// It was renewed by a request that was sent at this time.
+    fn renew(&self, sent: Mono, revision: u64) {
+        let lasts = u64::try_from((LEASE - MARGIN).as_nanos()).unwrap_or(0);
+        *self.revision.lock().unwrap_or_else(PoisonError::into_inner) = revision;
+        self.until.store(sent.plus(lasts).0, Ordering::Release);
+    }
+
+    fn revision(&self) -> u64 {
+        *self.revision.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shared {
+    /// Takes the lease of a run, unless another controller has it. `holder` tells controllers apart, and is told by
+    /// [`Shared::leader`].
+    ///
+    /// # Errors
+    /// One sentence, when the server does not answer.
+    pub fn lead(&self, run: Uuid, holder: &str) -> Result<Option<Lease>, String> {
+        let place = Arc::clone(&self.place);
+        let clock = io::Clock::new();
+        let (sent, value) = (clock.now(), holder.as_bytes().to_vec());
+        match place.wait(place.leases.create(run.to_string(), value.into())) {
+            Err(e) if e.kind() == CreateErrorKind::AlreadyExists => Ok(None),
+            Err(e) => Err(failed(&e)),
+            Ok(revision) => {
+                let held = Arc::new(Held { until: AtomicU64::new(0), revision: Mutex::new(revision), clock });
+                held.renew(sent, revision);
+                let renewing = renew(Arc::clone(&place), run, Arc::clone(&held), holder.to_owned());
+                let renewing = place.handle.spawn(renewing);
+                Ok(Some(Lease { run, held, place, renewing }))
+            }
+        }
+    }
+
+    /// Which controller leads a run.
+    ///
+    /// # Errors
+    /// One sentence, when the server does not answer.
+    pub fn leader(&self, run: Uuid) -> Result<Option<String>, String> {
+        let value = self.place.wait(self.place.leases.get(run.to_string())).map_err(|e| failed(&e))?;
+        Ok(value.map(|value| crate::message::bounded(&String::from_utf8_lossy(&value))))
+    }
+}
+
+impl Lease {
+    /// The run.
+    #[must_use]
+    pub fn run(&self) -> Uuid {
+        self.run
+    }
+
+    /// Whether the lease still is this controller's.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.held.is_valid()
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.renewing.abort();
+        if self.is_held() {
+            // Where this fails, the lease ends by its age.
+            let release =
+                self.place.leases.delete_expect_revision(self.run.to_string(), Some(self.held.revision()));
+            let _ = self.place.wait(async { tokio::time::timeout(RENEWAL, release).await });
+        }
+    }
+}
+
+/// Renews a lease until it is lost.
+async fn renew(place: Arc<Place>, run: Uuid, held: Arc<Held>, holder: String) {
+    let key = run.to_string();
+    while held.is_valid() {
+        tokio::time::sleep(RENEWAL).await;
+        let (sent, revision) = (held.clock.now(), held.revision());
+        match place.leases.update(&key, holder.clone().into(), revision).await {
+            Ok(revision) => held.renew(sent, revision),
+            Err(e) if e.kind() == UpdateErrorKind::WrongLastRevision => {
+                // A renewal whose answer was lost is this holder's own.
+                let entry = place.leases.entry(&key).await;
+                match entry {
+                    Ok(Some(entry)) if entry.value == holder && entry.revision > revision => {
+                        *held.revision.lock().unwrap_or_else(PoisonError::into_inner) = entry.revision;
+                    }
+                    Ok(_) => held.until.store(0, Ordering::Release),
+                    Err(_) => {}
+                }
+            }
+            // The server does not answer: its holder tries again as long as the lease may last.
+            Err(_) => {}
+        }
+    }
+}
