@@ -2,6 +2,8 @@
 """Fleets in network namespaces joined by a bridge, with agents behind a NATS server; needs root, iproute2, tcpdump and nats-server.
 
     bench/fleet.py mesh [HOSTS]          every pair once, none overlapping in a capture at the bridge; time, memory and idle CPU of agents
+    bench/fleet.py limit [HOSTS]         a limit of one for a group of all hosts: never two tests at once in a capture at the bridge
+    bench/fleet.py faults [MESHES]       meshes of ten hosts, each with one fault of a kind, made by nft: named by the verdicts
     bench/fleet.py chaos [SEEDS] [HOSTS] agents, controller and server killed, links cut: each pair has one outcome or reason
 
 NETCALIPER_BIN names the program (target/release/netcaliper, built with the features fleet and nats), NETCALIPER_NATS_SERVER the server.
@@ -41,7 +43,7 @@ def address(n):
 class Fleet:
     """Hosts in namespaces, a bridge, a NATS server and an agent for each host."""
 
-    def __init__(self, hosts):
+    def __init__(self, hosts, labels=""):
         self.hosts = hosts
         self.folder = tempfile.mkdtemp(prefix="ncfleet")
         self.agents = [None] * hosts
@@ -50,7 +52,7 @@ class Fleet:
         names = [f"{PREFIX}-{n}" for n in range(hosts)]
         self.names = names
         batch([f"netns add {HUB}"] + [f"netns add {name}" for name in names])
-        ip(f"-n {HUB} link add br0 type bridge")
+        ip(f"-n {HUB} link add br0 type bridge forward_delay 0")
         ip(f"-n {HUB} address add 10.78.255.254/16 dev br0")
         ip(f"-n {HUB} link set br0 up")
         ip(f"-n {HUB} link set lo up")
@@ -62,7 +64,7 @@ class Fleet:
             ip(f"-n {name} link set lo up")
         self.inventory = os.path.join(self.folder, "hosts")
         with open(self.inventory, "w") as out:
-            out.writelines(f"{name} address={address(n)}\n" for n, name in enumerate(names))
+            out.writelines(f"{name} address={address(n)} {labels}\n" for n, name in enumerate(names))
 
     def within(self, name, words, **more):
         return subprocess.Popen(["ip", "netns", "exec", name, *words], env=self.env, **more)
@@ -103,6 +105,27 @@ class Fleet:
                 assert "measured" not in latest.get(result["task"], {}).get("ending", {}), "a task has two outcomes"
                 latest[result["task"]] = result
         return list(latest.values())
+
+    def capture(self):
+        """Begins a capture at the bridge: its file, and a function that ends it."""
+        path = os.path.join(self.folder, "bridge.pcap")
+        words = ["tcpdump", "-i", "br0", "-s", "64", "-B", "65536", "-w", path, "tcp or udp"]
+        process = self.within(HUB, words, stderr=subprocess.PIPE, text=True)
+        process.stderr.readline()
+
+        def end():
+            time.sleep(1)
+            process.send_signal(signal.SIGINT)
+            said = process.communicate()[1]
+            lost = [line for line in said.splitlines() if "dropped by kernel" in line and not line.startswith("0 ")]
+            assert not lost, f"the capture is not whole: {lost}"
+
+        return path, end
+
+    def matrix(self):
+        runs = os.path.join(self.folder, "netcaliper", "runs")
+        words = [BIN, "fleet", "report", os.path.join(runs, os.listdir(runs)[0]), "--json"]
+        return json.loads(subprocess.run(words, env=self.env, stdout=subprocess.PIPE, check=True).stdout)
 
     def close(self):
         for process in [*self.agents, self.server]:
@@ -180,23 +203,73 @@ def mesh(hosts):
         for agent in fleet.agents:
             with open(f"/proc/{agent.pid}/smaps_rollup") as text:
                 pss += [int(line.split()[1]) / 1024 for line in text if line.startswith("Pss:")]
-        capture = os.path.join(fleet.folder, "bridge.pcap")
-        tcpdump = fleet.within(HUB, ["tcpdump", "-i", "br0", "-s", "64", "-B", "65536", "-w", capture, "tcp or udp"], stderr=subprocess.DEVNULL)
-        time.sleep(1)
+        capture, end = fleet.capture()
         began = time.monotonic()
-        process = fleet.controller("run", ["--class", "exclusive", "--test", "ping -u --rate 100 -t 500ms --no-baseline"])
+        length = float(os.environ.get("NETCALIPER_TEST_LENGTH", "0.5"))
+        test = f"ping -u --rate 100 -t {int(length * 1000)}ms --no-baseline"
+        process = fleet.controller("run", ["--class", "exclusive", "--test", test])
         process.wait()
         took = time.monotonic() - began
-        time.sleep(1)
-        tcpdump.send_signal(signal.SIGINT)
-        tcpdump.wait()
+        end()
         pairs = hosts * (hosts - 1)
         reasons = check(fleet.results(), pairs)
         tests, bad = overlaps(capture)
-        ideal = pairs * 0.5 / (hosts // 2)
+        ideal = pairs * length / (hosts // 2)
         print(f"{hosts} hosts, {pairs} pairs: {took:.1f} s (ideal {ideal:.1f} s, {took / ideal:.2f} times); {reasons}")
         print(f"capture: {len(tests)} tests, {len(bad)} overlaps; idle agent: PSS at most {max(pss):.1f} MiB, CPU at most {max(cpu):.3%}")
         return reasons == {"measured": pairs} and not bad and max(pss) <= 20 and max(cpu) <= 0.001
+    finally:
+        fleet.close()
+
+
+def limit(hosts):
+    """All hosts share one uplink, as it were."""
+    fleet = Fleet(hosts, "groups=wan")
+    try:
+        fleet.start_server()
+        for n in range(hosts):
+            fleet.start_agent(n)
+        capture, end = fleet.capture()
+        words = ["--class", "exclusive", "--random", "2", "--limit", "wan:1", "--test", "ping -u --rate 100 -t 500ms --no-baseline"]
+        fleet.controller("run", words).wait()
+        end()
+        reasons = check(fleet.results(), 2 * hosts)
+        tests, _ = overlaps(capture)
+        tests.sort()
+        both = [(one, other) for one, other in zip(tests, tests[1:]) if other[0] <= one[1]]
+        print(f"limit: {hosts} hosts in a group of limit 1: {reasons}; capture: {len(tests)} tests, {len(both)} beside another")
+        return reasons == {"measured": 2 * hosts} and len(tests) == 2 * hosts and not both
+    finally:
+        fleet.close()
+
+
+def fault(kind, seed):
+    """A mesh of ten hosts with one fault: three pairs that are 20 % slower, or a host whose uplink loses 1 %."""
+    drawn = random.Random(seed)
+    fleet = Fleet(10)
+    try:
+        fleet.start_server()
+        for n in range(10):
+            fleet.start_agent(n)
+        if kind == "pairs":
+            pairs = drawn.sample([(a, b) for a in range(10) for b in range(10) if a != b], 3)
+            for a, b in pairs:
+                rules = f"add table ip f\nadd chain ip f o {{ type filter hook output priority 0; }}\nadd rule ip f o ip daddr {address(b)} tcp dport != {NATS_PORT} limit rate over 1000 kbytes/second burst 16 kbytes drop\n"
+                subprocess.run(["ip", "netns", "exec", fleet.names[a], "nft", "-f", "-"], input=rules, text=True, check=True)
+            test = "tcp -t 2s -b 10M"
+            wanted = {(fleet.names[a], fleet.names[b]) for a, b in pairs}
+        else:
+            host = drawn.randrange(10)
+            rules = f"add table ip f\nadd chain ip f o {{ type filter hook output priority 0; }}\nadd rule ip f o udp dport != 53 numgen random mod 100 == 0 drop\n"
+            subprocess.run(["ip", "netns", "exec", fleet.names[host], "nft", "-f", "-"], input=rules, text=True, check=True)
+            test = "delay -b 1M -l 100 -t 1s --up"
+            wanted = {fleet.names[host]}
+        fleet.controller("run", ["--class", "exclusive", "--repeats", "3", "--test", test]).wait()
+        check(fleet.results(), 270)
+        verdicts = fleet.matrix()["verdicts"]
+        named = {(one["from"], one["to"]) if "from" in one else one.get("host") for one in verdicts}
+        print(f"{kind} {seed}: {len(wanted & named)} of {len(wanted)} named, {len(named - wanted)} others: {json.dumps(verdicts)[:600]}")
+        return wanted <= named
     finally:
         fleet.close()
 
@@ -209,9 +282,7 @@ def chaos(seed, hosts):
         fleet.start_server()
         for n in range(hosts):
             fleet.start_agent(n)
-        capture = os.path.join(fleet.folder, "bridge.pcap")
-        tcpdump = fleet.within(HUB, ["tcpdump", "-i", "br0", "-s", "64", "-w", capture, "tcp or udp"], stderr=subprocess.DEVNULL)
-        time.sleep(1)
+        capture, end = fleet.capture()
         words = ["--class", "exclusive", "--repeats", "3", "--test", "ping -u --rate 100 -t 500ms --no-baseline"]
         process = fleet.controller("run", words)
         told, cut = [], {}
@@ -251,8 +322,7 @@ def chaos(seed, hosts):
             print(f"seed {seed}: not over 180 s after the last fault ({told})")
             return False
         took = time.monotonic() - over
-        tcpdump.send_signal(signal.SIGINT)
-        tcpdump.wait()
+        end()
         reasons = check(fleet.results(), 3 * hosts * (hosts - 1))
         _, bad = overlaps(capture)
         left = [n for n in range(hosts) if os.path.exists(os.path.join(fleet.folder, "netcaliper", "fleet"))]
@@ -264,7 +334,7 @@ def chaos(seed, hosts):
 
 def main():
     mode, *numbers = sys.argv[1:] or ["help"]
-    if mode not in ("mesh", "chaos"):
+    if mode not in ("mesh", "limit", "faults", "chaos"):
         print(__doc__)
         return 2
     lacking = [name for name in ("ip", "tcpdump") if not shutil.which(name)]
@@ -276,6 +346,11 @@ def main():
         return 0
     if mode == "mesh":
         outcomes = [mesh(int(numbers[0]) if numbers else 100)]
+    elif mode == "limit":
+        outcomes = [limit(int(numbers[0]) if numbers else 40)]
+    elif mode == "faults":
+        meshes = int(numbers[0]) if numbers else 5
+        outcomes = [fault(kind, seed) for kind in ("pairs", "uplink") for seed in range(meshes)]
     else:
         hosts = int(numbers[1]) if len(numbers) > 1 else 6
         outcomes = [chaos(seed, hosts) for seed in range(int(numbers[0]) if numbers else 20)]
