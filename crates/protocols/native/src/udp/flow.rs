@@ -4,10 +4,10 @@ mod talk;
 
 use super::super::opening::Opener;
 use super::clocks::Clocks;
-use super::codec::{Check, Kind, UNKNOWN, Word};
+use super::codec::{CONTROL, Check, Kind, UNKNOWN, Word};
 use super::echo::Returner;
 use super::receiver::Receiver;
-use super::sender::Sender;
+use super::sender::{Sender, sends_size};
 use super::serve::{Seat, Terms};
 use super::track::Track;
 use super::{AGAIN, Posted, TOGETHER, again};
@@ -78,6 +78,8 @@ pub struct Probe {
     /// Questions of the time that were asked before data flows.
     asked: u32,
     stopped: bool,
+    /// No data has the size of a word.
+    words_by_size: bool,
 }
 
 impl Probe {
@@ -110,6 +112,7 @@ impl Probe {
             receiver: receives.then(receiver),
             returner: (echo && !client).then(|| Returner::new(check)),
             number: terms.opener.as_ref().map_or(0, Opener::number),
+            words_by_size: !sends_size(&terms, CONTROL),
             terms,
             client,
             state,
@@ -443,11 +446,12 @@ impl Flow for Probe {
             return Ok(());
         }
         self.core.read(cx.now);
-        if holds_words(got) {
+        let by_size = self.words_by_size;
+        if holds_words(got, by_size) {
             // The kernel merges words and data of one size, and a shorter one behind longer ones.
             for datagram in got.datagrams() {
                 let one = Received { bytes: datagram, len: datagram.len(), stride: datagram.len(), ..*got };
-                if is_word(datagram) {
+                if is_word(datagram, by_size) {
                     let tally = cx.rec.packet_tally(self.core.group);
                     tally.came = tally.came.max(got.came().0.at);
                     if let Some(receiver) = &mut self.receiver {

@@ -93,6 +93,18 @@ pub(super) fn datagrams_of(media: &Media) -> u64 {
     Frames::new(*media).each
 }
 
+/// Whether any datagram of data has `size` bytes.
+pub(super) fn sends_size(terms: &Terms, size: usize) -> bool {
+    match terms.media {
+        None => usize::clamped(terms.probe.size) == size,
+        Some(media) => {
+            let frames = Frames::new(media);
+            // All but the last two of a frame are alike.
+            (frames.each.saturating_sub(3)..frames.each).any(|place| frames.size(place) == size)
+        }
+    }
+}
+
 /// How far a sender is.
 #[derive(Debug, Default)]
 struct Progress {

@@ -445,6 +445,17 @@ fn damage_is_told_from_loss() {
     assert_eq!((got.received + got.corrupt, got.lost), (2_000, 0), "{got:?}");
 }
 
+/// A flipped bit may lie in the byte that says what a datagram is.
+#[test]
+fn a_damaged_word_is_no_damaged_data() {
+    for seed in 0..100 {
+        let link = || Link::new().corrupt(0.3);
+        let run = run(phase(Pattern::Push, 100, 400, 1_000), link(), link(), seed, 0);
+        let got = run.complete().packets().1.counts;
+        assert_eq!((got.received + got.corrupt, got.lost), (100, 0), "seed {seed}: {got:?}");
+    }
+}
+
 #[test]
 fn refused_sends_are_not_lost() {
     let run = run(phase(Pattern::Push, 1_000, 100, 1_000), Link::new().refuse(0.05), Link::new(), 4, 0);

@@ -131,15 +131,19 @@ impl Probe {
     }
 }
 
-pub(super) fn is_word(datagram: &[u8]) -> bool {
-    datagram.len() == CONTROL && kind(datagram).is_some_and(|kind| kind != Kind::Data)
+/// Whether a datagram is no data, as far as can be told. `by_size`: no data has a word's size, so that a word is known
+/// although its kind is damaged.
+pub(super) fn is_word(datagram: &[u8], by_size: bool) -> bool {
+    datagram.len() == CONTROL && (by_size || kind(datagram).is_some_and(|kind| kind != Kind::Data))
 }
 
 /// Whether any datagram of a batch is not data.
-pub(super) fn holds_words(got: &Received<'_>) -> bool {
+pub(super) fn holds_words(got: &Received<'_>, by_size: bool) -> bool {
     if got.stride == CONTROL {
-        return got.datagrams().any(is_word);
+        return got.datagrams().any(|datagram| is_word(datagram, by_size));
     }
     // Only the last one of a run may have another size than the first.
-    got.stride > 0 && got.len % got.stride == CONTROL && got.datagrams().last().is_some_and(is_word)
+    got.stride > 0
+        && got.len % got.stride == CONTROL
+        && got.datagrams().last().is_some_and(|datagram| is_word(datagram, by_size))
 }
