@@ -14,12 +14,16 @@ pub const WORKER_PROCESS: &str = "worker-process";
 pub(crate) const OTHER_DESCRIPTORS: u64 = 128;
 /// Most worker processes.
 const MOST: u64 = 1_024;
+/// Most connections of a process that shares them with others. Each process has a port of its own, and Linux finds a local port for
+/// a destination at once only while every other one of its range (14,116 of 28,232) is free.
+const SHARE: u64 = 14_000;
 
 /// So many processes have enough descriptors for so many connections. Raises the limit of this one, which they inherit.
 pub fn processes_for(connections: u32) -> u16 {
     let Some((soft, _)) = io::host::raise_nofile() else { return 1 };
-    let each = soft.saturating_sub(OTHER_DESCRIPTORS).max(1);
-    u16::clamped(u64::from(connections).div_ceil(each).clamp(1, MOST))
+    let (connections, most) = (u64::from(connections), soft.saturating_sub(OTHER_DESCRIPTORS).max(1));
+    let each = if connections <= most { most } else { most.min(SHARE) };
+    u16::clamped(connections.div_ceil(each).clamp(1, MOST))
 }
 
 /// The worker processes of a phase, and what the user is told of them. None where this process has descriptors enough and no others
