@@ -162,6 +162,9 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, CliE
         let text = format!("metrics at http://{}/metrics", scraped.address());
         outputs.event(&Event::Notice { level: Level::Info, text });
     }
+    #[cfg(not(feature = "fleet"))]
+    orders(args)?;
+    #[cfg(feature = "fleet")]
     let beside = orders(args)?;
     #[cfg(feature = "fleet")]
     for address in beside.iter().flat_map(crate::agent::Beside::addresses) {
@@ -219,8 +222,6 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, CliE
     if let Some(beside) = beside {
         beside.end()?;
     }
-    #[cfg(not(feature = "fleet"))]
-    let () = beside;
     let mut outputs = outputs_of_all.into_inner().unwrap_or_else(PoisonError::into_inner);
     outputs.event(&Event::End { status: Status::Complete, reason: None });
     // A signal is how servers are ended: that is no failure.

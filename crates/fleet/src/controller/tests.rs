@@ -154,6 +154,7 @@ fn plan(hosts: u32) -> Plan {
     let task = |(id, (a, b))| Task { id: TaskId(id), from: HostId(a), to: HostId(b), test: 0, repeat: 0 };
     Plan {
         run: Uuid::from_u128(1),
+        round: None,
         inventory,
         tests: vec![test],
         tasks: (0..).zip(pairs).map(task).collect(),
