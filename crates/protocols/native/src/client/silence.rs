@@ -201,10 +201,16 @@ impl Client {
                 let counts = &report.counts;
                 (
                     counts.sent.saturating_add(sum.0),
-                    counts.received.saturating_add(counts.late).saturating_add(sum.1),
+                    counts
+                        .received
+                        .saturating_add(counts.late)
+                        .saturating_add(counts.corrupt)
+                        .saturating_add(sum.1),
                 )
             });
-        (phase.probe.is_some() && sent > 0 && arrived == 0)
+        // Where packets must not be fragmented, that none arrives is a result: they are larger than the path takes.
+        let expected = phase.probe.is_some() && phase.sockets.dont_fragment != Some(true);
+        (expected && sent > 0 && arrived == 0)
             .then(|| format!("no datagram arrived over UDP: {sent} were sent"))
     }
 

@@ -118,6 +118,24 @@ fn moved(it: &Told) -> (u64, u64) {
 }
 
 #[test]
+fn packets_that_must_not_be_fragmented_may_all_be_lost() {
+    let mut lost = 0;
+    for (_, mut phase) in questions().into_iter().filter(|(_, phase)| phase.kind == Kind::Delay) {
+        phase.sockets.dont_fragment = Some(true);
+        phase.rate = phase.rate.map(|rate| rate / 50);
+        for seed in 1..20 {
+            let it = over(&phase, 0.9, 0.9, seed);
+            let (sent, came) = moved(&it);
+            if sent > 0 && came == 0 {
+                lost += 1;
+                assert_ne!(it.status(), Status::Failed, "{seed}: {it:#?}");
+            }
+        }
+    }
+    assert!(lost > 0);
+}
+
+#[test]
 fn a_run_in_which_nothing_arrived_has_failed() {
     let (mut unopened, mut lost) = (0, 0);
     for (name, phase) in questions() {
