@@ -2,6 +2,7 @@
 
 use crate::EngineError;
 use crate::group::{HostMeter, Watched};
+use crate::outgoing::Outgoing;
 use crate::process::{Instruction, Process};
 use crate::surroundings::Surroundings;
 use crate::threads::{Workers, begin};
@@ -13,7 +14,7 @@ use std::ops::Range;
 use transport::{
     Action, Attached, Clock as _, Deed, End, Fault, Got, GroupPlan, Held, Input, Interrupt, Link, LinkSource,
     Mail, Net as _, Order, Park, Part, Platform, Reactor as _, Read, Ready, Receiver as _, Sender as _,
-    Session, SocketSettings, StreamSocket as _, Target, Task, Transmit, Watch as _,
+    Session, SocketSettings, StreamSocket as _, Target, Task, Watch as _,
 };
 
 /// The threads of a session and the sockets that they begin with.
@@ -52,6 +53,11 @@ const LONGEST_QUEUES: usize = 64 << 20;
 /// Bytes read from one control link before the other links are read. A message can be as short as 25 bytes and each may need an
 /// answer, so that one share is some 650 messages: a few milliseconds.
 const SHARE: usize = 16 * 1024;
+/// Shares that are read between two looks at the links with news and at the session's deadline: with more, a control thread that
+/// has a hundredth of a core, beside a hundred busy worker processes, would say nothing for longer than a peer waits.
+const SHARES: usize = 4;
+/// Reports of workers that are taken likewise.
+const REPORTS: usize = 64;
 /// Bytes of a closed link that are read and discarded, so that the close does not become a reset.
 const DISCARDED: usize = 64 * 1024;
 
@@ -59,7 +65,7 @@ struct ControlLink<P: Platform> {
     stream: P::Stream,
     /// Set while connecting.
     key: Option<u32>,
-    out: Vec<u8>,
+    out: Outgoing,
     /// Close when everything is sent.
     closing: Option<End>,
     /// The link is in [`Control::unread`]: its last share was not all that its socket had.
@@ -100,8 +106,10 @@ pub struct Control<P: Platform, S: FnMut(Event)> {
     links: BTreeMap<u64, ControlLink<P>>,
     next_link: u64,
     /// Links that may have unread bytes, about which an edge-triggered reactor says nothing more. They are read in turn, one share
-    /// in each round.
+    /// each, some in each round.
     unread: VecDeque<u64>,
+    /// Workers may have reported more than has been taken.
+    reports_left: bool,
     buffer: Vec<u8>,
     /// Bytes queued on all links.
     queued: usize,
@@ -149,6 +157,7 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
             links: BTreeMap::new(),
             next_link: 1,
             unread: VecDeque::new(),
+            reports_left: false,
             buffer: vec![0; SHARE],
             queued: 0,
             workers,
@@ -192,7 +201,8 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
         if self.stop.is_none() && self.interrupt.asked() {
             self.stop = Some((self.clock.now(), 0));
         }
-        match self.unread.is_empty() && self.finishing == self.interrupt.is_finishing() {
+        match self.unread.is_empty() && !self.reports_left && self.finishing == self.interrupt.is_finishing()
+        {
             true => self.session.deadline().into_iter().chain(self.next_stop()).min(),
             false => Some(self.clock.now()),
         }
@@ -200,6 +210,7 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
 
     /// Hands the session what has come.
     fn round(&mut self, ready: &mut Vec<Ready>) {
+        let looked = self.clock.now();
         if !self.finishing && self.interrupt.is_finishing() {
             self.finishing = true;
             self.feed(Input::Finish);
@@ -215,19 +226,27 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
         for event in ready.drain(..) {
             self.ready(event.key);
         }
-        for _ in 0..before {
+        for _ in 0..before.min(SHARES) {
             let Some(id) = self.unread.pop_front() else { break };
             if let Some(entry) = self.links.get_mut(&id) {
                 entry.unread = false;
                 self.read(id);
             }
         }
-        while let Mail::Message((worker, report)) = self.workers.reports.try_recv() {
-            self.hear(worker, report);
-        }
-        if self.session.deadline().is_some_and(|at| at <= self.clock.now()) {
+        self.reports_left = self.take_reports();
+        // What follows a deadline that has passed meanwhile is up to the next round: a peer that has spoken meanwhile was not silent.
+        if self.session.deadline().is_some_and(|at| at <= looked) {
             self.feed(Input::Wake);
         }
+    }
+
+    /// Takes some of what workers have reported; whether there may be more.
+    fn take_reports(&mut self) -> bool {
+        for _ in 0..REPORTS {
+            let Mail::Message((worker, report)) = self.workers.reports.try_recv() else { return false };
+            self.hear(worker, report);
+        }
+        true
     }
 
     /// When the session is to be told that the user wants the end: again while it does not come.
@@ -416,7 +435,14 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
         stream.watch(&self.reactor, id).ok()?;
         self.links.insert(
             id,
-            ControlLink { stream, key, out: Vec::new(), closing: None, unread: false, process: None },
+            ControlLink {
+                stream,
+                key,
+                out: Outgoing::default(),
+                closing: None,
+                unread: false,
+                process: None,
+            },
         );
         Some(Link(id))
     }
@@ -439,7 +465,7 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
         if entry.out.len() + bytes.len() > LONGEST_QUEUE {
             return self.down(link.0, None);
         }
-        entry.out.extend_from_slice(bytes);
+        entry.out.push(bytes);
         self.queued += bytes.len();
         self.push(link.0);
         if self.queued > LONGEST_QUEUES
@@ -452,21 +478,15 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
     /// Sends what is queued, as far as it goes.
     fn push(&mut self, id: u64) {
         let Some(entry) = self.links.get_mut(&id) else { return };
-        while !entry.out.is_empty() {
-            let mut arena = transport::Arena::new(entry.out.len());
-            let mut burst = Transmit::new(&mut arena, entry.out.len());
-            burst.own(entry.out.len()).copy_from_slice(&entry.out);
-            let wrote = entry.stream.net(&mut [], &self.clock, false).send(&burst);
-            entry.out.drain(..wrote.bytes);
-            self.queued = self.queued.saturating_sub(wrote.bytes);
-            if let Some(fault) = wrote.fault {
-                return self.down(id, Some(fault));
-            }
-            if wrote.bytes == 0 {
-                // Only where the reactor forgets what it has told.
-                let _ = entry.stream.rearm(&self.reactor, id, !entry.unread, true);
-                return;
-            }
+        let wrote = entry.out.send::<P>(&mut entry.stream, &self.clock);
+        self.queued = self.queued.saturating_sub(wrote.bytes);
+        if let Some(fault) = wrote.fault {
+            return self.down(id, Some(fault));
+        }
+        if !entry.out.is_empty() {
+            // Only where the reactor forgets what it has told.
+            let _ = entry.stream.rearm(&self.reactor, id, !entry.unread, true);
+            return;
         }
         if let Some(how) = entry.closing {
             self.end(id, how);
@@ -542,7 +562,12 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
             }
         }
         self.push(id);
-        if self.links.get(&id).is_some_and(|entry| !entry.unread) {
+        let Some(entry) = self.links.get_mut(&id).filter(|entry| !entry.unread) else { return };
+        // What worker processes tell waits for the peers, whose silence ends a session.
+        if entry.process.is_some() {
+            entry.unread = true;
+            self.unread.push_back(id);
+        } else {
             self.read(id);
         }
     }

@@ -10,6 +10,7 @@ mod exhausted;
 mod group;
 mod link;
 mod member;
+mod outgoing;
 mod process;
 mod surroundings;
 mod threads;

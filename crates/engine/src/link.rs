@@ -106,6 +106,8 @@ pub(crate) struct LinkState {
     pub(crate) to_register: bool,
     /// Has not moved a byte yet.
     pub(crate) fresh: bool,
+    /// Counted among its group's links from which nothing has come yet.
+    pub(crate) unheard: bool,
     /// Waiting in the ready queue.
     pub(crate) queued: bool,
     /// The peer has closed: end of stream is to be read, even after a short read.

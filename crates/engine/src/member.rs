@@ -1,13 +1,14 @@
 //! The control thread of a worker process: it passes instructions down to its workers, and their findings up.
 
+use crate::outgoing::Outgoing;
 use crate::process::{Frames, Instruction, told};
 use crate::threads::{Workers, begin};
 use crate::worker::{Command, Report};
 use crate::{EngineError, Setup};
 use metrics::Clamped as _;
 use transport::{
-    Arena, Got, Mail, Net as _, Park, Platform, Read, Ready, Receiver as _, Replica, StreamSocket as _, Task,
-    Transmit, Watch as _,
+    Got, Mail, Net as _, Park, Platform, Read, Ready, Receiver as _, Replica, StreamSocket as _, Task,
+    Watch as _,
 };
 
 /// Bytes that are read at once.
@@ -23,7 +24,7 @@ pub struct Member<P: Platform> {
     /// To the process that has the session.
     stream: P::Stream,
     frames: Frames,
-    out: Vec<u8>,
+    out: Outgoing,
     buffer: Vec<u8>,
     is_over: bool,
 }
@@ -51,7 +52,7 @@ impl<P: Platform> Member<P> {
             replica,
             stream,
             frames: Frames::default(),
-            out: Vec::new(),
+            out: Outgoing::default(),
             buffer: vec![0; READ],
             is_over: false,
         })
@@ -93,23 +94,13 @@ impl<P: Platform> Member<P> {
         while let Mail::Message((worker, report)) = self.workers.reports.try_recv() {
             // What flows tell their session, and control links, belong to the process that has it.
             if let Report::Found(finding) = report {
-                self.out.extend(told(worker, &finding));
+                self.out.push(&told(worker, &finding));
             }
         }
     }
 
     fn write(&mut self) {
-        while !self.out.is_empty() && !self.is_over {
-            let mut arena = Arena::new(self.out.len());
-            let mut burst = Transmit::new(&mut arena, self.out.len());
-            burst.own(self.out.len()).copy_from_slice(&self.out);
-            let sent = self.stream.net(&mut [], &self.clock, false).send(&burst);
-            self.out.drain(..sent.bytes);
-            self.is_over |= sent.fault.is_some();
-            if sent.bytes == 0 {
-                break;
-            }
-        }
+        self.is_over |= self.out.send::<P>(&mut self.stream, &self.clock).fault.is_some();
         let _ = self.stream.rearm(&self.reactor, 1, true, !self.out.is_empty());
     }
 

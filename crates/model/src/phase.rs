@@ -249,7 +249,7 @@ pub struct Phase {
     pub sockets: SocketSettings,
     /// New connections per second over all slots; `None` is as fast as it goes.
     pub connect_rate: Option<f64>,
-    /// Connections that may be connecting at once.
+    /// Connections that may be connecting at once; those that are to be held connect until the other end has answered.
     pub throttle: u32,
     /// How long a connect may take.
     pub connect_timeout_ns: u64,

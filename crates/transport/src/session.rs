@@ -39,6 +39,9 @@ pub struct GroupPlan {
     pub sockets: SocketSettings,
     /// Links that may be connecting at once, per worker.
     pub throttle: u32,
+    /// Whether a link counts as connecting until the peer has sent something, and not only until the kernel has connected it: the
+    /// kernel connects to a listener whose program is far behind.
+    pub until_heard: bool,
     /// How long a connect may take, ns.
     pub connect_timeout: u64,
     /// When its first interval begins; what ends before does not count. [`WHEN_TOLD`] leaves it to [`Order::Start`].

@@ -2,6 +2,7 @@
 
 use super::*;
 use io::System;
+use model::ConnectionRecord;
 use std::io::Write;
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
@@ -99,4 +100,139 @@ fn a_link_that_never_runs_dry_does_not_keep_the_others_waiting() {
     let before: usize = fed[..at].iter().map(|(_, n)| n).sum();
     assert!(before < FLOOD / 2, "the quiet link had to wait for {before} bytes of the busy one");
     assert!(fed.iter().all(|(_, n)| *n <= SHARE));
+}
+
+/// Looks at its watch all the time, and ends when so many connections were told.
+struct Clockwatcher {
+    told: Arc<Mutex<Vec<bool>>>,
+    all: usize,
+    done: bool,
+}
+
+impl Session for Clockwatcher {
+    fn handle(&mut self, _: &mut Context<'_>, input: Input<'_>) {
+        if let Input::Wake = input {
+            let mut told = self.told.lock().unwrap();
+            told.push(false);
+            self.done = told.iter().filter(|told| **told).count() == self.all;
+        }
+    }
+
+    fn poll(&mut self, _: &mut Context<'_>) -> Option<Action> {
+        std::mem::take(&mut self.done).then_some(Action::Done)
+    }
+
+    fn deadline(&self) -> Option<Mono> {
+        Some(Mono(0))
+    }
+}
+
+fn record() -> ConnectionRecord {
+    ConnectionRecord {
+        id: transport::FlowId::default().id,
+        local: None,
+        remote: "127.0.0.1:7".parse().unwrap(),
+        ended_ns: 0,
+        tx_bytes: 0,
+        rx_bytes: 0,
+        connect_ns: None,
+        duration_ns: 0,
+        result: metrics::Ending::Completed,
+        error: None,
+        failure: None,
+        tcp: None,
+        frames: None,
+    }
+}
+
+#[test]
+fn worker_processes_that_tell_much_do_not_keep_the_session_waiting() {
+    const PROCESSES: usize = 40;
+    const EACH: usize = 100;
+    let body = crate::process::told(0, &Finding::Ended(vec![record()]));
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = Target { to: listener.local_addr().unwrap(), from: None };
+    let (mut processes, mut theirs) = (Vec::new(), Vec::new());
+    for _ in 0..PROCESSES {
+        processes.push(System.connect(&target, &SocketSettings::default()).unwrap().0);
+        let mut stream = listener.accept().unwrap().0;
+        stream.write_all(&body.repeat(EACH)).unwrap();
+        theirs.push(stream);
+    }
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let session = Clockwatcher { told: Arc::clone(&told), all: PROCESSES * EACH, done: false };
+    let sink = |event: Event| {
+        if let Event::Connection(_) = event {
+            told.lock().unwrap().push(true);
+        }
+    };
+    let setup = Setup { processes, workers_of_process: 1, ..setup() };
+    let mut control = Control::new(System, Box::new(session), setup, &Interrupt::new(), sink).unwrap();
+    io::drive(&mut control);
+    control.finish().unwrap();
+    let told = told.lock().unwrap();
+    let longest = told.split(|told| !told).map(<[bool]>::len).max().unwrap();
+    assert!(
+        longest <= SHARES * (SHARE / body.len() + 1),
+        "{longest} connections without a look at the clock"
+    );
+}
+
+/// Connects to a peer, and writes down whether that spoke before the deadline.
+struct Listens {
+    action: Option<Action>,
+    deadline: Arc<Mutex<Option<Mono>>>,
+    heard: Arc<Mutex<Vec<&'static str>>>,
+}
+
+impl Session for Listens {
+    fn handle(&mut self, _: &mut Context<'_>, input: Input<'_>) {
+        match input {
+            Input::Bytes(..) => self.heard.lock().unwrap().push("the peer"),
+            Input::Wake => {
+                *self.deadline.lock().unwrap() = None;
+                self.heard.lock().unwrap().push("the clock");
+            }
+            _ => return,
+        }
+        self.action = (self.heard.lock().unwrap().len() == 2).then_some(Action::Done);
+    }
+
+    fn poll(&mut self, _: &mut Context<'_>) -> Option<Action> {
+        self.action.take()
+    }
+
+    fn deadline(&self) -> Option<Mono> {
+        *self.deadline.lock().unwrap()
+    }
+}
+
+#[test]
+fn a_peer_that_speaks_while_output_is_held_up_is_heard_before_the_deadline() {
+    let [peer, process] = [0; 2].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
+    let [to_peer, to_process] =
+        [&peer, &process].map(|listener| Target { to: listener.local_addr().unwrap(), from: None });
+    let processes = vec![System.connect(&to_process, &SocketSettings::default()).unwrap().0];
+    let mut worker = process.accept().unwrap().0;
+    worker.write_all(&crate::process::told(0, &Finding::Ended(vec![record()]))).unwrap();
+    let (deadline, heard) = (Arc::default(), Arc::default());
+    let session = Listens {
+        action: Some(Action::Connect(0, to_peer)),
+        deadline: Arc::clone(&deadline),
+        heard: Arc::clone(&heard),
+    };
+    let mut peers = Vec::new();
+    let sink = |event: Event| {
+        if let Event::Connection(_) = event {
+            let mut stream = peer.accept().unwrap().0;
+            stream.write_all(b"hello").unwrap();
+            peers.push(stream);
+            *deadline.lock().unwrap() = Some(System.clock().now());
+        }
+    };
+    let setup = Setup { processes, workers_of_process: 1, ..setup() };
+    let mut control = Control::new(System, Box::new(session), setup, &Interrupt::new(), sink).unwrap();
+    io::drive(&mut control);
+    control.finish().unwrap();
+    assert_eq!(*heard.lock().unwrap(), ["the peer", "the clock"]);
 }

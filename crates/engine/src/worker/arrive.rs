@@ -41,8 +41,8 @@ impl<P: Platform> Worker<P> {
     /// One new link; false when there is none for now.
     pub(super) fn open_one(&mut self, group: Group, now: Mono) -> bool {
         let Some(watch) = self.groups.get_mut(&group) else { return false };
-        if watch.state.connecting >= watch.plan.throttle.max(1) {
-            // The next link that is up, or not, asks again.
+        if watch.state.connecting + watch.state.unheard >= watch.plan.throttle.max(1) {
+            // The next link that is up, was heard from, or ended asks again.
             watch.state.ask_at = Some(Mono(u64::MAX));
             return false;
         }
@@ -134,13 +134,16 @@ impl<P: Platform> Worker<P> {
                 let took = now.since(link.born);
                 link.connect_ns = Some(took);
                 let owner = link.owner;
-                link.state.whole_segments =
-                    self.groups.get(&owner).is_some_and(|watch| watch.plan.sockets.whole_segments);
+                let plan = self.groups.get(&owner).map(|watch| &watch.plan);
+                link.state.whole_segments = plan.is_some_and(|plan| plan.sockets.whole_segments);
+                link.state.unheard = plan.is_some_and(|plan| plan.until_heard);
+                let unheard = u32::from(link.state.unheard);
                 let tally = self.own.rec.tally(owner);
                 tally.opened += 1;
                 tally.connect_ns.record(took);
                 if let Some(watch) = self.groups.get_mut(&owner) {
                     watch.state.connecting = watch.state.connecting.saturating_sub(1);
+                    watch.state.unheard += unheard;
                     watch.state.ask_at = None;
                     self.up(owner, key, Some(path));
                 }

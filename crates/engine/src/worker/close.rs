@@ -27,6 +27,7 @@ impl<P: Platform> Worker<P> {
             if phase == Phase::Connecting {
                 watch.state.connecting = watch.state.connecting.saturating_sub(1);
             }
+            watch.state.unheard = watch.state.unheard.saturating_sub(state.unheard.into());
             watch.state.ask_at = None;
             if let Some(source) = &mut watch.source {
                 let mut cx = self.own.cx(now);

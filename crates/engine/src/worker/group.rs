@@ -22,6 +22,8 @@ pub(crate) struct GroupProgress {
     /// The last interval has been cut.
     pub(super) closed: bool,
     pub(super) connecting: u32,
+    /// Links that are open, and from which nothing has come yet, where the plan waits for that.
+    pub(super) unheard: u32,
     pub(super) open: u64,
     pub(super) peak: u64,
     pub(super) stopped: bool,

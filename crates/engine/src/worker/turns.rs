@@ -159,6 +159,13 @@ impl<P: Platform> Worker<P> {
                 link.can.send &= !done.full;
                 // A buffer that was filled hides what is left.
                 link.can.read &= !done.empty || done.got >= self.memory.buffer.len();
+                if done.got > 0
+                    && std::mem::take(&mut link.state.unheard)
+                    && let Some(watch) = self.groups.get_mut(&link.owner)
+                {
+                    watch.state.unheard = watch.state.unheard.saturating_sub(1);
+                    watch.state.ask_at = None;
+                }
                 if done.sent + done.got > 0
                     && let Some(group) = link.counted
                 {

@@ -64,6 +64,8 @@ pub(super) fn plan_of(phase: &Phase, group: Group, start: Mono, workers: u16, re
     }
     GroupPlan {
         throttle: phase.throttle.div_ceil(workers.max(1).into()),
+        // A connection that is to be held has its verdict at once, others perhaps at the end of the run.
+        until_heard: phase.hold_ns.is_some(),
         records,
         wait: wait(phase, phase.pattern.sends_up(), true),
         ..plan

@@ -170,6 +170,33 @@ fn held_connections_are_open_together_for_longer_than_a_stall() {
 }
 
 #[test]
+fn connections_to_be_held_are_connecting_until_they_are_answered() {
+    let mut net = Network::new(5);
+    let link = Link::new().delay(50 * MS);
+    net.links(link.clone(), link);
+    serve(&mut net, server_plan());
+    let phase = Phase {
+        kind: Kind::Connect,
+        transfer: 64,
+        connections: 100,
+        throttle: 10,
+        iterations: Some(1),
+        hold_ns: Some(SECOND),
+        duration_ns: None,
+        interval_ns: SECOND / 10,
+        ..small()
+    };
+    let began = net.now;
+    let client = join(&mut net, 0, client_plan(&phase));
+    net.run();
+    let it = told(&net, client);
+    assert_eq!((it.local().opened, it.local().completed), (100, 100), "{:?}", it.local().causes);
+    // Ten at a time, each of which takes the kernel's round trip and that of its payload.
+    let took = it.end.as_ref().unwrap().0.since(began);
+    assert!(took >= 10 * 2 * 100 * MS + SECOND, "{took}");
+}
+
+#[test]
 fn thousands_of_connections_wait_for_no_others_to_be_opened() {
     let mut net = Network::new(5);
     let link = Link::new().delay(MS / 10);
