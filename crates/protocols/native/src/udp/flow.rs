@@ -467,6 +467,9 @@ impl Flow for Probe {
         } else if let Some(receiver) = &mut self.receiver {
             receiver.on_received(cx, &mut self.core, got, self.clocks.ours());
             receiver.show(cx, &self.core);
+            if let Some(sender) = &mut self.sender {
+                sender.came(got.len);
+            }
         }
         if self.client && self.all_came() {
             self.finish(cx);

@@ -24,6 +24,8 @@ const GATHER: u64 = 10_000;
 const TOO_LATE: u64 = 1_000_000_000;
 /// The same for a sender that keeps its schedule: the time between two datagrams, but no less than a wake-up may take.
 const SOON_LATE: u64 = 1_000_000;
+/// A turn of a flow that goes both ways as fast as it can takes no longer than this, ns.
+const LONGEST_TURN: u64 = 200_000;
 /// Transmit stamps that are waited for at once.
 const MOST_ASKED: usize = 64;
 
@@ -134,6 +136,41 @@ struct Progress {
     full: Option<Mono>,
 }
 
+/// The turns of a flow that sends and receives as fast as it can. An end that has received all there is, or whose datagrams were lost,
+/// would have more time to send, its peer less time to receive these and to send, and so on until one end only sends and the
+/// other loses most of it. So a turn in which less came than left takes as long as one in which as much did.
+#[derive(Debug, Default)]
+struct Turns {
+    last: Mono,
+    /// Bytes that left at `last`, and that came since.
+    left: usize,
+    came: usize,
+    /// How long a turn takes in which as much came as left, ns.
+    takes: u64,
+}
+
+impl Turns {
+    /// When the next one may begin.
+    fn next(&self) -> Mono {
+        if self.is_full() { self.last } else { self.last.plus(self.takes) }
+    }
+
+    fn is_full(&self) -> bool {
+        self.came >= self.left
+    }
+
+    fn begin(&mut self, now: Mono, left: usize) {
+        let took = now.since(std::mem::replace(&mut self.last, now));
+        if self.left > 0 && self.is_full() {
+            let before = if self.takes == 0 { took } else { self.takes };
+            // One that was held up tells nothing of the others.
+            let took = took.min(2 * before);
+            self.takes = (before - before / 8 + took / 8).min(LONGEST_TURN);
+        }
+        (self.left, self.came) = (left, 0);
+    }
+}
+
 /// A sender. It begins when it is told when, and ends with its schedule or when it is stopped.
 #[derive(Debug)]
 pub(super) struct Sender {
@@ -144,6 +181,8 @@ pub(super) struct Sender {
     rng: Rng,
     /// Mean time between datagrams, ps; 0 for as fast as it goes.
     gap_ps: u64,
+    /// Of one without a schedule whose flow receives as well.
+    turns: Option<Turns>,
     /// Trains instead of a rate.
     train: Option<Train>,
     trace: Option<Arc<Trace>>,
@@ -163,6 +202,8 @@ impl Sender {
         Sender {
             // Every packet of a train is a send call; their places are the schedule.
             gap_ps: if train.is_some() { 1 } else { gap_ps },
+            turns: (gap_ps == 0 && terms.media.is_none() && terms.up && terms.down && !terms.echo())
+                .then(Turns::default),
             probe,
             frames: terms.media.map(Frames::new),
             slot,
@@ -221,7 +262,9 @@ impl Sender {
         let Some((start, _)) = self.progress.span.filter(|_| !self.progress.over) else { return When::Never };
         match self.progress.pending.first() {
             Some(&first) => When::At(first),
-            None if self.flat_out() => When::At(start),
+            None if self.flat_out() => {
+                When::At(self.turns.as_ref().map_or(start, |turns| turns.next().max(start)))
+            }
             None => When::At(self.at(start).plus(if self.progress.gathers { GATHER } else { 0 })),
         }
     }
@@ -398,8 +441,18 @@ impl Sender {
         }
     }
 
+    /// So many bytes of data came to the flow.
+    pub(super) fn came(&mut self, bytes: usize) {
+        if let Some(turns) = &mut self.turns {
+            turns.came = turns.came.saturating_add(bytes);
+        }
+    }
+
     /// What became of the offer: what has left, and what was given up.
     pub(super) fn on_sent(&mut self, cx: &Context<'_>, n: Sent) -> Packets {
+        if let Some(turns) = &mut self.turns {
+            turns.begin(self.progress.actual, n.bytes);
+        }
         let gone = n.bytes.div_ceil(self.size(self.progress.sent).max(1)).min(self.progress.offered);
         let mut count = Packets { sent: u64::clamped(gone), ..Packets::default() };
         let mut drop = gone;

@@ -512,6 +512,24 @@ fn as_fast_as_it_goes_ends_with_the_time() {
 }
 
 #[test]
+fn two_ends_that_send_as_fast_as_they_can_do_not_overrun_each_other() {
+    let mut fast = phase(Pattern::Duplex, 1, 1_000, 50);
+    fast.rate = None;
+    // A host that is four times as slow could not even read what the other sends.
+    for slowness in [1, 2] {
+        let remote = Quirks { slowness, ..Quirks::default() };
+        let link = Link::new().window(1 << 20);
+        let run = run_with(fast.clone(), link.clone(), link, 7, remote);
+        let (local, remote) = run.complete().packets();
+        for (sent, came) in [(local, remote), (remote, local)] {
+            let (sent, lost) = (sent.counts.sent, came.counts.lost);
+            assert!(sent > 1_000, "slowness {slowness}: {sent} sent");
+            assert!(lost * 20 < sent as i64, "slowness {slowness}: {lost} of {sent} lost");
+        }
+    }
+}
+
+#[test]
 fn everything_lost_is_a_result_too() {
     let cut = Link::new().cut(sim::At::Time(START.plus(700 * MS)), sim::Cut::Silence);
     let run = run(phase(Pattern::Push, 1_000, 100, 1_000), cut, Link::new(), 8, 0);
