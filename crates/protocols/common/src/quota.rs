@@ -3,9 +3,8 @@
 use crate::message::Told;
 use metrics::{Clamped, Mono, SECOND};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use transport::Link;
 
@@ -41,9 +40,7 @@ struct Table {
     /// Number of the next connection: they grow with time.
     next: u64,
     total: usize,
-    holders: HashMap<IpAddr, BTreeMap<u64, Arc<AtomicBool>>>,
-    /// Connections of an address, its oldest connection, the address: the last one is to give way.
-    order: BTreeSet<(usize, Reverse<u64>, IpAddr)>,
+    holders: HashMap<IpAddr, BTreeSet<u64>>,
     lines: Lines,
 }
 
@@ -66,23 +63,21 @@ impl PendingPeers {
     pub fn enter(self: &Arc<Self>, address: IpAddr, now: Mono) -> (PendingPlace, Option<Told>) {
         let holder = holder(address);
         let mut table = self.table();
-        let own = table.holders.get(&holder).map_or(0, BTreeMap::len);
+        let own = table.holders.get(&holder).map_or(0, BTreeSet::len);
         let giver = match own >= self.per_address {
             true => Some(holder),
-            false if table.total >= self.most => table.order.last().map(|(_, _, holder)| *holder),
+            false if table.total >= self.most => table.largest(),
             false => None,
         };
-        let oldest = giver.and_then(|giver| Some((giver, *table.holders.get(&giver)?.keys().next()?)));
+        let oldest = giver.and_then(|giver| Some((giver, *table.holders.get(&giver)?.first()?)));
         let mut told = None;
-        if let Some((giver, number)) = oldest
-            && let Some(evicted) = table.remove(giver, number)
-        {
-            evicted.store(true, Ordering::Relaxed);
+        if let Some((giver, number)) = oldest {
+            table.remove(giver, number);
             told = table.lines.due(now).map(|before| Told::GaveWay(before + 1));
         }
-        let (number, evicted) = table.insert(holder);
+        let number = table.insert(holder);
         drop(table);
-        (PendingPlace { pending: Arc::clone(self), holder, number, evicted }, told)
+        (PendingPlace { pending: Arc::clone(self), holder, number }, told)
     }
 
     #[cfg(test)]
@@ -93,35 +88,27 @@ impl PendingPeers {
 }
 
 impl Table {
-    /// The place of `holder` in the order, before and after its connections change.
-    fn rank(&self, holder: IpAddr) -> Option<(usize, Reverse<u64>, IpAddr)> {
-        let own = self.holders.get(&holder)?;
-        Some((own.len(), Reverse(*own.keys().next()?), holder))
+    /// The address that has most connections; of several, the one whose oldest connection is older. Searched for, but only when all
+    /// places are taken.
+    fn largest(&self) -> Option<IpAddr> {
+        let most = self.holders.iter().max_by_key(|(_, own)| (own.len(), Reverse(own.first())));
+        most.map(|(holder, _)| *holder)
     }
 
-    fn insert(&mut self, holder: IpAddr) -> (u64, Arc<AtomicBool>) {
-        if let Some(rank) = self.rank(holder) {
-            self.order.remove(&rank);
-        }
-        let (number, evicted) = (self.next, Arc::new(AtomicBool::new(false)));
+    fn insert(&mut self, holder: IpAddr) -> u64 {
+        let number = self.next;
         self.next += 1;
         self.total += 1;
-        self.holders.entry(holder).or_default().insert(number, Arc::clone(&evicted));
-        self.order.extend(self.rank(holder));
-        (number, evicted)
+        self.holders.entry(holder).or_default().insert(number);
+        number
     }
 
-    fn remove(&mut self, holder: IpAddr, number: u64) -> Option<Arc<AtomicBool>> {
-        let rank = self.rank(holder)?;
-        let own = self.holders.get_mut(&holder)?;
-        let evicted = own.remove(&number)?;
-        self.order.remove(&rank);
-        self.total -= 1;
+    fn remove(&mut self, holder: IpAddr, number: u64) {
+        let Some(own) = self.holders.get_mut(&holder) else { return };
+        self.total -= usize::from(own.remove(&number));
         if own.is_empty() {
             self.holders.remove(&holder);
         }
-        self.order.extend(self.rank(holder));
-        Some(evicted)
     }
 }
 
@@ -131,7 +118,6 @@ pub struct PendingPlace {
     pending: Arc<PendingPeers>,
     holder: IpAddr,
     number: u64,
-    evicted: Arc<AtomicBool>,
 }
 
 /// How often a connection without an introduction looks whether it is to give way, ns.
@@ -140,7 +126,7 @@ pub const LOOK: u64 = SECOND / 4;
 impl PendingPlace {
     /// Whether the connection is to be closed because a newer one has its place.
     pub fn evicted(&self) -> bool {
-        self.evicted.load(Ordering::Relaxed)
+        !self.pending.table().holders.get(&self.holder).is_some_and(|own| own.contains(&self.number))
     }
 }
 
