@@ -163,10 +163,15 @@ impl Bound {
     pub fn run(self, interrupt: &Interrupt, sink: &mut dyn FnMut(Event)) -> Result<(), EngineError> {
         let Bound { config, listeners, mut datagrams, addresses, workers, sockets } = self;
         let processes = config.processes;
-        let listening = doors(processes.count, &addresses, &sockets)?;
-        let doors: Vec<u16> = listening.iter().map(|(port, _)| *port).collect();
-        let serving =
-            Serving { config: &config, addresses: &addresses, workers, host: &ThisHost, doors: &doors };
+        let listening = process_ports(processes.count, &addresses, &sockets)?;
+        let process_ports: Vec<u16> = listening.iter().map(|(port, _)| *port).collect();
+        let serving = Serving {
+            config: &config,
+            addresses: &addresses,
+            workers,
+            host: &ThisHost,
+            process_ports: &process_ports,
+        };
         let started = config.protocol.server(&serving).map_err(EngineError::Setting)?;
         let all = usize::from(processes.count) * usize::from(processes.workers);
         let cores = config.placement.cores(all, 0, &available());
@@ -177,17 +182,17 @@ impl Bound {
             device: config.device.clone(),
             ..WorkerSettings::default()
         };
-        let of = |(process, (_, listen)): (u16, &Door)| {
+        let of = |(process, (_, listen)): (u16, &ProcessPort)| {
             let listen = listen.iter().filter_map(|listener| listener.local().ok()).collect();
             WorkerSettings { listen, ..settings.nth(process) }
         };
         let settings: Vec<_> = (0..).zip(&listening).map(of).collect();
         let (streams, children) = processes::start(config.protocol, &settings)?;
         drop(listening);
-        if let (Some(first), Some(last)) = (doors.iter().min(), doors.iter().max()) {
+        if let (Some(first), Some(last)) = (process_ports.iter().min(), process_ports.iter().max()) {
             let text = format!(
                 "{} worker processes take the connections of tcp and connect, at ports of their own from {first} to {last}",
-                doors.len()
+                process_ports.len()
             );
             sink(Event::Notice { level: Level::Info, text });
         }
@@ -211,17 +216,21 @@ impl Bound {
 }
 
 /// A port, and what keeps it at each address until the worker process that has it listens there, too.
-type Door = (u16, Vec<Listener>);
+type ProcessPort = (u16, Vec<Listener>);
 
 /// A port for each of so many worker processes, the same at all addresses.
-fn doors(count: u16, addresses: &[SocketAddr], sockets: &SocketSettings) -> Result<Vec<Door>, EngineError> {
+fn process_ports(
+    count: u16,
+    addresses: &[SocketAddr],
+    sockets: &SocketSettings,
+) -> Result<Vec<ProcessPort>, EngineError> {
     let mut ips: Vec<IpAddr> = Vec::new();
     addresses.iter().map(SocketAddr::ip).for_each(|ip| {
         if !ips.contains(&ip) {
             ips.push(ip);
         }
     });
-    let try_one = || -> Result<Door, EngineError> {
+    let try_one = || -> Result<ProcessPort, EngineError> {
         let (mut port, mut kept) = (0, Vec::new());
         for &ip in &ips {
             let at = SocketAddr::new(ip, port);

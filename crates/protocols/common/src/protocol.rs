@@ -243,7 +243,7 @@ pub struct Serving<'a> {
     /// The host.
     pub host: &'static dyn HostInfo,
     /// The ports of its worker processes.
-    pub doors: &'a [u16],
+    pub process_ports: &'a [u16],
 }
 
 /// A protocol.

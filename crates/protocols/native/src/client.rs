@@ -14,7 +14,7 @@ use super::SameHost;
 use super::message::{Frames, MAX_MESSAGE, Message};
 use super::opening::{Opener, OpeningKey};
 use super::secure::Shake;
-use super::spread::{About, Dialing, Door, Place, plan_of};
+use super::spread::{About, Dialing, Place, ProcessPort, plan_of};
 use super::udp::{self, Callers, Log, Posted, Terms, Tracks};
 use crate::auth::Secrets;
 use common::driver::Driver;
@@ -160,25 +160,25 @@ struct Granted {
     opener: Opener,
     phase: Phase,
     /// Its ports for connections, where these are not at the one that is spoken to.
-    doors: Vec<Door>,
+    process_ports: Vec<ProcessPort>,
 }
 
 impl Server {
     /// Where it takes the connections of its session.
     fn places(&self) -> Vec<Place> {
-        let Some(Granted { opener, phase, doors, .. }) = &self.granted else { return Vec::new() };
+        let Some(Granted { opener, phase, process_ports, .. }) = &self.granted else { return Vec::new() };
         let (session, key) = opener.session();
         let place =
             |address, key, connections| Place { address, session, key, phase: phase.clone(), connections };
-        if doors.is_empty() {
+        if process_ports.is_empty() {
             return vec![place(self.peer.address, key, phase.connections)];
         }
-        let at = |door: &Door| {
+        let at = |port: &ProcessPort| {
             let mut address = self.peer.address;
-            address.set_port(door.port);
-            place(address, OpeningKey::of(key).of_port(door.port).bytes(), door.connections)
+            address.set_port(port.port);
+            place(address, OpeningKey::of(key).of_port(port.port).bytes(), port.connections)
         };
-        doors.iter().map(at).collect()
+        process_ports.iter().map(at).collect()
     }
 
     /// Whether it has a session of ours, or had one that ended well.

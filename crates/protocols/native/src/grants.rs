@@ -132,14 +132,14 @@ impl Grant {
         self.revoked.load(Ordering::Acquire)
     }
 
-    /// A seat for one more connection or flow; `None` when too many are open.
-    pub(super) fn seat(self: &Arc<Self>) -> Option<Seat> {
-        let seat = Seat(Arc::clone(self));
+    /// Admits one more connection or flow; `None` when too many are open.
+    pub(super) fn admission(self: &Arc<Self>) -> Option<Admission> {
+        let admission = Admission(Arc::clone(self));
         // Replacements may arrive before the ends of their predecessors are known here, hence the slack: where connections
         // live for some hundred microseconds, a worker that does not get its core for 20 ms is a thousand ends behind.
         let slack = self.limit.saturating_mul(31).min(1_024) + 64;
         let limit = self.limit.saturating_add(slack);
-        (self.open.fetch_add(1, Ordering::Relaxed) < limit).then_some(seat)
+        (self.open.fetch_add(1, Ordering::Relaxed) < limit).then_some(admission)
     }
 }
 
@@ -196,9 +196,9 @@ impl Grants {
 }
 
 /// A place among a session's open connections; given back when dropped.
-pub(super) struct Seat(Arc<Grant>);
+pub(super) struct Admission(Arc<Grant>);
 
-impl Drop for Seat {
+impl Drop for Admission {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Ordering::Relaxed);
     }

@@ -1,11 +1,11 @@
 //! The server's side of new connections: identifies protocol and session, and hands the connection over.
 
 use super::data::Data;
-use super::grants::{Grant, Grants, Seat};
+use super::grants::{Admission, Grant, Grants};
 use super::mark::{Kind, Mark};
 use super::ping::{Place, Reflector, answer};
 use super::preamble::{Guess, PREAMBLE, Preamble, Purpose, guess, is_ours};
-use super::udp::{Keeper, Posted};
+use super::udp::{Cookies, Posted};
 use crate::quota::{LOOK, PendingPlace};
 use common::Acl;
 use metrics::{Ending, Mono, SECOND};
@@ -30,7 +30,7 @@ pub struct Listener {
     acl: Arc<Acl>,
     worker: u16,
     /// Of datagrams, if it has what cookies are made with.
-    keeper: Option<Keeper>,
+    cookies: Option<Cookies>,
     /// The latest flow of datagrams, whose socket may not be to be had: its opening may then come again.
     latest: Option<Opened>,
 }
@@ -41,13 +41,13 @@ type Opened = (Uuid, Arc<Grant>, u64);
 impl Listener {
     /// The reception of worker `worker`.
     pub fn new(grants: Arc<Grants>, acl: Arc<Acl>, worker: u16) -> Self {
-        Listener { grants, acl, worker, keeper: None, latest: None }
+        Listener { grants, acl, worker, cookies: None, latest: None }
     }
 
     /// The same, opening flows of datagrams, too; `secret` makes their cookies, and is the same for all workers.
     #[must_use]
     pub fn with_datagrams(self, secret: [u8; 32]) -> Self {
-        Listener { keeper: Some(Keeper::new(secret)), ..self }
+        Listener { cookies: Some(Cookies::new(secret)), ..self }
     }
 }
 
@@ -76,12 +76,12 @@ impl Listener {
             Some(_) => return None,
             None => {}
         }
-        let seat = grant.seat().filter(|_| grant.take(preamble.number))?;
+        let admission = grant.admission().filter(|_| grant.take(preamble.number))?;
         open.insert(preamble.id, peer);
         drop(open);
         reply.whole(&answer(preamble.id));
         self.latest = Some((preamble.id, Arc::clone(&grant), preamble.number));
-        let place = Place { open: Arc::clone(&grant.pinging), id: preamble.id, _seat: seat };
+        let place = Place { open: Arc::clone(&grant.pinging), id: preamble.id, _admission: admission };
         let to = grant.worker(preamble.slot);
         let flow = Reflector::new(Arc::clone(pings), preamble, place);
         Some(Box::new(flow.leaving(Some(to).filter(|&to| to != self.worker))))
@@ -126,7 +126,7 @@ impl Acceptor for Listener {
         }
         let Some(answer) = super::answer_hello(got.bytes) else {
             let opened =
-                self.keeper.as_ref()?.on_opening(&self.grants, &self.acl, cx, got, reply, self.worker);
+                self.cookies.as_ref()?.on_opening(&self.grants, &self.acl, cx, got, reply, self.worker);
             let (flow, grant, number) = opened?;
             self.latest = Some((flow.id().id, grant, number));
             return Some(flow);
@@ -178,7 +178,7 @@ enum State {
         to: u16,
         preamble: Preamble,
         grant: Arc<Grant>,
-        seat: Seat,
+        admission: Admission,
     },
     /// A data connection of a session.
     Data(Box<dyn Flow>),
@@ -227,7 +227,7 @@ impl Handshake {
             self.refuse(cx, preamble.id, 1);
             return Ok(());
         };
-        let Some(seat) = grant.seat() else {
+        let Some(admission) = grant.admission() else {
             self.refuse(cx, preamble.id, 2);
             return Ok(());
         };
@@ -243,10 +243,10 @@ impl Handshake {
             return Ok(());
         }
         if grant.stays(preamble.slot, self.worker) {
-            self.state = data(&grant, preamble, seat);
+            self.state = data(&grant, preamble, admission);
         } else {
             let to = grant.worker(preamble.slot);
-            self.state = State::Leaving { to, preamble: *preamble, grant, seat };
+            self.state = State::Leaving { to, preamble: *preamble, grant, admission };
         }
         Ok(())
     }
@@ -345,8 +345,10 @@ impl Flow for Handshake {
                 if grant.revoked() {
                     // The session ended on the way here, and its group's number may be another's by now.
                     self.refuse(cx, preamble.id, 1);
-                } else if let State::Leaving { seat, .. } = std::mem::replace(&mut self.state, State::Gone) {
-                    self.state = data(&grant, &preamble, seat);
+                } else if let State::Leaving { admission, .. } =
+                    std::mem::replace(&mut self.state, State::Gone)
+                {
+                    self.state = data(&grant, &preamble, admission);
                 }
                 Ok(())
             }
@@ -407,10 +409,10 @@ impl Flow for Handshake {
     }
 }
 
-/// The server's end of a data connection; its seat is given back when it goes.
-fn data(grant: &Grant, preamble: &Preamble, seat: Seat) -> State {
+/// The server's end of a data connection; its admission is given back when it goes.
+fn data(grant: &Grant, preamble: &Preamble, admission: Admission) -> State {
     State::Data(match &grant.pings {
-        Some(pings) => Box::new(Reflector::new(Arc::clone(pings), preamble, seat)),
-        None => Box::new(Data::server(Arc::clone(&grant.params), preamble).seated(seat)),
+        Some(pings) => Box::new(Reflector::new(Arc::clone(pings), preamble, admission)),
+        None => Box::new(Data::server(Arc::clone(&grant.params), preamble).seated(admission)),
     })
 }

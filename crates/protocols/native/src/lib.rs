@@ -32,7 +32,7 @@ pub use message::{Frames, MAX_MESSAGE, Message, MessageError, encode};
 pub use opening::{Numbers, Opener, OpeningKey};
 pub use preamble::{Guess, PREAMBLE, Preamble, Purpose, guess, is_ours};
 pub use server::{Server, ServerPlan};
-pub use spread::Door;
+pub use spread::ProcessPort;
 
 use crate::config::{ClientConfig, ServerConfig, StopServers};
 use crate::host::HostInfo;
@@ -169,7 +169,7 @@ impl Protocol for Native {
     }
 
     fn server(&self, serving: &Serving<'_>) -> Result<Started, String> {
-        let Serving { config, host, workers, addresses, doors } = *serving;
+        let Serving { config, host, workers, addresses, process_ports } = *serving;
         let limits = config.limits.clone();
         let plan = ServerPlan {
             version: config.version.clone(),
@@ -188,7 +188,7 @@ impl Protocol for Native {
             sessions: config.sessions,
             clock_id: host.clock_id(),
             besides: config.besides.clone(),
-            doors: doors.to_vec(),
+            process_ports: process_ports.to_vec(),
             workers_of_process: config.processes.workers,
         };
         let session = Box::new(Server::new(plan, host.now()));

@@ -10,7 +10,7 @@
 //! not differ is the wire version in the preamble. A message is at most 1 MiB and nests at most 32 deep.
 
 use crate::secure::{Forged, Records};
-use crate::spread::Door;
+use crate::spread::ProcessPort;
 use metrics::{Clamped, FlowSums};
 use model::document::{Document, field};
 use model::{Accepted, HostSnapshot, PacketReport, Phase, Totals, Traffic};
@@ -21,7 +21,7 @@ use uuid::Uuid;
 /// Longest message.
 pub const MAX_MESSAGE: usize = 1 << 20;
 /// The capability of a client that opens connections at other ports than the server's own.
-pub(super) const DOORS: &str = "doors";
+pub(super) const PROCESS_PORTS: &str = "doors";
 /// Deepest nesting.
 const MAX_DEPTH: usize = 32;
 
@@ -87,8 +87,8 @@ pub enum Message {
         workers: u32,
         placement: String,
         /// Ports that have the session's connections, where these are not at the one that is spoken to.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        doors: Vec<Door>,
+        #[serde(default, rename = "doors", skip_serializing_if = "Vec::is_empty")]
+        process_ports: Vec<ProcessPort>,
     },
     /// The server does not want to; the sentence is shown to the user.
     Refused {
@@ -408,7 +408,7 @@ mod tests {
             host: Box::new(host),
             workers: 1,
             placement: evil.into(),
-            doors: Vec::new(),
+            process_ports: Vec::new(),
         });
         let mut frames = Frames::new(MAX_MESSAGE);
         let all = [refused, accepted, framed(br#"{"type":"refused","reason":"a\u009b\u202Eb"}"#)];

@@ -21,7 +21,7 @@
 //! woken and they cost time. A message shorter than 16 bytes has no room for that. The end of a flow of datagrams is the end of
 //! its session.
 
-use super::grants::Seat;
+use super::grants::Admission;
 use super::mark::{Kind, MARK, Mark};
 use super::opening::Opener;
 use super::preamble::{PREAMBLE, Preamble, Purpose};
@@ -251,7 +251,7 @@ pub(super) struct Reflector {
 pub(super) struct Place {
     pub(super) open: Arc<Mutex<HashMap<Uuid, SocketAddr>>>,
     pub(super) id: Uuid,
-    pub(super) _seat: Seat,
+    pub(super) _admission: Admission,
 }
 
 impl Drop for Place {

@@ -11,7 +11,7 @@ use super::handshake::Listener;
 use super::message::{Frames, Message};
 use super::preamble::Guess;
 use super::secure::Shake;
-use super::spread::{About, Door, Listening};
+use super::spread::{About, Listening, ProcessPort};
 use super::udp::Posted;
 use crate::auth::{Secrets, keyed_long};
 use crate::quota::{ByAddress, Lines, Rate};
@@ -61,7 +61,7 @@ pub struct ServerPlan {
     /// What else ends with it: protocols and ports, `echo:9999`.
     pub besides: Vec<String>,
     /// The ports of its worker processes, whose workers come after those of this one.
-    pub doors: Vec<u16>,
+    pub process_ports: Vec<u16>,
     /// Worker threads of each of these.
     pub workers_of_process: u16,
 }
@@ -144,12 +144,13 @@ struct Held {
     others: u32,
     /// What its tallies add up to.
     moved: Moved,
-    /// The worker processes that have its connections, and the doors that lead there.
+    /// The worker processes that have its connections, and the ports that lead there.
     processes: Range<usize>,
-    doors: Vec<Door>,
+    process_ports: Vec<ProcessPort>,
 }
 
-struct Visitor {
+/// A client, by its control link.
+struct ClientState {
     path: Path,
     frames: Frames,
     step: Step,
@@ -160,7 +161,7 @@ struct Visitor {
     /// The hash of the handshake, where there is a key.
     handshake: Vec<u8>,
     /// It opens connections at other ports than the server's own.
-    takes_doors: bool,
+    takes_process_ports: bool,
     /// The key that the client has, or with which it is yet to prove that.
     holder: Option<Holder>,
     run: Uuid,
@@ -173,7 +174,7 @@ struct Visitor {
     held: Option<Held>,
 }
 
-impl Visitor {
+impl ClientState {
     /// How long its connections may take to end after it has said that they have.
     fn lingers(&self) -> u64 {
         let connections = self.held.as_ref().map_or(0, |held| held.phase.connections);
@@ -202,7 +203,7 @@ pub struct Server {
     plan: ServerPlan,
     grants: Arc<Grants>,
     secrets: Secrets,
-    visitors: BTreeMap<Link, Visitor>,
+    clients: BTreeMap<Link, ClientState>,
     queue: VecDeque<Link>,
     groups: Vec<Option<Link>>,
     sessions: u64,
@@ -243,7 +244,7 @@ impl Server {
         let mut driver = Driver::new(now, 0, &Phase::default()).begun(now);
         let mut all =
             GroupPlan { records: plan.records, ..GroupPlan::new(Group::ALL, now, plan.interval_ns) };
-        if !plan.doors.is_empty() {
+        if !plan.process_ports.is_empty() {
             let texts = |networks: &[ipnet::IpNet]| networks.iter().map(ToString::to_string).collect();
             let listening = Listening {
                 start: now,
@@ -260,7 +261,7 @@ impl Server {
             secrets: Secrets::new(secret, b"netcaliper server"),
             plan,
             grants,
-            visitors: BTreeMap::new(),
+            clients: BTreeMap::new(),
             queue: VecDeque::new(),
             groups: vec![None],
             sessions: 0,
@@ -278,12 +279,12 @@ impl Server {
     }
 
     fn say(&mut self, link: Link, message: &Message) {
-        let Some(visitor) = self.visitors.get_mut(&link) else { return };
-        self.driver.send(link, visitor.frames.encode(message));
+        let Some(client) = self.clients.get_mut(&link) else { return };
+        self.driver.send(link, client.frames.encode(message));
     }
 
     fn close(&mut self, cx: &Context<'_>, link: Link) {
-        if !self.visitors.contains_key(&link) {
+        if !self.clients.contains_key(&link) {
             return;
         }
         self.driver.close(link);
@@ -295,22 +296,22 @@ impl Server {
         self.close(cx, link);
     }
 
-    /// Forgets a visitor, its session and its place in the queue.
+    /// Forgets a client, its session and its place in the queue.
     fn leave(&mut self, cx: &Context<'_>, link: Link) {
         self.queue.retain(|&l| l != link);
         self.stand(link, Standing::Lost);
-        let Some(visitor) = self.visitors.remove(&link) else { return };
-        if let Some(held) = visitor.held {
+        let Some(client) = self.clients.remove(&link) else { return };
+        if let Some(held) = client.held {
             self.grants.remove(held.number);
             let index = usize::clamped(held.group.0);
-            if matches!(visitor.step, Step::Running | Step::Draining) {
+            if matches!(client.step, Step::Running | Step::Draining) {
                 self.driver.order(held.group, Order::Drop);
-            } else if visitor.step == Step::Granted {
+            } else if client.step == Step::Granted {
                 self.groups[index] = None;
             }
             // In `Dropping`, and from now on otherwise, the group is free once its totals have come.
-            if matches!(visitor.step, Step::Running | Step::Draining | Step::Dropping) {
-                let peer = visitor.path.peer;
+            if matches!(client.step, Step::Running | Step::Draining | Step::Dropping) {
+                let peer = client.path.peer;
                 let text = format!("session {} with {peer} was lost", held.number);
                 if let Some(text) = self.lost.of(peer.ip(), Lines::default).text(cx.now, text) {
                     self.driver.notice(Level::Warning, text);
@@ -323,20 +324,20 @@ impl Server {
 
     /// The client's connections have ended; ours should soon.
     fn wind_up(&mut self, cx: &Context<'_>, link: Link) {
-        let Some(visitor) = self.visitors.get_mut(&link) else { return };
-        let Some(held) = &visitor.held else { return };
-        visitor.step = Step::Draining;
-        visitor.since = cx.now;
+        let Some(client) = self.clients.get_mut(&link) else { return };
+        let Some(held) = &client.held else { return };
+        client.step = Step::Draining;
+        client.since = cx.now;
         self.grants.remove(held.number);
         self.driver.order(held.group, Order::Stop);
     }
 
     fn drop_group(&mut self, now: Mono, link: Link) {
-        let Some(visitor) = self.visitors.get_mut(&link) else { return };
-        let Some(held) = &visitor.held else { return };
-        if visitor.step == Step::Draining {
-            visitor.step = Step::Dropping;
-            visitor.since = now;
+        let Some(client) = self.clients.get_mut(&link) else { return };
+        let Some(held) = &client.held else { return };
+        if client.step == Step::Draining {
+            client.step = Step::Dropping;
+            client.since = now;
             self.driver.order(held.group, Order::Drop);
         }
     }
@@ -353,16 +354,16 @@ impl Server {
         }
         let Some(slot) = self.groups.get_mut(usize::clamped(group.0)) else { return };
         let Some(link) = slot.take() else { return };
-        let Some((visitor, held)) = self.visitors.get_mut(&link).and_then(|v| {
+        let Some((client, held)) = self.clients.get_mut(&link).and_then(|v| {
             let held = v.held.take_if(|h| h.group == group)?;
             Some((v, held))
         }) else {
             return self.check_over(cx);
         };
-        (visitor.step, visitor.since, visitor.said) = (Step::Idle, cx.now, 0);
+        (client.step, client.since, client.said) = (Step::Idle, cx.now, 0);
         totals.others = held.others;
         totals.receive = held.phase.verify.receive().to_owned();
-        let (peer, number) = (visitor.path.peer, held.number);
+        let (peer, number) = (client.path.peer, held.number);
         self.ended(link, &held, &totals);
         let text = format!(
             "session {number} with {peer} ended: {} bytes received, {} sent, {} errors",
@@ -383,7 +384,7 @@ impl Server {
         }
         let traffic = Traffic { tx_bytes: tally.tx_bytes, rx_bytes: tally.rx_bytes, ns: to.since(from) };
         let Some(link) = self.groups.get(usize::clamped(group.0)).copied().flatten() else { return };
-        let Some(run) = self.visitors.get(&link).map(|v| v.run) else { return };
+        let Some(run) = self.clients.get(&link).map(|v| v.run) else { return };
         let others = u32::clamped(self.others(run).count());
         self.moved(link, traffic, tally);
         let came = tally.packets.as_ref().filter(|packets| packets.came > from);
@@ -413,9 +414,9 @@ impl Server {
     }
 
     fn shut_down(&mut self, cx: &Context<'_>, link: Link, only: Option<&str>) {
-        let Some(visitor) = self.visitors.get(&link) else { return };
-        let peer = visitor.path.peer;
-        let here = is_here(&visitor.path);
+        let Some(client) = self.clients.get(&link) else { return };
+        let peer = client.path.peer;
+        let here = is_here(&client.path);
         if let Some(only) = only.filter(|only| !self.plan.besides.iter().any(|b| b == only)) {
             let shown: String = only.chars().take(40).collect();
             return self.refuse(
@@ -424,7 +425,7 @@ impl Server {
                 &format!("this server does not answer {shown:?}, which is to be ended"),
             );
         }
-        let why = match &visitor.holder {
+        let why = match &client.holder {
             Some(holder) if !holder.rights.permits("stop") => {
                 format!("{holder} is not for stop: {}", holder.rights.verbs())
             }
@@ -436,7 +437,7 @@ impl Server {
         if !why.is_empty() {
             return self.refuse(cx, link, &why);
         }
-        let running = self.visitors.values().filter(|v| v.held.is_some()).count();
+        let running = self.clients.values().filter(|v| v.held.is_some()).count();
         self.driver.notice(Level::Info, format!("{peer} asks to stop; {running} session(s) still running"));
         self.say(link, &Message::Stopping { reason: format!("{running} session(s) still running") });
         self.ending = Some(Mono(u64::MAX));
@@ -456,7 +457,7 @@ impl Server {
             return;
         }
         self.ending = Some(cx.now.plus(GRACE));
-        let links: Vec<(Link, bool)> = self.visitors.iter().map(|(&l, v)| (l, v.held.is_some())).collect();
+        let links: Vec<(Link, bool)> = self.clients.iter().map(|(&l, v)| (l, v.held.is_some())).collect();
         for (link, busy) in links {
             self.say(link, &Message::Stopping { reason: "the server was asked to stop".to_owned() });
             if !busy {
@@ -468,13 +469,12 @@ impl Server {
 
     /// Ends the server once it is to end and no session is left.
     fn check_over(&mut self, cx: &Context<'_>) {
-        let busy =
-            self.visitors.values().any(|v| v.held.is_some()) || self.groups.iter().any(Option::is_some);
+        let busy = self.clients.values().any(|v| v.held.is_some()) || self.groups.iter().any(Option::is_some);
         if self.ending.is_none() || self.over || busy {
             return;
         }
         self.over = true;
-        for link in self.visitors.keys().copied().collect::<Vec<_>>() {
+        for link in self.clients.keys().copied().collect::<Vec<_>>() {
             self.say(link, &Message::Bye);
             self.close(cx, link);
         }
@@ -483,10 +483,10 @@ impl Server {
 
     fn wake(&mut self, cx: &Context<'_>) {
         let now = cx.now;
-        for link in self.visitors.keys().copied().collect::<Vec<_>>() {
-            let Some(visitor) = self.visitors.get(&link) else { continue };
-            let (quiet, waited) = (now.since(visitor.heard), now.since(visitor.since));
-            match visitor.step {
+        for link in self.clients.keys().copied().collect::<Vec<_>>() {
+            let Some(client) = self.clients.get(&link) else { continue };
+            let (quiet, waited) = (now.since(client.heard), now.since(client.since));
+            match client.step {
                 Step::Greeting | Step::Proving if waited >= PATIENCE => {
                     self.refuse(cx, link, "nothing was said for too long");
                 }
@@ -494,11 +494,7 @@ impl Server {
                     self.refuse(cx, link, "nothing was proposed for too long");
                 }
                 Step::Granted | Step::Running | Step::Draining
-                    if visitor
-                        .held
-                        .as_ref()
-                        .and_then(|held| held.until)
-                        .is_some_and(|until| until <= now) =>
+                    if client.held.as_ref().and_then(|held| held.until).is_some_and(|until| until <= now) =>
                 {
                     self.refuse(cx, link, "the session has excluded all others for longer than agreed");
                 }
@@ -508,7 +504,7 @@ impl Server {
                 Step::Granted | Step::Queued | Step::Running if quiet >= SILENCE => {
                     self.refuse(cx, link, "nothing was heard for too long");
                 }
-                Step::Draining if waited >= visitor.lingers() => self.drop_group(now, link),
+                Step::Draining if waited >= client.lingers() => self.drop_group(now, link),
                 _ => {}
             }
         }
@@ -516,7 +512,7 @@ impl Server {
         if self.ending.is_some_and(|at| at <= now) {
             // From here on only the workers are waited for.
             self.ending = Some(Mono(u64::MAX));
-            for link in self.visitors.keys().copied().collect::<Vec<_>>() {
+            for link in self.clients.keys().copied().collect::<Vec<_>>() {
                 self.close(cx, link);
             }
         }
@@ -557,7 +553,7 @@ impl Session for Server {
             Input::Refused(..) | Input::Finish => {}
             Input::Bytes(link, bytes) => self.bytes(cx, link, bytes),
             Input::Down(link, _) => {
-                if self.visitors.get(&link).is_some_and(|v| v.step == Step::Proving) {
+                if self.clients.get(&link).is_some_and(|v| v.step == Step::Proving) {
                     self.unproved(cx, link);
                 }
                 self.leave(cx, link);
@@ -588,11 +584,9 @@ impl Session for Server {
     }
 
     fn deadline(&self) -> Option<Mono> {
-        let until = self
-            .visitors
-            .values()
-            .filter_map(|v| v.held.as_ref()?.until.filter(|_| v.step != Step::Dropping));
-        let visitors = self.visitors.values().filter_map(|v| match v.step {
+        let until =
+            self.clients.values().filter_map(|v| v.held.as_ref()?.until.filter(|_| v.step != Step::Dropping));
+        let clients = self.clients.values().filter_map(|v| match v.step {
             Step::Greeting | Step::Proving => Some(v.since.plus(PATIENCE)),
             Step::Granted => Some(v.heard.plus(SILENCE).min(v.since.plus(WAIT))),
             Step::Idle if self.ending.is_none() => Some(v.since.plus(IDLE)),
@@ -602,7 +596,7 @@ impl Session for Server {
             Step::Dropping => None,
         });
         let ending = self.ending.filter(|at| *at < Mono(u64::MAX) && !self.over);
-        visitors.chain(until).chain(ending).min()
+        clients.chain(until).chain(ending).min()
     }
 }
 

@@ -22,13 +22,13 @@ use transport::{Acceptor, Connector, GroupPlan, LinkSource, Order, Part, Replica
 
 /// A port of a server that has connections of one session only: those of a worker process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Door {
+pub struct ProcessPort {
     pub port: u16,
     pub connections: u32,
 }
 
-/// Most doors of a server.
-pub(super) const MOST_DOORS: usize = 1_024;
+/// Most ports of a server.
+pub(super) const MOST_PROCESS_PORTS: usize = 1_024;
 
 /// Where a client opens connections.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -131,8 +131,8 @@ pub(super) struct Granting {
     /// Workers spin where they are asked to, and for round trips without being asked.
     pub(super) busy: bool,
     pub(super) eager: bool,
-    /// The doors that they come through; none are those of the server's own port.
-    pub(super) doors: Vec<Door>,
+    /// The ports that they come through; none are those of the server's own port.
+    pub(super) process_ports: Vec<ProcessPort>,
 }
 
 impl Granting {
@@ -150,19 +150,19 @@ impl Granting {
         GroupPlan { records: self.records, packets: phase.probe.is_some(), wait: waiting, ..plan }
     }
 
-    /// The grant of the connections on these workers: all, or those of the door with this number.
-    pub(super) fn grant(&self, workers: Range<u16>, door: Option<usize>) -> Grant {
+    /// The grant of the connections on these workers: all, or those of the port with this number.
+    pub(super) fn grant(&self, workers: Range<u16>, port: Option<usize>) -> Grant {
         let (phase, key) = (&self.phase, OpeningKey::of(self.key));
-        let door = door.and_then(|at| self.doors.get(at));
-        let (key, limit) = match door {
-            Some(door) => (key.of_port(door.port), door.connections),
+        let port = port.and_then(|at| self.process_ports.get(at));
+        let (key, limit) = match port {
+            Some(port) => (key.of_port(port.port), port.connections),
             None => (key, phase.connections),
         };
         let params = Arc::new(Params::of(phase, self.group));
         let even = matches!(phase.kind, Kind::Tcp | Kind::Ping);
         Grant::new(key, params, limit, phase.transfer, even)
             .on(workers)
-            .among(u32::clamped(self.doors.len()))
+            .among(u32::clamped(self.process_ports.len()))
             .with(Terms::of(phase, self.group, None))
             .reflecting(ping::Params::ours(phase, self.group).map(Arc::new), self.eager)
     }

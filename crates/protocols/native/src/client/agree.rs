@@ -3,11 +3,11 @@
 use super::{AHEAD, CONNECTION_REFUSED, Client, GRACE, Granted, PINGS, Stage, Step};
 use crate::SameHost;
 use crate::auth::{hex, host_mark, unhex};
-use crate::message::{DOORS, Message, MessageError, encode};
+use crate::message::{Message, MessageError, PROCESS_PORTS, encode};
 use crate::opening::{Opener, OpeningKey};
 use crate::preamble::{Guess, Preamble, Purpose, guess, is_ours};
 use crate::secure::{PAIRS, Proof, SHARED, Shake, prologue};
-use crate::spread::MOST_DOORS;
+use crate::spread::MOST_PROCESS_PORTS;
 use common::Peer;
 use common::keys::public_text;
 use common::protocol::Foreigners;
@@ -52,7 +52,7 @@ impl Client {
     fn hello(&self, at: usize) -> Message {
         Message::Hello {
             version: self.plan.version.clone(),
-            capabilities: vec!["tcp".into(), "connect".into(), DOORS.into()],
+            capabilities: vec!["tcp".into(), "connect".into(), PROCESS_PORTS.into()],
             nonce: hex(&self.servers[at].nonce),
             host: String::new(),
         }
@@ -337,7 +337,8 @@ impl Client {
     }
 
     pub(super) fn accepted(&mut self, cx: &Context<'_>, at: usize, message: Message) {
-        let Message::Accepted { accepted, secret, phase, host, workers, placement, doors } = message else {
+        let Message::Accepted { accepted, secret, phase, host, workers, placement, process_ports } = message
+        else {
             return;
         };
         let Some(secret) = unhex::<16>(&secret) else {
@@ -349,11 +350,11 @@ impl Client {
         if !is_reduction(&self.proposal(), &phase) {
             return self.lose(at, "it accepted something else than what was proposed", cx.now);
         }
-        let connections: u64 = doors.iter().map(|door| u64::from(door.connections)).sum();
-        if !doors.is_empty()
-            && (doors.len() > MOST_DOORS
+        let connections: u64 = process_ports.iter().map(|port| u64::from(port.connections)).sum();
+        if !process_ports.is_empty()
+            && (process_ports.len() > MOST_PROCESS_PORTS
                 || connections != u64::from(phase.connections)
-                || doors.iter().any(|door| door.port == 0 || door.connections == 0))
+                || process_ports.iter().any(|port| port.port == 0 || port.connections == 0))
         {
             return self.lose(at, "its ports for connections are none", cx.now);
         }
@@ -372,7 +373,7 @@ impl Client {
             udp_rtt_ns: None,
             same_host: server.same_host,
         };
-        server.granted = Some(Granted { info, opener, phase: *phase, doors });
+        server.granted = Some(Granted { info, opener, phase: *phase, process_ports });
         self.enter(at, Step::Ready, cx.now);
         self.advance(cx.now);
     }

@@ -1,11 +1,11 @@
 //! Visitors: how they arrive, prove themselves and speak.
 
 use super::{
-    HANDSHAKE_NS, HANDSHAKES, Holder, LONGEST, MESSAGE_NS, MESSAGES, MOST_BEFORE_HELLO, MOST_BEFORE_PROPOSAL,
-    MOST_SILENT, Server, Step, Visitor,
+    ClientState, HANDSHAKE_NS, HANDSHAKES, Holder, LONGEST, MESSAGE_NS, MESSAGES, MOST_BEFORE_HELLO,
+    MOST_BEFORE_PROPOSAL, MOST_SILENT, Server, Step,
 };
 use crate::auth::{hex, host_mark, unhex};
-use crate::message::{DOORS, Frames, Message, MessageError};
+use crate::message::{Frames, Message, MessageError, PROCESS_PORTS};
 use crate::quota::{Lines, Rate, to_give_way};
 use crate::secure::{PAIRS, Proof, SHARED, Shake, prologue};
 use metrics::{Clamped, Wall};
@@ -13,7 +13,7 @@ use model::Level;
 use transport::{Context, Link, Path};
 use uuid::Uuid;
 
-impl Visitor {
+impl ClientState {
     /// Whether it has neither said hello nor, where that is asked, proved to know the key.
     fn is_stranger(&self) -> bool {
         matches!(self.step, Step::Greeting | Step::Proving)
@@ -23,7 +23,7 @@ impl Visitor {
 impl Server {
     pub(super) fn arrive(&mut self, cx: &Context<'_>, link: Link, path: Path) {
         // Links are numbered as they come, and so are the entries in order.
-        let silent = self.visitors.iter().filter(|(_, v)| v.is_stranger());
+        let silent = self.clients.iter().filter(|(_, v)| v.is_stranger());
         let silent: Vec<_> = silent.map(|(&link, v)| (link, v.path.peer.ip())).collect();
         if silent.len() >= MOST_SILENT
             && let Some(oldest) = to_give_way(silent)
@@ -31,7 +31,7 @@ impl Server {
             self.crowded(cx.now, 1);
             self.refuse(cx, oldest, "too many clients are just arriving: try again");
         }
-        let visitor = Visitor {
+        let client = ClientState {
             path,
             frames: Frames::new(LONGEST),
             step: Step::Greeting,
@@ -39,7 +39,7 @@ impl Server {
             heard: cx.now,
             shake: None,
             handshake: Vec::new(),
-            takes_doors: false,
+            takes_process_ports: false,
             holder: None,
             run: Uuid::nil(),
             proposal: None,
@@ -48,7 +48,7 @@ impl Server {
             standing: Wall(0),
             held: None,
         };
-        self.visitors.insert(link, visitor);
+        self.clients.insert(link, client);
         if self.ending.is_some() {
             self.refuse(cx, link, "the server is stopping");
         }
@@ -57,10 +57,10 @@ impl Server {
     /// Counts a client against the limits per address and of the server, from its hello and proof on; refuses it, and returns false, where
     /// one of these is reached.
     fn introduced(&mut self, cx: &Context<'_>, link: Link) -> bool {
-        let Some(address) = self.visitors.get(&link).map(|v| v.path.peer.ip().to_canonical()) else {
+        let Some(address) = self.clients.get(&link).map(|v| v.path.peer.ip().to_canonical()) else {
             return false;
         };
-        let known = || self.visitors.iter().filter(|(l, v)| **l != link && !v.is_stranger());
+        let known = || self.clients.iter().filter(|(l, v)| **l != link && !v.is_stranger());
         let same = known().filter(|(_, v)| v.path.peer.ip().to_canonical() == address).count();
         let limits = &self.plan.limits;
         let why = if same >= usize::clamped(limits.per_address) {
@@ -75,23 +75,23 @@ impl Server {
     }
 
     pub(super) fn bytes(&mut self, cx: &Context<'_>, link: Link, bytes: &[u8]) {
-        let Some(visitor) = self.visitors.get_mut(&link) else { return };
-        visitor.heard = cx.now;
-        let most = match visitor.step {
+        let Some(client) = self.clients.get_mut(&link) else { return };
+        client.heard = cx.now;
+        let most = match client.step {
             Step::Greeting | Step::Proving => Some(MOST_BEFORE_HELLO),
             Step::Idle => Some(MOST_BEFORE_PROPOSAL),
             _ => None,
         };
-        visitor.said = visitor.said.saturating_add(most.map_or(0, |_| bytes.len()));
-        if most.is_some_and(|most| visitor.said > most) {
+        client.said = client.said.saturating_add(most.map_or(0, |_| bytes.len()));
+        if most.is_some_and(|most| client.said > most) {
             return self.refuse(cx, link, "too much was said before a proposal");
         }
-        if let Err(error) = visitor.frames.push(bytes) {
+        if let Err(error) = client.frames.push(bytes) {
             return self.misspoke(cx, link, &error);
         }
-        while let Some(visitor) = self.visitors.get_mut(&link) {
-            match visitor.frames.pop() {
-                Ok(Some(_)) if !visitor.messages.admits(cx.now) => {
+        while let Some(client) = self.clients.get_mut(&link) {
+            match client.frames.pop() {
+                Ok(Some(_)) if !client.messages.admits(cx.now) => {
                     return self.refuse(cx, link, "too many messages in a short time");
                 }
                 Ok(Some(message)) => self.message(cx, link, message),
@@ -102,7 +102,7 @@ impl Server {
     }
 
     pub(super) fn message(&mut self, cx: &Context<'_>, link: Link, message: Message) {
-        let Some(step) = self.visitors.get(&link).map(|v| v.step) else { return };
+        let Some(step) = self.clients.get(&link).map(|v| v.step) else { return };
         match (step, message) {
             (Step::Greeting, Message::Noise { protocol, key, data }) => {
                 self.shake(cx, link, &protocol, &key, &data);
@@ -116,8 +116,9 @@ impl Server {
             }
             (Step::Proving, Message::Noise { data, .. }) => self.shaken(cx, link, &data),
             (Step::Greeting | Step::Proving, Message::Hello { nonce, capabilities, .. }) => {
-                if let Some(visitor) = self.visitors.get_mut(&link) {
-                    visitor.takes_doors = capabilities.iter().any(|capability| capability == DOORS);
+                if let Some(client) = self.clients.get_mut(&link) {
+                    client.takes_process_ports =
+                        capabilities.iter().any(|capability| capability == PROCESS_PORTS);
                 }
                 self.greet(cx, link, &nonce);
             }
@@ -126,9 +127,9 @@ impl Server {
             }
             (_, Message::Ping { n }) => self.say(link, &Message::Pong { n }),
             (Step::Idle, Message::Propose { run, phase }) => {
-                if let Some(visitor) = self.visitors.get_mut(&link) {
-                    visitor.run = run;
-                    visitor.proposal = Some(phase);
+                if let Some(client) = self.clients.get_mut(&link) {
+                    client.run = run;
+                    client.proposal = Some(phase);
                 }
                 self.consider(cx, link);
             }
@@ -143,7 +144,7 @@ impl Server {
     /// Handles bytes that are no message. A peer without proof of the key gets no explanation.
     fn misspoke(&mut self, cx: &Context<'_>, link: Link, error: &MessageError) {
         if *error == MessageError::Forged {
-            if self.visitors.get(&link).is_some_and(|visitor| visitor.step == Step::Proving) {
+            if self.clients.get(&link).is_some_and(|client| client.step == Step::Proving) {
                 self.unproved(cx, link);
             }
             return self.close(cx, link);
@@ -169,7 +170,7 @@ impl Server {
     /// A client begins to prove that it has a key. It is answered whether its name is that of a key or not, so that names cannot be
     /// tried.
     fn shake(&mut self, cx: &Context<'_>, link: Link, protocol: &str, name: &str, data: &str) {
-        let Some(peer) = self.visitors.get(&link).map(|visitor| visitor.path.peer) else { return };
+        let Some(peer) = self.clients.get(&link).map(|client| client.path.peer) else { return };
         if self.plan.keys.is_empty() {
             let why = "a key was given, but this server has none and cannot prove who it is";
             return self.refuse(cx, link, why);
@@ -212,18 +213,18 @@ impl Server {
         };
         let none = String::new;
         self.say(link, &Message::Noise { protocol: none(), key: none(), data });
-        let Some(visitor) = self.visitors.get_mut(&link) else { return };
-        (visitor.step, visitor.since, visitor.holder) = (Step::Proving, cx.now, holder);
+        let Some(client) = self.clients.get_mut(&link) else { return };
+        (client.step, client.since, client.holder) = (Step::Proving, cx.now, holder);
         if shake.is_over() {
             self.secure(cx, link, shake);
         } else {
-            visitor.shake = Some(shake);
+            client.shake = Some(shake);
         }
     }
 
     /// The last message of a handshake with pairs of keys.
     fn shaken(&mut self, cx: &Context<'_>, link: Link, data: &str) {
-        let Some(mut shake) = self.visitors.get_mut(&link).and_then(|v| v.shake.take()) else {
+        let Some(mut shake) = self.clients.get_mut(&link).and_then(|v| v.shake.take()) else {
             return self.close(cx, link);
         };
         let peer = shake.hear(data).and_then(|()| shake.peer()).filter(|_| shake.is_over());
@@ -235,8 +236,8 @@ impl Server {
                 return self.close(cx, link);
             }
         }
-        if let Some(visitor) = self.visitors.get_mut(&link) {
-            visitor.holder = holder.clone();
+        if let Some(client) = self.clients.get_mut(&link) {
+            client.holder = holder.clone();
         }
         self.secure(cx, link, shake);
         if holder.is_none() {
@@ -249,9 +250,9 @@ impl Server {
     }
 
     fn secure(&mut self, cx: &Context<'_>, link: Link, shake: Shake) {
-        let Some(visitor) = self.visitors.get_mut(&link) else { return };
-        visitor.handshake = shake.hash().to_vec();
-        if shake.records().is_none_or(|records| visitor.frames.secure(records).is_err()) {
+        let Some(client) = self.clients.get_mut(&link) else { return };
+        client.handshake = shake.hash().to_vec();
+        if shake.records().is_none_or(|records| client.frames.secure(records).is_err()) {
             self.misspoke(cx, link, &MessageError::Forged);
         }
     }
@@ -262,7 +263,7 @@ impl Server {
 
     /// A client has not proved to have a key of this server.
     pub(super) fn unproved(&mut self, cx: &Context<'_>, link: Link) {
-        let Some(peer) = self.visitors.get(&link).map(|visitor| visitor.path.peer) else { return };
+        let Some(peer) = self.clients.get(&link).map(|client| client.path.peer) else { return };
         let (_, lines) = self.handshakes_of(peer.ip());
         if let Some(line) = lines.text(cx.now, format!("{peer} has not proved to know a key of this server"))
         {
@@ -271,8 +272,8 @@ impl Server {
     }
 
     fn enter_idle(&mut self, cx: &Context<'_>, link: Link) {
-        if let Some(visitor) = self.visitors.get_mut(&link) {
-            (visitor.step, visitor.since, visitor.said) = (Step::Idle, cx.now, 0);
+        if let Some(client) = self.clients.get_mut(&link) {
+            (client.step, client.since, client.said) = (Step::Idle, cx.now, 0);
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Sessions: queueing, granting and starting them.
 
 use super::standing::Moved;
-use super::{GRACE_EXCLUSIVE, Held, Holder, Server, Step, Visitor, WAIT_EXCLUSIVE, is_here};
+use super::{ClientState, GRACE_EXCLUSIVE, Held, Holder, Server, Step, WAIT_EXCLUSIVE, is_here};
 use crate::auth::hex;
 use crate::balance::{Placed, first_worker, is_light};
 use crate::message::Message;
 use crate::opening::OpeningKey;
-use crate::spread::{About, Door, Granting};
+use crate::spread::{About, Granting, ProcessPort};
 use common::keys::verb;
 use common::{Limits, Protocol};
 use metrics::{Clamped, Group};
@@ -24,33 +24,33 @@ fn rate_of(phase: &Phase) -> Option<u64> {
 
 impl Server {
     /// Sessions that are granted or run, of other runs than `run`.
-    pub(super) fn others(&self, run: Uuid) -> impl Iterator<Item = &Visitor> {
-        self.visitors.values().filter(move |v| v.held.is_some() && v.run != run)
+    pub(super) fn others(&self, run: Uuid) -> impl Iterator<Item = &ClientState> {
+        self.clients.values().filter(move |v| v.held.is_some() && v.run != run)
     }
 
     /// Whether a proposal has to wait: an exclusive session excludes all others, whichever came first.
     pub(super) fn must_wait(&self, link: Link) -> Option<(u32, &'static str)> {
-        let visitor = self.visitors.get(&link)?;
-        let ours = |v: &Visitor| v.run == visitor.run && v.held.as_ref().is_some_and(|h| h.phase.exclusive);
-        if self.visitors.values().any(ours) {
+        let client = self.clients.get(&link)?;
+        let ours =
+            |v: &ClientState| v.run == client.run && v.held.as_ref().is_some_and(|h| h.phase.exclusive);
+        if self.clients.values().any(ours) {
             // The parts of a run share its place: other sessions wait for all of them.
             return None;
         }
-        let exclusive = self.plan.exclusive || visitor.proposal.as_ref().is_some_and(|p| p.exclusive);
-        let running = u32::clamped(self.others(visitor.run).count());
+        let exclusive = self.plan.exclusive || client.proposal.as_ref().is_some_and(|p| p.exclusive);
+        let running = u32::clamped(self.others(client.run).count());
         let before = u32::clamped(self.queue.iter().take_while(|&&l| l != link).count());
         if exclusive && running + before > 0 {
             return Some((running + before, "an exclusive session waits until no other runs"));
         }
-        if self.others(visitor.run).any(|v| v.held.as_ref().is_some_and(|h| h.phase.exclusive)) || before > 0
-        {
+        if self.others(client.run).any(|v| v.held.as_ref().is_some_and(|h| h.phase.exclusive)) || before > 0 {
             return Some((running + before, "an exclusive session is running or waiting"));
         }
         None
     }
 
     pub(super) fn consider(&mut self, cx: &Context<'_>, link: Link) {
-        let Some(proposal) = self.visitors.get(&link).and_then(|v| v.proposal.clone()) else { return };
+        let Some(proposal) = self.clients.get(&link).and_then(|v| v.proposal.clone()) else { return };
         if self.ending.is_some() {
             return self.refuse(cx, link, "the server is stopping");
         }
@@ -69,10 +69,10 @@ impl Server {
             );
         }
         if let Some((ahead, reason)) = self.must_wait(link) {
-            if let Some(visitor) = self.visitors.get_mut(&link)
-                && visitor.step != Step::Queued
+            if let Some(client) = self.clients.get_mut(&link)
+                && client.step != Step::Queued
             {
-                visitor.step = Step::Queued;
+                client.step = Step::Queued;
                 self.queue.push_back(link);
                 self.say(link, &Message::Queued { ahead, reason: reason.to_owned() });
                 self.stands(cx, link, Standing::Waiting);
@@ -85,7 +85,7 @@ impl Server {
 
     /// Why a client may not have at all what it proposes, where its key or the limits of the server say so.
     fn beyond_rights(&self, link: Link, phase: &Phase) -> Option<String> {
-        let holder = self.visitors.get(&link)?.holder.as_ref();
+        let holder = self.clients.get(&link)?.holder.as_ref();
         if let Some(holder) = holder {
             let verb = verb(phase.kind);
             if !holder.rights.permits(verb) {
@@ -119,7 +119,7 @@ impl Server {
         let Some(Holder { name, rights }) = holder else { return limits };
         let least = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
         let left = rights.rate.map(|most| {
-            let same = self.visitors.values().filter(|v| v.holder.as_ref().is_some_and(|h| h.name == *name));
+            let same = self.clients.values().filter(|v| v.holder.as_ref().is_some_and(|h| h.name == *name));
             let used = same.filter_map(|v| rate_of(&v.held.as_ref()?.phase)).fold(0, u64::saturating_add);
             most.saturating_sub(used)
         });
@@ -131,7 +131,7 @@ impl Server {
     pub(super) fn grant(&mut self, cx: &Context<'_>, link: Link, mut phase: Phase) {
         let now = cx.now;
         phase.exclusive |= self.plan.exclusive;
-        let holder = self.visitors.get(&link).and_then(|v| v.holder.clone());
+        let holder = self.clients.get(&link).and_then(|v| v.holder.clone());
         let changes = self.reduce(&mut phase, holder.as_ref());
         phase.first_worker = self.first_worker(&phase);
         let secret = self.secrets.short();
@@ -142,11 +142,11 @@ impl Server {
         self.groups[index] = Some(link);
         self.sessions += 1;
         let number = self.sessions;
-        let Some((run, here)) = self.visitors.get(&link).map(|v| (v.run, is_here(&v.path))) else { return };
+        let Some((run, here)) = self.clients.get(&link).map(|v| (v.run, is_here(&v.path))) else { return };
         let known = holder.is_some() || here;
         let host = if known { self.plan.host.clone() } else { self.plan.host.without_identity() };
         let others = u32::clamped(self.others(run).count());
-        let (processes, doors) = self.doors(link, &phase);
+        let (processes, process_ports) = self.process_ports(link, &phase);
         let answer = Message::Accepted {
             accepted: Accepted { session: number, changes, others },
             secret: hex(&secret),
@@ -154,16 +154,16 @@ impl Server {
             host: Box::new(host),
             workers: self.plan.workers.into(),
             placement: self.plan.placement.clone(),
-            doors: doors.clone(),
+            process_ports: process_ports.clone(),
         };
         self.say(link, &answer);
         let until = phase.exclusive.then(|| now.plus(WAIT_EXCLUSIVE));
-        if let Some(visitor) = self.visitors.get_mut(&link) {
-            visitor.step = Step::Granted;
-            visitor.since = now;
-            visitor.said = 0;
-            visitor.proposal = None;
-            visitor.held = Some(Held {
+        if let Some(client) = self.clients.get_mut(&link) {
+            client.step = Step::Granted;
+            client.since = now;
+            client.said = 0;
+            client.proposal = None;
+            client.held = Some(Held {
                 group: Group(u32::clamped(index)),
                 number,
                 secret,
@@ -173,18 +173,18 @@ impl Server {
                 others,
                 moved: Moved::default(),
                 processes,
-                doors,
+                process_ports,
             });
         }
         self.stands(cx, link, Standing::Granted);
         self.raise_others();
     }
 
-    /// The worker processes that have a session's connections, next to each other, and the doors that lead there. None where the
+    /// The worker processes that have a session's connections, next to each other, and the ports that lead there. None where the
     /// session needs what only this process has.
-    fn doors(&self, link: Link, phase: &Phase) -> (Range<usize>, Vec<Door>) {
-        let (all, connections) = (self.plan.doors.len(), usize::clamped(phase.connections));
-        let takes = self.visitors.get(&link).is_some_and(|visitor| visitor.takes_doors);
+    fn process_ports(&self, link: Link, phase: &Phase) -> (Range<usize>, Vec<ProcessPort>) {
+        let (all, connections) = (self.plan.process_ports.len(), usize::clamped(phase.connections));
+        let takes = self.clients.get(&link).is_some_and(|client| client.takes_process_ports);
         if !takes || !matches!(phase.kind, Kind::Tcp | Kind::Connect) {
             return (0..0, Vec::new());
         }
@@ -198,9 +198,9 @@ impl Server {
         let Some(processes) = found else { return (0..0, Vec::new()) };
         let count = processes.len();
         let share = |at: usize| u32::clamped(connections / count + usize::from(at < connections % count));
-        let ports = self.plan.doors[processes.clone()].iter().enumerate();
-        let doors = ports.map(|(at, &port)| Door { port, connections: share(at) }).collect();
-        (processes, doors)
+        let ports = self.plan.process_ports[processes.clone()].iter().enumerate();
+        let process_ports = ports.map(|(at, &port)| ProcessPort { port, connections: share(at) }).collect();
+        (processes, process_ports)
     }
 
     /// The worker that has a session's first connection. Alone, a client on this host is placed as it proposes, so that both ends of
@@ -216,17 +216,17 @@ impl Server {
         };
         // A paced connection costs a worker next to nothing beside one that sends as fast as it can; others are on other workers.
         let paced = |phase: &Phase| (phase.rate.is_some() || phase.media.is_some(), is_light(phase));
-        let held = self.visitors.values().filter_map(|visitor| Some(&visitor.held.as_ref()?.phase));
+        let held = self.clients.values().filter_map(|client| Some(&client.held.as_ref()?.phase));
         let alike = held.filter(|other| paced(other) == paced(phase)).map(placed);
         first_worker(self.plan.workers, placed(phase), alike)
     }
 
     /// Notes in every session how many of other runs are beside it now, however short they turn out to be.
     pub(super) fn raise_others(&mut self) {
-        let runs: Vec<Uuid> = self.visitors.values().filter(|v| v.held.is_some()).map(|v| v.run).collect();
-        for visitor in self.visitors.values_mut() {
-            if let Some(held) = &mut visitor.held {
-                let others = u32::clamped(runs.iter().filter(|&&run| run != visitor.run).count());
+        let runs: Vec<Uuid> = self.clients.values().filter(|v| v.held.is_some()).map(|v| v.run).collect();
+        for client in self.clients.values_mut() {
+            if let Some(held) = &mut client.held {
+                let others = u32::clamped(runs.iter().filter(|&&run| run != client.run).count());
                 held.others = held.others.max(others);
             }
         }
@@ -278,9 +278,9 @@ impl Server {
     }
 
     pub(super) fn begin(&mut self, cx: &Context<'_>, link: Link) {
-        let Some(visitor) = self.visitors.get_mut(&link) else { return };
-        let Some(held) = &mut visitor.held else { return };
-        visitor.step = Step::Running;
+        let Some(client) = self.clients.get_mut(&link) else { return };
+        let Some(held) = &mut client.held else { return };
+        client.step = Step::Running;
         held.start = cx.now;
         let longest = held.phase.ends_after().unwrap_or(self.plan.limits.exclusive_ns);
         held.until = held.phase.exclusive.then(|| cx.now.plus(longest).plus(GRACE_EXCLUSIVE));
@@ -290,13 +290,13 @@ impl Server {
         let granting = Granting {
             group: held.group,
             session: held.number,
-            key: OpeningKey::new(&held.secret, &visitor.handshake).bytes(),
+            key: OpeningKey::new(&held.secret, &client.handshake).bytes(),
             phase: phase.clone(),
             start,
             records: self.plan.records,
             busy: self.plan.limits.busy,
             eager: self.plan.limits.eager && phase.kind == Kind::Ping,
-            doors: held.doors.clone(),
+            process_ports: held.process_ports.clone(),
         };
         let mut plan = granting.plan();
         let workers = self.plan.set(u16::from(is_light(phase)));
@@ -304,8 +304,8 @@ impl Server {
         let text = format!(
             "session {} with {}{}: {} {}, {} connections",
             held.number,
-            visitor.path.peer,
-            visitor
+            client.path.peer,
+            client
                 .holder
                 .as_ref()
                 .filter(|holder| !holder.name.is_empty())
@@ -321,7 +321,7 @@ impl Server {
             phase.pattern,
             phase.connections
         );
-        if held.doors.is_empty() {
+        if held.process_ports.is_empty() {
             self.grants.insert(held.number, Arc::new(granting.grant(workers, None)));
         } else {
             plan.workers = Some(self.plan.workers_of(&held.processes));

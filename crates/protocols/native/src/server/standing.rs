@@ -18,30 +18,30 @@ pub(super) struct Moved {
 impl Server {
     /// A session stands in another way from now on.
     pub(super) fn stands(&mut self, cx: &Context<'_>, link: Link, standing: Standing) {
-        if let Some(visitor) = self.visitors.get_mut(&link) {
-            visitor.standing = cx.clock.wall(cx.now);
+        if let Some(client) = self.clients.get_mut(&link) {
+            client.standing = cx.clock.wall(cx.now);
         }
         self.stand(link, standing);
     }
 
-    /// Tells how a session stands, if there is one: a visitor that has asked for nothing has none.
+    /// Tells how a session stands, if there is one: a client that has asked for nothing has none.
     pub(super) fn stand(&mut self, link: Link, standing: Standing) {
         if !self.plan.sessions {
             return;
         }
-        let Some(visitor) = self.visitors.get(&link) else { return };
-        let (number, phase, moved) = match (&visitor.held, &visitor.proposal) {
+        let Some(client) = self.clients.get(&link) else { return };
+        let (number, phase, moved) = match (&client.held, &client.proposal) {
             (Some(held), _) => (held.number, &held.phase, held.moved),
             (None, Some(proposal)) => (0, &**proposal, Moved::default()),
             (None, None) => return,
         };
         let served = Served {
             number,
-            peer: visitor.path.peer,
-            run: visitor.run,
+            peer: client.path.peer,
+            run: client.run,
             phase: Some(Box::new(phase.clone())),
             standing,
-            since: visitor.standing,
+            since: client.standing,
             latest: if standing.is_over() { Traffic::default() } else { moved.latest },
             total: moved.total,
             open: if standing.is_over() { 0 } else { moved.open },
@@ -53,7 +53,7 @@ impl Server {
 
     /// An interval of a session is over.
     pub(super) fn moved(&mut self, link: Link, traffic: Traffic, tally: &Tally) {
-        let Some(held) = self.visitors.get_mut(&link).and_then(|v| v.held.as_mut()) else { return };
+        let Some(held) = self.clients.get_mut(&link).and_then(|v| v.held.as_mut()) else { return };
         let ended = |how: Ending| tally.ended[how as usize];
         let moved = &mut held.moved;
         moved.latest = traffic;
@@ -69,14 +69,14 @@ impl Server {
         if !self.plan.sessions {
             return;
         }
-        let Some(visitor) = self.visitors.get(&link) else { return };
+        let Some(client) = self.clients.get(&link) else { return };
         let served = Served {
             number: held.number,
-            peer: visitor.path.peer,
-            run: visitor.run,
+            peer: client.path.peer,
+            run: client.run,
             phase: Some(Box::new(held.phase.clone())),
             standing: Standing::Ended,
-            since: visitor.standing,
+            since: client.standing,
             latest: Traffic::default(),
             total: totals.traffic,
             open: 0,

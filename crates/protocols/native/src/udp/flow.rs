@@ -8,7 +8,7 @@ use super::codec::{CONTROL, Check, Kind, UNKNOWN, Word};
 use super::echo::Returner;
 use super::receiver::Receiver;
 use super::sender::{Sender, sends_size};
-use super::serve::{Seat, Terms};
+use super::serve::{OpenFlow, Terms};
 use super::track::Track;
 use super::{AGAIN, Posted, TOGETHER, again};
 use common::kernel::Core;
@@ -89,9 +89,9 @@ impl Probe {
     }
 
     /// The server's end, for a client that has proven its address.
-    pub(crate) fn server(terms: Arc<Terms>, word: &Word, now: Mono, seat: Seat) -> Self {
+    pub(crate) fn server(terms: Arc<Terms>, word: &Word, now: Mono, open_flow: OpenFlow) -> Self {
         let mut probe = Probe::new(terms, word.id, word.slot, false, State::Compare(0), now);
-        probe.core.keep(seat);
+        probe.core.keep(open_flow);
         probe
     }
 

@@ -35,7 +35,7 @@ pub(super) use call::{Callers, Site};
 pub use codec::{CONTROL, HEADER, Header, Kind, Word};
 pub use flow::Probe;
 pub(super) use log::{Log, found};
-pub(super) use serve::{Keeper, Open as OpenFlows, Terms};
+pub(super) use serve::{Cookies, OpenFlows, Terms};
 pub(super) use track::{Track, Tracks};
 
 use crate::preamble::Guess;

@@ -74,15 +74,15 @@ impl Terms {
 
 /// The flows of a session that are open, by identifier, so that a repeated OPEN does not make two of one.
 #[derive(Debug, Default)]
-pub(crate) struct Open(Mutex<HashSet<Uuid>>);
+pub(crate) struct OpenFlows(Mutex<HashSet<Uuid>>);
 
 /// A flow's place among its session's; given back when dropped.
-pub(crate) struct Seat {
+pub(crate) struct OpenFlow {
     grant: Arc<Grant>,
     id: Uuid,
 }
 
-impl Seat {
+impl OpenFlow {
     /// `None` when the flow has one, there is none left, or its opening has come before.
     fn take(grant: &Arc<Grant>, id: Uuid, number: u64) -> Option<Self> {
         let mut open = grant.flows.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -90,23 +90,24 @@ impl Seat {
             return None;
         }
         open.insert(id);
-        Some(Seat { grant: Arc::clone(grant), id })
+        Some(OpenFlow { grant: Arc::clone(grant), id })
     }
 }
 
-impl Drop for Seat {
+impl Drop for OpenFlow {
     fn drop(&mut self) {
         self.grant.flows.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
     }
 }
 
-pub(crate) struct Keeper {
+/// Makes the cookies that prove an address.
+pub(crate) struct Cookies {
     secret: [u8; 32],
 }
 
-impl Keeper {
+impl Cookies {
     pub(crate) fn new(secret: [u8; 32]) -> Self {
-        Keeper { secret }
+        Cookies { secret }
     }
 
     /// What only who receives at this address knows.
@@ -145,9 +146,9 @@ impl Keeper {
             // The comparison need not be constant-time: the cookie was sent to this address, and
             // no other address sees the answer.
             Kind::Open if word.cookie == cookie => {
-                let seat = Seat::take(&grant, word.id, word.number)?;
+                let open_flow = OpenFlow::take(&grant, word.id, word.number)?;
                 let to = Some(grant.worker(word.slot)).filter(|&to| to != worker);
-                let flow = Probe::server(Arc::clone(terms), &word, cx.now, seat).leaving(to);
+                let flow = Probe::server(Arc::clone(terms), &word, cx.now, open_flow).leaving(to);
                 Some((Box::new(flow), grant, word.number))
             }
             _ => None,

@@ -296,6 +296,6 @@ fn machines_open_udp_sockets_and_let_peers_in() {
     network.run();
     assert!(network.done(client).is_some());
     let told = told.lock().unwrap();
-    assert_eq!((told.ended, told.seen.len()), (3, 3 * 99), "the one that opened the door is not echoed");
+    assert_eq!((told.ended, told.seen.len()), (3, 3 * 99), "the one that opened the flow is not echoed");
     assert_eq!(network.open(server).0, 3, "the echoes stay");
 }

@@ -62,7 +62,9 @@ fn any_message(rng: &mut Rng, proposal: &Phase) -> Message {
             host: Box::default(),
             workers: n,
             placement: text(rng),
-            doors: (0..n % 3).map(|at| native::Door { port: at as u16, connections: n % 5 }).collect(),
+            process_ports: (0..n % 3)
+                .map(|at| native::ProcessPort { port: at as u16, connections: n % 5 })
+                .collect(),
         },
         11 => Message::Refused { reason: text(rng) },
         12 => Message::Start,

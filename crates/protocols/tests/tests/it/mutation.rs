@@ -144,7 +144,7 @@ fn messages() -> Vec<Message> {
             host: Box::default(),
             workers: 2,
             placement: text.clone(),
-            doors: vec![native::Door { port: 9, connections: 1 }],
+            process_ports: vec![native::ProcessPort { port: 9, connections: 1 }],
         },
         Message::Refused { reason: text },
         Message::Interval {

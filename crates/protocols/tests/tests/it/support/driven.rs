@@ -172,7 +172,7 @@ pub(crate) fn accepted(phase: Phase) -> Message {
         host: Box::default(),
         workers: 1,
         placement: String::new(),
-        doors: Vec::new(),
+        process_ports: Vec::new(),
     }
 }
 

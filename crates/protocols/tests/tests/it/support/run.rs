@@ -51,7 +51,7 @@ pub(crate) fn server_plan() -> ServerPlan {
         sessions: false,
         clock_id: String::new(),
         besides: Vec::new(),
-        doors: Vec::new(),
+        process_ports: Vec::new(),
         workers_of_process: 0,
     }
 }
