@@ -69,6 +69,8 @@ pub struct Console {
     lines: u32,
     /// Round trips of the phase so far, where each interval has a message or none; those of other phases have lines of their own.
     trips: Option<PingInterval>,
+    /// How the last phase ended that was not complete.
+    last_end: String,
 }
 
 impl Console {
@@ -111,7 +113,12 @@ impl Console {
             Event::Notice { level, text } => notice(*level, text, &mut page)?,
             Event::PhaseEnd { status, reason } if *status != Status::Complete && self.tells_ends() => {
                 let why = reason.as_deref().unwrap_or("no reason given");
-                page.paragraph(Tone::Warning, "", &format!("{}: {why}", status.name()))?;
+                let text = format!("{}: {why}", status.name());
+                // Stages of `load` have several parts, which fail alike.
+                if !self.loads || self.last_end != text {
+                    page.paragraph(Tone::Warning, "", &text)?;
+                }
+                self.last_end = text;
             }
             _ => {}
         }
