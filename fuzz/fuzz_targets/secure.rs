@@ -42,7 +42,7 @@ fn server() -> Server {
         sessions: false,
         clock_id: String::new(),
         besides: Vec::new(),
-        doors: Vec::new(),
+        process_ports: Vec::new(),
         workers_of_process: 0,
         foreign: Default::default(),
     };
