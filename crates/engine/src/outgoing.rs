@@ -22,7 +22,7 @@ impl Outgoing {
     }
 
     pub(crate) fn push(&mut self, bytes: &[u8]) {
-        // Those that have left are forgotten once they are the larger part, so that a long queue is not moved for each piece.
+        // Sent bytes are removed once they are more than half of the buffer: removing them after each send would move the rest each time.
         if self.gone > self.bytes.len() / 2 {
             self.bytes.drain(..std::mem::take(&mut self.gone));
         }

@@ -249,7 +249,8 @@ pub struct Phase {
     pub sockets: SocketSettings,
     /// New connections per second over all slots; `None` is as fast as it goes.
     pub connect_rate: Option<f64>,
-    /// Connections that may be connecting at once; those that are to be held connect until the other end has answered.
+    /// Connections that may be connecting at once. A connection of a phase with `hold_ns` counts as connecting until the server has
+    /// confirmed its bytes.
     pub throttle: u32,
     /// How long a connect may take.
     pub connect_timeout_ns: u64,

@@ -136,9 +136,9 @@ struct Progress {
     full: Option<Mono>,
 }
 
-/// The turns of a flow that sends and receives as fast as it can. An end that has received all there is, or whose datagrams were lost,
-/// would have more time to send, its peer less time to receive these and to send, and so on until one end only sends and the
-/// other loses most of it. So a turn in which less came than left takes as long as one in which as much did.
+/// The turns of a flow that sends and receives as fast as it can. An end that receives fewer datagrams has more time to send; the peer
+/// then has more to read and sends less, until one end only sends and the other loses most of it. So a turn that received fewer
+/// bytes than it sent takes as long as a turn that received as many.
 #[derive(Debug, Default)]
 struct Turns {
     last: Mono,
