@@ -139,21 +139,23 @@ fn connects_by_the_thousand() {
     assert!(it.remote[0].completed.abs_diff(local.completed) <= 2, "{it:#?}");
 }
 
+/// Connections that are opened once, and kept for so long after the last has moved its bytes.
+fn held(hold_ns: u64) -> Phase {
+    Phase {
+        kind: Kind::Connect,
+        transfer: 64,
+        iterations: Some(1),
+        hold_ns: Some(hold_ns),
+        duration_ns: None,
+        ..small()
+    }
+}
+
 #[test]
 fn held_connections_are_open_together_for_longer_than_a_stall() {
     let mut net = network(5);
     serve(&mut net, server_plan());
-    let phase = Phase {
-        kind: Kind::Connect,
-        transfer: 64,
-        connections: 50,
-        connect_rate: Some(40.0),
-        iterations: Some(1),
-        hold_ns: Some(30 * SECOND),
-        duration_ns: None,
-        stall_ns: SECOND,
-        ..small()
-    };
+    let phase = Phase { connections: 50, connect_rate: Some(40.0), stall_ns: SECOND, ..held(30 * SECOND) };
     let began = net.now;
     let client = join(&mut net, 0, client_plan(&phase));
     net.run();
@@ -175,17 +177,7 @@ fn connections_to_be_held_are_connecting_until_they_are_answered() {
     let link = Link::new().delay(50 * MS);
     net.links(link.clone(), link);
     serve(&mut net, server_plan());
-    let phase = Phase {
-        kind: Kind::Connect,
-        transfer: 64,
-        connections: 100,
-        throttle: 10,
-        iterations: Some(1),
-        hold_ns: Some(SECOND),
-        duration_ns: None,
-        interval_ns: SECOND / 10,
-        ..small()
-    };
+    let phase = Phase { connections: 100, throttle: 10, interval_ns: SECOND / 10, ..held(SECOND) };
     let began = net.now;
     let client = join(&mut net, 0, client_plan(&phase));
     net.run();
@@ -203,17 +195,7 @@ fn thousands_of_connections_wait_for_no_others_to_be_opened() {
     net.links(link.clone(), link);
     serve(&mut net, server_plan());
     // All of them take a worker much longer than one may stand still.
-    let phase = Phase {
-        kind: Kind::Connect,
-        transfer: 64,
-        connections: 6_000,
-        iterations: Some(1),
-        hold_ns: Some(SECOND),
-        duration_ns: None,
-        stall_ns: 20 * MS,
-        interval_ns: SECOND / 10,
-        ..small()
-    };
+    let phase = Phase { connections: 6_000, stall_ns: 20 * MS, interval_ns: SECOND / 10, ..held(SECOND) };
     let client = join(&mut net, 0, client_plan(&phase));
     net.run();
     let it = told(&net, client);
@@ -226,14 +208,7 @@ fn thousands_of_connections_wait_for_no_others_to_be_opened() {
 fn a_held_connection_that_breaks_is_an_error() {
     let mut net = network(5);
     let server = serve(&mut net, server_plan());
-    let phase = Phase {
-        kind: Kind::Connect,
-        transfer: 64,
-        iterations: Some(1),
-        hold_ns: Some(30 * SECOND),
-        duration_ns: None,
-        ..small()
-    };
+    let phase = held(30 * SECOND);
     let client = join(&mut net, 0, client_plan(&phase));
     net.kill_at(server, net.now.plus(5 * SECOND));
     net.run();
