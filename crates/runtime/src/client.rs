@@ -14,7 +14,7 @@ use io::thread::{CAN_PIN, available};
 use metrics::{Clamped, SECOND};
 use model::{Begin, Event, Level, Phase};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use transport::SocketSettings;
@@ -65,6 +65,15 @@ fn split_port(target: &str, default: u16) -> Result<(&str, u16), String> {
         if target.starts_with('[') && !target.ends_with(']') {
             return Err(format!(
                 "'{target}' lacks its ']': an IPv6 address with a port is written [ADDRESS]:PORT"
+            ));
+        }
+        // A port of five digits cannot belong to an address, as one of four can.
+        if target.parse::<Ipv6Addr>().is_err()
+            && let Some((host, port)) = target.rsplit_once(':')
+            && let (Ok(host), Ok(port)) = (host.parse::<Ipv6Addr>(), port.parse::<u16>())
+        {
+            return Err(format!(
+                "'{target}' lacks brackets: an IPv6 address with a port is written [{host}]:{port}"
             ));
         }
         return Ok((target, default));
@@ -283,7 +292,7 @@ mod tests {
         assert_eq!(split_port("[::1]:80", 7411), Ok(("[::1]", 80)));
         assert_eq!(split_port("::1", 7411), Ok(("::1", 7411)));
         assert_eq!(split_port("fe80::1%eth0", 7411), Ok(("fe80::1%eth0", 7411)));
-        for bad in ["host:x", "host:0", "host:99999", "[::1]:0", "[::1", "[::1:80"] {
+        for bad in ["host:x", "host:0", "host:99999", "[::1]:0", "[::1", "[::1:80", "::1:20000"] {
             assert!(split_port(bad, 7411).is_err(), "{bad}");
         }
     }
