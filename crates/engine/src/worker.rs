@@ -216,6 +216,9 @@ impl<P: Platform> Worker<P> {
         // Before any link has its turn: the session of one that was just accepted may have come after the last look.
         if self.reactor.woken() {
             self.commands();
+            if self.quit {
+                return Park::Done;
+            }
         }
         let now = self.clock.now();
         if self.next_boundary <= now {

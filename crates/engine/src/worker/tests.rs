@@ -24,8 +24,11 @@ pub(super) struct Thread {
     thread: Option<<System as Platform>::Join>,
 }
 
+/// A worker, and what the control thread has of it.
+type Parts = (Worker<System>, Mailbox, <System as Platform>::Waker, Reports);
+
 impl Thread {
-    pub(super) fn start(datagrams: Vec<Udp>) -> Self {
+    fn parts(datagrams: Vec<Udp>) -> Parts {
         let (reactor, control) = (System.reactor().unwrap(), System.reactor().unwrap());
         let (mailbox, commands) = System.channel();
         let (report, reports) = System.channel();
@@ -45,7 +48,12 @@ impl Thread {
             realtime: false,
             links: None,
         };
-        let thread = System.spawn("worker", Worker::new(System, config, reactor)).ok();
+        (Worker::new(System, config, reactor), mailbox, waker, reports)
+    }
+
+    pub(super) fn start(datagrams: Vec<Udp>) -> Self {
+        let (worker, mailbox, waker, reports) = Self::parts(datagrams);
+        let thread = System.spawn("worker", worker).ok();
         Thread { mailbox, waker, reports, thread }
     }
 
@@ -369,6 +377,17 @@ fn party(wait: Wait, guests: u32) {
     assert_eq!((tally.opened, tally.count(Ending::Completed)), (guests.into(), guests.into()));
     let heard = tally.packets.unwrap().counts.received;
     assert!(heard >= u64::from(guests * (TALK + 1)), "{heard}");
+}
+
+/// The wake that came with it was told: no other ends the wait.
+#[test]
+fn a_worker_that_is_told_to_quit_before_its_round_does_not_wait() {
+    let (mut worker, mailbox, waker, _reports) = Thread::parts(Vec::new());
+    assert!(matches!(worker.step(), Park::Wait(None)));
+    worker.resume(Ok(&mut Vec::new()));
+    mailbox.send(Command::Quit);
+    waker.wake();
+    assert!(matches!(worker.step(), Park::Done));
 }
 
 #[test]
