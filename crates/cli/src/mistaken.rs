@@ -40,11 +40,16 @@ fn instead(error: &Error, command: &[String]) -> Option<(String, String)> {
     Some((unknown.clone(), instead))
 }
 
+/// The words that a command begins with: the program, and its verb where it has one.
+fn program(command: &[String], unknown: Option<&str>) -> String {
+    let verb = command.get(1).filter(|word| !word.starts_with('-') && Some(word.as_str()) != unknown);
+    verb.map_or("netcaliper".to_owned(), |verb| format!("netcaliper {verb}"))
+}
+
 /// What is wrong with an option that the verb does not have, and the one that was perhaps meant.
 fn unknown_option(error: &Error, command: &[String]) -> Option<String> {
     let ContextValue::String(unknown) = error.get(ContextKind::InvalidArg)? else { return None };
-    let verb = command.get(1).filter(|word| !word.starts_with('-') && *word != unknown);
-    let program = verb.map_or("netcaliper".to_owned(), |verb| format!("netcaliper {verb}"));
+    let program = program(command, Some(unknown));
     let meant = match error.get(ContextKind::SuggestedArg) {
         Some(ContextValue::String(known)) => format!("did you mean '{known}'?"),
         _ => format!("`{program} --help` lists what it takes"),
@@ -52,14 +57,36 @@ fn unknown_option(error: &Error, command: &[String]) -> Option<String> {
     Some(format!("`{program}` does not take '{unknown}': {meant}"))
 }
 
-/// Tells what is wrong with the command line, and ends with the exit code that clap has for it.
-pub(crate) fn end(error: &Error, command: &[String]) -> ! {
-    let wrong = match instead(error, command) {
-        Some((unknown, instead)) => Some(format!("'{unknown}' is another program's: use `{instead}`")),
-        None if error.kind() == ErrorKind::UnknownArgument => unknown_option(error, command),
-        None => None,
+/// What clap says over several lines, in one: without its usage, which repeats what is missing among all that is not.
+fn sentence(error: &Error, command: &[String]) -> String {
+    let text = error.render().to_string();
+    let lines = text
+        .lines()
+        .map(str::trim)
+        .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"));
+    let words: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
+    let words = words.join(" ").replace(" tip: ", "; ");
+    let words = words.strip_prefix("error: ").unwrap_or(&words);
+    let unknown = match error.get(ContextKind::InvalidSubcommand) {
+        Some(ContextValue::String(unknown)) => Some(unknown.as_str()),
+        _ => None,
     };
-    let Some(wrong) = wrong else { error.exit() };
+    format!("{words} (`{} -h` has examples)", program(command, unknown))
+}
+
+/// Tells what is wrong with the command line in one sentence, and ends with the exit code that clap has for it.
+pub(crate) fn end(error: &Error, command: &[String]) -> ! {
+    // Help and the version were asked for.
+    if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        error.exit();
+    }
+    let wrong = match instead(error, command) {
+        Some((unknown, instead)) => format!("'{unknown}' is another program's: use `{instead}`"),
+        None if error.kind() == ErrorKind::UnknownArgument => {
+            unknown_option(error, command).unwrap_or_else(|| sentence(error, command))
+        }
+        None => sentence(error, command),
+    };
     stderr::say(format_args!("netcaliper: {wrong}"));
     std::process::exit(error.exit_code());
 }

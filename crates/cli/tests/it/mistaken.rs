@@ -25,8 +25,16 @@ fn words_of_other_programs_are_answered_with_ours() {
 }
 
 #[test]
-fn an_unknown_option_is_answered_in_one_sentence() {
+fn what_the_command_line_lacks_or_cannot_mean_is_one_sentence() {
     for (words, sentence) in [
+        ("tcp", "required arguments were not provided: <HOST>... (`netcaliper tcp -h` has examples)"),
+        ("tcp 10.0.0.1 -t 1m30x", "'1m30x' is not a duration such as 10s"),
+        ("tcp 10.0.0.1 --congestion", "a value is required for '--congestion <NAME>'"),
+        (
+            "export last --format xml",
+            "invalid value 'xml' for '--format <FORMAT>' [possible values: csv, jsonl",
+        ),
+        ("pingg 10.0.0.1", "unrecognized subcommand 'pingg'; a similar subcommand exists: 'ping'"),
         (
             "connect 10.0.0.1 -x 1",
             "`netcaliper connect` does not take '-x': `netcaliper connect --help` lists",
