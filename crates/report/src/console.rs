@@ -353,8 +353,8 @@ fn datagram_columns(up: bool, down: bool) -> Vec<Column> {
     let sent = |title, width, end| vec![Column { title, width, measure: Measure::DATAGRAMS_SENT, end }];
     match (up, down) {
         (true, true) => [beside(("up rx/s", 7), End::Remote), beside(("dn rx/s", 7), End::Local)].concat(),
-        (true, false) => [sent("sent/s", 9, End::Local), alone(("remote got/s", 12), End::Remote)].concat(),
-        (false, true) => [sent("remote sent/s", 13, End::Remote), alone(("got/s", 9), End::Local)].concat(),
+        (true, false) => [sent("sent/s", 9, End::Local), alone(("remote rx/s", 11), End::Remote)].concat(),
+        (false, true) => [sent("remote sent/s", 13, End::Remote), alone(("rx/s", 9), End::Local)].concat(),
         (false, false) => Vec::new(),
     }
 }

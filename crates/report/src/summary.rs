@@ -122,6 +122,12 @@ fn found_in_all(outcome: &Outcome) -> Vec<String> {
     words
 }
 
+/// What was found of the directions: their parts have commas already.
+fn each_way(words: impl Iterator<Item = String>) -> Vec<String> {
+    let words: Vec<String> = words.collect();
+    if words.is_empty() { words } else { vec![words.join("; ")] }
+}
+
 /// The path's MTU in each direction that was looked at.
 fn mtus(outcome: &Outcome) -> Vec<String> {
     let ways =

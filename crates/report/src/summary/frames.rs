@@ -45,7 +45,7 @@ pub(super) fn found(point: &Point) -> Vec<String> {
         let part = share(real(frames.dropped) / real(total(&frames).max(1)));
         Some(format!("{}: {} of {} frames dropped ({part})", shown.name, frames.dropped, total(&frames)))
     };
-    shown(point).iter().filter_map(words).collect()
+    super::each_way(shown(point).iter().filter_map(words))
 }
 
 /// All about `point`'s frames.

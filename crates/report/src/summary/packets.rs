@@ -49,7 +49,7 @@ pub(super) fn found(point: &Point) -> Vec<String> {
             .map(|d| format!(", delay p50 {}, p99 {}", format_duration(d.p50), format_duration(d.p99)));
         Some(format!("{}: {loss}{}", way.name, delay.unwrap_or_default()))
     };
-    ways(point, remote.as_ref()).iter().filter_map(words).collect()
+    super::each_way(ways(point, remote.as_ref()).iter().filter_map(words))
 }
 
 /// All about `point`.

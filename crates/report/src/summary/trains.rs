@@ -21,7 +21,7 @@ pub(super) fn found(point: &Point) -> Vec<String> {
     let settings = &trains.report.settings;
     let of = |s: &TrainSetting| {
         let rate = s.train_bps.map_or("no rate".to_owned(), |q| format_bits_per_second(q.median));
-        format!("{} at {}", rate, wait(s))
+        format!("{rate} with packets {}", wait(s))
     };
     let mut all: Vec<String> = settings.iter().map(of).collect();
     let lost: u64 = settings.iter().map(|s| s.lost).sum();
