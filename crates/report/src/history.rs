@@ -104,12 +104,12 @@ fn found(run: &KeptRun, names: &[String], room: usize) -> String {
         if run.status != Status::Complete && name.starts_with("goodput") && spread.max == 0.0 {
             return None;
         }
+        if name == GROWN {
+            return Some(format!("grade {}", model::load::grade(i64::clamped(spread.max))));
+        }
         let axis = Axis::new("", unit);
-        Some(match (name, spread.n) {
-            (GROWN, _) => format!("grade {}", model::load::grade(i64::clamped(spread.max))),
-            (_, 1) => format!("{name} {}", show(&axis, spread.mean)),
-            _ => format!("{name} {} to {}", show(&axis, spread.min), show(&axis, spread.max)),
-        })
+        let [low, high] = [spread.min, spread.max].map(|value| show(&axis, value));
+        Some(if low == high { format!("{name} {low}") } else { format!("{name} {low} to {high}") })
     };
     let mut text = String::new();
     for words in about.into_iter().filter_map(one).take(most) {
@@ -234,6 +234,7 @@ mod tests {
             run("load", Status::Complete, &[("rtt-grown", "ns", 7e7), ("rtt.p50", "ns", 8e7)]),
             run("train", Status::Complete, &[("dispersion", "bps", 9.4e8), ("goodput.up", "bps", 1e6)]),
             run("delay", Status::Partial, &delays),
+            run("tcp", Status::Complete, &[("goodput.up", "bps", 4.789e7), ("goodput.up", "bps", 4.791e7)]),
             run("tcp", Status::Failed, &[("goodput.up", "bps", 0.0)]),
             run("tcp", Status::Interrupted, &[("goodput.up", "bps", 0.0)]),
         ];
@@ -241,7 +242,13 @@ mod tests {
         write_history(&runs, &[], false, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
-        for told in ["grade C", "dispersion 940 Mbit/s", "partial: loss.up 0.25 %", "  failed\n"] {
+        for told in [
+            "grade C",
+            "dispersion 940 Mbit/s",
+            "partial: loss.up 0.25 %",
+            "  goodput.up 47.9 Mbit/s\n",
+            "  failed\n",
+        ] {
             assert!(text.contains(told), "{told}: {text}");
         }
         assert!(!text.contains(" 0 bit/s"), "{text}");

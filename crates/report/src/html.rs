@@ -162,13 +162,18 @@ fn caveats(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "</ul></details></section>")
 }
 
-/// `3 caveats: 1 invalid, 2 note`
+/// `3 caveats: 1 invalid, 2 notes`
 fn by_level(kinds: &[(&Caveat, usize)]) -> String {
     let of = |level: CaveatLevel| kinds.iter().filter(|(caveat, _)| caveat.level == level).count();
     let levels =
         [CaveatLevel::Invalid, CaveatLevel::Caution, CaveatLevel::Note].map(|level| (level, of(level)));
-    let counts: Vec<String> =
-        levels.iter().filter(|(_, n)| *n > 0).map(|(level, n)| format!("{n} {}", level.name())).collect();
+    let some = levels.into_iter().filter(|(_, n)| *n > 0);
+    let counts: Vec<String> = some
+        .map(|(level, n)| match level {
+            CaveatLevel::Invalid => format!("{n} invalid"),
+            level => words::count(u64::clamped(n), level.name()),
+        })
+        .collect();
     format!("{}: {}", words::count(u64::clamped(kinds.len()), "caveat"), counts.join(", "))
 }
 
