@@ -174,7 +174,7 @@ fn measure_once(args: &MonitorArgs, program: &Path, interrupt: &Interrupt) -> Re
         Some(0) => {}
         // Its own conditions, which it has told itself.
         Some(3) => broken.push("an assertion of the measurement failed".to_owned()),
-        Some(code) => broken.push(format!("the measurement ended with {code}")),
+        Some(code) => broken.push(format!("the measurement ended with exit code {code}")),
         None => broken.push("the measurement was killed".to_owned()),
     }
     Ok(Some(Came { outcome, broken }))
