@@ -10,6 +10,7 @@ use crate::protocols;
 use crate::repeat::RepeatArgs;
 use crate::values::{self, Affinity, SocketBuffer};
 use crate::watch::WebArgs;
+use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use common::Original;
 use model::{Assertion, Range, SocketSettings};
@@ -33,6 +34,15 @@ impl Cli {
         let matches =
             Cli::whole().try_get_matches_from(command).unwrap_or_else(|error| mistaken::end(&error, command));
         Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+
+    /// Shows help or the version and ends this process, where these were asked for.
+    pub(crate) fn help_if_asked(command: &[String]) {
+        if let Err(error) = Cli::whole().try_get_matches_from(command)
+            && matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion)
+        {
+            error.exit();
+        }
     }
 
     /// All of the command line, the originals' names included.

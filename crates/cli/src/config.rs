@@ -85,11 +85,16 @@ impl Config {
                 }
             }
             let verb = whole.find_subcommand_mut(name).filter(|verb| !verb.is_hide_set());
-            let verb = verb.ok_or_else(|| wrong(format!("there is no command '{name}'")))?;
+            let verb = verb.ok_or_else(|| {
+                let sections = format!("a section is a command such as [tcp], [{TARGETS}] or [{TESTS}]");
+                wrong(format!("there is no command '{name}': {sections}"))
+            })?;
             verb.build();
             let has = |key: &str| verb.get_arguments().any(|arg| arg.get_long() == Some(key));
             if let Some(key) = entries.keys().find(|key| !has(key)) {
-                return Err(wrong(format!("{name} has no option --{key}")));
+                return Err(wrong(format!(
+                    "{name} has no option --{key}: `netcaliper {name} --help` lists what it takes"
+                )));
             }
         }
         Ok(Config { path: Some(path.to_owned()), text: Some(text), sections })

@@ -89,7 +89,8 @@ fn main() -> ExitCode {
     if let Some(text) = provenance::asked(&command) {
         return pages::write(text.as_bytes()).into();
     }
-    let configured = config::Config::read().map(|config| {
+    // Help is what is needed to mend the file.
+    let configured = config::Config::read().inspect_err(|_| Cli::help_if_asked(&command)).map(|config| {
         let configured = config.applied(&command);
         config.keep();
         configured

@@ -1,7 +1,8 @@
 //! Command lines that are nearly right: each is understood, or told what to type.
 
+use crate::support::files::Scratch;
 use crate::support::net::{free_port, has_ipv6};
-use crate::support::{netcaliper, serve, skip, tcp};
+use crate::support::{as_it_is, netcaliper, serve, skip, tcp};
 
 #[test]
 fn words_of_other_programs_are_answered_with_ours() {
@@ -85,4 +86,23 @@ fn an_address_of_ipv6_with_its_port_wants_brackets() {
     // This is an address, ::0.1.116.17, and one that no route leads to.
     let done = tcp("::1:7411").args("-n 1M").run().exits(1).says_one_sentence();
     done.complains(&["did you mean [::1]:7411?"]);
+}
+
+#[test]
+fn a_mistake_in_the_configuration_file_is_one_sentence_and_help_needs_no_file() {
+    let scratch = Scratch::new();
+    for (text, sentence) in [
+        (
+            "[defaults.ping]\ncount = 3\n",
+            "there is no command 'defaults': a section is a command such as [tcp]",
+        ),
+        ("[ping]\nspeed = 3\n", "ping has no option --speed: `netcaliper ping --help` lists what it takes"),
+    ] {
+        let file = scratch.with("config.toml", text);
+        let line = |verb: &str| as_it_is(verb).env("NETCALIPER_CONFIG", &file);
+        line("history").run().exits(2).says_one_sentence().complains(&["config.toml: ", sentence]);
+        for asked in ["-h", "--help", "--version"] {
+            assert_eq!(line("ping").arg(asked).run().exits(0).err, "");
+        }
+    }
 }
