@@ -9,7 +9,7 @@ mod tagged;
 pub(crate) use tagged::tagged_field;
 pub use tagged::{Variant, read_tagged, write_tagged};
 
-use crate::{Effective, Finding, HostSnapshot, Outcome, PacketReport, Phase, Totals};
+use crate::{Effective, HostSnapshot, Outcome, PacketReport, Phase, Totals};
 use indent::Indented;
 use serde::Deserializer as _;
 use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
@@ -62,7 +62,7 @@ macro_rules! documents {
     };
 }
 
-documents!(Outcome, Phase, Totals, HostSnapshot, PacketReport, Effective, Finding);
+documents!(Outcome, Phase, Totals, HostSnapshot, PacketReport, Effective);
 
 impl<T: Document> Document for Box<T> {
     fn write(&self, out: &mut dyn Write) -> io::Result<()> {

@@ -44,7 +44,6 @@ pub enum Finding {
 mod tests {
     use super::*;
     use crate::Aggregator;
-    use crate::document::Document;
     use metrics::{Ending, LinkSample, Remote, TcpInfo};
     use std::net::IpAddr;
 
@@ -85,12 +84,11 @@ mod tests {
     fn sent(tally: Tally) -> Tally {
         let finding =
             Finding::Tally { group: Group(1), index: 4, to: Mono(9), last: true, tally: Box::new(tally) };
-        let mut text = Vec::new();
-        finding.write(&mut text).unwrap();
+        let text = serde_json::to_string(&finding).unwrap();
         let Ok(Finding::Tally { group: Group(1), index: 4, to: Mono(9), last: true, tally }) =
-            Finding::read(&text)
+            serde_json::from_str(&text)
         else {
-            panic!("{}", String::from_utf8_lossy(&text));
+            panic!("{text}");
         };
         *tally
     }
