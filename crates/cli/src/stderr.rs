@@ -14,6 +14,12 @@ pub(crate) fn say(text: impl Display) {
     let _ = writeln!(err, "{}", report::hanging(&text.to_string(), columns));
 }
 
+/// A sentence of this program.
+#[cfg(feature = "nats")]
+pub(crate) fn tell(text: &str) {
+    say(format_args!("netcaliper: {text}"));
+}
+
 /// Columns of the terminal that stdout is, else those of the variable COLUMNS; `None` where neither is known.
 pub(crate) fn stdout_columns() -> Option<u16> {
     let of_terminal = io::stdout().is_terminal().then(runtime::terminal_columns).flatten();

@@ -13,7 +13,7 @@
 mod lease;
 mod log;
 
-use crate::transport::nats::{Server, runtime, token};
+use crate::transport::nats::{Server, Tell, runtime, token};
 use async_nats::jetstream::{self, kv, stream};
 pub use lease::Lease;
 pub use log::{Keeper, Log};
@@ -53,7 +53,7 @@ impl Shared {
     ///
     /// # Errors
     /// One sentence, when the server is not to be had, or has no JetStream.
-    pub fn connect(server: &Server) -> Result<Shared, String> {
+    pub fn connect(server: &Server, tell: Tell) -> Result<Shared, String> {
         let runtime = runtime()?;
         let handle = runtime.handle().clone();
         let (closing, closed) = oneshot::channel::<()>();
@@ -62,7 +62,7 @@ impl Shared {
             let _ = runtime.block_on(closed);
         });
         let thread = thread.map_err(|e| format!("cannot start a thread: {e}"))?;
-        let mut shared = Place::open(handle, server).map(|place| Shared {
+        let mut shared = Place::open(handle, server, tell).map(|place| Shared {
             place: Arc::new(place),
             closing: None,
             thread: None,
@@ -105,7 +105,7 @@ impl Drop for Shared {
 }
 
 impl Place {
-    fn open(handle: Handle, server: &Server) -> Result<Place, String> {
+    fn open(handle: Handle, server: &Server, tell: Tell) -> Result<Place, String> {
         let fleet = token(&server.fleet);
         if fleet.contains('=') {
             return Err(format!(
@@ -115,7 +115,7 @@ impl Place {
         }
         let prefix = format!("netcaliper.{fleet}.log");
         let opened = handle.block_on(async {
-            let client = server.connect("netcaliper controller", false).await?;
+            let client = server.connect("netcaliper controller", false, tell).await?;
             let jetstream =
                 jetstream::context::ContextBuilder::new().timeout(REQUEST).ack_timeout(REQUEST).build(client);
             let stream = made(&jetstream, &fleet, &prefix).await?;

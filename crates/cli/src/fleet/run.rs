@@ -92,7 +92,7 @@ impl Reach {
         #[cfg(feature = "nats")]
         if let Some(server) = &self.nats {
             let names = active.map(|(id, host)| (id, host.name.clone())).collect();
-            let nats = fleet::transport::nats::Nats::start(server.clone(), plan.run, names);
+            let nats = fleet::transport::nats::Nats::start(server.clone(), plan.run, names, stderr::tell);
             return Ok(Box::new(nats.map_err(CliError::failed)?));
         }
         let named = |host: &Host| Named { name: host.name.clone(), address: host.address.clone() };

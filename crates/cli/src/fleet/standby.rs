@@ -69,7 +69,7 @@ impl<'a> Standing<'a> {
     fn new(server: &'a Server, runs: &'a Path, show: &'a ShowArgs) -> Result<Self, CliError> {
         let host = crate::agent::host_name();
         Ok(Standing {
-            shared: Shared::connect(server).map_err(CliError::failed)?,
+            shared: Shared::connect(server, stderr::tell).map_err(CliError::failed)?,
             server,
             runs,
             show,

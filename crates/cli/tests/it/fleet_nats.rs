@@ -22,6 +22,8 @@ pub(crate) struct Fleet {
     pub(crate) scratch: Scratch,
     /// Whether the server stores messages.
     has_store: bool,
+    /// Folder with the certificates and the configuration that `contrib/fleet/nats/make` has made.
+    tls: Option<PathBuf>,
 }
 
 impl Fleet {
@@ -40,14 +42,39 @@ impl Fleet {
             return None;
         };
         let mut fleet =
-            Fleet { program, port: free_port(), server: None, scratch: Scratch::new(), has_store };
+            Fleet { program, port: free_port(), server: None, scratch: Scratch::new(), has_store, tls: None };
+        fleet.start_server();
+        Some(fleet)
+    }
+
+    /// With the server as `contrib/fleet/nats/make` configures it for these agents.
+    fn with_tls(test: &str, names: &[&str]) -> Option<Fleet> {
+        let mut fleet = Fleet::new(test)?;
+        let folder = fleet.scratch.file("tls");
+        if Command::new("openssl").arg("version").output().is_err() {
+            skip(test, "there is no openssl");
+            return None;
+        }
+        let mut make = Command::new("bash");
+        make.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../contrib/fleet/nats/make"));
+        let made = make.arg(&folder).arg("127.0.0.1").args(names).output().unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let file = folder.join("nats-server.conf");
+        let text = std::fs::read_to_string(&file).unwrap();
+        let listen = format!("listen: 127.0.0.1:{}", fleet.port);
+        std::fs::write(&file, text.replace("listen: 0.0.0.0:4222", &listen)).unwrap();
+        fleet.kill_server();
+        fleet.tls = Some(folder);
         fleet.start_server();
         Some(fleet)
     }
 
     pub(crate) fn start_server(&mut self) {
         let mut command = Command::new(&self.program);
-        command.args(["-a", "127.0.0.1", "-p", &self.port.to_string()]);
+        match &self.tls {
+            Some(folder) => command.arg("-c").arg(folder.join("nats-server.conf")),
+            None => command.args(["-a", "127.0.0.1", "-p", &self.port.to_string()]),
+        };
         if self.has_store {
             command.arg("-js").arg("-sd").arg(self.scratch.file("jetstream"));
         }
@@ -62,9 +89,18 @@ impl Fleet {
     }
 
     pub(crate) fn line(&self, line: Line) -> Line {
+        let scheme = if self.tls.is_some() { "tls" } else { "nats" };
         line.arg("--nats")
-            .arg(format!("nats://127.0.0.1:{}", self.port))
+            .arg(format!("{scheme}://127.0.0.1:{}", self.port))
             .env("XDG_STATE_HOME", self.scratch.file("state"))
+    }
+
+    /// With the certificate of `name`.
+    fn certified(&self, name: &str, line: Line) -> Line {
+        let file = |name: String| self.tls.as_ref().unwrap().join(name);
+        let line = line.arg("--nats-ca").arg(file("ca.pem".to_owned()));
+        let line = line.arg("--nats-cert").arg(file(format!("{name}.pem")));
+        line.arg("--nats-cert-key").arg(file(format!("{name}.key")))
     }
 
     fn state(&self) -> PathBuf {
@@ -72,12 +108,15 @@ impl Fleet {
     }
 
     pub(crate) fn agent(&self, name: &str) -> Proc {
+        self.agent_line(name).spawn()
+    }
+
+    fn agent_line(&self, name: &str) -> Line {
         let line = self.line(as_it_is("agent")).args("--port 0 --name").arg(name);
         line.arg("--resource")
             .arg(format!("{}-{name}", self.port))
             .arg("--spool")
             .arg(self.scratch.file(name))
-            .spawn()
     }
 
     pub(crate) fn run(&self, names: &[&str]) -> Line {
@@ -112,6 +151,24 @@ fn a_mesh_is_measured_through_a_server() {
         agent.wait().exits(0);
         assert!(!fleet.scratch.file(name).exists(), "{name} keeps results");
     }
+}
+
+#[test]
+fn certificates_allow_each_agent_its_own_subjects() {
+    let names = ["a", "b.example"];
+    let test = "fleet_nats::certificates_allow_each_agent_its_own_subjects";
+    let Some(fleet) = Fleet::with_tls(test, &names) else { return };
+    let _agents = names.map(|name| fleet.certified(name, fleet.agent_line(name)).spawn());
+    let run = || fleet.run(&names).args("--test").arg("ping -n 5 --rate 20 --no-baseline");
+    fleet.certified("controller", run()).run().exits(0);
+    all_measured(&fleet.state(), 2);
+    // The subjects of another, none of a controller's, and no certificate.
+    let refused = "refuses: nats: Permissions Violation";
+    fleet.certified("b.example", fleet.agent_line("a")).spawn().hears(refused);
+    fleet.certified("a", run()).spawn().hears(refused);
+    let agent =
+        fleet.agent_line("a").arg("--nats-ca").arg(fleet.tls.as_ref().unwrap().join("ca.pem")).spawn();
+    agent.hears("is not reached yet: ");
 }
 
 #[test]

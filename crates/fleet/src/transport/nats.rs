@@ -14,13 +14,14 @@ use super::{Arrival, Transport, arrived};
 use crate::inventory::HostId;
 use crate::message::{self, MAX_REPORT, Of, Order};
 use crate::result::Reason;
-use async_nats::{Client, ConnectOptions, Message};
+use async_nats::{Client, ConnectOptions, Event, Message};
 use futures_util::StreamExt as _;
 use metrics::Mono;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use tokio::sync::mpsc as queue;
@@ -39,6 +40,9 @@ const KNOCK: Duration = Duration::from_secs(1);
 const SILENCE: Duration = Duration::from_secs(3);
 /// How long hosts have for their first word, before they count as absent.
 const FIRST: Duration = Duration::from_secs(30);
+
+/// Tells the user a sentence.
+pub type Tell = fn(&str);
 
 /// How the server is reached, and which fleet of it is meant.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,8 +70,8 @@ impl Server {
         format!("netcaliper.{}.{kind}.{host}", token(&self.fleet))
     }
 
-    /// Connects, and goes on trying where `retries`.
-    pub(crate) async fn connect(&self, name: &str, retries: bool) -> Result<Client, String> {
+    /// Connects, and goes on trying where `retries`. What the server refuses, then and later, is told.
+    pub(crate) async fn connect(&self, name: &str, retries: bool, tell: Tell) -> Result<Client, String> {
         let failed =
             |what: &str, e: &dyn std::fmt::Display| format!("NATS server {}: {what}: {e}", self.shown());
         let mut options =
@@ -88,6 +92,13 @@ impl Server {
                 .await
                 .map_err(|e| failed(&creds.display().to_string(), &e))?;
         }
+        let (shown, last) = (self.shown(), Mutex::new(String::new()));
+        options = options.event_callback(move |event| {
+            if let Some(trouble) = trouble(&event, &last) {
+                tell(&format!("NATS server {shown} {trouble}"));
+            }
+            std::future::ready(())
+        });
         if retries {
             options = options.retry_on_initial_connect();
         }
@@ -112,6 +123,22 @@ impl Server {
             .collect::<Vec<_>>()
             .join(",")
     }
+}
+
+/// What the user should know of an event; not again what was the last, until there was a connection.
+fn trouble(event: &Event, last: &Mutex<String>) -> Option<String> {
+    let text = match event {
+        Event::Connected => String::new(),
+        Event::ServerError(error) => format!("refuses: {error}"),
+        Event::ClientError(error) => format!("is not reached yet: {error}"),
+        _ => return None,
+    };
+    // The same is refused for each subject, which stand in quotes.
+    let kind = text.split('"').next().unwrap_or_default();
+    let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_new = *last != kind;
+    kind.clone_into(&mut last);
+    (is_new && !text.is_empty()).then_some(text)
 }
 
 /// Whether a server's version, such as `2.15.1` or `2.11.0-beta.1`, will do.
@@ -154,7 +181,12 @@ impl Nats {
     ///
     /// # Errors
     /// One sentence, when the server cannot be had.
-    pub fn start(server: Server, run: Uuid, hosts: Vec<(HostId, String)>) -> Result<Nats, String> {
+    pub fn start(
+        server: Server,
+        run: Uuid,
+        hosts: Vec<(HostId, String)>,
+        tell: Tell,
+    ) -> Result<Nats, String> {
         let (orders, waiting) = queue::channel(MAX_WAITING);
         let (arrived, arrivals) = channel();
         let (begun, begins) = channel();
@@ -163,7 +195,7 @@ impl Nats {
                 let runtime = runtime()?;
                 let reports = server.subject("report", "*");
                 let (client, reports) = runtime.block_on(async {
-                    let client = server.connect("netcaliper controller", false).await?;
+                    let client = server.connect("netcaliper controller", false, tell).await?;
                     let reports = client.subscribe(reports).await.map_err(|e| format!("NATS server: {e}"))?;
                     client.flush().await.map_err(|e| format!("NATS server: {e}"))?;
                     Ok::<_, String>((client, reports))
@@ -329,6 +361,20 @@ mod tests {
         {
             assert_eq!(is_new_enough(version), good, "{version}");
         }
+    }
+
+    #[test]
+    fn what_a_server_refuses_is_told_once() {
+        let refused = |subject| {
+            let text = format!("Permissions Violation for Publish to \"{subject}\"");
+            Event::ServerError(async_nats::ServerError::Other(text))
+        };
+        let last = Mutex::default();
+        let told = trouble(&refused("a"), &last).unwrap();
+        assert!(told.starts_with("refuses: ") && told.contains("Publish to \"a\""), "{told}");
+        assert_eq!(trouble(&refused("b"), &last), None);
+        assert_eq!(trouble(&Event::Connected, &last), None);
+        assert!(trouble(&refused("a"), &last).is_some());
     }
 
     #[test]

@@ -5,7 +5,10 @@
 //! `portable` has Linux do as the other systems, so that their ways are tested here.
 
 #[cfg(target_os = "linux")]
-#[cfg_attr(feature = "portable", expect(dead_code, unreachable_pub, reason = "the portable one takes its place"))]
+#[cfg_attr(
+    feature = "portable",
+    expect(dead_code, unreachable_pub, reason = "the portable one takes its place")
+)]
 mod epoll;
 #[cfg(any(not(target_os = "linux"), feature = "portable"))]
 mod portable;

@@ -1,6 +1,6 @@
 //! The agent's end: it takes orders of its own subject, and stays when controllers come and go.
 
-use super::{MAX_WAITING, Server, runtime, token};
+use super::{MAX_WAITING, Server, Tell, runtime, token};
 use crate::agent::{Agent, Input, drive};
 use crate::message::{self, MAX_ORDER};
 use async_nats::Client;
@@ -18,6 +18,7 @@ pub fn serve(
     inputs: &(Sender<Input>, Receiver<Input>),
     server: Server,
     name: &str,
+    tell: Tell,
 ) -> Result<(), String> {
     let (reports, waiting) = queue::channel::<String>(MAX_WAITING);
     let (orders, name) = (inputs.0.clone(), token(name));
@@ -25,7 +26,7 @@ pub fn serve(
     let carrying = thread::Builder::new().name("nats".to_owned()).stack_size(512 << 10).spawn(move || {
         let begin = runtime().and_then(|runtime| {
             let name_of_client = format!("netcaliper agent {name}");
-            let client = runtime.block_on(server.connect(&name_of_client, true))?;
+            let client = runtime.block_on(server.connect(&name_of_client, true, tell))?;
             Ok((runtime, client))
         });
         match begin {
