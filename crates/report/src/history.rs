@@ -140,9 +140,14 @@ pub(crate) fn leading(run: &KeptRun) -> Option<(&'static str, f64)> {
 
 /// A figure of a run over its phases, and its unit.
 pub(crate) fn known(run: &KeptRun, name: &str) -> Option<(Spread, Unit)> {
-    // A load fills the path in some of its stages: what the probes beside it moved is none of its goodput.
-    let filled = run.verb == "load" && name.starts_with("goodput");
-    let counts = |f: &&KeptFigure| f.name == name && (!filled || f.setting.contains("part=load"));
+    // Only some parts of a load or a demo fill the path: what probes and short connections move is no goodput.
+    let filling = match run.verb.as_str() {
+        "load" => "part=load",
+        "demo" => "part=tcp",
+        _ => "",
+    };
+    let counts =
+        |f: &&KeptFigure| f.name == name && (!name.starts_with("goodput") || f.setting.contains(filling));
     let same: Vec<&KeptFigure> = run.figures.iter().filter(counts).collect();
     let spread = Spread::of(&same.iter().map(|f| f.value).collect::<Vec<f64>>())?;
     Some((spread, unit(&same.first()?.unit)))
@@ -230,7 +235,13 @@ mod tests {
     fn a_list_fits_a_hundred_columns_and_says_what_the_result_is() {
         let delays =
             [("delay.up.p50", "ns", 1.5e6), ("delay.up.p99", "ns", 9.5e6), ("loss.up", "percent", 0.25)];
+        let mut demo =
+            run("demo", Status::Complete, &[("goodput.up", "bps", 8.7e9), ("goodput.up", "bps", 6.8e4)]);
+        for (figure, part) in demo.figures.iter_mut().zip(["part=tcp push", "part=connect"]) {
+            part.clone_into(&mut figure.setting);
+        }
         let runs = [
+            demo,
             run("load", Status::Complete, &[("rtt-grown", "ns", 7e7), ("rtt.p50", "ns", 8e7)]),
             run("train", Status::Complete, &[("dispersion", "bps", 9.4e8), ("goodput.up", "bps", 1e6)]),
             run("delay", Status::Partial, &delays),
