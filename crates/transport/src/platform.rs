@@ -187,8 +187,8 @@ pub trait Reactor: Send {
     type Waker: Wake;
     /// A handle that ends a wait on this reactor.
     fn waker(&self) -> Self::Waker;
-    /// Whether a wake has come since the last wait or the last call of this; for threads that do not wait. A wake that was told
-    /// here ends no wait on some systems: whatever it was for must be seen to before.
+    /// Whether a wake has come since the last wait or the last call of this; for threads that do not wait. The call takes the
+    /// wake: on some systems no later wait ends for it, so the caller reads its mailbox, and acts on it, before it waits.
     fn woken(&self) -> bool;
     /// The same without taking the wake away.
     fn rung(&self) -> bool;
