@@ -15,6 +15,8 @@ const EACH: u64 = 20;
 const WARMUP: u64 = 20;
 /// How long it may take, ns.
 const LENGTH: u64 = SECOND / 4;
+/// How long before it its connection is opened, ns.
+const LEAD: u64 = SECOND / 20;
 /// Longest distance between messages of an open loop, ns: else there would be none to speak of.
 const GAP: u64 = SECOND / 500;
 /// Shortest message whose echo says what the remote end spent.
@@ -101,6 +103,7 @@ fn likeness(phase: &Phase, ping: Ping) -> Phase {
         warmup: WARMUP,
         schedule,
         timeout_ns: LENGTH,
+        lead_ns: LEAD,
         samples: false,
         kernel_stamps: false,
         stamp: None,

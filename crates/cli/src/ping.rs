@@ -185,6 +185,7 @@ pub(crate) fn phase(args: &PingArgs, keyed: bool) -> Result<Phase, CliError> {
             Some(gap_ns) => Schedule::Fixed { gap_ns },
         },
         timeout_ns: m.timeout,
+        lead_ns: Ping::default().lead_ns,
         busy: m.busy,
         kernel_stamps: m.kernel_stamps,
         samples: args.samples.is_some() || args.output.save.is_some() || args.output.jsonl,

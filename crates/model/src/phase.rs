@@ -309,14 +309,11 @@ pub const MAX_BUFFER: u64 = 16 << 20;
 /// Most connections a phase may ask for.
 pub const MAX_CONNECTIONS: u32 = 1_000_000;
 
-/// How long before its start the connections of an open loop are set up, ns.
-const LEAD: u64 = SECOND / 2;
-
 impl Phase {
     /// How much later than it is agreed on the phase starts, ns: what keeps a schedule is set up before.
     pub fn lead_ns(&self) -> u64 {
-        let open = self.ping.is_some_and(|ping| ping.schedule != Schedule::Closed);
-        self.probe.map_or(if open { LEAD } else { 0 }, |probe| probe.lead_ns)
+        let open = self.ping.filter(|ping| ping.schedule != Schedule::Closed);
+        self.probe.map(|probe| probe.lead_ns).or(open.map(|ping| ping.lead_ns)).unwrap_or(0)
     }
 
     /// Checks every value; both ends do.

@@ -1,6 +1,7 @@
 //! Round trips of messages: what is asked for, and what was found.
 
 use crate::document::tagged_field;
+use crate::probe::{LEAD, LEAD_RANGE};
 use metrics::{Dist, PacketTally, Packets, SECOND, Spectrum, TwoWay, WayFacts};
 use serde::{Deserialize, Serialize};
 
@@ -72,6 +73,8 @@ pub struct Ping {
     pub schedule: Schedule,
     /// How long an echo is waited for before it is late; over TCP it only ends the wait at the end.
     pub timeout_ns: u64,
+    /// From agreeing to the first message of an open loop, ns: time to open the connections.
+    pub lead_ns: u64,
     /// Spin instead of sleeping, at both ends if the remote end is ours and allows it.
     pub busy: bool,
     /// Whether the kernel is to stamp messages as they leave and echoes as they come; datagrams only.
@@ -139,6 +142,7 @@ impl Default for Ping {
             chunk: None,
             schedule: Schedule::Closed,
             timeout_ns: SECOND,
+            lead_ns: SECOND / 5,
             busy: false,
             kernel_stamps: false,
             samples: false,
@@ -171,6 +175,7 @@ impl Ping {
             (1..=600 * SECOND).contains(&self.timeout_ns),
             "the timeout of an echo must be above 0 and at most 10 minutes",
         )?;
+        must(LEAD.contains(&self.lead_ns), LEAD_RANGE)?;
         must(
             self.schedule.gap_ns().is_none_or(|gap| (100..=3600 * SECOND).contains(&gap)),
             "the rate of an open loop must be one message an hour to ten million a second and connection",

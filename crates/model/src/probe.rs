@@ -2,6 +2,7 @@
 
 use metrics::{ClockKind, SECOND};
 use serde::{Deserialize, Serialize};
+use std::ops::RangeInclusive;
 
 /// Smallest datagram of our own protocol, bytes: its header.
 pub const SMALLEST_PROBE: u32 = 40;
@@ -70,6 +71,10 @@ pub struct Probe {
     pub samples: bool,
 }
 
+/// How long before its start a phase may be agreed on, ns.
+pub(crate) const LEAD: RangeInclusive<u64> = SECOND / 100..=60 * SECOND;
+pub(crate) const LEAD_RANGE: &str = "the lead must be 10ms to 60s";
+
 impl Default for Probe {
     fn default() -> Self {
         Probe {
@@ -101,7 +106,7 @@ impl Probe {
             (SECOND / 1_000..=60 * SECOND).contains(&self.late_ns),
             "the time after which a datagram is late must be 1ms to 60s",
         )?;
-        must((SECOND / 100..=60 * SECOND).contains(&self.lead_ns), "the lead must be 10ms to 60s")
+        must(LEAD.contains(&self.lead_ns), LEAD_RANGE)
     }
 
     /// Mean time between two datagrams of a flow at `rate` bits/s, ps; 0 when there is no rate.

@@ -335,6 +335,9 @@ impl Pinger {
         if let Some(gap) = self.params.ping.schedule.gap_ns() {
             let connections = u64::from(self.params.connections.max(1));
             self.due = self.since.plus(gap / connections * (u64::from(self.core.slot) % connections));
+            // Sent at once and together, they would show the time of the opening.
+            let now = cx.now;
+            self.miss(cx, |due| due < now);
         }
     }
 }

@@ -319,11 +319,13 @@ impl Client {
         self.driver.notice(Level::Info, text);
     }
 
-    /// Opening a flow of datagrams and comparing the clocks takes some round trips, more than planned for on a long path.
+    /// Opening a connection, and comparing the clocks, takes some round trips, more than planned for on a long path.
     fn leave_time(&mut self, there: &[usize]) {
         let farthest = there.iter().map(|&at| self.servers[at].base_rtt).max().unwrap_or(0);
-        if let Some(probe) = &mut self.plan.phase.probe {
-            probe.lead_ns = probe.lead_ns.saturating_add(ROUND_TRIPS * farthest).min(LONGEST_LEAD);
+        let Phase { probe, ping, .. } = &mut self.plan.phase;
+        let leads = probe.iter_mut().map(|probe| &mut probe.lead_ns);
+        for lead_ns in leads.chain(ping.iter_mut().map(|ping| &mut ping.lead_ns)) {
+            *lead_ns = lead_ns.saturating_add(ROUND_TRIPS * farthest).min(LONGEST_LEAD);
         }
     }
 

@@ -85,6 +85,28 @@ fn a_schedule_is_kept_where_others_keep_an_offered_core() {
     }
 }
 
+/// Messages that were due before a connection was up would leave together, and show the time of its opening.
+#[test]
+fn a_schedule_waits_for_connections_to_be_opened() {
+    let long = [Link::new().delay(MS), Link::new().delay(400 * MS)].map(|link| (link, 1, true));
+    let lossy = (1..=20).map(|seed| (Link::new().delay(MS).loss(0.3), seed, false));
+    for (link, seed, all) in long.into_iter().chain(lossy) {
+        for transport in [Transport::Tcp, Transport::Udp] {
+            let mut net = network(seed, &link);
+            serve(&mut net, server_plan());
+            let schedule = Schedule::Fixed { gap_ns: 10 * MS };
+            let ping = Ping { transport, messages: Some(100), schedule, timeout_ns: 2 * SECOND, ..Ping::default() };
+            let client = join(&mut net, 0, client_plan(&phase(ping)));
+            net.run();
+            let it = told(&net, client);
+            let counts = it.local().pings.clone().unwrap().counts;
+            let late = it.local().late_ns.as_ref().unwrap();
+            assert!(late.max < 10 * MS, "{transport:?} {seed} {link:?}: {counts:?} {late:?}");
+            assert!(!all || (counts.sent, counts.missed) == (100, 0), "{transport:?} {link:?}: {counts:?}");
+        }
+    }
+}
+
 #[test]
 fn a_lossy_path_loses_datagrams_and_no_stream_s_bytes() {
     let lossy = Link::new().delay(2 * MS).loss(0.05);
