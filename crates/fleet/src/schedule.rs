@@ -95,7 +95,8 @@ pub struct Policy {
     pub refusals: u32,
     /// Between two attempts of a task, ns.
     pub retry_ns: u64,
-    /// How long a test may take beyond its length, ns: agents end it then.
+    /// How long the first attempt of a test may take beyond its length, ns: agents end it then. Each further attempt may take twice
+    /// as long as the one before, since hosts with many tests at once are slow.
     pub grace_ns: u64,
     /// How long a host that is not there is waited for, ns.
     pub absent_ns: u64,

@@ -170,6 +170,11 @@ impl State {
         self.tasks.get(task.index()).map_or(0, |task| task.attempts)
     }
 
+    /// Those that failed.
+    pub(super) fn failures(&self, task: TaskId) -> u32 {
+        self.tasks.get(task.index()).map_or(0, |task| task.failures)
+    }
+
     /// When something changes without an event, after `now`: [`Event::Tick`] is due then.
     #[must_use]
     pub fn wake(&self, now: Mono) -> Option<Mono> {

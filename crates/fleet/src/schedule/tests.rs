@@ -450,6 +450,8 @@ fn a_late_result_counts_once_and_a_stale_failure_not_at_all() {
     assert!(state.apply(Event::Tick, first.until).is_empty(), "tried again");
     let again = next(&state, first.until)[0];
     assert_eq!((again.task, again.attempt), (first.task, 2));
+    let grace_ns = Policy::default().grace_ns;
+    assert_eq!(again.until, first.until.plus(first.until.0 + grace_ns), "twice the grace");
     state.apply(Event::Started(again), first.until);
     let ended = |attempt, ending| Event::Ended { task: first.task, attempt, ending };
     assert!(state.apply(ended(1, Ending::missing(Reason::Failed, "")), first.until).is_empty());
