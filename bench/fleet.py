@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Fleets in network namespaces joined by a bridge, with agents behind a NATS server; needs root, iproute2, tcpdump and nats-server.
 
-    bench/fleet.py mesh [HOSTS]          every pair once, none overlapping in a capture at the bridge; time, memory and idle CPU of agents
+    bench/fleet.py mesh [HOSTS]          every pair once in 1.25 times the ideal time, none overlapping in a capture at the bridge; memory and idle
+                                         CPU of agents. A test takes 0.5 s, or NETCALIPER_TEST_LENGTH
     bench/fleet.py limit [HOSTS]         a limit of one for a group of all hosts: never two tests at once in a capture at the bridge
     bench/fleet.py faults [MESHES]       meshes of ten hosts, each with one fault of a kind, made by nft: named by the verdicts
-    bench/fleet.py chaos [SEEDS] [HOSTS] agents, controller and server killed, links cut: each pair has one outcome or reason
+    bench/fleet.py chaos [SEEDS] [HOSTS] agents, controller and server killed, links cut: each pair has one outcome or reason, none overlap, the
+                                         run goes on within 15 s of the last fault, and no agent keeps a result
 
 NETCALIPER_BIN names the program (target/release/netcaliper, built with the features fleet and nats), NETCALIPER_NATS_SERVER the server.
 The last line is `N passed, N failed, N skipped`.
@@ -26,18 +28,24 @@ NATS = os.environ.get("NETCALIPER_NATS_SERVER") or shutil.which("nats-server")
 PREFIX = f"ncf{os.getpid()}"
 HUB = f"{PREFIX}-hub"
 NATS_PORT = 4222
+SYN = 2
 
 
 def ip(words):
     subprocess.run(["ip", *words.split()], check=True)
 
 
-def batch(lines):
-    subprocess.run(["ip", "-batch", "-"], input="\n".join(lines) + "\n", text=True, check=True)
+def batch(lines, name=None):
+    within = ["-n", name] if name else []
+    subprocess.run(["ip", *within, "-batch", "-"], input="\n".join(lines) + "\n", text=True, check=True)
 
 
 def address(n):
     return f"10.78.{n // 250}.{n % 250 + 1}"
+
+
+def hardware(n):
+    return f"02:00:00:00:{n >> 8:02x}:{n & 255:02x}"
 
 
 class Fleet:
@@ -56,12 +64,15 @@ class Fleet:
         ip(f"-n {HUB} address add 10.78.255.254/16 dev br0")
         ip(f"-n {HUB} link set br0 up")
         ip(f"-n {HUB} link set lo up")
+        # The kernel keeps 1,024 learnt neighbours for all namespaces together: the pairs of 33 hosts have more.
+        neighbours = [f"neighbour add {address(n)} lladdr {hardware(n)} nud permanent dev nc0" for n in range(hosts)]
         for n, name in enumerate(names):
-            ip(f"link add nc0 netns {name} type veth peer name p{n} netns {HUB}")
+            ip(f"link add nc0 address {hardware(n)} netns {name} type veth peer name p{n} netns {HUB}")
             ip(f"-n {HUB} link set p{n} master br0 up")
             ip(f"-n {name} address add {address(n)}/16 dev nc0")
             ip(f"-n {name} link set nc0 up")
             ip(f"-n {name} link set lo up")
+            batch(neighbours[:n] + neighbours[n + 1 :], name)
         self.inventory = os.path.join(self.folder, "hosts")
         with open(self.inventory, "w") as out:
             out.writelines(f"{name} address={address(n)} {labels}\n" for n, name in enumerate(names))
@@ -106,6 +117,12 @@ class Fleet:
                 latest[result["task"]] = result
         return list(latest.values())
 
+    def recorded(self):
+        """Results of the run so far."""
+        runs = os.path.join(self.folder, "netcaliper", "runs")
+        with open(os.path.join(runs, os.listdir(runs)[0], "results.jsonl")) as lines:
+            return sum(1 for _ in lines)
+
     def capture(self):
         """Begins a capture at the bridge: its file, and a function that ends it."""
         path = os.path.join(self.folder, "bridge.pcap")
@@ -138,7 +155,8 @@ class Fleet:
 
 
 def packets(path):
-    """Time (µs), source and destination of each TCP or UDP packet that is not of the NATS server."""
+    """Time (µs), client, server and flags of each TCP or UDP packet that is not of the NATS server; UDP has no flags."""
+    nats, servers = NATS_PORT.to_bytes(2, "big"), set()
     with open(path, "rb") as file:
         header = file.read(24)
         order = "<" if header[:4] in (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1") else ">"
@@ -153,21 +171,30 @@ def packets(path):
             if data[12:14] != b"\x08\x00" or data[23] not in (6, 17):
                 continue
             start = 14 + (data[14] & 15) * 4
-            ports = struct.unpack(">HH", data[start:start + 4])
-            if NATS_PORT not in ports:
-                yield at, data[26:30], data[30:34]
+            source, target = (data[26:30], data[start:start + 2]), (data[30:34], data[start + 2:start + 4])
+            if nats in (source[1], target[1]):
+                continue
+            flags = data[start + 13] if data[23] == 6 else 0
+            # Each test begins with its control connection, whose port is that of its datagrams, too.
+            if flags & 0x12 == SYN:
+                servers.add(target)
+            if target in servers:
+                yield at, source[0], target[0], flags
+            else:
+                assert source in servers, f"a packet from {source} to {target} before any connection to either"
+                yield at, target[0], source[0], flags
 
 
 def overlaps(path, gap=250_000):
-    """Tests in a capture, and pairs of tests that a host took part in at the same time. A test is packets of two hosts without a gap."""
+    """Tests in a capture, and pairs of tests that a host took part in at the same time. A test is packets of a client and a server
+    without a gap."""
     tests, last = [], {}
-    for at, one, other in packets(path):
-        pair = (min(one, other), max(one, other))
-        test = last.get(pair)
+    for at, *pair, flags in packets(path):
+        test = last.get(tuple(pair))
         if test is None or at - test[1] > gap:
-            last[pair] = test = [at, at, pair]
+            last[tuple(pair)] = test = [at, at, pair, flags]
             tests.append(test)
-        test[1] = at
+        test[1], test[3] = at, flags
     by_host = {}
     for test in tests:
         for host in test[2]:
@@ -176,6 +203,10 @@ def overlaps(path, gap=250_000):
     for host, its in by_host.items():
         its.sort()
         bad += [(host, one, other) for one, other in zip(its, its[1:]) if other[0] <= one[1]]
+    for host, one, other in bad[:10]:
+        name = lambda host: ".".join(str(byte) for byte in host)
+        spans = [f"{name(client)} to {name(server)}" for client, server in (one[2], other[2])]
+        print(f"  at {name(host)}: {spans[0]}, its last packet (TCP flags {one[3]:#x}) {one[1] - other[0]} us after the first of {spans[1]}")
     return tests, bad
 
 
@@ -217,7 +248,7 @@ def mesh(hosts):
         ideal = pairs * length / (hosts // 2)
         print(f"{hosts} hosts, {pairs} pairs: {took:.1f} s (ideal {ideal:.1f} s, {took / ideal:.2f} times); {reasons}")
         print(f"capture: {len(tests)} tests, {len(bad)} overlaps; idle agent: PSS at most {max(pss):.1f} MiB, CPU at most {max(cpu):.3%}")
-        return reasons == {"measured": pairs} and not bad and max(pss) <= 20 and max(cpu) <= 0.001
+        return reasons == {"measured": pairs} and took <= 1.25 * ideal and len(tests) == pairs and not bad and max(pss) <= 20 and max(cpu) <= 0.001
     finally:
         fleet.close()
 
@@ -309,25 +340,29 @@ def chaos(seed, hosts):
                 text = f"PUB netcaliper.fleet.report.{fleet.names[n]} 7\\r\\nnothing\\r\\n"
                 line = f"import socket,time; s=socket.create_connection(('10.78.255.254',{NATS_PORT}),2); s.sendall(b'CONNECT {{\"verbose\":false}}\\r\\n{text}'); time.sleep(.2)"
                 fleet.within(HUB, ["python3", "-c", line], stderr=subprocess.DEVNULL).wait()
-            for n, end in list(cut.items()):
-                if time.monotonic() >= end:
+            for n, until_up in list(cut.items()):
+                if time.monotonic() >= until_up:
                     ip(f"-n {HUB} link set p{n} up")
                     del cut[n]
         for n in cut:
             ip(f"-n {HUB} link set p{n} up")
-        over = time.monotonic()
-        try:
-            process.wait(timeout=180)
-        except subprocess.TimeoutExpired:
+        over, before, went_on = time.monotonic(), fleet.recorded(), None
+        while process.poll() is None and time.monotonic() < over + 180:
+            if went_on is None and fleet.recorded() > before:
+                went_on = time.monotonic() - over
+            time.sleep(0.2)
+        if process.poll() is None:
             print(f"seed {seed}: not over 180 s after the last fault ({told})")
             return False
         took = time.monotonic() - over
+        went_on = took if went_on is None else went_on
         end()
         reasons = check(fleet.results(), 3 * hosts * (hosts - 1))
         _, bad = overlaps(capture)
-        left = [n for n in range(hosts) if os.path.exists(os.path.join(fleet.folder, "netcaliper", "fleet"))]
-        print(f"seed {seed}: {len(told)} faults ({' '.join(told)}); {reasons}; {len(bad)} overlaps; over {took:.0f} s after the last fault; {len(left)} spools left")
-        return not bad
+        left = [file for _, _, files in os.walk(os.path.join(fleet.folder, "netcaliper", "fleet")) for file in files]
+        text = f"went on {went_on:.1f} s and was over {took:.0f} s after the last fault; {len(left)} results kept by agents"
+        print(f"seed {seed}: {len(told)} faults ({' '.join(told)}); {reasons}; {len(bad)} overlaps; {text}")
+        return not bad and not left and went_on <= 15
     finally:
         fleet.close()
 
