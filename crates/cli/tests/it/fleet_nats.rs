@@ -216,3 +216,19 @@ fn what_cannot_be_reached_is_said_in_a_sentence() {
     let done = line.run().exits(2);
     assert!(!done.err.contains("secret"), "{}", done.err);
 }
+
+#[test]
+fn an_agent_that_reaches_no_server_says_why_and_ends_when_it_is_asked() {
+    let scratch = Scratch::new();
+    let agent = || {
+        let nats = format!("tls://127.0.0.1:{}", free_port());
+        as_it_is("agent").args("--name a --nats").arg(nats).env("XDG_STATE_HOME", scratch.file("state"))
+    };
+    let none = scratch.file("none.pem");
+    let words = format!("{}: No such file", none.display());
+    agent().arg("--nats-ca").arg(&none).run().exits(1).complains(&["NATS server", &words]);
+    let agent = agent().spawn();
+    agent.hears("is not reached yet");
+    agent.signal("TERM");
+    agent.wait();
+}

@@ -38,6 +38,8 @@ const MAX_WAITING: usize = 65_536;
 const KNOCK: Duration = Duration::from_secs(1);
 /// How long a host may be silent before it is asked for.
 const SILENCE: Duration = Duration::from_secs(3);
+/// How long the last messages may take to leave.
+const FAREWELL: Duration = Duration::from_secs(2);
 /// How long hosts have for their first word, before they count as absent.
 const FIRST: Duration = Duration::from_secs(30);
 
@@ -76,6 +78,11 @@ impl Server {
             |what: &str, e: &dyn std::fmt::Display| format!("NATS server {}: {what}: {e}", self.shown());
         let mut options =
             ConnectOptions::new().name(name).connection_timeout(CONNECT).subscription_capacity(MAX_WAITING);
+        let pair = self.certificate.iter().flat_map(|(certificate, key)| [certificate, key]);
+        for file in self.ca.iter().chain(pair) {
+            // What cannot be read would be an error of TLS without a reason.
+            std::fs::read(file).map_err(|e| failed(&file.display().to_string(), &e))?;
+        }
         if let Some(ca) = &self.ca {
             options = options.add_root_certificates(ca.clone());
         }
@@ -123,6 +130,11 @@ impl Server {
             .collect::<Vec<_>>()
             .join(",")
     }
+}
+
+/// Lets what was published leave, for a while: without a connection nothing does.
+async fn flush(client: &Client) {
+    let _ = tokio::time::timeout(FAREWELL, client.flush()).await;
 }
 
 /// What the user should know of an event; not again what was the last, until there was a connection.
@@ -293,7 +305,7 @@ impl Carrier {
                 _ = knock.tick() => self.knock().await,
             }
         }
-        let _ = tokio::time::timeout(Duration::from_secs(2), self.client.flush()).await;
+        flush(&self.client).await;
     }
 
     async fn publish(&self, host: HostId, line: String) {

@@ -1,6 +1,6 @@
 //! The agent's end: it takes orders of its own subject, and stays when controllers come and go.
 
-use super::{MAX_WAITING, Server, Tell, runtime, token};
+use super::{MAX_WAITING, Server, Tell, flush, runtime, token};
 use crate::agent::{Agent, Input, drive};
 use crate::message::{self, MAX_ORDER};
 use async_nats::Client;
@@ -76,5 +76,6 @@ async fn carry(
             },
         }
     }
-    client.flush().await.map_err(|e| failed(&e))
+    flush(client).await;
+    Ok(())
 }

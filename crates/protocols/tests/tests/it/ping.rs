@@ -95,7 +95,8 @@ fn a_schedule_waits_for_connections_to_be_opened() {
             let mut net = network(seed, &link);
             serve(&mut net, server_plan());
             let schedule = Schedule::Fixed { gap_ns: 10 * MS };
-            let ping = Ping { transport, messages: Some(100), schedule, timeout_ns: 2 * SECOND, ..Ping::default() };
+            let ping =
+                Ping { transport, messages: Some(100), schedule, timeout_ns: 2 * SECOND, ..Ping::default() };
             let client = join(&mut net, 0, client_plan(&phase(ping)));
             net.run();
             let it = told(&net, client);
