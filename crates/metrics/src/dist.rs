@@ -26,7 +26,15 @@ impl Dist {
             return Dist::default();
         };
         made.auto(true);
+        // Each page is written once: else the system would add it when a value falls into it for the first time.
+        made.reset();
         Dist { inner: Some(Box::new(made)), ..Dist::default() }
+    }
+
+    /// Gives it the memory for values up to `highest`.
+    pub fn make_room(&mut self, highest: u64) {
+        let before = std::mem::replace(self, Dist::with_room(highest));
+        self.merge(&before);
     }
 
     /// Whether it has its memory already.
@@ -263,6 +271,18 @@ mod tests {
         sorted.sort_unstable();
         let rank = ((q * sorted.len() as f64).ceil() as usize).max(1);
         sorted[rank - 1]
+    }
+
+    #[test]
+    fn with_room_no_usual_value_takes_more_memory() {
+        let mut dist = Dist::default();
+        dist.record(5);
+        dist.make_room(4_000_000_000);
+        let buckets = |dist: &Dist| dist.inner.as_ref().unwrap().distinct_values();
+        let before = buckets(&dist);
+        dist.record(4_000_000_000);
+        assert_eq!((buckets(&dist), dist.count()), (before, 2));
+        assert_eq!(dist.extremes, Some((5, 4_000_000_000)));
     }
 
     fn skewed(n: u64) -> Vec<u64> {

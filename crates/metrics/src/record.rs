@@ -188,6 +188,11 @@ impl Tally {
     /// Counts an ended connection.
     pub fn ended(&mut self, how: Ending) {
         self.ended[how as usize] += 1;
+        if self.ended.iter().sum::<u64>() == MANY {
+            // Their distributions would go on growing with each new extreme, for hours.
+            let dists = [&mut self.connect_ns, &mut self.transfer_ns, &mut self.rate, &mut self.late_ns];
+            dists.into_iter().filter(|dist| dist.has_room()).for_each(|dist| dist.make_room(USUAL));
+        }
     }
 
     /// Counts a failure: what went wrong, without and with particulars.
@@ -279,6 +284,8 @@ pub struct Recorder {
     spare: Vec<Tally>,
 }
 
+/// Connections of a group that have ended, and its distributions get the memory for all usual values.
+const MANY: u64 = 1_000;
 /// Spare tallies kept.
 const MOST_SPARE: usize = 4;
 
