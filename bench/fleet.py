@@ -4,6 +4,7 @@
     bench/fleet.py mesh [HOSTS]          every pair once in 1.25 times the ideal time, none overlapping in a capture at the bridge; memory and idle
                                          CPU of agents. A test takes 0.5 s, or NETCALIPER_TEST_LENGTH
     bench/fleet.py limit [HOSTS]         a limit of one for a group of all hosts: never two tests at once in a capture at the bridge
+    bench/fleet.py rsh [HOSTS]           nothing installed: every pair's round trip and the page within a minute, no file or process left
     bench/fleet.py faults [MESHES]       meshes of ten hosts, each with one fault of a kind, made by nft: named by the verdicts
     bench/fleet.py chaos [SEEDS] [HOSTS] agents, controller and server killed, links cut: each pair has one outcome or reason, none overlap, the
                                          run goes on within 15 s of the last fault, and no agent keeps a result
@@ -278,6 +279,24 @@ def limit(hosts):
         fleet.close()
 
 
+def rsh(hosts):
+    """Hosts that are reached by a command, which copies the program to them."""
+    fleet = Fleet(hosts)
+    try:
+        left = lambda: {folder: set(os.listdir(folder)) for folder in ("/tmp", "/dev/shm", os.path.expanduser("~"))}
+        before, page, began = left(), os.path.join(fleet.folder, "page.html"), time.monotonic()
+        words = ["run", fleet.inventory, "--rsh", "ip netns exec {}", "--copy", "--test", "ping -n 10", "--html", page]
+        subprocess.run([BIN, "fleet", *words], env=fleet.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        took = time.monotonic() - began
+        reasons = check(fleet.results(), hosts * (hosts - 1))
+        processes = [subprocess.run(["ip", "netns", "pids", name], stdout=subprocess.PIPE, text=True).stdout.split() for name in fleet.names]
+        files = [name for folder, names in left().items() for name in names - before[folder]]
+        print(f"rsh: {hosts} hosts: {took:.1f} s, {reasons}, a page of {os.path.getsize(page)} bytes; left: {sum(processes, [])} {files}")
+        return reasons == {"measured": hosts * (hosts - 1)} and took <= 60 and not any(processes) and not files
+    finally:
+        fleet.close()
+
+
 def fault(kind, seed):
     """A mesh of ten hosts with one fault: three pairs that are 20 % slower, or a host whose uplink loses 1 %."""
     drawn = random.Random(seed)
@@ -295,8 +314,10 @@ def fault(kind, seed):
             wanted = {(fleet.names[a], fleet.names[b]) for a, b in pairs}
         else:
             host = drawn.randrange(10)
-            rules = f"add table ip f\nadd chain ip f o {{ type filter hook output priority 0; }}\nadd rule ip f o udp dport != 53 numgen random mod 100 == 0 drop\n"
-            subprocess.run(["ip", "netns", "exec", fleet.names[host], "nft", "-f", "-"], input=rules, text=True, check=True)
+            # At the bridge: what a host drops itself its programs are told.
+            chain = f"add chain netdev f i {{ type filter hook ingress device p{host} priority 0; }}"
+            rules = f"add table netdev f\n{chain}\nadd rule netdev f i ip protocol udp numgen random mod 100 == 0 drop\n"
+            subprocess.run(["ip", "netns", "exec", HUB, "nft", "-f", "-"], input=rules, text=True, check=True)
             test = "delay -b 1M -l 100 -t 1s --up"
             wanted = {fleet.names[host]}
         fleet.controller("run", ["--class", "exclusive", "--repeats", "3", "--test", test]).wait()
@@ -374,7 +395,7 @@ def chaos(seed, hosts):
 
 def main():
     mode, *numbers = sys.argv[1:] or ["help"]
-    if mode not in ("mesh", "limit", "faults", "chaos"):
+    if mode not in ("mesh", "limit", "rsh", "faults", "chaos"):
         print(__doc__)
         return 2
     lacking = [name for name in ("ip", "tcpdump") if not shutil.which(name)]
@@ -388,6 +409,8 @@ def main():
         outcomes = [mesh(int(numbers[0]) if numbers else 100)]
     elif mode == "limit":
         outcomes = [limit(int(numbers[0]) if numbers else 40)]
+    elif mode == "rsh":
+        outcomes = [rsh(int(numbers[0]) if numbers else 20)]
     elif mode == "faults":
         meshes = int(numbers[0]) if numbers else 5
         outcomes = [fault(kind, seed) for kind in ("pairs", "uplink") for seed in range(meshes)]
