@@ -145,7 +145,8 @@ fn found(point: &Point) -> Vec<String> {
         let shown =
             |name: &str, q| Some(format!("{name} {}", pings::percentile(trips.rtt_ns.as_ref()?, q, timeout)));
         let lost = u64::try_from(trips.counts.lost).unwrap_or(0);
-        let messages = format!("of {} messages", trips.counts.sent);
+        let s = if trips.counts.sent == 1 { "" } else { "s" };
+        let messages = format!("of {} message{s}", trips.counts.sent);
         let unwell = [(lost, "lost"), (trips.counts.late, "late"), (trips.counts.damaged, "damaged")];
         let unwell = unwell.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}"));
         let median = shown("round trip p50", 0.5);
