@@ -196,7 +196,8 @@ fn beside(
             (part, told)
         });
         let mut told = Vec::new();
-        if filling.is_none() || is_filled(&starts, ramp_ns, interrupt) {
+        let is_ready = filling.is_none() || is_filled(&starts, ramp_ns, interrupt);
+        if is_ready {
             let probing = (0..).zip(probes).map(|(at, part)| {
                 let thread = scope.spawn({
                     let part = part.clone();
@@ -208,7 +209,8 @@ fn beside(
             told.extend(probing.into_iter().map(|(part, thread)| (part, thread.join().unwrap_or_else(died))));
         }
         if let Some((part, thread)) = filling {
-            let too_short = thread.is_finished();
+            // A load that has said all it has to say need not have left its thread.
+            let too_short = !is_ready || thread.is_finished();
             of_load.finish();
             let mut load = thread.join().unwrap_or_else(died);
             if let Ok(load) = &mut load
