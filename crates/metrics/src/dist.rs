@@ -33,6 +33,9 @@ impl Dist {
 
     /// Gives it the memory for values up to `highest`.
     pub fn make_room(&mut self, highest: u64) {
+        if self.inner.as_ref().is_some_and(|histogram| histogram.high() >= highest) {
+            return;
+        }
         let before = std::mem::replace(self, Dist::with_room(highest));
         self.merge(&before);
     }

@@ -174,15 +174,23 @@ impl Tally {
         }
     }
 
-    /// What was counted is forgotten, the memory for distributions of datagrams is kept; `None` where there is none.
+    /// What was counted is forgotten, the memory for distributions of datagrams, or of many connections, is kept; `None` where there is
+    /// none.
     pub fn recycled(self) -> Option<Self> {
-        let (mut packets, mut late_ns) = (self.packets?, self.late_ns);
-        if !packets.delay_ns.has_room() {
+        let has_many = self.has_many();
+        let Tally { packets, mut late_ns, mut connect_ns, mut transfer_ns, mut rate, .. } = self;
+        let mut packets = packets.filter(|packets| packets.delay_ns.has_room());
+        if packets.is_none() && !has_many {
             return None;
         }
-        packets.clear();
-        late_ns.clear();
-        Some(Tally { packets: Some(packets), late_ns, ..Tally::default() })
+        packets.iter_mut().for_each(|packets| packets.clear());
+        [&mut late_ns, &mut connect_ns, &mut transfer_ns, &mut rate].into_iter().for_each(Dist::clear);
+        Some(Tally { packets, late_ns, connect_ns, transfer_ns, rate, ..Tally::default() })
+    }
+
+    /// Whether so many connections have ended that their distributions have the memory for all usual values.
+    fn has_many(&self) -> bool {
+        self.ended.iter().sum::<u64>() >= MANY
     }
 
     /// Counts an ended connection.
@@ -449,11 +457,14 @@ impl Recorder {
         &mut self.tallies[at]
     }
 
-    /// Hands the running tally of a group up and starts a clean one: a spare one where distributions of datagrams are
-    /// filled, so that no datagram has to wait for their memory.
+    /// Hands the running tally of a group up and starts a clean one: a spare one where distributions of datagrams, or of many
+    /// connections, are filled, so that none has to wait for their memory.
     pub fn take_tally(&mut self, group: Group) -> Tally {
-        let filled = self.tally(group).packets.as_ref().is_some_and(|p| p.delay_ns.has_room());
-        let next = if filled { self.spare.pop().unwrap_or_default() } else { Tally::default() };
+        let tally = self.tally(group);
+        let datagrams = tally.packets.as_ref().is_some_and(|packets| packets.delay_ns.has_room());
+        let wanted = datagrams || tally.has_many();
+        let spare = self.spare.iter().position(|spare| wanted && spare.packets.is_some() == datagrams);
+        let next = spare.map(|at| self.spare.swap_remove(at)).unwrap_or_default();
         std::mem::replace(self.tally(group), next)
     }
 }
@@ -529,6 +540,14 @@ mod tests {
             rec.spare(Tally::default());
         }
         assert_eq!(rec.spare.len(), MOST_SPARE);
+        let mut connections = Tally::default();
+        (0..MANY).for_each(|at| {
+            connections.transfer_ns.record(at);
+            connections.ended(Ending::Completed);
+        });
+        let connections = connections.recycled().unwrap();
+        assert!(connections.packets.is_none() && connections.transfer_ns.has_room());
+        assert_eq!((connections.transfer_ns.count(), connections.count(Ending::Completed)), (0, 0));
         assert!(Tally::default().recycled().is_none());
         assert!(Tally { packets: Some(Box::default()), ..Tally::default() }.recycled().is_none());
     }
