@@ -170,7 +170,7 @@ impl State {
         self.tasks.get(task.index()).map_or(0, |task| task.attempts)
     }
 
-    /// Those that failed.
+    /// Attempts of a task that have failed so far.
     pub(super) fn failures(&self, task: TaskId) -> u32 {
         self.tasks.get(task.index()).map_or(0, |task| task.failures)
     }
