@@ -307,11 +307,13 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
             Some(of) => usize::from(of.start)..usize::from(of.end).min(all),
             None => 0..all,
         };
-        let aggregator = Aggregator::new(workers.len(), plan.start, plan.omit, plan.frames);
-        self.groups.insert(plan.group, Watched::new(aggregator, workers.clone(), self.setup.meter));
+        let there = self.processes_of(&workers);
+        let watched = Aggregator::new(workers.len(), plan.start, plan.omit, plan.frames);
+        let mut watched = Watched::new(watched, workers.clone(), self.setup.meter);
+        watched.beginning = there.len();
+        self.groups.insert(plan.group, watched);
         let here = self.workers.handles.get(workers.start.min(local)..workers.end.min(local));
         begin(here.unwrap_or_default(), &plan, sources, &self.setup);
-        let there = self.processes_of(&workers);
         for (index, &at) in there.iter().enumerate() {
             let part = Part { index: u32::clamped(index), of: u32::clamped(there.len()) };
             let Some(process) = self.processes.get_mut(at) else { continue };
@@ -368,6 +370,13 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
 
     fn found(&mut self, worker: usize, finding: Finding) {
         match finding {
+            Finding::Begun(group) => {
+                let Some(watched) = self.groups.get_mut(&group) else { return };
+                watched.beginning = watched.beginning.saturating_sub(1);
+                if watched.beginning == 0 {
+                    self.feed(Input::Begun(group));
+                }
+            }
             Finding::Tally { group, index, to, last, tally } => {
                 let complete = self
                     .groups

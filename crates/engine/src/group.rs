@@ -11,13 +11,15 @@ pub(crate) struct Watched {
     pub(crate) aggregator: Aggregator,
     /// The workers that it is on.
     pub(crate) workers: Range<usize>,
+    /// Worker processes that do not know it yet.
+    pub(crate) beginning: usize,
     meter: Option<HostMeter>,
     used: Option<Box<dyn Fn() -> (CpuUse, HostCounters) + Send>>,
 }
 
 impl Watched {
     pub(crate) fn new(aggregator: Aggregator, workers: Range<usize>, meter: Option<HostMeter>) -> Self {
-        Watched { aggregator, workers, meter, used: meter.map(|start| start()) }
+        Watched { aggregator, workers, beginning: 0, meter, used: meter.map(|start| start()) }
     }
 
     /// The group that waited for its start begins.

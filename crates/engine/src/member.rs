@@ -6,6 +6,7 @@ use crate::threads::{Workers, begin};
 use crate::worker::{Command, Report};
 use crate::{EngineError, Setup};
 use metrics::Clamped as _;
+use model::Finding;
 use transport::{
     Got, Mail, Net as _, Park, Platform, Read, Ready, Receiver as _, Replica, StreamSocket as _, Task,
     Watch as _,
@@ -76,7 +77,10 @@ impl<P: Platform> Member<P> {
                 Some(Instruction::Group(part, about)) => {
                     let workers = u16::clamped(self.workers.handles.len());
                     match self.replica.group(part, workers, about) {
-                        Some((plan, sources)) => begin(&self.workers.handles, &plan, sources, &self.setup),
+                        Some((plan, sources)) => {
+                            begin(&self.workers.handles, &plan, sources, &self.setup);
+                            self.out.push(&told(0, &Finding::Begun(plan.group)));
+                        }
                         // Both ends are the same program.
                         None => self.is_over = true,
                     }

@@ -11,7 +11,7 @@
 
 use metrics::{CauseTally, Clamped, Ending, Group, Mono, Tally};
 use model::Finding;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use transport::{Order, Part};
 
@@ -142,17 +142,21 @@ pub(crate) struct Process {
     pub(crate) workers: Range<usize>,
     pub(crate) is_over: bool,
     frames: Frames,
+    /// Groups that it has not said to know.
+    beginning: BTreeSet<Group>,
     /// By group and worker, until that has dropped the group.
     groups: BTreeMap<(Group, usize), Progress>,
 }
 
 impl Process {
     pub(crate) fn new(link: u64, workers: Range<usize>) -> Self {
-        Process { link, workers, is_over: false, frames: Frames::default(), groups: BTreeMap::new() }
+        let (beginning, groups) = (BTreeSet::new(), BTreeMap::new());
+        Process { link, workers, is_over: false, frames: Frames::default(), beginning, groups }
     }
 
     /// It has this part of a group with so many connections at once.
     pub(crate) fn begin(&mut self, group: Group, part: Part, slots: u32) {
+        self.beginning.insert(group);
         let each = u32::clamped(self.workers.len());
         let all = u64::from(part.of.saturating_mul(each)).max(1);
         for (at, worker) in (0..).zip(self.workers.clone()) {
@@ -170,6 +174,7 @@ impl Process {
             let (worker, finding) = heard(body)?;
             let worker = self.workers.start + worker;
             match &finding {
+                Finding::Begun(group) => self.beginning.take(group).map(drop)?,
                 Finding::Tally { group, index, last, tally, .. } => {
                     let known = self.groups.get_mut(&(*group, worker))?;
                     known.next = index.saturating_add(1);
@@ -191,7 +196,9 @@ impl Process {
     /// What its workers would have told: they are waited for no longer, and what they kept open has failed.
     pub(crate) fn lost(&mut self, now: Mono) -> Vec<(usize, Finding)> {
         self.is_over = true;
-        let mut all = Vec::new();
+        let first = self.workers.start;
+        let begun = std::mem::take(&mut self.beginning).into_iter();
+        let mut all: Vec<_> = begun.map(|group| (first, Finding::Begun(group))).collect();
         for ((group, worker), known) in std::mem::take(&mut self.groups) {
             if !known.closed {
                 let tally = Box::default();

@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finding {
+    /// A worker process knows a group: links that come to it from now on are the group's.
+    Begun(Group),
     /// What a group counted in an interval.
     Tally {
         /// The group.

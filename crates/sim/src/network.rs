@@ -8,16 +8,16 @@ use super::quirks::Quirks;
 use super::raw::{Raw, RawTask, Say};
 use super::run::step;
 use super::session::{ObservedSession, SessionState};
-use super::socket::Kind;
+use super::socket::{Kind, Socket};
 use super::world::{Parked, World};
-use engine::{Control, Interrupt, Setup};
+use engine::{Control, Interrupt, Member, Setup};
 use metrics::Mono;
 use model::Event;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
-use transport::{Defect, Session, SocketSettings, Target};
+use transport::{Defect, Replica, Session, SocketSettings, Target, Task};
 
 /// A machine of a [`Network`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,19 @@ pub struct Host(pub(super) usize);
 enum Incident {
     Stop,
     Kill,
+    /// Of one of its worker processes.
+    KillWorker(usize),
     Unplug,
+}
+
+/// A worker process of a machine.
+struct Worker {
+    sim: Sim,
+    /// The port that it listens at.
+    port: Option<u16>,
+    workers: u16,
+    /// Until it begins.
+    replica: Option<Box<dyn Replica>>,
 }
 
 struct Machine {
@@ -41,6 +53,7 @@ struct Machine {
     listening: (Range<u16>, Range<u16>),
     /// Until it begins.
     session: Option<Box<dyn Session>>,
+    processes: Vec<Worker>,
     interrupt: Interrupt,
     state: Arc<Mutex<SessionState>>,
     events: Vec<(Mono, Event)>,
@@ -104,6 +117,7 @@ impl Network {
             workers,
             listening: (0..workers, 0..workers),
             session: Some(session),
+            processes: Vec::new(),
             interrupt: Interrupt::new(),
             state: Arc::default(),
             events: Vec::new(),
@@ -122,6 +136,13 @@ impl Network {
         self.machines[host.0].listening = (streams, datagrams);
     }
 
+    /// A machine has one more worker process, with so many workers, which listens at `port` if there is one.
+    pub fn process(&mut self, host: Host, port: Option<u16>, workers: u16, replica: Box<dyn Replica>) {
+        let machine = &mut self.machines[host.0];
+        let sim = Sim::on(&self.world, machine.sim.with(|world| world.hosts[machine.sim.host].ip));
+        machine.processes.push(Worker { sim, port, workers, replica: Some(replica) });
+    }
+
     /// What a machine is like, from now on.
     pub fn quirks(&mut self, host: Host, quirks: Quirks) {
         self.machines[host.0].sim.set_quirks(quirks);
@@ -135,6 +156,11 @@ impl Network {
     /// The process is killed at `at`: its sockets are closed by its kernel.
     pub fn kill_at(&mut self, host: Host, at: Mono) {
         self.schedule_incident(host, at, Incident::Kill);
+    }
+
+    /// A worker process of a machine is killed at `at`.
+    pub fn kill_process_at(&mut self, host: Host, process: usize, at: Mono) {
+        self.schedule_incident(host, at, Incident::KillWorker(process));
     }
 
     /// The machine's cable is pulled at `at`.
@@ -312,6 +338,7 @@ impl Network {
                 machine.alive = false;
                 machine.sim.kill();
             }
+            Incident::KillWorker(process) => machine.processes[process].sim.kill(),
             Incident::Unplug => machine.sim.unplug(),
         }
         true
@@ -332,11 +359,7 @@ impl Drop for Network {
 impl Machine {
     fn begin(&mut self, session: Box<dyn Session>) {
         let Machine { sim, state, .. } = self;
-        let control = sim.with(|world| {
-            let control = world.add((sim.host, sim.process), "control", None);
-            world.current = Some(control);
-            control
-        });
+        let control = sim.control("control");
         let ports = self.port.map_or(0..0, |port| port..port + self.spread);
         let (streams, bound) = self.listening.clone();
         let each = |on: Range<u16>| {
@@ -345,24 +368,16 @@ impl Machine {
             (0..self.workers).map(move |n| if on.contains(&n) { ports.clone() } else { none.clone() })
         };
         let udp = SocketSettings::default();
-        let setup = Setup::<Sim> {
-            workers: self.workers,
-            sets: 1,
-            cores: Vec::new(),
-            shared_cores: Vec::new(),
+        let setup = Setup {
             listeners: each(streams)
                 .map(|ports| ports.filter_map(|port| sim.listen(port).ok()).collect())
                 .collect(),
             datagrams: each(bound)
                 .map(|ports| ports.filter_map(|port| sim.bind(port, &udp).ok()).collect())
                 .collect(),
-            inherited: SocketSettings::default(),
-            buffer: sim.with(|world| world.hosts[sim.host].quirks.room),
-            realtime: false,
-            links: None,
-            meter: None,
-            processes: Vec::new(),
-            workers_of_process: 0,
+            workers_of_process: self.processes.first().map_or(0, |process| process.workers),
+            processes: self.processes.iter_mut().filter_map(|process| process.begin(sim)).collect(),
+            ..sim.setup(self.workers)
         };
         let (clock, told) = (sim.clone(), Arc::clone(state));
         let sink = move |event| {
@@ -371,10 +386,60 @@ impl Machine {
         };
         let session = Box::new(ObservedSession::new(session, Arc::clone(state)));
         let task = Control::new(sim.clone(), session, setup, &self.interrupt, sink);
-        let task = task.expect("the simulated system refuses no thread");
-        sim.with(|world| {
-            world.threads[control].task = Some(Box::new(task));
+        sim.runs(control, task.expect("the simulated system refuses no thread"));
+    }
+}
+
+impl Worker {
+    /// Starts it; the connection that leads to it.
+    fn begin(&mut self, parent: &Sim) -> Option<Socket> {
+        let replica = self.replica.take()?;
+        let (ours, theirs) = parent.pair(&self.sim);
+        let before = self.sim.with(|world| world.current);
+        let control = self.sim.control("worker process");
+        let listen = |_| self.port.and_then(|port| self.sim.listen(port).ok()).into_iter().collect();
+        let listeners = (0..self.workers).map(listen).collect();
+        let setup = Setup { listeners, ..self.sim.setup(self.workers) };
+        let task = Member::new(&self.sim, theirs, replica, setup);
+        self.sim.runs(control, task.expect("the simulated system refuses no thread"));
+        self.sim.with(|world| world.current = before);
+        Some(ours)
+    }
+}
+
+impl Sim {
+    /// A thread of this process that is to have a task, and whose calls are counted from now on.
+    fn control(&self, name: &str) -> usize {
+        self.with(|world| {
+            let control = world.add((self.host, self.process), name, None);
+            world.current = Some(control);
+            control
+        })
+    }
+
+    /// The thread begins with its task.
+    fn runs(&self, thread: usize, task: impl Task<Sim> + Send + 'static) {
+        self.with(|world| {
+            world.threads[thread].task = Some(Box::new(task));
             world.current = None;
         });
+    }
+
+    fn setup(&self, workers: u16) -> Setup<Sim> {
+        Setup {
+            workers,
+            sets: 1,
+            cores: Vec::new(),
+            shared_cores: Vec::new(),
+            listeners: Vec::new(),
+            datagrams: Vec::new(),
+            inherited: SocketSettings::default(),
+            buffer: self.with(|world| world.hosts[self.host].quirks.room),
+            realtime: false,
+            links: None,
+            meter: None,
+            processes: Vec::new(),
+            workers_of_process: 0,
+        }
     }
 }

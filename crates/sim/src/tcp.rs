@@ -5,7 +5,10 @@ use super::quirks::draw;
 use super::socket::{Conn, Kind, MOMENT, Socket, State};
 use super::stream::{BROKEN_PIPE, REFUSED, RESET, Stream, TIMED_OUT, Taken};
 use super::world::{Call, Event, World};
-use super::{link::chance, socket::Sock};
+use super::{
+    link::{Link, chance},
+    socket::Sock,
+};
 use metrics::{Mono, SECOND, SocketState, TcpInfo};
 use std::collections::VecDeque;
 use std::io;
@@ -30,6 +33,8 @@ const IN_USE: i32 = 98;
 /// Not connected.
 const NOT_CONNECTED: i32 = 107;
 const MSS: u32 = 1_448;
+/// How late a process may hear of another at most, ns.
+const LATE: u64 = 20_000_000;
 
 impl World {
     /// Our end of a new connection or UDP socket.
@@ -92,6 +97,32 @@ impl World {
                 Err(Fault { deed: Deed::Connect, errno: REFUSED })
             }
         }
+    }
+
+    /// A connection between two processes of one host. Who has no core yet reads late.
+    fn pair(&mut self, host: usize) -> Result<[u64; 2], Fault> {
+        let link = Link::new().delay(self.up_to(LATE));
+        self.conn_serial += 1;
+        let id = self.conn_serial;
+        let ends = [
+            self.open(host, Deed::Open, Kind::Stream(id, 0))?,
+            self.open(host, Deed::Open, Kind::Stream(id, 1))?,
+        ];
+        let at = SocketAddr::new(self.hosts[host].ip, 0);
+        let conn = Conn {
+            stream: Stream::new(link.clone(), link, self.rng.next()),
+            paths: [Path { peer: at, local: at }; 2],
+            // The network is no part of it.
+            hosts: [None; 2],
+            socks: ends.map(Some),
+            state: State::Open,
+            settings: [SocketSettings::default(), SocketSettings::default()],
+            full: [false; 2],
+            tries: 0,
+            silent: false,
+        };
+        self.conns.insert(id, conn);
+        Ok(ends)
     }
 
     fn set(&mut self, conn: u64, state: State) {
@@ -346,6 +377,14 @@ impl Sim {
     pub(super) fn connect_to(&self, to: &Target, settings: &SocketSettings) -> Result<(Socket, bool), Fault> {
         let (id, up) = self.with(|world| world.connect(self.host, to, settings))?;
         Ok((Socket { sim: self.clone(), id }, up))
+    }
+
+    /// A connection to another process of this host.
+    pub(super) fn pair(&self, other: &Sim) -> (Socket, Socket) {
+        let ends =
+            self.with(|world| world.pair(self.host)).expect("the simulated system has descriptors left");
+        let [ours, theirs] = ends;
+        (Socket { sim: self.clone(), id: ours }, Socket { sim: other.clone(), id: theirs })
     }
 
     /// A listener on a port of this host, which several share.

@@ -147,6 +147,8 @@ pub enum Input<'a> {
     Down(Link, Option<Fault>),
     /// A message that a flow, connector or acceptor posted.
     Message(Message),
+    /// All worker processes that have a group know it.
+    Begun(Group),
     /// What a group counted in an interval, summed over the workers.
     Tally {
         /// The group.

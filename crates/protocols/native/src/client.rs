@@ -555,7 +555,7 @@ impl Session for Client {
                     false => self.lose(at, &agree::advised(&self.servers[at].peer.name, &fault), cx.now),
                 }
             }
-            Input::Refused(..) | Input::Lost(_) => {}
+            Input::Refused(..) | Input::Begun(_) | Input::Lost(_) => {}
             Input::Bytes(link, bytes) => {
                 if let Some(at) = self.by_link(link) {
                     self.bytes(cx, at, bytes);

@@ -278,6 +278,11 @@ impl Server {
         }
     }
 
+    /// The client whose session has a group.
+    fn link_of(&self, group: Group) -> Option<Link> {
+        self.groups.get(usize::clamped(group.0)).copied().flatten()
+    }
+
     fn say(&mut self, link: Link, message: &Message) {
         let Some(client) = self.clients.get_mut(&link) else { return };
         self.driver.send(link, client.frames.encode(message));
@@ -383,7 +388,7 @@ impl Server {
             return self.driver.traffic(index, from, to, tally);
         }
         let traffic = Traffic { tx_bytes: tally.tx_bytes, rx_bytes: tally.rx_bytes, ns: to.since(from) };
-        let Some(link) = self.groups.get(usize::clamped(group.0)).copied().flatten() else { return };
+        let Some(link) = self.link_of(group) else { return };
         let Some(run) = self.clients.get(&link).map(|v| v.run) else { return };
         let others = u32::clamped(self.others(run).count());
         self.moved(link, traffic, tally);
@@ -559,13 +564,18 @@ impl Session for Server {
                 self.leave(cx, link);
             }
             Input::Message(message) => self.note(cx.now, message),
+            Input::Begun(group) => {
+                if let Some(link) = self.link_of(group) {
+                    self.say(link, &Message::Started);
+                }
+            }
             Input::Tally { group, index, from, to, tally } => {
                 self.tally(group, index, from, to, tally);
                 self.check_budget();
                 self.check_over(cx);
             }
             Input::Idle(group) => {
-                if let Some(link) = self.groups.get(usize::clamped(group.0)).copied().flatten() {
+                if let Some(link) = self.link_of(group) {
                     self.drop_group(cx.now, link);
                 }
             }

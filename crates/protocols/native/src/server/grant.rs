@@ -321,16 +321,20 @@ impl Server {
             phase.pattern,
             phase.connections
         );
-        if held.process_ports.is_empty() {
-            self.grants.insert(held.number, Arc::new(granting.grant(workers, None)));
-        } else {
+        let is_spread = !held.process_ports.is_empty();
+        if is_spread {
             plan.workers = Some(self.plan.workers_of(&held.processes));
             plan.about = Some(About::Grant(granting).encode());
+        } else {
+            self.grants.insert(held.number, Arc::new(granting.grant(workers, None)));
         }
         self.driver.group(plan, Vec::new());
         self.driver.notice(Level::Info, text);
         self.stands(cx, link, Standing::Running);
-        self.say(link, &Message::Started);
+        // Worker processes would refuse connections of a session that they do not know yet.
+        if !is_spread {
+            self.say(link, &Message::Started);
+        }
     }
 
     /// Grants queued sessions after one has ended, first come, first served.

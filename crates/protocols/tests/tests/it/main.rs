@@ -30,6 +30,7 @@ mod openings;
 mod pace;
 mod pending;
 mod ping;
+mod processes;
 mod properties;
 mod reach;
 mod session;
