@@ -200,16 +200,17 @@ impl Process {
         let begun = std::mem::take(&mut self.beginning).into_iter();
         let mut all: Vec<_> = begun.map(|group| (first, Finding::Begun(group))).collect();
         for ((group, worker), known) in std::mem::take(&mut self.groups) {
+            let failed = known.open.max(known.share.saturating_sub(known.ended));
+            let failed = if known.idle { 0 } else { failed };
+            let mut tally = Box::new(failures(failed));
             if !known.closed {
-                let tally = Box::default();
+                // In an interval, because a session may wait until each connection has moved its payload or failed.
+                let tally = std::mem::take(&mut tally);
                 all.push((worker, Finding::Tally { group, index: known.next, to: now, last: true, tally }));
             }
             if !known.idle {
                 all.push((worker, Finding::Idle(group)));
             }
-            let failed = known.open.max(known.share.saturating_sub(known.ended));
-            let failed = if known.idle { 0 } else { failed };
-            let tally = Box::new(failures(failed));
             all.push((worker, Finding::Dropped { group, tally, peak: 0, effective: None }));
         }
         all
@@ -279,7 +280,7 @@ mod tests {
         let failed = |process: &mut Process| -> Vec<u64> {
             let lost = process.lost(Mono(9));
             let dropped = lost.iter().filter_map(|(_, finding)| match finding {
-                Finding::Dropped { tally, .. } => Some(tally.count(Ending::NetworkError)),
+                Finding::Tally { tally, .. } => Some(tally.count(Ending::NetworkError)),
                 _ => None,
             });
             dropped.collect()

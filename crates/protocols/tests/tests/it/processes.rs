@@ -63,3 +63,24 @@ fn no_connection_fails_however_late_a_process_hears_of_its_session() {
         }
     }
 }
+
+#[test]
+fn a_process_that_dies_at_any_time_takes_its_connections_along_and_no_others() {
+    for at in (0..40).map(|step| step * 25 * MS) {
+        for of_server in [true, false] {
+            let mut net = network(at);
+            let phase = held();
+            let (server, client) = spread(&mut net, (3, 3), &phase);
+            net.kill_process_at(if of_server { server } else { client }, 1, net.now.plus(at));
+            // A run that waits for what does not come ends the test, too.
+            net.run_until(net.now.plus(20 * SECOND));
+            let told = told(&net, client);
+            let what = format!("after {at} ns, of the server {of_server}: {told:#?}");
+            let local = told.local();
+            let failed = local.network_errors + local.protocol_errors + local.data_errors;
+            assert_eq!(local.completed + failed, 9, "{what}");
+            // A session that begins later does without it.
+            assert!(failed <= 3 && (failed > 0 || at < 50 * MS), "{what}");
+        }
+    }
+}
