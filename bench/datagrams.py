@@ -6,6 +6,7 @@ receiver of each tool on every core.
 """
 
 import json
+import math
 import statistics
 import tempfile
 
@@ -300,24 +301,34 @@ class Whole(Datagrams):
 
 
 def same_search(bench, tool):
-    """The steps of `netcaliper delay --search` (crates/model/src/search.rs) with another tool."""
-    seconds, best, carried, failed, trying = max(1, bench.args.seconds // 2), 0, 0, 0, None
-    for _ in range(40):
-        for attempt in range(2 if trying else 1):
-            run = bench.once(tool, Case("search", seconds, across(bench), rate=trying and round(trying)))
-            arrived, loss = run.get("value", 0), run.get("loss", 1)
-            if loss <= CARRIED:
+    """The steps of `netcaliper delay --search` (crates/model/src/search.rs) with another tool; rates are datagrams a second."""
+    seconds, best, tried, carried, failed, trying = max(1, bench.args.seconds // 2), 0, {}, {}, math.inf, None
+    for _ in range(80):
+        run = bench.once(tool, Case("search", seconds, across(bench), rate=trying and round(trying)))
+        arrived, loss = run.get("value", 0), run.get("loss", 1)
+        sent, passed = arrived / (1 - loss) if loss < 1 else trying or 1, loss <= CARRIED
+        best = max(best, arrived) if passed else best
+        tally = tried.setdefault(trying, [0, 0])
+        tally[not passed] += 1
+        # As fast as it goes is no rate that could be tried again, unless it got through before.
+        if tally[not passed] < 2 and (trying or (not passed and tally[0])):
+            continue
+        if not passed:
+            failed = min(failed, trying or sent)
+            carried = {asked: rate for asked, rate in carried.items() if rate < (trying or sent) and asked != trying}
+        elif trying not in carried:
+            short = trying and sent < 0.98 * trying
+            failed = min(failed, trying) if short else failed
+            carried[trying] = trying if trying and not short else sent
+        highest = max(carried, key=carried.get, default=None)
+        if carried and (highest is None or failed <= carried[highest] * 1.02):
+            if tried[highest][0] >= 6:
                 break
-        if loss <= CARRIED:
-            best = max(best, arrived)
-            if trying is None:
-                break
-            carried, failed = (arrived, trying) if arrived < 0.98 * trying else (trying, failed)
+            trying = highest
+        elif trying is None and 0 < arrived < failed:
+            trying = arrived
         else:
-            failed = trying or arrived / (1 - loss) if loss < 1 else trying or 1
-        if failed <= carried * 1.02:
-            break
-        trying = arrived if trying is None else (carried * failed) ** 0.5 if carried else failed / 2
+            trying = (carried[highest] * failed) ** 0.5 if carried else failed / 2
     bench.say(f"  {tool.name}: {best:.0f} datagrams/s")
     return best
 

@@ -5,7 +5,6 @@ streams beside bulk data, round trips beside bulk data. README.md says how.
 import json
 import statistics
 
-import rig
 from case import quantile
 from rig import Process
 
@@ -36,19 +35,27 @@ def clients(bench, place, port, lines, longer=20):
             process.end(0.5)
 
 
-def bare(bench, place, port, connections):
-    """Gbit/s of the bare loop with so many connections, every byte compared, with netcaliper's send buffer on one host."""
-    words = [bench.args.bare, "stream", "--addr", f"{place.address}:{port}", "--connections", connections]
-    words += ["--workers", rig.CPUS, "--seconds", bench.args.seconds, "--cores", ",".join(map(str, bench.cores)), "--sndbuf", 96 * 1024]
-    server = Process([*place.server, *words, "--role", "server"])
+def bare(bench, place, port, count):
+    """Gbit/s of the bare loop with so many clients of one connection, every byte compared, with netcaliper's send buffer on one host."""
+    def words(role, connections, cores, port):
+        words = [bench.args.bare, "stream", "--role", role, "--addr", f"{place.address}:{port}", "--connections", connections]
+        words += ["--workers", len(cores), "--cores", ",".join(map(str, cores))]
+        return [*words, "--seconds", bench.args.seconds, "--sndbuf", 96 * 1024]
+
+    server = Process([*place.server, *words("server", count, bench.cores, port)])
+    clients = []
     try:
         server.await_listening(port)
-        client = Process([*place.client, *words, "--role", "client"])
-        client.wait(bench.args.seconds + 20)
-        server.wait(5)
+        for number in range(count):
+            # Each worker of its server has a port.
+            worker = number % len(bench.cores)
+            clients.append(Process([*place.client, *words("client", 1, [bench.cores[worker]], port + worker)]))
+        for process in [*clients, server]:
+            process.wait(bench.args.seconds + 20)
         return json.loads(server.text())["gbit_s"]
     finally:
-        server.end(0.5)
+        for process in [server, *clients]:
+            process.end(0.5)
 
 
 def goodput(point):
@@ -110,7 +117,7 @@ def together(bench):
     if found["both_ways"]:
         fair, ratio = middle("both_ways", "fair"), statistics.median(run["total"] / run["bare"] for run in found["both_ways"])
         bench.verdict(fair >= FAIR, f"10 push and 10 pull clients: the slowest has {fair:.2f} of the median of its kind (wanted {FAIR})")
-        text = f"10 push and 10 pull clients: {middle('both_ways', 'total'):.1f} Gbit/s, {ratio:.2f} x bare compare with 20 connections"
+        text = f"10 push and 10 pull clients: {middle('both_ways', 'total'):.1f} Gbit/s, {ratio:.2f} x bare compare with 20 clients"
         bench.verdict(ratio >= FAST, f"{text} (wanted {FAST})")
     if found["media"]:
         missed, bulk = sum(run["missed"] for run in found["media"]), middle("media", "bulk")
