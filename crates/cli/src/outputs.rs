@@ -12,7 +12,7 @@ use report::{
     Planned, Rows, RunMetrics, SampleRows, StatusRows, Style, TrainRows,
 };
 use runtime::Interrupt;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use web::Metrics;
@@ -419,7 +419,9 @@ impl Outputs {
             failed.add("-".as_ref(), &error, "");
         }
         drop(out);
-        let why = outcome.reason.as_ref().filter(|_| outcome.status == Status::Failed);
+        // Whoever reads the report beside stderr has been told why.
+        let told = self.console.is_some() && io::stdout().is_terminal() && io::stderr().is_terminal();
+        let why = outcome.reason.as_ref().filter(|_| outcome.status == Status::Failed && !told);
         let failed_why = why.map(|why| report::clean(why).into_owned());
         failed_why
             .iter()

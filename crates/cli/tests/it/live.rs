@@ -98,6 +98,18 @@ fn keys_lead_through_the_pages_and_end_the_run_with_its_results() {
 }
 
 #[test]
+fn a_terminal_is_told_once_why_a_run_failed() {
+    let Some(seen) =
+        on_terminal("a_terminal_is_told_once_why_a_run_failed", "80x24", &[], "tcp 127.0.0.1:1", &[])
+    else {
+        return;
+    };
+    assert_eq!(seen["code"].as_i64(), Some(1), "{seen:#}");
+    let printed = seen["printed"].as_str().unwrap();
+    assert_eq!(printed.matches("Connection refused").count(), 1, "{printed}");
+}
+
+#[test]
 fn every_end_leaves_the_terminal_as_it_was() {
     let server = serve("");
     let words = format!("tcp {} -P 2 -b 20M -t 600s", server.at());
