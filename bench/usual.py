@@ -55,8 +55,18 @@ def iperf3_datagrams(text):
     return (end["packets"] - end["lost_packets"]) / end["seconds"]
 
 
+def irtt(text):
+    """The median round trip; the columns are minimum, mean, median."""
+    trip = re.search(r"^ *RTT +\S+ +\S+ +([\d.]+)(ns|µs|ms)", text, re.M)
+    if not trip:
+        raise ValueError(f"no figure in: {text.strip()[-200:]}")
+    return float(trip[1]) * {"ns": 1e-3, "µs": 1, "ms": 1e3}[trip[2]]
+
+
 def rivals(bench, host):
-    """For each verb: unit, whether more is better, and the rivals as name, server, port, client, and what reads the client's output."""
+    """For each verb: unit, whether more is better, and the rivals as name, server, port (of UDP, where that is said), client, and what reads
+    the client's output.
+    """
     iperf = shutil.which("iperf3")
     neper, netperf = bench.args.neper, bench.args.netperf
     third = [iperf, "-s", "-1"]
@@ -97,6 +107,7 @@ def rivals(bench, host):
                     ["sockperf", "ping-pong", "--tcp", "-i", host],
                     found(r"percentile 50.000 = +([\d.]+)", 2),
                 ),
+                ("irtt", shutil.which("irtt") and ["irtt", "server"], ("udp", 2112), ["irtt", "client", host], irtt),
             ],
         ),
         "delay": (
@@ -132,7 +143,10 @@ def once(bench, place, server, port, client, read):
     bench.quiet.wait()
     one = Process([*place.server, *server])
     try:
-        one.await_listening(port)
+        if isinstance(port, tuple):
+            one.await_bound(port[1])
+        else:
+            one.await_listening(port)
         other = Process([*place.client, *client])
         code = other.wait(LONGEST)
         if code:
