@@ -39,8 +39,10 @@ const HOLD_SENDER: u64 = 50_000;
 const FLOOD: usize = 32 << 10;
 /// and these are less than so far apart, ns.
 const FLOODED: u64 = 1_000_000;
-/// Other threads that keep an offered core for longer than this, ns, are not those of the other end, whose turns are shorter.
+/// Other threads that keep an offered core for longer than this on average, ns, are not those of the other end, whose turns are shorter.
 const KEPT_LONG: u64 = 1_000_000;
+/// The average is that of about so many offers: one long turn of the other end, to which other cores send meanwhile, is no reason.
+const OFFERS: u64 = 8;
 /// The core is then not offered for so many times as long, but no longer than [`NOT_OFFERED`], ns.
 const TIMES: u64 = 50;
 const NOT_OFFERED: u64 = 1_000_000_000;
@@ -84,6 +86,8 @@ pub(super) struct Idle {
 struct Offers {
     /// Not before this instant.
     next: Mono,
+    /// For how long others have kept it on average, ns.
+    mean: u64,
 }
 
 impl Offers {
@@ -94,7 +98,8 @@ impl Offers {
     /// The core was offered at `from` and came back at `to`.
     fn took(&mut self, from: Mono, to: Mono) {
         let kept = to.since(from);
-        if kept > KEPT_LONG {
+        self.mean = self.mean - self.mean / OFFERS + kept / OFFERS;
+        if self.mean > KEPT_LONG {
             self.next = to.plus(kept.saturating_mul(TIMES).min(NOT_OFFERED));
         }
     }
@@ -224,6 +229,8 @@ impl<P: Platform> Worker<P> {
         self.platform.yield_core();
         let to = self.clock.now();
         self.idle.offers.took(from, to);
+        // The turns of others are no time without messages.
+        self.idle.waited = to;
         true
     }
 
@@ -349,11 +356,19 @@ mod tests {
     fn a_core_that_others_keep_for_long_is_not_offered_again_at_once() {
         let mut offers = Offers::default();
         assert!(offers.is_due(Mono(0)));
-        // The other end's turn.
-        offers.took(Mono(0), Mono(300_000));
-        assert!(offers.is_due(Mono(300_000)));
-        // 4 ms: not for 200 ms.
+        // The other end's turns, one of them long.
+        for _ in 0..100 {
+            offers.took(Mono(0), Mono(300_000));
+        }
         offers.took(Mono(0), Mono(4_000_000));
+        assert!(offers.is_due(Mono(4_000_000)));
+        // A turn of 4 ms each time: not for 200 ms.
+        let mut longs = 1;
+        while offers.is_due(Mono(4_000_000)) {
+            offers.took(Mono(0), Mono(4_000_000));
+            longs += 1;
+        }
+        assert_eq!(longs, 2);
         assert!(!offers.is_due(Mono(203_999_999)) && offers.is_due(Mono(204_000_000)));
         // However long it was.
         offers.took(Mono(0), Mono(20 * NOT_OFFERED));
