@@ -29,12 +29,12 @@ enum Incident {
     Stop,
     Kill,
     /// Of one of its worker processes.
-    KillWorker(usize),
+    KillProcess(usize),
     Unplug,
 }
 
 /// A worker process of a machine.
-struct Worker {
+struct WorkerProcess {
     sim: Sim,
     /// The port that it listens at.
     port: Option<u16>,
@@ -53,7 +53,7 @@ struct Machine {
     listening: (Range<u16>, Range<u16>),
     /// Until it begins.
     session: Option<Box<dyn Session>>,
-    processes: Vec<Worker>,
+    processes: Vec<WorkerProcess>,
     interrupt: Interrupt,
     state: Arc<Mutex<SessionState>>,
     events: Vec<(Mono, Event)>,
@@ -137,10 +137,10 @@ impl Network {
     }
 
     /// A machine has one more worker process, with so many workers, which listens at `port` if there is one.
-    pub fn process(&mut self, host: Host, port: Option<u16>, workers: u16, replica: Box<dyn Replica>) {
+    pub fn worker_process(&mut self, host: Host, port: Option<u16>, workers: u16, replica: Box<dyn Replica>) {
         let machine = &mut self.machines[host.0];
         let sim = Sim::on(&self.world, machine.sim.with(|world| world.hosts[machine.sim.host].ip));
-        machine.processes.push(Worker { sim, port, workers, replica: Some(replica) });
+        machine.processes.push(WorkerProcess { sim, port, workers, replica: Some(replica) });
     }
 
     /// What a machine is like, from now on.
@@ -160,7 +160,7 @@ impl Network {
 
     /// A worker process of a machine is killed at `at`.
     pub fn kill_process_at(&mut self, host: Host, process: usize, at: Mono) {
-        self.schedule_incident(host, at, Incident::KillWorker(process));
+        self.schedule_incident(host, at, Incident::KillProcess(process));
     }
 
     /// The machine's cable is pulled at `at`.
@@ -338,7 +338,7 @@ impl Network {
                 machine.alive = false;
                 machine.sim.kill();
             }
-            Incident::KillWorker(process) => machine.processes[process].sim.kill(),
+            Incident::KillProcess(process) => machine.processes[process].sim.kill(),
             Incident::Unplug => machine.sim.unplug(),
         }
         true
@@ -359,7 +359,7 @@ impl Drop for Network {
 impl Machine {
     fn begin(&mut self, session: Box<dyn Session>) {
         let Machine { sim, state, .. } = self;
-        let control = sim.control("control");
+        let control = sim.new_thread("control");
         let ports = self.port.map_or(0..0, |port| port..port + self.spread);
         let (streams, bound) = self.listening.clone();
         let each = |on: Range<u16>| {
@@ -386,22 +386,22 @@ impl Machine {
         };
         let session = Box::new(ObservedSession::new(session, Arc::clone(state)));
         let task = Control::new(sim.clone(), session, setup, &self.interrupt, sink);
-        sim.runs(control, task.expect("the simulated system refuses no thread"));
+        sim.set_task(control, task.expect("the simulated system refuses no thread"));
     }
 }
 
-impl Worker {
+impl WorkerProcess {
     /// Starts it; the connection that leads to it.
     fn begin(&mut self, parent: &Sim) -> Option<Socket> {
         let replica = self.replica.take()?;
         let (ours, theirs) = parent.pair(&self.sim);
         let before = self.sim.with(|world| world.current);
-        let control = self.sim.control("worker process");
+        let control = self.sim.new_thread("worker process");
         let listen = |_| self.port.and_then(|port| self.sim.listen(port).ok()).into_iter().collect();
         let listeners = (0..self.workers).map(listen).collect();
         let setup = Setup { listeners, ..self.sim.setup(self.workers) };
         let task = Member::new(&self.sim, theirs, replica, setup);
-        self.sim.runs(control, task.expect("the simulated system refuses no thread"));
+        self.sim.set_task(control, task.expect("the simulated system refuses no thread"));
         self.sim.with(|world| world.current = before);
         Some(ours)
     }
@@ -409,7 +409,7 @@ impl Worker {
 
 impl Sim {
     /// A thread of this process that is to have a task, and whose calls are counted from now on.
-    fn control(&self, name: &str) -> usize {
+    fn new_thread(&self, name: &str) -> usize {
         self.with(|world| {
             let control = world.add((self.host, self.process), name, None);
             world.current = Some(control);
@@ -418,7 +418,7 @@ impl Sim {
     }
 
     /// The thread begins with its task.
-    fn runs(&self, thread: usize, task: impl Task<Sim> + Send + 'static) {
+    fn set_task(&self, thread: usize, task: impl Task<Sim> + Send + 'static) {
         self.with(|world| {
             world.threads[thread].task = Some(Box::new(task));
             world.current = None;

@@ -16,10 +16,10 @@ fn spread(net: &mut Network, (there, here): (u16, u16), phase: &Phase) -> (Host,
     let plan =
         native::ServerPlan { process_ports: ports.clone().collect(), workers_of_process: 2, ..server_plan() };
     let server = serve(net, plan);
-    ports.for_each(|port| net.process(server, Some(port), 2, replica()));
+    ports.for_each(|port| net.worker_process(server, Some(port), 2, replica()));
     let processes = Processes { count: here, workers: 2 };
     let client = join(net, 0, native::ClientPlan { processes, ..client_plan(phase) });
-    (0..here).for_each(|_| net.process(client, None, 2, replica()));
+    (0..here).for_each(|_| net.worker_process(client, None, 2, replica()));
     (server, client)
 }
 
