@@ -419,7 +419,7 @@ impl Outputs {
             failed.add("-".as_ref(), &error, "");
         }
         drop(out);
-        // Whoever reads the report beside stderr has been told why.
+        // A terminal that shows the report has the reason on it already.
         let told = self.console.is_some() && io::stdout().is_terminal() && io::stderr().is_terminal();
         let why = outcome.reason.as_ref().filter(|_| outcome.status == Status::Failed && !told);
         let failed_why = why.map(|why| report::clean(why).into_owned());
