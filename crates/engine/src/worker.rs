@@ -250,7 +250,9 @@ impl<P: Platform> Worker<P> {
         if busy && now.since(self.idle.looked) < LOOK_AFTER {
             return Park::Run;
         }
-        self.register(now, busy);
+        // Links that are tried before the wait are registered when they go on waiting.
+        let tried_first = !busy && self.tries_before_wait();
+        self.register(now, busy || tried_first);
         if !busy {
             self.idle.sent_since_yield = 0;
             if !self.ready.is_empty() {
@@ -260,7 +262,14 @@ impl<P: Platform> Worker<P> {
         }
         let until = if busy { Some(now) } else { self.next_instant() };
         let Some(until) = self.until(now, until, busy) else { return Park::Run };
-        match self.before_wait(now, until) {
+        let before = self.before_wait(now, until);
+        if tried_first && !matches!(before, BeforeWait::Tried) {
+            self.register(now, false);
+            if !self.ready.is_empty() {
+                return Park::Run;
+            }
+        }
+        match before {
             BeforeWait::Nothing => self.wait(now, until),
             BeforeWait::Look => self.wait(now, Some(now)),
             BeforeWait::Tried => Park::Run,

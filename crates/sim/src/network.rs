@@ -252,6 +252,13 @@ impl Network {
         lock(&self.world).sent.get(&process).copied().unwrap_or(0)
     }
 
+    /// How often the sockets of a machine were registered with a reactor.
+    #[must_use]
+    pub fn registrations(&self, host: Host) -> u64 {
+        let host = self.machines[host.0].sim.host;
+        lock(&self.world).registered.get(&host).copied().unwrap_or(0)
+    }
+
     /// The longest time by which a machine's session or one of its flows was woken too late, ns.
     pub fn latest(&self, host: Host) -> u64 {
         lock(&self.machines[host.0].state).late

@@ -150,6 +150,7 @@ impl World {
     fn watch(&mut self, id: u64, watching: Watching) {
         let (now, _) = self.used(id, Call::Watch, 0);
         let Some(sock) = self.socks.get_mut(&id) else { return };
+        *self.registered.entry(sock.host).or_default() += 1;
         if let Some(old) = sock.watch.replace(watching) {
             self.reactors[old.reactor].ready.retain(|other| *other != id);
             sock.queued = false;

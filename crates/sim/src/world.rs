@@ -132,6 +132,8 @@ pub(super) struct World {
     pub(super) loads: BTreeMap<usize, Loads>,
     /// Messages that the threads of each process have sent each other.
     pub(super) sent: BTreeMap<usize, u64>,
+    /// How often sockets of each host were registered with a reactor.
+    pub(super) registered: BTreeMap<usize, u64>,
     pub(super) reactors: Vec<ReactorState>,
     pub(super) socks: BTreeMap<u64, Sock>,
     /// The last number given to a socket, and to a connection.
@@ -179,6 +181,7 @@ impl World {
             processes: 0,
             loads: BTreeMap::new(),
             sent: BTreeMap::new(),
+            registered: BTreeMap::new(),
             reactors: Vec::new(),
             socks: BTreeMap::new(),
             sock_serial: 0,

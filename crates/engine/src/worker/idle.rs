@@ -247,6 +247,11 @@ impl<P: Platform> Worker<P> {
         self.idle.hold(now, until).map_or(BeforeWait::Nothing, BeforeWait::Sleep)
     }
 
+    /// Whether the next wait may be one before which the core is offered and all links are tried.
+    pub(super) fn tries_before_wait(&self) -> bool {
+        self.idle.wait == Wait::Block && self.idle.active && self.links.len() <= FEW
+    }
+
     /// Whether this worker polls its links by send and receive calls instead of the reactor: it spins on them, or sleeps in the
     /// receive call of the only one.
     pub(super) fn tries(&self) -> bool {

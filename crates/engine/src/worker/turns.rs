@@ -44,8 +44,8 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// Registers the links that wait and that the reactor does not watch: all of them on an idle worker, on a busy one
-    /// the longest waiting, a few at a time. The next wait reports what a socket is ready for by then.
+    /// Registers the links that wait and that the reactor does not watch: all of them on an idle worker, on one that is `busy` or
+    /// tries its links first the longest waiting, a few at a time. The next wait reports what a socket is ready for by then.
     pub(super) fn register(&mut self, now: Mono, busy: bool) {
         if busy && self.platform.has(Defect::RegisterWhenIdle) {
             return;

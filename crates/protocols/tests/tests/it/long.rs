@@ -1,10 +1,10 @@
-//! Runs that are long, large or wide: a day of virtual time, counts beyond the integers of a double, many workers.
+//! Runs that are long, large or wide: a day of virtual time, counts beyond the integers of a double, many workers, many connections.
 
 use crate::support::run::*;
 use metrics::SECOND;
 use model::document::Document as _;
 use model::{Builder, Event, Interval, Kind, Outcome, Phase, Ping, Schedule, Status, Totals, Traffic};
-use sim::{Link, Network};
+use sim::{Link, Network, Quirks};
 
 const DAY: u64 = 24 * 3_600 * SECOND;
 
@@ -93,4 +93,23 @@ fn messages_between_threads_are_for_connections_and_intervals_and_not_for_bytes(
         let threads = 3 * u64::from(workers);
         assert!(fast.0 <= threads * 24 + 32, "{workers} workers: {fast:?}");
     }
+}
+
+/// To register a connection, and to be told of its events, costs more than all that a short one receives.
+#[test]
+fn connections_whose_answers_come_while_the_core_is_offered_are_not_registered() {
+    let phase = Phase { kind: Kind::Connect, transfer: 1, iterations: Some(500), ..small() };
+    let mut net = Network::new(3);
+    let link = Link::new().delay(2_000);
+    net.links(link.clone(), link);
+    let server = serve(&mut net, native::ServerPlan { workers: 1, ..server_plan() });
+    let client = join(&mut net, 0, native::ClientPlan { workers: 1, ..client_plan(&phase) });
+    for host in [server, client] {
+        net.quirks(host, Quirks { kept: 50_000, ..Quirks::default() });
+    }
+    net.run();
+    let it = told(&net, client);
+    assert_eq!((it.status(), it.local().completed), (Status::Complete, 2_000), "{it:#?}");
+    // The client has to register those whose handshake is under way.
+    assert!(net.registrations(server) < 1_500, "{}", net.registrations(server));
 }
