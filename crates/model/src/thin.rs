@@ -76,7 +76,7 @@ impl Coarse {
         if fresh.len() < 2 * FRESH {
             return;
         }
-        let old: Vec<Interval> = fresh.drain(..FRESH).collect();
+        let old = &fresh[..FRESH];
         self.first = old.last().map_or(0, |last| last.index + 1);
         self.came += u64::clamped(old.len());
         let counted = old.iter().filter(|i| !i.omitted && !is_idle(&i.local));
@@ -91,6 +91,7 @@ impl Coarse {
                 self.joined.push(joined);
             }
         }
+        fresh.drain(..FRESH);
         if self.joined.len() > MOST_COARSE {
             halve(&mut self.joined);
             self.level = (self.level + 1).min(FRESH.ilog2());
@@ -144,17 +145,18 @@ fn number(intervals: &mut [Interval]) {
     }
 }
 
-/// Halves the number of intervals, joining each two; they are numbered anew, so that neighbours stay neighbours.
+/// Halves the number of intervals, joining each two; they are numbered anew, so that neighbours stay neighbours. In place: the halves of
+/// a long run would leave holes in the heap.
 fn halve(intervals: &mut Vec<Interval>) {
-    let mut halved: Vec<Interval> = Vec::with_capacity(intervals.len().div_ceil(2));
-    for (at, interval) in intervals.drain(..).enumerate() {
-        match halved.last_mut().filter(|_| at % 2 == 1) {
-            Some(last) => last.join(&interval),
-            None => halved.push(interval),
+    let mut second = false;
+    intervals.dedup_by(|interval, last| {
+        second = !second;
+        if second {
+            last.join(interval);
         }
-    }
-    number(&mut halved);
-    *intervals = halved;
+        second
+    });
+    number(intervals);
 }
 
 fn join_pings(pings: &mut PingInterval, more: &PingInterval) {
