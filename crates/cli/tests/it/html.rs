@@ -253,7 +253,7 @@ fn a_reader_can_zoom_toggle_and_read_values() {
 #[test]
 fn every_page_fits_screens_phones_and_paper() {
     let Some(browser) = Browser::find("every_page_fits_screens_phones_and_paper") else { return };
-    let (scratch, server, mut tab) = (Scratch::new(), serve(""), browser.tab());
+    let (scratch, server, mut tab) = (Scratch::new(), serve("--max-rate 100M"), browser.tab());
     let runs: [(&str, Line); 7] = [
         ("tcp", tcp(server.at()).args("-t 700ms -i 100ms -P 3 -b 20M --bidir")),
         ("ping", netcaliper("ping").arg(server.at()).args("-n 100 -i 100ms")),
@@ -288,7 +288,7 @@ fn every_page_fits_screens_phones_and_paper() {
 #[test]
 fn the_plot_of_a_load_spans_all_stages() {
     let Some(browser) = Browser::find("the_plot_of_a_load_spans_all_stages") else { return };
-    let (scratch, server, mut tab) = (Scratch::new(), serve(""), browser.tab());
+    let (scratch, server, mut tab) = (Scratch::new(), serve("--max-rate 100M"), browser.tab());
     let page = scratch.file("load.html");
     netcaliper("load").arg(server.at()).args("-t 1s").arg("--html").arg(&page).run();
     tab.look((1400, 900), "screen", "light");

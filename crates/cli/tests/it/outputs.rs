@@ -294,7 +294,7 @@ fn quiet_and_verbose_print_less_and_more() {
 
 #[test]
 fn a_summary_in_json_is_small() {
-    let server = serve("");
+    let server = serve("--max-rate 100M");
     let done = as_it_is("tcp").arg(server.at()).args("-t 300ms -P 2 -b 10M --json=summary").run().exits(0);
     assert!(done.out.len() < 2_000, "{} bytes: {}", done.out.len(), done.out);
     let summary: Value = serde_json::from_str(&done.out).unwrap();
