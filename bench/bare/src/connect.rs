@@ -1,4 +1,5 @@
-//! Connections: connect, one byte there, one byte back, close. As few system calls as it takes.
+//! Connections: connect, one byte there, one byte back, close. As few system calls as it takes: before new connections are registered
+//! with the reactor, the core is offered to others, and the connections are read. Where the other end shares the core, most are over by then.
 
 use crate::args::Plan;
 use crate::result::{self, Count};
@@ -44,6 +45,7 @@ fn answer(listener: &Listener) -> Outcome<()> {
     reactor.watch_level(listener, LISTENER).map_err(watching)?;
     let mut links: Vec<Option<Stream>> = Vec::new();
     let mut free: Vec<usize> = Vec::new();
+    let mut fresh: Vec<usize> = Vec::new();
     let mut events: Vec<Ready> = Vec::new();
     let mut arena = Arena::new(0);
     loop {
@@ -70,10 +72,19 @@ fn answer(listener: &Listener) -> Outcome<()> {
                 if index == links.len() {
                     links.push(None);
                 }
-                if let Some(stream) = &stream {
-                    reactor.watch(stream, index as u64).map_err(watching)?;
-                }
                 links[index] = stream;
+                fresh.push(index);
+            }
+        }
+        if !fresh.is_empty() {
+            std::thread::yield_now();
+        }
+        for index in fresh.drain(..) {
+            if over(&links[index], &mut arena, &clock)? {
+                links[index] = None;
+                free.push(index);
+            } else if let Some(stream) = &links[index] {
+                reactor.watch(stream, index as u64).map_err(watching)?;
             }
         }
     }
@@ -115,6 +126,24 @@ struct Call {
     asked: bool,
 }
 
+impl Call {
+    /// Whether the answer is there.
+    fn is_answered(&self, clock: &Clock) -> Outcome<bool> {
+        match self.stream.net(&mut [0; 16], clock, false).recv(Read::look(16)) {
+            Got::Received(_) => Ok(true),
+            Got::Nothing => Ok(false),
+            Got::Fin => Err("the server hung up".to_owned()),
+            Got::Fault(fault) => Err(format!("receiving failed: {fault}")),
+        }
+    }
+
+    fn close(self, rst: bool) {
+        if rst {
+            self.stream.abort();
+        }
+    }
+}
+
 fn connect(plan: &Plan, slots: usize, end: Mono) -> Outcome<u64> {
     let clock = Clock::new();
     let mut reactor = Reactor::new().map_err(|e| format!("no reactor: {e}"))?;
@@ -123,6 +152,7 @@ fn connect(plan: &Plan, slots: usize, end: Mono) -> Outcome<u64> {
     let mut events: Vec<Ready> = Vec::new();
     let mut arena = Arena::new(0);
     let target = Target { to: plan.addr, from: None };
+    let mut fresh: Vec<usize> = Vec::new();
     let mut done = 0;
     while clock.now() < end {
         while let Some(index) = idle.pop() {
@@ -130,33 +160,37 @@ fn connect(plan: &Plan, slots: usize, end: Mono) -> Outcome<u64> {
                 .map_err(|fault| format!("cannot connect to {}: {fault}", plan.addr))?;
             // On fast paths the handshake is over by now.
             let asked = send_one(&stream, &mut arena, &clock)?;
-            reactor.watch(&stream, index as u64).map_err(|e| format!("cannot watch: {e}"))?;
             calls[index] = Some(Call { stream, asked });
+            fresh.push(index);
         }
-        reactor.wait(Some(end), &clock, &mut events).map_err(|e| format!("waiting failed: {e}"))?;
+        if !fresh.is_empty() {
+            std::thread::yield_now();
+        }
+        for index in fresh.drain(..) {
+            let Some(call) = &calls[index] else { continue };
+            if !call.asked || !call.is_answered(&clock)? {
+                reactor.watch(&call.stream, index as u64).map_err(|e| format!("cannot watch: {e}"))?;
+            } else if let Some(call) = calls[index].take() {
+                call.close(plan.rst);
+                idle.push(index);
+            }
+        }
+        done += idle.len() as u64;
+        let until = if idle.is_empty() { end } else { clock.now() };
+        reactor.wait(Some(until), &clock, &mut events).map_err(|e| format!("waiting failed: {e}"))?;
         for event in events.drain(..) {
             let index = event.key as usize;
             let Some(call) = &mut calls[index] else { continue };
             if !call.asked && event.writable {
                 call.asked = send_one(&call.stream, &mut arena, &clock)?;
             }
-            if !event.readable {
-                continue;
-            }
-            let mut buffer = [0; 16];
-            match call.stream.net(&mut buffer, &clock, false).recv(Read::look(16)) {
-                Got::Received(_) => {
-                    done += 1;
-                    if let Some(call) = calls[index].take()
-                        && plan.rst
-                    {
-                        call.stream.abort();
-                    }
-                    idle.push(index);
-                }
-                Got::Nothing => {}
-                Got::Fin => return Err("the server hung up".to_owned()),
-                Got::Fault(fault) => return Err(format!("receiving failed: {fault}")),
+            if event.readable
+                && call.is_answered(&clock)?
+                && let Some(call) = calls[index].take()
+            {
+                call.close(plan.rst);
+                idle.push(index);
+                done += 1;
             }
         }
     }

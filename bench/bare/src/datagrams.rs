@@ -9,6 +9,7 @@ use io::{Clock, Reactor, Udp, UdpMemory};
 use metrics::{Dist, Mono, SECOND};
 use std::net::SocketAddr;
 use std::sync::mpsc::Sender;
+use std::time::Duration;
 use transport::{Arena, DatagramSocket as _, Got, Net as _, Read, Ready, SocketSettings, Target, Transmit};
 
 /// Bytes of the number and the time.
@@ -19,6 +20,11 @@ const FILLER: u8 = b'x';
 const PATIENCE: u64 = 10 * SECOND;
 /// And is done when so long nothing has come, ns.
 const SILENCE: u64 = SECOND / 2;
+
+/// A receiver to which so many bytes came between two waits sleeps for so long, as netcaliper's does: to be woken for each burst costs as
+/// much as the burst.
+const FLOOD: usize = 32 << 10;
+const HOLD: Duration = Duration::from_micros(100);
 
 /// What a worker moved, from its first datagram to its last.
 #[derive(Default)]
@@ -141,10 +147,11 @@ fn receive(plan: &Plan, sockets: &mut [Udp]) -> Outcome<Moved> {
     let mut next = vec![0u64; sockets.len()];
     let mut events: Vec<Ready> = Vec::new();
     let mut until = work.clock.now().plus(PATIENCE);
+    let _ = io::thread::precise_timers();
     loop {
         let asleep = if plan.spin { work.clock.now() } else { until };
         reactor.wait(Some(asleep), &work.clock, &mut events).map_err(|e| format!("waiting failed: {e}"))?;
-        let mut some = false;
+        let (before, mut some) = (work.moved.n, false);
         for event in events.drain(..) {
             let at = event.key as usize;
             if let (Some(udp), Some(next)) = (sockets.get_mut(at), next.get_mut(at)) {
@@ -153,6 +160,9 @@ fn receive(plan: &Plan, sockets: &mut [Udp]) -> Outcome<Moved> {
         }
         if some {
             until = work.moved.last.plus(SILENCE);
+            if !plan.spin && (work.moved.n - before) as usize * plan.buffer >= FLOOD {
+                std::thread::sleep(HOLD);
+            }
         } else if work.clock.now() >= until {
             work.moved.lost = next.iter().sum::<u64>().saturating_sub(work.moved.n);
             return Ok(work.moved);
