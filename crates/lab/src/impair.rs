@@ -184,7 +184,7 @@ impl Impairment {
     /// Decides about the next packet and schedules it.
     pub(crate) fn offer(&mut self, offer: &Offer) -> PacketOutcome {
         if !offer.matched {
-            self.schedule(offer.token, 0, offer.at);
+            self.emit(offer.token, 0, offer.at);
             return PacketOutcome::new(Verdict::Passed, offer);
         }
         let mut outcome = PacketOutcome::new(Verdict::Forwarded, offer);
@@ -333,11 +333,15 @@ impl Impairment {
     fn schedule(&mut self, token: u32, copies: u8, due: Mono) {
         let gap = self.path.duplicate.map_or(0, |d| d.gap_ns);
         for copy in 0..=copies {
-            self.turn += 1;
             let mut due = due.plus(gap * u64::from(copy));
             self.wait_out(&mut due);
-            self.schedule.push(Reverse(Emission { due, turn: self.turn, token, copy }));
+            self.emit(token, copy, due);
         }
+    }
+
+    fn emit(&mut self, token: u32, copy: u8, due: Mono) {
+        self.turn += 1;
+        self.schedule.push(Reverse(Emission { due, turn: self.turn, token, copy }));
     }
 
     /// When [`Impairment::pop`] will next have something.

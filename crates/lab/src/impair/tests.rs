@@ -244,6 +244,8 @@ fn what_conditions_are_not_for_passes_at_once() {
         only: Some(Only { protocol: 17, port: None }),
         loss: 1.0,
         delay_ns: 1_000_000,
+        // Over the arrivals 20 to 29.
+        stalls: vec![Window { start_ns: 20_000, length_ns: 10_000, period_ns: 0 }],
         ..Path::default()
     };
     let mut offers = arrivals(100, 1000);
