@@ -33,6 +33,9 @@ const MOST_WAITING: usize = 1 << 16;
 const HOLD: u64 = 1_000_000;
 /// Refusals in a row, without one echo, after which the target counts as absent.
 const HOPELESS: u32 = 3;
+/// How long after the start of a run its first message is due, ns, unless messages come closer together: at the ends of intervals, which
+/// are multiples of a message's distance, both ends' threads are busy with these.
+const ASIDE: u64 = 50_000_000;
 /// Longest datagram.
 const LONGEST: u64 = 65_535;
 
@@ -334,7 +337,10 @@ impl Pinger {
         self.due = self.since;
         if let Some(gap) = self.params.ping.schedule.gap_ns() {
             let connections = u64::from(self.params.connections.max(1));
-            self.due = self.since.plus(gap / connections * (u64::from(self.core.slot) % connections));
+            let step = gap / connections;
+            let spaced = matches!(self.params.ping.schedule, Schedule::Fixed { .. });
+            let aside = if spaced && self.params.span.is_some() { ASIDE.min(step / 2) } else { 0 };
+            self.due = self.since.plus(step * (u64::from(self.core.slot) % connections)).plus(aside);
             // Sent at once and together, they would show the time of the opening.
             let now = cx.now;
             self.miss(cx, |due| due < now);

@@ -5,7 +5,7 @@ use crate::support::run::{MS, about, client_plan, join, serve, server_plan, told
 use common::Limits;
 use metrics::SECOND;
 use model::load::{Load, Stage};
-use model::{Kind, Pattern, Phase, Ping, Range, Schedule, Status, Transport};
+use model::{Event, Kind, Pattern, Phase, Ping, Range, Schedule, Status, Transport};
 use native::ServerPlan;
 use sim::{Link, Network, Quirks, START};
 
@@ -82,6 +82,28 @@ fn a_schedule_is_kept_where_others_keep_an_offered_core() {
         let late = it.local().late_ns.as_ref().unwrap();
         assert_eq!((missed, unsent), (0, 0), "{:?}: {late:?}", phase.kind);
         assert!(late.p90 < MS, "{:?}: {late:?}", phase.kind);
+    }
+}
+
+/// Round trips do not hold what both ends do when an interval ends.
+#[test]
+fn no_message_is_due_when_an_interval_ends() {
+    for (gap_ns, connections) in [(SECOND, 1), (100 * MS, 1), (100 * MS, 4), (10 * MS, 2)] {
+        let mut net = network(1, &Link::new().delay(MS));
+        serve(&mut net, server_plan());
+        let ping = Ping { schedule: Schedule::Fixed { gap_ns }, samples: true, ..Ping::default() };
+        let duration_ns = Some(2 * SECOND);
+        let client = join(&mut net, 0, client_plan(&Phase { connections, duration_ns, ..phase(ping) }));
+        net.run();
+        let mut due = Vec::new();
+        for (_, event) in net.events(client) {
+            if let Event::Pings { rows } = event {
+                due.extend(rows.iter().map(|row| row.intended_ns));
+            }
+        }
+        assert_eq!(due.len() as u64, 2 * SECOND / gap_ns * u64::from(connections), "{due:?}");
+        let apart = due.iter().map(|at| (at % (100 * MS)).min(100 * MS - at % (100 * MS))).min();
+        assert!(apart >= Some(2 * MS), "{due:?}");
     }
 }
 
