@@ -205,6 +205,17 @@ impl PacketTally {
 
     /// What became of a datagram, by its number.
     pub fn saw(&mut self, seen: Seen) {
+    /// Adds what comparing the clocks over the path of another flow has found.
+    pub fn found(&mut self, other: Option<ClockFound>) {
+        let all = [self.clock_found, other].into_iter().flatten();
+        let worst = all.clone().max_by_key(|found| (found.round_trip_ns, found.bound_ns));
+        self.clock_found = worst.map(|found| ClockFound {
+            stepped: all.clone().any(|found| found.stepped),
+            wandered: all.clone().any(|found| found.wandered),
+            ..found
+        });
+    }
+
         let (gap, extent) = match seen {
             Seen::New { gap } => (gap, 0),
             Seen::Reordered { extent } => (0, extent),
@@ -230,13 +241,7 @@ impl PacketTally {
         self.before_sent.1 = self.before_sent.1.max(other.before_sent.1);
         self.clock_bound_ns = self.clock_bound_ns.max(other.clock_bound_ns);
         self.clock = self.clock.or(other.clock);
-        let all = [self.clock_found, other.clock_found].into_iter().flatten();
-        let worst = all.clone().max_by_key(|found| (found.round_trip_ns, found.bound_ns));
-        self.clock_found = worst.map(|found| ClockFound {
-            stepped: all.clone().any(|found| found.stepped),
-            wandered: all.clone().any(|found| found.wandered),
-            ..found
-        });
+        self.found(other.clock_found);
         self.blocked_ns += other.blocked_ns;
         self.kernel_stamped += other.kernel_stamped;
         self.card_stamped.0 += other.card_stamped.0;
@@ -293,6 +298,17 @@ mod tests {
 
     #[test]
     fn marks_keep_their_extremes() {
+    #[test]
+    fn a_flow_does_not_hide_what_was_found_of_the_clocks_of_another() {
+        let mut tally = PacketTally::default();
+        tally.found(Some(ClockFound { round_trip_ns: 5, stepped: true, ..ClockFound::default() }));
+        tally.found(Some(ClockFound { round_trip_ns: 7, wandered: true, ..ClockFound::default() }));
+        tally.found(Some(ClockFound { round_trip_ns: 6, ..ClockFound::default() }));
+        tally.found(None);
+        let found = tally.clock_found.unwrap();
+        assert_eq!((found.round_trip_ns, found.stepped, found.wandered), (7, true, true));
+    }
+
         let mut marks = IpFields::default();
         marks.see(60, 0b1011_1000, 3);
         marks.see(64, 0b0000_0011, 1);

@@ -253,7 +253,7 @@ impl Probe {
             let (kind, found) = self.clocks.found(cx);
             let tally = cx.rec.packet_tally(self.core.group);
             tally.clock = Some(kind);
-            tally.clock_found = found.or(tally.clock_found);
+            tally.found(found);
             if let Some(receiver) = &mut self.receiver {
                 receiver.finish(cx, &self.core, total);
                 if let (Some(total), Some(theirs)) = (total, self.theirs) {
