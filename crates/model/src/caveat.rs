@@ -78,7 +78,11 @@ const LEVELS: &[(&str, CaveatLevel, &str)] = &[
     ("stream-limit", CaveatLevel::Caution, "an end was the limit, and it reads as the path's"),
     ("not-sent", CaveatLevel::Caution, "the path was offered less than was asked for"),
     ("sender-throttled", CaveatLevel::Caution, "datagrams left when there was room, not when due"),
-    ("queue-drops", CaveatLevel::Invalid, "loss that never left a host counts as the path's"),
+    (
+        "queue-drops",
+        CaveatLevel::Caution,
+        "loss of a host may count as the path's: its counters are of all traffic",
+    ),
     (
         "receive-buffer-overflow",
         CaveatLevel::Invalid,

@@ -121,6 +121,8 @@ pub struct CpuUse {
     pub available_s: f64,
     /// The busiest CPU's share of the run, 0..=1.
     pub busiest: f64,
+    /// The run's length; 0 when unknown.
+    pub wall_s: f64,
 }
 
 /// Changes of drop and softirq counters during a run; unchanged ones are left out.

@@ -130,6 +130,7 @@ fn machine_use(before: &Machine, after: &Machine, wall_s: f64) -> CpuUse {
         steal_s: seconds(total.steal),
         available_s: wall_s * real(after.cpus.len()),
         busiest: after.cpus.iter().filter_map(share).fold(0.0, f64::max),
+        wall_s,
         ..CpuUse::default()
     }
 }
@@ -188,11 +189,12 @@ mod tests {
         let zero = ticks(550, 2950); // 0.5 s busy of 5 s
         let one = Ticks { busy: 700, idle: 2600, softirq: 120, steal: 200 }; // 2 s busy, 2 s stolen, 1 s idle
         let total = Ticks { busy: 1250, idle: 5550, softirq: 120, steal: 200 };
-        let usage = machine_use(&before, &machine(total, zero, one), 5.0);
+        let wall_s = 5.0;
+        let usage = machine_use(&before, &machine(total, zero, one), wall_s);
         let (machine_s, softirq_s, steal_s, available_s, busiest) = (2.5, 1.2, 2.0, 10.0, 0.8);
         assert_eq!(
             usage,
-            CpuUse { machine_s, softirq_s, steal_s, available_s, busiest, ..CpuUse::default() }
+            CpuUse { machine_s, softirq_s, steal_s, available_s, busiest, wall_s, ..CpuUse::default() }
         );
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Case, Caveat};
 use crate::{Interval, Kind, Verify};
-use metrics::{Clamped, SECOND, format_bytes, format_duration, real};
+use metrics::{Clamped, Quartiles, SECOND, format_bytes, format_duration, real};
 
 /// Fewer intervals have no spread worth the name.
 const MIN_INTERVALS: usize = 3;
@@ -125,7 +125,7 @@ pub(super) fn slow_start(case: &Case<'_>) -> Option<Caveat> {
     if rest.len() < 2 {
         return None;
     }
-    let typical = median(rest);
+    let typical = Quartiles::of(rest.to_vec())?.median;
     (first < typical * (1.0 - SLOW_START)).then(|| {
         let text = format!(
             "The first interval was {} below the median of the others, and it counts: the mean includes the start \
@@ -139,13 +139,6 @@ pub(super) fn slow_start(case: &Case<'_>) -> Option<Caveat> {
 /// Goodput of an interval, both directions together, bits/s, as the receivers counted (as far as they told).
 fn goodput(interval: &Interval) -> f64 {
     interval.remote.map_or(interval.local.tx_bps(), |remote| remote.rx_bps()) + interval.local.rx_bps()
-}
-
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 }
 }
 
 pub(super) fn unstable(case: &Case<'_>) -> Option<Caveat> {

@@ -1,7 +1,8 @@
 //! Caveats about the hosts: when the figure shows them and not the path.
 
+use super::packets::kept_schedule;
 use super::{Case, Caveat, join, percent};
-use crate::{CauseCount, CpuUse, HostSnapshot, SessionInfo};
+use crate::{CauseCount, CpuUse, HostSnapshot, SessionInfo, Waiting};
 use metrics::{format_duration, real};
 use std::net::IpAddr;
 
@@ -11,8 +12,8 @@ pub(super) const CPU_FULL: f64 = 0.95;
 pub(super) const MACHINE_FULL: f64 = 0.90;
 /// Share of a full machine's work from which it is this program's.
 const OURS: f64 = 0.5;
-/// Runs shorter than this are not judged by ticks of 10 ms, ns.
-const SHORTEST: u64 = 200_000_000;
+/// Runs shorter than this are not judged by ticks of 10 ms, s.
+const SHORTEST: f64 = 0.2;
 /// Share of stolen time from which a figure suffers.
 const STOLEN: f64 = 0.01;
 /// Lateness of paced sends (99th percentile) that distorts their spacing, ns.
@@ -31,10 +32,12 @@ enum Filled {
     ByOthers,
 }
 
-/// The load that filled an end's CPUs; `None` when they were not full.
+/// The load that filled an end's CPUs, whose traffic took `ns`; `None` when they were not full.
 fn filled(cpu: &CpuUse, ns: u64) -> Option<Filled> {
+    // CPU time is of the omitted start, too, which the traffic leaves out; documents of 0.1.0 do not have its length.
+    let length_s = if cpu.wall_s > 0.0 { cpu.wall_s } else { real(ns) / 1e9 };
     // The kernel counts in ticks of 10 ms: of a shorter run there is nothing to say.
-    if ns < SHORTEST {
+    if length_s < SHORTEST {
         return None;
     }
     let machine = cpu.machine().unwrap_or(0.0);
@@ -44,18 +47,25 @@ fn filled(cpu: &CpuUse, ns: u64) -> Option<Filled> {
     }
     // Which process had which CPU is not known: ours can have filled one only with as much work, and the machine only with most.
     let ours = cpu.process_s() + cpu.softirq_s;
-    let ours_one = one && ours >= CPU_FULL * real(ns) / 1e9;
+    let ours_one = one && ours >= CPU_FULL * length_s;
     let ours_all = all && ours >= OURS * cpu.machine_s;
     Some(if ours_one || ours_all { Filled::ByUs } else { Filled::ByOthers })
 }
 
 /// The ends whose CPUs were filled so, in words.
 fn ends_filled(case: &Case<'_>, by: Filled) -> Option<String> {
-    if case.point.phase.ping.as_ref().is_some_and(|ping| ping.busy) {
+    let phase = &case.point.phase;
+    // Datagrams without a rate leave as fast as a CPU sends them.
+    let scheduled = phase.rate.is_some() || phase.media.is_some();
+    let waiting = phase.probe.map(|probe| probe.waiting).filter(|_| scheduled);
+    if waiting == Some(Waiting::Spin) || phase.ping.is_some_and(|ping| ping.busy) {
         return None; // that is what spinning means
     }
     case.each_end(|end| {
         let cpu = end.totals.cpu.filter(|cpu| filled(cpu, end.totals.traffic.ns) == Some(by))?;
+        if by == Filled::ByUs && waiting == Some(Waiting::Hybrid) && kept_schedule(case, end) {
+            return None; // the sender spins for as long as it has to wait
+        }
         Some(format!(
             "the busiest CPU of {} was {} busy and its whole machine {}",
             end.name,

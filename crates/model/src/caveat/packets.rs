@@ -1,7 +1,7 @@
 //! Caveats about figures made of datagrams: what the sender did not do, what the receiver lost itself, what clocks hide.
 
-use super::{Case, Caveat, percent};
-use crate::PacketReport;
+use super::{Case, Caveat, End, percent};
+use crate::{PacketReport, Phase, Totals};
 use metrics::{Clamped, ClockFound, format_duration, real};
 
 /// Share of the datagrams that may be missing for a reason of the hosts' own.
@@ -49,14 +49,21 @@ pub(super) fn throttled(case: &Case<'_>) -> Option<Caveat> {
 }
 
 pub(super) fn queue_drops(case: &Case<'_>) -> Option<Caveat> {
-    let clauses = super::join(case.ends().filter(|_| case.point.phase.kind.probes()).filter_map(|end| {
+    let sent = |totals: &Totals| totals.packets.as_ref().map_or(0, |packets| packets.counts.sent);
+    let lost = |totals: &Totals| totals.packets.as_ref().map_or(0, |packets| packets.counts.lost);
+    let lost_there = case.point.remote.iter().map(lost).fold(0, i64::saturating_add);
+    let ends = case.ends().enumerate().filter(|_| case.point.phase.kind.probes());
+    let clauses = super::join(ends.filter(|(_, end)| sent(end.totals) > 0).filter_map(|(at, end)| {
         let counters = end.totals.counters.moved.iter();
         let dropped: u64 =
             counters.filter(|(name, _)| name.ends_with(".qdisc_dropped")).map(|(_, by)| by).sum();
-        (dropped > 0).then(|| format!("{} dropped {dropped}", end.name))
+        // The counters are of all interfaces and programs: what did come was not dropped.
+        let missing = if at == 0 { lost_there } else { lost(&case.point.local) };
+        let most = dropped.min(u64::try_from(missing).unwrap_or(0));
+        (most > 0).then(|| format!("{} dropped {dropped}, at most {most} of them among the lost", end.name))
     }))?;
     let text = format!(
-        "A host's own queueing discipline dropped packets ({clauses}): they are among the lost, and never left that host."
+        "A host's own queueing disciplines dropped packets ({clauses}): what they drop never leaves that host."
     );
     let advice =
         "Ask for less, or give the interface a longer queue; the interface's counters are in the JSON.";
@@ -100,9 +107,9 @@ pub(super) fn clocks(case: &Case<'_>) -> Option<Caveat> {
     Some(Caveat::new("clock-offset", text, advice))
 }
 
-/// Where comparing the clocks over the path found that `broken`.
+/// The first report that says that comparing the clocks over the path was `broken`. Streams have one, too.
 fn clock_found<'a>(case: &Case<'a>, broken: fn(&ClockFound) -> bool) -> Option<&'a PacketReport> {
-    let mut found = reports(case).map(|(_, report)| report);
+    let mut found = case.ends().filter_map(|end| end.totals.packets.as_deref());
     found.find(|report| report.clock_found.as_ref().is_some_and(broken))
 }
 
@@ -146,17 +153,29 @@ pub(super) fn card_stamps(case: &Case<'_>) -> Option<Caveat> {
     Some(Caveat::new("card-stamps", text, advice))
 }
 
-pub(super) fn late_sends(case: &Case<'_>) -> Option<Caveat> {
-    let phase = &case.point.phase;
+/// The spacing of the datagrams, and how late the slowest hundredth of the sends may be, ns; `None` where the rate tells no spacing.
+fn spacing(phase: &Phase) -> Option<(u64, u64)> {
     if phase.train.is_some() {
         // Its mean rate says nothing about the time between two packets.
         return None;
     }
     let gap = phase.probe?.gap_ps(phase.rate) / 1_000;
+    (gap > 0).then(|| (gap, (u64::clamped(real(gap) * LATE)).min(VERY_LATE)))
+}
+
+/// Whether an end sent datagrams, each of them in its place and none of them late.
+pub(super) fn kept_schedule(case: &Case<'_>, end: &End<'_>) -> bool {
+    let Some(report) = end.totals.packets.as_deref() else { return false };
+    let late = report.late_ns.as_ref().zip(spacing(&case.point.phase));
+    let in_time = late.is_some_and(|(late, (_, limit))| late.p99 <= limit);
+    in_time && report.counts.sent > 0 && report.counts.unsent == 0
+}
+
+pub(super) fn late_sends(case: &Case<'_>) -> Option<Caveat> {
+    let (gap, limit) = spacing(&case.point.phase)?;
     let clauses = super::join(reports(case).filter_map(|(name, report)| {
         let late = report.late_ns.as_ref()?;
-        let limit = (u64::clamped(real(gap) * LATE)).min(VERY_LATE);
-        (gap > 0 && late.p99 > limit).then(|| {
+        (late.p99 > limit).then(|| {
             format!("{name}: p99 {}, at a spacing of {}", format_duration(late.p99), format_duration(gap))
         })
     }))?;

@@ -1,7 +1,7 @@
 //! Caveats while a phase still runs: the same checks on the data so far.
 
 use super::{Caveat, caveats_about};
-use crate::{Begin, CpuUse, Interval, PacketReport, PingCounts, Point, RoundTrips, Totals, Traffic, figures};
+use crate::{Begin, CpuUse, Interval, PacketReport, Point, RoundTrips, Totals, Traffic, figures};
 use metrics::TcpTotals;
 
 /// Codes that say that something is too little or has not ended, which is no wonder meanwhile.
@@ -36,7 +36,10 @@ pub fn caveats_so_far(mut point: Point, begin: &Begin, known: &Meanwhile) -> Vec
     local.packets = packets(&point.intervals, |interval| interval.packets.as_deref());
     local.pings = trips(&point.intervals);
     point.local = local;
-    point.remote.extend(remote(&point));
+    // Final totals hold the interval reports already.
+    if point.remote.is_empty() {
+        point.remote.extend(remote(&point));
+    }
     // The totals are those of all.
     point.intervals.drain(..known.joined.min(point.intervals.len()));
     figures::derive(&mut point, (begin.verb == "serve").then_some(known.busy));
@@ -87,23 +90,18 @@ fn packets(intervals: &[Interval], of: fn(&Interval) -> Option<&PacketReport>) -
 
 /// What became of messages; no distribution.
 fn trips(intervals: &[Interval]) -> Option<Box<RoundTrips>> {
-    let mut counted =
-        intervals.iter().filter(|interval| !interval.omitted).filter_map(|i| i.pings).peekable();
-    counted.peek()?;
-    let counts = counted.fold(PingCounts::default(), |sum, more| PingCounts {
-        sent: sum.sent.saturating_add(more.counts.sent),
-        received: sum.received.saturating_add(more.counts.received),
-        missed: sum.missed.saturating_add(more.counts.missed),
-        lost: sum.lost.saturating_add(more.counts.lost),
-        ..sum
-    });
+    let counted = intervals.iter().filter(|interval| !interval.omitted);
+    let counts = counted.filter_map(|interval| Some(interval.pings?.counts)).reduce(|mut sum, more| {
+        sum.add(&more);
+        sum
+    })?;
     Some(Box::new(RoundTrips { counts, ..RoundTrips::default() }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Kind, Phase, Ping, Schedule, Traffic};
+    use crate::{Kind, Pattern, Phase, Ping, PingCounts, Schedule, Traffic};
     use metrics::SECOND;
 
     fn intervals(rates: &[u64]) -> Vec<Interval> {
@@ -166,6 +164,20 @@ mod tests {
         let mut asked = tcp(&[1_000; 4]);
         asked.phase.rate = Some(8_000);
         assert_eq!(codes(asked, &Meanwhile::default()), ["rate-missed"]);
+    }
+
+    #[test]
+    fn a_remote_end_that_has_told_its_totals_counts_once() {
+        let mut point = tcp(&[1_000; 5]);
+        // 1,000 bytes a second are 8 kbit/s: a tenth less than was asked for.
+        (point.phase.rate, point.phase.connections) = (Some(8_800), 1);
+        point.phase.pattern = Pattern::Pull;
+        point.intervals.iter_mut().for_each(|interval| {
+            (interval.local, interval.remote) = (interval.remote.unwrap_or_default(), Some(interval.local));
+        });
+        let traffic = Traffic { tx_bytes: 5_000, ns: 5 * SECOND, ..Traffic::default() };
+        point.remote = vec![Totals { traffic, ..Totals::default() }];
+        assert_eq!(codes(point, &Meanwhile::default()), ["rate-missed"]);
     }
 
     #[test]

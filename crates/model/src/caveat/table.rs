@@ -36,7 +36,7 @@ fn spectrum(n: u64) -> Dist {
 }
 
 /// A run of 100,000 round trips of 100 µs each, ten every millisecond.
-fn ping(p: &mut Point) {
+pub(super) fn ping(p: &mut Point) {
     p.phase.kind = Kind::Ping;
     p.phase.ping = Some(Ping { schedule: Schedule::Fixed { gap_ns: 1_000_000 }, ..Ping::default() });
     let counts = PingCounts { sent: 100_000, received: 100_000, ..PingCounts::default() };
@@ -49,7 +49,7 @@ fn trips(p: &mut Point) -> &mut RoundTrips {
 }
 
 /// Round trips of which the path has `path_ms` and the server `remote_ms`.
-fn round_trips(path_ms: u64, remote_ms: u64) -> RoundTrips {
+pub(super) fn round_trips(path_ms: u64, remote_ms: u64) -> RoundTrips {
     let of = |ms: u64| {
         let mut dist = Dist::default();
         dist.record_n(ms * 1_000_000, 100_000);
@@ -61,7 +61,7 @@ fn round_trips(path_ms: u64, remote_ms: u64) -> RoundTrips {
 }
 
 /// Idle round trips, the baseline of round trips under load.
-fn idle() -> RoundTrips {
+pub(super) fn idle() -> RoundTrips {
     round_trips(10, 0)
 }
 
@@ -72,7 +72,7 @@ fn loaded(p: &mut Point, remote_ms: u64) {
 }
 
 /// The local baseline of a round trip.
-fn baseline(p: &mut Point, ns: u64) {
+pub(super) fn baseline(p: &mut Point, ns: u64) {
     let mut dist = Dist::default();
     dist.record_n(ns, 1_000);
     p.baseline = Some(Box::new(Baseline { rtt_ns: dist.spectrum(), apart: true }));
@@ -88,7 +88,7 @@ fn closed_loop(p: &mut Point, slow_ns: u64) {
 }
 
 /// So many messages of the round trips are late, and so many never came.
-fn late_and_lost(p: &mut Point, late: u64, lost: u64) {
+pub(super) fn late_and_lost(p: &mut Point, late: u64, lost: u64) {
     ping(p);
     let mut all = spectrum(100_000 - late - lost);
     all.record_n(1_500_000_000, late);
@@ -98,7 +98,7 @@ fn late_and_lost(p: &mut Point, late: u64, lost: u64) {
 }
 
 /// A run of 1,000 datagrams a second to the server, of which it received 5,000.
-fn delay(p: &mut Point) {
+pub(super) fn delay(p: &mut Point) {
     p.phase.kind = Kind::Delay;
     p.phase.connections = 1;
     p.phase.duration_ns = Some(5 * SECOND);
@@ -113,11 +113,11 @@ fn delay(p: &mut Point) {
     }
 }
 
-fn local(p: &mut Point) -> &mut PacketReport {
+pub(super) fn local(p: &mut Point) -> &mut PacketReport {
     p.local.packets.as_mut().unwrap()
 }
 
-fn remote(p: &mut Point) -> &mut PacketReport {
+pub(super) fn remote(p: &mut Point) -> &mut PacketReport {
     p.remote[0].packets.as_mut().unwrap()
 }
 
@@ -143,11 +143,11 @@ fn trains(p: &mut Point, left_ns: u64, stretched: bool) {
     p.trains = Some(Box::new(found));
 }
 
-fn late(p99: u64) -> Option<DistSummary> {
+pub(super) fn late(p99: u64) -> Option<DistSummary> {
     Some(DistSummary { count: 5_000, p99, ..DistSummary::default() })
 }
 
-fn moved(name: &str, by: u64) -> HostCounters {
+pub(super) fn moved(name: &str, by: u64) -> HostCounters {
     HostCounters { moved: [(name.to_owned(), by)].into() }
 }
 
@@ -224,8 +224,8 @@ const TABLE: &[Row] = &[
     on(
         delay,
         "queue-drops",
-        |p, _| p.local.counters = moved("eth0.qdisc_dropped", 3),
-        |p, _| p.local.counters = moved("eth0.qdisc_requeued", 3),
+        |p, _| (p.local.counters, remote(p).counts.lost) = (moved("eth0.qdisc_dropped", 3), 100),
+        |p, _| (p.local.counters, remote(p).counts.lost) = (moved("eth0.qdisc_dropped", 3), 0),
     ),
     on(
         delay,
@@ -414,4 +414,7 @@ fn every_caveat_has_one_level_and_a_reason() {
     assert_eq!(LEVELS.iter().map(|(code, ..)| *code).collect::<BTreeSet<_>>(), codes);
     assert_eq!(LEVELS.len(), codes.len(), "a caveat has two levels");
     assert!(LEVELS.iter().all(|(_, _, why)| why.len() > 10));
+    let kebab =
+        |code: &str| code.split('-').all(|w| !w.is_empty() && w.chars().all(|c| c.is_ascii_lowercase()));
+    assert!(codes.iter().all(|code| kebab(code)), "{codes:?}");
 }
