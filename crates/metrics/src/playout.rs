@@ -47,7 +47,7 @@ impl Playout {
     pub fn summary(&self) -> PlayoutSummary {
         let misses = DEPTHS.iter().map(|&depth| (depth, self.never + self.need.count_above(depth))).collect();
         PlayoutSummary {
-            need_ns: self.need.summary(0),
+            need_ns: self.need.summary(),
             never: self.never,
             misses,
             stalls: self.stalls,

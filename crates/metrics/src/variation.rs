@@ -1,7 +1,7 @@
 //! How delay varies: RTP jitter, IP packet delay variation, and distributions of values that may be negative.
 
+use crate::Dist;
 use crate::number::{Clamped, real};
-use crate::{Dist, DistSummary};
 use serde::{Deserialize, Serialize};
 
 /// Interarrival jitter of RFC 3550 (§6.4.1, A.8): `J += (|D| - J) / 16`, where `D` is the difference of the transit
@@ -103,35 +103,35 @@ impl Signed {
     pub fn quantile(&self, q: f64) -> i64 {
         let (below, above) = (real(self.below.count()), real(self.above.count()));
         let rank = (q.clamp(0.0, 1.0) * (below + above)).ceil().max(1.0);
+        // The middle of a rank, which rounding does not take for its neighbour.
         if rank <= below {
             // The k-th from the bottom is the k-th largest in size.
-            -i64::try_from(self.below.quantile((below - rank + 1.0) / below)).unwrap_or(i64::MAX)
+            -i64::clamped(self.below.quantile((below - rank + 0.5) / below))
         } else if above > 0.0 {
-            i64::try_from(self.above.quantile((rank - below) / above)).unwrap_or(i64::MAX)
+            i64::clamped(self.above.quantile((rank - below - 0.5) / above))
         } else {
             0
         }
     }
 
-    /// Count, extremes, mean and percentiles, all moved by `shift` (a correction that became known later); `None` when
-    /// empty.
-    pub fn summary(&self, shift: i64) -> Option<SignedSummary> {
-        let (below, above) = (self.below.summary(), self.above.summary());
+    /// Count, extremes, mean and percentiles; `None` when empty.
+    pub fn summary(&self) -> Option<SignedSummary> {
+        let (below, above) = (self.below.extremes(), self.above.extremes());
+        let least = below.map(|(_, most)| -i64::clamped(most));
+        let most = above.map(|(_, most)| i64::clamped(most));
+        let min = least.or(above.map(|(least, _)| i64::clamped(least)))?;
+        let max = most.or(below.map(|(least, _)| -i64::clamped(least)))?;
+        let sum = |side: &Dist| side.mean().unwrap_or(0.0) * real(side.count());
         let count = self.count();
-        if count == 0 {
-            return None;
-        }
-        let sum = |side: &Option<DistSummary>| side.as_ref().map_or(0.0, |s| s.mean * real(s.count));
-        let at = |q| self.quantile(q).saturating_add(shift);
         Some(SignedSummary {
             count,
-            min: at(0.0),
-            mean: (sum(&above) - sum(&below)) / real(count) + real(shift),
-            p50: at(0.5),
-            p90: at(0.9),
-            p99: at(0.99),
-            p999: at(0.999),
-            max: at(1.0),
+            min,
+            mean: (sum(&self.above) - sum(&self.below)) / real(count),
+            p50: self.quantile(0.5),
+            p90: self.quantile(0.9),
+            p99: self.quantile(0.99),
+            p999: self.quantile(0.999),
+            max,
         })
     }
 }
@@ -292,11 +292,29 @@ mod tests {
                 "{q}: {got} {exact}"
             );
         }
-        let summary = signed.summary(0).unwrap();
+        let summary = signed.summary().unwrap();
         let mean = values.iter().sum::<i64>() as f64 / 5_000.0;
         assert!((summary.mean - mean).abs() < 5_000.0, "{} {mean}", summary.mean);
-        let shifted = signed.summary(1_000_000_000).unwrap();
-        assert_eq!(shifted.p50 - summary.p50, 1_000_000_000);
-        assert!(Signed::default().summary(5).is_none());
+        assert!(Signed::default().summary().is_none());
+    }
+
+    #[test]
+    fn signed_extremes_are_exact_and_each_rank_has_its_value() {
+        for (values, min, max) in [
+            ([1_000_001, 5_000_001], 1_000_001, 5_000_001),
+            ([-1_000_001, -5_000_001], -5_000_001, -1_000_001),
+            ([-1_000_001, 5_000_001], -1_000_001, 5_000_001),
+        ] {
+            let mut signed = Signed::default();
+            values.iter().for_each(|&value| signed.record(value));
+            let summary = signed.summary().unwrap();
+            assert_eq!((summary.min, summary.max), (min, max));
+        }
+        // 25 on either side: 7 / 25 * 25 is more than 7 in floating point.
+        let mut signed = Signed::default();
+        (-25..25).for_each(|value| signed.record(value));
+        for (rank, value) in (1..=50).zip(-25..25) {
+            assert_eq!(signed.quantile((f64::from(rank) - 0.5) / 50.0), value, "{rank}");
+        }
     }
 }
