@@ -156,7 +156,7 @@ impl Measure {
     /// Share of the datagrams expected that did not come.
     pub const LOST_SHARE: Measure = measure("datagrams_lost_percent", Unit::Percent, |i, end| {
         let packets = end.packets(i)?;
-        let all = packets.counts.received.saturating_add_signed(packets.counts.lost.max(0));
+        let all = packets.arrivals().saturating_add_signed(packets.counts.lost.max(0));
         (all > 0).then(|| percent_of(packets.counts.lost.max(0), all))
     });
     /// Median delay of datagrams.

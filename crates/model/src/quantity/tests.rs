@@ -87,6 +87,14 @@ fn loss_that_is_taken_back_is_in_no_reading() {
 }
 
 #[test]
+fn damaged_datagrams_are_not_lost() {
+    let counts = Packets { lost: 1, received: 2, corrupt: 1, ..Packets::default() };
+    let packets = Some(Box::new(PacketReport { counts, ..PacketReport::default() }));
+    let interval = Interval { packets, ..Interval::default() };
+    assert_eq!(Measure::LOST_SHARE.of(&interval, End::Local), Some(25.0));
+}
+
+#[test]
 fn all_servers_are_judged() {
     let server = |lost: i64, jitter: f64, p99: u64| {
         let counts = Packets { lost, received: 100 - lost as u64, ..Packets::default() };
