@@ -8,7 +8,7 @@ use crate::impair::{Emission, Impairment, Offer, PacketOutcome, Verdict};
 use crate::packet::{Anatomy, dissect};
 use crate::setup::{Only, Path, Wait};
 use crate::trace::{Class, Row, Tracer, Way};
-use crate::truth::{DirectionStats, Leaving, Place, Worker};
+use crate::truth::{DirectionStats, Place, Worker};
 use io::tun::Tun;
 use io::{Clock, Reactor};
 use metrics::{Clamped, Mono};
@@ -205,19 +205,8 @@ impl Lane {
         let slot = self.slots.get(usize::clamped(emission.token))?;
         let mut row = self.row(slot, emission);
         if device.write(&slot.bytes).is_ok() {
-            let leaving = Leaving {
-                length: row.length,
-                copy: emission.copy,
-                passed: slot.passed,
-                flipped: slot.flipped > 0,
-                wire: self.wire,
-                tos_in: slot.tos_in,
-                tos_out: slot.tos_out,
-                delay_ns: at.since(slot.arrived),
-                late_ns: at.since(emission.due),
-            };
             (row.left, row.class) = (Some(at), Class::Left);
-            self.stats.left(slot.place, &leaving, at);
+            self.stats.left(slot.place, &row, slot.passed, at);
         } else {
             row.class = Class::Refused;
             self.stats.stayed(slot.place, emission.copy, true);

@@ -20,153 +20,53 @@ pub struct Key {
     set: fn(&mut Path, &str) -> Result<(), String>,
 }
 
-pub const KEYS: &[Key] = &[
-    Key {
-        name: "delay",
-        value: "TIME",
-        help: "Delay of every packet. In both directions: a round trip takes twice as long.",
-        repeats: false,
-        set: |path, text| set(&mut path.delay_ns, time(text)),
-    },
-    Key {
-        name: "jitter",
-        value: "TIME[:SHAPE][:reorder]",
-        help: "Delay that differs: uniform (±TIME), normal (TIME is the standard deviation), exponential or pareto[=SHAPE] (only more, TIME is the mean; pareto has a heavy tail). Packets keep their order, unless `reorder` lets them overtake.",
-        repeats: false,
-        set: |path, text| set(&mut path.jitter, jitter(text).map(Some)),
-    },
-    Key {
-        name: "rate",
-        value: "RATE",
-        help: "Bottleneck, in bits per second of IP packets.",
-        repeats: false,
-        set: |path, text| {
-            let rate_bps = parse_rate(text).map_err(|e| e.to_string())?;
-            bottleneck(path).rate_bps = rate_bps;
-            Ok(())
-        },
-    },
-    Key {
-        name: "queue",
-        value: "TIME|BYTES|Np",
-        help: "What may wait for the bottleneck: 100ms (the default), 64Ki, or 50p (packets); what comes beyond is dropped.",
-        repeats: false,
-        set: |path, text| {
-            let limit = limit(text)?;
-            bottleneck(path).limit = limit;
-            Ok(())
-        },
-    },
-    Key {
-        name: "overhead",
-        value: "BYTES",
-        help: "Bytes that each packet takes at the bottleneck beside its own: 38 for Ethernet.",
-        repeats: false,
-        set: |path, text| {
-            let bytes = number(text, 10_000)?;
-            bottleneck(path).overhead = bytes;
-            Ok(())
-        },
-    },
-    Key {
-        name: "loss",
-        value: "P",
-        help: "Random loss, a probability such as 0.5% or 0.005.",
-        repeats: false,
-        set: |path, text| set(&mut path.loss, chance(text)),
-    },
-    Key {
-        name: "burst-loss",
-        value: "ENTER:LEAVE[:BAD[:GOOD]]",
-        help: "Loss in bursts (Gilbert-Elliott): probabilities, per packet, of entering and leaving a bad time, and of loss in bad [100%] and good [0] times. 0.1%:20% loses 0.5 % in bursts of 5.",
-        repeats: false,
-        set: |path, text| set(&mut path.bursts, bursts(text).map(Some)),
-    },
-    Key {
-        name: "duplicate",
-        value: "P[:COPIES[:TIME]]",
-        help: "Packets that arrive more than once, and the time from one copy to the next.",
-        repeats: false,
-        set: |path, text| set(&mut path.duplicate, duplicate(text).map(Some)),
-    },
-    Key {
-        name: "reorder",
-        value: "P:N|P:TIME",
-        help: "Packets that are overtaken by N later ones, or that leave TIME later while others do not wait.",
-        repeats: false,
-        set: |path, text| set(&mut path.reorder, reorder(text).map(Some)),
-    },
-    Key {
-        name: "corrupt",
-        value: "P[:BITS][:wire]",
-        help: "Packets with BITS [1] flipped bits of payload. Checksums are made to fit, so that the application gets them; with `wire` they are not, and the receiver's kernel drops them.",
-        repeats: false,
-        set: |path, text| set(&mut path.corrupt, corrupt(text).map(Some)),
-    },
-    Key {
-        name: "outage",
-        value: "START+LENGTH[/PERIOD]",
-        help: "While it lasts, packets that come are lost. Times count from the start of the command. Repeatable.",
-        repeats: true,
-        set: |path, text| window(text).map(|window| path.outages.push(window)),
-    },
-    Key {
-        name: "stall",
-        value: "START+LENGTH[/PERIOD]",
-        help: "While it lasts, nothing leaves; all that waited leaves at its end. Repeatable.",
-        repeats: true,
-        set: |path, text| window(text).map(|window| path.stalls.push(window)),
-    },
-    Key {
-        name: "mtu",
-        value: "BYTES",
-        help: "MTU of the sending device [1500]: the sender's kernel knows it.",
-        repeats: false,
-        set: |path, text| set(&mut path.mtu, number(text, 65_535)),
-    },
-    Key {
-        name: "path-mtu",
-        value: "BYTES[:silent]",
-        help: "Larger packets are dropped on the way, and the sender is told (ICMP), or not (silent).",
-        repeats: false,
-        set: |path, text| set(&mut path.path_mtu, path_mtu(text).map(Some)),
-    },
-    Key {
-        name: "dscp",
-        value: "DSCP",
-        help: "Gives all packets this code point: 0 to 63 or a name such as ef, af41, cs1.",
-        repeats: false,
-        set: |path, text| set(&mut path.dscp, metrics::parse_dscp(text).map(Some).map_err(|e| e.to_string())),
-    },
-    Key {
-        name: "ecn-ce",
-        value: "P",
-        help: "Marks packets of senders that understand it: congestion experienced.",
-        repeats: false,
-        set: |path, text| set(&mut path.ecn_ce, chance(text)),
-    },
-    Key {
-        name: "ecn-above",
-        value: "TIME",
-        help: "Marks them when they had to wait for the bottleneck for longer.",
-        repeats: false,
-        set: |path, text| set(&mut path.ecn_above_ns, time(text).map(Some)),
-    },
-    Key {
-        name: "ecn-bleach",
-        value: "yes|no",
-        help: "Clears the ECN bits.",
-        repeats: false,
-        set: |path, text| set(&mut path.ecn_bleach, yes(text)),
-    },
-    Key {
-        name: "only",
-        value: "PROTOCOL[:PORT]",
-        help: "The conditions are for these packets only (tcp, udp, icmp, or a number); others pass at once.",
-        repeats: false,
-        set: |path, text| set(&mut path.only, only(text).map(Some)),
-    },
-];
+/// Of each condition its name, its value, whether it may be given several times, how it is set, its help.
+macro_rules! keys {
+    ($($name:literal $value:literal $repeats:literal $set:expr, $help:literal;)*) => {
+        &[$(Key { name: $name, value: $value, help: $help, repeats: $repeats, set: $set },)*]
+    };
+}
+
+pub const KEYS: &[Key] = keys! {
+    "delay" "TIME" false |path, text| set(&mut path.delay_ns, time(text)),
+        "Delay of every packet. In both directions: a round trip takes twice as long.";
+    "jitter" "TIME[:SHAPE][:reorder]" false |path, text| set(&mut path.jitter, jitter(text).map(Some)),
+        "Delay that differs: uniform (±TIME), normal (TIME is the standard deviation), exponential or pareto[=SHAPE] (only more, TIME is the mean; pareto has a heavy tail). Packets keep their order, unless `reorder` lets them overtake.";
+    "rate" "RATE" false |path, text| parse_rate(text).map(|bps| bottleneck(path).rate_bps = bps),
+        "Bottleneck, in bits per second of IP packets.";
+    "queue" "TIME|BYTES|Np" false |path, text| limit(text).map(|limit| bottleneck(path).limit = limit),
+        "What may wait for the bottleneck: 100ms (the default), 64Ki, or 50p (packets); what comes beyond is dropped.";
+    "overhead" "BYTES" false |path, text| number(text, 10_000).map(|bytes| bottleneck(path).overhead = bytes),
+        "Bytes that each packet takes at the bottleneck beside its own: 38 for Ethernet.";
+    "loss" "P" false |path, text| set(&mut path.loss, chance(text)),
+        "Random loss, a probability such as 0.5% or 0.005.";
+    "burst-loss" "ENTER:LEAVE[:BAD[:GOOD]]" false |path, text| set(&mut path.bursts, bursts(text).map(Some)),
+        "Loss in bursts (Gilbert-Elliott): probabilities, per packet, of entering and leaving a bad time, and of loss in bad [100%] and good [0] times. 0.1%:20% loses 0.5 % in bursts of 5.";
+    "duplicate" "P[:COPIES[:TIME]]" false |path, text| set(&mut path.duplicate, duplicate(text).map(Some)),
+        "Packets that arrive more than once, and the time from one copy to the next.";
+    "reorder" "P:N|P:TIME" false |path, text| set(&mut path.reorder, reorder(text).map(Some)),
+        "Packets that are overtaken by N later ones, or that leave TIME later while others do not wait.";
+    "corrupt" "P[:BITS][:wire]" false |path, text| set(&mut path.corrupt, corrupt(text).map(Some)),
+        "Packets with BITS [1] flipped bits of payload. Checksums are made to fit, so that the application gets them; with `wire` they are not, and the receiver's kernel drops them.";
+    "outage" "START+LENGTH[/PERIOD]" true |path, text| window(text).map(|window| path.outages.push(window)),
+        "While it lasts, packets that come are lost. Times count from the start of the command. Repeatable.";
+    "stall" "START+LENGTH[/PERIOD]" true |path, text| window(text).map(|window| path.stalls.push(window)),
+        "While it lasts, nothing leaves; all that waited leaves at its end. Repeatable.";
+    "mtu" "BYTES" false |path, text| set(&mut path.mtu, number(text, 65_535)),
+        "MTU of the sending device [1500]: the sender's kernel knows it.";
+    "path-mtu" "BYTES[:silent]" false |path, text| set(&mut path.path_mtu, path_mtu(text).map(Some)),
+        "Larger packets are dropped on the way, and the sender is told (ICMP), or not (silent).";
+    "dscp" "DSCP" false |path, text| set(&mut path.dscp, metrics::parse_dscp(text).map(Some)),
+        "Gives all packets this code point: 0 to 63 or a name such as ef, af41, cs1.";
+    "ecn-ce" "P" false |path, text| set(&mut path.ecn_ce, chance(text)),
+        "Marks packets of senders that understand it: congestion experienced.";
+    "ecn-above" "TIME" false |path, text| set(&mut path.ecn_above_ns, time(text).map(Some)),
+        "Marks them when they had to wait for the bottleneck for longer.";
+    "ecn-bleach" "yes|no" false |path, text| set(&mut path.ecn_bleach, yes(text)),
+        "Clears the ECN bits.";
+    "only" "PROTOCOL[:PORT]" false |path, text| set(&mut path.only, only(text).map(Some)),
+        "The conditions are for these packets only (tcp, udp, icmp, or a number); others pass at once.";
+};
 
 impl Path {
     /// Sets the condition `name`, as written on a command line.
@@ -207,7 +107,7 @@ fn bottleneck(path: &mut Path) -> &mut Bottleneck {
 }
 
 fn time(text: &str) -> Result<u64, String> {
-    parse_duration(text).map_err(|e| e.to_string())
+    parse_duration(text)
 }
 
 fn number(text: &str, most: u32) -> Result<u32, String> {

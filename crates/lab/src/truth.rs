@@ -4,6 +4,7 @@ use crate::impair::{PacketOutcome, Verdict};
 use crate::order::{Order, Reordering};
 use crate::packet::{Anatomy, CE, ICMP, ICMP6, TCP, UDP};
 use crate::setup::{Path, Wait};
+use crate::trace::Row;
 use metrics::{Clamped, Dist, DistSummary, Mono, real};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -92,9 +93,6 @@ pub struct Flow {
     pub from: String,
     /// Its destination, with the port if it has one.
     pub to: String,
-    /// Source and destination port, 0 where there are none.
-    #[serde(skip)]
-    pub ports: (u16, u16),
     pub counts: Counts,
     /// The delay that was applied to those delivered, ns. Of the first 16 flows of a direction.
     pub delay_ns: Option<DistSummary>,
@@ -138,14 +136,6 @@ pub struct Direction {
     pub flows: Vec<Flow>,
     /// Packets of flows beyond the 256 that are listed.
     pub unlisted: u64,
-}
-
-impl Direction {
-    /// The counts of all UDP flows together that have this port at either end.
-    pub fn udp(&self, port: u16) -> Vec<&Flow> {
-        let has = |flow: &&Flow| flow.protocol == "udp" && (flow.ports.0 == port || flow.ports.1 == port);
-        self.flows.iter().filter(has).collect()
-    }
 }
 
 #[derive(Clone, Debug, Default, Serialize)]
@@ -258,43 +248,30 @@ impl FlowStats {
         }
     }
 
-    fn left(&mut self, leaving: &Leaving, number: u64) {
+    /// A packet left: number `number` of the direction or flow.
+    fn left(&mut self, row: &Row, passed: bool, number: u64) {
         let counts = &mut self.counts;
         counts.left += 1;
-        counts.left_bytes += u64::from(leaving.length);
-        if leaving.copy > 0 {
-            counts.duplicated += u64::from(leaving.copy == 1);
+        counts.left_bytes += u64::from(row.length);
+        if row.copy > 0 {
+            counts.duplicated += u64::from(row.copy == 1);
             counts.copies += 1;
             return;
         }
         counts.delivered += 1;
-        counts.passed += u64::from(leaving.passed);
-        if leaving.flipped {
-            *(if leaving.wire { &mut counts.damaged } else { &mut counts.corrupted }) += 1;
+        counts.passed += u64::from(passed);
+        if row.flipped > 0 {
+            *(if row.wire { &mut counts.damaged } else { &mut counts.corrupted }) += 1;
         }
-        let (came, left) = (usize::from(leaving.tos_in & 3), usize::from(leaving.tos_out & 3));
+        let (came, left) = (usize::from(row.tos_in & 3), usize::from(row.tos_out & 3));
         counts.ecn_arrived[came] += 1;
         counts.ecn_left[left] += 1;
         counts.marked += u64::from(left == usize::from(CE) && came != left);
         self.order.first(number);
-        if let Some(dist) = &mut self.delay {
-            dist.record(leaving.delay_ns);
+        if let (Some(dist), Some(delay_ns)) = (&mut self.delay, row.delay_ns()) {
+            dist.record(delay_ns);
         }
     }
-}
-
-/// A packet that leaves, as statistics see it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Leaving {
-    pub(crate) length: u32,
-    pub(crate) copy: u8,
-    pub(crate) passed: bool,
-    pub(crate) flipped: bool,
-    pub(crate) wire: bool,
-    pub(crate) tos_in: u8,
-    pub(crate) tos_out: u8,
-    pub(crate) delay_ns: u64,
-    pub(crate) late_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -391,13 +368,13 @@ impl DirectionStats {
     }
 
     /// A packet left at `at`.
-    pub(crate) fn left(&mut self, place: Place, leaving: &Leaving, at: Mono) {
-        self.all.left(leaving, place.index);
-        self.late.record(leaving.late_ns);
+    pub(crate) fn left(&mut self, place: Place, row: &Row, passed: bool, at: Mono) {
+        self.all.left(row, passed, place.index);
+        self.late.record(at.since(row.due));
         self.first_left.get_or_insert(at);
         self.last_left = Some(at);
         if let Some(flow) = self.flow(place) {
-            flow.left(leaving, place.flow_index);
+            flow.left(row, passed, place.flow_index);
         }
     }
 
@@ -445,7 +422,6 @@ fn flow(key: &Key, stats: FlowStats) -> Flow {
         },
         from: end(key.from, key.ports.map(|p| p.0)),
         to: end(key.to, key.ports.map(|p| p.1)),
-        ports: key.ports.unwrap_or((0, 0)),
         counts: stats.counts,
         delay_ns: stats.delay.and_then(|d| d.summary()),
         reordering: stats.order.summary(),
