@@ -3,7 +3,7 @@
 
 use crate::{CliError, values};
 use clap::Args;
-use model::{Axis, LEAST_REPEATS, MOST_REPEATS, Method, Phase, SweepError, Until};
+use model::{Axis, LEAST_REPEATS, MOST_REPEATS, Method, Phase, Until};
 
 /// A fixed number of times, or until its mean can be believed.
 #[derive(Args, Debug, Clone, Default)]
@@ -52,7 +52,7 @@ impl RepeatArgs {
     }
 
     /// All measurements of `base` with the values of `axes`.
-    pub(crate) fn of(&self, base: &Phase, axes: &[Axis]) -> Result<Method, SweepError> {
+    pub(crate) fn of(&self, base: &Phase, axes: &[Axis]) -> Result<Method, String> {
         Ok(Method::new(base, axes, self.most())?.until(self.until_confidence))
     }
 

@@ -403,8 +403,8 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
                     self.feed(Input::Idle(group));
                 }
             }
-            Finding::Dropped { group, tally, peak, effective } => {
-                if self.groups.get_mut(&group).is_some_and(|w| w.aggregator.last(&tally, peak, effective))
+            Finding::Dropped { group, tally, effective } => {
+                if self.groups.get_mut(&group).is_some_and(|w| w.aggregator.last(&tally, effective))
                     && let Some(aggregator) = self.groups.remove(&group)
                 {
                     let totals = aggregator.totals();

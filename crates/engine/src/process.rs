@@ -9,7 +9,7 @@
 //! up:    worker (2) | a Finding as JSON
 //! ```
 
-use metrics::{CauseTally, Clamped, Ending, Group, Mono, Tally};
+use metrics::{CauseCount, Clamped, Ending, Group, Mono, Tally};
 use model::Finding;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -211,7 +211,7 @@ impl Process {
             if !known.idle {
                 all.push((worker, Finding::Idle(group)));
             }
-            all.push((worker, Finding::Dropped { group, tally, peak: 0, effective: None }));
+            all.push((worker, Finding::Dropped { group, tally, effective: None }));
         }
         all
     }
@@ -223,7 +223,9 @@ fn failures(count: u64) -> Tally {
     if count > 0 {
         let (class, text) = (Ending::NetworkError, "its worker process has ended");
         tally.ended[class as usize] = count;
-        tally.causes.insert(text.to_owned(), CauseTally { class, count, first: text.to_owned() });
+        tally.ended_tx = tx_bytes;
+        let cause = CauseCount { class, text: text.to_owned(), count, first: text.to_owned() };
+        tally.causes.insert(text.to_owned(), cause);
     }
     tally
 }

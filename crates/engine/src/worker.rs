@@ -456,12 +456,7 @@ impl<P: Platform> Worker<P> {
         }
         self.flush(true);
         let tally = Box::new(self.own.rec.take_tally(group));
-        self.report(Finding::Dropped {
-            group,
-            tally,
-            peak: watch.state.peak,
-            effective: watch.state.effective,
-        });
+        self.report(Finding::Dropped { group, tally, effective: watch.state.effective });
     }
 
     fn keys_of(&mut self, group: Group) -> Vec<Key> {

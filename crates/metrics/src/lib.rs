@@ -14,6 +14,7 @@ mod fairness;
 
 mod frames;
 mod jitter;
+mod known;
 mod number;
 mod offset;
 mod packet_outcome;
@@ -39,12 +40,13 @@ pub use dist::{Dist, DistSummary};
 pub use fairness::{Moments, SlotRates};
 pub use frames::Frames;
 pub use jitter::{FrameJitter, FrameStamps};
+pub use known::add_known;
 pub use number::{Clamped, Real, bits_per_second, per_second, percent_of, real, seconds};
 pub use offset::{ClockFound, ClockKind, Estimate, Exchange, MAX_DRIFT, Offset, WANDER};
 pub use packet_outcome::{FlowSums, PacketOutcome, ReceivedPacket, SentPacket, Verdict, packet_outcomes};
 pub use packets::{IpFields, PacketTally, Packets};
 pub use playout::{Playout, PlayoutSummary};
-pub use record::{CauseTally, Counts, Ending, Framing, Group, LinkSample, Recorder, Remote, Row, Tally};
+pub use record::{CauseCount, Counts, Ending, Framing, Group, Recorder, Remote, Row, Sample, Tally};
 pub use runs::{Came, Runs};
 pub use sequence::{Arrivals, Seen, Sequence, widen};
 pub use spectrum::Spectrum;
@@ -58,7 +60,7 @@ pub use train::{
 };
 pub use two_way::{TwoWay, WayCounts, WayFacts};
 pub use units::{
-    ParseUnitError, format_bits_per_second, format_bytes, format_count, format_duration, format_number,
-    parse_bytes, parse_dscp, parse_duration, parse_rate,
+    format_bits_per_second, format_bytes, format_count, format_duration, format_number, parse_bytes,
+    parse_dscp, parse_duration, parse_rate,
 };
 pub use variation::{Jitter, Jitters, Signed, SignedSummary, Variation};

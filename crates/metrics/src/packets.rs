@@ -178,33 +178,33 @@ impl PacketTally {
 
     /// Forgets everything but keeps the memory.
     pub fn clear(&mut self) {
-        let take = std::mem::take;
-        let (delay_ns, intended_ns, ipdv_ns) =
-            (take(&mut self.delay_ns), take(&mut self.intended_ns), take(&mut self.ipdv_ns));
-        let (remote_ns, path_ns, stack_ns) =
-            (take(&mut self.remote_ns), take(&mut self.path_ns), take(&mut self.stack_ns));
-        let kernel_ns = take(&mut self.kernel_ns);
+        let emptied = |dist: &mut Dist| {
+            dist.clear();
+            std::mem::take(dist)
+        };
         *self = PacketTally {
-            delay_ns,
-            intended_ns,
-            ipdv_ns,
-            stack_ns,
-            remote_ns,
-            path_ns,
-            kernel_ns,
+            delay_ns: emptied(&mut self.delay_ns),
+            intended_ns: emptied(&mut self.intended_ns),
+            ipdv_ns: emptied(&mut self.ipdv_ns),
+            stack_ns: emptied(&mut self.stack_ns),
+            remote_ns: emptied(&mut self.remote_ns),
+            path_ns: emptied(&mut self.path_ns),
+            kernel_ns: emptied(&mut self.kernel_ns),
             ..PacketTally::default()
         };
-        self.delay_ns.clear();
-        self.intended_ns.clear();
-        self.ipdv_ns.clear();
-        self.stack_ns.clear();
-        self.remote_ns.clear();
-        self.path_ns.clear();
-        self.kernel_ns.clear();
     }
 
     /// What became of a datagram, by its number.
     pub fn saw(&mut self, seen: Seen) {
+        let (gap, extent) = match seen {
+            Seen::New { gap } => (gap, 0),
+            Seen::Reordered { extent } => (0, extent),
+            Seen::Duplicate | Seen::Ancient => (0, 0),
+        };
+        self.gap = self.gap.max(Some(gap));
+        self.extent = self.extent.max(Some(extent));
+    }
+
     /// Adds what comparing the clocks over the path of another flow has found.
     pub fn found(&mut self, other: Option<ClockFound>) {
         let all = [self.clock_found, other].into_iter().flatten();
@@ -214,15 +214,6 @@ impl PacketTally {
             wandered: all.clone().any(|found| found.wandered),
             ..found
         });
-    }
-
-        let (gap, extent) = match seen {
-            Seen::New { gap } => (gap, 0),
-            Seen::Reordered { extent } => (0, extent),
-            Seen::Duplicate | Seen::Ancient => (0, 0),
-        };
-        self.gap = self.gap.max(Some(gap));
-        self.extent = self.extent.max(Some(extent));
     }
 
     /// Adds all that `other` holds.
@@ -298,6 +289,15 @@ mod tests {
 
     #[test]
     fn marks_keep_their_extremes() {
+        let mut marks = IpFields::default();
+        marks.see(60, 0b1011_1000, 3);
+        marks.see(64, 0b0000_0011, 1);
+        let mut sum = IpFields::default();
+        sum.see(0, 0b1011_1010, 1);
+        sum.add(&marks);
+        assert_eq!(sum, IpFields { ttl: Some((60, 64)), dscp: Some((0, 46)), ecn: [3, 0, 1, 1] });
+    }
+
     #[test]
     fn a_flow_does_not_hide_what_was_found_of_the_clocks_of_another() {
         let mut tally = PacketTally::default();
@@ -307,15 +307,6 @@ mod tests {
         tally.found(None);
         let found = tally.clock_found.unwrap();
         assert_eq!((found.round_trip_ns, found.stepped, found.wandered), (7, true, true));
-    }
-
-        let mut marks = IpFields::default();
-        marks.see(60, 0b1011_1000, 3);
-        marks.see(64, 0b0000_0011, 1);
-        let mut sum = IpFields::default();
-        sum.see(0, 0b1011_1010, 1);
-        sum.add(&marks);
-        assert_eq!(sum, IpFields { ttl: Some((60, 64)), dscp: Some((0, 46)), ecn: [3, 0, 1, 1] });
     }
 
     #[test]

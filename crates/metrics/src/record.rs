@@ -7,6 +7,7 @@ use crate::{Dist, Frames, Mono, PacketTally, Packets, Playout, SlotRates, TcpInf
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use uuid::Uuid;
 
 /// A set of connections that are counted together: a client's run, or one session on a server. [`Group::ALL`] counts
 /// everything a worker does.
@@ -82,26 +83,30 @@ pub struct Remote {
     pub time_ns: u64,
 }
 
-/// One open connection at an instant: what it has moved, and what the kernel tells of it.
+/// One open connection at an instant: what it has moved, and its TCP_INFO.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct LinkSample {
-    /// Its identifier, known to both ends.
-    pub id: u128,
+pub struct Sample {
+    /// The connection, by the identifier that both ends know.
+    pub id: Uuid,
     /// Which of the concurrent connections it is.
     pub slot: u32,
-    /// Payload bytes sent since it came to be.
+    /// Payload bytes that it has sent since it came to be.
+    #[serde(default)]
     pub tx_bytes: u64,
-    /// Payload bytes received since.
+    /// Payload bytes that it has received since.
+    #[serde(default)]
     pub rx_bytes: u64,
-    /// The kernel's word.
+    /// What the kernel said.
     pub info: TcpInfo,
 }
 
 /// How often connections failed for one reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CauseTally {
+pub struct CauseCount {
     /// Class.
     pub class: Ending,
+    /// What went wrong, without particulars.
+    pub text: String,
     /// How often.
     pub count: u64,
     /// The first such failure in full.
@@ -128,6 +133,8 @@ pub struct Tally {
     pub opened: u64,
     /// Connections that ended, by [`Ending`] (in its order).
     pub ended: [u64; 5],
+    /// Payload bytes that these had sent, in this interval and before.
+    pub ended_tx: u64,
     /// Frames received, on media streams.
     pub frames: Frames,
     /// Datagrams; `None` until one is counted.
@@ -153,13 +160,15 @@ pub struct Tally {
     /// By remote address.
     pub remotes: BTreeMap<IpAddr, Remote>,
     /// Failures by what went wrong.
-    pub causes: BTreeMap<String, CauseTally>,
+    pub causes: BTreeMap<String, CauseCount>,
     /// What the kernel told about connections, summed.
     pub tcp: TcpTotals,
     /// Some open connections when the tally was taken.
-    pub samples: Vec<LinkSample>,
+    pub samples: Vec<Sample>,
     /// Connections open when the tally was taken.
     pub open: u64,
+    /// Most connections open at once since the tally before; of several workers the sum.
+    pub peak: u64,
     /// Last instant at which payload moved.
     pub last: Mono,
 }
@@ -208,7 +217,7 @@ impl Tally {
         if let Some(known) = self.causes.get_mut(what) {
             known.count += 1;
         } else if self.causes.len() < MAX_CAUSES {
-            let cause = CauseTally { class, count: 1, first: particulars() };
+            let cause = CauseCount { class, text: what.to_owned(), count: 1, first: particulars() };
             self.causes.insert(what.to_owned(), cause);
         }
     }
@@ -234,6 +243,7 @@ impl Tally {
         for (ours, theirs) in self.ended.iter_mut().zip(other.ended) {
             *ours += theirs;
         }
+        self.ended_tx += other.ended_tx;
         self.frames.add(other.frames);
         if let Some(theirs) = &other.packets {
             self.packets.get_or_insert_default().merge(theirs);
@@ -251,6 +261,7 @@ impl Tally {
         self.late_ns.merge(&other.late_ns);
         self.tcp.merge(&other.tcp);
         self.open += other.open;
+        self.peak += other.peak;
         self.last = self.last.max(other.last);
         let room = MAX_SAMPLES.saturating_sub(self.samples.len());
         self.samples.extend(other.samples.iter().take(room).copied());
@@ -322,10 +333,7 @@ impl Recorder {
         let entry = &mut self.rows[usize::clamped(row.0)];
         entry.counts.tx_bytes += n;
         let group = entry.group;
-        self.tally(group).tx_bytes += n;
-        if group != Group::ALL {
-            self.tally(Group::ALL).tx_bytes += n;
-        }
+        self.both(group, |tally| tally.tx_bytes += n);
     }
 
     /// `n` payload bytes were received.
@@ -333,10 +341,7 @@ impl Recorder {
         let entry = &mut self.rows[usize::clamped(row.0)];
         entry.counts.rx_bytes += n;
         let group = entry.group;
-        self.tally(group).rx_bytes += n;
-        if group != Group::ALL {
-            self.tally(Group::ALL).rx_bytes += n;
-        }
+        self.both(group, |tally| tally.rx_bytes += n);
     }
 
     /// Datagrams were sent or received: once per batch, not per datagram. Their payload is counted by [`Recorder::sent`] and
@@ -353,10 +358,7 @@ impl Recorder {
         }
         count(&mut self.packets[at]);
         let group = self.rows[at].group;
-        count(&mut self.packet_tally(group).counts);
-        if group != Group::ALL {
-            count(&mut self.packet_tally(Group::ALL).counts);
-        }
+        self.both(group, |tally| count(&mut tally.packets.get_or_insert_default().counts));
     }
 
     /// What became of a link's datagrams so far; zeros when it has none.
@@ -377,17 +379,15 @@ impl Recorder {
         if tally.packets.as_ref().is_some_and(|packets| packets.delay_ns.has_room()) {
             return;
         }
+        let mut packets = Box::new(PacketTally::warm());
         // What the first datagrams have been counted in already stays.
-        let mut counted = std::mem::replace(tally, Tally::warm());
-        let packets = counted.packets.take();
-        if let (Some(packets), Some(warm)) = (packets, &mut tally.packets) {
-            warm.merge(&packets);
+        if let Some(counted) = tally.packets.take() {
+            packets.merge(&counted);
         }
-        if counted.late_ns.count() == 0 {
-            counted.late_ns = std::mem::take(&mut tally.late_ns);
+        tally.packets = Some(packets);
+        if tally.late_ns.count() == 0 {
+            tally.late_ns = Dist::with_room(USUAL);
         }
-        counted.packets = tally.packets.take();
-        *tally = counted;
         self.spare(Tally::warm());
     }
 
@@ -403,27 +403,24 @@ impl Recorder {
         let entry = &mut self.rows[usize::clamped(row.0)];
         entry.counts.frames.add(more);
         let group = entry.group;
-        self.tally(group).frames.add(more);
-        if group != Group::ALL {
-            self.tally(Group::ALL).frames.add(more);
-        }
+        self.both(group, |tally| tally.frames.add(more));
     }
 
     /// `n` bytes beside payload were accepted by the kernel: they count in the sums, not in the connection.
     pub fn framing_sent(&mut self, row: Row, n: u64) {
-        let group = self.group(row);
-        self.tally(group).framing.tx_bytes += n;
-        if group != Group::ALL {
-            self.tally(Group::ALL).framing.tx_bytes += n;
-        }
+        self.both(self.group(row), |tally| tally.framing.tx_bytes += n);
     }
 
     /// `n` bytes beside payload were received.
     pub fn framing_received(&mut self, row: Row, n: u64) {
-        let group = self.group(row);
-        self.tally(group).framing.rx_bytes += n;
+        self.both(self.group(row), |tally| tally.framing.rx_bytes += n);
+    }
+
+    /// Counts in the running tally of a group, and in that of all groups.
+    fn both(&mut self, group: Group, count: impl Fn(&mut Tally)) {
+        count(self.tally(group));
         if group != Group::ALL {
-            self.tally(Group::ALL).framing.rx_bytes += n;
+            count(self.tally(Group::ALL));
         }
     }
 
@@ -554,7 +551,8 @@ mod tests {
 
     #[test]
     fn merging_adds_every_field() {
-        let mut one = Tally { tx_bytes: 1, rx_bytes: 2, opened: 3, retransmits: 4, ..Tally::default() };
+        let mut one =
+            Tally { tx_bytes: 1, rx_bytes: 2, opened: 3, retransmits: 4, ended_tx: 5, ..Tally::default() };
         one.ended(Ending::DataError);
         one.connect_ns.record(50);
         one.failed(Ending::DataError, "wrong data", || "wrong data at offset 5".into());
@@ -562,9 +560,12 @@ mod tests {
         if let Some(r) = one.remote(here) {
             *r = Remote { connections: 1, failed: 1, tx_bytes: 5, rx_bytes: 6, time_ns: 7 };
         }
+        (one.open, one.peak) = (9, 10);
         let mut two = one.clone();
         two.merge(&one);
         assert_eq!((two.tx_bytes, two.rx_bytes, two.opened, two.retransmits), (2, 4, 6, 8));
+        assert_eq!(two.ended_tx, 10);
+        assert_eq!((two.open, two.peak), (18, 20));
         assert_eq!(two.count(Ending::DataError), 2);
         assert_eq!(two.connect_ns.count(), 2);
         assert_eq!(two.causes["wrong data"].count, 2);

@@ -1,6 +1,6 @@
 //! Round trips taken apart into their two ways, where the remote end tells when messages came and when answers left.
 
-use crate::{Dist, IpFields};
+use crate::{Dist, IpFields, add_known};
 use serde::{Deserialize, Serialize};
 
 /// What became of messages, or of answers, on one way.
@@ -83,10 +83,7 @@ impl WayFacts {
         self.clock_offset_ns = other.clock_offset_ns.or(self.clock_offset_ns);
         self.by_wall += other.by_wall;
         self.remote_error_ns = self.remote_error_ns.max(other.remote_error_ns);
-        self.remote_synced = match (self.remote_synced, other.remote_synced) {
-            (Some(a), Some(b)) => Some(a && b),
-            (a, b) => a.or(b),
-        };
+        add_known(&mut self.remote_synced, other.remote_synced.as_ref(), |ours, theirs| *ours &= theirs);
         self.rejected += other.rejected;
         for &kind in &other.unrecognised {
             self.not_recognised(kind);
@@ -95,10 +92,9 @@ impl WayFacts {
         self.tampered += other.tampered;
         self.unnamed += other.unnamed;
         self.remote_clock = other.remote_clock.or(self.remote_clock);
-        self.remote_counts = match (self.remote_counts, other.remote_counts) {
-            (Some(a), Some(b)) => Some((a.0 + b.0, a.1 + b.1)),
-            (a, b) => a.or(b),
-        };
+        add_known(&mut self.remote_counts, other.remote_counts.as_ref(), |ours, theirs| {
+            *ours = (ours.0 + theirs.0, ours.1 + theirs.1);
+        });
     }
 
     /// The remote end did not understand this extension.

@@ -4,27 +4,16 @@
 //! as in iperf3 and `Ki`, `Mi`, `Gi` say so; durations carry a unit, a bare number is seconds.
 
 use crate::number::{Clamped, Real};
-use std::fmt;
-
-/// A quantity that could not be understood: what was given and what would have been.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ParseUnitError {
-    given: String,
-    wanted: &'static str,
-}
-
-impl fmt::Display for ParseUnitError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "'{}' is not {}", self.given, self.wanted)
-    }
-}
-
-impl std::error::Error for ParseUnitError {}
 
 const RATE: &str = "a rate in bits per second such as 500k, 25M or 1.5G";
 const SIZE: &str = "a size in bytes such as 1400, 64Ki, 1Mi or 2G";
 const DSCP: &str = "a DSCP (0 to 63, or a name such as cs1, af41, ef)";
 const TIME: &str = "a duration such as 10s, 250ms, 5m or 1h";
+
+/// A quantity that could not be understood: what was given, and what would have been.
+fn wrong(given: &str, wanted: &str) -> String {
+    format!("'{given}' is not {wanted}")
+}
 
 /// Splits `text` into a non-negative decimal number and its unit.
 fn split(text: &str) -> Option<(f64, &str)> {
@@ -34,12 +23,8 @@ fn split(text: &str) -> Option<(f64, &str)> {
     Some((number, text[end..].trim()))
 }
 
-fn scaled(
-    text: &str,
-    wanted: &'static str,
-    factor: impl Fn(&str) -> Option<f64>,
-) -> Result<u64, ParseUnitError> {
-    let fail = || ParseUnitError { given: text.to_owned(), wanted };
+fn scaled(text: &str, wanted: &str, factor: impl Fn(&str) -> Option<f64>) -> Result<u64, String> {
+    let fail = || wrong(text, wanted);
     let (number, unit) = split(text).ok_or_else(fail)?;
     let value = number * factor(unit).ok_or_else(fail)?;
     if value > 9.2e18 {
@@ -55,7 +40,7 @@ const PER_SECOND: [&str; 5] = ["bits/s", "bit/s", "bps", "bits", "bit"];
 ///
 /// # Errors
 /// When `text` is not such a rate, or does not fit 63 bits.
-pub fn parse_rate(text: &str) -> Result<u64, ParseUnitError> {
+pub fn parse_rate(text: &str) -> Result<u64, String> {
     scaled(text, RATE, |unit| {
         let bare = PER_SECOND.iter().find_map(|word| unit.strip_suffix(word)).unwrap_or(unit).trim();
         Some(match bare {
@@ -73,7 +58,7 @@ pub fn parse_rate(text: &str) -> Result<u64, ParseUnitError> {
 ///
 /// # Errors
 /// When `text` is not such a size, or does not fit 63 bits.
-pub fn parse_bytes(text: &str) -> Result<u64, ParseUnitError> {
+pub fn parse_bytes(text: &str) -> Result<u64, String> {
     scaled(text, SIZE, |unit| {
         let unit = unit.strip_suffix(['B', 'b']).unwrap_or(unit);
         Some(match unit {
@@ -91,8 +76,8 @@ pub fn parse_bytes(text: &str) -> Result<u64, ParseUnitError> {
 ///
 /// # Errors
 /// When `text` is not such a duration, or does not fit 63 bits.
-pub fn parse_duration(text: &str) -> Result<u64, ParseUnitError> {
-    let fail = || ParseUnitError { given: text.to_owned(), wanted: TIME };
+pub fn parse_duration(text: &str) -> Result<u64, String> {
+    let fail = || wrong(text, TIME);
     let (mut rest, mut sum, mut larger) = (text.trim(), 0.0, f64::INFINITY);
     loop {
         let (number, behind) = split(rest).ok_or_else(fail)?;
@@ -155,11 +140,9 @@ const CODE_POINTS: [(&str, u8); 22] = [
 ///
 /// # Errors
 /// When `text` is neither.
-pub fn parse_dscp(text: &str) -> Result<u8, ParseUnitError> {
+pub fn parse_dscp(text: &str) -> Result<u8, String> {
     let named = CODE_POINTS.iter().find(|(name, _)| text.eq_ignore_ascii_case(name)).map(|&(_, value)| value);
-    named
-        .or_else(|| text.parse().ok().filter(|n| *n < 64))
-        .ok_or_else(|| ParseUnitError { given: text.to_owned(), wanted: DSCP })
+    named.or_else(|| text.parse().ok().filter(|n| *n < 64)).ok_or_else(|| wrong(text, DSCP))
 }
 
 /// `value` by its prefix, in three significant digits; whole numbers without a prefix as they are.
@@ -252,7 +235,7 @@ mod tests {
             assert!(parse_duration(bad).is_err(), "{bad}");
         }
         assert!(parse_rate("10Mbitbit").is_err() && parse_rate("bit").is_err());
-        assert_eq!(parse_rate("fast").unwrap_err().to_string(), format!("'fast' is not {RATE}"));
+        assert_eq!(parse_rate("fast"), Err(format!("'fast' is not {RATE}")));
     }
 
     #[test]

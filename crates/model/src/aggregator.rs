@@ -112,7 +112,7 @@ impl Aggregator {
         let to = if ended { latest } else { Mono(u64::clamped(ends / workers.max(1) as u128)) };
         let from = self.end;
         self.end = to.max(from);
-        self.peak = self.peak.max(tally.open);
+        self.peak = self.peak.max(tally.peak);
         if from.since(self.start) >= self.omit {
             let traffic = Traffic { tx_bytes: tally.tx_bytes, rx_bytes: tally.rx_bytes, ns: to.since(from) };
             self.traffic.after(&traffic);
@@ -122,9 +122,8 @@ impl Aggregator {
     }
 
     /// A worker's last counts, after its last interval; true when all workers have spoken.
-    pub fn last(&mut self, tally: &Tally, peak: u64, effective: Option<Effective>) -> bool {
+    pub fn last(&mut self, tally: &Tally, effective: Option<Effective>) -> bool {
         self.total.merge(tally);
-        self.peak = self.peak.max(peak);
         self.effective = self.effective.take().or(effective);
         self.dropped += 1;
         self.dropped == self.workers
@@ -139,16 +138,7 @@ impl Aggregator {
     /// Totals of the group; the session adds the end and the way of receiving, the engine the host's counters.
     pub fn totals(self) -> Totals {
         let total = self.total;
-        let mut causes: Vec<CauseCount> = total
-            .causes
-            .iter()
-            .map(|(text, c)| CauseCount {
-                class: c.class,
-                text: text.clone(),
-                count: c.count,
-                first: c.first.clone(),
-            })
-            .collect();
+        let mut causes: Vec<CauseCount> = total.causes.values().cloned().collect();
         causes.sort_by_key(|cause| std::cmp::Reverse(cause.count));
         causes.truncate(32);
         Totals {
@@ -222,6 +212,17 @@ mod tests {
             done.iter().map(|c| (c.index, c.to)).collect::<Vec<_>>(),
             [(0, Mono(2_000)), (1, Mono(2_300))]
         );
+    }
+
+    #[test]
+    fn the_peak_is_that_of_all_workers_though_none_is_open_at_the_end() {
+        let mut aggregator = aggregator(2);
+        let busy = |peak| Tally { peak, ..Tally::default() };
+        aggregator.tally(0, Mono(2_000), false, &busy(5));
+        aggregator.tally(0, Mono(2_000), false, &busy(3));
+        aggregator.tally(1, Mono(2_500), true, &busy(1));
+        aggregator.tally(1, Mono(2_500), true, &busy(4));
+        assert_eq!(aggregator.totals().peak, 8);
     }
 
     #[test]

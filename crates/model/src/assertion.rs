@@ -135,8 +135,8 @@ fn limit(text: &str, unit: Unit) -> Result<f64, String> {
         number.ok_or_else(|| format!("'{text}' is not {what}"))
     };
     match unit {
-        Unit::BitsPerSecond => parse_rate(text).map(real).map_err(|e| e.to_string()),
-        Unit::Ns => parse_duration(text).map(real).map_err(|e| e.to_string()),
+        Unit::BitsPerSecond => parse_rate(text).map(real),
+        Unit::Ns => parse_duration(text).map(real),
         Unit::Percent => plain(text.trim_end_matches('%').trim(), "a percentage such as 0.1%"),
         Unit::PerSecond => {
             let (number, factor) = match text.strip_suffix(['k', 'K']) {

@@ -4,49 +4,10 @@
 //! The broker knows no socket and no clock, so that it serves every protocol and is tested as arithmetic. Each worker has
 //! its own, for the slots that live there.
 
+use crate::Phase;
 use metrics::{Clamped, Mono, SECOND, real};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-
-/// What a broker is to do.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
-    /// The slots that live on this worker, rising.
-    pub slots: Vec<u32>,
-    /// Payload of one connection, bytes.
-    pub transfer: u64,
-    /// Lives of each slot; `None` is without end.
-    pub lives: Option<u64>,
-    /// Payload of each slot over all its lives, in the order of `slots`; empty is without end. The last life of a slot is
-    /// cut short.
-    pub quotas: Vec<u64>,
-    /// New connections per second on this worker; `None` is as fast as slots become free.
-    pub rate: Option<f64>,
-    /// Part of the time between two starts to wait before the first, 0..1: workers take turns.
-    pub stagger: f64,
-}
-
-impl Plan {
-    /// The part of a run that worker `worker` of `workers` has: slot `s` lives on worker `s mod workers`, and a total
-    /// number of bytes is dealt out evenly, the remainder to the first slots.
-    pub fn part(phase: &crate::Phase, worker: u32, workers: u32) -> Plan {
-        let workers = workers.max(1);
-        let slots: Vec<u32> = (worker..phase.connections).step_by(usize::clamped(workers)).collect();
-        let all = u64::from(phase.connections);
-        let quotas = phase.total_bytes.map_or(Vec::new(), |total| {
-            slots.iter().map(|&s| total / all + u64::from(u64::from(s) < total % all)).collect()
-        });
-        let share = real(slots.len()) / f64::from(phase.connections.max(1));
-        Plan {
-            transfer: phase.transfer,
-            lives: phase.iterations,
-            quotas,
-            rate: phase.connect_rate.map(|r| (r * share).max(1e-6)),
-            stagger: f64::from(worker) / f64::from(workers),
-            slots,
-        }
-    }
-}
 
 /// The broker's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +37,9 @@ const CATCH_UP: u64 = SECOND / 10;
 #[derive(Debug)]
 struct Slot {
     number: u32,
+    /// Lives left; `None` is without end.
     lives: Option<u64>,
+    /// Payload left over all lives, bytes; `None` is without end. The last life is cut short.
     quota: Option<u64>,
     failures: u32,
 }
@@ -85,12 +48,16 @@ struct Slot {
 /// failure in a row, so that a dead server is asked, not hammered.
 #[derive(Debug)]
 pub struct Broker {
+    /// Payload of one connection, bytes.
     transfer: u64,
+    /// The slots that live on this worker, rising.
     slots: Vec<Slot>,
     ready: VecDeque<usize>,
     paused: BinaryHeap<Reverse<(Mono, usize)>>,
     busy: usize,
+    /// Between two starts, ns; `None` is as fast as slots become free.
     gap: Option<f64>,
+    /// Part of that time to wait before the first start, 0..1: workers take turns.
     stagger: f64,
     due: Option<Mono>,
     carry: f64,
@@ -98,27 +65,29 @@ pub struct Broker {
 }
 
 impl Broker {
-    /// A broker for `plan`.
-    pub fn new(plan: &Plan) -> Self {
-        let slots: Vec<Slot> = plan
-            .slots
-            .iter()
-            .enumerate()
-            .map(|(i, &number)| Slot {
-                number,
-                lives: plan.lives,
-                quota: plan.quotas.get(i).copied(),
-                failures: 0,
-            })
-            .collect();
+    /// The broker for the part of a run that worker `worker` of `workers` has: slot `s` lives on worker `s mod workers`, and a
+    /// total number of bytes is dealt out evenly, the remainder to the first slots.
+    pub fn part(phase: &Phase, worker: u32, workers: u32) -> Self {
+        let workers = workers.max(1);
+        let all = u64::from(phase.connections);
+        let share_of = |slot: u32, total: u64| total / all + u64::from(u64::from(slot) < total % all);
+        let slot = |number| Slot {
+            number,
+            lives: phase.iterations,
+            quota: phase.total_bytes.map(|total| share_of(number, total)),
+            failures: 0,
+        };
+        let slots: Vec<Slot> =
+            (worker..phase.connections).step_by(usize::clamped(workers)).map(slot).collect();
+        let share = real(slots.len()) / f64::from(phase.connections.max(1));
         Broker {
-            transfer: plan.transfer.max(1),
+            transfer: phase.transfer.max(1),
             ready: (0..slots.len()).filter(|&i| slots[i].quota != Some(0)).collect(),
             slots,
             paused: BinaryHeap::new(),
             busy: 0,
-            gap: plan.rate.map(|rate| real(SECOND) / rate),
-            stagger: plan.stagger,
+            gap: phase.connect_rate.map(|rate| real(SECOND) / (rate * share).max(1e-6)),
+            stagger: f64::from(worker) / f64::from(workers),
             due: None,
             carry: 0.0,
             stopped: false,
@@ -201,17 +170,10 @@ impl Broker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Phase;
 
-    fn plan(slots: u32) -> Plan {
-        Plan {
-            slots: (0..slots).collect(),
-            transfer: 100,
-            lives: None,
-            quotas: vec![],
-            rate: None,
-            stagger: 0.0,
-        }
+    /// The broker of the only worker, with so many slots.
+    fn broker(connections: u32, phase: Phase) -> Broker {
+        Broker::part(&Phase { connections, transfer: 100, ..phase }, 0, 1)
     }
 
     /// Runs a broker whose connections each last `life` ns; returns the starts as (instant, slot, bytes).
@@ -247,7 +209,7 @@ mod tests {
 
     #[test]
     fn every_slot_lives_its_lives() {
-        let mut broker = Broker::new(&Plan { lives: Some(3), ..plan(4) });
+        let mut broker = broker(4, Phase { iterations: Some(3), ..Phase::default() });
         let starts = play(&mut broker, 10, u64::MAX, false);
         assert_eq!(starts.len(), 12);
         for slot in 0..4 {
@@ -260,7 +222,7 @@ mod tests {
         let phase = Phase { connections: 7, transfer: 1_000, total_bytes: Some(25_003), ..Phase::default() };
         let mut bytes = 0;
         for worker in 0..3 {
-            let mut broker = Broker::new(&Plan::part(&phase, worker, 3));
+            let mut broker = Broker::part(&phase, worker, 3);
             bytes += play(&mut broker, 5, u64::MAX, false).iter().map(|s| s.2).sum::<u64>();
         }
         assert_eq!(bytes, 25_003);
@@ -269,13 +231,13 @@ mod tests {
     #[test]
     fn fewer_bytes_than_slots_start_no_empty_connection() {
         let phase = Phase { connections: 8, total_bytes: Some(3), ..Phase::default() };
-        let starts = play(&mut Broker::new(&Plan::part(&phase, 0, 1)), 5, u64::MAX, false);
+        let starts = play(&mut Broker::part(&phase, 0, 1), 5, u64::MAX, false);
         assert_eq!(starts.iter().map(|s| s.2).collect::<Vec<_>>(), [1, 1, 1]);
     }
 
     #[test]
     fn a_dead_server_is_asked_less_and_less_often() {
-        let mut broker = Broker::new(&plan(1));
+        let mut broker = broker(1, Phase::default());
         let starts = play(&mut broker, 0, 10 * SECOND, true);
         let gaps: Vec<u64> = starts.windows(2).map(|w| (w[1].0 - w[0].0) / 1_000_000).collect();
         assert_eq!(gaps[..9], [10, 20, 40, 80, 160, 320, 640, 1000, 1000]);
@@ -284,27 +246,25 @@ mod tests {
 
     #[test]
     fn a_rate_is_kept_and_what_cannot_be_kept_is_given_up() {
-        let mut broker = Broker::new(&Plan { rate: Some(30.0), ..plan(4) });
-        let starts = play(&mut broker, 1_000_000, 10 * SECOND, false);
+        let paced = |slots| broker(slots, Phase { connect_rate: Some(30.0), ..Phase::default() });
+        let starts = play(&mut paced(4), 1_000_000, 10 * SECOND, false);
         assert!((299..=301).contains(&starts.len()), "{}", starts.len());
         // One slot, each life a second: 30 a second cannot be had.
-        let mut broker = Broker::new(&Plan { rate: Some(30.0), ..plan(1) });
-        let starts = play(&mut broker, SECOND, 10 * SECOND, false);
+        let starts = play(&mut paced(1), SECOND, 10 * SECOND, false);
         assert_eq!(starts.len(), 11);
     }
 
     #[test]
     fn two_workers_take_turns() {
         let phase = Phase { connections: 4, connect_rate: Some(20.0), ..Phase::default() };
-        let starts =
-            |worker| play(&mut Broker::new(&Plan::part(&phase, worker, 2)), 1_000, SECOND / 2, false);
+        let starts = |worker| play(&mut Broker::part(&phase, worker, 2), 1_000, SECOND / 2, false);
         let at = |worker| starts(worker).iter().map(|s| s.0 / 1_000_000).collect::<Vec<_>>();
         assert_eq!((at(0), at(1)), (vec![0, 100, 200, 300, 400, 500], vec![50, 150, 250, 350, 450]));
     }
 
     #[test]
     fn a_stopped_broker_waits_for_what_is_open() {
-        let mut broker = Broker::new(&plan(2));
+        let mut broker = broker(2, Phase::default());
         assert!(matches!(broker.next(Mono(0)), Next::Start { slot: 0, .. }));
         broker.stop();
         assert_eq!(broker.next(Mono(1)), Next::Idle);

@@ -2,15 +2,15 @@
 
 mod rows;
 
-pub use rows::{ConnectionRecord, Failure, FrameRow, FrameVerdict, Portion, Sample, sampled_rtt_ns};
+pub use rows::{ConnectionRecord, Failure, FrameRow, FrameVerdict, Portion, sampled_rtt_ns};
 
 use crate::{
     Baseline, CpuUse, Effective, Extra, FlowRow, FrameTimes, HostCounters, HostSnapshot, Links, PacketReport,
     PacketRow, Phase, PingInterval, PingRow, RoundTrips, Served, Status, Trains,
 };
 use metrics::{
-    DistSummary, Ending, Frames, Framing, Moments, PlayoutSummary, Remote, TcpTotals, TrainPacket, Wall,
-    bits_per_second,
+    CauseCount, DistSummary, Frames, Framing, Moments, PlayoutSummary, Remote, Sample, TcpTotals,
+    TrainPacket, Wall, bits_per_second,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -323,19 +323,6 @@ pub struct Interval {
     pub samples: Vec<Sample>,
 }
 
-/// How often connections failed for one reason.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CauseCount {
-    /// Class.
-    pub class: Ending,
-    /// What went wrong, without particulars.
-    pub text: String,
-    /// How often.
-    pub count: u64,
-    /// The first such failure in full.
-    pub first: String,
-}
-
 /// What one end counted over a phase. Only `traffic` leaves the omitted start, and what moves after the end, out.
 ///
 /// Wide: one object of the JSON, a member for each figure.
@@ -372,7 +359,7 @@ pub struct Totals {
     pub playout: Option<PlayoutSummary>,
     /// Failures by cause, most frequent first, at most 32.
     pub causes: Vec<CauseCount>,
-    /// Most connections open at once.
+    /// Most connections open at once; of several workers the sum of what each had open at most in an interval.
     pub peak: u64,
     /// Time to connect, ns.
     pub connect_ns: Option<DistSummary>,

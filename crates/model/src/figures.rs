@@ -26,8 +26,7 @@ impl Point {
 
     /// Round trip of a transfer's own connections, ns: the kernel's mean, of the end with the larger one.
     pub fn loaded_rtt_ns(&self) -> Option<f64> {
-        let told = self.ends().map(|end| &end.tcp).filter(|tcp| tcp.rtt_samples > 0);
-        let means = told.map(|tcp| tcp.rtt_sum_us * 1e3 / real(tcp.rtt_samples));
+        let means = self.ends().filter_map(|end| Some(end.tcp.mean_rtt_us()? * 1e3));
         means.reduce(f64::max).filter(|_| self.phase.kind == Kind::Tcp)
     }
 

@@ -33,8 +33,6 @@ pub enum Finding {
         group: Group,
         /// What it counted since its last interval.
         tally: Box<Tally>,
-        /// The most links that were open at once.
-        peak: u64,
         /// Socket options as the kernel applied them.
         effective: Option<Effective>,
     },
@@ -46,12 +44,19 @@ pub enum Finding {
 mod tests {
     use super::*;
     use crate::Aggregator;
-    use metrics::{Ending, LinkSample, Remote, TcpInfo};
+    use metrics::{Ending, Remote, Sample, TcpInfo};
     use std::net::IpAddr;
+    use uuid::Uuid;
 
     fn tally(seed: u64) -> Tally {
-        let mut tally =
-            Tally { tx_bytes: u64::MAX >> 4, rx_bytes: seed, opened: 7, open: 3, ..Tally::default() };
+        let mut tally = Tally {
+            tx_bytes: u64::MAX >> 4,
+            rx_bytes: seed,
+            opened: 7,
+            open: 3,
+            peak: 5,
+            ..Tally::default()
+        };
         tally.ended(Ending::Completed);
         tally.ended(Ending::DataError);
         tally.failed(Ending::DataError, "wrong \"data\"", || "wrong data at offset 5".into());
@@ -67,7 +72,8 @@ mod tests {
         }
         tally.remote(IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1u16]));
         tally.tcp.sample(&TcpInfo { rtt_us: 17, ..TcpInfo::default() });
-        tally.samples.push(LinkSample { id: u128::MAX - 5, slot: 3, ..LinkSample::default() });
+        let id = Uuid::from_u128(u128::MAX - 5);
+        tally.samples.push(Sample { id, slot: 3, ..Sample::default() });
         tally.last = Mono(u64::MAX - 1);
         tally
     }
@@ -110,8 +116,8 @@ mod tests {
         }
         assert_eq!(sent(sum.clone()).samples, sum.samples);
         assert_eq!(sent(sum.clone()).last, sum.last);
-        here.last(&sum, 5, None);
-        other.last(&sent(sum), 5, None);
+        here.last(&sum, None);
+        other.last(&sent(sum), None);
         assert_eq!(other.totals(), here.totals());
     }
 }

@@ -48,8 +48,8 @@ pub use caveat::{Caveat, CaveatLevel, Meanwhile, caveat_levels, caveats_about, c
 pub use clean::{clean, clean_json};
 pub use confidence::{LEAST_REPEATS, MOST_REPEATS, Until};
 pub use event::{
-    Accepted, Begin, CauseCount, Change, ConnectionRecord, Event, Failure, FrameRow, FrameVerdict, Interval,
-    Level, Portion, Sample, SchemaName, SessionInfo, Totals, Traffic, sampled_rtt_ns,
+    Accepted, Begin, Change, ConnectionRecord, Event, Failure, FrameRow, FrameVerdict, Interval, Level,
+    Portion, SchemaName, SessionInfo, Totals, Traffic, sampled_rtt_ns,
 };
 pub use extra::{Curve, Extra, Reading, Shown};
 pub use finding::Finding;
@@ -59,7 +59,8 @@ pub use host::{CpuUse, HostCounters, HostSnapshot, NicSnapshot};
 pub use kept::{KeptFigure, KeptRun};
 pub use knee::Slot;
 pub use media::{LARGEST_DATAGRAM, Media, SMALLEST_DATAGRAM};
-pub use method::{Axis, AxisName, Method, Step, SweepError};
+pub use method::{Axis, AxisName, Method, Step};
+pub use metrics::{CauseCount, Sample};
 pub use mtu::{MtuFound, PathMtu};
 pub use outcome::{Direction, Outcome, Point, SCHEMA, Status, SweepRow};
 pub use pace::{Delays, Pace, Quanta};

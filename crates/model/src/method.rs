@@ -10,18 +10,6 @@ const MAX_VALUES: usize = 1000;
 /// And so are more settings when two axes are crossed.
 const MAX_SETTINGS: usize = 10_000;
 
-/// A sweep that cannot be: one sentence.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SweepError(String);
-
-impl fmt::Display for SweepError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for SweepError {}
-
 /// A setting that can be swept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AxisName {
@@ -44,18 +32,18 @@ impl AxisName {
     pub const DATAGRAMS: [AxisName; 3] = [AxisName::Rate, AxisName::Size, AxisName::Spacing];
 
     /// One value of the axis, in its base unit.
-    fn parse_value(self, text: &str) -> Result<u64, SweepError> {
+    fn parse_value(self, text: &str) -> Result<u64, String> {
         let text = text.trim();
         let value = match self {
-            AxisName::Buffer | AxisName::Size => parse_bytes(text).map_err(|e| SweepError(e.to_string())),
-            AxisName::Spacing => parse_duration(text).map_err(|e| SweepError(e.to_string())),
-            AxisName::Rate => parse_rate(text).map_err(|e| SweepError(e.to_string())),
-            AxisName::Connections => text
-                .parse()
-                .map_err(|_| SweepError(format!("'{text}' is not a number of connections such as 8"))),
+            AxisName::Buffer | AxisName::Size => parse_bytes(text),
+            AxisName::Spacing => parse_duration(text),
+            AxisName::Rate => parse_rate(text),
+            AxisName::Connections => {
+                text.parse().map_err(|_| format!("'{text}' is not a number of connections such as 8"))
+            }
         }?;
         if value == 0 || value > self.max() {
-            return Err(SweepError(format!("{self} cannot be {text}")));
+            return Err(format!("{self} cannot be {text}"));
         }
         Ok(value)
     }
@@ -130,50 +118,54 @@ impl Axis {
     ///
     /// # Errors
     /// One sentence: what was wrong and what was expected.
-    pub fn parse(text: &str, names: &[AxisName]) -> Result<Axis, SweepError> {
+    pub fn parse(text: &str, names: &[AxisName]) -> Result<Axis, String> {
         let known = || {
             let all: Vec<String> = names.iter().map(ToString::to_string).collect();
             all.split_last().map_or(String::new(), |(last, rest)| format!("{} and {last}", rest.join(", ")))
         };
         let (name, values) = text.split_once('=').ok_or_else(|| {
-            SweepError(format!(
+            format!(
                 "'{text}' is not a sweep: a name, = and values, such as {} or rate=1M,10M,100M; {} can be swept",
                 if names.contains(&AxisName::Buffer) { "buffer=16..1Mi" } else { "rate=1M..1G" },
                 known()
-            ))
+            )
         })?;
         let name = names
             .iter()
             .find(|n| n.to_string() == name.trim())
             .copied()
-            .ok_or_else(|| SweepError(format!("'{name}' cannot be swept; {} can", known())))?;
+            .ok_or_else(|| format!("'{name}' cannot be swept; {} can", known()))?;
         let values = match values.split_once("..") {
             Some((low, high)) => range(name, low, high)?,
             None => values.split(',').map(|v| name.parse_value(v)).collect::<Result<_, _>>()?,
         };
         if values.len() > MAX_VALUES {
-            return Err(SweepError(format!("the sweep of {name} has more than {MAX_VALUES} values")));
+            return Err(format!("the sweep of {name} has more than {MAX_VALUES} values"));
         }
         Ok(Axis { name, values })
     }
 }
 
-/// The values of `low..high:slots`.
-fn ramp(name: AxisName, low: &str, high: &str, slots: &str) -> Result<Vec<u64>, SweepError> {
-    let slots: u64 =
-        slots.trim().parse().ok().filter(|n| (2..=u64::clamped(MAX_VALUES)).contains(n)).ok_or_else(
-            || SweepError(format!("'{slots}' is not a number of slots from 2 to {MAX_VALUES}")),
-        )?;
+/// The ends of `low..high`.
+fn ends(name: AxisName, low: &str, high: &str) -> Result<(u64, u64), String> {
     let (low, high) = (name.parse_value(low)?, name.parse_value(high)?);
     if low > high {
-        return Err(SweepError(format!("the sweep of {name} must rise, from {low} to {high} it falls")));
+        return Err(format!("the sweep of {name} must rise, from {low} to {high} it falls"));
     }
+    Ok((low, high))
+}
+
+/// The values of `low..high:slots`.
+fn ramp(name: AxisName, low: &str, high: &str, slots: &str) -> Result<Vec<u64>, String> {
+    let number = slots.trim().parse::<u64>().ok().filter(|n| (2..=u64::clamped(MAX_VALUES)).contains(n));
+    let slots = number.ok_or_else(|| format!("'{slots}' is not a number of slots from 2 to {MAX_VALUES}"))?;
+    let (low, high) = ends(name, low, high)?;
     let at = |i: u64| low + u64::clamped(u128::from(high - low) * u128::from(i) / u128::from(slots - 1));
     Ok((0..slots).map(at).collect())
 }
 
 /// The values of `low..high`, `low..high/step` or `low..high:slots`. At most one more than [`MAX_VALUES`] is made.
-fn range(name: AxisName, low: &str, high: &str) -> Result<Vec<u64>, SweepError> {
+fn range(name: AxisName, low: &str, high: &str) -> Result<Vec<u64>, String> {
     if let Some((high, slots)) = high.split_once(':') {
         return ramp(name, low, high, slots);
     }
@@ -181,29 +173,21 @@ fn range(name: AxisName, low: &str, high: &str) -> Result<Vec<u64>, SweepError> 
         Some((high, step)) => (high, Some(name.parse_value(step)?)),
         None => (high, None),
     };
-    let (low, high) = (name.parse_value(low)?, name.parse_value(high)?);
-    if low > high {
-        return Err(SweepError(format!("the sweep of {name} must rise, from {low} to {high} it falls")));
-    }
+    let (low, high) = ends(name, low, high)?;
     let next = |&v: &u64| step.map_or(v.checked_mul(2), |step| v.checked_add(step));
     let below = std::iter::successors(Some(low), next).take_while(|&v| v < high);
     Ok(below.chain([high]).take(MAX_VALUES + 1).collect())
 }
 
-/// What to do next.
+/// A phase to run.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Step {
-    /// Run this phase.
-    Run {
-        /// The settings.
-        phase: Box<Phase>,
-        /// What the sweep varies, name to value in base units (bytes, connections, bits/s); empty without a sweep.
-        label: BTreeMap<String, String>,
-        /// Which repetition, from 1.
-        repeat: u32,
-    },
-    /// All is done.
-    Done,
+pub struct Step {
+    /// The settings.
+    pub phase: Box<Phase>,
+    /// What the sweep varies, name to value in base units (bytes, connections, bits/s); empty without a sweep.
+    pub label: BTreeMap<String, String>,
+    /// Which repetition, from 1.
+    pub repeat: u32,
 }
 
 /// A run as a list of phases. Repetitions go round: every setting once, then every setting again, so that a drift of
@@ -226,40 +210,34 @@ impl Method {
     ///
     /// # Errors
     /// One sentence when the axes exclude each other or one of the phases cannot be.
-    pub fn new(base: &Phase, axes: &[Axis], repeat: u32) -> Result<Method, SweepError> {
+    pub fn new(base: &Phase, axes: &[Axis], repeat: u32) -> Result<Method, String> {
         if repeat == 0 {
-            return Err(SweepError("the number of repetitions must be at least 1".to_owned()));
+            return Err("the number of repetitions must be at least 1".to_owned());
         }
         if axes.len() > 2 {
-            return Err(SweepError(format!("at most two settings can be swept at once, not {}", axes.len())));
+            return Err(format!("at most two settings can be swept at once, not {}", axes.len()));
         }
         if let [first, second] = axes
             && first.name == second.name
         {
-            return Err(SweepError(format!(
-                "{} is swept twice; give all its values in one list",
-                first.name
-            )));
+            return Err(format!("{} is swept twice; give all its values in one list", first.name));
         }
         let crossed: usize = axes.iter().map(|axis| axis.values.len()).product();
         if crossed > MAX_SETTINGS {
-            return Err(SweepError(format!("the sweep has {crossed} settings, more than {MAX_SETTINGS}")));
+            return Err(format!("the sweep has {crossed} settings, more than {MAX_SETTINGS}"));
         }
         let mut settings = vec![(BTreeMap::new(), base.clone())];
         for axis in axes {
             settings = settings.iter().flat_map(|setting| vary(setting, axis)).collect();
         }
-        for (label, phase) in &settings {
-            phase.check().map_err(|why| SweepError(format!("{}{why}", at(label))))?;
-        }
-        Ok(Method { settings, repeat, until: None, done: 0, search: None, mtu: None })
+        Method::list(settings, repeat)
     }
 
     /// A search for the highest rate of `base` at which no more than `limit` (a share) of the datagrams is lost.
     ///
     /// # Errors
     /// One sentence when the phase cannot be.
-    pub fn search(base: &Phase, limit: f64) -> Result<Method, SweepError> {
+    pub fn search(base: &Phase, limit: f64) -> Result<Method, String> {
         let search = Some(Search::new(base.clone(), limit));
         Ok(Method { search, ..Method::new(base, &[], 1)? })
     }
@@ -279,9 +257,9 @@ impl Method {
     ///
     /// # Errors
     /// One sentence when one of them cannot be.
-    pub fn list(settings: Vec<(BTreeMap<String, String>, Phase)>, repeat: u32) -> Result<Method, SweepError> {
+    pub fn list(settings: Vec<(BTreeMap<String, String>, Phase)>, repeat: u32) -> Result<Method, String> {
         for (label, phase) in &settings {
-            phase.check().map_err(|why| SweepError(format!("{}{why}", at(label))))?;
+            phase.check().map_err(|why| format!("{}{why}", at(label)))?;
         }
         Ok(Method { settings, repeat, until: None, done: 0, search: None, mtu: None })
     }
@@ -291,30 +269,27 @@ impl Method {
     ///
     /// # Errors
     /// One sentence when the limit or the base cannot be.
-    pub fn path_mtu(base: &Phase, headers: u32, limit: u32) -> Result<Method, SweepError> {
-        base.check().map_err(SweepError)?;
+    pub fn path_mtu(base: &Phase, headers: u32, limit: u32) -> Result<Method, String> {
+        base.check()?;
         if !(576..=65_535).contains(&limit) {
-            return Err(SweepError("the largest packet to try must have 576 to 65535 bytes".to_owned()));
+            return Err("the largest packet to try must have 576 to 65535 bytes".to_owned());
         }
         let mtu = Some(mtu::Search::new(base.clone(), headers, limit));
         Ok(Method { settings: Vec::new(), repeat: 1, until: None, done: 0, search: None, mtu })
     }
 
-    /// The next phase to run, or the end. `so_far` is what the earlier ones found; a sweep does not depend on it.
-    pub fn next(&mut self, so_far: &Outcome) -> Step {
+    /// The next phase to run; `None` at the end. `so_far` is what the earlier ones found; a sweep does not depend on it.
+    pub fn next(&mut self, so_far: &Outcome) -> Option<Step> {
         if let Some(search) = &mut self.search {
-            let Some(phase) = search.next(so_far) else { return Step::Done };
+            let phase = search.next(so_far)?;
             let rate = phase.rate.map_or_else(|| "as fast as it goes".to_owned(), |rate| rate.to_string());
             let label = BTreeMap::from([(AxisName::Rate.to_string(), rate)]);
             let same = so_far.points.iter().filter(|point| point.label == label).count();
-            return Step::Run { phase: Box::new(phase), label, repeat: u32::clamped(same) + 1 };
+            return Some(Step { phase: Box::new(phase), label, repeat: u32::clamped(same) + 1 });
         }
         if let Some(search) = &mut self.mtu {
-            return search.next(so_far).map_or(Step::Done, |(label, phase)| Step::Run {
-                phase: Box::new(phase),
-                label,
-                repeat: 1,
-            });
+            let (label, phase) = search.next(so_far)?;
+            return Some(Step { phase: Box::new(phase), label, repeat: 1 });
         }
         while self.done < self.len() {
             let (round, setting) = (self.done / self.settings.len(), self.done % self.settings.len());
@@ -324,13 +299,13 @@ impl Method {
             if self.until.is_some_and(|until| until.reached(&same())) {
                 continue;
             }
-            return Step::Run {
+            return Some(Step {
                 phase: Box::new(phase.clone()),
                 label: label.clone(),
                 repeat: u32::clamped(round) + 1,
-            };
+            });
         }
-        Step::Done
+        None
     }
 
     /// What to say of the confidence that was asked for; `None` when none was.
@@ -339,13 +314,8 @@ impl Method {
         let same = |label: &BTreeMap<String, String>| {
             outcome.points.iter().filter(|point| point.label == *label).collect::<Vec<&Point>>()
         };
-        let most = self.settings.iter().map(|(label, _)| same(label).len()).max().unwrap_or(0);
-        Some(match self.settings.iter().all(|(label, _)| until.reached(&same(label))) {
-            true => (Level::Info, format!("{most} repetitions were enough: {until}")),
-            false => {
-                (Level::Warning, format!("{most} repetitions were not enough: it is not so that {until}"))
-            }
-        })
+        let settings: Vec<Vec<&Point>> = self.settings.iter().map(|(label, _)| same(label)).collect();
+        Some(until.notice(&settings))
     }
 
     /// How many phases there are in all; 0 when that depends on what they find.
@@ -435,7 +405,7 @@ mod tests {
             let axis = Axis::parse(text, &AxisName::DATAGRAMS).unwrap();
             let mut method = Method::new(&base, &[axis], 1).unwrap();
             let mut seen = Vec::new();
-            while let Step::Run { phase, .. } = method.next(&Outcome::default()) {
+            while let Some(Step { phase, .. }) = method.next(&Outcome::default()) {
                 seen.push((phase.probe.unwrap().size, phase.rate.unwrap()));
             }
             seen
@@ -445,12 +415,8 @@ mod tests {
         assert_eq!(swept("size=64,500"), [(64, 512_000), (500, 4_000_000)]);
         // 8000 bits every 10 and every 100 µs.
         assert_eq!(swept("spacing=10us,100us"), [(1_000, 800_000_000), (1_000, 80_000_000)]);
-        assert!(
-            Axis::parse("buffer=1", &AxisName::DATAGRAMS)
-                .unwrap_err()
-                .to_string()
-                .contains("rate, size and spacing")
-        );
+        let refused = Axis::parse("buffer=1", &AxisName::DATAGRAMS).unwrap_err();
+        assert!(refused.contains("rate, size and spacing"), "{refused}");
     }
 
     #[test]
@@ -481,14 +447,14 @@ mod tests {
             ("connections=1..1000000/1", "the sweep of connections has more than 1000 values"),
             ("rate=fast", "'fast' is not a rate in bits per second such as 500k, 25M or 1.5G"),
         ] {
-            assert_eq!(Axis::parse(text, &AxisName::STREAMS).unwrap_err().to_string(), why, "{text}");
+            assert_eq!(Axis::parse(text, &AxisName::STREAMS).unwrap_err(), why, "{text}");
         }
     }
 
     /// The runs of a method as `label#repeat`.
     fn played(mut method: Method) -> Vec<String> {
         let mut runs = Vec::new();
-        while let Step::Run { label, repeat, .. } = method.next(&Outcome::default()) {
+        while let Some(Step { label, repeat, .. }) = method.next(&Outcome::default()) {
             let pairs: Vec<String> = label.iter().map(|(k, v)| format!("{k}={v}")).collect();
             runs.push(format!("{}#{repeat}", pairs.join(" ")));
         }
@@ -514,7 +480,7 @@ mod tests {
         ];
         let mut method = Method::new(&Phase::default(), &axes, 1).unwrap();
         let mut seen = Vec::new();
-        while let Step::Run { phase, label, .. } = method.next(&Outcome::default()) {
+        while let Some(Step { phase, label, .. }) = method.next(&Outcome::default()) {
             assert_eq!(label["buffer"], phase.buffer.to_string());
             seen.push((phase.connections, phase.buffer));
         }
@@ -526,17 +492,16 @@ mod tests {
     fn without_axes_the_base_is_run_as_it_is() {
         let base = Phase { rate: Some(800), ..Phase::default() };
         let mut method = Method::new(&base, &[], 1).unwrap();
-        let only = Step::Run { phase: Box::new(base), label: BTreeMap::new(), repeat: 1 };
-        assert_eq!(method.next(&Outcome::default()), only);
-        assert_eq!(method.next(&Outcome::default()), Step::Done);
-        assert_eq!(method.next(&Outcome::default()), Step::Done);
+        let only = Step { phase: Box::new(base), label: BTreeMap::new(), repeat: 1 };
+        assert_eq!(method.next(&Outcome::default()), Some(only));
+        assert_eq!(method.next(&Outcome::default()), None);
+        assert_eq!(method.next(&Outcome::default()), None);
     }
 
     #[test]
     fn impossible_methods_are_refused_before_anything_runs() {
         let axis = |text: &str| Axis::parse(text, &AxisName::STREAMS).unwrap();
-        let refused =
-            |base: &Phase, axes: &[Axis], repeat| Method::new(base, axes, repeat).unwrap_err().to_string();
+        let refused = |base: &Phase, axes: &[Axis], repeat| Method::new(base, axes, repeat).unwrap_err();
         let base = Phase::default();
         assert_eq!(refused(&base, &[], 0), "the number of repetitions must be at least 1");
         assert_eq!(

@@ -1,6 +1,6 @@
 //! What one end found out about datagrams, in an interval or over a phase.
 
-use metrics::{ClockFound, ClockKind, DistSummary, IpFields, PacketTally, Packets, Tally, real};
+use metrics::{ClockFound, ClockKind, DistSummary, IpFields, PacketTally, Packets, Tally, add_known, real};
 use serde::{Deserialize, Serialize};
 
 /// What one end counted as a sender and as a receiver of datagrams. Delays are one way unless the method says otherwise, and
@@ -198,12 +198,10 @@ impl PacketReport {
     }
 
     fn with(&mut self, other: &PacketReport, both: fn(&DistSummary, &DistSummary) -> Option<DistSummary>) {
-        self.delay_range_ns = match (self.delay_range_ns, other.delay_range_ns) {
-            (Some(ours), Some(theirs)) => {
-                Some(ours.joined(theirs, self.counts.received, other.counts.received))
-            }
-            (ours, theirs) => ours.or(theirs),
-        };
+        let (n, m) = (self.counts.received, other.counts.received);
+        add_known(&mut self.delay_range_ns, other.delay_range_ns.as_ref(), |ours, theirs| {
+            *ours = ours.joined(*theirs, n, m);
+        });
         self.counts.add(&other.counts);
         let either = |ours: &mut Option<DistSummary>, theirs: &Option<DistSummary>| {
             *ours = match (ours.take(), theirs) {

@@ -1,8 +1,8 @@
 //! Intervals made coarser, so that a run of any length can be looked at while it goes on.
 
 use crate::figures::is_idle;
-use crate::{Interval, PacketReport, PingInterval, Point, Traffic};
-use metrics::{Clamped, real};
+use crate::{Interval, PingInterval, Point, Traffic};
+use metrics::{Clamped, add_known, real};
 
 impl Interval {
     /// Adds the interval that follows: sums of what was counted in each, and how things stood at the end of the later one. A
@@ -11,10 +11,7 @@ impl Interval {
         self.end_ns = later.end_ns;
         self.omitted &= later.omitted;
         self.local.after(&later.local);
-        match (&mut self.remote, &later.remote) {
-            (Some(remote), Some(more)) => remote.after(more),
-            (remote, more) => *remote = remote.or(*more),
-        }
+        add_known(&mut self.remote, later.remote.as_ref(), Traffic::after);
         self.framing.tx_bytes += later.framing.tx_bytes;
         self.framing.rx_bytes += later.framing.rx_bytes;
         self.in_flight = later.in_flight;
@@ -23,16 +20,12 @@ impl Interval {
         self.data_errors = later.data_errors;
         self.opened += later.opened;
         self.retransmits += later.retransmits;
-        match (&mut self.frames, later.frames) {
-            (Some(frames), Some(more)) => frames.add(more),
-            (frames, more) => *frames = frames.or(more),
-        }
-        match (&mut self.pings, &later.pings) {
-            (Some(pings), Some(more)) => join_pings(pings, more),
-            (pings, more) => *pings = pings.or(*more),
-        }
-        join_reports(&mut self.packets, later.packets.as_deref());
-        join_reports(&mut self.remote_packets, later.remote_packets.as_deref());
+        add_known(&mut self.frames, later.frames.as_ref(), |frames, more| frames.add(*more));
+        add_known(&mut self.pings, later.pings.as_ref(), join_pings);
+        add_known(&mut self.packets, later.packets.as_ref(), |packets, more| packets.after(more));
+        add_known(&mut self.remote_packets, later.remote_packets.as_ref(), |packets, more| {
+            packets.after(more);
+        });
         self.samples.clone_from(&later.samples);
     }
 }
@@ -160,13 +153,15 @@ fn halve(intervals: &mut Vec<Interval>) {
 }
 
 fn join_pings(pings: &mut PingInterval, more: &PingInterval) {
+    // Where messages were lost and none came back, no percentile is known.
+    let nothing_back = |of: &PingInterval| of.count == 0 && of.counts.lost > 0;
+    let unknown = nothing_back(pings) || nothing_back(more);
     pings.counts.add(&more.counts);
-    if more.count == 0 {
-        return;
-    }
-    if pings.count == 0 {
+    if pings.count == 0 || more.count == 0 {
         let counts = pings.counts;
-        *pings = PingInterval { counts, ..*more };
+        let known = if more.count == 0 { *pings } else { *more };
+        let shown = |percentile: Option<u64>| percentile.filter(|_| !unknown);
+        *pings = PingInterval { counts, p50_ns: shown(known.p50_ns), p99_ns: shown(known.p99_ns), ..known };
         return;
     }
     let (ours, theirs) = (real(pings.count), real(more.count));
@@ -181,17 +176,10 @@ fn join_pings(pings: &mut PingInterval, more: &PingInterval) {
     pings.max_ns = pings.max_ns.max(more.max_ns);
 }
 
-fn join_reports(report: &mut Option<Box<PacketReport>>, more: Option<&PacketReport>) {
-    match (report, more) {
-        (Some(report), Some(more)) => report.after(more),
-        (report @ None, Some(more)) => *report = Some(Box::new(more.clone())),
-        (_, None) => {}
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::PingCounts;
     use metrics::SECOND;
 
     fn second(index: u32, bytes: u64) -> Interval {
@@ -228,6 +216,28 @@ mod tests {
         let pings = all[1].pings.unwrap();
         // Four messages: one of 40, three of 20.
         assert_eq!((pings.count, pings.p99_ns, pings.mean_ns), (4, Some(40), 25.0));
+    }
+
+    #[test]
+    fn an_interval_in_which_nothing_came_back_leaves_no_percentile() {
+        let some = PingInterval {
+            count: 3,
+            min_ns: 10,
+            max_ns: 40,
+            p50_ns: Some(20),
+            p99_ns: Some(40),
+            ..PingInterval::default()
+        };
+        for (lost, expected) in [(0, (Some(20), Some(40))), (3, (None, None))] {
+            let counts = PingCounts { lost, ..PingCounts::default() };
+            let none = PingInterval { counts, ..PingInterval::default() };
+            for (mut joined, later) in [(some, none), (none, some)] {
+                join_pings(&mut joined, &later);
+                assert_eq!((joined.p50_ns, joined.p99_ns), expected, "{lost} lost");
+                assert_eq!((joined.count, joined.min_ns, joined.max_ns), (3, 10, 40));
+                assert_eq!(joined.counts.lost, lost);
+            }
+        }
     }
 
     #[test]

@@ -25,6 +25,7 @@ pub(crate) struct GroupProgress {
     /// Links that are open, and from which nothing has come yet, where the plan waits for that.
     pub(super) unheard: u32,
     pub(super) open: u64,
+    /// Most links open at once since the interval began.
     pub(super) peak: u64,
     pub(super) stopped: bool,
     pub(super) exhausted: bool,

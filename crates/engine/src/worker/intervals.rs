@@ -3,7 +3,7 @@
 use super::links::Peers;
 use super::{GroupState, Worker};
 use crate::link::{Key, Phase};
-use metrics::{Group, LinkSample, Mono};
+use metrics::{Group, Mono, Sample};
 use model::Finding;
 use std::cmp::Reverse;
 use transport::{Cause, Clock as _, Deed, Defect, Fault, FlowEvent, Platform};
@@ -56,10 +56,11 @@ impl<P: Platform> Worker<P> {
         watch.state.index += 1;
         watch.state.from = to;
         let open = watch.state.open.saturating_sub(u64::from(watch.state.connecting));
+        let peak = std::mem::replace(&mut watch.state.peak, open);
         // The connections that the interval counts as ended are told before it, so that a table of them is never behind.
         self.flush(true);
         let mut tally = Box::new(self.own.rec.take_tally(group));
-        tally.open = open;
+        (tally.open, tally.peak) = (open, peak);
         if self.platform.has(Defect::LostTally) && index % 5 == 1 {
             return;
         }
@@ -86,8 +87,7 @@ impl<P: Platform> Worker<P> {
             tally.tcp.sample(&info);
             if tally.samples.len() < 64 {
                 let (tx_bytes, rx_bytes) = (moved.tx_bytes, moved.rx_bytes);
-                let (id, slot) = (card.id.as_u128(), card.slot);
-                tally.samples.push(LinkSample { id, slot, tx_bytes, rx_bytes, info });
+                tally.samples.push(Sample { id: card.id, slot: card.slot, tx_bytes, rx_bytes, info });
             }
         }
     }

@@ -220,9 +220,9 @@ fn is_none(n: &u64) -> bool {
 }
 
 impl TrainReport {
-    /// The report on `packets`, which are in the order of their schedule. `waits_ns` are the settings, `size` the UDP payload
-    /// of a packet and `headers` what IP and UDP add to it, bytes.
-    pub fn of(packets: &[TrainPacket], waits_ns: &[u64], size: u32, headers: u32) -> Self {
+    /// The report on `packets`, which are in the order of their schedule, and with `echo` on their return. `waits_ns` are the
+    /// settings, `size` the UDP payload of a packet and `headers` what IP and UDP add to it, bytes.
+    pub fn of(packets: &[TrainPacket], waits_ns: &[u64], size: u32, headers: u32, echo: bool) -> Self {
         let mut report = TrainReport::default();
         let trains: Vec<&[TrainPacket]> = packets.chunk_by(|a, b| a.train == b.train).collect();
         report.trains = trains.iter().map(|train| row(train, size)).collect();
@@ -235,6 +235,7 @@ impl TrainReport {
             report.settings.push(TrainSetting {
                 setting,
                 wait_ns,
+                echo: echo.then(|| Box::new(Echoes::of(&packets, size))),
                 ..self::setting(&rows, &packets, size, headers)
             });
         }
@@ -251,22 +252,6 @@ impl TrainReport {
             }
         }
         report
-    }
-}
-
-impl TrainReport {
-    /// Adds the echoes of `packets`, which must be the packets of this report.
-    #[must_use]
-    pub fn with_echoes(mut self, packets: &[TrainPacket], size: u32) -> Self {
-        for setting in &mut self.settings {
-            let of = |train: &&[TrainPacket]| {
-                train.first().is_some_and(|packet| packet.setting == setting.setting)
-            };
-            let trains: Vec<&[TrainPacket]> =
-                packets.chunk_by(|a, b| a.train == b.train).filter(of).collect();
-            setting.echo = Some(Box::new(Echoes::of(&trains, size)));
-        }
-        self
     }
 }
 

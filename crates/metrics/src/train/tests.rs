@@ -34,7 +34,7 @@ fn a_train_by_hand() {
     let got = [at(0, 1_000), at(3, 1_200), at(2, 1_300), at(4, 1_400), at(4, 1_401), at(9, 1_402)];
     let (packets, strays) = join(places(1, 1, 5, 10_000), 0, &sent, &got);
     assert_eq!(strays, 1);
-    let report = TrainReport::of(&packets, &[10_000], SIZE, HEADERS);
+    let report = TrainReport::of(&packets, &[10_000], SIZE, HEADERS, false);
     let row = report.trains[0];
     assert_eq!((row.sent, row.received, row.lost, row.overtaken, row.repeated), (5, 4, 1, 1, 1));
     assert_eq!((row.send_ns, row.receive_ns), (40_000, 400_000));
@@ -69,12 +69,12 @@ fn quartiles_as_everybody_computes_them() {
 #[test]
 fn nothing_sent_and_nothing_received_have_no_rates() {
     let (packets, _) = join(places(2, 1, 3, 0), 0, &departures(places(2, 1, 3, 0))[..3], &[]);
-    let report = TrainReport::of(&packets, &[0], SIZE, HEADERS);
+    let report = TrainReport::of(&packets, &[0], SIZE, HEADERS, false);
     assert_eq!((report.trains[0].sent, report.trains[0].lost, report.trains[0].unsent), (3, 3, 0));
     assert_eq!((report.trains[1].sent, report.trains[1].lost, report.trains[1].unsent), (0, 0, 3));
     assert_eq!((report.trains[0].send_bps, report.trains[0].receive_bps), (None, None));
     assert_eq!(report.settings[0].train_bps, None);
-    assert_eq!(TrainReport::of(&[], &[], SIZE, HEADERS), TrainReport::default());
+    assert_eq!(TrainReport::of(&[], &[], SIZE, HEADERS, false), TrainReport::default());
 }
 
 /// Trains of three packets, 100 µs apart at the receiver but for those of `slow`, which come 300 µs apart.
@@ -92,7 +92,7 @@ fn with_slow(settings: u32, rounds: u32, slow: &[(u32, u32)]) -> TrainReport {
         })
         .collect();
     let (packets, _) = join(packets(), 0, &sent, &got);
-    TrainReport::of(&packets, &vec![0; settings as usize], SIZE, HEADERS)
+    TrainReport::of(&packets, &vec![0; settings as usize], SIZE, HEADERS, false)
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn any_order_is_judged_as_by_counting_one_by_one() {
             .collect();
         let (packets, strays) = join(all.iter().copied(), 0, &sent, &got);
         assert_eq!(strays, 0);
-        let report = TrainReport::of(&packets, &[1_000, 1_000], SIZE, HEADERS);
+        let report = TrainReport::of(&packets, &[1_000, 1_000], SIZE, HEADERS, false);
         for (train, row) in report.trains.iter().enumerate() {
             let mine = |s: &&u64| all[sent[**s as usize].place as usize].train == train as u32;
             let arrived: Vec<u64> = order.iter().filter(mine).copied().collect();
@@ -184,7 +184,7 @@ fn what_becomes_known_of_the_clocks_does_not_change_a_train() {
     let (packets, _) = join(packets(), 0, &departures(packets()), &got);
     let delays: Vec<_> = packets.iter().map(|p| p.delay_ns().unwrap()).collect();
     assert_eq!(delays, [1_000, 3_000, -6_000, -4_000]);
-    let report = TrainReport::of(&packets, &[0], SIZE, HEADERS);
+    let report = TrainReport::of(&packets, &[0], SIZE, HEADERS, false);
     assert_eq!((report.trains[0].receive_ns, report.trains[1].receive_ns), (2_000, 2_000));
     assert_eq!(report.settings[0].before_sent, 2);
 }
@@ -211,7 +211,7 @@ fn what_is_returned_is_counted_both_ways() {
     // Strays and repeats change nothing.
     let later = Echo { back_ns: at + 900_000, ..echo(0, 1) };
     join_echoes(&mut packets, 0, &sent, &[echo(0, 20), echo(1, 30), later, Echo { sequence: 77, ..later }]);
-    let report = TrainReport::of(&packets, &[10_000], 1_000, HEADERS).with_echoes(&packets, 1_000);
+    let report = TrainReport::of(&packets, &[10_000], 1_000, HEADERS, true);
     let echoes = report.settings[0].echo.as_deref().unwrap();
     assert_eq!((echoes.returned, echoes.lost_there, echoes.lost_back), (2, 1, 1));
     let rtt = echoes.round_trip_ns.as_ref().unwrap();

@@ -473,7 +473,7 @@ fn a_measurement_of_days_keeps_its_first_intervals() {
     let mut builder = Builder::default();
     let sample = Sample { id: Uuid::nil(), slot: 0, tx_bytes: 0, rx_bytes: 0, info: TcpInfo::default() };
     for index in 0..100_010 {
-        builder.absorb(&interval(Interval { samples: vec![sample.clone()], ..second(index, 1, None) }));
+        builder.absorb(&interval(Interval { samples: vec![sample], ..second(index, 1, None) }));
     }
     let outcome = builder.outcome();
     assert_eq!(outcome.points[0].intervals.len(), 100_000);
@@ -499,7 +499,7 @@ fn a_server_that_runs_for_months_stays_small_and_loses_no_byte() {
     let (mut most, seconds) = (0, 86_400);
     for index in 0..seconds {
         let local = if index % 4 == 0 { traffic(0, 100, SECOND) } else { traffic(0, 0, SECOND) };
-        let samples = vec![sample.clone(); 9];
+        let samples = vec![sample; 9];
         builder.absorb(&interval(Interval { local, samples, ..second(index, 0, None) }));
         if index % 20_000 == 1_000 {
             most = most.max(gathered(&builder));

@@ -1,7 +1,7 @@
 //! Single things that are told one by one: connections, frames, datagrams.
 
 use crate::document::tagged_field;
-use metrics::{Ending, Frames, Spread, TcpInfo};
+use metrics::{Ending, Frames, Sample, Spread, TcpInfo};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use uuid::Uuid;
@@ -25,23 +25,6 @@ pub struct Portion {
     pub to_ns: u64,
     /// Send or receive calls, as the original counts them.
     pub calls: u64,
-}
-
-/// One connection at an instant: what it has moved, and its TCP_INFO.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Sample {
-    /// The connection.
-    pub id: Uuid,
-    /// Its slot.
-    pub slot: u32,
-    /// Payload bytes that it has sent since it came to be.
-    #[serde(default)]
-    pub tx_bytes: u64,
-    /// Payload bytes that it has received since.
-    #[serde(default)]
-    pub rx_bytes: u64,
-    /// What the kernel said.
-    pub info: TcpInfo,
 }
 
 /// The smoothed round trips of those connections whose kernel has measured one, ns; `None` without any.

@@ -6,7 +6,7 @@ use crate::round_robin::RoundRobin;
 use crate::{Acl, Limit};
 use metrics::{Clamped, Ending};
 use model::Phase;
-use model::churn::{Broker, Next, Plan};
+use model::churn::{Broker, Next};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use transport::{Acceptor, Cause, Connector, Context, Flow, Open, Path, Received, Target, Transmit};
@@ -31,9 +31,8 @@ impl Caller {
     {
         let workers = calls.workers.max(1);
         let one = |worker| {
-            let plan = Plan::part(phase, u32::from(worker), u32::from(workers));
             let caller = Caller {
-                broker: Broker::new(&plan),
+                broker: Broker::part(phase, u32::from(worker), u32::from(workers)),
                 targets: calls.targets.clone(),
                 round_robin: RoundRobin::new(calls.sources.clone(), calls.ports, worker, workers),
                 datagrams,

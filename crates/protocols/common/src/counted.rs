@@ -1,8 +1,7 @@
 //! From a group's tallies to the intervals that reporters are told.
 
-use metrics::{Ending, LinkSample, Mono, Tally};
-use model::{Interval, Kind, PacketReport, Phase, PingInterval, Sample, Traffic};
-use uuid::Uuid;
+use metrics::{Ending, Mono, Tally};
+use model::{Interval, Kind, PacketReport, Phase, PingInterval, Traffic};
 
 /// Keeps the cumulative columns of a group's intervals.
 #[derive(Debug)]
@@ -30,13 +29,6 @@ impl Intervals {
             *sum += n;
         }
         let ended = |how: Ending| self.ended[how as usize];
-        let sample = |link: &LinkSample| Sample {
-            id: Uuid::from_u128(link.id),
-            slot: link.slot,
-            tx_bytes: link.tx_bytes,
-            rx_bytes: link.rx_bytes,
-            info: link.info,
-        };
         Interval {
             index,
             start_ns: from.since(self.start),
@@ -55,7 +47,7 @@ impl Intervals {
             pings: self.pings.then(|| tally.packets.as_deref().map(PingInterval::of).unwrap_or_default()),
             packets: if self.pings || self.within { None } else { PacketReport::of_interval(tally) },
             remote_packets: None,
-            samples: tally.samples.iter().map(sample).collect(),
+            samples: tally.samples.clone(),
         }
     }
 }

@@ -10,7 +10,7 @@ use common::wait::wait;
 use common::{Acl, ping};
 use ipnet::IpNet;
 use metrics::{Clamped, Group, Mono};
-use model::churn::Plan;
+use model::churn::Broker;
 use model::document::{Document, field};
 use model::{Kind, Phase};
 use serde::{Deserialize, Serialize};
@@ -91,8 +91,8 @@ impl Dialing {
             .collect();
         let rotate = usize::clamped(self.phase.connections) < sites.len();
         let dialer = |w: u16| {
-            let plan = Plan::part(&self.phase, w.into(), of.into());
-            let dialer = Dialer::new(&plan, sites.clone(), rotate, self.sources.clone(), self.ports, w, of);
+            let broker = Broker::part(&self.phase, w.into(), of.into());
+            let dialer = Dialer::new(broker, sites.clone(), rotate, self.sources.clone(), self.ports, w, of);
             Box::new(dialer) as Box<dyn Connector>
         };
         workers.map(dialer).collect()

@@ -105,13 +105,12 @@ pub(crate) fn found(
 ) -> Option<(Trains, Vec<TrainPacket>)> {
     let start_ns = sender.start_ns?;
     let (mut packets, strays) = join(train.places(), start_ns, &sender.sent, &receiver.got);
-    let mut report = TrainReport::of(&packets, &train.waits_ns, size, headers);
     let (clock_bound_ns, mut left_out) = (receiver.bound_ns, receiver.left_out);
     if train.echo {
         join_echoes(&mut packets, start_ns, &sender.sent, &sender.back);
-        report = report.with_echoes(&packets, size);
         left_out += sender.left_out;
     }
+    let report = TrainReport::of(&packets, &train.waits_ns, size, headers, train.echo);
     Some((Trains { headers, clock_bound_ns, strays, left_out, report }, packets))
 }
 

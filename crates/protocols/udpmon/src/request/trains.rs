@@ -41,9 +41,9 @@ impl Requester {
         // The order in which packets came is told by when they did.
         self.got.sort_by_key(|arrival| arrival.received_ns);
         let (packets, strays) = join(plan.places(), cx.clock.host_signed(begun), &self.sent, &self.got);
-        let v6 = self.core.path.is_some_and(|path| path.peer.ip().to_canonical().is_ipv6());
+        let v6 = self.core.is_v6();
         let headers = if v6 { 48 } else { 28 };
-        let report = TrainReport::of(&packets, &plan.waits_ns, self.params.asked.size, headers);
+        let report = TrainReport::of(&packets, &plan.waits_ns, self.params.asked.size, headers, false);
         let trains = Trains { headers, clock_bound_ns: self.bound_ns, strays, report, ..Trains::default() };
         tell(cx, Event::Trains(Box::new(trains)));
         if plan.samples {
