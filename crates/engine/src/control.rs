@@ -46,6 +46,27 @@ pub struct Setup<P: Platform> {
     pub workers_of_process: u16,
 }
 
+impl<P: Platform> Setup<P> {
+    /// One set of workers, wherever the scheduler runs them, without sockets.
+    pub fn new(workers: u16, buffer: usize) -> Self {
+        Setup {
+            workers,
+            sets: 1,
+            cores: Vec::new(),
+            shared_cores: Vec::new(),
+            listeners: Vec::new(),
+            datagrams: Vec::new(),
+            inherited: SocketSettings::default(),
+            buffer,
+            realtime: false,
+            links: None,
+            meter: None,
+            processes: Vec::new(),
+            workers_of_process: 0,
+        }
+    }
+}
+
 /// Longest queue of a control link; a peer that lets it grow longer is cut off.
 const LONGEST_QUEUE: usize = 8 << 20;
 /// Longest queues of all control links together; when they grow longer, the link with the longest queue is cut off.

@@ -173,45 +173,47 @@ impl Key {
 }
 
 /// A generation, and the link that has it.
-type Slot<P> = (u32, Option<Box<Link<P>>>);
+type Slot<P> = Option<(u32, Box<Link<P>>)>;
 
 pub(crate) struct Links<P: Platform> {
     slots: Vec<Slot<P>>,
     free: Vec<u32>,
+    /// Of the next link; below 2^31, so that no key is ever the reactor's own.
+    generation: u32,
 }
 
 impl<P: Platform> Default for Links<P> {
     fn default() -> Self {
-        Links { slots: Vec::new(), free: Vec::new() }
+        Links { slots: Vec::new(), free: Vec::new(), generation: 0 }
     }
 }
 
 impl<P: Platform> Links<P> {
     pub(crate) fn insert(&mut self, link: Link<P>) -> Key {
-        let link = Some(Box::new(link));
         let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push((0, None));
+            self.slots.push(None);
             u32::clamped(self.slots.len()) - 1
         });
-        let (generation, slot) = &mut self.slots[usize::clamped(index)];
-        *slot = link;
-        Key(u64::from(*generation) << 32 | u64::from(index))
+        let generation = self.generation;
+        self.generation = (generation + 1) & 0x7fff_ffff;
+        self.slots[usize::clamped(index)] = Some((generation, Box::new(link)));
+        Key(u64::from(generation) << 32 | u64::from(index))
     }
 
     pub(crate) fn get(&mut self, key: Key) -> Option<&mut Link<P>> {
-        let (generation, slot) = self.slots.get_mut(key.index())?;
-        if u64::from(*generation) == key.0 >> 32 { slot.as_deref_mut() } else { None }
+        let (generation, link) = self.slots.get_mut(key.index())?.as_mut()?;
+        (u64::from(*generation) == key.0 >> 32).then_some(&mut **link)
     }
 
     pub(crate) fn remove(&mut self, key: Key) -> Option<Box<Link<P>>> {
-        let (generation, slot) = self.slots.get_mut(key.index())?;
-        if u64::from(*generation) != key.0 >> 32 {
-            return None;
-        }
-        let link = slot.take()?;
-        // The generation stays below 2^31, so that no key is ever the reactor's own.
-        *generation = (*generation + 1) & 0x7fff_ffff;
+        let slot = self.slots.get_mut(key.index())?;
+        let (_, link) = slot.take_if(|(generation, _)| u64::from(*generation) == key.0 >> 32)?;
         self.free.push(u32::clamped(key.index()));
+        if self.len() == 0 {
+            // All slots are looked through for the keys: after many links that would take long for a few.
+            self.slots.clear();
+            self.free.clear();
+        }
         Some(link)
     }
 
@@ -221,17 +223,72 @@ impl<P: Platform> Links<P> {
 
     /// The key of the only one, if there is one only.
     pub(crate) fn only(&self) -> Option<Key> {
-        if self.len() != 1 {
-            return None;
-        }
-        let at = self.slots.iter().position(|(_, slot)| slot.is_some())?;
-        Some(Key(u64::from(self.slots[at].0) << 32 | u64::clamped(at)))
+        if self.len() == 1 { self.all().next() } else { None }
     }
 
     pub(crate) fn keys(&self) -> Vec<Key> {
-        let key = |(index, (generation, slot)): (usize, &Slot<P>)| {
-            slot.as_ref().map(|_| Key(u64::from(*generation) << 32 | u64::clamped(index)))
+        self.all().collect()
+    }
+
+    fn all(&self) -> impl Iterator<Item = Key> {
+        let key = |(index, slot): (usize, &Slot<P>)| {
+            let (generation, _) = slot.as_ref()?;
+            Some(Key(u64::from(*generation) << 32 | u64::clamped(index)))
         };
-        self.slots.iter().enumerate().filter_map(key).collect()
+        self.slots.iter().enumerate().filter_map(key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use io::{System, Udp};
+    use transport::{FlowId, Interest, SocketSettings};
+
+    struct Quiet;
+
+    impl Flow for Quiet {
+        fn interest(&self) -> Interest {
+            Interest::NONE
+        }
+        fn id(&self) -> FlowId {
+            FlowId::default()
+        }
+    }
+
+    fn link() -> Link<System> {
+        let at = "127.0.0.1:0".parse().unwrap();
+        let udp = Udp::bind(at, false, &SocketSettings::default()).unwrap();
+        Link {
+            socket: Socket::Datagram(Box::new(udp)),
+            flow: Box::new(Quiet),
+            phase: Phase::Open,
+            path: None,
+            target: at,
+            can: Can { read: true, send: true },
+            state: LinkState::default(),
+            armed: None,
+            owner: Group(1),
+            counted: None,
+            born: Mono(0),
+            connect_ns: None,
+        }
+    }
+
+    #[test]
+    fn when_the_last_link_ends_no_slot_is_kept_and_old_keys_find_nothing() {
+        let mut links = Links::default();
+        let mut old: Vec<Key> = (0..20).map(|_| links.insert(link())).collect();
+        assert!(links.remove(old[3]).is_some() && links.remove(old[3]).is_none());
+        let again = links.insert(link());
+        assert!(links.get(old[3]).is_none() && links.get(again).is_some());
+        old[3] = again;
+        assert_eq!(links.keys(), old);
+        old.iter().for_each(|key| drop(links.remove(*key)));
+        assert_eq!((links.len(), links.slots.len(), links.only()), (0, 0, None));
+        let new = links.insert(link());
+        assert_eq!(links.only(), Some(new));
+        assert!(old.iter().all(|key| links.get(*key).is_none() && links.remove(*key).is_none()));
+        assert!(links.get(new).is_some());
     }
 }

@@ -132,6 +132,8 @@ struct Progress {
     /// Connections that were open at the end of its latest interval, and that have ended so far.
     open: u64,
     ended: u64,
+    /// Payload bytes that those which have not ended have sent.
+    tx_bytes: u64,
 }
 
 /// A worker process.
@@ -181,6 +183,7 @@ impl Process {
                     known.closed |= last;
                     known.open = tally.open;
                     known.ended += tally.ended.iter().sum::<u64>();
+                    known.tx_bytes = (known.tx_bytes + tally.tx_bytes).saturating_sub(tally.ended_tx);
                 }
                 Finding::Idle(group) => self.groups.get_mut(&(*group, worker))?.idle = true,
                 Finding::Dropped { group, .. } => {
@@ -202,7 +205,7 @@ impl Process {
         for ((group, worker), known) in std::mem::take(&mut self.groups) {
             let failed = known.open.max(known.share.saturating_sub(known.ended));
             let failed = if known.idle { 0 } else { failed };
-            let mut tally = Box::new(failures(failed));
+            let mut tally = Box::new(failures(failed, known.tx_bytes));
             if !known.closed {
                 // In an interval, because a session may wait until each connection has moved its payload or failed.
                 let tally = std::mem::take(&mut tally);
@@ -217,8 +220,8 @@ impl Process {
     }
 }
 
-/// Connections that failed with their process.
-fn failures(count: u64) -> Tally {
+/// Connections that failed with their process, and the payload bytes that they had sent.
+fn failures(count: u64, tx_bytes: u64) -> Tally {
     let mut tally = Tally::default();
     if count > 0 {
         let (class, text) = (Ending::NetworkError, "its worker process has ended");
@@ -293,6 +296,26 @@ mod tests {
         assert_eq!(process.hear(&bytes).unwrap().len(), 2);
         assert_eq!(failed(&mut process), [1, 2], "one connection had completed; the open ones failed");
         assert!(process.lost(Mono(9)).is_empty(), "they are told once");
+    }
+
+    /// A session that waits until each has moved its bytes or failed counts none of them twice.
+    #[test]
+    fn what_the_failed_connections_of_a_process_had_sent_is_told() {
+        let moved = |index, tx_bytes, ended_tx| {
+            let tally = Box::new(Tally { open: 2, tx_bytes, ended_tx, ..Tally::default() });
+            told(0, &Finding::Tally { group: Group(1), index, to: Mono(5), last: false, tally })
+        };
+        let mut process = second();
+        process.hear(&[moved(0, 300, 0), moved(1, 50, 100)].concat()).unwrap();
+        let lost = process.lost(Mono(9));
+        let sent: Vec<u64> = lost
+            .iter()
+            .filter_map(|(_, finding)| match finding {
+                Finding::Tally { tally, .. } => Some(tally.ended_tx),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(sent, [250, 0]);
     }
 
     #[test]

@@ -417,17 +417,8 @@ impl<P: Platform> Worker<P> {
     }
 
     fn kill(&mut self, group: Group) {
-        let stopped = self.groups.get(&group).is_some_and(|w| w.state.stopped);
         for key in self.keys_of(group) {
-            if !stopped {
-                self.close(key, Err(Cause::Violation(Violation::Vanished)), true);
-                continue;
-            }
-            let tally = self.own.rec.tally(group);
-            let text =
-                "cut off: the connection did not end in time, so the ends could not compare their counts";
-            tally.failed(Ending::Stopped, "cut off at the end of the run", || text.to_owned());
-            self.close(key, Ok(Ending::Stopped), true);
+            self.close(key, Err(Cause::Violation(Violation::Vanished)), true);
         }
     }
 

@@ -34,7 +34,7 @@ pub fn start(arguments: &[String]) -> io::Result<Starting> {
         .stdout(Stdio::null())
         .process_group(0)
         .spawn()?;
-    cpu_times().insert(child.id(), (0.0, 0.0));
+    cpu_times().running.insert(child.id(), (0.0, 0.0));
     Ok(Starting { stream, child })
 }
 
@@ -50,25 +50,46 @@ impl Starting {
     }
 }
 
-/// CPU times of the worker processes of this one as they were last read, by process.
-static CPU_TIMES: Mutex<BTreeMap<u32, (f64, f64)>> = Mutex::new(BTreeMap::new());
+/// CPU times of the worker processes of this one, in user mode and in the kernel, seconds.
+struct CpuTimes {
+    /// As they were last read, by process.
+    running: BTreeMap<u32, (f64, f64)>,
+    /// Of all that have ended.
+    ended: (f64, f64),
+}
 
-fn cpu_times() -> MutexGuard<'static, BTreeMap<u32, (f64, f64)>> {
+static CPU_TIMES: Mutex<CpuTimes> = Mutex::new(CpuTimes { running: BTreeMap::new(), ended: (0.0, 0.0) });
+
+fn cpu_times() -> MutexGuard<'static, CpuTimes> {
     CPU_TIMES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Reads the CPU times of a worker process for the last time. To be called before its end is waited for: afterwards another process may
+/// have its number.
+pub fn forget(process: u32) {
+    let mut times = cpu_times();
+    if let Some(last) = times.running.remove(&process) {
+        let (user, system) = read(process).unwrap_or(last);
+        times.ended.0 += user;
+        times.ended.1 += system;
+    }
 }
 
 /// CPU time of all worker processes that this process has started, in user mode and in the kernel, seconds. Of one that has ended it is
 /// what was read last.
 pub(crate) fn cpu_use() -> (f64, f64) {
-    let (mut user, mut system) = (0.0, 0.0);
-    for (process, used) in cpu_times().iter_mut() {
-        let now =
-            std::fs::read_to_string(format!("/proc/{process}/stat")).ok().and_then(|text| used_by(&text));
-        *used = now.unwrap_or(*used);
+    let mut times = cpu_times();
+    let (mut user, mut system) = times.ended;
+    for (process, used) in &mut times.running {
+        *used = read(*process).unwrap_or(*used);
         user += used.0;
         system += used.1;
     }
     (user, system)
+}
+
+fn read(process: u32) -> Option<(f64, f64)> {
+    used_by(&std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?)
 }
 
 /// `utime` and `stime` of /proc/PID/stat (proc(5)), whose second field is a name in parentheses.
@@ -110,5 +131,18 @@ mod tests {
             format!("5 (a) b (c)) S 1 5 5 0 -1 4194304 99 0 0 0 {} {} 7 8 20 0 1 0", 3 * ticks, ticks / 2);
         assert_eq!(used_by(&stat), Some((3.0, 0.5)));
         assert_eq!(used_by("5 (a) S 1"), None);
+    }
+
+    #[test]
+    fn a_process_that_has_ended_is_read_no_more_and_its_time_stays() {
+        let process = std::process::id();
+        cpu_times().running.insert(process, (0.0, 0.0));
+        while cpu_use() == (0.0, 0.0) {}
+        let (user, system) = cpu_use();
+        forget(process);
+        forget(process);
+        assert!(cpu_times().running.is_empty());
+        let (user_then, system_then) = cpu_use();
+        assert!(user_then >= user && system_then >= system && cpu_use() == (user_then, system_then));
     }
 }

@@ -160,6 +160,7 @@ mod linux {
     }
 
     fn end(child: &mut Child, until: Instant) {
+        io::workers::forget(child.id());
         while matches!(child.try_wait(), Ok(None)) {
             if Instant::now() >= until {
                 // It may have ended by now, and then there is nothing to kill.
@@ -192,19 +193,11 @@ mod linux {
             listeners.push(settings.listen.iter().map(bind).collect::<Result<Vec<_>, _>>()?);
         }
         let setup = Setup {
-            workers: settings.workers,
-            sets: 1,
             cores: settings.cores.iter().copied().map(Some).collect(),
-            shared_cores: Vec::new(),
             listeners,
-            datagrams: Vec::new(),
             inherited: sockets,
-            buffer: settings.buffer,
             realtime: settings.realtime,
-            links: None,
-            meter: None,
-            processes: Vec::new(),
-            workers_of_process: 0,
+            ..Setup::new(settings.workers, settings.buffer)
         };
         let stream = io::workers::ready().map_err(|_| not_ours())?;
         let mut member = Member::new(&System, stream, replica, setup)?;

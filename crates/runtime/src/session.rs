@@ -7,7 +7,7 @@ use io::System;
 use io::thread::available;
 use metrics::Mono;
 use model::Event;
-use transport::{Session, SocketSettings};
+use transport::Session;
 
 /// Where workers run on this system, which may be unable to bind them to cores (`can_pin`).
 ///
@@ -28,20 +28,11 @@ pub(crate) fn setup(placement: &Placement, workers: u16, first: usize, buffer: u
     let usable = available();
     let cores = placement.cores(usize::from(workers.max(1)), first, &usable);
     Setup {
-        workers,
-        sets: 1,
         cores,
         // A group can share them with the workers of a server on this host, in their order.
         shared_cores: if *placement == Placement::Even { usable } else { Vec::new() },
-        listeners: Vec::new(),
-        datagrams: Vec::new(),
-        inherited: SocketSettings::default(),
-        buffer,
-        realtime: false,
-        links: None,
         meter: Some(machine::meter),
-        processes: Vec::new(),
-        workers_of_process: 0,
+        ..Setup::new(workers, buffer)
     }
 }
 

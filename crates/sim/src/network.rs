@@ -433,20 +433,6 @@ impl Sim {
     }
 
     fn setup(&self, workers: u16) -> Setup<Sim> {
-        Setup {
-            workers,
-            sets: 1,
-            cores: Vec::new(),
-            shared_cores: Vec::new(),
-            listeners: Vec::new(),
-            datagrams: Vec::new(),
-            inherited: SocketSettings::default(),
-            buffer: self.with(|world| world.hosts[self.host].quirks.room),
-            realtime: false,
-            links: None,
-            meter: None,
-            processes: Vec::new(),
-            workers_of_process: 0,
-        }
+        Setup::new(workers, self.with(|world| world.hosts[self.host].quirks.room))
     }
 }

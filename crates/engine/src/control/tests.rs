@@ -50,24 +50,6 @@ impl Session for Witness {
     }
 }
 
-fn setup() -> Setup<System> {
-    Setup {
-        workers: 1,
-        sets: 1,
-        cores: Vec::new(),
-        shared_cores: Vec::new(),
-        listeners: Vec::new(),
-        datagrams: Vec::new(),
-        inherited: SocketSettings::default(),
-        buffer: 4_096,
-        realtime: false,
-        links: None,
-        meter: None,
-        processes: Vec::new(),
-        workers_of_process: 0,
-    }
-}
-
 #[test]
 fn a_link_that_never_runs_dry_does_not_keep_the_others_waiting() {
     let peers = [0, 1].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
@@ -89,7 +71,8 @@ fn a_link_that_never_runs_dry_does_not_keep_the_others_waiting() {
             }
         }
     });
-    let mut control = Control::new(System, Box::new(session), setup(), &Interrupt::new(), |_| {}).unwrap();
+    let mut control =
+        Control::new(System, Box::new(session), Setup::new(1, 4_096), &Interrupt::new(), |_| {}).unwrap();
     io::drive(&mut control);
     control.finish().unwrap();
     writer.join().unwrap();
@@ -166,7 +149,7 @@ fn worker_processes_that_tell_much_do_not_keep_the_session_waiting() {
             told.lock().unwrap().push(true);
         }
     };
-    let setup = Setup { processes, workers_of_process: 1, ..setup() };
+    let setup = Setup { processes, workers_of_process: 1, ..Setup::new(1, 4_096) };
     let mut control = Control::new(System, Box::new(session), setup, &Interrupt::new(), sink).unwrap();
     io::drive(&mut control);
     control.finish().unwrap();
@@ -230,7 +213,7 @@ fn a_peer_that_speaks_while_output_is_held_up_is_heard_before_the_deadline() {
             *deadline.lock().unwrap() = Some(System.clock().now());
         }
     };
-    let setup = Setup { processes, workers_of_process: 1, ..setup() };
+    let setup = Setup { processes, workers_of_process: 1, ..Setup::new(1, 4_096) };
     let mut control = Control::new(System, Box::new(session), setup, &Interrupt::new(), sink).unwrap();
     io::drive(&mut control);
     control.finish().unwrap();

@@ -12,6 +12,7 @@ impl<P: Platform> Worker<P> {
         let Some(link) = self.links.remove(key) else { return };
         let now = self.clock.now();
         let link = *link;
+        let how = self.softened(&link, how);
         if let Some(group) = link.counted {
             self.account(&link, group, &how, now);
         }
@@ -47,6 +48,19 @@ impl<P: Platform> Worker<P> {
         }
     }
 
+    /// Of a run that is over a connection is cut off, by this end or by the other one: it has not failed.
+    fn softened(&mut self, link: &Link<P>, how: Result<Ending, Cause>) -> Result<Ending, Cause> {
+        let is_cut = matches!(how, Err(Cause::Fault(_) | Cause::Violation(Violation::Vanished)));
+        let Some(group) = link.counted.filter(|_| is_cut) else { return how };
+        if !self.groups.get(&group).is_some_and(|watch| watch.state.stopped) {
+            return how;
+        }
+        let text = "cut off: the connection did not end in time, so the ends could not compare their counts";
+        let tally = self.own.rec.tally(group);
+        tally.failed(Ending::Stopped, "cut off at the end of the run", || text.to_owned());
+        Ok(Ending::Stopped)
+    }
+
     pub(super) fn account(&mut self, link: &Link<P>, group: Group, how: &Result<Ending, Cause>, now: Mono) {
         // A link that the end of the run overtook while it was connecting has not failed, and has not been.
         if link.phase == Phase::Connecting && how.is_ok() {
@@ -64,6 +78,7 @@ impl<P: Platform> Worker<P> {
         let bytes = counts.tx_bytes + counts.rx_bytes;
         let tally = self.own.rec.tally(group);
         tally.ended(ending);
+        tally.ended_tx += counts.tx_bytes;
         if let Some(info) = &info {
             tally.tcp.add(info);
             tally.retransmits += u64::from(info.retransmits.saturating_sub(link.state.retransmits));

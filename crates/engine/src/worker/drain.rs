@@ -91,8 +91,8 @@ mod tests {
     use std::sync::mpsc::{Receiver, Sender, channel};
     use std::time::Duration;
     use transport::{
-        Cause, Checked, Connector, Context, End, Flow, FlowEvent, FlowId, Interest, LinkSource, Open, Order,
-        Received, Sent, SocketSettings, Target, Transmit, Wait, When,
+        Checked, Connector, Context, End, Flow, FlowEvent, FlowId, Interest, LinkSource, Open, Order,
+        Received, SocketSettings, Target, Transmit, Wait, When,
     };
 
     const GROUP: Group = Group(7);
@@ -121,8 +121,6 @@ mod tests {
             let end = self.over.then_some(End::Done { how: Ending::Completed, reset: false });
             Interest { send: When::Never, read: Read::look(1_000), wake: self.wake, end }
         }
-        fn prepare_send(&mut self, _: &mut Context<'_>, _: &mut Transmit<'_>) {}
-        fn on_sent(&mut self, _: &mut Context<'_>, _: Sent) {}
         fn on_received(&mut self, _: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
             self.had += got.count() as u64;
             if let Some((held, go_on)) = self.holds.take() {
@@ -156,7 +154,6 @@ mod tests {
         fn open(&mut self, _: &mut Context<'_>) -> Open {
             Open::Idle
         }
-        fn on_closed(&mut self, _: &mut Context<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {}
         fn stop(&mut self) {}
     }
 

@@ -145,10 +145,7 @@ fn bound(n: usize) -> Vec<Udp> {
 }
 
 /// An acceptor: "who?" is answered with "you", and "enter" opens a flow.
-#[derive(Default)]
-struct Porter {
-    closed: u32,
-}
+struct Porter;
 
 impl Acceptor for Porter {
     fn on_unsolicited(
@@ -170,10 +167,6 @@ impl Acceptor for Porter {
             _ => None,
         }
     }
-    fn on_closed(&mut self, _: &mut Context<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {
-        self.closed += 1;
-    }
-    fn stop(&mut self) {}
 }
 
 /// Sends back what it gets, after a greeting longer than what opened the door.
@@ -334,7 +327,6 @@ impl Connector for Guests {
         self.left -= 1;
         Open::Datagram(Guest::boxed(self.talk), Target { to: self.to, from: None })
     }
-    fn on_closed(&mut self, _: &mut Context<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {}
     fn stop(&mut self) {
         self.left = 0;
     }
@@ -346,8 +338,8 @@ fn party(wait: Wait, guests: u32) {
     let sockets = bound(1);
     let to = sockets[0].local().unwrap();
     let server = Thread::start(sockets);
-    server.group(Group(7), LinkSource::Acceptor(Box::new(Porter::default())), wait, true);
-    server.group(Group::ALL, LinkSource::Acceptor(Box::new(Porter::default())), Wait::Block, false);
+    server.group(Group(7), LinkSource::Acceptor(Box::new(Porter)), wait, true);
+    server.group(Group::ALL, LinkSource::Acceptor(Box::new(Porter)), Wait::Block, false);
     let client = Thread::start(Vec::new());
     client.group(
         Group(1),
@@ -372,6 +364,7 @@ fn party(wait: Wait, guests: u32) {
     let (tally, records) = client.end(Group(1));
     assert_eq!((tally.opened, tally.count(Ending::Completed)), (guests.into(), guests.into()));
     assert!(tally.connect_ns.count() == 0, "nothing was connected");
+    assert!(tally.peak > 0, "links were open, and none is at the end of the interval");
     assert!(records.iter().all(|r| r.remote == to && r.local.is_some_and(|l| l.port() != 0)));
     let (tally, _) = server.end(Group(7));
     assert_eq!((tally.opened, tally.count(Ending::Completed)), (guests.into(), guests.into()));
@@ -426,10 +419,6 @@ impl Flow for Endless {
     fn prepare_send(&mut self, _: &mut Context<'_>, out: &mut Transmit<'_>) {
         out.own(8).fill(1);
     }
-    fn on_sent(&mut self, _: &mut Context<'_>, _: Sent) {}
-    fn on_received(&mut self, _: &mut Context<'_>, _: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
-        Ok(())
-    }
     fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
         match event {
             FlowEvent::Up(_) => self.row = Some(cx.rec.open(Group(1), cx.now)),
@@ -456,7 +445,6 @@ impl Flow for Asker {
     fn prepare_send(&mut self, _: &mut Context<'_>, out: &mut Transmit<'_>) {
         out.fixed(b"who?");
     }
-    fn on_sent(&mut self, _: &mut Context<'_>, _: Sent) {}
     fn on_received(&mut self, _: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
         self.endless.stop = got.bytes == b"you,";
         Ok(())
@@ -477,7 +465,6 @@ impl Connector for Askers {
         let asker = Asker { endless: Endless { row: None, stop: false } };
         Open::Datagram(Box::new(asker), Target { to, from: None })
     }
-    fn on_closed(&mut self, _: &mut Context<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {}
     fn stop(&mut self) {}
 }
 
@@ -486,8 +473,8 @@ fn a_link_that_can_always_send_is_read_too() {
     let sockets = bound(1);
     let to = sockets[0].local().unwrap();
     let server = Thread::start(sockets);
-    server.group(Group(7), LinkSource::Acceptor(Box::new(Porter::default())), Wait::Block, true);
-    server.group(Group::ALL, LinkSource::Acceptor(Box::new(Porter::default())), Wait::Block, false);
+    server.group(Group(7), LinkSource::Acceptor(Box::new(Porter)), Wait::Block, true);
+    server.group(Group::ALL, LinkSource::Acceptor(Box::new(Porter)), Wait::Block, false);
     for wait in [Wait::Block, Wait::Hybrid, Wait::Spin] {
         let client = Thread::start(Vec::new());
         client.group(Group(1), LinkSource::Connector(Box::new(Askers(Some(to)))), wait, false);
@@ -507,7 +494,6 @@ impl Connector for Mixed {
         let endless = Endless { row: None, stop: false };
         Open::Datagram(Box::new(endless), Target { to, from: None })
     }
-    fn on_closed(&mut self, _: &mut Context<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {}
     fn stop(&mut self) {
         self.guests.stop();
     }
@@ -519,8 +505,8 @@ fn a_link_that_waits_is_served_beside_one_that_never_pauses() {
     let sockets = bound(2);
     let to = sockets[0].local().unwrap();
     let server = Thread::start(sockets);
-    server.group(Group(7), LinkSource::Acceptor(Box::new(Porter::default())), Wait::Block, true);
-    server.group(Group::ALL, LinkSource::Acceptor(Box::new(Porter::default())), Wait::Block, false);
+    server.group(Group(7), LinkSource::Acceptor(Box::new(Porter)), Wait::Block, true);
+    server.group(Group::ALL, LinkSource::Acceptor(Box::new(Porter)), Wait::Block, false);
     let sink = bound(1).remove(0);
     for wait in [Wait::Block, Wait::Hybrid, Wait::Spin] {
         let client = Thread::start(Vec::new());
@@ -556,8 +542,8 @@ fn a_refusal_is_heard_and_the_link_goes_on() {
     });
     // Now a server is bound there.
     let server = Thread::start(vec![Udp::bind(closed, true, &SocketSettings::default()).unwrap()]);
-    server.group(Group(7), LinkSource::Acceptor(Box::new(Porter::default())), Wait::Block, false);
-    server.group(Group::ALL, LinkSource::Acceptor(Box::new(Porter::default())), Wait::Block, false);
+    server.group(Group(7), LinkSource::Acceptor(Box::new(Porter)), Wait::Block, false);
+    server.group(Group::ALL, LinkSource::Acceptor(Box::new(Porter)), Wait::Block, false);
     let seen = client.until(|report| match report {
         Report::Message(message) => message.downcast::<Seen>().ok(),
         _ => None,
@@ -616,9 +602,6 @@ impl Flow for Pacer {
         self.left -= 1;
         self.due = self.due.plus(self.gap);
     }
-    fn on_received(&mut self, _: &mut Context<'_>, _: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
-        Ok(())
-    }
     fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
         if let FlowEvent::Up(_) = event {
             self.row = Some(cx.rec.open(Group(1), cx.now));
@@ -642,7 +625,6 @@ fn lateness() {
             let flow = Pacer { row: None, gap, due: Mono(u64::MAX), left };
             Open::Datagram(Box::new(flow), Target { to: self.1, from: None })
         }
-        fn on_closed(&mut self, _: &mut Context<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {}
         fn stop(&mut self) {}
     }
     let sink = bound(1).remove(0);

@@ -78,6 +78,8 @@ const SILENCE: u64 = 10 * SECOND;
 const HEARTBEAT: u64 = SECOND;
 /// How long open connections may take to end in good order.
 const GRACE: u64 = 10 * SECOND;
+/// How long before our connections are aborted the servers are told that the run is over.
+const CUT_AFTER: u64 = SECOND / 10;
 /// How long a server may take to send its results after its connections have ended.
 const COUNTING: u64 = 15 * SECOND;
 /// How long an interval waits for the remote ends' reports.
@@ -220,8 +222,10 @@ pub struct Client {
     waiting: VecDeque<(Mono, Interval)>,
     /// The next interval to be told.
     next: u32,
-    /// Of connections that are held: payload sent, and connections that failed.
+    /// Of connections that are held: payload sent by those which have not ended, and connections that failed.
     held: (u64, u64),
+    /// How many connections a run that holds them opens, and what each moves.
+    to_hold: (u32, u64),
     local: Option<Box<Totals>>,
     /// What our flow remembers of packet trains.
     log: Option<Box<Log>>,
@@ -285,6 +289,7 @@ impl Client {
             waiting: VecDeque::new(),
             next: 0,
             held: (0, 0),
+            to_hold: (0, 0),
             local: None,
             log: None,
             tracks: Tracks::default(),
@@ -330,7 +335,7 @@ impl Client {
             Stage::Agreeing if others => self.driver.notice(Level::Warning, format!("left out: {text}")),
             Stage::Agreeing => self.finish(Status::Failed, Some(self.failures())),
             Stage::Running | Stage::Draining => {
-                self.is_partial();
+                self.is_partial(at);
                 self.driver.reason.get_or_insert(text.clone());
                 self.driver.notice(Level::Error, text);
                 if !others {
@@ -338,7 +343,7 @@ impl Client {
                 }
             }
             Stage::Collecting if was != Step::Over => {
-                self.is_partial();
+                self.is_partial(at);
                 self.driver.reason.get_or_insert(text.clone());
                 self.driver.notice(Level::Error, text);
             }
@@ -347,9 +352,10 @@ impl Client {
         self.advance(now);
     }
 
-    /// A server's part of the result is missing; of what the user has ended, that is no surprise.
-    fn is_partial(&mut self) {
-        self.driver.status = if self.asked.is_some() { Status::Interrupted } else { Status::Partial };
+    /// A server's part of the result is missing; of what the user has ended, here or there, that is no surprise.
+    fn is_partial(&mut self, at: usize) {
+        let is_stopped = self.asked.is_some() || self.servers[at].stopping;
+        self.driver.status = if is_stopped { Status::Interrupted } else { Status::Partial };
     }
 
     /// `least`, and more where many connections have to end.
@@ -360,11 +366,11 @@ impl Client {
     /// Sets the end of a run that holds its connections, once each has moved its payload or failed.
     fn hold(&mut self, to: Mono, tally: &Tally) {
         let Some(hold_ns) = self.plan.phase.hold_ns else { return };
-        let (phase, before) = (self.granted_phase(), self.held);
+        let ((connections, transfer), before) = (self.to_hold, self.held);
         let failed = [Ending::NetworkError, Ending::DataError, Ending::ProtocolError];
-        self.held.0 += tally.tx_bytes;
+        self.held.0 = (self.held.0 + tally.tx_bytes).saturating_sub(tally.ended_tx);
         self.held.1 += failed.map(|how| tally.count(how)).iter().sum::<u64>();
-        let whole = |(bytes, failed): (u64, u64)| bytes / phase.transfer + failed >= phase.connections.into();
+        let whole = |(bytes, failed): (u64, u64)| bytes / transfer + failed >= connections.into();
         if whole(self.held) && !whole(before) {
             let end = to.plus(hold_ns);
             self.stop_at = Some(self.stop_at.map_or(end, |at| at.min(end)));
@@ -436,6 +442,8 @@ impl Client {
     fn run(&mut self, now: Mono) {
         self.stage = Stage::Running;
         let phase = self.granted_phase();
+        // The shares of servers that are lost meanwhile have failed, and count.
+        self.to_hold = (phase.connections, phase.transfer);
         // What keeps a schedule is opened, and clocks are compared, before the first interval begins.
         let start = now.plus(phase.lead_ns());
         self.started = start;

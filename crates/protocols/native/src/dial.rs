@@ -7,7 +7,7 @@ use crate::round_robin::RoundRobin;
 use common::ping;
 use metrics::{Clamped, Ending};
 use model::Transport;
-use model::churn::{Broker, Next, Plan};
+use model::churn::{Broker, Next};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use transport::{Cause, Connector, Context, Flow, Open, Target};
@@ -35,11 +35,11 @@ pub struct Dialer {
 }
 
 impl Dialer {
-    /// A dialer for the part of the run described by `plan`. `ports` is an inclusive range of local ports; `worker` of
+    /// A dialer for the part of the run that `broker` has. `ports` is an inclusive range of local ports; `worker` of
     /// `workers` decides which of them are ours, so that two workers never try the same. With `rotate`, as when there are
     /// fewer connections than sites, they visit the sites in turn.
     pub fn new(
-        plan: &Plan,
+        broker: Broker,
         sites: Vec<Site>,
         rotate: bool,
         sources: Vec<IpAddr>,
@@ -47,32 +47,27 @@ impl Dialer {
         worker: u16,
         workers: u16,
     ) -> Self {
-        Dialer {
-            broker: Broker::new(plan),
-            rotate,
-            sites,
-            round_robin: RoundRobin::new(sources, ports, worker, workers),
-        }
+        Dialer { broker, rotate, sites, round_robin: RoundRobin::new(sources, ports, worker, workers) }
     }
+}
 
-    /// Where the connections of a slot go: pass after pass over the sites that have granted more than there were passes.
-    fn site_of(&self, slot: u32) -> usize {
-        let all: u64 = self.sites.iter().map(|s| u64::from(s.connections)).sum();
-        let mut left = u64::from(slot) % all.max(1);
-        let mut passes = 0;
-        loop {
-            let open = |s: &&Site| s.connections > passes;
-            let count = u64::clamped(self.sites.iter().filter(open).count());
-            let Some(least) = self.sites.iter().filter(open).map(|s| s.connections).min() else { return 0 };
-            let block = u64::from(least - passes) * count;
-            if left < block {
-                let nth = usize::clamped(left % count);
-                let open = self.sites.iter().enumerate().filter(|(_, s)| s.connections > passes);
-                return open.map(|(at, _)| at).nth(nth).unwrap_or(0);
-            }
-            left -= block;
-            passes = least;
+/// Where the connections of a slot go, of sites that have granted so many each: pass after pass over those that have granted more than
+/// there were passes.
+pub(super) fn site_of(slot: u32, granted: impl Iterator<Item = u32> + Clone) -> usize {
+    let all: u64 = granted.clone().map(u64::from).sum();
+    let mut left = u64::from(slot) % all.max(1);
+    let mut passes = 0;
+    loop {
+        let open = || granted.clone().enumerate().filter(move |&(_, connections)| connections > passes);
+        let count = u64::clamped(open().count());
+        let Some(least) = open().map(|(_, connections)| connections).min() else { return 0 };
+        let block = u64::from(least - passes) * count;
+        if left < block {
+            let nth = usize::clamped(left % count);
+            return open().map(|(at, _)| at).nth(nth).unwrap_or(0);
         }
+        left -= block;
+        passes = least;
     }
 }
 
@@ -84,7 +79,8 @@ impl Connector for Dialer {
         match self.broker.next(cx.now) {
             Next::Start { slot, bytes } => {
                 let next = usize::clamped(self.round_robin.turns() % u64::clamped(self.sites.len()));
-                let at = if self.rotate { next } else { self.site_of(slot) };
+                let granted = self.sites.iter().map(|site| site.connections);
+                let at = if self.rotate { next } else { site_of(slot, granted) };
                 let site = self.sites[at].clone();
                 let from = self.round_robin.next(site.address);
                 let rude = site.params.rude(cx.rng);
@@ -117,35 +113,11 @@ impl Connector for Dialer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use metrics::Group;
-    use model::Phase;
-
-    fn dialer(granted: &[u32]) -> Dialer {
-        let params = Arc::new(Params::of(&Phase::default(), Group(1)));
-        let site = |&connections| Site {
-            address: ([10, 0, 0, 1], 7411).into(),
-            opener: Opener::new(1, crate::OpeningKey::new(&[0; 16], &[])),
-            params: Arc::clone(&params),
-            pings: None,
-            connections,
-        };
-        let slots = granted.iter().sum();
-        let plan = Plan {
-            slots: (0..slots).collect(),
-            transfer: 1,
-            lives: None,
-            quotas: vec![],
-            rate: None,
-            stagger: 0.0,
-        };
-        Dialer::new(&plan, granted.iter().map(site).collect(), false, vec![], None, 0, 1)
-    }
 
     #[test]
     fn every_site_gets_what_it_has_granted_and_in_turn() {
         let order = |granted: &[u32]| -> Vec<usize> {
-            let dialer = dialer(granted);
-            (0..granted.iter().sum()).map(|slot| dialer.site_of(slot)).collect()
+            (0..granted.iter().sum()).map(|slot| site_of(slot, granted.iter().copied())).collect()
         };
         assert_eq!(order(&[3, 3]), [0, 1, 0, 1, 0, 1]);
         assert_eq!(order(&[1, 4, 2]), [0, 1, 2, 1, 2, 1, 1]);

@@ -24,13 +24,14 @@
 //! | `a5` DONE | 0 | server | both directions are settled |
 //! | `a7` PROBE | its number | client | answer as soon as this has been read (`inside.rs`) |
 //! | `a8` ANSWER | its number | server | it has been read |
-//! | `a6` REFUSED | reason | server | this connection is not wanted: 1 unknown session, 2 too many connections, 3 the server's last connection was another |
+//! | `a6` REFUSED | reason | server | this connection is not wanted: 1 unknown session, 2 too many connections, 3 the server's last connection was another, 4 an opening that has been seen before |
 //!
 //! A span is as long as the sender expects to need about 50 ms for, so that a run can end in band at any rate and the
 //! frames cost nothing at high ones (64 MiB). The connection's identifier is part of the check: frames of one connection
 //! that turn up in another are noticed.
 
 use super::preamble::fnv1a;
+use transport::Violation;
 use uuid::Uuid;
 
 pub const MARK: usize = 16;
@@ -107,6 +108,16 @@ impl Mark {
         };
         Some(Mark { kind, flagged, value: u64::from_be_bytes(*bytes[8..].first_chunk()?) })
     }
+}
+
+/// What a client's connection ends with that was refused for this reason.
+pub(crate) fn refusal(reason: u64) -> Violation {
+    Violation::Malformed(match reason {
+        2 => "the server refused it: too many connections",
+        3 => "the server refused it: it ends after a number of connections that is reached",
+        4 => "the server has seen this opening before",
+        _ => "the server does not know the session (any more)",
+    })
 }
 
 fn check(mark: &[u8; MARK], id: Uuid) -> u32 {

@@ -42,7 +42,7 @@ impl fmt::Debug for OpeningKey {
 impl OpeningKey {
     /// The key of the session with this secret, on a control connection whose handshake has this hash; without one, empty.
     pub fn new(secret: &[u8; 16], handshake: &[u8]) -> Self {
-        OpeningKey::of(common::auth::keyed_long(secret, &[b"netcaliper openings 1", handshake].concat()))
+        OpeningKey::of(common::auth::keyed_long(secret, &[b"netcaliper openings 1", handshake]))
     }
 
     /// The key of these bytes.
@@ -60,8 +60,8 @@ impl OpeningKey {
 
     /// The key of the session's openings at this port of the server, where it has several.
     pub(super) fn of_port(&self, port: u16) -> Self {
-        let text = [&b"netcaliper port "[..], &port.to_be_bytes()].concat();
-        OpeningKey::of(common::auth::keyed_long(&self.bytes, &text))
+        let parts: [&[u8]; 2] = [b"netcaliper port ", &port.to_be_bytes()];
+        OpeningKey::of(common::auth::keyed_long(&self.bytes, &parts))
     }
 
     /// The seal of `bytes`.

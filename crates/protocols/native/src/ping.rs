@@ -22,7 +22,7 @@
 //! its session.
 
 use super::grants::Admission;
-use super::mark::{Kind, MARK, Mark};
+use super::mark::{Kind, MARK, Mark, refusal};
 use super::opening::Opener;
 use super::preamble::{PREAMBLE, Preamble, Purpose};
 use super::udp::{Posted, again};
@@ -116,15 +116,7 @@ impl Caller {
         }
         match Mark::decode(&self.answer, self.id) {
             Some(Mark { kind: Kind::Done, .. }) => self.enter(cx),
-            Some(Mark { kind: Kind::Refused, value: 2, .. }) => {
-                self.fail(Violation::Malformed("the server has too many connections of this session"))
-            }
-            Some(Mark { kind: Kind::Refused, value: 4, .. }) => {
-                self.fail(Violation::Malformed("the server has seen this opening before"))
-            }
-            Some(Mark { kind: Kind::Refused, .. }) => {
-                self.fail(Violation::Malformed("the server does not know the session (any more)"))
-            }
+            Some(Mark { kind: Kind::Refused, value, .. }) => self.fail(refusal(value)),
             _ => self.fail(Violation::Malformed("something else than our answer came first")),
         }
     }
@@ -245,6 +237,8 @@ pub(super) struct Reflector {
     back: usize,
     /// When its last byte came.
     whole: Mono,
+    /// What is sent next is an answer to the client's preamble, and no message.
+    answered: bool,
 }
 
 /// A datagram flow's place among its session's.
@@ -277,6 +271,7 @@ impl Reflector {
             come: 0,
             back: 0,
             whole: Mono(0),
+            answered: false,
         }
     }
 
@@ -305,7 +300,7 @@ impl Reflector {
         let again: Option<Preamble> = got.bytes.try_into().ok().and_then(Preamble::decode);
         if again.is_some_and(|p| p.id == self.core.id) {
             // Our answer was lost.
-            reply.whole(&answer(self.core.id));
+            self.answered = reply.whole(&answer(self.core.id));
             return;
         }
         self.core.received(cx, got.bytes.len());
@@ -364,6 +359,9 @@ impl Flow for Reflector {
     }
 
     fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
+        if std::mem::take(&mut self.answered) {
+            return;
+        }
         if n.bytes == 0 {
             if n.fault.is_some() && self.datagrams() {
                 // A lost echo looks to the peer like a lost datagram, which it is.

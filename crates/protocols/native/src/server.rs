@@ -229,7 +229,7 @@ impl Server {
     /// A server that starts counting as soon as it is polled.
     pub fn new(mut plan: ServerPlan, now: Mono) -> Self {
         let secret = std::mem::take(&mut plan.secret);
-        let cookies = keyed_long(&secret, b"netcaliper cookies");
+        let cookies = keyed_long(&secret, &[b"netcaliper cookies"]);
         let budget = plan.exit_after.map(|n| Arc::new(AtomicI64::new(n.min(i64::MAX as u64) as i64)));
         let grants = Arc::new(
             Grants::new(budget.clone()).with_pending(plan.limits.pending).with_foreign(plan.foreign.clone()),
@@ -518,10 +518,19 @@ impl Server {
             // From here on only the workers are waited for.
             self.ending = Some(Mono(u64::MAX));
             for link in self.clients.keys().copied().collect::<Vec<_>>() {
+                self.cut_off(link);
                 self.close(cx, link);
             }
         }
         self.check_over(cx);
+    }
+
+    /// The connections of a session that the user ends here have not failed.
+    fn cut_off(&mut self, link: Link) {
+        let Some(client) = self.clients.get(&link) else { return };
+        if let (Some(held), Step::Running | Step::Draining) = (&client.held, client.step) {
+            self.driver.order(held.group, Order::Stop);
+        }
     }
 
     /// Ends the server when it has admitted as many connections as it was to.

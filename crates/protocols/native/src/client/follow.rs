@@ -1,7 +1,8 @@
 //! Following a run to its end: intervals with the remote ends' reports, time-outs, totals.
 
 use super::{
-    COUNTING, Client, GRACE, GROUP, HEARTBEAT, LATE_REPORT, PATIENCE, SILENCE, Server, Stage, Step, reach,
+    COUNTING, CUT_AFTER, Client, GRACE, GROUP, HEARTBEAT, LATE_REPORT, PATIENCE, SILENCE, Server, Stage,
+    Step, reach,
 };
 use crate::message::Message;
 use crate::udp::found;
@@ -47,9 +48,8 @@ impl Client {
         };
         self.asked = Some((since, told + 1));
         if self.stage == Stage::Draining {
-            self.kill_at = None;
             self.driver.status = Status::Interrupted;
-            self.driver.order(GROUP, Order::Kill);
+            self.cut_off(now);
         }
         for at in 0..self.servers.len() {
             let server = &self.servers[at];
@@ -69,11 +69,28 @@ impl Client {
         self.stage = Stage::Collecting;
         (self.stop_at, self.kill_at) = (None, None);
         self.driver.order(GROUP, Order::Drop);
+        self.end_sessions(now);
+    }
+
+    /// Asks the servers for their results, which come once their connections have ended.
+    fn end_sessions(&mut self, now: Mono) {
         for at in 0..self.servers.len() {
             if self.servers[at].step == Step::Running {
                 self.say(at, &Message::Stop);
                 self.enter(at, Step::Collecting, now);
             }
+        }
+    }
+
+    /// Aborts the open connections. The servers are told before: to an end that does not know that the run is over, an aborted
+    /// connection is one that failed.
+    fn cut_off(&mut self, now: Mono) {
+        self.kill_at = None;
+        if self.servers.iter().any(|server| server.step == Step::Running) {
+            self.end_sessions(now);
+            self.kill_at = Some(now.plus(CUT_AFTER));
+        } else {
+            self.driver.order(GROUP, Order::Kill);
         }
     }
 
@@ -214,8 +231,7 @@ impl Client {
             self.drain(now.plus(self.for_all(GRACE)));
         }
         if self.kill_at.is_some_and(|at| at <= now) {
-            self.kill_at = None;
-            self.driver.order(GROUP, Order::Kill);
+            self.cut_off(now);
         }
         if self.beats() && self.beat <= now {
             self.beat = now.plus(HEARTBEAT);

@@ -1,7 +1,7 @@
 //! Which marks a data connection sends, and what those mean that it receives.
 
 use super::{Data, Role};
-use crate::mark::{Kind, MARK, Mark};
+use crate::mark::{Kind, MARK, Mark, refusal};
 use metrics::Mono;
 use transport::{Checked, Context, Violation};
 
@@ -124,16 +124,7 @@ impl Data {
                 self.done = true;
                 Ok(())
             }
-            Kind::Refused if mark.value == 4 => {
-                Err(Violation::Malformed("the server has seen this opening before"))
-            }
-            Kind::Refused if mark.value == 2 => {
-                Err(Violation::Malformed("the server refused it: too many connections"))
-            }
-            Kind::Refused if mark.value == 3 => Err(Violation::Malformed(
-                "the server refused it: it ends after a number of connections that is reached",
-            )),
-            Kind::Refused => Err(Violation::Malformed("the server does not know the session (any more)")),
+            Kind::Refused => Err(refusal(mark.value)),
             Kind::Probe if self.role == Role::Server => self.inside.owe(mark.value),
             Kind::Answer if self.role == Role::Client => {
                 let ns = self.inside.answered(mark.value, cx.now)?;

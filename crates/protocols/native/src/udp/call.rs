@@ -2,6 +2,7 @@
 
 use super::flow::Probe;
 use super::serve::Terms;
+use crate::dial::site_of;
 use metrics::Clamped;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -39,22 +40,6 @@ impl Callers {
         Callers { sites, sources, ports, next: worker.into(), step: workers.max(1).into(), flows }
     }
 
-    /// The server of a slot: in turn, as far as each has room.
-    fn site(&self, slot: u32) -> Option<&Site> {
-        let mut left = slot;
-        for round in 0.. {
-            let open: Vec<&Site> = self.sites.iter().filter(|site| site.flows > round).collect();
-            if open.is_empty() {
-                return None;
-            }
-            match open.get(usize::clamped(left)) {
-                Some(site) => return Some(site),
-                None => left -= u32::clamped(open.len()),
-            }
-        }
-        None
-    }
-
     fn from(&self, slot: u32, to: SocketAddr) -> Option<SocketAddr> {
         let fitting: Vec<IpAddr> =
             self.sources.iter().copied().filter(|source| source.is_ipv4() == to.is_ipv4()).collect();
@@ -77,7 +62,8 @@ impl Connector for Callers {
         }
         let slot = self.next;
         self.next = self.next.saturating_add(self.step);
-        let Some(site) = self.site(slot) else { return Open::Done };
+        let at = site_of(slot, self.sites.iter().map(|site| site.flows));
+        let Some(site) = self.sites.get(at) else { return Open::Done };
         let flow = Probe::client(Arc::clone(&site.terms), cx.rng.uuid(), slot, cx.now);
         Open::Datagram(Box::new(flow), Target { to: site.address, from: self.from(slot, site.address) })
     }
@@ -102,19 +88,6 @@ mod tests {
             flows,
         };
         Callers::new(flows.iter().enumerate().map(site).collect(), 10, Vec::new(), ports, 0, 1)
-    }
-
-    #[test]
-    fn slots_take_the_servers_in_turn() {
-        let callers = callers(&[1, 3, 2], None);
-        let servers: Vec<Option<u8>> = (0..7)
-            .map(|slot| {
-                callers
-                    .site(slot)
-                    .map(|s| if let IpAddr::V4(ip) = s.address.ip() { ip.octets()[3] } else { 9 })
-            })
-            .collect();
-        assert_eq!(servers, [Some(0), Some(1), Some(2), Some(1), Some(2), Some(1), None]);
     }
 
     #[test]

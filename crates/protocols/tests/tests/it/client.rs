@@ -3,11 +3,11 @@
 use crate::support::driven::{Driven, accepted, answer, client_with, intervals, running, status};
 use crate::support::run::{MS, address, client_plan, small};
 use common::Peer;
-use metrics::{Group, SECOND};
-use model::{Event, Pattern, Phase, Status, Traffic};
+use metrics::{Ending, Group, SECOND, Tally};
+use model::{Event, Kind, Pattern, Phase, Status, Traffic};
 use native::{Client, Message, Preamble, Purpose};
 use sim::START;
-use transport::{Input, Link};
+use transport::{Input, Link, Order};
 
 fn report(index: u32, rx_bytes: u64) -> Message {
     Message::Interval {
@@ -22,7 +22,9 @@ fn report(index: u32, rx_bytes: u64) -> Message {
 
 #[test]
 fn remote_reports_may_come_early_late_twice_or_never() {
-    let mut client = running(client_plan(&small()));
+    // It ends after all that is told here.
+    let phase = Phase { duration_ns: Some(20_000 * SECOND), ..small() };
+    let mut client = running(client_plan(&phase));
     let link = Link(1);
     // Early, and ahead of its time.
     client.say(link, &report(1, 11));
@@ -89,6 +91,49 @@ fn a_server_that_hangs_up_after_its_result_was_complete() {
     client.obey();
     assert!(client.done);
     assert_eq!(status(&client), Some((Status::Complete, String::new())));
+}
+
+/// Four connections that are opened once, and held for a second after each has moved its 64 bytes or failed.
+fn held() -> Phase {
+    Phase {
+        kind: Kind::Connect,
+        transfer: 64,
+        iterations: Some(1),
+        hold_ns: Some(SECOND),
+        duration_ns: None,
+        ..small()
+    }
+}
+
+/// In an interval so many of them move their bytes and so many fail, which had sent so many bytes. Whether the run has been told to end
+/// a while later.
+fn ends(client: &mut Driven<Client>, index: u32, moved: u64, (failed, had_sent): (u64, u64)) -> bool {
+    let mut tally = Tally { tx_bytes: 64 * moved, ended_tx: had_sent, ..Tally::default() };
+    tally.ended[Ending::NetworkError as usize] = failed;
+    let (from, to) = (client.now, client.now.plus(SECOND));
+    client.feed(Input::Tally { group: Group(1), index, from, to, tally: &tally });
+    client.pass(3 * SECOND);
+    client.say(Link(1), &Message::Pong { n: 0 });
+    client.groups[&Group(1)].contains(&Order::Stop)
+}
+
+#[test]
+fn a_held_connection_that_fails_after_its_bytes_have_moved_counts_once() {
+    let mut client = running(client_plan(&held()));
+    assert!(!ends(&mut client, 0, 3, (0, 0)));
+    assert!(!ends(&mut client, 1, 0, (1, 64)), "the fourth has not been heard of");
+    assert!(ends(&mut client, 2, 1, (0, 0)));
+}
+
+#[test]
+fn a_held_run_that_loses_a_server_ends_when_its_share_has_failed() {
+    let mut plan = client_plan(&held());
+    plan.peers.push(Peer { name: "other".into(), address: address(2) });
+    let mut client = running(plan);
+    assert!(!ends(&mut client, 0, 2, (0, 0)));
+    client.feed(Input::Down(Link(2), None));
+    assert!(!ends(&mut client, 1, 0, (1, 0)));
+    assert!(ends(&mut client, 2, 0, (1, 0)));
 }
 
 #[test]
