@@ -41,4 +41,4 @@ pub use keys::{Called, Keys};
 pub use reactor::{Reactor, Waker, Watchable};
 pub use system::{System, drive};
 pub use tcp::{Listener, Stream, TcpNet};
-pub use udp::{Datagrams, Udp, UdpMemory, UdpNet};
+pub use udp::{Udp, UdpMemory, UdpNet};

@@ -8,15 +8,15 @@ use common::Peer;
 use common::protocol::Hello;
 use common::{ClientConfig, Placement};
 use engine::Setup;
-use io::Datagrams;
 use io::resolve::{Family, resolve};
 use io::thread::{CAN_PIN, available};
 use metrics::{Clamped, SECOND};
 use model::{Begin, Event, Level, Phase};
 use std::collections::BTreeMap;
-use std::net::{Ipv6Addr, SocketAddr};
+use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use transport::SocketSettings;
 use uuid::Uuid;
 
@@ -226,23 +226,26 @@ fn probe_all(peers: &[Peer], hello: &'static Hello) -> Arc<Mutex<BTreeMap<Socket
 
 fn probe(address: SocketAddr, hello: &Hello) -> Option<u64> {
     let any: SocketAddr = if address.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
-    let socket = Datagrams::bind(any, false).ok()?;
-    let mut reactor = io::Reactor::new().ok()?;
-    reactor.watch_level(&socket, 1).ok()?;
+    let socket = UdpSocket::bind(any).ok()?;
     let clock = io::Clock::new();
-    let mut events = Vec::new();
+    let mut buffer = [0; 2048];
     for _ in 0..3 {
         let id = Uuid::from_u64_pair(io::clock::entropy(), io::clock::entropy());
         let sent = clock.now();
         socket.send_to(&(hello.encode)(id), address).ok()?;
         let until = sent.plus(SECOND / 5);
-        while clock.now() < until {
-            reactor.wait(Some(until), &clock, &mut events).ok()?;
-            let mut buffer = [0; 2048];
-            while let Ok(Some((n, from))) = socket.recv_from(&mut buffer) {
-                if from == address && (hello.is_answer)(&buffer[..n], id) {
-                    return Some(clock.now().since(sent));
-                }
+        loop {
+            let left = until.since(clock.now());
+            if left == 0 {
+                break;
+            }
+            socket.set_read_timeout(Some(Duration::from_nanos(left))).ok()?;
+            // An error is no answer yet: it tells of the time, or of what was sent before.
+            if let Ok((n, from)) = socket.recv_from(&mut buffer)
+                && (from.ip(), from.port()) == (address.ip(), address.port())
+                && (hello.is_answer)(&buffer[..n], id)
+            {
+                return Some(clock.now().since(sent));
             }
         }
     }

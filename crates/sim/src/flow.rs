@@ -5,8 +5,8 @@ use super::side::Side;
 use metrics::{Ending, Group, Mono, Row};
 use std::sync::{Arc, Mutex};
 use transport::{
-    Acceptor, Cause, Checked, Connector, Context, End, Flow, FlowEvent, FlowId, Interest, Open, Path, Read,
-    Received, Sent, Target, Transmit, When,
+    Acceptor, Cause, Checked, Connector, Context, End, Flow, FlowEvent, FlowId, Interest, Open, Path,
+    Received, Sent, Target, Transmit,
 };
 
 /// The group that both ends count under.
@@ -16,15 +16,7 @@ pub(super) struct NoFlow;
 
 impl Flow for NoFlow {
     fn interest(&self) -> Interest {
-        Interest { send: When::Never, read: Read::Pause, wake: None, end: None }
-    }
-    fn prepare_send(&mut self, _: &mut Context<'_>, _: &mut Transmit<'_>) {}
-    fn on_sent(&mut self, _: &mut Context<'_>, _: Sent) {}
-    fn on_received(&mut self, _: &mut Context<'_>, _: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
-        Ok(())
-    }
-    fn on_event(&mut self, _: &mut Context<'_>, _: FlowEvent) -> Checked {
-        Ok(())
+        Interest::NONE
     }
     fn id(&self) -> FlowId {
         FlowId::default()

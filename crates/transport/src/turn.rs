@@ -315,10 +315,6 @@ mod tests {
             Ok(())
         }
 
-        fn on_event(&mut self, _: &mut Context<'_>, _: FlowEvent) -> Checked {
-            Ok(())
-        }
-
         fn id(&self) -> FlowId {
             FlowId::default()
         }

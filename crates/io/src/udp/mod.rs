@@ -1,11 +1,10 @@
-//! UDP sockets: plain ones, and sockets of flows, with generic segmentation and receive offload, traffic class, time
+//! UDP sockets of flows, with generic segmentation and receive offload, traffic class, time
 //! to live, local address, overflow counter and kernel stamps, as far as the system really delivers them.
 
 mod ability;
 #[cfg(target_os = "linux")]
 mod asked;
 mod net;
-mod plain;
 mod settings;
 #[cfg(any(not(target_os = "linux"), feature = "portable"))]
 mod shared;
@@ -15,7 +14,6 @@ mod wire;
 
 pub use ability::{Ability, ability};
 pub use net::{UdpMemory, UdpNet};
-pub use plain::Datagrams;
 pub use socket::Udp;
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use transport::{
-    Arena, Clock, DatagramSocket, Deed, Fault, Got, ListenerSocket, Mail, Net, Park, Path, Platform, Reactor,
-    Read, Ready, Receiver, Sender, Sent, SocketSettings, StreamSocket, Target, Task, Transmit, Wake, Watch,
+    Arena, Clock, Deed, Fault, Got, ListenerSocket, Mail, Net, Park, Platform, Reactor, Read, Ready,
+    Receiver, Sender, Sent, SocketSettings, StreamSocket, Target, Task, Transmit, Wake, Watch,
 };
 
 const US: u64 = 1_000;
@@ -172,76 +172,6 @@ fn a_connection_takes_a_round_trip_and_is_refused_where_none_listens() {
 }
 
 #[test]
-fn edges_are_told_once_and_nothing_of_a_socket_that_was_not_registered() {
-    let (one, other) = hosts(2);
-    let log = Log::new();
-    let told = log.clone();
-    let mut first = true;
-    server(&other, move |sim, socket, ready| {
-        let now = sim.clock().now();
-        told.add((
-            now.since(START) / MS,
-            ready.iter().map(|ready| (ready.readable, ready.hangup)).collect::<Vec<_>>(),
-        ));
-        if std::mem::take(&mut first) {
-            return Park::Wait(Some(START.plus(50 * MS)));
-        }
-        let _ = recv(sim, socket, 1);
-        Park::Wait(None)
-    });
-    let here = one.clone();
-    let (mut socket, mut round) = (None, 0);
-    spawn(&one, move |_, _| {
-        round += 1;
-        let socket = socket.get_or_insert_with(|| connect(&here));
-        match round {
-            1 => return Park::Sleep(START.plus(10 * MS)),
-            2 | 3 => drop(send(&here, socket, b"abc")),
-            _ => socket.half_close(),
-        }
-        if round == 4 { Park::Wait(None) } else { Park::Sleep(START.plus(round * 50 * MS)) }
-    });
-    one.run(END);
-    let said = log.take();
-    // The registration tells that it can be written; then each arrival, even with data left unread, and the end.
-    let readable = |at: u64, hangup| (at, vec![(true, hangup)]);
-    assert_eq!(said[0], (3, vec![(false, false)]));
-    assert_eq!(said[1], readable(11, false));
-    assert_eq!(said[2..], [readable(101, false), readable(151, true)]);
-}
-
-#[test]
-fn what_came_before_a_reset_is_read_and_the_reset_is_told_once() {
-    let (one, other) = hosts(3);
-    let log = Log::new();
-    let told = log.clone();
-    server(&other, move |sim, socket, ready| {
-        if !ready.iter().any(|ready| ready.hangup) {
-            return Park::Wait(None);
-        }
-        (0..4).for_each(|_| told.add(recv(sim, socket, 2)));
-        told.add(Came::Fault(send(sim, socket, b"x").fault.unwrap().errno));
-        Park::Done
-    });
-    let here = one.clone();
-    let mut socket = None;
-    spawn(&one, move |_, _| match socket.take() {
-        None => {
-            socket = Some(connect(&here));
-            Park::Sleep(START.plus(10 * MS))
-        }
-        Some(open) => {
-            send(&here, &open, b"abc");
-            open.abort();
-            Park::Done
-        }
-    });
-    one.run(END);
-    let bytes = |bytes: &[u8]| Came::Bytes(bytes.to_vec());
-    assert_eq!(log.take(), [bytes(b"ab"), bytes(b"c"), Came::Fault(104), Came::Fin, Came::Fault(32)]);
-}
-
-#[test]
 fn a_short_read_and_a_short_send_are_followed_by_an_edge() {
     let (one, other) = hosts(4);
     let quirks = Quirks { reads: (1, 3), sends: (1, 5), would_block: 0.2, ..Quirks::default() };
@@ -334,75 +264,6 @@ fn without_descriptors_a_connection_waits_and_the_listener_stays_ready() {
     });
     one.run(END);
     assert_eq!(log.take(), [24, 24]);
-}
-
-fn send_udp(sim: &Sim, socket: &mut Socket, to: Option<Path>, bytes: &[u8]) -> Sent {
-    let mut arena = Arena::new(bytes.len());
-    let mut burst = Transmit::new(&mut arena, bytes.len());
-    burst.own(bytes.len()).copy_from_slice(bytes);
-    burst.to = to;
-    let (mut memory, clock) = (Vec::new(), sim.clock());
-    DatagramSocket::net(socket, &mut memory, &clock, false).send(&burst)
-}
-
-fn recv_udp(sim: &Sim, socket: &mut Socket) -> (Came, Option<Path>) {
-    let (mut memory, clock) = (Vec::new(), sim.clock());
-    let mut net = DatagramSocket::net(socket, &mut memory, &clock, false);
-    let got = net.recv(Read::look(2_000));
-    let from = if let Got::Received(received) = &got { received.from } else { None };
-    (came(got), from)
-}
-
-#[test]
-fn datagrams_come_to_the_bound_socket_until_the_peer_has_its_own() {
-    let (one, other) = hosts(7);
-    let log = Log::new();
-    let (there, told) = (other.clone(), log.clone());
-    let mut bound = other.bind(PORT, &SocketSettings::default()).unwrap();
-    let mut own: Option<Socket> = None;
-    spawn(&other, move |reactor, ready| {
-        bound.watch_level(reactor, 1).unwrap();
-        for ready in ready {
-            if ready.key == 2 {
-                told.add((2, recv_udp(&there, own.as_mut().unwrap()).0));
-            } else if let (came, Some(path)) = recv_udp(&there, &mut bound) {
-                told.add((1, came));
-                let beside = there.udp_beside(&bound, &path, &SocketSettings::default()).unwrap();
-                beside.watch_reading(reactor, 2).unwrap();
-                own = Some(beside);
-            }
-        }
-        Park::Wait(None)
-    });
-    let here = one.clone();
-    let mut socket = one.connect_udp(&to(2), &SocketSettings::default()).unwrap();
-    let mut sent = 0;
-    spawn(&one, move |_, _| {
-        sent += 1;
-        assert_eq!(send_udp(&here, &mut socket, None, &[sent]).bytes, 1);
-        if sent == 3 { Park::Done } else { Park::Sleep(START.plus(u64::from(sent) * 10 * MS)) }
-    });
-    one.run(END);
-    assert_eq!(log.take(), [1_u8, 2, 3].map(|n| (if n == 1 { 1 } else { 2 }, Came::Bytes(vec![n]))));
-}
-
-#[test]
-fn a_datagram_that_nobody_takes_comes_back_as_an_error() {
-    let (one, _) = hosts(8);
-    let (here, log) = (one.clone(), Log::new());
-    let told = log.clone();
-    let mut socket = one.connect_udp(&to(2), &SocketSettings::default()).unwrap();
-    spawn(&one, move |reactor, ready| {
-        if ready.is_empty() {
-            socket.watch_reading(reactor, 1).unwrap();
-            send_udp(&here, &mut socket, None, b"?");
-            return Park::Wait(None);
-        }
-        (0..2).for_each(|_| told.add(recv_udp(&here, &mut socket).0));
-        Park::Done
-    });
-    one.run(END);
-    assert_eq!(log.take(), [Came::Fault(111), Came::Nothing]);
 }
 
 #[test]
