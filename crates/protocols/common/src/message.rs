@@ -4,12 +4,9 @@
 use metrics::{Mono, Packets};
 use model::{Event, Level};
 use std::any::Any;
-use std::fmt;
-use std::net::SocketAddr;
-use transport::{Context, Message};
+use transport::{Context, Message, Path};
 
 /// A message of those that several protocols share.
-#[derive(Debug)]
 pub enum Told {
     /// Something for the reporters. Its times are those of the process, ns.
     Event(Event),
@@ -20,25 +17,9 @@ pub enum Told {
     /// So many connections without an introduction had to give way to newer ones since that was told last.
     GaveWay(u64),
     /// A result of one protocol, which the session makes an event of: a worker writes no JSON.
-    Result(LazyResult),
-    /// The first bytes of a connection from this peer have come, where a test begins with them.
-    FirstByte(SocketAddr, Mono),
-}
-
-/// A result of one protocol before it is an event.
-pub struct LazyResult(Box<dyn FnOnce() -> Event + Send>);
-
-impl LazyResult {
-    /// The event with it.
-    pub fn event(self) -> Event {
-        (self.0)()
-    }
-}
-
-impl fmt::Debug for LazyResult {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("LazyResult")
-    }
+    Result(Box<dyn FnOnce() -> Event + Send>),
+    /// The first bytes of this connection have come, where a test begins with them.
+    FirstByte(Path, Mono),
 }
 
 /// What the remote end says it received in a test that is over.
@@ -59,7 +40,7 @@ pub fn tell(cx: &mut Context<'_>, event: Event) {
 
 /// Tells a result of one protocol, which its session writes as JSON.
 pub fn tell_result(cx: &mut Context<'_>, event: impl FnOnce() -> Event + Send + 'static) {
-    cx.post(Told::Result(LazyResult(Box::new(event))));
+    cx.post(Told::Result(Box::new(event)));
 }
 
 /// Tells the user something, in one sentence. The same words are told once.

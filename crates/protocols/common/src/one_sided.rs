@@ -348,7 +348,7 @@ impl OneSided {
     fn told(&mut self, now: Mono, told: Told) {
         match told {
             Told::Event(event) => self.driver.told(since(event, self.start)),
-            Told::Result(result) => self.driver.told(result.event()),
+            Told::Result(event) => self.driver.told(event()),
             Told::Counted(counted) => self.counted(now, *counted),
             Told::LimitReached => self.drain(now),
             Told::GaveWay(_) | Told::FirstByte(..) => {}

@@ -37,7 +37,7 @@ pub(super) enum Posted {
     /// Datagrams come again.
     Back,
     /// A connection of an unsynchronised test was accepted.
-    Unsynced(SocketAddr, Mono),
+    Unsynced(Path, Mono),
 }
 
 /// Makes a sender's connections, each once.
@@ -205,7 +205,7 @@ impl Acceptor for Answerer {
         }
         let ip = path.peer.ip().to_canonical();
         if let Some(params) = self.shared.unsynced_params(ip) {
-            cx.post(Posted::Unsynced(path.peer, cx.now));
+            cx.post(Posted::Unsynced(*path, cx.now));
             return Some(Box::new(Receiver::numbered(params, UNSYNCED_SLOT)));
         }
         self.shared.begin(cx.now);

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! 1. A word's place decides what it means: the one behind 'X' is a length, even if it equals a letter.
-//! 2. 'E' is answered whenever it comes, before our end or after it.
+//! 2. 'E' is answered whenever it comes, before our end or after it. It ends the test only from a sender that takes part in it.
 //! 3. Data connections are read to their end, for a while after ours, so that no sender is reset. Windows' receiver without
 //!    synchronisation closes at the end of its time; Windows' sender accepts that reset as the end of the test.
 //! 4. Without a conversation the first connection begins the test; it ends by the clock, or a second after the last
@@ -26,13 +26,13 @@ use crate::bulk::{Filler, Params, Timetable};
 use crate::one_sided::GROUP;
 use common::Acl;
 use common::message::{Heard, Told, hear, since};
+use common::quota;
 use metrics::{Group, Mono, SECOND};
 use model::{Event, Phase, Totals};
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use transport::{Acceptor, Action, Context, Input, Link, LinkSource, Message, Order, Session};
+use transport::{Acceptor, Action, Context, Input, Link, LinkSource, Message, Order, Path, Session};
 
 /// What a receiver needs to know.
 pub struct ReceiverPlan {
@@ -71,11 +71,11 @@ struct Conversation {
     length: bool,
     /// Waits for the last sender.
     waits: bool,
-    /// The link has received nothing yet.
-    silent: bool,
+    /// The sender was told to send, or to wait for the last sender.
+    joined: bool,
     /// It is on a port where senders of Windows' announce that they are ready.
     announces: bool,
-    peer: Option<SocketAddr>,
+    path: Option<Path>,
 }
 
 /// The receiver's session.
@@ -93,7 +93,7 @@ pub struct Receiver {
     kill: Option<Mono>,
     left: u8,
     /// Ports whose senders have said that they are ready, as Windows' do.
-    ready: u16,
+    ready: BTreeSet<u16>,
     workers: u16,
     local: Option<Box<Totals>>,
     unsynced: UnsyncedTests,
@@ -138,7 +138,7 @@ impl Receiver {
             wake: None,
             kill: None,
             left: 2 + u8::from(layout.unsynced),
-            ready: 0,
+            ready: BTreeSet::new(),
             workers: workers.max(1),
             local: None,
         }
@@ -168,7 +168,6 @@ impl Receiver {
 
     fn heard(&mut self, cx: &mut Context<'_>, link: Link, mut bytes: &[u8]) {
         while let Some(talk) = self.talks.get_mut(&link) {
-            talk.silent = false;
             let Some(word) = talk.words.next(&mut bytes) else { return };
             let length = std::mem::take(&mut talk.length);
             self.word(cx, link, word, length);
@@ -194,7 +193,7 @@ impl Receiver {
             }
             RUN if self.layout.multi && self.stage == Stage::Waiting => {
                 if let Some(talk) = self.talks.get_mut(&link) {
-                    talk.waits = true;
+                    (talk.waits, talk.joined) = (true, true);
                 }
                 self.say(link, WAIT);
             }
@@ -212,6 +211,7 @@ impl Receiver {
                 for other in waiting.into_iter().chain([link]) {
                     self.say(other, RUN);
                 }
+                self.join(link);
                 let (from, to, quiet) = self.layout.times(cx.now, self.cycle);
                 // A receiver measures all that was agreed on, but its own warm-up and cool-down.
                 let own = u64::from(self.layout.cooldown_s) * SECOND;
@@ -220,12 +220,14 @@ impl Receiver {
                 self.start(cx);
             }
             // A sender joins a running test, as with the original.
-            RUN | LAST => {
-                let answer = if self.stage == Stage::Running { RUN } else { END };
-                self.say(link, answer);
+            RUN | LAST if self.stage == Stage::Running => {
+                self.join(link);
+                self.say(link, RUN);
             }
+            RUN | LAST => self.say(link, END),
             END => {
-                if self.stage == Stage::Running {
+                let joined = self.talks.get(&link).is_some_and(|talk| talk.joined);
+                if joined && self.stage == Stage::Running {
                     self.telling.step(SyncStep::StoppedBySender);
                     self.part(cx.now);
                 }
@@ -239,15 +241,23 @@ impl Receiver {
         }
     }
 
-    /// The oldest synchronisation connection on which nothing has come.
-    fn oldest_silent(&self) -> Option<Link> {
-        self.talks.iter().find(|(_, talk)| talk.silent).map(|(link, _)| *link)
+    /// The sender on this link takes part in the test.
+    fn join(&mut self, link: Link) {
+        if let Some(talk) = self.talks.get_mut(&link) {
+            talk.joined = true;
+        }
+    }
+
+    /// The synchronisation connection that gives way to a new one: its sender takes no part in the test.
+    fn to_give_way(&self) -> Option<Link> {
+        let others = self.talks.iter().filter(|(_, talk)| !talk.joined);
+        quota::to_give_way(others.filter_map(|(link, talk)| Some((*link, talk.path?.peer.ip()))))
     }
 
     /// Forgets a synchronisation connection; false if it is not known.
     fn hang_up(&mut self, link: Link) -> bool {
         let talk = self.talks.remove(&link);
-        if let Some(peer) = talk.as_ref().and_then(|talk| talk.peer) {
+        if let Some(peer) = talk.as_ref().and_then(|talk| talk.path).map(|path| path.peer) {
             self.telling.step(SyncStep::Closed { remote: peer });
             let ip = peer.ip().to_canonical();
             if talk.as_ref().is_some_and(|talk| talk.announces) {
@@ -264,15 +274,18 @@ impl Receiver {
     /// Handles bytes on a token connection: a sender of Windows' is ready for one port, or another program connected.
     fn token(&mut self, cx: &mut Context<'_>, link: Link, bytes: &[u8]) {
         let ready = bytes.first() == Some(&TOKEN);
+        let path = self.talks.get(&link).and_then(|talk| talk.path);
         // It has said all that it has to say.
         if !self.hang_up(link) {
             return;
         }
-        self.ready += u16::from(ready && self.layout.token);
-        if self.layout.token && self.stage == Stage::Waiting && self.ready == self.layout.ports {
-            let (from, to, quiet) = self.layout.times(cx.now, self.layout.cycle_s());
-            self.table.set(from, to, quiet);
-            self.start(cx);
+        if self.layout.token && self.stage == Stage::Waiting {
+            self.ready.extend(path.filter(|_| ready).map(|path| path.local.port()));
+            if self.ready.len() >= usize::from(self.layout.ports) {
+                let (from, to, quiet) = self.layout.times(cx.now, self.layout.cycle_s());
+                self.table.set(from, to, quiet);
+                self.start(cx);
+            }
         }
         // Sent last, so that data sent in response counts.
         if ready {
@@ -347,8 +360,8 @@ impl Receiver {
                 self.telling.driver.ask(since(event, self.telling.from.unwrap_or(Mono(at_ns))));
             }
             Heard::Told(Told::Event(event)) => self.telling.driver.ask(event),
-            Heard::Told(Told::FirstByte(peer, at)) => self.unsynced.first_byte(peer, at),
-            Heard::Own(Posted::Unsynced(peer, at)) => self.unsynced.accepted(peer, at),
+            Heard::Told(Told::FirstByte(path, at)) => self.unsynced.first_byte(path, at),
+            Heard::Own(Posted::Unsynced(path, at)) => self.unsynced.accepted(path, at),
             Heard::Own(Posted::Back) => self.again(),
             Heard::Own(Posted::Empty(last)) => self.empty(cx.now, last),
             _ => {}
@@ -430,19 +443,14 @@ impl Session for Receiver {
                 drop(proven);
                 let most = if self.layout.token { usize::from(self.layout.ports) } else { MOST_TALKS };
                 if self.talks.len() >= most
-                    && let Some(oldest) = self.oldest_silent()
+                    && let Some(other) = self.to_give_way()
                 {
-                    self.hang_up(oldest);
-                    self.telling.driver.close(oldest);
+                    self.hang_up(other);
+                    self.telling.driver.close(other);
                 }
                 if self.talks.len() < most {
                     let announces = self.layout.announces(path.local.port());
-                    let talk = Conversation {
-                        silent: true,
-                        announces,
-                        peer: Some(path.peer),
-                        ..Conversation::default()
-                    };
+                    let talk = Conversation { announces, path: Some(path), ..Conversation::default() };
                     self.talks.insert(link, talk);
                     self.telling.step(SyncStep::Connected { local: path.local, remote: path.peer });
                     if !announces {

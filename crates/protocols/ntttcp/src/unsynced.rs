@@ -9,6 +9,7 @@ use metrics::{Mono, SECOND};
 use model::{Event, Portion, Totals, Traffic};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
+use transport::Path;
 
 /// How long after the first byte of a test connections may join it, ns.
 const TOGETHER: u64 = 3 * SECOND;
@@ -18,6 +19,13 @@ const INTERVALS: u64 = 2;
 
 /// A test: its address, and when a first byte came.
 type Key = (IpAddr, Mono);
+
+/// A connection: its local port and its peer, whose port may be that of connections to other local ports, too.
+type Connection = (u16, SocketAddr);
+
+fn connection(path: Path) -> Connection {
+    (path.local.port(), path.peer)
+}
 
 #[derive(Default)]
 struct Test {
@@ -30,28 +38,28 @@ struct Test {
 #[derive(Default)]
 pub(super) struct UnsyncedTests {
     tests: BTreeMap<Key, Test>,
-    /// The test of each connection, by its peer.
-    members: BTreeMap<SocketAddr, Key>,
-    /// When each connection was accepted that has carried nothing, by its peer.
-    quiet: BTreeMap<SocketAddr, Mono>,
+    /// The test of each connection.
+    members: BTreeMap<Connection, Key>,
+    /// When each connection was accepted that has carried nothing.
+    quiet: BTreeMap<Connection, Mono>,
     /// Latest arrival of data, over all tests.
     moved: Mono,
 }
 
 impl UnsyncedTests {
-    pub(super) fn accepted(&mut self, peer: SocketAddr, at: Mono) {
-        self.quiet.insert(peer, at);
+    pub(super) fn accepted(&mut self, path: Path, at: Mono) {
+        self.quiet.insert(connection(path), at);
     }
 
     /// Counts a connection on which data begins.
-    pub(super) fn first_byte(&mut self, peer: SocketAddr, at: Mono) {
-        self.quiet.remove(&peer);
-        let ip = peer.ip().to_canonical();
+    pub(super) fn first_byte(&mut self, path: Path, at: Mono) {
+        self.quiet.remove(&connection(path));
+        let ip = path.peer.ip().to_canonical();
         let latest = self.tests.range((ip, Mono(0))..=(ip, Mono(u64::MAX))).next_back().map(|(key, _)| *key);
         let key = latest.filter(|(_, from)| at.since(*from) < TOGETHER).unwrap_or((ip, at));
         let test = self.tests.entry(key).or_default();
         (test.open, test.connections) = (test.open.saturating_add(1), test.connections + 1);
-        self.members.insert(peer, key);
+        self.members.insert(connection(path), key);
         self.received(at);
     }
 
@@ -62,8 +70,9 @@ impl UnsyncedTests {
 
     /// Counts the end of a connection.
     pub(super) fn closed(&mut self, portion: &Portion) {
-        self.quiet.remove(&portion.remote);
-        let Some(key) = self.members.remove(&portion.remote) else { return };
+        let ended = connection(Path { peer: portion.remote, local: portion.local });
+        self.quiet.remove(&ended);
+        let Some(key) = self.members.remove(&ended) else { return };
         let Some(test) = self.tests.get_mut(&key) else { return };
         test.open = test.open.saturating_sub(1);
         test.bytes += portion.rx_bytes;
@@ -75,7 +84,7 @@ impl UnsyncedTests {
     /// The totals of a test that is over: none of its connections is open, and none of its address may yet join it.
     pub(super) fn over(&mut self, now: Mono) -> Option<Event> {
         let young = |ip| {
-            let of_it = self.quiet.iter().filter(|(peer, _)| peer.ip().to_canonical() == ip);
+            let of_it = self.quiet.iter().filter(|((_, peer), _)| peer.ip().to_canonical() == ip);
             of_it.map(|(_, at)| now.since(*at)).any(|age| age < TOGETHER)
         };
         let (&key, _) = self.tests.iter().find(|((ip, _), test)| test.open == 0 && !young(*ip))?;
@@ -89,5 +98,30 @@ impl UnsyncedTests {
     pub(super) fn busy(&self, now: Mono, interval_ns: u64) -> bool {
         let patience = BUSY.max(interval_ns.saturating_mul(INTERVALS));
         !self.tests.is_empty() && now.since(self.moved) < patience
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_from_one_port_to_two_ports_are_told_apart() {
+        let peer = SocketAddr::from(([192, 0, 2, 1], 40_001));
+        let paths = [5_001, 5_002].map(|port| Path { peer, local: SocketAddr::from(([192, 0, 2, 2], port)) });
+        let mut tests = UnsyncedTests::default();
+        for path in paths {
+            tests.accepted(path, Mono(0));
+            tests.first_byte(path, Mono(1));
+        }
+        let late = Mono(9 * SECOND);
+        for (path, rx_bytes) in paths.into_iter().zip([1_000, 2_000]) {
+            assert!(tests.over(late).is_none(), "a connection is open");
+            let Path { peer: remote, local } = path;
+            let (tx_bytes, from_ns, to_ns) = (0, 1, SECOND);
+            tests.closed(&Portion { slot: 0, local, remote, tx_bytes, rx_bytes, from_ns, to_ns, calls: 1 });
+        }
+        let Some(Event::Local(totals)) = tests.over(late) else { panic!("the test is not over") };
+        assert_eq!((totals.opened, totals.traffic.rx_bytes), (2, 3_000));
     }
 }

@@ -59,7 +59,7 @@ impl Flow for Receiver {
             self.recognise(cx, path, got.bytes);
             if self.measured.params.from_first_byte {
                 self.measured.since = cx.now;
-                cx.post(Told::FirstByte(path.peer, cx.now));
+                cx.post(Told::FirstByte(path, cx.now));
             }
         }
         self.got += u64::clamped(got.len);

@@ -266,6 +266,48 @@ fn silent_conversations_keep_nobody_out() {
     }
 }
 
+#[test]
+fn conversations_that_take_no_part_in_the_test_keep_nobody_out() {
+    let mut net = network(67);
+    receive(&mut net, layout());
+    for _ in 0..100 {
+        // A quarter of a word.
+        net.raw(client_ip(2), TALK, vec![(MS, Say::Bytes(vec![0])), (60 * SECOND, Say::Fin)]);
+    }
+    net.run_until(net.now.plus(SECOND));
+    let sender = send(&mut net, 1, layout());
+    net.run_until(net.now.plus(10 * SECOND));
+    assert_eq!((told(&net, sender).status(), told(&net, sender).reason()), (Status::Complete, ""));
+}
+
+#[test]
+fn only_a_sender_of_the_test_ends_it() {
+    let mut net = network(68);
+    let receiver = receive(&mut net, layout());
+    send(&mut net, 1, layout());
+    net.run_until(net.now.plus(SECOND));
+    let raw = net.raw(client_ip(2), TALK, vec![(10 * MS, Say::Bytes(words(&[0x45]))), (200 * MS, Say::Fin)]);
+    finish(&mut net);
+    assert_eq!(net.heard(raw).heard, words(&[0x0c]), "the test goes on");
+    let there = told(&net, receiver);
+    assert_eq!((there.status(), there.local().traffic.ns), (Status::Complete, 3 * SECOND));
+}
+
+#[test]
+fn a_port_that_is_announced_twice_counts_once() {
+    let mut net = network(69);
+    let host = receive(&mut net, Layout { token: true, ..windows() });
+    let announce = |net: &mut Network, port| {
+        let script = vec![(10 * MS, Say::Bytes(b"X".to_vec())), (SECOND, Say::Fin)];
+        net.raw(client_ip(1), SocketAddr::new(TALK.ip(), port), script);
+        net.run_until(net.now.plus(SECOND / 2));
+        net.events(host).iter().any(|(_, event)| matches!(event, Event::Start { .. }))
+    };
+    assert_eq!([6001, 6001, 6002].map(|port| announce(&mut net, port)), [false, false, true]);
+    net.stop_at(host, net.now);
+    finish(&mut net);
+}
+
 /// Windows' ends without synchronisation.
 fn windows() -> Layout {
     Layout { sync: false, windows: true, threads: 1, connections: 1, ..layout() }
