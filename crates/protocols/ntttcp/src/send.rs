@@ -167,7 +167,7 @@ impl Sender {
                 if word == FINISHED && self.awaits {
                     self.telling.step(SyncStep::StopConfirmed);
                 }
-                self.answered(cx.now);
+                self.answered();
             }
             // The last of several senders hears its 'R' twice.
             _ => {}
@@ -291,7 +291,7 @@ impl Sender {
             Stage::Connecting => self.give_up("not all data connections came to be", now),
             _ => {}
         }
-        self.check_idle(now);
+        self.check_idle();
     }
 
     fn give_up(&mut self, why: &str, now: Mono) {
@@ -310,27 +310,27 @@ impl Sender {
         }
         self.wake = Some(now.plus(GRACE));
         self.telling.driver.order(GROUP, Order::Stop);
-        self.check_idle(now);
+        self.check_idle();
     }
 
     /// No data connection is left, and nothing is to be said any more.
-    fn check_idle(&mut self, now: Mono) {
+    fn check_idle(&mut self) {
         if self.idle && !self.awaits && self.group && matches!(self.stage, Stage::Ending | Stage::Dropping) {
             self.stage = Stage::Dropping;
-            self.drop_group(now);
+            self.drop_group();
         }
     }
 
-    fn drop_group(&mut self, _: Mono) {
+    fn drop_group(&mut self) {
         if std::mem::take(&mut self.group) {
             self.wake = None;
             self.telling.driver.order(GROUP, Order::Drop);
         }
     }
 
-    fn answered(&mut self, now: Mono) {
+    fn answered(&mut self) {
         self.awaits = false;
-        self.check_idle(now);
+        self.check_idle();
     }
 
     fn finish(&mut self, totals: Option<Box<Totals>>) {
@@ -374,11 +374,11 @@ impl Sender {
             Stage::Running => {
                 self.end(now, false);
                 // All connections may have ended earlier.
-                self.check_idle(now);
+                self.check_idle();
             }
             Stage::Readying if self.tokens.patient() => self.call_tokens(now),
             Stage::Ending => self.close_group(now),
-            Stage::Dropping => self.drop_group(now),
+            Stage::Dropping => self.drop_group(),
             Stage::Connecting => self.give_up("not all data connections came to be in time", now),
             _ => self.give_up("the receiver does not answer", now),
         }
@@ -422,7 +422,7 @@ impl Session for Sender {
                     Stage::Running => {
                         self.receiver_lost("the receiver closed the synchronisation connection", cx.now);
                     }
-                    Stage::Ending | Stage::Dropping => self.answered(cx.now),
+                    Stage::Ending | Stage::Dropping => self.answered(),
                     Stage::Over => {}
                     _ => self.give_up("the receiver has ended the conversation", cx.now),
                 }
@@ -444,7 +444,7 @@ impl Session for Sender {
                 match self.stage {
                     Stage::Running => self.end(cx.now, true),
                     // It has been waited for long enough.
-                    Stage::Dropping => self.drop_group(cx.now),
+                    Stage::Dropping => self.drop_group(),
                     _ => self.close_group(cx.now),
                 }
             }

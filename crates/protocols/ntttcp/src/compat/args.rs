@@ -92,8 +92,14 @@ const OPTIONS: &[Opt<RawOptions>] = ::compat::options! { RawOptions:
         one_role(&mut o.role, if v.name == "-r" { Role::Receiver } else { Role::Sender })?;
         o.spec.address = v.text.map(str::to_owned).or(o.spec.address.take());
     };
-    "m" Value |o, v| mapping(&mut o.spec, v.text())?;
-    "P" Value |o, v| o.spec.layout.ports = v.whole(1, 512)?;
+    "m" Value |o, v| {
+        let (ports, host) = mapping(&mut o.spec, v.text())?;
+        (o.spec.layout.ports, o.spec.layout.threads) = (ports, 1);
+        if host != "*" {
+            o.spec.address = Some(host.to_owned());
+        }
+    };
+    "P" Value |o, v| o.spec.layout.ports = v.whole(1, MOST_PORTS)?;
     "n" Value |o, v| o.spec.layout.threads = v.whole(1, 25_600)?;
     "l" Value |o, v| o.spec.layout.connections = v.whole(1, 1_000)?;
     "p" Value |o, v| o.spec.layout.port = v.whole(2, 65_535)?;
@@ -126,6 +132,8 @@ const OPTIONS: &[Opt<RawOptions>] = ::compat::options! { RawOptions:
     "D" Flag |o, _| o.spec.ignored.push("-D (it stays in the foreground)".to_owned());
 };
 
+/// Most ports of a test, each of which has a thread.
+pub(super) const MOST_PORTS: u16 = 512;
 /// First local port where none is given, or one that is not free to all.
 const FIRST_LOCAL: u16 = 25_001;
 
@@ -187,32 +195,34 @@ pub(super) fn address(value: &Value<'_>) -> Result<IpAddr, String> {
     text.parse().map_err(|_| format!("'{text}': {name} takes an address such as 192.0.2.1"))
 }
 
-/// `threads,cpu,address`.
-fn mapping(spec: &mut Spec, text: &str) -> Result<(), String> {
+/// Threads and address of a mapping, `threads,cpu,address`; the CPU has no effect.
+pub(super) fn mapping<'a>(spec: &mut Spec, text: &'a str) -> Result<(u16, &'a str), String> {
     let parts: Vec<&str> = text.split(',').collect();
     let [threads, cpu, address] = parts[..] else {
         return Err(format!("'{text}': -m takes threads,cpu,address such as 4,*,192.0.2.1"));
     };
-    spec.layout.ports = whole(threads, "-m", threads, 1, 512)?;
-    spec.layout.threads = 1;
+    let threads = whole(threads, "-m", threads, 1, MOST_PORTS)?;
     if cpu != "*" {
         spec.ignored.push(format!("CPU {cpu} of -m (threads are placed one per core)"));
     }
-    if address != "*" {
-        spec.address = Some(address.to_owned());
+    Ok((threads, address))
+}
+
+/// Checks that the data ports, and those so far `above` them, are ports.
+pub(super) fn check_ports(layout: &Layout, above: u16) -> Result<(), String> {
+    let last = u32::from(layout.port) + u32::from(layout.ports) - 1 + u32::from(above);
+    if last > 65_535 {
+        return Err(format!(
+            "{} ports from {} on would end at {last}, beyond 65535",
+            layout.ports, layout.port
+        ));
     }
     Ok(())
 }
 
 fn finish(spec: &mut Spec, role: Option<Role>) -> Result<(), String> {
     (spec.role, spec.role_given) = (role.unwrap_or_default(), role.is_some());
-    let last = u32::from(spec.layout.port) + u32::from(spec.layout.ports) - 1;
-    if last > 65_535 {
-        return Err(format!(
-            "{} ports from {} on would end at {last}, beyond 65535",
-            spec.layout.ports, spec.layout.port
-        ));
-    }
+    check_ports(&spec.layout, 0)?;
     match spec.role {
         Role::Sender if spec.address.is_none() => {
             Err("a sender needs the receiver's address: ntttcp -s192.0.2.1".to_owned())

@@ -108,7 +108,7 @@ fn parameters(spec: &Spec) -> Vec<Row> {
 }
 
 /// Names of the retransmission counters, as the files have them.
-const RETRANSMITS: [&str; 7] = [
+pub(super) const RETRANSMITS: [&str; 7] = [
     "retrans_segments_per_sec",
     "lost_retrans_per_sec",
     "syn_retrans_per_sec",

@@ -13,6 +13,8 @@ const HEAD: usize = 4096;
 /// Deepest nesting that is followed, and most values.
 const DEPTH: usize = 16;
 const MOST: usize = 200_000;
+/// Threads that are told: the values of each are searched for among all.
+const MOST_THREADS: usize = 64;
 
 /// Reads a file; `None` when it is none of ntttcp's.
 pub(crate) fn read(bytes: &[u8]) -> Option<Result<ImportedRun, String>> {
@@ -127,8 +129,11 @@ impl Report {
                 let seconds = self.find("realtime", "s", Some(thread)).unwrap_or(0.0);
                 format!("{thread}: {} in {seconds:.3} s", format_bits_per_second(rate))
             };
-            notices
-                .push(format!("its threads: {}", threads.iter().map(thread).collect::<Vec<_>>().join("; ")));
+            let mut told: Vec<String> = threads.iter().take(MOST_THREADS).map(thread).collect();
+            if threads.len() > MOST_THREADS {
+                told.push(format!("and {} more", threads.len() - MOST_THREADS));
+            }
+            notices.push(format!("its threads: {}", told.join("; ")));
         }
         Ok(ImportedRun {
             program: format!("ntttcp {}", self.version),

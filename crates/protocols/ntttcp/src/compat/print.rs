@@ -1,11 +1,12 @@
 //! The console report of ntttcp for Linux 1.4.3.
 
 use super::args::{Role, Spec};
-use super::files::{Results, Thread};
+use super::files::{RETRANSMITS, Results, Thread};
 use super::host::Reading;
 use super::sockets::Sockets;
 use super::tables;
 use crate::{Layout, SyncStep};
+use compat::number::ratio;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use metrics::{Clamped, real};
@@ -380,19 +381,11 @@ impl Printer {
     }
 
     fn counters(&self, day: &str, host: &Reading, seconds: f64, out: &mut dyn Write) -> io::Result<()> {
-        let per_second = |n: u64| per_second(n, seconds);
+        let per_second = |n: u64| ratio(n, seconds);
         if self.spec.retransmits {
-            const NAMES: [&str; 7] = [
-                "retrans_segments",
-                "lost_retrans",
-                "syn_retrans",
-                "fast_retrans",
-                "forward_retrans",
-                "slowStart_retrans",
-                "retrans_fail",
-            ];
             writeln!(out, "{day} INFO: tcp retransmit:")?;
-            for (name, n) in NAMES.iter().zip(host.retransmits) {
+            for (name, n) in RETRANSMITS.iter().zip(host.retransmits) {
+                let name = name.trim_end_matches("_per_sec");
                 writeln!(out, "{day} INFO: \t {name}/sec\t:{:.2}", per_second(n))?;
             }
         }
@@ -441,11 +434,6 @@ impl Printer {
 /// `MHz · 10⁶ · seconds · cores · (1 − idle) / bytes`.
 pub(super) fn cycles_per_byte(mhz: f64, seconds: f64, cores: u64, idle: f64, bytes: u64) -> f64 {
     if bytes == 0 { 0.0 } else { mhz * 1e6 * seconds * real(cores) * (1.0 - idle) / real(bytes) }
-}
-
-/// So many in this time, per second.
-pub(super) fn per_second(n: u64, seconds: f64) -> f64 {
-    if seconds > 0.0 { real(n) / seconds } else { 0.0 }
 }
 
 /// Bits per second, divided by 1000 as long as there are more than 1000 of them, up to Gbps.

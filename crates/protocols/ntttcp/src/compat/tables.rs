@@ -5,7 +5,8 @@
 
 use super::args::{Role, Spec};
 use super::files::Results;
-use super::print::{cycles_per_byte, per_second};
+use super::print::cycles_per_byte;
+use compat::number;
 use metrics::{Real, real};
 use std::io::{self, Write};
 
@@ -20,7 +21,7 @@ fn ratio(a: impl Real, b: impl Real) -> String {
 
 /// Prints the tables of a test.
 pub(super) fn write(spec: &Spec, results: &Results, out: &mut dyn Write) -> io::Result<()> {
-    threads(spec, results, out)?;
+    threads(results, out)?;
     let Results { bytes, seconds, host, .. } = results;
     let (total, length) = (real(*bytes), real(spec.phase().buffer.high.max(1)));
     let (sent, received) = if spec.layout.udp { host.datagrams } else { host.segments };
@@ -40,7 +41,7 @@ pub(super) fn write(spec: &Spec, results: &Results, out: &mut dyn Write) -> io::
     writeln!(out, "\n\nDPCs(count/s) Pkts(num/DPC)   Intr(count/s) Pkts(num/intr)")?;
     writeln!(out, "============= ============= =============== ==============")?;
     let (deferred, interrupts) = (host.deferred, host.all_interrupts);
-    let rate = |n: u64| if n > 0 { format!("{:.3}", per_second(n, *seconds)) } else { "n/a".to_owned() };
+    let rate = |n: u64| if n > 0 { format!("{:.3}", number::ratio(n, *seconds)) } else { "n/a".to_owned() };
     writeln!(
         out,
         "{:>13} {:>13} {:>15} {:>14}",
@@ -56,7 +57,7 @@ pub(super) fn write(spec: &Spec, results: &Results, out: &mut dyn Write) -> io::
     writeln!(out, "{sent:12} {received:16} {again:>11} {:6} {busy:10.3}", results.errors)
 }
 
-fn threads(_: &Spec, results: &Results, out: &mut dyn Write) -> io::Result<()> {
+fn threads(results: &Results, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "\n\nThread  Time(s) Throughput(KB/s) Avg B / Compl")?;
     writeln!(out, "======  ======= ================ =============")?;
     for (index, thread) in results.threads.iter().enumerate() {

@@ -1,9 +1,8 @@
 //! The command line of Windows NTttcp: words of several letters behind one dash, and a mapping of threads to receivers.
 
-use super::args::{Role, Spec, address, one_role, scaled};
+use super::args::{MOST_PORTS, Role, Spec, address, check_ports, mapping, one_role, scaled};
 use crate::{Layout, READY_OFFSET};
 use compat::options::{Opt, Stop, Takes, Value, find, stop, whole};
-use metrics::Clamped;
 use std::fmt::Display;
 use std::str::FromStr;
 
@@ -62,8 +61,6 @@ const OPTIONS: &[Opt<RawOptions>] = ::compat::options! { RawOptions:
 /// What ntttcp for Linux has, too.
 const LINUX: &str = "h help ? s r u 6 l n p t a x";
 
-/// Most threads of all mappings together: each has a port, and with synchronisation another one.
-const MOST: u64 = 512;
 /// Buffers that each thread sends where no time is given.
 const BUFFERS: u64 = 20_480;
 
@@ -93,7 +90,7 @@ pub(super) fn read(arguments: &[String]) -> Result<Box<Spec>, Stop> {
         let name = word.trim_start_matches('-');
         if name == "m" && word != name {
             while let Some(tuple) = words.next_if(|next| !next.starts_with('-')) {
-                mapping(&mut options.spec, tuple)?;
+                add_hosts(&mut options.spec, tuple)?;
             }
             continue;
         }
@@ -132,18 +129,11 @@ fn socket_buffer(value: &Value<'_>) -> Result<Option<u64>, String> {
     }
 }
 
-/// `threads,cpu,receiver`.
-fn mapping(spec: &mut Spec, tuple: &str) -> Result<(), String> {
-    let parts: Vec<&str> = tuple.split(',').collect();
-    let [threads, cpu, host] = parts[..] else {
-        return Err(format!("'{tuple}': -m takes threads,cpu,address such as 4,*,192.0.2.1"));
-    };
-    let threads = whole(threads, "-m", threads, 1, MOST)?;
-    if u64::clamped(spec.hosts.len()) + threads > MOST {
-        return Err(format!("the mappings of -m have more than {MOST} threads together"));
-    }
-    if cpu != "*" {
-        spec.ignored.push(format!("CPU {cpu} of -m (threads are placed one per core)"));
+/// Adds the address of a mapping, once for each thread.
+fn add_hosts(spec: &mut Spec, tuple: &str) -> Result<(), String> {
+    let (threads, host) = mapping(spec, tuple)?;
+    if spec.hosts.len() + usize::from(threads) > usize::from(MOST_PORTS) {
+        return Err(format!("the mappings of -m have more than {MOST_PORTS} threads together"));
     }
     spec.hosts.extend((0..threads).map(|_| host.to_owned()));
     Ok(())
@@ -163,14 +153,7 @@ fn finish(spec: &mut Spec, role: Option<Role>, buffers: Option<u64>, v6: bool) -
     }
     spec.layout.ports = u16::try_from(spec.hosts.len()).unwrap_or(u16::MAX);
     // A thread's token has a port a thousand above its own.
-    let last = u32::from(spec.layout.port) + u32::from(spec.layout.ports) - 1
-        + if spec.layout.token { u32::from(READY_OFFSET) } else { 0 };
-    if last > 65_535 {
-        return Err(format!(
-            "{} ports from {} on would end at {last}, beyond 65535",
-            spec.layout.ports, spec.layout.port
-        ));
-    }
+    check_ports(&spec.layout, if spec.layout.token { READY_OFFSET } else { 0 })?;
     let length = spec.buffer.unwrap_or(if spec.layout.udp { 128 } else { 65_536 });
     spec.buffer = Some(length);
     if spec.layout.udp && length > 65_507 {

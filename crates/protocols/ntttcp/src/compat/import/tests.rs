@@ -121,6 +121,19 @@ fn the_units_of_windows_are_windows_s() {
 }
 
 #[test]
+fn of_many_threads_the_first_are_told() {
+    let thread = |n| format!("<thread index=\"{n}\"><realtime metric=\"s\">1</realtime></thread>");
+    let threads = (0..100).map(thread).collect::<Vec<_>>().concat();
+    let file = format!(
+        "\n<ntttcps computername=\"a\" version=\"5.33\">{threads}<total_bytes metric=\"MB\">1</total_bytes>\
+         <realtime metric=\"s\">1</realtime></ntttcps>"
+    );
+    let run = imported(&file);
+    let told = run.notices.last().unwrap();
+    assert!(told.contains("; 63: ") && told.ends_with("; and 36 more"), "{told}");
+}
+
+#[test]
 fn whatever_is_in_a_file_it_is_read_to_its_end() {
     let mut state = 12_345_u64;
     let mut next = move || {
