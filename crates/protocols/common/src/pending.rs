@@ -7,8 +7,8 @@ use std::collections::HashSet;
 use std::net::IpAddr;
 use transport::Context;
 
-/// Refused addresses that are named.
-const MOST: usize = 100;
+/// Refused addresses that are named: few, because addresses may be forged, and a run tells a limited number of notices.
+const MOST: usize = 20;
 
 /// Admits peers by the access lists, and reports each refused address once.
 #[derive(Debug, Default)]
@@ -23,26 +23,32 @@ impl PendingPeers {
         if streams.admits(who) {
             return true;
         }
-        let who = who.to_canonical();
-        if self.0.len() < MOST && self.0.insert(who) {
-            let text = format!(
+        self.warn_once(cx, who, |who| {
+            format!(
                 "{who} sends and is not heard: a datagram proves no address, so only those of this host and of directly \
                  connected networks count, unless NETCALIPER_ALLOW names the network"
-            );
-            warn(cx, text);
-        }
+            )
+        });
         false
     }
-}
 
-/// Says that an address which asked for `what` gets none.
-pub fn refuse(cx: &mut Context<'_>, who: IpAddr, what: &str, answers: &str) {
-    let who = who.to_canonical();
-    let text = format!(
-        "{who} asked for {what} and gets none: a datagram proves no address, so {answers} go to this host and directly \
-         connected networks only, unless NETCALIPER_ALLOW names the network"
-    );
-    warn(cx, text);
+    /// Warns that an address which asked for `what` gets none.
+    pub fn refuse(&mut self, cx: &mut Context<'_>, who: IpAddr, what: &str, answers: &str) {
+        self.warn_once(cx, who, |who| {
+            format!(
+                "{who} asked for {what} and gets none: a datagram proves no address, so {answers} go to this host and \
+                 directly connected networks only, unless NETCALIPER_ALLOW names the network"
+            )
+        });
+    }
+
+    /// Warns of a refused address: once, and of the first few addresses only.
+    pub fn warn_once(&mut self, cx: &mut Context<'_>, who: IpAddr, text: impl FnOnce(IpAddr) -> String) {
+        let who = who.to_canonical();
+        if self.0.len() < MOST && self.0.insert(who) {
+            warn(cx, text(who));
+        }
+    }
 }
 
 /// Fewest connections that may wait for their introduction: what workers accept in a row.

@@ -5,11 +5,13 @@ use super::media::{MediaParams, Receiver, Sender};
 use super::tcp::Connection;
 use crate::one_sided::{Answers, Calls, GROUP};
 use common::call::Caller;
-use common::message::{Told, warn};
+use common::message::Told;
+use common::pending::PendingPeers;
 use common::{Acl, Limit, Params};
 use metrics::{Ending, Group};
 use model::Phase;
-use std::collections::HashSet;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use transport::{Acceptor, Cause, Connector, Context, Flow, Path, Received, Transmit};
@@ -46,9 +48,17 @@ pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
         acl: answers.acl.clone(),
         streams: answers.streams.clone(),
         limit: Limit::new(answers.exit_after),
-        watching: Mutex::new(Watching { peers: HashSet::new(), streams: vec![0; workers.into()] }),
+        most: answers.sockets.map_or(MOST_STREAMS, |sockets| sockets.clamp(1, MOST_STREAMS)),
+        watching: Mutex::new(Watching {
+            peers: HashSet::new(),
+            addresses: HashMap::new(),
+            streams: vec![0; workers.into()],
+        }),
     });
-    let one = |worker| Box::new(Answerer { shared: Arc::clone(&shared), worker }) as Box<dyn Acceptor>;
+    let one = |worker| {
+        let pending = PendingPeers::default();
+        Box::new(Answerer { shared: Arc::clone(&shared), worker, pending }) as Box<dyn Acceptor>
+    };
     (0..workers).map(one).collect()
 }
 
@@ -59,13 +69,16 @@ struct Shared {
     acl: Acl,
     streams: Acl,
     limit: Limit,
+    /// Streams at once.
+    most: usize,
     /// Clients with a stream. Locked once per stream and START.
     watching: Mutex<Watching>,
 }
 
-/// Clients with a stream, and the number of streams of each worker.
+/// Clients with a stream, and the number of streams of each address and of each worker.
 struct Watching {
     peers: HashSet<SocketAddr>,
+    addresses: HashMap<IpAddr, usize>,
     streams: Vec<u32>,
 }
 
@@ -93,6 +106,12 @@ impl Drop for Place {
     fn drop(&mut self) {
         let mut watching = self.shared.watching.lock().unwrap_or_else(PoisonError::into_inner);
         watching.peers.remove(&self.peer);
+        if let Entry::Occupied(mut own) = watching.addresses.entry(self.peer.ip()) {
+            *own.get_mut() -= 1;
+            if *own.get() == 0 {
+                own.remove();
+            }
+        }
         if let Some(streams) = watching.streams.get_mut(usize::from(self.worker)) {
             *streams = streams.saturating_sub(1);
         }
@@ -100,12 +119,17 @@ impl Drop for Place {
 }
 
 impl Shared {
-    /// A place for a stream to `peer`, which came to worker `here`; `None` when it has one, or there is none left.
+    /// A place for a stream to `peer`, which came to worker `here`; `None` when it has one, or there is none left for its
+    /// address.
     fn place(self: &Arc<Self>, peer: SocketAddr, here: u16) -> Option<Place> {
         let mut watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
-        if watching.peers.len() >= MOST_STREAMS || !watching.peers.insert(peer) {
+        // One address may have half of the places.
+        let own = watching.addresses.get(&peer.ip()).copied().unwrap_or(0);
+        let full = watching.peers.len() >= self.most || own >= (self.most / 2).max(1);
+        if full || !watching.peers.insert(peer) {
             return None;
         }
+        watching.addresses.insert(peer.ip(), own + 1);
         let worker = watching.worker(here);
         if let Some(streams) = watching.streams.get_mut(usize::from(worker)) {
             *streams += 1;
@@ -118,17 +142,7 @@ impl Shared {
 pub struct Answerer {
     shared: Arc<Shared>,
     worker: u16,
-}
-
-impl Answerer {
-    /// Says, once for each address, that it gets no stream.
-    fn refuse(cx: &mut Context<'_>, peer: IpAddr) {
-        let text = format!(
-            "{peer} asked for a stream and gets none: a START proves no address, so streams go to this host and directly \
-             connected networks only, unless -Allow or NETCALIPER_ALLOW names the network"
-        );
-        warn(cx, text);
-    }
+    pending: PendingPeers,
 }
 
 impl Acceptor for Answerer {
@@ -153,7 +167,12 @@ impl Acceptor for Answerer {
             return None;
         }
         if !self.shared.streams.admits(peer.ip()) {
-            Answerer::refuse(cx, peer.ip().to_canonical());
+            self.pending.warn_once(cx, peer.ip(), |who| {
+                format!(
+                    "{who} asked for a stream and gets none: a START proves no address, so streams go to this host and \
+                     directly connected networks only, unless -Allow or NETCALIPER_ALLOW names the network"
+                )
+            });
             return None;
         }
         let Some(place) = self.shared.place(peer, self.worker) else {

@@ -4,9 +4,7 @@ use super::respond::Responder;
 use common::Acl;
 use common::call::{Answerer, Caller};
 use common::kernel::Unconnected;
-use common::message::warn;
 use common::one_sided::{Answers, Calls, GROUP};
-use common::pending::refuse;
 use common::ping::{Params, Pinger, Remote};
 use model::Phase;
 use std::sync::Arc;
@@ -49,12 +47,13 @@ fn send_back(
 ) {
     let Some(peer) = got.from.map(|path| path.peer) else { return };
     if peer.port() < FIRST_CLIENT_PORT {
-        let (who, port) = (peer.ip().to_canonical(), peer.port());
+        let port = peer.port();
         let why = "which belongs to a service: two echo services would never end";
-        return warn(cx, format!("{who} asked for an echo from port {port}, {why}"));
+        let text = |who| format!("{who} asked for an echo from port {port}, {why}");
+        return account.pending.warn_once(cx, peer.ip(), text);
     }
     if !streams.admits(peer.ip()) {
-        return refuse(cx, peer.ip(), "a UDP echo", "echoes");
+        return account.pending.refuse(cx, peer.ip(), "a UDP echo", "echoes");
     }
     let n = reply.copy(got.bytes);
     account.answered(cx, got.len, n);

@@ -44,7 +44,7 @@ impl Flow for Responder {
         let how = if self.fin { Ending::Completed } else { Ending::Stopped };
         let reads = !self.fin && !self.left_alone;
         let stall = owes.then(|| self.core.stalls_at());
-        let quiet = (self.stopped && !over).then(|| self.core.moved.plus(QUIET));
+        let quiet = (self.stopped && !self.left_alone && !over).then(|| self.core.moved.plus(QUIET));
         Interest {
             send: if owes { When::Now } else { When::Never },
             read: if reads { Read::look(MOST - self.pending()) } else { Read::Pause },

@@ -139,16 +139,21 @@ impl Flow for Latency {
         if n.bytes == 0 && n.fault.is_none() {
             return;
         }
-        self.core.sent(cx, n.bytes);
         if matches!(self.step, Step::Ask(_)) {
+            self.core.sent(cx, n.bytes);
             self.step = Step::Wait(self.sent.plus(PATIENCE));
         } else {
+            self.core.framing_sent(cx, n.bytes);
             self.talk.wrote(cx.now);
         }
     }
 
     fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
-        self.core.received(cx, got.len);
+        if matches!(self.step, Step::Ask(_) | Step::Wait(_)) {
+            self.core.received(cx, got.len);
+        } else {
+            self.core.framing_received(cx, got.len);
+        }
         for datagram in got.datagrams() {
             match (self.step, codec::decode(datagram)) {
                 // Too short a response to say what it is can only be the one that is waited for.

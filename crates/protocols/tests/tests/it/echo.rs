@@ -3,6 +3,7 @@
 
 use crate::support::combinations;
 use crate::support::run::about;
+use common::Acl;
 use common::one_sided::Answers;
 use common::ping::{Params, Pinger, Remote};
 use echo::{Responder, acceptors};
@@ -11,8 +12,8 @@ use model::{Echo, Event, Kind, Phase, Ping, PingRow, Schedule, Transport};
 use sim::{At, Cut, Link, Pair, Quirks, START, Side};
 use std::sync::Arc;
 use transport::{
-    Arena, Cause, Checked, Context, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit,
-    Violation, When,
+    Acceptor, Arena, Cause, Checked, Context, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent,
+    Transmit, Violation, When,
 };
 use uuid::Uuid;
 
@@ -92,6 +93,35 @@ fn a_schedule_begins_with_its_phase_however_late_the_connection_is_up() {
         pinger.on_event(&mut side.cx(end), FlowEvent::Stop).unwrap();
         let counts = tally(&mut side.rec).counts;
         assert_eq!((counts.sent, counts.unsent), (sent, missed), "up after {up_ms} ms");
+    }
+}
+
+#[test]
+fn a_damaged_echo_and_a_whole_copy_of_it_are_not_counted_as_two() {
+    let path = Path { peer: ([10, 0, 0, 1], 7).into(), local: ([10, 0, 0, 2], 7).into() };
+    for chunk in [None, Some(32)] {
+        let schedule = Schedule::Fixed { gap_ns: SECOND };
+        let mut pinger = pinger(Ping { schedule, chunk, ..udp(ping(2, 64)) });
+        let mut side = Side::new(1, Quirks::default());
+        pinger.on_event(&mut side.cx(START), FlowEvent::Up(path)).unwrap();
+        let mut units: Vec<Vec<u8>> = vec![];
+        for _ in 0..64 / chunk.unwrap_or(64) {
+            let mut arena = Arena::new(100);
+            let mut burst = Transmit::new(&mut arena, 100);
+            pinger.prepare_send(&mut side.cx(START), &mut burst);
+            let unit: Vec<u8> = burst.slices().flatten().copied().collect();
+            pinger.on_sent(&mut side.cx(START), Sent { bytes: unit.len(), fault: None });
+            units.push(unit);
+        }
+        let whole = units[0].clone();
+        units[0][20] ^= 1;
+        for unit in units.iter().chain([&whole]) {
+            let mut none = Arena::new(0);
+            let got = Received::stream(unit, START);
+            pinger.on_received(&mut side.cx(START), &got, &mut Transmit::new(&mut none, 0)).unwrap();
+        }
+        let counts = tally(&mut side.rec).counts;
+        assert_eq!((counts.corrupt, counts.received, counts.duplicated), (1, 0, 1), "{chunk:?}");
     }
 }
 
@@ -498,6 +528,30 @@ fn nobody_there_is_told_and_not_asked_for_ever() {
 }
 
 #[test]
+fn refused_addresses_are_named_once_each_and_the_first_only() {
+    // An address that is not admitted, and one that asks from the port of a service.
+    let nowhere = Acl { allow: vec!["192.0.2.0/24".parse().unwrap()], deny: vec![] };
+    for (streams, port) in [(nowhere, 5_000), (Acl::default(), 7)] {
+        let answers = Answers { workers: 1, streams, ..Answers::default() };
+        let mut acceptor: Box<dyn Acceptor> = acceptors(&phase(udp(ping(1, 64))), &answers).remove(0);
+        let mut side = Side::new(1, Quirks::default());
+        let mut arena = Arena::new(0);
+        let mut told = Vec::new();
+        for (seen, addresses) in [(2, 2), (20, 200)] {
+            for n in 0..1_000 {
+                let peer = ([10, 9, 0, (n % addresses) as u8], port).into();
+                let path = Path { peer, local: ([10, 0, 0, 1], 7).into() };
+                let got = Received { from: Some(path), ..Received::stream(&[7; 64], START) };
+                let mut reply = Transmit::new(&mut arena, 0);
+                assert!(acceptor.on_unsolicited(&mut side.cx(START), &got, &mut reply).is_none());
+            }
+            told.append(&mut side.outbox);
+            assert_eq!(told.len(), seen, "port {port}");
+        }
+    }
+}
+
+#[test]
 fn the_echo_service_holds_back_a_peer_that_does_not_read() {
     let mut responder = Responder::new(GROUP, SECOND);
     let mut side = Side::new(1, Quirks::default());
@@ -512,4 +566,18 @@ fn the_echo_service_holds_back_a_peer_that_does_not_read() {
     }
     assert_eq!(responder.interest().read, Read::Pause, "64 KiB are owed");
     assert_eq!(responder.interest().send, When::Now);
+}
+
+#[test]
+fn a_stopped_echo_service_is_woken_no_more_before_the_peer_that_does_not_read_has_stalled() {
+    let mut responder = Responder::new(GROUP, 10 * SECOND);
+    let mut side = Side::new(1, Quirks::default());
+    let mut arena = Arena::new(0);
+    let came = metrics::Mono(5);
+    let mut reply = Transmit::new(&mut arena, 0);
+    responder.on_received(&mut side.cx(came), &Received::stream(&[5; 100], came), &mut reply).unwrap();
+    // Silent for longer than the service waits after a stop.
+    responder.on_event(&mut side.cx(came.plus(2 * SECOND)), FlowEvent::Stop).unwrap();
+    let Interest { send, wake, .. } = responder.interest();
+    assert_eq!((send, wake), (When::Now, Some(came.plus(10 * SECOND))));
 }

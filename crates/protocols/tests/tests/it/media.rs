@@ -6,11 +6,12 @@ use common::one_sided::Answers;
 use ctstraffic::{MediaParams, Receiver};
 use metrics::{Ending, Frames, Group, Mono, SECOND};
 use model::{Event, FrameRow, FrameVerdict, Kind, Media, Phase, Verify};
-use sim::{At, Cut, Link, Pair, Quirks, START};
+use sim::{At, Cut, Link, Pair, Quirks, START, Side};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use transport::{
-    Acceptor, Cause, Checked, Context, Flow, FlowEvent, FlowId, Interest, Received, Sent, Transmit, Violation,
+    Acceptor, Arena, Cause, Checked, Context, Flow, FlowEvent, FlowId, Interest, Path, Received, Sent,
+    Transmit, Violation,
 };
 
 const MS: u64 = 1_000_000;
@@ -412,12 +413,31 @@ fn no_stream_goes_beyond_the_fence() {
         pair.run();
         assert_eq!(pair.ends[0].completed(), admitted, "{allow}: {:?}", pair.ends[0].ended);
         let (_, notices) = told(&mut pair, 1);
-        assert_eq!(notices.is_empty(), admitted);
+        assert_eq!(notices.len(), usize::from(!admitted), "once, for every START: {notices:?}");
         if !admitted {
             assert!(notices[0].starts_with("10.0.0.1 asked for a stream and gets none"), "{notices:?}");
             assert_eq!(pair.fate(1).sent, 0, "not a byte was sent to it");
         }
     }
+}
+
+#[test]
+fn streams_are_as_many_as_sockets_and_half_of_them_to_one_address() {
+    let answers = Answers { workers: 1, sockets: Some(4), ..Answers::default() };
+    let mut acceptor = ctstraffic::acceptors(&phase(media(1_000_000, 10, 1, 10)), &answers).remove(0);
+    let mut side = Side::new(1, Quirks::default());
+    let mut arena = Arena::new(0);
+    let mut ask = |(host, port): (u8, u16)| {
+        let path = Path { peer: ([10, 0, 0, host], port).into(), local: ([10, 0, 0, 100], 4_444).into() };
+        let got = Received { from: Some(path), ..Received::stream(b"START", START) };
+        acceptor.on_unsolicited(&mut side.cx(START), &got, &mut Transmit::new(&mut arena, 0))
+    };
+    let peers = [(1, 1), (1, 2), (1, 3), (2, 1), (2, 2), (3, 1)];
+    let flows = peers.map(&mut ask);
+    let admitted = flows.each_ref().map(|flow| flow.is_some());
+    assert_eq!(admitted, [true, true, false, true, true, false]);
+    drop(flows);
+    assert!(ask((1, 3)).is_some(), "places are given back");
 }
 
 #[test]

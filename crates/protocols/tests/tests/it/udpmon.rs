@@ -285,6 +285,31 @@ fn the_host_is_read_before_the_answer() {
 }
 
 #[test]
+fn one_requester_leaves_records_for_others() {
+    let v = vectors(VECTORS);
+    let phase =
+        Phase { kind: Kind::Train, extra: udpmon::PacketTestSettings::default().extra(), ..Phase::default() };
+    let mut listener = acceptors(&phase, &Answers { workers: 1, ..Answers::default() }).remove(0);
+    let (mut room, mut none) = (Room::new(), Arena::new(0));
+    let mut flows = Vec::new();
+    for (port, record_bytes) in [(5, i32::MAX), (6, 64)] {
+        let path = Path { peer: ([10, 0, 0, 1], port).into(), ..PATH };
+        let first = encode(&Message::Zero(Setup { record_bytes, ..Setup::default() }), 208);
+        let batch = Received { from: Some(path), ..Received::stream(&first, room.now) };
+        let mut flow =
+            listener.on_unsolicited(&mut room.cx(), &batch, &mut Transmit::new(&mut none, 0)).unwrap();
+        flow.on_event(&mut room.cx(), FlowEvent::Up(path)).unwrap();
+        room.hear(&mut *flow);
+        flows.push(flow);
+    }
+    room.now = room.now.plus(SECOND);
+    room.say(&mut *flows[1], &v["data_0"]);
+    let ask = Message::Fetch { block: Block::Records, index: 0, length: 32 };
+    let record = room.say(&mut *flows[1], &encode(&ask, 208));
+    assert!(record.len() == 32 && record != [0; 32], "the first asked for more than all: {record:?}");
+}
+
+#[test]
 fn no_request_reaches_beyond_what_there_is() {
     let v = vectors(VECTORS);
     let mut room = Room::new();
@@ -576,6 +601,7 @@ mod pair {
     fn latency_is_the_round_trip() {
         let udpmon = PacketTestSettings {
             role: PacketTestRole::Latency,
+            size: 100,
             packets: 50,
             responses: (20, 1500, 740),
             bin_width: 100,
@@ -586,6 +612,9 @@ mod pair {
         assert!(run.ends[0].completed(), "{:?}", run.ends[0].ended);
         let found = tests(&run, 0);
         assert_eq!(found.len(), 3);
+        // What begins and ends the test is no payload.
+        let counts = &run.ends[0].counts;
+        assert_eq!((counts.tx_bytes, counts.rx_bytes), (150 * 100, 50 * (20 + 760 + 1500)));
         for (test, size) in found.iter().zip([20, 760, 1500]) {
             let latency = test.latency.as_ref().unwrap();
             assert_eq!((latency.response, latency.count, latency.missing, latency.stray), (size, 50, 0, 0));

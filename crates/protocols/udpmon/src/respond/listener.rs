@@ -9,7 +9,7 @@ use crate::packet_stats::{PacketStats, wanted};
 use common::Acl;
 use common::Limit;
 use common::message::Told;
-use common::pending::refuse;
+use common::pending::PendingPeers;
 use metrics::Ending;
 use model::Phase;
 use std::collections::HashMap;
@@ -22,6 +22,8 @@ use transport::{Acceptor, Cause, Context, Flow, Received, Transmit};
 const MOST_PEERS: usize = 1_000;
 /// Records that all tests together may keep.
 const MOST_RECORDS: usize = 4_000_000;
+/// Records that a test of one requester may keep: as many as ours may ask for.
+const MOST_OF_ONE: usize = 1_000_000;
 
 /// What a responder's workers share.
 pub(super) struct Shared {
@@ -50,7 +52,7 @@ impl Place {
     pub(super) fn room(&mut self, setup: &Setup) -> usize {
         let promised = &self.shared.promised;
         promised.fetch_sub(std::mem::take(&mut self.records), Ordering::Relaxed);
-        let wanted = wanted(setup);
+        let wanted = wanted(setup).min(MOST_OF_ONE);
         let grant = |taken: usize| Some(taken + wanted.min(MOST_RECORDS.saturating_sub(taken)));
         let before =
             promised.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grant).unwrap_or(MOST_RECORDS);
@@ -80,12 +82,16 @@ pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
         promised: AtomicUsize::new(0),
         most: answers.sockets.map_or(MOST_PEERS, |sockets| sockets.clamp(1, MOST_PEERS)),
     });
-    let one = |_| Box::new(Listener { shared: Arc::clone(&shared) }) as Box<dyn Acceptor>;
+    let one = |_| {
+        let pending = PendingPeers::default();
+        Box::new(Listener { shared: Arc::clone(&shared), pending }) as Box<dyn Acceptor>
+    };
     (0..answers.workers.max(1)).map(one).collect()
 }
 
 pub struct Listener {
     shared: Arc<Shared>,
+    pending: PendingPeers,
 }
 
 impl Acceptor for Listener {
@@ -104,7 +110,7 @@ impl Acceptor for Listener {
             return None;
         }
         if !shared.streams.admits(peer.ip()) {
-            refuse(cx, peer.ip(), "a UDPmon test", "answers");
+            self.pending.refuse(cx, peer.ip(), "a UDPmon test", "answers");
             return None;
         }
         let mut peers = shared.peers.lock().unwrap_or_else(PoisonError::into_inner);

@@ -163,6 +163,11 @@ impl Pinger {
         if slot.left & bit == 0 {
             return self.core.packet(cx, |packets| packets.duplicated += 1);
         }
+        // Whole or damaged it has come: another copy is a repeat.
+        let left = slot.left & !bit;
+        if let Some(slot) = self.window.slot(message) {
+            slot.left = left;
+        }
         if u64::clamped(bytes.len()) != size {
             let (got, want) = (u64::clamped(bytes.len()), size);
             let what = if got < want { Violation::TooFew { got, want } } else { Violation::TooMany { want } };
@@ -178,11 +183,8 @@ impl Pinger {
         if let Some(bad) = bad {
             return self.bad(cx, message, bad);
         }
-        let left = slot.left & !bit;
-        if let Some(slot) = self.window.slot(message) {
-            slot.left = left;
-        }
-        if left == 0 {
+        // One of which a part was damaged has been counted as such.
+        if left == 0 && slot.state != State::Settled {
             self.back(cx, message, Times { remote_ns: spent.then_some(word), path_ns: None });
         }
     }
@@ -197,6 +199,10 @@ impl Pinger {
         let Some(slot) = slot else { return self.core.packet(cx, repeated) };
         if slot.word != word {
             let (want, got) = (slot.word.to_be_bytes(), word.to_be_bytes());
+            // Another copy is a repeat.
+            if let Some(slot) = self.window.slot(number) {
+                slot.left = 0;
+            }
             return self.bad(cx, number, codec::bad_head(&want, &got));
         }
         let fresh = slot.left != 0;
