@@ -18,8 +18,8 @@ use std::sync::Arc;
 use transport::{Acceptor, Context, Flow, Path, Received, Transmit};
 
 /// Senders that are told apart; another one takes the place of one that has long been silent.
-const MOST_SENDERS: usize = 1_000;
-const SILENT: u64 = 10 * SECOND;
+pub(super) const MOST_SENDERS: usize = 1_000;
+pub(super) const SILENT: u64 = 10 * SECOND;
 /// Numbers that are remembered one by one for each sender, 8 KiB.
 const WINDOW: usize = 1 << 16;
 /// Datagrams that are told at once, and how long one waits to be told, ns.

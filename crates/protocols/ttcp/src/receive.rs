@@ -207,6 +207,16 @@ impl Answerer {
         Answerer { streams, shared, tests: HashMap::new(), account: Unconnected::new(GROUP), stopped: false }
     }
 
+    /// Makes room for one more test: of those without data, the one that was silent longest gives way.
+    fn make_room(&mut self) -> bool {
+        if self.tests.len() < MOST {
+            return true;
+        }
+        let empty = self.tests.iter().filter(|(_, (_, test))| test.found().data == 0);
+        let longest = empty.min_by_key(|(_, (_, test))| test.last).map(|(peer, _)| *peer);
+        longest.is_some_and(|peer| self.tests.remove(&peer).is_some())
+    }
+
     /// Counts a test with its first data among the requested number of tests.
     fn enter(&mut self, cx: &mut Context<'_>, path: Path) -> bool {
         if !self.shared.limit.enter() {
@@ -275,10 +285,11 @@ impl Acceptor for Answerer {
     ) -> Option<Box<dyn Flow>> {
         let path = got.from?;
         let peer = path.peer;
-        let known = self.tests.contains_key(&peer);
-        let Shared { acl, streams, .. } = &*self.shared;
-        if !known && (self.tests.len() >= MOST || !self.account.pending.admits(cx, acl, streams, peer.ip())) {
-            return None;
+        if !self.tests.contains_key(&peer) {
+            let Shared { acl, streams, .. } = &*self.shared;
+            if !self.account.pending.admits(cx, acl, streams, peer.ip()) || !self.make_room() {
+                return None;
+            }
         }
         let at = got.arrived();
         let (_, test) = self.tests.entry(peer).or_insert_with(|| (path, Test::default()));

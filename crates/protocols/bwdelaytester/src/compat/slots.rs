@@ -9,6 +9,7 @@
 use super::args::SLOT;
 use super::table::{Histogram, Line, Rate, print_rates, slot_of};
 use crate::DatagramRow;
+use crate::receive::{MOST_SENDERS, SILENT};
 use metrics::{Clamped, Runs, SECOND, Seen, real};
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Write};
@@ -31,6 +32,8 @@ struct Sender {
     number: u32,
     /// Smallest difference so far between our time and a stamp of a clock of which nothing is known, µs.
     fastest: Option<i64>,
+    /// When its last datagram came, ns of the receiver's clock.
+    heard: u64,
 }
 
 /// A tenth of a second.
@@ -130,11 +133,15 @@ impl Slots {
         self.pass(row.at_ns, out)?;
         let start = *self.start.get_or_insert(row.at_ns);
         self.open_for(row.at_ns.saturating_sub(start) / SLOT);
+        if self.senders.len() >= MOST_SENDERS && !self.senders.contains_key(&row.peer) {
+            self.senders.retain(|_, sender| row.at_ns.saturating_sub(sender.heard) < SILENT);
+        }
         let runs = &mut self.runs;
         let sender = self.senders.entry(row.peer).or_insert_with(|| {
             *runs += 1;
-            Sender { runs: Runs::new(WINDOW), number: *runs, fastest: None }
+            Sender { runs: Runs::new(WINDOW), number: *runs, fastest: None, heard: row.at_ns }
         });
+        sender.heard = sender.heard.max(row.at_ns);
         let came = sender.runs.see(row.number, row.stamp_us);
         if came.anew {
             writeln!(err, "WARNING: Remote restarted. Restarting here too")?;
@@ -270,5 +277,27 @@ impl Sender {
         let fastest = self.fastest.map_or(took, |fastest| fastest.min(took));
         self.fastest = Some(fastest);
         took.saturating_sub(fastest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use metrics::Wall;
+
+    #[test]
+    fn senders_that_fell_silent_are_forgotten() {
+        let mut slots = Slots::new(true, 0, false);
+        let (mut out, mut err): (Vec<u8>, Vec<u8>) = (Vec::new(), Vec::new());
+        for n in 0..2_500u32 {
+            // Fifty a second: 500 of them within the time after which one is silent.
+            let at_ns = u64::from(n) * SECOND / 50;
+            let peer = SocketAddr::from(((0x0a00_0000 + n).to_be_bytes(), 9));
+            let (number, stamp_us, bytes) = (0, at_ns / 1_000, 100);
+            let row = DatagramRow { peer, number, stamp_us, bytes, at_ns, read_ns: at_ns, wall: Wall(0) };
+            slots.take(&row, &mut out, &mut err).unwrap();
+            assert!(slots.senders.len() <= MOST_SENDERS);
+        }
+        assert_eq!((slots.sum().packets, slots.sum().lost), (2_500, 0));
     }
 }

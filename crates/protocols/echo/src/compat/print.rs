@@ -124,7 +124,7 @@ impl Printer {
                 if counts {
                     self.used += 1;
                     self.times.add(ns);
-                    self.rows.add(ns);
+                    self.rows.add(ns, 1);
                 }
             }
             (Echo::Damaged, _) => {
@@ -249,8 +249,8 @@ pub(crate) fn print(outcome: &Outcome, events: &[Event], out: &mut dyn Write) ->
         let in_time: Vec<_> =
             trips.rtt_ns.iter().flat_map(|rtt| rtt.counts.iter().filter(in_time)).copied().collect();
         for &(ns, n) in &in_time {
-            (0..n).for_each(|_| printer.rows.add(ns));
-            printer.used += n;
+            printer.rows.add(ns, n);
+            printer.used = printer.used.saturating_add(n);
         }
         if let Some((rtt, last)) = trips.rtt_ns.as_ref().zip(in_time.last()) {
             printer.times.add(rtt.min);
@@ -263,8 +263,8 @@ pub(crate) fn print(outcome: &Outcome, events: &[Event], out: &mut dyn Write) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use metrics::{Ending, Wall};
-    use model::{PingCounts, RoundTrips, Status, Totals};
+    use metrics::{Ending, Spectrum, Wall};
+    use model::{Phase, PingCounts, Point, RoundTrips, Status, Totals};
 
     fn row(seq: u64, echo: Echo, us: u64) -> PingRow {
         let rtt_ns = (echo != Echo::Missing).then_some(us * 1000);
@@ -428,6 +428,23 @@ mod tests {
         }
         assert!(!lines.iter().any(|l| l.contains("TimeStamp") || l.contains("Nagle")), "they are TCP's");
         assert_eq!(printer.failures(), 6);
+    }
+
+    #[test]
+    fn a_saved_run_with_counts_beyond_64_bits_is_printed_at_once() {
+        let counts = vec![(100_000, u64::MAX); 2];
+        let rtt = Spectrum { min: 100_000, max: 100_000, counts, ..Spectrum::default() };
+        let trips = RoundTrips { rtt_ns: Some(rtt), ..RoundTrips::default() };
+        let point = Point {
+            phase: Phase { kind: Kind::Ping, ..Phase::default() },
+            local: Totals { pings: Some(Box::new(trips)), ..Totals::default() },
+            ..Point::default()
+        };
+        let outcome = Outcome { points: vec![point], ..Outcome::default() };
+        let mut out = Vec::new();
+        print(&outcome, &[], &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.contains("0us-<200us 18446744073709551615 packets (100.000 %)"), "{text}");
     }
 
     #[test]

@@ -35,9 +35,10 @@ impl Times {
 pub(super) struct Rows(pub(super) [u64; STEPS + 1]);
 
 impl Rows {
-    pub(super) fn add(&mut self, ns: u64) {
+    /// Adds `n` round trips of `ns`.
+    pub(super) fn add(&mut self, ns: u64, n: u64) {
         let at = usize::clamped((ns / (STEP_US * 1000)).min(u64::clamped(STEPS)));
-        self.0[at] += 1;
+        self.0[at] = self.0[at].saturating_add(n);
     }
 
     /// The rows' names, as the original has them.
@@ -79,9 +80,9 @@ mod tests {
     fn rows_hold_their_lower_bound_and_the_last_all_the_rest() {
         let mut rows = Rows::default();
         for us in [0, 199, 200, 399, 400, 2199, 2200, 2201, 1_000_000] {
-            rows.add(us * 1000);
+            rows.add(us * 1000, 1);
         }
-        rows.add(199_999);
+        rows.add(199_999, 1);
         assert_eq!(rows.0, [3, 2, 1, 0, 0, 0, 0, 0, 0, 0, 1, 3]);
         let names: Vec<String> = (0..=STEPS).map(Rows::name).collect();
         assert_eq!(

@@ -1,12 +1,12 @@
 //! ttcp over datagrams: the sequence as captured, both ends in virtual time over good and bad paths, and damaged datagrams.
 
-use crate::support::run::{MS, Told, address, client_ip, network, told};
+use crate::support::run::{MS, Told, address, call_with, client_ip, network, serve_with, told};
 use common::bulk::{Marks, Word};
-use common::one_sided::{Answers, Calls, OneSided, OneSidedPlan};
+use common::one_sided::{Answers, Calls};
 use metrics::{Mono, SECOND};
 use model::{Event, Kind, Level, Phase, Portion, Probe, Range, SocketSettings, Status, Verify};
-use sim::{At, Cut, Host, Link, Network};
-use transport::{LinkSource, Rng};
+use sim::{At, Cut, Host, Link, Network, Quirks, START, Side};
+use transport::Rng;
 use ttcp::{Deed, Marked, Test, connectors};
 
 fn phase(buffers: u64, length: u64) -> Phase {
@@ -71,18 +71,13 @@ fn a_sender_s_datagrams_are_those_of_the_capture() {
 fn serve(net: &mut Network, exit_after: Option<u64>) -> Host {
     let phase = phase(1, 8_192);
     let answers = Answers { exit_after, workers: 1, arrivals: true, ..Answers::default() };
-    let sources = LinkSource::acceptors(ttcp::acceptors(&phase, &answers));
-    let plan = OneSidedPlan { phase, sources, serving: true, records: true };
-    let now = net.now;
-    net.serve(address(1), 1, Box::new(OneSided::new(plan, now)))
+    let acceptors = ttcp::acceptors(&phase, &answers);
+    serve_with(net, 1, phase, acceptors, true)
 }
 
 fn call(net: &mut Network, n: u32, phase: &Phase, marks: Marks) -> Host {
     let calls = Calls { targets: vec![address(1)], workers: 1, marks, arrivals: true, ..Calls::default() };
-    let sources = LinkSource::connectors(connectors(phase, &calls));
-    let plan = OneSidedPlan { phase: phase.clone(), sources, serving: false, records: true };
-    let now = net.now;
-    net.join(client_ip(n), 1, Box::new(OneSided::new(plan, now)))
+    call_with(net, n, 1, phase, connectors(phase, &calls), true)
 }
 
 fn portions(net: &Network, host: Host) -> Vec<Portion> {
@@ -220,6 +215,33 @@ fn an_end_that_is_lost_is_waited_for_as_long_as_was_said() {
     assert!(rx.to_ns - rx.from_ns <= SECOND, "{rx:?}");
     let warned = |(_, event): &(Mono, Event)| matches!(event, Event::Notice { level: Level::Warning, text } if text.starts_with("no end came from"));
     assert!(net.events(server).iter().any(warned));
+}
+
+#[test]
+fn tests_without_data_give_way_to_new_ones() {
+    const MARKER: &[u8] = &[0x20, 0x21, 0x22, 0x23];
+    const DATA: &[u8] = &[7; 100];
+    let answers = Answers { workers: 1, ..Answers::default() };
+    let mut acceptor = ttcp::acceptors(&phase(1, 100), &answers).remove(0);
+    let (mut side, mut arena) = (Side::new(1, Quirks::default()), transport::Arena::new(0));
+    let mut say = |port: u16, bytes: &[u8]| {
+        let at = START.plus(u64::from(port));
+        let path = transport::Path { peer: ([10, 0, 0, 2], port).into(), local: address(1) };
+        let got = transport::Received { from: Some(path), ..transport::Received::stream(bytes, at) };
+        let mut reply = transport::Transmit::new(&mut arena, 0);
+        assert!(acceptor.on_unsolicited(&mut side.cx(at), &got, &mut reply).is_none());
+    };
+    // As many as there may be at once.
+    for port in 1..=256 {
+        say(port, MARKER);
+    }
+    for bytes in [MARKER, DATA, MARKER] {
+        say(257, bytes);
+    }
+    let rated: Vec<u64> = crate::support::told(&side.outbox)
+        .filter_map(|event| if let Event::Portion(portion) = event { Some(portion.rx_bytes) } else { None })
+        .collect();
+    assert_eq!(rated, [100]);
 }
 
 #[test]
