@@ -30,7 +30,7 @@ use help::page;
 use model::Phase;
 use printer::{Printer, print};
 use read::{is_table, report};
-use spec::{Cores, Place, Role, Spec};
+use spec::{Place, Role, Spec};
 
 /// ctsTraffic.
 pub(crate) const ORIGINALS: &[Original] = &[Original {
@@ -52,8 +52,8 @@ pub(crate) fn usual_phase() -> Phase {
     }
 }
 
-/// Damaged inputs for each reader: `NETCALIPER_INPUTS`, or 20,000. `bench/deep` has a million.
+/// Damaged inputs for each reader: `NETCALIPER_INPUTS`, or 5,000. `bench/deep` has a million.
 #[cfg(test)]
 fn inputs() -> u32 {
-    std::env::var("NETCALIPER_INPUTS").map_or(20_000, |n| n.parse().expect("NETCALIPER_INPUTS is a number"))
+    std::env::var("NETCALIPER_INPUTS").map_or(5_000, |n| n.parse().expect("NETCALIPER_INPUTS is a number"))
 }

@@ -1,7 +1,7 @@
 //! What is printed before anything happens: the network adapter, and the settings in force.
 
 use super::connection::address;
-use super::spec::{Role, Spec, Transport};
+use super::spec::{Place, Role, Spec, Transport};
 use model::{HostSnapshot, Pattern, Verify};
 use std::net::{IpAddr, SocketAddr};
 
@@ -55,7 +55,7 @@ pub(super) fn settings(spec: &Spec, resolved: &Resolved) -> Vec<String> {
     tell(format!("Level of verification: {level}"));
     tell(format!("Port: {}", spec.port));
     sizes(spec, &mut tell);
-    if let Some(name) = &shown.compartment {
+    if let Some(Place::Compartment(name)) = &spec.place {
         tell(format!("IP Compartment: {name}"));
     }
     if let Some(dscp) = phase.sockets.dscp {
@@ -140,7 +140,7 @@ fn server(spec: &Spec, resolved: &Resolved, tell: &mut impl FnMut(String)) {
 
 fn client(spec: &Spec, resolved: &Resolved, tell: &mut impl FnMut(String)) {
     let phase = &spec.phase;
-    if let Some(index) = spec.shown.interface {
+    if let Some(Place::Interface(index)) = &spec.place {
         tell(format!("InterfaceIndex: {index}"));
     }
     tell("Connecting out to addresses:".to_owned());

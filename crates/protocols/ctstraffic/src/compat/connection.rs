@@ -11,9 +11,11 @@ const TCP_CSV: &str =
     "TimeSlice,LocalAddress,RemoteAddress,SendBytes,SendBps,RecvBytes,RecvBps,TimeMs,Result,ConnectionId";
 const UDP_CSV: &str =
     "TimeSlice,LocalAddress,RemoteAddress,Bits/Sec,Completed,Dropped,Repeated,Errors,Result,ConnectionId";
-const TCP_INFO_CSV: &str = "TimeSlice,LocalAddress,RemoteAddress,ConnectionId,SendBytes,SendBps,RecvBytes,RecvBps,\
-TimeMs,BytesReordered,BytesRetransmitted,SynRetransmitted,DupAcksIn,MinRttUs,Mss,TimeoutEpisodes,FastRetransmit,\
-SndLimBytesCwnd,SndLimBytesRwin,SndLimBytesSnd";
+
+/// The header of the TCP-info CSV, without its line end.
+pub(super) const TCP_INFO_CSV: &str = "TimeSlice,LocalAddress,RemoteAddress,ConnectionId,SendBytes,SendBps,\
+RecvBytes,RecvBps,TimeMs,BytesReordered,BytesRetransmitted,SynRetransmitted,DupAcksIn,MinRttUs,Mss,\
+TimeoutEpisodes,FastRetransmit,SndLimBytesCwnd,SndLimBytesRwin,SndLimBytesSnd";
 
 /// The header of the connection CSV, without its line end.
 pub(super) fn csv_header(transport: Transport) -> &'static str {
@@ -21,11 +23,6 @@ pub(super) fn csv_header(transport: Transport) -> &'static str {
         Transport::Tcp => TCP_CSV,
         Transport::Udp => UDP_CSV,
     }
-}
-
-/// The header of the TCP-info CSV, without its line end.
-pub(super) fn tcp_info_header() -> &'static str {
-    TCP_INFO_CSV
 }
 
 /// An ended connection as the original tells it.
@@ -335,7 +332,7 @@ mod tests {
         let record = ConnectionRecord { tcp: Some(info), ..record() };
         let row = ended(&record, Role::Client, Transport::Tcp).tcp_info_row(&record).unwrap();
         let cells: Vec<&str> = row.split(", ").collect();
-        let names: Vec<&str> = tcp_info_header().split(',').collect();
+        let names: Vec<&str> = TCP_INFO_CSV.split(',').collect();
         assert_eq!((cells.len(), names.len()), (20, 20));
         let cell = |name: &str| cells[names.iter().position(|n| *n == name).unwrap()];
         assert_eq!((cell("MinRttUs"), cell("Mss"), cell("FastRetransmit")), ("40", "1448", "3"));

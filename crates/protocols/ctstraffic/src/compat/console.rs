@@ -5,30 +5,9 @@ use super::spec::Transport;
 use super::transcript::Item;
 use std::io::{self, Write};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Shows {
-    anything: bool,
-    status: bool,
-    errors: bool,
-    connections: bool,
-    debug: bool,
-}
-
-impl Shows {
-    fn at(verbosity: u8) -> Shows {
-        Shows {
-            anything: verbosity > 0,
-            status: matches!(verbosity, 1 | 2 | 5 | 6),
-            errors: matches!(verbosity, 2 | 4 | 5 | 6),
-            connections: matches!(verbosity, 3..=6),
-            debug: verbosity >= 6,
-        }
-    }
-}
-
 #[derive(Debug)]
 pub(super) struct Console {
-    shows: Shows,
+    verbosity: u8,
     transport: Transport,
     /// Status lines since the last header.
     lines: u32,
@@ -36,26 +15,28 @@ pub(super) struct Console {
 
 impl Console {
     pub(super) fn new(verbosity: u8, transport: Transport) -> Console {
-        Console { shows: Shows::at(verbosity), transport, lines: 0 }
+        Console { verbosity, transport, lines: 0 }
     }
 
     /// Prints `item`: results to `out`, errors to `err`.
     pub(super) fn show(&mut self, item: &Item, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<()> {
-        let shows = self.shows;
-        if !shows.anything {
+        let verbosity = self.verbosity;
+        if verbosity == 0 {
             return Ok(());
         }
+        let (status, errors) = (matches!(verbosity, 1 | 2 | 5 | 6), matches!(verbosity, 2 | 4 | 5 | 6));
+        let (connections, debug) = (verbosity >= 3, verbosity >= 6);
         match item {
             Item::Adapters(lines) => all(lines, out),
             Item::Banner(lines) => {
                 all(lines, out)?;
-                if shows.status {
+                if status {
                     all(&line::legend(self.transport), out)?;
                     writeln!(out, "\n{}\n", line::header(self.transport))?;
                 }
                 Ok(())
             }
-            Item::Status(slice) if shows.status => {
+            Item::Status(slice) if status => {
                 if self.lines == HEADER_EVERY {
                     self.lines = 0;
                     writeln!(out, "{}", line::header(self.transport))?;
@@ -63,15 +44,15 @@ impl Console {
                 self.lines += 1;
                 writeln!(out, "{}", slice.line(self.transport))
             }
-            Item::Established(line) | Item::Connection { line, .. } if shows.connections => {
+            Item::Established(line) | Item::Connection { line, .. } if connections => {
                 writeln!(out, "{line}")
             }
-            Item::Error(line) if shows.errors => writeln!(err, "{line}"),
-            Item::Message { text, error, .. } if (*error && shows.errors) || shows.debug => {
+            Item::Error(line) if errors => writeln!(err, "{line}"),
+            Item::Message { text, error, .. } if (*error && errors) || debug => {
                 writeln!(out, "{text}")
             }
             Item::Warning { text, .. } => writeln!(err, "{text}"),
-            Item::Started(text) if shows.debug => writeln!(out, "{text}"),
+            Item::Started(text) if debug => writeln!(out, "{text}"),
             Item::Said(text) => writeln!(out, "{text}"),
             Item::Summary(lines) => {
                 writeln!(out)?;

@@ -61,8 +61,8 @@ impl Logs {
         let header = connection::csv_header(transport);
         logs.connection = logs.file(asked.connection.as_deref(), asked.encoding, header, open)?;
         logs.error = logs.file(asked.error.as_deref(), asked.encoding, "", open)?;
-        logs.jitter = logs.file(asked.jitter.as_deref(), asked.encoding, jitter::header(), open)?;
-        let header = connection::tcp_info_header();
+        logs.jitter = logs.file(asked.jitter.as_deref(), asked.encoding, jitter::HEADER, open)?;
+        let header = connection::TCP_INFO_CSV;
         logs.tcp_info = logs.file(asked.tcp_info.as_deref(), asked.encoding, header, open)?;
         Ok(logs)
     }

@@ -2,7 +2,7 @@
 
 mod ended;
 
-use super::read::{Table, is_table};
+use super::read::{Slice, Table, is_table};
 use super::spec::Transport;
 use compat::import::{ImportedPhase, ImportedRun, ns};
 use metrics::{Clamped, Frames, real};
@@ -19,13 +19,8 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Result<ImportedRun, String>> {
     }
     let mut notices = Vec::new();
     let phase = match Table::read(bytes)? {
-        Table::Status { transport: Transport::Tcp, rows, first_is_void, .. } => {
-            let rows: Vec<(f64, [u64; 6])> = rows.into_iter().map(|r| (r.at_s, r.numbers)).collect();
-            status(&rows, first_is_void)
-        }
-        Table::Status { transport: Transport::Udp, rows, .. } => {
-            frames(&rows.into_iter().map(|r| (r.at_s, r.numbers)).collect::<Vec<_>>())
-        }
+        Table::Status { transport: Transport::Tcp, rows, first_is_void, .. } => status(&rows, first_is_void),
+        Table::Status { transport: Transport::Udp, rows, .. } => frames(&rows),
         Table::Connections(table) => ended::connections(&table),
         Table::Jitter { rows, undone, .. } => {
             if undone {
@@ -60,11 +55,11 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Result<ImportedRun, String>> {
 }
 
 /// Slices as intervals: each reaches from the one before to its own time.
-fn intervals(rows: &[(f64, [u64; 6])], fill: impl Fn(&mut Interval, &[u64; 6])) -> Vec<Interval> {
+fn intervals(rows: &[Slice], fill: impl Fn(&mut Interval, &[u64; 6])) -> Vec<Interval> {
     let mut from = 0;
-    let one = |(n, (at, numbers)): (usize, &(f64, [u64; 6]))| {
+    let one = |(n, row): (usize, &Slice)| {
         // The original leaves the time out from a million seconds on.
-        let to = if at.is_finite() { ns(*at) } else { from };
+        let to = if row.at_s.is_finite() { ns(row.at_s) } else { from };
         let mut interval = Interval {
             index: u32::try_from(n).unwrap_or(u32::MAX),
             start_ns: std::mem::replace(&mut from, to).min(to),
@@ -72,13 +67,13 @@ fn intervals(rows: &[(f64, [u64; 6])], fill: impl Fn(&mut Interval, &[u64; 6])) 
             ..Interval::default()
         };
         interval.local.ns = interval.end_ns - interval.start_ns;
-        fill(&mut interval, numbers);
+        fill(&mut interval, &row.numbers);
         interval
     };
     rows.iter().enumerate().map(one).collect()
 }
 
-fn status(rows: &[(f64, [u64; 6])], first_is_void: bool) -> ImportedPhase {
+fn status(rows: &[Slice], first_is_void: bool) -> ImportedPhase {
     let moved = |rate: u64, ns: u64| u64::clamped(real(rate) * real(ns) / 1e9);
     let mut intervals = intervals(rows, |interval, &[sent, received, open, completed, network, data]| {
         let ns = interval.local.ns;
@@ -93,48 +88,60 @@ fn status(rows: &[(f64, [u64; 6])], first_is_void: bool) -> ImportedPhase {
         // The original divides its first by the time since the host was started.
         intervals.remove(0);
     }
-    let mut phase = ImportedPhase { kind: Kind::Tcp, ..ImportedPhase::default() };
-    for interval in &intervals {
-        phase.local.traffic.after(&interval.local);
-    }
-    if let Some([_, _, open, completed, network, data]) = rows.last().map(|(_, numbers)| *numbers) {
+    let mut phase = phase(Kind::Tcp, intervals);
+    if let Some([_, _, open, completed, network, data]) = rows.last().map(|row| row.numbers) {
         phase.local.completed = completed;
         phase.local.network_errors = network;
         phase.local.data_errors = data;
-        phase.local.opened = completed + network + data + open;
+        phase.local.opened = [completed, network, data, open].into_iter().fold(0, u64::saturating_add);
     }
-    phase.local.peak = intervals.iter().map(|i| i.in_flight).max().unwrap_or(0);
-    phase.connections = u32::try_from(phase.local.peak).unwrap_or(u32::MAX);
     phase.pattern = match (phase.local.traffic.tx_bytes > 0, phase.local.traffic.rx_bytes > 0) {
         (true, true) => Pattern::Duplex,
         (false, true) => Pattern::Pull,
         _ => Pattern::Push,
     };
-    phase.intervals = intervals;
     phase
 }
 
-fn frames(rows: &[(f64, [u64; 6])]) -> ImportedPhase {
+fn frames(rows: &[Slice]) -> ImportedPhase {
     let intervals = intervals(rows, |interval, &[bps, streams, completed, dropped, repeated, errors]| {
         interval.local.rx_bytes = u64::clamped(real(bps) / 8.0 * real(interval.local.ns) / 1e9);
         interval.in_flight = streams;
         interval.frames = Some(Frames { completed, dropped, repeated, errors });
     });
-    let mut phase = ImportedPhase { kind: Kind::Stream, pattern: Pattern::Pull, ..ImportedPhase::default() };
     let mut all = Frames::default();
-    for interval in &intervals {
-        phase.local.traffic.after(&interval.local);
-        let more = interval.frames.unwrap_or_default();
-        all.completed += more.completed;
-        all.dropped += more.dropped;
-        all.repeated += more.repeated;
-        all.errors += more.errors;
-    }
+    intervals.iter().filter_map(|interval| interval.frames).for_each(|more| add_frames(&mut all, more));
+    let mut phase = phase(Kind::Stream, intervals);
+    phase.pattern = Pattern::Pull;
     phase.local.frames = Some(all);
+    phase
+}
+
+/// A phase of these intervals, with their sums.
+fn phase(kind: Kind, intervals: Vec<Interval>) -> ImportedPhase {
+    let mut phase = ImportedPhase { kind, ..ImportedPhase::default() };
+    let traffic = &mut phase.local.traffic;
+    for interval in &intervals {
+        add(&mut traffic.tx_bytes, interval.local.tx_bytes);
+        add(&mut traffic.rx_bytes, interval.local.rx_bytes);
+        add(&mut traffic.ns, interval.local.ns);
+    }
     phase.local.peak = intervals.iter().map(|i| i.in_flight).max().unwrap_or(0);
     phase.connections = u32::try_from(phase.local.peak).unwrap_or(u32::MAX);
     phase.intervals = intervals;
     phase
+}
+
+/// Adds a number of a file, which may be any.
+fn add(sum: &mut u64, number: u64) {
+    *sum = sum.saturating_add(number);
+}
+
+fn add_frames(sum: &mut Frames, more: Frames) {
+    add(&mut sum.completed, more.completed);
+    add(&mut sum.dropped, more.dropped);
+    add(&mut sum.repeated, more.repeated);
+    add(&mut sum.errors, more.errors);
 }
 
 #[cfg(test)]

@@ -3,13 +3,9 @@
 use metrics::{FrameJitter, FrameStamps};
 use model::{FrameRow, FrameVerdict};
 
-const HEADER: &str = "SequenceNumber,SenderQpc,SenderQpf,ReceiverQpc,ReceiverQpf,RelativeInFlightTimeMs,\
-PrevToCurrentInFlightTimeJitter";
-
 /// The header, without its line end.
-pub(super) fn header() -> &'static str {
-    HEADER
-}
+pub(super) const HEADER: &str = "SequenceNumber,SenderQpc,SenderQpf,ReceiverQpc,ReceiverQpf,\
+RelativeInFlightTimeMs,PrevToCurrentInFlightTimeJitter";
 
 /// What the figures of the next frame depend on.
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,6 +54,6 @@ mod tests {
         assert_eq!(row(dropped).unwrap(), "3,0,0,0,0,0.000,0.000");
         assert_eq!(row(repeated), None);
         assert_eq!(row(frame(5, 300, 699)).unwrap(), "5,3000000,10000000,699000,1000000,-1.000,4.000");
-        assert_eq!(header().split(',').count(), 7);
+        assert_eq!(HEADER.split(',').count(), 7);
     }
 }

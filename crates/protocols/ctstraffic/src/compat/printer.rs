@@ -56,14 +56,9 @@ impl Printer {
         out.flush()
     }
 
-    /// Connections that failed, network and protocol errors together.
-    pub(crate) fn errors(&self) -> u64 {
-        self.transcript.errors()
-    }
-
     /// The exit code: the number of failures, as far as eight bits hold it.
     pub(crate) fn exit_code(&self) -> u8 {
-        u8::try_from(self.errors()).unwrap_or(u8::MAX)
+        u8::try_from(self.transcript.errors()).unwrap_or(u8::MAX)
     }
 }
 

@@ -1,7 +1,8 @@
 //! Arguments as they were read, and what they come to together: defaults, and the rules that join several of them.
 
 use super::grammar::Word;
-use super::spec::{Cores, Encoding, LogFiles, Place, Role, Sharding, Shown, Spec, Transport};
+use super::spec::{Encoding, LogFiles, Place, Role, Sharding, Shown, Spec, Transport};
+use common::Placement;
 use metrics::SECOND;
 use model::{Burst, Kind, MAX_BUFFER, Media, Pattern, Phase, Range, Shutdown, SocketSettings, Verify};
 use std::path::{Path, PathBuf};
@@ -92,6 +93,11 @@ impl RawOptions {
         if self.word("-Protocol") == Some("udp") { Transport::Udp } else { Transport::Tcp }
     }
 
+    /// Connections, or streams, held at once.
+    fn connections(&self, transport: Transport) -> u32 {
+        self.get("-Connections").unwrap_or(if transport == Transport::Tcp { 8 } else { 1 })
+    }
+
     fn verify(&self) -> Verify {
         match self.word("-Verify") {
             Some("connection" | "never") => Verify::Connection,
@@ -113,10 +119,10 @@ impl RawOptions {
         let cores = match (self.get::<usize>("-CpuSetGroupId"), self.word("-AffinityPolicy")) {
             (Some(group), _) if group > 0 => {
                 let first = group.saturating_mul(GROUP);
-                Cores::These((first..first.saturating_add(GROUP)).collect())
+                Placement::Cores((first..first.saturating_add(GROUP)).collect())
             }
-            (_, Some("PerGroup" | "Manual")) => Cores::Free,
-            _ => Cores::Each,
+            (_, Some("PerGroup" | "Manual")) => Placement::Spread,
+            _ => Placement::Even,
         };
         let shown = self.shown(role, transport);
         let place = match (self.texts("-Compartment").pop(), self.get("-IfIndex")) {
@@ -180,7 +186,7 @@ impl RawOptions {
             return Err("-PrePostRecvs above 1 needs -Verify:connection over TCP".to_owned());
         }
         if let Some((low, Some(high))) = self.range::<u32>("-LocalPort") {
-            let (ports, connections) = (high - low + 1, self.get("-Connections").unwrap_or(8));
+            let (ports, connections) = (high - low + 1, self.connections(transport));
             if ports < connections {
                 return Err(format!(
                     "-LocalPort has {ports} ports for -Connections:{connections}: each connection needs one"
@@ -242,7 +248,7 @@ impl RawOptions {
         }
         let mut phase = Phase {
             kind: Kind::Tcp,
-            connections: self.get("-Connections").unwrap_or(if transport == Transport::Tcp { 8 } else { 1 }),
+            connections: self.connections(transport),
             iterations: self.get("-Iterations").filter(|&n| n > 0),
             duration_ns: self.ms("-TimeLimit"),
             interval_ns: interval * MS,
@@ -382,8 +388,6 @@ impl RawOptions {
             options,
             receives: self.get("-PrePostRecvs").unwrap_or(if tcp { 1 } else { 2 }),
             sends: self.get("-PrePostSends").unwrap_or(u32::from(io != "RioIocp")),
-            compartment: self.texts("-Compartment").pop(),
-            interface: self.get("-IfIndex"),
             cpu_group: self.get("-CpuSetGroupId"),
             sharding: (self.on("-EnableRecvSharding") == Some(true)).then(|| Sharding {
                 shards: self.get("-ShardCount").unwrap_or(0),

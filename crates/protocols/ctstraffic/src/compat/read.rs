@@ -7,7 +7,7 @@ mod table;
 use compat::NamedFile;
 use compat::import::decode;
 use std::io::{self, Write};
-pub(super) use table::{Connections, Ended, Frame, Table, TcpInfo};
+pub(super) use table::{Connections, Ended, Frame, Slice, Table, TcpInfo};
 
 /// Whether a file is one of ctsTraffic's tables: its first line is one of their headers.
 pub(crate) fn is_table(bytes: &[u8]) -> bool {

@@ -3,7 +3,8 @@
 mod place;
 mod resolve;
 
-use super::{Cores, Printer, Request, Resolved, Role, Spec, page, read};
+use super::raw::is_csv;
+use super::{Printer, Request, Resolved, Role, Spec, page, read};
 use common::config::tells_frames;
 use common::original::{Driver, ExitCodes, NO_EFFECT, Refusal, Run};
 use common::{ClientConfig, Placement, ServerConfig};
@@ -41,13 +42,10 @@ fn start(mut spec: Spec, driver: &dyn Driver) -> Result<u8, Refusal> {
 }
 
 fn placement(spec: &mut Spec, usable: &[usize]) -> Placement {
-    let placement = match &spec.cores {
-        Cores::Each => Placement::Even,
-        Cores::Free => Placement::Spread,
-        Cores::These(cores) => {
-            Placement::Cores(cores.iter().filter(|core| usable.contains(core)).copied().collect())
-        }
-    };
+    let mut placement = spec.cores.clone();
+    if let Placement::Cores(cores) = &mut placement {
+        cores.retain(|core| usable.contains(core));
+    }
     if placement == Placement::Cores(Vec::new()) {
         let group = spec.shown.cpu_group.unwrap_or(0);
         spec.ignored.push(format!("-CpuSetGroupId:{group} (there are no such CPUs)"));
@@ -63,8 +61,7 @@ fn wants_records(spec: &Spec) -> bool {
 
 /// Whether it has to be told when each connection has come to be: the console shows it, and a text file holds it.
 fn wants_arrivals(spec: &Spec) -> bool {
-    let table = |path: &Path| path.to_string_lossy().to_ascii_lowercase().ends_with(".csv");
-    spec.verbosity >= 3 || spec.logs.connection.as_deref().is_some_and(|path| !table(path))
+    spec.verbosity >= 3 || spec.logs.connection.as_deref().is_some_and(|path| !is_csv(path))
 }
 
 fn client(

@@ -1,25 +1,10 @@
 //! What a ctsTraffic command line asks for, checked and complete.
 
+pub(crate) use crate::tcp::Role;
+use common::Placement;
 use model::Phase;
+pub(crate) use model::Transport;
 use std::path::PathBuf;
-
-/// Which end of the test this is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) enum Role {
-    /// It connects (`-Target`).
-    #[default]
-    Client,
-    /// It accepts (`-Listen`).
-    Server,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-pub(crate) enum Transport {
-    /// Connections with one of the four patterns.
-    #[default]
-    Tcp,
-    Udp,
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) enum Encoding {
@@ -51,15 +36,6 @@ impl LogFiles {
     pub(crate) fn per_connection(&self) -> bool {
         self.connection.is_some() || self.tcp_info.is_some()
     }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub(crate) enum Cores {
-    #[default]
-    Each,
-    /// The scheduler decides.
-    Free,
-    These(Vec<usize>),
 }
 
 /// Where sockets belong, besides addresses.
@@ -96,7 +72,7 @@ pub(crate) struct Spec {
     /// What is printed: 0 nothing, 1 status, 2 status and errors, 3 connections, 4 connections and errors, 5 all, 6 more.
     pub(crate) verbosity: u8,
     pub(crate) logs: LogFiles,
-    pub(crate) cores: Cores,
+    pub(crate) cores: Placement,
     /// Worker threads, when given (`-ShardCount`).
     pub(crate) workers: Option<u16>,
     /// Interface, namespace.
@@ -122,10 +98,6 @@ pub(crate) struct Shown {
     pub(crate) receives: u32,
     /// Outstanding sends; 0 follows the ideal send backlog.
     pub(crate) sends: u32,
-    /// The compartment, as given.
-    pub(crate) compartment: Option<String>,
-    /// The interface index, as given.
-    pub(crate) interface: Option<u32>,
     /// The processor group, when given.
     pub(crate) cpu_group: Option<u32>,
     /// Receive sharding: policy, shards, workers of each, batch.

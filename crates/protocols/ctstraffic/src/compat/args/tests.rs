@@ -1,5 +1,6 @@
 use super::*;
-use crate::compat::spec::{Cores, Encoding, Place};
+use crate::compat::spec::{Encoding, Place};
+use common::Placement;
 use model::{Burst, Kind, Pattern, Range, Shutdown, Verify};
 use std::path::PathBuf;
 
@@ -106,7 +107,7 @@ fn every_option_arrives() {
     assert_eq!((tcp.pause_at_end_ms, tcp.break_on_error, tcp.verbosity), (20, true, 6));
     assert_eq!(tcp.local_ports, Some((5000, 5002)));
     assert_eq!(tcp.place, Some(Place::Compartment("blue".to_owned())));
-    assert_eq!(tcp.cores, Cores::These((64..128).collect()));
+    assert_eq!(tcp.cores, Placement::Cores((64..128).collect()));
     let logs = &tcp.logs;
     let path = |name: &str| Some(PathBuf::from(name));
     assert_eq!((&logs.connection, &logs.error), (&path("a.txt"), &path("a.txt")));
@@ -128,7 +129,7 @@ fn every_option_arrives() {
     let server = server(&format!(
         "{UDP} -serverexitlimit:10 -allow:192.0.2.0/24 -enablerecvsharding:on -shardcount:2 -affinitypolicy:manual"
     ));
-    assert_eq!((server.exit_limit, server.workers, server.cores), (Some(10), Some(2), Cores::Free));
+    assert_eq!((server.exit_limit, server.workers, server.cores), (Some(10), Some(2), Placement::Spread));
     assert_eq!(server.allow, ["192.0.2.0/24"]);
 }
 
@@ -140,6 +141,13 @@ fn old_names_still_count() {
     assert_eq!(client("-iterations:0").phase.iterations, None);
     assert_eq!(server("-serverexitlimit:0").exit_limit, None);
     assert_eq!(client("-bind:*").binds, [""; 0]);
+}
+
+#[test]
+fn a_range_of_local_ports_is_large_enough_for_the_default_number_of_streams() {
+    // One over UDP, eight over TCP.
+    assert_eq!(client(&format!("{UDP} -LocalPort:[5000,5001]")).local_ports, Some((5_000, 5_001)));
+    assert_eq!(client("-LocalPort:[5000,5007]").local_ports, Some((5_000, 5_007)));
 }
 
 /// The practical guide's client of a stream is printed with `framerate:60`, without the dash.

@@ -1,5 +1,6 @@
 //! ctsTraffic's tables of connections, of frames and of what TCP knew at the end, as phases.
 
+use super::{add, add_frames};
 use crate::compat::read::{Connections, Ended, Frame, TcpInfo};
 use crate::compat::spec::Transport;
 use compat::import::{ImportedPhase, ns};
@@ -25,8 +26,8 @@ pub(super) fn connections(table: &Connections) -> ImportedPhase {
         let record = record(row, table.transport);
         let local = &mut phase.local;
         local.opened += 1;
-        local.traffic.tx_bytes += record.tx_bytes;
-        local.traffic.rx_bytes += record.rx_bytes;
+        add(&mut local.traffic.tx_bytes, record.tx_bytes);
+        add(&mut local.traffic.rx_bytes, record.rx_bytes);
         match record.result {
             Ending::Completed => local.completed += 1,
             Ending::NetworkError => local.network_errors += 1,
@@ -38,15 +39,13 @@ pub(super) fn connections(table: &Connections) -> ImportedPhase {
             causes.entry(text.clone()).or_insert_with(new).count += 1;
         }
         if let Some(more) = record.frames {
-            frames.completed += more.completed;
-            frames.dropped += more.dropped;
-            frames.repeated += more.repeated;
-            frames.errors += more.errors;
+            add_frames(&mut frames, more);
         } else {
             first = first.min(record.ended_ns.saturating_sub(record.duration_ns));
             last = last.max(record.ended_ns);
             if record.result == Ending::Completed && record.duration_ns > 0 {
-                let rate = real(record.tx_bytes + record.rx_bytes) * 1e9 / real(record.duration_ns);
+                let bytes = record.tx_bytes.saturating_add(record.rx_bytes);
+                let rate = real(bytes) * 1e9 / real(record.duration_ns);
                 times.record(record.duration_ns);
                 rates.record(u64::clamped(rate));
                 local.rates.add(rate);
@@ -55,9 +54,9 @@ pub(super) fn connections(table: &Connections) -> ImportedPhase {
         let remote = local.remotes.entry(record.remote.ip()).or_default();
         remote.connections += 1;
         remote.failed += u64::from(record.result != Ending::Completed);
-        remote.tx_bytes += record.tx_bytes;
-        remote.rx_bytes += record.rx_bytes;
-        remote.time_ns += record.duration_ns;
+        add(&mut remote.tx_bytes, record.tx_bytes);
+        add(&mut remote.rx_bytes, record.rx_bytes);
+        add(&mut remote.time_ns, record.duration_ns);
         phase.records.push(record);
     }
     let local = &mut phase.local;
@@ -149,11 +148,8 @@ pub(super) fn frames(rows: &[Frame]) -> ImportedPhase {
                 jitter += ((row.flight_ms - before).abs() * 1e6 - jitter) / 16.0;
             }
         }
-        all.completed += one.completed;
-        all.dropped += one.dropped;
-        let second = seconds.entry(at).or_default();
-        second.completed += one.completed;
-        second.dropped += one.dropped;
+        all.add(one);
+        seconds.entry(at).or_default().add(one);
     }
     let mut local = Totals { frames: Some(all), opened: 1, peak: 1, ..Totals::default() };
     local.packets = before
@@ -200,21 +196,21 @@ pub(super) fn tcp_info(rows: &[TcpInfo]) -> ImportedPhase {
         let [sent, _, received, _, ms] = row.moved;
         local.opened += 1;
         local.completed += 1;
-        local.traffic.tx_bytes += sent;
-        local.traffic.rx_bytes += received;
+        add(&mut local.traffic.tx_bytes, sent);
+        add(&mut local.traffic.rx_bytes, received);
         let (end, took) = (if row.at_s.is_finite() { ns(row.at_s) } else { 0 }, ms.saturating_mul(1_000_000));
         first = first.min(end.saturating_sub(took));
         last = last.max(end);
         let tcp = &mut local.tcp;
         tcp.connections += 1;
-        tcp.bytes_sent += sent;
+        add(&mut tcp.bytes_sent, sent);
         // From BytesReordered on: retransmitted bytes, SYNs sent again, …, the smallest round trip.
-        tcp.bytes_retrans += row.numbers[1].unwrap_or(0);
+        add(&mut tcp.bytes_retrans, row.numbers[1].unwrap_or(0));
         if let Some(us) = row.numbers[4].and_then(|us| u32::try_from(us).ok()).filter(|us| *us > 0) {
             tcp.min_rtt_us = if tcp.min_rtt_us == 0 { us } else { tcp.min_rtt_us.min(us) };
         }
         let mss = row.numbers[5].unwrap_or(0).max(1);
-        tcp.retransmits += row.numbers[1].unwrap_or(0).div_ceil(mss);
+        add(&mut tcp.retransmits, row.numbers[1].unwrap_or(0).div_ceil(mss));
     }
     local.traffic.ns = last.saturating_sub(first);
     phase.connections = u32::try_from(rows.len()).unwrap_or(u32::MAX);

@@ -1,7 +1,8 @@
 #[path = "../../../../../compat/src/import/tests/support.rs"]
 mod support;
 
-use crate::compat::IMPORTERS;
+use crate::compat::spec::Transport;
+use crate::compat::{IMPORTERS, connection, line};
 use compat::import::import;
 use model::{Figure, Way};
 use support::{near, only, outcome_of};
@@ -73,4 +74,27 @@ fn ctstraffics_other_tables() {
     assert_eq!((point.local.tcp.bytes_retrans, point.local.tcp.min_rtt_us), (2920, 150));
     assert_eq!(Figure::Retransmits.of(&point), Some(2.0));
     near(point.up.map(|d| d.sent_bps), 4e6);
+}
+
+#[test]
+fn numbers_that_do_not_add_up_to_64_bits_are_no_overflow() {
+    let most = u64::MAX;
+    let six = format!("{most},{most},{most},{most},{most},{most}");
+    let moved = format!("{most},{most},{most},{most},{most}");
+    let ends = "10.0.0.1:5000,10.0.0.2:4444";
+    let id = "01234567-89ab-cdef-0123-456789abcdef";
+    let tables = [
+        (line::csv_header(Transport::Tcp), vec![format!("1e9,{six}"), format!("2e9,{six}")]),
+        (line::csv_header(Transport::Udp), vec![format!("1e9,{six}"), format!("2e9,{six}")]),
+        (connection::csv_header(Transport::Tcp), vec![format!("1,{ends},{moved},Succeeded,{id}"); 2]),
+        (connection::csv_header(Transport::Udp), vec![format!("1,{ends},{moved},Succeeded,{id}"); 2]),
+        (connection::TCP_INFO_CSV, vec![format!("1,{ends},{id},{moved},{moved},{six}"); 2]),
+    ];
+    for (header, rows) in tables {
+        let run = super::read(format!("{header}\n{}\n", rows.join("\n")).as_bytes()).unwrap().unwrap();
+        let local = &run.phases[0].local;
+        let frames = local.frames.map_or(most, |frames| frames.completed);
+        let bytes = if local.frames.is_some() { most } else { local.traffic.tx_bytes };
+        assert_eq!((bytes, frames), (most, most), "{header}");
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::table::{Connections, Ended, Frame, Slice, Table, TcpInfo};
 use crate::compat::spec::Transport;
-use metrics::{Clamped, Dist, Spread, format_bits_per_second, format_bytes, real};
+use metrics::{Clamped, Dist, DistSummary, Spread, format_bits_per_second, format_bytes, real};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
@@ -142,39 +142,14 @@ fn spread(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let values = rows.iter().filter(|row| row.succeeded()).map(value);
-    let Some(Spans { least, median, p90, p99, most, .. }) = Spans::of(values) else { return Ok(()) };
-    writeln!(out, "{what}, {unit}: least {least}, median {median}, 90 % {p90}, 99 % {p99}, most {most}")
+    let Some(DistSummary { min, p50, p90, p99, max, .. }) = summary(values) else { return Ok(()) };
+    writeln!(out, "{what}, {unit}: least {min}, median {p50}, 90 % {p90}, 99 % {p99}, most {max}")
 }
 
-/// A distribution: extremes and mean as they are, percentiles with three significant digits.
-struct Spans {
-    least: u64,
-    mean: f64,
-    median: u64,
-    p90: u64,
-    p99: u64,
-    most: u64,
-}
-
-impl Spans {
-    fn of(values: impl Iterator<Item = u64>) -> Option<Spans> {
-        let (mut dist, mut sum) = (Dist::default(), 0u128);
-        let (mut least, mut most) = (u64::MAX, 0);
-        for value in values {
-            dist.record(value);
-            sum += u128::from(value);
-            (least, most) = (least.min(value), most.max(value));
-        }
-        let at = |q| dist.quantile(q).clamp(least.min(most), most);
-        (dist.count() > 0).then(|| Spans {
-            least,
-            mean: real(sum) / real(dist.count()),
-            median: at(0.5),
-            p90: at(0.9),
-            p99: at(0.99),
-            most,
-        })
-    }
+fn summary(values: impl Iterator<Item = u64>) -> Option<DistSummary> {
+    let mut dist = Dist::default();
+    values.for_each(|value| dist.record(value));
+    dist.summary()
 }
 
 /// Failures by what went wrong, and by time.
@@ -253,14 +228,14 @@ fn jitter(rows: &[Frame], undone: bool, out: &mut dyn Write) -> io::Result<()> {
     }
     // Microseconds hold the three decimals exactly.
     let micros = |row: &&Frame| u64::clamped((row.jitter_ms.max(0.0) * 1000.0).round());
-    if let Some(Spans { mean, median, p99, most, .. }) = Spans::of(whole.iter().skip(1).map(micros)) {
+    if let Some(DistSummary { mean, p50, p99, max, .. }) = summary(whole.iter().skip(1).map(micros)) {
         writeln!(
             out,
             "  jitter from frame to frame, ms: mean {:.3}, median {:.3}, 99 % {:.3}, most {:.3}",
             mean / 1000.0,
-            real(median) / 1000.0,
+            real(p50) / 1000.0,
             real(p99) / 1000.0,
-            real(most) / 1000.0
+            real(max) / 1000.0
         )?;
     }
     let flights = || whole.iter().map(|row| row.flight_ms).filter(|f| f.is_finite());

@@ -22,7 +22,7 @@ impl Shape {
         let both = [Transport::Tcp, Transport::Udp];
         let status = both.into_iter().map(|t| (line::csv_header(t), Shape::Status(t)));
         let connections = both.into_iter().map(|t| (connection::csv_header(t), Shape::Connections(t)));
-        let single = [(jitter::header(), Shape::Jitter), (connection::tcp_info_header(), Shape::TcpInfo)];
+        let single = [(jitter::HEADER, Shape::Jitter), (connection::TCP_INFO_CSV, Shape::TcpInfo)];
         status.chain(connections).chain(single).find(|(known, _)| *known == header).map(|(_, shape)| shape)
     }
 }
