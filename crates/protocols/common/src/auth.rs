@@ -43,12 +43,7 @@ impl Psk {
 
     /// The first 16 octets of HMAC-SHA-256 over `parts` (RFC 8762 §4.4, RFC 8972 §4.8).
     pub fn seal(&self, parts: &[&[u8]]) -> [u8; 16] {
-        let mut out = [0; 16];
-        if let Ok(mut mac) = <Hmac<Sha256> as KeyInit>::new_from_slice(&self.0) {
-            parts.iter().for_each(|part| mac.update(part));
-            out.copy_from_slice(&mac.finalize().into_bytes()[..16]);
-        }
-        out
+        shortened(&keyed_long(&self.0, parts))
     }
 
     /// Whether `seal` is that of `parts`; compared in constant time.
@@ -74,7 +69,7 @@ impl Psk {
                     .hash_password_into(&self.0, b"netcaliper pre-shared key 1", &mut out)
             });
             // The parameters are constants within their bounds; without them no key is better than a weak one.
-            if stretched.is_err() { keyed_long(&self.0, b"netcaliper pre-shared key 1") } else { out }
+            if stretched.is_err() { keyed_long(&self.0, &[b"netcaliper pre-shared key 1"]) } else { out }
         })
     }
 }
@@ -86,29 +81,27 @@ pub struct Secrets([u8; 32]);
 impl Secrets {
     /// Those under this key; who shares the key with something else takes another `label` for each.
     pub fn new(key: [u8; 32], label: &[u8]) -> Self {
-        Secrets(keyed_long(&key, label))
+        Secrets(keyed_long(&key, &[label]))
     }
 
     /// The next 32 bytes.
     pub fn draw(&mut self) -> [u8; 32] {
-        let out = keyed_long(&self.0, b"draw");
-        self.0 = keyed_long(&self.0, b"next");
+        let out = keyed_long(&self.0, &[b"draw"]);
+        self.0 = keyed_long(&self.0, &[b"next"]);
         out
     }
 
     /// The next 16 bytes.
     pub fn short(&mut self) -> [u8; 16] {
-        let mut out = [0; 16];
-        out.copy_from_slice(&self.draw()[..16]);
-        out
+        shortened(&self.draw())
     }
 }
 
-/// HMAC-SHA-256 of `text`.
-pub fn keyed_long(key: &[u8], text: &[u8]) -> [u8; 32] {
+/// HMAC-SHA-256 of `parts`, one behind the other.
+pub fn keyed_long(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
     let mut out = [0; 32];
     if let Ok(mut mac) = <Hmac<Sha256> as KeyInit>::new_from_slice(key) {
-        mac.update(text);
+        parts.iter().for_each(|part| mac.update(part));
         out.copy_from_slice(&mac.finalize().into_bytes());
     }
     out
@@ -116,11 +109,12 @@ pub fn keyed_long(key: &[u8], text: &[u8]) -> [u8; 32] {
 
 /// HMAC-SHA-256 of `parts`, truncated to 16 bytes.
 pub fn keyed(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 16] {
+    shortened(&keyed_long(key, parts))
+}
+
+fn shortened(long: &[u8; 32]) -> [u8; 16] {
     let mut out = [0; 16];
-    if let Ok(mut mac) = <Hmac<Sha256> as KeyInit>::new_from_slice(key) {
-        parts.iter().for_each(|part| mac.update(part));
-        out.copy_from_slice(&mac.finalize().into_bytes()[..16]);
-    }
+    out.copy_from_slice(&long[..16]);
     out
 }
 
@@ -130,8 +124,7 @@ pub fn host_mark(clock_id: &str, nonce: &[u8; 16]) -> String {
     if clock_id.is_empty() {
         return String::new();
     }
-    let mark = keyed_long(clock_id.as_bytes(), &[b"netcaliper host", &nonce[..]].concat());
-    hex(&mark[..16])
+    hex(&shortened(&keyed_long(clock_id.as_bytes(), &[b"netcaliper host", nonce])))
 }
 
 /// Lower-case hexadecimal.
@@ -165,7 +158,7 @@ mod tests {
     fn the_mac_is_rfc4231() {
         // RFC 4231, test case 2.
         let want = "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843";
-        assert_eq!(hex(&keyed_long(b"Jefe", b"what do ya want for nothing?")), want);
+        assert_eq!(hex(&keyed_long(b"Jefe", &[b"what do ya want ", b"for nothing?"])), want);
     }
 
     #[test]

@@ -189,7 +189,7 @@ impl Acceptor for Listener {
         out: &mut Transmit<'_>,
     ) -> Option<Box<dyn Flow>> {
         let path = got.from?;
-        let request = check(&self.shared.rules, got.bytes).ok()?;
+        let request = check(&self.shared.rules, got.bytes)?;
         let trusted = self.admits(cx, &path)?;
         let at = got.arrived();
         let arrived = Arrived { bytes: got.bytes, at, ttl: got.ttl, tos: got.tos };

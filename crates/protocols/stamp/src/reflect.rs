@@ -33,17 +33,6 @@ pub struct Arrived<'a> {
     pub tos: u8,
 }
 
-/// Why a request is not answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// It is too short to be one.
-    Short,
-    /// It does not prove to know the key.
-    Unproven,
-    /// The packet was seen before (authenticated mode): not answered.
-    Replayed,
-}
-
 /// What is remembered of a session.
 #[derive(Clone, Debug, Default)]
 pub struct Session {
@@ -132,17 +121,16 @@ pub struct Made {
     pub follow_up: bool,
 }
 
-/// The request in `got`, if it is one that is to be answered.
-pub fn check(rules: &Rules, bytes: &[u8]) -> Result<Request, Refusal> {
-    let mode = rules.mode();
-    let request = Request::decode(mode, bytes).ok_or(Refusal::Short)?;
+/// The request in `bytes`, if it is one that is to be answered: it is long enough and, where there is a key, its sender knows it.
+pub fn check(rules: &Rules, bytes: &[u8]) -> Option<Request> {
+    let request = Request::decode(rules.mode(), bytes)?;
     let proven = rules.key.as_ref().is_none_or(|key| {
         bytes
             .get(..PROOF)
             .zip(bytes.get(PROOF..PROOF + PROOF_LEN))
             .is_some_and(|(all, proof)| key.sealed(&[all], proof))
     });
-    if proven { Ok(request) } else { Err(Refusal::Unproven) }
+    proven.then_some(request)
 }
 
 /// Proofs (HMACs) seen from any sender: a captured packet opens no session from another address. Of two proofs with the same
@@ -177,17 +165,15 @@ impl Proofs {
     }
 }
 
-/// Takes note of a request that [`check`] has passed in its session.
-///
-/// # Errors
-/// [`Refusal::Replayed`], in authenticated mode.
-pub fn admit(rules: &Rules, session: &mut Session, request: &Request, at: Mono) -> Result<(), Refusal> {
-    if !session.admit(request.number, request.sent, rules.mode() == Mode::Sealed) {
-        return Err(Refusal::Replayed);
+/// Takes note of a request that [`check`] has passed in its session; false when the packet was seen before (in authenticated mode):
+/// it is not to be answered.
+pub fn admit(rules: &Rules, session: &mut Session, request: &Request, at: Mono) -> bool {
+    let admitted = session.admit(request.number, request.sent, rules.mode() == Mode::Sealed);
+    if admitted {
+        session.used = at;
+        session.received = session.received.wrapping_add(1);
     }
-    session.used = at;
-    session.received = session.received.wrapping_add(1);
-    Ok(())
+    admitted
 }
 
 /// Writes the reply to a request that was admitted into all of `out`, which is sent at `now`. Without a session its number is

@@ -52,6 +52,8 @@ pub struct Reflector {
     stopped: bool,
     /// The last request had come before.
     replayed: bool,
+    /// The last request would have begun a session for which there is no room, and a repeat of it could not be told.
+    crowded: bool,
     /// Requests shorter than an answer are answered all the same: the address is inside the fence.
     trusted: bool,
     place: Option<Place>,
@@ -80,6 +82,7 @@ impl Reflector {
             requests: 1,
             stopped: false,
             replayed: false,
+            crowded: false,
             trusted,
             place: None,
         };
@@ -102,16 +105,20 @@ impl Reflector {
     fn answer(&mut self, cx: &Context<'_>, request: &Request, got: &Arrived<'_>, out: &mut Transmit<'_>) {
         let base = self.rules.mode().base();
         let size = if self.trusted { got.bytes.len().max(base) } else { got.bytes.len() };
-        let known = self.sessions.len() < MOST_SESSIONS || self.sessions.contains_key(&request.ssid);
+        let is_known = self.sessions.contains_key(&request.ssid);
+        if !is_known && self.sessions.len() >= MOST_SESSIONS {
+            self.expire(cx.now);
+        }
+        let known = is_known || self.sessions.len() < MOST_SESSIONS;
         let mut session = known.then(|| self.sessions.entry(request.ssid).or_default());
         let counted = session.is_some();
         // Without a session a repeat could not be told.
         if !counted && self.rules.mode() == Mode::Sealed {
-            self.replayed = true;
+            self.crowded = true;
             return;
         }
         if let Some(session) = &mut session
-            && admit(&self.rules, session, request, got.at).is_err()
+            && !admit(&self.rules, session, request, got.at)
         {
             self.replayed = true;
             return;
@@ -162,7 +169,7 @@ impl Flow for Reflector {
             && let Some(first) = self.waiting.pop_front()
         {
             let got = Arrived { bytes: &first.bytes, at: first.at, ttl: first.ttl, tos: first.tos };
-            if let Ok(request) = check(&self.rules, got.bytes) {
+            if let Some(request) = check(&self.rules, got.bytes) {
                 self.answer(cx, &request, &got, out);
             }
         }
@@ -190,7 +197,7 @@ impl Flow for Reflector {
         self.core.received(cx, got.len);
         let at = got.arrived();
         let arrived = Arrived { bytes: got.bytes, at, ttl: got.ttl, tos: got.tos };
-        let Ok(request) = check(&self.rules, arrived.bytes) else {
+        let Some(request) = check(&self.rules, arrived.bytes) else {
             self.core.packets(cx, &Packets { corrupt: 1, ..Packets::default() });
             return Ok(());
         };
@@ -204,6 +211,9 @@ impl Flow for Reflector {
         }
         if std::mem::take(&mut self.replayed) {
             self.core.packets(cx, &Packets { duplicated: 1, ..Packets::default() });
+        }
+        if std::mem::take(&mut self.crowded) {
+            self.core.packets(cx, &Packets { refused: 1, ..Packets::default() });
         }
         Ok(())
     }
@@ -246,11 +256,12 @@ mod tests {
     use super::*;
     use common::Psk;
     use metrics::{Clock, Recorder};
+    use std::ops::Range;
     use transport::{Arena, Path, Rng};
 
-    /// How many of the first `n` sessions of one sender, each with one request, get an answer; and how many of these do when the
-    /// same requests come again.
-    fn answered(key: Option<Psk>, n: u16) -> [usize; 2] {
+    /// How many requests are answered of those with which one sender begins these sessions at each of these instants, and how many are
+    /// repeats and are refused over all.
+    fn answered<const N: usize>(key: Option<Psk>, rounds: [(u64, Range<u16>); N]) -> ([usize; N], [u64; 2]) {
         let rules = Arc::new(Rules { key, unconfirmed: false });
         let mode = rules.mode();
         let packet = |ssid: u16| {
@@ -264,33 +275,48 @@ mod tests {
         };
         let first = packet(0);
         let arrived = Arrived { bytes: &first, at: Mono(1), ttl: 64, tos: 0 };
-        let mut flow = Reflector::new(Arc::clone(&rules), Group(1), 1 << 40, false, &arrived);
+        let mut flow = Reflector::new(Arc::clone(&rules), Group(1), 900 * SECOND, false, &arrived);
         let (mut rec, mut rng, mut outbox, clock) =
             (Recorder::default(), Rng::new(1), Vec::new(), Clock::default());
         let mut arena = Arena::new(4096);
         let mut cx = Context::new(Mono(2), &clock, &mut rng, &mut rec, &mut outbox);
         let path = Path { peer: ([10, 0, 0, 1], 1).into(), local: ([10, 0, 0, 2], 862).into() };
         flow.on_event(&mut cx, FlowEvent::Up(path)).unwrap();
-        let mut round = || {
+        let answers = rounds.map(|(at, sessions)| {
+            cx.now = Mono(at);
             let mut count = 0;
-            for ssid in 0..n {
+            for ssid in sessions {
                 let bytes = packet(ssid);
                 let mut reply = Transmit::new(&mut arena, bytes.len());
-                flow.on_received(&mut cx, &Received::stream(&bytes, Mono(2)), &mut reply).unwrap();
+                let got = Received::stream(&bytes, cx.now);
+                flow.on_received(&mut cx, &got, &mut reply).unwrap();
                 let left = reply.len();
                 count += usize::from(left > 0);
-                flow.on_sent(&mut cx, Sent { bytes: left, fault: None });
+                if left > 0 {
+                    flow.on_sent(&mut cx, Sent { bytes: left, fault: None });
+                }
             }
             count
-        };
-        [round(), round()]
+        });
+        let counts = rec.packets_of(flow.id().row.unwrap());
+        (answers, [counts.duplicated, counts.refused])
+    }
+
+    fn shared_secret() -> Option<Psk> {
+        Some(Psk::new(b"a shared secret").unwrap())
     }
 
     #[test]
     fn with_a_key_nothing_is_answered_that_could_be_a_repeat() {
-        assert_eq!(answered(None, 100), [100, 100]);
+        assert_eq!(answered(None, [(2, 0..100), (2, 0..100)]), ([100, 100], [0, 0]));
         // 64 sessions are remembered; of the others a repeat could not be told.
-        assert_eq!(answered(Some(Psk::new(b"a shared secret").unwrap()), 100), [64, 0]);
+        assert_eq!(answered(shared_secret(), [(2, 0..100), (2, 0..100)]), ([64, 0], [64, 72]));
+    }
+
+    #[test]
+    fn sessions_that_are_over_make_room_for_others_although_their_sender_goes_on() {
+        let rounds = [(2, 0..64), (600 * SECOND, 64..65), (901 * SECOND, 64..128), (902 * SECOND, 200..201)];
+        assert_eq!(answered(shared_secret(), rounds), ([64, 0, 64, 0], [0, 2]));
     }
 
     #[test]
