@@ -97,7 +97,6 @@ pub struct Client {
     spent: BTreeSet<u32>,
     stats: Option<StreamStats>,
     started: Option<Mono>,
-    heard: Mono,
     used: (f64, f64),
     cpu: BulkCpu,
     remote: Option<Results>,
@@ -130,7 +129,6 @@ impl Client {
             spent: BTreeSet::new(),
             stats: None,
             started: None,
-            heard: now,
             used: (0.0, 0.0),
             cpu: BulkCpu::default(),
             remote: None,
@@ -200,9 +198,10 @@ impl Client {
             Step::Gathering => self.since.plus(GATHERING),
             Step::Running => {
                 let asks = self.stats.as_ref().and_then(StreamStats::due).unwrap_or(Mono(u64::MAX));
-                let silence = if terms.reverse { self.plan.silence_ns } else { u64::MAX };
+                let receiving = self.stats.as_ref().filter(|_| terms.reverse);
+                let silent = receiving.map(|stats| stats.silent_at(self.plan.silence_ns));
                 // The last interval ends with the test.
-                self.end().min(asks).min(self.heard.plus(silence))
+                self.end().min(asks).min(silent.unwrap_or(Mono(u64::MAX)))
             }
             Step::Freezing => self.since.plus(STANDING),
             Step::Ended | Step::Exchanging | Step::Results => self.since.plus(RESULTS),
@@ -221,14 +220,7 @@ impl Client {
             Step::Asking | Step::Creating => self.fail(cx, "the server did not begin the test".to_owned()),
             Step::Gathering => self.gathered(cx),
             Step::Running if self.end() <= cx.now => self.freeze(cx),
-            Step::Running => {
-                if self.plan.parameters.terms.reverse && cx.now.since(self.heard) >= self.plan.silence_ns {
-                    return self.fail(cx, "idle timeout for receiving data".to_owned());
-                }
-                if let Some(tag) = self.stats.as_mut().and_then(|stats| stats.ask(cx.now)) {
-                    self.driver.order(GROUP, Order::Ask(tag));
-                }
-            }
+            Step::Running => self.run_on(cx),
             Step::Freezing => {
                 let told = self.stats.as_mut().map(StreamStats::settle).unwrap_or_default();
                 self.tell_intervals(told);

@@ -30,6 +30,8 @@ pub const COOKIE: usize = 37;
 pub const LONGEST_PARAMETERS: usize = 8 * 1024;
 /// Longest results that are accepted, bytes: a server's printout of a long test is in them.
 pub const LONGEST_RESULTS: usize = 4 << 20;
+/// The same of a client, bytes: there is no printout in them, and an entry of one of the 256 streams has 200 to 400.
+pub const LONGEST_CLIENT_RESULTS: usize = 256 << 10;
 /// What opens a UDP stream.
 pub const HELLO: [u8; 4] = *b"9876";
 pub const REPLY: [u8; 4] = *b"6789";

@@ -146,7 +146,7 @@ impl Acceptor for Listener {
         let path = got.from?;
         let peer = path.peer;
         let (test_state, proven) = self.shared.by_address(peer.ip())?;
-        if !self.acl.admits(peer.ip()) || got.len < HELLO.len() {
+        if !self.acl.admits(peer.ip()) || got.len != HELLO.len() {
             return None;
         }
         if !proven && !self.streams.admits(peer.ip()) {
@@ -281,5 +281,33 @@ impl Flow for Handshake {
 
     fn id(&self) -> FlowId {
         FlowId::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::BulkTerms;
+    use metrics::{Clock, Group, Recorder};
+    use transport::{Arena, Rng};
+
+    #[test]
+    fn only_a_hello_opens_a_stream_of_datagrams() {
+        let shared = Arc::new(Shared::new(1));
+        let terms = BulkTerms { udp: true, ..BulkTerms::default() };
+        let path = Path { peer: ([10, 0, 0, 1], 1).into(), local: ([10, 0, 0, 2], 5201).into() };
+        let test_state = Arc::new(TestState::new(Group(1), terms, [0; COOKIE], true, true));
+        shared.expect(&test_state, path.peer.ip());
+        let mut listener = Listener::for_all(&shared, &Acl::default(), &Acl::default(), 1).remove(0);
+        let (mut rec, mut rng, mut outbox, clock) =
+            (Recorder::default(), Rng::new(1), Vec::new(), Clock::default());
+        let mut cx = Context::new(Mono(2), &clock, &mut rng, &mut rec, &mut outbox);
+        let mut arena = Arena::new(64);
+        // A datagram of an earlier test may still be on its way.
+        for (bytes, opens) in [(&b"987"[..], false), (&[7; 1_460], false), (&HELLO, true)] {
+            let got = Received { from: Some(path), ..Received::stream(bytes, Mono(2)) };
+            let mut reply = Transmit::new(&mut arena, 64);
+            assert_eq!(listener.on_unsolicited(&mut cx, &got, &mut reply).is_some(), opens, "{bytes:?}");
+        }
     }
 }

@@ -154,7 +154,7 @@ pub static PROTOCOL: Iperf3 = Iperf3(Info {
         },
         // SERVER_ERROR, then iperf's "unable to receive parameters from client" and errno EPROTO: the only way to make its client
         // print an error of ours; its server says who was there.
-        refusal: &[0xfe, 0, 0, 0, 115, 0, 0, 0, 71],
+        refusal: &[0xfe, 0, 0, 0, 114, 0, 0, 0, 71],
     }),
     originals: crate::compat::ORIGINALS,
     importers: crate::compat::IMPORTERS,
@@ -308,11 +308,17 @@ mod tests {
     #[test]
     fn peers_are_known_by_their_first_bytes() {
         let sends_first = PROTOCOL.info().foreign.as_ref().expect("it is known").sends_first;
-        for bytes in [&b"ovtbza7m2lbfqs2qupwzkaugldlcjxwnuhtl\0"[..], &[9], &[0xff], &[0xfe, 0, 0, 0, 115]] {
+        for bytes in [&b"ovtbza7m2lbfqs2qupwzkaugldlcjxwnuhtl\0"[..], &[9], &[0xff], &[0xfe, 0, 0, 0, 114]] {
             assert!(sends_first(bytes), "{bytes:?}");
         }
         for bytes in [&b""[..], b"GET / HTTP/1.1\r\n", b"ovtbza7m2lbfqs2qupwzkaugldlcjxwnuhtl", &[9, 9]] {
             assert!(!sends_first(bytes), "{bytes:?}");
         }
+    }
+
+    #[test]
+    fn the_refusal_is_the_error_of_parameters_that_cannot_be_read() {
+        let refusal = PROTOCOL.info().foreign.as_ref().expect("it is known").refusal;
+        assert_eq!(refusal[..5], crate::codec::server_error(crate::codec::code::PARAMETERS)[..5]);
     }
 }

@@ -53,11 +53,6 @@ pub struct Results {
     pub output: Option<ServerOutput>,
 }
 
-/// What an end says of retransmissions that sends or does not.
-pub fn has_retransmits(sends: bool, udp: bool) -> i64 {
-    if sends { i64::from(!udp) } else { -1 }
-}
-
 /// Writes a document.
 pub fn write(results: &Results) -> String {
     let mut map = Map::new();
@@ -229,6 +224,27 @@ mod tests {
             output: Some(ServerOutput::Text("a\nb".into())),
         };
         assert_eq!(read(&write(&results), 2), Ok(results));
+    }
+
+    #[test]
+    fn the_longest_results_of_a_client_are_accepted() {
+        let line = Line {
+            slot: 0,
+            bytes: u64::MAX,
+            retransmits: Some(u64::MAX),
+            jitter_s: 1.0 / 30_000.0,
+            errors: i64::MIN,
+            omitted_errors: i64::MIN,
+            packets: i64::MIN,
+            omitted_packets: i64::MIN,
+            end_s: 86_399.123_456_789,
+            repeated: u64::MAX,
+            reordered: u64::MAX,
+        };
+        let slots = 0..2 * crate::params::MOST_STREAMS;
+        let lines = slots.map(|slot| Line { slot, ..line }).collect();
+        let text = write(&Results { lines, ..Results::default() });
+        assert!(text.len() < crate::codec::LONGEST_CLIENT_RESULTS, "{}", text.len());
     }
 
     #[test]

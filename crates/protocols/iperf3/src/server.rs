@@ -9,6 +9,7 @@
 //! Tests of datagrams from one address create their streams one after the other, because a UDP hello does not say which test it
 //! belongs to: the second one's CREATE_STREAMS is held back until the first has all its streams. Clients wait for it without limit.
 
+mod printout;
 mod run;
 mod served;
 mod talk;
@@ -32,6 +33,7 @@ use common::driver::Driver;
 use common::message::{Heard, Told, hear};
 use metrics::{Clamped, Group, Mono, SECOND};
 use model::{Level, Phase, Served, Status};
+use printout::Printout;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -103,8 +105,6 @@ const GRACE: u64 = 40 * SECOND;
 const MOST_SILENT: usize = 256;
 /// Warnings because of one address that are told each; of further ones, one a minute.
 const WARNINGS: u32 = 16;
-/// Most that is kept for a printout.
-const MOST_EVENTS: usize = 20_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
@@ -140,13 +140,11 @@ struct Test {
     test_state: Option<Arc<TestState>>,
     joined: BTreeMap<u64, Path>,
     stats: Option<StreamStats>,
-    /// When bytes last came, or the test began.
-    heard: Mono,
     used: (f64, f64),
     cpu: BulkCpu,
     /// Bytes moved in the last seconds, and how long that took, ns.
     recent: VecDeque<(u64, u64)>,
-    events: Vec<Bulk>,
+    printout: Printout,
     remote: Option<Results>,
     /// How it stands, where that is told.
     served: Option<Served>,
@@ -206,8 +204,8 @@ impl Server {
         let stands = if self.plan.sessions { served::stand(test, &news) } else { None };
         stands.into_iter().for_each(|event| self.driver.ask(event));
         let bulk = Bulk { test: test.number, news };
-        if self.plan.render.is_some() && test.events.len() < MOST_EVENTS {
-            test.events.push(bulk.clone());
+        if self.plan.render.is_some() {
+            test.printout.keep(&bulk, test.parameters.terms.server_output);
         }
         self.driver.ask(bulk.event());
     }
@@ -238,11 +236,10 @@ impl Server {
             test_state: None,
             joined: BTreeMap::new(),
             stats: None,
-            heard: cx.now,
             used: (0.0, 0.0),
             cpu: BulkCpu::default(),
             recent: VecDeque::new(),
-            events: Vec::new(),
+            printout: Printout::default(),
             remote: None,
             served: None,
         };

@@ -2,13 +2,17 @@
 
 use super::results::{Line, Results};
 use super::test_state::{Counts, Standing};
-use crate::{BulkCpu, BulkEnded, BulkNews, BulkTerms, StreamRow};
+use crate::{BulkCpu, BulkEnded, BulkNews, BulkTerms, ServerOutput, StreamRow};
 use metrics::{Clamped, Group, Mono, SECOND, TcpInfo, real};
 
 use std::collections::VecDeque;
 
 /// The question that is asked when measuring ends.
 const LAST: u32 = u32::MAX;
+/// The question whether anything comes, beside those of the intervals.
+const LOOK: u32 = u32::MAX - 1;
+/// How long its answers may take, ns.
+const ANSWER: u64 = SECOND;
 /// A last interval that is shorter than this part of the others, and empty, is not told.
 const SHORT: u64 = 10;
 
@@ -24,6 +28,8 @@ struct Stream {
     last_retransmits: Option<u32>,
     /// Counts at the end of the test.
     end: Option<Counts>,
+    /// Bytes by its newest answer.
+    newest: u64,
     info: Option<TcpInfo>,
 }
 
@@ -58,16 +64,27 @@ pub(super) struct StreamStats {
     next: Option<Mono>,
     counted: bool,
     frozen: bool,
+    /// When the streams were read that had got more than before, or the test began.
+    heard: Mono,
+    /// They have been asked whether anything comes: until when they may answer, and how many have not.
+    looks: Option<(Mono, usize)>,
 }
 
 impl StreamStats {
-    /// Of a test whose streams have come; `sends` tells which of them we send on.
-    pub(super) fn new(group: Group, terms: &BulkTerms, interval: u64, sends: impl Fn(u32) -> bool) -> Self {
-        let stream = |slot| Stream { sender: sends(slot), ..Stream::default() };
-        StreamStats {
+    /// Of a test whose streams have come and that begins now; `sends` tells which of them we send on.
+    pub(super) fn new(
+        group: Group,
+        terms: &BulkTerms,
+        interval: u64,
+        now: Mono,
+        sends: impl Fn(u32) -> bool,
+    ) -> Self {
+        let zero = Counts { at: now, ..Counts::default() };
+        let stream = |slot| Stream { sender: sends(slot), base: zero, last: zero, ..Stream::default() };
+        let mut stats = StreamStats {
             group,
             udp: terms.udp,
-            start: Mono(0),
+            start: now,
             omit: u64::from(terms.omit_s) * SECOND,
             interval,
             streams: (0..terms.all_streams()).map(stream).collect(),
@@ -76,15 +93,11 @@ impl StreamStats {
             next: None,
             counted: terms.omit_s == 0,
             frozen: false,
-        }
-    }
-
-    pub(super) fn begin(&mut self, now: Mono) {
-        self.start = now;
-        for stream in &mut self.streams {
-            (stream.base.at, stream.last.at) = (now, now);
-        }
-        self.next = self.after(now);
+            heard: now,
+            looks: None,
+        };
+        stats.next = stats.after(now);
+        stats
     }
 
     /// Where times are counted from at `at`.
@@ -115,9 +128,27 @@ impl StreamStats {
         let counted = self.start.plus(self.omit);
         let tag = self.next_tag;
         self.next_tag += 1;
-        self.next = self.after(at.max(now));
+        let next = self.after(at.max(now));
+        // However late the wake comes, what is omitted ends where it is to.
+        self.next = if at < counted { next.map(|next| next.min(counted)) } else { next };
         self.round(tag, at <= counted && self.omit > 0, at == counted && self.omit > 0);
         Some(tag)
+    }
+
+    /// When it is to be looked whether anything comes, where nothing may come for `silence` ns at most.
+    pub(super) fn silent_at(&self, silence: u64) -> Mono {
+        self.looks.map_or(self.heard.plus(silence), |(until, _)| until)
+    }
+
+    /// Nothing has come as far as is known, but the streams may have been read long ago: the question for them; `None` when they
+    /// have answered it and have got no more.
+    pub(super) fn look(&mut self, now: Mono) -> Option<u32> {
+        let receiving = self.streams.iter().filter(|stream| !stream.sender && stream.end.is_none()).count();
+        if self.looks.is_some() || receiving == 0 {
+            return None;
+        }
+        self.looks = Some((now.plus(ANSWER), receiving));
+        Some(LOOK)
     }
 
     /// The last question.
@@ -140,6 +171,22 @@ impl StreamStats {
             return Vec::new();
         };
         let info = standing.info.as_deref().copied();
+        let more = standing.counts.bytes > stream.newest;
+        stream.newest = stream.newest.max(standing.counts.bytes);
+        let receiver = !stream.sender;
+        if receiver && more {
+            (self.heard, self.looks) = (self.heard.max(standing.counts.at), None);
+        }
+        if let Some((until, left)) = &mut self.looks
+            && receiver
+            && standing.tag == Some(LOOK)
+        {
+            *left = left.saturating_sub(1);
+            if *left == 0 {
+                // All have answered: the time is up.
+                *until = self.heard;
+            }
+        }
         match standing.tag {
             None => {
                 stream.end = Some(standing.counts);
@@ -238,8 +285,20 @@ impl StreamStats {
         }))
     }
 
-    /// The same as it is told to the peer.
-    pub(super) fn lines(&self) -> Vec<Line> {
+    /// What the peer is told of this end.
+    pub(super) fn results(&self, cpu: BulkCpu, congestion: &str, output: Option<ServerOutput>) -> Results {
+        let sends = self.streams.iter().any(|stream| stream.sender);
+        Results {
+            cpu,
+            has_retransmits: if sends { i64::from(!self.udp) } else { -1 },
+            congestion: (!self.udp).then(|| congestion.to_owned()),
+            lines: self.lines(),
+            output,
+        }
+    }
+
+    /// How each stream fared, as it is told to the peer.
+    fn lines(&self) -> Vec<Line> {
         let omitted = |stream: &Stream| if self.counted { stream.base } else { Counts::default() };
         let rows = self.rows();
         let line = |(stream, row): (&Stream, &StreamRow)| {
@@ -308,9 +367,8 @@ mod tests {
     fn intervals_begin_anew_after_the_omitted_start() {
         let terms = BulkTerms { omit_s: 2, time_s: 3, ..BulkTerms::default() };
         // 1.5 s: 1.5 and 2.0 are omitted, then 3.5 (1.5 after that), then the end.
-        let mut stats = StreamStats::new(Group(1), &terms, 3 * SECOND / 2, |_| true);
         let zero = 100 * SECOND;
-        stats.begin(Mono(zero));
+        let mut stats = StreamStats::new(Group(1), &terms, 3 * SECOND / 2, Mono(zero), |_| true);
         let mut told = vec![];
         for (ms, bytes) in [(1_500, 10), (2_000, 20), (3_500, 50)] {
             let at = zero + ms * 1_000_000;
@@ -341,10 +399,42 @@ mod tests {
     }
 
     #[test]
+    fn the_omitted_start_ends_where_it_is_to_although_the_wake_comes_late() {
+        let terms = BulkTerms { omit_s: 2, time_s: 3, ..BulkTerms::default() };
+        let mut stats = StreamStats::new(Group(1), &terms, SECOND, Mono(0), |_| true);
+        // The one at 1 s comes behind 2 s.
+        let late = 2 * SECOND + 5;
+        for _ in 0..2 {
+            let tag = stats.ask(Mono(late)).unwrap();
+            stats.hear(&says(0, Some(tag), late, 30));
+        }
+        assert_eq!(stats.due(), Some(Mono(3 * SECOND)));
+        let tag = stats.freeze(Mono(5 * SECOND));
+        stats.hear(&says(0, Some(tag), 5 * SECOND, 100));
+        assert_eq!((stats.rows()[0].bytes, stats.lines()[0].bytes), (70, 70));
+    }
+
+    #[test]
+    fn whether_anything_comes_is_asked_however_long_an_interval_is() {
+        let (long, silence) = (300 * SECOND, SECOND / 2);
+        let mut stats = StreamStats::new(Group(1), &BulkTerms::default(), long, Mono(0), |_| false);
+        assert_eq!(stats.silent_at(silence), Mono(silence));
+        let tag = stats.look(Mono(silence)).unwrap();
+        assert!(stats.silent_at(silence) > Mono(silence), "an answer is waited for");
+        assert!(stats.hear(&says(0, Some(tag), silence, 7)).is_empty());
+        // It had got 7 bytes, and gets no more.
+        assert_eq!(stats.silent_at(silence), Mono(2 * silence));
+        let tag = stats.look(Mono(2 * silence)).unwrap();
+        assert!(stats.hear(&says(0, Some(tag), 2 * silence, 7)).is_empty());
+        assert!(stats.silent_at(silence) <= Mono(2 * silence));
+        assert_eq!(stats.look(Mono(2 * silence)), None);
+        assert_eq!((stats.due(), stats.complete()), (Some(Mono(long)), false));
+    }
+
+    #[test]
     fn a_stream_that_has_gone_is_not_waited_for() {
         let terms = BulkTerms { streams: 2, ..BulkTerms::default() };
-        let mut stats = StreamStats::new(Group(1), &terms, SECOND, |_| false);
-        stats.begin(Mono(0));
+        let mut stats = StreamStats::new(Group(1), &terms, SECOND, Mono(0), |_| false);
         let tag = stats.ask(Mono(SECOND)).unwrap();
         assert!(stats.hear(&says(0, Some(tag), SECOND, 7)).is_empty());
         let told = stats.hear(&says(1, None, SECOND / 2, 3));

@@ -33,17 +33,30 @@ impl Client {
         let Some(test_state) = self.test_state.clone() else { return };
         self.enter(Step::Running, cx.now);
         self.started = Some(cx.now);
-        self.heard = cx.now;
         self.used = (self.plan.meter)();
         let terms = self.plan.parameters.terms.clone();
-        let mut stats =
-            StreamStats::new(GROUP, &terms, or_second(self.plan.interval_ns), |slot| test_state.sends(slot));
-        stats.begin(cx.now);
-        self.stats = Some(stats);
+        let sends = |slot| test_state.sends(slot);
+        let interval = or_second(self.plan.interval_ns);
+        self.stats = Some(StreamStats::new(GROUP, &terms, interval, cx.now, sends));
         let omit = u64::from(terms.omit_s) * SECOND;
         self.driver.count_from(cx.now, omit, &self.plan.phase);
         self.driver.order(GROUP, Order::Start(cx.now));
         self.tell_begin(cx, &test_state);
+    }
+
+    /// Something is due in a running test.
+    pub(super) fn run_on(&mut self, cx: &Context<'_>) {
+        let receives = self.plan.parameters.terms.reverse;
+        let Some(stats) = &mut self.stats else { return };
+        if receives && stats.silent_at(self.plan.silence_ns) <= cx.now {
+            match stats.look(cx.now) {
+                Some(tag) => self.driver.order(GROUP, Order::Ask(tag)),
+                None => return self.fail(cx, "idle timeout for receiving data".to_owned()),
+            }
+        }
+        if let Some(tag) = stats.ask(cx.now) {
+            self.driver.order(GROUP, Order::Ask(tag));
+        }
     }
 
     /// When the test is over by the clock.
@@ -112,9 +125,6 @@ impl Client {
     pub(super) fn standing(&mut self, cx: &Context<'_>, standing: &Standing) {
         let Some(stats) = &mut self.stats else { return };
         let told = stats.hear(standing);
-        if told.iter().any(|told| told.rows.iter().any(|row| !row.sender && row.bytes > 0)) {
-            self.heard = cx.now;
-        }
         self.tell_intervals(told);
         self.check_frozen(cx);
     }

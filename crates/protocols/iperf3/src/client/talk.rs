@@ -4,9 +4,8 @@ use super::{Client, GROUP, Step, TOO_OLD};
 use crate::codec::{LONGEST_RESULTS, State, error_text, framed};
 use crate::dial::Dialer;
 use crate::params;
-use crate::results::{self, Results};
+use crate::results;
 use crate::server::socket_settings;
-use crate::stream_stats::StreamStats;
 use crate::test_state::TestState;
 use metrics::{Clamped, SECOND};
 use model::{SocketSettings, Status, Verify};
@@ -103,15 +102,8 @@ impl Client {
     }
 
     pub(super) fn send_results(&mut self, cx: &Context<'_>) {
-        let terms = &self.plan.parameters.terms;
-        let sends = !terms.reverse || terms.bidir;
-        let ours = Results {
-            cpu: self.cpu,
-            has_retransmits: results::has_retransmits(sends, terms.udp),
-            congestion: (!terms.udp).then(|| self.plan.congestion.clone()),
-            lines: self.stats.as_ref().map(StreamStats::lines).unwrap_or_default(),
-            output: None,
-        };
+        let Some(stats) = &self.stats else { return };
+        let ours = stats.results(self.cpu, &self.plan.congestion, None);
         self.say(framed(&results::write(&ours)));
         self.enter(Step::Exchanging, cx.now);
     }

@@ -102,6 +102,8 @@ fn totals(end: &Value, keys: &Keys, up: bool, udp: bool, (local, remote): (&mut 
             let (packets, lost) = (count(&got["packets"]), count(&got["lost_packets"]));
             let mut report = received(packets.saturating_sub(lost), lost, count(&got["out_of_order"]));
             report.jitter_ns = number(&got["jitter_ms"]).map(|ms| ms * 1e6);
+            // Where both ends send it has sent, too.
+            report.counts.sent += receiver.packets.as_ref().map_or(0, |other| other.counts.sent);
             receiver.packets = Some(Box::new(report));
         }
     }

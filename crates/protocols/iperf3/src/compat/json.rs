@@ -1,7 +1,7 @@
 //! iperf3's JSON: one document in the end (`-J`), or one per event (`--json-stream`), with the keys of 3.21.
 
 use super::disk::DiskFile;
-use super::ends::{sides, sum_row, sums};
+use super::ends::{Side, sides, sum_row, sums};
 use super::opening::time;
 use super::text::socket;
 use crate::{BulkBegun, BulkCpu, BulkEnded, BulkNews, BulkStream, BulkTerms, ServerOutput, StreamRow};
@@ -101,38 +101,6 @@ pub(super) fn with(mut map: Map<String, Value>, more: Value) -> Map<String, Valu
         map.extend(more);
     }
     map
-}
-
-/// One direction of datagrams, counted together.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Loss {
-    pub(super) jitter_ns: f64,
-    pub(super) lost: i64,
-    pub(super) packets: i64,
-    pub(super) streams: u32,
-}
-
-impl Loss {
-    pub(super) fn add(&mut self, jitter_ns: f64, lost: i64, packets: i64) {
-        self.jitter_ns += jitter_ns;
-        self.lost += lost;
-        self.packets += packets;
-        self.streams += 1;
-    }
-
-    pub(super) fn json(&self) -> Value {
-        let share = if self.packets > 0 { 100.0 * real(self.lost) / real(self.packets) } else { 0.0 };
-        json!({
-            "jitter_ms": self.jitter_ns / f64::from(self.streams.max(1)) / 1e6,
-            "lost_packets": self.lost,
-            "packets": self.packets,
-            "lost_percent": share,
-        })
-    }
-}
-
-pub(super) fn clip(n: u64) -> i64 {
-    i64::clamped(n)
 }
 
 impl JsonReport {
@@ -303,11 +271,7 @@ impl JsonReport {
         let map = with(map, json!({ "socket": socket(row.slot), "omitted": omitted, "sender": row.sender }));
         match (terms.udp, row.sender) {
             (true, true) => with(map, json!({ "packets": row.packets })),
-            (true, false) => {
-                let mut loss = Loss::default();
-                loss.add(row.jitter_ns, row.lost, clip(row.packets));
-                with(map, loss.json())
-            }
+            (true, false) => with(map, Side::local(row).json()),
             (false, true) => {
                 let info = row.info.unwrap_or_default();
                 with(
@@ -375,17 +339,17 @@ impl JsonReport {
 
     fn stream_end(&self, terms: &BulkTerms, ended: &BulkEnded, row: &StreamRow) -> Value {
         let (sent, got) = sides(ended, row);
+        let [sent, got] = [sent, got].map(|side| side.unwrap_or(Side::silent(row)));
         let common = json!({ "socket": socket(row.slot), "sender": row.sender });
         if terms.udp {
             // Bytes of the sender, loss of the receiver.
-            let map = with(moved(0.0, sent.seconds, sent.bytes), common);
-            let mut loss = Loss::default();
-            loss.add(got.jitter_ns, got.lost, sent.packets);
+            let map = with(sent.moved(), common);
+            let loss = Side { packets: sent.packets, ..got };
             let map = with(with(map, loss.json()), json!({ "out_of_order": row.out_of_order }));
             return json!({ "udp": map });
         }
         let seen = self.seen.get(usize::clamped(row.slot)).copied().unwrap_or_default();
-        let mut sender = with(moved(0.0, sent.seconds, sent.bytes), common.clone());
+        let mut sender = with(sent.moved(), common.clone());
         if let Some(again) = sent.retransmits {
             let mean = seen.sum_rtt.checked_div(seen.samples).unwrap_or(0);
             sender = with(
@@ -401,7 +365,7 @@ impl JsonReport {
                 }),
             );
         }
-        let receiver = with(moved(0.0, got.seconds, got.bytes), common);
+        let receiver = with(got.moved(), common);
         let mut both = json!({ "sender": sender, "receiver": receiver });
         if let Some(file) = &self.facts.file {
             both["diskfile"] = file.json(sent.bytes, got.bytes, row.sender);

@@ -4,9 +4,12 @@ use super::disk::DiskFile;
 use super::text::{Report, Style};
 use crate::{Bulk, BulkNews};
 use std::collections::BTreeMap;
+use std::fmt::Write;
 
 /// Bytes that are kept of a test that has to wait; what goes beyond is left out.
 const LONGEST: usize = 1 << 20;
+/// Tests that are over and wait for an older one that is not; of further ones it is told how many there were.
+const MOST_OVER: usize = 1_000;
 
 /// The printout of a server. The test that came first is told as it happens; those beside it are told when it is over, each as
 /// a whole, so that the lines of two tests are never mixed.
@@ -16,6 +19,9 @@ pub(crate) struct ServerReport {
     port: u16,
     ended: u64,
     tests: BTreeMap<u64, TestReport>,
+    /// How many of them are over, and how many more were than are kept.
+    over: usize,
+    left_out: u64,
     file: Option<DiskFile>,
     /// The server ends after one test: the next banner is printed only when there is another.
     once: bool,
@@ -32,7 +38,17 @@ struct TestReport {
 impl ServerReport {
     /// A printout in this style of a server at this port.
     pub(crate) fn new(style: Style, port: u16) -> Self {
-        ServerReport { style, port, ended: 0, tests: BTreeMap::new(), file: None, once: false, held: false }
+        ServerReport {
+            style,
+            port,
+            ended: 0,
+            tests: BTreeMap::new(),
+            over: 0,
+            left_out: 0,
+            file: None,
+            once: false,
+            held: false,
+        }
     }
 
     /// The same, of a server whose payload comes from a file or goes to one.
@@ -65,7 +81,18 @@ impl ServerReport {
         if test.waiting.len() < LONGEST {
             test.waiting.push_str(&lines);
         }
-        test.over |= matches!(bulk.news, BulkNews::Ended(_) | BulkNews::Failed { .. });
+        if matches!(bulk.news, BulkNews::Ended(_) | BulkNews::Failed { .. })
+            && !std::mem::replace(&mut test.over, true)
+        {
+            self.over += 1;
+            let oldest = self.tests.first_key_value().is_some_and(|(oldest, _)| *oldest == bulk.test);
+            if self.over > MOST_OVER && !oldest {
+                self.tests.remove(&bulk.test);
+                self.over -= 1;
+                self.ended += 1;
+                self.left_out += 1;
+            }
+        }
         let mut out = if std::mem::take(&mut self.held) { self.banner() } else { String::new() };
         while let Some(mut first) = self.tests.first_entry() {
             out.push_str(&std::mem::take(&mut first.get_mut().waiting));
@@ -73,7 +100,12 @@ impl ServerReport {
                 return out;
             }
             first.remove();
+            self.over -= 1;
             self.ended += 1;
+            let left_out = std::mem::take(&mut self.left_out);
+            if left_out > 0 {
+                let _ = writeln!(out, "{left_out} more tests ended beside this one and are left out");
+            }
         }
         self.held = self.once;
         if !self.held {
@@ -105,6 +137,15 @@ mod tests {
         let told = server_report.on_event(&over(1));
         assert!(told.starts_with("Accepted connection from 10.0.0.2, port 4\n---"), "{told}");
         assert!(told.contains("(test #3)"));
+
+        // Of many that wait for one a thousand are kept.
+        assert!(server_report.on_event(&met(3)).contains("port 4\n"));
+        for test in 4..1_504 {
+            assert_eq!(server_report.on_event(&met(test)) + &server_report.on_event(&over(test)), "");
+        }
+        let told = server_report.on_event(&over(3));
+        assert_eq!(told.matches("Accepted connection").count(), 1_000);
+        assert!(told.starts_with("500 more tests ended") && told.contains("(test #1504)"), "{told}");
 
         // After its only test a server prints no banner; one that did not count is followed by another.
         let mut server_report =

@@ -1,14 +1,13 @@
 //! iperf3's printed report of one test, line by line.
 
 use super::disk::DiskFile;
+use super::ends::{Side, sides};
 use super::json::Facts;
 use super::opening::{Call, accepted};
 use super::units::amount;
-use crate::{
-    BulkBegun, BulkCpu, BulkEnded, BulkNews, BulkStream, BulkTerms, RemoteRow, ServerOutput, StreamRow,
-};
+use crate::{BulkBegun, BulkCpu, BulkEnded, BulkNews, BulkStream, BulkTerms, ServerOutput, StreamRow};
 use compat::number::g;
-use metrics::{Clamped, real};
+use metrics::real;
 use std::fmt::Write;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,66 +29,6 @@ pub(crate) struct Report {
     file: Option<DiskFile>,
     /// A client's; otherwise it is a server's.
     call: Option<Box<Call>>,
-}
-
-/// Figures of a stream, or of several together, at one end.
-#[derive(Clone, Copy, Debug, Default)]
-struct Side {
-    bytes: u64,
-    ns: u64,
-    retransmits: Option<u64>,
-    jitter_ns: f64,
-    lost: i64,
-    packets: i64,
-    streams: u32,
-}
-
-impl Side {
-    fn local(row: &StreamRow) -> Side {
-        Side {
-            bytes: row.bytes,
-            ns: row.end_ns.saturating_sub(row.start_ns),
-            retransmits: row.retransmits,
-            jitter_ns: row.jitter_ns,
-            lost: row.lost,
-            packets: i64::clamped(row.packets),
-            streams: 1,
-        }
-    }
-
-    /// The peer's; where it does not say how long it took, it is what we saw.
-    fn remote(row: &RemoteRow, local: &StreamRow) -> Side {
-        Side {
-            bytes: row.bytes,
-            ns: row.ns.unwrap_or(local.end_ns.saturating_sub(local.start_ns)),
-            retransmits: row.retransmits,
-            jitter_ns: row.jitter_ns,
-            lost: row.lost,
-            packets: row.packets,
-            streams: 1,
-        }
-    }
-
-    fn add(&mut self, other: &Side) {
-        self.bytes += other.bytes;
-        self.ns = self.ns.max(other.ns);
-        self.retransmits = match (self.retransmits, other.retransmits) {
-            (Some(a), Some(b)) => Some(a + b),
-            (a, b) => a.or(b),
-        };
-        self.jitter_ns += other.jitter_ns;
-        self.lost += other.lost;
-        self.packets += other.packets;
-        self.streams += other.streams;
-    }
-
-    fn jitter_ms(&self) -> f64 {
-        self.jitter_ns / f64::from(self.streams.max(1)) / 1e6
-    }
-
-    fn share(&self) -> f64 {
-        if self.packets > 0 { 100.0 * real(self.lost) / real(self.packets) } else { 0.0 }
-    }
 }
 
 /// The number that a stream is printed under. The original prints its file descriptor.
@@ -286,13 +225,7 @@ impl Report {
         let role = self.role(terms, sender, serving);
         let (mut sent_all, mut got_all) = (Side::default(), Side::default());
         for row in rows {
-            let remote = ended
-                .remote
-                .iter()
-                .find(|remote| remote.slot == row.slot)
-                .map(|remote| Side::remote(remote, row));
-            let local = Side::local(row);
-            let (sent, got) = if sender { (Some(local), remote) } else { (remote, Some(local)) };
+            let (sent, got) = sides(ended, row);
             // A server prints its own half.
             let (sent, got) = (sent.filter(|_| !serving || sender), got.filter(|_| !serving || !sender));
             let id = format!("{:3}", socket(row.slot));
@@ -301,7 +234,7 @@ impl Report {
                 sent_all.add(&sent);
             }
             if let Some(file) = &self.file {
-                out.push_str(&file.line(local.bytes, sender));
+                out.push_str(&file.line(row.bytes, sender));
             }
             if let Some(got) = got {
                 self.result(out, terms, &id, &role, &got, false)?;
@@ -380,6 +313,7 @@ pub(crate) fn server_output(news: &[crate::Bulk]) -> ServerOutput {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::RemoteRow;
 
     fn row(slot: u32, sender: bool, bytes: u64) -> StreamRow {
         StreamRow { slot, sender, end_ns: 1_000_000_000, bytes, ..StreamRow::default() }

@@ -2,8 +2,8 @@
 
 use super::{GRACE, Server, Step, Test};
 use crate::BulkNews;
-use crate::codec::{LONGEST_RESULTS, State, code, framed};
-use crate::results::{self, Results};
+use crate::codec::{LONGEST_CLIENT_RESULTS, State, code, framed};
+use crate::results;
 use crate::stream_stats::{self, Told};
 use crate::test_state::Standing;
 use metrics::{Group, Mono, SECOND};
@@ -14,33 +14,31 @@ impl Server {
     /// When a running test is to be looked at next.
     pub(super) fn running_due(&self, test: &Test) -> Mono {
         let asks = test.stats.as_ref().and_then(|stats| stats.due());
-        asks.unwrap_or(Mono(u64::MAX)).min(self.limit(test))
+        asks.unwrap_or(Mono(u64::MAX)).min(expires(test)).min(self.silent_at(test))
     }
 
-    /// When a running test has taken too long, or has got nothing for too long.
-    fn limit(&self, test: &Test) -> Mono {
-        let terms = &test.parameters.terms;
-        let length = u64::from(terms.time_s + terms.omit_s) * SECOND;
-        let expires = if terms.time_s > 0 { test.since.plus(length + GRACE) } else { Mono(u64::MAX) };
-        let receives = !terms.reverse;
-        let silence = if receives { test.heard.plus(self.plan.limits.silence_ns) } else { Mono(u64::MAX) };
-        expires.min(silence)
+    /// When it is to be looked whether a running test that receives gets anything.
+    fn silent_at(&self, test: &Test) -> Mono {
+        let receiving = test.stats.as_ref().filter(|_| !test.parameters.terms.reverse);
+        receiving.map_or(Mono(u64::MAX), |stats| stats.silent_at(self.plan.limits.silence_ns))
     }
 
     /// Something is due in a running test.
     pub(super) fn run_on(&mut self, cx: &Context<'_>, link: Link) {
         let Some(test) = self.tests.get(&link) else { return };
-        if self.limit(test) <= cx.now {
-            let silent = test.heard.plus(self.plan.limits.silence_ns) <= cx.now;
-            let (number, why) = match silent {
-                true => (code::SILENCE, "nothing came for too long"),
-                false => (code::EXPIRED, "the test took longer than it was to"),
-            };
-            return self.fail(cx, link, number, why);
+        if expires(test) <= cx.now {
+            return self.fail(cx, link, code::EXPIRED, "the test took longer than it was to");
         }
+        let silent = self.silent_at(test) <= cx.now;
         let Some(test) = self.tests.get_mut(&link) else { return };
-        let Some(group) = test.group else { return };
-        if let Some(tag) = test.stats.as_mut().and_then(|stats| stats.ask(cx.now)) {
+        let (Some(group), Some(stats)) = (test.group, &mut test.stats) else { return };
+        if silent {
+            match stats.look(cx.now) {
+                Some(tag) => self.driver.order(group, Order::Ask(tag)),
+                None => return self.fail(cx, link, code::SILENCE, "nothing came for too long"),
+            }
+        }
+        if let Some(tag) = stats.ask(cx.now) {
             self.driver.order(group, Order::Ask(tag));
         }
     }
@@ -52,9 +50,6 @@ impl Server {
         let Some(stats) = &mut test.stats else { return };
         let told = stats.hear(standing);
         let complete = stats.complete();
-        if told.iter().any(|told| told.rows.iter().any(|row| !row.sender && row.bytes > 0)) {
-            test.heard = cx.now;
-        }
         let freezing = test.step == Step::Freezing;
         self.intervals(link, told);
         if freezing && complete {
@@ -127,7 +122,7 @@ impl Server {
             return false;
         };
         let streams = test.parameters.terms.all_streams();
-        let remote = match test.inbox.document(LONGEST_RESULTS) {
+        let remote = match test.inbox.document(LONGEST_CLIENT_RESULTS) {
             Ok(None) => return false,
             Ok(Some(text)) => results::read(&text, streams),
             Err(bad) => Err(bad.0),
@@ -141,18 +136,12 @@ impl Server {
         }
         self.end_of(link, None);
         let Some(test) = self.tests.get_mut(&link) else { return false };
-        let terms = &test.parameters.terms;
-        let output = match (terms.server_output, self.plan.render) {
-            (true, Some(render)) => Some(render(&test.events)),
+        let output = match (test.parameters.terms.server_output, self.plan.render) {
+            (true, Some(render)) => Some(render(&test.printout.events)),
             _ => None,
         };
-        let ours = Results {
-            cpu: test.cpu,
-            has_retransmits: results::has_retransmits(terms.reverse || terms.bidir, terms.udp),
-            congestion: (!terms.udp).then(|| self.plan.congestion.0.clone()),
-            lines: test.stats.as_ref().map(|stats| stats.lines()).unwrap_or_default(),
-            output,
-        };
+        let Some(stats) = &test.stats else { return false };
+        let ours = stats.results(test.cpu, &self.plan.congestion.0, output);
         (test.step, test.since) = (Step::Parting, cx.now);
         self.say(link, framed(&results::write(&ours)));
         self.state(link, State::DisplayResults);
@@ -169,4 +158,11 @@ impl Server {
         self.intervals(link, told);
         self.tell(link, ended);
     }
+}
+
+/// When a running test has taken too long.
+fn expires(test: &Test) -> Mono {
+    let terms = &test.parameters.terms;
+    let length = u64::from(terms.time_s + terms.omit_s) * SECOND;
+    if terms.time_s > 0 { test.since.plus(length + GRACE) } else { Mono(u64::MAX) }
 }

@@ -152,12 +152,6 @@ impl Server {
         if terms.udp && self.tests.values().any(same) {
             return;
         }
-        let index = self.groups.iter().position(|used| !used).unwrap_or(self.groups.len());
-        if index == self.groups.len() {
-            self.groups.push(false);
-        }
-        self.groups[index] = true;
-        let group = Group(u32::clamped(index));
         let user_timeout_ns = self.plan.user_timeout_ns;
         let settings = self.sockets(cx, address, &terms);
         let worker = self.worker_on(cx, address, terms.server_core);
@@ -174,6 +168,13 @@ impl Server {
         };
         let Some(test) = self.tests.get_mut(&link) else { return };
         let Some(cookie) = test.cookie else { return };
+        // Not before: a group that counts as used is free again only when the driver has dropped it.
+        let index = self.groups.iter().position(|used| !used).unwrap_or(self.groups.len());
+        if index == self.groups.len() {
+            self.groups.push(false);
+        }
+        self.groups[index] = true;
+        let group = Group(u32::clamped(index));
         let test_state = TestState::new(group, terms.clone(), cookie, true, store.is_none());
         // A client that proposes the default block has not chosen it.
         let usual = terms.block == BLOCK;
@@ -232,12 +233,12 @@ impl Server {
         let interval = self.plan.interval_ns;
         let Some(test) = self.tests.get_mut(&link) else { return };
         let (Some(group), Some(test_state)) = (test.group, test.test_state.clone()) else { return };
-        (test.step, test.since, test.heard, test.used) = (Step::Running, cx.now, cx.now, used);
+        (test.step, test.since, test.used) = (Step::Running, cx.now, used);
         self.shared.forget(&test_state);
         let terms = &test.parameters.terms;
         // Something has to be asked now and then, or nobody would notice that nothing comes.
-        let mut stats = StreamStats::new(group, terms, or_second(interval), |slot| test_state.sends(slot));
-        stats.begin(cx.now);
+        let sends = |slot| test_state.sends(slot);
+        let stats = StreamStats::new(group, terms, or_second(interval), cx.now, sends);
         let begun = test_state.begun(&test.joined, cx.clock.wall(cx.now));
         test.stats = Some(stats);
         test_state.begin();

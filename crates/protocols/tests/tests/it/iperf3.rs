@@ -375,6 +375,7 @@ fn limits_are_kept() {
 #[test]
 fn a_hello_that_comes_again_is_no_datagram() {
     // Half of the answers are lost, and nothing else.
+    let mut completed = 0;
     for seed in 0..12 {
         let mut net = network(seed);
         serve(&mut net, server_plan());
@@ -384,9 +385,11 @@ fn a_hello_that_comes_again_is_no_datagram() {
         let told = told(&net, client);
         let end = ended(&net, client);
         if told.status() == Status::Complete {
+            completed += 1;
             assert!(end[0].remote.iter().all(|row| row.lost == 0 && row.packets > 0), "{:?}", end[0].remote);
         }
     }
+    assert!(completed > 0, "no run was complete");
 }
 
 #[test]
@@ -469,6 +472,55 @@ fn a_file_arrives_as_it_was_in_either_direction() {
             assert!(*empty.0.lock().unwrap() == content, "{reverse} {seed}: {} bytes", empty.size());
         }
     }
+}
+
+#[test]
+fn a_file_that_cannot_be_opened_keeps_no_server_from_ending() {
+    let mut net = network(33);
+    let file: Opening = Arc::new(|_| Err("there is none".to_owned()));
+    let server = serve(&mut net, ServerPlan { file: Some(file), ..server_plan() });
+    let client = call(&mut net, 1, terms());
+    net.run_until(net.now.plus(SECOND));
+    assert_eq!(told(&net, client).status(), Status::Failed);
+    net.stop_at(server, net.now.plus(SECOND));
+    net.run_until(net.now.plus(10 * SECOND));
+    assert_eq!(told(&net, server).status(), Status::Interrupted);
+}
+
+#[test]
+fn a_test_that_moves_is_not_silent_however_long_its_intervals_are() {
+    for reverse in [false, true] {
+        let mut net = network(34);
+        let limits = Limits { silence_ns: SECOND / 2, ..Limits::default() };
+        serve(&mut net, ServerPlan { limits, ..server_plan() });
+        let terms = BulkTerms { reverse, ..terms() };
+        let plan = ClientPlan { silence_ns: SECOND / 2, interval_ns: 60 * SECOND, ..client_plan(terms) };
+        let now = net.now;
+        let client = net.join(client_ip(1), 2, Box::new(Client::new(plan, now)));
+        net.run();
+        complete(&net, client);
+    }
+}
+
+#[test]
+fn results_that_no_client_can_have_are_not_waited_for() {
+    let mut net = network(35);
+    let server = serve(&mut net, server_plan());
+    let cookie = [&[b'k'; 36][..], &[0]].concat();
+    let asked = framed(r#"{"tcp":true,"parallel":1,"time":1,"len":1000}"#);
+    let talk = vec![
+        (0, Say::Bytes([&cookie[..], &asked].concat())),
+        (200 * MS, Say::Bytes(vec![4])),
+        // The length of its results: a byte more than the longest.
+        (5 * SECOND, Say::Bytes(vec![0, 4, 0, 1])),
+    ];
+    let from = Ipv4Addr::new(10, 200, 0, 1).into();
+    let talker = net.raw(from, address(1), talk);
+    net.raw(from, address(1), vec![(100 * MS, Say::Bytes(cookie))]);
+    net.run_until(net.now.plus(7 * SECOND));
+    assert_eq!(net.heard(talker).heard, [9, 10, 1, 2, 13, 0xfe, 0, 0, 0, 117, 0, 0, 0, 0]);
+    net.run_until(net.now.plus(10 * SECOND));
+    assert_eq!((net.open(server), net.groups(server)), ((0, 0), 0));
 }
 
 /// Never comes to a verdict on junk, and lets everybody else in.

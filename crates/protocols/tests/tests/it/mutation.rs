@@ -74,7 +74,7 @@ fn guesses() {
         b"SSH-2.0-OpenSSH_9.2\r\n",
         &[0x16, 3, 1, 2, 0, 1, 0],
         b"220 mail ESMTP\r\n",
-        &[0xfe, 0, 0, 0, 115],
+        &[0xfe, 0, 0, 0, 114],
         &Preamble::new(Purpose::Control).encode(),
     ];
     let iperf3: &dyn common::Protocol = &iperf3::PROTOCOL;

@@ -2,7 +2,7 @@
 //! in bounded time.
 
 use crate::support::run::*;
-use crate::support::{SESSION, key, opener};
+use crate::support::{SESSION, driven, key, opener};
 use common::Acl;
 use metrics::{Group, SECOND};
 use model::Phase;
@@ -43,7 +43,7 @@ fn each_stranger_is_answered_in_its_own_words_and_in_order() {
     let text: &[u8] = b"This is a netcaliper measurement server. Use: netcaliper tcp HOST\r\n";
     for (name, said, expect) in [
         ("HTTP", &http[..], &b"HTTP/1.1 400 Bad Request\r\n"[..]),
-        ("iperf3", cookie, &[0xfe, 0, 0, 0, 115, 0, 0, 0, 71]),
+        ("iperf3", cookie, &[0xfe, 0, 0, 0, 114, 0, 0, 0, 71]),
         ("a text protocol", telnet, text),
         ("TLS", &tls, &[0x15, 3, 3, 0, 2, 2, 40]),
         ("an unknown protocol", &garbage, text),
@@ -191,12 +191,8 @@ fn those_who_wait_are_bounded_and_come_free() {
 #[test]
 fn control_connections_that_do_not_get_anywhere_are_ended() {
     let control = Preamble::new(Purpose::Control).encode();
-    let hello = encode(&Message::Hello {
-        version: "x".into(),
-        capabilities: vec![],
-        nonce: "00".repeat(16),
-        host: String::new(),
-    });
+    let hello_of = |nonce: String| encode(&driven::hello(nonce));
+    let hello = hello_of("00".repeat(16));
     let with = |more: &[Vec<u8>]| [&[control.to_vec()], more].concat().concat();
     for (name, said, word, by) in [
         ("no hello", with(&[]), "nothing was said for too long", 11),
@@ -208,17 +204,7 @@ fn control_connections_that_do_not_get_anywhere_are_ended() {
             61,
         ),
         ("something else first", with(&[encode(&Message::Start)]), "the first message must be a hello", 1),
-        (
-            "a hello without a nonce",
-            with(&[encode(&Message::Hello {
-                version: "x".into(),
-                capabilities: vec![],
-                nonce: "no".into(),
-                host: String::new(),
-            })]),
-            "no valid nonce",
-            1,
-        ),
+        ("a hello without a nonce", with(&[hello_of("no".into())]), "no valid nonce", 1),
         ("a message that is too long", with(&[hello.clone(), vec![0, 1, 0, 1]]), "is too long", 1),
         (
             "no JSON",

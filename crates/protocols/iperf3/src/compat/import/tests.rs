@@ -46,6 +46,28 @@ fn iperf3_both_ways_and_udp() {
 }
 
 #[test]
+fn an_end_that_sends_and_receives_datagrams_keeps_both_counts() {
+    let sum = |packets: u32, lost: u32| {
+        format!(r#"{{"bytes":1000,"seconds":1,"packets":{packets},"lost_packets":{lost},"jitter_ms":0.1}}"#)
+    };
+    let text = format!(
+        r#"{{"start":{{"version":"iperf 3.16","test_start":{{"protocol":"UDP","bidir":1,"num_streams":1}}}},
+        "intervals":[],"end":{{"sum_sent":{},"sum_received":{},"sum_sent_bidir_reverse":{},
+        "sum_received_bidir_reverse":{}}}}}"#,
+        sum(100, 0),
+        sum(100, 3),
+        sum(50, 0),
+        sum(50, 2)
+    );
+    let run = super::read(text.as_bytes()).unwrap().unwrap();
+    let phase = &run.phases[0];
+    for (totals, counts) in [(&phase.local, (100, 48)), (phase.remote.as_ref().unwrap(), (50, 97))] {
+        let packets = totals.packets.as_ref().unwrap();
+        assert_eq!((packets.counts.sent, packets.counts.received), counts);
+    }
+}
+
+#[test]
 fn damage_does_no_harm() {
     let whole = sample(include_str!("iperf3-tcp.json.txt"));
     for cut in (0..whole.len()).step_by(whole.len() / 97 + 1) {
