@@ -89,6 +89,11 @@ impl Core {
         self.row.get_or_insert_with(|| cx.rec.open(self.group, cx.now));
     }
 
+    /// Whether its peer has an IPv6 address; an IPv4 address in the form of an IPv6 one, as a socket for both shows it, is none.
+    pub fn is_v6(&self) -> bool {
+        self.path.is_some_and(|path| path.peer.ip().to_canonical().is_ipv6())
+    }
+
     /// How records and logs name it.
     pub fn id(&self) -> FlowId {
         FlowId { row: self.row, id: self.id, slot: self.slot }
@@ -317,5 +322,20 @@ impl Flow for Detached {
 
     fn id(&self) -> FlowId {
         FlowId::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_of_ipv4_is_one_in_either_form() {
+        for (peer, v6) in [("10.0.0.1:7", false), ("[::ffff:10.0.0.1]:7", false), ("[2001:db8::1]:7", true)] {
+            let peer = peer.parse::<std::net::SocketAddr>().unwrap();
+            let core = Core { path: Some(Path { peer, local: peer }), ..Core::default() };
+            assert_eq!(core.is_v6(), v6, "{peer}");
+        }
+        assert!(!Core::default().is_v6());
     }
 }

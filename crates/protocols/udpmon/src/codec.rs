@@ -39,8 +39,8 @@ pub const LOST_PIECE: usize = 1416;
 
 /// Clears what is counted, and takes the responder for a test.
 const ZEROSTATS: i32 = 0x01;
-const GETSTATS: i32 = 0x02;
-const DATA: i32 = 0x04;
+pub(super) const GETSTATS: i32 = 0x02;
+pub(super) const DATA: i32 = 0x04;
 const REQ_RESP: i32 = 0x08;
 const RESPONSE: i32 = 0x09;
 const GETHIST0: i32 = 0x10;
@@ -50,9 +50,9 @@ const INUSE: i32 = 0x21;
 const TESTEND: i32 = 0x22;
 const ACKED: i32 = 0x23;
 const GETINFO1: i32 = 0x40;
-const GETNETSNMP: i32 = 0x43;
-const GETCPULOAD: i32 = 0x44;
-const GETNICSTATS: i32 = 0x45;
+pub(super) const GETNETSNMP: i32 = 0x43;
+pub(super) const GETCPULOAD: i32 = 0x44;
+pub(super) const GETNICSTATS: i32 = 0x45;
 const START: i32 = 0x80;
 
 /// What a test is to be like, in ZEROSTATS and START.
@@ -146,21 +146,21 @@ pub struct Counts {
     pub span: i64,
 }
 
-fn i32_at(bytes: &[u8], at: usize) -> Option<i32> {
+pub(super) fn i32_at(bytes: &[u8], at: usize) -> Option<i32> {
     Some(i32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-fn i64_at(bytes: &[u8], at: usize) -> Option<i64> {
+pub(super) fn i64_at(bytes: &[u8], at: usize) -> Option<i64> {
     Some(i64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-fn put32(bytes: &mut [u8], at: usize, value: i32) {
+pub(super) fn put32(bytes: &mut [u8], at: usize, value: i32) {
     if let Some(place) = bytes.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
         *place = value.to_le_bytes();
     }
 }
 
-fn put64(bytes: &mut [u8], at: usize, value: i64) {
+pub(super) fn put64(bytes: &mut [u8], at: usize, value: i64) {
     if let Some(place) = bytes.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
         *place = value.to_le_bytes();
     }

@@ -195,7 +195,7 @@ impl Requester {
             self.readings[n].as_ref().and_then(|reading| reading.get()).cloned().unwrap_or_default()
         };
         let stop = HostTexts { stat: read(1).stat, ..read(2) };
-        let v6 = self.core.path.is_some_and(|path| path.peer.ip().to_canonical().is_ipv6());
+        let v6 = self.core.is_v6();
         self.test.local = between(&read(0), &stop, v6);
         self.test.over = true;
         self.test.clock = self.clock();

@@ -267,7 +267,7 @@ impl Responder {
             return Vec::new();
         };
         let length = length.min(LONGEST);
-        let v6 = self.core.path.is_some_and(|path| path.peer.ip().to_canonical().is_ipv6());
+        let v6 = self.core.is_v6();
         let none = HostTexts::default();
         let (start, stop) = self.readings.both().unwrap_or((&none, &none));
         let bytes = match block {
@@ -321,7 +321,7 @@ impl Responder {
             others: stats.histograms()[1..].to_vec(),
             records: if over { stats.records().to_vec() } else { Vec::new() },
             lost: if over { stats.lost().to_vec() } else { Vec::new() },
-            remote: between(&start, &stop, path.peer.is_ipv6()),
+            remote: between(&start, &stop, self.core.is_v6()),
             over,
             ..PacketTest::default()
         });

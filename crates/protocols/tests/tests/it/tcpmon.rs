@@ -82,6 +82,25 @@ fn a_run_that_is_stopped_ends_behind_a_whole_message() {
 }
 
 #[test]
+fn a_message_that_is_due_later_is_no_stall_although_it_is_told_how_the_test_stands() {
+    let asked = PacketTestSettings {
+        size: 1_000,
+        packets: 3,
+        // 20 s, in tenths of a microsecond.
+        waits: vec![200_000_000],
+        every_ns: Some(SECOND),
+        ..PacketTestSettings::default()
+    };
+    let phase = Phase { extra: asked.extra(), stall_ns: 5 * SECOND, ..Phase::default() };
+    let client = Requester::new(Plan::of(&phase, Host::default()), Uuid::from_u128(1), 0);
+    let server = Responder::new(&Host::default(), Uuid::from_u128(2), 100 * SECOND, 64 * 1024);
+    let mut run = Pair::stream(Box::new(client), Box::new(server)).both(Link::new().delay(1_000_000));
+    run.run();
+    assert!(run.ends[0].completed(), "{:?}", run.ends[0].ended);
+    assert_eq!(run.ends[1].counts.rx_bytes, 3_000);
+}
+
+#[test]
 fn damaged_talks_do_no_harm() {
     let (mut bench, mut rng) = (Bench::new(31), Rng::new(32));
     let path = Path { peer: ([10, 0, 0, 1], 1).into(), local: ([10, 0, 0, 2], 2).into() };

@@ -165,10 +165,7 @@ impl Printer {
         let Some(gaps) = test.gaps.as_ref().filter(|_| spec.packet_tests.histograms) else {
             return self.records(test, out);
         };
-        tables::histogram(0, tables::TITLES[0], gaps, out)?;
-        for (n, hist) in test.others.iter().enumerate().map(|(n, hist)| (n + 1, hist)) {
-            tables::histogram(n, tables::TITLES.get(n).copied().unwrap_or_default(), hist, out)?;
-        }
+        tables::histograms(std::iter::once(gaps).chain(&test.others), out)?;
         self.records(test, out)
     }
 

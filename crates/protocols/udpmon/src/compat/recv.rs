@@ -78,9 +78,7 @@ impl Receiver {
         if spec.packet_tests.histograms {
             let hists = test.gaps.iter().chain(&test.others);
             let most = if spec.packet_tests.stamps { 5 } else { 3 };
-            for (n, hist) in hists.enumerate().take(most) {
-                tables::histogram(n, tables::TITLES.get(n).copied().unwrap_or_default(), hist, out)?;
-            }
+            tables::histograms(hists.take(most), out)?;
         }
         match spec.packet_tests.records {
             PacketTestRecords::None => Ok(()),

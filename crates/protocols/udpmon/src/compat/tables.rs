@@ -1,19 +1,12 @@
 //! Pieces of lines and whole tables: CPUs, interfaces, counters, histograms, records.
 
+use crate::packet_stats::TITLES;
 use crate::{PacketTest, PacketTestClock, PacketTestCpu, PacketTestHost, PacketTestLost, PacketTestRecord};
 use compat::number::g;
 use metrics::{Binned, Clamped, Shape, real, seconds};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-/// Titles of the histograms, by number.
-pub(super) const TITLES: [&str; 5] = [
-    "Time between frames 0.1us",
-    "Lost-frame sequence",
-    "Out-of-order",
-    "hwsystem Time between frames ns",
-    "hwraw Time between frames ns",
-];
 /// Names of a Mellanox card's counters, which head the columns of every card.
 const CARD: [&str; 9] = [
     "rx_packets",
@@ -147,6 +140,14 @@ pub(super) fn histogram(number: usize, title: &str, hist: &Binned, out: &mut dyn
     )?;
     for (n, bin) in hist.bins.iter().enumerate() {
         writeln!(out, "{} ; {bin}", hist.edge(n))?;
+    }
+    Ok(())
+}
+
+/// Histograms with their numbers and titles, from the first on.
+pub(super) fn histograms<'a>(all: impl Iterator<Item = &'a Binned>, out: &mut dyn Write) -> io::Result<()> {
+    for (n, hist) in all.enumerate() {
+        histogram(n, TITLES.get(n).copied().unwrap_or_default(), hist, out)?;
     }
     Ok(())
 }

@@ -89,7 +89,7 @@ impl Requester {
             Block::Histogram(0) => test.gaps = blocks::decode_histogram(bytes),
             Block::Histogram(_) => test.others.extend(blocks::decode_histogram(bytes)),
             Block::Net => {
-                let v6 = self.core.path.is_some_and(|path| path.peer.ip().to_canonical().is_ipv6());
+                let v6 = self.core.is_v6();
                 if let Some((start, stop)) = blocks::decode_net(bytes) {
                     let host = between(&start, &stop, v6);
                     (test.remote.interfaces, test.remote.ip) = (host.interfaces, host.ip);

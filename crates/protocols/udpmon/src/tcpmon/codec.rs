@@ -20,16 +20,11 @@
 //! A message is this head and as much more as its length says. One connection is one test; nothing is agreed on before the first
 //! DATA. Answers to GETNETSNMP, GETNICSTATS and GETCPULOAD are UDPmon's blocks, whole and without a head. Fields that a message
 //! does not use hold whatever was there; that goes for the version, too.
+use crate::codec::{DATA, GETCPULOAD, GETNETSNMP, GETNICSTATS, GETSTATS, i32_at, i64_at, put32, put64};
 use metrics::Clamped;
 
 pub const PARAM: usize = 144;
 pub const PORT: u16 = 14_233;
-
-const GETSTATS: i32 = 0x02;
-const DATA: i32 = 0x04;
-const GETNETSNMP: i32 = 0x43;
-const GETCPULOAD: i32 = 0x44;
-const GETNICSTATS: i32 = 0x45;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
@@ -62,30 +57,18 @@ pub struct Counts {
     pub span_us: i64,
 }
 
-fn put<const N: usize>(bytes: &mut [u8; PARAM], at: usize, value: [u8; N]) {
-    bytes[at..at + N].copy_from_slice(&value);
-}
-
-fn i32_at(bytes: &[u8; PARAM], at: usize) -> i32 {
-    bytes[at..].first_chunk().map_or(0, |four| i32::from_le_bytes(*four))
-}
-
-fn i64_at(bytes: &[u8; PARAM], at: usize) -> i64 {
-    bytes[at..].first_chunk().map_or(0, |eight| i64::from_le_bytes(*eight))
-}
-
 /// What a head says. A length that is shorter than a head, or below 0, is that of a head.
 pub fn decode(bytes: &[u8; PARAM]) -> Head {
     let command = match i32_at(bytes, 0) {
-        DATA => Command::Data,
-        GETSTATS => Command::Stats,
-        GETNETSNMP => Command::Net,
-        GETNICSTATS => Command::FlowId,
-        GETCPULOAD => Command::Cpu,
+        Some(DATA) => Command::Data,
+        Some(GETSTATS) => Command::Stats,
+        Some(GETNETSNMP) => Command::Net,
+        Some(GETNICSTATS) => Command::FlowId,
+        Some(GETCPULOAD) => Command::Cpu,
         _ => Command::Other,
     };
-    let length = u64::try_from(i32_at(bytes, 44)).unwrap_or(0).max(u64::clamped(PARAM));
-    Head { command, frame: i64_at(bytes, 8), length }
+    let length = u64::try_from(i32_at(bytes, 44).unwrap_or(0)).unwrap_or(0).max(u64::clamped(PARAM));
+    Head { command, frame: i64_at(bytes, 8).unwrap_or(0), length }
 }
 
 /// A head as a requester sends it; `sent` is its time, 0.1 µs, `answer` the length of what is to come back.
@@ -99,38 +82,42 @@ pub fn encode(head: &Head, sent: i64, answer: usize) -> [u8; PARAM] {
         Command::Cpu => GETCPULOAD,
         Command::Other => 0,
     };
-    put(&mut bytes, 0, command.to_le_bytes());
-    put(&mut bytes, 8, head.frame.to_le_bytes());
-    put(&mut bytes, 16, sent.to_le_bytes());
-    put(&mut bytes, 32, (answer as i32).to_le_bytes());
-    put(&mut bytes, 44, i32::try_from(head.length).unwrap_or(i32::MAX).to_le_bytes());
+    put32(&mut bytes, 0, command);
+    put64(&mut bytes, 8, head.frame);
+    put64(&mut bytes, 16, sent);
+    put32(&mut bytes, 32, answer as i32);
+    put32(&mut bytes, 44, i32::try_from(head.length).unwrap_or(i32::MAX));
     bytes
 }
 
 /// A head that asks for a block, `answer` bytes long; the `index`-th of its kind.
 pub fn ask(head: &Head, answer: usize, index: i32) -> [u8; PARAM] {
     let mut bytes = encode(head, 0, answer);
-    put(&mut bytes, 52, index.to_le_bytes());
+    put32(&mut bytes, 52, index);
     bytes
 }
 
 /// Which of its kind a head asks for.
 pub fn index(bytes: &[u8; PARAM]) -> i32 {
-    i32_at(bytes, 52)
+    i32_at(bytes, 52).unwrap_or(0)
 }
 
 /// The answer to GETSTATS: the request with the sums in it.
 pub fn answer(request: &[u8; PARAM], counts: &Counts) -> [u8; PARAM] {
     let mut bytes = *request;
-    put(&mut bytes, 44, (PARAM as i32).to_le_bytes());
-    put(&mut bytes, 60, counts.received.to_le_bytes());
-    put(&mut bytes, 64, counts.bytes.to_le_bytes());
-    put(&mut bytes, 72, counts.span_us.to_le_bytes());
-    put(&mut bytes, 84, 0i32.to_le_bytes());
+    put32(&mut bytes, 44, PARAM as i32);
+    put32(&mut bytes, 60, counts.received);
+    put64(&mut bytes, 64, counts.bytes);
+    put64(&mut bytes, 72, counts.span_us);
+    put32(&mut bytes, 84, 0);
     bytes
 }
 
 /// The sums in an answer to GETSTATS.
 pub fn decode_counts(bytes: &[u8; PARAM]) -> Counts {
-    Counts { received: i32_at(bytes, 60), bytes: i64_at(bytes, 64), span_us: i64_at(bytes, 72) }
+    Counts {
+        received: i32_at(bytes, 60).unwrap_or(0),
+        bytes: i64_at(bytes, 64).unwrap_or(0),
+        span_us: i64_at(bytes, 72).unwrap_or(0),
+    }
 }

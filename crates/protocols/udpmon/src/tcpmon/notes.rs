@@ -33,11 +33,18 @@ impl Wanted {
             every_ns: asked.every_ns,
         }
     }
+
+    /// Whether message `n` is noted by itself.
+    pub(super) fn is_recorded(&self, n: u64) -> bool {
+        let Some((skip, most)) = self.records else { return false };
+        let skip = u64::from(skip);
+        (skip..skip + u64::from(most)).contains(&n)
+    }
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Notes {
-    records: Option<(u32, u32)>,
+    wanted: Wanted,
     /// Times between the ends of two messages, and times of reading, µs.
     pub(super) histograms: Vec<Binned>,
     pub(super) puts: Vec<PacketTestPut>,
@@ -59,7 +66,7 @@ impl Notes {
             vec![Binned::new(low.into(), width.into(), BINS), Binned::new(0, READ_WIDTH, BINS)]
         };
         let histograms = wanted.histograms.map(pair).unwrap_or_default();
-        Notes { records: wanted.records, histograms, ..Notes::default() }
+        Notes { wanted: *wanted, histograms, ..Notes::default() }
     }
 
     pub(super) fn up(&mut self, now: Mono) {
@@ -92,8 +99,6 @@ impl Notes {
     }
 
     fn is_recorded(&self) -> bool {
-        self.records.is_some_and(|(skip, n)| {
-            (u64::from(skip)..u64::from(skip) + u64::from(n)).contains(&self.messages)
-        })
+        self.wanted.is_recorded(self.messages)
     }
 }

@@ -4,14 +4,12 @@ use super::codec::PARAM;
 use super::notes::Wanted;
 use crate::PacketTestSettings;
 use crate::host::Host;
+use crate::packet_stats::TENTH;
 use model::Phase;
 
 /// Shortest and longest message, bytes.
 pub(super) const SHORTEST: u64 = PARAM as u64;
 const LONGEST: u64 = 1 << 30;
-
-/// A tenth of a microsecond, ns.
-pub(super) const TENTH: u64 = 100;
 
 #[derive(Clone, Debug)]
 pub struct Plan {

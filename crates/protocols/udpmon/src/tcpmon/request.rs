@@ -1,11 +1,12 @@
 //! The requester: messages until the transfer is over or the time is up, then the responder's sums, which must agree.
 
 use super::codec::{self, Command, Head, PARAM};
-use super::plan::{Plan, SHORTEST, TENTH};
+use super::plan::{Plan, SHORTEST};
 use crate::blocks;
 use crate::call::Caller;
 use crate::host::Reading;
 use crate::one_sided::{Calls, GROUP};
+use crate::packet_stats::TENTH;
 use crate::payload::Source;
 use crate::proc::between;
 use crate::{PacketTest, PacketTestCounts, PacketTestPut};
@@ -75,7 +76,6 @@ pub struct Requester {
     head: [u8; PARAM],
     have: usize,
     stopped: bool,
-    v6: bool,
     block: Vec<u8>,
     readings: [Option<Reading>; 2],
     /// When the message in work was begun, and how many sends it took so far.
@@ -105,7 +105,6 @@ impl Requester {
             head: [0; PARAM],
             have: 0,
             stopped: false,
-            v6: false,
             block: Vec::new(),
             readings: [None, None],
             put: (Mono(0), 0),
@@ -126,6 +125,12 @@ impl Requester {
             self.since
                 .plus(frame.saturating_mul(test.wait_ns).saturating_add(gaps).saturating_add(self.shift)),
         )
+    }
+
+    /// When nothing has moved for too long, counted from when something was to.
+    fn stalls_at(&self) -> Mono {
+        let due = self.due(self.frame).unwrap_or(Mono(0));
+        self.core.stalls_at().max(due.plus(self.plan.stall_ns))
     }
 
     fn all_sent(&mut self, now: Mono) {
@@ -155,7 +160,7 @@ impl Requester {
     }
 
     fn keep(&mut self, n: usize) {
-        let v6 = self.v6;
+        let v6 = self.core.is_v6();
         let bytes = std::mem::take(&mut self.block);
         match n {
             0 => {
@@ -173,7 +178,7 @@ impl Requester {
         let read = |n: usize| {
             self.readings[n].as_ref().and_then(|reading| reading.get()).cloned().unwrap_or_default()
         };
-        self.found.local = between(&read(0), &read(1), self.v6);
+        self.found.local = between(&read(0), &read(1), self.core.is_v6());
         self.found.over = true;
         if let Some(counted) = self.found.counted("as tcpmon does", false) {
             cx.post(counted);
@@ -227,7 +232,7 @@ impl Requester {
             return;
         }
         let start = self.readings[0].as_ref().and_then(|reading| reading.get()).cloned().unwrap_or_default();
-        now.local = between(&start, &reading.get().cloned().unwrap_or_default(), self.v6);
+        now.local = between(&start, &reading.get().cloned().unwrap_or_default(), self.core.is_v6());
         let now = std::mem::take(now);
         self.standing = None;
         tell(cx, now.event());
@@ -263,9 +268,7 @@ impl Requester {
 
     /// Whether the message in work has a record.
     fn is_recorded(&self) -> bool {
-        let records = self.plan.test.as_ref().and_then(|test| test.wanted.records);
-        records
-            .is_some_and(|(skip, n)| (u64::from(skip)..u64::from(skip) + u64::from(n)).contains(&self.frame))
+        self.plan.test.as_ref().is_some_and(|test| test.wanted.is_recorded(self.frame))
     }
 
     /// The head of the next message.
@@ -336,12 +339,7 @@ impl Flow for Requester {
             Step::Put => Some(self.core.moved),
             Step::Look => Some(self.due(self.frame).unwrap_or(self.core.moved)),
             Step::Over(_) | Step::Failed => None,
-            _ => Some(
-                self.core
-                    .moved
-                    .plus(self.plan.stall_ns)
-                    .max(self.due(self.frame).map_or(Mono(0), |due| due.plus(self.plan.stall_ns))),
-            ),
+            _ => Some(self.stalls_at()),
         };
         let standing = self.standing.as_ref().map(|(_, _, _, look)| *look);
         let wake = [wake, self.snapshot, standing].into_iter().flatten().min();
@@ -426,7 +424,6 @@ impl Flow for Requester {
         }
         match event {
             FlowEvent::Up(path) => {
-                self.v6 = path.peer.ip().to_canonical().is_ipv6();
                 self.core.up(cx, path);
                 self.found.peer = path.peer.to_string();
                 self.found.connection = Some(self.core.id);
@@ -468,7 +465,7 @@ impl Flow for Requester {
             FlowEvent::Wake if matches!(self.step, Step::Settle(until) if cx.now >= until) => {
                 (self.step, self.core.moved) = (Step::Ask, cx.now);
             }
-            FlowEvent::Wake if !matches!(self.step, Step::Settle(_)) && cx.now >= self.core.stalls_at() => {
+            FlowEvent::Wake if !matches!(self.step, Step::Settle(_)) && cx.now >= self.stalls_at() => {
                 self.step = Step::Failed;
                 let why = "a tcpmon_resp serves one connection at a time: the others wait for it";
                 return Err(Violation::Stalled(Duration::from_nanos(self.plan.stall_ns)).likely(why));

@@ -161,7 +161,7 @@ impl Responder {
     }
 
     fn found(&self, cx: &Context<'_>, start: &HostTexts, stop: &HostTexts) -> PacketTest {
-        let v6 = self.core.path.is_some_and(|path| path.peer.ip().to_canonical().is_ipv6());
+        let v6 = self.core.is_v6();
         PacketTest {
             peer: self.core.path.map(|path| path.peer.to_string()).unwrap_or_default(),
             connection: Some(self.core.id),
@@ -225,7 +225,7 @@ impl Responder {
             }
         };
         self.waits = None;
-        let v6 = self.core.path.is_some_and(|path| path.peer.ip().to_canonical().is_ipv6());
+        let v6 = self.core.is_v6();
         self.owe(match command {
             Command::Stats => codec::answer(&self.head, &self.counts).to_vec(),
             Command::Net => blocks::encode_net(&start, &stop, v6),
