@@ -123,6 +123,8 @@ const MAX_REMOTES: usize = 4096;
 
 /// Sums over a group. A worker counts into one; at an interval it hands it up and goes on with a clean one. What crosses from one
 /// process to another are tallies of TCP connections: they have no datagrams and no playout.
+///
+/// Wide: a counter or a distribution for each thing that a worker counts.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Tally {
     /// Payload bytes sent.

@@ -199,6 +199,31 @@ enum Stage {
     Over,
 }
 
+/// How far a run that holds its connections has opened them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Held {
+    /// How many it opens, and the payload bytes that each sends.
+    connections: u32,
+    transfer: u64,
+    /// Payload bytes sent by those that have not ended.
+    bytes: u64,
+    /// Those that failed.
+    failed: u64,
+}
+
+impl Held {
+    fn add(&mut self, tally: &Tally) {
+        self.bytes = (self.bytes + tally.tx_bytes).saturating_sub(tally.ended_tx);
+        let failed = [Ending::NetworkError, Ending::DataError, Ending::ProtocolError];
+        self.failed += failed.map(|how| tally.count(how)).iter().sum::<u64>();
+    }
+
+    /// Whether each has moved its payload or failed.
+    fn is_whole(&self) -> bool {
+        self.bytes.checked_div(self.transfer).is_some_and(|n| n + self.failed >= self.connections.into())
+    }
+}
+
 /// The client's session.
 pub struct Client {
     plan: ClientPlan,
@@ -222,10 +247,8 @@ pub struct Client {
     waiting: VecDeque<(Mono, Interval)>,
     /// The next interval to be told.
     next: u32,
-    /// Of connections that are held: payload sent by those which have not ended, and connections that failed.
-    held: (u64, u64),
-    /// How many connections a run that holds them opens, and what each moves.
-    to_hold: (u32, u64),
+    /// Of a run that holds its connections.
+    held: Held,
     local: Option<Box<Totals>>,
     /// What our flow remembers of packet trains.
     log: Option<Box<Log>>,
@@ -288,8 +311,7 @@ impl Client {
             beat: now,
             waiting: VecDeque::new(),
             next: 0,
-            held: (0, 0),
-            to_hold: (0, 0),
+            held: Held::default(),
             local: None,
             log: None,
             tracks: Tracks::default(),
@@ -366,12 +388,9 @@ impl Client {
     /// Sets the end of a run that holds its connections, once each has moved its payload or failed.
     fn hold(&mut self, to: Mono, tally: &Tally) {
         let Some(hold_ns) = self.plan.phase.hold_ns else { return };
-        let ((connections, transfer), before) = (self.to_hold, self.held);
-        let failed = [Ending::NetworkError, Ending::DataError, Ending::ProtocolError];
-        self.held.0 = (self.held.0 + tally.tx_bytes).saturating_sub(tally.ended_tx);
-        self.held.1 += failed.map(|how| tally.count(how)).iter().sum::<u64>();
-        let whole = |(bytes, failed): (u64, u64)| bytes / transfer + failed >= connections.into();
-        if whole(self.held) && !whole(before) {
+        let was_whole = self.held.is_whole();
+        self.held.add(tally);
+        if self.held.is_whole() && !was_whole {
             let end = to.plus(hold_ns);
             self.stop_at = Some(self.stop_at.map_or(end, |at| at.min(end)));
         }
@@ -443,7 +462,7 @@ impl Client {
         self.stage = Stage::Running;
         let phase = self.granted_phase();
         // The shares of servers that are lost meanwhile have failed, and count.
-        self.to_hold = (phase.connections, phase.transfer);
+        self.held = Held { connections: phase.connections, transfer: phase.transfer, ..Held::default() };
         // What keeps a schedule is opened, and clocks are compared, before the first interval begins.
         let start = now.plus(phase.lead_ns());
         self.started = start;
