@@ -11,7 +11,7 @@ use clap::Args;
 use common::ClientConfig;
 use metrics::{Clamped, SECOND};
 use model::load::{Load, Part, Stage};
-use model::{Event, Outcome, Phase, Point, Status, Until};
+use model::{Event, Outcome, Phase, Point, Status};
 use report::Planned;
 use runtime::Interrupt;
 use std::collections::BTreeMap;
@@ -44,7 +44,7 @@ pub(crate) struct LoadArgs {
     #[command(flatten)]
     repeat: RepeatArgs,
     #[command(flatten)]
-    output: OutputArgs,
+    pub(crate) output: OutputArgs,
 }
 
 /// How often it is looked whether the user wants the end while the path fills.
@@ -86,13 +86,13 @@ pub(crate) fn load(args: &LoadArgs, command: Vec<String>) -> Result<Exit, CliErr
             runtime::check(&config, phase)?;
         }
     }
-    let mut outputs = Outputs::open(&args.output, None)?;
+    let mut outputs = Outputs::open(&args.output, None, &[])?;
     let interrupt = measure::on_signals()?;
     outputs.watch(&interrupt, planned(&load, &args.repeat))?;
     outputs.begin(runtime::begin(&config, "load", command, &load.filler));
     let (mut status, mut reason) = (Status::Complete, None);
     'all: for repeat in 1..=args.repeat.most() {
-        if args.repeat.until().is_some_and(|until| enough(until, &outputs.outcome())) {
+        if args.repeat.until().is_some_and(|until| until.reached_by_all(&parts(&outputs.outcome()))) {
             break;
         }
         for stage in Stage::ALL {
@@ -102,7 +102,12 @@ pub(crate) fn load(args: &LoadArgs, command: Vec<String>) -> Result<Exit, CliErr
             }
         }
     }
-    let status = measure::of_run(status, &outputs.outcome());
+    let outcome = outputs.outcome();
+    if let Some(until) = args.repeat.until() {
+        let (level, text) = until.notice(&parts(&outcome));
+        outputs.event(&Event::Notice { level, text });
+    }
+    let status = measure::of_run(status, &outcome);
     outputs.event(&Event::End { status, reason });
     Ok(outputs.finish())
 }
@@ -116,11 +121,11 @@ fn planned(load: &Load, repeat: &RepeatArgs) -> Planned {
     Planned::of(all)
 }
 
-/// Whether all parts of all stages have been repeated often enough.
-fn enough(until: Until, outcome: &Outcome) -> bool {
+/// All parts of all stages, each with its repetitions.
+fn parts(outcome: &Outcome) -> Vec<Vec<&Point>> {
     let mut parts: BTreeMap<_, Vec<&Point>> = BTreeMap::new();
     outcome.points.iter().for_each(|point| parts.entry(&point.label).or_default().push(point));
-    !parts.is_empty() && parts.values().all(|same| until.reached(same))
+    parts.into_values().collect()
 }
 
 /// Runs all parts of a stage, and tells them one after the other.
@@ -135,7 +140,14 @@ fn run(
     let told = beside((filler, load.ramp_ns), load.probes(stage), repeat, (config, interrupt), outputs);
     let (mut worst, mut why) = (Status::Complete, None);
     for ((label, phase), told) in told {
-        let (status, reason, events) = told?;
+        let (status, reason, events) = match told {
+            Ok(told) => told,
+            Err(error) => {
+                let reason = Some(measure::failed(error, &outputs.outcome())?);
+                let end = Event::PhaseEnd { status: Status::Failed, reason: reason.clone() };
+                (Status::Failed, reason, vec![end])
+            }
+        };
         // The live views have shown it as it happened.
         outputs.record(&Event::Phase { label, repeat, phase: Box::new(phase) });
         events.iter().for_each(|event| outputs.record(event));

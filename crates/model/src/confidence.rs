@@ -1,7 +1,7 @@
 //! How often a measurement is repeated until its mean is known: netperf's question, with a bound that holds although it is asked
 //! after each repetition.
 
-use crate::{Figure, Point, Status};
+use crate::{Figure, Level, Point, Status};
 use metrics::{Clamped, Spread};
 use std::fmt;
 
@@ -70,6 +70,22 @@ impl Until {
         any
     }
 
+    /// Whether the repetitions of each of these settings are enough; without settings they are not.
+    pub fn reached_by_all(&self, settings: &[Vec<&Point>]) -> bool {
+        !settings.is_empty() && settings.iter().all(|same| self.reached(same))
+    }
+
+    /// The notice about it at the end of a run with these settings, each with its repetitions.
+    pub fn notice(&self, settings: &[Vec<&Point>]) -> (Level, String) {
+        let most = settings.iter().map(Vec::len).max().unwrap_or(0);
+        match self.reached_by_all(settings) {
+            true => (Level::Info, format!("{most} repetitions were enough: {self}")),
+            false => {
+                (Level::Warning, format!("{most} repetitions were not enough: it is not so that {self}"))
+            }
+        }
+    }
+
     /// Whether the mean of these readings is known well enough, after the latest of many looks.
     fn holds(&self, spread: &Spread) -> bool {
         2.0 * spread.half_width(self.error / LOOKS) <= self.width * spread.mean.abs()
@@ -113,6 +129,20 @@ mod tests {
         assert!(!reached("99,100", &[100.0, 100.0]), "fewer than three are never enough");
         assert!(reached("99,5", &[100.0; 3]));
         assert!(!reached("99,5", &[]));
+    }
+
+    #[test]
+    fn all_settings_have_to_be_known_and_the_notice_says_so() {
+        let (alike, apart) = (points(&[100.0; 3]), points(&[1.0, 100.0, 10_000.0, 5.0]));
+        let [alike, apart]: [Vec<&Point>; 2] = [alike.iter().collect(), apart.iter().collect()];
+        let until = Until::parse("99,5").unwrap();
+        let (level, text) = until.notice(&[alike.clone(), alike.clone()]);
+        assert_eq!(level, Level::Info);
+        assert!(text.starts_with("3 repetitions were enough: the mean is within"), "{text}");
+        let (level, text) = until.notice(&[alike, apart]);
+        assert_eq!(level, Level::Warning);
+        assert!(text.starts_with("4 repetitions were not enough"), "{text}");
+        assert!(!until.reached_by_all(&[]));
     }
 
     /// In how many of 2,000 series of normal readings the rule ends, and of those the mean is not within the width. `ratio` is half

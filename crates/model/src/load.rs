@@ -6,9 +6,10 @@
 
 use crate::{
     Kind, Outcome, PacketReport, Pattern, Phase, Ping, Point, Probe, RoundTrips, Schedule, Spacing, Status,
-    Transport, figures,
+    Transport, Way, figures,
 };
-use metrics::{Clamped, Spectrum, buffer_delay_percent, real};
+use metrics::{Clamped, Spectrum, Spread, buffer_delay_percent, real};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// The document that the responsiveness figures follow.
@@ -166,11 +167,14 @@ pub struct OneWay {
     pub bound_ns: Option<u64>,
 }
 
-/// What was found in a stage.
+/// What was found in a stage, over all its repetitions: percentiles of all their round trips, of one-way
+/// delays the largest percentile of a repetition, the mean of goodput and of buffer delay.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Found {
     /// Its name.
     pub stage: String,
+    /// How often it was measured.
+    pub repetitions: u32,
     /// To the server.
     pub up: Option<OneWay>,
     /// From the server.
@@ -229,44 +233,89 @@ pub fn grade(grown_ns: i64) -> &'static str {
 /// The stages of a run in order; none when it was none.
 pub fn under_load(outcome: &Outcome) -> Vec<Found> {
     let measured = || outcome.points.iter().filter(|point| point.status != Status::Failed);
-    let point = |stage: Stage, part: &str| measured().find(|point| point.label == label(stage, part));
+    let points = |stage: Stage, part: &str| {
+        let own = label(stage, part);
+        measured().filter(|point| point.label == own).collect::<Vec<&Point>>()
+    };
     let mut all: Vec<Found> = Vec::new();
     for stage in Stage::ALL {
-        let (trips, delay, load) = (point(stage, TRIPS), point(stage, "delay"), point(stage, "load"));
-        if trips.is_none() && delay.is_none() {
+        let (trips, delay, load) = (points(stage, TRIPS), points(stage, "delay"), points(stage, "load"));
+        if trips.is_empty() && delay.is_empty() {
             continue;
         }
         let idle = all.first().filter(|first| first.stage == Stage::Idle.name());
-        let found = found(stage, (trips, delay, load), idle);
+        let found = found(stage, (&trips, &delay, &load), idle);
         all.push(found);
     }
     all
 }
 
-type Points<'a> = (Option<&'a Point>, Option<&'a Point>, Option<&'a Point>);
+/// The repetitions of one part of a stage.
+type Points<'a> = &'a [&'a Point];
 
-fn found(stage: Stage, (trips, delay, load): Points<'_>, idle: Option<&Found>) -> Found {
-    let pings = trips.and_then(|p| p.local.pings.as_deref());
-    let rtt = pings.and_then(of_path);
+/// The round trips of these repetitions together; `None` where none has any.
+fn trips_of(points: Points<'_>) -> Option<RoundTrips> {
+    let mut each = points.iter().filter_map(|point| point.local.pings.as_deref());
+    let mut all = each.next()?.clone();
+    for one in each {
+        all.counts.add(&one.counts);
+        let sums = [
+            (&mut all.rtt_ns, &one.rtt_ns),
+            (&mut all.path_ns, &one.path_ns),
+            (&mut all.remote_ns, &one.remote_ns),
+        ];
+        for (sum, more) in sums {
+            more.iter().for_each(|more| sum.get_or_insert_default().merge(more));
+        }
+    }
+    Some(all)
+}
+
+/// What the receivers of a direction counted in these repetitions.
+fn packets_of(points: Points<'_>, way: Way) -> Option<PacketReport> {
+    let each = points.iter().filter_map(|point| way.packets(point)).map(Cow::into_owned);
+    each.reduce(|mut all, later| {
+        all.after(&later);
+        all
+    })
+}
+
+/// The mean of what `of` reads of these repetitions.
+fn mean_of(points: Points<'_>, of: impl Fn(&Point) -> Option<f64>) -> Option<f64> {
+    Spread::of(&points.iter().filter_map(|point| of(point)).collect::<Vec<f64>>()).map(|spread| spread.mean)
+}
+
+/// Buffer delay of a load (RFC 6349 §4.3), percent.
+fn buffer_delay(load: &Point) -> Option<f64> {
+    // Of the end that sent most: what the other one knows of a round trip comes from its acknowledgements.
+    let sender = load.ends().max_by_key(|end| end.traffic.tx_bytes)?;
+    buffer_delay_percent(sender.tcp.mean_rtt_us()?, figures::base_rtt_us(load)?)
+}
+
+fn found(
+    stage: Stage,
+    (trips, delay, load): (Points<'_>, Points<'_>, Points<'_>),
+    idle: Option<&Found>,
+) -> Found {
+    let pings = trips_of(trips);
+    let rtt = pings.as_ref().and_then(of_path);
     let quantile = |q: f64| rtt.as_ref().and_then(|rtt| rtt.quantile(q));
     let idle_rtt = idle.and_then(|idle| idle.rtt_p50_ns);
     // Lost messages count as longer than all others.
     let or_never = |q: f64| rtt.as_ref().map(|rtt| rtt.quantile(q).unwrap_or(u64::MAX));
     let (p50, p90) = (or_never(0.5), or_never(0.9));
     let grown = |now: Option<u64>, idle: Option<u64>| now.zip(idle).map(|(now, idle)| more(now, idle));
-    let senders = load.map(|p| p.ends().collect::<Vec<_>>()).unwrap_or_default();
-    // Of those ends that sent most: what others know of a round trip comes from their acknowledgements.
-    let kernel = senders.iter().max_by_key(|t| t.traffic.tx_bytes).and_then(|t| t.tcp.mean_rtt_us());
+    let sender = load.iter().flat_map(|point| point.ends()).max_by_key(|end| end.traffic.tx_bytes);
     let per_minute = |ns: f64| 60e9 / ns.max(1.0);
     let beside = rtt.as_ref().and_then(trimmed_mean).map(per_minute);
-    let within = load.and_then(|p| p.local.pings.as_ref()?.rtt_ns.as_ref());
+    let within = trips_of(load).and_then(|pings| pings.rtt_ns);
     // Nothing is lost there: what was under way when the run ended is left out.
-    let inside = within.and_then(|all| trimmed_mean(&Spectrum { missing: 0, ..all.clone() })).map(per_minute);
-    let one_way = |packets: Option<&PacketReport>, goodput: Option<f64>, idle: Option<OneWay>| {
-        let packets = packets?;
+    let inside = within.and_then(|all| trimmed_mean(&Spectrum { missing: 0, ..all })).map(per_minute);
+    let one_way = |way: Way, idle: Option<OneWay>| {
+        let packets = packets_of(delay, way)?;
         let delay = packets.delay_ns.as_ref()?;
         Some(OneWay {
-            goodput_bps: goodput,
+            goodput_bps: mean_of(load, |point| Some(way.direction(point)?.goodput_bps)),
             p50_ns: delay.p50,
             p90_ns: delay.p90,
             p99_ns: delay.p99,
@@ -275,31 +324,23 @@ fn found(stage: Stage, (trips, delay, load): Points<'_>, idle: Option<&Found>) -
             bound_ns: packets.clock_bound_ns,
         })
     };
-    let local = delay.and_then(|p| p.local.packets.as_deref());
-    let remote = delay.and_then(|p| p.remote.first()?.packets.as_deref());
-    let goodput = |of: fn(&Point) -> Option<crate::Direction>| load.and_then(of).map(|way| way.goodput_bps);
     Found {
         stage: stage.name().to_owned(),
-        up: one_way(remote, goodput(|p| p.up), idle.and_then(|idle| idle.up)),
-        down: one_way(local, goodput(|p| p.down), idle.and_then(|idle| idle.down)),
+        repetitions: u32::clamped(trips.len().max(delay.len())),
+        up: one_way(Way::Up, idle.and_then(|idle| idle.up)),
+        down: one_way(Way::Down, idle.and_then(|idle| idle.down)),
         rtt_p50_ns: quantile(0.5),
         rtt_p99_ns: quantile(0.99),
         added_ns: grown(p50, idle_rtt),
         added_p90_ns: grown(p90, idle.and_then(|idle| idle.rtt_p90_ns.filter(|ns| *ns < u64::MAX))),
         rtt_p90_ns: p90,
-        turnaround_p50_ns: pings.and_then(|pings| pings.remote_ns.as_ref()?.quantile(0.5)),
+        turnaround_p50_ns: pings.and_then(|pings| pings.remote_ns?.quantile(0.5)),
         never_back: rtt.as_ref().map(|rtt| real(rtt.missing) / real(rtt.total().max(1))),
         beside_rpm: beside,
         inside_rpm: inside,
         rpm: beside.zip(inside).map(|(beside, inside)| (beside + inside) / 2.0),
-        buffer_delay_percent: kernel
-            .zip(load.and_then(figures::base_rtt_us))
-            .and_then(|(us, base)| buffer_delay_percent(us, base)),
-        congestion: senders
-            .iter()
-            .max_by_key(|t| t.traffic.tx_bytes)
-            .and_then(|t| t.effective.as_ref()?.congestion.clone())
-            .unwrap_or_default(),
+        buffer_delay_percent: mean_of(load, buffer_delay),
+        congestion: sender.and_then(|end| end.effective.as_ref()?.congestion.clone()).unwrap_or_default(),
     }
 }
 
@@ -421,6 +462,40 @@ mod tests {
         assert_eq!(grade(5, 6).0, Some("F"), "slow and lost together");
         assert_eq!(grade(0, 10).0, Some("A+"));
         assert_eq!(grade(0, 60).0, Some("F"));
+    }
+
+    #[test]
+    fn all_repetitions_of_a_stage_are_in_its_figures() {
+        let repetition = |repeat, rtt_ms, goodput_bps| {
+            let mut all =
+                [points(Stage::Idle, 20, 9, 10), points(Stage::Down, rtt_ms, 9, rtt_ms - 10)].concat();
+            all.iter_mut().for_each(|point| point.repeat = repeat);
+            all[4].down = Some(Direction { goodput_bps, ..Direction::default() });
+            all
+        };
+        let points = [repetition(1, 100, 19e6), repetition(2, 500, 21e6)].concat();
+        let found = under_load(&Outcome { points, ..Outcome::default() });
+        assert_eq!(found.iter().map(|f| f.repetitions).collect::<Vec<_>>(), [2, 2]);
+        let down = &found[1];
+        // Of forty round trips twenty took 100 ms, and twenty 500 ms.
+        assert_eq!((down.rtt_p50_ns, down.rtt_p90_ns), (Some(100 * MS), Some(500 * MS)));
+        assert_eq!((down.added_ns, down.grade()), (Some(80 * MS as i64), Some("F")));
+        // Two of 200 datagrams were lost.
+        let way = down.down.unwrap();
+        assert_eq!((way.goodput_bps, way.p50_ns, way.lost), (Some(20e6), 490 * MS, 0.01));
+        // (200 - 20) / 20 and (1000 - 20) / 20.
+        assert_eq!(down.buffer_delay_percent, Some(2900.0));
+    }
+
+    #[test]
+    fn datagrams_to_all_servers_count() {
+        let mut all = points(Stage::Idle, 20, 9, 10);
+        let mut second = all[1].remote[0].clone();
+        second.packets.as_mut().unwrap().counts.lost = 51;
+        all[1].remote.push(second);
+        let found = under_load(&Outcome { points: all, ..Outcome::default() });
+        // One of 100 to the first server, 51 of 150 to the second.
+        assert_eq!(found[0].up.unwrap().lost, 52.0 / 250.0);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! that rates and quantiles over any time can be asked for.
 
 use metrics::{DistSummary, Spectrum, real, seconds};
-use model::{Event, Figure, Interval, Outcome, Point, Stat, Status, Totals};
+use model::{Assertion, Event, Figure, Interval, Outcome, Point, Stat, Status};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -155,21 +155,19 @@ pub struct RunMetrics {
 }
 
 impl RunMetrics {
-    /// Adds a run, and which conditions it kept to.
-    pub fn add(&mut self, outcome: &Outcome, conditions: Vec<(String, bool)>) {
+    /// Adds a run that was to keep to these conditions.
+    pub fn add(&mut self, outcome: &Outcome, conditions: &[Assertion]) {
         *self.runs.entry(outcome.status.name()).or_default() += 1;
-        self.broken += u64::from(conditions.iter().any(|(_, met)| !met));
-        self.conditions = conditions;
+        self.judge(conditions, |condition| condition.broken(outcome).is_empty());
         for point in &outcome.points {
             let base = labels(outcome, point);
             let directed = |way: &str| [base.clone(), vec![("direction", way.to_owned())]].concat();
             if let Some(trips) = point.local.pings.as_ref().and_then(|pings| pings.rtt_ns.as_ref()) {
                 self.steps(ROUND_TRIP, base.clone()).add_spectrum(trips);
             }
-            for (way, totals) in [("up", point.remote.first()), ("down", Some(&point.local))] {
-                let delays =
-                    totals.and_then(|t: &Totals| t.packets.as_ref()).and_then(|p| p.delay_ns.as_ref());
-                if let Some(delays) = delays {
+            let receivers = point.remote.iter().map(|totals| ("up", totals)).chain([("down", &point.local)]);
+            for (way, totals) in receivers {
+                if let Some(delays) = totals.packets.as_ref().and_then(|packets| packets.delay_ns.as_ref()) {
                     self.steps(DELAY, directed(way)).add_summary(delays);
                 }
             }
@@ -180,9 +178,16 @@ impl RunMetrics {
         self.latest = Some(outcome.clone());
     }
 
-    /// Adds a run of which there is no outcome.
-    pub fn add_failed(&mut self) {
+    /// Adds a run of which there is no outcome: the figures of the one before are no longer the latest.
+    pub fn add_failed(&mut self, conditions: &[Assertion]) {
         *self.runs.entry(Status::Failed.name()).or_default() += 1;
+        self.judge(conditions, |_| false);
+        self.latest = None;
+    }
+
+    fn judge(&mut self, conditions: &[Assertion], is_met: impl Fn(&Assertion) -> bool) {
+        self.conditions = conditions.iter().map(|all| (all.to_string(), is_met(all))).collect();
+        self.broken += u64::from(self.conditions.iter().any(|(_, met)| !met));
     }
 
     fn steps(&mut self, (name, help): (&'static str, &'static str), labels: Labels) -> &mut Steps {
@@ -333,7 +338,11 @@ impl ServerMetrics {
 mod tests {
     use super::*;
     use metrics::Dist;
-    use model::{Direction, RoundTrips};
+    use model::{Direction, PacketReport, RoundTrips, Totals};
+
+    fn conditions(text: &str) -> [Assertion; 1] {
+        [Assertion::parse(text).unwrap()]
+    }
 
     fn outcome(target: &str) -> Outcome {
         let mut trips = Dist::default();
@@ -356,8 +365,9 @@ mod tests {
     #[test]
     fn histograms_add_up_over_runs() {
         let mut metrics = RunMetrics::default();
-        metrics.add(&outcome("a"), vec![("p99<1s".to_owned(), false)]);
-        metrics.add(&outcome("a"), vec![("p99<1s".to_owned(), true)]);
+        // A fifth of the round trips took 20 s.
+        metrics.add(&outcome("a"), &conditions("p99<1s"));
+        metrics.add(&outcome("a"), &conditions("p50<1s"));
         let page = page(&metrics);
         let value = |start: &str, labels: &str| {
             let line = page.lines().find(|l| l.starts_with(start) && l.contains(labels));
@@ -374,13 +384,47 @@ mod tests {
         assert_eq!(value("netcaliper_goodput_bytes_per_second", "direction=\"up\""), Some(1e9));
         assert_eq!(value("netcaliper_runs_total", "status=\"complete\""), Some(2.0));
         assert_eq!(value("netcaliper_runs_broken_total", ""), Some(1.0));
-        assert_eq!(value("netcaliper_condition_met", "p99<1s"), Some(1.0));
+        assert_eq!(value("netcaliper_condition_met", "p50<1s"), Some(1.0));
+    }
+
+    #[test]
+    fn a_run_without_an_outcome_leaves_no_figures_of_the_one_before() {
+        let mut metrics = RunMetrics::default();
+        metrics.add(&outcome("a"), &conditions("p50<1s"));
+        metrics.add_failed(&conditions("p50<1s"));
+        let page = page(&metrics);
+        for line in [
+            "netcaliper_runs_total{status=\"complete\"} 1",
+            "netcaliper_runs_total{status=\"failed\"} 1",
+            "netcaliper_runs_broken_total 1",
+            "netcaliper_condition_met{condition=\"p50<1s\"} 0",
+        ] {
+            assert!(page.lines().any(|known| known == line), "no {line} in {page}");
+        }
+        assert!(page.contains("netcaliper_round_trip_seconds_count"), "what all runs found stays: {page}");
+        assert!(!page.contains("netcaliper_goodput") && !page.contains("run_complete"), "{page}");
+    }
+
+    #[test]
+    fn delays_to_all_servers_are_in_the_histogram() {
+        let ends = [1_000u64, 2_000].map(|ns| {
+            let mut delays = Dist::default();
+            delays.record(ns);
+            let packets = PacketReport { delay_ns: delays.summary(), ..PacketReport::default() };
+            Totals { packets: Some(Box::new(packets)), ..Totals::default() }
+        });
+        let point = Point { remote: ends.to_vec(), ..Point::default() };
+        let mut metrics = RunMetrics::default();
+        metrics.add(&Outcome { points: vec![point], ..Outcome::default() }, &[]);
+        let page = page(&metrics);
+        let count = page.lines().find(|line| line.starts_with("netcaliper_one_way_delay_seconds_count"));
+        assert!(count.is_some_and(|line| line.contains("\"up\"") && line.ends_with(" 2")), "{page}");
     }
 
     #[test]
     fn names_cannot_break_the_format() {
         let mut metrics = RunMetrics::default();
-        metrics.add(&outcome("a\"} 1\nevil{x=\"\\\u{7}"), Vec::new());
+        metrics.add(&outcome("a\"} 1\nevil{x=\"\\\u{7}"), &[]);
         let page = page(&metrics);
         assert!(page.lines().all(|l| l.starts_with("# ") || l.starts_with("netcaliper_")), "{page}");
         assert!(page.contains(r#"target="a\"} 1\nevil{x=\"\\"#), "{page}");

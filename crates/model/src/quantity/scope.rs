@@ -43,8 +43,8 @@ impl Way {
         }
     }
 
-    /// What the receiving ends of this direction counted, all servers together.
-    pub(crate) fn packets(self, point: &Point) -> Option<Cow<'_, PacketReport>> {
+    /// What the receiving ends of this direction counted, all servers together: see [`PacketReport::worst`].
+    pub fn packets(self, point: &Point) -> Option<Cow<'_, PacketReport>> {
         match self {
             Way::Up => {
                 let mut remote = point.remote.iter().filter_map(|totals| totals.packets.as_deref());

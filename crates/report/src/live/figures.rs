@@ -199,9 +199,13 @@ pub(super) fn over(track: &Track, serving: bool) -> Vec<(&'static str, String)> 
         let known = [("RTT p50", 0.5), ("RTT p99", 0.99)];
         all.splice(0..0, known.into_iter().filter_map(|(name, q)| Some((name, time(rtt.quantile(q)?)))));
     }
-    let up = track.remote.iter().find_map(|remote| remote.packets.as_deref());
+    let servers = track.remote.iter().filter_map(|remote| remote.packets.as_deref()).cloned();
+    let up = servers.reduce(|mut worst, one| {
+        worst.worst(&one);
+        worst
+    });
     let down = local.and_then(|local| local.packets.as_deref());
-    for (report, ([_, lost, p50, p99], _)) in [(up, UP), (down, DOWN)] {
+    for (report, ([_, lost, p50, p99], _)) in [(up.as_ref(), UP), (down, DOWN)] {
         let Some(report) = report.filter(|report| report.counts.received > 0) else { continue };
         all.extend(report.loss().map(|share| (lost, show(Unit::Percent, share * 100.0))));
         let delay = report.delay_ns.as_ref();
@@ -213,6 +217,21 @@ pub(super) fn over(track: &Track, serving: bool) -> Vec<(&'static str, String)> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use metrics::Packets;
+    use model::{PacketReport, Totals};
+
+    #[test]
+    fn datagrams_to_all_servers_are_told() {
+        let server = |received, lost| {
+            let counts = Packets { received, lost, ..Packets::default() };
+            let packets = Some(Box::new(PacketReport { counts, ..PacketReport::default() }));
+            Totals { packets, ..Totals::default() }
+        };
+        let phase = Phase { kind: Kind::Delay, ..Phase::default() };
+        let mut track = Track::default();
+        (track.phase, track.remote) = (phase, vec![server(0, 10), server(90, 0)]);
+        assert_eq!(over(&track, false), [("lost up", "10 %".to_owned())]);
+    }
 
     #[test]
     fn values_with_their_units() {

@@ -113,10 +113,7 @@ fn curves(all: &[&Shown]) -> Vec<Plot> {
             }
             let at = plots.iter().position(|plot| plot.title == curve.title).unwrap_or_else(|| {
                 let axis = |(label, unit): &(String, model::Unit)| Axis::new(label, *unit);
-                let id = format!(
-                    "extra-{}",
-                    curve.title.to_lowercase().replace(|c: char| !c.is_alphanumeric(), "-")
-                );
+                let id = format!("extra-{}", curve.title.to_lowercase());
                 plots.push(Plot::new(&id, &curve.title, axis(&curve.x), axis(&curve.y)).note(&curve.note));
                 plots.len() - 1
             });

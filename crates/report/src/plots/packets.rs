@@ -4,6 +4,7 @@ use super::{coarse_curve, coarse_histogram, measured, over_time, percentiles, ti
 use crate::plot::{Plot, Series, Style};
 use metrics::{DistSummary, Packets, format_duration, real};
 use model::{End, Measure, PacketReport, Point, Unit};
+use std::borrow::Cow;
 
 /// One direction of datagrams, by the receiving end.
 struct Way {
@@ -19,11 +20,11 @@ const DOWN: Way = Way { slug: "down", name: "from the server", receiver: End::Lo
 const HERE: Way = Way { slug: "here", name: "received here", receiver: End::Local, sender: End::Local };
 
 impl Way {
-    /// The receiver's report on all of it.
-    fn total<'a>(&self, point: &'a Point) -> Option<&'a PacketReport> {
+    /// The report of the receivers, all servers together, on all of it.
+    fn total<'a>(&self, point: &'a Point) -> Option<Cow<'a, PacketReport>> {
         match self.receiver {
-            End::Local => point.local.packets.as_deref(),
-            End::Remote => point.remote.iter().find_map(|totals| totals.packets.as_deref()),
+            End::Local => model::Way::Down.packets(point),
+            End::Remote => model::Way::Up.packets(point),
         }
     }
 
@@ -37,8 +38,8 @@ pub(super) fn plots(point: &Point, serving: bool) -> Vec<Plot> {
     let ways = if serving { vec![HERE] } else { vec![UP, DOWN] };
     let moved = |way: &Way| {
         let came = |r: &PacketReport| r.counts.received + r.counts.corrupt > 0 || r.counts.lost > 0;
-        let told = point.intervals.iter().filter_map(|interval| way.receiver.packets(interval));
-        way.total(point).into_iter().chain(told).any(came)
+        let mut told = point.intervals.iter().filter_map(|interval| way.receiver.packets(interval));
+        way.total(point).is_some_and(|total| came(&total)) || told.any(came)
     };
     ways.iter().filter(|way| moved(way)).flat_map(|way| of_way(point, way)).collect()
 }
@@ -87,7 +88,7 @@ fn of_way(point: &Point, way: &Way) -> Vec<Plot> {
         ]),
     );
     if let Some(report) = way.total(point) {
-        plots.extend(distributions(report, way, &certain));
+        plots.extend(distributions(&report, way, &certain));
     }
     let mut rates = vec![Series::line("received", read(Measure::DATAGRAMS_RECEIVED))];
     // A server's own datagrams went another way.

@@ -59,6 +59,25 @@ fn nothing_measured_gives_no_plot() {
 }
 
 #[test]
+fn datagrams_to_all_servers_are_drawn() {
+    let server = |received: u64, ns: u64| {
+        let mut delays = Dist::default();
+        (0..received).for_each(|_| delays.record(ns));
+        let mut packets =
+            model::PacketReport { delay_ns: delays.summary(), ..model::PacketReport::default() };
+        packets.counts.received = received;
+        model::Totals { packets: Some(Box::new(packets)), ..model::Totals::default() }
+    };
+    // The first server received nothing.
+    let phase = model::Phase { kind: Kind::Delay, ..model::Phase::default() };
+    let point = Point { phase, remote: vec![server(0, 0), server(20, 5_000)], ..Point::default() };
+    let plots = of_point(&point, false);
+    let curve = plots.iter().find(|plot| plot.name == "percentiles-up").unwrap();
+    let largest = curve.series[0].values().fold(0.0, f64::max);
+    assert!((largest - 5_000.0).abs() < 10.0, "{largest}");
+}
+
+#[test]
 fn results_of_a_protocols_own_are_drawn_against_the_setting_that_varies() {
     let result = |gap_ns, rate| {
         let settings = vec![

@@ -1,6 +1,7 @@
 //! Latency under load, a row per stage, and what to call it.
 
 use crate::text::{Column, Page, Table, Tone, or_dash};
+use crate::words;
 use metrics::{format_bits_per_second, format_duration};
 use model::load::{Found, OneWay, RESPONSIVENESS, under_load};
 use model::{Outcome, Status};
@@ -30,8 +31,21 @@ pub(super) fn write(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
          HTTP exchanges are not made"
     );
     page.paragraph(Tone::Plain, "  ", &text)?;
+    if let Some(repetitions) = repetitions(&found) {
+        let text = format!(
+            "figures of {repetitions} together: percentiles of all their round trips, of one-way delays the \
+             largest percentile of a repetition, the mean of goodput and of buffer delay"
+        );
+        page.paragraph(Tone::Plain, "  ", &text)?;
+    }
     page.gap()?;
     grade(&found, page)
+}
+
+/// How often the stages were measured; `None` where it was once.
+fn repetitions(found: &[Found]) -> Option<String> {
+    let most = found.iter().map(|f| f.repetitions).max().filter(|most| *most > 1);
+    most.map(|most| words::count(most.into(), "repetition"))
 }
 
 fn ways(found: &[Found], page: &mut Page<'_>) -> io::Result<()> {
@@ -119,7 +133,7 @@ pub(super) fn stages(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
     if table.is_empty() { Ok(()) } else { page.table(&table) }
 }
 
-/// Goodput and grade, when all stages were run.
+/// Goodput and grade, when all stages were run, and how often they were.
 pub(super) fn found(outcome: &Outcome) -> Vec<String> {
     let stages = under_load(outcome);
     if outcome.status != Status::Complete || stages.is_empty() {
@@ -132,5 +146,5 @@ pub(super) fn found(outcome: &Outcome) -> Vec<String> {
     let ways = [goodput("up", |f| f.up, "to server"), goodput("down", |f| f.down, "from server")];
     let worst = stages.iter().filter_map(|f| Some((f.grown_ns()?, f.grade()?))).max();
     let grade = worst.map_or("no grade".to_owned(), |(_, grade)| format!("latency under load: {grade}"));
-    ways.into_iter().flatten().chain([grade]).collect()
+    ways.into_iter().flatten().chain([grade]).chain(repetitions(&stages)).collect()
 }
