@@ -288,6 +288,7 @@ impl Comparison {
         json!({
             "schema": "netcaliper.comparison.v1",
             "figures": self.rows.iter().map(row).collect::<Vec<_>>(),
+            "failed": { "before": self.failed.0, "after": self.failed.1 },
             "changes": self.changes.iter().map(|(name, before, after)| {
                 json!({ "setting": name, "before": before, "after": after })
             }).collect::<Vec<_>>(),

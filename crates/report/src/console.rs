@@ -142,9 +142,13 @@ impl Console {
 
     /// Whether a notice is told: each once unless all is, and in a result of one line what was found alone, which is said between phases.
     fn tells(&mut self, text: &str) -> bool {
+        // Those of a server would have no end.
+        if self.is_full() {
+            return true;
+        }
         let again = self.noticed.iter().any(|known| known == text);
         self.noticed.extend((!again).then(|| text.to_owned()));
-        self.is_full() || !(again || self.within && self.style.detail == Detail::Line)
+        !(again || self.within && self.style.detail == Detail::Line)
     }
 
     fn begin(&self, begin: &Begin, page: &mut Page<'_>) -> io::Result<()> {
@@ -379,21 +383,24 @@ fn session_lines(session: &SessionInfo, full: bool, page: &mut Page<'_>) -> io::
 /// Who answered.
 fn answered(session: &SessionInfo, page: &mut Page<'_>) -> io::Result<()> {
     let host = &session.host;
-    let mut words = vec![format!("server {}: netcaliper {}", session.address, session.version)];
-    words.push(match (host.name.as_str(), host.kernel.as_str()) {
+    // Servers of other programs tell little or nothing of themselves.
+    let version = (!session.version.is_empty()).then(|| format!("netcaliper {}", session.version));
+    let name = match (host.name.as_str(), host.kernel.as_str()) {
         ("", kernel) => kernel.to_owned(),
         (name, "") => format!("host {name}"),
         (name, kernel) => format!("host {name} on {kernel}"),
-    });
-    words.retain(|word| !word.is_empty());
-    words.push(words::count(u64::from(host.cpus), "CPU"));
-    if session.base_rtt_ns > 0 {
-        words.push(format!("idle round trip {}", format_duration(session.base_rtt_ns)));
-    }
-    if session.authenticated {
-        words.push("authenticated".to_owned());
-    }
-    page.paragraph(Tone::Plain, "", &words.join(", "))
+    };
+    let told = [
+        version,
+        (!name.is_empty()).then_some(name),
+        (host.cpus > 0).then(|| words::count(u64::from(host.cpus), "CPU")),
+        (session.base_rtt_ns > 0)
+            .then(|| format!("idle round trip {}", format_duration(session.base_rtt_ns))),
+        session.authenticated.then(|| "authenticated".to_owned()),
+    ];
+    let told: Vec<String> = told.into_iter().flatten().collect();
+    let colon = if told.is_empty() { "" } else { ": " };
+    page.paragraph(Tone::Plain, "", &format!("server {}{colon}{}", session.address, told.join(", ")))
 }
 
 fn connection_line(record: &ConnectionRecord, page: &mut Page<'_>) -> io::Result<()> {
@@ -415,5 +422,23 @@ fn notice(level: Level, text: &str, page: &mut Page<'_>) -> io::Result<()> {
         Level::Info => page.paragraph(Tone::Plain, "", text),
         Level::Warning => page.paragraph(Tone::Warning, "warning: ", text),
         Level::Error => page.paragraph(Tone::Bad, "error: ", text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notices_are_not_gathered_where_all_of_them_are_told() {
+        let begin = Begin { verb: "serve".to_owned(), ..Begin::default() };
+        let notice = |n: u32| Event::Notice { level: Level::Info, text: format!("client {n} came") };
+        let mut console = Console::new(Style::default());
+        let mut out = Vec::new();
+        for event in [Event::Begin(Box::new(begin)), notice(1), notice(1), notice(2)] {
+            console.on_event(&event, &mut out).unwrap();
+        }
+        assert_eq!(String::from_utf8(out).unwrap(), "client 1 came\nclient 1 came\nclient 2 came\n");
+        assert_eq!(console.noticed, Vec::<String>::new());
     }
 }

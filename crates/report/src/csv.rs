@@ -16,14 +16,14 @@ use std::io::{self, Write};
 
 /// Where in the run a row belongs: what a sweep varies, which repetition, and the wall clock at the phase's start.
 #[derive(Clone, Debug, Default)]
-struct Place {
+pub(crate) struct Place {
     label: String,
     repeat: u32,
     started: Option<Wall>,
 }
 
 impl Place {
-    fn on_event(&mut self, event: &Event) {
+    pub(crate) fn on_event(&mut self, event: &Event) {
         match event {
             Event::Start { at } => self.started = Some(*at),
             Event::Phase { label, repeat, .. } => {
@@ -34,6 +34,16 @@ impl Place {
             }
             _ => {}
         }
+    }
+
+    /// The cell of what a sweep varies.
+    pub(crate) fn label(&self) -> String {
+        guarded(&self.label)
+    }
+
+    /// The cell of the repetition.
+    pub(crate) fn repeat(&self) -> String {
+        self.repeat.to_string()
     }
 
     /// The wall time `ns` after the start; empty when the start is not known.
@@ -93,10 +103,7 @@ impl<W: Write, R: Rows> EventWriter for EventCsv<W, R> {
     }
 }
 
-/// One row per interval, written out at once.
-pub type StatusCsv<W> = EventCsv<W, StatusRows>;
-pub type ConnectionCsv<W> = EventCsv<W, ConnectionRows>;
-
+/// Rows of intervals, written out at once.
 #[derive(Default)]
 pub struct StatusRows(Place);
 
@@ -115,7 +122,7 @@ impl Rows for StatusRows {
 }
 
 fn status_row(i: &Interval, place: &Place) -> Vec<String> {
-    let mut row = vec![guarded(&place.label), place.repeat.to_string(), i.index.to_string()];
+    let mut row = vec![place.label(), place.repeat(), i.index.to_string()];
     row.extend([seconds(i.start_ns), seconds(i.end_ns), place.utc(i.end_ns), i.omitted.to_string()]);
     let cell =
         |(_, measure, end): (String, Measure, End)| measure.of(i, end).map(|value| format!("{value:.0}"));
@@ -137,8 +144,8 @@ fn connections<'a>() -> [Column<(&'a Place, &'a ConnectionRecord)>; 32] {
         rate(Traffic { tx_bytes: bytes, rx_bytes: 0, ns: c.duration_ns }.tx_bps())
     }
     [
-        ("label", |(place, _)| guarded(&place.label)),
-        ("repeat", |(place, _)| place.repeat.to_string()),
+        ("label", |(place, _)| place.label()),
+        ("repeat", |(place, _)| place.repeat()),
         ("id", |(_, c)| c.id.to_string()),
         ("ended_s", |(_, c)| seconds(c.ended_ns)),
         ("ended_utc", |(place, c)| place.utc(c.ended_ns)),

@@ -1,6 +1,6 @@
 //! A table of datagrams for scripts: one row each.
 
-use crate::csv::{EventCsv, Rows, or_empty, spelled, titles, write_rows};
+use crate::csv::{Place, Rows, or_empty, spelled, titles, write_rows};
 use crate::text::Column;
 use csv::Writer;
 use metrics::StampKind;
@@ -8,18 +8,15 @@ use model::{Event, PacketRow};
 use serde_json::json;
 use std::io::{self, Write};
 
-pub type DatagramsCsv<W> = EventCsv<W, DatagramRows>;
-
 /// Rows of datagrams: where each belongs, when it left and came, and the verdict. Times are ns after the start by the client's clock.
 #[derive(Default)]
-pub struct DatagramRows {
-    label: String,
-}
+pub struct DatagramRows(Place);
 
-/// The columns of the phase's label and a datagram.
-fn columns<'a>() -> [Column<(&'a str, &'a PacketRow)>; 12] {
+/// The columns of a datagram, and of where in the run it was sent.
+fn columns<'a>() -> [Column<(&'a Place, &'a PacketRow)>; 13] {
     [
-        ("label", |(label, _)| (*label).to_owned()),
+        ("label", |(place, _)| place.label()),
+        ("repeat", |(place, _)| place.repeat()),
         ("flow", |(_, row)| row.flow.to_string()),
         ("direction", |(_, row)| if row.up { "up" } else { "down" }.to_owned()),
         ("sequence", |(_, row)| row.sequence.to_string()),
@@ -40,19 +37,10 @@ impl Rows for DatagramRows {
     }
 
     fn write<W: Write>(&mut self, event: &Event, out: &mut Writer<W>) -> io::Result<()> {
-        match event {
-            Event::Phase { label, repeat, .. } => {
-                let mut words: Vec<String> = label.iter().map(|(k, v)| format!("{k}={v}")).collect();
-                words.extend((*repeat > 1).then(|| format!("repeat={repeat}")));
-                self.label = words.join(" ");
-                Ok(())
-            }
-            Event::Packets { rows } => {
-                write_rows(&columns(), rows.iter().map(|row| (self.label.as_str(), row)), out)?;
-                out.flush()
-            }
-            _ => Ok(()),
-        }
+        self.0.on_event(event);
+        let Event::Packets { rows } = event else { return Ok(()) };
+        write_rows(&columns(), rows.iter().map(|row| (&self.0, row)), out)?;
+        out.flush()
     }
 }
 
@@ -68,7 +56,7 @@ pub(crate) fn word(stamp: StampKind) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::csv::EventWriter as _;
+    use crate::csv::{EventCsv, EventWriter as _};
     use metrics::Verdict;
     use std::collections::BTreeMap;
 
@@ -97,9 +85,9 @@ mod tests {
             ..came
         };
         let mut bytes = Vec::new();
-        let mut out = DatagramsCsv::new(&mut bytes).unwrap();
+        let mut out = EventCsv::<_, DatagramRows>::new(&mut bytes).unwrap();
         let label = BTreeMap::from([("size".to_owned(), "64".to_owned())]);
-        out.on_event(&Event::Phase { label, repeat: 1, phase: Box::default() }).unwrap();
+        out.on_event(&Event::Phase { label, repeat: 2, phase: Box::default() }).unwrap();
         out.on_event(&Event::Packets { rows: vec![came, lost] }).unwrap();
         drop(out);
         let text = String::from_utf8(bytes).unwrap();
@@ -107,8 +95,8 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "size=64,2,up,7,100,110,510,400,kernel,reordered,1,user",
-                "size=64,2,down,7,100,110,,,,lost,0,user",
+                "size=64,2,2,up,7,100,110,510,400,kernel,reordered,1,user",
+                "size=64,2,2,down,7,100,110,,,,lost,0,user",
             ]
         );
     }

@@ -1,6 +1,6 @@
 //! Distributions for other programs: HdrHistogram's percentile files, and tables for spreadsheets.
 
-use crate::csv::{EventCsv, Rows, or_empty, titles, write_rows};
+use crate::csv::{Place, Rows, or_empty, titles, write_rows};
 use crate::text::Column;
 use csv::Writer;
 use metrics::{Spectrum, real};
@@ -75,38 +75,44 @@ pub fn write_histogram_csv(
     table.flush()
 }
 
-pub type SamplesCsv<W> = EventCsv<W, SampleRows>;
-
-/// Rows of messages. Missing ones are written at the end, because until then they may still come.
+/// Rows of messages. Missing ones are written at the end of their phase, because until then they may still
+/// come.
 #[derive(Default)]
 pub struct SampleRows {
+    place: Place,
     missing: BTreeMap<(u32, u64), PingRow>,
 }
 
-const SAMPLES: [Column<PingRow>; 7] = [
-    ("connection", |row| row.slot.to_string()),
-    ("message", |row| row.seq.to_string()),
-    ("intended_ns", |row| row.intended_ns.to_string()),
-    ("sent_ns", |row| row.sent_ns.to_string()),
-    ("rtt_ns", |row| or_empty(row.rtt_ns)),
-    ("remote_ns", |row| or_empty(row.remote_ns)),
-    ("echo", |row| {
-        let echo = match row.echo {
-            Echo::InTime => "in_time",
-            Echo::Missing => "lost",
-            Echo::Late => "late",
-            Echo::Damaged => "damaged",
-        };
-        echo.to_owned()
-    }),
-];
+/// The columns of a message, and of where in the run it was sent.
+fn samples<'a>() -> [Column<(&'a Place, &'a PingRow)>; 9] {
+    [
+        ("label", |(place, _)| place.label()),
+        ("repeat", |(place, _)| place.repeat()),
+        ("connection", |(_, row)| row.slot.to_string()),
+        ("message", |(_, row)| row.seq.to_string()),
+        ("intended_ns", |(_, row)| row.intended_ns.to_string()),
+        ("sent_ns", |(_, row)| row.sent_ns.to_string()),
+        ("rtt_ns", |(_, row)| or_empty(row.rtt_ns)),
+        ("remote_ns", |(_, row)| or_empty(row.remote_ns)),
+        ("echo", |(_, row)| {
+            let echo = match row.echo {
+                Echo::InTime => "in_time",
+                Echo::Missing => "lost",
+                Echo::Late => "late",
+                Echo::Damaged => "damaged",
+            };
+            echo.to_owned()
+        }),
+    ]
+}
 
 impl Rows for SampleRows {
     fn header() -> String {
-        titles(&SAMPLES)
+        titles(&samples())
     }
 
     fn write<W: Write>(&mut self, event: &Event, out: &mut Writer<W>) -> io::Result<()> {
+        self.place.on_event(event);
         match event {
             Event::Pings { rows } => {
                 for row in rows {
@@ -119,13 +125,13 @@ impl Rows for SampleRows {
                         Echo::Late | Echo::Damaged => drop(self.missing.remove(&key)),
                         Echo::Missing | Echo::InTime => {}
                     }
-                    write_rows(&SAMPLES, [row], out)?;
+                    write_rows(&samples(), [(&self.place, row)], out)?;
                 }
                 Ok(())
             }
             Event::PhaseEnd { .. } | Event::End { .. } => {
                 let left = std::mem::take(&mut self.missing);
-                write_rows(&SAMPLES, left.values(), out)?;
+                write_rows(&samples(), left.values().map(|row| (&self.place, row)), out)?;
                 out.flush()
             }
             _ => Ok(()),
@@ -136,7 +142,7 @@ impl Rows for SampleRows {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::csv::EventWriter as _;
+    use crate::csv::{EventCsv, EventWriter as _};
     use metrics::Dist;
 
     fn of(values: impl Iterator<Item = u64>) -> Spectrum {
@@ -199,7 +205,8 @@ mod tests {
             echo,
         };
         let mut out = Vec::new();
-        let mut csv = SamplesCsv::new(&mut out).unwrap();
+        let mut csv = EventCsv::<_, SampleRows>::new(&mut out).unwrap();
+        csv.on_event(&Event::Phase { label: BTreeMap::new(), repeat: 2, phase: Box::default() }).unwrap();
         for rows in [
             vec![row(0, Echo::InTime, Some(5)), row(1, Echo::Missing, None), row(2, Echo::Missing, None)],
             vec![row(1, Echo::Late, Some(99)), row(3, Echo::Damaged, Some(7))],
@@ -212,7 +219,12 @@ mod tests {
         let lines: Vec<&str> = text.lines().skip(1).collect();
         assert_eq!(
             lines,
-            ["1,0,0,1,5,,in_time", "1,1,10,11,99,,late", "1,3,30,31,7,,damaged", "1,2,20,21,,,lost"]
+            [
+                ",2,1,0,0,1,5,,in_time",
+                ",2,1,1,10,11,99,,late",
+                ",2,1,3,30,31,7,,damaged",
+                ",2,1,2,20,21,,,lost"
+            ]
         );
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::plot::{self, Plot, Style};
 use crate::plots::{Sheet, sheets};
-use crate::text::{Page, clean};
+use crate::text::{Page, Table, Tone, clean};
 use crate::{summary, words};
 use jiff::Timestamp;
 use metrics::{Clamped, Wall, format_duration};
@@ -285,11 +285,7 @@ fn clocks(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
             hosts.push((name, host));
         }
     }
-    writeln!(
-        out,
-        "<h3>Hosts and clocks</h3>\n<div class=\"wide\"><table class=\"pairs\"><thead><tr><th scope=\"col\">end</th>\
-         <th scope=\"col\">host</th><th scope=\"col\">system</th><th scope=\"col\">clock</th></tr></thead><tbody>"
-    )?;
+    let mut table = Table::new("end|host|system|clock");
     for (name, host) in hosts {
         let clock = match host.clock_synced {
             _ if host.cpus == 0 => "not known".to_owned(),
@@ -301,16 +297,11 @@ fn clocks(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
             cpus if host.cpu.is_empty() => format!("{}, {}", host.kernel, words::count(cpus.into(), "CPU")),
             cpus => format!("{}, {cpus} x {}", host.kernel, host.cpu),
         };
-        writeln!(
-            out,
-            "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td></tr>",
-            escape(&name),
-            if host.name.is_empty() { "not told".into() } else { escape(&host.name) },
-            escape(&system),
-            escape(&clock)
-        )?;
+        let host = if host.name.is_empty() { "not told".to_owned() } else { host.name.clone() };
+        table.row(Tone::Plain, vec![name, host, system, clock]);
     }
-    writeln!(out, "</tbody></table></div>")
+    writeln!(out, "<h3>Hosts and clocks</h3>")?;
+    table.html("pairs", out)
 }
 
 fn sessions(point: &Point, out: &mut dyn Write) -> io::Result<()> {
@@ -319,12 +310,15 @@ fn sessions(point: &Point, out: &mut dyn Write) -> io::Result<()> {
     }
     writeln!(out, "<h3>Servers</h3>\n<ul>")?;
     for s in &point.sessions {
-        let mut words = vec![
-            format!("{} is {}, netcaliper {}", s.target, s.address, s.version),
-            format!("idle round trip {}", format_duration(s.base_rtt_ns)),
-            words::count(u64::from(s.workers), "worker"),
-        ];
-        words.extend(s.authenticated.then(|| "authenticated by the pre-shared key".to_owned()));
+        // Servers of other programs tell little or nothing of themselves.
+        let version =
+            if s.version.is_empty() { String::new() } else { format!(", netcaliper {}", s.version) };
+        let mut words = vec![format!("{} is {}{version}", s.target, s.address)];
+        words.extend(
+            (s.base_rtt_ns > 0).then(|| format!("idle round trip {}", format_duration(s.base_rtt_ns))),
+        );
+        words.extend((s.workers > 0).then(|| words::count(u64::from(s.workers), "worker")));
+        words.extend(s.authenticated.then(|| "authenticated".to_owned()));
         words.extend(
             (s.accepted.others > 0)
                 .then(|| words::count(u64::from(s.accepted.others), "other session") + " ran there"),
@@ -342,15 +336,11 @@ fn sessions(point: &Point, out: &mut dyn Write) -> io::Result<()> {
 fn settings(phase: &Phase, out: &mut dyn Write) -> io::Result<()> {
     let mut rows = Vec::new();
     flatten("", &phase.value()?, &mut rows);
-    writeln!(
-        out,
-        "<details><summary>All settings, in base units</summary>\n<table class=\"pairs\"><thead><tr>\
-         <th scope=\"col\">setting</th><th scope=\"col\">value</th></tr></thead><tbody>"
-    )?;
-    for (name, value) in rows {
-        writeln!(out, "<tr><th scope=\"row\">{}</th><td>{}</td></tr>", escape(&name), escape(&value))?;
-    }
-    writeln!(out, "</tbody></table></details>")
+    let mut table = Table::new("setting|value");
+    rows.into_iter().for_each(|(name, value)| table.row(Tone::Plain, vec![name, value]));
+    writeln!(out, "<details><summary>All settings, in base units</summary>")?;
+    table.html("pairs", out)?;
+    writeln!(out, "</details>")
 }
 
 /// The values of a document under their paths, except nulls.

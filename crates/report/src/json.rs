@@ -115,13 +115,17 @@ fn stage(found: &Found) -> Row {
         (Figure::Delay(Way::Down, median).key(), found.down.map(|way| real(way.p50_ns))),
     ];
     let known = figures.into_iter().filter_map(|(key, value)| Some((key, value?)));
-    Row::new(json!({ "stage": found.stage }), known)
+    let mut setting = json!({ "stage": found.stage });
+    if found.repetitions > 1 {
+        setting["repetitions"] = json!(found.repetitions);
+    }
+    Row::new(setting, known)
 }
 
-/// A value with the digits that it deserves.
+/// A value with five digits, or with all those before the point.
 fn rounded(value: f64) -> Value {
-    let shown = if value.abs() >= 1e4 { value.round() } else { (value * 1e4).round() / 1e4 };
-    json!(shown)
+    let five = || format!("{value:.4e}").parse().unwrap_or(value);
+    json!(if value.abs() >= 1e4 { value.round() } else { five() })
 }
 
 /// The journal: one event per line. Every event is written out at once, with all before it; only ended connections
@@ -208,4 +212,18 @@ fn read_journal(text: &str) -> Result<Outcome, String> {
         }
     }
     Ok(builder.outcome())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_zero_is_not_rounded_to_it() {
+        for (value, shown) in
+            [(0.0, 0.0), (0.000_012_345_6, 0.000_012_346), (-1.0 / 3.0, -0.333_33), (123_456.7, 123_457.0)]
+        {
+            assert_eq!(rounded(value), json!(shown));
+        }
+    }
 }

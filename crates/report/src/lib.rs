@@ -28,12 +28,10 @@ mod words;
 
 pub use compare::Comparison;
 pub use console::{Console, Detail, Style};
-pub use csv::{
-    ConnectionCsv, ConnectionRows, EventCsv, EventWriter, Rows, StatusCsv, StatusRows, write_sweep_csv,
-};
-pub use datagrams::{DatagramRows, DatagramsCsv};
-pub use frames::{FrameRows, FramesCsv};
-pub use histogram::{SampleRows, SamplesCsv, round_trips, write_hgrm, write_histogram_csv};
+pub use csv::{ConnectionRows, EventCsv, EventWriter, Rows, StatusRows, write_sweep_csv};
+pub use datagrams::DatagramRows;
+pub use frames::FrameRows;
+pub use histogram::{SampleRows, round_trips, write_hgrm, write_histogram_csv};
 pub use history::{write_figures_csv, write_history, write_history_json};
 pub use html::history::{HistoryQuery, write_history_page, write_trend};
 pub use html::live::{LivePage, LivePlot, LiveView, REPORT_SCRIPT, REPORT_STYLE, live_units, page_policy};
@@ -49,4 +47,4 @@ pub use prometheus::{
 };
 pub use replay::replay;
 pub use text::{Page, Table, Tone, clean, hanging};
-pub use trains::{PacketRows, PacketsCsv, TrainRows, TrainsCsv};
+pub use trains::{PacketRows, TrainRows};

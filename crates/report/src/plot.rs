@@ -208,9 +208,11 @@ pub(crate) struct Plot {
 }
 
 impl Plot {
+    /// An empty plot. Its name may be the text of a peer or a file: what is no letter or digit becomes a
+    /// hyphen.
     pub(crate) fn new(name: &str, title: &str, x: Axis, y: Axis) -> Self {
         Plot {
-            name: name.to_owned(),
+            name: name.replace(|c: char| !c.is_alphanumeric(), "-"),
             title: title.to_owned(),
             note: String::new(),
             x,
@@ -379,6 +381,15 @@ mod tests {
         assert_eq!(extremes(&kept), extremes(&points));
         let gaps: Vec<_> = (0..5_000).map(|i| (f64::from(i), None)).collect();
         assert!(thinned(&gaps, 100).iter().all(|p| p.1.is_none()));
+    }
+
+    #[test]
+    fn a_name_is_one_in_files_and_markup() {
+        let plot = |name: &str| Plot::timed(name, "", "", Unit::Count);
+        assert_eq!(plot("delay-up").name, "delay-up");
+        assert_eq!(plot("../x").name, "---x");
+        let drawn = inline(&plot("\"><script>"));
+        assert!(!drawn.contains("<script") && drawn.contains("id=\"---script--t\""), "{drawn}");
     }
 
     #[test]

@@ -212,7 +212,7 @@ impl<'a> Page<'a> {
     pub fn table(&mut self, table: &Table) -> io::Result<()> {
         if matches!(self.form, Form::Html { .. }) {
             self.end()?;
-            return table.html(self.out);
+            return table.html("", self.out);
         }
         let columns = table.header.len();
         let cell = |row: &[String], at: usize| row.get(at).map_or(0, |text| width(text));
@@ -344,10 +344,11 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// As a table of a page.
-    fn html(&self, out: &mut dyn Write) -> io::Result<()> {
+    /// As a table of a page, which has a class of its own unless `class` is empty.
+    pub(crate) fn html(&self, class: &str, out: &mut dyn Write) -> io::Result<()> {
         let cell = |text: &str| escape(&clean(text.trim())).into_owned();
-        write!(out, "<div class=\"wide\"><table><thead><tr>")?;
+        let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
+        write!(out, "<div class=\"wide\"><table{class}><thead><tr>")?;
         self.header.iter().try_for_each(|text| write!(out, "<th scope=\"col\">{}</th>", cell(text)))?;
         writeln!(out, "</tr></thead><tbody>")?;
         for (tone, row) in &self.rows {
@@ -382,7 +383,7 @@ fn blocks(widths: &[usize], most: Option<usize>) -> Vec<Vec<usize>> {
 }
 
 /// `lead` and the words of `text` in lines of so many columns.
-fn broken(lead: &str, text: &str, columns: usize) -> Vec<String> {
+pub(crate) fn broken(lead: &str, text: &str, columns: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = lead.to_owned();
     let mut indent = width(lead);

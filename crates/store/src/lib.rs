@@ -7,7 +7,7 @@
 mod retention;
 mod schema;
 
-pub use retention::{Retention, parse_age};
+pub use retention::Retention;
 
 use flate2::{Compression, read::DeflateDecoder, write::DeflateEncoder};
 use metrics::Wall;

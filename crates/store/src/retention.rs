@@ -1,6 +1,6 @@
 //! How much is kept.
 
-use metrics::{Clamped, format_bytes, format_duration, parse_bytes, parse_duration, real};
+use metrics::{SECOND, format_bytes, format_count, format_duration, parse_bytes, parse_duration};
 use rusqlite::Connection;
 use std::fmt;
 
@@ -38,22 +38,11 @@ impl Retention {
             match name {
                 "runs" => retention.runs = Some(value.parse().map_err(|_| wrong())?),
                 "size" => retention.bytes = Some(parse_bytes(value).map_err(|_| wrong())?),
-                "age" => retention.age_ns = Some(parse_age(value).ok_or_else(wrong)?),
+                "age" => retention.age_ns = Some(parse_duration(value).map_err(|_| wrong())?),
                 _ => return Err(wrong()),
             }
         }
         Ok(retention)
-    }
-}
-
-/// A duration in which `d` means days, in ns.
-pub fn parse_age(text: &str) -> Option<u64> {
-    match text.strip_suffix('d') {
-        Some(days) => {
-            let days: f64 = days.parse().ok().filter(|days| (0.0..=100_000.0).contains(days))?;
-            Some(u64::clamped(days * 86_400e9))
-        }
-        None => parse_duration(text).ok(),
     }
 }
 
@@ -62,15 +51,19 @@ impl fmt::Display for Retention {
         let mut words: Vec<String> = Vec::new();
         words.extend(self.runs.map(|n| format!("the latest {n} runs")));
         words.extend(self.bytes.map(|n| format!("{} of outcomes", format_bytes(n))));
-        words.extend(self.age_ns.map(|ns| match ns / 86_400_000_000_000 {
-            0 => format!("runs of the last {}", format_duration(real(ns))),
-            days => format!("runs of the last {days} days"),
-        }));
+        words.extend(self.age_ns.map(|ns| format!("runs of the last {}", age(ns))));
         match &words[..] {
             [] => f.write_str("everything is kept"),
             words => write!(f, "at most {} are kept", words.join(", ")),
         }
     }
+}
+
+/// `90 days`, `36 hours`: in the largest unit of which it is a whole number.
+fn age(ns: u64) -> String {
+    let units = [(86_400 * SECOND, "day"), (3_600 * SECOND, "hour"), (60 * SECOND, "minute")];
+    let whole = units.iter().find(|(unit, _)| ns >= *unit && ns.is_multiple_of(*unit));
+    whole.map_or_else(|| format_duration(ns), |(unit, name)| format_count(ns / unit, name))
 }
 
 /// What the store was told; the default when it was told nothing.
@@ -136,6 +129,12 @@ mod tests {
             all.to_string(),
             "at most the latest 1000 runs, 1.00 GiB of outcomes, runs of the last 90 days are kept"
         );
+        for (asked, said) in
+            [("1d", "1 day"), ("36h", "36 hours"), ("90m", "90 minutes"), ("1.5d", "36 hours")]
+        {
+            let retention = Retention::parse(&format!("age={asked}")).unwrap();
+            assert_eq!(retention.to_string(), format!("at most runs of the last {said} are kept"));
+        }
         assert_eq!(Retention::parse("all").unwrap().to_string(), "everything is kept");
         for bad in ["", "1000", "runs=x", "age=old", "size=-1", "age=-1d"] {
             assert!(Retention::parse(bad).unwrap_err().contains("is not runs="), "{bad}");

@@ -75,6 +75,7 @@ impl Unit {
             Unit::BitsPerSecond => format_bits_per_second(value),
             Unit::Ns => format_duration(value),
             Unit::Percent if value == 0.0 => "0 %".to_owned(),
+            Unit::Percent if value.abs() < 0.001 => format!("{value:.1e} %"),
             Unit::Percent if value.abs() < 1.0 => format!("{value:.4} %"),
             Unit::Percent => format!("{value:.2} %"),
             Unit::PerSecond if value.abs() < 99.95 => format!("{value:.1}/s"),
@@ -84,5 +85,16 @@ impl Unit {
             Unit::SecondsPerGb => format!("{value:.3} s/GB"),
             Unit::Bytes => format_bytes(u64::clamped(value)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_share_is_not_shown_as_none() {
+        let shown = [0.0, 0.000_04, 0.001, 0.25, 12.3].map(|value| Unit::Percent.show(value));
+        assert_eq!(shown, ["0 %", "4.0e-5 %", "0.0010 %", "0.2500 %", "12.30 %"]);
     }
 }

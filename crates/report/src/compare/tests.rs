@@ -206,6 +206,7 @@ fn a_failed_run_is_no_reading_and_keeps_the_threshold_from_passing() {
     let comparison = Comparison::of(&before, &after).unwrap();
     assert_eq!(comparison.rows[0].readings(), "4 + 4 runs");
     assert!(comparison.worse_by(0.0).unwrap_err().contains("1 phase"));
+    assert_eq!(comparison.json()["failed"], json!({ "before": 0, "after": 1 }));
     after.pop();
     assert_eq!(Comparison::of(&before, &after).unwrap().worse_by(0.0), Ok(false));
 }

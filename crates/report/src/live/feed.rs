@@ -24,13 +24,8 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// Takes an event of the run.
-    pub fn hear(&mut self, event: &Event) {
-        self.hear_part(0, event);
-    }
-
-    /// Takes an event of one of several measurements that run beside each other.
-    pub fn hear_part(&mut self, part: u32, event: &Event) {
+    /// Takes an event of one of several measurements that run beside each other; of the only one, 0.
+    pub fn hear(&mut self, part: u32, event: &Event) {
         match event {
             Event::Begin(_)
             | Event::Phase { .. }

@@ -8,6 +8,7 @@ use super::plot::{self, Plot};
 use super::progress::clock;
 use super::track::{Sums, Track};
 use super::view::{Known, View};
+use crate::text::broken;
 use metrics::{Clamped, SECOND, format_bits_per_second, format_bytes, format_duration, real};
 use model::{Caveat, CaveatLevel, Kind, Level, Unit};
 
@@ -403,8 +404,10 @@ pub(super) fn caveats(view: &mut View, known: &Known, sheet: &mut Sheet<'_>) {
         let level = arisen.caveat.level.name();
         let head = format!("{} {level}: {}{of}{over}", clock(arisen.at_ns), arisen.caveat.code);
         lines.push((style, head));
-        wrap(&arisen.caveat.text, "  ", width, &mut |line| lines.push((CellStyle::default(), line)));
-        wrap(&arisen.caveat.advice, "  ", width, &mut |line| lines.push((sheet.quiet(), line)));
+        let caveat = [(CellStyle::default(), &arisen.caveat.text), (sheet.quiet(), &arisen.caveat.advice)];
+        for (style, text) in caveat {
+            lines.extend(broken("  ", text, width).into_iter().map(|line| (style, line)));
+        }
     }
     if known.caveats.is_empty() {
         lines.push((CellStyle::default(), "No caveats so far.".to_owned()));
@@ -418,7 +421,8 @@ pub(super) fn caveats(view: &mut View, known: &Known, sheet: &mut Sheet<'_>) {
             Level::Warning => (sheet.warning(), "warning: "),
             Level::Error => (sheet.bad(), "error: "),
         };
-        wrap(&format!("{} {word}{text}", clock(*at_ns)), "", width, &mut |line| lines.push((style, line)));
+        let text = format!("{} {word}{text}", clock(*at_ns));
+        lines.extend(broken("", &text, width).into_iter().map(|line| (style, line)));
     }
     scroll_lines(view, sheet, &lines);
 }
@@ -429,21 +433,6 @@ fn scroll_lines(view: &mut View, sheet: &mut Sheet<'_>, lines: &[(CellStyle, Str
     for (n, (style, text)) in lines.iter().skip(usize::from(scroll)).take(usize::from(room)).enumerate() {
         sheet.line(u16::clamped(n), text, *style);
     }
-}
-
-/// Breaks `text` at blanks into lines of `width`, each indented.
-fn wrap(text: &str, indent: &str, width: usize, line: &mut dyn FnMut(String)) {
-    let mut now = indent.to_owned();
-    for word in text.split_whitespace() {
-        let begun = now.len() > indent.len();
-        if begun && usize::from(wide(&now)) + 1 + usize::from(wide(word)) > width {
-            line(std::mem::replace(&mut now, indent.to_owned()));
-        } else if begun {
-            now.push(' ');
-        }
-        now.push_str(word);
-    }
-    line(now);
 }
 
 pub(super) fn points(view: &mut View, known: &Known, sheet: &mut Sheet<'_>) {
@@ -487,16 +476,8 @@ pub(super) fn help(view: &mut View, sheet: &mut Sheet<'_>) {
         ("Ctrl-Z", "stop the program, the measurement included, until `fg`"),
         ("?", "this page, and back"),
     ];
-    let mut lines = Vec::new();
     let width = usize::from(sheet.area.width);
-    for (key, what) in keys {
-        let mut first = true;
-        wrap(what, "              ", width, &mut |mut line| {
-            if std::mem::take(&mut first) && line.is_char_boundary(14) {
-                line.replace_range(..14, &format!("{key:<14}"));
-            }
-            lines.push((CellStyle::default(), line));
-        });
-    }
+    let lines = keys.into_iter().flat_map(|(key, what)| broken(&format!("{key:<14}"), what, width));
+    let lines: Vec<(CellStyle, String)> = lines.map(|line| (CellStyle::default(), line)).collect();
     scroll_lines(view, sheet, &lines);
 }

@@ -56,7 +56,7 @@ fn second(n: u64) -> Interval {
 /// A view that was told these, the last of them at `now_ns`.
 fn told(events: &[Event], now_ns: u64) -> View {
     let mut feed = Feed::default();
-    events.iter().for_each(|event| feed.hear(event));
+    events.iter().for_each(|event| feed.hear(0, event));
     let planned = Planned { phases: Some(1), total_ns: Some(20 * SECOND) };
     let mut view = View::new(Look::default(), planned, 0);
     view.absorb(feed.take(), now_ns);
@@ -182,9 +182,10 @@ fn a_transfer_shows_what_was_counted() {
 
 #[test]
 fn nothing_breaks_at_any_size_on_any_page() {
+    let views = [transfer(0), transfer(3), transfer(700), told(&[], 0)];
     for (width, height) in SIZES {
         for keys in ["o", "c", "l", "d", "t", "?", "p", "scr", "jjjjj"] {
-            for mut view in [transfer(0), transfer(3), transfer(700), told(&[], 0)] {
+            for mut view in views.clone() {
                 for key in keys.chars() {
                     view.press(Press::Char(key), 0);
                 }
@@ -243,7 +244,7 @@ fn a_pause_stops_the_display_and_nothing_else() {
     let mut view = transfer(3);
     view.press(Press::Char('p'), 3 * SECOND);
     let mut feed = Feed::default();
-    (3..9).for_each(|n| feed.hear(&Event::Interval(Box::new(second(n)))));
+    (3..9).for_each(|n| feed.hear(0, &Event::Interval(Box::new(second(n)))));
     view.absorb(feed.take(), 9 * SECOND);
     let still = lines(&mut view, 100, 24, 9 * SECOND);
     assert!(still[0].contains("PAUSED") && still[1].contains("00:03 of 00:20"), "{still:?}");
@@ -258,7 +259,7 @@ fn the_clock_goes_on_between_intervals_and_stops_at_the_end() {
     assert!(lines(&mut view, 80, 24, 3 * SECOND + SECOND / 2)[1].contains("00:03 of"));
     assert!(lines(&mut view, 80, 24, 7 * SECOND)[1].contains("00:07 of"));
     let mut feed = Feed::default();
-    feed.hear(&Event::PhaseEnd { status: Status::Complete, reason: None });
+    feed.hear(0, &Event::PhaseEnd { status: Status::Complete, reason: None });
     view.absorb(feed.take(), 8 * SECOND);
     assert!(lines(&mut view, 80, 24, 20 * SECOND)[1].contains("00:03 of"));
 }
@@ -291,8 +292,8 @@ fn caveats_arise_and_go() {
     let mut feed = Feed::default();
     let slow =
         |n| Interval { remote: Some(Traffic { rx_bytes: 1_000_000, ns: SECOND, tx_bytes: 0 }), ..second(n) };
-    feed.hear(&Event::Interval(Box::new(slow(2))));
-    feed.hear(&Event::Notice { level: Level::Error, text: "no\u{1b}[2Jgood".to_owned() });
+    feed.hear(0, &Event::Interval(Box::new(slow(2))));
+    feed.hear(0, &Event::Notice { level: Level::Error, text: "no\u{1b}[2Jgood".to_owned() });
     view.absorb(feed.take(), 3 * SECOND);
     let shown = lines(&mut view, 80, 24, 0);
     assert!(shown[3].starts_with("00:03 caution: unstable"), "{shown:?}");
@@ -301,7 +302,7 @@ fn caveats_arise_and_go() {
         "nothing steers the terminal: {shown:?}"
     );
     let mut feed = Feed::default();
-    (3..60).for_each(|n| feed.hear(&Event::Interval(Box::new(second(n)))));
+    (3..60).for_each(|n| feed.hear(0, &Event::Interval(Box::new(second(n)))));
     view.absorb(feed.take(), 60 * SECOND);
     assert!(lines(&mut view, 80, 24, 0)[3].starts_with("00:03 caution: unstable, no longer"));
 }
@@ -330,7 +331,7 @@ fn a_sweep_keeps_what_is_over() {
 #[test]
 fn a_load_shows_goodput_round_trips_and_loss_on_a_small_terminal() {
     let mut feed = Feed::default();
-    feed.hear(&begin("load"));
+    feed.hear(0, &begin("load"));
     let both = Phase { pattern: Pattern::Duplex, duration_ns: Some(20 * SECOND), ..Phase::default() };
     let parts = [
         ("load", both.clone()),
@@ -348,10 +349,7 @@ fn a_load_shows_goodput_round_trips_and_loss_on_a_small_terminal() {
     };
     for (place, (name, phase)) in (0..).zip(parts) {
         let label = ("part".to_owned(), name.to_owned());
-        feed.hear_part(
-            place,
-            &Event::Phase { label: BTreeMap::from([label]), repeat: 1, phase: Box::new(phase) },
-        );
+        feed.hear(place, &Event::Phase { label: BTreeMap::from([label]), repeat: 1, phase: Box::new(phase) });
         for n in 0..20 {
             let told = Interval {
                 pings: Some(pings),
@@ -359,7 +357,7 @@ fn a_load_shows_goodput_round_trips_and_loss_on_a_small_terminal() {
                 remote_packets: report.clone(),
                 ..second(n)
             };
-            feed.hear_part(place, &Event::Interval(Box::new(told)));
+            feed.hear(place, &Event::Interval(Box::new(told)));
         }
     }
     let mut view = View::new(Look::default(), Planned { phases: Some(4), total_ns: None }, 0);
@@ -382,8 +380,8 @@ fn measurements_beside_each_other_have_a_heading_each() {
         let label =
             BTreeMap::from([("part".to_owned(), name.to_owned()), ("stage".to_owned(), "down".to_owned())]);
         let phase = Box::new(Phase { kind: [Kind::Tcp, Kind::Ping][part as usize], ..Phase::default() });
-        feed.hear_part(part, &Event::Phase { label, repeat: 1, phase });
-        feed.hear_part(part, &Event::Interval(Box::new(second(0))));
+        feed.hear(part, &Event::Phase { label, repeat: 1, phase });
+        feed.hear(part, &Event::Interval(Box::new(second(0))));
     }
     let mut view = View::new(Look::default(), Planned { phases: Some(4), total_ns: None }, 0);
     view.absorb(feed.take(), SECOND);
@@ -397,9 +395,9 @@ fn measurements_beside_each_other_have_a_heading_each() {
 #[test]
 fn who_does_not_look_misses_intervals_and_no_memory() {
     let mut feed = Feed::default();
-    feed.hear(&begin("tcp"));
-    feed.hear(&phase(Phase::default()));
-    (0..10_000).for_each(|n| feed.hear(&Event::Interval(Box::new(second(n)))));
+    feed.hear(0, &begin("tcp"));
+    feed.hear(0, &phase(Phase::default()));
+    (0..10_000).for_each(|n| feed.hear(0, &Event::Interval(Box::new(second(n)))));
     let mut view = View::new(Look::default(), Planned::default(), 0);
     view.absorb(feed.take(), SECOND);
     assert!(feed.is_empty());

@@ -24,9 +24,7 @@ pub(super) struct Reading {
 pub(super) struct Sums {
     pub(super) tx_bytes: u64,
     pub(super) rx_bytes: u64,
-    pub(super) remote_rx_bytes: Option<u64>,
     pub(super) retransmits: u64,
-    pub(super) opened: u64,
     pub(super) messages: u64,
     pub(super) late: u64,
     pub(super) lost: i64,
@@ -40,14 +38,11 @@ pub(super) struct Sums {
 impl Sums {
     /// Adds those of a measurement beside it.
     pub(super) fn add(&mut self, more: &Sums) {
-        let remote = self.remote_rx_bytes.zip(more.remote_rx_bytes).map(|(a, b)| a.saturating_add(b));
         let way = |a: (u64, i64), b: (u64, i64)| (a.0.saturating_add(b.0), a.1.saturating_add(b.1));
         *self = Sums {
             tx_bytes: self.tx_bytes.saturating_add(more.tx_bytes),
             rx_bytes: self.rx_bytes.saturating_add(more.rx_bytes),
-            remote_rx_bytes: remote.or(self.remote_rx_bytes).or(more.remote_rx_bytes),
             retransmits: self.retransmits.saturating_add(more.retransmits),
-            opened: self.opened.saturating_add(more.opened),
             messages: self.messages.saturating_add(more.messages),
             late: self.late.saturating_add(more.late),
             lost: self.lost.saturating_add(more.lost),
@@ -123,9 +118,7 @@ impl Track {
         self.sums.add(&Sums {
             tx_bytes: interval.local.tx_bytes,
             rx_bytes: interval.local.rx_bytes,
-            remote_rx_bytes: interval.remote.map(|remote| remote.rx_bytes),
             retransmits: interval.retransmits,
-            opened: interval.opened,
             messages: counts.received,
             late: counts.late,
             lost: counts.lost,

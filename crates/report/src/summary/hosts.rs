@@ -40,7 +40,10 @@ fn tcp(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
         ("window-limited", |t| share_of_busy(t, t.rwnd_limited_us)),
         ("buffer-limited", |t| share_of_busy(t, t.sndbuf_limited_us)),
     ];
-    let rows = ends(point).map(|(name, totals)| (Tone::Plain, name, &totals.tcp));
+    // Without TCP, or without what its kernel tells, an end has no row of zeros.
+    let told = |tcp: &TcpTotals| tcp.connections > 0 || tcp.retransmits > 0 || tcp.rtt_samples > 0;
+    let ends = ends(point).filter(|(_, totals)| told(&totals.tcp));
+    let rows = ends.map(|(name, totals)| (Tone::Plain, name, &totals.tcp));
     page.section(&Table::of("TCP", &columns, rows))?;
     if let Some(efficiency) = point.tcp_efficiency_percent {
         let text = format!(
@@ -132,12 +135,9 @@ fn placement(point: &Point, begin: &Begin, page: &mut Page<'_>) -> io::Result<()
     let known =
         (begin.host.cpus > 0).then(|| text("this end", &begin.placement, begin.workers, begin.host.cpus));
     let mut all: Vec<String> = known.into_iter().collect();
-    all.extend(
-        point
-            .sessions
-            .iter()
-            .map(|s| text(&format!("server {}", s.address), &s.placement, s.workers, s.host.cpus)),
-    );
+    // Nor do servers of other programs.
+    let servers = point.sessions.iter().filter(|s| s.host.cpus > 0);
+    all.extend(servers.map(|s| text(&format!("server {}", s.address), &s.placement, s.workers, s.host.cpus)));
     if all.is_empty() {
         return Ok(());
     }

@@ -2,7 +2,7 @@
 
 use crate::text::{Page, TIMES, Table, Tone, or_dash};
 use metrics::{ClockKind, Packets, format_bits_per_second, format_duration};
-use model::{PacketReport, Point, Totals};
+use model::{PacketReport, Point, Totals, Unit};
 use std::io;
 
 /// One direction: the reports of sender and receiver.
@@ -187,16 +187,7 @@ fn stamps(got: &PacketReport) -> String {
     }
 }
 
-/// A share with as many digits as it deserves.
+/// A share as people read it.
 pub(super) fn share(of: f64) -> String {
-    let percent = of * 100.0;
-    if percent == 0.0 {
-        "0 %".to_owned()
-    } else if percent < 0.001 {
-        format!("{percent:.1e} %")
-    } else if percent < 1.0 {
-        format!("{percent:.4} %")
-    } else {
-        format!("{percent:.2} %")
-    }
+    Unit::Percent.show(of * 100.0)
 }

@@ -1,6 +1,7 @@
 //! The same measurement again and again: what its figures are on average, and how well that is known.
 
 use crate::text::{Page, Table, Tone};
+use crate::words;
 use metrics::Spread;
 use model::{Figure, Outcome, Point, Status};
 use std::io;
@@ -44,7 +45,9 @@ pub(super) fn found(outcome: &Outcome) -> Vec<String> {
     let about = Figure::leading(kind).iter().filter_map(|figure| {
         let spread = over(&outcome.points, *figure)?;
         let show = |value: f64| figure.unit().show(value);
-        Some(format!("{figure} {} ± {} in {} runs", show(spread.mean), show(spread.ci95), spread.n))
+        // One reading tells nothing of how well it is known.
+        let known = if spread.n > 1 { format!(" ± {}", show(spread.ci95)) } else { String::new() };
+        Some(format!("{figure} {}{known} in {}", show(spread.mean), words::count(spread.n, "run")))
     });
     about.collect()
 }

@@ -1,10 +1,10 @@
 //! What people read. The expected lines were written by hand from the numbers in `common`.
 
 use crate::common::{built, events, single};
-use metrics::{DistSummary, Frames, SECOND, Spread};
+use metrics::{DistSummary, Frames, SECOND, Spread, TcpTotals};
 use model::{
-    Begin, Direction, Event, Interval, Kind, Level, Media, Outcome, PacketReport, Pattern, Phase, Ping,
-    PingCounts, PingInterval, Point, Probe, Status, Totals, Traffic,
+    Accepted, Begin, Direction, Event, HostSnapshot, Interval, Kind, Level, Media, Outcome, PacketReport,
+    Pattern, Phase, Ping, PingCounts, PingInterval, Point, Probe, SessionInfo, Status, Totals, Traffic,
 };
 use report::{Console, Detail, Style, replay};
 use std::collections::BTreeMap;
@@ -310,6 +310,48 @@ fn the_summary_of_the_hosts() {
 }
 
 #[test]
+fn ends_without_tcp_have_no_row_of_zeros() {
+    let mut outcome = built(&single());
+    outcome.points[0].remote[0].tcp = TcpTotals::default();
+    let text = summary(PLAIN, &outcome);
+    holds(
+        &text,
+        &[
+            "TCP         retransmits    resent  min RTT  mean RTT  window-limited  buffer-limited",
+            "  this end           12  1.91 MiB   101 µs    246 µs            35 %           0.5 %",
+            "  TCP efficiency 99.950 %: the share of all bytes sent that were not sent again (RFC 6349)",
+        ],
+    );
+    outcome.points[0].local.tcp = TcpTotals::default();
+    assert!(!summary(PLAIN, &outcome).contains("\nTCP "));
+}
+
+#[test]
+fn a_server_that_tells_nothing_of_itself_is_not_told_as_one_of_ours() {
+    let silent = SessionInfo {
+        version: String::new(),
+        accepted: Accepted::default(),
+        host: HostSnapshot::default(),
+        workers: 0,
+        placement: String::new(),
+        base_rtt_ns: 0,
+        ..crate::common::session()
+    };
+    let said = live(PLAIN, &[Event::Session(Box::new(silent.clone()))]);
+    assert_eq!(said, "server 10.0.0.2:7411: authenticated\n");
+    let said =
+        live(PLAIN, &[Event::Session(Box::new(SessionInfo { authenticated: false, ..silent.clone() }))]);
+    assert_eq!(said, "server 10.0.0.2:7411\n");
+    let mut outcome = built(&single());
+    outcome.points[0].sessions = vec![silent];
+    holds(&summary(PLAIN, &outcome), &["Placement     this end: 2 workers (cores 0,1) on 8 CPUs"]);
+    let mut page = Vec::new();
+    report::write_html(&outcome, &mut page).unwrap();
+    let page = String::from_utf8(page).unwrap();
+    assert!(page.contains("<li>lab2 is 10.0.0.2:7411; authenticated</li>"), "{page}");
+}
+
+#[test]
 fn caveats_come_with_their_advice() {
     holds(
         &summary(PLAIN, &built(&single())),
@@ -357,6 +399,31 @@ fn repetitions_are_a_mean_and_how_well_it_is_known() {
         Some("Run complete: goodput to server 200 Mbit/s ± 1.27 Gbit/s in 2 runs"),
         "{text}"
     );
+    let mut one = measured(&[("", 1, 100), ("", 2, 300)]);
+    one.points[1].status = Status::Failed;
+    let text = summary(PLAIN, &one);
+    assert_eq!(text.lines().last(), Some("Run complete: goodput to server 100 Mbit/s in 1 run"), "{text}");
+}
+
+#[test]
+fn a_load_tells_how_often_it_was_repeated() {
+    let point = |stage: &str, repeat| {
+        let label = [("stage", stage), ("part", "trips")].map(|(k, v)| (k.to_owned(), v.to_owned())).into();
+        let pings = Some(Box::new(crate::common::round_trips()));
+        let phase = Phase { kind: Kind::Ping, ping: Some(Ping::default()), ..Phase::default() };
+        let local = Totals { pings, ..Totals::default() };
+        Point { label, repeat, phase, local, status: Status::Complete, ..Point::default() }
+    };
+    let load = |points: Vec<Point>| {
+        let begin = Begin { verb: "load".to_owned(), ..Begin::default() };
+        Outcome { begin, points, status: Status::Complete, ..Outcome::default() }
+    };
+    let twice = load(vec![point("idle", 1), point("down", 1), point("idle", 2), point("down", 2)]);
+    let text = summary(PLAIN, &twice);
+    assert!(text.contains("  figures of 2 repetitions together: "), "{text}");
+    assert_eq!(text.lines().last(), Some("Run complete: latency under load: A+, 2 repetitions"), "{text}");
+    let once = summary(PLAIN, &load(vec![point("idle", 1), point("down", 1)]));
+    assert!(!once.contains("repetitions"), "{once}");
 }
 
 #[test]

@@ -9,14 +9,16 @@ use model::{
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
 
 pub(crate) fn schema() -> Value {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schema/outcome.v2.json");
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-fn validator() -> Validator {
-    jsonschema::validator_for(&schema()).unwrap()
+fn validator() -> &'static Validator {
+    static VALIDATOR: OnceLock<Validator> = OnceLock::new();
+    VALIDATOR.get_or_init(|| jsonschema::validator_for(&schema()).unwrap())
 }
 
 fn complaints(document: &Value) -> Vec<String> {

@@ -475,6 +475,7 @@ fn totals(who: &str, tx_bytes: u64, rx_bytes: u64) -> Totals {
             steal_s: 0.06,
             available_s: 24.0,
             busiest: 0.97,
+            wall_s: 3.0,
         }),
         counters: HostCounters { moved: [("TcpExt.ListenDrops".to_owned(), 3)].into() },
         others: 2,
@@ -543,16 +544,15 @@ pub(crate) fn trains() -> Trains {
     }
     got.sort_by_key(|a| a.received_ns);
     let (packets, strays) = join(places.into_iter(), 0, &sent, &got);
-    let report = TrainReport::of(&packets, &train.waits_ns, 972, 28);
+    let report = TrainReport::of(&packets, &train.waits_ns, 972, 28, false);
     Trains { headers: 28, clock_bound_ns: 1_000, strays, left_out: 0, report }
 }
 
 /// The same trains as far as two packets of the first setting are concerned, which were returned after 500 µs, of which the far
 /// end had them for 20.
 pub(crate) fn echoed() -> Trains {
-    let mut packets: Vec<TrainPacket> = train_phase()
-        .train
-        .unwrap()
+    let train = train_phase().train.unwrap();
+    let mut packets: Vec<TrainPacket> = train
         .places()
         .take(2)
         .map(|place| TrainPacket { sent_ns: Some(0), received_ns: Some(1), ..TrainPacket::at(place) })
@@ -560,8 +560,11 @@ pub(crate) fn echoed() -> Trains {
     for (i, packet) in packets.iter_mut().enumerate() {
         (packet.back_ns, packet.held_ns) = (Some(500_000 + 100_000 * i as i64), Some(20_000));
     }
+    let returned = TrainReport::of(&packets, &train.waits_ns, 972, 28, true);
     let mut trains = trains();
-    trains.report = trains.report.with_echoes(&packets, 972);
+    for (setting, returned) in trains.report.settings.iter_mut().zip(returned.settings) {
+        setting.echo = returned.echo;
+    }
     trains
 }
 
