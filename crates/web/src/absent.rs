@@ -1,10 +1,9 @@
 //! What stands for pages in a build without the feature `http`.
 
-use crate::{Metrics, Setup};
+use crate::{Metrics, Of, Setup};
 use model::{Event, Outcome};
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 fn absent<T>() -> io::Result<T> {
@@ -26,8 +25,8 @@ impl Web {
         match *self {}
     }
 
-    /// The run's side.
-    pub fn view(&mut self) -> &mut View {
+    /// Takes an event to the page.
+    pub fn tell(&mut self, _: Of, _: &Event) {
         match *self {}
     }
 
@@ -36,32 +35,12 @@ impl Web {
     }
 }
 
-/// The run's side of a page.
-pub enum View {}
-
-impl View {
-    /// Takes an event to the page.
-    pub fn hear(&mut self, _: &Event) {
-        match *self {}
-    }
-
-    /// The same with an event of a protocol that a server speaks beside its own.
-    pub fn hear_beside(&mut self, _: &'static str, _: &Event) {
-        match *self {}
-    }
-
-    /// The same with an event of one of several measurements that run beside each other.
-    pub fn hear_part(&mut self, _: u32, _: &Event) {
-        match *self {}
-    }
-}
-
 /// Stands in for the metrics server in builds without feature `http`.
 pub enum Scraped {}
 
 impl Scraped {
     /// Answers no scraper.
-    pub fn open(_: SocketAddr, _: Arc<dyn Metrics>) -> io::Result<Scraped> {
+    pub fn open(_: SocketAddr, _: Metrics) -> io::Result<Scraped> {
         absent()
     }
 

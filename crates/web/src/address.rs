@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// The default port.
-pub const PORT: u16 = 7480;
+const PORT: u16 = 7480;
 
 /// An address to be seen at: a port of the loopback address, `ADDR:PORT`, `[V6]:PORT`, `localhost:PORT`, or nothing at all for the
 /// usual port.
@@ -26,7 +26,8 @@ pub fn parse_address(text: &str) -> Result<SocketAddr, String> {
 }
 
 /// Whether only this host can reach it.
-pub fn is_here(address: IpAddr) -> bool {
+#[cfg(feature = "http")]
+pub(crate) fn is_here(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
 }
 

@@ -1,6 +1,6 @@
 //! Web pages of a running measurement or server, of saved runs, and metrics for scrapers.
 //!
-//! One thread of its own answers (`server.rs`); it is the only user of tokio. A run tells its events to a [`View`], which never
+//! One thread of its own answers (`server.rs`); it is the only user of tokio. A run tells its events to a [`Web`], which never
 //! waits: what pages show is made from a copy, at most once a second and only while a page is open (`shown.rs`), of a run that is
 //! kept small however long it is. Pages are told all at first and then what has changed (`update.rs`). All of it can only be
 //! read; access is decided in one place (`guard.rs`).
@@ -32,21 +32,28 @@ mod write_timeout;
 mod absent;
 
 #[cfg(not(feature = "http"))]
-pub use absent::{Scraped, View, Web};
-pub use address::{PORT, is_here, parse_address};
+pub use absent::{Scraped, Web};
+pub use address::parse_address;
 #[cfg(feature = "http")]
 pub use open::{Scraped, Web};
-#[cfg(feature = "http")]
-pub use shown::View;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Something that can be written as a page of metrics.
-pub trait Metrics: Send + Sync {
-    /// Writes it as it is now.
-    fn write(&self, out: &mut dyn Write) -> io::Result<()>;
+/// Writes a page of metrics as they are now.
+pub type Metrics = Arc<dyn Fn(&mut dyn Write) -> io::Result<()> + Send + Sync>;
+
+/// Source of an event: the run or the server.
+#[derive(Clone, Copy, Debug)]
+pub enum Of {
+    /// The run, or the server's own protocol.
+    Run,
+    /// A protocol that a server speaks beside its own.
+    Beside(&'static str),
+    /// One of several measurements that run beside each other, by its place among them, while they do: when
+    /// they are over, they are told again one after the other, in the order of their places.
+    Part(u32),
 }
 
 /// What a page has besides the run.
@@ -55,5 +62,5 @@ pub struct Setup {
     /// Where runs are kept, if they are.
     pub store: Option<PathBuf>,
     /// Metrics for scrapers, at `/metrics`.
-    pub metrics: Option<Arc<dyn Metrics>>,
+    pub metrics: Option<Metrics>,
 }

@@ -4,8 +4,8 @@ use crate::guard::Guard;
 use crate::routes::Site;
 use crate::server::Server;
 use crate::shown::{Shown, View};
-use crate::{Metrics, Setup, address};
-use model::Outcome;
+use crate::{Metrics, Of, Setup, address};
+use model::{Event, Outcome};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -40,9 +40,9 @@ impl Web {
         address::url(self.server.address, host, self.token.as_deref())
     }
 
-    /// The run's side.
-    pub fn view(&mut self) -> &mut View {
-        &mut self.view
+    /// Takes an event to the page, and waits for nothing.
+    pub fn tell(&mut self, of: Of, event: &Event) {
+        self.view.tell(of, event);
     }
 
     /// The run is over, and this is its result: pages that are open are told. It stays `linger` longer, unless `stop` says
@@ -64,7 +64,7 @@ pub struct Scraped {
 
 impl Scraped {
     /// Answers scrapers at `address` from now on, until this is dropped.
-    pub fn open(address: SocketAddr, metrics: Arc<dyn Metrics>) -> io::Result<Scraped> {
+    pub fn open(address: SocketAddr, metrics: Metrics) -> io::Result<Scraped> {
         let site = |_| Ok(Site { guard: Guard::Open, shown: None, metrics: Some(metrics) });
         Ok(Scraped { server: Server::start(address, site)?.0 })
     }

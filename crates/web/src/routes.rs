@@ -40,7 +40,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
 pub(crate) struct Site {
     pub(crate) guard: Guard,
     pub(crate) shown: Option<Arc<Shown>>,
-    pub(crate) metrics: Option<Arc<dyn Metrics>>,
+    pub(crate) metrics: Option<Metrics>,
 }
 
 const PLAIN: &str = "text/plain; charset=utf-8";
@@ -89,7 +89,7 @@ fn onward() -> Answer {
 async fn page(site: &Site, path: &str, query: &str) -> Answer {
     if let ("/metrics", Some(metrics)) = (path, &site.metrics) {
         let mut body = Vec::new();
-        return match metrics.write(&mut body) {
+        return match metrics(&mut body) {
             Ok(()) => whole(StatusCode::OK, METRICS_TYPE, body.into()),
             Err(_) => refused(failed("the metrics cannot be written")),
         };

@@ -1,5 +1,6 @@
 //! What there is to see: filled by the run, read by the pages. The run waits for neither.
 
+use crate::Of;
 use crate::update::Update;
 use model::{Event, Outcome};
 use report::{LivePage, LiveView};
@@ -69,17 +70,6 @@ impl Shown {
     }
 }
 
-/// Source of an event: the run or the server.
-#[derive(Clone, Copy)]
-enum Of {
-    /// The run, or the server's own protocol.
-    Run,
-    /// A protocol that goes along with a server's own.
-    Beside(&'static str),
-    /// One of several measurements that run beside each other, by its place among them.
-    Part(u32),
-}
-
 struct Told<'a>(Of, Cow<'a, Event>);
 
 impl Told<'_> {
@@ -97,7 +87,7 @@ impl Told<'_> {
 }
 
 /// The run's side.
-pub struct View {
+pub(crate) struct View {
     shown: Arc<Shown>,
     /// What was told while the page was being copied.
     pending: Vec<Told<'static>>,
@@ -110,22 +100,8 @@ impl View {
 
     /// Takes an event to the page. It waits for nothing: what comes while the page is being copied is taken in with the next
     /// event.
-    pub fn hear(&mut self, event: &Event) {
-        self.take(Told(Of::Run, Cow::Borrowed(event)));
-    }
-
-    /// The same with an event of a protocol that a server speaks beside its own.
-    pub fn hear_beside(&mut self, protocol: &'static str, event: &Event) {
-        self.take(Told(Of::Beside(protocol), Cow::Borrowed(event)));
-    }
-
-    /// The same with an event of one of several measurements that run beside each other, while they do: when they are over, they
-    /// are told again one after the other, in the order of their `place`.
-    pub fn hear_part(&mut self, place: u32, event: &Event) {
-        self.take(Told(Of::Part(place), Cow::Borrowed(event)));
-    }
-
-    fn take(&mut self, told: Told<'_>) {
+    pub(crate) fn tell(&mut self, of: Of, event: &Event) {
+        let told = Told(of, Cow::Borrowed(event));
         let mut page = match self.shown.page.try_lock() {
             Ok(page) => page,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
