@@ -6,21 +6,18 @@ use fleet::matrix::{Matrix, MatrixBuilder, write_html, write_metrics, write_text
 use fleet::record::Record;
 use metrics::Wall;
 use model::Outcome;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Write as _};
-use std::path::Path;
+use std::path::{Component, Path};
 
 /// Shows a result. It is compared with the one that was asked for, or else with `before`.
 pub(super) fn report(result: &Path, args: &ShowArgs, before: Option<&Path>) -> Result<Exit, CliError> {
-    if let Some(folder) = &args.pages {
-        std::fs::create_dir_all(folder)
-            .map_err(|e| CliError::failed(format!("cannot make the folder {}: {e}", folder.display())))?;
-    }
+    args.pages.as_deref().map_or(Ok(()), file::folder)?;
     let mut store = if args.keep { Some(args.store.make()?) } else { None };
     let mut matrix = read(result, &mut |outcome| {
         if let Some(folder) = &args.pages {
             let path = folder.join(format!("{}.html", outcome.begin.run));
-            let told = file::write(&path, |out| report::write_html(outcome, out));
-            told.map_err(|e| CliError::failed(format!("cannot write to {}: {e}", path.display())))?;
+            file::put(&path, |out| report::write_html(outcome, out))?;
         }
         if let Some(store) = &mut store
             && !store.holds(outcome.begin.run).map_err(CliError::failed)?
@@ -34,12 +31,10 @@ pub(super) fn report(result: &Path, args: &ShowArgs, before: Option<&Path>) -> R
     }
     if let Some(path) = &args.html {
         let link = |at: usize| page(args.pages.as_deref()?, path, &matrix, at);
-        let told = file::write(path, |out| write_html(&matrix, &link, out));
-        told.map_err(|e| CliError::failed(format!("cannot write to {}: {e}", path.display())))?;
+        file::put(path, |out| write_html(&matrix, &link, out))?;
     }
     if let Some(path) = &args.metrics_file {
-        let told = file::write(path, |out| write_metrics(&matrix, out));
-        told.map_err(|e| CliError::failed(format!("cannot write to {}: {e}", path.display())))?;
+        file::put(path, |out| write_metrics(&matrix, out))?;
     }
     let mut out = io::stdout().lock();
     let written = match args.json {
@@ -55,10 +50,41 @@ pub(super) fn report(result: &Path, args: &ShowArgs, before: Option<&Path>) -> R
 /// The page of a cell's last outcome, as seen from the page of the matrix.
 fn page(folder: &Path, html: &Path, matrix: &Matrix, at: usize) -> Option<String> {
     let run = matrix.cells.get(at)?.runs.last()?;
-    let beside = html.parent().and_then(|parent| folder.strip_prefix(parent).ok()).unwrap_or(folder);
-    let path: Vec<String> =
-        beside.components().map(|part| part.as_os_str().to_string_lossy().into_owned()).collect();
-    Some(format!("{}/{run}.html", path.join("/")))
+    Some(format!("{}{run}.html", way(html.parent()?, folder)))
+}
+
+/// The way from one folder to another, as a URL has it, each name with a slash behind.
+fn way(from: &Path, to: &Path) -> String {
+    let (from, to) = (names(from), names(to));
+    let same = from.iter().zip(&to).take_while(|(one, other)| one == other).count();
+    let up = std::iter::repeat_n("../".to_owned(), from.len() - same);
+    up.chain(to[same..].iter().map(|name| format!("{}/", encoded(name)))).collect()
+}
+
+/// The names from the root to a folder. Symbolic links are not followed: a browser, which resolves the URL,
+/// does not either.
+fn names(folder: &Path) -> Vec<OsString> {
+    // The parent of a plain name is empty.
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+    let mut names = Vec::new();
+    for part in folder.components() {
+        match part {
+            Component::Normal(name) => names.push(name.to_owned()),
+            Component::ParentDir => drop(names.pop()),
+            Component::Prefix(_) | Component::RootDir | Component::CurDir => {}
+        }
+    }
+    names
+}
+
+/// A name with what means something in a URL as percent-encoded bytes (RFC 3986).
+fn encoded(name: &OsStr) -> String {
+    let byte = |&byte: &u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
+        other => format!("%{other:02X}"),
+    };
+    name.as_encoded_bytes().iter().map(byte).collect()
 }
 
 /// The matrix of a folder or of a document; `each` sees every outcome of a folder.
@@ -83,4 +109,23 @@ pub(super) fn read(
         .map_err(|e| saved::named(path, &e))?;
     told?;
     Ok(builder.build(Wall(kept::now())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_lead_to_the_pages_wherever_these_are() {
+        for (from, to, link) in [
+            ("/a/b", "/a/b/pages", "pages/"),
+            ("/a/b", "/a/b", ""),
+            ("/a/b", "/a/c/d", "../c/d/"),
+            ("/a/b/../c", "/a/./c/p", "p/"),
+            ("", "a b#?%\u{e9}", "a%20b%23%3F%25%C3%A9/"),
+            ("here", "there", "../there/"),
+        ] {
+            assert_eq!(way(Path::new(from), Path::new(to)), link, "{from} {to}");
+        }
+    }
 }
