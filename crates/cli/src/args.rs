@@ -8,12 +8,12 @@ use crate::mistaken;
 use crate::originals;
 use crate::protocols;
 use crate::repeat::RepeatArgs;
-use crate::values::{self, Affinity, SocketBuffer};
+use crate::values::{self, Affinity, Named, SocketBuffer};
 use crate::watch::WebArgs;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use common::Original;
-use model::{Assertion, Range, SocketSettings};
+use model::{Assertion, Payload, Range, Shutdown, SocketSettings, Verify};
 use report::Detail;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -276,8 +276,8 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N", value_parser = values::count16::<1024>)]
     pub(crate) processes: Option<u16>,
     /// How connections end.
-    #[arg(long, value_enum, default_value_t = ShutdownArg::Graceful)]
-    pub(crate) shutdown: ShutdownArg,
+    #[arg(long, default_value = "graceful", value_parser = values::one_of(SHUTDOWN))]
+    pub(crate) shutdown: Shutdown,
     /// Most connections that may be connecting at the same time, 1 to 1000000.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = values::count32::<1_000_000>, allow_negative_numbers = true)]
     pub(crate) throttle: u32,
@@ -431,11 +431,11 @@ pub(crate) struct DataArgs {
     /// What receivers check: every byte, the counts of both ends (bytes are read), or only the counts (bytes may be
     /// discarded unread) [default: data; connection with --protocol ttcp, ntttcp, tcpmon, discard and chargen, none with iperf3: they agree on no
     /// payload].
-    #[arg(long, value_enum)]
-    pub(crate) verify: Option<VerifyArg>,
+    #[arg(long, value_parser = values::one_of(VERIFY))]
+    pub(crate) verify: Option<Verify>,
     /// Payload: the ctsTraffic pattern, random bytes (incompressible, never the same twice), or zeros.
-    #[arg(long, value_enum, default_value_t = PayloadArg::Pattern)]
-    pub(crate) payload: PayloadArg,
+    #[arg(long, default_value = "pattern", value_parser = values::one_of(PAYLOAD))]
+    pub(crate) payload: Payload,
 }
 
 /// One setting, or two crossed, varied over a list of values.
@@ -488,35 +488,23 @@ pub(crate) enum PatternArg {
     Duplex,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum VerifyArg {
-    /// Every byte is compared.
-    Data,
-    /// Bytes are read and counted.
-    Connection,
-    /// Bytes are counted, and may be discarded unread.
-    None,
-}
+pub(crate) const VERIFY: Named<Verify> = &[
+    ("data", "Every byte is compared", Verify::Data),
+    ("connection", "Bytes are read and counted", Verify::Connection),
+    ("none", "Bytes are counted, and may be discarded unread", Verify::None),
+];
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum PayloadArg {
-    /// A 16-bit counter, period 64 KiB.
-    Pattern,
-    /// Random, seeded per connection and direction.
-    Random,
-    /// Zeros.
-    Zeros,
-}
+const PAYLOAD: Named<Payload> = &[
+    ("pattern", "A 16-bit counter, period 64 KiB", Payload::Pattern),
+    ("random", "Random, seeded per connection and direction", Payload::Random),
+    ("zeros", "Zeros", Payload::Zeros),
+];
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ShutdownArg {
-    /// FIN.
-    Graceful,
-    /// RST.
-    Rude,
-    /// Either, by chance.
-    Random,
-}
+const SHUTDOWN: Named<Shutdown> = &[
+    ("graceful", "FIN", Shutdown::Graceful),
+    ("rude", "RST", Shutdown::Rude),
+    ("random", "Either, by chance", Shutdown::Random),
+];
 
 #[cfg(test)]
 mod tests {

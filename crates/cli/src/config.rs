@@ -1,7 +1,7 @@
 //! The configuration file: defaults of each command, named targets, named tests; `netcaliper config` and `netcaliper run`.
 
 use crate::args::Cli;
-use crate::{CliError, Exit};
+use crate::{CliError, Exit, file};
 use clap::Args;
 use serde_json::{Map, Value};
 use std::io::{self, Write as _};
@@ -47,11 +47,7 @@ fn path() -> Option<PathBuf> {
     if let Some(path) = std::env::var_os("NETCALIPER_CONFIG").filter(|path| !path.is_empty()) {
         return Some(PathBuf::from(path)).filter(|path| path.as_os_str() != "off");
     }
-    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let folder = variable("XDG_CONFIG_HOME")
-        .or_else(|| variable("HOME").map(|home| home.join(".config")))
-        .or_else(|| variable("APPDATA"))?;
-    Some(folder.join("netcaliper").join("config.toml"))
+    Some(file::own_folder("XDG_CONFIG_HOME", ".config", "APPDATA")?.join("config.toml"))
 }
 
 impl Config {

@@ -1,9 +1,10 @@
 //! Options of UDP sockets and of their senders, which several commands have.
 #![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
+use crate::CliError;
 use crate::protocols;
 use crate::protocols::Protocol;
-use crate::{CliError, values};
+use crate::values::{self, Named};
 use clap::{Args, ValueEnum};
 use model::{SocketSettings, Waiting};
 
@@ -89,15 +90,11 @@ impl DatagramArgs {
 }
 
 /// How senders wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum WaitArg {
-    /// Sleep until it is due: some 25 to 60 µs late.
-    Block,
-    /// Sleep until shortly before, then spin.
-    Hybrid,
-    /// Never sleep: a core for each worker.
-    Spin,
-}
+pub(crate) const WAITING: Named<Waiting> = &[
+    ("block", "Sleep until it is due: some 25 to 60 µs late", Waiting::Block),
+    ("hybrid", "Sleep until shortly before, then spin", Waiting::Hybrid),
+    ("spin", "Never sleep: a core for each worker", Waiting::Spin),
+];
 
 /// Options of UDP sockets for `protocol`.
 pub(crate) fn sockets(args: &DatagramArgs, protocol: Protocol) -> SocketSettings {
@@ -116,11 +113,7 @@ pub(crate) fn sockets(args: &DatagramArgs, protocol: Protocol) -> SocketSettings
     }
 }
 
-pub(crate) fn waiting(wait: WaitArg, busy: bool) -> Waiting {
-    match wait {
-        _ if busy => Waiting::Spin,
-        WaitArg::Block => Waiting::Block,
-        WaitArg::Hybrid => Waiting::Hybrid,
-        WaitArg::Spin => Waiting::Spin,
-    }
+/// How senders wait; `busy` is short for spinning.
+pub(crate) fn waiting(wait: Waiting, busy: bool) -> Waiting {
+    if busy { Waiting::Spin } else { wait }
 }

@@ -2,15 +2,18 @@
 #![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
 use crate::args::{LocalArgs, OutputArgs, TargetArgs};
-use crate::datagrams::{self, DatagramArgs, WaitArg};
+use crate::datagrams::{self, DatagramArgs, WAITING};
 use crate::outputs::Outputs;
 use crate::protocols::{self, RisingSettings, Stairs};
 use crate::repeat::RepeatArgs;
-use crate::values::{self, AnyRate};
+use crate::values::{self, AnyRate, Named};
 use crate::{CliError, Exit, measure, plan};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use metrics::{Clamped, ClockKind, SECOND, real};
-use model::{Axis, AxisName, Kind, Method, Pattern, Phase, Probe, SocketSettings, Spacing, Trace, Verify};
+use model::{
+    Axis, AxisName, Kind, Method, Pattern, Phase, Probe, SocketSettings, Spacing, Trace, Verify, Waiting,
+};
+use report::DatagramRows;
 use std::path::{Path, PathBuf};
 
 /// From this rate on, bits/s, datagrams are received merged: one at a time a core does not keep up.
@@ -33,7 +36,7 @@ pub(crate) struct DelayArgs {
     #[command(flatten)]
     repeat: RepeatArgs,
     #[command(flatten)]
-    output: OutputArgs,
+    pub(crate) output: OutputArgs,
     /// Write one row per datagram: flow, direction, number, intended, sent and received times, delay, source of the stamp, verdict.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     samples: Option<PathBuf>,
@@ -76,8 +79,8 @@ struct ProbeArgs {
     #[arg(long, overrides_with = "up")]
     bidir: bool,
     /// How sending times follow each other.
-    #[arg(long, value_enum, default_value_t = ScheduleArg::Fixed)]
-    schedule: ScheduleArg,
+    #[arg(long, default_value = "fixed", value_parser = values::one_of(SCHEDULE))]
+    schedule: Spacing,
     /// Times between datagrams from a file, over and over: one a line, with a unit or in seconds (as tshark's frame.time_delta).
     #[arg(long, value_name = "FILE", conflicts_with_all = ["rate", "pps", "spacing", "schedule"])]
     trace: Option<PathBuf>,
@@ -88,11 +91,11 @@ struct ProbeArgs {
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = values::duration)]
     late: u64,
     /// How the clocks of the two hosts are compared [default: same-host where both ends are on one host, else in-band].
-    #[arg(long, value_enum)]
-    clock: Option<ClockArg>,
+    #[arg(long, value_parser = values::one_of(CLOCK))]
+    clock: Option<ClockKind>,
     /// How senders wait for the next due time.
-    #[arg(long, visible_alias = "waiting", value_enum, default_value_t = WaitArg::Hybrid)]
-    wait: WaitArg,
+    #[arg(long, visible_alias = "waiting", default_value = "hybrid", value_parser = values::one_of(WAITING))]
+    wait: Waiting,
     /// Short for --wait spin.
     #[arg(long, conflicts_with = "wait")]
     busy: bool,
@@ -160,26 +163,30 @@ struct SlotArgs {
 }
 
 /// How clocks are compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ClockArg {
-    /// Over the path itself, before, during and after: right within half of the smallest round trip.
-    InBand,
-    /// By the wall clocks, which PTP or NTP must keep right: the bound is what the kernels tell.
-    Realtime,
-    /// Both ends read one clock: servers that cannot prove to be on this host are refused.
-    SameHost,
-}
+const CLOCK: Named<ClockKind> = &[
+    (
+        "in-band",
+        "Over the path itself, before, during and after: right within half of the smallest round trip",
+        ClockKind::InBand,
+    ),
+    (
+        "realtime",
+        "By the wall clocks, which PTP or NTP must keep right: the bound is what the kernels tell",
+        ClockKind::Realtime,
+    ),
+    (
+        "same-host",
+        "Both ends read one clock: servers that cannot prove to be on this host are refused",
+        ClockKind::SameHost,
+    ),
+];
 
 /// How sending times follow each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ScheduleArg {
-    /// Always the same time.
-    Fixed,
-    /// Random, evenly between nothing and twice the mean.
-    Uniform,
-    /// Random, as a Poisson process.
-    Poisson,
-}
+const SCHEDULE: Named<Spacing> = &[
+    ("fixed", "Always the same time", Spacing::Fixed),
+    ("uniform", "Random, evenly between nothing and twice the mean", Spacing::Uniform),
+    ("poisson", "Random, as a Poisson process", Spacing::Poisson),
+];
 
 /// One-way delay and loss of datagrams.
 pub(crate) fn delay(args: &DelayArgs, command: Vec<String>) -> Result<Exit, CliError> {
@@ -211,9 +218,9 @@ pub(crate) fn delay(args: &DelayArgs, command: Vec<String>) -> Result<Exit, CliE
         ));
     }
     measure::check(&config, &method)?;
-    let outputs =
-        Outputs::open(&args.output, args.sweep.sweep_csv.as_ref())?.with_datagrams(args.samples.as_ref())?;
-    measure::run("delay", command, &config, method, outputs)
+    let samples = args.samples.as_ref();
+    let outputs = Outputs::open(&args.output, args.sweep.sweep_csv.as_ref(), &[samples])?;
+    measure::run("delay", command, &config, method, outputs.with::<DatagramRows>(samples)?)
 }
 
 /// The phase that `netcaliper delay` asks for.
@@ -259,21 +266,12 @@ pub(crate) fn phase(args: &DelayArgs) -> Result<Phase, CliError> {
         sockets: SocketSettings { gro: *gro || fast && !no_gro, ..asked },
         probe: Some(Probe {
             size,
-            spacing: match probe.schedule {
-                _ if trace.is_some() => Spacing::Trace,
-                ScheduleArg::Fixed => Spacing::Fixed,
-                ScheduleArg::Uniform => Spacing::Uniform,
-                ScheduleArg::Poisson => Spacing::Poisson,
-            },
+            spacing: if trace.is_some() { Spacing::Trace } else { probe.schedule },
             waiting: datagrams::waiting(probe.wait, probe.busy),
             // At most 48 bits: exact in every JSON reader.
             seed: probe.seed.unwrap_or_else(|| runtime::run_id().as_u64_pair().1 >> 16),
             late_ns: probe.late,
-            clock: probe.clock.map(|clock| match clock {
-                ClockArg::InBand => ClockKind::InBand,
-                ClockArg::Realtime => ClockKind::Realtime,
-                ClockArg::SameHost => ClockKind::SameHost,
-            }),
+            clock: probe.clock,
             nonblock: probe.nonblock,
             tx_stamps: probe.tx_stamps,
             samples: args.samples.is_some(),

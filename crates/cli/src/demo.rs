@@ -40,7 +40,7 @@ fn parts(length: u64) -> [(&'static str, Phase); 3] {
 
 /// Runs the parts against a server in this process; fails unless every byte was intact.
 pub(crate) fn demo(args: &DemoArgs, command: Vec<String>) -> Result<Exit, CliError> {
-    let mut outputs = Outputs::open(&args.output, None)?;
+    let mut outputs = Outputs::open(&args.output, None, &[])?;
     let interrupt = measure::on_signals()?;
     outputs.watch(&interrupt, Planned::of(parts(args.time).iter().map(|(_, phase)| phase)))?;
     let (server_interrupt, bound) = (Interrupt::new(), Bound::new(server())?);
@@ -103,6 +103,7 @@ fn client(
             break;
         }
     }
+    let status = measure::of_run(status, &outputs.outcome());
     outputs.event(&Event::End { status, reason });
     Ok(())
 }

@@ -2,6 +2,7 @@
 //!
 //! `run.html` is `run.html.PID.partial` until then, as long as this program lives. Descriptors, devices and pipes are written to as they are.
 
+use crate::CliError;
 use common::original::{Journal, ResultFile};
 use model::Event;
 use report::EventWriter as _;
@@ -16,7 +17,8 @@ const MOST_LINKS: u32 = 40;
 /// What is not whole yet, and whether it is to be removed when the program ends at once.
 static PARTIAL: Mutex<Vec<(PathBuf, bool)>> = Mutex::new(Vec::new());
 
-/// A file that is being made. Unless it is finished, it is gone when dropped, and what was there before stays.
+/// A file that is being made. Unless it is finished, what was there before stays, and the new file is gone
+/// when dropped, but for one that [outlives the program](NewFile::outlives_the_program) and holds something.
 pub(crate) struct NewFile {
     file: File,
     /// Its name until it is whole, and then; `None` where it is written in its place.
@@ -110,8 +112,9 @@ impl NewFile {
 
 impl Drop for NewFile {
     fn drop(&mut self) {
-        if let Some((partial, _)) = &self.names {
-            unregister(partial);
+        let Some((partial, _)) = &self.names else { return };
+        let is_removed = unregister(partial);
+        if is_removed || self.file.metadata().is_ok_and(|file| file.len() == 0) {
             // If it cannot be removed, its name says what it is.
             let _ = fs::remove_file(partial);
         }
@@ -130,6 +133,35 @@ pub(crate) fn write(
     write: impl FnOnce(&mut (dyn Write + Send)) -> io::Result<()>,
 ) -> io::Result<()> {
     NewFile::create(path)?.fill(write)
+}
+
+/// The same, for commands that end when it cannot be made.
+pub(crate) fn put(
+    path: &Path,
+    write: impl FnOnce(&mut (dyn Write + Send)) -> io::Result<()>,
+) -> Result<(), CliError> {
+    self::write(path, write).map_err(|e| CliError::failed(format!("cannot write to {}: {e}", path.display())))
+}
+
+/// Makes a folder, unless it is there.
+pub(crate) fn folder(path: &Path) -> Result<(), CliError> {
+    fs::create_dir_all(path)
+        .map_err(|e| CliError::failed(format!("cannot make the folder {}: {e}", path.display())))
+}
+
+/// The folder that a variable names. By the specification of base directories one that is not absolute does
+/// not count.
+pub(crate) fn folder_in(variable: &str) -> Option<PathBuf> {
+    std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute())
+}
+
+/// This program's folder of one kind: in the folder that the variable `xdg` names, in `usual` of the home
+/// directory, or in the folder that the variable `windows` names. `None` where there is no home.
+pub(crate) fn own_folder(xdg: &str, usual: &str, windows: &str) -> Option<PathBuf> {
+    let folder = folder_in(xdg)
+        .or_else(|| folder_in("HOME").map(|home| home.join(usual)))
+        .or_else(|| folder_in(windows))?;
+    Some(folder.join("netcaliper"))
 }
 
 /// Removes the partial files, right before the process exits.
@@ -152,8 +184,12 @@ fn register(partial: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn unregister(partial: &Path) {
-    PARTIAL.lock().unwrap_or_else(PoisonError::into_inner).retain(|(other, _)| other != partial);
+/// Whether the file is to be removed when it is not finished.
+fn unregister(partial: &Path) -> bool {
+    let mut all = PARTIAL.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_removed = all.iter().all(|(other, removed)| other != partial || *removed);
+    all.retain(|(other, _)| other != partial);
+    is_removed
 }
 
 /// A file that was not there. One that a program of this process number has left, as in a container, is gone.
@@ -292,6 +328,18 @@ mod tests {
         write(&path, |out| out.write_all(b"new")).unwrap();
         assert_eq!(folder.holds(), held("a", "new"));
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+    }
+
+    #[test]
+    fn the_beginning_of_a_journal_stays_where_the_run_ends_in_an_error() {
+        let folder = Folder::new("journal");
+        let journal = || NewFile::create(&folder.0.join("a")).unwrap().outlives_the_program();
+        drop(journal());
+        assert_eq!(folder.holds(), [], "it has no beginning");
+        let file = journal();
+        file.handle().unwrap().write_all(b"begin").unwrap();
+        drop(file);
+        assert_eq!(folder.holds(), held(&format!("a.{}.partial", std::process::id()), "begin"));
     }
 
     #[test]

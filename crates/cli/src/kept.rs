@@ -2,7 +2,7 @@
 #![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
 use crate::args::OutputArgs;
-use crate::{CliError, Exit, saved, stderr, values};
+use crate::{CliError, Exit, file, saved, stderr, values};
 use clap::Args;
 use metrics::{Clamped, format_count};
 use model::Outcome;
@@ -64,15 +64,7 @@ impl StoreArgs {
 
 /// Where data of programs lives on this system.
 fn usual() -> Option<PathBuf> {
-    let variable = |name: &str| {
-        let value = std::env::var_os(name).map(PathBuf::from);
-        // The specification of base directories: what is not absolute does not count.
-        value.filter(|path| path.is_absolute())
-    };
-    let data = variable("XDG_DATA_HOME")
-        .or_else(|| variable("HOME").map(|home| home.join(".local").join("share")))
-        .or_else(|| variable("LOCALAPPDATA"))?;
-    Some(data.join("netcaliper").join("runs.sqlite"))
+    Some(file::own_folder("XDG_DATA_HOME", ".local/share", "LOCALAPPDATA")?.join("runs.sqlite"))
 }
 
 /// Saves a run, unless `--no-store` is given. An error is one sentence on stderr and does not change the run's result.
@@ -106,7 +98,7 @@ pub(crate) struct RunsArgs {
     #[arg(long, value_name = "TEXT")]
     host: Option<String>,
     /// Only runs that are not older than this: 12h, 7d.
-    #[arg(long, value_name = "TIME", value_parser = values::days)]
+    #[arg(long, value_name = "TIME", value_parser = values::pause)]
     since: Option<u64>,
 }
 

@@ -1,7 +1,6 @@
 //! Servers of other protocols beside our own (`serve --legacy`): which there are, and what is said of them.
 
 use crate::protocols;
-use crate::protocols::Protocol;
 use crate::serve::{ServeArgs, listen_addresses};
 use crate::values::Legacy;
 use crate::{CliError, key, plan};
@@ -10,17 +9,9 @@ use model::{Event, Level, Phase, StampSettings};
 use runtime::{Bound, Interrupt};
 use std::net::SocketAddr;
 
-/// Whether a server of this protocol can go along.
-pub(crate) fn goes_along(protocol: Protocol) -> Result<(), &'static str> {
-    match protocol.info().legacy {
-        Some(_) => Ok(()),
-        None => Err("it is what the server speaks anyway"),
-    }
-}
-
 /// A server that goes along, with its ports taken.
 pub(crate) struct Answering {
-    protocol: Protocol,
+    asked: Legacy,
     bound: Bound,
     /// It is not at its usual port, and why.
     aside: Option<String>,
@@ -68,17 +59,15 @@ pub(crate) fn bind(args: &ServeArgs) -> Result<Beside, CliError> {
     let mut wanted = args.legacy.named();
     let named = wanted.len();
     if beside.every {
-        let along = |one: &Protocol| one.info().legacy.is_some();
-        let others = protocols::ALL.into_iter().filter(along);
-        let others = others.filter(|one| wanted.iter().all(|asked| asked.protocol != *one));
-        let others: Vec<Legacy> = others.map(|protocol| Legacy { protocol, port: protocol.port() }).collect();
+        let others = protocols::ALL.into_iter().filter_map(|one| Legacy::of(one, one.port()));
+        let others = others.filter(|one| wanted.iter().all(|asked| asked.protocol != one.protocol));
+        let others: Vec<Legacy> = others.collect();
         wanted.extend(others);
     }
     for (nth, asked) in wanted.iter().enumerate() {
         let (asked, aside) = aside(*asked, &wanted);
-        let had = goes_along(asked.protocol).map_err(CliError::failed).and_then(|()| one(args, asked));
-        match had {
-            Ok(bound) => beside.answering.push(Answering { protocol: asked.protocol, bound, aside }),
+        match one(args, asked) {
+            Ok(bound) => beside.answering.push(Answering { asked, bound, aside }),
             Err(error) if nth < named => return Err(error),
             Err(error) => beside.refused.push((asked.protocol.name(), error.text)),
         }
@@ -90,7 +79,7 @@ pub(crate) fn bind(args: &ServeArgs) -> Result<Beside, CliError> {
 fn aside(asked: Legacy, others: &[Legacy]) -> (Legacy, Option<String>) {
     let usual = asked.protocol.port();
     let taken = others.iter().find(|other| other.protocol != asked.protocol && other.port == usual);
-    match (taken, row(asked.protocol).and_then(|row| row.aside)) {
+    match (taken, asked.info.aside) {
         (Some(other), Some(port)) if asked.port == usual => {
             let why = format!("{} has {usual}, so its senders need -p {port}", other.protocol);
             (Legacy { port, ..asked }, Some(why))
@@ -102,12 +91,7 @@ fn aside(asked: Legacy, others: &[Legacy]) -> (Legacy, Option<String>) {
 impl Answering {
     /// The addresses that are worth telling: of a row of ports the first, which is that of the conversation.
     fn shown(&self) -> Vec<SocketAddr> {
-        self.bound
-            .addresses()
-            .iter()
-            .step_by(row(self.protocol).map_or(1, |row| row.ports))
-            .copied()
-            .collect()
+        self.bound.addresses().iter().step_by(self.asked.info.ports).copied().collect()
     }
 }
 
@@ -115,7 +99,7 @@ impl Beside {
     /// What goes along, and at which ports.
     pub(crate) fn names(&self) -> Vec<String> {
         let ports = |one: &Answering| {
-            one.shown().iter().map(|at| format!("{}:{}", one.protocol, at.port())).collect::<Vec<_>>()
+            one.shown().iter().map(|at| format!("{}:{}", one.asked.protocol, at.port())).collect::<Vec<_>>()
         };
         self.answering.iter().flat_map(ports).collect()
     }
@@ -128,7 +112,7 @@ impl Beside {
     /// What is answered where, a line each; nothing where there is a table.
     pub(crate) fn lines(&self) -> Vec<String> {
         let line = |one: &Answering| {
-            let (name, how) = (one.protocol, row(one.protocol).map_or("", |row| row.over));
+            let (name, how) = (one.asked.protocol, one.asked.info.over);
             one.shown().iter().map(|at| format!("answering {name} on {at} ({how})")).collect::<Vec<_>>()
         };
         if self.several() { Vec::new() } else { self.answering.iter().flat_map(line).collect() }
@@ -147,19 +131,16 @@ impl Beside {
         };
         listening(protocols::NATIVE.name(), own.addresses(), "TCP and UDP", "everybody");
         for one in &self.answering {
-            let (how, who) = row(one.protocol).map_or(("", ""), |row| (row.over, row.serves));
+            let Legacy { protocol, info, .. } = one.asked;
+            let who = info.serves;
             let who = one.aside.as_ref().map_or_else(|| who.to_owned(), |why| format!("{who}; {why}"));
-            listening(one.protocol.name(), &one.shown(), how, &who);
+            listening(protocol.name(), &one.shown(), info.over, &who);
         }
         for (name, why) in &self.refused {
             rows.push([*name, "refused", "-", why].map(str::to_owned));
         }
         aligned(&rows)
     }
-}
-
-fn row(protocol: Protocol) -> Option<&'static common::protocol::Legacy> {
-    protocol.info().legacy.as_ref()
 }
 
 /// A table's lines, with columns below each other.
@@ -183,7 +164,7 @@ fn one(args: &ServeArgs, asked: Legacy) -> Result<Bound, CliError> {
         direct: args.legacy.stamp_direct,
         ..StampSettings::default()
     };
-    let phase = Phase { interval_ns: args.interval, ..answered(asked.protocol, stamp) };
+    let phase = Phase { interval_ns: args.interval, ..answered(asked, stamp) };
     let config = ServerConfig {
         listen: listen_addresses(&hosts(&args.listen), asked.port).map_err(CliError::usage)?,
         acl: Acl { allow: args.allow.clone(), deny: args.deny.clone() },
@@ -196,20 +177,15 @@ fn one(args: &ServeArgs, asked: Legacy) -> Result<Bound, CliError> {
         placement: plan::placement(&args.cores, asked.protocol),
         workers: args.cores.workers,
         version: plan::VERSION.to_owned(),
-        also_datagrams: row(asked.protocol).is_some_and(|row| row.also_datagrams),
+        also_datagrams: asked.info.also_datagrams,
         ..ServerConfig::legacy(asked.protocol, phase)
     };
-    let config = match row(asked.protocol) {
-        Some(row) => (row.config)(config).map_err(CliError::usage)?,
-        None => config,
-    };
-    Ok(Bound::new(config)?)
+    Ok(Bound::new((asked.info.config)(config).map_err(CliError::usage)?)?)
 }
 
 /// The settings with which a legacy protocol is answered.
-fn answered(protocol: Protocol, stamp: StampSettings) -> Phase {
-    let usual = row(protocol).map_or_else(Phase::default, |row| (row.phase)());
-    let mut phase = Phase { duration_ns: None, ..usual };
+fn answered(asked: Legacy, stamp: StampSettings) -> Phase {
+    let mut phase = Phase { duration_ns: None, ..(asked.info.phase)() };
     if let Some(ping) = phase.ping.as_mut().filter(|ping| ping.stamp.is_some()) {
         (ping.size, ping.stamp) = (stamp.size(), Some(stamp));
     }
@@ -232,18 +208,17 @@ pub(crate) fn answer(
     tell: &dyn Fn(&Event),
     show: &dyn Fn(&'static str, &Event),
 ) {
-    let Answering { protocol, mut bound, .. } = answering;
-    let Some(row) = row(protocol) else { return };
+    let Answering { asked: Legacy { protocol, info, .. }, mut bound, .. } = answering;
     let say = |level, text: &str| tell(&Event::Notice { level, text: format!("{protocol}: {text}") });
     loop {
-        let again = row.one_test.then(|| bound.config().clone());
+        let again = info.one_test.then(|| bound.config().clone());
         let ran = bound.run(stop, &mut |event| {
             show(protocol.name(), &event);
             match &event {
                 Event::Notice { level, text } => say(*level, text),
                 // A test is kept with what the server itself does.
                 Event::Extra(extra) if extra.shown.is_some() => tell(&event),
-                event => (row.notice)(event).iter().for_each(|text| say(Level::Info, text)),
+                event => (info.notice)(event).iter().for_each(|text| say(Level::Info, text)),
             }
         });
         if let Err(error) = ran {

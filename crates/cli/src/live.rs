@@ -43,7 +43,7 @@ const HELD: usize = 1000;
 /// When a run is shown on the terminal while it lasts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum When {
-    /// For runs of more than 10 s, when stdout is a terminal and has no other output.
+    /// For runs of 5 s and more, when stdout is a terminal and has no other output.
     #[default]
     Auto,
     /// Always; an error without a terminal.
@@ -126,20 +126,9 @@ fn decide(when: When, to: Stdout, planned: Planned, terminal: &Terminal) -> Resu
     }
 }
 
-/// Hands events to the view, from any thread, without blocking.
-#[derive(Clone)]
-pub(crate) struct Teller(Arc<Shared>);
-
 struct Shared {
     feed: Mutex<Feed>,
     over: AtomicBool,
-}
-
-impl Teller {
-    /// An event of one of the measurements beside each other; of the only one, 0.
-    pub(crate) fn tell(&self, part: u32, event: &Event) {
-        self.0.feed.lock().unwrap_or_else(PoisonError::into_inner).hear_part(part, event);
-    }
 }
 
 /// The view, as long as it is there. What was held back is printed when it goes.
@@ -195,8 +184,9 @@ impl Live {
         }))
     }
 
-    pub(crate) fn teller(&self) -> Teller {
-        Teller(Arc::clone(&self.shared))
+    /// Takes an event of one of the measurements beside each other; of the only one, 0.
+    pub(crate) fn tell(&self, part: u32, event: &Event) {
+        self.shared.feed.lock().unwrap_or_else(PoisonError::into_inner).hear(part, event);
     }
 
     /// Whether it is still there: the terminal may go.

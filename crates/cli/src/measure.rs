@@ -17,7 +17,7 @@ pub(crate) fn tcp(args: &TcpArgs, command: Vec<String>) -> Result<Exit, CliError
     let config = plan::client(&args.target, &args.local, true)?;
     let config = ClientConfig { processes: processes::asked(args.run.processes), ..config };
     check(&config, &method)?;
-    let outputs = Outputs::open(&args.output, args.sweep.sweep_csv.as_ref())?;
+    let outputs = Outputs::open(&args.output, args.sweep.sweep_csv.as_ref(), &[])?;
     run("tcp", command, &config, method, outputs)
 }
 
@@ -26,7 +26,7 @@ pub(crate) fn connect(args: &ConnectArgs, command: Vec<String>) -> Result<Exit, 
     let config = plan::client(&args.target, &args.local, false)?;
     let mut config = ClientConfig { processes: processes::asked(args.run.processes), ..config };
     check(&config, &method)?;
-    let outputs = Outputs::open(&args.output, None)?;
+    let outputs = Outputs::open(&args.output, None, &[])?;
     config.records = outputs.wants_records();
     run("connect", command, &config, method, outputs)
 }
@@ -34,7 +34,7 @@ pub(crate) fn connect(args: &ConnectArgs, command: Vec<String>) -> Result<Exit, 
 /// Whether all phases can be run from here, before anything is opened or printed.
 pub(crate) fn check(config: &ClientConfig, method: &Method) -> Result<(), CliError> {
     let mut method = method.clone();
-    while let Step::Run { phase, .. } = method.next(&Outcome::default()) {
+    while let Some(Step { phase, .. }) = method.next(&Outcome::default()) {
         runtime::check(config, &phase)?;
     }
     Ok(())
@@ -66,14 +66,22 @@ pub(crate) fn measure(
     outputs.watch(interrupt, planned(&method))?;
     let mut begun = false;
     let (mut status, mut reason) = (Status::Complete, None);
-    while let Step::Run { phase, label, repeat } = method.next(&outputs.outcome()) {
+    while let Some(Step { phase, label, repeat }) = method.next(&outputs.outcome()) {
         if !begun {
             outputs.begin(runtime::begin(config, verb, command.clone(), &phase));
             begun = true;
         }
         outputs.event(&Event::Phase { label, repeat, phase: phase.clone() });
         before(&phase).iter().for_each(|event| outputs.event(event));
-        (status, reason) = one(config, &phase, interrupt, &mut |event| outputs.event(&event))?;
+        let ran = one(config, &phase, interrupt, &mut |event| outputs.event(&event));
+        (status, reason) = match ran {
+            Ok(end) => end,
+            Err(error) => {
+                let reason = failed(error, &outputs.outcome())?;
+                outputs.event(&Event::PhaseEnd { status: Status::Failed, reason: Some(reason.clone()) });
+                (Status::Failed, Some(reason))
+            }
+        };
         if status != Status::Complete {
             break;
         }
@@ -110,12 +118,19 @@ pub(crate) fn of_run(last: Status, outcome: &Outcome) -> Status {
     if last == Status::Failed && measured { Status::Partial } else { last }
 }
 
+/// The reason of a phase that could not be run; the error itself, with which nothing is shown or kept, where
+/// no phase before it has measured anything.
+pub(crate) fn failed(error: CliError, outcome: &Outcome) -> Result<String, CliError> {
+    let measured = outcome.points.iter().any(|point| point.status == Status::Complete);
+    if measured { Ok(error.text) } else { Err(error) }
+}
+
 /// How many phases a method has, and how long they take, as far as that can be told.
 fn planned(method: &Method) -> Planned {
     let (open, mut method) = (method.is_empty(), method.clone());
     let mut phases = Vec::new();
     // A search is asked for its first phase only: the others depend on what it finds.
-    while let Step::Run { phase, .. } = method.next(&Outcome::default()) {
+    while let Some(Step { phase, .. }) = method.next(&Outcome::default()) {
         phases.push(phase);
         if open {
             break;
@@ -173,4 +188,23 @@ pub(crate) fn on_signals() -> Result<Interrupt, CliError> {
     })
     .map_err(|e| CliError::failed(format!("cannot handle signals: {e}")))?;
     Ok(interrupt)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::Point;
+
+    #[test]
+    fn an_error_costs_nothing_that_was_measured_before() {
+        let outcome = |all: &[Status]| {
+            let points = all.iter().map(|&status| Point { status, ..Point::default() }).collect();
+            Outcome { points, ..Outcome::default() }
+        };
+        let ended = |all: &[Status]| failed(CliError::failed("too many open files"), &outcome(all)).ok();
+        assert_eq!(ended(&[Status::Partial]), None, "the first phase has only begun");
+        let second = [Status::Complete, Status::Partial];
+        assert_eq!(ended(&second).as_deref(), Some("too many open files"));
+        assert_eq!(of_run(Status::Failed, &outcome(&second)), Status::Partial);
+    }
 }

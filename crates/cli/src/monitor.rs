@@ -3,7 +3,8 @@
 
 use crate::args::{Cli, Command as Verb};
 use crate::kept::StoreArgs;
-use crate::{CliError, Exit, kept, measure, outputs, scrape, stderr, values};
+use crate::scrape::{self, Left};
+use crate::{CliError, Exit, kept, measure, outputs, stderr, values};
 use clap::{Args, Parser as _};
 use model::{Assertion, Figure, Outcome, Point, Stat, is_shown};
 use report::RunMetrics;
@@ -62,8 +63,10 @@ pub(crate) fn monitor(args: &MonitorArgs) -> Result<Exit, CliError> {
     let program = std::env::current_exe()
         .map_err(|e| CliError::failed(format!("cannot find this program to start it again: {e}")))?;
     let metrics = Arc::new(Mutex::new(RunMetrics::default()));
+    let page = scrape::shared(&metrics, RunMetrics::write);
+    let mut left = Left::begin(args.metrics_file.as_ref(), &page)?;
     let interrupt = measure::on_signals()?;
-    let scraped = args.metrics.map(|address| scrape::serve(address, &metrics)).transpose()?;
+    let scraped = args.metrics.map(|address| scrape::serve(address, Arc::clone(&page))).transpose()?;
     if let Some(scraped) = &scraped {
         stderr::say(format_args!("netcaliper: metrics at http://{}/metrics", scraped.address()));
     }
@@ -78,6 +81,7 @@ pub(crate) fn monitor(args: &MonitorArgs) -> Result<Exit, CliError> {
         let Some(came) = measure_once(args, &program, &interrupt)? else { break };
         measured += 1;
         tell(args, &came, &mut metrics.lock().unwrap_or_else(PoisonError::into_inner));
+        left.write(&page);
         let is_well = came.broken.is_empty();
         broke |= !is_well;
         if is_well != well {
@@ -103,21 +107,21 @@ fn check(question: &[String]) -> Result<(), CliError> {
         let first = said.trim_start_matches("error: ");
         CliError::usage(format!("'{}': {first}", question.join(" ")))
     })?;
-    match cli.command {
-        Verb::Tcp(_)
-        | Verb::Connect(_)
-        | Verb::Ping(_)
-        | Verb::Stream(_)
-        | Verb::Delay(_)
-        | Verb::Train(_)
-        | Verb::Load(_) => {}
+    let output = match &cli.command {
+        Verb::Tcp(args) => &args.output,
+        Verb::Connect(args) => &args.output,
+        Verb::Ping(args) => &args.output,
+        Verb::Stream(args) => &args.output,
+        Verb::Delay(args) => &args.output,
+        Verb::Train(args) => &args.output,
+        Verb::Load(args) => &args.output,
         _ => {
             return Err(CliError::usage(
                 "tcp, connect, ping, stream, delay, train and load can be monitored, nothing else",
             ));
         }
-    }
-    if question.iter().any(|word| ["--json", "-J", "--jsonl"].contains(&word.as_str())) {
+    };
+    if output.json.is_some() || output.jsonl {
         return Err(CliError::usage("leave out --json and --jsonl: the monitor reads what is printed"));
     }
     Ok(())
@@ -189,12 +193,11 @@ fn end(child: &mut Child) {
     }
 }
 
-/// A line for people, the metrics for Prometheus.
+/// Prints a line for people, and takes the run into the metrics.
 fn tell(args: &MonitorArgs, came: &Came, metrics: &mut RunMetrics) {
     let found = match &came.outcome {
         Some(outcome) => {
-            let held = |a: &Assertion| (a.to_string(), a.broken(outcome).is_empty());
-            metrics.add(outcome, args.asserts.iter().map(held).collect());
+            metrics.add(outcome, &args.asserts);
             let first = outcome.points.first();
             let figures =
                 Figure::compared().filter(|figure| first.is_some_and(|first| is_told(*figure, first)));
@@ -205,7 +208,7 @@ fn tell(args: &MonitorArgs, came: &Came, metrics: &mut RunMetrics) {
             shown.join(", ")
         }
         None => {
-            metrics.add_failed();
+            metrics.add_failed(&args.asserts);
             String::new()
         }
     };
@@ -215,11 +218,6 @@ fn tell(args: &MonitorArgs, came: &Came, metrics: &mut RunMetrics) {
     let at = jiff::Timestamp::from_nanosecond(began.unwrap_or_else(kept::now).into()).unwrap_or_default();
     let colon = if found.is_empty() { "" } else { ": " };
     let _ = writeln!(io::stdout().lock(), "{at:.0} {found}{colon}{verdict}");
-    if let Some(path) = &args.metrics_file
-        && let Err(text) = scrape::leave(path, metrics)
-    {
-        stderr::say(format_args!("netcaliper: warning: {text}"));
-    }
 }
 
 /// Whether a line has this figure of a phase: percentiles of too few round trips are left out.
@@ -243,5 +241,24 @@ fn call(command: &str, came: &Came) {
         // Waiting for the child keeps it from becoming a zombie.
         Ok(mut child) => drop(thread::spawn(move || child.wait())),
         Err(error) => stderr::say(format_args!("netcaliper: warning: cannot run '{command}': {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn questions_that_print_json_of_their_own_are_refused() {
+        let said = |words: &str| {
+            let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+            check(&words).map_err(|trouble| trouble.text)
+        };
+        for option in ["--json", "--json=summary", "-J", "-qJ", "--jsonl"] {
+            let told = said(&format!("ping x {option}")).unwrap_err();
+            assert!(told.contains("leave out --json"), "{option}: {told}");
+        }
+        assert_eq!(said("ping x -q"), Ok(()));
+        assert!(said("serve").unwrap_err().contains("nothing else"));
     }
 }

@@ -5,25 +5,25 @@ use crate::args::{JsonArg, OutputArgs};
 use crate::file::{self, NewFile};
 use crate::live::{self, Live};
 use crate::watch::{Page, WebArgs};
-use crate::{CliError, Exit, keeping, kept, measure, scrape, stderr};
+use crate::{CliError, Exit, keeping, kept, measure, stderr};
 use model::{Assertion, Begin, Builder, Event, Level, Outcome, Status};
 use report::{
-    ConnectionRows, Console, DatagramRows, Detail, EventCsv, EventWriter, FrameRows, Journal, PacketRows,
-    Planned, Rows, RunMetrics, SampleRows, StatusRows, Style, TrainRows,
+    ConnectionRows, Console, Detail, EventCsv, EventWriter, Journal, Planned, Rows, RunMetrics, StatusRows,
+    Style,
 };
 use runtime::Interrupt;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use web::Metrics;
+use web::{Metrics, Of};
 
 /// Columns of a result when neither the terminal nor COLUMNS tells a width.
 const COLUMNS: u16 = 80;
 
-type Sink = Box<dyn Write + Send>;
+pub(crate) type Sink = Box<dyn Write + Send>;
 type Table = Box<dyn EventWriter + Send>;
 
-struct Target<T> {
+/// A file, or stdout, to which something goes.
+pub(crate) struct Target<T> {
     path: PathBuf,
     /// `None` when it has failed.
     open: Option<Open<T>>,
@@ -49,6 +49,7 @@ pub(crate) struct Outputs {
     records: bool,
     sweep: Option<Target<Sink>>,
     html: Option<Target<Sink>>,
+    metrics: Option<Target<Sink>>,
     svg: Option<PathBuf>,
     page: Option<Page>,
     builder: Builder,
@@ -67,21 +68,22 @@ pub(crate) struct Outputs {
     serves: bool,
 }
 
-/// The directory, which is made if need be.
-fn directory(path: &PathBuf) -> Result<PathBuf, CliError> {
-    std::fs::create_dir_all(path)
-        .map_err(|e| CliError::failed(format!("cannot make the directory {}: {e}", path.display())))?;
-    Ok(path.clone())
+/// Writes every plot as a file.
+fn draw(outcome: &Outcome, folder: &Path) -> Result<(), CliError> {
+    let files = report::svg_files(outcome);
+    files
+        .iter()
+        .try_for_each(|(name, drawn)| file::put(&folder.join(name), |out| out.write_all(drawn.as_bytes())))
 }
 
-/// Writes every plot as a file.
-fn draw(outcome: &Outcome, directory: &Path) -> Result<(), String> {
-    for (name, drawn) in report::svg_files(outcome) {
-        let path = directory.join(name);
-        file::write(&path, |out| out.write_all(drawn.as_bytes()))
-            .map_err(|e| format!("cannot write to {}: {e}", path.display()))?;
-    }
-    Ok(())
+/// Whether this is the name of stdout.
+pub(crate) fn is_stdout(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// Opens a file that is made at the end.
+pub(crate) fn opened_for_end(path: Option<&PathBuf>) -> Result<Option<Target<Sink>>, CliError> {
+    opened(path, NewFile::create, Ok)
 }
 
 fn opened<T>(
@@ -91,7 +93,7 @@ fn opened<T>(
 ) -> Result<Option<Target<T>>, CliError> {
     let Some(path) = path else { return Ok(None) };
     let open = || {
-        if path.as_os_str() == "-" {
+        if is_stdout(path) {
             return Ok(Open { writer: make(Box::new(io::stdout()))?, file: None });
         }
         let file = create(path)?;
@@ -118,39 +120,45 @@ fn table<R: Rows + Send + 'static>(
 }
 
 impl Outputs {
-    /// Opens everything that a server's `args` ask for; a page in a browser has these metrics, too. What is written all its life are
-    /// logs, in their place from the start.
-    pub(crate) fn of_server(args: &OutputArgs, metrics: Option<Arc<dyn Metrics>>) -> Result<Self, CliError> {
-        let pageless = OutputArgs { web: WebArgs::default(), ..args.clone() };
-        let mut outputs = Outputs::with_files(&pageless, None, NewFile::in_place)?;
+    /// Opens everything that a server's `args` ask for but its metrics, which it writes again and again; a
+    /// page in a browser has them, too. What is written all its life are logs, in their place from the start.
+    pub(crate) fn of_server(args: &OutputArgs, metrics: Option<Metrics>) -> Result<Self, CliError> {
+        let own = OutputArgs { web: WebArgs::default(), metrics_file: None, ..args.clone() };
+        let mut outputs = Outputs::with_files(&own, None, &[], NewFile::in_place)?;
         outputs.page = args.web.open(&args.store, metrics)?;
         Ok(outputs)
     }
 
-    /// Opens everything that `args` ask for.
-    pub(crate) fn open(args: &OutputArgs, sweep_csv: Option<&PathBuf>) -> Result<Self, CliError> {
-        Outputs::with_files(args, sweep_csv, NewFile::create)
+    /// Opens everything that `args` ask for. `others` are the files that [`Outputs::with`] and the caller
+    /// open: at most one of all can be stdout.
+    pub(crate) fn open(
+        args: &OutputArgs,
+        sweep_csv: Option<&PathBuf>,
+        others: &[Option<&PathBuf>],
+    ) -> Result<Self, CliError> {
+        Outputs::with_files(args, sweep_csv, others, NewFile::create)
     }
 
     /// The same; `create` makes the files that hold more than the result.
-    fn with_files(args: &OutputArgs, sweep_csv: Option<&PathBuf>, create: Create) -> Result<Self, CliError> {
-        let on_stdout = |path: Option<&PathBuf>| path.is_some_and(|p| p.as_os_str() == "-");
-        let users = [
-            args.json.is_some(),
-            args.jsonl,
-            on_stdout(args.status_csv.as_ref()),
-            on_stdout(args.connection_csv.as_ref()),
-            on_stdout(args.save.as_ref()),
-            on_stdout(sweep_csv),
-            on_stdout(args.html.as_ref()),
-        ];
-        let users = users.iter().filter(|&&used| used).count();
+    fn with_files(
+        args: &OutputArgs,
+        sweep_csv: Option<&PathBuf>,
+        others: &[Option<&PathBuf>],
+        create: Create,
+    ) -> Result<Self, CliError> {
+        let at_end = [sweep_csv, args.html.as_ref(), args.metrics_file.as_ref()];
+        let meanwhile = [args.status_csv.as_ref(), args.connection_csv.as_ref(), args.save.as_ref()];
+        let on_stdout =
+            |paths: &[Option<&PathBuf>]| paths.iter().flatten().filter(|path| is_stdout(path)).count();
+        let streaming = on_stdout(&meanwhile) + on_stdout(others) + usize::from(args.jsonl);
+        let users = streaming + on_stdout(&at_end) + usize::from(args.json.is_some());
         if users > 1 {
             return Err(CliError::usage(
                 "only one of the machine formats can go to stdout: give the others files",
             ));
         }
         let machine = users > 0;
+        args.svg.as_deref().map_or(Ok(()), file::folder)?;
         let stdout = PathBuf::from("-");
         let tables = [
             table::<StatusRows>(args.status_csv.as_ref(), NewFile::in_place)?,
@@ -177,18 +185,16 @@ impl Outputs {
             quiet: args.quiet,
             tables: tables.into_iter().flatten().collect(),
             records: args.connection_csv.is_some() || args.save.is_some() || args.jsonl,
-            sweep: opened(sweep_csv, NewFile::create, Ok)?,
-            html: opened(args.html.as_ref(), NewFile::create, Ok)?,
-            svg: args.svg.as_ref().map(directory).transpose()?,
+            sweep: opened_for_end(sweep_csv)?,
+            html: opened_for_end(args.html.as_ref())?,
+            metrics: opened_for_end(args.metrics_file.as_ref())?,
+            svg: args.svg.clone(),
             page: args.web.open(&args.store, None)?,
             builder: Builder::default(),
             failures: 0,
             args: args.clone(),
             measured: false,
-            streams: machine
-                && args.json.is_none()
-                && !on_stdout(sweep_csv)
-                && !on_stdout(args.html.as_ref()),
+            streams: streaming > 0,
             stdout_failed: false,
             files_beside: false,
             live: None,
@@ -201,40 +207,18 @@ impl Outputs {
         Outputs { files_beside: made, ..self }
     }
 
-    /// The same with a file of messages, and round trips shown in steps of `linear_ns`.
-    pub(crate) fn with_pings(
-        mut self,
-        samples: Option<&PathBuf>,
-        linear_ns: Option<u64>,
-    ) -> Result<Self, CliError> {
-        self.tables.extend(table::<SampleRows>(samples, NewFile::create)?);
+    /// The same with a table of these rows, if `path` is given, one of the `others` of [`Outputs::open`].
+    pub(crate) fn with<R: Rows + Send + 'static>(mut self, path: Option<&PathBuf>) -> Result<Self, CliError> {
+        self.tables.extend(table::<R>(path, NewFile::create)?);
+        Ok(self)
+    }
+
+    /// The same with round trips shown in steps of `linear_ns`.
+    pub(crate) fn in_steps(mut self, linear_ns: Option<u64>) -> Self {
         if let Some(console) = &mut self.console {
             console.linear(linear_ns);
         }
-        Ok(self)
-    }
-
-    /// The same with a file of packets and one of trains.
-    pub(crate) fn with_trains(
-        mut self,
-        packets: Option<&PathBuf>,
-        trains: Option<&PathBuf>,
-    ) -> Result<Self, CliError> {
-        self.tables.extend(table::<PacketRows>(packets, NewFile::create)?);
-        self.tables.extend(table::<TrainRows>(trains, NewFile::create)?);
-        Ok(self)
-    }
-
-    /// The same with a file of datagrams.
-    pub(crate) fn with_datagrams(mut self, samples: Option<&PathBuf>) -> Result<Self, CliError> {
-        self.tables.extend(table::<DatagramRows>(samples, NewFile::create)?);
-        Ok(self)
-    }
-
-    /// The same with a file of frames.
-    pub(crate) fn with_frames(mut self, samples: Option<&PathBuf>) -> Result<Self, CliError> {
-        self.tables.extend(table::<FrameRows>(samples, NewFile::create)?);
-        Ok(self)
+        self
     }
 
     /// Whether an output needs the record of every connection.
@@ -255,17 +239,15 @@ impl Outputs {
     /// their `place`): shows an event of one of them meanwhile. On the terminal it is the part `number`.
     pub(crate) fn show_part(&mut self, (number, place): (u32, u32), event: &Event) {
         if let Some(live) = &self.live {
-            live.teller().tell(number, event);
+            live.tell(number, event);
         }
-        if let Some(page) = &mut self.page {
-            page.hear_part(place, event);
-        }
+        self.show(Of::Part(place), event);
     }
 
     /// Takes an event to all outputs.
     pub(crate) fn event(&mut self, event: &Event) {
         if let Some(live) = &self.live {
-            live.teller().tell(0, event);
+            live.tell(0, event);
         }
         self.record(event);
     }
@@ -277,9 +259,7 @@ impl Outputs {
             self.live = None;
         }
         self.builder.absorb(event);
-        if let Some(page) = &mut self.page {
-            page.hear(event);
-        }
+        self.show(Of::Run, event);
         let mut failed = Failures::default();
         for target in &mut self.tables {
             target.write(&mut failed, |w| w.on_event(event));
@@ -319,11 +299,15 @@ impl Outputs {
         }
     }
 
-    /// Completes all files that have not failed.
-    fn finish_files(&mut self, failed: &mut Failures) {
-        self.tables.iter_mut().for_each(|target| target.finish(failed));
-        self.sweep.iter_mut().for_each(|target| target.finish(failed));
-        self.html.iter_mut().for_each(|target| target.finish(failed));
+    /// Prints text for people, held back where stdout shows the run until it is over; nothing where stdout
+    /// has something for machines, or takes no more.
+    pub(crate) fn print(&mut self, text: Vec<u8>) {
+        match &mut self.live {
+            _ if self.console.is_none() => {}
+            Some(live) if live.holds_stdout() => live.hold(text),
+            // Whether anybody reads is found out with the summary.
+            _ => drop(io::stdout().lock().write_all(&text)),
+        }
     }
 
     /// Whether anything but stdout shows this run.
@@ -332,9 +316,10 @@ impl Outputs {
             target.is_some_and(|target| target.open.as_ref().is_some_and(|open| open.file.is_some()))
         }
         let tables = self.tables.iter().any(|target| takes(Some(target)));
-        let pages = takes(self.html.as_ref()) || takes(self.sweep.as_ref()) || self.page.is_some();
-        let others = self.svg.is_some() || self.args.metrics_file.is_some() || self.files_beside;
-        tables || pages || others || self.live.is_some()
+        let at_end =
+            [&self.sweep, &self.html, &self.metrics].into_iter().any(|target| takes(target.as_ref()));
+        let others = self.page.is_some() || self.svg.is_some() || self.files_beside;
+        tables || at_end || others || self.live.is_some()
     }
 
     /// A line for stderr, now or when the terminal is itself again.
@@ -347,18 +332,17 @@ impl Outputs {
 
     /// Tells what became of a file that the caller has made: the result is shown all the same.
     pub(crate) fn heed(&mut self, made: Result<(), CliError>) {
-        if let Err(trouble) = made {
-            self.failures += 1;
+        let Err(trouble) = made else { return };
+        self.failures += 1;
+        if !trouble.text.is_empty() {
             self.complain(format!("netcaliper: {}", trouble.text));
         }
     }
 
-    /// What only a page shows: of `protocol`, if that goes along with a server's own.
-    pub(crate) fn show(&mut self, protocol: Option<&'static str>, event: &Event) {
-        match (&mut self.page, protocol) {
-            (Some(page), Some(protocol)) => page.hear_beside(protocol, event),
-            (Some(page), None) => page.hear(event),
-            (None, _) => {}
+    /// Takes an event to the page alone.
+    pub(crate) fn show(&mut self, of: Of, event: &Event) {
+        if let Some(page) = &mut self.page {
+            page.tell(of, event);
         }
     }
 
@@ -383,24 +367,20 @@ impl Outputs {
     pub(crate) fn finish(mut self) -> Exit {
         let outcome = self.outcome();
         let mut failed = Failures::default();
-        if let Some(target) = &mut self.sweep {
-            target
-                .write(&mut failed, |w| report::write_sweep_csv(&outcome.sweep, w).and_then(|()| w.flush()));
-        }
-        if let Some(target) = &mut self.html {
-            target.write(&mut failed, |w| report::write_html(&outcome, w).and_then(|()| w.flush()));
-        }
-        self.finish_files(&mut failed);
-        if let Some(directory) = &self.svg {
-            failed.tell(draw(&outcome, directory).err());
-        }
-        let broken = broken(&self.args.asserts, &outcome);
-        // A server leaves its own, all the time.
-        if let Some(path) = self.args.metrics_file.as_ref().filter(|_| outcome.begin.verb != "serve") {
-            failed.tell(leave_metrics(path, &self.args.asserts, &outcome).err());
-        }
-        // From here on the terminal is what it was before.
+        self.tables.iter_mut().for_each(|target| target.finish(&mut failed));
+        // From here on the terminal is what it was before: any of these may be stdout.
         self.live = None;
+        fill(&mut self.sweep, &mut failed, |out| report::write_sweep_csv(&outcome.sweep, out));
+        fill(&mut self.html, &mut failed, |out| report::write_html(&outcome, out));
+        if let Some(folder) = &self.svg {
+            failed.tell(draw(&outcome, folder).err());
+        }
+        fill(&mut self.metrics, &mut failed, |out| {
+            let mut metrics = RunMetrics::default();
+            metrics.add(&outcome, &self.args.asserts);
+            metrics.write(out)
+        });
+        let broken = broken(&self.args.asserts, &outcome);
         let mut out = io::stdout().lock();
         let printed = if self.stdout_failed {
             Ok(())
@@ -443,8 +423,9 @@ impl Outputs {
     }
 }
 
+/// Outputs that failed.
 #[derive(Default)]
-struct Failures {
+pub(crate) struct Failures {
     count: u32,
     stdout: bool,
     /// A sentence about each of which there is something to say.
@@ -454,7 +435,7 @@ struct Failures {
 impl Failures {
     fn add(&mut self, path: &Path, error: &io::Error, kept: &str) {
         self.count += 1;
-        if path.as_os_str() == "-" {
+        if is_stdout(path) {
             self.stdout = true;
             self.texts.extend(stderr::of_stdout(error));
         } else {
@@ -462,11 +443,27 @@ impl Failures {
         }
     }
 
-    /// What is to be told, if anything.
-    fn tell(&mut self, text: Option<String>) {
-        self.count += u32::from(text.is_some());
-        self.texts.extend(text);
+    /// One that has its sentence already, if any.
+    fn tell(&mut self, trouble: Option<CliError>) {
+        self.count += u32::from(trouble.is_some());
+        self.texts.extend(trouble.map(|trouble| trouble.text));
     }
+
+    /// All of them as one error.
+    pub(crate) fn into_result(self) -> Result<(), CliError> {
+        if self.count == 0 { Ok(()) } else { Err(CliError::failed(self.texts.join("; "))) }
+    }
+}
+
+/// Writes all of a file that is made at the end, if there is one.
+pub(crate) fn fill(
+    target: &mut Option<Target<Sink>>,
+    failed: &mut Failures,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) {
+    let Some(target) = target else { return };
+    target.write(failed, |out| write(out).and_then(|()| out.flush()));
+    target.finish(failed);
 }
 
 impl<T> Target<T> {
@@ -489,13 +486,6 @@ impl<T> Target<T> {
 /// Which conditions an outcome does not keep to, a sentence each.
 pub(crate) fn broken(asserts: &[Assertion], outcome: &Outcome) -> Vec<String> {
     asserts.iter().flat_map(|assert| assert.broken(outcome)).collect()
-}
-
-/// Leaves the metrics of a run.
-fn leave_metrics(path: &Path, asserts: &[Assertion], outcome: &Outcome) -> Result<(), String> {
-    let mut metrics = RunMetrics::default();
-    metrics.add(outcome, asserts.iter().map(|a| (a.to_string(), a.broken(outcome).is_empty())).collect());
-    scrape::leave(path, &metrics)
 }
 
 /// The exit code that an outcome deserves.

@@ -2,15 +2,14 @@
 #![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
 use crate::args::{LocalArgs, OutputArgs, SocketArgs, TargetArgs};
-use crate::file::NewFile;
-use crate::outputs::Outputs;
+use crate::outputs::{self, Failures, Outputs, Sink, Target};
 use crate::repeat::RepeatArgs;
 use crate::{CliError, Exit, baseline, measure, plan, values};
 use clap::Args;
 use metrics::{Clamped, SECOND, Spectrum};
 use model::{Kind, Outcome, Phase, Ping, Range, Schedule, Transport, Verify};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use report::SampleRows;
+use std::path::PathBuf;
 
 /// Messages a second, unless the user says otherwise: routers answer STAMP on their slow path.
 const USUAL_RATE: f64 = 10.0;
@@ -34,7 +33,7 @@ pub(crate) struct PingArgs {
     #[command(flatten)]
     local: LocalArgs,
     #[command(flatten)]
-    output: OutputArgs,
+    pub(crate) output: OutputArgs,
     #[command(flatten)]
     histogram: HistogramArgs,
     /// Write one CSV row per message: when it was to be sent, when it was, how long it took.
@@ -129,8 +128,8 @@ pub(crate) struct HistogramArgs {
 }
 
 impl HistogramArgs {
-    fn has_file(&self) -> bool {
-        self.hgrm.is_some() || self.histogram_csv.is_some()
+    pub(crate) fn files(&self) -> [Option<&PathBuf>; 2] {
+        [self.hgrm.as_ref(), self.histogram_csv.as_ref()]
     }
 }
 
@@ -140,10 +139,11 @@ pub(crate) fn ping(args: &PingArgs, command: Vec<String>) -> Result<Exit, CliErr
     config.realtime = args.messages.realtime;
     let method = args.repeat.method(&phase(args, config.keys.psk().is_some())?, &[])?;
     measure::check(&config, &method)?;
+    let [hgrm, csv] = args.histogram.files();
+    let outputs = Outputs::open(&args.output, None, &[args.samples.as_ref(), hgrm, csv])?;
+    let outputs = outputs.with::<SampleRows>(args.samples.as_ref())?.in_steps(args.histogram.linear);
+    let mut outputs = outputs.with_files_beside(hgrm.or(csv).is_some());
     let mut files = Histograms::open(&args.histogram)?;
-    let outputs =
-        Outputs::open(&args.output, None)?.with_pings(args.samples.as_ref(), args.histogram.linear)?;
-    let mut outputs = outputs.with_files_beside(args.histogram.has_file());
     let interrupt = measure::on_signals()?;
     let before =
         |phase: &Phase| (!args.messages.no_baseline).then(|| baseline::reading(&config, phase, &interrupt));
@@ -218,24 +218,17 @@ pub(crate) fn phase(args: &PingArgs, keyed: bool) -> Result<Phase, CliError> {
 /// The files that hold whole distributions, opened before the run.
 #[derive(Default)]
 pub(crate) struct Histograms {
-    hgrm: Option<Target>,
-    csv: Option<Target>,
+    hgrm: Option<Target<Sink>>,
+    csv: Option<Target<Sink>>,
     linear: Option<u64>,
     sum: Spectrum,
 }
 
-/// Where a distribution goes: a file, or stdout.
-struct Target(PathBuf, Option<NewFile>);
-
 impl Histograms {
     /// Opens what `args` ask for.
     pub(crate) fn open(args: &HistogramArgs) -> Result<Self, CliError> {
-        Ok(Histograms {
-            hgrm: args.hgrm.as_deref().map(open).transpose()?,
-            csv: args.histogram_csv.as_deref().map(open).transpose()?,
-            linear: args.linear,
-            sum: Spectrum::default(),
-        })
+        let [hgrm, csv] = args.files().map(outputs::opened_for_end);
+        Ok(Histograms { hgrm: hgrm?, csv: csv?, linear: args.linear, sum: Spectrum::default() })
     }
 
     /// Adds the round trips of a run.
@@ -245,29 +238,12 @@ impl Histograms {
         }
     }
 
-    pub(crate) fn write(self) -> Result<(), CliError> {
-        let (sum, linear) = (&self.sum, self.linear);
-        fill(self.hgrm, |out| report::write_hgrm(sum, out))?;
-        fill(self.csv, |out| report::write_histogram_csv(sum, linear, out))
+    pub(crate) fn write(mut self) -> Result<(), CliError> {
+        let mut failed = Failures::default();
+        outputs::fill(&mut self.hgrm, &mut failed, |out| report::write_hgrm(&self.sum, out));
+        outputs::fill(&mut self.csv, &mut failed, |out| {
+            report::write_histogram_csv(&self.sum, self.linear, out)
+        });
+        failed.into_result()
     }
-}
-
-fn open(path: &Path) -> Result<Target, CliError> {
-    let file = (path.as_os_str() != "-").then(|| NewFile::create(path)).transpose();
-    let file = file.map_err(|e| CliError::failed(format!("cannot write to {}: {e}", path.display())))?;
-    Ok(Target(path.to_owned(), file))
-}
-
-/// Writes a file of round trips to stdout or under its name, where its option was given.
-fn fill(
-    target: Option<Target>,
-    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-) -> Result<(), CliError> {
-    let Some(Target(path, file)) = target else { return Ok(()) };
-    let Some(file) = file else {
-        let mut out = io::stdout().lock();
-        return write(&mut out).and_then(|()| out.flush()).map_err(|e| CliError::stdout(&e));
-    };
-    file.fill(|out| write(out))
-        .map_err(|e| CliError::failed(format!("writing to {} failed: {e}", path.display())))
 }

@@ -1,16 +1,13 @@
 //! From arguments to a phase and a client.
 
-use crate::args::{
-    ConnectArgs, CoreArgs, LocalArgs, PatternArg, PayloadArg, RunArgs, ShutdownArg, SocketArgs, TargetArgs,
-    TcpArgs, VerifyArg,
-};
+use crate::args::{ConnectArgs, CoreArgs, LocalArgs, PatternArg, RunArgs, SocketArgs, TargetArgs, TcpArgs};
 use crate::protocols::Protocol;
 use crate::values::{self, Affinity};
 use crate::{CliError, config, key};
 use common::protocol::Defaults;
 use common::{ClientConfig, Placement};
 use metrics::SECOND;
-use model::{Axis, AxisName, Burst, Kind, Pattern, Payload, Phase, Range, Shutdown, SocketSettings, Verify};
+use model::{Axis, AxisName, Burst, Kind, Pattern, Phase, Range, SocketSettings, Verify};
 
 /// The version that both ends tell each other.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -74,25 +71,13 @@ fn common(run: &RunArgs, settings: &SocketArgs, length: Option<u64>) -> Phase {
         duration_ns: run.time.or(length),
         omit_ns: run.omit.div_ceil(run.interval) * run.interval,
         interval_ns: run.interval,
-        shutdown: match run.shutdown {
-            ShutdownArg::Graceful => Shutdown::Graceful,
-            ShutdownArg::Rude => Shutdown::Rude,
-            ShutdownArg::Random => Shutdown::Random,
-        },
+        shutdown: run.shutdown,
         sockets: settings.settings(),
         throttle: run.throttle,
         connect_timeout_ns: run.connect_timeout,
         stall_ns: run.stall_timeout,
         exclusive: run.exclusive,
         ..Phase::default()
-    }
-}
-
-pub(crate) fn verify(arg: VerifyArg) -> Verify {
-    match arg {
-        VerifyArg::Data => Verify::Data,
-        VerifyArg::Connection => Verify::Connection,
-        VerifyArg::None => Verify::None,
     }
 }
 
@@ -125,12 +110,8 @@ pub(crate) fn tcp(args: &TcpArgs) -> Phase {
         sockets: SocketSettings { whole_segments, ..common.sockets },
         rate: data.rate,
         burst: data.burst.zip(data.burst_delay).map(|(count, delay_ns)| Burst { count, delay_ns }),
-        verify: data.verify.map_or(if plain { Verify::Connection } else { Verify::Data }, verify),
-        payload: match data.payload {
-            PayloadArg::Pattern => Payload::Pattern,
-            PayloadArg::Random => Payload::Random,
-            PayloadArg::Zeros => Payload::Zeros,
-        },
+        verify: data.verify.unwrap_or(if plain { Verify::Connection } else { Verify::Data }),
+        payload: data.payload,
         ..common
     }
 }

@@ -5,9 +5,9 @@ use crate::args::OutputArgs;
 use crate::kept::StoreArgs;
 use crate::live::When;
 use crate::originals;
-use crate::outputs::Outputs;
+use crate::outputs::{Outputs, is_stdout};
 use crate::ping::{HistogramArgs, Histograms};
-use crate::{CliError, Exit, protocols, train, values};
+use crate::{CliError, Exit, file, protocols, train, values};
 use clap::Args;
 use common::Original;
 use compat::NamedFile;
@@ -24,8 +24,10 @@ pub(crate) struct ReportArgs {
     #[arg(required = true, value_name = "FILE|ID")]
     pub(crate) files: Vec<PathBuf>,
     /// Print it as another program would have: iperf3, ctstraffic, ntttcp, ttcp, rttcpip, bwdelaytester, udpmon_bw_mon and the other
-    /// programs of UDPmon.
-    #[arg(long = "as", value_name = "NAME", value_parser = values::original, conflicts_with_all = ["json", "jsonl"])]
+    /// programs of UDPmon. No other output goes with it, and no condition.
+    #[arg(long = "as", value_name = "NAME", value_parser = values::original,
+        conflicts_with_all = ["json", "jsonl", "status_csv", "connection_csv", "save", "html", "svg",
+            "metrics_file", "asserts", "sweep_csv", "series", "hgrm", "histogram_csv"])]
     original: Option<&'static Original>,
     #[command(flatten)]
     output: OutputArgs,
@@ -43,6 +45,30 @@ pub(crate) struct ReportArgs {
 impl ReportArgs {
     pub(crate) fn of(files: Vec<PathBuf>, output: OutputArgs) -> Self {
         ReportArgs { files, output, ..ReportArgs::default() }
+    }
+
+    /// The files and folders that are asked for and hold one run each, with their options.
+    fn of_one_run(&self) -> impl Iterator<Item = (&'static str, &PathBuf)> {
+        let out = &self.output;
+        let all = [
+            ("--html", &out.html),
+            ("--svg", &out.svg),
+            ("--status-csv", &out.status_csv),
+            ("--connection-csv", &out.connection_csv),
+            ("--save", &out.save),
+            ("--metrics-file", &out.metrics_file),
+            ("--sweep-csv", &self.sweep_csv),
+            ("--series", &self.series),
+        ];
+        all.into_iter().filter_map(|(option, path)| Some((option, path.as_ref()?)))
+    }
+
+    /// Whether more than text for people is asked for: documents, files, conditions.
+    fn needs_outcomes(&self) -> bool {
+        let out = &self.output;
+        let has_histogram = self.histogram.files().iter().any(Option::is_some);
+        let has_file = has_histogram || self.of_one_run().next().is_some();
+        out.json.is_some() || out.jsonl || has_file || !out.asserts.is_empty()
     }
 }
 
@@ -112,8 +138,12 @@ fn unsaid(name: &str, error: &io::Error) -> CliError {
 }
 
 pub(crate) fn report(args: &ReportArgs) -> Result<Exit, CliError> {
-    if args.files.len() > 1 && (args.output.html.is_some() || args.output.svg.is_some()) {
-        return Err(CliError::usage("--html and --svg show one run: give one file"));
+    // Rows and journals of several runs may follow each other on stdout.
+    let single = |(option, path): &(&str, &PathBuf)| *option == "--html" || !is_stdout(path);
+    if args.files.len() > 1
+        && let Some((option, _)) = args.of_one_run().find(single)
+    {
+        return Err(CliError::usage(format!("{option} is for one run: give one file")));
     }
     let mut worst = Exit::Good;
     let mut histograms = Histograms::open(&args.histogram)?;
@@ -123,9 +153,8 @@ pub(crate) fn report(args: &ReportArgs) -> Result<Exit, CliError> {
             Some(id) => kept(id, &args.output.store)?,
             None => {
                 let bytes = bytes(path)?;
-                // As a page or a document they are what import makes of them.
-                let told =
-                    !(args.output.html.is_some() || args.output.svg.is_some() || args.output.json.is_some());
+                // As a page, a document or rows, and for conditions, they are what import makes of them.
+                let told = !args.needs_outcomes();
                 let original = originals::all().find(|original| {
                     told && original.tables.as_ref().is_some_and(|tables| (tables.known)(&bytes))
                 });
@@ -146,8 +175,7 @@ pub(crate) fn report(args: &ReportArgs) -> Result<Exit, CliError> {
     }
     histograms.write()?;
     for (name, (original, files)) in &tables {
-        let out = &args.output;
-        if out.json.is_some() || out.jsonl || args.original.is_some() {
+        if args.original.is_some() {
             return Err(CliError::usage(format!("tables of {name} are reported as text only")));
         }
         let Some(tables) = &original.tables else { continue };
@@ -172,14 +200,77 @@ fn one(
     if args.output.live == When::Always {
         return Err(CliError::usage("--live shows runs while they last, and this one is over"));
     }
-    let mut outputs =
-        Outputs::open(&args.output, args.sweep_csv.as_ref())?.with_pings(None, args.histogram.linear)?;
+    let outputs = Outputs::open(&args.output, args.sweep_csv.as_ref(), &args.histogram.files())?;
+    let mut outputs = outputs.in_steps(args.histogram.linear);
     for event in report::replay(outcome) {
         outputs.event(&event);
     }
-    if args.series.is_some() {
-        train::series_folder(args.series.as_ref())?;
-        outputs.heed(train::write_series(args.series.as_ref(), false, outcome));
+    if let Some(folder) = &args.series {
+        file::folder(folder)?;
+        outputs.heed(train::write_series(folder, outcome));
     }
     Ok(outputs.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: ReportArgs,
+    }
+
+    fn line(words: &str) -> Result<ReportArgs, String> {
+        let words = std::iter::once("report").chain(words.split_whitespace());
+        Line::try_parse_from(words).map(|line| line.args).map_err(|e| e.to_string())
+    }
+
+    const FILES: [&str; 8] = [
+        "--html",
+        "--svg",
+        "--status-csv",
+        "--connection-csv",
+        "--save",
+        "--metrics-file",
+        "--sweep-csv",
+        "--series",
+    ];
+
+    #[test]
+    fn a_file_of_one_run_is_not_written_anew_by_the_next() {
+        for option in FILES {
+            let several = line(&format!("a.json b.json {option} x")).unwrap();
+            let said = report(&several).unwrap_err();
+            assert_eq!(
+                (said.exit, said.text),
+                (Exit::Usage, format!("{option} is for one run: give one file"))
+            );
+        }
+        // What they do with stdout is no reason to refuse them: the first of them is not there.
+        let said = report(&line("/nowhere/a.json /nowhere/b.json --status-csv -").unwrap()).unwrap_err();
+        assert!(said.text.contains("/nowhere/a.json"), "{}", said.text);
+    }
+
+    #[test]
+    fn nothing_is_left_out_beside_a_layout_of_another_program() {
+        let name = originals::all().next().unwrap().name;
+        for words in ["--assert errors=0", "--hgrm x", "--histogram-csv x", "--json", "--jsonl"] {
+            assert!(line(&format!("a.json --as {name} {words}")).unwrap_err().contains("--as"), "{words}");
+        }
+        for option in FILES {
+            assert!(line(&format!("a.json --as {name} {option} x")).is_err(), "{option}");
+        }
+        assert!(line(&format!("a.json --as {name} -v")).is_ok());
+    }
+
+    #[test]
+    fn tables_of_other_programs_are_imported_where_text_is_not_all() {
+        assert!(!line("a.csv -v").unwrap().needs_outcomes());
+        for words in ["--assert errors=0", "--metrics-file x", "--hgrm x", "--jsonl", "--status-csv x"] {
+            assert!(line(&format!("a.csv {words}")).unwrap().needs_outcomes(), "{words}");
+        }
+    }
 }

@@ -1,29 +1,12 @@
 //! Metrics, to be fetched over HTTP or left in a file for a textfile collector.
 
-use crate::{CliError, file};
+use crate::outputs::is_stdout;
+use crate::{CliError, file, stderr};
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use web::{Metrics, Scraped};
-
-/// Something that can be written as a page of metrics.
-pub(crate) trait Page: Send + 'static {
-    /// Writes it as it is now.
-    fn page(&self, out: &mut dyn Write) -> io::Result<()>;
-}
-
-impl Page for report::ServerMetrics {
-    fn page(&self, out: &mut dyn Write) -> io::Result<()> {
-        self.write(out)
-    }
-}
-
-impl Page for report::RunMetrics {
-    fn page(&self, out: &mut dyn Write) -> io::Result<()> {
-        self.write(out)
-    }
-}
 
 /// An address to be scraped at: `ADDR:PORT`, or a port of the loopback address.
 pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
@@ -33,41 +16,89 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
-/// A page that others write to.
-struct Shared<P>(Arc<Mutex<P>>);
-
-impl<P: Page> Metrics for Shared<P> {
-    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        // Written into memory first: the counting thread must not wait for a slow scraper.
-        let mut body = Vec::new();
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).page(&mut body)?;
-        out.write_all(&body)
-    }
-}
-
-pub(crate) fn shared<P: Page>(page: &Arc<Mutex<P>>) -> Arc<dyn Metrics> {
-    Arc::new(Shared(Arc::clone(page)))
+/// The page of what is counted meanwhile. The web server writes it into memory: no slow scraper holds the
+/// lock.
+pub(crate) fn shared<T: Send + 'static>(
+    counted: &Arc<Mutex<T>>,
+    write: fn(&T, &mut dyn Write) -> io::Result<()>,
+) -> Metrics {
+    let counted = Arc::clone(counted);
+    Arc::new(move |out: &mut dyn Write| write(&counted.lock().unwrap_or_else(PoisonError::into_inner), out))
 }
 
 /// Answers scrapers as long as it is kept.
-pub(crate) fn serve<P: Page>(address: SocketAddr, page: &Arc<Mutex<P>>) -> Result<Scraped, CliError> {
+pub(crate) fn serve(address: SocketAddr, metrics: Metrics) -> Result<Scraped, CliError> {
     let refused = |e: io::Error| match e.kind() {
         io::ErrorKind::Unsupported => CliError::usage(e.to_string()),
         _ => CliError::failed(format!("cannot listen for scrapers at {address}: {e}")),
     };
-    Scraped::open(address, shared(page)).map_err(refused)
+    Scraped::open(address, metrics).map_err(refused)
 }
 
-/// Puts a page where a textfile collector looks: whole, or not at all.
-pub(crate) fn leave(path: &Path, page: &dyn Page) -> Result<(), String> {
-    let cannot = |e: io::Error| format!("cannot write to {}: {e}", path.display());
-    // The collector reads *.prom only, so not what is being written.
-    file::write(path, |out| page.page(out)).map_err(cannot)
+/// Where a textfile collector looks: a page that is written anew again and again, whole, or not at all.
+pub(crate) struct Left {
+    path: Option<PathBuf>,
+    /// Whether the last writing failed, and that was told.
+    failed: bool,
+}
+
+impl Left {
+    /// Writes the page before anything is measured, if it is wanted.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(crate) fn begin(path: Option<&PathBuf>, page: &Metrics) -> Result<Left, CliError> {
+        if path.is_some_and(|path| is_stdout(path)) {
+            return Err(CliError::usage("--metrics-file: what is written anew all the time needs a file"));
+        }
+        let left = Left { path: path.cloned(), failed: false };
+        left.put(page)?;
+        Ok(left)
+    }
+
+    /// Writes the page as it is now. Of several failures one after the other the first is told.
+    pub(crate) fn write(&mut self, page: &Metrics) {
+        let written = self.put(page);
+        let was_failing = std::mem::replace(&mut self.failed, written.is_err());
+        if let Err(trouble) = written
+            && !was_failing
+        {
+            stderr::say(format_args!("netcaliper: warning: {}", trouble.text));
+        }
+    }
+
+    fn put(&self, page: &Metrics) -> Result<(), CliError> {
+        // The collector reads *.prom only, so not what is being written.
+        self.path.as_deref().map_or(Ok(()), |path| file::put(path, |out| page(out)))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Exit;
+
+    #[test]
+    fn metrics_that_cannot_be_written_are_an_error_at_first_and_told_once_later() {
+        let page: Metrics = Arc::new(|out: &mut dyn Write| out.write_all(b"up 1\n"));
+        assert_eq!(Left::begin(Some(&"-".into()), &page).err().map(|e| e.exit), Some(Exit::Usage));
+        let folder = std::env::temp_dir().join(format!("netcaliper-scrape-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        let path = folder.join("left.prom");
+        assert_eq!(Left::begin(Some(&path), &page).err().map(|e| e.exit), Some(Exit::Failed));
+        std::fs::create_dir_all(&folder).unwrap();
+        let mut left = Left::begin(Some(&path), &page).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "up 1\n");
+        std::fs::remove_dir_all(&folder).unwrap();
+        for _ in 0..2 {
+            left.write(&page);
+            assert!(left.failed);
+        }
+        std::fs::create_dir_all(&folder).unwrap();
+        left.write(&page);
+        assert!(!left.failed, "the next failure is told again");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 
     #[test]
     fn a_port_is_of_the_loopback_address() {

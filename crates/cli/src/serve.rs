@@ -4,7 +4,8 @@
 use crate::args::{CoreArgs, KeyArgs, LocalArgs, OutputArgs, TargetArgs};
 use crate::outputs::Outputs;
 use crate::protocols;
-use crate::{CliError, Exit, key, legacy, measure, plan, scrape, stderr, values};
+use crate::scrape::{self, Left};
+use crate::{CliError, Exit, key, legacy, measure, plan, stderr, values};
 use clap::Args;
 use common::config::StopServers;
 use common::{Acl, Limits, Processes, ProtocolOptions, ServerConfig};
@@ -15,8 +16,9 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use web::Of;
 
 /// Longest test that a fleet's controller may order where --max-time says nothing else, ns.
 #[cfg(feature = "fleet")]
@@ -114,7 +116,8 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, CliE
     legacy::check_key(args, !keys.is_empty())?;
     let who = if !keys.is_empty() { "a key is required" } else { "no key is required" };
     let metrics = Arc::new(Mutex::new(ServerMetrics::default()));
-    let mut outputs = Outputs::of_server(&args.output, Some(scrape::shared(&metrics)))?;
+    let page = scrape::shared(&metrics, ServerMetrics::write);
+    let mut outputs = Outputs::of_server(&args.output, Some(Arc::clone(&page)))?;
     let config = ServerConfig {
         listen: listen_addresses(&args.listen, args.port).map_err(CliError::usage)?,
         keys,
@@ -149,7 +152,8 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, CliE
     let interrupt = measure::on_signals()?;
     outputs.watch(&interrupt, Planned::default())?;
     let begin = bound.begin(command);
-    count(&metrics, &args.output, &Event::Begin(Box::new(begin.clone())));
+    lock(&metrics).hear(&Event::Begin(Box::new(begin.clone())));
+    let mut left = Left::begin(args.output.metrics_file.as_ref(), &page)?;
     outputs.begin(begin);
     let phase = Box::new(Phase { duration_ns: None, interval_ns, ..Phase::default() });
     outputs.event(&Event::Phase { label: BTreeMap::new(), repeat: 1, phase });
@@ -157,7 +161,7 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, CliE
         let text = format!("listening on {address} (TCP and UDP; {who})");
         outputs.event(&Event::Notice { level: Level::Info, text });
     }
-    let scraped = args.metrics.map(|address| scrape::serve(address, &metrics)).transpose()?;
+    let scraped = args.metrics.map(|address| scrape::serve(address, Arc::clone(&page))).transpose()?;
     if let Some(scraped) = &scraped {
         let text = format!("metrics at http://{}/metrics", scraped.address());
         outputs.event(&Event::Notice { level: Level::Info, text });
@@ -179,9 +183,9 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, CliE
     // As it is: notices are wrapped.
     also.table(&bound).into_iter().for_each(|line| outputs.complain(line));
     let outputs_of_all = Mutex::new(outputs);
-    let lock = || outputs_of_all.lock().unwrap_or_else(PoisonError::into_inner);
-    let tell = |event: &Event| lock().event(event);
-    let show = |protocol: &'static str, event: &Event| lock().show(Some(protocol), event);
+    let tell = |event: &Event| lock(&outputs_of_all).event(event);
+    let show =
+        |protocol: &'static str, event: &Event| lock(&outputs_of_all).show(Of::Beside(protocol), event);
     std::thread::scope(|scope| {
         let stops: Vec<Interrupt> = also
             .answering
@@ -204,13 +208,16 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, CliE
         });
         let mut quiet = false;
         let ran = bound.run(interrupt, &mut |event| {
-            count(&metrics, &args.output, &event);
+            lock(&metrics).hear(&event);
+            if matches!(event, Event::Interval(_)) {
+                left.write(&page);
+            }
             // An idle server says so once, not every second.
             if let Event::Interval(interval) = &event {
                 let idle = interval.in_flight == 0 && interval.local.tx_bytes + interval.local.rx_bytes == 0;
                 let was_quiet = std::mem::replace(&mut quiet, idle && interval.opened == 0);
                 if quiet && was_quiet {
-                    return lock().show(None, &event);
+                    return lock(&outputs_of_all).show(Of::Run, &event);
                 }
             }
             tell(&event);
@@ -273,15 +280,8 @@ fn processes(args: &ServeArgs) -> Processes {
     Processes { count, workers }
 }
 
-/// Takes an event into the metrics, and leaves them where they were asked for with each interval.
-fn count(metrics: &Mutex<ServerMetrics>, output: &OutputArgs, event: &Event) {
-    let mut metrics = metrics.lock().unwrap_or_else(PoisonError::into_inner);
-    metrics.hear(event);
-    if let (Some(path), Event::Interval(_) | Event::Begin(_)) = (&output.metrics_file, event)
-        && let Err(text) = scrape::leave(path, &*metrics)
-    {
-        stderr::say(format_args!("netcaliper: warning: {text}"));
-    }
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 pub(crate) fn stop(args: &StopArgs) -> Result<Exit, CliError> {

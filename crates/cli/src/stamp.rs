@@ -125,9 +125,8 @@ pub(crate) struct LegacyArgs {
 impl LegacyArgs {
     /// All that are asked for by name.
     pub(crate) fn named(&self) -> Vec<Legacy> {
-        let one = |protocol| move |port| Legacy { protocol, port };
-        let echo = self.echo.map(one(protocols::ECHO));
-        let stamp = self.stamp.map(one(protocols::STAMP));
+        let echo = self.echo.and_then(|port| Legacy::of(protocols::ECHO, port));
+        let stamp = self.stamp.and_then(|port| Legacy::of(protocols::STAMP, port));
         let named = self.legacy.iter().filter_map(|asked| match asked {
             LegacyAsked::One(legacy) => Some(*legacy),
             LegacyAsked::All => None,
@@ -137,7 +136,7 @@ impl LegacyArgs {
 
     /// Whether `all` is asked for.
     pub(crate) fn every(&self) -> bool {
-        self.legacy.contains(&LegacyAsked::All)
+        self.legacy.iter().any(|asked| matches!(asked, LegacyAsked::All))
     }
 }
 

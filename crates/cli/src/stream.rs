@@ -1,14 +1,15 @@
 //! `netcaliper stream`.
 
-use crate::args::{LocalArgs, OutputArgs, TargetArgs, VerifyArg};
-use crate::datagrams::{self, WaitArg};
+use crate::args::{LocalArgs, OutputArgs, TargetArgs, VERIFY};
+use crate::datagrams::WAITING;
 use crate::outputs::Outputs;
 use crate::protocols;
 use crate::repeat::RepeatArgs;
 use crate::{CliError, Exit, measure, plan, values};
 use clap::Args;
 use metrics::SECOND;
-use model::{Kind, Media, Pattern, Phase, Probe, Range, SocketSettings};
+use model::{Kind, Media, Pattern, Phase, Probe, Range, SocketSettings, Verify, Waiting};
+use report::FrameRows;
 use std::path::PathBuf;
 
 /// A media stream: frames of datagrams at a fixed rate.
@@ -25,7 +26,7 @@ pub(crate) struct StreamArgs {
     #[command(flatten)]
     repeat: RepeatArgs,
     #[command(flatten)]
-    output: OutputArgs,
+    pub(crate) output: OutputArgs,
 }
 
 /// What is streamed. A ctsTraffic server must have been started with the same rate, frame rate, length and datagram size.
@@ -60,11 +61,11 @@ struct MediaArgs {
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = values::duration)]
     late: u64,
     /// How senders wait for the next due time. Native only.
-    #[arg(long, visible_alias = "waiting", value_enum, default_value_t = WaitArg::Hybrid)]
-    wait: WaitArg,
+    #[arg(long, visible_alias = "waiting", default_value = "hybrid", value_parser = values::one_of(WAITING))]
+    wait: Waiting,
     /// What is checked: every byte of each datagram, or their number only.
-    #[arg(long, value_enum, default_value_t = VerifyArg::Data)]
-    verify: VerifyArg,
+    #[arg(long, default_value = "data", value_parser = values::one_of(VERIFY))]
+    verify: Verify,
 }
 
 /// How many, how long.
@@ -97,10 +98,10 @@ pub(crate) fn stream(args: &StreamArgs, command: Vec<String>) -> Result<Exit, Cl
     let method = args.repeat.method(&phase(args, native)?, &[])?;
     let mut config = plan::client(&args.target, &args.local, true)?;
     measure::check(&config, &method)?;
-    let outputs = Outputs::open(&args.output, None)?.with_frames(args.run.samples.as_ref())?;
-    config.records = outputs.wants_records()
-        || args.run.samples.is_some()
-        || common::config::tells_frames(args.run.connections);
+    let samples = args.run.samples.as_ref();
+    let outputs = Outputs::open(&args.output, None, &[samples])?.with::<FrameRows>(samples)?;
+    config.records =
+        outputs.wants_records() || samples.is_some() || common::config::tells_frames(args.run.connections);
     measure::run("stream", command, &config, method, outputs)
 }
 
@@ -123,7 +124,7 @@ fn phase(args: &StreamArgs, native: bool) -> Result<Phase, CliError> {
         probe: native.then(|| Probe {
             size: media.datagram,
             late_ns: args.media.late,
-            waiting: datagrams::waiting(args.media.wait, false),
+            waiting: args.media.wait,
             ..Probe::default()
         }),
         media: Some(media),
@@ -133,7 +134,7 @@ fn phase(args: &StreamArgs, native: bool) -> Result<Phase, CliError> {
         duration_ns: args.run.time,
         interval_ns: args.run.interval,
         buffer: Range::just(64 * 1024),
-        verify: plan::verify(*verify),
+        verify: *verify,
         sockets: SocketSettings {
             rcvbuf: args.run.rcvbuf.or(Some(media.receive_buffer())),
             gro: true,

@@ -1,14 +1,15 @@
 //! `netcaliper train`.
 
 use crate::args::{LocalArgs, OutputArgs, TargetArgs};
-use crate::datagrams::{self, DatagramArgs, WaitArg};
+use crate::datagrams::{self, DatagramArgs, WAITING};
 use crate::outputs::Outputs;
 use crate::{CliError, Exit, file, measure, plan, series, values};
 use clap::{Args, ValueEnum};
 use metrics::Clamped;
-use model::{Kind, Method, Outcome, Pattern, Phase, Probe, SocketSettings, Train, Verify};
+use model::{Kind, Method, Outcome, Pattern, Phase, Probe, SocketSettings, Train, Verify, Waiting};
+use report::{PacketRows, TrainRows};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Trains of packets: what their dispersion, their delays and their losses tell of a path.
 ///
@@ -29,7 +30,7 @@ pub(crate) struct TrainArgs {
     #[command(flatten)]
     repeat: crate::repeat::RunsArgs,
     #[command(flatten)]
-    output: OutputArgs,
+    pub(crate) output: OutputArgs,
 }
 
 /// Most trains of a setting.
@@ -52,7 +53,7 @@ struct ShapeArgs {
     /// Trains of each setting, 1 to 10000.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = values::count32::<MOST_TRAINS>)]
     repeat: u32,
-    /// Length of the run: rounds for so long, instead of --repeat.
+    /// Length of the run: rounds for so long, at most 10000, instead of --repeat.
     #[arg(short = 't', long, value_name = "TIME", conflicts_with = "repeat", value_parser = values::duration)]
     time: Option<u64>,
     /// Time from one round, in which every setting has its train, to the next.
@@ -71,8 +72,8 @@ struct ShapeArgs {
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = values::duration)]
     late: u64,
     /// How the sender waits for the next due time.
-    #[arg(long, value_enum, default_value_t = WaitArg::Hybrid)]
-    waiting: WaitArg,
+    #[arg(long, default_value = "hybrid", value_parser = values::one_of(WAITING))]
+    waiting: Waiting,
     /// Short for --waiting spin.
     #[arg(long, conflicts_with = "waiting")]
     busy: bool,
@@ -86,6 +87,13 @@ struct ShapeArgs {
     /// Write one row per train: the time series.
     #[arg(long, value_name = "FILE")]
     train_csv: Option<PathBuf>,
+}
+
+impl ShapeArgs {
+    /// Rounds in the length of the run, if that is given.
+    fn rounds(&self) -> Option<u64> {
+        self.time.map(|ns| ns.div_ceil(self.every))
+    }
 }
 
 /// Scenarios that belong together.
@@ -145,31 +153,19 @@ fn slac(args: &TrainArgs) -> Vec<(BTreeMap<String, String>, Phase)> {
     SLAC_SIZES.into_iter().map(train).chain(streams.iter().filter(|&&n| n > 0).map(tcp)).collect()
 }
 
-/// Writes data series into a folder, and prints them.
-pub(crate) fn write_series(folder: Option<&PathBuf>, print: bool, outcome: &Outcome) -> Result<(), CliError> {
-    for series in series::series(outcome) {
-        if let Some(folder) = folder {
-            let path = folder.join(series.file);
-            let told = file::write(&path, |out| series.write(out));
-            told.map_err(|e| CliError::failed(format!("cannot write to {}: {e}", path.display())))?;
-        }
-        if print {
-            // With a closed stdout the files are still written.
-            let _ = series.print(&mut std::io::stdout().lock());
-        }
-    }
-    Ok(())
-}
-
-/// Makes the folder of data series, before anything is run.
-pub(crate) fn series_folder(folder: Option<&PathBuf>) -> Result<(), CliError> {
-    let Some(folder) = folder else { return Ok(()) };
-    std::fs::create_dir_all(folder)
-        .map_err(|e| CliError::failed(format!("cannot make the folder {}: {e}", folder.display())))
+/// Writes the data series of an outcome into a folder.
+pub(crate) fn write_series(folder: &Path, outcome: &Outcome) -> Result<(), CliError> {
+    let mut all = series::series(outcome).into_iter();
+    all.try_for_each(|series| file::put(&folder.join(series.file), |out| series.write(out)))
 }
 
 pub(crate) fn train(args: &TrainArgs, command: Vec<String>) -> Result<Exit, CliError> {
     let protocol = args.target.protocol;
+    if let Some(rounds) = args.trains.rounds().filter(|rounds| *rounds > MOST_TRAINS) {
+        return Err(CliError::usage(format!(
+            "--time has {rounds} rounds, which are more than {MOST_TRAINS}: shorten it, or lengthen --every"
+        )));
+    }
     args.sockets.permit_card_change(protocol)?;
     let repeat = args.repeat.plain();
     let method = match args.preset.preset {
@@ -181,19 +177,24 @@ pub(crate) fn train(args: &TrainArgs, command: Vec<String>) -> Result<Exit, CliE
     let method = method.map_err(CliError::usage)?;
     let config = plan::client(&args.target, &args.local, true)?;
     measure::check(&config, &method)?;
-    let (packets, rows) = (args.trains.samples.as_ref(), args.trains.train_csv.as_ref());
-    let series = args.preset.series.as_ref();
-    series_folder(series)?;
-    let mut outputs =
-        Outputs::open(&args.output, None)?.with_trains(packets, rows)?.with_files_beside(series.is_some());
-    if args.preset.preset.is_none() && series.is_none() {
+    let (packets, trains) = (args.trains.samples.as_ref(), args.trains.train_csv.as_ref());
+    let folder = args.preset.series.as_deref();
+    folder.map_or(Ok(()), file::folder)?;
+    let outputs = Outputs::open(&args.output, None, &[packets, trains])?.with_files_beside(folder.is_some());
+    let mut outputs = outputs.with::<PacketRows>(packets)?.with::<TrainRows>(trains)?;
+    if args.preset.preset.is_none() && folder.is_none() {
         return measure::run("train", command, &config, method, outputs);
     }
     let interrupt = measure::on_signals()?;
     measure::measure("train", command, &config, method, &interrupt, &mut outputs, |_| None)?;
-    let machine = args.output.json.is_some() || args.output.jsonl;
-    let written = write_series(series, args.preset.preset.is_some() && !machine, &outputs.outcome());
-    outputs.heed(written);
+    let outcome = outputs.outcome();
+    if args.preset.preset.is_some() {
+        let mut text = Vec::new();
+        // Writing to memory does not fail.
+        let _ = series::series(&outcome).iter().try_for_each(|series| series.print(&mut text));
+        outputs.print(text);
+    }
+    outputs.heed(folder.map_or(Ok(()), |folder| write_series(folder, &outcome)));
     Ok(outputs.finish())
 }
 
@@ -207,9 +208,7 @@ fn train_of(shape: &ShapeArgs) -> Train {
     Train {
         packets: shape.packets,
         waits_ns: shape.wait.clone(),
-        repeat: shape
-            .time
-            .map_or(shape.repeat, |ns| u32::clamped(ns.div_ceil(shape.every).clamp(1, MOST_TRAINS))),
+        repeat: shape.rounds().map_or(shape.repeat, |rounds| u32::clamped(rounds.min(MOST_TRAINS))),
         every_ns: shape.every,
         samples: shape.samples.is_some(),
         echo: shape.echo,

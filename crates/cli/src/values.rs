@@ -2,20 +2,32 @@
 
 use crate::originals;
 use crate::protocols;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use common::Original;
 use metrics::{parse_bytes, parse_duration};
 use model::Range;
 
+/// Values of an option: the name of each, what the help says of it, and the value.
+pub(crate) type Named<T> = &'static [(&'static str, &'static str, T)];
+
+/// One of `all`, by its name.
+pub(crate) fn one_of<T: Copy + Send + Sync + 'static>(all: Named<T>) -> impl TypedValueParser<Value = T> {
+    let names = all.iter().map(|(name, help, _)| PossibleValue::new(*name).help(*help));
+    PossibleValuesParser::new(names).try_map(move |name| {
+        let found = all.iter().find(|(known, ..)| *known == name);
+        found.map(|(.., value)| *value).ok_or("there is no value of this name")
+    })
+}
+
 /// A size or a range `[low,high]`.
 pub(crate) fn range(text: &str) -> Result<Range, String> {
-    let size = |t: &str| parse_bytes(t).map_err(|e| e.to_string());
     match text.strip_prefix('[').and_then(|t| t.strip_suffix(']')) {
-        None => size(text).map(Range::just),
+        None => parse_bytes(text).map(Range::just),
         Some(inside) => {
             let (low, high) = inside
                 .split_once(',')
                 .ok_or_else(|| format!("'{text}' is not a range such as [1024,1Mi]"))?;
-            let (low, high) = (size(low)?, size(high)?);
+            let (low, high) = (parse_bytes(low)?, parse_bytes(high)?);
             if low > high {
                 return Err(format!("the range '{text}' falls; the smaller value comes first"));
             }
@@ -26,21 +38,15 @@ pub(crate) fn range(text: &str) -> Result<Range, String> {
 
 /// A duration, in ns, above 0.
 pub(crate) fn duration(text: &str) -> Result<u64, String> {
-    match parse_duration(text) {
-        Ok(0) => Err("it must be longer than 0".to_owned()),
-        Ok(ns) => Ok(ns),
-        Err(error) => Err(error.to_string()),
+    match parse_duration(text)? {
+        0 => Err("it must be longer than 0".to_owned()),
+        ns => Ok(ns),
     }
 }
 
 /// A duration, in ns, that may be 0.
 pub(crate) fn pause(text: &str) -> Result<u64, String> {
-    parse_duration(text).map_err(|e| e.to_string())
-}
-
-/// A duration that may be days: `7d`, `12h`, in ns.
-pub(crate) fn days(text: &str) -> Result<u64, String> {
-    store::parse_age(text).ok_or_else(|| format!("'{text}' is not a duration such as 7d, 12h or 30m"))
+    parse_duration(text)
 }
 
 /// The length of an interval, in ns.
@@ -115,7 +121,7 @@ pub(crate) fn part(text: &str) -> Result<u64, String> {
 }
 
 pub(crate) fn bytes(text: &str) -> Result<u64, String> {
-    parse_bytes(text).map_err(|e| e.to_string())
+    parse_bytes(text)
 }
 
 /// A socket buffer: bytes, or `system` (none).
@@ -143,7 +149,7 @@ pub(crate) fn rate_or_none(text: &str) -> Result<AnyRate, String> {
 
 /// Bits per second.
 pub(crate) fn rate(text: &str) -> Result<u64, String> {
-    metrics::parse_rate(text).map_err(|e| e.to_string())
+    metrics::parse_rate(text)
 }
 
 /// A share from 0 to below 1: `0.1%` or `0.001`.
@@ -184,15 +190,23 @@ pub(crate) fn original(text: &str) -> Result<&'static Original, String> {
     })
 }
 
-/// A legacy protocol to answer, and where.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A legacy protocol to answer, how, and where.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Legacy {
     pub(crate) protocol: protocols::Protocol,
+    pub(crate) info: &'static common::protocol::Legacy,
     pub(crate) port: u16,
 }
 
+impl Legacy {
+    /// `None` for the protocol that the server speaks anyway.
+    pub(crate) fn of(protocol: protocols::Protocol, port: u16) -> Option<Self> {
+        Some(Legacy { protocol, info: protocol.info().legacy.as_ref()?, port })
+    }
+}
+
 /// What `--legacy` asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum LegacyAsked {
     All,
     One(Legacy),
@@ -205,10 +219,9 @@ pub(crate) fn legacy(text: &str) -> Result<LegacyAsked, String> {
     }
     let (name, at) = text.split_once(':').map_or((text, None), |(name, at)| (name, Some(at)));
     let protocol = protocols::parse(name)?;
-    if let Err(why) = crate::legacy::goes_along(protocol) {
-        return Err(format!("{protocol} does not go along: {why}"));
-    }
-    Ok(LegacyAsked::One(Legacy { protocol, port: at.map_or(Ok(protocol.port()), port)? }))
+    let asked = Legacy::of(protocol, at.map_or(Ok(protocol.port()), port)?);
+    let own = || format!("{protocol} does not go along: it is what the server speaks anyway");
+    asked.map(LegacyAsked::One).ok_or_else(own)
 }
 
 /// A number that may be written in hexadecimal.
@@ -222,7 +235,7 @@ pub(crate) fn label(text: &str) -> Result<u32, String> {
 
 /// A differentiated services code point: 0..63, or its name.
 pub(crate) fn dscp(text: &str) -> Result<u8, String> {
-    metrics::parse_dscp(text).map_err(|e| e.to_string())
+    metrics::parse_dscp(text)
 }
 
 /// A rate per second, above 0.
@@ -237,6 +250,24 @@ pub(crate) fn per_second(text: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_go_by_their_names() {
+        const NUMBERS: Named<u8> = &[("one", "The first", 1), ("two", "The second", 2)];
+        #[derive(clap::Parser)]
+        struct Line {
+            #[arg(long, default_value = "two", value_parser = one_of(NUMBERS))]
+            number: u8,
+        }
+        let number = |words: &[&str]| {
+            let line = <Line as clap::Parser>::try_parse_from(words);
+            line.map(|line| line.number).map_err(|error| error.to_string())
+        };
+        assert_eq!(number(&["x"]), Ok(2));
+        assert_eq!(number(&["x", "--number", "one"]), Ok(1));
+        let said = number(&["x", "--number", "three"]).unwrap_err();
+        assert!(said.contains("[possible values: one, two]"), "{said}");
+    }
 
     #[test]
     fn ranges_sizes_and_ports() {
@@ -258,12 +289,15 @@ mod tests {
 
     #[test]
     fn legacy_protocols_by_name_and_port() {
-        let one = |protocol, port| Ok(LegacyAsked::One(Legacy { protocol, port }));
-        let echo = |port| one(protocols::ECHO, port);
-        assert_eq!((legacy("echo"), legacy("echo:9999")), (echo(7), echo(9999)));
-        assert_eq!(legacy("iperf3"), one(protocols::IPERF3, 5201));
-        assert_eq!(legacy("all"), Ok(LegacyAsked::All));
-        assert_eq!(legacy("ntttcp:6001"), one(protocols::NTTTCP, 6001));
+        let one = |text: &str| match legacy(text) {
+            Ok(LegacyAsked::One(asked)) => Some((asked.protocol, asked.port)),
+            _ => None,
+        };
+        assert_eq!(one("echo"), Some((protocols::ECHO, 7)));
+        assert_eq!(one("echo:9999"), Some((protocols::ECHO, 9999)));
+        assert_eq!(one("iperf3"), Some((protocols::IPERF3, 5201)));
+        assert!(matches!(legacy("all"), Ok(LegacyAsked::All)));
+        assert_eq!(one("ntttcp:6001"), Some((protocols::NTTTCP, 6001)));
         assert!(legacy("native").unwrap_err().contains("speaks anyway"));
         assert!(legacy("echo:x").is_err() && legacy("quote").is_err());
     }

@@ -6,9 +6,8 @@ use crate::{CliError, measure, stderr, values};
 use clap::Args;
 use model::{Event, Outcome};
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
-use web::{Metrics, Setup, Web};
+use web::{Metrics, Of, Setup, Web};
 
 /// Whether a run is shown in a browser, and where.
 #[derive(Args, Debug, Clone, Default)]
@@ -35,11 +34,7 @@ impl WebArgs {
     }
 
     /// Opens the page, if one is wanted.
-    pub(crate) fn open(
-        &self,
-        store: &StoreArgs,
-        metrics: Option<Arc<dyn Metrics>>,
-    ) -> Result<Option<Page>, CliError> {
+    pub(crate) fn open(&self, store: &StoreArgs, metrics: Option<Metrics>) -> Result<Option<Page>, CliError> {
         let Some(address) = self.web else { return Ok(None) };
         let store = store.path().ok().flatten();
         let web = Web::open(address, Setup { store, metrics }).map_err(|error| {
@@ -65,18 +60,9 @@ fn host_name() -> String {
 }
 
 impl Page {
-    pub(crate) fn hear(&mut self, event: &Event) {
-        self.web.view().hear(event);
-    }
-
-    /// Takes an event of a protocol that goes along with a server's own to it.
-    pub(crate) fn hear_beside(&mut self, protocol: &'static str, event: &Event) {
-        self.web.view().hear_beside(protocol, event);
-    }
-
-    /// Takes an event of one of several measurements that run beside each other to it.
-    pub(crate) fn hear_part(&mut self, place: u32, event: &Event) {
-        self.web.view().hear_part(place, event);
+    /// Takes an event to it.
+    pub(crate) fn tell(&mut self, of: Of, event: &Event) {
+        self.web.tell(of, event);
     }
 
     /// Shows the end of the run on open pages.

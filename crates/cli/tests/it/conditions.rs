@@ -57,6 +57,14 @@ fn load_is_repeated_stage_by_stage() {
 }
 
 #[test]
+fn a_load_says_whether_its_confidence_was_reached() {
+    let refused = format!("127.0.0.1:{}", crate::support::net::free_port());
+    let line = netcaliper("load").arg(refused).args("-t 100ms --until-confidence 95,5 --json");
+    let outcome = Outcome::of(line.run().exits(1));
+    assert!(outcome.json["notices"].to_string().contains("were not enough"), "{}", outcome.tell());
+}
+
+#[test]
 fn delays_beside_a_load_that_ended_too_early_are_not_shown() {
     let server = serve("--max-time 5s --max-rate 2M");
     let run =

@@ -135,6 +135,14 @@ fn every_end_leaves_the_terminal_as_it_was() {
 }
 
 #[test]
+fn tables_beside_the_result_are_printed_when_the_view_has_ended() {
+    let server = serve("");
+    let words = format!("train {} --preset slac --repeat 1 --every 100ms --streams 0 --live", server.at());
+    let Some(seen) = on_terminal("tables_beside_the_result", "80x24", &[], &words, &[]) else { return };
+    assert!(left_well(&seen, 0).contains("Data rate by measurement number and wait"), "{seen:#}");
+}
+
+#[test]
 fn a_second_signal_ends_it_at_once_with_the_terminal_as_it_was() {
     // A listener that never accepts: the run waits for its answer, and for the same at its end.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -3,16 +3,21 @@
 use crate::support::files::{Csv, Scratch};
 use crate::support::outcome::same_report;
 use crate::support::{Done, Line, Outcome, Server, as_it_is, connect, netcaliper, number, serve, tcp, text};
+use jsonschema::Validator;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::OnceLock;
 
 /// What the schema has against a document.
 #[track_caller]
 fn fits_the_schema(document: &Value) {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schema/outcome.v2.json");
-    let schema: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-    let validator = jsonschema::validator_for(&schema).unwrap();
+    static VALIDATOR: OnceLock<Validator> = OnceLock::new();
+    let validator = VALIDATOR.get_or_init(|| {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schema/outcome.v2.json");
+        let schema: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        jsonschema::validator_for(&schema).unwrap()
+    });
     let complaints: Vec<String> =
         validator.iter_errors(document).map(|e| format!("{}: {e}", e.instance_path())).collect();
     assert!(complaints.is_empty(), "{complaints:#?}");
@@ -232,13 +237,16 @@ fn what_is_no_saved_run_is_refused_in_one_sentence() {
 fn a_path_that_cannot_be_written_fails_before_any_traffic() {
     let server = serve("");
     let scratch = Scratch::new();
-    for option in ["--save", "--status-csv", "--connection-csv", "--sweep-csv"] {
+    for option in ["--save", "--status-csv", "--connection-csv", "--sweep-csv", "--metrics-file"] {
         for path in ["/nowhere/file", scratch.path().to_str().unwrap()] {
             let done = tcp(server.at()).args("-n 1M --sweep connections=1,2").arg(option).arg(path).run();
             done.exits(1).says_one_sentence().complains(&["cannot write to", path]);
         }
     }
-    netcaliper("serve").args("--port 0 --save /nowhere/file").run().exits(1).says_one_sentence();
+    for option in ["--save", "--metrics-file"] {
+        let line = netcaliper("serve").args("--port 0").arg(option).arg("/nowhere/file");
+        line.run().exits(1).says_one_sentence();
+    }
     netcaliper("demo").args("--save /nowhere/file").run().exits(1).says_one_sentence();
     assert!(!server.end().out.contains("session"), "the server saw none of them");
 }
@@ -323,6 +331,7 @@ fn machine_formats_on_stdout_stand_alone() {
     assert!(csv.starts_with("label,repeat,index,"), "{csv}");
     assert!(csv.lines().all(|l| l.split(',').count() == 60), "{csv}");
     assert!(one("--connection-csv -").starts_with("label,repeat,id,"));
+    assert!(one("--metrics-file -").starts_with("# HELP netcaliper_"));
     assert_eq!(lines(&one("--save -")).last().unwrap()["event"], "end");
     assert_eq!(lines(&one("--jsonl"))[0]["event"], "begin");
 }
@@ -334,6 +343,17 @@ fn two_formats_cannot_share_stdout() {
     {
         let done = tcp("127.0.0.1:9").args("-n 1M").args(both).run();
         assert_eq!(done.code, Some(2), "{both}: {}", done.tell());
+    }
+    for (verb, both) in [
+        ("tcp", "--json --metrics-file -"),
+        ("ping", "--json --samples -"),
+        ("ping", "--status-csv - --hgrm -"),
+        ("ping", "--samples - --histogram-csv -"),
+        ("train", "--jsonl --train-csv -"),
+        ("serve", "--metrics-file -"),
+    ] {
+        let target = if verb == "serve" { "--port 0" } else { "127.0.0.1:9" };
+        netcaliper(verb).args(target).args(both).run().exits(2).says_one_sentence();
     }
 }
 
