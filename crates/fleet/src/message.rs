@@ -21,7 +21,9 @@ use crate::plan::{CostClass, TaskId, Verb};
 use crate::result::{Ending, Reason};
 use metrics::Mono;
 use serde::{Deserialize, Serialize};
-use std::io::{self, BufRead, Read as _};
+use std::fmt::Display;
+use std::io::{self, BufRead, Read as _, Write};
+use std::sync::mpsc::Receiver;
 use uuid::Uuid;
 
 /// Version of the messages. Ends of different versions refuse each other by name.
@@ -90,11 +92,6 @@ pub enum Order {
     /// The test is over: forget the reservation.
     Release {
         /// Of which.
-        attempt: Attempt,
-    },
-    /// End a test now.
-    Cancel {
-        /// Which.
         attempt: Attempt,
     },
     /// The controller has these results on its disk: the agent need not keep them.
@@ -212,7 +209,7 @@ impl<M: Serialize> Of<M> {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
-fn is_zero(n: &u64) -> bool {
+pub(crate) fn is_zero(n: &u64) -> bool {
     *n == 0
 }
 
@@ -239,6 +236,15 @@ pub fn read_line(from: &mut impl BufRead, longest: usize, line: &mut Vec<u8>) ->
         return Err(io::Error::new(io::ErrorKind::InvalidData, text));
     }
     Ok(read > 0)
+}
+
+/// Writes lines until there are no more, or one cannot be written.
+pub(crate) fn write_lines(lines: &Receiver<impl Display>, mut to: impl Write) {
+    while let Ok(line) = lines.recv() {
+        if writeln!(to, "{line}").and_then(|()| to.flush()).is_err() {
+            break;
+        }
+    }
 }
 
 /// At most [`MAX_TEXT`] bytes of a text, without control characters.

@@ -21,7 +21,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, Runtime};
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
@@ -55,26 +55,14 @@ impl Shared {
     /// One sentence, when the server is not to be had, or has no JetStream.
     pub fn connect(server: &Server, tell: Tell) -> Result<Shared, String> {
         let runtime = runtime()?;
-        let handle = runtime.handle().clone();
+        let place = Arc::new(Place::open(&runtime, server, tell)?);
         let (closing, closed) = oneshot::channel::<()>();
         let thread = thread::Builder::new().name("jetstream".to_owned()).spawn(move || {
             // It drives what other threads wait for.
             let _ = runtime.block_on(closed);
         });
         let thread = thread.map_err(|e| format!("cannot start a thread: {e}"))?;
-        let mut shared = Place::open(handle, server, tell).map(|place| Shared {
-            place: Arc::new(place),
-            closing: None,
-            thread: None,
-        });
-        match &mut shared {
-            Ok(shared) => (shared.closing, shared.thread) = (Some(closing), Some(thread)),
-            Err(_) => {
-                let _ = closing.send(());
-                let _ = thread.join();
-            }
-        }
-        shared
+        Ok(Shared { place, closing: Some(closing), thread: Some(thread) })
     }
 
     /// Runs that have a log, those that are over included.
@@ -105,7 +93,7 @@ impl Drop for Shared {
 }
 
 impl Place {
-    fn open(handle: Handle, server: &Server, tell: Tell) -> Result<Place, String> {
+    fn open(runtime: &Runtime, server: &Server, tell: Tell) -> Result<Place, String> {
         let fleet = token(&server.fleet);
         if fleet.contains('=') {
             return Err(format!(
@@ -114,7 +102,7 @@ impl Place {
             ));
         }
         let prefix = format!("netcaliper.{fleet}.log");
-        let opened = handle.block_on(async {
+        let opened = runtime.block_on(async {
             let client = server.connect("netcaliper controller", false, tell).await?;
             let jetstream =
                 jetstream::context::ContextBuilder::new().timeout(REQUEST).ack_timeout(REQUEST).build(client);
@@ -123,6 +111,7 @@ impl Place {
             Ok::<_, String>((jetstream, stream, leases))
         });
         let (jetstream, stream, leases) = opened?;
+        let handle = runtime.handle().clone();
         Ok(Place { handle, jetstream, stream, leases, prefix })
     }
 

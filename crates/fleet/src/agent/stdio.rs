@@ -41,7 +41,8 @@ pub fn serve(agent: &mut Agent, inputs: &(Sender<Input>, Receiver<Input>)) -> Re
     let (written, all) = sync_channel::<()>(1);
     thread("reports")
         .spawn(move || {
-            write(&waiting);
+            // A controller that takes no lines has closed the input, too.
+            message::write_lines(&waiting, io::stdout().lock());
             let _ = written.send(());
         })
         .map_err(cannot)?;
@@ -134,15 +135,4 @@ fn read(orders: &Sender<Input>) {
     };
     // The loop may be over.
     let _ = orders.send(Input::Gone(why));
-}
-
-/// Writes lines until there are no more.
-fn write(lines: &Receiver<String>) {
-    let mut out = io::stdout().lock();
-    while let Ok(line) = lines.recv() {
-        if writeln!(out, "{line}").and_then(|()| out.flush()).is_err() {
-            // The input ends, too.
-            break;
-        }
-    }
 }

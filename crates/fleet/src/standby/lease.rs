@@ -35,11 +35,21 @@ impl Held {
         self.clock.now() < Mono(self.until.load(Ordering::Acquire))
     }
 
-    /// It was renewed by a request that was sent at this time.
-    fn renew(&self, sent: Mono, revision: u64) {
+    /// It was taken by a request that was sent at this time.
+    fn begin(&self, sent: Mono, revision: u64) {
         let lasts = u64::try_from((LEASE - MARGIN).as_nanos()).unwrap_or(0);
         *self.revision.lock().unwrap_or_else(PoisonError::into_inner) = revision;
         self.until.store(sent.plus(lasts).0, Ordering::Release);
+    }
+
+    /// It was renewed by a request that was sent at this time; whether it is held. One that has lapsed meanwhile stays lost, since
+    /// its holder may have ended its work by that.
+    fn renew(&self, sent: Mono, revision: u64) -> bool {
+        let is_valid = self.is_valid();
+        if is_valid {
+            self.begin(sent, revision);
+        }
+        is_valid
     }
 
     fn revision(&self) -> u64 {
@@ -48,8 +58,7 @@ impl Held {
 }
 
 impl Shared {
-    /// Takes the lease of a run, unless another controller has it. `holder` tells controllers apart, and is told by
-    /// [`Shared::leader`].
+    /// Takes the lease of a run, unless another controller has it. `holder` tells controllers apart.
     ///
     /// # Errors
     /// One sentence, when the server does not answer.
@@ -62,21 +71,12 @@ impl Shared {
             Err(e) => Err(failed(&e)),
             Ok(revision) => {
                 let held = Arc::new(Held { until: AtomicU64::new(0), revision: Mutex::new(revision), clock });
-                held.renew(sent, revision);
+                held.begin(sent, revision);
                 let renewing = renew(Arc::clone(&place), run, Arc::clone(&held), holder.to_owned());
                 let renewing = place.handle.spawn(renewing);
                 Ok(Some(Lease { run, held, place, renewing }))
             }
         }
-    }
-
-    /// Which controller leads a run.
-    ///
-    /// # Errors
-    /// One sentence, when the server does not answer.
-    pub fn leader(&self, run: Uuid) -> Result<Option<String>, String> {
-        let value = self.place.wait(self.place.leases.get(run.to_string())).map_err(|e| failed(&e))?;
-        Ok(value.map(|value| crate::message::bounded(&String::from_utf8_lossy(&value))))
     }
 }
 
@@ -113,7 +113,8 @@ async fn renew(place: Arc<Place>, run: Uuid, held: Arc<Held>, holder: String) {
         tokio::time::sleep(RENEWAL).await;
         let (sent, revision) = (held.clock.now(), held.revision());
         match place.leases.update(&key, holder.clone().into(), revision).await {
-            Ok(revision) => held.renew(sent, revision),
+            Ok(revision) if held.renew(sent, revision) => {}
+            Ok(_) => break,
             Err(e) if e.kind() == UpdateErrorKind::WrongLastRevision => {
                 // A renewal whose answer was lost is this holder's own.
                 let entry = place.leases.entry(&key).await;
@@ -128,5 +129,21 @@ async fn renew(place: Arc<Place>, run: Uuid, held: Arc<Held>, holder: String) {
             // The server does not answer: its holder tries again as long as the lease may last.
             Err(_) => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_that_has_lapsed_does_not_come_back() {
+        let clock = io::Clock::new();
+        let held = Held { until: AtomicU64::new(0), revision: Mutex::new(1), clock };
+        held.begin(clock.now(), 1);
+        assert!(held.renew(clock.now(), 2) && held.is_valid());
+        held.until.store(clock.now().0, Ordering::Release);
+        assert!(!held.renew(clock.now(), 3) && !held.is_valid());
+        assert_eq!(held.revision(), 2);
     }
 }

@@ -244,16 +244,12 @@ fn talk(
     let failed = |e: io::Error| e.to_string();
     opening(&stream).map_err(failed)?;
     let sealed = secure.server(&mut stream)?;
-    let (reader, mut writer) = halves(&stream, sealed).map_err(failed)?;
+    let (reader, writer) = halves(&stream, sealed).map_err(failed)?;
     let (reports, waiting) = sync_channel::<Arc<str>>(MAX_WAITING);
     controllers.lock().unwrap_or_else(PoisonError::into_inner).insert(id, reports);
     let end = stream.try_clone().map_err(failed)?;
     let writing = thread::Builder::new().name("reports".to_owned()).stack_size(STACK).spawn(move || {
-        while let Ok(line) = waiting.recv() {
-            if writeln!(writer, "{line}").is_err() {
-                break;
-            }
-        }
+        message::write_lines(&waiting, writer);
         let _ = end.shutdown(Shutdown::Both);
     });
     writing.map_err(failed)?;

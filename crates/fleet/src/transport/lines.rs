@@ -6,7 +6,7 @@ use crate::message::{self, MAX_REPORT, Of, Order, bounded};
 use crate::result::Reason;
 use std::io::{BufReader, Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -15,6 +15,8 @@ use std::time::Duration;
 const MAX_DIALLING: usize = 10;
 /// Most orders that wait for a host.
 const MAX_WAITING: usize = 256;
+/// Most reports that wait for the controller: with more, agents wait.
+const MAX_UNREAD: usize = 256;
 /// Pauses between tries to reach a host, seconds; after the last one no more.
 const PAUSES: [u64; 6] = [1, 1, 2, 4, 8, 8];
 /// How long agents have to end after the farewell.
@@ -127,7 +129,7 @@ impl Lines {
     /// # Errors
     /// One sentence, when no thread can be made.
     pub fn start(dial: impl Dial, hosts: Vec<(HostId, Named)>) -> Result<Lines, String> {
-        let (arrived, arrivals) = channel();
+        let (arrived, arrivals) = sync_channel(MAX_UNREAD);
         let dial: Arc<dyn Dial> = Arc::new(dial);
         let (is_over, turnstile) = (Arc::new(AtomicBool::new(false)), Arc::new(Turnstile::default()));
         let mut lines = Lines { links: Vec::new(), threads: Vec::new(), arrivals, is_over };
@@ -176,6 +178,8 @@ impl Transport for Lines {
         let clock = io::Clock::new();
         let until = clock.now().plus(u64::try_from(FAREWELL.as_nanos()).unwrap_or(u64::MAX));
         while clock.now() < until && self.threads.iter().any(|thread| !thread.is_finished()) {
+            // A thread whose report has no room does not end.
+            self.arrivals.try_iter().for_each(drop);
             thread::sleep(LOOK);
         }
         self.links.iter().flatten().for_each(|link| link.end());
@@ -197,7 +201,7 @@ struct Host {
     named: Named,
     dial: Arc<dyn Dial>,
     link: Arc<Link>,
-    arrived: Sender<(HostId, Arrival)>,
+    arrived: SyncSender<(HostId, Arrival)>,
     is_over: Arc<AtomicBool>,
     turnstile: Arc<Turnstile>,
 }
@@ -265,7 +269,7 @@ impl Host {
         self.link.set_end(Some(end));
         self.link.set_orders(Some(orders));
         let writing = thread::Builder::new().name("orders".to_owned()).stack_size(STACK);
-        let writing = writing.spawn(move || write(&waiting, writer));
+        let writing = writing.spawn(move || message::write_lines(&waiting, writer));
         let mut inside = Some(inside);
         let (mut garbage, mut had_answered) = (None, false);
         let mut lines = BufReader::new(reader);
@@ -314,11 +318,71 @@ impl Host {
     }
 }
 
-/// Writes lines until there are no more.
-fn write(lines: &Receiver<String>, mut writer: Box<dyn Write + Send>) {
-    while let Ok(line) = lines.recv() {
-        if writeln!(writer, "{line}").and_then(|()| writer.flush()).is_err() {
-            break;
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::Report;
+    use std::io;
+    use std::sync::atomic::AtomicUsize;
+
+    /// An agent that says one line after the other, until it is told no more.
+    #[derive(Clone, Default)]
+    struct Talker(Arc<(AtomicUsize, AtomicBool)>);
+
+    impl Read for Talker {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            if self.0.1.load(Ordering::Acquire) {
+                return Ok(0);
+            }
+            self.0.0.fetch_add(1, Ordering::AcqRel);
+            let line = Of::new(uuid::Uuid::nil(), Report::Alive).line()? + "\n";
+            into[..line.len()].copy_from_slice(line.as_bytes());
+            Ok(line.len())
         }
+    }
+
+    struct Told(Talker);
+
+    impl Write for Told {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Drop for Told {
+        fn drop(&mut self) {
+            self.0.0.1.store(true, Ordering::Release);
+        }
+    }
+
+    impl Dial for Talker {
+        fn dial(&self, _: &Named) -> Result<Connection, Undialled> {
+            Ok(Connection {
+                reader: Box::new(self.clone()),
+                writer: Box::new(Told(self.clone())),
+                end: Box::new(|| {}),
+                ended: Box::new(|| "is gone".to_owned()),
+            })
+        }
+    }
+
+    #[test]
+    fn an_agent_that_says_much_waits_until_it_is_heard() {
+        let talker = Talker::default();
+        let named = Named { name: "a".to_owned(), address: "a".to_owned() };
+        let mut lines = Lines::start(talker.clone(), vec![(HostId(0), named)]).unwrap();
+        let said = || talker.0.0.load(Ordering::Acquire);
+        while said() < MAX_UNREAD {
+            thread::sleep(LOOK);
+        }
+        thread::sleep(5 * LOOK);
+        assert!(said() <= MAX_UNREAD + 1, "{}", said());
+        assert!(lines.receive(LOOK).len() >= MAX_UNREAD);
+        let began = std::time::Instant::now();
+        lines.close();
+        assert!(began.elapsed() < FAREWELL, "its thread does not wait for room any more");
     }
 }

@@ -14,6 +14,7 @@ use super::{Arrival, Transport, arrived};
 use crate::inventory::HostId;
 use crate::message::{self, MAX_REPORT, Of, Order};
 use crate::result::Reason;
+use async_nats::connection::State;
 use async_nats::{Client, ConnectOptions, Event, Message};
 use futures_util::StreamExt as _;
 use metrics::Mono;
@@ -201,30 +202,18 @@ impl Nats {
     ) -> Result<Nats, String> {
         let (orders, waiting) = queue::channel(MAX_WAITING);
         let (arrived, arrivals) = channel();
-        let (begun, begins) = channel();
-        let thread = thread::Builder::new().name("nats".to_owned()).spawn(move || {
-            let begin = || -> Result<_, String> {
-                let runtime = runtime()?;
-                let reports = server.subject("report", "*");
-                let (client, reports) = runtime.block_on(async {
-                    let client = server.connect("netcaliper controller", false, tell).await?;
-                    let reports = client.subscribe(reports).await.map_err(|e| format!("NATS server: {e}"))?;
-                    client.flush().await.map_err(|e| format!("NATS server: {e}"))?;
-                    Ok::<_, String>((client, reports))
-                })?;
-                Ok((runtime, client, reports))
-            };
-            match begin() {
-                Ok((runtime, client, reports)) => {
-                    let _ = begun.send(Ok(()));
-                    let carrier = Carrier::new(&server, run, hosts, client, arrived);
-                    runtime.block_on(carrier.carry(waiting, reports));
-                }
-                Err(why) => drop(begun.send(Err(why))),
-            }
-        });
+        let runtime = runtime()?;
+        let (client, reports) = runtime.block_on(async {
+            let client = server.connect("netcaliper controller", false, tell).await?;
+            let reports = client.subscribe(server.subject("report", "*")).await;
+            let reports = reports.map_err(|e| format!("NATS server: {e}"))?;
+            client.flush().await.map_err(|e| format!("NATS server: {e}"))?;
+            Ok::<_, String>((client, reports))
+        })?;
+        let carrier = Carrier::new(&server, run, hosts, client, arrived);
+        let carry = move || runtime.block_on(carrier.carry(waiting, reports));
+        let thread = thread::Builder::new().name("nats".to_owned()).spawn(carry);
         let thread = thread.map_err(|e| format!("cannot start a thread: {e}"))?;
-        begins.recv().unwrap_or_else(|_| Err("the connection to the NATS server ended".to_owned()))?;
         Ok(Nats { orders: Some(orders), arrivals, thread: Some(thread) })
     }
 }
@@ -309,6 +298,10 @@ impl Carrier {
     }
 
     async fn publish(&self, host: HostId, line: String) {
+        // Without a server the client takes some messages, and waits with the next one until there is a server again.
+        if self.client.connection_state() != State::Connected {
+            return;
+        }
         if let Some((subject, _)) = self.hosts.get(&host) {
             let _ = self.client.publish(subject.clone(), line.into()).await;
         }

@@ -5,7 +5,7 @@ use crate::agent::{Agent, Input, drive};
 use crate::message::{self, MAX_ORDER};
 use async_nats::Client;
 use futures_util::StreamExt as _;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender};
 use std::thread;
 use tokio::sync::mpsc as queue;
 
@@ -22,26 +22,15 @@ pub fn serve(
 ) -> Result<(), String> {
     let (reports, waiting) = queue::channel::<String>(MAX_WAITING);
     let (orders, name) = (inputs.0.clone(), token(name));
-    let (begun, begins) = channel();
+    let runtime = runtime()?;
+    let client = runtime.block_on(server.connect(&format!("netcaliper agent {name}"), true, tell))?;
+    let subjects = (server.subject("order", &name), server.subject("report", &name));
     let carrying = thread::Builder::new().name("nats".to_owned()).stack_size(512 << 10).spawn(move || {
-        let begin = runtime().and_then(|runtime| {
-            let name_of_client = format!("netcaliper agent {name}");
-            let client = runtime.block_on(server.connect(&name_of_client, true, tell))?;
-            Ok((runtime, client))
-        });
-        match begin {
-            Ok((runtime, client)) => {
-                let _ = begun.send(Ok(()));
-                let subjects = (server.subject("order", &name), server.subject("report", &name));
-                let over = runtime.block_on(carry(&client, subjects, waiting, &orders));
-                // The loop may be over.
-                let _ = orders.send(Input::Gone(over.err()));
-            }
-            Err(why) => drop(begun.send(Err(why))),
-        }
+        let over = runtime.block_on(carry(&client, subjects, waiting, &orders));
+        // The loop may be over.
+        let _ = orders.send(Input::Gone(over.err()));
     });
     let carrying = carrying.map_err(|e| format!("cannot start a thread: {e}"))?;
-    begins.recv().unwrap_or_else(|_| Err("the connection to the NATS server ended".to_owned()))?;
     let over = drive(agent, &inputs.1, &mut |line| reports.try_send(line).is_ok(), false);
     drop(reports);
     let _ = carrying.join();
