@@ -9,7 +9,7 @@ mod view;
 use crate::inventory::{HostId, Inventory};
 use crate::plan::{Round, Test};
 use crate::result::Reason;
-use crate::verdict::{Readings, Verdict, figure, judge};
+use crate::verdict::{Readings, Verdict, figure, judge, median};
 pub use build::MatrixBuilder;
 pub use html::write_html;
 use metrics::Wall;
@@ -125,8 +125,10 @@ impl Matrix {
     pub fn compare(&mut self, before: &Matrix) {
         self.before = Some(before.run);
         self.changes = self.judged(|figure, key, test| {
-            let was = before.tests.iter().position(|of| Some(of) == self.tests.get(usize::from(test)));
-            let was = u16::try_from(was?).ok()?;
+            // How long it was thought to take makes it no other test.
+            let now = self.tests.get(usize::from(test))?;
+            let is_same = |of: &Test| (of.verb, &of.arguments) == (now.verb, &now.arguments);
+            let was = u16::try_from(before.tests.iter().position(is_same)?).ok()?;
             Some(self.readings(figure, key, test).against(&before.readings_of(
                 &self.inventory,
                 figure,
@@ -201,14 +203,7 @@ impl Cell {
     /// The median of a figure over the repeats.
     #[must_use]
     pub fn value(&self, key: &str) -> Option<f64> {
-        let mut values = self.readings.get(key)?.clone();
-        values.sort_by(f64::total_cmp);
-        let n = values.len();
-        match n {
-            0 => None,
-            _ if n % 2 == 1 => values.get(n / 2).copied(),
-            _ => Some(f64::midpoint(values[n / 2 - 1], values[n / 2])),
-        }
+        median(self.readings.get(key)?.clone())
     }
 
     /// Why the cell has no value: the reason of most of its repeats.

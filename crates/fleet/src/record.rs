@@ -3,6 +3,7 @@
 
 use crate::plan::{Plan, TaskId};
 use crate::result::PairResult;
+use crate::spool::write_whole;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
@@ -34,9 +35,11 @@ impl Record {
     /// When it exists already with a plan, or cannot be written.
     pub fn create(folder: &Path, plan: Plan) -> io::Result<Record> {
         fs::create_dir_all(folder)?;
-        let mut file = OpenOptions::new().write(true).create_new(true).open(folder.join(PLAN))?;
-        file.write_all(&serde_json::to_vec(&plan)?)?;
-        file.sync_all()?;
+        let file = folder.join(PLAN);
+        if file.try_exists()? {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        write_whole(&file, &serde_json::to_vec(&plan)?)?;
         Ok(Record { plan, path: folder.join(RESULTS) })
     }
 
@@ -164,6 +167,10 @@ mod tests {
     fn results_outlive_a_line_that_was_cut_off() {
         let folder = std::env::temp_dir().join(format!("netcaliper-record-{}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
+        // What cannot be written whole is not there.
+        fs::create_dir_all(folder.join("plan.partial")).unwrap();
+        assert!(Record::create(&folder, plan()).is_err() && Record::open(&folder).is_err());
+        fs::remove_dir(folder.join("plan.partial")).unwrap();
         let record = Record::create(&folder, plan()).unwrap();
         assert!(Record::create(&folder, plan()).is_err(), "a run is not written over");
         let result = |task, ending| PairResult { task: TaskId(task), attempts: 1, ended: Wall(5), ending };

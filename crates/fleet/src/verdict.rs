@@ -19,7 +19,8 @@ use crate::inventory::{HostId, Inventory};
 use metrics::{ALPHA, Clamped, Contrast, real, student_two_sided};
 use model::{Figure, Unit};
 use serde::{Deserialize, Serialize};
-use stats::{Fit, at_least, benjamini_hochberg, median, spread};
+pub(crate) use stats::median;
+use stats::{Fit, at_least, benjamini_hochberg, spread};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Fewest pairs of a host, and fewest hosts, that are judged.

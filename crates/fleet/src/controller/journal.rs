@@ -27,6 +27,12 @@ struct Held {
     reach: serde_json::Value,
 }
 
+impl Held {
+    fn write(&self, folder: &Path) -> io::Result<()> {
+        write_whole(&folder.join("reach.json"), &serde_json::to_vec(self)?)
+    }
+}
+
 /// A second place for the results of a run, which has each before the run's folder has it.
 pub trait Mirror: Send + fmt::Debug {
     /// Adds results; they are safe there when this returns.
@@ -62,8 +68,14 @@ impl Journal {
         };
         fs::create_dir_all(folder).map_err(failed)?;
         let lock = hold(folder)?;
+        if folder.join("plan.json").try_exists().map_err(failed)? {
+            return Err(failed(io::ErrorKind::AlreadyExists.into()));
+        }
+        // The plan comes last: a folder with one is a run, which can be resumed.
+        let held = Held { epoch: 1, reach };
+        held.write(folder).map_err(failed)?;
         let record = Record::create(folder, plan).map_err(failed)?;
-        Journal::of(folder, record, Held { epoch: 1, reach }, lock).map_err(failed)
+        Journal::of(folder, record, held, lock).map_err(failed)
     }
 
     /// Takes over the run in a folder.
@@ -79,12 +91,12 @@ impl Journal {
         let held = fs::read(folder.join("reach.json")).map_err(failed)?;
         let mut held: Held = serde_json::from_slice(&held).map_err(|e| failed(e.into()))?;
         held.epoch += 1;
+        held.write(folder).map_err(failed)?;
         let _ = fs::remove_file(folder.join("cancel"));
         Journal::of(folder, record, held, lock).map_err(failed)
     }
 
     fn of(folder: &Path, record: Record, held: Held, lock: File) -> io::Result<Journal> {
-        write_whole(&folder.join("reach.json"), &serde_json::to_vec(&held)?)?;
         let appender = record.append()?;
         Ok(Journal { folder: folder.to_owned(), record, appender, held, mirror: None, _lock: lock })
     }
@@ -155,7 +167,7 @@ impl Journal {
         let only_here: Vec<PairResult> =
             known.into_values().filter(|result| !there.contains(&result.task)).collect();
         self.held.epoch = self.held.epoch.max(epoch);
-        write_whole(&self.folder.join("reach.json"), &serde_json::to_vec(&self.held)?)?;
+        self.held.write(&self.folder)?;
         self.mirror = mirror;
         // Where the mirror has lost what this disk has.
         self.mirror.as_mut().map_or(Ok(()), |mirror| mirror.append(&only_here))
@@ -238,6 +250,11 @@ mod tests {
             tasks: (0..4).map(task).collect(),
             ..Plan::default()
         };
+        // A run that could not be resumed is none.
+        fs::create_dir_all(folder.join("reach.partial")).unwrap();
+        assert!(Journal::create(&folder, plan.clone(), "how".into()).is_err());
+        assert!(!folder.join("plan.json").exists());
+        fs::remove_dir(folder.join("reach.partial")).unwrap();
         let mut journal = Journal::create(&folder, plan.clone(), "how".into()).unwrap();
         let result = |reason| PairResult {
             task: TaskId(1),

@@ -24,7 +24,6 @@ pub struct MatrixBuilder<'a> {
     plan: &'a Plan,
     cells: Vec<Cell>,
     at: HashMap<(HostId, HostId, u16), usize>,
-    planned: Vec<u16>,
     /// What each task has until now.
     seen: Vec<Seen>,
 }
@@ -33,23 +32,21 @@ impl<'a> MatrixBuilder<'a> {
     /// No result yet.
     #[must_use]
     pub fn new(plan: &'a Plan) -> Self {
-        let (mut cells, mut at, mut planned) = (Vec::new(), HashMap::new(), Vec::new());
+        let (mut cells, mut at) = (Vec::new(), HashMap::new());
         let name =
             |host: HostId| plan.inventory.host(host).map_or_else(String::new, |host| host.name.clone());
         for task in &plan.tasks {
-            let index = *at.entry((task.from, task.to, task.test)).or_insert_with(|| {
+            at.entry((task.from, task.to, task.test)).or_insert_with(|| {
                 cells.push(Cell {
                     from: name(task.from),
                     to: name(task.to),
                     test: task.test,
                     ..Cell::default()
                 });
-                planned.push(0u16);
                 cells.len() - 1
             });
-            planned[index] = planned[index].saturating_add(1);
         }
-        MatrixBuilder { plan, cells, at, planned, seen: vec![Seen::Nothing; plan.tasks.len()] }
+        MatrixBuilder { plan, cells, at, seen: vec![Seen::Nothing; plan.tasks.len()] }
     }
 
     /// Adds a result. Returns its outcome, where it has one and its task has none before.
@@ -57,14 +54,8 @@ impl<'a> MatrixBuilder<'a> {
         let task = self.plan.task(result.task)?;
         let cell = &mut self.cells[*self.at.get(&(task.from, task.to, task.test))?];
         let seen = self.seen.get_mut(result.task.index())?;
-        match *seen {
-            Seen::Measured => return None,
-            Seen::Missing(reason) => {
-                let left = cell.missing.get(&reason).map_or(0, |n| n.saturating_sub(1));
-                cell.missing.insert(reason, left);
-                cell.missing.retain(|_, n| *n > 0);
-            }
-            Seen::Nothing => {}
+        if *seen == Seen::Measured {
+            return None;
         }
         let (reason, detail) = match &result.ending {
             Ending::Missing { reason, detail } => (*reason, detail.clone()),
@@ -83,22 +74,35 @@ impl<'a> MatrixBuilder<'a> {
             },
         };
         *seen = Seen::Missing(reason);
-        *cell.missing.entry(reason).or_default() += 1;
         cell.detail = report::clean(&detail).chars().take(500).collect();
         None
     }
 
-    /// The matrix of what has come until `made`.
-    #[must_use]
-    pub fn build(self, made: Wall) -> Matrix {
-        let MatrixBuilder { plan, mut cells, planned, .. } = self;
-        for (cell, planned) in cells.iter_mut().zip(planned) {
-            let ended = cell.runs.len() + cell.missing.values().map(|n| usize::from(*n)).sum::<usize>();
-            let left = usize::from(planned).saturating_sub(ended);
-            if let Some(left) = u16::try_from(left).ok().filter(|left| *left > 0) {
-                cell.missing.insert(Reason::NotMeasuredYet, left);
+    /// Counts the tasks that `of` has a reason for.
+    fn count(&mut self, of: impl Fn(Seen) -> Option<Reason>) {
+        for (task, seen) in self.plan.tasks.iter().zip(&self.seen) {
+            if let Some(reason) = of(*seen)
+                && let Some(at) = self.at.get(&(task.from, task.to, task.test))
+            {
+                let n = self.cells[*at].missing.entry(reason).or_default();
+                *n = n.saturating_add(1);
             }
         }
+    }
+
+    /// The matrix of what has come until `made`.
+    #[must_use]
+    pub fn build(mut self, made: Wall) -> Matrix {
+        self.count(|seen| match seen {
+            Seen::Missing(reason) => Some(reason),
+            Seen::Nothing | Seen::Measured => None,
+        });
+        for cell in self.cells.iter_mut().filter(|cell| cell.missing.is_empty()) {
+            // It was said about a repeat that has an outcome now.
+            cell.detail.clear();
+        }
+        self.count(|seen| (seen == Seen::Nothing).then_some(Reason::NotMeasuredYet));
+        let MatrixBuilder { plan, cells, .. } = self;
         let mut matrix = Matrix {
             schema: SCHEMA.to_owned(),
             run: plan.run,

@@ -141,7 +141,7 @@ fn reasons_are_counted_and_an_outcome_replaces_them() {
     builder.add(&result(&task("h3", "h2"), Ending::missing(Reason::UnreachableByDesign, "")));
     builder.add(&result(&task("h0", "h2"), Ending::missing(Reason::Refused, "<b>no</b>")));
     let again = task("h1", "h2");
-    builder.add(&result(&again, Ending::missing(Reason::Cancelled, "")));
+    builder.add(&result(&again, Ending::missing(Reason::Failed, "no route")));
     assert!(builder.add(&result(&again, raw(&outcome(&again, 5, (1.0, 1.0))))).is_some());
     assert!(
         builder.add(&result(&again, Ending::missing(Reason::TimedOut, ""))).is_none(),
@@ -151,6 +151,8 @@ fn reasons_are_counted_and_an_outcome_replaces_them() {
         PairResult { task: crate::plan::TaskId(99), ..result(&again, Ending::missing(Reason::Busy, "")) };
     builder.add(&stranger);
     let matrix = builder.build(NOW);
+    let cell = matrix.cells.iter().find(|cell| !cell.runs.is_empty()).unwrap();
+    assert!(cell.detail.is_empty(), "an outcome takes the place of what was said about the failure");
     let (measured, missing) = matrix.counts();
     assert_eq!(measured, 1);
     let want = [
@@ -194,6 +196,9 @@ fn what_became_worse_is_compared_with_the_same_test_before() {
         now.changes.iter().filter(|v| v.figure == "rtt.p50").map(|v| &v.subject).collect();
     assert_eq!(subjects, [&Subject::Host { host: "h5".to_owned(), side: Side::In }], "h3 was as slow before");
     assert_eq!(now.before, Some(before.run));
+    before.tests[0].length_ns += 1;
+    now.compare(&before);
+    assert!(!now.changes.is_empty(), "it is the same test, however long it was thought to take");
     before.tests[0].arguments.clear();
     now.compare(&before);
     assert!(now.changes.is_empty(), "another test is not compared");

@@ -3,7 +3,7 @@
 use super::{Cell, Matrix};
 use crate::inventory::Host;
 use crate::result::Reason;
-use crate::verdict::{Subject, figure};
+use crate::verdict::{Subject, figure, median};
 use metrics::{Clamped, real};
 use model::{Figure, Unit};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -128,9 +128,7 @@ fn picture(
     let mut values = Vec::new();
     for ((row, column), cells) in gathered {
         let of = |at: &usize| &matrix.cells[*at];
-        let mut told: Vec<f64> = cells.iter().filter_map(|at| of(at).value(key)).collect();
-        told.sort_by(f64::total_cmp);
-        let value = told.get(told.len() / 2).copied();
+        let value = median(cells.iter().filter_map(|at| of(at).value(key)).collect());
         values.extend(value);
         let is_named = |cell: &Cell| named.contains(&(key, cell.from.as_str(), cell.to.as_str()));
         spots[row][column] = Some(Spot {

@@ -7,7 +7,7 @@ use metrics::real;
 const ROUNDS: usize = 20;
 
 /// The median; `None` of nothing.
-pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
+pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     let n = values.len();
     let (_, middle, _) = values.select_nth_unstable_by(n.checked_sub(1)? / 2, f64::total_cmp);
     let low = *middle;
