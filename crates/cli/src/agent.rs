@@ -5,12 +5,12 @@
 use crate::fleet::secure::Keyed;
 use crate::{CliError, Exit, values};
 #[cfg(feature = "fleet")]
-use crate::{key, plan, serve, stderr};
+use crate::{file, key, plan, serve, stderr};
 use clap::Args;
 #[cfg(feature = "fleet")]
 use common::Keyring;
 #[cfg(feature = "fleet")]
-use fleet::agent::{self, Agent, Ceilings, Input, OwnLock, Parts};
+use fleet::agent::{self, Agent, Ceilings, Input, OwnLock};
 #[cfg(feature = "fleet")]
 use fleet::spool::Spool;
 #[cfg(feature = "fleet")]
@@ -132,14 +132,10 @@ fn make(ceilings: Ceilings, resource: String, spool: PathBuf, port: u16) -> (Age
     let tell = happens.clone();
     // The loop may be over when a process ends.
     let happened = move |happened| drop(tell.send(Input::Happened(happened)));
-    let agent = Agent::new(Parts {
-        lock: Box::new(OwnLock::new(&resource)),
-        resource,
-        program: plan::VERSION.to_owned(),
-        programs: Box::new(agent::Child::new(ceilings.clone(), port, happened)),
-        ceilings,
-        spool: Spool::open(spool),
-    });
+    let lock = Box::new(OwnLock::new(&resource));
+    let programs = Box::new(agent::Child::new(ceilings.clone(), port, happened));
+    let program = plan::VERSION.to_owned();
+    let agent = Agent::new(resource, program, ceilings, Spool::open(spool), lock, programs);
     (agent, (happens, inputs))
 }
 
@@ -214,12 +210,9 @@ pub(crate) fn host_name() -> String {
 /// Where this program keeps what it has to know later: never results of the user's runs, which are in the store.
 #[cfg(feature = "fleet")]
 pub(crate) fn state_folder() -> Result<PathBuf, CliError> {
-    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let folder = variable("STATE_DIRECTORY")
-        .or_else(|| variable("XDG_STATE_HOME"))
-        .or_else(|| variable("HOME").map(|home| home.join(".local").join("state")))
-        .or_else(|| variable("LOCALAPPDATA"));
-    folder.map(|folder| folder.join("netcaliper")).ok_or_else(|| {
+    let of_service = file::folder_in("STATE_DIRECTORY").map(|folder| folder.join("netcaliper"));
+    let usual = || file::own_folder("XDG_STATE_HOME", ".local/state", "LOCALAPPDATA");
+    of_service.or_else(usual).ok_or_else(|| {
         CliError::failed(
             "there is no home directory to keep results in: XDG_STATE_HOME names a folder for them",
         )

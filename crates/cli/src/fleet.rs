@@ -94,7 +94,7 @@ pub(crate) struct ShapeArgs {
 pub(crate) struct WhenArgs {
     /// Measure all pairs again and again, every TIME (10m, 6h, 1d): each round is a run of its own. A round that is due while another
     /// one runs is missed, and told. Goes with --count or --until.
-    #[arg(long, value_name = "TIME", value_parser = values::days)]
+    #[arg(long, value_name = "TIME", value_parser = values::pause)]
     pub(crate) every: Option<u64>,
     /// Begin then, and not at once: 02:00, 2027-01-31T02:00 (time of this host), 2027-01-31T02:00:00Z.
     #[arg(long, value_name = "TIME")]

@@ -140,33 +140,25 @@ pub struct Agent {
     out: Vec<Of<Report>>,
 }
 
-/// What an agent is made of.
-pub struct Parts {
-    /// What its tests occupy.
-    pub resource: String,
-    /// Version of the program.
-    pub program: String,
-    /// Its ceilings.
-    pub ceilings: Ceilings,
-    /// Where results wait.
-    pub spool: Spool,
-    /// What an exclusive test takes.
-    pub lock: Box<dyn HostLock>,
-    /// Its processes.
-    pub programs: Box<dyn Programs>,
-}
-
 impl Agent {
-    /// An agent that knows no run.
+    /// An agent that knows no run: `resource` is what its tests occupy, `program` the version of the program; results wait in `spool`,
+    /// and `lock` is what an exclusive test takes.
     #[must_use]
-    pub fn new(parts: Parts) -> Agent {
+    pub fn new(
+        resource: String,
+        program: String,
+        ceilings: Ceilings,
+        spool: Spool,
+        lock: Box<dyn HostLock>,
+        programs: Box<dyn Programs>,
+    ) -> Agent {
         Agent {
-            resource: parts.resource,
-            program: parts.program,
-            admission: Admission::new(parts.ceilings.share, parts.lock),
-            ceilings: parts.ceilings,
-            spool: parts.spool,
-            programs: parts.programs,
+            resource,
+            program,
+            admission: Admission::new(ceilings.share, lock),
+            ceilings,
+            spool,
+            programs,
             sessions: BTreeMap::new(),
             running: BTreeMap::new(),
             out: Vec::new(),
@@ -238,7 +230,6 @@ impl Agent {
                     self.admission.release(now, run, attempt);
                 }
             }
-            Order::Cancel { attempt } => self.end(run, attempt, Reason::Cancelled),
             Order::Stored { tasks } => tasks.into_iter().for_each(|task| self.spool.forget(run, task)),
             Order::Alive { now: theirs } => {
                 session.compare(now, theirs);
@@ -300,7 +291,13 @@ impl Agent {
     }
 
     /// Whether a test until then may be; says why not.
-    fn may_last(&mut self, now: Mono, run: Uuid, attempt: Attempt, until: Mono) -> bool {
+    fn may_last(
+        &mut self,
+        now: Mono,
+        (run, attempt): (Uuid, Attempt),
+        class: CostClass,
+        until: Mono,
+    ) -> bool {
         if until <= now {
             // It was too long on its way: the controller does not wait any more.
             self.tell(run, Report::Busy { attempt, for_ns: 0 });
@@ -325,6 +322,20 @@ impl Agent {
             );
             return false;
         }
+        // A test that is longer than all of the agent's share would be put off again and again.
+        let share = self.admission.longest().filter(|_| class != CostClass::Background);
+        if let Some(most) = share.filter(|most| until.since(now) > *most) {
+            let most = metrics::format_duration(metrics::real(most));
+            self.refuse(
+                run,
+                attempt,
+                Reason::Refused,
+                format!(
+                    "the test may take longer than the {most} that the agent's share of time has room for"
+                ),
+            );
+            return false;
+        }
         true
     }
 
@@ -344,9 +355,10 @@ impl Agent {
     }
 
     fn on_reserve(&mut self, now: Mono, run: Uuid, attempt: Attempt, class: CostClass, until: Mono) {
-        let again = self.admission.get(run, attempt).is_some();
-        let is_admitted = again
-            || self.may_last(now, run, attempt, until)
+        // A controller that has taken the run over may want the same attempt until later.
+        let most = now.plus(self.ceilings.time_ns.saturating_add(SLACK));
+        let is_admitted = self.admission.extend(run, attempt, until.min(most))
+            || self.may_last(now, (run, attempt), class, until)
                 && self.admit(now, (run, attempt), class, until, false);
         if !is_admitted {
             return;
@@ -376,7 +388,7 @@ impl Agent {
         if let Some(Kept { attempt, ending }) = self.spool.get(run, attempt.task).cloned() {
             return self.tell(run, Report::Ended { attempt, ending });
         }
-        if self.running.contains_key(&(run, attempt)) || !self.may_last(now, run, attempt, until) {
+        if self.running.contains_key(&(run, attempt)) || !self.may_last(now, (run, attempt), class, until) {
             return;
         }
         let words = options::target(target, &self.ceilings)
@@ -400,18 +412,12 @@ impl Agent {
         self.programs.start(run, attempt, words, key.as_deref());
     }
 
-    /// Ends a test before its time.
-    fn end(&mut self, run: Uuid, attempt: Attempt, reason: Reason) {
-        if let Some(test) = self.running.get_mut(&(run, attempt)).filter(|test| test.ends.is_none()) {
-            test.ends = Some(reason);
-            self.programs.end(run, attempt, false);
-        }
-    }
-
     fn on_bye(&mut self, now: Mono, run: Uuid) {
-        let own: Vec<Attempt> =
-            self.running.keys().filter(|(of, _)| *of == run).map(|(_, attempt)| *attempt).collect();
-        own.into_iter().for_each(|attempt| self.end(run, attempt, Reason::Cancelled));
+        let own = self.running.iter_mut().filter(|((of, _), test)| *of == run && test.ends.is_none());
+        for ((_, attempt), test) in own {
+            test.ends = Some(Reason::Cancelled);
+            self.programs.end(run, *attempt, false);
+        }
         let reserved = self.admission.held().iter().filter(|held| held.run == run && !held.is_client);
         for attempt in reserved.map(|held| held.attempt).collect::<Vec<_>>() {
             self.admission.release(now, run, attempt);

@@ -23,6 +23,8 @@ const SILENCE: u64 = 6 * SECOND;
 const PATIENCE: u64 = 10 * SECOND;
 /// How often it is looked whether the user wants something, ns.
 const LOOK: u64 = SECOND / 10;
+/// How much longer hosts are waited for with each one that has an agent: only a few are dialled at a time, ns.
+const DIALLING: u64 = SECOND;
 
 /// What the user wants of a run that goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,8 +33,6 @@ pub enum Wish {
     GoOn,
     /// That it ends once the tests that run are over; it can be resumed.
     Stop,
-    /// That it ends now; it can be resumed.
-    StopNow,
     /// That it ends now without a word to the agents: another controller has taken the run over.
     Leave,
 }
@@ -84,7 +84,7 @@ pub struct Controller<'a> {
     members: Vec<Member>,
     running: BTreeMap<TaskId, Running>,
     done: BTreeSet<TaskId>,
-    /// Those of them that have a reason instead of an outcome.
+    /// Tasks that this controller has ended with a reason instead of an outcome, those among them that are not kept included.
     lacking: BTreeSet<TaskId>,
     /// Endings that are not on the disk yet.
     fresh: Vec<(TaskId, Ending)>,
@@ -126,8 +126,11 @@ impl<'a> Controller<'a> {
             let passive = host.passive_protocol().map(|protocol| Stage::Passive(protocol.to_owned()));
             Member { stage: passive.unwrap_or(Stage::Away), heard: now, why: None }
         };
-        let members = plan.inventory.hosts.iter().map(member).collect();
-        let (state, fresh) = State::new(plan, Policy::default(), &over, now);
+        let members: Vec<Member> = plan.inventory.hosts.iter().map(member).collect();
+        let dialled = members.iter().filter(|member| member.stage == Stage::Away).count() as u64;
+        let usual = Policy::default();
+        let policy = Policy { absent_ns: usual.absent_ns + DIALLING * dialled, ..usual };
+        let (state, fresh) = State::new(plan, policy, &over, now);
         Ok(Controller {
             state,
             transport,
@@ -208,7 +211,7 @@ impl<'a> Controller<'a> {
             self.start(assignment, now);
         }
         self.keep_alive(now, tell);
-        Ok(self.state.is_over() || wish == Wish::StopNow)
+        Ok(self.state.is_over())
     }
 
     fn send(&mut self, host: HostId, message: Order) {
@@ -218,6 +221,8 @@ impl<'a> Controller<'a> {
 
     fn apply(&mut self, event: Event, now: Mono) {
         let ended = self.state.apply(event, now);
+        let without = ended.iter().filter(|(_, ending)| ending.reason().is_some()).map(|(task, _)| *task);
+        self.lacking.extend(without);
         self.fresh.extend(ended);
     }
 
@@ -239,14 +244,9 @@ impl<'a> Controller<'a> {
         };
         for host in self.members.iter().enumerate().filter_map(passive).collect::<Vec<_>>() {
             let name = self.plan().inventory.host(host).map_or("", |host| &host.name);
-            let resource = self.label_of(host).unwrap_or_else(|| format!("passive/{name}"));
+            let resource = format!("passive/{name}");
             self.apply(Event::Joined { host, resource }, now);
         }
-    }
-
-    /// The resource that the inventory gives a host.
-    fn label_of(&self, host: HostId) -> Option<String> {
-        self.plan().inventory.host(host)?.label("resource").map(str::to_owned)
     }
 
     fn on_report(&mut self, now: Mono, host: HostId, report: Of<Report>, tell: &mut dyn FnMut(Progress)) {
@@ -271,8 +271,7 @@ impl<'a> Controller<'a> {
                 let member = &mut self.members[host.index()];
                 if member.stage == Stage::Greeted {
                     (member.stage, member.why) = (Stage::Ready, None);
-                    let resource = self.label_of(host).unwrap_or_else(|| bounded(&resource));
-                    self.apply(Event::Joined { host, resource }, now);
+                    self.apply(Event::Joined { host, resource: bounded(&resource) }, now);
                     tell(Progress::Joined(host));
                 }
             }
@@ -448,6 +447,7 @@ impl<'a> Controller<'a> {
         let is_outcome = ending.reason().is_none();
         if is_outcome && self.lacking.remove(&attempt.task) {
             self.done.remove(&attempt.task);
+            self.fresh.retain(|(of, _)| *of != attempt.task);
             self.fresh.push((attempt.task, ending.clone()));
         }
         self.end(now, attempt, ending);
@@ -488,9 +488,6 @@ impl<'a> Controller<'a> {
             let is_wanted = self.keeps_cancelled || ending.reason() != Some(Reason::Cancelled);
             if !is_wanted || !self.done.insert(task) {
                 continue;
-            }
-            if ending.reason().is_some() {
-                self.lacking.insert(task);
             }
             let ending = self.explained(task, ending);
             results.push(PairResult { task, attempts: self.state.attempts(task), ended, ending });

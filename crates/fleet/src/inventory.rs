@@ -251,7 +251,7 @@ fn tree(value: &serde_json::Value) -> Result<Inventory, InventoryError> {
     }
 }
 
-/// Why a text is no inventory, in one sentence.
+/// Why a text is no inventory, or why an inventory has no such plan, in one sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InventoryError {
     line: Option<usize>,
@@ -259,7 +259,7 @@ pub struct InventoryError {
 }
 
 impl InventoryError {
-    fn new(text: impl Into<String>) -> Self {
+    pub(crate) fn new(text: impl Into<String>) -> Self {
         InventoryError { line: None, text: text.into() }
     }
 

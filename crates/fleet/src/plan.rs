@@ -9,7 +9,7 @@ use crate::inventory::{HostId, Inventory};
 pub use forecast::{Busiest, Forecast, GroupForecast};
 #[cfg(test)]
 pub(crate) use make::Random;
-pub use make::{PlanError, Request, Shape};
+pub use make::{Request, Shape};
 pub use rounds::{MAX_ROUNDS, Round, Rounds};
 use serde::{Deserialize, Serialize};
 pub use uuid::Uuid as RunId;
@@ -101,6 +101,9 @@ pub struct Test {
     pub class: CostClass,
     /// How long it takes when nothing goes wrong, ns, start and end included.
     pub length_ns: u64,
+    /// How much longer it may take when answers are lost, ns.
+    #[serde(default, skip_serializing_if = "crate::message::is_zero")]
+    pub wait_ns: u64,
     /// Payload of one test, both directions, where the options limit it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,

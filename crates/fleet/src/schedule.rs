@@ -10,7 +10,7 @@ use crate::result::Ending;
 pub use choose::next;
 use metrics::{Mono, SECOND};
 pub use resources::{GroupLimit, Resources};
-pub use state::{Progress, State};
+pub use state::State;
 
 /// A test to start now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,8 +95,8 @@ pub struct Policy {
     pub refusals: u32,
     /// Between two attempts of a task, ns.
     pub retry_ns: u64,
-    /// How long the first attempt of a test may take beyond its length, ns: agents end it then. Each further attempt may take twice
-    /// as long as the one before, since hosts with many tests at once are slow.
+    /// How long the first attempt of a test may take beyond its length and the answers that it waits for, ns: agents end it then. Each
+    /// further attempt may take twice as long as the one before, since hosts with many tests at once are slow.
     pub grace_ns: u64,
     /// How long a host that is not there is waited for, ns.
     pub absent_ns: u64,

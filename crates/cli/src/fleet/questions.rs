@@ -11,29 +11,12 @@ use model::{Kind, Pattern, Phase, Schedule};
 const AROUND_NS: u64 = SECOND / 2;
 /// Datagrams of at most this rate are limited tests, bits a second.
 const PACED: u64 = 10_000_000;
-/// Options that a test of a plan must not have: the fleet decides on direction, repetition and output.
-const FORBIDDEN: [&str; 20] = [
-    "-R",
-    "--reverse",
-    "--bidir",
-    "--repeat",
-    "--until-confidence",
-    "--sweep",
-    "--search",
-    "--path-mtu",
-    "--preset",
-    "--json",
-    "-J",
-    "--jsonl",
-    "--html",
-    "--svg",
-    "--save",
-    "--samples",
-    "--exclusive",
-    "--iterations",
-    "-p",
-    "--port",
-];
+/// Round trip of a message of a closed loop, about, ns.
+const TRIP_NS: u64 = SECOND / 1000;
+/// How much longer a test may take at most when answers are lost, ns.
+const MOST_WAIT_NS: u64 = 300 * SECOND;
+/// Options that agents take and tests of a plan must not have: the fleet decides on direction and repetition.
+const FORBIDDEN: [&str; 4] = ["-R", "--reverse", "--bidir", "--repeat"];
 
 /// The test that the words mean.
 pub(super) fn test(text: &str, class: Option<&str>) -> Result<Test, CliError> {
@@ -48,35 +31,32 @@ pub(super) fn test(text: &str, class: Option<&str>) -> Result<Test, CliError> {
     {
         return Err(wrong(&format!("{word} is decided by the fleet, leave it out")));
     }
-    let without_host = ["netcaliper", first].into_iter().chain(arguments.iter().copied());
-    if Cli::try_parse_from(without_host).is_ok() {
-        return Err(wrong("leave out the host: it is that of each pair"));
-    }
-    let line = ["netcaliper", first, "192.0.2.1"].into_iter().chain(arguments.iter().copied());
+    let arguments: Vec<String> = arguments.iter().map(|word| (*word).to_owned()).collect();
+    fleet::agent::options::parse(verb, &arguments).map_err(|why| wrong(&why))?;
+    let line = ["netcaliper", first, "192.0.2.1"].into_iter().chain(arguments.iter().map(String::as_str));
     let cli = Cli::try_parse_from(line).map_err(|e| {
         let said = e.to_string();
         wrong(said.lines().next().unwrap_or_default().trim_start_matches("error: "))
     })?;
-    let (length_ns, bytes, usual) = match &cli.command {
+    let test = match &cli.command {
         Command::Ping(args) => of_phase(&ping::phase(args, false)?),
         Command::Delay(args) => of_phase(&delay::phase(args)?),
         Command::Tcp(args) => of_phase(&plan::tcp(args)),
         Command::Train(args) => of_phase(&train::plain(args)),
-        Command::Load(args) => (load::length_ns(args), None, CostClass::Exclusive),
+        Command::Load(args) => Test { length_ns: load::length_ns(args), ..Test::default() },
         _ => return Err(wrong("expected ping, delay, tcp, load or train")),
     };
     let class = match class {
         Some("exclusive") => CostClass::Exclusive,
         Some("limited") => CostClass::Limited,
         Some("background") => CostClass::Background,
-        _ => usual,
+        _ => test.class,
     };
-    let arguments = arguments.iter().map(|word| (*word).to_owned()).collect();
-    Ok(Test { verb, arguments, class, length_ns: length_ns.saturating_add(AROUND_NS), bytes })
+    Ok(Test { verb, arguments, class, length_ns: test.length_ns.saturating_add(AROUND_NS), ..test })
 }
 
-/// Length, payload where it is limited, and class of a run of one phase.
-fn of_phase(phase: &Phase) -> (u64, Option<u64>, CostClass) {
+/// A run of one phase: its length, its payload where that is limited, and its class.
+fn of_phase(phase: &Phase) -> Test {
     let ways = if phase.pattern == Pattern::Duplex { 2 } else { 1 };
     let in_time = |bps: u64, ns: u64| u64::clamped(real(bps) / 8.0 * real(ns) / 1e9);
     if let Some(ping) = phase.ping.as_ref().filter(|_| phase.kind == Kind::Ping) {
@@ -87,15 +67,18 @@ fn of_phase(phase: &Phase) -> (u64, Option<u64>, CostClass) {
             }
         };
         let messages = ping.messages.map(|n| n.saturating_add(ping.warmup));
-        let by_count = messages
-            .map(|n| n.saturating_mul(gap.unwrap_or(ping.timeout_ns)).saturating_add(ping.timeout_ns));
+        let by_count = messages.map(|n| n.saturating_mul(gap.unwrap_or(TRIP_NS)));
         let time = phase.duration_ns.map(|ns| ns.saturating_add(phase.omit_ns));
         let length = [by_count, time].into_iter().flatten().min().unwrap_or(10 * SECOND);
+        // A closed loop waits for each answer, an open one for those that come last.
+        let waits = messages.filter(|_| gap.is_none()).map_or(1, |n| n.saturating_add(1));
+        let wait_ns = waits.saturating_mul(ping.timeout_ns).min(MOST_WAIT_NS);
         let sent = messages.or_else(|| Some(length / gap?));
         let each = u64::from(ping.size).saturating_mul(2).saturating_mul(phase.connections.into());
         let light = gap.is_some_and(|gap| gap >= SECOND / 100) && phase.connections == 1;
         let class = if light { CostClass::Background } else { CostClass::Limited };
-        return (length, sent.map(|n| n.saturating_mul(each)), class);
+        let bytes = sent.map(|n| n.saturating_mul(each));
+        return Test { class, length_ns: length, wait_ns, bytes, ..Test::default() };
     }
     let rate = phase.rate.map(|bps| bps.saturating_mul(phase.connections.into()).saturating_mul(ways));
     let by_rate =
@@ -104,7 +87,8 @@ fn of_phase(phase: &Phase) -> (u64, Option<u64>, CostClass) {
         phase.duration_ns.map(|ns| ns.saturating_add(phase.omit_ns)).or(by_rate).unwrap_or(10 * SECOND);
     let bytes = phase.total_bytes.or_else(|| rate.map(|bps| in_time(bps, length)));
     let paced = phase.kind != Kind::Train && rate.is_some_and(|bps| bps <= PACED * ways);
-    (length, bytes, if paced { CostClass::Limited } else { CostClass::Exclusive })
+    let class = if paced { CostClass::Limited } else { CostClass::Exclusive };
+    Test { class, length_ns: length, bytes, ..Test::default() }
 }
 
 #[cfg(test)]
@@ -115,8 +99,13 @@ mod tests {
     fn tests_are_read_with_their_length_bytes_and_class() {
         let read = |text: &str| test(text, None).unwrap();
         let ping = read("ping -n 20 --rate 100 -l 100");
-        // 20 messages in 200 ms, a second for the last echo, half a second around; 100 bytes there and back.
-        assert_eq!((ping.verb, ping.length_ns, ping.bytes), (Verb::Ping, 1_700_000_000, Some(4_000)));
+        // 20 messages in 200 ms, half a second around; 100 bytes there and back. The last echo may take a second.
+        assert_eq!((ping.verb, ping.length_ns, ping.bytes), (Verb::Ping, 700_000_000, Some(4_000)));
+        assert_eq!(ping.wait_ns, SECOND);
+        // Messages of about a millisecond each, of which each one may be lost.
+        let closed = read("ping -n 20 --closed-loop --timeout 2s");
+        assert_eq!((closed.length_ns, closed.wait_ns), (520_000_000, 42 * SECOND));
+        assert_eq!(read("ping -n 1000 --closed-loop").wait_ns, MOST_WAIT_NS);
         assert_eq!(ping.class, CostClass::Background);
         assert_eq!(ping.arguments, ["-n", "20", "--rate", "100", "-l", "100"]);
         assert_eq!(read("ping --flood -t 1s").class, CostClass::Limited);

@@ -268,7 +268,7 @@ fn wait(journal: &Journal, round: &Round, wish: &dyn Fn() -> Wish) -> std::io::R
             (Wish::Leave, _) => return Ok(Waited::Deposed),
             (_, true) => return Ok(Waited::Cancelled),
             (Wish::GoOn, false) => std::thread::sleep(LOOK),
-            (Wish::Stop | Wish::StopNow, false) => return Ok(Waited::Interrupted),
+            (Wish::Stop, false) => return Ok(Waited::Interrupted),
         }
     }
     // One that has begun is ended, however late.
@@ -276,11 +276,18 @@ fn wait(journal: &Journal, round: &Round, wish: &dyn Fn() -> Wish) -> std::io::R
     Ok(if round.is_missed(Wall(kept::now())) && !has_begun { Waited::Missed } else { Waited::Due })
 }
 
-/// The folder of the round before this one, if there is one: rounds that were missed may have none.
+/// The folder of the last round before this one that has measured anything: those that were missed have not.
 fn earlier(round: &Round, folder: &Path) -> Option<PathBuf> {
     let folder_of = |number| folder.with_file_name(Round { number, ..*round }.run().to_string());
-    let before = (1..round.number).rev().take(MOST_TOLD as usize).map(folder_of);
-    before.into_iter().find(|folder| folder.join("results.jsonl").is_file())
+    let mut before = (1..round.number).rev().take(MOST_TOLD as usize).map(folder_of);
+    before.find(|folder| has_outcome(folder))
+}
+
+fn has_outcome(folder: &Path) -> bool {
+    let Ok(record) = Record::open(folder) else { return false };
+    let mut has_outcome = false;
+    let read = record.results(|result| has_outcome |= result.ending.reason().is_none());
+    read.is_ok() && has_outcome
 }
 
 fn named(round: &Round) -> String {
@@ -323,6 +330,9 @@ pub(super) fn told(round: &Round, folder: &Path) -> Result<Vec<String>, CliError
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fleet::inventory::{Format, Inventory};
+    use fleet::plan::{Request, RunId, Shape, TaskId, Test};
+    use fleet::result::{Ending, PairResult};
 
     fn args(at: Option<&str>, every: Option<u64>, count: Option<u32>, until: Option<&str>) -> WhenArgs {
         WhenArgs { every, at: at.map(str::to_owned), count, until: until.map(str::to_owned) }
@@ -343,6 +353,36 @@ mod tests {
         for wrong in ["soon", "25:00", "2027-13-01T00:00", ""] {
             assert!(moment(wrong, now).unwrap_err().contains("02:00"), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_round_is_compared_with_the_last_one_that_measured() {
+        let all = std::env::temp_dir().join(format!("nc-rounds-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&all);
+        let inventory = Inventory::parse("a\nb\n", Format::Lines).unwrap();
+        let rounds = Rounds { first: Wall(0), every_ns: 60 * SECOND, count: 3 };
+        let first = Round::first(RunId::from_u128(7), rounds);
+        let request = Request {
+            run: first.run(),
+            shape: Shape::Mesh,
+            tests: vec![Test::default()],
+            repeats: 1,
+            seed: 1,
+            unlike: None,
+        };
+        let plan = Plan::make(inventory, request).unwrap();
+        let at = |number| Round { number, ..first };
+        let folder = |number| all.join(at(number).run().to_string());
+        let made = |number| {
+            let plan = plan.clone().in_round(at(number));
+            Journal::create(&folder(number), plan, serde_json::Value::Null).unwrap()
+        };
+        let outcome = serde_json::value::RawValue::from_string("{}".to_owned()).unwrap();
+        let ending = Ending::Measured(outcome);
+        made(1).append(&[PairResult { task: TaskId(0), attempts: 1, ended: Wall(0), ending }]).unwrap();
+        made(2).end_all(Wall(0), "missed").unwrap();
+        assert_eq!(earlier(&at(3), &folder(3)), Some(folder(1)));
+        std::fs::remove_dir_all(&all).unwrap();
     }
 
     #[test]

@@ -275,6 +275,8 @@ pub(super) fn cancel(args: &WhichArgs) -> Result<Exit, CliError> {
         std::thread::sleep(Duration::from_millis(50));
     }
     let mut journal = Journal::resume(&folder).map_err(CliError::failed)?;
+    // Resuming has removed the request, which the controller of a series may not have seen yet between two rounds.
+    controller::request_cancel(&folder).map_err(failed)?;
     let results = controller::latest(journal.record()).map_err(|e| of_folder(&folder, &e))?;
     let missing = journal.end_all(runtime::wall_now(), "").map_err(failed)?;
     let cancelled =
@@ -321,4 +323,19 @@ fn runs(folder: &Path) -> Vec<(std::time::SystemTime, String, PathBuf)> {
         Some((made, entry.file_name().to_str()?.to_owned(), entry.path()))
     };
     entries.filter_map(run).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cancelled_run_says_so_to_the_next_round() {
+        let folder = std::env::temp_dir().join(format!("nc-cancel-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        drop(Journal::create(&folder, Plan::default(), serde_json::Value::Null).unwrap());
+        cancel(&WhichArgs { run: Some(folder.clone()) }).unwrap();
+        assert!(controller::is_cancel_requested(&folder));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 }

@@ -52,8 +52,17 @@ impl Admission {
         &self.held
     }
 
-    pub(super) fn get(&self, run: Uuid, attempt: Attempt) -> Option<&Held> {
-        self.held.iter().find(|held| (held.run, held.attempt) == (run, attempt))
+    /// Holds a test until `until` at least, where it is held. Whether it is.
+    pub(super) fn extend(&mut self, run: Uuid, attempt: Attempt, until: Mono) -> bool {
+        let held = self.held.iter_mut().find(|held| (held.run, held.attempt) == (run, attempt));
+        let Some(held) = held else { return false };
+        held.until = held.until.max(until);
+        true
+    }
+
+    /// Longest test other than a background one that the share of the time has room for, ns; `None` where the share is all of it.
+    pub(super) fn longest(&self) -> Option<u64> {
+        (self.share < 1.0).then(|| (self.share * WINDOW as f64) as u64)
     }
 
     /// Admits a test, or says for how long none is admitted, ns.
@@ -124,12 +133,11 @@ impl Admission {
 
     /// Whether a test until `until` keeps the share of the time; else for how long none does, ns.
     fn within_share(&self, now: Mono, until: Mono) -> Result<(), u64> {
-        if self.share >= 1.0 {
-            return Ok(());
-        }
-        let budget = (self.share * WINDOW as f64) as u64;
+        let Some(budget) = self.longest() else { return Ok(()) };
         let begin = Mono(now.0.saturating_sub(WINDOW));
         let mut used: u64 = self.past.iter().map(|(from, end)| end.since(begin.max(*from))).sum();
+        let held = self.held.iter().filter(|held| held.class != CostClass::Background);
+        used += held.clone().map(|held| held.until.since(begin.max(held.from))).sum::<u64>();
         used += until.since(now);
         let mut excess = used.saturating_sub(budget);
         if excess == 0 {
@@ -143,7 +151,9 @@ impl Admission {
             }
             excess -= length;
         }
-        Err(WINDOW)
+        // How long those that are held have taken is known when they are over.
+        let end = held.map(|held| held.until).min();
+        Err(end.map_or(WINDOW, |end| end.since(now).max(MILLISECOND)))
     }
 }
 
@@ -237,6 +247,11 @@ mod tests {
         assert!(wait <= WINDOW, "{wait}");
         let then = Mono(WINDOW + 2 * SECOND);
         assert_eq!(all.admit(then, held(3, CostClass::Exclusive, then.0, then.0 + SECOND)), Ok(()));
+        // Those that run count, too.
+        let mut all = admission(0.1);
+        let limited = |task| held(task, CostClass::Limited, 0, minute / 2);
+        assert_eq!([1, 3].map(|task| all.admit(Mono(0), limited(task))), [Ok(()), Ok(())]);
+        assert_eq!(all.admit(Mono(0), limited(5)), Err(minute / 2));
         // As many as there is time for: at most the share, in any window.
         let (mut all, mut now, mut used) = (admission(0.25), Mono(0), 0);
         while now.0 < WINDOW {

@@ -75,21 +75,25 @@ fn attempt(task: u32) -> Attempt {
 
 fn made(ceilings: Ceilings, folder: PathBuf) -> Rig {
     let did = Pretended::default();
-    let parts = Parts {
-        resource: "host".to_owned(),
-        program: "1.2.3".to_owned(),
+    let agent = Agent::new(
+        "host".to_owned(),
+        "1.2.3".to_owned(),
         ceilings,
-        spool: Spool::open(folder.clone()),
-        lock: Box::new(Free),
-        programs: Box::new(did.clone()),
-    };
-    Rig { agent: Agent::new(parts), did, folder }
+        Spool::open(folder.clone()),
+        Box::new(Free),
+        Box::new(did.clone()),
+    );
+    Rig { agent, did, folder }
+}
+
+fn within(ceilings: Ceilings) -> Rig {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let name = format!("nc-agent-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    made(ceilings, std::env::temp_dir().join(name))
 }
 
 fn rig() -> Rig {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    let name = format!("nc-agent-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-    made(Ceilings::default(), std::env::temp_dir().join(name))
+    within(Ceilings::default())
 }
 
 impl Rig {
@@ -277,6 +281,35 @@ fn a_reservation_waits_for_the_server_and_ends_by_itself() {
         matches!(&rig.reports()[..], [Report::Refused { reason: Reason::Failed, why, .. }] if why.contains("in use"))
     );
     assert!(rig.agent.is_idle());
+}
+
+#[test]
+fn a_reservation_lasts_as_long_as_the_controller_that_took_over_wants() {
+    let mut rig = rig();
+    rig.hello(0, 1);
+    rig.order(s(1), reserve(1, 4));
+    rig.hello(2, 2);
+    rig.order(s(2), reserve(1, 9));
+    rig.order(s(2), reserve(1, 6));
+    assert_eq!(rig.agent.wake(s(2)), Some(s(9)));
+    assert!(matches!(rig.order(s(5), reserve(2, 12))[..], [Report::Busy { .. }]));
+    // For longer than the longest test not even then.
+    rig.order(s(5), reserve(1, 100_000));
+    assert!(rig.agent.admission.held()[0].until < s(1_000));
+}
+
+#[test]
+fn a_test_that_the_share_of_the_time_never_has_room_for_is_refused() {
+    // Six seconds of ten minutes.
+    let mut rig = within(Ceilings { share: 0.01, ..Ceilings::default() });
+    rig.hello(0, 1);
+    let refused = |reports: &[Report]| match reports {
+        [Report::Refused { reason: Reason::Refused, why, .. }] => why.contains("share"),
+        _ => false,
+    };
+    assert!(refused(&rig.order(s(1), run(1, 8))) && refused(&rig.order(s(1), reserve(2, 8))));
+    assert!(rig.agent.is_idle());
+    assert!(rig.order(s(1), run(3, 6)).is_empty() && !rig.agent.is_idle());
 }
 
 #[test]

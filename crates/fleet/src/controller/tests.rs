@@ -3,9 +3,9 @@
 
 use super::*;
 use crate::agent::options::Ceilings;
-use crate::agent::{Agent, Happened, HostLock, Left, Parts, Programs};
+use crate::agent::{Agent, Happened, HostLock, Left, Programs};
 use crate::inventory::{Host, Inventory};
-use crate::plan::{CostClass, Task};
+use crate::plan::{CostClass, Random, Task};
 use crate::spool::Spool;
 use std::cell::RefCell;
 use std::collections::BinaryHeap;
@@ -14,18 +14,6 @@ use std::rc::Rc;
 use uuid::Uuid;
 
 const MS: u64 = SECOND / 1000;
-
-/// Numbers that a seed draws (xorshift64*).
-struct Drawn(u64);
-
-impl Drawn {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) % n
-    }
-}
 
 /// What a pretended agent asks of its processes.
 enum Asked {
@@ -124,7 +112,7 @@ struct World {
     count: u64,
     due: BinaryHeap<At>,
     machines: Vec<Machine>,
-    drawn: Drawn,
+    random: Random,
     folder: PathBuf,
     plan: Plan,
     /// From, until, client, server of each test that ran, as its process did.
@@ -165,13 +153,13 @@ impl World {
     fn new(hosts: u32, seed: u64) -> World {
         let folder = std::env::temp_dir().join(format!("nc-world-{}-{hosts}-{seed}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
-        let mut drawn = Drawn(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+        let mut random = Random(seed);
         let mut machine = |_| Machine {
             agent: None,
             asked: Pretended::default(),
             life: 0,
             cut_until: 0,
-            ahead: drawn.below(1_000) * SECOND,
+            ahead: random.next() % 1_000 * SECOND,
             last: [0; 2],
         };
         let machines: Vec<Machine> = (0..hosts).map(&mut machine).collect();
@@ -180,7 +168,7 @@ impl World {
             count: 0,
             due: BinaryHeap::new(),
             machines,
-            drawn,
+            random,
             folder,
             plan: plan(hosts),
             ran: Vec::new(),
@@ -208,7 +196,7 @@ impl World {
 
     /// Time that a message to the agent, or from it, takes; cut links lose it. None overtakes another.
     fn passes(&mut self, at: usize, is_report: bool) -> Option<u64> {
-        let delay = MS / 5 + self.drawn.below(2) * self.drawn.below(20) * MS;
+        let delay = MS / 5 + self.random.next() % 2 * (self.random.next() % 20) * MS;
         let machine = &mut self.machines[at];
         let last = &mut machine.last[usize::from(is_report)];
         *last = (self.now + delay).max(*last);
@@ -217,15 +205,14 @@ impl World {
 
     fn start(&mut self, at: usize) {
         let asked = Pretended::default();
-        let parts = Parts {
-            resource: format!("r{at}"),
-            program: "test".to_owned(),
-            ceilings: Ceilings::default(),
-            spool: Spool::open(self.spool(at)),
-            lock: Box::new(Free),
-            programs: Box::new(asked.clone()),
-        };
-        let mut agent = Agent::new(parts);
+        let mut agent = Agent::new(
+            format!("r{at}"),
+            "test".to_owned(),
+            Ceilings::default(),
+            Spool::open(self.spool(at)),
+            Box::new(Free),
+            Box::new(asked.clone()),
+        );
         agent.introduce(Uuid::nil());
         self.machines[at].agent = Some(agent);
         self.machines[at].asked = asked;
@@ -241,7 +228,7 @@ impl World {
         if let Some(delay) = self.passes(at, true) {
             self.push(delay, What::ToController(HostId(at as u32), lost));
         }
-        let pause = (1 + self.drawn.below(3)) * SECOND;
+        let pause = (1 + self.random.next() % 3) * SECOND;
         self.push(pause, What::Start(at));
     }
 
@@ -275,8 +262,8 @@ impl World {
                 Asked::Start(run, attempt) => {
                     self.running.insert((at, attempt.task, attempt.number), self.now);
                     let left = Left { code: Some(0), out: b"{\"points\":[]}".to_vec(), said: String::new() };
-                    let hangs = self.hangs && self.drawn.below(200) == 0;
-                    let length = if hangs { 1_000 * SECOND } else { LENGTH - self.drawn.below(50) * MS };
+                    let hangs = self.hangs && self.random.next().is_multiple_of(200);
+                    let length = if hangs { 1_000 * SECOND } else { LENGTH - self.random.next() % 50 * MS };
                     self.push(length, What::Process(at, life, Happened::Over { run, attempt, left }));
                 }
                 Asked::End(run, attempt) => {
@@ -467,9 +454,9 @@ fn faults_cost_no_result_and_no_overlap() {
         let mut world = World::new(8, seed);
         world.hangs = true;
         for _ in 0..12 {
-            let at = world.drawn.below(8) as usize;
-            let when = world.drawn.below(12) * SECOND + world.drawn.below(1_000) * MS;
-            let what = match world.drawn.below(5) {
+            let at = world.random.below(8);
+            let when = world.random.next() % 12 * SECOND + world.random.next() % 1_000 * MS;
+            let what = match world.random.below(5) {
                 0 => What::KillController,
                 1 | 2 => What::Cut(at, when + 10 * SECOND),
                 _ => What::Kill(at),
@@ -479,4 +466,41 @@ fn faults_cost_no_result_and_no_overlap() {
         let results = run(&mut world, 1_000 * SECOND);
         is_complete(&world, &results);
     }
+}
+
+#[test]
+fn many_hosts_are_waited_for_while_they_are_dialled() {
+    let world = World::new(40, 1);
+    let folder = world.folder.join("run");
+    let journal = Journal::create(&folder, world.plan.clone(), serde_json::Value::Null).unwrap();
+    let mut transport = Sent::default();
+    let mut controller = Controller::at(Mono(0), journal, None, &mut transport).unwrap();
+    let mut step = |seconds: u64| {
+        controller.step(Mono(seconds * SECOND), Wall(0), Wish::GoOn, &mut |_| {}).unwrap();
+        controller.done.len()
+    };
+    assert_eq!((step(0), step(69), step(70)), (0, 0, world.plan.tasks.len()));
+}
+
+#[test]
+fn an_outcome_that_comes_after_the_end_is_kept() {
+    let world = World::new(2, 1);
+    let folder = world.folder.join("run");
+    let journal = Journal::create(&folder, world.plan.clone(), serde_json::Value::Null).unwrap();
+    let mut transport = Sent::default();
+    let mut controller = Controller::at(Mono(0), journal, None, &mut transport).unwrap();
+    // The one comes as the run ends, the other a moment later; their agents have kept them from before.
+    for task in [0, 1] {
+        let outcome = serde_json::value::RawValue::from_string("{\"points\":[]}".to_owned()).unwrap();
+        let attempt = Attempt { task: TaskId(task), number: 1 };
+        let report = Report::Ended { attempt, ending: Ending::Measured(outcome) };
+        let report = Arrival::Report(Box::new(Of::new(world.plan.run, report)));
+        controller.arrived.push((HostId(task), report));
+        controller.step(Mono(SECOND), Wall(0), Wish::Stop, &mut |_| {}).unwrap();
+    }
+    drop(controller);
+    let results = controller_results(&folder);
+    let measured: Vec<u32> =
+        results.iter().filter(|of| of.ending.reason().is_none()).map(|of| of.task.0).collect();
+    assert_eq!(measured, [0, 1]);
 }

@@ -3,7 +3,6 @@
 use super::{MAX_TASKS, Plan, Task, TaskId, Test};
 use crate::inventory::{Host, HostId, Inventory, InventoryError, Selector};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fmt;
 use uuid::Uuid;
 
 /// Which pairs are measured, each in both directions.
@@ -36,37 +35,19 @@ pub struct Request {
     pub unlike: Option<Inventory>,
 }
 
-/// Why there is no plan, in one sentence.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlanError(String);
-
-impl fmt::Display for PlanError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for PlanError {}
-
-impl From<InventoryError> for PlanError {
-    fn from(error: InventoryError) -> Self {
-        PlanError(error.to_string())
-    }
-}
-
 impl Plan {
     /// The plan of all that `request` asks for. Tasks stand in an order in which neighbours have no host in common, as far as the
     /// shape allows.
     ///
     /// # Errors
     /// When no pair is left, or more than [`MAX_TASKS`] tasks.
-    pub fn make(inventory: Inventory, request: Request) -> Result<Plan, PlanError> {
+    pub fn make(inventory: Inventory, request: Request) -> Result<Plan, InventoryError> {
         let Request { run, shape, tests, repeats, seed, unlike } = request;
         let all: Vec<HostId> = (0..).map(HostId).take(inventory.hosts.len()).collect();
         let mut random = Random(seed);
         let most = MAX_TASKS / tests.len().max(1) / usize::from(repeats.max(1));
         let too_many = || {
-            PlanError(format!(
+            InventoryError::new(format!(
                 "the plan would have more than {MAX_TASKS} tests: choose fewer pairs, such as --random 8"
             ))
         };
@@ -90,7 +71,7 @@ impl Plan {
             pairs.retain(|(a, b)| changed(*a) || changed(*b));
         }
         if pairs.is_empty() || tests.is_empty() {
-            return Err(PlanError("no pair of hosts is left to measure".to_owned()));
+            return Err(InventoryError::new("no pair of hosts is left to measure"));
         }
         let count = u16::try_from(tests.len()).map_err(|_| too_many())?;
         let of_repeat = |repeat| (0..count).flat_map(move |test| std::iter::repeat_n((repeat, test), 1));
@@ -148,7 +129,7 @@ fn representatives(
     inventory: &Inventory,
     label: &str,
     random: &mut Random,
-) -> Result<Vec<HostId>, PlanError> {
+) -> Result<Vec<HostId>, InventoryError> {
     let mut by_value = BTreeMap::<&str, Vec<HostId>>::new();
     for (id, host) in (0..).map(HostId).zip(&inventory.hosts) {
         if let Some(value) = host.label(label) {
@@ -156,7 +137,9 @@ fn representatives(
         }
     }
     match by_value.len() {
-        0 | 1 => Err(PlanError(format!("fewer than two values of the label {label:?} are in the inventory"))),
+        0 | 1 => Err(InventoryError::new(format!(
+            "fewer than two values of the label {label:?} are in the inventory"
+        ))),
         _ => Ok(by_value.into_values().map(|hosts| hosts[random.below(hosts.len())]).collect()),
     }
 }

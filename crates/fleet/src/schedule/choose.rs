@@ -75,9 +75,9 @@ impl State {
     fn assignment(&self, task: &Task, now: Mono) -> Option<Assignment> {
         let client = self.plan.inventory.client(task.from, task.to)?;
         let server = if client == task.from { task.to } else { task.from };
-        let length = self.plan.test(task)?.length_ns;
+        let test = self.plan.test(task)?;
         let grace_ns = self.policy.grace_ns.saturating_mul(1 << self.failures(task.id).min(8));
-        let until = now.plus(length).plus(grace_ns);
+        let until = now.plus(test.length_ns).plus(test.wait_ns).plus(grace_ns);
         Some(Assignment { task: task.id, attempt: self.attempts(task.id) + 1, client, server, until })
     }
 }

@@ -11,17 +11,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 const MOST_BUSY: u64 = 600 * SECOND;
 pub(super) const CLASSES: [CostClass; 3] = [CostClass::Exclusive, CostClass::Limited, CostClass::Background];
 
-/// How many tasks are where.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// All.
-    pub tasks: usize,
-    /// That have ended.
-    pub ended: usize,
-    /// That run.
-    pub running: usize,
-}
-
 #[derive(Clone, Debug, Default)]
 struct TaskState {
     attempts: u32,
@@ -54,7 +43,7 @@ pub(super) struct Load {
 }
 
 #[derive(Clone, Debug)]
-struct Running {
+pub(super) struct Running {
     attempt: u32,
     until: Mono,
     at: [usize; 2],
@@ -73,14 +62,14 @@ pub struct State {
     pub(super) open: Vec<u32>,
     names: HashMap<String, usize>,
     tasks: Vec<TaskState>,
-    running: BTreeMap<TaskId, Running>,
+    pub(super) running: BTreeMap<TaskId, Running>,
     /// When the time of each running attempt is up.
     deadlines: BTreeSet<(Mono, TaskId)>,
     /// Hosts that are not there, and until when each is waited for.
     absent: BTreeSet<(Mono, HostId)>,
     /// Tasks that wait for another attempt.
     delayed: BTreeSet<(Mono, TaskId)>,
-    ended: usize,
+    pub(super) ended: usize,
     pub(super) cancelled: bool,
 }
 
@@ -150,12 +139,6 @@ impl State {
     #[must_use]
     pub fn plan(&self) -> &Plan {
         &self.plan
-    }
-
-    /// How far the run is.
-    #[must_use]
-    pub fn progress(&self) -> Progress {
-        Progress { tasks: self.tasks.len(), ended: self.ended, running: self.running.len() }
     }
 
     /// Whether every task has ended and nothing runs.
@@ -387,8 +370,11 @@ impl State {
         }
     }
 
+    /// The class of a task; what else a host without an agent does is not known, so that it has one test at a time.
     pub(super) fn class(&self, task: &Task) -> usize {
-        self.plan.test(task).map_or(0, |test| test.class as usize)
+        let hosts = [task.from, task.to].map(|host| self.plan.inventory.host(host));
+        let is_passive = hosts.into_iter().flatten().any(|host| host.passive_protocol().is_some());
+        self.plan.test(task).filter(|_| !is_passive).map_or(0, |test| test.class as usize)
     }
 }
 

@@ -144,9 +144,9 @@ impl World {
             let queued = self.queue.peek().map(|Reverse((at, ..))| *at);
             let woken = self.state.wake(self.now);
             let at = queued.into_iter().chain(woken).min();
-            let Some(at) = at else { panic!("nothing will happen, but {:?}", self.state.progress()) };
+            let Some(at) = at else { panic!("nothing will happen, but {:?}", self.state.running) };
             self.now = at;
-            assert!(self.now.0 < most, "no end in time: {:?}", self.state.progress());
+            assert!(self.now.0 < most, "no end in time: {:?}", self.state.running);
             if queued == Some(at) {
                 let Some(Reverse((_, _, happens))) = self.queue.pop() else { unreachable!() };
                 self.happen(happens);
@@ -296,7 +296,7 @@ impl World {
     /// Each task has one ending, and nothing is occupied.
     fn check(&self) {
         assert_eq!(self.endings.len(), self.state.plan().tasks.len());
-        assert_eq!(self.state.progress().running, 0);
+        assert!(self.state.running.is_empty());
         let counts = self.state.load.resources.iter().flatten();
         assert!(counts.chain(&self.state.load.groups).chain(&self.state.open).all(|n| *n == 0));
     }
@@ -374,6 +374,31 @@ fn background_tests_run_beside_exclusive_ones() {
 }
 
 #[test]
+fn a_host_without_an_agent_has_one_test_at_a_time() {
+    for class in [CostClass::Limited, CostClass::Background] {
+        let plan = plan("a\nb\nc protocol=stamp\n", &[], &[class], 2);
+        let (mut state, _) = State::new(plan, Policy::default(), &[], Mono(0));
+        for host in 0..3 {
+            state.apply(Event::Joined { host: HostId(host), resource: format!("r{host}") }, Mono(0));
+        }
+        let chosen = next(&state, Mono(0));
+        let at_c = chosen.iter().filter(|chosen| [chosen.client, chosen.server].contains(&HostId(2)));
+        assert_eq!(at_c.count(), 1, "{chosen:?}");
+    }
+}
+
+#[test]
+fn a_test_may_wait_for_answers_beyond_its_length() {
+    let mut plan = plan("a\nb\n", &[], &[CostClass::Exclusive], 1);
+    plan.tests[0].wait_ns = 7 * SECOND;
+    let (mut state, _) = State::new(plan, Policy::default(), &[], Mono(0));
+    for host in 0..2 {
+        state.apply(Event::Joined { host: HostId(host), resource: format!("r{host}") }, Mono(0));
+    }
+    assert_eq!(next(&state, Mono(0))[0].until, Mono(500 * MS + 7 * SECOND + Policy::default().grace_ns));
+}
+
+#[test]
 fn pairs_without_a_connection_and_absent_hosts_end_for_their_reasons() {
     let plan = plan("a nat=1\nb nat=1\nc\n", &[], &[CostClass::Exclusive], 1);
     let (mut state, endings) = State::new(plan, Policy::default(), &[], Mono(0));
@@ -425,7 +450,7 @@ fn a_resumed_run_does_only_what_is_missing() {
     let whole = plan(&names(6), &[], &[CostClass::Exclusive], 1);
     let over: Vec<TaskId> = (0..30).step_by(2).map(TaskId).collect();
     let (state, _) = State::new(whole, Policy::default(), &over, Mono(0));
-    assert_eq!(state.progress(), Progress { tasks: 30, ended: 15, running: 0 });
+    assert_eq!((state.ended, state.running.len()), (15, 0));
     let mut world = World::new(state.plan().clone(), Policy::default(), Faults::default(), 1);
     world.state = state;
     for host in 0..6 {
@@ -455,7 +480,7 @@ fn a_late_result_counts_once_and_a_stale_failure_not_at_all() {
     state.apply(Event::Started(again), first.until);
     let ended = |attempt, ending| Event::Ended { task: first.task, attempt, ending };
     assert!(state.apply(ended(1, Ending::missing(Reason::Failed, "")), first.until).is_empty());
-    assert_eq!(state.progress().running, 1);
+    assert_eq!(state.running.len(), 1);
     assert_eq!(state.apply(ended(1, measured()), first.until).len(), 1);
     assert!(next(&state, first.until).is_empty(), "the second attempt still occupies both hosts");
     assert!(state.apply(ended(2, measured()), first.until).is_empty());
