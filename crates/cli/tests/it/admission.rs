@@ -32,9 +32,7 @@ fn silent(from: u32, port: u16) -> Option<Socket> {
 #[test]
 fn junk_at_the_iperf3_port_costs_few_lines() {
     let server = Server::start(crate::support::netcaliper("serve").args("--port 0 --legacy iperf3:0"));
-    let said = server.proc.hears("answering iperf3 on ");
-    let port = said.split(" (").next().and_then(|at| at.rsplit(':').next()).unwrap();
-    let port: u16 = port.parse().unwrap();
+    let port = server.proc.port_of("iperf3");
     let framed = |json: &str| [&(json.len() as u32).to_be_bytes()[..], json.as_bytes()].concat();
     let asks =
         |more: &str| framed(&format!("{{\"tcp\":true,\"time\":1,\"parallel\":1,\"len\":131072{more}}}"));
@@ -128,12 +126,7 @@ fn descriptors_that_run_out_are_told_at_once_and_the_server_goes_on() {
 #[test]
 fn datagrams_from_thousands_of_sources_leave_descriptors_for_the_others() {
     let server = serve_with(300, "--legacy stamp:0,udpmon:0");
-    let at = |name: &str| -> u16 {
-        let line = server.proc.hears(&format!("{name} "));
-        let row: Vec<&str> = line.split_whitespace().collect();
-        let at = row.iter().position(|word| *word == name).unwrap();
-        row[at + 1].rsplit(':').next().unwrap().parse().unwrap()
-    };
+    let at = |name: &str| server.proc.port_of(name);
     let data = udpmon::codec::encode(&udpmon::codec::Message::Data { frame: 1, sent: 1 }, 100);
     for (port, datagram) in [(at("stamp"), vec![0; 44]), (at("udpmon"), data)] {
         for n in 0..2_000u32 {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// Which of our crates the crate in `crates/<name>` may use, or each in the folder `protocols` that has no row of its own.
 /// ARCHITECTURE.md, "Crates", says the same.
@@ -99,11 +100,8 @@ fn the_table_in_architecture_md_is_the_same() {
 #[test]
 fn unsafe_code_lives_in_one_crate() {
     let mut found = Vec::new();
-    for dir in packages().unwrap().keys().filter(|dir| *dir != UNSAFE) {
-        for file in sources(&root().join("crates").join(dir)).unwrap() {
-            let code = code_only(&read(&file).unwrap());
-            found.extend(unsafe_in(&code).map(|line| format!("{}:{line}", file.display())));
-        }
+    for Source { path, code, .. } in all_sources().iter().filter(|source| source.dir != UNSAFE) {
+        found.extend(unsafe_in(code).map(|line| format!("{}:{line}", path.display())));
     }
     assert!(found.is_empty(), "unsafe code, or a lint that lets it in, outside crates/{UNSAFE}: {found:#?}");
 }
@@ -145,15 +143,9 @@ const TABLE: &str = "cli/src/protocols.rs";
 fn a_protocol_is_named_only_by_its_crate_and_the_table() {
     let mut found = Vec::new();
     for dir in shipped() {
-        let folder = root().join("crates").join(&dir).join("src");
-        let tests = test_files(&folder).unwrap();
-        for file in sources(&folder).unwrap().into_iter().filter(|file| !tests.contains(file)) {
-            let source = read(&file).unwrap();
-            if file.ends_with(TABLE) {
-                continue;
-            }
-            for name in foreign_names(&source, &dir) {
-                found.push(format!("{}: {name}", file.display()));
+        for source in production(&dir).into_iter().filter(|source| !source.path.ends_with(TABLE)) {
+            for name in foreign_names(before_tests(&source.code), &source.literals, &dir) {
+                found.push(format!("{}: {name}", source.path.display()));
             }
         }
     }
@@ -162,6 +154,10 @@ fn a_protocol_is_named_only_by_its_crate_and_the_table() {
 
 #[test]
 fn names_of_protocols_are_found_in_identifiers_and_literals() {
+    let foreign_names = |source: &str, dir: &str| {
+        let (code, literals) = code_and_strings(before_tests(source));
+        foreign_names(&code, &literals, dir)
+    };
     for guilty in ["fn of_ttcp() {}", "struct NtttcpView;", "const A: &str = \"iperf3\";", "mod udpmons;"] {
         assert_eq!(foreign_names(guilty, "report").len(), 1, "{guilty}");
     }
@@ -172,10 +168,8 @@ fn names_of_protocols_are_found_in_identifiers_and_literals() {
     assert_eq!(foreign_names("fn tcpmon() {}", "protocols/udpmon"), [""; 0]);
 }
 
-/// Protocols of other crates than the one in `dir` that the code of a source names.
-fn foreign_names(source: &str, dir: &str) -> Vec<&'static str> {
-    let source = source.split_once("#[cfg(test)]\nmod tests {").map_or(source, |(code, _)| code);
-    let (code, literals) = code_and_strings(source);
+/// Protocols of other crates than the one in `dir` that code or literals of a source name.
+fn foreign_names(code: &str, literals: &[String], dir: &str) -> Vec<&'static str> {
     let identifiers = code.split(|c: char| !c.is_alphanumeric() && c != '_').map(str::to_lowercase);
     let mut names = PROTOCOLS.to_vec();
     // `ntttcp` and `rttcpip` are not `ttcp`.
@@ -194,19 +188,44 @@ fn foreign_names(source: &str, dir: &str) -> Vec<&'static str> {
     found.into_iter().collect()
 }
 
-/// Files below `folder` that hold only tests: `tests.rs`, and modules declared behind `#[cfg(test)]`.
-fn test_files(folder: &Path) -> io::Result<BTreeSet<PathBuf>> {
-    let mut found = BTreeSet::new();
-    for file in sources(folder)? {
-        if file.ends_with("tests.rs") || file.components().any(|part| part.as_os_str() == "conformance") {
-            found.insert(file.clone());
-        }
-        let text = read(&file)?;
-        for module in text.split("#[cfg(test)]\nmod ").skip(1).filter_map(|rest| rest.split_once(';')) {
-            found.insert(file.with_file_name(format!("{}.rs", module.0)));
-        }
+/// What begins the tests within a source.
+const TESTS: &str = "#[cfg(test)]\nmod tests {";
+
+fn before_tests(source: &str) -> &str {
+    source.split_once(TESTS).map_or(source, |(before, _)| before)
+}
+
+/// A source with its code alone, and what stands in the plain strings before its tests.
+struct Source {
+    /// The folder of its crate, below `crates/`.
+    dir: String,
+    path: PathBuf,
+    text: String,
+    code: String,
+    literals: Vec<String>,
+}
+
+impl Source {
+    fn read(dir: &str, path: PathBuf) -> io::Result<Source> {
+        let text = read(&path)?;
+        let (before, tests) = text.split_at(before_tests(&text).len());
+        let (code, literals) = code_and_strings(before);
+        let code = code + &code_only(tests);
+        Ok(Source { dir: dir.to_owned(), path, text, code, literals })
     }
-    Ok(found)
+}
+
+/// The sources of all crates, read once for all tests.
+fn all_sources() -> &'static [Source] {
+    static ALL: OnceLock<Vec<Source>> = OnceLock::new();
+    ALL.get_or_init(|| {
+        let mut all = Vec::new();
+        for dir in packages().unwrap().keys() {
+            let paths = sources(&root().join("crates").join(dir)).unwrap();
+            all.extend(paths.into_iter().map(|path| Source::read(dir, path).unwrap()));
+        }
+        all
+    })
 }
 
 /// Most lines of production code of a crate, as `bench/house` counts them, and most fields of a struct that needs no reason.
@@ -216,7 +235,8 @@ const MOST_FIELDS: usize = 20;
 #[test]
 fn no_crate_is_too_large() {
     for dir in shipped() {
-        let lines: usize = production(&dir).unwrap().iter().map(|(_, source)| lines_of_code(source)).sum();
+        let lines = production(&dir).into_iter().map(|source| lines_of_code(&without_tests(&source.code)));
+        let lines: usize = lines.sum();
         assert!(
             lines <= MOST_LINES,
             "crates/{dir} has {lines} lines of production code: split or shorten it"
@@ -228,8 +248,9 @@ fn no_crate_is_too_large() {
 fn a_wide_struct_says_why() {
     let mut found = Vec::new();
     for dir in shipped() {
-        for (file, source) in production(&dir).unwrap() {
-            found.extend(wide_structs(&source).map(|name| format!("{}: {name}", file.display())));
+        for Source { path, text, .. } in production(&dir) {
+            let source = without_tests(text);
+            found.extend(wide_structs(&source).map(|name| format!("{}: {name}", path.display())));
         }
     }
     assert!(
@@ -244,15 +265,24 @@ fn lines_and_fields_are_counted() {
     let wide = |doc: &str| format!("{doc}#[derive(Debug)]\npub(super) struct Wide {{\n{fields}}}\n");
     assert_eq!(wide_structs(&wide("/// All of it.\n")).collect::<Vec<_>>(), ["Wide"]);
     assert_eq!(wide_structs(&wide("/// All of it.\n/// Wide: an option each.\n")).count(), 0);
-    assert_eq!(lines_of_code("//! A\n\nfn f() {\n    // why\n    g(\"\n\");\n}\n"), 4);
+    assert_eq!(lines_of_code(&code_only("//! A\n\nfn f() {\n    // why\n    g(\"\n\");\n}\n")), 4);
 }
 
-/// The sources of a crate, without tests.
-fn production(dir: &str) -> io::Result<Vec<(PathBuf, String)>> {
+/// The sources of a crate, without files that hold only tests: `tests.rs`, and modules declared behind `#[cfg(test)]`.
+fn production(dir: &str) -> Vec<&'static Source> {
     let folder = root().join("crates").join(dir).join("src");
-    let tests = test_files(&folder)?;
-    let files = sources(&folder)?.into_iter().filter(|file| !tests.contains(file));
-    files.map(|file| Ok((file.clone(), without_tests(&read(&file)?)))).collect()
+    let mut found: Vec<_> = all_sources().iter().filter(|source| source.path.starts_with(&folder)).collect();
+    let mut tests = BTreeSet::new();
+    for Source { path, text, .. } in &found {
+        if path.ends_with("tests.rs") || path.components().any(|part| part.as_os_str() == "conformance") {
+            tests.insert(path.clone());
+        }
+        for module in text.split("#[cfg(test)]\nmod ").skip(1).filter_map(|rest| rest.split_once(';')) {
+            tests.insert(path.with_file_name(format!("{}.rs", module.0)));
+        }
+    }
+    found.retain(|source| !tests.contains(&source.path));
+    found
 }
 
 /// A source without its modules of tests.
@@ -269,8 +299,9 @@ fn without_tests(source: &str) -> String {
     kept + rest
 }
 
-fn lines_of_code(source: &str) -> usize {
-    code_only(source).lines().filter(|line| !line.trim().is_empty()).count()
+/// Lines that are not empty.
+fn lines_of_code(code: &str) -> usize {
+    code.lines().filter(|line| !line.trim().is_empty()).count()
 }
 
 /// The structs with too many fields whose doc comment gives no reason.

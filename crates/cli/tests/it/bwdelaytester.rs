@@ -144,9 +144,7 @@ fn a_client_sends_what_the_original_reads() {
 #[test]
 fn ours_to_ours_under_serve_and_delay() {
     let server = crate::support::serve("--legacy bwdelaytester:0");
-    let at = server.proc.hears("answering bwdelaytester on ");
-    let port = at.split("answering bwdelaytester on ").nth(1).unwrap().split(' ').next().unwrap();
-    let port = port.rsplit(':').next().unwrap();
+    let port = server.proc.port_of("bwdelaytester");
     netcaliper("delay")
         .args(&format!("127.0.0.1:{port} --protocol bwdelaytester -l 500 --pps 400 -t 1s"))
         .run()

@@ -1,7 +1,8 @@
 //! `netcaliper delay` with the real binary at both ends.
 
 use crate::support::files::{Csv, Scratch};
-use crate::support::net::{Namespace, has_ipv6, is_root};
+use crate::support::lab::on_lab;
+use crate::support::net::{Namespace, has_ipv6};
 use crate::support::{BIN, Line, Outcome, Server, netcaliper, number, serve, skip, tcp, text};
 use serde_json::Value;
 
@@ -139,10 +140,7 @@ fn as_fast_as_it_goes_loses_here_or_nowhere() {
 #[test]
 fn between_namespaces_and_beside_tcp() {
     const TEST: &str = "delay::between_namespaces_and_beside_tcp";
-    let (Some(here), Some(there)) = (Namespace::for_test(TEST), Namespace::for_test(TEST)) else { return };
-    if !here.join(&there) {
-        return skip(TEST, "no pair of virtual Ethernet devices can be made here");
-    }
+    let Some((here, there)) = Namespace::pair(TEST) else { return };
     let _server = Server::start(there.within(netcaliper("serve")));
     let other = here.within(tcp("10.77.0.2").args("-P 1 -t 1s -b 10M -i 500ms")).spawn();
     let line = here.within(delay("10.77.0.2").args("--bidir -t 500ms -i 100ms --pps 1000 -l 1000"));
@@ -177,15 +175,15 @@ fn every_datagram_is_told_in_both_directions() {
     let (local, remote) = packets(&outcome);
     let table = Csv::read(&csv);
     for (way, from, to) in [("up", local, remote), ("down", remote, local)] {
-        let of: Vec<&Vec<String>> = table.rows.iter().filter(|row| row[2] == way).collect();
-        let count = |verdict: &str| of.iter().filter(|row| row[9] == verdict).count() as i64;
+        let of: Vec<&Vec<String>> = table.rows.iter().filter(|row| row[3] == way).collect();
+        let count = |verdict: &str| of.iter().filter(|row| row[10] == verdict).count() as i64;
         let [sent, ..] = counts(from, ["sent", "unsent", "refused"]);
         let [received, lost, _] = counts(to, ["received", "lost", "corrupt"]);
         assert_eq!((of.len() as i64, count("lost")), (sent, lost), "{way}");
         assert_eq!(count("received") + count("reordered") + count("late"), received, "{way}");
         // Each flow's numbers, from 0.
         for flow in ["0", "1", "2"] {
-            let numbers = of.iter().filter(|row| row[1] == flow).map(|row| row[3].parse::<usize>().unwrap());
+            let numbers = of.iter().filter(|row| row[2] == flow).map(|row| row[4].parse::<usize>().unwrap());
             assert!(numbers.enumerate().all(|(at, number)| at == number), "{way} {flow}");
         }
     }
@@ -196,14 +194,11 @@ fn every_datagram_is_told_in_both_directions() {
 #[test]
 fn the_flow_on_the_bad_path_is_found() {
     const TEST: &str = "delay::the_flow_on_the_bad_path_is_found";
-    if !is_root() || !std::path::Path::new("/dev/net/tun").exists() {
-        return skip(TEST, "a lab needs root and /dev/net/tun");
-    }
     let command = format!(
         "{BIN} delay $NETCALIPER_LAB_SERVER -P 4 --local-port 40000-40003 --pps 500 -l 200 -t 1s --bidir --json"
     );
-    let lab = netcaliper("lab").args("-q --delay 2ms --loss 30% --only udp:40002 --server");
-    let done = lab.arg(format!("{BIN} serve")).args("-- sh -c").arg(command).run();
+    let options = "-q --wait sleep --delay 2ms --loss 30% --only udp:40002";
+    let Some(done) = on_lab(TEST, options, &command) else { return };
     let outcome = Outcome::of(done.exits(0));
     for flow in outcome.point()["flows"].as_array().unwrap() {
         let bad = text(&flow["local"]).ends_with(":40002");
@@ -270,13 +265,10 @@ fn a_sweep_has_a_slot_for_each_value() {
 #[test]
 fn the_knee_is_where_power_is_largest() {
     const TEST: &str = "delay::the_knee_is_where_power_is_largest";
-    if !is_root() || !std::path::Path::new("/dev/net/tun").exists() {
-        return skip(TEST, "a lab needs root and /dev/net/tun");
-    }
     let command =
         format!("{BIN} delay $NETCALIPER_LAB_SERVER -l 1000 -t 400ms --sweep rate=5M,20M,80M,120M --json");
-    let lab = netcaliper("lab").args("-q --wait sleep --rate 50M --queue 200k --delay 10ms --server");
-    let done = lab.arg(format!("{BIN} serve")).args("-- sh -c").arg(command).run();
+    let options = "-q --wait sleep --rate 50M --queue 200k --delay 10ms";
+    let Some(done) = on_lab(TEST, options, &command) else { return };
     let outcome = Outcome::of(done.exits(0));
     // Load, power and mark of each slot.
     let slots: Vec<(f64, f64, bool)> = outcome.json["sweep"]

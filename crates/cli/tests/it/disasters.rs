@@ -1,7 +1,7 @@
 //! Where results cannot go: full disks, closed pipes. The run goes on, and what can be shown is shown.
 
 use crate::support::files::Scratch;
-use crate::support::{Line, Outcome, PATIENCE, net, netcaliper, number, serve, skip, tcp};
+use crate::support::{Line, Outcome, PATIENCE, eventually, net, netcaliper, number, serve, skip, tcp};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -279,8 +279,7 @@ fn a_face_tells_of_a_full_stdout_once() {
         return skip("disasters::a_face_tells_of_a_full_stdout_once", "there is no /dev/full");
     }
     let server = serve("--legacy iperf3:0");
-    let said = server.proc.hears("answering iperf3 on ");
-    let port = said.split(" (").next().and_then(|at| at.rsplit(':').next()).unwrap();
+    let port = server.proc.port_of("iperf3");
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let mut command = netcaliper("iperf3").args(&format!("-c 127.0.0.1 -p {port} -t 1 -b 10M")).0;
     let out = command.stdout(full).stderr(Stdio::piped()).output().unwrap();
@@ -306,15 +305,8 @@ fn a_server_whose_reader_leaves_goes_on() {
         }
     }
     assert!(net::succeeds("kill", &format!("-INT {}", child.id())));
-    let mut waited = 0;
-    let status = loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            break status;
-        }
-        waited += 1;
-        assert!(waited < 600, "the server does not end");
-        std::thread::sleep(Duration::from_millis(100));
-    };
+    eventually("the server ends", || child.try_wait().unwrap().is_some());
+    let status = child.wait().unwrap();
     assert!(status.code().is_some_and(|code| code != 101), "{status:?}");
 }
 

@@ -291,8 +291,7 @@ fn k_ends_a_server_that_is_only_an_echo() {
 #[test]
 fn a_server_answers_echo_beside_its_own_protocol() {
     let proc = netcaliper("serve").args("-B 127.0.0.1 --port 0 --legacy echo:0").spawn();
-    let said = proc.hears("answering echo on ");
-    let port = said.split(':').nth(1).and_then(|rest| rest.split_whitespace().next()).unwrap().to_owned();
+    let port = proc.port_of("echo");
     let own =
         proc.hears("listening on ").split(':').nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
     let at = format!("127.0.0.1:{port}");

@@ -1,7 +1,7 @@
 //! How runs end before their time: kills, hangs and signals at either end. What was measured until then is always there.
 
 use crate::support::files::{Csv, Scratch};
-use crate::support::{Outcome, Proc, Server, connect, net, netcaliper, number, serve, tcp};
+use crate::support::{Outcome, Proc, Server, at_once, connect, net, netcaliper, number, serve, tcp};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -151,23 +151,9 @@ fn interrupted_by(signal: &str, args: &str) {
 }
 
 #[test]
-fn sigint_ends_a_client_with_full_results() {
-    interrupted_by("INT", "");
-}
-
-#[test]
-fn sigterm_ends_a_client_with_full_results() {
-    interrupted_by("TERM", "--bidir");
-}
-
-#[test]
-fn sigint_ends_a_receiving_client_with_full_results() {
-    interrupted_by("INT", "-R");
-}
-
-#[test]
-fn sigint_ends_taking_turns_with_full_results() {
-    interrupted_by("INT", "--pattern pushpull");
+fn signals_end_a_client_with_full_results() {
+    let cases = [("INT", ""), ("TERM", "--bidir"), ("INT", "-R"), ("INT", "--pattern pushpull")];
+    at_once(&cases, |(signal, args)| interrupted_by(signal, args));
 }
 
 #[test]
@@ -368,11 +354,12 @@ fn ctrl_c_ends_whatever_is_waited_for_from_a_peer_that_hangs() {
     assert!(matches!(done.code, Some(0 | 1)), "{}", done.tell());
     // Between two measurements, and while the page is kept.
     let server = serve("");
-    let monitor = netcaliper("monitor").args(&format!("--every 1h -- tcp {} -t 100ms", server.at())).spawn();
+    let monitor =
+        netcaliper("monitor").args(&format!("--every 1h -- tcp {} -t 100ms -b 1M", server.at())).spawn();
     monitor.hears("well");
     ends_at_ctrl_c(monitor).exits(0);
     if cfg!(feature = "http") {
-        let line = tcp(server.at()).args("-t 100ms --web 0 --web-linger 1h").spawn();
+        let line = tcp(server.at()).args("-t 100ms -b 1M --web 0 --web-linger 1h").spawn();
         line.hears("Run complete");
         ends_at_ctrl_c(line);
     }
@@ -425,12 +412,6 @@ const STAND_INS: &[(&str, &str, i32, Option<i32>)] = &[
         None,
     ),
     ("rttcpip server i=127.0.0.1 p=FIRST", "rttcpip i=127.0.0.1 p=FIRST m=100000000", 130, Some(0)),
-    (
-        "rttcpip server i=127.0.0.1 p=FIRST /udp",
-        "rttcpip i=127.0.0.1 p=FIRST m=100000000 t=60000 /udp",
-        130,
-        None,
-    ),
     ("tcpmon_resp -u FIRST", "tcpmon_mon -d 127.0.0.1 -u FIRST -p 1000 -w 10000 -l 100000000", 130, Some(0)),
     (
         "udpmon_resp -u FIRST",

@@ -54,22 +54,23 @@ fn wrong_at(offset: u64) -> (String, String) {
 fn a_flipped_bit_is_found_where_it_is_in_both_directions() {
     let server = serve("");
     for way in [Way::Up, Way::Down] {
-        for payload in ["pattern", "random", "zeros"] {
-            for (offset, mask) in
-                [(0, 0x01), (16_384, 0x80), (65_535, 0x10), (1_234_567, 0x04), (TRANSFER - 1, 0x40)]
-            {
-                let outcome =
-                    harmed(&server, way, Harm::Flip { offset, mask }, &format!("--payload {payload}"));
-                let outcome = one_error(outcome, "data_errors");
-                let (receiver, sender) = wrong_at(offset);
-                outcome.tells(&receiver);
-                assert_eq!(outcome.remote_sum("/data_errors"), 1, "{}", outcome.tell());
-                if way == Way::Up {
-                    // The receiver is the server: the client heard of it from there.
-                    outcome.tells(&sender);
-                    let causes = outcome.remote()[0]["causes"].to_string();
-                    assert!(causes.contains(&receiver), "the server tells the place: {causes}");
-                }
+        for (offset, mask, payload) in [
+            (0, 0x01, "pattern"),
+            (16_384, 0x80, "random"),
+            (65_535, 0x10, "zeros"),
+            (1_234_567, 0x04, "pattern"),
+            (TRANSFER - 1, 0x40, "random"),
+        ] {
+            let outcome = harmed(&server, way, Harm::Flip { offset, mask }, &format!("--payload {payload}"));
+            let outcome = one_error(outcome, "data_errors");
+            let (receiver, sender) = wrong_at(offset);
+            outcome.tells(&receiver);
+            assert_eq!(outcome.remote_sum("/data_errors"), 1, "{}", outcome.tell());
+            if way == Way::Up {
+                // The receiver is the server: the client heard of it from there.
+                outcome.tells(&sender);
+                let causes = outcome.remote()[0]["causes"].to_string();
+                assert!(causes.contains(&receiver), "the server tells the place: {causes}");
             }
         }
     }

@@ -110,7 +110,7 @@ fn two_controllers_share_agents_without_a_test_at_the_same_time() {
     let state = |name: &str| fleet.scratch.file(name);
     let run = |name| fleet.run("key").env("XDG_STATE_HOME", state(name)).args("--class exclusive --test");
     let both =
-        ["one", "two"].map(|name| (name, run(name).arg("ping --flood -t 300ms --no-baseline").spawn()));
+        ["one", "two"].map(|name| (name, run(name).arg("ping --rate 20 -t 300ms --no-baseline").spawn()));
     for (name, run) in both {
         run.wait().exits(0);
         // What was busy was tried again.

@@ -165,7 +165,7 @@ fn a_mesh_is_measured_through_a_server() {
     fleet
         .run(&names)
         .args("--class exclusive --test")
-        .arg("ping --flood -t 200ms --no-baseline")
+        .arg("ping --rate 20 -t 200ms --no-baseline")
         .run()
         .exits(0);
     all_measured(&fleet.state(), 6);
@@ -203,7 +203,7 @@ fn killed_servers_and_agents_cost_no_result() {
         .run(&names)
         .args("--repeats 3")
         .args("--class exclusive --test")
-        .arg("ping --flood -t 500ms --no-baseline")
+        .arg("ping --rate 20 -t 500ms --no-baseline")
         .spawn();
     let state = fleet.state();
     let so_far = |n: usize| eventually("results come", || lines(&state) >= n);

@@ -40,7 +40,7 @@ fn a_real_iperf3_server_is_a_target_in_both_directions() {
     server.hears("Server listening on");
     let fleet = Fleet::new(&format!("target address=127.0.0.1 port={port} protocol=iperf3\n"));
     let html = fleet.0.file("matrix.html");
-    let done = fleet.run("exclusive", "tcp -t 1s").arg("--html").arg(&html).run().exits(0);
+    let done = fleet.run("exclusive", "tcp -t 1s -b 10M").arg("--html").arg(&html).run().exits(0);
     all_measured(&fleet.0.file("state"), 2);
     assert!(done.out.contains("goodput"), "{}", done.out);
     assert!(std::fs::read_to_string(html).unwrap().contains("target"));
@@ -64,14 +64,9 @@ fn a_stamp_reflector_is_a_target_and_two_of_them_have_no_way() {
 #[test]
 fn a_server_of_ctstraffic_is_a_target() {
     let server = as_it_is("serve").args("--listen 127.0.0.1 --port 0 --legacy ctstraffic:0").spawn();
-    let line = server.hears("ctstraffic");
-    let port: u16 = line
-        .split(|c: char| !c.is_ascii_digit() && c != ':')
-        .filter_map(|word| word.rsplit_once(':')?.1.parse().ok())
-        .next()
-        .unwrap_or_else(|| panic!("no port: {line}"));
+    let port = server.port_of("ctstraffic");
     let fleet = Fleet::new(&format!("target address=127.0.0.1 port={port} protocol=ctstraffic\n"));
-    fleet.run("exclusive", "tcp -t 1s").run().exits(0);
+    fleet.run("exclusive", "tcp -t 1s -b 10M").run().exits(0);
     all_measured(&fleet.0.file("state"), 2);
 }
 

@@ -6,7 +6,7 @@ use crate::support::{Done, Line, Proc, as_it_is, eventually};
 use std::path::PathBuf;
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
-const TEST: &str = "ping --flood -t 300ms --no-baseline";
+const TEST: &str = "ping --rate 20 -t 300ms --no-baseline";
 
 /// Agents, and controllers with a folder each.
 struct Site {

@@ -1,28 +1,26 @@
 //! `netcaliper lab`: commands on a path with known truth.
 
 use crate::support::files::Scratch;
+use crate::support::lab::{served, sh};
 use crate::support::net::is_root;
 use crate::support::{BIN, Done, Line, Outcome, netcaliper, number, skip};
+use jsonschema::Validator;
 use serde_json::Value;
+use std::sync::OnceLock;
 
 /// `netcaliper lab` with these options; `None` without the privilege.
 fn lab(test: &str, options: &str) -> Option<Line> {
-    if !is_root() || !std::path::Path::new("/dev/net/tun").exists() {
-        skip(&format!("lab::{test}"), "a lab needs root and /dev/net/tun");
-        return None;
-    }
-    Some(netcaliper("lab").args(options))
-}
-
-fn sh(lab: Line, command: &str) -> Line {
-    lab.args("-- sh -c").arg(command)
+    crate::support::lab::lab(&format!("lab::{test}"), options)
 }
 
 /// A report as it was written, and as the schema has it.
 fn report(path: &std::path::Path) -> Value {
     let report = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-    let schema = include_str!("../../../../schema/lab.v1.json");
-    let validator = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
+    static VALIDATOR: OnceLock<Validator> = OnceLock::new();
+    let validator = VALIDATOR.get_or_init(|| {
+        let schema = include_str!("../../../../schema/lab.v1.json");
+        jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap()
+    });
     let errors: Vec<String> =
         validator.iter_errors(&report).map(|e| format!("{}: {e}", e.instance_path())).collect();
     assert_eq!(errors, Vec::<String>::new());
@@ -97,15 +95,14 @@ fn measured(test: &str, options: &str, arguments: &str) -> Option<(Value, Done)>
     let scratch = Scratch::new();
     let file = scratch.file("report.json");
     let command = format!("{BIN} tcp $NETCALIPER_LAB_SERVER {arguments} --json");
-    let lab = lab(test, options)?.arg("--report").arg(&file).arg("--server").arg(format!("{BIN} serve"));
-    let done = sh(lab, &command).run();
+    let done = served(lab(test, options)?.arg("--report").arg(&file), &command).run();
     Some((report(&file), done))
 }
 
 #[test]
 fn tcp_goodput_agrees_with_what_the_path_carried() {
     const NAME: &str = "tcp_goodput_agrees_with_what_the_path_carried";
-    let options = "--delay 2ms --loss 0.5% --rate 50M";
+    let options = "--wait sleep --delay 2ms --loss 0.5% --rate 50M";
     let Some((truth, done)) = measured(NAME, options, "-P 2 --iterations 2 --transfer 1000001") else {
         return;
     };
@@ -156,7 +153,7 @@ fn the_trace_has_a_row_for_every_packet() {
     let command = format!("{BIN} tcp $NETCALIPER_LAB_SERVER6 -n 300k -P 1");
     let Some(lab) = lab(NAME, "--delay 1ms --duplicate 2% --loss 1% --seed 5") else { return };
     let lab = lab.arg("--report").arg(&file).arg("--trace").arg(&trace);
-    sh(lab.arg("--server").arg(format!("{BIN} serve")), &command).run().exits(0).complains(&["lab: seed 5"]);
+    served(lab, &command).run().exits(0).complains(&["lab: seed 5"]);
     let (truth, rows) = (report(&file), std::fs::read_to_string(&trace).unwrap());
     let mut lines = rows.lines();
     assert!(lines.next().unwrap().starts_with("direction,index,"));

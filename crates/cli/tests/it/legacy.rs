@@ -2,19 +2,11 @@
 
 use crate::support::net::Namespace;
 use crate::support::peer::call;
-use crate::support::{BIN, Line, Proc, Server, netcaliper, serve, skip};
+use crate::support::{BIN, Line, Proc, Server, netcaliper, serve};
 use serde_json::{Value, json};
 use std::net::{TcpListener, UdpSocket};
 use std::process::Command;
 use std::time::Duration;
-
-/// Where the table says that a protocol is.
-fn port(server: &Proc, name: &str) -> String {
-    let line = server.hears(&format!("{name} "));
-    let row: Vec<&str> = line.split_whitespace().collect();
-    let at = row.iter().position(|word| *word == name).unwrap();
-    row[at + 1].rsplit(':').next().unwrap().to_owned()
-}
 
 #[test]
 fn several_protocols_and_a_table() {
@@ -24,7 +16,7 @@ fn several_protocols_and_a_table() {
     for column in ["listens at", "over", "serves"] {
         assert!(server.proc.hears("protocol ").contains(column), "{column}");
     }
-    let at = |name| port(&server.proc, name);
+    let at = |name| server.proc.port_of(name).to_string();
     // All are spoken to while the others are there.
     let run = |words: &[&str]| {
         let mut command = Command::new(BIN);
@@ -83,7 +75,7 @@ fn all_that_can_be_had_is_there() {
         let row = proc.hears(&format!("{name} "));
         assert!(row.contains(&format!("127.0.0.1:{port} ")), "{row}");
     }
-    let sender = netcaliper("ntttcp").args("-s127.0.0.1 -p 5101 -P 1 -n 1 -t 1");
+    let sender = netcaliper("ntttcp").args("-s127.0.0.1 -p 5101 -P 1 -n 1 -t 1 -B 10M");
     let done = space.within(sender).run();
     assert_eq!(done.code, Some(0), "{}", done.tell());
     assert!(proc.hears("native ").contains("127.0.0.1:"), "{}", proc.out());
@@ -98,16 +90,14 @@ fn all_that_can_be_had_is_there() {
 #[test]
 fn answers_stay_inside_the_fence() {
     const NAME: &str = "legacy::answers_stay_inside_the_fence";
-    let (Some(local), Some(remote)) = (Namespace::for_test(NAME), Namespace::for_test(NAME)) else { return };
-    if !local.join(&remote) {
-        return skip(NAME, "the kernel has no veth");
-    }
+    let Some((local, remote)) = Namespace::pair(NAME) else { return };
     // The second address of those who ask is behind a router, as the server sees it.
     local.ip("address add 10.99.0.1/32 dev lo");
     remote.ip("route add 10.99.0.0/24 via 10.77.0.1");
     let ask = |server: Line| -> Option<(Value, Server)> {
         let server = Server::start(remote.within(server));
-        let ports = ["udpmon", "bwdelaytester", "echo", "stamp"].map(|name| port(&server.proc, name));
+        let ports =
+            ["udpmon", "bwdelaytester", "echo", "stamp"].map(|name| server.proc.port_of(name).to_string());
         let words = format!("10.77.0.2 10.99.0.1 {}", ports.join(" "));
         let done = local.within(call("fence.py", NAME, &words)?).run().exits(0);
         Some((serde_json::from_str(done.out.trim()).unwrap(), server))

@@ -1,7 +1,7 @@
 //! Metrics, as Prometheus' own checker reads them, and the monitor that tells them.
 
 use crate::support::files::Scratch;
-use crate::support::{netcaliper, serve, skip};
+use crate::support::{eventually, netcaliper, serve, skip};
 use serde_json::Value;
 use std::io::Write;
 use std::path::Path;
@@ -106,14 +106,9 @@ fn a_monitor_measures_tells_and_calls() {
 
 /// The file's content once its command has written it.
 fn wait_for(path: &Path) -> String {
-    let until = std::time::Instant::now() + crate::support::PATIENCE;
-    loop {
-        match std::fs::read_to_string(path) {
-            Ok(text) if text.ends_with('\n') => return text,
-            _ if std::time::Instant::now() > until => panic!("{} never came", path.display()),
-            _ => std::thread::sleep(std::time::Duration::from_millis(20)),
-        }
-    }
+    let text = || std::fs::read_to_string(path).unwrap_or_default();
+    eventually("the command has written its file", || text().ends_with('\n'));
+    text()
 }
 
 #[test]

@@ -45,6 +45,8 @@ fn what_the_command_line_lacks_or_cannot_mean_is_one_sentence() {
             "`netcaliper tcp` does not take '--conections': did you mean '--connections'?",
         ),
         ("--frobnicate", "`netcaliper` does not take '--frobnicate'"),
+        ("serve extra", "extra"),
+        ("connect 10.0.0.1 -R", "-R"),
     ] {
         let (first, rest) = words.split_once(' ').unwrap_or((words, ""));
         let done = netcaliper(first).args(rest).run().exits(2).says_one_sentence().complains(&[sentence]);

@@ -68,19 +68,9 @@ fn a_rude_end_leaves_the_ports_free() {
     ]);
 }
 
-/// Two namespaces with a virtual cable between them: client, server.
-fn two_hosts(test: &str) -> Option<(Namespace, Namespace)> {
-    let (client, server) = (Namespace::for_test(test)?, Namespace::for_test(test)?);
-    if !client.join(&server) {
-        skip(test, "this kernel has no virtual Ethernet pairs");
-        return None;
-    }
-    Some((client, server))
-}
-
 #[test]
 fn two_hosts_measure_the_path_between_them() {
-    let Some((here, there)) = two_hosts("namespaces::two_hosts_measure_the_path_between_them") else {
+    let Some((here, there)) = Namespace::pair("namespaces::two_hosts_measure_the_path_between_them") else {
         return;
     };
     let server = serve_in(&there, "");
@@ -102,7 +92,7 @@ fn a_link_local_address_with_its_interface_is_reached() {
     if !crate::support::net::has_ipv6() {
         return skip(NAME, "this machine has no IPv6");
     }
-    let Some((here, there)) = two_hosts(NAME) else { return };
+    let Some((here, there)) = Namespace::pair(NAME) else { return };
     here.ip("address add fe80::71/64 dev nc0 nodad");
     there.ip("address add fe80::72/64 dev nc0 nodad");
     let server = serve_in(&there, "");
@@ -117,7 +107,8 @@ fn a_link_local_address_with_its_interface_is_reached() {
 
 #[test]
 fn a_server_without_key_is_not_stopped_from_afar() {
-    let Some((here, there)) = two_hosts("namespaces::a_server_without_key_is_not_stopped_from_afar") else {
+    let Some((here, there)) = Namespace::pair("namespaces::a_server_without_key_is_not_stopped_from_afar")
+    else {
         return;
     };
     let mut server = serve_in(&there, "");
@@ -133,7 +124,9 @@ fn a_server_without_key_is_not_stopped_from_afar() {
 
 #[test]
 fn a_pulled_cable_is_noticed_by_both_ends() {
-    let Some((here, there)) = two_hosts("namespaces::a_pulled_cable_is_noticed_by_both_ends") else { return };
+    let Some((here, there)) = Namespace::pair("namespaces::a_pulled_cable_is_noticed_by_both_ends") else {
+        return;
+    };
     let server = serve_in(&there, "");
     let scratch = Scratch::new();
     let line = tcp("10.77.0.2").args("-P 2 -t 60s -i 200ms -b 20M --json --save");
@@ -152,7 +145,7 @@ fn a_pulled_cable_is_noticed_by_both_ends() {
 
 #[test]
 fn nobody_at_the_other_end_is_given_up_on() {
-    let Some((here, _there)) = two_hosts("namespaces::nobody_at_the_other_end_is_given_up_on") else {
+    let Some((here, _there)) = Namespace::pair("namespaces::nobody_at_the_other_end_is_given_up_on") else {
         return;
     };
     // An unused address of the network, and one that refuses.
@@ -191,22 +184,29 @@ fn a_name_with_two_addresses_uses_both_or_the_one_that_is_there() {
 }
 
 #[cfg(feature = "http")]
-/// All of an answer to a request that a shell in a namespace makes.
-fn asked_from(space: &Namespace, at: &str, request: &str) -> String {
-    let (host, port) = at.rsplit_once(':').unwrap();
-    let script = format!(
-        "exec 3<>/dev/tcp/{}/{port} && printf '{request}\\r\\n\\r\\n' >&3 && cat <&3",
-        host.trim_matches(['[', ']'])
-    );
+/// All of the answers to GET requests for these paths that one shell in a namespace makes.
+fn asked_from(space: &Namespace, at: &str, host: &str, paths: &[&str]) -> Vec<String> {
+    let (address, port) = at.rsplit_once(':').unwrap();
+    let address = address.trim_matches(['[', ']']);
+    let ask = |path: &&str| {
+        let request = format!("GET {path} HTTP/1.1\\r\\nHost: {host}\\r\\n\\r\\n");
+        // A zero byte ends each answer.
+        format!("exec 3<>/dev/tcp/{address}/{port} && printf '{request}' >&3 && cat <&3; printf '\\0'")
+    };
+    let script = paths.iter().map(ask).collect::<Vec<_>>().join("; ");
     let mut command = std::process::Command::new("ip");
     command.args(["netns", "exec", space.name(), "bash", "-c", &script]);
-    String::from_utf8_lossy(&command.output().unwrap().stdout).into_owned()
+    let answers = String::from_utf8_lossy(&command.output().unwrap().stdout).into_owned();
+    let answers: Vec<String> = answers.split_terminator('\0').map(str::to_owned).collect();
+    assert_eq!(answers.len(), paths.len(), "{answers:?}");
+    answers
 }
 
 #[test]
 #[cfg(feature = "http")]
 fn a_page_at_an_address_of_the_cable_wants_its_token() {
-    let Some((here, there)) = two_hosts("namespaces::a_page_at_an_address_of_the_cable_wants_its_token")
+    let Some((here, there)) =
+        Namespace::pair("namespaces::a_page_at_an_address_of_the_cable_wants_its_token")
     else {
         return;
     };
@@ -219,14 +219,15 @@ fn a_page_at_an_address_of_the_cable_wants_its_token() {
         assert_eq!(at.rsplit_once(':').unwrap().0, bound.rsplit_once(':').unwrap().0);
         // No request without the token is answered: neither the other host, nor one that calls it by a name of its own, nor this host itself.
         for (space, host) in [(&here, at), (&here, "localhost"), (&there, at), (&there, "127.0.0.1")] {
-            for path in ["/", "/events", "/run.json", "/metrics", "/?token=00"] {
-                let answer = asked_from(space, at, &format!("GET {path} HTTP/1.1\\r\\nHost: {host}"));
+            let paths = ["/", "/events", "/run.json", "/metrics", "/?token=00"];
+            for (path, answer) in paths.iter().zip(asked_from(space, at, host, &paths)) {
                 assert!(answer.starts_with("HTTP/1.1 403"), "{path} {host}: {answer}");
             }
         }
-        let welcome = asked_from(&here, at, &format!("GET /?token={token} HTTP/1.1\\r\\nHost: {at}"));
+        let paths = [format!("/?token={token}"), format!("/run.json?token={token}")];
+        let answers = asked_from(&here, at, at, &[&paths[0], &paths[1]]);
+        let (welcome, told) = (&answers[0], &answers[1]);
         assert!(welcome.starts_with("HTTP/1.1 303"), "{welcome}");
-        let told = asked_from(&here, at, &format!("GET /run.json?token={token} HTTP/1.1\\r\\nHost: {at}"));
         assert!(told.starts_with("HTTP/1.1 200") && told.contains("netcaliper.outcome.v2"), "{told}");
         server.proc.signal("INT");
         server.proc.wait().exits(0);

@@ -158,18 +158,6 @@ fn sweeps() {
 }
 
 #[test]
-fn words_that_are_none_of_ours() {
-    all_are_refused(&[
-        ("tcp HOST --nosuch", "--nosuch"),
-        ("nosuch", "nosuch"),
-        ("serve extra", "extra"),
-        ("demo extra", "extra"),
-        ("connect HOST --pattern pull", "--pattern"),
-        ("connect HOST -R", "-R"),
-    ]);
-}
-
-#[test]
 fn addresses() {
     all_are_refused(&[
         ("tcp HOST -B nowhere", "'nowhere'|--bind"),
@@ -187,7 +175,6 @@ fn what_this_machine_does_not_have() {
         ("serve --port 0 --affinity 9999", &["core 9999 cannot be used"]),
         ("tcp HOST --bind-dev nosuch0", &["No such device"]),
         ("tcp HOST --mss 1", &["segment", "Invalid argument"]),
-        ("tcp HOST -C nosuch", &["congestion"]),
     ] {
         let done = run(line).exits(2).says_one_sentence();
         done.complains(words);

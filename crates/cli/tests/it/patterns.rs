@@ -1,7 +1,7 @@
 //! Direction, payload, verification and ending: every combination moves exactly what was asked for, by the count
 //! of both ends.
 
-use crate::support::{number, serve, tcp};
+use crate::support::{at_once, serve, tcp};
 
 /// How much one connection carries in each direction: client to server, server to client.
 type Split = fn(u64) -> (u64, u64);
@@ -62,23 +62,9 @@ fn every_verification_and_ending(pattern: &str, split: Split) {
 }
 
 #[test]
-fn push_with_every_verification_and_ending() {
-    every_verification_and_ending("push", push);
-}
-
-#[test]
-fn pull_with_every_verification_and_ending() {
-    every_verification_and_ending("pull", pull);
-}
-
-#[test]
-fn pushpull_with_every_verification_and_ending() {
-    every_verification_and_ending("pushpull", pushpull);
-}
-
-#[test]
-fn duplex_with_every_verification_and_ending() {
-    every_verification_and_ending("duplex", duplex);
+fn every_pattern_with_every_verification_and_ending() {
+    let patterns = [("push", push as Split), ("pull", pull), ("pushpull", pushpull), ("duplex", duplex)];
+    at_once(&patterns, |(pattern, split)| every_verification_and_ending(pattern, split));
 }
 
 #[test]
@@ -145,21 +131,6 @@ fn a_total_is_dealt_out_to_the_last_byte() {
         line.outcome().moved(lives, total, 0);
         let line = tcp(server.at()).args(&format!("-R -P {connections} --transfer {transfer} -n {total}"));
         line.outcome().moved(lives, 0, total);
-    }
-}
-
-#[test]
-fn one_connection_and_eight() {
-    let server = serve("");
-    for connections in [1u64, 8] {
-        for (flags, split) in [("", push as Split), ("-R", pull), ("--bidir", duplex)] {
-            let (up, down) = split(2_000_003);
-            let outcome = tcp(server.at())
-                .args(&format!("-P {connections} --iterations 3 --transfer 2000003 {flags}"))
-                .outcome()
-                .moved(3 * connections, 3 * connections * up, 3 * connections * down);
-            assert!(number(&outcome.local()["peak"]) <= connections);
-        }
     }
 }
 

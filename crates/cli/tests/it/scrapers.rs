@@ -39,10 +39,7 @@ fn a_server_is_scraped() {
     tcp(server.at()).args("-n 4M -P 2").run().exits(0);
     // The interval in which it was counted has to end first.
     let received = || value(body(&page()), "netcaliper_server_received_bytes_total");
-    let until = std::time::Instant::now() + crate::support::PATIENCE;
-    while received() < 4.0 * 1048576.0 && std::time::Instant::now() < until {
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
+    crate::support::eventually("all of it is counted", || received() >= 4.0 * 1048576.0);
     let page = page();
     assert_eq!(value(body(&page), "netcaliper_server_received_bytes_total"), 4.0 * 1048576.0);
     assert!(value(body(&page), "netcaliper_server_connection_seconds_count") >= 2.0);

@@ -41,8 +41,7 @@ fn count(outcome: &Outcome, of: &str) -> u64 {
 /// Our reflector, and its port.
 fn ours(line: Line) -> (Proc, u16) {
     let proc = line.args("-B 127.0.0.1 -p 0 --legacy stamp:0").spawn();
-    let said = proc.hears("answering stamp on ");
-    let port = said.split_whitespace().find_map(|word| word.rsplit_once(':')?.1.parse().ok()).unwrap();
+    let port = proc.port_of("stamp");
     (proc, port)
 }
 
@@ -270,8 +269,7 @@ fn ipv6_is_reflected_with_its_hop_limit() {
         return skip("ipv6_is_reflected_with_its_hop_limit", "no IPv6 here");
     }
     let proc = netcaliper("serve").args("-B ::1 -p 0 --stamp=0").spawn();
-    let said = proc.hears("answering stamp on ");
-    let port: u16 = said.split_whitespace().find_map(|word| word.rsplit_once(':')?.1.parse().ok()).unwrap();
+    let port = proc.port_of("stamp");
     let outcome = ping(&format!("[::1]:{port}"), "-n 10 --ttl 99").outcome();
     assert_eq!(count(&outcome, "received"), 10, "{}", outcome.done.tell());
     assert_eq!(facts(&outcome)["there_marks"]["ttl"], serde_json::json!([99, 99]));

@@ -55,10 +55,11 @@ fn a_row_for_each_frame() {
     line.outcome().good();
     let text = std::fs::read_to_string(&file).unwrap();
     let mut rows = text.lines();
-    assert_eq!(rows.next().unwrap(), "stream,frame,due_ns,sent_ns,received_ns,bytes,verdict");
+    let header = "label,repeat,stream,frame,due_ns,sent_ns,received_ns,bytes,verdict";
+    assert_eq!(rows.next().unwrap(), header);
     for (n, row) in (0..20u64).zip(rows.by_ref()) {
         let cells: Vec<&str> = row.split(',').collect();
-        assert_eq!((cells[1], cells[2]), (&*(n + 1).to_string(), &*(n * 50_000_000).to_string()), "{row}");
+        assert_eq!((cells[3], cells[4]), (&*(n + 1).to_string(), &*(n * 50_000_000).to_string()), "{row}");
     }
     assert_eq!(rows.next(), None);
     std::fs::remove_dir_all(dir).unwrap();

@@ -1,8 +1,8 @@
 //! `netcaliper train` with the real binary: over loopback, and on a path whose rate is known.
 
 use crate::support::files::{Csv, Scratch};
-use crate::support::net::is_root;
-use crate::support::{BIN, Outcome, netcaliper, number, serve, skip};
+use crate::support::lab::on_lab;
+use crate::support::{BIN, Outcome, netcaliper, number, serve};
 
 #[test]
 fn every_packet_is_told_in_both_directions() {
@@ -69,7 +69,7 @@ fn the_series_of_the_slac_report() {
     let saved = scratch.file("run.jsonl");
     netcaliper("train")
         .args(&format!("127.0.0.1:{} --preset slac --repeat 3 --every 100ms -q", server.port))
-        .args("--streams 1,3 --stream-time 300ms -w 128Ki --save")
+        .args("--streams 1,3 --stream-time 100ms -w 128Ki --save")
         .arg(&saved)
         .arg("--series")
         .arg(&live)
@@ -80,6 +80,10 @@ fn the_series_of_the_slac_report() {
             "TCP: streams against rate",
             "What the hosts did",
         ]);
+    // A machine format has stdout alone.
+    let line = format!("127.0.0.1:{} --preset slac --repeat 1 --every 100ms --streams 0", server.port);
+    let rows = netcaliper("train").args(&line).args("--status-csv -").run().exits(0).out;
+    assert!(rows.starts_with("label,") && !rows.contains("Data rate by measurement"), "{rows}");
     // Four sizes, four waits, three measurements.
     let measured = Csv::read(&live.join("rate_by_measurement.csv"));
     assert_eq!(measured.rows.len(), 4 * 4 * 3);
@@ -109,14 +113,11 @@ fn the_series_of_the_slac_report() {
 #[test]
 fn a_round_trip_is_both_ways_of_the_path() {
     const NAME: &str = "train::a_round_trip_is_both_ways_of_the_path";
-    if !is_root() || !std::path::Path::new("/dev/net/tun").exists() {
-        return skip(NAME, "a lab needs root and /dev/net/tun");
-    }
     let command =
         format!("{BIN} train $NETCALIPER_LAB_SERVER --echo -n 20 --wait 1ms --repeat 5 --every 100ms --json");
-    let lab =
-        netcaliper("lab").args("-q --up delay=20ms --down delay=5ms --server").arg(format!("{BIN} serve"));
-    let outcome = Outcome::of(lab.args("-- sh -c").arg(command).run().exits(0));
+    let options = "-q --wait sleep --up delay=20ms --down delay=5ms";
+    let Some(done) = on_lab(NAME, options, &command) else { return };
+    let outcome = Outcome::of(done.exits(0));
     let echo = &outcome.point()["trains"]["report"]["settings"][0]["echo"];
     assert_eq!(number(&echo["returned"]), 100, "{}", outcome.tell());
     // No path is faster than it is; how much slower, is this machine's.
@@ -126,15 +127,12 @@ fn a_round_trip_is_both_ways_of_the_path() {
 #[test]
 fn the_dispersion_rate_is_that_of_the_path() {
     const NAME: &str = "train::the_dispersion_rate_is_that_of_the_path";
-    if !is_root() || !std::path::Path::new("/dev/net/tun").exists() {
-        return skip(NAME, "a lab needs root and /dev/net/tun");
-    }
     let command = format!("{BIN} train $NETCALIPER_LAB_SERVER -n 60 --repeat 10 --every 100ms --json");
     let mut rates = Vec::new();
     // How exactly a train is spaced depends on how busy this machine is: then it is tried again.
     while rates.len() < 8 {
-        let lab = netcaliper("lab").args("-q --rate 100M --delay 5ms --server").arg(format!("{BIN} serve"));
-        let outcome = Outcome::of(lab.args("-- sh -c").arg(&command).run().exits(0));
+        let Some(done) = on_lab(NAME, "-q --rate 100M --delay 5ms", &command) else { return };
+        let outcome = Outcome::of(done.exits(0));
         let setting = &outcome.point()["trains"]["report"]["settings"][0];
         let counts = (number(&setting["sent"]), number(&setting["received"]));
         assert_eq!(counts, (600, 600), "{}", outcome.tell());
@@ -153,6 +151,7 @@ fn what_cannot_be_is_one_sentence() {
         ("-n 1", "2 to 10000 packets"),
         ("--wait 1s", "must fit"),
         ("-n 10000 --repeat 11 --every 1s", "100000"),
+        ("-n 2 -t 1h", "--time has 18000 rounds"),
         ("-l 39", "40 to 65507"),
         ("--protocol echo", "round trips only"),
         ("--protocol udpmon --hardware-stamps", "clients of udpmon take no stamps"),

@@ -285,8 +285,7 @@ fn the_native_verb_and_the_server_speak_it_too() {
     assert!(got > 0 && got <= 126_000, "{got}");
     assert!(told.out.contains("unconfirmed:") && !told.out.contains("one by one"), "{}", told.tell());
     let server = serve("--legacy ttcp:0");
-    let line = server.proc.hears("answering ttcp on ");
-    let port = line.trim_end_matches(" (TCP and UDP)").rsplit_once(':').unwrap().1.to_owned();
+    let port = server.proc.port_of("ttcp");
     let Some(remote) = peer("ttcp", &format!("send tcp {port} 1000 77")) else { return };
     remote.ended();
     server.proc.hears("ttcp: 77000 bytes from ");

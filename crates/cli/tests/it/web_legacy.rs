@@ -11,14 +11,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Where the table says that a protocol is.
-fn port(server: &Proc, name: &str) -> u16 {
-    let line = server.hears(&format!("{name} "));
-    let row: Vec<&str> = line.split_whitespace().collect();
-    let at = row.iter().position(|word| *word == name).unwrap();
-    row[at + 1].rsplit(':').next().unwrap().parse().unwrap()
-}
-
 /// Sends `what` every few milliseconds until it is told to end.
 fn drip(over: &Arc<AtomicBool>, mut send: impl FnMut() + Send + 'static) {
     let over = Arc::clone(over);
@@ -56,7 +48,7 @@ fn clients_of_every_protocol_are_shown_while_they_are_served() {
     ));
     let page = server.proc.hears("live view at http://");
     let page = page.split("http://").nth(1).unwrap().split('/').next().unwrap().to_owned();
-    let at = |name| port(&server.proc, name);
+    let at = |name| server.proc.port_of(name);
     let over = Arc::new(AtomicBool::new(false));
     // Protocols without negotiation are spoken by hand.
     let streams = [at("ttcp"), at("echo")].map(|port| TcpStream::connect(("127.0.0.1", port)).unwrap());

@@ -2,8 +2,8 @@
 //! how long things take depends on how busy this machine is.
 
 use crate::support::files::{Csv, Scratch};
-use crate::support::net::is_root;
-use crate::support::{BIN, Outcome, netcaliper, number, sized, skip};
+use crate::support::lab::{lab, on_lab, served};
+use crate::support::{BIN, Outcome, number, sized, skip};
 use serde_json::Value;
 
 /// What a datagram of this much UDP payload is with the headers of IPv4 and UDP; no word of a flow is as long.
@@ -71,12 +71,14 @@ fn fate(seen: &[Seen], sent: usize) -> [usize; 3] {
 /// too busy lost datagrams itself or sent them long after their time, it is tried again.
 fn measured(test: &str, conditions: &str, arguments: &str) -> Option<(Outcome, Value, Csv)> {
     const TRIES: usize = 6;
-    if !is_root() || !std::path::Path::new("/dev/net/tun").exists() {
-        skip(&format!("delay_lab::{test}"), "a lab needs root and /dev/net/tun");
-        return None;
+    let run = || once(test, conditions, arguments);
+    for _ in 0..TRIES {
+        let (outcome, report, trace) = run()?;
+        if !disturbed(&outcome, &report) {
+            return Some((outcome, report, trace));
+        }
     }
-    let run = || once(conditions, arguments);
-    (0..TRIES).map(|_| run()).find(|(outcome, report, _)| !disturbed(outcome, report)).or_else(|| Some(run()))
+    run()
 }
 
 /// Whether the hosts of a run lost datagrams, or took half as long again for it as was asked for.
@@ -91,15 +93,15 @@ fn disturbed(outcome: &Outcome, report: &Value) -> bool {
     lost("up") + lost("down") > 0 || late(outcome.local()) || outcome.remote().iter().any(late)
 }
 
-fn once(conditions: &str, arguments: &str) -> (Outcome, Value, Csv) {
+fn once(test: &str, conditions: &str, arguments: &str) -> Option<(Outcome, Value, Csv)> {
+    let lab = lab(&format!("delay_lab::{test}"), "-q --only udp")?;
     let scratch = Scratch::new();
     let (report, trace) = (scratch.file("report.json"), scratch.file("trace.csv"));
     let command = format!("{BIN} delay $NETCALIPER_LAB_SERVER --no-gso -l {PAYLOAD} {arguments} --json");
-    let lab = netcaliper("lab").args("-q --only udp").args(conditions).arg("--report").arg(&report);
-    let lab = lab.arg("--trace").arg(&trace).arg("--server").arg(format!("{BIN} serve"));
-    let outcome = Outcome::of(lab.args("-- sh -c").arg(command).run().exits(0));
+    let lab = lab.args(conditions).arg("--report").arg(&report).arg("--trace").arg(&trace);
+    let outcome = Outcome::of(served(lab, &command).run().exits(0));
     let told = serde_json::from_str(&std::fs::read_to_string(&report).unwrap()).unwrap();
-    (outcome, told, Csv::read(&trace))
+    Some((outcome, told, Csv::read(&trace)))
 }
 
 /// Whether this run can be compared: the lab dropped nothing that it does not know of, and has told of every packet.
@@ -232,11 +234,9 @@ fn the_truth_lies_within_the_bound_of_the_clock() {
 #[test]
 fn a_stalled_sender_hides_no_spikes() {
     const TEST: &str = "delay_lab::a_stalled_sender_hides_no_spikes";
-    if !is_root() || !std::path::Path::new("/dev/net/tun").exists() {
-        return skip(TEST, "a lab needs root and /dev/net/tun");
-    }
     let scratch = Scratch::new();
     let run = |more: &str| {
+        let lab = lab(TEST, "-q --wait sleep --only udp --up stall=100ms+50ms/500ms --trace")?;
         let (csv, out, trace) =
             (scratch.file("status.csv"), scratch.file("out.json"), scratch.file("trace.csv"));
         let _ = std::fs::remove_file(&csv);
@@ -248,15 +248,12 @@ fn a_stalled_sender_hides_no_spikes() {
             csv = csv.display(),
             out = out.display()
         );
-        let lab = netcaliper("lab")
-            .args("-q --wait sleep --only udp --up stall=100ms+50ms/500ms --trace")
-            .arg(&trace);
-        lab.arg("--server").arg(format!("{BIN} serve")).args("-- sh -c").arg(command).run().exits(0);
+        served(lab.arg(&trace), &command).run().exits(0);
         let json: Value = serde_json::from_str(&std::fs::read_to_string(&out).unwrap()).unwrap();
         let point = &json["points"][0];
-        (point["local"]["packets"].clone(), point["remote"][0]["packets"].clone(), Csv::read(&trace))
+        Some((point["local"]["packets"].clone(), point["remote"][0]["packets"].clone(), Csv::read(&trace)))
     };
-    let (local, remote, trace) = run("");
+    let Some((local, remote, trace)) = run("") else { return };
     assert_eq!(count(&local, "sent") + count(&local, "unsent"), 3_000, "{local}");
     let (actual, intended) = (&remote["delay_ns"], &remote["intended_ns"]);
     // What the lab itself did to them is a part of each delay. A busy host sends fewer while the path is held up than a tenth.
@@ -272,7 +269,7 @@ fn a_stalled_sender_hides_no_spikes() {
     // What was to leave when the sender stopped left 200 ms later, less one place in the schedule, and three digits are kept.
     assert!(number(&intended["max"]) >= 195_000_000, "{intended}");
     // With --nonblock those places are given up instead: 200 ms are 200 of them, but for the last millisecond's.
-    let (local, ..) = run("--nonblock");
+    let (local, ..) = run("--nonblock").unwrap();
     let unsent = count(&local, "unsent");
     assert!(unsent >= 190, "{local}");
     assert_eq!(count(&local, "sent") + unsent, 3_000, "{local}");
@@ -282,14 +279,10 @@ fn a_stalled_sender_hides_no_spikes() {
 #[test]
 fn the_mtu_of_each_direction_is_the_paths() {
     const TEST: &str = "delay_lab::the_mtu_of_each_direction_is_the_paths";
-    if !is_root() || !std::path::Path::new("/dev/net/tun").exists() {
-        return skip(TEST, "a lab needs root and /dev/net/tun");
-    }
     let command = format!("{BIN} delay $NETCALIPER_LAB_SERVER --path-mtu --mtu-limit 1500 --bidir --json");
-    let lab = netcaliper("lab")
-        .args("-q --wait sleep --only udp --up path-mtu=1400 --down path-mtu=1300:silent --server");
-    let done = lab.arg(format!("{BIN} serve")).args("-- sh -c").arg(command).run().exits(0);
-    let outcome: Value = serde_json::from_str(&done.out).unwrap();
+    let options = "-q --wait sleep --only udp --up path-mtu=1400 --down path-mtu=1300:silent";
+    let Some(done) = on_lab(TEST, options, &command) else { return };
+    let outcome = done.exits(0).json();
     let found = &outcome["path_mtu"];
     assert_eq!(found["up"], serde_json::json!({ "mtu": 1400, "too_big": 1401, "told": true }), "{found}");
     assert_eq!(found["down"], serde_json::json!({ "mtu": 1300, "too_big": 1301, "told": false }), "{found}");

@@ -84,8 +84,7 @@ fn stock_clients_of_iperf3() {
         return skip("stock_clients_of_iperf3", "iperf3 is not installed");
     }
     let server = serve("--legacy iperf3:0");
-    let line = server.proc.hears("answering iperf3 on ");
-    let port = line.split(" (").next().unwrap().rsplit(':').next().unwrap().to_owned();
+    let port = server.proc.port_of("iperf3").to_string();
     let start = |words: &str| {
         let mut command = Command::new("iperf3");
         command.args(["-c", "127.0.0.1", "-p", &port, "-J", "-t", "1"]).args(words.split_whitespace());

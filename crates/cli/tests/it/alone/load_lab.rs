@@ -2,7 +2,8 @@
 //! what the lab did to each of the datagrams that it measured with.
 
 use crate::support::files::{Csv, Scratch};
-use crate::support::net::{congestion_controls, is_root};
+use crate::support::lab::{lab, served};
+use crate::support::net::congestion_controls;
 use crate::support::{BIN, Outcome, PATIENCE, netcaliper, number, sized, skip, text};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -91,21 +92,18 @@ fn loaded(
     path: &str,
     (time, ramp): (u32, u32),
 ) -> Option<Result<(Outcome, Csv, String), String>> {
-    if !is_root() || !std::path::Path::new("/dev/net/tun").exists() {
-        skip(&format!("load_lab::{test}"), "a lab needs root and /dev/net/tun");
-        return None;
-    }
+    let test = format!("load_lab::{test}");
+    let lab = lab(&test, "-q --wait sleep --delay 5ms")?;
     if !congestion_controls().iter().any(|name| name == "cubic") {
-        skip(&format!("load_lab::{test}"), "the system does not offer cubic");
+        skip(&test, "the system does not offer cubic");
         return None;
     }
     let scratch = Scratch::new();
     let (trace, saved) = (scratch.file("trace.csv"), scratch.file("run.jsonl"));
-    let lab = netcaliper("lab").args("-q --wait sleep --delay 5ms").args(path).arg("--trace").arg(&trace);
-    let lab = lab.arg("--server").arg(format!("{BIN} serve"));
     let words = format!("-t {time}s --ramp {ramp}s -P 4 -C cubic --rate 100 --json --save");
     let command = format!("{BIN} load $NETCALIPER_LAB_SERVER {words} {}", saved.display());
-    let outcome = Outcome::of(lab.args("-- sh -c").arg(command).spawn().wait_within(4 * PATIENCE));
+    let lab = served(lab.args(path).arg("--trace").arg(&trace), &command);
+    let outcome = Outcome::of(lab.spawn().wait_within(4 * PATIENCE));
     if outcome.done.code == Some(4) {
         return Some(Err(outcome.json["reason"].to_string()));
     }

@@ -13,6 +13,7 @@ pub(crate) mod browser;
 pub(crate) mod files;
 #[cfg(all(target_os = "linux", feature = "fleet"))]
 pub(crate) mod fleet;
+pub(crate) mod lab;
 pub(crate) mod net;
 pub(crate) mod ours;
 pub(crate) mod outcome;
@@ -227,6 +228,20 @@ impl Proc {
     /// The port that a peer says it has.
     pub(crate) fn port(&self) -> String {
         self.hears("port ").trim_start_matches("port ").to_owned()
+    }
+
+    /// The port at which a server says that it speaks this protocol.
+    #[track_caller]
+    pub(crate) fn port_of(&self, name: &str) -> u16 {
+        let told = |line: &str| {
+            let mut behind = line.split_whitespace().skip_while(|word| *word != name);
+            behind.find_map(|word| word.rsplit_once(':')?.1.parse().ok())
+        };
+        let port = self.pipes.wait(PATIENCE, |_, said| {
+            let whole = &said[..said.rfind('\n').map_or(0, |at| at + 1)];
+            whole.lines().find_map(told)
+        });
+        port.unwrap_or_else(|| panic!("{} never said where {name} is\n{}", self.name, self.out()))
     }
 
     /// What a peer says when it is stopped.

@@ -91,6 +91,16 @@ impl Namespace {
         Some(space)
     }
 
+    /// Two that are joined, see [`Namespace::join`]; where that cannot be had, `test` is counted as skipped.
+    pub(crate) fn pair(test: &str) -> Option<(Namespace, Namespace)> {
+        let (here, there) = (Namespace::for_test(test)?, Namespace::for_test(test)?);
+        if !here.join(&there) {
+            skip(test, "this kernel has no virtual Ethernet pairs");
+            return None;
+        }
+        Some((here, there))
+    }
+
     /// What `ip netns` calls it.
     pub(crate) fn name(&self) -> &str {
         &self.0

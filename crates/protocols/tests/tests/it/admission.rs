@@ -1,7 +1,7 @@
 //! Limits of a server on clients without a complete handshake, and on clients that send too much.
 
 use crate::support::bench::handshakes;
-use crate::support::driven::Driven;
+use crate::support::driven::{self, Driven};
 use crate::support::run::{server_plan, small};
 use common::{Keyring, Limits, Psk};
 use metrics::SECOND;
@@ -24,8 +24,7 @@ pub(crate) fn arrive(server: &mut Driver, link: u64, address: u32) -> Link {
 }
 
 pub(crate) fn hello() -> Message {
-    let nonce = "0f".repeat(16);
-    Message::Hello { version: "1".into(), capabilities: vec![], nonce, host: String::new() }
+    driven::hello("0f".repeat(16))
 }
 
 pub(crate) fn propose(run: u128, phase: Phase) -> Message {

@@ -6,16 +6,16 @@
 //! with `-p 500` (veth).
 
 use crate::support::bench::{inputs, mutate};
-use crate::support::run::{MS, Told, address, client_ip, told};
+use crate::support::run::{MS, Told, address, call_with, client_ip, serve_with, told};
 use bwdelaytester::codec::{HEADER, Header};
 use bwdelaytester::{DatagramRow, Settings, Stairs, acceptors};
 use common::Acl;
-use common::one_sided::{Answers, Calls, OneSided, OneSidedPlan};
+use common::one_sided::{Answers, Calls};
 use metrics::{Group, Packets, SECOND};
 use model::{Kind, Phase, Probe, Range, SocketSettings, Status};
 use sim::{Host, Link, Network, Quirks, Side};
 use std::collections::HashSet;
-use transport::{Acceptor, Arena, LinkSource, Path, Received, Rng, Transmit};
+use transport::{Acceptor, Arena, Path, Received, Rng, Transmit};
 
 /// The first 18 bytes of datagrams in the captures: name, hex, number, stamp in µs, whether it is the wall clock's.
 const CAPTURED: &[(&str, &str, u64, u64, bool)] = &[
@@ -67,18 +67,13 @@ fn phase(size: u32, rate: u64, seconds: u64) -> Phase {
 fn serve(net: &mut Network, answers: Answers) -> Host {
     let phase = Phase { duration_ns: None, ..phase(16, 1_000, 1) };
     let answers = Answers { workers: 1, arrivals: true, ..answers };
-    let sources = LinkSource::acceptors(acceptors(&phase, &answers));
-    let plan = OneSidedPlan { phase, sources, serving: true, records: false };
-    let now = net.now;
-    net.serve(address(1), 1, Box::new(OneSided::new(plan, now)))
+    let acceptors = acceptors(&phase, &answers);
+    serve_with(net, 1, phase, acceptors, false)
 }
 
 fn call(net: &mut Network, n: u32, phase: &Phase) -> Host {
     let calls = Calls { targets: vec![address(1)], workers: 1, ..Calls::default() };
-    let sources = LinkSource::connectors(bwdelaytester::connectors(phase, &calls));
-    let plan = OneSidedPlan { phase: phase.clone(), sources, serving: false, records: false };
-    let now = net.now;
-    net.join(client_ip(n), 1, Box::new(OneSided::new(plan, now)))
+    call_with(net, n, 1, phase, bwdelaytester::connectors(phase, &calls), false)
 }
 
 /// Runs clients until they are done, then the server until it is: what they told, and every datagram that came.
@@ -263,8 +258,8 @@ fn damaged_datagrams() {
         let again = acceptor.on_timer(&mut side.cx(now));
         assert!(again.is_none_or(|at| at > now));
         for message in side.outbox.drain(..) {
-            if let Ok(common::message::Told::Result(result)) = message.downcast().map(|told| *told) {
-                taken += DatagramRow::told(&result.event()).len();
+            if let Ok(common::message::Told::Result(event)) = message.downcast().map(|told| *told) {
+                taken += DatagramRow::told(&event()).len();
             }
         }
     }

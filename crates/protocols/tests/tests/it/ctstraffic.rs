@@ -1,7 +1,7 @@
 //! ctsTraffic over TCP in virtual time: every pattern, both ends, on good and bad paths, to the byte; and what comes of
 //! ends that were not set alike.
 
-use crate::support::combinations;
+use crate::support::{combinations, conditions};
 use common::Params;
 use ctstraffic::Connection;
 use metrics::{Ending, Group, Mono, SECOND};
@@ -78,20 +78,6 @@ fn patterns() -> [Pattern; 6] {
         Pattern::PushPull { push: 1 << 20, pull: 1 << 20 },
         Pattern::PushPull { push: 5_000, pull: 3_000 },
         Pattern::PushPull { push: 1, pull: 100_000 },
-    ]
-}
-
-fn conditions() -> Vec<(&'static str, Link, Quirks)> {
-    let clean = Link::new();
-    let slow = Link::new().delay(30 * MS).rate(10_000_000).window(20_000);
-    let lossy = Link::new().delay(5 * MS).jitter(3 * MS).loss(0.02).reorder(0.05).duplicate(0.02);
-    vec![
-        ("clean", clean.clone(), Quirks::default()),
-        ("slow", slow, Quirks::default()),
-        ("lossy", lossy.clone(), Quirks::default()),
-        ("one-byte reads", clean.clone(), Quirks::one_byte_reads()),
-        ("tiny sends", clean, Quirks::tiny_sends()),
-        ("rough", lossy, Quirks::rough()),
     ]
 }
 

@@ -27,19 +27,13 @@ fn assert_whole(pair: &Pair, phase: &Phase, what: &str) {
     }
 }
 
+/// And how much is to be sent under each of them.
 fn conditions() -> Vec<(&'static str, Link, Quirks, u64)> {
-    let clean = Link::new();
-    let slow = Link::new().delay(30 * MS).rate(10_000_000).window(20_000);
-    let lossy = Link::new().delay(5 * MS).jitter(3 * MS).loss(0.02).reorder(0.05).duplicate(0.02);
-    vec![
-        ("clean", clean.clone(), Quirks::default(), 1_000_001),
-        ("slow", slow, Quirks::default(), 200_001),
-        ("lossy", lossy.clone(), Quirks::default(), 300_003),
-        ("one-byte reads", clean.clone(), Quirks::one_byte_reads(), 20_001),
-        ("tiny sends", clean.clone(), Quirks::tiny_sends(), 20_001),
-        ("rough", lossy, Quirks::rough(), 100_001),
-        ("window of 1 byte", clean.window(1), Quirks::default(), 3_001),
-    ]
+    let transfers = [1_000_001, 200_001, 300_003, 20_001, 20_001, 100_001];
+    let with = |((name, link, quirks), transfer)| (name, link, quirks, transfer);
+    let mut all: Vec<_> = crate::support::conditions().into_iter().zip(transfers).map(with).collect();
+    all.push(("window of 1 byte", Link::new().window(1), Quirks::default(), 3_001));
+    all
 }
 
 #[test]

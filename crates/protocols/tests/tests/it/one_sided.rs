@@ -1,12 +1,11 @@
 //! Runs of a protocol without a conversation, over whole machines in virtual time: when they end, and what they tell.
 
-use crate::support::run::{MS, Told, about, address, client_ip, network, told};
-use common::one_sided::{Answers, Calls, OneSided, OneSidedPlan};
+use crate::support::run::{MS, Told, about, address, call_with, network, serve_with, told};
+use common::one_sided::{Answers, Calls};
 use metrics::SECOND;
 use model::{Event, Kind, Media, Pattern, Phase, Range, Shutdown, Status};
 use sim::{Host, Link, Network};
 use std::net::SocketAddr;
-use transport::LinkSource;
 
 fn phase(transfer: u64) -> Phase {
     Phase {
@@ -21,18 +20,12 @@ fn phase(transfer: u64) -> Phase {
 
 fn serve(net: &mut Network, phase: &Phase, exit_after: Option<u64>) -> Host {
     let answers = Answers { exit_after, workers: 2, ..Answers::default() };
-    let sources = LinkSource::acceptors(ctstraffic::acceptors(phase, &answers));
-    let plan = OneSidedPlan { phase: phase.clone(), sources, serving: true, records: false };
-    let now = net.now;
-    net.serve(address(1), 2, Box::new(OneSided::new(plan, now)))
+    serve_with(net, 2, phase.clone(), ctstraffic::acceptors(phase, &answers), false)
 }
 
 fn call(net: &mut Network, n: u32, phase: &Phase, targets: Vec<SocketAddr>) -> Host {
     let calls = Calls { targets, workers: 2, ..Calls::default() };
-    let sources = LinkSource::connectors(ctstraffic::connectors(phase, &calls));
-    let plan = OneSidedPlan { phase: phase.clone(), sources, serving: false, records: false };
-    let now = net.now;
-    net.join(client_ip(n), 2, Box::new(OneSided::new(plan, now)))
+    call_with(net, n, 2, phase, ctstraffic::connectors(phase, &calls), false)
 }
 
 /// Until clients are done, and what their ends mean to servers.
@@ -172,10 +165,7 @@ fn many_streams_at_once_and_several_lives_each() {
         .map(|n| {
             let phase = Phase { connections: 3, iterations: Some(2), ..phase.clone() };
             let calls = Calls { targets: vec![address(1)], workers: 2, frames: true, ..Calls::default() };
-            let sources = LinkSource::connectors(ctstraffic::connectors(&phase, &calls));
-            let plan = OneSidedPlan { phase, sources, serving: false, records: true };
-            let now = net.now;
-            net.join(client_ip(n), 2, Box::new(OneSided::new(plan, now)))
+            call_with(&mut net, n, 2, &phase, ctstraffic::connectors(&phase, &calls), true)
         })
         .collect();
     finish(&mut net);

@@ -130,6 +130,36 @@ fn a_schedule_waits_for_connections_to_be_opened() {
     }
 }
 
+/// Where the answer to a flow's opening is lost, the flow is opened once more, and answered once more.
+#[test]
+fn a_repeated_answer_to_an_opening_is_no_message() {
+    for seed in 1..=20 {
+        let mut net = network(seed, &Link::new().delay(MS).loss(0.3));
+        serve(&mut net, server_plan());
+        let (transport, schedule) = (Transport::Udp, Schedule::Fixed { gap_ns: 10 * MS });
+        let ping =
+            Ping { transport, messages: Some(100), schedule, timeout_ns: 2 * SECOND, ..Ping::default() };
+        let client = join(&mut net, 0, client_plan(&phase(ping)));
+        net.run();
+        for remote in &told(&net, client).remote {
+            let traffic = remote.traffic;
+            assert!(traffic.tx_bytes <= traffic.rx_bytes, "{seed}: more than all came back: {traffic:?}");
+        }
+    }
+}
+
+#[test]
+fn a_server_that_ends_after_so_many_connections_says_so() {
+    let mut net = network(6, &Link::new().delay(MS));
+    serve(&mut net, ServerPlan { exit_after: Some(1), ..server_plan() });
+    let ping = Ping { transport: Transport::Tcp, messages: Some(10), ..Ping::default() };
+    let client = join(&mut net, 0, client_plan(&Phase { connections: 2, ..phase(ping) }));
+    net.run();
+    let it = told(&net, client);
+    let causes: Vec<_> = it.local().causes.iter().map(|cause| cause.text.as_str()).collect();
+    assert!(causes.iter().any(|text| text.contains("ends after a number of connections")), "{causes:?}");
+}
+
 #[test]
 fn a_lossy_path_loses_datagrams_and_no_stream_s_bytes() {
     let lossy = Link::new().delay(2 * MS).loss(0.05);

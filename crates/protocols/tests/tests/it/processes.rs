@@ -52,13 +52,14 @@ fn no_connection_fails_however_late_a_process_hears_of_its_session() {
                 let (_, client) = spread(&mut net, count, &phase);
                 net.run();
                 let told = told(&net, client);
-                let what = format!("seed {seed}, {count:?}, {:?} {:?}: {told:#?}", phase.kind, phase.pattern);
-                assert_eq!(told.status(), Status::Complete, "{what}");
+                let what =
+                    || format!("seed {seed}, {count:?}, {:?} {:?}: {told:#?}", phase.kind, phase.pattern);
+                assert_eq!(told.status(), Status::Complete, "{}", what());
                 let (local, remote) = (told.local(), &told.remote[0]);
                 let all = u64::from(phase.connections) * phase.iterations.unwrap_or(1);
-                assert_eq!([local.completed, remote.completed], [all; 2], "{what}");
-                assert_eq!(local.traffic.tx_bytes, remote.traffic.rx_bytes, "{what}");
-                assert_eq!(local.traffic.rx_bytes, remote.traffic.tx_bytes, "{what}");
+                assert_eq!([local.completed, remote.completed], [all; 2], "{}", what());
+                assert_eq!(local.traffic.tx_bytes, remote.traffic.rx_bytes, "{}", what());
+                assert_eq!(local.traffic.rx_bytes, remote.traffic.tx_bytes, "{}", what());
             }
         }
     }
@@ -75,12 +76,12 @@ fn a_process_that_dies_at_any_time_takes_its_connections_along_and_no_others() {
             // A run that waits for what does not come ends the test, too.
             net.run_until(net.now.plus(20 * SECOND));
             let told = told(&net, client);
-            let what = format!("after {at} ns, of the server {of_server}: {told:#?}");
+            let what = || format!("after {at} ns, of the server {of_server}: {told:#?}");
             let local = told.local();
             let failed = local.network_errors + local.protocol_errors + local.data_errors;
-            assert_eq!(local.completed + failed, 9, "{what}");
+            assert_eq!(local.completed + failed, 9, "{}", what());
             // A session that begins later does without it.
-            assert!(failed <= 3 && (failed > 0 || at < 50 * MS), "{what}");
+            assert!(failed <= 3 && (failed > 0 || at < 50 * MS), "{}", what());
         }
     }
 }

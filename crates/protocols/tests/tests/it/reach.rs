@@ -77,14 +77,14 @@ fn blocked_datagrams_end_a_run_soon_with_the_reason() {
     for (name, phase) in questions() {
         for (up, down) in [(LOST, 0.0), (0.0, LOST), (LOST, LOST)] {
             let it = over(&phase, up, down, 3);
-            let what = format!("{name} {up} {down}: {it:#?}");
+            let what = || format!("{name} {up} {down}: {it:#?}");
             let (end, status, reason) = it.end.clone().unwrap();
-            assert_eq!(status, Status::Failed, "{what}");
-            assert!(end <= START.plus(SOON), "{what}");
+            assert_eq!(status, Status::Failed, "{}", what());
+            assert!(end <= START.plus(SOON), "{}", what());
             let reason = reason.unwrap();
             assert!(reason.contains("no UDP datagram comes back although TCP works"), "{reason}");
             assert!(reason.contains("10.0.0.1:7411") && reason.contains("firewall"), "{reason}");
-            assert!(it.local.is_none() && it.remote.is_empty() && it.intervals.is_empty(), "{what}");
+            assert!(it.local.is_none() && it.remote.is_empty() && it.intervals.is_empty(), "{}", what());
         }
     }
 }
@@ -103,8 +103,8 @@ fn a_path_that_loses_nine_in_ten_is_not_called_blocked() {
         }
         for (seed, (up, down)) in (1..).zip([(0.9, 0.0), (0.0, 0.9), (0.9, 0.9)]) {
             let it = over(&phase, up, down, seed);
-            let what = format!("{name} {up} {down} {seed}: {it:#?}");
-            assert!(!it.reason().contains("firewall") && it.status() != Status::Failed, "{what}");
+            let what = || format!("{name} {up} {down} {seed}: {it:#?}");
+            assert!(!it.reason().contains("firewall") && it.status() != Status::Failed, "{}", what());
         }
     }
 }
@@ -147,8 +147,8 @@ fn a_run_in_which_nothing_arrived_has_failed() {
         for seed in [1, 3] {
             let it = over(&phase, 0.97, 0.97, seed);
             let (sent, came) = moved(&it);
-            let what = format!("{name} {seed}: {it:#?}");
-            assert_eq!(it.status() == Status::Failed, came == 0, "{what}");
+            let what = || format!("{name} {seed}: {it:#?}");
+            assert_eq!(it.status() == Status::Failed, came == 0, "{}", what());
             unopened += u32::from(it.reason().contains("no flow of datagrams could be opened"));
             lost += u32::from(sent > 0 && came == 0);
         }

@@ -36,24 +36,34 @@ fn a_run_from_hello_to_result() {
             net.quirks(client, quirks);
             net.run();
             let told = told(&net, client);
-            let what = format!("{pattern:?} {quirks:?}: {told:#?}");
-            assert_eq!(told.status(), Status::Complete, "{what}");
-            assert_eq!((told.sessions.len(), told.remote.len(), told.intervals.len()), (1, 1, 3), "{what}");
+            let what = || format!("{pattern:?} {quirks:?}: {told:#?}");
+            assert_eq!(told.status(), Status::Complete, "{}", what());
+            assert_eq!(
+                (told.sessions.len(), told.remote.len(), told.intervals.len()),
+                (1, 1, 3),
+                "{}",
+                what()
+            );
             told.assert_intervals(true);
             let (local, remote) = (told.local(), &told.remote[0]);
-            assert_eq!((local.opened, local.stopped, remote.opened, remote.stopped), (4, 4, 4, 4), "{what}");
-            assert_eq!(local.network_errors + local.data_errors + local.protocol_errors, 0, "{what}");
-            assert!(about(local.traffic.ns, 3 * SECOND), "{what}");
+            assert_eq!(
+                (local.opened, local.stopped, remote.opened, remote.stopped),
+                (4, 4, 4, 4),
+                "{}",
+                what()
+            );
+            assert_eq!(local.network_errors + local.data_errors + local.protocol_errors, 0, "{}", what());
+            assert!(about(local.traffic.ns, 3 * SECOND), "{}", what());
             let seconds = local.traffic.ns as f64 / 1e9;
             let (up, down) =
                 (local.traffic.tx_bytes as f64 / seconds, local.traffic.rx_bytes as f64 / seconds);
-            assert!(!pattern.sends_up() || (up > 1e5 && up <= 1.08e6), "{what}");
-            assert!(!pattern.sends_down() || (down > 1e5 && down <= 1.08e6), "{what}");
+            assert!(!pattern.sends_up() || (up > 1e5 && up <= 1.08e6), "{}", what());
+            assert!(!pattern.sends_down() || (down > 1e5 && down <= 1.08e6), "{}", what());
             // What one end has sent the other has received, but for what was under way at the ends.
-            assert!(local.traffic.tx_bytes.abs_diff(remote.traffic.rx_bytes) < 4 * 60_000, "{what}");
+            assert!(local.traffic.tx_bytes.abs_diff(remote.traffic.rx_bytes) < 4 * 60_000, "{}", what());
             net.run_until(net.now.plus(5 * SECOND));
-            assert_eq!(net.open(server), (0, 0), "{what}");
-            assert_eq!(net.groups(server), 0, "{what}");
+            assert_eq!(net.open(server), (0, 0), "{}", what());
+            assert_eq!(net.groups(server), 0, "{}", what());
         }
     }
 }

@@ -29,18 +29,18 @@ fn stopped_by_the_user_at_any_moment() {
             net.run();
             let it = told(&net, client);
             let (end, status, _) = it.end.clone().unwrap();
-            let what = format!("{pattern:?} stop at {at:?}: {it:#?}");
-            assert!(end <= at.plus(2 * SECOND).max(START.plus(4 * SECOND)), "{what}");
+            let what = || format!("{pattern:?} stop at {at:?}: {it:#?}");
+            assert!(end <= at.plus(2 * SECOND).max(START.plus(4 * SECOND)), "{}", what());
             if at < START.plus(3 * SECOND) {
-                assert_eq!(status, Status::Interrupted, "{what}");
+                assert_eq!(status, Status::Interrupted, "{}", what());
             } else {
-                assert_eq!(status, Status::Complete, "{what}");
+                assert_eq!(status, Status::Complete, "{}", what());
             }
             it.assert_intervals(false);
             if let Some(local) = &it.local {
                 let remote = &it.remote[0];
-                assert_eq!(local.network_errors + local.data_errors + local.protocol_errors, 0, "{what}");
-                assert_eq!((local.stopped, local.opened), (remote.stopped, remote.opened), "{what}");
+                assert_eq!(local.network_errors + local.data_errors + local.protocol_errors, 0, "{}", what());
+                assert_eq!((local.stopped, local.opened), (remote.stopped, remote.opened), "{}", what());
             }
             assert_empty(&mut net, server);
         }
@@ -80,6 +80,59 @@ fn an_interrupt_waits_for_nobody_who_has_vanished() {
     interrupt(&mut net, server, START.plus(2 * SECOND));
     net.run_until(START.plus(3 * SECOND));
     assert!(net.done(server).is_some());
+}
+
+/// Seconds of data may be under way, so that connections take long to end.
+fn slow(seconds: usize) -> Network {
+    let mut net = Network::new(14);
+    let link = Link::new().delay(20 * MS).rate(2_000_000).window(seconds * 250_000);
+    net.links(link.clone(), link);
+    net
+}
+
+#[test]
+fn what_is_cut_off_at_the_end_has_failed_at_neither_end() {
+    for pattern in [Pattern::Push, Pattern::Pull, Pattern::Duplex] {
+        for (seconds, interrupted) in [(4, true), (20, false)] {
+            let mut net = slow(seconds);
+            serve(&mut net, server_plan());
+            let duration_ns = Some(if interrupted { 100 * SECOND } else { 5 * SECOND });
+            let client = join(&mut net, 0, client_plan(&Phase { pattern, duration_ns, ..small() }));
+            if interrupted {
+                [5_000, 5_700].into_iter().for_each(|ms| net.stop_at(client, START.plus(ms * MS)));
+            }
+            net.run();
+            let it = told(&net, client);
+            let status = if interrupted { Status::Interrupted } else { Status::Complete };
+            assert_eq!((it.status(), it.remote.len()), (status, 1), "{pattern:?}: {}", it.reason());
+            for totals in [it.local(), &it.remote[0]] {
+                assert_eq!(
+                    (totals.opened, totals.stopped, totals.errors()),
+                    (4, 4, 0),
+                    "{pattern:?} {interrupted}: {:?}",
+                    totals.causes
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn what_a_stopped_server_cuts_off_has_failed_at_neither_end() {
+    for pattern in [Pattern::Push, Pattern::Pull, Pattern::Duplex] {
+        let mut net = slow(4);
+        let server = serve(&mut net, server_plan());
+        let phase = Phase { pattern, duration_ns: Some(100 * SECOND), ..small() };
+        let client = join(&mut net, 0, client_plan(&phase));
+        interrupt(&mut net, server, START.plus(5 * SECOND));
+        net.run_until(START.plus(20 * SECOND));
+        for host in [client, server] {
+            let it = told(&net, host);
+            assert_eq!(it.status(), Status::Interrupted, "{pattern:?}: {}", it.reason());
+            let totals = it.local();
+            assert_eq!((totals.stopped, totals.errors()), (4, 0), "{pattern:?}: {:?}", totals.causes);
+        }
+    }
 }
 
 #[test]
@@ -140,9 +193,9 @@ fn a_server_that_vanishes_in_mid_run() {
             net.run();
             let it = told(&net, client);
             let (end, status, reason) = it.end.clone().unwrap();
-            let what = format!("{pattern:?} killed {killed}: {it:#?}");
-            assert_eq!(status, Status::Partial, "{what}");
-            assert!(end < at.plus(if killed { 2 } else { 22 } * SECOND), "{what}");
+            let what = || format!("{pattern:?} killed {killed}: {it:#?}");
+            assert_eq!(status, Status::Partial, "{}", what());
+            assert!(end < at.plus(if killed { 2 } else { 22 } * SECOND), "{}", what());
             let reason = reason.unwrap();
             let word = if killed { "control connection" } else { "vanished" };
             assert!(reason.contains(word), "{reason}");
@@ -151,8 +204,8 @@ fn a_server_that_vanishes_in_mid_run() {
                 reason.split("after ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
             let earliest = if killed { 2.4 } else { 1.4 };
             assert!((earliest..=2.5).contains(&told), "{reason}");
-            assert!(it.local().traffic.tx_bytes + it.local().traffic.rx_bytes > 800_000, "{what}");
-            assert!(it.intervals.len() >= 2 && it.intervals[0].remote.is_some(), "{what}");
+            assert!(it.local().traffic.tx_bytes + it.local().traffic.rx_bytes > 800_000, "{}", what());
+            assert!(it.intervals.len() >= 2 && it.intervals[0].remote.is_some(), "{}", what());
             it.assert_intervals(false);
             assert!(it.remote.is_empty());
         }
@@ -390,14 +443,14 @@ fn a_server_that_is_stopped_ends_its_sessions_in_good_order() {
         net.run();
         for client in clients {
             let it = told(&net, client);
-            let what = format!("{at}: {it:#?}");
+            let what = || format!("{at}: {it:#?}");
             if at >= 500 {
-                assert!(matches!(it.status(), Status::Interrupted | Status::Complete), "{what}");
-                assert_eq!(it.remote.len(), 1, "{what}");
-                assert_eq!(it.local().network_errors + it.local().data_errors, 0, "{what}");
-                assert!(it.end.unwrap().0 < START.plus(at * MS + SECOND), "{what}");
+                assert!(matches!(it.status(), Status::Interrupted | Status::Complete), "{}", what());
+                assert_eq!(it.remote.len(), 1, "{}", what());
+                assert_eq!(it.local().network_errors + it.local().data_errors, 0, "{}", what());
+                assert!(it.end.as_ref().unwrap().0 < START.plus(at * MS + SECOND), "{}", what());
             } else {
-                assert_eq!(it.status() == Status::Failed, it.local.is_none(), "{what}");
+                assert_eq!(it.status() == Status::Failed, it.local.is_none(), "{}", what());
             }
         }
         net.run_until(net.now.plus(30 * SECOND));

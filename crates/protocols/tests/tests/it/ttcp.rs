@@ -1,15 +1,15 @@
 //! ttcp in virtual time: streams without framing, to the byte, on good and bad paths.
 
 use crate::support::bench::{Bench, last_news, mutate};
-use crate::support::combinations;
-use crate::support::run::{MS, address, client_ip, network, told};
+use crate::support::run::{MS, address, call_with, client_ip, network, serve_with, told};
+use crate::support::{combinations, conditions};
 use common::bulk::{Filler, Params, Receiver, Sender, UNLIMITED};
-use common::one_sided::{Answers, Calls, OneSided, OneSidedPlan};
+use common::one_sided::{Answers, Calls};
 use metrics::{Group, Mono, SECOND};
 use model::{Event, Payload, Phase, Portion, Range, Status, Verify};
-use sim::{At, Cut, Host, HungUp, Link, Network, Pair, Quirks, Say};
+use sim::{At, Cut, Host, HungUp, Link, Network, Pair, Say};
 use std::sync::Arc;
-use transport::{Cause, Context, Flow, FlowEvent, LinkSource, Path, Violation};
+use transport::{Cause, Context, Flow, FlowEvent, Path, Violation};
 
 fn phase(buffers: u64, length: u64) -> Phase {
     Phase {
@@ -34,15 +34,7 @@ fn pair(phase: &Phase) -> Pair {
 
 #[test]
 fn every_byte_arrives_over_every_path() {
-    let lossy = Link::new().delay(5 * MS).jitter(3 * MS).loss(0.02).reorder(0.05).duplicate(0.02);
-    let slow = Link::new().delay(30 * MS).rate(10_000_000).window(20_000);
-    let conditions = [
-        ("clean", Link::new(), Quirks::default()),
-        ("slow", slow, Quirks::default()),
-        ("one-byte reads", Link::new(), Quirks::one_byte_reads()),
-        ("tiny sends", Link::new(), Quirks::tiny_sends()),
-        ("rough", lossy, Quirks::rough()),
-    ];
+    let conditions = conditions();
     let sizes = [(1, 1), (1, 5), (20, 512), (7, 8_191), (2, 65_536)];
     for [condition, size, verify] in combinations([conditions.len(), sizes.len(), 2]) {
         let ((name, link, quirks), (buffers, length)) = (conditions[condition].clone(), sizes[size]);
@@ -73,18 +65,12 @@ fn a_silent_path_is_noticed_by_both_ends() {
 
 fn serve(net: &mut Network, phase: &Phase, exit_after: Option<u64>) -> Host {
     let answers = Answers { exit_after, workers: 1, arrivals: true, ..Answers::default() };
-    let sources = LinkSource::acceptors(ttcp::acceptors(phase, &answers));
-    let plan = OneSidedPlan { phase: phase.clone(), sources, serving: true, records: true };
-    let now = net.now;
-    net.serve(address(1), 1, Box::new(OneSided::new(plan, now)))
+    serve_with(net, 1, phase.clone(), ttcp::acceptors(phase, &answers), true)
 }
 
 fn call(net: &mut Network, phase: &Phase) -> Host {
     let calls = Calls { targets: vec![address(1)], workers: 1, ..Calls::default() };
-    let sources = LinkSource::connectors(ttcp::connectors(phase, &calls));
-    let plan = OneSidedPlan { phase: phase.clone(), sources, serving: false, records: true };
-    let now = net.now;
-    net.join(client_ip(1), 1, Box::new(OneSided::new(plan, now)))
+    call_with(net, 1, 1, phase, ttcp::connectors(phase, &calls), true)
 }
 
 fn portion(net: &Network, host: Host) -> Portion {

@@ -6,10 +6,10 @@ use transport::{
     Arena, Context, End, Flow, FlowEvent, Message, Path, Read, Received, Rng, Sent, Transmit, When,
 };
 
-/// Damaged inputs for each decoder: `NETCALIPER_INPUTS`, or 20,000, which find what a change breaks at once. `bench/deep` has
+/// Damaged inputs for each decoder: `NETCALIPER_INPUTS`, or 5,000, which find what a change breaks at once. `bench/deep` has
 /// a million.
 pub(crate) fn inputs() -> u32 {
-    std::env::var("NETCALIPER_INPUTS").map_or(20_000, |n| n.parse().expect("NETCALIPER_INPUTS is a number"))
+    std::env::var("NETCALIPER_INPUTS").map_or(5_000, |n| n.parse().expect("NETCALIPER_INPUTS is a number"))
 }
 
 /// So many handshakes of each kind of attack: each costs a millisecond in a `dev` build. `bench/deep` has 10,000.

@@ -142,6 +142,12 @@ pub(crate) fn client_with(plan: ClientPlan) -> Driven<Client> {
     }
     client
 }
+
+/// A hello with this nonce.
+pub(crate) fn hello(nonce: String) -> Message {
+    Message::Hello { version: "1".into(), capabilities: vec![], nonce, host: String::new() }
+}
+
 /// What a good server would answer to what the client has said last.
 pub(crate) fn answer(client: &mut Driven<Client>, link: Link) -> Option<Message> {
     let mut said = client.said.remove(&link)?;
@@ -150,12 +156,7 @@ pub(crate) fn answer(client: &mut Driven<Client>, link: Link) -> Option<Message>
     }
     client.said.insert(link, said);
     match client.messages(link).pop()? {
-        Message::Hello { .. } => Some(Message::Hello {
-            version: "1".into(),
-            capabilities: vec![],
-            nonce: "ff".repeat(16),
-            host: String::new(),
-        }),
+        Message::Hello { .. } => Some(hello("ff".repeat(16))),
         Message::Ping { n } => Some(Message::Pong { n }),
         Message::Propose { phase, .. } => Some(accepted(*phase)),
         Message::Start => Some(Message::Started),

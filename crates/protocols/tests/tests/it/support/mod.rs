@@ -7,7 +7,8 @@ pub(crate) mod run;
 use metrics::Group;
 use model::{Pattern, Phase};
 use native::{Data, Grant, Grants, Listener, Opener, OpeningKey, Params};
-use sim::Pair;
+use run::MS;
+use sim::{Link, Pair, Quirks};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use uuid::Uuid;
@@ -43,6 +44,21 @@ pub(crate) fn combinations<const N: usize>(sizes: [usize; N]) -> Vec<[usize; N]>
         }
     }
     chosen
+}
+
+/// Paths and threads, good and bad, by name.
+pub(crate) fn conditions() -> Vec<(&'static str, Link, Quirks)> {
+    let clean = Link::new();
+    let slow = Link::new().delay(30 * MS).rate(10_000_000).window(20_000);
+    let lossy = Link::new().delay(5 * MS).jitter(3 * MS).loss(0.02).reorder(0.05).duplicate(0.02);
+    vec![
+        ("clean", clean.clone(), Quirks::default()),
+        ("slow", slow, Quirks::default()),
+        ("lossy", lossy.clone(), Quirks::default()),
+        ("one-byte reads", clean.clone(), Quirks::one_byte_reads()),
+        ("tiny sends", clean, Quirks::tiny_sends()),
+        ("rough", lossy, Quirks::rough()),
+    ]
 }
 
 pub(crate) fn phase(pattern: Pattern, transfer: u64) -> Phase {

@@ -1,5 +1,6 @@
 //! Sessions in virtual time: what the tests of clients and servers share.
 
+use common::one_sided::{OneSided, OneSidedPlan};
 use common::protocol::{Foreigners, Protocol as _};
 use common::{Acl, Keyring, Limits, Peer, Processes, Psk};
 use metrics::{Mono, SECOND};
@@ -7,6 +8,7 @@ use model::{Event, Interval, Phase, Range, SessionInfo, Status, Totals};
 use native::{Client, ClientPlan, Server, ServerPlan};
 use sim::{Host, Link, Network};
 use std::net::{IpAddr, SocketAddr};
+use transport::{Acceptor, Connector, LinkSource};
 use uuid::Uuid;
 
 pub(crate) const MS: u64 = 1_000_000;
@@ -111,6 +113,34 @@ pub(crate) fn join(net: &mut Network, n: u32, mut plan: ClientPlan) -> Host {
     plan.secret = [n as u8; 32];
     let (workers, now) = (plan.workers, net.now);
     net.join(client_ip(n), workers, Box::new(Client::new(plan, now)))
+}
+
+/// A server of a protocol without a conversation, which answers with these.
+pub(crate) fn serve_with(
+    net: &mut Network,
+    workers: u16,
+    phase: Phase,
+    acceptors: Vec<Box<dyn Acceptor>>,
+    records: bool,
+) -> Host {
+    let plan = OneSidedPlan { phase, sources: LinkSource::acceptors(acceptors), serving: true, records };
+    let now = net.now;
+    net.serve(address(1), workers, Box::new(OneSided::new(plan, now)))
+}
+
+/// Client number `n` of such a server.
+pub(crate) fn call_with(
+    net: &mut Network,
+    n: u32,
+    workers: u16,
+    phase: &Phase,
+    connectors: Vec<Box<dyn Connector>>,
+    records: bool,
+) -> Host {
+    let sources = LinkSource::connectors(connectors);
+    let plan = OneSidedPlan { phase: phase.clone(), sources, serving: false, records };
+    let now = net.now;
+    net.join(client_ip(n), workers, Box::new(OneSided::new(plan, now)))
 }
 
 /// What a client's run came to.
