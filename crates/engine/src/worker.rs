@@ -400,8 +400,9 @@ impl<P: Platform> Worker<P> {
     fn stop(&mut self, group: Group) {
         self.drain(group);
         self.cut(group);
+        let now = self.clock.now();
         let Some(watch) = self.groups.get_mut(&group) else { return };
-        watch.state.stopped = true;
+        watch.state.stopped.get_or_insert(now);
         if let Some(source) = &mut watch.source {
             source.stop();
         }
@@ -484,7 +485,7 @@ impl<P: Platform> Worker<P> {
     /// Tells, once, that a group has no links left and will open no more.
     fn check_idle(&mut self, group: Group) {
         let Some(watch) = self.groups.get_mut(&group) else { return };
-        let over = watch.state.exhausted || watch.state.stopped;
+        let over = watch.state.exhausted || watch.state.stopped.is_some();
         let open = if self.platform.has(Defect::IdleTooEarly) { 0 } else { watch.state.open };
         if over && open == 0 && !watch.state.idle_told {
             watch.state.idle_told = true;

@@ -160,7 +160,7 @@ impl<P: Platform> Worker<P> {
         }
         let state = &mut watch.state;
         state.peak = state.peak.max(state.open.saturating_sub(u64::from(state.connecting)));
-        let (stopped, mut trouble) = (state.stopped, None);
+        let (stopped, mut trouble) = (state.stopped.is_some(), None);
         if state.effective.is_none() {
             state.effective = match &link.socket {
                 Socket::Stream(stream) => Some(stream.effective()),

@@ -2,9 +2,13 @@
 
 use super::Worker;
 use crate::link::{Key, Link, Phase};
-use metrics::{Clamped, Ending, Group, Mono, real};
+use metrics::{Clamped, Ending, Group, Mono, SECOND, real};
 use model::{ConnectionRecord, Failure};
 use transport::{Cause, Clock as _, Deed, Defect, Fault, Flow, Platform, Target, Violation};
+
+/// How long after the order to stop a fault may be the other end's, which cuts off what has not ended, ns. It tells that it will a tenth of a
+/// second before: a fault that comes with the order is why the run is over.
+const CUT_BY_PEER: u64 = SECOND / 20;
 
 impl<P: Platform> Worker<P> {
     /// The end of a link: counted, told, forgotten.
@@ -12,7 +16,7 @@ impl<P: Platform> Worker<P> {
         let Some(link) = self.links.remove(key) else { return };
         let now = self.clock.now();
         let link = *link;
-        let how = self.softened(&link, how);
+        let how = self.softened(&link, how, now);
         if let Some(group) = link.counted {
             self.account(&link, group, &how, now);
         }
@@ -49,10 +53,15 @@ impl<P: Platform> Worker<P> {
     }
 
     /// Of a run that is over a connection is cut off, by this end or by the other one: it has not failed.
-    fn softened(&mut self, link: &Link<P>, how: Result<Ending, Cause>) -> Result<Ending, Cause> {
-        let is_cut = matches!(how, Err(Cause::Fault(_) | Cause::Violation(Violation::Vanished)));
-        let Some(group) = link.counted.filter(|_| is_cut) else { return how };
-        if !self.groups.get(&group).is_some_and(|watch| watch.state.stopped) {
+    fn softened(&mut self, link: &Link<P>, how: Result<Ending, Cause>, now: Mono) -> Result<Ending, Cause> {
+        let after = match how {
+            Err(Cause::Violation(Violation::Vanished)) => 0,
+            Err(Cause::Fault(_)) => CUT_BY_PEER,
+            _ => return how,
+        };
+        let Some(group) = link.counted else { return how };
+        let stopped = self.groups.get(&group).and_then(|watch| watch.state.stopped);
+        if stopped.is_none_or(|stopped| now.since(stopped) < after) {
             return how;
         }
         let text = "cut off: the connection did not end in time, so the ends could not compare their counts";

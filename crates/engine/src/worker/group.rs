@@ -27,7 +27,8 @@ pub(crate) struct GroupProgress {
     pub(super) open: u64,
     /// Most links open at once since the interval began.
     pub(super) peak: u64,
-    pub(super) stopped: bool,
+    /// When it was told to stop.
+    pub(super) stopped: Option<Mono>,
     pub(super) exhausted: bool,
     pub(super) idle_told: bool,
     /// When to ask its source again.
