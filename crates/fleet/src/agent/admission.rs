@@ -62,7 +62,7 @@ impl Admission {
 
     /// Longest test other than a background one that the share of the time has room for, ns; `None` where the share is all of it.
     pub(super) fn longest(&self) -> Option<u64> {
-        (self.share < 1.0).then(|| (self.share * WINDOW as f64) as u64)
+        (self.share < 1.0).then_some((self.share * WINDOW as f64) as u64)
     }
 
     /// Admits a test, or says for how long none is admitted, ns.
