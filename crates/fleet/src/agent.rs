@@ -324,15 +324,15 @@ impl Agent {
         }
         // A test that is longer than all of the agent's share would be put off again and again.
         let share = self.admission.longest().filter(|_| class != CostClass::Background);
-        if let Some(most) = share.filter(|most| until.since(now) > *most) {
-            let most = metrics::format_duration(metrics::real(most));
+        // Later attempts have more time than the test needs.
+        if let Some(most) = share.filter(|most| attempt.number <= 1 && until.since(now) > *most) {
+            let [asked, most] =
+                [until.since(now), most].map(|ns| metrics::format_duration(metrics::real(ns)));
             self.refuse(
                 run,
                 attempt,
                 Reason::Refused,
-                format!(
-                    "the test may take longer than the {most} that the agent's share of time has room for"
-                ),
+                format!("the test may take {asked}, and --max-share leaves {most} of ten minutes"),
             );
             return false;
         }

@@ -128,8 +128,7 @@ impl<'a> Controller<'a> {
         };
         let members: Vec<Member> = plan.inventory.hosts.iter().map(member).collect();
         let dialled = members.iter().filter(|member| member.stage == Stage::Away).count() as u64;
-        let usual = Policy::default();
-        let policy = Policy { absent_ns: usual.absent_ns + DIALLING * dialled, ..usual };
+        let policy = Policy { dialling_ns: DIALLING * dialled, ..Policy::default() };
         let (state, fresh) = State::new(plan, policy, &over, now);
         Ok(Controller {
             state,

@@ -169,6 +169,14 @@ impl Plan {
     pub fn test(&self, task: &Task) -> Option<&Test> {
         self.tests.get(usize::from(task.test))
     }
+
+    /// The class of a task; what else a host without an agent does is not known, so that it has one test at a time.
+    #[must_use]
+    pub fn class_of(&self, task: &Task) -> CostClass {
+        let hosts = [task.from, task.to].map(|host| self.inventory.host(host));
+        let is_passive = hosts.into_iter().flatten().any(|host| host.passive_protocol().is_some());
+        self.test(task).filter(|_| !is_passive).map_or(CostClass::Exclusive, |test| test.class)
+    }
 }
 
 #[cfg(test)]

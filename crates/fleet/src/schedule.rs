@@ -100,6 +100,8 @@ pub struct Policy {
     pub grace_ns: u64,
     /// How long a host that is not there is waited for, ns.
     pub absent_ns: u64,
+    /// How much longer at the beginning of a run, when hosts are dialled, ns.
+    pub dialling_ns: u64,
 }
 
 impl Default for Policy {
@@ -112,6 +114,7 @@ impl Default for Policy {
             retry_ns: SECOND,
             grace_ns: 5 * SECOND,
             absent_ns: 30 * SECOND,
+            dialling_ns: 0,
         }
     }
 }

@@ -96,18 +96,19 @@ impl Plan {
                 unreachable += 1;
                 continue;
             }
-            classes[test.class as usize] += 1;
+            let class = self.class_of(task);
+            classes[class as usize] += 1;
             match test.bytes {
                 Some(n) => bytes = bytes.saturating_add(n),
                 None => unlimited += 1,
             }
-            if test.class == CostClass::Background {
+            if class == CostClass::Background {
                 continue;
             }
             for host in [task.from, task.to] {
                 if let Some((n, alone, beside)) = of_host.get_mut(host.index()) {
                     *n += 1;
-                    match test.class {
+                    match class {
                         CostClass::Exclusive => *alone = alone.saturating_add(test.length_ns),
                         _ => *beside = beside.saturating_add(test.length_ns),
                     }

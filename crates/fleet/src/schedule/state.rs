@@ -111,8 +111,9 @@ impl State {
                 pending,
             });
         }
+        let begun = now.plus(state.policy.absent_ns).plus(state.policy.dialling_ns);
         for host in (0..).map(HostId).take(state.hosts.len()) {
-            state.absent.insert((now.plus(state.policy.absent_ns), host));
+            state.absent.insert((begun, host));
         }
         for id in over {
             state.tasks.get_mut(id.index()).into_iter().for_each(|task| task.over = true);
@@ -158,7 +159,7 @@ impl State {
         self.tasks.get(task.index()).map_or(0, |task| task.failures)
     }
 
-    /// When something changes without an event, after `now`: [`Event::Tick`] is due then.
+    /// When something changes without an event, from `now` on: [`Event::Tick`] is due then.
     #[must_use]
     pub fn wake(&self, now: Mono) -> Option<Mono> {
         let first = [&self.deadlines, &self.delayed].map(|set| set.first().map(|(at, _)| *at));
@@ -166,7 +167,9 @@ impl State {
         let absent =
             self.absent.iter().filter(|(_, host)| is_open(&self.hosts[host.index()])).map(|(at, _)| *at);
         let busy = self.hosts.iter().filter(|host| host.busy > now && is_open(host)).map(|host| host.busy);
-        first.into_iter().flatten().chain(absent).chain(busy).filter(|at| *at > now).min()
+        // What is due already is due now.
+        let due = first.into_iter().flatten().map(|at| at.max(now));
+        due.chain(absent.chain(busy).filter(|at| *at > now)).min()
     }
 
     /// Takes note of an event at `now`. Returns the tasks that ended by it, each with its one ending: no task is returned twice.
@@ -370,11 +373,8 @@ impl State {
         }
     }
 
-    /// The class of a task; what else a host without an agent does is not known, so that it has one test at a time.
     pub(super) fn class(&self, task: &Task) -> usize {
-        let hosts = [task.from, task.to].map(|host| self.plan.inventory.host(host));
-        let is_passive = hosts.into_iter().flatten().any(|host| host.passive_protocol().is_some());
-        self.plan.test(task).filter(|_| !is_passive).map_or(0, |test| test.class as usize)
+        self.plan.class_of(task) as usize
     }
 }
 

@@ -388,6 +388,19 @@ fn a_host_without_an_agent_has_one_test_at_a_time() {
 }
 
 #[test]
+fn a_deadline_that_has_come_is_due_at_once() {
+    let (mut state, _) =
+        State::new(plan("a\nb\n", &[], &[CostClass::Exclusive], 1), Policy::default(), &[], Mono(0));
+    for host in 0..2 {
+        state.apply(Event::Joined { host: HostId(host), resource: format!("r{host}") }, Mono(0));
+    }
+    let started = next(&state, Mono(0)).remove(0);
+    let until = started.until;
+    state.apply(Event::Started(started), Mono(0));
+    assert_eq!([until, until.plus(1)].map(|now| state.wake(now)), [Some(until), Some(until.plus(1))]);
+}
+
+#[test]
 fn a_test_may_wait_for_answers_beyond_its_length() {
     let mut plan = plan("a\nb\n", &[], &[CostClass::Exclusive], 1);
     plan.tests[0].wait_ns = 7 * SECOND;
