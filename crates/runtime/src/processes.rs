@@ -160,16 +160,20 @@ mod linux {
     }
 
     fn end(child: &mut Child, until: Instant) {
-        io::workers::forget(child.id());
-        while matches!(child.try_wait(), Ok(None)) {
+        loop {
+            io::workers::read_again(child.id());
+            if !matches!(child.try_wait(), Ok(None)) {
+                break;
+            }
             if Instant::now() >= until {
                 // It may have ended by now, and then there is nothing to kill.
                 let _ = child.kill();
                 let _ = child.wait();
-                return;
+                break;
             }
             std::thread::sleep(Duration::from_millis(5));
         }
+        io::workers::forget(child.id());
     }
 
     /// Is a worker process until the connection to the process that has started it ends.

@@ -6,8 +6,8 @@ use metrics::{Clamped, Ending, Group, Mono, SECOND, real};
 use model::{ConnectionRecord, Failure};
 use transport::{Cause, Clock as _, Deed, Defect, Fault, Flow, Platform, Target, Violation};
 
-/// How long after the order to stop a fault may be the other end's, which cuts off what has not ended, ns. It tells that it will a tenth of a
-/// second before: a fault that comes with the order is why the run is over.
+/// From this long after a group was told to stop, ns, a fault of one of its connections is taken for the abort by which the other end ends
+/// what takes too long. A client announces it a tenth of a second before. An earlier fault is a failure: it may be why the run was stopped.
 const CUT_BY_PEER: u64 = SECOND / 20;
 
 impl<P: Platform> Worker<P> {
@@ -64,9 +64,17 @@ impl<P: Platform> Worker<P> {
         if stopped.is_none_or(|stopped| now.since(stopped) < after) {
             return how;
         }
-        let text = "cut off: the connection did not end in time, so the ends could not compare their counts";
-        let tally = self.own.rec.tally(group);
-        tally.failed(Ending::Stopped, "cut off at the end of the run", || text.to_owned());
+        // One that was still connecting is not counted at all.
+        if link.phase == Phase::Open {
+            let told = || match &how {
+                Err(Cause::Fault(fault)) => format!("{}: {fault}, after the end of the run", link.target),
+                _ => {
+                    "cut off: the connection did not end in time, so the ends could not compare their counts"
+                        .to_owned()
+                }
+            };
+            self.own.rec.tally(group).failed(Ending::Stopped, "cut off at the end of the run", told);
+        }
         Ok(Ending::Stopped)
     }
 

@@ -48,7 +48,8 @@ pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
         acl: answers.acl.clone(),
         streams: answers.streams.clone(),
         limit: Limit::new(answers.exit_after),
-        most: answers.sockets.map_or(MOST_STREAMS, |sockets| sockets.clamp(1, MOST_STREAMS)),
+        // Streams are what such a server is for: they may take half of all files.
+        most: answers.sockets.map_or(MOST_STREAMS, |eighth| (4 * eighth).clamp(1, MOST_STREAMS)),
         watching: Mutex::new(Watching {
             peers: HashSet::new(),
             addresses: HashMap::new(),

@@ -422,8 +422,8 @@ fn no_stream_goes_beyond_the_fence() {
 }
 
 #[test]
-fn streams_are_as_many_as_sockets_and_half_of_them_to_one_address() {
-    let answers = Answers { workers: 1, sockets: Some(4), ..Answers::default() };
+fn streams_are_as_many_as_files_allow_and_half_of_them_to_one_address() {
+    let answers = Answers { workers: 1, sockets: Some(1), ..Answers::default() };
     let mut acceptor = ctstraffic::acceptors(&phase(media(1_000_000, 10, 1, 10)), &answers).remove(0);
     let mut side = Side::new(1, Quirks::default());
     let mut arena = Arena::new(0);
