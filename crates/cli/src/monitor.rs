@@ -3,7 +3,7 @@
 
 use crate::args::{Cli, Command as Verb};
 use crate::kept::StoreArgs;
-use crate::scrape::{self, Left};
+use crate::scrape::{self, MetricsFile};
 use crate::{CliError, Exit, kept, measure, outputs, stderr, values};
 use clap::{Args, Parser as _};
 use model::{Assertion, Figure, Outcome, Point, Stat, is_shown};
@@ -64,7 +64,7 @@ pub(crate) fn monitor(args: &MonitorArgs) -> Result<Exit, CliError> {
         .map_err(|e| CliError::failed(format!("cannot find this program to start it again: {e}")))?;
     let metrics = Arc::new(Mutex::new(RunMetrics::default()));
     let page = scrape::shared(&metrics, RunMetrics::write);
-    let mut left = Left::begin(args.metrics_file.as_ref(), &page)?;
+    let mut file = MetricsFile::begin(args.metrics_file.as_ref(), &page)?;
     let interrupt = measure::on_signals()?;
     let scraped = args.metrics.map(|address| scrape::serve(address, Arc::clone(&page))).transpose()?;
     if let Some(scraped) = &scraped {
@@ -81,7 +81,7 @@ pub(crate) fn monitor(args: &MonitorArgs) -> Result<Exit, CliError> {
         let Some(came) = measure_once(args, &program, &interrupt)? else { break };
         measured += 1;
         tell(args, &came, &mut metrics.lock().unwrap_or_else(PoisonError::into_inner));
-        left.write(&page);
+        file.write(&page);
         let is_well = came.broken.is_empty();
         broke |= !is_well;
         if is_well != well {

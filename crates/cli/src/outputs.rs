@@ -14,7 +14,7 @@ use report::{
 use runtime::Interrupt;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
-use web::{Metrics, Of};
+use web::{Metrics, Source};
 
 /// Columns of a result when neither the terminal nor COLUMNS tells a width.
 const COLUMNS: u16 = 80;
@@ -241,7 +241,7 @@ impl Outputs {
         if let Some(live) = &self.live {
             live.tell(number, event);
         }
-        self.show(Of::Part(place), event);
+        self.show(Source::Part(place), event);
     }
 
     /// Takes an event to all outputs.
@@ -259,7 +259,7 @@ impl Outputs {
             self.live = None;
         }
         self.builder.absorb(event);
-        self.show(Of::Run, event);
+        self.show(Source::Run, event);
         let mut failed = Failures::default();
         for target in &mut self.tables {
             target.write(&mut failed, |w| w.on_event(event));
@@ -340,7 +340,7 @@ impl Outputs {
     }
 
     /// Takes an event to the page alone.
-    pub(crate) fn show(&mut self, of: Of, event: &Event) {
+    pub(crate) fn show(&mut self, of: Source, event: &Event) {
         if let Some(page) = &mut self.page {
             page.tell(of, event);
         }

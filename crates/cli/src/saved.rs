@@ -27,7 +27,7 @@ pub(crate) struct ReportArgs {
     /// programs of UDPmon. No other output goes with it, and no condition.
     #[arg(long = "as", value_name = "NAME", value_parser = values::original,
         conflicts_with_all = ["json", "jsonl", "status_csv", "connection_csv", "save", "html", "svg",
-            "metrics_file", "asserts", "sweep_csv", "series", "hgrm", "histogram_csv"])]
+            "metrics_file", "asserts", "sweep_csv", "series", "hgrm", "histogram_csv", "web"])]
     original: Option<&'static Original>,
     #[command(flatten)]
     output: OutputArgs,
@@ -68,7 +68,7 @@ impl ReportArgs {
         let out = &self.output;
         let has_histogram = self.histogram.files().iter().any(Option::is_some);
         let has_file = has_histogram || self.of_one_run().next().is_some();
-        out.json.is_some() || out.jsonl || has_file || !out.asserts.is_empty()
+        out.json.is_some() || out.jsonl || out.web.wanted() || has_file || !out.asserts.is_empty()
     }
 }
 
@@ -138,8 +138,9 @@ fn unsaid(name: &str, error: &io::Error) -> CliError {
 }
 
 pub(crate) fn report(args: &ReportArgs) -> Result<Exit, CliError> {
-    // Rows and journals of several runs may follow each other on stdout.
-    let single = |(option, path): &(&str, &PathBuf)| *option == "--html" || !is_stdout(path);
+    // Rows and journals of several runs may follow each other on stdout; pages, tables, metrics and folders may not.
+    let whole = ["--html", "--svg", "--series", "--metrics-file", "--sweep-csv"];
+    let single = |(option, path): &(&str, &PathBuf)| whole.contains(option) || !is_stdout(path);
     if args.files.len() > 1
         && let Some((option, _)) = args.of_one_run().find(single)
     {
@@ -269,7 +270,9 @@ mod tests {
     #[test]
     fn tables_of_other_programs_are_imported_where_text_is_not_all() {
         assert!(!line("a.csv -v").unwrap().needs_outcomes());
-        for words in ["--assert errors=0", "--metrics-file x", "--hgrm x", "--jsonl", "--status-csv x"] {
+        for words in
+            ["--assert errors=0", "--metrics-file x", "--hgrm x", "--jsonl", "--status-csv x", "--web"]
+        {
             assert!(line(&format!("a.csv {words}")).unwrap().needs_outcomes(), "{words}");
         }
     }

@@ -36,22 +36,22 @@ pub(crate) fn serve(address: SocketAddr, metrics: Metrics) -> Result<Scraped, Cl
 }
 
 /// Where a textfile collector looks: a page that is written anew again and again, whole, or not at all.
-pub(crate) struct Left {
+pub(crate) struct MetricsFile {
     path: Option<PathBuf>,
     /// Whether the last writing failed, and that was told.
     failed: bool,
 }
 
-impl Left {
+impl MetricsFile {
     /// Writes the page before anything is measured, if it is wanted.
     ///
     /// # Errors
     /// When it cannot be written.
-    pub(crate) fn begin(path: Option<&PathBuf>, page: &Metrics) -> Result<Left, CliError> {
+    pub(crate) fn begin(path: Option<&PathBuf>, page: &Metrics) -> Result<MetricsFile, CliError> {
         if path.is_some_and(|path| is_stdout(path)) {
             return Err(CliError::usage("--metrics-file: what is written anew all the time needs a file"));
         }
-        let left = Left { path: path.cloned(), failed: false };
+        let left = MetricsFile { path: path.cloned(), failed: false };
         left.put(page)?;
         Ok(left)
     }
@@ -81,22 +81,22 @@ mod tests {
     #[test]
     fn metrics_that_cannot_be_written_are_an_error_at_first_and_told_once_later() {
         let page: Metrics = Arc::new(|out: &mut dyn Write| out.write_all(b"up 1\n"));
-        assert_eq!(Left::begin(Some(&"-".into()), &page).err().map(|e| e.exit), Some(Exit::Usage));
+        assert_eq!(MetricsFile::begin(Some(&"-".into()), &page).err().map(|e| e.exit), Some(Exit::Usage));
         let folder = std::env::temp_dir().join(format!("netcaliper-scrape-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
         let path = folder.join("left.prom");
-        assert_eq!(Left::begin(Some(&path), &page).err().map(|e| e.exit), Some(Exit::Failed));
+        assert_eq!(MetricsFile::begin(Some(&path), &page).err().map(|e| e.exit), Some(Exit::Failed));
         std::fs::create_dir_all(&folder).unwrap();
-        let mut left = Left::begin(Some(&path), &page).unwrap();
+        let mut file = MetricsFile::begin(Some(&path), &page).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "up 1\n");
         std::fs::remove_dir_all(&folder).unwrap();
         for _ in 0..2 {
-            left.write(&page);
-            assert!(left.failed);
+            file.write(&page);
+            assert!(file.failed);
         }
         std::fs::create_dir_all(&folder).unwrap();
-        left.write(&page);
-        assert!(!left.failed, "the next failure is told again");
+        file.write(&page);
+        assert!(!file.failed, "the next failure is told again");
         std::fs::remove_dir_all(&folder).unwrap();
     }
 

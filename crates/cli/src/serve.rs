@@ -4,7 +4,7 @@
 use crate::args::{CoreArgs, KeyArgs, LocalArgs, OutputArgs, TargetArgs};
 use crate::outputs::Outputs;
 use crate::protocols;
-use crate::scrape::{self, Left};
+use crate::scrape::{self, MetricsFile};
 use crate::{CliError, Exit, key, legacy, measure, plan, stderr, values};
 use clap::Args;
 use common::config::StopServers;
@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use web::Of;
+use web::Source;
 
 /// Longest test that a fleet's controller may order where --max-time says nothing else, ns.
 #[cfg(feature = "fleet")]
@@ -153,7 +153,7 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, CliE
     outputs.watch(&interrupt, Planned::default())?;
     let begin = bound.begin(command);
     lock(&metrics).hear(&Event::Begin(Box::new(begin.clone())));
-    let mut left = Left::begin(args.output.metrics_file.as_ref(), &page)?;
+    let mut file = MetricsFile::begin(args.output.metrics_file.as_ref(), &page)?;
     outputs.begin(begin);
     let phase = Box::new(Phase { duration_ns: None, interval_ns, ..Phase::default() });
     outputs.event(&Event::Phase { label: BTreeMap::new(), repeat: 1, phase });
@@ -185,7 +185,7 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, CliE
     let outputs_of_all = Mutex::new(outputs);
     let tell = |event: &Event| lock(&outputs_of_all).event(event);
     let show =
-        |protocol: &'static str, event: &Event| lock(&outputs_of_all).show(Of::Beside(protocol), event);
+        |protocol: &'static str, event: &Event| lock(&outputs_of_all).show(Source::Beside(protocol), event);
     std::thread::scope(|scope| {
         let stops: Vec<Interrupt> = also
             .answering
@@ -210,14 +210,14 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, CliE
         let ran = bound.run(interrupt, &mut |event| {
             lock(&metrics).hear(&event);
             if matches!(event, Event::Interval(_)) {
-                left.write(&page);
+                file.write(&page);
             }
             // An idle server says so once, not every second.
             if let Event::Interval(interval) = &event {
                 let idle = interval.in_flight == 0 && interval.local.tx_bytes + interval.local.rx_bytes == 0;
                 let was_quiet = std::mem::replace(&mut quiet, idle && interval.opened == 0);
                 if quiet && was_quiet {
-                    return lock(&outputs_of_all).show(Of::Run, &event);
+                    return lock(&outputs_of_all).show(Source::Run, &event);
                 }
             }
             tell(&event);

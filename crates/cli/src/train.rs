@@ -163,7 +163,7 @@ pub(crate) fn train(args: &TrainArgs, command: Vec<String>) -> Result<Exit, CliE
     let protocol = args.target.protocol;
     if let Some(rounds) = args.trains.rounds().filter(|rounds| *rounds > MOST_TRAINS) {
         return Err(CliError::usage(format!(
-            "--time has {rounds} rounds, which are more than {MOST_TRAINS}: shorten it, or lengthen --every"
+            "--time has room for {rounds} rounds, and at most {MOST_TRAINS} are possible: shorten it, or lengthen --every"
         )));
     }
     args.sockets.permit_card_change(protocol)?;

@@ -7,7 +7,7 @@ use clap::Args;
 use model::{Event, Outcome};
 use std::net::SocketAddr;
 use std::time::Duration;
-use web::{Metrics, Of, Setup, Web};
+use web::{Metrics, Setup, Source, Web};
 
 /// Whether a run is shown in a browser, and where.
 #[derive(Args, Debug, Clone, Default)]
@@ -61,7 +61,7 @@ fn host_name() -> String {
 
 impl Page {
     /// Takes an event to it.
-    pub(crate) fn tell(&mut self, of: Of, event: &Event) {
+    pub(crate) fn tell(&mut self, of: Source, event: &Event) {
         self.web.tell(of, event);
     }
 

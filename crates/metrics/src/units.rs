@@ -8,7 +8,7 @@ use crate::number::{Clamped, Real};
 const RATE: &str = "a rate in bits per second such as 500k, 25M or 1.5G";
 const SIZE: &str = "a size in bytes such as 1400, 64Ki, 1Mi or 2G";
 const DSCP: &str = "a DSCP (0 to 63, or a name such as cs1, af41, ef)";
-const TIME: &str = "a duration such as 10s, 250ms, 5m or 1h";
+const TIME: &str = "a duration such as 10s, 250ms, 5m, 1h or 7d";
 
 /// A quantity that could not be understood: what was given, and what would have been.
 fn wrong(given: &str, wanted: &str) -> String {

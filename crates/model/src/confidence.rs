@@ -2,7 +2,7 @@
 //! after each repetition.
 
 use crate::{Figure, Level, Point, Status};
-use metrics::{Clamped, Spread};
+use metrics::{Clamped, Spread, format_count};
 use std::fmt;
 
 /// Fewest repetitions before the rule is asked: the least that netperf's `-i` takes.
@@ -78,11 +78,10 @@ impl Until {
     /// The notice about it at the end of a run with these settings, each with its repetitions.
     pub fn notice(&self, settings: &[Vec<&Point>]) -> (Level, String) {
         let most = settings.iter().map(Vec::len).max().unwrap_or(0);
+        let after = format_count(u64::clamped(most), "repetition");
         match self.reached_by_all(settings) {
-            true => (Level::Info, format!("{most} repetitions were enough: {self}")),
-            false => {
-                (Level::Warning, format!("{most} repetitions were not enough: it is not so that {self}"))
-            }
+            true => (Level::Info, format!("{after} were enough: {self}")),
+            false => (Level::Warning, format!("after {after} it is not known that {self}")),
         }
     }
 
@@ -141,7 +140,7 @@ mod tests {
         assert!(text.starts_with("3 repetitions were enough: the mean is within"), "{text}");
         let (level, text) = until.notice(&[alike, apart]);
         assert_eq!(level, Level::Warning);
-        assert!(text.starts_with("4 repetitions were not enough"), "{text}");
+        assert!(text.starts_with("after 4 repetitions it is not known that the mean is within"), "{text}");
         assert!(!until.reached_by_all(&[]));
     }
 

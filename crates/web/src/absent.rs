@@ -1,6 +1,6 @@
 //! What stands for pages in a build without the feature `http`.
 
-use crate::{Metrics, Of, Setup};
+use crate::{Metrics, Setup, Source};
 use model::{Event, Outcome};
 use std::io;
 use std::net::SocketAddr;
@@ -26,7 +26,7 @@ impl Web {
     }
 
     /// Takes an event to the page.
-    pub fn tell(&mut self, _: Of, _: &Event) {
+    pub fn tell(&mut self, _: Source, _: &Event) {
         match *self {}
     }
 

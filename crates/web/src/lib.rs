@@ -46,7 +46,7 @@ pub type Metrics = Arc<dyn Fn(&mut dyn Write) -> io::Result<()> + Send + Sync>;
 
 /// Source of an event: the run or the server.
 #[derive(Clone, Copy, Debug)]
-pub enum Of {
+pub enum Source {
     /// The run, or the server's own protocol.
     Run,
     /// A protocol that a server speaks beside its own.

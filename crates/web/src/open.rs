@@ -4,7 +4,7 @@ use crate::guard::Guard;
 use crate::routes::Site;
 use crate::server::Server;
 use crate::shown::{Shown, View};
-use crate::{Metrics, Of, Setup, address};
+use crate::{Metrics, Setup, Source, address};
 use model::{Event, Outcome};
 use std::io;
 use std::net::SocketAddr;
@@ -41,7 +41,7 @@ impl Web {
     }
 
     /// Takes an event to the page, and waits for nothing.
-    pub fn tell(&mut self, of: Of, event: &Event) {
+    pub fn tell(&mut self, of: Source, event: &Event) {
         self.view.tell(of, event);
     }
 

@@ -1,6 +1,6 @@
 //! What there is to see: filled by the run, read by the pages. The run waits for neither.
 
-use crate::Of;
+use crate::Source;
 use crate::update::Update;
 use model::{Event, Outcome};
 use report::{LivePage, LiveView};
@@ -70,14 +70,14 @@ impl Shown {
     }
 }
 
-struct Told<'a>(Of, Cow<'a, Event>);
+struct Told<'a>(Source, Cow<'a, Event>);
 
 impl Told<'_> {
     fn told(&self, page: &mut LivePage) {
         match self.0 {
-            Of::Run => page.hear(&self.1),
-            Of::Beside(protocol) => page.hear_beside(protocol, &self.1),
-            Of::Part(place) => page.hear_part(place, &self.1),
+            Source::Run => page.hear(&self.1),
+            Source::Beside(protocol) => page.hear_beside(protocol, &self.1),
+            Source::Part(place) => page.hear_part(place, &self.1),
         }
     }
 
@@ -100,7 +100,7 @@ impl View {
 
     /// Takes an event to the page. It waits for nothing: what comes while the page is being copied is taken in with the next
     /// event.
-    pub(crate) fn tell(&mut self, of: Of, event: &Event) {
+    pub(crate) fn tell(&mut self, of: Source, event: &Event) {
         let told = Told(of, Cow::Borrowed(event));
         let mut page = match self.shown.page.try_lock() {
             Ok(page) => page,

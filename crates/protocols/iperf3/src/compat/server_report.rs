@@ -104,7 +104,8 @@ impl ServerReport {
             self.ended += 1;
             let left_out = std::mem::take(&mut self.left_out);
             if left_out > 0 {
-                let _ = writeln!(out, "{left_out} more tests ended beside this one and are left out");
+                let tests = metrics::format_count(left_out, "further test");
+                let _ = writeln!(out, "({tests} ended while this one ran: no report was kept)");
             }
         }
         self.held = self.once;
@@ -145,7 +146,10 @@ mod tests {
         }
         let told = server_report.on_event(&over(3));
         assert_eq!(told.matches("Accepted connection").count(), 1_000);
-        assert!(told.starts_with("500 more tests ended") && told.contains("(test #1504)"), "{told}");
+        assert!(
+            told.starts_with("(500 further tests ended while this one ran") && told.contains("(test #1504)"),
+            "{told}"
+        );
 
         // After its only test a server prints no banner; one that did not count is followed by another.
         let mut server_report =
