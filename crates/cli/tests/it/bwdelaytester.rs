@@ -3,17 +3,14 @@
 //! printed must be that.
 
 use crate::support::files::Scratch;
-use crate::support::{Done, Proc, Server, eventually, netcaliper, skip};
+use crate::support::peer::peer;
+use crate::support::{Done, Server, eventually, netcaliper, skip};
 use serde_json::Value;
 use std::process::Command;
 
+const PEER: &str = "bwdelaytester.py";
 const COLUMNS: &str = "# bytes_last_intv packets_last_intv drops_last_intv drops_consq_last_intv mindelayus_last_intv \
                        maxdelayus_last_intv avgdelayus_last_intv ";
-
-/// The peer in a role, or `None` (and a skip on record) where there is no Python.
-fn peer(test: &str, words: &str) -> Option<Proc> {
-    crate::support::peer::peer("bwdelaytester.py", test, words)
-}
 
 /// The personality as a server on a free port.
 fn server(words: &str) -> Server {
@@ -24,7 +21,7 @@ fn server(words: &str) -> Server {
 fn heard(test: &str, words: &str, sent: &str) -> Option<Done> {
     let server = server(words);
     let (count, how) = sent.split_once(' ').unwrap();
-    let sender = peer(test, &format!("send 127.0.0.1 {} {count} {how}", server.port))?.wait().exits(0);
+    let sender = peer(PEER, test, &format!("send 127.0.0.1 {} {count} {how}", server.port))?.wait().exits(0);
     let left: u64 = sender.out.trim().parse().unwrap();
     // The sender has ended, so all is in the socket; the last line comes when its tenth of a second is over.
     if words.contains("as-original") {
@@ -120,7 +117,7 @@ fn the_originals_arithmetic_can_be_had() {
 #[test]
 fn a_client_sends_what_the_original_reads() {
     let test = "a_client_sends_what_the_original_reads";
-    let Some(receiver) = peer(test, "receive 127.0.0.1 0") else { return };
+    let Some(receiver) = peer(PEER, test, "receive 127.0.0.1 0") else { return };
     let port = receiver.port();
     let client =
         netcaliper("bwdelaytester").args("-c 127.0.0.1 -p 160 -b 1").args(&format!("--port {port}")).spawn();

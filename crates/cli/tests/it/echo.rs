@@ -4,20 +4,11 @@
 
 use crate::support::files::{Csv, Scratch};
 use crate::support::net::free_port;
+use crate::support::peer::{peer, service};
 use crate::support::{Line, Outcome, Proc, netcaliper, number, serve, text};
 use serde_json::Value;
 
-/// The peer in a role, or `None` (and a skip on record) where there is no Python.
-fn peer(test: &str, words: &str) -> Option<Proc> {
-    crate::support::peer::peer("echo.py", test, words)
-}
-
-/// A Python echo service and its address.
-fn service(test: &str, kind: &str, how: &str) -> Option<(Proc, String)> {
-    let server = peer(test, &format!("server {kind} 127.0.0.1 0 {how}"))?;
-    let port = server.port();
-    Some((server, format!("127.0.0.1:{port}")))
-}
+const PEER: &str = "echo.py";
 
 fn ping(target: &str, words: &str) -> Line {
     netcaliper("ping").arg(target).args("--protocol echo").args(words)
@@ -33,6 +24,7 @@ fn count(outcome: &Outcome, of: &str) -> u64 {
 
 #[test]
 fn every_echo_of_a_stream_is_compared_and_timed() {
+    let name = "every_echo_of_a_stream_is_compared_and_timed";
     for (how, words) in [
         ("", "-n 200 -l 64"),
         ("pieces=7", "-n 50 -l 1000 --send-chunk 33"),
@@ -40,9 +32,8 @@ fn every_echo_of_a_stream_is_compared_and_timed() {
         ("", "-n 100 -l 5 -P 4 --warmup 10"),
         ("pieces=1", "-n 10 -l 16 --rate 200"),
     ] {
-        let Some((server, at)) = service("every_echo_of_a_stream_is_compared_and_timed", "tcp", how) else {
-            return;
-        };
+        let how = format!("server tcp 127.0.0.1 0 {how}");
+        let Some((server, at)) = service(PEER, name, &how) else { return };
         let outcome = ping(&at, words).outcome();
         assert_eq!(outcome.done.code, Some(0), "{words}: {}", outcome.done.tell());
         let rtt = &outcome.local()["pings"]["rtt_ns"];
@@ -69,7 +60,7 @@ fn every_echo_of_a_stream_is_compared_and_timed() {
 fn wrong_bytes_and_an_early_end_of_a_stream_are_errors() {
     // Byte 3 of message 5, byte 70 of message 7.
     let name = "wrong_bytes_and_an_early_end_of_a_stream_are_errors";
-    let Some((_server, at)) = service(name, "tcp", "wrong=503,770:0") else { return };
+    let Some((_server, at)) = service(PEER, name, "server tcp 127.0.0.1 0 wrong=503,770:0") else { return };
     let outcome = ping(&at, "-n 20 -l 100").outcome();
     assert_eq!(outcome.done.code, Some(1), "{}", outcome.done.tell());
     assert_eq!(
@@ -79,7 +70,7 @@ fn wrong_bytes_and_an_early_end_of_a_stream_are_errors() {
     assert_eq!(number(&outcome.local()["data_errors"]), 1);
     assert!(text(&outcome.local()["causes"][0]["first"]).contains("wrong data at offset 3"));
 
-    let Some((_server, at)) = service(name, "tcp", "close=250") else { return };
+    let Some((_server, at)) = service(PEER, name, "server tcp 127.0.0.1 0 close=250") else { return };
     let outcome = ping(&at, "-n 20 -l 100 -t 20s").run().exits(1);
     assert!(outcome.out.contains("the echo service closed the connection"), "{}", outcome.tell());
     assert!(outcome.out.contains("1 unanswered"), "{}", outcome.tell());
@@ -88,8 +79,8 @@ fn wrong_bytes_and_an_early_end_of_a_stream_are_errors() {
 #[test]
 fn late_lost_and_damaged_datagrams_are_told_apart_to_the_message() {
     let name = "late_lost_and_damaged_datagrams_are_told_apart_to_the_message";
-    let how = "drop=5,6 late=11:1500 wrong=20:40 short=25 twice=30";
-    let Some((server, at)) = service(name, "udp", how) else { return };
+    let words = "server udp 127.0.0.1 0 drop=5,6 late=11:1500 wrong=20:40 short=25 twice=30";
+    let Some((server, at)) = service(PEER, name, words) else { return };
     let files = Scratch::new();
     let samples = files.file("samples.csv");
     let outcome = ping(&at, "-u -n 50 --timeout 1s").arg("--samples").arg(&samples).outcome();
@@ -115,7 +106,7 @@ fn late_lost_and_damaged_datagrams_are_told_apart_to_the_message() {
 #[test]
 fn an_open_loop_over_datagrams_keeps_its_count() {
     let name = "an_open_loop_over_datagrams_keeps_its_count";
-    let Some((server, at)) = service(name, "udp", "drop=7") else { return };
+    let Some((server, at)) = service(PEER, name, "server udp 127.0.0.1 0 drop=7") else { return };
     let outcome = ping(&at, "-u --rate 200 --poisson -n 60 -l 100 --send-chunk 100 --timeout 5s").outcome();
     assert_eq!(outcome.done.code, Some(0), "{}", outcome.done.tell());
     assert_eq!((count(&outcome, "sent"), count(&outcome, "received"), count(&outcome, "lost")), (60, 59, 1));
@@ -126,9 +117,8 @@ fn an_open_loop_over_datagrams_keeps_its_count() {
 
 #[test]
 fn distributions_are_written_and_runs_are_added() {
-    let Some((_server, at)) = service("distributions_are_written_and_runs_are_added", "tcp", "") else {
-        return;
-    };
+    let name = "distributions_are_written_and_runs_are_added";
+    let Some((_server, at)) = service(PEER, name, "server tcp 127.0.0.1 0") else { return };
     let files = Scratch::new();
     let (one, two, hgrm) = (files.file("1.json"), files.file("2.json"), files.file("all.hgrm"));
     for (file, n) in [(&one, 30), (&two, 70)] {
@@ -182,7 +172,8 @@ fn our_service_echoes_whatever_an_independent_asker_sends() {
         ("udp", 20, 9000),
         ("udp", 5, 65_507),
     ] {
-        let Some(asker) = peer(name, &format!("client {kind} 127.0.0.1 {port} {n} {size}")) else { return };
+        let words = format!("client {kind} 127.0.0.1 {port} {n} {size}");
+        let Some(asker) = peer(PEER, name, &words) else { return };
         let done = asker.wait().exits(0);
         assert!(done.out.contains(&format!("\"whole\": {n}")), "{kind} {size}: {}", done.tell());
         assert!(kind == "udp" || done.out.contains("\"rest\": 0"), "closed at its end: {}", done.tell());
@@ -194,8 +185,8 @@ fn our_service_echoes_whatever_an_independent_asker_sends() {
 #[test]
 fn rttcpip_prints_its_results_against_an_independent_service() {
     let name = "rttcpip_prints_its_results_against_an_independent_service";
-    let Some((_server, at)) = service(name, "tcp", "") else { return };
-    let port = at.rsplit(':').next().unwrap();
+    let Some(server) = peer(PEER, name, "server tcp 127.0.0.1 0") else { return };
+    let port = server.port();
     let line = || netcaliper("rttcpip").arg(format!("p={port}")).args("i=127.0.0.1 m=600 r=200 c=2");
     let done = line().run().exits(0);
     for line in [
@@ -221,8 +212,9 @@ fn rttcpip_prints_its_results_against_an_independent_service() {
 #[test]
 fn rttcpip_counts_what_is_lost_late_and_damaged_over_udp() {
     let name = "rttcpip_counts_what_is_lost_late_and_damaged_over_udp";
-    let Some((_server, at)) = service(name, "udp", "drop=3 late=8:1500 wrong=12:100") else { return };
-    let port = at.rsplit(':').next().unwrap();
+    let words = "server udp 127.0.0.1 0 drop=3 late=8:1500 wrong=12:100";
+    let Some(server) = peer(PEER, name, words) else { return };
+    let port = server.port();
     let done = netcaliper("rttcpip")
         .arg(format!("p={port}"))
         .args("i=127.0.0.1 /udp m=40 t=1000 b=1")
@@ -242,8 +234,8 @@ fn rttcpip_counts_what_is_lost_late_and_damaged_over_udp() {
 #[test]
 fn k_ends_a_server_of_ours_and_says_what_it_cannot() {
     let name = "k_ends_a_server_of_ours_and_says_what_it_cannot";
-    let Some((_server, at)) = service(name, "tcp", "") else { return };
-    let port = at.rsplit(':').next().unwrap();
+    let Some(server) = peer(PEER, name, "server tcp 127.0.0.1 0") else { return };
+    let port = server.port();
     // The servers at the ports asked do not answer this echo: they must not end, and are reported to keep running.
     let done = netcaliper("rttcpip").arg(format!("p={port}")).args("i=127.0.0.1 m=5 k").run().exits(1);
     assert!(done.err.contains("proprietary") && done.out.is_empty(), "nothing is measured: {}", done.tell());

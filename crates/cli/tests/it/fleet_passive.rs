@@ -2,9 +2,8 @@
 
 use crate::support::files::Scratch;
 use crate::support::fleet::{all_measured, endings, last_run};
-use crate::support::net::{free_port, installed};
-use crate::support::{BIN, Line, Proc, as_it_is, netcaliper, skip};
-use std::process::Command;
+use crate::support::iperf3;
+use crate::support::{BIN, Line, Proc, as_it_is, netcaliper};
 
 /// A host with an agent, on loopback, and others without.
 struct Fleet(Scratch);
@@ -27,17 +26,8 @@ impl Fleet {
 
 #[test]
 fn a_real_iperf3_server_is_a_target_in_both_directions() {
-    if !installed("iperf3") {
-        return skip(
-            "fleet_passive::a_real_iperf3_server_is_a_target_in_both_directions",
-            "iperf3 is not installed",
-        );
-    }
-    let port = free_port().to_string();
-    let mut command = Command::new("iperf3");
-    command.args(["-s", "-B", "127.0.0.1", "-p", &port, "--forceflush"]);
-    let server = Proc::spawn(command);
-    server.hears("Server listening on");
+    let name = "fleet_passive::a_real_iperf3_server_is_a_target_in_both_directions";
+    let Some((_server, port)) = iperf3::real(name, |line| line.args("-B 127.0.0.1")) else { return };
     let fleet = Fleet::new(&format!("target address=127.0.0.1 port={port} protocol=iperf3\n"));
     let html = fleet.0.file("matrix.html");
     let done = fleet.run("exclusive", "tcp -t 1s -b 10M").arg("--html").arg(&html).run().exits(0);

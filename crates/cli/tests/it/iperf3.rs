@@ -1,7 +1,7 @@
 //! Our iperf3 server against the real iperf3, where it is installed, and against clients that are none.
 
-use crate::support::net::installed;
-use crate::support::{BIN, Done, Proc, sized, skip};
+use crate::support::iperf3::{self, missing};
+use crate::support::{Done, Proc, sized};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -15,11 +15,7 @@ struct Ours {
 }
 
 fn ours(words: &str) -> Ours {
-    let mut command = Command::new(BIN);
-    command.args(["iperf3", "-s", "-p", "0"]).args(words.split_whitespace());
-    let proc = Proc::spawn(command);
-    let line = proc.hears("Server listening on ");
-    let port = line.split_whitespace().nth(3).unwrap().to_owned();
+    let (proc, port) = iperf3::ours(|line| line.args(words));
     Ours { proc, port }
 }
 
@@ -27,14 +23,6 @@ fn real(server: &Ours, words: &str) -> Proc {
     let mut command = Command::new("iperf3");
     command.args(["-c", "127.0.0.1", "-p", &server.port, "-J"]).args(words.split_whitespace());
     Proc::spawn(command)
-}
-
-fn missing(test: &str) -> bool {
-    let missing = !installed("iperf3");
-    if missing {
-        skip(test, "iperf3 is not installed");
-    }
-    missing
 }
 
 /// The result that the real client has, which must be one.

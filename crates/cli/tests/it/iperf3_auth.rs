@@ -1,9 +1,9 @@
 //! Credentials: our iperf3 server and client, with each other and with the real iperf3 where it is installed.
 
 use crate::support::files::Scratch;
-use crate::support::net::{free_port, installed};
+use crate::support::iperf3;
 use crate::support::peer::call;
-use crate::support::{BIN, Done, Proc, skip};
+use crate::support::{BIN, Done, Line, Proc, netcaliper, skip};
 use std::process::Command;
 
 // Where they come from is told in that test.
@@ -24,13 +24,10 @@ impl Keys {
         Keys(scratch)
     }
 
-    fn server(&self, program: &str, port: &str, words: &str) -> Proc {
-        let mut command = command(program);
-        command.args(["-s", "-p", port, "--forceflush"]);
-        command.arg("--rsa-private-key-path").arg(self.0.file("private.pem"));
-        command.arg("--authorized-users-path").arg(self.0.file("users.csv"));
-        command.args(words.split_whitespace());
-        Proc::spawn(command)
+    /// A server that has them.
+    fn server(&self, line: Line, words: &str) -> Line {
+        let line = line.arg("--rsa-private-key-path").arg(self.0.file("private.pem"));
+        line.arg("--authorized-users-path").arg(self.0.file("users.csv")).args(words)
     }
 
     fn client(&self, program: &str, port: &str, password: Option<&str>, words: &str) -> Done {
@@ -54,10 +51,7 @@ fn command(program: &str) -> Command {
 }
 
 fn ours(keys: &Keys, words: &str) -> (Proc, String) {
-    let server = keys.server(BIN, "0", words);
-    let line = server.hears("Server listening on ");
-    let port = line.split_whitespace().nth(3).unwrap().to_owned();
-    (server, port)
+    iperf3::ours(|line| keys.server(line, words))
 }
 
 #[test]
@@ -117,11 +111,12 @@ fn a_failed_authentication_is_no_test() {
 #[test]
 fn files_that_are_no_keys_are_told_at_once() {
     let keys = Keys::new();
-    let server = keys.server(BIN, "0", "--rsa-private-key-path /nowhere/key").wait();
-    assert!(server.code == Some(1) && server.err.contains("/nowhere/key"), "{}", server.tell());
+    let server = |words: &str| keys.server(netcaliper("iperf3").args("-s -p 0 --forceflush"), words).run();
+    let told = server("--rsa-private-key-path /nowhere/key");
+    assert!(told.code == Some(1) && told.err.contains("/nowhere/key"), "{}", told.tell());
     keys.0.with("private.pem", PUBLIC);
-    let server = keys.server(BIN, "0", "").wait();
-    assert!(server.code == Some(1) && server.err.contains("no RSA private key"), "{}", server.tell());
+    let told = server("");
+    assert!(told.code == Some(1) && told.err.contains("no RSA private key"), "{}", told.tell());
     keys.0.with("public.pem", "nothing");
     let client = keys.client(BIN, "1", Some("luigi"), "");
     assert!(client.code == Some(1) && client.err.contains("no RSA public key"), "{}", client.tell());
@@ -140,8 +135,7 @@ fn padding() -> &'static str {
 
 /// Whether the program is there, and knows authentication; a skip on record otherwise.
 fn there(test: &str) -> bool {
-    if !installed("iperf3") {
-        skip(test, "iperf3 is not installed");
+    if iperf3::missing(test) {
         return false;
     }
     let version = Command::new("iperf3").arg("-v").output().unwrap().stdout;
@@ -168,25 +162,14 @@ fn the_real_client_at_our_server() {
 
 #[test]
 fn our_client_at_the_real_server() {
-    if !there("our_client_at_the_real_server") {
+    let name = "our_client_at_the_real_server";
+    if !there(name) {
         return;
     }
     let keys = Keys::new();
-    // The original cannot choose a free port, and another program may take this one first.
-    for _ in 0..20 {
-        let port = free_port().to_string();
-        let mut server = keys.server("iperf3", &port, "");
-        while !server.out().contains("Server listening on") && server.is_running() {
-            std::thread::sleep(std::time::Duration::from_millis(5));
-        }
-        if !server.is_running() {
-            continue;
-        }
-        for (password, code) in [(Some("luigi"), 0), (Some("bowser"), 1), (None, 1)] {
-            let done = keys.client(BIN, &port, password, padding());
-            assert_eq!(done.code, Some(code), "{password:?}: {}", done.tell());
-        }
-        return;
+    let Some((_server, port)) = iperf3::real(name, |line| keys.server(line, "")) else { return };
+    for (password, code) in [(Some("luigi"), 0), (Some("bowser"), 1), (None, 1)] {
+        let done = keys.client(BIN, &port, password, padding());
+        assert_eq!(done.code, Some(code), "{password:?}: {}", done.tell());
     }
-    panic!("iperf3 finds no port to listen at");
 }

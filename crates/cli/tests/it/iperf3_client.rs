@@ -1,12 +1,16 @@
 //! Our iperf3 client against the real server, where it is installed, and the native report about such tests.
 
 use crate::support::files::Scratch;
-use crate::support::net::{free_port, installed};
-use crate::support::{BIN, Done, Proc, at_once, netcaliper, number, skip, text};
+use crate::support::iperf3;
+use crate::support::peer::peer;
+use crate::support::{BIN, Done, Proc, at_once, netcaliper, number, text};
 use serde_json::Value;
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::process::Command;
+
+/// The independent peer.
+const PEER: &str = "iperf3.py";
 
 /// The real server. Between two tests there is a moment in which it is busy, and one in which its port is closed.
 struct Real {
@@ -25,32 +29,9 @@ impl Real {
     }
 }
 
-fn real_server(test: &str) -> Option<Real> {
-    real_server_with(test, "")
-}
-
-fn real_server_with(test: &str, words: &str) -> Option<Real> {
-    if !installed("iperf3") {
-        skip(test, "iperf3 is not installed");
-        return None;
-    }
-    // The original cannot choose a free port, and another program may take this one first.
-    for _ in 0..20 {
-        let port = free_port().to_string();
-        let mut command = Command::new("iperf3");
-        command.args(["-s", "-p", &port, "--forceflush"]).args(words.split_whitespace());
-        let mut proc = Proc::spawn(command);
-        loop {
-            if proc.out().contains("Server listening on") {
-                return Some(Real { proc, port, tests: Cell::new(0) });
-            }
-            if !proc.is_running() {
-                break;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(5));
-        }
-    }
-    panic!("iperf3 finds no port to listen at");
+fn real_server(test: &str, words: &str) -> Option<Real> {
+    let (proc, port) = iperf3::real(test, |line| line.args(words))?;
+    Some(Real { proc, port, tests: Cell::new(0) })
 }
 
 fn ours(port: &str, words: &str) -> Done {
@@ -85,7 +66,7 @@ fn shape(value: &Value, at: &str, into: &mut BTreeSet<String>) {
 #[test]
 fn our_client_in_every_mode_has_all_keys_of_the_original() {
     let name = "our_client_in_every_mode_has_all_keys_of_the_original";
-    let (Some(one), Some(other)) = (real_server(name), real_server(name)) else { return };
+    let (Some(one), Some(other)) = (real_server(name, ""), real_server(name, "")) else { return };
     for words in [
         "-t 1 -b 20M",
         "-t 1 -P 2 --bidir -b 40M -l 8K",
@@ -130,7 +111,7 @@ fn a_file_is_whole_at_the_original_server() {
     let name = "a_file_is_whole_at_the_original_server";
     let folder = Scratch::new();
     let (from, to) = (folder.file("sent"), folder.file("kept"));
-    let Some(server) = real_server_with(name, &format!("-F {}", to.display())) else { return };
+    let Some(server) = real_server(name, &format!("-F {}", to.display())) else { return };
     // No multiple of a block, then fewer bytes than one.
     for length in [3_000_000_u32, 1_000] {
         let content: Vec<u8> =
@@ -149,7 +130,7 @@ fn a_file_is_whole_at_the_original_server() {
 #[test]
 fn the_stream_of_documents_is_in_order() {
     let name = "the_stream_of_documents_is_in_order";
-    let Some(server) = real_server(name) else { return };
+    let Some(server) = real_server(name, "") else { return };
     let done = ours(server.ready(), "-t 1 -i 0.5 -b 5M -l 8K --json-stream");
     assert_eq!(done.code, Some(0), "{}", done.tell());
     let names: Vec<String> = done
@@ -164,7 +145,7 @@ fn the_stream_of_documents_is_in_order() {
 #[test]
 fn the_printed_report_and_the_exit_codes() {
     let name = "the_printed_report_and_the_exit_codes";
-    let Some(server) = real_server(name) else { return };
+    let Some(server) = real_server(name, "") else { return };
     let done = ours(server.ready(), "-t 1 -b 5M -P 2 -V");
     assert_eq!(done.code, Some(0), "{}", done.tell());
     for line in [
@@ -204,7 +185,7 @@ fn the_printed_report_and_the_exit_codes() {
 #[test]
 fn the_native_report_about_an_iperf3_server() {
     let name = "the_native_report_about_an_iperf3_server";
-    let Some(server) = real_server(name) else { return };
+    let Some(server) = real_server(name, "") else { return };
     let outcome = |verb: &str, words: &str| {
         let port = server.ready();
         let line = netcaliper(verb).arg("127.0.0.1").args(&format!("-p {port} --protocol iperf3 {words}"));
@@ -244,7 +225,7 @@ fn ours_at_work(port: &str, words: &str) -> Proc {
 #[test]
 fn a_client_that_is_interrupted_says_so_and_exits_as_3_21_does() {
     let name = "a_client_that_is_interrupted_says_so_and_exits_as_3_21_does";
-    let Some(server) = real_server(name) else { return };
+    let Some(server) = real_server(name, "") else { return };
     let client = ours_at_work(server.ready(), "");
     client.signal("INT");
     let done = client.wait();
@@ -262,7 +243,7 @@ fn a_client_that_is_interrupted_says_so_and_exits_as_3_21_does() {
 fn a_server_that_is_killed_is_told_without_numbers() {
     let name = "a_server_that_is_killed_is_told_without_numbers";
     for words in ["", "--json-stream-full-output -R"] {
-        let Some(server) = real_server(name) else { return };
+        let Some(server) = real_server(name, "") else { return };
         let client = ours_at_work(server.ready(), words);
         server.proc.signal("KILL");
         let done = client.wait();
@@ -271,17 +252,6 @@ fn a_server_that_is_killed_is_told_without_numbers() {
         let about = ["closed a stream before the end", "closed unexpectedly", "connection broke", "reset"];
         assert!(about.iter().any(|what| told.contains(what)) && !told.contains("too few"), "{}", done.tell());
     }
-}
-
-/// The independent peer in a role, or `None` (and a skip on record) where there is no Python.
-fn peer(test: &str, words: &str) -> Option<Proc> {
-    crate::support::peer::peer("iperf3.py", test, words)
-}
-
-fn peer_server(test: &str, how: &str) -> Option<(Proc, String)> {
-    let server = peer(test, &format!("server {how}"))?;
-    let port = server.port().trim().to_owned();
-    Some((server, port))
 }
 
 /// The remote end's word and ours are the same, wherever they are about the same.
@@ -298,7 +268,8 @@ fn agree(document: &Value, words: &str) {
 fn our_client_and_a_server_that_is_not_the_original() {
     let name = "our_client_and_a_server_that_is_not_the_original";
     at_once(&["", "old", "split"], |how| {
-        let Some((server, port)) = peer_server(name, how) else { return };
+        let Some(server) = peer(PEER, name, &format!("server {how}")) else { return };
+        let port = server.port();
         for words in [
             "-t 1 -b 1M -l 1000",
             "-t 1 -b 1M -l 1000 -R -P 2",
@@ -328,8 +299,8 @@ fn our_client_and_a_server_that_is_not_the_original() {
 #[test]
 fn datagrams_that_were_never_sent_are_lost_to_the_number() {
     let name = "datagrams_that_were_never_sent_are_lost_to_the_number";
-    let Some((_server, port)) = peer_server(name, "lose=5,6,20") else { return };
-    let result = ours(&port, "-u -k 100 -b 1M -l 500 -R -J").json();
+    let Some(server) = peer(PEER, name, "server lose=5,6,20") else { return };
+    let result = ours(&server.port(), "-u -k 100 -b 1M -l 500 -R -J").json();
     let sum = &result["end"]["sum_received"];
     assert_eq!(number(&sum["lost_packets"]), 3, "{sum}");
 }
@@ -345,8 +316,8 @@ fn servers_that_refuse_or_vanish_are_told_in_words() {
         ("vanish=run", "control"),
         ("vanish=results", "closed unexpectedly"),
     ] {
-        let Some((_server, port)) = peer_server(name, how) else { return };
-        let done = ours(&port, "-t 1 -b 1M -l 1000");
+        let Some(server) = peer(PEER, name, &format!("server {how}")) else { return };
+        let done = ours(&server.port(), "-t 1 -b 1M -l 1000");
         assert_eq!(done.code, Some(1), "{how}: {}", done.tell());
         assert!(done.err.contains("iperf3: error - ") && done.err.contains(words), "{how}: {}", done.tell());
     }
@@ -355,10 +326,7 @@ fn servers_that_refuse_or_vanish_are_told_in_words() {
 #[test]
 fn our_server_and_a_client_that_is_not_the_original() {
     let name = "our_server_and_a_client_that_is_not_the_original";
-    let mut command = Command::new(BIN);
-    command.args(["iperf3", "-s", "-p", "0"]);
-    let server = Proc::spawn(command);
-    let port = server.hears("Server listening on ").split_whitespace().nth(3).unwrap().to_owned();
+    let (server, port) = iperf3::ours(|line| line);
     for words in [
         "bandwidth=1000000",
         "bandwidth=1000000 reverse=1 parallel=2",
@@ -367,7 +335,7 @@ fn our_server_and_a_client_that_is_not_the_original() {
         "udp=1 bandwidth=1000000 len=500 reverse=1",
         "udp=1 bandwidth=1000000 len=500 bidirectional=1 parallel=2",
     ] {
-        let Some(client) = peer(name, &format!("client {port} {words}")) else { return };
+        let Some(client) = peer(PEER, name, &format!("client {port} {words}")) else { return };
         let done = client.wait();
         assert_eq!(done.code, Some(0), "{words}: {}", done.tell());
         let document = done.json();

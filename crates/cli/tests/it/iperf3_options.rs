@@ -1,7 +1,8 @@
 //! Options of iperf3 that do something on this host: files, lines' beginnings, the background, cores, pacing, multipath TCP.
 
 use crate::support::files::Scratch;
-use crate::support::net::{a_core, installed};
+use crate::support::iperf3;
+use crate::support::net::a_core;
 use crate::support::{BIN, Done, Proc, eventually, number, skip};
 use std::fs;
 use std::process::Command;
@@ -13,12 +14,7 @@ fn ours(words: &[&str]) -> Command {
 }
 
 fn server(words: &[&str]) -> (Proc, String) {
-    let mut command = ours(&["-s", "-p", "0"]);
-    command.args(words);
-    let proc = Proc::spawn(command);
-    let line = proc.hears("Server listening on ");
-    let port = line.split_whitespace().nth(3).unwrap().to_owned();
-    (proc, port)
+    iperf3::ours(|line| words.iter().fold(line, |line, word| line.arg(word)))
 }
 
 fn client(port: &str, words: &[&str]) -> Done {
@@ -72,8 +68,8 @@ fn a_file_goes_there_and_back_unchanged() {
 
 #[test]
 fn a_file_and_the_real_program() {
-    if !installed("iperf3") {
-        return skip("a_file_and_the_real_program", "iperf3 is not installed");
+    if iperf3::missing("a_file_and_the_real_program") {
+        return;
     }
     let scratch = Scratch::new();
     let (from, to) = (scratch.file("from"), scratch.file("to"));

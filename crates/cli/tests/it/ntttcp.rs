@@ -1,13 +1,11 @@
 //! ntttcp with the real binary, both roles, against an independent peer (`peers/ntttcp.py`) that behaves as the original does:
 //! it goes only when a data connection ends after its own timer.
 
+use crate::support::peer::peer;
 use crate::support::{Done, Proc, netcaliper};
 use serde_json::{Value, json};
 
-/// The peer in a role, or `None` (and a skip on record) where there is no Python.
-fn peer(test: &str, words: &str) -> Option<Proc> {
-    crate::support::peer::peer("ntttcp.py", test, words)
-}
+const PEER: &str = "ntttcp.py";
 
 /// The value behind `name` in the report.
 fn told(done: &Done, name: &str) -> String {
@@ -37,7 +35,7 @@ fn receiver(words: &str) -> (Proc, u16) {
 #[test]
 fn a_sender_agrees_with_a_receiver_and_lets_it_go() {
     for (how, words) in [("", "-t 1"), ("late", "-t 1"), ("", "-t 1 -W 1 -C 1")] {
-        let Some(remote) = peer("ntttcp", &format!("receive 2 1 {how}")) else { return };
+        let Some(remote) = peer(PEER, "ntttcp", &format!("receive 2 1 {how}")) else { return };
         let port: u16 = remote.port().parse().unwrap();
         let words = format!("-s127.0.0.1 -p {port} -P 2 -n 2 -l 2 -b 16K -B 20M {words}");
         let done = netcaliper("ntttcp").args(&words).run().exits(0);
@@ -73,7 +71,7 @@ fn a_busy_or_unwilling_receiver_is_an_error() {
             ],
         ),
     ] {
-        let Some(remote) = peer("ntttcp", &format!("receive 1 1 {how}")) else { return };
+        let Some(remote) = peer(PEER, "ntttcp", &format!("receive 1 1 {how}")) else { return };
         let port: u16 = remote.port().parse().unwrap();
         let done =
             netcaliper("ntttcp").args(&format!("-s127.0.0.1 -p {port} -P 1 -n 1 -t 1")).run().exits(24);
@@ -87,7 +85,7 @@ fn a_busy_or_unwilling_receiver_is_an_error() {
 #[test]
 fn a_receiver_counts_what_a_sender_sends_in_the_time_agreed_on() {
     let (ours, port) = receiver("-P 2 -t 1");
-    let Some(remote) = peer("ntttcp", &format!("send {port} 2 2 1 1")) else { return };
+    let Some(remote) = peer(PEER, "ntttcp", &format!("send {port} 2 2 1 1")) else { return };
     let sent = remote.ended();
     // Not started, the longer one of 1 and 1, run.
     assert_eq!(sent["heard"], json!([11, 1, 0x52]));
@@ -100,7 +98,7 @@ fn a_receiver_counts_what_a_sender_sends_in_the_time_agreed_on() {
 #[test]
 fn a_length_that_is_a_letter_is_a_length() {
     let (ours, port) = receiver("-P 1 -t 1");
-    let Some(remote) = peer("ntttcp", &format!("send {port} 1 1 0.3 82")) else { return };
+    let Some(remote) = peer(PEER, "ntttcp", &format!("send {port} 1 1 0.3 82")) else { return };
     // 82 is 'R', on which the original starts at once; then 'E', because 0.3 s is less.
     assert_eq!(remote.ended()["heard"], json!([11, 82, 0x52, 13]));
     ours.wait().exits(0);
@@ -109,7 +107,7 @@ fn a_length_that_is_a_letter_is_a_length() {
 #[test]
 fn without_a_conversation_it_ends_when_all_have_gone() {
     let (ours, port) = receiver("-P 2 -N -t 60");
-    let Some(remote) = peer("ntttcp", &format!("send {port} 2 2 0.5 0 nosync")) else { return };
+    let Some(remote) = peer(PEER, "ntttcp", &format!("send {port} 2 2 0.5 0 nosync")) else { return };
     let sent = remote.ended();
     let done = ours.wait().exits(0);
     assert_eq!(told(&done, "total bytes"), sent["bytes"].to_string());
@@ -117,7 +115,7 @@ fn without_a_conversation_it_ends_when_all_have_gone() {
 
 #[test]
 fn datagrams_go_to_a_receiver_that_only_goes_when_something_comes() {
-    let Some(remote) = peer("ntttcp", "receiveudp 2 1") else { return };
+    let Some(remote) = peer(PEER, "ntttcp", "receiveudp 2 1") else { return };
     let port: u16 = remote.port().parse().unwrap();
     let words = format!("-s127.0.0.1 -u -p {port} -P 2 -n 2 -l 2 -b 1000 -B 8M -t 1");
     let done = netcaliper("ntttcp").args(&words).run().exits(0);
@@ -138,7 +136,7 @@ fn datagrams_go_to_a_receiver_that_only_goes_when_something_comes() {
 fn datagrams_are_counted_with_and_without_a_conversation() {
     for (how, words) in [("udp", "-P 2 -t 1 -u"), ("udp nosync", "-P 2 -t 60 -u -N")] {
         let (ours, port) = receiver(words);
-        let Some(remote) = peer("ntttcp", &format!("send {port} 2 2 0.5 1 {how}")) else { return };
+        let Some(remote) = peer(PEER, "ntttcp", &format!("send {port} 2 2 0.5 1 {how}")) else { return };
         let sent = remote.ended()["bytes"].as_u64().unwrap();
         let done = ours.wait().exits(0);
         let got: u64 = told(&done, "total bytes").parse().unwrap();
@@ -150,7 +148,7 @@ fn datagrams_are_counted_with_and_without_a_conversation() {
 #[test]
 fn windows_ends_are_ready_when_all_have_said_so() {
     for how in ["", "token"] {
-        let Some(remote) = peer("ntttcp", &format!("winreceive 3 {how}")) else { return };
+        let Some(remote) = peer(PEER, "ntttcp", &format!("winreceive 3 {how}")) else { return };
         let port: u16 = remote.port().parse().unwrap();
         let no = if how.is_empty() { "-ns" } else { "-v" };
         let words = format!("-s -m 2,*,127.0.0.1 1,*,127.0.0.1 {no} -l 4k -n 100 -p {port}");
@@ -168,7 +166,7 @@ fn a_sender_of_windows_is_read_to_its_end() {
     for how in ["", "token"] {
         let no = if how.is_empty() { "-ns" } else { "-v" };
         let (ours, port) = windows_receiver(&format!("-r -m 2,*,127.0.0.1 {no} -l 4k -n 100"));
-        let Some(remote) = peer("ntttcp", &format!("winsend {port} 2 100 4096 {how}")) else { return };
+        let Some(remote) = peer(PEER, "ntttcp", &format!("winsend {port} 2 100 4096 {how}")) else { return };
         let sent = remote.ended();
         assert_eq!(sent["bytes"], json!(2 * 409_600));
         windows_table(&ours.wait().exits(0), 2, 2 * 409_600, 4_096);
@@ -207,7 +205,7 @@ fn a_receiver_of_windows_that_goes_is_no_failure() {
         assert!(done.err.contains("the receiver closed all data connections"), "{}", done.tell());
     }
     // After fewer bytes than are sent, as 5.40's does with -n.
-    let Some(remote) = peer("ntttcp", "winreceive 3 early") else { return };
+    let Some(remote) = peer(PEER, "ntttcp", "winreceive 3 early") else { return };
     let port: u16 = remote.port().parse().unwrap();
     let words = format!("-s -m 3,*,127.0.0.1 -ns -l 64k -n 500 -p {port}");
     let done = netcaliper("ntttcp").args(&words).run().exits(0);
@@ -311,7 +309,7 @@ fn a_server_takes_one_test_after_the_other() {
         // Buffers in progress at the end of the time are completed.
         assert!((sent..=sent + 4 * 131_072).contains(&got), "{sent} {line}");
         // So has one of Windows, with its synchronisation.
-        if let Some(remote) = peer("ntttcp", &format!("winsend {port} 2 100 4096 token")) {
+        if let Some(remote) = peer(PEER, "ntttcp", &format!("winsend {port} 2 100 4096 token")) {
             assert_eq!(remote.ended()["bytes"], json!(2 * 409_600));
             server.hears("ntttcp: 2 connections, 819200 bytes");
         }

@@ -1,7 +1,7 @@
 //! A peer of another protocol, at either end, gets one sentence, soon; and other clients are not affected.
 
 use crate::support::files::Scratch;
-use crate::support::{Done, Proc, Server, net, netcaliper, serve, skip, tcp};
+use crate::support::{Done, Proc, Server, iperf3, net, netcaliper, serve, skip, tcp};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
@@ -73,11 +73,8 @@ fn a_tls_client_gets_an_alert() {
 
 #[test]
 fn a_real_iperf3_client_prints_an_error_and_ends() {
-    if !net::installed("iperf3") {
-        return skip(
-            "other_protocols::a_real_iperf3_client_prints_an_error_and_ends",
-            "iperf3 is not installed",
-        );
+    if iperf3::missing("other_protocols::a_real_iperf3_client_prints_an_error_and_ends") {
+        return;
     }
     let server = serve("");
     for args in ["-t 1", "-u -t 1", "-R -t 1", "-P 4 -t 1"] {
@@ -477,16 +474,10 @@ fn a_closed_port_is_refused_in_the_systems_words() {
 
 #[test]
 fn a_real_iperf3_server_is_recognised() {
-    if !net::installed("iperf3") {
-        return skip("other_protocols::a_real_iperf3_server_is_recognised", "iperf3 is not installed");
-    }
-    let port = net::free_port();
-    let mut command = Command::new("iperf3");
-    command.args(["-s", "-B", "127.0.0.1", "-p", &port.to_string(), "--forceflush"]);
-    let iperf3 = Proc::spawn(command);
-    iperf3.hears("Server listening");
+    let name = "other_protocols::a_real_iperf3_server_is_recognised";
+    let Some((_server, port)) = iperf3::real(name, |line| line.args("-B 127.0.0.1")) else { return };
     // iperf3 3.12 takes our first 37 bytes for a cookie and answers with a state, or hangs up.
-    meets(port, &["netcaliper"]);
+    meets(port.parse().unwrap(), &["netcaliper"]);
 }
 
 #[test]

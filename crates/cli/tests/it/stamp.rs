@@ -3,25 +3,21 @@
 
 use crate::support::files::Scratch;
 use crate::support::net::{has_ipv6, installed};
+use crate::support::peer::{peer, service};
 use crate::support::{Done, Line, Outcome, Proc, netcaliper, number, skip};
 use serde_json::Value;
 use std::process::Command;
 
-/// The peer in a role, or `None` (and a skip on record) where there is no Python.
-fn peer(test: &str, words: &str) -> Option<Proc> {
-    crate::support::peer::peer("stamp.py", test, words)
-}
+const PEER: &str = "stamp.py";
 
 /// A Python reflector and its address.
 fn reflector(test: &str, how: &str) -> Option<(Proc, String)> {
-    let server = peer(test, &format!("reflector 127.0.0.1 0 {how}"))?;
-    let port = server.port();
-    Some((server, format!("127.0.0.1:{port}")))
+    service(PEER, test, &format!("reflector 127.0.0.1 0 {how}"))
 }
 
 /// What a Python sender was answered.
 fn answers(test: &str, words: &str) -> Option<Vec<Value>> {
-    let done: Done = peer(test, &format!("sender {words}"))?.wait();
+    let done: Done = peer(PEER, test, &format!("sender {words}"))?.wait();
     let done = done.exits(0);
     Some(done.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
 }

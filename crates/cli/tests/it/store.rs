@@ -1,6 +1,7 @@
 //! Runs are kept, found again, compared; and a store in trouble costs no run.
 
 use crate::support::files::Scratch;
+use crate::support::iperf3;
 use crate::support::{BIN, Done, Line, Proc, netcaliper, number, serve, tcp, text};
 use serde_json::Value;
 use std::path::Path;
@@ -130,9 +131,7 @@ fn verbs(store: &Path) -> Vec<String> {
 fn originals_and_servers_keep_their_runs_in_silence() {
     let scratch = Scratch::new();
     let (store, other) = (scratch.file("runs.sqlite"), scratch.file("server.sqlite"));
-    let server = at(netcaliper("iperf3"), &other).args("-s -p 0 -B 127.0.0.1").spawn();
-    let line = server.hears("Server listening on ");
-    let port = line.trim_start_matches("Server listening on ").split(' ').next().unwrap().to_owned();
+    let (server, port) = iperf3::ours(|line| at(line, &other).args("-B 127.0.0.1"));
     let call = |store: &Path| {
         at(netcaliper("iperf3"), store).args("-c 127.0.0.1 -t 1 -b 10M -p").arg(&port).run().exits(0)
     };

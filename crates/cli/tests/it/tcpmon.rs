@@ -8,13 +8,6 @@ use serde_json::Value;
 
 const PEER: &str = "tcpmon.py";
 
-/// A Python responder and its port.
-fn service(test: &str, how: &str) -> Option<(Proc, String)> {
-    let server = peer(PEER, test, &format!("respond 127.0.0.1 0 {how}"))?;
-    let port = server.port();
-    Some((server, port))
-}
-
 /// Our responder by its own name, and its port.
 fn responder(words: &str) -> (Proc, String) {
     let proc = netcaliper("tcpmon_resp").args("-u 0").args(words).spawn();
@@ -40,7 +33,8 @@ fn column(text: &str, start: &str, title: &str) -> String {
 #[test]
 fn the_face_asks_for_everything_and_prints_it() {
     const NAME: &str = "tcpmon::the_face_asks_for_everything_and_prints_it";
-    let Some((server, port)) = service(NAME, "") else { return };
+    let Some(server) = peer(PEER, NAME, "respond 127.0.0.1 0") else { return };
+    let port = server.port();
     let scratch = Scratch::new();
     let file = scratch.file("run.jsonl");
     let words = format!("-d 127.0.0.1 -u {port} -p 1000 -w 100 -l 10 -g 500 -n 4 -H -G 2:3 -C --save");
@@ -96,7 +90,8 @@ fn the_face_asks_for_everything_and_prints_it() {
 #[test]
 fn a_count_that_differs_is_an_error() {
     const NAME: &str = "tcpmon::a_count_that_differs_is_an_error";
-    let Some((_server, port)) = service(NAME, "miscount=1") else { return };
+    let Some(server) = peer(PEER, NAME, "respond 127.0.0.1 0 miscount=1") else { return };
+    let port = server.port();
     let done = netcaliper("tcpmon_mon").args(&format!("-d 127.0.0.1 -u {port} -l 5")).run().exits(1);
     done.complains(&["50000", "49999"]);
 }
@@ -168,7 +163,8 @@ fn what_came_until_the_time_was_over_is_confirmed() {
 #[test]
 fn progress_tells_the_segments_of_the_host() {
     const NAME: &str = "tcpmon::progress_tells_the_segments_of_the_host";
-    let Some((_server, port)) = service(NAME, "") else { return };
+    let Some(server) = peer(PEER, NAME, "respond 127.0.0.1 0") else { return };
+    let port = server.port();
     let words = format!("-d 127.0.0.1 -u {port} -p 1000 -w 1000 -t 3600 -i 1");
     let client = netcaliper("tcpmon_mon").args(&words).spawn();
     let line = client.hears("\t\t");

@@ -1,15 +1,12 @@
 //! ttcp with the real binary, against an independent peer (`peers/ttcp.py`) and against nuttcp where it is there.
 
+use crate::support::peer::{peer, python};
 use crate::support::{Done, Proc, netcaliper, serve, skip};
 use serde_json::Value;
 use std::process::Command;
 
+const PEER: &str = "ttcp.py";
 const TERMINAL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/peers/terminal.py");
-
-/// The peer in a role, or `None` (and a skip on record) where there is no Python.
-fn peer(test: &str, words: &str) -> Option<Proc> {
-    crate::support::peer::peer("ttcp.py", test, words)
-}
 
 fn receiver(words: &str) -> (Proc, String) {
     let proc = netcaliper("ttcp").args(words).spawn();
@@ -33,7 +30,7 @@ fn result(done: &Done) -> (String, u64, f64, f64, String) {
 
 #[test]
 fn teldat_s_words_send_to_a_classic_receiver_byte_by_byte() {
-    let Some(remote) = peer("ttcp", "receive tcp 0 1000") else { return };
+    let Some(remote) = peer(PEER, "ttcp", "receive tcp 0 1000") else { return };
     let port = remote.port();
     let done =
         netcaliper("ttcp").args(&format!("tx 127.0.0.1 port {port} nsrbc 333 blen 1000 perc")).run().exits(0);
@@ -60,7 +57,7 @@ fn teldat_s_words_send_to_a_classic_receiver_byte_by_byte() {
 #[test]
 fn a_classic_sender_is_counted_in_full_blocks() {
     let (ours, port) = receiver("rx port 0 blen 512");
-    let Some(remote) = peer("ttcp", &format!("send tcp {port} 700 1000")) else { return };
+    let Some(remote) = peer(PEER, "ttcp", &format!("send tcp {port} 700 1000")) else { return };
     remote.ended();
     let done = ours.wait().exits(0);
     let (name, bytes, ..) = result(&done);
@@ -123,7 +120,7 @@ fn what_hangs_the_original_ends() {
 fn datagrams_have_the_markers_of_either_kind() {
     // Data and the number of its markers; the peer counts a start, the data, and one end.
     for (words, starts, behind) in [("", 1, 4), ("--epi", 4, 0)] {
-        let Some(remote) = peer("ttcp", "receive udp 0") else { return };
+        let Some(remote) = peer(PEER, "ttcp", "receive udp 0") else { return };
         let port = remote.port();
         let words = format!("-t -u -s -n 50 -l 600 -c 20000 -p {port} {words} 127.0.0.1");
         let done = netcaliper("ttcp").args(&words).run().exits(0);
@@ -159,7 +156,7 @@ fn datagrams_of_either_kind_are_received() {
         ("send udp {} 600 50 mute", 30_000, 51),
     ] {
         let (ours, port) = receiver("rx -u port 0 timeout 5000");
-        let Some(remote) = peer("ttcp", &how.replace("{}", &port)) else { return };
+        let Some(remote) = peer(PEER, "ttcp", &how.replace("{}", &port)) else { return };
         remote.ended();
         let done = ours.wait().exits(0);
         assert_eq!(result(&done).1, bytes, "{how}: {}", done.tell());
@@ -188,7 +185,7 @@ fn a_timed_test_over_datagrams_ends_with_its_markers() {
 
 /// What the program shows on a terminal where these words are waited for and answered, and what is left of the terminal.
 fn on_terminal(test: &str, script: &[&str], words: &str) -> Option<(String, Value)> {
-    let Some(mut command) = crate::support::peer::python() else {
+    let Some(mut command) = python() else {
         skip(test, "python3 is not there");
         return None;
     };
@@ -214,7 +211,7 @@ fn any_key_aborts_and_the_terminal_is_as_it_was() {
 
 #[test]
 fn a_bare_command_asks_for_what_is_missing() {
-    let Some(remote) = peer("ttcp", "receive tcp 0 1000") else { return };
+    let Some(remote) = peer(PEER, "ttcp", "receive tcp 0 1000") else { return };
     let port = format!("{}\\n", remote.port());
     let script = [
         ["(tx, rx)", "tx\\n"],
@@ -269,7 +266,7 @@ fn bad_words_are_named() {
 
 #[test]
 fn the_native_verb_and_the_server_speak_it_too() {
-    let Some(remote) = peer("ttcp", "receive tcp 0 262144") else { return };
+    let Some(remote) = peer(PEER, "ttcp", "receive tcp 0 262144") else { return };
     let port = remote.port();
     let words = format!("--protocol ttcp -p {port} --transfer 8Mi -J");
     let outcome = netcaliper("tcp").arg("127.0.0.1").args(&words).run().exits(0);
@@ -277,7 +274,7 @@ fn the_native_verb_and_the_server_speak_it_too() {
     assert_eq!(json["points"][0]["local"]["traffic"]["tx_bytes"], 8 << 20);
     let heard = remote.ended();
     assert_eq!((heard["bytes"].as_u64(), heard["same"].as_bool()), (Some(8 << 20), Some(true)));
-    let Some(remote) = peer("ttcp", "receive udp 0") else { return };
+    let Some(remote) = peer(PEER, "ttcp", "receive udp 0") else { return };
     let words = format!("--protocol ttcp -p {} -t 1s -b 1M -l 500", remote.port());
     let told = netcaliper("delay").arg("127.0.0.1").args(&words).run().exits(0);
     // A megabit a second for a second.
@@ -286,11 +283,11 @@ fn the_native_verb_and_the_server_speak_it_too() {
     assert!(told.out.contains("unconfirmed:") && !told.out.contains("one by one"), "{}", told.tell());
     let server = serve("--legacy ttcp:0");
     let port = server.proc.port_of("ttcp");
-    let Some(remote) = peer("ttcp", &format!("send tcp {port} 1000 77")) else { return };
+    let Some(remote) = peer(PEER, "ttcp", &format!("send tcp {port} 1000 77")) else { return };
     remote.ended();
     server.proc.hears("ttcp: 77000 bytes from ");
     // The same port hears datagrams.
-    let Some(remote) = peer("ttcp", &format!("send udp {port} 1000 20")) else { return };
+    let Some(remote) = peer(PEER, "ttcp", &format!("send udp {port} 1000 20")) else { return };
     remote.ended();
     server.proc.hears("ttcp: 20000 bytes from ");
 }

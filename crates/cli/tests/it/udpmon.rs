@@ -4,13 +4,11 @@
 use crate::support::files::Scratch;
 use crate::support::lab::{lab, sh};
 use crate::support::net::has_ipv6;
+use crate::support::peer::{peer, service};
 use crate::support::{BIN, Proc, netcaliper, number, skip};
 use serde_json::Value;
 
-/// The peer in a role, or `None` (and a skip on record) where there is no Python.
-fn peer(test: &str, words: &str) -> Option<Proc> {
-    crate::support::peer::peer("udpmon.py", test, words)
-}
+const PEER: &str = "udpmon.py";
 
 fn responder() -> (Proc, String) {
     responder_with("")
@@ -24,13 +22,6 @@ fn responder_with(words: &str) -> (Proc, String) {
     (proc, port)
 }
 
-/// A Python responder and its address.
-fn service(test: &str, how: &str) -> Option<(Proc, String)> {
-    let server = peer(test, &format!("respond 127.0.0.1 0 {how}"))?;
-    let port = server.port();
-    Some((server, format!("127.0.0.1:{port}")))
-}
-
 fn numbers(value: &Value) -> Vec<i64> {
     value.as_array().unwrap().iter().map(|n| n.as_i64().unwrap()).collect()
 }
@@ -42,7 +33,7 @@ fn our_responder_counts_what_was_sent() {
     // 4 and 8 to 11 never come, 5 comes late, 7 twice.
     let words =
         format!("ask 127.0.0.1 {port} 0-3,6,5,7,7,12 records=12 skip=2 respond=3000 start=1 bin=2000000000");
-    let Some(asker) = peer(NAME, &words) else { return };
+    let Some(asker) = peer(PEER, NAME, &words) else { return };
     let told = asker.wait().exits(0).last_json();
     assert_eq!(numbers(&told["head"]), [0x20, 7], "{told}");
     assert_eq!([&told["received"], &told["lost"], &told["order"]].map(number), [9, 5, 2], "{told}");
@@ -71,9 +62,8 @@ fn our_responder_counts_what_was_sent() {
 fn lost_packets_are_told_one_by_one_and_packets_acknowledged() {
     const NAME: &str = "udpmon::lost_packets_are_told_one_by_one_and_packets_acknowledged";
     let (_server, port) = responder();
-    let Some(asker) = peer(NAME, &format!("ask 127.0.0.1 {port} 0,3,4,7 lost=3 acks=1 size=30")) else {
-        return;
-    };
+    let words = format!("ask 127.0.0.1 {port} 0,3,4,7 lost=3 acks=1 size=30");
+    let Some(asker) = peer(PEER, NAME, &words) else { return };
     let told = asker.wait().exits(0).last_json();
     let lost: Vec<i64> = told["records"].as_array().unwrap().iter().map(|row| numbers(row)[2]).collect();
     assert_eq!((lost, number(&told["acks"])), (vec![1, 2, 5], 4), "{told}");
@@ -85,7 +75,7 @@ fn many_requesters_at_once_have_counts_of_their_own() {
     let (_server, port) = responder();
     let askers: Vec<(i64, Proc)> = (1..=8)
         .filter_map(|n| {
-            Some((n, peer(NAME, &format!("ask 127.0.0.1 {port} 0-{} records=10 gap=2000", 10 * n))?))
+            Some((n, peer(PEER, NAME, &format!("ask 127.0.0.1 {port} 0-{} records=10 gap=2000", 10 * n))?))
         })
         .collect();
     for (n, asker) in askers {
@@ -99,7 +89,8 @@ fn many_requesters_at_once_have_counts_of_their_own() {
 fn our_requester_tells_what_became_of_its_packets() {
     const NAME: &str = "udpmon::our_requester_tells_what_became_of_its_packets";
     // A request for the sums, and one for a histogram, are not heard at first: they come again after three seconds.
-    let Some((server, at)) = service(NAME, "drop=3,4,11 late=7 twice=9 mute=2:1") else { return };
+    let words = "respond 127.0.0.1 0 drop=3,4,11 late=7 twice=9 mute=2:1";
+    let Some((server, at)) = service(PEER, NAME, words) else { return };
     let outcome = netcaliper("train")
         .args(&format!("{at} --protocol udpmon -n 20 -l 200 --wait 100us,300us --repeat 2 --every 200ms"))
         .outcome();
@@ -126,7 +117,7 @@ fn our_requester_tells_what_became_of_its_packets() {
 #[test]
 fn another_version_and_nobody_there_are_said_in_words() {
     const NAME: &str = "udpmon::another_version_and_nobody_there_are_said_in_words";
-    let Some((_server, at)) = service(NAME, "version=6") else { return };
+    let Some((_server, at)) = service(PEER, NAME, "respond 127.0.0.1 0 version=6") else { return };
     let done = netcaliper("train").args(&format!("{at} --protocol udpmon -n 5 --repeat 1")).run();
     done.exits(1).prints(&["speaks another version of UDPmon"]);
     netcaliper("train").args(&format!("{at} --protocol udpmon -R")).run().exits(2).says_one_sentence();
@@ -145,8 +136,8 @@ fn column(text: &str, title: &str) -> String {
 #[test]
 fn the_programs_print_what_the_peer_found() {
     const NAME: &str = "udpmon::the_programs_print_what_the_peer_found";
-    let Some((server, at)) = service(NAME, "drop=5 twice=7") else { return };
-    let port = at.rsplit(':').next().unwrap();
+    let Some(server) = peer(PEER, NAME, "respond 127.0.0.1 0 drop=5 twice=7") else { return };
+    let port = server.port();
     let words = format!("-d 127.0.0.1 -u {port} -p 500 -l 20 -w 200 -x -G 3:4");
     let done = netcaliper("udpmon_bw_mon").args(&words).run().exits(0);
     for (title, expected) in [
@@ -191,7 +182,7 @@ fn a_responder_under_its_own_name_and_a_receiver_count() {
     let at = |proc: &Proc| proc.hears("The UDP port is").split_whitespace().nth(4).unwrap().to_owned();
     let resp = netcaliper("udpmon_resp").args("-u 0").spawn();
     let port = at(&resp);
-    let Some(asker) = peer(NAME, &format!("ask 127.0.0.1 {port} 0-99")) else { return };
+    let Some(asker) = peer(PEER, NAME, &format!("ask 127.0.0.1 {port} 0-99")) else { return };
     assert_eq!(number(&asker.wait().exits(0).last_json()["received"]), 100);
     let recv = netcaliper("udpmon_recv").args("-u 0 -H -G 3 -T 1").spawn();
     let port = at(&recv);
@@ -224,7 +215,8 @@ fn a_receiver_tells_each_senders_packets_and_what_its_host_did() {
     let port = recv.hears("The UDP port is").split_whitespace().nth(4).unwrap().to_owned();
     // One sender loses 3 and 4 of seven packets, the other nothing of five; neither begins with a word.
     for (frames, left) in [("0-2,5-8", 7), ("0-4", 5)] {
-        let Some(sender) = peer(NAME, &format!("send 127.0.0.1 {port} {frames} size=200")) else { return };
+        let words = format!("send 127.0.0.1 {port} {frames} size=200");
+        let Some(sender) = peer(PEER, NAME, &words) else { return };
         assert_eq!(number(&sender.wait().exits(0).last_json()["sent"]), left);
     }
     // Both senders have ended, so all is in the sockets.
@@ -271,7 +263,7 @@ fn type_of_service_is_on_the_wire() {
     for host in hosts {
         // -P 5 -T 4 is 0xa8, as the original puts it together.
         for (words, octet) in [("-Q b8", 0xb8), ("-P 5 -T 4", 0xa8), ("", 0)] {
-            let Some(server) = peer(NAME, &format!("respond {host} 0")) else { return };
+            let Some(server) = peer(PEER, NAME, &format!("respond {host} 0")) else { return };
             let port = server.port();
             let words = format!("-d {host} -u {port} -l 20 -w 50 {words}");
             netcaliper("udpmon_bw_mon").args(&words).run().exits(0);
@@ -280,7 +272,7 @@ fn type_of_service_is_on_the_wire() {
         let v6 = if host == "::1" { "-6" } else { "" };
         let resp = netcaliper("udpmon_resp").args(&format!("-u 0 -Q 28 {v6}")).spawn();
         let port = resp.hears("The UDP port is").split_whitespace().nth(4).unwrap().to_owned();
-        let Some(asker) = peer(NAME, &format!("ask {host} {port} 0-3")) else { return };
+        let Some(asker) = peer(PEER, NAME, &format!("ask {host} {port} 0-3")) else { return };
         // A new peer is answered from a socket of its own, which has it, too.
         assert_eq!(numbers(&asker.wait().exits(0).last_json()["tos"]), [0x28], "{host}");
     }
@@ -300,7 +292,7 @@ fn a_drivers_counters_are_told() {
     }
     let resp = netcaliper("udpmon_resp").args("-u 0 -I lo").spawn();
     let port = resp.hears("The UDP port is").split_whitespace().nth(4).unwrap().to_owned();
-    let Some(asker) = peer(NAME, &format!("ask 127.0.0.1 {port} 0-99")) else { return };
+    let Some(asker) = peer(PEER, NAME, &format!("ask 127.0.0.1 {port} 0-99")) else { return };
     let told = asker.wait().exits(0).last_json();
     let counts = numbers(&told["card_counts"]);
     // Loopback has no driver that counts: packets in and out are the kernel's, of the same readings as its texts.
@@ -324,8 +316,8 @@ fn a_drivers_counters_are_told() {
 #[test]
 fn a_saved_run_is_printed_again() {
     const NAME: &str = "udpmon::a_saved_run_is_printed_again";
-    let Some((_server, at)) = service(NAME, "drop=5 twice=7") else { return };
-    let port = at.rsplit(':').next().unwrap();
+    let Some((server, at)) = service(PEER, NAME, "respond 127.0.0.1 0 drop=5 twice=7") else { return };
+    let port = server.port();
     let scratch = Scratch::new();
     for (program, words) in [
         ("udpmon_bw_mon", "-p 300 -l 20 -w 100 -e 300 -i 200 -x -H -G 20"),

@@ -13,6 +13,7 @@ pub(crate) mod browser;
 pub(crate) mod files;
 #[cfg(all(target_os = "linux", feature = "fleet"))]
 pub(crate) mod fleet;
+pub(crate) mod iperf3;
 pub(crate) mod lab;
 pub(crate) mod net;
 pub(crate) mod ours;

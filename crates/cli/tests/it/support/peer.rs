@@ -9,7 +9,14 @@ pub(crate) fn peer(script: &str, test: &str, words: &str) -> Option<Proc> {
     call(script, test, words).map(|line| Proc::spawn(line.0))
 }
 
-/// The same, not run yet.
+/// The same as a service: with the address of the port that it prints.
+pub(crate) fn service(script: &str, test: &str, words: &str) -> Option<(Proc, String)> {
+    let server = peer(script, test, words)?;
+    let at = format!("127.0.0.1:{}", server.port());
+    Some((server, at))
+}
+
+/// A peer, not run yet.
 pub(crate) fn call(script: &str, test: &str, words: &str) -> Option<Line> {
     let Some(mut command) = python() else {
         skip(test, "python3 is not there");
