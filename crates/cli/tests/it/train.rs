@@ -151,7 +151,7 @@ fn what_cannot_be_is_one_sentence() {
         ("-n 1", "2 to 10000 packets"),
         ("--wait 1s", "must fit"),
         ("-n 10000 --repeat 11 --every 1s", "100000"),
-        ("-n 2 -t 1h", "--time has 18000 rounds"),
+        ("-n 2 -t 1h", "--time has room for 18000 rounds"),
         ("-l 39", "40 to 65507"),
         ("--protocol echo", "round trips only"),
         ("--protocol udpmon --hardware-stamps", "clients of udpmon take no stamps"),
