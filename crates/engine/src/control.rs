@@ -1,9 +1,10 @@
 //! The control thread: one session, its control links, and the aggregators of its groups.
 
 use crate::EngineError;
-use crate::group::{HostMeter, Watched};
+use crate::group::Watched;
 use crate::outgoing::Outgoing;
 use crate::process::{Instruction, Process};
+use crate::setup::Setup;
 use crate::surroundings::Surroundings;
 use crate::threads::{Workers, begin};
 use crate::worker::{Command, Report};
@@ -16,56 +17,6 @@ use transport::{
     Mail, Net as _, Order, Park, Part, Platform, Reactor as _, Read, Ready, Receiver as _, Sender as _,
     Session, SocketSettings, StreamSocket as _, Target, Task, Watch as _,
 };
-
-/// The threads of a session and the sockets that they begin with.
-pub struct Setup<P: Platform> {
-    pub workers: u16,
-    /// Sets of workers, each on the same cores.
-    pub sets: u16,
-    /// The core of each worker of a set; where there is none, the scheduler decides.
-    pub cores: Vec<Option<usize>>,
-    /// Cores that a group can share with the workers of a server on this host, in the order of these.
-    pub shared_cores: Vec<usize>,
-    /// Listeners of each worker; empty for clients.
-    pub listeners: Vec<Vec<P::Listener>>,
-    /// Bound UDP sockets of each worker.
-    pub datagrams: Vec<Vec<P::Udp>>,
-    /// Options of sockets that belong to no group yet: the interface, and what accepted ones have from their listener.
-    pub inherited: SocketSettings,
-    /// Longest send and receive of a worker, bytes.
-    pub buffer: usize,
-    /// Whether workers run before all ordinary threads.
-    pub realtime: bool,
-    /// How often workers report their open connections, ns; `None` is never.
-    pub links: Option<u64>,
-    /// Measures what the host does while a group runs.
-    pub meter: Option<HostMeter>,
-    /// Connections to worker processes, whose workers come after those of this process.
-    pub processes: Vec<P::Stream>,
-    /// Workers of each of them.
-    pub workers_of_process: u16,
-}
-
-impl<P: Platform> Setup<P> {
-    /// One set of workers, wherever the scheduler runs them, without sockets.
-    pub fn new(workers: u16, buffer: usize) -> Self {
-        Setup {
-            workers,
-            sets: 1,
-            cores: Vec::new(),
-            shared_cores: Vec::new(),
-            listeners: Vec::new(),
-            datagrams: Vec::new(),
-            inherited: SocketSettings::default(),
-            buffer,
-            realtime: false,
-            links: None,
-            meter: None,
-            processes: Vec::new(),
-            workers_of_process: 0,
-        }
-    }
-}
 
 /// Longest queue of a control link; a peer that lets it grow longer is cut off.
 const LONGEST_QUEUE: usize = 8 << 20;

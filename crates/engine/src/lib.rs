@@ -12,13 +12,15 @@ mod link;
 mod member;
 mod outgoing;
 mod process;
+mod setup;
 mod surroundings;
 mod threads;
 mod worker;
 
-pub use control::{Control, Setup};
+pub use control::Control;
 pub use group::HostMeter;
 pub use member::Member;
+pub use setup::Setup;
 pub use transport::Interrupt;
 
 use thiserror::Error;

@@ -70,7 +70,7 @@ fn of_phase(phase: &Phase) -> Test {
         let by_count = messages.map(|n| n.saturating_mul(gap.unwrap_or(TRIP_NS)));
         let time = phase.duration_ns.map(|ns| ns.saturating_add(phase.omit_ns));
         let length = [by_count, time].into_iter().flatten().min().unwrap_or(10 * SECOND);
-        // A closed loop waits for each answer, an open one for those that come last.
+        // Where answers are lost, a closed loop waits for the time-out of each message, an open loop for that of its last one.
         let waits = messages.filter(|_| gap.is_none()).map_or(1, |n| n.saturating_add(1));
         let wait_ns = waits.saturating_mul(ping.timeout_ns).min(MOST_WAIT_NS);
         let sent = messages.or_else(|| Some(length / gap?));

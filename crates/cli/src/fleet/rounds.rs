@@ -276,7 +276,7 @@ fn wait(journal: &Journal, round: &Round, wish: &dyn Fn() -> Wish) -> std::io::R
     Ok(if round.is_missed(Wall(kept::now())) && !has_begun { Waited::Missed } else { Waited::Due })
 }
 
-/// The folder of the last round before this one that has measured anything: those that were missed have not.
+/// The folder of the latest earlier round with a measured result. A round that was missed has a folder, too, but no result.
 fn earlier(round: &Round, folder: &Path) -> Option<PathBuf> {
     let folder_of = |number| folder.with_file_name(Round { number, ..*round }.run().to_string());
     let mut before = (1..round.number).rev().take(MOST_TOLD as usize).map(folder_of);

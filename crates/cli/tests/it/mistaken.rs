@@ -46,6 +46,8 @@ fn what_the_command_line_lacks_or_cannot_mean_is_one_sentence() {
         ),
         ("--frobnicate", "`netcaliper` does not take '--frobnicate'"),
         ("serve extra", "extra"),
+        ("demo extra", "extra"),
+        ("connect 10.0.0.1 --pattern pull", "--pattern"),
         ("connect 10.0.0.1 -R", "-R"),
     ] {
         let (first, rest) = words.split_once(' ').unwrap_or((words, ""));

@@ -151,7 +151,7 @@ impl Admission {
             }
             excess -= length;
         }
-        // How long those that are held have taken is known when they are over.
+        // A test that runs may end before its time: the share is looked at again when the first one is over.
         let end = held.map(|held| held.until).min();
         Err(end.map_or(WINDOW, |end| end.since(now).max(MILLISECOND)))
     }
@@ -247,7 +247,7 @@ mod tests {
         assert!(wait <= WINDOW, "{wait}");
         let then = Mono(WINDOW + 2 * SECOND);
         assert_eq!(all.admit(then, held(3, CostClass::Exclusive, then.0, then.0 + SECOND)), Ok(()));
-        // Those that run count, too.
+        // The time of tests that run counts in the share, too.
         let mut all = admission(0.1);
         let limited = |task| held(task, CostClass::Limited, 0, minute / 2);
         assert_eq!([1, 3].map(|task| all.admit(Mono(0), limited(task))), [Ok(()), Ok(())]);

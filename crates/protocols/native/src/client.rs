@@ -202,12 +202,12 @@ enum Stage {
 /// How far a run that holds its connections has opened them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Held {
-    /// How many it opens, and the payload bytes that each sends.
+    /// How many connections the run opens, and the payload bytes that each sends.
     connections: u32,
     transfer: u64,
-    /// Payload bytes sent by those that have not ended.
+    /// Payload bytes sent by connections that have not ended.
     bytes: u64,
-    /// Those that failed.
+    /// Connections that failed.
     failed: u64,
 }
 

@@ -51,8 +51,8 @@ impl Dialer {
     }
 }
 
-/// Where the connections of a slot go, of sites that have granted so many each: pass after pass over those that have granted more than
-/// there were passes.
+/// The index of the server to which the connections of a slot go. Slots are dealt to the servers in turn; a server that has got as many
+/// slots as it granted is passed over.
 pub(super) fn site_of(slot: u32, granted: impl Iterator<Item = u32> + Clone) -> usize {
     let all: u64 = granted.clone().map(u64::from).sum();
     let mut left = u64::from(slot) % all.max(1);

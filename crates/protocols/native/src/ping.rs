@@ -237,7 +237,7 @@ pub(super) struct Reflector {
     back: usize,
     /// When its last byte came.
     whole: Mono,
-    /// What is sent next is an answer to the client's preamble, and no message.
+    /// The datagram that is sent next repeats the answer to the client's preamble: its bytes are no payload.
     answered: bool,
 }
 
