@@ -33,6 +33,18 @@ fn scaled(text: &str, wanted: &str, factor: impl Fn(&str) -> Option<f64>) -> Res
     Ok(u64::clamped(value.round()))
 }
 
+/// The factor of a prefix: `k`, `m`, `g` and `t` in either case are the first to fourth power of `base`, nothing is 1.
+fn prefix(text: &str, base: f64) -> Option<f64> {
+    match text.as_bytes() {
+        [] => Some(1.0),
+        [letter] => {
+            let place = b"kmgt".iter().position(|known| known == &letter.to_ascii_lowercase())?;
+            Some(base.powi(i32::clamped(place) + 1))
+        }
+        _ => None,
+    }
+}
+
 /// How a rate may say that it is one.
 const PER_SECOND: [&str; 5] = ["bits/s", "bit/s", "bps", "bits", "bit"];
 
@@ -42,15 +54,8 @@ const PER_SECOND: [&str; 5] = ["bits/s", "bit/s", "bps", "bits", "bit"];
 /// When `text` is not such a rate, or does not fit 63 bits.
 pub fn parse_rate(text: &str) -> Result<u64, String> {
     scaled(text, RATE, |unit| {
-        let bare = PER_SECOND.iter().find_map(|word| unit.strip_suffix(word)).unwrap_or(unit).trim();
-        Some(match bare {
-            "" => 1.0,
-            "k" | "K" => 1e3,
-            "m" | "M" => 1e6,
-            "g" | "G" => 1e9,
-            "t" | "T" => 1e12,
-            _ => return None,
-        })
+        let bare = PER_SECOND.iter().find_map(|word| unit.strip_suffix(word)).unwrap_or(unit);
+        prefix(bare.trim(), 1000.0)
     })
 }
 
@@ -61,14 +66,8 @@ pub fn parse_rate(text: &str) -> Result<u64, String> {
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
     scaled(text, SIZE, |unit| {
         let unit = unit.strip_suffix(['B', 'b']).unwrap_or(unit);
-        Some(match unit {
-            "" => 1.0,
-            "k" | "K" | "Ki" | "ki" => 1024.0,
-            "m" | "M" | "Mi" | "mi" => 1024.0 * 1024.0,
-            "g" | "G" | "Gi" | "gi" => 1024.0 * 1024.0 * 1024.0,
-            "t" | "T" | "Ti" | "ti" => 1024.0f64.powi(4),
-            _ => return None,
-        })
+        let letter = unit.strip_suffix('i').filter(|letter| !letter.is_empty());
+        prefix(letter.unwrap_or(unit), 1024.0)
     })
 }
 
@@ -110,39 +109,24 @@ fn time_unit(unit: &str) -> Option<f64> {
     })
 }
 
-/// The names of differentiated services code points (RFC 2474, 2597, 3246, 8622).
-const CODE_POINTS: [(&str, u8); 22] = [
-    ("cs0", 0),
-    ("cs1", 8),
-    ("cs2", 16),
-    ("cs3", 24),
-    ("cs4", 32),
-    ("cs5", 40),
-    ("cs6", 48),
-    ("cs7", 56),
-    ("af11", 10),
-    ("af12", 12),
-    ("af13", 14),
-    ("af21", 18),
-    ("af22", 20),
-    ("af23", 22),
-    ("af31", 26),
-    ("af32", 28),
-    ("af33", 30),
-    ("af41", 34),
-    ("af42", 36),
-    ("af43", 38),
-    ("ef", 46),
-    ("le", 1),
-];
+/// The differentiated services code point of a name: class selectors (RFC 2474), assured forwarding of four classes and three
+/// drop precedences (RFC 2597), expedited forwarding (RFC 3246) and lower effort (RFC 8622).
+fn code_point(name: &str) -> Option<u8> {
+    match *name.to_ascii_lowercase().as_bytes() {
+        [b'c', b's', class @ b'0'..=b'7'] => Some(8 * (class - b'0')),
+        [b'a', b'f', class @ b'1'..=b'4', low @ b'1'..=b'3'] => Some(8 * (class - b'0') + 2 * (low - b'0')),
+        [b'e', b'f'] => Some(46),
+        [b'l', b'e'] => Some(1),
+        _ => None,
+    }
+}
 
 /// A differentiated services code point: 0 to 63, or its name.
 ///
 /// # Errors
 /// When `text` is neither.
 pub fn parse_dscp(text: &str) -> Result<u8, String> {
-    let named = CODE_POINTS.iter().find(|(name, _)| text.eq_ignore_ascii_case(name)).map(|&(_, value)| value);
-    named.or_else(|| text.parse().ok().filter(|n| *n < 64)).ok_or_else(|| wrong(text, DSCP))
+    code_point(text).or_else(|| text.parse().ok().filter(|n| *n < 64)).ok_or_else(|| wrong(text, DSCP))
 }
 
 /// `value` by its prefix, in three significant digits; whole numbers without a prefix as they are.
@@ -221,6 +205,33 @@ mod tests {
         assert_eq!(parse_duration("1.5h"), Ok(5_400_000_000_000));
         assert_eq!(parse_duration("1m30s"), Ok(90_000_000_000));
         assert_eq!(parse_duration("1h 2min 3s 4ms"), Ok(3_723_004_000_000));
+    }
+
+    /// The values are those of the IANA registry "Differentiated Services Field Codepoints".
+    #[test]
+    fn code_points_have_names() {
+        let class_selectors = (0..8).map(|class| (format!("cs{class}"), class * 8));
+        let assured: [u8; 12] = [10, 12, 14, 18, 20, 22, 26, 28, 30, 34, 36, 38];
+        let names = (1..=4).flat_map(|class| (1..=3).map(move |low| format!("af{class}{low}")));
+        let others =
+            [("EF", 46), ("le", 1), ("63", 63), ("0", 0)].map(|(name, value)| (name.to_owned(), value));
+        for (name, value) in class_selectors.chain(names.zip(assured)).chain(others) {
+            assert_eq!(parse_dscp(&name), Ok(value), "{name}");
+        }
+        for wrong in ["cs8", "cs", "af10", "af14", "af51", "af1", "ef1", "64", "-1", "", "lé"] {
+            assert_eq!(parse_dscp(wrong), Err(format!("'{wrong}' is not {DSCP}")), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn prefixes_count_by_thousands_or_by_1024() {
+        for (prefix, power) in [("", 0), ("k", 1), ("K", 1), ("m", 2), ("g", 3), ("T", 4)] {
+            assert_eq!(parse_rate(&format!("2{prefix}")), Ok(2 * 1000u64.pow(power)), "{prefix}");
+            assert_eq!(parse_bytes(&format!("2{prefix}B")), Ok(2 * 1024u64.pow(power)), "{prefix}");
+        }
+        for wrong in ["5i", "5ib", "5kk", "5KI", "5p"] {
+            assert!(parse_bytes(wrong).is_err() && parse_rate(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]
