@@ -1,7 +1,6 @@
 //! Distributions: a mergeable HDR histogram with three significant digits, and its summary for reports.
 
-use crate::Spectrum;
-use crate::number::{Clamped, real};
+use crate::{Clamped, Spectrum, real};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
@@ -55,41 +54,38 @@ impl Dist {
 
     /// Records one value. Values that do not fit a 64-bit histogram are recorded as its maximum.
     pub fn record(&mut self, value: u64) {
+        self.record_n(value, 1);
+    }
+
+    /// Records the same value `n` times.
+    #[inline]
+    pub fn record_n(&mut self, value: u64, n: u64) {
+        if n == 0 {
+            return;
+        }
         if self.inner.is_none() {
             let Ok(mut made) = Histogram::<u64>::new(3) else { return };
             made.auto(true);
             self.inner = Some(Box::new(made));
         }
         if let Some(histogram) = &mut self.inner
-            && histogram.record(value).is_err()
+            && histogram.record_n(value, n).is_err()
         {
-            histogram.saturating_record(value);
+            histogram.saturating_record_n(value, n);
         }
-        let (least, most) = self.extremes.unwrap_or((value, value));
-        self.extremes = Some((least.min(value), most.max(value)));
-        self.sum += u128::from(value);
+        self.add_extremes((value, value));
+        self.sum += u128::from(value) * u128::from(n);
     }
 
-    /// Records the same value `n` times.
-    pub fn record_n(&mut self, value: u64, n: u64) {
-        if n == 0 {
-            return;
-        }
-        self.record(value);
-        self.sum += u128::from(value) * u128::from(n - 1);
-        if let Some(histogram) = &mut self.inner
-            && n > 1
-            && histogram.record_n(value, n - 1).is_err()
-        {
-            histogram.saturating_record_n(value, n - 1);
-        }
+    fn add_extremes(&mut self, (low, high): (u64, u64)) {
+        let (least, most) = self.extremes.unwrap_or((low, high));
+        self.extremes = Some((least.min(low), most.max(high)));
     }
 
     /// Adds all that `other` holds; the result is exactly what one histogram would have recorded.
     pub fn merge(&mut self, other: &Dist) {
-        if let Some((low, high)) = other.extremes {
-            let (least, most) = self.extremes.unwrap_or((low, high));
-            self.extremes = Some((least.min(low), most.max(high)));
+        if let Some(extremes) = other.extremes {
+            self.add_extremes(extremes);
             self.sum += other.sum;
         }
         match (&mut self.inner, &other.inner) {
@@ -163,10 +159,8 @@ impl Dist {
             }
         }
         while buckets.len() > 64 {
-            buckets = buckets
-                .chunks(2)
-                .map(|pair| (pair[pair.len() - 1].0, pair.iter().map(|b| b.1).sum()))
-                .collect();
+            let joined = |pair: &[(u64, u64)]| (pair[pair.len() - 1].0, pair.iter().map(|b| b.1).sum());
+            buckets = buckets.chunks(2).map(joined).collect();
         }
         Some(DistSummary {
             count: h.len(),
