@@ -16,21 +16,9 @@ pub struct FrameStamps {
 }
 
 impl FrameStamps {
-    /// What ctsTraffic's own client makes of a sender's stamps: it reads both fields two bytes before where they are, so
-    /// that each is shifted up by 16 bits, with the top of the number before it below. As long as both are below 2^47 this
-    /// multiplies both by 65,536, up to that top, and their ratio stays as it is.
-    #[must_use]
-    pub fn misread(self, frame: i64) -> FrameStamps {
-        let shifted = |upper: i64, lower: i64| ((upper as u64) << 16 | (lower as u64) >> 48) as i64;
-        FrameStamps {
-            sender_ticks: shifted(self.sender_ticks, frame),
-            sender_hz: shifted(self.sender_hz, self.sender_ticks),
-            ..self
-        }
-    }
-
-    /// The stamps behind those in a file of ctsTraffic's client, whose sender's columns were misread. Stamps that would
-    /// not fit (2^47 and more) cannot be had back.
+    /// The stamps behind those in a file of ctsTraffic's client, which misreads a sender's stamps: it reads both fields two bytes
+    /// before where they are, so that each is shifted up by 16 bits, with the top of the number before it below. As long as both are
+    /// below 2^47 this multiplies both by 65,536, up to that top, and their ratio stays as it is; larger ones cannot be had back.
     #[must_use]
     pub fn from_misread(self) -> FrameStamps {
         let back = |ticks: i64| (ticks as u64 >> 16) as i64;
@@ -93,6 +81,16 @@ mod tests {
         assert_eq!(jitter.see(stamps(4_000_000, 799_000)), (-1.0, 4.0));
     }
 
+    /// What ctsTraffic's own client makes of the stamps in the header of this frame.
+    fn misread(stamps: FrameStamps, frame: i64) -> FrameStamps {
+        let shifted = |upper: i64, lower: i64| ((upper as u64) << 16 | (lower as u64) >> 48) as i64;
+        FrameStamps {
+            sender_ticks: shifted(stamps.sender_ticks, frame),
+            sender_hz: shifted(stamps.sender_hz, stamps.sender_ticks),
+            ..stamps
+        }
+    }
+
     #[test]
     fn the_original_reads_two_bytes_too_early() {
         // Bytes as they are in a header, read where the original reads them.
@@ -101,19 +99,19 @@ mod tests {
         let read = |at: usize| i64::from_le_bytes(*header[at..].first_chunk().unwrap());
         let right = FrameStamps { sender_ticks: read(10), sender_hz: read(18), ..FrameStamps::default() };
         assert_eq!((right.sender_ticks, right.sender_hz), (ticks, hz));
-        let misread = right.misread(frame);
-        assert_eq!((misread.sender_ticks, misread.sender_hz), (read(8), read(16)));
-        assert_eq!((misread.sender_ticks, misread.sender_hz), (ticks * 65_536, hz * 65_536));
-        assert!(misread.looks_misread() && !right.looks_misread());
-        assert_eq!(misread.from_misread(), right);
+        let wrong = misread(right, frame);
+        assert_eq!((wrong.sender_ticks, wrong.sender_hz), (read(8), read(16)));
+        assert_eq!((wrong.sender_ticks, wrong.sender_hz), (ticks * 65_536, hz * 65_536));
+        assert!(wrong.looks_misread() && !right.looks_misread());
+        assert_eq!(wrong.from_misread(), right);
         // Times in flight come out the same, as long as the ticks stay below 2^47.
         let (mut one, mut other) = (FrameJitter::default(), FrameJitter::default());
         for n in 1..100 {
             let stamps = stamps(n * 166_667, n * 16_667 + n % 7 * 100);
-            let (a, b) = (one.see(stamps), other.see(stamps.misread(n)));
+            let (a, b) = (one.see(stamps), other.see(misread(stamps, n)));
             assert!((a.0 - b.0).abs() < 1e-6 && (a.1 - b.1).abs() < 1e-6, "{a:?} {b:?}");
         }
         let late = FrameStamps { sender_ticks: 1 << 47, sender_hz: hz, ..FrameStamps::default() };
-        assert!(late.misread(1).sender_ticks < 0, "from 2^47 on it is wrong");
+        assert!(misread(late, 1).sender_ticks < 0, "from 2^47 on it is wrong");
     }
 }
