@@ -87,39 +87,29 @@ impl Binned {
     /// What the bins say. A value is taken for the middle of its bin; quartiles are those of the value whose rank is the
     /// quarter of the count, rounded up.
     pub fn shape(&self) -> Shape {
-        let middle = real(self.width - 1) / 2.0;
-        let [m2, m3, m4] = self.moments(middle);
-        let count = self.count();
-        if count == 0 {
-            return Shape::default();
-        }
-        let sigma = m2.sqrt();
-        let over = |moment: f64, power: f64| if power > 0.0 { moment / power } else { 0.0 };
-        let rank = |quarters: u64| u64::clamped((u128::from(count) * u128::from(quarters)).div_ceil(4));
-        let at = |quarters| self.edge_of(rank(quarters));
-        Shape {
-            count,
-            mean: self.mean(),
-            sigma,
-            skew: over(m3, sigma * m2),
-            kurtosis: if m2 > 0.0 { m4 / (m2 * m2) - 3.0 } else { 0.0 },
-            median: at(2),
-            q1: at(1),
-            q3: at(3),
+        let [m2, m3, m4] = self.moments(real(self.width - 1) / 2.0);
+        let skew = if m2 > 0.0 { m3 / (m2.sqrt() * m2) } else { 0.0 };
+        let kurtosis = if m2 > 0.0 { m4 / (m2 * m2) - 3.0 } else { 0.0 };
+        let count = u128::from(self.count());
+        let at = |quarters: u64| self.edge_of(u64::clamped((count * u128::from(quarters)).div_ceil(4)));
+        self.shaped(m2.sqrt(), skew, kurtosis, [at(1), at(2), at(3)])
+    }
+
+    /// The same with these moments and quartiles; empty when nothing lies in bins.
+    fn shaped(&self, sigma: f64, skew: f64, kurtosis: f64, [q1, median, q3]: [i64; 3]) -> Shape {
+        match self.count() {
+            0 => Shape::default(),
+            count => Shape { count, mean: self.mean(), sigma, skew, kurtosis, median, q1, q3 },
         }
     }
 
     /// The same by UDPmon's arithmetic (`h_stats` of libhj): a value is the lower edge of its bin, the fourth moment is
     /// divided by the variance instead of its square, ranks are rounded down, and an edge of 0 is taken for "not found yet".
     pub fn shape_as_original(&self) -> Shape {
-        let count = self.count();
-        if count == 0 {
-            return Shape::default();
-        }
         let [m2, m3, m4] = self.moments(0.0);
         let sigma = m2.sqrt();
         let at = |share: f64| {
-            let rank = u64::clamped(share * real(count));
+            let rank = u64::clamped(share * real(self.count()));
             let (mut sum, mut found) = (0u64, 0);
             for (n, bin) in self.bins.iter().enumerate() {
                 sum = sum.saturating_add(*bin);
@@ -129,16 +119,8 @@ impl Binned {
             }
             found
         };
-        Shape {
-            count,
-            mean: self.mean(),
-            sigma,
-            skew: m3 / (sigma * sigma * sigma),
-            kurtosis: m4 / (sigma * sigma) - 3.0,
-            median: at(0.5),
-            q1: at(0.25),
-            q3: at(0.75),
-        }
+        let (skew, kurtosis) = (m3 / (sigma * sigma * sigma), m4 / (sigma * sigma) - 3.0);
+        self.shaped(sigma, skew, kurtosis, [at(0.25), at(0.5), at(0.75)])
     }
 
     /// Second to fourth central moment, with values so far above the lower edge of their bin.

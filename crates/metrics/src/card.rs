@@ -12,8 +12,7 @@
 //!
 //! A steered clock keeps no rate for long: only the last crossings are looked at, and the rate is granted some wandering.
 
-use crate::number::{Clamped, real};
-use crate::{Exchange, MAX_DRIFT, Mono, Offset, WANDER};
+use crate::{Clamped, Estimate, Exchange, MAX_DRIFT, Mono, Offset, WANDER, real};
 
 /// A crossing: what the card's clock showed while the host's went from `before` to `after`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,13 +67,8 @@ impl CardClock {
         let newest = self.newest?;
         let at = newest.before.plus(newest.after.since(newest.before) / 2);
         let (estimate, (slow, fast)) = (self.offset.at(at)?, self.offset.drift());
-        Some(Placement {
-            at,
-            offset_ns: estimate.offset_ns,
-            bound_ns: estimate.bound_ns,
-            rate: (slow + fast) / 2.0,
-            rate_bound: (fast - slow) / 2.0 + WANDER,
-        })
+        let (rate, rate_bound) = ((slow + fast) / 2.0, (fast - slow) / 2.0 + WANDER);
+        Some(Placement { at, estimate, rate, rate_bound })
     }
 }
 
@@ -82,8 +76,7 @@ impl CardClock {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Placement {
     at: Mono,
-    offset_ns: i64,
-    bound_ns: u64,
+    estimate: Estimate,
     /// How much faster the card's clock is, 1 = 1 s per s, and how far that may be off.
     rate: f64,
     rate_bound: f64,
@@ -93,7 +86,7 @@ impl Placement {
     /// When the card's clock showed `card`, and how far that may be off, ns. `None` far from the last crossing.
     pub fn place(&self, card: i64) -> Option<(Mono, u64)> {
         let local = i64::try_from(self.at.0).ok()?;
-        let since = card.checked_sub(self.offset_ns)?.checked_sub(local)?;
+        let since = card.checked_sub(self.estimate.offset_ns)?.checked_sub(local)?;
         if since.unsigned_abs() > REMOTE {
             return None;
         }
@@ -101,7 +94,7 @@ impl Placement {
         let ours = real(since) / (1.0 + self.rate);
         let off = u64::clamped((ours.abs() * self.rate_bound / (1.0 - MAX_DRIFT)).ceil());
         let at = u64::try_from(local.checked_add(i64::clamped(ours.round()))?).ok()?;
-        Some((Mono(at), self.bound_ns.saturating_add(off).saturating_add(1)))
+        Some((Mono(at), self.estimate.bound_ns.saturating_add(off).saturating_add(1)))
     }
 
     /// When a datagram that the kernel stamped `kernel` reached the card, by the card's stamp.

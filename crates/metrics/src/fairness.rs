@@ -43,7 +43,6 @@ const MOST_SLOTS: usize = 4_096;
 /// What the concurrent connections of a group moved, and how long they lived: the connections of a slot, which follow each
 /// other, together. A connection that the end of the run cut off short weighs as little as it lived.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
 pub struct SlotRates(BTreeMap<u32, (u64, u64)>);
 
 impl SlotRates {

@@ -1,4 +1,4 @@
-//! Values that may be unknown.
+//! Values that may be unknown, and sums of any number of values.
 
 /// Adds `theirs` to `ours` where both are known; where one of them is, that is the sum.
 pub fn add_known<T: Clone>(ours: &mut Option<T>, theirs: Option<&T>, add: impl FnOnce(&mut T, &T)) {
@@ -7,6 +7,14 @@ pub fn add_known<T: Clone>(ours: &mut Option<T>, theirs: Option<&T>, add: impl F
         (ours @ None, theirs) => *ours = theirs.cloned(),
         (Some(_), None) => {}
     }
+}
+
+/// All `parts` together, by `add`; `None` without any.
+pub fn sum_of<T>(parts: impl Iterator<Item = T>, add: impl Fn(&mut T, &T)) -> Option<T> {
+    parts.reduce(|mut sum, part| {
+        add(&mut sum, &part);
+        sum
+    })
 }
 
 #[cfg(test)]

@@ -25,6 +25,11 @@ pub fn real(n: impl Real) -> f64 {
     n.real()
 }
 
+/// Whether there are none of something that JSON leaves out in that case.
+pub fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
 /// Nanoseconds as seconds.
 pub fn seconds(ns: impl Real) -> f64 {
     ns.real() / 1e9

@@ -15,8 +15,7 @@
 //! within [`WANDER`] of the present one. Where no line passes between all limits, a clock was set, or its rate changed by more: all
 //! but the newest exchange are forgotten, so that the bound grows to half of that round trip, and the break is counted.
 
-use crate::Mono;
-use crate::number::{Clamped, real};
+use crate::{Clamped, Mono, real};
 use serde::{Deserialize, Serialize};
 
 /// Largest relative drift between two clocks that is believed, 1 = 1 s per s: crystals are within 100 ppm, and
@@ -156,7 +155,7 @@ impl Offset {
             low: exchange.t3.saturating_sub(t4).saturating_sub(drifted),
             high: exchange.t2.saturating_sub(t1).saturating_add(drifted),
         };
-        let expected = self.at_most(limit.at);
+        let expected = self.between(limit.at, self.rate);
         let place = self.limits.partition_point(|known| known.at <= limit.at);
         self.limits.insert(place, limit);
         self.forget();
@@ -255,7 +254,7 @@ impl Offset {
 
     /// Where their clock stood at `now`; `None` without an exchange.
     pub fn at(&self, now: Mono) -> Option<Estimate> {
-        let (low, high) = self.at_most(ours(now))?;
+        let (low, high) = self.between(ours(now), self.rate)?;
         let width = high.checked_sub(low)?;
         let bound = u64::try_from(width).ok()?;
         Some(Estimate { offset_ns: low + width / 2, bound_ns: bound.div_ceil(2) })
@@ -279,11 +278,7 @@ impl Offset {
         })
     }
 
-    /// The lowest and highest offset at `now`.
-    fn at_most(&self, now: i64) -> Option<(i64, i64)> {
-        self.between(now, self.rate)
-    }
-
+    /// The lowest and highest offset at `now`, with these lowest and highest rates.
     fn between(&self, now: i64, (slow, fast): (f64, f64)) -> Option<(i64, i64)> {
         // The mean rate since a limit.
         let (slow, fast) = (slow - WANDER, fast + WANDER);

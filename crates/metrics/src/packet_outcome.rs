@@ -3,8 +3,7 @@
 //! This looks at both ends' lists at leisure, after the run; [`crate::Sequence`] counts the same while datagrams come. The two
 //! know nothing of each other.
 
-use crate::number::real;
-use crate::{Packets, StampKind};
+use crate::{Packets, StampKind, real};
 use serde::{Deserialize, Serialize};
 
 /// A datagram that left; its number is its place in the list.
@@ -73,15 +72,12 @@ pub fn packet_outcomes(
     late_ns: u64,
 ) -> Vec<PacketOutcome> {
     let missing = if whole { Verdict::Lost } else { Verdict::Unknown };
-    let mut all: Vec<PacketOutcome> = sent
-        .iter()
-        .map(|&left| PacketOutcome { left: Some(left), came: None, verdict: missing, repeats: 0 })
-        .collect();
+    let gone = |&left| PacketOutcome { left: Some(left), came: None, verdict: missing, repeats: 0 };
+    let mut all: Vec<PacketOutcome> = sent.iter().map(gone).collect();
     let mut highest = None;
     for came in got {
-        let Some(outcome) = usize::try_from(came.sequence).ok().and_then(|at| all.get_mut(at)) else {
-            continue;
-        };
+        let at = usize::try_from(came.sequence).ok();
+        let Some(outcome) = at.and_then(|at| all.get_mut(at)) else { continue };
         if outcome.came.is_some() {
             outcome.repeats += 1;
             continue;

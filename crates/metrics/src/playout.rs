@@ -45,14 +45,9 @@ impl Playout {
 
     /// What a report says.
     pub fn summary(&self) -> PlayoutSummary {
-        let misses = DEPTHS.iter().map(|&depth| (depth, self.never + self.need.count_above(depth))).collect();
-        PlayoutSummary {
-            need_ns: self.need.summary(),
-            never: self.never,
-            misses,
-            stalls: self.stalls,
-            longest_stall: self.longest,
-        }
+        let Playout { ref need, never, stalls, longest: longest_stall } = *self;
+        let misses = DEPTHS.iter().map(|&depth| (depth, never + need.count_above(depth))).collect();
+        PlayoutSummary { need_ns: need.summary(), never, misses, stalls, longest_stall }
     }
 }
 

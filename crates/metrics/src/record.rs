@@ -1,9 +1,8 @@
 //! Accounting on the hot path: one row per connection, one tally per group and interval. All of it belongs to one
 //! worker; nothing is shared, locked or allocated per event.
 
-use crate::number::Clamped;
 use crate::packets::USUAL;
-use crate::{Dist, Frames, Mono, PacketTally, Packets, Playout, SlotRates, TcpInfo, TcpTotals};
+use crate::{Clamped, Dist, Frames, Mono, PacketTally, Packets, Playout, SlotRates, TcpInfo, TcpTotals};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -12,7 +11,6 @@ use uuid::Uuid;
 /// A set of connections that are counted together: a client's run, or one session on a server. [`Group::ALL`] counts
 /// everything a worker does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
 pub struct Group(pub u32);
 
 impl Group {
@@ -178,11 +176,8 @@ pub struct Tally {
 impl Tally {
     /// A tally whose distributions of datagrams have their memory.
     pub fn warm() -> Self {
-        Tally {
-            packets: Some(Box::new(PacketTally::warm())),
-            late_ns: Dist::with_room(USUAL),
-            ..Tally::default()
-        }
+        let packets = Some(Box::new(PacketTally::warm()));
+        Tally { packets, late_ns: Dist::with_room(USUAL), ..Tally::default() }
     }
 
     /// What was counted is forgotten, the memory for distributions of datagrams, or of many connections, is kept; `None` where there is

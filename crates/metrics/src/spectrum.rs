@@ -24,12 +24,8 @@ pub struct Spectrum {
     pub counts: Vec<(u64, u64)>,
     /// Values of which only that they are larger than all that count is known: messages that never came back. They take their
     /// ranks above all others (RFC 7679 §4.1 counts a loss as an infinite delay), and are in no other figure.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "crate::is_zero")]
     pub missing: u64,
-}
-
-fn is_zero(n: &u64) -> bool {
-    *n == 0
 }
 
 impl Spectrum {

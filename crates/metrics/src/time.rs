@@ -7,12 +7,10 @@ pub const SECOND: u64 = 1_000_000_000;
 
 /// A reading of the process's monotonic clock, in nanoseconds since an arbitrary zero.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
 pub struct Mono(pub u64);
 
 /// A reading of the wall clock, in nanoseconds since 1970-01-01T00:00:00Z.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
-#[serde(transparent)]
 pub struct Wall(pub i64);
 
 impl Mono {

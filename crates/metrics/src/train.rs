@@ -9,8 +9,7 @@ mod report;
 pub use echo::{Echo, Echoes, join_echoes};
 pub use report::{DelayAt, Quartiles, TrainReport, TrainRow, TrainSetting, Trouble, TroubleKind, Trough};
 
-use crate::StampKind;
-use crate::number::Clamped;
+use crate::{Clamped, StampKind};
 use serde::{Deserialize, Serialize};
 
 /// A datagram that left, as its sender logged it; its sequence number is its place in the log.
@@ -68,7 +67,6 @@ pub struct TrainPacket {
     /// When it came for the first time; `None` when it did not.
     pub received_ns: Option<i64>,
     /// Source of the arrival time; `None` when the packet did not arrive.
-    #[serde(default)]
     pub stamp: Option<StampKind>,
     /// How often it came once more.
     pub repeats: u32,

@@ -1,7 +1,6 @@
 //! How delay varies: RTP jitter, IP packet delay variation, and distributions of values that may be negative.
 
-use crate::Dist;
-use crate::number::{Clamped, real};
+use crate::{Clamped, Dist, real};
 use serde::{Deserialize, Serialize};
 
 /// Interarrival jitter of RFC 3550 (§6.4.1, A.8): `J += (|D| - J) / 16`, where `D` is the difference of the transit

@@ -2,8 +2,7 @@
 
 use super::report::stretch;
 use super::{Departure, TrainPacket};
-use crate::number::{Clamped, real};
-use crate::{Dist, DistSummary, Spread};
+use crate::{Clamped, Dist, DistSummary, Spread, real};
 use serde::{Deserialize, Serialize};
 
 /// A packet that was returned, in the order of coming back.

@@ -1,8 +1,7 @@
 //! The figures of packet trains.
 
 use super::{Echoes, TrainPacket};
-use crate::number::{Clamped, real};
-use crate::{Dist, DistSummary, Spread, StampKind};
+use crate::{Clamped, Dist, DistSummary, Spread, StampKind, real};
 use serde::{Deserialize, Serialize};
 
 /// Most detail records.
@@ -211,12 +210,8 @@ pub struct TrainReport {
     /// Packets whose coming was stamped by the kernel.
     pub kernel_stamped: u64,
     /// Packets whose coming was stamped by the network card; none of the former.
-    #[serde(skip_serializing_if = "is_none")]
+    #[serde(skip_serializing_if = "crate::is_zero")]
     pub card_stamped: u64,
-}
-
-fn is_none(n: &u64) -> bool {
-    *n == 0
 }
 
 impl TrainReport {
@@ -357,11 +352,8 @@ fn by_number(trains: &[&[TrainPacket]]) -> Vec<DelayAt> {
     let at = |number: usize| {
         let of = trains.iter().filter_map(|train| train.get(number)?.delay_ns());
         let (sum, received) = of.fold((0.0, 0_u32), |(sum, n), delay| (sum + real(delay), n + 1));
-        (received > 0).then(|| DelayAt {
-            number: u32::clamped(number),
-            received,
-            mean_ns: sum / f64::from(received),
-        })
+        let mean_ns = sum / f64::from(received);
+        (received > 0).then(|| DelayAt { number: u32::clamped(number), received, mean_ns })
     };
     (0..longest).filter_map(at).collect()
 }
@@ -397,15 +389,11 @@ fn troughs(rows: &[TrainRow], settings: usize) -> Vec<Trough> {
     for setting in 0..u32::clamped(settings) {
         let of: Vec<&TrainRow> = rows.iter().filter(|row| row.setting == setting && row.sent > 1).collect();
         let Some(limit) = usual(&of) else { continue };
-        for row in of.iter().filter(|row| row.receive_bps.unwrap_or(0.0) < limit) {
-            match all.iter_mut().find(|trough| trough.round == row.round) {
+        for &&TrainRow { round, at_ns, .. } in of.iter().filter(|row| row.receive_bps.unwrap_or(0.0) < limit)
+        {
+            match all.iter_mut().find(|trough| trough.round == round) {
                 Some(trough) => trough.settings.push(setting),
-                None => all.push(Trough {
-                    round: row.round,
-                    at_ns: row.at_ns,
-                    settings: vec![setting],
-                    common: false,
-                }),
+                None => all.push(Trough { round, at_ns, settings: vec![setting], common: false }),
             }
         }
     }
