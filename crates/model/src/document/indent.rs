@@ -5,6 +5,8 @@ use std::io::{self, Write};
 /// Passes JSON on, indented by two spaces per level, as serde_json's pretty printer writes it.
 pub(super) struct Indented<'a> {
     out: &'a mut dyn Write,
+    /// What is passed on next; empty between two writes.
+    text: Vec<u8>,
     depth: usize,
     /// The last byte opened an object or a list.
     opened: bool,
@@ -16,68 +18,42 @@ pub(super) struct Indented<'a> {
 
 impl<'a> Indented<'a> {
     pub(super) fn new(out: &'a mut dyn Write) -> Self {
-        Indented { out, depth: 0, opened: false, quoted: false, escaped: false }
+        Indented { out, text: Vec::new(), depth: 0, opened: false, quoted: false, escaped: false }
     }
 
-    fn new_line(&mut self) -> io::Result<()> {
-        self.out.write_all(b"\n")?;
-        (0..self.depth).try_for_each(|_| self.out.write_all(b"  "))
+    fn new_line(&mut self) {
+        self.text.push(b'\n');
+        self.text.extend(std::iter::repeat_n(b' ', 2 * self.depth));
     }
 
-    /// One byte outside of quotes.
-    fn token(&mut self, byte: u8) -> io::Result<()> {
-        let opened = std::mem::replace(&mut self.opened, matches!(byte, b'{' | b'['));
+    fn push(&mut self, byte: u8) {
+        if self.quoted {
+            self.quoted = self.escaped || byte != b'"';
+            self.escaped = byte == b'\\' && !self.escaped;
+            return self.text.push(byte);
+        }
+        let (opens, closes) = (matches!(byte, b'{' | b'['), matches!(byte, b'}' | b']'));
+        self.depth = self.depth.saturating_sub(usize::from(closes));
+        // Nothing stands between the brackets of what is empty.
+        if std::mem::replace(&mut self.opened, opens) != closes {
+            self.new_line();
+        }
+        self.depth += usize::from(opens);
+        self.quoted = byte == b'"';
+        self.text.push(byte);
         match byte {
-            b'}' | b']' => {
-                self.depth = self.depth.saturating_sub(1);
-                if !opened {
-                    self.new_line()?;
-                }
-            }
-            _ if opened => self.new_line()?,
+            b',' => self.new_line(),
+            b':' => self.text.push(b' '),
             _ => {}
         }
-        self.out.write_all(&[byte])?;
-        match byte {
-            b'{' | b'[' => self.depth += 1,
-            b',' => self.new_line()?,
-            b':' => self.out.write_all(b" ")?,
-            b'"' => self.quoted = true,
-            _ => {}
-        }
-        Ok(())
-    }
-
-    /// How many bytes at the start of `bytes` stand between the same quotes, the closing one included.
-    fn quotation(&mut self, bytes: &[u8]) -> usize {
-        for (at, &byte) in bytes.iter().enumerate() {
-            match byte {
-                _ if self.escaped => self.escaped = false,
-                b'\\' => self.escaped = true,
-                b'"' => {
-                    self.quoted = false;
-                    return at + 1;
-                }
-                _ => {}
-            }
-        }
-        bytes.len()
     }
 }
 
 impl Write for Indented<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut rest = bytes;
-        while let Some((&byte, behind)) = rest.split_first() {
-            if self.quoted {
-                let (text, behind) = rest.split_at(self.quotation(rest));
-                self.out.write_all(text)?;
-                rest = behind;
-            } else {
-                self.token(byte)?;
-                rest = behind;
-            }
-        }
+        bytes.iter().for_each(|byte| self.push(*byte));
+        self.out.write_all(&self.text)?;
+        self.text.clear();
         Ok(bytes.len())
     }
 
