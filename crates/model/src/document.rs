@@ -38,14 +38,15 @@ pub trait Document: Sized {
     /// # Errors
     /// When it is nested too deeply for a reader.
     fn value(&self) -> io::Result<Value> {
-        value(&|out| self.write(out))
+        Ok(serde_json::from_str(&text(&|out| self.write(out))?)?)
     }
 }
 
-fn value(write: &dyn Fn(&mut dyn Write) -> io::Result<()>) -> io::Result<Value> {
+/// What `write` writes, as text.
+fn text(write: &dyn Fn(&mut dyn Write) -> io::Result<()>) -> io::Result<String> {
     let mut text = Vec::new();
     write(&mut text)?;
-    Ok(serde_json::from_slice(&text)?)
+    String::from_utf8(text).map_err(io::Error::other)
 }
 
 macro_rules! documents {
@@ -94,14 +95,14 @@ pub mod field {
     use super::Document;
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
     use serde_json::value::RawValue;
-    use std::io::{self, Write};
 
     /// Writes `document`.
     ///
     /// # Errors
     /// Those of `to`.
     pub fn serialize<T: Document, S: Serializer>(document: &T, to: S) -> Result<S::Ok, S::Error> {
-        raw(&|out| document.write(out)).map_err(ser::Error::custom)?.serialize(to)
+        let text = super::text(&|out| document.write(out)).map_err(ser::Error::custom)?;
+        RawValue::from_string(text).map_err(ser::Error::custom)?.serialize(to)
     }
 
     /// Reads it.
@@ -111,13 +112,6 @@ pub mod field {
     pub fn deserialize<'de, T: Document, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
         let raw = <Box<RawValue>>::deserialize(from)?;
         T::read(raw.get().as_bytes()).map_err(de::Error::custom)
-    }
-
-    fn raw(write: &dyn Fn(&mut dyn Write) -> io::Result<()>) -> io::Result<Box<RawValue>> {
-        let mut text = Vec::new();
-        write(&mut text)?;
-        let text = String::from_utf8(text).map_err(io::Error::other)?;
-        Ok(RawValue::from_string(text)?)
     }
 }
 

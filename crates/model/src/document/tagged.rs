@@ -7,11 +7,9 @@
 //! with `#[serde(remote = "Self")]`, so that this form cannot get out by mistake.
 
 use super::top_field;
-use serde::de::{
-    DeserializeSeed, Deserializer, EnumAccess, Error as _, IgnoredAny, IntoDeserializer, VariantAccess,
-    Visitor,
-};
-use serde::{Deserialize, forward_to_deserialize_any};
+use serde::Deserialize;
+use serde::de::value::{EnumAccessDeserializer, StrDeserializer};
+use serde::de::{DeserializeSeed, Deserializer, EnumAccess, Error as _, IgnoredAny, VariantAccess, Visitor};
 use serde_json::de::SliceRead;
 use serde_json::{Error, Result, Value};
 use std::io::{self, Write};
@@ -95,7 +93,7 @@ fn with_fields(text: &[u8]) -> Option<(&[u8], &[u8])> {
 pub fn read_tagged<'de, T>(
     json: &'de [u8],
     tag: &'static str,
-    deserialize: impl FnOnce(Variant<'_, 'de>) -> Result<T>,
+    deserialize: impl FnOnce(EnumAccessDeserializer<Variant<'_, 'de>>) -> Result<T>,
 ) -> Result<T> {
     let name = match top_field(json, tag)? {
         Some(Value::String(name)) => name,
@@ -103,7 +101,7 @@ pub fn read_tagged<'de, T>(
         None => return Err(Error::missing_field(tag)),
     };
     let mut fields = serde_json::Deserializer::from_slice(json);
-    let value = deserialize(Variant { name: &name, fields: &mut fields })?;
+    let value = deserialize(EnumAccessDeserializer::new(Variant { name: &name, fields: &mut fields }))?;
     fields.end()?;
     Ok(value)
 }
@@ -114,26 +112,12 @@ pub struct Variant<'a, 'de> {
     fields: &'a mut serde_json::Deserializer<SliceRead<'de>>,
 }
 
-impl<'de> Deserializer<'de> for Variant<'_, 'de> {
-    type Error = Error;
-
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
-        visitor.visit_enum(self)
-    }
-
-    forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
-        newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
-    }
-}
-
 impl<'de> EnumAccess<'de> for Variant<'_, 'de> {
     type Error = Error;
     type Variant = Self;
 
     fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self)> {
-        let name: serde::de::value::StrDeserializer<'_, Error> = self.name.into_deserializer();
-        Ok((seed.deserialize(name)?, self))
+        Ok((seed.deserialize(StrDeserializer::new(self.name))?, self))
     }
 }
 
