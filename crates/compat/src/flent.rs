@@ -70,12 +70,7 @@ fn named(name: &str) -> BTreeMap<String, String> {
 fn step(times: &[f64], n: usize) -> Interval {
     let width = if times.len() > 1 { times[1] - times[0] } else { 1.0 };
     let start = times.get(n).copied().unwrap_or(0.0);
-    Interval {
-        index: u32::try_from(n).unwrap_or(u32::MAX),
-        start_ns: ns(start),
-        end_ns: ns(start + width),
-        ..Interval::default()
-    }
+    Interval { index: u32::clamped(n), start_ns: ns(start), end_ns: ns(start + width), ..Interval::default() }
 }
 
 fn pings(name: &str, times: &[f64], values: &[Option<f64>]) -> Option<ImportedPhase> {
@@ -119,7 +114,7 @@ fn streams(times: &[f64], (up, down): (&[Values], &[Values])) -> Option<Imported
         return None;
     }
     // Mbit/s over one step.
-    let bytes = |series: &[Vec<Option<f64>>], n: usize, ns: u64| {
+    let bytes = |series: &[Values], n: usize, ns: u64| {
         let mbit: f64 = series.iter().filter_map(|values| values.get(n).copied().flatten()).sum();
         u64::clamped(mbit.max(0.0) * 1e6 / 8.0 * real(ns) / 1e9)
     };
@@ -145,7 +140,7 @@ fn streams(times: &[f64], (up, down): (&[Values], &[Values])) -> Option<Imported
             (true, _) => Pattern::Pull,
             _ => Pattern::Push,
         },
-        connections: u32::try_from(up.len().max(down.len())).unwrap_or(u32::MAX),
+        connections: u32::clamped(up.len().max(down.len())),
         intervals,
         local,
         ..ImportedPhase::default()

@@ -1,13 +1,12 @@
 //! irtt's results (`irtt client -o FILE`).
 
 use crate::import::{ImportedPhase, ImportedRun, count, json, number, wall};
-use metrics::{Clamped, Dist, Spectrum};
+use metrics::{Clamped, Dist, SECOND, Spectrum};
 use model::{Interval, Kind, Pattern, Ping, PingCounts, PingInterval, RoundTrips, Schedule, Transport};
 use serde_json::Value;
 
 /// Round trips of one file that are read.
 const MOST: usize = 10_000_000;
-const SECOND_NS: u64 = 1_000_000_000;
 
 /// Reads a document; `None` when it is none of irtt's.
 pub(crate) fn read(bytes: &[u8]) -> Option<Result<ImportedRun, String>> {
@@ -20,6 +19,7 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Result<ImportedRun, String>> {
 fn found(document: &Value, version: &str) -> Result<ImportedRun, String> {
     let (stats, config) = (&document["stats"], &document["config"]);
     let rows = document["round_trips"].as_array().map_or(&[][..], Vec::as_slice);
+    let rows = &rows[..rows.len().min(MOST)];
     let mut phase = ImportedPhase {
         kind: Kind::Ping,
         pattern: Pattern::Duplex,
@@ -27,7 +27,7 @@ fn found(document: &Value, version: &str) -> Result<ImportedRun, String> {
         duration_ns: Some(count(&config["params"]["duration"])).filter(|ns| *ns > 0),
         ping: Some(Ping {
             transport: Transport::Udp,
-            size: u32::try_from(count(&config["params"]["length"])).unwrap_or(u32::MAX),
+            size: u32::clamped(count(&config["params"]["length"])),
             schedule: match count(&config["params"]["interval"]) {
                 0 => Schedule::Closed,
                 gap_ns => Schedule::Fixed { gap_ns },
@@ -36,31 +36,15 @@ fn found(document: &Value, version: &str) -> Result<ImportedRun, String> {
         }),
         ..ImportedPhase::default()
     };
-    let (mut trips, mut remote) = (Dist::default(), Dist::default());
     let began = rows.iter().find_map(sent).unwrap_or(0);
-    let mut second = Second::default();
-    for row in rows.iter().take(MOST) {
-        let at = sent(row).unwrap_or(began).saturating_sub(began) / SECOND_NS;
-        if at != second.index {
-            phase
-                .intervals
-                .push(std::mem::replace(&mut second, Second { index: at, ..Second::default() }).interval());
-        }
-        second.add(row, &mut trips);
-        if let Some(held) = held(row) {
-            remote.record(held);
-        }
-    }
-    phase.intervals.push(second.interval());
-    let counts = PingCounts {
-        sent: count(&stats["packets_sent"]),
-        received: count(&stats["packets_received"]),
-        late: count(&stats["late_packets"]),
-        lost: i64::try_from(count(&stats["packets_sent"]).saturating_sub(count(&stats["packets_received"])))
-            .unwrap_or(i64::MAX),
-        repeated: count(&stats["duplicates"]),
-        ..PingCounts::default()
-    };
+    let second = |row: &Value| sent(row).unwrap_or(began).saturating_sub(began) / SECOND;
+    let seconds = rows.chunk_by(|row, next| second(row) == second(next));
+    phase.intervals = seconds.map(|rows| interval(second(&rows[0]), rows)).collect();
+    let (trips, remote) = (dist(rows.iter().filter_map(rtt)), dist(rows.iter().filter_map(held)));
+    let (sent, received) = (count(&stats["packets_sent"]), count(&stats["packets_received"]));
+    let (late, repeated) = (count(&stats["late_packets"]), count(&stats["duplicates"]));
+    let lost = i64::clamped(sent.saturating_sub(received));
+    let counts = PingCounts { sent, received, late, lost, repeated, ..PingCounts::default() };
     if trips.count() == 0 {
         return Err("the file is of irtt, but holds no round trip (was it written with -Q?)".to_owned());
     }
@@ -95,45 +79,27 @@ fn held(row: &Value) -> Option<u64> {
     (left >= came).then_some(u64::clamped(left - came))
 }
 
-/// The messages that were sent in a second.
-#[derive(Default)]
-struct Second {
-    index: u64,
-    trips: Dist,
-    counts: PingCounts,
+/// The round trip of a message that came back, ns. irtt's own figure leaves out what the server held it.
+fn rtt(row: &Value) -> Option<u64> {
+    number(&row["delay"]["rtt"]).filter(|ns| *ns > 0.0).map(u64::clamped)
 }
 
-impl Second {
-    fn add(&mut self, row: &Value, all: &mut Dist) {
-        self.counts.sent += 1;
-        // irtt's own figure leaves out what the server held it.
-        match number(&row["delay"]["rtt"]).filter(|ns| *ns > 0.0) {
-            Some(ns) => {
-                self.counts.received += 1;
-                self.trips.record(u64::clamped(ns));
-                all.record(u64::clamped(ns));
-            }
-            None => self.counts.lost += 1,
-        }
-    }
+fn dist(values: impl Iterator<Item = u64>) -> Dist {
+    let mut dist = Dist::default();
+    values.for_each(|value| dist.record(value));
+    dist
+}
 
-    fn interval(self) -> Interval {
-        let (min_ns, max_ns) = self.trips.extremes().unwrap_or_default();
-        let lost = self.counts.missing();
-        Interval {
-            index: u32::try_from(self.index).unwrap_or(u32::MAX),
-            start_ns: self.index * SECOND_NS,
-            end_ns: (self.index + 1) * SECOND_NS,
-            pings: Some(PingInterval {
-                counts: self.counts,
-                count: self.trips.count(),
-                min_ns,
-                mean_ns: self.trips.mean().unwrap_or_default(),
-                p50_ns: self.trips.quantile_among(0.5, lost),
-                p99_ns: self.trips.quantile_among(0.99, lost),
-                max_ns,
-            }),
-            ..Interval::default()
-        }
+/// The messages that were sent in a second.
+fn interval(second: u64, rows: &[Value]) -> Interval {
+    let trips = dist(rows.iter().filter_map(rtt));
+    let (sent, received) = (u64::clamped(rows.len()), trips.count());
+    let counts = PingCounts { sent, received, lost: i64::clamped(sent - received), ..PingCounts::default() };
+    Interval {
+        index: u32::clamped(second),
+        start_ns: second * SECOND,
+        end_ns: (second + 1) * SECOND,
+        pings: Some(PingInterval::of_trips(counts, &trips)),
+        ..Interval::default()
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::document::tagged_field;
 use crate::probe::{LEAD, LEAD_RANGE};
-use metrics::{Dist, PacketTally, Packets, SECOND, Spectrum, TwoWay, WayFacts};
+use metrics::{Dist, PacketTally, Packets, SECOND, Spectrum, TwoWay, WayFacts, percent_of};
 use serde::{Deserialize, Serialize};
 
 /// What carries messages.
@@ -171,29 +171,23 @@ impl Ping {
         must((1..=16 << 20).contains(&self.size), "a message must be 1 byte to 16Mi")?;
         must(self.messages != Some(0), "the number of messages must be at least 1")?;
         must(self.chunk != Some(0), "the bytes of one send must be at least 1")?;
-        must(
-            (1..=600 * SECOND).contains(&self.timeout_ns),
-            "the timeout of an echo must be above 0 and at most 10 minutes",
-        )?;
+        let timeout = (1..=600 * SECOND).contains(&self.timeout_ns);
+        must(timeout, "the timeout of an echo must be above 0 and at most 10 minutes")?;
         must(LEAD.contains(&self.lead_ns), LEAD_RANGE)?;
         must(
             self.schedule.gap_ns().is_none_or(|gap| (100..=3600 * SECOND).contains(&gap)),
             "the rate of an open loop must be one message an hour to ten million a second and connection",
         )?;
-        must(
-            !self.kernel_stamps || (self.transport == Transport::Udp && self.pieces() == 1),
-            "the kernel stamps messages that are datagrams, and whole (-u)",
-        )?;
-        if self.transport == Transport::Udp {
+        let datagrams = self.transport == Transport::Udp;
+        let stamped = !self.kernel_stamps || (datagrams && self.pieces() == 1);
+        must(stamped, "the kernel stamps messages that are datagrams, and whole (-u)")?;
+        if datagrams {
             let datagram = self.chunk.map_or(self.size, |chunk| chunk.min(self.size));
             must(datagram <= LARGEST_DATAGRAM, "a datagram holds at most 65507 bytes: split the message")?;
             must(self.pieces() <= MOST_PIECES, "a message is split into at most 64 datagrams")?;
         }
         if let Some(stamp) = &self.stamp {
-            must(
-                self.transport == Transport::Udp && self.chunk.is_none(),
-                "STAMP packets are whole datagrams",
-            )?;
+            must(datagrams && self.chunk.is_none(), "STAMP packets are whole datagrams")?;
             must(stamp.cos.is_none_or(|dscp| dscp < 64), "the DSCP of answers must be 0 to 63")?;
             if !stamp.fits(self.size) {
                 let (least, short) = (stamp.size(), if stamp.size() == 44 { "14 to " } else { "" });
@@ -270,6 +264,11 @@ impl PingCounts {
     pub fn unsettled(&self) -> u64 {
         let settled = self.received + self.damaged + u64::try_from(self.lost).unwrap_or(0);
         self.sent.saturating_sub(settled)
+    }
+
+    /// Percent of the messages sent that did not come back; `None` when none was sent.
+    pub(crate) fn lost_percent(&self) -> Option<f64> {
+        (self.sent > 0).then(|| percent_of(self.lost.max(0), self.sent))
     }
 
     /// Messages that never came back, in time or late.
@@ -399,11 +398,15 @@ pub struct PingInterval {
 impl PingInterval {
     /// The same as they are counted.
     pub fn of(tally: &PacketTally) -> Self {
-        let rtt = &tally.delay_ns;
+        PingInterval::of_trips(PingCounts::of(&tally.counts, tally.omitted), &tally.delay_ns)
+    }
+
+    /// Messages with these counts, of which those that came back took so long, ns.
+    pub fn of_trips(counts: PingCounts, rtt: &Dist) -> Self {
         let (min_ns, max_ns) = rtt.extremes().unwrap_or_default();
-        let missing = u64::try_from(tally.counts.lost).unwrap_or(0);
+        let missing = u64::try_from(counts.lost).unwrap_or(0);
         PingInterval {
-            counts: PingCounts::of(&tally.counts, tally.omitted),
+            counts,
             count: rtt.count(),
             min_ns,
             mean_ns: rtt.mean().unwrap_or_default(),
