@@ -13,7 +13,7 @@ pub use unit::Unit;
 use crate::{Interval, Kind, Point};
 use metrics::percent_of;
 use std::collections::BTreeMap;
-use std::fmt;
+use std::{fmt, mem};
 use table::{ROW, Row, TABLE};
 
 /// A figure.
@@ -58,7 +58,7 @@ pub enum Figure {
 impl Figure {
     /// All that are kept of every run.
     pub fn kept() -> impl Iterator<Item = Figure> {
-        TABLE.iter().flat_map(|row| row.scope.figures(&Way::ALL, row.stats))
+        TABLE.iter().flat_map(|row| row.figures(&Way::ALL, row.stats))
     }
 
     /// Figures that a comparison shows, in its order.
@@ -74,14 +74,14 @@ impl Figure {
     /// All, with these percentiles of distributions.
     pub fn with_percentiles(of: &[f64]) -> impl Iterator<Item = Figure> {
         let stats: Vec<Stat> = of.iter().map(|q| Stat::Quantile(*q)).collect();
-        TABLE.iter().flat_map(move |row| row.scope.figures(&Way::ALL, &stats))
+        TABLE.iter().flat_map(move |row| row.figures(&Way::ALL, &stats))
     }
 
     /// Figures that `name` means: its [key](Figure::key), one without the direction for both, or a statistic alone for all times.
     pub fn named(name: &str) -> Vec<Figure> {
         if let Some(stat) = Stat::named(name) {
-            let times = TABLE.iter().filter(|row| row.scope.has_stats());
-            return times.flat_map(|row| row.scope.figures(&Way::ALL, &[stat])).collect();
+            let times = TABLE.iter().filter(|row| row.any().stat().is_some());
+            return times.flat_map(|row| row.figures(&Way::ALL, &[stat])).collect();
         }
         let (key, rest) = name.split_once('.').unwrap_or((name, ""));
         let (first, others) = rest.split_once('.').unwrap_or((rest, ""));
@@ -89,15 +89,16 @@ impl Figure {
         let rest = if way.is_some() { others } else { rest };
         let stat = Stat::named(rest);
         let row = TABLE.iter().find(|row| {
-            let stats = if row.scope.has_stats() { stat.is_some() } else { rest.is_empty() };
-            row.key == key && stats && (way.is_none() || row.scope.has_ways())
+            let stats = if row.any().stat().is_some() { stat.is_some() } else { rest.is_empty() };
+            row.key == key && stats && (way.is_none() || row.any().way().is_some())
         });
         let ways = way.map_or(Way::ALL.to_vec(), |way| vec![way]);
-        row.map_or_else(Vec::new, |row| row.scope.figures(&ways, &Vec::from_iter(stat)))
+        row.map_or_else(Vec::new, |row| row.figures(&ways, &Vec::from_iter(stat)))
     }
 
     fn row(self) -> &'static Row {
-        TABLE.iter().find(|row| row.scope.is_of(self)).unwrap_or(&ROW)
+        let own = mem::discriminant(&self);
+        TABLE.iter().find(|row| mem::discriminant(&row.any()) == own).unwrap_or(&ROW)
     }
 
     /// Its direction, where it has one.
@@ -146,7 +147,7 @@ impl Figure {
 
     /// The key and the label of its row of the table: those of its other directions and statistics are the same.
     pub fn family(self) -> (&'static str, &'static str) {
-        (self.row().key, self.row().label)
+        (self.row().key, self.row().label())
     }
 
     /// Which of its row it is: `to server, p99`; empty where there is one.
@@ -233,7 +234,7 @@ impl Figure {
 /// As people read it.
 impl fmt::Display for Figure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.row().label)?;
+        f.write_str(self.row().label())?;
         self.way().map_or(Ok(()), |way| write!(f, " {}", way.words()))?;
         self.stat().map_or(Ok(()), |stat| write!(f, ", {}", stat.words()))
     }

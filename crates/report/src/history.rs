@@ -154,7 +154,7 @@ pub(crate) fn known(run: &KeptRun, name: &str) -> Option<(Spread, Unit)> {
 }
 
 fn unit(name: &str) -> Unit {
-    Unit::ALL.into_iter().find(|unit| unit.name() == name).unwrap_or(Unit::Count)
+    Unit::all().find(|unit| unit.name() == name).unwrap_or(Unit::Count)
 }
 
 /// Columns of [`write_figures_csv`].

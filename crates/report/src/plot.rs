@@ -44,7 +44,7 @@ impl From<Unit> for AxisUnit {
 
 impl AxisUnit {
     pub(crate) fn all() -> impl Iterator<Item = AxisUnit> {
-        let figures = Unit::ALL.into_iter().map(AxisUnit::Figure);
+        let figures = Unit::all().map(AxisUnit::Figure);
         figures.chain([AxisUnit::Second, AxisUnit::Date(0), AxisUnit::Percentile, AxisUnit::Name])
     }
 

@@ -1,7 +1,7 @@
 //! What an interval tells, in one table. The status CSV has a column for each row; interval lines and figures read the same rows.
 
 use super::{Stat, Unit};
-use crate::{Interval, PacketReport, PingInterval, Traffic};
+use crate::{Interval, PacketReport, Traffic};
 use metrics::{Frames, per_second, percent_of, real};
 
 /// An end of a run, as the one that recorded it sees it.
@@ -186,10 +186,8 @@ impl Measure {
     pub const MESSAGES_SENT: Measure =
         measure("messages_sent", Unit::Count, |i, _| Some(real(i.pings?.counts.sent)));
     /// Share of the messages sent that did not come back.
-    pub const MESSAGES_LOST: Measure = measure("messages_lost_percent", Unit::Percent, |i, _| {
-        let counts = i.pings.map(|pings| pings.counts).filter(|counts| counts.sent > 0)?;
-        Some(percent_of(counts.lost.max(0), counts.sent))
-    });
+    pub const MESSAGES_LOST: Measure =
+        measure("messages_lost_percent", Unit::Percent, |i, _| i.pings?.counts.lost_percent());
     /// Shortest round trip.
     pub const RTT_MIN: Measure = measure("rtt_min_ns", Unit::Ns, |i, _| trips(i, Stat::Min));
     /// Mean round trip.
@@ -223,17 +221,9 @@ impl Measure {
     }
 }
 
-/// A statistic of the round trips of an interval in which any came back; two quantiles are known.
+/// A statistic of the round trips of an interval in which any came back.
 pub(super) fn trips(interval: &Interval, stat: Stat) -> Option<f64> {
-    let trips: PingInterval = interval.pings.filter(|trips| trips.count > 0)?;
-    match stat {
-        Stat::Min => Some(real(trips.min_ns)),
-        Stat::Mean => Some(trips.mean_ns),
-        Stat::Max => Some(real(trips.max_ns)),
-        Stat::MEDIAN => trips.p50_ns.map(real),
-        Stat::Quantile(0.99) => trips.p99_ns.map(real),
-        Stat::Quantile(_) => None,
-    }
+    stat.of_trips(interval.pings.as_ref().filter(|trips| trips.count > 0)?)
 }
 
 /// Percent of the frames that were not whole in time; `None` when there were none.

@@ -1,10 +1,9 @@
 //! What a figure is of: a direction, a statistic of a distribution.
 
-use super::{End, Figure};
-use crate::{DelayRange, Direction, PacketReport, Point};
+use super::End;
+use crate::{DelayRange, Direction, PacketReport, PingInterval, Point};
 use metrics::{DistSummary, Spectrum, real};
 use std::borrow::Cow;
-use std::mem;
 
 /// A direction, as the client sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,37 +81,44 @@ impl Stat {
     /// The median.
     pub const MEDIAN: Stat = Stat::Quantile(0.5);
 
+    /// Which of these it is: the smallest value, the mean, the largest value, or one of the quantiles.
+    fn among(
+        self,
+        (min, mean, max): (Option<u64>, f64, u64),
+        quantile: impl FnOnce(f64) -> Option<u64>,
+    ) -> Option<f64> {
+        match self {
+            Stat::Min => min.map(real),
+            Stat::Mean => Some(mean),
+            Stat::Max => Some(real(max)),
+            Stat::Quantile(q) => quantile(q).map(real),
+        }
+    }
+
     /// `None` for a percentile that falls among missing values.
     pub(super) fn of_spectrum(self, all: &Spectrum) -> Option<f64> {
-        Some(match self {
-            Stat::Min => real(all.min),
-            Stat::Mean => all.mean,
-            Stat::Max => real(all.max),
-            Stat::Quantile(q) => real(all.quantile(q)?),
-        })
+        self.among((Some(all.min), all.mean, all.max), |q| all.quantile(q))
     }
 
     /// Of a summary, which knows four quantiles.
     pub(super) fn of_summary(self, all: &DistSummary) -> Option<f64> {
-        Some(match self {
-            Stat::Min => real(all.min),
-            Stat::Mean => all.mean,
-            Stat::Max => real(all.max),
-            Stat::Quantile(q) => {
-                let known = [(0.5, all.p50), (0.9, all.p90), (0.99, all.p99), (0.999, all.p999)];
-                real(known.iter().find(|(at, _)| (at - q).abs() < 1e-9)?.1)
-            }
-        })
+        let known = [(0.5, all.p50), (0.9, all.p90), (0.99, all.p99), (0.999, all.p999)];
+        let quantile = |q: f64| known.iter().find(|(at, _)| (at - q).abs() < 1e-9).map(|(_, value)| *value);
+        self.among((Some(all.min), all.mean, all.max), quantile)
     }
 
     /// Of the extremes and the mean that are known of some programs' delays.
     pub(super) fn of_range(self, range: DelayRange) -> Option<f64> {
-        match self {
-            Stat::Min => range.min.map(real),
-            Stat::Mean => Some(range.mean),
-            Stat::Max => Some(real(range.max)),
-            Stat::Quantile(_) => None,
-        }
+        self.among((range.min, range.mean, range.max), |_| None)
+    }
+
+    /// Of the round trips of an interval, of which two quantiles are known.
+    pub(super) fn of_trips(self, trips: &PingInterval) -> Option<f64> {
+        self.among((Some(trips.min_ns), trips.mean_ns, trips.max_ns), |q| match q {
+            0.5 => trips.p50_ns,
+            0.99 => trips.p99_ns,
+            _ => None,
+        })
     }
 
     /// The one of this name: `min`, `mean` or `avg`, `max`, `median`, or a percentile such as `p99.9`.
@@ -146,46 +152,5 @@ impl Stat {
             Stat::MEDIAN => "median".to_owned(),
             other => other.key(),
         }
-    }
-}
-
-/// How many figures a row of the table stands for: one, one a direction, one a statistic of a distribution, or both.
-#[derive(Clone, Copy)]
-pub(super) enum Scope {
-    One(Figure),
-    Ways(fn(Way) -> Figure),
-    Stats(fn(Stat) -> Figure),
-    WaysAndStats(fn(Way, Stat) -> Figure),
-}
-
-impl Scope {
-    /// Its figures for these directions and statistics, as far as it has any.
-    pub(super) fn figures(self, ways: &[Way], stats: &[Stat]) -> Vec<Figure> {
-        match self {
-            Scope::One(figure) => vec![figure],
-            Scope::Ways(of) => ways.iter().map(|way| of(*way)).collect(),
-            Scope::Stats(of) => stats.iter().map(|stat| of(*stat)).collect(),
-            Scope::WaysAndStats(of) => {
-                ways.iter().flat_map(|way| stats.iter().map(|stat| of(*way, *stat))).collect()
-            }
-        }
-    }
-
-    pub(super) fn has_ways(self) -> bool {
-        matches!(self, Scope::Ways(_) | Scope::WaysAndStats(_))
-    }
-
-    pub(super) fn has_stats(self) -> bool {
-        matches!(self, Scope::Stats(_) | Scope::WaysAndStats(_))
-    }
-
-    pub(super) fn is_of(self, figure: Figure) -> bool {
-        let any = match self {
-            Scope::One(figure) => figure,
-            Scope::Ways(of) => of(Way::Up),
-            Scope::Stats(of) => of(Stat::Mean),
-            Scope::WaysAndStats(of) => of(Way::Up, Stat::Mean),
-        };
-        mem::discriminant(&any) == mem::discriminant(&figure)
     }
 }

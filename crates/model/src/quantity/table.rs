@@ -1,18 +1,18 @@
 //! The table of figures: a row for each, with how it is called and read.
 
 use super::interval::{self, End, Measure};
-use super::scope::Scope;
 use super::{Figure, Stat, Unit, Way};
 use crate::{Interval, Kind, Point, Status};
-use metrics::{percent_of, real};
+use metrics::real;
 
 /// Row of the table: properties of a figure.
 pub(super) struct Row {
-    pub(super) scope: Scope,
+    /// The figure of a direction and a statistic, as far as it has any.
+    pub(super) figure: fn(Way, Stat) -> Figure,
     /// As files and assertions name it; direction and statistic follow.
     pub(super) key: &'static str,
-    /// As people read it; direction and statistic follow.
-    pub(super) label: &'static str,
+    /// As people read it, where that is not the key; direction and statistic follow.
+    label: &'static str,
     pub(super) unit: Unit,
     pub(super) more_is_better: bool,
     /// Whether a comparison shows it. All are kept.
@@ -27,13 +27,32 @@ pub(super) struct Row {
     pub(super) of_interval: fn(&Interval, Way, Stat) -> Option<f64>,
 }
 
+impl Row {
+    /// As people read it; direction and statistic follow.
+    pub(super) fn label(&self) -> &'static str {
+        if self.label.is_empty() { self.key } else { self.label }
+    }
+
+    /// Any of its figures.
+    pub(super) fn any(&self) -> Figure {
+        (self.figure)(Way::Up, Stat::Mean)
+    }
+
+    /// Its figures for these directions and statistics, as far as it has any.
+    pub(super) fn figures(&self, ways: &[Way], stats: &[Stat]) -> Vec<Figure> {
+        let ways = if self.any().way().is_some() { ways } else { &[Way::Up] };
+        let stats = if self.any().stat().is_some() { stats } else { &[Stat::Mean] };
+        ways.iter().flat_map(|way| stats.iter().map(|stat| (self.figure)(*way, *stat))).collect()
+    }
+}
+
 const P50: Stat = Stat::MEDIAN;
 const P99: Stat = Stat::Quantile(0.99);
 const P999: Stat = Stat::Quantile(0.999);
 
 /// Less is better, and no interval tells it.
 pub(super) const ROW: Row = Row {
-    scope: Scope::One(Figure::Caveats),
+    figure: |_, _| Figure::Caveats,
     key: "",
     label: "",
     unit: Unit::Count,
@@ -48,9 +67,8 @@ pub(super) const ROW: Row = Row {
 /// All figures, the most important first.
 pub(super) static TABLE: [Row; 17] = [
     Row {
-        scope: Scope::Ways(Figure::Goodput),
+        figure: |way, _| Figure::Goodput(way),
         key: "goodput",
-        label: "goodput",
         unit: Unit::BitsPerSecond,
         more_is_better: true,
         compared: true,
@@ -63,7 +81,7 @@ pub(super) static TABLE: [Row; 17] = [
         ..ROW
     },
     Row {
-        scope: Scope::One(Figure::Connects),
+        figure: |_, _| Figure::Connects,
         key: "connects",
         label: "connections per second",
         unit: Unit::PerSecond,
@@ -75,7 +93,7 @@ pub(super) static TABLE: [Row; 17] = [
         ..ROW
     },
     Row {
-        scope: Scope::Stats(Figure::RoundTrip),
+        figure: |_, stat| Figure::RoundTrip(stat),
         key: "rtt",
         label: "round trip",
         unit: Unit::Ns,
@@ -90,22 +108,18 @@ pub(super) static TABLE: [Row; 17] = [
         ..ROW
     },
     Row {
-        scope: Scope::One(Figure::MessagesLost),
+        figure: |_, _| Figure::MessagesLost,
         key: "messages-lost",
         label: "messages lost",
         unit: Unit::Percent,
         compared: true,
         gauge: ("messages_lost", "Messages that never came back."),
-        of: |point, _, _| {
-            let counts = point.local.pings.as_ref()?.counts;
-            (counts.sent > 0).then(|| percent_of(counts.lost.max(0), counts.sent))
-        },
+        of: |point, _, _| point.local.pings.as_ref()?.counts.lost_percent(),
         ..ROW
     },
     Row {
-        scope: Scope::WaysAndStats(Figure::Delay),
+        figure: Figure::Delay,
         key: "delay",
-        label: "delay",
         unit: Unit::Ns,
         compared: true,
         stats: &[P50, P99],
@@ -124,9 +138,8 @@ pub(super) static TABLE: [Row; 17] = [
         ..ROW
     },
     Row {
-        scope: Scope::Ways(Figure::Loss),
+        figure: |way, _| Figure::Loss(way),
         key: "loss",
-        label: "loss",
         unit: Unit::Percent,
         compared: true,
         gauge: ("loss", "Datagrams lost, of those sent."),
@@ -134,7 +147,7 @@ pub(super) static TABLE: [Row; 17] = [
         ..ROW
     },
     Row {
-        scope: Scope::One(Figure::Dispersion),
+        figure: |_, _| Figure::Dispersion,
         key: "dispersion",
         label: "dispersion rate",
         unit: Unit::BitsPerSecond,
@@ -149,7 +162,7 @@ pub(super) static TABLE: [Row; 17] = [
         ..ROW
     },
     Row {
-        scope: Scope::One(Figure::Frames),
+        figure: |_, _| Figure::Frames,
         key: "frames",
         label: "frames not whole in time",
         unit: Unit::Percent,
@@ -160,9 +173,8 @@ pub(super) static TABLE: [Row; 17] = [
         ..ROW
     },
     Row {
-        scope: Scope::Ways(Figure::Sent),
+        figure: |way, _| Figure::Sent(way),
         key: "sent",
-        label: "sent",
         unit: Unit::BitsPerSecond,
         more_is_better: true,
         gauge: ("sent", "Payload that was sent, by the sender's count."),
@@ -170,7 +182,7 @@ pub(super) static TABLE: [Row; 17] = [
         ..ROW
     },
     Row {
-        scope: Scope::One(Figure::Cpu),
+        figure: |_, _| Figure::Cpu,
         key: "cpu",
         label: "CPU time",
         unit: Unit::SecondsPerGb,
@@ -181,9 +193,8 @@ pub(super) static TABLE: [Row; 17] = [
         ..ROW
     },
     Row {
-        scope: Scope::Ways(Figure::Jitter),
+        figure: |way, _| Figure::Jitter(way),
         key: "jitter",
-        label: "jitter",
         unit: Unit::Ns,
         gauge: ("jitter", "Interarrival jitter (RFC 3550), mean."),
         of: |point, way, _| way.packets(point)?.jitter_ns,
@@ -191,7 +202,7 @@ pub(super) static TABLE: [Row; 17] = [
         ..ROW
     },
     Row {
-        scope: Scope::Ways(Figure::JitterMax),
+        figure: |way, _| Figure::JitterMax(way),
         key: "jitter-max",
         label: "largest jitter",
         unit: Unit::Ns,
@@ -200,7 +211,7 @@ pub(super) static TABLE: [Row; 17] = [
         ..ROW
     },
     Row {
-        scope: Scope::Stats(Figure::ConnectTime),
+        figure: |_, stat| Figure::ConnectTime(stat),
         key: "connect",
         label: "time to connect",
         unit: Unit::Ns,
@@ -210,9 +221,8 @@ pub(super) static TABLE: [Row; 17] = [
         ..ROW
     },
     Row {
-        scope: Scope::One(Figure::Retransmits),
+        figure: |_, _| Figure::Retransmits,
         key: "retransmits",
-        label: "retransmits",
         gauge: ("retransmits", "Segments sent again by either end."),
         of: |point, _, _| {
             let told = point.ends().filter(|totals| totals.tcp.connections > 0);
@@ -221,9 +231,8 @@ pub(super) static TABLE: [Row; 17] = [
         ..ROW
     },
     Row {
-        scope: Scope::One(Figure::Fairness),
+        figure: |_, _| Figure::Fairness,
         key: "fairness",
-        label: "fairness",
         unit: Unit::Share,
         more_is_better: true,
         gauge: ("fairness", "Jain's index over the connections."),
@@ -231,7 +240,7 @@ pub(super) static TABLE: [Row; 17] = [
         ..ROW
     },
     Row {
-        scope: Scope::One(Figure::Errors),
+        figure: |_, _| Figure::Errors,
         key: "errors",
         label: "connections in error",
         gauge: ("connection_errors", "Connections that ended in an error."),
@@ -240,9 +249,8 @@ pub(super) static TABLE: [Row; 17] = [
         ..ROW
     },
     Row {
-        scope: Scope::One(Figure::Caveats),
+        figure: |_, _| Figure::Caveats,
         key: "caveats",
-        label: "caveats",
         gauge: ("caveats", "Reasons not to take the figures at face value."),
         of: |point, _, _| (point.status != Status::Failed).then_some(real(point.caveats.len())),
         ..ROW

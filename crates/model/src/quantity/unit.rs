@@ -28,45 +28,34 @@ pub enum Unit {
     Bytes,
 }
 
+/// Each unit in the order of the enum: its name in files, what follows a name for scrapers, whose units are bytes, seconds and ratios,
+/// and by what a value is to be divided there.
+const UNITS: [(Unit, &str, &str, f64); 8] = [
+    (Unit::BitsPerSecond, "bps", "_bytes_per_second", 8.0),
+    (Unit::PerSecond, "per_s", "_per_second", 1.0),
+    (Unit::Ns, "ns", "_seconds", 1e9),
+    (Unit::Percent, "percent", "_ratio", 100.0),
+    (Unit::Count, "count", "", 1.0),
+    (Unit::Share, "share", "_ratio", 1.0),
+    (Unit::SecondsPerGb, "s_per_gb", "_seconds_per_gigabyte", 1.0),
+    (Unit::Bytes, "bytes", "_bytes", 1.0),
+];
+
 impl Unit {
     /// All of them.
-    pub const ALL: [Unit; 8] = [
-        Unit::BitsPerSecond,
-        Unit::PerSecond,
-        Unit::Ns,
-        Unit::Percent,
-        Unit::Count,
-        Unit::Share,
-        Unit::SecondsPerGb,
-        Unit::Bytes,
-    ];
+    pub fn all() -> impl Iterator<Item = Unit> {
+        UNITS.iter().map(|(unit, ..)| *unit)
+    }
 
-    /// What follows a name for scrapers, whose units are bytes, seconds and ratios, and by what a value is to be divided.
+    /// What follows a name for scrapers, and by what a value is to be divided.
     pub fn scraped(self) -> (&'static str, f64) {
-        match self {
-            Unit::BitsPerSecond => ("_bytes_per_second", 8.0),
-            Unit::PerSecond => ("_per_second", 1.0),
-            Unit::Ns => ("_seconds", 1e9),
-            Unit::Percent => ("_ratio", 100.0),
-            Unit::Count => ("", 1.0),
-            Unit::Share => ("_ratio", 1.0),
-            Unit::SecondsPerGb => ("_seconds_per_gigabyte", 1.0),
-            Unit::Bytes => ("_bytes", 1.0),
-        }
+        let (_, _, suffix, divisor) = UNITS[self as usize];
+        (suffix, divisor)
     }
 
     /// As files have it.
     pub fn name(self) -> &'static str {
-        match self {
-            Unit::BitsPerSecond => "bps",
-            Unit::PerSecond => "per_s",
-            Unit::Ns => "ns",
-            Unit::Percent => "percent",
-            Unit::Count => "count",
-            Unit::Share => "share",
-            Unit::SecondsPerGb => "s_per_gb",
-            Unit::Bytes => "bytes",
-        }
+        UNITS[self as usize].1
     }
 
     /// A value as people read it.
@@ -91,6 +80,13 @@ impl Unit {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_unit_has_its_own_row() {
+        for (place, unit) in Unit::all().enumerate() {
+            assert_eq!(unit as usize, place);
+        }
+    }
 
     #[test]
     fn a_small_share_is_not_shown_as_none() {

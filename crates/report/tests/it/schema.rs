@@ -277,5 +277,5 @@ fn levels_and_units_are_written_by_their_names() {
             .iter()
             .all(|level| json!(level) == level.name())
     );
-    assert!(Unit::ALL.iter().all(|unit| json!(unit) == unit.name()));
+    assert!(Unit::all().all(|unit| json!(unit) == unit.name()));
 }
