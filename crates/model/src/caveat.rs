@@ -9,6 +9,7 @@ mod setting;
 mod stream;
 
 use crate::{Begin, HostSnapshot, Point, RoundTrips, Status, Totals};
+use CaveatLevel::{Caution, Invalid, Note};
 use serde::{Deserialize, Serialize};
 
 pub use running::{Meanwhile, caveats_so_far};
@@ -29,9 +30,9 @@ impl CaveatLevel {
     /// `invalid`, `caution` or `note`.
     pub fn name(self) -> &'static str {
         match self {
-            CaveatLevel::Invalid => "invalid",
-            CaveatLevel::Caution => "caution",
-            CaveatLevel::Note => "note",
+            Invalid => "invalid",
+            Caution => "caution",
+            Note => "note",
         }
     }
 }
@@ -49,145 +50,138 @@ pub struct Caveat {
     pub advice: String,
 }
 
-impl Caveat {
-    fn new(code: &str, text: String, advice: &str) -> Self {
-        Caveat { code: code.to_owned(), level: level(code), text, advice: advice.to_owned() }
+/// The text and the advice of a caveat.
+type Reason = (String, &'static str);
+
+/// `None` when the caveat does not apply or the data does not suffice.
+type Find = fn(&Case<'_>) -> Option<Reason>;
+
+/// A caveat that is looked for.
+struct Check {
+    level: CaveatLevel,
+    code: &'static str,
+    find: Find,
+    /// Whether records of servers are looked at, too: a server hears nothing from its clients, which chose for themselves.
+    of_servers: bool,
+}
+
+/// A caveat of what clients and servers record.
+const fn of_all(level: CaveatLevel, code: &'static str, find: Find) -> Check {
+    Check { level, code, find, of_servers: true }
+}
+
+/// A caveat of what clients record.
+const fn of_clients(level: CaveatLevel, code: &'static str, find: Find) -> Check {
+    Check { level, code, find, of_servers: false }
+}
+
+impl Check {
+    fn raise(&self, case: &Case<'_>) -> Option<Caveat> {
+        let looked_at = Some(case).filter(|case| self.of_servers || !case.serving());
+        let (text, advice) = looked_at.and_then(self.find)?;
+        Some(Caveat { code: self.code.to_owned(), level: self.level, text, advice: advice.to_owned() })
     }
 }
 
-/// The level of each caveat, and why: *it* is the figure that the caveat is about.
-const LEVELS: &[(&str, CaveatLevel, &str)] = &[
-    ("unconfirmed", CaveatLevel::Invalid, "no receiver's count stands behind it"),
-    ("unfinished-connections", CaveatLevel::Caution, "the outcome of some connections is not known"),
-    ("verification-off", CaveatLevel::Note, "what the receiver checked is a setting"),
-    ("closed-loop", CaveatLevel::Caution, "stalls count once, however many messages they would have delayed"),
-    (
-        "late-or-lost",
-        CaveatLevel::Invalid,
-        "a percentile that is shown is that of messages that were late or never came",
-    ),
-    ("missed-slots", CaveatLevel::Caution, "messages that were not sent are in no distribution"),
-    ("late-sends", CaveatLevel::Caution, "traffic was burstier than asked for"),
-    (
-        "own-share",
-        CaveatLevel::Caution,
-        "most of it is this host's, and small differences are its scheduling",
-    ),
-    ("server-turnaround", CaveatLevel::Caution, "the server's application adds what the figure leaves out"),
-    ("few-messages", CaveatLevel::Note, "percentiles with too few values beyond them are left out"),
-    ("stream-limit", CaveatLevel::Caution, "an end was the limit, and it reads as the path's"),
-    ("not-sent", CaveatLevel::Caution, "the path was offered less than was asked for"),
-    ("sender-throttled", CaveatLevel::Caution, "datagrams left when there was room, not when due"),
-    (
-        "queue-drops",
-        CaveatLevel::Caution,
-        "loss of a host may count as the path's: its counters are of all traffic",
-    ),
-    (
-        "receive-buffer-overflow",
-        CaveatLevel::Invalid,
-        "loss in the receiver's own buffer counts as the path's",
-    ),
-    (
-        "clock-offset",
-        CaveatLevel::Caution,
-        "the bound of the clocks is as large as the delays: only differences hold",
-    ),
-    ("clock-stepped", CaveatLevel::Invalid, "delays around the jump are wrong by as much"),
-    ("clock-wander", CaveatLevel::Caution, "the bound of the clocks grew in the run"),
-    ("card-stamps", CaveatLevel::Caution, "stamps of another source than asked for are in the delays"),
-    ("train-spacing", CaveatLevel::Invalid, "rates are those of another spacing than asked for"),
-    ("train-not-stretched", CaveatLevel::Caution, "it is the sender's rate, and it reads as the path's"),
-    ("loopback", CaveatLevel::Note, "where both ends ran is a condition"),
-    ("cpu-bound", CaveatLevel::Caution, "the hosts may have been the limit, and it reads as the path's"),
-    ("host-busy", CaveatLevel::Caution, "the wait for a CPU is in it"),
-    ("cpu-steal", CaveatLevel::Caution, "the wait for the hypervisor is in it"),
-    ("listen-drops", CaveatLevel::Caution, "connect times include the client's retries"),
-    (
-        "softnet-drops",
-        CaveatLevel::Caution,
-        "loss of a host may count as the path's: its counter is of all traffic",
-    ),
-    ("late-pacing", CaveatLevel::Caution, "traffic was burstier than asked for"),
-    ("ephemeral-ports", CaveatLevel::Caution, "failures of this host read as the server's"),
-    ("file-descriptors", CaveatLevel::Caution, "failures of a limit read as the other end's"),
-    ("other-sessions", CaveatLevel::Caution, "others had a part of the server, and perhaps of the path"),
-    ("server-reduced", CaveatLevel::Note, "the settings in effect stand in the result"),
-    (
-        "socket-buffer-shortfall",
-        CaveatLevel::Note,
-        "the buffers in effect stand in the result; where they limit, window-limited says so",
-    ),
-    ("socket-option-differs", CaveatLevel::Note, "the options in effect stand in the result"),
-    ("window-limited", CaveatLevel::Caution, "a window was the limit, and it reads as the path's"),
-    ("congestion-control", CaveatLevel::Note, "the algorithm in effect is a condition"),
-    ("placement", CaveatLevel::Note, "which cores the ends ran on is a condition"),
-    ("too-short", CaveatLevel::Caution, "too few intervals to show how much it varies"),
-    ("slow-start", CaveatLevel::Caution, "the mean includes the start"),
-    ("rate-missed", CaveatLevel::Caution, "the schedule was not kept: it is that of hosts or path"),
-    ("unstable", CaveatLevel::Caution, "the mean hides how much it varied"),
-    ("few-connections", CaveatLevel::Note, "how many connections it is of is a condition"),
+/// Reasons in the causes of failures, which hold when nothing was measured, too. Why each caveat has its level stands above it, here
+/// and below; *it* is the figure that the caveat is about.
+const CAUSES: &[Check] = &[
+    // Failures of this host read as the server's.
+    of_all(Caution, "ephemeral-ports", host::ephemeral_ports),
+    // Failures of a limit read as the other end's.
+    of_all(Caution, "file-descriptors", host::file_descriptors),
+];
+
+/// The caveats that are looked for, the gravest of each level first. A new one is a function and a line here.
+const CHECKS: &[Check] = &[
+    // No receiver's count stands behind it.
+    of_clients(Invalid, "unconfirmed", figure::unconfirmed),
+    // The outcome of some connections is not known.
+    of_all(Caution, "unfinished-connections", figure::unfinished),
+    // What the receiver checked is a setting.
+    of_clients(Note, "verification-off", figure::verification_off),
+    // Stalls count once, however many messages they would have delayed.
+    of_clients(Caution, "closed-loop", ping::coordinated_omission),
+    // A percentile that is shown is that of messages that were late or never came.
+    of_clients(Invalid, "late-or-lost", ping::late_or_lost),
+    // Messages that were not sent are in no distribution.
+    of_clients(Caution, "missed-slots", ping::missed_slots),
+    // Traffic was burstier than asked for.
+    of_clients(Caution, "late-sends", ping::late_sends),
+    // Most of it is this host's, and small differences are its scheduling.
+    of_clients(Caution, "own-share", ping::mostly_this_host),
+    // The server's application adds what the figure leaves out.
+    of_clients(Caution, "server-turnaround", ping::server_turnaround),
+    // Percentiles with too few values beyond them are left out.
+    of_clients(Note, "few-messages", ping::few_messages),
+    // An end was the limit, and it reads as the path's.
+    of_all(Caution, "stream-limit", stream::first_limit),
+    // The path was offered less than was asked for.
+    of_all(Caution, "not-sent", packets::not_sent),
+    // Datagrams left when there was room, not when due.
+    of_all(Caution, "sender-throttled", packets::throttled),
+    // Loss of a host may count as the path's: its counters are of all traffic.
+    of_all(Caution, "queue-drops", packets::queue_drops),
+    // Loss in the receiver's own buffer counts as the path's.
+    of_all(Invalid, "receive-buffer-overflow", packets::own_buffer),
+    // The bound of the clocks is as large as the delays: only differences hold.
+    of_all(Caution, "clock-offset", packets::clocks),
+    // Delays around the jump are wrong by as much.
+    of_all(Invalid, "clock-stepped", packets::clock_stepped),
+    // The bound of the clocks grew in the run.
+    of_all(Caution, "clock-wander", packets::clock_wander),
+    // Stamps of another source than asked for are in the delays.
+    of_all(Caution, "card-stamps", packets::card_stamps),
+    // Traffic was burstier than asked for.
+    of_all(Caution, "late-sends", packets::late_sends),
+    // Rates are those of another spacing than asked for.
+    of_all(Invalid, "train-spacing", packets::train_spacing),
+    // It is the sender's rate, and it reads as the path's.
+    of_all(Caution, "train-not-stretched", packets::train_not_stretched),
+    // Where both ends ran is a condition.
+    of_all(Note, "loopback", host::loopback),
+    // The hosts may have been the limit, and it reads as the path's.
+    of_all(Caution, "cpu-bound", host::cpu_bound),
+    // The wait for a CPU is in it.
+    of_all(Caution, "host-busy", host::host_busy),
+    // The wait for the hypervisor is in it.
+    of_all(Caution, "cpu-steal", host::steal),
+    // Connect times include the client's retries.
+    of_all(Caution, "listen-drops", host::listen_drops),
+    // Loss of a host may count as the path's: its counter is of all traffic.
+    of_all(Caution, "softnet-drops", host::softnet_drops),
+    // Traffic was burstier than asked for.
+    of_all(Caution, "late-pacing", host::late_pacing),
+    // Others had a part of the server, and perhaps of the path.
+    of_all(Caution, "other-sessions", setting::other_sessions),
+    // The settings in effect stand in the result.
+    of_all(Note, "server-reduced", setting::server_reduced),
+    // The buffers in effect stand in the result; where they limit, window-limited says so.
+    of_clients(Note, "socket-buffer-shortfall", setting::buffer_shortfall),
+    // The options in effect stand in the result.
+    of_clients(Note, "socket-option-differs", setting::option_differs),
+    // A window was the limit, and it reads as the path's.
+    of_all(Caution, "window-limited", setting::window_limited),
+    // The algorithm in effect is a condition.
+    of_all(Note, "congestion-control", setting::congestion_control),
+    // Which cores the ends ran on is a condition.
+    of_all(Note, "placement", host::placement),
+    // Too few intervals to show how much it varies.
+    of_clients(Caution, "too-short", figure::too_short),
+    // The mean includes the start.
+    of_clients(Caution, "slow-start", figure::slow_start),
+    // The schedule was not kept: it is that of hosts or path.
+    of_clients(Caution, "rate-missed", figure::rate_missed),
+    // The mean hides how much it varied.
+    of_clients(Caution, "unstable", figure::unstable),
+    // How many connections it is of is a condition.
+    of_clients(Note, "few-connections", figure::few_connections),
 ];
 
 /// The code and the level of each caveat.
 pub fn caveat_levels() -> impl Iterator<Item = (&'static str, CaveatLevel)> {
-    LEVELS.iter().map(|(code, level, _)| (*code, *level))
+    CAUSES.iter().chain(CHECKS).map(|check| (check.code, check.level))
 }
-
-fn level(code: &str) -> CaveatLevel {
-    caveat_levels().find(|(known, _)| *known == code).map_or(CaveatLevel::Caution, |(_, level)| level)
-}
-
-/// A check: `None` when the caveat does not apply or the data does not suffice.
-type Check = fn(&Case<'_>) -> Option<Caveat>;
-
-/// Reasons in the causes of failures, which hold when nothing was measured, too.
-const CAUSES: &[Check] = &[host::ephemeral_ports, host::file_descriptors];
-
-/// The caveats that are looked for, the gravest of each level first. A new one is a function and a line here.
-const CHECKS: &[Check] = &[
-    figure::unconfirmed,
-    figure::unfinished,
-    figure::verification_off,
-    ping::coordinated_omission,
-    ping::late_or_lost,
-    ping::missed_slots,
-    ping::late_sends,
-    ping::mostly_this_host,
-    ping::server_turnaround,
-    ping::few_messages,
-    stream::first_limit,
-    packets::not_sent,
-    packets::throttled,
-    packets::queue_drops,
-    packets::own_buffer,
-    packets::clocks,
-    packets::clock_stepped,
-    packets::clock_wander,
-    packets::card_stamps,
-    packets::late_sends,
-    packets::train_spacing,
-    packets::train_not_stretched,
-    host::loopback,
-    host::cpu_bound,
-    host::host_busy,
-    host::steal,
-    host::listen_drops,
-    host::softnet_drops,
-    host::late_pacing,
-    setting::other_sessions,
-    setting::server_reduced,
-    setting::buffer_shortfall,
-    setting::option_differs,
-    setting::window_limited,
-    setting::congestion_control,
-    host::placement,
-    figure::too_short,
-    figure::slow_start,
-    figure::rate_missed,
-    figure::unstable,
-    figure::few_connections,
-];
 
 /// The caveats of `point`, a phase of the run that `begin` started; the gravest first.
 pub fn caveats_about(point: &Point, begin: &Begin) -> Vec<Caveat> {
@@ -203,7 +197,7 @@ pub(crate) fn caveats_against(point: &Point, idle: Option<&RoundTrips>, begin: &
     let case = Case { point, idle, begin };
     let nothing = point.status == Status::Failed && point.local.opened == 0;
     let checks = CAUSES.iter().chain(CHECKS.iter().filter(|_| !nothing));
-    let mut found: Vec<Caveat> = checks.filter_map(|check| check(&case)).collect();
+    let mut found: Vec<Caveat> = checks.filter_map(|check| check.raise(&case)).collect();
     found.sort_by_key(|caveat| caveat.level);
     found
 }
@@ -249,11 +243,9 @@ impl<'a> Case<'a> {
     fn hosts(&self) -> impl Iterator<Item = (String, &'a HostSnapshot, &'a str, u32)> {
         let begin = self.begin;
         let local = ("this host".to_owned(), &begin.host, begin.placement.as_str(), begin.workers);
-        let remote = self
-            .point
-            .sessions
-            .iter()
-            .map(|s| (format!("server {}", s.address), &s.host, s.placement.as_str(), s.workers));
+        let sessions = self.point.sessions.iter();
+        let remote =
+            sessions.map(|s| (format!("server {}", s.address), &s.host, s.placement.as_str(), s.workers));
         std::iter::once(local).chain(remote)
     }
 

@@ -1,8 +1,10 @@
 //! Caveats that follow from the figures themselves: too few, too unsteady, not confirmed.
 
-use super::{Case, Caveat};
+use super::{Case, Reason};
 use crate::{Interval, Kind, Verify};
-use metrics::{Clamped, Quartiles, SECOND, format_bytes, format_duration, real};
+use metrics::{
+    Clamped, Quartiles, SECOND, format_bits_per_second, format_bytes, format_count, format_duration, real,
+};
 
 /// Fewer intervals have no spread worth the name.
 const MIN_INTERVALS: usize = 3;
@@ -17,11 +19,8 @@ const RATE_MISSED: f64 = 0.03;
 /// Relative standard deviation above which a mean says little.
 const UNSTEADY: f64 = 0.20;
 
-pub(super) fn unconfirmed(case: &Case<'_>) -> Option<Caveat> {
+pub(super) fn unconfirmed(case: &Case<'_>) -> Option<Reason> {
     let point = case.point;
-    if case.serving() {
-        return None;
-    }
     const ADVICE: &str =
         "Look for the reason at the server (crashed, killed, unreachable) and repeat the run.";
     let unheard = point.up.filter(|up| !up.confirmed && up.sent_bytes > 0);
@@ -37,7 +36,7 @@ pub(super) fn unconfirmed(case: &Case<'_>) -> Option<Caveat> {
              sender's own count, {how}.",
             format_bytes(up.sent_bytes)
         );
-        return Some(Caveat::new("unconfirmed", text, "Compare with what the server itself prints."));
+        return Some((text, "Compare with what the server itself prints."));
     }
     if let Some(up) = unheard {
         let text = format!(
@@ -45,7 +44,7 @@ pub(super) fn unconfirmed(case: &Case<'_>) -> Option<Caveat> {
              what was lost or still under way.",
             format_bytes(up.sent_bytes)
         );
-        return Some(Caveat::new("unconfirmed", text, ADVICE));
+        return Some((text, ADVICE));
     }
     let missing = point.sessions.len().saturating_sub(point.remote.len());
     let (told, all) = (point.counted().filter(|i| i.remote.is_some()).count(), point.counted().count());
@@ -55,11 +54,11 @@ pub(super) fn unconfirmed(case: &Case<'_>) -> Option<Caveat> {
              reports on {told} of {all} intervals only.",
             point.sessions.len()
         );
-        Caveat::new("unconfirmed", text, ADVICE)
+        (text, ADVICE)
     })
 }
 
-pub(super) fn unfinished(case: &Case<'_>) -> Option<Caveat> {
+pub(super) fn unfinished(case: &Case<'_>) -> Option<Reason> {
     let (local, phase) = (&case.point.local, &case.point.phase);
     let ended = local.completed + local.stopped + local.errors();
     let vanished = local.opened.saturating_sub(ended);
@@ -69,11 +68,7 @@ pub(super) fn unfinished(case: &Case<'_>) -> Option<Caveat> {
              known.",
             local.opened
         );
-        return Some(Caveat::new(
-            "unfinished-connections",
-            text,
-            "Let the run end by itself, or end it with one ^C.",
-        ));
+        return Some((text, "Let the run end by itself, or end it with one ^C."));
     }
     let planned =
         phase.iterations.filter(|_| phase.kind != Kind::Ping)?.saturating_mul(u64::from(phase.connections));
@@ -82,42 +77,39 @@ pub(super) fn unfinished(case: &Case<'_>) -> Option<Caveat> {
             "Only {} of {planned} connections had moved all their bytes when the run ended; {} were stopped early.",
             local.completed, local.stopped
         );
-        Caveat::new("unfinished-connections", text, "Give the run more time (-t), or each connection less to move (--transfer).")
+        (text, "Give the run more time (-t), or each connection less to move (--transfer).")
     })
 }
 
-pub(super) fn verification_off(case: &Case<'_>) -> Option<Caveat> {
+pub(super) fn verification_off(case: &Case<'_>) -> Option<Reason> {
     let how = match case.point.phase.verify {
         Verify::Data => return None,
         Verify::Connection => "read and counted, but not compared",
         Verify::None => "counted, but not looked at",
     };
-    if case.serving() {
-        return None; // each client chose for itself
-    }
     let text = format!("Received bytes were {how}: damaged data would not have been noticed.");
-    Some(Caveat::new("verification-off", text, "Use --verify data when integrity matters."))
+    Some((text, "Use --verify data when integrity matters."))
 }
 
-pub(super) fn too_short(case: &Case<'_>) -> Option<Caveat> {
+pub(super) fn too_short(case: &Case<'_>) -> Option<Reason> {
     let intervals = case.point.counted().count();
     let ns = case.point.local.traffic.ns;
     // Of messages and of trains it is their number that counts.
     let by_time = !matches!(case.point.phase.kind, Kind::Ping | Kind::Train);
     let short = by_time && (intervals < MIN_INTERVALS || ns < MIN_TIME);
-    (short && ns > 0 && !case.serving()).then(|| {
+    (short && ns > 0).then(|| {
         let text = format!(
-            "Only {} in {intervals} interval{} were measured: too little to show how much the figure varies.",
+            "Only {} in {} were measured: too little to show how much the figure varies.",
             format_duration(ns),
-            if intervals == 1 { "" } else { "s" }
+            format_count(u64::clamped(intervals), "interval")
         );
-        Caveat::new("too-short", text, "Measure for 10 s or more (-t 10) in intervals of a second (-i 1).")
+        (text, "Measure for 10 s or more (-t 10) in intervals of a second (-i 1).")
     })
 }
 
-pub(super) fn slow_start(case: &Case<'_>) -> Option<Caveat> {
+pub(super) fn slow_start(case: &Case<'_>) -> Option<Reason> {
     let phase = &case.point.phase;
-    if phase.omit_ns > 0 || phase.kind != Kind::Tcp || case.serving() {
+    if phase.omit_ns > 0 || phase.kind != Kind::Tcp {
         return None;
     }
     let rates: Vec<f64> = case.point.readings().map(goodput).collect();
@@ -132,7 +124,7 @@ pub(super) fn slow_start(case: &Case<'_>) -> Option<Caveat> {
              of the connections.",
             super::percent(1.0 - first / typical)
         );
-        Caveat::new("slow-start", text, "Leave the start out (--omit 2s).")
+        (text, "Leave the start out (--omit 2s).")
     })
 }
 
@@ -141,11 +133,8 @@ fn goodput(interval: &Interval) -> f64 {
     interval.remote.map_or(interval.local.tx_bps(), |remote| remote.rx_bps()) + interval.local.rx_bps()
 }
 
-pub(super) fn unstable(case: &Case<'_>) -> Option<Caveat> {
+pub(super) fn unstable(case: &Case<'_>) -> Option<Reason> {
     let point = case.point;
-    if case.serving() {
-        return None;
-    }
     let of = |name: &str, spread: Option<metrics::Spread>| {
         let s = spread
             .filter(|s| s.n >= u64::clamped(MIN_INTERVALS) && s.mean > 0.0 && s.sd / s.mean > UNSTEADY)?;
@@ -164,15 +153,14 @@ pub(super) fn unstable(case: &Case<'_>) -> Option<Caveat> {
     let clauses = super::join(found.into_iter().flatten())?;
     let text = format!("The path or the hosts were not steady ({clauses}): the mean hides it.");
     let advice = "Look at the intervals, measure longer, and repeat at another time.";
-    Some(Caveat::new("unstable", text, advice))
+    Some((text, advice))
 }
 
 /// A rate that was asked for and not reached: the figure is then the hosts' or the path's, not the schedule's.
-pub(super) fn rate_missed(case: &Case<'_>) -> Option<Caveat> {
+pub(super) fn rate_missed(case: &Case<'_>) -> Option<Reason> {
     let point = case.point;
     let short = |got: f64, want: f64| want > 0.0 && got < want * (1.0 - RATE_MISSED);
     let text = match (point.phase.kind, point.phase.connect_rate, point.phase.rate) {
-        _ if case.serving() => return None,
         (Kind::Connect, Some(want), _) => {
             let got = point.connects_per_second().filter(|&got| short(got, want))?;
             format!("Of {want:.0} connections per second that were asked for, {got:.0} were made.")
@@ -191,11 +179,8 @@ pub(super) fn rate_missed(case: &Case<'_>) -> Option<Caveat> {
             let want = real(each) * f64::from(point.phase.connections);
             let sent = [point.up, point.down].into_iter().flatten().map(|d| d.sent_bps);
             let got = sent.filter(|&got| got > 0.0 && steady && short(got, want)).reduce(f64::min)?;
-            format!(
-                "Of {} that were asked for, {} were sent.",
-                metrics::format_bits_per_second(want),
-                metrics::format_bits_per_second(got)
-            )
+            let [want, got] = [want, got].map(format_bits_per_second);
+            format!("Of {want} that were asked for, {got} were sent.")
         }
         _ => return None,
     };
@@ -203,14 +188,10 @@ pub(super) fn rate_missed(case: &Case<'_>) -> Option<Caveat> {
         Kind::Ping => text,
         _ => format!("{text} Lost time beyond 100 ms is not made up for with a burst."),
     };
-    Some(Caveat::new(
-        "rate-missed",
-        text,
-        "Ask for less, or find what held the sender up (CPU, window, errors).",
-    ))
+    Some((text, "Ask for less, or find what held the sender up (CPU, window, errors)."))
 }
 
-pub(super) fn few_connections(case: &Case<'_>) -> Option<Caveat> {
+pub(super) fn few_connections(case: &Case<'_>) -> Option<Reason> {
     let local = &case.point.local;
     let n = match case.point.phase.kind {
         // Connections that last as long as the run are all there are, and no sample of others.
@@ -220,9 +201,9 @@ pub(super) fn few_connections(case: &Case<'_>) -> Option<Caveat> {
         Kind::Connect => local.connect_ns.as_ref()?.count,
         Kind::Ping => return None,
     };
-    (n > 0 && n < MIN_VALUES && !case.serving()).then(|| {
+    (n > 0 && n < MIN_VALUES).then(|| {
         let text = format!("Too few connections ({n}) for percentiles.");
         let advice = "Use more connections (-P) or let each move less (--transfer) when percentiles matter.";
-        Caveat::new("few-connections", text, advice)
+        (text, advice)
     })
 }

@@ -1,9 +1,9 @@
 //! Caveats about the hosts: when the figure shows them and not the path.
 
 use super::packets::kept_schedule;
-use super::{Case, Caveat, join, percent};
+use super::{Case, Reason, join, percent};
 use crate::{CauseCount, CpuUse, HostSnapshot, SessionInfo, Waiting};
-use metrics::{format_duration, real};
+use metrics::{format_count, format_duration, real};
 use std::net::IpAddr;
 
 /// A CPU busier than this has nothing left to give.
@@ -66,44 +66,36 @@ fn ends_filled(case: &Case<'_>, by: Filled) -> Option<String> {
         if by == Filled::ByUs && waiting == Some(Waiting::Hybrid) && kept_schedule(case, end) {
             return None; // the sender spins for as long as it has to wait
         }
-        Some(format!(
-            "the busiest CPU of {} was {} busy and its whole machine {}",
-            end.name,
-            percent(cpu.busiest),
-            percent(cpu.machine().unwrap_or(0.0))
-        ))
+        let (busiest, machine) = (percent(cpu.busiest), percent(cpu.machine().unwrap_or(0.0)));
+        Some(format!("the busiest CPU of {} was {busiest} busy and its whole machine {machine}", end.name))
     })
 }
 
-pub(super) fn host_busy(case: &Case<'_>) -> Option<Caveat> {
+pub(super) fn host_busy(case: &Case<'_>) -> Option<Reason> {
     let clauses = ends_filled(case, Filled::ByOthers)?;
     let text = format!("Other programs kept a host busy ({clauses}): figures include the wait for a CPU.");
-    Some(Caveat::new(
-        "host-busy",
-        text,
-        "Repeat when the host is quiet, or give the test CPUs of its own (--affinity).",
-    ))
+    Some((text, "Repeat when the host is quiet, or give the test CPUs of its own (--affinity)."))
 }
 
-pub(super) fn cpu_bound(case: &Case<'_>) -> Option<Caveat> {
+pub(super) fn cpu_bound(case: &Case<'_>) -> Option<Reason> {
     let clauses = ends_filled(case, Filled::ByUs)?;
     let text =
         format!("A CPU was the limit ({clauses}): this is what the hosts manage, not what the path carries.");
     let advice =
         "Use larger buffers (-l), more connections (-P) on more CPUs, or --verify none, and compare.";
-    Some(Caveat::new("cpu-bound", text, advice))
+    Some((text, advice))
 }
 
-pub(super) fn steal(case: &Case<'_>) -> Option<Caveat> {
+pub(super) fn steal(case: &Case<'_>) -> Option<Reason> {
     let clauses = case.each_end(|end| {
         let stolen = end.totals.cpu?.stolen()?;
         (stolen > STOLEN).then(|| format!("{:.1} % of the CPU time of {}", stolen * 100.0, end.name))
     })?;
     let text = format!("The hypervisor gave {clauses} to others: rates and times include that.");
-    Some(Caveat::new("cpu-steal", text, "Repeat when the machine is quiet, or on dedicated CPUs."))
+    Some((text, "Repeat when the machine is quiet, or on dedicated CPUs."))
 }
 
-pub(super) fn late_pacing(case: &Case<'_>) -> Option<Caveat> {
+pub(super) fn late_pacing(case: &Case<'_>) -> Option<Reason> {
     let phase = &case.point.phase;
     // Those of datagrams are judged by their spacing.
     if (phase.rate.is_none() && phase.burst.is_none()) || phase.probe.is_some() {
@@ -116,10 +108,10 @@ pub(super) fn late_pacing(case: &Case<'_>) -> Option<Caveat> {
     let text = format!(
         "Paced sends left late (99th percentile {clauses}): the traffic was burstier than what was asked for."
     );
-    Some(Caveat::new("late-pacing", text, "Use fewer connections, a lower rate or an idle CPU (--affinity)."))
+    Some((text, "Use fewer connections, a lower rate or an idle CPU (--affinity)."))
 }
 
-pub(super) fn loopback(case: &Case<'_>) -> Option<Caveat> {
+pub(super) fn loopback(case: &Case<'_>) -> Option<Reason> {
     let by_address = |ip: &IpAddr| ip.to_canonical().is_loopback();
     let nic = case.begin.host.nic.as_ref().is_some_and(|nic| nic.loopback);
     let peers = case.point.sessions.iter().any(|s| by_address(&s.address.ip()));
@@ -128,11 +120,11 @@ pub(super) fn loopback(case: &Case<'_>) -> Option<Caveat> {
     (nic && !case.serving() || peers || served).then(|| {
         let text = "Both ends ran on one host over the loopback interface: this shows its CPU and memory and says \
                     nothing about a network.";
-        Caveat::new("loopback", text.to_owned(), "Run the server on another host to measure a network.")
+        (text.to_owned(), "Run the server on another host to measure a network.")
     })
 }
 
-pub(super) fn placement(case: &Case<'_>) -> Option<Caveat> {
+pub(super) fn placement(case: &Case<'_>) -> Option<Reason> {
     // Whose other end has placed itself: a scheduler that may move ours out of its way was found to do better than cores.
     let beside_others = case.legacy().is_some() && case.begin.placement == "spread";
     let advice = if beside_others {
@@ -144,11 +136,10 @@ pub(super) fn placement(case: &Case<'_>) -> Option<Caveat> {
     let shared = case.point.sessions.iter().any(|s| same_host(here, s));
     if shared && (1..=SHARED_CPUS).contains(&here.cpus) {
         let text = format!(
-            "Both ends shared the {} CPU{} of one host: which end ran where decides much of the figure.",
-            here.cpus,
-            if here.cpus == 1 { "" } else { "s" }
+            "Both ends shared the {} of one host: which end ran where decides much of the figure.",
+            format_count(here.cpus.into(), "CPU")
         );
-        return Some(Caveat::new("placement", text, advice));
+        return Some((text, advice));
     }
     if beside_others {
         return None;
@@ -157,12 +148,12 @@ pub(super) fn placement(case: &Case<'_>) -> Option<Caveat> {
         (2..=FEW_CPUS).contains(&host.cpus) && (placement.is_empty() || *placement == "spread")
     });
     let clauses = join(unpinned.map(|(name, host, _, workers)| {
-        format!("{name} ran {workers} worker{} on {} CPUs", if workers == 1 { "" } else { "s" }, host.cpus)
+        format!("{name} ran {} on {} CPUs", format_count(workers.into(), "worker"), host.cpus)
     }))?;
     let text = format!(
         "The scheduler was free to place the workers ({clauses}): where they land can change the figure by a third."
     );
-    Some(Caveat::new("placement", text, advice))
+    Some((text, advice))
 }
 
 /// Whether the server runs on the same machine (perhaps in another network namespace).
@@ -174,22 +165,22 @@ fn same_host(here: &HostSnapshot, session: &SessionInfo) -> bool {
         || (alike && here.memory == there.memory)
 }
 
-pub(super) fn listen_drops(case: &Case<'_>) -> Option<Caveat> {
+pub(super) fn listen_drops(case: &Case<'_>) -> Option<Reason> {
     let names = ["TcpExt.ListenDrops", "TcpExt.ListenOverflows"];
     let clauses = moved(case, |name| names.contains(&name))?;
     let text = format!(
         "Connection requests were dropped at a full listen queue ({clauses}): connect times include retries."
     );
     let advice = "Raise net.core.somaxconn and net.ipv4.tcp_max_syn_backlog, or connect at a lower rate.";
-    Some(Caveat::new("listen-drops", text, advice))
+    Some((text, advice))
 }
 
-pub(super) fn softnet_drops(case: &Case<'_>) -> Option<Caveat> {
+pub(super) fn softnet_drops(case: &Case<'_>) -> Option<Reason> {
     let clauses = moved(case, |name| name.starts_with("softnet.") && name.ends_with("dropped"))?;
     let text =
         format!("A host dropped packets before TCP saw them ({clauses}): the network did not lose those.");
     let advice = "Raise net.core.netdev_max_backlog, or spread the interrupts over more CPUs (RSS, RPS).";
-    Some(Caveat::new("softnet-drops", text, advice))
+    Some((text, advice))
 }
 
 /// The counters with a wanted name that moved, at both ends.
@@ -200,7 +191,7 @@ fn moved(case: &Case<'_>, wanted: impl Fn(&str) -> bool) -> Option<String> {
     })
 }
 
-pub(super) fn ephemeral_ports(case: &Case<'_>) -> Option<Caveat> {
+pub(super) fn ephemeral_ports(case: &Case<'_>) -> Option<Reason> {
     let n = failures(case, |words| {
         let exhausted = words.contains("Cannot assign requested address") || words.contains("EADDRNOTAVAIL");
         // Binding fails so when the address given with -B is not ours.
@@ -212,14 +203,14 @@ pub(super) fn ephemeral_ports(case: &Case<'_>) -> Option<Caveat> {
     );
     let advice = "Close with --shutdown rude (RST leaves no TIME_WAIT), widen net.ipv4.ip_local_port_range, set \
                   net.ipv4.tcp_tw_reuse=1, or give more source addresses (-B).";
-    Some(Caveat::new("ephemeral-ports", text, advice))
+    Some((text, advice))
 }
 
-pub(super) fn file_descriptors(case: &Case<'_>) -> Option<Caveat> {
+pub(super) fn file_descriptors(case: &Case<'_>) -> Option<Reason> {
     let n = open_files(case)?;
     let text = format!("{n} connections failed because the limit of open files was reached.");
     let advice = "Raise the limit (ulimit -n, LimitNOFILE=, fs.file-max) or use fewer connections (-P).";
-    Some(Caveat::new("file-descriptors", text, advice))
+    Some((text, advice))
 }
 
 /// How many failures at either end were for want of descriptors; `None` when none.

@@ -1,6 +1,6 @@
 //! Caveats about figures made of datagrams: what the sender did not do, what the receiver lost itself, what clocks hide.
 
-use super::{Case, Caveat, End, percent};
+use super::{Case, End, Reason, percent};
 use crate::{PacketReport, Phase, Totals};
 use metrics::{Clamped, ClockFound, format_duration, real};
 
@@ -17,7 +17,7 @@ fn reports<'a>(case: &Case<'a>) -> impl Iterator<Item = (String, &'a PacketRepor
     case.ends().filter(move |_| asked).filter_map(|end| Some((end.name, end.totals.packets.as_deref()?)))
 }
 
-pub(super) fn not_sent(case: &Case<'_>) -> Option<Caveat> {
+pub(super) fn not_sent(case: &Case<'_>) -> Option<Reason> {
     let clauses = super::join(reports(case).filter_map(|(name, report)| {
         let (sent, unsent) = (real(report.counts.sent), real(report.counts.unsent));
         let share = unsent / (sent + unsent).max(1.0);
@@ -26,13 +26,13 @@ pub(super) fn not_sent(case: &Case<'_>) -> Option<Caveat> {
     let text =
         format!("Not all datagrams were sent ({clauses}): the path was offered less than was asked for.");
     let advice = "Ask for less, give the sender a core (--busy, --affinity), or send more per call (leave out --no-gso).";
-    Some(Caveat::new("not-sent", text, advice))
+    Some((text, advice))
 }
 
 /// Share of the run during which a sender may wait for its own socket.
 const BLOCKED: f64 = 0.01;
 
-pub(super) fn throttled(case: &Case<'_>) -> Option<Caveat> {
+pub(super) fn throttled(case: &Case<'_>) -> Option<Reason> {
     // As fast as it goes is as fast as the socket takes it.
     case.point.phase.rate?;
     let length = real(case.point.phase.duration_ns?) * f64::from(case.point.phase.connections);
@@ -45,10 +45,10 @@ pub(super) fn throttled(case: &Case<'_>) -> Option<Caveat> {
     );
     let advice =
         "Ask for less, raise --sndbuf, or keep the schedule and give up what does not fit (--nonblock).";
-    Some(Caveat::new("sender-throttled", text, advice))
+    Some((text, advice))
 }
 
-pub(super) fn queue_drops(case: &Case<'_>) -> Option<Caveat> {
+pub(super) fn queue_drops(case: &Case<'_>) -> Option<Reason> {
     let sent = |totals: &Totals| totals.packets.as_ref().map_or(0, |packets| packets.counts.sent);
     let lost = |totals: &Totals| totals.packets.as_ref().map_or(0, |packets| packets.counts.lost);
     let lost_there = case.point.remote.iter().map(lost).fold(0, i64::saturating_add);
@@ -67,10 +67,10 @@ pub(super) fn queue_drops(case: &Case<'_>) -> Option<Caveat> {
     );
     let advice =
         "Ask for less, or give the interface a longer queue; the interface's counters are in the JSON.";
-    Some(Caveat::new("queue-drops", text, advice))
+    Some((text, advice))
 }
 
-pub(super) fn own_buffer(case: &Case<'_>) -> Option<Caveat> {
+pub(super) fn own_buffer(case: &Case<'_>) -> Option<Reason> {
     let clauses = super::join(reports(case).filter_map(|(name, report)| {
         let lost = real(report.counts.lost.max(1));
         let dropped = report.counts.dropped;
@@ -81,10 +81,10 @@ pub(super) fn own_buffer(case: &Case<'_>) -> Option<Caveat> {
     let text = format!("The receiver's own buffer overflowed ({clauses}): that loss is not the network's.");
     let advice =
         "Raise --rcvbuf (and net.core.rmem_max), receive merged (--gro), or give the receiver a core.";
-    Some(Caveat::new("receive-buffer-overflow", text, advice))
+    Some((text, advice))
 }
 
-pub(super) fn clocks(case: &Case<'_>) -> Option<Caveat> {
+pub(super) fn clocks(case: &Case<'_>) -> Option<Reason> {
     let clauses = super::join(reports(case).filter_map(|(name, report)| {
         let (bound, delay) = (report.clock_bound_ns?, report.delay_ns.as_ref()?);
         let unsure = bound > delay.p50 / 2;
@@ -104,7 +104,7 @@ pub(super) fn clocks(case: &Case<'_>) -> Option<Caveat> {
     );
     let advice = "Trust differences (variation, percentiles above the minimum) more than the delay itself; a path with a \
                   shorter round trip has a tighter bound.";
-    Some(Caveat::new("clock-offset", text, advice))
+    Some((text, advice))
 }
 
 /// The first report that says that comparing the clocks over the path was `broken`. Streams have one, too.
@@ -113,16 +113,16 @@ fn clock_found<'a>(case: &Case<'a>, broken: fn(&ClockFound) -> bool) -> Option<&
     found.find(|report| report.clock_found.as_ref().is_some_and(broken))
 }
 
-pub(super) fn clock_stepped(case: &Case<'_>) -> Option<Caveat> {
+pub(super) fn clock_stepped(case: &Case<'_>) -> Option<Reason> {
     clock_found(case, |found| found.stepped)?;
     let text = "A clock was set while datagrams were under way: delays from one comparison of the clocks to the next may be \
                 wrong by as much as it was moved.";
     let advice = "Look at the delays over time (--samples), stop programs that set the clocks during the test, and measure \
                   again.";
-    Some(Caveat::new("clock-stepped", text.to_owned(), advice))
+    Some((text.to_owned(), advice))
 }
 
-pub(super) fn clock_wander(case: &Case<'_>) -> Option<Caveat> {
+pub(super) fn clock_wander(case: &Case<'_>) -> Option<Reason> {
     let report = clock_found(case, |found| found.wandered)?;
     let now = report.clock_bound_ns.map_or(String::new(), |ns| format!(", {} at worst", format_duration(ns)));
     let text = format!(
@@ -131,26 +131,25 @@ pub(super) fn clock_wander(case: &Case<'_>) -> Option<Caveat> {
     );
     let advice = "Look for what steers the clocks (chronyd, ntpd, ptp4l, a virtual machine), and trust differences of delays within \
                   a second more than the delays.";
-    Some(Caveat::new("clock-wander", text, advice))
+    Some((text, advice))
 }
 
-pub(super) fn card_stamps(case: &Case<'_>) -> Option<Caveat> {
+pub(super) fn card_stamps(case: &Case<'_>) -> Option<Reason> {
     let clauses = super::join(reports(case).filter_map(|(name, report)| {
         let (untrue, unread) = (report.card_refused, report.card_unplaced);
         let all = untrue.saturating_add(unread).saturating_add(report.card_stamped);
-        let mut words = Vec::new();
-        words.extend((untrue > 0).then(|| {
-            format!("{untrue} of {all} were later than the kernel's of the same packet, or far earlier")
-        }));
-        words.extend((unread > 0).then(|| {
-            format!("{unread} of {all} could not be converted, because the card's clock could not be read")
-        }));
-        (!words.is_empty()).then(|| format!("at {name}, {}", words.join(", and ")))
+        let why = [
+            (untrue, "were later than the kernel's of the same packet, or far earlier"),
+            (unread, "could not be converted, because the card's clock could not be read"),
+        ];
+        let words = why.iter().filter(|(n, _)| *n > 0).map(|(n, why)| format!("{n} of {all} {why}"));
+        let words = words.collect::<Vec<String>>().join(", and ");
+        (!words.is_empty()).then(|| format!("at {name}, {words}"))
     }))?;
     let text = format!("Timestamps of a network card were rejected ({clauses}): the kernel's were used.");
     let advice = "Look for a program that sets or steers the card's clock during the test (ptp4l, phc2sys), and whether it can be read \
                   (/dev/ptpN), or do without its stamps (--hardware-stamps=off).";
-    Some(Caveat::new("card-stamps", text, advice))
+    Some((text, advice))
 }
 
 /// The spacing of the datagrams, and how late the slowest hundredth of the sends may be, ns; `None` where the rate tells no spacing.
@@ -171,7 +170,7 @@ pub(super) fn kept_schedule(case: &Case<'_>, end: &End<'_>) -> bool {
     in_time && report.counts.sent > 0 && report.counts.unsent == 0
 }
 
-pub(super) fn late_sends(case: &Case<'_>) -> Option<Caveat> {
+pub(super) fn late_sends(case: &Case<'_>) -> Option<Reason> {
     let (gap, limit) = spacing(&case.point.phase)?;
     let clauses = super::join(reports(case).filter_map(|(name, report)| {
         let late = report.late_ns.as_ref()?;
@@ -181,13 +180,13 @@ pub(super) fn late_sends(case: &Case<'_>) -> Option<Caveat> {
     }))?;
     let text = format!("Sends left late ({clauses}): the traffic was burstier than asked for.");
     let advice = "Give the sender a core of its own (--busy, --affinity), or ask for a lower rate.";
-    Some(Caveat::new("late-sends", text, advice))
+    Some((text, advice))
 }
 
 /// Share by which the median time between two sends may differ from what was asked for.
 const SPACING: f64 = 0.1;
 
-pub(super) fn train_spacing(case: &Case<'_>) -> Option<Caveat> {
+pub(super) fn train_spacing(case: &Case<'_>) -> Option<Reason> {
     let settings = &case.point.trains.as_ref()?.report.settings;
     let clauses = super::join(settings.iter().filter_map(|s| {
         let (asked, got) = (real(s.wait_ns), real(s.send_gap_ns.as_ref()?.p50));
@@ -196,18 +195,17 @@ pub(super) fn train_spacing(case: &Case<'_>) -> Option<Caveat> {
     }))?;
     let text = format!("The spacing of sends differed from the requested one ({clauses}, median).");
     let advice = "Give the sender a core of its own (--busy, --affinity), or ask for a wider spacing.";
-    Some(Caveat::new("train-spacing", text, advice))
+    Some((text, advice))
 }
 
-pub(super) fn train_not_stretched(case: &Case<'_>) -> Option<Caveat> {
+pub(super) fn train_not_stretched(case: &Case<'_>) -> Option<Reason> {
     let settings = &case.point.trains.as_ref()?.report.settings;
     let none = !settings.is_empty() && settings.iter().all(|s| s.stretched == Some(false));
     none.then(|| {
         let text = "No dispersion: no train left the path slower than it was sent, and the \
-                    dispersion rates are the sender's rate, not the path's."
-            .to_owned();
+                    dispersion rates are the sender's rate, not the path's.";
         let advice = "Take the rates for lower bounds; a faster sender, larger packets (-l) or a smaller spacing (--wait 0) \
                       may find more.";
-        Caveat::new("train-not-stretched", text, advice)
+        (text.to_owned(), advice)
     })
 }

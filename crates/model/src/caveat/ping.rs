@@ -1,6 +1,6 @@
 //! Caveats about round trips: percentiles of too few, loops that hide stalls, schedules that were not kept.
 
-use super::{Case, Caveat, percent};
+use super::{Case, Reason, percent};
 use crate::ping::{ASKED, BEYOND, is_reliable, is_shown};
 use crate::{Kind, PERCENTILES, RoundTrips, Schedule};
 use metrics::{format_duration, real};
@@ -19,28 +19,26 @@ const TURNAROUND: (f64, u64) = (0.2, 1_000_000);
 const LATE: u64 = 100_000;
 
 fn trips<'a>(case: &Case<'a>) -> Option<&'a RoundTrips> {
-    let measured = case.point.phase.kind == Kind::Ping && !case.serving();
+    let measured = case.point.phase.kind == Kind::Ping;
     case.point.local.pings.as_deref().filter(|_| measured)
 }
 
-pub(super) fn few_messages(case: &Case<'_>) -> Option<Caveat> {
+pub(super) fn few_messages(case: &Case<'_>) -> Option<Reason> {
     let rtt = trips(case)?.rtt_ns.as_ref()?;
     let (name, q) = ASKED;
     (!is_reliable(rtt, q)).then(|| {
-        let needed = (BEYOND / (1.0 - q)).round();
         let text = format!(
             "Of {} messages fewer than {BEYOND} lie beyond {name}: that and all higher percentiles are not statistically reliable.",
             rtt.total()
         );
-        let advice =
-            format!("Send at least {needed} messages to know {name}, ten times as many for each nine more.");
-        Caveat::new("few-messages", text, &advice)
+        // BEYOND messages are so many hundredths.
+        (text, "Send at least 1000 messages to know p99, ten times as many for each nine more.")
     })
 }
 
 /// The lowest percentile shown whose rank falls among late or missing messages: those are fewer than it leaves room for
 /// otherwise.
-pub(super) fn late_or_lost(case: &Case<'_>) -> Option<Caveat> {
+pub(super) fn late_or_lost(case: &Case<'_>) -> Option<Reason> {
     let trips = trips(case)?;
     let rtt = trips.rtt_ns.as_ref()?;
     let (late, missing) = (trips.counts.late, rtt.missing);
@@ -55,11 +53,11 @@ pub(super) fn late_or_lost(case: &Case<'_>) -> Option<Caveat> {
     );
     let advice = "Look for the stall (--samples tells when), or raise --timeout; a percentile that falls among the lost is told as \
                   above the timeout.";
-    Some(Caveat::new("late-or-lost", text, advice))
+    Some((text, advice))
 }
 
 /// A closed loop that never waited long has missed nothing.
-pub(super) fn coordinated_omission(case: &Case<'_>) -> Option<Caveat> {
+pub(super) fn coordinated_omission(case: &Case<'_>) -> Option<Reason> {
     let rtt = trips(case)?.rtt_ns.as_ref()?;
     let ping = case.point.phase.ping.as_ref().filter(|ping| ping.schedule == Schedule::Closed)?;
     let long = rtt.quantile(0.5)?.saturating_mul(STALL);
@@ -77,11 +75,11 @@ pub(super) fn coordinated_omission(case: &Case<'_>) -> Option<Caveat> {
             percent(share),
             rtt.total()
         );
-        Caveat::new("closed-loop", text, "Use an open loop (--rate) to see how long users would wait.")
+        (text, "Use an open loop (--rate) to see how long users would wait.")
     })
 }
 
-pub(super) fn missed_slots(case: &Case<'_>) -> Option<Caveat> {
+pub(super) fn missed_slots(case: &Case<'_>) -> Option<Reason> {
     let counts = trips(case)?.counts;
     let share = real(counts.missed) / real((counts.missed + counts.sent).max(1));
     (share > MISSED).then(|| {
@@ -90,12 +88,12 @@ pub(super) fn missed_slots(case: &Case<'_>) -> Option<Caveat> {
             percent(share),
             counts.missed
         );
-        Caveat::new("missed-slots", text, "Ask for a lower rate, or more connections (-P), or --busy on an idle core.")
+        (text, "Ask for a lower rate, or more connections (-P), or --busy on an idle core.")
     })
 }
 
 /// Over loopback the measurement is the baseline itself, and another caveat says so.
-pub(super) fn mostly_this_host(case: &Case<'_>) -> Option<Caveat> {
+pub(super) fn mostly_this_host(case: &Case<'_>) -> Option<Reason> {
     let all = trips(case)?.rtt_ns.as_ref()?.quantile(0.5)?;
     let own = case.point.baseline.as_ref()?.rtt_ns.as_ref()?.quantile(0.5)?;
     let share = real(own) / real(all.max(1));
@@ -108,12 +106,12 @@ pub(super) fn mostly_this_host(case: &Case<'_>) -> Option<Caveat> {
             format_duration(own),
             format_duration(all)
         );
-        Caveat::new("own-share", text, "Use --busy with an idle core at both ends (serve --busy), or --realtime.")
+        (text, "Use --busy with an idle core at both ends (serve --busy), or --realtime.")
     })
 }
 
 /// Under load a busy server answers late: the grade leaves that out, but an application waits for it.
-pub(super) fn server_turnaround(case: &Case<'_>) -> Option<Caveat> {
+pub(super) fn server_turnaround(case: &Case<'_>) -> Option<Reason> {
     let path = |trips| crate::load::of_path(trips)?.quantile(0.5);
     let (now, idle) = (trips(case)?, case.idle?);
     let added = path(now)?.saturating_sub(path(idle)?);
@@ -126,11 +124,11 @@ pub(super) fn server_turnaround(case: &Case<'_>) -> Option<Caveat> {
             format_duration(added)
         );
         let advice = "An application at this server waits for both: look at its CPU, or measure against an idle one.";
-        Caveat::new("server-turnaround", text, advice)
+        (text, advice)
     })
 }
 
-pub(super) fn late_sends(case: &Case<'_>) -> Option<Caveat> {
+pub(super) fn late_sends(case: &Case<'_>) -> Option<Reason> {
     trips(case)?;
     let late = case.point.local.late_ns.as_ref().filter(|late| late.p99 > LATE)?;
     let text = format!(
@@ -138,5 +136,5 @@ pub(super) fn late_sends(case: &Case<'_>) -> Option<Caveat> {
          send have it in.",
         format_duration(late.p99)
     );
-    Some(Caveat::new("late-sends", text, "Use --busy, an idle core (--affinity) or a lower rate."))
+    Some((text, "Use --busy, an idle core (--affinity) or a lower rate."))
 }

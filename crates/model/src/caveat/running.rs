@@ -1,8 +1,8 @@
 //! Caveats while a phase still runs: the same checks on the data so far.
 
 use super::{Caveat, caveats_about};
-use crate::{Begin, CpuUse, Interval, PacketReport, Point, RoundTrips, Totals, Traffic, figures};
-use metrics::TcpTotals;
+use crate::{Begin, CpuUse, Interval, PacketReport, PingCounts, Point, RoundTrips, Totals, Traffic, figures};
+use metrics::{TcpTotals, sum_of};
 
 /// Codes that say that something is too little or has not ended, which is no wonder meanwhile.
 pub(super) const IN_THE_END: &[&str] =
@@ -56,34 +56,24 @@ pub fn caveats_so_far(mut point: Point, begin: &Begin, known: &Meanwhile) -> Vec
 
 /// What the remote ends have reported together; nothing when none has.
 fn remote(point: &Point) -> Option<Totals> {
-    let mut totals = Totals::default();
-    let reports = point.counted().filter_map(|interval| interval.remote);
-    let told = reports.fold(0, |n, remote| {
-        totals.traffic.after(&remote);
-        n + 1
-    });
-    totals.who = match point.sessions.as_slice() {
+    let traffic = sum_of(point.counted().filter_map(|interval| interval.remote), Traffic::after)?;
+    let who = match point.sessions.as_slice() {
         [one] => one.address.to_string(),
         several => format!("{} together", several.len()),
     };
-    totals.packets = packets(&point.intervals, |interval| interval.remote_packets.as_deref());
-    (told > 0).then_some(totals)
+    let packets = packets(&point.intervals, |interval| interval.remote_packets.as_deref());
+    Some(Totals { who, traffic, packets, ..Totals::default() })
 }
 
 /// Counts of all intervals; distributions are those of the last one, which is how it is now.
 fn packets(intervals: &[Interval], of: fn(&Interval) -> Option<&PacketReport>) -> Option<Box<PacketReport>> {
-    let mut counted = intervals.iter().filter(|interval| !interval.omitted).filter_map(of);
+    let mut counted = intervals.iter().rev().filter(|interval| !interval.omitted).filter_map(of);
     let mut all = counted.next()?.clone();
-    for more in counted {
-        let mut counts = all.counts;
-        counts.add(&more.counts);
-        all = PacketReport {
-            counts,
-            blocked_ns: all.blocked_ns.saturating_add(more.blocked_ns),
-            before_sent: all.before_sent.saturating_add(more.before_sent),
-            before_sent_ns: all.before_sent_ns.max(more.before_sent_ns),
-            ..more.clone()
-        };
+    for earlier in counted {
+        all.counts.add(&earlier.counts);
+        all.blocked_ns = all.blocked_ns.saturating_add(earlier.blocked_ns);
+        all.before_sent = all.before_sent.saturating_add(earlier.before_sent);
+        all.before_sent_ns = all.before_sent_ns.max(earlier.before_sent_ns);
     }
     Some(Box::new(all))
 }
@@ -91,10 +81,7 @@ fn packets(intervals: &[Interval], of: fn(&Interval) -> Option<&PacketReport>) -
 /// What became of messages; no distribution.
 fn trips(intervals: &[Interval]) -> Option<Box<RoundTrips>> {
     let counted = intervals.iter().filter(|interval| !interval.omitted);
-    let counts = counted.filter_map(|interval| Some(interval.pings?.counts)).reduce(|mut sum, more| {
-        sum.add(&more);
-        sum
-    })?;
+    let counts = sum_of(counted.filter_map(|interval| Some(interval.pings?.counts)), PingCounts::add)?;
     Some(Box::new(RoundTrips { counts, ..RoundTrips::default() }))
 }
 

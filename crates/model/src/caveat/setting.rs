@@ -1,6 +1,6 @@
 //! Caveats about settings: what was limited, refused or decided by them.
 
-use super::{Case, Caveat, join, percent};
+use super::{Case, Reason, join, percent};
 use crate::{Effective, Kind, Transport};
 use metrics::real;
 
@@ -9,7 +9,7 @@ const LIMITED: f64 = 0.20;
 /// The congestion control that nearly all hosts use.
 const USUAL: &str = "cubic";
 
-pub(super) fn window_limited(case: &Case<'_>) -> Option<Caveat> {
+pub(super) fn window_limited(case: &Case<'_>) -> Option<Reason> {
     if case.point.phase.kind == Kind::Ping {
         return None;
     }
@@ -27,10 +27,10 @@ pub(super) fn window_limited(case: &Case<'_>) -> Option<Caveat> {
     let text = format!("Buffers limited the rate ({clauses}): a path with this delay can carry more.");
     let advice = "Raise the receiver's window (--rcvbuf, net.ipv4.tcp_rmem) or the send buffer (--sndbuf, \
                   net.ipv4.tcp_wmem), or read faster, or use more connections (-P).";
-    Some(Caveat::new("window-limited", text, advice))
+    Some((text, advice))
 }
 
-pub(super) fn congestion_control(case: &Case<'_>) -> Option<Caveat> {
+pub(super) fn congestion_control(case: &Case<'_>) -> Option<Reason> {
     let phase = &case.point.phase;
     let name = |effective: &Option<Effective>| effective.as_ref().and_then(|e| e.congestion.clone());
     let decides = case.senders().any(|end| name(&end.totals.effective).is_some_and(|n| n != USUAL));
@@ -40,23 +40,19 @@ pub(super) fn congestion_control(case: &Case<'_>) -> Option<Caveat> {
     let clauses = case.each_end(|end| Some(format!("{} used {}", end.name, name(&end.totals.effective)?)))?;
     let text =
         format!("The congestion control decides much of this figure ({clauses}): another may give another.");
-    Some(Caveat::new(
-        "congestion-control",
-        text,
-        "Repeat with -C cubic, or with what your application's host uses.",
-    ))
+    Some((text, "Repeat with -C cubic, or with what your application's host uses."))
 }
 
-pub(super) fn other_sessions(case: &Case<'_>) -> Option<Caveat> {
+pub(super) fn other_sessions(case: &Case<'_>) -> Option<Reason> {
     let at_start = case.point.sessions.iter().map(|s| s.accepted.others);
     let during = case.point.remote.iter().map(|totals| totals.others);
     let most = at_start.chain(during).max().filter(|&n| n > 0)?;
     let (plural, verb) = if most == 1 { ("", "was") } else { ("s", "were") };
     let text = format!("Up to {most} other session{plural} {verb} on a server meanwhile and shared it.");
-    Some(Caveat::new("other-sessions", text, "Use --exclusive, or repeat when the server is idle."))
+    Some((text, "Use --exclusive, or repeat when the server is idle."))
 }
 
-pub(super) fn server_reduced(case: &Case<'_>) -> Option<Caveat> {
+pub(super) fn server_reduced(case: &Case<'_>) -> Option<Reason> {
     let changes =
         case.point.sessions.iter().flat_map(|s| s.accepted.changes.iter().map(move |c| (s.address, c)));
     let clauses = join(changes.map(|(address, change)| {
@@ -64,26 +60,20 @@ pub(super) fn server_reduced(case: &Case<'_>) -> Option<Caveat> {
         format!("{address} gave {} {} instead of {}{why}", change.what, change.given, change.asked)
     }))?;
     let text = format!("The server reduced the request: {clauses}.");
-    Some(Caveat::new("server-reduced", text, "Ask for less, or raise the server's limits."))
+    Some((text, "Ask for less, or raise the server's limits."))
 }
 
-pub(super) fn buffer_shortfall(case: &Case<'_>) -> Option<Caveat> {
-    if case.serving() {
-        return None; // each client asked for its own
-    }
+pub(super) fn buffer_shortfall(case: &Case<'_>) -> Option<Reason> {
     let asked = &case.point.phase.sockets;
     let clauses =
         case.each_end(|end| join(asked.shortfalls(end.totals.effective.as_ref()?, &end.name).into_iter()))?;
     let text = format!("The kernel granted smaller socket buffers than asked for ({clauses}).");
     let advice =
         "Raise net.core.wmem_max and net.core.rmem_max, or leave the buffers to the kernel's autotuning.";
-    Some(Caveat::new("socket-buffer-shortfall", text, advice))
+    Some((text, advice))
 }
 
-pub(super) fn option_differs(case: &Case<'_>) -> Option<Caveat> {
-    if case.serving() {
-        return None;
-    }
+pub(super) fn option_differs(case: &Case<'_>) -> Option<Reason> {
     let phase = &case.point.phase;
     let ping = phase.ping.as_ref().is_some_and(|ping| ping.transport == Transport::Udp);
     let datagrams = ping || matches!(phase.kind, Kind::Stream | Kind::Delay | Kind::Train);
@@ -94,5 +84,5 @@ pub(super) fn option_differs(case: &Case<'_>) -> Option<Caveat> {
     let text = format!("Socket options took other values than asked for ({clauses}).");
     let advice = "Check that the kernel offers them (for a congestion control: \
                   net.ipv4.tcp_allowed_congestion_control).";
-    Some(Caveat::new("socket-option-differs", text, advice))
+    Some((text, advice))
 }

@@ -1,7 +1,7 @@
 //! Caveats about media streams: which end kept them from getting through whole, when it was not the path.
 
 use super::host::{CPU_FULL, MACHINE_FULL, open_files};
-use super::{Case, Caveat, End, percent};
+use super::{Case, End, Reason, percent};
 use crate::Kind;
 use metrics::{format_duration, real};
 
@@ -9,7 +9,7 @@ use metrics::{format_duration, real};
 const SOME: f64 = 0.001;
 
 /// The first limit on the way of the frames: opening streams, sending on time, receiving in time.
-pub(super) fn first_limit(case: &Case<'_>) -> Option<Caveat> {
+pub(super) fn first_limit(case: &Case<'_>) -> Option<Reason> {
     let media = case.point.phase.media.filter(|_| case.point.phase.kind == Kind::Stream)?;
     let frame_ns = media.due_ns(1);
     let (text, advice) = not_opened(case)
@@ -17,16 +17,16 @@ pub(super) fn first_limit(case: &Case<'_>) -> Option<Caveat> {
         .or_else(|| case.ends().find_map(|end| behind(&end, frame_ns)))
         .or_else(|| case.ends().find_map(|end| overrun(&end)))?;
     let text = format!("The first limit of the streams was not the path: {text}.");
-    Some(Caveat::new("stream-limit", text, advice))
+    Some((text, advice))
 }
 
-fn not_opened(case: &Case<'_>) -> Option<(String, &'static str)> {
+fn not_opened(case: &Case<'_>) -> Option<Reason> {
     let n = open_files(case)?;
     let advice = "Raise the limit (ulimit -n, LimitNOFILE=, fs.file-max) or ask for fewer streams (-P).";
     Some((format!("{n} could not be opened because the limit of open files was reached"), advice))
 }
 
-fn refused(end: &End<'_>) -> Option<(String, &'static str)> {
+fn refused(end: &End<'_>) -> Option<Reason> {
     let counts = end.totals.packets.as_deref()?.counts;
     let share = real(counts.unsent) / real((counts.sent + counts.unsent).max(1));
     let text = format!("the system of {} refused {} of what was to be sent", end.name, percent(share));
@@ -35,7 +35,7 @@ fn refused(end: &End<'_>) -> Option<(String, &'static str)> {
 }
 
 /// Sends that are later than a frame's time: the sender did not keep up.
-fn behind(end: &End<'_>, frame_ns: u64) -> Option<(String, &'static str)> {
+fn behind(end: &End<'_>, frame_ns: u64) -> Option<Reason> {
     let late = end.totals.late_ns.as_ref().filter(|late| late.p99 > frame_ns)?;
     let late = format_duration(late.p99);
     let cores = busy_cores(end)
@@ -47,16 +47,14 @@ fn behind(end: &End<'_>, frame_ns: u64) -> Option<(String, &'static str)> {
 }
 
 /// What came was dropped before it was read.
-fn overrun(end: &End<'_>) -> Option<(String, &'static str)> {
+fn overrun(end: &End<'_>) -> Option<Reason> {
     let counts = end.totals.packets.as_deref()?.counts;
     let softnet = end.totals.counters.moved.get("softnet.dropped").copied().unwrap_or(0);
     let cores = busy_cores(end).map_or_else(String::new, |cores| format!(": {cores}"));
     if counts.dropped > 0 {
         let text = format!("the receive buffer of {} dropped {} datagrams{cores}", end.name, counts.dropped);
-        return Some((
-            text,
-            "Raise --rcvbuf (and net.core.rmem_max), give the receiver more cores, or ask for less.",
-        ));
+        let advice = "Raise --rcvbuf (and net.core.rmem_max), give the receiver more cores, or ask for less.";
+        return Some((text, advice));
     }
     // Only a receiver's queue is on the way of the frames.
     (softnet > 0 && end.totals.traffic.rx_bytes > 0).then(|| {
@@ -68,11 +66,7 @@ fn overrun(end: &End<'_>) -> Option<(String, &'static str)> {
 fn busy_cores(end: &End<'_>) -> Option<String> {
     let cpu = end.totals.cpu?;
     let machine = cpu.machine().unwrap_or(0.0);
-    (cpu.busiest > CPU_FULL || machine > MACHINE_FULL).then(|| {
-        format!(
-            "its cores were busy, the busiest {} and all of them {}",
-            percent(cpu.busiest),
-            percent(machine)
-        )
-    })
+    let (busiest, all) = (percent(cpu.busiest), percent(machine));
+    (cpu.busiest > CPU_FULL || machine > MACHINE_FULL)
+        .then(|| format!("its cores were busy, the busiest {busiest} and all of them {all}"))
 }

@@ -434,6 +434,21 @@ fn rate_missed() {
 }
 
 #[test]
+fn few_messages_are_told_how_many_it_takes() {
+    let (name, q) = crate::ping::ASKED;
+    let found = caveats(|p, _| {
+        ping(p);
+        p.local.pings.as_mut().unwrap().rtt_ns.as_mut().unwrap().count = 999;
+    });
+    let advice = &found.iter().find(|caveat| caveat.code == "few-messages").unwrap().advice;
+    let needed = (crate::ping::BEYOND / (1.0 - q)).round();
+    assert!(
+        advice.starts_with(&format!("Send at least {needed} messages to know {name}, ten times")),
+        "{advice}"
+    );
+}
+
+#[test]
 fn late_pacing() {
     let text =
         only("late-pacing", |p, _| (p.phase.rate, p.local.late_ns) = (Some(1_000_000), late(1_200_000)));
