@@ -62,22 +62,17 @@ impl Media {
         let must = |ok: bool, what: &str| if ok { Ok(()) } else { Err(what.to_owned()) };
         must(self.rate_bps >= 8, "the rate of a stream must be at least 8 bit/s")?;
         must(self.frame_rate >= 1, "a stream needs at least 1 frame per second")?;
-        must(
-            self.frames >= 1 && self.frames < 1 << 32,
-            "a stream must have 1 to 2^32-1 frames (length times frame rate)",
-        )?;
-        must(
-            (SMALLEST_FRAME..1 << 32).contains(&self.frame_size),
-            &format!(
-                "a frame would have {} bytes, and must have {SMALLEST_FRAME} to 2^32-1: change the rate or the frame rate",
-                self.frame_size
-            ),
-        )?;
+        let frames = (1..1 << 32).contains(&self.frames);
+        must(frames, "a stream must have 1 to 2^32-1 frames (length times frame rate)")?;
+        let size = self.frame_size;
+        let sizes = format!(
+            "a frame would have {size} bytes, and must have {SMALLEST_FRAME} to 2^32-1: change the rate or the frame rate"
+        );
+        must((SMALLEST_FRAME..1 << 32).contains(&size), &sizes)?;
         must((1..=MOST_DEPTH).contains(&self.depth_frames), "the buffer depth must be 1 to 1000000 frames")?;
-        must(
-            (SMALLEST_DATAGRAM..=LARGEST_DATAGRAM).contains(&self.datagram),
-            &format!("a datagram of a stream must have {SMALLEST_DATAGRAM} to {LARGEST_DATAGRAM} bytes"),
-        )
+        let sizes =
+            format!("a datagram of a stream must have {SMALLEST_DATAGRAM} to {LARGEST_DATAGRAM} bytes");
+        must((SMALLEST_DATAGRAM..=LARGEST_DATAGRAM).contains(&self.datagram), &sizes)
     }
 
     /// Bytes of all frames.

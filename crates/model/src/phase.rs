@@ -4,6 +4,7 @@ use crate::{Extra, Media, Ping, Probe, Schedule, SocketSettings, Spacing, Trace,
 use metrics::SECOND;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::ops::RangeInclusive;
 
 /// Which question is asked; it decides what counts as the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -309,6 +310,11 @@ pub const MAX_BUFFER: u64 = 16 << 20;
 /// Most connections a phase may ask for.
 pub const MAX_CONNECTIONS: u32 = 1_000_000;
 
+/// Whether a value that may be left out lies in `range`.
+fn within(value: Option<u64>, range: RangeInclusive<u64>) -> bool {
+    value.is_none_or(|value| range.contains(&value))
+}
+
 impl Phase {
     /// How much later than it is agreed on the phase starts, ns: what keeps a schedule is set up before.
     pub fn lead_ns(&self) -> u64 {
@@ -324,135 +330,79 @@ impl Phase {
         let must = |ok: bool, what: &str| if ok { Ok(()) } else { Err(what.to_owned()) };
         must((1..=MAX_CONNECTIONS).contains(&self.connections), "connections must be 1 to 1000000")?;
         must((1..=1 << 50).contains(&self.transfer), "the transfer must be 1 byte to 1 PiB")?;
-        must(
-            self.inside_gap_ns.is_none_or(|gap| (SECOND / 1000..=3600 * SECOND).contains(&gap)),
-            "exchanges inside the payload must be 1 ms to 1 h apart",
-        )?;
+        let apart = within(self.inside_gap_ns, SECOND / 1000..=3600 * SECOND);
+        must(apart, "exchanges inside the payload must be 1 ms to 1 h apart")?;
         must(self.iterations != Some(0), "iterations must be at least 1")?;
-        must(
-            self.hold_ns.is_none_or(|ns| (1..=24 * 3600 * SECOND).contains(&ns)),
-            "connections are held for at most 24 h",
-        )?;
-        must(
-            self.hold_ns.is_none() || (self.kind == Kind::Connect && self.iterations == Some(1)),
-            "only connections of a measurement of connects are held, and each of them lives once",
-        )?;
+        must(within(self.hold_ns, 1..=24 * 3600 * SECOND), "connections are held for at most 24 h")?;
+        let held = self.hold_ns.is_none() || (self.kind == Kind::Connect && self.iterations == Some(1));
+        must(held, "only connections of a measurement of connects are held, and each of them lives once")?;
         must(self.total_bytes != Some(0), "the total number of bytes must be at least 1")?;
         must(self.duration_ns != Some(0), "the duration must be longer than 0")?;
         must((SECOND / 100..=3600 * SECOND).contains(&self.interval_ns), "the interval must be 10ms to 1h")?;
-        must(
-            self.buffer.low >= 1 && self.buffer.low <= self.buffer.high && self.buffer.high <= MAX_BUFFER,
-            "the buffer must be 1 byte to 16Mi, and a range must rise",
-        )?;
-        must(
-            self.rate.is_none_or(|r| (8..=10_000_000_000_000).contains(&r)),
-            "the rate must be 8 bit/s to 10T",
-        )?;
-        must(
-            self.transfer_high.is_none_or(|high| (self.transfer..=1 << 50).contains(&high)),
-            "a range of transfers must rise, to 1 PiB at most",
-        )?;
-        must(
-            self.rate_high.is_none_or(|high| self.rate.is_some_and(|low| low <= high)),
-            "a range of rates must rise",
-        )?;
+        let Range { low, high } = self.buffer;
+        let rises = 1 <= low && low <= high && high <= MAX_BUFFER;
+        must(rises, "the buffer must be 1 byte to 16Mi, and a range must rise")?;
+        must(within(self.rate, 8..=10_000_000_000_000), "the rate must be 8 bit/s to 10T")?;
+        let rises = within(self.transfer_high, self.transfer..=1 << 50);
+        must(rises, "a range of transfers must rise, to 1 PiB at most")?;
+        let rises = self.rate_high.is_none_or(|high| self.rate.is_some_and(|low| low <= high));
+        must(rises, "a range of rates must rise")?;
         must(self.rate_period_ns != Some(0), "the period of a rate limit must be longer than 0")?;
-        must(
-            self.burst.is_none_or(|b| b.count > 0 && b.delay_ns > 0),
-            "a burst needs a count and a delay above 0",
-        )?;
+        let whole = self.burst.is_none_or(|burst| burst.count > 0 && burst.delay_ns > 0);
+        must(whole, "a burst needs a count and a delay above 0")?;
         must(!(self.burst.is_some() && self.rate.is_some()), "a burst and a rate exclude each other")?;
-        must(
-            self.connect_rate.is_none_or(|r| r > 0.0 && r <= 1e7),
-            "the connection rate must be above 0 and at most 10000000 per second",
-        )?;
-        must(
-            self.omit_ns == 0 || self.duration_ns.is_some(),
-            "omitting the start needs a length of the run: without one, all of it might be omitted",
-        )?;
+        let paced = self.connect_rate.is_none_or(|rate| rate > 0.0 && rate <= 1e7);
+        must(paced, "the connection rate must be above 0 and at most 10000000 per second")?;
+        let ends = self.omit_ns == 0 || self.duration_ns.is_some();
+        must(ends, "omitting the start needs a length of the run: without one, all of it might be omitted")?;
         must(self.throttle > 0, "the connect throttle must be at least 1")?;
-        must(
-            self.duration_ns.is_none_or(|d| d > self.omit_ns),
-            "the omitted start must be shorter than the run",
-        )?;
+        let counts = self.duration_ns.is_none_or(|duration| duration > self.omit_ns);
+        must(counts, "the omitted start must be shorter than the run")?;
         self.sockets.check()?;
-        must(
-            (self.kind == Kind::Stream) == self.media.is_some(),
-            "a stream needs its rate and its frame rate, and nothing else has them",
-        )?;
-        if let Some(media) = &self.media {
-            media.check()?;
-        }
-        must(
-            (self.kind == Kind::Ping) == self.ping.is_some(),
-            "round trips need their messages described, and no other phase has messages",
-        )?;
+        let streams = (self.kind == Kind::Stream) == self.media.is_some();
+        must(streams, "a stream needs its rate and its frame rate, and nothing else has them")?;
+        self.media.map_or(Ok(()), |media| media.check())?;
+        let pings = (self.kind == Kind::Ping) == self.ping.is_some();
+        must(pings, "round trips need their messages described, and no other phase has messages")?;
+        let timed = |by_trace: bool| {
+            let has = by_trace == self.trace.is_some();
+            must(has, "times of a trace need the trace, and the trace is of no use otherwise")
+        };
         if let Some(ping) = &self.ping {
             ping.check()?;
-            must(
-                matches!(ping.schedule, Schedule::Trace { .. }) == self.trace.is_some(),
-                "times of a trace need the trace, and the trace is of no use otherwise",
-            )?;
+            timed(matches!(ping.schedule, Schedule::Trace { .. }))?;
         }
-        must(
-            match self.kind {
-                // Our own protocol's streams are made of probes, others have packets of their own.
-                Kind::Stream => true,
-                kind => self.extra.is_some() || kind.probes() == self.probe.is_some(),
-            },
-            "a measurement of delay needs its datagrams, and nothing else but a stream has them",
-        )?;
+        // Our own protocol's streams are made of probes, others have packets of their own.
+        let free = self.kind == Kind::Stream || self.extra.is_some();
+        let probes = free || self.kind.probes() == self.probe.is_some();
+        must(probes, "a measurement of delay needs its datagrams, and nothing else but a stream has them")?;
         if let Some(probe) = &self.probe {
             probe.check(self.connections, self.media.is_some())?;
-            must(
-                self.media.is_none_or(|media| media.datagram == probe.size && media.datagram >= 128),
-                "a datagram of a stream must have at least 128 bytes",
-            )?;
-            must(
-                !matches!(self.pattern, Pattern::PushPull { .. }),
-                "datagrams go to the server, from it, or both ways at once, not in turns",
-            )?;
+            let fits = self.media.is_none_or(|media| media.datagram == probe.size && media.datagram >= 128);
+            must(fits, "a datagram of a stream must have at least 128 bytes")?;
+            let in_turns = matches!(self.pattern, Pattern::PushPull { .. });
+            must(!in_turns, "datagrams go to the server, from it, or both ways at once, not in turns")?;
         }
-        must(
-            self.extra.is_some() || (self.kind == Kind::Train) == self.train.is_some(),
-            "a measurement of trains needs them, and nothing else has them",
-        )?;
+        let trains = self.extra.is_some() || (self.kind == Kind::Train) == self.train.is_some();
+        must(trains, "a measurement of trains needs them, and nothing else has them")?;
         if let Some(probe) = &self.probe {
-            must(
-                (probe.spacing == Spacing::Trace) == self.trace.is_some(),
-                "times of a trace need the trace, and the trace is of no use otherwise",
-            )?;
-            must(
-                self.trace.as_ref().is_none_or(|trace| self.rate == Some(trace.mean_bps(probe.size))),
-                "a trace cannot be sent at another rate than its own",
-            )?;
-            must(
-                self.trace.is_none() || self.kind == Kind::Delay,
-                "only measurements of delay follow a trace",
-            )?;
+            timed(probe.spacing == Spacing::Trace)?;
+            let own = self.trace.as_ref().is_none_or(|trace| self.rate == Some(trace.mean_bps(probe.size)));
+            must(own, "a trace cannot be sent at another rate than its own")?;
+            let delays = self.trace.is_none() || self.kind == Kind::Delay;
+            must(delays, "only measurements of delay follow a trace")?;
         }
-        if let Some(trace) = &self.trace {
-            trace.check()?;
-        }
+        self.trace.as_ref().map_or(Ok(()), Trace::check)?;
         if let (Some(train), Some(probe)) = (&self.train, &self.probe) {
             train.check()?;
             must(self.connections == 1, "trains go in one flow")?;
-            must(
-                if train.echo {
-                    self.pattern == Pattern::Duplex
-                } else {
-                    matches!(self.pattern, Pattern::Push | Pattern::Pull)
-                },
-                "trains go one way, unless they are returned",
-            )?;
-            must(
-                !(train.echo && self.sockets.gro),
-                "packets that are to be returned one by one cannot be received merged (--gro)",
-            )?;
-            must(
-                self.rate == Some(train.mean_bps(probe.size)),
-                "trains cannot be sent at another rate than theirs: send fewer, or less often",
-            )?;
+            let one_way = matches!(self.pattern, Pattern::Push | Pattern::Pull);
+            let goes = if train.echo { self.pattern == Pattern::Duplex } else { one_way };
+            must(goes, "trains go one way, unless they are returned")?;
+            let merged = train.echo && self.sockets.gro;
+            must(!merged, "packets that are to be returned one by one cannot be received merged (--gro)")?;
+            let own = self.rate == Some(train.mean_bps(probe.size));
+            must(own, "trains cannot be sent at another rate than theirs: send fewer, or less often")?;
         }
         if let Pattern::PushPull { push, pull } = self.pattern {
             must(push > 0 && pull > 0, "push-pull segments must be at least 1 byte")?;

@@ -102,10 +102,8 @@ impl Probe {
         must((SMALLEST..=LARGEST).contains(&self.size), "a datagram must have 16 to 65507 bytes")?;
         must(streams || flows <= MOST_FLOWS, "flows of datagrams must be 1 to 1000")?;
         must(flows <= MOST_STREAMS, "streams must be 1 to 10000")?;
-        must(
-            (SECOND / 1_000..=60 * SECOND).contains(&self.late_ns),
-            "the time after which a datagram is late must be 1ms to 60s",
-        )?;
+        let late = (SECOND / 1_000..=60 * SECOND).contains(&self.late_ns);
+        must(late, "the time after which a datagram is late must be 1ms to 60s")?;
         must(LEAD.contains(&self.lead_ns), LEAD_RANGE)
     }
 
