@@ -4,37 +4,8 @@ use crate::{Figure, Kind, Outcome, Point, Stat, Status, Unit};
 use metrics::{parse_duration, parse_rate, real};
 use std::fmt;
 
-/// How a value is to stand to the limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Relation {
-    Below,
-    AtMost,
-    Above,
-    AtLeast,
-    Equal,
-}
-
-/// The longer ones first, because the shorter ones begin them.
-const RELATIONS: [(&str, Relation); 6] = [
-    ("<=", Relation::AtMost),
-    (">=", Relation::AtLeast),
-    ("==", Relation::Equal),
-    ("<", Relation::Below),
-    (">", Relation::Above),
-    ("=", Relation::Equal),
-];
-
-impl Relation {
-    fn holds(self, value: f64, limit: f64) -> bool {
-        match self {
-            Relation::Below => value < limit,
-            Relation::AtMost => value <= limit,
-            Relation::Above => value > limit,
-            Relation::AtLeast => value >= limit,
-            Relation::Equal => (value - limit).abs() < 1e-9,
-        }
-    }
-}
+/// How a value may have to stand to the limit. The longer ones first, because the shorter ones begin them.
+const RELATIONS: [&str; 6] = ["<=", ">=", "==", "<", ">", "="];
 
 /// One condition on a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,7 +16,8 @@ pub struct Assertion {
     figures: Vec<Figure>,
     /// A percentile without a name in front means times to connect only where they are what is measured.
     bare: bool,
-    relation: Relation,
+    /// One of [`RELATIONS`].
+    relation: &'static str,
     limit: f64,
 }
 
@@ -59,14 +31,14 @@ impl Assertion {
     /// # Errors
     /// One sentence: what was wrong and what was expected.
     pub fn parse(text: &str) -> Result<Assertion, String> {
-        let (at, word, relation) = RELATIONS
-            .iter()
-            .filter_map(|(word, relation)| Some((text.find(word)?, *word, *relation)))
-            .min_by_key(|(at, word, _)| (*at, 3 - word.len()))
+        let (at, relation) = RELATIONS
+            .into_iter()
+            .filter_map(|relation| Some((text.find(relation)?, relation)))
+            .min_by_key(|(at, relation)| (*at, 3 - relation.len()))
             .ok_or_else(|| {
                 format!("'{text}' is not a condition: a name, <, <=, >, >= or =, and a value, such as p99<5ms or goodput>900M")
             })?;
-        let (name, value) = (text[..at].trim(), text[at + word.len()..].trim());
+        let (name, value) = (text[..at].trim(), text[at + relation.len()..].trim());
         let mut figures = Figure::named(name);
         let first = figures.first();
         let unit = first
@@ -85,7 +57,7 @@ impl Assertion {
         if values.is_empty() {
             return vec![format!("{}: nothing was measured that it is about", self.text)];
         }
-        let broken = values.into_iter().filter(|(.., value)| !self.relation.holds(*value, self.limit));
+        let broken = values.into_iter().filter(|(.., value)| !self.holds(*value));
         broken
             .map(|(setting, figure, value)| {
                 let told = if value.is_finite() {
@@ -96,6 +68,16 @@ impl Assertion {
                 format!("{}: {figure} was {told}{setting}", self.text)
             })
             .collect()
+    }
+
+    fn holds(&self, value: f64) -> bool {
+        match self.relation {
+            "<" => value < self.limit,
+            "<=" => value <= self.limit,
+            ">" => value > self.limit,
+            ">=" => value >= self.limit,
+            _ => (value - self.limit).abs() < 1e-9,
+        }
     }
 
     fn values<'a>(&'a self, point: &'a Point) -> impl Iterator<Item = (String, Figure, f64)> + 'a {
