@@ -1,5 +1,6 @@
 //! How evenly the frames of a media stream came: what ctsTraffic's jitter table tells, as far as it is kept.
 
+use crate::thin::join_pairs;
 use crate::{FrameRow, FrameVerdict};
 use metrics::{Clamped, FrameJitter, FrameStamps, real};
 use serde::{Deserialize, Serialize};
@@ -90,12 +91,7 @@ impl FrameWatch {
         }
         if times.rows.len() > MOST {
             self.level += 1;
-            let halved = times.rows.chunks(2).map(|pair| {
-                let mut row = pair[0];
-                pair[1..].iter().for_each(|later| row.join(later));
-                row
-            });
-            times.rows = halved.collect();
+            join_pairs(&mut times.rows, FrameTime::join);
         }
     }
 }

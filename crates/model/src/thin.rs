@@ -138,18 +138,22 @@ fn number(intervals: &mut [Interval]) {
     }
 }
 
-/// Halves the number of intervals, joining each two; they are numbered anew, so that neighbours stay neighbours. In place: the halves of
-/// a long run would leave holes in the heap.
+/// Halves the number of intervals, joining each two; they are numbered anew, so that neighbours stay neighbours.
 fn halve(intervals: &mut Vec<Interval>) {
+    join_pairs(intervals, Interval::join);
+    number(intervals);
+}
+
+/// Makes one of each two neighbours. In place: the halves of a long run would leave holes in the heap.
+pub(crate) fn join_pairs<T>(all: &mut Vec<T>, join: fn(&mut T, &T)) {
     let mut second = false;
-    intervals.dedup_by(|interval, last| {
+    all.dedup_by(|later, last| {
         second = !second;
         if second {
-            last.join(interval);
+            join(last, later);
         }
         second
     });
-    number(intervals);
 }
 
 fn join_pings(pings: &mut PingInterval, more: &PingInterval) {
