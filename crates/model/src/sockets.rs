@@ -2,6 +2,7 @@
 
 use metrics::format_bytes;
 use serde::{Deserialize, Serialize};
+use std::fmt::Display;
 
 /// Most TCP options of a segment, bytes: the effective MSS is smaller than the asked one by as much.
 const TCP_OPTIONS: u32 = 40;
@@ -147,30 +148,30 @@ impl SocketSettings {
     /// The options that differ from those asked for, buffers apart: `TTL 64 instead of 5`. What the kernel does not tell does not
     /// differ.
     pub(crate) fn differences(&self, got: &Effective, datagrams: bool) -> Vec<String> {
-        let word = |on: bool| if on { "on" } else { "off" }.to_owned();
-        let mss = self
-            .mss
-            .zip(got.mss)
-            .filter(|(asked, got)| !(asked.saturating_sub(TCP_OPTIONS)..=*asked).contains(got));
-        let congestion =
-            self.congestion.as_ref().zip(got.congestion.as_ref()).filter(|(asked, got)| asked != got);
-        let nodelay = got.nodelay.filter(|got| !datagrams && *got != self.nodelay);
-        // The low two bits of the octet are ECN's, not ours.
-        let dscp = self.dscp.zip(got.tos.map(|tos| tos >> 2)).filter(|(asked, got)| asked != got);
-        let ttl = self.ttl.zip(got.ttl).filter(|(asked, got)| asked != got);
-        let all = [
-            ("MSS", mss.map(|(asked, got)| (asked.to_string(), got.to_string()))),
-            ("congestion control", congestion.map(|(asked, got)| (asked.clone(), got.clone()))),
-            ("TCP_NODELAY", nodelay.map(|got| (word(self.nodelay), word(got)))),
-            ("DSCP", dscp.map(|(asked, got)| (asked.to_string(), got.to_string()))),
-            ("TTL", ttl.map(|(asked, got)| (asked.to_string(), got.to_string()))),
-        ];
-        let unlike = all.into_iter().filter_map(|(name, both)| {
-            let (asked, got) = both?;
-            Some(format!("{name} {got} instead of {asked}"))
+        let mss = self.mss.filter(|asked| {
+            !got.mss.is_some_and(|got| (asked.saturating_sub(TCP_OPTIONS)..=*asked).contains(&got))
         });
-        unlike.collect()
+        let nodelay = Some(self.nodelay).filter(|_| !datagrams);
+        let all = [
+            difference("MSS", mss, got.mss),
+            difference("congestion control", self.congestion.as_ref(), got.congestion.as_ref()),
+            difference("TCP_NODELAY", nodelay.map(on_or_off), got.nodelay.map(on_or_off)),
+            // The low two bits of the octet are ECN's, not ours.
+            difference("DSCP", self.dscp, got.tos.map(|tos| tos >> 2)),
+            difference("TTL", self.ttl, got.ttl),
+        ];
+        all.into_iter().flatten().collect()
     }
+}
+
+fn on_or_off(on: bool) -> &'static str {
+    if on { "on" } else { "off" }
+}
+
+/// `TTL 64 instead of 5`, where both are known and differ.
+fn difference<T: PartialEq + Display>(name: &str, asked: Option<T>, got: Option<T>) -> Option<String> {
+    let (asked, got) = asked.zip(got).filter(|(asked, got)| asked != got)?;
+    Some(format!("{name} {got} instead of {asked}"))
 }
 
 /// Settings as the kernel really applied them, read back from the first connection; `None` where it does not tell.
@@ -204,7 +205,7 @@ impl Effective {
     /// Each by its name for people, those of TCP left out for `datagrams`.
     pub fn named(&self, datagrams: bool) -> Vec<(&'static str, Option<String>)> {
         let bytes = |n: Option<u32>| n.map(|n| format_bytes(n.into()));
-        let nodelay = self.nodelay.map(|on| if on { "on" } else { "off" }.to_owned());
+        let nodelay = self.nodelay.map(|on| on_or_off(on).to_owned());
         let all = [
             ("congestion", true, self.congestion.clone()),
             ("send buffer", false, bytes(self.sndbuf)),
