@@ -5,7 +5,7 @@ use metrics::{Clamped, Ending, Mono, Tally};
 use std::collections::BTreeMap;
 
 /// One interval as the workers' tallies come in.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Pending {
     workers: usize,
     /// The workers' ends of it, summed, ns: they swap their tallies some microseconds apart.
@@ -29,7 +29,7 @@ pub struct Complete {
 }
 
 /// Counts of a group of links.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Aggregator {
     workers: usize,
     start: Mono,
@@ -53,21 +53,7 @@ impl Aggregator {
     /// One for a group of so many `workers`, which begins at `start` and leaves out the first `omit` ns; `frames` says whether
     /// its links are media streams.
     pub fn new(workers: usize, start: Mono, omit: u64, frames: bool) -> Self {
-        Aggregator {
-            workers,
-            start,
-            omit,
-            frames,
-            end: start,
-            pending: BTreeMap::new(),
-            finished: Vec::new(),
-            total: Tally::default(),
-            traffic: Traffic::default(),
-            peak: 0,
-            effective: None,
-            idle: 0,
-            dropped: 0,
-        }
+        Aggregator { workers, start, omit, frames, end: start, ..Aggregator::default() }
     }
 
     /// The group that waited for its start begins.
@@ -80,8 +66,7 @@ impl Aggregator {
     /// A worker that has reported its last interval is not waited for in later ones: an order to stop reaches the workers
     /// at different instants, and a boundary may lie between them.
     pub fn tally(&mut self, index: u32, to: Mono, last: bool, tally: &Tally) -> Vec<Complete> {
-        let fresh = || Pending { workers: 0, ends: 0, latest: to, tally: Tally::default() };
-        let pending = self.pending.entry(index).or_insert_with(fresh);
+        let pending = self.pending.entry(index).or_default();
         pending.workers += 1;
         pending.ends += u128::from(to.0);
         pending.latest = pending.latest.max(to);

@@ -34,28 +34,20 @@ impl AxisName {
     /// One value of the axis, in its base unit.
     fn parse_value(self, text: &str) -> Result<u64, String> {
         let text = text.trim();
-        let value = match self {
-            AxisName::Buffer | AxisName::Size => parse_bytes(text),
-            AxisName::Spacing => parse_duration(text),
-            AxisName::Rate => parse_rate(text),
-            AxisName::Connections => {
-                text.parse().map_err(|_| format!("'{text}' is not a number of connections such as 8"))
-            }
-        }?;
-        if value == 0 || value > self.max() {
+        let number = |_| format!("'{text}' is not a number of connections such as 8");
+        // The value, and the largest one that a phase accepts.
+        let (value, most) = match self {
+            AxisName::Buffer => (parse_bytes(text)?, MAX_BUFFER),
+            AxisName::Spacing => (parse_duration(text)?, 3_600 * SECOND),
+            AxisName::Connections => (text.parse().map_err(number)?, u64::from(MAX_CONNECTIONS)),
+            // Phase::check knows.
+            AxisName::Size => (parse_bytes(text)?, u64::MAX),
+            AxisName::Rate => (parse_rate(text)?, u64::MAX),
+        };
+        if value == 0 || value > most {
             return Err(format!("{self} cannot be {text}"));
         }
         Ok(value)
-    }
-
-    /// The largest value a phase accepts.
-    fn max(self) -> u64 {
-        match self {
-            AxisName::Buffer => MAX_BUFFER,
-            AxisName::Connections => u64::from(MAX_CONNECTIONS),
-            AxisName::Rate | AxisName::Size => u64::MAX, // Phase::check knows
-            AxisName::Spacing => 3_600 * SECOND,
-        }
     }
 
     fn apply(self, value: u64, phase: &mut Phase) {
@@ -130,11 +122,8 @@ impl Axis {
                 known()
             )
         })?;
-        let name = names
-            .iter()
-            .find(|n| n.to_string() == name.trim())
-            .copied()
-            .ok_or_else(|| format!("'{name}' cannot be swept; {} can", known()))?;
+        let found = names.iter().find(|known| known.to_string() == name.trim()).copied();
+        let name = found.ok_or_else(|| format!("'{name}' cannot be swept; {} can", known()))?;
         let values = match values.split_once("..") {
             Some((low, high)) => range(name, low, high)?,
             None => values.split(',').map(|v| name.parse_value(v)).collect::<Result<_, _>>()?,
@@ -192,7 +181,7 @@ pub struct Step {
 
 /// A run as a list of phases. Repetitions go round: every setting once, then every setting again, so that a drift of
 /// the hosts or of the path spreads over all settings instead of colouring some.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Method {
     settings: Vec<(BTreeMap<String, String>, Phase)>,
     repeat: u32,
@@ -261,7 +250,7 @@ impl Method {
         for (label, phase) in &settings {
             phase.check().map_err(|why| format!("{}{why}", at(label)))?;
         }
-        Ok(Method { settings, repeat, until: None, done: 0, search: None, mtu: None })
+        Ok(Method { settings, repeat, ..Method::default() })
     }
 
     /// A search for the largest packets, up to `limit` bytes, that come whole in the directions of `base`, a measurement of delay;
@@ -275,7 +264,7 @@ impl Method {
             return Err("the largest packet to try must have 576 to 65535 bytes".to_owned());
         }
         let mtu = Some(mtu::Search::new(base.clone(), headers, limit));
-        Ok(Method { settings: Vec::new(), repeat: 1, until: None, done: 0, search: None, mtu })
+        Ok(Method { mtu, ..Method::default() })
     }
 
     /// The next phase to run; `None` at the end. `so_far` is what the earlier ones found; a sweep does not depend on it.
@@ -284,8 +273,8 @@ impl Method {
             let phase = search.next(so_far)?;
             let rate = phase.rate.map_or_else(|| "as fast as it goes".to_owned(), |rate| rate.to_string());
             let label = BTreeMap::from([(AxisName::Rate.to_string(), rate)]);
-            let same = so_far.points.iter().filter(|point| point.label == label).count();
-            return Some(Step { phase: Box::new(phase), label, repeat: u32::clamped(same) + 1 });
+            let repeat = u32::clamped(under(&label, so_far).len()) + 1;
+            return Some(Step { phase: Box::new(phase), label, repeat });
         }
         if let Some(search) = &mut self.mtu {
             let (label, phase) = search.next(so_far)?;
@@ -295,15 +284,11 @@ impl Method {
             let (round, setting) = (self.done / self.settings.len(), self.done % self.settings.len());
             self.done += 1;
             let (label, phase) = &self.settings[setting];
-            let same = || so_far.points.iter().filter(|point| point.label == *label).collect::<Vec<&Point>>();
-            if self.until.is_some_and(|until| until.reached(&same())) {
+            if self.until.is_some_and(|until| until.reached(&under(label, so_far))) {
                 continue;
             }
-            return Some(Step {
-                phase: Box::new(phase.clone()),
-                label: label.clone(),
-                repeat: u32::clamped(round) + 1,
-            });
+            let (phase, label) = (Box::new(phase.clone()), label.clone());
+            return Some(Step { phase, label, repeat: u32::clamped(round) + 1 });
         }
         None
     }
@@ -311,10 +296,8 @@ impl Method {
     /// What to say of the confidence that was asked for; `None` when none was.
     pub fn sure(&self, outcome: &Outcome) -> Option<(Level, String)> {
         let until = self.until?;
-        let same = |label: &BTreeMap<String, String>| {
-            outcome.points.iter().filter(|point| point.label == *label).collect::<Vec<&Point>>()
-        };
-        let settings: Vec<Vec<&Point>> = self.settings.iter().map(|(label, _)| same(label)).collect();
+        let settings: Vec<Vec<&Point>> =
+            self.settings.iter().map(|(label, _)| under(label, outcome)).collect();
         Some(until.notice(&settings))
     }
 
@@ -327,6 +310,11 @@ impl Method {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+}
+
+/// The points of an outcome under this label.
+fn under<'a>(label: &BTreeMap<String, String>, outcome: &'a Outcome) -> Vec<&'a Point> {
+    outcome.points.iter().filter(|point| point.label == *label).collect()
 }
 
 /// One setting for each value of `axis`.

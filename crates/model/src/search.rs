@@ -6,8 +6,8 @@
 //! limit, and one lucky moment is not its capacity. The rate that is left is tried until it got through [`PASSES`] times; when it
 //! fails twice before that, the search goes on below it.
 
-use crate::{Outcome, Phase, Point};
-use metrics::{Clamped, real, seconds};
+use crate::{Outcome, Phase, Point, Totals};
+use metrics::{Clamped, Packets, real, seconds};
 use std::collections::BTreeMap;
 
 /// The two ends of what is left may differ by this part of the lower.
@@ -25,7 +25,7 @@ const HOPELESS: u64 = 10_000;
 const SHORT: f64 = 0.98;
 
 /// A search: what it has tried, and what is left to try.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Search {
     base: Phase,
     /// Share of the datagrams that may be lost.
@@ -57,39 +57,25 @@ pub struct Highest {
     pub loss: f64,
 }
 
-/// A direction of a point: what was sent, and what arrived.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Way {
-    sent: u64,
-    received: u64,
-}
-
-impl Way {
-    fn loss(self) -> f64 {
-        if self.sent == 0 { 1.0 } else { real(self.sent.saturating_sub(self.received)) / real(self.sent) }
-    }
-}
-
-/// The directions in which datagrams were sent.
-fn ways(point: &Point) -> impl Iterator<Item = Way> {
-    let local = point.local.packets.as_deref().map(|p| p.counts).unwrap_or_default();
-    let remote = point
-        .remote
-        .iter()
-        .filter_map(|end| end.packets.as_deref())
-        .fold((0, 0), |(sent, received), p| (sent + p.counts.sent, received + p.counts.received));
-    [
-        (point.phase.pattern.sends_up(), Way { sent: local.sent, received: remote.1 }),
-        (point.phase.pattern.sends_down(), Way { sent: remote.0, received: local.received }),
-    ]
-    .into_iter()
-    .filter_map(|(used, way)| used.then_some(way))
+/// The datagrams that were sent and those that arrived, in each direction in which some were to be sent.
+fn ways(point: &Point) -> impl Iterator<Item = (u64, u64)> {
+    let counts = |end: &Totals| end.packets.as_deref().map(|packets| packets.counts).unwrap_or_default();
+    let local = counts(&point.local);
+    let mut remote = Packets::default();
+    point.remote.iter().for_each(|end| remote.add(&counts(end)));
+    let up = point.phase.pattern.sends_up().then_some((local.sent, remote.received));
+    let down = point.phase.pattern.sends_down().then_some((remote.sent, local.received));
+    up.into_iter().chain(down)
 }
 
 /// The share lost in the worse direction, and the datagrams that arrived in the slower.
 fn worst(point: &Point) -> (f64, u64) {
-    let loss = ways(point).map(Way::loss).fold(0.0, f64::max);
-    (loss, ways(point).map(|way| way.received).min().unwrap_or(0))
+    let loss = |(sent, received): (u64, u64)| match sent {
+        0 => 1.0,
+        sent => real(sent.saturating_sub(received)) / real(sent),
+    };
+    let received = ways(point).map(|(_, received)| received).min();
+    (ways(point).map(loss).fold(0.0, f64::max), received.unwrap_or(0))
 }
 
 /// Bits/s of each flow that `n` datagrams in the phase's time are.
@@ -102,18 +88,7 @@ fn rate_of(n: u64, phase: &Phase) -> u64 {
 impl Search {
     /// A search for the highest rate of `base` at which no more than `limit` (a share, 0..1) is lost.
     pub fn new(base: Phase, limit: f64) -> Self {
-        Search {
-            base,
-            limit,
-            trying: None,
-            tried: 0,
-            tally: BTreeMap::new(),
-            carried: Vec::new(),
-            failed: None,
-            first: 0,
-            over: false,
-            accepted: None,
-        }
+        Search { base, limit, ..Search::default() }
     }
 
     /// The next phase; `None` when there is nothing left to try. `so_far` ends with what the last one found.
@@ -132,7 +107,7 @@ impl Search {
 
     fn learn(&mut self, point: &Point) {
         let (loss, received) = worst(point);
-        let sent = ways(point).map(|way| rate_of(way.sent, &point.phase)).min().unwrap_or(0);
+        let sent = ways(point).map(|(sent, _)| rate_of(sent, &point.phase)).min().unwrap_or(0);
         let passed = loss <= self.limit && received > 0;
         let tally = self.tally.entry(self.trying).or_default();
         *(if passed { &mut tally.0 } else { &mut tally.1 }) += 1;
@@ -165,7 +140,7 @@ impl Search {
         let carried = match asked {
             // The sender did not manage more: that was not offered.
             Some(rate) if (real(sent)) < real(rate) * SHORT => {
-                self.failed = Some(self.failed.map_or(rate, |failed| failed.min(rate)));
+                self.fail(rate);
                 sent
             }
             Some(rate) => rate,
@@ -181,9 +156,14 @@ impl Search {
         if self.trying.is_none() {
             self.first = sent;
         }
-        self.failed = Some(self.failed.map_or(rate, |failed| failed.min(rate)));
+        self.fail(rate);
         let asked = self.trying;
         self.carried.retain(|(carried, other)| *carried < rate && *other != asked);
+    }
+
+    /// This rate did not get through.
+    fn fail(&mut self, rate: u64) {
+        self.failed = Some(self.failed.map_or(rate, |failed| failed.min(rate)));
     }
 
     /// The next rate to try: the remaining one until it got through often enough, or one between the bounds.
@@ -227,8 +207,8 @@ impl Search {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{PacketReport, Pattern, Probe, Totals};
-    use metrics::{Packets, SECOND};
+    use crate::{PacketReport, Pattern, Probe};
+    use metrics::SECOND;
 
     fn base() -> Phase {
         Phase {
