@@ -195,9 +195,9 @@ impl Builder {
         let mut told = Vec::new();
         let dropped = all(|draft| draft.dropped);
         if dropped > 0 {
+            let dropped = format_count(dropped, "interval");
             told.push(format!(
-                "{} beyond the first {MAX_INTERVALS}: only in the status CSV and the journal",
-                format_count(dropped, "interval")
+                "{dropped} beyond the first {MAX_INTERVALS}: only in the status CSV and the journal"
             ));
         }
         if self.bounded {
@@ -219,10 +219,8 @@ impl Builder {
             ));
         }
         if tests > 0 {
-            told.push(format!(
-                "{} beyond the first {MAX_EXTRAS_KEPT} or 64 MiB: only in the journal",
-                format_count(tests, "result")
-            ));
+            let results = format_count(tests, "result");
+            told.push(format!("{results} beyond the first {MAX_EXTRAS_KEPT} or 64 MiB: only in the journal"));
         }
         told
     }
@@ -239,11 +237,8 @@ impl Builder {
         let before = self.drafts.len();
         let Some(point) = self.drafts.last().map(|draft| self.finish(draft)) else { return };
         if let Some(last) = self.drafts.last_mut() {
-            *last = Draft {
-                told: true,
-                settled: Some(Box::new(thin::settled(point, before))),
-                ..Draft::default()
-            };
+            let settled = Some(Box::new(thin::settled(point, before)));
+            *last = Draft { told: true, settled, ..Draft::default() };
         }
     }
 

@@ -54,20 +54,13 @@ impl Until {
         if measured.len() < usize::clamped(LEAST_REPEATS) {
             return false;
         }
-        let Some(kind) = measured.first().map(|p| p.phase.kind) else { return false };
-        let mut any = false;
-        for figure in Figure::leading(kind) {
-            let values: Vec<f64> = measured.iter().filter_map(|p| figure.of(p)).collect();
-            if values.is_empty() {
-                continue;
-            }
-            let Some(spread) = Spread::of(&values) else { continue };
-            if values.len() < usize::clamped(LEAST_REPEATS) || !self.holds(&spread) {
-                return false;
-            }
-            any = true;
-        }
-        any
+        let figures = measured.first().map_or(&[][..], |point| Figure::leading(point.phase.kind));
+        let spread = |figure: &Figure| {
+            Spread::of(&measured.iter().filter_map(|point| figure.of(point)).collect::<Vec<f64>>())
+        };
+        let spreads: Vec<Spread> = figures.iter().filter_map(spread).collect();
+        let known = |spread: &Spread| spread.n >= u64::from(LEAST_REPEATS) && self.holds(spread);
+        !spreads.is_empty() && spreads.iter().all(known)
     }
 
     /// Whether the repetitions of each of these settings are enough; without settings they are not.

@@ -136,7 +136,6 @@ pub enum Level {
 
 /// The version of a document. A value that is made has this build's; one that is read and does not say it has none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
 pub struct SchemaName(pub String);
 
 impl SchemaName {
@@ -228,7 +227,6 @@ pub struct SessionInfo {
     /// Smallest round-trip time of the idle control connection before the load, ns.
     pub base_rtt_ns: u64,
     /// Round trip of a UDP datagram to the same port before the load, ns; `None` if none came back.
-    #[serde(default)]
     pub udp_rtt_ns: Option<u64>,
     /// Whether the server runs on the client's host, perhaps in another network namespace.
     #[serde(default)]

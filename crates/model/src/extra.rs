@@ -70,8 +70,7 @@ pub struct Curve {
 
 impl PartialEq for Extra {
     fn eq(&self, other: &Self) -> bool {
-        let json = |extra: &Extra| (extra.protocol.clone(), extra.value.get().to_owned());
-        json(self) == json(other) && self.shown == other.shown
+        self.protocol == other.protocol && self.value.get() == other.value.get() && self.shown == other.shown
     }
 }
 

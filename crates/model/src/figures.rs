@@ -1,7 +1,9 @@
 //! The figures of a phase: what follows from both ends' counts, and from nothing else.
 
 use crate::{CpuUse, Direction, Interval, Kind, Point, Status, Totals, Traffic};
-use metrics::{Moments, Spread, TcpTotals, buffer_delay_percent, per_second, real, tcp_efficiency_percent};
+use metrics::{
+    Moments, Spread, TcpTotals, buffer_delay_percent, per_second, real, sum_of, tcp_efficiency_percent,
+};
 
 /// A shorter interval than this part of the usual one is no reading of the rate: the run ended within it.
 const FULL: f64 = 0.9;
@@ -150,15 +152,7 @@ pub(crate) fn derive(point: &mut Point, serving: Option<Traffic>) {
 /// A server waits most of its life: it counts in the intervals in which something moved.
 fn busy(point: &Point, before: Traffic) -> Option<Traffic> {
     let stretches = std::iter::once(before).chain(point.counted().map(|i| i.local));
-    sum(stretches.filter(|t| !is_idle(t)))
-}
-
-/// Stretches of traffic one after the other; `None` when there are none.
-fn sum(stretches: impl Iterator<Item = Traffic>) -> Option<Traffic> {
-    stretches.reduce(|mut sum, later| {
-        sum.after(&later);
-        sum
-    })
+    sum_of(stretches.filter(|t| !is_idle(t)), Traffic::after)
 }
 
 /// Whether nothing moved.
@@ -173,7 +167,7 @@ fn remote_total(point: &Point) -> Option<Traffic> {
         point.remote.iter().for_each(|totals| all.beside(&totals.traffic));
         return Some(all);
     }
-    sum(point.counted().filter_map(|i| i.remote))
+    sum_of(point.counted().filter_map(|i| i.remote), Traffic::after)
 }
 
 /// The result is the receiver's count. Only when the receiver never said anything does the sender's stand in for it.

@@ -55,19 +55,15 @@ impl HostSnapshot {
             let mut numbers = release.split(|c: char| !c.is_ascii_digit());
             Some(format!("{name} {}.{}", numbers.next()?, numbers.next()?))
         };
-        let told = |(key, _): &(&String, &String)| TOLD_WITHOUT_A_KEY.contains(&key.as_str());
+        let mut sysctl = self.sysctl.clone();
+        sysctl.retain(|key, _| TOLD_WITHOUT_A_KEY.contains(&key.as_str()));
         HostSnapshot {
             kernel: series(&self.kernel).unwrap_or_default(),
             cpus: self.cpus,
             congestion: self.congestion.clone(),
             clock_synced: self.clock_synced,
             clock_error_ns: self.clock_error_ns,
-            sysctl: self
-                .sysctl
-                .iter()
-                .filter(told)
-                .map(|(key, value)| (key.clone(), value.clone()))
-                .collect(),
+            sysctl,
             nic: self.nic.as_ref().map(|nic| NicSnapshot {
                 name: String::new(),
                 driver: String::new(),

@@ -8,7 +8,7 @@ use crate::{
     Kind, Outcome, PacketReport, Pattern, Phase, Ping, Point, Probe, RoundTrips, Schedule, Spacing, Status,
     Transport, Way, figures,
 };
-use metrics::{Clamped, Spectrum, Spread, buffer_delay_percent, real};
+use metrics::{Clamped, Spectrum, Spread, buffer_delay_percent, real, sum_of};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -106,10 +106,9 @@ impl Load {
         let duration_ns = self.filler.duration_ns.map(|ns| ns.saturating_add(self.ramp_ns));
         let gap_ns = 1e9 / self.rate * f64::from(self.filler.connections);
         let inside_gap_ns = Some((u64::clamped(gap_ns.round())).max(metrics::SECOND / 1000));
-        Some((
-            label(stage, "load"),
-            Phase { pattern, duration_ns, omit_ns: self.ramp_ns, inside_gap_ns, ..self.filler.clone() },
-        ))
+        let filler = self.filler.clone();
+        let phase = Phase { pattern, duration_ns, omit_ns: self.ramp_ns, inside_gap_ns, ..filler };
+        Some((label(stage, "load"), phase))
     }
 
     /// What measures in a stage.
@@ -123,12 +122,8 @@ impl Load {
             iterations: None,
             ..Phase::default()
         };
-        let ping = Ping {
-            transport: Transport::Udp,
-            schedule: Schedule::Poisson { gap_ns },
-            timeout_ns: TIMEOUT,
-            ..Ping::default()
-        };
+        let schedule = Schedule::Poisson { gap_ns };
+        let ping = Ping { transport: Transport::Udp, schedule, timeout_ns: TIMEOUT, ..Ping::default() };
         let trips = Phase { kind: Kind::Ping, ping: Some(ping), iterations: Some(1), ..base.clone() };
         let probe = Probe {
             size: PROBE,
@@ -137,13 +132,9 @@ impl Load {
             late_ns: 5 * metrics::SECOND,
             ..Probe::default()
         };
-        let delay = Phase {
-            kind: Kind::Delay,
-            pattern: Pattern::Duplex,
-            rate: Some(u64::clamped((self.rate * f64::from(PROBE) * 8.0).round())),
-            probe: Some(probe),
-            ..base
-        };
+        let rate = Some(u64::clamped((self.rate * f64::from(PROBE) * 8.0).round()));
+        let (kind, pattern) = (Kind::Delay, Pattern::Duplex);
+        let delay = Phase { kind, pattern, rate, probe: Some(probe), ..base };
         [(label(stage, TRIPS), trips), (label(stage, "delay"), delay)]
     }
 }
@@ -274,10 +265,7 @@ fn trips_of(points: Points<'_>) -> Option<RoundTrips> {
 /// What the receivers of a direction counted in these repetitions.
 fn packets_of(points: Points<'_>, way: Way) -> Option<PacketReport> {
     let each = points.iter().filter_map(|point| way.packets(point)).map(Cow::into_owned);
-    each.reduce(|mut all, later| {
-        all.after(&later);
-        all
-    })
+    sum_of(each, PacketReport::after)
 }
 
 /// The mean of what `of` reads of these repetitions.

@@ -208,12 +208,11 @@ impl SweepRow {
     pub fn known(rows: &[SweepRow]) -> Vec<Figure> {
         let keys: BTreeSet<&String> = rows.iter().flat_map(|row| row.figures.keys()).collect();
         let mut all: Vec<Figure> = Figure::kept().filter(|figure| keys.contains(&figure.key())).collect();
-        let others: Vec<Figure> = keys.iter().flat_map(|key| Figure::named(key)).collect();
-        others.into_iter().for_each(|figure| {
+        for figure in keys.iter().flat_map(|key| Figure::named(key)) {
             if !all.contains(&figure) {
                 all.push(figure);
             }
-        });
+        }
         all
     }
 }

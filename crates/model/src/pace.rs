@@ -45,8 +45,12 @@ impl Pace {
 
     /// When so many bytes are paid for.
     fn paid(&self, bytes: u64) -> Mono {
-        let ns = u128::from(bytes) * 8 * u128::from(SECOND) / u128::from(self.bits_per_second);
-        self.origin.plus(u64::try_from(ns).unwrap_or(u64::MAX))
+        self.origin.plus(self.ns(bytes))
+    }
+
+    /// The time that so many bytes take at this rate, ns.
+    fn ns(&self, bytes: u64) -> u64 {
+        u64::clamped(u128::from(bytes) * 8 * u128::from(SECOND) / u128::from(self.bits_per_second))
     }
 
     /// Most bytes to send at once.
@@ -73,10 +77,7 @@ impl Pace {
 
     /// Time between chunks at this rate, ns.
     pub fn gap_ns(&self) -> u64 {
-        u64::clamped(
-            u128::from(self.chunk.max(self.burst)) * 8 * u128::from(SECOND)
-                / u128::from(self.bits_per_second),
-        )
+        self.ns(self.chunk.max(self.burst))
     }
 }
 

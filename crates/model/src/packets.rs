@@ -27,10 +27,10 @@ pub struct PacketReport {
     /// ns; `None` without them.
     pub stack_ns: Option<DistSummary>,
     /// How many of those stamps were the card's.
-    #[serde(skip_serializing_if = "is_none")]
+    #[serde(skip_serializing_if = "metrics::is_zero")]
     pub card_sent: u64,
     /// How far they may be off, ns, for having been taken by the card's clock; the worst.
-    #[serde(skip_serializing_if = "is_none")]
+    #[serde(skip_serializing_if = "metrics::is_zero")]
     pub card_sent_bound_ns: u64,
     /// RFC 3550 jitter, ns: the mean of its estimates after each datagram.
     pub jitter_ns: Option<f64>,
@@ -60,16 +60,16 @@ pub struct PacketReport {
     /// Datagrams whose arrival was stamped by the kernel; that of the others was read after the receive call.
     pub kernel_stamped: u64,
     /// Datagrams whose arrival was stamped by the network card; none of the former.
-    #[serde(skip_serializing_if = "is_none")]
+    #[serde(skip_serializing_if = "metrics::is_zero")]
     pub card_stamped: u64,
     /// How far those stamps may be off, ns, for having been taken by the card's clock; the worst. Part of `clock_bound_ns`.
-    #[serde(skip_serializing_if = "is_none")]
+    #[serde(skip_serializing_if = "metrics::is_zero")]
     pub card_bound_ns: u64,
     /// Stamps of the card that could not be true, being later than the kernel's or far too early; the kernel's were taken.
-    #[serde(skip_serializing_if = "is_none")]
+    #[serde(skip_serializing_if = "metrics::is_zero")]
     pub card_refused: u64,
     /// Stamps of the card of which nothing can be told because its clock could not be read; likewise.
-    #[serde(skip_serializing_if = "is_none")]
+    #[serde(skip_serializing_if = "metrics::is_zero")]
     pub card_unplaced: u64,
     /// IP fields of received datagrams.
     pub marks: IpFields,
@@ -84,10 +84,6 @@ pub struct DelayRange {
     pub mean: f64,
     /// Largest.
     pub max: u64,
-}
-
-fn is_none(n: &u64) -> bool {
-    *n == 0
 }
 
 impl DelayRange {

@@ -92,13 +92,11 @@ tagged_field!(Failure, "why");
 impl FrameVerdict {
     /// One frame of this verdict.
     pub fn counted(self) -> Frames {
-        let mut frames = Frames::default();
         match self {
-            FrameVerdict::Completed => frames.completed = 1,
-            FrameVerdict::Dropped => frames.dropped = 1,
-            FrameVerdict::Repeated => frames.repeated = 1,
+            FrameVerdict::Completed => Frames { completed: 1, ..Frames::default() },
+            FrameVerdict::Dropped => Frames { dropped: 1, ..Frames::default() },
+            FrameVerdict::Repeated => Frames { repeated: 1, ..Frames::default() },
         }
-        frames
     }
 }
 
@@ -126,11 +124,9 @@ pub struct ConnectionRecord {
     /// The error in words.
     pub error: Option<String>,
     /// The error as class and number, for programs.
-    #[serde(default)]
     pub failure: Option<Failure>,
     /// The kernel's word at its end.
     pub tcp: Option<TcpInfo>,
     /// Frames received, when it was a media stream.
-    #[serde(default)]
     pub frames: Option<Frames>,
 }
