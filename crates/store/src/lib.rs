@@ -97,13 +97,8 @@ impl Store {
     /// # Errors
     /// When that cannot be done.
     pub fn open(path: &Path) -> Result<Store, StoreError> {
-        let refused = |why: io::Error| StoreError::Refused {
-            path: path.to_owned(),
-            deed: "written",
-            why: why.to_string(),
-        };
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            private_folders().create(folder).map_err(refused)?;
+            private_folders().create(folder).map_err(|why| unwritten(path, why))?;
         }
         // What cannot be made here SQLite cannot make either, and says so.
         let _ = private_file().open(path);
@@ -123,13 +118,22 @@ impl Store {
     }
 
     fn prepared(mut self) -> Result<Store, StoreError> {
-        let tell = |e: &rusqlite::Error| told(&self.path, "read", e);
-        self.connection.busy_timeout(PATIENCE).map_err(|e| tell(&e))?;
-        match schema::prepare(&mut self.connection) {
-            Ok(None) => Ok(self),
-            Ok(Some(version)) => Err(StoreError::OtherVersion { path: self.path, version }),
-            Err(error) => Err(told(&self.path, "read", &error)),
+        let other =
+            self.connection.busy_timeout(PATIENCE).and_then(|()| schema::prepare(&mut self.connection));
+        match self.read(other)? {
+            None => Ok(self),
+            Some(version) => Err(StoreError::OtherVersion { path: self.path, version }),
         }
+    }
+
+    /// What SQLite read.
+    fn read<T>(&self, found: rusqlite::Result<T>) -> Result<T, StoreError> {
+        found.map_err(|e| told(&self.path, "read", &e))
+    }
+
+    /// What SQLite wrote.
+    fn written<T>(&self, done: rusqlite::Result<T>) -> Result<T, StoreError> {
+        done.map_err(|e| told(&self.path, "written", &e))
     }
 
     /// Keeps an outcome; `source` is the file that it was imported from, or empty. The number it got. Runs beyond the
@@ -138,13 +142,9 @@ impl Store {
     /// # Errors
     /// When it cannot be written: then nothing has changed.
     pub fn keep(&mut self, outcome: &Outcome, source: &str) -> Result<i64, StoreError> {
-        let document = packed(outcome).map_err(|why| StoreError::Refused {
-            path: self.path.clone(),
-            deed: "written",
-            why,
-        })?;
+        let document = packed(outcome).map_err(|why| unwritten(&self.path, why))?;
         let kept = insert(&mut self.connection, outcome, source, &document);
-        let id = kept.map_err(|e| told(&self.path, "written", &e))?;
+        let id = self.written(kept)?;
         // Best effort: the run is kept, and the next one tries again.
         let _ = self.prune();
         Ok(id)
@@ -155,17 +155,13 @@ impl Store {
     /// # Errors
     /// When the store cannot be read.
     pub fn holds(&self, run: Uuid) -> Result<bool, StoreError> {
-        let found = self.connection.query_row(
-            "SELECT EXISTS (SELECT 1 FROM run WHERE uuid = ?1)",
-            params![run.to_string()],
-            |row| row.get(0),
-        );
-        found.map_err(|e| told(&self.path, "read", &e))
+        let asked = "SELECT EXISTS (SELECT 1 FROM run WHERE uuid = ?1)";
+        self.read(self.connection.query_row(asked, [run.to_string()], |row| row.get(0)))
     }
 
     /// The runs that are asked for, the latest first.
     pub fn list(&self, query: &Query) -> Result<Vec<KeptRun>, StoreError> {
-        self.try_list(query).map_err(|e| told(&self.path, "read", &e))
+        self.read(self.try_list(query))
     }
 
     fn try_list(&self, query: &Query) -> rusqlite::Result<Vec<KeptRun>> {
@@ -175,13 +171,8 @@ impl Store {
                AND (?3 IS NULL OR started_ns >= ?3) AND (?5 IS NULL OR started_ns < ?5) ORDER BY id DESC LIMIT ?4",
         )?;
         let most = query.most.map_or(-1, i64::from);
-        let asked = params![
-            query.verb,
-            query.target,
-            query.since.map(|wall| wall.0),
-            most,
-            query.until.map(|wall| wall.0)
-        ];
+        let [since, until] = [query.since, query.until].map(|time| time.map(|wall| wall.0));
+        let asked = params![query.verb, query.target, since, most, until];
         let entries = runs.query_map(asked, entry)?.collect::<rusqlite::Result<Vec<KeptRun>>>()?;
         let mut figures = self
             .connection
@@ -196,8 +187,7 @@ impl Store {
 
     /// The number of the latest run.
     pub fn latest(&self) -> Result<Option<i64>, StoreError> {
-        let asked = self.connection.query_row("SELECT max(id) FROM run", [], |row| row.get(0));
-        asked.map_err(|e| told(&self.path, "read", &e))
+        self.read(self.connection.query_row("SELECT max(id) FROM run", [], |row| row.get(0)))
     }
 
     /// What a run found.
@@ -206,12 +196,8 @@ impl Store {
     /// [`StoreError::NoRun`], or when the store cannot be read.
     pub fn outcome(&self, id: i64) -> Result<Outcome, StoreError> {
         let asked = "SELECT deflated FROM document WHERE run = ?1";
-        let found: Option<Vec<u8>> = self
-            .connection
-            .query_row(asked, [id], |row| row.get(0))
-            .optional()
-            .map_err(|e| told(&self.path, "read", &e))?;
-        let bytes = found.ok_or_else(|| StoreError::NoRun { path: self.path.clone(), id })?;
+        let found = self.connection.query_row(asked, [id], |row| row.get::<_, Vec<u8>>(0)).optional();
+        let bytes = self.read(found)?.ok_or_else(|| StoreError::NoRun { path: self.path.clone(), id })?;
         unpacked(&bytes)
             .map_err(|why| StoreError::Damaged { path: self.path.clone(), why: format!("run {id}: {why}") })
     }
@@ -237,7 +223,7 @@ impl Store {
 
     /// What is kept.
     pub fn retention(&self) -> Result<Retention, StoreError> {
-        retention::read(&self.connection).map_err(|e| told(&self.path, "read", &e))
+        self.read(retention::read(&self.connection))
     }
 
     /// From now on keeps so much, and lets go of what is beyond; how many runs went.
@@ -246,7 +232,7 @@ impl Store {
     /// When the store cannot be written.
     pub fn retain(&mut self, retention: &Retention) -> Result<usize, StoreError> {
         let set = retention::write(&self.connection, retention).and_then(|()| self.prune());
-        set.map_err(|e| told(&self.path, "written", &e))
+        self.written(set)
     }
 
     /// Deletes runs beyond the retention limits; returns their number.
@@ -393,20 +379,25 @@ fn unpacked(bytes: &[u8]) -> Result<Outcome, String> {
     Outcome::read(&text).map_err(|e| e.to_string())
 }
 
+/// What kept the store from being written, apart from SQLite.
+fn unwritten(path: &Path, why: impl ToString) -> StoreError {
+    StoreError::Refused { path: path.to_owned(), deed: "written", why: why.to_string() }
+}
+
 /// What SQLite said, as a sentence.
 fn told(path: &Path, deed: &'static str, error: &rusqlite::Error) -> StoreError {
     let path = path.to_owned();
-    match error.sqlite_error_code() {
+    let why = match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-            StoreError::Damaged { path, why: plain(error) }
+            return StoreError::Damaged { path, why: plain(error) };
         }
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            let why = format!("another process has held it for {} s", PATIENCE.as_secs());
-            StoreError::Refused { path, deed, why }
+            format!("another process has held it for {} s", PATIENCE.as_secs())
         }
-        Some(ErrorCode::DiskFull) => StoreError::Refused { path, deed, why: "the disk is full".to_owned() },
-        _ => StoreError::Refused { path, deed, why: plain(error) },
-    }
+        Some(ErrorCode::DiskFull) => "the disk is full".to_owned(),
+        _ => plain(error),
+    };
+    StoreError::Refused { path, deed, why }
 }
 
 fn plain(error: &rusqlite::Error) -> String {
