@@ -2,9 +2,8 @@
 //! request across sites or by a name that is made to mean this host (DNS rebinding). A page at any other address wants its token.
 
 use crate::address::is_here;
-use hyper::header::{AUTHORIZATION, COOKIE, HOST};
+use hyper::header::{AUTHORIZATION, COOKIE};
 use hyper::{HeaderMap, Method, StatusCode};
-use std::fmt::Write;
 use std::net::{IpAddr, SocketAddr};
 
 /// Bytes of a token.
@@ -40,11 +39,7 @@ impl Guard {
         }
         let mut bytes = [0; TOKEN];
         getrandom::fill(&mut bytes)?;
-        let token = bytes.iter().fold(String::new(), |mut text, byte| {
-            // Writing to a String cannot fail.
-            let _ = write!(text, "{byte:02x}");
-            text
-        });
+        let token = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         // Cookies know no ports: two pages of one host must not overwrite each other's.
         Ok(Guard::Token(token, format!("netcaliper-{}", address.port())))
     }
@@ -59,10 +54,8 @@ impl Guard {
 
     pub(crate) fn admit(&self, method: &Method, headers: &HeaderMap, query: &str) -> Result<Pass, Refusal> {
         if !matches!(*method, Method::GET | Method::HEAD) {
-            return Err((
-                StatusCode::METHOD_NOT_ALLOWED,
-                "this page can be read only: GET and HEAD are answered",
-            ));
+            let sentence = "this page can be read only: GET and HEAD are answered";
+            return Err((StatusCode::METHOD_NOT_ALLOWED, sentence));
         }
         if matches!(self, Guard::Open) {
             return Ok(Pass::In);
@@ -70,17 +63,14 @@ impl Guard {
         let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         // A followed link may come from any site; subresource requests of other sites' pages are refused.
         if header("sec-fetch-site") == Some("cross-site") && header("sec-fetch-mode") != Some("navigate") {
-            return Err((StatusCode::FORBIDDEN, "another site asks for this page: it is not told"));
+            return forbidden("another site asks for this page: it is not told");
         }
         match self {
             Guard::Token(token, cookie) => Self::known(token, cookie, headers, query),
-            _ if headers.get(HOST).and_then(|host| host.to_str().ok()).is_some_and(means_here) => {
-                Ok(Pass::In)
-            }
-            _ => Err((
-                StatusCode::FORBIDDEN,
+            _ if header("host").is_some_and(means_here) => Ok(Pass::In),
+            _ => forbidden(
                 "this page is for browsers of its own host, which call it localhost, 127.0.0.1 or [::1]",
-            )),
+            ),
         }
     }
 
@@ -100,12 +90,15 @@ impl Guard {
             .any(|told| same(told, token));
         match kept || borne {
             true => Ok(Pass::In),
-            false => Err((
-                StatusCode::FORBIDDEN,
+            false => forbidden(
                 "this page wants its token: open the address that netcaliper printed, with ?token= at its end",
-            )),
+            ),
         }
     }
+}
+
+fn forbidden(sentence: &'static str) -> Result<Pass, Refusal> {
+    Err((StatusCode::FORBIDDEN, sentence))
 }
 
 /// Whether a `Host` header means this host, at any port: a tunnel may have another. Another party's name server could resolve a

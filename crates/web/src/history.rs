@@ -60,12 +60,9 @@ pub(crate) fn list(store: Option<&Path>, mut asked: Asked) -> Result<Vec<u8>, Re
         until: query.until(),
         most: Some(MOST),
     };
-    let verbs: BTreeSet<String> = runs(store, Query { most: Some(MOST), ..Query::default() })?
-        .into_iter()
-        .map(|run| run.verb)
-        .filter(|verb| !verb.is_empty())
-        .collect();
-    let (runs, verbs) = (runs(store, wanted)?, Vec::from_iter(verbs));
+    let verbs = latest(store)?.into_iter().map(|run| run.verb).filter(|verb| !verb.is_empty());
+    let verbs = Vec::from_iter(verbs.collect::<BTreeSet<String>>());
+    let runs = runs(store, wanted)?;
     page("Saved runs", |out| report::write_history_page(&runs, &query, &verbs, out))
 }
 
@@ -106,8 +103,7 @@ fn page(title: &str, write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> Resu
 
 pub(crate) fn json(store: Option<&Path>) -> Result<Vec<u8>, Refusal> {
     let mut body = Vec::new();
-    let runs = runs(store, Query { most: Some(MOST), ..Query::default() })?;
-    report::write_history_json(&runs, &mut body).map_err(failed)?;
+    report::write_history_json(&latest(store)?, &mut body).map_err(failed)?;
     Ok(body)
 }
 
@@ -124,6 +120,10 @@ fn outcome(store: Option<&Path>, id: &str) -> Result<Outcome, Refusal> {
         .ok_or_else(|| (StatusCode::NOT_FOUND, "runs have numbers, as the list shows them".to_owned()))?;
     let store = open(store)?.ok_or_else(|| (StatusCode::NOT_FOUND, "no run was kept yet".to_owned()))?;
     store.outcome(number).map_err(|e| refused(&e))
+}
+
+fn latest(store: Option<&Path>) -> Result<Vec<KeptRun>, Refusal> {
+    runs(store, Query { most: Some(MOST), ..Query::default() })
 }
 
 fn runs(store: Option<&Path>, query: Query) -> Result<Vec<KeptRun>, Refusal> {

@@ -13,7 +13,6 @@ use hyper::header::{
 };
 use hyper::{Request, StatusCode};
 use report::{METRICS_TYPE, REPORT_SCRIPT, REPORT_STYLE, page_policy};
-use std::fmt::Write;
 use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
@@ -152,10 +151,7 @@ async fn follow(
         let update = Arc::clone(&following.borrow_and_update());
         if update.version > 0 && known != Some(update.version) {
             let mut event = format!("id: {}\n", update.version);
-            for line in update.since(known).lines() {
-                // Writing to a String cannot fail.
-                let _ = writeln!(event, "data: {line}");
-            }
+            update.since(known).lines().for_each(|line| event.extend(["data: ", line, "\n"]));
             event.push('\n');
             feed.send(event.into()).await?;
             known = Some(update.version);

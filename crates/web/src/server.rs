@@ -35,10 +35,6 @@ pub(crate) struct Server {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Number of connections with a request under way.
-#[derive(Default)]
-struct Busy(AtomicUsize);
-
 impl Server {
     /// Takes the address; answers from now on. The guard depends on the address that was got.
     pub(crate) fn start(
@@ -75,7 +71,8 @@ async fn answer(listener: std::net::TcpListener, site: Site, over: oneshot::Rece
     let Ok(listener) = TcpListener::from_std(listener) else { return };
     let shown = site.shown.clone();
     let site = Arc::new(site);
-    let busy = Arc::new(Busy::default());
+    // Number of connections with a request under way.
+    let busy = Arc::new(AtomicUsize::new(0));
     let accepting = tokio::spawn(accept(listener, site, Arc::clone(&busy)));
     let telling = shown.clone().map(|shown| tokio::spawn(tell(shown)));
     // Dropped or sent, it is over.
@@ -85,7 +82,7 @@ async fn answer(listener: std::net::TcpListener, site: Site, over: oneshot::Rece
     if let Some(shown) = shown {
         shown.refresh().await;
         let until = Instant::now() + FAREWELL;
-        while busy.0.load(Ordering::Acquire) > 0 && Instant::now() < until {
+        while busy.load(Ordering::Acquire) > 0 && Instant::now() < until {
             sleep(Duration::from_millis(10)).await;
         }
     }
@@ -103,7 +100,7 @@ async fn tell(shown: Arc<Shown>) {
     }
 }
 
-async fn accept(listener: TcpListener, site: Arc<Site>, busy: Arc<Busy>) {
+async fn accept(listener: TcpListener, site: Arc<Site>, busy: Arc<AtomicUsize>) {
     let open = Arc::new(AtomicUsize::new(0));
     loop {
         let Ok((stream, _)) = listener.accept().await else {
@@ -124,11 +121,11 @@ async fn accept(listener: TcpListener, site: Arc<Site>, busy: Arc<Busy>) {
 }
 
 /// Answers one request. Connections are closed after the answer: requests are rare, and an idle connection would hold a place.
-async fn one(stream: TcpStream, site: &Site, busy: &Busy) {
+async fn one(stream: TcpStream, site: &Site, busy: &AtomicUsize) {
     let asked = AtomicBool::new(false);
     let service = service_fn(async |request| {
         if !asked.swap(true, Ordering::AcqRel) {
-            busy.0.fetch_add(1, Ordering::AcqRel);
+            busy.fetch_add(1, Ordering::AcqRel);
         }
         Ok::<_, Infallible>(respond(site, &request).await)
     });
@@ -137,6 +134,6 @@ async fn one(stream: TcpStream, site: &Site, busy: &Busy) {
     // A browser that goes away needs no answer.
     let _ = http.serve_connection(TokioIo::new(WriteTimeout::new(stream)), service).await;
     if asked.load(Ordering::Acquire) {
-        busy.0.fetch_sub(1, Ordering::AcqRel);
+        busy.fetch_sub(1, Ordering::AcqRel);
     }
 }

@@ -4,11 +4,11 @@ use crate::Source;
 use crate::update::Update;
 use model::{Event, Outcome};
 use report::{LivePage, LiveView};
-use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use tokio::sync::{Mutex as Turn, watch};
 
+#[derive(Default)]
 pub(crate) struct Shown {
     page: Mutex<LivePage>,
     /// The run's own result, once it is over.
@@ -21,13 +21,7 @@ pub(crate) struct Shown {
 
 impl Shown {
     pub(crate) fn new(store: Option<PathBuf>) -> Self {
-        Shown {
-            page: Mutex::default(),
-            result: Mutex::default(),
-            latest: watch::Sender::new(Arc::default()),
-            made: Turn::default(),
-            store,
-        }
+        Shown { store, ..Shown::default() }
     }
 
     /// Makes the latest update, unless nothing has changed. It is made of a copy: the run goes on meanwhile.
@@ -70,27 +64,22 @@ impl Shown {
     }
 }
 
-struct Told<'a>(Source, Cow<'a, Event>);
-
-impl Told<'_> {
-    fn told(&self, page: &mut LivePage) {
-        match self.0 {
-            Source::Run => page.hear(&self.1),
-            Source::Beside(protocol) => page.hear_beside(protocol, &self.1),
-            Source::Part(place) => page.hear_part(place, &self.1),
-        }
-    }
-
-    fn kept(self) -> Told<'static> {
-        Told(self.0, Cow::Owned(self.1.into_owned()))
-    }
+/// Takes what waits, and then `latest`, to the page.
+fn hear(page: &mut LivePage, waiting: &mut Vec<(Source, Event)>, latest: Option<(Source, &Event)>) {
+    let mut hear = |of, event: &Event| match of {
+        Source::Run => page.hear(event),
+        Source::Beside(protocol) => page.hear_beside(protocol, event),
+        Source::Part(place) => page.hear_part(place, event),
+    };
+    waiting.drain(..).for_each(|(of, event)| hear(of, &event));
+    latest.into_iter().for_each(|(of, event)| hear(of, event));
 }
 
 /// The run's side.
 pub(crate) struct View {
     shown: Arc<Shown>,
     /// What was told while the page was being copied.
-    pending: Vec<Told<'static>>,
+    pending: Vec<(Source, Event)>,
 }
 
 impl View {
@@ -101,20 +90,18 @@ impl View {
     /// Takes an event to the page. It waits for nothing: what comes while the page is being copied is taken in with the next
     /// event.
     pub(crate) fn tell(&mut self, of: Source, event: &Event) {
-        let told = Told(of, Cow::Borrowed(event));
         let mut page = match self.shown.page.try_lock() {
             Ok(page) => page,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return self.pending.push(told.kept()),
+            Err(TryLockError::WouldBlock) => return self.pending.push((of, event.clone())),
         };
-        self.pending.drain(..).for_each(|waiting| waiting.told(&mut page));
-        told.told(&mut page);
+        hear(&mut page, &mut self.pending, Some((of, event)));
     }
 
     /// The run is over, and this is its result.
     pub(crate) fn end(&mut self, outcome: &Outcome) {
         let mut page = self.shown.page.lock().unwrap_or_else(PoisonError::into_inner);
-        self.pending.drain(..).for_each(|waiting| waiting.told(&mut page));
+        hear(&mut page, &mut self.pending, None);
         drop(page);
         *self.shown.result.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(outcome.clone()));
     }
