@@ -57,13 +57,11 @@ fn unpacked(bytes: &[u8]) -> Result<Option<Vec<u8>>, String> {
     }
     let mut all = Vec::new();
     let read = MultiGzDecoder::new(bytes).take(LARGEST + 1).read_to_end(&mut all);
-    match read {
-        Ok(_) if u64::clamped(all.len()) > LARGEST => {
-            Err("the file is too large once unpacked: more than 512 MiB".to_owned())
-        }
-        Ok(_) => Ok(Some(all)),
-        Err(error) => Err(format!("the file cannot be unpacked: {error}")),
+    read.map_err(|error| format!("the file cannot be unpacked: {error}"))?;
+    if u64::clamped(all.len()) > LARGEST {
+        return Err("the file is too large once unpacked: more than 512 MiB".to_owned());
     }
+    Ok(Some(all))
 }
 
 #[derive(Debug, Default)]
@@ -127,41 +125,28 @@ impl ImportedRun {
             builder.absorb(&Event::Notice { level: Level::Info, text });
         }
         for phase in self.phases {
-            let ImportedPhase { label, kind, pattern, connections, duration_ns, ping, .. } = phase;
-            let ImportedPhase { intervals, records, extras, frames, mut local, mut remote, .. } = phase;
+            let ImportedPhase { label, kind, pattern, duration_ns, ping, intervals, records, .. } = phase;
+            let ImportedPhase { connections, extras, frames, mut local, mut remote, .. } = phase;
             // Other programs' receivers do not verify as receivers of this program do.
             local.receive.clone_from(&receive);
             remote.iter_mut().for_each(|remote| remote.receive.clone_from(&receive));
             // What is not known is not said: neither transfers, nor buffers.
-            let phase = Phase {
-                kind,
-                pattern,
-                connections: connections.max(1),
-                duration_ns,
-                ping,
-                transfer: 0,
-                buffer: Range::just(0),
-                ..Phase::default()
-            };
+            let (connections, transfer, buffer) = (connections.max(1), 0, Range::just(0));
+            let asked = Phase { kind, pattern, connections, duration_ns, ping, ..Phase::default() };
+            let phase = Phase { transfer, buffer, ..asked };
             builder.absorb(&Event::Phase { label, repeat: 1, phase: Box::new(phase) });
             if self.started.0 > 0 {
                 builder.absorb(&Event::Start { at: self.started });
             }
-            for interval in intervals {
-                builder.absorb(&Event::Interval(Box::new(interval)));
-            }
-            for record in records {
-                builder.absorb(&Event::Connection(Box::new(record)));
-            }
-            if !frames.is_empty() {
-                builder.absorb(&Event::Frames { id: Uuid::nil(), rows: frames });
-            }
-            for extra in extras {
-                builder.absorb(&Event::Extra(extra));
-            }
-            builder.absorb(&Event::Local(Box::new(local)));
-            remote.into_iter().for_each(|remote| builder.absorb(&Event::Remote(Box::new(remote))));
-            builder.absorb(&Event::PhaseEnd { status: Status::Complete, reason: None });
+            let intervals = intervals.into_iter().map(|interval| Event::Interval(Box::new(interval)));
+            let records = records.into_iter().map(|record| Event::Connection(Box::new(record)));
+            let frames = Some(frames).filter(|rows| !rows.is_empty());
+            let frames = frames.map(|rows| Event::Frames { id: Uuid::nil(), rows });
+            let found = intervals.chain(records).chain(frames).chain(extras.into_iter().map(Event::Extra));
+            let local = Event::Local(Box::new(local));
+            let remote = remote.map(|remote| Event::Remote(Box::new(remote)));
+            let end = Event::PhaseEnd { status: Status::Complete, reason: None };
+            found.chain([local]).chain(remote).chain([end]).for_each(|event| builder.absorb(&event));
         }
         builder.absorb(&Event::End { status: Status::Complete, reason: None });
         Ok(builder.outcome())
