@@ -24,12 +24,10 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Result<ImportedRun, String>> {
 fn found(document: &Value) -> ImportedRun {
     let about = &document["metadata"];
     let text = |name: &str| about[name].as_str().unwrap_or_default();
-    let times: Vec<f64> =
-        document["x_values"].as_array().into_iter().flatten().take(MOST).filter_map(number).collect();
+    let times: Vec<f64> = list(&document["x_values"]).into_iter().flatten().collect();
     let (mut phases, mut up, mut down, mut left) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for (name, values) in document["results"].as_object().into_iter().flatten() {
-        let values: Vec<Option<f64>> =
-            values.as_array().into_iter().flatten().take(MOST).map(number).collect();
+        let values = list(values);
         // Means and sums of the others.
         let made = [" avg", " sum", " totals"].iter().any(|end| name.ends_with(end));
         match name {
@@ -43,10 +41,9 @@ fn found(document: &Value) -> ImportedRun {
         }
     }
     phases.extend(streams(&times, (&up, &down)));
-    let mut notices = vec![
-        "the readings are flent's, on its grid of times: percentiles are of those, not of single packets"
-            .to_owned(),
-    ];
+    let grid =
+        "the readings are flent's, on its grid of times: percentiles are of those, not of single packets";
+    let mut notices = vec![grid.to_owned()];
     if !left.is_empty() {
         notices.push(format!("left out: {}", left.join(", ")));
     }
@@ -60,6 +57,13 @@ fn found(document: &Value) -> ImportedRun {
         phases,
         notices,
     }
+}
+
+/// What a series has at each time; none where nothing came.
+type Values = Vec<Option<f64>>;
+
+fn list(values: &Value) -> Values {
+    values.as_array().into_iter().flatten().take(MOST).map(number).collect()
 }
 
 fn named(name: &str) -> BTreeMap<String, String> {
@@ -104,9 +108,6 @@ fn pings(name: &str, times: &[f64], values: &[Option<f64>]) -> Option<ImportedPh
     phase.local.pings = Some(Box::new(trips));
     (all.count() > 0).then_some(phase)
 }
-
-/// What a series has at each time; none where nothing came.
-type Values = Vec<Option<f64>>;
 
 /// All streams of each direction together.
 fn streams(times: &[f64], (up, down): (&[Values], &[Values])) -> Option<ImportedPhase> {

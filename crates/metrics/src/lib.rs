@@ -11,7 +11,6 @@ mod card;
 mod compare;
 mod dist;
 mod fairness;
-
 mod frames;
 mod jitter;
 mod known;

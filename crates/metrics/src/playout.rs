@@ -3,11 +3,8 @@
 use crate::{Signed, SignedSummary};
 use serde::{Deserialize, Serialize};
 
-/// Buffer depths for which misses are told, ns.
-const DEPTHS: [u64; 11] = {
-    let ms = 1_000_000;
-    [0, 5 * ms, 10 * ms, 20 * ms, 50 * ms, 100 * ms, 200 * ms, 500 * ms, 1_000 * ms, 2_000 * ms, 5_000 * ms]
-};
+/// Buffer depths for which misses are told, ms.
+const DEPTHS: [u64; 11] = [0, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000];
 
 /// Gathers frames over a stream, or over many.
 #[derive(Clone, Debug, Default)]
@@ -46,7 +43,8 @@ impl Playout {
     /// What a report says.
     pub fn summary(&self) -> PlayoutSummary {
         let Playout { ref need, never, stalls, longest: longest_stall } = *self;
-        let misses = DEPTHS.iter().map(|&depth| (depth, never + need.count_above(depth))).collect();
+        let depths = DEPTHS.into_iter().map(|ms| ms * 1_000_000);
+        let misses = depths.map(|depth| (depth, never + need.count_above(depth))).collect();
         PlayoutSummary { need_ns: need.summary(), never, misses, stalls, longest_stall }
     }
 }
