@@ -47,12 +47,10 @@ pub struct Exchange {
 impl Exchange {
     /// Time on the path there and back, ns: without the time the remote end took. Negative only when a clock is broken.
     pub fn round_trip(&self) -> i64 {
-        ours(self.t4).saturating_sub(ours(self.t1)).saturating_sub(self.t3.saturating_sub(self.t2))
+        i64::clamped(self.t4.0)
+            .saturating_sub(i64::clamped(self.t1.0))
+            .saturating_sub(self.t3.saturating_sub(self.t2))
     }
-}
-
-fn ours(at: Mono) -> i64 {
-    i64::try_from(at.0).unwrap_or(i64::MAX)
 }
 
 /// How times of two hosts are compared.
@@ -147,7 +145,7 @@ impl Offset {
         self.smallest_round_trip =
             Some(self.smallest_round_trip.map_or(round_trip, |known| known.min(round_trip)));
         self.exchanges += 1;
-        let (t1, t4) = (ours(exchange.t1), ours(exchange.t4));
+        let (t1, t4) = (i64::clamped(exchange.t1.0), i64::clamped(exchange.t4.0));
         // The two limits hold at two instants; between them a clock drifts by nothing that matters.
         let drifted = i64::clamped((real(t4.saturating_sub(t1)) * MAX_DRIFT).ceil());
         let limit = Limit {
@@ -254,7 +252,7 @@ impl Offset {
 
     /// Where their clock stood at `now`; `None` without an exchange.
     pub fn at(&self, now: Mono) -> Option<Estimate> {
-        let (low, high) = self.between(ours(now), self.rate)?;
+        let (low, high) = self.between(i64::clamped(now.0), self.rate)?;
         let width = high.checked_sub(low)?;
         let bound = u64::try_from(width).ok()?;
         Some(Estimate { offset_ns: low + width / 2, bound_ns: bound.div_ceil(2) })

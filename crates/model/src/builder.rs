@@ -91,6 +91,7 @@ impl Builder {
 
     /// Takes in one event.
     pub fn absorb(&mut self, event: &Event) {
+        let (bounds, joins) = (self.bounds(), self.bounded || self.serving);
         match event {
             Event::Begin(begin) => {
                 self.serving = begin.verb == "serve";
@@ -109,14 +110,10 @@ impl Builder {
             }
             Event::Session(session) => self.draft().point.sessions.push((**session).clone()),
             Event::Start { at } => self.draft().point.started = Some(*at),
-            Event::Interval(interval) => {
-                let joins = self.bounded || self.serving;
-                self.draft().interval(interval, joins);
-            }
+            Event::Interval(interval) => self.draft().interval(interval, joins),
             Event::Connection(record) => {
-                let most = self.bounds().connections;
                 let draft = self.draft();
-                match draft.point.connections.len() < most {
+                match draft.point.connections.len() < bounds.connections {
                     true => draft.point.connections.push((**record).clone()),
                     false => draft.unkept.0 += 1,
                 }
@@ -136,10 +133,7 @@ impl Builder {
             Event::Baseline(baseline) => self.draft().point.baseline = Some(baseline.clone()),
             Event::Trains(trains) => self.draft().point.trains = Some(trains.clone()),
             Event::FrameTimes(times) => self.draft().point.frame_times = Some(times.clone()),
-            Event::Extra(extra) if extra.shown.is_some() => {
-                let bounds = self.bounds();
-                self.draft().extra(extra, bounds);
-            }
+            Event::Extra(extra) if extra.shown.is_some() => self.draft().extra(extra, bounds),
             Event::Extra(_) => {}
             Event::Flows { rows } => self.draft().point.flows.clone_from(rows),
             Event::Notice { level, text } => self.notice(*level, text),

@@ -77,15 +77,11 @@ pub struct PacketRow {
 
 /// Marks the flows that fare worse than the others, each direction for itself.
 pub fn mark_flows(rows: &mut [FlowRow]) {
-    let sides: [fn(&mut FlowRow) -> Option<&mut FlowWay>; 2] =
-        [|row| row.up.as_mut(), |row| row.down.as_mut()];
-    for side in sides {
-        let mut ways: Vec<&mut FlowWay> = rows.iter_mut().filter_map(side).collect();
-        mark(&mut ways);
-    }
+    mark(rows.iter_mut().filter_map(|row| row.up.as_mut()).collect());
+    mark(rows.iter_mut().filter_map(|row| row.down.as_mut()).collect());
 }
 
-fn mark(ways: &mut [&mut FlowWay]) {
+fn mark(ways: Vec<&mut FlowWay>) {
     let lost = |way: &FlowWay| real(way.got.counts.lost.max(0));
     let came = |way: &FlowWay| real(way.got.counts.received + way.got.counts.corrupt);
     let all_lost: f64 = ways.iter().map(|way| lost(way)).sum();

@@ -58,7 +58,7 @@ impl Train {
     /// Mean rate in bits/s of packets of `size` bytes.
     pub fn mean_bps(&self, size: u32) -> u64 {
         let bits = u128::from(self.total()) * u128::from(size) * 8 * u128::from(SECOND);
-        u64::try_from(bits / u128::from(self.duration_ns().max(1))).unwrap_or(u64::MAX).max(8)
+        u64::clamped(bits / u128::from(self.duration_ns().max(1))).max(8)
     }
 
     /// The `n`th place of the schedule, from 0; places after the last are in trains that would follow.
@@ -69,13 +69,9 @@ impl Train {
         let wait = self.waits_ns.get(usize::clamped(setting)).copied().unwrap_or(0);
         let begin =
             round.saturating_mul(self.every_ns).saturating_add(setting * (self.every_ns / self.settings()));
-        Place {
-            train: u32::try_from(train).unwrap_or(u32::MAX),
-            setting: u32::clamped(setting),
-            round: u32::try_from(round).unwrap_or(u32::MAX),
-            number: u32::clamped(number),
-            intended_ns: begin.saturating_add(number * wait),
-        }
+        let intended_ns = begin.saturating_add(number * wait);
+        let [train, setting, round, number] = [train, setting, round, number].map(u32::clamped);
+        Place { train, setting, round, number, intended_ns }
     }
 
     /// All places, in order.
