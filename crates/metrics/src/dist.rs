@@ -54,15 +54,19 @@ impl Dist {
 
     /// Records one value. Values that do not fit a 64-bit histogram are recorded as its maximum.
     pub fn record(&mut self, value: u64) {
-        self.record_n(value, 1);
+        self.add(value, 1);
     }
 
     /// Records the same value `n` times.
-    #[inline]
     pub fn record_n(&mut self, value: u64, n: u64) {
-        if n == 0 {
-            return;
+        if n > 0 {
+            self.add(value, n);
         }
+    }
+
+    // Always inlined: most values are recorded once, for which the compiler leaves the multiplication out.
+    #[inline(always)]
+    fn add(&mut self, value: u64, n: u64) {
         if self.inner.is_none() {
             let Ok(mut made) = Histogram::<u64>::new(3) else { return };
             made.auto(true);
