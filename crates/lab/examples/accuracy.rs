@@ -67,31 +67,22 @@ fn run(rate: u64, wait: Wait, core: Option<usize>) {
     client.connect(server.local_addr().unwrap()).unwrap();
     server.connect(client.local_addr().unwrap()).unwrap();
     let stop = AtomicBool::new(false);
-    let others: Vec<usize> = io::thread::available().into_iter().filter(|c| Some(*c) != core).collect();
-    let keep_off = || {
-        if core.is_some() {
-            io::thread::pin(&others).unwrap();
-        }
-    };
+    let usable = io::thread::available();
+    if core.is_some() {
+        // The threads below inherit it.
+        let others: Vec<usize> = usable.iter().copied().filter(|c| Some(*c) != core).collect();
+        io::thread::pin(&others).unwrap();
+    }
     let (up, down) = std::thread::scope(|s| {
-        let up = s.spawn(|| {
-            keep_off();
-            receive(&server, &stop)
-        });
-        let down = s.spawn(|| {
-            keep_off();
-            receive(&client, &stop)
-        });
-        let sender = s.spawn(|| {
-            keep_off();
-            send([&client, &server], rate);
-        });
-        sender.join().unwrap();
+        let up = s.spawn(|| receive(&server, &stop));
+        let down = s.spawn(|| receive(&client, &stop));
+        send([&client, &server], rate);
         assert!(lab.settle(Duration::from_secs(5)));
         std::thread::sleep(Duration::from_millis(200));
         stop.store(true, Ordering::Relaxed);
         (up.join().unwrap(), down.join().unwrap())
     });
+    io::thread::pin(&usable).unwrap();
     let ended = lab.finish().unwrap();
     for (name, way, got, dir) in
         [("up", lab::Way::Up, up, &ended.truth.up), ("down", lab::Way::Down, down, &ended.truth.down)]

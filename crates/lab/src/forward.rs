@@ -54,14 +54,18 @@ impl Shared {
 #[derive(Debug)]
 struct Slot {
     bytes: Vec<u8>,
-    place: Place,
-    arrived: Mono,
+    /// The row of its first emission, but for its end.
+    row: Row,
     /// Emissions still to come, copies included.
     left: u8,
     passed: bool,
-    flipped: u8,
-    tos_in: u8,
-    tos_out: u8,
+}
+
+impl Slot {
+    /// The row of an emission, but for its end.
+    fn row(&self, emission: &Emission) -> Row {
+        Row { due: emission.due, copy: emission.copy, ..self.row }
+    }
 }
 
 #[derive(Debug)]
@@ -137,29 +141,9 @@ impl Lane {
         }
     }
 
-    /// The row of an emission, but for its end.
-    fn row(&self, slot: &Slot, emission: &Emission) -> Row {
-        Row {
-            way: self.way,
-            index: slot.place.index,
-            flow: slot.place.flow,
-            flow_index: slot.place.flow_index,
-            length: u32::clamped(slot.bytes.len()),
-            arrived: slot.arrived,
-            due: emission.due,
-            left: None,
-            class: Class::Unfinished,
-            copy: emission.copy,
-            flipped: slot.flipped,
-            wire: self.wire,
-            tos_in: slot.tos_in,
-            tos_out: slot.tos_out,
-        }
-    }
-
     /// A packet came: what becomes of it. `bytes` leave as they are then.
     fn take(&mut self, bytes: &mut [u8], anatomy: &Anatomy, at: Mono) -> (PacketOutcome, Row) {
-        let place = self.stats.place(anatomy);
+        let Place { index, flow, flow_index } = self.stats.place(anatomy);
         let (token, length) = (self.token(), u32::clamped(bytes.len()));
         let offer = Offer {
             at,
@@ -174,28 +158,34 @@ impl Lane {
         } else {
             self.impairment.offer(&offer)
         };
-        self.stats.arrived(place, length, &outcome, self.wire, at.since(self.empty));
+        let row = Row {
+            way: self.way,
+            index,
+            flow,
+            flow_index,
+            length,
+            arrived: at,
+            due: outcome.due,
+            left: None,
+            class: Class::Not(outcome.verdict),
+            copy: 0,
+            flipped: u8::clamped(outcome.flips().len()),
+            wire: self.wire,
+            tos_in: anatomy.tos,
+            tos_out: outcome.tos,
+        };
+        self.stats.arrived(&row, &outcome, at.since(self.empty));
         if !outcome.flips().is_empty() {
             anatomy.flip(bytes, outcome.flips(), !self.wire);
         }
         if outcome.tos != anatomy.tos {
             anatomy.set_tos(bytes, outcome.tos);
         }
-        let slot = Slot {
-            bytes: Vec::new(),
-            place,
-            arrived: at,
-            left: 1 + outcome.copies,
-            passed: outcome.verdict == Verdict::Passed,
-            flipped: u8::clamped(outcome.flips().len()),
-            tos_in: anatomy.tos,
-            tos_out: outcome.tos,
-        };
-        let mut row = self.row(&slot, &Emission::of(outcome.due));
-        (row.length, row.class) = (length, Class::Not(outcome.verdict));
         if outcome.verdict.goes_on() {
             self.free.pop();
-            self.keep(token, bytes, slot);
+            let (left, passed) = (1 + outcome.copies, outcome.verdict == Verdict::Passed);
+            let row = Row { class: Class::Unfinished, ..row };
+            self.keep(token, bytes, Slot { bytes: Vec::new(), row, left, passed });
         }
         (outcome, row)
     }
@@ -203,13 +193,13 @@ impl Lane {
     /// A packet is let go at `at`, into `device`.
     fn let_go(&mut self, emission: &Emission, device: &Tun, at: Mono) -> Option<Row> {
         let slot = self.slots.get(usize::clamped(emission.token))?;
-        let mut row = self.row(slot, emission);
+        let mut row = slot.row(emission);
         if device.write(&slot.bytes).is_ok() {
             (row.left, row.class) = (Some(at), Class::Left);
-            self.stats.left(slot.place, &row, slot.passed, at);
+            self.stats.left(&row, slot.passed, at);
         } else {
             row.class = Class::Refused;
-            self.stats.stayed(slot.place, emission.copy, true);
+            self.stats.stayed(&row);
         }
         self.done(emission.token);
         Some(row)
@@ -345,8 +335,8 @@ impl Forwarder<'_> {
             let lane = &mut self.lanes[lane];
             for emission in lane.impairment.unfinished() {
                 let Some(slot) = lane.slots.get(usize::clamped(emission.token)) else { continue };
-                let (row, place) = (lane.row(slot, &emission), slot.place);
-                lane.stats.stayed(place, emission.copy, false);
+                let row = slot.row(&emission);
+                lane.stats.stayed(&row);
                 self.tracer.row(row);
             }
         }

@@ -28,7 +28,7 @@ macro_rules! keys {
 }
 
 pub const KEYS: &[Key] = keys! {
-    "delay" "TIME" false |path, text| set(&mut path.delay_ns, time(text)),
+    "delay" "TIME" false |path, text| set(&mut path.delay_ns, parse_duration(text)),
         "Delay of every packet. In both directions: a round trip takes twice as long.";
     "jitter" "TIME[:SHAPE][:reorder]" false |path, text| set(&mut path.jitter, jitter(text).map(Some)),
         "Delay that differs: uniform (±TIME), normal (TIME is the standard deviation), exponential or pareto[=SHAPE] (only more, TIME is the mean; pareto has a heavy tail). Packets keep their order, unless `reorder` lets them overtake.";
@@ -52,7 +52,7 @@ pub const KEYS: &[Key] = keys! {
         "While it lasts, packets that come are lost. Times count from the start of the command. Repeatable.";
     "stall" "START+LENGTH[/PERIOD]" true |path, text| window(text).map(|window| path.stalls.push(window)),
         "While it lasts, nothing leaves; all that waited leaves at its end. Repeatable.";
-    "mtu" "BYTES" false |path, text| set(&mut path.mtu, number(text, 65_535)),
+    "mtu" "BYTES" false |path, text| set(&mut path.mtu.0, number(text, 65_535)),
         "MTU of the sending device [1500]: the sender's kernel knows it.";
     "path-mtu" "BYTES[:silent]" false |path, text| set(&mut path.path_mtu, path_mtu(text).map(Some)),
         "Larger packets are dropped on the way, and the sender is told (ICMP), or not (silent).";
@@ -60,7 +60,7 @@ pub const KEYS: &[Key] = keys! {
         "Gives all packets this code point: 0 to 63 or a name such as ef, af41, cs1.";
     "ecn-ce" "P" false |path, text| set(&mut path.ecn_ce, chance(text)),
         "Marks packets of senders that understand it: congestion experienced.";
-    "ecn-above" "TIME" false |path, text| set(&mut path.ecn_above_ns, time(text).map(Some)),
+    "ecn-above" "TIME" false |path, text| set(&mut path.ecn_above_ns, parse_duration(text).map(Some)),
         "Marks them when they had to wait for the bottleneck for longer.";
     "ecn-bleach" "yes|no" false |path, text| set(&mut path.ecn_bleach, yes(text)),
         "Clears the ECN bits.";
@@ -106,10 +106,6 @@ fn bottleneck(path: &mut Path) -> &mut Bottleneck {
     path.bottleneck.get_or_insert(Bottleneck { rate_bps: 0, limit: Limit::Time(100_000_000), overhead: 0 })
 }
 
-fn time(text: &str) -> Result<u64, String> {
-    parse_duration(text)
-}
-
 fn number(text: &str, most: u32) -> Result<u32, String> {
     text.parse()
         .ok()
@@ -137,7 +133,7 @@ fn yes(text: &str) -> Result<bool, String> {
 
 fn jitter(text: &str) -> Result<Jitter, String> {
     let mut parts = text.split(':');
-    let amount_ns = time(parts.next().unwrap_or_default())?;
+    let amount_ns = parse_duration(parts.next().unwrap_or_default())?;
     let mut jitter = Jitter { amount_ns, shape: Shape::Uniform, reorder: false };
     for part in parts {
         match part.split_once('=').unwrap_or((part, "")) {
@@ -170,7 +166,7 @@ fn limit(text: &str) -> Result<Limit, String> {
             .map_err(|_| format!("'{text}' is not a number of packets such as 50p"));
     }
     if text.ends_with('s') {
-        return time(text).map(Limit::Time);
+        return parse_duration(text).map(Limit::Time);
     }
     let wrong = || format!("'{text}' is not a queue such as 100ms, 64Ki or 50p");
     parse_bytes(text).map(Limit::Bytes).map_err(|_| wrong())
@@ -191,7 +187,7 @@ fn duplicate(text: &str) -> Result<Duplicate, String> {
     Ok(Duplicate {
         chance: chance(parts.next().unwrap_or_default())?,
         copies: u8::clamped(parts.next().map_or(Ok(1), |n| number(n, 255))?),
-        gap_ns: parts.next().map_or(Ok(0), time)?,
+        gap_ns: parts.next().map_or(Ok(0), parse_duration)?,
     })
 }
 
@@ -201,7 +197,7 @@ fn reorder(text: &str) -> Result<Reorder, String> {
     })?;
     let behind = match by.parse::<u16>() {
         Ok(packets) => Behind::Packets(packets),
-        Err(_) => Behind::Time(time(by)?),
+        Err(_) => Behind::Time(parse_duration(by)?),
     };
     Ok(Reorder { chance: chance(p)?, behind })
 }
@@ -223,7 +219,11 @@ fn window(text: &str) -> Result<Window, String> {
     let wrong = || format!("'{text}' is not START+LENGTH or START+LENGTH/PERIOD such as 2s+500ms/10s");
     let (start, rest) = text.split_once('+').ok_or_else(wrong)?;
     let (length, period) = rest.split_once('/').unwrap_or((rest, "0"));
-    Ok(Window { start_ns: time(start)?, length_ns: time(length)?, period_ns: time(period)? })
+    Ok(Window {
+        start_ns: parse_duration(start)?,
+        length_ns: parse_duration(length)?,
+        period_ns: parse_duration(period)?,
+    })
 }
 
 fn path_mtu(text: &str) -> Result<PathMtu, String> {
@@ -277,7 +277,7 @@ mod tests {
         let windows = |start_ns, length_ns, period_ns| Window { start_ns, length_ns, period_ns };
         let s = metrics::SECOND;
         assert_eq!(p.outages, [windows(2 * s, s / 2, 0), windows(5 * s, s, 10 * s)]);
-        assert_eq!((p.mtu, p.path_mtu), (1400, Some(PathMtu { bytes: 1300, silent: true })));
+        assert_eq!((p.mtu.0, p.path_mtu), (1400, Some(PathMtu { bytes: 1300, silent: true })));
         let p = path("ecn-ce=10%,ecn-above=5ms,ecn-bleach=no,only=udp:7411,reorder=2%:5ms,queue=50p,rate=1G");
         assert_eq!((p.ecn_ce, p.ecn_above_ns, p.dscp), (0.1, Some(5_000_000), None));
         assert_eq!(p.only, Some(Only { protocol: 17, port: Some(7411) }));

@@ -77,13 +77,6 @@ pub(crate) struct PacketOutcome {
     flipped: u8,
 }
 
-impl Emission {
-    /// One that never was on a schedule.
-    pub(crate) fn of(due: Mono) -> Self {
-        Emission { due, turn: 0, token: 0, copy: 0 }
-    }
-}
-
 impl PacketOutcome {
     pub(crate) fn new(verdict: Verdict, offer: &Offer) -> Self {
         PacketOutcome {

@@ -31,8 +31,6 @@
 )]
 
 mod chance;
-#[cfg(not(target_os = "linux"))]
-mod elsewhere;
 #[cfg(target_os = "linux")]
 mod forward;
 mod grammar;
@@ -48,8 +46,6 @@ mod setup;
 mod trace;
 mod truth;
 
-#[cfg(not(target_os = "linux"))]
-pub use elsewhere::Lab;
 pub use grammar::{KEYS, Key};
 pub use impair::Verdict;
 pub use order::Reordering;
@@ -59,7 +55,7 @@ pub use rig::Lab;
 pub use run::{Finished, Job, run};
 pub use setup::{
     Behind, Bottleneck, Bursts, Corrupt, Duplicate, HOLD_NS, Jitter, LONGEST_NS, Limit, MOST_BITS,
-    MOST_COPIES, Only, Path, PathMtu, Reorder, Setup, Shape, Trace, Wait, Window,
+    MOST_COPIES, Mtu, Only, Path, PathMtu, Reorder, Setup, Shape, Trace, Wait, Window,
 };
 pub use trace::{Class, Row, Way};
 pub use truth::{Counts, Device, Direction, Flow, SCHEMA, Truth, Worker};
@@ -139,4 +135,11 @@ pub enum LabError {
         /// What the system said.
         error: std::io::Error,
     },
+}
+
+impl LabError {
+    /// The system's error, for what was being done.
+    fn system(what: &'static str) -> impl Fn(std::io::Error) -> LabError {
+        move |error| LabError::System { what, error }
+    }
 }

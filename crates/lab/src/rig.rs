@@ -50,18 +50,17 @@ impl Lab {
         }
         let spaces = [space()?, space()?];
         let devices = [
-            device(&spaces[0], Side::Client, setup.up.mtu)?,
-            device(&spaces[1], Side::Server, setup.down.mtu)?,
+            device(&spaces[0], Side::Client, setup.up.mtu.0)?,
+            device(&spaces[1], Side::Server, setup.down.mtu.0)?,
         ];
-        let failed = |what: &'static str| move |error| LabError::System { what, error };
-        let reactor = Reactor::new().map_err(failed("making a reactor"))?;
+        let reactor = Reactor::new().map_err(LabError::system("making a reactor"))?;
         for (key, device) in (0..).zip(&devices) {
-            reactor.watch_level(device, key).map_err(failed("watching a device"))?;
+            reactor.watch_level(device, key).map_err(LabError::system("watching a device"))?;
         }
         let clock = Clock::new();
         let (origin, waker) = (clock.now(), reactor.waker());
         let tracer = Tracer::new(std::mem::replace(&mut setup.trace, Trace::Off), origin)
-            .map_err(failed("starting the trace"))?;
+            .map_err(LabError::system("starting the trace"))?;
         let lanes = [
             Lane::new(Way::Up, &setup.up, setup.seed, origin),
             Lane::new(Way::Down, &setup.down, setup.seed, origin),
@@ -75,7 +74,7 @@ impl Lab {
             Forwarder { devices, lanes, reactor, clock, shared: &theirs, tracer, worker }.run()
         };
         let name = std::thread::Builder::new().name("lab".to_owned());
-        let thread = name.spawn(work).map_err(failed("starting the forwarder"))?;
+        let thread = name.spawn(work).map_err(LabError::system("starting the forwarder"))?;
         Ok(Lab { spaces, shared, waker, thread: Some(thread), clock, origin, setup })
     }
 
@@ -147,14 +146,15 @@ impl Lab {
     /// When the trace could not be written, or the kernel's own counts could not be read.
     pub fn finish(mut self) -> Result<Ended, LabError> {
         self.kill();
-        let failed = |what: &'static str| move |error| LabError::System { what, error };
-        let losses = |side| self.within(side, || Interface::new(NAME).losses());
-        let [client, server] = [losses(Side::Client), losses(Side::Server)];
+        let losses = |side| {
+            let read = self.within(side, || Interface::new(NAME).losses());
+            read.map_err(LabError::system("reading counters"))
+        };
+        let (client, server) = (losses(Side::Client), losses(Side::Server));
         let closed = self.stop().ok_or(LabError::Forwarder)?;
-        let (client, server) =
-            (client.map_err(failed("reading counters"))?, server.map_err(failed("reading counters"))?);
+        let (client, server) = (client?, server?);
         let (rows, lost, wrote) = closed.tracer.close();
-        wrote.map_err(failed("writing the trace"))?;
+        wrote.map_err(LabError::system("writing the trace"))?;
         let device = |from: io::netns::Losses, to: io::netns::Losses| Device {
             not_read: from.tx_dropped + from.tx_errors,
             not_received: to.rx_dropped + to.rx_errors,
@@ -168,7 +168,7 @@ impl Lab {
 
     fn truth(&self, up: Direction, down: Direction, worker: Worker, trace_lost: u64) -> Truth {
         let begin = self.shared.begin.load(Ordering::Acquire);
-        let mut truth = Truth {
+        let truth = Truth {
             schema: SCHEMA,
             seed: self.setup.seed,
             asked_up: self.setup.up.clone(),
@@ -182,8 +182,7 @@ impl Lab {
             trace_lost,
             caveats: Vec::new(),
         };
-        truth.caveat();
-        truth
+        Truth { caveats: truth.caveats(), ..truth }
     }
 
     fn space(&self, side: Side) -> &Namespace {
@@ -211,10 +210,9 @@ impl Drop for Lab {
 fn space() -> Result<Namespace, LabError> {
     let made = Namespace::new().map_err(|error| match error.kind() {
         ErrorKind::PermissionDenied => LabError::Denied,
-        _ => LabError::System { what: "making a network namespace", error },
+        _ => LabError::system("making a network namespace")(error),
     })?;
-    let lo = made.within(|| Interface::new("lo").up());
-    lo.map_err(|error| LabError::System { what: "starting a loopback", error })?;
+    made.within(|| Interface::new("lo").up()).map_err(LabError::system("starting a loopback"))?;
     Ok(made)
 }
 
@@ -238,7 +236,7 @@ fn device(space: &Namespace, side: Side, mtu: u32) -> Result<Tun, LabError> {
     made.map_err(|error| match error.kind() {
         ErrorKind::PermissionDenied => LabError::Denied,
         ErrorKind::NotFound => LabError::NoTun,
-        _ => LabError::System { what: "making a TUN device", error },
+        _ => LabError::system("making a TUN device")(error),
     })
 }
 

@@ -49,9 +49,8 @@ pub struct Finished {
 /// # Errors
 /// When the lab cannot be built, or its record of packets is lost.
 pub fn run(job: Job) -> Result<Finished, LabError> {
-    let failed = |what: &'static str| move |error| LabError::System { what, error };
-    let signals =
-        Signals::hold(&[INTERRUPT, TERMINATE, HANG_UP, CHILD]).map_err(failed("holding signals"))?;
+    let signals = Signals::hold(&[INTERRUPT, TERMINATE, HANG_UP, CHILD])
+        .map_err(LabError::system("holding signals"))?;
     let core = job.setup.core;
     let usable = io::thread::available();
     if let Some(core) = core.filter(|core| !usable.is_empty() && !usable.contains(core)) {
@@ -63,15 +62,15 @@ pub fn run(job: Job) -> Result<Finished, LabError> {
     keep_off(core);
     let other = if job.side == Side::Client { Side::Server } else { Side::Client };
     let mut server = match &job.server {
-        Some(line) => Some(show.serve(other, line).map_err(failed("starting the server"))?),
+        Some(line) => Some(show.serve(other, line).map_err(LabError::system("starting the server"))?),
         None => None,
     };
     if let Some(server) = &mut server {
-        show.wait_for(other, server, job.patience).map_err(failed("waiting for the server"))?;
+        show.wait_for(other, server, job.patience).map_err(LabError::system("waiting for the server"))?;
     }
     show.lab.begin();
     let code = match show.start(job.side, &job.command) {
-        Ok(mut command) => show.attend(&mut command).map_err(failed("waiting for the command"))?,
+        Ok(mut command) => show.attend(&mut command).map_err(LabError::system("waiting for the command"))?,
         Err(error) => {
             let name = job.command.first().map(|name| name.to_string_lossy()).unwrap_or_default();
             show.notices.push(format!("cannot start '{name}': {error}"));
@@ -79,7 +78,7 @@ pub fn run(job: Job) -> Result<Finished, LabError> {
         }
     };
     if let Some(server) = &mut server {
-        show.dismiss(other, server).map_err(failed("ending the server"))?;
+        show.dismiss(other, server).map_err(LabError::system("ending the server"))?;
     }
     Ok(Finished { code, ended: show.lab.finish()?, notices: show.notices })
 }
@@ -132,8 +131,7 @@ impl Show {
                     .push("the server does not listen; the command was started all the same".to_owned());
                 return Ok(());
             }
-            let came = self.signals.wait(Some(LOOK_NS))?;
-            self.asked += u32::from(came.is_some_and(|signal| signal.number != CHILD));
+            self.wait(LOOK_NS)?;
             if self.asked > 0 {
                 return Ok(());
             }
@@ -186,9 +184,15 @@ impl Show {
                 self.notices.push("the server did not end when asked, and was killed".to_owned());
                 break;
             }
-            let came = self.signals.wait(Some((u64::clamped(left.as_nanos())).min(SECOND)))?;
-            self.asked += u32::from(came.is_some_and(|signal| signal.number != CHILD));
+            self.wait(u64::clamped(left.as_nanos()).min(SECOND))?;
         }
+        Ok(())
+    }
+
+    /// Waits for a signal, `ns` at most; one that is not of a child's end asks for the end.
+    fn wait(&mut self, ns: u64) -> std::io::Result<()> {
+        let came = self.signals.wait(Some(ns))?;
+        self.asked += u32::from(came.is_some_and(|signal| signal.number != CHILD));
         Ok(())
     }
 }

@@ -147,7 +147,7 @@ pub struct Only {
 /// The conditions of one direction. What happens to a packet, in this order: [`Only`], path MTU, outage, loss, burst
 /// loss, corruption, marking, bottleneck, delay and jitter, reordering, stall, duplication. What is lost therefore takes
 /// no room in the queue, and copies do not either.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Path {
     /// For which packets; `None` for all.
     pub only: Option<Only>,
@@ -171,7 +171,7 @@ pub struct Path {
     /// While these last, no packet leaves; all that waited leave at their end.
     pub stalls: Vec<Window>,
     /// The largest packet that the sending device takes, bytes: the sender's kernel knows it.
-    pub mtu: u32,
+    pub mtu: Mtu,
     /// The largest that passes further on, which the sender has to find out.
     pub path_mtu: Option<PathMtu>,
     /// Code point that all packets are given.
@@ -184,27 +184,14 @@ pub struct Path {
     pub ecn_bleach: bool,
 }
 
-impl Default for Path {
+/// The largest packet that a device takes, bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Mtu(pub u32);
+
+impl Default for Mtu {
+    /// Ethernet's.
     fn default() -> Self {
-        Path {
-            only: None,
-            delay_ns: 0,
-            jitter: None,
-            bottleneck: None,
-            loss: 0.0,
-            bursts: None,
-            duplicate: None,
-            reorder: None,
-            corrupt: None,
-            outages: Vec::new(),
-            stalls: Vec::new(),
-            mtu: 1500,
-            path_mtu: None,
-            dscp: None,
-            ecn_ce: 0.0,
-            ecn_above_ns: None,
-            ecn_bleach: false,
-        }
+        Mtu(1500)
     }
 }
 
@@ -223,12 +210,10 @@ impl Path {
             ("duplicate", self.duplicate.map_or(0.0, |d| d.chance)),
             ("reorder", self.reorder.map_or(0.0, |r| r.chance)),
             ("corrupt", self.corrupt.map_or(0.0, |c| c.chance)),
-            ("burst-loss", self.bursts.map_or(0.0, |b| b.enter)),
-            ("burst-loss", self.bursts.map_or(0.0, |b| b.leave)),
-            ("burst-loss", self.bursts.map_or(0.0, |b| b.bad)),
-            ("burst-loss", self.bursts.map_or(0.0, |b| b.good)),
         ];
-        if let Some((name, p)) = chances.into_iter().find(|(_, p)| !(0.0..=1.0).contains(p)) {
+        let bursts = self.bursts.map_or([0.0; 4], |b| [b.enter, b.leave, b.bad, b.good]);
+        let mut chances = chances.into_iter().chain(bursts.map(|p| ("burst-loss", p)));
+        if let Some((name, p)) = chances.find(|(_, p)| !(0.0..=1.0).contains(p)) {
             return Err(format!("{name}: {p} is not a probability from 0 to 1"));
         }
         let times = [
@@ -270,11 +255,11 @@ impl Path {
                 "rate: a bottleneck (rate, queue, overhead) needs a rate of at least 8 bit/s".to_owned()
             );
         }
-        if !(68..=65_535).contains(&self.mtu) {
-            return Err(format!("mtu: {} is not between 68 and 65535 bytes", self.mtu));
-        }
-        if let Some(mtu) = self.path_mtu.filter(|m| !(68..=65_535).contains(&m.bytes)) {
-            return Err(format!("path-mtu: {} is not between 68 and 65535 bytes", mtu.bytes));
+        let sizes = [("mtu", Some(self.mtu.0)), ("path-mtu", self.path_mtu.map(|mtu| mtu.bytes))];
+        for (name, bytes) in sizes {
+            if let Some(bytes) = bytes.filter(|bytes| !(68..=65_535).contains(bytes)) {
+                return Err(format!("{name}: {bytes} is not between 68 and 65535 bytes"));
+            }
         }
         match self.dscp {
             Some(dscp) if dscp > 63 => Err(format!("dscp: {dscp} is not between 0 and 63")),
@@ -352,7 +337,7 @@ mod tests {
             (Path { loss: 1.5, ..good.clone() }, "loss"),
             (Path { loss: f64::NAN, ..good.clone() }, "loss"),
             (Path { delay_ns: 61 * SECOND, ..good.clone() }, "delay"),
-            (Path { mtu: 10, ..good.clone() }, "mtu"),
+            (Path { mtu: Mtu(10), ..good.clone() }, "mtu"),
             (Path { dscp: Some(64), ..good.clone() }, "dscp"),
             (
                 Path { corrupt: Some(Corrupt { chance: 0.1, bits: 17, wire: false }), ..good.clone() },

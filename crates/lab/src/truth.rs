@@ -4,7 +4,7 @@ use crate::impair::{PacketOutcome, Verdict};
 use crate::order::{Order, Reordering};
 use crate::packet::{Anatomy, CE, ICMP, ICMP6, TCP, UDP};
 use crate::setup::{Path, Wait};
-use crate::trace::Row;
+use crate::trace::{Class, Row};
 use metrics::{Clamped, Dist, DistSummary, Mono, real};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -179,7 +179,8 @@ impl Truth {
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 
-    pub(crate) fn caveat(&mut self) {
+    /// Why the truth may be less than the whole truth.
+    pub(crate) fn caveats(&self) -> Vec<String> {
         let mut caveats = Vec::new();
         for (name, way) in [("up", &self.up), ("down", &self.down)] {
             let mut say = |n: u64, what: &str| {
@@ -202,7 +203,7 @@ impl Truth {
         if self.trace_lost > 0 {
             caveats.push(format!("{} rows are missing in the trace", self.trace_lost));
         }
-        self.caveats.extend(caveats);
+        caveats
     }
 }
 
@@ -222,10 +223,10 @@ impl FlowStats {
     }
 
     /// A packet came, and this was decided.
-    fn arrived(&mut self, length: u32, outcome: &PacketOutcome, wire: bool) {
+    fn arrived(&mut self, row: &Row, outcome: &PacketOutcome) {
         let counts = &mut self.counts;
         counts.arrived += 1;
-        counts.arrived_bytes += u64::from(length);
+        counts.arrived_bytes += u64::from(row.length);
         match outcome.verdict {
             Verdict::Forwarded | Verdict::Passed => {}
             Verdict::LostRandom => counts.lost_random += 1,
@@ -238,7 +239,7 @@ impl FlowStats {
         counts.held_back += u64::from(outcome.reordered);
         counts.stalled += u64::from(outcome.stalled);
         counts.clamped += u64::from(outcome.clamped);
-        let unseen = !outcome.verdict.goes_on() || (wire && !outcome.flips().is_empty());
+        let unseen = !outcome.verdict.goes_on() || (row.wire && row.flipped > 0);
         if unseen {
             counts.loss_runs += u64::from(self.run == 0);
             self.run += 1;
@@ -291,7 +292,7 @@ pub(crate) struct Place {
     pub(crate) flow_index: u64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct DirectionStats {
     all: FlowStats,
     late: Dist,
@@ -307,18 +308,7 @@ pub(crate) struct DirectionStats {
 
 impl DirectionStats {
     pub(crate) fn new() -> Self {
-        DirectionStats {
-            all: FlowStats::new(true),
-            late: Dist::default(),
-            unseen: Dist::default(),
-            keys: HashMap::new(),
-            flows: Vec::new(),
-            unlisted: 0,
-            first_left: None,
-            last_left: None,
-            housekeeping: 0,
-            told_too_big: 0,
-        }
+        DirectionStats { all: FlowStats::new(true), ..DirectionStats::default() }
     }
 
     /// Where the next packet of this direction belongs.
@@ -347,46 +337,34 @@ impl DirectionStats {
         Place { index, flow: Some(flow), flow_index }
     }
 
-    fn flow(&mut self, place: Place) -> Option<&mut FlowStats> {
-        self.flows.get_mut(usize::clamped(place.flow?)).map(|f| &mut f.1)
+    /// Counts a packet in the direction and in its flow, each with its number there.
+    fn count(&mut self, row: &Row, count: impl Fn(&mut FlowStats, u64)) {
+        count(&mut self.all, row.index);
+        if let Some((_, flow)) = row.flow.and_then(|flow| self.flows.get_mut(usize::clamped(flow))) {
+            count(flow, row.flow_index);
+        }
     }
 
     /// A packet came, `unseen` ns after the device was last seen empty.
-    pub(crate) fn arrived(
-        &mut self,
-        place: Place,
-        length: u32,
-        outcome: &PacketOutcome,
-        wire: bool,
-        unseen: u64,
-    ) {
-        self.all.arrived(length, outcome, wire);
+    pub(crate) fn arrived(&mut self, row: &Row, outcome: &PacketOutcome, unseen: u64) {
         self.unseen.record(unseen);
-        if let Some(flow) = self.flow(place) {
-            flow.arrived(length, outcome, wire);
-        }
+        self.count(row, |stats, _| stats.arrived(row, outcome));
     }
 
     /// A packet left at `at`.
-    pub(crate) fn left(&mut self, place: Place, row: &Row, passed: bool, at: Mono) {
-        self.all.left(row, passed, place.index);
+    pub(crate) fn left(&mut self, row: &Row, passed: bool, at: Mono) {
         self.late.record(at.since(row.due));
         self.first_left.get_or_insert(at);
         self.last_left = Some(at);
-        if let Some(flow) = self.flow(place) {
-            flow.left(row, passed, place.flow_index);
-        }
+        self.count(row, |stats, number| stats.left(row, passed, number));
     }
 
-    /// A packet was refused (`true`) or will not leave any more.
-    pub(crate) fn stayed(&mut self, place: Place, copy: u8, refused: bool) {
-        let count = |counts: &mut Counts| {
-            *(if refused { &mut counts.refused } else { &mut counts.unfinished }) += u64::from(copy == 0);
-        };
-        count(&mut self.all.counts);
-        if let Some(flow) = self.flow(place) {
-            count(&mut flow.counts);
-        }
+    /// A packet was refused, or will not leave any more.
+    pub(crate) fn stayed(&mut self, row: &Row) {
+        self.count(row, |stats, _| {
+            let Counts { refused, unfinished, .. } = &mut stats.counts;
+            *(if row.class == Class::Refused { refused } else { unfinished }) += u64::from(row.copy == 0);
+        });
     }
 
     pub(crate) fn close(self, origin: Mono, device: Device) -> Direction {
