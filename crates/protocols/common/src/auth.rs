@@ -113,9 +113,7 @@ pub fn keyed(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 16] {
 }
 
 fn shortened(long: &[u8; 32]) -> [u8; 16] {
-    let mut out = [0; 16];
-    out.copy_from_slice(&long[..16]);
-    out
+    std::array::from_fn(|n| long[n])
 }
 
 /// Proof over `nonce` that this process reads the clock with this identifier: two ends find out that they share a clock,
@@ -129,11 +127,7 @@ pub fn host_mark(clock_id: &str, nonce: &[u8; 16]) -> String {
 
 /// Lower-case hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
-    use fmt::Write;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// `N` bytes from hexadecimal; `None` for anything else.

@@ -52,10 +52,8 @@ impl dyn HostInfo {
     /// When the system has none.
     pub fn secret(&self) -> Result<[u8; 32], String> {
         let mut secret = [0; 32];
-        match self.random()(&mut secret) {
-            true => Ok(secret),
-            false => Err("the system gives no random numbers".to_owned()),
-        }
+        let drawn = self.random()(&mut secret);
+        drawn.then_some(secret).ok_or_else(|| "the system gives no random numbers".to_owned())
     }
 }
 

@@ -6,7 +6,7 @@
 use crate::message::tell;
 use crate::payload;
 use crate::pending::PendingPeers;
-use metrics::{Clamped, Ending, Frames, Group, Mono, Packets, Row};
+use metrics::{Clamped, Ending, Frames, Group, Mono, Packets, Recorder, Row};
 use model::Event;
 use std::any::Any;
 use std::time::Duration;
@@ -157,15 +157,21 @@ impl Core {
         self.stalled(now).map_or(Ok(()), Err)
     }
 
+    /// Counts in its row, once it has one.
+    #[inline]
+    fn count(&self, cx: &mut Context<'_>, count: impl FnOnce(&mut Recorder, Row)) {
+        if let Some(row) = self.row {
+            count(cx.rec, row);
+        }
+    }
+
     /// `n` payload bytes were sent.
     #[inline]
     pub fn sent<N>(&self, cx: &mut Context<'_>, n: N)
     where
         u64: Clamped<N>,
     {
-        if let Some(row) = self.row {
-            cx.rec.sent(row, u64::clamped(n));
-        }
+        self.count(cx, |rec, row| rec.sent(row, u64::clamped(n)));
     }
 
     /// `n` payload bytes were received.
@@ -174,32 +180,24 @@ impl Core {
     where
         u64: Clamped<N>,
     {
-        if let Some(row) = self.row {
-            cx.rec.received(row, u64::clamped(n));
-        }
+        self.count(cx, |rec, row| rec.received(row, u64::clamped(n)));
     }
 
     /// Datagrams were sent or received.
     #[inline]
     pub fn packets(&self, cx: &mut Context<'_>, more: &Packets) {
-        if let Some(row) = self.row {
-            cx.rec.packets(row, more);
-        }
+        self.count(cx, |rec, row| rec.packets(row, more));
     }
 
     /// One datagram was sent or received, or was not.
     #[inline]
     pub fn packet(&self, cx: &mut Context<'_>, count: impl Fn(&mut Packets)) {
-        if let Some(row) = self.row {
-            cx.rec.packet(row, count);
-        }
+        self.count(cx, |rec, row| rec.packet(row, count));
     }
 
     /// Frames were received.
     pub fn frames(&self, cx: &mut Context<'_>, more: Frames) {
-        if let Some(row) = self.row {
-            cx.rec.frames(row, more);
-        }
+        self.count(cx, |rec, row| rec.frames(row, more));
     }
 
     /// `n` bytes beside payload were sent.
@@ -207,9 +205,7 @@ impl Core {
     where
         u64: Clamped<N>,
     {
-        if let Some(row) = self.row {
-            cx.rec.framing_sent(row, u64::clamped(n));
-        }
+        self.count(cx, |rec, row| rec.framing_sent(row, u64::clamped(n)));
     }
 
     /// `n` bytes beside payload were received.
@@ -217,16 +213,12 @@ impl Core {
     where
         u64: Clamped<N>,
     {
-        if let Some(row) = self.row {
-            cx.rec.framing_received(row, u64::clamped(n));
-        }
+        self.count(cx, |rec, row| rec.framing_received(row, u64::clamped(n)));
     }
 
     /// The last of what is measured moved at `at`.
     pub fn complete(&self, cx: &mut Context<'_>, at: Mono) {
-        if let Some(row) = self.row {
-            cx.rec.complete(row, at);
-        }
+        self.count(cx, |rec, row| rec.complete(row, at));
     }
 
     /// A send that was due at `due` has left.

@@ -1,12 +1,12 @@
 //! Payload of protocols whose receivers do not compare it.
 
-use crate::payload::Source;
+use crate::payload::{Repeated, Source};
 use metrics::Clamped;
 use transport::Transmit;
 
 /// Characters that ttcp sends: the 95 printable ones of ASCII, in order.
 const PRINTABLE: usize = 95;
-/// Bytes kept of each filler: a whole number of rounds of the printable characters.
+/// Bytes kept of each filler: twice a whole number of rounds of the printable characters.
 const KEPT: usize = PRINTABLE * 1_380;
 
 static CHARACTERS: [u8; KEPT] = {
@@ -37,7 +37,7 @@ pub enum Filler {
 impl Filler {
     /// Offers up to `n` bytes of a stream of buffers of `buffer` bytes each, from offset `at` of the stream.
     pub fn offer(self, at: u64, n: usize, buffer: u64, out: &mut Transmit<'_>) {
-        let kept: &'static [u8; KEPT] = match self {
+        let kept = match self {
             Filler::Printable => &CHARACTERS,
             Filler::LetterA => &LETTERS[0],
             Filler::LetterB => &LETTERS[1],
@@ -47,11 +47,10 @@ impl Filler {
         let mut within = at % buffer;
         let mut left = u64::clamped(n).min(u64::clamped(out.room()));
         while left > 0 {
-            let from = usize::clamped(within % u64::clamped(PRINTABLE));
-            let n = left.min(buffer - within).min(u64::clamped(KEPT - from));
-            out.fixed(&kept[from..from + usize::clamped(n)]);
+            let n = left.min(buffer - within);
+            Repeated(kept).offer(within, usize::clamped(n), out);
             left -= n;
-            within = (within + n) % buffer;
+            within = 0;
         }
     }
 

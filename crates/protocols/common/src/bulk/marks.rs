@@ -47,31 +47,28 @@ pub enum Word {
 }
 
 impl Marks {
+    /// The start, how often it is said, and how often the end is.
+    fn words(self) -> (&'static [u8], u32, u32) {
+        match self {
+            Marks::None => (&[], 0, 0),
+            Marks::Classic => (&CLASSIC, 1, 5),
+            Marks::Epi => (&EPI_START, 4, 4),
+        }
+    }
+
     /// How often the start is said.
     pub fn starts(self) -> u32 {
-        match self {
-            Marks::None => 0,
-            Marks::Classic => 1,
-            Marks::Epi => 4,
-        }
+        self.words().1
     }
 
     /// How often the end is said.
     pub fn ends(self) -> u32 {
-        match self {
-            Marks::None => 0,
-            Marks::Classic => 5,
-            Marks::Epi => 4,
-        }
+        self.words().2
     }
 
     /// The start.
     pub fn start(self) -> &'static [u8] {
-        match self {
-            Marks::None => &[],
-            Marks::Classic => &CLASSIC,
-            Marks::Epi => &EPI_START,
-        }
+        self.words().0
     }
 
     /// The end of a test of so many datagrams.

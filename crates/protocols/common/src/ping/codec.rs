@@ -19,7 +19,7 @@
 //! low end of the number, as many bytes as fit. Over TCP a message is one such unit, in any number of sends; over UDP
 //! each datagram is one, and they are numbered through: datagram i of message m of k datagrams has the number m·k + i.
 
-use crate::payload::Source;
+use crate::payload::{Source, first_difference};
 use metrics::Clamped;
 use transport::{Checked, Transmit, Violation};
 
@@ -103,12 +103,7 @@ pub fn check(size: u64, from: u64, bytes: &[u8]) -> Checked {
 
 /// What is wrong with a head that is not the one sent.
 pub fn bad_head(want: &[u8], got: &[u8]) -> Violation {
-    let at = want.iter().zip(got).position(|(a, b)| a != b).unwrap_or(0);
-    let (mut w, mut g) = ([0; 16], [0; 16]);
-    let n = want.len().min(got.len()).saturating_sub(at).min(16);
-    w[..n].copy_from_slice(&want[at..at + n]);
-    g[..n].copy_from_slice(&got[at..at + n]);
-    Violation::BadData { offset: u64::clamped(at), want: w, got: g, len: n as u8 }
+    first_difference(0, want, got)
 }
 
 #[cfg(test)]

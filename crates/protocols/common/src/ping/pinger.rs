@@ -176,8 +176,7 @@ impl Pinger {
             self.due = self.due.plus(gap);
         }
         let left = if self.params.units() >= 64 { u64::MAX } else { (1 << self.params.units()) - 1 };
-        let slot =
-            Slot { intended, sent: cx.now, left_at: None, word, left, state: State::Waiting, counted: !warm };
+        let slot = Slot { intended, word, left, counted: !warm, ..Slot::sent(cx.now) };
         self.window.push(slot, self.params.remembered());
         self.sending = Some(Sending { number, word, off: 0 });
         if let Some(talk) = &mut self.talk {
@@ -217,15 +216,7 @@ impl Pinger {
         self.core.packet(cx, |packets| packets.refused += 1);
         if begun.is_none() {
             // It has a number, but it never was under way.
-            let slot = Slot {
-                intended: cx.now,
-                sent: cx.now,
-                left_at: None,
-                word: 0,
-                left: 0,
-                state: State::Settled,
-                counted: true,
-            };
+            let slot = Slot { left: 0, state: State::Settled, ..Slot::sent(cx.now) };
             if let Some(talk) = &mut self.talk {
                 talk.left(self.window.next(), false);
             }
@@ -440,42 +431,32 @@ impl Flow for Pinger {
 
     fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
         match event {
-            FlowEvent::Up(path) => {
-                self.up(cx, path);
-                Ok(())
-            }
-            FlowEvent::Wake => self.woken(cx),
+            FlowEvent::Up(path) => self.up(cx, path),
+            FlowEvent::Wake => return self.woken(cx),
             FlowEvent::Stop => {
                 self.stop(cx);
-                self.settle(cx)
+                return self.settle(cx);
             }
             FlowEvent::Fin => {
                 self.tell_all(cx);
                 let (want, got) = self.bytes;
                 let why = "the echo service closed the connection";
-                self.fail(Violation::TooFew { got, want }.likely(why))
+                return self.fail(Violation::TooFew { got, want }.likely(why));
             }
             FlowEvent::Broken(_) if self.params.datagrams() => {
                 self.refused += 1;
                 self.core.packet(cx, |packets| packets.refused += 1);
-                if self.refused < HOPELESS || self.answered {
-                    return Ok(());
+                if self.refused >= HOPELESS && !self.answered {
+                    self.tell_all(cx);
+                    let why = "no program listens at that UDP port (ICMP port unreachable)";
+                    return self.fail(Violation::Vanished.likely(why));
                 }
-                self.tell_all(cx);
-                self.fail(
-                    Violation::Vanished.likely("no program listens at that UDP port (ICMP port unreachable)"),
-                )
             }
-            FlowEvent::Broken(_) => {
-                self.tell_all(cx);
-                Ok(())
-            }
-            FlowEvent::Stamped { tag, stamp, .. } => {
-                self.left_at(tag, stamp.at);
-                Ok(())
-            }
-            _ => Ok(()),
+            FlowEvent::Broken(_) => self.tell_all(cx),
+            FlowEvent::Stamped { tag, stamp, .. } => self.left_at(tag, stamp.at),
+            _ => {}
         }
+        Ok(())
     }
 
     fn id(&self) -> FlowId {

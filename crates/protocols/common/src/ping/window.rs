@@ -30,6 +30,13 @@ pub(super) struct Slot {
     pub(super) counted: bool,
 }
 
+impl Slot {
+    /// A message of one unit that was sent when it was to be, and counts.
+    pub(super) fn sent(at: Mono) -> Slot {
+        Slot { intended: at, sent: at, left_at: None, word: 0, left: 1, state: State::Waiting, counted: true }
+    }
+}
+
 /// Messages by number, the oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Window {
@@ -111,8 +118,7 @@ mod tests {
     use super::*;
 
     fn slot(at: u64) -> Slot {
-        let at = Mono(at);
-        Slot { intended: at, sent: at, left_at: None, word: 0, left: 1, state: State::Waiting, counted: true }
+        Slot::sent(Mono(at))
     }
 
     #[test]
