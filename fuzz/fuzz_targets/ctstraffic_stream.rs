@@ -9,7 +9,8 @@ use metrics::Group;
 use model::{Kind, Media, Phase};
 use std::sync::Arc;
 use transport::{Arena, Flow, FlowEvent, Path, Received, Transmit};
-use ctstraffic::{MediaParams, Receiver};
+use common::Params;
+use ctstraffic::Receiver;
 
 fuzz_target!(|bytes: &[u8]| {
     let media = Media {
@@ -22,8 +23,7 @@ fuzz_target!(|bytes: &[u8]| {
         spread: false,
     };
     let phase = Phase { kind: Kind::Stream, media: Some(media), ..Phase::default() };
-    let Some(params) = MediaParams::of(&phase, Group(1)) else { return };
-    let mut flow = Receiver::new(Arc::new(params), 0, true);
+    let mut flow = Receiver::new(Arc::new(Params::of(&phase, Group(1))), media, 0, true);
     let mut side = bench::side();
     let path = Path { peer: ([10, 0, 0, 1], 1).into(), local: ([10, 0, 0, 2], 2).into() };
     let _ = flow.on_event(&mut side.cx(bench::START), FlowEvent::Up(path));

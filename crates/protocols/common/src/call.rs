@@ -72,8 +72,9 @@ impl Connector for Caller {
 
 /// Makes the flow of a connection that has come.
 type Answer = dyn Fn(&mut Context<'_>) -> Box<dyn Flow> + Send;
-/// Takes a datagram of a peer that has no socket of its own, and may answer it.
-type OnDatagram = dyn FnMut(&mut Context<'_>, &Received<'_>, &mut Transmit<'_>) + Send;
+/// Takes a datagram of a peer that has no socket of its own, and may answer it, or give the peer a flow.
+type OnDatagram =
+    dyn FnMut(&mut Context<'_>, &Received<'_>, &mut Transmit<'_>) -> Option<Box<dyn Flow>> + Send;
 
 /// Answers connections, and datagrams where the protocol has them, from addresses that may connect.
 pub struct Answerer {
@@ -100,8 +101,21 @@ impl Answerer {
     /// The same, with datagrams.
     pub fn with_datagrams(
         self,
-        on_datagram: impl FnMut(&mut Context<'_>, &Received<'_>, &mut Transmit<'_>) + Send + 'static,
+        mut on_datagram: impl FnMut(&mut Context<'_>, &Received<'_>, &mut Transmit<'_>) + Send + 'static,
     ) -> Self {
+        self.with_flows(move |cx, got, reply| {
+            on_datagram(cx, got, reply);
+            None
+        })
+    }
+
+    /// The same, with datagrams whose peers may get flows of their own: as many as connections, and counted with these.
+    pub fn with_flows<F>(self, on_datagram: F) -> Self
+    where
+        F: FnMut(&mut Context<'_>, &Received<'_>, &mut Transmit<'_>) -> Option<Box<dyn Flow>>
+            + Send
+            + 'static,
+    {
         Answerer { on_datagram: Some(Box::new(on_datagram)), ..self }
     }
 
@@ -123,11 +137,10 @@ impl Acceptor for Answerer {
         got: &Received<'_>,
         reply: &mut Transmit<'_>,
     ) -> Option<Box<dyn Flow>> {
+        let (acl, limit) = &*self.admission;
         let peer = got.from?.peer;
-        if let Some(on_datagram) = self.on_datagram.as_mut().filter(|_| self.admission.0.admits(peer.ip())) {
-            on_datagram(cx, got, reply);
-        }
-        None
+        let on_datagram = self.on_datagram.as_mut().filter(|_| acl.admits(peer.ip()))?;
+        on_datagram(cx, got, reply).filter(|_| limit.enter())
     }
 
     fn on_closed(&mut self, cx: &mut Context<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {

@@ -6,7 +6,7 @@
 //! - [`codec`]: identifier and completion.
 //! - [`Connection`]: one TCP connection, either end.
 //! - [`Sender`], [`Receiver`]: the two ends of a media stream over UDP.
-//! - [`connectors`], [`Answerer`]: what opens connections and streams, and what answers them.
+//! - [`connectors`], [`acceptors`]: what opens connections and streams, and what answers them.
 #![forbid(unsafe_code)]
 
 pub mod codec;
@@ -20,9 +20,9 @@ use common::{one_sided, payload, protocol, verdicts};
 
 use crate::one_sided::OneSidedProtocol;
 use crate::protocol::{Info, Legacy, refused};
-pub use media::{HZ, MediaParams, Receiver, Ring, Sender};
+pub use media::{HZ, Receiver, Ring, Sender};
 use model::{Kind, Media, Payload, Phase};
-pub use open::{Answerer, acceptors, connectors};
+pub use open::{acceptors, connectors};
 pub use tcp::{Connection, Role};
 
 /// The default port, TCP and UDP.

@@ -21,25 +21,7 @@ pub use receive::Receiver;
 pub use ring::Ring;
 pub use send::Sender;
 
-use metrics::{Group, SECOND};
-use model::{Media, Phase, Verify};
-
-/// What all streams of a run have in common.
-#[derive(Clone, Debug)]
-pub struct MediaParams {
-    pub group: Group,
-    pub media: Media,
-    pub verify: Verify,
-    /// Whether a stream is told when it begins.
-    pub arrivals: bool,
-}
-
-impl MediaParams {
-    /// The settings of `phase` that concern its streams; `None` when it has none.
-    pub fn of(phase: &Phase, group: Group) -> Option<Self> {
-        Some(MediaParams { group, media: phase.media?, verify: phase.verify, arrivals: false })
-    }
-}
+use metrics::SECOND;
 
 /// Ticks in a second of the clock that our senders put into datagrams and our receivers into rows: as on Windows. Counted
 /// from the start of a stream, they stay below 2^47 for 162 days.

@@ -1,36 +1,33 @@
 //! What opens connections, and what answers them.
 
 use super::codec::START;
-use super::media::{MediaParams, Receiver, Sender};
+use super::media::{Receiver, Sender};
 use super::tcp::Connection;
 use crate::one_sided::{Answers, Calls, GROUP};
-use common::call::Caller;
-use common::message::Told;
+use common::call::{Answerer, Caller};
 use common::pending::PendingPeers;
-use common::{Acl, Limit, Params};
-use metrics::{Ending, Group};
-use model::Phase;
+use common::{Acl, Params};
+use metrics::Group;
+use model::{Media, Phase};
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
-use transport::{Acceptor, Cause, Connector, Context, Flow, Path, Received, Transmit};
+use transport::{Acceptor, Connector, Context, Flow, Received};
 
 /// A client's sources of links for `phase`.
 pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
-    if let Some(media) = MediaParams::of(phase, GROUP) {
-        let media = Arc::new(MediaParams { arrivals: calls.arrivals, ..media });
-        let tells = calls.frames;
-        return Caller::for_all(phase, calls, true, &move |_: &mut Context<'_>, slot| -> Box<dyn Flow> {
-            Box::new(Receiver::new(Arc::clone(&media), slot, tells))
-        });
-    }
     let params = Arc::new(Params { arrivals: calls.arrivals, ..Params::of(phase, GROUP) });
-    Caller::for_all(phase, calls, false, &move |cx: &mut Context<'_>, slot| -> Box<dyn Flow> {
+    let tells = calls.frames;
+    let make = move |cx: &mut Context<'_>, slot| -> Box<dyn Flow> {
+        if let Some(media) = params.media {
+            return Box::new(Receiver::new(Arc::clone(&params), media, slot, tells));
+        }
         let rude = params.rude(cx.rng);
         let transfer = transfer(&params, cx);
         Box::new(Connection::client(Arc::clone(&params), slot, transfer, rude))
-    })
+    };
+    Caller::for_all(phase, calls, phase.media.is_some(), &make)
 }
 
 /// Payload of a connection; from a range each end draws its own, as in the original.
@@ -40,36 +37,37 @@ fn transfer(params: &Params, cx: &mut Context<'_>) -> u64 {
 
 /// A server's sources of links for `phase`.
 pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
-    let workers = answers.workers.max(1);
+    let params = Arc::new(Params { arrivals: answers.arrivals, ..Params::of(phase, GROUP) });
+    let accepting = Arc::clone(&params);
+    let connections = Answerer::for_all(answers, move |cx: &mut Context<'_>| -> Box<dyn Flow> {
+        let transfer = transfer(&accepting, cx);
+        Box::new(Connection::server(Arc::clone(&accepting), transfer))
+    });
+    let Some(media) = phase.media else { return connections.into_iter().map(Answerer::boxed).collect() };
     let shared = Arc::new(Shared {
-        params: Arc::new(Params { arrivals: answers.arrivals, ..Params::of(phase, GROUP) }),
-        media: MediaParams::of(phase, GROUP)
-            .map(|media| Arc::new(MediaParams { arrivals: answers.arrivals, ..media })),
-        acl: answers.acl.clone(),
+        params,
+        media,
         streams: answers.streams.clone(),
-        limit: Limit::new(answers.exit_after),
         // Streams are what such a server is for: they may take half of all files.
         most: answers.sockets.map_or(MOST_STREAMS, |eighth| (4 * eighth).clamp(1, MOST_STREAMS)),
         watching: Mutex::new(Watching {
             peers: HashSet::new(),
             addresses: HashMap::new(),
-            streams: vec![0; workers.into()],
+            streams: vec![0; connections.len()],
         }),
     });
-    let one = |worker| {
-        let pending = PendingPeers::default();
-        Box::new(Answerer { shared: Arc::clone(&shared), worker, pending }) as Box<dyn Acceptor>
+    let with_streams = |(answerer, worker): (Answerer, u16)| {
+        let (shared, mut pending) = (Arc::clone(&shared), PendingPeers::default());
+        answerer.with_flows(move |cx, got, _| shared.stream(cx, got, worker, &mut pending)).boxed()
     };
-    (0..workers).map(one).collect()
+    connections.into_iter().zip(0..).map(with_streams).collect()
 }
 
-/// What a server's workers share.
+/// What the workers of a server of streams share.
 struct Shared {
     params: Arc<Params>,
-    media: Option<Arc<MediaParams>>,
-    acl: Acl,
+    media: Media,
     streams: Acl,
-    limit: Limit,
     /// Streams at once.
     most: usize,
     /// Clients with a stream. Locked once per stream and START.
@@ -137,38 +135,21 @@ impl Shared {
         }
         Some(Place { shared: Arc::clone(self), peer, worker })
     }
-}
 
-/// Answers connections and streams on one worker.
-pub struct Answerer {
-    shared: Arc<Shared>,
-    worker: u16,
-    pending: PendingPeers,
-}
-
-impl Acceptor for Answerer {
-    fn accept(&mut self, cx: &mut Context<'_>, path: &Path) -> Option<Box<dyn Flow>> {
-        let Shared { params, acl, limit, media, .. } = &*self.shared;
-        if media.is_some() || !acl.admits(path.peer.ip()) || !limit.enter() {
-            return None;
-        }
-        let transfer = transfer(params, cx);
-        Some(Box::new(Connection::server(Arc::clone(params), transfer)))
-    }
-
-    fn on_unsolicited(
-        &mut self,
+    /// The stream that a START asks for which came to worker `here`; `pending` is that worker's account of refused addresses.
+    fn stream(
+        self: &Arc<Self>,
         cx: &mut Context<'_>,
         got: &Received<'_>,
-        _: &mut Transmit<'_>,
+        here: u16,
+        pending: &mut PendingPeers,
     ) -> Option<Box<dyn Flow>> {
-        let media = self.shared.media.as_ref()?;
         let peer = got.from?.peer;
-        if got.bytes != START || !self.shared.acl.admits(peer.ip()) {
+        if got.bytes != START {
             return None;
         }
-        if !self.shared.streams.admits(peer.ip()) {
-            self.pending.warn_once(cx, peer.ip(), |who| {
+        if !self.streams.admits(peer.ip()) {
+            pending.warn_once(cx, peer.ip(), |who| {
                 format!(
                     "{who} asked for a stream and gets none: a START proves no address, so streams go to this host and \
                      directly connected networks only, unless -Allow or NETCALIPER_ALLOW names the network"
@@ -176,23 +157,14 @@ impl Acceptor for Answerer {
             });
             return None;
         }
-        let Some(place) = self.shared.place(peer, self.worker) else {
+        let Some(place) = self.place(peer, here) else {
             // It has its stream, whose socket was not there yet when this was sent.
             for group in [GROUP, Group::ALL] {
                 cx.rec.tally(group).frames.repeated += 1;
             }
             return None;
         };
-        if !self.shared.limit.enter() {
-            return None;
-        }
-        let to = Some(place.worker).filter(|&to| to != self.worker);
-        Some(Box::new(Sender::new(Arc::clone(media)).placed(place, to)))
-    }
-
-    fn on_closed(&mut self, cx: &mut Context<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {
-        if self.shared.limit.leave() {
-            cx.post(Told::LimitReached);
-        }
+        let to = Some(place.worker).filter(|&to| to != here);
+        Some(Box::new(Sender::new(&self.params, self.media).placed(place, to)))
     }
 }

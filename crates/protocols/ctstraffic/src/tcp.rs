@@ -42,6 +42,13 @@ pub enum Role {
     Server,
 }
 
+impl Role {
+    /// The remote end, in words.
+    fn other(self) -> &'static str {
+        if self == Role::Client { "server" } else { "client" }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// The identifier is being moved: so many bytes of it have been.
@@ -50,12 +57,8 @@ enum Step {
     Done(u8),
     /// The end of the stream is waited for.
     Parting,
-    Over {
-        how: Ending,
-        reset: bool,
-    },
-    /// The peer was found at fault: nothing more is said.
-    Failed,
+    /// The end has been decided on ([`Core::over`]), or the peer was found at fault: nothing more is said.
+    Over,
 }
 
 #[derive(Debug)]
@@ -144,8 +147,14 @@ impl Connection {
     }
 
     fn fail(&mut self, violation: Violation) -> Checked {
-        self.step = Step::Failed;
+        self.step = Step::Over;
         Err(violation)
+    }
+
+    /// It ends so, by RST or in good order.
+    fn end(&mut self, how: Ending, reset: bool) {
+        self.step = Step::Over;
+        self.core.over = Some((how, reset));
     }
 
     fn payload_sent(&mut self, cx: &mut Context<'_>, n: u64) {
@@ -222,8 +231,10 @@ impl Connection {
                        pattern another";
             return self.fail(self.too_few().likely(why));
         }
-        self.step =
-            if self.rude { Step::Over { how: Ending::Completed, reset: true } } else { Step::Parting };
+        self.step = Step::Parting;
+        if self.rude {
+            self.end(Ending::Completed, true);
+        }
         Ok(())
     }
 
@@ -234,17 +245,13 @@ impl Connection {
 
     /// What a standstill looks like, and which setting may differ.
     fn standstill(&self) -> String {
-        let (tx, rx) = (&self.tx, &self.rx);
-        let (other, its) = match self.role {
-            Role::Client => ("server", "the server's"),
-            Role::Server => ("client", "the client's"),
-        };
+        let (tx, rx, other) = (&self.tx, &self.rx, self.role.other());
         match self.step {
             Step::Id(_) if self.role == Role::Client => {
                 "no connection identifier came: is it ctsTraffic in server mode, with TCP?".to_owned()
             }
             Step::Payload if rx.got < rx.want && self.allowed().1 > 0 => format!(
-                "{} of {} bytes have come: {its} transfer may be smaller than ours, or its pattern another",
+                "{} of {} bytes have come: the {other}'s transfer may be smaller than ours, or its pattern another",
                 rx.got, rx.want
             ),
             Step::Payload => format!(
@@ -263,7 +270,7 @@ impl Connection {
 
     fn stalled(&mut self, stalled: Violation) -> Checked {
         if self.role == Role::Server && self.step == Step::Parting {
-            self.step = Step::Over { how: Ending::Completed, reset: true };
+            self.end(Ending::Completed, true);
             return Ok(());
         }
         let why = self.standstill();
@@ -274,22 +281,18 @@ impl Connection {
         if let Some(reset) = self.core.cut_off().filter(|_| self.step != Step::Parting) {
             return reset.or_else(|why| self.fail(why));
         }
-        match self.step {
+        let why = match self.step {
             Step::Parting => {
-                self.step = Step::Over { how: Ending::Completed, reset: false };
-                Ok(())
+                self.end(Ending::Completed, false);
+                return Ok(());
             }
             Step::Id(_) => {
-                let why =
-                    "the server hung up before it had sent its connection identifier: is it ctsTraffic?";
-                self.fail(self.too_few().likely(why))
+                "the server hung up before it had sent its connection identifier: is it ctsTraffic?"
             }
-            Step::Done(_) => {
-                let why = "the server hung up before it had said DONE";
-                self.fail(self.too_few().likely(why))
-            }
-            _ => self.fail(self.too_few()),
-        }
+            Step::Done(_) => "the server hung up before it had said DONE",
+            _ => return self.fail(self.too_few()),
+        };
+        self.fail(self.too_few().likely(why))
     }
 
     fn read(&self) -> Read {
@@ -320,8 +323,8 @@ fn draw(Range { low, high }: Range, cx: &mut Context<'_>) -> u64 {
 
 impl Flow for Connection {
     fn interest(&self) -> Interest {
-        if let Step::Over { how, reset } = self.step {
-            return Interest::of(End::Done { how, reset });
+        if let Some(last) = self.core.last_interest() {
+            return last;
         }
         let half = self.step == Step::Parting && self.role == Role::Client;
         Interest {
@@ -379,12 +382,10 @@ impl Flow for Connection {
             Step::Payload => self.take_payload(cx, got),
             Step::Done(have) => self.take_done(cx, have, got.bytes),
             _ => {
-                let (other, what) = match self.role {
-                    Role::Client => ("server", "after its DONE"),
-                    Role::Server => ("client", "after all payload"),
-                };
+                let what = if self.role == Role::Client { "after its DONE" } else { "after all payload" };
                 let why = format!(
-                    "bytes came {what}: the {other}'s transfer may be larger than ours, or its pattern another"
+                    "bytes came {what}: the {}'s transfer may be larger than ours, or its pattern another",
+                    self.role.other()
                 );
                 self.fail(Violation::TooMany { want: self.rx.want }.likely(why))
             }
@@ -400,21 +401,21 @@ impl Flow for Connection {
                 if self.role == Role::Server {
                     self.core.id = cx.rng.uuid();
                 }
-                Ok(())
             }
-            FlowEvent::Fin => self.fin(),
+            FlowEvent::Fin => return self.fin(),
             FlowEvent::Broken(_) if self.role == Role::Server && self.step == Step::Parting => {
-                self.step = Step::Over { how: Ending::Completed, reset: false };
-                Ok(())
+                self.end(Ending::Completed, false);
             }
-            FlowEvent::Wake => self.core.stalled(cx.now).map_or(Ok(()), |stalled| self.stalled(stalled)),
+            FlowEvent::Wake => {
+                return self.core.stalled(cx.now).map_or(Ok(()), |stalled| self.stalled(stalled));
+            }
             // Nothing in the protocol says "enough": what is not over but for the goodbye is aborted.
-            FlowEvent::Stop if !matches!(self.step, Step::Done(_) | Step::Parting | Step::Over { .. }) => {
-                self.step = Step::Over { how: Ending::Stopped, reset: true };
-                Ok(())
+            FlowEvent::Stop if matches!(self.step, Step::Id(_) | Step::Payload) => {
+                self.end(Ending::Stopped, true);
             }
-            _ => Ok(()),
+            _ => {}
         }
+        Ok(())
     }
 
     fn id(&self) -> FlowId {

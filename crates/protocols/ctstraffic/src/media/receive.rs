@@ -1,14 +1,15 @@
 //! A client's stream: it asks for one, holds frames for a while, and judges each when it is to be shown.
 
 use super::ring::Ring;
-use super::{HZ, MediaParams, ticks};
+use super::{HZ, ticks};
 use crate::codec::{Datagram, HEADER, START, STREAM_ID, decode};
 use crate::payload::Source;
 use crate::verdicts::{LAZY, ROWS, SETTLE};
+use common::Params;
 use common::kernel::Core;
 use common::message::{tell, warn};
 use metrics::{Clamped, Ending, FrameStamps, Frames, Mono, Packets, SECOND};
-use model::{Event, FrameRow, FrameVerdict, Verify};
+use model::{Event, FrameRow, FrameVerdict, Media, Verify};
 use std::sync::Arc;
 use transport::{
     Checked, Context, Fault, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation,
@@ -31,7 +32,8 @@ struct Odd {
 
 /// A client's stream.
 pub struct Receiver {
-    params: Arc<MediaParams>,
+    params: Arc<Params>,
+    media: Media,
     core: Core,
     up: Mono,
     /// When START left first; frames are shown from there.
@@ -55,14 +57,14 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// The stream in slot `slot`; with `tells` the verdict on each frame is posted.
-    pub fn new(params: Arc<MediaParams>, slot: u32, tells: bool) -> Self {
+    /// The stream of `media` in slot `slot`; with `tells` the verdict on each frame is posted.
+    pub fn new(params: Arc<Params>, media: Media, slot: u32, tells: bool) -> Self {
         Receiver {
             core: Core::new(params.group, slot, 0).telling(params.arrivals),
             up: Mono(0),
             start: None,
             again: None,
-            ring: Ring::new(&params.media),
+            ring: Ring::new(&media),
             stored: false,
             last: None,
             refused: None,
@@ -72,6 +74,7 @@ impl Receiver {
             told: Mono(0),
             odd: Odd::default(),
             long: false,
+            media,
             params,
         }
     }
@@ -79,8 +82,7 @@ impl Receiver {
     /// When the next frame is to be judged.
     fn due(&self) -> Option<Mono> {
         let (start, next) = (self.start?, self.ring.next()?);
-        let media = &self.params.media;
-        Some(start.plus(media.due_ns(Ring::depth(media) + next - 1)))
+        Some(start.plus(self.media.due_ns(Ring::depth(&self.media) + next - 1)))
     }
 
     /// Judges every frame whose time had come at `at`.
@@ -113,12 +115,15 @@ impl Receiver {
 
     /// The first frame is to be shown, and there is none: all are lost.
     fn nothing_came(&mut self, cx: &mut Context<'_>) -> Checked {
-        let frames = self.params.media.frames;
-        self.core.frames(cx, Frames { dropped: frames, ..Frames::default() });
-        let want = frames.saturating_mul(self.params.media.frame_size);
+        self.core.frames(cx, Frames { dropped: self.media.frames, ..Frames::default() });
         let why = "nothing came before the first frame was to be shown: is it a ctsTraffic server with -Protocol:udp, \
                    and does UDP get through?";
-        Err(Violation::TooFew { got: 0, want }.likely(why))
+        Err(self.nothing().likely(why))
+    }
+
+    /// No byte of the stream counts.
+    fn nothing(&self) -> Violation {
+        Violation::TooFew { got: 0, want: self.media.frames.saturating_mul(self.media.frame_size) }
     }
 
     /// Tells what was judged: all of it, or what has gathered.
@@ -142,9 +147,9 @@ impl Receiver {
         }
         odd.count = if odd.bytes == row.bytes { odd.count + 1 } else { 1 };
         odd.bytes = row.bytes;
-        if odd.count >= u64::from(self.params.media.frame_rate.clamp(3, 10)) {
+        if odd.count >= u64::from(self.media.frame_rate.clamp(3, 10)) {
             odd.told = true;
-            let size = self.params.media.frame_size;
+            let size = self.media.frame_size;
             let text = format!(
                 "frames of {size} bytes were expected and come with {}: the server's rate, frame rate, length or datagram \
                  size may be another",
@@ -160,11 +165,10 @@ impl Receiver {
         cx: &mut Context<'_>,
         bytes: &[u8],
         at: Mono,
-        part: (i64, i64, i64),
+        (frame, sender_ticks, sender_hz): (i64, i64, i64),
     ) -> Result<u64, Violation> {
-        let (frame, sender_ticks, sender_hz) = part;
         // The original reads no more than the longest datagram that it was told to expect.
-        let longest = self.params.media.frame_size.min(u64::from(self.params.media.datagram)) as usize;
+        let longest = self.media.frame_size.min(u64::from(self.media.datagram)) as usize;
         if bytes.len() > longest && !std::mem::replace(&mut self.long, true) {
             let n = bytes.len();
             let text = format!(
@@ -182,7 +186,7 @@ impl Receiver {
         if self.ring.store(frame, bytes.len() as u64, stamps) {
             self.stored = true;
             self.again = None;
-            if u64::try_from(frame) == Ok(self.params.media.frames) {
+            if u64::try_from(frame) == Ok(self.media.frames) {
                 self.last = Some(at);
             }
         } else {
@@ -209,8 +213,7 @@ impl Receiver {
     }
 
     fn foreign(&self, n: usize) -> Violation {
-        let want = self.params.media.frames.saturating_mul(self.params.media.frame_size);
-        Violation::TooFew { got: 0, want }.likely(format!("a datagram of {n} bytes is none of ctsTraffic's"))
+        self.nothing().likely(format!("a datagram of {n} bytes is none of ctsTraffic's"))
     }
 }
 
@@ -219,17 +222,19 @@ impl Flow for Receiver {
         if let Some(how) = self.over {
             return Interest::done(how);
         }
+        let read = Read::look(65_535);
+        if self.refused.is_some() {
+            return Interest { read, wake: Some(Mono(0)), ..Interest::NONE };
+        }
         let send = match (self.start, self.again) {
             (None, _) => When::Now,
             (_, Some(at)) if self.due().is_some_and(|due| at < due) => When::At(at),
             _ => When::Never,
         };
         // The last frame ends the stream, and the first tells whether there is one.
-        let soon = !self.stored || self.ring.next() >= Some(self.params.media.frames);
-        let judge = self.due().map(|due| due.plus(if soon { SETTLE } else { SETTLE + LAZY }));
-        let wake = if self.refused.is_some() { Some(Mono(0)) } else { judge };
-        let send = if self.refused.is_some() { When::Never } else { send };
-        Interest { send, read: Read::look(65_535), wake, end: None }
+        let soon = !self.stored || self.ring.next() >= Some(self.media.frames);
+        let wake = self.due().map(|due| due.plus(if soon { SETTLE } else { SETTLE + LAZY }));
+        Interest { send, read, wake, end: None }
     }
 
     fn prepare_send(&mut self, _: &mut Context<'_>, out: &mut Transmit<'_>) {
@@ -247,7 +252,7 @@ impl Flow for Receiver {
         self.core.framing_sent(cx, n.bytes);
         self.start.get_or_insert(cx.now);
         // Whole milliseconds, as in the original.
-        let frame = 1_000 / u64::from(self.params.media.frame_rate.max(1)) * 1_000_000;
+        let frame = 1_000 / u64::from(self.media.frame_rate.max(1)) * 1_000_000;
         self.again = Some(cx.now.plus(frame + AGAIN));
     }
 
@@ -270,25 +275,24 @@ impl Flow for Receiver {
     }
 
     fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
-        match event {
-            FlowEvent::Up(path) => {
-                self.up = cx.now;
-                self.told = cx.now;
+        match (event, self.refused) {
+            (FlowEvent::Up(path), _) => {
+                (self.up, self.told) = (cx.now, cx.now);
                 self.core.up(cx, path);
-                Ok(())
             }
-            FlowEvent::Broken(fault) => Err(Violation::Refused(fault)),
-            FlowEvent::Wake => match self.refused {
-                Some(fault) => Err(Violation::Refused(fault)),
-                None => self.judge_until(cx, Mono(cx.now.0.saturating_sub(SETTLE))),
-            },
-            FlowEvent::Stop if self.over.is_none() => {
+            (FlowEvent::Broken(fault), _) | (FlowEvent::Wake, Some(fault)) => {
+                return Err(Violation::Refused(fault));
+            }
+            (FlowEvent::Wake, None) => {
+                return self.judge_until(cx, Mono(cx.now.0.saturating_sub(SETTLE)));
+            }
+            (FlowEvent::Stop, _) if self.over.is_none() => {
                 self.over = Some(Ending::Stopped);
                 self.tell(cx, true);
-                Ok(())
             }
-            _ => Ok(()),
+            _ => {}
         }
+        Ok(())
     }
 
     fn id(&self) -> FlowId {

@@ -1,12 +1,13 @@
 //! A server's stream to one client.
 
-use super::{HZ, MediaParams, ticks};
+use super::{HZ, ticks};
 use crate::codec::{HEADER, START, encode_header, encode_stream_id, next_length};
+use common::Params;
 use common::kernel::{Core, Template};
 use metrics::{Clamped, Ending, Frames, Group, Mono, Packets};
+use model::Media;
 use std::any::Any;
 use std::io::ErrorKind;
-use std::sync::Arc;
 use transport::{
     Checked, Context, Fault, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation,
     When,
@@ -27,7 +28,7 @@ enum Step {
 
 /// A stream to one client: identifier, then frame after frame, each at its time. Late frames leave back to back, none is left out.
 pub struct Sender {
-    params: Arc<MediaParams>,
+    media: Media,
     core: Core,
     step: Step,
     /// When the socket was there, which is when our ticks begin.
@@ -42,16 +43,16 @@ pub struct Sender {
 }
 
 impl Sender {
-    pub fn new(params: Arc<MediaParams>) -> Self {
+    pub fn new(params: &Params, media: Media) -> Self {
         Sender {
             core: Core::new(params.group, 0, 0).telling(params.arrivals),
             step: Step::Id,
             up: Mono(0),
             base: Mono(0),
             frame: 1,
-            left: params.media.frame_size,
+            left: media.frame_size,
             offered: (0, 0),
-            params,
+            media,
         }
     }
 
@@ -65,7 +66,7 @@ impl Sender {
 
     /// When the next datagrams are due.
     fn due(&self) -> Mono {
-        let media = &self.params.media;
+        let media = &self.media;
         let due = self.base.plus(media.due_ns(self.frame));
         if !media.spread {
             return due;
@@ -78,10 +79,10 @@ impl Sender {
 
     /// How many datagrams may leave in one send call, and their bytes: all of one length but the last.
     fn next_send(&self, segments: usize, room: usize) -> (u64, u64) {
-        let most = u64::from(self.params.media.datagram);
+        let most = u64::from(self.media.datagram);
         let room = room.min(LONGEST) as u64;
         let (mut count, mut bytes) = (1, next_length(self.left, most));
-        let segments = if self.params.media.spread { 1 } else { u64::clamped(segments) };
+        let segments = if self.media.spread { 1 } else { u64::clamped(segments) };
         while count < segments && bytes == count * most && bytes < self.left {
             let n = next_length(self.left - bytes, most);
             if bytes + n > room {
@@ -93,7 +94,7 @@ impl Sender {
     }
 
     fn fill_frames(&mut self, cx: &Context<'_>, out: &mut Transmit<'_>) {
-        let most = usize::try_from(self.params.media.datagram).unwrap_or(LONGEST);
+        let most = usize::try_from(self.media.datagram).unwrap_or(LONGEST);
         let (count, bytes) = self.next_send(out.segments(), out.room());
         let header = encode_header(self.frame as i64, ticks(cx.now.since(self.up)), HZ);
         let datagrams = TEMPLATE.offer(out, most, usize::clamped(bytes));
@@ -108,9 +109,9 @@ impl Sender {
     fn advance(&mut self, n: u64) {
         self.left = self.left.saturating_sub(n);
         if self.left == 0 {
-            self.left = self.params.media.frame_size;
+            self.left = self.media.frame_size;
             self.frame += 1;
-            if self.frame > self.params.media.frames {
+            if self.frame > self.media.frames {
                 self.step = Step::Over(Ending::Completed);
             }
         }
@@ -119,7 +120,7 @@ impl Sender {
     fn frames_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
         let (offered, count) = self.offered;
         let sent = u64::clamped(n.bytes).min(offered);
-        let datagrams = sent.div_ceil(u64::from(self.params.media.datagram));
+        let datagrams = sent.div_ceil(u64::from(self.media.datagram));
         let given_up = if n.fault.is_some() { count.saturating_sub(datagrams) } else { 0 };
         self.core.sent(cx, sent);
         let refused = u64::from(n.fault.is_some());
@@ -198,7 +199,7 @@ impl Flow for Sender {
         // A START from somebody who has his stream already; whatever else comes is nobody's.
         let again = u64::clamped(got.datagrams().filter(|bytes| *bytes == START).count());
         let repeated = Frames { repeated: again, ..Frames::default() };
-        for group in [self.params.group, Group::ALL] {
+        for group in [self.core.group, Group::ALL] {
             cx.rec.tally(group).frames.add(repeated);
         }
         Ok(())

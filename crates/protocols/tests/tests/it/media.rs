@@ -1,9 +1,9 @@
 //! ctsTraffic's media stream in virtual time, over good and bad paths; what a receiver says of its frames is held against a
 //! slow model that knows only what arrived when.
 
-use common::Acl;
 use common::one_sided::Answers;
-use ctstraffic::{MediaParams, Receiver};
+use common::{Acl, Params};
+use ctstraffic::Receiver;
 use metrics::{Ending, Frames, Group, Mono, SECOND};
 use model::{Event, FrameRow, FrameVerdict, Kind, Media, Phase, Verify};
 use sim::{At, Cut, Link, Pair, Quirks, START, Side};
@@ -74,9 +74,9 @@ fn acceptor(phase: &Phase, streams: Acl) -> Box<dyn Acceptor> {
 
 /// A client and a server whose streams may differ.
 fn unlike(client: Media, server: Media) -> (Pair, Arc<Mutex<Seen>>) {
-    let params = Arc::new(MediaParams::of(&phase(client), Group(1)).unwrap());
+    let params = Arc::new(Params::of(&phase(client), Group(1)));
     let seen = Arc::default();
-    let tap = Tap { flow: Receiver::new(params, 0, true), seen: Arc::clone(&seen) };
+    let tap = Tap { flow: Receiver::new(params, client, 0, true), seen: Arc::clone(&seen) };
     let sockets = model::SocketSettings { gro: true, ..model::SocketSettings::default() };
     (Pair::unsolicited(Box::new(tap), acceptor(&phase(server), Acl::default())).sockets(sockets), seen)
 }
@@ -351,8 +351,8 @@ fn a_flipped_bit_ends_the_stream_unless_nobody_looks() {
     // Down: 39 bytes of identifier, then datagrams; a byte of the second datagram's payload.
     for (verify, fails) in [(Verify::Data, true), (Verify::Connection, false)] {
         let stream = media(1_000_000, 10, 2, 10);
-        let params = Arc::new(MediaParams::of(&Phase { verify, ..phase(stream) }, Group(1)).unwrap());
-        let client = Box::new(Receiver::new(params, 0, false));
+        let params = Arc::new(Params::of(&Phase { verify, ..phase(stream) }, Group(1)));
+        let client = Box::new(Receiver::new(params, stream, 0, false));
         let mut pair = Pair::unsolicited(client, acceptor(&phase(stream), Acl::default()))
             .down(Link::new().flip(39 + 1_400 + 700, 0x20));
         pair.run();
@@ -406,9 +406,9 @@ fn no_stream_goes_beyond_the_fence() {
     // The peer is 10.0.0.1.
     for (allow, admitted) in [("10.0.0.0/8", true), ("10.0.1.0/24", false), ("127.0.0.0/8", false)] {
         let stream = media(1_000_000, 10, 1, 10);
-        let params = Arc::new(MediaParams::of(&phase(stream), Group(1)).unwrap());
+        let params = Arc::new(Params::of(&phase(stream), Group(1)));
         let acl = Acl { allow: vec![allow.parse().unwrap()], deny: vec![] };
-        let client = Box::new(Receiver::new(params, 0, false));
+        let client = Box::new(Receiver::new(params, stream, 0, false));
         let mut pair = Pair::unsolicited(client, acceptor(&phase(stream), acl));
         pair.run();
         assert_eq!(pair.ends[0].completed(), admitted, "{allow}: {:?}", pair.ends[0].ended);

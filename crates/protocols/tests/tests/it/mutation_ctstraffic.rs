@@ -4,7 +4,7 @@ use crate::support::bench::{Bench, inputs, last_news, mutate};
 use common::Params;
 use common::payload::Source;
 use ctstraffic::codec::{DONE, Datagram, ID, decode, decode_id, encode_header, encode_id, encode_stream_id};
-use ctstraffic::{Connection, MediaParams, Receiver};
+use ctstraffic::{Connection, Receiver};
 use metrics::Group;
 use model::{Kind, Media, Pattern, Phase, Range, Verify};
 use std::sync::Arc;
@@ -130,7 +130,7 @@ fn receivers() {
     while tried < inputs() {
         let verify = [Verify::Data, Verify::Connection][rng.between(0, 1) as usize];
         let phase = Phase { kind: Kind::Stream, media: Some(media), verify, ..Phase::default() };
-        let mut flow = Receiver::new(Arc::new(MediaParams::of(&phase, Group(1)).unwrap()), 0, true);
+        let mut flow = Receiver::new(Arc::new(Params::of(&phase, Group(1))), media, 0, true);
         let Bench { rec, rng: chance, clock, outbox, now, .. } = &mut bench;
         flow.on_event(&mut Context::new(*now, clock, chance, rec, outbox), FlowEvent::Up(path)).unwrap();
         for _ in 0..200 {
