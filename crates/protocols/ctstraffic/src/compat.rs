@@ -6,12 +6,10 @@
 mod args;
 mod banner;
 mod connection;
-mod console;
 mod files;
 mod grammar;
 mod help;
 mod import;
-mod jitter;
 mod line;
 mod options;
 mod printer;

@@ -1,7 +1,7 @@
 //! The command line: words to a [`Spec`].
 
 use super::grammar::Word;
-use super::options::{self, Only, Page, Row};
+use super::options::{self, Page, Row};
 use super::raw::RawOptions;
 use super::spec::{Role, Spec, Transport};
 
@@ -63,14 +63,13 @@ fn help(arguments: &[String]) -> Option<Page> {
             || text.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("-help"))
     };
     let asked = arguments.iter().find(asks)?;
-    let page = match asked.to_ascii_lowercase().split_once(':') {
+    Some(match asked.to_ascii_lowercase().split_once(':') {
         Some(("-help", "tcp")) => Page::Tcp,
         Some(("-help", "udp")) => Page::Udp,
         Some(("-help", "logging")) => Page::Logging,
         Some(("-help", "advanced")) => Page::Advanced,
         _ => Page::Overview,
-    };
-    Some(page)
+    })
 }
 
 /// The original's guide itself prints `framerate:60` without the dash once: a known name is recognised without it.
@@ -90,21 +89,19 @@ fn unknown(word: &Word) -> String {
 
 /// Why an option that exists is none for this command line.
 fn misplaced(row: &Row, role: Option<Role>, given: &RawOptions) -> Option<String> {
-    match (row.who, role) {
-        (Only::This(Role::Client), Some(Role::Server)) => {
-            return Some("it is for clients, and -Listen makes this a server".to_owned());
+    let elsewhere = match (row.who, role, row.over, given.transport()) {
+        (Some(Role::Client), Some(Role::Server), ..) => {
+            Some("it is for clients, and -Listen makes this a server")
         }
-        (Only::This(Role::Server), Some(Role::Client)) => {
-            return Some("it is for servers, and -Target makes this a client".to_owned());
+        (Some(Role::Server), Some(Role::Client), ..) => {
+            Some("it is for servers, and -Target makes this a client")
         }
-        _ => {}
-    }
-    match (row.over, given.transport()) {
-        (Only::This(Transport::Tcp), Transport::Udp) => return Some("it is for -Protocol:tcp".to_owned()),
-        (Only::This(Transport::Udp), Transport::Tcp) => return Some("it is for -Protocol:udp".to_owned()),
-        _ => {}
-    }
-    row.needs.filter(|need| !(need.met)(given)).map(|need| format!("it needs {}", need.text))
+        (.., Some(Transport::Tcp), Transport::Udp) => Some("it is for -Protocol:tcp"),
+        (.., Some(Transport::Udp), Transport::Tcp) => Some("it is for -Protocol:udp"),
+        _ => None,
+    };
+    let missing = || row.needs.filter(|need| !given.holds(need)).map(|need| format!("it needs {need}"));
+    elsewhere.map(str::to_owned).or_else(missing)
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! What is printed before anything happens: the network adapter, and the settings in force.
 
 use super::connection::address;
+use super::line::layout;
 use super::spec::{Place, Role, Spec, Transport};
-use model::{HostSnapshot, Pattern, Verify};
+use model::{Burst, HostSnapshot, Pattern, Range, Verify};
 use std::net::{IpAddr, SocketAddr};
 
 /// Addresses that the names on the command line stand for.
@@ -37,10 +38,10 @@ pub(super) fn settings(spec: &Spec, resolved: &Resolved) -> Vec<String> {
     let mut lines = vec!["  Configured Settings  ".to_owned(), "-----------------------".to_owned()];
     let mut tell = |line: String| lines.push(format!("\t{line}"));
     let (phase, shown) = (&spec.phase, &spec.shown);
-    tell(format!("Protocol: {}", if spec.transport == Transport::Tcp { "TCP" } else { "UDP" }));
+    tell(format!("Protocol: {}", layout(spec.transport).name));
     let options = if shown.options.is_empty() { "None".to_owned() } else { shown.options.join(" ") };
     tell(format!("Options: {options}"));
-    tell(format!("IO function: {}", shown.io_function));
+    tell(format!("IO function: {}", io_function(spec.role, spec.transport)));
     tell(format!("IoPattern: {}", pattern(spec)));
     if let Pattern::PushPull { push, pull } = phase.pattern {
         tell(format!("PushBytes: {push}"));
@@ -68,14 +69,20 @@ pub(super) fn settings(spec: &Spec, resolved: &Resolved) -> Vec<String> {
     if let Some(group) = shown.cpu_group {
         tell(format!("CPU group: {group}"));
     }
-    if let Some(sharding) = shown.sharding {
-        tell(format!(
-            "Receive sharding: {} shards, {} threads each, batches of {}, affinity {}",
-            sharding.shards, sharding.workers, sharding.batch, sharding.policy
-        ));
+    if let Some(sharding) = &shown.sharding {
+        tell(format!("Receive sharding: {sharding}"));
     }
     lines.push(String::new());
     lines
+}
+
+/// What moves the bytes, as the banner names it.
+fn io_function(role: Role, transport: Transport) -> &'static str {
+    match (transport, role) {
+        (Transport::Udp, Role::Client) => "MediaStream Client",
+        (Transport::Udp, Role::Server) => "MediaStream Server",
+        (Transport::Tcp, _) => "epoll (send/recv on non-blocking sockets)",
+    }
 }
 
 fn pattern(spec: &Spec) -> &'static str {
@@ -94,16 +101,15 @@ fn both(n: u64) -> String {
 
 fn sizes(spec: &Spec, tell: &mut impl FnMut(String)) {
     let phase = &spec.phase;
-    let request = match (&phase.media, phase.buffer.low == phase.buffer.high) {
-        (Some(media), _) => format!("{} bytes", both(media.frame_size)),
-        (None, true) => format!("{} bytes", both(phase.buffer.low)),
-        (None, false) => format!("[{}, {}] bytes", phase.buffer.low, phase.buffer.high),
+    let Range { low, high } = phase.buffer;
+    let request = match &phase.media {
+        Some(media) => both(media.frame_size),
+        None if low == high => both(low),
+        None => span(low, Some(high)),
     };
-    tell(format!("Buffer used for each IO request: {request}"));
-    match phase.transfer_high {
-        None => tell(format!("Total transfer per connection: {} bytes", phase.transfer)),
-        Some(high) => tell(format!("Total transfer per connection: [{}, {high}] bytes", phase.transfer)),
-    }
+    tell(format!("Buffer used for each IO request: {request} bytes"));
+    let transfer = span(phase.transfer, phase.transfer_high);
+    tell(format!("Total transfer per connection: {transfer} bytes"));
     if let Some(media) = &phase.media {
         let rate = u64::from(media.frame_rate).max(1);
         tell(format!("\tUDP Stream BitsPerSecond: {} bits per second", media.rate_bps));
@@ -114,28 +120,18 @@ fn sizes(spec: &Spec, tell: &mut impl FnMut(String)) {
     }
     if let Some(rate) = phase.rate {
         let period = phase.rate_period_ns.unwrap_or(0) / 1_000_000;
-        let rates = match phase.rate_high {
-            Some(high) => format!("[{}, {}]", rate / 8, high / 8),
-            None => (rate / 8).to_string(),
-        };
+        let rates = span(rate / 8, phase.rate_high.map(|high| high / 8));
         tell(format!("Sending throttled down to {rates} bytes/second, over periods of {period} ms"));
     }
-    if let Some(burst) = phase.burst {
-        tell(format!(
-            "Sending in bursts of {}, each with a delay of {} ms",
-            burst.count,
-            burst.delay_ns / 1_000_000
-        ));
+    if let Some(Burst { count, delay_ns }) = phase.burst {
+        tell(format!("Sending in bursts of {count}, each with a delay of {} ms", delay_ns / 1_000_000));
     }
 }
 
 fn server(spec: &Spec, resolved: &Resolved, tell: &mut impl FnMut(String)) {
     tell("Accepting connections on addresses:".to_owned());
     resolved.listens.iter().for_each(|&at| tell(format!("\t{}", address(at))));
-    match spec.exit_limit {
-        Some(limit) => tell(format!("Server-accepted connections before exit : {}", limited(limit))),
-        None => tell("Server-accepted connections before exit : 0xffffffffffffffff".to_owned()),
-    }
+    tell(format!("Server-accepted connections before exit : {}", limited(spec.exit_limit)));
 }
 
 fn client(spec: &Spec, resolved: &Resolved, tell: &mut impl FnMut(String)) {
@@ -154,22 +150,20 @@ fn client(spec: &Spec, resolved: &Resolved, tell: &mut impl FnMut(String)) {
         Some((port, _)) => tell(format!("Using local port for outgoing connections: {port}")),
         None => {}
     }
-    tell(format!(
-        "Connection limit (maximum established connections): {}",
-        both(u64::from(phase.connections))
-    ));
-    tell(format!(
-        "Connection throttling rate (maximum pended connection attempts): {}",
-        both(u64::from(phase.throttle))
-    ));
-    let all = phase.iterations.map(|n| n.saturating_mul(u64::from(phase.connections)));
-    tell(format!(
-        "Total outgoing connections before exit (iterations * concurrent connections) : {}",
-        all.map_or("0xffffffffffffffff".to_owned(), limited)
-    ));
+    let [limit, throttle] = [phase.connections, phase.throttle].map(|n| both(n.into()));
+    tell(format!("Connection limit (maximum established connections): {limit}"));
+    tell(format!("Connection throttling rate (maximum pended connection attempts): {throttle}"));
+    let all = limited(phase.iterations.map(|n| n.saturating_mul(phase.connections.into())));
+    tell(format!("Total outgoing connections before exit (iterations * concurrent connections) : {all}"));
 }
 
-/// A count in both notations, a large one in hexadecimal only.
-fn limited(n: u64) -> String {
+/// A count in both notations, a large one and none in hexadecimal only.
+fn limited(count: Option<u64>) -> String {
+    let n = count.unwrap_or(u64::MAX);
     if n > 0x7fff_ffff { format!("0x{n:x}") } else { both(n) }
+}
+
+/// A value, or the ends of a range.
+fn span(low: u64, high: Option<u64>) -> String {
+    high.map_or_else(|| low.to_string(), |high| format!("[{low}, {high}]"))
 }

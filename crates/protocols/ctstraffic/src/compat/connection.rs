@@ -1,43 +1,33 @@
-//! Ended connections: lines for people, rows for tables.
+//! Ended connections and frames: lines for people, rows for tables.
 
-use super::line::{per_second, seconds};
+use super::line::{layout, per_second, seconds};
 use super::spec::{Role, Transport};
 use super::windows::{Verdict, one_line};
-use metrics::Frames;
-use model::ConnectionRecord;
+use metrics::{FrameJitter, FrameStamps, Frames};
+use model::{ConnectionRecord, FrameRow, FrameVerdict};
 use std::net::{IpAddr, SocketAddr};
 
-const TCP_CSV: &str =
-    "TimeSlice,LocalAddress,RemoteAddress,SendBytes,SendBps,RecvBytes,RecvBps,TimeMs,Result,ConnectionId";
-const UDP_CSV: &str =
-    "TimeSlice,LocalAddress,RemoteAddress,Bits/Sec,Completed,Dropped,Repeated,Errors,Result,ConnectionId";
-
-/// The header of the TCP-info CSV, without its line end.
+/// The heading of the TCP-info CSV, without its line end.
 pub(super) const TCP_INFO_CSV: &str = "TimeSlice,LocalAddress,RemoteAddress,ConnectionId,SendBytes,SendBps,\
 RecvBytes,RecvBps,TimeMs,BytesReordered,BytesRetransmitted,SynRetransmitted,DupAcksIn,MinRttUs,Mss,\
 TimeoutEpisodes,FastRetransmit,SndLimBytesCwnd,SndLimBytesRwin,SndLimBytesSnd";
 
-/// The header of the connection CSV, without its line end.
-pub(super) fn csv_header(transport: Transport) -> &'static str {
-    match transport {
-        Transport::Tcp => TCP_CSV,
-        Transport::Udp => UDP_CSV,
-    }
-}
+/// The heading of the jitter CSV, without its line end.
+pub(super) const JITTER_CSV: &str = "SequenceNumber,SenderQpc,SenderQpf,ReceiverQpc,ReceiverQpf,\
+RelativeInFlightTimeMs,PrevToCurrentInFlightTimeJitter";
 
 /// An ended connection as the original tells it.
 pub(super) struct Ended {
     transport: Transport,
-    at: String,
+    /// When it ended, as text.
+    pub(super) at: String,
     local: String,
     remote: String,
     id: String,
-    ms: u64,
-    sent: u64,
-    received: u64,
-    bits_per_second: u64,
-    frames: Frames,
-    verdict: Verdict,
+    /// Sent, its rate, received, its rate, ms; or bits/s, and frames completed, dropped, repeated, in error.
+    numbers: [u64; 5],
+    /// Outcome of the connection.
+    pub(super) verdict: Verdict,
 }
 
 impl Ended {
@@ -53,40 +43,29 @@ impl Ended {
             (Role::Client, Transport::Udp) => record.duration_ns > 0 || !record.id.is_nil(),
             (Role::Server, _) => true,
         };
-        let id = match transport {
-            _ if !was_up => String::new(),
-            Transport::Udp if record.id.is_nil() => String::new(),
-            _ => record.id.to_string(),
+        let has_id = was_up && (transport == Transport::Tcp || !record.id.is_nil());
+        let (sent, received, ms) = (record.tx_bytes, record.rx_bytes, record.duration_ns / 1_000_000);
+        let numbers = match transport {
+            Transport::Tcp => [sent, per_second(sent, ms), received, per_second(received, ms), ms],
+            Transport::Udp => {
+                let Frames { completed, dropped, repeated, errors } = record.frames.unwrap_or_default();
+                let bits = (sent + received).saturating_mul(8);
+                [per_second(bits, ms), completed, dropped, repeated, errors]
+            }
         };
-        let ms = record.duration_ns / 1_000_000;
-        let bytes = record.tx_bytes + record.rx_bytes;
         Ended {
             transport,
             at: seconds(record.ended_ns / 1_000_000),
-            local: if was_up { record.local.map_or_else(String::new, address) } else { String::new() },
+            local: record.local.filter(|_| was_up).map_or_else(String::new, address),
             remote: address(record.remote),
-            id,
-            ms,
-            sent: record.tx_bytes,
-            received: record.rx_bytes,
-            bits_per_second: per_second(bytes.saturating_mul(8), ms),
-            frames: record.frames.unwrap_or_default(),
+            id: if has_id { record.id.to_string() } else { String::new() },
+            numbers,
             verdict,
         }
     }
 
-    /// Outcome of the connection.
-    pub(super) fn verdict(&self) -> &Verdict {
-        &self.verdict
-    }
-
-    /// When it ended, as text.
-    pub(super) fn at(&self) -> &str {
-        &self.at
-    }
-
     pub(super) fn line(&self) -> String {
-        let Ended { at, local, remote, id, .. } = self;
+        let Ended { at, local, remote, id, numbers: [a, b, c, d, e], .. } = self;
         let (how, gap) = match &self.verdict {
             Verdict::Succeeded => ("succeeded".to_owned(), ""),
             Verdict::Protocol(name) => (format!("failed with the protocol error {name}"), " "),
@@ -95,92 +74,74 @@ impl Ended {
             }
         };
         let gap = if self.transport == Transport::Udp { " " } else { gap };
-        let head =
-            format!("[{at}] {} connection {how} : [{local} - {remote}] [{id}]{gap}: ", name(self.transport));
+        let name = layout(self.transport).name;
+        let head = format!("[{at}] {name} connection {how} : [{local} - {remote}] [{id}]{gap}: ");
         match self.transport {
-            Transport::Tcp => format!(
-                "{head}SendBytes[{}]  SendBps[{}]  RecvBytes[{}]  RecvBps[{}]  Time[{} ms]",
-                self.sent,
-                per_second(self.sent, self.ms),
-                self.received,
-                per_second(self.received, self.ms),
-                self.ms
-            ),
+            Transport::Tcp => {
+                format!("{head}SendBytes[{a}]  SendBps[{b}]  RecvBytes[{c}]  RecvBps[{d}]  Time[{e} ms]")
+            }
             Transport::Udp => format!(
-                "{head}BitsPerSecond [{}]  Completed [{}]  Dropped [{}]  Repeated [{}]  Errors [{}]",
-                self.bits_per_second,
-                self.frames.completed,
-                self.frames.dropped,
-                self.frames.repeated,
-                self.frames.errors
+                "{head}BitsPerSecond [{a}]  Completed [{b}]  Dropped [{c}]  Repeated [{d}]  Errors [{e}]"
             ),
         }
     }
 
     /// The row of the connection CSV.
     pub(super) fn row(&self) -> String {
-        let Ended { at, local, remote, id, .. } = self;
-        let result = self.verdict.cell();
-        let numbers = match self.transport {
-            Transport::Tcp => self.tcp_numbers(","),
-            Transport::Udp => {
-                let Frames { completed, dropped, repeated, errors } = self.frames;
-                format!("{},{completed},{dropped},{repeated},{errors}", self.bits_per_second)
-            }
-        };
-        format!("{at},{local},{remote},{numbers},{result},{id}")
+        let Ended { at, local, remote, id, verdict, .. } = self;
+        format!("{at},{local},{remote},{},{},{id}", self.cells(","), verdict.cell())
     }
 
-    fn tcp_numbers(&self, between: &str) -> String {
-        let numbers = [
-            self.sent,
-            per_second(self.sent, self.ms),
-            self.received,
-            per_second(self.received, self.ms),
-            self.ms,
-        ];
-        numbers.map(|n| n.to_string()).join(between)
+    fn cells(&self, between: &str) -> String {
+        self.numbers.map(|n| n.to_string()).join(between)
     }
 
     /// The row of the TCP-info CSV, with a comma and a space between its cells as in the original; what Linux does not tell is
     /// empty. `None` for a connection that the kernel said nothing about.
     pub(super) fn tcp_info_row(&self, record: &ConnectionRecord) -> Option<String> {
         let info = record.tcp.as_ref()?;
-        let told = |value: Option<u64>| value.map_or_else(String::new, |n| n.to_string());
         // Time instead of bytes: how long each was what kept the sender from sending.
         let (rwnd, sndbuf) = (info.rwnd_limited_us, info.sndbuf_limited_us);
-        let cwnd = info
-            .busy_us
-            .map(|busy| busy.saturating_sub(rwnd.unwrap_or(0)).saturating_sub(sndbuf.unwrap_or(0)));
+        let limited = rwnd.unwrap_or(0).saturating_add(sndbuf.unwrap_or(0));
         let cells = [
-            told(info.reord_seen.map(u64::from)),
-            told(info.bytes_retrans),
-            String::new(),
-            String::new(),
-            told(info.min_rtt_us.map(u64::from)),
-            info.snd_mss.to_string(),
-            String::new(),
-            info.retransmits.to_string(),
-            told(cwnd),
-            told(rwnd),
-            told(sndbuf),
+            info.reord_seen.map(u64::from),
+            info.bytes_retrans,
+            None,
+            None,
+            info.min_rtt_us.map(u64::from),
+            Some(info.snd_mss.into()),
+            None,
+            Some(info.retransmits.into()),
+            info.busy_us.map(|busy| busy.saturating_sub(limited)),
+            rwnd,
+            sndbuf,
         ];
+        let cells = cells.map(|cell| cell.map_or_else(String::new, |n| n.to_string())).join(", ");
         let Ended { at, local, remote, id, .. } = self;
-        Some(format!("{at}, {local}, {remote}, {id}, {}, {}", self.tcp_numbers(", "), cells.join(", ")))
+        Some(format!("{at}, {local}, {remote}, {id}, {}, {cells}", self.cells(", ")))
+    }
+}
+
+/// The row of a frame in the jitter CSV, as the original computes it; `None` for a repeated one, which the original leaves out.
+pub(super) fn jitter_row(jitter: &mut FrameJitter, frame: &FrameRow) -> Option<String> {
+    let FrameRow { seq, sender_ticks, sender_hz, receiver_ticks, receiver_hz, .. } = *frame;
+    match frame.verdict {
+        FrameVerdict::Repeated => None,
+        FrameVerdict::Dropped => Some(format!("{seq},0,0,0,0,0.000,0.000")),
+        FrameVerdict::Completed => {
+            let stamps = FrameStamps { sender_ticks, sender_hz, receiver_ticks, receiver_hz };
+            let (flight, jitter) = jitter.see(stamps);
+            Some(format!(
+                "{seq},{sender_ticks},{sender_hz},{receiver_ticks},{receiver_hz},{flight:.3},{jitter:.3}"
+            ))
+        }
     }
 }
 
 /// The line of a connection that has come to be.
 pub(super) fn established(transport: Transport, local: SocketAddr, remote: SocketAddr, at_ns: u64) -> String {
-    let (at, name) = (seconds(at_ns / 1_000_000), name(transport));
+    let (at, name) = (seconds(at_ns / 1_000_000), layout(transport).name);
     format!("[{at}] {name} connection established [{} - {}]", address(local), address(remote))
-}
-
-fn name(transport: Transport) -> &'static str {
-    match transport {
-        Transport::Tcp => "TCP",
-        Transport::Udp => "UDP",
-    }
 }
 
 /// An address as the original writes it; IPv4 stays IPv4 on sockets of both families.
@@ -237,7 +198,7 @@ mod tests {
         );
         let up = established(Transport::Tcp, record().local.unwrap(), record().remote, 1_002_900_000);
         assert_eq!(up, "[1.002] TCP connection established [10.0.0.1:50000 - 10.0.0.2:4444]");
-        assert_eq!(csv_header(Transport::Tcp).split(',').count(), ended.row().split(',').count());
+        assert_eq!(layout(Transport::Tcp).connection_csv.split(',').count(), ended.row().split(',').count());
     }
 
     #[test]
@@ -347,5 +308,29 @@ mod tests {
         assert_eq!(text("[::1]:4444"), "[::1]:4444");
         assert_eq!(text("1.2.3.4:0"), "1.2.3.4");
         assert_eq!(text("[::ffff:1.2.3.4]:80"), "1.2.3.4:80");
+    }
+
+    /// Frames 100 ms apart by the sender's clock (10 MHz); they come 100, 103 and 99 ms apart by the receiver's (1 MHz).
+    #[test]
+    fn time_in_flight_is_relative_to_the_first_frame() {
+        let frame = |seq, sent_ms: i64, came_ms: i64| FrameRow {
+            seq,
+            verdict: FrameVerdict::Completed,
+            bytes: 1000,
+            sender_ticks: sent_ms * 10_000,
+            sender_hz: 10_000_000,
+            receiver_ticks: came_ms * 1000,
+            receiver_hz: 1_000_000,
+        };
+        let dropped = FrameRow { seq: 3, verdict: FrameVerdict::Dropped, ..frame(3, 0, 0) };
+        let repeated = FrameRow { seq: 4, verdict: FrameVerdict::Repeated, ..frame(4, 300, 800) };
+        let mut jitter = FrameJitter::default();
+        let mut row = |f: FrameRow| jitter_row(&mut jitter, &f);
+        assert_eq!(row(frame(1, 100, 500)).unwrap(), "1,1000000,10000000,500000,1000000,0.000,0.000");
+        assert_eq!(row(frame(2, 200, 603)).unwrap(), "2,2000000,10000000,603000,1000000,3.000,3.000");
+        assert_eq!(row(dropped).unwrap(), "3,0,0,0,0,0.000,0.000");
+        assert_eq!(row(repeated), None);
+        assert_eq!(row(frame(5, 300, 699)).unwrap(), "5,3000000,10000000,699000,1000000,-1.000,4.000");
+        assert_eq!(JITTER_CSV.split(',').count(), 7);
     }
 }

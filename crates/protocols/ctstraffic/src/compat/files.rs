@@ -1,8 +1,11 @@
 //! Log files: opened before the run, written as it goes.
 
-use super::spec::{Encoding, LogFiles, Transport};
+use super::connection::{JITTER_CSV, TCP_INFO_CSV};
+use super::line::layout;
+use super::raw::is_csv;
+use super::spec::{LogFiles, Transport};
 use super::transcript::Item;
-use super::{connection, jitter, line, raw};
+use model::Level;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -10,164 +13,151 @@ use std::path::{Path, PathBuf};
 pub(crate) type OpenFile<'a> = &'a mut dyn FnMut(&Path) -> io::Result<Box<dyn Write + Send>>;
 
 /// One file, which several logs may share.
-struct Log {
+struct File {
     path: PathBuf,
     out: BufWriter<Box<dyn Write + Send>>,
-    encoding: Encoding,
+    utf16: bool,
     csv: bool,
     failed: bool,
 }
 
-impl Log {
+impl File {
     fn line(&mut self, text: &str) -> io::Result<()> {
-        match self.encoding {
-            Encoding::Utf8 => {
-                self.out.write_all(text.as_bytes())?;
-                self.out.write_all(b"\r\n")
-            }
-            Encoding::Utf16 => text
-                .encode_utf16()
-                .chain("\r\n".encode_utf16())
-                .try_for_each(|unit| self.out.write_all(&unit.to_le_bytes())),
+        let units = text.encode_utf16().chain("\r\n".encode_utf16());
+        if self.utf16 {
+            return units.map(u16::to_le_bytes).try_for_each(|unit| self.out.write_all(&unit));
         }
+        self.out.write_all(text.as_bytes())?;
+        self.out.write_all(b"\r\n")
     }
 
     fn lines<T: AsRef<str>>(&mut self, all: &[T]) -> io::Result<()> {
         all.iter().try_for_each(|line| self.line(line.as_ref()))
     }
+
+    /// Lines that stand in text files only.
+    fn text<T: AsRef<str>>(&mut self, all: &[T]) -> io::Result<()> {
+        if self.csv { Ok(()) } else { self.lines(all) }
+    }
+}
+
+/// What a log tells.
+#[derive(Clone, Copy)]
+enum Log {
+    Status,
+    Connection,
+    Error,
+    Jitter,
+    TcpInfo,
 }
 
 /// All log files of a run.
-#[derive(Default)]
 pub(super) struct Logs {
     transport: Transport,
-    files: Vec<Log>,
-    status: Option<usize>,
-    connection: Option<usize>,
-    error: Option<usize>,
-    jitter: Option<usize>,
-    tcp_info: Option<usize>,
+    files: Vec<File>,
+    /// The file of each [`Log`].
+    of: [Option<usize>; 5],
+    /// Failures that have not been told.
+    failures: Vec<String>,
 }
 
 impl Logs {
-    /// Opens all files and writes the headers of the tables.
+    /// Opens all files and writes the headings of the tables.
     ///
     /// # Errors
     /// One sentence naming the first file that cannot be written.
     pub(super) fn open(asked: &LogFiles, transport: Transport, open: OpenFile<'_>) -> Result<Logs, String> {
-        let mut logs = Logs { transport, ..Logs::default() };
-        logs.status =
-            logs.file(asked.status.as_deref(), asked.encoding, line::csv_header(transport), open)?;
-        let header = connection::csv_header(transport);
-        logs.connection = logs.file(asked.connection.as_deref(), asked.encoding, header, open)?;
-        logs.error = logs.file(asked.error.as_deref(), asked.encoding, "", open)?;
-        logs.jitter = logs.file(asked.jitter.as_deref(), asked.encoding, jitter::HEADER, open)?;
-        let header = connection::TCP_INFO_CSV;
-        logs.tcp_info = logs.file(asked.tcp_info.as_deref(), asked.encoding, header, open)?;
+        let mut logs = Logs { transport, files: Vec::new(), of: [None; 5], failures: Vec::new() };
+        let layout = layout(transport);
+        for (log, path, heading) in [
+            (Log::Status, &asked.status, layout.status_csv),
+            (Log::Connection, &asked.connection, layout.connection_csv),
+            (Log::Error, &asked.error, ""),
+            (Log::Jitter, &asked.jitter, JITTER_CSV),
+            (Log::TcpInfo, &asked.tcp_info, TCP_INFO_CSV),
+        ] {
+            if let Some(path) = path {
+                let opened = logs.file(path, asked.utf16, heading, open);
+                let why = |error| format!("cannot write to {}: {error}", path.display());
+                logs.of[log as usize] = Some(opened.map_err(why)?);
+            }
+        }
         Ok(logs)
     }
 
-    fn file(
-        &mut self,
-        path: Option<&Path>,
-        encoding: Encoding,
-        header: &str,
-        open: OpenFile<'_>,
-    ) -> Result<Option<usize>, String> {
-        let Some(path) = path else { return Ok(None) };
-        if let Some(known) = self.files.iter().position(|log| log.path == path) {
-            return Ok(Some(known));
+    fn file(&mut self, path: &Path, utf16: bool, heading: &str, open: OpenFile<'_>) -> io::Result<usize> {
+        if let Some(known) = self.files.iter().position(|file| file.path == path) {
+            return Ok(known);
         }
-        let named = |e: io::Error| format!("cannot write to {}: {e}", path.display());
-        let mut out = BufWriter::new(open(path).map_err(named)?);
-        if encoding == Encoding::Utf16 {
-            out.write_all(&[0xff, 0xfe]).map_err(named)?;
+        let mut out = BufWriter::new(open(path)?);
+        if utf16 {
+            out.write_all(&[0xff, 0xfe])?;
         }
-        let csv = raw::is_csv(path);
-        let mut log = Log { path: path.to_owned(), out, encoding, csv, failed: false };
+        let csv = is_csv(path);
+        let mut file = File { path: path.to_owned(), out, utf16, csv, failed: false };
         if csv {
-            log.line(header).map_err(named)?;
+            file.line(heading)?;
         }
-        log.out.flush().map_err(named)?;
-        self.files.push(log);
-        Ok(Some(self.files.len() - 1))
+        file.out.flush()?;
+        self.files.push(file);
+        Ok(self.files.len() - 1)
     }
 
     /// Writes `item` to the files that it belongs to. What is in them survives a crash up to the last item that was not an
     /// ended connection. A file that fails is named once, and the others go on.
     pub(super) fn write(&mut self, item: &Item) -> Vec<String> {
-        let mut failed = Vec::new();
         let transport = self.transport;
         match item {
             Item::Started(text) => {
-                for log in &mut self.files {
-                    on(log, &mut failed, |log| if log.csv { Ok(()) } else { log.line(text) });
+                for at in 0..self.files.len() {
+                    self.on(at, |file| file.text(&[text]));
                 }
-                self.to(self.status, &mut failed, |log| {
-                    if log.csv {
-                        return Ok(());
-                    }
-                    log.lines(&line::legend(transport))?;
-                    log.line(line::header(transport))
+                self.to(Log::Status, |file| {
+                    file.text(&layout(transport).legend())?;
+                    file.text(&[layout(transport).heading])
                 });
             }
-            Item::Banner(lines) | Item::Summary(lines) => {
-                self.to(self.connection, &mut failed, |log| if log.csv { Ok(()) } else { log.lines(lines) });
-            }
-            Item::Status(slice) => self.to(self.status, &mut failed, |log| {
-                if log.csv { log.line(&slice.row()) } else { log.line(&slice.line(transport)) }
+            Item::Banner(lines) | Item::Summary(lines) => self.to(Log::Connection, |file| file.text(lines)),
+            Item::Status(slice) => self.to(Log::Status, |file| {
+                file.line(&if file.csv { slice.row() } else { slice.line(transport) })
             }),
-            Item::Established(text) => {
-                self.to(self.connection, &mut failed, |log| if log.csv { Ok(()) } else { log.line(text) });
-            }
+            Item::Established(text) => self.to(Log::Connection, |file| file.text(&[text])),
             Item::Connection { line, row, tcp_info } => {
-                self.to(self.connection, &mut failed, |log| log.line(if log.csv { row } else { line }));
+                self.to(Log::Connection, |file| file.line(if file.csv { row } else { line }));
                 if let Some(row) = tcp_info {
-                    self.to(self.tcp_info, &mut failed, |log| log.line(row));
+                    self.to(Log::TcpInfo, |file| file.line(row));
                 }
             }
-            Item::Error(text) => self.to(self.error, &mut failed, |log| log.line(text)),
-            Item::Message { at, text, error: true } | Item::Warning { at, text } => {
-                self.to(self.error, &mut failed, |log| log.line(&format!("[{at}] {text}")));
+            Item::Error(text) => self.to(Log::Error, |file| file.line(text)),
+            Item::Adapters(_) | Item::Message { level: Level::Info, .. } | Item::Pause => {}
+            Item::Message { at, text, .. } => {
+                self.to(Log::Error, |file| file.line(&format!("[{at}] {text}")))
             }
-            Item::Jitter(rows) => self.to(self.jitter, &mut failed, |log| log.lines(rows)),
-            Item::Said(text) => {
-                self.to(self.error, &mut failed, |log| log.line(text.trim_start()));
-            }
-            Item::Adapters(_) | Item::Message { .. } | Item::Pause => {}
+            Item::Jitter(rows) => self.to(Log::Jitter, |file| file.lines(rows)),
+            Item::Said(text) => self.to(Log::Error, |file| file.line(text.trim_start())),
         }
         if !matches!(item, Item::Connection { .. } | Item::Established(_) | Item::Error(_)) {
             // The status last: if the process is killed, it never counts connections whose rows were lost.
-            let status = self.status;
-            for last in [false, true] {
-                let files = self.files.iter_mut().enumerate();
-                for (_, log) in files.filter(|(at, _)| (Some(*at) == status) == last) {
-                    on(log, &mut failed, |log| log.out.flush());
-                }
+            let status = self.of[Log::Status as usize];
+            for at in (0..self.files.len()).filter(|at| Some(*at) != status).chain(status) {
+                self.on(at, |file| file.out.flush());
             }
         }
-        failed
+        std::mem::take(&mut self.failures)
     }
 
-    fn to(
-        &mut self,
-        at: Option<usize>,
-        failed: &mut Vec<String>,
-        write: impl FnOnce(&mut Log) -> io::Result<()>,
-    ) {
-        if let Some(log) = at.and_then(|at| self.files.get_mut(at)) {
-            on(log, failed, write);
+    fn to(&mut self, log: Log, write: impl FnOnce(&mut File) -> io::Result<()>) {
+        if let Some(at) = self.of[log as usize] {
+            self.on(at, write);
         }
     }
-}
 
-fn on(log: &mut Log, failed: &mut Vec<String>, write: impl FnOnce(&mut Log) -> io::Result<()>) {
-    if log.failed {
-        return;
-    }
-    if let Err(error) = write(log) {
-        log.failed = true;
-        failed.push(format!("writing to {} failed: {error}", log.path.display()));
+    fn on(&mut self, at: usize, write: impl FnOnce(&mut File) -> io::Result<()>) {
+        let Some(file) = self.files.get_mut(at).filter(|file| !file.failed) else { return };
+        if let Err(error) = write(file) {
+            file.failed = true;
+            self.failures.push(format!("writing to {} failed: {error}", file.path.display()));
+        }
     }
 }
 

@@ -35,23 +35,12 @@ fn number(text: &str) -> Option<(bool, u64)> {
         Some(rest) => (text.starts_with('-'), rest),
         None => (false, text),
     };
-    let size = if text.contains(['x', 'X']) {
-        let digits = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X"))?;
-        hexadecimal(digits)?
-    } else {
-        decimal(digits)?
+    let (digits, radix) = match text.contains(['x', 'X']) {
+        true => (digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X"))?, 16),
+        false => (digits, 10),
     };
-    Some((negative, size))
-}
-
-fn decimal(digits: &str) -> Option<u64> {
-    let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
-    if plain { digits.parse().ok() } else { None }
-}
-
-fn hexadecimal(digits: &str) -> Option<u64> {
-    let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_hexdigit());
-    if plain { u64::from_str_radix(digits, 16).ok() } else { None }
+    let plain = digits.chars().all(|digit| digit.is_digit(radix));
+    u64::from_str_radix(digits, radix).ok().filter(|_| plain).map(|size| (negative, size))
 }
 
 const WHOLE: &str = "a whole number, decimal or hexadecimal (0x10), without a suffix";
@@ -85,11 +74,11 @@ pub(super) fn within(text: &str, range: RangeInclusive<u64>) -> Result<u64, Stri
 }
 
 /// A value or a range `[low,high]`, its low end not 0; `each` reads one end.
-pub(super) fn range_of<T: PartialOrd + Copy + Default>(
+pub(super) fn range_of(
     text: &str,
-    each: impl Fn(&str) -> Result<T, String>,
-) -> Result<(T, Option<T>), String> {
-    let not_0 = |n: T| if n == T::default() { Err(format!("'{text}' must not be 0")) } else { Ok(n) };
+    each: impl Fn(&str) -> Result<u64, String>,
+) -> Result<(u64, Option<u64>), String> {
+    let not_0 = |n: u64| if n == 0 { Err(format!("'{text}' must not be 0")) } else { Ok(n) };
     if !text.starts_with('[') {
         return Ok((not_0(each(text)?)?, None));
     }
@@ -105,35 +94,20 @@ pub(super) fn range_of<T: PartialOrd + Copy + Default>(
 }
 
 /// One of several words, without regard to case.
-pub(super) fn one_of<T: Copy>(text: &str, words: &[(&str, T)]) -> Result<T, String> {
-    words.iter().find(|(word, _)| text.eq_ignore_ascii_case(word)).map(|&(_, value)| value).ok_or_else(|| {
-        let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-        format!("'{text}' is not one of {}", known.join(", "))
-    })
+pub(super) fn one_of(
+    text: &str,
+    words: impl Iterator<Item = &'static str> + Clone,
+) -> Result<&'static str, String> {
+    let known = || format!("'{text}' is not one of {}", words.clone().collect::<Vec<_>>().join(", "));
+    words.clone().find(|word| text.eq_ignore_ascii_case(word)).ok_or_else(known)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn u32_within(text: &str, range: RangeInclusive<u32>) -> Result<u32, String> {
-        within(text, u64::from(*range.start())..=u64::from(*range.end())).map(|n| n as u32)
-    }
-
-    fn u32_of(text: &str) -> Result<u32, String> {
-        u32_within(text, 0..=u32::MAX)
-    }
-
-    fn u32_above_0(text: &str) -> Result<u32, String> {
-        u32_within(text, 1..=u32::MAX)
-    }
-
-    fn port_of(text: &str) -> Result<u32, String> {
-        u32_within(text, 1..=65_535)
-    }
-
-    fn on_off(text: &str) -> Result<bool, String> {
-        one_of(text, &[("on", true), ("off", false)])
+    fn u32_of(text: &str) -> Result<u64, String> {
+        within(text, 0..=u32::MAX.into())
     }
 
     #[test]
@@ -161,14 +135,14 @@ mod tests {
         for bad in ["18446744073709551616", "64K", "1.5", "", "ff", "10x", "x", "0x", "1 ", "--1", "1e3"] {
             assert!(u64_of(bad).is_err(), "{bad}");
         }
-        assert_eq!(u32_of("0xffffffff"), Ok(u32::MAX));
+        assert_eq!(u32_of("0xffffffff"), Ok(u32::MAX.into()));
         assert!(u32_of("4294967296").unwrap_err().contains("must be from 0 to 4294967295"));
-        assert!(u32_of("-1").is_err() && u32_above_0("0").is_err());
-        assert_eq!(port_of("0x115c"), Ok(4444));
-        assert!(port_of("0").is_err() && port_of("65536").is_err());
+        assert!(u32_of("-1").is_err() && within("0", 1..=5).is_err());
+        assert_eq!(within("0x115c", 1..=65_535), Ok(4444));
+        assert!(within("0", 1..=65_535).is_err() && within("65536", 1..=65_535).is_err());
         assert!(rate_of("-8").is_err() && rate_of("0").is_err() && rate_of("1").is_ok());
-        assert_eq!(u32_within("6", 0..=6), Ok(6));
-        assert!(u32_within("7", 0..=6).unwrap_err().contains("from 0 to 6"));
+        assert_eq!(within("6", 0..=6), Ok(6));
+        assert!(within("7", 0..=6).unwrap_err().contains("from 0 to 6"));
     }
 
     #[test]
@@ -184,7 +158,8 @@ mod tests {
 
     #[test]
     fn words() {
-        assert_eq!(one_of("PULL", &[("push", 1), ("pull", 2)]), Ok(2));
-        assert_eq!(on_off("maybe").unwrap_err(), "'maybe' is not one of on, off");
+        assert_eq!(one_of("PULL", ["push", "pull"].into_iter()), Ok("pull"));
+        let why = one_of("maybe", ["on", "off"].into_iter()).unwrap_err();
+        assert_eq!(why, "'maybe' is not one of on, off");
     }
 }

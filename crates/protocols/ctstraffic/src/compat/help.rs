@@ -1,6 +1,7 @@
 //! Help pages, made of the table of options.
 
-use super::options::{self, Only, Page, Row};
+use super::line::layout;
+use super::options::{Page, ROWS, Row};
 use super::spec::{Role, Transport};
 use std::fmt::Write as _;
 
@@ -18,7 +19,7 @@ pub(crate) fn page(page: Page) -> String {
     };
     let mut text = format!("{title}\n{}\n", "-".repeat(title.len()));
     text.push_str(before);
-    for row in options::rows().filter(|row| row.page == page) {
+    for row in ROWS.iter().filter(|row| row.page == page) {
         option(row, &mut text);
     }
     text.push_str(after);
@@ -27,40 +28,29 @@ pub(crate) fn page(page: Page) -> String {
 
 fn option(row: &Row, text: &mut String) {
     let mut marks = Vec::new();
-    match row.who {
-        Only::This(Role::Client) => marks.push("client"),
-        Only::This(Role::Server) => marks.push("server"),
-        Only::Any => {}
-    }
-    match row.over {
-        Only::This(Transport::Tcp) if row.page != Page::Tcp => marks.push("TCP"),
-        Only::This(Transport::Udp) if row.page != Page::Udp => marks.push("UDP"),
-        _ => {}
-    }
-    let needs = row.needs.map(|need| format!("with {}", need.text));
+    marks.extend(row.who.map(|role| if role == Role::Client { "client" } else { "server" }));
+    let titled = |over: &Transport| {
+        matches!((over, row.page), (Transport::Tcp, Page::Tcp) | (Transport::Udp, Page::Udp))
+    };
+    marks.extend(row.over.filter(|over| !titled(over)).map(|over| layout(over).name));
+    let needs = row.needs.map(|need| format!("with {need}"));
     marks.extend(needs.as_deref());
     let marks = if marks.is_empty() { String::new() } else { format!("   [{}]", marks.join(", ")) };
-    let _ = writeln!(text, "\n  {}:<{}>{marks}", row.name, row.value);
+    let _ = write!(text, "\n  {}:<{}>{marks}", row.name, row.value);
     paragraph(row.help, text);
 }
 
-/// `words` within the width, indented.
+/// A new line for `words`, and more of them within the width, all indented.
 fn paragraph(words: &str, text: &mut String) {
-    let mut column = 0;
+    let mut column = WIDTH;
     for word in words.split_whitespace() {
-        if column > 0 && column + 1 + word.chars().count() > WIDTH {
-            text.push('\n');
-            column = 0;
+        let wide = 1 + word.chars().count();
+        if column + wide > WIDTH {
+            column = INDENT - 1;
+            let _ = write!(text, "\n{:column$}", "");
         }
-        if column == 0 {
-            text.push_str(&" ".repeat(INDENT));
-            column = INDENT;
-        } else {
-            text.push(' ');
-            column += 1;
-        }
-        text.push_str(word);
-        column += word.chars().count();
+        let _ = write!(text, " {word}");
+        column += wide;
     }
     text.push('\n');
 }
@@ -132,7 +122,7 @@ mod tests {
 
     #[test]
     fn every_option_is_on_one_page() {
-        for row in options::rows() {
+        for row in ROWS {
             let on = ALL.iter().filter(|&&p| page(p).contains(&format!("\n  {}:<", row.name))).count();
             assert_eq!(on, 1, "{}", row.name);
         }

@@ -6,7 +6,7 @@ use super::read::{Slice, Table, is_table};
 use super::spec::Transport;
 use compat::import::{ImportedPhase, ImportedRun, ns};
 use metrics::{Clamped, Frames, real};
-use model::{Interval, Kind, Pattern};
+use model::{Interval, Kind, Pattern, Traffic};
 use std::collections::BTreeSet;
 
 /// Remote addresses that are told as targets.
@@ -24,22 +24,19 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Result<ImportedRun, String>> {
         Table::Connections(table) => ended::connections(&table),
         Table::Jitter { rows, undone, .. } => {
             if undone {
-                notices.push(
-                    "the sender's stamps were written 65,536 times too large: that was undone".to_owned(),
-                );
+                notices.push("the sender's stamps were written 65,536 times too large: that was undone");
             }
             ended::frames(&rows)
         }
         Table::TcpInfo { rows, .. } => {
             notices.push(
-                "how often segments were sent again is made of the bytes sent again and the segment size"
-                    .to_owned(),
+                "how often segments were sent again is made of the bytes sent again and the segment size",
             );
             ended::tcp_info(&rows)
         }
     };
     if phase.records.is_empty() {
-        notices.insert(0, "the table has neither the remote end nor the time of the run".to_owned());
+        notices.insert(0, "the table has neither the remote end nor the time of the run");
     }
     let targets: BTreeSet<String> =
         phase.local.remotes.keys().take(MOST_TARGETS).map(ToString::to_string).collect();
@@ -49,7 +46,7 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Result<ImportedRun, String>> {
         verb: if phase.kind == Kind::Stream { "stream" } else { "tcp" },
         targets: targets.into_iter().collect(),
         phases: vec![phase],
-        notices,
+        notices: notices.into_iter().map(str::to_owned).collect(),
         ..ImportedRun::default()
     }))
 }
@@ -95,12 +92,18 @@ fn status(rows: &[Slice], first_is_void: bool) -> ImportedPhase {
         phase.local.data_errors = data;
         phase.local.opened = [completed, network, data, open].into_iter().fold(0, u64::saturating_add);
     }
-    phase.pattern = match (phase.local.traffic.tx_bytes > 0, phase.local.traffic.rx_bytes > 0) {
-        (true, true) => Pattern::Duplex,
-        (false, true) => Pattern::Pull,
-        _ => Pattern::Push,
-    };
+    phase.pattern = pattern(phase.local.traffic, Pattern::Push);
     phase
+}
+
+/// Who sent; `otherwise` where nobody did.
+fn pattern(traffic: Traffic, otherwise: Pattern) -> Pattern {
+    match (traffic.tx_bytes > 0, traffic.rx_bytes > 0) {
+        (true, true) => Pattern::Duplex,
+        (true, false) => Pattern::Push,
+        (false, true) => Pattern::Pull,
+        (false, false) => otherwise,
+    }
 }
 
 fn frames(rows: &[Slice]) -> ImportedPhase {

@@ -1,67 +1,71 @@
 //! Status lines: 80 columns, numbers right-justified under their headings, and what becomes of a number that is too wide.
 
 use super::spec::Transport;
-use metrics::real;
+use metrics::{Frames, real};
 use model::Interval;
 use std::fmt::Write as _;
 
 /// Status lines between two headers on the console.
 pub(super) const HEADER_EVERY: u32 = 40;
 
-const TCP_HEADER: &str = " TimeSlice      SendBps      RecvBps  In-Flight  Completed  NetError  DataError ";
-const UDP_HEADER: &str = " TimeSlice       Bits/Sec    Streams   Completed   Dropped   Repeated    Errors ";
-const TCP_CSV: &str = "TimeSlice,SendBps,RecvBps,In-Flight,Completed,NetError,DataError";
-const UDP_CSV: &str = "TimeSlice,Bits/Sec,Streams,Completed,Dropped,Repeated,Errors";
+/// How a transport's lines and tables look; headings have no line end.
+pub(super) struct Layout {
+    pub(super) name: &'static str,
+    /// Heading of status lines, on the console and in text files.
+    pub(super) heading: &'static str,
+    /// Heading of the status CSV.
+    pub(super) status_csv: &'static str,
+    /// Heading of the connection CSV.
+    pub(super) connection_csv: &'static str,
+    /// The column in which the last digit stands, and the most characters, of the six numbers after the time.
+    columns: [(usize, usize); 6],
+    /// What the columns mean.
+    legend: &'static [&'static str],
+}
 
-/// The column in which the last digit stands, and the most characters, of the six numbers after the time.
-const TCP_COLUMNS: [(usize, usize); 6] = [(23, 11), (36, 11), (47, 7), (58, 7), (68, 7), (79, 7)];
-const UDP_COLUMNS: [(usize, usize); 6] = [(25, 12), (36, 8), (48, 9), (58, 7), (69, 7), (79, 7)];
+static TCP: Layout = Layout {
+    name: "TCP",
+    heading: " TimeSlice      SendBps      RecvBps  In-Flight  Completed  NetError  DataError ",
+    status_csv: "TimeSlice,SendBps,RecvBps,In-Flight,Completed,NetError,DataError",
+    connection_csv: "TimeSlice,LocalAddress,RemoteAddress,SendBytes,SendBps,RecvBytes,RecvBps,TimeMs,Result,ConnectionId",
+    columns: [(23, 11), (36, 11), (47, 7), (58, 7), (68, 7), (79, 7)],
+    legend: &[
+        "TimeSlice - (seconds) cumulative runtime",
+        "Send & Recv Rates - bytes/sec that were transferred within the TimeSlice period",
+        "In-Flight - count of established connections transmitting IO pattern data",
+        "Completed - cumulative count of successfully completed IO patterns",
+        "Network Errors - cumulative count of failed IO patterns due to network errors",
+        "Data Errors - cumulative count of failed IO patterns due to data errors",
+    ],
+};
+static UDP: Layout = Layout {
+    name: "UDP",
+    heading: " TimeSlice       Bits/Sec    Streams   Completed   Dropped   Repeated    Errors ",
+    status_csv: "TimeSlice,Bits/Sec,Streams,Completed,Dropped,Repeated,Errors",
+    connection_csv: "TimeSlice,LocalAddress,RemoteAddress,Bits/Sec,Completed,Dropped,Repeated,Errors,Result,ConnectionId",
+    columns: [(25, 12), (36, 8), (48, 9), (58, 7), (69, 7), (79, 7)],
+    legend: &[
+        "TimeSlice - (seconds) cumulative runtime",
+        "Streams - count of current number of UDP streams",
+        "Bits/Sec - bits streamed within the TimeSlice period",
+        "Completed Frames - count of frames successfully processed within the TimeSlice",
+        "Dropped Frames - count of frames that were never seen, or not whole, within the TimeSlice",
+        "Repeated Frames - count of frames received multiple times within the TimeSlice",
+        "Stream Errors - count of invalid frames or buffers within the TimeSlice",
+    ],
+};
 const TIME_COLUMN: usize = 10;
 
-const TCP_LEGEND: &[&str] = &[
-    "TimeSlice - (seconds) cumulative runtime",
-    "Send & Recv Rates - bytes/sec that were transferred within the TimeSlice period",
-    "In-Flight - count of established connections transmitting IO pattern data",
-    "Completed - cumulative count of successfully completed IO patterns",
-    "Network Errors - cumulative count of failed IO patterns due to network errors",
-    "Data Errors - cumulative count of failed IO patterns due to data errors",
-];
-const UDP_LEGEND: &[&str] = &[
-    "TimeSlice - (seconds) cumulative runtime",
-    "Streams - count of current number of UDP streams",
-    "Bits/Sec - bits streamed within the TimeSlice period",
-    "Completed Frames - count of frames successfully processed within the TimeSlice",
-    "Dropped Frames - count of frames that were never seen, or not whole, within the TimeSlice",
-    "Repeated Frames - count of frames received multiple times within the TimeSlice",
-    "Stream Errors - count of invalid frames or buffers within the TimeSlice",
-];
-
-/// The header of the console and of text files, without its line end.
-pub(super) fn header(transport: Transport) -> &'static str {
-    match transport {
-        Transport::Tcp => TCP_HEADER,
-        Transport::Udp => UDP_HEADER,
-    }
+pub(super) fn layout(transport: Transport) -> &'static Layout {
+    if transport == Transport::Tcp { &TCP } else { &UDP }
 }
 
-/// The header of CSV files, without its line end.
-pub(super) fn csv_header(transport: Transport) -> &'static str {
-    match transport {
-        Transport::Tcp => TCP_CSV,
-        Transport::Udp => UDP_CSV,
+impl Layout {
+    /// The legend, one line each; it ends with a blank one.
+    pub(super) fn legend(&self) -> Vec<String> {
+        let points = self.legend.iter().map(|point| format!("* {point}"));
+        std::iter::once("Legend:".to_owned()).chain(points).chain([String::new()]).collect()
     }
-}
-
-/// The legend, one line each; it ends with a blank one.
-pub(super) fn legend(transport: Transport) -> Vec<String> {
-    let points = match transport {
-        Transport::Tcp => TCP_LEGEND,
-        Transport::Udp => UDP_LEGEND,
-    };
-    let mut lines = vec!["Legend:".to_owned()];
-    lines.extend(points.iter().map(|point| format!("* {point}")));
-    lines.push(String::new());
-    lines
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,46 +82,32 @@ pub(super) fn per_second(amount: u64, ms: u64) -> u64 {
 }
 
 impl Slice {
-    /// An interval over UDP: bits and frames of the interval, streams at its end.
-    pub(super) fn udp(interval: &Interval) -> Slice {
-        let (at_ms, ms) = times(interval);
-        let frames = interval.frames.unwrap_or_default();
-        let bytes = interval.local.rx_bytes + interval.local.tx_bytes;
-        let numbers = [
-            per_second(bytes.saturating_mul(8), ms),
-            interval.in_flight,
-            frames.completed,
-            frames.dropped,
-            frames.repeated,
-            frames.errors,
-        ];
-        Slice { at_ms, numbers }
-    }
-
-    /// An interval over TCP: rates of the interval, identifiers and goodbyes included, connections open at its end, ended
-    /// ones since the start.
-    pub(super) fn tcp(interval: &Interval) -> Slice {
-        let (at_ms, ms) = times(interval);
-        let numbers = [
-            per_second(interval.local.tx_bytes + interval.framing.tx_bytes, ms),
-            per_second(interval.local.rx_bytes + interval.framing.rx_bytes, ms),
-            interval.in_flight,
-            interval.completed,
-            interval.network_errors,
-            interval.data_errors,
-        ];
+    /// An interval. Over UDP bits and frames of the interval, and streams at its end; over TCP rates of the interval, identifiers
+    /// and goodbyes included, connections open at its end, ended ones since the start.
+    pub(super) fn of(interval: &Interval, transport: Transport) -> Slice {
+        let (start_ms, at_ms) = (interval.start_ns / 1_000_000, interval.end_ns / 1_000_000);
+        let rate = |amount| per_second(amount, at_ms.saturating_sub(start_ms));
+        let Interval { local, framing, in_flight, completed, network_errors, data_errors, .. } = *interval;
+        let numbers = match transport {
+            Transport::Udp => {
+                let Frames { completed, dropped, repeated, errors } = interval.frames.unwrap_or_default();
+                let bits = (local.rx_bytes + local.tx_bytes).saturating_mul(8);
+                [rate(bits), in_flight, completed, dropped, repeated, errors]
+            }
+            Transport::Tcp => {
+                let sent = rate(local.tx_bytes + framing.tx_bytes);
+                let received = rate(local.rx_bytes + framing.rx_bytes);
+                [sent, received, in_flight, completed, network_errors, data_errors]
+            }
+        };
         Slice { at_ms, numbers }
     }
 
     /// The line for the console and text files, without its line end: 79 columns, and the line end is the 80th.
     pub(super) fn line(&self, transport: Transport) -> String {
-        let columns = match transport {
-            Transport::Tcp => TCP_COLUMNS,
-            Transport::Udp => UDP_COLUMNS,
-        };
         let time = fitting(&seconds(self.at_ms), real(self.at_ms) / 1000.0, TIME_COLUMN);
         let mut line = format!("{time:>TIME_COLUMN$}");
-        for ((end, width), number) in columns.into_iter().zip(self.numbers) {
+        for ((end, width), number) in layout(transport).columns.into_iter().zip(self.numbers) {
             let text = fitting(&number.to_string(), real(number), width);
             let room = end.saturating_sub(line.len());
             let _ = write!(line, "{text:>room$}");
@@ -133,12 +123,6 @@ impl Slice {
         }
         row
     }
-}
-
-/// Start and length of an interval, ms.
-fn times(interval: &Interval) -> (u64, u64) {
-    let (start, end) = (interval.start_ns / 1_000_000, interval.end_ns / 1_000_000);
-    (end, end.saturating_sub(start))
 }
 
 /// Milliseconds as seconds with three decimals.
@@ -161,7 +145,7 @@ fn fitting(text: &str, value: f64, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use metrics::{Frames, Framing};
+    use metrics::Framing;
     use model::Traffic;
 
     const SECOND: u64 = metrics::SECOND;
@@ -186,7 +170,7 @@ mod tests {
             for (end, digit) in ends.into_iter().zip("2123456".chars()) {
                 assert_eq!(line.as_bytes()[end - 1] as char, digit, "{line}");
             }
-            assert_eq!(header(transport).len(), 80);
+            assert_eq!(layout(transport).heading.len(), 80);
         }
         assert!(slice.line(Transport::Tcp).starts_with("     5.002"));
     }
@@ -224,7 +208,7 @@ mod tests {
             frames: Some(Frames { completed: 300, ..Frames::default() }),
             ..Interval::default()
         };
-        let slice = Slice::udp(&interval);
+        let slice = Slice::of(&interval, Transport::Udp);
         assert_eq!(slice.row(), "10.000,24999840,1,300,0,0,0");
         let want = "    10.000       24999840          1         300         0          0         0";
         assert_eq!(slice.line(Transport::Udp), want);
@@ -236,7 +220,7 @@ mod tests {
         // Three identifiers of 37 bytes, and twice DONE.
         let framing = Framing { tx_bytes: 0, rx_bytes: 3 * 37 + 2 * 4 };
         let interval = Interval { end_ns: SECOND, local, framing, completed: 2, ..Interval::default() };
-        let slice = Slice::tcp(&interval);
+        let slice = Slice::of(&interval, Transport::Tcp);
         assert_eq!(slice.row(), "1.000,100000,119,0,2,0,0");
     }
 }

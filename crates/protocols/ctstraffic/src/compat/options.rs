@@ -3,8 +3,9 @@
 mod table;
 
 use super::grammar::{one_of, range_of, rate_of, u64_of, within};
-use super::raw::{Arg, RawOptions};
+use super::raw::Arg;
 use super::spec::{Role, Transport};
+pub(super) use table::ROWS;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Page {
@@ -18,21 +19,6 @@ pub(crate) enum Page {
     Logging,
     /// `-Help:Advanced`.
     Advanced,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Only<T> {
-    Any,
-    /// Only there.
-    This(T),
-}
-
-/// What another option must be for this one to count.
-#[derive(Clone, Copy)]
-pub(super) struct Need {
-    /// In words: the option that is missing.
-    pub(super) text: &'static str,
-    pub(super) met: fn(&RawOptions) -> bool,
 }
 
 #[derive(Clone, Copy)]
@@ -59,11 +45,12 @@ pub(super) struct Row {
     pub(super) also: &'static str,
     pub(super) kind: Kind,
     pub(super) page: Page,
-    /// The end that it is for.
-    pub(super) who: Only<Role>,
-    /// The transport that it is for.
-    pub(super) over: Only<Transport>,
-    pub(super) needs: Option<Need>,
+    /// The end that it is for; `None` is both.
+    pub(super) who: Option<Role>,
+    /// The transport that it is for; `None` is both.
+    pub(super) over: Option<Transport>,
+    /// What must be given, too: another option, or one of its words.
+    pub(super) needs: Option<&'static str>,
     /// Whether it may be given several times.
     pub(super) many: bool,
     /// Explains it, its default included.
@@ -76,7 +63,7 @@ impl Row {
             Kind::Text => Ok(Arg::Text(text.to_owned())),
             Kind::Word => {
                 let words = self.value.split('|').chain(self.also.split('|')).filter(|word| !word.is_empty());
-                one_of(text, &words.map(|word| (word, word)).collect::<Vec<_>>()).map(Arg::Word)
+                one_of(text, words).map(Arg::Word)
             }
             Kind::Range(kind) => {
                 range_of(text, |text| number(*kind, text)).map(|(low, high)| Arg::Number(low, high))
@@ -98,14 +85,9 @@ fn number(kind: Kind, text: &str) -> Result<u64, String> {
     }
 }
 
-/// All options, in the order of the help pages.
-pub(super) fn rows() -> impl Iterator<Item = &'static Row> {
-    table::ROWS.iter()
-}
-
 /// The option of this name (in lower case, the dash included).
 pub(super) fn find(name: &str) -> Option<&'static Row> {
-    rows().find(|row| row.name.eq_ignore_ascii_case(name))
+    ROWS.iter().find(|row| row.name.eq_ignore_ascii_case(name))
 }
 
 /// The option whose name is most like `name`, if one is.
@@ -116,7 +98,7 @@ pub(super) fn like(name: &str) -> Option<&'static str> {
         let longer = given.len().max(known.len());
         (distance(&given, &known), longer)
     };
-    let best = rows().min_by_key(|row| local(row).0)?;
+    let best = ROWS.iter().min_by_key(|row| local(row).0)?;
     let (apart, longer) = local(&best);
     (apart * 3 <= longer).then_some(best.name)
 }
@@ -143,9 +125,9 @@ mod tests {
 
     #[test]
     fn every_row_is_complete_and_no_name_stands_twice() {
-        let names: BTreeSet<String> = rows().map(|row| row.name.to_ascii_lowercase()).collect();
-        assert_eq!(names.len(), rows().count());
-        for row in rows() {
+        let names: BTreeSet<String> = ROWS.iter().map(|row| row.name.to_ascii_lowercase()).collect();
+        assert_eq!(names.len(), ROWS.iter().count());
+        for row in ROWS.iter() {
             assert!(
                 row.name.starts_with('-') && !row.value.is_empty() && row.help.len() > 20,
                 "{}",
@@ -166,7 +148,7 @@ mod tests {
             SendBufValue Options KeepAliveValue LocalPort PortScalability IfIndex Compartment QosDscpValue \
             CpuSetGroupId ThreadPool LogEncoding StallTimeout Allow";
         let known: BTreeSet<String> = known.split_whitespace().map(|name| format!("-{name}")).collect();
-        let ours: BTreeSet<String> = rows().map(|row| row.name.to_owned()).collect();
+        let ours: BTreeSet<String> = ROWS.iter().map(|row| row.name.to_owned()).collect();
         assert_eq!(ours, known);
     }
 

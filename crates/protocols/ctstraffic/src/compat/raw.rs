@@ -1,7 +1,8 @@
 //! Arguments as they were read, and what they come to together: defaults, and the rules that join several of them.
 
 use super::grammar::Word;
-use super::spec::{Encoding, LogFiles, Place, Role, Sharding, Shown, Spec, Transport};
+use super::spec::{LogFiles, Place, Role, Shown, Spec, Transport};
+use crate::PORT;
 use common::Placement;
 use metrics::SECOND;
 use model::{Burst, Kind, MAX_BUFFER, Media, Pattern, Phase, Range, Shutdown, SocketSettings, Verify};
@@ -9,8 +10,6 @@ use std::path::{Path, PathBuf};
 
 const MS: u64 = SECOND / 1000;
 
-/// The port that both ends use unless told otherwise.
-const PORT: u16 = 4444;
 /// Windows' own idle time before keep-alive probes, which Linux has too: two hours.
 const KEEPALIVE_NS: u64 = 7200 * SECOND;
 /// A connection that moves nothing for so long has failed.
@@ -37,8 +36,13 @@ impl RawOptions {
         self.0.iter().filter(move |(known, _)| *known == name).map(|(_, arg)| arg)
     }
 
-    pub(super) fn has(&self, name: &str) -> bool {
+    fn has(&self, name: &str) -> bool {
         self.all(name).next().is_some()
+    }
+
+    /// Whether `need` is given: an option (`-RateLimit`), or a word of one (`-Pattern:pushpull`).
+    pub(super) fn holds(&self, need: &str) -> bool {
+        need.split_once(':').map_or_else(|| self.has(need), |(name, word)| self.word(name) == Some(word))
     }
 
     fn texts(&self, name: &str) -> Vec<String> {
@@ -51,12 +55,8 @@ impl RawOptions {
         self.texts(name).pop().map(PathBuf::from)
     }
 
-    pub(super) fn word(&self, name: &str) -> Option<&'static str> {
+    fn word(&self, name: &str) -> Option<&'static str> {
         self.all(name).find_map(|arg| if let Arg::Word(word) = arg { Some(*word) } else { None })
-    }
-
-    pub(super) fn on(&self, name: &str) -> Option<bool> {
-        self.word(name).map(|word| word == "on")
     }
 
     fn range<T: TryFrom<u64>>(&self, name: &str) -> Option<(T, Option<T>)> {
@@ -90,7 +90,7 @@ impl RawOptions {
     }
 
     pub(super) fn transport(&self) -> Transport {
-        if self.word("-Protocol") == Some("udp") { Transport::Udp } else { Transport::Tcp }
+        if self.holds("-Protocol:udp") { Transport::Udp } else { Transport::Tcp }
     }
 
     /// Connections, or streams, held at once.
@@ -144,7 +144,7 @@ impl RawOptions {
             phase,
             exit_limit: self.get("-ServerExitLimit").filter(|&n| n > 0),
             pause_at_end_ms: self.get("-PauseAtEnd").unwrap_or(0),
-            break_on_error: self.word("-OnError") == Some("break"),
+            break_on_error: self.holds("-OnError:break"),
             verbosity: self.get("-ConsoleVerbosity").unwrap_or(4),
             logs: LogFiles {
                 status: self.path("-StatusFilename"),
@@ -152,11 +152,7 @@ impl RawOptions {
                 error: self.path("-ErrorFilename"),
                 jitter: self.path("-JitterFilename"),
                 tcp_info: self.path("-TcpInfoFilename"),
-                encoding: if self.word("-LogEncoding") == Some("utf16") {
-                    Encoding::Utf16
-                } else {
-                    Encoding::Utf8
-                },
+                utf16: self.holds("-LogEncoding:utf16"),
             },
             cores,
             workers: self.get("-ShardCount").filter(|&n| n > 0),
@@ -225,14 +221,14 @@ impl RawOptions {
     /// Arguments without an effect, as typed.
     fn ignored(&self, words: &[Word]) -> Vec<String> {
         let idle = |name: &str| match name {
-            "-acc" => self.word("-Acc") != Some("AcceptEx"),
-            "-conn" => self.word("-Conn") == Some("connect"),
-            "-io" => self.word("-IO") != Some("iocp"),
-            "-inlinecompletions" => self.on("-InlineCompletions") != Some(true),
-            "-msgwaitall" => self.on("-MsgWaitAll") == Some(true),
+            "-acc" => !self.holds("-Acc:AcceptEx"),
+            "-conn" => self.holds("-Conn:connect"),
+            "-io" => !self.holds("-IO:iocp"),
+            "-inlinecompletions" => !self.holds("-InlineCompletions:on"),
+            "-msgwaitall" => self.holds("-MsgWaitAll:on"),
             "-prepostrecvs" | "-prepostsends" | "-shardworkercount" | "-iocpbatchsize" => true,
-            "-portscalability" => self.on("-PortScalability") != Some(false),
-            "-threadpool" => self.word("-ThreadPool") != Some("default"),
+            "-portscalability" => !self.holds("-PortScalability:off"),
+            "-threadpool" => !self.holds("-ThreadPool:default"),
             _ => false,
         };
         let fast_path =
@@ -371,14 +367,13 @@ impl RawOptions {
             }
             None => {}
         }
-        if self.on("-InlineCompletions").unwrap_or(inline_by_default) {
+        if self.word("-InlineCompletions").map_or(inline_by_default, |word| word == "on") {
             options.push("InlineIOCP".to_owned());
         }
         let sockets = self.sockets(role, transport);
         options.extend(sockets.rcvbuf.map(|n| format!("SO_RCVBUF({n})")));
         options.extend(sockets.sndbuf.map(|n| format!("SO_SNDBUF({n})")));
         Shown {
-            io_function: io_function(role, transport),
             connect_function: match (role, self.word("-Conn")) {
                 (Role::Server, _) => self.word("-Acc").unwrap_or("AcceptEx"),
                 (_, Some("connect")) => "connect",
@@ -389,22 +384,17 @@ impl RawOptions {
             receives: self.get("-PrePostRecvs").unwrap_or(if tcp { 1 } else { 2 }),
             sends: self.get("-PrePostSends").unwrap_or(u32::from(io != "RioIocp")),
             cpu_group: self.get("-CpuSetGroupId"),
-            sharding: (self.on("-EnableRecvSharding") == Some(true)).then(|| Sharding {
-                shards: self.get("-ShardCount").unwrap_or(0),
-                workers: self.get("-ShardWorkerCount").unwrap_or(1),
-                batch: self.get("-IocpBatchSize").unwrap_or(64),
-                policy: self.word("-AffinityPolicy").unwrap_or("PerCpu"),
+            sharding: self.holds("-EnableRecvSharding:on").then(|| {
+                let number = |name: &str, default: u32| self.get(name).unwrap_or(default);
+                format!(
+                    "{} shards, {} threads each, batches of {}, affinity {}",
+                    number("-ShardCount", 0),
+                    number("-ShardWorkerCount", 1),
+                    number("-IocpBatchSize", 64),
+                    self.word("-AffinityPolicy").unwrap_or("PerCpu")
+                )
             }),
         }
-    }
-}
-
-/// What moves the bytes, as the banner names it.
-pub(super) fn io_function(role: Role, transport: Transport) -> &'static str {
-    match (transport, role) {
-        (Transport::Udp, Role::Client) => "MediaStream Client",
-        (Transport::Udp, Role::Server) => "MediaStream Server",
-        (Transport::Tcp, _) => "epoll (send/recv on non-blocking sockets)",
     }
 }
 

@@ -6,15 +6,6 @@ use model::Phase;
 pub(crate) use model::Transport;
 use std::path::PathBuf;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub(crate) enum Encoding {
-    /// UTF-8 without a byte order mark.
-    #[default]
-    Utf8,
-    /// UTF-16, little-endian, with a byte order mark, as the original writes.
-    Utf16,
-}
-
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub(crate) struct LogFiles {
     /// `-StatusFilename`.
@@ -27,8 +18,8 @@ pub(crate) struct LogFiles {
     pub(crate) jitter: Option<PathBuf>,
     /// `-TcpInfoFilename`.
     pub(crate) tcp_info: Option<PathBuf>,
-    /// `-LogEncoding`.
-    pub(crate) encoding: Encoding,
+    /// `-LogEncoding:utf16`: little-endian, with a byte order mark, as the original writes; else UTF-8 without one.
+    pub(crate) utf16: bool,
 }
 
 impl LogFiles {
@@ -88,8 +79,6 @@ pub(crate) struct Spec {
 /// Settings that only the banner shows: they choose between ways in which Windows can do the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shown {
-    /// The I/O function, with its explanation.
-    pub(crate) io_function: &'static str,
     /// The function that opens or accepts connections, as error lines name it.
     pub(crate) connect_function: &'static str,
     /// Words of the `Options` line.
@@ -100,17 +89,6 @@ pub(crate) struct Shown {
     pub(crate) sends: u32,
     /// The processor group, when given.
     pub(crate) cpu_group: Option<u32>,
-    /// Receive sharding: policy, shards, workers of each, batch.
-    pub(crate) sharding: Option<Sharding>,
-}
-
-/// Receive sharding, as the banner shows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Sharding {
-    /// Shards; 0 is one per logical CPU.
-    pub(crate) shards: u32,
-    pub(crate) workers: u32,
-    /// Completions taken at once.
-    pub(crate) batch: u32,
-    pub(crate) policy: &'static str,
+    /// Receive sharding: shards (0 is one per logical CPU), threads of each, completions taken at once, affinity policy.
+    pub(crate) sharding: Option<String>,
 }

@@ -1,15 +1,13 @@
 //! A run as the original would tell it: events become lines and rows, which the console and the log files pick from.
 
 use super::banner::{self, Resolved};
-use super::connection::{self, Ended};
-use super::jitter::Jitter;
-use super::line::Slice;
+use super::connection::{Ended, established, jitter_row};
+use super::line::{Slice, seconds};
 use super::spec::{Role, Spec, Transport};
-use super::windows::{Verdict, function};
+use super::windows::{Verdict, function, one_line, verdict};
 use jiff::Timestamp;
-use metrics::{Wall, real};
+use metrics::{FrameJitter, Wall, real};
 use model::{ConnectionRecord, Event, Failure, Interval, Level, Status, Totals};
-use std::net::SocketAddr;
 
 /// One thing to tell, in the original's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,19 +30,12 @@ pub(super) enum Item {
     },
     /// A function that failed, or a connection given up for a protocol error; with its time.
     Error(String),
-    /// Any other message; the time is for files only.
+    /// Any other message; the time is for files only. A warning is printed at every verbosity, because the run is not what it
+    /// seems; information is only of interest when looking for faults.
     Message {
-        /// When, as files have it.
         at: String,
         text: String,
-        /// Whether it is an error, or only of interest when looking for faults.
-        error: bool,
-    },
-    /// A warning that is printed at every verbosity: the run is not what it seems.
-    Warning {
-        /// When, as files have it.
-        at: String,
-        text: String,
+        level: Level,
     },
     /// Rows of the jitter CSV.
     Jitter(Vec<String>),
@@ -62,7 +53,7 @@ pub(super) struct Transcript {
     local: Option<Totals>,
     /// End of the last interval, ms.
     last_ms: u64,
-    jitter: Jitter,
+    jitter: FrameJitter,
     interrupted: bool,
     over: bool,
 }
@@ -88,27 +79,22 @@ impl Transcript {
                 Item::Banner(banner::settings(&self.spec, &self.resolved)),
             ],
             Event::Start { at } => vec![Item::Started(started(*at))],
-            Event::Established { local, remote, at_ns } => self.established(*local, *remote, *at_ns),
+            Event::Established { .. } if self.interrupted => Vec::new(),
+            Event::Established { local, remote, at_ns } => {
+                vec![Item::Established(established(self.spec.transport, *local, *remote, *at_ns))]
+            }
             Event::Interval(interval) => self.interval(interval),
             Event::Connection(record) => self.connection(record),
             Event::Frames { rows, .. } => {
-                vec![Item::Jitter(rows.iter().filter_map(|r| self.jitter.row(r)).collect())]
+                vec![Item::Jitter(rows.iter().filter_map(|r| jitter_row(&mut self.jitter, r)).collect())]
             }
-            Event::Notice { level: Level::Info, text } => {
-                vec![Item::Message {
-                    at: super::line::seconds(self.last_ms),
-                    text: text.clone(),
-                    error: false,
-                }]
-            }
-            Event::Notice { text, .. } => {
-                vec![Item::Warning { at: super::line::seconds(self.last_ms), text: text.clone() }]
-            }
+            Event::Notice { level: Level::Info, text } => vec![self.message(Level::Info, text)],
+            Event::Notice { text, .. } => vec![self.message(Level::Warning, text)],
             Event::Local(totals) => {
                 self.local = Some((**totals).clone());
                 vec![Item::Pause]
             }
-            Event::PhaseEnd { status, reason } => self.phase_end(*status, reason.as_deref()),
+            Event::PhaseEnd { status, reason } => vec![self.phase_end(*status, reason.as_deref())],
             Event::End { .. } if !std::mem::replace(&mut self.over, true) => {
                 vec![Item::Summary(self.summary())]
             }
@@ -121,18 +107,11 @@ impl Transcript {
         if self.interrupted || interval.end_ns <= interval.start_ns {
             return vec![Item::Pause];
         }
-        let slice = match self.spec.transport {
-            Transport::Udp => Slice::udp(interval),
-            Transport::Tcp => Slice::tcp(interval),
-        };
-        vec![Item::Status(slice)]
+        vec![Item::Status(Slice::of(interval, self.spec.transport))]
     }
 
-    fn established(&self, local: SocketAddr, remote: SocketAddr, at_ns: u64) -> Vec<Item> {
-        if self.interrupted {
-            return Vec::new();
-        }
-        vec![Item::Established(connection::established(self.spec.transport, local, remote, at_ns))]
+    fn message(&self, level: Level, text: &str) -> Item {
+        Item::Message { at: seconds(self.last_ms), text: text.to_owned(), level }
     }
 
     fn connection(&mut self, record: &ConnectionRecord) -> Vec<Item> {
@@ -140,40 +119,36 @@ impl Transcript {
         if self.interrupted {
             return Vec::new();
         }
-        let Some(verdict) = super::windows::verdict(record, self.spec.transport) else { return Vec::new() };
+        let Some(verdict) = verdict(record, self.spec.transport) else { return Vec::new() };
         let ended = Ended::new(record, verdict, self.spec.role, self.spec.transport);
         let mut items: Vec<Item> = self.error(record, &ended).into_iter().collect();
-        let tcp_info = match self.spec.transport {
-            Transport::Tcp => ended.tcp_info_row(record),
-            Transport::Udp => None,
-        };
+        let tcp_info = ended.tcp_info_row(record);
         items.push(Item::Connection { line: ended.line(), row: ended.row(), tcp_info });
         items
     }
 
     /// What the error log says of a failure.
     fn error(&self, record: &ConnectionRecord, ended: &Ended) -> Option<Item> {
-        let at = ended.at();
-        match (ended.verdict(), &record.failure) {
-            (Verdict::Succeeded, _) => None,
+        let at = &ended.at;
+        Some(match (&ended.verdict, &record.failure) {
+            (Verdict::Succeeded, _) => return None,
             (Verdict::Protocol(name), _) => {
                 let particulars = record.error.as_deref().map_or_else(String::new, |e| format!(" ({e})"));
                 let text = format!("[{at}] Connection aborted due to the protocol error {name}{particulars}");
-                Some(Item::Error(super::windows::one_line(&text)))
+                Item::Error(one_line(&text))
             }
             (Verdict::System(number, words), Some(Failure::System { deed, .. })) => {
                 let function = function(deed, self.spec.shown.connect_function);
-                Some(Item::Error(format!("[{at}] {function} failed ({number}) {words}")))
+                Item::Error(format!("[{at}] {function} failed ({number}) {words}"))
             }
             (Verdict::System(_, words), _) => {
-                let text = format!("connection with {}: {words}", record.remote);
-                Some(Item::Message { at: at.to_owned(), text: super::windows::one_line(&text), error: true })
+                let text = one_line(&format!("connection with {}: {words}", record.remote));
+                Item::Message { at: at.clone(), text, level: Level::Error }
             }
-        }
+        })
     }
 
-    fn phase_end(&mut self, status: Status, reason: Option<&str>) -> Vec<Item> {
-        let mut items = Vec::new();
+    fn phase_end(&mut self, status: Status, reason: Option<&str>) -> Item {
         if let Some(local) = &self.local {
             self.last_ms = self.last_ms.max(local.traffic.ns / 1_000_000);
         }
@@ -181,16 +156,14 @@ impl Transcript {
         match (status, limit) {
             // The clock of the intervals may be a little ahead or behind.
             (Status::Complete, Some(limit)) if self.last_ms + 5 >= limit => {
-                items.push(Item::Said(format!("  Time-limit of {limit} ms has been reached")));
+                Item::Said(format!("  Time-limit of {limit} ms has been reached"))
             }
             // What made connections fail has been told with each of them.
             (Status::Failed | Status::Partial, _) if self.errors() == 0 => {
-                let text = reason.unwrap_or("the run ended early").to_owned();
-                items.push(Item::Message { at: super::line::seconds(self.last_ms), text, error: true });
+                self.message(Level::Error, reason.unwrap_or("the run ended early"))
             }
-            _ => items.push(Item::Pause),
+            _ => Item::Pause,
         }
-        items
     }
 
     /// Connections that failed: for the exit code.
@@ -208,17 +181,15 @@ impl Transcript {
             local.network_errors,
             local.data_errors + local.protocol_errors
         ));
-        let (received, sent) = (
-            local.traffic.rx_bytes + local.framing.rx_bytes,
-            local.traffic.tx_bytes + local.framing.tx_bytes,
-        );
+        let received = |bytes: u64| [String::new(), format!("  Total Bytes Recv : {bytes}")];
         match (self.spec.transport, self.spec.role) {
             (Transport::Tcp, _) => {
-                lines.extend([String::new(), format!("  Total Bytes Recv : {received}")]);
+                lines.extend(received(local.traffic.rx_bytes + local.framing.rx_bytes));
+                let sent = local.traffic.tx_bytes + local.framing.tx_bytes;
                 lines.push(format!("  Total Bytes Sent : {sent}"));
             }
             (Transport::Udp, Role::Client) => {
-                lines.extend([String::new(), format!("  Total Bytes Recv : {}", local.traffic.rx_bytes)]);
+                lines.extend(received(local.traffic.rx_bytes));
                 lines.extend(frames(&local));
             }
             (Transport::Udp, Role::Server) => {}

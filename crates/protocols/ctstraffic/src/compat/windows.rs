@@ -22,78 +22,62 @@ const MISMATCH: &str = "ErrorDataDidNotMatchBitPattern";
 const RESET: i32 = 104;
 const REFUSED: i32 = 111;
 
-/// Linux's error number, Windows', and Windows' words. The first row of a Windows number is the usual one.
-const ERRORS: &[(i32, u32, &str)] = &[
-    (4, 10004, "A blocking operation was interrupted."),
-    (9, 10009, "The file handle supplied is not valid."),
-    (13, 10013, "An attempt was made to access a socket in a way forbidden by its access permissions."),
-    (1, 10013, "An attempt was made to access a socket in a way forbidden by its access permissions."),
-    (14, 10014, "The system detected an invalid pointer address."),
-    (22, 10022, "An invalid argument was supplied."),
-    (24, 10024, "Too many open sockets."),
-    (23, 10024, "Too many open sockets."),
-    (88, 10038, "An operation was attempted on something that is not a socket."),
+/// Windows' error number, its words, and Linux's numbers for it.
+const ERRORS: &[(u32, &str, &[i32])] = &[
+    (10004, "A blocking operation was interrupted.", &[4]),
+    (10009, "The file handle supplied is not valid.", &[9]),
+    (10013, "An attempt was made to access a socket in a way forbidden by its access permissions.", &[13, 1]),
+    (10014, "The system detected an invalid pointer address.", &[14]),
+    (10022, "An invalid argument was supplied.", &[22]),
+    (10024, "Too many open sockets.", &[24, 23]),
+    (10038, "An operation was attempted on something that is not a socket.", &[88]),
     (
-        90,
         10040,
         "A message sent on a datagram socket was larger than the internal message buffer or a network limit.",
+        &[90],
     ),
-    (93, 10043, "The requested protocol is not available."),
-    (95, 10045, "The attempted operation is not supported for this type of socket."),
-    (97, 10047, "An address incompatible with the requested protocol was used."),
+    (10043, "The requested protocol is not available.", &[93]),
+    (10045, "The attempted operation is not supported for this type of socket.", &[95]),
+    (10047, "An address incompatible with the requested protocol was used.", &[97]),
     (
-        98,
         10048,
         "Only one usage of each socket address (protocol/network address/port) is normally permitted.",
+        &[98],
     ),
-    (99, 10049, "The requested address is not valid in its context."),
-    (100, 10050, "A socket operation encountered a dead network."),
-    (101, 10051, "A socket operation was attempted to an unreachable network."),
+    (10049, "The requested address is not valid in its context.", &[99]),
+    (10050, "A socket operation encountered a dead network.", &[100]),
+    (10051, "A socket operation was attempted to an unreachable network.", &[101]),
     (
-        102,
         10052,
         "The connection was broken because of keep-alive activity while an operation was in progress.",
+        &[102],
     ),
-    (103, 10053, "An established connection was aborted by the software in your host machine."),
-    (104, 10054, "An existing connection was forcibly closed by the remote host."),
-    (32, 10054, "An existing connection was forcibly closed by the remote host."),
+    (10053, "An established connection was aborted by the software in your host machine.", &[103]),
+    (10054, "An existing connection was forcibly closed by the remote host.", &[RESET, 32]),
     (
-        105,
         10055,
         "An operation on a socket could not be performed because the system lacked sufficient buffer space.",
+        &[105, 12],
     ),
-    (
-        12,
-        10055,
-        "An operation on a socket could not be performed because the system lacked sufficient buffer space.",
-    ),
-    (106, 10056, "A connect request was made on an already connected socket."),
-    (107, 10057, "A request to send or receive data was disallowed because the socket is not connected."),
-    (110, 10060, "The connected party did not properly respond after a period of time."),
-    (111, 10061, "No connection could be made because the target machine actively refused it."),
-    (112, 10064, "A socket operation failed because the destination host was down."),
-    (113, 10065, "A socket operation was attempted to an unreachable host."),
+    (10056, "A connect request was made on an already connected socket.", &[106]),
+    (10057, "A request to send or receive data was disallowed because the socket is not connected.", &[107]),
+    (10060, TIMED_OUT, &[110]),
+    (10061, "No connection could be made because the target machine actively refused it.", &[REFUSED]),
+    (10064, "A socket operation failed because the destination host was down.", &[112]),
+    (10065, "A socket operation was attempted to an unreachable host.", &[113]),
 ];
+const TIMED_OUT: &str = "The connected party did not properly respond after a period of time.";
 
 /// Windows' number and words for a Linux error number; an unknown one stays as it is, with Linux's words.
-pub(super) fn of_errno(errno: i32) -> (u32, String) {
-    match ERRORS.iter().find(|row| row.0 == errno) {
-        Some(&(_, number, words)) => (number, words.to_owned()),
+fn of_errno(errno: i32) -> (u32, String) {
+    match ERRORS.iter().find(|(.., linux)| linux.contains(&errno)) {
+        Some(&(number, words, _)) => (number, words.to_owned()),
         None => (errno.unsigned_abs(), std::io::Error::from_raw_os_error(errno).to_string()),
     }
 }
 
-/// The words of a Windows number, as far as it is in the table.
-pub(super) fn words_of(number: u32) -> Option<&'static str> {
-    ERRORS.iter().find(|row| row.1 == number).map(|row| row.2)
-}
-
 /// What became of a connection; `None` when it was cut by the end of the run, which the original counts nowhere.
 pub(super) fn verdict(record: &ConnectionRecord, transport: Transport) -> Option<Verdict> {
-    let timed_out = || {
-        let words = record.error.clone().unwrap_or_else(|| words_of(10060).unwrap_or_default().to_owned());
-        Verdict::System(10060, words)
-    };
     Some(match (record.result, &record.failure) {
         (Ending::Completed, _) => Verdict::Succeeded,
         (Ending::Stopped, _) => return None,
@@ -110,11 +94,10 @@ pub(super) fn verdict(record: &ConnectionRecord, transport: Transport) -> Option
         (_, Some(Failure::BadData)) => Verdict::Protocol(MISMATCH),
         (_, Some(Failure::TooFew)) => Verdict::Protocol(NOT_ALL),
         (_, Some(Failure::TooMany)) => Verdict::Protocol(TOO_MUCH),
-        (_, Some(Failure::Stalled)) => timed_out(),
-        (Ending::NetworkError, _) => {
-            let words = record.error.clone().unwrap_or_default();
-            Verdict::System(10053, words)
+        (_, Some(Failure::Stalled)) => {
+            Verdict::System(10060, record.error.clone().unwrap_or_else(|| TIMED_OUT.to_owned()))
         }
+        (Ending::NetworkError, _) => Verdict::System(10053, record.error.clone().unwrap_or_default()),
         (Ending::DataError | Ending::ProtocolError, _) => Verdict::Protocol(NOT_ALL),
     })
 }
@@ -136,17 +119,14 @@ pub(super) fn one_line(text: &str) -> String {
 }
 
 /// The function that failed, by the name Windows' programmers know; `connect` is what connections are made with.
-pub(super) fn function(deed: &str, connect: &str) -> String {
+pub(super) fn function<'a>(deed: &'a str, connect: &'a str) -> &'a str {
     match deed {
         "open" => "socket",
-        "bind" => "bind",
-        "listen" => "listen",
         "connect" => connect,
         "send" => "WSASend",
         "receive" => "WSARecv",
         other => other,
     }
-    .to_owned()
 }
 
 #[cfg(test)]
@@ -168,9 +148,7 @@ mod tests {
             (103, 10053),
             (32, 10054),
         ] {
-            let (got, words) = of_errno(errno);
-            assert_eq!(got, number, "errno {errno}");
-            assert_eq!(words_of(number), Some(words.as_str()), "one number, one text");
+            assert_eq!(of_errno(errno).0, number, "errno {errno}");
         }
         assert_eq!(of_errno(5).0, 5, "an unknown number stays");
     }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::compat::spec::{Encoding, Place};
+use crate::compat::spec::Place;
 use common::Placement;
 use model::{Burst, Kind, Pattern, Range, Shutdown, Verify};
 use std::path::PathBuf;
@@ -111,10 +111,7 @@ fn every_option_arrives() {
     let logs = &tcp.logs;
     let path = |name: &str| Some(PathBuf::from(name));
     assert_eq!((&logs.connection, &logs.error), (&path("a.txt"), &path("a.txt")));
-    assert_eq!(
-        (&logs.status, &logs.tcp_info, logs.encoding),
-        (&path("s.csv"), &path("t.csv"), Encoding::Utf16)
-    );
+    assert_eq!((&logs.status, &logs.tcp_info, logs.utf16), (&path("s.csv"), &path("t.csv"), true));
 
     let burst = client("-burstcount:2 -burstdelay:150 -keepalivevalue:1500 -ifindex:3 -conn:connectbyname");
     assert_eq!(burst.phase.burst, Some(Burst { count: 2, delay_ns: 150_000_000 }));

@@ -1,5 +1,6 @@
 use super::*;
-use crate::compat::line::Slice;
+use crate::compat::line::{Slice, layout};
+use model::Level;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
@@ -47,7 +48,7 @@ fn items() -> Vec<Item> {
             tcp_info: Some("info".to_owned()),
         },
         Item::Error("error".to_owned()),
-        Item::Message { at: "1.000".to_owned(), text: "oh".to_owned(), error: true },
+        Item::Message { at: "1.000".to_owned(), text: "oh".to_owned(), level: Level::Error },
         Item::Status(Slice { at_ms: 5000, numbers: [1, 2, 3, 4, 5, 6] }),
         Item::Summary(vec!["summary".to_owned()]),
     ]
@@ -118,7 +119,7 @@ fn one_text_file_may_hold_three_logs() {
     let lines: Vec<&str> = text.split("\r\n").collect();
     let legend = lines.iter().position(|l| *l == "Legend:").unwrap();
     assert_eq!(lines[..legend], ["banner", "started"]);
-    let header = line::header(Transport::Tcp);
+    let header = layout(Transport::Tcp).heading;
     let from = lines.iter().position(|l| *l == header).unwrap();
     let status = "     5.000            1            2          3          4         5          6";
     assert_eq!(lines[from + 1..], ["up", "line", "error", "[1.000] oh", status, "summary", ""]);
@@ -127,7 +128,7 @@ fn one_text_file_may_hold_three_logs() {
 #[test]
 fn utf16_has_a_byte_order_mark() {
     let disk = Disk::default();
-    let asked = LogFiles { error: Some("e.txt".into()), encoding: Encoding::Utf16, ..LogFiles::default() };
+    let asked = LogFiles { error: Some("e.txt".into()), utf16: true, ..LogFiles::default() };
     let mut logs = disk.logs(&asked, Transport::Tcp);
     logs.write(&Item::Error("aé".to_owned()));
     logs.write(&Item::Pause);

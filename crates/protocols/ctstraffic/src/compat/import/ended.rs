@@ -1,6 +1,6 @@
 //! ctsTraffic's tables of connections, of frames and of what TCP knew at the end, as phases.
 
-use super::{add, add_frames};
+use super::{add, add_frames, pattern};
 use crate::compat::read::{Connections, Ended, Frame, TcpInfo};
 use crate::compat::spec::Transport;
 use compat::import::{ImportedPhase, ns};
@@ -69,11 +69,7 @@ pub(super) fn connections(table: &Connections) -> ImportedPhase {
     local.causes.truncate(MOST_CAUSES);
     local.peak = peak(&phase.records);
     phase.connections = u32::try_from(local.peak).unwrap_or(u32::MAX);
-    phase.pattern = match (local.traffic.tx_bytes > 0, local.traffic.rx_bytes > 0) {
-        (true, true) => Pattern::Duplex,
-        (true, false) => Pattern::Push,
-        _ => Pattern::Pull,
-    };
+    phase.pattern = pattern(local.traffic, Pattern::Pull);
     phase
 }
 
@@ -106,11 +102,9 @@ fn record(row: &Ended, transport: Transport) -> ConnectionRecord {
 
 /// Most of them at once.
 fn peak(records: &[ConnectionRecord]) -> u64 {
-    let mut steps: Vec<(u64, i64)> = Vec::new();
-    for record in records {
-        steps.push((record.ended_ns.saturating_sub(record.duration_ns), 1));
-        steps.push((record.ended_ns, -1));
-    }
+    let begin = |record: &ConnectionRecord| record.ended_ns.saturating_sub(record.duration_ns);
+    let ends = |record| [(begin(record), 1), (record.ended_ns, -1)];
+    let mut steps: Vec<(u64, i64)> = records.iter().flat_map(ends).collect();
     // At one instant the ends come first: the next connection of a slot begins with the end of the last.
     steps.sort_unstable();
     let mut open = 0_i64;
@@ -128,18 +122,10 @@ pub(super) fn frames(rows: &[Frame]) -> ImportedPhase {
     let (mut begun, mut at) = (None, 0);
     let (mut jitter, mut before) = (0.0_f64, None::<f64>);
     for row in rows {
-        let mut one = Frames::default();
-        if row.dropped() {
-            one.dropped = 1;
-        } else {
-            one.completed = 1;
-            let stamps = FrameStamps {
-                receiver_ticks: row.stamps[2],
-                receiver_hz: row.stamps[3],
-                ..FrameStamps::default()
-            };
-            if stamps.receiver_hz > 0 {
-                let s = real(stamps.receiver_ticks) / real(stamps.receiver_hz);
+        let one = told(row).verdict.counted();
+        if !row.dropped() {
+            if row.stamps.receiver_hz > 0 {
+                let s = real(row.stamps.receiver_ticks) / real(row.stamps.receiver_hz);
                 let since = (s - *begun.get_or_insert(s)).max(0.0);
                 at = u64::clamped(since).min(MOST_SECONDS);
             }
@@ -175,7 +161,7 @@ pub(super) fn frames(rows: &[Frame]) -> ImportedPhase {
 
 /// A row as our own streams tell it.
 fn told(row: &Frame) -> FrameRow {
-    let [sender_ticks, sender_hz, receiver_ticks, receiver_hz] = row.stamps;
+    let FrameStamps { sender_ticks, sender_hz, receiver_ticks, receiver_hz } = row.stamps;
     FrameRow {
         seq: u64::try_from(row.seq).unwrap_or(0),
         verdict: if row.dropped() { FrameVerdict::Dropped } else { FrameVerdict::Completed },

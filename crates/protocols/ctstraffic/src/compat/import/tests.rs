@@ -1,8 +1,9 @@
 #[path = "../../../../../compat/src/import/tests/support.rs"]
 mod support;
 
+use crate::compat::line::layout;
 use crate::compat::spec::Transport;
-use crate::compat::{IMPORTERS, connection, line};
+use crate::compat::{IMPORTERS, connection};
 use compat::import::import;
 use model::{Figure, Way};
 use support::{near, only, outcome_of};
@@ -84,10 +85,10 @@ fn numbers_that_do_not_add_up_to_64_bits_are_no_overflow() {
     let ends = "10.0.0.1:5000,10.0.0.2:4444";
     let id = "01234567-89ab-cdef-0123-456789abcdef";
     let tables = [
-        (line::csv_header(Transport::Tcp), vec![format!("1e9,{six}"), format!("2e9,{six}")]),
-        (line::csv_header(Transport::Udp), vec![format!("1e9,{six}"), format!("2e9,{six}")]),
-        (connection::csv_header(Transport::Tcp), vec![format!("1,{ends},{moved},Succeeded,{id}"); 2]),
-        (connection::csv_header(Transport::Udp), vec![format!("1,{ends},{moved},Succeeded,{id}"); 2]),
+        (layout(Transport::Tcp).status_csv, vec![format!("1e9,{six}"), format!("2e9,{six}")]),
+        (layout(Transport::Udp).status_csv, vec![format!("1e9,{six}"), format!("2e9,{six}")]),
+        (layout(Transport::Tcp).connection_csv, vec![format!("1,{ends},{moved},Succeeded,{id}"); 2]),
+        (layout(Transport::Udp).connection_csv, vec![format!("1,{ends},{moved},Succeeded,{id}"); 2]),
         (connection::TCP_INFO_CSV, vec![format!("1,{ends},{id},{moved},{moved},{six}"); 2]),
     ];
     for (header, rows) in tables {

@@ -1,22 +1,16 @@
 //! Every option of ctsTraffic, in the order of the help pages, and three of ours.
 
-use super::{Kind, Need, Only, Page, Row};
+use super::{Kind, Page, Row};
 use crate::compat::spec::{Role, Transport};
 use model::{LARGEST_DATAGRAM, SMALLEST_DATAGRAM};
 
-const CLIENT: Only<Role> = Only::This(Role::Client);
-const SERVER: Only<Role> = Only::This(Role::Server);
+const CLIENT: Option<Role> = Some(Role::Client);
+const SERVER: Option<Role> = Some(Role::Server);
 
 const U32: Kind = Kind::Number(0, u32::MAX);
 const ABOVE_0: Kind = Kind::Number(1, u32::MAX);
 const PORT: Kind = Kind::Number(1, 65_535);
-
-const PUSHPULL: Need = Need { text: "-Pattern:pushpull", met: |g| g.word("-Pattern") == Some("pushpull") };
-const RATE_LIMIT: Need = Need { text: "-RateLimit", met: |g| g.has("-RateLimit") };
-const BURST_COUNT: Need = Need { text: "-BurstCount", met: |g| g.has("-BurstCount") };
-const BURST_DELAY: Need = Need { text: "-BurstDelay", met: |g| g.has("-BurstDelay") };
-const SHARDING: Need =
-    Need { text: "-EnableRecvSharding:on", met: |g| g.on("-EnableRecvSharding") == Some(true) };
+const SHARDING: Option<&str> = Some("-EnableRecvSharding:on");
 
 /// An option of both ends, given at most once.
 const ROW: Row = Row {
@@ -25,14 +19,14 @@ const ROW: Row = Row {
     also: "",
     kind: Kind::Text,
     page: Page::Overview,
-    who: Only::Any,
-    over: Only::Any,
+    who: None,
+    over: None,
     needs: None,
     many: false,
     help: "",
 };
-const TCP: Row = Row { page: Page::Tcp, over: Only::This(Transport::Tcp), ..ROW };
-const UDP: Row = Row { page: Page::Udp, over: Only::This(Transport::Udp), ..ROW };
+const TCP: Row = Row { page: Page::Tcp, over: Some(Transport::Tcp), ..ROW };
+const UDP: Row = Row { page: Page::Udp, over: Some(Transport::Udp), ..ROW };
 const LOGGING: Row = Row { page: Page::Logging, ..ROW };
 const ADVANCED: Row = Row { page: Page::Advanced, ..ROW };
 
@@ -43,7 +37,7 @@ macro_rules! rows {
     };
 }
 
-pub(super) const ROWS: &[Row] = rows! {
+pub(in crate::compat) const ROWS: &[Row] = rows! {
     ROW {
         "-Listen" "address|name|*" (Kind::Text) [many: true]
             "makes this end the server, listening there; * is every address, IPv4 and IPv6; repeatable";
@@ -71,9 +65,9 @@ pub(super) const ROWS: &[Row] = rows! {
     TCP {
         "-Pattern" "push|pull|pushpull|duplex" (Kind::Word) [also: "flood"]
             "who sends: the client, the server, both in turn, both at once; the same at both ends (default: push)";
-        "-PushBytes" "bytes" (ABOVE_0) [needs: Some(PUSHPULL)]
+        "-PushBytes" "bytes" (ABOVE_0) [needs: Some("-Pattern:pushpull")]
             "bytes of the client's turn, with pushpull; the same at both ends (default: 1048576)";
-        "-PullBytes" "bytes" (ABOVE_0) [needs: Some(PUSHPULL)]
+        "-PullBytes" "bytes" (ABOVE_0) [needs: Some("-Pattern:pushpull")]
             "bytes of the server's turn, with pushpull; the same at both ends (default: 1048576)";
         "-Transfer" "bytes|[low,high]" (Kind::Range(&Kind::Wide)) []
             "payload of one connection, both directions together; the same at both ends. Of a range each end draws a size of \
@@ -83,15 +77,15 @@ pub(super) const ROWS: &[Row] = rows! {
         "-RateLimit" "bytes/s|[low,high]" (Kind::Range(&Kind::Rate)) []
             "limits what this end sends on each connection; of a range a rate is drawn for each connection (the original \
              always runs at the high end); not with -BurstDelay (default: no limit)";
-        "-RateLimitPeriod" "ms" (Kind::Rate) [needs: Some(RATE_LIMIT)]
+        "-RateLimitPeriod" "ms" (Kind::Rate) [needs: Some("-RateLimit")]
             "the stretch of time over which the limit is kept: rate x period / 1000 bytes each (default: 100)";
-        "-BurstCount" "n" (ABOVE_0) [needs: Some(BURST_DELAY)]
+        "-BurstCount" "n" (ABOVE_0) [needs: Some("-BurstDelay")]
             "sends of a burst; the last of each waits for -BurstDelay first (default: no bursts)";
-        "-BurstDelay" "ms" (ABOVE_0) [needs: Some(BURST_COUNT)] "pause of each burst; not with -RateLimit (default: no bursts)";
-        "-Shutdown" "graceful|rude|random" (Kind::Word) [who: CLIENT, over: Only::Any]
+        "-BurstDelay" "ms" (ABOVE_0) [needs: Some("-BurstCount")] "pause of each burst; not with -RateLimit (default: no bursts)";
+        "-Shutdown" "graceful|rude|random" (Kind::Word) [who: CLIENT, over: None]
             "how the client ends a good connection: by FIN, by RST (which leaves no TIME_WAIT), by a coin flip (default: \
              graceful)";
-        "-StallTimeout" "ms" (U32) [over: Only::Any]
+        "-StallTimeout" "ms" (U32) [over: None]
             "ours, not the original's: a connection that moves nothing for so long has failed, with the likely cause named; 0 \
              waits for ever, as the original does (default: 15000)";
     }
@@ -110,13 +104,13 @@ pub(super) const ROWS: &[Row] = rows! {
              networks it is in, because a START can be forged (also: NETCALIPER_ALLOW); repeatable";
         "-EnableRecvSharding" "on|off" (Kind::Word) [who: SERVER]
             "spreads the server's clients over several sockets and threads; here it always is (default: off)";
-        "-ShardCount" "n" (Kind::Number(0, 1024)) [who: SERVER, needs: Some(SHARDING)]
+        "-ShardCount" "n" (Kind::Number(0, 1024)) [who: SERVER, needs: SHARDING]
             "worker threads; 0 is one per logical CPU (default: 0)";
-        "-ShardWorkerCount" "n" (ABOVE_0) [who: SERVER, needs: Some(SHARDING)]
+        "-ShardWorkerCount" "n" (ABOVE_0) [who: SERVER, needs: SHARDING]
             "threads of a shard; ignored here, a worker is one thread (default: 1)";
-        "-IocpBatchSize" "1-256" (Kind::Number(1, 256)) [who: SERVER, needs: Some(SHARDING)]
+        "-IocpBatchSize" "1-256" (Kind::Number(1, 256)) [who: SERVER, needs: SHARDING]
             "completions taken at once; ignored here (default: 64)";
-        "-AffinityPolicy" "PerCpu|PerGroup|RssAligned|Manual" (Kind::Word) [who: SERVER, needs: Some(SHARDING)]
+        "-AffinityPolicy" "PerCpu|PerGroup|RssAligned|Manual" (Kind::Word) [who: SERVER, needs: SHARDING]
             "PerCpu and RssAligned give each worker a core; PerGroup and Manual leave them to the scheduler (default: PerCpu)";
         "-JitterFilename" "file.csv" (Kind::Text) [page: Page::Logging, who: CLIENT]
             "one row per frame with the stamps of both ends; needs -Connections:1 (default: none)";
@@ -136,12 +130,12 @@ pub(super) const ROWS: &[Row] = rows! {
             "ours: utf16 writes log files as the original does, little-endian with a byte order mark (default: utf8)";
     }
     ADVANCED {
-        "-Acc" "AcceptEx|accept" (Kind::Word) [who: SERVER, over: Only::This(Transport::Tcp)]
+        "-Acc" "AcceptEx|accept" (Kind::Word) [who: SERVER, over: Some(Transport::Tcp)]
             "how connections are accepted on Windows; ignored here (default: AcceptEx)";
-        "-Conn" "ConnectEx|connect|ConnectByName" (Kind::Word) [who: CLIENT, over: Only::This(Transport::Tcp)]
+        "-Conn" "ConnectEx|connect|ConnectByName" (Kind::Word) [who: CLIENT, over: Some(Transport::Tcp)]
             "how connections are made on Windows; here only ConnectByName has an effect, the rude shutdown that comes with it \
              (default: ConnectEx)";
-        "-IO" "iocp|RioIocp|ReadWriteFile" (Kind::Word) [over: Only::This(Transport::Tcp)]
+        "-IO" "iocp|RioIocp|ReadWriteFile" (Kind::Word) [over: Some(Transport::Tcp)]
             "how bytes are moved on Windows; ignored here (default: iocp)";
         "-InlineCompletions" "on|off" (Kind::Word) []
             "whether I/O that ends at once is handled at once; ignored here (default: on, but off with -IO:RioIocp, \
@@ -156,10 +150,10 @@ pub(super) const ROWS: &[Row] = rows! {
             "outstanding sends; 0 follows the system's advice; ignored here (default: 1, with -IO:RioIocp 0)";
         "-RecvBufValue" "bytes" (U32) [] "SO_RCVBUF (default: the system's; UDP clients four frames, at least 1048576)";
         "-SendBufValue" "bytes" (U32) [] "SO_SNDBUF (default: the system's)";
-        "-Options" "keepalive|tcpfastpath" (Kind::Word) [over: Only::This(Transport::Tcp), many: true]
+        "-Options" "keepalive|tcpfastpath" (Kind::Word) [over: Some(Transport::Tcp), many: true]
             "SO_KEEPALIVE, or Windows' fast path over loopback, which is ignored here; repeatable (default: servers \
              keepalive)";
-        "-KeepAliveValue" "ms" (ABOVE_0) [over: Only::This(Transport::Tcp)]
+        "-KeepAliveValue" "ms" (ABOVE_0) [over: Some(Transport::Tcp)]
             "keep-alive probes after so much silence; here rounded up to whole seconds (default: none)";
         "-LocalPort" "port|[low,high]" (Kind::Range(&PORT)) [who: CLIENT]
             "local port or ports of the client, in turn; a range needs at least -Connections ports (default: the system's)";

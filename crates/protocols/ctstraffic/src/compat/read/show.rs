@@ -1,6 +1,8 @@
 //! What a table says, for people.
 
 use super::table::{Connections, Ended, Frame, Slice, Table, TcpInfo};
+use crate::compat::connection::TCP_INFO_CSV;
+use crate::compat::line::layout;
 use crate::compat::spec::Transport;
 use metrics::{Clamped, Dist, DistSummary, Spread, format_bits_per_second, format_bytes, real};
 use std::collections::BTreeMap;
@@ -12,81 +14,56 @@ const STRETCHES: usize = 10;
 const MOST_LISTED: usize = 20;
 
 pub(super) fn table(name: &str, table: &Table, out: &mut dyn Write) -> io::Result<()> {
+    let (what, transport, rows, damaged) = match table {
+        Table::Status { transport, rows, damaged, .. } => ("status", *transport, rows.len(), *damaged),
+        Table::Connections(c) => ("connections", c.transport, c.rows.len(), 0),
+        Table::Jitter { rows, damaged, .. } => ("jitter", Transport::Udp, rows.len(), *damaged),
+        Table::TcpInfo { rows, damaged } => ("TCP info", Transport::Tcp, rows.len(), *damaged),
+    };
+    let transport = layout(transport).name;
+    let bad = if damaged > 0 { format!(", {damaged} damaged ones passed over") } else { String::new() };
+    writeln!(out, "{name}: ctsTraffic, {what} ({transport}), {rows} rows{bad}")?;
     match table {
-        Table::Status { transport, rows, first_is_void, damaged } => {
-            heading(name, "status", *transport, rows.len(), *damaged, out)?;
-            status(*transport, rows, usize::from(*first_is_void), out)
-        }
-        Table::Connections(c) => {
-            heading(name, "connections", c.transport, c.rows.len(), 0, out)?;
-            connections(c, out)
-        }
-        Table::Jitter { rows, undone, damaged } => {
-            heading(name, "jitter", Transport::Udp, rows.len(), *damaged, out)?;
-            jitter(rows, *undone, out)
-        }
-        Table::TcpInfo { rows, damaged } => {
-            heading(name, "TCP info", Transport::Tcp, rows.len(), *damaged, out)?;
-            tcp_info(rows, out)
-        }
+        Table::Status { transport, rows, first_is_void, .. } => status(*transport, rows, *first_is_void, out),
+        Table::Connections(c) => connections(c, out),
+        Table::Jitter { rows, undone, .. } => jitter(rows, *undone, out),
+        Table::TcpInfo { rows, .. } => tcp_info(rows, out),
     }
 }
 
-fn heading(
-    name: &str,
-    what: &str,
-    transport: Transport,
-    rows: usize,
-    damaged: u64,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    let transport = if transport == Transport::Tcp { "TCP" } else { "UDP" };
-    let bad = if damaged > 0 { format!(", {damaged} damaged ones passed over") } else { String::new() };
-    writeln!(out, "{name}: ctsTraffic, {what} ({transport}), {rows} rows{bad}")
-}
-
-fn status(transport: Transport, rows: &[Slice], void: usize, out: &mut dyn Write) -> io::Result<()> {
+fn status(transport: Transport, rows: &[Slice], void: bool, out: &mut dyn Write) -> io::Result<()> {
     let Some(last) = rows.last() else { return Ok(()) };
-    let rates = |column: usize, bits: f64| -> Option<Spread> {
-        let all: Vec<f64> = rows.iter().skip(void).map(|row| real(row.numbers[column]) * bits).collect();
-        Spread::of(&all)
-    };
     writeln!(out, "  until {:.3} s", last.at_s)?;
-    let rate = |what: &str, spread: Option<Spread>, out: &mut dyn Write| match spread {
-        None => Ok(()),
-        Some(s) => writeln!(
-            out,
-            "  {what}: mean {}, ± {} (95 %), {} to {}{}",
-            format_bits_per_second(s.mean),
-            format_bits_per_second(s.ci95),
-            format_bits_per_second(s.min),
-            format_bits_per_second(s.max),
-            if void > 0 { "; the first row means nothing and is left out" } else { "" }
-        ),
+    let peak = |column: usize| rows.iter().map(|row| row.numbers[column]).max().unwrap_or(0);
+    let mut rate = |what: &str, column: usize, bits: f64| {
+        let counted = rows.iter().skip(usize::from(void));
+        let all: Vec<f64> = counted.map(|row| real(row.numbers[column]) * bits).collect();
+        let Some(Spread { mean, ci95, min, max, .. }) = Spread::of(&all) else { return Ok(()) };
+        let [mean, ci95, min, max] = [mean, ci95, min, max].map(format_bits_per_second);
+        let left_out = if void { "; the first row means nothing and is left out" } else { "" };
+        writeln!(out, "  {what}: mean {mean}, ± {ci95} (95 %), {min} to {max}{left_out}")
     };
     match transport {
         Transport::Tcp => {
-            rate("sent", rates(0, 8.0), out)?;
-            rate("received", rates(1, 8.0), out)?;
+            rate("sent", 0, 8.0)?;
+            rate("received", 1, 8.0)?;
             let [.., completed, network, data] = last.numbers;
-            let peak = rows.iter().map(|row| row.numbers[2]).max().unwrap_or(0);
             writeln!(
                 out,
-                "  in flight at most {peak}; completed {completed}, network errors {network}, data errors {data}"
+                "  in flight at most {}; completed {completed}, network errors {network}, data errors {data}",
+                peak(2)
             )
         }
         Transport::Udp => {
-            rate("received", rates(0, 1.0), out)?;
+            rate("received", 0, 1.0)?;
             let sum = |column: usize| rows.iter().map(|row| row.numbers[column]).fold(0, u64::saturating_add);
-            let peak = rows.iter().map(|row| row.numbers[1]).max().unwrap_or(0);
             let worst = rows.iter().max_by_key(|row| row.numbers[3]).filter(|row| row.numbers[3] > 0);
+            let [completed, dropped, repeated, errors] = [2, 3, 4, 5].map(sum);
             writeln!(
                 out,
-                "  streams at most {peak}; frames completed {}, dropped {}, repeated {}, errors {}",
-                sum(2),
-                sum(3),
-                sum(4),
-                sum(5)
+                "  streams at most {}; frames completed {completed}, dropped {dropped}, repeated {repeated}, errors \
+                 {errors}",
+                peak(1)
             )?;
             worst.map_or(Ok(()), |row| {
                 writeln!(out, "  most were dropped until {:.3} s: {}", row.at_s, row.numbers[3])
@@ -98,36 +75,23 @@ fn status(transport: Transport, rows: &[Slice], void: usize, out: &mut dyn Write
 fn connections(table: &Connections, out: &mut dyn Write) -> io::Result<()> {
     let rows = &table.rows;
     let good = rows.iter().filter(|row| row.succeeded()).count();
+    let bad = rows.len() - good;
     let sum = |column: usize| rows.iter().map(|row| row.numbers[column]).fold(0, u64::saturating_add);
     match table.transport {
         Transport::Tcp => {
-            writeln!(
-                out,
-                "  {good} succeeded, {} failed; {} sent, {} received",
-                rows.len() - good,
-                format_bytes(sum(0)),
-                format_bytes(sum(2))
-            )?;
-            spread(rows, "  time of those that succeeded", "ms", |row| row.numbers[4], out)?;
-            spread(
-                rows,
-                "  rate of those that succeeded",
-                "bytes/s",
-                |row| row.numbers[1].saturating_add(row.numbers[3]),
-                out,
-            )?;
+            let [sent, received] = [0, 2].map(|column| format_bytes(sum(column)));
+            writeln!(out, "  {good} succeeded, {bad} failed; {sent} sent, {received} received")?;
+            spread(rows, "time", "ms", |row| row.numbers[4], out)?;
+            spread(rows, "rate", "bytes/s", |row| row.numbers[1].saturating_add(row.numbers[3]), out)?;
         }
         Transport::Udp => {
+            let [completed, dropped, repeated, errors] = [1, 2, 3, 4].map(sum);
             writeln!(
                 out,
-                "  {good} succeeded, {} failed; frames completed {}, dropped {}, repeated {}, errors {}",
-                rows.len() - good,
-                sum(1),
-                sum(2),
-                sum(3),
-                sum(4)
+                "  {good} succeeded, {bad} failed; frames completed {completed}, dropped {dropped}, repeated {repeated}, \
+                 errors {errors}"
             )?;
-            spread(rows, "  rate of those that succeeded", "bit/s", |row| row.numbers[0], out)?;
+            spread(rows, "rate", "bit/s", |row| row.numbers[0], out)?;
         }
     }
     failures(rows, out)?;
@@ -143,7 +107,10 @@ fn spread(
 ) -> io::Result<()> {
     let values = rows.iter().filter(|row| row.succeeded()).map(value);
     let Some(DistSummary { min, p50, p90, p99, max, .. }) = summary(values) else { return Ok(()) };
-    writeln!(out, "{what}, {unit}: least {min}, median {p50}, 90 % {p90}, 99 % {p99}, most {max}")
+    writeln!(
+        out,
+        "  {what} of those that succeeded, {unit}: least {min}, median {p50}, 90 % {p90}, 99 % {p99}, most {max}"
+    )
 }
 
 fn summary(values: impl Iterator<Item = u64>) -> Option<DistSummary> {
@@ -229,64 +196,38 @@ fn jitter(rows: &[Frame], undone: bool, out: &mut dyn Write) -> io::Result<()> {
     // Microseconds hold the three decimals exactly.
     let micros = |row: &&Frame| u64::clamped((row.jitter_ms.max(0.0) * 1000.0).round());
     if let Some(DistSummary { mean, p50, p99, max, .. }) = summary(whole.iter().skip(1).map(micros)) {
+        let [mean, p50, p99, max] = [mean, real(p50), real(p99), real(max)].map(|us| us / 1000.0);
         writeln!(
             out,
-            "  jitter from frame to frame, ms: mean {:.3}, median {:.3}, 99 % {:.3}, most {:.3}",
-            mean / 1000.0,
-            real(p50) / 1000.0,
-            real(p99) / 1000.0,
-            real(max) / 1000.0
+            "  jitter from frame to frame, ms: mean {mean:.3}, median {p50:.3}, 99 % {p99:.3}, most {max:.3}"
         )?;
     }
-    let flights = || whole.iter().map(|row| row.flight_ms).filter(|f| f.is_finite());
     if whole.is_empty() {
         return Ok(());
     }
-    writeln!(
-        out,
-        "  time in flight against the first whole frame, ms: {:.3} to {:.3}",
-        flights().fold(f64::MAX, f64::min),
-        flights().fold(f64::MIN, f64::max)
-    )?;
+    let flights = whole.iter().map(|row| row.flight_ms).filter(|f| f.is_finite());
+    let (least, most) = flights.fold((f64::MAX, f64::MIN), |(least, most), f| (least.min(f), most.max(f)));
+    writeln!(out, "  time in flight against the first whole frame, ms: {least:.3} to {most:.3}")?;
     let ms = |ticks: i64, hz: i64| if hz == 0 { 0.0 } else { real(ticks) * 1000.0 / real(hz) };
-    let mut gaps = whole.windows(2).filter(|two| Some(two[1].seq) == two[0].seq.checked_add(1));
-    let widest = gaps.by_ref().fold((0.0f64, 0.0f64), |(sent, came), two| {
-        let gap = |i: usize| {
-            ms(two[1].stamps[i], two[1].stamps[i + 1]) - ms(two[0].stamps[i], two[0].stamps[i + 1])
-        };
-        (sent.max(gap(0)), came.max(gap(2)))
+    let sent = |row: &Frame| ms(row.stamps.sender_ticks, row.stamps.sender_hz);
+    let came = |row: &Frame| ms(row.stamps.receiver_ticks, row.stamps.receiver_hz);
+    let next = whole.windows(2).filter(|two| Some(two[1].seq) == two[0].seq.checked_add(1));
+    let (sent, came) = next.fold((0.0f64, 0.0f64), |widest, two| {
+        (widest.0.max(sent(two[1]) - sent(two[0])), widest.1.max(came(two[1]) - came(two[0])))
     });
-    writeln!(out, "  widest gap between frames in a row, ms: {:.3} sent, {:.3} received", widest.0, widest.1)
+    writeln!(out, "  widest gap between frames in a row, ms: {sent:.3} sent, {came:.3} received")
 }
 
-/// Names of the columns that are summed or compared.
-const TCP_INFO: [&str; 11] = [
-    "BytesReordered",
-    "BytesRetransmitted",
-    "SynRetransmitted",
-    "DupAcksIn",
-    "MinRttUs",
-    "Mss",
-    "TimeoutEpisodes",
-    "FastRetransmit",
-    "SndLimBytesCwnd",
-    "SndLimBytesRwin",
-    "SndLimBytesSnd",
-];
-
 fn tcp_info(rows: &[TcpInfo], out: &mut dyn Write) -> io::Result<()> {
-    for (column, name) in TCP_INFO.iter().enumerate() {
+    for (column, name) in TCP_INFO_CSV.split(',').skip(9).enumerate() {
         let told: Vec<u64> = rows.iter().filter_map(|row| row.numbers[column]).collect();
         let (Some(least), Some(most)) = (told.iter().min(), told.iter().max()) else {
             writeln!(out, "  {name:<20} not told")?;
             continue;
         };
         let sum: u128 = told.iter().map(|&n| u128::from(n)).sum();
-        writeln!(
-            out,
-            "  {name:<20} sum {sum}, least {least}, mean {}, most {most}",
-            sum / u128::clamped(told.len())
-        )?;
+        let mean = sum / u128::clamped(told.len());
+        writeln!(out, "  {name:<20} sum {sum}, least {least}, mean {mean}, most {most}")?;
     }
     let worst = rows.iter().max_by_key(|row| row.numbers[1]).filter(|row| row.numbers[1] > Some(0));
     worst.map_or(Ok(()), |row| {

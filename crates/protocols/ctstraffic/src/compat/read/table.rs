@@ -1,9 +1,11 @@
 //! Bytes to rows.
 
+use crate::compat::connection::{JITTER_CSV, TCP_INFO_CSV};
+use crate::compat::line::layout;
 use crate::compat::spec::Transport;
-use crate::compat::{connection, jitter, line};
 use compat::import::decode;
 use metrics::FrameStamps;
+use std::str::FromStr;
 
 /// Rows kept of one file.
 const MOST_ROWS: usize = 5_000_000;
@@ -20,9 +22,9 @@ impl Shape {
     pub(super) fn of(header: &str) -> Option<Shape> {
         let header = header.trim();
         let both = [Transport::Tcp, Transport::Udp];
-        let status = both.into_iter().map(|t| (line::csv_header(t), Shape::Status(t)));
-        let connections = both.into_iter().map(|t| (connection::csv_header(t), Shape::Connections(t)));
-        let single = [(jitter::HEADER, Shape::Jitter), (connection::TCP_INFO_CSV, Shape::TcpInfo)];
+        let status = both.into_iter().map(|t| (layout(t).status_csv, Shape::Status(t)));
+        let connections = both.into_iter().map(|t| (layout(t).connection_csv, Shape::Connections(t)));
+        let single = [(JITTER_CSV, Shape::Jitter), (TCP_INFO_CSV, Shape::TcpInfo)];
         status.chain(connections).chain(single).find(|(known, _)| *known == header).map(|(_, shape)| shape)
     }
 }
@@ -71,15 +73,15 @@ pub(crate) struct Connections {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Frame {
     pub(in crate::compat) seq: i64,
-    /// Sender's ticks and ticks per second, receiver's; all 0 for a dropped frame.
-    pub(in crate::compat) stamps: [i64; 4],
+    /// All 0 for a dropped frame.
+    pub(in crate::compat) stamps: FrameStamps,
     pub(in crate::compat) flight_ms: f64,
     pub(in crate::compat) jitter_ms: f64,
 }
 
 impl Frame {
     pub(in crate::compat) fn dropped(&self) -> bool {
-        self.stamps == [0; 4]
+        self.stamps == FrameStamps::default()
     }
 }
 
@@ -164,8 +166,8 @@ fn time(cell: &str) -> Option<f64> {
     if cell.is_empty() { Some(f64::NAN) } else { cell.parse().ok().filter(|t: &f64| t.is_finite()) }
 }
 
-fn numbers<const N: usize>(cells: &[&str]) -> Option<[u64; N]> {
-    let all: Vec<u64> = cells.iter().map(|cell| cell.parse().ok()).collect::<Option<_>>()?;
+fn numbers<T: FromStr, const N: usize>(cells: &[&str]) -> Option<[T; N]> {
+    let all: Vec<T> = cells.iter().map(|cell| cell.parse().ok()).collect::<Option<_>>()?;
     all.try_into().ok()
 }
 
@@ -189,10 +191,10 @@ fn ended(cells: &[&str]) -> Option<Ended> {
 
 fn frame(cells: &[&str]) -> Option<Frame> {
     let [seq, a, b, c, d, flight, jitter] = cells else { return None };
-    let stamps: Vec<i64> = [a, b, c, d].iter().map(|cell| cell.parse().ok()).collect::<Option<_>>()?;
+    let [sender_ticks, sender_hz, receiver_ticks, receiver_hz] = numbers(&[a, b, c, d])?;
     Some(Frame {
         seq: seq.parse().ok()?,
-        stamps: stamps.try_into().ok()?,
+        stamps: FrameStamps { sender_ticks, sender_hz, receiver_ticks, receiver_hz },
         flight_ms: time(flight)?,
         jitter_ms: time(jitter)?,
     })
@@ -219,18 +221,10 @@ fn tcp_info(cells: &[&str]) -> Option<TcpInfo> {
 
 /// Undoes the multiplication of the sender's stamps, if there was one in every row; whether there was.
 fn undo(rows: &mut [Frame]) -> bool {
-    let sender = |row: &Frame| FrameStamps {
-        sender_ticks: row.stamps[0],
-        sender_hz: row.stamps[1],
-        ..FrameStamps::default()
-    };
     let mut whole = rows.iter().filter(|row| !row.dropped()).peekable();
-    let shifted = whole.peek().is_some() && whole.all(|row| sender(row).looks_misread());
+    let shifted = whole.peek().is_some() && whole.all(|row| row.stamps.looks_misread());
     if shifted {
-        for row in rows {
-            let FrameStamps { sender_ticks, sender_hz, .. } = sender(row).from_misread();
-            row.stamps[..2].copy_from_slice(&[sender_ticks, sender_hz]);
-        }
+        rows.iter_mut().for_each(|row| row.stamps = row.stamps.from_misread());
     }
     shifted
 }

@@ -24,12 +24,9 @@ fn by_number(index: u32) -> Result<String, Refusal> {
     };
     let all = interfaces();
     all.iter().find(|name| named(name) == Some(index)).cloned().ok_or_else(|| {
-        let known: Vec<String> =
-            all.iter().filter_map(|name| Some(format!("{} {name}", named(name)?))).collect();
-        Refusal::Usage(format!(
-            "-IfIndex:{index}: no interface has this number; there are {}",
-            known.join(", ")
-        ))
+        let known = all.iter().filter_map(|name| Some(format!("{} {name}", named(name)?)));
+        let known = known.collect::<Vec<_>>().join(", ");
+        Refusal::Usage(format!("-IfIndex:{index}: no interface has this number; there are {known}"))
     })
 }
 
@@ -60,11 +57,10 @@ fn compartment(name: &str, command: &[String]) -> Result<Option<String>, Refusal
 #[cfg(unix)]
 fn again_within(name: &str, command: &[String]) -> Refusal {
     use std::os::unix::process::CommandExt;
+    let failed = |what: String| Refusal::Failed(format!("-Compartment:{name}: {what}"));
     let program = match std::env::current_exe() {
         Ok(program) => program,
-        Err(e) => {
-            return Refusal::Failed(format!("-Compartment:{name}: cannot find this program's file: {e}"));
-        }
+        Err(e) => return failed(format!("cannot find this program's file: {e}")),
     };
     // Under the name of a link its own arguments come first, under ours the original's name.
     let as_original = command.get(1).is_none_or(|word| word.starts_with('-'));
@@ -73,8 +69,7 @@ fn again_within(name: &str, command: &[String]) -> Refusal {
     if as_original {
         ip.arg("ctstraffic");
     }
-    let error = ip.args(&command[1..]).exec();
-    Refusal::Failed(format!("-Compartment:{name}: cannot run `ip netns exec`: {error}"))
+    failed(format!("cannot run `ip netns exec`: {}", ip.args(&command[1..]).exec()))
 }
 
 #[cfg(not(unix))]

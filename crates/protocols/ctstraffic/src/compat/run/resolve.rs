@@ -12,14 +12,17 @@ fn addresses(driver: &dyn Driver, names: &[String], port: u16) -> Result<Vec<Soc
     for name in names {
         let all = match name.as_str() {
             "*" => ANY.map(|any| SocketAddr::new(any, port)).to_vec(),
-            name => driver
-                .resolve(&[name.to_owned()], port, false, false)
-                .map_err(|(Refusal::Usage(text) | Refusal::Failed(text))| Refusal::Usage(text))?
-                .into_iter()
-                .map(|peer| peer.address)
-                .collect(),
+            name => {
+                let peers = driver.resolve(&[name.to_owned()], port, false, false);
+                let usage = |(Refusal::Usage(text) | Refusal::Failed(text))| Refusal::Usage(text);
+                peers.map_err(usage)?.iter().map(|peer| peer.address).collect()
+            }
         };
-        found.extend(all.into_iter().filter(|at| !found.contains(at)).collect::<Vec<_>>());
+        for at in all {
+            if !found.contains(&at) {
+                found.push(at);
+            }
+        }
     }
     Ok(found)
 }
@@ -59,11 +62,8 @@ pub(super) fn listening(resolved: &Resolved) -> Vec<SocketAddr> {
 
 /// The targets in the order in which connections go to them.
 pub(super) fn rotation(spec: &Spec, resolved: &Resolved) -> Vec<Peer> {
-    let name = |_: SocketAddr| spec.targets.join(" ");
-    in_turn(&resolved.binds, &resolved.targets)
-        .into_iter()
-        .map(|address| Peer { name: name(address), address })
-        .collect()
+    let peer = |address| Peer { name: spec.targets.join(" "), address };
+    in_turn(&resolved.binds, &resolved.targets).into_iter().map(peer).collect()
 }
 
 /// The original walks both lists with counters that move before they are used, so that the second element comes first, and

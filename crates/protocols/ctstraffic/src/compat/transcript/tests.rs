@@ -1,6 +1,6 @@
 use super::*;
 use crate::compat::args::{Request, read};
-use crate::compat::console::Console;
+use crate::compat::printer::Console;
 use metrics::{Frames, Framing, SECOND};
 use model::{Begin, HostSnapshot, NicSnapshot, Traffic};
 use uuid::Uuid;
