@@ -38,15 +38,12 @@ pub(crate) fn unit(rng: &mut Rng) -> f64 {
 /// Falls on heads with a fixed probability.
 #[derive(Clone, Debug)]
 pub(crate) struct Coin {
-    rng: Rng,
-    heads: f64,
+    pub(crate) rng: Rng,
+    /// The probability.
+    pub(crate) heads: f64,
 }
 
 impl Coin {
-    pub(crate) fn new(rng: Rng, heads: f64) -> Self {
-        Coin { rng, heads }
-    }
-
     pub(crate) fn toss(&mut self) -> bool {
         unit(&mut self.rng) < self.heads
     }
@@ -119,7 +116,7 @@ mod tests {
     #[test]
     fn a_coin_falls_as_often_as_it_should() {
         for p in [0.0, 0.005, 0.3, 1.0] {
-            let mut coin = Coin::new(rng(1), p);
+            let mut coin = Coin { rng: rng(1), heads: p };
             let heads = (0..N).filter(|_| coin.toss()).count() as f64;
             // Binomial: five standard deviations.
             let room = 5.0 * (N as f64 * p * (1.0 - p)).sqrt();

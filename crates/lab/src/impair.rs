@@ -147,7 +147,7 @@ impl Impairment {
     /// Direction `lane` (0 or 1) of the lab with this seed; timetables count from `begin`.
     pub(crate) fn new(path: &Path, seed: u64, lane: u8, begin: Mono) -> Self {
         let draws = |purpose| generator(seed, lane, purpose);
-        let coin = |purpose, heads| Coin::new(draws(purpose), heads);
+        let coin = |purpose, heads| Coin { rng: draws(purpose), heads };
         let chance = |p: Option<f64>| p.unwrap_or(0.0);
         Impairment {
             begin,

@@ -9,7 +9,6 @@ use ipnet::IpNet;
 use metrics::SECOND;
 use model::Phase;
 use std::any::Any;
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -103,7 +102,7 @@ pub struct Peer {
 }
 
 /// Options that only one protocol knows, of its own type.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct ProtocolOptions(Option<Arc<dyn Any + Send + Sync>>);
 
 impl ProtocolOptions {
@@ -115,12 +114,6 @@ impl ProtocolOptions {
     /// Those of this type, if they are.
     pub fn get<T: Any>(&self) -> Option<&T> {
         self.0.as_ref()?.downcast_ref()
-    }
-}
-
-impl fmt::Debug for ProtocolOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_some() { "ProtocolOptions(..)" } else { "ProtocolOptions" })
     }
 }
 

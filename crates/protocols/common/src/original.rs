@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use transport::Interrupt;
 
 /// A program whose command line and printout this one has.
+#[derive(Debug)]
 pub struct Original {
     /// Its subcommand, and its name for `report --as`.
     pub name: &'static str,
@@ -27,13 +28,8 @@ pub struct Original {
     pub tables: Option<Tables>,
 }
 
-impl fmt::Debug for Original {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name)
-    }
-}
-
 /// Tables of an original that are reported on together.
+#[derive(Debug)]
 pub struct Tables {
     /// Whether a file is one of them.
     pub known: fn(&[u8]) -> bool,

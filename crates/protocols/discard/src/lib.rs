@@ -13,7 +13,7 @@ use common::kernel::Unconnected;
 use common::one_sided::{Answers, Calls, GROUP, OneSidedProtocol};
 use common::protocol::{Defaults, Info, Legacy};
 use metrics::{Clamped, Packets, SECOND};
-use model::{Kind, Phase, Verify};
+use model::{Phase, Verify};
 use transport::{Acceptor, Connector, Context, Received, Transmit};
 
 pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
@@ -37,10 +37,7 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
 pub(crate) const QUIET: u64 = 24 * 3_600 * SECOND;
 
 fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
-    if phase.kind == Kind::Tcp {
-        return bulk::connectors(phase, calls, Filler::Printable);
-    }
-    bulk::datagram_connectors(phase, calls, Filler::Printable, Marks::None)
+    bulk::connectors(phase, calls, Filler::Printable, Marks::None)
 }
 
 fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {

@@ -17,10 +17,8 @@ use transport::{Acceptor, Cause, Connector, Context, Deed, Flow, Open, Path, Rec
 
 /// A client's sources of links without a conversation, for plain streams to one port.
 pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
-    if phase.kind == Kind::Tcp {
-        return crate::bulk::connectors(phase, calls, Filler::LetterA);
-    }
-    crate::bulk::datagram_connectors(phase, calls, Filler::LetterB, Marks::None)
+    let filler = if phase.kind == Kind::Tcp { Filler::LetterA } else { Filler::LetterB };
+    crate::bulk::connectors(phase, calls, filler, Marks::None)
 }
 
 /// A server's sources of links without a conversation.

@@ -16,7 +16,7 @@ use crate::one_sided::{Answers, Calls};
 use crate::protocol::{Defaults, Info, Legacy};
 use common::bulk::{self, Filler, Marks};
 use metrics::SECOND;
-use model::{Kind, Phase, Verify};
+use model::{Phase, Verify};
 use receive::{Answerer, Shared};
 use std::sync::Arc;
 use transport::{Acceptor, Connector};
@@ -26,11 +26,8 @@ pub const PORT: u16 = 5001;
 
 /// A transmitter's sources of links.
 pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
-    if phase.kind == Kind::Tcp {
-        return bulk::connectors(phase, calls, Filler::Printable);
-    }
     let marks = if calls.marks == Marks::Epi { Marks::Epi } else { Marks::Classic };
-    bulk::datagram_connectors(phase, calls, Filler::Printable, marks)
+    bulk::connectors(phase, calls, Filler::Printable, marks)
 }
 
 /// A receiver's sources of links, for connections and for datagrams.

@@ -23,7 +23,7 @@ pub use datagram::DatagramSender;
 pub use fill::Filler;
 pub use marks::{Marks, Word};
 use model::{Kind, Pattern, Payload, Phase, Spacing, Verify};
-pub use open::{acceptors, connectors, datagram_connectors};
+pub use open::{acceptors, connectors};
 pub use params::{Params, UNLIMITED};
 pub use receive::Receiver;
 pub use send::CLOSE;

@@ -3,31 +3,23 @@
 use super::{DatagramSender, Filler, Marks, Params, Receiver, Sender};
 use crate::call::{Answerer, Caller};
 use crate::one_sided::{Answers, Calls, GROUP};
-use model::Phase;
+use model::{Kind, Phase};
 use std::sync::Arc;
 use transport::{Connector, Context, Flow};
 
-/// A client's sources of links: it sends.
-pub fn connectors(phase: &Phase, calls: &Calls, filler: Filler) -> Vec<Box<dyn Connector>> {
+/// A client's sources of links: it sends, over connections or in datagrams with `marks`.
+pub fn connectors(phase: &Phase, calls: &Calls, filler: Filler, marks: Marks) -> Vec<Box<dyn Connector>> {
     let params = Arc::new(Params { arrivals: calls.arrivals, ..Params::of(phase, GROUP, filler) });
-    let make = move |_: &mut Context<'_>, slot: u32| {
-        Box::new(Sender::new(Arc::clone(&params), slot)) as Box<dyn Flow>
-    };
-    Caller::for_all(phase, calls, false, &make)
-}
-
-/// A client's sources of links: it sends datagrams.
-pub fn datagram_connectors(
-    phase: &Phase,
-    calls: &Calls,
-    filler: Filler,
-    marks: Marks,
-) -> Vec<Box<dyn Connector>> {
-    let params = Arc::new(Params { arrivals: calls.arrivals, ..Params::of(phase, GROUP, filler) });
+    let datagrams = phase.kind != Kind::Tcp;
     let make = move |_: &mut Context<'_>, slot: u32| -> Box<dyn Flow> {
-        Box::new(DatagramSender::new(Arc::clone(&params), marks, slot))
+        let params = Arc::clone(&params);
+        if datagrams {
+            Box::new(DatagramSender::new(params, marks, slot))
+        } else {
+            Box::new(Sender::new(params, slot))
+        }
     };
-    Caller::for_all(phase, calls, true, &make)
+    Caller::for_all(phase, calls, datagrams, &make)
 }
 
 /// A server's sources of links: it receives.

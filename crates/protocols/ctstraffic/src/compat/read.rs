@@ -2,17 +2,23 @@
 
 mod join;
 mod show;
-mod table;
 
+use super::connection::{JITTER_CSV, TCP_INFO_CSV};
+use super::line::layout;
+use super::spec::Transport;
 use compat::NamedFile;
 use compat::import::decode;
+use metrics::FrameStamps;
 use std::io::{self, Write};
-pub(super) use table::{Connections, Ended, Frame, Slice, Table, TcpInfo};
+use std::str::FromStr;
+
+/// Rows kept of one file.
+const MOST_ROWS: usize = 5_000_000;
 
 /// Whether a file is one of ctsTraffic's tables: its first line is one of their headers.
 pub(crate) fn is_table(bytes: &[u8]) -> bool {
     let start = &bytes[..bytes.len().min(2048)];
-    table::Shape::of(decode(start).lines().next().unwrap_or_default()).is_some()
+    Shape::of(decode(start).lines().next().unwrap_or_default()).is_some()
 }
 
 /// Reports on tables: each by itself, and the connection tables of several hosts joined by the connections' identifiers.
@@ -43,6 +49,225 @@ fn one(file: &NamedFile) -> io::Result<(&str, Table)> {
     Table::read(&file.bytes).map(|table| (name, table)).ok_or_else(|| {
         io::Error::new(io::ErrorKind::InvalidData, format!("{name} is none of ctsTraffic's tables"))
     })
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    Status(Transport),
+    Connections(Transport),
+    Jitter,
+    TcpInfo,
+}
+
+impl Shape {
+    pub(super) fn of(header: &str) -> Option<Shape> {
+        let header = header.trim();
+        let both = [Transport::Tcp, Transport::Udp];
+        let status = both.into_iter().map(|t| (layout(t).status_csv, Shape::Status(t)));
+        let connections = both.into_iter().map(|t| (layout(t).connection_csv, Shape::Connections(t)));
+        let single = [(JITTER_CSV, Shape::Jitter), (TCP_INFO_CSV, Shape::TcpInfo)];
+        status.chain(connections).chain(single).find(|(known, _)| *known == header).map(|(_, shape)| shape)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Slice {
+    pub(super) at_s: f64,
+    pub(super) numbers: [u64; 6],
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Ended {
+    pub(super) at_s: f64,
+    pub(super) local: String,
+    pub(super) remote: String,
+    /// Sent, its rate, received, its rate, ms; or bits/s, and frames completed, dropped, repeated, in error.
+    pub(super) numbers: [u64; 5],
+    pub(super) result: String,
+    /// Empty when the connection had none.
+    pub(super) id: String,
+}
+
+impl Ended {
+    pub(super) fn succeeded(&self) -> bool {
+        self.result == "Succeeded"
+    }
+
+    /// The remote address without its port.
+    pub(super) fn remote_host(&self) -> &str {
+        match self.remote.rsplit_once(':') {
+            Some((host, _)) if !host.is_empty() => host,
+            _ if self.remote.is_empty() => "(not known)",
+            _ => &self.remote,
+        }
+    }
+}
+
+/// The rows of a connection table.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Connections {
+    pub(super) transport: Transport,
+    pub(super) rows: Vec<Ended>,
+}
+
+/// A row of the jitter table.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Frame {
+    pub(super) seq: i64,
+    /// All 0 for a dropped frame.
+    pub(super) stamps: FrameStamps,
+    pub(super) flight_ms: f64,
+    pub(super) jitter_ms: f64,
+}
+
+impl Frame {
+    pub(super) fn dropped(&self) -> bool {
+        self.stamps == FrameStamps::default()
+    }
+}
+
+/// A row of the TCP-info table.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct TcpInfo {
+    pub(super) at_s: f64,
+    /// Sent, its rate, received, its rate, ms.
+    pub(super) moved: [u64; 5],
+    pub(super) remote: String,
+    /// From `BytesReordered` on; what was not told is `None`.
+    pub(super) numbers: [Option<u64>; 11],
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Table {
+    Status {
+        transport: Transport,
+        rows: Vec<Slice>,
+        /// Its first rate means nothing: the original divides by the time since its host was started.
+        first_is_void: bool,
+        damaged: u64,
+    },
+    Connections(Connections),
+    Jitter {
+        rows: Vec<Frame>,
+        undone: bool,
+        damaged: u64,
+    },
+    TcpInfo {
+        rows: Vec<TcpInfo>,
+        damaged: u64,
+    },
+}
+
+impl Table {
+    /// The table in `bytes`; `None` when there is none.
+    pub(super) fn read(bytes: &[u8]) -> Option<Table> {
+        let text = decode(bytes);
+        let mut lines = text.lines();
+        let shape = Shape::of(lines.next()?)?;
+        let lines = lines.filter(|l| !l.trim().is_empty()).take(MOST_ROWS);
+        Some(match shape {
+            Shape::Status(transport) => {
+                let (rows, damaged) = each(lines, slice);
+                // Ours is right, and UTF-8 unless asked otherwise.
+                let first_is_void = bytes.starts_with(&[0xff, 0xfe]);
+                Table::Status { transport, rows, first_is_void, damaged }
+            }
+            Shape::Connections(transport) => {
+                let (rows, _) = each(lines, ended);
+                Table::Connections(Connections { transport, rows })
+            }
+            Shape::Jitter => {
+                let (mut rows, damaged) = each(lines, frame);
+                let undone = undo(&mut rows);
+                Table::Jitter { rows, undone, damaged }
+            }
+            Shape::TcpInfo => {
+                let (rows, damaged) = each(lines, tcp_info);
+                Table::TcpInfo { rows, damaged }
+            }
+        })
+    }
+}
+
+/// All rows that can be read, and how many cannot (a crash may have cut the last).
+fn each<'a, T>(lines: impl Iterator<Item = &'a str>, read: fn(&[&str]) -> Option<T>) -> (Vec<T>, u64) {
+    let (mut rows, mut damaged) = (Vec::new(), 0);
+    for line in lines {
+        let cells: Vec<&str> = line.split(',').map(str::trim).collect();
+        match read(&cells) {
+            Some(row) => rows.push(row),
+            None => damaged += 1,
+        }
+    }
+    (rows, damaged)
+}
+
+/// A time of day of the run; the original leaves it out from a million seconds on.
+fn time(cell: &str) -> Option<f64> {
+    if cell.is_empty() { Some(f64::NAN) } else { cell.parse().ok().filter(|t: &f64| t.is_finite()) }
+}
+
+fn numbers<T: FromStr, const N: usize>(cells: &[&str]) -> Option<[T; N]> {
+    let all: Vec<T> = cells.iter().map(|cell| cell.parse().ok()).collect::<Option<_>>()?;
+    all.try_into().ok()
+}
+
+fn slice(cells: &[&str]) -> Option<Slice> {
+    let (at, rest) = cells.split_first()?;
+    Some(Slice { at_s: time(at)?, numbers: numbers(rest)? })
+}
+
+fn ended(cells: &[&str]) -> Option<Ended> {
+    let [at, local, remote, a, b, c, d, e, result, id] = cells else { return None };
+    let nil = id.bytes().all(|b| b == b'0' || b == b'-');
+    Some(Ended {
+        at_s: time(at)?,
+        local: (*local).to_owned(),
+        remote: (*remote).to_owned(),
+        numbers: numbers(&[a, b, c, d, e])?,
+        result: (*result).to_owned(),
+        id: if nil { String::new() } else { id.to_ascii_lowercase() },
+    })
+}
+
+fn frame(cells: &[&str]) -> Option<Frame> {
+    let [seq, a, b, c, d, flight, jitter] = cells else { return None };
+    let [sender_ticks, sender_hz, receiver_ticks, receiver_hz] = numbers(&[a, b, c, d])?;
+    Some(Frame {
+        seq: seq.parse().ok()?,
+        stamps: FrameStamps { sender_ticks, sender_hz, receiver_ticks, receiver_hz },
+        flight_ms: time(flight)?,
+        jitter_ms: time(jitter)?,
+    })
+}
+
+fn tcp_info(cells: &[&str]) -> Option<TcpInfo> {
+    // The form for older systems ends three columns earlier.
+    if cells.len() != 20 && cells.len() != 17 {
+        return None;
+    }
+    let mut numbers = [None; 11];
+    for (number, cell) in numbers.iter_mut().zip(&cells[9..]) {
+        if !cell.is_empty() {
+            *number = Some(cell.parse().ok()?);
+        }
+    }
+    Some(TcpInfo {
+        at_s: time(cells[0])?,
+        moved: self::numbers(&cells[4..9])?,
+        remote: cells[2].to_owned(),
+        numbers,
+    })
+}
+
+/// Undoes the multiplication of the sender's stamps, if there was one in every row; whether there was.
+fn undo(rows: &mut [Frame]) -> bool {
+    let mut whole = rows.iter().filter(|row| !row.dropped()).peekable();
+    let shifted = whole.peek().is_some() && whole.all(|row| row.stamps.looks_misread());
+    if shifted {
+        rows.iter_mut().for_each(|row| row.stamps = row.stamps.from_misread());
+    }
+    shifted
 }
 
 #[cfg(test)]

@@ -33,7 +33,6 @@ struct Odd {
 /// A client's stream.
 pub struct Receiver {
     params: Arc<Params>,
-    media: Media,
     core: Core,
     up: Mono,
     /// When START left first; frames are shown from there.
@@ -64,7 +63,7 @@ impl Receiver {
             up: Mono(0),
             start: None,
             again: None,
-            ring: Ring::new(&media),
+            ring: Ring::new(media),
             stored: false,
             last: None,
             refused: None,
@@ -74,7 +73,6 @@ impl Receiver {
             told: Mono(0),
             odd: Odd::default(),
             long: false,
-            media,
             params,
         }
     }
@@ -82,7 +80,7 @@ impl Receiver {
     /// When the next frame is to be judged.
     fn due(&self) -> Option<Mono> {
         let (start, next) = (self.start?, self.ring.next()?);
-        Some(start.plus(self.media.due_ns(Ring::depth(&self.media) + next - 1)))
+        Some(start.plus(self.ring.media.due_ns(self.ring.depth() + next - 1)))
     }
 
     /// Judges every frame whose time had come at `at`.
@@ -115,7 +113,7 @@ impl Receiver {
 
     /// The first frame is to be shown, and there is none: all are lost.
     fn nothing_came(&mut self, cx: &mut Context<'_>) -> Checked {
-        self.core.frames(cx, Frames { dropped: self.media.frames, ..Frames::default() });
+        self.core.frames(cx, Frames { dropped: self.ring.media.frames, ..Frames::default() });
         let why = "nothing came before the first frame was to be shown: is it a ctsTraffic server with -Protocol:udp, \
                    and does UDP get through?";
         Err(self.nothing().likely(why))
@@ -123,7 +121,7 @@ impl Receiver {
 
     /// No byte of the stream counts.
     fn nothing(&self) -> Violation {
-        Violation::TooFew { got: 0, want: self.media.frames.saturating_mul(self.media.frame_size) }
+        Violation::TooFew { got: 0, want: self.ring.media.frames.saturating_mul(self.ring.media.frame_size) }
     }
 
     /// Tells what was judged: all of it, or what has gathered.
@@ -147,9 +145,9 @@ impl Receiver {
         }
         odd.count = if odd.bytes == row.bytes { odd.count + 1 } else { 1 };
         odd.bytes = row.bytes;
-        if odd.count >= u64::from(self.media.frame_rate.clamp(3, 10)) {
+        if odd.count >= u64::from(self.ring.media.frame_rate.clamp(3, 10)) {
             odd.told = true;
-            let size = self.media.frame_size;
+            let size = self.ring.media.frame_size;
             let text = format!(
                 "frames of {size} bytes were expected and come with {}: the server's rate, frame rate, length or datagram \
                  size may be another",
@@ -168,7 +166,7 @@ impl Receiver {
         (frame, sender_ticks, sender_hz): (i64, i64, i64),
     ) -> Result<u64, Violation> {
         // The original reads no more than the longest datagram that it was told to expect.
-        let longest = self.media.frame_size.min(u64::from(self.media.datagram)) as usize;
+        let longest = self.ring.media.frame_size.min(u64::from(self.ring.media.datagram)) as usize;
         if bytes.len() > longest && !std::mem::replace(&mut self.long, true) {
             let n = bytes.len();
             let text = format!(
@@ -186,7 +184,7 @@ impl Receiver {
         if self.ring.store(frame, bytes.len() as u64, stamps) {
             self.stored = true;
             self.again = None;
-            if u64::try_from(frame) == Ok(self.media.frames) {
+            if u64::try_from(frame) == Ok(self.ring.media.frames) {
                 self.last = Some(at);
             }
         } else {
@@ -232,7 +230,7 @@ impl Flow for Receiver {
             _ => When::Never,
         };
         // The last frame ends the stream, and the first tells whether there is one.
-        let soon = !self.stored || self.ring.next() >= Some(self.media.frames);
+        let soon = !self.stored || self.ring.next() >= Some(self.ring.media.frames);
         let wake = self.due().map(|due| due.plus(if soon { SETTLE } else { SETTLE + LAZY }));
         Interest { send, read, wake, end: None }
     }
@@ -252,7 +250,7 @@ impl Flow for Receiver {
         self.core.framing_sent(cx, n.bytes);
         self.start.get_or_insert(cx.now);
         // Whole milliseconds, as in the original.
-        let frame = 1_000 / u64::from(self.media.frame_rate.max(1)) * 1_000_000;
+        let frame = 1_000 / u64::from(self.ring.media.frame_rate.max(1)) * 1_000_000;
         self.again = Some(cx.now.plus(frame + AGAIN));
     }
 

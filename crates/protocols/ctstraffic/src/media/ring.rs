@@ -19,10 +19,8 @@ struct Held {
 /// The frames that a receiver holds.
 #[derive(Debug)]
 pub struct Ring {
-    frames: u64,
-    frame_size: u64,
-    /// How many may be held at once.
-    room: u64,
+    /// What is streamed.
+    pub media: Media,
     /// The next to be judged, from 1.
     head: u64,
     /// Frames from `head` to the last one with a datagram.
@@ -31,31 +29,24 @@ pub struct Ring {
 
 impl Ring {
     /// Holds as much of `media` as its depth says.
-    pub fn new(media: &Media) -> Self {
-        let depth = Ring::depth(media);
-        Ring {
-            frames: media.frames,
-            frame_size: media.frame_size,
-            room: depth * 2,
-            head: 1,
-            held: VecDeque::new(),
-        }
+    pub fn new(media: Media) -> Self {
+        Ring { media, head: 1, held: VecDeque::new() }
     }
 
     /// Frames that are held before the first is judged.
-    pub fn depth(media: &Media) -> u64 {
-        media.depth_frames.min(media.frames).max(1)
+    pub fn depth(&self) -> u64 {
+        self.media.depth_frames.min(self.media.frames).max(1)
     }
 
     /// The next frame to be judged, from 1; `None` when all were.
     pub fn next(&self) -> Option<u64> {
-        (self.head <= self.frames).then_some(self.head)
+        (self.head <= self.media.frames).then_some(self.head)
     }
 
     /// A datagram of `bytes` bytes of frame `frame` has come; false when no such frame is waited for.
     pub fn store(&mut self, frame: i64, bytes: u64, stamps: FrameStamps) -> bool {
-        let Some(frame) = u64::try_from(frame).ok().filter(|&f| f <= self.frames) else { return false };
-        let Some(at) = frame.checked_sub(self.head).filter(|&at| at < self.room) else { return false };
+        let Some(frame) = u64::try_from(frame).ok().filter(|&f| f <= self.media.frames) else { return false };
+        let Some(at) = frame.checked_sub(self.head).filter(|&at| at < 2 * self.depth()) else { return false };
         let at = usize::clamped(at);
         if self.held.len() <= at {
             self.held.resize(at + 1, Held::default());
@@ -70,7 +61,7 @@ impl Ring {
         let seq = self.next()?;
         self.head += 1;
         let Held { bytes, stamps } = self.held.pop_front().unwrap_or_default();
-        let verdict = match bytes.cmp(&self.frame_size) {
+        let verdict = match bytes.cmp(&self.media.frame_size) {
             std::cmp::Ordering::Less => FrameVerdict::Dropped,
             std::cmp::Ordering::Equal => FrameVerdict::Completed,
             std::cmp::Ordering::Greater => FrameVerdict::Repeated,
@@ -98,7 +89,7 @@ mod tests {
 
     #[test]
     fn frames_are_judged_by_their_bytes() {
-        let mut ring = Ring::new(&media(4, 2));
+        let mut ring = Ring::new(media(4, 2));
         let at = |n| FrameStamps { sender_ticks: n, ..FrameStamps::default() };
         assert!(ring.store(1, 60, at(1)) && ring.store(1, 40, at(2)));
         assert!(ring.store(2, 60, at(3)));
@@ -117,7 +108,7 @@ mod tests {
 
     #[test]
     fn the_window_is_twice_the_depth_and_ends_with_the_stream() {
-        let mut ring = Ring::new(&media(100, 3));
+        let mut ring = Ring::new(media(100, 3));
         let stamps = FrameStamps::default();
         let mut takes = |frame| ring.store(frame, 1, stamps);
         assert_eq!(
@@ -127,7 +118,7 @@ mod tests {
         ring.judge();
         let mut takes = |frame| ring.store(frame, 1, stamps);
         assert_eq!([takes(1), takes(2), takes(7), takes(8)], [false, true, true, false]);
-        let mut short = Ring::new(&media(2, 50));
+        let mut short = Ring::new(media(2, 50));
         assert_eq!([short.store(2, 1, stamps), short.store(3, 1, stamps)], [true, false]);
     }
 }

@@ -1,6 +1,6 @@
 //! Connection tables of several hosts, joined by the identifiers that both ends know.
 
-use super::table::{Connections, Ended};
+use super::{Connections, Ended};
 use crate::compat::spec::Transport;
 use std::collections::BTreeMap;
 use std::io::{self, Write};

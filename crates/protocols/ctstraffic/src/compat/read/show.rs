@@ -1,6 +1,6 @@
 //! What a table says, for people.
 
-use super::table::{Connections, Ended, Frame, Slice, Table, TcpInfo};
+use super::{Connections, Ended, Frame, Slice, Table, TcpInfo};
 use crate::compat::connection::TCP_INFO_CSV;
 use crate::compat::line::layout;
 use crate::compat::spec::Transport;

@@ -132,7 +132,7 @@ fn stamps_read_two_bytes_early_are_put_right() {
     else {
         panic!("no jitter table")
     };
-    let metrics::FrameStamps { sender_ticks, sender_hz, receiver_ticks, receiver_hz } = rows[0].stamps;
+    let FrameStamps { sender_ticks, sender_hz, receiver_ticks, receiver_hz } = rows[0].stamps;
     let stamps = [sender_ticks, sender_hz, receiver_ticks, receiver_hz];
     assert_eq!(stamps, [1_000_001, 10_000_000, 5_000_000, 10_000_000]);
 }
