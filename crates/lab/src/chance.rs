@@ -30,11 +30,6 @@ pub(crate) fn generator(seed: u64, lane: u8, purpose: Purpose) -> Rng {
     Rng::new(seeds.next())
 }
 
-/// A number in `0.0..1.0`: all 53 bits that a float has.
-pub(crate) fn unit(rng: &mut Rng) -> f64 {
-    real(rng.next() >> 11) / real(1_u64 << 53)
-}
-
 /// Falls on heads with a fixed probability.
 #[derive(Clone, Debug)]
 pub(crate) struct Coin {
@@ -45,7 +40,7 @@ pub(crate) struct Coin {
 
 impl Coin {
     pub(crate) fn toss(&mut self) -> bool {
-        unit(&mut self.rng) < self.heads
+        self.rng.fraction() < self.heads
     }
 }
 
@@ -66,8 +61,8 @@ impl Chain {
     /// Whether this packet is lost; the chain then goes on by one step.
     pub(crate) fn loses(&mut self) -> bool {
         let Bursts { enter, leave, bad, good } = self.odds;
-        let lost = unit(&mut self.losses) < if self.bad_now { bad } else { good };
-        let turns = unit(&mut self.steps) < if self.bad_now { leave } else { enter };
+        let lost = self.losses.fraction() < if self.bad_now { bad } else { good };
+        let turns = self.steps.fraction() < if self.bad_now { leave } else { enter };
         self.bad_now ^= turns;
         lost
     }
@@ -77,12 +72,12 @@ impl Chain {
 pub(crate) fn jitter(rng: &mut Rng, jitter: &Jitter) -> i64 {
     let amount = real(jitter.amount_ns);
     // Never 0, whose logarithm has no end.
-    let u = 1.0 - unit(rng);
+    let u = 1.0 - rng.fraction();
     let factor = match jitter.shape {
         Shape::Uniform => 2.0 * u - 1.0,
         Shape::Normal => {
             // Box and Muller: two uniform numbers make one normal.
-            let angle = std::f64::consts::TAU * unit(rng);
+            let angle = std::f64::consts::TAU * rng.fraction();
             (-2.0 * u.ln()).sqrt() * angle.cos()
         }
         Shape::Exponential => -u.ln(),

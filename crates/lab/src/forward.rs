@@ -13,7 +13,7 @@ use io::tun::Tun;
 use io::{Clock, Reactor};
 use metrics::{Clamped, Mono};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Asleep until so long before something is due, ns: waking takes about as long.
@@ -76,7 +76,7 @@ pub(crate) struct Lane {
     tells: Option<u32>,
     wire: bool,
     impairment: Impairment,
-    stats: DirectionStats,
+    pub(crate) stats: DirectionStats,
     slots: Vec<Slot>,
     free: Vec<u32>,
     bytes: usize,
@@ -208,28 +208,21 @@ impl Lane {
 
 /// The thread's own.
 #[derive(Debug)]
-pub(crate) struct Forwarder<'a> {
+pub(crate) struct Forwarder {
     /// The client's device and the server's.
     pub(crate) devices: [Tun; 2],
     /// Up reads the first device and writes the second, down the other way round.
     pub(crate) lanes: [Lane; 2],
     pub(crate) reactor: Reactor,
     pub(crate) clock: Clock,
-    pub(crate) shared: &'a Shared,
+    pub(crate) shared: Arc<Shared>,
     pub(crate) tracer: Tracer,
     pub(crate) worker: Worker,
 }
 
-#[derive(Debug)]
-pub(crate) struct Closed {
-    pub(crate) stats: [DirectionStats; 2],
-    pub(crate) tracer: Tracer,
-    pub(crate) worker: Worker,
-}
-
-impl Forwarder<'_> {
-    /// Forwards until it is told to stop.
-    pub(crate) fn run(mut self) -> Closed {
+impl Forwarder {
+    /// Forwards until it is told to stop; what it then leaves behind.
+    pub(crate) fn run(mut self) -> Self {
         let mut scratch = vec![0; 1 << 16];
         let (mut busy_at, mut begun, mut settled) = (self.clock.now(), false, 0);
         while !self.shared.stop.load(Ordering::Acquire) {
@@ -250,7 +243,8 @@ impl Forwarder<'_> {
             }
             self.wait(busy_at);
         }
-        self.close(&mut scratch)
+        self.close(&mut scratch);
+        self
     }
 
     /// Whether the timetables have begun; then the lanes know.
@@ -329,7 +323,7 @@ impl Forwarder<'_> {
     }
 
     /// Takes what the devices still have, and gives an account of what will not leave any more.
-    fn close(mut self, scratch: &mut [u8]) -> Closed {
+    fn close(&mut self, scratch: &mut [u8]) {
         for lane in 0..2 {
             self.take(lane, scratch, LAST_PACKETS);
             let lane = &mut self.lanes[lane];
@@ -340,6 +334,5 @@ impl Forwarder<'_> {
                 self.tracer.row(row);
             }
         }
-        Closed { stats: self.lanes.map(|lane| lane.stats), tracer: self.tracer, worker: self.worker }
     }
 }

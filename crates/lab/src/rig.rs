@@ -1,10 +1,10 @@
 //! A lab that stands: two namespaces, a device in each, and the forwarder between them.
 
 use crate::LabError;
-use crate::forward::{Closed, Forwarder, Lane, Shared};
-use crate::setup::{Setup, Trace};
+use crate::forward::{Forwarder, Lane, Shared};
+use crate::setup::{Setup, Trace, Wait};
 use crate::trace::{Tracer, Way};
-use crate::truth::{Device, Direction, SCHEMA, Truth, Worker};
+use crate::truth::{Device, SCHEMA, Truth, Worker};
 use crate::{Ended, Side};
 use io::netns::{Interface, Namespace};
 use io::tun::Tun;
@@ -33,7 +33,7 @@ pub struct Lab {
     spaces: [Namespace; 2],
     shared: Arc<Shared>,
     waker: Waker,
-    thread: Option<JoinHandle<Closed>>,
+    thread: Option<JoinHandle<Forwarder>>,
     clock: Clock,
     origin: Mono,
     setup: Setup,
@@ -66,12 +66,10 @@ impl Lab {
             Lane::new(Way::Down, &setup.down, setup.seed, origin),
         ];
         let shared = Arc::new(Shared::default());
-        let worker = Worker { wait: setup.wait, core: setup.core, ..Worker::default() };
-        let theirs = Arc::clone(&shared);
+        let (wait, core, theirs) = (setup.wait, setup.core, Arc::clone(&shared));
         let work = move || {
-            let mut worker = worker;
-            prepare(&mut worker);
-            Forwarder { devices, lanes, reactor, clock, shared: &theirs, tracer, worker }.run()
+            let worker = prepare(wait, core);
+            Forwarder { devices, lanes, reactor, clock, shared: theirs, tracer, worker }.run()
         };
         let name = std::thread::Builder::new().name("lab".to_owned());
         let thread = name.spawn(work).map_err(LabError::system("starting the forwarder"))?;
@@ -151,22 +149,15 @@ impl Lab {
             read.map_err(LabError::system("reading counters"))
         };
         let (client, server) = (losses(Side::Client), losses(Side::Server));
-        let closed = self.stop().ok_or(LabError::Forwarder)?;
+        let Forwarder { lanes, tracer, worker, .. } = self.stop().ok_or(LabError::Forwarder)?;
         let (client, server) = (client?, server?);
-        let (rows, lost, wrote) = closed.tracer.close();
+        let (rows, trace_lost, wrote) = tracer.close();
         wrote.map_err(LabError::system("writing the trace"))?;
         let device = |from: io::netns::Losses, to: io::netns::Losses| Device {
             not_read: from.tx_dropped + from.tx_errors,
             not_received: to.rx_dropped + to.rx_errors,
         };
-        let [up, down] = closed.stats;
-        let up = up.close(self.origin, device(client, server));
-        let down = down.close(self.origin, device(server, client));
-        let truth = self.truth(up, down, closed.worker, lost);
-        Ok(Ended { truth, rows })
-    }
-
-    fn truth(&self, up: Direction, down: Direction, worker: Worker, trace_lost: u64) -> Truth {
+        let [up, down] = lanes.map(|lane| lane.stats);
         let begin = self.shared.begin.load(Ordering::Acquire);
         let truth = Truth {
             schema: SCHEMA,
@@ -176,13 +167,13 @@ impl Lab {
             origin_wall_ns: self.clock.sample().wall(self.origin).0,
             origin: self.origin,
             begin_ns: (begin > 0).then(|| Mono(begin).since(self.origin)),
-            up,
-            down,
+            up: up.close(self.origin, device(client, server)),
+            down: down.close(self.origin, device(server, client)),
             worker,
             trace_lost,
             caveats: Vec::new(),
         };
-        Truth { caveats: truth.caveats(), ..truth }
+        Ok(Ended { truth: Truth { caveats: truth.caveats(), ..truth }, rows })
     }
 
     fn space(&self, side: Side) -> &Namespace {
@@ -190,7 +181,7 @@ impl Lab {
     }
 
     /// Ends the forwarder; what it leaves behind, `None` when it has ended before.
-    fn stop(&mut self) -> Option<Closed> {
+    fn stop(&mut self) -> Option<Forwarder> {
         self.shared.stop.store(true, Ordering::Release);
         self.waker.wake();
         self.thread.take()?.join().ok()
@@ -241,10 +232,9 @@ fn device(space: &Namespace, side: Side, mtu: u32) -> Result<Tun, LabError> {
 }
 
 /// The forwarder's thread: its core, its timers, its precedence.
-fn prepare(worker: &mut Worker) {
-    let bound = worker.core.filter(|core| io::thread::pin(&[*core]).is_ok());
-    worker.core = bound;
+fn prepare(wait: Wait, core: Option<usize>) -> Worker {
+    let core = core.filter(|core| io::thread::pin(&[*core]).is_ok());
     // Without precise timers packets leave some 50 µs later, which the truth shows.
     let _ = io::thread::precise_timers();
-    worker.hurried = io::thread::hurry().is_ok();
+    Worker { wait, core, hurried: io::thread::hurry().is_ok(), sleeps: 0 }
 }
