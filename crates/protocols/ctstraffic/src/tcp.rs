@@ -51,10 +51,11 @@ impl Role {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// The identifier is being moved: so many bytes of it have been.
-    Id(u8),
+    /// The identifier is being moved.
+    Id,
     Payload,
-    Done(u8),
+    /// The completion is being moved.
+    Done,
     /// The end of the stream is waited for.
     Parting,
     /// The end has been decided on ([`Core::over`]), or the peer was found at fault: nothing more is said.
@@ -78,8 +79,6 @@ struct Receiving {
     got: u64,
     /// Most bytes of the next receive.
     size: u64,
-    /// Identifier or completion, as far as it has come.
-    word: [u8; ID],
 }
 
 /// One TCP connection.
@@ -91,6 +90,9 @@ pub struct Connection {
     step: Step,
     tx: Sending,
     rx: Receiving,
+    /// Identifier or completion, as it is sent or as far as it has come, and how many bytes of it have been moved.
+    word: [u8; ID],
+    word_moved: usize,
     rude: bool,
 }
 
@@ -111,9 +113,11 @@ impl Connection {
         Connection {
             role,
             core: Core::new(params.group, slot, params.stall_ns).telling(params.arrivals),
-            step: Step::Id(0),
+            step: Step::Id,
             tx: Sending { want: tx_want, sent: 0, io: 0, due: None, pacing: Pacing::Free },
-            rx: Receiving { want: rx_want, got: 0, size: params.buffer.high, word: [0; ID] },
+            rx: Receiving { want: rx_want, got: 0, size: params.buffer.high },
+            word: [0; ID],
+            word_moved: 0,
             rude,
             params,
         }
@@ -141,7 +145,8 @@ impl Connection {
     /// Goes on to the completion once all payload has been moved.
     fn check_complete(&mut self, cx: &mut Context<'_>) {
         if self.step == Step::Payload && self.tx.sent == self.tx.want && self.rx.got == self.rx.want {
-            self.step = Step::Done(0);
+            self.step = Step::Done;
+            self.word[..DONE.len()].copy_from_slice(DONE);
             self.core.complete(cx, cx.now);
         }
     }
@@ -196,45 +201,44 @@ impl Connection {
         Ok(())
     }
 
-    /// Collects `n` bytes of identifier or completion; true when all have come.
-    fn collect(&mut self, cx: &mut Context<'_>, have: u8, n: usize, bytes: &[u8]) -> Option<u8> {
-        let at = usize::from(have);
-        let more = bytes.len().min(n.saturating_sub(at));
-        self.rx.word[at..at + more].copy_from_slice(&bytes[..more]);
-        self.core.framing_received(cx, more);
-        let have = at + more;
-        (have < n).then_some(have as u8)
+    /// Bytes of the identifier or the completion that have still to be moved.
+    fn word_left(&self) -> usize {
+        match self.step {
+            Step::Id => ID - self.word_moved,
+            Step::Done => DONE.len() - self.word_moved,
+            _ => 0,
+        }
     }
 
-    fn take_id(&mut self, cx: &mut Context<'_>, have: u8, bytes: &[u8]) {
-        if let Some(have) = self.collect(cx, have, ID, bytes) {
-            self.step = Step::Id(have);
+    /// `n` bytes more of the identifier or the completion have been moved: after the last one the next step begins.
+    fn word_moved(&mut self, cx: &mut Context<'_>, n: usize) {
+        self.word_moved += n;
+        if self.word_left() > 0 {
             return;
         }
-        self.core.id = decode_id(&self.rx.word);
-        self.begin_payload(cx);
-    }
-
-    fn begin_payload(&mut self, cx: &mut Context<'_>) {
-        self.step = Step::Payload;
-        self.plan_send(cx);
-        self.check_complete(cx);
-    }
-
-    fn take_done(&mut self, cx: &mut Context<'_>, have: u8, bytes: &[u8]) -> Checked {
-        if let Some(have) = self.collect(cx, have, DONE.len(), bytes) {
-            self.step = Step::Done(have);
-            return Ok(());
+        self.word_moved = 0;
+        if self.step == Step::Id {
+            self.core.id = decode_id(&self.word);
+            self.step = Step::Payload;
+            self.plan_send(cx);
+            self.check_complete(cx);
+        } else if self.rude {
+            self.end(Ending::Completed, true);
+        } else {
+            self.step = Step::Parting;
         }
-        if self.rx.word[..DONE.len()] != DONE[..] {
+    }
+
+    fn take_word(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Checked {
+        let n = bytes.len().min(self.word_left());
+        self.word[self.word_moved..][..n].copy_from_slice(&bytes[..n]);
+        self.core.framing_received(cx, n);
+        if self.step == Step::Done && n == self.word_left() && self.word[..DONE.len()] != DONE[..] {
             let why = "other bytes came where DONE was expected: the server's transfer is larger than ours, or its \
                        pattern another";
             return self.fail(self.too_few().likely(why));
         }
-        self.step = Step::Parting;
-        if self.rude {
-            self.end(Ending::Completed, true);
-        }
+        self.word_moved(cx, n);
         Ok(())
     }
 
@@ -247,7 +251,7 @@ impl Connection {
     fn standstill(&self) -> String {
         let (tx, rx, other) = (&self.tx, &self.rx, self.role.other());
         match self.step {
-            Step::Id(_) if self.role == Role::Client => {
+            Step::Id if self.role == Role::Client => {
                 "no connection identifier came: is it ctsTraffic in server mode, with TCP?".to_owned()
             }
             Step::Payload if rx.got < rx.want && self.allowed().1 > 0 => format!(
@@ -258,7 +262,7 @@ impl Connection {
                 "the {other} takes no more than {} of {} bytes: its pattern may be another than ours",
                 tx.sent, tx.want
             ),
-            Step::Done(_) if self.role == Role::Client => format!(
+            Step::Done if self.role == Role::Client => format!(
                 "all {} bytes have been moved, but the server did not say DONE: its transfer may be larger than \
                  ours, or its pattern another",
                 tx.want + rx.want
@@ -286,10 +290,8 @@ impl Connection {
                 self.end(Ending::Completed, false);
                 return Ok(());
             }
-            Step::Id(_) => {
-                "the server hung up before it had sent its connection identifier: is it ctsTraffic?"
-            }
-            Step::Done(_) => "the server hung up before it had said DONE",
+            Step::Id => "the server hung up before it had sent its connection identifier: is it ctsTraffic?",
+            Step::Done => "the server hung up before it had said DONE",
             _ => return self.fail(self.too_few()),
         };
         self.fail(self.too_few().likely(why))
@@ -297,12 +299,11 @@ impl Connection {
 
     fn read(&self) -> Read {
         match (self.step, self.role) {
-            (Step::Id(have), Role::Client) => Read::look(ID - usize::from(have)),
+            (Step::Id | Step::Done, Role::Client) => Read::look(self.word_left()),
             (Step::Payload, _) => {
                 let n = self.allowed().1.min(self.rx.size);
                 if self.params.verify == Verify::None { Read::skip(n) } else { Read::look(n) }
             }
-            (Step::Done(have), Role::Client) => Read::look(DONE.len() - usize::from(have)),
             (Step::Parting, _) => Read::look(DONE.len()),
             _ => Read::Pause,
         }
@@ -310,7 +311,7 @@ impl Connection {
 
     fn send(&self) -> When {
         match (self.step, self.role) {
-            (Step::Id(_) | Step::Done(_), Role::Server) => When::Now,
+            (Step::Id | Step::Done, Role::Server) => When::Now,
             (Step::Payload, _) if self.tx.io > 0 => self.tx.due.map_or(When::Now, When::At),
             _ => When::Never,
         }
@@ -336,37 +337,28 @@ impl Flow for Connection {
     }
 
     fn prepare_send(&mut self, _: &mut Context<'_>, out: &mut Transmit<'_>) {
-        let word = match (self.step, self.role) {
-            (Step::Id(have), Role::Server) => &encode_id(self.core.id)[usize::from(have)..],
-            (Step::Done(have), Role::Server) => &DONE[usize::from(have)..],
+        match (self.step, self.role) {
+            (Step::Id | Step::Done, Role::Server) => {
+                out.copy(&self.word[self.word_moved..][..self.word_left()]);
+            }
             (Step::Payload, _) => {
                 let n = self.tx.io.min(self.tx.pacing.most()).min(u64::clamped(out.room()));
-                return Source::Pattern.offer(self.tx.sent, usize::clamped(n), out);
+                Source::Pattern.offer(self.tx.sent, usize::clamped(n), out);
             }
-            _ => return,
-        };
-        out.copy(word);
+            _ => {}
+        }
     }
 
     fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
         if !self.core.wrote(cx.now, n) {
             return;
         }
-        let word = |have: u8, whole: usize| {
-            let more = n.bytes.min(whole - usize::from(have));
-            (usize::from(have) + more, more)
-        };
         match self.step {
             Step::Payload => self.payload_sent(cx, u64::clamped(n.bytes).min(self.tx.io)),
-            Step::Id(have) => {
-                let (have, more) = word(have, ID);
-                self.core.framing_sent(cx, more);
-                if have == ID { self.begin_payload(cx) } else { self.step = Step::Id(have as u8) }
-            }
-            Step::Done(have) => {
-                let (have, more) = word(have, DONE.len());
-                self.core.framing_sent(cx, more);
-                self.step = if have == DONE.len() { Step::Parting } else { Step::Done(have as u8) };
+            Step::Id | Step::Done => {
+                let n = n.bytes.min(self.word_left());
+                self.core.framing_sent(cx, n);
+                self.word_moved(cx, n);
             }
             _ => {}
         }
@@ -375,12 +367,8 @@ impl Flow for Connection {
     fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
         self.core.read(cx.now);
         match self.step {
-            Step::Id(have) => {
-                self.take_id(cx, have, got.bytes);
-                Ok(())
-            }
+            Step::Id | Step::Done => self.take_word(cx, got.bytes),
             Step::Payload => self.take_payload(cx, got),
-            Step::Done(have) => self.take_done(cx, have, got.bytes),
             _ => {
                 let what = if self.role == Role::Client { "after its DONE" } else { "after all payload" };
                 let why = format!(
@@ -400,6 +388,7 @@ impl Flow for Connection {
                 self.rx.size = draw(self.params.buffer, cx);
                 if self.role == Role::Server {
                     self.core.id = cx.rng.uuid();
+                    self.word = encode_id(self.core.id);
                 }
             }
             FlowEvent::Fin => return self.fin(),
@@ -410,7 +399,7 @@ impl Flow for Connection {
                 return self.core.stalled(cx.now).map_or(Ok(()), |stalled| self.stalled(stalled));
             }
             // Nothing in the protocol says "enough": what is not over but for the goodbye is aborted.
-            FlowEvent::Stop if matches!(self.step, Step::Id(_) | Step::Payload) => {
+            FlowEvent::Stop if matches!(self.step, Step::Id | Step::Payload) => {
                 self.end(Ending::Stopped, true);
             }
             _ => {}

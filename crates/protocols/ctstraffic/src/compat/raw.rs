@@ -124,14 +124,11 @@ impl RawOptions {
             (_, Some("PerGroup" | "Manual")) => Placement::Spread,
             _ => Placement::Even,
         };
-        let shown = self.shown(role, transport);
         let place = match (self.texts("-Compartment").pop(), self.get("-IfIndex")) {
             (Some(_), Some(_)) => {
                 return Err("-Compartment and -IfIndex both say where sockets belong: give one".to_owned());
             }
-            (Some(name), None) => Some(Place::Compartment(name)),
-            (None, Some(index)) => Some(Place::Interface(index)),
-            (None, None) => None,
+            (name, index) => name.map(Place::Compartment).or(index.map(Place::Interface)),
         };
         Ok(Spec {
             role,
@@ -158,7 +155,7 @@ impl RawOptions {
             workers: self.get("-ShardCount").filter(|&n| n > 0),
             place,
             allow: self.texts("-Allow"),
-            shown,
+            shown: self.shown(role, transport),
             ignored,
         })
     }
@@ -210,12 +207,10 @@ impl RawOptions {
         let all = ["-StatusFilename", "-ConnectionFilename", "-JitterFilename", "-TcpInfoFilename"];
         let tables: Vec<PathBuf> =
             all.iter().filter_map(|name| self.path(name)).filter(|p| is_csv(p)).collect();
-        match tables.iter().enumerate().find(|(i, path)| tables[..*i].contains(path)) {
-            Some((_, path)) => {
-                Err(format!("{} is named twice: each CSV file holds one table", path.display()))
-            }
-            None => Ok(()),
-        }
+        let twice = tables.iter().enumerate().find(|(i, path)| tables[..*i].contains(path));
+        twice.map_or(Ok(()), |(_, path)| {
+            Err(format!("{} is named twice: each CSV file holds one table", path.display()))
+        })
     }
 
     /// Arguments without an effect, as typed.
@@ -359,20 +354,18 @@ impl RawOptions {
         let tcp = transport == Transport::Tcp;
         let io = self.word("-IO").unwrap_or("iocp");
         let inline_by_default = if tcp { io == "iocp" } else { role == Role::Client };
-        let mut options = Vec::new();
-        match self.get::<u32>("-KeepAliveValue") {
-            Some(ms) => options.push(format!("KeepAlive ({ms})")),
-            None if self.sockets(role, transport).keepalive_ns.is_some() => {
-                options.push("KeepAlive".to_owned());
-            }
-            None => {}
-        }
-        if self.word("-InlineCompletions").map_or(inline_by_default, |word| word == "on") {
-            options.push("InlineIOCP".to_owned());
-        }
+        let inline = self.word("-InlineCompletions").map_or(inline_by_default, |word| word == "on");
         let sockets = self.sockets(role, transport);
-        options.extend(sockets.rcvbuf.map(|n| format!("SO_RCVBUF({n})")));
-        options.extend(sockets.sndbuf.map(|n| format!("SO_SNDBUF({n})")));
+        let keepalive = match self.get::<u32>("-KeepAliveValue") {
+            Some(ms) => Some(format!("KeepAlive ({ms})")),
+            None => sockets.keepalive_ns.map(|_| "KeepAlive".to_owned()),
+        };
+        let options = [
+            keepalive,
+            inline.then(|| "InlineIOCP".to_owned()),
+            sockets.rcvbuf.map(|n| format!("SO_RCVBUF({n})")),
+            sockets.sndbuf.map(|n| format!("SO_SNDBUF({n})")),
+        ];
         Shown {
             connect_function: match (role, self.word("-Conn")) {
                 (Role::Server, _) => self.word("-Acc").unwrap_or("AcceptEx"),
@@ -380,7 +373,7 @@ impl RawOptions {
                 (_, Some("ConnectByName")) => "WSAConnectByName",
                 _ => "ConnectEx",
             },
-            options,
+            options: options.into_iter().flatten().collect(),
             receives: self.get("-PrePostRecvs").unwrap_or(if tcp { 1 } else { 2 }),
             sends: self.get("-PrePostSends").unwrap_or(u32::from(io != "RioIocp")),
             cpu_group: self.get("-CpuSetGroupId"),

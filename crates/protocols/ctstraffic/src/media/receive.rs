@@ -45,7 +45,6 @@ pub struct Receiver {
     /// When something of the last frame came.
     last: Option<Mono>,
     refused: Option<Fault>,
-    over: Option<Ending>,
     /// Whether frames are told one by one.
     tells: bool,
     rows: Vec<FrameRow>,
@@ -67,7 +66,6 @@ impl Receiver {
             stored: false,
             last: None,
             refused: None,
-            over: None,
             tells,
             rows: Vec::new(),
             told: Mono(0),
@@ -85,7 +83,7 @@ impl Receiver {
 
     /// Judges every frame whose time had come at `at`.
     fn judge_until(&mut self, cx: &mut Context<'_>, at: Mono) -> Checked {
-        while self.over.is_none()
+        while self.core.over.is_none()
             && let Some(due) = self.due()
             && due <= at
         {
@@ -101,13 +99,13 @@ impl Receiver {
                 self.rows.push(row);
             }
             if self.ring.next().is_none() {
-                self.over = Some(Ending::Completed);
+                self.core.end(Ending::Completed);
                 if let Some(last) = self.last {
                     self.core.complete(cx, last);
                 }
             }
         }
-        self.tell(cx, self.over.is_some());
+        self.tell(cx, self.core.over.is_some());
         Ok(())
     }
 
@@ -217,8 +215,8 @@ impl Receiver {
 
 impl Flow for Receiver {
     fn interest(&self) -> Interest {
-        if let Some(how) = self.over {
-            return Interest::done(how);
+        if let Some(last) = self.core.last_interest() {
+            return last;
         }
         let read = Read::look(65_535);
         if self.refused.is_some() {
@@ -257,7 +255,7 @@ impl Flow for Receiver {
     fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
         let at = got.arrived();
         self.judge_until(cx, at)?;
-        if self.over.is_some() {
+        if self.core.over.is_some() {
             return Ok(());
         }
         if got.len == 0 {
@@ -284,8 +282,8 @@ impl Flow for Receiver {
             (FlowEvent::Wake, None) => {
                 return self.judge_until(cx, Mono(cx.now.0.saturating_sub(SETTLE)));
             }
-            (FlowEvent::Stop, _) if self.over.is_none() => {
-                self.over = Some(Ending::Stopped);
+            (FlowEvent::Stop, _) if self.core.over.is_none() => {
+                self.core.end(Ending::Stopped);
                 self.tell(cx, true);
             }
             _ => {}
