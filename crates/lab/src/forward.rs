@@ -111,19 +111,18 @@ impl Lane {
         self.bytes > MOST_BYTES || self.slots.len() - self.free.len() >= MOST_PACKETS
     }
 
-    /// Keeps a packet until its last emission, under a token.
-    fn keep(&mut self, token: u32, bytes: &[u8], slot: Slot) {
+    /// Keeps a packet until its last emission, under a token, in the buffer of one that has left.
+    fn keep(&mut self, token: u32, bytes: &[u8], mut slot: Slot) {
         self.bytes += bytes.len();
-        let at = usize::clamped(token);
-        if at == self.slots.len() {
-            self.slots.push(slot);
-        } else if let Some(old) = self.slots.get_mut(at) {
-            let buffer = std::mem::take(&mut old.bytes);
-            *old = Slot { bytes: buffer, ..slot };
-        }
-        if let Some(slot) = self.slots.get_mut(at) {
+        let mut old = self.slots.get_mut(usize::clamped(token));
+        if let Some(old) = &mut old {
+            std::mem::swap(&mut slot.bytes, &mut old.bytes);
             slot.bytes.clear();
-            slot.bytes.extend_from_slice(bytes);
+        }
+        slot.bytes.extend_from_slice(bytes);
+        match old {
+            Some(old) => *old = slot,
+            None => self.slots.push(slot),
         }
     }
 

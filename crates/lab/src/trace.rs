@@ -5,7 +5,7 @@ use crate::setup::Trace;
 use metrics::{Clamped, Mono};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, SendError, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
 /// The two ways through the path.
@@ -133,39 +133,29 @@ impl Tracer {
             Sink::Off => {}
             Sink::Keep(most) if self.batch.len() < *most => self.batch.push(row),
             Sink::Keep(_) => self.lost += 1,
-            Sink::File(..) => {
+            Sink::File(send, _) => {
                 self.batch.push(row);
                 if self.batch.len() == BATCH {
-                    self.hand_over();
+                    let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(BATCH));
+                    let sent = send.try_send(batch);
+                    if let Err(TrySendError::Full(rows) | TrySendError::Disconnected(rows)) = sent {
+                        self.lost += u64::clamped(rows.len());
+                    }
                 }
             }
         }
     }
 
-    fn hand_over(&mut self) {
-        let Sink::File(send, _) = &self.sink else { return };
-        let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(BATCH));
-        if let Err(TrySendError::Full(rows) | TrySendError::Disconnected(rows)) = send.try_send(batch) {
-            self.lost += u64::clamped(rows.len());
-        }
-    }
-
     /// The rows kept, those lost, and what went wrong with the file.
     pub(crate) fn close(mut self) -> (Vec<Row>, u64, io::Result<()>) {
-        if let Sink::File(send, _) = &self.sink {
-            // The forwarder has ended, so writing the last rows may block.
-            let last = std::mem::take(&mut self.batch);
-            let rows = u64::clamped(last.len());
-            self.lost += if send.send(last).is_err() { rows } else { 0 };
+        let Sink::File(send, thread) = self.sink else { return (self.batch, self.lost, Ok(())) };
+        // The forwarder has ended, so writing the last rows may block.
+        if let Err(SendError(rows)) = send.send(self.batch) {
+            self.lost += u64::clamped(rows.len());
         }
-        match self.sink {
-            Sink::File(send, thread) => {
-                drop(send);
-                let wrote = thread.join().unwrap_or_else(|_| Err(io::Error::other("the writer failed")));
-                (Vec::new(), self.lost, wrote)
-            }
-            _ => (self.batch, self.lost, Ok(())),
-        }
+        drop(send);
+        let wrote = thread.join().unwrap_or_else(|_| Err(io::Error::other("the writer failed")));
+        (Vec::new(), self.lost, wrote)
     }
 }
 

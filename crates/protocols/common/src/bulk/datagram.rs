@@ -46,7 +46,6 @@ enum Step {
     Over(Ending),
     /// Told on the next wake.
     Refused(Fault),
-    Failed,
 }
 
 /// The sending end of a test over datagrams.
@@ -171,13 +170,6 @@ impl DatagramSender {
             }
         }
     }
-
-    /// What is said when nothing is left to be measured.
-    fn farewell(&mut self, now: Mono) {
-        if matches!(self.step, Step::Hold(until) if until <= now) {
-            self.step = Step::End(FAREWELLS, now);
-        }
-    }
 }
 
 /// No memory for the packet: the system's number for it, which std has no kind for.
@@ -199,7 +191,6 @@ impl Flow for DatagramSender {
             Step::Hold(until) => Interest { wake: Some(until), ..quiet },
             Step::Refused(_) => Interest { wake: Some(Mono(0)), ..quiet },
             Step::Over(how) => Interest::done(how),
-            Step::Failed => Interest::NONE,
         }
     }
 
@@ -256,25 +247,22 @@ impl Flow for DatagramSender {
                 match self.step {
                     Step::Wait => self.step = Step::Over(Ending::Stopped),
                     Step::Start(_) => self.step = Step::Data,
-                    Step::Hold(_) => self.step = Step::Hold(cx.now),
                     _ => {}
                 }
                 self.check_end(cx);
                 if let Step::Hold(_) = self.step {
-                    self.step = Step::Hold(cx.now);
-                    self.farewell(cx.now);
+                    self.step = Step::End(FAREWELLS, cx.now);
                 }
             }
             FlowEvent::Wake => {
                 if let Step::Refused(fault) = self.step {
-                    self.step = Step::Failed;
                     return Err(Violation::Refused(fault));
                 }
-                if self.step == Step::Wait {
-                    self.begin(cx.now);
-                }
+                self.begin(cx.now);
                 self.check_end(cx);
-                self.farewell(cx.now);
+                if matches!(self.step, Step::Hold(until) if until <= cx.now) {
+                    self.step = Step::End(FAREWELLS, cx.now);
+                }
             }
             _ => {}
         }

@@ -157,8 +157,7 @@ fn of_run(outcome: &Outcome) -> (Spec, Resolved) {
     let resolved = Resolved { targets, ..Resolved::default() };
     let port = resolved.targets.first().map_or(0, |at| at.port());
     let shown = Shown { connect_function: "connect", receives: 1, sends: 1, ..Shown::default() };
-    let targets = outcome.begin.targets.clone();
-    let spec = Spec { role, transport, targets, port, phase, verbosity: 5, shown, ..Spec::default() };
+    let spec = Spec { role, transport, port, phase, verbosity: 5, shown, ..Spec::default() };
     (spec, resolved)
 }
 

@@ -156,18 +156,13 @@ impl Pinger {
         let Head { number, word } = codec::decode(bytes, longest.min(self.size()), newest);
         let (message, piece) = (number / units, number % units);
         let size = self.params.unit(piece);
-        let Some(slot) = self.window.slot(message).copied() else {
+        let bit = 1u64 << piece.min(63);
+        let Some(slot) = self.window.slot(message).filter(|slot| slot.left & bit != 0) else {
             return self.core.packet(cx, |packets| packets.duplicated += 1);
         };
-        let bit = 1u64 << piece.min(63);
-        if slot.left & bit == 0 {
-            return self.core.packet(cx, |packets| packets.duplicated += 1);
-        }
         // Whole or damaged it has come: another copy is a repeat.
-        let left = slot.left & !bit;
-        if let Some(slot) = self.window.slot(message) {
-            slot.left = left;
-        }
+        slot.left &= !bit;
+        let slot = *slot;
         if u64::clamped(bytes.len()) != size {
             let (got, want) = (u64::clamped(bytes.len()), size);
             let what = if got < want { Violation::TooFew { got, want } } else { Violation::TooMany { want } };
@@ -184,7 +179,7 @@ impl Pinger {
             return self.bad(cx, message, bad);
         }
         // One of which a part was damaged has been counted as such.
-        if left == 0 && slot.state != State::Settled {
+        if slot.left == 0 && slot.state != State::Settled {
             self.back(cx, message, Times { remote_ns: spent.then_some(word), path_ns: None });
         }
     }
@@ -194,24 +189,18 @@ impl Pinger {
         let next = self.window.next();
         let Some(talk) = &mut self.talk else { return };
         let Said::Answer { number, word } = talk.hear(bytes, next) else { return };
-        let slot = self.window.slot(number).copied();
         let repeated = |packets: &mut Packets| packets.duplicated += 1;
-        let Some(slot) = slot else { return self.core.packet(cx, repeated) };
+        let Some(slot) = self.window.slot(number) else { return self.core.packet(cx, repeated) };
+        // Whole or damaged it has come: another copy is a repeat.
+        let fresh = std::mem::take(&mut slot.left) != 0;
+        let slot = *slot;
         if slot.word != word {
             let (want, got) = (slot.word.to_be_bytes(), word.to_be_bytes());
-            // Another copy is a repeat.
-            if let Some(slot) = self.window.slot(number) {
-                slot.left = 0;
-            }
             return self.bad(cx, number, codec::bad_head(&want, &got));
         }
-        let fresh = slot.left != 0;
         let times = talk.answered(cx, got, slot.sent, fresh);
         if !fresh {
             return self.core.packet(cx, repeated);
-        }
-        if let Some(slot) = self.window.slot(number) {
-            slot.left = 0;
         }
         self.back(cx, number, times);
     }
