@@ -148,14 +148,13 @@ impl Impairment {
     pub(crate) fn new(path: &Path, seed: u64, lane: u8, begin: Mono) -> Self {
         let draws = |purpose| generator(seed, lane, purpose);
         let coin = |purpose, heads| Coin { rng: draws(purpose), heads };
-        let chance = |p: Option<f64>| p.unwrap_or(0.0);
         Impairment {
             begin,
             loss: coin(Purpose::Loss, path.loss),
             bursts: path.bursts.map(|b| Chain::new(draws(Purpose::Burst), draws(Purpose::Step), b)),
-            duplicate: coin(Purpose::Duplicate, chance(path.duplicate.map(|d| d.chance))),
-            reorder: coin(Purpose::Reorder, chance(path.reorder.map(|r| r.chance))),
-            corrupt: coin(Purpose::Corrupt, chance(path.corrupt.map(|c| c.chance))),
+            duplicate: coin(Purpose::Duplicate, path.duplicate.map_or(0.0, |d| d.chance)),
+            reorder: coin(Purpose::Reorder, path.reorder.map_or(0.0, |r| r.chance)),
+            corrupt: coin(Purpose::Corrupt, path.corrupt.map_or(0.0, |c| c.chance)),
             bits: draws(Purpose::Bits),
             jitter: draws(Purpose::Jitter),
             mark: coin(Purpose::Mark, path.ecn_ce),

@@ -61,11 +61,10 @@ pub fn run(job: Job) -> Result<Finished, LabError> {
     let mut show = Show { lab: Lab::new(job.setup)?, signals, asked: 0, notices: Vec::new() };
     keep_off(core);
     let other = if job.side == Side::Client { Side::Server } else { Side::Client };
-    let mut server = match &job.server {
-        Some(line) => Some(show.serve(other, line).map_err(LabError::system("starting the server"))?),
-        None => None,
-    };
-    if let Some(server) = &mut server {
+    let mut server = None;
+    if let Some(line) = &job.server {
+        let started = show.serve(other, line).map_err(LabError::system("starting the server"))?;
+        let server = server.insert(started);
         show.wait_for(other, server, job.patience).map_err(LabError::system("waiting for the server"))?;
     }
     show.lab.begin();

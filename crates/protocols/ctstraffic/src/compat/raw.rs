@@ -154,6 +154,7 @@ impl RawOptions {
             cores,
             workers: self.get("-ShardCount").filter(|&n| n > 0),
             place,
+            device: None,
             allow: self.texts("-Allow"),
             shown: self.shown(role, transport),
             ignored,

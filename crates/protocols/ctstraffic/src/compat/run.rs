@@ -32,26 +32,24 @@ pub(super) fn run(arguments: &[String], driver: &dyn Driver) -> u8 {
 }
 
 fn start(mut spec: Spec, driver: &dyn Driver) -> Result<u8, Refusal> {
-    let device = place::enter(&mut spec, driver.command())?;
-    let placement = placement(&mut spec, &driver.host().cores());
+    spec.device = place::enter(spec.place.as_ref(), driver.command())?;
+    keep_usable(&mut spec, &driver.host().cores());
     driver.warn("ctsTraffic", NO_EFFECT, &spec.ignored);
     match spec.role {
-        Role::Client => client(spec, device, placement, driver),
-        Role::Server => server(spec, device, placement, driver),
+        Role::Client => client(spec, driver),
+        Role::Server => server(spec, driver),
     }
 }
 
-fn placement(spec: &mut Spec, usable: &[usize]) -> Placement {
-    let mut placement = spec.cores.clone();
-    if let Placement::Cores(cores) = &mut placement {
-        cores.retain(|core| usable.contains(core));
-    }
-    if placement == Placement::Cores(Vec::new()) {
+/// Leaves out cores that this process may not use.
+fn keep_usable(spec: &mut Spec, usable: &[usize]) {
+    let Placement::Cores(cores) = &mut spec.cores else { return };
+    cores.retain(|core| usable.contains(core));
+    if cores.is_empty() {
         let group = spec.shown.cpu_group.unwrap_or(0);
         spec.ignored.push(format!("-CpuSetGroupId:{group} (there are no such CPUs)"));
-        return Placement::Even;
+        spec.cores = Placement::Even;
     }
-    placement
 }
 
 /// Whether every single connection, and every frame of a stream, has to be told.
@@ -64,20 +62,15 @@ fn wants_arrivals(spec: &Spec) -> bool {
     spec.verbosity >= 3 || spec.logs.connection.as_deref().is_some_and(|path| !is_csv(path))
 }
 
-fn client(
-    spec: Spec,
-    device: Option<String>,
-    placement: Placement,
-    driver: &dyn Driver,
-) -> Result<u8, Refusal> {
+fn client(spec: Spec, driver: &dyn Driver) -> Result<u8, Refusal> {
     let resolved = resolve::client(&spec, driver)?;
     let streams = spec.phase.kind == Kind::Stream;
     let config = ClientConfig {
         peers: resolve::rotation(&spec, &resolved),
         sources: resolved.binds.iter().filter(|a| !a.is_unspecified()).copied().collect(),
         ports: spec.local_ports,
-        device,
-        placement,
+        device: spec.device.clone(),
+        placement: spec.cores.clone(),
         records: wants_records(&spec) || (streams && tells_frames(spec.phase.connections)),
         arrivals: wants_arrivals(&spec),
         ..driver.client(&crate::PROTOCOL)
@@ -98,19 +91,14 @@ fn client(
     Ok(reporter.finish())
 }
 
-fn server(
-    spec: Spec,
-    device: Option<String>,
-    placement: Placement,
-    driver: &dyn Driver,
-) -> Result<u8, Refusal> {
+fn server(spec: Spec, driver: &dyn Driver) -> Result<u8, Refusal> {
     let resolved = resolve::server(&spec, driver)?;
     let phase = spec.phase.clone();
     let bound = driver.bind(ServerConfig {
         listen: resolve::listening(&resolved),
         exit_after: spec.exit_limit,
-        device,
-        placement,
+        device: spec.device.clone(),
+        placement: spec.cores.clone(),
         workers: spec.workers,
         records: wants_records(&spec),
         arrivals: wants_arrivals(&spec),

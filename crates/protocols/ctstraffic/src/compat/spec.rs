@@ -68,6 +68,8 @@ pub(crate) struct Spec {
     pub(crate) workers: Option<u16>,
     /// Interface, namespace.
     pub(crate) place: Option<Place>,
+    /// The interface that sockets are bound to, once the place has been entered.
+    pub(crate) device: Option<String>,
     /// Networks that a UDP server streams to, besides its own (`-Allow`).
     pub(crate) allow: Vec<String>,
     /// What the banner tells of the original's settings that are no part of the phase.

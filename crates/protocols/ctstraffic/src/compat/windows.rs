@@ -16,7 +16,6 @@ pub(super) enum Verdict {
 
 const NOT_ALL: &str = "ErrorNotAllDataTransferred";
 const TOO_MUCH: &str = "ErrorTooMuchDataTransferred";
-const MISMATCH: &str = "ErrorDataDidNotMatchBitPattern";
 
 /// `ECONNRESET` and `ECONNREFUSED` of Linux.
 const RESET: i32 = 104;
@@ -91,7 +90,7 @@ pub(super) fn verdict(record: &ConnectionRecord, transport: Transport) -> Option
             }
             Verdict::System(number, words)
         }
-        (_, Some(Failure::BadData)) => Verdict::Protocol(MISMATCH),
+        (_, Some(Failure::BadData)) => Verdict::Protocol("ErrorDataDidNotMatchBitPattern"),
         (_, Some(Failure::TooFew)) => Verdict::Protocol(NOT_ALL),
         (_, Some(Failure::TooMany)) => Verdict::Protocol(TOO_MUCH),
         (_, Some(Failure::Stalled)) => {

@@ -1,6 +1,6 @@
 //! Interfaces, VRFs and network namespaces: where sockets belong besides addresses.
 
-use crate::compat::{Place, Spec};
+use crate::compat::Place;
 use common::original::Refusal;
 use std::fs;
 use std::path::Path;
@@ -9,11 +9,11 @@ use std::path::Path;
 const INSIDE: &str = "NETCALIPER_COMPARTMENT";
 
 /// The interface that sockets are bound to, if any. For a network namespace this program is started again within it.
-pub(super) fn enter(spec: &mut Spec, command: &[String]) -> Result<Option<String>, Refusal> {
-    match spec.place.clone() {
+pub(super) fn enter(place: Option<&Place>, command: &[String]) -> Result<Option<String>, Refusal> {
+    match place {
         None => Ok(None),
-        Some(Place::Interface(index)) => by_number(index).map(Some),
-        Some(Place::Compartment(name)) => compartment(&name, command),
+        Some(Place::Interface(index)) => by_number(*index).map(Some),
+        Some(Place::Compartment(name)) => compartment(name, command),
     }
 }
 
