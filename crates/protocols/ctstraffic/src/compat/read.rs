@@ -27,9 +27,10 @@ pub(crate) fn is_table(bytes: &[u8]) -> bool {
 /// When `out` cannot be written; a file that is no such table is an error of kind `InvalidData`, in one sentence.
 pub(crate) fn report(files: &[NamedFile], out: &mut dyn Write) -> io::Result<()> {
     let tables: Vec<(&str, Table)> = files.iter().map(one).collect::<io::Result<_>>()?;
+    let mut lines = Vec::new();
     for (name, table) in &tables {
-        show::table(name, table, out)?;
-        writeln!(out)?;
+        show::table(name, table, &mut lines);
+        lines.push(String::new());
     }
     let connections: Vec<(&str, &Connections)> = tables
         .iter()
@@ -39,9 +40,9 @@ pub(crate) fn report(files: &[NamedFile], out: &mut dyn Write) -> io::Result<()>
         })
         .collect();
     if connections.len() > 1 {
-        join::tell(&connections, out)?;
+        join::tell(&connections, &mut lines);
     }
-    Ok(())
+    lines.iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
 fn one(file: &NamedFile) -> io::Result<(&str, Table)> {

@@ -3,7 +3,6 @@
 use super::{Connections, Ended};
 use crate::compat::spec::Transport;
 use std::collections::BTreeMap;
-use std::io::{self, Write};
 
 /// Connections listed of each kind.
 const MOST_LISTED: usize = 50;
@@ -11,7 +10,7 @@ const MOST_LISTED: usize = 50;
 /// A connection in one of the files.
 type Seen<'a> = (usize, &'a Ended);
 
-pub(super) fn tell(files: &[(&str, &Connections)], out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn tell(files: &[(&str, &Connections)], lines: &mut Vec<String>) {
     let mut by_id: BTreeMap<&str, Vec<Seen<'_>>> = BTreeMap::new();
     for (file, (_, table)) in files.iter().enumerate() {
         for row in table.rows.iter().filter(|row| !row.id.is_empty()) {
@@ -23,37 +22,31 @@ pub(super) fn tell(files: &[(&str, &Connections)], out: &mut dyn Write) -> io::R
         .filter(|(_, seen)| seen.iter().any(|(file, _)| *file != seen[0].0))
         .map(|(id, seen)| (*id, seen.as_slice()))
         .collect();
-    writeln!(out, "Joined by ConnectionId: {} connections are in two files", both.len())?;
-    disagreements(files, &both, out)?;
+    lines.push(format!("Joined by ConnectionId: {} connections are in two files", both.len()));
+    disagreements(files, &both, lines);
     for (file, (name, table)) in files.iter().enumerate() {
         let alone = by_id.iter().filter(|(_, seen)| seen.iter().all(|(at, _)| *at == file));
         let mut alone: Vec<&Ended> = alone.map(|(_, seen)| seen[0].1).collect();
         alone.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
-        writeln!(out, "Only in {name}: {} connections", alone.len())?;
+        lines.push(format!("Only in {name}: {} connections", alone.len()));
         for row in alone.iter().take(MOST_LISTED) {
-            writeln!(
-                out,
+            lines.push(format!(
                 "  {} at {:.3} s, [{} - {}]: {}",
                 row.id, row.at_s, row.local, row.remote, row.result
-            )?;
+            ));
         }
         if alone.len() > MOST_LISTED {
-            writeln!(out, "  and {} more", alone.len() - MOST_LISTED)?;
+            lines.push(format!("  and {} more", alone.len() - MOST_LISTED));
         }
         let nameless = table.rows.iter().filter(|row| row.id.is_empty()).count();
         if nameless > 0 {
-            writeln!(out, "  and {nameless} without an identifier: they failed before it came")?;
+            lines.push(format!("  and {nameless} without an identifier: they failed before it came"));
         }
     }
-    Ok(())
 }
 
 /// Connections whose two ends differ: in the result, in what was moved, in their addresses.
-fn disagreements(
-    files: &[(&str, &Connections)],
-    both: &[(&str, &[Seen<'_>])],
-    out: &mut dyn Write,
-) -> io::Result<()> {
+fn disagreements(files: &[(&str, &Connections)], both: &[(&str, &[Seen<'_>])], lines: &mut Vec<String>) {
     let (mut results, mut bytes, mut translated) = (Vec::new(), Vec::new(), 0);
     for (id, seen) in both {
         let Some((a, b)) = ends(seen) else { continue };
@@ -67,26 +60,23 @@ fn disagreements(
         }
         translated += usize::from(a.1.local != b.1.remote || a.1.remote != b.1.local);
     }
-    writeln!(out, "  {} ended differently, {} moved different bytes", results.len(), bytes.len())?;
+    lines.push(format!("  {} ended differently, {} moved different bytes", results.len(), bytes.len()));
     for (id, a, b) in results.iter().take(MOST_LISTED) {
-        writeln!(out, "  {id}: {} ({}), {} ({})", a.1.result, files[a.0].0, b.1.result, files[b.0].0)?;
+        lines.push(format!("  {id}: {} ({}), {} ({})", a.1.result, files[a.0].0, b.1.result, files[b.0].0));
     }
     for (id, a, b) in bytes.iter().take(MOST_LISTED) {
         let (x, y) = (&a.1.numbers, &b.1.numbers);
         let (one, other) = (files[a.0].0, files[b.0].0);
-        writeln!(
-            out,
+        lines.push(format!(
             "  {id}: {} sent by {one}, {} received by {other}; {} the other way, {} received",
             x[0], y[2], y[0], x[2]
-        )?;
+        ));
     }
     if translated > 0 {
-        writeln!(
-            out,
+        lines.push(format!(
             "  {translated} have other addresses at their two ends: there is a NAT or a wildcard between"
-        )?;
+        ));
     }
-    Ok(())
 }
 
 /// The two ends of a connection: its first rows in two different files.

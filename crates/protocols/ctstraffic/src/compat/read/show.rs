@@ -6,14 +6,13 @@ use crate::compat::line::layout;
 use crate::compat::spec::Transport;
 use metrics::{Clamped, Dist, DistSummary, Spread, format_bits_per_second, format_bytes, real};
 use std::collections::BTreeMap;
-use std::io::{self, Write};
 
 /// Stretches of time into which failures are sorted.
 const STRETCHES: usize = 10;
 /// Remote addresses and kinds of failure that are listed.
 const MOST_LISTED: usize = 20;
 
-pub(super) fn table(name: &str, table: &Table, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn table(name: &str, table: &Table, lines: &mut Vec<String>) {
     let (what, transport, rows, damaged) = match table {
         Table::Status { transport, rows, damaged, .. } => ("status", *transport, rows.len(), *damaged),
         Table::Connections(c) => ("connections", c.transport, c.rows.len(), 0),
@@ -22,57 +21,55 @@ pub(super) fn table(name: &str, table: &Table, out: &mut dyn Write) -> io::Resul
     };
     let transport = layout(transport).name;
     let bad = if damaged > 0 { format!(", {damaged} damaged ones passed over") } else { String::new() };
-    writeln!(out, "{name}: ctsTraffic, {what} ({transport}), {rows} rows{bad}")?;
+    lines.push(format!("{name}: ctsTraffic, {what} ({transport}), {rows} rows{bad}"));
     match table {
-        Table::Status { transport, rows, first_is_void, .. } => status(*transport, rows, *first_is_void, out),
-        Table::Connections(c) => connections(c, out),
-        Table::Jitter { rows, undone, .. } => jitter(rows, *undone, out),
-        Table::TcpInfo { rows, .. } => tcp_info(rows, out),
+        Table::Status { transport, rows, first_is_void, .. } => {
+            status(*transport, rows, *first_is_void, lines)
+        }
+        Table::Connections(c) => connections(c, lines),
+        Table::Jitter { rows, undone, .. } => jitter(rows, *undone, lines),
+        Table::TcpInfo { rows, .. } => tcp_info(rows, lines),
     }
 }
 
-fn status(transport: Transport, rows: &[Slice], void: bool, out: &mut dyn Write) -> io::Result<()> {
-    let Some(last) = rows.last() else { return Ok(()) };
-    writeln!(out, "  until {:.3} s", last.at_s)?;
+fn status(transport: Transport, rows: &[Slice], void: bool, lines: &mut Vec<String>) {
+    let Some(last) = rows.last() else { return };
+    lines.push(format!("  until {:.3} s", last.at_s));
     let peak = |column: usize| rows.iter().map(|row| row.numbers[column]).max().unwrap_or(0);
     let mut rate = |what: &str, column: usize, bits: f64| {
         let counted = rows.iter().skip(usize::from(void));
         let all: Vec<f64> = counted.map(|row| real(row.numbers[column]) * bits).collect();
-        let Some(Spread { mean, ci95, min, max, .. }) = Spread::of(&all) else { return Ok(()) };
+        let Some(Spread { mean, ci95, min, max, .. }) = Spread::of(&all) else { return };
         let [mean, ci95, min, max] = [mean, ci95, min, max].map(format_bits_per_second);
         let left_out = if void { "; the first row means nothing and is left out" } else { "" };
-        writeln!(out, "  {what}: mean {mean}, ± {ci95} (95 %), {min} to {max}{left_out}")
+        lines.push(format!("  {what}: mean {mean}, ± {ci95} (95 %), {min} to {max}{left_out}"));
     };
     match transport {
         Transport::Tcp => {
-            rate("sent", 0, 8.0)?;
-            rate("received", 1, 8.0)?;
+            rate("sent", 0, 8.0);
+            rate("received", 1, 8.0);
             let [.., completed, network, data] = last.numbers;
-            writeln!(
-                out,
+            lines.push(format!(
                 "  in flight at most {}; completed {completed}, network errors {network}, data errors {data}",
                 peak(2)
-            )
+            ));
         }
         Transport::Udp => {
-            rate("received", 0, 1.0)?;
+            rate("received", 0, 1.0);
             let sum = |column: usize| rows.iter().map(|row| row.numbers[column]).fold(0, u64::saturating_add);
             let worst = rows.iter().max_by_key(|row| row.numbers[3]).filter(|row| row.numbers[3] > 0);
             let [completed, dropped, repeated, errors] = [2, 3, 4, 5].map(sum);
-            writeln!(
-                out,
-                "  streams at most {}; frames completed {completed}, dropped {dropped}, repeated {repeated}, errors \
+            lines.push(format!("  streams at most {}; frames completed {completed}, dropped {dropped}, repeated {repeated}, errors \
                  {errors}",
-                peak(1)
-            )?;
-            worst.map_or(Ok(()), |row| {
-                writeln!(out, "  most were dropped until {:.3} s: {}", row.at_s, row.numbers[3])
-            })
+                peak(1)));
+            if let Some(row) = worst {
+                lines.push(format!("  most were dropped until {:.3} s: {}", row.at_s, row.numbers[3]));
+            }
         }
     }
 }
 
-fn connections(table: &Connections, out: &mut dyn Write) -> io::Result<()> {
+fn connections(table: &Connections, lines: &mut Vec<String>) {
     let rows = &table.rows;
     let good = rows.iter().filter(|row| row.succeeded()).count();
     let bad = rows.len() - good;
@@ -80,37 +77,25 @@ fn connections(table: &Connections, out: &mut dyn Write) -> io::Result<()> {
     match table.transport {
         Transport::Tcp => {
             let [sent, received] = [0, 2].map(|column| format_bytes(sum(column)));
-            writeln!(out, "  {good} succeeded, {bad} failed; {sent} sent, {received} received")?;
-            spread(rows, "time", "ms", |row| row.numbers[4], out)?;
-            spread(rows, "rate", "bytes/s", |row| row.numbers[1].saturating_add(row.numbers[3]), out)?;
+            lines.push(format!("  {good} succeeded, {bad} failed; {sent} sent, {received} received"));
+            spread(rows, "time", "ms", |row| row.numbers[4], lines);
+            spread(rows, "rate", "bytes/s", |row| row.numbers[1].saturating_add(row.numbers[3]), lines);
         }
         Transport::Udp => {
             let [completed, dropped, repeated, errors] = [1, 2, 3, 4].map(sum);
-            writeln!(
-                out,
-                "  {good} succeeded, {bad} failed; frames completed {completed}, dropped {dropped}, repeated {repeated}, \
-                 errors {errors}"
-            )?;
-            spread(rows, "rate", "bit/s", |row| row.numbers[0], out)?;
+            lines.push(format!("  {good} succeeded, {bad} failed; frames completed {completed}, dropped {dropped}, repeated {repeated}, \
+                 errors {errors}"));
+            spread(rows, "rate", "bit/s", |row| row.numbers[0], lines);
         }
     }
-    failures(rows, out)?;
-    by_remote(rows, out)
+    failures(rows, lines);
+    by_remote(rows, lines);
 }
 
-fn spread(
-    rows: &[Ended],
-    what: &str,
-    unit: &str,
-    value: fn(&Ended) -> u64,
-    out: &mut dyn Write,
-) -> io::Result<()> {
+fn spread(rows: &[Ended], what: &str, unit: &str, value: fn(&Ended) -> u64, lines: &mut Vec<String>) {
     let values = rows.iter().filter(|row| row.succeeded()).map(value);
-    let Some(DistSummary { min, p50, p90, p99, max, .. }) = summary(values) else { return Ok(()) };
-    writeln!(
-        out,
-        "  {what} of those that succeeded, {unit}: least {min}, median {p50}, 90 % {p90}, 99 % {p99}, most {max}"
-    )
+    let Some(DistSummary { min, p50, p90, p99, max, .. }) = summary(values) else { return };
+    lines.push(format!("  {what} of those that succeeded, {unit}: least {min}, median {p50}, 90 % {p90}, 99 % {p99}, most {max}"));
 }
 
 fn summary(values: impl Iterator<Item = u64>) -> Option<DistSummary> {
@@ -120,22 +105,22 @@ fn summary(values: impl Iterator<Item = u64>) -> Option<DistSummary> {
 }
 
 /// Failures by what went wrong, and by time.
-fn failures(rows: &[Ended], out: &mut dyn Write) -> io::Result<()> {
+fn failures(rows: &[Ended], lines: &mut Vec<String>) {
     let failed: Vec<&Ended> = rows.iter().filter(|row| !row.succeeded()).collect();
     if failed.is_empty() {
-        return Ok(());
+        return;
     }
     let mut kinds: BTreeMap<&str, u64> = BTreeMap::new();
     failed.iter().for_each(|row| *kinds.entry(&row.result).or_default() += 1);
     let mut kinds: Vec<(&str, u64)> = kinds.into_iter().collect();
     kinds.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
-    writeln!(out, "  failures:")?;
+    lines.push("  failures:".to_owned());
     for (result, n) in kinds.iter().take(MOST_LISTED) {
-        writeln!(out, "    {n:>8}  {result}")?;
+        lines.push(format!("    {n:>8}  {result}"));
     }
     let end = rows.iter().map(|row| row.at_s).filter(|t| t.is_finite()).fold(0.0, f64::max);
     if end <= 0.0 {
-        return Ok(());
+        return;
     }
     let at = |row: &Ended| usize::clamped(row.at_s / end * real(STRETCHES)).min(STRETCHES - 1);
     let mut stretches = [(0u64, 0u64); STRETCHES];
@@ -144,16 +129,15 @@ fn failures(rows: &[Ended], out: &mut dyn Write) -> io::Result<()> {
         stretch.0 += 1;
         stretch.1 += u64::from(!row.succeeded());
     }
-    writeln!(out, "  failures by time (s: failed of ended):")?;
+    lines.push("  failures by time (s: failed of ended):".to_owned());
     for (i, (ended, failed)) in stretches.iter().enumerate() {
         let edge = |n: usize| end * real(n) / real(STRETCHES);
-        writeln!(out, "    {:>10.3} to {:<10.3} {failed:>8} of {ended}", edge(i), edge(i + 1))?;
+        lines.push(format!("    {:>10.3} to {:<10.3} {failed:>8} of {ended}", edge(i), edge(i + 1)));
     }
-    Ok(())
 }
 
 /// One line per remote address, those with the most failures first.
-fn by_remote(rows: &[Ended], out: &mut dyn Write) -> io::Result<()> {
+fn by_remote(rows: &[Ended], lines: &mut Vec<String>) {
     let mut remotes: BTreeMap<&str, (u64, u64, f64)> = BTreeMap::new();
     for row in rows {
         let entry = remotes.entry(row.remote_host()).or_insert((0, 0, f64::NAN));
@@ -165,49 +149,46 @@ fn by_remote(rows: &[Ended], out: &mut dyn Write) -> io::Result<()> {
     }
     let mut remotes: Vec<(&str, (u64, u64, f64))> = remotes.into_iter().collect();
     remotes.sort_by_key(|(_, (all, failed, _))| std::cmp::Reverse((*failed, *all)));
-    writeln!(out, "  by remote address (failed of ended):")?;
+    lines.push("  by remote address (failed of ended):".to_owned());
     for (host, (all, failed, first)) in remotes.iter().take(MOST_LISTED) {
         let first = if first.is_nan() { String::new() } else { format!(", the first at {first:.3} s") };
-        writeln!(out, "    {host:<40} {failed:>8} of {all}{first}")?;
+        lines.push(format!("    {host:<40} {failed:>8} of {all}{first}"));
     }
     if remotes.len() > MOST_LISTED {
-        writeln!(out, "    and {} more", remotes.len() - MOST_LISTED)?;
+        lines.push(format!("    and {} more", remotes.len() - MOST_LISTED));
     }
-    Ok(())
 }
 
-fn jitter(rows: &[Frame], undone: bool, out: &mut dyn Write) -> io::Result<()> {
+fn jitter(rows: &[Frame], undone: bool, lines: &mut Vec<String>) {
     let whole: Vec<&Frame> = rows.iter().filter(|row| !row.dropped()).collect();
     if undone {
-        writeln!(
-            out,
+        lines.push(
             "  the sender's stamps were read two bytes early (ctsTraffic on Windows): divided by 65536"
-        )?;
+                .to_owned(),
+        );
     }
     let last = rows.iter().map(|row| row.seq).max().unwrap_or(0);
     let without = last.saturating_sub(i64::try_from(rows.len()).unwrap_or(i64::MAX));
-    writeln!(out, "  {} whole frames, {} dropped", whole.len(), rows.len() - whole.len())?;
+    lines.push(format!("  {} whole frames, {} dropped", whole.len(), rows.len() - whole.len()));
     if without > 0 {
-        writeln!(
-            out,
+        lines.push(format!(
             "  {without} frames up to number {last} have no row: they were repeated, or the file was cut"
-        )?;
+        ));
     }
     // Microseconds hold the three decimals exactly.
     let micros = |row: &&Frame| u64::clamped((row.jitter_ms.max(0.0) * 1000.0).round());
     if let Some(DistSummary { mean, p50, p99, max, .. }) = summary(whole.iter().skip(1).map(micros)) {
         let [mean, p50, p99, max] = [mean, real(p50), real(p99), real(max)].map(|us| us / 1000.0);
-        writeln!(
-            out,
+        lines.push(format!(
             "  jitter from frame to frame, ms: mean {mean:.3}, median {p50:.3}, 99 % {p99:.3}, most {max:.3}"
-        )?;
+        ));
     }
     if whole.is_empty() {
-        return Ok(());
+        return;
     }
     let flights = whole.iter().map(|row| row.flight_ms).filter(|f| f.is_finite());
     let (least, most) = flights.fold((f64::MAX, f64::MIN), |(least, most), f| (least.min(f), most.max(f)));
-    writeln!(out, "  time in flight against the first whole frame, ms: {least:.3} to {most:.3}")?;
+    lines.push(format!("  time in flight against the first whole frame, ms: {least:.3} to {most:.3}"));
     let ms = |ticks: i64, hz: i64| if hz == 0 { 0.0 } else { real(ticks) * 1000.0 / real(hz) };
     let sent = |row: &Frame| ms(row.stamps.sender_ticks, row.stamps.sender_hz);
     let came = |row: &Frame| ms(row.stamps.receiver_ticks, row.stamps.receiver_hz);
@@ -215,23 +196,23 @@ fn jitter(rows: &[Frame], undone: bool, out: &mut dyn Write) -> io::Result<()> {
     let (sent, came) = next.fold((0.0f64, 0.0f64), |widest, two| {
         (widest.0.max(sent(two[1]) - sent(two[0])), widest.1.max(came(two[1]) - came(two[0])))
     });
-    writeln!(out, "  widest gap between frames in a row, ms: {sent:.3} sent, {came:.3} received")
+    lines.push(format!("  widest gap between frames in a row, ms: {sent:.3} sent, {came:.3} received"));
 }
 
-fn tcp_info(rows: &[TcpInfo], out: &mut dyn Write) -> io::Result<()> {
+fn tcp_info(rows: &[TcpInfo], lines: &mut Vec<String>) {
     for (column, name) in TCP_INFO_CSV.split(',').skip(9).enumerate() {
         let told: Vec<u64> = rows.iter().filter_map(|row| row.numbers[column]).collect();
         let (Some(least), Some(most)) = (told.iter().min(), told.iter().max()) else {
-            writeln!(out, "  {name:<20} not told")?;
+            lines.push(format!("  {name:<20} not told"));
             continue;
         };
         let sum: u128 = told.iter().map(|&n| u128::from(n)).sum();
         let mean = sum / u128::clamped(told.len());
-        writeln!(out, "  {name:<20} sum {sum}, least {least}, mean {mean}, most {most}")?;
+        lines.push(format!("  {name:<20} sum {sum}, least {least}, mean {mean}, most {most}"));
     }
     let worst = rows.iter().max_by_key(|row| row.numbers[1]).filter(|row| row.numbers[1] > Some(0));
-    worst.map_or(Ok(()), |row| {
+    if let Some(row) = worst {
         let bytes = row.numbers[1].unwrap_or(0);
-        writeln!(out, "  most was retransmitted to {}: {}", row.remote, format_bytes(bytes))
-    })
+        lines.push(format!("  most was retransmitted to {}: {}", row.remote, format_bytes(bytes)));
+    }
 }
