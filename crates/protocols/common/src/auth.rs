@@ -32,11 +32,9 @@ impl Psk {
     pub fn new(bytes: &[u8]) -> Result<Self, String> {
         let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
         let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
-        if !(SHORTEST..=LONGEST).contains(&bytes.len()) {
-            return Err(format!(
-                "the pre-shared key must have {SHORTEST} to {LONGEST} bytes, not {}",
-                bytes.len()
-            ));
+        let n = bytes.len();
+        if !(SHORTEST..=LONGEST).contains(&n) {
+            return Err(format!("the pre-shared key must have {SHORTEST} to {LONGEST} bytes, not {n}"));
         }
         Ok(Psk(bytes.to_vec(), Arc::default()))
     }

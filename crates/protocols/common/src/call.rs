@@ -73,7 +73,7 @@ impl Connector for Caller {
 /// Makes the flow of a connection that has come.
 type Answer = dyn Fn(&mut Context<'_>) -> Box<dyn Flow> + Send;
 /// Takes a datagram of a peer that has no socket of its own, and may answer it, or give the peer a flow.
-type OnDatagram =
+pub type OnDatagram =
     dyn FnMut(&mut Context<'_>, &Received<'_>, &mut Transmit<'_>) -> Option<Box<dyn Flow>> + Send;
 
 /// Answers connections, and datagrams where the protocol has them, from addresses that may connect.
@@ -103,20 +103,15 @@ impl Answerer {
         self,
         mut on_datagram: impl FnMut(&mut Context<'_>, &Received<'_>, &mut Transmit<'_>) + Send + 'static,
     ) -> Self {
-        self.with_flows(move |cx, got, reply| {
+        self.with_flows(Box::new(move |cx, got, reply| {
             on_datagram(cx, got, reply);
             None
-        })
+        }))
     }
 
     /// The same, with datagrams whose peers may get flows of their own: as many as connections, and counted with these.
-    pub fn with_flows<F>(self, on_datagram: F) -> Self
-    where
-        F: FnMut(&mut Context<'_>, &Received<'_>, &mut Transmit<'_>) -> Option<Box<dyn Flow>>
-            + Send
-            + 'static,
-    {
-        Answerer { on_datagram: Some(Box::new(on_datagram)), ..self }
+    pub fn with_flows(self, on_datagram: Box<OnDatagram>) -> Self {
+        Answerer { on_datagram: Some(on_datagram), ..self }
     }
 
     /// As a worker has it.

@@ -44,9 +44,7 @@ pub fn verb(kind: Kind) -> &'static str {
 impl Rights {
     /// What may be asked for, as part of a sentence.
     pub fn verbs(&self) -> String {
-        self.verbs
-            .as_ref()
-            .map_or_else(|| "it is for all".to_owned(), |verbs| format!("it is for {}", verbs.join(", ")))
+        format!("it is for {}", self.verbs.as_ref().map_or("all".to_owned(), |verbs| verbs.join(", ")))
     }
 
     /// Whether `verb` may be asked for.

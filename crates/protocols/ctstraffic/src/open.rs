@@ -58,7 +58,7 @@ pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
     });
     let with_streams = |(answerer, worker): (Answerer, u16)| {
         let (shared, mut pending) = (Arc::clone(&shared), PendingPeers::default());
-        answerer.with_flows(move |cx, got, _| shared.stream(cx, got, worker, &mut pending)).boxed()
+        answerer.with_flows(Box::new(move |cx, got, _| shared.stream(cx, got, worker, &mut pending))).boxed()
     };
     connections.into_iter().zip(0..).map(with_streams).collect()
 }
