@@ -75,7 +75,10 @@ impl PendingPeers {
             table.remove(giver, number);
             told = table.lines.due(now).map(|before| Told::GaveWay(before + 1));
         }
-        let number = table.insert(holder);
+        let number = table.next;
+        table.next += 1;
+        table.total += 1;
+        table.holders.entry(holder).or_default().insert(number);
         drop(table);
         (PendingPlace { pending: Arc::clone(self), holder, number }, told)
     }
@@ -93,14 +96,6 @@ impl Table {
     fn largest(&self) -> Option<IpAddr> {
         let most = self.holders.iter().max_by_key(|(_, own)| (own.len(), Reverse(own.first())));
         most.map(|(holder, _)| *holder)
-    }
-
-    fn insert(&mut self, holder: IpAddr) -> u64 {
-        let number = self.next;
-        self.next += 1;
-        self.total += 1;
-        self.holders.entry(holder).or_default().insert(number);
-        number
     }
 
     fn remove(&mut self, holder: IpAddr, number: u64) {

@@ -131,7 +131,7 @@ impl Logs {
             Item::Error(text) => self.to(Log::Error, |file| file.line(text)),
             Item::Adapters(_) | Item::Message { level: Level::Info, .. } | Item::Pause => {}
             Item::Message { at, text, .. } => {
-                self.to(Log::Error, |file| file.line(&format!("[{at}] {text}")))
+                self.to(Log::Error, |file| file.line(&format!("[{at}] {text}")));
             }
             Item::Jitter(rows) => self.to(Log::Jitter, |file| file.lines(rows)),
             Item::Said(text) => self.to(Log::Error, |file| file.line(text.trim_start())),

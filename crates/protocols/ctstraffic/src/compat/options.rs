@@ -126,8 +126,8 @@ mod tests {
     #[test]
     fn every_row_is_complete_and_no_name_stands_twice() {
         let names: BTreeSet<String> = ROWS.iter().map(|row| row.name.to_ascii_lowercase()).collect();
-        assert_eq!(names.len(), ROWS.iter().count());
-        for row in ROWS.iter() {
+        assert_eq!(names.len(), ROWS.len());
+        for row in ROWS {
             assert!(
                 row.name.starts_with('-') && !row.value.is_empty() && row.help.len() > 20,
                 "{}",

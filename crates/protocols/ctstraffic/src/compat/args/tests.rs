@@ -371,13 +371,8 @@ fn nonsense_is_answered() {
         " ",
         "*",
     ];
-    let mut state = 0x2545_f491_4f6c_dd1du64;
-    let mut draw = |below: usize| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state % below as u64) as usize
-    };
+    let mut rng = transport::Rng::new(1);
+    let mut draw = |below: usize| rng.between(0, below.max(1) as u64 - 1) as usize;
     for _ in 0..crate::compat::inputs() {
         let words: Vec<String> = (0..draw(4))
             .map(|_| {

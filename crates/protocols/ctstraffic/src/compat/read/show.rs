@@ -24,7 +24,7 @@ pub(super) fn table(name: &str, table: &Table, lines: &mut Vec<String>) {
     lines.push(format!("{name}: ctsTraffic, {what} ({transport}), {rows} rows{bad}"));
     match table {
         Table::Status { transport, rows, first_is_void, .. } => {
-            status(*transport, rows, *first_is_void, lines)
+            status(*transport, rows, *first_is_void, lines);
         }
         Table::Connections(c) => connections(c, lines),
         Table::Jitter { rows, undone, .. } => jitter(rows, *undone, lines),

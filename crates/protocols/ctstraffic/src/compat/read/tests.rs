@@ -176,13 +176,8 @@ fn damaged_tables_do_no_harm() {
         format!("{CONNECTIONS}{CLIENT}"),
         format!("{JITTER}{}", jitter_rows(65_536)),
     ];
-    let mut state = 0x9e37_79b9_7f4a_7c15u64;
-    let mut draw = |below: usize| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state % below.max(1) as u64) as usize
-    };
+    let mut rng = transport::Rng::new(1);
+    let mut draw = |below: usize| rng.between(0, below.max(1) as u64 - 1) as usize;
     const LIKELY: &[u8] = b"0123456789-.,\n\r e\xff\0[]:";
     let mut out = Vec::new();
     for n in 0..crate::compat::inputs() {
