@@ -95,9 +95,10 @@ impl Repeated {
 }
 
 /// The stream of one direction of one connection, from any offset.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Source {
     /// The pattern.
+    #[default]
     Pattern,
     /// Zeros.
     Zeros,

@@ -53,6 +53,8 @@ pub enum Role {
     Server,
 }
 
+/// A time that has come.
+const NOW: Mono = Mono(0);
 const FIRST_SPAN: u64 = 16 * 1024;
 const LONGEST_SPAN: u64 = 64 << 20;
 /// A span that took less is followed by one twice as long.
@@ -64,7 +66,7 @@ const LONG_SPAN: u64 = SECOND / 10;
 const LONGEST_BETWEEN: u64 = 64 * 1024;
 const LONG_BETWEEN: u64 = SECOND / 100;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Sending {
     source: Source,
     /// Payload this direction is to carry.
@@ -85,7 +87,7 @@ struct Sending {
     confirmed: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Receiving {
     source: Source,
     want: u64,
@@ -156,28 +158,16 @@ impl Data {
             tx: Sending {
                 source: source(role == Role::Client),
                 want: tx_want,
-                sent: 0,
-                span: 0,
                 span_length: FIRST_SPAN,
-                span_since: Mono(0),
                 size: params.buffer.high,
-                pace: None,
                 burst: params.burst.map_or(0, |b| b.count),
-                hold: Mono(0),
-                ended: false,
-                confirmed: false,
+                ..Sending::default()
             },
             rx: Receiving {
                 source: source(role == Role::Server),
                 want: rx_want,
-                got: 0,
-                span: 0,
                 size: params.buffer.high,
-                mark: [0; MARK],
-                mark_len: 0,
-                ended: false,
-                verdict_sent: false,
-                bad: None,
+                ..Receiving::default()
             },
             inside: Inside::new(params.inside_gap_ns),
             rude: false,
@@ -220,19 +210,12 @@ impl Data {
         self.params.hold_ns.is_some() && self.settled() && !self.stopping && !self.hung_up
     }
 
-    fn payload_due(&self) -> When {
-        if self.tx.hold > Mono(0) {
-            return When::At(self.tx.hold);
+    /// When payload may be sent; [`NOW`] where nothing holds it back.
+    fn payload_due(&self) -> Mono {
+        if self.tx.hold > NOW {
+            return self.tx.hold;
         }
-        self.tx.pace.as_ref().map_or(When::Now, |pace| When::At(pace.due()))
-    }
-
-    fn payload_is_due(&self, now: Mono) -> bool {
-        match self.payload_due() {
-            When::Now => true,
-            When::At(at) => at <= now,
-            When::Never => false,
-        }
+        self.tx.pace.as_ref().map_or(NOW, |pace| pace.due())
     }
 
     /// When the next probe is due, if there may be one: before its answer could come too late.
@@ -242,15 +225,6 @@ impl Data {
             self.stopping || (tx.want > 0 && tx.sent == tx.want) || (rx.want > 0 && rx.ended) || tx.ended;
         let asks = self.role == Role::Client && self.core.row.is_some() && !over && rx.bad.is_none();
         self.inside.due().filter(|_| asks)
-    }
-
-    /// When something is to be sent between two spans, given when anything else is.
-    fn with_probes(&self, send: When) -> When {
-        match (send, self.probe_due().filter(|_| self.tx.span == 0)) {
-            (When::At(at), Some(due)) => When::At(at.min(due)),
-            (When::Never, Some(due)) => When::At(due),
-            (send, _) => send,
-        }
     }
 
     /// Puts a probe into the outbox when it is due.
@@ -271,7 +245,7 @@ impl Data {
             && self.out.has_room()
             && let Some(kind) = self.next_mark()
         {
-            if kind == Kind::Span && !self.payload_is_due(now) {
+            if kind == Kind::Span && self.payload_due() > now {
                 return;
             }
             let mark = self.commit(kind, now);
@@ -350,20 +324,21 @@ impl Flow for Data {
             let end = Some(End::Done { how, reset: self.role == Role::Client && self.rude });
             return Interest { send: When::Never, read: Read::Pause, wake: None, end };
         }
-        let send = if !self.out.is_empty() {
-            When::Now
+        let due = if !self.out.is_empty() {
+            Some(NOW)
         } else if self.rx.bad.is_some() {
-            When::Never
+            None
         } else if self.tx.span > 0 {
-            self.payload_due()
+            Some(self.payload_due())
         } else {
-            match self.next_mark() {
-                None => When::Never,
-                Some(Kind::Span) => self.payload_due(),
-                Some(_) => When::Now,
-            }
+            self.next_mark().map(|kind| if kind == Kind::Span { self.payload_due() } else { NOW })
         };
-        let send = self.with_probes(send);
+        let probe = self.probe_due().filter(|_| self.tx.span == 0);
+        let send = match due.into_iter().chain(probe).min() {
+            None => When::Never,
+            Some(NOW) => When::Now,
+            Some(at) => When::At(at),
+        };
         Interest { send, read: self.read(), wake: Some(self.core.stalls_at()), end: None }
     }
 
@@ -373,7 +348,7 @@ impl Flow for Data {
         if !waiting.is_empty() {
             out.copy(waiting);
         }
-        if self.tx.span > 0 && self.rx.bad.is_none() && self.payload_is_due(cx.now) {
+        if self.tx.span > 0 && self.rx.bad.is_none() && self.payload_due() <= cx.now {
             let most = self.tx.pace.as_ref().map_or(self.tx.size, |pace| pace.chunk().min(self.tx.size));
             let n = self.tx.span.min(most).min(u64::clamped(out.room()));
             let before = out.len();
