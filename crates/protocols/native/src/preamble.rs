@@ -51,8 +51,9 @@ const SEALED: usize = 56;
 
 const MAGIC: [u8; 8] = *b"\x8eNETCAL\n";
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Purpose {
+    #[default]
     Control,
     Data,
     /// UDP: is there a server, and how far is it?
@@ -61,7 +62,7 @@ pub enum Purpose {
     Answer,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Preamble {
     /// The sender's wire version.
     pub version: u16,
@@ -88,16 +89,7 @@ pub(super) fn fnv1a(bytes: &[u8]) -> u32 {
 impl Preamble {
     /// A preamble of our version without a session, and without anything of a connection.
     pub fn new(purpose: Purpose) -> Self {
-        Preamble {
-            version: super::WIRE_VERSION,
-            purpose,
-            slot: 0,
-            session: 0,
-            number: 0,
-            id: Uuid::nil(),
-            transfer: 0,
-            seal: [0; SEAL],
-        }
+        Preamble { version: super::WIRE_VERSION, purpose, ..Preamble::default() }
     }
 
     /// The bytes that the seal covers.
