@@ -11,55 +11,35 @@ mod reach;
 mod silence;
 
 use super::SameHost;
+use super::dial::local_address;
 use super::message::{Frames, MAX_MESSAGE, Message};
 use super::opening::{Opener, OpeningKey};
 use super::secure::Shake;
 use super::spread::{About, Dialing, Place, ProcessPort, plan_of};
-use super::udp::{self, Callers, Log, Posted, Terms, Tracks};
+use super::udp::{Log, Posted, Tracks};
 use crate::auth::Secrets;
 use common::driver::Driver;
 use common::message::{Heard, Told, hear, since};
-use common::protocol::Foreigners;
-use common::{Keyring, Peer, Processes};
+use common::{ClientConfig, Peer, Processes};
 use metrics::{Clamped, Clock, Ending, Group, Mono, SECOND, Tally};
 use model::{Event, Interval, Kind, Level, PacketReport, Phase, SessionInfo, Status, Totals, Traffic};
 use reach::{REACH, Reach};
 use silence::Silence;
 use std::collections::{BTreeMap, VecDeque};
-use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
-use transport::{Action, Connector, Context, End, Input, Link, LinkSource, Path, Session, Target};
-use uuid::Uuid;
+use transport::{Action, Context, End, Fault, Input, Link, LinkSource, Path, Session, Target};
 
 /// Everything a client needs to know before it starts.
 pub struct ClientPlan {
-    pub peers: Vec<Peer>,
+    /// What its user chose.
+    pub config: ClientConfig,
     pub phase: Phase,
-    /// The keys, if there are any.
-    pub keys: Keyring,
-    pub run: Uuid,
-    pub version: String,
     pub workers: u16,
-    /// Local addresses to use in turn; empty lets the kernel choose.
-    pub sources: Vec<IpAddr>,
-    /// Local ports to use in turn, both included.
-    pub ports: Option<(u16, u16)>,
     /// 32 bytes of the system's randomness.
     pub secret: [u8; 32],
-    /// Whether every ended connection is reported, or only failed ones.
-    pub records: bool,
-    /// Not to run the phase, but to ask the servers to end.
-    pub stop_servers: bool,
-    /// `stop` ends only servers that also answer this protocol at this port: `echo:9999`.
-    pub stop_only: Option<String>,
     /// Identifies the clock that this process reads, and so its host; empty when it is not known.
     pub clock_id: String,
     /// Socket buffers to ask for when every server is on this host.
     pub same_host: Option<SameHost>,
-    /// Other protocols whose servers are recognised.
-    pub foreign: Foreigners,
-    /// Worker processes, whose workers come after those of this one.
-    pub processes: Processes,
 }
 
 /// The client's only group.
@@ -140,7 +120,6 @@ struct Server {
     shake: Option<Shake>,
     /// The hash of the handshake, where there is a key.
     handshake: Vec<u8>,
-    authenticated: bool,
     same_host: bool,
     version: String,
     ping: (u32, Mono),
@@ -260,10 +239,10 @@ pub struct Client {
 
 impl Client {
     /// A client that will connect to every peer of `plan` as soon as it is polled.
-    pub fn new(plan: ClientPlan, now: Mono) -> Self {
-        let mut plan = plan;
+    pub fn new(mut plan: ClientPlan, now: Mono) -> Self {
         let mut secrets = Secrets::new(std::mem::take(&mut plan.secret), b"netcaliper client");
         let servers: Vec<Server> = plan
+            .config
             .peers
             .iter()
             .map(|peer| Server {
@@ -276,7 +255,6 @@ impl Client {
                 nonce: secrets.short(),
                 shake: None,
                 handshake: Vec::new(),
-                authenticated: false,
                 same_host: false,
                 version: String::new(),
                 ping: (0, now),
@@ -290,18 +268,14 @@ impl Client {
                 failure: None,
             })
             .collect();
-        let mut driver = Driver::new(now, 0, &plan.phase);
-        for (key, server) in (0..).zip(&servers) {
-            driver.ask(Action::Connect(key, target(&plan, server.peer.address)));
-        }
-        let stage = if servers.is_empty() { Stage::Over } else { Stage::Agreeing };
-        Client {
+        let count = servers.len();
+        let mut client = Client {
             reach: Reach::before(&plan.phase),
+            driver: Driver::new(now, 0, &plan.phase),
             plan,
             secrets,
+            stage: if servers.is_empty() { Stage::Over } else { Stage::Agreeing },
             servers,
-            driver,
-            stage,
             shares: 1,
             started: now,
             clock: Clock::default(),
@@ -316,7 +290,9 @@ impl Client {
             log: None,
             tracks: Tracks::default(),
             silence: Silence::default(),
-        }
+        };
+        (0..count).for_each(|at| client.connect(at));
+        client
     }
 
     fn by_link(&self, link: Link) -> Option<usize> {
@@ -335,6 +311,11 @@ impl Client {
         self.servers[at].since = now;
     }
 
+    /// The servers in such a step, by their place in the plan.
+    fn servers_in(&self, is: impl Fn(Step) -> bool) -> Vec<usize> {
+        (0..self.servers.len()).filter(|&at| is(self.servers[at].step)).collect()
+    }
+
     /// A server is of no more use; the run goes on with the others, if there are any.
     fn lose(&mut self, at: usize, why: &str, now: Mono) {
         if self.servers[at].step == Step::Over {
@@ -346,7 +327,6 @@ impl Client {
         } else {
             format!("{} ({}): {why}", peer.name, peer.address)
         };
-        let was = self.servers[at].step;
         self.enter(at, Step::Over, now);
         if let Some(link) = self.servers[at].link.take() {
             self.driver.ask(Action::Close(link, End::Done { how: Ending::NetworkError, reset: true }));
@@ -356,7 +336,7 @@ impl Client {
         match self.stage {
             Stage::Agreeing if others => self.driver.notice(Level::Warning, format!("left out: {text}")),
             Stage::Agreeing => self.finish(Status::Failed, Some(self.failures())),
-            Stage::Running | Stage::Draining => {
+            Stage::Running | Stage::Draining | Stage::Collecting => {
                 self.is_partial(at);
                 self.driver.reason.get_or_insert(text.clone());
                 self.driver.notice(Level::Error, text);
@@ -364,12 +344,7 @@ impl Client {
                     self.collect(now);
                 }
             }
-            Stage::Collecting if was != Step::Over => {
-                self.is_partial(at);
-                self.driver.reason.get_or_insert(text.clone());
-                self.driver.notice(Level::Error, text);
-            }
-            _ => {}
+            Stage::Over => {}
         }
         self.advance(now);
     }
@@ -424,14 +399,12 @@ impl Client {
     }
 
     fn start_all(&mut self, now: Mono) {
-        for at in 0..self.servers.len() {
-            if self.servers[at].step == Step::Ready {
-                if let Some(Granted { info, .. }) = &self.servers[at].granted {
-                    self.driver.ask(Event::Session(Box::new(info.clone())));
-                }
-                self.say(at, &Message::Start);
-                self.enter(at, Step::Starting, now);
+        for at in self.servers_in(|step| step == Step::Ready) {
+            if let Some(Granted { info, .. }) = &self.servers[at].granted {
+                self.driver.ask(Event::Session(Box::new(info.clone())));
             }
+            self.say(at, &Message::Start);
+            self.enter(at, Step::Starting, now);
         }
     }
 
@@ -448,10 +421,7 @@ impl Client {
         phase.connections = phase.connections.min(sum.max(1));
         phase.first_worker = granted.first().map_or(phase.first_worker, |one| one.first_worker);
         for one in granted {
-            phase.duration_ns = match (phase.duration_ns, one.duration_ns) {
-                (Some(a), Some(b)) => Some(a.min(b)),
-                (a, b) => a.or(b),
-            };
+            phase.duration_ns = phase.duration_ns.into_iter().chain(one.duration_ns).min();
             phase.transfer = phase.transfer.min(one.transfer);
             phase.omit_ns = phase.omit_ns.min(one.omit_ns);
         }
@@ -471,88 +441,56 @@ impl Client {
         // They end by themselves, when both ends know that; connections are told.
         self.stop_at = end.map(|end| end.plus(if phase.probe.is_some() { AFTER } else { 0 }));
         self.driver.count_from(start, phase.omit_ns, &phase);
-        let (workers, Processes { count, workers: each }) = (self.plan.workers.max(1), self.plan.processes);
-        let mut plan = plan_of(&phase, GROUP, start, workers, self.plan.records);
-        let connectors = match phase.kind {
-            Kind::Delay | Kind::Train | Kind::Stream => self.datagram_connectors(&phase, start),
-            _ => {
-                let dialing = self.dialing(&phase, (start, end));
-                if count > 0 {
-                    plan.workers = Some(workers..workers.saturating_add(count.saturating_mul(each)));
-                    plan.about = Some(About::Dial(dialing).encode());
-                    return self.driver.group(plan, Vec::new());
-                }
-                dialing.connectors(0..workers, workers)
-            }
-        };
-        // Ends that spin must not meet on one core.
-        // Datagrams have no window: a receiver that shares the sender's core loses what the other sends meanwhile.
-        let beside = phase.kind != Kind::Delay
-            && phase.ping.is_none_or(|ping| !ping.busy)
-            && self.servers.iter().filter(|s| s.step == Step::Running).all(|s| s.same_host);
-        plan.beside = beside.then_some(phase.first_worker);
-        self.driver.group(plan, LinkSource::connectors(connectors));
-    }
-
-    /// What opens TCP connections.
-    fn dialing(&self, phase: &Phase, (start, end): (Mono, Option<Mono>)) -> Dialing {
-        let running = self.servers.iter().filter(|s| s.step == Step::Running);
-        Dialing {
+        let (workers, Processes { count, workers: each }) =
+            (self.plan.workers.max(1), self.plan.config.processes);
+        let mut plan = plan_of(&phase, GROUP, start, workers, self.plan.config.records);
+        let running = || self.servers.iter().filter(|s| s.step == Step::Running);
+        let config = &self.plan.config;
+        let dialing = Dialing {
             group: GROUP,
             phase: phase.clone(),
             start,
             end,
-            places: running.flat_map(Server::places).collect(),
-            sources: self.plan.sources.clone(),
-            ports: self.plan.ports,
-            records: self.plan.records,
+            places: running().flat_map(Server::places).collect(),
+            sources: config.sources.clone(),
+            ports: config.ports,
+            records: config.records,
+        };
+        if count > 0 && phase.probe.is_none() {
+            plan.workers = Some(workers..workers.saturating_add(count.saturating_mul(each)));
+            plan.about = Some(About::Dial(dialing).encode());
+            return self.driver.group(plan, Vec::new());
         }
+        // Ends that spin must not meet on one core.
+        // Datagrams have no window: a receiver that shares the sender's core loses what the other sends meanwhile.
+        let beside = phase.kind != Kind::Delay
+            && phase.ping.is_none_or(|ping| !ping.busy)
+            && running().all(|s| s.same_host);
+        plan.beside = beside.then_some(phase.first_worker);
+        self.driver.group(plan, LinkSource::connectors(dialing.connectors(0..workers, workers)));
     }
 
-    /// What makes flows of datagrams, one for each worker.
-    fn datagram_connectors(&self, phase: &Phase, start: Mono) -> Vec<Box<dyn Connector>> {
-        let site = |s: &Server| {
-            let Granted { opener, phase, .. } = s.granted.as_ref()?;
-            let terms = Terms::of(phase, GROUP, Some(opener.clone()))?;
-            Some(udp::Site {
-                address: s.peer.address,
-                terms: Arc::new(Terms { start: Some(start), tells: self.plan.records, ..terms }),
-                flows: phase.connections,
-            })
-        };
-        let sites: Vec<udp::Site> =
-            self.servers.iter().filter(|s| s.step == Step::Running).filter_map(site).collect();
-        let workers = self.plan.workers.max(1);
-        let caller = |w: u16| {
-            let (sources, ports) = (self.plan.sources.clone(), self.plan.ports);
-            Box::new(Callers::new(sites.clone(), phase.connections, sources, ports, w, workers))
-                as Box<dyn Connector>
-        };
-        (0..workers).map(caller).collect()
-    }
-}
-
-impl Client {
     /// What flows tell: messages and frames for whoever wants each of them, packets of trains.
     fn note(&mut self, now: Mono, message: transport::Message) {
         match hear(message) {
             Heard::Told(Told::Event(event)) => self.driver.ask(since(event, self.started)),
             Heard::Own(Posted::Answered(at)) => self.answered(at, now),
-            Heard::Own(Posted::Track(track)) => self.tracks.local(*track),
+            Heard::Own(Posted::Track(mut track)) => {
+                self.log = track.log.take().or(self.log.take());
+                self.tracks.local(*track);
+            }
             Heard::Own(Posted::Unopened) => self.silence.unopened += 1,
-            Heard::Own(Posted::Log(log)) => self.log = Some(log),
             _ => {}
         }
     }
-}
 
-/// Where a server is, and the address that its connection is made from.
-fn target(plan: &ClientPlan, to: SocketAddr) -> Target {
-    let from = plan.sources.iter().find(|a| a.is_ipv4() == to.is_ipv4()).map(|&a| SocketAddr::new(a, 0));
-    Target { to, from }
-}
+    /// Asks for a server's control connection.
+    fn connect(&mut self, at: usize) {
+        let to = self.servers[at].peer.address;
+        let target = Target { to, from: local_address(&self.plan.config.sources, 0, None, to) };
+        self.driver.ask(Action::Connect(u32::clamped(at), target));
+    }
 
-impl Client {
     /// Reconnects once after a reset before the server's hello: a crowded server closes connections that have sent
     /// nothing yet, possibly this one.
     fn retry(&mut self, now: Mono, at: usize) -> bool {
@@ -561,9 +499,27 @@ impl Client {
         }
         self.servers[at].frames = Frames::new(MAX_MESSAGE);
         self.enter(at, Step::Connecting, now);
-        let to = target(&self.plan, self.servers[at].peer.address);
-        self.driver.ask(Action::Connect(u32::clamped(at), to));
+        self.connect(at);
         true
+    }
+
+    /// The control connection of a server has ended.
+    fn down(&mut self, now: Mono, at: usize, fault: Option<Fault>) {
+        self.servers[at].link = None;
+        let early = matches!(self.servers[at].step, Step::Proving | Step::Greeting);
+        if fault.is_some() && early && self.retry(now, at) {
+            return;
+        }
+        let mut why = match fault {
+            Some(fault) if early => format!("the control connection broke ({fault}): {RESET_HINT}"),
+            Some(fault) => format!("the control connection broke ({fault})"),
+            None if early => "it closed the connection without a word: is it netcaliper?".to_owned(),
+            None => "it closed the control connection".to_owned(),
+        };
+        if self.stage != Stage::Agreeing {
+            why = format!("{why} {}", self.after(now));
+        }
+        self.lose(at, &why, now);
     }
 }
 
@@ -590,26 +546,7 @@ impl Session for Client {
             }
             Input::Down(link, fault) => {
                 if let Some(at) = self.by_link(link) {
-                    self.servers[at].link = None;
-                    let early = matches!(self.servers[at].step, Step::Proving | Step::Greeting);
-                    if fault.is_some() && early && self.retry(cx.now, at) {
-                        return;
-                    }
-                    let why = match (fault, self.servers[at].step) {
-                        (Some(fault), _) if early => {
-                            format!("the control connection broke ({fault}): {RESET_HINT}")
-                        }
-                        (Some(fault), _) => format!("the control connection broke ({fault})"),
-                        (None, _) if early => {
-                            "it closed the connection without a word: is it netcaliper?".into()
-                        }
-                        (None, _) => "it closed the control connection".to_owned(),
-                    };
-                    let why = match self.stage {
-                        Stage::Agreeing => why,
-                        _ => format!("{why} {}", self.after(cx.now)),
-                    };
-                    self.lose(at, &why, cx.now);
+                    self.down(cx.now, at, fault);
                 }
             }
             Input::Tally { group: REACH, .. } | Input::Idle(REACH) => {}
@@ -642,13 +579,7 @@ impl Session for Client {
         if self.stage == Stage::Over {
             return None;
         }
-        let step = self.servers.iter().filter_map(|s| match s.step {
-            Step::Over => None,
-            Step::Collecting => Some(s.heard.plus(SILENCE).min(s.since.plus(self.for_all(COUNTING)))),
-            step if step.is_long() => Some(s.heard.plus(SILENCE)),
-            Step::Reaching => Some(s.since.plus(reach::limit(s.base_rtt))),
-            _ => Some(s.since.plus(PATIENCE)),
-        });
+        let step = self.servers.iter().filter_map(|server| self.limit(server));
         let beat = self.beats().then_some(self.beat);
         let late = self.waiting.front().map(|(since, _)| since.plus(LATE_REPORT + 1));
         step.chain(beat).chain(late).chain(self.stop_at).chain(self.kill_at).min()

@@ -1,59 +1,87 @@
-//! The client's side of opening data connections.
+//! The client's side of opening data connections and flows of datagrams.
 
 use super::data::{Data, Params};
 use super::opening::Opener;
 use super::ping::Caller;
+use super::spread::Dialing;
+use super::udp::{Probe, Terms};
 use crate::round_robin::RoundRobin;
 use common::ping;
 use metrics::{Clamped, Ending};
-use model::Transport;
+use model::Phase;
 use model::churn::{Broker, Next};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use transport::{Cause, Connector, Context, Flow, Open, Target};
 
 /// A server address that has accepted the phase.
-#[derive(Clone, Debug)]
-pub struct Site {
-    pub address: SocketAddr,
+#[derive(Clone)]
+pub(super) struct Site {
+    pub(super) address: SocketAddr,
     /// What opens connections of the session there.
-    pub opener: Opener,
-    pub params: Arc<Params>,
+    pub(super) opener: Opener,
+    pub(super) params: Arc<Params>,
+    /// What its flows of datagrams are like, when numbered datagrams are sent.
+    pub(super) terms: Option<Arc<Terms>>,
     /// What its messages are like, when round trips are measured.
-    pub pings: Option<Arc<ping::Params>>,
-    pub connections: u32,
+    pub(super) pings: Option<Arc<ping::Params>>,
+    pub(super) connections: u32,
 }
 
 /// Opens connections to one or several sites, as the broker says: slot by slot, sites and sources round robin. A site that
 /// has granted fewer connections than others is left out once it has them.
-pub struct Dialer {
+pub(super) struct Dialer {
     broker: Broker,
     sites: Vec<Site>,
     round_robin: RoundRobin,
+    sources: Vec<IpAddr>,
+    ports: Option<(u16, u16)>,
     /// More sites than connections in the run: these then visit them in turn.
     rotate: bool,
 }
 
 impl Dialer {
-    /// A dialer for the part of the run that `broker` has. `ports` is an inclusive range of local ports; `worker` of
-    /// `workers` decides which of them are ours, so that two workers never try the same. With `rotate`, as when there are
-    /// fewer connections than sites, they visit the sites in turn.
-    pub fn new(
-        broker: Broker,
-        sites: Vec<Site>,
-        rotate: bool,
-        sources: Vec<IpAddr>,
-        ports: Option<(u16, u16)>,
-        worker: u16,
-        workers: u16,
-    ) -> Self {
-        Dialer { broker, rotate, sites, round_robin: RoundRobin::new(sources, ports, worker, workers) }
+    /// A dialer for the part of the run that worker `worker` of `workers` has. The worker decides which of the local ports are
+    /// ours, so that two workers never try the same.
+    pub(super) fn new(dialing: &Dialing, sites: Vec<Site>, worker: u16, workers: u16) -> Self {
+        let Dialing { phase, sources, ports, .. } = dialing;
+        let datagrams = phase.probe.is_some();
+        // A flow of datagrams is a measurement, and a gap in it would be one: what fails is not replaced.
+        let once = || Phase { iterations: Some(1), total_bytes: None, connect_rate: None, ..phase.clone() };
+        let phase = if datagrams { &once() } else { phase };
+        Dialer {
+            broker: Broker::part(phase, worker.into(), workers.into()),
+            rotate: !datagrams && usize::clamped(phase.connections) < sites.len(),
+            round_robin: RoundRobin::new(sources.clone(), *ports, worker, workers),
+            sources: sources.clone(),
+            ports: *ports,
+            sites,
+        }
     }
+}
+
+/// A local address for a connection to `to`: number `turn` of those of its family, which are used in turn, and `port`. `None` leaves it
+/// to the kernel.
+pub(super) fn local_address(
+    sources: &[IpAddr],
+    turn: usize,
+    port: Option<u16>,
+    to: SocketAddr,
+) -> Option<SocketAddr> {
+    let fitting = || sources.iter().copied().filter(|source| source.is_ipv4() == to.is_ipv4());
+    let ip = fitting().nth(turn % fitting().count().max(1));
+    let any = if to.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0_u16; 8]) };
+    (ip.is_some() || port.is_some()).then(|| SocketAddr::new(ip.unwrap_or(any), port.unwrap_or(0)))
+}
+
+/// The local port of the flow of datagrams in a slot: those of a range are used in turn.
+fn port_of(slot: u32, (low, high): (u16, u16)) -> u16 {
+    low.saturating_add((slot % (u32::from(high.saturating_sub(low)) + 1)) as u16)
 }
 
 /// The index of the server to which the connections of a slot go. Slots are dealt to the servers in turn; a server that has got as many
 /// slots as it granted is passed over.
-pub(super) fn site_of(slot: u32, granted: impl Iterator<Item = u32> + Clone) -> usize {
+fn site_of(slot: u32, granted: impl Iterator<Item = u32> + Clone) -> usize {
     let all: u64 = granted.clone().map(u64::from).sum();
     let mut left = u64::from(slot) % all.max(1);
     let mut passes = 0;
@@ -76,27 +104,34 @@ impl Connector for Dialer {
         if self.sites.is_empty() {
             return Open::Done;
         }
-        match self.broker.next(cx.now) {
-            Next::Start { slot, bytes } => {
-                let next = usize::clamped(self.round_robin.turns() % u64::clamped(self.sites.len()));
-                let granted = self.sites.iter().map(|site| site.connections);
-                let at = if self.rotate { next } else { site_of(slot, granted) };
-                let site = self.sites[at].clone();
-                let from = self.round_robin.next(site.address);
-                let rude = site.params.rude(cx.rng);
-                let id = cx.rng.uuid();
-                let target = Target { to: site.address, from };
-                if let Some(pings) = site.pings {
-                    let datagrams = pings.ping.transport == Transport::Udp;
-                    let flow = Box::new(Caller::new(pings, &site.opener, id, slot));
-                    return if datagrams { Open::Datagram(flow, target) } else { Open::Flow(flow, target) };
-                }
-                let data = Data::client(site.params, &site.opener, id, slot, bytes, rude);
+        let (slot, bytes) = match self.broker.next(cx.now) {
+            Next::Start { slot, bytes } => (slot, bytes),
+            Next::At(at) => return Open::At(at),
+            Next::Idle => return Open::Idle,
+            Next::Done => return Open::Done,
+        };
+        let next = usize::clamped(self.round_robin.turns() % u64::clamped(self.sites.len()));
+        let granted = self.sites.iter().map(|site| site.connections);
+        let site = &self.sites[if self.rotate { next } else { site_of(slot, granted) }];
+        let to = site.address;
+        if let Some(terms) = &site.terms {
+            let port = self.ports.map(|ports| port_of(slot, ports));
+            let from = local_address(&self.sources, usize::clamped(slot), port, to);
+            let flow = Probe::client(Arc::clone(terms), cx.rng.uuid(), slot, cx.now);
+            return Open::Datagram(Box::new(flow), Target { to, from });
+        }
+        let target = Target { to, from: self.round_robin.next(to) };
+        let rude = site.params.rude(cx.rng);
+        let id = cx.rng.uuid();
+        match &site.pings {
+            Some(pings) => {
+                let flow = Box::new(Caller::new(Arc::clone(pings), &site.opener, id, slot));
+                if pings.datagrams() { Open::Datagram(flow, target) } else { Open::Flow(flow, target) }
+            }
+            None => {
+                let data = Data::client(Arc::clone(&site.params), &site.opener, id, slot, bytes, rude);
                 Open::Flow(Box::new(data), target)
             }
-            Next::At(at) => Open::At(at),
-            Next::Idle => Open::Idle,
-            Next::Done => Open::Done,
         }
     }
 
@@ -124,5 +159,20 @@ mod tests {
         let uneven = order(&[100, 7, 1_000]);
         let count = |site| uneven.iter().filter(|&&s| s == site).count();
         assert_eq!((count(0), count(1), count(2)), (100, 7, 1_000));
+    }
+
+    #[test]
+    fn addresses_and_ports_are_used_in_turn() {
+        let to = SocketAddr::from(([10, 0, 0, 9], 7));
+        let ports: Vec<u16> = (0..4).map(|slot| port_of(slot, (5_000, 5_002))).collect();
+        assert_eq!(ports, [5_000, 5_001, 5_002, 5_000]);
+        assert_eq!(local_address(&[], 3, None, to), None);
+        assert_eq!(local_address(&[], 3, Some(5_000), to), Some(([0; 4], 5_000).into()));
+        let sources = [[10, 0, 0, 1].into(), [0_u16; 8].into(), [10, 0, 0, 2].into()];
+        let turns = (0..3).filter_map(|turn| local_address(&sources, turn, None, to));
+        assert_eq!(
+            turns.map(|from| from.to_string()).collect::<Vec<_>>(),
+            ["10.0.0.1:0", "10.0.0.2:0", "10.0.0.1:0"]
+        );
     }
 }

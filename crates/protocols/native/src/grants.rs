@@ -2,23 +2,20 @@
 
 use super::data::Params;
 use super::opening::{Numbers, OpeningKey, SEAL};
-use super::udp::{OpenFlows, Terms};
+use super::udp::Terms;
 use crate::quota::PendingPeers;
 use common::ping;
 use common::protocol::Foreigners;
 use metrics::Clamped;
+use model::Kind;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use uuid::Uuid;
 
-/// Connections whose first bytes have not come, over all workers, unless something else is said.
-const MOST_PENDING: usize = 4096;
-
 /// A session's permission to open data connections.
-#[derive(Debug)]
 pub struct Grant {
     /// What its openings are sealed with.
     key: OpeningKey,
@@ -27,72 +24,40 @@ pub struct Grant {
     pub params: Arc<Params>,
     /// Most that may be open at once.
     pub limit: u32,
-    /// Largest payload of one.
-    pub transfer: u64,
-    /// Whether they are spread evenly over the workers by their slot, or stay where they were accepted.
-    pub even: bool,
     /// What its flows of datagrams are like, if it has any.
     pub(super) terms: Option<Arc<Terms>>,
-    pub(super) flows: OpenFlows,
     /// What its messages are like, if they are sent back.
     pub(super) pings: Option<Arc<ping::Params>>,
     /// They are sent back on another core than the other end's.
-    apart: bool,
+    pub(super) apart: bool,
     /// The workers that have its connections and flows.
     workers: Range<u16>,
     /// So many processes have one of its connections each in turn.
-    processes: u32,
-    /// Flows of such datagrams that are open, and their addresses.
-    pub(super) pinging: Arc<Mutex<HashMap<Uuid, SocketAddr>>>,
+    pub(super) processes: u32,
+    /// Flows of datagrams that are open, and their addresses: a repeated opening does not make two of one.
+    flows: Mutex<HashMap<Uuid, SocketAddr>>,
     open: AtomicU32,
     /// The session has ended: later connections with its token are refused.
     revoked: AtomicBool,
 }
 
 impl Grant {
-    /// A grant of which nothing is used yet.
-    pub fn new(key: OpeningKey, params: Arc<Params>, limit: u32, transfer: u64, even: bool) -> Self {
+    /// A grant of which nothing is used yet, on these workers.
+    pub fn new(key: OpeningKey, params: Arc<Params>, workers: Range<u16>) -> Self {
         Grant {
             key,
             numbers: Mutex::default(),
+            limit: params.connections,
+            terms: Terms::of(&params, params.group, None).map(Arc::new),
+            pings: ping::Params::ours(&params, params.group).map(Arc::new),
             params,
-            limit,
-            transfer,
-            even,
-            terms: None,
-            flows: OpenFlows::default(),
-            pings: None,
             apart: false,
-            workers: 0..1,
+            workers,
             processes: 1,
-            pinging: Arc::default(),
+            flows: Mutex::default(),
             open: AtomicU32::new(0),
             revoked: AtomicBool::new(false),
         }
-    }
-
-    /// The same on these workers.
-    #[must_use]
-    pub fn on(self, workers: Range<u16>) -> Self {
-        Grant { workers, ..self }
-    }
-
-    /// The same in one of so many processes.
-    #[must_use]
-    pub(super) fn among(self, processes: u32) -> Self {
-        Grant { processes: processes.max(1), ..self }
-    }
-
-    /// The same for flows of datagrams.
-    #[must_use]
-    pub(super) fn with(self, terms: Option<Terms>) -> Self {
-        Grant { terms: terms.map(Arc::new), ..self }
-    }
-
-    /// The same for messages that are sent back; `apart`, on another core than the other end's.
-    #[must_use]
-    pub(super) fn reflecting(self, pings: Option<Arc<ping::Params>>, apart: bool) -> Self {
-        Grant { pings, apart, ..self }
     }
 
     /// The worker on which a slot's connection or flow belongs: on one host, with as many workers here as there, the one on
@@ -108,9 +73,12 @@ impl Grant {
         self.workers.start + (turn % workers) as u16
     }
 
-    /// Whether a connection that was accepted on a worker may stay there.
+    /// Whether a connection that was accepted on a worker may stay there: not all are spread evenly over the workers by their slot.
     pub(super) fn stays(&self, slot: u32, worker: u16) -> bool {
-        if self.even { worker == self.worker(slot) } else { self.workers.contains(&worker) }
+        match self.params.kind {
+            Kind::Tcp | Kind::Ping => worker == self.worker(slot),
+            _ => self.workers.contains(&worker),
+        }
     }
 
     /// Whether the client of this session has sealed `bytes`.
@@ -126,6 +94,11 @@ impl Grant {
     /// What opened under `number` never had a socket.
     pub(super) fn give_back(&self, number: u64) {
         self.numbers.lock().unwrap_or_else(PoisonError::into_inner).give_back(number);
+    }
+
+    /// The flows of datagrams that are open.
+    pub(super) fn flows(&self) -> MutexGuard<'_, HashMap<Uuid, SocketAddr>> {
+        self.flows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn revoked(&self) -> bool {
@@ -144,7 +117,6 @@ impl Grant {
 }
 
 /// The grants of a server by their session's number, shared by its workers. Looked up once per connection.
-#[derive(Debug)]
 pub struct Grants {
     by_session: RwLock<HashMap<u64, Arc<Grant>>>,
     /// Connections whose first bytes have not come.
@@ -155,22 +127,11 @@ pub struct Grants {
 }
 
 impl Grants {
-    /// No grants yet; `budget` is how many data connections may be admitted in all.
-    pub fn new(budget: Option<Arc<AtomicI64>>) -> Self {
-        let pending = Arc::new(PendingPeers::new(MOST_PENDING));
-        Grants { by_session: RwLock::default(), pending, foreign: Foreigners::default(), budget }
-    }
-
-    /// The same with room for `most` connections whose first bytes have not come.
-    #[must_use]
-    pub fn with_pending(self, most: u32) -> Self {
-        Grants { pending: Arc::new(PendingPeers::new(usize::clamped(most))), ..self }
-    }
-
-    /// The same, recognising peers of these protocols.
-    #[must_use]
-    pub fn with_foreign(self, foreign: Foreigners) -> Self {
-        Grants { foreign, ..self }
+    /// No grants yet, and room for `pending` connections whose first bytes have not come; `budget` is how many data connections may be
+    /// admitted in all.
+    pub fn new(pending: u32, foreign: Foreigners, budget: Option<Arc<AtomicI64>>) -> Self {
+        let pending = Arc::new(PendingPeers::new(usize::clamped(pending)));
+        Grants { by_session: RwLock::default(), pending, foreign, budget }
     }
 
     pub fn insert(&self, session: u64, grant: Arc<Grant>) {
@@ -201,5 +162,32 @@ pub(super) struct Admission(Arc<Grant>);
 impl Drop for Admission {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A datagram flow's place among its session's; given back when dropped.
+pub(super) struct OpenFlow {
+    grant: Arc<Grant>,
+    id: Uuid,
+    _admission: Option<Admission>,
+}
+
+impl OpenFlow {
+    /// The place of a flow from `peer` among those that are `open`.
+    pub(super) fn new(
+        grant: &Arc<Grant>,
+        mut open: MutexGuard<'_, HashMap<Uuid, SocketAddr>>,
+        id: Uuid,
+        peer: SocketAddr,
+        admission: Option<Admission>,
+    ) -> Self {
+        open.insert(id, peer);
+        OpenFlow { grant: Arc::clone(grant), id, _admission: admission }
+    }
+}
+
+impl Drop for OpenFlow {
+    fn drop(&mut self) {
+        self.grant.flows().remove(&self.id);
     }
 }

@@ -1,16 +1,15 @@
 //! The server's side of new connections: identifies protocol and session, and hands the connection over.
 
 use super::data::Data;
-use super::grants::{Admission, Grant, Grants};
+use super::grants::{Admission, Grant, Grants, OpenFlow};
 use super::mark::{Kind, Mark};
-use super::ping::{Place, Reflector, answer};
+use super::ping::{Reflector, answer};
 use super::preamble::{Guess, PREAMBLE, Preamble, Purpose, guess, is_ours};
-use super::udp::{Cookies, Posted};
+use super::udp::{self, Posted, Probe, Word, cookie};
 use crate::quota::{LOOK, PendingPlace};
 use common::Acl;
-use metrics::{Ending, Mono, SECOND};
-use model::Transport;
-use std::sync::{Arc, PoisonError};
+use metrics::{Clamped, Ending, Mono, SECOND};
+use std::sync::Arc;
 use transport::{
     Acceptor, Cause, Checked, Context, End, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent,
     Transmit, Violation, When,
@@ -29,8 +28,8 @@ pub struct Listener {
     grants: Arc<Grants>,
     acl: Arc<Acl>,
     worker: u16,
-    /// Of datagrams, if it has what cookies are made with.
-    cookies: Option<Cookies>,
+    /// What cookies are made with, if flows of datagrams may be opened.
+    secret: Option<[u8; 32]>,
     /// The latest flow of datagrams, whose socket may not be to be had: its opening may then come again.
     latest: Option<Opened>,
 }
@@ -41,17 +40,61 @@ type Opened = (Uuid, Arc<Grant>, u64);
 impl Listener {
     /// The reception of worker `worker`.
     pub fn new(grants: Arc<Grants>, acl: Arc<Acl>, worker: u16) -> Self {
-        Listener { grants, acl, worker, cookies: None, latest: None }
+        Listener { grants, acl, worker, secret: None, latest: None }
     }
 
     /// The same, opening flows of datagrams, too; `secret` makes their cookies, and is the same for all workers.
     #[must_use]
     pub fn with_datagrams(self, secret: [u8; 32]) -> Self {
-        Listener { cookies: Some(Cookies::new(secret)), ..self }
+        Listener { secret: Some(secret), ..self }
     }
 }
 
 impl Listener {
+    /// The worker on which a slot's flow belongs, unless it is this one.
+    fn elsewhere(&self, grant: &Grant, slot: u32) -> Option<u16> {
+        Some(grant.worker(slot)).filter(|&to| to != self.worker)
+    }
+
+    /// Handles an INIT or an OPEN: a peer gets a cookie, and, once it returns that, a flow.
+    fn open(
+        &mut self,
+        cx: &Context<'_>,
+        got: &Received<'_>,
+        reply: &mut Transmit<'_>,
+    ) -> Option<Box<dyn Flow>> {
+        let secret = self.secret.as_ref()?;
+        let (path, word) = (got.from?, Word::decode(got.bytes)?);
+        let grant = self.grants.find(word.session).filter(|_| self.acl.admits(path.peer.ip()))?;
+        let terms = grant.terms.as_ref()?;
+        if !grant.is_sealed(&word.sealed(), &word.seal) {
+            return None;
+        }
+        let cookie = cookie(secret, &path, word.id);
+        match word.kind {
+            udp::Kind::Init => {
+                let answer = Word { cookie, slot: word.slot, ..Word::new(udp::Kind::Cookie, word.id) };
+                reply.whole(&answer.encode());
+                None
+            }
+            // The comparison need not be constant-time: the cookie was sent to this address, and
+            // no other address sees the answer.
+            udp::Kind::Open if word.cookie == cookie => {
+                let open = grant.flows();
+                let full = open.len() >= usize::clamped(grant.limit);
+                if full || open.contains_key(&word.id) || !grant.take(word.number) {
+                    return None;
+                }
+                let place = OpenFlow::new(&grant, open, word.id, path.peer, None);
+                let to = self.elsewhere(&grant, word.slot);
+                let flow = Probe::server(Arc::clone(terms), &word, cx.now, place).leaving(to);
+                self.latest = Some((word.id, Arc::clone(&grant), word.number));
+                Some(Box::new(flow))
+            }
+            _ => None,
+        }
+    }
+
     /// Handles an INIT for a session that returns datagrams: the answer is never larger, so that a forged address
     /// gains nothing.
     fn reflect(
@@ -62,29 +105,25 @@ impl Listener {
     ) -> Option<Box<dyn Flow>> {
         let peer = got.from?.peer;
         let grant = self.grants.find(preamble.session).filter(|_| self.acl.admits(peer.ip()))?;
-        let pings = grant.pings.as_ref().filter(|pings| pings.ping.transport == Transport::Udp)?;
+        let pings = grant.pings.as_ref().filter(|pings| pings.datagrams())?;
         if !grant.is_sealed(&preamble.sealed(), &preamble.seal) {
             return None;
         }
-        let mut open = grant.pinging.lock().unwrap_or_else(PoisonError::into_inner);
-        match open.get(&preamble.id) {
+        let open = grant.flows();
+        if let Some(known) = open.get(&preamble.id) {
             // Its socket is not there yet, and it has asked again.
-            Some(known) if *known == peer => {
+            if *known == peer {
                 reply.whole(&answer(preamble.id));
-                return None;
             }
-            Some(_) => return None,
-            None => {}
+            return None;
         }
         let admission = grant.admission().filter(|_| grant.take(preamble.number))?;
-        open.insert(preamble.id, peer);
-        drop(open);
+        let place = OpenFlow::new(&grant, open, preamble.id, peer, Some(admission));
         reply.whole(&answer(preamble.id));
+        let to = self.elsewhere(&grant, preamble.slot);
+        let flow = Reflector::new(Arc::clone(pings), preamble, place).leaving(to);
         self.latest = Some((preamble.id, Arc::clone(&grant), preamble.number));
-        let place = Place { open: Arc::clone(&grant.pinging), id: preamble.id, _admission: admission };
-        let to = grant.worker(preamble.slot);
-        let flow = Reflector::new(Arc::clone(pings), preamble, place);
-        Some(Box::new(flow.leaving(Some(to).filter(|&to| to != self.worker))))
+        Some(Box::new(flow))
     }
 }
 
@@ -102,14 +141,10 @@ impl Acceptor for Listener {
             grants: Arc::clone(&self.grants),
             path: *path,
             worker: self.worker,
-            state: State::Waiting {
-                place,
-                bytes: [0; PREAMBLE],
-                len: 0,
-                since: cx.now,
-                look: cx.now.plus(LOOK),
-                first: None,
-            },
+            place: Some(place),
+            until: cx.now.plus(PATIENCE),
+            look: cx.now.plus(LOOK),
+            state: State::Waiting { bytes: [0; PREAMBLE], len: 0, guess_at: None },
         }))
     }
 
@@ -124,13 +159,7 @@ impl Acceptor for Listener {
         {
             return self.reflect(&preamble, got, reply);
         }
-        let Some(answer) = super::answer_hello(got.bytes) else {
-            let opened =
-                self.cookies.as_ref()?.on_opening(&self.grants, &self.acl, cx, got, reply, self.worker);
-            let (flow, grant, number) = opened?;
-            self.latest = Some((flow.id().id, grant, number));
-            return Some(flow);
-        };
+        let Some(answer) = super::answer_hello(got.bytes) else { return self.open(cx, got, reply) };
         reply.whole(&answer);
         None
     }
@@ -148,27 +177,26 @@ pub struct Handshake {
     grants: Arc<Grants>,
     path: Path,
     worker: u16,
+    /// Its place among the pending connections, until it is known whose it is.
+    place: Option<PendingPlace>,
+    /// When it is looked whether a newer connection has the place.
+    look: Mono,
+    /// How long it may wait for the first bytes, or for the peer to hang up.
+    until: Mono,
     state: State,
 }
 
 enum State {
     Waiting {
-        place: PendingPlace,
         bytes: [u8; PREAMBLE],
         len: usize,
-        since: Mono,
-        /// When it is looked whether a newer connection has the place.
-        look: Mono,
-        first: Option<Mono>,
+        /// When another protocol is guessed at, once bytes of one have come.
+        guess_at: Option<Mono>,
     },
     /// Sends this, then closes. Still counts as pending, so that refused connections are limited, too.
     Farewell {
         bytes: Vec<u8>,
         sent: usize,
-        until: Mono,
-        /// When it is looked whether a newer connection has the place.
-        look: Mono,
-        place: Option<PendingPlace>,
     },
     /// A newer connection has its place.
     Evicted,
@@ -187,12 +215,8 @@ enum State {
 
 impl Handshake {
     fn farewell(&mut self, cx: &Context<'_>, bytes: Vec<u8>) {
-        let place = match std::mem::replace(&mut self.state, State::Gone) {
-            State::Waiting { place, .. } => Some(place),
-            _ => None,
-        };
-        let (until, look) = (cx.now.plus(LINGER), cx.now.plus(LOOK));
-        self.state = State::Farewell { bytes, sent: 0, until, look, place };
+        (self.until, self.look) = (cx.now.plus(LINGER), cx.now.plus(LOOK));
+        self.state = State::Farewell { bytes, sent: 0 };
     }
 
     fn refuse(&mut self, cx: &Context<'_>, id: Uuid, reason: u64) {
@@ -211,7 +235,7 @@ impl Handshake {
         };
         match preamble.purpose {
             Purpose::Control => {
-                self.state = State::Control;
+                (self.state, self.place) = (State::Control, None);
                 Ok(())
             }
             Purpose::Data => self.admit(cx, &preamble),
@@ -231,7 +255,7 @@ impl Handshake {
             self.refuse(cx, preamble.id, 2);
             return Ok(());
         };
-        if preamble.transfer == 0 || preamble.transfer > grant.transfer {
+        if preamble.transfer == 0 || preamble.transfer > grant.params.transfer {
             return Err(Violation::Malformed("a transfer that was not agreed on"));
         }
         if !grant.take(preamble.number) {
@@ -242,6 +266,7 @@ impl Handshake {
             self.refuse(cx, preamble.id, 3);
             return Ok(());
         }
+        self.place = None;
         if grant.stays(preamble.slot, self.worker) {
             self.state = data(&grant, preamble, admission);
         } else {
@@ -282,17 +307,16 @@ impl Handshake {
 
 impl Flow for Handshake {
     fn interest(&self) -> Interest {
+        let wake = Some(self.until.min(self.look));
         match &self.state {
-            State::Waiting { len, since, first, look, .. } => {
-                let patience = since.plus(PATIENCE).min(*look);
-                let wake = first.map_or(patience, |first| first.plus(GUESS_AFTER).min(patience));
-                Interest { read: Read::look(PREAMBLE - len), wake: Some(wake), ..Interest::NONE }
+            State::Waiting { len, guess_at, .. } => {
+                let wake = wake.into_iter().chain(*guess_at).min();
+                Interest { read: Read::look(PREAMBLE - len), wake, ..Interest::NONE }
             }
-            State::Farewell { bytes, sent, until, look, .. } if *sent < bytes.len() => {
-                Interest { send: When::Now, wake: Some(*until.min(look)), ..Interest::NONE }
+            State::Farewell { bytes, sent } if *sent < bytes.len() => {
+                Interest { send: When::Now, wake, ..Interest::NONE }
             }
-            State::Farewell { until, look, .. } => {
-                let wake = Some(*until.min(look));
+            State::Farewell { .. } => {
                 Interest { read: Read::skip(1 << 16), wake, end: Some(End::Half), ..Interest::NONE }
             }
             State::Evicted => Interest::of(End::Done { how: Ending::ProtocolError, reset: true }),
@@ -304,7 +328,7 @@ impl Flow for Handshake {
     }
 
     fn prepare_send(&mut self, _: &mut Context<'_>, out: &mut Transmit<'_>) {
-        if let State::Farewell { bytes, sent, .. } = &self.state {
+        if let State::Farewell { bytes, sent } = &self.state {
             out.copy(&bytes[*sent..]);
         }
     }
@@ -316,29 +340,31 @@ impl Flow for Handshake {
     }
 
     fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
-        match &mut self.state {
-            State::Waiting { bytes, len, first, .. } => {
-                let n = got.bytes.len().min(PREAMBLE - *len);
-                bytes[*len..*len + n].copy_from_slice(&got.bytes[..n]);
-                *len += n;
-                let (bytes, len) = (*bytes, *len);
-                let ours = is_ours(&bytes[..len]);
-                if !ours {
-                    first.get_or_insert(cx.now);
-                }
-                if len == PREAMBLE {
-                    return self.greet(cx, &bytes);
-                }
-                if !ours && self.recognises(&bytes[..len]) {
-                    self.foreign(cx, &bytes[..len]);
-                }
-                Ok(())
-            }
-            _ => Ok(()),
+        let State::Waiting { bytes, len, guess_at } = &mut self.state else { return Ok(()) };
+        let n = got.bytes.len().min(PREAMBLE - *len);
+        bytes[*len..*len + n].copy_from_slice(&got.bytes[..n]);
+        *len += n;
+        let (bytes, len) = (*bytes, *len);
+        let ours = is_ours(&bytes[..len]);
+        if !ours {
+            guess_at.get_or_insert(cx.now.plus(GUESS_AFTER));
         }
+        if len == PREAMBLE {
+            return self.greet(cx, &bytes);
+        }
+        if !ours && self.recognises(&bytes[..len]) {
+            self.foreign(cx, &bytes[..len]);
+        }
+        Ok(())
     }
 
     fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
+        if matches!(event, FlowEvent::Wake) && self.place.as_ref().is_some_and(PendingPlace::evicted) {
+            (self.state, self.place) = (State::Evicted, None);
+        }
+        if self.look <= cx.now {
+            self.look = cx.now.plus(LOOK);
+        }
         match (&mut self.state, event) {
             (State::Leaving { preamble, grant, .. }, FlowEvent::Up(_)) => {
                 let (preamble, grant) = (*preamble, Arc::clone(grant));
@@ -352,19 +378,10 @@ impl Flow for Handshake {
                 }
                 Ok(())
             }
-            (State::Waiting { place, .. } | State::Farewell { place: Some(place), .. }, FlowEvent::Wake)
-                if place.evicted() =>
-            {
-                self.state = State::Evicted;
-                Ok(())
-            }
-            (State::Waiting { bytes, len, since, first, look, .. }, FlowEvent::Wake) => {
-                if *look <= cx.now {
-                    *look = cx.now.plus(LOOK);
-                }
+            (State::Waiting { bytes, len, guess_at }, FlowEvent::Wake) => {
                 let (bytes, len) = (*bytes, *len);
-                let late = cx.now.since(*since) >= PATIENCE;
-                let known = first.is_some_and(|first| cx.now.since(first) >= GUESS_AFTER);
+                let late = self.until <= cx.now;
+                let known = guess_at.is_some_and(|at| at <= cx.now);
                 if len == 0 && late {
                     return Err(Violation::Malformed("connected and said nothing"));
                 }
@@ -384,10 +401,7 @@ impl Flow for Handshake {
                 self.foreign(cx, &bytes[..len]);
                 Ok(())
             }
-            (State::Farewell { until, look, .. }, FlowEvent::Wake) if cx.now < *until => {
-                *look = cx.now.plus(LOOK);
-                Ok(())
-            }
+            (State::Farewell { .. }, FlowEvent::Wake) if cx.now < self.until => Ok(()),
             (State::Waiting { .. }, FlowEvent::Fin)
             | (State::Farewell { .. }, FlowEvent::Fin | FlowEvent::Broken(_) | FlowEvent::Wake) => {
                 self.state = State::Gone;

@@ -23,23 +23,22 @@ pub mod udp;
 
 pub use client::{Client, ClientPlan};
 pub use data::{Data, Params, Role};
-pub use dial::{Dialer, Site};
 pub use grants::{Grant, Grants};
 pub use handshake::{Handshake, Listener};
 pub use hello::{answer_hello, hello, is_answer};
 pub use mark::{Kind as MarkKind, MARK, Mark};
-pub use message::{Frames, MAX_MESSAGE, Message, MessageError, encode};
+pub use message::{FlowReport, Frames, MAX_MESSAGE, Message, MessageError, encode};
 pub use opening::{Numbers, Opener, OpeningKey};
 pub use preamble::{Guess, PREAMBLE, Preamble, Purpose, guess, is_ours};
 pub use server::{Server, ServerPlan};
 pub use spread::ProcessPort;
 
-use crate::config::{ClientConfig, ServerConfig, StopServers};
+use crate::config::{ClientConfig, ServerConfig};
 use crate::host::HostInfo;
 use crate::pending::most_pending;
 use crate::protocol::{Hello, Info, Listening, Ports, Protocol, Serving, Started, refused};
+use common::ProtocolOptions;
 use common::protocol::Foreigners;
-use common::{Limits, ProtocolOptions};
 use common::{auth, balance, config, host, payload, pending, protocol, quota, round_robin, verdicts};
 use model::{Kind, Phase, SMALLEST_PROBE, SocketSettings};
 use std::net::SocketAddr;
@@ -60,6 +59,7 @@ pub static PROTOCOL: Native = Native(Info {
 /// The protocol with a conversation of its own: both ends agree, and tell each other what they counted.
 pub struct Native(Info);
 
+/// Other protocols whose peers are recognised.
 fn foreign(options: &ProtocolOptions) -> Foreigners {
     options.get().cloned().unwrap_or_default()
 }
@@ -141,25 +141,14 @@ impl Protocol for Native {
             0 => config.workers_for(phase, host.cores().len()),
             _ => 1,
         };
-        let stop = config.options.get::<StopServers>();
         let memory = if phase.connections > MANY { tcp_memory(host) } else { None };
         let plan = ClientPlan {
-            peers: config.peers.clone(),
+            config: config.clone(),
             phase: phase.clone(),
-            keys: config.keys.clone(),
-            run: config.run,
-            version: config.version.clone(),
             workers,
-            sources: config.sources.clone(),
-            ports: config.ports,
             secret: host.secret()?,
-            records: config.records,
-            stop_servers: stop.is_some(),
-            stop_only: stop.and_then(|stop| stop.only.clone()),
             clock_id: host.clock_id(),
             same_host: same_host(phase, memory),
-            foreign: foreign(&config.options),
-            processes: config.processes,
         };
         Ok(Started::new(Client::new(plan, host.now()), workers, phase))
     }
@@ -170,26 +159,15 @@ impl Protocol for Native {
 
     fn server(&self, serving: &Serving<'_>) -> Result<Started, String> {
         let Serving { config, host, workers, addresses, process_ports } = *serving;
-        let limits = config.limits.clone();
+        let mut config = config.clone();
+        config.limits.pending = most_pending(config.limits.pending, host);
         let plan = ServerPlan {
-            version: config.version.clone(),
-            keys: config.keys.clone(),
-            acl: config.acl.clone(),
-            limits: Limits { pending: most_pending(limits.pending, host), ..limits },
-            foreign: foreign(&config.options),
-            exclusive: config.exclusive,
-            exit_after: config.exit_after,
+            config,
             host: host.snapshot(addresses.first().map(SocketAddr::ip)),
             workers,
-            placement: config.placement.describe(),
-            interval_ns: config.interval_ns,
             secret: host.secret()?,
-            records: config.records,
-            sessions: config.sessions,
             clock_id: host.clock_id(),
-            besides: config.besides.clone(),
             process_ports: process_ports.to_vec(),
-            workers_of_process: config.processes.workers,
         };
         let session = Box::new(Server::new(plan, host.now()));
         Ok(Started { session, workers, sets: ServerPlan::SETS, buffer: BUFFER, keepalive_ns: None })

@@ -9,7 +9,7 @@
 //! The length is big-endian. Unknown fields and unknown message types are ignored, so that versions can differ; what must
 //! not differ is the wire version in the preamble. A message is at most 1 MiB and nests at most 32 deep.
 
-use crate::secure::{Forged, Records};
+use crate::secure::Records;
 use crate::spread::ProcessPort;
 use metrics::{Clamped, FlowSums};
 use model::document::{Document, field};
@@ -140,27 +140,7 @@ pub enum Message {
         got: Vec<(u64, i64, i64, u8)>,
     },
     /// What the server found out of one flow of datagrams, before its result.
-    Flow {
-        slot: u32,
-        /// What the times of its samples are relative to, ns of the server's host clock.
-        #[serde(default)]
-        start_ns: i64,
-        /// What their offsets are relative to.
-        #[serde(default)]
-        offset_ns: i64,
-        #[serde(default)]
-        out: u64,
-        #[serde(default)]
-        sums: FlowSums,
-        /// How many of the client's datagrams that accounts for.
-        #[serde(default)]
-        known: Option<u64>,
-        /// Datagrams that it sent and has no room to remember.
-        #[serde(default)]
-        sent_left_out: u64,
-        #[serde(default)]
-        got_left_out: u64,
-    },
+    Flow(FlowReport),
     /// A part of what the server remembers of a flow's datagrams, after that.
     Samples {
         slot: u32,
@@ -197,6 +177,32 @@ pub enum Message {
 
 model::tagged_document!(Message, "type");
 
+/// What an end found out of one flow of datagrams.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FlowReport {
+    pub slot: u32,
+    /// When the schedule began, ns of this end's host clock; the times of samples are relative to that.
+    #[serde(default)]
+    pub start_ns: i64,
+    /// The other clock minus this one at the end, as far as this end knows, ns; the offsets of samples are relative to that.
+    #[serde(default)]
+    pub offset_ns: i64,
+    /// Datagrams sent.
+    #[serde(default)]
+    pub out: u64,
+    #[serde(default)]
+    pub sums: FlowSums,
+    /// How many datagrams of the other end `sums` account for: all that it sent, as far as this end was told, else those up to the
+    /// highest number received. `None` where this end receives none, or does not tell.
+    #[serde(default)]
+    pub known: Option<u64>,
+    /// Datagrams sent, and received, that there was no room to remember.
+    #[serde(default)]
+    pub sent_left_out: u64,
+    #[serde(default)]
+    pub got_left_out: u64,
+}
+
 /// Why a message could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum MessageError {
@@ -212,12 +218,6 @@ pub enum MessageError {
     /// Not what the other end has encrypted.
     #[error("the control connection was tampered with, or the other end does not know the key")]
     Forged,
-}
-
-impl From<Forged> for MessageError {
-    fn from(Forged: Forged) -> Self {
-        MessageError::Forged
-    }
 }
 
 /// A message with its length before it.
@@ -236,7 +236,6 @@ pub fn encode(message: &Message) -> Vec<u8> {
 }
 
 /// A byte stream of messages, in clear at first.
-#[derive(Debug)]
 pub struct Frames {
     buffer: Vec<u8>,
     /// Bytes at its beginning that are used up.
@@ -281,7 +280,7 @@ impl Frames {
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), MessageError> {
         self.buffer.drain(..std::mem::take(&mut self.used));
         match &mut self.records {
-            Some(records) => self.buffer.extend(records.open(bytes)?),
+            Some(records) => self.buffer.extend(records.open(bytes).ok_or(MessageError::Forged)?),
             None => self.buffer.extend_from_slice(bytes),
         }
         Ok(())

@@ -21,7 +21,6 @@
 //! woken and they cost time. A message shorter than 16 bytes has no room for that. The end of a flow of datagrams is the end of
 //! its session.
 
-use super::grants::Admission;
 use super::mark::{Kind, MARK, Mark, refusal};
 use super::opening::Opener;
 use super::preamble::{PREAMBLE, Preamble, Purpose};
@@ -29,11 +28,8 @@ use super::udp::{Posted, again};
 use common::kernel::Core;
 use common::ping::{Params, Pinger};
 use metrics::{Clamped, Ending, Mono, SECOND};
-use model::Transport;
 use std::any::Any;
-use std::collections::HashMap;
-use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use transport::{
     Checked, Context, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit, Violation,
@@ -63,7 +59,6 @@ pub(super) struct Caller {
     preamble: [u8; PREAMBLE],
     answer: [u8; MARK],
     id: Uuid,
-    slot: u32,
     datagrams: bool,
     entry: Entry,
     path: Option<Path>,
@@ -81,8 +76,7 @@ impl Caller {
             preamble: opener.preamble(id, slot, 1),
             answer: [0; MARK],
             id,
-            slot,
-            datagrams: params.ping.transport == Transport::Udp,
+            datagrams: params.datagrams(),
             entry: Entry::Preamble(0),
             path: None,
             since: Mono(0),
@@ -147,17 +141,14 @@ impl Caller {
 
 impl Flow for Caller {
     fn interest(&self) -> Interest {
-        if self.entry == Entry::In {
-            return self.pinger.interest();
-        }
-        let quiet = Interest::NONE;
-        let wake = Some(self.since.plus(self.limit()));
+        let wake = || Some(self.since.plus(self.limit()));
         match self.entry {
-            Entry::In | Entry::Failed => quiet,
-            Entry::Preamble(_) => Interest { send: When::Now, wake, ..quiet },
+            Entry::In => self.pinger.interest(),
+            Entry::Failed => Interest::NONE,
+            Entry::Preamble(_) => Interest { send: When::Now, wake: wake(), ..Interest::NONE },
             Entry::Waiting(have) => {
                 let most = if self.datagrams { 65_535 } else { MARK - have };
-                Interest { read: Read::look(most), wake, ..quiet }
+                Interest { read: Read::look(most), wake: wake(), ..Interest::NONE }
             }
         }
     }
@@ -218,10 +209,7 @@ impl Flow for Caller {
     }
 
     fn id(&self) -> FlowId {
-        match self.entry {
-            Entry::In => self.pinger.id(),
-            _ => FlowId { row: None, id: self.id, slot: self.slot },
-        }
+        self.pinger.id()
     }
 }
 
@@ -241,32 +229,16 @@ pub(super) struct Reflector {
     answered: bool,
 }
 
-/// A datagram flow's place among its session's.
-pub(super) struct Place {
-    pub(super) open: Arc<Mutex<HashMap<Uuid, SocketAddr>>>,
-    pub(super) id: Uuid,
-    pub(super) _admission: Admission,
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
-    }
-}
-
 impl Reflector {
     /// The server's end of what this preamble opened; its place is given back when it goes.
     pub(super) fn new(params: Arc<Params>, preamble: &Preamble, place: impl Any + Send) -> Self {
-        let datagrams = params.ping.transport == Transport::Udp;
+        let datagrams = params.datagrams();
         let mut core = Core::new(params.group, preamble.slot, params.stall_ns).with_id(preamble.id);
         core.keep(place);
         Reflector {
             core,
             greeting: if datagrams { 0 } else { MARK },
-            message: vec![
-                0;
-                if datagrams { params.unit(0) as usize } else { usize::clamped(params.ping.size) }
-            ],
+            message: vec![0; usize::clamped(params.unit(0))],
             params,
             come: 0,
             back: 0,
@@ -281,17 +253,13 @@ impl Reflector {
         self
     }
 
-    fn datagrams(&self) -> bool {
-        self.params.ping.transport == Transport::Udp
-    }
-
     fn owes(&self) -> bool {
         self.greeting > 0 || (self.is_whole() && self.back < self.come)
     }
 
     /// A message has come: a datagram is one, however long it is.
     fn is_whole(&self) -> bool {
-        self.come == self.message.len() || (self.datagrams() && self.come > 0)
+        self.come == self.message.len() || (self.params.datagrams() && self.come > 0)
     }
 
     /// Datagrams go back at once, with how long they waited here: from the kernel's stamp until they were read or, without one,
@@ -329,10 +297,10 @@ impl Flow for Reflector {
             return last;
         }
         if self.owes() {
-            let wake = Some(self.core.stalls_at()).filter(|_| !self.datagrams());
+            let wake = Some(self.core.stalls_at()).filter(|_| !self.params.datagrams());
             return Interest { send: When::Now, wake, ..Interest::NONE };
         }
-        if self.datagrams() {
+        if self.params.datagrams() {
             return Interest { read: Read::look(65_535), ..Interest::NONE };
         }
         Interest { read: Read::look(self.message.len() - self.come), ..Interest::NONE }
@@ -363,7 +331,7 @@ impl Flow for Reflector {
             return;
         }
         if n.bytes == 0 {
-            if n.fault.is_some() && self.datagrams() {
+            if n.fault.is_some() && self.params.datagrams() {
                 // A lost echo looks to the peer like a lost datagram, which it is.
                 self.come = 0;
             }
@@ -384,7 +352,7 @@ impl Flow for Reflector {
 
     fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, reply: &mut Transmit<'_>) -> Checked {
         self.core.moved = cx.now;
-        if self.datagrams() {
+        if self.params.datagrams() {
             self.reflect(cx, got, reply);
             return Ok(());
         }
@@ -406,7 +374,7 @@ impl Flow for Reflector {
             }
             FlowEvent::Fin => self.core.end(Ending::Completed),
             // A session's datagrams end with it, and so does a connection on which nothing is under way.
-            FlowEvent::Stop if self.datagrams() => self.core.end(Ending::Completed),
+            FlowEvent::Stop if self.params.datagrams() => self.core.end(Ending::Completed),
             FlowEvent::Wake if self.owes() => self.core.check_stall(cx.now)?,
             _ => {}
         }

@@ -22,7 +22,6 @@ use snow::params::{CipherChoice, DHChoice, HashChoice};
 use snow::resolvers::{CryptoResolver, DefaultResolver};
 use snow::types::{Cipher, Dh, Hash, Random};
 use snow::{Builder, HandshakeState, TransportState};
-use std::fmt;
 
 /// The handshake with a shared key.
 pub const SHARED: &str = "Noise_NNpsk2_25519_ChaChaPoly_SHA256";
@@ -91,12 +90,6 @@ pub fn prologue(name: &str) -> Vec<u8> {
 /// One end of a handshake. Where a method gives `None`, the other end has not proved what it was to prove, or sent something else, and
 /// the connection is of no more use.
 pub struct Shake(HandshakeState);
-
-impl fmt::Debug for Shake {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Shake(…)")
-    }
-}
 
 impl Shake {
     /// The client's end.
@@ -168,46 +161,37 @@ pub struct Records {
     come: Vec<u8>,
 }
 
-impl fmt::Debug for Records {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Records(…)")
-    }
-}
-
-/// A record that the other end has not sent, or not now, or a connection after one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Forged;
-
 impl Records {
-    /// `plain` as records.
-    pub fn seal(&mut self, plain: &[u8]) -> Result<Vec<u8>, Forged> {
+    /// `plain` as records; `None` after 2^64 of them.
+    pub fn seal(&mut self, plain: &[u8]) -> Option<Vec<u8>> {
         let mut out = Vec::with_capacity(plain.len() + (plain.len() / RECORD + 1) * (2 + TAG));
         for part in plain.chunks(RECORD) {
             let at = out.len() + 2;
             out.extend(((part.len() + TAG) as u16).to_be_bytes());
             out.resize(at + part.len() + TAG, 0);
-            self.noise.write_message(part, &mut out[at..]).map_err(|_| Forged)?;
+            self.noise.write_message(part, &mut out[at..]).ok()?;
         }
-        Ok(out)
+        Some(out)
     }
 
-    /// The plaintext of what has come whole with `bytes`.
-    pub fn open(&mut self, bytes: &[u8]) -> Result<Vec<u8>, Forged> {
+    /// The plaintext of what has come whole with `bytes`; `None` for a record that the other end has not sent, or not now, and for all
+    /// after one.
+    pub fn open(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
         self.come.extend_from_slice(bytes);
         let (mut out, mut used) = (Vec::new(), 0);
         while let Some((length, rest)) = self.come[used..].split_first_chunk::<2>() {
             let length = usize::from(u16::from_be_bytes(*length));
             if !(TAG + 1..=RECORD + TAG).contains(&length) {
-                return Err(Forged);
+                return None;
             }
             let Some(record) = rest.get(..length) else { break };
             let at = out.len();
             out.resize(at + length, 0);
-            let n = self.noise.read_message(record, &mut out[at..]).map_err(|_| Forged)?;
+            let n = self.noise.read_message(record, &mut out[at..]).ok()?;
             out.truncate(at + n);
             used += 2 + length;
         }
         self.come.drain(..used);
-        Ok(out)
+        Some(out)
     }
 }

@@ -6,19 +6,20 @@ mod grant;
 mod standing;
 
 use super::client::A_THOUSAND;
+use super::foreign;
 use super::grants::Grants;
 use super::handshake::Listener;
 use super::message::{Frames, Message};
 use super::preamble::Guess;
 use super::secure::Shake;
-use super::spread::{About, Listening, ProcessPort};
+use super::spread::{About, Granting, Listening};
 use super::udp::Posted;
 use crate::auth::{Secrets, keyed_long};
 use crate::quota::{ByAddress, Lines, Rate};
 use common::driver::Driver;
+use common::keys::Named;
 use common::message::{Heard, Told, hear};
-use common::protocol::Foreigners;
-use common::{Acl, Keyring, Limits, Rights};
+use common::{Rights, ServerConfig};
 use metrics::{Clamped, Group, Mono, SECOND, Tally, Wall};
 use model::{HostSnapshot, Level, PacketReport, Phase, Standing, Status, Totals, Traffic};
 use standing::Moved;
@@ -33,37 +34,17 @@ use uuid::Uuid;
 
 /// Everything a server needs to know before it starts.
 pub struct ServerPlan {
-    pub version: String,
-    /// The keys of which clients must have one, if there are any.
-    pub keys: Keyring,
-    pub acl: Acl,
-    pub limits: Limits,
-    /// Other protocols whose peers are recognised.
-    pub foreign: Foreigners,
-    /// One session at a time, also for clients that do not ask for it.
-    pub exclusive: bool,
-    /// End after so many data connections.
-    pub exit_after: Option<u64>,
+    /// What its user chose.
+    pub config: ServerConfig,
     pub host: HostSnapshot,
     /// Worker threads of a set, of which there are [`ServerPlan::SETS`].
     pub workers: u16,
-    pub placement: String,
-    /// Length of the server's own intervals, ns.
-    pub interval_ns: u64,
     /// 32 bytes of the system's randomness.
     pub secret: [u8; 32],
-    /// Whether every ended connection is reported, or only failed ones.
-    pub records: bool,
-    /// Whether it is told how each session stands.
-    pub sessions: bool,
     /// Identifies the clock that this process reads, and so its host; empty when it is not known.
     pub clock_id: String,
-    /// What else ends with it: protocols and ports, `echo:9999`.
-    pub besides: Vec<String>,
     /// The ports of its worker processes, whose workers come after those of this one.
     pub process_ports: Vec<u16>,
-    /// Worker threads of each of these.
-    pub workers_of_process: u16,
 }
 
 impl ServerPlan {
@@ -82,9 +63,8 @@ impl ServerPlan {
 
     /// The workers of these worker processes.
     pub(super) fn workers_of(&self, processes: &Range<usize>) -> Range<u16> {
-        let at = |process: usize| {
-            self.threads().saturating_add(u16::clamped(process).saturating_mul(self.workers_of_process))
-        };
+        let each = self.config.processes.workers;
+        let at = |process: usize| self.threads().saturating_add(u16::clamped(process).saturating_mul(each));
         at(processes.start)..at(processes.end)
     }
 }
@@ -121,6 +101,9 @@ const MESSAGE_NS: u64 = SECOND / 16;
 const HANDSHAKES: u64 = 512;
 const HANDSHAKE_NS: u64 = SECOND / 200;
 
+/// What becomes of a client's message: why it is refused, as its user is told.
+type Answered = Result<(), String>;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Greeting,
@@ -134,19 +117,14 @@ enum Step {
 }
 
 struct Held {
-    group: Group,
-    number: u64,
-    secret: [u8; 16],
-    phase: Phase,
-    start: Mono,
+    granting: Granting,
     /// A session that excludes all others ends then at the latest.
     until: Option<Mono>,
     others: u32,
     /// What its tallies add up to.
     moved: Moved,
-    /// The worker processes that have its connections, and the ports that lead there.
+    /// The worker processes that have its connections.
     processes: Range<usize>,
-    process_ports: Vec<ProcessPort>,
 }
 
 /// A client, by its control link.
@@ -175,10 +153,11 @@ struct ClientState {
 }
 
 impl ClientState {
-    /// How long its connections may take to end after it has said that they have.
-    fn lingers(&self) -> u64 {
-        let connections = self.held.as_ref().map_or(0, |held| held.phase.connections);
-        LINGER + u64::from(connections / 1_000) * A_THOUSAND
+    /// Until when its connections may end, after it has said that they have.
+    fn lingers_until(&self) -> Option<Mono> {
+        let connections = self.held.as_ref().map_or(0, |held| held.granting.phase.connections);
+        let lingers = LINGER + u64::from(connections / 1_000) * A_THOUSAND;
+        (self.step == Step::Draining).then(|| self.since.plus(lingers))
     }
 }
 
@@ -187,6 +166,12 @@ impl ClientState {
 struct Holder {
     name: String,
     rights: Rights,
+}
+
+impl Holder {
+    fn of<K>(key: &Named<K>) -> Self {
+        Holder { name: key.name.clone(), rights: key.rights.clone() }
+    }
 }
 
 impl fmt::Display for Holder {
@@ -205,7 +190,8 @@ pub struct Server {
     secrets: Secrets,
     clients: BTreeMap<Link, ClientState>,
     queue: VecDeque<Link>,
-    groups: Vec<Option<Link>>,
+    /// The clients whose sessions have groups.
+    groups: BTreeMap<Group, Link>,
     sessions: u64,
     driver: Driver,
     named: HashSet<(IpAddr, Guess)>,
@@ -230,11 +216,11 @@ impl Server {
     pub fn new(mut plan: ServerPlan, now: Mono) -> Self {
         let secret = std::mem::take(&mut plan.secret);
         let cookies = keyed_long(&secret, &[b"netcaliper cookies"]);
-        let budget = plan.exit_after.map(|n| Arc::new(AtomicI64::new(n.min(i64::MAX as u64) as i64)));
-        let grants = Arc::new(
-            Grants::new(budget.clone()).with_pending(plan.limits.pending).with_foreign(plan.foreign.clone()),
-        );
-        let acl = Arc::new(plan.acl.clone());
+        let config = &plan.config;
+        let budget = config.exit_after.map(|n| Arc::new(AtomicI64::new(n.min(i64::MAX as u64) as i64)));
+        let pending = config.limits.pending;
+        let grants = Arc::new(Grants::new(pending, foreign(&config.options), budget.clone()));
+        let acl = Arc::new(config.acl.clone());
         let acceptors = (0..plan.threads())
             .map(|w| {
                 let listener = Listener::new(Arc::clone(&grants), Arc::clone(&acl), w);
@@ -243,14 +229,14 @@ impl Server {
             .collect();
         let mut driver = Driver::new(now, 0, &Phase::default()).begun(now);
         let mut all =
-            GroupPlan { records: plan.records, ..GroupPlan::new(Group::ALL, now, plan.interval_ns) };
+            GroupPlan { records: config.records, ..GroupPlan::new(Group::ALL, now, config.interval_ns) };
         if !plan.process_ports.is_empty() {
             let texts = |networks: &[ipnet::IpNet]| networks.iter().map(ToString::to_string).collect();
             let listening = Listening {
                 start: now,
-                interval_ns: plan.interval_ns,
-                records: plan.records,
-                pending: plan.limits.pending,
+                interval_ns: config.interval_ns,
+                records: config.records,
+                pending,
                 allow: texts(&acl.allow),
                 deny: texts(&acl.deny),
             };
@@ -263,7 +249,7 @@ impl Server {
             grants,
             clients: BTreeMap::new(),
             queue: VecDeque::new(),
-            groups: vec![None],
+            groups: BTreeMap::new(),
             sessions: 0,
             driver,
             named: HashSet::new(),
@@ -280,7 +266,7 @@ impl Server {
 
     /// The client whose session has a group.
     fn link_of(&self, group: Group) -> Option<Link> {
-        self.groups.get(usize::clamped(group.0)).copied().flatten()
+        self.groups.get(&group).copied()
     }
 
     fn say(&mut self, link: Link, message: &Message) {
@@ -307,17 +293,16 @@ impl Server {
         self.stand(link, Standing::Lost);
         let Some(client) = self.clients.remove(&link) else { return };
         if let Some(held) = client.held {
-            self.grants.remove(held.number);
-            let index = usize::clamped(held.group.0);
+            self.grants.remove(held.granting.session);
             if matches!(client.step, Step::Running | Step::Draining) {
-                self.driver.order(held.group, Order::Drop);
+                self.driver.order(held.granting.group, Order::Drop);
             } else if client.step == Step::Granted {
-                self.groups[index] = None;
+                self.groups.remove(&held.granting.group);
             }
             // In `Dropping`, and from now on otherwise, the group is free once its totals have come.
             if matches!(client.step, Step::Running | Step::Draining | Step::Dropping) {
                 let peer = client.path.peer;
-                let text = format!("session {} with {peer} was lost", held.number);
+                let text = format!("session {} with {peer} was lost", held.granting.session);
                 if let Some(text) = self.lost.of(peer.ip(), Lines::default).text(cx.now, text) {
                     self.driver.notice(Level::Warning, text);
                 }
@@ -333,8 +318,8 @@ impl Server {
         let Some(held) = &client.held else { return };
         client.step = Step::Draining;
         client.since = cx.now;
-        self.grants.remove(held.number);
-        self.driver.order(held.group, Order::Stop);
+        self.grants.remove(held.granting.session);
+        self.driver.order(held.granting.group, Order::Stop);
     }
 
     fn drop_group(&mut self, now: Mono, link: Link) {
@@ -343,12 +328,12 @@ impl Server {
         if client.step == Step::Draining {
             client.step = Step::Dropping;
             client.since = now;
-            self.driver.order(held.group, Order::Drop);
+            self.driver.order(held.granting.group, Order::Drop);
         }
     }
 
     fn dropped(&mut self, cx: &Context<'_>, group: Group, mut totals: Box<Totals>) {
-        // Who asks counts round trips.
+        // The client counts round trips.
         totals.pings = None;
         if group == Group::ALL {
             if self.stops > 0 {
@@ -357,25 +342,25 @@ impl Server {
             self.driver.finish(Some(totals));
             return;
         }
-        let Some(slot) = self.groups.get_mut(usize::clamped(group.0)) else { return };
-        let Some(link) = slot.take() else { return };
-        let Some((client, held)) = self.clients.get_mut(&link).and_then(|v| {
-            let held = v.held.take_if(|h| h.group == group)?;
-            Some((v, held))
-        }) else {
+        let Some(link) = self.groups.remove(&group) else { return };
+        let client = self.clients.get_mut(&link);
+        let Some((client, held)) = client
+            .and_then(|v| Some((v.path.peer, v.held.as_mut().filter(|held| held.granting.group == group)?)))
+        else {
             return self.check_over(cx);
         };
-        (client.step, client.since, client.said) = (Step::Idle, cx.now, 0);
         totals.others = held.others;
-        totals.receive = held.phase.verify.receive().to_owned();
-        let (peer, number) = (client.path.peer, held.number);
-        self.ended(link, &held, &totals);
+        totals.receive = held.granting.phase.verify.receive().to_owned();
+        held.moved = Moved::of(&totals);
         let text = format!(
-            "session {number} with {peer} ended: {} bytes received, {} sent, {} errors",
+            "session {} with {client} ended: {} bytes received, {} sent, {} errors",
+            held.granting.session,
             totals.traffic.rx_bytes,
             totals.traffic.tx_bytes,
             totals.network_errors + totals.data_errors + totals.protocol_errors
         );
+        self.stand(link, Standing::Ended);
+        self.enter_idle(cx, link);
         self.driver.notice(Level::Info, text);
         self.say(link, &Message::Result { totals });
         self.admit_queued(cx);
@@ -400,17 +385,11 @@ impl Server {
 
     /// What flows and listeners tell; what a flow remembers, of trains or of datagrams, goes to its client.
     fn note(&mut self, now: Mono, message: transport::Message) {
-        let link = |group: Option<Group>| self.groups.get(group?.0 as usize).copied().flatten();
         match hear(message) {
             Heard::Told(Told::GaveWay(n)) => self.crowded(now, n),
             Heard::Own(Posted::ForeignPeer(path, guess)) => self.foreign(path, guess),
-            Heard::Own(Posted::Log(log)) => {
-                if let Some(link) = link(log.group) {
-                    log.messages().for_each(|message| self.say(link, &message));
-                }
-            }
             Heard::Own(Posted::Track(track)) => {
-                if let Some(link) = link(track.group) {
+                if let Some(link) = track.group.and_then(|group| self.link_of(group)) {
                     track.messages().for_each(|message| self.say(link, &message));
                 }
             }
@@ -418,36 +397,30 @@ impl Server {
         }
     }
 
-    fn shut_down(&mut self, cx: &Context<'_>, link: Link, only: Option<&str>) {
-        let Some(client) = self.clients.get(&link) else { return };
-        let peer = client.path.peer;
-        let here = is_here(&client.path);
-        if let Some(only) = only.filter(|only| !self.plan.besides.iter().any(|b| b == only)) {
+    fn shut_down(&mut self, cx: &Context<'_>, link: Link, only: Option<&str>) -> Answered {
+        let Some(client) = self.clients.get(&link) else { return Ok(()) };
+        if let Some(only) = only.filter(|only| !self.plan.config.besides.iter().any(|b| b == only)) {
             let shown: String = only.chars().take(40).collect();
-            return self.refuse(
-                cx,
-                link,
-                &format!("this server does not answer {shown:?}, which is to be ended"),
-            );
+            return Err(format!("this server does not answer {shown:?}, which is to be ended"));
         }
-        let why = match &client.holder {
+        match &client.holder {
             Some(holder) if !holder.rights.permits("stop") => {
-                format!("{holder} is not for stop: {}", holder.rights.verbs())
+                return Err(format!("{holder} is not for stop: {}", holder.rights.verbs()));
             }
-            None if !here => {
-                "this server has no pre-shared key, so it can only be stopped from its own host: start it with --psk-file".to_owned()
+            None if !is_here(&client.path) => {
+                let why = "this server has no pre-shared key, so it can only be stopped from its own host: start it with --psk-file";
+                return Err(why.to_owned());
             }
-            _ => String::new(),
-        };
-        if !why.is_empty() {
-            return self.refuse(cx, link, &why);
+            _ => {}
         }
+        let peer = client.path.peer;
         let running = self.clients.values().filter(|v| v.held.is_some()).count();
         self.driver.notice(Level::Info, format!("{peer} asks to stop; {running} session(s) still running"));
         self.say(link, &Message::Stopping { reason: format!("{running} session(s) still running") });
         self.ending = Some(Mono(u64::MAX));
         self.admit_queued(cx);
         self.check_over(cx);
+        Ok(())
     }
 
     /// The user stops the server: sessions are asked to end in good order, within the grace.
@@ -474,7 +447,7 @@ impl Server {
 
     /// Ends the server once it is to end and no session is left.
     fn check_over(&mut self, cx: &Context<'_>) {
-        let busy = self.clients.values().any(|v| v.held.is_some()) || self.groups.iter().any(Option::is_some);
+        let busy = self.clients.values().any(|v| v.held.is_some()) || !self.groups.is_empty();
         if self.ending.is_none() || self.over || busy {
             return;
         }
@@ -490,27 +463,12 @@ impl Server {
         let now = cx.now;
         for link in self.clients.keys().copied().collect::<Vec<_>>() {
             let Some(client) = self.clients.get(&link) else { continue };
-            let (quiet, waited) = (now.since(client.heard), now.since(client.since));
-            match client.step {
-                Step::Greeting | Step::Proving if waited >= PATIENCE => {
-                    self.refuse(cx, link, "nothing was said for too long");
-                }
-                Step::Idle if waited >= IDLE && self.ending.is_none() => {
-                    self.refuse(cx, link, "nothing was proposed for too long");
-                }
-                Step::Granted | Step::Running | Step::Draining
-                    if client.held.as_ref().and_then(|held| held.until).is_some_and(|until| until <= now) =>
-                {
-                    self.refuse(cx, link, "the session has excluded all others for longer than agreed");
-                }
-                Step::Granted if waited >= WAIT => {
-                    self.refuse(cx, link, "the session was not started in time");
-                }
-                Step::Granted | Step::Queued | Step::Running if quiet >= SILENCE => {
-                    self.refuse(cx, link, "nothing was heard for too long");
-                }
-                Step::Draining if waited >= client.lingers() => self.drop_group(now, link),
-                _ => {}
+            let lingers_until = client.lingers_until();
+            let late = self.limits(client).find(|&(at, _)| at <= now);
+            if let Some((_, why)) = late {
+                self.refuse(cx, link, why);
+            } else if lingers_until.is_some_and(|at| at <= now) {
+                self.drop_group(now, link);
             }
         }
         self.admit_queued(cx);
@@ -525,11 +483,28 @@ impl Server {
         self.check_over(cx);
     }
 
+    /// When a client is refused unless it goes on, and why; the first of these that has come counts.
+    fn limits(&self, client: &ClientState) -> impl Iterator<Item = (Mono, &'static str)> {
+        let until = client.held.as_ref().and_then(|held| held.until);
+        let until = until.filter(|_| client.step != Step::Dropping);
+        let excludes = until.map(|at| (at, "the session has excluded all others for longer than agreed"));
+        let waited = match client.step {
+            Step::Greeting | Step::Proving => Some((PATIENCE, "nothing was said for too long")),
+            Step::Idle if self.ending.is_none() => Some((IDLE, "nothing was proposed for too long")),
+            Step::Granted => Some((WAIT, "the session was not started in time")),
+            _ => None,
+        };
+        let is_heard = matches!(client.step, Step::Granted | Step::Queued | Step::Running);
+        let quiet = is_heard.then(|| (client.heard.plus(SILENCE), "nothing was heard for too long"));
+        let waited = waited.map(|(ns, why)| (client.since.plus(ns), why));
+        excludes.into_iter().chain(waited).chain(quiet)
+    }
+
     /// The connections of a session that the user ends here have not failed.
     fn cut_off(&mut self, link: Link) {
         let Some(client) = self.clients.get(&link) else { return };
         if let (Some(held), Step::Running | Step::Draining) = (&client.held, client.step) {
-            self.driver.order(held.group, Order::Stop);
+            self.driver.order(held.granting.group, Order::Stop);
         }
     }
 
@@ -591,7 +566,7 @@ impl Session for Server {
             Input::Dropped(group, totals) => self.dropped(cx, group, totals),
             Input::Lost(workers) => {
                 let first = workers.start.saturating_sub(self.plan.threads());
-                self.lost_processes.insert(usize::from(first / self.plan.workers_of_process.max(1)));
+                self.lost_processes.insert(usize::from(first / self.plan.config.processes.workers.max(1)));
             }
             Input::Wake => self.wake(cx),
             Input::Stop => self.stop(cx),
@@ -603,19 +578,10 @@ impl Session for Server {
     }
 
     fn deadline(&self) -> Option<Mono> {
-        let until =
-            self.clients.values().filter_map(|v| v.held.as_ref()?.until.filter(|_| v.step != Step::Dropping));
-        let clients = self.clients.values().filter_map(|v| match v.step {
-            Step::Greeting | Step::Proving => Some(v.since.plus(PATIENCE)),
-            Step::Granted => Some(v.heard.plus(SILENCE).min(v.since.plus(WAIT))),
-            Step::Idle if self.ending.is_none() => Some(v.since.plus(IDLE)),
-            Step::Idle => None,
-            Step::Queued | Step::Running => Some(v.heard.plus(SILENCE)),
-            Step::Draining => Some(v.since.plus(v.lingers())),
-            Step::Dropping => None,
-        });
+        let limits = self.clients.values().flat_map(|client| self.limits(client)).map(|(at, _)| at);
+        let draining = self.clients.values().filter_map(ClientState::lingers_until);
         let ending = self.ending.filter(|at| *at < Mono(u64::MAX) && !self.over);
-        clients.chain(until).chain(ending).min()
+        limits.chain(draining).chain(ending).min()
     }
 }
 

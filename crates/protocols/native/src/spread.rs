@@ -6,13 +6,13 @@ use super::grants::{Grant, Grants};
 use super::handshake::Listener;
 use super::opening::{Opener, OpeningKey};
 use super::udp::Terms;
+use common::protocol::Foreigners;
 use common::wait::wait;
 use common::{Acl, ping};
 use ipnet::IpNet;
 use metrics::{Clamped, Group, Mono};
-use model::churn::Broker;
+use model::Phase;
 use model::document::{Document, field};
-use model::{Kind, Phase};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -77,24 +77,22 @@ impl Dialing {
     pub(super) fn connectors(&self, workers: Range<u16>, of: u16) -> Vec<Box<dyn Connector>> {
         // Each process draws numbers of its own.
         let first = u64::from(workers.start) << 40;
-        let sites: Vec<Site> = self
-            .places
-            .iter()
-            .map(|place| Site {
+        let site = |place: &Place| {
+            let opener = Opener::new(place.session, OpeningKey::of(place.key)).from(first);
+            let terms = Terms::of(&place.phase, self.group, Some(opener.clone()));
+            let pings = ping::Params::ours(&place.phase, self.group);
+            Site {
                 address: place.address,
-                opener: Opener::new(place.session, OpeningKey::of(place.key)).from(first),
+                opener,
                 params: Arc::new(Params::of(&place.phase, self.group)),
-                pings: ping::Params::ours(&place.phase, self.group)
-                    .map(|params| Arc::new(params.during(self.start, self.end))),
+                terms: terms
+                    .map(|terms| Arc::new(Terms { start: Some(self.start), tells: self.records, ..terms })),
+                pings: pings.map(|params| Arc::new(params.during(self.start, self.end))),
                 connections: place.connections,
-            })
-            .collect();
-        let rotate = usize::clamped(self.phase.connections) < sites.len();
-        let dialer = |w: u16| {
-            let broker = Broker::part(&self.phase, w.into(), of.into());
-            let dialer = Dialer::new(broker, sites.clone(), rotate, self.sources.clone(), self.ports, w, of);
-            Box::new(dialer) as Box<dyn Connector>
+            }
         };
+        let sites: Vec<Site> = self.places.iter().map(site).collect();
+        let dialer = |w| Box::new(Dialer::new(self, sites.clone(), w, of)) as Box<dyn Connector>;
         workers.map(dialer).collect()
     }
 }
@@ -159,12 +157,10 @@ impl Granting {
             None => (key, phase.connections),
         };
         let params = Arc::new(Params::of(phase, self.group));
-        let even = matches!(phase.kind, Kind::Tcp | Kind::Ping);
-        Grant::new(key, params, limit, phase.transfer, even)
-            .on(workers)
-            .among(u32::clamped(self.process_ports.len()))
-            .with(Terms::of(phase, self.group, None))
-            .reflecting(ping::Params::ours(phase, self.group).map(Arc::new), self.eager)
+        let processes = u32::clamped(self.process_ports.len()).max(1);
+        let mut grant = Grant::new(key, params, workers);
+        (grant.limit, grant.processes, grant.apart) = (limit, processes, self.eager);
+        grant
     }
 }
 
@@ -189,7 +185,7 @@ impl About {
 }
 
 /// A client's or a server's session in a worker process.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Sharer {
     /// Of a server.
     grants: Option<Arc<Grants>>,
@@ -207,7 +203,7 @@ impl Replica for Sharer {
                 Some((plan, LinkSource::connectors(dialing.connectors(first..first + workers, of))))
             }
             About::Listen(listening) => {
-                let grants = Arc::new(Grants::new(None).with_pending(listening.pending));
+                let grants = Arc::new(Grants::new(listening.pending, Foreigners::default(), None));
                 let acl = Arc::new(listening.acl()?);
                 self.grants = Some(Arc::clone(&grants));
                 let listener = |w| Box::new(Listener::new(Arc::clone(&grants), Arc::clone(&acl), w));

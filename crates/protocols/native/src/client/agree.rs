@@ -1,20 +1,25 @@
 //! Agreeing with a server: hello, proof, round trip, proposal; and what it says later.
 
+use super::reach::BLOCKED;
 use super::{AHEAD, CONNECTION_REFUSED, Client, GRACE, Granted, PINGS, Stage, Step};
-use crate::SameHost;
 use crate::auth::{hex, host_mark, unhex};
 use crate::message::{Message, MessageError, PROCESS_PORTS, encode};
 use crate::opening::{Opener, OpeningKey};
 use crate::preamble::{Guess, Preamble, Purpose, guess, is_ours};
 use crate::secure::{PAIRS, Proof, SHARED, Shake, prologue};
 use crate::spread::MOST_PROCESS_PORTS;
+use crate::{SameHost, WIRE_VERSION, foreign};
 use common::Peer;
+use common::config::StopServers;
 use common::keys::public_text;
 use common::protocol::Foreigners;
 use metrics::{Clamped, ClockKind, Ending, Mono};
 use model::{Level, Phase, Ping, SessionInfo, Status};
 use std::net::Ipv6Addr;
 use transport::{Action, Context, End, Fault, Link};
+
+/// What becomes of a server's message: why the server is of no more use.
+type Agreed = Result<(), String>;
 
 /// The longest idle round trip that two ends on one host have without a path between them, ns: what 96 KiB of send buffer
 /// still fill at 1.5 Gbit/s, and several times what it takes on a loaded host.
@@ -40,7 +45,9 @@ impl Client {
                 bytes.extend(encode(&first));
                 self.enter(at, Step::Proving, cx.now);
             }
-            None if !self.plan.keys.is_empty() => return self.lose(at, "the key cannot be used", cx.now),
+            None if !self.plan.config.keys.is_empty() => {
+                return self.lose(at, "the key cannot be used", cx.now);
+            }
             None => {
                 bytes.extend(encode(&self.hello(at)));
                 self.enter(at, Step::Greeting, cx.now);
@@ -51,7 +58,7 @@ impl Client {
 
     fn hello(&self, at: usize) -> Message {
         Message::Hello {
-            version: self.plan.version.clone(),
+            version: self.plan.config.version.clone(),
             capabilities: vec!["tcp".into(), "connect".into(), PROCESS_PORTS.into()],
             nonce: hex(&self.servers[at].nonce),
             host: String::new(),
@@ -61,7 +68,8 @@ impl Client {
     /// The first message of a handshake, where there is a key.
     fn shake(&mut self, at: usize) -> Option<Message> {
         let drawn = self.secrets.draw();
-        let (protocol, key, proof) = match (&self.plan.keys.own, self.plan.keys.shared.first()) {
+        let (protocol, key, proof) = match (&self.plan.config.keys.own, self.plan.config.keys.shared.first())
+        {
             (Some(own), _) => (PAIRS, "", Proof::Own(&own.0)),
             (None, Some(shared)) => (SHARED, shared.name.as_str(), Proof::Shared(shared.key.handshake_key())),
             (None, None) => return None,
@@ -73,38 +81,32 @@ impl Client {
     }
 
     /// The server has proved that it has a key, or not.
-    fn shaken(&mut self, cx: &Context<'_>, at: usize, data: &str) {
-        let Some(mut shake) = self.servers[at].shake.take() else { return };
-        if shake.hear(data).is_none() {
-            let why = match self.plan.keys.own {
-                None => {
-                    "wrong pre-shared key: the server does not know it, or something else answers in its place"
-                }
-                Some(_) => {
-                    "the server has not proved that it has its private key, or something else answers in its place"
-                }
-            };
-            return self.lose(at, why, cx.now);
-        }
+    fn shaken(&mut self, cx: &Context<'_>, at: usize, data: &str) -> Agreed {
+        let Some(mut shake) = self.servers[at].shake.take() else { return Ok(()) };
+        shake.hear(data).ok_or(match self.plan.config.keys.own {
+            None => "wrong pre-shared key: the server does not know it, or something else answers in its place",
+            Some(_) => {
+                "the server has not proved that it has its private key, or something else answers in its place"
+            }
+        })?;
         if let Some(key) = shake.peer() {
             if !self.is_known(at, &key) {
-                let why = format!(
+                return Err(format!(
                     "its public key is {}, not the one of --server-key: something else answers in its place, or it has a new key",
                     public_text(&key)
-                );
-                return self.lose(at, &why, cx.now);
+                ));
             }
-            let Some(data) = shake.say() else { return self.lose(at, "the key cannot be used", cx.now) };
+            let data = shake.say().ok_or("the key cannot be used")?;
             self.say(at, &Message::Noise { protocol: String::new(), key: String::new(), data });
         }
         self.servers[at].handshake = shake.hash().to_vec();
         if shake.records().is_none_or(|records| self.servers[at].frames.secure(records).is_err()) {
-            return self.lose(at, &MessageError::Forged.to_string(), cx.now);
+            return Err(MessageError::Forged.to_string());
         }
-        self.servers[at].authenticated = true;
         let hello = self.hello(at);
         self.say(at, &hello);
         self.enter(at, Step::Greeting, cx.now);
+        Ok(())
     }
 
     /// Whether the server may have this public key: its name is that of the key, with or without the port, or all servers' is.
@@ -113,42 +115,41 @@ impl Client {
         let host = name.rsplit_once(':').map_or(name.as_str(), |(host, _)| host);
         let ip = address.ip().to_string();
         let names = [name, host, &ip, "*"];
-        self.plan.keys.peers.iter().any(|peer| peer.key == *key && names.contains(&peer.name.as_str()))
+        self.plan.config.keys.peers.iter().any(|peer| peer.key == *key && names.contains(&peer.name.as_str()))
     }
 
     pub(super) fn bytes(&mut self, cx: &Context<'_>, at: usize, bytes: &[u8]) {
-        self.servers[at].heard = cx.now;
-        if let Err(error) = self.servers[at].frames.push(bytes) {
-            return self.lose(at, &error.to_string(), cx.now);
-        }
-        let first = matches!(self.servers[at].step, Step::Greeting | Step::Proving);
-        if first && !self.servers[at].frames.is_secure() {
-            if let Some(why) = not_one_of_us(self.servers[at].frames.rest(), &self.plan.foreign) {
-                return self.lose(at, &why, cx.now);
-            }
-            if is_ours(self.servers[at].frames.rest()) {
-                // Not a message: the rest of a preamble has to come first.
-                return;
-            }
-        }
-        loop {
-            match self.servers[at].frames.pop() {
-                Ok(Some(message)) => self.message(cx, at, message),
-                Ok(None) => return,
-                Err(error) => return self.lose(at, &error.to_string(), cx.now),
-            }
-            if self.servers[at].step == Step::Over {
-                return;
-            }
+        if let Err(why) = self.read(cx, at, bytes) {
+            self.lose(at, &why, cx.now);
         }
     }
 
-    pub(super) fn message(&mut self, cx: &Context<'_>, at: usize, message: Message) {
+    fn read(&mut self, cx: &Context<'_>, at: usize, bytes: &[u8]) -> Agreed {
+        let server = &mut self.servers[at];
+        server.heard = cx.now;
+        server.frames.push(bytes).map_err(|error| error.to_string())?;
+        let first = matches!(server.step, Step::Greeting | Step::Proving);
+        if first && !server.frames.is_secure() {
+            check_first(server.frames.rest(), &foreign(&self.plan.config.options))?;
+            if is_ours(server.frames.rest()) {
+                // Not a message: the rest of a preamble has to come first.
+                return Ok(());
+            }
+        }
+        while self.servers[at].step != Step::Over
+            && let Some(message) = self.servers[at].frames.pop().map_err(|error| error.to_string())?
+        {
+            self.message(cx, at, message)?;
+        }
+        Ok(())
+    }
+
+    fn message(&mut self, cx: &Context<'_>, at: usize, message: Message) -> Agreed {
         match (self.servers[at].step, message) {
-            (Step::Proving, Message::Noise { data, .. }) => self.shaken(cx, at, &data),
+            (Step::Proving, Message::Noise { data, .. }) => return self.shaken(cx, at, &data),
             (Step::Proving, Message::Hello { .. }) => {
                 let why = "a pre-shared key was given, but the server has none and cannot prove who it is";
-                self.lose(at, why, cx.now);
+                return Err(why.to_owned());
             }
             (Step::Greeting, Message::Hello { version, host, .. }) => {
                 let ours = host_mark(&self.plan.clock_id, &self.servers[at].nonce);
@@ -158,7 +159,7 @@ impl Client {
             }
             (Step::Pinging, Message::Pong { n }) if n == self.servers[at].ping.0 => self.ponged(cx, at),
             (Step::Unreached, Message::Pong { n }) if n == self.servers[at].ping.0 => {
-                self.blocked(at, cx.now);
+                return Err(BLOCKED.to_owned());
             }
             (Step::Proposing | Step::Queued, Message::Queued { ahead, reason }) => {
                 if self.servers[at].step == Step::Proposing {
@@ -171,9 +172,9 @@ impl Client {
                 self.enter(at, Step::Queued, cx.now);
             }
             (Step::Proposing | Step::Queued, accepted @ Message::Accepted { .. }) => {
-                self.accepted(cx, at, accepted);
+                return self.accepted(cx, at, accepted);
             }
-            (_, Message::Refused { reason }) => self.lose(at, &format!("refused: {reason}"), cx.now),
+            (_, Message::Refused { reason }) => return Err(format!("refused: {reason}")),
             (Step::Starting, Message::Started) => {
                 self.enter(at, Step::Running, cx.now);
                 self.advance(cx.now);
@@ -184,13 +185,7 @@ impl Client {
             ) if index < self.next.saturating_add(AHEAD) => {
                 if let Some(packets) = &packets {
                     let start_ns = u64::from(index).saturating_mul(self.plan.phase.interval_ns);
-                    self.silence.remote(
-                        index,
-                        start_ns,
-                        start_ns.saturating_add(traffic.ns),
-                        came_ns,
-                        packets,
-                    );
+                    self.silence.remote(index, start_ns, traffic.ns, came_ns, packets);
                 }
                 // What comes later than its interval was waited for is not told any more.
                 if index >= self.next {
@@ -203,7 +198,7 @@ impl Client {
             }
             (
                 step @ (Step::Running | Step::Collecting),
-                message @ (Message::Flow { .. } | Message::Samples { .. }),
+                message @ (Message::Flow(_) | Message::Samples { .. }),
             ) => {
                 self.tracks.remote(message, self.plan.phase.connections, at);
                 // It has much to tell, and is telling it.
@@ -227,7 +222,7 @@ impl Client {
                 }
             }
             (_, Message::Stopping { reason }) if self.stage == Stage::Agreeing => {
-                self.lose(at, &format!("it is stopping: {reason}"), cx.now);
+                return Err(format!("it is stopping: {reason}"));
             }
             (_, Message::Stopping { reason }) if !self.servers[at].stopping => {
                 self.servers[at].stopping = true;
@@ -239,6 +234,7 @@ impl Client {
             }
             _ => {}
         }
+        Ok(())
     }
 
     pub(super) fn ping(&mut self, cx: &Context<'_>, at: usize) {
@@ -255,8 +251,7 @@ impl Client {
         if server.ping.0 < PINGS {
             return self.ping(cx, at);
         }
-        if self.plan.stop_servers {
-            let only = self.plan.stop_only.clone();
+        if let Some(StopServers { only }) = self.plan.config.options.get().cloned() {
             self.say(at, &Message::Shutdown { only });
             return self.enter(at, Step::Stopping, cx.now);
         }
@@ -266,8 +261,7 @@ impl Client {
 
     /// Asks every server that is there for its share of the connections.
     pub(super) fn propose_all(&mut self, now: Mono) {
-        let there: Vec<usize> =
-            (0..self.servers.len()).filter(|&at| self.servers[at].step != Step::Over).collect();
+        let there = self.servers_in(|step| step != Step::Over);
         self.shares = there.len().max(1) as u32;
         self.suit_host(&there);
         if !self.settle_clock(&there, now) {
@@ -276,7 +270,7 @@ impl Client {
         self.leave_time(&there);
         let phase = Box::new(self.proposal());
         for at in there {
-            self.say(at, &Message::Propose { run: self.plan.run, phase: phase.clone() });
+            self.say(at, &Message::Propose { run: self.plan.config.run, phase: phase.clone() });
             self.enter(at, Step::Proposing, now);
         }
     }
@@ -338,19 +332,15 @@ impl Client {
         phase
     }
 
-    pub(super) fn accepted(&mut self, cx: &Context<'_>, at: usize, message: Message) {
+    fn accepted(&mut self, cx: &Context<'_>, at: usize, message: Message) -> Agreed {
         let Message::Accepted { accepted, secret, phase, host, workers, placement, process_ports } = message
         else {
-            return;
+            return Ok(());
         };
-        let Some(secret) = unhex::<16>(&secret) else {
-            return self.lose(at, "it accepted without a valid secret", cx.now);
-        };
-        if let Err(why) = phase.check() {
-            return self.lose(at, &format!("it accepted what cannot be: {why}"), cx.now);
-        }
+        let secret = unhex::<16>(&secret).ok_or("it accepted without a valid secret")?;
+        phase.check().map_err(|why| format!("it accepted what cannot be: {why}"))?;
         if !is_reduction(&self.proposal(), &phase) {
-            return self.lose(at, "it accepted something else than what was proposed", cx.now);
+            return Err("it accepted something else than what was proposed".to_owned());
         }
         let connections: u64 = process_ports.iter().map(|port| u64::from(port.connections)).sum();
         if !process_ports.is_empty()
@@ -358,7 +348,7 @@ impl Client {
                 || connections != u64::from(phase.connections)
                 || process_ports.iter().any(|port| port.port == 0 || port.connections == 0))
         {
-            return self.lose(at, "its ports for connections are none", cx.now);
+            return Err("its ports for connections are none".to_owned());
         }
         let server = &mut self.servers[at];
         let opener = Opener::new(accepted.session, OpeningKey::new(&secret, &server.handshake));
@@ -370,7 +360,7 @@ impl Client {
             host: *host,
             workers,
             placement,
-            authenticated: server.authenticated,
+            authenticated: !server.handshake.is_empty(),
             base_rtt_ns: server.base_rtt,
             udp_rtt_ns: None,
             same_host: server.same_host,
@@ -378,6 +368,7 @@ impl Client {
         server.granted = Some(Granted { info, opener, phase: *phase, process_ports });
         self.enter(at, Step::Ready, cx.now);
         self.advance(cx.now);
+        Ok(())
     }
 }
 
@@ -426,22 +417,19 @@ pub(super) fn advised(name: &str, fault: &Fault) -> String {
     }
 }
 
-/// What is wrong with the first bytes of a server that is none of ours; `None` when nothing is, as far as can be seen.
-fn not_one_of_us(first: &[u8], foreign: &Foreigners) -> Option<String> {
-    match guess(first, &foreign.0) {
-        Guess::Netcaliper => {
-            let version = Preamble::version(first)?;
-            if version == crate::WIRE_VERSION {
-                return Some("its first bytes are damaged, or ours were on their way to it".to_owned());
-            }
-            Some(format!(
-                "it speaks wire version {version}, this program speaks {}: use the same release on both ends",
-                crate::WIRE_VERSION
-            ))
-        }
+/// Checks whether the first bytes of a server are ours, as far as can be seen.
+fn check_first(first: &[u8], foreign: &Foreigners) -> Agreed {
+    Err(match guess(first, &foreign.0) {
+        Guess::Netcaliper => match Preamble::version(first) {
+            None => return Ok(()),
+            Some(WIRE_VERSION) => "its first bytes are damaged, or ours were on their way to it".to_owned(),
+            Some(version) => format!(
+                "it speaks wire version {version}, this program speaks {WIRE_VERSION}: use the same release on both ends"
+            ),
+        },
         // A length below 1 MiB starts with a zero byte.
-        Guess::Unknown if first.first() == Some(&0) => None,
-        Guess::Unknown => Some("it answers, but it is not a netcaliper server".to_owned()),
-        other => Some(format!("it is not a netcaliper server: it answers in {}", other.name())),
-    }
+        Guess::Unknown if first.first() == Some(&0) => return Ok(()),
+        Guess::Unknown => "it answers, but it is not a netcaliper server".to_owned(),
+        other => format!("it is not a netcaliper server: it answers in {}", other.name()),
+    })
 }

@@ -6,9 +6,8 @@ use super::{
 };
 use crate::message::Message;
 use crate::udp::found;
-use metrics::{Mono, Tally};
+use metrics::{Mono, SECOND, Tally};
 use model::{Event, PacketReport, Status, Traffic};
-use std::time::Duration;
 use transport::Order;
 
 impl Client {
@@ -39,11 +38,7 @@ impl Client {
                 self.driver.reason.get_or_insert("interrupted by the user".to_owned());
             }
             // A live server answers; silence shows a dead one.
-            for at in 0..self.servers.len() {
-                if self.servers[at].step.is_long() {
-                    self.say(at, &Message::Ping { n: 0 });
-                }
-            }
+            self.ping_long();
             return self.drain(now.plus(self.for_all(GRACE)));
         };
         self.asked = Some((since, told + 1));
@@ -74,11 +69,9 @@ impl Client {
 
     /// Asks the servers for their results, which come once their connections have ended.
     fn end_sessions(&mut self, now: Mono) {
-        for at in 0..self.servers.len() {
-            if self.servers[at].step == Step::Running {
-                self.say(at, &Message::Stop);
-                self.enter(at, Step::Collecting, now);
-            }
+        for at in self.servers_in(|step| step == Step::Running) {
+            self.say(at, &Message::Stop);
+            self.enter(at, Step::Collecting, now);
         }
     }
 
@@ -235,52 +228,54 @@ impl Client {
         }
         if self.beats() && self.beat <= now {
             self.beat = now.plus(HEARTBEAT);
-            for at in 0..self.servers.len() {
-                if self.servers[at].step.is_long() {
-                    self.say(at, &Message::Ping { n: 0 });
-                }
-            }
+            self.ping_long();
         }
         for at in 0..self.servers.len() {
-            let (step, since, heard) =
-                (self.servers[at].step, self.servers[at].since, self.servers[at].heard);
-            let overdue = |since: Mono, limit| now.since(since) >= limit;
-            let seconds = Duration::from_nanos(PATIENCE).as_secs();
-            match step {
-                Step::Connecting if overdue(since, PATIENCE) => {
-                    self.lose(at, &format!("no connection within {seconds} s"), now);
-                }
-                Step::Greeting if overdue(since, PATIENCE) => {
-                    let why = format!(
-                        "it accepted the connection but said nothing for {seconds} s: is it netcaliper?"
-                    );
-                    self.lose(at, &why, now);
-                }
-                Step::Reaching if overdue(since, reach::limit(self.servers[at].base_rtt)) => {
-                    self.unanswered(at, now);
-                }
-                Step::Proving | Step::Pinging | Step::Unreached | Step::Proposing | Step::Starting
-                    if overdue(since, PATIENCE) =>
-                {
-                    self.lose(at, &format!("no answer within {seconds} s"), now);
-                }
-                Step::Collecting if overdue(since, self.for_all(COUNTING)) => {
-                    let seconds = Duration::from_nanos(self.for_all(COUNTING)).as_secs();
-                    self.lose(at, &format!("it sent no results within {seconds} s"), now);
-                }
-                _ if step.is_long() && overdue(heard, SILENCE) => {
-                    let why = match self.stage {
-                        Stage::Agreeing => {
-                            let seconds = Duration::from_nanos(SILENCE).as_secs();
-                            format!("vanished: nothing was heard from it for {seconds} s")
-                        }
-                        _ => format!("vanished: nothing arrived {}", self.after(heard)),
-                    };
-                    self.lose(at, &why, now);
-                }
-                _ => {}
+            if self.limit(&self.servers[at]).is_some_and(|limit| limit <= now) {
+                self.overdue(at, now);
             }
         }
         self.release(false, now);
+    }
+
+    /// Until when a server may remain in its step.
+    pub(super) fn limit(&self, server: &Server) -> Option<Mono> {
+        let heard = server.heard.plus(SILENCE);
+        Some(match server.step {
+            Step::Over => return None,
+            Step::Collecting => heard.min(server.since.plus(self.for_all(COUNTING))),
+            step if step.is_long() => heard,
+            Step::Reaching => server.since.plus(reach::limit(server.base_rtt)),
+            _ => server.since.plus(PATIENCE),
+        })
+    }
+
+    /// A server has remained in its step for too long.
+    fn overdue(&mut self, at: usize, now: Mono) {
+        let Server { step, since, heard, .. } = self.servers[at];
+        let (patience, counting) = (PATIENCE / SECOND, self.for_all(COUNTING));
+        let why = match step {
+            Step::Reaching => return self.unanswered(at, now),
+            Step::Connecting => format!("no connection within {patience} s"),
+            Step::Greeting => {
+                format!("it accepted the connection but said nothing for {patience} s: is it netcaliper?")
+            }
+            Step::Collecting if now.since(since) >= counting => {
+                format!("it sent no results within {} s", counting / SECOND)
+            }
+            step if !step.is_long() => format!("no answer within {patience} s"),
+            _ if self.stage == Stage::Agreeing => {
+                format!("vanished: nothing was heard from it for {} s", SILENCE / SECOND)
+            }
+            _ => format!("vanished: nothing arrived {}", self.after(heard)),
+        };
+        self.lose(at, &why, now);
+    }
+
+    /// Says to the servers whose step may last that this end is here; they answer.
+    fn ping_long(&mut self) {
+        for at in self.servers_in(Step::is_long) {
+            self.say(at, &Message::Ping { n: 0 });
+        }
     }
 }

@@ -15,12 +15,12 @@
 //! for blocked. A server whose workers are busy has as long to answer.
 
 use super::{Client, Server, Stage, Step};
+use crate::dial::local_address;
 use crate::hello::{hello, is_answer};
 use crate::message::Message;
 use crate::udp::Posted;
 use metrics::{Clamped, Ending, Group, Mono, SECOND};
 use model::{Kind, Phase, Transport};
-use std::net::SocketAddr;
 use transport::{
     Cause, Checked, Connector, Context, End, Flow, FlowEvent, FlowId, GroupPlan, Interest, LinkSource, Open,
     Order, Read, Received, Sent, Target, Transmit, When,
@@ -38,7 +38,7 @@ const FIRST: u64 = SECOND / 10;
 /// Time between two hellos afterwards, ns.
 const GAP: u64 = 1_500_000;
 /// Why a server is left out.
-const BLOCKED: &str = "no UDP datagram comes back although TCP works: is a firewall in the way?";
+pub(super) const BLOCKED: &str = "no UDP datagram comes back although TCP works: is a firewall in the way?";
 
 /// Whether datagrams reach the servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,13 +83,12 @@ impl Client {
     }
 
     fn say_hello(&mut self, now: Mono) {
+        let config = &self.plan.config;
         let ask = |(at, server): (usize, &Server)| {
             let to = server.peer.address;
-            let ip = self.plan.sources.iter().copied().find(|source| source.is_ipv4() == to.is_ipv4());
             // A firewall may know the ports that the user has chosen, and no others.
-            let port = self.plan.ports.map_or(0, |(low, high)| low.saturating_add(at as u16).min(high));
-            let any = || if to.is_ipv4() { [0; 4].into() } else { [0_u16; 8].into() };
-            let from = (ip.is_some() || port != 0).then(|| SocketAddr::new(ip.unwrap_or_else(any), port));
+            let port = config.ports.map(|(low, high)| low.saturating_add(at as u16).min(high));
+            let from = local_address(&config.sources, 0, port, to);
             Ask { at, target: Target { to, from }, first: FIRST.saturating_add(2 * server.base_rtt) }
         };
         let there = self.servers.iter().enumerate().filter(|(_, server)| server.step != Step::Over);
@@ -98,10 +97,8 @@ impl Client {
         let plan = GroupPlan { sockets, ..GroupPlan::new(REACH, now, 3_600 * SECOND) };
         self.driver.group(plan, vec![LinkSource::Connector(Box::new(Hellos { asks }))]);
         self.reach = Reach::Asking;
-        for at in 0..self.servers.len() {
-            if self.servers[at].step != Step::Over {
-                self.enter(at, Step::Reaching, now);
-            }
+        for at in self.servers_in(|step| step != Step::Over) {
+            self.enter(at, Step::Reaching, now);
         }
     }
 
@@ -119,10 +116,6 @@ impl Client {
         self.servers[at].ping = (n, now);
         self.say(at, &Message::Ping { n });
         self.enter(at, Step::Unreached, now);
-    }
-
-    pub(super) fn blocked(&mut self, at: usize, now: Mono) {
-        self.lose(at, BLOCKED, now);
     }
 
     /// The sockets that sent hellos are closed.

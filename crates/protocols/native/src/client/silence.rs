@@ -115,15 +115,16 @@ impl Silence {
         self.down.arrived(index, counts.received.saturating_add(counts.late), last_ns);
     }
 
-    /// What a server counted in an interval that began at `start_ns` and ended at `end_ns`.
+    /// What a server counted in an interval of `ns` that began at `start_ns`.
     pub(super) fn remote(
         &mut self,
         index: u32,
         start_ns: u64,
-        end_ns: u64,
+        ns: u64,
         came_ns: Option<u64>,
         packets: &PacketReport,
     ) {
+        let end_ns = start_ns.saturating_add(ns);
         let last_ns = start_ns.saturating_add(came_ns.unwrap_or(0));
         if came_ns.is_some_and(|ns| ns > 0) {
             self.heard[1] = self.heard[1].max(last_ns);
@@ -145,24 +146,18 @@ impl Silence {
             (None, None) => (heard_nothing(1), heard_nothing(0)),
             died => died,
         };
-        Some(match (up, down) {
-            (None, None) if stalled == [false, false] => return None,
-            (None, None) => "a flow of datagrams was given up because an end heard nothing more of it, although TCP works \
-                             and others went on"
-                .to_owned(),
-            (None, Some(at)) if kind == Kind::Ping => {
-                format!("nothing came back over UDP after {} although TCP works", instant(at))
+        let (what, at) = match (up, down) {
+            (None, None) => {
+                let why = "a flow of datagrams was given up because an end heard nothing more of it, although TCP works \
+                           and others went on";
+                return (stalled != [false, false]).then(|| why.to_owned());
             }
-            (Some(at), None) => {
-                format!("nothing arrived at the server over UDP after {} although TCP works", instant(at))
-            }
-            (None, Some(at)) => {
-                format!("nothing arrived from the server over UDP after {} although TCP works", instant(at))
-            }
-            (Some(up), Some(down)) => {
-                format!("nothing arrived over UDP after {} although TCP works", instant(up.max(down)))
-            }
-        })
+            (None, Some(at)) if kind == Kind::Ping => ("came back", at),
+            (Some(at), None) => ("arrived at the server", at),
+            (None, Some(at)) => ("arrived from the server", at),
+            (Some(up), Some(down)) => ("arrived", up.max(down)),
+        };
+        Some(format!("nothing {what} over UDP after {} although TCP works", instant(at)))
     }
 }
 
@@ -201,18 +196,9 @@ impl Client {
                 _ => None,
             };
         }
-        let (sent, arrived) =
-            self.ends().filter_map(|totals| totals.packets.as_ref()).fold((0, 0), |sum, report| {
-                let counts = &report.counts;
-                (
-                    counts.sent.saturating_add(sum.0),
-                    counts
-                        .received
-                        .saturating_add(counts.late)
-                        .saturating_add(counts.corrupt)
-                        .saturating_add(sum.1),
-                )
-            });
+        let counts = || self.ends().filter_map(|totals| Some(&totals.packets.as_ref()?.counts));
+        let sent = counts().map(|n| n.sent).fold(0, u64::saturating_add);
+        let arrived = counts().flat_map(|n| [n.received, n.late, n.corrupt]).fold(0, u64::saturating_add);
         // Where packets must not be fragmented, that none arrives is a result: they are larger than the path takes.
         let expected = phase.probe.is_some() && phase.sockets.dont_fragment != Some(true);
         (expected && sent > 0 && arrived == 0)

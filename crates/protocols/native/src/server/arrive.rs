@@ -1,8 +1,8 @@
 //! Visitors: how they arrive, prove themselves and speak.
 
 use super::{
-    ClientState, HANDSHAKE_NS, HANDSHAKES, Holder, LONGEST, MESSAGE_NS, MESSAGES, MOST_BEFORE_HELLO,
-    MOST_BEFORE_PROPOSAL, MOST_SILENT, Server, Step,
+    Answered, ClientState, HANDSHAKE_NS, HANDSHAKES, Holder, LONGEST, MESSAGE_NS, MESSAGES,
+    MOST_BEFORE_HELLO, MOST_BEFORE_PROPOSAL, MOST_SILENT, Server, Step,
 };
 use crate::auth::{hex, host_mark, unhex};
 use crate::message::{Frames, Message, MessageError, PROCESS_PORTS};
@@ -54,24 +54,21 @@ impl Server {
         }
     }
 
-    /// Counts a client against the limits per address and of the server, from its hello and proof on; refuses it, and returns false, where
-    /// one of these is reached.
-    fn introduced(&mut self, cx: &Context<'_>, link: Link) -> bool {
+    /// Counts a client against the limits per address and of the server, from its hello and proof on.
+    fn introduced(&self, link: Link) -> Answered {
         let Some(address) = self.clients.get(&link).map(|v| v.path.peer.ip().to_canonical()) else {
-            return false;
+            return Ok(());
         };
         let known = || self.clients.iter().filter(|(l, v)| **l != link && !v.is_stranger());
         let same = known().filter(|(_, v)| v.path.peer.ip().to_canonical() == address).count();
-        let limits = &self.plan.limits;
-        let why = if same >= usize::clamped(limits.per_address) {
-            format!("{same} sessions from {address} are the limit of this server")
-        } else if known().count() >= usize::clamped(limits.sessions) {
-            format!("{} sessions are the limit of this server", limits.sessions)
-        } else {
-            return true;
-        };
-        self.refuse(cx, link, &why);
-        false
+        let limits = &self.plan.config.limits;
+        if same >= usize::clamped(limits.per_address) {
+            return Err(format!("{same} sessions from {address} are the limit of this server"));
+        }
+        match known().count() >= usize::clamped(limits.sessions) {
+            true => Err(format!("{} sessions are the limit of this server", limits.sessions)),
+            false => Ok(()),
+        }
     }
 
     pub(super) fn bytes(&mut self, cx: &Context<'_>, link: Link, bytes: &[u8]) {
@@ -90,55 +87,53 @@ impl Server {
             return self.misspoke(cx, link, &error);
         }
         while let Some(client) = self.clients.get_mut(&link) {
-            match client.frames.pop() {
+            let answered = match client.frames.pop() {
                 Ok(Some(_)) if !client.messages.admits(cx.now) => {
-                    return self.refuse(cx, link, "too many messages in a short time");
+                    Err("too many messages in a short time".to_owned())
                 }
                 Ok(Some(message)) => self.message(cx, link, message),
                 Ok(None) => return,
                 Err(error) => return self.misspoke(cx, link, &error),
+            };
+            if let Err(why) = answered {
+                self.refuse(cx, link, &why);
             }
         }
     }
 
-    pub(super) fn message(&mut self, cx: &Context<'_>, link: Link, message: Message) {
-        let Some(step) = self.clients.get(&link).map(|v| v.step) else { return };
-        match (step, message) {
+    fn message(&mut self, cx: &Context<'_>, link: Link, message: Message) -> Answered {
+        let Some(client) = self.clients.get_mut(&link) else { return Ok(()) };
+        let keys = &self.plan.config.keys;
+        match (client.step, message) {
             (Step::Greeting, Message::Noise { protocol, key, data }) => {
-                self.shake(cx, link, &protocol, &key, &data);
+                return self.shake(cx, link, &protocol, &key, &data);
             }
-            (Step::Greeting, Message::Hello { .. }) if !self.plan.keys.is_empty() => {
-                let why = match self.plan.keys.shared.is_empty() {
+            (Step::Greeting, Message::Hello { .. }) if !keys.is_empty() => {
+                let why = match keys.shared.is_empty() {
                     true => "this server needs a key pair: give --key-file and --server-key",
                     false => "this server needs a pre-shared key: give it with --psk-file or NETCALIPER_PSK",
                 };
-                self.refuse(cx, link, why);
+                return Err(why.to_owned());
             }
-            (Step::Proving, Message::Noise { data, .. }) => self.shaken(cx, link, &data),
+            (Step::Proving, Message::Noise { data, .. }) => return self.shaken(cx, link, &data),
             (Step::Greeting | Step::Proving, Message::Hello { nonce, capabilities, .. }) => {
-                if let Some(client) = self.clients.get_mut(&link) {
-                    client.takes_process_ports =
-                        capabilities.iter().any(|capability| capability == PROCESS_PORTS);
-                }
-                self.greet(cx, link, &nonce);
+                client.takes_process_ports =
+                    capabilities.iter().any(|capability| capability == PROCESS_PORTS);
+                return self.greet(cx, link, &nonce);
             }
-            (Step::Greeting | Step::Proving, _) => {
-                self.refuse(cx, link, "the first message must be a hello");
-            }
+            (Step::Greeting | Step::Proving, _) => return Err("the first message must be a hello".to_owned()),
             (_, Message::Ping { n }) => self.say(link, &Message::Pong { n }),
             (Step::Idle, Message::Propose { run, phase }) => {
-                if let Some(client) = self.clients.get_mut(&link) {
-                    client.run = run;
-                    client.proposal = Some(phase);
-                }
-                self.consider(cx, link);
+                (client.run, client.proposal) = (run, Some(phase));
+                return self.consider(cx, link);
             }
             (Step::Granted, Message::Start) => self.begin(cx, link),
             (Step::Running, Message::Stop) => self.wind_up(cx, link),
-            (_, Message::Shutdown { only }) => self.shut_down(cx, link, only.as_deref()),
+            (_, Message::Shutdown { only }) => return self.shut_down(cx, link, only.as_deref()),
             (_, Message::Bye) => self.close(cx, link),
             _ => {}
         }
+        Ok(())
     }
 
     /// Handles bytes that are no message. A peer without proof of the key gets no explanation.
@@ -152,55 +147,46 @@ impl Server {
         self.refuse(cx, link, &error.to_string());
     }
 
-    fn greet(&mut self, cx: &Context<'_>, link: Link, nonce: &str) {
-        let Some(theirs) = unhex(nonce) else { return self.refuse(cx, link, "the hello has no valid nonce") };
-        if !self.introduced(cx, link) {
-            return;
-        }
+    fn greet(&mut self, cx: &Context<'_>, link: Link, nonce: &str) -> Answered {
+        let theirs = unhex(nonce).ok_or("the hello has no valid nonce")?;
+        self.introduced(link)?;
         self.enter_idle(cx, link);
         let hello = Message::Hello {
-            version: self.plan.version.clone(),
+            version: self.plan.config.version.clone(),
             capabilities: vec!["tcp".into(), "connect".into()],
             nonce: hex(&self.secrets.short()),
             host: host_mark(&self.plan.clock_id, &theirs),
         };
         self.say(link, &hello);
+        Ok(())
     }
 
     /// A client begins to prove that it has a key. It is answered whether its name is that of a key or not, so that names cannot be
     /// tried.
-    fn shake(&mut self, cx: &Context<'_>, link: Link, protocol: &str, name: &str, data: &str) {
-        let Some(peer) = self.clients.get(&link).map(|client| client.path.peer) else { return };
-        if self.plan.keys.is_empty() {
-            let why = "a key was given, but this server has none and cannot prove who it is";
-            return self.refuse(cx, link, why);
+    fn shake(&mut self, cx: &Context<'_>, link: Link, protocol: &str, name: &str, data: &str) -> Answered {
+        let Some(peer) = self.clients.get(&link).map(|client| client.path.peer) else { return Ok(()) };
+        if self.plan.config.keys.is_empty() {
+            return Err("a key was given, but this server has none and cannot prove who it is".to_owned());
         }
         let (rate, _) = self.handshakes_of(peer.ip());
         if !rate.admits(cx.now) {
-            return self.refuse(cx, link, "too many clients of this address prove a key: try again");
+            return Err("too many clients of this address prove a key: try again".to_owned());
         }
         let (drawn, unknown) = (self.secrets.draw(), self.secrets.draw());
-        let (proof, holder) = match (protocol, &self.plan.keys.own) {
-            (SHARED, _) if self.plan.keys.shared.is_empty() => {
-                let why = "this server has no shared keys: give --key-file and --server-key";
-                return self.refuse(cx, link, why);
+        let keys = &self.plan.config.keys;
+        let (proof, holder) = match (protocol, &keys.own) {
+            (SHARED, _) if keys.shared.is_empty() => {
+                return Err("this server has no shared keys: give --key-file and --server-key".to_owned());
             }
-            (SHARED, _) => match self.plan.keys.named(name) {
-                Some(key) => {
-                    let holder = Holder { name: key.name.clone(), rights: key.rights.clone() };
-                    (Proof::Shared(key.key.handshake_key()), Some(holder))
-                }
+            (SHARED, _) => match keys.named(name) {
+                Some(key) => (Proof::Shared(key.key.handshake_key()), Some(Holder::of(key))),
                 None => (Proof::Shared(&unknown), None),
             },
             (PAIRS, Some(own)) => (Proof::Own(&own.0), None),
             (PAIRS, None) => {
-                return self.refuse(
-                    cx,
-                    link,
-                    "this server has no key pair: give a shared key, with --psk-file",
-                );
+                return Err("this server has no key pair: give a shared key, with --psk-file".to_owned());
             }
-            _ => return self.refuse(cx, link, "this server knows no such handshake"),
+            _ => return Err("this server knows no such handshake".to_owned()),
         };
         let shake = Shake::server(proof, &prologue(name), drawn);
         let answer = shake.and_then(|mut shake| {
@@ -208,45 +194,42 @@ impl Server {
             let data = shake.say()?;
             Some((shake, data))
         });
-        let Some((shake, data)) = answer else {
-            return self.refuse(cx, link, "this is no beginning of a handshake");
-        };
+        let (shake, data) = answer.ok_or("this is no beginning of a handshake")?;
         let none = String::new;
         self.say(link, &Message::Noise { protocol: none(), key: none(), data });
-        let Some(client) = self.clients.get_mut(&link) else { return };
+        let Some(client) = self.clients.get_mut(&link) else { return Ok(()) };
         (client.step, client.since, client.holder) = (Step::Proving, cx.now, holder);
         if shake.is_over() {
             self.secure(cx, link, shake);
         } else {
             client.shake = Some(shake);
         }
+        Ok(())
     }
 
     /// The last message of a handshake with pairs of keys.
-    fn shaken(&mut self, cx: &Context<'_>, link: Link, data: &str) {
+    fn shaken(&mut self, cx: &Context<'_>, link: Link, data: &str) -> Answered {
         let Some(mut shake) = self.clients.get_mut(&link).and_then(|v| v.shake.take()) else {
-            return self.close(cx, link);
+            self.close(cx, link);
+            return Ok(());
         };
         let peer = shake.hear(data).and_then(|()| shake.peer()).filter(|_| shake.is_over());
-        let known = self.plan.keys.peers.iter().find(|named| Some(named.key) == peer);
-        let holder = known.map(|key| Holder { name: key.name.clone(), rights: key.rights.clone() });
-        if holder.is_none() {
+        let known = self.plan.config.keys.peers.iter().find(|named| Some(named.key) == peer);
+        let holder = known.map(Holder::of);
+        let is_known = holder.is_some();
+        if !is_known {
             self.unproved(cx, link);
             if peer.is_none() {
-                return self.close(cx, link);
+                self.close(cx, link);
+                return Ok(());
             }
         }
         if let Some(client) = self.clients.get_mut(&link) {
-            client.holder = holder.clone();
+            client.holder = holder;
         }
         self.secure(cx, link, shake);
-        if holder.is_none() {
-            self.refuse(
-                cx,
-                link,
-                "this server does not know your public key: a line for it is missing in its --client-keys",
-            );
-        }
+        let why = "this server does not know your public key: a line for it is missing in its --client-keys";
+        if is_known { Ok(()) } else { Err(why.to_owned()) }
     }
 
     fn secure(&mut self, cx: &Context<'_>, link: Link, shake: Shake) {
@@ -271,9 +254,10 @@ impl Server {
         }
     }
 
-    fn enter_idle(&mut self, cx: &Context<'_>, link: Link) {
+    /// A client has no session, and may propose one.
+    pub(super) fn enter_idle(&mut self, cx: &Context<'_>, link: Link) {
         if let Some(client) = self.clients.get_mut(&link) {
-            (client.step, client.since, client.said) = (Step::Idle, cx.now, 0);
+            (client.step, client.since, client.said, client.held) = (Step::Idle, cx.now, 0, None);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Sessions: queueing, granting and starting them.
 
 use super::standing::Moved;
-use super::{ClientState, GRACE_EXCLUSIVE, Held, Holder, Server, Step, WAIT_EXCLUSIVE, is_here};
+use super::{Answered, ClientState, GRACE_EXCLUSIVE, Held, Holder, Server, Step, WAIT_EXCLUSIVE, is_here};
 use crate::auth::hex;
 use crate::balance::{Placed, first_worker, is_light};
 use crate::message::Message;
@@ -31,42 +31,38 @@ impl Server {
     /// Whether a proposal has to wait: an exclusive session excludes all others, whichever came first.
     pub(super) fn must_wait(&self, link: Link) -> Option<(u32, &'static str)> {
         let client = self.clients.get(&link)?;
-        let ours =
-            |v: &ClientState| v.run == client.run && v.held.as_ref().is_some_and(|h| h.phase.exclusive);
+        let ours = |v: &ClientState| {
+            v.run == client.run && v.held.as_ref().is_some_and(|h| h.granting.phase.exclusive)
+        };
         if self.clients.values().any(ours) {
             // The parts of a run share its place: other sessions wait for all of them.
             return None;
         }
-        let exclusive = self.plan.exclusive || client.proposal.as_ref().is_some_and(|p| p.exclusive);
+        let exclusive = self.plan.config.exclusive || client.proposal.as_ref().is_some_and(|p| p.exclusive);
         let running = u32::clamped(self.others(client.run).count());
         let before = u32::clamped(self.queue.iter().take_while(|&&l| l != link).count());
         if exclusive && running + before > 0 {
             return Some((running + before, "an exclusive session waits until no other runs"));
         }
-        if self.others(client.run).any(|v| v.held.as_ref().is_some_and(|h| h.phase.exclusive)) || before > 0 {
+        if self.others(client.run).any(|v| v.held.as_ref().is_some_and(|h| h.granting.phase.exclusive))
+            || before > 0
+        {
             return Some((running + before, "an exclusive session is running or waiting"));
         }
         None
     }
 
-    pub(super) fn consider(&mut self, cx: &Context<'_>, link: Link) {
-        let Some(proposal) = self.clients.get(&link).and_then(|v| v.proposal.clone()) else { return };
+    pub(super) fn consider(&mut self, cx: &Context<'_>, link: Link) -> Answered {
+        let Some(client) = self.clients.get(&link) else { return Ok(()) };
+        let Some(proposal) = client.proposal.clone() else { return Ok(()) };
         if self.ending.is_some() {
-            return self.refuse(cx, link, "the server is stopping");
+            return Err("the server is stopping".to_owned());
         }
         let protocol: &dyn Protocol = &crate::PROTOCOL;
-        if let Err(why) = proposal.check().and_then(|()| protocol.check(&proposal)) {
-            return self.refuse(cx, link, &why);
-        }
-        if let Some(why) = self.beyond_rights(link, &proposal) {
-            return self.refuse(cx, link, &why);
-        }
-        if self.plan.limits.connections == 0 {
-            return self.refuse(
-                cx,
-                link,
-                "nothing is measured at this port: it is for ending another server",
-            );
+        proposal.check().and_then(|()| protocol.check(&proposal))?;
+        self.check_rights(client.holder.as_ref(), &proposal)?;
+        if self.plan.config.limits.connections == 0 {
+            return Err("nothing is measured at this port: it is for ending another server".to_owned());
         }
         if let Some((ahead, reason)) = self.must_wait(link) {
             if let Some(client) = self.clients.get_mut(&link)
@@ -77,50 +73,53 @@ impl Server {
                 self.say(link, &Message::Queued { ahead, reason: reason.to_owned() });
                 self.stands(cx, link, Standing::Waiting);
             }
-            return;
+            return Ok(());
         }
         self.queue.retain(|&l| l != link);
         self.grant(cx, link, *proposal);
+        Ok(())
     }
 
-    /// Why a client may not have at all what it proposes, where its key or the limits of the server say so.
-    fn beyond_rights(&self, link: Link, phase: &Phase) -> Option<String> {
-        let holder = self.clients.get(&link)?.holder.as_ref();
+    /// Checks whether a client with this key may have what it proposes, by the key and the limits of the server.
+    fn check_rights(&self, holder: Option<&Holder>, phase: &Phase) -> Answered {
         if let Some(holder) = holder {
             let verb = verb(phase.kind);
             if !holder.rights.permits(verb) {
-                return Some(format!("{holder} is not for {verb}: {}", holder.rights.verbs()));
+                return Err(format!("{holder} is not for {verb}: {}", holder.rights.verbs()));
             }
             if phase.exclusive && !holder.rights.exclusive {
-                return Some(format!("{holder} does not let you exclude others: leave --exclusive out"));
+                return Err(format!("{holder} does not let you exclude others: leave --exclusive out"));
             }
         }
         let limits = self.limits_of(holder);
-        let most = limits.rate.filter(|_| phase.kind != Kind::Ping)?;
+        let Some(most) = limits.rate.filter(|_| phase.kind != Kind::Ping) else { return Ok(()) };
         let connections = phase.connections.min(limits.connections.max(1));
         if most < 8 * u64::from(connections) {
             let key = holder.map_or_else(|| "this server".to_owned(), Holder::to_string);
-            return Some(format!(
+            return Err(format!(
                 "{key} allows no more than {most} bit/s now, which is less than 8 bit/s for each connection: ask for fewer, or \
                  again when other sessions of this key have ended"
             ));
         }
         // What follows a schedule of its own is not slowed down.
         let scheduled = phase.media.is_some() || phase.train.is_some() || phase.trace.is_some();
-        let asked = rate_of(phase).filter(|&asked| scheduled && asked > most)?;
-        Some(format!(
-            "{asked} bit/s are more than the {most} bit/s that you may have here: ask for a lower rate"
-        ))
+        match rate_of(phase).filter(|&asked| scheduled && asked > most) {
+            None => Ok(()),
+            Some(asked) => Err(format!(
+                "{asked} bit/s are more than the {most} bit/s that you may have here: ask for a lower rate"
+            )),
+        }
     }
 
     /// The limits for a client with this key. The sessions of a key share its rate.
     fn limits_of(&self, holder: Option<&Holder>) -> Limits {
-        let mut limits = self.plan.limits.clone();
+        let mut limits = self.plan.config.limits.clone();
         let Some(Holder { name, rights }) = holder else { return limits };
         let least = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
         let left = rights.rate.map(|most| {
             let same = self.clients.values().filter(|v| v.holder.as_ref().is_some_and(|h| h.name == *name));
-            let used = same.filter_map(|v| rate_of(&v.held.as_ref()?.phase)).fold(0, u64::saturating_add);
+            let used =
+                same.filter_map(|v| rate_of(&v.held.as_ref()?.granting.phase)).fold(0, u64::saturating_add);
             most.saturating_sub(used)
         });
         limits.rate = least(limits.rate, left);
@@ -130,52 +129,47 @@ impl Server {
 
     pub(super) fn grant(&mut self, cx: &Context<'_>, link: Link, mut phase: Phase) {
         let now = cx.now;
-        phase.exclusive |= self.plan.exclusive;
-        let holder = self.clients.get(&link).and_then(|v| v.holder.clone());
+        phase.exclusive |= self.plan.config.exclusive;
+        let Some(client) = self.clients.get(&link) else { return };
+        let (run, here, holder) = (client.run, is_here(&client.path), client.holder.clone());
         let changes = self.reduce(&mut phase, holder.as_ref());
         phase.first_worker = self.first_worker(&phase);
         let secret = self.secrets.short();
-        let index = self.groups.iter().skip(1).position(Option::is_none).map_or(self.groups.len(), |i| i + 1);
-        if index == self.groups.len() {
-            self.groups.push(None);
-        }
-        self.groups[index] = Some(link);
+        let is_free = |group: &Group| !self.groups.contains_key(group);
+        let group = (1..).map(Group).find(is_free).unwrap_or_default();
+        self.groups.insert(group, link);
         self.sessions += 1;
-        let number = self.sessions;
-        let Some((run, here)) = self.clients.get(&link).map(|v| (v.run, is_here(&v.path))) else { return };
+        let session = self.sessions;
         let known = holder.is_some() || here;
         let host = if known { self.plan.host.clone() } else { self.plan.host.without_identity() };
         let others = u32::clamped(self.others(run).count());
         let (processes, process_ports) = self.process_ports(link, &phase);
         let answer = Message::Accepted {
-            accepted: Accepted { session: number, changes, others },
+            accepted: Accepted { session, changes, others },
             secret: hex(&secret),
             phase: Box::new(phase.clone()),
             host: Box::new(host),
             workers: self.plan.workers.into(),
-            placement: self.plan.placement.clone(),
+            placement: self.plan.config.placement.describe(),
             process_ports: process_ports.clone(),
         };
         self.say(link, &answer);
+        let config = &self.plan.config;
+        let Some(client) = self.clients.get_mut(&link) else { return };
         let until = phase.exclusive.then(|| now.plus(WAIT_EXCLUSIVE));
-        if let Some(client) = self.clients.get_mut(&link) {
-            client.step = Step::Granted;
-            client.since = now;
-            client.said = 0;
-            client.proposal = None;
-            client.held = Some(Held {
-                group: Group(u32::clamped(index)),
-                number,
-                secret,
-                phase,
-                start: now,
-                until,
-                others,
-                moved: Moved::default(),
-                processes,
-                process_ports,
-            });
-        }
+        let granting = Granting {
+            group,
+            session,
+            key: OpeningKey::new(&secret, &client.handshake).bytes(),
+            start: now,
+            records: config.records,
+            busy: config.limits.busy,
+            eager: config.limits.eager && phase.kind == Kind::Ping,
+            phase,
+            process_ports,
+        };
+        (client.step, client.since, client.said, client.proposal) = (Step::Granted, now, 0, None);
+        client.held = Some(Held { granting, until, others, moved: Moved::default(), processes });
         self.stands(cx, link, Standing::Granted);
         self.raise_others();
     }
@@ -216,7 +210,7 @@ impl Server {
         };
         // A paced connection costs a worker next to nothing beside one that sends as fast as it can; others are on other workers.
         let paced = |phase: &Phase| (phase.rate.is_some() || phase.media.is_some(), is_light(phase));
-        let held = self.clients.values().filter_map(|client| Some(&client.held.as_ref()?.phase));
+        let held = self.clients.values().filter_map(|client| Some(&client.held.as_ref()?.granting.phase));
         let alike = held.filter(|other| paced(other) == paced(phase)).map(placed);
         first_worker(self.plan.workers, placed(phase), alike)
     }
@@ -251,7 +245,7 @@ impl Server {
         {
             let asked = phase.duration_ns.map_or("no end".into(), |d| format!("{} s", d as f64 / 1e9));
             let why = match limits.duration_ns {
-                most if most != self.plan.limits.duration_ns => "limit of your key",
+                most if most != self.plan.config.limits.duration_ns => "limit of your key",
                 Some(_) => "limit of this server",
                 None => "limit of this server for sessions that exclude all others (--max-time sets another)",
             };
@@ -267,7 +261,7 @@ impl Server {
             let each = (most / u64::from(phase.connections)).max(8);
             if phase.rate.is_none_or(|r| r > each) {
                 let asked = phase.rate.map_or("unlimited".into(), |r| format!("{r} bit/s"));
-                let of_key = limits.rate != self.plan.limits.rate;
+                let of_key = limits.rate != self.plan.config.limits.rate;
                 let why = if of_key { "limit of your key" } else { "limit per session" };
                 change("rate per connection", asked, format!("{each} bit/s"), why);
                 phase.rate = Some(each);
@@ -281,52 +275,31 @@ impl Server {
         let Some(client) = self.clients.get_mut(&link) else { return };
         let Some(held) = &mut client.held else { return };
         client.step = Step::Running;
-        held.start = cx.now;
-        let longest = held.phase.ends_after().unwrap_or(self.plan.limits.exclusive_ns);
-        held.until = held.phase.exclusive.then(|| cx.now.plus(longest).plus(GRACE_EXCLUSIVE));
-        let phase = &held.phase;
+        let granting = &mut held.granting;
         // Schedules begin at the instant that the client sets, which is this much later.
-        let start = cx.now.plus(phase.lead_ns());
-        let granting = Granting {
-            group: held.group,
-            session: held.number,
-            key: OpeningKey::new(&held.secret, &client.handshake).bytes(),
-            phase: phase.clone(),
-            start,
-            records: self.plan.records,
-            busy: self.plan.limits.busy,
-            eager: self.plan.limits.eager && phase.kind == Kind::Ping,
-            process_ports: held.process_ports.clone(),
-        };
+        granting.start = cx.now.plus(granting.phase.lead_ns());
+        let phase = &granting.phase;
+        let longest = phase.ends_after().unwrap_or(self.plan.config.limits.exclusive_ns);
+        held.until = phase.exclusive.then(|| cx.now.plus(longest).plus(GRACE_EXCLUSIVE));
         let mut plan = granting.plan();
         let workers = self.plan.set(u16::from(is_light(phase)));
         plan.workers = Some(workers.clone());
+        let holder = client.holder.as_ref().filter(|holder| !holder.name.is_empty());
         let text = format!(
             "session {} with {}{}: {} {}, {} connections",
-            held.number,
+            granting.session,
             client.path.peer,
-            client
-                .holder
-                .as_ref()
-                .filter(|holder| !holder.name.is_empty())
-                .map_or_else(String::new, |h| format!(" ({h})")),
-            match phase.kind {
-                Kind::Tcp => "tcp",
-                Kind::Connect => "connect",
-                Kind::Stream => "stream",
-                Kind::Ping => "ping",
-                Kind::Delay => "delay",
-                Kind::Train => "train",
-            },
+            holder.map_or_else(String::new, |holder| format!(" ({holder})")),
+            verb(phase.kind),
             phase.pattern,
             phase.connections
         );
-        let is_spread = !held.process_ports.is_empty();
+        let is_spread = !granting.process_ports.is_empty();
         if is_spread {
             plan.workers = Some(self.plan.workers_of(&held.processes));
-            plan.about = Some(About::Grant(granting).encode());
+            plan.about = Some(About::Grant(granting.clone()).encode());
         } else {
-            self.grants.insert(held.number, Arc::new(granting.grant(workers, None)));
+            self.grants.insert(granting.session, Arc::new(granting.grant(workers, None)));
         }
         self.driver.group(plan, Vec::new());
         self.driver.notice(Level::Info, text);
@@ -347,7 +320,9 @@ impl Server {
         while let Some(&link) = self.queue.front() {
             let before = self.queue.len();
             // Takes it out of the queue, unless it has to go on waiting.
-            self.consider(cx, link);
+            if let Err(why) = self.consider(cx, link) {
+                self.refuse(cx, link, &why);
+            }
             if self.queue.len() >= before {
                 return;
             }

@@ -1,6 +1,6 @@
 //! Reports of the sessions' states, for the live view and pages.
 
-use super::{Held, Server};
+use super::Server;
 use metrics::{Ending, Tally};
 use model::{Event, Served, Standing, Totals, Traffic};
 use transport::{Context, Link};
@@ -15,6 +15,14 @@ pub(super) struct Moved {
     errors: u64,
 }
 
+impl Moved {
+    /// What a session has moved that is over.
+    pub(super) fn of(totals: &Totals) -> Self {
+        let errors = totals.network_errors + totals.data_errors + totals.protocol_errors;
+        Moved { total: totals.traffic, opened: totals.opened, errors, ..Moved::default() }
+    }
+}
+
 impl Server {
     /// A session stands in another way from now on.
     pub(super) fn stands(&mut self, cx: &Context<'_>, link: Link, standing: Standing) {
@@ -26,12 +34,12 @@ impl Server {
 
     /// Tells how a session stands, if there is one: a client that has asked for nothing has none.
     pub(super) fn stand(&mut self, link: Link, standing: Standing) {
-        if !self.plan.sessions {
+        if !self.plan.config.sessions {
             return;
         }
         let Some(client) = self.clients.get(&link) else { return };
         let (number, phase, moved) = match (&client.held, &client.proposal) {
-            (Some(held), _) => (held.number, &held.phase, held.moved),
+            (Some(held), _) => (held.granting.session, &held.granting.phase, held.moved),
             (None, Some(proposal)) => (0, &**proposal, Moved::default()),
             (None, None) => return,
         };
@@ -62,27 +70,5 @@ impl Server {
         moved.opened += tally.opened;
         moved.errors += ended(Ending::NetworkError) + ended(Ending::DataError) + ended(Ending::ProtocolError);
         self.stand(link, Standing::Running);
-    }
-
-    /// A session is over, and this is what it found.
-    pub(super) fn ended(&mut self, link: Link, held: &Held, totals: &Totals) {
-        if !self.plan.sessions {
-            return;
-        }
-        let Some(client) = self.clients.get(&link) else { return };
-        let served = Served {
-            number: held.number,
-            peer: client.path.peer,
-            run: client.run,
-            phase: Some(Box::new(held.phase.clone())),
-            standing: Standing::Ended,
-            since: client.standing,
-            latest: Traffic::default(),
-            total: totals.traffic,
-            open: 0,
-            opened: totals.opened,
-            errors: totals.network_errors + totals.data_errors + totals.protocol_errors,
-        };
-        self.driver.ask(Event::Served(Box::new(served)));
     }
 }

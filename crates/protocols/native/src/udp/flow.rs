@@ -2,15 +2,18 @@
 
 mod talk;
 
-use super::super::opening::Opener;
 use super::clocks::Clocks;
 use super::codec::{CONTROL, Check, Kind, UNKNOWN, Word};
 use super::echo::Returner;
+use super::log::Log;
 use super::receiver::Receiver;
 use super::sender::{Sender, sends_size};
-use super::serve::{OpenFlow, Terms};
-use super::track::Track;
+use super::serve::Terms;
+use super::track::{Memory, Track};
 use super::{AGAIN, Posted, TOGETHER, again};
+use crate::grants::OpenFlow;
+use crate::message::FlowReport;
+use crate::opening::Opener;
 use common::kernel::Core;
 use metrics::{ClockKind, Ending, Mono, Packets, SECOND, StampKind};
 use std::sync::Arc;
@@ -101,7 +104,8 @@ impl Probe {
         core.moved = now;
         let clocks = Clocks::new(terms.clock(), client);
         let echo = terms.echo();
-        let (sends, receives) = if client { (terms.up, terms.down) } else { (terms.down && !echo, terms.up) };
+        let (up, down) = (terms.pattern.sends_up(), terms.pattern.sends_down());
+        let (sends, receives) = if client { (up, down) } else { (down && !echo, up) };
         // Both directions and all flows draw from seeds of their own.
         let seed = terms.probe.seed ^ u64::from(slot) << 1 ^ u64::from(client);
         let sender = || Sender::new(&terms, slot, check, seed);
@@ -130,7 +134,7 @@ impl Probe {
     }
 
     /// The same, on its way to another worker.
-    pub(super) fn leaving(mut self, to: Option<u16>) -> Self {
+    pub(crate) fn leaving(mut self, to: Option<u16>) -> Self {
         self.core.leave_for(to);
         self
     }
@@ -246,7 +250,11 @@ impl Probe {
         })
     }
 
+    /// Counts and posts what was found out, once.
     fn finish(&mut self, cx: &mut Context<'_>) {
+        if self.state == State::Over {
+            return;
+        }
         let total = self.expected();
         let known = self.receiver.as_ref().map(|receiver| self.theirs.unwrap_or_else(|| receiver.next()));
         if self.core.row.is_some() {
@@ -263,24 +271,21 @@ impl Probe {
                 }
             }
         }
-        self.post_log(cx);
         self.post_track(cx, known);
         self.state = State::Over;
+        self.core.end(if self.stopped { Ending::Stopped } else { Ending::Completed });
     }
 
-    /// What is remembered of trains goes to the session.
-    fn post_log(&mut self, cx: &mut Context<'_>) {
-        if self.terms.train.is_none() || self.state == State::Over {
-            return;
-        }
-        let mut log = self.receiver.as_mut().and_then(Receiver::take_log).unwrap_or_default();
+    /// What is remembered of packet trains, if these are sent.
+    fn take_log(&mut self, cx: &Context<'_>) -> Option<Box<Log>> {
+        self.terms.train.as_ref()?;
+        let mut log = self.receiver.as_mut().and_then(|receiver| receiver.log.take()).unwrap_or_default();
         let (start, sent) = self.sender.as_mut().map(Sender::take_log).unwrap_or_default();
-        log.group = Some(self.terms.group);
         // So far it has what comes of the card's clock.
         log.bound_ns = log.bound_ns.saturating_add(self.clocks.known().bound_ns);
         log.start_ns = start.map(|start| cx.clock.host_signed(start));
         log.sent = sent;
-        cx.post(Posted::Log(log));
+        Some(log)
     }
 
     /// Exchanges that are to compare the clocks before data flows: on one host a single one shows that there is nothing to compare,
@@ -289,34 +294,58 @@ impl Probe {
         if self.terms.clock() == ClockKind::SameHost { 1 } else { BEFORE }
     }
 
-    /// Posts the flow's own statistics as well.
+    /// Posts what is known and remembered of the flow.
     fn post_track(&mut self, cx: &mut Context<'_>, known: Option<u64>) {
-        if self.state == State::Over {
-            return;
-        }
-        let out = self.sent();
-        let (sent, sent_left_out) = self.sender.as_mut().map(Sender::take_memory).unwrap_or_default();
-        let (sums, got, got_left_out) = self.receiver.as_mut().map(Receiver::take_memory).unwrap_or_default();
+        let memory = self.sender.as_mut().and_then(|sender| sender.memory.take());
+        let (sent, sent_left_out) = Memory::told(memory);
+        let memory = self.receiver.as_mut().and_then(|receiver| receiver.memory.take());
+        let (got, got_left_out) = Memory::told(memory);
+        let sums = self.receiver.as_ref().map(|receiver| receiver.sums).unwrap_or_default();
         cx.post(Posted::Track(Box::new(Track {
             group: Some(self.terms.group),
-            slot: self.core.slot,
             path: self.core.path,
-            start_ns: cx.clock.host_signed(self.terms.start.unwrap_or(cx.now)),
-            offset_ns: self.clocks.known().offset_ns,
-            out,
-            sums,
-            known,
             server: 0,
+            report: FlowReport {
+                slot: self.core.slot,
+                start_ns: cx.clock.host_signed(self.terms.start.unwrap_or(cx.now)),
+                offset_ns: self.clocks.known().offset_ns,
+                out: self.sent(),
+                sums,
+                known,
+                sent_left_out,
+                got_left_out,
+            },
             sent,
             got,
-            sent_left_out,
-            got_left_out,
+            log: self.take_log(cx),
         })));
     }
 
     /// Time until a word is said again that is not answered.
     fn again(&self, now: Mono) -> u64 {
-        again(now.since(self.core.moved), self.terms.flows)
+        again(now.since(self.core.moved), self.terms.connections)
+    }
+
+    /// When the next word leaves, after one that has left now.
+    fn next_word(&mut self, now: Mono) -> Mono {
+        let (again, pulse) = (self.again(now), self.pulse());
+        match (self.state, self.terms.start) {
+            (State::Run, Some(start)) => {
+                let end = start.plus(self.terms.duration_ns);
+                let unheard = !self.agreed || now.since(self.core.moved) >= UNHEARD;
+                match (end <= now, unheard) {
+                    (true, _) => now.plus(AGAIN.min(pulse)),
+                    (false, true) => now.plus(again.min(pulse)).min(end.plus(1)),
+                    (false, false) => now.plus(pulse).min(end.plus(1)),
+                }
+            }
+            (State::Compare(_), _) => {
+                self.asked += 1;
+                // Not waiting for the answers: a long path would take a round trip for each.
+                now.plus(if self.asked <= self.before() { BETWEEN } else { again })
+            }
+            _ => now.plus(again),
+        }
     }
 
     /// The client's run is over before data could flow.
@@ -333,7 +362,7 @@ impl Probe {
 
     /// Time between two comparisons of the clocks during the run.
     fn pulse(&self) -> u64 {
-        let together = u64::from(self.terms.flows) * TOGETHER;
+        let together = u64::from(self.terms.connections) * TOGETHER;
         (self.terms.duration_ns / DURING).max(together).clamp(SELDOM, SECOND)
     }
 
@@ -349,18 +378,11 @@ impl Probe {
 
 impl Flow for Probe {
     fn interest(&self) -> Interest {
-        if self.state == State::Over {
-            return Interest::done(if self.stopped { Ending::Stopped } else { Ending::Completed });
-        }
-        if let Some(elsewhere) = self.core.last_interest() {
-            return elsewhere;
+        if let Some(last) = self.core.last_interest() {
+            return last;
         }
         let word = self.speaks().then_some(self.word_at).filter(|_| self.core.row.is_some());
-        let data = match self.sender.as_ref().map_or(When::Never, Sender::due) {
-            When::Never => None,
-            When::Now => Some(Mono(0)),
-            When::At(at) => Some(at),
-        };
+        let data = self.sender.as_ref().and_then(Sender::due);
         let owed = self.owed.map(|_| Mono(0));
         let send = word.into_iter().chain(data).chain(owed).min().map_or(When::Never, When::At);
         let shown = self.receiver.as_ref().and_then(Receiver::wake);
@@ -374,8 +396,7 @@ impl Flow for Probe {
             return self.fill_word(cx, out);
         }
         if let Some(sender) = self.sender.as_mut().filter(|_| self.core.row.is_some()) {
-            sender.prepare_send(cx, self.core.group, out);
-            let unsent = sender.take_given_up();
+            let unsent = sender.prepare_send(cx, self.core.group, out);
             if unsent > 0 {
                 self.core.packets(cx, &Packets { unsent, ..Packets::default() });
             }
@@ -393,29 +414,7 @@ impl Flow for Probe {
             }
             Offer::Word if n.bytes > 0 || n.fault.is_some() => {
                 if self.owed.take().is_none() {
-                    self.word_at = match (self.state, self.terms.start) {
-                        (State::Run, Some(start)) => {
-                            let unheard = !self.agreed || cx.now.since(self.core.moved) >= UNHEARD;
-                            let gap = if unheard { self.again(cx.now) } else { u64::MAX };
-                            let next = cx.now.plus(gap.min(self.pulse()));
-                            let end = start.plus(self.terms.duration_ns);
-                            if end <= cx.now {
-                                cx.now.plus(AGAIN.min(self.pulse()))
-                            } else {
-                                next.min(end.plus(1))
-                            }
-                        }
-                        // Not waiting for the answers: a long path would take a round trip for each.
-                        (State::Compare(_), _) if self.asked < self.before() => {
-                            self.asked += 1;
-                            cx.now.plus(BETWEEN)
-                        }
-                        (State::Compare(_), _) => {
-                            self.asked += 1;
-                            cx.now.plus(self.again(cx.now))
-                        }
-                        _ => cx.now.plus(self.again(cx.now)),
-                    };
+                    self.word_at = self.next_word(cx.now);
                 }
                 if n.fault.is_some() {
                     self.refused(cx);

@@ -2,18 +2,16 @@
 
 use super::track::{number, stamp};
 use crate::message::Message;
-use metrics::{Arrival, Departure, Echo, Group, TrainPacket, TrainReport, join, join_echoes};
+use metrics::{Arrival, Departure, Echo, StampKind, TrainPacket, TrainReport, join, join_echoes};
 use model::{MOST_TRAIN_PACKETS, Train, Trains};
 
 /// Entries of one message: far below the longest one.
 const PIECE: usize = 4_000;
 const MOST: usize = MOST_TRAIN_PACKETS as usize;
 
-/// One end's memory. A flow posts it as a note when it is over.
+/// One end's memory, told with the rest of what its flow remembers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Log {
-    /// The session's group, once posted.
-    pub(crate) group: Option<Group>,
     /// When the schedule began, ns of the sender's host clock; only the sender knows.
     pub(crate) start_ns: Option<i64>,
     /// How far the receiver may be wrong about the sender's clock, and about its card's where that stamped packets, ns.
@@ -89,7 +87,12 @@ impl Log {
         );
         for (sequence, at, offset, who) in got {
             let (received_ns, offset_ns) = (at.wrapping_add(zero_ns), offset.wrapping_add(offset_ns));
-            self.arrived(Arrival { sequence, received_ns, offset_ns, stamp: stamp(who) });
+            self.arrived(Arrival {
+                sequence,
+                received_ns,
+                offset_ns,
+                stamp: stamp(who, StampKind::KernelRx),
+            });
         }
     }
 }
@@ -118,12 +121,10 @@ pub(crate) fn found(
 mod tests {
     use super::*;
     use crate::message::{Frames, MAX_MESSAGE, encode};
-    use metrics::StampKind;
 
     #[test]
     fn a_log_comes_whole_through_bounded_messages() {
         let log = Log {
-            group: None,
             start_ns: Some(1 << 60),
             bound_ns: 9,
             sent: (0..100_000).map(|n| Departure { place: n, sent_ns: (1 << 60) + i64::from(n) }).collect(),

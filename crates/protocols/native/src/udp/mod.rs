@@ -19,7 +19,6 @@
 //! All words have 144 bytes, so that nothing larger ever goes to an address that has not returned its cookie. The client
 //! repeats what is not answered. Packets are drawn in [`codec`]; `docs/methods/delay.md` says what is made of them.
 
-mod call;
 mod clocks;
 mod codec;
 mod echo;
@@ -31,11 +30,10 @@ mod serve;
 mod show;
 mod track;
 
-pub(super) use call::{Callers, Site};
 pub use codec::{CONTROL, HEADER, Header, Kind, Word};
 pub use flow::Probe;
 pub(super) use log::{Log, found};
-pub(super) use serve::{Cookies, OpenFlows, Terms};
+pub(super) use serve::{Terms, cookie};
 pub(super) use track::{Track, Tracks};
 
 use crate::preamble::Guess;
@@ -65,8 +63,6 @@ pub(crate) enum Posted {
     Answered(usize),
     /// A client's flow ends before it has been opened.
     Unopened,
-    /// What a flow remembers of packet trains.
-    Log(Box<Log>),
-    /// What is known of a flow.
+    /// What is known of a flow that is over.
     Track(Box<Track>),
 }

@@ -8,12 +8,11 @@ use super::show::Show;
 use super::track::Memory;
 use crate::payload;
 use common::kernel::Core;
-use common::message::tell;
 use metrics::{
     Arrival, Clamped, Echo, Estimate, FlowSums, Jitter, Mono, PacketTally, Packets, ReceivedPacket, Seen,
     Sequence, Stamp, StampKind, Unplaced, Variation,
 };
-use model::{Event, Verify};
+use model::Verify;
 use transport::{Context, Received};
 
 /// Most numbers that are remembered one by one: two seconds at half a million a second, an eighth of a second at eight
@@ -35,14 +34,14 @@ pub(super) struct Receiver {
     unknown: u64,
     finished: bool,
     /// Every packet that came, when trains do.
-    log: Option<Box<Log>>,
+    pub(super) log: Option<Box<Log>>,
     /// What comes are our own packets, returned: they left when they are said to have, but were not meant to until they had
     /// got there ([`super::echo`]).
     echoes: bool,
     /// Every datagram that came, when they are to be told.
-    memory: Option<Box<Memory<ReceivedPacket>>>,
+    pub(super) memory: Option<Box<Memory<ReceivedPacket>>>,
     /// All of the above in a few numbers.
-    sums: FlowSums,
+    pub(super) sums: FlowSums,
     /// The frames, when it is a stream.
     show: Option<Show>,
 }
@@ -100,18 +99,9 @@ impl Receiver {
 
     /// Judges the frames whose time has come, counts them, and tells them now and then.
     pub(super) fn show(&mut self, cx: &mut Context<'_>, core: &Core) {
-        if let Some(show) = &mut self.show
-            && show.count(cx, core)
-        {
-            let rows = show.take_rows();
-            tell(cx, Event::Frames { id: core.id, rows });
+        if let Some(show) = &mut self.show {
+            show.tell(cx, core, false);
         }
-    }
-
-    /// Its sums, and its memory, as far as it had room, with how many it had not.
-    pub(super) fn take_memory(&mut self) -> (FlowSums, Vec<ReceivedPacket>, u64) {
-        let (all, left_out) = Memory::told(self.memory.take());
-        (self.sums, all, left_out)
     }
 
     /// Different datagrams that have come intact, or nearly so.
@@ -119,14 +109,16 @@ impl Receiver {
         self.sequence.as_ref().map_or(0, |s| s.counts().unique)
     }
 
+    /// Which numbers have come, from the first datagram on.
+    #[inline]
+    fn sequence(&mut self) -> &mut Sequence {
+        self.sequence.get_or_insert_with(|| Box::new(Sequence::new(self.window)))
+    }
+
     /// Whether a datagram is intact, as far as is to be checked.
     pub(super) fn intact(&self, datagram: &[u8]) -> Option<Header> {
         let header = Header::read(self.check, datagram)?;
         (!self.compare || payload::is_start(&datagram[HEADER..])).then_some(header)
-    }
-
-    pub(super) fn take_log(&mut self) -> Option<Box<Log>> {
-        self.log.take()
     }
 
     /// Numbers of `total` that have not come; what was damaged has.
@@ -301,9 +293,7 @@ impl Receiver {
     /// Counts a stretch, all of whose numbers are new.
     fn settle(&mut self, s: Option<Stretch>, now: i64, tally: &mut PacketTally, counts: &mut Packets) {
         let Some(s) = s else { return };
-        let window = self.window;
-        let sequence = self.sequence.get_or_insert_with(|| Box::new(Sequence::new(window)));
-        if sequence.see_run(s.first, s.count) {
+        if self.sequence().see_run(s.first, s.count) {
             tally.saw(Seen::New { gap: 0 });
         } else {
             for number in s.first..s.first + s.count {
@@ -332,9 +322,7 @@ impl Receiver {
 
     /// A number has come; whether for the first time.
     fn see(&mut self, number: u64, tally: &mut PacketTally, counts: &mut Packets) -> bool {
-        let window = self.window;
-        let sequence = self.sequence.get_or_insert_with(|| Box::new(Sequence::new(window)));
-        let seen = sequence.see(number);
+        let seen = self.sequence().see(number);
         tally.saw(seen);
         counts.saw(seen)
     }
@@ -344,8 +332,7 @@ impl Receiver {
         if std::mem::replace(&mut self.finished, true) {
             return;
         }
-        let window = self.window;
-        let sequence = self.sequence.get_or_insert_with(|| Box::new(Sequence::new(window)));
+        let sequence = self.sequence();
         let next = sequence.next();
         let total = total.unwrap_or(next).max(next);
         let arrivals = sequence.finish(total);
@@ -358,12 +345,8 @@ impl Receiver {
         tally.saw(Seen::New { gap: total - next });
         self.sequence = None;
         if let Some(show) = &mut self.show {
-            show.finish(Some(total));
-            show.count(cx, core);
-            let rows = show.take_rows();
-            if !rows.is_empty() {
-                tell(cx, Event::Frames { id: core.id, rows });
-            }
+            show.finish(total);
+            show.tell(cx, core, true);
         }
     }
 }

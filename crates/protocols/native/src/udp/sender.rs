@@ -4,11 +4,11 @@ use super::codec::{Check, HEADER, Header, HeaderTemplate};
 use super::serve::Terms;
 use super::track::Memory;
 use common::kernel::Template;
-use metrics::{Clamped, Departure, Mono, Packets, SentPacket, Stamp, StampKind};
-use model::{Media, Probe, Spacing, Trace, Train};
+use metrics::{Clamped, Departure, Group, Mono, Packets, SentPacket, Stamp, StampKind};
+use model::{Media, Probe, Spacing};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use transport::{Context, Rng, Sent, Transmit, When};
+use transport::{Context, Rng, Sent, Transmit};
 
 /// One template for all flows of a size: the payload is the same in every datagram.
 const TEMPLATE: Template = Template { key: 1 << 63, payload: HEADER };
@@ -130,8 +130,6 @@ struct Progress {
     gathers: bool,
     /// Datagrams of which the kernel is to tell when they left: tag, number, the program's stamp.
     asked: VecDeque<(u32, u64, Mono)>,
-    /// Places given up that have not been told.
-    given_up: u64,
     /// The socket took no more at this time.
     full: Option<Mono>,
 }
@@ -172,8 +170,8 @@ impl Turns {
 }
 
 /// A sender. It begins when it is told when, and ends with its schedule or when it is stopped.
-#[derive(Debug)]
 pub(super) struct Sender {
+    terms: Arc<Terms>,
     probe: Probe,
     frames: Option<Frames>,
     slot: u32,
@@ -183,57 +181,48 @@ pub(super) struct Sender {
     gap_ps: u64,
     /// Of one without a schedule whose flow receives as well.
     turns: Option<Turns>,
-    /// Trains instead of a rate.
-    train: Option<Train>,
-    trace: Option<Arc<Trace>>,
     log: Vec<Departure>,
     /// How late a place may be used.
     too_late: u64,
     progress: Progress,
     /// Every datagram that left, when they are to be told.
-    memory: Option<Box<Memory<SentPacket>>>,
+    pub(super) memory: Option<Box<Memory<SentPacket>>>,
 }
 
 impl Sender {
-    pub(super) fn new(terms: &Terms, slot: u32, check: Check, seed: u64) -> Self {
-        let (probe, train) = (terms.probe, terms.train.clone());
+    pub(super) fn new(terms: &Arc<Terms>, slot: u32, check: Check, seed: u64) -> Self {
+        let (probe, train) = (terms.probe, &terms.train);
+        let both_ways = terms.pattern.sends_up() && terms.pattern.sends_down();
         let packets = train.as_ref().map_or(0, |train| train.total().min(model::MOST_TRAIN_PACKETS));
         let gap_ps = probe.gap_ps(terms.rate);
         Sender {
             // Every packet of a train is a send call; their places are the schedule.
             gap_ps: if train.is_some() { 1 } else { gap_ps },
-            turns: (gap_ps == 0 && terms.media.is_none() && terms.up && terms.down && !terms.echo())
-                .then(Turns::default),
+            turns: (gap_ps == 0 && terms.media.is_none() && both_ways && !terms.echo()).then(Turns::default),
             probe,
             frames: terms.media.map(Frames::new),
             slot,
             check,
             rng: Rng::new(seed),
-            train,
-            trace: terms.trace.clone(),
             log: Vec::with_capacity(packets as usize),
             too_late: if probe.nonblock { (gap_ps / 1_000).max(SOON_LATE) } else { TOO_LATE },
             progress: Progress { pending: Vec::with_capacity(MOST), ..Progress::default() },
             memory: Memory::of(terms),
+            terms: Arc::clone(terms),
         }
     }
 
     /// Whether a train has begun to leave and has not left.
     pub(super) fn mid_train(&self) -> bool {
-        let packets = self.train.as_ref().map_or(1, |train| u64::from(train.packets.max(1)));
+        let Some(train) = &self.terms.train else { return false };
+        let packets = u64::from(train.packets.max(1));
         !self.progress.over
-            && self.train.is_some()
             && (!self.progress.pending.is_empty() || !self.progress.planned.is_multiple_of(packets))
     }
 
     /// When it began, and what has left.
     pub(super) fn take_log(&mut self) -> (Option<Mono>, Vec<Departure>) {
         (self.progress.span.map(|(start, _)| start), std::mem::take(&mut self.log))
-    }
-
-    /// Every datagram that left, as far as there was room, and how many more there were.
-    pub(super) fn take_memory(&mut self) -> (Vec<SentPacket>, u64) {
-        Memory::told(self.memory.take())
     }
 
     /// Sets when it begins and ends, once.
@@ -258,15 +247,13 @@ impl Sender {
     }
 
     /// When it wants to send next.
-    pub(super) fn due(&self) -> When {
-        let Some((start, _)) = self.progress.span.filter(|_| !self.progress.over) else { return When::Never };
-        match self.progress.pending.first() {
-            Some(&first) => When::At(first),
-            None if self.flat_out() => {
-                When::At(self.turns.as_ref().map_or(start, |turns| turns.next().max(start)))
-            }
-            None => When::At(self.at(start).plus(if self.progress.gathers { GATHER } else { 0 })),
-        }
+    pub(super) fn due(&self) -> Option<Mono> {
+        let (start, _) = self.progress.span.filter(|_| !self.progress.over)?;
+        Some(match self.progress.pending.first() {
+            Some(&first) => first,
+            None if self.flat_out() => self.turns.as_ref().map_or(start, |turns| turns.next().max(start)),
+            None => self.at(start).plus(if self.progress.gathers { GATHER } else { 0 }),
+        })
     }
 
     /// Without a schedule.
@@ -276,9 +263,9 @@ impl Sender {
 
     /// When the next datagram that is not pending is due.
     fn at(&self, start: Mono) -> Mono {
-        if let Some(train) = &self.train {
-            return start
-                .plus(train.place(self.progress.planned).intended_ns.saturating_add(self.progress.shift_ns));
+        if let Some(train) = &self.terms.train {
+            let place = train.place(self.progress.planned);
+            return start.plus(place.intended_ns.saturating_add(self.progress.shift_ns));
         }
         if let Some(frames) = &self.frames {
             return start.plus(frames.next_ns());
@@ -286,30 +273,26 @@ impl Sender {
         start.plus(self.progress.next_ns)
     }
 
-    /// Offers the datagrams that are due, as many as one send call takes.
-    pub(super) fn prepare_send(
-        &mut self,
-        cx: &mut Context<'_>,
-        group: metrics::Group,
-        out: &mut Transmit<'_>,
-    ) {
+    /// Offers the datagrams that are due, as many as one send call takes; how many places in the schedule were given up before.
+    pub(super) fn prepare_send(&mut self, cx: &mut Context<'_>, group: Group, out: &mut Transmit<'_>) -> u64 {
+        let mut given_up = 0;
         let size = usize::clamped(self.probe.size);
-        let one = if self.train.is_some() { 1 } else { MOST };
+        let one = if self.terms.train.is_some() { 1 } else { MOST };
         let most = out.segments().min(out.room() / size).min(one);
         self.progress.actual = cx.now;
-        let rated = self.train.is_none() && self.frames.is_none() && self.gap_ps > 0;
+        let rated = self.terms.train.is_none() && self.frames.is_none() && self.gap_ps > 0;
         self.progress.gathers = rated && self.gap_ps < CLOSE && most > 1;
         if let Some(since) = self.progress.full.take() {
             cx.rec.packet_tally(group).blocked_ns += cx.now.since(since);
         }
         if self.probe.nonblock && self.gap_ps > 0 && self.frames.is_none() {
-            self.progress.given_up += self.give_up(cx.now);
+            given_up = self.give_up(cx.now);
         }
         self.plan(cx.now, most);
         let (n, bytes) = self.batch(self.progress.pending.len().min(most));
         self.progress.offered = n;
         if n == 0 {
-            return;
+            return given_up;
         }
         if n == 1 && self.probe.tx_stamps {
             out.tag = Some(self.progress.sent as u32);
@@ -339,6 +322,7 @@ impl Sender {
                 template(due[0], shorter.len()).write(sequence, shorter);
             }
         }
+        given_up
     }
 
     /// Length of datagram `number`.
@@ -398,7 +382,7 @@ impl Sender {
     /// between its packets, and a sender that makes up for lost time sends them back to back. As far as there is room before
     /// the next train: none is delayed by the one before it.
     fn shift(&mut self, late_ns: u64) {
-        let Some(train) = &self.train else { return };
+        let Some(train) = &self.terms.train else { return };
         let (place, next) = (train.place(self.progress.planned), train.place(self.progress.planned + 1));
         let wait = train.waits_ns.get(usize::clamped(place.setting)).copied().unwrap_or(0);
         if next.train != place.train {
@@ -432,7 +416,7 @@ impl Sender {
         self.progress.planned += 1;
         match self.probe.spacing {
             Spacing::Trace => {
-                let ns = self.trace.as_ref().map_or(self.gap_ps / 1_000, |trace| trace.gap_ns(number));
+                let ns = self.terms.trace.as_ref().map_or(self.gap_ps / 1_000, |trace| trace.gap_ns(number));
                 ns.saturating_mul(1_000)
             }
             Spacing::Fixed => self.gap_ps,
@@ -450,55 +434,46 @@ impl Sender {
 
     /// What became of the offer: what has left, and what was given up.
     pub(super) fn on_sent(&mut self, cx: &Context<'_>, n: Sent) -> Packets {
-        if let Some(turns) = &mut self.turns {
-            turns.begin(self.progress.actual, n.bytes);
-        }
         let gone = n.bytes.div_ceil(self.size(self.progress.sent).max(1)).min(self.progress.offered);
+        let progress = &mut self.progress;
+        if let Some(turns) = &mut self.turns {
+            turns.begin(progress.actual, n.bytes);
+        }
         let mut count = Packets { sent: u64::clamped(gone), ..Packets::default() };
         let mut drop = gone;
-        if self.train.is_some() {
-            let (first, sent_ns) = (
-                self.progress.planned - self.progress.pending.len() as u64,
-                cx.clock.host_signed(self.progress.actual),
-            );
+        let sent_ns = cx.clock.host_signed(progress.actual);
+        if self.terms.train.is_some() {
+            let first = progress.planned - progress.pending.len() as u64;
             self.log.extend((0..gone as u64).map(|i| Departure { place: u32::clamped(first + i), sent_ns }));
         }
-        if gone == 1 && self.progress.offered == 1 && self.probe.tx_stamps {
-            if self.progress.asked.len() == MOST_ASKED {
-                self.progress.asked.pop_front();
+        if gone == 1 && progress.offered == 1 && self.probe.tx_stamps {
+            if progress.asked.len() == MOST_ASKED {
+                progress.asked.pop_front();
             }
-            self.progress.asked.push_back((
-                self.progress.sent as u32,
-                self.progress.sent,
-                self.progress.actual,
-            ));
+            progress.asked.push_back((progress.sent as u32, progress.sent, progress.actual));
         }
         if let Some(memory) = &mut self.memory {
-            let sent_ns = cx.clock.host_signed(self.progress.actual);
-            for at in self.progress.pending.iter().take(gone) {
-                memory.push(SentPacket {
-                    intended_ns: cx.clock.host_signed(*at),
-                    sent_ns,
-                    stamp: StampKind::User,
-                });
+            for at in progress.pending.iter().take(gone) {
+                let intended_ns = cx.clock.host_signed(*at);
+                memory.push(SentPacket { intended_ns, sent_ns, stamp: StampKind::User });
             }
         }
         if n.fault.is_some() {
             // Refused is refused: the same datagrams would be again.
-            drop = self.progress.offered;
+            drop = progress.offered;
             count.refused = 1;
-            count.unsent = u64::clamped(self.progress.offered - gone);
+            count.unsent = u64::clamped(progress.offered - gone);
         }
-        self.progress.full = (n.fault.is_none() && gone < self.progress.offered).then_some(cx.now);
-        self.progress.pending.drain(..drop.min(self.progress.pending.len()));
-        self.progress.offered = 0;
+        progress.full = (n.fault.is_none() && gone < progress.offered).then_some(cx.now);
+        progress.pending.drain(..drop.min(progress.pending.len()));
+        progress.offered = 0;
         // A datagram's number determines its frame, so refused datagrams use up numbers.
-        self.progress.sent += if self.frames.is_some() { drop } else { gone } as u64;
+        progress.sent += if self.frames.is_some() { drop } else { gone } as u64;
         if self.frames.is_some() {
             // A stream makes up for what is late: its frames are wanted all the same.
         } else if self.gap_ps == 0 {
             // What did not fit has missed no place in a schedule.
-            self.progress.pending.clear();
+            progress.pending.clear();
         } else {
             count.unsent += self.give_up(cx.now);
         }
@@ -519,11 +494,6 @@ impl Sender {
             (left.sent_ns, left.stamp) = (cx.clock.host_signed(stamp.at), stamp.kind);
         }
         Some(stamp.at.since(actual))
-    }
-
-    /// Places given up before an offer was made, since last asked.
-    pub(super) fn take_given_up(&mut self) -> u64 {
-        std::mem::take(&mut self.progress.given_up)
     }
 
     /// Gives up all places that are far too late; how many.
@@ -548,8 +518,8 @@ impl Sender {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use metrics::{Clock, Group, Recorder};
-    use model::{Kind, Phase};
+    use metrics::{Clock, Recorder};
+    use model::{Kind, Phase, Train};
     use transport::{Arena, Message};
     use uuid::Uuid;
 
@@ -562,14 +532,14 @@ mod tests {
             train: Some(train.clone()),
             ..Phase::default()
         };
-        let terms = Terms::of(&phase, Group(1), None).unwrap();
+        let terms = Arc::new(Terms::of(&phase, Group(1), None).unwrap());
         let check = Check::of(Uuid::nil());
         let mut sender = Sender::new(&terms, 0, check, 1);
         sender.begin(Mono(0), Mono(train.duration_ns()));
         let (mut rec, mut rng, clock) = (Recorder::default(), Rng::new(1), Clock::default());
         let (mut outbox, mut arena): (Vec<Message>, _) = (Vec::new(), Arena::new(4096));
         let mut now = Mono(held_up[0]);
-        while let When::At(due) = sender.due() {
+        while let Some(due) = sender.due() {
             if sender.sent() == 9 {
                 now = now.plus(held_up[1]);
             }

@@ -6,8 +6,9 @@
 use super::codec::Header;
 use crate::verdicts::{LAZY, ROWS, SETTLE};
 use common::kernel::Core;
+use common::message::tell;
 use metrics::{Clamped, Frames, Mono, SECOND};
-use model::{FrameRow, FrameVerdict, Media};
+use model::{Event, FrameRow, FrameVerdict, Media};
 use std::collections::VecDeque;
 use transport::Context;
 
@@ -213,8 +214,8 @@ impl Show {
         self.base_at = self.shown_at(self.base);
     }
 
-    /// Counts what there is to be counted; true when enough frames are to be told.
-    pub(super) fn count(&mut self, cx: &mut Context<'_>, core: &Core) -> bool {
+    /// Counts what there is to be counted, and tells frames once there are enough of them, or `all`.
+    pub(super) fn tell(&mut self, cx: &mut Context<'_>, core: &Core, all: bool) {
         if let Some(at) = cx.now.0.checked_sub(SETTLE) {
             self.judge_until(Mono(at));
         }
@@ -231,12 +232,15 @@ impl Show {
                 }
             }
         }
-        self.rows.as_ref().is_some_and(|rows| rows.len() >= ROWS)
+        let enough = if all { 1 } else { ROWS };
+        if let Some(rows) = self.rows.as_mut().filter(|rows| rows.len() >= enough) {
+            tell(cx, Event::Frames { id: core.id, rows: std::mem::take(rows) });
+        }
     }
 
-    /// Nothing more will come: `sent` datagrams were sent, if that is known, and no frames beyond them are to be judged.
-    pub(super) fn finish(&mut self, sent: Option<u64>) {
-        let frames = sent.map_or(self.media.frames, |sent| sent.div_ceil(self.each)).min(self.media.frames);
+    /// Nothing more will come: `sent` datagrams were sent, and no frames beyond them are to be judged.
+    pub(super) fn finish(&mut self, sent: u64) {
+        let frames = sent.div_ceil(self.each).min(self.media.frames);
         while self.next < frames {
             self.judge();
         }
@@ -244,11 +248,6 @@ impl Show {
             self.pop();
         }
         self.media.frames = frames;
-    }
-
-    /// Frames that are to be told.
-    pub(super) fn take_rows(&mut self) -> Vec<FrameRow> {
-        self.rows.as_mut().map(std::mem::take).unwrap_or_default()
     }
 }
 
@@ -347,12 +346,12 @@ mod tests {
                 show.came(Mono(at), &header, fresh, at);
                 let now = Mono(at + MS);
                 let mut cx = Context::new(now, &clock, &mut rng, &mut rec, &mut outbox);
-                show.count(&mut cx, &core);
+                show.tell(&mut cx, &core, false);
             }
-            show.finish(Some(120));
+            show.finish(120);
             let now = Mono(START + 60_000 * MS);
             let mut cx = Context::new(now, &clock, &mut rng, &mut rec, &mut outbox);
-            show.count(&mut cx, &core);
+            show.tell(&mut cx, &core, false);
             let (frames, needs, never) = slow(&arrivals, 10_000 * MS);
             let tally = rec.take_tally(Group(1));
             assert_eq!(tally.frames, frames, "seed {seed}");
@@ -364,7 +363,7 @@ mod tests {
             );
             let max = needs.iter().max().copied().unwrap();
             assert!((playout.need_ns.unwrap().max - max).abs() <= max / 1_000 + 1, "seed {seed}");
-            let rows = show.take_rows();
+            let rows = show.rows.take().unwrap();
             assert_eq!(rows.len(), 40);
             assert!(rows.iter().zip(1..).all(|(row, n)| row.seq == n));
         }

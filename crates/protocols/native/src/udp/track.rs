@@ -1,7 +1,8 @@
 //! What each end tells of a flow when it is over: its sums, and every datagram where that is asked for.
 
+use super::log::Log;
 use super::serve::Terms;
-use crate::message::Message;
+use crate::message::{FlowReport, Message};
 use metrics::{FlowSums, Group, PacketOutcome, ReceivedPacket, SentPacket, StampKind, packet_outcomes};
 use model::{FlowRow, FlowWay, MOST_SAMPLES, PacketRow};
 use std::collections::BTreeMap;
@@ -15,25 +16,15 @@ const PIECE: usize = 8_000;
 pub(crate) struct Track {
     /// The session's group, once posted.
     pub(crate) group: Option<Group>,
-    pub(crate) slot: u32,
     pub(crate) path: Option<Path>,
-    /// When the schedule began, ns of this host's clock.
-    pub(crate) start_ns: i64,
-    /// The other clock minus this one at the end, as far as this end knows, ns.
-    pub(crate) offset_ns: i64,
-    pub(crate) out: u64,
-    pub(crate) sums: FlowSums,
-    /// How many datagrams of the other end `sums` account for: all that it sent, as far as this end was told, else those up to the
-    /// highest number received. `None` where this end receives none, or does not tell.
-    pub(crate) known: Option<u64>,
     /// Of a server's: which of the run's servers it is.
     pub(crate) server: usize,
+    pub(crate) report: FlowReport,
     /// Datagrams sent and received, where every one of them is remembered.
     pub(crate) sent: Vec<SentPacket>,
     pub(crate) got: Vec<ReceivedPacket>,
-    /// Packets that did not fit.
-    pub(crate) sent_left_out: u64,
-    pub(crate) got_left_out: u64,
+    /// What is remembered of packet trains.
+    pub(crate) log: Option<Box<Log>>,
 }
 
 /// Room for the datagrams of one flow and direction.
@@ -47,7 +38,7 @@ pub(super) struct Memory<T> {
 impl<T> Memory<T> {
     /// Room for one flow of those of `terms`, when datagrams are to be remembered.
     pub(super) fn of(terms: &Terms) -> Option<Box<Self>> {
-        let most = MOST_SAMPLES / terms.flows.max(1) as usize;
+        let most = MOST_SAMPLES / terms.connections.max(1) as usize;
         terms.probe.samples.then(|| Box::new(Memory { all: Vec::new(), left_out: 0, most }))
     }
 
@@ -71,39 +62,31 @@ impl<T> Memory<T> {
 }
 
 impl Track {
-    /// The messages that tell it, the sums last. Times are relative to the start, offsets to the last one.
+    /// The messages that tell it, those of packet trains first. Times are relative to the start, offsets to the last one.
     pub(crate) fn messages(&self) -> impl Iterator<Item = Message> + '_ {
+        let FlowReport { slot, start_ns, offset_ns, .. } = self.report;
         let message = move |sent: &[SentPacket], got: &[ReceivedPacket]| Message::Samples {
-            slot: self.slot,
+            slot,
             sent: sent
                 .iter()
                 .map(|left| {
-                    let intended = left.intended_ns.wrapping_sub(self.start_ns);
+                    let intended = left.intended_ns.wrapping_sub(start_ns);
                     (intended, left.sent_ns.wrapping_sub(left.intended_ns), number(left.stamp))
                 })
                 .collect(),
             got: got
                 .iter()
                 .map(|came| {
-                    let at = came.received_ns.wrapping_sub(self.start_ns);
-                    let offset = came.offset_ns.wrapping_sub(self.offset_ns);
+                    let at = came.received_ns.wrapping_sub(start_ns);
+                    let offset = came.offset_ns.wrapping_sub(offset_ns);
                     (came.sequence, at, offset, number(came.stamp), came.damaged)
                 })
                 .collect(),
         };
-        let first = Message::Flow {
-            slot: self.slot,
-            start_ns: self.start_ns,
-            offset_ns: self.offset_ns,
-            out: self.out,
-            sums: self.sums,
-            known: self.known,
-            sent_left_out: self.sent_left_out,
-            got_left_out: self.got_left_out,
-        };
         let sent = self.sent.chunks(PIECE).map(move |piece| message(piece, &[]));
         let got = self.got.chunks(PIECE).map(move |piece| message(&[], piece));
-        std::iter::once(first).chain(sent).chain(got)
+        let trains = self.log.iter().flat_map(|log| log.messages());
+        trains.chain([Message::Flow(self.report)]).chain(sent).chain(got)
     }
 }
 
@@ -116,20 +99,12 @@ pub(super) fn number(stamp: StampKind) -> u8 {
     }
 }
 
-/// The same of one that came.
-pub(super) fn stamp(number: u8) -> StampKind {
+/// The same as told; `kernel` is what the kernel stamps in that direction.
+pub(super) fn stamp(number: u8, kernel: StampKind) -> StampKind {
     match number {
         0 => StampKind::User,
-        1 => StampKind::KernelRx,
+        1 => kernel,
         _ => StampKind::Hardware,
-    }
-}
-
-/// The same of one that left.
-fn sender_stamp(number: u8) -> StampKind {
-    match stamp(number) {
-        StampKind::KernelRx => StampKind::KernelTx,
-        other => other,
     }
 }
 
@@ -145,28 +120,15 @@ pub(crate) struct Tracks {
 impl Tracks {
     /// A flow of ours is over.
     pub(crate) fn local(&mut self, track: Track) {
-        self.local.insert(track.slot, track);
+        self.local.insert(track.report.slot, track);
     }
 
     /// Server number `server` tells of one of `flows`.
     pub(crate) fn remote(&mut self, message: Message, flows: u32, server: usize) {
         match message {
-            Message::Flow { slot, start_ns, offset_ns, out, sums, known, sent_left_out, got_left_out }
-                if slot < flows =>
-            {
-                let track = Track {
-                    slot,
-                    start_ns,
-                    offset_ns,
-                    out,
-                    sums,
-                    known,
-                    server,
-                    sent_left_out,
-                    got_left_out,
-                    ..Track::default()
-                };
-                self.remote.entry(slot).or_insert(track);
+            Message::Flow(report) if report.slot < flows => {
+                let track = Track { report, server, ..Track::default() };
+                self.remote.entry(report.slot).or_insert(track);
             }
             Message::Samples { slot, sent, got } => {
                 let Some(track) = self.remote.get_mut(&slot) else { return };
@@ -175,19 +137,18 @@ impl Tracks {
                     return;
                 }
                 self.rows += sent.len() + got.len();
-                let zero = track.start_ns;
+                let (zero, last) = (track.report.start_ns, track.report.offset_ns);
                 track.sent.extend(sent.into_iter().map(|(intended, late, kind)| {
                     let intended_ns = intended.wrapping_add(zero);
                     let sent_ns = intended_ns.wrapping_add(late);
-                    SentPacket { intended_ns, sent_ns, stamp: sender_stamp(kind) }
+                    SentPacket { intended_ns, sent_ns, stamp: stamp(kind, StampKind::KernelTx) }
                 }));
-                let last = track.offset_ns;
                 track.got.extend(got.into_iter().map(|(sequence, at, offset, kind, damaged)| {
                     ReceivedPacket {
                         sequence,
                         received_ns: at.wrapping_add(zero),
                         offset_ns: offset.wrapping_add(last),
-                        stamp: stamp(kind),
+                        stamp: stamp(kind, StampKind::KernelRx),
                         damaged,
                     }
                 }));
@@ -201,8 +162,9 @@ impl Tracks {
     pub(crate) fn settle(&mut self, mut tell: impl FnMut(Option<usize>, i64)) {
         for (slot, local) in &mut self.local {
             let Some(remote) = self.remote.get_mut(slot) else { continue };
-            let (up, down, server) = (local.out, remote.out, remote.server);
-            for (sent, got, end) in [(up, remote, Some(server)), (down, local, None)] {
+            let (up, down, server) = (local.report.out, remote.report.out, remote.server);
+            for (sent, got, end) in [(up, &mut remote.report, Some(server)), (down, &mut local.report, None)]
+            {
                 let Some(known) = got.known.replace(sent).filter(|&known| known != sent) else { continue };
                 // Returned packets: a packet lost on the way there is not lost on the way back.
                 let lost = i64::try_from(i128::from(sent) - i128::from(known)).unwrap_or(i64::MAX);
@@ -215,14 +177,14 @@ impl Tracks {
     /// A row per flow, with what both ends told of it.
     pub(crate) fn flows(&self, up: bool, down: bool) -> Vec<FlowRow> {
         let row = |local: &Track| {
-            let remote = self.remote.get(&local.slot);
+            let remote = self.remote.get(&local.report.slot).map(|remote| remote.report);
             let way = |sent: Option<u64>, got: FlowSums| FlowWay { sent, got, ..FlowWay::default() };
             FlowRow {
-                flow: local.slot,
+                flow: local.report.slot,
                 local: local.path.map(|path| path.local),
                 remote: local.path.map(|path| path.peer),
-                up: remote.filter(|_| up).map(|remote| way(Some(local.out), remote.sums)),
-                down: down.then(|| way(remote.map(|remote| remote.out), local.sums)),
+                up: remote.filter(|_| up).map(|remote| way(Some(local.report.out), remote.sums)),
+                down: down.then(|| way(remote.map(|remote| remote.out), local.report.sums)),
             }
         };
         let mut rows: Vec<FlowRow> = self.local.values().map(row).collect();
@@ -234,21 +196,15 @@ impl Tracks {
     pub(crate) fn rows(&self, late_ns: u64) -> impl Iterator<Item = Vec<PacketRow>> + '_ {
         self.local.values().flat_map(move |local| {
             let none = Track::default();
-            let told = self.remote.get(&local.slot);
+            let FlowReport { slot, start_ns, offset_ns, got_left_out, .. } = local.report;
+            let told = self.remote.get(&slot);
             let remote = told.unwrap_or(&none);
-            let start = local.start_ns;
             // Upwards, the sender's clock is ours.
-            let up = packet_outcomes(
-                &local.sent,
-                &remote.got,
-                told.is_some() && remote.got_left_out == 0,
-                late_ns,
-            );
-            let up = rows(local.slot, true, &up, 0, start);
+            let whole = told.is_some() && remote.report.got_left_out == 0;
+            let up = packet_outcomes(&local.sent, &remote.got, whole, late_ns);
             // Downwards, it is the server's: ours is what the server's says, minus how far it is ahead.
-            let down = packet_outcomes(&remote.sent, &local.got, local.got_left_out == 0, late_ns);
-            let down = rows(local.slot, false, &down, local.offset_ns, start);
-            [up, down]
+            let down = packet_outcomes(&remote.sent, &local.got, got_left_out == 0, late_ns);
+            [rows(slot, true, &up, 0, start_ns), rows(slot, false, &down, offset_ns, start_ns)]
         })
     }
 }
@@ -303,15 +259,20 @@ mod tests {
             damaged: n == 5,
         };
         Track {
-            slot: 3,
-            start_ns: 1 << 60,
-            offset_ns: -40,
-            out: 20_000,
-            known: Some(19_000),
-            sums: FlowSums { counts: Packets { received: 9, ..Packets::default() }, ..FlowSums::default() },
+            report: FlowReport {
+                slot: 3,
+                start_ns: 1 << 60,
+                offset_ns: -40,
+                out: 20_000,
+                known: Some(19_000),
+                sums: FlowSums {
+                    counts: Packets { received: 9, ..Packets::default() },
+                    ..FlowSums::default()
+                },
+                ..FlowReport::default()
+            },
             sent: (0..20_000).map(left).collect(),
             got: (0..20_000).filter(|n| n % 100 != 1).map(came).collect(),
-            got_left_out: 0,
             ..Track::default()
         }
     }
@@ -331,7 +292,7 @@ mod tests {
             track().messages().for_each(|message| tracks.remote(message, 4, 0));
         }
         assert!(tracks.rows <= 2 * MOST_SAMPLES, "{}", tracks.rows);
-        let other = Track { slot: 9, ..track() };
+        let other = Track { report: FlowReport { slot: 9, ..track().report }, ..track() };
         other.messages().for_each(|message| tracks.remote(message, 4, 0));
         assert_eq!(tracks.remote.len(), 1);
     }
@@ -349,14 +310,13 @@ mod tests {
         };
         let left = |intended_ns, sent_ns| SentPacket { intended_ns, sent_ns, stamp: StampKind::User };
         let local = Track {
-            start_ns: 100,
-            offset_ns: second,
+            report: FlowReport { start_ns: 100, offset_ns: second, ..FlowReport::default() },
             sent: vec![left(110, 120)],
             got: vec![came(5_230, -second)],
             ..Track::default()
         };
         let remote = Track {
-            start_ns: second + 100,
+            report: FlowReport { start_ns: second + 100, ..FlowReport::default() },
             sent: vec![left(second + 220, second + 230), left(second + 320, second + 330)],
             got: vec![came(second + 5_120, second)],
             ..Track::default()

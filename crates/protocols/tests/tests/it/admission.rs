@@ -2,7 +2,7 @@
 
 use crate::support::bench::handshakes;
 use crate::support::driven::{self, Driven};
-use crate::support::run::{server_plan, small};
+use crate::support::run::{server_plan, server_with, small};
 use common::{Keyring, Limits, Psk};
 use metrics::SECOND;
 use model::{Event, HostSnapshot, Phase};
@@ -148,7 +148,7 @@ pub(crate) fn talk(server: &mut Driver, link: Link, frames: &mut Frames, message
 
 #[test]
 fn handshakes_of_an_address_are_bounded_and_other_addresses_are_served() {
-    let mut server = Driven::new(Server::new(ServerPlan { keys: keyring(7), ..server_plan() }, START));
+    let mut server = Driven::new(Server::new(server_with(|config| config.keys = keyring(7)), START));
     let mut tried = |n: u64, address: u32, key: u8| {
         let link = arrive(&mut server, n, address);
         let frames = shake(&mut server, link, key);
@@ -164,7 +164,7 @@ fn handshakes_of_an_address_are_bounded_and_other_addresses_are_served() {
 
 #[test]
 fn with_a_key_nothing_is_said_in_clear() {
-    let mut server = Driven::new(Server::new(ServerPlan { keys: keyring(7), ..server_plan() }, START));
+    let mut server = Driven::new(Server::new(server_with(|config| config.keys = keyring(7)), START));
     let stripped = arrive(&mut server, 1, 1);
     server.say(stripped, &hello());
     assert!(refusal(&mut server, stripped).unwrap().contains("needs a pre-shared key"));
@@ -180,7 +180,7 @@ fn with_a_key_nothing_is_said_in_clear() {
 fn what_was_changed_or_replayed_on_the_way_is_not_heard() {
     let tries = 2 * u64::from(handshakes());
     let mut rng = transport::Rng::new(3);
-    let mut server = Driven::new(Server::new(ServerPlan { keys: keyring(7), ..server_plan() }, START));
+    let mut server = Driven::new(Server::new(server_with(|config| config.keys = keyring(7)), START));
     for n in 0..tries {
         server.pass(SECOND / 100);
         let link = arrive(&mut server, n, 1 + n as u32 % 200);
@@ -224,7 +224,8 @@ fn a_host_is_told_to_those_who_know_the_key_or_are_on_it() {
     let here = Path { peer: (there.local.ip(), 9).into(), ..there };
     for (key, from, known) in [(None, there, false), (None, here, true), (Some(7), there, true)] {
         let keys = key.map(keyring).unwrap_or_default();
-        let plan = ServerPlan { keys, host: host(), clock_id: "5e1f-boot".into(), ..server_plan() };
+        let plan = server_with(|config| config.keys = keys);
+        let plan = ServerPlan { host: host(), clock_id: "5e1f-boot".into(), ..plan };
         let mut server = Driven::new(Server::new(plan, START));
         let link = Link(1);
         server.feed(Input::Up(link, from, None));
@@ -272,7 +273,7 @@ fn a_client_that_vanished_frees_its_session_within_ten_seconds() {
 fn a_session_that_excludes_others_has_an_end() {
     for (limit, most) in [(None, 600), (Some(7_200 * SECOND), 7_200)] {
         let limits = Limits { duration_ns: limit, ..Limits::default() };
-        let mut server = Driven::new(Server::new(ServerPlan { limits, ..server_plan() }, START));
+        let mut server = Driven::new(Server::new(server_with(|config| config.limits = limits), START));
         let link = arrive(&mut server, 1, 1);
         server.say(link, &hello());
         server

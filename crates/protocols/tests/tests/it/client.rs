@@ -62,7 +62,7 @@ fn remote_reports_may_come_early_late_twice_or_never() {
 #[test]
 fn the_sum_of_two_remote_ends_is_told_only_when_it_is_whole() {
     let mut plan = client_plan(&small());
-    plan.peers.push(Peer { name: "other".into(), address: address(2) });
+    plan.config.peers.push(Peer { name: "other".into(), address: address(2) });
     let mut client = running(plan);
     client.tally(Group(1), 0);
     client.say(Link(1), &report(0, 10));
@@ -128,7 +128,7 @@ fn a_held_connection_that_fails_after_its_bytes_have_moved_counts_once() {
 #[test]
 fn a_held_run_that_loses_a_server_ends_when_its_share_has_failed() {
     let mut plan = client_plan(&held());
-    plan.peers.push(Peer { name: "other".into(), address: address(2) });
+    plan.config.peers.push(Peer { name: "other".into(), address: address(2) });
     let mut client = running(plan);
     assert!(!ends(&mut client, 0, 2, (0, 0)));
     client.feed(Input::Down(Link(2), None));
@@ -226,7 +226,7 @@ fn servers_that_are_none_of_ours_are_named() {
 #[test]
 fn a_connection_that_comes_after_it_was_given_up_is_closed() {
     let mut plan = client_plan(&small());
-    plan.peers.push(Peer { name: "other".into(), address: address(2) });
+    plan.config.peers.push(Peer { name: "other".into(), address: address(2) });
     let mut client = Driven::new(Client::new(plan, START));
     client.feed(Input::Up(Link(1), Driven::<Client>::path(1), Some(0)));
     let hello = answer(&mut client, Link(1)).unwrap();

@@ -2,11 +2,11 @@
 
 use crate::support::bench::inputs;
 use crate::support::driven::{Driven, answer, client_with, hello};
-use crate::support::run::{address, client_plan, server_plan, small};
+use crate::support::run::{address, client_plan, server_with, small, stopping};
 use common::Peer;
 use metrics::{Group, SECOND};
 use model::{Event, Pattern, Phase, Traffic};
-use native::{Message, Server, ServerPlan};
+use native::{Message, Server};
 use sim::START;
 use std::collections::BTreeMap;
 use transport::{Deed, Fault, Input, Link, Rng, Session};
@@ -90,11 +90,10 @@ fn any_message(rng: &mut Rng, proposal: &Phase) -> Message {
 fn a_server_survives_anything_its_clients_say_in_any_order() {
     for seed in 0..u64::from(inputs() / 400) {
         let mut rng = Rng::new(seed);
-        let plan = ServerPlan {
-            exclusive: seed % 5 == 0,
-            exit_after: (seed % 7 == 0).then_some(0),
-            ..server_plan()
-        };
+        let plan = server_with(|config| {
+            config.exclusive = seed % 5 == 0;
+            config.exit_after = (seed % 7 == 0).then_some(0);
+        });
         let mut server = Driven::new(Server::new(plan, START));
         let mut next = 0;
         for _ in 0..600 {
@@ -166,10 +165,12 @@ fn a_client_survives_anything_a_server_says_and_ends_in_bounded_time() {
         let mut rng = Rng::new(seed);
         let mut plan = client_plan(&small());
         if seed % 3 == 0 {
-            plan.peers.push(Peer { name: "other".into(), address: address(2) });
+            plan.config.peers.push(Peer { name: "other".into(), address: address(2) });
         }
-        let peers = plan.peers.len() as u64;
-        plan.stop_servers = seed % 11 == 0;
+        let peers = plan.config.peers.len() as u64;
+        if seed % 11 == 0 {
+            plan.config.options = stopping(None);
+        }
         let mut client = client_with(plan);
         let polite = seed % 2 == 0;
         for step in 0..rng.between(1, 150) {
@@ -232,7 +233,7 @@ fn a_client_survives_anything_a_server_says_and_ends_in_bounded_time() {
 fn the_queue_survives_the_end_of_the_server_in_any_order() {
     for seed in 0..u64::from(inputs() / 400) {
         let mut rng = Rng::new(seed);
-        let mut server = Driven::new(Server::new(ServerPlan { exclusive: true, ..server_plan() }, START));
+        let mut server = Driven::new(Server::new(server_with(|config| config.exclusive = true), START));
         for n in 1..=30 {
             server.feed(Input::Up(Link(n), Driven::<Server>::path(n), None));
             server.say(Link(n), &hello("00".repeat(16)));

@@ -9,7 +9,7 @@ use common::{Keyring, Psk, Rights};
 use metrics::SECOND;
 use model::{Kind, Phase, Ping, Status};
 use native::secure::{PAIRS, Proof, SHARED, Shake, prologue, public_key};
-use native::{Client, Message, PREAMBLE, Server, ServerPlan, encode};
+use native::{Client, Message, PREAMBLE, Server, encode};
 use sim::START;
 use transport::{Input, Link, Rng};
 
@@ -38,12 +38,14 @@ fn pair(own: u8, peers: &[(&str, u8)]) -> Keyring {
 }
 
 fn keyed(phase: &Phase, keys: &Keyring) -> native::ClientPlan {
-    native::ClientPlan { keys: keys.clone(), ..client_plan(phase) }
+    let mut plan = client_plan(phase);
+    plan.config.keys = keys.clone();
+    plan
 }
 
 fn ran(server: &Keyring, client: &Keyring, phase: &Phase) -> Told {
     let mut net = network(5);
-    serve(&mut net, ServerPlan { keys: server.clone(), ..server_plan() });
+    serve(&mut net, server_with(|config| config.keys = server.clone()));
     let client = join(&mut net, 0, keyed(phase, client));
     net.run();
     told(&net, client)
@@ -117,9 +119,9 @@ fn a_key_opens_what_it_is_for() {
     assert!(it.local().traffic.tx_bytes.abs_diff(200_000) < 20_000, "{:?}", it.local().traffic);
     // To end the server is a right, too.
     let mut net = network(6);
-    serve(&mut net, ServerPlan { keys: with(pinging), ..server_plan() });
+    serve(&mut net, server_with(|config| config.keys = with(pinging)));
     let mut plan = keyed(&small(), &one("a", 1));
-    plan.stop_servers = true;
+    plan.config.options = stopping(None);
     let client = join(&mut net, 0, plan);
     net.run();
     assert!(told(&net, client).reason().contains("is not for stop"), "{}", told(&net, client).reason());
@@ -131,7 +133,7 @@ fn the_sessions_of_a_key_share_its_rate() {
     let keys =
         Keyring { shared: vec![shared("a", 1, slow.clone()), shared("b", 2, slow)], ..Keyring::default() };
     let mut net = network(7);
-    serve(&mut net, ServerPlan { keys, ..server_plan() });
+    serve(&mut net, server_with(|config| config.keys = keys));
     let asked = |rate| Phase { connections: 1, rate: Some(rate), ..small() };
     let clients: Vec<_> = [("a", 1, 600_000), ("a", 1, 600_000), ("a", 1, 600_000), ("b", 2, 600_000)]
         .into_iter()
@@ -170,7 +172,7 @@ fn forged_handshakes_get_nothing() {
         shared: vec![shared("a", 1, Rights::default()), shared("b", 2, Rights::default())],
         ..pair(3, &[("c", 4)])
     };
-    let mut server = Driven::new(Server::new(ServerPlan { keys, ..server_plan() }, START));
+    let mut server = Driven::new(Server::new(server_with(|config| config.keys = keys), START));
     let mut rng = Rng::new(9);
     for n in 0..8 * u64::from(handshakes()) {
         server.pass(SECOND / 100);

@@ -6,6 +6,7 @@
 
 use crate::support::bench::{Bench, inputs, last_news, mutate};
 use crate::support::{ID, SESSION, key, opener, phase};
+use common::protocol::Foreigners;
 use metrics::Group;
 use model::{Pattern, Payload, Phase, Totals, Traffic, Verify};
 use native::{
@@ -291,10 +292,10 @@ fn greeters() {
     let mut bench = Bench::new(7);
     let mut rng = Rng::new(8);
     let path = Path { peer: ([10, 0, 0, 1], 1).into(), local: ([10, 0, 0, 2], 2).into() };
-    let grants = Arc::new(Grants::new(None));
+    let grants = Arc::new(Grants::new(4096, Foreigners::default(), None));
     let phase = phase(Pattern::Duplex, 300);
     let params = Arc::new(Params::of(&phase, Group(1)));
-    let grant = Arc::new(Grant::new(key(), params, 1, 300, true).on(0..2));
+    let grant = Arc::new(Grant::new(key(), params, 0..2));
     grants.insert(SESSION, grant);
     let mut listener = Listener::new(Arc::clone(&grants), Arc::default(), 0);
     let seeds: [&[u8]; 3] = [b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", b"hello?\r\n", &[0x16, 3, 1, 2, 0, 1, 0]];

@@ -3,12 +3,12 @@
 use crate::admission::{Driver, arrive, hello, keyring, path, propose, talk};
 use crate::support::bench::inputs;
 use crate::support::driven::Driven;
-use crate::support::run::{server_plan, small};
+use crate::support::run::{server_with, small};
 use model::{Kind, Phase, Ping, Probe, Transport};
+use native::Server;
 use native::secure::{Proof, SHARED, Shake, prologue};
 use native::udp::{CONTROL, Kind as WordKind, Word};
 use native::{Frames, MAX_MESSAGE, Mark, MarkKind, Message, Opener, OpeningKey, Preamble, Purpose};
-use native::{Server, ServerPlan};
 use sim::START;
 use std::collections::HashSet;
 use transport::{Acceptor, Arena, Cause, Deed, End, Fault, Flow, LinkSource, Received, Rng, Transmit};
@@ -34,7 +34,7 @@ enum Became {
 
 impl Served {
     fn new(phase: Phase) -> Self {
-        let plan = ServerPlan { keys: keyring(7), ..server_plan() };
+        let plan = server_with(|config| config.keys = keyring(7));
         let mut server = Driven::new(Server::new(plan, START));
         let link = arrive(&mut server, 1, 1);
         let mut shake = Shake::client(Proof::Shared(&[7; 32]), &prologue(""), [9; 32]).unwrap();

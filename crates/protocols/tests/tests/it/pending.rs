@@ -4,11 +4,10 @@
 use crate::support::run::*;
 use crate::support::{SESSION, driven, key, opener};
 use common::Acl;
+use common::protocol::Foreigners;
 use metrics::{Group, SECOND};
 use model::Phase;
-use native::{
-    Data, Grant, Grants, Listener, Mark, MarkKind, Message, Params, Preamble, Purpose, ServerPlan, encode,
-};
+use native::{Data, Grant, Grants, Listener, Mark, MarkKind, Message, Params, Preamble, Purpose, encode};
 use sim::{Host, HungUp, Network, Pair, Quirks, Raw, START, Say, Side};
 use std::sync::Arc;
 use transport::{Acceptor, Arena, End, FlowEvent, Path, Received, Transmit, When};
@@ -134,7 +133,7 @@ fn an_unknown_session_is_refused_and_the_client_says_so() {
     // A client that pushes as fast as it can still hears it.
     let phase = Phase { transfer: 1 << 30, ..Phase::default() };
     let params = Arc::new(Params::of(&phase, Group(1)));
-    let grants = Arc::new(Grants::new(None));
+    let grants = Arc::new(Grants::new(4096, Foreigners::default(), None));
     let mut listener = Listener::new(grants, Arc::default(), 0);
     let client = Data::client(params, &opener(), id, 0, 1 << 30, false);
     let mut pair = Pair::accepted(Box::new(client), &mut listener);
@@ -147,7 +146,7 @@ fn an_unknown_session_is_refused_and_the_client_says_so() {
 fn those_behind_the_fence_are_reset_at_once_and_take_no_place() {
     let acl = Acl { allow: vec![], deny: vec!["10.128.0.0/16".parse().unwrap()] };
     let mut net = network(1);
-    let server = serve(&mut net, ServerPlan { acl, ..server_plan() });
+    let server = serve(&mut net, server_with(|config| config.acl = acl));
     let client = join(&mut net, 0, client_plan(&small()));
     net.run();
     let it = told(&net, client);
@@ -230,10 +229,10 @@ fn control_connections_that_do_not_get_anywhere_are_ended() {
 
 #[test]
 fn a_session_is_opened_by_so_many_connections_and_so_many_bytes() {
-    let phase = Phase { transfer: 1_000, ..Phase::default() };
+    let phase = Phase { connections: 2, transfer: 1_000, ..Phase::default() };
     let params = Arc::new(Params::of(&phase, Group(1)));
-    let grants = Arc::new(Grants::new(None));
-    grants.insert(SESSION, Arc::new(Grant::new(key(), Arc::clone(&params), 2, 1_000, false)));
+    let grants = Arc::new(Grants::new(4096, Foreigners::default(), None));
+    grants.insert(SESSION, Arc::new(Grant::new(key(), Arc::clone(&params), 0..1)));
     let opener = opener();
     let mut listener = Listener::new(grants, Arc::default(), 0);
     let client = |transfer| {
@@ -266,8 +265,8 @@ fn a_connection_that_reaches_its_worker_after_its_session_has_ended_counts_nowhe
     let phase = Phase { transfer: 1_000, ..Phase::default() };
     let params = Arc::new(Params::of(&phase, Group(1)));
     for ended in [false, true] {
-        let grants = Arc::new(Grants::new(None));
-        let grant = Grant::new(key(), Arc::clone(&params), 2, 1_000, true).on(0..2);
+        let grants = Arc::new(Grants::new(4096, Foreigners::default(), None));
+        let grant = Grant::new(key(), Arc::clone(&params), 0..2);
         grants.insert(SESSION, Arc::new(grant));
         let mut listener = Listener::new(Arc::clone(&grants), Arc::default(), 0);
         let path = Path { peer: address(9), local: address(1) };

@@ -1,12 +1,11 @@
 //! Round trips over our own protocol in virtual time, from the agreement to both ends' totals: the path's delay is known, and so
 //! is what the remote end spends.
 
-use crate::support::run::{MS, about, client_plan, join, serve, server_plan, told};
+use crate::support::run::{MS, about, client_plan, join, serve, server_plan, server_with, told};
 use common::Limits;
 use metrics::SECOND;
 use model::load::{Load, Stage};
 use model::{Event, Kind, Pattern, Phase, Ping, Range, Schedule, Status, Transport};
-use native::ServerPlan;
 use sim::{Link, Network, Quirks, START};
 
 fn phase(ping: Ping) -> Phase {
@@ -154,7 +153,7 @@ fn a_repeated_answer_to_an_opening_is_no_message() {
 #[test]
 fn a_server_that_ends_after_so_many_connections_says_so() {
     let mut net = network(6, &Link::new().delay(MS));
-    serve(&mut net, ServerPlan { exit_after: Some(1), ..server_plan() });
+    serve(&mut net, server_with(|config| config.exit_after = Some(1)));
     let ping = Ping { transport: Transport::Tcp, messages: Some(10), ..Ping::default() };
     let client = join(&mut net, 0, client_plan(&Phase { connections: 2, ..phase(ping) }));
     net.run();
@@ -190,7 +189,7 @@ fn spinning_is_granted_or_taken_back_with_a_reason() {
     for allowed in [true, false] {
         let mut net = network(5, &Link::new().delay(MS));
         let limits = Limits { busy: allowed, ..Limits::default() };
-        serve(&mut net, ServerPlan { limits, ..server_plan() });
+        serve(&mut net, server_with(|config| config.limits = limits));
         let ping = Ping { busy: true, messages: Some(10), ..Ping::default() };
         let client = join(&mut net, 0, client_plan(&phase(ping)));
         net.run_until(START.plus(20 * SECOND));

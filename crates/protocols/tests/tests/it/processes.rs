@@ -13,12 +13,14 @@ const FIRST_PORT: u16 = 7_500;
 fn spread(net: &mut Network, (there, here): (u16, u16), phase: &Phase) -> (Host, Host) {
     let replica = || native::PROTOCOL.replica().unwrap();
     let ports = FIRST_PORT..FIRST_PORT + there;
-    let plan =
-        native::ServerPlan { process_ports: ports.clone().collect(), workers_of_process: 2, ..server_plan() };
+    let config = server_with(|config| config.processes.workers = 2);
+    let plan = native::ServerPlan { process_ports: ports.clone().collect(), ..config };
     let server = serve(net, plan);
     ports.for_each(|port| net.worker_process(server, Some(port), 2, replica()));
     let processes = Processes { count: here, workers: 2 };
-    let client = join(net, 0, native::ClientPlan { processes, ..client_plan(phase) });
+    let mut plan = client_plan(phase);
+    plan.config.processes = processes;
+    let client = join(net, 0, plan);
     (0..here).for_each(|_| net.worker_process(client, None, 2, replica()));
     (server, client)
 }

@@ -4,7 +4,7 @@ use crate::support::run::*;
 use common::{Limits, Peer};
 use metrics::{Mono, SECOND};
 use model::{Pattern, Phase, Status};
-use native::{Client, ClientPlan, ServerPlan};
+use native::{Client, ClientPlan};
 use sim::{Host, Link, Network, Quirks, START};
 
 fn assert_empty(net: &mut Network, server: Host) {
@@ -141,7 +141,7 @@ fn a_server_that_cannot_be_reached() {
     let mut net = network(1);
     serve(&mut net, server_plan());
     let mut plan = client_plan(&small());
-    plan.peers[0].address.set_port(80);
+    plan.config.peers[0].address.set_port(80);
     let client = join(&mut net, 0, plan);
     net.run();
     let it = told(&net, client);
@@ -278,9 +278,9 @@ fn keys() {
     ] {
         let mut net = network(5);
         let server =
-            serve(&mut net, ServerPlan { keys: server_key.map(psk).unwrap_or_default(), ..server_plan() });
+            serve(&mut net, server_with(|config| config.keys = server_key.map(psk).unwrap_or_default()));
         let mut plan = client_plan(&small());
-        plan.keys = client_key.map(psk).unwrap_or_default();
+        plan.config.keys = client_key.map(psk).unwrap_or_default();
         let client = join(&mut net, 0, plan);
         net.run();
         let it = told(&net, client);
@@ -309,7 +309,7 @@ fn proposals_are_refused_or_reduced_and_the_client_says_so() {
     let limits =
         Limits { connections: 2, duration_ns: Some(2 * SECOND), rate: Some(4_000_000), ..Limits::default() };
     let mut net = network(6);
-    serve(&mut net, ServerPlan { limits, ..server_plan() });
+    serve(&mut net, server_with(|config| config.limits = limits));
     let client = join(&mut net, 0, client_plan(&Phase { connections: 8, ..small() }));
     net.run();
     let it = told(&net, client);
@@ -334,7 +334,7 @@ fn proposals_are_refused_or_reduced_and_the_client_says_so() {
 fn too_many_sessions() {
     let limits = Limits { sessions: 3, ..Limits::default() };
     let mut net = network(7);
-    let server = serve(&mut net, ServerPlan { limits, ..server_plan() });
+    let server = serve(&mut net, server_with(|config| config.limits = limits));
     let clients: Vec<_> = (0..5).map(|n| join(&mut net, n, client_plan(&small()))).collect();
     net.run();
     let its: Vec<_> = clients.iter().map(|&c| told(&net, c)).collect();
@@ -346,7 +346,7 @@ fn too_many_sessions() {
 
     let limits = Limits { per_address: 2, ..Limits::default() };
     let mut net = network(7);
-    serve(&mut net, ServerPlan { limits, ..server_plan() });
+    serve(&mut net, server_with(|config| config.limits = limits));
     let clients: Vec<_> = (0..2).map(|_| join(&mut net, 9, client_plan(&small()))).collect();
     net.run_until(START.plus(SECOND));
     let third = join(&mut net, 9, client_plan(&small()));
@@ -394,7 +394,7 @@ fn exclusive_sessions_queue_for_as_long_as_it_takes() {
 fn the_parts_of_an_exclusive_run_go_on_beside_each_other() {
     for server_is in [false, true] {
         let mut net = network(8);
-        let server = serve(&mut net, ServerPlan { exclusive: server_is, ..server_plan() });
+        let server = serve(&mut net, server_with(|config| config.exclusive = server_is));
         let part = |net: &mut Network, secret: u8, seconds: u64| {
             let phase = Phase { exclusive: true, duration_ns: Some(seconds * SECOND), ..small() };
             let plan = ClientPlan { secret: [secret; 32], ..client_plan(&phase) };
@@ -421,7 +421,7 @@ fn the_parts_of_an_exclusive_run_go_on_beside_each_other() {
 #[test]
 fn an_exclusive_server_takes_one_at_a_time() {
     let mut net = network(8);
-    let server = serve(&mut net, ServerPlan { exclusive: true, ..server_plan() });
+    let server = serve(&mut net, server_with(|config| config.exclusive = true));
     let clients: Vec<_> = (0..6)
         .map(|n| join(&mut net, n, client_plan(&Phase { duration_ns: Some(SECOND), ..small() })))
         .collect();
@@ -480,8 +480,8 @@ fn a_client_that_does_not_listen_cannot_hold_up_the_end() {
 
 fn stop_servers(net: &mut Network, n: u32, key: Option<&str>) -> Host {
     let mut plan = client_plan(&small());
-    plan.stop_servers = true;
-    plan.keys = key.map(psk).unwrap_or_default();
+    plan.config.options = stopping(None);
+    plan.config.keys = key.map(psk).unwrap_or_default();
     join(net, n, plan)
 }
 
@@ -489,9 +489,9 @@ fn stop_servers(net: &mut Network, n: u32, key: Option<&str>) -> Host {
 fn a_shutdown_needs_the_key_or_the_same_host() {
     for (key, allowed) in [(None, false), (Some("correct horse"), true)] {
         let mut net = network(11);
-        let server = serve(&mut net, ServerPlan { keys: key.map(psk).unwrap_or_default(), ..server_plan() });
+        let server = serve(&mut net, server_with(|config| config.keys = key.map(psk).unwrap_or_default()));
         let mut plan = client_plan(&small());
-        plan.keys = key.map(psk).unwrap_or_default();
+        plan.config.keys = key.map(psk).unwrap_or_default();
         let busy = join(&mut net, 0, plan);
         net.run_until(START.plus(SECOND));
         let stopper = stop_servers(&mut net, 1, key);
@@ -520,8 +520,10 @@ fn a_shutdown_needs_the_key_or_the_same_host() {
     let at_home = |stop: bool| {
         let mut plan =
             client_plan(&Phase { duration_ns: Some(100 * SECOND), rate: Some(100_000), ..small() });
-        plan.peers = vec![Peer { name: "localhost".into(), address: local }];
-        plan.stop_servers = stop;
+        plan.config.peers = vec![Peer { name: "localhost".into(), address: local }];
+        if stop {
+            plan.config.options = stopping(None);
+        }
         plan
     };
     let busy = net.join([127, 0, 0, 1].into(), 2, Box::new(Client::new(at_home(false), START)));
@@ -542,12 +544,12 @@ fn a_server_ends_only_for_those_who_mean_it() {
     let local = ([127, 0, 0, 1], 7411).into();
     for (only, meant) in [(Some("echo:9999"), true), (Some("echo:7"), false), (None, true)] {
         let mut net = network(13);
-        let server_plan = ServerPlan { besides: vec!["echo:9999".into()], ..server_plan() };
+        let server_plan = server_with(|config| config.besides = vec!["echo:9999".into()]);
         let server =
             net.serve(local, server_plan.threads(), Box::new(native::Server::new(server_plan, START)));
         let mut plan = client_plan(&small());
-        plan.peers = vec![Peer { name: "localhost".into(), address: local }];
-        (plan.stop_servers, plan.stop_only) = (true, only.map(str::to_owned));
+        plan.config.peers = vec![Peer { name: "localhost".into(), address: local }];
+        plan.config.options = stopping(only);
         let it = net.join([127, 0, 0, 1].into(), 1, Box::new(Client::new(plan, START)));
         net.run();
         assert_eq!(net.done(server).is_some(), meant, "{only:?}");
@@ -561,7 +563,7 @@ fn a_server_ends_only_for_those_who_mean_it() {
 fn a_server_that_exits_after_n_connections_admits_exactly_n() {
     for n in [1, 7, 10] {
         let mut net = network(12);
-        let server = serve(&mut net, ServerPlan { exit_after: Some(n), ..server_plan() });
+        let server = serve(&mut net, server_with(|config| config.exit_after = Some(n)));
         let phase =
             Phase { connections: 3, transfer: 5_000, iterations: Some(4), duration_ns: None, ..small() };
         let client = join(&mut net, 0, client_plan(&phase));
@@ -581,7 +583,8 @@ fn a_server_that_exits_after_n_connections_admits_exactly_n() {
 fn several_servers() {
     let plan = |addresses: &[u8]| {
         let mut plan = client_plan(&small());
-        plan.peers = addresses.iter().map(|&a| Peer { name: format!("s{a}"), address: address(a) }).collect();
+        plan.config.peers =
+            addresses.iter().map(|&a| Peer { name: format!("s{a}"), address: address(a) }).collect();
         plan
     };
     let two = |net: &mut Network| -> Vec<Host> {
@@ -630,7 +633,7 @@ fn several_servers() {
     let mut net = network(13);
     let limits = Limits { connections: 100, ..Limits::default() };
     for (n, limits) in [(1, limits), (2, Limits::default())] {
-        let plan = ServerPlan { limits, ..server_plan() };
+        let plan = server_with(|config| config.limits = limits);
         net.serve(address(n), plan.threads(), Box::new(native::Server::new(plan, net.now)));
     }
     let mut many = plan(&[1, 2]);

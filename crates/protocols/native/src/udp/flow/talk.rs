@@ -37,6 +37,13 @@ impl Probe {
         Word { t1: question.t1, t2: cx.clock.host(came), t3: cx.clock.host(cx.now), offset, bound, ..word }
     }
 
+    /// How many DATA the other end has sent, if it says so.
+    fn learn_total(&mut self, word: &Word) {
+        if word.total != UNKNOWN {
+            self.theirs = Some(word.total);
+        }
+    }
+
     fn hear_server(&mut self, cx: &mut Context<'_>, word: &Word, got: &Received<'_>) {
         match (self.state, word.kind) {
             (State::Init, Kind::Cookie) => {
@@ -62,12 +69,12 @@ impl Probe {
             (State::Run, Kind::Timed) => {
                 self.agreed = true;
                 self.clocks.exchanged(cx, word, got, self.pulse());
-                self.theirs = Some(word.total).filter(|&total| total != UNKNOWN).or(self.theirs);
+                self.learn_total(word);
                 self.check_end(cx.now);
             }
             (State::End(_), Kind::Ended) => {
                 self.clocks.closing(cx, word, got, self.pulse());
-                self.theirs = Some(word.total).filter(|&total| total != UNKNOWN).or(self.theirs);
+                self.learn_total(word);
                 self.missed = Some(word.missing);
             }
             _ => {}
@@ -90,7 +97,7 @@ impl Probe {
                 Some(Kind::Timed)
             }
             Kind::End => {
-                self.theirs = Some(word.total).filter(|&total| total != UNKNOWN).or(self.theirs);
+                self.learn_total(word);
                 self.stopped |= self.sender.as_ref().is_some_and(|sender| !sender.over());
                 self.end(cx.now);
                 Some(Kind::Ended)

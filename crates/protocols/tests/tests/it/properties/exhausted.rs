@@ -1,7 +1,7 @@
 //! A server whose process has no descriptors left.
 
 use super::{Bounds, bounded, bulk, forgotten, native, one_of};
-use crate::support::run::{MS, address, client_ip, client_plan, join, server_plan, told};
+use crate::support::run::{MS, address, client_ip, client_plan, join, recorded, server_plan, told};
 use ::native::{ClientPlan, ServerPlan};
 use metrics::SECOND;
 use model::{Event, Level, Pattern, Phase, Status};
@@ -28,7 +28,7 @@ pub(super) fn check(seed: u64, defect: Option<Defect>) -> Result<(), String> {
         duration_ns: Some(seconds * SECOND),
         ..bulk(one_of(rng, &patterns), connections)
     };
-    let plan = |phase: &Phase| ClientPlan { workers: 1, records: true, ..client_plan(phase) };
+    let plan = |phase: &Phase| recorded(ClientPlan { workers: 1, ..client_plan(phase) }, 0);
     let before = asked(&mut rng, first, 4);
     let client = join(&mut net, 0, plan(&before));
     net.run_until(START.plus(SECOND));

@@ -1,7 +1,7 @@
 //! Clients of a native server: mixed questions and directions, arrivals and departures, one worker and many.
 
 use super::{Bounds, PATTERNS, bounded, bulk, forgotten, one_of};
-use crate::support::run::{MS, Told, address, client_ip, client_plan, server_plan, told};
+use crate::support::run::{MS, Told, address, client_ip, client_plan, recorded, server_with, told};
 use ::native::{Client, ClientPlan, Server, ServerPlan};
 use common::Limits;
 use metrics::{Mono, SECOND};
@@ -9,7 +9,6 @@ use model::{Event, Kind, Pattern, Phase, Ping, Probe, Schedule, Status, Transpor
 use sim::{Host, Link, Network, Quirks, START, Say};
 use std::collections::BTreeMap;
 use transport::{Defect, Rng};
-use uuid::Uuid;
 
 /// So many times slower than usual are the machines: bytes are really copied and compared, and should not take all of the time.
 const SLOWNESS: u64 = 100;
@@ -151,7 +150,7 @@ fn simulate(scenario: &Scenario, defect: Option<Defect>) -> Outcome {
     net.links(scenario.link.clone(), scenario.link.clone());
     net.plant(defect);
     let limits = Limits { connections: 10_000, ..Limits::default() };
-    let plan = ServerPlan { workers: scenario.workers, limits, ..server_plan() };
+    let plan = ServerPlan { workers: scenario.workers, ..server_with(|config| config.limits = limits) };
     let server = serve(&mut net, plan);
     net.quirks(server, scenario.quirks);
     for (n, &(comes, goes, bytes)) in scenario.intruders.iter().enumerate() {
@@ -168,14 +167,12 @@ fn simulate(scenario: &Scenario, defect: Option<Defect>) -> Outcome {
     for n in order {
         let participant = &scenario.participants[n];
         net.run_until(START.plus(participant.arrives));
-        let run = Uuid::from_u128(n as u128 + 1);
         let plan = ClientPlan {
             workers: participant.workers,
-            run,
             secret: [n as u8; 32],
-            records: true,
             ..client_plan(&participant.phase)
         };
+        let plan = recorded(plan, n);
         let client = net.join(client_ip(n as u32), participant.workers, Box::new(Client::new(plan, net.now)));
         net.quirks(client, Quirks { slowness: 1, ..scenario.quirks });
         participant.leaves.arrange(&mut net, client);

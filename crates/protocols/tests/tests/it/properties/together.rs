@@ -3,7 +3,7 @@
 
 use super::native::{self, Leaves, served};
 use super::{Bounds, PATTERNS, bounded, bulk, forgotten, one_of};
-use crate::support::run::{MS, client_ip, client_plan, server_plan, told};
+use crate::support::run::{MS, client_ip, client_plan, recorded, server_plan, told};
 use crate::{iperf3, ntttcp};
 use ::iperf3::BulkTerms;
 use ::native::{Client, ClientPlan, ServerPlan};
@@ -19,7 +19,6 @@ use model::{
 use sim::{Host, Link, Network, Quirks, START, Say};
 use std::net::{IpAddr, SocketAddr};
 use transport::{Defect, LinkSource, Rng, Session};
-use uuid::Uuid;
 
 const MACHINE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
 /// After so long the last of the servers has forgotten a peer that vanished: a reflector of STAMP keeps its sessions for 900 s.
@@ -250,9 +249,9 @@ impl Scenario {
         let workers = guest.workers;
         match &guest.asks {
             Asks::Native(phase) => {
-                let (run, secret) = (Uuid::from_u128(n as u128 + 1), [n as u8; 32]);
-                let peers = vec![Peer { name: "server".into(), address: at(7411) }];
-                let plan = ClientPlan { peers, workers, run, secret, records: true, ..client_plan(phase) };
+                let mut plan =
+                    recorded(ClientPlan { workers, secret: [n as u8; 32], ..client_plan(phase) }, n);
+                plan.config.peers = vec![Peer { name: "server".into(), address: at(7411) }];
                 Box::new(Client::new(plan, now))
             }
             Asks::Iperf3(terms) => {

@@ -4,6 +4,7 @@ pub(crate) mod bench;
 pub(crate) mod driven;
 pub(crate) mod run;
 
+use common::protocol::Foreigners;
 use metrics::Group;
 use model::{Pattern, Phase};
 use native::{Data, Grant, Grants, Listener, Opener, OpeningKey, Params};
@@ -77,8 +78,8 @@ pub(crate) fn opener() -> Opener {
 
 pub(crate) fn listener(phase: &Phase) -> Listener {
     let params = Arc::new(Params::of(phase, Group(1)));
-    let grants = Arc::new(Grants::new(None));
-    grants.insert(SESSION, Arc::new(Grant::new(key(), params, 1, phase.transfer, false)));
+    let grants = Arc::new(Grants::new(4096, Foreigners::default(), None));
+    grants.insert(SESSION, Arc::new(Grant::new(key(), params, 0..1)));
     Listener::new(grants, Arc::default(), 0)
 }
 

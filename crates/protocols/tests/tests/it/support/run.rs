@@ -1,8 +1,9 @@
 //! Sessions in virtual time: what the tests of clients and servers share.
 
+use common::config::StopServers;
 use common::one_sided::{OneSided, OneSidedPlan};
 use common::protocol::{Foreigners, Protocol as _};
-use common::{Acl, Keyring, Limits, Peer, Processes, Psk};
+use common::{ClientConfig, Keyring, Peer, Placement, ProtocolOptions, Psk, ServerConfig};
 use metrics::{Mono, SECOND};
 use model::{Event, Interval, Phase, Range, SessionInfo, Status, Totals};
 use native::{Client, ClientPlan, Server, ServerPlan};
@@ -31,52 +32,59 @@ pub(crate) fn client_ip(n: u32) -> IpAddr {
 }
 
 /// The other protocols whose peers our own recognises.
-fn foreign() -> Foreigners {
-    Foreigners(::iperf3::PROTOCOL.info().foreign.iter().collect())
+fn foreign() -> ProtocolOptions {
+    ProtocolOptions::new(Foreigners(::iperf3::PROTOCOL.info().foreign.iter().collect()))
 }
 
 pub(crate) fn server_plan() -> ServerPlan {
     ServerPlan {
-        version: "1.0".into(),
-        keys: Keyring::default(),
-        acl: Acl::default(),
-        limits: Limits::default(),
-        foreign: foreign(),
-        exclusive: false,
-        exit_after: None,
+        config: ServerConfig {
+            version: "1.0".into(),
+            placement: Placement::Spread,
+            options: foreign(),
+            ..ServerConfig::new(&native::PROTOCOL)
+        },
         host: model::HostSnapshot::default(),
         workers: 2,
-        placement: "spread".into(),
-        interval_ns: SECOND,
         secret: [1; 32],
-        records: false,
-        sessions: false,
         clock_id: String::new(),
-        besides: Vec::new(),
         process_ports: Vec::new(),
-        workers_of_process: 0,
     }
+}
+
+/// The same with what `choose` changes.
+pub(crate) fn server_with(choose: impl FnOnce(&mut ServerConfig)) -> ServerPlan {
+    let mut plan = server_plan();
+    choose(&mut plan.config);
+    plan
 }
 
 pub(crate) fn client_plan(phase: &Phase) -> ClientPlan {
     ClientPlan {
-        peers: vec![Peer { name: "server".into(), address: address(1) }],
+        config: ClientConfig {
+            peers: vec![Peer { name: "server".into(), address: address(1) }],
+            run: Uuid::from_u128(1),
+            version: "1.1".into(),
+            options: foreign(),
+            ..ClientConfig::new(&native::PROTOCOL)
+        },
         phase: phase.clone(),
-        keys: Keyring::default(),
-        run: Uuid::from_u128(1),
-        version: "1.1".into(),
         workers: 2,
-        sources: vec![],
-        ports: None,
         secret: [2; 32],
-        records: false,
-        stop_servers: false,
-        stop_only: None,
         clock_id: String::new(),
         same_host: None,
-        foreign: foreign(),
-        processes: Processes::default(),
     }
+}
+
+/// The same as run number `n` + 1, with a record of every connection.
+pub(crate) fn recorded(mut plan: ClientPlan, n: usize) -> ClientPlan {
+    (plan.config.run, plan.config.records) = (Uuid::from_u128(n as u128 + 1), true);
+    plan
+}
+
+/// Options of a client that asks servers to end: those that also answer `only`.
+pub(crate) fn stopping(only: Option<&str>) -> ProtocolOptions {
+    ProtocolOptions::new(StopServers { only: only.map(str::to_owned) })
 }
 
 pub(crate) fn psk(text: &str) -> Keyring {
@@ -109,7 +117,7 @@ pub(crate) fn serve(net: &mut Network, plan: ServerPlan) -> Host {
 
 /// Client number `n`.
 pub(crate) fn join(net: &mut Network, n: u32, mut plan: ClientPlan) -> Host {
-    plan.run = Uuid::from_u128(u128::from(n) + 1);
+    plan.config.run = Uuid::from_u128(u128::from(n) + 1);
     plan.secret = [n as u8; 32];
     let (workers, now) = (plan.workers, net.now);
     net.join(client_ip(n), workers, Box::new(Client::new(plan, now)))
