@@ -86,14 +86,9 @@ impl Grant {
         self.key.holds(bytes, seal)
     }
 
-    /// Whether opening `number` has not come before. From now on it has.
-    pub(super) fn take(&self, number: u64) -> bool {
-        self.numbers.lock().unwrap_or_else(PoisonError::into_inner).take(number)
-    }
-
-    /// What opened under `number` never had a socket.
-    pub(super) fn give_back(&self, number: u64) {
-        self.numbers.lock().unwrap_or_else(PoisonError::into_inner).give_back(number);
+    /// Which openings have come.
+    pub(super) fn numbers(&self) -> MutexGuard<'_, Numbers> {
+        self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The flows of datagrams that are open.

@@ -1,7 +1,7 @@
 //! The server's side of new connections: identifies protocol and session, and hands the connection over.
 
 use super::data::Data;
-use super::grants::{Admission, Grant, Grants, OpenFlow};
+use super::grants::{Grant, Grants, OpenFlow};
 use super::mark::{Kind, Mark};
 use super::ping::{Reflector, answer};
 use super::preamble::{Guess, PREAMBLE, Preamble, Purpose, guess, is_ours};
@@ -82,7 +82,7 @@ impl Listener {
             udp::Kind::Open if word.cookie == cookie => {
                 let open = grant.flows();
                 let full = open.len() >= usize::clamped(grant.limit);
-                if full || open.contains_key(&word.id) || !grant.take(word.number) {
+                if full || open.contains_key(&word.id) || !grant.numbers().take(word.number) {
                     return None;
                 }
                 let place = OpenFlow::new(&grant, open, word.id, path.peer, None);
@@ -117,7 +117,7 @@ impl Listener {
             }
             return None;
         }
-        let admission = grant.admission().filter(|_| grant.take(preamble.number))?;
+        let admission = grant.admission().filter(|_| grant.numbers().take(preamble.number))?;
         let place = OpenFlow::new(&grant, open, preamble.id, peer, Some(admission));
         reply.whole(&answer(preamble.id));
         let to = self.elsewhere(&grant, preamble.slot);
@@ -167,7 +167,7 @@ impl Acceptor for Listener {
     fn on_closed(&mut self, _: &mut Context<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>) {
         let never_up = how.is_err() && flow.id().row.is_none();
         if let Some((_, grant, number)) = self.latest.take_if(|(id, ..)| never_up && *id == flow.id().id) {
-            grant.give_back(number);
+            grant.numbers().give_back(number);
         }
     }
 }
@@ -194,48 +194,41 @@ enum State {
         guess_at: Option<Mono>,
     },
     /// Sends this, then closes. Still counts as pending, so that refused connections are limited, too.
-    Farewell {
-        bytes: Vec<u8>,
-        sent: usize,
-    },
-    /// A newer connection has its place.
-    Evicted,
-    Control,
-    /// Over to another worker, where it starts.
-    Leaving {
-        to: u16,
-        preamble: Preamble,
-        grant: Arc<Grant>,
-        admission: Admission,
-    },
+    Farewell { bytes: Vec<u8>, sent: usize },
+    /// Over to another worker, where this data connection starts.
+    Leaving { to: u16, id: Uuid, grant: Arc<Grant>, flow: Box<dyn Flow> },
     /// A data connection of a session.
     Data(Box<dyn Flow>),
-    Gone,
+    /// The socket ends so.
+    Over(End),
 }
 
+/// How the socket of a peer ends whose connection is none of a session.
+const GONE: End = End::Done { how: Ending::ProtocolError, reset: false };
+/// The same of one whose place a newer connection has.
+const EVICTED: End = End::Done { how: Ending::ProtocolError, reset: true };
+
 impl Handshake {
-    fn farewell(&mut self, cx: &Context<'_>, bytes: Vec<u8>) {
+    /// Says these bytes, and nothing more.
+    fn farewell(&mut self, cx: &Context<'_>, bytes: Vec<u8>) -> Checked {
         (self.until, self.look) = (cx.now.plus(LINGER), cx.now.plus(LOOK));
         self.state = State::Farewell { bytes, sent: 0 };
+        Ok(())
     }
 
-    fn refuse(&mut self, cx: &Context<'_>, id: Uuid, reason: u64) {
-        self.farewell(cx, Mark::new(Kind::Refused, reason).encode(id).to_vec());
+    fn refuse(&mut self, cx: &Context<'_>, id: Uuid, reason: u64) -> Checked {
+        self.farewell(cx, Mark::new(Kind::Refused, reason).encode(id).to_vec())
     }
 
     /// All of the preamble is there.
     fn greet(&mut self, cx: &mut Context<'_>, bytes: &[u8; PREAMBLE]) -> Checked {
         if Preamble::version(bytes).is_some_and(|version| version != super::WIRE_VERSION) {
-            self.farewell(cx, Preamble::new(Purpose::Answer).encode().to_vec());
-            return Ok(());
+            return self.farewell(cx, Preamble::new(Purpose::Answer).encode().to_vec());
         }
-        let Some(preamble) = Preamble::decode(bytes) else {
-            self.foreign(cx, bytes);
-            return Ok(());
-        };
+        let Some(preamble) = Preamble::decode(bytes) else { return self.foreign(cx, bytes) };
         match preamble.purpose {
             Purpose::Control => {
-                (self.state, self.place) = (State::Control, None);
+                (self.state, self.place) = (State::Over(End::Detach), None);
                 Ok(())
             }
             Purpose::Data => self.admit(cx, &preamble),
@@ -248,36 +241,34 @@ impl Handshake {
     fn admit(&mut self, cx: &mut Context<'_>, preamble: &Preamble) -> Checked {
         let known = self.grants.find(preamble.session);
         let Some(grant) = known.filter(|grant| grant.is_sealed(&preamble.sealed(), &preamble.seal)) else {
-            self.refuse(cx, preamble.id, 1);
-            return Ok(());
+            return self.refuse(cx, preamble.id, 1);
         };
         let Some(admission) = grant.admission() else {
-            self.refuse(cx, preamble.id, 2);
-            return Ok(());
+            return self.refuse(cx, preamble.id, 2);
         };
         if preamble.transfer == 0 || preamble.transfer > grant.params.transfer {
             return Err(Violation::Malformed("a transfer that was not agreed on"));
         }
-        if !grant.take(preamble.number) {
-            self.refuse(cx, preamble.id, 4);
-            return Ok(());
+        if !grant.numbers().take(preamble.number) {
+            return self.refuse(cx, preamble.id, 4);
         }
         if !self.grants.spend() {
-            self.refuse(cx, preamble.id, 3);
-            return Ok(());
+            return self.refuse(cx, preamble.id, 3);
         }
         self.place = None;
-        if grant.stays(preamble.slot, self.worker) {
-            self.state = data(&grant, preamble, admission);
-        } else {
-            let to = grant.worker(preamble.slot);
-            self.state = State::Leaving { to, preamble: *preamble, grant, admission };
-        }
+        let flow: Box<dyn Flow> = match &grant.pings {
+            Some(pings) => Box::new(Reflector::new(Arc::clone(pings), preamble, admission)),
+            None => Box::new(Data::server(Arc::clone(&grant.params), preamble).seated(admission)),
+        };
+        self.state = match grant.stays(preamble.slot, self.worker) {
+            true => State::Data(flow),
+            false => State::Leaving { to: grant.worker(preamble.slot), id: preamble.id, grant, flow },
+        };
         Ok(())
     }
 
     /// Answers a peer of another protocol, in that protocol's own words where it has any.
-    fn foreign(&mut self, cx: &mut Context<'_>, seen: &[u8]) {
+    fn foreign(&mut self, cx: &mut Context<'_>, seen: &[u8]) -> Checked {
         let guess = guess(seen, &self.grants.foreign.0);
         cx.post(Posted::ForeignPeer(self.path, guess));
         let text = "This is a netcaliper measurement server. Use: netcaliper tcp HOST\r\n";
@@ -294,7 +285,7 @@ impl Handshake {
             Guess::Tls => vec![0x15, 3, 3, 0, 2, 2, 40],
             _ => text.as_bytes().to_vec(),
         };
-        self.farewell(cx, words);
+        self.farewell(cx, words)
     }
 
     /// Whether the bytes received suffice to recognise another protocol.
@@ -319,9 +310,7 @@ impl Flow for Handshake {
             State::Farewell { .. } => {
                 Interest { read: Read::skip(1 << 16), wake, end: Some(End::Half), ..Interest::NONE }
             }
-            State::Evicted => Interest::of(End::Done { how: Ending::ProtocolError, reset: true }),
-            State::Gone => Interest::done(Ending::ProtocolError),
-            State::Control => Interest::of(End::Detach),
+            State::Over(end) => Interest::of(*end),
             State::Leaving { to, .. } => Interest::of(End::Migrate(*to)),
             State::Data(_) => Interest::of(End::Replace),
         }
@@ -353,28 +342,27 @@ impl Flow for Handshake {
             return self.greet(cx, &bytes);
         }
         if !ours && self.recognises(&bytes[..len]) {
-            self.foreign(cx, &bytes[..len]);
+            return self.foreign(cx, &bytes[..len]);
         }
         Ok(())
     }
 
     fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
         if matches!(event, FlowEvent::Wake) && self.place.as_ref().is_some_and(PendingPlace::evicted) {
-            (self.state, self.place) = (State::Evicted, None);
+            (self.state, self.place) = (State::Over(EVICTED), None);
         }
         if self.look <= cx.now {
             self.look = cx.now.plus(LOOK);
         }
         match (&mut self.state, event) {
-            (State::Leaving { preamble, grant, .. }, FlowEvent::Up(_)) => {
-                let (preamble, grant) = (*preamble, Arc::clone(grant));
-                if grant.revoked() {
-                    // The session ended on the way here, and its group's number may be another's by now.
-                    self.refuse(cx, preamble.id, 1);
-                } else if let State::Leaving { admission, .. } =
-                    std::mem::replace(&mut self.state, State::Gone)
-                {
-                    self.state = data(&grant, &preamble, admission);
+            (State::Leaving { id, grant, .. }, FlowEvent::Up(_)) if grant.revoked() => {
+                // The session ended on the way here, and its group's number may be another's by now.
+                let id = *id;
+                self.refuse(cx, id, 1)
+            }
+            (State::Leaving { .. }, FlowEvent::Up(_)) => {
+                if let State::Leaving { flow, .. } = std::mem::replace(&mut self.state, State::Over(GONE)) {
+                    self.state = State::Data(flow);
                 }
                 Ok(())
             }
@@ -388,23 +376,19 @@ impl Flow for Handshake {
                 if is_ours(&bytes[..len]) && late {
                     return Err(Violation::Malformed("the first 80 bytes took too long"));
                 }
-                if late || known {
-                    self.foreign(cx, &bytes[..len]);
-                }
-                Ok(())
+                if late || known { self.foreign(cx, &bytes[..len]) } else { Ok(()) }
             }
             (State::Waiting { bytes, len, .. }, FlowEvent::Fin) if *len > 0 => {
                 let (bytes, len) = (*bytes, *len);
                 if is_ours(&bytes[..len]) {
                     return Err(Violation::Malformed("hung up in the middle of its first 80 bytes"));
                 }
-                self.foreign(cx, &bytes[..len]);
-                Ok(())
+                self.foreign(cx, &bytes[..len])
             }
             (State::Farewell { .. }, FlowEvent::Wake) if cx.now < self.until => Ok(()),
             (State::Waiting { .. }, FlowEvent::Fin)
             | (State::Farewell { .. }, FlowEvent::Fin | FlowEvent::Broken(_) | FlowEvent::Wake) => {
-                self.state = State::Gone;
+                self.state = State::Over(GONE);
                 Ok(())
             }
             _ => Ok(()),
@@ -412,7 +396,7 @@ impl Flow for Handshake {
     }
 
     fn successor(&mut self) -> Option<Box<dyn Flow>> {
-        match std::mem::replace(&mut self.state, State::Gone) {
+        match std::mem::replace(&mut self.state, State::Over(GONE)) {
             State::Data(flow) => Some(flow),
             _ => None,
         }
@@ -421,12 +405,4 @@ impl Flow for Handshake {
     fn id(&self) -> FlowId {
         FlowId::default()
     }
-}
-
-/// The server's end of a data connection; its admission is given back when it goes.
-fn data(grant: &Grant, preamble: &Preamble, admission: Admission) -> State {
-    State::Data(match &grant.pings {
-        Some(pings) => Box::new(Reflector::new(Arc::clone(pings), preamble, admission)),
-        None => Box::new(Data::server(Arc::clone(&grant.params), preamble).seated(admission)),
-    })
 }

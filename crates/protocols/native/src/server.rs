@@ -29,7 +29,7 @@ use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use transport::{Acceptor, Action, Context, GroupPlan, Input, Link, LinkSource, Order, Path, Session};
+use transport::{Acceptor, Action, Context, Input, Link, LinkSource, Order, Path, Session};
 use uuid::Uuid;
 
 /// Everything a server needs to know before it starts.
@@ -228,18 +228,17 @@ impl Server {
             })
             .collect();
         let mut driver = Driver::new(now, 0, &Phase::default()).begun(now);
-        let mut all =
-            GroupPlan { records: config.records, ..GroupPlan::new(Group::ALL, now, config.interval_ns) };
+        let texts = |networks: &[ipnet::IpNet]| networks.iter().map(ToString::to_string).collect();
+        let listening = Listening {
+            start: now,
+            interval_ns: config.interval_ns,
+            records: config.records,
+            pending,
+            allow: texts(&acl.allow),
+            deny: texts(&acl.deny),
+        };
+        let mut all = listening.plan();
         if !plan.process_ports.is_empty() {
-            let texts = |networks: &[ipnet::IpNet]| networks.iter().map(ToString::to_string).collect();
-            let listening = Listening {
-                start: now,
-                interval_ns: config.interval_ns,
-                records: config.records,
-                pending,
-                allow: texts(&acl.allow),
-                deny: texts(&acl.deny),
-            };
             all.about = Some(About::Listen(listening).encode());
         }
         driver.group(all, LinkSource::acceptors(acceptors));

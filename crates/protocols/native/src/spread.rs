@@ -109,6 +109,11 @@ pub(super) struct Listening {
 }
 
 impl Listening {
+    /// The plan of what all of a server's connections are counted in.
+    pub(super) fn plan(&self) -> GroupPlan {
+        GroupPlan { records: self.records, ..GroupPlan::new(Group::ALL, self.start, self.interval_ns) }
+    }
+
     fn acl(&self) -> Option<Acl> {
         let networks =
             |texts: &[String]| -> Option<Vec<IpNet>> { texts.iter().map(|text| text.parse().ok()).collect() };
@@ -208,9 +213,7 @@ impl Replica for Sharer {
                 self.grants = Some(Arc::clone(&grants));
                 let listener = |w| Box::new(Listener::new(Arc::clone(&grants), Arc::clone(&acl), w));
                 let acceptors = (0..workers).map(|w| listener(w) as Box<dyn Acceptor>).collect();
-                let Listening { start, interval_ns, records, .. } = listening;
-                let plan = GroupPlan { records, ..GroupPlan::new(Group::ALL, start, interval_ns) };
-                Some((plan, LinkSource::acceptors(acceptors)))
+                Some((listening.plan(), LinkSource::acceptors(acceptors)))
             }
             About::Grant(granting) => {
                 let grant = granting.grant(0..workers, Some(usize::clamped(part.index)));

@@ -155,7 +155,7 @@ impl Client {
                 let ours = host_mark(&self.plan.clock_id, &self.servers[at].nonce);
                 self.servers[at].same_host = !ours.is_empty() && host == ours;
                 self.servers[at].version = version;
-                self.ping(cx, at);
+                self.ping(at, Step::Pinging, cx.now);
             }
             (Step::Pinging, Message::Pong { n }) if n == self.servers[at].ping.0 => self.ponged(cx, at),
             (Step::Unreached, Message::Pong { n }) if n == self.servers[at].ping.0 => {
@@ -237,19 +237,20 @@ impl Client {
         Ok(())
     }
 
-    pub(super) fn ping(&mut self, cx: &Context<'_>, at: usize) {
-        self.enter(at, Step::Pinging, cx.now);
-        let n = self.servers[at].ping.0 + 1;
-        self.servers[at].ping = (n, cx.now);
+    /// Pings a server, whose answer ends this step.
+    pub(super) fn ping(&mut self, at: usize, step: Step, now: Mono) {
+        self.enter(at, step, now);
+        let n = self.servers[at].ping.0.saturating_add(1);
+        self.servers[at].ping = (n, now);
         self.say(at, &Message::Ping { n });
     }
 
-    pub(super) fn ponged(&mut self, cx: &Context<'_>, at: usize) {
+    fn ponged(&mut self, cx: &Context<'_>, at: usize) {
         let server = &mut self.servers[at];
         let rtt = cx.now.since(server.ping.1).max(1);
         server.base_rtt = if server.base_rtt == 0 { rtt } else { server.base_rtt.min(rtt) };
         if server.ping.0 < PINGS {
-            return self.ping(cx, at);
+            return self.ping(at, Step::Pinging, cx.now);
         }
         if let Some(StopServers { only }) = self.plan.config.options.get().cloned() {
             self.say(at, &Message::Shutdown { only });

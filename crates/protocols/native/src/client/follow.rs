@@ -7,7 +7,7 @@ use super::{
 use crate::message::Message;
 use crate::udp::found;
 use metrics::{Mono, SECOND, Tally};
-use model::{Event, PacketReport, Status, Traffic};
+use model::{Event, Status};
 use transport::Order;
 
 impl Client {
@@ -186,25 +186,21 @@ impl Client {
     pub(super) fn release(&mut self, all: bool, now: Mono) {
         while let Some((since, interval)) = self.waiting.front_mut() {
             let index = interval.index;
-            let mut reports = self.servers.iter().filter(|s| s.takes_part()).map(|s| s.reports.get(&index));
-            let remote =
-                reports.try_fold(None, |sum: Option<(Traffic, Option<Box<PacketReport>>)>, report| {
-                    let (traffic, packets) = report?;
-                    let Some((mut sum, mut all)) = sum else {
-                        return Some(Some((*traffic, packets.clone())));
-                    };
-                    sum.beside(traffic);
-                    if let (Some(all), Some(packets)) = (&mut all, packets) {
-                        all.beside(packets);
-                    }
-                    Some(Some((sum, all)))
-                });
-            if !(all || remote.is_some() || now.since(*since) > LATE_REPORT) {
+            let reports = self.servers.iter().filter(|s| s.takes_part()).map(|s| s.reports.get(&index));
+            let reports: Option<Vec<_>> = reports.collect();
+            if !(all || reports.is_some() || now.since(*since) > LATE_REPORT) {
                 return;
             }
-            let remote = remote.flatten();
-            interval.remote = remote.as_ref().map(|(traffic, _)| *traffic);
-            interval.remote_packets = remote.and_then(|(_, packets)| packets);
+            for (traffic, packets) in reports.into_iter().flatten() {
+                let Some(sum) = &mut interval.remote else {
+                    (interval.remote, interval.remote_packets) = (Some(*traffic), packets.clone());
+                    continue;
+                };
+                sum.beside(traffic);
+                if let (Some(sum), Some(packets)) = (&mut interval.remote_packets, packets) {
+                    sum.beside(packets);
+                }
+            }
             let interval = std::mem::take(interval);
             self.waiting.pop_front();
             self.next = index.saturating_add(1);
@@ -255,7 +251,8 @@ impl Client {
         let Server { step, since, heard, .. } = self.servers[at];
         let (patience, counting) = (PATIENCE / SECOND, self.for_all(COUNTING));
         let why = match step {
-            Step::Reaching => return self.unanswered(at, now),
+            // Its hellos have remained unanswered: does it answer on the control connection?
+            Step::Reaching => return self.ping(at, Step::Unreached, now),
             Step::Connecting => format!("no connection within {patience} s"),
             Step::Greeting => {
                 format!("it accepted the connection but said nothing for {patience} s: is it netcaliper?")

@@ -17,7 +17,6 @@
 use super::{Client, Server, Stage, Step};
 use crate::dial::local_address;
 use crate::hello::{hello, is_answer};
-use crate::message::Message;
 use crate::udp::Posted;
 use metrics::{Clamped, Ending, Group, Mono, SECOND};
 use model::{Kind, Phase, Transport};
@@ -108,14 +107,6 @@ impl Client {
             self.enter(at, Step::Measured, now);
             self.advance(now);
         }
-    }
-
-    /// A server's hellos have remained unanswered: does it answer on the control connection?
-    pub(super) fn unanswered(&mut self, at: usize, now: Mono) {
-        let n = self.servers[at].ping.0.saturating_add(1);
-        self.servers[at].ping = (n, now);
-        self.say(at, &Message::Ping { n });
-        self.enter(at, Step::Unreached, now);
     }
 
     /// The sockets that sent hellos are closed.

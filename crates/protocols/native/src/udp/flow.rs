@@ -170,8 +170,8 @@ impl Probe {
         // A late flow begins at once and ends equally late.
         let phase = self.terms.media.map_or(0, |media| media.phase_ns(self.core.slot));
         let start = start.unwrap_or(now).plus(phase).max(now);
-        if let Some(receiver) = &mut self.receiver {
-            receiver.begin(start);
+        if let Some(show) = self.receiver.as_mut().and_then(|receiver| receiver.show.as_mut()) {
+            show.begin(start);
         }
         if let Some(sender) = &mut self.sender {
             sender.begin(start, start.plus(self.terms.duration_ns));
@@ -216,24 +216,20 @@ impl Probe {
         }
     }
 
-    /// Whether everything has come, at both ends, and both know it.
+    /// Whether everything has come, at both ends, and both know it: nothing is known to be missing before the other end has said how
+    /// much it sent.
     fn all_came(&self) -> bool {
-        let all = self.missing() == 0 && (!self.client || self.missed == Some(0));
-        let known = self.theirs.is_some() || self.receiver.is_none();
-        matches!(self.state, State::End(_)) && all && (!self.client || (known && self.missed.is_some()))
+        let there = !self.client || self.missed == Some(0);
+        matches!(self.state, State::End(_)) && there && self.missing() == 0
     }
 
     /// Whether everything has come, at both ends, or is too late to be waited for. The latter is asked when the socket has been
     /// read empty, and not while it is read: what is still in it has come.
     fn settled(&self, now: Mono) -> bool {
         let State::End(since) = self.state else { return false };
-        let all = self.all_came();
-        if self.client {
-            all || now.since(since) >= self.terms.probe.late_ns
-        } else {
-            // The client says END again until it knows all it wants; it is gone when it says nothing.
-            now.since(self.core.moved) >= 4 * AGAIN && (all || now.since(since) >= self.terms.probe.late_ns)
-        }
+        // The client says END again until it knows all it wants; it is gone when it says nothing.
+        let quiet = self.client || now.since(self.core.moved) >= 4 * AGAIN;
+        quiet && (self.all_came() || now.since(since) >= self.terms.probe.late_ns)
     }
 
     /// When `settled` has to be asked again, at the latest.
@@ -241,12 +237,10 @@ impl Probe {
         let State::End(since) = self.state else { return None };
         let quiet = self.core.moved.plus(4 * AGAIN);
         let late = since.plus(self.terms.probe.late_ns);
-        Some(if self.client {
-            late
-        } else if self.missing() == 0 {
-            quiet
-        } else {
-            quiet.max(late)
+        Some(match self.client {
+            true => late,
+            false if self.missing() == 0 => quiet,
+            false => quiet.max(late),
         })
     }
 
@@ -385,7 +379,7 @@ impl Flow for Probe {
         let data = self.sender.as_ref().and_then(Sender::due);
         let owed = self.owed.map(|_| Mono(0));
         let send = word.into_iter().chain(data).chain(owed).min().map_or(When::Never, When::At);
-        let shown = self.receiver.as_ref().and_then(Receiver::wake);
+        let shown = self.receiver.as_ref().and_then(|receiver| receiver.show.as_ref()?.wake());
         let wake = self.settles_at().into_iter().chain(shown).chain([self.core.stalls_at()]).min();
         Interest { send, read: Read::look(65_535), wake, end: None }
     }

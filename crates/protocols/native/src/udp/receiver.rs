@@ -43,7 +43,7 @@ pub(super) struct Receiver {
     /// All of the above in a few numbers.
     pub(super) sums: FlowSums,
     /// The frames, when it is a stream.
-    show: Option<Show>,
+    pub(super) show: Option<Show>,
 }
 
 /// Datagrams in a row with numbers in a row, sent in one call.
@@ -83,18 +83,6 @@ impl Receiver {
                 .media
                 .map(|media| Show::new(media, datagrams_of(&media), probe.late_ns, client && terms.tells)),
         }
-    }
-
-    /// Frames are due from `start` on.
-    pub(super) fn begin(&mut self, start: Mono) {
-        if let Some(show) = &mut self.show {
-            show.begin(start);
-        }
-    }
-
-    /// When the next frame is to be judged.
-    pub(super) fn wake(&self) -> Option<Mono> {
-        self.show.as_ref().and_then(Show::wake)
     }
 
     /// Judges the frames whose time has come, counts them, and tells them now and then.

@@ -353,12 +353,10 @@ impl Sender {
     /// Draws intended times until `most` are pending or the next is not due.
     fn plan(&mut self, now: Mono, most: usize) {
         let Some((start, end)) = self.progress.span else { return };
-        if now >= end && self.flat_out() {
-            self.progress.over = true;
-            return;
-        }
         if self.flat_out() {
-            if now >= start {
+            if now >= end {
+                self.progress.over = true;
+            } else if now >= start {
                 self.progress.pending.resize(most.max(self.progress.pending.len()), now);
             }
             return;

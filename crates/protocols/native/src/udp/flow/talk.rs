@@ -7,21 +7,16 @@ use transport::{Context, Received, Transmit};
 
 impl Probe {
     fn word(&self, kind: Kind, cx: &Context<'_>) -> Word {
-        let start = self.terms.start.map_or(0, |start| {
-            let ours = cx.clock.host_signed(start);
-            if self.client && matches!(self.state, State::Run) {
-                ours.wrapping_add(self.clocks.known().offset_ns) as u64
-            } else {
-                0
-            }
-        });
+        let known = self.clocks.known();
+        let start = self.terms.start.filter(|_| self.client && self.state == State::Run);
+        let start = start.map_or(0, |start| cx.clock.host_signed(start).wrapping_add(known.offset_ns) as u64);
         let over = matches!(self.state, State::End(_)) || self.sender.as_ref().is_some_and(Sender::over);
         Word {
             t1: cx.clock.host(cx.now),
             slot: self.core.slot,
             cookie: self.cookie,
-            offset: self.clocks.known().offset_ns,
-            bound: self.clocks.known().bound_ns,
+            offset: known.offset_ns,
+            bound: known.bound_ns,
             start,
             total: if over { self.sent() } else { UNKNOWN },
             missing: self.missing(),
