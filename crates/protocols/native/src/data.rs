@@ -257,12 +257,12 @@ impl Data {
         let took = now.since(self.tx.span_since);
         let longest = self.params.rate.map_or(LONGEST_SPAN, |rate| (rate / 8 / 20).clamp(1, LONGEST_SPAN));
         let length = match took {
-            LONG_BETWEEN.. if self.inside.wanted() => FIRST_SPAN,
+            LONG_BETWEEN.. if self.inside.gap_ns.is_some() => FIRST_SPAN,
             0..SHORT_SPAN => self.tx.span_length * 2,
             SHORT_SPAN..LONG_SPAN => self.tx.span_length,
             _ => self.tx.span_length / 2,
         };
-        let longest = if self.inside.wanted() { longest.min(LONGEST_BETWEEN) } else { longest };
+        let longest = if self.inside.gap_ns.is_some() { longest.min(LONGEST_BETWEEN) } else { longest };
         self.tx.span_length = length.max(FIRST_SPAN).min(longest);
         self.tx.hold = Mono(0);
         if let Some(burst) = self.params.burst {
@@ -423,7 +423,7 @@ impl Flow for Data {
         match event {
             FlowEvent::Up(path) => {
                 self.core.up(cx, path);
-                if self.inside.wanted() {
+                if self.inside.gap_ns.is_some() {
                     self.inside.up(cx.now, cx.rng.fraction());
                 }
                 self.tx.pace = self.params.rate.map(|rate| Pace::new(rate, self.params.buffer.high, cx.now));

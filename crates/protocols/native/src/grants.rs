@@ -1,7 +1,7 @@
 //! Who may have connections of a session, and how many: what a server's session grants and its workers look up.
 
 use super::data::Params;
-use super::opening::{Numbers, OpeningKey, SEAL};
+use super::opening::{Numbers, OpeningKey};
 use super::udp::Terms;
 use crate::quota::PendingPeers;
 use common::ping;
@@ -18,7 +18,7 @@ use uuid::Uuid;
 /// A session's permission to open data connections.
 pub struct Grant {
     /// What its openings are sealed with.
-    key: OpeningKey,
+    pub(super) key: OpeningKey,
     /// Those that have come.
     numbers: Mutex<Numbers>,
     pub params: Arc<Params>,
@@ -79,11 +79,6 @@ impl Grant {
             Kind::Tcp | Kind::Ping => worker == self.worker(slot),
             _ => self.workers.contains(&worker),
         }
-    }
-
-    /// Whether the client of this session has sealed `bytes`.
-    pub(super) fn is_sealed(&self, bytes: &[u8], seal: &[u8; SEAL]) -> bool {
-        self.key.holds(bytes, seal)
     }
 
     /// Which openings have come.

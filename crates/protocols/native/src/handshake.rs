@@ -67,7 +67,7 @@ impl Listener {
         let (path, word) = (got.from?, Word::decode(got.bytes)?);
         let grant = self.grants.find(word.session).filter(|_| self.acl.admits(path.peer.ip()))?;
         let terms = grant.terms.as_ref()?;
-        if !grant.is_sealed(&word.sealed(), &word.seal) {
+        if !grant.key.holds(&word.sealed(), &word.seal) {
             return None;
         }
         let cookie = cookie(secret, &path, word.id);
@@ -106,7 +106,7 @@ impl Listener {
         let peer = got.from?.peer;
         let grant = self.grants.find(preamble.session).filter(|_| self.acl.admits(peer.ip()))?;
         let pings = grant.pings.as_ref().filter(|pings| pings.datagrams())?;
-        if !grant.is_sealed(&preamble.sealed(), &preamble.seal) {
+        if !grant.key.holds(&preamble.sealed(), &preamble.seal) {
             return None;
         }
         let open = grant.flows();
@@ -154,7 +154,7 @@ impl Acceptor for Listener {
         got: &Received<'_>,
         reply: &mut Transmit<'_>,
     ) -> Option<Box<dyn Flow>> {
-        if let Some(preamble) = got.bytes.try_into().ok().and_then(Preamble::decode)
+        if let Some(preamble) = Preamble::decode(got.bytes)
             && preamble.purpose == Purpose::Data
         {
             return self.reflect(&preamble, got, reply);
@@ -240,7 +240,7 @@ impl Handshake {
 
     fn admit(&mut self, cx: &mut Context<'_>, preamble: &Preamble) -> Checked {
         let known = self.grants.find(preamble.session);
-        let Some(grant) = known.filter(|grant| grant.is_sealed(&preamble.sealed(), &preamble.seal)) else {
+        let Some(grant) = known.filter(|grant| grant.key.holds(&preamble.sealed(), &preamble.seal)) else {
             return self.refuse(cx, preamble.id, 1);
         };
         let Some(admission) = grant.admission() else {

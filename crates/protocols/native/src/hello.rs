@@ -10,19 +10,15 @@ pub fn hello(id: Uuid) -> [u8; PREAMBLE] {
     Preamble { id, ..Preamble::new(Purpose::Hello) }.encode()
 }
 
-fn decode(datagram: &[u8]) -> Option<Preamble> {
-    Preamble::decode(datagram.try_into().ok()?)
-}
-
 /// The answer to `datagram`, if it is a question.
 pub fn answer_hello(datagram: &[u8]) -> Option<[u8; PREAMBLE]> {
-    let question = decode(datagram).filter(|p| p.purpose == Purpose::Hello)?;
+    let question = Preamble::decode(datagram).filter(|p| p.purpose == Purpose::Hello)?;
     Some(Preamble { id: question.id, ..Preamble::new(Purpose::Answer) }.encode())
 }
 
 /// Whether `datagram` answers the question with this identifier.
 pub fn is_answer(datagram: &[u8], id: Uuid) -> bool {
-    decode(datagram).is_some_and(|p| p.purpose == Purpose::Answer && p.id == id)
+    Preamble::decode(datagram).is_some_and(|p| p.purpose == Purpose::Answer && p.id == id)
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ const MOST: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct Inside {
     /// Between two probes, ns; none are wanted without.
-    gap_ns: Option<u64>,
+    pub(super) gap_ns: Option<u64>,
     /// When the next one is to be sent.
     due: Mono,
     /// When those under way were to be sent, in order.
@@ -27,7 +27,7 @@ pub(super) struct Inside {
     /// Number of the oldest of them.
     first: u64,
     /// Numbers that are to be answered.
-    owed: VecDeque<u64>,
+    pub(super) owed: VecDeque<u64>,
 }
 
 impl Inside {
@@ -38,10 +38,6 @@ impl Inside {
     /// The connection is up; `part` of a gap, 0..=1, passes before the first probe.
     pub(super) fn up(&mut self, now: Mono, part: f64) {
         self.due = now.plus((self.gap_ns.unwrap_or(0) as f64 * part) as u64);
-    }
-
-    pub(super) fn wanted(&self) -> bool {
-        self.gap_ns.is_some()
     }
 
     /// When the next probe is due.
@@ -76,21 +72,11 @@ impl Inside {
 
     /// A probe has come.
     pub(super) fn owe(&mut self, number: u64) -> Checked {
-        if !self.wanted() || self.owed.len() >= MOST {
+        if self.gap_ns.is_none() || self.owed.len() >= MOST {
             return Err(Violation::Malformed("more probes between its payload than were agreed on"));
         }
         self.owed.push_back(number);
         Ok(())
-    }
-
-    /// Whether one is to be answered.
-    pub(super) fn owes(&self) -> bool {
-        !self.owed.is_empty()
-    }
-
-    /// The number that is answered now.
-    pub(super) fn answer(&mut self) -> Option<u64> {
-        self.owed.pop_front()
     }
 }
 
@@ -115,7 +101,7 @@ mod tests {
     fn a_peer_cannot_make_us_owe_without_end() {
         let mut ours = Inside::new(Some(10));
         assert!((0..MOST as u64).all(|n| ours.owe(n).is_ok()) && ours.owe(99).is_err());
-        assert_eq!((ours.answer(), ours.owes()), (Some(0), true));
+        assert_eq!((ours.owed.front(), ours.owed.len()), (Some(&0), MOST));
         assert!(Inside::new(None).owe(0).is_err(), "nothing was agreed on");
         let mut asking = Inside::new(Some(1));
         (0..MOST as u64).for_each(|n| assert_eq!(asking.ask(Mono(n)), Some(n)));

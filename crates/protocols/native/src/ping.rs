@@ -21,6 +21,7 @@
 //! woken and they cost time. A message shorter than 16 bytes has no room for that. The end of a flow of datagrams is the end of
 //! its session.
 
+use super::hello::is_answer;
 use super::mark::{Kind, MARK, Mark, refusal};
 use super::opening::Opener;
 use super::preamble::{PREAMBLE, Preamble, Purpose};
@@ -98,9 +99,7 @@ impl Caller {
 
     fn answered(&mut self, cx: &mut Context<'_>, bytes: &[u8], have: usize) -> Checked {
         if self.datagrams {
-            let answer = bytes.try_into().ok().and_then(Preamble::decode);
-            let ours = answer.is_some_and(|p| p.purpose == Purpose::Answer && p.id == self.id);
-            return if ours { self.enter(cx) } else { Ok(()) };
+            return if is_answer(bytes, self.id) { self.enter(cx) } else { Ok(()) };
         }
         let more = bytes.len().min(MARK - have);
         self.answer[have..have + more].copy_from_slice(&bytes[..more]);
@@ -265,8 +264,7 @@ impl Reflector {
     /// Datagrams go back at once, with how long they waited here: from the kernel's stamp until they were read or, without one,
     /// from then until they are sent.
     fn reflect(&mut self, cx: &mut Context<'_>, got: &Received<'_>, reply: &mut Transmit<'_>) {
-        let again: Option<Preamble> = got.bytes.try_into().ok().and_then(Preamble::decode);
-        if again.is_some_and(|p| p.id == self.core.id) {
+        if Preamble::decode(got.bytes).is_some_and(|again| again.id == self.core.id) {
             // Our answer was lost.
             self.answered = reply.whole(&answer(self.core.id));
             return;

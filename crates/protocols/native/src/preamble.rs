@@ -126,8 +126,9 @@ impl Preamble {
         Some(u16::from_be_bytes(*bytes.strip_prefix(&MAGIC)?.first_chunk()?))
     }
 
-    /// Decodes 80 bytes; `None` when they are not a preamble.
-    pub fn decode(bytes: &[u8; PREAMBLE]) -> Option<Preamble> {
+    /// Decodes 80 bytes; `None` when they are not a preamble, or not so many.
+    pub fn decode(bytes: &[u8]) -> Option<Preamble> {
+        let bytes: &[u8; PREAMBLE] = bytes.try_into().ok()?;
         let (head, check) = bytes.split_last_chunk::<4>()?;
         if bytes[..8] != MAGIC || u32::from_be_bytes(*check) != fnv1a(head) {
             return None;

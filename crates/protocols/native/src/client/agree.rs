@@ -40,19 +40,13 @@ impl Client {
         self.servers[at].link = Some(link);
         self.servers[at].heard = cx.now;
         let mut bytes = Preamble::new(Purpose::Control).encode().to_vec();
-        match self.shake(at) {
-            Some(first) => {
-                bytes.extend(encode(&first));
-                self.enter(at, Step::Proving, cx.now);
-            }
-            None if !self.plan.config.keys.is_empty() => {
-                return self.lose(at, "the key cannot be used", cx.now);
-            }
-            None => {
-                bytes.extend(encode(&self.hello(at)));
-                self.enter(at, Step::Greeting, cx.now);
-            }
-        }
+        let (first, step) = match self.shake(at) {
+            Some(first) => (first, Step::Proving),
+            None if self.plan.config.keys.is_empty() => (self.hello(at), Step::Greeting),
+            None => return self.lose(at, "the key cannot be used", cx.now),
+        };
+        bytes.extend(encode(&first));
+        self.enter(at, step, cx.now);
         self.driver.send(link, bytes);
     }
 

@@ -12,7 +12,7 @@ impl Data {
         if rx.bad.is_some() {
             return (!rx.verdict_sent).then_some(Kind::Verdict);
         }
-        if self.inside.owes() {
+        if !self.inside.owed.is_empty() {
             return Some(Kind::Answer);
         }
         if rx.ended && !rx.verdict_sent {
@@ -54,7 +54,7 @@ impl Data {
                 self.stop_sent = true;
                 Mark::new(kind, 0)
             }
-            Kind::Answer | Kind::Probe => Mark::new(Kind::Answer, self.inside.answer().unwrap_or(0)),
+            Kind::Answer | Kind::Probe => Mark::new(Kind::Answer, self.inside.owed.pop_front().unwrap_or(0)),
             Kind::Done | Kind::Refused => {
                 self.done = true;
                 Mark::new(Kind::Done, 0)

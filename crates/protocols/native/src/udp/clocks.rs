@@ -14,17 +14,13 @@ pub(super) struct Clocks {
     kind: ClockKind,
     client: bool,
     offset: Offset,
-    known: Estimate,
+    /// The server's clock minus the client's.
+    pub(super) known: Estimate,
 }
 
 impl Clocks {
     pub(super) fn new(kind: ClockKind, client: bool) -> Self {
         Clocks { kind, client, offset: Offset::default(), known: Estimate::default() }
-    }
-
-    /// The server's clock minus the client's.
-    pub(super) fn known(&self) -> Estimate {
-        self.known
     }
 
     /// Our clock minus the other end's.

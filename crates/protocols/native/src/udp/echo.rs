@@ -12,7 +12,8 @@ use transport::{Context, Received, Sent, Transmit};
 #[derive(Debug)]
 pub(super) struct Returner {
     check: Check,
-    returned: u64,
+    /// Different datagrams that were returned.
+    pub(super) returned: u64,
     /// Different ones that had come before the one that is offered.
     before: u64,
     fresh: bool,
@@ -21,10 +22,6 @@ pub(super) struct Returner {
 impl Returner {
     pub(super) fn new(check: Check) -> Self {
         Returner { check, returned: 0, before: 0, fresh: false }
-    }
-
-    pub(super) fn returned(&self) -> u64 {
-        self.returned
     }
 
     /// Offers the datagrams that `receiver` has just received; false if none. Merged datagrams (GRO) cannot all be

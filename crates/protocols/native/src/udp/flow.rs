@@ -142,7 +142,7 @@ impl Probe {
     /// DATA that have left; numbers that were returned, where they are.
     fn sent(&self) -> u64 {
         let sent = self.sender.as_ref().map_or(0, Sender::sent);
-        self.returner.as_ref().map_or(sent, Returner::returned)
+        self.returner.as_ref().map_or(sent, |returner| returner.returned)
     }
 
     /// How many datagrams to expect, once known. For returned packets: all that were sent, although some may have been lost
@@ -276,7 +276,7 @@ impl Probe {
         let mut log = self.receiver.as_mut().and_then(|receiver| receiver.log.take()).unwrap_or_default();
         let (start, sent) = self.sender.as_mut().map(Sender::take_log).unwrap_or_default();
         // So far it has what comes of the card's clock.
-        log.bound_ns = log.bound_ns.saturating_add(self.clocks.known().bound_ns);
+        log.bound_ns = log.bound_ns.saturating_add(self.clocks.known.bound_ns);
         log.start_ns = start.map(|start| cx.clock.host_signed(start));
         log.sent = sent;
         Some(log)
@@ -302,7 +302,7 @@ impl Probe {
             report: FlowReport {
                 slot: self.core.slot,
                 start_ns: cx.clock.host_signed(self.terms.start.unwrap_or(cx.now)),
-                offset_ns: self.clocks.known().offset_ns,
+                offset_ns: self.clocks.known.offset_ns,
                 out: self.sent(),
                 sums,
                 known,

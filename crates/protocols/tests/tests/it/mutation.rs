@@ -54,7 +54,7 @@ fn preambles_and_hellos() {
             let check = fnv1a(&bytes[..PREAMBLE - 4]);
             bytes[PREAMBLE - 4..].copy_from_slice(&check);
         }
-        if let Some(other) = Preamble::decode(bytes[..].try_into().unwrap()) {
+        if let Some(other) = Preamble::decode(&bytes) {
             decoded += 1;
             assert!(is_ours(&bytes));
             // All but the unused bytes survive.

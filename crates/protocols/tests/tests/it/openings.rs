@@ -82,7 +82,7 @@ impl Served {
         let mut said = Transmit::new(&mut room, 64);
         flow.prepare_send(&mut side.cx(START), &mut said);
         let said: Vec<u8> = said.slices().flatten().copied().collect();
-        let id = Preamble::decode(bytes.try_into().unwrap()).map(|preamble| preamble.id);
+        let id = Preamble::decode(bytes).map(|preamble| preamble.id);
         let mark = said.try_into().ok().and_then(|said| Mark::decode(&said, id?));
         match mark {
             Some(Mark { kind: MarkKind::Refused, value, .. }) => (Became::Refused(value), flow),

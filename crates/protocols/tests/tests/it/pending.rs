@@ -112,7 +112,7 @@ fn other_wire_versions_are_told_ours() {
         let preamble = Preamble { version: 9, ..Preamble::new(purpose) }.encode();
         let (net, server, raw) = heard(bytes(&[&preamble[..], &rest].concat()), 3 * SECOND);
         let peer = net.heard(raw);
-        let answer = Preamble::decode(peer.heard[..].try_into().unwrap()).unwrap();
+        let answer = Preamble::decode(&peer.heard).unwrap();
         assert_eq!((answer.version, answer.purpose), (native::WIRE_VERSION, Purpose::Answer));
         assert_eq!(ended(peer).1, HungUp::Fin);
         assert_eq!(net.open(server), (0, 0));

@@ -7,7 +7,7 @@ use transport::{Context, Received, Transmit};
 
 impl Probe {
     fn word(&self, kind: Kind, cx: &Context<'_>) -> Word {
-        let known = self.clocks.known();
+        let known = self.clocks.known;
         let start = self.terms.start.filter(|_| self.client && self.state == State::Run);
         let start = start.map_or(0, |start| cx.clock.host_signed(start).wrapping_add(known.offset_ns) as u64);
         let over = matches!(self.state, State::End(_)) || self.sender.as_ref().is_some_and(Sender::over);
