@@ -8,7 +8,7 @@ use super::echo::Returner;
 use super::log::Log;
 use super::receiver::Receiver;
 use super::sender::{Sender, sends_size};
-use super::serve::Terms;
+use super::terms::Terms;
 use super::track::{Memory, Track};
 use super::{AGAIN, Posted, TOGETHER, again};
 use crate::grants::OpenFlow;

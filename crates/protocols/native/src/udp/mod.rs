@@ -26,14 +26,14 @@ mod flow;
 mod log;
 mod receiver;
 mod sender;
-mod serve;
 mod show;
+mod terms;
 mod track;
 
 pub use codec::{CONTROL, HEADER, Header, Kind, Word};
 pub use flow::Probe;
 pub(super) use log::{Log, found};
-pub(super) use serve::{Terms, cookie};
+pub(super) use terms::{Terms, cookie};
 pub(super) use track::{Track, Tracks};
 
 use crate::preamble::Guess;

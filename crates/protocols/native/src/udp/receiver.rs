@@ -3,8 +3,8 @@
 use super::codec::{Check, HEADER, Header, HeaderTemplate};
 use super::log::Log;
 use super::sender::datagrams_of;
-use super::serve::Terms;
 use super::show::Show;
+use super::terms::Terms;
 use super::track::Memory;
 use crate::payload;
 use common::kernel::Core;

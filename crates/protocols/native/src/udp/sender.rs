@@ -1,7 +1,7 @@
 //! One direction's sender: the schedule, the numbers, the batches.
 
 use super::codec::{Check, HEADER, Header, HeaderTemplate};
-use super::serve::Terms;
+use super::terms::Terms;
 use super::track::Memory;
 use common::kernel::Template;
 use metrics::{Clamped, Departure, Group, Mono, Packets, SentPacket, Stamp, StampKind};

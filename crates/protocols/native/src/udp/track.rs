@@ -1,7 +1,7 @@
 //! What each end tells of a flow when it is over: its sums, and every datagram where that is asked for.
 
 use super::log::Log;
-use super::serve::Terms;
+use super::terms::Terms;
 use crate::message::{FlowReport, Message};
 use metrics::{FlowSums, Group, PacketOutcome, ReceivedPacket, SentPacket, StampKind, packet_outcomes};
 use model::{FlowRow, FlowWay, MOST_SAMPLES, PacketRow};
