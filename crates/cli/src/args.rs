@@ -8,11 +8,11 @@ use crate::mistaken;
 use crate::originals;
 use crate::protocols;
 use crate::repeat::RepeatArgs;
-use crate::values::{self, Affinity, Named, SocketBuffer};
+use crate::values::{self, Named, NumberOrNone};
 use crate::watch::WebArgs;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
-use common::Original;
+use common::{Original, Placement};
 use model::{Assertion, Payload, Range, Shutdown, SocketSettings, Verify};
 use report::Detail;
 use std::net::IpAddr;
@@ -126,7 +126,7 @@ pub(crate) struct TargetArgs {
     pub(crate) targets: Vec<String>,
     /// Server port, 1 to 65535 [default: the protocol's own: 7411 native, 5201 iperf3, 4444 ctstraffic, 5001 ttcp and ntttcp,
     /// 14233 udpmon and tcpmon, 8888 bwdelaytester, 7 echo, 862 stamp].
-    #[arg(short, long, value_parser = values::count16::<65535>)]
+    #[arg(short, long, value_parser = values::count::<u16, 65535>)]
     pub(crate) port: Option<u16>,
     /// Protocol of the remote end: native, which is our own; or, for servers of other programs, iperf3 (tcp, delay), ctstraffic (tcp,
     /// connect, stream; its server must have the same pattern and transfer), ntttcp (tcp, delay; one port of `ntttcp -r -N`),
@@ -188,9 +188,9 @@ pub(crate) struct CoreArgs {
     /// Cores for the worker threads, such as 0,2: worker i on the i-th; `none` leaves them to the scheduler [default: one core
     /// each, when there are several workers; with iperf3's protocol `none`].
     #[arg(long, value_name = "CORES", value_parser = values::affinity)]
-    pub(crate) affinity: Option<Affinity>,
+    pub(crate) affinity: Option<Placement>,
     /// Worker threads, 1 to 1024; `serve` has as many again for round trips [default: one per core, with iperf3's protocol one less, but not more than connections].
-    #[arg(long, value_name = "N", value_parser = values::count16::<1024>)]
+    #[arg(long, value_name = "N", value_parser = values::count::<u16, 1024>)]
     pub(crate) workers: Option<u16>,
 }
 
@@ -201,7 +201,7 @@ pub(crate) struct SocketArgs {
     /// Send buffer (SO_SNDBUF) in bytes, or `system` [default: the system's; within one host 96Ki, which keeps the
     /// data in the caches].
     #[arg(long, value_name = "BYTES", value_parser = values::socket_buffer)]
-    pub(crate) sndbuf: Option<SocketBuffer>,
+    pub(crate) sndbuf: Option<NumberOrNone>,
     /// Receive buffer (SO_RCVBUF) in bytes [default: the system's].
     #[arg(long, value_name = "BYTES", value_parser = values::bytes)]
     pub(crate) rcvbuf: Option<u64>,
@@ -213,7 +213,7 @@ pub(crate) struct SocketArgs {
     #[arg(long, value_name = "on|off", default_value = "on", value_parser = ["on", "off"])]
     pub(crate) nodelay: String,
     /// Largest segment (TCP_MAXSEG) in bytes, 1 to 65535 [default: the system's].
-    #[arg(short = 'M', long, value_name = "BYTES", value_parser = values::count32::<65535>)]
+    #[arg(short = 'M', long, value_name = "BYTES", value_parser = values::count::<u32, 65535>)]
     pub(crate) mss: Option<u32>,
     /// Congestion control such as cubic or bbr [default: the system's].
     #[arg(short = 'C', long, value_name = "NAME")]
@@ -256,14 +256,14 @@ impl SocketArgs {
 pub(crate) struct RunArgs {
     /// Concurrent connections, 1 to 1000000 [default: 8; 1 with --protocol ttcp, ntttcp, tcpmon, discard and
     /// chargen].
-    #[arg(short = 'P', long, alias = "parallel", value_name = "N", value_parser = values::count32::<1_000_000>, allow_negative_numbers = true)]
+    #[arg(short = 'P', long, alias = "parallel", value_name = "N", value_parser = values::count::<u32, 1_000_000>, allow_negative_numbers = true)]
     pub(crate) connections: Option<u32>,
     /// Length of the run [default: 10s; 3s per point of a sweep; none with --iterations or --bytes].
     #[arg(short = 't', long, value_name = "TIME", value_parser = values::duration, allow_negative_numbers = true)]
     pub(crate) time: Option<u64>,
     /// Transfers of each connection, one after the other: the run ends after connections × iterations [default: as many as there
     /// is time for].
-    #[arg(long, value_name = "N", value_parser = values::count::<{ u64::MAX }>, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = values::count::<u64, { u64::MAX }>, allow_negative_numbers = true)]
     pub(crate) iterations: Option<u64>,
     /// Length of the start of the run that does not count, rounded up to whole intervals.
     #[arg(short = 'O', long, value_name = "TIME", default_value = "0", value_parser = values::pause)]
@@ -273,13 +273,13 @@ pub(crate) struct RunArgs {
     pub(crate) interval: u64,
     /// Worker processes that share the connections, each with its own limit of open files, 1 to 1024; tcp and connect over the
     /// protocol native, on Linux [default: as many as the connections need, none where this process is enough].
-    #[arg(long, value_name = "N", value_parser = values::count16::<1024>)]
+    #[arg(long, value_name = "N", value_parser = values::count::<u16, 1024>)]
     pub(crate) processes: Option<u16>,
     /// How connections end.
     #[arg(long, default_value = "graceful", value_parser = values::one_of(SHUTDOWN))]
     pub(crate) shutdown: Shutdown,
     /// Most connections that may be connecting at the same time, 1 to 1000000.
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = values::count32::<1_000_000>, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = values::count::<u32, 1_000_000>, allow_negative_numbers = true)]
     pub(crate) throttle: u32,
     /// How long a connect may take.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::duration)]
@@ -423,7 +423,7 @@ pub(crate) struct DataArgs {
     #[arg(short = 'b', long, value_name = "RATE", value_parser = values::rate, allow_negative_numbers = true)]
     pub(crate) rate: Option<u64>,
     /// Send calls in a burst, 1 to 1000000.
-    #[arg(long, value_name = "N", requires = "burst_delay", conflicts_with = "rate", value_parser = values::count32::<1_000_000>)]
+    #[arg(long, value_name = "N", requires = "burst_delay", conflicts_with = "rate", value_parser = values::count::<u32, 1_000_000>)]
     pub(crate) burst: Option<u32>,
     /// Pause after a burst.
     #[arg(long, value_name = "TIME", requires = "burst", value_parser = values::duration)]

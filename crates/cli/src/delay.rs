@@ -6,7 +6,7 @@ use crate::datagrams::{self, DatagramArgs, WAITING};
 use crate::outputs::Outputs;
 use crate::protocols::{self, RisingSettings, Stairs};
 use crate::repeat::RepeatArgs;
-use crate::values::{self, AnyRate, Named};
+use crate::values::{self, Named, NumberOrNone};
 use crate::{CliError, Exit, measure, plan};
 use clap::Args;
 use metrics::{Clamped, ClockKind, SECOND, real};
@@ -50,7 +50,7 @@ struct ProbeArgs {
     /// Rate of each flow and direction, in bits per second of UDP payload; 0 is as fast as it goes [default: 1000 datagrams
     /// per second].
     #[arg(short = 'b', long, value_name = "RATE", value_parser = values::rate_or_none, conflicts_with_all = ["pps", "spacing"])]
-    rate: Option<AnyRate>,
+    rate: Option<NumberOrNone>,
     /// Rate as datagrams per second, of each flow and direction.
     #[arg(long, value_name = "N", value_parser = values::per_second, conflicts_with = "spacing", allow_negative_numbers = true)]
     pps: Option<f64>,
@@ -67,7 +67,7 @@ struct ProbeArgs {
     #[arg(short = 'i', long, value_name = "TIME", default_value = "1s", value_parser = values::interval)]
     interval: u64,
     /// Flows, 1 to 1000, each from a port of its own (--source-ports says from which); each has a row in the result.
-    #[arg(short = 'P', long, alias = "parallel", value_name = "N", default_value_t = 1, value_parser = values::count32::<1000>, allow_negative_numbers = true)]
+    #[arg(short = 'P', long, alias = "parallel", value_name = "N", default_value_t = 1, value_parser = values::count::<u32, 1000>, allow_negative_numbers = true)]
     flows: u32,
     /// This end sends alone [default: both send, but with --search, --sweep, --path-mtu and other protocols this end].
     #[arg(long)]
@@ -155,7 +155,7 @@ struct SlotArgs {
     #[arg(long, conflicts_with_all = ["sweep", "trace", "rate", "pps", "spacing", "length", "samples"])]
     path_mtu: bool,
     /// Largest IP packet to try, in bytes, 1 to 65535.
-    #[arg(long, value_name = "BYTES", default_value_t = 9000, requires = "path_mtu", value_parser = values::count32::<65535>)]
+    #[arg(long, value_name = "BYTES", default_value_t = 9000, requires = "path_mtu", value_parser = values::count::<u32, 65535>)]
     mtu_limit: u32,
     /// Write one CSV row per slot.
     #[arg(long, value_name = "FILE", requires = "sweep")]

@@ -63,10 +63,10 @@ pub(crate) struct ShapeArgs {
     #[arg(long, value_name = "CLASS", value_parser = ["exclusive", "limited", "background"])]
     pub(crate) class: Option<String>,
     /// How often each test of each pair is made; a single pair is judged from three on.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = values::count16::<1_000>)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = values::count::<u16, 1_000>)]
     pub(crate) repeats: u16,
     /// Each host with N others chosen at random, instead of all pairs.
-    #[arg(long, value_name = "N", value_parser = values::count32::<20_000>, conflicts_with_all = ["between", "representatives"])]
+    #[arg(long, value_name = "N", value_parser = values::count::<u32, 20_000>, conflicts_with_all = ["between", "representatives"])]
     pub(crate) random: Option<u32>,
     /// Each host of one set with each of the other; a set is a host, a group, LABEL=VALUE, or all.
     #[arg(long, num_args = 2, value_names = ["SET", "SET"], conflicts_with = "representatives")]
@@ -100,7 +100,7 @@ pub(crate) struct WhenArgs {
     #[arg(long, value_name = "TIME")]
     pub(crate) at: Option<String>,
     /// End after this number of rounds, missed ones included.
-    #[arg(long, value_name = "N", requires = "every", value_parser = values::count32::<100_000>)]
+    #[arg(long, value_name = "N", requires = "every", value_parser = values::count::<u32, 100_000>)]
     pub(crate) count: Option<u32>,
     /// Begin no round after this time, which is given as that of --at.
     #[arg(long, value_name = "TIME", requires = "every")]

@@ -120,7 +120,7 @@ impl RunsArgs {
 #[derive(Args, Debug)]
 pub(crate) struct HistoryArgs {
     /// How many runs, the latest ones.
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 20, value_parser = values::count32::<1_000_000_000>)]
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 20, value_parser = values::count::<u32, 1_000_000_000>)]
     number: u32,
     #[command(flatten)]
     runs: RunsArgs,

@@ -29,7 +29,7 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = values::duration)]
     ramp: u64,
     /// Connections that fill the path, 1 to 10000.
-    #[arg(short = 'P', long, alias = "parallel", default_value_t = 8, value_name = "N", value_parser = values::count32::<10_000>)]
+    #[arg(short = 'P', long, alias = "parallel", default_value_t = 8, value_name = "N", value_parser = values::count::<u32, 10_000>)]
     connections: u32,
     /// Probes per second: messages there and back, and datagrams each way, at this rate each.
     #[arg(long, value_name = "N", default_value = "50", value_parser = values::per_second)]

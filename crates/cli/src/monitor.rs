@@ -27,7 +27,7 @@ pub(crate) struct MonitorArgs {
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = values::duration)]
     every: u64,
     /// End after this number of measurements [default: run until interrupted].
-    #[arg(long, value_name = "N", value_parser = values::count::<{ u64::MAX }>)]
+    #[arg(long, value_name = "N", value_parser = values::count::<u64, { u64::MAX }>)]
     count: Option<u64>,
     /// What each measurement must find (repeatable), as on the questions themselves: p99<5ms, goodput>900M, ….
     #[arg(long = "assert", value_name = "CONDITION", value_parser = Assertion::parse)]

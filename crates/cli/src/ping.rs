@@ -53,7 +53,7 @@ struct MessageArgs {
     #[arg(short = 'l', long, value_name = "BYTES", value_parser = values::bytes)]
     size: Option<u64>,
     /// Messages of each connection: the run ends after them [default: 10; with --time, --flood, --rate or --trace the run ends by time].
-    #[arg(short = 'n', long, value_name = "N", value_parser = values::count::<{ u64::MAX }>)]
+    #[arg(short = 'n', long, value_name = "N", value_parser = values::count::<u64, { u64::MAX }>)]
     count: Option<u64>,
     /// Messages at the start of each connection that do not count; they come before those of --count.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = values::whole)]
@@ -92,7 +92,7 @@ struct MessageArgs {
     #[arg(long, alias = "no-empty-path")]
     no_baseline: bool,
     /// Concurrent connections, 1 to 1000000, each with messages of its own.
-    #[arg(short = 'P', long, alias = "parallel", default_value_t = 1, value_name = "N", value_parser = values::count32::<1_000_000>)]
+    #[arg(short = 'P', long, alias = "parallel", default_value_t = 1, value_name = "N", value_parser = values::count::<u32, 1_000_000>)]
     connections: u32,
     /// Length of the run [default: 10s with --flood, --rate and --trace; else the run ends after its messages].
     #[arg(short = 't', long, value_name = "TIME", value_parser = values::duration)]

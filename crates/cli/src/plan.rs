@@ -2,7 +2,7 @@
 
 use crate::args::{ConnectArgs, CoreArgs, LocalArgs, PatternArg, RunArgs, SocketArgs, TargetArgs, TcpArgs};
 use crate::protocols::Protocol;
-use crate::values::{self, Affinity};
+use crate::values;
 use crate::{CliError, config, key};
 use common::protocol::Defaults;
 use common::{ClientConfig, Placement};
@@ -30,12 +30,8 @@ pub(crate) fn open_to(given: &[String]) -> Result<Vec<ipnet::IpNet>, CliError> {
 
 /// Where the workers of a test run whose protocol is this.
 pub(crate) fn placement(args: &CoreArgs, protocol: Protocol) -> Placement {
-    match &args.affinity {
-        None if protocol.info().defaults.spread => Placement::Spread,
-        None => Placement::Even,
-        Some(Affinity(None)) => Placement::Spread,
-        Some(Affinity(Some(cores))) => Placement::Cores(cores.clone()),
-    }
+    let usual = if protocol.info().defaults.spread { Placement::Spread } else { Placement::Even };
+    args.affinity.clone().unwrap_or(usual)
 }
 
 /// The client's configuration: servers, local address, workers.

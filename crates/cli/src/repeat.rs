@@ -10,7 +10,7 @@ use model::{Axis, LEAST_REPEATS, MOST_REPEATS, Method, Phase, Until};
 #[command(next_help_heading = "Repetitions")]
 pub(crate) struct RepeatArgs {
     /// Number of measurements; the settings of a sweep take turns [default: 1; with --until-confidence at most 30].
-    #[arg(long, value_name = "N", value_parser = values::count32::<1000>)]
+    #[arg(long, value_name = "N", value_parser = values::count::<u32, 1000>)]
     repeat: Option<u32>,
     /// Measure until the mean is known so well: 99,5 is 99 percent sure of ±2.5 percent (netperf's rule; LEVEL is 95 or 99, WIDTH
     /// is 5 if left out). At least 3 times.
@@ -23,7 +23,7 @@ pub(crate) struct RepeatArgs {
 #[command(next_help_heading = "Repetitions")]
 pub(crate) struct RunsArgs {
     /// Number of measurements; each has --repeat trains of every setting [default: 1; with --until-confidence at most 30].
-    #[arg(long, value_name = "N", value_parser = values::count32::<1000>)]
+    #[arg(long, value_name = "N", value_parser = values::count::<u32, 1000>)]
     runs: Option<u32>,
     /// Measure until the mean is known so well: 99,5 is 99 percent sure of ±2.5 percent (netperf's rule; LEVEL is 95 or 99, WIDTH
     /// is 5 if left out). At least 3 times.

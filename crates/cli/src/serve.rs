@@ -57,17 +57,17 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) legacy: crate::stamp::LegacyArgs,
     /// Most sessions at the same time, 1 to 1000000.
-    #[arg(long, value_name = "N", default_value_t = 1000, help_heading = "Limits", value_parser = values::count32::<1_000_000>)]
+    #[arg(long, value_name = "N", default_value_t = 1000, help_heading = "Limits", value_parser = values::count::<u32, 1_000_000>)]
     pub(crate) max_sessions: u32,
     /// Most sessions at the same time from one address, 1 to 1000000.
-    #[arg(long, value_name = "N", default_value_t = 256, help_heading = "Limits", value_parser = values::count32::<1_000_000>)]
+    #[arg(long, value_name = "N", default_value_t = 256, help_heading = "Limits", value_parser = values::count::<u32, 1_000_000>)]
     pub(crate) max_per_address: u32,
     /// Most data connections in one session, 1 to 1000000 [default: 100000].
-    #[arg(long, value_name = "N", help_heading = "Limits", value_parser = values::count32::<1_000_000>)]
+    #[arg(long, value_name = "N", help_heading = "Limits", value_parser = values::count::<u32, 1_000_000>)]
     pub(crate) max_connections: Option<u32>,
     /// Worker processes that share the connections of tcp and connect, each with a port and a limit of open files of its own, 1 to
     /// 1024 (Linux) [default: as many as --max-connections needs, none where this process is enough].
-    #[arg(long, value_name = "N", value_parser = values::count16::<1024>, conflicts_with = "exit_after")]
+    #[arg(long, value_name = "N", value_parser = values::count::<u16, 1024>, conflicts_with = "exit_after")]
     pub(crate) processes: Option<u16>,
     /// Longest run that a client gets [default: no limit].
     #[arg(long, value_name = "TIME", value_parser = values::duration, help_heading = "Limits")]
@@ -82,7 +82,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, help_heading = "Limits")]
     pub(crate) busy: bool,
     /// End after this number of data connections [default: run until interrupted].
-    #[arg(long, value_name = "N", value_parser = values::count::<{ u64::MAX }>, help_heading = "Limits")]
+    #[arg(long, value_name = "N", value_parser = values::count::<u64, { u64::MAX }>, help_heading = "Limits")]
     pub(crate) exit_after: Option<u64>,
     /// Switch on hardware timestamps of this host's network cards while sessions need them (CAP_NET_ADMIN), and restore them after
     /// [default: cards that stamp already are used].

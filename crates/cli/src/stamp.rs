@@ -53,11 +53,8 @@ fn extension(text: &str) -> Result<Extension, String> {
 }
 
 fn ssid(text: &str) -> Result<u16, String> {
-    let parsed = match text.strip_prefix("0x") {
-        Some(hex) => u16::from_str_radix(hex, 16),
-        None => text.parse(),
-    };
-    parsed.ok().filter(|n| *n > 0).ok_or_else(|| format!("'{text}' is not a session identifier (1 to 65535)"))
+    let number = values::hexadecimal_or_decimal(text).and_then(|n| u16::try_from(n).ok()).filter(|n| *n > 0);
+    number.ok_or_else(|| format!("'{text}' is not a session identifier (1 to 65535)"))
 }
 
 impl StampArgs {

@@ -37,7 +37,7 @@ struct MediaArgs {
     #[arg(short = 'b', long, value_name = "RATE", default_value = "25M", value_parser = values::rate, allow_negative_numbers = true)]
     rate: u64,
     /// Frames per second, 1 to 1000000.
-    #[arg(long, value_name = "N", default_value_t = 60, value_parser = values::count32::<1_000_000>, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = values::count::<u32, 1_000_000>, allow_negative_numbers = true)]
     fps: u32,
     /// Length of a stream, in whole seconds.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = values::duration, allow_negative_numbers = true)]
@@ -46,7 +46,7 @@ struct MediaArgs {
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::duration, allow_negative_numbers = true)]
     depth: u64,
     /// Most bytes in one datagram, headers of the measurement included, at most 65507.
-    #[arg(long, value_name = "BYTES", default_value_t = 1400, value_parser = values::count32::<65_507>, allow_negative_numbers = true)]
+    #[arg(long, value_name = "BYTES", default_value_t = 1400, value_parser = values::count::<u32, 65_507>, allow_negative_numbers = true)]
     datagram: u32,
     /// The client sends [default: the server does].
     #[arg(long, conflicts_with = "bidir")]
@@ -73,10 +73,10 @@ struct MediaArgs {
 #[command(next_help_heading = "Run")]
 struct StreamRunArgs {
     /// Streams at the same time, 1 to 10000.
-    #[arg(short = 'P', long, alias = "parallel", default_value_t = 1, value_name = "N", value_parser = values::count32::<10_000>, allow_negative_numbers = true)]
+    #[arg(short = 'P', long, alias = "parallel", default_value_t = 1, value_name = "N", value_parser = values::count::<u32, 10_000>, allow_negative_numbers = true)]
     connections: u32,
     /// How often each stream is played, one after the other. Native: once.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = values::count::<{ u64::MAX }>, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = values::count::<u64, { u64::MAX }>, allow_negative_numbers = true)]
     iterations: u64,
     /// Longest time that all of it may take [default: as long as the streams are].
     #[arg(short = 't', long, value_name = "TIME", value_parser = values::duration, allow_negative_numbers = true)]

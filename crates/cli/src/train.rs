@@ -41,7 +41,7 @@ const MOST_TRAINS: u64 = 10_000;
 #[command(next_help_heading = "Trains")]
 struct ShapeArgs {
     /// Packets of a train, 2 to 10000. All trains together have at most 100000.
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 100, value_parser = values::count32::<10_000>)]
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 100, value_parser = values::count::<u32, 10_000>)]
     packets: u32,
     /// Size of a packet: UDP payload in bytes, 40 to 65507.
     #[arg(short = 'l', long, visible_alias = "size", value_name = "BYTES", default_value = "1400", value_parser = values::bytes)]
@@ -51,7 +51,7 @@ struct ShapeArgs {
     #[arg(long, value_name = "TIME,…", default_value = "0", value_delimiter = ',', value_parser = values::pause)]
     wait: Vec<u64>,
     /// Trains of each setting, 1 to 10000.
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = values::count32::<MOST_TRAINS>)]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = values::count::<u32, MOST_TRAINS>)]
     repeat: u32,
     /// Length of the run: rounds for so long, at most 10000, instead of --repeat.
     #[arg(short = 't', long, value_name = "TIME", conflicts_with = "repeat", value_parser = values::duration)]

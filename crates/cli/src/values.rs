@@ -3,9 +3,15 @@
 use crate::originals;
 use crate::protocols;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use common::Original;
-use metrics::{parse_bytes, parse_duration};
+use common::{Original, Placement};
 use model::Range;
+use std::fmt::Display;
+use std::str::FromStr;
+
+/// A size in bytes; a differentiated services code point (0..63, or its name); a duration in ns, which may be 0; bits per second.
+pub(crate) use metrics::{
+    parse_bytes as bytes, parse_dscp as dscp, parse_duration as pause, parse_rate as rate,
+};
 
 /// Values of an option: the name of each, what the help says of it, and the value.
 pub(crate) type Named<T> = &'static [(&'static str, &'static str, T)];
@@ -19,15 +25,33 @@ pub(crate) fn one_of<T: Copy + Send + Sync + 'static>(all: Named<T>) -> impl Typ
     })
 }
 
+/// A number that `fits`; else a sentence about what is wanted.
+pub(crate) fn number<T: FromStr>(
+    text: &str,
+    fits: impl Fn(&T) -> bool,
+    wanted: impl Display,
+) -> Result<T, String> {
+    text.parse().ok().filter(fits).ok_or_else(|| format!("'{text}' is not {wanted}"))
+}
+
+/// A number that may be written in hexadecimal, behind `0x`.
+pub(crate) fn hexadecimal_or_decimal(text: &str) -> Option<u32> {
+    match text.strip_prefix("0x") {
+        Some(hex) => u32::from_str_radix(hex, 16),
+        None => text.parse(),
+    }
+    .ok()
+}
+
 /// A size or a range `[low,high]`.
 pub(crate) fn range(text: &str) -> Result<Range, String> {
     match text.strip_prefix('[').and_then(|t| t.strip_suffix(']')) {
-        None => parse_bytes(text).map(Range::just),
+        None => bytes(text).map(Range::just),
         Some(inside) => {
             let (low, high) = inside
                 .split_once(',')
                 .ok_or_else(|| format!("'{text}' is not a range such as [1024,1Mi]"))?;
-            let (low, high) = (parse_bytes(low)?, parse_bytes(high)?);
+            let (low, high) = (bytes(low)?, bytes(high)?);
             if low > high {
                 return Err(format!("the range '{text}' falls; the smaller value comes first"));
             }
@@ -38,15 +62,10 @@ pub(crate) fn range(text: &str) -> Result<Range, String> {
 
 /// A duration, in ns, above 0.
 pub(crate) fn duration(text: &str) -> Result<u64, String> {
-    match parse_duration(text)? {
+    match pause(text)? {
         0 => Err("it must be longer than 0".to_owned()),
         ns => Ok(ns),
     }
-}
-
-/// A duration, in ns, that may be 0.
-pub(crate) fn pause(text: &str) -> Result<u64, String> {
-    parse_duration(text)
 }
 
 /// The length of an interval, in ns.
@@ -57,51 +76,32 @@ pub(crate) fn interval(text: &str) -> Result<u64, String> {
     })
 }
 
-/// A whole number from 1 to `MOST`.
-pub(crate) fn count<const MOST: u64>(text: &str) -> Result<u64, String> {
-    let number = text.parse().ok().filter(|n| (1..=MOST).contains(n));
-    number.ok_or_else(|| match MOST {
-        u64::MAX => format!("'{text}' is not a whole number above 0"),
-        _ => format!("'{text}' is not a whole number from 1 to {MOST}"),
-    })
-}
-
-/// The same, for settings of 32 bits.
-pub(crate) fn count32<const MOST: u64>(text: &str) -> Result<u32, String> {
-    let number = count::<MOST>(text)?;
-    u32::try_from(number).map_err(|_| format!("'{text}' is too large"))
-}
-
-/// The same, for settings of 16 bits; a port, for one.
-pub(crate) fn count16<const MOST: u64>(text: &str) -> Result<u16, String> {
-    let number = count::<MOST>(text)?;
-    u16::try_from(number).map_err(|_| format!("'{text}' is too large"))
+/// A whole number from 1 to `MOST`, which `T` can hold.
+pub(crate) fn count<T: TryFrom<u64>, const MOST: u64>(text: &str) -> Result<T, String> {
+    let count = match MOST {
+        u64::MAX => number(text, |n| *n > 0, "a whole number above 0"),
+        _ => number(text, |n| (1..=MOST).contains(n), format_args!("a whole number from 1 to {MOST}")),
+    }?;
+    T::try_from(count).map_err(|_| format!("'{text}' is too large"))
 }
 
 /// A port; 0 lets the kernel choose one.
 pub(crate) fn port(text: &str) -> Result<u16, String> {
-    text.parse().map_err(|_| format!("'{text}' is not a port (0 to 65535)"))
+    number(text, |_| true, "a port (0 to 65535)")
 }
 
-/// Cores, separated by commas, or `none`.
-pub(crate) fn affinity(text: &str) -> Result<Affinity, String> {
+/// Cores for workers, separated by commas; `none` leaves them to the scheduler.
+pub(crate) fn affinity(text: &str) -> Result<Placement, String> {
     if text == "none" {
-        return Ok(Affinity(None));
+        return Ok(Placement::Spread);
     }
     let core =
         |part: &str| part.trim().parse().map_err(|_| format!("'{part}' is not a core's number (nor 'none')"));
-    text.split(',').map(core).collect::<Result<_, _>>().map(|cores| Affinity(Some(cores)))
+    text.split(',').map(core).collect::<Result<_, _>>().map(Placement::Cores)
 }
 
-/// Cores for workers; `None` leaves them to the scheduler.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Affinity(pub(crate) Option<Vec<usize>>);
-
 pub(crate) fn ttl(text: &str) -> Result<u8, String> {
-    text.parse()
-        .ok()
-        .filter(|n| *n > 0)
-        .ok_or_else(|| format!("'{text}' is not a time to live from 1 to 255"))
+    number(text, |n| *n > 0, "a time to live from 1 to 255")
 }
 
 /// A rate above 0, in bits per second.
@@ -120,36 +120,21 @@ pub(crate) fn part(text: &str) -> Result<u64, String> {
     }
 }
 
-pub(crate) fn bytes(text: &str) -> Result<u64, String> {
-    parse_bytes(text)
-}
-
-/// A socket buffer: bytes, or `system` (none).
-pub(crate) fn socket_buffer(text: &str) -> Result<SocketBuffer, String> {
-    match text {
-        "system" => Ok(SocketBuffer(None)),
-        _ => parse_bytes(text)
-            .map(|n| SocketBuffer(Some(n)))
-            .map_err(|_| format!("'{text}' is neither 'system' nor a size in bytes such as 64Ki or 4Mi")),
-    }
-}
-
-/// A socket buffer in bytes; `None` is the system's own choice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SocketBuffer(pub(crate) Option<u64>);
-
-/// A rate, bits/s, or as fast as it goes.
+/// A number, or the word that stands for none.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct AnyRate(pub(crate) Option<u64>);
+pub(crate) struct NumberOrNone(pub(crate) Option<u64>);
 
-/// A rate, or 0 for none.
-pub(crate) fn rate_or_none(text: &str) -> Result<AnyRate, String> {
-    if text.trim() == "0" { Ok(AnyRate(None)) } else { rate(text).map(|rate| AnyRate(Some(rate))) }
+/// A socket buffer in bytes, or `system`: its own choice.
+pub(crate) fn socket_buffer(text: &str) -> Result<NumberOrNone, String> {
+    let size = if text == "system" { Ok(None) } else { bytes(text).map(Some) };
+    size.map(NumberOrNone)
+        .map_err(|_| format!("'{text}' is neither 'system' nor a size in bytes such as 64Ki or 4Mi"))
 }
 
-/// Bits per second.
-pub(crate) fn rate(text: &str) -> Result<u64, String> {
-    metrics::parse_rate(text)
+/// A rate in bits/s, or 0: as fast as it goes.
+pub(crate) fn rate_or_none(text: &str) -> Result<NumberOrNone, String> {
+    let rate = if text.trim() == "0" { Ok(None) } else { rate(text).map(Some) };
+    rate.map(NumberOrNone)
 }
 
 /// A share from 0 to below 1: `0.1%` or `0.001`.
@@ -180,7 +165,7 @@ pub(crate) fn network(text: &str) -> Result<ipnet::IpNet, String> {
 
 /// A whole number, 0 included.
 pub(crate) fn whole(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| format!("'{text}' is not a whole number of 0 or more"))
+    number(text, |_| true, "a whole number of 0 or more")
 }
 
 pub(crate) fn original(text: &str) -> Result<&'static Original, String> {
@@ -224,27 +209,15 @@ pub(crate) fn legacy(text: &str) -> Result<LegacyAsked, String> {
     asked.map(LegacyAsked::One).ok_or_else(own)
 }
 
-/// A number that may be written in hexadecimal.
 pub(crate) fn label(text: &str) -> Result<u32, String> {
-    let parsed = match text.strip_prefix("0x") {
-        Some(hex) => u32::from_str_radix(hex, 16),
-        None => text.parse(),
-    };
-    parsed.ok().filter(|n| *n < 1 << 20).ok_or_else(|| format!("'{text}' is not a flow label (0 to 0xfffff)"))
-}
-
-/// A differentiated services code point: 0..63, or its name.
-pub(crate) fn dscp(text: &str) -> Result<u8, String> {
-    metrics::parse_dscp(text)
+    let label = hexadecimal_or_decimal(text).filter(|n| *n < 1 << 20);
+    label.ok_or_else(|| format!("'{text}' is not a flow label (0 to 0xfffff)"))
 }
 
 /// A rate per second, above 0.
 pub(crate) fn per_second(text: &str) -> Result<f64, String> {
-    text.trim_end_matches("/s")
-        .parse()
-        .ok()
-        .filter(|r: &f64| *r > 0.0 && r.is_finite())
-        .ok_or_else(|| format!("'{text}' is not a number per second above 0, such as 500"))
+    let rate = text.trim_end_matches("/s").parse().ok().filter(|r: &f64| *r > 0.0 && r.is_finite());
+    rate.ok_or_else(|| format!("'{text}' is not a number per second above 0, such as 500"))
 }
 
 #[cfg(test)]
@@ -304,12 +277,12 @@ mod tests {
 
     #[test]
     fn counts_say_what_they_accept() {
-        assert_eq!(count32::<1_000_000>("8"), Ok(8));
+        assert_eq!(count::<u32, 1_000_000>("8"), Ok(8));
         for bad in ["0", "-1", "x", "1000001", "1.5", ""] {
-            let why = count32::<1_000_000>(bad).unwrap_err();
+            let why = count::<u32, 1_000_000>(bad).unwrap_err();
             assert_eq!(why, format!("'{bad}' is not a whole number from 1 to 1000000"));
         }
-        assert_eq!(count::<{ u64::MAX }>("0").unwrap_err(), "'0' is not a whole number above 0");
+        assert_eq!(count::<u64, { u64::MAX }>("0").unwrap_err(), "'0' is not a whole number above 0");
         assert!(interval("1ms").is_err() && interval("2h").is_err() && interval("1s").is_ok());
         assert!(part("5ms").is_err() && limit("0").is_err() && ttl("0").is_err() && port("65536").is_err());
     }
