@@ -1,11 +1,11 @@
 //! `netcaliper compare`: which differences between runs are real.
 
 use crate::kept::StoreArgs;
-use crate::{CliError, Exit, kept, saved, stderr};
+use crate::{CliError, Exit, kept, pages, saved, stderr};
 use clap::Args;
 use model::Outcome;
 use report::Comparison;
-use std::io::{self, Write};
+use std::io::Write as _;
 use std::path::PathBuf;
 
 /// What is compared.
@@ -31,10 +31,8 @@ pub(crate) struct CompareArgs {
 }
 
 fn percent(text: &str) -> Result<f64, String> {
-    let number = text.trim_end_matches('%').trim().parse::<f64>().ok();
-    number
-        .filter(|n| (0.0..=1e6).contains(n))
-        .ok_or_else(|| format!("'{text}' is not a percentage such as 0, 5 or 2.5%"))
+    let number = text.trim_end_matches('%').trim().parse().ok().filter(|n| (0.0..=1e6).contains(n));
+    number.ok_or_else(|| format!("'{text}' is not a percentage such as 0, 5 or 2.5%"))
 }
 
 pub(crate) fn compare(args: &CompareArgs) -> Result<Exit, CliError> {
@@ -47,20 +45,18 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<Exit, CliError> {
         }
         (before, after) => (before, after),
     };
-    let read = |names: &[PathBuf]| names.iter().map(|name| saved::outcome(name, &args.store)).collect();
-    let (before, after): (Result<Vec<Outcome>, CliError>, Result<Vec<Outcome>, CliError>) =
-        (read(before), read(after));
-    let (before, after) = (before?, after?);
-    let comparison = Comparison::of(&before, &after).map_err(CliError::failed)?;
-    let mut out = io::stdout().lock();
-    let written = match args.json {
+    let read = |names: &[PathBuf]| -> Result<Vec<Outcome>, CliError> {
+        names.iter().map(|name| saved::outcome(name, &args.store)).collect()
+    };
+    let comparison = Comparison::of(&read(before)?, &read(after)?).map_err(CliError::failed)?;
+    pages::print(|out| match args.json {
         true => writeln!(out, "{:#}", comparison.json()),
-        false => comparison.write(kept::color(), stderr::stdout_columns(), &mut out),
-    };
-    written.map_err(|e| CliError::stdout(&e))?;
-    let broken = match args.threshold {
-        Some(percent) => comparison.worse_by(percent / 100.0).map_err(CliError::failed)?,
-        None => false,
-    };
-    Ok(if broken { Exit::Threshold } else { Exit::Good })
+        false => comparison.write(kept::color(), stderr::stdout_columns(), out),
+    })?;
+    match args.threshold {
+        Some(percent) if comparison.worse_by(percent / 100.0).map_err(CliError::failed)? => {
+            Ok(Exit::Threshold)
+        }
+        _ => Ok(Exit::Good),
+    }
 }

@@ -1,7 +1,7 @@
 //! The configuration file: defaults of each command, named targets, named tests; `netcaliper config` and `netcaliper run`.
 
 use crate::args::Cli;
-use crate::{CliError, Exit, file};
+use crate::{CliError, Exit, file, pages};
 use clap::Args;
 use serde_json::{Map, Value};
 use std::io::{self, Write as _};
@@ -173,18 +173,17 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit, CliError> {
 
 /// Shows the file.
 pub(crate) fn show() -> Result<Exit, CliError> {
-    let mut out = io::stdout().lock();
-    let written = match CONFIG.get().map(|config| (config.path.as_deref(), config.text.as_deref())) {
-        Some((Some(path), Some(text))) => writeln!(out, "# {}\n{}", path.display(), text.trim_end()),
-        Some((Some(path), None)) => {
+    pages::print(|out| match CONFIG.get() {
+        Some(Config { path: Some(path), text: Some(text), .. }) => {
+            writeln!(out, "# {}\n{}", path.display(), text.trim_end())
+        }
+        Some(Config { path: Some(path), .. }) => {
             writeln!(out, "# {} is not there; it could say:\n{}", path.display(), EXAMPLE.trim_end())
         }
         _ => {
             writeln!(out, "# no configuration file: NETCALIPER_CONFIG is off, or there is no home directory")
         }
-    };
-    written.map_err(|e| CliError::stdout(&e))?;
-    Ok(Exit::Good)
+    })
 }
 
 #[cfg(test)]

@@ -2,8 +2,7 @@
 #![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
 use crate::CliError;
-use crate::protocols;
-use crate::protocols::Protocol;
+use crate::protocols::{self, Protocol};
 use crate::values::{self, Named};
 use clap::{Args, ValueEnum};
 use model::{SocketSettings, Waiting};

@@ -2,9 +2,9 @@
 #![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
 use crate::kept::{RunsArgs, StoreArgs};
-use crate::{CliError, Exit, file, saved, stderr};
+use crate::{CliError, Context as _, Exit, file, saved, stderr};
 use clap::{Args, ValueEnum};
-use model::{KeptRun, Outcome};
+use model::KeptRun;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use store::Store;
@@ -25,7 +25,7 @@ pub(crate) fn import(args: &ImportArgs) -> Result<Exit, CliError> {
     let mut store = args.store.make()?;
     let mut worst = Exit::Good;
     for path in &args.files {
-        match outcome(path) {
+        match saved::bytes(path).and_then(|bytes| saved::parse(path, bytes)) {
             Ok(outcome) => {
                 let source = path.display().to_string();
                 let id = store.keep(&outcome, &source).map_err(CliError::failed)?;
@@ -41,10 +41,6 @@ pub(crate) fn import(args: &ImportArgs) -> Result<Exit, CliError> {
         }
     }
     Ok(worst)
-}
-
-fn outcome(path: &Path) -> Result<Outcome, CliError> {
-    saved::parse(path, saved::bytes(path)?)
 }
 
 /// In which form.
@@ -111,7 +107,7 @@ pub(crate) fn export(args: &ExportArgs) -> Result<Exit, CliError> {
     runs.reverse();
     let write = |out: &mut (dyn Write + Send)| write(args.format, &runs, &store, out);
     match &args.output {
-        Some(path) => file::write(path, write).map_err(|e| saved::named(path, &e))?,
+        Some(path) => file::write(path, write).context(path.display())?,
         None => write(&mut BufWriter::new(io::stdout())).map_err(|e| CliError::stdout(&e))?,
     }
     Ok(Exit::Good)

@@ -2,12 +2,10 @@
 //!
 //! A failing store does not change the original's output and exit code.
 
-use crate::kept::StoreArgs;
-use crate::stderr;
+use crate::kept::{self, StoreArgs};
 use common::original::History;
-use model::{Builder, Event, Outcome, Status};
+use model::{Builder, Event, Status};
 use std::io::{self, IsTerminal};
-use store::Store;
 
 /// What is heard of a run, until it is kept.
 #[derive(Debug, Default)]
@@ -37,42 +35,18 @@ impl History for Keeping {
         builder.absorb(event);
     }
 
-    /// Saves the run at its end, except that of a server without clients.
+    /// Saves the run at its end.
     fn finish(self: Box<Self>) {
         let Some(mut builder) = self.builder else { return };
         let (status, reason) = self.end.unwrap_or((Status::Interrupted, None));
         builder.absorb(&Event::End { status, reason });
-        let outcome = builder.outcome();
-        if outcome.begin.verb == "serve" && idle(&outcome) {
-            return;
-        }
-        if let Err(why) = put_away(&outcome)
+        if let Err(trouble) = StoreArgs::of_environment().keep(&builder.outcome())
             // A program that reads the original's stderr does not expect this line.
             && io::stderr().is_terminal()
         {
-            stderr::say(format_args!("netcaliper: warning: this run was not kept: {why}"));
+            kept::warn_of_loss(&trouble);
         }
     }
-}
-
-/// Whether a server had no clients and received nothing.
-pub(crate) fn idle(outcome: &Outcome) -> bool {
-    outcome.points.iter().all(|point| {
-        let local = &point.local;
-        let moved = local.traffic.tx_bytes + local.traffic.rx_bytes;
-        let datagrams = local.packets.as_ref().map_or(0, |packets| packets.counts.received);
-        local.opened + moved + datagrams == 0
-            && point.extras.is_empty()
-            && point.intervals.iter().all(|i| i.opened == 0)
-    })
-}
-
-fn put_away(outcome: &Outcome) -> Result<(), String> {
-    let Some(path) = StoreArgs::of_environment().path().map_err(|trouble| trouble.text)? else {
-        return Ok(());
-    };
-    Store::open(&path).and_then(|mut store| store.keep(outcome, "")).map_err(|e| e.to_string())?;
-    Ok(())
 }
 
 #[cfg(test)]

@@ -2,14 +2,13 @@
 #![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
 use crate::args::OutputArgs;
-use crate::{CliError, Exit, file, saved, stderr, values};
+use crate::{CliError, Exit, file, pages, saved, stderr, values};
 use clap::Args;
 use metrics::{Clamped, format_count};
-use model::Outcome;
+use model::{Outcome, Point};
 use std::collections::BTreeSet;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
-use std::time::{SystemTime, UNIX_EPOCH};
 use store::{Query, Retention, Store};
 
 /// Which store.
@@ -55,6 +54,13 @@ impl StoreArgs {
         Store::open(&path).map_err(CliError::failed)
     }
 
+    /// Saves a run, except that of a server without clients; its number, if it is saved.
+    pub(crate) fn keep(&self, outcome: &Outcome) -> Result<Option<i64>, CliError> {
+        let Some(path) = self.path()?.filter(|_| !is_idle_server(outcome)) else { return Ok(None) };
+        let kept = Store::open(&path).and_then(|mut store| store.keep(outcome, ""));
+        kept.map(Some).map_err(CliError::failed)
+    }
+
     fn wanted(&self) -> Result<PathBuf, CliError> {
         self.path()?.ok_or_else(|| {
             CliError::usage("the store is off: --store or NETCALIPER_STORE must name its file")
@@ -72,20 +78,30 @@ pub(crate) fn keep(output: &OutputArgs, outcome: &Outcome) {
     if output.no_store {
         return;
     }
-    let kept = output.store.path().and_then(|path| {
-        let Some(path) = path else { return Ok(None) };
-        let kept = Store::open(&path).and_then(|mut store| store.keep(outcome, ""));
-        kept.map(Some).map_err(CliError::failed)
-    });
-    match kept {
+    match output.store.keep(outcome) {
         Ok(Some(id)) if io::stderr().is_terminal() => {
             stderr::say(format_args!("saved as run {id}: netcaliper show {id}"));
         }
         Ok(_) => {}
-        Err(trouble) => {
-            stderr::say(format_args!("netcaliper: warning: this run was not kept: {}", trouble.text));
-        }
+        Err(trouble) => warn_of_loss(&trouble),
     }
+}
+
+pub(crate) fn warn_of_loss(trouble: &CliError) {
+    stderr::say(format_args!("netcaliper: warning: this run was not kept: {}", trouble.text));
+}
+
+/// Whether a run is that of a server that had no clients and received nothing.
+fn is_idle_server(outcome: &Outcome) -> bool {
+    let is_idle = |point: &Point| {
+        let local = &point.local;
+        let moved = local.traffic.tx_bytes + local.traffic.rx_bytes;
+        let datagrams = local.packets.as_ref().map_or(0, |packets| packets.counts.received);
+        local.opened + moved + datagrams == 0
+            && point.extras.is_empty()
+            && point.intervals.iter().all(|i| i.opened == 0)
+    };
+    outcome.begin.verb == "serve" && outcome.points.iter().all(is_idle)
 }
 
 /// Which runs.
@@ -105,7 +121,7 @@ pub(crate) struct RunsArgs {
 impl RunsArgs {
     /// As the store is asked, for the latest `most`.
     pub(crate) fn query(&self, most: Option<u32>) -> Query {
-        let ago = |ns: u64| now().saturating_sub(i64::try_from(ns).unwrap_or(i64::MAX));
+        let ago = |ns: u64| runtime::wall_now().0.saturating_sub(i64::try_from(ns).unwrap_or(i64::MAX));
         Query {
             verb: self.verb.clone(),
             target: self.host.clone(),
@@ -142,10 +158,7 @@ pub(crate) struct HistoryArgs {
 
 /// Lists kept runs, or says which are kept.
 pub(crate) fn history(args: &HistoryArgs) -> Result<Exit, CliError> {
-    let say = |text: &str| {
-        let _ = writeln!(io::stdout().lock(), "{text}");
-        Ok(Exit::Good)
-    };
+    let say = |text: &str| Ok(pages::write(format!("{text}\n").as_bytes()));
     if let Some(retention) = &args.retain {
         let gone = args.store.make()?.retain(retention).map_err(CliError::failed)?;
         return say(&format!("{retention}; {} deleted", format_count(u64::clamped(gone), "run")));
@@ -160,37 +173,25 @@ pub(crate) fn history(args: &HistoryArgs) -> Result<Exit, CliError> {
     if let Some(name) = args.figure.iter().find(|name| !runs.is_empty() && !has(name)) {
         let there: BTreeSet<&str> =
             runs.iter().flat_map(|run| &run.figures).map(|figure| figure.name.as_str()).collect();
-        let there: Vec<&str> = there.into_iter().collect();
-        let known = if there.is_empty() {
-            "they have no figures".to_owned()
-        } else {
-            format!("there are {}", there.join(", "))
+        let known = match Vec::from_iter(there).join(", ") {
+            none if none.is_empty() => "they have no figures".to_owned(),
+            names => format!("there are {names}"),
         };
         return Err(CliError::usage(format!("none of these runs has a figure called '{name}'; {known}")));
     }
-    let mut out = io::stdout().lock();
-    let written = if args.json {
-        report::write_history_json(&runs, &mut out)
-    } else {
-        let retention = store.retention().map_err(CliError::failed)?;
-        let written = report::write_history(&runs, &args.figure, color(), &mut out);
-        // No part of the list, which may be read by another program.
-        stderr::say(format_args!("{retention} (netcaliper history --retain changes that)"));
-        written
-    };
-    written.map_err(|e| CliError::stdout(&e))?;
-    Ok(Exit::Good)
+    if args.json {
+        return pages::print(|out| report::write_history_json(&runs, out));
+    }
+    let retention = store.retention().map_err(CliError::failed)?;
+    let printed = pages::print(|out| report::write_history(&runs, &args.figure, color(), out));
+    // No part of the list, which may be read by another program.
+    stderr::say(format_args!("{retention} (netcaliper history --retain changes that)"));
+    printed
 }
 
 /// Whether stdout is looked at by a person who likes colours.
 pub(crate) fn color() -> bool {
     io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
-}
-
-/// The wall clock, ns since the epoch. Which runs are of the last week is no measurement.
-pub(crate) fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
-    i64::try_from(since).unwrap_or(i64::MAX)
 }
 
 /// Which runs are shown.
@@ -204,13 +205,9 @@ pub(crate) struct ShowArgs {
 }
 
 pub(crate) fn show(args: &ShowArgs) -> Result<Exit, CliError> {
-    for id in &args.ids {
-        if saved::number(id).is_none() {
-            return Err(CliError::usage(format!(
-                "'{}' is not a run's number; `netcaliper report` prints files",
-                id.display()
-            )));
-        }
+    if let Some(file) = args.ids.iter().find(|id| saved::number(id).is_none()) {
+        let text = format!("'{}' is not a run's number; `netcaliper report` prints files", file.display());
+        return Err(CliError::usage(text));
     }
     let output = OutputArgs { full: !args.output.quiet, ..args.output.clone() };
     saved::report(&saved::ReportArgs::of(args.ids.clone(), output))

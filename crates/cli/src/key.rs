@@ -3,7 +3,7 @@
 
 use crate::args::{KeyArgs, TargetArgs};
 use crate::serve::ServeArgs;
-use crate::{CliError, Exit, protocols, stderr, values};
+use crate::{CliError, Context as _, Exit, pages, protocols, stderr, values};
 use clap::{Args, Subcommand};
 use common::auth::{DRAWN, hex, unhex};
 use common::keys::{Named, PUBLIC, PrivateKey, VERBS, public_text};
@@ -69,17 +69,15 @@ pub(crate) fn key(args: &VerbArgs) -> Result<Exit, CliError> {
 }
 
 fn new(args: &NewArgs) -> Result<Exit, CliError> {
-    let mut drawn = [0; 32];
-    if !runtime::random(&mut drawn) {
-        return Err(CliError::failed("this system has no randomness to draw a key from"));
-    }
+    let drawn = drawn()?;
     let before =
         args.name.as_ref().filter(|_| !args.pair).map_or_else(String::new, |name| format!("{name} "));
     let kind = if args.pair { PRIVATE } else { DRAWN };
-    let unwritten = |error| CliError::failed(format!("cannot write {}: {error}", args.file.display()));
-    let mut file = of_owner(&args.file).map_err(unwritten)?;
-    file.write_all(format!("{before}{kind}{}\n", hex(&drawn)).as_bytes()).map_err(unwritten)?;
-    file.sync_all().map_err(unwritten)?;
+    let written = of_owner(&args.file).and_then(|mut file| {
+        file.write_all(format!("{before}{kind}{}\n", hex(&drawn)).as_bytes())?;
+        file.sync_all()
+    });
+    written.context(format_args!("cannot write {}", args.file.display()))?;
     if args.pair {
         return print_public(&PrivateKey(drawn), args.name.as_deref());
     }
@@ -87,12 +85,20 @@ fn new(args: &NewArgs) -> Result<Exit, CliError> {
     Ok(Exit::Good)
 }
 
+/// 32 bytes of the system's randomness.
+pub(crate) fn drawn() -> Result<[u8; 32], CliError> {
+    let mut drawn = [0; 32];
+    match runtime::random(&mut drawn) {
+        true => Ok(drawn),
+        false => Err(CliError::failed("this system has no randomness to draw a key from")),
+    }
+}
+
 fn print_public(key: &PrivateKey, name: Option<&str>) -> Result<Exit, CliError> {
     let public = native::secure::public_key(&key.0)
         .ok_or_else(|| CliError::failed("the private key has no public key"))?;
     let before = name.map_or_else(String::new, |name| format!("{name} "));
-    writeln!(std::io::stdout(), "{before}{}", public_text(&public)).map_err(|e| CliError::stdout(&e))?;
-    Ok(Exit::Good)
+    pages::print(|out| writeln!(out, "{before}{}", public_text(&public)))
 }
 
 /// A new file that only its owner can read and write.

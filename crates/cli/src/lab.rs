@@ -1,10 +1,10 @@
 //! `netcaliper lab`: a command on an impaired path with known truth.
 
-#[cfg(target_os = "linux")]
-use crate::stderr;
-use crate::values;
+use crate::values::{self, Named};
 use crate::{CliError, Exit};
-use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, ValueEnum};
+#[cfg(target_os = "linux")]
+use crate::{Context as _, stderr};
+use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches};
 #[cfg(target_os = "linux")]
 use metrics::real;
 use std::ffi::OsString;
@@ -34,11 +34,11 @@ pub(crate) struct LabArgs {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::pause)]
     server_wait: u64,
     /// Where the command runs.
-    #[arg(long, value_enum, default_value_t = SideArg::Client)]
-    side: SideArg,
+    #[arg(long, default_value = "client", value_parser = values::one_of(SIDE))]
+    side: lab::Side,
     /// How the lab waits for packets, and for the time to let one go.
-    #[arg(long, value_enum, default_value_t = WaitArg::Hybrid)]
-    wait: WaitArg,
+    #[arg(long, default_value = "hybrid", value_parser = values::one_of(WAIT))]
+    wait: lab::Wait,
     /// A core for the lab alone: the commands are kept off it.
     #[arg(long, value_name = "N")]
     core: Option<usize>,
@@ -57,23 +57,16 @@ pub(crate) struct LabArgs {
     command: Vec<OsString>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum SideArg {
-    /// Its packets take the way up.
-    Client,
-    /// Its packets take the way down.
-    Server,
-}
+const SIDE: Named<lab::Side> = &[
+    ("client", "Its packets take the way up", lab::Side::Client),
+    ("server", "Its packets take the way down", lab::Side::Server),
+];
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum WaitArg {
-    /// Sleeps until shortly before a packet is due, then spins.
-    Hybrid,
-    /// Never sleeps: packets are seen as they come, at the cost of a core.
-    Spin,
-    /// Sleeps whenever it can: packets leave some 50 µs late.
-    Sleep,
-}
+const WAIT: Named<lab::Wait> = &[
+    ("hybrid", "Sleeps until shortly before a packet is due, then spins", lab::Wait::Hybrid),
+    ("spin", "Never sleeps: packets are seen as they come, at the cost of a core", lab::Wait::Spin),
+    ("sleep", "Sleeps whenever it can: packets leave some 50 µs late", lab::Wait::Sleep),
+];
 
 /// The conditions given for both directions, in the order of the table: name and value.
 #[derive(Debug, Default)]
@@ -144,10 +137,8 @@ pub(crate) fn lab(args: &LabArgs) -> Result<Exit, CliError> {
 pub(crate) fn lab(args: &LabArgs) -> Result<Exit, CliError> {
     use crate::file::NewFile;
     let [up, down] = args.paths()?;
-    let failed = |path: &PathBuf, e| CliError::failed(format!("{}: {e}", path.display()));
     let open = |path: &Option<PathBuf>| {
-        let opened = path.as_ref().map(|path| NewFile::create(path).map_err(|e| failed(path, e)));
-        opened.transpose()
+        path.as_ref().map(|path| NewFile::create(path).context(path.display())).transpose()
     };
     let (report, rows) = (open(&args.report)?, open(&args.trace)?);
     let trace = rows.as_ref().map(NewFile::handle).transpose().map_err(CliError::failed)?;
@@ -155,18 +146,14 @@ pub(crate) fn lab(args: &LabArgs) -> Result<Exit, CliError> {
         up,
         down,
         seed: args.seed.unwrap_or_else(lab::seed),
-        wait: match args.wait {
-            WaitArg::Hybrid => lab::Wait::Hybrid,
-            WaitArg::Spin => lab::Wait::Spin,
-            WaitArg::Sleep => lab::Wait::Sleep,
-        },
+        wait: args.wait,
         core: args.core,
         trace: trace.map_or(lab::Trace::Off, lab::Trace::File),
     };
     let job = lab::Job {
         setup,
         command: args.command.clone(),
-        side: if args.side == SideArg::Client { lab::Side::Client } else { lab::Side::Server },
+        side: args.side,
         server: args.server.clone(),
         patience: std::time::Duration::from_nanos(args.server_wait),
     };
@@ -179,9 +166,7 @@ pub(crate) fn lab(args: &LabArgs) -> Result<Exit, CliError> {
         summary(truth).iter().for_each(stderr::say);
     }
     let written = report.map_or(Ok(()), |file| file.fill(|out| writeln!(out, "{}", truth.to_json())));
-    written
-        .and_then(|()| rows.map_or(Ok(()), NewFile::finish))
-        .map_err(|e| CliError::failed(format!("writing what was done: {e}")))?;
+    written.and_then(|()| rows.map_or(Ok(()), NewFile::finish)).context("writing what was done")?;
     Ok(Exit::Command(finished.code))
 }
 

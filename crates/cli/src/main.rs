@@ -47,6 +47,7 @@ mod values;
 mod watch;
 
 use args::{Cli, Command};
+use std::fmt::Display;
 use std::process::ExitCode;
 
 /// How a command ended, for scripts.
@@ -159,6 +160,17 @@ impl CliError {
     /// Stdout takes no more. A reader that has closed it, as `head` does, wants no sentence about that either.
     fn stdout(error: &std::io::Error) -> Self {
         CliError::failed(stderr::of_stdout(error).unwrap_or_default())
+    }
+}
+
+/// Says of a failure what was being done, or with which file.
+trait Context<T> {
+    fn context(self, what: impl Display) -> Result<T, CliError>;
+}
+
+impl<T, E: Display> Context<T> for Result<T, E> {
+    fn context(self, what: impl Display) -> Result<T, CliError> {
+        self.map_err(|error| CliError::failed(format!("{what}: {error}")))
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::args::{Cli, Command as Verb};
 use crate::kept::StoreArgs;
 use crate::scrape::{self, MetricsFile};
-use crate::{CliError, Exit, kept, measure, outputs, stderr, values};
+use crate::{CliError, Exit, measure, outputs, stderr, values};
 use clap::{Args, Parser as _};
 use model::{Assertion, Figure, Outcome, Point, Stat, is_shown};
 use report::RunMetrics;
@@ -215,7 +215,8 @@ fn tell(args: &MonitorArgs, came: &Came, metrics: &mut RunMetrics) {
     let verdict = if came.broken.is_empty() { "well".to_owned() } else { came.broken.join("; ") };
     // A closed stdout stops neither the store nor the metrics.
     let began = came.outcome.as_ref().map(|outcome| outcome.begin.started.0);
-    let at = jiff::Timestamp::from_nanosecond(began.unwrap_or_else(kept::now).into()).unwrap_or_default();
+    let at = jiff::Timestamp::from_nanosecond(began.unwrap_or_else(|| runtime::wall_now().0).into())
+        .unwrap_or_default();
     let colon = if found.is_empty() { "" } else { ": " };
     let _ = writeln!(io::stdout().lock(), "{at:.0} {found}{colon}{verdict}");
 }

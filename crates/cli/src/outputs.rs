@@ -5,7 +5,7 @@ use crate::args::{JsonArg, OutputArgs};
 use crate::file::{self, NewFile};
 use crate::live::{self, Live};
 use crate::watch::{Page, WebArgs};
-use crate::{CliError, Exit, keeping, kept, measure, stderr};
+use crate::{CliError, Exit, kept, measure, stderr};
 use model::{Assertion, Begin, Builder, Event, Level, Outcome, Status};
 use report::{
     ConnectionRows, Console, Detail, EventCsv, EventWriter, Journal, Planned, Rows, RunMetrics, StatusRows,
@@ -408,8 +408,7 @@ impl Outputs {
             .chain(&failed.texts)
             .for_each(|text| stderr::say(format_args!("netcaliper: {text}")));
         broken.iter().for_each(|text| stderr::say(format_args!("netcaliper: not met: {text}")));
-        // The run of a server without clients is not saved.
-        if self.measured && !(outcome.begin.verb == "serve" && keeping::idle(&outcome)) {
+        if self.measured {
             kept::keep(&self.args, &outcome);
         }
         if let Some(page) = self.page {

@@ -2,29 +2,20 @@
 #![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
 #[cfg(feature = "man")]
-use crate::args::Cli;
+use crate::Context as _;
 #[cfg(feature = "man")]
-use crate::saved;
+use crate::args::Cli;
 use crate::{CliError, Exit, help};
-use clap::{Args, ValueEnum};
-use std::io::{self, Write as _};
+use clap::Args;
+use std::io::{self, StdoutLock, Write as _};
 use std::path::PathBuf;
-
-/// A shell that completions can be made for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Shell {
-    Bash,
-    Elvish,
-    Fish,
-    Powershell,
-    Zsh,
-}
 
 /// For which shell.
 #[derive(Args, Debug)]
 pub(crate) struct CompletionsArgs {
     /// bash, zsh, fish, powershell or elvish.
-    shell: Shell,
+    #[arg(value_parser = ["bash", "elvish", "fish", "powershell", "zsh"])]
+    shell: String,
 }
 
 #[cfg(not(feature = "man"))]
@@ -43,13 +34,7 @@ pub(crate) fn completions(_: &CompletionsArgs) -> Result<Exit, CliError> {
 /// Prints what completes this program's arguments.
 #[cfg(feature = "man")]
 pub(crate) fn completions(args: &CompletionsArgs) -> Result<Exit, CliError> {
-    let shell = match args.shell {
-        Shell::Bash => clap_complete::Shell::Bash,
-        Shell::Elvish => clap_complete::Shell::Elvish,
-        Shell::Fish => clap_complete::Shell::Fish,
-        Shell::Powershell => clap_complete::Shell::PowerShell,
-        Shell::Zsh => clap_complete::Shell::Zsh,
-    };
+    let shell: clap_complete::Shell = args.shell.parse().map_err(CliError::usage)?;
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut Cli::whole(), "netcaliper", &mut text);
     Ok(write(&text))
@@ -75,15 +60,13 @@ pub(crate) fn man(args: &ManArgs) -> Result<Exit, CliError> {
     command.build();
     match &args.folder {
         Some(folder) => {
-            let cannot = |e: io::Error| saved::named(folder, &e);
-            std::fs::create_dir_all(folder).map_err(cannot)?;
-            clap_mangen::generate_to(command, folder).map_err(cannot)?;
+            std::fs::create_dir_all(folder).context(folder.display())?;
+            clap_mangen::generate_to(command, folder).context(folder.display())?;
             Ok(Exit::Good)
         }
         None => {
             let mut text = Vec::new();
-            let rendered = clap_mangen::Man::new(command).render(&mut text);
-            rendered.map_err(|e| CliError::failed(format!("cannot write the page: {e}")))?;
+            clap_mangen::Man::new(command).render(&mut text).context("cannot write the page")?;
             Ok(write(&text))
         }
     }
@@ -92,6 +75,13 @@ pub(crate) fn man(args: &ManArgs) -> Result<Exit, CliError> {
 /// Explains the options that several commands share.
 pub(crate) fn options() -> Result<Exit, CliError> {
     Ok(write(help::shared().render_long_help().to_string().as_bytes()))
+}
+
+/// Prints to stdout what `write` writes there.
+pub(crate) fn print(write: impl FnOnce(&mut StdoutLock<'_>) -> io::Result<()>) -> Result<Exit, CliError> {
+    let mut out = io::stdout().lock();
+    write(&mut out).and_then(|()| out.flush()).map_err(|e| CliError::stdout(&e))?;
+    Ok(Exit::Good)
 }
 
 /// Writes to stdout; a closed stdout is no error.

@@ -7,13 +7,12 @@ use crate::live::When;
 use crate::originals;
 use crate::outputs::{Outputs, is_stdout};
 use crate::ping::{HistogramArgs, Histograms};
-use crate::{CliError, Exit, file, protocols, train, values};
+use crate::{CliError, Context as _, Exit, file, protocols, train, values};
 use clap::Args;
 use common::Original;
 use compat::NamedFile;
 use model::Outcome;
 use std::collections::BTreeMap;
-use std::fmt::Display;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
@@ -94,15 +93,15 @@ pub(crate) fn outcome(name: &Path, store: &StoreArgs) -> Result<Outcome, CliErro
 /// A run of this program or of another.
 pub(crate) fn parse(name: &Path, bytes: Vec<u8>) -> Result<Outcome, CliError> {
     if let Some(imported) = protocols::import(&bytes) {
-        return imported.map_err(|e| named(name, &e));
+        return imported.context(name.display());
     }
-    let text = String::from_utf8(bytes).map_err(|_| named(name, &"the file is not UTF-8 text"))?;
+    let text = String::from_utf8(bytes).map_err(|_| "the file is not UTF-8 text").context(name.display())?;
     if !text.trim().is_empty() && !text.trim_start_matches('\u{feff}').trim_start().starts_with('{') {
         let others = protocols::importable();
         let what = format!("the file is neither a saved outcome nor a journal, nor known to be of {others}");
-        return Err(named(name, &what));
+        return Err(what).context(name.display());
     }
-    report::read_run(&text).map_err(|e| named(name, &e))
+    report::read_run(&text).context(name.display())
 }
 
 fn kept(id: i64, store: &StoreArgs) -> Result<Outcome, CliError> {
@@ -117,16 +116,11 @@ fn kept(id: i64, store: &StoreArgs) -> Result<Outcome, CliError> {
 /// All of a file; `-` is stdin.
 pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, CliError> {
     let mut bytes = Vec::new();
-    if path.as_os_str() == "-" {
-        io::stdin().read_to_end(&mut bytes).map_err(|e| named(path, &e))?;
-    } else {
-        bytes = std::fs::read(path).map_err(|e| named(path, &e))?;
-    }
-    Ok(bytes)
-}
-
-pub(crate) fn named(path: &Path, error: &dyn Display) -> CliError {
-    CliError::failed(format!("{}: {error}", path.display()))
+    let read = match is_stdout(path) {
+        true => io::stdin().read_to_end(&mut bytes).map(|_| bytes),
+        false => std::fs::read(path),
+    };
+    read.context(path.display())
 }
 
 /// Why `name` cannot be printed: the file, or stdout.
@@ -160,12 +154,8 @@ pub(crate) fn report(args: &ReportArgs) -> Result<Exit, CliError> {
                     told && original.tables.as_ref().is_some_and(|tables| (tables.known)(&bytes))
                 });
                 if let Some(original) = original {
-                    let name = path.display().to_string();
-                    tables
-                        .entry(original.name)
-                        .or_insert((original, Vec::new()))
-                        .1
-                        .push(NamedFile { name, bytes });
+                    let file = NamedFile { name: path.display().to_string(), bytes };
+                    tables.entry(original.name).or_insert((original, Vec::new())).1.push(file);
                     continue;
                 }
                 parse(path, bytes)?

@@ -1,10 +1,9 @@
 //! The settings of STAMP packets, and where they are answered.
 
 use crate::CliError;
-use crate::protocols;
-use crate::protocols::Protocol;
-use crate::values::{self, Legacy, LegacyAsked};
-use clap::{Args, ValueEnum};
+use crate::protocols::{self, Protocol};
+use crate::values::{self, Legacy, LegacyAsked, Named};
+use clap::Args;
 use model::StampSettings;
 
 /// STAMP packets.
@@ -17,22 +16,19 @@ pub(crate) struct StampArgs {
     #[arg(long, value_name = "N", value_parser = ssid)]
     pub(crate) ssid: Option<u16>,
     /// How times are written.
-    #[arg(long, value_enum, default_value_t = FormatArg::Ntp)]
-    pub(crate) stamp_format: FormatArg,
+    #[arg(long, default_value = "ntp", value_parser = values::one_of(PTP))]
+    pub(crate) stamp_format: bool,
     /// Extensions (RFC 8972), separated by commas: follow-up (when the remote end's kernel sent the last answer), clock (where it
     /// takes its time from), cos=DSCP (class of its answers), direct (what it has received and sent; few know it).
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = extension)]
     pub(crate) tlv: Vec<Extension>,
 }
 
-/// How times are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum FormatArg {
-    /// Seconds since 1900 and fractions of 2^-32 s.
-    Ntp,
-    /// Seconds since 1970 (UTC) and nanoseconds.
-    Ptp,
-}
+/// Whether times are written as those of PTP.
+const PTP: Named<bool> = &[
+    ("ntp", "Seconds since 1900 and fractions of 2^-32 s", false),
+    ("ptp", "Seconds since 1970 (UTC) and nanoseconds", true),
+];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extension {
@@ -67,7 +63,7 @@ impl StampArgs {
         let mut settings = StampSettings {
             authenticated: keyed,
             ssid: self.ssid.unwrap_or(0),
-            ptp: self.stamp_format == FormatArg::Ptp,
+            ptp: self.stamp_format,
             ..StampSettings::default()
         };
         for extension in &self.tlv {

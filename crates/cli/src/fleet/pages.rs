@@ -1,10 +1,9 @@
 //! `netcaliper fleet report`: the matrix of a run in any form.
 
 use super::ShowArgs;
-use crate::{CliError, Exit, file, kept, saved, stderr};
+use crate::{CliError, Context as _, Exit, file, kept, pages, saved, stderr};
 use fleet::matrix::{Matrix, MatrixBuilder, write_html, write_metrics, write_text};
 use fleet::record::Record;
-use metrics::Wall;
 use model::Outcome;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write as _};
@@ -36,15 +35,12 @@ pub(super) fn report(result: &Path, args: &ShowArgs, before: Option<&Path>) -> R
     if let Some(path) = &args.metrics_file {
         file::put(path, |out| write_metrics(&matrix, out))?;
     }
-    let mut out = io::stdout().lock();
-    let written = match args.json {
+    pages::print(|out| match args.json {
         true => {
-            serde_json::to_writer(&mut out, &matrix).map_err(io::Error::from).and_then(|()| writeln!(out))
+            serde_json::to_writer(&mut *out, &matrix).map_err(io::Error::from).and_then(|()| writeln!(out))
         }
-        false => write_text(&matrix, kept::color(), stderr::stdout_columns(), &mut out),
-    };
-    written.and_then(|()| out.flush()).map_err(|e| CliError::stdout(&e))?;
-    Ok(Exit::Good)
+        false => write_text(&matrix, kept::color(), stderr::stdout_columns(), out),
+    })
 }
 
 /// The page of a cell's last outcome, as seen from the page of the matrix.
@@ -93,22 +89,20 @@ pub(super) fn read(
     each: &mut dyn FnMut(&Outcome) -> Result<(), CliError>,
 ) -> Result<Matrix, CliError> {
     if !path.is_dir() {
-        return Matrix::read(&saved::bytes(path)?).map_err(|e| saved::named(path, &e));
+        return Matrix::read(&saved::bytes(path)?).context(path.display());
     }
-    let record = Record::open(path).map_err(|e| saved::named(path, &e))?;
+    let record = Record::open(path).context(path.display())?;
     let mut builder = MatrixBuilder::new(record.plan());
     let mut told = Ok(());
-    record
-        .results(|result| {
-            if let Some(outcome) = builder.add(&result)
-                && told.is_ok()
-            {
-                told = each(&outcome);
-            }
-        })
-        .map_err(|e| saved::named(path, &e))?;
-    told?;
-    Ok(builder.build(Wall(kept::now())))
+    let read = record.results(|result| {
+        if let Some(outcome) = builder.add(&result)
+            && told.is_ok()
+        {
+            told = each(&outcome);
+        }
+    });
+    read.context(path.display()).and(told)?;
+    Ok(builder.build(runtime::wall_now()))
 }
 
 #[cfg(test)]

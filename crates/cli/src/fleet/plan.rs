@@ -1,7 +1,7 @@
 //! A plan from the command line, and what it will take.
 
 use super::{PlanArgs, ShapeArgs, questions, rounds};
-use crate::{CliError, Exit, kept, saved, stderr};
+use crate::{CliError, Exit, kept, pages, saved, stderr};
 use fleet::inventory::{Format, Inventory, Limit};
 use fleet::plan::{Plan, Request, Round, Shape};
 use fleet::schedule::Policy;
@@ -56,13 +56,10 @@ pub(super) fn of(args: &ShapeArgs) -> Result<Plan, CliError> {
 pub(super) fn show(args: &PlanArgs) -> Result<Exit, CliError> {
     let plan = of(&args.shape)?;
     let forecast = plan.forecast(&Policy::default());
-    let mut out = io::stdout().lock();
-    let written = match args.json {
-        true => serde_json::to_writer_pretty(&mut out, &forecast)
+    pages::print(|out| match args.json {
+        true => serde_json::to_writer_pretty(&mut *out, &forecast)
             .map_err(io::Error::from)
             .and_then(|()| writeln!(out)),
-        false => forecast.write(&plan, kept::color(), stderr::stdout_columns(), &mut out),
-    };
-    written.and_then(|()| out.flush()).map_err(|e| CliError::stdout(&e))?;
-    Ok(Exit::Good)
+        false => forecast.write(&plan, kept::color(), stderr::stdout_columns(), out),
+    })
 }

@@ -2,7 +2,7 @@
 
 use super::run::{of_folder, shown, work};
 use super::{ShowArgs, WhenArgs};
-use crate::{CliError, Exit, kept, measure, stderr};
+use crate::{CliError, Exit, measure, stderr};
 use fleet::controller::{self, Journal, Wish};
 use fleet::plan::{Plan, Round, Rounds};
 use fleet::record::Record;
@@ -21,7 +21,7 @@ const MOST_TOLD: u32 = 10;
 
 /// When the rounds are due; `None` without a schedule.
 pub(super) fn of(args: &WhenArgs) -> Result<Option<Rounds>, String> {
-    let now = Wall(kept::now());
+    let now = runtime::wall_now();
     let at = |text: &String| moment(text, now);
     let first = args.at.as_ref().map(at).transpose()?;
     if let (Some(text), true) = (&args.at, first.is_some_and(|first| first < now)) {
@@ -182,13 +182,13 @@ pub(super) fn lead(
                 return Ok(After::Over(Exit::Interrupted));
             }
             Waited::Cancelled => {
-                journal.end_all(Wall(kept::now()), "").map_err(failed)?;
+                journal.end_all(runtime::wall_now(), "").map_err(failed)?;
                 lead.end()?;
                 return Ok(After::Over(so_far.exit()));
             }
             Waited::Missed => {
                 let why = "the round was missed: no controller worked when it was due";
-                journal.end_all(Wall(kept::now()), why).map_err(failed)?;
+                journal.end_all(runtime::wall_now(), why).map_err(failed)?;
                 drop(journal);
                 false
             }
@@ -238,7 +238,7 @@ fn following(plan: Plan, has_begun: bool, folder: &Path, so_far: &mut SoFar) -> 
     if controller::is_cancel_requested(folder) {
         return None;
     }
-    let next = round.next(has_begun, Wall(kept::now()));
+    let next = round.next(has_begun, runtime::wall_now());
     let missed = *next.as_ref().map_or_else(|missed| missed, |next| &next.missed);
     if missed > 0 {
         stderr::say(format_args!(
@@ -259,11 +259,11 @@ fn following(plan: Plan, has_begun: bool, folder: &Path, so_far: &mut SoFar) -> 
 /// Waits until a round is due.
 fn wait(journal: &Journal, round: &Round, wish: &dyn Fn() -> Wish) -> std::io::Result<Waited> {
     let left = |now: i64| round.due().0.saturating_sub(now);
-    if left(kept::now()) > 0 {
-        let left = format_duration(real(left(kept::now()).unsigned_abs()));
+    if left(runtime::wall_now().0) > 0 {
+        let left = format_duration(real(left(runtime::wall_now().0).unsigned_abs()));
         stderr::say(format_args!("netcaliper: {} is due at {}, in {left}", named(round), date(round.due())));
     }
-    while left(kept::now()) > 0 {
+    while left(runtime::wall_now().0) > 0 {
         match (wish(), journal.is_cancelled()) {
             (Wish::Leave, _) => return Ok(Waited::Deposed),
             (_, true) => return Ok(Waited::Cancelled),
@@ -273,7 +273,7 @@ fn wait(journal: &Journal, round: &Round, wish: &dyn Fn() -> Wish) -> std::io::R
     }
     // One that has begun is ended, however late.
     let has_begun = !controller::latest(journal.record())?.is_empty();
-    Ok(if round.is_missed(Wall(kept::now())) && !has_begun { Waited::Missed } else { Waited::Due })
+    Ok(if round.is_missed(runtime::wall_now()) && !has_begun { Waited::Missed } else { Waited::Due })
 }
 
 /// The folder of the latest earlier round with a measured result. A round that was missed has a folder, too, but no result.

@@ -6,7 +6,7 @@ use super::secure::Keyed;
 use super::standby;
 use super::{ShowArgs, pages, plan, rounds};
 use crate::agent::state_folder;
-use crate::{CliError, Exit, kept, key, stderr};
+use crate::{CliError, Exit, key, stderr};
 use common::auth::{DRAWN, hex};
 use fleet::controller::{self, Controller, Journal, Progress, Wish};
 use fleet::inventory::{Host, HostId};
@@ -174,11 +174,7 @@ pub(super) fn work(journal: Journal, wish: &dyn Fn() -> Wish) -> Result<(), CliE
     let plan = journal.record().plan().clone();
     stderr::say(format_args!("netcaliper: run {} in {}", plan.run, folder.display()));
     let mut transport = reach.connect(&plan)?;
-    let mut drawn = [0; 32];
-    if !runtime::random(&mut drawn) {
-        return Err(CliError::failed("this system has no randomness to draw a key from"));
-    }
-    let key = Some(format!("{DRAWN}{}", hex(&drawn)));
+    let key = Some(format!("{DRAWN}{}", hex(&key::drawn()?)));
     let mut told = Instant::now();
     let mut tell = |progress| match progress {
         Progress::Lost(host, reason, why) => {
@@ -248,7 +244,7 @@ pub(super) fn status(args: &WhichArgs) -> Result<Exit, CliError> {
         lines.extend(rounds::told(&round, &folder)?);
     }
     lines.push(if controller::is_held(&folder) {
-        match plan.round.filter(|round| round.due().0 > kept::now()) {
+        match plan.round.filter(|round| round.due().0 > runtime::wall_now().0) {
             Some(_) => "a controller waits for its time".to_owned(),
             None => "a controller works on it".to_owned(),
         }

@@ -5,7 +5,7 @@ use super::reach::StandByArgs;
 use super::rounds::{After, Lead, lead, opened};
 use super::run::{Reach, shown};
 use crate::agent::state_folder;
-use crate::{CliError, Exit, kept, measure, stderr};
+use crate::{CliError, Exit, measure, stderr};
 use fleet::controller::Journal;
 use fleet::plan::{Plan, RunId};
 use fleet::result::PairResult;
@@ -74,7 +74,7 @@ impl<'a> Standing<'a> {
             runs,
             show,
             interrupt: measure::on_signals()?,
-            name: format!("{host}, process {}, since {}", std::process::id(), kept::now()),
+            name: format!("{host}, process {}, since {}", std::process::id(), runtime::wall_now().0),
             over: BTreeSet::new(),
             series: BTreeMap::new(),
         })
