@@ -1,13 +1,12 @@
 //! The local baseline: round trips of the same messages within this host, before the run.
 
-use crate::protocols;
-use crate::{CliError, measure, plan};
+use crate::loopback::Loopback;
+use crate::{CliError, measure, protocols};
 use common::auth::DRAWN;
-use common::{ClientConfig, Keyring, Limits, Peer, Psk, ServerConfig};
+use common::{ClientConfig, Keyring, Limits, Psk, ServerConfig};
 use metrics::SECOND;
 use model::{Baseline, Event, Level, Phase, Ping, Schedule, SocketSettings, Verify};
-use runtime::{Bound, Interrupt};
-use std::net::SocketAddr;
+use runtime::Interrupt;
 
 /// Messages at most, and of a short run for each of its own; before them at most so many that do not count.
 const MESSAGES: u64 = 2_000;
@@ -48,39 +47,27 @@ fn within(
     let keys = Keyring::of(Some(Psk::new(drawn.as_bytes()).map_err(CliError::failed)?));
     let elsewhere = config.placement.apart(&runtime::usable_cores());
     let apart = elsewhere.is_some();
-    let bound = Bound::new(ServerConfig {
-        listen: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
-        keys: keys.clone(),
+    let server = ServerConfig {
+        keys,
         limits: Limits { busy: apart, eager: apart, ..Limits::default() },
         placement: elsewhere.unwrap_or_else(|| config.placement.clone()),
-        version: plan::VERSION.to_owned(),
         ..ServerConfig::new(protocols::NATIVE)
-    })?;
-    let address = bound.addresses().first().copied();
-    let address =
-        address.ok_or_else(|| CliError::failed("the remote end within this host has no address"))?;
+    };
+    let server = Loopback::start("the remote end within this host", server)?;
     let client = ClientConfig {
-        peers: vec![Peer { name: "loopback".to_owned(), address }],
-        keys,
         placement: config.placement.clone(),
         workers: config.workers.map(|_| 1),
-        run: runtime::run_id(),
-        version: plan::VERSION.to_owned(),
         realtime: config.realtime,
-        ..ClientConfig::new(protocols::NATIVE)
+        ..server.client()
     };
-    let stop = Interrupt::new();
-    let asked = stop.clone();
-    let server = std::thread::spawn(move || bound.run(&asked, &mut |_| {}));
     let mut baseline = Baseline { rtt_ns: None, apart };
     let ran = measure::one(&client, &likeness(phase, ping), interrupt, &mut |event| {
         if let Event::Local(totals) = event {
             baseline.rtt_ns = totals.pings.and_then(|trips| trips.path_ns);
         }
     });
-    stop.ask();
-    // What it says of its end is of no interest to anybody.
-    let _ = server.join();
+    // How the server ends is of no interest to anybody.
+    server.end();
     let (_, reason) = ran?;
     match baseline.rtt_ns {
         Some(_) => Ok(baseline),

@@ -2,11 +2,10 @@
 #![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
 use crate::args::{LocalArgs, OutputArgs, SocketArgs, TargetArgs};
+use crate::measure::Ended;
 use crate::outputs::Outputs;
-use crate::protocols;
 use crate::repeat::RepeatArgs;
-use crate::values;
-use crate::{CliError, Exit, measure, plan};
+use crate::{CliError, Exit, measure, plan, protocols, values};
 use clap::Args;
 use common::ClientConfig;
 use metrics::{Clamped, SECOND};
@@ -16,6 +15,7 @@ use report::Planned;
 use runtime::Interrupt;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError, mpsc};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 #[derive(Args, Debug)]
@@ -54,8 +54,8 @@ const EXTRA: u64 = 60 * SECOND;
 const TOO_SHORT: &str = "the load ended before the delays beside it were measured, because the server limits the time of a run \
                          (its --max-time): choose a shorter -t or --ramp";
 
-/// How a measurement went, and what it told.
-type Told = Result<(Status, Option<String>, Vec<Event>), CliError>;
+/// How a measurement ended, and what it told.
+type Told = Result<(Ended, Vec<Event>), CliError>;
 
 /// How long all stages take, with the time to fill the path.
 #[cfg(feature = "fleet")]
@@ -135,29 +135,32 @@ fn run(
     config: &ClientConfig,
     interrupt: &Interrupt,
     outputs: &mut Outputs,
-) -> Result<(Status, Option<String>), CliError> {
+) -> Result<Ended, CliError> {
     let filler = load.filler(stage);
     let told = beside((filler, load.ramp_ns), load.probes(stage), repeat, (config, interrupt), outputs);
-    let (mut worst, mut why) = (Status::Complete, None);
+    let mut worst = (Status::Complete, None);
     for ((label, phase), told) in told {
-        let (status, reason, events) = match told {
+        let (end, events) = match told {
             Ok(told) => told,
             Err(error) => {
-                let reason = Some(measure::failed(error, &outputs.outcome())?);
-                let end = Event::PhaseEnd { status: Status::Failed, reason: reason.clone() };
-                (Status::Failed, reason, vec![end])
+                let end = (Status::Failed, Some(measure::failed(error, &outputs.outcome())?));
+                (end.clone(), vec![Event::PhaseEnd { status: end.0, reason: end.1 }])
             }
         };
         // The live views have shown it as it happened.
         outputs.record(&Event::Phase { label, repeat, phase: Box::new(phase) });
         events.iter().for_each(|event| outputs.record(event));
         // Where a path died, what was under way knows when, and what began afterwards does not.
-        let more = worst == Status::Complete || (worst == Status::Failed && status == Status::Partial);
-        if status != Status::Complete && more {
-            (worst, why) = (status, reason);
+        let is_worse = match worst.0 {
+            Status::Complete => end.0 != Status::Complete,
+            Status::Failed => end.0 == Status::Partial,
+            _ => false,
+        };
+        if is_worse {
+            worst = end;
         }
     }
-    Ok((worst, why))
+    Ok(worst)
 }
 
 /// Runs all parts of a stage beside each other, and shows what happens meanwhile. The probes begin when the load has gone on for the
@@ -170,7 +173,8 @@ fn beside(
     outputs: &mut Outputs,
 ) -> Vec<(Part, Told)> {
     let shown = Mutex::new(outputs);
-    let one = |place: (u32, u32), (label, phase): &Part, extra_ns, interrupt, on_start: &dyn Fn()| -> Told {
+    type Started = Option<mpsc::Sender<()>>;
+    let one = |place, (label, phase): &Part, extra_ns, interrupt: &Interrupt, started: Started| -> Told {
         let mut events = Vec::new();
         let show = |event: &Event| {
             shown.lock().unwrap_or_else(PoisonError::into_inner).show_part(place, event);
@@ -178,9 +182,11 @@ fn beside(
         show(&Event::Phase { label: label.clone(), repeat, phase: Box::new(phase.clone()) });
         let duration_ns = phase.duration_ns.map(|ns| ns.saturating_add(extra_ns));
         let phase = Phase { duration_ns, ..phase.clone() };
-        let (status, reason) = measure::one(config, &phase, interrupt, &mut |mut event| {
+        let end = measure::one(config, &phase, interrupt, &mut |mut event| {
             match &mut event {
-                Event::Start { .. } => on_start(),
+                Event::Start { .. } => {
+                    started.iter().for_each(|started| started.send(()).unwrap_or_default());
+                }
                 // A limit that leaves the load long enough is of no interest, and a shorter one fails the stage.
                 Event::Session(info) if extra_ns > 0 => {
                     info.accepted.changes.retain(|change| change.what != "duration");
@@ -190,49 +196,36 @@ fn beside(
             show(&event);
             events.push(event);
         })?;
-        Ok((status, reason, events))
+        Ok((end, events))
     };
     let one = &one;
-    let died = |_| Err(CliError::failed("a measurement ended without a result"));
     let of_load = &interrupt.for_one();
     std::thread::scope(|scope| {
+        let start = |place, part: Part, extra_ns: u64, interrupt, started| {
+            let own = part.clone();
+            (part, scope.spawn(move || one(place, &own, extra_ns, interrupt, started)))
+        };
+        let ended = |(part, thread): (Part, ScopedJoinHandle<'_, Told>)| {
+            let died = |_| Err(CliError::failed("a measurement ended without a result"));
+            (part, thread.join().unwrap_or_else(died))
+        };
         // The load comes first on a terminal, and last in the report.
         let last = u32::clamped(probes.len());
         let (started, starts) = mpsc::channel();
-        let filling = filler.map(|part| {
-            let on_start = move || started.send(()).unwrap_or_default();
-            let told = scope.spawn({
-                let part = part.clone();
-                move || one((0, last), &part, EXTRA, of_load, &on_start)
-            });
-            (part, told)
-        });
-        let mut told = Vec::new();
+        let filling = filler.map(|part| start((0, last), part, EXTRA, of_load, Some(started)));
         let is_ready = filling.is_none() || is_filled(&starts, ramp_ns, interrupt);
-        if is_ready {
-            let probing = (0..).zip(probes).map(|(at, part)| {
-                let thread = scope.spawn({
-                    let part = part.clone();
-                    move || one((at + 1, at), &part, 0, interrupt, &|| ())
-                });
-                (part, thread)
-            });
-            let probing: Vec<_> = probing.collect();
-            told.extend(probing.into_iter().map(|(part, thread)| (part, thread.join().unwrap_or_else(died))));
-        }
-        if let Some((part, thread)) = filling {
+        let probes = (0..).zip(probes).filter(|_| is_ready);
+        let probing: Vec<_> =
+            probes.map(|(at, part)| start((at + 1, at), part, 0, interrupt, None)).collect();
+        let mut told: Vec<_> = probing.into_iter().map(ended).collect();
+        if let Some(filling) = filling {
             // A load that has said all it has to say need not have left its thread.
-            let too_short = !is_ready || thread.is_finished();
+            let too_short = !is_ready || filling.1.is_finished();
             of_load.finish();
-            let mut load = thread.join().unwrap_or_else(died);
-            if let Ok(load) = &mut load
-                && too_short
-                && load.0 == Status::Complete
-            {
-                let probes = told.iter_mut().filter_map(|(_, told)| told.as_mut().ok());
-                probes.chain([load]).for_each(spoil);
+            told.push(ended(filling));
+            if too_short && matches!(told.last(), Some((_, Ok(((Status::Complete, _), _))))) {
+                told.iter_mut().filter_map(|(_, told)| told.as_mut().ok()).for_each(spoil);
             }
-            told.push((part, load));
         }
         told
     })
@@ -256,11 +249,11 @@ fn is_filled(starts: &mpsc::Receiver<()>, ramp_ns: u64, interrupt: &Interrupt) -
 }
 
 /// Marks a part of a stage as failed whose load ended before its probes.
-fn spoil((status, reason, events): &mut (Status, Option<String>, Vec<Event>)) {
-    (*status, *reason) = (Status::Failed, Some(TOO_SHORT.to_owned()));
+fn spoil((end, events): &mut (Ended, Vec<Event>)) {
+    *end = (Status::Failed, Some(TOO_SHORT.to_owned()));
     for event in events {
-        if let Event::PhaseEnd { status: told, reason: why } = event {
-            (*told, *why) = (*status, reason.clone());
+        if let Event::PhaseEnd { status, reason } = event {
+            (*status, *reason) = end.clone();
         }
     }
 }

@@ -22,6 +22,7 @@ mod lab;
 mod legacy;
 mod live;
 mod load;
+mod loopback;
 mod measure;
 mod mistaken;
 mod monitor;

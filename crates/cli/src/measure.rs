@@ -4,7 +4,7 @@ use crate::args::{ConnectArgs, TcpArgs};
 use crate::outputs::Outputs;
 use crate::{CliError, Exit, file, live, plan, processes};
 use common::ClientConfig;
-use model::{Event, Level, Method, Outcome, Phase, Status, Step};
+use model::{Event, Method, Outcome, Phase, Status, Step};
 use report::Planned;
 use runtime::Interrupt;
 use std::sync::OnceLock;
@@ -33,11 +33,13 @@ pub(crate) fn connect(args: &ConnectArgs, command: Vec<String>) -> Result<Exit, 
 
 /// Whether all phases can be run from here, before anything is opened or printed.
 pub(crate) fn check(config: &ClientConfig, method: &Method) -> Result<(), CliError> {
+    phases(method).try_for_each(|phase| Ok(runtime::check(config, &phase)?))
+}
+
+/// The phases of a method, as far as they do not depend on what it finds.
+fn phases(method: &Method) -> impl Iterator<Item = Box<Phase>> {
     let mut method = method.clone();
-    while let Some(Step { phase, .. }) = method.next(&Outcome::default()) {
-        runtime::check(config, &phase)?;
-    }
-    Ok(())
+    std::iter::from_fn(move || Some(method.next(&Outcome::default())?.phase))
 }
 
 /// Runs all phases of a method and tells the outputs, all of them.
@@ -48,22 +50,26 @@ pub(crate) fn run(
     method: Method,
     mut outputs: Outputs,
 ) -> Result<Exit, CliError> {
-    let interrupt = on_signals()?;
-    measure(verb, command, config, method, &interrupt, &mut outputs, |_| None)?;
+    measure(verb, command, config, method, &mut outputs, |phase, interrupt, outputs| {
+        shown(config, phase, interrupt, outputs)
+    })?;
     Ok(outputs.finish())
 }
 
-/// Runs all phases of a method and tells the outputs; `before` a phase it is asked for what is to be told first.
+/// How a phase or a run ended, and why.
+pub(crate) type Ended = (Status, Option<String>);
+
+/// Runs all phases of a method, each by `one`, and tells the outputs.
 pub(crate) fn measure(
     verb: &str,
     command: Vec<String>,
     config: &ClientConfig,
     mut method: Method,
-    interrupt: &Interrupt,
     outputs: &mut Outputs,
-    before: impl Fn(&Phase) -> Option<Event>,
+    one: impl Fn(&Phase, &Interrupt, &mut Outputs) -> Result<Ended, CliError>,
 ) -> Result<(), CliError> {
-    outputs.watch(interrupt, planned(&method))?;
+    let interrupt = on_signals()?;
+    outputs.watch(&interrupt, planned(&method))?;
     let mut begun = false;
     let (mut status, mut reason) = (Status::Complete, None);
     while let Some(Step { phase, label, repeat }) = method.next(&outputs.outcome()) {
@@ -72,9 +78,7 @@ pub(crate) fn measure(
             begun = true;
         }
         outputs.event(&Event::Phase { label, repeat, phase: phase.clone() });
-        before(&phase).iter().for_each(|event| outputs.event(event));
-        let ran = one(config, &phase, interrupt, &mut |event| outputs.event(&event));
-        (status, reason) = match ran {
+        (status, reason) = match one(&phase, &interrupt, outputs) {
             Ok(end) => end,
             Err(error) => {
                 let reason = failed(error, &outputs.outcome())?;
@@ -91,18 +95,15 @@ pub(crate) fn measure(
             Status::Complete => "the search found no rate that gets through: more was lost at each",
             _ => "the search was cut short before a rate got through often enough",
         };
-        let text = found.map_or_else(
-            || none.to_owned(),
-            |at| {
-                format!(
-                    "the highest rate that got through: {:.0} datagrams/s ({}), {:.2} ppm lost",
-                    at.pps,
-                    metrics::format_bits_per_second(at.bps),
-                    at.loss * 1e6
-                )
-            },
-        );
-        outputs.event(&Event::Notice { level: Level::Info, text });
+        outputs.inform(match found {
+            None => none.to_owned(),
+            Some(at) => format!(
+                "the highest rate that got through: {:.0} datagrams/s ({}), {:.2} ppm lost",
+                at.pps,
+                metrics::format_bits_per_second(at.bps),
+                at.loss * 1e6
+            ),
+        });
     }
     if let Some((level, text)) = method.sure(&outputs.outcome()) {
         outputs.event(&Event::Notice { level, text });
@@ -127,26 +128,30 @@ pub(crate) fn failed(error: CliError, outcome: &Outcome) -> Result<String, CliEr
 
 /// How many phases a method has, and how long they take, as far as that can be told.
 fn planned(method: &Method) -> Planned {
-    let (open, mut method) = (method.is_empty(), method.clone());
-    let mut phases = Vec::new();
     // A search is asked for its first phase only: the others depend on what it finds.
-    while let Some(Step { phase, .. }) = method.next(&Outcome::default()) {
-        phases.push(phase);
-        if open {
-            break;
-        }
-    }
+    let open = method.is_empty();
+    let phases: Vec<_> = phases(method).take(if open { 1 } else { usize::MAX }).collect();
     let planned = Planned::of(phases.iter().map(|phase| &**phase));
     if open { Planned { phases: None, ..planned } } else { planned }
 }
 
-/// Runs one phase; returns its status and the reason.
+/// Runs one phase, and tells the outputs.
+pub(crate) fn shown(
+    config: &ClientConfig,
+    phase: &Phase,
+    interrupt: &Interrupt,
+    outputs: &mut Outputs,
+) -> Result<Ended, CliError> {
+    one(config, phase, interrupt, &mut |event| outputs.event(&event))
+}
+
+/// Runs one phase.
 pub(crate) fn one(
     config: &ClientConfig,
     phase: &Phase,
     interrupt: &Interrupt,
     sink: &mut dyn FnMut(Event),
-) -> Result<(Status, Option<String>), CliError> {
+) -> Result<Ended, CliError> {
     let mut end = (Status::Failed, None);
     runtime::run(config, phase, interrupt, &mut |event| {
         if let Event::PhaseEnd { status, reason } = &event {

@@ -353,6 +353,11 @@ impl Outputs {
         }
     }
 
+    /// Tells what is worth knowing.
+    pub(crate) fn inform(&mut self, text: String) {
+        self.event(&Event::Notice { level: Level::Info, text });
+    }
+
     pub(crate) fn begin(&mut self, begin: Begin) {
         self.measured = true;
         self.serves = begin.verb == "serve";

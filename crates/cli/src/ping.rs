@@ -144,10 +144,12 @@ pub(crate) fn ping(args: &PingArgs, command: Vec<String>) -> Result<Exit, CliErr
     let outputs = outputs.with::<SampleRows>(args.samples.as_ref())?.in_steps(args.histogram.linear);
     let mut outputs = outputs.with_files_beside(hgrm.or(csv).is_some());
     let mut files = Histograms::open(&args.histogram)?;
-    let interrupt = measure::on_signals()?;
-    let before =
-        |phase: &Phase| (!args.messages.no_baseline).then(|| baseline::reading(&config, phase, &interrupt));
-    measure::measure("ping", command, &config, method, &interrupt, &mut outputs, before)?;
+    measure::measure("ping", command, &config, method, &mut outputs, |phase, interrupt, outputs| {
+        if !args.messages.no_baseline {
+            outputs.event(&baseline::reading(&config, phase, interrupt));
+        }
+        measure::shown(&config, phase, interrupt, outputs)
+    })?;
     files.add(&outputs.outcome());
     outputs.heed(files.write());
     Ok(outputs.finish())

@@ -158,13 +158,11 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, CliE
     let phase = Box::new(Phase { duration_ns: None, interval_ns, ..Phase::default() });
     outputs.event(&Event::Phase { label: BTreeMap::new(), repeat: 1, phase });
     for address in bound.addresses() {
-        let text = format!("listening on {address} (TCP and UDP; {who})");
-        outputs.event(&Event::Notice { level: Level::Info, text });
+        outputs.inform(format!("listening on {address} (TCP and UDP; {who})"));
     }
     let scraped = args.metrics.map(|address| scrape::serve(address, Arc::clone(&page))).transpose()?;
     if let Some(scraped) = &scraped {
-        let text = format!("metrics at http://{}/metrics", scraped.address());
-        outputs.event(&Event::Notice { level: Level::Info, text });
+        outputs.inform(format!("metrics at http://{}/metrics", scraped.address()));
     }
     #[cfg(not(feature = "fleet"))]
     orders(args)?;
@@ -177,9 +175,7 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, CliE
     }
     let also = legacy::bind(args)?;
     let bound = bound.with(also.names());
-    for text in also.lines() {
-        outputs.event(&Event::Notice { level: Level::Info, text });
-    }
+    also.lines().into_iter().for_each(|line| outputs.inform(line));
     // As it is: notices are wrapped.
     also.table(&bound).into_iter().for_each(|line| outputs.complain(line));
     let outputs_of_all = Mutex::new(outputs);

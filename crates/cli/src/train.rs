@@ -182,11 +182,9 @@ pub(crate) fn train(args: &TrainArgs, command: Vec<String>) -> Result<Exit, CliE
     folder.map_or(Ok(()), file::folder)?;
     let outputs = Outputs::open(&args.output, None, &[packets, trains])?.with_files_beside(folder.is_some());
     let mut outputs = outputs.with::<PacketRows>(packets)?.with::<TrainRows>(trains)?;
-    if args.preset.preset.is_none() && folder.is_none() {
-        return measure::run("train", command, &config, method, outputs);
-    }
-    let interrupt = measure::on_signals()?;
-    measure::measure("train", command, &config, method, &interrupt, &mut outputs, |_| None)?;
+    measure::measure("train", command, &config, method, &mut outputs, |phase, interrupt, outputs| {
+        measure::shown(&config, phase, interrupt, outputs)
+    })?;
     let outcome = outputs.outcome();
     if args.preset.preset.is_some() {
         let mut text = Vec::new();
