@@ -172,5 +172,5 @@ pub(crate) fn fleet(args: &FleetArgs) -> Result<Exit, CliError> {
 
 #[cfg(not(feature = "fleet"))]
 pub(crate) fn fleet(_: &FleetArgs) -> Result<Exit, CliError> {
-    Err(CliError::usage("this netcaliper was built without fleets (cargo build --release --features fleet)"))
+    Err(crate::agent::absent())
 }

@@ -5,11 +5,11 @@ use crate::args::{CoreArgs, KeyArgs, LocalArgs, OutputArgs, TargetArgs};
 use crate::outputs::Outputs;
 use crate::protocols;
 use crate::scrape::{self, MetricsFile};
-use crate::{CliError, Exit, key, legacy, measure, plan, stderr, values};
+use crate::{CliError, Exit, agent, key, legacy, measure, plan, stderr, values};
 use clap::Args;
 use common::config::StopServers;
 use common::{Acl, Limits, Processes, ProtocolOptions, ServerConfig};
-use model::{Event, Level, Phase, Status};
+use model::{Event, Phase, Status};
 use report::{Planned, ServerMetrics};
 use runtime::{Bound, Interrupt};
 use std::collections::BTreeMap;
@@ -20,9 +20,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use web::Source;
 
-/// Longest test that a fleet's controller may order where --max-time says nothing else, ns.
-#[cfg(feature = "fleet")]
-const ORDERED_NS: u64 = 600 * metrics::SECOND;
 /// How often it is looked whether the user wants the end of the protocols that go along.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -51,7 +48,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "TARGET", help_heading = "Security")]
     pub(crate) fleet: Vec<String>,
     /// Port for such orders, TCP, at the addresses of the server.
-    #[arg(long, value_name = "PORT", default_value_t = crate::agent::PORT, value_parser = values::port, requires = "fleet",
+    #[arg(long, value_name = "PORT", default_value_t = agent::PORT, value_parser = values::port, requires = "fleet",
         help_heading = "Security")]
     pub(crate) fleet_port: u16,
     #[command(flatten)]
@@ -164,14 +161,9 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, CliE
     if let Some(scraped) = &scraped {
         outputs.inform(format!("metrics at http://{}/metrics", scraped.address()));
     }
-    #[cfg(not(feature = "fleet"))]
-    orders(args)?;
-    #[cfg(feature = "fleet")]
-    let beside = orders(args)?;
-    #[cfg(feature = "fleet")]
-    for address in beside.iter().flat_map(crate::agent::Beside::addresses) {
-        let text = format!("takes orders of fleets on {address} (TCP; a key is required)");
-        outputs.event(&Event::Notice { level: Level::Info, text });
+    let beside = agent::orders(args)?;
+    for address in beside.iter().flat_map(|beside| beside.addresses()) {
+        outputs.inform(format!("takes orders of fleets on {address} (TCP; a key is required)"));
     }
     let also = legacy::bind(args)?;
     let bound = bound.with(also.names());
@@ -221,7 +213,6 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, CliE
         over.store(true, Ordering::Relaxed);
         ran
     })?;
-    #[cfg(feature = "fleet")]
     if let Some(beside) = beside {
         beside.end()?;
     }
@@ -232,39 +223,6 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, CliE
         Exit::Interrupted => Exit::Good,
         other => other,
     })
-}
-
-/// The agent that takes orders of fleets, if any are taken.
-#[cfg(feature = "fleet")]
-fn orders(args: &ServeArgs) -> Result<Option<crate::agent::Beside>, CliError> {
-    if args.fleet.is_empty() {
-        return Ok(None);
-    }
-    let keys = key::of_server(args)?;
-    if keys.shared.is_empty() {
-        return Err(CliError::usage(
-            "--fleet goes with shared keys, which controllers prove: give --psk-file (`netcaliper key new FILE` makes one)",
-        ));
-    }
-    let ceilings = fleet::agent::Ceilings {
-        rate: args.max_rate,
-        time_ns: args.max_time.unwrap_or(ORDERED_NS),
-        share: 1.0,
-        targets: args.fleet.clone(),
-    };
-    let mut addresses = listen_addresses(&args.listen, args.port).map_err(CliError::usage)?;
-    addresses.iter_mut().for_each(|address| address.set_port(args.fleet_port));
-    crate::agent::Beside::start(&addresses, keys, ceilings).map(Some)
-}
-
-#[cfg(not(feature = "fleet"))]
-fn orders(args: &ServeArgs) -> Result<(), CliError> {
-    match args.fleet.is_empty() {
-        true => Ok(()),
-        false => Err(CliError::usage(
-            "this netcaliper was built without fleets (cargo build --release --features fleet)",
-        )),
-    }
 }
 
 /// Worker processes: those asked for, or as many as the connections of a session need that were asked for.
