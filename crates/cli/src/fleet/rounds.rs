@@ -1,8 +1,8 @@
 //! The schedule of a plan: from the command line, and the rounds one after the other.
 
-use super::run::{of_folder, shown, work};
+use super::run::{Found, shown, work};
 use super::{ShowArgs, WhenArgs};
-use crate::{CliError, Exit, measure, stderr};
+use crate::{CliError, Context as _, Exit, measure, stderr};
 use fleet::controller::{self, Journal, Wish};
 use fleet::plan::{Plan, Round, Rounds};
 use fleet::record::Record;
@@ -23,14 +23,13 @@ const MOST_TOLD: u32 = 10;
 pub(super) fn of(args: &WhenArgs) -> Result<Option<Rounds>, String> {
     let now = runtime::wall_now();
     let at = |text: &String| moment(text, now);
-    let first = args.at.as_ref().map(at).transpose()?;
-    if let (Some(text), true) = (&args.at, first.is_some_and(|first| first < now)) {
+    if args.at.is_none() && args.every.is_none() {
+        return Ok(None);
+    }
+    let first = args.at.as_ref().map_or(Ok(now), at)?;
+    if let Some(text) = args.at.as_ref().filter(|_| first < now) {
         return Err(format!("--at {text} is over: a later time is wanted"));
     }
-    let first = match (first, args.every) {
-        (None, None) => return Ok(None),
-        (first, _) => first.unwrap_or(now),
-    };
     let until = args.until.as_ref().map(at).transpose()?;
     match (args.every, until, args.count) {
         (None, ..) => Ok(Some(Rounds { first, every_ns: 0, count: 1 })),
@@ -112,38 +111,33 @@ pub(super) enum After {
     Deposed,
 }
 
-/// What gives a controller the lead of a run.
+/// What gives a controller the lead of a run; by default, there is no other controller.
 pub(super) trait Lead {
     /// Whether it has the lead.
-    fn is_held(&self) -> bool;
+    fn is_held(&self) -> bool {
+        true
+    }
+
     /// Takes the lead of the run of this plan, and ends the one before. Whether another controller has not got it first.
-    fn next(&mut self, plan: &Plan) -> Result<bool, CliError>;
+    fn next(&mut self, _: &Plan) -> Result<bool, CliError> {
+        Ok(true)
+    }
+
     /// Joins the run's folder with what other controllers know of the run.
-    fn join(&mut self, journal: &mut Journal) -> Result<(), CliError>;
+    fn join(&mut self, _: &mut Journal) -> Result<(), CliError> {
+        Ok(())
+    }
+
     /// The run is over.
-    fn end(&mut self) -> Result<(), CliError>;
+    fn end(&mut self) -> Result<(), CliError> {
+        Ok(())
+    }
 }
 
 /// The lead of a run that no other controller knows of.
 struct Alone;
 
-impl Lead for Alone {
-    fn is_held(&self) -> bool {
-        true
-    }
-
-    fn next(&mut self, _: &Plan) -> Result<bool, CliError> {
-        Ok(true)
-    }
-
-    fn join(&mut self, _: &mut Journal) -> Result<(), CliError> {
-        Ok(())
-    }
-
-    fn end(&mut self) -> Result<(), CliError> {
-        Ok(())
-    }
-}
+impl Lead for Alone {}
 
 /// Works on a run, and on the rounds of its series that follow, until the last one is over or the user wants no more.
 pub(super) fn go_on(journal: Journal, show: &ShowArgs) -> Result<Exit, CliError> {
@@ -164,7 +158,6 @@ pub(super) fn lead(
     loop {
         let (plan, reach) = (journal.record().plan().clone(), journal.reach().clone());
         let folder = journal.folder().to_owned();
-        let failed = |e: std::io::Error| of_folder(&folder, &e);
         so_far.missed += plan.round.map_or(0, |round| round.missed);
         let wish = || match (lead.is_held(), interrupt.asked()) {
             (false, _) => Wish::Leave,
@@ -172,7 +165,7 @@ pub(super) fn lead(
             (true, false) => Wish::GoOn,
         };
         let waited = plan.round.map_or(Ok(Waited::Due), |round| wait(&journal, &round, &wish));
-        let has_begun = match waited.map_err(failed)? {
+        let has_begun = match waited.context(folder.display())? {
             Waited::Deposed => return Ok(After::Deposed),
             Waited::Interrupted => {
                 stderr::say(format_args!(
@@ -182,13 +175,13 @@ pub(super) fn lead(
                 return Ok(After::Over(Exit::Interrupted));
             }
             Waited::Cancelled => {
-                journal.end_all(runtime::wall_now(), "").map_err(failed)?;
+                journal.end_all(runtime::wall_now(), "").context(folder.display())?;
                 lead.end()?;
                 return Ok(After::Over(so_far.exit()));
             }
             Waited::Missed => {
                 let why = "the round was missed: no controller worked when it was due";
-                journal.end_all(runtime::wall_now(), why).map_err(failed)?;
+                journal.end_all(runtime::wall_now(), why).context(folder.display())?;
                 drop(journal);
                 false
             }
@@ -316,13 +309,9 @@ pub(super) fn told(round: &Round, folder: &Path) -> Result<Vec<String>, CliError
             lines.push(format!("  round {number}: missed"));
             continue;
         }
-        let record = Record::open(&beside).map_err(|e| of_folder(&beside, &e))?;
-        let results = controller::latest(&record).map_err(|e| of_folder(&beside, &e))?;
-        let measured = results.values().filter(|result| result.ending.reason().is_none()).count();
-        lines.push(format!(
-            "  round {number}: {measured} of {} measured, run {run}",
-            record.plan().tasks.len()
-        ));
+        let found = Found::open(&beside)?;
+        let (measured, all) = (found.measured(), found.all());
+        lines.push(format!("  round {number}: {measured} of {all} measured, run {run}"));
     }
     Ok(lines)
 }

@@ -6,20 +6,22 @@ use super::secure::Keyed;
 use super::standby;
 use super::{ShowArgs, pages, plan, rounds};
 use crate::agent::state_folder;
-use crate::{CliError, Exit, key, stderr};
+use crate::outputs::is_stdout;
+use crate::pages::print;
+use crate::{CliError, Context as _, Exit, key, stderr};
 use common::auth::{DRAWN, hex};
 use fleet::controller::{self, Controller, Journal, Progress, Wish};
 use fleet::inventory::{Host, HostId};
-use fleet::plan::Plan;
+use fleet::plan::{Plan, TaskId};
 use fleet::record::Record;
-use fleet::result::Reason;
+use fleet::result::{PairResult, Reason};
 use fleet::transport::Transport;
 use fleet::transport::direct::Direct;
 use fleet::transport::lines::{Lines, Named};
 use fleet::transport::ssh::RemoteShell;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -71,10 +73,7 @@ impl Reach {
             shared: args.shared,
             rsh: args.rsh.clone(),
             program: args.program.clone(),
-            copy: args
-                .copy
-                .as_ref()
-                .map(|file| if file.as_os_str() == "-" { file.clone() } else { absolute(file) }),
+            copy: args.copy.as_ref().map(|file| if is_stdout(file) { file.clone() } else { absolute(file) }),
             copy_to: args.copy_to.clone(),
             agent_options: args.agent_option.clone(),
         })
@@ -107,10 +106,9 @@ impl Reach {
             return Ok(Box::new(Lines::start(direct, active).map_err(CliError::failed)?));
         }
         let copied = match &self.copy {
-            Some(path) if path.as_os_str() == "-" => Some(
-                std::env::current_exe()
-                    .map_err(|e| CliError::failed(format!("cannot find this program to copy it: {e}")))?,
-            ),
+            Some(path) if is_stdout(path) => {
+                Some(std::env::current_exe().context("cannot find this program to copy it")?)
+            }
             other => other.clone(),
         };
         let shell = RemoteShell {
@@ -152,10 +150,9 @@ pub(super) fn resume(args: &ResumeArgs) -> Result<Exit, CliError> {
     let folder = args.run.folder()?;
     #[cfg(feature = "nats")]
     {
-        let reach = Journal::reach_in(&folder).map_err(|e| of_folder(&folder, &e))?;
-        let reach = read_reach(&reach)?;
+        let reach = read_reach(&Journal::reach_in(&folder).context(folder.display())?)?;
         if let Some(server) = reach.nats.as_ref().filter(|_| reach.shared) {
-            let record = Record::open(&folder).map_err(|e| of_folder(&folder, &e))?;
+            let record = Record::open(&folder).context(folder.display())?;
             return standby::resume(server, folder.parent().unwrap_or(&folder), record.plan(), &args.show);
         }
     }
@@ -163,8 +160,7 @@ pub(super) fn resume(args: &ResumeArgs) -> Result<Exit, CliError> {
 }
 
 fn read_reach(reach: &serde_json::Value) -> Result<Reach, CliError> {
-    Reach::deserialize(reach)
-        .map_err(|e| CliError::failed(format!("how hosts are reached was not written by this build: {e}")))
+    Reach::deserialize(reach).context("how hosts are reached was not written by this build")
 }
 
 /// Works on one run until it is over or is to end.
@@ -188,8 +184,36 @@ pub(super) fn work(journal: Journal, wish: &dyn Fn() -> Wish) -> Result<(), CliE
         Progress::Ended(..) | Progress::Joined(_) => {}
     };
     let controller = Controller::new(journal, key, &mut *transport);
-    let mut controller = controller.map_err(|e| of_folder(&folder, &e))?;
-    controller.run(wish, &mut tell).map_err(CliError::failed)
+    controller.context(folder.display())?.run(wish, &mut tell).map_err(CliError::failed)
+}
+
+/// The record of a run, and the last result of each test.
+pub(super) struct Found {
+    record: Record,
+    results: BTreeMap<TaskId, PairResult>,
+}
+
+impl Found {
+    pub(super) fn open(folder: &Path) -> Result<Found, CliError> {
+        let record = Record::open(folder).context(folder.display())?;
+        let results = controller::latest(&record).context(folder.display())?;
+        Ok(Found { record, results })
+    }
+
+    /// Number of all tests.
+    pub(super) fn all(&self) -> usize {
+        self.record.plan().tasks.len()
+    }
+
+    /// Number of measured tests.
+    pub(super) fn measured(&self) -> usize {
+        self.results.values().filter(|result| result.ending.reason().is_none()).count()
+    }
+
+    /// Number of tests without a result.
+    fn missing(&self) -> usize {
+        self.all() - self.results.len()
+    }
 }
 
 /// Shows what has been found of a run.
@@ -199,70 +223,57 @@ pub(super) fn shown(
     before: Option<&Path>,
     is_interrupted: bool,
 ) -> Result<Exit, CliError> {
-    let record = Record::open(folder).map_err(|e| of_folder(folder, &e))?;
-    let results = controller::latest(&record).map_err(|e| of_folder(folder, &e))?;
-    let measured = results.values().filter(|result| result.ending.reason().is_none()).count();
-    let all = record.plan().tasks.len();
-    if results.len() < all {
+    let found = Found::open(folder)?;
+    let (all, missing) = (found.all(), found.missing());
+    if missing > 0 {
         stderr::say(format_args!(
-            "netcaliper: {} of {all} tests are not measured yet: `netcaliper fleet resume {}` goes on",
-            all - results.len(),
+            "netcaliper: {missing} of {all} tests are not measured yet: `netcaliper fleet resume {}` goes on",
             folder.display()
         ));
     }
     pages::report(folder, show, before)?;
-    Ok(match (is_interrupted, measured) {
-        (true, _) if results.len() < all => Exit::Interrupted,
+    Ok(match (is_interrupted, found.measured()) {
+        (true, _) if missing > 0 => Exit::Interrupted,
         (_, measured) if measured == all => Exit::Good,
         (_, 0) => Exit::Failed,
         _ => Exit::Partial,
     })
 }
 
-pub(super) fn of_folder(folder: &Path, error: &io::Error) -> CliError {
-    CliError::failed(format!("{}: {error}", folder.display()))
-}
-
 /// `netcaliper fleet status`.
 pub(super) fn status(args: &WhichArgs) -> Result<Exit, CliError> {
     let folder = args.folder()?;
-    let record = Record::open(&folder).map_err(|e| of_folder(&folder, &e))?;
-    let results = controller::latest(&record).map_err(|e| of_folder(&folder, &e))?;
-    let plan = record.plan();
-    let all = plan.tasks.len();
+    let found = Found::open(&folder)?;
+    let plan = found.record.plan();
     let mut counts: BTreeMap<Reason, usize> = BTreeMap::new();
-    for reason in results.values().filter_map(|result| result.ending.reason()) {
+    for reason in found.results.values().filter_map(|result| result.ending.reason()) {
         *counts.entry(reason).or_default() += 1;
     }
-    *counts.entry(Reason::NotMeasuredYet).or_default() += all - results.len();
-    let measured = results.values().filter(|result| result.ending.reason().is_none()).count();
+    *counts.entry(Reason::NotMeasuredYet).or_default() += found.missing();
     let hosts = metrics::format_count(plan.inventory.hosts.len() as u64, "host");
-    let tests = metrics::format_count(all as u64, "test");
-    let mut lines = vec![format!("run {}: {hosts}, {tests}", plan.run), format!("  {measured} measured")];
+    let tests = metrics::format_count(found.all() as u64, "test");
+    let measured = format!("  {} measured", found.measured());
+    let mut lines = vec![format!("run {}: {hosts}, {tests}", plan.run), measured];
     lines.extend(counts.into_iter().filter(|(_, n)| *n > 0).map(|(reason, n)| format!("  {n} {reason}")));
     if let Some(round) = plan.round {
         lines.extend(rounds::told(&round, &folder)?);
     }
-    lines.push(if controller::is_held(&folder) {
-        match plan.round.filter(|round| round.due().0 > runtime::wall_now().0) {
-            Some(_) => "a controller waits for its time".to_owned(),
-            None => "a controller works on it".to_owned(),
+    let is_early = || plan.round.is_some_and(|round| round.due() > runtime::wall_now());
+    lines.push(match controller::is_held(&folder) {
+        true if is_early() => "a controller waits for its time".to_owned(),
+        true => "a controller works on it".to_owned(),
+        false if found.missing() > 0 => {
+            format!("no controller works on it: `netcaliper fleet resume {}` goes on", folder.display())
         }
-    } else if results.len() < all {
-        format!("no controller works on it: `netcaliper fleet resume {}` goes on", folder.display())
-    } else {
-        "it is over".to_owned()
+        false => "it is over".to_owned(),
     });
-    let mut out = io::stdout().lock();
-    lines.iter().try_for_each(|line| writeln!(out, "{line}")).map_err(|e| CliError::stdout(&e))?;
-    Ok(Exit::Good)
+    print(|out| lines.iter().try_for_each(|line| writeln!(out, "{line}")))
 }
 
 /// `netcaliper fleet cancel`.
 pub(super) fn cancel(args: &WhichArgs) -> Result<Exit, CliError> {
     let folder = args.folder()?;
-    let failed = |e: io::Error| CliError::failed(format!("{}: {e}", folder.display()));
-    controller::request_cancel(&folder).map_err(failed)?;
+    controller::request_cancel(&folder).context(folder.display())?;
     let began = Instant::now();
     while controller::is_held(&folder) {
         if began.elapsed() >= CANCELLED {
@@ -272,9 +283,9 @@ pub(super) fn cancel(args: &WhichArgs) -> Result<Exit, CliError> {
     }
     let mut journal = Journal::resume(&folder).map_err(CliError::failed)?;
     // Resuming has removed the request, which the controller of a series may not have seen yet between two rounds.
-    controller::request_cancel(&folder).map_err(failed)?;
-    let results = controller::latest(journal.record()).map_err(|e| of_folder(&folder, &e))?;
-    let missing = journal.end_all(runtime::wall_now(), "").map_err(failed)?;
+    controller::request_cancel(&folder).context(folder.display())?;
+    let results = controller::latest(journal.record()).context(folder.display())?;
+    let missing = journal.end_all(runtime::wall_now(), "").context(folder.display())?;
     let cancelled =
         results.values().filter(|result| result.ending.reason() == Some(Reason::Cancelled)).count();
     stderr::say(format_args!(

@@ -109,9 +109,6 @@ impl<'a> Standing<'a> {
                     let run = lease.run();
                     if let Some(exit) = self.lead(lease)? {
                         (told, last) = (None, Some((run, exit)));
-                        if only.is_none() && !self.interrupt.asked() {
-                            continue;
-                        }
                     }
                     if self.interrupt.asked() {
                         return Ok(last.map_or(Exit::Interrupted, |(_, exit)| exit));
