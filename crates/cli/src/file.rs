@@ -2,7 +2,7 @@
 //!
 //! `run.html` is `run.html.PID.partial` until then, as long as this program lives. Descriptors, devices and pipes are written to as they are.
 
-use crate::CliError;
+use crate::{CliError, Context as _};
 use common::original::{Journal, ResultFile};
 use model::Event;
 use report::EventWriter as _;
@@ -140,13 +140,17 @@ pub(crate) fn put(
     path: &Path,
     write: impl FnOnce(&mut (dyn Write + Send)) -> io::Result<()>,
 ) -> Result<(), CliError> {
-    self::write(path, write).map_err(|e| CliError::failed(format!("cannot write to {}: {e}", path.display())))
+    self::write(path, write).map_err(|error| unwritten(path, &error))
+}
+
+/// Why there is no output in this file.
+pub(crate) fn unwritten(path: &Path, error: &io::Error) -> CliError {
+    CliError::failed(format!("cannot write to {}: {error}", path.display()))
 }
 
 /// Makes a folder, unless it is there.
 pub(crate) fn folder(path: &Path) -> Result<(), CliError> {
-    fs::create_dir_all(path)
-        .map_err(|e| CliError::failed(format!("cannot make the folder {}: {e}", path.display())))
+    fs::create_dir_all(path).context(format_args!("cannot make the folder {}", path.display()))
 }
 
 /// The folder that a variable names. By the specification of base directories one that is not absolute does
@@ -243,7 +247,7 @@ impl SavedRun {
         let open = |path: &PathBuf| {
             let file = create(path).map(NewFile::outlives_the_program);
             let opened = file.and_then(|file| Ok((report::Journal::new(file.handle()?), file)));
-            opened.map_err(|e| format!("cannot write to {}: {e}", path.display()))
+            opened.map_err(|error| unwritten(path, &error).text)
         };
         path.map(open).transpose().map(SavedRun)
     }

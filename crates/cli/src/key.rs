@@ -9,6 +9,7 @@ use common::auth::{DRAWN, hex, unhex};
 use common::keys::{Named, PUBLIC, PrivateKey, VERBS, public_text};
 use common::{Keyring, Psk, Rights};
 use std::collections::HashSet;
+use std::fmt::Display;
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -17,6 +18,8 @@ use std::path::{Path, PathBuf};
 const PRIVATE: &str = "netcaliper-key-1:";
 /// Longest file of keys that is read, bytes.
 const LONGEST_FILE: u64 = 1 << 20;
+const UNKNOWN_RIGHT: &str =
+    "behind a key stand its rights: rate=RATE, time=TIME, verbs=VERB,…, exclusive=yes or no";
 /// Longest name of a key, characters.
 const LONGEST_NAME: usize = 64;
 
@@ -117,75 +120,63 @@ fn of_owner(path: &Path) -> std::io::Result<File> {
 /// The keys of a client. A key that is set and cannot be used is an error, never "no key".
 pub(crate) fn of_client(args: &TargetArgs) -> Result<Keyring, CliError> {
     let mut keys = shared(&args.key)?;
-    if keys.shared.len() > 1 {
-        return Err(CliError::usage(format!(
-            "the key file of a client holds one key, not {}: give it the line of its own key",
-            keys.shared.len()
-        )));
-    }
-    match (&args.key.key_file, &args.server_key[..]) {
+    let (given, protocol) = (keys.shared.len(), args.protocol);
+    Err(CliError::usage(match (&args.key.key_file, &args.server_key[..]) {
+        _ if given > 1 => {
+            format!("the key file of a client holds one key, not {given}: give it the line of its own key")
+        }
         (None, []) => return Ok(keys),
-        (None, _) => {
-            return Err(CliError::usage(
-                "--server-key goes with a private key of this end: give --key-file (`netcaliper key new --pair FILE` makes one)",
-            ));
-        }
-        (Some(_), []) => {
-            return Err(CliError::usage(
-                "--key-file goes with the public key of the server: give --server-key, as `netcaliper key public FILE` prints it \
-                 there",
-            ));
-        }
+        (None, _) => "--server-key goes with a private key of this end: give --key-file (`netcaliper key new --pair FILE` makes \
+                      one)"
+            .to_owned(),
+        (Some(_), []) => "--key-file goes with the public key of the server: give --server-key, as `netcaliper key public FILE` \
+                          prints it there"
+            .to_owned(),
         (Some(_), _) if !keys.is_empty() => {
-            return Err(CliError::usage(
-                "a shared key and --key-file were given: a client proves one of them, so leave --psk-file, NETCALIPER_PSK_FILE and \
-                 NETCALIPER_PSK or --key-file out",
-            ));
+            "a shared key and --key-file were given: a client proves one of them, so leave --psk-file, NETCALIPER_PSK_FILE and \
+             NETCALIPER_PSK or --key-file out"
+                .to_owned()
         }
-        (Some(_), _) if args.protocol != protocols::NATIVE => {
-            let text = format!(
-                "key pairs are for the native protocol, not for {}: leave --key-file out",
-                args.protocol
-            );
-            return Err(CliError::usage(text));
+        (Some(_), _) if protocol != protocols::NATIVE => {
+            format!("key pairs are for the native protocol, not for {protocol}: leave --key-file out")
         }
         (Some(file), peers) => {
             keys.own = Some(private_in(file, args.key.insecure_key_file)?);
             keys.peers = peers.to_vec();
+            return Ok(keys);
         }
-    }
-    Ok(keys)
+    }))
 }
 
 /// The keys of a server.
 pub(crate) fn of_server(args: &ServeArgs) -> Result<Keyring, CliError> {
     let mut keys = shared(&args.key)?;
-    match (&args.key.key_file, &args.client_keys) {
-        (None, None) => {}
+    Err(CliError::usage(match (&args.key.key_file, &args.client_keys) {
+        (None, None) => return Ok(keys),
         (Some(own), Some(clients)) => {
             keys.own = Some(private_in(own, args.key.insecure_key_file)?);
             let text = String::from_utf8(read(clients, true)?).unwrap_or_default();
             let list = List::parse(clients, &text)?;
-            if !list.shared.is_empty() || list.public.is_empty() {
-                let why =
-                    "holds no list of public keys: a line is NAME netcaliper-pub-1:… and the key's rights";
-                return Err(CliError::usage(format!("{} {why}", clients.display())));
+            if list.shared.is_empty() && !list.public.is_empty() {
+                keys.peers = list.public;
+                return Ok(keys);
             }
-            keys.peers = list.public;
+            let why = "holds no list of public keys: a line is NAME netcaliper-pub-1:… and the key's rights";
+            return Err(wrong(clients, why));
         }
         (Some(_), None) => {
-            return Err(CliError::usage(
-                "--key-file goes with the public keys of the clients: give --client-keys, a file with a line NAME netcaliper-pub-1:… \
-                 for each",
-            ));
+            "--key-file goes with the public keys of the clients: give --client-keys, a file with a line NAME netcaliper-pub-1:… \
+             for each"
         }
         (None, Some(_)) => {
-            return Err(CliError::usage(
-                "--client-keys goes with a private key of this server: give --key-file (`netcaliper key new --pair FILE` makes one)",
-            ));
+            "--client-keys goes with a private key of this server: give --key-file (`netcaliper key new --pair FILE` makes one)"
         }
-    }
-    Ok(keys)
+    }))
+}
+
+/// What is wrong with a file.
+pub(crate) fn wrong(path: &Path, why: impl Display) -> CliError {
+    CliError::usage(format!("{} {why}", path.display()))
 }
 
 /// The shared keys from their file or from the environment.
@@ -205,8 +196,7 @@ fn shared_in(path: &Path, bytes: &[u8]) -> Result<Keyring, CliError> {
     };
     let list = List::parse(path, text)?;
     if !list.public.is_empty() {
-        let why = "holds public keys: a server takes these with --client-keys";
-        return Err(CliError::usage(format!("{} {why}", path.display())));
+        return Err(wrong(path, "holds public keys: a server takes these with --client-keys"));
     }
     Ok(Keyring { shared: list.shared, ..Keyring::default() })
 }
@@ -221,10 +211,7 @@ pub(crate) fn keys_in(path: &Path, insecure: bool) -> Result<Keyring, CliError> 
 pub(crate) fn key_in(path: &Path, insecure: bool) -> Result<Psk, CliError> {
     let bytes = read(path, insecure)?;
     if std::str::from_utf8(&bytes).is_ok_and(is_list) {
-        return Err(CliError::usage(format!(
-            "{} is a list of keys: one key alone is wanted",
-            path.display()
-        )));
+        return Err(wrong(path, "is a list of keys: one key alone is wanted"));
     }
     one(path, &bytes)
 }
@@ -240,12 +227,9 @@ fn one(path: &Path, bytes: &[u8]) -> Result<Psk, CliError> {
 fn private_in(path: &Path, insecure: bool) -> Result<PrivateKey, CliError> {
     let text = String::from_utf8(read(path, insecure)?).unwrap_or_default();
     let key = text.trim_end().strip_prefix(PRIVATE).and_then(unhex);
-    key.map(PrivateKey).ok_or_else(|| {
-        CliError::usage(format!(
-            "{} holds no private key, which is {PRIVATE} and 64 hexadecimal digits: `netcaliper key new --pair FILE` makes one",
-            path.display()
-        ))
-    })
+    let why = "64 hexadecimal digits: `netcaliper key new --pair FILE` makes one";
+    let why = format_args!("holds no private key, which is {PRIVATE} and {why}");
+    key.map(PrivateKey).ok_or_else(|| wrong(path, why))
 }
 
 /// What is in a file of keys, which other users must not be able to read unless `insecure` says that they may.
@@ -262,10 +246,7 @@ fn read(path: &Path, insecure: bool) -> Result<Vec<u8>, CliError> {
     let mut bytes = Vec::new();
     file.take(LONGEST_FILE + 1).read_to_end(&mut bytes).map_err(unread)?;
     if bytes.len() as u64 > LONGEST_FILE {
-        return Err(CliError::usage(format!(
-            "{} is too long for a file of keys: 1 MiB at most",
-            path.display()
-        )));
+        return Err(wrong(path, "is too long for a file of keys: 1 MiB at most"));
     }
     Ok(bytes)
 }
@@ -318,11 +299,8 @@ impl List {
             let rights = self::rights(rights).map_err(wrong)?;
             match (key.strip_prefix(DRAWN), key.strip_prefix(PUBLIC)) {
                 (Some(digits), _) if unhex::<32>(digits).is_some() => {
-                    list.shared.push(Named {
-                        name: own,
-                        key: Psk::new(key.as_bytes()).map_err(wrong)?,
-                        rights,
-                    });
+                    let key = Psk::new(key.as_bytes()).map_err(wrong)?;
+                    list.shared.push(Named { name: own, key, rights });
                 }
                 (_, Some(digits)) if let Some(key) = unhex(digits) => {
                     list.public.push(Named { name: own, key, rights });
@@ -342,17 +320,13 @@ impl List {
 fn name(text: &str) -> Result<String, String> {
     let good = |c: char| c.is_alphanumeric() || "._-@+".contains(c);
     let secret = [DRAWN, PRIVATE].iter().any(|kind| text.starts_with(kind));
-    if secret
-        || text.is_empty()
-        || text == "-"
-        || !text.chars().all(good)
-        || text.chars().count() > LONGEST_NAME
-    {
-        return Err(format!(
-            "the name of a key is 1 to {LONGEST_NAME} letters, digits and characters of ._-@+, and not - alone"
-        ));
+    let fits = (1..=LONGEST_NAME).contains(&text.chars().count()) && text.chars().all(good) && text != "-";
+    if fits && !secret {
+        return Ok(text.to_owned());
     }
-    Ok(text.to_owned())
+    Err(format!(
+        "the name of a key is 1 to {LONGEST_NAME} letters, digits and characters of ._-@+, and not - alone"
+    ))
 }
 
 /// The rights of a key from the words behind it.
@@ -382,12 +356,7 @@ fn rights(words: &[&str]) -> Result<Rights, String> {
                     _ => return Err(named("yes or no is wanted".to_owned())),
                 };
             }
-            _ => {
-                return Err(
-                    "behind a key stand its rights: rate=RATE, time=TIME, verbs=VERB,…, exclusive=yes or no"
-                        .to_owned(),
-                );
-            }
+            _ => return Err(UNKNOWN_RIGHT.to_owned()),
         }
     }
     Ok(rights)

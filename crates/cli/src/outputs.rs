@@ -39,10 +39,9 @@ struct Open<T> {
 /// How a file comes to be.
 type Create = fn(&Path) -> io::Result<NewFile>;
 
+#[derive(Default)]
 pub(crate) struct Outputs {
     console: Option<Console>,
-    json: Option<JsonArg>,
-    quiet: bool,
     /// Journals and tables, written as the run goes on.
     tables: Vec<Target<Table>>,
     /// One of them has a row for every single connection.
@@ -50,18 +49,15 @@ pub(crate) struct Outputs {
     sweep: Option<Target<Sink>>,
     html: Option<Target<Sink>>,
     metrics: Option<Target<Sink>>,
-    svg: Option<PathBuf>,
     page: Option<Page>,
     builder: Builder,
-    failures: u32,
+    failed: Failures,
     /// What was asked for; the store and the conditions are looked at in the end.
     args: OutputArgs,
     /// Whether this is a measurement, and no report of one.
     measured: bool,
     /// Whether something for machines goes to stdout while the run goes on.
     streams: bool,
-    /// Stdout has failed: nothing more is written to it.
-    stdout_failed: bool,
     /// Files are made of the outcome that are not among these.
     files_beside: bool,
     live: Option<Live>,
@@ -70,10 +66,8 @@ pub(crate) struct Outputs {
 
 /// Writes every plot as a file.
 fn draw(outcome: &Outcome, folder: &Path) -> Result<(), CliError> {
-    let files = report::svg_files(outcome);
-    files
-        .iter()
-        .try_for_each(|(name, drawn)| file::put(&folder.join(name), |out| out.write_all(drawn.as_bytes())))
+    let mut files = report::svg_files(outcome).into_iter();
+    files.try_for_each(|(name, drawn)| file::put(&folder.join(name), |out| out.write_all(drawn.as_bytes())))
 }
 
 /// Whether this is the name of stdout.
@@ -100,8 +94,7 @@ fn opened<T>(
         let writer = make(Box::new(BufWriter::new(file.handle()?)))?;
         Ok(Open { writer, file: Some(file) })
     };
-    let open = open()
-        .map_err(|e: io::Error| CliError::failed(format!("cannot write to {}: {e}", path.display())))?;
+    let open = open().map_err(|error| file::unwritten(path, &error))?;
     Ok(Some(Target { path: path.clone(), open: Some(open), keeps: false }))
 }
 
@@ -117,6 +110,14 @@ fn table<R: Rows + Send + 'static>(
     create: Create,
 ) -> Result<Option<Target<Table>>, CliError> {
     opened(path, create, |sink| Ok(Box::new(EventCsv::<_, R>::new(sink)?) as Table))
+}
+
+/// What tells a person of the run.
+fn console(args: &OutputArgs) -> Console {
+    let detail = args.detail();
+    let usual = (detail != Detail::Full).then_some(COLUMNS);
+    let columns = stderr::stdout_columns().or(usual);
+    Console::new(Style { detail, color: kept::color(), verbose: args.verbose, linear_ns: None, columns })
 }
 
 impl Outputs {
@@ -157,7 +158,6 @@ impl Outputs {
                 "only one of the machine formats can go to stdout: give the others files",
             ));
         }
-        let machine = users > 0;
         args.svg.as_deref().map_or(Ok(()), file::folder)?;
         let stdout = PathBuf::from("-");
         let tables = [
@@ -167,38 +167,16 @@ impl Outputs {
             journal(args.jsonl.then_some(&stdout), create)?,
         ];
         Ok(Outputs {
-            console: (!machine).then(|| {
-                let detail = args.detail();
-                let columns = match detail {
-                    Detail::Full => stderr::stdout_columns(),
-                    _ => Some(stderr::stdout_columns().unwrap_or(COLUMNS)),
-                };
-                Console::new(Style {
-                    detail,
-                    color: kept::color(),
-                    verbose: args.verbose,
-                    linear_ns: None,
-                    columns,
-                })
-            }),
-            json: args.json,
-            quiet: args.quiet,
+            console: (users == 0).then(|| console(args)),
             tables: tables.into_iter().flatten().collect(),
             records: args.connection_csv.is_some() || args.save.is_some() || args.jsonl,
             sweep: opened_for_end(sweep_csv)?,
             html: opened_for_end(args.html.as_ref())?,
             metrics: opened_for_end(args.metrics_file.as_ref())?,
-            svg: args.svg.clone(),
             page: args.web.open(&args.store, None)?,
-            builder: Builder::default(),
-            failures: 0,
             args: args.clone(),
-            measured: false,
             streams: streaming > 0,
-            stdout_failed: false,
-            files_beside: false,
-            live: None,
-            serves: false,
+            ..Outputs::default()
         })
     }
 
@@ -228,7 +206,8 @@ impl Outputs {
 
     /// Shows the run on the terminal while it lasts, if that is wanted: see [`live::place`].
     pub(crate) fn watch(&mut self, interrupt: &Interrupt, planned: Planned) -> Result<(), CliError> {
-        let to = live::Stdout { text: self.console.is_some(), streams: self.streams, quiet: self.quiet };
+        let quiet = self.args.quiet;
+        let to = live::Stdout { text: self.console.is_some(), streams: self.streams, quiet };
         if let Some(place) = live::place(self.args.live, to, planned)? {
             self.live = Live::start(place, interrupt, planned, self.args.live)?;
         }
@@ -260,15 +239,15 @@ impl Outputs {
         }
         self.builder.absorb(event);
         self.show(Source::Run, event);
-        let mut failed = Failures::default();
+        let stdout_failed_before = self.failed.stdout;
         for target in &mut self.tables {
-            target.write(&mut failed, |w| w.on_event(event));
+            target.write(&mut self.failed, |w| w.on_event(event));
         }
         let interval = matches!(event, Event::Interval(_));
         // What a server warns of is no part of its result, and is told at once on stderr.
         let aside =
             self.serves && matches!(event, Event::Notice { level: Level::Warning | Level::Error, .. });
-        let quiet = aside || self.quiet && interval;
+        let quiet = aside || self.args.quiet && interval;
         match (&mut self.console, &mut self.live) {
             // What the view shows instead is not said again; the rest waits for the screen to come back.
             (Some(_), Some(live)) if live.holds_stdout() && interval => {}
@@ -282,18 +261,16 @@ impl Outputs {
                 let mut out = io::stdout().lock();
                 if let Err(error) = console.on_event(event, &mut out).and_then(|()| out.flush()) {
                     self.console = None;
-                    failed.add("-".as_ref(), &error, "");
+                    self.failed.add("-".as_ref(), &error, "");
                 }
             }
             (Some(_), _) if !aside => {}
             _ => self.notice(event),
         }
-        self.failures += failed.count;
-        self.stdout_failed |= failed.stdout;
-        for text in failed.texts {
+        for text in std::mem::take(&mut self.failed.texts) {
             self.complain(format!("netcaliper: {text}; what is shown elsewhere is complete"));
         }
-        if failed.stdout && !self.serves && !self.is_wanted() {
+        if self.failed.stdout && !stdout_failed_before && !self.serves && !self.is_wanted() {
             // Without a reader the traffic would be for nothing.
             measure::end();
         }
@@ -318,7 +295,7 @@ impl Outputs {
         let tables = self.tables.iter().any(|target| takes(Some(target)));
         let at_end =
             [&self.sweep, &self.html, &self.metrics].into_iter().any(|target| takes(target.as_ref()));
-        let others = self.page.is_some() || self.svg.is_some() || self.files_beside;
+        let others = self.page.is_some() || self.args.svg.is_some() || self.files_beside;
         tables || at_end || others || self.live.is_some()
     }
 
@@ -333,7 +310,7 @@ impl Outputs {
     /// Tells what became of a file that the caller has made: the result is shown all the same.
     pub(crate) fn heed(&mut self, made: Result<(), CliError>) {
         let Err(trouble) = made else { return };
-        self.failures += 1;
+        self.failed.count += 1;
         if !trouble.text.is_empty() {
             self.complain(format!("netcaliper: {}", trouble.text));
         }
@@ -371,13 +348,14 @@ impl Outputs {
     /// Prints the end of it all; the exit code.
     pub(crate) fn finish(mut self) -> Exit {
         let outcome = self.outcome();
-        let mut failed = Failures::default();
+        let mut failed = std::mem::take(&mut self.failed);
+        let stdout_failed = failed.stdout;
         self.tables.iter_mut().for_each(|target| target.finish(&mut failed));
         // From here on the terminal is what it was before: any of these may be stdout.
         self.live = None;
         fill(&mut self.sweep, &mut failed, |out| report::write_sweep_csv(&outcome.sweep, out));
         fill(&mut self.html, &mut failed, |out| report::write_html(&outcome, out));
-        if let Some(folder) = &self.svg {
+        if let Some(folder) = &self.args.svg {
             failed.tell(draw(&outcome, folder).err());
         }
         fill(&mut self.metrics, &mut failed, |out| {
@@ -387,20 +365,17 @@ impl Outputs {
         });
         let broken = broken(&self.args.asserts, &outcome);
         let mut out = io::stdout().lock();
-        let printed = if self.stdout_failed {
-            Ok(())
-        } else if let Some(json) = self.json {
-            match json {
-                JsonArg::All => report::write_outcome(&outcome, &mut out),
-                JsonArg::Summary => report::write_summary(&outcome, &mut out),
+        let mut print = || {
+            match (self.args.json, &self.console) {
+                (Some(JsonArg::All), _) => report::write_outcome(&outcome, &mut out)?,
+                (Some(JsonArg::Summary), _) => report::write_summary(&outcome, &mut out)?,
+                (None, Some(console)) => console.summary(&outcome, &mut out)?,
+                (None, None) => {}
             }
-        } else if let Some(console) = &self.console {
-            console.summary(&outcome, &mut out)
-        } else {
-            Ok(())
+            out.flush()
         };
         // What has failed holds what it could not write.
-        if let Err(error) = printed.and_then(|()| if self.stdout_failed { Ok(()) } else { out.flush() }) {
+        if !stdout_failed && let Err(error) = print() {
             failed.add("-".as_ref(), &error, "");
         }
         drop(out);
@@ -420,7 +395,7 @@ impl Outputs {
             page.end(&outcome);
         }
         match judge(&outcome) {
-            _ if self.failures + failed.count > 0 => Exit::Failed,
+            _ if failed.count > 0 => Exit::Failed,
             Exit::Good if !broken.is_empty() => Exit::Threshold,
             exit => exit,
         }

@@ -99,8 +99,7 @@ impl Reach {
         if let Some(Listening { psk_file, insecure, port }) = &self.direct {
             let keys = key::keys_in(psk_file, *insecure)?;
             if keys.shared.len() != 1 {
-                let why = "holds several keys: a controller has one";
-                return Err(CliError::usage(format!("{} {why}", psk_file.display())));
+                return Err(key::wrong(psk_file, "holds several keys: a controller has one"));
             }
             let direct = Direct { secure: Keyed(keys), port: *port };
             return Ok(Box::new(Lines::start(direct, active).map_err(CliError::failed)?));
