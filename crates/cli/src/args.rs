@@ -13,7 +13,7 @@ use crate::watch::WebArgs;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use common::{Original, Placement};
-use model::{Assertion, Payload, Range, Shutdown, SocketSettings, Verify};
+use model::{Assertion, Pattern, Payload, Range, Shutdown, SocketSettings, Verify};
 use report::Detail;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -394,8 +394,8 @@ pub(crate) struct TcpArgs {
 #[command(next_help_heading = "Data")]
 pub(crate) struct DataArgs {
     /// Which end sends.
-    #[arg(long, value_enum, default_value_t = PatternArg::Push)]
-    pub(crate) pattern: PatternArg,
+    #[arg(long, default_value = "push", value_parser = values::one_of(PATTERN))]
+    pub(crate) pattern: Pattern,
     /// The server sends: short for --pattern pull.
     #[arg(short = 'R', long, conflicts_with_all = ["pattern", "bidir"])]
     pub(crate) reverse: bool,
@@ -476,17 +476,13 @@ pub(crate) struct ConnectArgs {
     pub(crate) output: OutputArgs,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum PatternArg {
-    /// The client sends.
-    Push,
-    /// The server sends.
-    Pull,
-    /// They take turns.
-    Pushpull,
-    /// Both send at once.
-    Duplex,
-}
+/// Bytes of a turn are options of their own.
+const PATTERN: Named<Pattern> = &[
+    ("push", "The client sends", Pattern::Push),
+    ("pull", "The server sends", Pattern::Pull),
+    ("pushpull", "They take turns", Pattern::PushPull { push: 0, pull: 0 }),
+    ("duplex", "Both send at once", Pattern::Duplex),
+];
 
 pub(crate) const VERIFY: Named<Verify> = &[
     ("data", "Every byte is compared", Verify::Data),

@@ -45,19 +45,16 @@ impl NewFile {
                 before.iter().for_each(|before| inherit(&file, before));
                 Ok(NewFile { file, names: Some((partial, place)) })
             }
-            // The file may be written, but not its folder.
-            Err(e)
-                if before.is_some()
-                    && matches!(e.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) =>
-            {
-                unregister(&partial);
-                NewFile::in_place(path)
-            }
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => Err(e),
             Err(e) => {
-                if e.kind() != ErrorKind::AlreadyExists {
-                    unregister(&partial);
+                unregister(&partial);
+                match e.kind() {
+                    // The file may be written, but not its folder.
+                    ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem if before.is_some() => {
+                        NewFile::in_place(path)
+                    }
+                    _ => Err(e),
                 }
-                Err(e)
             }
         }
     }

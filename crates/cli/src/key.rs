@@ -227,9 +227,13 @@ fn one(path: &Path, bytes: &[u8]) -> Result<Psk, CliError> {
 fn private_in(path: &Path, insecure: bool) -> Result<PrivateKey, CliError> {
     let text = String::from_utf8(read(path, insecure)?).unwrap_or_default();
     let key = text.trim_end().strip_prefix(PRIVATE).and_then(unhex);
-    let why = "64 hexadecimal digits: `netcaliper key new --pair FILE` makes one";
-    let why = format_args!("holds no private key, which is {PRIVATE} and {why}");
-    key.map(PrivateKey).ok_or_else(|| wrong(path, why))
+    key.map(PrivateKey).ok_or_else(|| {
+        let makes = "`netcaliper key new --pair FILE` makes one";
+        wrong(
+            path,
+            format_args!("holds no private key, which is {PRIVATE} and 64 hexadecimal digits: {makes}"),
+        )
+    })
 }
 
 /// What is in a file of keys, which other users must not be able to read unless `insecure` says that they may.

@@ -7,6 +7,7 @@ use crate::{CliError, key, plan};
 use common::{Acl, Keyring, ServerConfig};
 use model::{Event, Level, Phase, StampSettings};
 use runtime::{Bound, Interrupt};
+use std::fmt::Display;
 use std::net::SocketAddr;
 
 /// A server that goes along, with its ports taken.
@@ -38,19 +39,15 @@ pub(crate) fn check_key(args: &ServeArgs, keyed: bool) -> Result<(), CliError> {
     }
     let keyless = |asked: &Legacy| asked.protocol != protocols::STAMP || legacy.stamp_psk_file.is_none();
     let named = legacy.named().into_iter().filter(keyless).map(|asked| asked.protocol.name());
-    let mut names: Vec<&str> = named.collect();
-    if legacy.every() {
-        names = vec!["the other protocols"];
-    }
+    let mut names: Vec<&str> = if legacy.every() { vec!["the other protocols"] } else { named.collect() };
     names.dedup();
-    if names.is_empty() {
-        return Ok(());
+    match names.join(", ") {
+        none if none.is_empty() => Ok(()),
+        names => Err(CliError::usage(format!(
+            "the key guards the native protocol only, and {names} would answer without it: say --legacy-unauthenticated if that is \
+             meant"
+        ))),
     }
-    Err(CliError::usage(format!(
-        "the key guards the native protocol only, and {} would answer without it: say --legacy-unauthenticated if that is \
-         meant",
-        names.join(", ")
-    )))
 }
 
 /// Takes the ports of all that are asked for. One that is asked for by name must be had.
@@ -60,8 +57,8 @@ pub(crate) fn bind(args: &ServeArgs) -> Result<Beside, CliError> {
     let named = wanted.len();
     if beside.every {
         let others = protocols::ALL.into_iter().filter_map(|one| Legacy::of(one, one.port()));
-        let others = others.filter(|one| wanted.iter().all(|asked| asked.protocol != one.protocol));
-        let others: Vec<Legacy> = others.collect();
+        let is_named = |one: &Legacy| wanted.iter().any(|asked| asked.protocol == one.protocol);
+        let others: Vec<Legacy> = others.filter(|one| !is_named(one)).collect();
         wanted.extend(others);
     }
     for (nth, asked) in wanted.iter().enumerate() {
@@ -90,18 +87,21 @@ fn aside(asked: Legacy, others: &[Legacy]) -> (Legacy, Option<String>) {
 
 impl Answering {
     /// The addresses that are worth telling: of a row of ports the first, which is that of the conversation.
-    fn shown(&self) -> Vec<SocketAddr> {
-        self.bound.addresses().iter().step_by(self.asked.info.ports).copied().collect()
+    fn shown(&self) -> impl Iterator<Item = &SocketAddr> {
+        self.bound.addresses().iter().step_by(self.asked.info.ports)
     }
 }
 
 impl Beside {
+    /// What is told of each address.
+    fn told(&self, text: impl Fn(&Legacy, &SocketAddr) -> String) -> Vec<String> {
+        let addresses = self.answering.iter().flat_map(|one| one.shown().map(move |at| (&one.asked, at)));
+        addresses.map(|(asked, at)| text(asked, at)).collect()
+    }
+
     /// What goes along, and at which ports.
     pub(crate) fn names(&self) -> Vec<String> {
-        let ports = |one: &Answering| {
-            one.shown().iter().map(|at| format!("{}:{}", one.asked.protocol, at.port())).collect::<Vec<_>>()
-        };
-        self.answering.iter().flat_map(ports).collect()
+        self.told(|asked, at| format!("{}:{}", asked.protocol, at.port()))
     }
 
     /// Whether a table is worth it.
@@ -111,11 +111,10 @@ impl Beside {
 
     /// What is answered where, a line each; nothing where there is a table.
     pub(crate) fn lines(&self) -> Vec<String> {
-        let line = |one: &Answering| {
-            let (name, how) = (one.asked.protocol, one.asked.info.over);
-            one.shown().iter().map(|at| format!("answering {name} on {at} ({how})")).collect::<Vec<_>>()
-        };
-        if self.several() { Vec::new() } else { self.answering.iter().flat_map(line).collect() }
+        if self.several() {
+            return Vec::new();
+        }
+        self.told(|asked, at| format!("answering {} on {at} ({})", asked.protocol, asked.info.over))
     }
 
     /// A table of what listens where, and of what could not be had; nothing where there is no more than one.
@@ -123,22 +122,18 @@ impl Beside {
         if !self.several() {
             return Vec::new();
         }
-        let mut rows = vec![["protocol", "listens at", "over", "serves"].map(str::to_owned)];
-        let mut listening = |name: &str, at: &[SocketAddr], how: &str, who: &str| {
-            rows.extend(
-                at.iter().map(|at| [name.to_owned(), at.to_string(), how.to_owned(), who.to_owned()]),
-            );
+        let row = |name: &str, at: &dyn Display, how: &str, who: &str| {
+            [name.to_owned(), at.to_string(), how.to_owned(), who.to_owned()]
         };
-        listening(protocols::NATIVE.name(), own.addresses(), "TCP and UDP", "everybody");
+        let mut rows = vec![row("protocol", &"listens at", "over", "serves")];
+        let native = own.addresses().iter();
+        rows.extend(native.map(|at| row(protocols::NATIVE.name(), at, "TCP and UDP", "everybody")));
         for one in &self.answering {
             let Legacy { protocol, info, .. } = one.asked;
-            let who = info.serves;
-            let who = one.aside.as_ref().map_or_else(|| who.to_owned(), |why| format!("{who}; {why}"));
-            listening(protocol.name(), &one.shown(), info.over, &who);
+            let who = [info.serves].into_iter().chain(one.aside.as_deref()).collect::<Vec<_>>().join("; ");
+            rows.extend(one.shown().map(|at| row(protocol.name(), at, info.over, &who)));
         }
-        for (name, why) in &self.refused {
-            rows.push([*name, "refused", "-", why].map(str::to_owned));
-        }
+        rows.extend(self.refused.iter().map(|(name, why)| row(name, &"refused", "-", why)));
         aligned(&rows)
     }
 }
@@ -155,16 +150,17 @@ fn aligned(rows: &[[String; 4]]) -> Vec<String> {
 }
 
 fn one(args: &ServeArgs, asked: Legacy) -> Result<Bound, CliError> {
-    let stamp_key = match &args.legacy.stamp_psk_file {
-        Some(path) => key::key_in(path, args.key.insecure_key_file).map(Some)?,
-        None => None,
-    };
+    let stamp_key = args.legacy.stamp_psk_file.as_ref();
+    let stamp_key = stamp_key.map(|path| key::key_in(path, args.key.insecure_key_file)).transpose()?;
     let stamp = StampSettings {
         authenticated: stamp_key.is_some(),
         direct: args.legacy.stamp_direct,
         ..StampSettings::default()
     };
-    let phase = Phase { interval_ns: args.interval, ..answered(asked, stamp) };
+    let mut phase = Phase { interval_ns: args.interval, duration_ns: None, ..(asked.info.phase)() };
+    if let Some(ping) = phase.ping.as_mut().filter(|ping| ping.stamp.is_some()) {
+        (ping.size, ping.stamp) = (stamp.size(), Some(stamp));
+    }
     let config = ServerConfig {
         listen: listen_addresses(&hosts(&args.listen), asked.port).map_err(CliError::usage)?,
         acl: Acl { allow: args.allow.clone(), deny: args.deny.clone() },
@@ -183,21 +179,10 @@ fn one(args: &ServeArgs, asked: Legacy) -> Result<Bound, CliError> {
     Ok(Bound::new((asked.info.config)(config).map_err(CliError::usage)?)?)
 }
 
-/// The settings with which a legacy protocol is answered.
-fn answered(asked: Legacy, stamp: StampSettings) -> Phase {
-    let mut phase = Phase { duration_ns: None, ..(asked.info.phase)() };
-    if let Some(ping) = phase.ping.as_mut().filter(|ping| ping.stamp.is_some()) {
-        (ping.size, ping.stamp) = (stamp.size(), Some(stamp));
-    }
-    phase
-}
-
 /// The addresses of `listen` without their ports, which are those of our own protocol.
 fn hosts(listen: &[String]) -> Vec<String> {
-    let host = |text: &String| match text.parse::<SocketAddr>() {
-        Ok(address) => address.ip().to_string(),
-        Err(_) => text.clone(),
-    };
+    let host =
+        |text: &String| text.parse().map_or_else(|_| text.clone(), |at: SocketAddr| at.ip().to_string());
     listen.iter().map(host).collect()
 }
 

@@ -10,7 +10,7 @@ mod screen;
 
 pub(crate) use screen::leave_at_once;
 
-use crate::{CliError, file, measure, stderr};
+use crate::{CliError, Context as _, file, measure, stderr};
 use canvas::Canvas;
 use clap::ValueEnum;
 use metrics::SECOND;
@@ -170,10 +170,8 @@ impl Live {
             shown
         };
         let thread = thread::Builder::new().name("live".to_owned()).spawn(|| drop(show()));
-        let thread = thread.map_err(|e| {
-            UP.store(false, Ordering::Release);
-            CliError::failed(format!("cannot start the live view: {e}"))
-        })?;
+        let thread = thread.inspect_err(|_| UP.store(false, Ordering::Release));
+        let thread = thread.context("cannot start the live view")?;
         Ok(Some(Live {
             shared,
             thread: Some(thread),

@@ -2,7 +2,7 @@
 
 use crate::args::{ConnectArgs, TcpArgs};
 use crate::outputs::Outputs;
-use crate::{CliError, Exit, file, live, plan, processes};
+use crate::{CliError, Context as _, Exit, file, live, plan, processes};
 use common::ClientConfig;
 use model::{Event, Method, Outcome, Phase, Status, Step};
 use report::Planned;
@@ -191,7 +191,7 @@ pub(crate) fn on_signals() -> Result<Interrupt, CliError> {
         }
         asked.ask();
     })
-    .map_err(|e| CliError::failed(format!("cannot handle signals: {e}")))?;
+    .context("cannot handle signals")?;
     Ok(interrupt)
 }
 

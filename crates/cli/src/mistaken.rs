@@ -20,6 +20,14 @@ const HABITS: &[Habit] = &[
     Habit { verb: "*", words: &["-u", "--udp", "udp"], instead: "netcaliper delay HOST -b RATE" },
 ];
 
+/// What clap says of an error under this name.
+fn said(error: &Error, kind: ContextKind) -> Option<&str> {
+    match error.get(kind)? {
+        ContextValue::String(text) => Some(text),
+        _ => None,
+    }
+}
+
 /// What to type instead of the word that clap does not know; `None` when it is known from nowhere.
 fn instead(error: &Error, command: &[String]) -> Option<(String, String)> {
     let kind = match error.kind() {
@@ -27,9 +35,9 @@ fn instead(error: &Error, command: &[String]) -> Option<(String, String)> {
         ErrorKind::InvalidSubcommand => ContextKind::InvalidSubcommand,
         _ => return None,
     };
-    let Some(ContextValue::String(unknown)) = error.get(kind) else { return None };
+    let unknown = said(error, kind)?;
     let verb = command.get(1).map_or("", String::as_str);
-    let fits = |habit: &&Habit| ["*", verb].contains(&habit.verb) && habit.words.contains(&unknown.as_str());
+    let fits = |habit: &&Habit| ["*", verb].contains(&habit.verb) && habit.words.contains(&unknown);
     let habit = HABITS.iter().find(fits)?;
     let next =
         command.iter().skip_while(|word| *word != unknown).nth(1).filter(|word| !word.starts_with('-'));
@@ -37,7 +45,7 @@ fn instead(error: &Error, command: &[String]) -> Option<(String, String)> {
         Some(value) => habit.instead.replace('N', value).replace("HOST", value),
         None => habit.instead.to_owned(),
     };
-    Some((unknown.clone(), instead))
+    Some((unknown.to_owned(), instead))
 }
 
 /// The words that a command begins with: the program, and its verb where it has one.
@@ -48,11 +56,11 @@ fn program(command: &[String], unknown: Option<&str>) -> String {
 
 /// What is wrong with an option that the verb does not have, and the one that was perhaps meant.
 fn unknown_option(error: &Error, command: &[String]) -> Option<String> {
-    let ContextValue::String(unknown) = error.get(ContextKind::InvalidArg)? else { return None };
+    let unknown = said(error, ContextKind::InvalidArg)?;
     let program = program(command, Some(unknown));
-    let meant = match error.get(ContextKind::SuggestedArg) {
-        Some(ContextValue::String(known)) => format!("did you mean '{known}'?"),
-        _ => format!("`{program} --help` lists what it takes"),
+    let meant = match said(error, ContextKind::SuggestedArg) {
+        Some(known) => format!("did you mean '{known}'?"),
+        None => format!("`{program} --help` lists what it takes"),
     };
     Some(format!("`{program}` does not take '{unknown}': {meant}"))
 }
@@ -67,11 +75,8 @@ fn sentence(error: &Error, command: &[String]) -> String {
     let words: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
     let words = words.join(" ").replace(" tip: ", "; ");
     let words = words.strip_prefix("error: ").unwrap_or(&words);
-    let unknown = match error.get(ContextKind::InvalidSubcommand) {
-        Some(ContextValue::String(unknown)) => Some(unknown.as_str()),
-        _ => None,
-    };
-    format!("{words} (`{} -h` has examples)", program(command, unknown))
+    let program = program(command, said(error, ContextKind::InvalidSubcommand));
+    format!("{words} (`{program} -h` has examples)")
 }
 
 /// Tells what is wrong with the command line in one sentence, and ends with the exit code that clap has for it.

@@ -4,12 +4,12 @@
 use crate::args::{Cli, Command as Verb};
 use crate::kept::StoreArgs;
 use crate::scrape::{self, MetricsFile};
-use crate::{CliError, Exit, measure, outputs, stderr, values};
+use crate::{CliError, Context as _, Exit, measure, outputs, stderr, values};
 use clap::{Args, Parser as _};
 use model::{Assertion, Figure, Outcome, Point, Stat, is_shown};
 use report::RunMetrics;
 use runtime::Interrupt;
-use std::io::{self, Read, Write};
+use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -60,8 +60,7 @@ struct Came {
 /// Measures for ever, or as often as was asked for.
 pub(crate) fn monitor(args: &MonitorArgs) -> Result<Exit, CliError> {
     check(&args.question)?;
-    let program = std::env::current_exe()
-        .map_err(|e| CliError::failed(format!("cannot find this program to start it again: {e}")))?;
+    let program = std::env::current_exe().context("cannot find this program to start it again")?;
     let metrics = Arc::new(Mutex::new(RunMetrics::default()));
     let page = scrape::shared(&metrics, RunMetrics::write);
     let mut file = MetricsFile::begin(args.metrics_file.as_ref(), &page)?;
@@ -145,21 +144,14 @@ fn wait(until: Instant, interrupt: &Interrupt) -> bool {
 fn measure_once(args: &MonitorArgs, program: &Path, interrupt: &Interrupt) -> Result<Option<Came>, CliError> {
     let mut command = Command::new(program);
     command.args(&args.question).arg("--json").stdin(Stdio::null()).stdout(Stdio::piped());
-    match args.store.path()? {
-        Some(path) => command.env("NETCALIPER_STORE", path),
-        None => command.env("NETCALIPER_STORE", "off"),
-    };
-    let cannot = |e: io::Error| CliError::failed(format!("cannot start a measurement: {e}"));
-    let mut child = command.spawn().map_err(cannot)?;
-    let mut pipe = child.stdout.take();
-    let reader = thread::spawn(move || {
-        let mut text = String::new();
-        let read = pipe.as_mut().map_or(Ok(0), |pipe| pipe.read_to_string(&mut text));
-        read.map(|_| text)
-    });
+    command.env("NETCALIPER_STORE", args.store.path()?.unwrap_or_else(|| "off".into()));
+    let cannot = "cannot start a measurement";
+    let mut child = command.spawn().context(cannot)?;
+    let pipe = child.stdout.take();
+    let reader = thread::spawn(move || pipe.map_or(Ok(String::new()), io::read_to_string));
     let mut asked = false;
     let status = loop {
-        if let Some(status) = child.try_wait().map_err(cannot)? {
+        if let Some(status) = child.try_wait().context(cannot)? {
             break status;
         }
         if interrupt.asked() && !std::mem::replace(&mut asked, true) {
@@ -195,23 +187,16 @@ fn end(child: &mut Child) {
 
 /// Prints a line for people, and takes the run into the metrics.
 fn tell(args: &MonitorArgs, came: &Came, metrics: &mut RunMetrics) {
-    let found = match &came.outcome {
-        Some(outcome) => {
-            metrics.add(outcome, &args.asserts);
-            let first = outcome.points.first();
-            let figures =
-                Figure::compared().filter(|figure| first.is_some_and(|first| is_told(*figure, first)));
-            let figures = figures.filter_map(|f| Some((f, f.of(first?)?)));
-            let shown: Vec<String> = figures
-                .map(|(figure, value)| format!("{} {}", figure.key(), figure.unit().show(value)))
-                .collect();
-            shown.join(", ")
-        }
-        None => {
-            metrics.add_failed(&args.asserts);
-            String::new()
-        }
+    match &came.outcome {
+        Some(outcome) => metrics.add(outcome, &args.asserts),
+        None => metrics.add_failed(&args.asserts),
+    }
+    let first = came.outcome.as_ref().and_then(|outcome| outcome.points.first());
+    let shown = |figure: Figure| {
+        let value = figure.of(first.filter(|first| is_told(figure, first))?)?;
+        Some(format!("{} {}", figure.key(), figure.unit().show(value)))
     };
+    let found = Figure::compared().filter_map(shown).collect::<Vec<_>>().join(", ");
     let verdict = if came.broken.is_empty() { "well".to_owned() } else { came.broken.join("; ") };
     // A closed stdout stops neither the store nor the metrics.
     let began = came.outcome.as_ref().map(|outcome| outcome.begin.started.0);

@@ -1,6 +1,6 @@
 //! From arguments to a phase and a client.
 
-use crate::args::{ConnectArgs, CoreArgs, LocalArgs, PatternArg, RunArgs, SocketArgs, TargetArgs, TcpArgs};
+use crate::args::{ConnectArgs, CoreArgs, LocalArgs, RunArgs, SocketArgs, TargetArgs, TcpArgs};
 use crate::protocols::Protocol;
 use crate::values;
 use crate::{CliError, config, key};
@@ -95,10 +95,8 @@ pub(crate) fn tcp(args: &TcpArgs) -> Phase {
         pattern: match data.pattern {
             _ if data.reverse => Pattern::Pull,
             _ if data.bidir => Pattern::Duplex,
-            PatternArg::Push => Pattern::Push,
-            PatternArg::Pull => Pattern::Pull,
-            PatternArg::Pushpull => Pattern::PushPull { push: data.push_bytes, pull: data.pull_bytes },
-            PatternArg::Duplex => Pattern::Duplex,
+            Pattern::PushPull { .. } => Pattern::PushPull { push: data.push_bytes, pull: data.pull_bytes },
+            pattern => pattern,
         },
         transfer: data.transfer.unwrap_or(if plain { common::bulk::UNLIMITED } else { 1 << 30 }),
         total_bytes: data.bytes,

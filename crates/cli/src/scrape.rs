@@ -29,7 +29,7 @@ pub(crate) fn shared<T: Send + 'static>(
 /// Answers scrapers as long as it is kept.
 pub(crate) fn serve(address: SocketAddr, metrics: Metrics) -> Result<Scraped, CliError> {
     let refused = |e: io::Error| match e.kind() {
-        io::ErrorKind::Unsupported => CliError::usage(e.to_string()),
+        io::ErrorKind::Unsupported => CliError::usage(e),
         _ => CliError::failed(format!("cannot listen for scrapers at {address}: {e}")),
     };
     Scraped::open(address, metrics).map_err(refused)

@@ -16,12 +16,12 @@ pub(crate) struct StampArgs {
     #[arg(long, value_name = "N", value_parser = ssid)]
     pub(crate) ssid: Option<u16>,
     /// How times are written.
-    #[arg(long, default_value = "ntp", value_parser = values::one_of(PTP))]
+    #[arg(long, default_value = "ntp", value_parser = values::one_of(PTP), action = clap::ArgAction::Set)]
     pub(crate) stamp_format: bool,
     /// Extensions (RFC 8972), separated by commas: follow-up (when the remote end's kernel sent the last answer), clock (where it
     /// takes its time from), cos=DSCP (class of its answers), direct (what it has received and sent; few know it).
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = extension)]
-    pub(crate) tlv: Vec<Extension>,
+    pub(crate) tlv: Vec<StampSettings>,
 }
 
 /// Whether times are written as those of PTP.
@@ -30,20 +30,14 @@ const PTP: Named<bool> = &[
     ("ptp", "Seconds since 1970 (UTC) and nanoseconds", true),
 ];
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Extension {
-    FollowUp,
-    Clock,
-    Class(u8),
-    Direct,
-}
-
-fn extension(text: &str) -> Result<Extension, String> {
+/// Settings with this extension alone.
+fn extension(text: &str) -> Result<StampSettings, String> {
+    let none = StampSettings::default();
     match text.split_once('=') {
-        None if text == "follow-up" => Ok(Extension::FollowUp),
-        None if text == "clock" => Ok(Extension::Clock),
-        None if text == "direct" => Ok(Extension::Direct),
-        Some(("cos", dscp)) => values::dscp(dscp).map(Extension::Class),
+        None if text == "follow-up" => Ok(StampSettings { follow_up: true, ..none }),
+        None if text == "clock" => Ok(StampSettings { clock_info: true, ..none }),
+        None if text == "direct" => Ok(StampSettings { direct: true, ..none }),
+        Some(("cos", dscp)) => values::dscp(dscp).map(|dscp| StampSettings { cos: Some(dscp), ..none }),
         _ => Err(format!("'{text}' is not an extension: it must be follow-up, clock, cos=DSCP or direct")),
     }
 }
@@ -60,24 +54,18 @@ impl StampArgs {
         protocol: Protocol,
         keyed: bool,
     ) -> Result<Option<StampSettings>, CliError> {
-        let mut settings = StampSettings {
-            authenticated: keyed,
-            ssid: self.ssid.unwrap_or(0),
-            ptp: self.stamp_format,
-            ..StampSettings::default()
+        let extended = |all: StampSettings, one: &StampSettings| StampSettings {
+            follow_up: all.follow_up || one.follow_up,
+            clock_info: all.clock_info || one.clock_info,
+            direct: all.direct || one.direct,
+            cos: one.cos.or(all.cos),
+            ..all
         };
-        for extension in &self.tlv {
-            match *extension {
-                Extension::FollowUp => settings.follow_up = true,
-                Extension::Clock => settings.clock_info = true,
-                Extension::Class(dscp) => settings.cos = Some(dscp),
-                Extension::Direct => settings.direct = true,
-            }
-        }
+        let extensions = self.tlv.iter().fold(StampSettings::default(), extended);
+        let asked = StampSettings { ssid: self.ssid.unwrap_or(0), ptp: self.stamp_format, ..extensions };
         if protocol == protocols::STAMP {
-            return Ok(Some(settings));
+            return Ok(Some(StampSettings { authenticated: keyed, ..asked }));
         }
-        let asked = StampSettings { authenticated: false, ..settings };
         if asked != StampSettings::default() {
             let text =
                 "--ssid, --stamp-format and --tlv are for STAMP packets: use them with --protocol stamp";
@@ -139,8 +127,8 @@ mod tests {
 
     #[test]
     fn extensions_and_identifiers() {
-        assert_eq!(extension("cos=ef"), Ok(Extension::Class(46)));
-        assert_eq!(extension("follow-up"), Ok(Extension::FollowUp));
+        assert_eq!(extension("cos=ef").map(|all| all.cos), Ok(Some(46)));
+        assert_eq!(extension("follow-up").map(|all| all.follow_up), Ok(true));
         assert!(extension("cos").unwrap_err().contains("cos=DSCP") && extension("cos=64").is_err());
         assert_eq!((ssid("7"), ssid("0xffff")), (Ok(7), Ok(65535)));
         assert!(ssid("0").is_err() && ssid("65536").is_err() && ssid("x").is_err());

@@ -5,6 +5,7 @@ use crate::kept::StoreArgs;
 use crate::{CliError, measure, stderr, values};
 use clap::Args;
 use model::{Event, Outcome};
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::time::Duration;
 use web::{Metrics, Setup, Source, Web};
@@ -37,15 +38,13 @@ impl WebArgs {
     pub(crate) fn open(&self, store: &StoreArgs, metrics: Option<Metrics>) -> Result<Option<Page>, CliError> {
         let Some(address) = self.web else { return Ok(None) };
         let store = store.path().ok().flatten();
-        let web = Web::open(address, Setup { store, metrics }).map_err(|error| {
-            if error.kind() == std::io::ErrorKind::Unsupported {
-                return CliError::usage(error.to_string());
+        let cannot = format!("cannot show the run at {address}");
+        let web = Web::open(address, Setup { store, metrics }).map_err(|error| match error.kind() {
+            ErrorKind::Unsupported => CliError::usage(error),
+            ErrorKind::AddrInUse => {
+                CliError::failed(format!("{cannot}: {error}; --web 0 takes any port that is free"))
             }
-            let other = match error.kind() {
-                std::io::ErrorKind::AddrInUse => "; --web 0 takes any port that is free",
-                _ => "",
-            };
-            CliError::failed(format!("cannot show the run at {address}: {error}{other}"))
+            _ => CliError::failed(format!("{cannot}: {error}")),
         })?;
         // To the user alone, before anything else is shown: what is kept of the run must not hold the token.
         stderr::say(format_args!("netcaliper: live view at {}", web.url(&host_name())));
