@@ -42,9 +42,10 @@ pub(crate) fn demo(args: &DemoArgs, command: Vec<String>) -> Result<Exit, CliErr
     let server = Loopback::start("the embedded server", ServerConfig::new(protocols::NATIVE))?;
     let part = |(name, phase): (&str, Phase)| (BTreeMap::from([("part".to_owned(), name.to_owned())]), phase);
     let method = Method::list(parts(args.time).map(part).into(), 1).map_err(CliError::usage)?;
+    let config = server.client();
     let one = |phase: &Phase, interrupt: &Interrupt, outputs: &mut Outputs| {
         // Tens of thousands of connections per second are shown as a distribution, not one by one.
-        let config = ClientConfig { records: phase.kind == Kind::Tcp, ..server.client() };
+        let config = ClientConfig { records: phase.kind == Kind::Tcp, ..config.clone() };
         measure::one(&config, phase, interrupt, &mut |event| {
             // Both ends are this process: its CPU time must not count twice.
             let event = match event {
@@ -54,7 +55,7 @@ pub(crate) fn demo(args: &DemoArgs, command: Vec<String>) -> Result<Exit, CliErr
             outputs.event(&event);
         })
     };
-    let measured = measure::measure("demo", command, &server.client(), method, &mut outputs, one);
+    let measured = measure::measure("demo", command, &config, method, &mut outputs, one);
     let served = server.end();
     measured?;
     if !served {

@@ -91,11 +91,11 @@ pub(crate) fn export(args: &ExportArgs) -> Result<Exit, CliError> {
     }
     let store = args.store.open()?;
     let latest = store.latest().map_err(CliError::failed)?.unwrap_or(0);
-    let mut ids = Vec::new();
-    for name in &args.ids {
+    let id = |name: &PathBuf| {
         let id = name.to_str().and_then(|text| if text == "last" { Some(latest) } else { text.parse().ok() });
-        ids.push(id.ok_or_else(|| CliError::usage(format!("'{}' is not a run's number", name.display())))?);
-    }
+        id.ok_or_else(|| CliError::usage(format!("'{}' is not a run's number", name.display())))
+    };
+    let ids = args.ids.iter().map(id).collect::<Result<Vec<i64>, _>>()?;
     let mut runs = store.list(&args.runs.query(None)).map_err(CliError::failed)?;
     if !ids.is_empty() {
         if let Some(missing) = ids.iter().find(|id| runs.iter().all(|run| run.id != **id)) {

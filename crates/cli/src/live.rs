@@ -162,7 +162,7 @@ impl Live {
         UP.store(true, Ordering::Release);
         let (ours, interrupt) = (Arc::clone(&shared), interrupt.clone());
         let show = move || {
-            let shown = Show::new(place, keys, ours, interrupt, planned).and_then(Show::run);
+            let shown = Show::new(place, keys, ours, interrupt, planned).run();
             if UP.swap(false, Ordering::AcqRel) {
                 let _pen = Pen::take();
                 screen::leave();
@@ -252,13 +252,7 @@ struct Show {
 }
 
 impl Show {
-    fn new(
-        place: Place,
-        keys: Keys,
-        shared: Arc<Shared>,
-        interrupt: Interrupt,
-        planned: Planned,
-    ) -> io::Result<Show> {
+    fn new(place: Place, keys: Keys, shared: Arc<Shared>, interrupt: Interrupt, planned: Planned) -> Show {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(variable);
         let utf8 = |name: String| name.to_ascii_lowercase().replace('-', "").contains("utf8");
@@ -267,7 +261,7 @@ impl Show {
         let canvas = Canvas::new(BufWriter::with_capacity(64 * 1024, place.writer()));
         let view = View::new(look, planned, 0);
         let (cpus, began) = (CpuMeter::default(), Instant::now());
-        Ok(Show { canvas, keys, shared, interrupt, view, cpus, began, size: None, entered: false })
+        Show { canvas, keys, shared, interrupt, view, cpus, began, size: None, entered: false }
     }
 
     fn now_ns(&self) -> u64 {

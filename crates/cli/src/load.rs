@@ -136,8 +136,7 @@ fn run(
     interrupt: &Interrupt,
     outputs: &mut Outputs,
 ) -> Result<Ended, CliError> {
-    let filler = load.filler(stage);
-    let told = beside((filler, load.ramp_ns), load.probes(stage), repeat, (config, interrupt), outputs);
+    let told = beside(load, (stage, repeat), config, interrupt, outputs);
     let mut worst = (Status::Complete, None);
     for ((label, phase), told) in told {
         let (end, events) = match told {
@@ -166,12 +165,13 @@ fn run(
 /// Runs all parts of a stage beside each other, and shows what happens meanwhile. The probes begin when the load has gone on for the
 /// ramp, and the load ends after them: their set-up may take long in a full queue, and they must not measure an unloaded path.
 fn beside(
-    (filler, ramp_ns): (Option<Part>, u64),
-    probes: [Part; 2],
-    repeat: u32,
-    (config, interrupt): (&ClientConfig, &Interrupt),
+    load: &Load,
+    (stage, repeat): (Stage, u32),
+    config: &ClientConfig,
+    interrupt: &Interrupt,
     outputs: &mut Outputs,
 ) -> Vec<(Part, Told)> {
+    let (filler, probes) = (load.filler(stage), load.probes(stage));
     let shown = Mutex::new(outputs);
     type Started = Option<mpsc::Sender<()>>;
     let one = |place, (label, phase): &Part, extra_ns, interrupt: &Interrupt, started: Started| -> Told {
@@ -213,7 +213,7 @@ fn beside(
         let last = u32::clamped(probes.len());
         let (started, starts) = mpsc::channel();
         let filling = filler.map(|part| start((0, last), part, EXTRA, of_load, Some(started)));
-        let is_ready = filling.is_none() || is_filled(&starts, ramp_ns, interrupt);
+        let is_ready = filling.is_none() || is_filled(&starts, load.ramp_ns, interrupt);
         let probes = (0..).zip(probes).filter(|_| is_ready);
         let probing: Vec<_> =
             probes.map(|(at, part)| start((at + 1, at), part, 0, interrupt, None)).collect();

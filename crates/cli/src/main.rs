@@ -15,7 +15,6 @@ mod file;
 mod fleet;
 mod help;
 mod import_export;
-mod keeping;
 mod kept;
 mod key;
 mod lab;

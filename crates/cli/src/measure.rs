@@ -2,7 +2,7 @@
 
 use crate::args::{ConnectArgs, TcpArgs};
 use crate::outputs::Outputs;
-use crate::{CliError, Context as _, Exit, file, live, plan, processes};
+use crate::{CliError, Context as _, Exit, file, live, plan};
 use common::ClientConfig;
 use model::{Event, Method, Outcome, Phase, Status, Step};
 use report::Planned;
@@ -14,8 +14,8 @@ pub(crate) fn tcp(args: &TcpArgs, command: Vec<String>) -> Result<Exit, CliError
     let phase = plan::suited(args.target.protocol, plan::tcp(args));
     let method = args.repeat.method(&phase, &plan::axes(args)?)?;
     // A transfer is long enough for its record to cost nothing.
-    let config = plan::client(&args.target, &args.local, true)?;
-    let config = ClientConfig { processes: processes::asked(args.run.processes), ..config };
+    let mut config = plan::client(&args.target, &args.local, true)?;
+    config.processes.count = args.run.processes.unwrap_or(0);
     check(&config, &method)?;
     let outputs = Outputs::open(&args.output, args.sweep.sweep_csv.as_ref(), &[])?;
     run("tcp", command, &config, method, outputs)
@@ -23,8 +23,9 @@ pub(crate) fn tcp(args: &TcpArgs, command: Vec<String>) -> Result<Exit, CliError
 
 pub(crate) fn connect(args: &ConnectArgs, command: Vec<String>) -> Result<Exit, CliError> {
     let method = args.repeat.method(&plan::connect(args), &[])?;
-    let config = plan::client(&args.target, &args.local, false)?;
-    let mut config = ClientConfig { processes: processes::asked(args.run.processes), ..config };
+    let mut config = plan::client(&args.target, &args.local, false)?;
+    // How many workers each has is decided with the phase.
+    config.processes.count = args.run.processes.unwrap_or(0);
     check(&config, &method)?;
     let outputs = Outputs::open(&args.output, None, &[])?;
     config.records = outputs.wants_records();

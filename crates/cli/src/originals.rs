@@ -1,7 +1,7 @@
 //! The originals: the names under which their command lines are found, and the program that they are part of.
 
 use crate::file::{NewFile, SavedRun};
-use crate::keeping::Keeping;
+use crate::kept::Keeping;
 use crate::{CliError, Exit, measure, plan, protocols, stderr};
 use common::host::HostInfo;
 use common::original::{self, Console, Driver, Files, Original, Refusal, Runs};

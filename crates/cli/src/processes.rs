@@ -3,7 +3,6 @@
 use crate::protocols::{self, Protocol};
 use crate::{CliError, Exit};
 use clap::Args;
-use common::Processes;
 use std::net::SocketAddr;
 
 #[derive(Args, Debug)]
@@ -38,9 +37,4 @@ pub(crate) fn worker(args: &WorkerArgs) -> Result<Exit, CliError> {
     };
     runtime::be_worker(args.protocol, &settings)?;
     Ok(Exit::Good)
-}
-
-/// Processes that were asked for; how many workers each has is decided with the phase.
-pub(crate) fn asked(count: Option<u16>) -> Processes {
-    Processes { count: count.unwrap_or(0), workers: 0 }
 }

@@ -13,18 +13,17 @@ const FACTS: [(&str, &str); 5] = [
 
 /// The text that `command` asks for with `--version` and `--verbose` (or `-V` and `-v`) and nothing else.
 pub(crate) fn asked(command: &[String]) -> Option<String> {
-    let mut words: Vec<&str> = command.iter().skip(1).map(String::as_str).collect();
+    let mut words: Vec<&str> = command.iter().skip(1).map(|word| long(word)).collect();
     words.sort_unstable();
-    let asked = match words[..] {
-        [one] => ["-Vv", "-vV"].contains(&one),
-        [one, other] => {
-            let is = |word: &str, names: [&str; 2]| names.contains(&word);
-            let (version, verbose) = (["--version", "-V"], ["--verbose", "-v"]);
-            is(one, version) && is(other, verbose) || is(one, verbose) && is(other, version)
-        }
-        _ => false,
-    };
-    asked.then(text)
+    matches!(words[..], ["-Vv" | "-vV"] | ["--verbose", "--version"]).then(text)
+}
+
+fn long(word: &str) -> &str {
+    match word {
+        "-v" => "--verbose",
+        "-V" => "--version",
+        other => other,
+    }
 }
 
 fn text() -> String {

@@ -13,6 +13,7 @@ use common::Original;
 use compat::NamedFile;
 use model::Outcome;
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
@@ -124,7 +125,7 @@ pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, CliError> {
 }
 
 /// Why `name` cannot be printed: the file, or stdout.
-fn unsaid(name: &str, error: &io::Error) -> CliError {
+fn unsaid(name: impl Display, error: &io::Error) -> CliError {
     match error.kind() {
         ErrorKind::BrokenPipe => CliError::stdout(error),
         _ => CliError::failed(format!("cannot report on {name}: {error}")),
@@ -184,7 +185,7 @@ fn one(
     if let Some(original) = args.original {
         let events = report::replay(outcome);
         (original.print)(outcome, &events, &mut io::stdout().lock())
-            .map_err(|e| unsaid(&path.display().to_string(), &e))?;
+            .map_err(|e| unsaid(path.display(), &e))?;
         return Ok(Exit::Good);
     }
     histograms.add(outcome);

@@ -174,28 +174,21 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, CliE
     let tell = |event: &Event| lock(&outputs_of_all).event(event);
     let show =
         |protocol: &'static str, event: &Event| lock(&outputs_of_all).show(Source::Beside(protocol), event);
+    let (over, stop) = (AtomicBool::new(false), Interrupt::new());
     std::thread::scope(|scope| {
-        let stops: Vec<Interrupt> = also
-            .answering
-            .into_iter()
-            .map(|answering| {
-                let stop = Interrupt::new();
-                let (asked, tell, show) = (stop.clone(), &tell, &show);
-                scope.spawn(move || legacy::answer(answering, &asked, tell, show));
-                stop
-            })
-            .collect();
+        for answering in also.answering {
+            let (stop, tell, show) = (&stop, &tell, &show);
+            scope.spawn(move || legacy::answer(answering, stop, tell, show));
+        }
         // Ctrl-C is for all of them at once.
-        let over = Arc::new(AtomicBool::new(false));
-        let (ended, interrupt) = (Arc::clone(&over), &interrupt);
-        scope.spawn(move || {
-            while !ended.load(Ordering::Relaxed) && !interrupt.asked() {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) && !interrupt.asked() {
                 std::thread::sleep(LOOK);
             }
-            stops.iter().for_each(Interrupt::ask);
+            stop.ask();
         });
         let mut quiet = false;
-        let ran = bound.run(interrupt, &mut |event| {
+        let ran = bound.run(&interrupt, &mut |event| {
             lock(&metrics).hear(&event);
             if matches!(event, Event::Interval(_)) {
                 file.write(&page);

@@ -71,27 +71,18 @@ fn moment(text: &str, now: Wall) -> Result<Wall, String> {
 /// What the rounds so far came to.
 #[derive(Default)]
 struct SoFar {
-    good: u32,
-    partial: u32,
-    failed: u32,
+    ended: Vec<Exit>,
     missed: u32,
 }
 
 impl SoFar {
     fn exit(&self) -> Exit {
-        match self {
-            SoFar { good: 1.., partial: 0, failed: 0, missed: 0 } => Exit::Good,
-            SoFar { good: 0, partial: 0, .. } => Exit::Failed,
+        let all_are = |exit| self.ended.iter().all(|ended| *ended == exit);
+        match self.missed {
+            _ if all_are(Exit::Failed) => Exit::Failed,
+            0 if all_are(Exit::Good) => Exit::Good,
             _ => Exit::Partial,
         }
-    }
-
-    fn count(&mut self, exit: &Exit) {
-        *match exit {
-            Exit::Good => &mut self.good,
-            Exit::Failed => &mut self.failed,
-            _ => &mut self.partial,
-        } += 1;
     }
 }
 
@@ -100,14 +91,6 @@ enum Waited {
     Missed,
     Cancelled,
     Interrupted,
-    Deposed,
-}
-
-/// How a controller ended.
-pub(super) enum After {
-    /// With the last run that it worked on.
-    Over(Exit),
-    /// Another controller has taken the run over.
     Deposed,
 }
 
@@ -141,19 +124,16 @@ impl Lead for Alone {}
 
 /// Works on a run, and on the rounds of its series that follow, until the last one is over or the user wants no more.
 pub(super) fn go_on(journal: Journal, show: &ShowArgs) -> Result<Exit, CliError> {
-    match lead(journal, show, &measure::on_signals()?, &mut Alone)? {
-        After::Over(exit) => Ok(exit),
-        After::Deposed => Ok(Exit::Failed),
-    }
+    Ok(lead(journal, show, &measure::on_signals()?, &mut Alone)?.unwrap_or(Exit::Failed))
 }
 
-/// The same, as long as this controller has the lead.
+/// The same, as long as this controller has the lead: `None` when another controller has taken the run over.
 pub(super) fn lead(
     mut journal: Journal,
     show: &ShowArgs,
     interrupt: &Interrupt,
     lead: &mut dyn Lead,
-) -> Result<After, CliError> {
+) -> Result<Option<Exit>, CliError> {
     let mut so_far = SoFar::default();
     loop {
         let (plan, reach) = (journal.record().plan().clone(), journal.reach().clone());
@@ -166,18 +146,18 @@ pub(super) fn lead(
         };
         let waited = plan.round.map_or(Ok(Waited::Due), |round| wait(&journal, &round, &wish));
         let has_begun = match waited.context(folder.display())? {
-            Waited::Deposed => return Ok(After::Deposed),
+            Waited::Deposed => return Ok(None),
             Waited::Interrupted => {
                 stderr::say(format_args!(
                     "netcaliper: the round has not begun: `netcaliper fleet resume {}` waits for its time again",
                     folder.display()
                 ));
-                return Ok(After::Over(Exit::Interrupted));
+                return Ok(Some(Exit::Interrupted));
             }
             Waited::Cancelled => {
                 journal.end_all(runtime::wall_now(), "").context(folder.display())?;
                 lead.end()?;
-                return Ok(After::Over(so_far.exit()));
+                return Ok(Some(so_far.exit()));
             }
             Waited::Missed => {
                 let why = "the round was missed: no controller worked when it was due";
@@ -188,28 +168,28 @@ pub(super) fn lead(
             Waited::Due => {
                 let worked = work(journal, &wish);
                 if !lead.is_held() {
-                    return Ok(After::Deposed);
+                    return Ok(None);
                 }
                 worked?;
                 let before = plan.round.and_then(|round| earlier(&round, &folder));
                 let exit = shown(&folder, show, before.as_deref(), interrupt.asked())?;
                 match plan.round {
-                    _ if matches!(exit, Exit::Interrupted) => return Ok(After::Over(exit)),
+                    _ if matches!(exit, Exit::Interrupted) => return Ok(Some(exit)),
                     None => {
                         lead.end()?;
-                        return Ok(After::Over(exit));
+                        return Ok(Some(exit));
                     }
-                    Some(_) => so_far.count(&exit),
+                    Some(_) => so_far.ended.push(exit),
                 }
                 true
             }
         };
         let Some(next) = following(plan, has_begun, &folder, &mut so_far) else {
             lead.end()?;
-            return Ok(After::Over(so_far.exit()));
+            return Ok(Some(so_far.exit()));
         };
         if !lead.next(&next)? {
-            return Ok(After::Deposed);
+            return Ok(None);
         }
         journal = opened(&folder.with_file_name(next.run.to_string()), next, reach)?;
         lead.join(&mut journal)?;

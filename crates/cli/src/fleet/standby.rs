@@ -2,7 +2,7 @@
 
 use super::ShowArgs;
 use super::reach::StandByArgs;
-use super::rounds::{After, Lead, lead, opened};
+use super::rounds::{Lead, lead, opened};
 use super::run::{Reach, shown};
 use crate::agent::state_folder;
 use crate::{CliError, Exit, measure, stderr};
@@ -167,9 +167,12 @@ impl<'a> Standing<'a> {
 
     /// Whether all runs of the series are over.
     fn is_over(&self, only: Option<RunId>) -> bool {
-        let runs: Vec<&RunId> =
-            self.series.iter().filter(|(_, series)| Some(**series) == only).map(|(run, _)| run).collect();
-        !runs.is_empty() && runs.into_iter().all(|run| self.over.contains(run))
+        self.runs_of(only).next().is_some() && self.runs_of(only).all(|run| self.over.contains(&run))
+    }
+
+    /// The runs of the series.
+    fn runs_of(&self, only: Option<RunId>) -> impl Iterator<Item = RunId> {
+        self.series.iter().filter(move |(_, series)| Some(**series) == only).map(|(run, _)| *run)
     }
 
     /// The folder of a run, with the log's results.
@@ -190,30 +193,20 @@ impl<'a> Standing<'a> {
             }
         };
         let keeper = Arc::new(Mutex::new(keeper));
-        let mut leading = Leading {
-            shared: &self.shared,
-            name: &self.name,
-            lease,
-            keeper,
-            results: log.results,
-            before: None,
-        };
+        let mut leading = Leading { standing: self, lease, keeper, results: log.results, before: None };
         let mut journal = self.folder(log.plan)?;
         leading.join(&mut journal)?;
-        match lead(journal, self.show, &self.interrupt, &mut leading)? {
-            After::Over(exit) => Ok(Some(exit)),
-            After::Deposed => {
-                stderr::say("netcaliper: the lease is lost: stands by again");
-                Ok(None)
-            }
+        let over = lead(journal, self.show, &self.interrupt, &mut leading)?;
+        if over.is_none() {
+            stderr::say("netcaliper: the lease is lost: stands by again");
         }
+        Ok(over)
     }
 
     /// Shows the last run of the series, which other controllers may have led.
     fn end(&self, only: Option<RunId>, last: Option<(RunId, Exit)>) -> Result<Exit, CliError> {
-        let runs = self.series.iter().filter(|(_, series)| Some(**series) == only).map(|(run, _)| *run);
         let mut logs = Vec::new();
-        for run in runs {
+        for run in self.runs_of(only) {
             logs.extend(self.shared.log(run).map_err(CliError::failed)?);
         }
         let newest = logs.into_iter().max_by_key(|log| log.plan.round.map(|round| round.number));
@@ -233,8 +226,7 @@ impl<'a> Standing<'a> {
 
 /// The lead of a run by a lease.
 struct Leading<'a> {
-    shared: &'a Shared,
-    name: &'a str,
+    standing: &'a Standing<'a>,
     lease: Lease,
     keeper: Arc<Mutex<Keeper>>,
     /// What the log has, until the run's folder has it, too.
@@ -250,15 +242,16 @@ impl Lead for Leading<'_> {
 
     fn next(&mut self, plan: &Plan) -> Result<bool, CliError> {
         // The next round is there before this one is over: at no moment is there nothing to take over.
-        let Some(lease) = self.shared.lead(plan.run, self.name).map_err(CliError::failed)? else {
+        let Standing { shared, name, .. } = self.standing;
+        let Some(lease) = shared.lead(plan.run, name).map_err(CliError::failed)? else {
             self.end()?;
             return Ok(false);
         };
-        self.shared.create(&lease, plan).map_err(CliError::failed)?;
-        let (log, keeper) = self.shared.take_over(&lease, self.name).map_err(CliError::failed)?;
+        shared.create(&lease, plan).map_err(CliError::failed)?;
+        let (log, keeper) = shared.take_over(&lease, name).map_err(CliError::failed)?;
         self.end()?;
         if let Some(before) = self.before.replace(self.lease.run()) {
-            self.shared.forget(before).map_err(CliError::failed)?;
+            shared.forget(before).map_err(CliError::failed)?;
         }
         (self.lease, self.results, self.keeper) = (lease, log.results, Arc::new(Mutex::new(keeper)));
         Ok(true)
