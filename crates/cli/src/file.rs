@@ -2,14 +2,14 @@
 //!
 //! `run.html` is `run.html.PID.partial` until then, as long as this program lives. Descriptors, devices and pipes are written to as they are.
 
-use crate::{CliError, Context as _};
+use crate::{CliError, Context as _, lock};
 use common::original::{Journal, ResultFile};
 use model::Event;
 use report::EventWriter as _;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// More links than these lead in a circle.
 const MOST_LINKS: u32 = 40;
@@ -84,7 +84,7 @@ impl NewFile {
     pub(crate) fn finish(mut self) -> io::Result<()> {
         let Some((partial, path)) = self.names.take() else { return Ok(()) };
         // Both in one step: a program that ends at once finds the file either partial or whole.
-        let mut all = PARTIAL.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = lock(&PARTIAL);
         all.retain(|(other, _)| *other != partial);
         fs::rename(&partial, &path)
             .map_err(|e| io::Error::new(e.kind(), format!("{e}; the data is in {}", partial.display())))
@@ -99,7 +99,7 @@ impl NewFile {
 
     /// Its beginning is worth keeping when the program ends at once.
     pub(crate) fn outlives_the_program(self) -> NewFile {
-        let mut all = PARTIAL.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = lock(&PARTIAL);
         let own = |partial: &Path| self.names.as_ref().is_some_and(|(own, _)| own == partial);
         all.iter_mut().filter(|(partial, _)| own(partial)).for_each(|(_, removed)| *removed = false);
         drop(all);
@@ -167,7 +167,7 @@ pub(crate) fn own_folder(xdg: &str, usual: &str, windows: &str) -> Option<PathBu
 
 /// Removes the partial files, right before the process exits.
 pub(crate) fn remove_partial() {
-    let all = PARTIAL.lock().unwrap_or_else(PoisonError::into_inner);
+    let all = lock(&PARTIAL);
     for (partial, _) in all.iter().filter(|(_, removed)| *removed) {
         let _ = fs::remove_file(partial);
     }
@@ -177,7 +177,7 @@ pub(crate) fn remove_partial() {
 
 /// Two outputs of one program cannot have the same file.
 fn register(partial: &Path) -> io::Result<()> {
-    let mut all = PARTIAL.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut all = lock(&PARTIAL);
     if all.iter().any(|(other, _)| other == partial) {
         return Err(io::Error::new(ErrorKind::AlreadyExists, "another output goes to the same file"));
     }
@@ -187,7 +187,7 @@ fn register(partial: &Path) -> io::Result<()> {
 
 /// Whether the file is to be removed when it is not finished.
 fn unregister(partial: &Path) -> bool {
-    let mut all = PARTIAL.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut all = lock(&PARTIAL);
     let is_removed = all.iter().all(|(other, removed)| other != partial || *removed);
     all.retain(|(other, _)| other != partial);
     is_removed

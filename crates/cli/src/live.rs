@@ -10,7 +10,7 @@ mod screen;
 
 pub(crate) use screen::leave_at_once;
 
-use crate::{CliError, Context as _, file, measure, stderr};
+use crate::{CliError, Context as _, file, lock, measure, stderr};
 use canvas::Canvas;
 use clap::ValueEnum;
 use metrics::SECOND;
@@ -21,7 +21,7 @@ use screen::{Pen, UP};
 use std::collections::VecDeque;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -184,7 +184,7 @@ impl Live {
 
     /// Takes an event of one of the measurements beside each other; of the only one, 0.
     pub(crate) fn tell(&self, part: u32, event: &Event) {
-        self.shared.feed.lock().unwrap_or_else(PoisonError::into_inner).hear(part, event);
+        lock(&self.shared.feed).hear(part, event);
     }
 
     /// Whether it is still there: the terminal may go.
@@ -301,7 +301,7 @@ impl Show {
                 self.canvas.forget();
                 changed = true;
             }
-            let told = !self.shared.feed.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
+            let told = !lock(&self.shared.feed).is_empty();
             changed |= told && drawn.elapsed() >= PACE;
             changed |= self.keys.size() != self.size;
         }
@@ -349,7 +349,7 @@ impl Show {
 
     /// Takes what was told and draws what has changed.
     fn draw(&mut self) -> io::Result<()> {
-        let feed = self.shared.feed.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let feed = lock(&self.shared.feed).take();
         let now_ns = self.now_ns();
         if feed.begins() {
             self.cpus = CpuMeter::default();

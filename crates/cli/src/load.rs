@@ -5,7 +5,7 @@ use crate::args::{LocalArgs, OutputArgs, SocketArgs, TargetArgs};
 use crate::measure::Ended;
 use crate::outputs::Outputs;
 use crate::repeat::RepeatArgs;
-use crate::{CliError, Exit, measure, plan, protocols, values};
+use crate::{CliError, Exit, lock, measure, plan, protocols, values};
 use clap::Args;
 use common::ClientConfig;
 use metrics::{Clamped, SECOND};
@@ -14,7 +14,7 @@ use model::{Event, Outcome, Phase, Point, Status};
 use report::Planned;
 use runtime::Interrupt;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError, mpsc};
+use std::sync::{Mutex, mpsc};
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
@@ -177,7 +177,7 @@ fn beside(
     let one = |place, (label, phase): &Part, extra_ns, interrupt: &Interrupt, started: Started| -> Told {
         let mut events = Vec::new();
         let show = |event: &Event| {
-            shown.lock().unwrap_or_else(PoisonError::into_inner).show_part(place, event);
+            lock(&shown).show_part(place, event);
         };
         show(&Event::Phase { label: label.clone(), repeat, phase: Box::new(phase.clone()) });
         let duration_ns = phase.duration_ns.map(|ns| ns.saturating_add(extra_ns));

@@ -49,6 +49,7 @@ mod watch;
 use args::{Cli, Command};
 use std::fmt::Display;
 use std::process::ExitCode;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How a command ended, for scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,6 +162,11 @@ impl CliError {
     fn stdout(error: &std::io::Error) -> Self {
         CliError::failed(stderr::of_stdout(error).unwrap_or_default())
     }
+}
+
+/// Locks what is whole even after a thread panicked that had it.
+fn lock<T: ?Sized>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Says of a failure what was being done, or with which file.

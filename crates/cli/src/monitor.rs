@@ -4,7 +4,7 @@
 use crate::args::{Cli, Command as Verb};
 use crate::kept::StoreArgs;
 use crate::scrape::{self, MetricsFile};
-use crate::{CliError, Context as _, Exit, measure, outputs, stderr, values};
+use crate::{CliError, Context as _, Exit, lock, measure, outputs, stderr, values};
 use clap::{Args, Parser as _};
 use model::{Assertion, Figure, Outcome, Point, Stat, is_shown};
 use report::RunMetrics;
@@ -13,7 +13,7 @@ use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -79,7 +79,7 @@ pub(crate) fn monitor(args: &MonitorArgs) -> Result<Exit, CliError> {
         }
         let Some(came) = measure_once(args, &program, &interrupt)? else { break };
         measured += 1;
-        tell(args, &came, &mut metrics.lock().unwrap_or_else(PoisonError::into_inner));
+        tell(args, &came, &mut lock(&metrics));
         file.write(&page);
         let is_well = came.broken.is_empty();
         broke |= !is_well;

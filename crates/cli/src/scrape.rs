@@ -1,11 +1,11 @@
 //! Metrics, to be fetched over HTTP or left in a file for a textfile collector.
 
 use crate::outputs::is_stdout;
-use crate::{CliError, file, stderr};
+use crate::{CliError, file, lock, stderr};
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use web::{Metrics, Scraped};
 
 /// An address to be scraped at: `ADDR:PORT`, or a port of the loopback address.
@@ -23,7 +23,7 @@ pub(crate) fn shared<T: Send + 'static>(
     write: fn(&T, &mut dyn Write) -> io::Result<()>,
 ) -> Metrics {
     let counted = Arc::clone(counted);
-    Arc::new(move |out: &mut dyn Write| write(&counted.lock().unwrap_or_else(PoisonError::into_inner), out))
+    Arc::new(move |out: &mut dyn Write| write(&lock(&counted), out))
 }
 
 /// Answers scrapers as long as it is kept.

@@ -5,7 +5,7 @@ use crate::args::{CoreArgs, KeyArgs, LocalArgs, OutputArgs, TargetArgs};
 use crate::outputs::Outputs;
 use crate::protocols;
 use crate::scrape::{self, MetricsFile};
-use crate::{CliError, Exit, agent, key, legacy, measure, plan, stderr, values};
+use crate::{CliError, Exit, agent, key, legacy, lock, measure, plan, stderr, values};
 use clap::Args;
 use common::config::StopServers;
 use common::{Acl, Limits, Processes, ProtocolOptions, ServerConfig};
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use web::Source;
 
@@ -225,10 +225,6 @@ fn processes(args: &ServeArgs) -> Processes {
     let usual = || common::protocol::Workers::PerCore.on(runtime::usable_cores().len());
     let workers = args.cores.workers.unwrap_or_else(usual).div_ceil(count.max(1));
     Processes { count, workers }
-}
-
-fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 pub(crate) fn stop(args: &StopArgs) -> Result<Exit, CliError> {

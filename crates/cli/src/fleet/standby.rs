@@ -5,7 +5,7 @@ use super::reach::StandByArgs;
 use super::rounds::{Lead, lead, opened};
 use super::run::{Reach, shown};
 use crate::agent::state_folder;
-use crate::{CliError, Exit, measure, stderr};
+use crate::{CliError, Exit, lock, measure, stderr};
 use fleet::controller::Journal;
 use fleet::plan::{Plan, RunId};
 use fleet::result::PairResult;
@@ -14,7 +14,7 @@ use fleet::transport::nats::Server;
 use runtime::Interrupt;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Time between two looks for runs without a leader.
@@ -258,12 +258,12 @@ impl Lead for Leading<'_> {
     }
 
     fn join(&mut self, journal: &mut Journal) -> Result<(), CliError> {
-        let epoch = self.keeper.lock().unwrap_or_else(PoisonError::into_inner).epoch();
+        let epoch = lock(&self.keeper).epoch();
         let mirror = Box::new(Arc::clone(&self.keeper));
         journal.adopt(epoch, std::mem::take(&mut self.results), Some(mirror)).map_err(CliError::failed)
     }
 
     fn end(&mut self) -> Result<(), CliError> {
-        self.keeper.lock().unwrap_or_else(PoisonError::into_inner).end().map_err(CliError::failed)
+        lock(&self.keeper).end().map_err(CliError::failed)
     }
 }

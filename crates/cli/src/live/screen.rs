@@ -2,9 +2,10 @@
 
 use super::Place;
 use super::canvas::LEAVE;
+use crate::lock;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, Once, PoisonError, TryLockError};
+use std::sync::{Mutex, MutexGuard, Once, TryLockError};
 use std::time::Duration;
 
 /// Whether the screen is the view's at the moment.
@@ -24,7 +25,7 @@ pub(super) struct Pen(#[expect(dead_code, reason = "held, not read")] MutexGuard
 
 impl Pen {
     pub(super) fn take() -> Pen {
-        let pen = PEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let pen = lock(&PEN);
         DRAWING.set(true);
         Pen(pen)
     }
@@ -58,7 +59,7 @@ pub(crate) fn leave_at_once() {
 const DRAWN_WITHIN_MS: u32 = 300;
 
 pub(super) fn leave() {
-    let place = *PLACE.lock().unwrap_or_else(PoisonError::into_inner);
+    let place = *lock(&PLACE);
     let mut out = place.writer();
     // A terminal that is gone needs nothing back.
     let _ = out.write_all(LEAVE).and_then(|()| out.flush());
@@ -66,7 +67,7 @@ pub(super) fn leave() {
 
 /// Switches to the view's screen; a panic restores the terminal first.
 pub(super) fn take(place: Place) {
-    *PLACE.lock().unwrap_or_else(PoisonError::into_inner) = place;
+    *lock(&PLACE) = place;
     on_panic();
 }
 
