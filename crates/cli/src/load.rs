@@ -92,7 +92,8 @@ pub(crate) fn load(args: &LoadArgs, command: Vec<String>) -> Result<Exit, CliErr
     outputs.begin(runtime::begin(&config, "load", command, &load.filler));
     let (mut status, mut reason) = (Status::Complete, None);
     'all: for repeat in 1..=args.repeat.most() {
-        if args.repeat.until().is_some_and(|until| until.reached_by_all(&parts(&outputs.outcome()))) {
+        if args.repeat.until_confidence.is_some_and(|until| until.reached_by_all(&parts(&outputs.outcome())))
+        {
             break;
         }
         for stage in Stage::ALL {
@@ -103,7 +104,7 @@ pub(crate) fn load(args: &LoadArgs, command: Vec<String>) -> Result<Exit, CliErr
         }
     }
     let outcome = outputs.outcome();
-    if let Some(until) = args.repeat.until() {
+    if let Some(until) = args.repeat.until_confidence {
         let (level, text) = until.notice(&parts(&outcome));
         outputs.event(&Event::Notice { level, text });
     }

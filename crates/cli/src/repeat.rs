@@ -11,24 +11,11 @@ use model::{Axis, LEAST_REPEATS, MOST_REPEATS, Method, Phase, Until};
 pub(crate) struct RepeatArgs {
     /// Number of measurements; the settings of a sweep take turns [default: 1; with --until-confidence at most 30].
     #[arg(long, value_name = "N", value_parser = values::count::<u32, 1000>)]
-    repeat: Option<u32>,
+    pub(crate) repeat: Option<u32>,
     /// Measure until the mean is known so well: 99,5 is 99 percent sure of ±2.5 percent (netperf's rule; LEVEL is 95 or 99, WIDTH
     /// is 5 if left out). At least 3 times.
     #[arg(long, value_name = "LEVEL,WIDTH", value_parser = Until::parse)]
-    until_confidence: Option<Until>,
-}
-
-/// The same where --repeat means something else.
-#[derive(Args, Debug, Clone, Default)]
-#[command(next_help_heading = "Repetitions")]
-pub(crate) struct RunsArgs {
-    /// Number of measurements; each has --repeat trains of every setting [default: 1; with --until-confidence at most 30].
-    #[arg(long, value_name = "N", value_parser = values::count::<u32, 1000>)]
-    runs: Option<u32>,
-    /// Measure until the mean is known so well: 99,5 is 99 percent sure of ±2.5 percent (netperf's rule; LEVEL is 95 or 99, WIDTH
-    /// is 5 if left out). At least 3 times.
-    #[arg(long, value_name = "LEVEL,WIDTH", value_parser = Until::parse)]
-    until_confidence: Option<Until>,
+    pub(crate) until_confidence: Option<Until>,
 }
 
 impl RepeatArgs {
@@ -47,10 +34,6 @@ impl RepeatArgs {
         }
     }
 
-    pub(crate) fn until(&self) -> Option<Until> {
-        self.until_confidence
-    }
-
     /// All measurements of `base` with the values of `axes`.
     pub(crate) fn of(&self, base: &Phase, axes: &[Axis]) -> Result<Method, String> {
         Ok(Method::new(base, axes, self.most())?.until(self.until_confidence))
@@ -59,11 +42,5 @@ impl RepeatArgs {
     /// The method for these arguments; an error for contradicting ones.
     pub(crate) fn method(&self, base: &Phase, axes: &[Axis]) -> Result<Method, CliError> {
         self.of(base, axes).map_err(CliError::usage)
-    }
-}
-
-impl RunsArgs {
-    pub(crate) fn plain(&self) -> RepeatArgs {
-        RepeatArgs { repeat: self.runs, until_confidence: self.until_confidence }
     }
 }
