@@ -1,5 +1,4 @@
 //! `netcaliper agent`: what a fleet's controller asks of this host.
-#![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
 #[cfg(not(feature = "fleet"))]
 mod absent;

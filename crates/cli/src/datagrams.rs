@@ -1,5 +1,4 @@
 //! Options of UDP sockets and of their senders, which several commands have.
-#![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
 use crate::CliError;
 use crate::protocols::{self, Protocol};

@@ -1,5 +1,4 @@
 //! `netcaliper fleet`: the pairs of many hosts.
-#![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
 #[cfg(feature = "fleet")]
 mod pages;

@@ -1,5 +1,4 @@
 //! `netcaliper import` and `export`: runs from other programs' files, and runs for other programs.
-#![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
 use crate::kept::{RunsArgs, StoreArgs};
 use crate::{CliError, Context as _, Exit, file, saved, stderr};

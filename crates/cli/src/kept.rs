@@ -1,5 +1,4 @@
 //! The store of runs: where it is, how a run gets there, `netcaliper history` and `show`.
-#![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
 use crate::args::OutputArgs;
 use crate::{CliError, Exit, file, pages, saved, stderr, values};

@@ -1,5 +1,4 @@
 //! Keys: the files that they lie in, and `netcaliper key`, which makes them.
-#![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
 use crate::args::{KeyArgs, TargetArgs};
 use crate::serve::ServeArgs;

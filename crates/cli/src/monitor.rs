@@ -1,5 +1,4 @@
 //! `netcaliper monitor`: measurements on a schedule, into the store and into metrics, with an alert on failure.
-#![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
 use crate::args::{Cli, Command as Verb};
 use crate::kept::StoreArgs;

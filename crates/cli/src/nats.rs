@@ -1,5 +1,4 @@
 //! The options for a NATS server in the middle of a fleet.
-#![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
 #[cfg(feature = "fleet")]
 use crate::CliError;

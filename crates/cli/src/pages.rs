@@ -1,5 +1,4 @@
 //! Completions and manual pages, from the definitions that read the command line.
-#![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
 #[cfg(feature = "man")]
 use crate::Context as _;

@@ -1,5 +1,4 @@
 //! `netcaliper ping`.
-#![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
 use crate::args::{LocalArgs, OutputArgs, SocketArgs, TargetArgs};
 use crate::outputs::{self, Failures, Outputs, Sink, Target};

@@ -1,5 +1,4 @@
 //! How often a measurement is made.
-#![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
 use crate::{CliError, values};
 use clap::Args;

@@ -1,5 +1,4 @@
 //! Runs that are over: `netcaliper report`, and how a file or a kept run is named wherever runs are asked for.
-#![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
 use crate::args::OutputArgs;
 use crate::kept::StoreArgs;

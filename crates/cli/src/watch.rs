@@ -1,5 +1,4 @@
 //! `--web`: a run or a server in a browser while it goes on.
-#![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
 use crate::kept::StoreArgs;
 use crate::{CliError, measure, stderr, values};

@@ -1,5 +1,4 @@
 //! How the hosts of a fleet are reached, and which run is meant: the options of `fleet run`, `resume`, `status` and `cancel`.
-#![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
 use super::{ShapeArgs, ShowArgs};
 use clap::Args;
