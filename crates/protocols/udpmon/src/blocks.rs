@@ -21,9 +21,10 @@
 //! record of a lost packet, 24 bytes: the last one before came, left (tenths), number of the lost one
 //! ```
 
-use super::proc::is_interface;
+use super::codec::{Block, i32_at};
+use super::proc::{between, is_interface};
 use crate::host::HostTexts;
-use crate::{PacketTestCard, PacketTestCpu, PacketTestLost, PacketTestRecord};
+use crate::{PacketTestCard, PacketTestCpu, PacketTestHost, PacketTestLost, PacketTestRecord};
 use metrics::Binned;
 
 pub const HISTOGRAM: usize = 8064;
@@ -58,6 +59,31 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
+/// A block about a responder's host as it sends it; of the card's, that of card `n`.
+pub(super) fn encode_host(block: Block, [start, stop]: [&HostTexts; 2], v6: bool, n: usize) -> Vec<u8> {
+    match block {
+        Block::Net => encode_net(start, stop, v6),
+        Block::Cpu => encode_cpus(&between(start, stop, v6).cpus),
+        _ => encode_card(between(start, stop, v6).cards.get(n)),
+    }
+}
+
+impl PacketTestHost {
+    /// Keeps what a block tells of a responder's host.
+    pub(super) fn keep(&mut self, block: Block, bytes: &[u8], v6: bool) {
+        match block {
+            Block::Net => {
+                if let Some((start, stop)) = decode_net(bytes) {
+                    let host = between(&start, &stop, v6);
+                    (self.interfaces, self.ip) = (host.interfaces, host.ip);
+                }
+            }
+            Block::Cpu => self.cpus = decode_cpus(bytes),
+            _ => self.cards.extend(decode_card(bytes)),
+        }
+    }
+}
+
 /// A histogram as a responder sends it.
 pub fn encode_histogram(number: i32, title: &str, hist: &Binned) -> Vec<u8> {
     let small = |n: i64| i32::try_from(n).unwrap_or(i32::MAX).to_le_bytes();
@@ -83,7 +109,7 @@ pub fn encode_histogram(number: i32, title: &str, hist: &Binned) -> Vec<u8> {
 
 /// A histogram, if the bytes are one.
 pub fn decode_histogram(bytes: &[u8]) -> Option<Binned> {
-    let number = |at: usize| Some(i32::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
+    let number = |at: usize| i32_at(bytes, at);
     let bins = usize::try_from(number(12)?).ok().filter(|n| (1..=ALL_BINS - 2).contains(n))?;
     let all: Vec<u64> =
         words(bytes.get(32..32 + 8 * ALL_BINS)?).map(|n| u64::try_from(n).unwrap_or(0)).collect();
@@ -137,20 +163,12 @@ pub fn encode_cpus(cpus: &[PacketTestCpu]) -> Vec<u8> {
 
 /// CPU shares: that of all, then of each.
 pub fn decode_cpus(bytes: &[u8]) -> Vec<PacketTestCpu> {
-    let count = bytes.get(88..).and_then(|rest| rest.first_chunk()).map_or(0, |n| i32::from_le_bytes(*n));
-    let count = usize::try_from(count).unwrap_or(0).min(CPUS);
+    let count = usize::try_from(i32_at(bytes, 88).unwrap_or(0)).unwrap_or(0).min(CPUS);
     let one = |entry: &[u8]| {
-        let n: Vec<i64> = words(entry).collect();
-        PacketTestCpu {
-            user: n[0],
-            nice: n[1],
-            system: n[2],
-            idle: n[3],
-            iowait: n[4],
-            irq: n[5],
-            softirq: n[6],
-            kernel: n[8],
-        }
+        let mut words = words(entry);
+        let [user, nice, system, idle, iowait, irq, softirq, _, kernel] =
+            std::array::from_fn(|_| words.next().unwrap_or(0));
+        PacketTestCpu { user, nice, system, idle, iowait, irq, softirq, kernel }
     };
     bytes.chunks_exact(CPU_ENTRY).take(count).map(one).collect()
 }
@@ -173,8 +191,7 @@ pub fn decode_card(bytes: &[u8]) -> Option<PacketTestCard> {
     let name = bytes.get(96..128)?;
     let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
     let name = String::from_utf8_lossy(&name[..end]).into_owned();
-    let count = i32::from_le_bytes(*bytes.get(128..)?.first_chunk()?);
-    let count = usize::try_from(count).unwrap_or(0).min(12);
+    let count = usize::try_from(i32_at(bytes, 128)?).unwrap_or(0).min(12);
     is_interface(&name).then(|| PacketTestCard { name, counts: words(bytes).take(count).collect() })
 }
 
@@ -186,8 +203,9 @@ pub fn encode_records(records: &[PacketTestRecord]) -> Vec<u8> {
 
 pub fn decode_records(bytes: &[u8]) -> Vec<PacketTestRecord> {
     let one = |row: &[u8]| {
-        let n: Vec<i64> = words(row).collect();
-        PacketTestRecord { received: n[0], sent: n[1], system_ns: n[2], raw_ns: n[3] }
+        let mut words = words(row);
+        let [received, sent, system_ns, raw_ns] = std::array::from_fn(|_| words.next().unwrap_or(0));
+        PacketTestRecord { received, sent, system_ns, raw_ns }
     };
     bytes.chunks_exact(RECORD).map(one).collect()
 }

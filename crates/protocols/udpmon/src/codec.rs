@@ -22,6 +22,8 @@
 //! arbitrary bytes and must be ignored. Times of DATA are tenths of a microsecond since ZEROSTATS was answered, in
 //! 32 bits, so they end after 214 s; response times are whole microseconds since ZEROSTATS came.
 
+use crate::PacketTestCounts;
+
 pub const PORT: u16 = 14_233;
 pub const PARAM: usize = 208;
 /// Length of a DATA message's header.
@@ -50,9 +52,9 @@ const INUSE: i32 = 0x21;
 const TESTEND: i32 = 0x22;
 const ACKED: i32 = 0x23;
 const GETINFO1: i32 = 0x40;
-pub(super) const GETNETSNMP: i32 = 0x43;
-pub(super) const GETCPULOAD: i32 = 0x44;
-pub(super) const GETNICSTATS: i32 = 0x45;
+const GETNETSNMP: i32 = 0x43;
+const GETCPULOAD: i32 = 0x44;
+const GETNICSTATS: i32 = 0x45;
 const START: i32 = 0x80;
 
 /// What a test is to be like, in ZEROSTATS and START.
@@ -84,6 +86,31 @@ pub enum Block {
     Cpu,
     /// The card's counters.
     FlowId,
+}
+
+/// The blocks that a command of their own asks for; GETHIST0 has the number of a histogram in another field.
+const BLOCKS: [(i32, Block); 4] = [
+    (GETINFO1, Block::Records),
+    (GETNETSNMP, Block::Net),
+    (GETCPULOAD, Block::Cpu),
+    (GETNICSTATS, Block::FlowId),
+];
+
+impl Block {
+    /// The block that `command` alone asks for.
+    pub(super) fn of(command: i32) -> Option<Block> {
+        BLOCKS.iter().find(|(known, _)| *known == command).map(|(_, block)| *block)
+    }
+
+    /// The command that asks for it.
+    pub(super) fn command(self) -> i32 {
+        BLOCKS.iter().find(|(_, block)| *block == self).map_or(GETHIST0, |(command, _)| *command)
+    }
+
+    /// Whether it is made of readings of the responder's host.
+    pub(super) fn is_of_host(self) -> bool {
+        matches!(self, Block::Net | Block::Cpu | Block::FlowId)
+    }
 }
 
 /// A message that says what it is.
@@ -133,19 +160,6 @@ pub enum Message {
     Ack,
 }
 
-/// What a responder counted, in its answer to GETSTATS.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Packets, repeats included.
-    pub received: i32,
-    /// Packets that are missing.
-    pub lost: i32,
-    /// Packets out of order, repeats included.
-    pub bad_order: i32,
-    /// From the first packet to the last, tenths.
-    pub span: i64,
-}
-
 pub(super) fn i32_at(bytes: &[u8], at: usize) -> Option<i32> {
     Some(i32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
@@ -166,17 +180,30 @@ pub(super) fn put64(bytes: &mut [u8], at: usize, value: i64) {
     }
 }
 
+/// Where the numbers of a [`Setup`] are.
+const SETUP: [(usize, fn(&mut Setup) -> &mut i32); 7] = [
+    (32, |setup| &mut setup.record_bytes),
+    (36, |setup| &mut setup.acks),
+    (40, |setup| &mut setup.low),
+    (44, |setup| &mut setup.bin_width),
+    (52, |setup| &mut setup.log_lost),
+    (56, |setup| &mut setup.skip),
+    (80, |setup| &mut setup.stamps),
+];
+
 impl Setup {
     fn decode(bytes: &[u8]) -> Option<Setup> {
-        Some(Setup {
-            record_bytes: i32_at(bytes, 32)?,
-            acks: i32_at(bytes, 36)?,
-            low: i32_at(bytes, 40)?,
-            bin_width: i32_at(bytes, 44)?,
-            log_lost: i32_at(bytes, 52)?,
-            skip: i32_at(bytes, 56)?,
-            stamps: i32_at(bytes, 80)?,
-        })
+        let mut setup = Setup::default();
+        for (at, number) in SETUP {
+            *number(&mut setup) = i32_at(bytes, at)?;
+        }
+        Some(setup)
+    }
+
+    fn encode(mut self, bytes: &mut [u8]) {
+        for (at, number) in SETUP {
+            put32(bytes, at, *number(&mut self));
+        }
     }
 }
 
@@ -195,15 +222,11 @@ pub fn decode(bytes: &[u8]) -> Option<Message> {
         GETHIST0 => fetch(Block::Histogram(i32_at(bytes, 40)?)),
         // Commands of older versions, one for each histogram.
         old @ 0x11..=GETHIST3 => fetch(Block::Histogram(old - GETHIST0)),
-        GETINFO1 => fetch(Block::Records),
-        GETNETSNMP => fetch(Block::Net),
-        GETCPULOAD => fetch(Block::Cpu),
-        GETNICSTATS => fetch(Block::FlowId),
         TESTEND => Some(Message::End),
         OK => version().map(|version| Message::Ok { version }),
         INUSE => version().map(|version| Message::Busy { version }),
         ACKED => Some(Message::Ack),
-        _ => None,
+        other => Block::of(other).and_then(fetch),
     }
 }
 
@@ -212,28 +235,15 @@ pub fn decode(bytes: &[u8]) -> Option<Message> {
 pub fn encode(message: &Message, length: usize) -> Vec<u8> {
     let mut bytes = vec![0; PARAM];
     put32(&mut bytes, 4, VERSION);
-    let setup = |bytes: &mut [u8], setup: &Setup| {
-        for (at, value) in [
-            (32, setup.record_bytes),
-            (36, setup.acks),
-            (40, setup.low),
-            (44, setup.bin_width),
-            (52, setup.log_lost),
-            (56, setup.skip),
-            (80, setup.stamps),
-        ] {
-            put32(bytes, at, value);
-        }
-    };
     let command = match message {
-        Message::Zero(asked) => {
+        Message::Zero(setup) => {
             // The original's first message has no version.
             put32(&mut bytes, 4, 0);
-            setup(&mut bytes, asked);
+            setup.encode(&mut bytes);
             ZEROSTATS
         }
-        Message::Start(asked) => {
-            setup(&mut bytes, asked);
+        Message::Start(setup) => {
+            setup.encode(&mut bytes);
             START
         }
         Message::Data { frame, sent } => {
@@ -257,25 +267,15 @@ pub fn encode(message: &Message, length: usize) -> Vec<u8> {
         Message::Fetch { block, index, length } => {
             put32(&mut bytes, 32, *length);
             put32(&mut bytes, 48, *index);
-            match block {
-                Block::Histogram(number) => {
-                    put32(&mut bytes, 40, *number);
-                    GETHIST0
-                }
-                Block::Records => GETINFO1,
-                Block::Net => GETNETSNMP,
-                Block::Cpu => GETCPULOAD,
-                Block::FlowId => GETNICSTATS,
+            if let Block::Histogram(number) = block {
+                put32(&mut bytes, 40, *number);
             }
+            block.command()
         }
         Message::End => TESTEND,
-        Message::Ok { version } => {
+        Message::Ok { version } | Message::Busy { version } => {
             put32(&mut bytes, 4, *version);
-            OK
-        }
-        Message::Busy { version } => {
-            put32(&mut bytes, 4, *version);
-            INUSE
+            if matches!(message, Message::Ok { .. }) { OK } else { INUSE }
         }
         Message::Ack => {
             bytes.truncate(ACK);
@@ -319,23 +319,20 @@ pub fn response(request: &[u8], length: usize, time: i64) -> Vec<u8> {
 }
 
 /// The answer to GETSTATS.
-pub fn encode_counts(counts: &Counts) -> Vec<u8> {
+pub fn encode_counts(counts: &PacketTestCounts) -> Vec<u8> {
     let mut bytes = vec![0; PARAM];
     put32(&mut bytes, 0, GETSTATS);
     put32(&mut bytes, 4, VERSION);
-    for (at, value) in [(60, counts.received), (64, counts.lost), (68, counts.bad_order)] {
-        put32(&mut bytes, at, value);
+    for (at, n) in [(60, counts.received), (64, counts.lost), (68, counts.bad_order)] {
+        put32(&mut bytes, at, i32::try_from(n).unwrap_or(i32::MAX));
     }
     put64(&mut bytes, 72, counts.span);
     bytes
 }
 
 /// What an answer to GETSTATS says: only these fields of it mean anything, its command does not.
-pub fn decode_counts(bytes: &[u8]) -> Option<Counts> {
-    Some(Counts {
-        received: i32_at(bytes, 60)?,
-        lost: i32_at(bytes, 64)?,
-        bad_order: i32_at(bytes, 68)?,
-        span: i64_at(bytes, 72)?,
-    })
+pub fn decode_counts(bytes: &[u8]) -> Option<PacketTestCounts> {
+    let count = |at: usize| i32_at(bytes, at).map(|n| u64::try_from(n).unwrap_or(0));
+    let (received, lost, bad_order) = (count(60)?, count(64)?, count(68)?);
+    Some(PacketTestCounts { received, lost, bad_order, bytes: 0, span: i64_at(bytes, 72)? })
 }

@@ -21,11 +21,11 @@
 pub mod blocks;
 pub mod codec;
 mod compat;
-mod latency;
 mod packet_stats;
 mod packet_test;
 mod params;
 pub mod proc;
+mod readings;
 mod request;
 mod respond;
 mod shown;
@@ -38,7 +38,6 @@ use common::{call, host, one_sided, payload, protocol};
 use crate::one_sided::OneSidedProtocol;
 use crate::protocol::{Info, Legacy, refused};
 pub use codec::PORT;
-pub use latency::Latency;
 use model::{Kind, Phase, Range, SocketSettings};
 pub use packet_test::{
     PacketTest, PacketTestCard, PacketTestClock, PacketTestCounts, PacketTestCpu, PacketTestHost,

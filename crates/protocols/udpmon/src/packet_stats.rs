@@ -1,6 +1,6 @@
 //! What a receiver of UDPmon's packets counts.
 
-use super::codec::{Counts, Setup};
+use super::codec::Setup;
 use crate::{PacketTestCounts, PacketTestLost, PacketTestRecord};
 use metrics::{Binned, Mono, Seen, Sequence};
 
@@ -24,19 +24,22 @@ pub(super) const TENTH: u64 = 100;
 
 #[derive(Clone, Debug)]
 pub(super) struct PacketStats {
-    zero: Mono,
-    setup: Setup,
+    pub(super) zero: Mono,
+    pub(super) setup: Setup,
     room: usize,
     first: Option<Mono>,
     last: Mono,
-    received: u64,
-    bytes: u64,
+    /// Packets that came, repeats included, and their bytes.
+    pub(super) received: u64,
+    pub(super) bytes: u64,
     sequence: Sequence,
     bad_order: u64,
     /// Gaps, lost in a row, distance back, times between kernel's stamps and between the card's.
-    hists: [Binned; 5],
-    records: Vec<PacketTestRecord>,
-    lost: Vec<PacketTestLost>,
+    pub(super) hists: [Binned; 5],
+    /// All records of packets, with zeros for missing packets.
+    pub(super) records: Vec<PacketTestRecord>,
+    /// All records of lost packets, including packets that came later.
+    pub(super) lost: Vec<PacketTestLost>,
     /// The last packet in order: when it came, when it left, its number; and its stamp.
     newest: (i64, i64, i64),
     stamp_ns: i64,
@@ -158,55 +161,16 @@ impl PacketStats {
         self.lost.extend((first..=last).map(|number| PacketTestLost { received, sent, number }));
     }
 
-    pub(super) fn zero(&self) -> Mono {
-        self.zero
-    }
-
-    pub(super) fn setup(&self) -> &Setup {
-        &self.setup
-    }
-
     /// Histogram `number`.
     pub(super) fn histogram(&self, number: i32) -> Option<(&Binned, &'static str)> {
         let number = usize::try_from(number).ok()?;
         Some((self.hists.get(number)?, TITLES[number]))
     }
 
-    pub(super) fn histograms(&self) -> &[Binned; 5] {
-        &self.hists
-    }
-
-    /// All records of packets, with zeros at the end for missing packets.
-    pub(super) fn records(&self) -> &[PacketTestRecord] {
-        &self.records
-    }
-
-    /// All records of lost packets, including packets that came later.
-    pub(super) fn lost(&self) -> &[PacketTestLost] {
-        &self.lost
-    }
-
     pub(super) fn counts(&self) -> PacketTestCounts {
         let span = self.first.map_or(0, |first| tenths(self.last.since(first)));
         let lost = self.sequence.missing();
         PacketTestCounts { received: self.received, lost, bad_order: self.bad_order, bytes: self.bytes, span }
-    }
-
-    /// Packets that came, repeats included, and their bytes.
-    pub(super) fn came(&self) -> (u64, u64) {
-        (self.received, self.bytes)
-    }
-
-    /// The sums as they go on the wire.
-    pub(super) fn told(&self) -> Counts {
-        let small = |n: u64| i32::try_from(n).unwrap_or(i32::MAX);
-        let counts = self.counts();
-        Counts {
-            received: small(counts.received),
-            lost: small(counts.lost),
-            bad_order: small(counts.bad_order),
-            span: counts.span,
-        }
     }
 }
 
@@ -274,7 +238,7 @@ mod tests {
     fn records_stand_at_their_packets_places() {
         let setup = Setup { record_bytes: 32 * 4, skip: 1, ..Setup::default() };
         let stats = fed(setup, &[0, 1, 4, 3, 4, 9]);
-        let told: Vec<_> = stats.records().iter().map(|row| (row.received, row.sent)).collect();
+        let told: Vec<_> = stats.records.iter().map(|row| (row.received, row.sent)).collect();
         // Packet 1 came 15 µs after zero, 4 at 25, 3 at 35; 2 did not come, 9 has no record.
         assert_eq!(told, [(150, 100), (0, 0), (350, 300), (250, 400)]);
     }
@@ -290,7 +254,7 @@ mod tests {
                 stats.packet(&Packet { frame, sent: 0, bytes: 100, at, stamp_ns, raw_ns });
             }
             let counts = [3, 4].map(|n| stats.histogram(n).unwrap().0.count());
-            let rows: Vec<_> = stats.records().iter().map(|row| (row.system_ns, row.raw_ns)).collect();
+            let rows: Vec<_> = stats.records.iter().map(|row| (row.system_ns, row.raw_ns)).collect();
             (counts, rows)
         };
         assert_eq!(test(0), ([0, 0], vec![(0, 0); 3]));
@@ -301,7 +265,7 @@ mod tests {
     fn each_lost_packet_has_a_record_up_to_the_room() {
         let setup = Setup { record_bytes: 24 * 3, log_lost: 1, skip: 2, ..Setup::default() };
         let stats = fed(setup, &[0, 4, 9]);
-        let told: Vec<_> = stats.lost().iter().map(|row| (row.received, row.sent, row.number)).collect();
+        let told: Vec<_> = stats.lost.iter().map(|row| (row.received, row.sent, row.number)).collect();
         assert_eq!(told, [(50, 0, 2), (50, 0, 3), (150, 400, 5)]);
     }
 
@@ -316,8 +280,8 @@ mod tests {
             ..Setup::default()
         };
         let stats = fed(setup, &[i64::MAX - 1, i64::MIN, -1, i64::MAX, 0, 5]);
-        assert_eq!((stats.lost().len(), stats.counts().received), (100, 6));
+        assert_eq!((stats.lost.len(), stats.counts().received), (100, 6));
         let setup = Setup { record_bytes: i32::MAX, skip: i32::MIN, ..Setup::default() };
-        assert!(fed(setup, &[i64::MAX, 0, i64::MIN, 1 << 40]).records().len() <= 100);
+        assert!(fed(setup, &[i64::MAX, 0, i64::MIN, 1 << 40]).records.len() <= 100);
     }
 }

@@ -1,6 +1,7 @@
 //! UDPmon's tests: what is asked for, and what was found. The tool counts in tenths of a microsecond, called *tenths* here.
 
 use crate::NAME;
+use crate::packet_stats::TENTH;
 use common::message::{Counted, Told};
 use metrics::{Binned, Packets, SocketState, Wall};
 use model::{Event, Extra, Outcome, Phase, Point};
@@ -124,6 +125,33 @@ impl PacketTestSettings {
     /// As a phase has it.
     pub fn extra(&self) -> Option<Extra> {
         Some(Extra::new(NAME, self))
+    }
+
+    /// Time from the start of the first packet to the start of the next, tenths.
+    pub(super) fn wait(&self) -> u32 {
+        self.waits.first().copied().unwrap_or(0)
+    }
+
+    /// The same, ns.
+    pub(super) fn wait_ns(&self) -> u64 {
+        u64::from(self.wait()) * TENTH
+    }
+
+    /// Pause after each burst, ns.
+    pub(super) fn gap_ns(&self) -> u64 {
+        u64::from(self.gap) * TENTH
+    }
+
+    /// Whether packets have records, not only lost ones.
+    pub(super) fn records_packets(&self) -> bool {
+        matches!(self.records, PacketTestRecords::Packets { .. })
+    }
+
+    /// Whether packet, or message, `number` has a record.
+    pub(super) fn is_recorded(&self, number: u64) -> bool {
+        let PacketTestRecords::Packets { skip, n } = self.records else { return false };
+        let skip = u64::from(skip);
+        (skip..skip + u64::from(n)).contains(&number)
     }
 
     /// Checks every value.
@@ -271,6 +299,19 @@ pub struct PacketTestCounts {
     pub bytes: u64,
     /// From the first packet to the last, tenths.
     pub span: i64,
+}
+
+impl PacketTestCounts {
+    /// What was counted since `before`.
+    pub(super) fn since(&self, before: &PacketTestCounts) -> Self {
+        PacketTestCounts {
+            received: self.received.saturating_sub(before.received),
+            lost: self.lost.saturating_sub(before.lost),
+            bad_order: self.bad_order.saturating_sub(before.bad_order),
+            bytes: self.bytes.saturating_sub(before.bytes),
+            span: self.span.saturating_sub(before.span),
+        }
+    }
 }
 
 /// A packet's record.

@@ -1,6 +1,7 @@
 //! What all tests of a run have in common.
 
 use super::codec::Setup;
+use super::packet_stats::TENTH;
 use crate::host::Host;
 use crate::{PacketTestRecords, PacketTestRole, PacketTestSettings};
 use metrics::{Clamped, Group, SECOND};
@@ -26,8 +27,7 @@ impl Params {
     /// The settings of `phase`.
     pub fn of(phase: &Phase, group: Group, host: Host) -> Self {
         if let Some(asked) = PacketTestSettings::of(phase) {
-            let waits_ns =
-                asked.waits.iter().map(|wait| u64::from(*wait) * super::packet_stats::TENTH).collect();
+            let waits_ns = asked.waits.iter().map(|wait| u64::from(*wait) * TENTH).collect();
             return Params { group, asked, train: None, waits_ns, host };
         }
         let (train, probe) = (phase.train.clone().unwrap_or_default(), phase.probe.unwrap_or_default());
@@ -45,28 +45,25 @@ impl Params {
         };
         Params { group, asked, waits_ns: (0..trains).map(wait).collect(), train: Some(train), host }
     }
-
-    /// What test `n` is to count.
-    pub(super) fn setup(&self) -> Setup {
-        setup(&self.asked)
-    }
 }
 
-/// What a test of `asked` is to count.
-pub(super) fn setup(asked: &PacketTestSettings) -> Setup {
-    let (record_bytes, log_lost, skip) = match asked.records {
-        PacketTestRecords::None => (0, 0, 0),
-        PacketTestRecords::Packets { skip, n } => (n.saturating_mul(32), 0, skip),
-        PacketTestRecords::Lost { skip, n } => (n.saturating_mul(24), 1, skip),
-    };
-    let small = |n: u32| i32::try_from(n).unwrap_or(i32::MAX);
-    Setup {
-        record_bytes: small(record_bytes),
-        acks: i32::from(asked.acks),
-        low: asked.low,
-        bin_width: small(asked.bin_width).max(1),
-        log_lost,
-        skip: small(skip),
-        stamps: i32::from(asked.stamps),
+impl Setup {
+    /// What a test of `asked` is to count.
+    pub(super) fn of(asked: &PacketTestSettings) -> Self {
+        let (record_bytes, log_lost, skip) = match asked.records {
+            PacketTestRecords::None => (0, 0, 0),
+            PacketTestRecords::Packets { skip, n } => (n.saturating_mul(32), 0, skip),
+            PacketTestRecords::Lost { skip, n } => (n.saturating_mul(24), 1, skip),
+        };
+        let small = |n: u32| i32::try_from(n).unwrap_or(i32::MAX);
+        Setup {
+            record_bytes: small(record_bytes),
+            acks: i32::from(asked.acks),
+            low: asked.low,
+            bin_width: small(asked.bin_width).max(1),
+            log_lost,
+            skip: small(skip),
+            stamps: i32::from(asked.stamps),
+        }
     }
 }

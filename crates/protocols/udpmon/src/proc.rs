@@ -25,46 +25,30 @@ pub fn between(start: &HostTexts, stop: &HostTexts, v6: bool) -> PacketTestHost 
 }
 
 /// user, nice, system, idle, iowait, irq, softirq of each line `cpu`.
-fn times(stat: &str) -> Vec<(&str, [i64; 7])> {
-    let line = |line: &'_ str| -> Option<[i64; 7]> {
-        let mut numbers = line.split_ascii_whitespace().skip(1).map(|n| n.parse::<i64>().unwrap_or(0));
-        let mut row = [0; 7];
-        for place in &mut row {
-            *place = numbers.next()?;
-        }
-        Some(row)
-    };
-    let cpu = stat.lines().filter(|line| line.starts_with("cpu"));
-    cpu.take(MOST_CPUS)
-        .filter_map(|text| Some((text.split_ascii_whitespace().next()?, line(text)?)))
-        .collect()
+fn times(stat: &str) -> impl Iterator<Item = (&str, [i64; 7])> {
+    stat.lines().filter(|line| line.starts_with("cpu")).take(MOST_CPUS).filter_map(|line| {
+        let mut words = line.split_ascii_whitespace();
+        let name = words.next()?;
+        let numbers: Vec<i64> = words.map(|n| n.parse().unwrap_or(0)).collect();
+        Some((name, *numbers.first_chunk()?))
+    })
 }
 
 /// Shares of CPU time: all CPUs together, then each.
 pub fn cpus(start: &str, stop: &str) -> Vec<PacketTestCpu> {
-    let before = times(start);
-    let one = |(name, after): &(&str, [i64; 7])| {
-        let was = before.iter().find(|(other, _)| other == name).map_or([0; 7], |(_, row)| *row);
-        let mut spent = [0; 7];
-        for (i, n) in spent.iter_mut().enumerate() {
-            *n = after[i].saturating_sub(was[i]).max(0);
-        }
-        let total: i64 = spent.iter().fold(0, |sum: i64, n| sum.saturating_add(*n));
+    let before: Vec<_> = times(start).collect();
+    let one = |(name, after): (&str, [i64; 7])| {
+        let was = before.iter().find(|(other, _)| *other == name).map_or([0; 7], |(_, row)| *row);
+        let spent: [i64; 7] = std::array::from_fn(|i| after[i].saturating_sub(was[i]).max(0));
+        let sum = |all: &[i64]| all.iter().fold(0, |sum: i64, n| sum.saturating_add(*n));
+        let total = sum(&spent);
         let share = |n: i64| if total > 0 { (i128::from(n) * 100 / i128::from(total)) as i64 } else { 0 };
-        let [user, nice, kernel, idle, iowait, irq, softirq] = spent;
-        let system = [kernel, iowait, irq, softirq].iter().fold(0, |sum: i64, n| sum.saturating_add(*n));
-        PacketTestCpu {
-            user: share(user),
-            nice: share(nice),
-            system: share(system),
-            idle: share(idle),
-            iowait: share(iowait),
-            irq: share(irq),
-            softirq: share(softirq),
-            kernel: share(kernel),
-        }
+        let [.., kernel, _, iowait, irq, softirq] = spent;
+        let system = share(sum(&[kernel, iowait, irq, softirq]));
+        let [user, nice, kernel, idle, iowait, irq, softirq] = spent.map(share);
+        PacketTestCpu { user, nice, system, idle, iowait, irq, softirq, kernel }
     };
-    times(stop).iter().map(one).collect()
+    times(stop).map(one).collect()
 }
 
 /// Counters wrapped at 32 bits on old kernels.
@@ -93,10 +77,7 @@ pub(super) fn is_interface(name: &str) -> bool {
 pub fn interfaces(start: &str, stop: &str) -> Vec<PacketTestInterface> {
     let one = |(name, before): (&str, [i64; 8])| {
         let after = dev(stop).find(|(other, _)| *other == name)?.1;
-        let mut counts = [0; 8];
-        for (i, n) in counts.iter_mut().enumerate() {
-            *n = moved(before[i], after[i]);
-        }
+        let counts = std::array::from_fn(|i| moved(before[i], after[i]));
         Some(PacketTestInterface { name: name.to_owned(), counts })
     };
     dev(start).filter_map(one).take(MOST_INTERFACES).collect()

@@ -5,8 +5,11 @@
 //!   ─▶ Train ─▶ Tail: the wait behind the last packet ─▶ Settle ─▶ Stats ─▶ Fetch, piece by piece
 //!   ─▶ Resync: 20 exchanges ─▶ Release: TESTEND ─▶ the next test, or Over
 //! ```
+//!
+//! And `udpmon_req`: Lock ─▶ Request, Response, again and again ─▶ Release ─▶ Over.
 
-use super::codec::{self, Message};
+use super::codec::{self, Message, Setup};
+use super::packet_stats::TENTH;
 use super::params::Params;
 use super::proc::between;
 use super::talk::Talk;
@@ -14,7 +17,8 @@ use super::train::Train;
 use crate::call::Caller;
 use crate::host::{HostTexts, Reading};
 use crate::one_sided::{Calls, GROUP};
-use crate::{PacketTest, PacketTestCounts, PacketTestRecords, PacketTestRole};
+use crate::readings::{Pending, READING, is_there, texts};
+use crate::{PacketTest, PacketTestRecords, PacketTestRole};
 use common::kernel::Core;
 use common::message::{tell, warn};
 use metrics::{Arrival, Clamped, Departure, Ending, Mono, Offset, SECOND};
@@ -29,17 +33,19 @@ use uuid::Uuid;
 
 mod clock;
 mod fetch;
+mod latency;
 mod trains;
 
 use clock::EXCHANGE;
 use fetch::Wanted;
+use latency::Latency;
 
 /// Pause before another attempt when another requester has the responder, ns.
 const BUSY: u64 = 30 * SECOND;
-/// How often it is looked whether a reading of this host has come, ns.
-const LOOK: u64 = SECOND / 1_000;
 /// Longest datagram.
 const LONGEST: u64 = 65_535;
+/// Why a responder may say nothing.
+const UNANSWERED: &str = "is udpmon_resp running there, and does UDP get through both ways?";
 
 /// Opens a client's tests: one flow for all of them.
 pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
@@ -47,9 +53,6 @@ pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
     // One requester only: the phase's number of connections is ignored.
     let one = Phase { connections: 1, iterations: Some(1), ..phase.clone() };
     Caller::for_all(&one, calls, true, &move |cx: &mut Context<'_>, slot| -> Box<dyn Flow> {
-        if params.asked.role == PacketTestRole::Latency {
-            return Box::new(super::latency::Latency::new(Arc::clone(&params), cx.rng.uuid(), slot));
-        }
         Box::new(Requester::new(Arc::clone(&params), cx.rng.uuid(), slot))
     })
 }
@@ -62,13 +65,17 @@ enum Step {
     Busy(Mono),
     Sync(u32),
     Start,
+    /// A request may leave at that time.
+    Request(Mono),
+    /// Its response is waited for until then.
+    Response(Mono),
     /// This host is read before the first packet; its train may not begin before.
-    Local(Mono),
+    Local,
     Train,
     Tail(Mono),
     Settle(Mono),
     /// This host is read behind the last packet.
-    After(Mono),
+    After,
     Stats,
     /// Which of the blocks, and how much of it is there.
     Fetch(usize, usize),
@@ -96,6 +103,9 @@ pub struct Requester {
     offset: Offset,
     points: Vec<(f64, f64)>,
     readings: [Option<Reading>; 3],
+    /// The next step waits for one of them.
+    pending: Option<Pending<()>>,
+    latency: Latency,
     test: PacketTest,
     /// An acknowledgement is waited for until then.
     ack: Option<Mono>,
@@ -104,8 +114,6 @@ pub struct Requester {
     got: Vec<Arrival>,
     bound_ns: u64,
     stopped: bool,
-    /// When it is looked for a reading again.
-    look: Mono,
 }
 
 impl Requester {
@@ -116,7 +124,7 @@ impl Requester {
 
     fn begin(&mut self, cx: &Context<'_>) {
         let asked = &self.params.asked;
-        let wait = self.params.waits_ns.get(self.number).copied().unwrap_or(0) / super::packet_stats::TENTH;
+        let wait = self.params.waits_ns.get(self.number).copied().unwrap_or(0) / TENTH;
         self.test = PacketTest {
             peer: self.core.path.map(|path| path.peer.to_string()).unwrap_or_default(),
             address: self.core.path.map(|path| path.local.ip().to_string()).unwrap_or_default(),
@@ -131,13 +139,16 @@ impl Requester {
             return self.local(cx.now);
         }
         self.step = Step::Lock;
-        let zero = Message::Zero(self.params.setup());
+        let zero = Message::Zero(Setup::of(&self.params.asked));
         self.talk.ask(codec::encode(&zero, codec::PARAM));
     }
 
     /// The responder has accepted the test and refuses other requesters.
     fn locked(&mut self, now: Mono) {
         self.zero = now;
+        if self.is_latency() {
+            return self.begin_size(now, self.params.asked.responses.0);
+        }
         if self.params.asked.records == PacketTestRecords::None {
             return self.local(now);
         }
@@ -148,7 +159,21 @@ impl Requester {
     /// This host is read, then the train may begin.
     fn local(&mut self, now: Mono) {
         self.readings = [Some(self.params.host.ask()), None, None];
-        self.step = Step::Local(now);
+        self.wait_for_host(now, Step::Local);
+    }
+
+    fn wait_for_host(&mut self, now: Mono, step: Step) {
+        self.pending = Pending::new((), now, READING);
+        self.step = step;
+    }
+
+    /// Whether reading `n` is there, or was waited for long enough.
+    fn was_read(&mut self, n: usize, now: Mono) -> bool {
+        Pending::take(&mut self.pending, now, |()| is_there(&self.readings[n])).is_some()
+    }
+
+    fn is_latency(&self) -> bool {
+        self.params.asked.role == PacketTestRole::Latency
     }
 
     /// The train begins: at once, or when its place in the schedule of trains has come.
@@ -177,8 +202,7 @@ impl Requester {
             self.step = Step::Train;
             return;
         }
-        self.test.sent = train.frames() - train.refused();
-        self.test.refused = train.refused();
+        (self.test.sent, self.test.refused) = (train.frame - train.refused, train.refused);
         (self.test.send_ns, self.test.last_burst_ns) = (send_ns, last_burst_ns);
         self.readings[1] = Some(self.params.host.ask());
         self.step = Step::Settle(now.plus(self.params.asked.settle_ns));
@@ -191,12 +215,9 @@ impl Requester {
 
     /// The test is over: tells it, and begins the next.
     fn over(&mut self, cx: &mut Context<'_>) {
-        let read = |n: usize| {
-            self.readings[n].as_ref().and_then(|reading| reading.get()).cloned().unwrap_or_default()
-        };
-        let stop = HostTexts { stat: read(1).stat, ..read(2) };
-        let v6 = self.core.is_v6();
-        self.test.local = between(&read(0), &stop, v6);
+        let [start, sent, after] = [0, 1, 2].map(|n| texts(&self.readings[n]));
+        let stop = HostTexts { stat: sent.stat, ..after };
+        self.test.local = between(&start, &stop, self.core.is_v6());
         self.test.over = true;
         self.test.clock = self.clock();
         self.remember(cx);
@@ -214,6 +235,10 @@ impl Requester {
             return self.begin(cx);
         }
         self.tell_trains(cx);
+        self.complete(cx);
+    }
+
+    fn complete(&mut self, cx: &mut Context<'_>) {
         self.core.complete(cx, cx.now);
         self.step = Step::Over(if self.stopped { Ending::Stopped } else { Ending::Completed });
     }
@@ -225,7 +250,7 @@ impl Requester {
             self.test.acks += u64::from(self.ack.take().is_some());
             return Ok(());
         }
-        if !self.talk.listens(now) {
+        if self.is_latency() && self.responded(cx, bytes) || !self.talk.listens(now) {
             return Ok(());
         }
         match (self.step, codec::decode(bytes)) {
@@ -243,23 +268,15 @@ impl Requester {
                 self.exchanged(now, frame, time);
             }
             (Step::Stats, _) if bytes.len() == codec::PARAM => {
-                let Some(counts) = codec::decode_counts(bytes) else { return Ok(()) };
                 self.talk.answered(now);
-                let count = |n: i32| u64::try_from(n).unwrap_or(0);
-                self.test.counts = Some(PacketTestCounts {
-                    received: count(counts.received),
-                    lost: count(counts.lost),
-                    bad_order: count(counts.bad_order),
-                    bytes: 0,
-                    span: counts.span,
-                });
+                self.test.counts = codec::decode_counts(bytes);
                 self.list();
                 self.fetch(0, 0);
             }
             (Step::Fetch(at, have), _) => self.piece(now, at, have, bytes),
             (Step::Release, Some(Message::Ok { .. })) => {
                 self.talk.answered(now);
-                self.over(cx);
+                if self.is_latency() { self.complete(cx) } else { self.over(cx) }
             }
             _ => {}
         }
@@ -271,10 +288,16 @@ impl Requester {
     fn busy(&mut self, cx: &mut Context<'_>) {
         let repeated = self.talk.repeated();
         self.talk.answered(cx.now);
+        if self.is_latency() {
+            // A responder in use answers requests all the same, and START is not needed for them.
+            return self.locked(cx.now);
+        }
         if repeated || self.number > 0 {
             self.step = Step::Start;
             self.zero = cx.now;
-            return self.talk.ask(codec::encode(&Message::Start(self.params.setup()), codec::PARAM));
+            return self
+                .talk
+                .ask(codec::encode(&Message::Start(Setup::of(&self.params.asked)), codec::PARAM));
         }
         warn(cx, "the responder is taken by another test: asking again in 30 s");
         self.step = Step::Busy(cx.now.plus(BUSY));
@@ -284,10 +307,10 @@ impl Requester {
         let now = cx.now;
         match self.talk.late(now) {
             Ok(late) => self.test.timeouts += u64::from(late),
-            Err(ns) => {
-                let why = "is udpmon_resp running there, and does UDP get through both ways?";
-                return Err(Violation::Stalled(Duration::from_nanos(ns)).likely(why));
-            }
+            Err(ns) => return Err(Violation::Stalled(Duration::from_nanos(ns)).likely(UNANSWERED)),
+        }
+        if matches!(self.step, Step::Response(until) if now >= until) {
+            self.missed(cx)?;
         }
         if self.ack.is_some_and(|at| at <= now) {
             self.ack = None;
@@ -306,16 +329,16 @@ impl Requester {
     /// Goes on to the next step, if it is time.
     fn due(&mut self, cx: &mut Context<'_>) {
         let now = cx.now;
-        let read = |reading: &Option<Reading>| reading.as_ref().is_none_or(|reading| reading.get().is_some());
-        match self.step {
+        let step = self.step;
+        match step {
             Step::Busy(until) if now >= until => self.begin(cx),
-            Step::Local(since) if read(&self.readings[0]) || now.since(since) > SECOND => self.depart(now),
+            Step::Local if self.was_read(0, now) => self.depart(now),
             Step::Tail(until) if now >= until => self.arrived(now),
             Step::Settle(until) if now >= until => {
                 self.readings[2] = Some(self.params.host.ask());
-                self.step = Step::After(now);
+                self.wait_for_host(now, Step::After);
             }
-            Step::After(since) if read(&self.readings[2]) || now.since(since) > SECOND => {
+            Step::After if self.was_read(2, now) => {
                 if self.params.asked.role == PacketTestRole::Send {
                     self.over(cx);
                 } else {
@@ -330,22 +353,18 @@ impl Requester {
     /// When something is to be looked at that no packet tells.
     fn wake(&self) -> Option<Mono> {
         let own = match self.step {
-            Step::Busy(at) | Step::Tail(at) | Step::Settle(at) => Some(at),
-            Step::Local(since) | Step::After(since) => {
-                let ready = self.readings[if matches!(self.step, Step::Local(_)) { 0 } else { 2 }]
-                    .as_ref()
-                    .is_none_or(|reading| reading.get().is_some());
-                Some(if ready { since } else { self.look })
-            }
+            Step::Busy(at) | Step::Tail(at) | Step::Settle(at) | Step::Response(at) => Some(at),
+            Step::Local | Step::After => Pending::look(&self.pending),
             _ => None,
         };
-        [own, self.talk.wake(), self.ack].into_iter().flatten().min()
+        [own, self.talk.again, self.ack].into_iter().flatten().min()
     }
 }
 
 impl Flow for Requester {
     fn interest(&self) -> Interest {
         let sends = match (self.step, &self.train) {
+            (Step::Request(at), _) => When::At(at),
             (Step::Train, Some(train)) if self.ack.is_none() => train.due().unwrap_or(When::Never),
             _ => self.talk.send(),
         };
@@ -358,6 +377,9 @@ impl Flow for Requester {
     fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
         match &mut self.train {
             Some(train) if self.step == Step::Train => train.prepare_send(cx, &self.params, self.zero, out),
+            _ if matches!(self.step, Step::Request(_)) => {
+                out.copy(&self.request(cx.now));
+            }
             _ => self.talk.prepare_send(cx, out),
         }
     }
@@ -374,6 +396,10 @@ impl Flow for Requester {
                 self.ack = self.params.asked.acks.then(|| cx.now.plus(EXCHANGE));
                 self.advance(cx.now);
             }
+            _ if matches!(self.step, Step::Request(_)) => {
+                self.core.sent(cx, n.bytes);
+                self.requested();
+            }
             _ => {
                 self.core.framing_sent(cx, n.bytes);
                 self.talk.wrote(cx.now);
@@ -382,7 +408,11 @@ impl Flow for Requester {
     }
 
     fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
-        self.core.framing_received(cx, got.len);
+        if matches!(self.step, Step::Request(_) | Step::Response(_)) {
+            self.core.received(cx, got.len);
+        } else {
+            self.core.framing_received(cx, got.len);
+        }
         for datagram in got.datagrams() {
             self.heard(cx, datagram)?;
         }
@@ -395,10 +425,7 @@ impl Flow for Requester {
                 self.core.up(cx, path);
                 self.begin(cx);
             }
-            FlowEvent::Wake => {
-                self.look = cx.now.plus(LOOK);
-                self.wakes(cx)?;
-            }
+            FlowEvent::Wake => self.wakes(cx)?,
             // A responder that is just starting is there when it is asked again.
             FlowEvent::Broken(fault) if self.step == Step::Lock && self.talk.repeated() => {
                 return Err(Violation::Refused(fault));
@@ -427,7 +454,8 @@ impl Requester {
             }
             Step::Tail(_) | Step::Settle(_) => {}
             Step::Lock | Step::Busy(_) => self.step = Step::Over(Ending::Stopped),
-            Step::Sync(_) | Step::Start | Step::Local(_) => self.release(),
+            Step::Sync(_) | Step::Start | Step::Local => self.release(),
+            Step::Request(_) | Step::Response(_) => self.end_size(cx),
             _ => {}
         }
     }

@@ -19,6 +19,7 @@ use super::blocks;
 use super::codec::{self, Block, Message, Setup};
 use super::packet_stats::{Packet, PacketStats};
 use super::proc::between;
+use super::readings::{FIRST, Pending, READING, is_there};
 use crate::PacketTest;
 use crate::host::{HostTexts, Reading};
 use crate::one_sided::GROUP;
@@ -43,26 +44,14 @@ const AFTER: u64 = 30 * SECOND;
 /// takes a descriptor.
 const SILENCE_OF_FEW: u64 = 20 * SECOND;
 const FEW: u64 = 4;
-/// How often it is looked whether a reading of this host has come, ns.
-const LOOK: u64 = SECOND / 1_000;
-/// How long a reading is waited for before an answer, ns: the host is read before packets come and after, not while they do, but a
-/// requester is not kept waiting for it when there is a queue.
-const FIRST: u64 = SECOND / 20;
-/// How long a reading is waited for, ns.
-const READING: u64 = SECOND;
 /// How long a stream that began without a word leaves its socket alone, so that what came before that socket was there is
 /// counted first, ns.
 const SETTLE: u64 = 1_000_000;
 /// Longest response, bytes.
 const LONGEST: usize = 65_507;
 
-/// When a datagram came: by the kernel's stamp, if there is one.
-fn arrival(got: &Received<'_>) -> Mono {
-    got.arrived()
-}
-
 fn packet(cx: &Context<'_>, got: &Received<'_>, bytes: usize, frame: i64, sent: i64) -> Packet {
-    let at = arrival(got);
+    let at = got.arrived();
     let stamp_ns = if got.stamp.is_some() { cx.clock.wall(at).0 } else { 0 };
     let raw_ns = got.card.map_or(0, |card| card.raw_ns);
     Packet { frame, sent, bytes, at, stamp_ns, raw_ns }
@@ -84,38 +73,6 @@ impl Readings {
     }
 }
 
-/// What is to be told of a stream that began without a word, once this host has been read.
-#[derive(Debug)]
-struct Report {
-    reading: Reading,
-    since: Mono,
-    /// When it is looked for the reading again.
-    look: Mono,
-    /// It is the last, and the stream ends so.
-    last: Option<Ending>,
-}
-
-/// A request that waits for a reading of this host.
-#[derive(Clone, Copy, Debug)]
-struct Waiting {
-    block: Block,
-    index: i32,
-    length: i32,
-    since: Mono,
-    /// When it is looked for the reading again.
-    look: Mono,
-}
-
-/// An answer to ZEROSTATS, START or GETSTATS that is held back: the original reads its host before it answers, so that the answer
-/// is the start's only.
-#[derive(Debug)]
-struct Held {
-    answer: Vec<u8>,
-    since: Mono,
-    /// When it is looked again whether this host has been read.
-    look: Mono,
-}
-
 pub struct Responder {
     place: Place,
     stats: Arc<Mutex<PacketStats>>,
@@ -124,12 +81,14 @@ pub struct Responder {
     accounted: (u64, u64),
     /// Reply to be sent.
     answer: Vec<u8>,
-    /// A request that waits for a reading.
-    waits: Option<Waiting>,
     readings: Readings,
-    /// An answer waits for the last of them.
-    held: Option<Held>,
-    report: Option<Report>,
+    /// A request that waits for both of them: a block, where of it, and at most how many bytes.
+    waits: Option<Pending<(Block, i32, i32)>>,
+    /// An answer to ZEROSTATS, START or GETSTATS that waits for the last of them: the original reads its host before it answers, so
+    /// that the answer is the start's only.
+    held: Option<Pending<Vec<u8>>>,
+    /// What is to be told of a stream that began without a word, once this host has been read, and how the stream ends, if it does.
+    report: Option<Pending<(Reading, Option<Ending>)>>,
     /// When it last said something.
     heard: Mono,
     testing: bool,
@@ -140,7 +99,6 @@ pub struct Responder {
     /// Its socket is left alone until then.
     quiet: bool,
     up: Option<Mono>,
-    over: Option<Ending>,
 }
 
 impl Responder {
@@ -162,7 +120,6 @@ impl Responder {
             silent: false,
             quiet: false,
             up: None,
-            over: None,
         }
     }
 
@@ -175,7 +132,7 @@ impl Responder {
         if self.core.row.is_none() {
             return;
         }
-        let (packets, bytes) = self.with(|stats| stats.came());
+        let (packets, bytes) = self.with(|stats| (stats.received, stats.bytes));
         let (known, moved) = std::mem::replace(&mut self.accounted, (packets, bytes));
         self.core.received(cx, bytes.saturating_sub(moved));
         let received = packets.saturating_sub(known);
@@ -189,7 +146,7 @@ impl Responder {
                 let packet = packet(cx, got, bytes.len(), frame, sent);
                 let acks = self.with(|stats| {
                     stats.packet(&packet);
-                    stats.setup().acks > 0
+                    stats.setup.acks > 0
                 });
                 if acks {
                     self.answer = codec::encode(&Message::Ack, codec::ACK);
@@ -197,19 +154,22 @@ impl Responder {
                 self.account(cx);
                 return;
             }
-            Message::Zero(setup) => self.begin(cx.now, setup, Some(arrival(got)), bytes),
+            Message::Zero(setup) => self.begin(cx.now, setup, Some(got.arrived()), bytes),
             Message::Start(setup) => self.begin(cx.now, setup, None, bytes),
             Message::Ask { length, .. } => {
                 let length = usize::try_from(length).unwrap_or(0).min(LONGEST);
-                let time = self.with(|stats| arrival(got).since(stats.zero())) / 1_000;
+                let time = self.with(|stats| got.arrived().since(stats.zero)) / 1_000;
                 self.answer = codec::response(bytes, length, time as i64);
             }
             Message::Stats => {
                 self.readings.stop = Some(self.place.shared.host.ask());
-                let answer = codec::encode_counts(&self.with(|stats| stats.told()));
+                let answer = codec::encode_counts(&self.with(|stats| stats.counts()));
                 self.hold(cx.now, answer);
             }
-            Message::Fetch { block, index, length } => self.fetch(cx.now, block, index, length),
+            Message::Fetch { block, index, length } => {
+                self.waits = Pending::new((block, index, length), cx.now, READING);
+                self.fetch(cx.now);
+            }
             Message::End => {
                 self.answer = codec::answer(bytes);
                 self.tell(cx, true);
@@ -223,7 +183,7 @@ impl Responder {
     /// A test begins; with `zero` its times count from there.
     fn begin(&mut self, now: Mono, setup: Setup, zero: Option<Mono>, request: &[u8]) {
         let room = self.place.room(&setup);
-        let zero = zero.unwrap_or_else(|| self.with(|stats| stats.zero()));
+        let zero = zero.unwrap_or_else(|| self.with(|stats| stats.zero));
         self.with(|stats| *stats = PacketStats::new(setup, zero, room));
         self.accounted = (0, 0);
         self.readings = Readings { start: Some(self.place.shared.host.ask()), stop: None };
@@ -233,31 +193,25 @@ impl Responder {
     }
 
     fn hold(&mut self, now: Mono, answer: Vec<u8>) {
-        self.held = Some(Held { answer, since: now, look: now });
+        self.held = Pending::new(answer, now, FIRST);
         self.release(now);
     }
 
-    /// Answers once this host has been read.
+    /// Answers once this host has been read: before packets come and after, not while they do.
     fn release(&mut self, now: Mono) {
-        let Some(held) = &mut self.held else { return };
-        let last = self.readings.stop.as_ref().or(self.readings.start.as_ref());
-        if last.is_none_or(|reading| reading.get().is_some()) || now.since(held.since) >= FIRST {
-            self.answer = std::mem::take(&mut held.answer);
-            self.held = None;
-        } else {
-            held.look = now.plus(LOOK);
+        let Readings { start, stop } = &self.readings;
+        let last = if stop.is_some() { stop } else { start };
+        if let Some(answer) = Pending::take(&mut self.held, now, |_| is_there(last)) {
+            self.answer = answer;
         }
     }
 
-    /// A piece of a block is asked for. Those made of readings wait for them.
-    fn fetch(&mut self, now: Mono, block: Block, index: i32, length: i32) {
-        self.waits = None;
-        let ready =
-            !matches!(block, Block::Net | Block::Cpu | Block::FlowId) || self.readings.both().is_some();
-        if ready {
+    /// Answers a request for a piece of a block. Those made of readings wait for them.
+    fn fetch(&mut self, now: Mono) {
+        let are_there = self.readings.both().is_some();
+        let ready = |(block, ..): &(Block, i32, i32)| are_there || !block.is_of_host();
+        if let Some((block, index, length)) = Pending::take(&mut self.waits, now, ready) {
             self.answer = self.piece(block, index, length);
-        } else {
-            self.waits = Some(Waiting { block, index, length, since: now, look: now.plus(LOOK) });
         }
     }
 
@@ -267,7 +221,6 @@ impl Responder {
             return Vec::new();
         };
         let length = length.min(LONGEST);
-        let v6 = self.core.is_v6();
         let none = HostTexts::default();
         let (start, stop) = self.readings.both().unwrap_or((&none, &none));
         let bytes = match block {
@@ -276,9 +229,9 @@ impl Responder {
                 Some(blocks::encode_histogram(number, title, hist))
             }),
             Block::Records => return self.records(index, length),
-            Block::Net => Some(blocks::encode_net(start, stop, v6)),
-            Block::Cpu => Some(blocks::encode_cpus(&between(start, stop, v6).cpus)),
-            Block::FlowId => Some(blocks::encode_card(between(start, stop, v6).cards.first())),
+            Block::Net | Block::Cpu | Block::FlowId => {
+                Some(blocks::encode_host(block, [start, stop], self.core.is_v6(), 0))
+            }
         };
         let bytes = bytes.unwrap_or_default();
         let from = index.min(bytes.len());
@@ -289,17 +242,15 @@ impl Responder {
     fn records(&self, index: usize, length: usize) -> Vec<u8> {
         let from = index.saturating_mul(8);
         self.with(|stats| {
-            let asked = usize::try_from(stats.setup().record_bytes).unwrap_or(0);
+            let asked = usize::try_from(stats.setup.record_bytes).unwrap_or(0);
             let length = length.min(asked.saturating_sub(from));
-            let lost = stats.setup().log_lost == 1;
+            let lost = stats.setup.log_lost == 1;
             let one = if lost { blocks::LOST } else { blocks::RECORD };
             let (first, last) = (from / one, (from + length).div_ceil(one));
             let mut bytes = if lost {
-                blocks::encode_lost(stats.lost().get(first..last.min(stats.lost().len())).unwrap_or(&[]))
+                blocks::encode_lost(stats.lost.get(first..last.min(stats.lost.len())).unwrap_or(&[]))
             } else {
-                blocks::encode_records(
-                    stats.records().get(first..last.min(stats.records().len())).unwrap_or(&[]),
-                )
+                blocks::encode_records(stats.records.get(first..last.min(stats.records.len())).unwrap_or(&[]))
             };
             bytes.drain(..(from % one).min(bytes.len()));
             bytes.resize(length, 0);
@@ -314,13 +265,13 @@ impl Responder {
             self.readings.both().map_or_else(Default::default, |(a, b)| (a.clone(), b.clone()));
         let test = self.with(|stats| PacketTest {
             peer: path.peer.to_string(),
-            started: cx.clock.wall(stats.zero()),
+            started: cx.clock.wall(stats.zero),
             told: Some(cx.clock.wall(cx.now)),
             counts: Some(stats.counts()),
-            gaps: Some(stats.histograms()[0].clone()),
-            others: stats.histograms()[1..].to_vec(),
-            records: if over { stats.records().to_vec() } else { Vec::new() },
-            lost: if over { stats.lost().to_vec() } else { Vec::new() },
+            gaps: Some(stats.hists[0].clone()),
+            others: stats.hists[1..].to_vec(),
+            records: if over { stats.records.to_vec() } else { Vec::new() },
+            lost: if over { stats.lost.to_vec() } else { Vec::new() },
             remote: between(&start, &stop, self.core.is_v6()),
             over,
             ..PacketTest::default()
@@ -333,26 +284,21 @@ impl Responder {
 
     /// A stream that began without a word is told of when this host has been read.
     fn report(&mut self, cx: &mut Context<'_>, last: Option<Ending>) {
-        let (since, look) = (cx.now, cx.now);
         // What is being told already is told with the end, if that has come.
-        let reading =
-            self.report.take().map_or_else(|| self.place.shared.host.ask(), |report| report.reading);
-        self.report = Some(Report { reading, since, look, last });
+        let begun = Pending::take(&mut self.report, cx.now, |_| true);
+        let reading = begun.map_or_else(|| self.place.shared.host.ask(), |(reading, _)| reading);
+        self.report = Pending::new((reading, last), cx.now, READING);
         self.look(cx);
     }
 
     /// Looks whether this host has been read, and tells.
     fn look(&mut self, cx: &mut Context<'_>) {
-        let Some(report) = &mut self.report else { return };
-        if report.reading.get().is_none() && cx.now.since(report.since) < READING {
-            report.look = cx.now.plus(LOOK);
-            return;
-        }
-        let Some(Report { reading, last, .. }) = self.report.take() else { return };
+        let read = |(reading, _): &(Reading, Option<Ending>)| reading.get().is_some();
+        let Some((reading, last)) = Pending::take(&mut self.report, cx.now, read) else { return };
         self.readings.stop = Some(Arc::clone(&reading));
         self.tell(cx, last.is_some());
         self.readings = Readings { start: Some(reading), stop: None };
-        self.over = self.over.or(last);
+        last.into_iter().for_each(|how| self.core.end(how));
     }
 
     fn expires(&self) -> Mono {
@@ -371,14 +317,7 @@ impl Responder {
         }
         self.release(cx.now);
         self.look(cx);
-        if let Some(Waiting { block, index, length, since, .. }) = self.waits {
-            if self.readings.both().is_some() || cx.now.since(since) >= READING {
-                self.waits = None;
-                self.answer = self.piece(block, index, length);
-            } else if let Some(waits) = &mut self.waits {
-                waits.look = cx.now.plus(LOOK);
-            }
-        }
+        self.fetch(cx.now);
         if cx.now >= self.expires() {
             self.finish(cx, Ending::Completed);
         }
@@ -386,7 +325,8 @@ impl Responder {
 
     fn finish(&mut self, cx: &mut Context<'_>, how: Ending) {
         self.account(cx);
-        if self.over.is_some() || self.report.as_ref().is_some_and(|report| report.last.is_some()) {
+        let is_told = self.report.as_ref().is_some_and(|report| report.what.1.is_some());
+        if self.core.over.is_some() || is_told {
             return;
         }
         if self.testing && self.silent {
@@ -395,23 +335,22 @@ impl Responder {
         if self.testing {
             self.tell(cx, true);
         }
-        self.over = Some(how);
+        self.core.end(how);
     }
 }
 
 impl Flow for Responder {
     fn interest(&self) -> Interest {
         let settled = self.up.map(|up| up.plus(SETTLE)).filter(|_| self.quiet);
-        let looks = self.waits.map(|waits| waits.look);
-        let reports = self.report.as_ref().map(|report| report.look);
+        let reports = Pending::look(&self.report);
         let expires = Some(self.expires()).filter(|_| reports.is_none());
-        let held = self.held.as_ref().map(|held| held.look);
-        let wake = [expires, self.snapshot, settled, looks, reports, held].into_iter().flatten().min();
+        let looks = [Pending::look(&self.waits), reports, Pending::look(&self.held)];
+        let wake = looks.into_iter().chain([expires, self.snapshot, settled]).flatten().min();
         Interest {
             send: if self.answer.is_empty() { When::Never } else { When::Now },
             read: if self.quiet { Read::Pause } else { Read::look(LONGEST) },
             wake,
-            end: self.over.map(|how| End::Done { how, reset: false }),
+            end: self.core.over.map(|(how, reset)| End::Done { how, reset }),
         }
     }
 

@@ -20,29 +20,24 @@ impl PacketTest {
     }
 
     fn stream(&self) -> Shown {
-        let mut settings = vec![];
         // A program that only received knows neither size nor spacing.
-        if self.size > 0 {
-            settings.push(Reading::new("size", "size", Unit::Bytes, self.size.into()));
-        }
-        if self.sent > 0 {
-            settings.push(Reading::new("spacing", "spacing", Unit::Ns, f64::from(self.wait) * TENTH));
-        }
+        let size = || Reading::new("size", "size", Unit::Bytes, self.size.into());
+        let spacing = || Reading::new("spacing", "spacing", Unit::Ns, f64::from(self.wait) * TENTH);
+        let settings = [(self.size > 0).then(size), (self.sent > 0).then(spacing)];
         let count = |key: &str, label: &str, n: u64| Reading::new(key, label, Unit::Count, real(n));
-        let mut counts: Vec<Reading> =
-            Some(count("sent", "sent", self.sent)).filter(|_| self.sent > 0).into_iter().collect();
-        if let Some(found) = self.counts {
-            counts.extend([
+        let sent = (self.sent > 0).then(|| count("sent", "sent", self.sent));
+        let found = self.counts.map(|found| {
+            [
                 count("received", "received", found.received),
                 count("lost", "lost", found.lost),
                 count("reordered", "out of order", found.bad_order),
-            ]);
-        }
+            ]
+        });
         Shown {
             title: "Tests (receiver's count)".to_owned(),
             peer: self.peer.clone(),
-            settings,
-            counts,
+            settings: settings.into_iter().flatten().collect(),
+            counts: sent.into_iter().chain(found.into_iter().flatten()).collect(),
             figures: self.figures(),
             curves: self.gaps().into_iter().chain(self.packets()).collect(),
             bad: self.counts.is_some_and(|counts| counts.lost > 0),

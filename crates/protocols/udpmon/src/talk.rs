@@ -15,13 +15,14 @@ const QUIET: u64 = SECOND / 10;
 pub(super) struct Talk {
     request: Vec<u8>,
     unsent: bool,
-    again: Option<Mono>,
+    /// When it is sent again.
+    pub(super) again: Option<Mono>,
     tries: u32,
     /// Nothing is heard or said before.
     quiet: Option<Mono>,
     patience: u64,
     /// When the request left for the last time.
-    sent: Mono,
+    pub(super) sent: Mono,
 }
 
 impl Talk {
@@ -48,20 +49,12 @@ impl Talk {
         self.tries > 0
     }
 
-    pub(super) fn sent(&self) -> Mono {
-        self.sent
-    }
-
     pub(super) fn send(&self) -> When {
         match (self.unsent, self.quiet) {
             (false, _) => When::Never,
             (true, None) => When::Now,
             (true, Some(at)) => When::At(at),
         }
-    }
-
-    pub(super) fn wake(&self) -> Option<Mono> {
-        self.again
     }
 
     pub(super) fn prepare_send(&mut self, cx: &Context<'_>, out: &mut Transmit<'_>) {

@@ -25,8 +25,9 @@ pub(super) struct Train {
     burst: (Mono, u32, u64),
     /// When the next packet is due.
     due: Mono,
-    frame: u64,
-    refused: u64,
+    /// Packets that left or were refused, and refused ones.
+    pub(super) frame: u64,
+    pub(super) refused: u64,
     /// When the last packet offered left.
     left: Mono,
     /// Packets sent, by number and time; kept if an output lists packets.
@@ -43,7 +44,7 @@ impl Train {
             wait_ns: params.waits_ns.get(n).copied().unwrap_or(0),
             packets: if timed.is_some() { u64::MAX } else { asked.packets.into() },
             bursts: asked.bursts,
-            gap_ns: u64::from(asked.gap) * super::packet_stats::TENTH,
+            gap_ns: asked.gap_ns(),
             drift: asked.drift,
             start,
             stop: timed.map(|ns| start.plus(ns)),
@@ -116,14 +117,6 @@ impl Train {
         self.burst = (begin, self.burst.1 + 1, 0);
         self.due = begin;
         true
-    }
-
-    pub(super) fn frames(&self) -> u64 {
-        self.frame
-    }
-
-    pub(super) fn refused(&self) -> u64 {
-        self.refused
     }
 
     /// From the first packet, and from the first of the last burst, until `now`, ns.

@@ -7,9 +7,10 @@ use model::Phase;
 use sim::{Link, Pair, Quirks};
 use transport::{Flow, FlowEvent, Path, Rng};
 use udpmon::blocks::decode_cpus;
-use udpmon::tcpmon::codec::{Command, Counts, Head, PARAM, answer, decode, decode_counts, encode};
+use udpmon::codec::Block;
+use udpmon::tcpmon::codec::{Command, Head, PARAM, answer, decode, decode_counts, encode};
 use udpmon::tcpmon::{Plan, Requester, Responder};
-use udpmon::{PacketTest, PacketTestRecords, PacketTestSettings};
+use udpmon::{PacketTest, PacketTestCounts, PacketTestRecords, PacketTestSettings};
 use uuid::Uuid;
 
 const VECTORS: &str = include_str!("vectors/tcpmon.txt");
@@ -25,9 +26,9 @@ fn heads_of_the_originals() {
         ("data_0", Command::Data, 0, 1000),
         ("data_3", Command::Data, 3, 1000),
         ("getstats", Command::Stats, 39, 144),
-        ("getnetsnmp", Command::Net, 39, 144),
-        ("getnicstats", Command::FlowId, 39, 144),
-        ("getcpuload", Command::Cpu, 39, 144),
+        ("getnetsnmp", Command::Fetch(Block::Net), 39, 144),
+        ("getnicstats", Command::Fetch(Block::FlowId), 39, 144),
+        ("getcpuload", Command::Fetch(Block::Cpu), 39, 144),
     ] {
         let found = decode(head(&v[name]));
         assert_eq!((found.command, found.length), (command, length), "{name}");
@@ -38,7 +39,8 @@ fn heads_of_the_originals() {
         assert_eq!(again, found);
     }
     // As printed: num_recv 40, bytes_recv 40000, recv_time 12011.
-    let counts = Counts { received: 40, bytes: 40_000, span_us: 12_011 };
+    let counts =
+        PacketTestCounts { received: 40, bytes: 40_000, span: 120_110, ..PacketTestCounts::default() };
     assert_eq!(decode_counts(head(&v["stats"])), counts);
     assert_eq!(decode_counts(&answer(head(&v["getstats"]), &counts)), counts);
     // As printed: "R ; 60; 0; 39; 0; 0; 0; 11".
@@ -46,8 +48,8 @@ fn heads_of_the_originals() {
     assert_eq!((cpus.len(), cpus[0].user, cpus[0].system, cpus[0].softirq), (3, 60, 39, 11));
 }
 
-fn pair(transfer: u64, message: u64) -> Pair {
-    let plan = Plan { message, transfer, rate: None, stall_ns: 15 * SECOND, test: None };
+fn pair(transfer: u64, message: u32) -> Pair {
+    let plan = Plan::plain(message, transfer, None, 15 * SECOND);
     let client = Requester::new(plan, Uuid::from_u128(1), 0);
     let server = Responder::new(&Host::default(), Uuid::from_u128(2), 15 * SECOND, 64 * 1024);
     Pair::stream(Box::new(client), Box::new(server))
@@ -104,7 +106,7 @@ fn a_message_that_is_due_later_is_no_stall_although_it_is_told_how_the_test_stan
 fn damaged_talks_do_no_harm() {
     let (mut bench, mut rng) = (Bench::new(31), Rng::new(32));
     let path = Path { peer: ([10, 0, 0, 1], 1).into(), local: ([10, 0, 0, 2], 2).into() };
-    let good: Vec<u8> = [Command::Data, Command::Stats, Command::FlowId, Command::Data]
+    let good: Vec<u8> = [Command::Data, Command::Stats, Command::Fetch(Block::FlowId), Command::Data]
         .iter()
         .enumerate()
         .flat_map(|(n, command)| {

@@ -2,7 +2,7 @@
 
 use super::{Requester, Step};
 use crate::PacketTestClock;
-use crate::codec::{self, Message};
+use crate::codec::{self, Message, Setup};
 use metrics::{Exchange, Mono, SECOND};
 
 /// Exchanges before a test, as in the original, and behind it.
@@ -27,7 +27,7 @@ impl Requester {
         if frame != i64::from(first + count) {
             return;
         }
-        let (sent, came) = (self.talk.sent().since(self.zero), now.since(self.zero));
+        let (sent, came) = (self.talk.sent.since(self.zero), now.since(self.zero));
         if !self.talk.repeated() {
             // Whole microseconds: it came in the microsecond behind.
             let t3 = time.saturating_mul(1_000);
@@ -45,7 +45,7 @@ impl Requester {
         }
         if first == 1 {
             self.step = Step::Start;
-            self.talk.ask(codec::encode(&Message::Start(self.params.setup()), codec::PARAM));
+            self.talk.ask(codec::encode(&Message::Start(Setup::of(&self.params.asked)), codec::PARAM));
         } else {
             self.release();
         }

@@ -4,8 +4,7 @@ use super::clock::EXCHANGES;
 use super::{Requester, Step};
 use crate::PacketTestRecords;
 use crate::blocks;
-use crate::codec::{self, Block, Message};
-use crate::proc::between;
+use crate::codec::{self, Block, Message, Setup};
 use metrics::Mono;
 
 #[derive(Clone, Copy, Debug)]
@@ -32,20 +31,19 @@ impl Requester {
         if asked.records != PacketTestRecords::None {
             wanted.push(Block::Records);
         }
-        let records = usize::try_from(self.params.setup().record_bytes).unwrap_or(0);
+        let records = usize::try_from(Setup::of(&self.params.asked).record_bytes).unwrap_or(0);
         let records_piece = match asked.records {
             PacketTestRecords::Lost { .. } => codec::LOST_PIECE,
             _ => codec::RECORDS_PIECE,
         };
-        let of = |block| match block {
-            Block::Histogram(_) => (blocks::HISTOGRAM, codec::PIECE),
-            Block::Records => (records, records_piece),
-            Block::Net => (blocks::NET, codec::PIECE),
-            Block::Cpu => (blocks::CPU, codec::PIECE),
-            Block::FlowId => (blocks::CARD, codec::PIECE),
-        };
         let one = |block| {
-            let (length, piece) = of(block);
+            let (length, piece) = match block {
+                Block::Histogram(_) => (blocks::HISTOGRAM, codec::PIECE),
+                Block::Records => (records, records_piece),
+                Block::Net => (blocks::NET, codec::PIECE),
+                Block::Cpu => (blocks::CPU, codec::PIECE),
+                Block::FlowId => (blocks::CARD, codec::PIECE),
+            };
             Wanted { block, length, piece }
         };
         self.wanted = wanted.into_iter().map(one).collect();
@@ -88,15 +86,7 @@ impl Requester {
         match block {
             Block::Histogram(0) => test.gaps = blocks::decode_histogram(bytes),
             Block::Histogram(_) => test.others.extend(blocks::decode_histogram(bytes)),
-            Block::Net => {
-                let v6 = self.core.is_v6();
-                if let Some((start, stop)) = blocks::decode_net(bytes) {
-                    let host = between(&start, &stop, v6);
-                    (test.remote.interfaces, test.remote.ip) = (host.interfaces, host.ip);
-                }
-            }
-            Block::Cpu => test.remote.cpus = blocks::decode_cpus(bytes),
-            Block::FlowId => test.remote.cards.extend(blocks::decode_card(bytes)),
+            Block::Net | Block::Cpu | Block::FlowId => test.remote.keep(block, bytes, self.core.is_v6()),
             Block::Records => match self.params.asked.records {
                 PacketTestRecords::Lost { .. } => test.lost = blocks::decode_lost(bytes),
                 _ => test.records = blocks::decode_records(bytes),

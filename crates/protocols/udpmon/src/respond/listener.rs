@@ -1,6 +1,6 @@
 //! Admission of requesters to a responder, and the state that its workers share.
 
-use super::{Responder, arrival, packet};
+use super::{Responder, packet};
 use crate::PacketTestSettings;
 use crate::codec::{self, Message, Setup};
 use crate::host::Host;
@@ -77,7 +77,7 @@ pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
         host: answers.host.with_cards(&asked.cards),
         limit: Limit::new(answers.exit_after),
         every_ns: asked.every_ns,
-        setup: crate::params::setup(&asked),
+        setup: Setup::of(&asked),
         peers: Mutex::default(),
         promised: AtomicUsize::new(0),
         most: answers.sockets.map_or(MOST_PEERS, |sockets| sockets.clamp(1, MOST_PEERS)),
@@ -129,10 +129,10 @@ impl Acceptor for Listener {
         }
         let mut place = Place { shared: Arc::clone(shared), peer, records: 0 };
         let room = place.room(&shared.setup);
-        let stats = Arc::new(Mutex::new(PacketStats::new(shared.setup, arrival(got), room)));
+        let stats = Arc::new(Mutex::new(PacketStats::new(shared.setup, got.arrived(), room)));
         peers.insert(peer, Arc::clone(&stats));
         drop(peers);
-        let mut flow = Responder::new(place, stats, arrival(got));
+        let mut flow = Responder::new(place, stats, got.arrived());
         flow.hears(cx, got, got.bytes, message);
         if matches!(message, Message::Data { .. }) {
             (flow.quiet, flow.silent) = (true, true);

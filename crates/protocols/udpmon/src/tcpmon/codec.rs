@@ -20,7 +20,8 @@
 //! A message is this head and as much more as its length says. One connection is one test; nothing is agreed on before the first
 //! DATA. Answers to GETNETSNMP, GETNICSTATS and GETCPULOAD are UDPmon's blocks, whole and without a head. Fields that a message
 //! does not use hold whatever was there; that goes for the version, too.
-use crate::codec::{DATA, GETCPULOAD, GETNETSNMP, GETNICSTATS, GETSTATS, i32_at, i64_at, put32, put64};
+use crate::PacketTestCounts;
+use crate::codec::{Block, DATA, GETSTATS, i32_at, i64_at, put32, put64};
 use metrics::Clamped;
 
 pub const PARAM: usize = 144;
@@ -31,12 +32,8 @@ pub enum Command {
     /// Data: counted.
     Data,
     Stats,
-    /// Texts of /proc/net.
-    Net,
-    /// A card's counters.
-    FlowId,
-    /// CPU shares.
-    Cpu,
+    /// A block about the responder's host.
+    Fetch(Block),
     /// Anything else: passed over.
     Other,
 }
@@ -49,23 +46,12 @@ pub struct Head {
     pub length: u64,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    pub received: i32,
-    pub bytes: i64,
-    /// From the first message to the last, µs.
-    pub span_us: i64,
-}
-
 /// What a head says. A length that is shorter than a head, or below 0, is that of a head.
 pub fn decode(bytes: &[u8; PARAM]) -> Head {
-    let command = match i32_at(bytes, 0) {
-        Some(DATA) => Command::Data,
-        Some(GETSTATS) => Command::Stats,
-        Some(GETNETSNMP) => Command::Net,
-        Some(GETNICSTATS) => Command::FlowId,
-        Some(GETCPULOAD) => Command::Cpu,
-        _ => Command::Other,
+    let command = match i32_at(bytes, 0).unwrap_or(0) {
+        DATA => Command::Data,
+        GETSTATS => Command::Stats,
+        other => Block::of(other).filter(|block| block.is_of_host()).map_or(Command::Other, Command::Fetch),
     };
     let length = u64::try_from(i32_at(bytes, 44).unwrap_or(0)).unwrap_or(0).max(u64::clamped(PARAM));
     Head { command, frame: i64_at(bytes, 8).unwrap_or(0), length }
@@ -77,9 +63,7 @@ pub fn encode(head: &Head, sent: i64, answer: usize) -> [u8; PARAM] {
     let command = match head.command {
         Command::Data => DATA,
         Command::Stats => GETSTATS,
-        Command::Net => GETNETSNMP,
-        Command::FlowId => GETNICSTATS,
-        Command::Cpu => GETCPULOAD,
+        Command::Fetch(block) => block.command(),
         Command::Other => 0,
     };
     put32(&mut bytes, 0, command);
@@ -90,34 +74,33 @@ pub fn encode(head: &Head, sent: i64, answer: usize) -> [u8; PARAM] {
     bytes
 }
 
-/// A head that asks for a block, `answer` bytes long; the `index`-th of its kind.
-pub fn ask(head: &Head, answer: usize, index: i32) -> [u8; PARAM] {
-    let mut bytes = encode(head, 0, answer);
-    put32(&mut bytes, 52, index);
-    bytes
-}
-
 /// Which of its kind a head asks for.
 pub fn index(bytes: &[u8; PARAM]) -> i32 {
     i32_at(bytes, 52).unwrap_or(0)
 }
 
+/// Makes a head ask for the `index`-th of its kind.
+pub(super) fn put_index(bytes: &mut [u8; PARAM], index: i32) {
+    put32(bytes, 52, index);
+}
+
 /// The answer to GETSTATS: the request with the sums in it.
-pub fn answer(request: &[u8; PARAM], counts: &Counts) -> [u8; PARAM] {
+pub fn answer(request: &[u8; PARAM], counts: &PacketTestCounts) -> [u8; PARAM] {
     let mut bytes = *request;
     put32(&mut bytes, 44, PARAM as i32);
-    put32(&mut bytes, 60, counts.received);
-    put64(&mut bytes, 64, counts.bytes);
-    put64(&mut bytes, 72, counts.span_us);
+    put32(&mut bytes, 60, i32::try_from(counts.received).unwrap_or(i32::MAX));
+    put64(&mut bytes, 64, i64::try_from(counts.bytes).unwrap_or(i64::MAX));
+    put64(&mut bytes, 72, counts.span / 10);
     put32(&mut bytes, 84, 0);
     bytes
 }
 
 /// The sums in an answer to GETSTATS.
-pub fn decode_counts(bytes: &[u8; PARAM]) -> Counts {
-    Counts {
-        received: i32_at(bytes, 60).unwrap_or(0),
-        bytes: i64_at(bytes, 64).unwrap_or(0),
-        span_us: i64_at(bytes, 72).unwrap_or(0),
+pub fn decode_counts(bytes: &[u8; PARAM]) -> PacketTestCounts {
+    PacketTestCounts {
+        received: i32_at(bytes, 60).and_then(|n| n.try_into().ok()).unwrap_or(0),
+        bytes: i64_at(bytes, 64).and_then(|n| n.try_into().ok()).unwrap_or(0),
+        span: i64_at(bytes, 72).unwrap_or(0).saturating_mul(10),
+        ..PacketTestCounts::default()
     }
 }

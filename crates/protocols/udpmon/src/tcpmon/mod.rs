@@ -21,8 +21,7 @@ use crate::protocol::{Defaults, Info, Legacy, refused};
 pub use codec::PORT;
 use common::bulk::COMPARES_NOTHING;
 use model::{Kind, Pattern, Payload, Phase, Range, Verify};
-pub use notes::Wanted;
-pub use plan::{Plan, Test};
+pub use plan::Plan;
 pub use request::{Requester, connectors};
 pub use respond::{Responder, acceptors};
 

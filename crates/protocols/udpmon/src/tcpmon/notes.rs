@@ -1,50 +1,18 @@
 //! What a responder notes of each message, when it is asked to: how long reading took, what came between two, what the kernel
 //! knew of the connection.
 
-use crate::{PacketTestPut, PacketTestRecords, PacketTestSettings};
+use crate::{PacketTestPut, PacketTestSettings};
 use metrics::{Binned, Mono, SocketState};
+use std::sync::Arc;
 
 /// Bins of both histograms, as the original has them.
 const BINS: usize = 150;
 /// Width of a bin of the times of reading, µs.
 const READ_WIDTH: i64 = 20;
 
-/// What an end is asked to note of its messages.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Wanted {
-    /// Histograms (`-H`), with the lower edge and the width of the first, µs: a responder's of times between messages, a requester's of
-    /// the times that messages take to be sent.
-    pub histograms: Option<(i32, u32)>,
-    /// Messages one by one (`-G`): so many are passed over, then so many are noted.
-    pub records: Option<(u32, u32)>,
-    /// Period of snapshots (`-i`), ns.
-    pub every_ns: Option<u64>,
-}
-
-impl Wanted {
-    /// What a test asks for.
-    pub fn of(asked: &PacketTestSettings) -> Self {
-        Wanted {
-            histograms: asked.histograms.then_some((asked.low, asked.bin_width)),
-            records: match asked.records {
-                PacketTestRecords::Packets { skip, n } => Some((skip, n)),
-                PacketTestRecords::None | PacketTestRecords::Lost { .. } => None,
-            },
-            every_ns: asked.every_ns,
-        }
-    }
-
-    /// Whether message `n` is noted by itself.
-    pub(super) fn is_recorded(&self, n: u64) -> bool {
-        let Some((skip, most)) = self.records else { return false };
-        let skip = u64::from(skip);
-        (skip..skip + u64::from(most)).contains(&n)
-    }
-}
-
 #[derive(Debug, Default)]
 pub(super) struct Notes {
-    wanted: Wanted,
+    asked: Arc<PacketTestSettings>,
     /// Times between the ends of two messages, and times of reading, µs.
     pub(super) histograms: Vec<Binned>,
     pub(super) puts: Vec<PacketTestPut>,
@@ -61,12 +29,12 @@ pub(super) struct Notes {
 }
 
 impl Notes {
-    pub(super) fn new(wanted: &Wanted) -> Self {
-        let pair = |(low, width): (i32, u32)| {
-            vec![Binned::new(low.into(), width.into(), BINS), Binned::new(0, READ_WIDTH, BINS)]
-        };
-        let histograms = wanted.histograms.map(pair).unwrap_or_default();
-        Notes { wanted: *wanted, histograms, ..Notes::default() }
+    /// Notes of what is `asked` for.
+    pub(super) fn new(asked: Arc<PacketTestSettings>) -> Self {
+        let between = || Binned::new(asked.low.into(), asked.bin_width.into(), BINS);
+        let pair = || vec![between(), Binned::new(0, READ_WIDTH, BINS)];
+        let histograms = asked.histograms.then(pair).unwrap_or_default();
+        Notes { asked, histograms, ..Notes::default() }
     }
 
     pub(super) fn up(&mut self, now: Mono) {
@@ -99,6 +67,6 @@ impl Notes {
     }
 
     fn is_recorded(&self) -> bool {
-        self.wanted.is_recorded(self.messages)
+        self.asked.is_recorded(self.messages)
     }
 }

@@ -1,10 +1,9 @@
 //! What a requester does: messages of which length, when, until when, and what else is wanted of a test.
 
 use super::codec::PARAM;
-use super::notes::Wanted;
 use crate::PacketTestSettings;
 use crate::host::Host;
-use crate::packet_stats::TENTH;
+use metrics::Clamped;
 use model::Phase;
 
 /// Shortest and longest message, bytes.
@@ -13,32 +12,16 @@ const LONGEST: u64 = 1 << 30;
 
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Length of a message, bytes.
-    pub message: u64,
+    /// Messages, their times, and what is noted of them. Each is as long as its `size`.
+    pub asked: PacketTestSettings,
     /// Bytes of a connection; the last message goes beyond it, because none is cut.
     pub transfer: u64,
     /// Rate, bits/s.
     pub rate: Option<u64>,
     /// How long nothing may move, ns.
     pub stall_ns: u64,
-    /// With `tcpmon_mon`: what else is wanted.
-    pub test: Option<Test>,
-}
-
-/// A test of `tcpmon_mon`: messages at their times, and all that the responder tells is wanted.
-#[derive(Clone, Debug, Default)]
-pub struct Test {
-    /// Time from the start of a message to the start of the next, ns.
-    pub wait_ns: u64,
-    /// Messages of a burst; 0 where the time decides.
-    pub burst: u64,
-    /// Pause after a burst, ns.
-    pub gap_ns: u64,
-    /// Duration of sending, ns; overrides the transfer.
-    pub time_ns: Option<u64>,
-    /// How long is waited behind the last message, so that the counters of both hosts have moved, ns.
-    pub settle_ns: u64,
-    pub wanted: Wanted,
+    /// All that the responder tells is wanted, as `tcpmon_mon` wants it.
+    pub asks: bool,
     /// Source of this host's counters.
     pub host: Host,
 }
@@ -47,24 +30,33 @@ impl Plan {
     /// The settings of `phase`.
     pub fn of(phase: &Phase, host: Host) -> Self {
         let (rate, stall_ns) = (phase.rate, phase.stall_ns);
-        let Some(asked) = PacketTestSettings::of(phase) else {
+        let Some(mut asked) = PacketTestSettings::of(phase) else {
             let message = phase.buffer.high.clamp(SHORTEST, LONGEST);
-            return Plan { message, transfer: phase.transfer, rate, stall_ns, test: None };
+            return Plan::plain(u32::clamped(message), phase.transfer, rate, stall_ns);
         };
-        let tenths = |n: u32| u64::from(n) * TENTH;
-        let message = u64::from(asked.size).max(SHORTEST);
+        asked.size = asked.size.max(u32::clamped(PARAM));
         let messages = u64::from(asked.packets) * u64::from(asked.bursts);
-        let test = Test {
-            wait_ns: asked.waits.first().copied().map_or(0, tenths),
-            // A test of a time is one burst.
-            burst: if asked.time_ns.is_some() { 0 } else { asked.packets.into() },
-            gap_ns: tenths(asked.gap),
-            time_ns: asked.time_ns,
-            settle_ns: asked.settle_ns,
-            wanted: Wanted::of(&asked),
-            host,
+        let transfer = match asked.time_ns {
+            Some(_) => u64::MAX,
+            None => messages.saturating_mul(asked.size.into()),
         };
-        let transfer = if test.time_ns.is_some() { u64::MAX } else { messages.saturating_mul(message) };
-        Plan { message, transfer, rate, stall_ns, test: Some(test) }
+        Plan { asked, transfer, rate, stall_ns, asks: true, host }
+    }
+
+    /// Messages of so many bytes, one behind the other, of which nothing but the sums is asked.
+    pub fn plain(message: u32, transfer: u64, rate: Option<u64>, stall_ns: u64) -> Self {
+        let none = PacketTestSettings::default();
+        let asked = PacketTestSettings { size: message, packets: 0, settle_ns: 0, ..none };
+        Plan { asked, transfer, rate, stall_ns, asks: false, host: Host::default() }
+    }
+
+    /// Length of a message, bytes.
+    pub(super) fn message(&self) -> u64 {
+        self.asked.size.into()
+    }
+
+    /// Messages of a burst; 0 where the time decides: a test of a time is one burst.
+    pub(super) fn burst(&self) -> u64 {
+        if self.asked.time_ns.is_some() { 0 } else { self.asked.packets.into() }
     }
 }
