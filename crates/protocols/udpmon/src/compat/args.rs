@@ -1,5 +1,6 @@
 //! The command lines: one letter for each option, as getopt takes them.
 
+use super::help;
 use crate::{PacketTestRecords, PacketTestRole, PacketTestSettings};
 use compat::options::{Letters, Opt, Request, Stop, Value, find, request};
 use metrics::{Clamped, SECOND};
@@ -25,30 +26,30 @@ pub(crate) enum Program {
     TcpResp,
 }
 
+/// What a program is called, its letters, what some of them mean with this program alone, and its usage.
+pub(super) struct Facts {
+    name: &'static str,
+    letters: &'static str,
+    own: &'static [&'static [Opt<RawOptions>]],
+    pub(super) usage: &'static str,
+}
+
 impl Program {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Program::BwMon => "udpmon_bw_mon",
-            Program::Req => "udpmon_req",
-            Program::Send => "udpmon_send",
-            Program::Recv => "udpmon_recv",
-            Program::Resp => "udpmon_resp",
-            Program::TcpMon => "tcpmon_mon",
-            Program::TcpResp => "tcpmon_resp",
-        }
+    pub(super) fn facts(self) -> Facts {
+        let (name, letters, own, usage): (_, _, &[&[Opt<RawOptions>]], _) = match self {
+            Program::BwMon => ("udpmon_bw_mon", "adegilnprtuwABGLMPQSTUhqvx6HNV", &[], help::BW_MON),
+            Program::Req => ("udpmon_req", "abdeilmpruwPQSTqv6HVh", &[REQ], help::REQ),
+            Program::Send => ("udpmon_send", "adegilnprtuwPQSTUhqvx6V", &[], help::SEND),
+            Program::Recv => ("udpmon_recv", "adtuBGILMQSThqv6DHNV", &[RECV], help::RECV),
+            Program::Resp => ("udpmon_resp", "auIPQSThv6DV", &[], help::RESP),
+            Program::TcpMon => ("tcpmon_mon", "adgilnprtuwABFGMPQSThqv6CHNV", &[TCP], help::TCP_MON),
+            Program::TcpResp => ("tcpmon_resp", "acdtuiABGILMPQSThqv6FHV", &[TCP_RESP, TCP], help::TCP_RESP),
+        };
+        Facts { name, letters, own, usage }
     }
 
-    /// Its letters: those with a value, those without.
-    fn letters(self) -> (&'static str, &'static str) {
-        match self {
-            Program::BwMon => ("adegilnprtuwABGLMPQSTU", "hqvx6HNV"),
-            Program::Req => ("abdeilmpruwPQST", "qv6HVh"),
-            Program::Send => ("adegilnprtuwPQSTU", "hqvx6V"),
-            Program::Recv => ("adtuBGILMQST", "hqv6DHNV"),
-            Program::Resp => ("auIPQST", "hv6DV"),
-            Program::TcpMon => ("adgilnprtuwABFGMPQST", "hqv6CHNV"),
-            Program::TcpResp => ("acdtuiABGILMPQST", "hqv6FHV"),
-        }
+    pub(crate) fn name(self) -> &'static str {
+        self.facts().name
     }
 
     pub(crate) fn serves(self) -> bool {
@@ -244,23 +245,11 @@ const TCP: &[Opt<RawOptions>] = ::compat::options! { RawOptions:
 };
 
 /// With `tcpmon_resp`. The original takes `-d` and `-L` and does nothing with them.
-const RESP: &[Opt<RawOptions>] = ::compat::options! { RawOptions:
+const TCP_RESP: &[Opt<RawOptions>] = ::compat::options! { RawOptions:
     "F" Flag |o, _| o.spec.mss = Some(RESP_MSS);
     "t" Value |o, v| o.spec.life_ns = seconds(v)?;
     "d L" Value |_, _| ();
 };
-
-/// The option of a letter that the program has.
-fn option_of(program: Program, letter: &str) -> Option<&'static Opt<RawOptions>> {
-    let own: &[&'static [Opt<RawOptions>]] = match program {
-        Program::Req => &[REQ],
-        Program::Recv => &[RECV],
-        Program::TcpMon => &[TCP],
-        Program::TcpResp => &[RESP, TCP],
-        _ => &[],
-    };
-    own.iter().chain([&OPTIONS]).find_map(|table| find(table, letter))
-}
 
 /// Reads a command line, without the program's name.
 ///
@@ -268,12 +257,13 @@ fn option_of(program: Program, letter: &str) -> Option<&'static Opt<RawOptions>>
 /// One sentence that names what cannot be, and what could.
 pub(crate) fn read(program: Program, arguments: &[String]) -> Result<Request<Box<Spec>>, String> {
     let (save, arguments) = saved(arguments)?;
-    let (with, without) = program.letters();
+    let Facts { letters: known, own, .. } = program.facts();
     // Letters are all looked at before any value is.
     let mut found = Vec::new();
     let letters = Letters {
         find: &|letter| {
-            option_of(program, letter).filter(|_| with.contains(letter) || without.contains(letter))
+            let tables = own.iter().copied().chain([OPTIONS]).filter(|_| known.contains(letter));
+            tables.into_iter().find_map(|table| find(table, letter))
         },
         unknown: &|letter| format!("'-{letter}' is not an option of {}", program.name()),
         missing: &|letter| format!("-{letter} takes a value"),
@@ -391,7 +381,7 @@ impl Spec {
     pub(super) fn empty(program: Program) -> Spec {
         Spec {
             program,
-            port: 14_233,
+            port: crate::PORT,
             packet_tests: PacketTestSettings {
                 packets: if program == Program::Req { 10 } else { 2 },
                 ..PacketTestSettings::default()
@@ -404,40 +394,38 @@ impl Spec {
 
     /// The test itself, or what a server of it is to be.
     pub(crate) fn phase(&self) -> Phase {
-        // Without a word of the user's a server has room for a burst: what its own buffer loses is not lost by a network.
-        let room = if self.program.serves() { Some(ROOM) } else { None };
+        // Without a word of the user's a server has room for a burst: what its own buffer loses is not lost by a network. Over TCP
+        // what the user does not choose is the kernel's to choose.
+        let (tcp, serves) = (self.program.tcp(), self.program.serves());
+        let room = Some(ROOM).filter(|_| serves && !tcp);
         let sockets = SocketSettings {
             sndbuf: self.buffer,
             rcvbuf: self.buffer.or(room),
             dscp: self.tos.map(|tos| tos >> 2),
             gso: false,
+            mss: self.mss,
             // Its clients say later whether they want them (-N).
-            card_stamps: self.program.serves() && !self.program.tcp(),
+            card_stamps: serves && !tcp,
             ..SocketSettings::default()
         };
-        let sockets = SocketSettings { mss: self.mss, ..sockets };
-        if self.program.tcp() {
-            // What the user does not choose is the kernel's to choose.
-            let sockets = SocketSettings { rcvbuf: self.buffer, ..sockets };
-            return Phase {
-                extra: self.packet_tests.extra(),
-                duration_ns: self.life_ns,
-                interval_ns: self.packet_tests.every_ns.unwrap_or(SECOND),
-                connections: 1,
-                iterations: Some(1),
-                buffer: Range::just(1 << 20),
-                verify: Verify::Connection,
-                sockets,
-                ..Phase::default()
-            };
-        }
-        Phase {
+        let phase = Phase {
             kind: Kind::Train,
             extra: self.packet_tests.extra(),
             duration_ns: self.life_ns,
             connections: 1,
             sockets,
             ..Phase::default()
+        };
+        if !tcp {
+            return phase;
+        }
+        Phase {
+            kind: Kind::Tcp,
+            interval_ns: self.packet_tests.every_ns.unwrap_or(SECOND),
+            iterations: Some(1),
+            buffer: Range::just(1 << 20),
+            verify: Verify::Connection,
+            ..phase
         }
     }
 }

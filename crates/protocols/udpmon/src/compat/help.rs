@@ -3,15 +3,7 @@
 use super::args::Program;
 
 pub(crate) fn usage(program: Program) -> String {
-    let own = match program {
-        Program::BwMon => BW_MON,
-        Program::Req => REQ,
-        Program::Send => SEND,
-        Program::Recv => RECV,
-        Program::Resp => RESP,
-        Program::TcpMon => TCP_MON,
-        Program::TcpResp => TCP_RESP,
-    };
+    let own = program.facts().usage;
     format!("Usage: {} -option<parameter> [...]\noptions:\n{own}{COMMON}", program.name())
 }
 
@@ -24,7 +16,7 @@ const COMMON: &str = "  -6  IPv6
   --as-original  the original's arithmetic where ours differs
 ";
 
-const BW_MON: &str = "  -d  the host that runs udpmon_resp        -u  its port [14233]        -U  our own port
+pub(super) const BW_MON: &str = "  -d  the host that runs udpmon_resp        -u  its port [14233]        -U  our own port
   -p  UDP payload of a packet, bytes [64]   -l  packets of a test [2]   -t  seconds, instead of a number of packets
   -w  time from packet to packet, us, one decimal [0]; -e last, -i step of a sweep [0.8]
   -r  rate of payload, Mbit/s, instead of -w
@@ -36,32 +28,32 @@ const BW_MON: &str = "  -d  the host that runs udpmon_resp        -u  its port [
   -P  precedence bits, -T type of service bits, hexadecimal
 ";
 
-const REQ: &str = "  -d  the host that runs udpmon_resp        -u  its port [14233]
+pub(super) const REQ: &str = "  -d  the host that runs udpmon_resp        -u  its port [14233]
   -p  request, bytes [64]                   -l  requests of each size [10]
   -r  response, bytes [1472]; -e last, -i step of a sweep
   -w  pause after a response, us            -H  histogram; -b bin width [1], -m lower edge [0], us
   -P  precedence bits, -T type of service bits, hexadecimal
 ";
 
-const SEND: &str = "  -d  the host that runs udpmon_recv        -u  its port [14233]        -U  our own port
+pub(super) const SEND: &str = "  -d  the host that runs udpmon_recv        -u  its port [14233]        -U  our own port
   -p  UDP payload of a packet, bytes [64]   -l  packets [2]             -t  seconds, instead of a number of packets
   -w  time from packet to packet, us        -r  rate of payload, Mbit/s, instead of -w
   -g  pause after a burst of -l packets, us; -n bursts [1]
   -P  precedence bits, -T type of service bits, hexadecimal
 ";
 
-const RECV: &str = "  -u  port [14233]                          -t  seconds it runs [for ever]
+pub(super) const RECV: &str = "  -u  port [14233]                          -t  seconds it runs [for ever]
   -T  seconds from one line to the next     -H  histograms; -B bin width [1], -M lower edge [0], 0.1 us
   -G  [skip:]n  records of n packets        -L  [skip:]n  records of n lost packets
   -N  kernel's receive stamps               -I  interface whose driver's counters are told
 ";
 
-const RESP: &str =
+pub(super) const RESP: &str =
     "  -u  port [14233]                          -I  interface whose driver's counters are told
   -P  precedence bits, -T type of service bits, hexadecimal
 ";
 
-const TCP_MON: &str = "  -d  the host that runs tcpmon_resp        -u  its port [14233]
+pub(super) const TCP_MON: &str = "  -d  the host that runs tcpmon_resp        -u  its port [14233]
   -p  message, bytes [10000], at least 144  -l  messages [2]            -t  seconds, instead of a number of messages
   -w  time from message to message, us      -r  rate of payload, Mbit/s, instead of -w
   -g  pause after a burst of -l messages, us; -n bursts [1]
@@ -73,7 +65,7 @@ const TCP_MON: &str = "  -d  the host that runs tcpmon_resp        -u  its port 
   -P  precedence bits, -T type of service bits, hexadecimal
 ";
 
-const TCP_RESP: &str = "  -u  port [14233]                          -t  seconds it runs [for ever]
+pub(super) const TCP_RESP: &str = "  -u  port [14233]                          -t  seconds it runs [for ever]
   -F  segments of at most 1460 bytes        -A  core
   -I  interface whose driver's counters are told; two at most
   -i  seconds from a line about what came to the next, for each connection

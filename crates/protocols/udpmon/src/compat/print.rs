@@ -6,7 +6,7 @@ use super::line::{self, Sent};
 use super::recv::Receiver;
 use super::tables;
 use super::tcp_watch::{Progress, Snapshots};
-use crate::{PacketTest, PacketTestRecords};
+use crate::PacketTest;
 use compat::number::g;
 use jiff::Timestamp;
 use metrics::{Clamped, SECOND, Wall, real};
@@ -16,7 +16,7 @@ use std::io::{self, Write};
 /// Prints a run as UDPmon's programs do.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Printer {
-    spec: Spec,
+    pub(super) spec: Spec,
     /// The remote end's address.
     remote: String,
     /// This host's name.
@@ -162,21 +162,10 @@ impl Printer {
             )?;
         }
         writeln!(out, "{}  ", line::line(spec, test))?;
-        let Some(gaps) = test.gaps.as_ref().filter(|_| spec.packet_tests.histograms) else {
-            return self.records(test, out);
-        };
-        tables::histograms(std::iter::once(gaps).chain(&test.others), out)?;
-        self.records(test, out)
-    }
-
-    fn records(&self, test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
-        match self.spec.packet_tests.records {
-            PacketTestRecords::None => Ok(()),
-            PacketTestRecords::Packets { skip, .. } => {
-                tables::records(test, skip, self.spec.as_original, out)
-            }
-            PacketTestRecords::Lost { skip, n } => tables::lost(test, skip, n, self.spec.as_original, out),
+        if let Some(gaps) = test.gaps.as_ref().filter(|_| spec.packet_tests.histograms) {
+            tables::histograms(std::iter::once(gaps).chain(&test.others), out)?;
         }
+        tables::records(spec, test, out)
     }
 
     fn req(&self, test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {

@@ -3,9 +3,8 @@
 use super::args::Spec;
 use super::line::{Got, got, percent};
 use super::tables;
-use crate::{PacketTest, PacketTestCounts, PacketTestLost, PacketTestRecord, PacketTestRecords};
+use crate::{PacketTest, PacketTestCounts};
 use compat::number::g;
-use metrics::Clamped;
 use std::collections::HashMap;
 use std::io::{self, Write};
 
@@ -55,14 +54,7 @@ impl Receiver {
         let here = u64::try_from(test.remote.ip.udp_in_errors).unwrap_or(0);
         let (before, dropped) = self.told.get(&test.peer).copied().unwrap_or_default();
         self.told.insert(test.peer.clone(), (now, dropped + here));
-        let delta = PacketTestCounts {
-            received: now.received.saturating_sub(before.received),
-            lost: now.lost.saturating_sub(before.lost),
-            bad_order: now.bad_order.saturating_sub(before.bad_order),
-            bytes: now.bytes.saturating_sub(before.bytes),
-            span: now.span.saturating_sub(before.span),
-        };
-        let delta = Figures::of(spec, delta, here);
+        let delta = Figures::of(spec, now.since(&before), here);
         // A receiver without a time ends by a signal, to which the original answers with this table.
         if test.over && spec.life_ns.is_none() && !spec.quiet {
             table(&Figures::of(spec, now, dropped + here), &delta, out)?;
@@ -80,11 +72,7 @@ impl Receiver {
             let most = if spec.packet_tests.stamps { 5 } else { 3 };
             tables::histograms(hists.take(most), out)?;
         }
-        match spec.packet_tests.records {
-            PacketTestRecords::None => Ok(()),
-            PacketTestRecords::Packets { skip, .. } => records(spec, &test.records, skip, out),
-            PacketTestRecords::Lost { skip, n } => lost(spec, &test.lost, skip, n, out),
-        }
+        tables::records(spec, test, out)
     }
 
     fn line(
@@ -156,74 +144,4 @@ fn table(all: &Figures, delta: &Figures, out: &mut dyn Write) -> io::Result<()> 
     row("Recv time/pkt us", &|f| g(f.got.pace, 6))?;
     row("User data rate Mbit/s", &|f| g(f.got.mbit, 6))?;
     row("Wire rate Mbit/s", &|f| g(f.got.wire, 6))
-}
-
-/// Differences of times: tenths, which the original heads as microseconds.
-fn step(spec: &Spec, now: i64, before: i64) -> String {
-    let tenths = now.saturating_sub(before);
-    if spec.as_original { tenths.to_string() } else { tables::tenth(now, before) }
-}
-
-/// Packets one by one. A receiver knows nothing of the sender's clock: there are no one-way times.
-fn records(spec: &Spec, rows: &[PacketTestRecord], skip: u32, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "recv_time ipg us; send_time ipg us; ")?;
-    writeln!(out, " num packets skipped =; {skip}")?;
-    writeln!(
-        out,
-        "packet num; recv_time 0.1us; send_time 0.1us; diff 0.1us; ;delta recv_time us; delta send_time us; ;HW system time ns; HW raw \
-         time ns; ;delta HW system time us; delta HW raw time us;  "
-    )?;
-    let mut last: Option<&PacketTestRecord> = None;
-    for (n, row) in rows.iter().enumerate() {
-        let number = u64::clamped(n) + 1 + u64::from(skip);
-        // The original takes them the other way round.
-        let diff = row.received.saturating_sub(row.sent) * if spec.as_original { -1 } else { 1 };
-        write!(out, " {number}; {}; {}; {diff}; ;", row.received, row.sent)?;
-        match last {
-            None => write!(out, " ; ; ; {}; {}; ; ; ; ;", row.system_ns, row.raw_ns)?,
-            Some(before) => write!(
-                out,
-                "{}; {}; ; {}; {}; ; {}; {}; ;",
-                step(spec, row.received, before.received),
-                step(spec, row.sent, before.sent),
-                row.system_ns,
-                row.raw_ns,
-                tables::micro(row.system_ns, before.system_ns),
-                tables::micro(row.raw_ns, before.raw_ns)
-            )?,
-        }
-        last = Some(row);
-        // In place of the end of a line the original prints these two characters.
-        if spec.as_original { write!(out, "/n")? } else { writeln!(out)? }
-    }
-    Ok(())
-}
-
-/// Lost packets one by one; the original prints the rows that there is nothing of, too.
-fn lost(spec: &Spec, found: &[PacketTestLost], skip: u32, rows: u32, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, " num packets skipped =; {skip}")?;
-    writeln!(
-        out,
-        "lost event; recv_time 0.1us; send_time 0.1us; lost packet num;delta recv_time us; delta send_time us; num packets between \
-         losses;"
-    )?;
-    let empty = if spec.as_original { usize::clamped(rows).saturating_sub(found.len()) } else { 0 };
-    let mut last = PacketTestLost::default();
-    for (n, row) in
-        found.iter().copied().chain(std::iter::repeat_n(PacketTestLost::default(), empty)).enumerate()
-    {
-        writeln!(
-            out,
-            " {}; {}; {}; {}; {}; {}; {}",
-            n + 1,
-            row.received,
-            row.sent,
-            row.number,
-            step(spec, row.received, last.received),
-            step(spec, row.sent, last.sent),
-            row.number.saturating_sub(last.number)
-        )?;
-        last = row;
-    }
-    Ok(())
 }

@@ -68,7 +68,7 @@ fn call(spec: Spec, driver: &dyn Driver) -> Result<u8, Refusal> {
     driver.call(&config, &phase, &interrupt, name, &mut |event| reporter.on_event(event))?;
     let (status, reason) = (reporter.run.status, reporter.run.reason.clone());
     reporter.note(&Event::End { status, reason: reason.clone() });
-    tell(&reporter.spec, driver, reporter.saved.finish());
+    tell(&reporter.printer.spec, driver, reporter.saved.finish());
     reporter.run.finish();
     match status {
         Status::Complete => reporter.failure.map_or(Ok(0), |text| Err(Refusal::Failed(text))),
@@ -79,7 +79,6 @@ fn call(spec: Spec, driver: &dyn Driver) -> Result<u8, Refusal> {
 
 /// The printout, the file of the run, and what neither of them tells.
 struct Reporter<'a> {
-    spec: Spec,
     printer: Printer,
     saved: Box<dyn Journal>,
     driver: &'a dyn Driver,
@@ -91,15 +90,8 @@ struct Reporter<'a> {
 impl Reporter<'_> {
     fn new(spec: Spec, remote: String, driver: &dyn Driver) -> Result<Reporter<'_>, Refusal> {
         let saved = driver.journal(spec.save.as_ref(), spec.program.serves())?;
-        let printer = Printer::new(spec.clone(), remote);
-        Ok(Reporter {
-            run: Run::new(driver, format!("{}:", spec.program.name())),
-            spec,
-            printer,
-            saved,
-            driver,
-            failure: None,
-        })
+        let run = Run::new(driver, format!("{}:", spec.program.name()));
+        Ok(Reporter { printer: Printer::new(spec, remote), saved, driver, run, failure: None })
     }
 
     fn on_event(&mut self, event: &Event) {
@@ -114,7 +106,7 @@ impl Reporter<'_> {
 
     /// Keeps an event, and says what no table can.
     fn note(&mut self, event: &Event) {
-        let spec = &self.spec;
+        let spec = &self.printer.spec;
         let name = spec.program.name();
         tell(spec, self.driver, self.saved.on_event(event));
         if let (Event::Local(totals), Some(asked)) = (event, spec.buffer)
@@ -160,24 +152,17 @@ fn of_the_card(test: &PacketTest) -> bool {
 }
 
 /// An interface that is not there has no counters.
-#[cfg(target_os = "linux")]
 fn check_cards(spec: &Spec) -> Result<(), String> {
     let dev = std::fs::read_to_string("/proc/net/dev").unwrap_or_default();
     let there =
         |name: &str| dev.lines().any(|line| line.split_once(':').is_some_and(|(n, _)| n.trim() == name));
-    spec.packet_tests
-        .cards
-        .iter()
-        .find(|name| !there(name))
-        .map_or(Ok(()), |name| Err(format!("-I {name}: there is no such interface")))
-}
-
-#[cfg(not(target_os = "linux"))]
-fn check_cards(spec: &Spec) -> Result<(), String> {
-    spec.packet_tests
-        .cards
-        .first()
-        .map_or(Ok(()), |name| Err(format!("-I {name}: drivers cannot be asked on this system")))
+    let why = if cfg!(target_os = "linux") {
+        "there is no such interface"
+    } else {
+        "drivers cannot be asked on this system"
+    };
+    let missing = spec.packet_tests.cards.iter().find(|name| !there(name));
+    missing.map_or(Ok(()), |name| Err(format!("-I {name}: {why}")))
 }
 
 /// Runs a responder or a receiver.

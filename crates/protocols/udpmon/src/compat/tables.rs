@@ -1,7 +1,11 @@
 //! Pieces of lines and whole tables: CPUs, interfaces, counters, histograms, records.
 
+use super::args::{Program, Spec};
 use crate::packet_stats::TITLES;
-use crate::{PacketTest, PacketTestClock, PacketTestCpu, PacketTestHost, PacketTestLost, PacketTestRecord};
+use crate::{
+    PacketTest, PacketTestClock, PacketTestCpu, PacketTestHost, PacketTestIp, PacketTestLost,
+    PacketTestRecord, PacketTestRecords,
+};
 use compat::number::g;
 use metrics::{Binned, Clamped, Shape, real, seconds};
 use std::fmt::Write as _;
@@ -52,25 +56,27 @@ pub(super) fn interface_titles(end: char) -> String {
     format!(" {end} if; interface:; pktsin; bytesin; errin; dropin; pktsout; bytesout; errout; dropout;")
 }
 
+/// What went through each interface.
+fn interface_rows(host: &PacketTestHost) -> impl Iterator<Item = String> {
+    host.interfaces.iter().map(|interface| {
+        let counts: String = interface.counts.iter().map(|n| format!(" {n};")).collect();
+        format!("{:>6}: ;{counts}", interface.name)
+    })
+}
+
 pub(super) fn interfaces(end: char, host: &PacketTestHost) -> String {
-    let mut text = format!("{end} if;");
-    for interface in &host.interfaces {
-        let _ = write!(text, "{:>6}: ;", interface.name);
-        for n in interface.counts {
-            let _ = write!(text, " {n};");
-        }
-    }
-    text
+    format!("{end} if;{}", interface_rows(host).collect::<String>())
 }
 
 /// Interfaces in a table of their own.
 pub(super) fn interface_table(end: char, host: &PacketTestHost, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", interface_titles(end))?;
-    for interface in &host.interfaces {
-        let counts: String = interface.counts.iter().map(|n| format!(" {n};")).collect();
-        writeln!(out, "{:>6}: ;{counts}", interface.name)?;
-    }
-    Ok(())
+    interface_rows(host).try_for_each(|row| writeln!(out, "{row}"))
+}
+
+/// Titles of the columns of TCP's counters.
+pub(super) fn tcp_titles(end: char) -> String {
+    format!("{end} TCP; TCPInSegs; TCPInErrs; TCPOutSegs; TCPOutRsts; TCPRetransSegs;")
 }
 
 /// The columns of TCP's counters.
@@ -84,30 +90,23 @@ pub(super) fn tcp(end: char, host: &PacketTestHost) -> String {
 
 /// Titles of the columns of interfaces and counters.
 pub(super) fn net_titles(end: char, v6: bool) -> String {
-    let snmp = if v6 { "snmp6" } else { "snmp" };
+    let (interfaces, snmp) = (interface_titles(end), if v6 { "snmp6" } else { "snmp" });
     format!(
-        " {end} if; interface:; pktsin; bytesin; errin; dropin; pktsout; bytesout; errout; dropout; {end} {snmp}; InReceives; \
-         InDiscards; OutRequests; OutDiscards; UDPInDatagrams; UDPInErrors; UDPOutDatagrams;"
+        "{interfaces} {end} {snmp}; InReceives; InDiscards; OutRequests; OutDiscards; UDPInDatagrams; UDPInErrors; \
+         UDPOutDatagrams;"
     )
 }
 
 /// The columns of interfaces and counters.
 pub(super) fn net(end: char, host: &PacketTestHost, v6: bool) -> String {
-    let mut text = interfaces(end, host);
-    let ip = &host.ip;
-    text.push_str(&if v6 { format!(" {end} snmp6;") } else { format!("{end} snmp;") });
-    for n in [
-        ip.in_receives,
-        ip.in_discards,
-        ip.out_requests,
-        ip.out_discards,
-        ip.udp_in,
-        ip.udp_in_errors,
-        ip.udp_out,
-    ] {
-        let _ = write!(text, " {n};");
-    }
-    text
+    let PacketTestIp { in_receives, in_discards, out_requests, out_discards, .. } = host.ip;
+    let PacketTestIp { udp_in, udp_in_errors, udp_out, .. } = host.ip;
+    let (interfaces, snmp) =
+        (interfaces(end, host), if v6 { format!(" {end} snmp6") } else { format!("{end} snmp") });
+    format!(
+        "{interfaces}{snmp}; {in_receives}; {in_discards}; {out_requests}; {out_discards}; {udp_in}; {udp_in_errors}; \
+         {udp_out};"
+    )
 }
 
 /// Titles of a card's columns.
@@ -185,85 +184,116 @@ fn ours(remote: i64, clock: Option<PacketTestClock>, as_original: bool) -> f64 {
     real(remote) / 10.0 * slope + offset
 }
 
-pub(super) fn records(
-    test: &PacketTest,
-    skip: u32,
-    as_original: bool,
-    out: &mut dyn Write,
-) -> io::Result<()> {
+/// The time that a packet took, µs, by either arithmetic.
+fn one_way(test: &PacketTest, received: i64, sent: i64, as_original: bool) -> f64 {
+    let came = received != 0 || sent != 0;
+    if came { ours(received, test.clock, as_original) - real(sent) / 10.0 } else { 0.0 }
+}
+
+/// The records that were asked for. A receiver knows nothing of the sender's clock: its have no one-way times.
+pub(super) fn records(spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
+    let receives = spec.program == Program::Recv;
+    match spec.packet_tests.records {
+        PacketTestRecords::None => Ok(()),
+        PacketTestRecords::Packets { skip, .. } if receives => received(spec, &test.records, skip, out),
+        PacketTestRecords::Packets { skip, .. } => packets(test, skip, spec.as_original, out),
+        PacketTestRecords::Lost { skip, n } => lost(spec, test, skip, n, out),
+    }
+}
+
+/// Packets one by one.
+fn packets(test: &PacketTest, skip: u32, as_original: bool, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, " num packets skipped =; {skip}")?;
     writeln!(
         out,
         "packet; recv_time 0.1us; send_time 0.1us; diff 0.1us; 1-way time us; ;delta recv_time us; delta send_time us; delta 1-way \
          time us; ;HW system time ns; HW raw time ns; ;delta HW system time us; delta HW raw time us;  "
     )?;
-    let mut last: Option<(PacketTestRecord, f64)> = None;
-    for (n, row) in test.records.iter().enumerate() {
-        let came = row.received != 0 || row.sent != 0;
-        let one_way =
-            if came { ours(row.received, test.clock, as_original) - real(row.sent) / 10.0 } else { 0.0 };
-        let diff = row.received.saturating_sub(row.sent);
-        let number = u64::clamped(n) + 1 + u64::from(skip);
-        write!(out, " {number}; {}; {}; {diff}; {}; ;", row.received, row.sent, g(one_way, 6))?;
-        match &last {
+    let mut last: Option<(&PacketTestRecord, f64)> = None;
+    for (number, row) in (u64::from(skip) + 1..).zip(&test.records) {
+        let PacketTestRecord { received, sent, system_ns, raw_ns } = *row;
+        let way = one_way(test, received, sent, as_original);
+        let diff = received.saturating_sub(sent);
+        write!(out, " {number}; {received}; {sent}; {diff}; {}; ;", g(way, 6))?;
+        match last.replace((row, way)) {
             None => writeln!(out)?,
-            Some((before, before_way)) if row.received != 0 && before.received != 0 => {
-                write!(
-                    out,
-                    " {}; {}; {}; ;",
-                    tenth(row.received, before.received),
-                    tenth(row.sent, before.sent),
-                    g(one_way - before_way, 6)
-                )?;
-                write!(out, " {}; {}; ;", row.system_ns, row.raw_ns)?;
-                write!(
-                    out,
-                    " {}; {}; ;",
-                    micro(row.system_ns, before.system_ns),
-                    micro(row.raw_ns, before.raw_ns)
-                )?;
-            }
+            Some((before, before_way)) if received != 0 && before.received != 0 => write!(
+                out,
+                " {}; {}; {}; ; {system_ns}; {raw_ns}; ; {}; {}; ;",
+                tenth(received, before.received),
+                tenth(sent, before.sent),
+                g(way - before_way, 6),
+                micro(system_ns, before.system_ns),
+                micro(raw_ns, before.raw_ns)
+            )?,
             Some(_) => write!(out, " 0; 0; 0; ; 0; 0; ;")?,
         }
-        last = Some((*row, one_way));
         writeln!(out)?;
     }
     Ok(())
 }
 
-/// The records of lost packets: `rows` rows, as the original prints, empty ones included.
-pub(super) fn lost(
-    test: &PacketTest,
-    skip: u32,
-    rows: u32,
-    as_original: bool,
-    out: &mut dyn Write,
-) -> io::Result<()> {
+/// A receiver's differences of times: tenths, which the original heads as microseconds.
+fn step(spec: &Spec, now: i64, before: i64) -> String {
+    let raw = spec.as_original && spec.program == Program::Recv;
+    if raw { now.saturating_sub(before).to_string() } else { tenth(now, before) }
+}
+
+/// Packets one by one, as `udpmon_recv` prints them.
+fn received(spec: &Spec, rows: &[PacketTestRecord], skip: u32, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "recv_time ipg us; send_time ipg us; ")?;
     writeln!(out, " num packets skipped =; {skip}")?;
     writeln!(
         out,
-        "lost event; recv_time 0.1us; send_time 0.1us; diff 0.1us; one_way time us; lost packet num; ;delta recv_time us; delta \
-         send_time us; num packets between losses;"
+        "packet num; recv_time 0.1us; send_time 0.1us; diff 0.1us; ;delta recv_time us; delta send_time us; ;HW system time ns; HW raw \
+         time ns; ;delta HW system time us; delta HW raw time us;  "
     )?;
-    let empty = if as_original { usize::clamped(rows).saturating_sub(test.lost.len()) } else { 0 };
+    let mut last: Option<&PacketTestRecord> = None;
+    for (number, row) in (u64::from(skip) + 1..).zip(rows) {
+        let PacketTestRecord { received, sent, system_ns, raw_ns } = *row;
+        // The original takes them the other way round.
+        let diff = received.saturating_sub(sent) * if spec.as_original { -1 } else { 1 };
+        write!(out, " {number}; {received}; {sent}; {diff}; ;")?;
+        match last.replace(row) {
+            None => write!(out, " ; ; ; {system_ns}; {raw_ns}; ; ; ; ;")?,
+            Some(before) => write!(
+                out,
+                "{}; {}; ; {system_ns}; {raw_ns}; ; {}; {}; ;",
+                step(spec, received, before.received),
+                step(spec, sent, before.sent),
+                micro(system_ns, before.system_ns),
+                micro(raw_ns, before.raw_ns)
+            )?,
+        }
+        // In place of the end of a line the original prints these two characters.
+        if spec.as_original { write!(out, "/n")? } else { writeln!(out)? }
+    }
+    Ok(())
+}
+
+/// The records of lost packets: `rows` rows, as the original prints, empty ones included.
+fn lost(spec: &Spec, test: &PacketTest, skip: u32, rows: u32, out: &mut dyn Write) -> io::Result<()> {
+    let sends = spec.program != Program::Recv;
+    let (titles, gap) = if sends { (" diff 0.1us; one_way time us;", " ;") } else { ("", "") };
+    writeln!(out, " num packets skipped =; {skip}")?;
+    writeln!(
+        out,
+        "lost event; recv_time 0.1us; send_time 0.1us;{titles} lost packet num;{gap}delta recv_time us; delta send_time us; num \
+         packets between losses;"
+    )?;
+    let empty = if spec.as_original { usize::clamped(rows).saturating_sub(test.lost.len()) } else { 0 };
     let nothing = std::iter::repeat_n(PacketTestLost::default(), empty);
     let mut last = PacketTestLost::default();
-    for (n, row) in test.lost.iter().copied().chain(nothing).enumerate() {
-        let told = row.received != 0 || row.sent != 0;
-        let one_way =
-            if told { ours(row.received, test.clock, as_original) - real(row.sent) / 10.0 } else { 0.0 };
-        let diff = row.received.saturating_sub(row.sent);
+    for (n, row) in (1..).zip(test.lost.iter().copied().chain(nothing)) {
+        let PacketTestLost { received, sent, number } = row;
+        let (diff, way) = (received.saturating_sub(sent), one_way(test, received, sent, spec.as_original));
+        let times = if sends { format!(" {diff}; {};", g(way, 6)) } else { String::new() };
         writeln!(
             out,
-            " {}; {}; {}; {diff}; {}; {}; ; {}; {}; {}",
-            n + 1,
-            row.received,
-            row.sent,
-            g(one_way, 6),
-            row.number,
-            tenth(row.received, last.received),
-            tenth(row.sent, last.sent),
-            row.number.saturating_sub(last.number)
+            " {n}; {received}; {sent};{times} {number};{gap} {}; {}; {}",
+            step(spec, received, last.received),
+            step(spec, sent, last.sent),
+            number.saturating_sub(last.number)
         )?;
         last = row;
     }

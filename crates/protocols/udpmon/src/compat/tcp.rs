@@ -2,9 +2,10 @@
 
 use super::args::Spec;
 use super::tables;
-use crate::{PacketTest, PacketTestPut, PacketTestRecords};
+use crate::{PacketTest, PacketTestHost, PacketTestPut, PacketTestRecords};
 use compat::number::{g, ratio};
 use metrics::{Clamped, SocketState, real};
+use std::fmt::Display;
 use std::io::{self, Write};
 
 /// Title of the histogram of the times that messages take to be sent.
@@ -113,40 +114,39 @@ fn puts(test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
     )?;
     let mut again = 0;
     for (n, put) in test.puts.iter().enumerate() {
-        let tell = |value: &dyn Fn(&SocketState) -> u64| told(put, value);
         let retransmits = put.socket.map_or(again, |socket| socket.retransmits);
-        let more =
-            put.socket.map_or_else(|| "-".to_owned(), |_| (retransmits.saturating_sub(again)).to_string());
+        let more = put.socket.map(|_| retransmits.saturating_sub(again));
         again = retransmits;
-        record(n, put, if put.bytes > 0 { put.bytes } else { test.size.into() }, out)?;
-        writeln!(
-            out,
-            "{} ; {} ; {} ; {} ; {more} ; ",
-            tell(&|s| s.ssthresh.into()),
-            tell(&|s| s.cwnd_bytes),
-            tell(&|s| s.rtt_us.into()),
-            tell(&|s| s.rttvar_us.into())
-        )?;
+        let bytes = if put.bytes > 0 { put.bytes } else { test.size.into() };
+        let kernel = |s: &SocketState| [s.ssthresh.into(), s.cwnd_bytes, s.rtt_us.into(), s.rttvar_us.into()];
+        writeln!(out, "{}{} ; ", record(n, put, bytes, kernel), or_dash(more))?;
     }
     Ok(())
 }
 
 /// What the kernel said; a dash where it was not asked.
-fn told(put: &PacketTestPut, value: &dyn Fn(&SocketState) -> u64) -> String {
-    put.socket.as_ref().map_or_else(|| "-".to_owned(), |socket| value(socket).to_string())
+fn or_dash(told: Option<impl Display>) -> String {
+    told.map_or_else(|| "-".to_owned(), |n| n.to_string())
 }
 
-/// The columns that records of either end begin with.
-fn record(n: usize, put: &PacketTestPut, bytes: u64, out: &mut dyn Write) -> io::Result<()> {
-    let number = put.socket.map_or_else(|| "-".to_owned(), |socket| socket.number.to_string());
-    write!(
-        out,
-        "{n} ; {} ; {bytes} ; {} ; {number} ; {} ; {} ; {} ; ",
+/// A record of either end, with what else the `kernel` said of the connection.
+fn record<const N: usize>(
+    n: usize,
+    put: &PacketTestPut,
+    bytes: u64,
+    kernel: fn(&SocketState) -> [u64; N],
+) -> String {
+    let socket = put.socket.as_ref();
+    let said = socket.map_or([None; N], |s| kernel(s).map(Some)).map(|told| or_dash(told) + " ; ");
+    format!(
+        "{n} ; {} ; {bytes} ; {} ; {} ; {} ; {} ; {} ; {}",
         put.took_ns / 1_000,
         put.sends,
+        or_dash(socket.map(|s| s.number)),
         put.at_ns / 1_000,
-        told(put, &|s| s.rcvbuf.into()),
-        told(put, &|s| s.sndbuf.into())
+        or_dash(socket.map(|s| s.rcvbuf)),
+        or_dash(socket.map(|s| s.sndbuf)),
+        said.concat()
     )
 }
 
@@ -167,15 +167,8 @@ pub(super) fn noted(spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io::
          tcpi_rcv_ssthresh; tcpi_rcv_rtt; tcpi_rcv_space  "
     )?;
     test.puts.iter().enumerate().try_for_each(|(n, put)| {
-        let tell = |value: &dyn Fn(&SocketState) -> u64| told(put, value);
-        record(n, put, put.bytes, out)?;
-        writeln!(
-            out,
-            "{} ; {} ; {} ; ",
-            tell(&|s| s.rcv_ssthresh.into()),
-            tell(&|s| s.rcv_rtt_us.into()),
-            tell(&|s| s.rcv_space.into())
-        )
+        let kernel = |s: &SocketState| [s.rcv_ssthresh.into(), s.rcv_rtt_us.into(), s.rcv_space.into()];
+        writeln!(out, "{}", record(n, put, put.bytes, kernel))
     })
 }
 
@@ -185,12 +178,8 @@ pub(super) fn received(spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> i
     let local = &test.remote;
     writeln!(
         out,
-        " Recv soc_buf_size; num_recv; bytes_recv; Recv time/Frame; recv_time; recv_data_rate Mbit;{}{}L TCP; TCPInSegs; TCPInErrs; \
-         TCPOutSegs; TCPOutRsts; TCPRetransSegs;{}{}",
-        tables::cpu_titles('L', &local.cpus),
-        tables::interface_titles('L'),
-        tables::card_titles('L'),
-        tables::card_titles('L')
+        " Recv soc_buf_size; num_recv; bytes_recv; Recv time/Frame; recv_time; recv_data_rate Mbit;{}",
+        host_titles(local)
     )?;
     let (span, first) = (real(counts.span) / 10.0, if spec.as_original { 0.0 } else { 1.0 });
     let messages = (real(counts.received) - first).max(0.0);
@@ -206,15 +195,20 @@ pub(super) fn received(spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> i
         u64::clamped(span),
         g(ratio(bytes * 8.0, span), 6)
     )?;
-    writeln!(
-        out,
-        "{}{}{}{}{}",
-        tables::cpus('L', &local.cpus),
-        tables::interfaces('L', local),
-        tables::tcp('L', local),
-        tables::card('L', local, 0),
-        tables::card('L', local, 1)
-    )
+    writeln!(out, "{}", host(local))
+}
+
+/// Titles of what a responder tells of its host.
+pub(super) fn host_titles(host: &PacketTestHost) -> String {
+    let (cpus, card) = (tables::cpu_titles('L', &host.cpus), tables::card_titles('L'));
+    format!("{cpus}{}{}{card}{card}", tables::interface_titles('L'), tables::tcp_titles('L'))
+}
+
+/// What a responder tells of its host.
+pub(super) fn host(host: &PacketTestHost) -> String {
+    let cards = [0, 1].map(|nth| tables::card('L', host, nth)).concat();
+    let (cpus, interfaces) = (tables::cpus('L', &host.cpus), tables::interfaces('L', host));
+    format!("{cpus}{interfaces}{}{cards}", tables::tcp('L', host))
 }
 
 fn titles(spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
@@ -227,7 +221,7 @@ fn titles(spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io::Result<()>
     let (interfaces_apart, cpus_apart) = spec.apart;
     for end in ['L', 'R'] {
         let net = if interfaces_apart { String::new() } else { tables::interface_titles(end) };
-        write!(out, "{net}{end} TCP; TCPInSegs; TCPInErrs; TCPOutSegs; TCPOutRsts; TCPRetransSegs;")?;
+        write!(out, "{net}{}", tables::tcp_titles(end))?;
     }
     write!(out, "{}{}", tables::card_titles('R'), tables::card_titles('R'))?;
     if !cpus_apart {

@@ -1,7 +1,7 @@
 //! What tcpmon's programs tell while they run: the lines of `-i`.
 
 use super::args::Spec;
-use super::tables;
+use super::{tables, tcp};
 use crate::{PacketTest, PacketTestCounts};
 use compat::number::{g, ratio};
 use metrics::{SECOND, real};
@@ -62,9 +62,8 @@ impl Snapshots {
         }
         let now = test.counts.unwrap_or_default();
         let before = self.told.insert(test.peer.clone(), now).unwrap_or_default();
-        let (messages, bytes) =
-            (now.received - before.received.min(now.received), now.bytes - before.bytes.min(now.bytes));
-        let us = real(now.span.saturating_sub(before.span)) / 10.0;
+        let PacketTestCounts { received: messages, bytes, span, .. } = now.since(&before);
+        let us = real(span) / 10.0;
         // The time of the first line runs from the end of the first message.
         let first = u64::from(before.received == 0 && !spec.as_original).min(messages);
         let each = bytes.checked_div(messages).unwrap_or(0);
@@ -89,15 +88,11 @@ impl Snapshots {
             (&test.remote, if spec.as_original { String::new() } else { format!("{}; ", test.peer) });
         writeln!(
             out,
-            " R TCP;{} L TCP; {}; {};{}{}{}{}{} {sender}",
+            " R TCP;{} L TCP; {}; {};{} {sender}",
             " -;".repeat(SENDERS.len()),
             local.ip.tcp_in,
             local.ip.tcp_out,
-            tables::cpus('L', &local.cpus),
-            tables::interfaces('L', local),
-            tables::tcp('L', local),
-            tables::card('L', local, 0),
-            tables::card('L', local, 1)
+            tcp::host(local)
         )
     }
 
@@ -127,13 +122,9 @@ fn titles(spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io::Result<()>
     writeln!(
         out,
         "num; linux time; excel time; hour; num_recv;  Bytes Recv; Bytes/frame; elapsed time us; time/recv pkt; recv_user_data_rate \
-         Mbit; recv_wire_rate Mbit; R TCP; {}; L TCP; TCPInSegs; TCPOutSegs;{}{}L TCP; TCPInSegs; TCPInErrs; TCPOutSegs; TCPOutRsts; \
-         TCPRetransSegs;{}{} {}",
+         Mbit; recv_wire_rate Mbit; R TCP; {}; L TCP; TCPInSegs; TCPOutSegs;{} {}",
         SENDERS.join("; "),
-        tables::cpu_titles('L', &test.remote.cpus),
-        tables::interface_titles('L'),
-        tables::card_titles('L'),
-        tables::card_titles('L'),
+        tcp::host_titles(&test.remote),
         if spec.as_original { "" } else { "sender; " }
     )
 }
