@@ -42,9 +42,9 @@ impl Header {
         let stamp = rest.first_chunk()?;
         Some(Header { number: u64::from_le_bytes(*number), stamp_us: u64::from_le_bytes(*stamp) })
     }
+}
 
-    /// Whether the stamp is the wall clock's.
-    pub fn is_wall(&self) -> bool {
-        self.stamp_us >= WALL
-    }
+/// Whether a stamp is the wall clock's.
+pub fn is_wall(stamp_us: u64) -> bool {
+    stamp_us >= WALL
 }

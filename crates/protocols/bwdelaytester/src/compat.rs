@@ -15,7 +15,7 @@ mod table;
 mod tests;
 
 use ::compat::Importer;
-use args::{Asked, Client, Server, read};
+use args::{Spec, read};
 use common::Original;
 use help::USAGE;
 use print::{Printer, print};

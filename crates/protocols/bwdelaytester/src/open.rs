@@ -1,6 +1,6 @@
 //! What opens a client's flows, and what listens at a server.
 
-use super::receive::{Receiver, Shared};
+use super::receive::Receiver;
 use super::send::Sender;
 use crate::call::Caller;
 use crate::one_sided::{Answers, Calls, GROUP};
@@ -19,12 +19,6 @@ pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
 /// A server's sources of links for `phase`.
 pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
     let late_ns = phase.probe.unwrap_or_default().late_ns;
-    let shared = Arc::new(Shared {
-        acl: answers.acl.clone(),
-        streams: answers.streams.clone(),
-        tells: answers.arrivals,
-        late_ns,
-    });
-    let one = |_| Box::new(Receiver::new(Arc::clone(&shared))) as Box<dyn Acceptor>;
+    let one = |_| Box::new(Receiver::new(answers.clone(), late_ns)) as Box<dyn Acceptor>;
     (0..answers.workers.max(1)).map(one).collect()
 }

@@ -3,10 +3,9 @@
 //! No sender gets a socket of its own. Nothing is ever answered, so there is nothing that a flow would do; and only one socket
 //! keeps the order between what came before a flow could have been there and what came after.
 
-use super::codec::Header;
+use super::codec::{Header, is_wall};
 use crate::NAME;
-use crate::one_sided::GROUP;
-use common::Acl;
+use crate::one_sided::{Answers, GROUP};
 use common::kernel::Unconnected;
 use common::message::{tell_result, warn};
 use metrics::{Jitter, Mono, PacketTally, Packets, Runs, SECOND, StampKind, Variation, Wall};
@@ -14,7 +13,6 @@ use model::Event;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use transport::{Acceptor, Context, Flow, Path, Received, Transmit};
 
 /// Senders that are told apart; another one takes the place of one that has long been silent.
@@ -27,16 +25,6 @@ const ROWS: usize = 512;
 const TELL: u64 = SECOND / 50;
 /// How far a delay between two clocks of one host may be wrong, ns: the sender's stamp has whole microseconds.
 const SAME_HOST: u64 = 1_000;
-
-/// What a server's workers share.
-pub(super) struct Shared {
-    pub(super) acl: Acl,
-    /// Addresses whose datagrams count without a proof of the address.
-    pub(super) streams: Acl,
-    pub(super) tells: bool,
-    /// A datagram that took longer is late, ns.
-    pub(super) late_ns: u64,
-}
 
 /// A numbered and stamped datagram as it came, before anything is made of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,7 +63,9 @@ struct Stream {
 }
 
 pub struct Receiver {
-    shared: Arc<Shared>,
+    answers: Answers,
+    /// A datagram that took longer is late, ns.
+    late_ns: u64,
     senders: HashMap<SocketAddr, Stream>,
     account: Unconnected,
     /// Whether it was said that there are too many.
@@ -87,9 +77,10 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
+    pub(super) fn new(answers: Answers, late_ns: u64) -> Self {
         Receiver {
-            shared,
+            answers,
+            late_ns,
             senders: HashMap::new(),
             account: Unconnected::new(GROUP),
             crowded: false,
@@ -106,57 +97,32 @@ impl Receiver {
             return true;
         }
         if self.senders.len() >= MOST_SENDERS {
-            let before = self.senders.len();
-            let silent: Vec<SocketAddr> = self
-                .senders
-                .iter()
-                .filter(|(_, stream)| cx.now.since(stream.heard) >= SILENT)
-                .map(|(&peer, _)| peer)
-                .collect();
-            silent.iter().for_each(|peer| self.settle(cx, *peer));
-            if self.senders.len() == before {
+            let silent = |_: &SocketAddr, stream: &mut Stream| cx.now.since(stream.heard) >= SILENT;
+            let silent: Vec<_> = self.senders.extract_if(silent).map(|(_, stream)| stream).collect();
+            if silent.is_empty() {
                 if !std::mem::replace(&mut self.crowded, true) {
                     warn(cx, format!("more than {MOST_SENDERS} senders: new ones are not heard"));
                 }
                 return false;
             }
+            silent.into_iter().for_each(|stream| stream.settle(cx));
         }
         cx.rec.tally(GROUP).opened += 1;
-        self.senders.insert(
-            peer,
-            Stream {
-                runs: Runs::new(WINDOW),
-                jitter: Jitter::default(),
-                variation: Variation::default(),
-                fastest: None,
-                heard: cx.now,
-            },
-        );
+        self.senders.insert(peer, Stream::new(cx.now));
         let from = SocketAddr::new(peer.ip().to_canonical(), peer.port());
-        if !header.is_wall() {
-            warn(
-                cx,
-                format!(
-                    "{from} stamps the time since its start: delays from there are relative, those above its fastest datagram"
-                ),
-            );
+        let doubt = if !is_wall(header.stamp_us) {
+            format!(
+                "{from} stamps the time since its start: delays from there are relative, those above its fastest datagram"
+            )
         } else if !cx.clock.synced && !same_host(path) {
-            warn(
-                cx,
-                format!(
-                    "this host's clock is not synchronised: delays from {from} are wrong by as much as the clocks differ"
-                ),
-            );
-        }
+            format!(
+                "this host's clock is not synchronised: delays from {from} are wrong by as much as the clocks differ"
+            )
+        } else {
+            return true;
+        };
+        warn(cx, doubt);
         true
-    }
-
-    /// A sender is not waited for any more.
-    fn settle(&mut self, cx: &mut Context<'_>, peer: SocketAddr) {
-        let Some(mut stream) = self.senders.remove(&peer) else { return };
-        let arrivals = stream.runs.finish();
-        let tally = cx.rec.packet_tally(GROUP);
-        tally.arrivals.merge(&arrivals);
     }
 
     fn tell(&mut self, cx: &mut Context<'_>) {
@@ -175,6 +141,17 @@ fn same_host(path: &Path) -> bool {
 }
 
 impl Stream {
+    fn new(now: Mono) -> Self {
+        let (jitter, variation) = (Jitter::default(), Variation::default());
+        Stream { runs: Runs::new(WINDOW), jitter, variation, fastest: None, heard: now }
+    }
+
+    /// The sender is not waited for any more.
+    fn settle(mut self, cx: &mut Context<'_>) {
+        let arrivals = self.runs.finish();
+        cx.rec.packet_tally(GROUP).arrivals.merge(&arrivals);
+    }
+
     /// Counts one datagram: what became of its number, and how long it took. `at` is our time, ns, by the clock that its
     /// stamp is compared with.
     fn take(&mut self, header: &Header, at: i64, late_ns: u64, tally: &mut PacketTally) -> Packets {
@@ -190,7 +167,7 @@ impl Stream {
         counts.received = 1;
         let sent = i64::try_from(header.stamp_us).unwrap_or(i64::MAX).saturating_mul(1_000);
         let transit = at.saturating_sub(sent);
-        let took = if header.is_wall() {
+        let took = if is_wall(header.stamp_us) {
             transit
         } else {
             let fastest = self.fastest.map_or(transit, |fastest| fastest.min(transit));
@@ -219,7 +196,7 @@ impl Acceptor for Receiver {
     ) -> Option<Box<dyn Flow>> {
         let path = got.from?;
         let peer = path.peer;
-        if !self.account.pending.admits(cx, &self.shared.acl, &self.shared.streams, peer.ip()) {
+        if !self.account.pending.admits(cx, &self.answers.acl, &self.answers.streams, peer.ip()) {
             return None;
         }
         let dropped = self.account.dropped(got);
@@ -235,19 +212,19 @@ impl Acceptor for Receiver {
             None => (got.at, false),
         };
         let wall = cx.clock.wall(at);
-        let ours = if header.is_wall() { wall.0 } else { cx.clock.host_signed(at) };
-        let bound = if header.is_wall() && same_host(&path) { SAME_HOST } else { cx.clock.error_ns };
+        let ours = if is_wall(header.stamp_us) { wall.0 } else { cx.clock.host_signed(at) };
+        let bound = if is_wall(header.stamp_us) && same_host(&path) { SAME_HOST } else { cx.clock.error_ns };
         let stream = self.senders.get_mut(&peer)?;
         stream.heard = cx.now;
         let tally = cx.rec.packet_tally(GROUP);
-        let counts = Packets { dropped, ..stream.take(&header, ours, self.shared.late_ns, tally) };
-        if header.is_wall() {
+        let counts = Packets { dropped, ..stream.take(&header, ours, self.late_ns, tally) };
+        if is_wall(header.stamp_us) {
             tally.clock_bound_ns = tally.clock_bound_ns.max(Some(bound));
         }
         tally.kernel_stamped += u64::from(kernel);
         tally.marks.see(got.ttl, got.tos, 1);
         self.account.received(cx, got.len, &counts);
-        if self.shared.tells {
+        if self.answers.arrivals {
             self.note(cx, got, peer, &header, (at, wall));
         }
         None
@@ -258,8 +235,7 @@ impl Acceptor for Receiver {
             self.tell(cx);
         }
         if self.stopped {
-            let peers: Vec<SocketAddr> = self.senders.keys().copied().collect();
-            peers.into_iter().for_each(|peer| self.settle(cx, peer));
+            self.senders.drain().for_each(|(_, stream)| stream.settle(cx));
         }
         self.tell_at
     }

@@ -6,7 +6,7 @@ use crate::Settings;
 use common::kernel::{Core, Template, gone};
 use metrics::{Clamped, Ending, Group, Mono, Packets, SECOND};
 use model::Phase;
-use transport::{Checked, Context, End, Flow, FlowEvent, FlowId, Interest, Read, Sent, Transmit, When};
+use transport::{Checked, Context, Flow, FlowEvent, FlowId, Interest, Read, Sent, Transmit, When};
 
 /// Most datagrams of one send call.
 const MOST: usize = 64;
@@ -26,7 +26,6 @@ pub struct Sender {
     offered: u64,
     /// The socket was full, and what was due then is given up.
     full: bool,
-    over: Option<Ending>,
 }
 
 impl Sender {
@@ -41,7 +40,6 @@ impl Sender {
             number: 0,
             offered: 0,
             full: false,
-            over: None,
         }
     }
 
@@ -73,14 +71,10 @@ impl Sender {
 
 impl Flow for Sender {
     fn interest(&self) -> Interest {
-        let sends = self.over.is_none() && self.core.row.is_some();
-        Interest {
-            send: if sends { When::At(self.due()) } else { When::Never },
-            // Nothing is expected, but refusals are told here.
-            read: if sends { Read::look(64) } else { Read::Pause },
-            wake: None,
-            end: self.over.map(|how| End::Done { how, reset: false }),
-        }
+        // Nothing is expected, but refusals are told here.
+        let sends = Interest { send: When::At(self.due()), read: Read::look(64), ..Interest::NONE };
+        let before = if self.core.row.is_some() { sends } else { Interest::NONE };
+        self.core.last_interest().unwrap_or(before)
     }
 
     fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
@@ -122,7 +116,7 @@ impl Flow for Sender {
         self.core.sent(cx, n.bytes);
         self.core.packets(cx, &counts);
         if self.schedule.climbed() {
-            self.over = Some(Ending::Completed);
+            self.core.end(Ending::Completed);
         }
     }
 
@@ -137,7 +131,7 @@ impl Flow for Sender {
                 self.core.packets(cx, &Packets { refused: 1, ..Packets::default() });
             }
             // The stream has no end but that of the rate's ramp, so a stop by the user completes it.
-            FlowEvent::Stop if self.over.is_none() => self.over = Some(Ending::Completed),
+            FlowEvent::Stop => self.core.end(Ending::Completed),
             _ => {}
         }
         Ok(())

@@ -3,21 +3,23 @@
 use crate::{Settings, Stairs};
 use compat::options::{Letters, Opt, Request, Stop, Takes, Value, Words, find, request};
 use metrics::{Clamped, SECOND};
-use model::{Kind, Phase, Probe, Range, SocketSettings};
+use model::{Kind, Phase, Probe, Range, SocketSettings, Waiting};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// What a command line asks for.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Asked {
-    Client(Client),
-    Server(Server),
-    /// How it is used (`--help`, which the original does not have).
-    Help,
-}
-
+/// A command line, understood.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Both {
+pub(crate) struct Spec {
+    /// The server that a client sends to; a server has none.
+    pub(crate) host: Option<String>,
+    /// UDP payload, bytes.
+    pub(crate) size: u32,
+    /// Time from one datagram to the next, or at the top of a sweep, ps.
+    pub(crate) gap_ps: u64,
+    /// What the socket has no room for is given up.
+    pub(crate) give_up: bool,
+    /// Of a server: latency of the fastest datagram, µs.
+    pub(crate) compensation_us: i64,
     /// Another port than the original's.
     pub(crate) port: Option<u16>,
     pub(crate) device: Option<String>,
@@ -29,99 +31,68 @@ pub(crate) struct Both {
     pub(crate) save: Option<PathBuf>,
 }
 
-/// A client's command line, understood.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Client {
-    pub(crate) host: String,
-    /// UDP payload, bytes.
-    pub(crate) size: u32,
-    /// Time from one datagram to the next, or at the top of a sweep, ps.
-    pub(crate) gap_ps: u64,
-    /// What the socket has no room for is given up.
-    pub(crate) give_up: bool,
-    /// What servers have, too.
-    pub(crate) both: Both,
-}
-
-/// A server's command line, understood.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Server {
-    /// Latency of the fastest datagram, µs.
-    pub(crate) compensation_us: i64,
-    /// What clients have, too.
-    pub(crate) both: Both,
-}
-
 /// Steps of a sweep, and how long each lasts: one second by its name, two by its arithmetic.
 const STAIRS: Stairs = Stairs { steps: 100, step_ns: 2 * SECOND };
 /// Length of a line's stretch of time, ns.
 pub(super) const SLOT: u64 = SECOND / 10;
 
-impl Client {
+impl Spec {
     pub(crate) fn phase(&self) -> Phase {
+        let phase = Phase {
+            kind: Kind::Delay,
+            connections: 1,
+            iterations: Some(1),
+            buffer: Range::just(64 * 1024),
+            sockets: SocketSettings { rcvbuf: Some(4 << 20), ..SocketSettings::default() },
+            ..Phase::default()
+        };
+        if self.host.is_none() {
+            return Phase { duration_ns: None, interval_ns: SLOT, probe: Some(Probe::default()), ..phase };
+        }
         let bits = u128::from(self.size) * 8 * 1_000_000_000_000;
         let settings = Settings {
-            unsynchronised: self.both.unsynchronised,
-            stairs: self.both.sweep.then_some(STAIRS),
+            unsynchronised: self.unsynchronised,
+            stairs: self.sweep.then_some(STAIRS),
             give_up: self.give_up,
         };
         Phase {
             rate: Some(u64::try_from(bits / u128::from(self.gap_ps.max(1))).unwrap_or(u64::MAX)),
-            duration_ns: self.both.sweep.then(|| STAIRS.length_ns() + SECOND),
-            probe: Some(Probe { size: self.size, ..Probe::default() }),
+            duration_ns: self.sweep.then(|| STAIRS.length_ns() + SECOND),
+            probe: Some(Probe { size: self.size, waiting: Waiting::Hybrid, ..Probe::default() }),
             extra: settings.extra(),
-            ..phase()
+            ..phase
         }
-    }
-}
-
-impl Server {
-    pub(crate) fn phase(&self) -> Phase {
-        Phase { duration_ns: None, interval_ns: SLOT, probe: Some(Probe::default()), ..phase() }
-    }
-}
-
-fn phase() -> Phase {
-    Phase {
-        kind: Kind::Delay,
-        connections: 1,
-        iterations: Some(1),
-        buffer: Range::just(64 * 1024),
-        sockets: SocketSettings { rcvbuf: Some(4 << 20), ..SocketSettings::default() },
-        ..Phase::default()
     }
 }
 
 /// What was given; a later one counts.
 #[derive(Default)]
 struct RawOptions {
-    host: Option<String>,
+    spec: Spec,
     gap_ns: u64,
     mbit: u64,
     size: u64,
     compensation: i64,
-    give_up: bool,
-    both: Both,
 }
 
 const LETTERS: &[Opt<RawOptions>] = ::compat::options! { RawOptions:
-    "c" Value |o, v| o.host = Some(v.owned());
+    "c" Value |o, v| o.spec.host = Some(v.owned());
     "d" Value |o, v| o.gap_ns = number(v, "a time in ns")?;
     "b" Value |o, v| o.mbit = number(v, "a rate in Mbit/s")?;
     "p" Value |o, v| o.size = number(v, "a size in bytes")?;
     "l" Value |o, v| o.compensation = number::<i32>(v, "a latency in ms")?.into();
-    "i" Value |o, v| o.both.device = Some(v.owned());
-    "n" Flag |o, _| o.give_up = true;
-    "s" Flag |o, _| o.both.sweep = true;
-    "a" Flag |o, _| o.both.unsynchronised = true;
+    "i" Value |o, v| o.spec.device = Some(v.owned());
+    "n" Flag |o, _| o.spec.give_up = true;
+    "s" Flag |o, _| o.spec.sweep = true;
+    "a" Flag |o, _| o.spec.unsynchronised = true;
 };
 
 const LONG: &[Opt<RawOptions>] = ::compat::options! { RawOptions:
-    "as-original" Flag |o, _| o.both.as_original = true;
-    "save" Value |o, v| o.both.save = Some(v.text.ok_or("--save takes the name of a file")?.into());
+    "as-original" Flag |o, _| o.spec.as_original = true;
+    "save" Value |o, v| o.spec.save = Some(v.text.ok_or("--save takes the name of a file")?.into());
     "port" Value |o, v| {
         let wrong = |_| format!("'{}' is not a port (0 to 65535)", v.text());
-        o.both.port = Some(v.text().parse().map_err(wrong)?);
+        o.spec.port = Some(v.text().parse().map_err(wrong)?);
     };
 };
 
@@ -134,12 +105,10 @@ fn number<T: FromStr>(value: &Value<'_>, what: &str) -> Result<T, String> {
 ///
 /// # Errors
 /// What is wrong with it, in one sentence; the usage belongs behind it.
-pub(crate) fn read(arguments: &[String]) -> Result<Asked, String> {
+pub(crate) fn read(arguments: &[String]) -> Result<Request<Spec>, String> {
     let mut options = RawOptions::default();
-    match request(options.read(arguments.iter()))? {
-        Request::Run(()) => options.decide(),
-        _ => Ok(Asked::Help),
-    }
+    let read = options.read(arguments.iter());
+    request(read.and_then(|()| Ok(options.decide()?)))
 }
 
 impl RawOptions {
@@ -172,27 +141,27 @@ impl RawOptions {
         Ok(())
     }
 
-    fn decide(self) -> Result<Asked, String> {
-        let RawOptions { host, gap_ns, mbit, size, compensation, give_up, both } = self;
-        let Some(host) = host else {
+    fn decide(self) -> Result<Spec, String> {
+        let RawOptions { mut spec, gap_ns, mbit, size, compensation } = self;
+        if spec.host.is_none() {
             // The original documents milliseconds and takes microseconds.
-            let unit = if both.as_original { 1 } else { 1_000 };
-            return Ok(Asked::Server(Server { compensation_us: compensation * unit, both }));
-        };
+            spec.compensation_us = compensation * if spec.as_original { 1 } else { 1_000 };
+            return Ok(spec);
+        }
         let size = u32::try_from(size).ok().filter(|size| (16..=2_000).contains(size));
         let size = size.ok_or("Unsupported packet size: -p takes 16 to 2000 bytes")?;
         let gap_ps = match (gap_ns, mbit) {
             (0, 0) => return Err("Supply either delay or target bandwidth: -d or -b".to_owned()),
-            (0, mbit) => gap_of(mbit, size, both.as_original),
+            (0, mbit) => gap_of(mbit, size, spec.as_original),
             (ns, 0) => ns.checked_mul(1_000),
             _ => return Err("Supply either delay or target bandwidth, but not both".to_owned()),
         };
         // 16 bytes in 16 s are the least rate that there is, 8 bit/s; a sweep begins with a hundredth.
-        let least = u128::from(size) * 1_000_000_000_000 / if both.sweep { 100 } else { 1 };
+        let least = u128::from(size) * 1_000_000_000_000 / if spec.sweep { 100 } else { 1 };
         let gap_ps = gap_ps.filter(|&gap| gap > 0 && u128::from(gap) <= least);
         let gap_ps =
             gap_ps.ok_or("such a rate cannot be kept: -b takes 1 to 1000000 Mbit/s, -d as much time")?;
-        Ok(Asked::Client(Client { host, size, gap_ps, give_up, both }))
+        Ok(Spec { size, gap_ps, ..spec })
     }
 }
 
@@ -210,67 +179,60 @@ fn gap_of(mbit: u64, size: u32, as_original: bool) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn asked(line: &str) -> Result<Asked, String> {
+    fn asked(line: &str) -> Result<Request<Spec>, String> {
         read(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
     }
 
-    fn client(line: &str) -> Client {
+    fn spec(line: &str) -> Spec {
         match asked(line) {
-            Ok(Asked::Client(client)) => client,
-            other => panic!("{line}: {other:?}"),
-        }
-    }
-
-    fn server(line: &str) -> Server {
-        match asked(line) {
-            Ok(Asked::Server(server)) => server,
+            Ok(Request::Run(spec)) => spec,
             other => panic!("{line}: {other:?}"),
         }
     }
 
     #[test]
     fn letters_are_read_as_getopt_reads_them() {
-        let c = client("-c 192.168.1.1 -p 1000 -b 1000");
-        assert_eq!((c.host.as_str(), c.size, c.gap_ps), ("192.168.1.1", 1_000, 8_000_000));
-        assert_eq!(client("-sanc10.0.0.1 -p500 -b60"), client("-s -a -n -c 10.0.0.1 -p 500 -b 60"));
-        let s = server("-sail0 -l 3");
-        assert_eq!((s.both.sweep, s.both.unsynchronised, s.both.device.as_deref()), (true, true, Some("l0")));
-        assert_eq!(server("").both, Both::default());
+        let c = spec("-c 192.168.1.1 -p 1000 -b 1000");
+        assert_eq!((c.host.as_deref(), c.size, c.gap_ps), (Some("192.168.1.1"), 1_000, 8_000_000));
+        assert_eq!(spec("-sanc10.0.0.1 -p500 -b60"), spec("-s -a -n -c 10.0.0.1 -p 500 -b 60"));
+        let s = spec("-sail0 -l 3");
+        assert_eq!((s.sweep, s.unsynchronised, s.device.as_deref()), (true, true, Some("l0")));
+        assert_eq!(spec(""), Spec::default());
     }
 
     #[test]
     fn compensation_is_in_milliseconds_as_the_usage_says() {
-        assert_eq!(server("-a -l 5").compensation_us, 5_000);
+        assert_eq!(spec("-a -l 5").compensation_us, 5_000);
         // What the original takes for microseconds (its `-l 500` made the first delay print 500).
-        assert_eq!(server("-a -l 500 --as-original").compensation_us, 500);
+        assert_eq!(spec("-a -l 500 --as-original").compensation_us, 500);
     }
 
     #[test]
     fn the_period_is_exact_unless_the_originals_is_asked_for() {
         // 3 Mbit/s of 1000 bytes: 375 a second, 2.666… ms.
-        assert_eq!(client("-c h -p 1000 -b 3").gap_ps, 2_666_666_666);
+        assert_eq!(spec("-c h -p 1000 -b 3").gap_ps, 2_666_666_666);
         // 1000000·3/1000/8 = 375; 1000000000/375 = 2666666 ns.
-        assert_eq!(client("-c h -p 1000 -b 3 --as-original").gap_ps, 2_666_666_000);
+        assert_eq!(spec("-c h -p 1000 -b 3 --as-original").gap_ps, 2_666_666_000);
         // 1000000/1999/8 = 62 (62.53 before cutting): 16129032 ns.
-        assert_eq!(client("-c h -p 1999 -b 1 --as-original").gap_ps, 16_129_032_000);
-        assert_eq!(client("-c h -p 100 -d 1000000").gap_ps, 1_000_000_000);
+        assert_eq!(spec("-c h -p 1999 -b 1 --as-original").gap_ps, 16_129_032_000);
+        assert_eq!(spec("-c h -p 100 -d 1000000").gap_ps, 1_000_000_000);
         // Beyond 2^31 ns the original floods.
-        let phase = client("-c h -p 100 -d 3000000000").phase();
+        let phase = spec("-c h -p 100 -d 3000000000").phase();
         assert_eq!(phase.rate, Some(266));
         assert_eq!(phase.check(), Ok(()));
     }
 
     #[test]
     fn sweeps_take_two_hundred_seconds() {
-        let phase = client("-c h -p 500 -b 60 -s").phase();
+        let phase = spec("-c h -p 500 -b 60 -s").phase();
         assert_eq!(Settings::of(&phase).stairs.map(|s| s.length_ns()), Some(200 * SECOND));
         assert_eq!(phase.check(), Ok(()));
-        assert_eq!(server("-s").phase().check(), Ok(()));
+        assert_eq!(spec("-s").phase().check(), Ok(()));
     }
 
     #[test]
     fn what_cannot_be_is_named() {
-        assert_eq!(read(&["-c".to_owned(), "h".to_owned(), "--help".to_owned()]), Ok(Asked::Help));
+        assert_eq!(read(&["-c".to_owned(), "h".to_owned(), "--help".to_owned()]), Ok(Request::Help));
         for (line, why) in [
             ("-c h -p 8 -b 1", "Unsupported packet size"),
             ("-c h -p 2001 -b 1", "Unsupported packet size"),

@@ -2,6 +2,7 @@
 //!
 //! What is wrong with it stands in `docs/protocols/bwdelaytester.md`; here it is done as it is, integer by integer.
 
+use super::args::Spec;
 use super::table::{BINS, Histogram, Line, Rate, print_rates};
 use crate::DatagramRow;
 use metrics::real;
@@ -12,9 +13,7 @@ const INTERVAL: u64 = 100_000;
 
 #[derive(Default)]
 pub(super) struct Original {
-    unsynchronised: bool,
-    compensation: i64,
-    sweep: bool,
+    spec: Spec,
     expected: u64,
     offset: i64,
     printed: u64,
@@ -24,8 +23,8 @@ pub(super) struct Original {
 }
 
 impl Original {
-    pub(super) fn new(unsynchronised: bool, compensation: i64, sweep: bool) -> Self {
-        Original { unsynchronised, compensation, sweep, ..Original::default() }
+    pub(super) fn new(spec: &Spec) -> Self {
+        Original { spec: spec.clone(), ..Original::default() }
     }
 
     /// Takes a datagram in, and prints a line if it is time.
@@ -36,13 +35,13 @@ impl Original {
         err: &mut dyn Write,
     ) -> io::Result<()> {
         let read_wall = row.wall.0.saturating_add_unsigned(row.read_ns.saturating_sub(row.at_ns));
-        let now = if self.unsynchronised {
+        let now = if self.spec.unsynchronised {
             row.read_ns / 1_000
         } else {
             u64::try_from(read_wall / 1_000).unwrap_or(0)
         };
-        if self.offset == 0 && self.unsynchronised {
-            self.offset = (row.stamp_us.wrapping_sub(now) as i64).wrapping_add(self.compensation);
+        if self.offset == 0 && self.spec.unsynchronised {
+            self.offset = (row.stamp_us.wrapping_sub(now) as i64).wrapping_add(self.spec.compensation_us);
         }
         let delay = now.wrapping_add_signed(self.offset).wrapping_sub(row.stamp_us) as i64;
         let line = &mut self.line;
@@ -77,7 +76,7 @@ impl Original {
         let shown =
             Line { bytes: line.bytes.wrapping_mul(10), packets: line.packets.wrapping_mul(10), ..*line };
         shown.print(out)?;
-        if self.sweep {
+        if self.spec.sweep {
             let lost = line.drops.wrapping_mul(length);
             let all = line.bytes.wrapping_add(lost);
             let bits = all.wrapping_mul(80);
@@ -116,7 +115,7 @@ mod tests {
     fn a_sweeps_lines_give_the_originals_table() {
         let text = include_str!("originals/sweep.txt");
         let (lines, table) = text.split_once("## Printing sweep data:\n").unwrap();
-        let mut original = Original::new(false, 0, true);
+        let mut original = Original::new(&Spec { sweep: true, ..Spec::default() });
         let mut last = 0;
         let lines = lines.lines().filter(|line| !line.starts_with('#'));
         for line in lines.clone() {

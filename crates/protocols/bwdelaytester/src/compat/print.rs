@@ -1,6 +1,6 @@
 //! The printout of either end: lines as datagrams come, tables at the end.
 
-use super::args::{Client, Server};
+use super::args::Spec;
 use super::original::Original;
 use super::slots::{Slots, Sum};
 use super::table::{COLUMNS, Line, SWEEP};
@@ -37,19 +37,13 @@ pub(crate) struct Printer {
 const NAMED: usize = 100;
 
 impl Printer {
-    pub(crate) fn server(server: &Server) -> Self {
-        let both = &server.both;
-        let (unsynchronised, compensation, sweep) = (both.unsynchronised, server.compensation_us, both.sweep);
-        let figures = if both.as_original {
-            Figures::Original(Box::new(Original::new(unsynchronised, compensation, sweep)))
-        } else {
-            Figures::Right(Box::new(Slots::new(unsynchronised, compensation, sweep)))
+    pub(crate) fn new(spec: &Spec) -> Self {
+        let figures = match (&spec.host, spec.as_original) {
+            (Some(_), _) => Figures::None,
+            (None, true) => Figures::Original(Box::new(Original::new(spec))),
+            (None, false) => Figures::Right(Box::new(Slots::new(spec))),
         };
-        Printer { figures, sweep, as_original: both.as_original, ..Printer::default() }
-    }
-
-    pub(crate) fn client(client: &Client) -> Self {
-        Printer { sweep: client.both.sweep, as_original: client.both.as_original, ..Printer::default() }
+        Printer { figures, sweep: spec.sweep, as_original: spec.as_original, ..Printer::default() }
     }
 
     /// Prints what an event tells.
@@ -128,7 +122,7 @@ impl Printer {
                 writeln!(err, "{SWEEP}")?;
             }
             Figures::Right(slots) => {
-                let Sum { packets, lost, repeated, overtaken, late } = slots.sum();
+                let Sum { packets, lost, repeated, overtaken, late } = slots.sum;
                 writeln!(
                     err,
                     "# {packets} packets came, {lost} did not; {repeated} came more than once, {overtaken} had been overtaken, \

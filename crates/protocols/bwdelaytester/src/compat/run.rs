@@ -1,13 +1,13 @@
 //! `netcaliper bwdelaytester`: either end.
 
-use super::{Asked, Client, Printer, Server, USAGE, read};
+use super::{Printer, Spec, USAGE, read};
 use common::original::{Driver, ExitCodes, Journal, Refusal, Run};
 use common::{ClientConfig, ServerConfig};
+use compat::Request;
 use metrics::{Packets, format_duration, real};
-use model::{Event, Status, Totals, Waiting};
+use model::{Event, Status, Totals};
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 
 /// What the original ends with, but for a sweep that was climbed to its end.
 const CODES: ExitCodes = ExitCodes { usage: 1, failed: 1 };
@@ -38,9 +38,11 @@ pub(crate) fn came(totals: &Totals) -> String {
 
 pub(super) fn run(arguments: &[String], driver: &dyn Driver) -> u8 {
     let ran = match read(arguments) {
-        Ok(Asked::Client(client)) => send(&client, driver),
-        Ok(Asked::Server(server)) => receive(&server, driver),
-        Ok(Asked::Help) => driver.page(USAGE, 0),
+        Ok(Request::Run(spec)) => match &spec.host {
+            Some(host) => send(&spec, host, driver),
+            None => receive(&spec, driver),
+        },
+        Ok(_) => driver.page(USAGE, 0),
         Err(text) => {
             driver.say(&format_args!("bwdelaytester: {text}"));
             driver.page(USAGE, CODES.usage)
@@ -49,42 +51,38 @@ pub(super) fn run(arguments: &[String], driver: &dyn Driver) -> u8 {
     driver.ended("bwdelaytester", CODES, ran)
 }
 
-fn send(client: &Client, driver: &dyn Driver) -> Result<u8, Refusal> {
-    let port = client.both.port.unwrap_or(crate::PORT);
+fn send(spec: &Spec, host: &str, driver: &dyn Driver) -> Result<u8, Refusal> {
     let config = ClientConfig {
-        peers: driver.first(&client.host, port, false, false)?,
-        device: client.both.device.clone(),
+        peers: driver.first(host, spec.port.unwrap_or(crate::PORT), false, false)?,
+        device: spec.device.clone(),
         workers: Some(1),
         records: false,
         ..driver.client(&crate::PROTOCOL)
     };
-    let mut phase = client.phase();
-    if let Some(probe) = &mut phase.probe {
-        probe.waiting = Waiting::Hybrid;
-    }
+    let phase = spec.phase();
     driver.check(&config, &phase)?;
     let interrupt = driver.on_signals()?;
-    let mut reporter = Reporter::new(Printer::client(client), client.both.save.as_ref(), false, driver)?;
+    let mut reporter = Reporter::new(spec, driver)?;
     driver.call(&config, &phase, &interrupt, "bwdelaytester", &mut |event| reporter.on_event(event))?;
     Ok(reporter.finish())
 }
 
-fn receive(server: &Server, driver: &dyn Driver) -> Result<u8, Refusal> {
-    let port = server.both.port.unwrap_or(crate::PORT);
+fn receive(spec: &Spec, driver: &dyn Driver) -> Result<u8, Refusal> {
+    let phase = spec.phase();
     let bound = driver.bind(ServerConfig {
-        listen: vec![SocketAddr::from(([0, 0, 0, 0], port))],
-        device: server.both.device.clone(),
+        listen: vec![SocketAddr::from(([0, 0, 0, 0], spec.port.unwrap_or(crate::PORT)))],
+        device: spec.device.clone(),
         arrivals: true,
-        ..driver.server(&crate::PROTOCOL, server.phase())?
+        ..driver.server(&crate::PROTOCOL, phase.clone())?
     })?;
     let interrupt = driver.on_signals()?;
-    if server.both.port.is_some() {
+    if spec.port.is_some() {
         for address in bound.addresses() {
             driver.say(&format_args!("# listening on {address}"));
         }
     }
-    let mut reporter = Reporter::new(Printer::server(server), server.both.save.as_ref(), true, driver)?;
-    driver.serve(bound, &server.phase(), &interrupt, &mut |event| reporter.on_event(event))?;
+    let mut reporter = Reporter::new(spec, driver)?;
+    driver.serve(bound, &phase, &interrupt, &mut |event| reporter.on_event(event))?;
     Ok(reporter.finish())
 }
 
@@ -99,14 +97,9 @@ struct Reporter<'a> {
 }
 
 impl Reporter<'_> {
-    fn new<'a>(
-        printer: Printer,
-        save: Option<&PathBuf>,
-        serves: bool,
-        driver: &'a dyn Driver,
-    ) -> Result<Reporter<'a>, Refusal> {
-        let (saved, run) = (driver.journal(save, serves)?, Run::new(driver, "#"));
-        Ok(Reporter { printer, saved, driver, run, unread: false })
+    fn new<'a>(spec: &Spec, driver: &'a dyn Driver) -> Result<Reporter<'a>, Refusal> {
+        let saved = driver.journal(spec.save.as_ref(), spec.host.is_none())?;
+        Ok(Reporter { printer: Printer::new(spec), saved, driver, run: Run::new(driver, "#"), unread: false })
     }
 
     /// Puts an event into the file, but for every single datagram; one that fails is told of once, and the run goes on.

@@ -6,11 +6,12 @@
 //! - Senders are told apart, and so are repeats.
 //! - Without synchronised clocks, latency is what a datagram took longer than the fastest so far of its sender.
 
-use super::args::SLOT;
+use super::args::{SLOT, Spec};
 use super::table::{Histogram, Line, Rate, print_rates, slot_of};
 use crate::DatagramRow;
+use crate::codec::is_wall;
 use crate::receive::{MOST_SENDERS, SILENT};
-use metrics::{Clamped, Runs, SECOND, Seen, real};
+use metrics::{Clamped, Runs, SECOND, Seen, percent_of};
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -23,9 +24,6 @@ const WINDOW: usize = 1 << 16;
 const OPEN: usize = 4;
 /// Runs of missing numbers that are remembered in one slot; further ones are lost for good.
 const GAPS: usize = 100_000;
-/// A stamp from here on can only be the wall clock's, µs.
-const WALL: u64 = 1_000_000_000_000_000;
-
 struct Sender {
     runs: Runs,
     /// Which run of all this is.
@@ -36,18 +34,37 @@ struct Sender {
     heard: u64,
 }
 
+/// How long datagrams took, µs.
+#[derive(Default)]
+struct Delays {
+    packets: u64,
+    sum: i128,
+    min: Option<i64>,
+    max: Option<i64>,
+}
+
+impl Delays {
+    fn add(&mut self, more: &Delays) {
+        self.packets += more.packets;
+        self.sum += more.sum;
+        self.min = self.min.into_iter().chain(more.min).min();
+        self.max = self.max.max(more.max);
+    }
+
+    fn mean(&self) -> i64 {
+        i64::clamped(self.sum / i128::from(self.packets.max(1)))
+    }
+}
+
 /// A tenth of a second.
 #[derive(Default)]
 struct Slot {
     index: u64,
     bytes: u64,
-    packets: u64,
     /// Missing numbers that were noticed in it: first by sender, and one after the last.
     gaps: BTreeMap<(u32, u64), u64>,
     more: u64,
-    min: Option<i64>,
-    max: Option<i64>,
-    sum: i128,
+    delays: Delays,
 }
 
 impl Slot {
@@ -79,10 +96,7 @@ impl Slot {
 #[derive(Default)]
 struct Sums {
     lost: u64,
-    packets: u64,
-    delay: i128,
-    min: Option<i64>,
-    max: Option<i64>,
+    delays: Delays,
     slots: u64,
 }
 
@@ -100,9 +114,7 @@ pub(super) struct Sum {
 /// Slots, and what was found at each rate.
 #[derive(Default)]
 pub(super) struct Slots {
-    unsynchronised: bool,
-    compensation: i64,
-    sweep: bool,
+    spec: Spec,
     senders: BTreeMap<SocketAddr, Sender>,
     /// Runs of all senders so far, each of which has numbers of its own.
     runs: u32,
@@ -111,16 +123,12 @@ pub(super) struct Slots {
     open: VecDeque<Slot>,
     rates: BTreeMap<usize, Sums>,
     histogram: Histogram,
-    sum: Sum,
+    pub(super) sum: Sum,
 }
 
 impl Slots {
-    pub(super) fn new(unsynchronised: bool, compensation: i64, sweep: bool) -> Self {
-        Slots { unsynchronised, compensation, sweep, ..Slots::default() }
-    }
-
-    pub(super) fn sum(&self) -> Sum {
-        self.sum
+    pub(super) fn new(spec: &Spec) -> Self {
+        Slots { spec: spec.clone(), ..Slots::default() }
     }
 
     /// Takes a datagram in, and prints the slots that are over.
@@ -151,9 +159,9 @@ impl Slots {
             sender.fastest = None;
         }
         let who = sender.number;
-        let took = sender
-            .delay(row, self.unsynchronised)
-            .saturating_add(if self.unsynchronised || row.stamp_us < WALL { self.compensation } else { 0 });
+        let took = sender.delay(row, self.spec.unsynchronised).saturating_add(
+            if self.spec.unsynchronised || !is_wall(row.stamp_us) { self.spec.compensation_us } else { 0 },
+        );
         match came.seen {
             Seen::New { gap } => self.miss(who, row.number, gap),
             Seen::Reordered { .. } => {
@@ -174,10 +182,8 @@ impl Slots {
         self.histogram.add(took);
         if let Some(slot) = self.open.back_mut() {
             slot.bytes += u64::from(row.bytes);
-            slot.packets += 1;
-            slot.min = Some(slot.min.map_or(took, |min| min.min(took)));
-            slot.max = Some(slot.max.map_or(took, |max| max.max(took)));
-            slot.sum += i128::from(took);
+            let (min, max) = (Some(took), Some(took));
+            slot.delays.add(&Delays { packets: 1, sum: took.into(), min, max });
         }
         Ok(())
     }
@@ -215,31 +221,22 @@ impl Slots {
     fn print(&mut self, out: &mut dyn Write) -> io::Result<()> {
         let Some(slot) = self.open.pop_front() else { return Ok(()) };
         let lost = slot.lost();
-        if self.sweep && slot.packets > 0 {
+        let packets = slot.delays.packets;
+        if self.spec.sweep && packets > 0 {
             // What was lost was as long as what came.
-            let all = slot.bytes.saturating_add(lost.saturating_mul(slot.bytes / slot.packets));
+            let all = slot.bytes.saturating_add(lost.saturating_mul(slot.bytes / packets));
             if let Some(rate) = slot_of(all.saturating_mul(80)) {
                 let sums = self.rates.entry(rate).or_default();
                 sums.lost = sums.lost.saturating_add(lost);
-                sums.packets += slot.packets;
-                sums.delay += slot.sum;
-                sums.min = sums.min.into_iter().chain(slot.min).min();
-                sums.max = sums.max.max(slot.max);
+                sums.delays.add(&slot.delays);
                 sums.slots += 1;
             }
         }
         // Without a datagram there is no latency, and no line.
-        let (Some(min), Some(max)) = (slot.min, slot.max) else { return Ok(()) };
-        let line = Line {
-            bytes: slot.bytes * 10,
-            packets: slot.packets * 10,
-            drops: lost,
-            gaps: u64::clamped(slot.gaps.len()),
-            min,
-            max,
-            avg: i64::clamped(slot.sum / i128::from(slot.packets.max(1))),
-        };
-        line.print(out)
+        let (Some(min), Some(max)) = (slot.delays.min, slot.delays.max) else { return Ok(()) };
+        let gaps = u64::clamped(slot.gaps.len());
+        let (bytes, packets, avg) = (slot.bytes * 10, packets * 10, slot.delays.mean());
+        Line { bytes, packets, drops: lost, gaps, min, max, avg }.print(out)
     }
 
     /// Prints what is open, and the two tables.
@@ -251,12 +248,12 @@ impl Slots {
         }
         self.histogram.print(err)?;
         let rates = self.rates.iter().map(|(&slot, sums)| {
-            let all = sums.packets.saturating_add(sums.lost).max(1);
+            let delays = &sums.delays;
             let rate = Rate {
-                loss_percent: real(sums.lost) * 100.0 / real(all),
-                min: sums.min.unwrap_or(0),
-                max: sums.max.unwrap_or(0),
-                avg: i64::clamped(sums.delay / i128::from(sums.packets.max(1))),
+                loss_percent: percent_of(sums.lost, delays.packets.saturating_add(sums.lost).max(1)),
+                min: delays.min.unwrap_or(0),
+                max: delays.max.unwrap_or(0),
+                avg: delays.mean(),
                 intervals: sums.slots,
             };
             (slot, rate)
@@ -270,7 +267,7 @@ impl Sender {
     /// How long a datagram took, µs.
     fn delay(&mut self, row: &DatagramRow, unsynchronised: bool) -> i64 {
         let sent = i64::try_from(row.stamp_us).unwrap_or(i64::MAX);
-        if !unsynchronised && row.stamp_us >= WALL {
+        if !unsynchronised && is_wall(row.stamp_us) {
             return (row.wall.0.div_euclid(1_000)).saturating_sub(sent);
         }
         let took = i64::try_from(row.at_ns / 1_000).unwrap_or(i64::MAX).saturating_sub(sent);
@@ -287,7 +284,7 @@ mod tests {
 
     #[test]
     fn senders_that_fell_silent_are_forgotten() {
-        let mut slots = Slots::new(true, 0, false);
+        let mut slots = Slots::new(&Spec { unsynchronised: true, ..Spec::default() });
         let (mut out, mut err): (Vec<u8>, Vec<u8>) = (Vec::new(), Vec::new());
         for n in 0..2_500u32 {
             // Fifty a second: 500 of them within the time after which one is silent.
@@ -298,6 +295,6 @@ mod tests {
             slots.take(&row, &mut out, &mut err).unwrap();
             assert!(slots.senders.len() <= MOST_SENDERS);
         }
-        assert_eq!((slots.sum().packets, slots.sum().lost), (2_500, 0));
+        assert_eq!((slots.sum.packets, slots.sum.lost), (2_500, 0));
     }
 }

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::DatagramRow;
+use ::compat::Request;
 use metrics::Wall;
 use model::Event;
 
@@ -35,8 +36,8 @@ fn plain(numbers: impl IntoIterator<Item = u64>) -> Vec<DatagramRow> {
 /// What a server prints on stdout and stderr.
 fn printed(line: &str, rows: &[DatagramRow]) -> (Vec<String>, Vec<String>) {
     let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-    let Ok(Asked::Server(server)) = read(&words) else { panic!("{line}") };
-    let mut printer = Printer::server(&server);
+    let Ok(Request::Run(spec)) = read(&words) else { panic!("{line}") };
+    let mut printer = Printer::new(&spec);
     let (mut out, mut err) = (Vec::new(), Vec::new());
     printer.on_event(&Event::Start { at: Wall(WALL) }, &mut out, &mut err).unwrap();
     for chunk in rows.chunks(7) {
