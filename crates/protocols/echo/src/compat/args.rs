@@ -8,11 +8,10 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 /// A client's command line, understood.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Client {
-    /// The server (`i=`), and whether it was named.
-    pub(crate) address: IpAddr,
-    pub(super) addressed: bool,
+    /// The server (`i=`).
+    pub(crate) address: Option<IpAddr>,
     /// Scope of a link-local address, a number or an interface's name (`o=`).
     pub(crate) scope: Option<String>,
     /// Its port (`p=`).
@@ -72,7 +71,7 @@ pub(crate) struct Server {
     pub(crate) ignored: Vec<String>,
 }
 
-const PORT: u16 = 9999;
+pub(super) const PORT: u16 = 9999;
 
 /// The name of an argument, as it was given.
 fn name_of(given: &str) -> String {
@@ -115,35 +114,8 @@ fn read<T>(
     Ok(state)
 }
 
-impl Default for Client {
-    fn default() -> Self {
-        Client {
-            address: IpAddr::from([0, 0, 0, 0]),
-            addressed: false,
-            scope: None,
-            port: PORT,
-            local: None,
-            include_first: false,
-            loops: 1,
-            fine: false,
-            kill: false,
-            kill_port: None,
-            messages: 10_000,
-            nagle: false,
-            every: 500,
-            size: 1024,
-            chunk: None,
-            silent: false,
-            timeout_ms: 1000,
-            udp: false,
-            window: None,
-            as_original: false,
-        }
-    }
-}
-
 const CLIENT: &[Opt<Client>] = ::compat::options! { Client:
-    "i" Value |c, v| (c.address, c.addressed) = (address(v)?, true);
+    "i" Value |c, v| c.address = Some(address(v)?);
     "a" Value |c, v| c.local = Some(address(v)?);
     "b" Value |c, v| c.include_first = flag(v)?;
     "c" Value |c, v| c.loops = number(v, 1, 1 << 32)?;
@@ -173,9 +145,9 @@ const CLIENT: &[Opt<Client>] = ::compat::options! { Client:
 /// # Errors
 /// One sentence that names what cannot be, and what could.
 pub(crate) fn read_client(arguments: &[String]) -> Result<Request<Client>, String> {
-    let read = read(arguments, CLIENT, ("", "o"), "RtTcpipClient", Client::default());
+    let read = read(arguments, CLIENT, ("", "o"), "RtTcpipClient", Client::new());
     request(read.and_then(|client| {
-        if !client.addressed {
+        if client.address.is_none() {
             return Err("the server's address is missing: i=192.0.2.1".into());
         }
         client.phase().check()?;
@@ -184,6 +156,17 @@ pub(crate) fn read_client(arguments: &[String]) -> Result<Request<Client>, Strin
 }
 
 impl Client {
+    /// What it does without a word.
+    pub(crate) fn new() -> Self {
+        let (port, loops, messages) = (PORT, 1, 10_000);
+        Client { port, loops, messages, every: 500, size: 1024, timeout_ms: 1000, ..Client::default() }
+    }
+
+    /// The server; that of a run that had no connection is not known.
+    pub(crate) fn server(&self) -> IpAddr {
+        self.address.unwrap_or(IpAddr::from([0, 0, 0, 0]))
+    }
+
     pub(crate) fn phase(&self) -> Phase {
         let ping = Ping {
             transport: if self.udp { Transport::Udp } else { Transport::Tcp },

@@ -1,6 +1,6 @@
 //! The client's printout: what was asked for, a line after every so many messages, the results.
 
-use super::args::Client;
+use super::args::{Client, PORT};
 use super::sums::{Rows, STEPS, Times, mbps};
 use metrics::{Clamped, real};
 use model::{ConnectionRecord, Echo, Event, Failure, Kind, Outcome, PingRow, Transport};
@@ -43,28 +43,20 @@ impl Printer {
 
     /// Takes an event in and prints what it is worth.
     pub(crate) fn on_event(&mut self, event: &Event, out: &mut dyn Write) -> io::Result<()> {
+        if let Event::Start { .. } = event {
+            self.banner(out)?;
+        }
         let mut nothing = io::sink();
+        let out = if self.client.silent { &mut nothing } else { out };
         match event {
-            Event::Start { .. } => {
-                self.banner(out)?;
-                let out = if self.client.silent { &mut nothing } else { out };
-                self.begin_loop(out)
-            }
-            Event::Pings { rows } => {
-                let out = if self.client.silent { &mut nothing } else { out };
-                rows.iter().try_for_each(|row| self.row(row, out))
-            }
-            Event::Connection(record) => {
-                let out = if self.client.silent { &mut nothing } else { out };
-                self.end_loop(record, out)
-            }
+            Event::Start { .. } => self.begin_loop(out),
+            Event::Pings { rows } => rows.iter().try_for_each(|row| self.row(row, out)),
+            Event::Connection(record) => self.end_loop(record, out),
             Event::Local(totals) => {
                 self.errors += totals.pings.as_ref().map_or(0, |pings| pings.counts.refused);
                 Ok(())
             }
-            Event::PhaseEnd { .. } if !std::mem::replace(&mut self.over, true) && !self.client.silent => {
-                self.results(out)
-            }
+            Event::PhaseEnd { .. } if !std::mem::replace(&mut self.over, true) => self.results(out),
             _ => Ok(()),
         }
     }
@@ -79,7 +71,7 @@ impl Printer {
         writeln!(out, "*** SocketType = {} ***", if c.udp { "UDP" } else { "TCP" })?;
         let not = if c.include_first { "" } else { "Do Not " };
         writeln!(out, "*** {not}Include the first {FIRST} packets in Performance measurement ***")?;
-        writeln!(out, "Using server address : {}", c.address)
+        writeln!(out, "Using server address : {}", c.server())
     }
 
     fn begin_loop(&mut self, out: &mut dyn Write) -> io::Result<()> {
@@ -147,24 +139,20 @@ impl Printer {
     fn progress(&mut self, out: &mut dyn Write) -> io::Result<()> {
         let (_, times) = std::mem::take(&mut self.block);
         let (packets, errors) = (self.packets, self.errors);
-        let Some(mean) = times.mean_us() else {
-            return writeln!(
-                out,
-                "{packets} packets ({errors} errors) min - us max - us avg - us rate - Mbps"
-            );
-        };
-        let rate = mbps(self.client.size, mean, self.client.as_original);
-        let rate = match (self.client.fine, self.client.as_original) {
-            (true, _) => format!("{rate:.3}"),
-            (false, true) => format!("{}", rate.trunc()),
-            (false, false) => format!("{rate:.0}"),
-        };
+        let as_original = self.client.as_original;
+        let told = times.mean_us().map(|mean| {
+            let rate = mbps(self.client.size, mean, as_original);
+            let rate = match self.client.fine {
+                true => format!("{rate:.3}"),
+                false => format!("{:.0}", if as_original { rate.trunc() } else { rate }),
+            };
+            let [min, max] = [times.min_ns, times.max_ns].map(|ns| (ns / 1000).to_string());
+            [min, max, u64::clamped(mean).to_string(), rate]
+        });
+        let [min, max, mean, rate] = told.unwrap_or_else(|| [(); 4].map(|()| "-".to_owned()));
         writeln!(
             out,
-            "{packets} packets ({errors} errors) min {} us max {} us avg {} us rate {rate} Mbps",
-            times.min_ns / 1000,
-            times.max_ns / 1000,
-            u64::clamped(mean)
+            "{packets} packets ({errors} errors) min {min} us max {max} us avg {mean} us rate {rate} Mbps"
         )
     }
 
@@ -227,8 +215,8 @@ pub(crate) fn print(outcome: &Outcome, events: &[Event], out: &mut dyn Write) ->
         _ => None,
     });
     let client = Client {
-        address: remote.map_or(Client::default().address, |at| at.ip()),
-        port: remote.map_or(Client::default().port, |at| at.port()),
+        address: remote.map(|at| at.ip()),
+        port: remote.map_or(PORT, |at| at.port()),
         include_first: true,
         loops: point.local.opened.max(1),
         messages: ping.messages.unwrap_or(point.local.pings.as_ref().map_or(0, |p| p.counts.sent)),
@@ -236,7 +224,7 @@ pub(crate) fn print(outcome: &Outcome, events: &[Event], out: &mut dyn Write) ->
         timeout_ms: ping.timeout_ns / 1_000_000,
         udp: ping.transport == Transport::Udp,
         nagle: !point.phase.sockets.nodelay,
-        ..Client::default()
+        ..Client::new()
     };
     let mut printer = Printer::new(client);
     printer.banner(out)?;
@@ -302,11 +290,11 @@ mod tests {
 
     fn client() -> Client {
         Client {
-            address: [10, 0, 0, 1].into(),
+            address: Some([10, 0, 0, 1].into()),
             messages: 10,
             every: 5,
             include_first: true,
-            ..Client::default()
+            ..Client::new()
         }
     }
 

@@ -43,7 +43,7 @@ pub(super) fn call(arguments: &[String], driver: &dyn Driver) -> u8 {
 
 fn measure_with(client: Client, driver: &dyn Driver) -> Result<u8, Refusal> {
     let config = ClientConfig {
-        peers: vec![Peer { name: client.address.to_string(), address: target(&client)? }],
+        peers: vec![Peer { name: client.server().to_string(), address: target(&client)? }],
         sources: client.local.into_iter().collect(),
         ..driver.client(&crate::PROTOCOL)
     };
@@ -69,8 +69,8 @@ fn measure_with(client: Client, driver: &dyn Driver) -> Result<u8, Refusal> {
 }
 
 fn target(client: &Client) -> Result<SocketAddr, Refusal> {
-    let (IpAddr::V6(address), Some(scope)) = (client.address, &client.scope) else {
-        return Ok(SocketAddr::new(client.address, client.port));
+    let (IpAddr::V6(address), Some(scope)) = (client.server(), &client.scope) else {
+        return Ok(SocketAddr::new(client.server(), client.port));
     };
     let index = scope.parse().ok().or_else(|| {
         // The kernel's list of interfaces, a folder each.
@@ -104,8 +104,6 @@ fn kill(config: &ClientConfig, port: Option<u16>, driver: &dyn Driver) -> u8 {
 /// at the port after its own, or where `netcaliper serve` is.
 fn doors(server: SocketAddr, port: Option<u16>, driver: &dyn Driver) -> Vec<SocketAddr> {
     let here = driver.is_ours(server.ip());
-    let loopback: IpAddr =
-        if server.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() };
     let native = driver.own_protocol().port();
     let ports = match port {
         Some(port) => vec![port],
@@ -113,13 +111,18 @@ fn doors(server: SocketAddr, port: Option<u16>, driver: &dyn Driver) -> Vec<Sock
     };
     let mut doors = Vec::new();
     for port in ports {
+        doors.extend(Some(SocketAddr::new(loopback(server), port)).filter(|_| here));
         let mut door = server;
         door.set_port(port);
-        doors.extend(Some(SocketAddr::new(loopback, port)).filter(|_| here));
         doors.push(door);
     }
     doors.dedup();
     doors
+}
+
+/// This host, by the address family of a server.
+fn loopback(server: SocketAddr) -> IpAddr {
+    if server.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() }
 }
 
 /// How a server's end of this echo is called.
@@ -192,9 +195,7 @@ fn echo(server: &Server, driver: &dyn Driver) -> Result<u8, Refusal> {
 
 /// Where this server may be asked to end, from this host only; a warning where that port is taken.
 fn door(server: SocketAddr, port: Option<u16>, driver: &dyn Driver) -> Option<Box<dyn Bound>> {
-    let loopback: IpAddr =
-        if server.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() };
-    let at = SocketAddr::new(loopback, port.or_else(|| beside(server.port()))?);
+    let at = SocketAddr::new(loopback(server), port.or_else(|| beside(server.port()))?);
     let config = ServerConfig {
         listen: vec![at],
         limits: Limits { connections: 0, ..Limits::default() },
@@ -205,11 +206,8 @@ fn door(server: SocketAddr, port: Option<u16>, driver: &dyn Driver) -> Option<Bo
     };
     match driver.bind(config) {
         Ok(door) => {
-            for address in door.addresses() {
-                println(
-                    driver,
-                    &format!("*** RtTcpIpServer: ended by k={} from this host ***", address.port()),
-                );
+            for port in door.addresses().iter().map(SocketAddr::port) {
+                println(driver, &format!("*** RtTcpIpServer: ended by k={port} from this host ***"));
             }
             Some(door)
         }
