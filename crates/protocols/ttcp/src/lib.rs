@@ -14,6 +14,7 @@ pub use receive::{Deed, Marked, Test};
 use crate::one_sided::OneSidedProtocol;
 use crate::one_sided::{Answers, Calls};
 use crate::protocol::{Defaults, Info, Legacy};
+use common::Limit;
 use common::bulk::{self, Filler, Marks};
 use metrics::SECOND;
 use model::{Phase, Verify};
@@ -32,7 +33,8 @@ pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
 
 /// A receiver's sources of links, for connections and for datagrams.
 pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
-    let shared = Arc::new(Shared::new(phase, answers));
+    let limit = Limit::new(answers.exit_after);
+    let shared = Arc::new(Shared { answers: answers.clone(), limit, stall_ns: phase.stall_ns });
     let one = |streams: common::call::Answerer| {
         Box::new(Answerer::new(streams.boxed(), Arc::clone(&shared))) as Box<dyn Acceptor>
     };

@@ -11,12 +11,11 @@
 use crate::NAME;
 use crate::bulk::Word;
 use crate::one_sided::{Answers, GROUP};
-use common::Acl;
 use common::Limit;
 use common::kernel::Unconnected;
 use common::message::{Told, tell, tell_result, warn};
 use metrics::{Clamped, Ending, Mono, Packets, Seen, Sequence};
-use model::{Event, Phase, Portion};
+use model::{Event, Portion};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -65,7 +64,7 @@ pub enum Deed {
 }
 
 /// One test, as its receiver sees it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Test {
     /// When it began, and when the last of it came.
     pub since: Mono,
@@ -75,26 +74,10 @@ pub struct Test {
     pub bytes: u64,
     marked: Marked,
     /// It began with epi_ttcp's start: the first byte of its data is a number.
-    numbered: bool,
-    numbers: Sequence,
+    numbers: Option<Sequence>,
     /// The number that is expected next.
     next: u64,
     entered: bool,
-}
-
-impl Default for Test {
-    fn default() -> Self {
-        Test {
-            since: Mono(0),
-            last: Mono(0),
-            bytes: 0,
-            marked: Marked::default(),
-            numbered: false,
-            numbers: Sequence::new(WINDOW),
-            next: 0,
-            entered: false,
-        }
-    }
 }
 
 impl Test {
@@ -102,47 +85,46 @@ impl Test {
     pub fn take(&mut self, datagram: &[u8], at: Mono) -> Deed {
         let word = Word::of(datagram);
         let begun = self.marked.data > 0;
-        match word {
+        let started = begun || self.marked.starts > 0;
+        let deed = match word {
             Word::Start if begun => return Deed::Next,
-            Word::End(_) if !begun && self.marked.starts == 0 => return Deed::Stray,
-            _ => {}
-        }
-        match word {
+            Word::End(_) if !started => return Deed::Stray,
             Word::Data => {
-                if !begun && self.marked.starts == 0 {
+                if !started {
                     self.since = at;
                 }
                 self.marked.data += 1;
                 self.bytes += u64::clamped(datagram.len());
-                if let Some(&byte) = datagram.first().filter(|_| self.numbered) {
-                    self.number(byte);
-                }
+                datagram.first().into_iter().for_each(|byte| self.number(*byte));
+                Deed::Data
             }
             Word::Start | Word::Classic if !begun => {
                 self.marked.starts += 1;
-                self.numbered |= word == Word::Start;
+                if word == Word::Start {
+                    self.numbers.get_or_insert_with(|| Sequence::new(WINDOW));
+                }
                 self.since = at;
+                Deed::Marker
             }
-            Word::End(told) => {
+            Word::Start | Word::Classic | Word::End(_) => {
                 self.marked.ends += 1;
-                self.marked.told = Some(told.into());
+                if let Word::End(told) = word {
+                    self.marked.told = Some(told.into());
+                }
+                Deed::Over
             }
-            Word::Start | Word::Classic => self.marked.ends += 1,
-        }
+        };
         self.last = at;
-        match word {
-            Word::Data => Deed::Data,
-            Word::Start | Word::Classic if !begun => Deed::Marker,
-            _ => Deed::Over,
-        }
+        deed
     }
 
     /// The number of a datagram is known modulo 256: it is the one nearest to what is expected.
     fn number(&mut self, byte: u8) {
+        let Some(numbers) = &mut self.numbers else { return };
         let ahead = i64::from(byte.wrapping_sub(self.next as u8) as i8);
         let Some(number) = self.next.checked_add_signed(ahead) else { return };
         self.next = self.next.max(number + 1);
-        match self.numbers.see(number) {
+        match numbers.see(number) {
             Seen::Reordered { .. } => self.marked.reordered += 1,
             Seen::Duplicate => self.marked.repeated += 1,
             Seen::New { .. } | Seen::Ancient => {}
@@ -175,23 +157,9 @@ impl Test {
 
 /// What a receiver's workers share.
 pub(super) struct Shared {
-    acl: Acl,
-    streams: Acl,
-    limit: Limit,
-    tells: bool,
-    stall_ns: u64,
-}
-
-impl Shared {
-    pub(super) fn new(phase: &Phase, answers: &Answers) -> Self {
-        Shared {
-            acl: answers.acl.clone(),
-            streams: answers.streams.clone(),
-            limit: Limit::new(answers.exit_after),
-            tells: answers.arrivals,
-            stall_ns: phase.stall_ns,
-        }
-    }
+    pub(super) answers: Answers,
+    pub(super) limit: Limit,
+    pub(super) stall_ns: u64,
 }
 
 pub(super) struct Answerer {
@@ -223,7 +191,7 @@ impl Answerer {
             return false;
         }
         cx.rec.tally(GROUP).opened += 1;
-        if self.shared.tells {
+        if self.shared.answers.arrivals {
             let Path { local, peer: remote } = path;
             tell(cx, Event::Established { local, remote, at_ns: cx.now.0 });
         }
@@ -239,8 +207,7 @@ impl Answerer {
         tell(cx, Event::Portion(Box::new(test.portion(path))));
         let marked = test.found();
         tell_result(cx, move || Event::extra(NAME, &marked));
-        let tally = cx.rec.tally(GROUP);
-        tally.ended(Ending::Completed);
+        cx.rec.tally(GROUP).ended(Ending::Completed);
         let Marked { reordered, repeated, .. } = marked;
         let lost = test.lost().map_or(0, |lost| i64::try_from(lost).unwrap_or(i64::MAX));
         let counts = Packets { lost, reordered, duplicated: repeated, ..Packets::default() };
@@ -257,15 +224,13 @@ impl Answerer {
         let gone: Vec<SocketAddr> =
             self.tests.iter().filter(|(_, (_, test))| over(test)).map(|(peer, _)| *peer).collect();
         for peer in gone {
-            let empty = self.tests.get(&peer).is_none_or(|(_, test)| test.found().data == 0);
-            if empty {
+            if self.tests.get(&peer).is_none_or(|(_, test)| test.found().data == 0) {
                 self.tests.remove(&peer);
                 continue;
             }
             if !self.stopped {
                 let from = SocketAddr::new(peer.ip().to_canonical(), peer.port());
-                let text = format!("no end came from {from}: what is rated ends with its last datagram");
-                warn(cx, text);
+                warn(cx, format!("no end came from {from}: what is rated ends with its last datagram"));
             }
             self.settle(cx, peer);
         }
@@ -286,33 +251,29 @@ impl Acceptor for Answerer {
         let path = got.from?;
         let peer = path.peer;
         if !self.tests.contains_key(&peer) {
-            let Shared { acl, streams, .. } = &*self.shared;
+            let Answers { acl, streams, .. } = &self.shared.answers;
             if !self.account.pending.admits(cx, acl, streams, peer.ip()) || !self.make_room() {
                 return None;
             }
         }
         let at = got.arrived();
-        let (_, test) = self.tests.entry(peer).or_insert_with(|| (path, Test::default()));
-        let mut deed = test.take(got.bytes, at);
+        let take = |tests: &mut HashMap<_, (_, Test)>| {
+            tests.entry(peer).or_insert_with(|| (path, Test::default())).1.take(got.bytes, at)
+        };
+        let mut deed = take(&mut self.tests);
         if deed == Deed::Next {
             self.settle(cx, peer);
-            let mut next = Test::default();
-            deed = next.take(got.bytes, at);
-            self.tests.insert(peer, (path, next));
+            deed = take(&mut self.tests);
         }
         match deed {
             Deed::Data => {
-                if !self.tests.get(&peer).is_some_and(|(_, test)| test.entered) {
-                    let entered = self.enter(cx, path);
-                    match self.tests.get_mut(&peer).filter(|_| entered) {
-                        Some((_, test)) => test.entered = true,
-                        // Others are measured already.
-                        None => {
-                            self.tests.remove(&peer);
-                            return None;
-                        }
-                    }
+                let is_entered = self.tests.get(&peer).is_some_and(|(_, test)| test.entered);
+                if !is_entered && !self.enter(cx, path) {
+                    // Others are measured already.
+                    self.tests.remove(&peer);
+                    return None;
                 }
+                self.tests.entry(peer).and_modify(|(_, test)| test.entered = true);
                 let dropped = self.account.dropped(got);
                 self.account.received(cx, got.len, &Packets { received: 1, dropped, ..Packets::default() });
             }

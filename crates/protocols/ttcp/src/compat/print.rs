@@ -5,6 +5,7 @@
 
 use super::spec::{Dialect, Role, Spec, Unit};
 use crate::Marked;
+use compat::number::ratio;
 use metrics::{Clamped, real};
 use model::{Event, Kind, Outcome, Portion, Status};
 use std::io::{self, Write};
@@ -34,7 +35,8 @@ pub(crate) struct Printer {
     portion: Option<Portion>,
     /// Of a receiver of datagrams.
     marked: Option<Marked>,
-    usage: Usage,
+    /// What this process has used, told before the end.
+    pub(crate) usage: Usage,
     buffers: (u64, u64),
     /// Marks printed so far, and the percentage shown last.
     marks: u64,
@@ -42,7 +44,7 @@ pub(crate) struct Printer {
     /// Bytes that have been told in intervals.
     moved: u64,
     live: bool,
-    failed: bool,
+    pub(crate) failed: bool,
     column: bool,
 }
 
@@ -56,15 +58,6 @@ impl Printer {
             (Dialect::Classic, false) => "ttcp-r",
         };
         Printer { spec, name, live, ..Printer::default() }
-    }
-
-    pub(crate) fn failed(&self) -> bool {
-        self.failed
-    }
-
-    /// What this process has used, told before the end.
-    pub(crate) fn used(&mut self, usage: Usage) {
-        self.usage = usage;
     }
 
     /// Takes an event in and prints what it is worth.
@@ -145,15 +138,13 @@ impl Printer {
         if std::mem::replace(&mut self.peer, true) {
             return Ok(());
         }
+        let name = self.name;
         match (self.spec.dialect, self.spec.sends()) {
-            (Dialect::Teldat, false) if !self.spec.udp => {
-                writeln!(out, "{}: accept from {peer}", self.name)?;
-            }
-            (Dialect::Classic, false) if !self.spec.udp => {
-                writeln!(err, "{}: accept from {peer}", self.name)?;
-            }
-            (Dialect::Classic, true) if !self.spec.udp => writeln!(err, "{}: connect", self.name)?,
-            _ => {}
+            _ if self.spec.udp => {}
+            (Dialect::Teldat, false) => writeln!(out, "{name}: accept from {peer}")?,
+            (Dialect::Teldat, true) => {}
+            (Dialect::Classic, false) => writeln!(err, "{name}: accept from {peer}")?,
+            (Dialect::Classic, true) => writeln!(err, "{name}: connect")?,
         }
         out.flush()
     }
@@ -215,45 +206,32 @@ impl Printer {
         let seconds = real(portion.to_ns.saturating_sub(portion.from_ns)) / 1e9;
         let rate = |seconds: f64| rate(self.spec.unit, self.spec.dialect, bytes, seconds);
         let (name, calls) = (self.name, self.calls(portion));
-        match self.spec.dialect {
-            Dialect::Teldat => {
-                writeln!(out)?;
-                writeln!(
-                    out,
-                    "{name}: {bytes} bytes in {seconds:.6} real seconds = {}/sec +++",
-                    rate(seconds)
-                )?;
-                if self.spec.verbose {
-                    let cpu = self.usage.user_s + self.usage.system_s;
-                    writeln!(out, "{name}: {bytes} bytes in {cpu:.6} cpu seconds = {}/cpu sec", rate(cpu))?;
-                }
-                writeln!(
-                    out,
-                    "{name}: {calls} I/O calls, {:.3} msec(real)/call",
-                    per_call(seconds, calls, 1000.0)
-                )?;
-                self.datagrams(out)
-            }
-            Dialect::Classic => {
-                self.sockets(out)?;
-                writeln!(
-                    out,
-                    "{name}: {bytes} bytes in {seconds:.3} real seconds = {}/sec +++",
-                    rate(seconds)
-                )?;
-                if self.spec.verbose {
-                    let cpu = self.usage.user_s + self.usage.system_s;
-                    writeln!(out, "{name}: {bytes} bytes in {cpu:.3} CPU seconds = {}/cpu sec", rate(cpu))?;
-                }
-                // The original multiplies by 1024 and calls it milliseconds.
-                let thousand = if self.spec.as_original { 1024.0 } else { 1000.0 };
-                let msec = per_call(seconds, calls, thousand);
-                let each = if seconds > 0.0 { real(calls) / seconds } else { 0.0 };
-                writeln!(out, "{name}: {calls} I/O calls, msec/call = {msec:.3}, calls/sec = {each:.3}")?;
-                self.datagrams(out)?;
-                self.used_line(seconds, out)
-            }
+        let teldat = self.spec.dialect == Dialect::Teldat;
+        let (digits, cpu_seconds) = if teldat { (6, "cpu seconds") } else { (3, "CPU seconds") };
+        if teldat {
+            writeln!(out)?;
+        } else {
+            self.sockets(out)?;
         }
+        writeln!(
+            out,
+            "{name}: {bytes} bytes in {seconds:.digits$} real seconds = {}/sec +++",
+            rate(seconds)
+        )?;
+        if self.spec.verbose {
+            let cpu = self.usage.user_s + self.usage.system_s;
+            writeln!(out, "{name}: {bytes} bytes in {cpu:.digits$} {cpu_seconds} = {}/cpu sec", rate(cpu))?;
+        }
+        // The original multiplies by 1024 and calls it milliseconds.
+        let thousand = if self.spec.as_original && !teldat { 1024.0 } else { 1000.0 };
+        let (msec, each) = (ratio(seconds * thousand, calls), ratio(calls, seconds));
+        if teldat {
+            writeln!(out, "{name}: {calls} I/O calls, {msec:.3} msec(real)/call")?;
+            return self.datagrams(out);
+        }
+        writeln!(out, "{name}: {calls} I/O calls, msec/call = {msec:.3}, calls/sec = {each:.3}")?;
+        self.datagrams(out)?;
+        self.used_line(seconds, out)
     }
 
     /// What epi_ttcp's receiver says of the datagrams, where the sender has told how many they were.
@@ -263,7 +241,7 @@ impl Printer {
         };
         writeln!(out, "{}: packets {data} data, {starts} start, {ends} end", self.name)?;
         let lost = told.saturating_sub(data - repeated.min(data));
-        let share = if told > 0 { real(lost) * 100.0 / real(told) } else { 0.0 };
+        let share = ratio(real(lost) * 100.0, told);
         writeln!(out, "{}: {share:.3}% ({lost}/{told}) packet loss", self.name)?;
         if self.spec.verbose && reordered + repeated > 0 {
             writeln!(out, "{}: {reordered} out of sequence, {repeated} repeated", self.name)?;
@@ -279,11 +257,10 @@ impl Printer {
 
     fn sockets(&self, out: &mut dyn Write) -> io::Result<()> {
         let (send, receive) = self.buffers;
-        let what = match (&self.spec.role, self.spec.udp) {
-            (Role::Receive, false) => "tcp".to_owned(),
-            (Role::Receive, true) => "udp".to_owned(),
-            (Role::Transmit(host), false) => format!("tcp -> {host}"),
-            (Role::Transmit(host), true) => format!("udp -> {host}"),
+        let transport = if self.spec.udp { "udp" } else { "tcp" };
+        let what = match &self.spec.role {
+            Role::Receive => transport.to_owned(),
+            Role::Transmit(host) => format!("{transport} -> {host}"),
         };
         if self.spec.udp {
             let size = if self.spec.sends() { send } else { receive };
@@ -300,7 +277,7 @@ impl Printer {
     fn used_line(&self, seconds: f64, out: &mut dyn Write) -> io::Result<()> {
         let Usage { user_s, system_s, resident_kib, faults, switches } = self.usage;
         let whole = u64::clamped(seconds);
-        let share = if seconds > 0.0 { (user_s + system_s) * 100.0 / seconds } else { 0.0 };
+        let share = ratio((user_s + system_s) * 100.0, seconds);
         writeln!(
             out,
             "{}: {user_s:.3}user {system_s:.3}sys {}:{:02}real {share:.0}% 0i+0d {resident_kib}maxrss {}+{}pf {}+{}csw",
@@ -315,14 +292,10 @@ impl Printer {
     }
 }
 
-fn per_call(seconds: f64, calls: u64, thousand: f64) -> f64 {
-    if calls == 0 { 0.0 } else { seconds * thousand / real(calls) }
-}
-
 /// A rate with its unit, without the time.
 fn rate(unit: Unit, dialect: Dialect, bytes: u64, seconds: f64) -> String {
     let base: f64 = if dialect == Dialect::Teldat { 1000.0 } else { 1024.0 };
-    let per_second = if seconds > 0.0 { real(bytes) / seconds } else { 0.0 };
+    let per_second = ratio(bytes, seconds);
     let scale = |prefix: usize| (0..prefix).map(|_| base).product::<f64>();
     let (bytes, prefix) = match unit {
         Unit::Fixed { bytes, prefix } => (bytes, prefix),

@@ -2,40 +2,27 @@
 
 use std::io::{self, BufRead, Write};
 
-/// A question: the word it sets, what it is about, and the default.
-struct Question {
-    word: &'static str,
-    text: &'static str,
-    default: &'static str,
-    /// Only a sender is asked.
-    sender: bool,
-    /// A yes makes the word, without a value.
-    flag: bool,
-}
+/// A question: the word it sets, what it is about, the default, and whether only a sender is asked. Where the default is no, a yes makes
+/// the word, without a value.
+type Question = (&'static str, &'static str, &'static str, bool);
 
-const fn value(word: &'static str, text: &'static str, default: &'static str, sender: bool) -> Question {
-    Question { word, text, default, sender, flag: false }
-}
-
-const fn flag(word: &'static str, text: &'static str, sender: bool) -> Question {
-    Question { word, text, default: "no", sender, flag: true }
-}
+const NO: &str = "no";
 
 const QUESTIONS: &[Question] = &[
-    value("nsrcb", "Number of source buffers transmitted", "2048", true),
-    value("blen", "Length of buffers read from or written to the network", "8192", false),
-    value("port", "Port number to send to or listen at", "5001", false),
-    value("timeout", "Time without data after which the receiver ends, ms (0: none)", "0", false),
-    flag("verbose", "More statistics", false),
-    flag("phmarks", "Print a # per buffer", false),
-    value("sbsize", "Socket buffer size", "65535", false),
-    value("nsrcbb", "Number of buffers in a burst, with a rate limit (none: an even rate)", "", true),
-    flag("random", "Random data", true),
-    value("frate", "Unit of the rate (b, k, m, g bits; B, K, M, G bytes)", "", false),
-    value("rlimit", "Rate limit, kbit/s", "", true),
-    flag("perc", "Print the progress in percent", true),
-    value("mss", "Maximum segment size", "1340", false),
-    value("time", "Time to send, s; without one the number of buffers decides", "", true),
+    ("nsrcb", "Number of source buffers transmitted", "2048", true),
+    ("blen", "Length of buffers read from or written to the network", "8192", false),
+    ("port", "Port number to send to or listen at", "5001", false),
+    ("timeout", "Time without data after which the receiver ends, ms (0: none)", "0", false),
+    ("verbose", "More statistics", NO, false),
+    ("phmarks", "Print a # per buffer", NO, false),
+    ("sbsize", "Socket buffer size", "65535", false),
+    ("nsrcbb", "Number of buffers in a burst, with a rate limit (none: an even rate)", "", true),
+    ("random", "Random data", NO, true),
+    ("frate", "Unit of the rate (b, k, m, g bits; B, K, M, G bytes)", "", false),
+    ("rlimit", "Rate limit, kbit/s", "", true),
+    ("perc", "Print the progress in percent", NO, true),
+    ("mss", "Maximum segment size", "1340", false),
+    ("time", "Time to send, s; without one the number of buffers decides", "", true),
 ];
 
 /// Asks on `out`, hears on `input`; the answers as the words of a command line. An empty answer is the default.
@@ -44,19 +31,12 @@ const QUESTIONS: &[Question] = &[
 /// When the terminal is gone, or ends before the role is known.
 pub(crate) fn prompt(input: &mut dyn BufRead, out: &mut dyn Write) -> io::Result<Vec<String>> {
     let mut answer = |out: &mut dyn Write, text: &str, default: &str| -> io::Result<String> {
-        if default.is_empty() {
-            write!(out, "{text}: ")?;
-        } else {
-            write!(out, "{text} [{default}]: ")?;
-        }
+        let shown = if default.is_empty() { String::new() } else { format!(" [{default}]") };
+        write!(out, "{text}{shown}: ")?;
         out.flush()?;
         let mut line = String::new();
-        let ended = input.read_line(&mut line)? == 0;
-        let line = line.trim();
-        if ended && default.is_empty() {
-            return Ok(String::new());
-        }
-        Ok(if line.is_empty() { default } else { line }.to_owned())
+        input.read_line(&mut line)?;
+        Ok(Some(line.trim()).filter(|line| !line.is_empty()).unwrap_or(default).to_owned())
     };
     let role = answer(out, "Transmit or receive (tx, rx)", "rx")?;
     let sends = role.to_ascii_lowercase().starts_with('t');
@@ -68,14 +48,12 @@ pub(crate) fn prompt(input: &mut dyn BufRead, out: &mut dyn Write) -> io::Result
         }
         words.push(host);
     }
-    for question in QUESTIONS.iter().filter(|question| sends || !question.sender) {
-        let said = answer(out, question.text, question.default)?;
+    for (word, text, default, _) in QUESTIONS.iter().filter(|(.., sender)| sends || !sender) {
+        let said = answer(out, text, default)?;
         let yes = said.to_ascii_lowercase().starts_with('y');
-        match question.flag {
-            true if yes => words.push(question.word.to_owned()),
-            false if !said.is_empty() && said != question.default => {
-                words.extend([question.word.to_owned(), said]);
-            }
+        match *default == NO {
+            true if yes => words.push((*word).to_owned()),
+            false if !said.is_empty() && said != *default => words.extend([(*word).to_owned(), said]),
             _ => {}
         }
     }

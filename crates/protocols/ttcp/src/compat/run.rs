@@ -122,7 +122,7 @@ impl Reporter<'_> {
     fn on_event(&mut self, event: &Event) {
         self.run.on_event(event);
         if matches!(event, Event::Local(_)) {
-            self.printer.used(usage());
+            self.printer.usage = usage();
         }
         // With a closed stdout the exit code still tells the result.
         let _ = self.printer.on_event(event, &mut self.driver.stdout(), &mut io::stderr().lock());
@@ -131,7 +131,7 @@ impl Reporter<'_> {
     fn finish(self) -> u8 {
         let interrupted = self.run.status == Status::Interrupted;
         self.run.finish();
-        if interrupted { 130 } else { u8::from(self.printer.failed()) }
+        if interrupted { 130 } else { u8::from(self.printer.failed) }
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a command line asks for, and the phase that it makes.
 
+use common::bulk::UNLIMITED;
 use metrics::{Clamped, SECOND};
 use model::{Burst, Kind, Pattern, Payload, Phase, Probe, Range, SocketSettings, Verify};
 
@@ -97,13 +98,10 @@ pub(crate) struct Spec {
     pub(crate) ignored: Vec<String>,
 }
 
-const PORT: u16 = 5001;
 /// Default time that a receiver waits for more, ms. The original waits for ever, for the end of a
 /// test whose last datagram was lost, too.
 const PATIENCE_TCP_MS: u64 = 300_000;
 const PATIENCE_UDP_MS: u64 = 10_000;
-/// A transfer of this many bytes is one without end.
-const UNLIMITED: u64 = 1 << 50;
 
 impl Spec {
     pub(crate) fn new(dialect: Dialect) -> Spec {
@@ -112,7 +110,7 @@ impl Spec {
             dialect,
             buffers: 2048,
             length: 8192,
-            port: PORT,
+            port: crate::PORT,
             socket_buffer: teldat.then_some(65_535),
             seed: 1,
             unit: if teldat { Unit::Fitting } else { Unit::Fixed { bytes: true, prefix: 1 } },
