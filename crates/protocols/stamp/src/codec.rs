@@ -23,6 +23,8 @@
 //! padding, a reply 41 and padding. So a request may be cut anywhere behind its first 14 octets, and a reply anywhere behind
 //! its first 36, which include the request's number and time.
 
+use common::Psk;
+
 /// Where the parts of a packet are.
 #[derive(Debug, PartialEq, Eq)]
 struct Places {
@@ -126,13 +128,31 @@ fn put(out: &mut [u8], at: usize, part: &[u8]) {
     room[..n].copy_from_slice(&part[..n]);
 }
 
+/// Whether a packet proves that its sender knows the key.
+pub(super) fn is_sealed(packet: &[u8], key: &Psk) -> bool {
+    let parts = packet.get(..PROOF).zip(packet.get(PROOF..PROOF + PROOF_LEN));
+    parts.is_some_and(|(all, proof)| key.sealed(&[all], proof))
+}
+
+/// Proves that we know the key, if there is one.
+pub(super) fn seal(packet: &mut [u8], key: Option<&Psk>) {
+    if let Some(key) = key
+        && let Some((all, rest)) = packet.split_at_mut_checked(PROOF)
+        && let Some(place) = rest.first_chunk_mut::<PROOF_LEN>()
+    {
+        *place = key.seal(&[all]);
+    }
+}
+
 impl Request {
     /// Reads a request, as much of it as there is.
     pub fn decode(mode: Mode, bytes: &[u8]) -> Option<Self> {
+        (bytes.len() >= mode.shortest_request()).then(|| Request::head(mode, bytes))?
+    }
+
+    /// What requests and replies begin with.
+    fn head(mode: Mode, bytes: &[u8]) -> Option<Self> {
         let at = mode.places();
-        if bytes.len() < mode.shortest_request() {
-            return None;
-        }
         Some(Request {
             number: u32::from_be_bytes(word(bytes, 0)?),
             sent: u64::from_be_bytes(word(bytes, at.time)?),
@@ -157,14 +177,13 @@ impl Reply {
     /// Reads a reply, as much of it as there is.
     pub fn decode(mode: Mode, bytes: &[u8]) -> Option<Self> {
         let at = mode.places();
-        if bytes.len() < mode.shortest_reply() {
-            return None;
-        }
+        let head = Request::head(mode, bytes).filter(|_| bytes.len() >= mode.shortest_reply())?;
+        let Request { number, sent, error, ssid } = head;
         Some(Reply {
-            number: u32::from_be_bytes(word(bytes, 0)?),
-            sent: u64::from_be_bytes(word(bytes, at.time)?),
-            error: u16::from_be_bytes(word(bytes, at.error)?),
-            ssid: u16::from_be_bytes(word(bytes, at.ssid)?),
+            number,
+            sent,
+            error,
+            ssid,
             received: u64::from_be_bytes(word(bytes, at.received)?),
             request: Request {
                 number: u32::from_be_bytes(word(bytes, at.number)?),
@@ -179,12 +198,8 @@ impl Reply {
     /// Writes the base of a reply into the start of `out`, cut where that ends. The proof is left zero.
     pub fn encode(&self, mode: Mode, out: &mut [u8]) {
         let at = mode.places();
-        let n = out.len().min(mode.base());
-        out[..n].fill(0);
-        put(out, 0, &self.number.to_be_bytes());
-        put(out, at.time, &self.sent.to_be_bytes());
-        put(out, at.error, &self.error.to_be_bytes());
-        put(out, at.ssid, &self.ssid.to_be_bytes());
+        let Reply { number, sent, error, ssid, .. } = *self;
+        Request { number, sent, error, ssid }.encode(mode, out);
         put(out, at.received, &self.received.to_be_bytes());
         put(out, at.number, &self.request.number.to_be_bytes());
         put(out, at.sent, &self.request.sent.to_be_bytes());

@@ -6,7 +6,6 @@ use super::session::Reflector;
 use super::speak::Speaker;
 use crate::call::Caller;
 use crate::one_sided::{Answers, Calls, GROUP};
-use common::Acl;
 use common::Limit;
 use common::kernel::Unconnected;
 use common::message::{Told, warn};
@@ -34,8 +33,7 @@ pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
 pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
     let unconfirmed = phase.ping.and_then(|ping| ping.stamp).is_some_and(|stamp| stamp.direct);
     let shared = Arc::new(Shared {
-        acl: answers.acl.clone(),
-        open_to: answers.streams.clone(),
+        answers: answers.clone(),
         rules: Arc::new(Rules { key: answers.key.clone(), unconfirmed }),
         limit: Limit::new(answers.exit_after),
         senders: Mutex::default(),
@@ -59,9 +57,8 @@ const PATIENCE: u64 = 900 * SECOND;
 
 /// What a reflector's workers share.
 struct Shared {
-    acl: Acl,
-    /// Addresses that are answered without a proof, also with answers longer than the request.
-    open_to: Acl,
+    /// Who is answered; `streams` without a proof, also with answers longer than the request.
+    answers: Answers,
     rules: Arc<Rules>,
     limit: Limit,
     senders: Mutex<Senders>,
@@ -146,7 +143,7 @@ impl Listener {
     /// Whether requests from there are answered at all, and whether with more than came.
     fn admits(&self, cx: &mut Context<'_>, path: &Path) -> Option<bool> {
         let (peer, who) = (path.peer, path.peer.ip().to_canonical());
-        if !self.shared.acl.admits(peer.ip()) {
+        if !self.shared.answers.acl.admits(peer.ip()) {
             return None;
         }
         // Two reflectors would answer each other for ever.
@@ -159,7 +156,7 @@ impl Listener {
             warn(cx, text);
             return None;
         }
-        let trusted = self.shared.open_to.admits(peer.ip());
+        let trusted = self.shared.answers.streams.admits(peer.ip());
         if !trusted && self.shared.rules.key.is_none() {
             let text = format!(
                 "{who} asked for STAMP and gets no answer: a datagram proves no address, so without a key only this host \
@@ -191,8 +188,7 @@ impl Acceptor for Listener {
         let path = got.from?;
         let request = check(&self.shared.rules, got.bytes)?;
         let trusted = self.admits(cx, &path)?;
-        let at = got.arrived();
-        let arrived = Arrived { bytes: got.bytes, at, ttl: got.ttl, tos: got.tos };
+        let arrived = Arrived::of(got);
         if let Some(proofs) = &self.shared.proofs {
             if proofs.has(got.bytes) {
                 return None;

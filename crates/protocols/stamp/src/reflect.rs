@@ -1,11 +1,12 @@
 //! A reflector's answer to one request, and what it remembers of a session.
 
-use super::codec::{Mode, PROOF, PROOF_LEN, Reply, Request};
+use super::codec::{Mode, PROOF, PROOF_LEN, Reply, Request, is_sealed, seal};
 use super::time::ErrorEstimate;
-use super::tlv::{self, Asked, Knows};
+use super::tlv::{self, Knows};
 use common::Psk;
 use metrics::{Clock, Mono};
 use std::sync::atomic::{AtomicU64, Ordering};
+use transport::Received;
 
 /// What all sessions of a reflector have in common.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +32,12 @@ pub struct Arrived<'a> {
     pub ttl: u8,
     /// Traffic class octet.
     pub tos: u8,
+}
+
+impl<'a> Arrived<'a> {
+    pub(super) fn of(got: &Received<'a>) -> Self {
+        Arrived { bytes: got.bytes, at: got.arrived(), ttl: got.ttl, tos: got.tos }
+    }
 }
 
 /// What is remembered of a session.
@@ -124,13 +131,7 @@ pub struct Made {
 /// The request in `bytes`, if it is one that is to be answered: it is long enough and, where there is a key, its sender knows it.
 pub fn check(rules: &Rules, bytes: &[u8]) -> Option<Request> {
     let request = Request::decode(rules.mode(), bytes)?;
-    let proven = rules.key.as_ref().is_none_or(|key| {
-        bytes
-            .get(..PROOF)
-            .zip(bytes.get(PROOF..PROOF + PROOF_LEN))
-            .is_some_and(|(all, proof)| key.sealed(&[all], proof))
-    });
-    proven.then_some(request)
+    rules.key.as_ref().is_none_or(|key| is_sealed(bytes, key)).then_some(request)
 }
 
 /// Proofs (HMACs) seen from any sender: a captured packet opens no session from another address. Of two proofs with the same
@@ -213,22 +214,10 @@ pub fn reply(
     out[..copied].copy_from_slice(&got.bytes[..copied]);
     out[copied..].fill(0);
     said.encode(mode, out);
-    let mut asked = Asked::default();
-    if let Some(units) = out.get_mut(mode.base()..) {
-        asked = tlv::answer(
-            mode,
-            rules.key.as_ref(),
-            (&request.number.to_be_bytes(), &number.to_be_bytes()),
-            units,
-            &knows,
-        );
-    }
-    if let Some(key) = &rules.key
-        && let Some((all, rest)) = out.split_at_mut_checked(PROOF)
-        && let Some(place) = rest.first_chunk_mut::<PROOF_LEN>()
-    {
-        *place = key.seal(&[all]);
-    }
+    let numbers = (&request.number.to_be_bytes(), &number.to_be_bytes());
+    let units = out.get_mut(mode.base()..).unwrap_or_default();
+    let asked = tlv::answer(mode, rules.key.as_ref(), numbers, units, &knows);
+    seal(out, rules.key.as_ref());
     let tos = asked.dscp.map_or(got.tos & !3, |dscp| dscp << 2);
     Made { number, tos, follow_up: asked.follow_up }
 }

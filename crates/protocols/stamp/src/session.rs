@@ -24,22 +24,14 @@ const FEW: u32 = 4;
 /// Longest datagram.
 const LONGEST: u64 = 65_535;
 
-/// A request that waits for its answer.
-#[derive(Debug)]
-struct Waiting {
-    bytes: Vec<u8>,
-    at: Mono,
-    ttl: u8,
-    tos: u8,
-}
-
 /// The answering end of one sender's packets.
+#[derive(Default)]
 pub struct Reflector {
     rules: Arc<Rules>,
     core: Core,
     sessions: BTreeMap<u16, Session>,
-    /// Requests that came before there was a socket, or that are shorter than their answers.
-    waiting: VecDeque<Waiting>,
+    /// Requests that came before there was a socket, or that are shorter than their answers: the bytes, and all else.
+    waiting: VecDeque<(Vec<u8>, Arrived<'static>)>,
     /// Replies that have left or will: tag, session, number.
     leaving: VecDeque<(u32, u16, u32)>,
     next_tag: u32,
@@ -50,10 +42,6 @@ pub struct Reflector {
     used: Mono,
     requests: u32,
     stopped: bool,
-    /// The last request had come before.
-    replayed: bool,
-    /// The last request would have begun a session for which there is no room, and a repeat of it could not be told.
-    crowded: bool,
     /// Requests shorter than an answer are answered all the same: the address is inside the fence.
     trusted: bool,
     place: Option<Place>,
@@ -69,23 +57,9 @@ impl Reflector {
         trusted: bool,
         first: &Arrived<'_>,
     ) -> Self {
-        let mut reflector = Reflector {
-            rules,
-            core: Core::new(group, 0, patience_ns),
-            sessions: BTreeMap::new(),
-            waiting: VecDeque::new(),
-            leaving: VecDeque::new(),
-            next_tag: 0,
-            offered: None,
-            patience_ns,
-            used: first.at,
-            requests: 1,
-            stopped: false,
-            replayed: false,
-            crowded: false,
-            trusted,
-            place: None,
-        };
+        let core = Core::new(group, 0, patience_ns);
+        let mut reflector =
+            Reflector { rules, core, patience_ns, trusted, used: first.at, requests: 1, ..Self::default() };
         reflector.queue(first);
         reflector
     }
@@ -96,13 +70,12 @@ impl Reflector {
 
     fn queue(&mut self, got: &Arrived<'_>) {
         if self.waiting.len() < MOST_WAITING {
-            let Arrived { bytes, at, ttl, tos } = *got;
-            self.waiting.push_back(Waiting { bytes: bytes.to_vec(), at, ttl, tos });
+            self.waiting.push_back((got.bytes.to_vec(), Arrived { bytes: &[], ..*got }));
         }
     }
 
     /// Offers the answer to a request that has been checked.
-    fn answer(&mut self, cx: &Context<'_>, request: &Request, got: &Arrived<'_>, out: &mut Transmit<'_>) {
+    fn answer(&mut self, cx: &mut Context<'_>, request: &Request, got: &Arrived<'_>, out: &mut Transmit<'_>) {
         let base = self.rules.mode().base();
         let size = if self.trusted { got.bytes.len().max(base) } else { got.bytes.len() };
         let is_known = self.sessions.contains_key(&request.ssid);
@@ -114,14 +87,12 @@ impl Reflector {
         let counted = session.is_some();
         // Without a session a repeat could not be told.
         if !counted && self.rules.mode() == Mode::Sealed {
-            self.crowded = true;
-            return;
+            return self.core.packets(cx, &Packets { refused: 1, ..Packets::default() });
         }
         if let Some(session) = &mut session
             && !admit(&self.rules, session, request, got.at)
         {
-            self.replayed = true;
-            return;
+            return self.core.packets(cx, &Packets { duplicated: 1, ..Packets::default() });
         }
         if let Some(place) = &self.place {
             place.proven(got.bytes);
@@ -166,9 +137,9 @@ impl Flow for Reflector {
 
     fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
         while out.is_empty()
-            && let Some(first) = self.waiting.pop_front()
+            && let Some((bytes, first)) = self.waiting.pop_front()
         {
-            let got = Arrived { bytes: &first.bytes, at: first.at, ttl: first.ttl, tos: first.tos };
+            let got = Arrived { bytes: &bytes, ..first };
             if let Some(request) = check(&self.rules, got.bytes) {
                 self.answer(cx, &request, &got, out);
             }
@@ -195,8 +166,7 @@ impl Flow for Reflector {
 
     fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, reply: &mut Transmit<'_>) -> Checked {
         self.core.received(cx, got.len);
-        let at = got.arrived();
-        let arrived = Arrived { bytes: got.bytes, at, ttl: got.ttl, tos: got.tos };
+        let arrived = Arrived::of(got);
         let Some(request) = check(&self.rules, arrived.bytes) else {
             self.core.packets(cx, &Packets { corrupt: 1, ..Packets::default() });
             return Ok(());
@@ -209,12 +179,6 @@ impl Flow for Reflector {
         } else {
             self.answer(cx, &request, &arrived, reply);
         }
-        if std::mem::take(&mut self.replayed) {
-            self.core.packets(cx, &Packets { duplicated: 1, ..Packets::default() });
-        }
-        if std::mem::take(&mut self.crowded) {
-            self.core.packets(cx, &Packets { refused: 1, ..Packets::default() });
-        }
         Ok(())
     }
 
@@ -222,8 +186,8 @@ impl Flow for Reflector {
         match event {
             FlowEvent::Up(path) => {
                 self.core.up(cx, path);
-                for first in &self.waiting {
-                    self.core.received(cx, first.bytes.len());
+                for (bytes, _) in &self.waiting {
+                    self.core.received(cx, bytes.len());
                     self.core.packets(cx, &Packets { received: 1, ..Packets::default() });
                 }
             }

@@ -1,7 +1,7 @@
 //! What a sender says and hears, and what it makes of that: which way messages were lost, and how long each way took.
 
 use super::clocks::Clocks;
-use super::codec::{Mode, PROOF, PROOF_LEN, Reply, Request};
+use super::codec::{Mode, Reply, Request, is_sealed, seal};
 use super::time::{ErrorEstimate, Format};
 use super::tlv;
 use super::ways::Ways;
@@ -57,9 +57,7 @@ impl Speaker {
 
     /// Whether a reply proves what it has to.
     fn proven(&self, bytes: &[u8]) -> bool {
-        let Some(key) = &self.key else { return !self.settings.authenticated };
-        let parts = bytes.get(..PROOF).zip(bytes.get(PROOF..PROOF + PROOF_LEN));
-        parts.is_some_and(|(all, proof)| key.sealed(&[all], proof))
+        self.key.as_ref().map_or(!self.settings.authenticated, |key| is_sealed(bytes, key))
     }
 
     /// What a reply says besides its times.
@@ -158,12 +156,7 @@ impl Talk for Speaker {
             let sent = self.ways.sent as u32;
             tlv::ask(&self.settings, self.key.as_ref(), &request.number.to_be_bytes(), sent, units);
         }
-        if let Some(key) = &self.key
-            && let Some((all, rest)) = packet.split_at_mut_checked(PROOF)
-            && let Some(place) = rest.first_chunk_mut::<PROOF_LEN>()
-        {
-            *place = key.seal(&[all]);
-        }
+        seal(packet, self.key.as_ref());
     }
 
     fn left(&mut self, number: u64, accepted: bool) {
@@ -173,14 +166,12 @@ impl Talk for Speaker {
     fn hear(&mut self, bytes: &[u8], next: u64) -> Said {
         self.heard = None;
         let mode = self.mode();
-        let Some(reply) = Reply::decode(mode, bytes).filter(|_| self.proven(bytes)) else {
+        let is_ours = |ssid: u16| [ssid, self.settings.ssid].contains(&0) || ssid == self.settings.ssid;
+        let reply = Reply::decode(mode, bytes).filter(|reply| self.proven(bytes) && is_ours(reply.ssid));
+        let Some(reply) = reply else {
             self.facts.rejected += 1;
             return Said::Noise;
         };
-        if reply.ssid != 0 && self.settings.ssid != 0 && reply.ssid != self.settings.ssid {
-            self.facts.rejected += 1;
-            return Said::Noise;
-        }
         let units = bytes.get(mode.base()..).unwrap_or_default();
         let heard = tlv::hear(mode, self.key.as_ref(), &reply.number.to_be_bytes(), units);
         let number = widen(next, reply.request.number);
