@@ -21,7 +21,7 @@
 //! record of a lost packet, 24 bytes: the last one before came, left (tenths), number of the lost one
 //! ```
 
-use super::codec::{Block, i32_at};
+use super::codec::{Block, i32_at, put32, put64};
 use super::proc::{between, is_interface};
 use crate::host::HostTexts;
 use crate::{PacketTestCard, PacketTestCpu, PacketTestHost, PacketTestLost, PacketTestRecord};
@@ -86,25 +86,23 @@ impl PacketTestHost {
 
 /// A histogram as a responder sends it.
 pub fn encode_histogram(number: i32, title: &str, hist: &Binned) -> Vec<u8> {
-    let small = |n: i64| i32::try_from(n).unwrap_or(i32::MAX).to_le_bytes();
-    let large = |n: u64| i64::try_from(n).unwrap_or(i64::MAX).to_le_bytes();
-    let mut bytes = Vec::with_capacity(HISTOGRAM);
-    bytes.extend_from_slice(&number.to_le_bytes());
-    bytes.extend_from_slice(&small(hist.low));
-    bytes.extend_from_slice(&small(hist.width));
-    bytes.extend_from_slice(&small(hist.bins.len() as i64));
-    bytes.extend_from_slice(&hist.sum.to_le_bytes());
-    bytes.extend_from_slice(&[0; 8]);
-    bytes.extend_from_slice(&large(hist.under));
-    for bin in 0..ALL_BINS - 2 {
-        bytes.extend_from_slice(&large(hist.bins.get(bin).copied().unwrap_or(0)));
+    let small = |n: i64| i32::try_from(n).unwrap_or(i32::MAX);
+    let mut bytes = vec![0; HISTOGRAM];
+    let head = [number, small(hist.low), small(hist.width), small(hist.bins.len() as i64)];
+    (0..).step_by(4).zip(head).for_each(|(at, n)| put32(&mut bytes, at, n));
+    put64(&mut bytes, 16, hist.sum);
+    let counts = std::iter::once(&hist.under).chain(hist.bins.iter().take(ALL_BINS - 2));
+    for (bin, count) in counts.enumerate().chain([(ALL_BINS - 1, &hist.over)]) {
+        put64(&mut bytes, 32 + 8 * bin, i64::try_from(*count).unwrap_or(i64::MAX));
     }
-    bytes.extend_from_slice(&large(hist.over));
-    let mut name = [0; 32];
-    let n = title.len().min(31);
-    name[..n].copy_from_slice(&title.as_bytes()[..n]);
-    bytes.extend_from_slice(&name);
+    put_name(&mut bytes[32 + 8 * ALL_BINS..], title);
     bytes
+}
+
+/// Writes a name, as far as it fits into 32 bytes with a NUL behind it.
+fn put_name(bytes: &mut [u8], name: &str) {
+    let n = name.len().min(31);
+    bytes[..n].copy_from_slice(&name.as_bytes()[..n]);
 }
 
 /// A histogram, if the bytes are one.
@@ -133,8 +131,8 @@ pub fn encode_net(start: &HostTexts, stop: &HostTexts, v6: bool) -> Vec<u8> {
             bytes[from..from + length].copy_from_slice(&text.as_bytes()[..length]);
         }
     }
-    let family: i32 = if v6 { 2 } else { 1 };
-    bytes[NET - 4..].copy_from_slice(&family.to_le_bytes());
+    let family = if v6 { 2 } else { 1 };
+    put32(&mut bytes, NET - 4, family);
     bytes
 }
 
@@ -177,12 +175,10 @@ pub fn decode_cpus(bytes: &[u8]) -> Vec<PacketTestCpu> {
 pub fn encode_card(card: Option<&PacketTestCard>) -> Vec<u8> {
     let mut bytes = vec![0; CARD];
     let Some(card) = card else { return bytes };
-    for (word, count) in bytes.chunks_exact_mut(8).zip(card.counts.iter().take(12)) {
-        word.copy_from_slice(&count.to_le_bytes());
-    }
-    let n = card.name.len().min(31);
-    bytes[96..96 + n].copy_from_slice(&card.name.as_bytes()[..n]);
-    bytes[128..132].copy_from_slice(&(card.counts.len().min(12) as i32).to_le_bytes());
+    let counts = card.counts.get(..12).unwrap_or(&card.counts);
+    (0..).step_by(8).zip(counts).for_each(|(at, count)| put64(&mut bytes, at, *count));
+    put_name(&mut bytes[96..], &card.name);
+    put32(&mut bytes, 128, counts.len() as i32);
     bytes
 }
 

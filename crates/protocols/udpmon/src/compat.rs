@@ -14,7 +14,6 @@ mod run;
 mod saved;
 mod tables;
 mod tcp;
-mod tcp_watch;
 
 use ::compat::Importer;
 use args::{Program, Spec, read};

@@ -19,7 +19,7 @@ pub fn between(start: &HostTexts, stop: &HostTexts, v6: bool) -> PacketTestHost 
     PacketTestHost {
         cpus: cpus(&start.stat, &stop.stat),
         interfaces: interfaces(&start.dev, &stop.dev),
-        ip: if v6 { ip6(start, stop) } else { ip(&start.snmp, &stop.snmp) },
+        ip: ip(start, stop, v6),
         cards: stop.cards.iter().map(|card| counted(start, stop, card)).collect(),
     }
 }
@@ -128,9 +128,26 @@ fn counter(text: &str, protocol: &str, name: &str) -> i64 {
     number.and_then(|n| n.parse().ok()).unwrap_or(0)
 }
 
-fn ip(start: &str, stop: &str) -> PacketTestIp {
-    let by =
-        |protocol: &str, name: &str| moved(counter(start, protocol, name), counter(stop, protocol, name));
+/// The same of /proc/net/snmp6, which has a name and a number in each line.
+fn counter6(text: &str, protocol: &str, name: &str) -> i64 {
+    let number = |line: &str| {
+        let mut words = line.split_ascii_whitespace();
+        let (found, number) = (words.next()?, words.next()?);
+        let found = found.strip_prefix(protocol)?.strip_prefix('6')?;
+        (found == name).then(|| number.parse().unwrap_or(0))
+    };
+    text.lines().find_map(number).unwrap_or(0)
+}
+
+/// What moved of IP, UDP and TCP; the text for IPv4 counts TCP of both families.
+fn ip(start: &HostTexts, stop: &HostTexts, v6: bool) -> PacketTestIp {
+    let four = |protocol: &str, name: &str| {
+        moved(counter(&start.snmp, protocol, name), counter(&stop.snmp, protocol, name))
+    };
+    let by = |protocol: &str, name: &str| match v6 {
+        true => moved(counter6(&start.snmp6, protocol, name), counter6(&stop.snmp6, protocol, name)),
+        false => four(protocol, name),
+    };
     PacketTestIp {
         in_receives: by("Ip", "InReceives"),
         in_discards: by("Ip", "InDiscards"),
@@ -139,33 +156,11 @@ fn ip(start: &str, stop: &str) -> PacketTestIp {
         udp_in: by("Udp", "InDatagrams"),
         udp_in_errors: by("Udp", "InErrors"),
         udp_out: by("Udp", "OutDatagrams"),
-        tcp_in: by("Tcp", "InSegs"),
-        tcp_out: by("Tcp", "OutSegs"),
-        tcp_retransmitted: by("Tcp", "RetransSegs"),
-        tcp_in_errors: by("Tcp", "InErrs"),
-        tcp_resets: by("Tcp", "OutRsts"),
-    }
-}
-
-/// The same for IPv6, whose text has a name and a number in each line; TCP counts both families in the other text.
-fn ip6(start: &HostTexts, stop: &HostTexts) -> PacketTestIp {
-    let counter = |text: &str, name: &str| -> i64 {
-        let mut lines = text.lines().filter_map(|line| {
-            let mut words = line.split_ascii_whitespace();
-            Some((words.next()?, words.next()?))
-        });
-        lines.find(|(other, _)| *other == name).and_then(|(_, n)| n.parse().ok()).unwrap_or(0)
-    };
-    let by = |name: &str| moved(counter(&start.snmp6, name), counter(&stop.snmp6, name));
-    PacketTestIp {
-        in_receives: by("Ip6InReceives"),
-        in_discards: by("Ip6InDiscards"),
-        out_requests: by("Ip6OutRequests"),
-        out_discards: by("Ip6OutDiscards"),
-        udp_in: by("Udp6InDatagrams"),
-        udp_in_errors: by("Udp6InErrors"),
-        udp_out: by("Udp6OutDatagrams"),
-        ..ip(&start.snmp, &stop.snmp)
+        tcp_in: four("Tcp", "InSegs"),
+        tcp_out: four("Tcp", "OutSegs"),
+        tcp_retransmitted: four("Tcp", "RetransSegs"),
+        tcp_in_errors: four("Tcp", "InErrs"),
+        tcp_resets: four("Tcp", "OutRsts"),
     }
 }
 
@@ -187,7 +182,8 @@ mod tests {
         assert_eq!(found, [PacketTestInterface { name: "lo".into(), counts: [4, 500, 1, 2, 5, 700, 0, 0] }]);
         let start = "Ip: Forwarding InReceives InDiscards\nIp: 1 10 0\nUdp: InDatagrams NoPorts InErrors\nUdp: 5 0 1\n";
         let stop = "Ip: Forwarding InReceives InDiscards\nIp: 1 30 2\nUdp: InDatagrams NoPorts InErrors\nUdp: 25 0 4\n";
-        let found = ip(start, stop);
+        let texts = |snmp: &str| HostTexts { snmp: snmp.to_owned(), ..HostTexts::default() };
+        let found = ip(&texts(start), &texts(stop), false);
         assert_eq!((found.in_receives, found.in_discards, found.udp_in, found.udp_in_errors), (20, 2, 20, 3));
         assert_eq!(found.out_requests, 0, "what is not told has not moved");
     }

@@ -376,7 +376,7 @@ impl Flow for Requester {
 
     fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
         match &mut self.train {
-            Some(train) if self.step == Step::Train => train.prepare_send(cx, &self.params, self.zero, out),
+            Some(train) if self.step == Step::Train => train.prepare_send(cx, self.zero, out),
             _ if matches!(self.step, Step::Request(_)) => {
                 out.copy(&self.request(cx.now));
             }

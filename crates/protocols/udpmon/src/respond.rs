@@ -261,8 +261,7 @@ impl Responder {
     /// Tells what was counted, if anything was.
     fn tell(&self, cx: &mut Context<'_>, over: bool) {
         let Some(path) = self.core.path else { return };
-        let (start, stop) =
-            self.readings.both().map_or_else(Default::default, |(a, b)| (a.clone(), b.clone()));
+        let host = self.readings.both().map(|(start, stop)| between(start, stop, self.core.is_v6()));
         let test = self.with(|stats| PacketTest {
             peer: path.peer.to_string(),
             started: cx.clock.wall(stats.zero),
@@ -270,9 +269,9 @@ impl Responder {
             counts: Some(stats.counts()),
             gaps: Some(stats.hists[0].clone()),
             others: stats.hists[1..].to_vec(),
-            records: if over { stats.records.to_vec() } else { Vec::new() },
-            lost: if over { stats.lost.to_vec() } else { Vec::new() },
-            remote: between(&start, &stop, self.core.is_v6()),
+            records: if over { stats.records.clone() } else { Vec::new() },
+            lost: if over { stats.lost.clone() } else { Vec::new() },
+            remote: host.unwrap_or_default(),
             over,
             ..PacketTest::default()
         });

@@ -5,19 +5,17 @@ use super::packet_stats::tenths;
 use super::params::Params;
 use common::kernel::Template;
 use metrics::{Clamped, Mono, Packets};
+use std::sync::Arc;
 use transport::{Context, Sent, Transmit, When};
 
 const TEMPLATE: Template = Template { key: 0x7564_706d_0000_0000, payload: 0 };
 
 #[derive(Clone, Debug)]
 pub(super) struct Train {
-    size: usize,
+    params: Arc<Params>,
     wait_ns: u64,
     /// Packets of a burst; without end where the time decides.
     packets: u64,
-    bursts: u32,
-    gap_ns: u64,
-    drift: bool,
     /// When the first packet was due.
     start: Mono,
     stop: Option<Mono>,
@@ -36,16 +34,12 @@ pub(super) struct Train {
 
 impl Train {
     /// Test `n`, from `start`.
-    pub(super) fn new(params: &Params, n: usize, start: Mono) -> Self {
-        let asked = &params.asked;
-        let timed = asked.time_ns;
+    pub(super) fn new(params: &Arc<Params>, n: usize, start: Mono) -> Self {
+        let timed = params.asked.time_ns;
         Train {
-            size: usize::clamped(asked.size),
+            params: Arc::clone(params),
             wait_ns: params.waits_ns.get(n).copied().unwrap_or(0),
-            packets: if timed.is_some() { u64::MAX } else { asked.packets.into() },
-            bursts: asked.bursts,
-            gap_ns: asked.gap_ns(),
-            drift: asked.drift,
+            packets: if timed.is_some() { u64::MAX } else { params.asked.packets.into() },
             start,
             stop: timed.map(|ns| start.plus(ns)),
             burst: (start, 0, 0),
@@ -69,19 +63,14 @@ impl Train {
     }
 
     /// Offers the next packet; `zero` is what its time is counted from.
-    pub(super) fn prepare_send(
-        &mut self,
-        cx: &mut Context<'_>,
-        params: &Params,
-        zero: Mono,
-        out: &mut Transmit<'_>,
-    ) {
-        cx.rec.tally(params.group).late_ns.record(cx.now.since(self.due));
+    pub(super) fn prepare_send(&mut self, cx: &mut Context<'_>, zero: Mono, out: &mut Transmit<'_>) {
+        cx.rec.tally(self.params.group).late_ns.record(cx.now.since(self.due));
         self.left = cx.now;
         // The field holds a signed 32-bit value, although its place in the message is wider.
         let sent = i64::from(tenths(cx.now.since(zero)) as i32);
         let frame = self.frame as i64;
-        let packet = TEMPLATE.offer(out, self.size, self.size);
+        let size = usize::clamped(self.params.asked.size);
+        let packet = TEMPLATE.offer(out, size, size);
         write_data(packet, frame, sent);
     }
 
@@ -98,7 +87,7 @@ impl Train {
         (self.frame, self.burst.2) = (self.frame + 1, self.burst.2 + 1);
         // One that is more than a wait late shifts the rest: those behind it would leave back to back.
         let late = self.left.since(self.due) > self.wait_ns;
-        let from = if self.drift || self.wait_ns == 0 || late { self.left } else { self.due };
+        let from = if self.params.asked.drift || self.wait_ns == 0 || late { self.left } else { self.due };
         self.due = from.plus(self.wait_ns);
         Packets { sent, refused: 1 - sent, unsent: 1 - sent, ..Packets::default() }
     }
@@ -110,10 +99,10 @@ impl Train {
 
     /// Goes on with the next burst, if there is one.
     pub(super) fn next_burst(&mut self, now: Mono) -> bool {
-        if self.burst.1 + 1 >= self.bursts || self.stop.is_some() {
+        if self.burst.1 + 1 >= self.params.asked.bursts || self.stop.is_some() {
             return false;
         }
-        let begin = self.end().plus(self.gap_ns).max(now);
+        let begin = self.end().plus(self.params.asked.gap_ns()).max(now);
         self.burst = (begin, self.burst.1 + 1, 0);
         self.due = begin;
         true

@@ -175,7 +175,6 @@ struct RawOptions {
     bursts: u32,
     precedence: Option<u64>,
     service: Option<u64>,
-    responses: (u32, u32, u32),
 }
 
 /// What letters mean with most programs. Whether a value follows, and whether a program has the letter at all, is the program's to say.
@@ -222,9 +221,9 @@ const OPTIONS: &[Opt<RawOptions>] = ::compat::options! { RawOptions:
 /// What some mean with `udpmon_req`.
 const REQ: &[Opt<RawOptions>] = ::compat::options! { RawOptions:
     "w" Value |o, v| o.wait = number::<u32>(v)?.saturating_mul(10);
-    "e" Value |o, v| o.responses.1 = number(v)?;
-    "i" Value |o, v| o.responses.2 = number(v)?;
-    "r" Value |o, v| o.responses.0 = number(v)?;
+    "e" Value |o, v| o.spec.packet_tests.responses.1 = number(v)?;
+    "i" Value |o, v| o.spec.packet_tests.responses.2 = number(v)?;
+    "r" Value |o, v| o.spec.packet_tests.responses.0 = number(v)?;
 };
 
 /// With `udpmon_recv`.
@@ -293,8 +292,7 @@ pub(crate) fn read(program: Program, arguments: &[String]) -> Result<Request<Box
         save,
         ..Spec::empty(program)
     };
-    let mut options =
-        RawOptions { spec, step: 8, bursts: 1, responses: (1472, 0, 0), ..RawOptions::default() };
+    let mut options = RawOptions { spec, step: 8, bursts: 1, ..RawOptions::default() };
     if program == Program::TcpMon {
         (options.spec.packet_tests.size, options.spec.extended) = (10_000, true);
     }
@@ -338,15 +336,14 @@ fn settle(spec: &mut Spec, sweep: &RawOptions) -> Result<(), String> {
         Program::Send => PacketTestRole::Send,
         _ => PacketTestRole::Stream,
     };
-    // No request of the original is shorter.
-    udpmon.size = if program == Program::Req { udpmon.size.max(64) } else { udpmon.size };
-    if program == Program::TcpMon {
-        // A head is the shortest message.
-        udpmon.size = udpmon.size.max(144);
-    }
+    // No request of the original is shorter, and no message of tcpmon shorter than its head.
+    udpmon.size = udpmon.size.max(match program {
+        Program::Req => 64,
+        Program::TcpMon => 144,
+        _ => 0,
+    });
     udpmon.cpu = program == Program::BwMon && spec.extended;
     udpmon.drift = spec.as_original;
-    udpmon.responses = sweep.responses;
     if program == Program::Send {
         udpmon.settle_ns = 0;
     }

@@ -5,7 +5,7 @@ use super::args::{Program, Spec};
 use super::line::{self, Sent};
 use super::recv::Receiver;
 use super::tables;
-use super::tcp_watch::{Progress, Snapshots};
+use super::tcp::{Progress, Snapshots};
 use crate::PacketTest;
 use compat::number::g;
 use jiff::Timestamp;
@@ -96,36 +96,30 @@ impl Printer {
         if spec.quiet {
             return Ok(());
         }
-        if spec.program.tcp() {
-            return super::tcp::banner(spec, &date(self.started), &self.remote, out);
-        }
-        let cpus = if matches!(spec.program, Program::BwMon | Program::Send) { " CPUs" } else { " " };
-        writeln!(
-            out,
-            " {} :  UDPmon Version 1.5.2 {cpus} Command line:  {} ",
-            date(self.started),
-            spec.command
-        )?;
-        if spec.program.serves() {
-            writeln!(out, " The UDP port is   {} {:x}", spec.port, spec.port)?;
-            return Ok(());
+        let Spec { program, port, .. } = *spec;
+        let (version, transport) = match program.tcp() {
+            true => ("TCPmon Version 2.2.1", "TCP"),
+            false => ("UDPmon Version 1.5.2", "UDP"),
+        };
+        let cpus = matches!(program, Program::BwMon | Program::Send) || program.tcp();
+        let (date, cpus) = (date(self.started), if cpus { " CPUs" } else { " " });
+        writeln!(out, " {date} :  {version} {cpus} Command line:  {} ", spec.command)?;
+        if program.serves() {
+            return writeln!(out, " The {transport} port is   {port} {port:x}");
         }
         writeln!(out, " The destination IP name: {} IP address: {}", spec.host, self.remote)?;
-        match (spec.program, spec.from) {
+        write!(out, " The destination {transport} port is   {port} {port:x}")?;
+        match (program, spec.from) {
+            (Program::TcpMon, _) => return writeln!(out),
             (Program::Req, _) => {
-                writeln!(out, " The destination UDP port is   {} {:x}", spec.port, spec.port)?;
                 return writeln!(
                     out,
-                    "response len bytes; Req len;  loop_count;  num_bad; time/frame (tod); ave time us; min time; max time; num \
+                    "\nresponse len bytes; Req len;  loop_count;  num_bad; time/frame (tod); ave time us; min time; max time; num \
                      timeouts; "
                 );
             }
-            (_, Some(from)) => writeln!(
-                out,
-                " The destination UDP port is   {} {:x}  The source UDP port is  {from} {from:x} ",
-                spec.port, spec.port
-            )?,
-            (_, None) => writeln!(out, " The destination UDP port is   {} {:x}  ", spec.port, spec.port)?,
+            (_, Some(from)) => writeln!(out, "  The source UDP port is  {from} {from:x} ")?,
+            (_, None) => writeln!(out, "  ")?,
         }
         write!(out, " {} bytes\n ", spec.packet_tests.size)
     }

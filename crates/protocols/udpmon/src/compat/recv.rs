@@ -46,6 +46,27 @@ impl Figures {
     }
 }
 
+impl Figures {
+    /// All of them, in the order in which they are printed.
+    fn cells(&self) -> [String; 12] {
+        let Figures { counts, network, each, share, got: Got { us, pace, mbit, wire } } = self;
+        [
+            counts.received.to_string(),
+            counts.lost.to_string(),
+            counts.bad_order.to_string(),
+            g(*share, 2),
+            network.0.to_string(),
+            g(network.1, 2),
+            counts.bytes.to_string(),
+            each.to_string(),
+            g(*us, 6),
+            g(*pace, 6),
+            g(*mbit, 6),
+            g(*wire, 6),
+        ]
+    }
+}
+
 impl Receiver {
     /// Prints what came from a sender since the line before; at the end all that is known of it.
     pub(super) fn test(&mut self, spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
@@ -62,7 +83,7 @@ impl Receiver {
         if !spec.quiet && !std::mem::replace(&mut self.titled, true) {
             titles(spec, test, out)?;
         }
-        self.line(spec, test, &delta, out)?;
+        self.line(spec, test, delta, out)?;
         if !test.over {
             return Ok(());
         }
@@ -79,29 +100,16 @@ impl Receiver {
         &mut self,
         spec: &Spec,
         test: &PacketTest,
-        delta: &Figures,
+        mut delta: Figures,
         out: &mut dyn Write,
     ) -> io::Result<()> {
-        let Figures { counts, network, each, share, got: Got { us, pace, mbit, wire } } = delta;
         // Where nothing came the original tells the time of the period before.
-        self.elapsed = if counts.received > 0 || !spec.as_original { *us } else { self.elapsed };
-        write!(
-            out,
-            " {}; {}; {}; {}; {}; {}; {}; {}; {}; {each}; {}; {}; {}; {};",
-            self.lines,
-            tables::times(test, &mut self.first),
-            counts.received,
-            counts.lost,
-            counts.bad_order,
-            g(*share, 2),
-            network.0,
-            g(network.1, 2),
-            counts.bytes,
-            g(self.elapsed, 6),
-            g(*pace, 6),
-            g(*mbit, 6),
-            g(*wire, 6),
-        )?;
+        if delta.counts.received == 0 && spec.as_original {
+            delta.got.us = self.elapsed;
+        }
+        self.elapsed = delta.got.us;
+        let (times, figures) = (tables::times(test, &mut self.first), delta.cells().join("; "));
+        write!(out, " {}; {times}; {figures};", self.lines)?;
         self.lines += 1;
         let sender = if spec.as_original { String::new() } else { format!("{}; ", test.peer) };
         writeln!(
@@ -126,22 +134,27 @@ fn titles(spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io::Result<()>
     )
 }
 
+/// Names of the figures in the table at the end.
+const NAMES: [&str; 12] = [
+    "Frames recv",
+    "Frames lost",
+    "Frames out of order",
+    "% lost",
+    "Frames lost in net",
+    "% lost in net",
+    "Bytes received",
+    "Bytes/Frame",
+    "Elapsed_time us",
+    "Recv time/pkt us",
+    "User data rate Mbit/s",
+    "Wire rate Mbit/s",
+];
+
 /// What came in all, and since the last line.
 fn table(all: &Figures, delta: &Figures, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, " ")?;
-    let mut row = |title: &str, of: &dyn Fn(&Figures) -> String| {
-        writeln!(out, "{title:<22}: {} \t delta: {}", of(all), of(delta))
-    };
-    row("Frames recv", &|f| f.counts.received.to_string())?;
-    row("Frames lost", &|f| f.counts.lost.to_string())?;
-    row("Frames out of order", &|f| f.counts.bad_order.to_string())?;
-    row("% lost", &|f| g(f.share, 2))?;
-    row("Frames lost in net", &|f| f.network.0.to_string())?;
-    row("% lost in net", &|f| g(f.network.1, 2))?;
-    row("Bytes received", &|f| f.counts.bytes.to_string())?;
-    row("Bytes/Frame", &|f| f.each.to_string())?;
-    row("Elapsed_time us", &|f| g(f.got.us, 6))?;
-    row("Recv time/pkt us", &|f| g(f.got.pace, 6))?;
-    row("User data rate Mbit/s", &|f| g(f.got.mbit, 6))?;
-    row("Wire rate Mbit/s", &|f| g(f.got.wire, 6))
+    for (name, (all, delta)) in NAMES.into_iter().zip(all.cells().into_iter().zip(delta.cells())) {
+        writeln!(out, "{name:<22}: {all} \t delta: {delta}")?;
+    }
+    Ok(())
 }

@@ -6,7 +6,6 @@ use crate::codec::{self, Message, Setup};
 use crate::host::Host;
 use crate::one_sided::Answers;
 use crate::packet_stats::{PacketStats, wanted};
-use common::Acl;
 use common::Limit;
 use common::message::Told;
 use common::pending::PendingPeers;
@@ -27,8 +26,7 @@ const MOST_OF_ONE: usize = 1_000_000;
 
 /// What a responder's workers share.
 pub(super) struct Shared {
-    acl: Acl,
-    streams: Acl,
+    answers: Answers,
     pub(super) host: Host,
     limit: Limit,
     pub(super) every_ns: Option<u64>,
@@ -72,8 +70,7 @@ impl Drop for Place {
 pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
     let asked = PacketTestSettings::of(phase).unwrap_or_default();
     let shared = Arc::new(Shared {
-        acl: answers.acl.clone(),
-        streams: answers.streams.clone(),
+        answers: answers.clone(),
         host: answers.host.with_cards(&asked.cards),
         limit: Limit::new(answers.exit_after),
         every_ns: asked.every_ns,
@@ -105,11 +102,11 @@ impl Acceptor for Listener {
         let shared = &self.shared;
         let message = codec::decode(got.bytes)?;
         if !matches!(message, Message::Zero(_) | Message::Start(_) | Message::Data { .. })
-            || !shared.acl.admits(peer.ip())
+            || !shared.answers.acl.admits(peer.ip())
         {
             return None;
         }
-        if !shared.streams.admits(peer.ip()) {
+        if !shared.answers.streams.admits(peer.ip()) {
             self.pending.refuse(cx, peer.ip(), "a UDPmon test", "answers");
             return None;
         }

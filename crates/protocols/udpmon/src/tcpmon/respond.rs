@@ -245,18 +245,17 @@ impl Flow for Responder {
     fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
         self.core.moved = cx.now;
         self.notes.reads += 1;
-        let n = u64::clamped(got.len);
-        let data = match self.now {
-            Some(head) => {
-                self.rest = self.rest.saturating_sub(n);
-                head.command == Command::Data
+        let n = match self.now {
+            Some(_) => {
+                self.rest = self.rest.saturating_sub(u64::clamped(got.len));
+                u64::clamped(got.len)
             }
             None => {
                 let to = (self.have + got.bytes.len()).min(PARAM);
                 self.head[self.have..to].copy_from_slice(&got.bytes[..to - self.have]);
                 self.have = to;
+                // Of which kind the message is, shows with the whole head: until then it is not counted.
                 if self.have < PARAM {
-                    // Which kind it is shows with the head.
                     return Ok(());
                 }
                 let head = codec::decode(&self.head);
@@ -265,18 +264,16 @@ impl Flow for Responder {
                 if self.rest > 0 {
                     self.notes.reads = 0;
                 }
-                head.command == Command::Data
+                u64::clamped(PARAM)
             }
         };
-        let whole_head =
-            self.have == PARAM && self.now.is_some_and(|head| self.rest + u64::clamped(PARAM) == head.length);
-        let n = if whole_head { u64::clamped(PARAM) } else { n };
-        if data {
+        let Some(head) = self.now else { return Ok(()) };
+        if head.command == Command::Data {
             self.core.received(cx, n);
         } else {
             self.core.framing_received(cx, n);
         }
-        if let Some(head) = self.now.filter(|_| self.rest == 0) {
+        if self.rest == 0 {
             (self.now, self.have) = (None, 0);
             self.message(cx.now, head);
             self.notes.begin(cx.now);
