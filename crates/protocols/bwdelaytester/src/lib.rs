@@ -7,25 +7,25 @@
 //! - [`Sender`]: a client's flow.
 //! - [`Receiver`]: acceptor of a server's bound sockets; it never answers.
 #![forbid(unsafe_code)]
-use metrics::Clamped;
 
 pub mod codec;
 mod compat;
-mod open;
 mod receive;
 mod schedule;
 mod send;
 mod settings;
 
-use common::{call, one_sided, protocol};
+use common::{one_sided, protocol};
 
-use crate::one_sided::OneSidedProtocol;
+use crate::one_sided::{Answers, Calls, GROUP, OneSidedProtocol};
 use crate::protocol::{Info, Legacy, Workers, carried, refused};
+use common::call::Caller;
+use metrics::Clamped;
 use model::{Event, Kind, Pattern, Phase, Probe, Range, SocketSettings, Spacing};
-pub use open::{acceptors, connectors};
 pub use receive::{DatagramRow, Receiver};
 pub use send::Sender;
 pub use settings::{Settings, Stairs};
+use transport::{Acceptor, Connector, Context, Flow};
 
 const NAME: &str = "bwdelaytester";
 /// The port, UDP: the original knows no other.
@@ -60,6 +60,21 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
     connectors,
     acceptors,
 };
+
+/// A client's sources of links for `phase`.
+pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
+    let all = phase.clone();
+    let make =
+        move |_: &mut Context<'_>, slot: u32| -> Box<dyn Flow> { Box::new(Sender::new(&all, GROUP, slot)) };
+    Caller::for_all(phase, calls, true, &make)
+}
+
+/// A server's sources of links for `phase`.
+pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
+    let late_ns = phase.probe.unwrap_or_default().late_ns;
+    let one = |_| Box::new(Receiver::new(answers.clone(), late_ns)) as Box<dyn Acceptor>;
+    (0..answers.workers.max(1)).map(one).collect()
+}
 
 fn carries(phase: &Phase) -> Result<(), &'static str> {
     let Some(Probe { size, spacing, .. }) = phase.probe.filter(|_| phase.kind == Kind::Delay) else {
