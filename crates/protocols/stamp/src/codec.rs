@@ -78,12 +78,9 @@ impl Mode {
         }
     }
 
-    fn shortest_request(self) -> usize {
-        if self == Mode::Open { SHORTEST_REQUEST } else { self.base() }
-    }
-
-    fn shortest_reply(self) -> usize {
-        if self == Mode::Open { SHORTEST_REPLY } else { self.base() }
+    /// Octets of the shortest packet, which has so many in open mode.
+    fn shortest(self, open: usize) -> usize {
+        if self == Mode::Open { open } else { self.base() }
     }
 }
 
@@ -147,7 +144,7 @@ pub(super) fn seal(packet: &mut [u8], key: Option<&Psk>) {
 impl Request {
     /// Reads a request, as much of it as there is.
     pub fn decode(mode: Mode, bytes: &[u8]) -> Option<Self> {
-        (bytes.len() >= mode.shortest_request()).then(|| Request::head(mode, bytes))?
+        (bytes.len() >= mode.shortest(SHORTEST_REQUEST)).then(|| Request::head(mode, bytes))?
     }
 
     /// What requests and replies begin with.
@@ -177,7 +174,7 @@ impl Reply {
     /// Reads a reply, as much of it as there is.
     pub fn decode(mode: Mode, bytes: &[u8]) -> Option<Self> {
         let at = mode.places();
-        let head = Request::head(mode, bytes).filter(|_| bytes.len() >= mode.shortest_reply())?;
+        let head = Request::head(mode, bytes).filter(|_| bytes.len() >= mode.shortest(SHORTEST_REPLY))?;
         let Request { number, sent, error, ssid } = head;
         Some(Reply {
             number,
