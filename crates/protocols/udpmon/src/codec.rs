@@ -180,8 +180,11 @@ pub(super) fn put64(bytes: &mut [u8], at: usize, value: i64) {
     }
 }
 
+/// A number of a [`Setup`].
+type Number = fn(&mut Setup) -> &mut i32;
+
 /// Where the numbers of a [`Setup`] are.
-const SETUP: [(usize, fn(&mut Setup) -> &mut i32); 7] = [
+const SETUP: [(usize, Number); 7] = [
     (32, |setup| &mut setup.record_bytes),
     (36, |setup| &mut setup.acks),
     (40, |setup| &mut setup.low),

@@ -15,29 +15,27 @@ const FRAME: u64 = 18;
 
 /// The titles of a line of `udpmon_bw_mon`.
 pub(super) fn titles(spec: &Spec, test: &PacketTest) -> String {
-    let mut text = " pkt len; num_sent;".to_owned();
-    let extended = |text: &mut String, more: &str| {
-        if spec.extended {
-            text.push_str(more);
-        }
-    };
-    extended(&mut text, " num_ACKs recv; num_timeout; Time/frame us;");
-    text.push_str(" inter-pkt_time us;");
-    extended(&mut text, " Send time;");
-    text.push_str(
-        " send_user_data_rate Mbit; num_recv; num_lost; num_badorder; %lost; num_lost_innet; %lost_innet;",
-    );
-    extended(&mut text, " Recv time; time/recv pkt;");
-    text.push_str(" recv_user_data_rate Mbit; recv_wire_rate Mbit;");
-    extended(&mut text, " num_in_hist; mean; sigma; skew; kurtosis; median; iq25; iq75;");
-    if spec.extended {
-        text.push_str(&tables::cpu_titles('L', &test.local.cpus));
-        text.push_str(&tables::cpu_titles('R', &test.remote.cpus));
-        text.push_str(&tables::net_titles('L', spec.v6));
-        text.push_str(&tables::net_titles('R', spec.v6));
-        text.push_str(&tables::card_titles('R'));
+    // Those of the second kind are printed with -x only.
+    let parts = [
+        (" pkt len; num_sent;", " num_ACKs recv; num_timeout; Time/frame us;"),
+        (" inter-pkt_time us;", " Send time;"),
+        (
+            " send_user_data_rate Mbit; num_recv; num_lost; num_badorder; %lost; num_lost_innet; %lost_innet;",
+            " Recv time; time/recv pkt;",
+        ),
+        (
+            " recv_user_data_rate Mbit; recv_wire_rate Mbit;",
+            " num_in_hist; mean; sigma; skew; kurtosis; median; iq25; iq75;",
+        ),
+    ];
+    if !spec.extended {
+        return parts.map(|(always, _)| always).concat();
     }
-    text
+    let cpus =
+        [('L', &test.local), ('R', &test.remote)].map(|(end, host)| tables::cpu_titles(end, &host.cpus));
+    let net = ['L', 'R'].map(|end| tables::net_titles(end, spec.v6));
+    let own = parts.map(|(always, extended)| [always, extended].concat()).concat();
+    [own, cpus.concat(), net.concat(), tables::card_titles('R')].concat()
 }
 
 /// How long sending took (µs), for each packet, and the rate.

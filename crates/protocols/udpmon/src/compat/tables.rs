@@ -8,7 +8,6 @@ use crate::{
 };
 use compat::number::g;
 use metrics::{Binned, Clamped, Shape, real, seconds};
-use std::fmt::Write as _;
 use std::io::{self, Write};
 
 /// Names of a Mellanox card's counters, which head the columns of every card.
@@ -26,29 +25,21 @@ const CARD: [&str; 9] = [
 
 /// Titles of the CPU columns of an end, `L` or `R`.
 pub(super) fn cpu_titles(end: char, cpus: &[PacketTestCpu]) -> String {
-    let mut text = String::new();
-    for n in 0..cpus.len() {
-        let _ = match n {
-            0 => write!(text, " <{end} CPU>;"),
-            _ => write!(text, "; {end}{} CPU;", n - 1),
-        };
-        text.push_str(
-            " user cpu %; low-prio cpu %; kernel cpu%; idle cpu%; iowait cpu %; irq cpu%; softirq cpu%;",
-        );
-    }
-    text
+    let one = |n: usize| {
+        let cpu = if n == 0 { format!(" <{end} CPU>;") } else { format!("; {end}{} CPU;", n - 1) };
+        cpu + " user cpu %; low-prio cpu %; kernel cpu%; idle cpu%; iowait cpu %; irq cpu%; softirq cpu%;"
+    };
+    (0..cpus.len()).map(one).collect()
 }
 
 /// The CPU columns.
 pub(super) fn cpus(end: char, cpus: &[PacketTestCpu]) -> String {
-    let mut text = String::new();
-    for (n, cpu) in cpus.iter().enumerate() {
+    let one = |(n, cpu): (usize, &PacketTestCpu)| {
         let PacketTestCpu { user, nice, system, idle, iowait, irq, softirq, .. } = cpu;
-        let number = if n > 0 { (n - 1).to_string() } else { String::new() };
-        let _ =
-            write!(text, "{end}{number} ; {user}; {nice}; {system}; {idle}; {iowait}; {irq}; {softirq}; ;");
-    }
-    text
+        let number = n.checked_sub(1).map_or_else(String::new, |number| number.to_string());
+        format!("{end}{number} ; {user}; {nice}; {system}; {idle}; {iowait}; {irq}; {softirq}; ;")
+    };
+    cpus.iter().enumerate().map(one).collect()
 }
 
 /// Titles of the columns of interfaces.

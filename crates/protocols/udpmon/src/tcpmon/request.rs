@@ -19,7 +19,7 @@ use model::{Pace, Phase};
 use std::sync::Arc;
 use std::time::Duration;
 use transport::{
-    Checked, Connector, Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit,
+    Checked, Connector, Context, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit,
     Violation, When,
 };
 use uuid::Uuid;
@@ -292,29 +292,30 @@ impl Requester {
 
 impl Flow for Requester {
     fn interest(&self) -> Interest {
-        let (send, read, end) = match self.step {
+        let stalls = Interest { wake: Some(self.stalls_at()), ..Interest::NONE };
+        let interest = match self.step {
             Step::Data => {
                 let paced = self.pace.map(|pace| pace.due()).or_else(|| self.due(self.frame));
-                (paced.filter(|_| self.at == 0).map_or(When::Now, When::At), Read::look(1), None)
+                let send = paced.filter(|_| self.at == 0).map_or(When::Now, When::At);
+                Interest { send, read: Read::look(1), ..stalls }
             }
-            Step::Look => (When::Never, Read::look(1), None),
-            Step::Ask(_) => (When::Now, Read::Pause, None),
+            Step::Look => {
+                let due = self.due(self.frame).unwrap_or(self.core.moved);
+                Interest { read: Read::look(1), wake: Some(due), ..Interest::NONE }
+            }
+            Step::Ask(_) => Interest { send: When::Now, ..stalls },
             Step::Answer(n) => {
-                (When::Never, Read::look(QUESTIONS[n].2.saturating_sub(self.answer.len())), None)
+                let left = QUESTIONS[n].2.saturating_sub(self.answer.len());
+                Interest { read: Read::look(left), ..stalls }
             }
-            Step::Over(how) => (When::Never, Read::Pause, Some(End::Done { how, reset: false })),
-            Step::Local | Step::Put | Step::Settle(_) | Step::Failed => (When::Never, Read::Pause, None),
+            Step::Local => Interest { wake: Pending::look(&self.first), ..Interest::NONE },
+            Step::Settle(until) => Interest { wake: Some(until), ..Interest::NONE },
+            Step::Put => Interest { wake: Some(self.core.moved), ..Interest::NONE },
+            Step::Over(how) => Interest::done(how),
+            Step::Failed => Interest::NONE,
         };
-        let wake = match self.step {
-            Step::Local => Pending::look(&self.first),
-            Step::Settle(until) => Some(until),
-            Step::Put => Some(self.core.moved),
-            Step::Look => Some(self.due(self.frame).unwrap_or(self.core.moved)),
-            Step::Over(_) | Step::Failed => None,
-            _ => Some(self.stalls_at()),
-        };
-        let wake = [wake, self.snapshot, Pending::look(&self.standing)].into_iter().flatten().min();
-        Interest { send, read, wake, end }
+        let wakes = [interest.wake, self.snapshot, Pending::look(&self.standing)];
+        Interest { wake: wakes.into_iter().flatten().min(), ..interest }
     }
 
     fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
