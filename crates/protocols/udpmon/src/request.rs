@@ -21,7 +21,7 @@ use crate::readings::{Pending, READING, is_there, texts};
 use crate::{PacketTest, PacketTestRecords, PacketTestRole};
 use common::kernel::Core;
 use common::message::{tell, warn};
-use metrics::{Arrival, Clamped, Departure, Ending, Mono, Offset, SECOND};
+use metrics::{Clamped, Ending, Mono, Offset, SECOND};
 use model::Phase;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,6 +39,7 @@ mod trains;
 use clock::EXCHANGE;
 use fetch::Wanted;
 use latency::Latency;
+use trains::AllTrains;
 
 /// Pause before another attempt when another requester has the responder, ns.
 const BUSY: u64 = 30 * SECOND;
@@ -109,10 +110,7 @@ pub struct Requester {
     test: PacketTest,
     /// An acknowledgement is waited for until then.
     ack: Option<Mono>,
-    /// Of all trains: what left, what came, how far that may be wrong, packets that came with no place.
-    sent: Vec<Departure>,
-    got: Vec<Arrival>,
-    bound_ns: u64,
+    all: AllTrains,
     stopped: bool,
 }
 

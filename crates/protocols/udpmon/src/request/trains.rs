@@ -7,6 +7,14 @@ use metrics::{Arrival, Clamped, Departure, Mono, StampKind, TrainReport, join};
 use model::{Event, Trains};
 use transport::Context;
 
+/// Of all trains: what left, what came, how far the times of that may be wrong.
+#[derive(Default)]
+pub(super) struct AllTrains {
+    sent: Vec<Departure>,
+    got: Vec<Arrival>,
+    bound_ns: u64,
+}
+
 impl Requester {
     /// Puts what left and what came of a train to the others.
     pub(super) fn remember(&mut self, cx: &Context<'_>) {
@@ -14,7 +22,7 @@ impl Requester {
         let first = u64::clamped(self.number) * u64::from(plan.packets);
         let host = |at: Mono| cx.clock.host_signed(at);
         let estimate = self.offset.at(Mono(train.end().since(self.zero))).unwrap_or_default();
-        self.bound_ns = self.bound_ns.max(estimate.bound_ns);
+        self.all.bound_ns = self.all.bound_ns.max(estimate.bound_ns);
         for (frame, at) in train.log.take().unwrap_or_default() {
             let place = u32::try_from(first + frame).unwrap_or(u32::MAX);
             let row = self
@@ -24,27 +32,29 @@ impl Requester {
                 .filter(|row| **row != PacketTestRecord::default());
             if let Some(row) = row {
                 let received_ns = host(self.zero).saturating_add(row.received.saturating_mul(100));
-                let sequence = u64::clamped(self.sent.len());
-                self.got.push(Arrival {
+                let sequence = u64::clamped(self.all.sent.len());
+                self.all.got.push(Arrival {
                     sequence,
                     received_ns,
                     offset_ns: estimate.offset_ns,
                     stamp: StampKind::User,
                 });
             }
-            self.sent.push(Departure { place, sent_ns: host(at) });
+            self.all.sent.push(Departure { place, sent_ns: host(at) });
         }
     }
 
     pub(super) fn tell_trains(&mut self, cx: &mut Context<'_>) {
         let (Some(plan), Some(begun)) = (&self.params.train, self.begun) else { return };
         // The order in which packets came is told by when they did.
-        self.got.sort_by_key(|arrival| arrival.received_ns);
-        let (packets, strays) = join(plan.places(), cx.clock.host_signed(begun), &self.sent, &self.got);
+        self.all.got.sort_by_key(|arrival| arrival.received_ns);
+        let (packets, strays) =
+            join(plan.places(), cx.clock.host_signed(begun), &self.all.sent, &self.all.got);
         let v6 = self.core.is_v6();
         let headers = if v6 { 48 } else { 28 };
         let report = TrainReport::of(&packets, &plan.waits_ns, self.params.asked.size, headers, false);
-        let trains = Trains { headers, clock_bound_ns: self.bound_ns, strays, report, ..Trains::default() };
+        let trains =
+            Trains { headers, clock_bound_ns: self.all.bound_ns, strays, report, ..Trains::default() };
         tell(cx, Event::Trains(Box::new(trains)));
         if plan.samples {
             tell(cx, Event::TrainPackets { rows: packets });
