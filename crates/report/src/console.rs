@@ -3,7 +3,7 @@
 use crate::summary;
 use crate::text::{Page, Tone, or_dash};
 use crate::words;
-use metrics::{format_bytes, format_duration, format_number, real, seconds};
+use metrics::{format_bytes, format_duration, format_number, seconds};
 use model::{
     Begin, ConnectionRecord, End, Event, Interval, Kind, Level, Measure, Outcome, Phase, Ping, PingInterval,
     SessionInfo, Status, Unit,
@@ -67,8 +67,8 @@ pub struct Console {
     noticed: Vec<String>,
     /// Interval lines since the last header; the header is due when it is 0.
     lines: u32,
-    /// Round trips of the phase so far, where each interval has a message or none; those of other phases have lines of their own.
-    trips: Option<PingInterval>,
+    /// The phase so far, where each interval has a message or none; other intervals have lines of their own.
+    so_far: Option<Interval>,
     /// How the last phase ended that was not complete.
     last_end: String,
 }
@@ -169,7 +169,12 @@ impl Console {
         self.messages = phase.kind == Kind::Ping;
         let is_single = |ping: &Ping| ping.schedule.gap_ns().is_some_and(|gap| gap >= phase.interval_ns);
         let single = phase.ping.as_ref().filter(|ping| is_single(ping) && phase.connections == 1);
-        self.trips = single.filter(|_| !self.serving).map(|_| PingInterval::default());
+        self.so_far = single
+            .filter(|_| !self.serving)
+            .map(|_| Interval { pings: Some(PingInterval::default()), ..Interval::default() });
+        if self.so_far.is_some() {
+            self.columns = SO_FAR.to_vec();
+        }
         self.labelled = !label.is_empty() || repeat > 1;
         if self.serving {
             return Ok(()); // its clients say what is to be done
@@ -195,16 +200,19 @@ impl Console {
     }
 
     fn interval(&mut self, interval: &Interval, page: &mut Page<'_>) -> io::Result<()> {
-        let cells: Vec<(&str, usize, String)> = match &mut self.trips {
-            Some(so_far) => so_far_cells(so_far, interval),
-            None => self.columns.iter().map(|c| (c.title, c.width, c.cell(interval))).collect(),
-        };
+        if let Some(so_far) = self.so_far.as_mut().filter(|_| !interval.omitted) {
+            so_far.join(interval);
+        }
         if self.lines == 0 {
-            let titles = cells.iter().map(|(title, width, _)| format!("  {title:>width$}"));
+            let titles = self.columns.iter().map(|Column { title, width, .. }| format!("  {title:>width$}"));
             page.line(Tone::Heading, &format!("{:>9}{}", "elapsed", titles.collect::<String>()))?;
         }
         self.lines = (self.lines + 1) % HEADER_EVERY;
-        let cells = cells.iter().map(|(_, width, cell)| format!("  {cell:>width$}"));
+        let all = self.so_far.as_ref().unwrap_or(interval);
+        let cells = self.columns.iter().map(|column| {
+            let cell = column.cell(if column.title == LAST { interval } else { all });
+            format!("  {cell:>width$}", width = column.width)
+        });
         let elapsed = format!("{:.2} s", seconds(interval.end_ns));
         let mut line = format!("{elapsed:>9}{}", cells.collect::<String>());
         line.push_str(&unusual(interval, self.messages));
@@ -236,11 +244,6 @@ impl Column {
 /// A column of what this host counted.
 const fn local(title: &'static str, width: usize, measure: Measure) -> Column {
     Column { title, width, measure, end: End::Local }
-}
-
-/// A column of what the remote ends counted.
-const fn remote(title: &'static str, width: usize, measure: Measure) -> Column {
-    Column { title, width, measure, end: End::Remote }
 }
 
 const SEND: Column = local("send", 11, Measure::SENT);
@@ -283,7 +286,7 @@ fn columns(serving: bool, phase: &Phase) -> Vec<Column> {
         Kind::Tcp => {
             all.extend(up.then_some(SEND));
             all.extend(down.then_some(RECEIVE));
-            all.extend(up.then_some(remote("remote recv", 11, Measure::RECEIVED)));
+            all.extend(up.then_some(Column { end: End::Remote, title: "remote recv", ..RECEIVE }));
         }
     }
     all.push(local("conns", 6, Measure::OPEN));
@@ -293,33 +296,18 @@ fn columns(serving: bool, phase: &Phase) -> Vec<Column> {
     all
 }
 
-/// The cells of an interval with a message or none, as mtr has them: the last round trip, and all so far.
-fn so_far_cells(so_far: &mut PingInterval, interval: &Interval) -> Vec<(&'static str, usize, String)> {
-    let now = interval.pings.unwrap_or_default();
-    if !interval.omitted {
-        let before = *so_far;
-        so_far.counts.add(&now.counts);
-        so_far.count += now.count;
-        if now.count > 0 {
-            let sum = before.mean_ns * real(before.count) + now.mean_ns * real(now.count);
-            so_far.mean_ns = sum / real(so_far.count);
-            so_far.min_ns = if before.count > 0 { before.min_ns.min(now.min_ns) } else { now.min_ns };
-            so_far.max_ns = before.max_ns.max(now.max_ns);
-        }
-    }
-    let known = |ns: f64, of: &PingInterval| if of.count > 0 { format_duration(ns) } else { "-".to_owned() };
-    let counts = so_far.counts;
-    let share = 100.0 * real(counts.lost.max(0)) / real(counts.sent.max(1));
-    let loss = if counts.lost > 0 { format!("{share:.1} %") } else { "0 %".to_owned() };
-    vec![
-        ("sent", 6, format_number(counts.sent)),
-        ("loss", 7, if counts.sent > 0 { loss } else { "-".to_owned() }),
-        ("last", 9, known(now.mean_ns, &now)),
-        ("mean", 9, known(so_far.mean_ns, so_far)),
-        ("min", 9, known(real(so_far.min_ns), so_far)),
-        ("max", 9, known(real(so_far.max_ns), so_far)),
-    ]
-}
+/// The title of the column that shows the interval itself beside all so far.
+const LAST: &str = "last";
+
+/// The columns of intervals with a message or none, as mtr has them: the last round trip, and all so far.
+const SO_FAR: [Column; 6] = [
+    local("sent", 6, Measure::MESSAGES_SENT),
+    local("loss", 7, Measure::MESSAGES_LOST),
+    local(LAST, 9, Measure::RTT_MEAN),
+    local("mean", 9, Measure::RTT_MEAN),
+    local("min", 9, Measure::RTT_MIN),
+    local("max", 9, Measure::RTT_MAX),
+];
 
 /// The columns of media streams: frames are the receiver's judgement, so a server has none.
 fn streams(serving: bool) -> Vec<Column> {
@@ -334,9 +322,8 @@ fn streams(serving: bool) -> Vec<Column> {
 fn unusual(interval: &Interval, messages: bool) -> String {
     let counts = interval.pings.filter(|_| messages).map(|pings| pings.counts).unwrap_or_default();
     let all = [(counts.late, "late"), (counts.damaged, "damaged"), (counts.missed, "missed")];
-    let told = all.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("  {n} {what}"));
     let omitted = interval.omitted.then(|| " omitted".to_owned());
-    told.chain(omitted).collect()
+    words::counted(all).map(|told| format!("  {told}")).chain(omitted).collect()
 }
 
 /// Datagrams as their receivers counted them, what the senders sent beside it where there is room; delays in one direction.
@@ -394,8 +381,7 @@ fn answered(session: &SessionInfo, page: &mut Page<'_>) -> io::Result<()> {
         version,
         (!name.is_empty()).then_some(name),
         (host.cpus > 0).then(|| words::count(u64::from(host.cpus), "CPU")),
-        (session.base_rtt_ns > 0)
-            .then(|| format!("idle round trip {}", format_duration(session.base_rtt_ns))),
+        words::idle_round_trip(session),
         session.authenticated.then(|| "authenticated".to_owned()),
     ];
     let told: Vec<String> = told.into_iter().flatten().collect();
@@ -418,11 +404,12 @@ fn connection_line(record: &ConnectionRecord, page: &mut Page<'_>) -> io::Result
 }
 
 fn notice(level: Level, text: &str, page: &mut Page<'_>) -> io::Result<()> {
-    match level {
-        Level::Info => page.paragraph(Tone::Plain, "", text),
-        Level::Warning => page.paragraph(Tone::Warning, "warning: ", text),
-        Level::Error => page.paragraph(Tone::Bad, "error: ", text),
-    }
+    let tone = match level {
+        Level::Info => Tone::Plain,
+        Level::Warning => Tone::Warning,
+        Level::Error => Tone::Bad,
+    };
+    page.paragraph(tone, words::level(level), text)
 }
 
 #[cfg(test)]

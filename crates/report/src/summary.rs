@@ -2,19 +2,18 @@
 
 mod brief;
 mod extras;
-mod flows;
-mod frames;
 mod hosts;
 mod load;
 mod packets;
 mod pings;
 mod point;
-mod repeats;
 mod sweep;
 mod trains;
-mod ways;
 
 pub(crate) use brief::line as answer;
+pub(crate) use hosts::ends;
+pub(crate) use load::worst;
+pub(crate) use sweep::slotted;
 
 use crate::console::{Detail, Style};
 use crate::text::{Page, Tone};
@@ -51,26 +50,27 @@ pub(crate) fn write(outcome: &Outcome, style: Style, out: &mut dyn Write) -> io:
         load::write(outcome, page)?;
     } else if swept {
         page.gap()?;
-        if !repeats::only(outcome) {
-            sweep::write(outcome, page)?;
-        }
-        if repeats::only(outcome) {
+        if sweep::is_repeated(outcome) {
             page.gap()?;
-            repeats::write(outcome, page)?;
         }
+        several(outcome, page)?;
     }
     caveats(&outcome.points, page)?;
     page.gap()?;
     page.paragraph(tone, "", &verdict_line(outcome))
 }
 
+/// The figures of all phases together.
+fn several(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
+    match sweep::is_repeated(outcome) {
+        true => sweep::repetitions(outcome, page),
+        false => sweep::write(outcome, page),
+    }
+}
+
 /// Everything but caveats and verdict, for a page: the sweep's table, and the first `most` points in full.
 pub(crate) fn in_full(outcome: &Outcome, most: usize, page: &mut Page<'_>) -> io::Result<()> {
-    if repeats::only(outcome) {
-        repeats::write(outcome, page)?;
-    } else if !outcome.sweep.is_empty() {
-        sweep::write(outcome, page)?;
-    }
+    several(outcome, page)?;
     for (at, point) in outcome.points.iter().take(most).enumerate() {
         page.gap()?;
         // The hosts are the same for all.
@@ -81,7 +81,7 @@ pub(crate) fn in_full(outcome: &Outcome, most: usize, page: &mut Page<'_>) -> io
 }
 
 /// How well it went.
-fn tone(outcome: &Outcome) -> Tone {
+pub(crate) fn tone(outcome: &Outcome) -> Tone {
     let errors: u64 = outcome.points.iter().map(Point::errors).sum();
     match outcome.status {
         Status::Complete if errors == 0 => Tone::Heading,
@@ -112,7 +112,7 @@ fn found_in_all(outcome: &Outcome) -> Vec<String> {
         _ if outcome.path_mtu.is_some() => mtus(outcome),
         [only] => found(only),
         _ if outcome.begin.verb == "load" => load::found(outcome),
-        _ if repeats::only(outcome) => repeats::found(outcome),
+        _ if sweep::is_repeated(outcome) => sweep::over_repetitions(outcome),
         [] => Vec::new(),
         _ => sweep::found(outcome),
     };
@@ -145,10 +145,9 @@ fn found(point: &Point) -> Vec<String> {
         let shown =
             |name: &str, q| Some(format!("{name} {}", pings::percentile(trips.rtt_ns.as_ref()?, q, timeout)));
         let lost = u64::try_from(trips.counts.lost).unwrap_or(0);
-        let s = if trips.counts.sent == 1 { "" } else { "s" };
-        let messages = format!("of {} message{s}", trips.counts.sent);
+        let messages = format!("of {}", words::count(trips.counts.sent, "message"));
         let unwell = [(lost, "lost"), (trips.counts.late, "late"), (trips.counts.damaged, "damaged")];
-        let unwell = unwell.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}"));
+        let unwell = words::counted(unwell);
         let median = shown("round trip p50", 0.5);
         // A percentile that has not ten values beyond it says less than the largest.
         let rtt = trips.rtt_ns.as_ref();
@@ -170,7 +169,7 @@ fn found(point: &Point) -> Vec<String> {
             .collect();
     }
     if point.phase.kind == Kind::Stream && point.phase.probe.is_some() {
-        return frames::found(point);
+        return packets::frames_found(point);
     }
     let judged = |f: &Frames| f.completed + f.dropped + f.repeated;
     let frames = point.local.frames.filter(|f| point.phase.kind == Kind::Stream && judged(f) > 0);
@@ -196,8 +195,13 @@ fn found(point: &Point) -> Vec<String> {
 
 /// ` (± 1.50 Mbit/s)`: the 95 % confidence interval of the mean over the intervals; nothing where it is not known.
 fn confidence(point: &Point, figure: Figure) -> String {
-    let spread = Spread::of(&figure.readings(point, false)).filter(|spread| spread.n > 1);
-    spread.map_or_else(String::new, |spread| format!(" (± {}, 95 %)", figure.unit().show(spread.ci95)))
+    half_width(point, figure).map_or_else(String::new, |width| format!(" (± {width}, 95 %)"))
+}
+
+/// Half of the 95 % confidence interval of the mean over the intervals, where there are several.
+pub(crate) fn half_width(point: &Point, figure: Figure) -> Option<String> {
+    let spread = Spread::of(&figure.readings(point, false)).filter(|spread| spread.n > 1)?;
+    Some(figure.unit().show(spread.ci95))
 }
 
 /// Every caveat once, the gravest first, and how many phases it concerns.

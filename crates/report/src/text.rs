@@ -7,7 +7,7 @@
 use crate::html::escape;
 use metrics::{Clamped, DistSummary, format_duration};
 pub use model::clean;
-use std::borrow::Cow;
+use std::borrow::{Borrow, Cow};
 use std::io::{self, Write};
 use unicode_width::UnicodeWidthChar as _;
 
@@ -35,29 +35,24 @@ impl Tone {
         if bad { Tone::Bad } else { Tone::Plain }
     }
 
-    /// The SGR parameters of its colour.
-    fn sgr(self) -> Option<&'static str> {
+    /// The SGR parameters of its colour, none for the terminal's own, and its class on a page.
+    fn marks(self) -> (&'static str, &'static str) {
         match self {
-            Tone::Plain => None,
-            Tone::Heading => Some("1"),
-            Tone::Warning => Some("33"),
-            Tone::Bad => Some("31"),
+            Tone::Plain => ("", "plain"),
+            Tone::Heading => ("1", "heading"),
+            Tone::Warning => ("33", "warning"),
+            Tone::Bad => ("31", "bad"),
         }
     }
 
-    fn class(self) -> &'static str {
-        match self {
-            Tone::Plain => "plain",
-            Tone::Heading => "heading",
-            Tone::Warning => "warning",
-            Tone::Bad => "bad",
-        }
+    pub(crate) fn class(self) -> &'static str {
+        self.marks().1
     }
 }
 
 enum Form {
-    /// Lines of a terminal, with colours or without, and its columns where they are known.
-    Terminal { color: bool, columns: Option<u16> },
+    /// Lines of a terminal, with colours or without.
+    Terminal { color: bool },
     /// Parts of a page; whether plain lines are being collected.
     Html { lines: bool },
 }
@@ -66,25 +61,24 @@ enum Form {
 pub struct Page<'a> {
     out: &'a mut dyn Write,
     form: Form,
+    /// Columns of the terminal, where they are known.
+    columns: Option<u16>,
 }
 
 impl<'a> Page<'a> {
     pub fn new(out: &'a mut dyn Write, color: bool) -> Self {
-        Page { out, form: Form::Terminal { color, columns: None } }
+        Page { out, form: Form::Terminal { color }, columns: None }
     }
 
     /// No line is longer than `columns`, if they are known: a terminal would continue it at its left edge.
-    pub fn within(mut self, columns: Option<u16>) -> Self {
-        if let Form::Terminal { columns: known, .. } = &mut self.form {
-            *known = columns;
-        }
-        self
+    pub fn within(self, columns: Option<u16>) -> Self {
+        Page { columns, ..self }
     }
 
     /// The same text as parts of an HTML page: headings, paragraphs, tables, and lines as they are. To be ended by
     /// [`Page::end`].
     pub(crate) fn html(out: &'a mut dyn Write) -> Self {
-        Page { out, form: Form::Html { lines: false } }
+        Page { out, form: Form::Html { lines: false }, columns: None }
     }
 
     /// Ends what is open on an HTML page.
@@ -102,11 +96,11 @@ impl<'a> Page<'a> {
     pub fn line(&mut self, tone: Tone, text: &str) -> io::Result<()> {
         let text = clean(text.trim_end());
         match &mut self.form {
-            Form::Terminal { color, columns } => {
-                let sgr = tone.sgr().filter(|_| *color && !text.is_empty());
-                cut(&text, *columns).iter().try_for_each(|text| match sgr {
-                    Some(sgr) => writeln!(self.out, "\x1b[{sgr}m{text}\x1b[0m"),
-                    None => writeln!(self.out, "{text}"),
+            Form::Terminal { color } => {
+                let sgr = if *color && !text.is_empty() { tone.marks().0 } else { "" };
+                cut(&text, self.columns.map(usize::from)).iter().try_for_each(|text| match sgr {
+                    "" => writeln!(self.out, "{text}"),
+                    sgr => writeln!(self.out, "\x1b[{sgr}m{text}\x1b[0m"),
                 })
             }
             Form::Html { lines } if tone == Tone::Plain => {
@@ -148,20 +142,19 @@ impl<'a> Page<'a> {
         broken(lead, text, self.columns()).iter().try_for_each(|line| self.line(tone, line))
     }
 
+    /// A paragraph that is indented, about what stands above it.
+    pub(crate) fn remark(&mut self, text: impl AsRef<str>) -> io::Result<()> {
+        self.paragraph(Tone::Plain, "  ", text.as_ref())
+    }
+
     /// One line, which ends in `…` where it would be longer than the page is wide.
     pub(crate) fn one(&mut self, tone: Tone, text: &str) -> io::Result<()> {
         let most = self.columns();
         if width(text) <= most {
             return self.line(tone, text);
         }
-        let mut short = String::new();
-        for symbol in text.chars() {
-            if width(&short) + symbol.width().unwrap_or(0) >= most {
-                break;
-            }
-            short.push(symbol);
-        }
-        self.line(tone, &format!("{}…", short.trim_end()))
+        let pieces = cut(text, Some(most.saturating_sub(1)));
+        self.line(tone, &format!("{}…", pieces[0].trim_end()))
     }
 
     /// As many of `groups`, separated by semicolons, as fit into so many lines.
@@ -176,10 +169,7 @@ impl<'a> Page<'a> {
 
     /// Columns that paragraphs may take.
     fn columns(&self) -> usize {
-        match self.form {
-            Form::Terminal { columns: Some(columns), .. } => WIDTH.min(columns.into()),
-            _ => WIDTH,
-        }
+        self.columns.map_or(WIDTH, |columns| WIDTH.min(columns.into()))
     }
 
     /// How many further rows there are, if any, and where.
@@ -222,7 +212,7 @@ impl<'a> Page<'a> {
                 below.max(cell(&table.header, at))
             })
             .collect();
-        let blocks = blocks(&widths, self.columns_of_tables());
+        let blocks = blocks(&widths, self.columns.map(usize::from));
         for (at, block) in blocks.iter().enumerate() {
             if at > 0 {
                 self.gap()?;
@@ -243,14 +233,6 @@ impl<'a> Page<'a> {
             table.rows.iter().try_for_each(|(tone, row)| self.line(*tone, &join(row)))?;
         }
         Ok(())
-    }
-
-    /// Columns that tables may take; `None` when nobody knows.
-    fn columns_of_tables(&self) -> Option<usize> {
-        match self.form {
-            Form::Terminal { columns, .. } => columns.map(usize::from),
-            Form::Html { .. } => None,
-        }
     }
 }
 
@@ -303,12 +285,12 @@ impl Table {
     pub(crate) fn of<T>(
         title: &str,
         columns: &[Column<T>],
-        rows: impl IntoIterator<Item = (Tone, String, T)>,
+        rows: impl IntoIterator<Item = (Tone, String, impl Borrow<T>)>,
     ) -> Self {
         let titles = std::iter::once(title).chain(columns.iter().map(|column| column.0));
         let mut table = Table::under(titles.map(str::to_owned).collect());
         for (tone, name, row) in rows {
-            let cells = columns.iter().map(|column| column.1(&row));
+            let cells = columns.iter().map(|column| column.1(row.borrow()));
             table.row(tone, std::iter::once(name).chain(cells).collect());
         }
         table
@@ -346,17 +328,31 @@ impl Table {
 
     /// As a table of a page, which has a class of its own unless `class` is empty.
     pub(crate) fn html(&self, class: &str, out: &mut dyn Write) -> io::Result<()> {
-        let cell = |text: &str| escape(&clean(text.trim())).into_owned();
-        let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
-        write!(out, "<div class=\"wide\"><table{class}><thead><tr>")?;
-        self.header.iter().try_for_each(|text| write!(out, "<th scope=\"col\">{}</th>", cell(text)))?;
+        self.markup([class, Tone::Plain.class()], |_| "", out)
+    }
+
+    /// The same with a class of each column, by its title; `table` and `plain` are the classes of the table and of plain rows, empty
+    /// for none.
+    pub(crate) fn markup(
+        &self,
+        [table, plain]: [&str; 2],
+        column: impl Fn(&str) -> &'static str,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let cell = |text: &str| escape(text.trim()).into_owned();
+        let class = |name: &str| if name.is_empty() { String::new() } else { format!(" class=\"{name}\"") };
+        write!(out, "<div class=\"wide\"><table{}><thead><tr>", class(table))?;
+        for title in &self.header {
+            write!(out, "<th scope=\"col\"{}>{}</th>", class(column(title)), cell(title))?;
+        }
         writeln!(out, "</tr></thead><tbody>")?;
         for (tone, row) in &self.rows {
-            write!(out, "<tr class=\"{}\">", tone.class())?;
-            for (at, text) in row.iter().enumerate() {
+            let of_row = if *tone == Tone::Plain { plain } else { tone.class() };
+            write!(out, "<tr{}>", class(of_row))?;
+            for (at, (title, text)) in self.header.iter().zip(row).enumerate() {
                 match at {
                     0 => write!(out, "<th scope=\"row\">{}</th>", cell(text))?,
-                    _ => write!(out, "<td>{}</td>", cell(text))?,
+                    _ => write!(out, "<td{}>{}</td>", class(column(title)), cell(text))?,
                 }
             }
             writeln!(out, "</tr>")?;
@@ -409,8 +405,8 @@ pub(crate) fn broken(lead: &str, text: &str, columns: usize) -> Vec<String> {
 }
 
 /// `line` in pieces of so many columns, all but the first indented; as it is where the columns are not known.
-fn cut(line: &str, columns: Option<u16>) -> Vec<Cow<'_, str>> {
-    let Some(columns) = columns.map(usize::from).filter(|columns| width(line) > *columns) else {
+fn cut(line: &str, columns: Option<usize>) -> Vec<Cow<'_, str>> {
+    let Some(columns) = columns.filter(|columns| width(line) > *columns) else {
         return vec![Cow::Borrowed(line)];
     };
     let (mut pieces, mut piece, mut used) = (Vec::new(), String::new(), 0);
@@ -439,7 +435,7 @@ pub fn hanging(text: &str, columns: Option<u16>) -> String {
             Some(most) => {
                 let lead = &line[..line.len() - line.trim_start().len()];
                 let all = broken(lead, line.trim_start(), most);
-                lines.extend(all.iter().flat_map(|line| cut(line, columns)).map(Cow::into_owned));
+                lines.extend(all.iter().flat_map(|line| cut(line, Some(most))).map(Cow::into_owned));
             }
         }
     }

@@ -2,8 +2,48 @@
 
 pub(crate) use metrics::format_count as count;
 use metrics::{Clamped, Ending, SECOND, format_bits_per_second, format_bytes, format_duration, real};
-use model::{Kind, Media, Phase, Ping, Probe, Schedule, Spacing, Totals, Train, Transport, Verify};
+use model::{
+    HostSnapshot, Kind, Level, Media, Phase, Ping, Probe, Schedule, SessionInfo, Spacing, Totals, Train,
+    Transport, Verify,
+};
 use std::collections::BTreeMap;
+
+/// `3 late`, `1 lost`: the things there are any of.
+pub(crate) fn counted<'a>(all: impl IntoIterator<Item = (u64, &'a str)>) -> impl Iterator<Item = String> {
+    all.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}"))
+}
+
+/// `TTL 63`, `TTL 63 to 64`
+pub(crate) fn range(name: &str, (low, high): (u8, u8)) -> String {
+    if low == high { format!("{name} {low}") } else { format!("{name} {low} to {high}") }
+}
+
+/// `8 x EPYC`, or how many where the host does not tell more.
+pub(crate) fn cpus(host: &HostSnapshot) -> String {
+    match host.cpu.as_str() {
+        "" => count(u64::from(host.cpus), "CPU"),
+        cpu => format!("{} x {cpu}", host.cpus),
+    }
+}
+
+/// The round trip before the load, where the server told it.
+pub(crate) fn idle_round_trip(session: &SessionInfo) -> Option<String> {
+    (session.base_rtt_ns > 0).then(|| format!("idle round trip {}", format_duration(session.base_rtt_ns)))
+}
+
+/// What stands before a notice of this level.
+pub(crate) fn level(level: Level) -> &'static str {
+    match level {
+        Level::Info => "",
+        Level::Warning => "warning: ",
+        Level::Error => "error: ",
+    }
+}
+
+/// `buffer=65536 connections=4`: what a sweep varies, for programs.
+pub(crate) fn pairs(label: &BTreeMap<String, String>) -> String {
+    label.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
+}
 
 pub(crate) fn ending(ending: Ending) -> &'static str {
     match ending {
@@ -115,21 +155,19 @@ fn messages(ping: &Ping, connections: u32) -> Vec<String> {
     words.extend(ping.messages.map(|n| format!("{n} each")));
     words.extend((ping.warmup > 0).then(|| format!("{} more to warm up", ping.warmup)));
     words.extend(ping.chunk.map(|n| format!("at most {} a send", format_bytes(u64::from(n)))));
-    let rate = |gap: u64| format!("{:.6} a second", real(SECOND) / real(gap));
+    // `100 a second each`: without zeros behind the point.
+    let rate = |gap: u64| {
+        let number = format!("{:.6}", real(SECOND) / real(gap));
+        format!("{} a second each", number.trim_end_matches('0').trim_end_matches('.'))
+    };
     words.push(match ping.schedule {
         Schedule::Closed => "closed loop".to_owned(),
-        Schedule::Fixed { gap_ns } => format!("{} each", trimmed(&rate(gap_ns))),
-        Schedule::Poisson { gap_ns } => format!("{} each at random", trimmed(&rate(gap_ns))),
-        Schedule::Trace { gap_ns } => format!("{} each, spaced by a trace", trimmed(&rate(gap_ns))),
+        Schedule::Fixed { gap_ns } => rate(gap_ns),
+        Schedule::Poisson { gap_ns } => rate(gap_ns) + " at random",
+        Schedule::Trace { gap_ns } => rate(gap_ns) + ", spaced by a trace",
     });
     words.extend(ping.busy.then(|| "spinning".to_owned()));
     words
-}
-
-/// `100 a second` of `100.000000 a second`.
-fn trimmed(text: &str) -> String {
-    let (number, rest) = text.split_once(' ').unwrap_or((text, ""));
-    format!("{} {rest}", number.trim_end_matches('0').trim_end_matches('.'))
 }
 
 /// `both ways, 1 flow of 1000 datagrams/s (11.2 Mbit/s), 1.37 KiB each, 10.0 s, …`

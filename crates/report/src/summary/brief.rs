@@ -1,6 +1,6 @@
 //! The result in some lines: the answer, what else was found, and the gravest caveats.
 
-use super::{found_in_all, kinds, load, point, repeats, sweep, tone_of};
+use super::{found_in_all, kinds, load, point, sweep, tone_of};
 use crate::text::{Page, Tone};
 use crate::words;
 use metrics::{Clamped, format_duration};
@@ -21,7 +21,7 @@ pub(super) fn write(outcome: &Outcome, tone: Tone, page: &mut Page<'_>) -> io::R
         load::stages(outcome, page)?;
     } else if let [only] = outcome.points.as_slice() {
         page.groups("  ", &beside(only), MOST_LINES)?;
-    } else if repeats::only(outcome) || outcome.path_mtu.is_some() || outcome.begin.verb == "demo" {
+    } else if sweep::is_repeated(outcome) || outcome.path_mtu.is_some() || outcome.begin.verb == "demo" {
         // All of it is said.
     } else {
         sweep::steps(outcome, page)?;

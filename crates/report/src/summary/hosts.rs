@@ -7,7 +7,7 @@ use model::{Begin, CpuUse, HostSnapshot, Kind, Point, Totals};
 use std::io;
 
 /// Both ends' totals under the names that the report uses, ours first.
-pub(super) fn ends(point: &Point) -> impl Iterator<Item = (String, &Totals)> {
+pub(crate) fn ends(point: &Point) -> impl Iterator<Item = (String, &Totals)> {
     let local = ("this end".to_owned(), &point.local);
     std::iter::once(local).chain(point.remote.iter().map(|t| (format!("server {}", t.who), t)))
 }
@@ -46,15 +46,14 @@ fn tcp(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
     let rows = ends.map(|(name, totals)| (Tone::Plain, name, &totals.tcp));
     page.section(&Table::of("TCP", &columns, rows))?;
     if let Some(efficiency) = point.tcp_efficiency_percent {
-        let text = format!(
+        page.remark(format!(
             "TCP efficiency {efficiency:.3} %: the share of all bytes sent that were not sent again (RFC 6349)"
-        );
-        page.paragraph(Tone::Plain, "  ", &text)?;
+        ))?;
     }
     if let Some(delay) = point.buffer_delay_percent {
-        let text =
-            format!("Buffer delay {delay:.1} %: what the load adds to the smallest round trip (RFC 6349)");
-        page.paragraph(Tone::Plain, "  ", &text)?;
+        page.remark(format!(
+            "Buffer delay {delay:.1} %: what the load adds to the smallest round trip (RFC 6349)"
+        ))?;
     }
     Ok(())
 }
@@ -125,19 +124,17 @@ fn settings(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
 
 /// Placement of workers on cores.
 fn placement(point: &Point, begin: &Begin, page: &mut Page<'_>) -> io::Result<()> {
-    let text = |name: &str, placement: &str, workers: u32, cpus: u32| {
+    let servers = point.sessions.iter();
+    let servers = servers.map(|s| (format!("server {}", s.address), &s.placement, s.workers, s.host.cpus));
+    let local = ("this end".to_owned(), &begin.placement, begin.workers, begin.host.cpus);
+    // Files and servers of other programs do not tell what they ran on.
+    let known = std::iter::once(local).chain(servers).filter(|(.., cpus)| *cpus > 0);
+    let words = known.map(|(name, placement, workers, cpus)| {
         let placement = if placement.is_empty() { "not known" } else { placement };
-        let (workers, cpus) =
-            (words::count(u64::from(workers), "worker"), words::count(u64::from(cpus), "CPU"));
+        let (workers, cpus) = (words::count(workers.into(), "worker"), words::count(cpus.into(), "CPU"));
         format!("{name}: {workers} ({placement}) on {cpus}")
-    };
-    // Files of other programs do not tell what they ran on.
-    let known =
-        (begin.host.cpus > 0).then(|| text("this end", &begin.placement, begin.workers, begin.host.cpus));
-    let mut all: Vec<String> = known.into_iter().collect();
-    // Nor do servers of other programs.
-    let servers = point.sessions.iter().filter(|s| s.host.cpus > 0);
-    all.extend(servers.map(|s| text(&format!("server {}", s.address), &s.placement, s.workers, s.host.cpus)));
+    });
+    let all: Vec<String> = words.collect();
     if all.is_empty() {
         return Ok(());
     }
@@ -156,31 +153,21 @@ fn snapshot(name: &str, host: &HostSnapshot, page: &mut Page<'_>) -> io::Result<
         true => format!("clock synchronised within {}", format_duration(host.clock_error_ns)),
         false => "clock not synchronised".to_owned(),
     };
-    let cpus = match host.cpu.as_str() {
-        "" => words::count(u64::from(host.cpus), "CPU"),
-        cpu => format!("{} x {cpu}", host.cpus),
-    };
     let memory = if host.memory == 0 { String::new() } else { format!("{}, ", format_bytes(host.memory)) };
-    let machine = format!(
-        "{}, {cpus}, {memory}default congestion control {}, {clock}",
+    page.remark(format!(
+        "{}, {}, {memory}default congestion control {}, {clock}",
         known(&host.kernel),
+        words::cpus(host),
         host.congestion
-    );
-    page.paragraph(Tone::Plain, "  ", &machine)?;
+    ))?;
     if let Some(nic) = &host.nic {
         let speed = nic.speed_mbit.map_or("speed not known".to_owned(), |mbit| format!("{mbit} Mbit/s"));
-        let text = format!(
-            "{}, MTU {}, {speed}, qdisc {}, offloads {}",
-            if nic.name.is_empty() {
-                "interface".to_owned()
-            } else {
-                format!("{} ({})", nic.name, nic.driver)
-            },
-            nic.mtu,
-            nic.qdisc,
-            nic.offloads.join(" ")
-        );
-        page.paragraph(Tone::Plain, "  ", &text)?;
+        let name = match nic.name.as_str() {
+            "" => "interface".to_owned(),
+            name => format!("{name} ({})", nic.driver),
+        };
+        let offloads = nic.offloads.join(" ");
+        page.remark(format!("{name}, MTU {}, {speed}, qdisc {}, offloads {offloads}", nic.mtu, nic.qdisc))?;
     }
     host.sysctl.iter().try_for_each(|(key, value)| page.line(Tone::Plain, &format!("  {key} = {value}")))
 }

@@ -19,24 +19,21 @@ pub(super) fn write(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
     trips(&found, page)?;
     let bound = found.iter().flat_map(|f| [f.up, f.down]).flatten().filter_map(|way| way.bound_ns).max();
     if let Some(bound) = bound {
-        let text =
-            format!("one-way delays are right to ±{}, as the clocks were compared", format_duration(bound));
-        page.paragraph(Tone::Plain, "  ", &text)?;
+        let bound = format_duration(bound);
+        page.remark(format!("one-way delays are right to ±{bound}, as the clocks were compared"))?;
     }
-    let text = format!(
+    page.remark(format!(
         "round trips are less the server's turnaround (its median is told); RPM, round trips a minute, after {RESPONSIVENESS}: beside \
          the load by datagrams of a flow of their own (its trimmed mean, of what never came back 5 s each), \
          inside by exchanges between the payload of the loading connections, from when they were to be sent (the same mean), and \
          the mean of the two; buffer delay (RFC 6349) by what the connections' kernels see; the draft's TLS and \
          HTTP exchanges are not made"
-    );
-    page.paragraph(Tone::Plain, "  ", &text)?;
+    ))?;
     if let Some(repetitions) = repetitions(&found) {
-        let text = format!(
+        page.remark(format!(
             "figures of {repetitions} together: percentiles of all their round trips, of one-way delays the \
              largest percentile of a repetition, the mean of goodput and of buffer delay"
-        );
-        page.paragraph(Tone::Plain, "  ", &text)?;
+        ))?;
     }
     page.gap()?;
     grade(&found, page)
@@ -85,10 +82,14 @@ fn signed(ns: i64) -> String {
     format!("{sign}{}", format_duration(ns.unsigned_abs()))
 }
 
+/// The stage with the worst grade.
+pub(crate) fn worst(found: &[Found]) -> Option<&Found> {
+    found.iter().filter(|f| f.grade().is_some()).max_by_key(|f| f.grown_ns())
+}
+
 /// The verdict: the worst of the stages.
 fn grade(found: &[Found], page: &mut Page<'_>) -> io::Result<()> {
-    let worst = found.iter().filter(|f| f.grade().is_some()).max_by_key(|f| f.grown_ns());
-    let Some(worst) = worst else {
+    let Some(worst) = worst(found) else {
         return page.paragraph(Tone::Warning, "", "No grade: nothing was measured under load");
     };
     let grade = worst.grade().unwrap_or("-");
@@ -144,7 +145,7 @@ pub(super) fn found(outcome: &Outcome) -> Vec<String> {
         Some(format!("{} {direction}", format_bits_per_second(bps)))
     };
     let ways = [goodput("up", |f| f.up, "to server"), goodput("down", |f| f.down, "from server")];
-    let worst = stages.iter().filter_map(|f| Some((f.grown_ns()?, f.grade()?))).max();
-    let grade = worst.map_or("no grade".to_owned(), |(_, grade)| format!("latency under load: {grade}"));
+    let grade = worst(&stages).and_then(Found::grade);
+    let grade = grade.map_or("no grade".to_owned(), |grade| format!("latency under load: {grade}"));
     ways.into_iter().flatten().chain([grade]).chain(repetitions(&stages)).collect()
 }

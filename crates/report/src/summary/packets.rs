@@ -1,8 +1,9 @@
-//! Datagrams: what became of them and how long they took, one direction at a time.
+//! Datagrams: what became of them and how long they took, one direction at a time, flow by flow; and the frames they carried.
 
-use crate::text::{Page, TIMES, Table, Tone, or_dash};
-use metrics::{ClockKind, Packets, format_bits_per_second, format_duration};
-use model::{PacketReport, Point, Totals, Unit};
+use crate::text::{Column, Page, TIMES, Table, Tone, or_dash};
+use crate::words;
+use metrics::{Clamped, ClockKind, Frames, PlayoutSummary, format_bits_per_second, format_duration, real};
+use model::{FlowRow, FlowWay, PacketReport, Point, Totals, Unit};
 use std::io;
 
 /// One direction: the reports of sender and receiver.
@@ -65,28 +66,22 @@ pub(super) fn write(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
 }
 
 fn counts(ways: &[Way<'_>], page: &mut Page<'_>) -> io::Result<()> {
-    let counted =
-        |way: &Way<'_>, of: fn(&Packets) -> u64| or_dash(way.got, |got| of(&got.counts).to_string());
-    let mut table = Table::new(
-        "Datagrams (receiver's count)|sent|received|lost|loss|repeated|reordered|late|damaged|rate",
-    );
-    for way in ways {
-        let cells = vec![
-            way.name.to_owned(),
-            or_dash(way.sent, |sent| sent.counts.sent.to_string()),
-            way.got.map_or("NOT CONFIRMED".to_owned(), |got| got.counts.received.to_string()),
-            or_dash(way.got, |got| got.counts.lost.to_string()),
-            or_dash(way.got.and_then(PacketReport::loss), share),
-            counted(way, |c| c.duplicated),
-            counted(way, |c| c.reordered),
-            counted(way, |c| c.late),
-            counted(way, |c| c.corrupt),
-            or_dash(way.goodput_bps.filter(|_| way.got.is_some()), format_bits_per_second),
-        ];
+    let columns: [Column<&Way<'_>>; 9] = [
+        ("sent", |way| or_dash(way.sent, |sent| sent.counts.sent.to_string())),
+        ("received", |way| way.got.map_or("NOT CONFIRMED".to_owned(), |got| got.counts.received.to_string())),
+        ("lost", |way| or_dash(way.got, |got| got.counts.lost.to_string())),
+        ("loss", |way| or_dash(way.got.and_then(PacketReport::loss), share)),
+        ("repeated", |way| or_dash(way.got, |got| got.counts.duplicated.to_string())),
+        ("reordered", |way| or_dash(way.got, |got| got.counts.reordered.to_string())),
+        ("late", |way| or_dash(way.got, |got| got.counts.late.to_string())),
+        ("damaged", |way| or_dash(way.got, |got| got.counts.corrupt.to_string())),
+        ("rate", |way| or_dash(way.goodput_bps.filter(|_| way.got.is_some()), format_bits_per_second)),
+    ];
+    let rows = ways.iter().map(|way| {
         let bad = way.got.is_none_or(|got| got.counts.lost > 0 || got.counts.corrupt > 0);
-        table.row(Tone::bad_if(bad), cells);
-    }
-    page.table(&table)
+        (Tone::bad_if(bad), way.name.to_owned(), way)
+    });
+    page.table(&Table::of("Datagrams (receiver's count)", &columns, rows))
 }
 
 fn times(ways: &[Way<'_>], page: &mut Page<'_>) -> io::Result<()> {
@@ -116,11 +111,7 @@ fn times(ways: &[Way<'_>], page: &mut Page<'_>) -> io::Result<()> {
 /// What the tables have no column for.
 fn remarks(way: &Way<'_>, asked: bool, page: &mut Page<'_>) -> io::Result<()> {
     let mut words = Vec::new();
-    let some = |n: u64, what: &str| (n > 0).then(|| format!("{n} {what}"));
-    let range = |name: &str, (low, high): (u8, u8)| match low == high {
-        true => format!("{name} {low}"),
-        false => format!("{name} {low} to {high}"),
-    };
+
     if let Some(got) = way.got {
         words.extend(got.clock_bound_ns.map(|ns| {
             let how = match got.clock {
@@ -143,14 +134,15 @@ fn remarks(way: &Way<'_>, asked: bool, page: &mut Page<'_>) -> io::Result<()> {
         let of = |n: Option<u64>, words: fn(u64) -> String| n.filter(|&n| n > 0).map(words);
         words.extend(of(got.longest_loss, |n| format!("longest loss {n} in a row")));
         words.extend(of(got.max_extent, |n| format!("reordered by up to {n}")));
-        words.extend(some(got.counts.dropped, "dropped by the receiver's own buffer"));
+        words.extend(words::counted([(got.counts.dropped, "dropped by the receiver's own buffer")]));
         words.push(stamps(got));
-        words.extend(some(got.card_refused, "stamps of the card not believed"));
-        let unplaced = "stamps of the card not placed (its clock could not be read)";
-        words.extend(some(got.card_unplaced, unplaced));
-        words.extend(got.marks.ttl.map(|ttl| range("TTL", ttl)));
-        words.extend(got.marks.dscp.filter(|dscp| dscp.1 > 0).map(|dscp| range("DSCP", dscp)));
-        words.extend(some(got.marks.ecn[3], "marked for congestion (CE)"));
+        words.extend(words::counted([
+            (got.card_refused, "stamps of the card not believed"),
+            (got.card_unplaced, "stamps of the card not placed (its clock could not be read)"),
+        ]));
+        words.extend(got.marks.ttl.map(|ttl| words::range("TTL", ttl)));
+        words.extend(got.marks.dscp.filter(|dscp| dscp.1 > 0).map(|dscp| words::range("DSCP", dscp)));
+        words.extend(words::counted([(got.marks.ecn[3], "marked for congestion (CE)")]));
     }
     if let Some(sent) = way.sent {
         words.push(match (&sent.stack_ns, asked) {
@@ -167,8 +159,10 @@ fn remarks(way: &Way<'_>, asked: bool, page: &mut Page<'_>) -> io::Result<()> {
         let waited = format_duration(sent.blocked_ns);
         let blocked = format!("the sender waited {waited} for its full socket");
         words.extend((sent.blocked_ns > 0).then_some(blocked));
-        words.extend(some(sent.counts.unsent, "not sent (too late, or refused)"));
-        words.extend(some(sent.counts.refused, "refusals by the sender's system"));
+        words.extend(words::counted([
+            (sent.counts.unsent, "not sent (too late, or refused)"),
+            (sent.counts.refused, "refusals by the sender's system"),
+        ]));
     }
     page.paragraph(Tone::Plain, &format!("  {}: ", way.name), &words.join(", "))
 }
@@ -188,6 +182,152 @@ fn stamps(got: &PacketReport) -> String {
 }
 
 /// A share as people read it.
-pub(super) fn share(of: f64) -> String {
+fn share(of: f64) -> String {
     Unit::Percent.show(of * 100.0)
+}
+
+/// Flows shown; the JSON has all.
+const MOST_SHOWN: usize = 32;
+
+/// The table of `point`'s flows, if it has several.
+pub(super) fn flows(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
+    if point.flows.is_empty() {
+        return Ok(());
+    }
+    let mut ways: Vec<(&FlowRow, &'static str, &FlowWay)> = point
+        .flows
+        .iter()
+        .flat_map(|row| {
+            let up = row.up.as_ref().map(|way| (row, "to server", way));
+            let down = row.down.as_ref().map(|way| (row, "from server", way));
+            up.into_iter().chain(down)
+        })
+        .collect();
+    let odd = ways.iter().filter(|(.., way)| way.lossy || way.slow).count();
+    ways.sort_by_key(|(row, name, way)| (!(way.lossy || way.slow), *name, row.flow));
+    let columns: [Column<&(&FlowRow, &'static str, &FlowWay)>; 11] = [
+        ("local port", |(row, ..)| or_dash(row.local, |local| local.port().to_string())),
+        ("direction", |(_, name, _)| (*name).to_owned()),
+        ("sent", |(.., way)| or_dash(way.sent, |n| n.to_string())),
+        ("received", |(.., way)| way.got.counts.received.to_string()),
+        ("lost", |(.., way)| way.got.counts.lost.to_string()),
+        ("reordered", |(.., way)| way.got.counts.reordered.to_string()),
+        ("damaged", |(.., way)| way.got.counts.corrupt.to_string()),
+        ("delay min", |(.., way)| {
+            or_dash((way.got.delays > 0).then_some(way.got.delay_min_ns), format_duration)
+        }),
+        ("mean", |(.., way)| or_dash(way.got.delay_mean_ns(), format_duration)),
+        ("max", |(.., way)| or_dash((way.got.delays > 0).then_some(way.got.delay_max_ns), format_duration)),
+        ("", |(.., way)| match (way.lossy, way.slow) {
+            (true, true) => "loses more, slower".to_owned(),
+            (true, false) => "loses more".to_owned(),
+            (false, slow) => if slow { "slower" } else { "" }.to_owned(),
+        }),
+    ];
+    let rows = ways.iter().take(MOST_SHOWN).map(|row| {
+        let (flow, _, way) = row;
+        (Tone::bad_if(way.lossy || way.slow), flow.flow.to_string(), row)
+    });
+    page.section(&Table::of("Flow", &columns, rows))?;
+    page.more(u64::clamped(ways.len().saturating_sub(MOST_SHOWN)), ", in the JSON")?;
+    let fare = match odd {
+        0 => return page.remark("no flow fares worse than the others by more than chance"),
+        1 => "one flow fares".to_owned(),
+        odd => format!("{odd} flows fare"),
+    };
+    let text = format!(
+        "{fare} worse than the others: where paths are chosen by address and port, one of them may be bad"
+    );
+    page.paragraph(Tone::Warning, "  ", &text)
+}
+
+/// One direction's receiver.
+struct Shown<'a> {
+    name: &'static str,
+    frames: Option<Frames>,
+    playout: Option<&'a PlayoutSummary>,
+}
+
+fn shown(point: &Point) -> Vec<Shown<'_>> {
+    let pattern = point.phase.pattern;
+    let mut all = Vec::new();
+    if pattern.sends_up() {
+        let sum = |all: Option<Frames>, one: &Totals| {
+            let mut all = all.unwrap_or_default();
+            all.add(one.frames?);
+            Some(all)
+        };
+        let frames = point.remote.iter().fold(None, sum);
+        // Those of several servers cannot be told as one.
+        let playout = if let [one] = point.remote.as_slice() { one.playout.as_ref() } else { None };
+        all.push(Shown { name: "to server", frames, playout });
+    }
+    if pattern.sends_down() {
+        let Totals { frames, playout, .. } = &point.local;
+        all.push(Shown { name: "from server", frames: *frames, playout: playout.as_ref() });
+    }
+    all
+}
+
+fn total(frames: &Frames) -> u64 {
+    frames.completed + frames.dropped + frames.repeated
+}
+
+/// The result in a few words.
+pub(super) fn frames_found(point: &Point) -> Vec<String> {
+    let words = |shown: &Shown<'_>| {
+        let frames = shown.frames?;
+        let part = share(real(frames.dropped) / real(total(&frames).max(1)));
+        Some(format!("{}: {} of {} frames dropped ({part})", shown.name, frames.dropped, total(&frames)))
+    };
+    super::each_way(shown(point).iter().filter_map(words))
+}
+
+/// All about `point`'s frames.
+pub(super) fn frames(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
+    let columns: [Column<&Shown<'_>>; 7] = [
+        ("frames", |one| one.frames.map_or("NOT CONFIRMED".to_owned(), |f| total(&f).to_string())),
+        ("whole", |one| or_dash(one.frames, |f| f.completed.to_string())),
+        ("dropped", |one| or_dash(one.frames, |f| f.dropped.to_string())),
+        ("share", |one| or_dash(one.frames, |f| share(real(f.dropped) / real(total(&f).max(1))))),
+        ("repeated", |one| or_dash(one.frames, |f| f.repeated.to_string())),
+        ("stalls", |one| or_dash(one.playout.filter(|_| one.frames.is_some()), |p| p.stalls.to_string())),
+        ("longest", |one| {
+            or_dash(one.playout.filter(|_| one.frames.is_some()), |p| p.longest_stall.to_string())
+        }),
+    ];
+    let all = shown(point);
+    let rows = all
+        .iter()
+        .map(|one| (Tone::bad_if(one.frames.is_none_or(|f| f.dropped > 0)), one.name.to_owned(), one));
+    page.table(&Table::of("Frames (receiver's judgement)", &columns, rows))?;
+    for one in &all {
+        if let Some(playout) = one.playout {
+            depth(one.name, playout, page)?;
+        }
+    }
+    Ok(())
+}
+
+/// Which depth would have been enough?
+fn depth(name: &str, playout: &PlayoutSummary, page: &mut Page<'_>) -> io::Result<()> {
+    let Some(need) = &playout.need_ns else { return Ok(()) };
+    let ns = |n: i64| {
+        if n < 0 { format!("-{}", format_duration(n.unsigned_abs())) } else { format_duration(n) }
+    };
+    let mut words = vec![format!(
+        "a buffer of {} would have held every frame that came, {} 99 % of them",
+        ns(need.max.max(0)),
+        ns(need.p99.max(0))
+    )];
+    if playout.never > 0 {
+        words.push(format!("{} never came whole: no depth helps them", playout.never));
+    }
+    let useful = playout.misses.iter().filter(|(_, missed)| *missed > playout.never);
+    let missed: Vec<String> =
+        useful.map(|(depth, n)| format!("{n} with {}", format_duration(*depth))).collect();
+    if !missed.is_empty() {
+        words.push(format!("frames missed: {}", missed.join(", ")));
+    }
+    page.paragraph(Tone::Plain, &format!("  {name}: "), &words.join("; "))
 }

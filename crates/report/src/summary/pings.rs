@@ -1,10 +1,9 @@
-//! Round trips: what became of the messages, how long they took, and the shape of that.
+//! Round trips: what became of the messages, how long they took, the shape of that, and each way's delay and losses.
 
-use super::ways;
 use crate::text::{Page, Table, Tone, up_to};
 use crate::words;
-use metrics::{Clamped, Spectrum, format_duration, percent_of, real};
-use model::{Baseline, PERCENTILES, Phase, Point, RoundTrips, Schedule, is_shown};
+use metrics::{Clamped, Spectrum, WayFacts, format_duration, percent_of, real};
+use model::{Baseline, PERCENTILES, Phase, Point, RoundTrips, Schedule, Ways, is_shown};
 use std::io;
 
 /// Rows of one in equal steps, which the reader has asked for.
@@ -20,29 +19,29 @@ pub(super) fn write(point: &Point, linear_ns: Option<u64>, page: &mut Page<'_>) 
     messages(trips, &point.phase, page)?;
     times(trips, &point.phase, point.baseline.as_deref(), page)?;
     if let Some(n) = point.local.counters.moved.get("process.preempted") {
-        let text = format!("this process was preempted {}", words::count(*n, "time"));
-        page.paragraph(Tone::Plain, "  ", &text)?;
+        page.remark(format!("this process was preempted {}", words::count(*n, "time")))?;
     }
     if let Some(both) = &trips.ways {
-        ways::write(both, page)?;
+        each_way(both, page)?;
     }
     trips.rtt_ns.as_ref().map_or(Ok(()), |rtt| histogram(rtt, linear_ns, page))
 }
 
 fn messages(trips: &RoundTrips, phase: &Phase, page: &mut Page<'_>) -> io::Result<()> {
     let counts = trips.counts;
-    let n = |n: u64, what: &str| (n > 0).then(|| format!("{n} {what}"));
     page.line(Tone::Heading, "Messages (as this end counted them)")?;
     let mut words = vec![format!("{} sent", counts.sent), format!("{} back in time", counts.in_time())];
-    words.extend(n(counts.late, "late"));
+    words.extend(words::counted([(counts.late, "late")]));
     let lost = u64::try_from(counts.lost).unwrap_or(0);
     let share = percent_of(lost, counts.sent.max(1));
     words.extend((lost > 0).then(|| format!("{lost} lost ({share:.3} %)")));
-    words.extend(n(counts.damaged, "DAMAGED"));
-    words.extend(n(counts.repeated, "came twice"));
-    words.extend(n(counts.unsettled(), "unanswered when their connection ended"));
-    words.extend(n(counts.missed, "places in the schedule missed"));
-    words.extend(n(counts.refused, "refused by the system"));
+    words.extend(words::counted([
+        (counts.damaged, "DAMAGED"),
+        (counts.repeated, "came twice"),
+        (counts.unsettled(), "unanswered when their connection ended"),
+        (counts.missed, "places in the schedule missed"),
+        (counts.refused, "refused by the system"),
+    ]));
     let good = counts.damaged == 0 && lost == 0 && counts.late == 0;
     page.paragraph(if good { Tone::Plain } else { Tone::Warning }, "  ", &words.join(", "))?;
     let ping = phase.ping.unwrap_or_default();
@@ -56,7 +55,7 @@ fn messages(trips: &RoundTrips, phase: &Phase, page: &mut Page<'_>) -> io::Resul
         0 => "no warm-up was left out".to_owned(),
         n => format!("a warm-up of {} was left out", words::count(n, "message")),
     };
-    page.paragraph(Tone::Plain, "  ", &format!("{how}; {warm}"))
+    page.remark(format!("{how}; {warm}"))
 }
 
 fn times(
@@ -80,30 +79,18 @@ fn times(
         let Some(s) = spectrum else { continue };
         table.row(Tone::Plain, cells(name, s, timeout(phase)));
     }
-    if table.is_empty() {
-        return Ok(());
-    }
-    page.gap()?;
-    page.table(&table)?;
-    match baseline.zip(trips.rtt_ns.as_ref()) {
-        Some((baseline, rtt)) => share_of_host(baseline, rtt, page),
-        None => Ok(()),
-    }
-}
-
-/// The share of the local baseline in the round trips.
-fn share_of_host(baseline: &Baseline, rtt: &Spectrum, page: &mut Page<'_>) -> io::Result<()> {
-    let Some(own) = &baseline.rtt_ns else { return Ok(()) };
-    let Some((own, all)) = own.quantile(0.5).zip(rtt.quantile(0.5)) else { return Ok(()) };
-    let all = all.max(1);
+    page.section(&table)?;
+    // The share of the local baseline in the round trips.
+    let median = |times: &Option<Spectrum>| times.as_ref()?.quantile(0.5);
+    let Some(baseline) = baseline else { return Ok(()) };
+    let Some((own, all)) = median(&baseline.rtt_ns).zip(median(&trips.rtt_ns)) else { return Ok(()) };
     let with = if baseline.apart { "" } else { " and a remote end on the same core" };
-    let text = format!(
+    page.remark(format!(
         "local baseline before the run: {} in the median, {:.0} % of the median round trip; so much is this host's system and \
          scheduling{with}",
         format_duration(own),
-        (percent_of(own, all)).min(100.0)
-    );
-    page.paragraph(Tone::Plain, "  ", &text)
+        percent_of(own, all.max(1)).min(100.0)
+    ))
 }
 
 /// How long an echo was waited for before it was late, ns.
@@ -117,13 +104,13 @@ pub(super) fn percentile(s: &Spectrum, q: f64, timeout_ns: u64) -> String {
     s.quantile(q).map_or_else(above, format_duration)
 }
 
-pub(super) fn header(title: &str) -> Table {
+fn header(title: &str) -> Table {
     let percentiles: Vec<&str> = PERCENTILES.iter().map(|(name, _)| *name).collect();
     Table::new(&format!("{title}|min|mean|{}|max|count", percentiles.join("|")))
 }
 
 /// A row of such a table.
-pub(super) fn cells(name: &str, s: &Spectrum, timeout_ns: u64) -> Vec<String> {
+fn cells(name: &str, s: &Spectrum, timeout_ns: u64) -> Vec<String> {
     let mut cells = vec![name.to_owned(), format_duration(s.min), format_duration(s.mean)];
     cells.extend(PERCENTILES.iter().map(|&(_, q)| match is_shown(s, q) {
         true => percentile(s, q, timeout_ns),
@@ -156,4 +143,131 @@ fn decades(rtt: &Spectrum) -> Vec<(String, u64)> {
         }
     }
     up_to(steps)
+}
+
+/// Writes all about the two ways.
+fn each_way(ways: &Ways, page: &mut Page<'_>) -> io::Result<()> {
+    let mut table = header("Each way");
+    let rows =
+        [("there", &ways.there_ns), ("back", &ways.back_ns), ("answers left late by", &ways.left_late_ns)];
+    for (name, spectrum) in rows {
+        if let Some(spectrum) = spectrum {
+            table.row(Tone::Plain, cells(name, spectrum, 0));
+        }
+    }
+    page.gap()?;
+    if table.is_empty() {
+        page.line(Tone::Heading, "Each way")?;
+    } else {
+        page.table(&table)?;
+    }
+    let facts = &ways.facts;
+    let told = [clocks(facts), losses(facts), marks(facts), oddities(facts)].concat();
+    told.iter().try_for_each(|(tone, text)| page.paragraph(*tone, "  ", text))
+}
+
+fn clocks(facts: &WayFacts) -> Vec<(Tone, String)> {
+    let mut told = Vec::new();
+    if let Some(bound) = facts.clock_bound_ns {
+        let how = match facts.by_wall {
+            0 => "found by exchanges of stamps",
+            _ => "both clocks say that they are disciplined",
+        };
+        told.push((Tone::Plain, format!("delays are right to ±{} ({how})", format_duration(bound))));
+    }
+    let distance = facts.clock_offset_ns.map(|ns| {
+        let side = if ns < 0 { "behind" } else { "ahead of" };
+        format!("the remote end's clock is {} {side} ours", format_duration(ns.unsigned_abs()))
+    });
+    let claim = facts.remote_synced.map(|synced| {
+        let error = facts.remote_error_ns.map_or("says nothing of its error".to_owned(), |ns| {
+            format!("may be wrong by {}", format_duration(ns))
+        });
+        format!("by its own account it is {}disciplined and {error}", if synced { "" } else { "not " })
+    });
+    let words: Vec<String> =
+        distance.into_iter().chain(claim).chain(facts.remote_clock.map(source)).collect();
+    if !words.is_empty() {
+        told.push((Tone::Plain, words.join("; ")));
+    }
+    told
+}
+
+/// The source of a clock's time, and of its stamps (RFC 8972, tables 6 and 7).
+fn source([from, method, ..]: [u8; 4]) -> String {
+    let from = match from {
+        1 => "NTP",
+        2 => "PTP",
+        3 => "SSU/BITS",
+        4 => "a satellite system",
+        5 => "no source",
+        _ => "a source of unknown kind",
+    };
+    let method = match method {
+        1 => "hardware",
+        2 => "software",
+        3 => "the control plane",
+        _ => "something unknown",
+    };
+    format!("it takes its time from {from}, and its stamps are taken by {method}")
+}
+
+fn losses(facts: &WayFacts) -> Vec<(Tone, String)> {
+    let lost = facts.there.lost + facts.back.lost + facts.lost_somewhere;
+    let mut words = Vec::new();
+    if facts.numbered > 0 {
+        words.push(format!("lost there {}, lost back {}", facts.there.lost, facts.back.lost));
+    }
+    if facts.lost_somewhere > 0 {
+        words.push(format!("{} lost, but it cannot be told where", facts.lost_somewhere));
+    }
+    let (there, back) = (facts.there, facts.back);
+    words.extend(words::counted([
+        (there.duplicated, "doubled there"),
+        (there.reordered, "overtaken there"),
+        (back.duplicated, "doubled back"),
+        (back.reordered, "overtaken back"),
+    ]));
+    if facts.numbered == 0 && lost > 0 {
+        words.push("the remote end copies our numbers, or all losses were on the way back".to_owned());
+    }
+    let tone = if lost > 0 { Tone::Warning } else { Tone::Plain };
+    if words.is_empty() { Vec::new() } else { vec![(tone, words.join(", "))] }
+}
+
+fn marks(facts: &WayFacts) -> Vec<(Tone, String)> {
+    let mut words = Vec::new();
+    for (way, marks) in [("there", &facts.there_marks), ("back", &facts.back_marks)] {
+        let ttl = marks.ttl.map(|ttl| words::range("TTL", ttl));
+        let dscp = marks.dscp.map(|dscp| words::range("DSCP", dscp));
+        let congested = words::counted([(marks.ecn[3], "marked congested")]);
+        words.extend(ttl.into_iter().chain(dscp).chain(congested).map(|told| format!("{told} {way}")));
+    }
+    if words.is_empty() {
+        Vec::new()
+    } else {
+        vec![(Tone::Plain, format!("received with {}", words.join(", ")))]
+    }
+}
+
+fn oddities(facts: &WayFacts) -> Vec<(Tone, String)> {
+    let answers = [
+        (facts.rejected, "did not belong to us or did not prove to know the key"),
+        (facts.unnamed, "came without our session identifier: the remote end knows none"),
+        (facts.tampered, "came with extensions that were changed on the way"),
+        (facts.malformed, "called one of our extensions malformed"),
+    ];
+    let odd = answers.into_iter().filter(|(n, _)| *n > 0);
+    let mut told: Vec<_> =
+        odd.map(|(n, what)| (Tone::Warning, format!("{} {what}", words::count(n, "answer")))).collect();
+    if !facts.unrecognised.is_empty() {
+        let kinds: Vec<String> = facts.unrecognised.iter().map(ToString::to_string).collect();
+        let text = format!("the remote end does not know extensions of type {}", kinds.join(", "));
+        told.push((Tone::Warning, text));
+    }
+    if let Some((received, sent)) = facts.remote_counts {
+        let text = format!("by its own count the remote end received {received} and sent {sent}");
+        told.push((Tone::Plain, text));
+    }
+    told
 }

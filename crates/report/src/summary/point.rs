@@ -1,8 +1,8 @@
 //! One phase in full: goodput or connections per second, the connections, and where they went.
 
-use super::{extras, flows, frames, hosts, packets, pings, trains};
+use super::{extras, hosts, packets, pings, trains};
 use crate::console::Style;
-use crate::text::{Column, Page, TIMES, Table, Tone, up_to};
+use crate::text::{Column, Page, TIMES, Table, Tone, or_dash, up_to};
 use crate::words;
 use metrics::{
     Clamped, DistSummary, Remote, Spread, format_bits_per_second, format_bytes, format_duration, percent_of,
@@ -29,39 +29,44 @@ pub(super) fn write(point: &Point, begin: &Begin, style: Style, page: &mut Page<
     if extras::any(point) && (point.phase.kind != Kind::Train || point.trains.is_some()) {
         page.gap()?;
     }
-    match point.phase.kind {
+    let kind = point.phase.kind;
+    let datagrams = match kind {
+        Kind::Stream => point.phase.probe.is_some(),
+        kind => matches!(kind, Kind::Delay | Kind::Train),
+    };
+    match kind {
         Kind::Connect => established(point, page)?,
         Kind::Ping if serving => {}
         Kind::Ping => pings::write(point, style.linear_ns, page)?,
         Kind::Tcp => goodput(point, serving, page)?,
-        Kind::Stream if point.phase.probe.is_some() => {
-            frames::write(point, page)?;
+        Kind::Stream if datagrams => {
+            packets::frames(point, page)?;
             page.gap()?;
             packets::write(point, page)?;
-            failures(point, page)?;
-            return hosts::write(point, begin, style.verbose, page);
         }
         Kind::Stream => streams(point, serving, page)?,
         Kind::Delay | Kind::Train => {
-            if point.phase.kind == Kind::Train {
+            if kind == Kind::Train {
                 trains::write(point, style.verbose, page)?;
                 page.gap()?;
             }
             if !extras::only_trips(point) {
                 packets::write(point, page)?;
             }
-            flows::write(point, page)?;
-            failures(point, page)?;
-            return hosts::write(point, begin, style.verbose, page);
+            packets::flows(point, page)?;
         }
+    }
+    if datagrams {
+        failures(point, page)?;
+        return hosts::write(point, begin, style.verbose, page);
     }
     connections(point, page)?;
     failures(point, page)?;
-    if point.phase.kind == Kind::Tcp {
+    if kind == Kind::Tcp {
         rates(point, page)?;
     }
     times(point, page)?;
-    if point.phase.kind == Kind::Connect {
+    if kind == Kind::Connect {
         histogram(point.local.connect_ns.as_ref(), page)?;
     }
     remotes(&point.local, page)?;
@@ -101,39 +106,30 @@ fn streams(point: &Point, serving: bool, page: &mut Page<'_>) -> io::Result<()> 
     let local = &point.local;
     if serving {
         page.line(Tone::Heading, "Streams sent (what arrives is known to the receivers alone)")?;
-        let text = format!(
-            "  sent: {} in {}",
-            format_bytes(local.traffic.tx_bytes),
-            format_duration(local.traffic.ns)
-        );
-        return page.line(Tone::Plain, &text);
+        let (sent, time) = (format_bytes(local.traffic.tx_bytes), format_duration(local.traffic.ns));
+        return page.line(Tone::Plain, &format!("  sent: {sent} in {time}"));
     }
     page.line(Tone::Heading, "Frames (as the receiver judged them when they were to be shown)")?;
     let frames = local.frames.unwrap_or_default();
     let judged = frames.completed + frames.dropped + frames.repeated;
-    let share = |n: u64| {
-        if judged == 0 { "-".to_owned() } else { format!("{:.3} %", percent_of(n, judged)) }
+    let share =
+        |n: u64| or_dash((judged > 0).then(|| percent_of(n, judged)), |share| format!("{share:.3} %"));
+    let mut row = |name: &str, n: u64, share: &str, text: &str| {
+        let tone = if name != "whole" && n > 0 { Tone::Warning } else { Tone::Plain };
+        page.paragraph(tone, &format!("  {name:<10}{n:>12}  {share:>10}  "), text)
     };
-    let mut row = |name: &str, n: u64, bad: bool, text: &str| {
-        let tone = if bad && n > 0 { Tone::Warning } else { Tone::Plain };
-        page.paragraph(tone, &format!("  {name:<10}{n:>12}  {:>10}  ", share(n)), text)
-    };
-    row("whole", frames.completed, false, "every byte had come in time")?;
-    row("dropped", frames.dropped, true, "bytes were missing: lost, or too late")?;
-    row("repeated", frames.repeated, true, "more bytes came than the frame has")?;
+    row("whole", frames.completed, &share(frames.completed), "every byte had come in time")?;
+    row("dropped", frames.dropped, &share(frames.dropped), "bytes were missing: lost, or too late")?;
+    row("repeated", frames.repeated, &share(frames.repeated), "more bytes came than the frame has")?;
     if frames.errors > 0 {
-        let lead = format!("  {:<10}{:>12}  {:>10}  ", "of none", frames.errors, "");
-        page.paragraph(Tone::Warning, &lead, "datagrams of frames that were shown already, or far ahead")?;
+        row("of none", frames.errors, "", "datagrams of frames that were shown already, or far ahead")?;
     }
     if local.traffic.ns == 0 {
         // A table of frames does not tell what they held.
         return Ok(());
     }
-    let text = format!(
-        "  received: {} in {}, the time that frames are held included",
-        format_bytes(local.traffic.rx_bytes),
-        format_duration(local.traffic.ns)
-    );
+    let (received, time) = (format_bytes(local.traffic.rx_bytes), format_duration(local.traffic.ns));
+    let text = format!("  received: {received} in {time}, the time that frames are held included");
     page.line(Tone::Plain, &text)
 }
 

@@ -1,9 +1,9 @@
-//! Sweeps: the figures of each setting over its repetitions, and the knee of datagrams.
+//! Several phases: the figures of each setting over its repetitions, of one setting over all of them, and the knee of datagrams.
 
 use crate::text::{Page, Table, Tone, or_dash};
 use crate::words;
-use metrics::{Clamped, format_duration};
-use model::{Figure, Outcome, Point, Stat, SweepRow, Unit, Way};
+use metrics::{Clamped, Spread, format_duration};
+use model::{Figure, Outcome, Point, Stat, Status, SweepRow, Unit, Way};
 use std::collections::BTreeSet;
 use std::io;
 
@@ -13,8 +13,7 @@ const NOTABLE: f64 = 0.1;
 /// One table; of datagrams one for each direction.
 pub(super) fn write(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
     let rows = outcome.sweep.as_slice();
-    let ways = Way::ALL.into_iter().filter(|way| rows.iter().any(|row| row.slot(*way).is_some()));
-    let ways: Vec<Way> = ways.collect();
+    let ways = slotted(rows);
     for (at, way) in ways.iter().enumerate() {
         if at > 0 {
             page.gap()?;
@@ -22,6 +21,11 @@ pub(super) fn write(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
         slots(rows, *way, page)?;
     }
     if ways.is_empty() { settings(outcome, page) } else { Ok(()) }
+}
+
+/// Directions of datagrams.
+pub(crate) fn slotted(rows: &[SweepRow]) -> Vec<Way> {
+    Way::ALL.into_iter().filter(|way| rows.iter().any(|row| row.slot(*way).is_some())).collect()
 }
 
 /// An empty table under the names of the settings and these titles.
@@ -85,10 +89,8 @@ fn settings(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
 
 /// What a row is judged by, in a few columns: the figures that the measurement is about.
 fn shown(rows: &[SweepRow]) -> Vec<Figure> {
-    let ways: Vec<Way> =
-        Way::ALL.into_iter().filter(|way| rows.iter().any(|row| row.slot(*way).is_some())).collect();
     let p99 = Stat::Quantile(0.99);
-    let all: Vec<Figure> = match ways.as_slice() {
+    let all: Vec<Figure> = match slotted(rows).as_slice() {
         [] => vec![
             Figure::Goodput(Way::Up),
             Figure::Goodput(Way::Down),
@@ -102,7 +104,7 @@ fn shown(rows: &[SweepRow]) -> Vec<Figure> {
             Figure::Delay(*way, Stat::MEDIAN),
             Figure::Delay(*way, p99),
         ],
-        _ => ways.iter().flat_map(|way| [Figure::Loss(*way), Figure::Delay(*way, p99)]).collect(),
+        ways => ways.iter().flat_map(|way| [Figure::Loss(*way), Figure::Delay(*way, p99)]).collect(),
     };
     all.into_iter().filter(|figure| rows.iter().any(|row| row.figure(*figure).is_some())).collect()
 }
@@ -166,7 +168,6 @@ const SATURATED: f64 = 0.95;
 /// From where on more of the one setting of connections gains nothing; `None` of datagrams, which have slots, and of settings without
 /// an order.
 fn saturation(rows: &[SweepRow]) -> Option<String> {
-    let has_slots = rows.iter().any(|row| Way::ALL.iter().any(|way| row.slot(*way).is_some()));
     let value = |row: &SweepRow| match row.label.len() {
         1 => row.label.values().next()?.parse::<f64>().ok(),
         _ => None,
@@ -177,7 +178,7 @@ fn saturation(rows: &[SweepRow]) -> Option<String> {
     let enough =
         |(_, row): &&(f64, &SweepRow)| rates(row).is_some_and(|(_, mean, _)| mean >= most * SATURATED);
     let (_, first) = ordered.iter().find(enough)?;
-    if has_slots || ordered.len() < 2 {
+    if !slotted(rows).is_empty() || ordered.len() < 2 {
         return None;
     }
     let is_last = ordered.last().is_some_and(|(_, last)| last.label == first.label);
@@ -257,4 +258,50 @@ fn slots(rows: &[SweepRow], way: Way, page: &mut Page<'_>) -> io::Result<()> {
         "no knee: throughput over delay is largest where most was sent; the knee lies beyond this sweep"
     };
     page.paragraph(Tone::Plain, "  ", text)
+}
+
+/// Whether all phases are repetitions of one setting.
+pub(super) fn is_repeated(outcome: &Outcome) -> bool {
+    let points = &outcome.points;
+    points.iter().any(|point| point.repeat > 1) && points.iter().all(|point| point.label.is_empty())
+}
+
+/// A figure over the repetitions that measured something.
+fn over(points: &[Point], figure: Figure) -> Option<Spread> {
+    let measured = points.iter().filter(|point| point.status != Status::Failed);
+    Spread::of(&measured.filter_map(|point| figure.of(point)).collect::<Vec<f64>>())
+}
+
+pub(super) fn repetitions(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
+    let mut table = Table::new("Figure|runs|mean|± 95 %|sd|min|max");
+    for figure in Figure::compared() {
+        let Some(spread) = over(&outcome.points, figure) else { continue };
+        let show = |value: f64| figure.unit().show(value);
+        let known = |value: f64| if spread.n > 1 { show(value) } else { "-".to_owned() };
+        let cells = [
+            figure.to_string(),
+            spread.n.to_string(),
+            show(spread.mean),
+            known(spread.ci95),
+            known(spread.sd),
+            show(spread.min),
+            show(spread.max),
+        ];
+        table.row(Tone::Plain, cells.to_vec());
+    }
+    page.line(Tone::Heading, "Over the repetitions, each of which is one reading")?;
+    page.table(&table)
+}
+
+/// What they are about, in a few words.
+pub(super) fn over_repetitions(outcome: &Outcome) -> Vec<String> {
+    let kind = outcome.points.first().map(|point| point.phase.kind).unwrap_or_default();
+    let about = Figure::leading(kind).iter().filter_map(|figure| {
+        let spread = over(&outcome.points, *figure)?;
+        let show = |value: f64| figure.unit().show(value);
+        // One reading tells nothing of how well it is known.
+        let known = if spread.n > 1 { format!(" ± {}", show(spread.ci95)) } else { String::new() };
+        Some(format!("{figure} {}{known} in {}", show(spread.mean), words::count(spread.n, "run")))
+    });
+    about.collect()
 }

@@ -4,8 +4,8 @@ use super::extras;
 use crate::text::{Column, FEW_TIMES, Page, Table, Tone, or_dash};
 use crate::words;
 use metrics::{
-    Clamped, Spread, TrainReport, TrainRow, TrainSetting, Trouble, TroubleKind, format_bits_per_second,
-    format_duration,
+    Clamped, Spread, TrainReport, TrainRow, TrainSetting, Trouble, TroubleKind, Trough,
+    format_bits_per_second, format_duration,
 };
 use model::{Point, Trains};
 use std::io;
@@ -25,7 +25,7 @@ pub(super) fn found(point: &Point) -> Vec<String> {
     };
     let mut all: Vec<String> = settings.iter().map(of).collect();
     let lost: u64 = settings.iter().map(|s| s.lost).sum();
-    all.extend((lost > 0).then(|| format!("{lost} lost")));
+    all.extend(words::counted([(lost, "lost")]));
     all
 }
 
@@ -90,14 +90,12 @@ fn dispersion(trains: &Trains, page: &mut Page<'_>) -> io::Result<()> {
         }),
     ];
     let rows = trains.report.settings.iter().map(|s| (Tone::Plain, wait(s), s));
-    page.gap()?;
-    page.table(&Table::of("Dispersion rate (IP)", &columns, rows))?;
-    let text = format!(
+    page.section(&Table::of("Dispersion rate (IP)", &columns, rows))?;
+    page.remark(format!(
         "pairs estimate the capacity of the narrow link, as far as nothing else shared it; long trains what was left of it. \
          IP packets, with {} bytes of headers",
         trains.headers
-    );
-    page.paragraph(Tone::Plain, "  ", &text)
+    ))
 }
 
 fn delays(trains: &Trains, page: &mut Page<'_>) -> io::Result<()> {
@@ -112,9 +110,11 @@ fn delays(trains: &Trains, page: &mut Page<'_>) -> io::Result<()> {
     let before: u64 = report.settings.iter().map(|s| s.before_sent).sum();
     let mut words = vec![format!("right to ±{}", format_duration(trains.clock_bound_ns))];
     words.push(stamps(report, received));
-    words.extend((before > 0).then(|| format!("{before} seemed to come before they were sent, taken for 0")));
-    words.extend((trains.left_out > 0).then(|| format!("{} arrivals not remembered", trains.left_out)));
-    page.paragraph(Tone::Plain, "  ", &words.join(", "))
+    words.extend(words::counted([
+        (before, "seemed to come before they were sent, taken for 0"),
+        (trains.left_out, "arrivals not remembered"),
+    ]));
+    page.remark(words.join(", "))
 }
 
 /// Source of the receive timestamps.
@@ -134,15 +134,11 @@ fn stamps(report: &TrainReport, received: u64) -> String {
 
 /// What was returned: two-way rates, round trips, and the time for each packet.
 fn echoes(report: &TrainReport, page: &mut Page<'_>) -> io::Result<()> {
-    let told = || report.settings.iter().filter_map(|s| Some((s, s.echo.as_deref()?)));
-    if told().next().is_none() {
-        return Ok(());
-    }
     let mut table = Table::new(
         "Echoed (two-way)|returned|lost there|lost back|two-way rate|± sd|back at|± sd|time per packet",
     );
     let mut times = Table::new(&format!("Round trip|{FEW_TIMES}"));
-    for (s, e) in told() {
+    for (s, e) in report.settings.iter().filter_map(|s| Some((s, s.echo.as_deref()?))) {
         let mut cells = vec![wait(s)];
         cells.extend([e.returned, e.lost_there, e.lost_back].map(|n| n.to_string()));
         cells.extend(spread(e.two_way_bps));
@@ -153,13 +149,15 @@ fn echoes(report: &TrainReport, page: &mut Page<'_>) -> io::Result<()> {
         times.few_times("  held by the remote end", e.held_ns.as_ref());
         times.few_times("  without that", e.path_ns.as_ref());
     }
-    page.gap()?;
-    page.table(&table)?;
-    let text = "the two-way rate is the UDP payload that went both ways over the time from the first send to the last return; \
-                it is no rate of either way";
-    page.paragraph(Tone::Plain, "  ", text)?;
-    page.gap()?;
-    page.table(&times)
+    if table.is_empty() {
+        return Ok(());
+    }
+    page.section(&table)?;
+    page.remark(
+        "the two-way rate is the UDP payload that went both ways over the time from the first send to the last return; \
+         it is no rate of either way",
+    )?;
+    page.section(&times)
 }
 
 /// The delay of a few numbers, evenly from the first to the last: it rises where a queue builds up.
@@ -171,14 +169,11 @@ fn by_number(report: &TrainReport, page: &mut Page<'_>) -> io::Result<()> {
     let titles = numbers.iter().map(|n| (n + 1).to_string());
     let mut table = Table::under(std::iter::once("Mean delay of packet".to_owned()).chain(titles).collect());
     for s in &report.settings {
-        let at = |n: &u32| {
-            let found = s.by_number.iter().find(|d| d.number == *n);
-            found.map_or("-".to_owned(), |d| format_duration(d.mean_ns))
-        };
+        let at =
+            |n: &u32| or_dash(s.by_number.iter().find(|d| d.number == *n), |d| format_duration(d.mean_ns));
         table.row(Tone::Plain, std::iter::once(wait(s)).chain(numbers.iter().map(at)).collect());
     }
-    page.gap()?;
-    page.table(&table)
+    page.section(&table)
 }
 
 fn gaps(report: &TrainReport, page: &mut Page<'_>) -> io::Result<()> {
@@ -209,42 +204,46 @@ fn series(report: &TrainReport, page: &mut Page<'_>) -> io::Result<()> {
         let setting = report.settings.get(usize::clamped(row.setting));
         (Tone::bad_if(row.lost > 0), (row.train + 1).to_string(), (row, setting))
     });
+    page.section(&Table::of("Train", &columns, rows))
+}
+
+/// The first of `all` under a heading, a paragraph each, and how many further ones there are.
+fn listed<T>(
+    title: &str,
+    all: &[T],
+    further: u64,
+    words: impl Fn(&T) -> String,
+    page: &mut Page<'_>,
+) -> io::Result<()> {
+    if all.is_empty() {
+        return Ok(());
+    }
     page.gap()?;
-    page.table(&Table::of("Train", &columns, rows))
+    page.line(Tone::Heading, title)?;
+    all.iter().take(MOST_SHOWN).try_for_each(|one| page.paragraph(Tone::Warning, "  ", &words(one)))?;
+    page.more(u64::clamped(all.len().saturating_sub(MOST_SHOWN)) + further, "")
 }
 
 fn troughs(report: &TrainReport, page: &mut Page<'_>) -> io::Result<()> {
-    if report.troughs.is_empty() {
-        return Ok(());
-    }
-    page.gap()?;
-    page.line(Tone::Heading, "Troughs: repetitions in which trains came much slower than usual")?;
-    for trough in report.troughs.iter().take(MOST_SHOWN) {
+    let title = "Troughs: repetitions in which trains came much slower than usual";
+    let words = |trough: &Trough| {
         let names = trough.settings.iter().filter_map(|&s| report.settings.get(usize::clamped(s))).map(wait);
-        let whose = if trough.common {
-            "all settings: something else used the path, or a host was held up".to_owned()
-        } else {
-            names.collect::<Vec<_>>().join(", ")
+        let whose = match trough.common {
+            true => "all settings: something else used the path, or a host was held up".to_owned(),
+            false => names.collect::<Vec<_>>().join(", "),
         };
-        let at = format_duration(trough.at_ns);
-        page.paragraph(Tone::Warning, "  ", &format!("repetition {} at {at}: {whose}", trough.round + 1))?;
-    }
-    page.more(u64::clamped(report.troughs.len().saturating_sub(MOST_SHOWN)), "")
+        format!("repetition {} at {}: {whose}", trough.round + 1, format_duration(trough.at_ns))
+    };
+    listed(title, &report.troughs, 0, words, page)
 }
 
 fn troubles(report: &TrainReport, page: &mut Page<'_>) -> io::Result<()> {
-    if report.troubles.is_empty() {
-        return Ok(());
-    }
-    page.gap()?;
-    page.line(Tone::Heading, "Packets that something befell")?;
-    for trouble in report.troubles.iter().take(MOST_SHOWN) {
+    let words = |trouble: &Trouble| {
         let at = format_duration(trouble.intended_ns);
         let (train, number) = (trouble.train + 1, trouble.number + 1);
-        let text = format!("train {train}, packet {number}, at {at}: {}", befell(trouble));
-        page.paragraph(Tone::Warning, "  ", &text)?;
-    }
-    page.more(u64::clamped(report.troubles.len().saturating_sub(MOST_SHOWN)) + report.more_troubles, "")
+        format!("train {train}, packet {number}, at {at}: {}", befell(trouble))
+    };
+    listed("Packets that something befell", &report.troubles, report.more_troubles, words, page)
 }
 
 /// What befell a packet, in words.
