@@ -3,11 +3,13 @@
 //! One header row, snake_case names that end in the unit, `.` as the decimal point, UTC in RFC 3339. A cell of text that
 //! a spreadsheet would take for a formula is guarded with an apostrophe: much of that text comes from the network.
 
+use crate::summary::slotted;
 use crate::text::Column;
+use crate::words;
 use csv::Writer;
 use jiff::Timestamp;
 use metrics::{SECOND, Spread, TcpInfo, Wall};
-use model::{ConnectionRecord, End, Event, Interval, Measure, SweepRow, Traffic, Way};
+use model::{ConnectionRecord, End, Event, Interval, Measure, SweepRow, Traffic};
 use serde_json::{Value, json};
 use std::borrow::Borrow;
 use std::collections::BTreeSet;
@@ -16,34 +18,28 @@ use std::io::{self, Write};
 
 /// Where in the run a row belongs: what a sweep varies, which repetition, and the wall clock at the phase's start.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Place {
+pub struct Place {
     label: String,
     repeat: u32,
     started: Option<Wall>,
 }
 
 impl Place {
-    pub(crate) fn on_event(&mut self, event: &Event) {
+    fn on_event(&mut self, event: &Event) {
         match event {
             Event::Start { at } => self.started = Some(*at),
             Event::Phase { label, repeat, .. } => {
                 self.started = None;
-                let pairs: Vec<String> = label.iter().map(|(k, v)| format!("{k}={v}")).collect();
-                self.label = pairs.join(" ");
+                self.label = words::pairs(label);
                 self.repeat = *repeat;
             }
             _ => {}
         }
     }
 
-    /// The cell of what a sweep varies.
-    pub(crate) fn label(&self) -> String {
-        guarded(&self.label)
-    }
-
-    /// The cell of the repetition.
-    pub(crate) fn repeat(&self) -> String {
-        self.repeat.to_string()
+    /// The cells of what a sweep varies and of the repetition.
+    fn cells(&self) -> [String; 2] {
+        [guarded(&self.label), self.repeat.to_string()]
     }
 
     /// The wall time `ns` after the start; empty when the start is not known.
@@ -65,47 +61,54 @@ pub trait Rows: Default {
     /// Names of the columns, separated by commas.
     fn header() -> String;
 
-    /// Writes what `event` is worth.
-    fn write<W: Write>(&mut self, event: &Event, out: &mut Writer<W>) -> io::Result<()>;
+    /// Writes what `event`, which `place` knows already, is worth.
+    fn write<W: Write>(&mut self, place: &Place, event: &Event, out: &mut Writer<W>) -> io::Result<()>;
 }
 
-/// The titles of columns, separated by commas.
+/// The titles of the place and of columns, separated by commas.
 pub(crate) fn titles<T>(columns: &[Column<T>]) -> String {
-    columns.iter().map(|(title, _)| *title).collect::<Vec<_>>().join(",")
+    let place = ["label", "repeat"].into_iter();
+    place.chain(columns.iter().map(|(title, _)| *title)).collect::<Vec<_>>().join(",")
 }
 
-/// Writes a row for each of `rows`.
+/// Writes a row for each of `rows`, all of one place.
 pub(crate) fn write_rows<T, W: Write>(
+    place: &Place,
     columns: &[Column<T>],
     rows: impl IntoIterator<Item = impl Borrow<T>>,
     out: &mut Writer<W>,
 ) -> io::Result<()> {
-    let mut rows = rows.into_iter();
-    Ok(rows.try_for_each(|row| out.write_record(columns.iter().map(|(_, cell)| cell(row.borrow()))))?)
+    for row in rows {
+        let cells = columns.iter().map(|(_, cell)| cell(row.borrow()));
+        out.write_record(place.cells().into_iter().chain(cells))?;
+    }
+    Ok(())
 }
 
 /// A table that is written as the run goes on.
 pub struct EventCsv<W: Write, R> {
     out: Writer<W>,
+    place: Place,
     rows: R,
 }
 
 impl<W: Write, R: Rows> EventCsv<W, R> {
     /// Writes the header to `out`.
     pub fn new(out: W) -> io::Result<Self> {
-        Ok(EventCsv { out: begun(out, R::header().split(','))?, rows: R::default() })
+        Ok(EventCsv { out: begun(out, R::header().split(','))?, place: Place::default(), rows: R::default() })
     }
 }
 
 impl<W: Write, R: Rows> EventWriter for EventCsv<W, R> {
     fn on_event(&mut self, event: &Event) -> io::Result<()> {
-        self.rows.write(event, &mut self.out)
+        self.place.on_event(event);
+        self.rows.write(&self.place, event, &mut self.out)
     }
 }
 
 /// Rows of intervals, written out at once.
 #[derive(Default)]
-pub struct StatusRows(Place);
+pub struct StatusRows;
 
 impl Rows for StatusRows {
     fn header() -> String {
@@ -113,17 +116,22 @@ impl Rows for StatusRows {
         "label,repeat,index,start_s,end_s,end_utc,omitted".to_owned() + &measures.collect::<String>()
     }
 
-    fn write<W: Write>(&mut self, event: &Event, out: &mut Writer<W>) -> io::Result<()> {
-        self.0.on_event(event);
+    fn write<W: Write>(&mut self, place: &Place, event: &Event, out: &mut Writer<W>) -> io::Result<()> {
         let Event::Interval(interval) = event else { return Ok(()) };
-        out.write_record(status_row(interval, &self.0))?;
+        out.write_record(status_row(interval, place))?;
         out.flush()
     }
 }
 
 fn status_row(i: &Interval, place: &Place) -> Vec<String> {
-    let mut row = vec![place.label(), place.repeat(), i.index.to_string()];
-    row.extend([seconds(i.start_ns), seconds(i.end_ns), place.utc(i.end_ns), i.omitted.to_string()]);
+    let mut row = Vec::from(place.cells());
+    row.extend([
+        i.index.to_string(),
+        seconds(i.start_ns),
+        seconds(i.end_ns),
+        place.utc(i.end_ns),
+        i.omitted.to_string(),
+    ]);
     let cell =
         |(_, measure, end): (String, Measure, End)| measure.of(i, end).map(|value| format!("{value:.0}"));
     row.extend(Measure::columns().into_iter().map(cell).map(Option::unwrap_or_default));
@@ -133,10 +141,10 @@ fn status_row(i: &Interval, place: &Place) -> Vec<String> {
 /// Rows of ended connections, written out at every other event (tens of thousands of connections may end in a second, and writing
 /// each at once would disturb what is measured).
 #[derive(Default)]
-pub struct ConnectionRows(Place);
+pub struct ConnectionRows;
 
 /// The columns of a connection, and of where in the run it ended.
-fn connections<'a>() -> [Column<(&'a Place, &'a ConnectionRecord)>; 32] {
+fn connections<'a>() -> [Column<(&'a Place, &'a ConnectionRecord)>; 30] {
     fn tcp<T: Display>(c: &ConnectionRecord, of: fn(&TcpInfo) -> Option<T>) -> String {
         or_empty(c.tcp.as_ref().and_then(of))
     }
@@ -144,8 +152,6 @@ fn connections<'a>() -> [Column<(&'a Place, &'a ConnectionRecord)>; 32] {
         rate(Traffic { tx_bytes: bytes, rx_bytes: 0, ns: c.duration_ns }.tx_bps())
     }
     [
-        ("label", |(place, _)| place.label()),
-        ("repeat", |(place, _)| place.repeat()),
         ("id", |(_, c)| c.id.to_string()),
         ("ended_s", |(_, c)| seconds(c.ended_ns)),
         ("ended_utc", |(place, c)| place.utc(c.ended_ns)),
@@ -184,10 +190,9 @@ impl Rows for ConnectionRows {
         titles(&connections())
     }
 
-    fn write<W: Write>(&mut self, event: &Event, out: &mut Writer<W>) -> io::Result<()> {
-        self.0.on_event(event);
+    fn write<W: Write>(&mut self, place: &Place, event: &Event, out: &mut Writer<W>) -> io::Result<()> {
         let Event::Connection(record) = event else { return out.flush() };
-        write_rows(&connections(), [(&self.0, &**record)], out)
+        write_rows(place, &connections(), [(place, &**record)], out)
     }
 }
 
@@ -202,12 +207,10 @@ pub fn write_sweep_csv(rows: &[SweepRow], out: &mut dyn Write) -> io::Result<()>
         header.extend(["mean", "sd", "min", "max", "ci95"].map(|what| format!("{name}_{what}_{unit}")));
     }
     header.push("errors".to_owned());
-    let slots = Way::ALL.into_iter().filter(|way| rows.iter().any(|row| row.slot(*way).is_some()));
-    let slots: Vec<Way> = slots.collect();
+    let slots = slotted(rows);
     for way in &slots {
-        header.extend(
-            ["clock_bound_ns", "power_bps_per_s", "knee"].map(|what| format!("{}_{what}", way.key())),
-        );
+        let own = ["clock_bound_ns", "power_bps_per_s", "knee"];
+        header.extend(own.map(|what| format!("{}_{what}", way.key())));
     }
     let mut table = begun(out, header)?;
     for row in rows {

@@ -1,19 +1,14 @@
 //! Distributions for other programs: HdrHistogram's percentile files, and tables for spreadsheets.
 
-use crate::csv::{Place, Rows, or_empty, titles, write_rows};
-use crate::text::Column;
 use csv::Writer;
 use metrics::{Spectrum, real};
-use model::{Echo, Event, Kind, Outcome, PingRow};
-use std::collections::BTreeMap;
+use model::{Kind, Outcome};
 use std::io::{self, Write};
 
 /// Ticks of the percentile files for each halving of the distance to 100 %, as HdrHistogram's own.
 const TICKS: f64 = 5.0;
 /// Steps of equal width in a table, at most.
 const MAX_STEPS: usize = 1_000_000;
-/// Missing messages that are remembered until the end, because they may be late.
-const MAX_MISSING: usize = 1 << 20;
 
 /// The round trips of all phases of `outcome` together: their counts added, no percentile averaged. `None` when there are
 /// none.
@@ -75,74 +70,9 @@ pub fn write_histogram_csv(
     table.flush()
 }
 
-/// Rows of messages. Missing ones are written at the end of their phase, because until then they may still
-/// come.
-#[derive(Default)]
-pub struct SampleRows {
-    place: Place,
-    missing: BTreeMap<(u32, u64), PingRow>,
-}
-
-/// The columns of a message, and of where in the run it was sent.
-fn samples<'a>() -> [Column<(&'a Place, &'a PingRow)>; 9] {
-    [
-        ("label", |(place, _)| place.label()),
-        ("repeat", |(place, _)| place.repeat()),
-        ("connection", |(_, row)| row.slot.to_string()),
-        ("message", |(_, row)| row.seq.to_string()),
-        ("intended_ns", |(_, row)| row.intended_ns.to_string()),
-        ("sent_ns", |(_, row)| row.sent_ns.to_string()),
-        ("rtt_ns", |(_, row)| or_empty(row.rtt_ns)),
-        ("remote_ns", |(_, row)| or_empty(row.remote_ns)),
-        ("echo", |(_, row)| {
-            let echo = match row.echo {
-                Echo::InTime => "in_time",
-                Echo::Missing => "lost",
-                Echo::Late => "late",
-                Echo::Damaged => "damaged",
-            };
-            echo.to_owned()
-        }),
-    ]
-}
-
-impl Rows for SampleRows {
-    fn header() -> String {
-        titles(&samples())
-    }
-
-    fn write<W: Write>(&mut self, event: &Event, out: &mut Writer<W>) -> io::Result<()> {
-        self.place.on_event(event);
-        match event {
-            Event::Pings { rows } => {
-                for row in rows {
-                    let key = (row.slot, row.seq);
-                    match row.echo {
-                        Echo::Missing if self.missing.len() < MAX_MISSING => {
-                            self.missing.insert(key, *row);
-                            continue;
-                        }
-                        Echo::Late | Echo::Damaged => drop(self.missing.remove(&key)),
-                        Echo::Missing | Echo::InTime => {}
-                    }
-                    write_rows(&samples(), [(&self.place, row)], out)?;
-                }
-                Ok(())
-            }
-            Event::PhaseEnd { .. } | Event::End { .. } => {
-                let left = std::mem::take(&mut self.missing);
-                write_rows(&samples(), left.values().map(|row| (&self.place, row)), out)?;
-                out.flush()
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::csv::{EventCsv, EventWriter as _};
     use metrics::Dist;
 
     fn of(values: impl Iterator<Item = u64>) -> Spectrum {
@@ -191,40 +121,5 @@ mod tests {
         assert_eq!(linear, want);
         let buckets = text(|out| write_histogram_csv(&spectrum, None, out));
         assert!(buckets.starts_with("up_to_ns,") && buckets.ends_with("900,1,4,100.000000\n"), "{buckets}");
-    }
-
-    #[test]
-    fn a_message_has_one_row_whatever_became_of_it() {
-        let row = |seq, echo, rtt_ns| PingRow {
-            slot: 1,
-            seq,
-            intended_ns: seq * 10,
-            sent_ns: seq * 10 + 1,
-            rtt_ns,
-            remote_ns: None,
-            echo,
-        };
-        let mut out = Vec::new();
-        let mut csv = EventCsv::<_, SampleRows>::new(&mut out).unwrap();
-        csv.on_event(&Event::Phase { label: BTreeMap::new(), repeat: 2, phase: Box::default() }).unwrap();
-        for rows in [
-            vec![row(0, Echo::InTime, Some(5)), row(1, Echo::Missing, None), row(2, Echo::Missing, None)],
-            vec![row(1, Echo::Late, Some(99)), row(3, Echo::Damaged, Some(7))],
-        ] {
-            csv.on_event(&Event::Pings { rows }).unwrap();
-        }
-        csv.on_event(&Event::PhaseEnd { status: model::Status::Complete, reason: None }).unwrap();
-        drop(csv);
-        let text = String::from_utf8(out).unwrap();
-        let lines: Vec<&str> = text.lines().skip(1).collect();
-        assert_eq!(
-            lines,
-            [
-                ",2,1,0,0,1,5,,in_time",
-                ",2,1,1,10,11,99,,late",
-                ",2,1,3,30,31,7,,damaged",
-                ",2,1,2,20,21,,,lost"
-            ]
-        );
     }
 }

@@ -1,11 +1,11 @@
-//! The outcome as a JSON document, the events as a journal of JSON lines, and the way back from both.
+//! The outcome as a JSON document, the events as a journal of JSON lines, the way back from both, and the events of an outcome.
 
 use crate::csv::EventWriter;
 use crate::summary;
 use metrics::real;
 use model::document::{Document, check_syntax, top_field};
 use model::load::{Found, OneWay, under_load};
-use model::{Builder, Event, Figure, Level, Outcome, SCHEMA, Stat, SweepRow, Way};
+use model::{Builder, Event, Figure, Level, Outcome, Point, SCHEMA, Stat, SweepRow, Way};
 use serde_json::{Map, Value, json};
 use std::io::{self, BufWriter, Write};
 
@@ -212,6 +212,42 @@ fn read_journal(text: &str) -> Result<Outcome, String> {
         }
     }
     Ok(builder.outcome())
+}
+
+/// The events that tell `outcome`: a [`Builder`](model::Builder) makes the same outcome of them again, as far as it was
+/// kept. Notices come right after the beginning, since an outcome does not say when they were given.
+pub fn replay(outcome: &Outcome) -> Vec<Event> {
+    let mut events = vec![Event::Begin(Box::new(outcome.begin.clone()))];
+    events.extend(outcome.notices.iter().map(|notice| {
+        let (level, text) = match notice.split_once(": ") {
+            Some(("warning", text)) => (Level::Warning, text),
+            Some(("error", text)) => (Level::Error, text),
+            _ => (Level::Info, notice.as_str()),
+        };
+        Event::Notice { level, text: text.to_owned() }
+    }));
+    outcome.points.iter().for_each(|point| phase(point, &mut events));
+    events.push(Event::End { status: outcome.status, reason: outcome.reason.clone() });
+    events
+}
+
+fn phase(point: &Point, events: &mut Vec<Event>) {
+    let (label, repeat) = (point.label.clone(), point.repeat);
+    events.push(Event::Phase { label, repeat, phase: Box::new(point.phase.clone()) });
+    events.extend(point.baseline.iter().map(|baseline| Event::Baseline(baseline.clone())));
+    events.extend(point.sessions.iter().map(|s| Event::Session(Box::new(s.clone()))));
+    events.extend(point.started.map(|at| Event::Start { at }));
+    events.extend(point.intervals.iter().map(|i| Event::Interval(Box::new(i.clone()))));
+    events.extend(point.extras.iter().cloned().map(Event::Extra));
+    events.extend(point.connections.iter().map(|c| Event::Connection(Box::new(c.clone()))));
+    events.extend(point.trains.iter().map(|trains| Event::Trains(trains.clone())));
+    events.extend(point.frame_times.iter().map(|times| Event::FrameTimes(times.clone())));
+    if !point.flows.is_empty() {
+        events.push(Event::Flows { rows: point.flows.clone() });
+    }
+    events.push(Event::Local(Box::new(point.local.clone())));
+    events.extend(point.remote.iter().map(|totals| Event::Remote(Box::new(totals.clone()))));
+    events.push(Event::PhaseEnd { status: point.status, reason: point.reason.clone() });
 }
 
 #[cfg(test)]

@@ -8,8 +8,7 @@
 mod compare;
 mod console;
 mod csv;
-mod datagrams;
-mod frames;
+
 mod histogram;
 mod history;
 mod html;
@@ -20,23 +19,21 @@ mod parquet;
 mod plot;
 mod plots;
 mod prometheus;
-mod replay;
+mod rows;
 mod summary;
 mod text;
-mod trains;
+
 mod words;
 
 pub use compare::Comparison;
 pub use console::{Console, Detail, Style};
 pub use csv::{ConnectionRows, EventCsv, EventWriter, Rows, StatusRows, write_sweep_csv};
-pub use datagrams::DatagramRows;
-pub use frames::FrameRows;
-pub use histogram::{SampleRows, round_trips, write_hgrm, write_histogram_csv};
+pub use histogram::{round_trips, write_hgrm, write_histogram_csv};
 pub use history::{write_figures_csv, write_history, write_history_json};
 pub use html::history::{HistoryQuery, write_history_page, write_trend};
 pub use html::live::{LivePage, LivePlot, LiveView, REPORT_SCRIPT, REPORT_STYLE, live_units, page_policy};
 pub use html::{escape, svg_files, write_html};
-pub use json::{Journal, read_run, write_outcome, write_outcome_line, write_summary};
+pub use json::{Journal, read_run, replay, write_outcome, write_outcome_line, write_summary};
 pub use live::{
     Cell, CellStyle, Color, Feed, Grid, Look, Planned, Press, Presses, View, Wish, write_svg as write_screen,
 };
@@ -45,6 +42,5 @@ pub use parquet::write_figures_parquet;
 pub use prometheus::{
     Labels as MetricsLabels, METRICS_TYPE, RunMetrics, ServerMetrics, Sheet as MetricsSheet,
 };
-pub use replay::replay;
+pub use rows::{DatagramRows, FrameRows, PacketRows, SampleRows, TrainRows};
 pub use text::{Page, Table, Tone, clean, hanging};
-pub use trains::{PacketRows, TrainRows};
