@@ -1,6 +1,6 @@
 //! Runs that were kept, a line each.
 
-use crate::csv::{begun, guarded};
+use crate::csv::{begun, guarded, or_empty};
 use crate::plot::{Axis, show};
 use crate::text::{Page, Table, Tone, shortened};
 use jiff::Timestamp;
@@ -157,43 +157,45 @@ fn unit(name: &str) -> Unit {
     Unit::all().find(|unit| unit.name() == name).unwrap_or(Unit::Count)
 }
 
-/// Columns of [`write_figures_csv`].
-pub(crate) const COLUMNS: [&str; 12] = [
-    "id",
-    "started_utc",
-    "verb",
-    "protocol",
-    "targets",
-    "status",
-    "source",
-    "setting",
-    "repeat",
-    "figure",
-    "unit",
-    "value",
+/// A value of the table of figures.
+pub(crate) enum Cell<'a> {
+    Id(i64),
+    /// `None` where another program's file does not tell.
+    Time(Option<Timestamp>),
+    Text(&'a str),
+    Number(u32),
+    Value(f64),
+}
+
+/// A column of that table: its name, and its cell in the row of a run's figure.
+type FigureColumn = (&'static str, for<'a> fn(&'a KeptRun, &'a KeptFigure) -> Cell<'a>);
+
+pub(crate) const COLUMNS: [FigureColumn; 12] = [
+    ("id", |run, _| Cell::Id(run.id)),
+    ("started_utc", |run, _| Cell::Time(began(run))),
+    ("verb", |run, _| Cell::Text(&run.verb)),
+    ("protocol", |run, _| Cell::Text(&run.protocol)),
+    ("targets", |run, _| Cell::Text(&run.targets)),
+    ("status", |run, _| Cell::Text(run.status.name())),
+    ("source", |run, _| Cell::Text(&run.source)),
+    ("setting", |_, figure| Cell::Text(&figure.setting)),
+    ("repeat", |_, figure| Cell::Number(figure.repeat)),
+    ("figure", |_, figure| Cell::Text(&figure.name)),
+    ("unit", |_, figure| Cell::Text(&figure.unit)),
+    ("value", |_, figure| Cell::Value(figure.value)),
 ];
 
 /// Writes a row per figure of each run.
 pub fn write_figures_csv(runs: &[KeptRun], out: &mut dyn Write) -> io::Result<()> {
-    let mut table = begun(out, COLUMNS)?;
-    for run in runs {
-        let began = began(run).map_or_else(String::new, |at| format!("{at:.6}"));
-        for figure in &run.figures {
-            table.write_record([
-                run.id.to_string(),
-                began.clone(),
-                guarded(&run.verb),
-                guarded(&run.protocol),
-                guarded(&run.targets),
-                run.status.name().to_owned(),
-                guarded(&run.source),
-                guarded(&figure.setting),
-                figure.repeat.to_string(),
-                figure.name.clone(),
-                figure.unit.clone(),
-                figure.value.to_string(),
-            ])?;
-        }
+    let mut table = begun(out, COLUMNS.map(|(name, _)| name))?;
+    for (run, figure) in runs.iter().flat_map(|run| run.figures.iter().map(move |figure| (run, figure))) {
+        table.write_record(COLUMNS.map(|(_, cell)| match cell(run, figure) {
+            Cell::Id(id) => id.to_string(),
+            Cell::Time(at) => or_empty(at.map(|at| format!("{at:.6}"))),
+            Cell::Text(text) => guarded(text),
+            Cell::Number(n) => n.to_string(),
+            Cell::Value(value) => value.to_string(),
+        }))?;
     }
     table.flush()
 }

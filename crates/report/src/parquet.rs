@@ -2,7 +2,8 @@
 //!
 //! Written column by column, without Arrow: the table is flat, and a third of the crates do.
 
-use crate::history::COLUMNS;
+use crate::history::{COLUMNS, Cell};
+use jiff::Timestamp;
 use model::{KeptFigure, KeptRun};
 use parquet::basic::Compression;
 use parquet::column::writer::ColumnWriter;
@@ -49,9 +50,9 @@ fn written(rows: &[Row<'_>], out: &mut (dyn Write + Send)) -> Result<(), Parquet
     let mut file = SerializedFileWriter::new(out, schema, Arc::new(settings))?;
     for rows in rows.chunks(GROUP) {
         let mut group = file.next_row_group()?;
-        for name in COLUMNS {
+        for (_, cell) in COLUMNS {
             if let Some(mut column) = group.next_column()? {
-                fill(name, rows, &mut column)?;
+                fill(rows.iter().map(|(run, figure)| cell(run, figure)), &mut column)?;
                 column.close()?;
             }
         }
@@ -61,51 +62,33 @@ fn written(rows: &[Row<'_>], out: &mut (dyn Write + Send)) -> Result<(), Parquet
     Ok(())
 }
 
-/// Writes the rows' values of one column.
-fn fill(name: &str, rows: &[Row<'_>], column: &mut SerializedColumnWriter<'_>) -> Result<(), ParquetError> {
-    match column.untyped() {
-        ColumnWriter::Int64ColumnWriter(column) if name == "id" => {
-            let ids: Vec<i64> = rows.iter().map(|(run, _)| run.id).collect();
-            column.write_batch(&ids, None, None)?;
-        }
-        ColumnWriter::Int64ColumnWriter(column) => {
-            // When another program's run began is not always known: then there is no value, at definition level 0.
-            let known: Vec<bool> = rows.iter().map(|(run, _)| run.started.0 > 0).collect();
-            let levels: Vec<i16> = known.iter().map(|known| i16::from(*known)).collect();
-            let at = rows.iter().zip(&known).filter(|(_, known)| **known);
-            let micros: Vec<i64> = at.map(|((run, _), _)| run.started.0 / 1_000).collect();
-            column.write_batch(&micros, Some(&levels), None)?;
-        }
-        ColumnWriter::Int32ColumnWriter(column) => {
+/// Writes the values of one column.
+fn fill<'a>(
+    cells: impl Iterator<Item = Cell<'a>>,
+    column: &mut SerializedColumnWriter<'_>,
+) -> Result<(), ParquetError> {
+    let (mut whole, mut numbers, mut real, mut texts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    // Where there is no value, the definition level is 0.
+    let mut levels: Vec<i16> = Vec::new();
+    for cell in cells {
+        levels.push(i16::from(!matches!(cell, Cell::Time(None))));
+        match cell {
+            Cell::Id(id) => whole.push(id),
+            Cell::Time(at) => whole.extend(at.map(Timestamp::as_microsecond)),
+            Cell::Text(text) => texts.push(ByteArray::from(text)),
             // An unsigned number in the bits of a signed one, as the format has it.
-            let repeats: Vec<i32> = rows.iter().map(|(_, figure)| figure.repeat.cast_signed()).collect();
-            column.write_batch(&repeats, None, None)?;
+            Cell::Number(n) => numbers.push(n.cast_signed()),
+            Cell::Value(value) => real.push(value),
         }
-        ColumnWriter::DoubleColumnWriter(column) => {
-            let values: Vec<f64> = rows.iter().map(|(_, figure)| figure.value).collect();
-            column.write_batch(&values, None, None)?;
-        }
-        ColumnWriter::ByteArrayColumnWriter(column) => {
-            let texts: Vec<ByteArray> = rows.iter().map(|row| ByteArray::from(text(name, *row))).collect();
-            column.write_batch(&texts, None, None)?;
-        }
-        _ => return Err(ParquetError::General(format!("the column {name} has no writer"))),
     }
+    match column.untyped() {
+        ColumnWriter::Int64ColumnWriter(column) => column.write_batch(&whole, Some(&levels), None),
+        ColumnWriter::Int32ColumnWriter(column) => column.write_batch(&numbers, None, None),
+        ColumnWriter::DoubleColumnWriter(column) => column.write_batch(&real, None, None),
+        ColumnWriter::ByteArrayColumnWriter(column) => column.write_batch(&texts, None, None),
+        _ => return Err(ParquetError::General("a column has no writer".to_owned())),
+    }?;
     Ok(())
-}
-
-/// What stands in a column of text.
-fn text<'a>(name: &str, (run, figure): Row<'a>) -> &'a str {
-    match name {
-        "verb" => &run.verb,
-        "protocol" => &run.protocol,
-        "targets" => &run.targets,
-        "status" => run.status.name(),
-        "source" => &run.source,
-        "setting" => &figure.setting,
-        "figure" => &figure.name,
-        _ => &figure.unit,
-    }
 }
 
 #[cfg(test)]
@@ -116,6 +99,6 @@ mod tests {
     fn its_columns_are_those_of_the_csv() {
         let schema = parse_message_type(SCHEMA).unwrap();
         let names: Vec<&str> = schema.get_fields().iter().map(|field| field.name()).collect();
-        assert_eq!(names, COLUMNS);
+        assert_eq!(names, COLUMNS.map(|(name, _)| name));
     }
 }
