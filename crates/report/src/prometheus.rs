@@ -3,7 +3,8 @@
 //! Base units (seconds, bytes, ratios). Counters and histograms only grow while a [`RunMetrics`] or [`ServerMetrics`] lives, so
 //! that rates and quantiles over any time can be asked for.
 
-use metrics::{DistSummary, Spectrum, real, seconds};
+use crate::words;
+use metrics::{real, seconds};
 use model::{Assertion, Event, Figure, Interval, Outcome, Point, Stat, Status};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -50,16 +51,15 @@ impl Sheet {
 
     fn histogram(&mut self, name: &str, help: &'static str, labels: &Labels, all: &Steps) {
         let samples = &mut self.family(name, "histogram", help).samples;
-        let mut below = 0;
-        for (bound, n) in BOUNDS.iter().zip(&all.counts) {
-            below += n;
-            let mut labels = labels.clone();
-            labels.push(("le", bound.to_string()));
-            samples.push(("_bucket", labels, real(below)));
+        let below = all.counts.iter().scan(0, |below, n| {
+            *below += n;
+            Some(*below)
+        });
+        let bounds = BOUNDS.iter().map(f64::to_string).chain(["+Inf".to_owned()]);
+        for (bound, n) in bounds.zip(below.chain([all.count])) {
+            let labels = [labels.clone(), vec![("le", bound)]].concat();
+            samples.push(("_bucket", labels, real(n)));
         }
-        let mut last = labels.clone();
-        last.push(("le", "+Inf".to_owned()));
-        samples.push(("_bucket", last, real(all.count)));
         samples.push(("_sum", labels.clone(), all.sum_s));
         samples.push(("_count", labels.clone(), real(all.count)));
     }
@@ -128,16 +128,6 @@ impl Steps {
         buckets.iter().for_each(|&(ns, n)| self.add(ns, n));
         self.sum_s += mean_ns / 1e9 * real(self.count - before);
     }
-
-    fn add_spectrum(&mut self, all: &Spectrum) {
-        self.add_buckets(&all.counts, all.mean);
-        // Above the last bound, and of no known size.
-        self.count += all.missing;
-    }
-
-    fn add_summary(&mut self, all: &DistSummary) {
-        self.add_buckets(&all.buckets, all.mean);
-    }
 }
 
 /// What runs found: gauges of the latest, histograms and counters of all.
@@ -163,16 +153,19 @@ impl RunMetrics {
             let base = labels(outcome, point);
             let directed = |way: &str| [base.clone(), vec![("direction", way.to_owned())]].concat();
             if let Some(trips) = point.local.pings.as_ref().and_then(|pings| pings.rtt_ns.as_ref()) {
-                self.steps(ROUND_TRIP, base.clone()).add_spectrum(trips);
+                let steps = self.steps(ROUND_TRIP, base.clone());
+                steps.add_buckets(&trips.counts, trips.mean);
+                // Above the last bound, and of no known size.
+                steps.count += trips.missing;
             }
             let receivers = point.remote.iter().map(|totals| ("up", totals)).chain([("down", &point.local)]);
             for (way, totals) in receivers {
                 if let Some(delays) = totals.packets.as_ref().and_then(|packets| packets.delay_ns.as_ref()) {
-                    self.steps(DELAY, directed(way)).add_summary(delays);
+                    self.steps(DELAY, directed(way)).add_buckets(&delays.buckets, delays.mean);
                 }
             }
             if let Some(connects) = &point.local.connect_ns {
-                self.steps(CONNECT, base).add_summary(connects);
+                self.steps(CONNECT, base).add_buckets(&connects.buckets, connects.mean);
             }
         }
         self.latest = Some(outcome.clone());
@@ -202,12 +195,12 @@ impl RunMetrics {
             sheet.add("netcaliper_runs_total", "counter", "Runs by how they ended.", &labels, real(*n));
         }
         let none = Labels::new();
+        let yes = |is_true: bool| Some(f64::from(u8::from(is_true)));
         let help = "Runs that did not keep to a condition.";
         sheet.add("netcaliper_runs_broken_total", "counter", help, &none, real(self.broken));
         for (condition, met) in &self.conditions {
             let labels = vec![("condition", condition.clone())];
-            let met = Some(f64::from(u8::from(*met)));
-            sheet.gauge("netcaliper_condition_met", "Whether the latest run kept to it.", &labels, met);
+            sheet.gauge("netcaliper_condition_met", "Whether the latest run kept to it.", &labels, yes(*met));
         }
         for ((name, help, labels), steps) in &self.times {
             sheet.histogram(name, help, labels, steps);
@@ -218,8 +211,8 @@ impl RunMetrics {
             let began = seconds(outcome.begin.started.0);
             let help = "When the latest run began, since the epoch.";
             sheet.gauge("netcaliper_run_start_time_seconds", help, &none, Some(began));
-            let complete = f64::from(u8::from(outcome.status == Status::Complete));
-            sheet.gauge("netcaliper_run_complete", "Whether it ended as planned.", &none, Some(complete));
+            let complete = yes(outcome.status == Status::Complete);
+            sheet.gauge("netcaliper_run_complete", "Whether it ended as planned.", &none, complete);
             outcome.points.iter().for_each(|point| gauges(outcome, point, &mut sheet));
         }
         sheet.write(out)
@@ -234,15 +227,13 @@ const CONNECT: (&str, &str) = ("netcaliper_connect_seconds", "Times to connect."
 /// Which measurement a sample belongs to.
 fn labels(outcome: &Outcome, point: &Point) -> Labels {
     let begin = &outcome.begin;
-    let mut labels = vec![
+    vec![
         ("verb", begin.verb.clone()),
         ("protocol", begin.protocol.clone()),
         ("target", begin.targets.join(" ")),
-    ];
-    let setting: Vec<String> = point.label.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    labels.push(("setting", setting.join(" ")));
-    labels.push(("repeat", point.repeat.max(1).to_string()));
-    labels
+        ("setting", words::pairs(&point.label)),
+        ("repeat", point.repeat.max(1).to_string()),
+    ]
 }
 
 /// What the latest run found in this phase.
@@ -265,9 +256,8 @@ fn gauges(outcome: &Outcome, point: &Point, sheet: &mut Sheet) {
 pub struct ServerMetrics {
     version: String,
     started_s: f64,
-    traffic: (u64, u64),
-    opened: u64,
-    last: Interval,
+    /// All intervals as one.
+    sums: Interval,
     ended: BTreeMap<&'static str, u64>,
     lives: Steps,
 }
@@ -281,13 +271,11 @@ impl ServerMetrics {
                 self.started_s = seconds(begin.started.0);
             }
             Event::Interval(interval) => {
-                self.traffic.0 += interval.local.rx_bytes;
-                self.traffic.1 += interval.local.tx_bytes;
-                self.opened += interval.opened;
-                self.last = Interval { samples: Vec::new(), ..(**interval).clone() };
+                self.sums.join(interval);
+                self.sums.samples.clear();
             }
             Event::Connection(record) => {
-                *self.ended.entry(crate::words::ending(record.result)).or_default() += 1;
+                *self.ended.entry(words::ending(record.result)).or_default() += 1;
                 self.lives.add(record.duration_ns, 1);
                 self.lives.sum_s += seconds(record.duration_ns);
             }
@@ -304,24 +292,16 @@ impl ServerMetrics {
         let help = "When the server began, since the epoch.";
         sheet.gauge("netcaliper_server_start_time_seconds", help, &none, Some(self.started_s));
         let help = "Data connections open at the end of the latest interval.";
-        sheet.gauge("netcaliper_server_connections", help, &none, Some(real(self.last.in_flight)));
+        sheet.gauge("netcaliper_server_connections", help, &none, Some(real(self.sums.in_flight)));
         let counters = [
-            ("netcaliper_server_received_bytes_total", "Payload received.", self.traffic.0),
-            ("netcaliper_server_sent_bytes_total", "Payload sent.", self.traffic.1),
-            ("netcaliper_server_connections_opened_total", "Data connections established.", self.opened),
-            (
-                "netcaliper_server_network_errors_total",
-                "Data connections that failed.",
-                self.last.network_errors,
-            ),
-            (
-                "netcaliper_server_data_errors_total",
-                "Data connections with wrong data.",
-                self.last.data_errors,
-            ),
+            ("received_bytes", "Payload received.", self.sums.local.rx_bytes),
+            ("sent_bytes", "Payload sent.", self.sums.local.tx_bytes),
+            ("connections_opened", "Data connections established.", self.sums.opened),
+            ("network_errors", "Data connections that failed.", self.sums.network_errors),
+            ("data_errors", "Data connections with wrong data.", self.sums.data_errors),
         ];
         for (name, help, value) in counters {
-            sheet.add(name, "counter", help, &none, real(value));
+            sheet.add(&format!("netcaliper_server_{name}_total"), "counter", help, &none, real(value));
         }
         for (result, n) in &self.ended {
             let labels = vec![("result", (*result).to_owned())];
