@@ -1,13 +1,13 @@
 //! Two runs, or two sets of runs, side by side: which figures differ for certain, and what was set differently.
 
 use crate::plot::{Axis, AxisUnit, show};
-use crate::text::{Page, Table, Tone};
+use crate::text::{Page, Table, Tone, or_dash};
 use crate::words;
 use metrics::{ALPHA, Clamped, Contrast, holm, least_readings, real};
 use model::document::Document;
-use model::{Begin, Figure, Outcome, Point, Status};
+use model::{Begin, Figure, Outcome, Point, SessionInfo, Status};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io::{self, Write};
 
@@ -39,28 +39,37 @@ impl fmt::Display for Verdict {
 struct Readings {
     setting: String,
     figure: Figure,
-    value: (Option<f64>, Option<f64>),
-    before: Vec<f64>,
-    after: Vec<f64>,
+    /// Over all of each side, before and after.
+    value: [Option<f64>; 2],
+    of: [Vec<f64>; 2],
     /// Whether the readings are whole runs; intervals of one run a side otherwise.
     runs: bool,
 }
 
 impl Readings {
+    fn kind(&self) -> &'static str {
+        if self.runs { "runs" } else { "intervals" }
+    }
+
     /// Whether a test can be made of them; where all are the same, nothing can differ and no test is made.
     fn tested(&self) -> bool {
-        let mut all = self.before.iter().chain(&self.after);
+        let mut all = self.of.iter().flatten();
         let first = all.next();
-        !self.before.is_empty() && !self.after.is_empty() && all.any(|value| Some(value) != first)
+        !self.is_one_sided() && all.any(|value| Some(value) != first)
+    }
+
+    /// Whether a side has none.
+    fn is_one_sided(&self) -> bool {
+        self.of.iter().any(Vec::is_empty)
     }
 
     /// The row of a comparison of `figures` figures in all.
     fn compared(self, figures: usize) -> Row {
         let level = ALPHA / real(figures.max(1));
-        let contrast = Contrast::of(&self.before, &self.after, !self.runs, level);
+        let contrast = Contrast::of(&self.of[0], &self.of[1], !self.runs, level);
         let tested = self.tested();
         let verdict = match contrast {
-            _ if !self.runs && (self.before.is_empty() || self.after.is_empty()) => Verdict::Untold,
+            _ if !self.runs && self.is_one_sided() => Verdict::Untold,
             Some(_) if !tested => Verdict::Same,
             Some(contrast) if contrast.least_p <= level => Verdict::Same,
             _ if self.runs => {
@@ -117,8 +126,13 @@ impl Row {
 
     /// `3 + 3 runs`
     fn readings(&self) -> String {
-        let Readings { before, after, runs, .. } = &self.readings;
-        format!("{} + {} {}", before.len(), after.len(), if *runs { "runs" } else { "intervals" })
+        format!("{} {}", self.numbers(), self.readings.kind())
+    }
+
+    /// `3 + 3`
+    fn numbers(&self) -> String {
+        let [before, after] = &self.readings.of;
+        format!("{} + {}", before.len(), after.len())
     }
 
     fn name(&self) -> String {
@@ -133,9 +147,9 @@ impl Row {
 pub struct Comparison {
     rows: Vec<Row>,
     /// Setting, of the first side, of the second.
-    changes: Vec<(String, String, String)>,
+    changes: Vec<[String; 3]>,
     /// Phases of either side in which nothing was measured.
-    failed: (usize, usize),
+    failed: [u64; 2],
 }
 
 impl Comparison {
@@ -149,9 +163,9 @@ impl Comparison {
         let all: Vec<Readings> = common
             .flat_map(|(label, a, b)| {
                 let setting = words::setting(label, 1);
-                let own = own_readings(&setting, a, b);
+                let own = own_readings(&setting, [a, b]);
                 Figure::compared()
-                    .filter_map(move |figure| readings(setting.clone(), figure, a, b))
+                    .filter_map(move |figure| readings(setting.clone(), figure, [a, b]))
                     .chain(own)
             })
             .collect();
@@ -161,15 +175,11 @@ impl Comparison {
                     .to_owned(),
             );
         }
-        let failed = |runs: &[Outcome]| {
+        let failed = [before, after].map(|runs| {
             let points = runs.iter().flat_map(|run| &run.points);
-            points.filter(|point| point.status == Status::Failed).count()
-        };
-        Ok(Comparison {
-            rows: judged(all),
-            changes: changes(before, after),
-            failed: (failed(before), failed(after)),
-        })
+            u64::clamped(points.filter(|point| point.status == Status::Failed).count())
+        });
+        Ok(Comparison { rows: judged(all), changes: changes([before, after]), failed })
     }
 
     /// Whether the second side is worse for certain, by more than `share` of the first, in any figure.
@@ -182,15 +192,14 @@ impl Comparison {
         }
         let short = self.rows.iter().find(|row| matches!(row.verdict, Verdict::TooFew(_)));
         match short {
-            _ if self.failed.1 > 0 => Err(format!(
+            _ if self.failed[1] > 0 => Err(format!(
                 "the threshold cannot be judged: {} of the runs after failed",
-                metrics::format_count(u64::clamped(self.failed.1), "phase")
+                words::count(self.failed[1], "phase")
             )),
             Some(row) => Err(format!(
-                "the threshold cannot be judged: {} ({} + {}): {}",
+                "the threshold cannot be judged: {} ({}): {}",
                 row.name(),
-                row.readings.before.len(),
-                row.readings.after.len(),
+                row.numbers(),
                 row.verdict
             )),
             None if self.rows.iter().all(|row| row.verdict == Verdict::Untold) => Err(
@@ -210,7 +219,7 @@ impl Comparison {
     pub fn write_html(&self, before: &Outcome, after: &Outcome, out: &mut dyn Write) -> io::Result<()> {
         let of = |verdict: &Verdict| self.rows.iter().filter(|row| row.verdict == *verdict).count();
         let (better, worse) = (of(&Verdict::Better), of(&Verdict::Worse));
-        let figures = metrics::format_count(u64::clamped(self.rows.len()), "figure");
+        let figures = words::count(u64::clamped(self.rows.len()), "figure");
         let tone = if worse > 0 { "bad" } else { "good" };
         writeln!(out, "<p class=\"verdict {tone}\">{figures} compared: {better} better, {worse} worse.</p>")?;
         crate::html::overlay(before, after, out)?;
@@ -238,15 +247,12 @@ impl Comparison {
              and its interval, in percent of the median before. p: of ranks so uneven by chance (Mann-Whitney), corrected for the \
              number of figures (Holm); the intervals hold together with 95 %. Intervals of a run that are alike count less.",
         )?;
-        for (failed, side) in [(self.failed.0, "before"), (self.failed.1, "after")] {
-            if failed > 0 {
-                let phases = metrics::format_count(u64::clamped(failed), "phase");
-                page.paragraph(
-                    Tone::Bad,
-                    "",
-                    &format!("Of the runs {side}, {phases} failed and are left out."),
-                )?;
-            }
+        for (failed, side) in
+            self.failed.into_iter().zip(["before", "after"]).filter(|(failed, _)| *failed > 0)
+        {
+            let phases = words::count(failed, "phase");
+            let text = format!("Of the runs {side}, {phases} failed and are left out.");
+            page.paragraph(Tone::Bad, "", &text)?;
         }
         if self.rows.iter().any(|row| !row.readings.runs) {
             let least = least_readings(self.rows.len());
@@ -261,25 +267,23 @@ impl Comparison {
             return page.line(Tone::Plain, "All settings and hosts are the same.");
         }
         let mut table = Table::new("Set differently|before|after");
-        for (name, before, after) in &self.changes {
-            table.row(Tone::Plain, vec![name.clone(), before.clone(), after.clone()]);
-        }
+        self.changes.iter().for_each(|change| table.row(Tone::Plain, change.to_vec()));
         page.table(&table)
     }
 
     /// For programs: one JSON document.
     pub fn json(&self) -> Value {
         let row = |row: &Row| {
-            let Readings { setting, figure, value, runs, .. } = &row.readings;
+            let Readings { setting, figure, value, .. } = &row.readings;
             json!({
                 "setting": setting,
                 "figure": figure.to_string(),
                 "key": figure.key(),
                 "unit": AxisUnit::from(figure.unit()).words().2,
                 "more_is_better": figure.more_is_better(),
-                "before": value.0,
-                "after": value.1,
-                "readings": if *runs { "runs" } else { "intervals" },
+                "before": value[0],
+                "after": value[1],
+                "readings": row.readings.kind(),
                 "contrast": row.contrast,
                 "p": row.p,
                 "verdict": row.verdict.to_string(),
@@ -288,17 +292,20 @@ impl Comparison {
         json!({
             "schema": "netcaliper.comparison.v1",
             "figures": self.rows.iter().map(row).collect::<Vec<_>>(),
-            "failed": { "before": self.failed.0, "after": self.failed.1 },
-            "changes": self.changes.iter().map(|(name, before, after)| {
+            "failed": { "before": self.failed[0], "after": self.failed[1] },
+            "changes": self.changes.iter().map(|[name, before, after]| {
                 json!({ "setting": name, "before": before, "after": after })
             }).collect::<Vec<_>>(),
         })
     }
 }
 
-/// All phases by what a sweep varies, each with whether a server recorded it.
-fn by_setting(runs: &[Outcome]) -> BTreeMap<BTreeMap<String, String>, Vec<(&Point, bool)>> {
-    let mut all: BTreeMap<_, Vec<(&Point, bool)>> = BTreeMap::new();
+/// A phase, and whether a server recorded it.
+type Phase<'a> = (&'a Point, bool);
+
+/// All phases by what a sweep varies.
+fn by_setting(runs: &[Outcome]) -> BTreeMap<BTreeMap<String, String>, Vec<Phase<'_>>> {
+    let mut all: BTreeMap<_, Vec<Phase<'_>>> = BTreeMap::new();
     for run in runs {
         for point in &run.points {
             all.entry(point.label.clone()).or_default().push((point, run.begin.verb == "serve"));
@@ -307,30 +314,31 @@ fn by_setting(runs: &[Outcome]) -> BTreeMap<BTreeMap<String, String>, Vec<(&Poin
     all
 }
 
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / real(values.len()))
+}
+
 /// The readings of a figure: whole runs, or the intervals of one run a side. `None` where a side has not measured it.
-fn readings(setting: String, figure: Figure, a: &[(&Point, bool)], b: &[(&Point, bool)]) -> Option<Readings> {
-    let measured = |points: &[(&Point, bool)]| {
+fn readings(setting: String, figure: Figure, sides: [&[Phase<'_>]; 2]) -> Option<Readings> {
+    let whole: [Vec<f64>; 2] = sides.map(|points| {
         let points = points.iter().filter(|(point, _)| point.status != Status::Failed);
-        points.filter_map(|(point, _)| figure.of(point)).collect::<Vec<f64>>()
-    };
-    let mean = |values: &[f64]| (!values.is_empty()).then(|| values.iter().sum::<f64>() / real(values.len()));
-    let (whole_a, whole_b) = (measured(a), measured(b));
-    let value = (mean(&whole_a), mean(&whole_b));
+        points.filter_map(|(point, _)| figure.of(point)).collect()
+    });
+    let value = [mean(&whole[0]), mean(&whole[1])];
     // What neither side has, or what only stood still, is no figure of these runs.
-    if value.0.is_none() || value.1.is_none() || (figure.more_is_better() && value == (Some(0.0), Some(0.0)))
-    {
+    if value.contains(&None) || (figure.more_is_better() && value == [Some(0.0); 2]) {
         return None;
     }
-    let runs = a.len() > 1 || b.len() > 1;
-    let of = |points: &[(&Point, bool)]| {
-        points.iter().flat_map(|(point, serving)| figure.readings(point, *serving)).collect::<Vec<f64>>()
+    let runs = sides.iter().any(|points| points.len() > 1);
+    let intervals = |points: &[Phase<'_>]| -> Vec<f64> {
+        points.iter().flat_map(|(point, serving)| figure.readings(point, *serving)).collect()
     };
-    let (before, after) = if runs { (whole_a, whole_b) } else { (of(a), of(b)) };
-    Some(Readings { setting, figure, value, before, after, runs })
+    let of = if runs { whole } else { sides.map(intervals) };
+    Some(Readings { setting, figure, value, of, runs })
 }
 
 /// What a protocol's own results with the same settings read, figure by figure.
-fn own(points: &[(&Point, bool)]) -> BTreeMap<(String, String), Vec<f64>> {
+fn own(points: &[Phase<'_>]) -> BTreeMap<(String, String), Vec<f64>> {
     let mut all: BTreeMap<(String, String), Vec<f64>> = BTreeMap::new();
     for shown in points.iter().flat_map(|(point, _)| point.shown()) {
         for figure in &shown.figures {
@@ -341,64 +349,45 @@ fn own(points: &[(&Point, bool)]) -> BTreeMap<(String, String), Vec<f64>> {
 }
 
 /// The readings of the figures of a protocol's own results, where each side has several with the same settings.
-fn own_readings(setting: &str, a: &[(&Point, bool)], b: &[(&Point, bool)]) -> Vec<Readings> {
-    let mut theirs = own(b);
-    let common = own(a).into_iter().filter_map(|(key, before)| {
-        let after = theirs.remove(&key)?;
+fn own_readings(setting: &str, sides: [&[Phase<'_>]; 2]) -> Vec<Readings> {
+    let [ours, mut theirs] = sides.map(own);
+    let common = ours.into_iter().filter_map(|(key, before)| {
+        let of = [before, theirs.remove(&key)?];
         let figure = Figure::named(&key.1).into_iter().next().filter(|figure| figure.is_compared())?;
-        let mean = |values: &[f64]| Some(values.iter().sum::<f64>() / real(values.len()));
-        let setting =
-            [setting, &key.0].into_iter().filter(|words| !words.is_empty()).collect::<Vec<_>>().join(", ");
-        let value = (mean(&before), mean(&after));
-        (before.len() > 1 && after.len() > 1).then_some(Readings {
-            setting,
-            figure,
-            value,
-            before,
-            after,
-            runs: true,
-        })
+        let settings: Vec<&str> = [setting, &key.0].into_iter().filter(|words| !words.is_empty()).collect();
+        let value = [mean(&of[0]), mean(&of[1])];
+        let several = of.iter().all(|values| values.len() > 1);
+        several.then(|| Readings { setting: settings.join(", "), figure, value, of, runs: true })
     });
     common.collect()
 }
 
 fn cells(row: &Row) -> Vec<String> {
     let axis = Axis::new("", row.readings.figure.unit());
-    let value = |v: Option<f64>| v.map_or("-".to_owned(), |v| show(&axis, v));
+    let value = |value: f64| show(&axis, value);
     let percent = |share: f64| format!("{:+.1} %", share * 100.0);
-    let mut cells = vec![row.name(), value(row.readings.value.0), value(row.readings.value.1)];
-    let readings = row.readings();
-    let Some(c) = &row.contrast else {
-        cells.extend(["-".to_owned(), "-".to_owned(), "-".to_owned(), readings, row.verdict.to_string()]);
-        return cells;
-    };
-    cells.push(c.relative().map_or_else(|| show(&axis, c.shift), percent));
-    cells.push(match (c.interval, c.median.0 != 0.0) {
-        (Some((low, high)), true) => {
-            format!("{} to {}", percent(low / c.median.0.abs()), percent(high / c.median.0.abs()))
-        }
-        (Some((low, high)), false) => format!("{} to {}", show(&axis, low), show(&axis, high)),
-        (None, _) => "-".to_owned(),
+    let [before, after] = row.readings.value.map(|known| known.map(value));
+    let difference = row.contrast.map(|c| c.relative().map_or_else(|| value(c.shift), percent));
+    let interval = row.contrast.and_then(|c| {
+        let (low, high) = c.interval?;
+        let base = c.median.0.abs();
+        let end = |at: f64| if base == 0.0 { value(at) } else { percent(at / base) };
+        Some(format!("{} to {}", end(low), end(high)))
     });
-    cells.push(match row.p {
-        Some(p) if p < 1e-4 => "<0.0001".to_owned(),
-        Some(p) => format!("{p:.4}"),
-        None => "-".to_owned(),
-    });
-    cells.extend([readings, row.verdict.to_string()]);
-    cells
+    let p = row.p.map(|p| if p < 1e-4 { "<0.0001".to_owned() } else { format!("{p:.4}") });
+    let told = [before, after, difference, interval, p].map(|cell| or_dash(cell, |cell| cell));
+    [row.name()].into_iter().chain(told).chain([row.readings(), row.verdict.to_string()]).collect()
 }
 
 /// What the first run of each side was asked for and ran on, where it differs.
-fn changes(before: &[Outcome], after: &[Outcome]) -> Vec<(String, String, String)> {
-    let told = |runs: &[Outcome]| runs.first().map(conditions).unwrap_or_default();
-    let (a, b) = (told(before), told(after));
-    let names: std::collections::BTreeSet<&String> = a.keys().chain(b.keys()).collect();
-    let value = |side: &BTreeMap<String, String>, name: &String| {
-        side.get(name).cloned().unwrap_or_else(|| "-".to_owned())
-    };
-    let both = names.into_iter().map(|name| (name.clone(), value(&a, name), value(&b, name)));
-    both.filter(|(_, before, after)| before != after).collect()
+fn changes(sides: [&[Outcome]; 2]) -> Vec<[String; 3]> {
+    let sides = sides.map(|runs| runs.first().map(conditions).unwrap_or_default());
+    let names: BTreeSet<&String> = sides.iter().flat_map(BTreeMap::keys).collect();
+    let all = names.into_iter().map(|name| {
+        let [before, after] = [&sides[0], &sides[1]].map(|side| or_dash(side.get(name), String::clone));
+        [name.clone(), before, after]
+    });
+    all.filter(|[_, before, after]| before != after).collect()
 }
 
 fn conditions(run: &Outcome) -> BTreeMap<String, String> {
@@ -420,12 +409,8 @@ fn conditions(run: &Outcome) -> BTreeMap<String, String> {
         }
         for (n, session) in point.sessions.iter().enumerate() {
             let name = format!("server {}", n + 1);
-            add(
-                &name,
-                Ok(
-                    json!({ "version": session.version, "placement": session.placement, "workers": session.workers }),
-                ),
-            );
+            let SessionInfo { version, placement, workers, .. } = session;
+            add(&name, Ok(json!({ "version": version, "placement": placement, "workers": workers })));
             add(&format!("{name}.host"), session.host.value());
         }
     }

@@ -49,13 +49,9 @@ impl Case {
             let all = (0..self.figures).map(|at| Readings {
                 setting: String::new(),
                 figure: Figure::Goodput(Way::Up),
-                value: (None, None),
-                before: random.series(self.n, self.phi),
-                after: random
-                    .series(self.n, self.phi)
-                    .iter()
-                    .map(|v| v - if at == 0 { change } else { 0.0 })
-                    .collect(),
+                value: [None, None],
+                of: [0.0, if at == 0 { change } else { 0.0 }]
+                    .map(|less| random.series(self.n, self.phi).iter().map(|value| value - less).collect()),
                 runs: self.runs,
             });
             let rows = judged(all.collect());
