@@ -5,7 +5,7 @@ mod scale;
 mod svg;
 
 pub(crate) use panels::panels;
-pub(crate) use scale::show;
+pub(crate) use scale::{round_up, show};
 pub(crate) use svg::{class, inline, standalone};
 
 use model::Unit;
@@ -92,6 +92,12 @@ pub(crate) struct Axis {
 impl Axis {
     pub(crate) fn new(label: &str, unit: impl Into<AxisUnit>) -> Self {
         Axis { label: label.to_owned(), unit: unit.into(), log: false, names: Vec::new(), at_least: None }
+    }
+
+    /// Of a figure: times are logarithmic.
+    pub(crate) fn of_figure(label: &str, unit: Unit) -> Self {
+        let axis = Axis::new(label, unit);
+        if unit == Unit::Ns { axis.log() } else { axis }
     }
 
     /// Seconds since the phase's start.
@@ -221,6 +227,19 @@ impl Plot {
             marks: Vec::new(),
             shade: None,
         }
+    }
+
+    /// The plot of this title, which `new` makes where `plots` has none.
+    pub(crate) fn titled<'a>(
+        plots: &'a mut Vec<Plot>,
+        title: &str,
+        new: impl FnOnce() -> Plot,
+    ) -> &'a mut Plot {
+        let at = plots.iter().position(|plot| plot.title == title).unwrap_or_else(|| {
+            plots.push(new());
+            plots.len() - 1
+        });
+        &mut plots[at]
     }
 
     /// A plot of `label` over the time of a phase.

@@ -1,19 +1,16 @@
 //! Which plots an outcome gives. Each is made of what the outcome holds; what was not measured gives no plot.
 
+use crate::plot::{Axis, AxisUnit, Plot, Series, Style};
+use crate::summary::ends;
+use crate::words;
+use metrics::{Clamped, DistSummary, Ending, Spectrum, real, seconds};
+use model::{ConnectionRecord, CpuUse, End, Interval, Kind, Measure, Outcome, Point, Unit};
+
 mod extras;
-mod failures;
-mod frames;
-mod hosts;
 mod packets;
-mod pings;
 mod sweep;
 mod tcp;
 mod trains;
-
-use crate::plot::{Axis, AxisUnit, Plot, Series, Style};
-use crate::words;
-use metrics::{Clamped, DistSummary, Spectrum, real, seconds};
-use model::{End, Interval, Kind, Measure, Outcome, Point, Unit};
 
 /// Most points of a sweep that have plots of their own.
 const MOST_SHEETS: usize = 40;
@@ -89,22 +86,17 @@ fn some_sheets(outcome: &Outcome, wanted: impl Fn(usize) -> bool) -> Vec<Sheet> 
 }
 
 fn of_point(point: &Point, serving: bool) -> Vec<Plot> {
-    let mut plots = match point.phase.kind {
-        Kind::Tcp => tcp::plots(point, serving),
+    let goodput = || vec![tcp::goodput(point, serving)];
+    let own = match point.phase.kind {
+        Kind::Tcp => [goodput(), tcp::plots(point)].concat(),
         Kind::Connect => tcp::connects(point),
-        Kind::Ping => pings::plots(point),
-        Kind::Stream => {
-            let goodput = tcp::goodput(point, serving).into_iter().collect();
-            [frames::plots(point), goodput, packets::plots(point, serving)].concat()
-        }
-        Kind::Delay => {
-            [packets::plots(point, serving), tcp::goodput(point, serving).into_iter().collect()].concat()
-        }
-        Kind::Train => [trains::plots(point), packets::plots(point, serving)].concat(),
+        Kind::Ping => packets::round_trips(point),
+        Kind::Stream => [packets::frames(point), goodput(), packets::datagrams(point, serving)].concat(),
+        Kind::Delay => [packets::datagrams(point, serving), goodput()].concat(),
+        Kind::Train => [trains::plots(point), packets::datagrams(point, serving)].concat(),
     };
-    plots.splice(0..0, extras::plots(point));
-    plots.extend(failures::plots(point));
-    plots.extend(hosts::cpu(point));
+    let all = [extras::plots(point), own, failures(point).into_iter().collect(), vec![cpu(point)]].concat();
+    let mut plots: Vec<Plot> = all.into_iter().filter_map(Plot::some).collect();
     let omitted = point.intervals.iter().filter(|i| i.omitted).map(|i| i.end_ns).max();
     for plot in plots.iter_mut().filter(|plot| plot.x == Axis::time()) {
         plot.shade = omitted.map(|ns| (0.0, seconds(ns)));
@@ -118,7 +110,7 @@ fn middle(interval: &Interval) -> f64 {
 }
 
 /// What `of` says about each interval, at its middle.
-fn over_time(point: &Point, of: impl Fn(&Interval) -> Option<f64>) -> Vec<(f64, Option<f64>)> {
+pub(crate) fn over_time(point: &Point, of: impl Fn(&Interval) -> Option<f64>) -> Vec<(f64, Option<f64>)> {
     point.intervals.iter().filter(|i| i.ns() > 0).map(|i| (middle(i), of(i))).collect()
 }
 
@@ -202,6 +194,68 @@ fn coarse_histogram(name: &str, dist: &DistSummary) -> Option<Series> {
 fn times_axis(log: bool) -> (Axis, Axis) {
     let across = Axis::new("time", Unit::Ns);
     (if log { across.log() } else { across }, Axis::new("share of the values", Unit::Percent))
+}
+
+/// What failed, and when.
+fn failures(point: &Point) -> Option<Plot> {
+    if point.errors() == 0 {
+        return None;
+    }
+    // Intervals tell how many there have been.
+    let line = |name: &str, of: fn(&Interval) -> u64| {
+        let mut before = 0;
+        let intervals = point.intervals.iter().filter(|interval| interval.ns() > 0);
+        let points = intervals.map(|interval| {
+            let grown = of(interval).saturating_sub(std::mem::replace(&mut before, of(interval)));
+            (middle(interval), Some(real(grown)))
+        });
+        Series::line(name, points.collect())
+    };
+    let single = |name: &str, class: Ending| {
+        let own = point.connections.iter().filter(|c: &&ConnectionRecord| c.result == class);
+        Series::new(name, Style::Points, own.map(|c| (seconds(c.ended_ns), Some(1.0))).collect())
+    };
+    Plot::timed("failures", "Failures over time", "connections that failed", Unit::Count)
+    .note(
+        "Lines: counted in each interval at this end. Points: single connections of which there is a record.",
+    )
+    .with([
+        line("network errors", |i| i.network_errors),
+        line("data and protocol errors", |i| i.data_errors),
+        single("a network error", Ending::NetworkError),
+        single("a data error", Ending::DataError),
+        single("a protocol error", Ending::ProtocolError),
+    ])
+    .some()
+}
+
+/// How busy the hosts were: percent of all their CPUs' time, and of the busiest one's.
+fn cpu(point: &Point) -> Plot {
+    let ends = ends(point).filter_map(|(name, totals)| Some((name, totals.cpu?)));
+    let ends: Vec<(String, CpuUse)> = ends.take(16).collect();
+    let share = |name: &str, of: fn(&CpuUse) -> Option<f64>| {
+        let points = ends.iter().enumerate().map(|(at, (_, cpu))| (real(at), of(cpu).map(|s| s * 100.0)));
+        Series::new(name, Style::Bars, points.collect())
+    };
+    let names = ends.iter().map(|(name, _)| name.clone()).collect();
+    Plot::new(
+        "cpu",
+        "CPU",
+        Axis::names("", names),
+        Axis::new("share of the time", Unit::Percent).at_least(0.0, 100.0),
+    )
+    .note("Of the time of all CPUs together, but for the busiest one, which is one CPU's.")
+    .with([
+        share("this process", |cpu| ratio(cpu.process_s(), cpu)),
+        share("whole machine", |cpu| cpu.machine()),
+        share("softirq", |cpu| ratio(cpu.softirq_s, cpu)),
+        share("stolen by the hypervisor", |cpu| cpu.stolen()),
+        share("busiest CPU", |cpu| Some(cpu.busiest)),
+    ])
+}
+
+fn ratio(seconds: f64, cpu: &CpuUse) -> Option<f64> {
+    (cpu.available_s > 0.0).then(|| seconds / cpu.available_s)
 }
 
 #[cfg(test)]

@@ -222,7 +222,7 @@ fn trends(runs: &[&KeptRun], first: &KeptRun) -> Vec<Plot> {
             }
         }
     }
-    let mut plots: Vec<(String, Plot)> = Vec::new();
+    let mut plots: Vec<Plot> = Vec::new();
     let mut lines = Vec::from_iter(lines);
     let place = |name: &str| about(first).iter().position(|known| *known == name).unwrap_or(usize::MAX);
     lines.sort_by_key(|(name, _)| place(name));
@@ -232,16 +232,13 @@ fn trends(runs: &[&KeptRun], first: &KeptRun) -> Vec<Plot> {
         let label = figure.map_or(name, |figure| figure.family().1);
         let part =
             figure.map(Figure::part).filter(|part| !part.is_empty()).unwrap_or_else(|| label.to_owned());
-        let at = plots.iter().position(|(known, _)| known == label).unwrap_or_else(|| {
-            let y = Axis::new(label, *unit);
-            let y = if *unit == Unit::Ns { y.log() } else { y };
+        let plot = Plot::titled(&mut plots, label, || {
             let id = format!("trend-{}", name.split('.').next().unwrap_or_default());
-            plots.push((label.to_owned(), Plot::new(&id, label, across.clone(), y)));
-            plots.len() - 1
+            Plot::new(&id, label, across.clone(), Axis::of_figure(label, *unit))
         });
-        plots[at].1.add(Series::line(part, points));
+        plot.add(Series::line(part, points));
     }
-    plots.into_iter().filter_map(|(_, plot)| plot.some()).collect()
+    plots.into_iter().filter_map(Plot::some).collect()
 }
 
 #[cfg(test)]

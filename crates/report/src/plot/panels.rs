@@ -1,7 +1,7 @@
 //! Several plots above each other over one axis of time, as one SVG.
 
 use super::scale::{Scale, apart, ticks, up, width as wide_of};
-use super::svg::{class, line, two};
+use super::svg::{class, dot, line, text, two};
 use super::{Plot, Style};
 use crate::html::escape;
 use metrics::Clamped;
@@ -17,6 +17,9 @@ const LEFT: f64 = 58.0;
 const RIGHT: f64 = 10.0;
 /// Height of the line that names the phases.
 const PHASES: f64 = 16.0;
+
+/// Of a text that ends at its place.
+const END: &str = " text-anchor=\"end\"";
 
 /// Draws `plots` from 0 to `end` s in `width` pixels; `phases` are marked where each begins, and named.
 pub(crate) fn panels(plots: &[Plot], end: f64, phases: &[(f64, String)], width: f64) -> String {
@@ -44,23 +47,11 @@ pub(crate) fn panels(plots: &[Plot], end: f64, phases: &[(f64, String)], width: 
     let axis = super::Axis::time();
     let (marks, unit) = ticks(&axis, Scale::new(0.0, end, false));
     let texts: Vec<(f64, String)> = marks.into_iter().map(|(x, text)| (px(x), text)).collect();
-    for ((_, text), x) in texts.iter().zip(apart(&texts, width)) {
+    for ((_, words), x) in texts.iter().zip(apart(&texts, width)) {
         let Some(x) = x else { continue };
-        let _ = write!(
-            out,
-            "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
-            two(x),
-            two(top + 18.0),
-            escape(text)
-        );
+        out.push_str(&text(x, top + 18.0, " text-anchor=\"middle\"", words));
     }
-    let _ = write!(
-        out,
-        "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">time, {unit}</text>\n</svg>\n",
-        two(px(end)),
-        two(top + 33.0)
-    );
-    out
+    out + &text(px(end), top + 33.0, END, &format!("time, {unit}")) + "\n</svg>\n"
 }
 
 /// The names of phases where they begin, as far as there is room.
@@ -75,7 +66,7 @@ fn named_phases(phases: &[(f64, String)], px: &dyn Fn(f64) -> f64, width: f64, o
             continue;
         }
         free = x + wide_of(name) + 6.0;
-        let _ = write!(out, "<text x=\"{}\" y=\"11\">{}</text>", two(x), escape(name));
+        out.push_str(&text(x, 11.0, "", name));
     }
 }
 
@@ -125,13 +116,11 @@ fn panel(
     for ((n, series), (at, row)) in plot.series.iter().enumerate().zip(&head.series) {
         let _ = write!(
             out,
-            "<g class=\"{}\"><path class=\"line\" d=\"M{} {}h14\"/><text x=\"{}\" y=\"{}\">{}</text></g>",
+            "<g class=\"{}\"><path class=\"line\" d=\"M{} {}h14\"/>{}</g>",
             class(n, series.style),
             two(left + at),
             two(first + row - 4.0),
-            two(left + at + 17.0),
-            two(first + row),
-            escape(&series.name)
+            text(left + at + 17.0, first + row, "", &series.name)
         );
     }
     let py = |y: f64| scale.height(y).map(|at| top + PANEL * (1.0 - at));
@@ -141,26 +130,17 @@ fn panel(
         two(wide)
     );
     let few = marks.len().div_ceil(4).max(1);
-    for (y, text) in marks.iter().step_by(few) {
+    for (y, words) in marks.iter().step_by(few) {
         let Some(y) = py(*y).filter(|y| (top - 0.5..=top + PANEL + 0.5).contains(y)) else { continue };
-        let _ = write!(
-            out,
-            "<path class=\"grid\" d=\"M{left} {0}h{1}\"/><text x=\"{2}\" y=\"{3}\" text-anchor=\"end\">{4}</text>",
-            two(y),
-            two(wide),
-            two(left - 5.0),
-            two(y + 4.0),
-            escape(text)
-        );
+        let _ = write!(out, "<path class=\"grid\" d=\"M{left} {}h{}\"/>", two(y), two(wide));
+        out.push_str(&text(left - 5.0, y + 4.0, END, words));
     }
     for (n, series) in plot.series.iter().enumerate() {
         let points = super::thinned(&series.points, usize::clamped(wide));
         let places: Vec<_> = points.iter().map(|(x, y)| Some((px(*x), y.and_then(py)?))).collect();
         let _ = write!(out, "<g class=\"{}\">{}", class(n, series.style), line(&places));
         if series.points.len() <= 60 || series.style == Style::Points {
-            for (x, y) in places.into_iter().flatten() {
-                let _ = write!(out, "<circle class=\"dot\" cx=\"{}\" cy=\"{}\" r=\"2\"/>", two(x), two(y));
-            }
+            places.into_iter().flatten().for_each(|(x, y)| out.push_str(&dot(x, y, 2.0)));
         }
         out.push_str("</g>");
     }

@@ -158,12 +158,17 @@ pub(super) fn ticks(axis: &Axis, scale: Scale) -> (Vec<(f64, String)>, String) {
 
 /// 1, 2 or 5 times a power of ten, not below `step`.
 fn nice(step: f64) -> f64 {
-    if step <= 0.0 || !step.is_finite() {
+    round_up(step, &[1.0, 2.0, 5.0])
+}
+
+/// One of `steps`, which lie below 10, times a power of ten, not below `value`; 1 where that is no number above 0.
+pub(crate) fn round_up(value: f64, steps: &[f64]) -> f64 {
+    if value <= 0.0 || !value.is_finite() {
         return 1.0;
     }
-    let decade = 10f64.powf(step.log10().floor());
-    let first = [1.0, 2.0, 5.0].into_iter().find(|m| m * decade >= step * (1.0 - 1e-9));
-    decade * first.unwrap_or(10.0)
+    let decade = 10f64.powf(value.log10().floor());
+    let first = steps.iter().find(|step| *step * decade >= value * (1.0 - 1e-9));
+    decade * first.unwrap_or(&10.0)
 }
 
 /// The prefix for values around `most`.
@@ -198,34 +203,16 @@ fn decades(axis: &Axis, scale: Scale) -> Vec<(f64, String)> {
     all.into_iter().map(|v| (v, show(axis, v))).collect()
 }
 
-/// Seconds between two dates beside an axis.
-const STEPS: [i64; 19] = [
-    1,
-    5,
-    15,
-    60,
-    300,
-    900,
-    1_800,
-    3_600,
-    7_200,
-    10_800,
-    21_600,
-    43_200,
-    DAY,
-    2 * DAY,
-    7 * DAY,
-    14 * DAY,
-    28 * DAY,
-    91 * DAY,
-    364 * DAY,
-];
+/// Seconds, and days, between two dates beside an axis.
+const SECONDS: [i64; 12] = [1, 5, 15, 60, 300, 900, 1_800, 3_600, 7_200, 10_800, 21_600, 43_200];
+const DAYS: [i64; 7] = [1, 2, 7, 14, 28, 91, 364];
 const DAY: i64 = 86_400;
 
 /// Round dates between the ends: days, or times of day with the day.
 fn dates(origin: i64, scale: Scale) -> Vec<(f64, String)> {
     let wanted = (scale.high - scale.low) / MOST_TICKS;
-    let step = STEPS.into_iter().find(|step| real(*step) >= wanted).unwrap_or(364 * DAY);
+    let mut steps = SECONDS.into_iter().chain(DAYS.map(|days| days * DAY));
+    let step = steps.find(|step| real(*step) >= wanted).unwrap_or(364 * DAY);
     let text = |at: i64| match date(origin, real(at)) {
         text if step >= DAY => text.chars().take(10).collect(),
         text => text.chars().skip(5).take(if step < 60 { 14 } else { 11 }).collect::<String>(),

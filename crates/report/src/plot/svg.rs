@@ -157,12 +157,9 @@ fn axes(view: &View<'_>, out: &mut String) {
         && let (Some(from), Some(to)) = (view.px(from), view.px(to))
     {
         let (from, to) = (from.clamp(0.0, wide), to.clamp(0.0, wide));
-        let _ = writeln!(
-            out,
-            "<rect class=\"shade\" x=\"{}\" y=\"0\" width=\"{}\" height=\"{high}\"/>",
-            two(from),
-            two(to - from)
-        );
+        let (left, width) = (two(from), two(to - from));
+        let _ =
+            writeln!(out, "<rect class=\"shade\" x=\"{left}\" y=\"0\" width=\"{width}\" height=\"{high}\"/>");
     }
     // One path and two groups, which say once what all their ticks have in common: a sweep's page has thousands.
     let (mut grid, mut below, mut beside) = (String::new(), String::new(), String::new());
@@ -222,12 +219,7 @@ fn marks(view: &View<'_>, out: &mut String) {
             continue;
         }
         taken.push((from, from + long));
-        let _ = writeln!(
-            out,
-            "<text x=\"{}\" y=\"12\" text-anchor=\"{anchor}\">{}</text>",
-            two(x + by),
-            escape(text)
-        );
+        let _ = writeln!(out, "{}", self::text(x + by, 12.0, &format!(" text-anchor=\"{anchor}\""), text));
     }
 }
 
@@ -262,7 +254,7 @@ fn dots(view: &View<'_>, points: &[(f64, Option<f64>)], out: &mut String) {
     let radius = if points.len() <= MARKED { 3.0 } else { 1.4 };
     for &(x, y) in &points {
         if let Some((x, y)) = view.px(x).zip(y.and_then(|y| view.py(y))) {
-            let _ = write!(out, "<circle class=\"dot\" cx=\"{}\" cy=\"{}\" r=\"{radius}\"/>", two(x), two(y));
+            out.push_str(&dot(x, y, radius));
         }
     }
 }
@@ -318,6 +310,15 @@ fn whiskers(view: &View<'_>, series: &Series, out: &mut String) {
             two(x - 4.0)
         );
     }
+}
+
+/// A text at a place; `more` are further attributes.
+pub(super) fn text(x: f64, y: f64, more: &str, words: &str) -> String {
+    format!("<text x=\"{}\" y=\"{}\"{more}>{}</text>", two(x), two(y), escape(words))
+}
+
+pub(super) fn dot(x: f64, y: f64, radius: f64) -> String {
+    format!("<circle class=\"dot\" cx=\"{}\" cy=\"{}\" r=\"{radius}\"/>", two(x), two(y))
 }
 
 /// A coordinate: two digits behind the point at most, and never far outside. Rounded as `html/report.js` rounds, halves up,

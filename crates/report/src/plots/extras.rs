@@ -111,14 +111,13 @@ fn curves(all: &[&Shown]) -> Vec<Plot> {
             if before >= MOST || !drawn.insert((&curve.title, name.clone())) {
                 continue;
             }
-            let at = plots.iter().position(|plot| plot.title == curve.title).unwrap_or_else(|| {
+            let plot = Plot::titled(&mut plots, &curve.title, || {
                 let axis = |(label, unit): &(String, model::Unit)| Axis::new(label, *unit);
                 let id = format!("extra-{}", curve.title.to_lowercase());
-                plots.push(Plot::new(&id, &curve.title, axis(&curve.x), axis(&curve.y)).note(&curve.note));
-                plots.len() - 1
+                Plot::new(&id, &curve.title, axis(&curve.x), axis(&curve.y)).note(&curve.note)
             });
             let style = if curve.steps { Style::Steps } else { Style::Line };
-            plots[at].add(Series::new(name.clone(), style, curve.points.clone()));
+            plot.add(Series::new(name.clone(), style, curve.points.clone()));
         }
     }
     plots

@@ -1,9 +1,9 @@
-//! Datagrams: one-way delay over time and in all, rates, and lost, late, repeated and reordered datagrams.
+//! Datagrams one way, messages there and back, frames of media streams: times over time and in all, and what did not come well.
 
-use super::{coarse_curve, coarse_histogram, measured, over_time, percentiles, times_axis};
-use crate::plot::{Plot, Series, Style};
-use metrics::{DistSummary, Packets, format_duration, real};
-use model::{End, Measure, PacketReport, Point, Unit};
+use super::{coarse_curve, coarse_histogram, curve, histogram, measured, over_time, percentiles, times_axis};
+use crate::plot::{Axis, Plot, Series, Style};
+use metrics::{DistSummary, Packets, PlayoutSummary, Spectrum, format_duration, per_second, real, seconds};
+use model::{End, FrameTime, Interval, Measure, PacketReport, PingInterval, Point, Unit};
 use std::borrow::Cow;
 
 /// One direction of datagrams, by the receiving end.
@@ -34,7 +34,7 @@ impl Way {
     }
 }
 
-pub(super) fn plots(point: &Point, serving: bool) -> Vec<Plot> {
+pub(super) fn datagrams(point: &Point, serving: bool) -> Vec<Plot> {
     let ways = if serving { vec![HERE] } else { vec![UP, DOWN] };
     let moved = |way: &Way| {
         let came = |r: &PacketReport| r.counts.received + r.counts.corrupt > 0 || r.counts.lost > 0;
@@ -101,7 +101,7 @@ fn of_way(point: &Point, way: &Way) -> Vec<Plot> {
             .with(rates),
     );
     plots.push(fates(point, way));
-    plots.into_iter().filter_map(Plot::some).collect()
+    plots
 }
 
 /// The distributions of a whole phase, as far as their summaries tell.
@@ -144,4 +144,130 @@ fn fates(point: &Point, way: &Way) -> Plot {
     Plot::timed(&format!("datagrams-unwell-{}", way.slug), &format!("Lost, repeated, reordered, late, {}", way.name), "datagrams in the interval", Unit::Count)
     .note("Late is not lost, dropped by the receiver's own buffer is not lost by the network, not sent is not lost.")
     .with(shown.map(|(_, series)| series))
+}
+
+pub(super) fn round_trips(point: &Point) -> Vec<Plot> {
+    let over = |measure| measured(point, measure, End::Local);
+    let mut plots = vec![
+        Plot::timed("latency", "Round-trip time over time", "round-trip time", Unit::Ns)
+            .log()
+            .note("From the actual send until the echo was whole, of each interval's messages.")
+            .with([
+                Series::line("median", over(Measure::RTT_P50)),
+                Series::line("99th percentile", over(Measure::RTT_P99)),
+                Series::new("largest", Style::Dashed, over(Measure::RTT_MAX)),
+                Series::new("smallest", Style::Dashed, over(Measure::RTT_MIN)),
+            ]),
+    ];
+    if let Some(trips) = &point.local.pings {
+        let kinds: [(&str, &Option<Spectrum>); 5] = [
+            ("from the actual send", &trips.rtt_ns),
+            ("from the intended send", &trips.intended_ns),
+            ("without server turnaround", &trips.path_ns),
+            ("in the remote end", &trips.remote_ns),
+            ("by the kernel's stamps", &trips.kernel_ns),
+        ];
+        let known = || kinds.iter().filter_map(|(name, times)| Some((*name, times.as_ref()?)));
+        plots.push(
+            percentiles("percentiles", "Round-trip times, all percentiles", "round-trip time")
+                .note("Of all messages: a line ends where lost messages begin, else at the largest value.")
+                .with(known().map(|(name, times)| curve(name, times))),
+        );
+        let slugs = ["histogram", "histogram-2", "histogram-3", "histogram-4", "histogram-5"];
+        for ((name, times), slug) in known().zip(slugs) {
+            let (series, log) = histogram(name, times);
+            let (x, y) = times_axis(log);
+            plots.push(Plot::new(slug, &format!("Round-trip times {name}"), x, y).with([series]));
+        }
+    }
+    plots.extend(messages(point));
+    plots
+}
+
+/// Messages that did not come back well, and how many were sent.
+fn messages(point: &Point) -> Vec<Plot> {
+    let count = |of: fn(&PingInterval) -> f64| over_time(point, move |i: &Interval| i.pings.as_ref().map(of));
+    let unwell = [
+        Series::line("lost", count(|p| real(p.counts.lost.max(0)))),
+        Series::line("late", count(|p| real(p.counts.late))),
+        Series::line("damaged", count(|p| real(p.counts.damaged))),
+        Series::line("repeated", count(|p| real(p.counts.repeated))),
+        Series::line("not sent in time", count(|p| real(p.counts.missed))),
+    ];
+    let rate = over_time(point, |i| Some(per_second(i.pings?.counts.sent, i.ns())));
+    vec![
+        Plot::timed(
+            "messages-unwell",
+            "Messages that did not come back well",
+            "messages in the interval",
+            Unit::Count,
+        )
+        .note("Late ones came after their time was up; they are not lost.")
+        .with(unwell.into_iter().filter(Series::is_some)),
+        Plot::timed("messages", "Messages sent", "messages", Unit::PerSecond)
+            .with([Series::line("sent", rate)]),
+    ]
+}
+
+/// How evenly the frames of a stream came, one by one: ctsTraffic's jitter table.
+fn frame_times(point: &Point) -> Vec<Plot> {
+    let Some(times) = &point.frame_times else { return Vec::new() };
+    let line = |of: fn(&FrameTime) -> f64| -> Vec<_> {
+        times.rows.iter().map(|row| (seconds(row.at_ns), Some(of(row)))).collect()
+    };
+    let each = times.rows.iter().map(|row| row.frames).max().unwrap_or(1);
+    let joined = |which: &str| match each {
+        1 => String::new(),
+        n => format!(" A point stands for up to {n} frames that followed each other{which}."),
+    };
+    let mut jitter =
+        vec![Series::line(if each > 1 { "mean" } else { "from the frame before" }, line(|r| r.jitter_ns))];
+    if each > 1 {
+        jitter.push(Series::new("largest", Style::Dashed, line(|r| r.most_ns)));
+    }
+    vec![
+        Plot::timed("jitter", "Jitter of the frames", "jitter", Unit::Ns)
+            .note(format!(
+                "By how much the time in flight of each whole frame of the first stream differs from that of the whole frame before, \
+                 from its last datagram's stamps, at the time when it came (since the first one).{}",
+                joined("")
+            ))
+            .with(jitter),
+        Plot::timed("frame-flight", "Time in flight of the frames", "more than the first frame's", Unit::Ns)
+        .note(format!(
+            "Of the first stream, relative to its first whole frame: this plot does not compare the two clocks, and a slope is what \
+             they drift apart, or a queue that grows.{}",
+            joined(": the longest of their times")
+        ))
+        .with([Series::line("whole frames", line(|r| real(r.flight_ns)))]),
+    ]
+}
+
+pub(super) fn frames(point: &Point) -> Vec<Plot> {
+    let count = |measure| measured(point, measure, End::Local);
+    let unwell = [
+        Series::line("dropped: bytes were missing", count(Measure::FRAMES_DROPPED)),
+        Series::line("repeated", count(Measure::FRAMES_REPEATED)),
+        Series::line("datagrams of no frame", count(Measure::FRAMES_OF_NONE)),
+    ];
+    let frames = Plot::timed("frames", "Frames over time", "frames in the interval", Unit::Count)
+        .note("As the receiver at this end judged them when they were to be shown.")
+        .with([Series::line("whole and in time", count(Measure::FRAMES_WHOLE))])
+        .with(unwell.into_iter().filter(Series::is_some));
+    let ends = std::iter::once(("received here", &point.local))
+        .chain(point.remote.iter().map(|totals| ("received there", totals)));
+    let known: Vec<(&str, &PlayoutSummary)> =
+        ends.filter_map(|(name, totals)| Some((name, totals.playout.as_ref()?))).collect();
+    let misses = Plot::new(
+        "buffer-depth",
+        "Frames missed by the depth of the buffer",
+        Axis::new("depth of the player's buffer", Unit::Ns),
+        Axis::new("frames missed", Unit::Count),
+    )
+    .note("What a player that holds so much would not have had in time; what lies flat was never complete.")
+    .with(known.iter().map(|(name, playout)| {
+        let points = playout.misses.iter().map(|&(depth, n)| (real(depth), Some(real(n))));
+        Series::line(*name, points.collect())
+    }));
+    [frames, misses].into_iter().chain(frame_times(point)).collect()
 }

@@ -88,8 +88,7 @@ fn settings(rows: &[SweepRow]) -> Vec<Plot> {
         let (name, label) = figure.family();
         if !panels.iter().any(|(known, ..)| *known == name) {
             let title = format!("{}{} against {first}", label[..1].to_uppercase(), &label[1..]);
-            let y = Axis::new(label, figure.unit());
-            let y = if figure.unit() == Unit::Ns { y.log() } else { y };
+            let y = Axis::of_figure(label, figure.unit());
             let plot = Plot::new(&format!("sweep-{name}"), &title, across.axis.clone(), y);
             let note = "Mean over the repetitions; bars are the 95 % confidence interval of the mean, where there are several.";
             panels.push((name, plot.note(note), BTreeMap::new()));

@@ -12,12 +12,8 @@ const MOST_SLOTS: usize = 12;
 /// As many connections as a tally can hold TCP_INFO of; with more, each interval tells of others.
 const MOST_SAMPLED: usize = 64;
 
-pub(super) fn plots(point: &Point, serving: bool) -> Vec<Plot> {
-    let mut plots: Vec<Plot> = goodput(point, serving).into_iter().collect();
-    plots.extend(shares(point));
-    plots.extend(told(point));
-    plots.extend(connections(point));
-    plots
+pub(super) fn plots(point: &Point) -> Vec<Plot> {
+    [shares(point), told(point), connections(point).into_iter().collect()].concat()
 }
 
 /// `connect`: how many, how fast, and how long each took.
@@ -30,8 +26,7 @@ pub(super) fn connects(point: &Point) -> Vec<Plot> {
     )
     .note("Counted by this end when the kernel reports the connection.")
     .with([Series::line("established", measured(point, Measure::CONNECTS, End::Local))]);
-    let mut plots = vec![rate];
-    plots.extend(in_flight(point));
+    let mut plots = vec![rate, in_flight(point)];
     if let Some(dist) = &point.local.connect_ns {
         let (x, y) = times_axis(true);
         let histogram =
@@ -40,11 +35,11 @@ pub(super) fn connects(point: &Point) -> Vec<Plot> {
         let curve = percentiles("connect-percentiles", "Time to connect, percentiles", "time to connect");
         plots.push(curve.with([coarse_curve("time to connect", dist)]));
     }
-    plots.into_iter().filter_map(Plot::some).collect()
+    plots
 }
 
 /// The receivers' rates, and the senders' beside them.
-pub(super) fn goodput(point: &Point, serving: bool) -> Option<Plot> {
+pub(super) fn goodput(point: &Point, serving: bool) -> Plot {
     let known = point.intervals.iter().any(|i| i.remote.is_some());
     // What no interval tells gives no series.
     let shown: &[(&str, Style, Measure, End)] = match serving {
@@ -71,16 +66,14 @@ pub(super) fn goodput(point: &Point, serving: bool) -> Option<Plot> {
     Plot::timed("goodput", "Goodput over time", "goodput", Unit::BitsPerSecond)
         .note(note)
         .with(series.filter(Series::is_some))
-        .some()
 }
 
 /// Connections open at the end of each interval, and those opened in it.
-fn in_flight(point: &Point) -> Option<Plot> {
+fn in_flight(point: &Point) -> Plot {
     let open = measured(point, Measure::OPEN, End::Local);
     Plot::timed("connections", "Connections open", "connections", Unit::Count)
         .note("At the end of each interval, at this end.")
         .with([Series::line("open", open)])
-        .some()
 }
 
 /// The same with those opened, where connections come and go.
@@ -90,7 +83,7 @@ fn connections(point: &Point) -> Option<Plot> {
         return None;
     }
     let opened = over_time(point, |i| Some(real(i.opened)));
-    in_flight(point).map(|plot| plot.with([Series::line("opened in the interval", opened)]))
+    Some(in_flight(point).some()?.with([Series::line("opened in the interval", opened)]))
 }
 
 /// What one connection slot told at the ends of intervals: `(interval, sample)` in order.
@@ -131,32 +124,43 @@ impl<'a> Ended<'a> {
     }
 }
 
+/// A line for each slot.
+type Lines = BTreeMap<u32, Vec<(f64, Option<f64>)>>;
+
+/// By slot: what `of` makes of a sample of an interval and the sample before it, at the middle of the interval.
+fn steps(
+    slots: &Slots<'_>,
+    of: impl Fn((&Interval, &Sample), Option<(&Interval, &Sample)>) -> Option<f64>,
+) -> Lines {
+    let line = |told: &Vec<(&Interval, &Sample)>| {
+        let before = std::iter::once(None).chain(told.iter().copied().map(Some));
+        told.iter().zip(before).map(|(now, before)| (middle(now.0), of(*now, before))).collect()
+    };
+    slots.iter().map(|(&slot, told)| (slot, line(told))).collect()
+}
+
+/// Whether an interval has a sample of each open connection.
+fn is_whole(interval: &Interval) -> bool {
+    interval.samples.len() < MOST_SAMPLED
+}
+
 /// By slot: what it moved in each interval, as bits/s; a gap where that is not known.
-fn rates(point: &Point, slots: &Slots<'_>, way: Bytes) -> BTreeMap<u32, Vec<(f64, Option<f64>)>> {
+fn rates(point: &Point, slots: &Slots<'_>, way: Bytes) -> Lines {
     let ended = Ended::of(point);
-    let mut all = BTreeMap::new();
-    for (&slot, told) in slots {
-        let mut points = Vec::new();
-        for (at, (interval, sample)) in told.iter().enumerate() {
-            let before = at.checked_sub(1).map(|at| told[at]);
-            let next = before.is_none_or(|(i, _)| i.index + 1 == interval.index);
-            let whole = interval.samples.len() < MOST_SAMPLED;
-            let moved = match before {
-                Some((_, b)) if b.id == sample.id => (way.sample)(sample).checked_sub((way.sample)(b)),
-                // Another one took its place: what the one before moved at its end, and what this one did since.
-                Some((_, b)) => {
-                    ended.sampled.get(&b.id).filter(|_| !ended.hidden(interval)).and_then(|last| {
-                        Some((way.record)(last).checked_sub((way.sample)(b))? + (way.sample)(sample))
-                    })
-                }
-                None => (!ended.hidden(interval)).then(|| (way.sample)(sample)),
-            };
-            let rate = moved.filter(|_| next && whole && interval.ns() > 0);
-            points.push((middle(interval), rate.map(|n| real(n) * 8.0 / seconds(interval.ns()))));
-        }
-        all.insert(slot, points);
-    }
-    all
+    steps(slots, |(interval, sample), before| {
+        let next = before.is_none_or(|(i, _)| i.index + 1 == interval.index);
+        let moved = match before {
+            Some((_, b)) if b.id == sample.id => (way.sample)(sample).checked_sub((way.sample)(b)),
+            // Another one took its place: what the one before moved at its end, and what this one did since.
+            Some((_, b)) => {
+                let last = ended.sampled.get(&b.id).filter(|_| !ended.hidden(interval))?;
+                Some((way.record)(last).checked_sub((way.sample)(b))? + (way.sample)(sample))
+            }
+            None => (!ended.hidden(interval)).then(|| (way.sample)(sample)),
+        };
+        let rate = moved.filter(|_| next && is_whole(interval) && interval.ns() > 0);
+        rate.map(|n| real(n) * 8.0 / seconds(interval.ns()))
+    })
 }
 
 /// Bytes one way, as samples and records tell them.
@@ -171,28 +175,22 @@ const RECEIVED: Bytes = Bytes { sample: |s| s.rx_bytes, record: |c| c.rx_bytes }
 
 /// By slot: what `of` makes of a sample and the one before it of the same connection, at the middle of the time between. A
 /// connection that came in between has no sample before it.
-fn changes(
-    slots: &Slots<'_>,
-    of: impl Fn(&Sample, Option<&Sample>) -> Option<f64>,
-) -> BTreeMap<u32, Vec<(f64, Option<f64>)>> {
-    let mut all = BTreeMap::new();
-    for (&slot, told) in slots {
-        let mut points = Vec::new();
-        for (at, (interval, sample)) in told.iter().enumerate() {
-            let before = at.checked_sub(1).map(|at| told[at]);
-            let whole = interval.samples.len() < MOST_SAMPLED;
-            let same = before.filter(|(i, s)| s.id == sample.id && i.index + 1 == interval.index);
-            let fresh = before.is_none_or(|(_, s)| s.id != sample.id) && whole;
-            let value = match same {
-                Some((_, before)) => of(sample, Some(before)),
-                None if fresh => of(sample, None),
-                None => None,
-            };
-            points.push((middle(interval), value.filter(|v| *v >= 0.0)));
-        }
-        all.insert(slot, points);
+fn changes(slots: &Slots<'_>, of: impl Fn(&Sample, Option<&Sample>) -> Option<f64>) -> Lines {
+    steps(slots, |(interval, sample), before| {
+        let same = before.filter(|(i, s)| s.id == sample.id && i.index + 1 == interval.index);
+        let fresh = before.is_none_or(|(_, s)| s.id != sample.id) && is_whole(interval);
+        let known = same.is_some() || fresh;
+        known.then(|| of(sample, same.map(|(_, before)| before))).flatten().filter(|v| *v >= 0.0)
+    })
+}
+
+/// The values of all slots at each time, in order.
+fn by_time(slots: &Lines) -> Vec<(f64, Vec<f64>)> {
+    let mut at: BTreeMap<u64, (f64, Vec<f64>)> = BTreeMap::new();
+    for (x, y) in slots.values().flatten() {
+        at.entry(x.to_bits()).or_insert((*x, Vec::new())).1.extend(y);
     }
-    all
+    at.into_values().collect()
 }
 
 /// Each connection's rate, and how even they are.
@@ -215,36 +213,33 @@ fn shares(point: &Point) -> Vec<Plot> {
         if !rates.values().flatten().any(|(_, y)| y.is_some_and(|y| y > 0.0)) {
             continue;
         }
-        let mut at: BTreeMap<u64, (f64, Moments)> = BTreeMap::new();
-        for (x, y) in rates.values().flatten() {
-            if let Some(y) = y {
-                at.entry(x.to_bits()).or_insert((*x, Moments::default())).1.add(*y);
-            }
-        }
-        let jain = at.values().map(|(x, moments)| (*x, moments.jain())).collect();
+        let jain = |(x, values): (f64, Vec<f64>)| {
+            let mut moments = Moments::default();
+            values.into_iter().for_each(|value| moments.add(value));
+            (x, moments.jain())
+        };
+        let known = by_time(&rates).into_iter().filter(|(_, values)| !values.is_empty());
+        let jain = known.map(jain).collect();
         even.add(Series::line(if name.ends_with("sent") { "sent" } else { "received" }, jain));
         let plot = Plot::timed(name, title, "rate of a connection", Unit::BitsPerSecond);
         plots.push(
             plot.note("Payload; a slot's connections one after the other are one line.").with(spread(rates)),
         );
     }
-    plots.extend(even.some());
+    plots.push(even);
     plots
 }
 
 /// A line for each slot; of many slots the least, the median and the most at each time.
-fn spread(slots: BTreeMap<u32, Vec<(f64, Option<f64>)>>) -> Vec<Series> {
+fn spread(slots: Lines) -> Vec<Series> {
     if slots.len() <= MOST_SLOTS {
         let one = |(slot, points)| Series::line(format!("connection {slot}"), points);
         return slots.into_iter().map(one).collect();
     }
-    let mut at: BTreeMap<u64, (f64, Vec<f64>)> = BTreeMap::new();
-    for (x, y) in slots.into_values().flatten() {
-        at.entry(x.to_bits()).or_insert((x, Vec::new())).1.extend(y);
-    }
-    at.values_mut().for_each(|(_, values)| values.sort_by(f64::total_cmp));
+    let mut all = by_time(&slots);
+    all.iter_mut().for_each(|(_, values)| values.sort_by(f64::total_cmp));
     let ranked = |name: &str, of: fn(&[f64]) -> Option<&f64>| {
-        Series::line(name, at.values().map(|(x, values)| (*x, of(values).copied())).collect())
+        Series::line(name, all.iter().map(|(x, values)| (*x, of(values).copied())).collect())
     };
     vec![
         ranked("least", |v| v.first()),
@@ -261,19 +256,15 @@ fn told(point: &Point) -> Vec<Plot> {
         spread(slots.iter().map(|(&slot, told)| (slot, told.iter().map(value).collect())).collect())
     };
     let sends = point.local.traffic.tx_bytes > 0;
-    let mut plots = Vec::new();
-    let rtt = Plot::timed("rtt", "Round-trip time of connections", "smoothed RTT", Unit::Ns);
-    plots.push(
-        rtt.note("As the kernel of this end smooths it (TCP_INFO), at the end of each interval.")
-            .with(read(|info| (info.rtt_us > 0).then(|| f64::from(info.rtt_us) * 1e3))),
-    );
+    let rtt = Plot::timed("rtt", "Round-trip time of connections", "smoothed RTT", Unit::Ns)
+        .note("As the kernel of this end smooths it (TCP_INFO), at the end of each interval.")
+        .with(read(|info| (info.rtt_us > 0).then(|| f64::from(info.rtt_us) * 1e3)));
+    let mut plots = vec![rtt];
     if sends {
-        let cwnd = Plot::timed("cwnd", "Congestion window of connections", "congestion window", Unit::Bytes);
-        plots.push(
-            cwnd.note("Segments times their size, at the end of each interval, at this end.")
-                .with(read(|info| Some(f64::from(info.cwnd) * f64::from(info.snd_mss)))),
-        );
-        plots.extend(limits(&slots));
+        let cwnd = Plot::timed("cwnd", "Congestion window of connections", "congestion window", Unit::Bytes)
+            .note("Segments times their size, at the end of each interval, at this end.")
+            .with(read(|info| Some(f64::from(info.cwnd) * f64::from(info.snd_mss))));
+        plots.extend([cwnd, limits(&slots)]);
     }
     if point.phase.kind == Kind::Tcp && !slots.is_empty() {
         let again = measured(point, Measure::RETRANSMITS, End::Local);
@@ -283,35 +274,29 @@ fn told(point: &Point) -> Vec<Plot> {
                 .with([Series::line("retransmitted", again)]),
         );
     }
-    plots.into_iter().filter_map(Plot::some).collect()
+    plots
 }
 
 /// What held the senders back: shares of the time in which they had data outstanding.
-fn limits(slots: &Slots<'_>) -> Option<Plot> {
+fn limits(slots: &Slots<'_>) -> Plot {
     type Time = fn(&TcpInfo) -> Option<u64>;
-    let grown = |of: Time| {
-        changes(slots, move |now, before| {
+    // Of all slots together: the times are the same for all of TCP_INFO.
+    let grown = |of: Time| -> Vec<(f64, f64)> {
+        let lines = changes(slots, move |now, before| {
             let then = before.map_or(Some(0), |s| of(&s.info))?;
             Some(real(of(&now.info)?.checked_sub(then)?))
-        })
+        });
+        by_time(&lines)
+            .into_iter()
+            .map(|(x, values)| (x, values.iter().fold(0.0, |sum, value| sum + value)))
+            .collect()
     };
-    let sum = |by_slot: BTreeMap<u32, Vec<(f64, Option<f64>)>>| {
-        let mut at: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
-        for (x, y) in by_slot.into_values().flatten() {
-            at.entry(x.to_bits()).or_insert((x, 0.0)).1 += y.unwrap_or(0.0);
-        }
-        at
-    };
-    let busy = sum(grown(|info| info.busy_us));
+    let busy = grown(|info| info.busy_us);
     let share = |name: &str, of: Time| {
-        let part = sum(grown(of));
-        let points = busy
-            .iter()
-            .map(|(key, (x, all))| {
-                (*x, part.get(key).filter(|_| *all > 0.0).map(|(_, part)| 100.0 * part / all))
-            })
-            .collect();
-        Series::line(name, points)
+        let parts = busy.iter().zip(grown(of));
+        let share =
+            |(&(x, all), (_, part)): (&(f64, f64), (f64, f64))| (x, (all > 0.0).then(|| 100.0 * part / all));
+        Series::line(name, parts.map(share).collect())
     };
     Plot::timed("limits", "What held the sender back", "share of the busy time", Unit::Percent).at_least(0.0, 100.0)
     .note(
@@ -322,5 +307,4 @@ fn limits(slots: &Slots<'_>) -> Option<Plot> {
         share("receiver's window", |info| info.rwnd_limited_us),
         share("send buffer", |info| info.sndbuf_limited_us),
     ])
-    .some()
 }

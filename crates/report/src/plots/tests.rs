@@ -112,7 +112,11 @@ fn the_notes_about_frames_say_what_a_point_stands_for() {
         let row = model::FrameTime { frames, ..Default::default() };
         let times = model::FrameTimes { frames: 2 * frames, rows: vec![row; 2] };
         let point = Point { frame_times: Some(Box::new(times)), ..Point::default() };
-        frames::plots(&point).into_iter().map(|plot| plot.note).collect::<Vec<String>>()
+        packets::frames(&point)
+            .into_iter()
+            .filter_map(Plot::some)
+            .map(|plot| plot.note)
+            .collect::<Vec<String>>()
     };
     let [one, several] = [notes(1), notes(4)];
     assert_eq!((one.len(), several.len()), (2, 2));

@@ -18,7 +18,7 @@ pub(super) fn plots(point: &Point) -> Vec<Plot> {
             .with(report.settings.iter().filter_map(|s| Some(coarse_curve(&name(s), s.delay_ns.as_ref()?)))),
     );
     plots.push(troubles(report));
-    plots.into_iter().filter_map(Plot::some).collect()
+    plots
 }
 
 fn name(setting: &TrainSetting) -> String {
