@@ -1,28 +1,22 @@
 //! The run on a screen, while it lasts: rates, latency, errors, connections, caveats.
 //!
 //! Three independent parts. A [`Feed`] queues events, cheaply and up to a limit. A [`View`] takes the queued events and keys, and
-//! decides what is shown. It draws into a [`Grid`] of cells, which the caller writes to a terminal, a test or a [picture](svg). None
+//! decides what is shown. It draws into a [`Grid`] of cells, which the caller writes to a terminal, a test or a [picture](write_svg). None
 //! of them reads a clock: the time is an argument.
 
-mod connections;
 mod draw;
-mod feed;
 mod figures;
 mod grid;
 mod keys;
 mod pages;
 mod plot;
-mod progress;
-mod svg;
 mod track;
 mod view;
 
 #[cfg(test)]
 mod tests;
 
-pub use feed::Feed;
-pub use grid::{Cell, CellStyle, Color, Grid};
+pub use grid::{Cell, CellStyle, Color, Grid, write_svg};
 pub use keys::{Press, Presses};
-pub use progress::Planned;
-pub use svg::write_svg;
-pub use view::{Look, View, Wish};
+pub use track::Planned;
+pub use view::{Feed, Look, View, Wish};

@@ -1,19 +1,17 @@
 //! The screen: a title, how far the run has come, a page, the keys. What does not fit is left out, the least important first.
 
 use super::figures::Role;
-use super::grid::{Area, Cell, CellStyle, Color, Grid, wide};
+use super::grid::{Area, BRAILLE, Cell, CellStyle, Color, Grid, wide};
 use super::pages;
-use super::progress::{self, Progress};
+use super::track::{self, Progress};
 use super::view::{Known, Look, Page, View};
 use crate::text::clean;
 use crate::words;
 use metrics::Clamped;
+use model::Level;
 
 /// With fewer lines, only the title and the most important figures are shown.
 const LEAST: u16 = 6;
-
-/// The braille character without dots; one with dots has a bit for each.
-pub(super) const BRAILLE: u32 = 0x2800;
 
 /// A part of the screen to draw on. Nothing is ever drawn outside of it.
 pub(super) struct Sheet<'a> {
@@ -95,6 +93,14 @@ impl Sheet<'_> {
         if self.look.color { self.colored(Color::Red) } else { self.heading() }
     }
 
+    pub(super) fn of_level(&self, level: Level) -> CellStyle {
+        match level {
+            Level::Info => CellStyle::default(),
+            Level::Warning => self.warning(),
+            Level::Error => self.bad(),
+        }
+    }
+
     /// Of the line of a figure.
     pub(super) fn of_role(&self, role: Role) -> CellStyle {
         self.colored(match role {
@@ -106,13 +112,13 @@ impl Sheet<'_> {
     }
 }
 
-pub(super) fn all(view: &mut View, known: &Known, grid: &mut Grid, now_ns: u64) {
+pub(super) fn all(view: &View, known: &Known, grid: &mut Grid, now_ns: u64) {
     grid.clear();
     let area = grid.area();
     let mut sheet = Sheet { grid, area, look: view.look };
     // Of those beside each other the longest.
-    let longest = known.tracks.values().max_by_key(|track| track.phase.ends_after());
-    let progress = longest.map(|track| progress::of(track, now_ns));
+    let longest = known.tracks.values().max_by_key(|track| track.point.phase.ends_after());
+    let progress = longest.map(|track| Progress::of(track, now_ns));
     if area.height < LEAST {
         return small(view, known, &mut sheet, progress.as_ref());
     }
@@ -134,7 +140,7 @@ pub(super) fn all(view: &mut View, known: &Known, grid: &mut Grid, now_ns: u64) 
 /// Five lines at most: the figures themselves, and how far the run has come.
 fn small(view: &View, known: &Known, sheet: &mut Sheet<'_>, progress: Option<&Progress>) {
     let height = sheet.area.height;
-    let shown = pages::figures(known, &mut sheet.below(0, u16::from(height > 1)));
+    let shown = pages::figures(known, &mut sheet.below(0, u16::from(height > 1)), 0);
     let text = progress.map_or_else(|| state(view).to_owned(), |progress| progress.text.clone());
     if height > 1 {
         sheet.line(height - 1, &text, sheet.quiet());
@@ -160,12 +166,12 @@ fn title(view: &View, known: &Known, sheet: &mut Sheet<'_>) {
         text.extend([" ", &begin.targets.join(" ")]);
     }
     let setting = known.tracks.values().next().map(|track| {
-        let mut label = track.label.clone();
+        let mut label = track.point.label.clone();
         if known.tracks.len() > 1 {
             // Which of those beside each other it is stands over its figures.
             label.remove("part");
         }
-        words::setting(&label, track.repeat)
+        words::setting(&label, track.point.repeat)
     });
     if let Some(setting) = setting.filter(|setting| !setting.is_empty()) {
         text.extend(["   ", &setting]);
@@ -196,7 +202,7 @@ fn gauge(known: &Known, sheet: &mut Sheet<'_>, progress: Option<&Progress>, now_
     }
     if let Some(all) = known.planned.total_ns.filter(|_| known.planned.phases.is_some_and(|n| n > 1)) {
         let left = all.saturating_sub(now_ns.saturating_sub(known.since_ns));
-        words.push_str(&format!("   {} left", progress::clock(left)));
+        words.push_str(&format!("   {} left", track::clock(left)));
     }
     let width = sheet.area.width;
     let bar = width.saturating_sub(wide(&words) + 2).min(40);

@@ -2,7 +2,7 @@
 
 use super::track::{Reading, Track};
 use metrics::{format_duration, format_number, per_second, real};
-use model::{End, Kind, Measure, Phase, Unit};
+use model::{End, Kind, Measure, Phase, Unit, Way};
 
 /// A value in three digits, with its unit.
 pub(super) fn show(unit: Unit, value: f64) -> String {
@@ -25,15 +25,15 @@ fn number(value: f64) -> String {
 }
 
 /// What a figure is to the reader.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Role {
     /// Main figure of the run.
     Main,
     Latency,
-    /// Secondary figure.
-    Beside,
     /// Anything above zero is bad.
     Bad,
+    /// Secondary figure.
+    Beside,
 }
 
 /// What the intervals' values say together. Percentiles have no mean: that of a whole run is another figure.
@@ -168,16 +168,18 @@ fn frames(native: bool, up: bool, down: bool) -> Vec<Figure> {
     all
 }
 
-/// Names of a direction's figures, and its receiver.
-const UP: ([&str; 4], End) = (["received up", "lost up", "delay up p50", "delay up p99"], End::Remote);
-const DOWN: ([&str; 4], End) =
-    (["received down", "lost down", "delay down p50", "delay down p99"], End::Local);
+/// Names of each direction's figures.
+const DATAGRAMS: [(Way, [&str; 4]); 2] = [
+    (Way::Up, ["received up", "lost up", "delay up p50", "delay up p99"]),
+    (Way::Down, ["received down", "lost down", "delay down p50", "delay down p99"]),
+];
 
 /// Datagrams as their receivers counted them.
 fn datagrams(up: bool, down: bool) -> Vec<Figure> {
     use Role::{Bad, Latency, Main};
-    let asked = up.then_some(UP).into_iter().chain(down.then_some(DOWN));
-    let figures = asked.flat_map(|([received, lost, p50, p99], end)| {
+    let asked = DATAGRAMS.into_iter().filter(|(way, _)| if *way == Way::Up { up } else { down });
+    let figures = asked.flat_map(|(way, [received, lost, p50, p99])| {
+        let end = way.receiver();
         [
             Figure::told(received, Main, Measure::DATAGRAMS_RECEIVED, end),
             Figure::told(lost, Bad, Measure::LOST_SHARE, end).each(),
@@ -190,22 +192,16 @@ fn datagrams(up: bool, down: bool) -> Vec<Figure> {
 
 /// Figures of a finished measurement: means of its intervals, and percentiles from its totals.
 pub(super) fn over(track: &Track, serving: bool) -> Vec<(&'static str, String)> {
-    let means = of(&track.phase, serving).into_iter().filter(|figure| figure.sum == Sum::Mean);
+    let means = of(&track.point.phase, serving).into_iter().filter(|figure| figure.sum == Sum::Mean);
     let mut all: Vec<(&'static str, String)> =
         means.filter_map(|figure| Some((figure.name, show(figure.unit, track.mean(figure)?)))).collect();
     let time = |ns: u64| format_duration(ns);
-    let local = track.local.as_deref();
-    if let Some(rtt) = local.and_then(|local| local.pings.as_ref()?.rtt_ns.as_ref()) {
+    if let Some(rtt) = track.point.local.pings.as_ref().and_then(|pings| pings.rtt_ns.as_ref()) {
         let known = [("RTT p50", 0.5), ("RTT p99", 0.99)];
         all.splice(0..0, known.into_iter().filter_map(|(name, q)| Some((name, time(rtt.quantile(q)?)))));
     }
-    let servers = track.remote.iter().filter_map(|remote| remote.packets.as_deref()).cloned();
-    let up = servers.reduce(|mut worst, one| {
-        worst.worst(&one);
-        worst
-    });
-    let down = local.and_then(|local| local.packets.as_deref());
-    for (report, ([_, lost, p50, p99], _)) in [(up.as_ref(), UP), (down, DOWN)] {
+    for (way, [_, lost, p50, p99]) in DATAGRAMS {
+        let report = way.packets(&track.point);
         let Some(report) = report.filter(|report| report.counts.received > 0) else { continue };
         all.extend(report.loss().map(|share| (lost, show(Unit::Percent, share * 100.0))));
         let delay = report.delay_ns.as_ref();
@@ -229,7 +225,7 @@ mod tests {
         };
         let phase = Phase { kind: Kind::Delay, ..Phase::default() };
         let mut track = Track::default();
-        (track.phase, track.remote) = (phase, vec![server(0, 10), server(90, 0)]);
+        (track.point.phase, track.point.remote) = (phase, vec![server(0, 10), server(90, 0)]);
         assert_eq!(over(&track, false), [("lost up", "10 %".to_owned())]);
     }
 

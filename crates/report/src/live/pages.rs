@@ -1,16 +1,15 @@
 //! The pages: what stands between the title and the keys.
 
-use super::connections::{Row, SortBy};
 use super::draw::Sheet;
 use super::figures::{self, Figure, Role, Sum, show};
 use super::grid::{CellStyle, wide};
 use super::plot::{self, Plot};
-use super::progress::clock;
-use super::track::{Sums, Track};
+use super::track::{Row, SortBy, Track, clock};
 use super::view::{Known, View};
-use crate::text::broken;
-use metrics::{Clamped, SECOND, format_bits_per_second, format_bytes, format_duration, real};
-use model::{Caveat, CaveatLevel, Kind, Level, Unit};
+use crate::text::{broken, or_dash};
+use crate::words;
+use metrics::{Clamped, Packets, SECOND, format_bits_per_second, format_bytes, format_duration};
+use model::{Caveat, CaveatLevel, Interval, Kind, Level, PingCounts, Unit, Way};
 
 /// Columns of a figure's name, and of a value.
 const NAME: u16 = 16;
@@ -22,23 +21,18 @@ const HIGH: u16 = 28;
 
 /// The figures that are listed of a measurement.
 fn listed(known: &Known, track: &Track, height: u16) -> Vec<Figure> {
-    let mut all = figures::of(&track.phase, known.serving());
+    let mut all = figures::of(&track.point.phase, known.serving());
     if known.tracks.len() > 1 {
         // At which rate the datagrams beside a load are sent is known; how many of them are lost is not.
-        all.sort_by_key(|figure| track.phase.kind == Kind::Delay && figure.role != Role::Bad);
+        all.sort_by_key(|figure| track.point.phase.kind == Kind::Delay && figure.role != Role::Bad);
         all.truncate(FEW[usize::from(height >= HIGH)]);
     }
     all
 }
 
-/// The figures of all that runs, most important first, with a heading each where there are several measurements. How many lines
-/// were taken.
-pub(super) fn figures(known: &Known, sheet: &mut Sheet<'_>) -> u16 {
-    rows(known, sheet, 0)
-}
-
-/// The same from line `y` on.
-fn rows(known: &Known, sheet: &mut Sheet<'_>, mut y: u16) -> u16 {
+/// The figures of all that runs from line `y` on, most important first, with a heading each where there are several measurements.
+/// How many lines were taken.
+pub(super) fn figures(known: &Known, sheet: &mut Sheet<'_>, mut y: u16) -> u16 {
     let from = y;
     for track in known.tracks.values() {
         if known.tracks.len() > 1 {
@@ -58,7 +52,7 @@ fn rows(known: &Known, sheet: &mut Sheet<'_>, mut y: u16) -> u16 {
 
 /// Which of several measurements it is.
 fn heading(track: &Track) -> String {
-    match track.label.get("part") {
+    match track.point.label.get("part") {
         Some(part) => part.clone(),
         None => track.setting(),
     }
@@ -125,12 +119,8 @@ pub(super) fn overview(known: &Known, sheet: &mut Sheet<'_>) {
     if known.tracks.is_empty() {
         return newest(known, sheet, 0);
     }
-    let need: usize = known
-        .tracks
-        .values()
-        .map(|track| listed(known, track, height).len() + usize::from(known.tracks.len() > 1))
-        .sum();
-    let need = u16::try_from(need).unwrap_or(u16::MAX);
+    let lines = |track| listed(known, track, height).len() + usize::from(known.tracks.len() > 1);
+    let need = u16::clamped(known.tracks.values().map(lines).sum::<usize>());
     let titled = u16::from(height > need);
     if titled > 0 {
         titles(sheet, 0);
@@ -140,7 +130,7 @@ pub(super) fn overview(known: &Known, sheet: &mut Sheet<'_>) {
     let plots = of_all(known, |plot| plot.has_news());
     let standing = known.caveats.iter().filter(|arisen| arisen.still).count() + known.notices.len().min(2);
     let room = if left > 16 { 6 } else { 2 };
-    let standing = u16::try_from(standing).unwrap_or(u16::MAX).min(room);
+    let standing = u16::clamped(standing).min(room);
     // Plots worth the name come before caveats, which have a page of their own.
     let kept = if plots.is_empty() { 0 } else { (plot::LEAST + 1).min(left) };
     left -= kept;
@@ -152,7 +142,7 @@ pub(super) fn overview(known: &Known, sheet: &mut Sheet<'_>) {
     // A gap, the titles, and rows; two thirds of the lines are left for the plots.
     let table = rows_of.map_or(0, |track| u16::clamped(track.connections.len()) + 2).min(left / 3).min(18);
     let table = if table >= 4 { take(&mut left, table) } else { 0 };
-    let mut y = titled + rows(known, sheet, titled);
+    let mut y = titled + figures(known, sheet, titled);
     y += draw(&plots, sheet, y, left);
     count_lines(known, &mut sheet.below(y, height.saturating_sub(y + counts)));
     y += counts;
@@ -169,7 +159,7 @@ pub(super) fn overview(known: &Known, sheet: &mut Sheet<'_>) {
 /// The plots of all that runs: the first of each measurement, then the second of each.
 fn of_all<'a>(known: &'a Known, wanted: impl Fn(&Plot<'_>) -> bool) -> Vec<Plot<'a>> {
     // The rate of the datagrams beside a load is known.
-    let told = |track: &Track| known.tracks.len() == 1 || track.phase.kind != Kind::Delay;
+    let told = |track: &Track| known.tracks.len() == 1 || track.point.phase.kind != Kind::Delay;
     let all = known.tracks.values().map(|track| {
         let plots = plot::of(track, known.serving()).into_iter();
         plots.filter(|plot| wanted(plot) && (told(track) || plot.role() != Role::Main))
@@ -211,28 +201,32 @@ fn take(left: &mut u16, want: u16) -> u16 {
 /// Connections and what became of them; then what was moved, and the CPUs.
 fn count_lines(known: &Known, sheet: &mut Sheet<'_>) {
     let (mut open, mut done, mut network, mut data) = (0, 0, 0, 0);
-    let mut all = Sums::default();
+    let mut all = Interval::default();
     for track in known.tracks.values() {
-        all.add(&track.sums);
+        all.join(&track.sums);
         if let Some(last) = track.last() {
             (open, done) = (open + last.in_flight, done + last.completed);
             (network, data) = (network + last.network_errors, data + last.data_errors);
         }
     }
     let mut first = format!("open {open}   completed {done}   errors: network {network}, data {data}");
-    if all.messages > 0 {
-        let Sums { messages, lost, late, damaged, missed, .. } = all;
+    let PingCounts { received, lost, late, damaged, missed, .. } = all.pings.unwrap_or_default().counts;
+    if received > 0 {
         first.push_str(&format!(
-            "   messages {messages}: lost {lost}, late {late}, damaged {damaged}, not sent {missed}"
+            "   messages {received}: lost {lost}, late {late}, damaged {damaged}, not sent {missed}"
         ));
     }
-    for (way, (got, lost)) in [("up", all.up), ("down", all.down)] {
-        if got > 0 {
-            first.push_str(&format!("   lost {way} {lost} of {}", got.saturating_add_signed(lost)));
+    for way in Way::ALL {
+        let Some(Packets { received, lost, .. }) = way.receiver().packets(&all).map(|all| all.counts) else {
+            continue;
+        };
+        if received > 0 {
+            let sent = received.saturating_add_signed(lost);
+            first.push_str(&format!("   lost {} {lost} of {sent}", way.key()));
         }
     }
     sheet.line(0, &first, if network + data > 0 { sheet.bad() } else { CellStyle::default() });
-    let (sent, received) = (format_bytes(all.tx_bytes), format_bytes(all.rx_bytes));
+    let (sent, received) = (format_bytes(all.local.tx_bytes), format_bytes(all.local.rx_bytes));
     let mut second = format!("sent {sent}, received {received}   retransmits {}", all.retransmits);
     if let Some((_, now)) = &known.cpu
         && let Some(machine) = now.machine()
@@ -251,7 +245,7 @@ fn newest(known: &Known, sheet: &mut Sheet<'_>, y: u16) {
     let room = usize::from(sheet.area.height.saturating_sub(y));
     let told = |wanted: fn(&Level) -> bool| {
         let newest = known.notices.iter().rev().filter(move |(_, level, _)| wanted(level));
-        newest.map(|(_, level, text)| (*level, text.clone()))
+        newest.map(|(_, level, text)| (*level, format!("{}{text}", words::level(*level))))
     };
     let mut caveats: Vec<&Caveat> =
         known.caveats.iter().rev().filter(|arisen| arisen.still).map(|arisen| &arisen.caveat).collect();
@@ -261,18 +255,10 @@ fn newest(known: &Known, sheet: &mut Sheet<'_>, y: u16) {
         (level, format!("{}: {}", caveat.level.name(), caveat.text))
     });
     // Errors and warnings take at most half of the lines, so that caveats have room.
-    let failed = told(|level| *level != Level::Info).map(|(level, text)| match level {
-        Level::Error => (level, format!("error: {text}")),
-        _ => (level, format!("warning: {text}")),
-    });
-    let all = failed.take(room.div_ceil(2)).chain(caveats).chain(told(|level| *level == Level::Info));
-    let lines = all.take(room).map(|(level, text)| match level {
-        Level::Info => (CellStyle::default(), text),
-        Level::Warning => (sheet.warning(), text),
-        Level::Error => (sheet.bad(), text),
-    });
-    let lines: Vec<(CellStyle, String)> = lines.collect();
-    for (n, (style, text)) in lines.into_iter().enumerate() {
+    let failed = told(|level| *level != Level::Info).take(room.div_ceil(2));
+    let all = failed.chain(caveats).chain(told(|level| *level == Level::Info));
+    for (n, (level, text)) in all.take(room).enumerate() {
+        let style = sheet.of_level(level);
         sheet.line(y + u16::clamped(n), &text, style);
         if wide(&text) > sheet.area.width && sheet.area.width > 8 {
             sheet.text(sheet.area.width - 4, y + u16::clamped(n), 4, " ...", style);
@@ -293,14 +279,14 @@ fn table_of(
     // The rate by which rows are sorted is that of both directions.
     let received = (!up).then_some(SortBy::Rate);
     let shown: [(&str, u16, Option<SortBy>, Cell); 8] = [
-        ("slot", 6, Some(SortBy::Slot), |r| r.slot.to_string()),
+        ("slot", 6, Some(SortBy::Slot), |r| r.now.slot.to_string()),
         ("sending", 13, Some(SortBy::Rate), |r| format_bits_per_second(r.tx_bps)),
         ("receiving", 13, received, |r| format_bits_per_second(r.rx_bps)),
-        ("RTT", 10, Some(SortBy::Rtt), |r| smoothed(u64::from(r.info.rtt_us))),
-        ("cwnd", 7, None, |r| r.info.cwnd.to_string()),
-        ("retrans", 9, Some(SortBy::Retransmits), |r| r.info.retransmits.to_string()),
+        ("RTT", 10, Some(SortBy::Rtt), |r| smoothed(r.now.info.rtt_us)),
+        ("cwnd", 7, None, |r| r.now.info.cwnd.to_string()),
+        ("retrans", 9, Some(SortBy::Retransmits), |r| r.now.info.retransmits.to_string()),
         ("new", 6, None, |r| r.again.to_string()),
-        ("moved", 11, Some(SortBy::Bytes), |r| format_bytes(r.tx_bytes.saturating_add(r.rx_bytes))),
+        ("moved", 11, Some(SortBy::Bytes), |r| format_bytes(r.now.tx_bytes.saturating_add(r.now.rx_bytes))),
     ];
     let mut x = 0;
     for (title, width, column, cell) in shown {
@@ -332,21 +318,21 @@ fn table_of(
 /// The directions in which payload goes.
 fn ways(known: &Known) -> (bool, bool) {
     let any = |of: fn(&Track) -> bool| known.serving() || known.tracks.values().any(of);
-    (any(|track| track.phase.pattern.sends_up()), any(|track| track.phase.pattern.sends_down()))
+    (any(|track| track.point.phase.pattern.sends_up()), any(|track| track.point.phase.pattern.sends_down()))
 }
 
-fn smoothed(us: u64) -> String {
-    if us == 0 { "-".to_owned() } else { format_duration(real(us) * 1e3) }
+fn smoothed(us: u32) -> String {
+    or_dash((us > 0).then(|| f64::from(us) * 1e3), format_duration)
 }
 
 /// Keeps a page's first line where something is left to see: of `all` lines `room` fit.
-fn scrolled(view: &mut View, all: usize, room: u16) -> u16 {
+fn scrolled(view: &View, all: usize, room: u16) -> u16 {
     let most = all.saturating_sub(usize::from(room));
-    view.scroll = view.scroll.min(u16::try_from(most).unwrap_or(u16::MAX));
-    view.scroll
+    view.scroll.set(view.scroll.get().min(u16::clamped(most)));
+    view.scroll.get()
 }
 
-pub(super) fn connections(view: &mut View, known: &Known, sheet: &mut Sheet<'_>) {
+pub(super) fn connections(view: &View, known: &Known, sheet: &mut Sheet<'_>) {
     let rows: Vec<&Row> =
         known.tracks.values().flat_map(|track| track.connections.sorted(view.sort, view.turned)).collect();
     if rows.is_empty() {
@@ -366,21 +352,16 @@ pub(super) fn connections(view: &mut View, known: &Known, sheet: &mut Sheet<'_>)
 /// Times, and their lines as high as there is room.
 pub(super) fn latency(known: &Known, sheet: &mut Sheet<'_>) {
     let times = known.tracks.values().flat_map(|track| {
-        let all = figures::of(&track.phase, known.serving()).into_iter();
+        let all = figures::of(&track.point.phase, known.serving()).into_iter();
         all.filter(|figure| figure.unit == Unit::Ns).map(move |figure| (track, figure))
     });
     let times: Vec<(&Track, Figure)> = times.collect();
     if times.is_empty() {
         return sheet.line(0, "No times are measured in this run.", CellStyle::default());
     }
-    let base = known
-        .tracks
-        .values()
-        .flat_map(|track| &track.sessions)
-        .map(|s| s.base_rtt_ns)
-        .filter(|&ns| ns > 0)
-        .min();
-    let idle = base.map_or(String::new(), |ns| format!("idle round trip {}", format_duration(ns)));
+    let sessions = known.tracks.values().flat_map(|track| &track.point.sessions);
+    let least = sessions.filter(|session| session.base_rtt_ns > 0).min_by_key(|session| session.base_rtt_ns);
+    let idle = least.and_then(words::idle_round_trip).unwrap_or_default();
     titles(sheet, 0);
     let last = sheet.area.height.saturating_sub(1);
     let mut y = 1;
@@ -394,7 +375,7 @@ pub(super) fn latency(known: &Known, sheet: &mut Sheet<'_>) {
 }
 
 /// Caveats with their advice, then what was told.
-pub(super) fn caveats(view: &mut View, known: &Known, sheet: &mut Sheet<'_>) {
+pub(super) fn caveats(view: &View, known: &Known, sheet: &mut Sheet<'_>) {
     let width = usize::from(sheet.area.width);
     let mut lines: Vec<(CellStyle, String)> = Vec::new();
     for arisen in &known.caveats {
@@ -416,18 +397,13 @@ pub(super) fn caveats(view: &mut View, known: &Known, sheet: &mut Sheet<'_>) {
         lines.push((CellStyle::default(), String::new()));
     }
     for (at_ns, level, text) in known.notices.iter().rev() {
-        let (style, word) = match level {
-            Level::Info => (CellStyle::default(), ""),
-            Level::Warning => (sheet.warning(), "warning: "),
-            Level::Error => (sheet.bad(), "error: "),
-        };
-        let text = format!("{} {word}{text}", clock(*at_ns));
-        lines.extend(broken("", &text, width).into_iter().map(|line| (style, line)));
+        let text = format!("{} {}{text}", clock(*at_ns), words::level(*level));
+        lines.extend(broken("", &text, width).into_iter().map(|line| (sheet.of_level(*level), line)));
     }
     scroll_lines(view, sheet, &lines);
 }
 
-fn scroll_lines(view: &mut View, sheet: &mut Sheet<'_>, lines: &[(CellStyle, String)]) {
+fn scroll_lines(view: &View, sheet: &mut Sheet<'_>, lines: &[(CellStyle, String)]) {
     let room = sheet.area.height;
     let scroll = scrolled(view, lines.len(), room);
     for (n, (style, text)) in lines.iter().skip(usize::from(scroll)).take(usize::from(room)).enumerate() {
@@ -435,7 +411,7 @@ fn scroll_lines(view: &mut View, sheet: &mut Sheet<'_>, lines: &[(CellStyle, Str
     }
 }
 
-pub(super) fn points(view: &mut View, known: &Known, sheet: &mut Sheet<'_>) {
+pub(super) fn points(view: &View, known: &Known, sheet: &mut Sheet<'_>) {
     if known.done.is_empty() {
         return sheet.line(
             0,
@@ -461,7 +437,7 @@ pub(super) fn points(view: &mut View, known: &Known, sheet: &mut Sheet<'_>) {
     scroll_lines(view, sheet, &lines);
 }
 
-pub(super) fn help(view: &mut View, sheet: &mut Sheet<'_>) {
+pub(super) fn help(view: &View, sheet: &mut Sheet<'_>) {
     let keys = [
         ("q, Ctrl-C", "end the run in good order, with all its results; Ctrl-C again: at once"),
         ("p, space", "pause the display and let it go on; the run is not paused"),

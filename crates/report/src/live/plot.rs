@@ -5,6 +5,7 @@ use super::figures::{self, Figure, Role, show};
 use super::grid::{CellStyle, Color, wide};
 use super::pages;
 use super::track::Track;
+use crate::plot::round_up;
 use metrics::{Clamped, real};
 use model::Unit;
 
@@ -30,14 +31,9 @@ pub(super) struct Plot<'a> {
 /// Plots of `track`: its main figures, latencies, then what is bad; the figures of a unit together.
 pub(super) fn of(track: &Track, serving: bool) -> Vec<Plot<'_>> {
     let mut all: Vec<Plot<'_>> = Vec::new();
-    let rank = |role| match role {
-        Role::Main => 0,
-        Role::Latency => 1,
-        Role::Bad => 2,
-        Role::Beside => 3,
-    };
-    let mut figures = figures::of(&track.phase, serving);
-    figures.sort_by_key(|figure| rank(figure.role));
+
+    let mut figures = figures::of(&track.point.phase, serving);
+    figures.sort_by_key(|figure| figure.role);
     for figure in figures {
         let fits = |plot: &&mut Plot<'_>| {
             plot.unit() == figure.unit && plot.lines.iter().all(|l| l.role == figure.role)
@@ -123,13 +119,7 @@ impl Plot<'_> {
 
 /// A round value that is not below `most`.
 fn above(most: f64) -> f64 {
-    if most <= 0.0 || !most.is_finite() {
-        return 1.0;
-    }
-    let decade = 10f64.powf(most.log10().floor());
-    let steps = [1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0];
-    let step = steps.into_iter().find(|step| step * decade >= most * (1.0 - 1e-9));
-    step.unwrap_or(10.0) * decade
+    round_up(most, &[1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0])
 }
 
 /// Where lines are drawn: cells of a sheet, and what their edges stand for.

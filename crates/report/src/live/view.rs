@@ -1,14 +1,12 @@
-//! What is to be seen of a run, and what the keys do.
+//! What is to be seen of a run, what the keys do, and the events on their way there.
 
-use super::connections::SortBy;
 use super::draw;
-use super::feed::Feed;
 use super::figures::Figure;
 use super::grid::Grid;
 use super::keys::Press;
-use super::progress::Planned;
-use super::track::Track;
+use super::track::{Planned, SortBy, Track};
 use model::{Begin, Caveat, CpuUse, Event, Level, Meanwhile, Point};
+use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 
 const NOTICES: usize = 200;
@@ -111,18 +109,17 @@ pub(super) struct Known {
 }
 
 /// What is to be seen, and how.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct View {
     pub(super) look: Look,
     pub(super) known: Known,
     /// What was known when the display was paused, and when that was.
     frozen: Option<Box<(Known, u64)>>,
-    paused: bool,
     pub(super) page: Page,
     pub(super) sort: SortBy,
     pub(super) turned: bool,
-    /// The first line shown of a page that is longer than the screen.
-    pub(super) scroll: u16,
+    /// The first line shown of a page that is longer than the screen; drawing keeps it within the page.
+    pub(super) scroll: Cell<u16>,
     /// Whether the run was asked to end.
     pub(super) ending: bool,
 }
@@ -130,17 +127,8 @@ pub struct View {
 impl View {
     /// Of a run of which this is known beforehand, that begins at `now_ns`.
     pub fn new(look: Look, planned: Planned, now_ns: u64) -> View {
-        View {
-            look,
-            known: Known { planned, since_ns: now_ns, ..Known::default() },
-            frozen: None,
-            paused: false,
-            page: Page::default(),
-            sort: SortBy::default(),
-            turned: false,
-            scroll: 0,
-            ending: false,
-        }
+        let known = Known { planned, since_ns: now_ns, ..Known::default() };
+        View { look, known, ..View::default() }
     }
 
     /// Takes what was told until `now_ns`; times are those of any monotonic clock of the caller.
@@ -164,11 +152,12 @@ impl View {
     }
 
     pub fn paused(&self) -> bool {
-        self.paused
+        self.frozen.is_some()
     }
 
     /// A key was pressed at `now_ns`.
     pub fn press(&mut self, press: Press, now_ns: u64) -> Wish {
+        let scroll = self.scroll.get_mut();
         match press {
             Press::Char('q' | 'Q') => return Wish::End,
             Press::Char('\x1a') => return Wish::Stop,
@@ -176,22 +165,21 @@ impl View {
             Press::Char('\x0c') => return Wish::Anew,
             Press::Char('w') => return Wish::Picture,
             Press::Char('p' | ' ') => {
-                self.paused = !self.paused;
-                self.frozen = self.paused.then(|| Box::new((self.known.clone(), now_ns)));
+                self.frozen = (!self.paused()).then(|| Box::new((self.known.clone(), now_ns)));
             }
             Press::Char('s') => self.sort = self.sort.next(),
             Press::Char('r') => self.turned = !self.turned,
-            Press::Up | Press::Char('k') => self.scroll = self.scroll.saturating_sub(1),
-            Press::Down | Press::Char('j') => self.scroll = self.scroll.saturating_add(1),
-            Press::PageUp => self.scroll = self.scroll.saturating_sub(10),
-            Press::PageDown => self.scroll = self.scroll.saturating_add(10),
-            Press::Home => self.scroll = 0,
-            Press::End => self.scroll = u16::MAX,
+            Press::Up | Press::Char('k') => *scroll = scroll.saturating_sub(1),
+            Press::Down | Press::Char('j') => *scroll = scroll.saturating_add(1),
+            Press::PageUp => *scroll = scroll.saturating_sub(10),
+            Press::PageDown => *scroll = scroll.saturating_add(10),
+            Press::Home => *scroll = 0,
+            Press::End => *scroll = u16::MAX,
             _ => {
                 if let Some(page) = self.page(press) {
                     // The same key again leads back.
                     self.page = if page == self.page { Page::Overview } else { page };
-                    self.scroll = 0;
+                    self.scroll.set(0);
                 }
             }
         }
@@ -215,17 +203,10 @@ impl View {
 
     /// Draws all of `grid`, of any size, as of `now_ns`.
     pub fn draw(&mut self, grid: &mut Grid, now_ns: u64) {
-        let frozen = self.frozen.take();
-        match &frozen {
-            Some(then) => draw::all(self, &then.0, grid, then.1),
-            None => {
-                // What is drawn is not changed by it, but where the view is scrolled to.
-                let known = std::mem::take(&mut self.known);
-                draw::all(self, &known, grid, now_ns);
-                self.known = known;
-            }
+        match self.frozen.as_deref() {
+            Some((known, then)) => draw::all(self, known, grid, *then),
+            None => draw::all(self, &self.known, grid, now_ns),
         }
-        self.frozen = frozen;
     }
 }
 
@@ -245,12 +226,12 @@ impl Known {
                 Event::Begin(begin) => self.begin = *begin,
                 Event::Phase { label, repeat, phase } => {
                     // Finished measurements beside the previous one are removed with it.
-                    let gone = |of: &u32, track: &mut Track| *of == part || track.ended.is_some();
+                    let gone = |of: &u32, track: &mut Track| *of == part || track.ended;
                     let over: Vec<Track> = self.tracks.extract_if(.., gone).map(|(_, track)| track).collect();
                     over.iter().for_each(|track| self.over(track));
                     // Concurrent phases count as one measurement of the run.
                     self.begun += u32::from(self.tracks.is_empty());
-                    self.tracks.insert(part, Track::new(&label, repeat, &phase));
+                    self.tracks.insert(part, Track::new(label, repeat, *phase));
                 }
                 Event::Notice { level, text } => self.notice(level, text, now_ns),
                 Event::End { .. } => {}
@@ -292,14 +273,10 @@ impl Known {
     /// Looks for caveats of what a measurement has shown so far.
     fn caveat(&mut self, part: u32, now_ns: u64) {
         let Some(track) = self.tracks.get(&part) else { return };
-        let point = Point {
-            label: track.label.clone(),
-            repeat: track.repeat,
-            phase: track.phase.clone(),
-            sessions: track.sessions.clone(),
-            intervals: track.readings.iter().map(|reading| reading.interval.clone()).collect(),
-            ..Point::default()
-        };
+        let intervals = track.readings.iter().map(|reading| reading.interval.clone()).collect();
+        // What both ends tell at the end has caveats of its own, in the report.
+        let (local, remote) = Default::default();
+        let point = Point { intervals, local, remote, ..track.point.clone() };
         let known = Meanwhile {
             cpu: self.cpu.map(|(phase, _)| phase),
             tcp: track.connections.totals(),
@@ -308,13 +285,11 @@ impl Known {
         };
         let found = model::caveats_so_far(point, &self.begin, &known);
         let setting = track.setting();
-        for arisen in self.caveats.iter_mut().filter(|arisen| arisen.part == part) {
-            arisen.still = found.iter().any(|caveat| caveat.code == arisen.caveat.code);
-        }
+        self.caveats.iter_mut().for_each(|arisen| arisen.still &= arisen.part != part);
         for caveat in found {
             let same = |arisen: &&mut Arisen| arisen.part == part && arisen.caveat.code == caveat.code;
             match self.caveats.iter_mut().find(same) {
-                Some(known) => known.caveat = caveat,
+                Some(known) => (known.caveat, known.still) = (caveat, true),
                 None => self.caveats.push(Arisen {
                     caveat,
                     part,
@@ -337,5 +312,84 @@ impl Track {
     pub(super) fn mean(&self, figure: Figure) -> Option<f64> {
         let (n, sum) = self.values(figure).fold((0.0, 0.0), |(n, sum), value| (n + 1.0, sum + value));
         (n > 0.0).then(|| sum / n)
+    }
+}
+
+/// Most events kept. Some minutes of a run, while the terminal is stopped; after that the oldest intervals are left out.
+const MOST: usize = 512;
+/// Most failures told one by one.
+const FAILURES: usize = 64;
+
+/// Events on their way to a [`View`].
+///
+/// Adding an event copies the parts that are shown and never blocks. Parts that are not shown are left out;
+/// ended connections, of which there may be tens of thousands a second, are counted.
+#[derive(Clone, Debug, Default)]
+pub struct Feed {
+    told: VecDeque<(u32, Event)>,
+    /// Connections that ended, and how many of them in an error.
+    ended: (u64, u64),
+    /// Causes of the first failures.
+    failures: Vec<String>,
+    /// Intervals dropped because the view did not take them in time.
+    missed: u64,
+}
+
+impl Feed {
+    /// Takes an event of one of several measurements that run beside each other; of the only one, 0.
+    pub fn hear(&mut self, part: u32, event: &Event) {
+        match event {
+            Event::Begin(_)
+            | Event::Phase { .. }
+            | Event::Session(_)
+            | Event::Start { .. }
+            | Event::Interval(_)
+            | Event::Notice { .. }
+            | Event::Local(_)
+            | Event::Remote(_)
+            | Event::PhaseEnd { .. }
+            | Event::End { .. } => {
+                if self.told.len() >= MOST {
+                    self.forget();
+                }
+                self.told.push_back((part, event.clone()));
+            }
+            Event::Connection(record) => {
+                self.ended.0 += 1;
+                if let Some(error) = &record.error {
+                    self.ended.1 += 1;
+                    if self.failures.len() < FAILURES {
+                        self.failures.push(format!("{}: {error}", record.remote));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// All that was told since the last time.
+    pub fn take(&mut self) -> Feed {
+        std::mem::take(self)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.told.is_empty() && self.ended.0 == 0
+    }
+
+    /// Whether a phase has begun to measure since.
+    pub fn begins(&self) -> bool {
+        self.told.iter().any(|(_, event)| matches!(event, Event::Start { .. }))
+    }
+
+    /// Whether an interval has ended since.
+    pub fn measured(&self) -> bool {
+        self.told.iter().any(|(_, event)| matches!(event, Event::Interval(_)))
+    }
+
+    /// Leaves out the oldest interval: what the others told is still true.
+    fn forget(&mut self) {
+        let oldest = self.told.iter().position(|(_, event)| matches!(event, Event::Interval(_)));
+        self.told.remove(oldest.unwrap_or(0));
+        self.missed += 1;
     }
 }
