@@ -11,7 +11,7 @@ use crate::{summary, words};
 use jiff::Timestamp;
 use metrics::{Clamped, Wall, format_duration};
 use model::document::Document;
-use model::{Caveat, CaveatLevel, HostSnapshot, Outcome, Phase, Point, Status};
+use model::{Begin, Caveat, CaveatLevel, HostSnapshot, Outcome, Phase, Point};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -110,10 +110,9 @@ fn utc(wall: Wall) -> String {
 }
 
 fn head(outcome: &Outcome, title: &str, out: &mut dyn Write) -> io::Result<()> {
-    let tone = match outcome.status {
-        Status::Complete if outcome.points.iter().all(|p| p.errors() == 0) => "good",
-        Status::Complete | Status::Interrupted => "warning",
-        Status::Partial | Status::Failed => "bad",
+    let tone = match summary::tone(outcome) {
+        Tone::Heading => "good",
+        other => other.class(),
     };
     writeln!(
         out,
@@ -164,17 +163,13 @@ fn caveats(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
 
 /// `3 caveats: 1 invalid, 2 notes`
 fn by_level(kinds: &[(&Caveat, usize)]) -> String {
-    let of = |level: CaveatLevel| kinds.iter().filter(|(caveat, _)| caveat.level == level).count();
-    let levels =
-        [CaveatLevel::Invalid, CaveatLevel::Caution, CaveatLevel::Note].map(|level| (level, of(level)));
-    let some = levels.into_iter().filter(|(_, n)| *n > 0);
-    let counts: Vec<String> = some
-        .map(|(level, n)| match level {
-            CaveatLevel::Invalid => format!("{n} invalid"),
-            level => words::count(u64::clamped(n), level.name()),
-        })
-        .collect();
-    format!("{}: {}", words::count(u64::clamped(kinds.len()), "caveat"), counts.join(", "))
+    let same = kinds.chunk_by(|(a, _), (b, _)| a.level == b.level);
+    let counts = same.map(|same| match (u64::clamped(same.len()), same[0].0.level) {
+        (n, CaveatLevel::Invalid) => format!("{n} invalid"),
+        (n, level) => words::count(n, level.name()),
+    });
+    let all = words::count(u64::clamped(kinds.len()), "caveat");
+    format!("{all}: {}", counts.collect::<Vec<_>>().join(", "))
 }
 
 /// The plots of a sheet. Those of single phases among many are folded away.
@@ -203,12 +198,8 @@ fn zeros(sheet: &Sheet, out: &mut dyn Write) -> io::Result<()> {
         return Ok(());
     }
     let of = if sheet.title.is_empty() { String::new() } else { format!(" ({})", sheet.title) };
-    writeln!(
-        out,
-        "<p class=\"soft\">Zero throughout{}: {}.</p>",
-        escape(&of),
-        escape(&sheet.zeros.join("; "))
-    )
+    let text = format!("Zero throughout{of}: {}.", sheet.zeros.join("; "));
+    writeln!(out, "<p class=\"soft\">{}</p>", escape(&text))
 }
 
 fn figure(plot: &Plot, number: usize, out: &mut dyn Write) -> io::Result<()> {
@@ -294,8 +285,7 @@ fn clocks(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
         };
         let system = match host.cpus {
             0 => "not known".to_owned(),
-            cpus if host.cpu.is_empty() => format!("{}, {}", host.kernel, words::count(cpus.into(), "CPU")),
-            cpus => format!("{}, {cpus} x {}", host.kernel, host.cpu),
+            _ => format!("{}, {}", host.kernel, words::cpus(host)),
         };
         let host = if host.name.is_empty() { "not told".to_owned() } else { host.name.clone() };
         table.row(Tone::Plain, vec![name, host, system, clock]);
@@ -313,20 +303,18 @@ fn sessions(point: &Point, out: &mut dyn Write) -> io::Result<()> {
         // Servers of other programs tell little or nothing of themselves.
         let version =
             if s.version.is_empty() { String::new() } else { format!(", netcaliper {}", s.version) };
-        let mut words = vec![format!("{} is {}{version}", s.target, s.address)];
-        words.extend(
-            (s.base_rtt_ns > 0).then(|| format!("idle round trip {}", format_duration(s.base_rtt_ns))),
-        );
-        words.extend((s.workers > 0).then(|| words::count(u64::from(s.workers), "worker")));
-        words.extend(s.authenticated.then(|| "authenticated".to_owned()));
-        words.extend(
-            (s.accepted.others > 0)
-                .then(|| words::count(u64::from(s.accepted.others), "other session") + " ran there"),
-        );
+        let others = words::count(u64::from(s.accepted.others), "other session");
+        let told = [
+            Some(format!("{} is {}{version}", s.target, s.address)),
+            words::idle_round_trip(s),
+            (s.workers > 0).then(|| words::count(u64::from(s.workers), "worker")),
+            s.authenticated.then(|| "authenticated".to_owned()),
+            (s.accepted.others > 0).then(|| others + " ran there"),
+        ];
         let changes = s.accepted.changes.iter();
-        words.extend(
-            changes.map(|c| format!("{}: {} was asked, {} given ({})", c.what, c.asked, c.given, c.why)),
-        );
+        let changes =
+            changes.map(|c| format!("{}: {} was asked, {} given ({})", c.what, c.asked, c.given, c.why));
+        let words: Vec<String> = told.into_iter().flatten().chain(changes).collect();
         writeln!(out, "<li>{}</li>", escape(&words.join("; ")))?;
     }
     writeln!(out, "</ul>")
@@ -359,15 +347,17 @@ pub(crate) fn flatten(name: &str, value: &Value, rows: &mut Vec<(String, String)
 }
 
 fn foot(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
-    let begin = &outcome.begin;
     writeln!(
         out,
-        "<footer class=\"soft\"><p>Run {} by netcaliper {}, protocol {}. This page is complete: it loads nothing, and nothing in \
-         it leaves your browser.</p></footer>",
-        begin.run,
-        escape(&begin.version),
-        escape(if begin.protocol.is_empty() { "native" } else { &begin.protocol })
+        "<footer class=\"soft\"><p>{}. This page is complete: it loads nothing, and nothing in it leaves your browser.</p></footer>",
+        origin(&outcome.begin)
     )
+}
+
+/// Which run a page is about, and what made it.
+fn origin(begin: &Begin) -> String {
+    let protocol = if begin.protocol.is_empty() { "native" } else { &begin.protocol };
+    format!("Run {} by netcaliper {}, protocol {}", begin.run, escape(&begin.version), escape(protocol))
 }
 
 /// The plots for the script. What could end the element or start another is written as an escape of JSON.

@@ -2,8 +2,10 @@
 
 use super::escape;
 use crate::plot::{Axis, Plot, Series, Style, panels};
+use crate::plots::over_time;
+use crate::summary::{half_width, worst};
 use crate::words;
-use metrics::{Spread, format_duration, real, seconds};
+use metrics::{format_duration, real, seconds};
 use model::load::{Found, OneWay, under_load};
 use model::{End, Figure, Interval, Kind, Measure, Outcome, Point, Stat, Unit, Way};
 use std::io::{self, Write};
@@ -74,29 +76,26 @@ pub(crate) fn overlay(before: &Outcome, after: &Outcome, out: &mut dyn Write) ->
 pub(super) type Tile = (String, String, String);
 
 fn tiles(outcome: &Outcome) -> Vec<Tile> {
-    let mut tiles: Vec<Tile> = Vec::new();
-    let points: Vec<&Point> = outcome.points.iter().collect();
     if outcome.begin.verb == "load" {
         return of_load(&under_load(outcome));
     }
-    let [only] = points.as_slice() else { return tiles };
+    let mut tiles: Vec<Tile> = Vec::new();
+    let [only] = outcome.points.as_slice() else { return tiles };
     let show = |figure: Figure| figure.of(only).map(|value| figure.unit().show(value));
     for way in Way::ALL {
         let figure = Figure::Goodput(way);
         if let Some(value) = show(figure).filter(|_| !matches!(only.phase.kind, Kind::Ping | Kind::Connect)) {
-            let spread = Spread::of(&figure.readings(only, false)).filter(|spread| spread.n > 1);
-            let more =
-                spread.map_or_else(String::new, |s| format!("± {} (95 %)", figure.unit().show(s.ci95)));
-            tiles.push((way.words().to_owned(), value, more));
+            let more = half_width(only, figure).map(|width| format!("± {width} (95 %)"));
+            tiles.push((way.words().to_owned(), value, more.unwrap_or_default()));
         }
     }
     let trips = [
-        ("round trip, idle", only.idle_rtt_ns().map(format_duration), ""),
-        ("round trip, loaded", only.loaded_rtt_ns().map(format_duration), "mean, by the kernel"),
+        ("round trip, idle", only.idle_rtt_ns().map(real), ""),
+        ("round trip, loaded", only.loaded_rtt_ns(), "mean, by the kernel"),
     ];
-    tiles.extend(
-        trips.into_iter().filter_map(|(name, ns, more)| Some((name.to_owned(), ns?, more.to_owned()))),
-    );
+    for (name, ns, more) in trips {
+        tiles.extend(ns.map(|ns| (name.to_owned(), format_duration(ns), more.to_owned())));
+    }
     let others = [
         Figure::Connects,
         Figure::RoundTrip(Stat::MEDIAN),
@@ -112,15 +111,13 @@ fn tiles(outcome: &Outcome) -> Vec<Tile> {
         Figure::Frames,
         Figure::Retransmits,
     ];
-    let told =
-        others.into_iter().filter_map(|figure| Some((figure.to_string(), show(figure)?, String::new())));
-    tiles.extend(told);
+    tiles.extend(others.into_iter().filter_map(|of| Some((of.to_string(), show(of)?, String::new()))));
     tiles
 }
 
 fn of_load(found: &[Found]) -> Vec<Tile> {
     let tile = |name: &str, value: String, more: String| (name.to_owned(), value, more);
-    let worst = found.iter().filter(|f| f.grade().is_some()).max_by_key(|f| f.grown_ns());
+    let worst = worst(found);
     let stage = |name: &str| found.iter().find(|f| f.stage == name);
     let rate = |way: Option<OneWay>| way?.goodput_bps.map(metrics::format_bits_per_second);
     let trip = |f: &Found| f.rtt_p50_ns.map(format_duration);
@@ -161,12 +158,8 @@ fn timeline(outcome: &Outcome) -> (Vec<Plot>, f64, Vec<(f64, String)>) {
             None => phases.push((start, name)),
         }
         for (panel, name, of) in series(point) {
-            let line: Line = point
-                .intervals
-                .iter()
-                .filter(|i| i.ns() > 0)
-                .map(|i| (start + (seconds(i.start_ns) + seconds(i.end_ns)) / 2.0, of(i)))
-                .collect();
+            let line: Line =
+                over_time(point, of).into_iter().map(|(at, value)| (start + at, value)).collect();
             if line.iter().all(|(_, y)| y.is_none()) {
                 continue;
             }
@@ -200,26 +193,23 @@ fn series(point: &Point) -> Vec<(usize, String, Reading)> {
     let beside =
         point.label.contains_key("stage") && point.label.get("part").is_none_or(|part| part != "load");
     let kind = point.phase.kind;
-    let mut figures: Vec<(usize, String, Figure)> = Vec::new();
-    for way in Way::ALL {
+    let mut all: Vec<(usize, String, Reading)> = Vec::new();
+    let mut add = |panel, name: String, figure: Figure| {
+        if figure.of(point).is_some() {
+            all.push((panel, name, Box::new(move |interval| figure.of_interval(interval))));
+        }
+    };
+    // Beside round trips they would be too many.
+    for way in Way::ALL.into_iter().filter(|_| !beside) {
         let name = way.key();
-        if !beside && !matches!(kind, Kind::Ping | Kind::Connect) {
-            figures.push((0, name.to_owned(), Figure::Goodput(way)));
+        if !matches!(kind, Kind::Ping | Kind::Connect) {
+            add(0, name.to_owned(), Figure::Goodput(way));
         }
-        // Beside round trips they would be too many.
-        if !beside {
-            figures.push((1, format!("{name} p50"), Figure::Delay(way, Stat::MEDIAN)));
-            figures.push((1, format!("{name} p99"), Figure::Delay(way, P99)));
-        }
+        add(1, format!("{name} p50"), Figure::Delay(way, Stat::MEDIAN));
+        add(1, format!("{name} p99"), Figure::Delay(way, P99));
     }
-    figures.push((1, "round trip p50".to_owned(), Figure::RoundTrip(Stat::MEDIAN)));
-    figures.push((1, "p99".to_owned(), Figure::RoundTrip(P99)));
-    let known = figures.into_iter().filter(|(_, _, figure)| figure.of(point).is_some());
-    let mut all: Vec<(usize, String, Reading)> = known
-        .map(|(panel, name, figure)| {
-            (panel, name, Box::new(move |i: &Interval| figure.of_interval(i)) as Reading)
-        })
-        .collect();
+    add(1, "round trip p50".to_owned(), Figure::RoundTrip(Stat::MEDIAN));
+    add(1, "p99".to_owned(), Figure::RoundTrip(P99));
     if kind == Kind::Tcp && !beside && !point.label.contains_key("stage") {
         let trip = |interval: &Interval| model::sampled_rtt_ns(&interval.samples);
         all.push((1, "TCP round trip, mean".to_owned(), Box::new(move |i| trip(i).map(|s| s.mean))));

@@ -1,7 +1,9 @@
 //! A run as a page shows it while it goes on: the parts of the report and its plots, again and again.
 
 use super::sessions::Sessions;
-use super::{SCRIPT, SCRIPT_HASH, STYLE, caveats, conditions, escape, figure, figures, first, title, zeros};
+use super::{
+    SCRIPT, SCRIPT_HASH, STYLE, caveats, conditions, escape, figure, figures, first, origin, title, zeros,
+};
 use crate::plot::{Axis, AxisUnit, Plot};
 use crate::plots::{Sheet, latest_sheets, sheets};
 use crate::{summary, words};
@@ -148,30 +150,21 @@ impl LivePage {
         };
         let phase = outcome.points.last().filter(|_| begin.verb != "serve");
         let phase = phase.map(|point| words::phase(&point.phase)).unwrap_or_default();
-        let foot = format!(
-            "Run {} by netcaliper {}, protocol {}",
-            begin.run,
-            escape(&begin.version),
-            escape(if begin.protocol.is_empty() { "native" } else { &begin.protocol })
-        );
+
         let mut parts = vec![
             ("verdict", escape(&verdict).into_owned()),
             ("began", escape(&super::utc(begin.started)).into_owned()),
             ("phase", escape(&phase).into_owned()),
-            ("foot", foot),
+            ("foot", origin(begin)),
         ];
-        if begin.verb == "serve" {
-            parts.push(("sessions", self.sessions.html()));
-        }
         let last = outcome.points.last().and_then(|point| point.intervals.last());
+        if begin.verb == "serve" {
+            parts.push(("sessions", written(|out| self.sessions.write(out))));
+            parts.push(("first", written(|out| first::tiled(self.sessions.tiles(last), out))));
+        } else {
+            parts.push(("first", written(|out| first::write(outcome, out))));
+        }
         parts.extend([
-            (
-                "first",
-                match begin.verb.as_str() {
-                    "serve" => written(|out| first::tiled(self.sessions.tiles(last), out)),
-                    _ => written(|out| first::write(outcome, out)),
-                },
-            ),
             ("caveats", written(|out| caveats(outcome, out))),
             ("figures", written(|out| figures(outcome, out))),
             ("conditions", written(|out| conditions(outcome, out))),
@@ -180,7 +173,7 @@ impl LivePage {
     }
 }
 
-fn written(write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>) -> String {
+pub(super) fn written(write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>) -> String {
     let mut out = Vec::new();
     match write(&mut out) {
         Ok(()) => String::from_utf8(out).unwrap_or_default(),
@@ -197,9 +190,7 @@ fn live_plot(plot: &Plot) -> LivePlot {
         marks: Vec::new(),
         ..plot.clone()
     };
-    let mut frame = Vec::new();
-    let framed = figure(&bare, 0, &mut frame).ok().and_then(|()| String::from_utf8(frame).ok());
-    LivePlot { name: plot.name.clone(), frame: framed.unwrap_or_default(), plot: plot.json() }
+    LivePlot { name: plot.name.clone(), frame: written(|out| figure(&bare, 0, out)), plot: plot.json() }
 }
 
 /// The units of plots, as the page's script takes them.

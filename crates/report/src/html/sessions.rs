@@ -1,16 +1,16 @@
 //! Sessions of a server: running ones, ended ones, and links of the other protocols.
 
-mod links;
-
 use super::first::Tile;
 use super::{escape, utc};
-use crate::text::{Column, or_dash};
+use crate::csv::spelled;
+use crate::text::{Column, Table, Tone, or_dash};
 use crate::words;
-use links::Serving;
 use metrics::{Clamped, Wall, format_bits_per_second, format_bytes, format_duration};
-use model::{ConnectionRecord, Event, Interval, Served, Standing, Traffic};
+use model::{ConnectionRecord, Event, Interval, LinkRow, Links, Served, Standing, Traffic};
+use serde_json::json;
 use std::borrow::Borrow;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 
 /// Rows of a table; of more the first are shown, and how many there are.
@@ -27,22 +27,18 @@ struct Row {
     session: Option<u64>,
     client: String,
     what: String,
-    standing: &'static str,
+    standing: String,
     since: Wall,
-    latest: Traffic,
-    total: Traffic,
-    open: u64,
-    opened: u64,
+    load: Load,
     /// Whether more may be open that were not listed.
     at_least: bool,
-    errors: u64,
     /// Names the run on both ends, where the protocol has such a name.
     run: String,
 }
 
-/// A protocol that goes along with the server's own.
+/// Traffic of the latest interval and of all, and data connections: of a session, or of a protocol.
 #[derive(Clone, Debug, Default)]
-struct Service {
+struct Load {
     latest: Traffic,
     total: Traffic,
     open: u64,
@@ -50,7 +46,18 @@ struct Service {
     errors: u64,
 }
 
-/// A client of such a protocol: sums over its ended connections.
+impl Load {
+    /// Takes in the next interval.
+    fn add(&mut self, interval: &Interval) {
+        self.latest = interval.local;
+        self.total.after(&interval.local);
+        self.open = interval.in_flight;
+        self.opened += interval.opened;
+        self.errors = interval.network_errors + interval.data_errors;
+    }
+}
+
+/// A client of a protocol that goes along: sums over its ended connections.
 #[derive(Clone, Copy, Debug, Default)]
 struct Client {
     connections: u64,
@@ -67,7 +74,7 @@ pub(super) struct Sessions {
     over: u64,
     /// Clients of protocols that know none.
     serving: Serving,
-    services: BTreeMap<&'static str, Service>,
+    services: BTreeMap<&'static str, Load>,
     clients: BTreeMap<(&'static str, IpAddr), Client>,
 }
 
@@ -84,14 +91,7 @@ impl Sessions {
     /// Takes in an event of a protocol that goes along.
     pub(super) fn hear_beside(&mut self, protocol: &'static str, event: &Event) {
         match event {
-            Event::Interval(interval) => {
-                let service = self.services.entry(protocol).or_default();
-                service.latest = interval.local;
-                service.total.after(&interval.local);
-                service.open = interval.in_flight;
-                service.opened += interval.opened;
-                service.errors = interval.network_errors + interval.data_errors;
-            }
+            Event::Interval(interval) => self.services.entry(protocol).or_default().add(interval),
             Event::Connection(record) => self.connection(protocol, record),
             Event::Links(links) => self.serving.hear(protocol, links),
             Event::PhaseEnd { .. } => self.serving.over(protocol),
@@ -126,12 +126,12 @@ impl Sessions {
 
     /// What the server does now, all protocols together; `own` is the latest interval of its own protocol.
     pub(super) fn tiles(&self, own: Option<&Interval>) -> Vec<Tile> {
-        let own = own.map(|own| (own.local, own.in_flight, own.network_errors + own.data_errors));
-        let others = self.services.values().map(|service| (service.latest, service.open, service.errors));
+        let mut own_load = Load::default();
+        own.into_iter().for_each(|interval| own_load.add(interval));
         let (mut from, mut to, mut open, mut errors) = (0.0, 0.0, 0, 0);
-        for (latest, connections, failed) in others.chain(own) {
-            (from, to) = (from + latest.rx_bps(), to + latest.tx_bps());
-            (open, errors) = (open + connections, errors + failed);
+        for load in self.services.values().chain([&own_load]) {
+            (from, to) = (from + load.latest.rx_bps(), to + load.latest.tx_bps());
+            (open, errors) = (open + load.open, errors + load.errors);
         }
         let running = u64::clamped(self.now.len());
         [
@@ -145,63 +145,50 @@ impl Sessions {
         .into()
     }
 
-    pub(super) fn html(&self) -> String {
-        let mut out = String::from("<section id=\"sessions\"><h2>Sessions</h2>\n");
+    pub(super) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out, "<section id=\"sessions\"><h2>Sessions</h2>")?;
         let unnamed = self.serving.rows();
         let all = self.now.len() + unnamed.len();
         if all == 0 {
-            out.push_str("<p>No client is connected.</p>\n");
-        } else {
-            let more = all.saturating_sub(MOST_ROWS);
-            let rows = self.now.values().chain(&unnamed).take(MOST_ROWS);
-            table("In progress", &SESSION, rows.map(|row| (row.errors > 0, row)), &mut out);
-            if more > 0 {
-                out.push_str(&format!("<p class=\"soft\">and {more} more</p>\n"));
-            }
+            writeln!(out, "<p>No client is connected.</p>")?;
+        }
+        let rows = self.now.values().chain(&unnamed).take(MOST_ROWS);
+        table("In progress", &SESSION, rows.map(|row| (row.load.errors > 0, row)), out)?;
+        if all > MOST_ROWS {
+            writeln!(out, "<p class=\"soft\">and {} more</p>", all - MOST_ROWS)?;
         }
         for (protocol, n) in self.serving.more() {
             let more = words::count(n, "more connection");
-            out.push_str(&format!("<p class=\"soft\">and {more} of {protocol} that no row counts</p>\n"));
+            writeln!(out, "<p class=\"soft\">and {more} of {protocol} that no row counts</p>")?;
         }
-        if !self.ended.is_empty() {
-            let title = match usize::clamped(self.over) {
-                n if n > self.ended.len() => format!("The latest {} of {n} that are over", self.ended.len()),
-                _ => "Over".to_owned(),
-            };
-            table(&title, &ENDED, self.ended.iter().map(|row| (row.errors > 0, row)), &mut out);
-        }
-        if !self.services.is_empty() {
-            let row =
-                |(name, service): (&&'static str, &Service)| (service.errors > 0, (*name, service.clone()));
-            let rows = self.services.iter().map(row);
-            table("Protocols that go along", &SERVICE, rows, &mut out);
-        }
-        if !self.clients.is_empty() {
-            let rows = self
-                .clients
-                .iter()
-                .map(|((protocol, address), client)| (client.failed > 0, (*protocol, *address, *client)));
-            table("Their clients, by connections that have ended", &CLIENT, rows, &mut out);
-        }
-        out.push_str("</section>\n");
-        out
+        let title = match usize::clamped(self.over) {
+            n if n > self.ended.len() => format!("The latest {} of {n} that are over", self.ended.len()),
+            _ => "Over".to_owned(),
+        };
+        table(&title, &ENDED, self.ended.iter().map(|row| (row.load.errors > 0, row)), out)?;
+        let services = self.services.iter().map(|(name, load)| (load.errors > 0, (*name, load.clone())));
+        table("Protocols that go along", &SERVICE, services, out)?;
+        let clients = self.clients.iter();
+        let clients = clients.map(|((protocol, address), all)| (all.failed > 0, (*protocol, *address, *all)));
+        table("Their clients, by connections that have ended", &CLIENT, clients, out)?;
+        writeln!(out, "</section>")
     }
 }
 
 const SESSION: [Column<Row>; 12] = [
     ("session", name),
     ("client", |row| row.client.clone()),
-    ("from it now", |row| format_bits_per_second(row.latest.rx_bps())),
-    ("to it now", |row| format_bits_per_second(row.latest.tx_bps())),
+    ("from it now", |row| format_bits_per_second(row.load.latest.rx_bps())),
+    ("to it now", |row| format_bits_per_second(row.load.latest.tx_bps())),
     ("stands", standing),
     ("what", |row| row.what.clone()),
     ("connections", |row| match row.at_least {
-        true => format!("at least {}", row.open),
-        false => format!("{} of {}", row.open, row.opened),
+        true => format!("at least {}", row.load.open),
+        false => format!("{} of {}", row.load.open, row.load.opened),
     }),
-    ("errors", |row| row.errors.to_string()),
-    ("received", |row| format_bytes(row.total.rx_bytes)),
-    ("sent", |row| format_bytes(row.total.tx_bytes)),
+    ("errors", |row| row.load.errors.to_string()),
+    ("received", |row| format_bytes(row.load.total.rx_bytes)),
+    ("sent", |row| format_bytes(row.load.total.tx_bytes)),
     ("since (UTC)", since),
     ("run", run),
 ];
@@ -210,16 +197,16 @@ const ENDED: [Column<Row>; 10] = [
     ("client", |row| row.client.clone()),
     ("ended", standing),
     ("what", |row| row.what.clone()),
-    ("connections", |row| row.opened.to_string()),
-    ("errors", |row| row.errors.to_string()),
-    ("received", |row| format_bytes(row.total.rx_bytes)),
-    ("sent", |row| format_bytes(row.total.tx_bytes)),
+    ("connections", |row| row.load.opened.to_string()),
+    ("errors", |row| row.load.errors.to_string()),
+    ("received", |row| format_bytes(row.load.total.rx_bytes)),
+    ("sent", |row| format_bytes(row.load.total.tx_bytes)),
     ("started (UTC)", since),
     ("run", run),
 ];
 /// Columns of text.
 const WORDS: [&str; 5] = ["client", "stands", "ended", "what", "run"];
-const SERVICE: [Column<(&str, Service)>; 7] = [
+const SERVICE: [Column<(&str, Load)>; 7] = [
     ("protocol", |(name, _)| (*name).to_owned()),
     ("from clients now", |(_, service)| format_bits_per_second(service.latest.rx_bps())),
     ("to clients now", |(_, service)| format_bits_per_second(service.latest.tx_bps())),
@@ -243,20 +230,16 @@ fn session(protocol: &'static str, served: &Served) -> Row {
         session: Some(served.number).filter(|number| *number > 0),
         client: served.peer.to_string(),
         what: served.phase.as_deref().map(words::phase).unwrap_or_default(),
-        standing: match served.standing {
-            Standing::Waiting => "waiting",
-            Standing::Granted => "granted",
-            Standing::Running => "running",
-            Standing::Ended => "ended",
-            Standing::Lost => "lost",
-        },
+        standing: spelled(json!(served.standing)),
         since: served.since,
-        latest: served.latest,
-        total: served.total,
-        open: served.open,
-        opened: served.opened,
+        load: Load {
+            latest: served.latest,
+            total: served.total,
+            open: served.open,
+            opened: served.opened,
+            errors: served.errors + u64::from(served.standing == Standing::Lost),
+        },
         at_least: false,
-        errors: served.errors + u64::from(served.standing == Standing::Lost),
         run: Some(served.run).filter(|run| !run.is_nil()).map(|run| run.to_string()).unwrap_or_default(),
     }
 }
@@ -270,8 +253,8 @@ fn name(row: &Row) -> String {
 }
 
 fn standing(row: &Row) -> String {
-    match row.total.ns {
-        0 => row.standing.to_owned(),
+    match row.load.total.ns {
+        0 => row.standing.clone(),
         ns => format!("{}, {}", row.standing, format_duration(ns)),
     }
 }
@@ -284,43 +267,150 @@ fn run(row: &Row) -> String {
     row.run.get(..8).unwrap_or_default().to_owned()
 }
 
-/// A table of rows, bad ones in another colour. Escapes all texts.
-fn table<T, Item: Borrow<T>>(
+/// A table of rows, if there are any, bad ones in another colour.
+fn table<T>(
     title: &str,
     columns: &[Column<T>],
-    rows: impl Iterator<Item = (bool, Item)>,
-    out: &mut String,
-) {
-    out.push_str(&format!(
-        "<h3>{}</h3>\n<div class=\"wide\"><table class=\"numbers\"><thead><tr>",
-        escape(title)
-    ));
+    rows: impl Iterator<Item = (bool, impl Borrow<T>)>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let Some(((name, first), others)) = columns.split_first() else { return Ok(()) };
+    let table = Table::of(name, others, rows.map(|(bad, row)| (Tone::bad_if(bad), first(row.borrow()), row)));
+    if table.is_empty() {
+        return Ok(());
+    }
     let class = |name: &str| match name {
-        "what" => " class=\"text what\"",
-        name if WORDS.contains(&name) => " class=\"text\"",
+        "what" => "text what",
+        name if WORDS.contains(&name) => "text",
         _ => "",
     };
-    for (name, _) in columns {
-        out.push_str(&format!("<th scope=\"col\"{}>{}</th>", class(name), escape(name)));
+    writeln!(out, "<h3>{}</h3>", escape(title))?;
+    table.markup(["numbers", ""], class, out)
+}
+
+/// A worker's last list, and what is new in it.
+#[derive(Clone, Debug)]
+struct List {
+    at: Wall,
+    rows: Vec<(LinkRow, Traffic)>,
+    /// Open connections that are not among them.
+    more: u64,
+}
+
+/// The latest lists of all workers, by protocol.
+#[derive(Clone, Debug, Default)]
+struct Serving(BTreeMap<(&'static str, u32), List>);
+
+impl Serving {
+    /// Takes in a worker's list.
+    fn hear(&mut self, protocol: &'static str, links: &Links) {
+        let key = (protocol, links.worker);
+        let before = self.0.get(&key).map_or(&[][..], |list| &list.rows[..]);
+        let known: BTreeMap<_, _> = before.iter().map(|(row, _)| ((row.remote, row.local), row)).collect();
+        let latest = |row: &LinkRow| {
+            let old = known
+                .get(&(row.remote, row.local))
+                .filter(|old| old.tx_bytes <= row.tx_bytes && old.rx_bytes <= row.rx_bytes);
+            let Some(old) = old else { return newly(row, links) };
+            Traffic {
+                tx_bytes: row.tx_bytes - old.tx_bytes,
+                rx_bytes: row.rx_bytes - old.rx_bytes,
+                ns: links.ns,
+            }
+        };
+        let rows = links.rows.iter().map(|row| (*row, latest(row))).collect();
+        self.0.insert(key, List { at: links.at, rows, more: links.more });
     }
-    out.push_str("</tr></thead><tbody>\n");
-    for (bad, row) in rows {
-        out.push_str(if bad { "<tr class=\"bad\">" } else { "<tr>" });
-        for (at, (name, cell)) in columns.iter().enumerate() {
-            let cell = cell(row.borrow());
-            out.push_str(&match at {
-                0 => format!("<th scope=\"row\">{}</th>", escape(&cell)),
-                _ => format!("<td{}>{}</td>", class(name), escape(&cell)),
-            });
+
+    /// A protocol's server has ended.
+    fn over(&mut self, protocol: &'static str) {
+        self.0.retain(|(of, _), _| *of != protocol);
+    }
+
+    /// Open connections that are in no row, by protocol.
+    fn more(&self) -> BTreeMap<&'static str, u64> {
+        let mut more = BTreeMap::new();
+        for ((protocol, _), list) in self.0.iter().filter(|(_, list)| list.more > 0) {
+            *more.entry(*protocol).or_default() += list.more;
         }
-        out.push_str("</tr>\n");
+        more
     }
-    out.push_str("</tbody></table></div>\n");
+
+    /// A row for each client's address and protocol.
+    fn rows(&self) -> Vec<Row> {
+        let mut clients: BTreeMap<(&'static str, IpAddr), Sum> = BTreeMap::new();
+        for ((protocol, _), list) in &self.0 {
+            for (row, latest) in &list.rows {
+                let client = row.remote.ip().to_canonical();
+                clients.entry((*protocol, client)).or_default().add(row, latest, list.at);
+            }
+        }
+        let more = self.more();
+        let all = clients.into_iter();
+        all.map(|((protocol, address), sum)| sum.row(protocol, address, more.contains_key(protocol)))
+            .collect()
+    }
+}
+
+/// What is new of one that the last list did not have: all that it has moved, or, where it began before that list and had no place
+/// in it, what is an interval's of it in the mean.
+fn newly(row: &LinkRow, links: &Links) -> Traffic {
+    let age = u64::try_from(links.at.0.saturating_sub(row.since.0)).unwrap_or(0).max(links.ns).max(1);
+    let of = |bytes: u64| u64::clamped(u128::from(bytes) * u128::from(links.ns) / u128::from(age));
+    Traffic { tx_bytes: of(row.tx_bytes), rx_bytes: of(row.rx_bytes), ns: links.ns }
+}
+
+/// All that stands open with one address.
+#[derive(Default)]
+struct Sum {
+    /// The only one's port, and ours.
+    port: u16,
+    ports: BTreeSet<u16>,
+    since: Option<Wall>,
+    load: Load,
+}
+
+impl Sum {
+    fn add(&mut self, row: &LinkRow, latest: &Traffic, at: Wall) {
+        self.load.open += 1;
+        self.load.opened += 1;
+        self.port = row.remote.port();
+        self.ports.insert(row.local.port());
+        self.since = Some(self.since.map_or(row.since, |since| since.min(row.since)));
+        self.load.latest.beside(latest);
+        let ns = u64::try_from(at.0.saturating_sub(row.since.0)).unwrap_or(0);
+        self.load.total.beside(&Traffic { tx_bytes: row.tx_bytes, rx_bytes: row.rx_bytes, ns });
+    }
+
+    fn row(self, protocol: &'static str, address: IpAddr, at_least: bool) -> Row {
+        let client = match self.load.open {
+            1 => SocketAddr::new(address, self.port).to_string(),
+            _ => address.to_string(),
+        };
+        let ports: Vec<String> = self.ports.iter().map(ToString::to_string).collect();
+        let what = match &ports[..] {
+            [first, .., last] if ports.len() > 2 => format!("at ports {first} to {last}"),
+            [one] => format!("at port {one}"),
+            _ => format!("at ports {}", ports.join(" and ")),
+        };
+        Row {
+            protocol,
+            session: None,
+            client,
+            what,
+            standing: "served".to_owned(),
+            since: self.since.unwrap_or_default(),
+            load: self.load,
+            at_least,
+            run: String::new(),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::html::live::written;
     use metrics::SECOND;
     use uuid::Uuid;
 
@@ -345,7 +435,7 @@ mod tests {
         let mut sessions = Sessions::default();
         sessions.hear(&served(1, 7, Standing::Running));
         sessions.hear(&served(2, 0, Standing::Waiting));
-        let html = sessions.html();
+        let html = written(|out| sessions.write(out));
         assert!(
             html.contains("192.0.2.1:1") && html.contains("1.00 Mbit/s") && html.contains("running, 2.00 s"),
             "{html}"
@@ -353,7 +443,7 @@ mod tests {
         assert!(html.contains("waiting") && !html.contains("Over"), "{html}");
         sessions.hear(&served(1, 7, Standing::Ended));
         sessions.hear(&served(2, 8, Standing::Running));
-        let html = sessions.html();
+        let html = written(|out| sessions.write(out));
         let (now, over) = html.split_once("Over").unwrap();
         assert!(now.contains("192.0.2.1:2") && !now.contains("192.0.2.1:1<"), "{html}");
         assert!(over.contains("192.0.2.1:1<"), "{html}");
@@ -394,19 +484,19 @@ mod tests {
             sessions.hear(&served(port, port.into(), Standing::Lost));
         }
         assert_eq!((sessions.now.len(), sessions.ended.len()), (0, MOST_ENDED));
-        let html = sessions.html();
+        let html = written(|out| sessions.write(out));
         assert!(html.contains("The latest 100 of 2000 that are over") && html.contains("lost"), "{html}");
         for port in 1..=2_000 {
             sessions.hear(&served(port, port.into(), Standing::Running));
         }
-        assert!(sessions.html().contains("and 1800 more"));
+        assert!(written(|out| sessions.write(out)).contains("and 1800 more"));
     }
 
     #[test]
     fn sessions_of_another_protocol_have_its_name() {
         let mut sessions = Sessions::default();
         sessions.hear_beside("ttcp", &served(1, 3, Standing::Running));
-        assert!(sessions.html().contains("ttcp 3"));
+        assert!(written(|out| sessions.write(out)).contains("ttcp 3"));
         sessions.hear_beside("ttcp", &served(1, 3, Standing::Lost));
         assert!(sessions.now.is_empty());
     }
@@ -414,12 +504,63 @@ mod tests {
     #[test]
     fn what_no_row_counts_is_said() {
         let address = SocketAddr::from(([192, 0, 2, 9], 5001));
-        let row =
-            model::LinkRow { local: address, remote: address, since: Wall(0), tx_bytes: 0, rx_bytes: 1 };
-        let links = model::Links { worker: 0, at: Wall(1), ns: 1, rows: vec![row], more: 744 };
+        let row = LinkRow { local: address, remote: address, since: Wall(0), tx_bytes: 0, rx_bytes: 1 };
+        let links = Links { worker: 0, at: Wall(1), ns: 1, rows: vec![row], more: 744 };
         let mut sessions = Sessions::default();
         sessions.hear_beside("ttcp", &Event::Links(Box::new(links)));
-        let html = sessions.html();
+        let html = written(|out| sessions.write(out));
         assert!(html.contains("at least 1") && html.contains("and 744 more connections of ttcp"), "{html}");
+    }
+
+    fn row(port: u16, rx_bytes: u64) -> LinkRow {
+        let at = |last, port| SocketAddr::from(([192, 0, 2, last], port));
+        LinkRow { local: at(1, 5001), remote: at(2, port), since: Wall(0), tx_bytes: 0, rx_bytes }
+    }
+
+    fn list(worker: u32, seconds: u64, rows: Vec<LinkRow>) -> Links {
+        Links { worker, at: Wall((seconds * SECOND) as i64), ns: SECOND, rows, more: 0 }
+    }
+
+    #[test]
+    fn what_is_new_is_the_rate_and_all_is_the_sum() {
+        let mut serving = Serving::default();
+        serving.hear("ttcp", &list(0, 1, vec![row(7, 1_000)]));
+        serving.hear("ttcp", &list(0, 2, vec![row(7, 126_000)]));
+        let rows = serving.rows();
+        assert_eq!((rows.len(), rows[0].client.as_str()), (1, "192.0.2.2:7"));
+        assert_eq!((rows[0].load.latest.rx_bps(), rows[0].load.total.rx_bytes), (1e6, 126_000));
+        assert_eq!(rows[0].load.total.ns, 2 * SECOND);
+        // Another of the same client, at another worker, and one that came with the same port again.
+        let since = |seconds: u64, row| LinkRow { since: Wall((seconds * SECOND) as i64), ..row };
+        serving.hear("ttcp", &list(1, 2, vec![since(1, row(8, 125_000))]));
+        serving.hear("ttcp", &list(0, 3, vec![since(2, row(7, 5_000))]));
+        let rows = serving.rows();
+        assert_eq!((rows[0].client.as_str(), rows[0].load.open), ("192.0.2.2", 2));
+        assert_eq!((rows[0].load.latest.rx_bytes, rows[0].load.total.rx_bytes), (130_000, 130_000));
+    }
+
+    #[test]
+    fn whoever_is_gone_is_not_there() {
+        let mut serving = Serving::default();
+        serving.hear("echo", &list(0, 1, vec![row(7, 1)]));
+        serving.hear("ttcp", &list(0, 1, vec![row(7, 1)]));
+        serving.hear("echo", &list(0, 2, Vec::new()));
+        assert_eq!(serving.rows().len(), 1);
+        serving.over("ttcp");
+        assert!(serving.rows().is_empty());
+    }
+
+    #[test]
+    fn one_that_had_no_place_in_the_list_before_has_not_moved_all_of_it_now() {
+        let mut serving = Serving::default();
+        serving.hear("ttcp", &Links { more: 3, ..list(0, 9, vec![row(7, 1_000)]) });
+        assert_eq!(serving.more(), BTreeMap::from([("ttcp", 3)]));
+        assert!(serving.rows()[0].at_least);
+        // It is ten seconds old.
+        serving.hear("ttcp", &list(0, 10, vec![row(8, 10_000)]));
+        let rows = serving.rows();
+        assert_eq!((rows[0].load.latest.rx_bytes, rows[0].load.latest.ns), (1_000, SECOND));
+        assert_eq!(rows[0].load.total.rx_bytes, 10_000);
+        assert!(serving.more().is_empty() && !rows[0].at_least);
     }
 }
