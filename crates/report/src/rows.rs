@@ -249,7 +249,18 @@ mod tests {
     use super::*;
     use crate::csv::{EventCsv, EventWriter as _};
     use metrics::Verdict;
-    use model::{FrameVerdict, Kind, Media, Phase};
+    use model::{FrameVerdict, Kind, Media, Phase, Status};
+
+    /// Header and rows that a table has of these events of a phase.
+    fn lines<R: Rows>(size: Option<&str>, repeat: u32, phase: Phase, events: Vec<Event>) -> Vec<String> {
+        let mut bytes = Vec::new();
+        let mut csv = EventCsv::<_, R>::new(&mut bytes).unwrap();
+        let label = size.map(|size| ("size".to_owned(), size.to_owned())).into_iter().collect();
+        csv.on_event(&Event::Phase { label, repeat, phase: Box::new(phase) }).unwrap();
+        events.iter().for_each(|event| csv.on_event(event).unwrap());
+        drop(csv);
+        String::from_utf8(bytes).unwrap().lines().map(str::to_owned).collect()
+    }
 
     #[test]
     fn a_row_per_datagram() {
@@ -275,16 +286,9 @@ mod tests {
             repeats: 0,
             ..came
         };
-        let mut bytes = Vec::new();
-        let mut out = EventCsv::<_, DatagramRows>::new(&mut bytes).unwrap();
-        let label = BTreeMap::from([("size".to_owned(), "64".to_owned())]);
-        out.on_event(&Event::Phase { label, repeat: 2, phase: Box::default() }).unwrap();
-        out.on_event(&Event::Packets { rows: vec![came, lost] }).unwrap();
-        drop(out);
-        let text = String::from_utf8(bytes).unwrap();
-        let lines: Vec<&str> = text.lines().skip(1).collect();
+        let events = vec![Event::Packets { rows: vec![came, lost] }];
         assert_eq!(
-            lines,
+            lines::<DatagramRows>(Some("64"), 2, Phase::default(), events)[1..],
             [
                 "size=64,2,2,up,7,100,110,510,400,kernel,reordered,1,user",
                 "size=64,2,2,down,7,100,110,,,,lost,0,user",
@@ -299,10 +303,6 @@ mod tests {
         let sent = TrainPacket { sent_ns: Some(510), ..packet };
         let stamp = Some(StampKind::KernelRx);
         let came = TrainPacket { received_ns: Some(400), stamp, ..sent };
-        let mut bytes = Vec::new();
-        let mut out = EventCsv::<_, PacketRows>::new(&mut bytes).unwrap();
-        let label = BTreeMap::from([("size".to_owned(), "64".to_owned())]);
-        out.on_event(&Event::Phase { label, repeat: 2, phase: Box::default() }).unwrap();
         let rows = vec![
             packet,
             sent,
@@ -311,12 +311,8 @@ mod tests {
             TrainPacket { repeats: 1, stamp: Some(StampKind::User), ..came },
             TrainPacket { back_ns: Some(900), held_ns: Some(50), ..came },
         ];
-        out.on_event(&Event::TrainPackets { rows }).unwrap();
-        drop(out);
-        let text = String::from_utf8(bytes).unwrap();
-        let lines: Vec<&str> = text.lines().skip(1).collect();
         assert_eq!(
-            lines,
+            lines::<PacketRows>(Some("64"), 2, Phase::default(), vec![Event::TrainPackets { rows }])[1..],
             [
                 "size=64,2,1,0,1,3,500,,,,,unsent,0,0,,,",
                 "size=64,2,1,0,1,3,500,510,,,,lost,0,0,,,",
@@ -330,11 +326,8 @@ mod tests {
 
     #[test]
     fn a_row_per_frame() {
-        let mut out = Vec::new();
-        let mut csv = EventCsv::<_, FrameRows>::new(&mut out).unwrap();
         let media = Media::new(1_000_000, 50, 3, 1, 1_400).unwrap();
-        let phase = Box::new(Phase { kind: Kind::Stream, media: Some(media), ..Phase::default() });
-        csv.on_event(&Event::Phase { label: BTreeMap::new(), repeat: 1, phase }).unwrap();
+        let phase = Phase { kind: Kind::Stream, media: Some(media), ..Phase::default() };
         let whole = FrameRow {
             seq: 3,
             verdict: FrameVerdict::Completed,
@@ -352,10 +345,8 @@ mod tests {
             receiver_hz: 0,
             ..whole
         };
-        csv.on_event(&Event::Frames { id: Uuid::from_u128(7), rows: vec![whole, nothing] }).unwrap();
-        drop(csv);
-        let text = String::from_utf8(out).unwrap();
-        let rows: Vec<&str> = text.lines().collect();
+        let events = vec![Event::Frames { id: Uuid::from_u128(7), rows: vec![whole, nothing] }];
+        let rows = lines::<FrameRows>(None, 1, phase, events);
         assert_eq!(rows[0], "label,repeat,stream,frame,due_ns,sent_ns,received_ns,bytes,verdict");
         // Frame 3 of 50 a second is due after two frame times of 20 ms; 12,345 ticks of 100 ns.
         assert_eq!(rows[1], ",1,00000000-0000-0000-0000-000000000007,3,40000000,1234500,-5,2500,completed");
@@ -373,21 +364,16 @@ mod tests {
             remote_ns: None,
             echo,
         };
-        let mut out = Vec::new();
-        let mut csv = EventCsv::<_, SampleRows>::new(&mut out).unwrap();
-        csv.on_event(&Event::Phase { label: BTreeMap::new(), repeat: 2, phase: Box::default() }).unwrap();
-        for rows in [
-            vec![row(0, Echo::InTime, Some(5)), row(1, Echo::Missing, None), row(2, Echo::Missing, None)],
-            vec![row(1, Echo::Late, Some(99)), row(3, Echo::Damaged, Some(7))],
-        ] {
-            csv.on_event(&Event::Pings { rows }).unwrap();
-        }
-        csv.on_event(&Event::PhaseEnd { status: model::Status::Complete, reason: None }).unwrap();
-        drop(csv);
-        let text = String::from_utf8(out).unwrap();
-        let lines: Vec<&str> = text.lines().skip(1).collect();
+        let first =
+            vec![row(0, Echo::InTime, Some(5)), row(1, Echo::Missing, None), row(2, Echo::Missing, None)];
+        let second = vec![row(1, Echo::Late, Some(99)), row(3, Echo::Damaged, Some(7))];
+        let events = vec![
+            Event::Pings { rows: first },
+            Event::Pings { rows: second },
+            Event::PhaseEnd { status: Status::Complete, reason: None },
+        ];
         assert_eq!(
-            lines,
+            lines::<SampleRows>(None, 2, Phase::default(), events)[1..],
             [
                 ",2,1,0,0,1,5,,in_time",
                 ",2,1,1,10,11,99,,late",
