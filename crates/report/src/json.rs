@@ -214,7 +214,7 @@ fn read_journal(text: &str) -> Result<Outcome, String> {
     Ok(builder.outcome())
 }
 
-/// The events that tell `outcome`: a [`Builder`](model::Builder) makes the same outcome of them again, as far as it was
+/// The events that tell `outcome`: a [`Builder`] makes the same outcome of them again, as far as it was
 /// kept. Notices come right after the beginning, since an outcome does not say when they were given.
 pub fn replay(outcome: &Outcome) -> Vec<Event> {
     let mut events = vec![Event::Begin(Box::new(outcome.begin.clone()))];
