@@ -77,7 +77,7 @@ pub(crate) struct Spec {
 }
 
 /// Most bytes of a datagram over IPv4: 65535 less both headers.
-const LARGEST_DATAGRAM: u64 = 65_507;
+pub(super) const LARGEST_DATAGRAM: u64 = 65_507;
 
 #[derive(Default)]
 struct RawOptions {

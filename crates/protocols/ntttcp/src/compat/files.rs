@@ -5,9 +5,9 @@
 
 use super::args::{Role, Spec};
 use super::host::Reading;
-use super::print::cycles_per_byte;
 use super::windows_xml;
 use compat::number::ratio;
+use metrics::real;
 use std::fmt::Write as _;
 
 /// What one thread of the original would have moved: that of a port (receiver), or one of a port's (sender).
@@ -119,9 +119,10 @@ pub(super) const RETRANSMITS: [&str; 7] = [
 ];
 
 impl Results {
+    /// Cycles per byte: `MHz · 10⁶ · seconds · cores · (1 − idle) / bytes`.
     pub(super) fn cycles(&self) -> f64 {
         let host = &self.host;
-        cycles_per_byte(host.mhz, self.seconds, host.cores, host.share(3), self.bytes)
+        ratio(host.mhz * 1e6 * self.seconds * real(host.cores) * (1.0 - host.share(3)), self.bytes)
     }
 
     fn thread(&self, thread: &Thread) -> Vec<Row> {
@@ -143,7 +144,7 @@ impl Results {
         let (packets, all) = (host.packets, host.interrupts);
         let busy = 100.0 * ratio(self.cpu_s, self.seconds);
         let mut rows = vec![
-            row("total_bytes", "totalBytes", "MB", format!("{:.6}", metrics::real(self.bytes) / 1e6)),
+            row("total_bytes", "totalBytes", "MB", format!("{:.6}", real(self.bytes) / 1e6)),
             row("realtime", "realTime", "s", format!("{:.6}", self.seconds)),
             row("avg_bytes_per_compl", "avgBytesPerCompl", "B", "0.000"),
             row("threads_avg_bytes_per_compl", "threadsAvgBytesPerCompl", "B", "0.000"),

@@ -1,25 +1,7 @@
 //! What the kernel says of the host, out of the texts that it says it in.
 
+use super::args::Spec;
 use metrics::{Clamped, real};
-
-/// Texts of /proc and /sys, read by the caller; empty where there are none.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Texts {
-    /// /proc/stat.
-    pub(crate) stat: String,
-    /// /proc/net/snmp.
-    pub(crate) snmp: String,
-    /// /proc/net/netstat.
-    pub(crate) netstat: String,
-    /// /proc/interrupts.
-    pub(crate) interrupts: String,
-    /// /proc/cpuinfo.
-    pub(crate) cpuinfo: String,
-    /// /proc/softirqs.
-    pub(crate) softirqs: String,
-    /// Packets sent and received by the interface asked for.
-    pub(crate) packets: (u64, u64),
-}
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Reading {
@@ -45,23 +27,35 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    /// Reads `texts`; `device` is what lines of /proc/interrupts have to hold.
-    pub(crate) fn of(texts: &Texts, device: Option<&str>) -> Reading {
-        let cpu_lines = || texts.stat.lines().filter(|line| line.starts_with("cpu"));
+    /// Reads what a test of `spec` prints; `text` gives the text of a file of /proc or /sys, empty where there is none.
+    pub(crate) fn of(spec: &Spec, text: &dyn Fn(&str) -> String) -> Reading {
+        let [stat, cpuinfo, snmp, netstat] =
+            ["stat", "cpuinfo", "net/snmp", "net/netstat"].map(|name| text(&format!("/proc/{name}")));
+        let cpu_lines = || stat.lines().filter(|line| line.starts_with("cpu"));
         let mut cpu = [0; 8];
         if let Some(all) = cpu_lines().find(|line| line.starts_with("cpu ")) {
             let ticks = all.split_whitespace().skip(1).map(|text| text.parse().unwrap_or(0));
             cpu.iter_mut().zip(ticks).for_each(|(slot, n)| *slot = n);
         }
-        let mhz = texts.cpuinfo.lines().find(|line| line.starts_with("cpu MHz"));
-        let counter = |text: &str, row: &str, name: &str| named(text, row, name).unwrap_or(0);
-        let ext = |name: &str| counter(&texts.netstat, "TcpExt:", name);
+        let mhz = cpuinfo.lines().find(|line| line.starts_with("cpu MHz"));
+        let all_interrupts =
+            stat.lines().find_map(|line| line.strip_prefix("intr ")?.split_whitespace().next());
+        let tcp = |name: &str| named(&snmp, "Tcp:", name);
+        let udp = |name: &str| named(&snmp, "Udp:", name);
+        let ext = |name: &str| named(&netstat, "TcpExt:", name);
+        // An interface's name is no path.
+        let nic = spec.nic.as_deref().filter(|nic| !nic.contains('/') && !nic.contains(".."));
+        let packets = |way: &str| {
+            let path = |nic: &str| format!("/sys/class/net/{nic}/statistics/{way}_packets");
+            nic.and_then(|nic| text(&path(nic)).trim().parse().ok()).unwrap_or(0)
+        };
+        let interrupts_of = |device: &String| interrupts(&text("/proc/interrupts"), device);
         Reading {
             cpu,
             cores: u64::clamped(cpu_lines().count().saturating_sub(1)),
             mhz: mhz.and_then(|line| line.rsplit(':').next()?.trim().parse().ok()).unwrap_or(0.0),
             retransmits: [
-                counter(&texts.snmp, "Tcp:", "RetransSegs"),
+                tcp("RetransSegs"),
                 ext("TCPLostRetransmit"),
                 ext("TCPSynRetrans"),
                 ext("TCPFastRetrans"),
@@ -69,19 +63,12 @@ impl Reading {
                 ext("TCPSlowStartRetrans"),
                 ext("TCPRetransFail"),
             ],
-            interrupts: device.map_or(0, |device| interrupts(&texts.interrupts, device)),
-            packets: texts.packets,
-            segments: (counter(&texts.snmp, "Tcp:", "OutSegs"), counter(&texts.snmp, "Tcp:", "InSegs")),
-            datagrams: (
-                counter(&texts.snmp, "Udp:", "OutDatagrams"),
-                counter(&texts.snmp, "Udp:", "InDatagrams"),
-            ),
-            all_interrupts: texts
-                .stat
-                .lines()
-                .find_map(|line| line.strip_prefix("intr ")?.split_whitespace().next()?.parse().ok())
-                .unwrap_or(0),
-            deferred: interrupts(&texts.softirqs, "NET_RX:"),
+            interrupts: spec.interrupts.as_ref().map_or(0, interrupts_of),
+            packets: (packets("tx"), packets("rx")),
+            segments: (tcp("OutSegs"), tcp("InSegs")),
+            datagrams: (udp("OutDatagrams"), udp("InDatagrams")),
+            all_interrupts: all_interrupts.and_then(|n| n.parse().ok()).unwrap_or(0),
+            deferred: if spec.windows { interrupts(&text("/proc/softirqs"), "NET_RX:") } else { 0 },
         }
     }
 
@@ -109,12 +96,12 @@ impl Reading {
     }
 }
 
-/// A counter out of a pair of lines: names, and below them values.
-fn named(text: &str, row: &str, name: &str) -> Option<u64> {
+/// A counter out of a pair of lines, names and below them values; 0 where it is not there.
+fn named(text: &str, row: &str, name: &str) -> u64 {
     let mut lines = text.lines().filter(|line| line.starts_with(row));
-    let (names, values) = (lines.next()?, lines.next()?);
-    let at = names.split_whitespace().position(|word| word == name)?;
-    values.split_whitespace().nth(at)?.parse().ok()
+    let (names, values) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
+    let mut counters = names.split_whitespace().zip(values.split_whitespace());
+    counters.find(|(word, _)| *word == name).and_then(|(_, value)| value.parse().ok()).unwrap_or(0)
 }
 
 /// All numbers of all lines that hold `device`.
@@ -148,18 +135,26 @@ mod tests {
 
     #[test]
     fn counters_are_found_by_their_names() {
-        let texts = Texts {
-            stat: "cpu  10 1 20 60 5 0 4 0 0 0\ncpu0 5 0 10 30 2 0 2 0\ncpu1 5 1 10 30 3 0 2 0\nintr 5\n"
-                .to_owned(),
-            snmp: "Tcp: RtoMin InSegs OutSegs RetransSegs\nTcp: 200 77 88 9\nUdp: InDatagrams NoPorts OutDatagrams\nUdp: 1 2 3\n"
-                .to_owned(),
-            softirqs: "          CPU0 CPU1\n  NET_TX: 1 2\n  NET_RX: 30 40\n".to_owned(),
-            netstat: "TcpExt: TCPFastRetrans TCPSynRetrans\nTcpExt: 4 2\nIpExt: A\nIpExt: 1\n".to_owned(),
-            interrupts: " CPU0 CPU1\nLOC: 100 200 Local timer interrupts\n 25: 7 8 eth0\n".to_owned(),
-            cpuinfo: "processor : 0\ncpu MHz\t\t: 2596.124\n".to_owned(),
-            packets: (3, 4),
+        let text = |path: &str| {
+            match path {
+                "/proc/stat" => {
+                    "cpu  10 1 20 60 5 0 4 0 0 0\ncpu0 5 0 10 30 2 0 2 0\ncpu1 5 1 10 30 3 0 2 0\nintr 5\n"
+                }
+                "/proc/net/snmp" => {
+                    "Tcp: RtoMin InSegs OutSegs RetransSegs\nTcp: 200 77 88 9\nUdp: InDatagrams NoPorts OutDatagrams\nUdp: 1 2 3\n"
+                }
+                "/proc/softirqs" => "          CPU0 CPU1\n  NET_TX: 1 2\n  NET_RX: 30 40\n",
+                "/proc/net/netstat" => "TcpExt: TCPFastRetrans TCPSynRetrans\nTcpExt: 4 2\nIpExt: A\nIpExt: 1\n",
+                "/proc/interrupts" => " CPU0 CPU1\nLOC: 100 200 Local timer interrupts\n 25: 7 8 eth0\n",
+                "/proc/cpuinfo" => "processor : 0\ncpu MHz\t\t: 2596.124\n",
+                "/sys/class/net/eth0/statistics/tx_packets" => "3\n",
+                "/sys/class/net/eth0/statistics/rx_packets" => "4\n",
+                _ => "",
+            }
+            .to_owned()
         };
-        let reading = Reading::of(&texts, Some("LOC"));
+        let (nic, interrupts) = (Some("eth0".to_owned()), Some("LOC".to_owned()));
+        let reading = Reading::of(&Spec { nic, interrupts, windows: true, ..Spec::default() }, &text);
         assert_eq!((reading.cores, reading.mhz, reading.interrupts), (2, 2596.124, 300));
         assert_eq!(reading.retransmits, [9, 0, 2, 4, 0, 0, 0]);
         assert_eq!((reading.segments, reading.datagrams), ((88, 77), (3, 1)));
@@ -167,6 +162,9 @@ mod tests {
         assert!((reading.share(0) - 0.1).abs() < 1e-12 && (reading.share(3) - 0.6).abs() < 1e-12);
         let later = Reading { interrupts: 305, packets: (9, 9), ..reading };
         assert_eq!((later.since(&reading).interrupts, later.since(&reading).packets), (5, (6, 5)));
-        assert_eq!(Reading::of(&Texts::default(), None), Reading::default());
+        assert_eq!(Reading::of(&Spec::default(), &|_| String::new()), Reading::default());
+        // An interface's name is no path.
+        let spec = Spec { nic: Some("../eth0".to_owned()), ..Spec::default() };
+        assert_eq!(Reading::of(&spec, &|_| "7".to_owned()).packets, (0, 0));
     }
 }

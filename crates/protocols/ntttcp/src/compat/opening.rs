@@ -1,12 +1,12 @@
 //! Console output before a test: banner, remarks on the command line, settings, limits and interfaces of this host.
 
-use super::args::{Role, Spec};
-use super::print::{Printer, RULE};
-use std::io::{self, Write};
+use super::args::{LARGEST_DATAGRAM, Role, Spec};
+use super::print::{Lines, Now, Printer, RULE};
+use crate::Layout;
+use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
 
-/// Largest UDP payload, and the default buffer of a sender, bytes.
-const LARGEST_DATAGRAM: u64 = 65_507;
+/// The default buffer of a sender, bytes.
 const DEFAULT_BUFFER: u64 = 131_072;
 
 /// Facts about this host that `-V` prints.
@@ -41,159 +41,123 @@ fn remarks(spec: &Spec) -> Vec<&'static str> {
 }
 
 impl Printer {
-    /// Prints the banner, the remarks and, with `-V`, the settings. The `-O` file has none of these.
-    pub(crate) fn banner(&self, day: &str, out: &mut dyn Write) -> io::Result<()> {
-        let spec = &self.spec;
+    /// The banner, the remarks and, with `-V`, the settings. The `-O` file has none of these.
+    pub(crate) fn banner(&self, now: &Now) -> String {
+        let (spec, mut out) = (&self.spec, Lines::at(now));
         if spec.windows {
-            writeln!(out, "Copyright Version 5.33")?;
-            return out.flush();
+            out.line("Copyright Version 5.33");
+            return out.text;
         }
-        writeln!(out, "NTTTCP for Linux 1.4.3")?;
-        writeln!(out, "{RULE}")?;
-        for text in remarks(spec) {
-            writeln!(out, "{day} INFO: {text}")?;
-        }
+        out.line("NTTTCP for Linux 1.4.3");
+        out.line(RULE);
+        remarks(spec).into_iter().for_each(|text| out.info(text));
         if spec.verbose {
-            self.settings(out)?;
+            self.settings(&mut out);
         }
-        out.flush()
+        out.text
     }
 
-    /// Prints the limits, the interfaces, the threads and, at a receiver, the listening addresses.
-    pub(crate) fn opening(
-        &self,
-        facts: &HostFacts,
-        listening: &[SocketAddr],
-        day: &str,
-        out: &mut dyn Write,
-    ) -> io::Result<()> {
-        let (spec, sends) = (&self.spec, self.sends());
+    /// The limits, the interfaces, the threads and, at a receiver, the listening addresses.
+    pub(crate) fn opening(&self, facts: &HostFacts, listening: &[SocketAddr], now: &Now) -> String {
+        let (spec, sends, mut out) = (&self.spec, self.sends(), Lines::at(now));
         if spec.windows {
-            return Ok(());
+            return String::new();
         }
         if let Some((soft, hard)) = facts.files.filter(|_| spec.verbose) {
-            writeln!(
-                out,
-                "{day} DBG : user limits for maximum number of open files: soft: {soft}; hard: {hard}"
-            )?;
+            out.debug(format_args!(
+                "user limits for maximum number of open files: soft: {soft}; hard: {hard}"
+            ));
         }
         // A synchronised sender prints its threads after the negotiation.
         if sends && !spec.layout.sync {
-            writeln!(out, "{day} INFO: Starting sender activity (no sync) ...")?;
-            self.threads(day, out)?;
+            out.info("Starting sender activity (no sync) ...");
+            self.threads(&mut out);
         } else if !sends {
-            self.interfaces(facts, listening, day, out)?;
-            self.threads(day, out)?;
+            self.interfaces(facts, listening, &mut out);
+            self.threads(&mut out);
             let (talk, data): (Vec<&SocketAddr>, Vec<&SocketAddr>) =
                 listening.iter().partition(|at| spec.layout.talks(at.port()));
             // The original listens on the synchronisation port only over UDP.
             let data = data.into_iter().filter(|_| !spec.layout.udp);
             for at in data.chain(talk).filter(|_| spec.verbose) {
-                writeln!(
-                    out,
-                    "{day} DBG : ntttcp server is listening on {}:{}",
-                    at.ip().to_canonical(),
-                    at.port()
-                )?;
+                let (ip, port) = (at.ip().to_canonical(), at.port());
+                out.debug(format_args!("ntttcp server is listening on {ip}:{port}"));
             }
         }
-        out.flush()
+        out.text
     }
 
     /// Lists the addresses of the family when the receiver is bound to one.
-    fn interfaces(
-        &self,
-        facts: &HostFacts,
-        listening: &[SocketAddr],
-        day: &str,
-        out: &mut dyn Write,
-    ) -> io::Result<()> {
-        let own =
-            listening.first().map(SocketAddr::ip).filter(|ip| self.spec.verbose && !ip.is_unspecified());
-        let Some(own) = own else { return Ok(()) };
+    fn interfaces(&self, facts: &HostFacts, listening: &[SocketAddr], out: &mut Lines<'_>) {
+        let bound = |ip: &IpAddr| self.spec.verbose && !ip.is_unspecified();
+        let Some(own) = listening.first().map(SocketAddr::ip).filter(bound) else { return };
         for (name, ip) in facts.addresses.iter().filter(|(_, ip)| ip.is_ipv4() == own.is_ipv4()) {
-            writeln!(out, "{day} DBG : Interface:[{name}]\tAddress: {ip}")?;
+            out.debug(format_args!("Interface:[{name}]\tAddress: {ip}"));
         }
-        Ok(())
     }
 
     /// Prints the number of threads that the original would create.
-    pub(super) fn threads(&self, day: &str, out: &mut dyn Write) -> io::Result<()> {
+    pub(super) fn threads(&self, out: &mut Lines<'_>) {
         let ports = u32::from(self.spec.layout.ports);
         let threads = match self.spec.role {
             Role::Sender => ports * self.spec.layout.threads,
             Role::Receiver => ports + u32::from(self.spec.layout.sync),
         };
-        writeln!(out, "{day} INFO: {threads} threads created")
+        out.info(format_args!("{threads} threads created"));
     }
 
-    fn settings(&self, out: &mut dyn Write) -> io::Result<()> {
-        let (spec, sends) = (&self.spec, self.sends());
-        let or_no = |s: u32| if s == 0 { "no".to_owned() } else { s.to_string() };
-        writeln!(out, "*** {} role", if sends { "sender" } else { "receiver" })?;
-        if spec.hold {
-            writeln!(out, "*** hold receiver always running")?;
-        }
-        if spec.layout.multi {
-            let what = if sends { "last client:\t\t\t" } else { "multiple clients:\t\t" };
-            writeln!(out, "{what} yes")?;
-        }
-        if !spec.layout.sync {
-            writeln!(out, "*** no sender/receiver synch")?;
-        }
-        if sends {
-            let crate::Layout { ports, threads, connections, .. } = spec.layout;
-            writeln!(out, "connections:\t\t\t {ports} X {threads} X {connections}")?;
-        } else {
-            writeln!(out, "ports:\t\t\t\t {}", spec.layout.ports)?;
-        }
+    /// Prints the settings, each where it applies.
+    fn settings(&self, out: &mut Lines<'_>) {
+        let (spec, layout, sends) = (&self.spec, &self.spec.layout, self.sends());
+        let some = |value: &dyn Display| Some(value.to_string());
+        let only = |applies: bool, value: &dyn Display| applies.then(|| value.to_string());
+        let yes_no = |on: bool| some(&if on { "yes" } else { "no" });
+        let seconds = |s: u32, none: &str| if s == 0 { some(&none) } else { some(&s) };
+        let (who, multi) = match sends {
+            true => ("sender", "last client:\t\t\t"),
+            false => ("receiver", "multiple clients:\t\t"),
+        };
+        let Layout { ports, threads, connections, .. } = layout;
         let any = if spec.v6 { "::" } else { "0.0.0.0" };
-        writeln!(out, "cpu affinity:\t\t\t *")?;
-        writeln!(out, "server address:\t\t\t {}", spec.address.as_deref().unwrap_or(any))?;
-        if sends {
-            let local = spec.local.map_or_else(|| any.to_owned(), |local| local.to_string());
-            writeln!(out, "client address:\t\t\t {local}")?;
-        }
-        let v6 = spec.v6 || spec.address.as_deref().is_some_and(|address| address.contains(':'));
-        writeln!(out, "domain:\t\t\t\t {}", if v6 { "IPv6" } else { "IPv4" })?;
-        writeln!(out, "protocol:\t\t\t {}", if spec.layout.udp { "UDP" } else { "TCP" })?;
-        writeln!(out, "server port starting at:\t {}", spec.layout.port)?;
-        if let Some(first) = spec.local_port.filter(|_| sends) {
-            writeln!(out, "client source port starting at:\t {first}")?;
-        }
-        let who = if sends { "sender" } else { "receiver" };
-        writeln!(out, "{who} socket buffer (bytes):\t {}", spec.phase().buffer.high)?;
-        if let Some(limit) = spec.limit.filter(|_| sends) {
-            writeln!(out, "bandwidth limit (bits/sec):\t {limit}")?;
-        }
+        let address = spec.address.as_deref().unwrap_or(any);
+        let local = spec.local.map_or_else(|| any.to_owned(), |local| local.to_string());
         // -B overrides it.
-        if let Some(limit) = spec.fq_limit.filter(|_| sends && spec.limit.is_none()) {
-            writeln!(out, "fq rate limit (bits/sec):\t {limit}")?;
-        }
-        writeln!(out, "tcp nodelay:\t {}", if spec.nodelay { "yes" } else { "no" })?;
-        writeln!(out, "test warm-up (sec):\t\t {}", or_no(spec.layout.warmup_s))?;
-        let seconds =
-            if spec.layout.seconds == 0 { "continuous".to_owned() } else { spec.layout.seconds.to_string() };
-        writeln!(out, "test duration (sec):\t\t {seconds}")?;
-        writeln!(out, "test cool-down (sec):\t\t {}", or_no(spec.layout.cooldown_s))?;
-        writeln!(out, "show system tcp retransmit:\t {}", if spec.retransmits { "yes" } else { "no" })?;
-        if let Some(nic) = &spec.nic {
-            writeln!(out, "show packets for:\t\t {nic}")?;
-        }
-        if let Some(device) = &spec.interrupts {
-            writeln!(out, "show device interrupts for:\t {device}")?;
-        }
-        for (what, file) in [
-            ("capture console output to:", &spec.log),
-            ("save output to xml file:", &spec.xml),
-            ("save output to json file:", &spec.json),
+        let fq_limit = spec.fq_limit.filter(|_| sends && spec.limit.is_none());
+        let buffer = format!("{who} socket buffer (bytes):\t");
+        for (label, value) in [
+            ("***", only(true, &format_args!("{who} role"))),
+            ("***", only(spec.hold, &"hold receiver always running")),
+            (multi, only(layout.multi, &"yes")),
+            ("***", only(!layout.sync, &"no sender/receiver synch")),
+            ("connections:\t\t\t", only(sends, &format_args!("{ports} X {threads} X {connections}"))),
+            ("ports:\t\t\t\t", only(!sends, ports)),
+            ("cpu affinity:\t\t\t", some(&"*")),
+            ("server address:\t\t\t", some(&address)),
+            ("client address:\t\t\t", only(sends, &local)),
+            ("domain:\t\t\t\t", some(&if spec.v6 || address.contains(':') { "IPv6" } else { "IPv4" })),
+            ("protocol:\t\t\t", some(&if layout.udp { "UDP" } else { "TCP" })),
+            ("server port starting at:\t", some(&layout.port)),
+            ("client source port starting at:\t", spec.local_port.filter(|_| sends).and_then(|n| some(&n))),
+            (&buffer, some(&spec.phase().buffer.high)),
+            ("bandwidth limit (bits/sec):\t", spec.limit.filter(|_| sends).and_then(|n| some(&n))),
+            ("fq rate limit (bits/sec):\t", fq_limit.and_then(|n| some(&n))),
+            ("tcp nodelay:\t", yes_no(spec.nodelay)),
+            ("test warm-up (sec):\t\t", seconds(layout.warmup_s, "no")),
+            ("test duration (sec):\t\t", seconds(layout.seconds, "continuous")),
+            ("test cool-down (sec):\t\t", seconds(layout.cooldown_s, "no")),
+            ("show system tcp retransmit:\t", yes_no(spec.retransmits)),
+            ("show packets for:\t\t", spec.nic.clone()),
+            ("show device interrupts for:\t", spec.interrupts.clone()),
+            ("capture console output to::\t", spec.log.clone()),
+            ("save output to xml file::\t", spec.xml.clone()),
+            ("save output to json file::\t", spec.json.clone()),
+            ("quiet mode:\t\t\t", some(&if spec.quiet { "enabled" } else { "disabled" })),
+            ("verbose mode:\t\t\t", some(&"enabled")),
         ] {
-            if let Some(file) = file {
-                writeln!(out, "{what}:\t {file}")?;
+            if let Some(value) = value {
+                out.line(format_args!("{label} {value}"));
             }
         }
-        writeln!(out, "quiet mode:\t\t\t {}", if spec.quiet { "enabled" } else { "disabled" })?;
-        writeln!(out, "verbose mode:\t\t\t enabled")?;
-        writeln!(out, "{RULE}")
+        out.line(RULE);
     }
 }

@@ -10,11 +10,14 @@ use compat::number::ratio;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use metrics::{Clamped, real};
-use model::{Event, Failure, Outcome, Status, Totals};
+use model::{Event, Failure, Outcome, Status, Totals, Traffic};
+use std::fmt::{Display, Write as _};
 use std::io::{self, Write};
 use std::net::SocketAddr;
 
 pub(super) const RULE: &str = "---------------------------------------------------------";
+const PROGRESSING: &str = "Network activity progressing...";
+const INTERRUPTED: &str = "Interrupted by Ctrl+C";
 
 /// Prints a run as ntttcp does.
 #[derive(Clone, Debug, Default)]
@@ -29,9 +32,9 @@ pub(crate) struct Printer {
     totals: Option<Box<Totals>>,
     /// Smoothed round-trip times of connections that have ended, µs: their sum and number.
     rtt_us: (u64, u64),
-    results: Option<Results>,
+    /// What was found, once it is: for the files. The names of host and system are still to be filled in.
+    pub(super) results: Option<Results>,
     tty: bool,
-    failed: bool,
     sockets: Sockets,
     /// Start of the connects, ns since the start of the program.
     dialed: u64,
@@ -55,6 +58,35 @@ pub(crate) struct Now {
     pub(crate) ns: u64,
 }
 
+/// Lines of the console that are printed at one time.
+pub(super) struct Lines<'a> {
+    now: &'a Now,
+    pub(super) text: String,
+}
+
+impl Lines<'_> {
+    pub(super) fn at(now: &Now) -> Lines<'_> {
+        Lines { now, text: String::new() }
+    }
+
+    pub(super) fn line(&mut self, text: impl Display) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(self.text, "{text}");
+    }
+
+    pub(super) fn info(&mut self, text: impl Display) {
+        self.line(format_args!("{} INFO: {text}", self.now.day));
+    }
+
+    pub(super) fn debug(&mut self, text: impl Display) {
+        self.line(format_args!("{} DBG : {text}", self.now.day));
+    }
+
+    fn error(&mut self, text: impl Display) {
+        self.line(format_args!("{} ERR : {text}", self.now.day));
+    }
+}
+
 impl Printer {
     /// For a run that is about to begin.
     pub(crate) fn new(spec: Spec, tty: bool) -> Printer {
@@ -71,64 +103,30 @@ impl Printer {
         Printer { sockets: Sockets::from(3 + own), spec, threads, tty, ..Printer::default() }
     }
 
-    /// What was results, once it is: for the files. The names of host and system are still to be filled in.
-    pub(crate) fn results(&self) -> Option<&Results> {
-        self.results.as_ref()
-    }
-
-    pub(crate) fn failed(&self) -> bool {
-        self.failed
-    }
-
     pub(super) fn sends(&self) -> bool {
         self.spec.role == Role::Sender
     }
 
-    /// Takes an event in and prints what it is worth; `host` is what the kernel says now.
-    pub(crate) fn on_event(
-        &mut self,
-        event: &Event,
-        now: &Now,
-        host: &Reading,
-        out: &mut dyn Write,
-    ) -> io::Result<()> {
+    /// Takes an event in; what is printed for it, where `host` is what the kernel says now.
+    pub(crate) fn on_event(&mut self, event: &Event, now: &Now, host: &Reading) -> String {
+        let mut out = Lines::at(now);
         match event {
-            Event::Established { local, remote, .. } => self.established(*local, *remote, now, out),
-            Event::Extra(_) if self.spec.windows => Ok(()),
+            Event::Established { local, remote, .. } => self.established(*local, *remote, &mut out),
+            Event::Extra(_) if self.spec.windows => {}
             Event::Extra(_) => {
-                let Some(step) = SyncStep::of(event) else { return Ok(()) };
-                self.step(step, now, out)?;
-                out.flush()
+                if let Some(step) = SyncStep::of(event) {
+                    self.step(step, &mut out);
+                }
             }
             Event::Start { .. } => {
                 (self.before, self.after) = (host.clone(), host.clone());
-                if self.spec.windows {
-                    writeln!(out, "Network activity progressing...")?;
-                } else if self.spec.layout.sync {
-                    writeln!(out, "{} INFO: Network activity progressing...", now.day)?;
+                match (self.spec.windows, self.spec.layout.sync) {
+                    (true, _) => out.line(PROGRESSING),
+                    (false, true) => out.info(PROGRESSING),
+                    (false, false) => {}
                 }
-                out.flush()
             }
-            Event::Interval(interval) => {
-                let local = interval.local;
-                // What is left of the test behind the last whole interval is told when its connections have ended, which is
-                // later.
-                let rest = local.ns * 2 < self.spec.phase().interval_ns;
-                let moved = local.tx_bytes + local.rx_bytes > 0;
-                if (moved && !rest) || self.after == self.before {
-                    self.after = host.clone();
-                }
-                if self.spec.quiet || self.spec.windows || rest || self.printed.measured {
-                    return Ok(());
-                }
-                let rate = throughput(local.tx_bytes + local.rx_bytes, local.ns);
-                if self.tty {
-                    write!(out, "\x1b[2KReal-time throughput: {rate}\r")?;
-                } else {
-                    writeln!(out, "Real-time throughput: {rate}")?;
-                }
-                out.flush()
-            }
+            Event::Interval(interval) => self.interval(&interval.local, host, &mut out),
             Event::Portion(portion) => {
                 let each = self.spec.layout.connections.max(1);
                 let at = match self.spec.role {
@@ -141,7 +139,6 @@ impl Printer {
                     let seconds = real(portion.to_ns.saturating_sub(portion.from_ns)) / 1e9;
                     thread.seconds = thread.seconds.max(seconds);
                 }
-                Ok(())
             }
             Event::Connection(record) => {
                 // Failed connects are retried; without any connection there is no report.
@@ -152,195 +149,156 @@ impl Printer {
                     self.rtt_us.0 += u64::from(info.rtt_us);
                     self.rtt_us.1 += 1;
                 }
-                self.closed(record.local.map_or(0, |local| local.port()), record.remote, now, out)
+                self.closed(record.local.map_or(0, |local| local.port()), record.remote, &mut out);
             }
-            Event::Local(totals) => {
-                self.totals = Some(totals.clone());
-                Ok(())
-            }
-            Event::PhaseEnd { status, reason } => self.end(*status, reason.as_deref(), now, out),
-            _ => Ok(()),
+            Event::Local(totals) => self.totals = Some(totals.clone()),
+            Event::PhaseEnd { status, reason } => self.end(*status, reason.as_deref(), &mut out),
+            _ => {}
+        }
+        out.text
+    }
+
+    fn interval(&mut self, local: &Traffic, host: &Reading, out: &mut Lines<'_>) {
+        // What is left of the test behind the last whole interval is told when its connections have ended, which is later.
+        let rest = local.ns * 2 < self.spec.phase().interval_ns;
+        let bytes = local.tx_bytes + local.rx_bytes;
+        if (bytes > 0 && !rest) || self.after == self.before {
+            self.after = host.clone();
+        }
+        if self.spec.quiet || self.spec.windows || rest || self.printed.measured {
+            return;
+        }
+        let rate = throughput(bytes, local.ns);
+        if self.tty {
+            out.text.push_str(&format!("\x1b[2KReal-time throughput: {rate}\r"));
+        } else {
+            out.line(format_args!("Real-time throughput: {rate}"));
         }
     }
 
-    fn established(
-        &mut self,
-        local: SocketAddr,
-        remote: SocketAddr,
-        now: &Now,
-        out: &mut dyn Write,
-    ) -> io::Result<()> {
+    fn established(&mut self, local: SocketAddr, remote: SocketAddr, out: &mut Lines<'_>) {
         self.arrived += 1;
         if self.spec.windows {
-            return Ok(());
+            return;
         }
-        let (day, udp) = (&now.day, self.spec.layout.udp);
+        let udp = self.spec.layout.udp;
         if self.spec.verbose && (self.sends() || !udp) {
-            let what = if udp { "Running UDP stream" } else { "New connection" };
-            self.opened(what, local, remote, day, out)?;
+            self.opened(if udp { "Running UDP stream" } else { "New connection" }, local, remote, out);
         }
         if self.sends() && self.arrived == self.spec.layout.all() {
-            let us = now.ns.saturating_sub(self.dialed) / 1_000;
-            writeln!(out, "{day} INFO: {} connections created in {us} microseconds", self.arrived)?;
+            let us = out.now.ns.saturating_sub(self.dialed) / 1_000;
+            out.info(format_args!("{} connections created in {us} microseconds", self.arrived));
         }
-        out.flush()
     }
 
     /// Prints a new socket with its number.
-    fn opened(
-        &mut self,
-        what: &str,
-        local: SocketAddr,
-        remote: SocketAddr,
-        day: &str,
-        out: &mut dyn Write,
-    ) -> io::Result<()> {
+    fn opened(&mut self, what: &str, local: SocketAddr, remote: SocketAddr, out: &mut Lines<'_>) {
         let number = self.sockets.open(local.port(), remote);
         let (port, peer) = (local.port(), format!("{}:{}", remote.ip().to_canonical(), remote.port()));
         if self.sends() {
-            writeln!(out, "{day} DBG : {what}: local:{port} [socket:{number}] --> {peer}")
+            out.debug(format_args!("{what}: local:{port} [socket:{number}] --> {peer}"));
         } else {
-            writeln!(out, "{day} DBG : {what}: {peer} --> local:{port} [socket {number}]")
+            out.debug(format_args!("{what}: {peer} --> local:{port} [socket {number}]"));
         }
     }
 
     /// Releases a socket number; receivers print it.
-    fn closed(&mut self, port: u16, remote: SocketAddr, now: &Now, out: &mut dyn Write) -> io::Result<()> {
-        match self.sockets.close(port, remote) {
-            Some(number) if self.spec.verbose && !self.sends() => {
-                writeln!(out, "{} DBG : socket closed: {number}", now.day)
-            }
-            _ => Ok(()),
+    fn closed(&mut self, port: u16, remote: SocketAddr, out: &mut Lines<'_>) {
+        let number = self.sockets.close(port, remote);
+        if let Some(number) = number.filter(|_| self.spec.verbose && !self.sends()) {
+            out.debug(format_args!("socket closed: {number}"));
         }
     }
 
     /// Prints a step of the test.
-    fn step(&mut self, step: SyncStep, now: &Now, out: &mut dyn Write) -> io::Result<()> {
-        let day = &now.day;
-        let mut info = |text: &str| writeln!(out, "{day} INFO: {text}");
+    fn step(&mut self, step: SyncStep, out: &mut Lines<'_>) {
         match step {
             SyncStep::Connected { local, remote } if self.spec.verbose => {
-                self.opened("Sync connection", local, remote, day, out)
+                self.opened("Sync connection", local, remote, out);
             }
-            SyncStep::Connected { .. } => Ok(()),
-            SyncStep::Closed { remote } => {
-                self.closed(self.spec.layout.port.saturating_sub(1), remote, now, out)
-            }
-            SyncStep::Negotiated { seconds } => self.agreed(seconds, now, out),
-            SyncStep::WaitingForLast => info("waiting for the last client to join the test"),
+            SyncStep::Connected { .. } => {}
+            SyncStep::Closed { remote } => self.closed(self.spec.layout.port.saturating_sub(1), remote, out),
+            SyncStep::Negotiated { seconds } => self.agreed(seconds, out),
+            SyncStep::WaitingForLast => out.info("waiting for the last client to join the test"),
             SyncStep::NotMultiClient => [
                 "one sender endpoint says it is the last client ('-L');",
                 "but receiver currently is not running in multi-clients mode ('-M');",
                 "this sender endpoint will be ignored.",
             ]
             .iter()
-            .try_for_each(|text| writeln!(out, "{day} ERR : {text}")),
-            SyncStep::WarmupDone => info("Test warmup completed."),
+            .for_each(|text| out.error(text)),
+            SyncStep::WarmupDone => out.info("Test warmup completed."),
             SyncStep::MeasurementDone { cooldown } => {
-                self.measured(day, out)?;
-                if cooldown { writeln!(out, "{day} INFO: Test cooldown is in progress...") } else { Ok(()) }
+                self.measured(out);
+                if cooldown {
+                    out.info("Test cooldown is in progress...");
+                }
             }
-            SyncStep::StoppedBySender => info("test exited because sender side was interrupted"),
-            SyncStep::CycleDone => self.finished(day, out),
-            SyncStep::StopConfirmed => info("receiver exited from current test"),
+            SyncStep::StoppedBySender => out.info("test exited because sender side was interrupted"),
+            SyncStep::CycleDone => self.finished(out),
+            SyncStep::StopConfirmed => out.info("receiver exited from current test"),
             SyncStep::Interrupted => {
                 self.printed.interrupted = true;
-                info("Interrupted by Ctrl+C")
+                out.info(INTERRUPTED);
             }
         }
     }
 
     /// Prints the negotiated length if it differs from ours, then the sender's threads.
-    fn agreed(&mut self, seconds: u32, now: &Now, out: &mut dyn Write) -> io::Result<()> {
-        let (day, own, sends) = (&now.day, self.spec.layout.seconds, self.sends());
+    fn agreed(&mut self, seconds: u32, out: &mut Lines<'_>) {
+        let (own, sends) = (self.spec.layout.seconds, self.sends());
         let differs =
             if sends { seconds != own } else { !self.spec.layout.multi && seconds != own && own > 0 };
         match seconds {
             _ if !differs => {}
-            0 => writeln!(out, "{day} INFO: test is negotiated to run with continuous mode")?,
-            s => writeln!(out, "{day} INFO: Test cycle time negotiated is: {s} seconds")?,
+            0 => out.info("test is negotiated to run with continuous mode"),
+            s => out.info(format_args!("Test cycle time negotiated is: {s} seconds")),
         }
         if sends {
-            self.dialed = now.ns;
-            self.threads(day, out)?;
+            self.dialed = out.now.ns;
+            self.threads(out);
         }
-        Ok(())
     }
 
-    fn measured(&mut self, day: &str, out: &mut dyn Write) -> io::Result<()> {
-        if std::mem::replace(&mut self.printed.measured, true) {
-            return Ok(());
+    fn measured(&mut self, out: &mut Lines<'_>) {
+        if !std::mem::replace(&mut self.printed.measured, true) {
+            if self.tty && !self.spec.quiet {
+                out.line("");
+            }
+            out.info("Test run completed.");
         }
-        if self.tty && !self.spec.quiet {
-            writeln!(out)?;
-        }
-        writeln!(out, "{day} INFO: Test run completed.")
     }
 
-    fn finished(&mut self, day: &str, out: &mut dyn Write) -> io::Result<()> {
-        if std::mem::replace(&mut self.printed.finished, true) {
-            return Ok(());
+    fn finished(&mut self, out: &mut Lines<'_>) {
+        if !std::mem::replace(&mut self.printed.finished, true) {
+            out.info("Test cycle finished.");
         }
-        writeln!(out, "{day} INFO: Test cycle finished.")
     }
 
-    fn end(
-        &mut self,
-        status: Status,
-        reason: Option<&str>,
-        now: &Now,
-        out: &mut dyn Write,
-    ) -> io::Result<()> {
-        let day = &now.day;
-        self.failed = status == Status::Failed;
+    fn end(&mut self, status: Status, reason: Option<&str>, out: &mut Lines<'_>) {
         if let Some(reason) = reason.filter(|_| matches!(status, Status::Failed | Status::Partial)) {
-            self.failure(reason, day, out)?;
+            self.failure(reason, out);
         }
-        let Some(totals) = self.totals.take() else { return out.flush() };
-        if self.spec.windows {
-            self.results = Some(self.summed(&totals));
+        let Some(totals) = self.totals.take() else { return };
+        let results = self.summed(&totals);
+        if !self.spec.windows {
+            if status == Status::Interrupted && !self.printed.interrupted {
+                out.info(INTERRUPTED);
+            }
+            self.measured(out);
+            self.finished(out);
+            self.report(&results, totals.traffic.ns, out);
+        } else if self.spec.xml.is_none() {
             // With -xml the original prints no tables.
-            let mut printed = self.results.iter().filter(|_| self.spec.xml.is_none());
-            let results = printed.try_for_each(|results| tables::write(&self.spec, results, out));
-            return results.and_then(|()| out.flush());
+            tables::write(&self.spec, &results, out);
         }
-        if status == Status::Interrupted && !self.printed.interrupted {
-            writeln!(out, "{day} INFO: Interrupted by Ctrl+C")?;
-        }
-        self.measured(day, out)?;
-        self.finished(day, out)?;
-        let ns = totals.traffic.ns;
-        let bytes = totals.traffic.tx_bytes + totals.traffic.rx_bytes;
-        if self.spec.verbose {
-            self.table(day, ns, out)?;
-        }
-        if self.sends() {
-            writeln!(out, "{day} INFO: {} connections tested", totals.opened)?;
-        }
-        writeln!(out, "{day} INFO: #####  Totals:  #####")?;
-        let seconds = real(ns) / 1e9;
-        writeln!(out, "{day} INFO: test duration\t:{seconds:.2} seconds")?;
-        writeln!(out, "{day} INFO: total bytes\t:{bytes}")?;
-        writeln!(out, "{day} INFO: \t throughput\t:{}", throughput(bytes, ns))?;
-        let host = self.after.since(&self.before);
-        if !self.spec.layout.udp {
-            writeln!(out, "{day} INFO: \t retrans segs\t:{}", host.retransmits[0])?;
-        }
-        self.counters(day, &host, seconds, out)?;
-        self.cpu(day, &host, seconds, bytes, &totals, out)?;
-        let rtt_us = self.rtt_us.0.checked_div(self.rtt_us.1).filter(|_| self.sends() && self.spec.verbose);
-        if let Some(rtt) = rtt_us {
-            writeln!(out, "{day} INFO: tcpi rtt\t\t:{rtt} us")?;
-        }
-        self.results = Some(Results { rtt_us, ..self.summed(&totals) });
-        writeln!(out, "{RULE}")?;
-        out.flush()
+        self.results = Some(results);
     }
 
     /// Prints why the test failed or was cut short, in the original's words where it has them.
-    fn failure(&self, reason: &str, day: &str, out: &mut dyn Write) -> io::Result<()> {
+    fn failure(&self, reason: &str, out: &mut Lines<'_>) {
         if self.spec.windows {
-            return writeln!(out, "ERROR: {reason}");
+            return out.line(format_args!("ERROR: {reason}"));
         }
         let lines: &[&str] = match reason {
             Layout::BUSY => &[
@@ -353,11 +311,13 @@ impl Printer {
             ],
             other => &[other],
         };
-        lines.iter().try_for_each(|text| writeln!(out, "{day} ERR : {text}"))
+        lines.iter().for_each(|text| out.error(text));
     }
 
-    /// What was results, without names and round-trip times.
+    /// What was found, without names.
     fn summed(&self, totals: &Totals) -> Results {
+        // The original asks for round-trip times with -V only.
+        let timed = self.sends() && self.spec.verbose && !self.spec.windows;
         Results {
             bytes: totals.traffic.tx_bytes + totals.traffic.rx_bytes,
             seconds: real(totals.traffic.ns) / 1e9,
@@ -366,74 +326,72 @@ impl Printer {
             connections: totals.opened,
             host: self.after.since(&self.before),
             cpu_s: totals.cpu.map_or(0.0, |cpu| cpu.process_s()),
+            rtt_us: self.rtt_us.0.checked_div(self.rtt_us.1).filter(|_| timed),
             ..Results::default()
         }
     }
 
-    fn table(&self, day: &str, ns: u64, out: &mut dyn Write) -> io::Result<()> {
-        writeln!(out, "{day} INFO: \tThread\tTime(s)\tThroughput")?;
-        writeln!(out, "{day} INFO: \t======\t=======\t==========")?;
-        for (index, thread) in self.threads.iter().enumerate() {
-            let seconds = real(ns) / 1e9;
-            writeln!(out, "{day} INFO: \t{index}\t {seconds:.2}\t {}", throughput(thread.bytes, ns))?;
+    /// Prints the totals of a test of `ns` nanoseconds.
+    fn report(&self, results: &Results, ns: u64, out: &mut Lines<'_>) {
+        let Results { bytes, seconds, host, .. } = results;
+        if self.spec.verbose {
+            out.info("\tThread\tTime(s)\tThroughput");
+            out.info("\t======\t=======\t==========");
+            for (index, thread) in results.threads.iter().enumerate() {
+                out.info(format_args!("\t{index}\t {seconds:.2}\t {}", throughput(thread.bytes, ns)));
+            }
         }
-        Ok(())
+        if self.sends() {
+            out.info(format_args!("{} connections tested", results.connections));
+        }
+        out.info("#####  Totals:  #####");
+        out.info(format_args!("test duration\t:{seconds:.2} seconds"));
+        out.info(format_args!("total bytes\t:{bytes}"));
+        out.info(format_args!("\t throughput\t:{}", throughput(*bytes, ns)));
+        if !self.spec.layout.udp {
+            out.info(format_args!("\t retrans segs\t:{}", host.retransmits[0]));
+        }
+        self.counters(host, *seconds, out);
+        out.info(format_args!("cpu cores\t:{}", host.cores));
+        out.info(format_args!("\t cpu speed\t:{:.3}MHz", host.mhz));
+        for (name, class) in
+            [("user\t\t", 0), ("system\t\t", 2), ("idle\t\t", 3), ("iowait\t\t", 4), ("softirq\t", 6)]
+        {
+            out.info(format_args!("\t {name}:{:.2}%", host.share(class) * 100.0));
+        }
+        out.info(format_args!("\t cycles/byte\t:{:.2}", results.cycles()));
+        out.info(format_args!("cpu busy (all)\t:{:.2}%", ratio(results.cpu_s * 100.0, *seconds)));
+        if let Some(rtt) = results.rtt_us {
+            out.info(format_args!("tcpi rtt\t\t:{rtt} us"));
+        }
+        out.line(RULE);
     }
 
-    fn counters(&self, day: &str, host: &Reading, seconds: f64, out: &mut dyn Write) -> io::Result<()> {
+    fn counters(&self, host: &Reading, seconds: f64, out: &mut Lines<'_>) {
         let per_second = |n: u64| ratio(n, seconds);
         if self.spec.retransmits {
-            writeln!(out, "{day} INFO: tcp retransmit:")?;
+            out.info("tcp retransmit:");
             for (name, n) in RETRANSMITS.iter().zip(host.retransmits) {
                 let name = name.trim_end_matches("_per_sec");
-                writeln!(out, "{day} INFO: \t {name}/sec\t:{:.2}", per_second(n))?;
+                out.info(format_args!("\t {name}/sec\t:{:.2}", per_second(n)));
             }
         }
         let (sent, received) = host.packets;
         if self.spec.nic.is_some() {
-            writeln!(out, "{day} INFO: total packets:")?;
-            writeln!(out, "{day} INFO: \t tx_packets\t:{sent}")?;
-            writeln!(out, "{day} INFO: \t rx_packets\t:{received}")?;
+            out.info("total packets:");
+            out.info(format_args!("\t tx_packets\t:{sent}"));
+            out.info(format_args!("\t rx_packets\t:{received}"));
         }
         if self.spec.interrupts.is_some() {
-            writeln!(out, "{day} INFO: interrupts:")?;
-            writeln!(out, "{day} INFO: \t total\t\t:{}", host.interrupts)?;
-            writeln!(out, "{day} INFO: \t interrupts/sec\t:{:.3}", per_second(host.interrupts))?;
+            out.info("interrupts:");
+            out.info(format_args!("\t total\t\t:{}", host.interrupts));
+            out.info(format_args!("\t interrupts/sec\t:{:.3}", per_second(host.interrupts)));
             if self.spec.nic.is_some() {
                 let each = real(sent + received) / real(host.interrupts.max(1));
-                writeln!(out, "{day} INFO: \t pkts/interrupt\t:{each:.2}")?;
+                out.info(format_args!("\t pkts/interrupt\t:{each:.2}"));
             }
         }
-        Ok(())
     }
-
-    fn cpu(
-        &self,
-        day: &str,
-        host: &Reading,
-        seconds: f64,
-        bytes: u64,
-        totals: &Totals,
-        out: &mut dyn Write,
-    ) -> io::Result<()> {
-        writeln!(out, "{day} INFO: cpu cores\t:{}", host.cores)?;
-        writeln!(out, "{day} INFO: \t cpu speed\t:{:.3}MHz", host.mhz)?;
-        for (name, class) in
-            [("user\t\t", 0), ("system\t\t", 2), ("idle\t\t", 3), ("iowait\t\t", 4), ("softirq\t", 6)]
-        {
-            writeln!(out, "{day} INFO: \t {name}:{:.2}%", host.share(class) * 100.0)?;
-        }
-        let cycles = cycles_per_byte(host.mhz, seconds, host.cores, host.share(3), bytes);
-        writeln!(out, "{day} INFO: \t cycles/byte\t:{cycles:.2}")?;
-        let own = totals.cpu.map_or(0.0, |cpu| cpu.process_s());
-        let busy = if seconds > 0.0 { own * 100.0 / seconds } else { 0.0 };
-        writeln!(out, "{day} INFO: cpu busy (all)\t:{busy:.2}%")
-    }
-}
-
-/// `MHz · 10⁶ · seconds · cores · (1 − idle) / bytes`.
-pub(super) fn cycles_per_byte(mhz: f64, seconds: f64, cores: u64, idle: f64, bytes: u64) -> f64 {
-    if bytes == 0 { 0.0 } else { mhz * 1e6 * seconds * real(cores) * (1.0 - idle) / real(bytes) }
 }
 
 /// Bits per second, divided by 1000 as long as there are more than 1000 of them, up to Gbps.
@@ -466,12 +424,14 @@ pub(crate) fn print(outcome: &Outcome, events: &[Event], out: &mut dyn Write) ->
         ..Spec::default()
     };
     let mut printer = Printer::new(spec, false);
-    printer.banner(&time_of_day(started), out)?;
+    let now = Now { day: time_of_day(started), ns: 0 };
+    out.write_all(printer.banner(&now).as_bytes())?;
     let elapsed = i64::try_from(point.local.traffic.ns).unwrap_or(0);
     let now = Now { day: time_of_day(started.saturating_add(elapsed)), ns: 0 };
     let nothing = Reading::default();
     let told = |event: &&Event| matches!(event, Event::Local(_) | Event::PhaseEnd { .. });
-    events.iter().filter(told).try_for_each(|event| printer.on_event(event, &now, &nothing, out))
+    let mut text = events.iter().filter(told).map(|event| printer.on_event(event, &now, &nothing));
+    text.try_for_each(|text| out.write_all(text.as_bytes()))
 }
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
 //! `netcaliper ntttcp`: ntttcp for Linux, either end.
 
 use super::{
-    HostFacts, Now, PAGE, Printer, Reading, Results, Role, Spec, Texts, is_windows, json, read, time_of_day,
-    xml,
+    HostFacts, Now, PAGE, Printer, Reading, Results, Role, Spec, is_windows, json, read, time_of_day, xml,
 };
 use crate::{Layout, READY_OFFSET};
 use common::original::{Driver, ExitCodes, Refusal, ResultFile, Run};
@@ -85,7 +84,7 @@ fn start(spec: &Spec, driver: &dyn Driver) -> Result<u8, Refusal> {
             reporter.printer = Printer::new(spec.clone(), io::stdout().is_terminal());
         },
     }
-    Ok(if reporter.status == Status::Failed || reporter.printer.failed() { CODES.failed } else { 0 })
+    Ok(if reporter.status == Status::Failed { CODES.failed } else { 0 })
 }
 
 fn send(
@@ -187,24 +186,6 @@ struct Reporter<'a> {
     json: Option<Box<dyn ResultFile>>,
 }
 
-/// What the console gets, and the copy of its lines.
-struct Tee<'a>(Box<dyn Write>, Option<&'a mut File>);
-
-impl Write for Tee<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // With a closed stdout the file is still written.
-        let _ = self.0.write_all(bytes);
-        if let Some(file) = &mut self.1 {
-            file.write_all(bytes)?;
-        }
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
-    }
-}
-
 fn unwritten(path: &str, error: &io::Error) -> Refusal {
     Refusal::Failed(format!("cannot write {path}: {error}"))
 }
@@ -236,24 +217,17 @@ impl Reporter<'_> {
     fn save(&mut self) -> Result<(), Refusal> {
         self.status = self.run.status;
         std::mem::replace(&mut self.run, Run::new(self.driver, "ntttcp:")).finish();
-        let Some(results) = self.printer.results() else { return Ok(()) };
-        let text = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
-        let kernel = |name: &str| text(&format!("/proc/sys/kernel/{name}"));
-        let computer = kernel("hostname");
+        let Some(results) = &self.printer.results else { return Ok(()) };
+        let [computer, system, release, version] = ["hostname", "ostype", "osrelease", "version"]
+            .map(|name| text(&format!("/proc/sys/kernel/{name}")).trim().to_owned());
         let machine = std::env::consts::ARCH;
-        let os = format!(
-            "{} {computer} {} {} {machine} GNU/Linux",
-            kernel("ostype"),
-            kernel("osrelease"),
-            kernel("version")
-        );
+        let os = format!("{system} {computer} {release} {version} {machine} GNU/Linux");
         let results = Results { computer, os, ..results.clone() };
         // With -H the last test's result is kept, as in the original.
-        let files = [
+        for (file, path, text) in [
             (self.xml.take(), self.spec.xml.as_ref(), xml(&self.spec, &results)),
             (self.json.take(), self.spec.json.as_ref(), json(&self.spec, &results)),
-        ];
-        for (file, path, text) in files {
+        ] {
             let file = file.map_or_else(|| opened(path, self.driver), |file| Ok(Some(file)))?;
             let written = file.map_or(Ok(()), |file| file.fill(&text));
             written.map_err(|e| unwritten(path.map_or("a result file", String::as_str), &e))?;
@@ -261,10 +235,18 @@ impl Reporter<'_> {
         Ok(())
     }
 
+    /// Prints a text and, where it is `copied`, adds it to the copy of the console's lines.
+    fn show(&mut self, text: &str, copied: bool) {
+        let mut out = self.driver.stdout();
+        // With a closed stdout the file is still written, and the exit code tells the result.
+        let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        if let Some(file) = self.log.as_mut().filter(|_| copied) {
+            let _ = file.write_all(text.as_bytes());
+        }
+    }
+
     fn banner(&mut self) {
-        // With a closed stdout the exit code still tells the result.
-        let day = self.now().day;
-        let _ = self.printer.banner(&day, &mut self.driver.stdout());
+        self.show(&self.printer.banner(&self.now()), false);
     }
 
     /// Prints what a receiver tells once it listens, and a sender once it starts.
@@ -273,9 +255,7 @@ impl Reporter<'_> {
             return;
         }
         let facts = HostFacts { files: self.driver.open_files(), addresses: self.driver.local_addresses() };
-        let day = self.now().day;
-        let mut out = Tee(self.driver.stdout(), self.log.as_mut());
-        let _ = self.printer.opening(&facts, listening, &day, &mut out);
+        self.show(&self.printer.opening(&facts, listening, &self.now()), true);
     }
 
     fn now(&self) -> Now {
@@ -286,32 +266,16 @@ impl Reporter<'_> {
     fn on_event(&mut self, event: &Event) {
         self.run.on_event(event);
         let watched = matches!(event, Event::Start { .. } | Event::Interval(_));
-        let host = if watched { self.host() } else { Reading::default() };
-        let now = self.now();
-        // Real-time lines are not copied, as in the original.
-        let log = self.log.as_mut().filter(|_| !matches!(event, Event::Interval(_)));
-        let _ = self.printer.on_event(event, &now, &host, &mut Tee(self.driver.stdout(), log));
+        let host = if watched { Reading::of(&self.spec, &text) } else { Reading::default() };
+        let printed = self.printer.on_event(event, &self.now(), &host);
+        if !printed.is_empty() {
+            // Real-time lines are not copied, as in the original.
+            self.show(&printed, !matches!(event, Event::Interval(_)));
+        }
     }
+}
 
-    /// What the kernel says of this host now.
-    fn host(&self) -> Reading {
-        let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
-        let packets = |nic: &str, way: &str| {
-            // An interface's name is no path.
-            let plain = !nic.contains('/') && !nic.contains("..");
-            let path = format!("/sys/class/net/{nic}/statistics/{way}_packets");
-            if plain { text(&path).trim().parse().unwrap_or(0) } else { 0 }
-        };
-        let nic = self.spec.nic.as_deref();
-        let texts = Texts {
-            stat: text("/proc/stat"),
-            snmp: text("/proc/net/snmp"),
-            netstat: text("/proc/net/netstat"),
-            interrupts: if self.spec.interrupts.is_some() { text("/proc/interrupts") } else { String::new() },
-            cpuinfo: text("/proc/cpuinfo"),
-            softirqs: if self.spec.windows { text("/proc/softirqs") } else { String::new() },
-            packets: nic.map_or((0, 0), |nic| (packets(nic, "tx"), packets(nic, "rx"))),
-        };
-        Reading::of(&texts, self.spec.interrupts.as_deref())
-    }
+/// The text of a file of the kernel, empty where there is none.
+fn text(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default()
 }

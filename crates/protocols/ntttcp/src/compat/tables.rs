@@ -5,10 +5,9 @@
 
 use super::args::{Role, Spec};
 use super::files::Results;
-use super::print::cycles_per_byte;
+use super::print::Lines;
 use compat::number;
 use metrics::{Real, real};
-use std::io::{self, Write};
 
 /// Bytes of Windows' MEG.
 const MEG: f64 = 1_048_576.0;
@@ -20,65 +19,54 @@ fn ratio(a: impl Real, b: impl Real) -> String {
 }
 
 /// Prints the tables of a test.
-pub(super) fn write(spec: &Spec, results: &Results, out: &mut dyn Write) -> io::Result<()> {
-    threads(results, out)?;
+pub(super) fn write(spec: &Spec, results: &Results, out: &mut Lines<'_>) {
+    out.line("\n\nThread  Time(s) Throughput(KB/s) Avg B / Compl");
+    out.line("======  ======= ================ =============");
+    for (index, thread) in results.threads.iter().enumerate() {
+        let (rate, each) = (number::ratio(thread.bytes, thread.seconds), ratio(thread.bytes, thread.calls));
+        out.line(format_args!("{index:6} {:8.3} {:16.3} {each:>13}", thread.seconds, rate / 1024.0));
+    }
     let Results { bytes, seconds, host, .. } = results;
     let (total, length) = (real(*bytes), real(spec.phase().buffer.high.max(1)));
     let (sent, received) = if spec.layout.udp { host.datagrams } else { host.segments };
     let own = if spec.role == Role::Sender { sent } else { received };
-    writeln!(out, "\n\n#####  Totals:  #####\n\n")?;
-    writeln!(out, "   Bytes(MEG)    realtime(s) Avg Frame Size Throughput(MB/s)")?;
-    writeln!(out, "================ =========== ============== ================")?;
-    let rate = if *seconds > 0.0 { total / MEG / seconds } else { 0.0 };
-    writeln!(out, "{:16.6} {seconds:11.3} {:>14} {rate:16.3}", total / MEG, ratio(total, own))?;
-    writeln!(out, "\n\nThroughput(Buffers/s) Cycles/Byte       Buffers")?;
-    writeln!(out, "===================== =========== =============")?;
-    let cycles = cycles_per_byte(host.mhz, *seconds, host.cores, host.share(3), *bytes);
+    out.line("\n\n#####  Totals:  #####\n\n");
+    out.line("   Bytes(MEG)    realtime(s) Avg Frame Size Throughput(MB/s)");
+    out.line("================ =========== ============== ================");
+    let (mega, frame) = (total / MEG, ratio(total, own));
+    out.line(format_args!("{mega:16.6} {seconds:11.3} {frame:>14} {:16.3}", number::ratio(mega, *seconds)));
+    out.line("\n\nThroughput(Buffers/s) Cycles/Byte       Buffers");
+    out.line("===================== =========== =============");
     // Where the clock of the CPU is not told there is nothing to multiply with.
-    let cycles = if host.mhz > 0.0 && *bytes > 0 { format!("{cycles:.3}") } else { "n/a".to_owned() };
-    let each = if *seconds > 0.0 { total / length / seconds } else { 0.0 };
-    writeln!(out, "{each:21.3} {cycles:>11} {:13.3}", total / length)?;
-    writeln!(out, "\n\nDPCs(count/s) Pkts(num/DPC)   Intr(count/s) Pkts(num/intr)")?;
-    writeln!(out, "============= ============= =============== ==============")?;
-    let (deferred, interrupts) = (host.deferred, host.all_interrupts);
+    let known = host.mhz > 0.0 && *bytes > 0;
+    let cycles = if known { format!("{:.3}", results.cycles()) } else { "n/a".to_owned() };
+    let buffers = total / length;
+    out.line(format_args!("{:21.3} {cycles:>11} {buffers:13.3}", number::ratio(buffers, *seconds)));
+    out.line("\n\nDPCs(count/s) Pkts(num/DPC)   Intr(count/s) Pkts(num/intr)");
+    out.line("============= ============= =============== ==============");
     let rate = |n: u64| if n > 0 { format!("{:.3}", number::ratio(n, *seconds)) } else { "n/a".to_owned() };
-    writeln!(
-        out,
-        "{:>13} {:>13} {:>15} {:>14}",
-        rate(deferred),
-        ratio(received, deferred),
-        rate(interrupts),
-        ratio(received, interrupts)
-    )?;
-    writeln!(out, "\n\nPackets Sent Packets Received Retransmits Errors Avg. CPU %")?;
-    writeln!(out, "============ ================ =========== ====== ==========")?;
+    let [deferred, interrupts] = [host.deferred, host.all_interrupts].map(|n| (rate(n), ratio(received, n)));
+    out.line(format_args!("{:>13} {:>13} {:>15} {:>14}", deferred.0, deferred.1, interrupts.0, interrupts.1));
+    out.line("\n\nPackets Sent Packets Received Retransmits Errors Avg. CPU %");
+    out.line("============ ================ =========== ====== ==========");
     let again = if spec.layout.udp { "n/a".to_owned() } else { host.retransmits[0].to_string() };
-    let busy = (1.0 - host.share(3)) * 100.0;
-    writeln!(out, "{sent:12} {received:16} {again:>11} {:6} {busy:10.3}", results.errors)
-}
-
-fn threads(results: &Results, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "\n\nThread  Time(s) Throughput(KB/s) Avg B / Compl")?;
-    writeln!(out, "======  ======= ================ =============")?;
-    for (index, thread) in results.threads.iter().enumerate() {
-        let (bytes, seconds) = (real(thread.bytes), thread.seconds);
-        let rate = if seconds > 0.0 { bytes / 1024.0 / seconds } else { 0.0 };
-        writeln!(out, "{index:6} {seconds:8.3} {rate:16.3} {:>13}", ratio(bytes, thread.calls))?;
-    }
-    Ok(())
+    let (errors, busy) = (results.errors, (1.0 - host.share(3)) * 100.0);
+    out.line(format_args!("{sent:12} {received:16} {again:>11} {errors:6} {busy:10.3}"));
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::files::Thread;
     use super::super::host::Reading;
+    use super::super::print::Now;
     use super::*;
     use crate::Layout;
 
     fn printed(spec: &Spec, results: &Results) -> Vec<String> {
-        let mut out = Vec::new();
-        write(spec, results, &mut out).unwrap();
-        String::from_utf8(out).unwrap().lines().map(str::to_owned).collect()
+        let now = Now::default();
+        let mut out = Lines::at(&now);
+        write(spec, results, &mut out);
+        out.text.lines().map(str::to_owned).collect()
     }
 
     /// The sample of Microsoft's page on testing the throughput of virtual machines, `ntttcp -s -m 4,*,10.0.0.5 -t 300`.

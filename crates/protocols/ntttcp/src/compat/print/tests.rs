@@ -9,13 +9,12 @@ fn now() -> Now {
 
 fn lines(spec: &Spec, before: &Reading, after: &Reading, events: &[Event]) -> Vec<String> {
     let mut printer = Printer::new(spec.clone(), false);
-    let mut out = Vec::new();
-    printer.banner(&now().day, &mut out).unwrap();
+    let mut out = printer.banner(&now());
     for event in events {
         let host = if matches!(event, Event::Start { .. }) { before } else { after };
-        printer.on_event(event, &now(), host, &mut out).unwrap();
+        out += &printer.on_event(event, &now(), host);
     }
-    String::from_utf8(out).unwrap().lines().map(str::to_owned).collect()
+    out.lines().map(str::to_owned).collect()
 }
 
 fn totals(bytes: u64, ns: u64, cpu_s: f64) -> Event {
