@@ -8,7 +8,7 @@ use super::host::Reading;
 use super::windows_xml;
 use compat::number::ratio;
 use metrics::real;
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 
 /// What one thread of the original would have moved: that of a port (receiver), or one of a port's (sender).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -64,47 +64,68 @@ pub(super) struct Document {
     pub(super) rows: Vec<Row>,
 }
 
-pub(super) fn flag(on: bool) -> &'static str {
+fn flag(on: bool) -> &'static str {
     if on { "True" } else { "False" }
 }
 
-fn parameters(spec: &Spec) -> Vec<Row> {
-    let buffer = |own: Role, usual: u64| spec.buffer.filter(|_| own == spec.role).unwrap_or(usual);
-    let v6 = spec.address.as_deref().is_some_and(|address| address.contains(':'));
+/// Defaults of Windows NTttcp: time limit with `-n`, ms; wait timeout, ms.
+const DASH_N_MS: u64 = 10_800_000;
+const WAIT_MS: u64 = 600_000;
+
+/// The parameters, with those values that Linux' file has and those that Windows' has; the ones without a name in JSON are Windows' alone.
+/// Windows' durations are in ms.
+pub(super) fn parameters(spec: &Spec) -> Vec<Row> {
+    let set = |xml, json, linux: &dyn Display, windows: &dyn Display| {
+        row(xml, json, "", if spec.windows { windows } else { linux })
+    };
+    let no = |xml, json| row(xml, json, "", flag(false));
     let layout = &spec.layout;
-    vec![
-        row("send_socket_buff", "sendSocketBuff", "", buffer(Role::Sender, 131_072)),
-        row("recv_socket_buff", "recvSocketBuff", "", buffer(Role::Receiver, 65_536)),
+    let buffer = |own: Role, usual: u64| spec.buffer.filter(|_| own == spec.role).unwrap_or(usual);
+    // -1: the system's default.
+    let size = |n: Option<u64>| n.map_or_else(|| "-1".to_owned(), |n| n.to_string());
+    let ms = |s: u32| u64::from(s) * 1_000;
+    let is_v6 = |address: &String| address.contains(':');
+    let v6 = (spec.address.as_ref().is_some_and(is_v6), spec.v6 || spec.hosts.iter().any(is_v6));
+    let local = spec.local.map_or_else(String::new, |at| at.to_string());
+    let rows = vec![
+        set("send_socket_buff", "sendSocketBuff", &buffer(Role::Sender, 131_072), &size(spec.sndbuf)),
+        set("recv_socket_buff", "recvSocketBuff", &buffer(Role::Receiver, 65_536), &size(spec.rcvbuf)),
         row("port", "port", "", layout.port),
-        row("sync_port", "syncPort", "", layout.port.saturating_sub(1)),
-        row("no_sync", "noSync", "", flag(!layout.sync)),
-        row("wait_timeout_milliseconds", "waitTimeoutMilliseconds", "", 0),
-        row("async", "async", "", flag(false)),
+        set("sync_port", "syncPort", &layout.port.saturating_sub(1), &flag(false)),
+        set("no_sync", "noSync", &flag(!layout.sync), &flag(!layout.token)),
+        set("wait_timeout_milliseconds", "waitTimeoutMilliseconds", &0, &spec.patience_ms.unwrap_or(WAIT_MS)),
+        no("async", "async"),
         row("verbose", "verbose", "", flag(spec.verbose)),
-        row("wsa", "wsa", "", flag(false)),
-        row("use_ipv6", "useIpv6", "", flag(v6)),
+        no("wsa", "wsa"),
+        set("use_ipv6", "useIpv6", &flag(v6.0), &flag(v6.1)),
         row("udp", "udp", "", flag(layout.udp)),
-        row("verify_data", "verifyData", "", flag(false)),
-        row("wait_all", "waitAll", "", flag(false)),
-        row("run_time", "runTime", "", layout.seconds),
-        row("warmup_time", "warmupTime", "", layout.warmup_s),
-        row("cooldown_time", "cooldownTime", "", layout.cooldown_s),
-        row("dash_n_timeout", "dashNTimeout", "", 0),
-        row("bind_sender", "bindSender", "", flag(false)),
-        row("sender_name", "senderName", "", "NA"),
-        row("max_active_threads", "maxActiveThreads", "", 0),
-        row("tp", "tp", "", flag(false)),
-        row("no_stdio_buffer", "noStdioBuffer", "", flag(false)),
-        row("throughput_Bpms", "throughputBpms", "", 0),
+        no("udp_unconnected", ""),
+        no("verify_data", "verifyData"),
+        no("wait_all", "waitAll"),
+        set("run_time", "runTime", &layout.seconds, &ms(layout.seconds)),
+        set("warmup_time", "warmupTime", &layout.warmup_s, &ms(layout.warmup_s)),
+        set("cooldown_time", "cooldownTime", &layout.cooldown_s, &ms(layout.cooldown_s)),
+        set("dash_n_timeout", "dashNTimeout", &0, &DASH_N_MS),
+        set("bind_sender", "bindSender", &flag(false), &flag(spec.local.is_some())),
+        set("sender_name", "senderName", &"NA", &local),
+        set("max_active_threads", "maxActiveThreads", &0, &layout.ports),
+        row("udp_uso_size", "", "", 0),
+        row("udp_receive_coalescing", "", "", 0),
+        no("tp", "tp"),
+        no("use_hvsocket_flag", ""),
+        no("no_stdio_buffer", "noStdioBuffer"),
+        // Bits/s to bytes/ms.
+        set("throughput_Bpms", "throughputBpms", &0, &(spec.thread_limit.unwrap_or(0) / 8_000)),
         row("cpu_burn", "cpuBurn", "", 0),
-        row("latency_measurement", "latencyMeasurement", "", flag(false)),
-        row("use_io_compl_ports", "useIOComplPorts", "", "NA"),
-        row("cpu_from_idle_flag", "cpuFromIdleFlag", "", flag(false)),
-        row("get_estats", "getEstats", "", flag(false)),
-        row("qos_flag", "qosFlag", "", flag(false)),
-        row("jitter_measurement", "jitterMeasurement", "", flag(false)),
+        no("latency_measurement", "latencyMeasurement"),
+        set("use_io_compl_ports", "useIOComplPorts", &"NA", &flag(false)),
+        no("cpu_from_idle_flag", "cpuFromIdleFlag"),
+        no("get_estats", "getEstats"),
+        no("qos_flag", "qosFlag"),
+        no("jitter_measurement", "jitterMeasurement"),
         row("packet_spacing", "packetSpacing", "", 0),
-    ]
+    ];
+    rows.into_iter().filter(|row| spec.windows || !row.json.is_empty()).collect()
 }
 
 /// Names of the retransmission counters, as the files have them.

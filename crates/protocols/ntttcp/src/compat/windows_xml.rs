@@ -1,7 +1,7 @@
-//! The XML file of Windows NTttcp 5.40 (`-xml`). KB and MB are 1024 and 1024² bytes; the durations among the parameters are in ms.
+//! The XML file of Windows NTttcp 5.40 (`-xml`). KB and MB are 1024 and 1024² bytes.
 
 use super::args::{Role, Spec};
-use super::files::{Document, Results, Row, Thread, flag, row, three};
+use super::files::{Document, Results, Row, Thread, parameters, row, three};
 use compat::number::ratio;
 use metrics::real;
 
@@ -9,61 +9,12 @@ use metrics::real;
 const KILO: f64 = 1_024.0;
 /// `bufferCount` of a timed test.
 const NO_COUNT: u64 = i64::MAX.unsigned_abs();
-/// Defaults of NTttcp: time limit with `-n`, ms; wait timeout, ms; outstanding I/Os.
-const DASH_N_MS: u64 = 10_800_000;
-const WAIT_MS: u64 = 600_000;
+/// Outstanding I/Os of NTttcp.
 const QUEUED: u64 = 2;
 
 /// A value of this file, without a unit.
 fn plain(name: &'static str, text: impl ToString) -> Row {
     row(name, "", "", text)
-}
-
-fn parameters(spec: &Spec) -> Vec<Row> {
-    let no = |name| plain(name, flag(false));
-    // -1: the system's default.
-    let size = |n: Option<u64>| n.map_or_else(|| "-1".to_owned(), |n| n.to_string());
-    let ms = |s: u32| u64::from(s) * 1_000;
-    let layout = &spec.layout;
-    let v6 = spec.hosts.iter().any(|host| host.contains(':'));
-    vec![
-        plain("send_socket_buff", size(spec.sndbuf)),
-        plain("recv_socket_buff", size(spec.rcvbuf)),
-        plain("port", layout.port),
-        no("sync_port"),
-        plain("no_sync", flag(!layout.token)),
-        plain("wait_timeout_milliseconds", spec.patience_ms.unwrap_or(WAIT_MS)),
-        no("async"),
-        plain("verbose", flag(spec.verbose)),
-        no("wsa"),
-        plain("use_ipv6", flag(v6 || spec.v6)),
-        plain("udp", flag(layout.udp)),
-        no("udp_unconnected"),
-        no("verify_data"),
-        no("wait_all"),
-        plain("run_time", ms(layout.seconds)),
-        plain("warmup_time", ms(layout.warmup_s)),
-        plain("cooldown_time", ms(layout.cooldown_s)),
-        plain("dash_n_timeout", DASH_N_MS),
-        plain("bind_sender", flag(spec.local.is_some())),
-        plain("sender_name", spec.local.map_or_else(String::new, |at| at.to_string())),
-        plain("max_active_threads", layout.ports),
-        plain("udp_uso_size", 0),
-        plain("udp_receive_coalescing", 0),
-        no("tp"),
-        no("use_hvsocket_flag"),
-        no("no_stdio_buffer"),
-        // Bits/s to bytes/ms.
-        plain("throughput_Bpms", spec.thread_limit.unwrap_or(0) / 8_000),
-        plain("cpu_burn", 0),
-        no("latency_measurement"),
-        no("use_io_compl_ports"),
-        no("cpu_from_idle_flag"),
-        no("get_estats"),
-        no("qos_flag"),
-        no("jitter_measurement"),
-        plain("packet_spacing", 0),
-    ]
 }
 
 /// A value of this file, with its unit and three decimals.
