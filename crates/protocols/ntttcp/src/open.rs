@@ -12,7 +12,7 @@ use model::{Kind, Phase};
 use std::collections::{HashSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use transport::{Acceptor, Cause, Connector, Context, Deed, Flow, Open, Path, Received, Target, Transmit};
 
 /// A client's sources of links without a conversation, for plain streams to one port.
@@ -159,16 +159,33 @@ pub(super) struct Shared {
     pub(super) synced_peers: Mutex<Vec<IpAddr>>,
 }
 
-/// Slot and group of all such connections.
+/// Addresses that have talked and are remembered.
+const MOST_PROVEN: usize = 1_024;
+/// Slot and group of the connections of unsynchronised tests.
 pub(super) const UNSYNCED_SLOT: u32 = u32::MAX;
 pub(super) const UNSYNCED_GROUP: Group = Group(2);
 
 impl Shared {
     /// Parameters for a data connection from `ip` if that address has no synchronisation connection open.
     fn unsynced_params(&self, ip: IpAddr) -> Option<Arc<Params>> {
-        let params = self.unsynced.as_ref()?;
-        let synced_peers = self.synced_peers.lock().unwrap_or_else(PoisonError::into_inner);
-        (!synced_peers.contains(&ip)).then(|| Arc::clone(params))
+        self.unsynced.clone().filter(|_| !self.synced_peers().contains(&ip))
+    }
+
+    pub(super) fn synced_peers(&self) -> MutexGuard<'_, Vec<IpAddr>> {
+        self.synced_peers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A control connection proves this address.
+    pub(super) fn prove(&self, ip: IpAddr) {
+        let mut proven = self.proven.lock().unwrap_or_else(PoisonError::into_inner);
+        if proven.len() < MOST_PROVEN {
+            proven.insert(ip.to_canonical());
+        }
+    }
+
+    /// Whether a control connection has proved this address.
+    pub(super) fn is_proven(&self, ip: IpAddr) -> bool {
+        self.proven.lock().unwrap_or_else(PoisonError::into_inner).contains(&ip.to_canonical())
     }
 
     /// Without a conversation, the first connection begins the test.

@@ -31,7 +31,7 @@ use metrics::{Group, Mono, SECOND};
 use model::{Event, Phase, Totals};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use transport::{Acceptor, Action, Context, Input, Link, LinkSource, Message, Order, Path, Session};
 
 /// What a receiver needs to know.
@@ -51,8 +51,6 @@ const ALONE: u64 = SECOND;
 const GRACE: u64 = 2 * SECOND;
 /// Conversations at once.
 const MOST_TALKS: usize = 64;
-/// Addresses that have talked and are remembered.
-const MOST_PROVEN: usize = 1_024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
@@ -64,8 +62,8 @@ enum Stage {
     Over,
 }
 
-#[derive(Default)]
 struct Conversation {
+    path: Path,
     words: Words,
     /// The next word is a length.
     length: bool,
@@ -75,16 +73,13 @@ struct Conversation {
     joined: bool,
     /// It is on a port where senders of Windows' announce that they are ready.
     announces: bool,
-    path: Option<Path>,
 }
 
 /// The receiver's session.
 pub struct Receiver {
     layout: Layout,
     shared: Arc<Shared>,
-    table: Arc<Timetable>,
     stage: Stage,
-    begun: bool,
     talks: BTreeMap<Link, Conversation>,
     /// What was agreed on last, s.
     cycle: u32,
@@ -94,7 +89,6 @@ pub struct Receiver {
     left: u8,
     /// Ports whose senders have said that they are ready, as Windows' do.
     ready: BTreeSet<u16>,
-    workers: u16,
     local: Option<Box<Totals>>,
     unsynced: UnsyncedTests,
     interval_ns: u64,
@@ -102,7 +96,7 @@ pub struct Receiver {
 
 impl Receiver {
     /// A session that starts as soon as it is polled.
-    pub fn new(plan: ReceiverPlan, _: Mono) -> Self {
+    pub fn new(plan: ReceiverPlan, now: Mono) -> Self {
         let ReceiverPlan { layout, phase, acl, streams, workers } = plan;
         let table = Arc::new(Timetable::unknown());
         let params = Params {
@@ -124,34 +118,29 @@ impl Receiver {
             unsynced,
             synced_peers: Mutex::default(),
         };
-        Receiver {
+        let mut receiver = Receiver {
             layout,
             shared: Arc::new(shared),
-            table,
             stage: Stage::Waiting,
-            begun: false,
             talks: BTreeMap::new(),
             cycle: layout.cycle_s(),
             interval_ns: phase.interval_ns,
             unsynced: UnsyncedTests::default(),
-            telling: Telling::new(phase),
+            telling: Telling::new(phase, table),
             wake: None,
             kill: None,
             left: 2 + u8::from(layout.unsynced),
             ready: BTreeSet::new(),
-            workers: workers.max(1),
             local: None,
+        };
+        let one = |_| Box::new(Answerer::new(&receiver.shared)) as Box<dyn Acceptor>;
+        let acceptors = (0..workers.max(1)).map(one).collect();
+        receiver.telling.group(Vec::new(), GROUP, now);
+        if layout.unsynced {
+            receiver.telling.group(Vec::new(), UNSYNCED_GROUP, now);
         }
-    }
-
-    fn open(&mut self, now: Mono) {
-        let one = |_| Box::new(Answerer::new(&self.shared)) as Box<dyn Acceptor>;
-        let acceptors = (0..self.workers).map(one).collect();
-        self.telling.group(Vec::new(), GROUP, now);
-        if self.layout.unsynced {
-            self.telling.group(Vec::new(), UNSYNCED_GROUP, now);
-        }
-        self.telling.group(LinkSource::acceptors(acceptors), Group::ALL, now);
+        receiver.telling.group(LinkSource::acceptors(acceptors), Group::ALL, now);
+        receiver
     }
 
     fn state(&self) -> u32 {
@@ -175,6 +164,7 @@ impl Receiver {
     }
 
     fn word(&mut self, cx: &mut Context<'_>, link: Link, word: u32, length: bool) {
+        let Some(talk) = self.talks.get_mut(&link) else { return };
         if length {
             let cycle = agreed(self.layout.seconds, word, self.layout.multi);
             if self.stage == Stage::Waiting {
@@ -185,16 +175,12 @@ impl Receiver {
         }
         match word {
             QUERY => {
-                if let Some(talk) = self.talks.get_mut(&link) {
-                    talk.length = true;
-                }
+                talk.length = true;
                 let busy = self.unsynced.busy(cx.now, self.interval_ns);
                 self.say(link, if busy { RUNNING } else { self.state() });
             }
             RUN if self.layout.multi && self.stage == Stage::Waiting => {
-                if let Some(talk) = self.talks.get_mut(&link) {
-                    (talk.waits, talk.joined) = (true, true);
-                }
+                (talk.waits, talk.joined) = (true, true);
                 self.say(link, WAIT);
             }
             LAST if !self.layout.multi => {
@@ -202,6 +188,7 @@ impl Receiver {
                 self.say(link, END);
             }
             RUN | LAST if self.stage == Stage::Waiting => {
+                talk.joined = true;
                 let waiting: Vec<Link> = self
                     .talks
                     .iter()
@@ -211,79 +198,68 @@ impl Receiver {
                 for other in waiting.into_iter().chain([link]) {
                     self.say(other, RUN);
                 }
-                self.join(link);
                 let (from, to, quiet) = self.layout.times(cx.now, self.cycle);
                 // A receiver measures all that was agreed on, but its own warm-up and cool-down.
                 let own = u64::from(self.layout.cooldown_s) * SECOND;
                 let all = Mono(quiet.0.saturating_sub(if quiet.0 < u64::MAX { own } else { 0 }));
-                self.table.set(from, to.max(all), quiet);
+                self.telling.table.set(from, to.max(all), quiet);
                 self.start(cx);
             }
             // A sender joins a running test, as with the original.
             RUN | LAST if self.stage == Stage::Running => {
-                self.join(link);
+                talk.joined = true;
                 self.say(link, RUN);
             }
             RUN | LAST => self.say(link, END),
             END => {
-                let joined = self.talks.get(&link).is_some_and(|talk| talk.joined);
-                if joined && self.stage == Stage::Running {
+                if talk.joined && self.stage == Stage::Running {
                     self.telling.step(SyncStep::StoppedBySender);
                     self.part(cx.now);
                 }
                 self.say(link, self.state());
             }
             // Not a sender: no answer.
-            _ => {
-                self.hang_up(link);
-                self.telling.driver.close(link);
-            }
-        }
-    }
-
-    /// The sender on this link takes part in the test.
-    fn join(&mut self, link: Link) {
-        if let Some(talk) = self.talks.get_mut(&link) {
-            talk.joined = true;
+            _ => self.hang_up(link),
         }
     }
 
     /// The synchronisation connection that gives way to a new one: its sender takes no part in the test.
     fn to_give_way(&self) -> Option<Link> {
         let others = self.talks.iter().filter(|(_, talk)| !talk.joined);
-        quota::to_give_way(others.filter_map(|(link, talk)| Some((*link, talk.path?.peer.ip()))))
+        quota::to_give_way(others.map(|(link, talk)| (*link, talk.path.peer.ip())))
     }
 
-    /// Forgets a synchronisation connection; false if it is not known.
-    fn hang_up(&mut self, link: Link) -> bool {
-        let talk = self.talks.remove(&link);
-        if let Some(peer) = talk.as_ref().and_then(|talk| talk.path).map(|path| path.peer) {
-            self.telling.step(SyncStep::Closed { remote: peer });
+    /// Closes a synchronisation connection.
+    fn hang_up(&mut self, link: Link) {
+        self.forget(link);
+        self.telling.driver.close(link);
+    }
+
+    /// Forgets a synchronisation connection, if it is known.
+    fn forget(&mut self, link: Link) -> Option<Conversation> {
+        let talk = self.talks.remove(&link)?;
+        let peer = talk.path.peer;
+        self.telling.step(SyncStep::Closed { remote: peer });
+        if !talk.announces {
             let ip = peer.ip().to_canonical();
-            if talk.as_ref().is_some_and(|talk| talk.announces) {
-                return true;
-            }
-            let mut synced_peers = self.shared.synced_peers.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut synced_peers = self.shared.synced_peers();
             if let Some(at) = synced_peers.iter().position(|other| *other == ip) {
                 synced_peers.swap_remove(at);
             }
         }
-        talk.is_some()
+        Some(talk)
     }
 
     /// Handles bytes on a token connection: a sender of Windows' is ready for one port, or another program connected.
     fn token(&mut self, cx: &mut Context<'_>, link: Link, bytes: &[u8]) {
         let ready = bytes.first() == Some(&TOKEN);
-        let path = self.talks.get(&link).and_then(|talk| talk.path);
         // It has said all that it has to say.
-        if !self.hang_up(link) {
-            return;
-        }
+        let Some(talk) = self.forget(link) else { return };
         if self.layout.token && self.stage == Stage::Waiting {
-            self.ready.extend(path.filter(|_| ready).map(|path| path.local.port()));
+            self.ready.extend(ready.then_some(talk.path.local.port()));
             if self.ready.len() >= usize::from(self.layout.ports) {
                 let (from, to, quiet) = self.layout.times(cx.now, self.layout.cycle_s());
-                self.table.set(from, to, quiet);
+                self.telling.table.set(from, to, quiet);
                 self.start(cx);
             }
         }
@@ -296,11 +272,9 @@ impl Receiver {
 
     /// The timetable is set: the test runs.
     fn start(&mut self, cx: &mut Context<'_>) {
-        if let (Stage::Waiting, Some(from)) = (self.stage, self.table.from()) {
+        if self.stage == Stage::Waiting && self.telling.begin(cx) {
             self.stage = Stage::Running;
-            self.telling.begin(from, cx.clock);
-            self.telling.schedule_steps(cx.now, (from, self.table.to(), self.table.quiet()));
-            self.wake = Some(self.table.to()).filter(|at| at.0 < u64::MAX);
+            self.again();
         }
     }
 
@@ -310,10 +284,10 @@ impl Receiver {
             return;
         }
         // A cool-down still belongs to the cycle.
-        if self.stage == Stage::Running && (self.layout.cooldown_s == 0 || now < self.table.to()) {
+        if self.stage == Stage::Running && (self.layout.cooldown_s == 0 || now < self.telling.table.to()) {
             self.telling.end_cycle();
         }
-        self.table.cut(now);
+        self.telling.table.cut(now);
         self.stage = Stage::Parting;
         let cooldown = u64::from(self.layout.cooldown_s) * SECOND;
         let alone = self.layout.windows && !self.layout.token;
@@ -336,10 +310,10 @@ impl Receiver {
         }
     }
 
-    /// A link is open again: the timer of the empty receiver stops.
+    /// A link is open, perhaps again: the timer of the empty receiver stops.
     fn again(&mut self) {
         if self.stage == Stage::Running {
-            self.wake = Some(self.table.to()).filter(|at| at.0 < u64::MAX);
+            self.wake = Some(self.telling.table.to()).filter(|at| at.0 < u64::MAX);
         }
     }
 
@@ -388,11 +362,14 @@ impl Receiver {
     fn woken(&mut self, now: Mono) {
         if self.wake.is_some_and(|at| at <= now) {
             self.wake = None;
-            let early = now < self.table.to();
+            let early = now < self.telling.table.to();
             // Everybody has gone: what is rated ended with the last byte.
-            let end =
-                if early { self.telling.last.max(self.table.from().unwrap_or(now)) } else { self.table.to() };
-            self.table.cut(end);
+            let end = if early {
+                self.telling.last.max(self.telling.table.from().unwrap_or(now))
+            } else {
+                self.telling.table.to()
+            };
+            self.telling.table.cut(end);
             self.part(now);
         }
         if self.kill.is_some_and(|at| at <= now) {
@@ -426,8 +403,7 @@ impl Receiver {
             for link in std::mem::take(&mut self.talks).into_keys() {
                 self.telling.driver.close(link);
             }
-            let local = self.local.take();
-            self.telling.finish(local, self.table.to());
+            self.telling.finish(self.local.take());
         }
     }
 }
@@ -436,29 +412,23 @@ impl Session for Receiver {
     fn handle(&mut self, cx: &mut Context<'_>, input: Input<'_>) {
         match input {
             Input::Up(link, path, _) => {
-                let mut proven = self.shared.proven.lock().unwrap_or_else(PoisonError::into_inner);
-                if proven.len() < MOST_PROVEN {
-                    proven.insert(path.peer.ip().to_canonical());
-                }
-                drop(proven);
+                self.shared.prove(path.peer.ip());
                 let most = if self.layout.token { usize::from(self.layout.ports) } else { MOST_TALKS };
                 if self.talks.len() >= most
                     && let Some(other) = self.to_give_way()
                 {
                     self.hang_up(other);
-                    self.telling.driver.close(other);
                 }
-                if self.talks.len() < most {
-                    let announces = self.layout.announces(path.local.port());
-                    let talk = Conversation { announces, path: Some(path), ..Conversation::default() };
-                    self.talks.insert(link, talk);
-                    self.telling.step(SyncStep::Connected { local: path.local, remote: path.peer });
-                    if !announces {
-                        let ip = path.peer.ip().to_canonical();
-                        self.shared.synced_peers.lock().unwrap_or_else(PoisonError::into_inner).push(ip);
-                    }
-                } else {
-                    self.telling.driver.close(link);
+                if self.talks.len() >= most {
+                    return self.telling.driver.close(link);
+                }
+                let announces = self.layout.announces(path.local.port());
+                let (length, waits, joined) = (false, false, false);
+                let talk = Conversation { path, words: Words::default(), length, waits, joined, announces };
+                self.talks.insert(link, talk);
+                self.telling.step(SyncStep::Connected { local: path.local, remote: path.peer });
+                if !announces {
+                    self.shared.synced_peers().push(path.peer.ip().to_canonical());
                 }
             }
             Input::Bytes(link, bytes) if self.talks.get(&link).is_some_and(|talk| talk.announces) => {
@@ -466,7 +436,7 @@ impl Session for Receiver {
             }
             Input::Bytes(link, bytes) => self.heard(cx, link, bytes),
             Input::Down(link, _) => {
-                self.hang_up(link);
+                self.forget(link);
                 if self.talks.is_empty()
                     && self.stage == Stage::Running
                     && self.shared.open.load(Ordering::Relaxed) == 0
@@ -475,8 +445,7 @@ impl Session for Receiver {
                 }
             }
             Input::Tally { group: GROUP, index, from, to, tally } => {
-                let end = self.table.to();
-                self.telling.interval(index, from, to, end, tally);
+                self.telling.interval(index, from, to, tally);
             }
             Input::Tally { group: UNSYNCED_GROUP, to, tally, .. } => {
                 if tally.rx_bytes > 0 {
@@ -508,9 +477,6 @@ impl Session for Receiver {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Option<Action> {
-        if !std::mem::replace(&mut self.begun, true) {
-            self.open(cx.now);
-        }
         self.telling.driver.next(cx)
     }
 

@@ -73,9 +73,7 @@ pub struct Sender {
     from: Option<SocketAddr>,
     workers: u16,
     params: Arc<Params>,
-    table: Arc<Timetable>,
     stage: Stage,
-    begun: bool,
     link: Option<Link>,
     words: Words,
     cycle_s: u32,
@@ -93,7 +91,7 @@ pub struct Sender {
 
 impl Sender {
     /// A session that starts as soon as it is polled.
-    pub fn new(plan: SenderPlan, _: Mono) -> Self {
+    pub fn new(plan: SenderPlan, now: Mono) -> Self {
         let SenderPlan { layout, phase, to, from, workers } = plan;
         let table = Arc::new(Timetable::unknown());
         let params = Params {
@@ -103,7 +101,7 @@ impl Sender {
             table: Arc::clone(&table),
             ..Params::of(&phase, GROUP, if layout.udp { Filler::LetterB } else { Filler::LetterA })
         };
-        Sender {
+        let mut sender = Sender {
             layout,
             to: Arc::new(to),
             from,
@@ -111,9 +109,7 @@ impl Sender {
             tokens: Tokens::default(),
             lost: 0,
             params: Arc::new(params),
-            table,
             stage: Stage::Dialing,
-            begun: false,
             link: None,
             words: Words::default(),
             cycle_s: proposable(layout.cycle_s()),
@@ -121,9 +117,23 @@ impl Sender {
             group: false,
             idle: false,
             awaits: false,
-            telling: Telling::new(phase),
+            telling: Telling::new(phase, table),
             wake: None,
+        };
+        if layout.sync {
+            let host = sender.to.first().copied().unwrap_or(IpAddr::from([0; 4]));
+            sender.call(0, SocketAddr::new(host, layout.port.saturating_sub(1)));
+            sender.wake = Some(now.plus(ANSWER));
+        } else {
+            sender.connect(now);
         }
+        sender
+    }
+
+    /// Opens a connection beside those of data.
+    fn call(&mut self, key: u32, to: SocketAddr) {
+        let from = self.from.map(|from| SocketAddr::new(from.ip(), 0));
+        self.telling.driver.ask(Action::Connect(key, Target { to, from }));
     }
 
     fn say(&mut self, word: u32, now: Mono) {
@@ -176,16 +186,15 @@ impl Sender {
 
     fn start(&mut self, cx: &mut Context<'_>) {
         let (from, to, quiet) = self.layout.times(cx.now, self.cycle_s);
-        self.table.set(from, to, quiet);
-        self.telling.begin(from, cx.clock);
-        self.telling.schedule_steps(cx.now, (from, to, quiet));
+        self.telling.table.set(from, to, quiet);
+        self.telling.begin(cx);
         self.stage = Stage::Running;
         self.wake = Some(quiet).filter(|at| at.0 < u64::MAX);
     }
 
     /// Whether so little is left that the receiver's timer may have ended already.
     fn nearly(&self, now: Mono) -> bool {
-        self.table.quiet().since(now) <= CLOSE
+        self.telling.table.quiet().since(now) <= CLOSE
     }
 
     /// All data connections are open.
@@ -207,9 +216,7 @@ impl Sender {
         while let Some(index) = self.tokens.due(now) {
             let port = self.layout.port.saturating_add(index);
             let Some(at) = self.layout.address(&self.to, port) else { continue };
-            let to = SocketAddr::new(at.ip(), port.saturating_add(READY_OFFSET));
-            let from = self.from.map(|from| SocketAddr::new(from.ip(), 0));
-            self.telling.driver.ask(Action::Connect(index.into(), Target { to, from }));
+            self.call(index.into(), SocketAddr::new(at.ip(), port.saturating_add(READY_OFFSET)));
         }
         self.wake = Some(self.tokens.wake());
     }
@@ -232,12 +239,12 @@ impl Sender {
         self.stage = Stage::Ending;
         if self.params.transfer.is_some() && !early {
             // What was to be sent has been sent, and what follows is the goodbye.
-            self.table.cut(self.telling.last);
+            self.telling.table.cut(self.telling.last);
         } else if !self.nearly(now) {
-            self.table.cut(now);
+            self.telling.table.cut(now);
         }
         self.telling.end_cycle();
-        let measured = self.table.to().since(self.table.from().unwrap_or(now)) / SECOND;
+        let measured = self.telling.table.to().since(self.telling.table.from().unwrap_or(now)) / SECOND;
         if self.link.is_some() && (early || measured < u64::from(self.cycle_s)) {
             self.say(END, now);
             self.awaits = true;
@@ -250,7 +257,7 @@ impl Sender {
 
     /// Ends the test because the receiver closed early; `what` is what was observed.
     fn receiver_lost(&mut self, what: &str, now: Mono) {
-        let (from, to) = (self.table.from().unwrap_or(now), self.table.to());
+        let (from, to) = (self.telling.table.from().unwrap_or(now), self.telling.table.to());
         let seconds = |ns: u64| ns as f64 / SECOND as f64;
         if now <= from || self.layout.windows {
             self.telling.driver.fails(Status::Failed, what);
@@ -280,7 +287,7 @@ impl Sender {
             Stage::Running if self.lost < self.layout.all() && self.all_sent() => self.end(now, false),
             // Windows' sender waits for its time, if it has one, and is rated over all of it.
             Stage::Running if self.layout.windows && self.lost < self.layout.all() => {
-                let since = now.since(self.table.from().unwrap_or(now)) as f64 / SECOND as f64;
+                let since = now.since(self.telling.table.from().unwrap_or(now)) as f64 / SECOND as f64;
                 let text = format!("the receiver closed all data connections after {since:.3} s");
                 self.telling.driver.notice(Level::Warning, text);
                 if self.params.transfer.is_some() {
@@ -338,7 +345,7 @@ impl Sender {
         if let Some(link) = self.link.take() {
             self.telling.driver.close(link);
         }
-        self.telling.finish(totals, self.table.to());
+        self.telling.finish(totals);
     }
 
     fn note(&mut self, cx: &mut Context<'_>, message: Message) {
@@ -428,8 +435,7 @@ impl Session for Sender {
                 }
             }
             Input::Tally { group: GROUP, index, from, to, tally } => {
-                let end = self.table.to();
-                self.telling.interval(index, from, to, end, tally);
+                self.telling.interval(index, from, to, tally);
             }
             Input::Message(message) => self.note(cx, message),
             Input::Idle(GROUP) => self.on_group_idle(cx.now),
@@ -453,17 +459,6 @@ impl Session for Sender {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Option<Action> {
-        if !std::mem::replace(&mut self.begun, true) {
-            if self.layout.sync {
-                let host = self.to.first().copied().unwrap_or(IpAddr::from([0; 4]));
-                let to = SocketAddr::new(host, self.layout.port.saturating_sub(1));
-                let from = self.from.map(|from| SocketAddr::new(from.ip(), 0));
-                self.telling.driver.ask(Action::Connect(0, Target { to, from }));
-                self.wake = Some(cx.now.plus(ANSWER));
-            } else {
-                self.connect(cx.now);
-            }
-        }
         self.telling.driver.next(cx)
     }
 

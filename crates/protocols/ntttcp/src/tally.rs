@@ -1,18 +1,21 @@
-//! What both sessions do alike: intervals, the end of a group, totals.
+//! What both sessions do alike: the beginning of what counts, intervals, the end of a group, totals.
 
 use crate::SyncStep;
+use crate::bulk::Timetable;
 use crate::one_sided::GROUP;
 use common::driver::Driver;
 use common::message::since;
-use metrics::{Clock, Group, Mono, Tally};
+use metrics::{Group, Mono, Tally};
 use model::{Event, Phase, Portion, SocketSettings, Totals, Traffic};
 use std::collections::VecDeque;
-use transport::{GroupPlan, LinkSource};
+use std::sync::Arc;
+use transport::{Context, GroupPlan, LinkSource};
 
 /// The telling part of a session.
 pub(super) struct Telling {
     pub(super) driver: Driver,
     phase: Phase,
+    pub(super) table: Arc<Timetable>,
     /// When what counts began, once that is known.
     pub(super) from: Option<Mono>,
     /// When the last payload that counts moved.
@@ -23,10 +26,11 @@ pub(super) struct Telling {
 }
 
 impl Telling {
-    pub(super) fn new(phase: Phase) -> Self {
+    pub(super) fn new(phase: Phase, table: Arc<Timetable>) -> Self {
         Telling {
             driver: Driver::new(Mono(0), 0, &phase),
             phase,
+            table,
             from: None,
             last: Mono(0),
             bytes: (0, 0),
@@ -36,13 +40,6 @@ impl Telling {
 
     pub(super) fn step(&mut self, step: SyncStep) {
         self.driver.ask(step.event());
-    }
-
-    /// Schedules the ends of warm-up (`from`) and measurement (`to`); senders stop at `quiet`.
-    pub(super) fn schedule_steps(&mut self, now: Mono, (from, to, quiet): (Mono, Mono, Mono)) {
-        let warm = (from > now).then_some((from, SyncStep::WarmupDone));
-        let measured = (to.0 < u64::MAX).then_some((to, SyncStep::MeasurementDone { cooldown: to < quiet }));
-        self.due = warm.into_iter().chain(measured).collect();
     }
 
     /// Reports the steps that are due.
@@ -66,19 +63,26 @@ impl Telling {
         self.step(SyncStep::CycleDone);
     }
 
-    /// What counts begins at `from`.
-    pub(super) fn begin(&mut self, from: Mono, clock: &Clock) {
+    /// Begins what counts, once the timetable is set, and schedules the ends of warm-up and measurement; whether it is set.
+    pub(super) fn begin(&mut self, cx: &Context<'_>) -> bool {
+        let Some(from) = self.table.from() else { return false };
         if self.from.is_none() {
             (self.from, self.last) = (Some(from), from);
             self.driver.count_from(from, 0, &self.phase);
-            self.driver.ask(Event::Start { at: clock.wall(from) });
+            self.driver.ask(Event::Start { at: cx.clock.wall(from) });
+            let (to, quiet) = (self.table.to(), self.table.quiet());
+            let warm = (from > cx.now).then_some((from, SyncStep::WarmupDone));
+            let measured =
+                (to.0 < u64::MAX).then_some((to, SyncStep::MeasurementDone { cooldown: to < quiet }));
+            self.due = warm.into_iter().chain(measured).collect();
         }
+        true
     }
 
     /// An interval, as far as it lies within what counts.
-    pub(super) fn interval(&mut self, index: u32, from: Mono, to: Mono, end: Mono, tally: &Tally) {
+    pub(super) fn interval(&mut self, index: u32, from: Mono, to: Mono, tally: &Tally) {
         let Some(begun) = self.from else { return };
-        let (from, to) = (from.max(begun), to.min(end));
+        let (from, to) = (from.max(begun), to.min(self.table.to()));
         if from < to {
             self.driver.interval(index, from, to, tally);
         }
@@ -100,10 +104,10 @@ impl Telling {
         self.bytes.0
     }
 
-    /// All is over: the totals, of what counts and no more, and the end. `to` is when counting ended.
-    pub(super) fn finish(&mut self, totals: Option<Box<Totals>>, to: Mono) {
-        let local = totals.filter(|_| self.from.is_some()).map(|mut totals| {
-            let ns = to.since(self.from.unwrap_or(to));
+    /// All is over: the totals, of what counts and no more, and the end.
+    pub(super) fn finish(&mut self, totals: Option<Box<Totals>>) {
+        let local = totals.zip(self.from).map(|(mut totals, from)| {
+            let ns = self.table.to().since(from);
             totals.traffic = Traffic { tx_bytes: self.bytes.0, rx_bytes: self.bytes.1, ns };
             totals.receive = self.phase.verify.receive().to_owned();
             (totals.packets, totals.pings) = (None, None);

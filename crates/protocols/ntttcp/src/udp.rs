@@ -12,8 +12,8 @@ use metrics::{Clamped, Ending, Mono, Packets, SECOND};
 use model::{Event, Portion};
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 use transport::{Context, Path, Received};
 
 /// Senders' sockets that are told apart, times ports; as many as a sender may have threads.
@@ -52,9 +52,7 @@ impl DatagramReceiver {
     fn admits(&mut self, cx: &mut Context<'_>, path: &Path) -> bool {
         let who = path.peer.ip();
         let shared = &*self.shared;
-        let proven =
-            shared.proven.lock().unwrap_or_else(PoisonError::into_inner).contains(&who.to_canonical());
-        let streams = if proven { &shared.acl } else { &shared.streams };
+        let streams = if shared.is_proven(who) { &shared.acl } else { &shared.streams };
         self.accounts.len() < MOST && self.arrivals.pending.admits(cx, &shared.acl, streams, who)
     }
 
