@@ -8,19 +8,8 @@ use serde_json::Value;
 /// Intervals of one file that are read.
 const MOST: usize = 1_000_000;
 
-/// One direction, in the keys of the file.
-struct Keys {
-    sent: &'static str,
-    received: &'static str,
-    interval: &'static str,
-}
-
-const FORWARD: Keys = Keys { sent: "sum_sent", received: "sum_received", interval: "sum" };
-const BACKWARD: Keys = Keys {
-    sent: "sum_sent_bidir_reverse",
-    received: "sum_received_bidir_reverse",
-    interval: "sum_bidir_reverse",
-};
+/// Behind the keys of the direction that goes back, where both ends send.
+const BACK: &str = "_bidir_reverse";
 
 /// Reads a document; `None` when it is none of iperf3's.
 pub(crate) fn read(bytes: &[u8]) -> Option<Result<ImportedRun, String>> {
@@ -38,7 +27,7 @@ fn found(document: &Value, start: &Value, version: &str) -> Result<ImportedRun, 
     let (test, end) = (&start["test_start"], &document["end"]);
     let server = start.get("accepted_connection").is_some();
     let udp = test["protocol"].as_str().is_some_and(|p| p.eq_ignore_ascii_case("udp"));
-    let (reverse, bidir) = (count(&test["reverse"]) > 0, end.get(BACKWARD.sent).is_some());
+    let (reverse, bidir) = (count(&test["reverse"]) > 0, end.get(format!("sum_sent{BACK}")).is_some());
     let pattern = match (reverse, bidir) {
         (_, true) => Pattern::Duplex,
         (true, _) => Pattern::Pull,
@@ -53,9 +42,9 @@ fn found(document: &Value, start: &Value, version: &str) -> Result<ImportedRun, 
     };
     let mut remote = Totals::default();
     // The first sum is of the direction that was asked for; the other one goes back.
-    let ways = if bidir { vec![(FORWARD, true), (BACKWARD, false)] } else { vec![(FORWARD, !reverse)] };
-    for (keys, up) in &ways {
-        totals(end, keys, *up, udp, (&mut phase.local, &mut remote));
+    let ways = if bidir { vec![("", true), (BACK, false)] } else { vec![("", !reverse)] };
+    for (suffix, up) in &ways {
+        totals(end, suffix, *up, udp, (&mut phase.local, &mut remote));
     }
     let rows = document["intervals"].as_array().map_or(&[][..], Vec::as_slice);
     phase.intervals =
@@ -83,9 +72,9 @@ fn found(document: &Value, start: &Value, version: &str) -> Result<ImportedRun, 
 }
 
 /// The totals of one direction, to both ends.
-fn totals(end: &Value, keys: &Keys, up: bool, udp: bool, (local, remote): (&mut Totals, &mut Totals)) {
-    let sent = end.get(keys.sent).or_else(|| end.get("sum"));
-    let got = end.get(keys.received).or_else(|| end.get("sum"));
+fn totals(end: &Value, suffix: &str, up: bool, udp: bool, (local, remote): (&mut Totals, &mut Totals)) {
+    let sum = |what: &str| end.get(format!("sum_{what}{suffix}")).or_else(|| end.get("sum"));
+    let (sent, got) = (sum("sent"), sum("received"));
     let (sender, receiver) = if up { (local, remote) } else { (remote, local) };
     if let Some(sent) = sent {
         sender.traffic.tx_bytes += count(&sent["bytes"]);
@@ -118,10 +107,10 @@ fn span(sum: &Value) -> u64 {
 }
 
 /// An interval, as the end that wrote the file counted it.
-fn interval(n: usize, row: &Value, ways: &[(Keys, bool)], server: bool) -> Interval {
+fn interval(n: usize, row: &Value, ways: &[(&str, bool)], server: bool) -> Interval {
     let mut interval = Interval { index: u32::try_from(n).unwrap_or(u32::MAX), ..Interval::default() };
-    for (keys, up) in ways {
-        let Some(sum) = row.get(keys.interval) else { continue };
+    for (suffix, up) in ways {
+        let Some(sum) = row.get(format!("sum{suffix}")) else { continue };
         interval.start_ns = ns(number(&sum["start"]).unwrap_or(0.0));
         interval.end_ns = ns(number(&sum["end"]).unwrap_or(0.0));
         interval.omitted |= sum["omitted"].as_bool().unwrap_or(false);
