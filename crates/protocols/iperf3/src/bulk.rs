@@ -4,13 +4,14 @@ use crate::NAME;
 use metrics::{TcpInfo, Wall};
 use model::Event;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use std::net::SocketAddr;
 
-/// What the two ends agree on. A number that is 0 is not set, unless its comment says otherwise.
+/// What the two ends agree on. A number that is 0 is not set, unless its comment says otherwise; by default nothing is.
 ///
 /// Wide: a field for each parameter that an original knows.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default = "BulkTerms::usual")]
 pub struct BulkTerms {
     /// Datagrams, not TCP.
     pub udp: bool,
@@ -76,45 +77,12 @@ pub struct BulkTerms {
     pub version: String,
 }
 
-impl Default for BulkTerms {
-    fn default() -> Self {
-        BulkTerms {
-            udp: false,
-            streams: 1,
-            reverse: false,
-            bidir: false,
-            omit_s: 0,
-            time_s: 10,
-            bytes: 0,
-            blocks: 0,
-            block: 128 * 1024,
-            rate: 0,
-            burst: 0,
-            window: 0,
-            mss: 0,
-            nodelay: false,
-            tos: 0,
-            flow_label: 0,
-            congestion: None,
-            fq_rate: 0,
-            title: None,
-            extra_data: None,
-            server_output: false,
-            wide: false,
-            repeating: false,
-            zerocopy: false,
-            discard: false,
-            dont_fragment: false,
-            mptcp: false,
-            server_core: None,
-            gso: false,
-            gro: false,
-            version: String::new(),
-        }
-    }
-}
-
 impl BulkTerms {
+    /// What iperf3 asks for without options.
+    pub fn usual() -> Self {
+        BulkTerms { streams: 1, time_s: 10, block: 128 * 1024, ..BulkTerms::default() }
+    }
+
     /// Streams of both directions.
     pub fn all_streams(&self) -> u32 {
         self.streams.saturating_mul(if self.bidir { 2 } else { 1 })
@@ -300,13 +268,24 @@ pub enum ServerOutput {
     Json(String),
 }
 
+impl ServerOutput {
+    /// It as a member of iperf3's documents.
+    pub(crate) fn member(&self) -> (&'static str, Value) {
+        match self {
+            ServerOutput::Text(text) => ("server_output_text", json!(text)),
+            ServerOutput::Json(text) => {
+                ("server_output_json", serde_json::from_str(text).unwrap_or(Value::Null))
+            }
+        }
+    }
+}
+
 /// Renders what a server prints of one test, from all that was told of it.
 pub type Render = fn(&[Bulk]) -> ServerOutput;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Value, json};
 
     /// An event of each kind, with a value in each field.
     fn all() -> Vec<Bulk> {

@@ -12,12 +12,11 @@ mod tell;
 
 use super::codec::{Cookie, Inbox, State, cookie, cookie_text};
 use super::params::Parameters;
-use super::results::Results;
 use super::store::Store;
 use super::stream_stats::{StreamStats, Told};
 use super::test_state::TestState;
 use crate::host::Meter;
-use crate::{Bulk, BulkCpu, BulkNews};
+use crate::{Bulk, BulkNews};
 use common::driver::Driver;
 use metrics::{Group, Mono, SECOND};
 use model::{Phase, Status, Totals};
@@ -39,8 +38,6 @@ pub struct ClientPlan {
     pub from: Option<IpAddr>,
     /// Local port of the first stream.
     pub port: Option<u16>,
-    /// How long the control connection may take, ns.
-    pub connect_timeout_ns: u64,
     /// How long a receiving test may get nothing, ns.
     pub silence_ns: u64,
     /// The system's congestion control.
@@ -96,15 +93,10 @@ pub struct Client {
     joined: BTreeMap<u64, Path>,
     spent: BTreeSet<u32>,
     stats: Option<StreamStats>,
-    started: Option<Mono>,
-    used: (f64, f64),
-    cpu: BulkCpu,
-    remote: Option<Results>,
     /// It ends as its driver says: the reason is the error that is told.
     driver: Driver,
     /// Whether the result was told.
     told: bool,
-    grouped: bool,
     /// All streams have ended, as they do when the server closes them.
     idle: bool,
 }
@@ -128,12 +120,7 @@ impl Client {
             joined: BTreeMap::new(),
             spent: BTreeSet::new(),
             stats: None,
-            started: None,
-            used: (0.0, 0.0),
-            cpu: BulkCpu::default(),
-            remote: None,
             told: false,
-            grouped: false,
             idle: false,
         }
     }
@@ -149,14 +136,14 @@ impl Client {
     }
 
     /// Ends the test with an error and reports the results so far.
-    fn fail(&mut self, cx: &Context<'_>, why: String) {
+    fn fail(&mut self, cx: &Context<'_>, why: impl Into<String>) {
         if matches!(self.step, Step::Closing | Step::Over) {
             return;
         }
         if self.driver.status != Status::Interrupted {
-            self.driver.status = if self.started.is_some() { Status::Partial } else { Status::Failed };
+            self.driver.status = if self.stats.is_some() { Status::Partial } else { Status::Failed };
         }
-        self.driver.reason.get_or_insert(why);
+        self.driver.reason.get_or_insert(why.into());
         self.close(cx);
     }
 
@@ -167,7 +154,7 @@ impl Client {
         if let Some(link) = self.link.take() {
             self.driver.close(link);
         }
-        match (self.grouped, self.driver.reason.is_some() || self.idle) {
+        match (self.test_state.is_some(), self.driver.reason.is_some() || self.idle) {
             (true, false) => self.driver.order(GROUP, Order::Stop),
             (true, true) => self.driver.order(GROUP, Order::Drop),
             (false, _) => self.finish(None),
@@ -191,23 +178,19 @@ impl Client {
     }
 
     fn due(&self) -> Mono {
-        let terms = &self.plan.parameters.terms;
-        match self.step {
-            Step::Connecting => self.since.plus(self.plan.connect_timeout_ns),
-            Step::Greeting | Step::Asking | Step::Creating => self.since.plus(PATIENCE),
-            Step::Gathering => self.since.plus(GATHERING),
+        let patience = match self.step {
+            Step::Connecting => self.plan.phase.connect_timeout_ns,
+            Step::Greeting | Step::Asking | Step::Creating => PATIENCE,
+            Step::Gathering => GATHERING,
+            // The last interval ends with the test.
             Step::Running => {
-                let asks = self.stats.as_ref().and_then(StreamStats::due).unwrap_or(Mono(u64::MAX));
-                let receiving = self.stats.as_ref().filter(|_| terms.reverse);
-                let silent = receiving.map(|stats| stats.silent_at(self.plan.silence_ns));
-                // The last interval ends with the test.
-                self.end().min(asks).min(silent.unwrap_or(Mono(u64::MAX)))
+                return self.stats.as_ref().map_or(Mono(u64::MAX), |stats| stats.wakes().min(stats.end()));
             }
-            Step::Freezing => self.since.plus(STANDING),
-            Step::Ended | Step::Exchanging | Step::Results => self.since.plus(RESULTS),
-            Step::Closing => self.since.plus(STANDING),
-            Step::Over => Mono(u64::MAX),
-        }
+            Step::Freezing | Step::Closing => STANDING,
+            Step::Ended | Step::Exchanging | Step::Results => RESULTS,
+            Step::Over => return Mono(u64::MAX),
+        };
+        self.since.plus(patience)
     }
 
     fn wake(&mut self, cx: &Context<'_>) {
@@ -215,53 +198,50 @@ impl Client {
             return;
         }
         match self.step {
-            Step::Connecting => self.fail(cx, "unable to connect to server: it did not answer".to_owned()),
-            Step::Greeting => self.fail(cx, "the server accepts connections but says nothing".to_owned()),
-            Step::Asking | Step::Creating => self.fail(cx, "the server did not begin the test".to_owned()),
+            Step::Connecting => self.fail(cx, "unable to connect to server: it did not answer"),
+            Step::Greeting => self.fail(cx, "the server accepts connections but says nothing"),
+            Step::Asking | Step::Creating => self.fail(cx, "the server did not begin the test"),
             Step::Gathering => self.gathered(cx),
-            Step::Running if self.end() <= cx.now => self.freeze(cx),
             Step::Running => self.run_on(cx),
             Step::Freezing => {
-                let told = self.stats.as_mut().map(StreamStats::settle).unwrap_or_default();
-                self.tell_intervals(told);
+                self.settle();
                 self.check_frozen(cx);
             }
             Step::Ended | Step::Exchanging | Step::Results => {
-                self.fail(cx, "the server did not send its results".to_owned());
+                self.fail(cx, "the server did not send its results");
             }
-            Step::Closing => {
-                self.since = Mono(u64::MAX);
-                self.driver.order(GROUP, Order::Drop);
-            }
+            Step::Closing => self.drop_group(),
             Step::Over => {}
         }
     }
 
+    /// Does not wait for streams that have not ended.
+    fn drop_group(&mut self) {
+        self.since = Mono(u64::MAX);
+        self.driver.order(GROUP, Order::Drop);
+    }
+
     fn stop(&mut self, cx: &Context<'_>) {
-        if self.step == Step::Running {
-            // The server gives its results for what was measured until now.
-            self.driver.status = Status::Interrupted;
-            return self.freeze(cx);
-        }
-        if matches!(self.step, Step::Freezing | Step::Ended | Step::Exchanging | Step::Results) {
-            // The results are waited for a moment, and no longer.
-            if self.driver.status == Status::Interrupted {
-                self.fail(cx, "interrupted by the user before the server sent its results".to_owned());
+        match self.step {
+            Step::Running => {
+                // The server gives its results for what was measured until now.
+                self.driver.status = Status::Interrupted;
+                self.freeze(cx);
             }
-            self.driver.status = Status::Interrupted;
-            return;
-        }
-        if self.step == Step::Closing && self.since < Mono(u64::MAX) {
-            self.since = Mono(u64::MAX);
-            return self.driver.order(GROUP, Order::Drop);
-        }
-        if matches!(
-            self.step,
-            Step::Connecting | Step::Greeting | Step::Asking | Step::Creating | Step::Gathering
-        ) {
-            self.say(vec![State::ClientTerminate.byte()]);
-            self.driver.interrupt();
-            self.close(cx);
+            Step::Freezing | Step::Ended | Step::Exchanging | Step::Results => {
+                // The results are waited for a moment, and no longer.
+                if self.driver.status == Status::Interrupted {
+                    self.fail(cx, "interrupted by the user before the server sent its results");
+                }
+                self.driver.status = Status::Interrupted;
+            }
+            Step::Connecting | Step::Greeting | Step::Asking | Step::Creating | Step::Gathering => {
+                self.say(vec![State::CLIENT_TERMINATE.0]);
+                self.driver.interrupt();
+                self.close(cx);
+            }
+            Step::Closing if self.since < Mono(u64::MAX) => self.drop_group(),
+            Step::Closing | Step::Over => {}
         }
     }
 }
@@ -270,26 +250,23 @@ impl Session for Client {
     fn handle(&mut self, cx: &mut Context<'_>, input: Input<'_>) {
         match input {
             Input::Up(link, path, Some(0)) if self.step == Step::Connecting => self.up(cx, link, path),
-            Input::Refused(_, fault) => {
-                self.fail(cx, format!("unable to connect to server - {fault}"));
-            }
+            Input::Refused(_, fault) => self.fail(cx, format!("unable to connect to server - {fault}")),
             Input::Bytes(_, bytes) => {
                 self.inbox.push(bytes);
                 while self.next(cx) {}
             }
             Input::Down(link, fault) if self.link == Some(link) => {
                 self.link = None;
-                let why = match fault {
-                    Some(fault) => format!("the control connection broke ({fault})"),
+                match fault {
+                    Some(fault) => self.fail(cx, format!("the control connection broke ({fault})")),
                     // That is how 3.17 and later answer a wrong password.
-                    None if self.step == Step::Asking => {
+                    None if self.step == Step::Asking => self.fail(
+                        cx,
                         "control socket has closed unexpectedly: the server does not want \
-                                                          the test, perhaps for want of the right credentials"
-                            .to_owned()
-                    }
-                    None => "control socket has closed unexpectedly".to_owned(),
-                };
-                self.fail(cx, why);
+                                                          the test, perhaps for want of the right credentials",
+                    ),
+                    None => self.fail(cx, "control socket has closed unexpectedly"),
+                }
             }
             Input::Message(message) => self.note(cx, message),
             Input::Tally { group: GROUP, index, from, to, tally } => {
@@ -320,6 +297,12 @@ impl Session for Client {
 impl Client {
     fn tell(&mut self, news: BulkNews) {
         self.driver.ask(Bulk { test: 1, news }.event());
+    }
+
+    /// Tells the intervals that wait for streams which have not answered.
+    fn settle(&mut self) {
+        let told = self.stats.as_mut().map(StreamStats::settle).unwrap_or_default();
+        self.tell_intervals(told);
     }
 
     fn tell_intervals(&mut self, told: Vec<Told>) {

@@ -63,60 +63,35 @@ pub fn cookie_text(cookie: &Cookie) -> String {
 
 /// A state byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// Initialise, start timers.
-    TestStart,
-    /// Payload may flow.
-    TestRunning,
-    /// The client's word that the test is over.
-    TestEnd,
-    /// The server expects the client's parameters.
-    ParamExchange,
-    /// The server expects the streams.
-    CreateStreams,
-    /// The server was killed.
-    ServerTerminate,
-    /// The client was killed.
-    ClientTerminate,
-    /// Results are wanted, the client's first.
-    ExchangeResults,
-    /// Both ends have each other's results.
-    DisplayResults,
-    Done,
-    /// The server is busy.
-    Denied,
-    /// The server found an error, whose code follows.
-    ServerError,
-}
-
-/// Every state that is ever sent, with its byte.
-const STATES: [(State, u8); 12] = [
-    (State::TestStart, 1),
-    (State::TestRunning, 2),
-    (State::TestEnd, 4),
-    (State::ParamExchange, 9),
-    (State::CreateStreams, 10),
-    (State::ServerTerminate, 11),
-    (State::ClientTerminate, 12),
-    (State::ExchangeResults, 13),
-    (State::DisplayResults, 14),
-    (State::Done, 16),
-    (State::Denied, 0xff),
-    (State::ServerError, 0xfe),
-];
+pub struct State(pub u8);
 
 impl State {
-    pub fn byte(self) -> u8 {
-        STATES.iter().find(|(state, _)| *state == self).map_or(0, |(_, byte)| *byte)
-    }
-
-    /// The state of a byte.
-    pub fn of(byte: u8) -> Option<State> {
-        STATES.iter().find(|(_, b)| *b == byte).map(|(state, _)| *state)
-    }
+    /// Initialise, start timers.
+    pub const TEST_START: State = State(1);
+    /// Payload may flow.
+    pub const TEST_RUNNING: State = State(2);
+    /// The client's word that the test is over.
+    pub const TEST_END: State = State(4);
+    /// The server expects the client's parameters.
+    pub const PARAM_EXCHANGE: State = State(9);
+    /// The server expects the streams.
+    pub const CREATE_STREAMS: State = State(10);
+    /// The server was killed.
+    pub const SERVER_TERMINATE: State = State(11);
+    /// The client was killed.
+    pub const CLIENT_TERMINATE: State = State(12);
+    /// Results are wanted, the client's first.
+    pub const EXCHANGE_RESULTS: State = State(13);
+    /// Both ends have each other's results.
+    pub const DISPLAY_RESULTS: State = State(14);
+    pub const DONE: State = State(16);
+    /// The server found an error, whose code follows.
+    pub const SERVER_ERROR: State = State(0xfe);
+    /// The server is busy.
+    pub const DENIED: State = State(0xff);
 }
 
-/// Codes that follow [`State::ServerError`].
+/// Codes that follow [`State::SERVER_ERROR`].
 pub mod code {
     /// Too many streams.
     pub const STREAMS: i32 = 6;
@@ -204,7 +179,7 @@ pub fn error_text(number: i32) -> &'static str {
 
 /// The bytes of an error, as a server sends it.
 pub fn server_error(number: i32) -> Vec<u8> {
-    let mut bytes = vec![State::ServerError.byte()];
+    let mut bytes = vec![State::SERVER_ERROR.0];
     bytes.extend(number.to_be_bytes());
     bytes.extend(0_i32.to_be_bytes());
     bytes
@@ -223,10 +198,6 @@ pub struct Inbox {
     bytes: Vec<u8>,
 }
 
-/// A JSON document of invalid length.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BadFrame(pub &'static str);
-
 impl Inbox {
     pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
@@ -243,7 +214,7 @@ impl Inbox {
 
     /// Whether an error begins here whose code has not come yet.
     pub fn awaits_code(&self) -> bool {
-        self.bytes.first() == Some(&State::ServerError.byte()) && self.bytes.len() < 5
+        self.bytes.first() == Some(&State::SERVER_ERROR.0) && self.bytes.len() < 5
     }
 
     /// The next byte.
@@ -264,11 +235,11 @@ impl Inbox {
     ///
     /// # Errors
     /// When its length is 0 or more than `longest`, or it is no UTF-8.
-    pub fn document(&mut self, longest: usize) -> Result<Option<String>, BadFrame> {
+    pub fn document(&mut self, longest: usize) -> Result<Option<String>, &'static str> {
         let Some(&length) = self.bytes.first_chunk() else { return Ok(None) };
         let length = u32::from_be_bytes(length) as usize;
         if length == 0 || length > longest {
-            return Err(BadFrame("a document's length cannot be"));
+            return Err("a document's length cannot be");
         }
         if self.bytes.len() < 4 + length {
             return Ok(None);
@@ -280,7 +251,7 @@ impl Inbox {
         while text.last() == Some(&0) {
             text.pop();
         }
-        let text = String::from_utf8(text).map_err(|_| BadFrame("a document is no UTF-8"))?;
+        let text = String::from_utf8(text).map_err(|_| "a document is no UTF-8")?;
         Ok(Some(model::clean_json(&text).into_owned()))
     }
 }
@@ -416,9 +387,5 @@ mod tests {
         assert_eq!(ids, [1, 3, 4, 5, 6]);
         assert!((0..200).all(|slot| slot_of(stream_id(slot)) == Some(slot)));
         assert_eq!((slot_of(0), slot_of(2), slot_of(u64::MAX)), (None, None, None));
-        for (state, byte) in STATES {
-            assert_eq!(State::of(state.byte()), Some(state));
-            assert_eq!(state.byte(), byte);
-        }
     }
 }

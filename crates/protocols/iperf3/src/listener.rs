@@ -232,7 +232,7 @@ impl Flow for Handshake {
 
     fn prepare_send(&mut self, _: &mut Context<'_>, out: &mut Transmit<'_>) {
         if let Step::Refused(false) = self.step {
-            out.copy(&[State::Denied.byte()]);
+            out.copy(&[State::DENIED.0]);
         }
     }
 
@@ -294,9 +294,9 @@ mod tests {
     #[test]
     fn only_a_hello_opens_a_stream_of_datagrams() {
         let shared = Arc::new(Shared::new(1));
-        let terms = BulkTerms { udp: true, ..BulkTerms::default() };
+        let terms = BulkTerms { udp: true, ..BulkTerms::usual() };
         let path = Path { peer: ([10, 0, 0, 1], 1).into(), local: ([10, 0, 0, 2], 5201).into() };
-        let test_state = Arc::new(TestState::new(Group(1), terms, [0; COOKIE], true, true));
+        let test_state = Arc::new(TestState::new(Group(1), terms, [0; COOKIE], true));
         shared.expect(&test_state, path.peer.ip());
         let mut listener = Listener::for_all(&shared, &Acl::default(), &Acl::default(), 1).remove(0);
         let (mut rec, mut rng, mut outbox, clock) =

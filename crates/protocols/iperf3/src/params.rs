@@ -125,7 +125,7 @@ pub fn read(text: &str) -> Result<Parameters, Refused> {
         gso: fields.flag("gso")?,
         gro: fields.flag("gro")?,
         version: fields.text("client_version")?.unwrap_or_default(),
-        ..BulkTerms::default()
+        ..BulkTerms::usual()
     };
     for (key, field) in FIELDS {
         match field {
@@ -248,7 +248,7 @@ mod tests {
             block: 8000,
             rate: 2_000_000,
             version: "3.21+".into(),
-            ..BulkTerms::default()
+            ..BulkTerms::usual()
         };
         assert_eq!(read_21, expected);
         // iperf3-ctl-old.pcap (3.1.7).
@@ -287,7 +287,7 @@ mod tests {
             gro: true,
             dont_fragment: true,
             version: "3.21".into(),
-            ..BulkTerms::default()
+            ..BulkTerms::usual()
         };
         let parameters = Parameters { terms, token: Some("abc=".into()) };
         assert_eq!(read(&write(&parameters)), Ok(parameters));

@@ -1,9 +1,9 @@
 //! iperf3 as one object: what it carries, and its sessions on a host.
 
-use super::judge::{Helper, Judge};
+use super::judge::Judge;
 use super::params::{self, BLOCK, LARGEST_BLOCK, MOST_STREAMS, Parameters};
-use super::{BulkTerms, Client, ClientPlan, Limits, NAME, PORT, Render, Server, ServerPlan, file};
-use crate::auth::{self, Authenticator};
+use super::{BulkTerms, Client, ClientPlan, Limits, NAME, Opening, PORT, Render, Server, ServerPlan, file};
+use crate::auth;
 use crate::config::{ClientConfig, ServerConfig};
 use crate::host::HostInfo;
 use crate::pending::most_pending;
@@ -23,22 +23,16 @@ use std::sync::Arc;
 pub struct ServerOptions {
     pub limits: Limits,
     /// Who may have a test, where that is asked.
-    pub authenticator: Option<Authenticator>,
+    pub judge: Option<Arc<dyn Judge>>,
     /// End after so long without a test, ns.
     pub idle_ns: Option<u64>,
     pub silent: bool,
-    /// File that payload comes from or goes to.
-    pub file: Option<PathBuf>,
+    /// Opens the file that payload comes from or goes to.
+    pub file: Option<Opening>,
     /// How long sent data may go unacknowledged, ns.
     pub user_timeout_ns: Option<u64>,
     /// What renders the printout that clients may ask for.
     pub render: Option<Render>,
-}
-
-impl fmt::Debug for ServerOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServerOptions").field("limits", &self.limits).finish_non_exhaustive()
-    }
 }
 
 /// How long a control connection may be idle before the kernel asks whether its peer is there.
@@ -61,11 +55,6 @@ impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Credentials").field("user", &self.user).finish_non_exhaustive()
     }
-}
-
-/// The token of who asks, made now.
-fn token(of: &Credentials, host: &dyn HostInfo) -> Result<String, String> {
-    auth::token((&of.user, &of.password), host.wall(), &of.key, of.pkcs1, host.random())
 }
 
 /// What a client asks for that a phase does not say.
@@ -115,7 +104,7 @@ fn terms_of(phase: &Phase, version: &str) -> BulkTerms {
         wide: udp,
         dont_fragment: sockets.dont_fragment == Some(true),
         version: format!("netcaliper {version}"),
-        ..BulkTerms::default()
+        ..BulkTerms::usual()
     }
 }
 
@@ -240,6 +229,9 @@ impl Protocol for Iperf3 {
         params::check(&terms).map_err(|refused| refused.why)?;
         let streams = Phase { connections: terms.all_streams(), ..Phase::default() };
         let workers = config.workers_for(&streams, host.cores().len());
+        let token = |own: &Credentials| {
+            auth::token((&own.user, &own.password), host.wall(), &own.key, own.pkcs1, host.random())
+        };
         let plan = ClientPlan {
             target: (peer.name.clone(), peer.address),
             phase: phase.clone(),
@@ -247,17 +239,13 @@ impl Protocol for Iperf3 {
             workers,
             from: config.sources.iter().find(|s| s.is_ipv4() == peer.address.is_ipv4()).copied(),
             port: asked.port.or(config.ports.map(|(first, _)| first)),
-            connect_timeout_ns: phase.connect_timeout_ns,
             silence_ns: asked.silence_ns.unwrap_or(120 * SECOND),
             congestion: terms.congestion.clone().unwrap_or(host.congestion().0),
             meter: host.cpu_meter(),
             records: config.records,
             store,
             user_timeout_ns: asked.user_timeout_ns,
-            parameters: Parameters {
-                terms,
-                token: asked.credentials.as_ref().map(|own| token(own, host)).transpose()?,
-            },
+            parameters: Parameters { terms, token: asked.credentials.as_ref().map(token).transpose()? },
         };
         let keepalive_ns = Some(asked.keepalive_ns.unwrap_or(KEEPALIVE));
         Ok(Started { keepalive_ns, ..Started::new(Client::new(plan, host.now()), workers, phase) })
@@ -265,28 +253,19 @@ impl Protocol for Iperf3 {
 
     fn server(&self, serving: &Serving<'_>) -> Result<Started, String> {
         let Serving { config, host, workers, .. } = *serving;
-        let usual = ServerOptions::default();
-        let asked = config.options.get().unwrap_or(&usual);
-        let limits = asked.limits.clone();
+        let mut options = config.options.get::<ServerOptions>().cloned().unwrap_or_default();
+        options.limits.pending = most_pending(options.limits.pending, host);
         let plan = ServerPlan {
             workers,
             cores: config.placement.cores(workers.into(), 0, &host.cores()),
-            file: asked.file.as_deref().map(file::opening),
-            user_timeout_ns: asked.user_timeout_ns,
             acl: config.acl.clone(),
             streams: config.unproven(host),
-            limits: Limits { pending: most_pending(limits.pending, host), ..limits },
-            judge: asked.authenticator.clone().map(|authenticator| {
-                let decide = move |token: Option<&str>, came| authenticator.admits(token, came);
-                Arc::new(Helper::new(decide)) as Arc<dyn Judge>
-            }),
-            interval_ns: if asked.silent { 0 } else { config.interval_ns.max(SECOND / 10) },
+            interval_ns: if options.silent { 0 } else { config.interval_ns.max(SECOND / 10) },
             exit_after: config.exit_after,
-            idle_ns: asked.idle_ns,
-            render: asked.render,
             sessions: config.sessions,
             congestion: host.congestion(),
             meter: host.cpu_meter(),
+            options,
         };
         let session = Box::new(Server::new(plan, host.now()));
         Ok(Started { session, workers, sets: 1, buffer: BUFFER, keepalive_ns: None })

@@ -15,7 +15,7 @@ use super::params::whole;
 use crate::{BulkCpu, RemoteRow, ServerOutput};
 use metrics::Clamped;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// What one end says of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -55,23 +55,6 @@ pub struct Results {
 
 /// Writes a document.
 pub fn write(results: &Results) -> String {
-    let mut map = Map::new();
-    map.insert("cpu_util_total".into(), json!(results.cpu.total));
-    map.insert("cpu_util_user".into(), json!(results.cpu.user));
-    map.insert("cpu_util_system".into(), json!(results.cpu.system));
-    map.insert("sender_has_retransmits".into(), json!(results.has_retransmits));
-    if let Some(name) = &results.congestion {
-        map.insert("congestion_used".into(), json!(name));
-    }
-    match &results.output {
-        Some(ServerOutput::Text(text)) => {
-            map.insert("server_output_text".into(), json!(text));
-        }
-        Some(ServerOutput::Json(text)) => {
-            map.insert("server_output_json".into(), serde_json::from_str(text).unwrap_or(Value::Null));
-        }
-        None => {}
-    }
     let line = |line: &Line| {
         let retransmits = line.retransmits.map_or(-1, |n| n.min(i64::MAX as u64) as i64);
         json!({
@@ -88,8 +71,18 @@ pub fn write(results: &Results) -> String {
             "netcaliper": { "repeated": line.repeated, "reordered": line.reordered },
         })
     };
-    map.insert("streams".into(), results.lines.iter().map(line).collect());
-    Value::Object(map).to_string()
+    let mut document = json!({
+        "cpu_util_total": results.cpu.total,
+        "cpu_util_user": results.cpu.user,
+        "cpu_util_system": results.cpu.system,
+        "sender_has_retransmits": results.has_retransmits,
+        "streams": results.lines.iter().map(line).collect::<Vec<_>>(),
+    });
+    let congestion = results.congestion.iter().map(|name| ("congestion_used", json!(name)));
+    for (key, value) in congestion.chain(results.output.as_ref().map(ServerOutput::member)) {
+        document[key] = value;
+    }
+    document.to_string()
 }
 
 /// Reads a document of a test of so many streams.

@@ -15,19 +15,15 @@ mod served;
 mod talk;
 mod time;
 
-pub(super) use talk::socket_settings;
-
 use super::codec::{Cookie, Inbox, State, cookie_text};
-use super::judge::{Judge, Verdict};
+use super::judge::Verdict;
 use super::listener::{Listener, Shared};
 use super::params::Parameters;
-use super::results::Results;
-use super::store::Opening;
 use super::stream_stats::StreamStats;
 use super::test_state::{Posted, TestState};
 use crate::host::Meter;
 use crate::quota::{ByAddress, Lines, to_give_way};
-use crate::{Bulk, BulkCpu, BulkNews, Render};
+use crate::{Bulk, BulkNews, ServerOptions};
 use common::Acl;
 use common::driver::Driver;
 use common::message::{Heard, Told, hear};
@@ -39,7 +35,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use transport::{Action, Context, GroupPlan, Input, Link, LinkSource, Message, Order, Path, Session};
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Limits {
     /// Tests at once.
     pub tests: u32,
@@ -70,29 +66,19 @@ impl Default for Limits {
 
 /// Everything a server needs to know before it starts.
 pub struct ServerPlan {
+    pub options: ServerOptions,
     pub workers: u16,
     /// The core of each worker, where it has one of its own.
     pub cores: Vec<Option<usize>>,
-    /// Opens the file that payload comes from or goes to.
-    pub file: Option<Opening>,
-    /// How long sent data may go unacknowledged, ns.
-    pub user_timeout_ns: Option<u64>,
     pub acl: Acl,
     /// Who may have datagrams without a test from the same address.
     pub streams: Acl,
-    pub limits: Limits,
-    /// Who may have a test, where that is asked.
-    pub judge: Option<Arc<dyn Judge>>,
     /// Length of intervals, ns; 0 tells none.
     pub interval_ns: u64,
     /// Whether it is told how each test stands.
     pub sessions: bool,
     /// End after so many tests.
     pub exit_after: Option<u64>,
-    /// End after so long without a test, ns.
-    pub idle_ns: Option<u64>,
-    /// What renders the printout that clients may ask for.
-    pub render: Option<Render>,
     /// The system's congestion control, and those that it offers.
     pub congestion: (String, Vec<String>),
     /// CPU time.
@@ -136,16 +122,12 @@ struct Test {
     verdict: Option<Verdict>,
     /// When the client's token was received.
     asked: Mono,
-    group: Option<Group>,
     test_state: Option<Arc<TestState>>,
     joined: BTreeMap<u64, Path>,
     stats: Option<StreamStats>,
-    used: (f64, f64),
-    cpu: BulkCpu,
     /// Bytes moved in the last seconds, and how long that took, ns.
     recent: VecDeque<(u64, u64)>,
     printout: Printout,
-    remote: Option<Results>,
     /// How it stands, where that is told.
     served: Option<Served>,
 }
@@ -175,7 +157,7 @@ pub struct Server {
 impl Server {
     /// A server that starts as soon as it is polled.
     pub fn new(plan: ServerPlan, now: Mono) -> Self {
-        let shared = Arc::new(Shared::new(plan.limits.pending));
+        let shared = Arc::new(Shared::new(plan.options.limits.pending));
         let listeners = Listener::for_all(&shared, &plan.acl, &plan.streams, plan.workers);
         let sources = LinkSource::acceptors(listeners);
         let mut driver = Driver::new(now, 0, &Phase::default()).begun(now);
@@ -204,7 +186,7 @@ impl Server {
         let stands = if self.plan.sessions { served::stand(test, &news) } else { None };
         stands.into_iter().for_each(|event| self.driver.ask(event));
         let bulk = Bulk { test: test.number, news };
-        if self.plan.render.is_some() {
+        if self.plan.options.render.is_some() {
             test.printout.keep(&bulk, test.parameters.terms.server_output);
         }
         self.driver.ask(bulk.event());
@@ -217,7 +199,7 @@ impl Server {
     }
 
     fn state(&mut self, link: Link, state: State) {
-        self.say(link, vec![state.byte()]);
+        self.say(link, vec![state.0]);
     }
 
     fn arrive(&mut self, cx: &Context<'_>, link: Link, path: Path) {
@@ -232,15 +214,11 @@ impl Server {
             parameters: Parameters::default(),
             verdict: None,
             asked: cx.now,
-            group: None,
             test_state: None,
             joined: BTreeMap::new(),
             stats: None,
-            used: (0.0, 0.0),
-            cpu: BulkCpu::default(),
             recent: VecDeque::new(),
             printout: Printout::default(),
-            remote: None,
             served: None,
         };
         let silent = self.tests.iter().filter(|(_, t)| t.step == Step::Parameters);
@@ -263,7 +241,7 @@ impl Server {
     }
 
     fn deny(&mut self, cx: &Context<'_>, link: Link) {
-        self.state(link, State::Denied);
+        self.state(link, State::DENIED);
         self.leave(cx, link);
     }
 
@@ -274,7 +252,7 @@ impl Server {
         };
         let known = || self.tests.iter().filter(|(l, t)| **l != link && t.step != Step::Parameters);
         let same = known().filter(|(_, t)| t.path.peer.ip().to_canonical() == address).count();
-        let limits = &self.plan.limits;
+        let limits = &self.plan.options.limits;
         same >= usize::clamped(limits.per_address) || known().count() >= usize::clamped(limits.tests)
     }
 
@@ -298,7 +276,7 @@ impl Server {
         let Path { peer, local } = path;
         let (cookie, at) = (cookie_text(&cookie), cx.clock.wall(cx.now));
         self.tell(link, BulkNews::Met { peer, local, cookie, at });
-        self.state(link, State::ParamExchange);
+        self.state(link, State::PARAM_EXCHANGE);
         // Parameters that came at once, before the worker told of the cookie.
         self.bytes(cx, link, &[]);
     }
@@ -339,11 +317,9 @@ impl Server {
         self.driver.close(link);
         if let Some(test_state) = &test.test_state {
             self.shared.forget(test_state);
-        }
-        if let Some(group) = test.group {
             // In good order when all is said, else at once.
             let order = if test.step == Step::Parting { Order::Stop } else { Order::Drop };
-            self.driver.order(group, order);
+            self.driver.order(test_state.group, order);
         }
         self.quiet = cx.now;
         if test.step == Step::Parting {
@@ -353,7 +329,7 @@ impl Server {
             }
         }
         self.admit(cx);
-        self.check_over(cx);
+        self.check_over();
     }
 
     /// Tests that wait for their turn get it.
@@ -369,24 +345,21 @@ impl Server {
         self.stopping = true;
         self.interrupted = true;
         for link in self.tests.keys().copied().collect::<Vec<_>>() {
-            self.state(link, State::ServerTerminate);
+            self.state(link, State::SERVER_TERMINATE);
             self.lose(cx, link, "the server has terminated");
         }
-        self.check_over(cx);
+        self.check_over();
     }
 
-    fn check_over(&mut self, _: &Context<'_>) {
-        if self.stopping
-            && !self.over
-            && self.tests.is_empty()
-            && self.groups.iter().skip(1).all(|used| !used)
-        {
+    fn check_over(&mut self) {
+        let idle = self.tests.is_empty() && self.groups.iter().skip(1).all(|used| !used);
+        if self.stopping && !self.over && idle {
             self.over = true;
             self.driver.order(Group::ALL, Order::Drop);
         }
     }
 
-    fn dropped(&mut self, cx: &Context<'_>, group: Group, totals: Box<model::Totals>) {
+    fn dropped(&mut self, group: Group, totals: Box<model::Totals>) {
         if group == Group::ALL {
             if self.interrupted {
                 self.driver.fails(Status::Interrupted, "stopped by a signal");
@@ -397,12 +370,13 @@ impl Server {
         if let Some(used) = self.groups.get_mut(usize::clamped(group.0)) {
             *used = false;
         }
-        self.check_over(cx);
+        self.check_over();
     }
 
     /// Which test a group belongs to.
-    fn of(&self, group: Group) -> Option<Link> {
-        self.tests.iter().find(|(_, t)| t.group == Some(group)).map(|(&link, _)| link)
+    fn of(&mut self, group: Group) -> Option<(Link, &mut Test)> {
+        let is = |test: &Test| test.test_state.as_ref().is_some_and(|state| state.group == group);
+        self.tests.iter_mut().find(|(_, test)| is(test)).map(|(&link, test)| (link, test))
     }
 
     fn note(&mut self, cx: &Context<'_>, message: Message) {
@@ -428,16 +402,11 @@ impl Session for Server {
             Input::Up(link, path, _) => self.arrive(cx, link, path),
             Input::Bytes(link, bytes) => self.bytes(cx, link, bytes),
             Input::Down(link, fault) => {
-                let parting = self.tests.get(&link).is_some_and(|t| t.step == Step::Parting);
-                if parting {
-                    self.leave(cx, link);
-                } else {
-                    let why = match fault {
-                        Some(fault) => format!("the control connection broke ({fault})"),
-                        None => "the client closed the control connection".to_owned(),
-                    };
-                    self.lose(cx, link, &why);
+                if self.tests.get(&link).is_some_and(|t| t.step == Step::Parting) {
+                    return self.leave(cx, link);
                 }
+                let broke = fault.map(|fault| format!("the control connection broke ({fault})"));
+                self.lose(cx, link, broke.as_deref().unwrap_or("the client closed the control connection"));
             }
             Input::Message(message) => self.note(cx, message),
             Input::Tally { group: Group::ALL, index, from, to, tally } => {
@@ -450,7 +419,7 @@ impl Session for Server {
             Input::Idle(group) if group != Group::ALL && self.of(group).is_none() => {
                 self.driver.order(group, Order::Drop);
             }
-            Input::Dropped(group, totals) => self.dropped(cx, group, totals),
+            Input::Dropped(group, totals) => self.dropped(group, totals),
             Input::Wake => self.wake(cx),
             Input::Stop if !self.stopping || !self.interrupted => self.stop(cx),
             _ => {}
@@ -462,8 +431,8 @@ impl Session for Server {
     }
 
     fn deadline(&self) -> Option<Mono> {
-        let tests = self.tests.values().map(|test| self.due(test));
-        let idle = self.plan.idle_ns.filter(|_| self.tests.is_empty() && !self.stopping);
+        let tests = self.tests.values().map(Self::due);
+        let idle = self.plan.options.idle_ns.filter(|_| self.tests.is_empty() && !self.stopping);
         let idle = idle.map(|ns| self.quiet.plus(ns));
         tests.chain(idle).min().filter(|at| *at < Mono(u64::MAX))
     }

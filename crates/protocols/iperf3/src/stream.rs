@@ -267,8 +267,7 @@ impl Flow for TcpStream {
             return elsewhere;
         }
         let send = match self.step {
-            Step::Cookie(_) => When::Now,
-            Step::Finish { .. } => When::Now,
+            Step::Cookie(_) | Step::Finish { .. } => When::Now,
             // What is left of a block is due as the block was.
             Step::Run if self.block > 0 => self
                 .part

@@ -1,11 +1,12 @@
 //! The statistics of one test: when its streams are asked for their counts, and the intervals and results that follow from the answers.
 
 use super::results::{Line, Results};
-use super::test_state::{Counts, Standing};
-use crate::{BulkCpu, BulkEnded, BulkNews, BulkTerms, ServerOutput, StreamRow};
+use super::test_state::{Counts, Standing, TestState};
+use crate::{BulkCpu, BulkEnded, BulkNews, ServerOutput, StreamRow};
 use metrics::{Clamped, Group, Mono, SECOND, TcpInfo, real};
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// The question that is asked when measuring ends.
 const LAST: u32 = u32::MAX;
@@ -22,10 +23,8 @@ struct Stream {
     sender: bool,
     /// At the end of the omitted start; before that, at the start.
     base: Counts,
-    base_retransmits: Option<u32>,
     /// Counts at the last boundary.
     last: Counts,
-    last_retransmits: Option<u32>,
     /// Counts at the end of the test.
     end: Option<Counts>,
     /// Bytes by its newest answer.
@@ -51,11 +50,17 @@ pub(super) struct Told {
 
 #[derive(Debug)]
 pub(super) struct StreamStats {
-    group: Group,
-    udp: bool,
+    test_state: Arc<TestState>,
     start: Mono,
     /// The omitted start, ns.
     omit: u64,
+    /// User and system time of this process at the start, s; then the share of a core that the test took.
+    used: (f64, f64),
+    cpu: BulkCpu,
+    /// How long nothing may come, ns, where this end waits for data.
+    silence: Option<u64>,
+    /// What the peer says of the test.
+    pub(super) remote: Option<Results>,
     /// Length of an interval, ns; 0 tells none.
     interval: u64,
     streams: Vec<Stream>,
@@ -71,21 +76,26 @@ pub(super) struct StreamStats {
 }
 
 impl StreamStats {
-    /// Of a test whose streams have come and that begins now; `sends` tells which of them we send on.
+    /// Of a test whose streams have come and that begins now, in which a receiver waits for data for `silence` ns at most. This process
+    /// has `used` so much user and system time, s.
     pub(super) fn new(
-        group: Group,
-        terms: &BulkTerms,
+        test_state: Arc<TestState>,
         interval: u64,
+        silence: u64,
+        used: (f64, f64),
         now: Mono,
-        sends: impl Fn(u32) -> bool,
     ) -> Self {
+        let terms = &test_state.terms;
         let zero = Counts { at: now, ..Counts::default() };
-        let stream = |slot| Stream { sender: sends(slot), base: zero, last: zero, ..Stream::default() };
+        let stream =
+            |slot| Stream { sender: test_state.sends(slot), base: zero, last: zero, ..Stream::default() };
         let mut stats = StreamStats {
-            group,
-            udp: terms.udp,
             start: now,
             omit: u64::from(terms.omit_s) * SECOND,
+            used,
+            cpu: BulkCpu::default(),
+            silence: (test_state.serving != terms.reverse).then_some(silence),
+            remote: None,
             interval,
             streams: (0..terms.all_streams()).map(stream).collect(),
             rounds: VecDeque::new(),
@@ -95,9 +105,21 @@ impl StreamStats {
             frozen: false,
             heard: now,
             looks: None,
+            test_state,
         };
         stats.next = stats.after(now);
         stats
+    }
+
+    pub(super) fn group(&self) -> Group {
+        self.test_state.group
+    }
+
+    /// When the test is over by the clock.
+    pub(super) fn end(&self) -> Mono {
+        let terms = &self.test_state.terms;
+        let length = u64::from(terms.time_s) * SECOND + self.omit;
+        if terms.time_s > 0 { self.start.plus(length) } else { Mono(u64::MAX) }
     }
 
     /// Where times are counted from at `at`.
@@ -118,12 +140,12 @@ impl StreamStats {
     }
 
     /// When the streams are to be asked next.
-    pub(super) fn due(&self) -> Option<Mono> {
+    fn due(&self) -> Option<Mono> {
         self.next.filter(|_| !self.frozen)
     }
 
     /// The question for the streams, when it is time for one.
-    pub(super) fn ask(&mut self, now: Mono) -> Option<u32> {
+    fn ask(&mut self, now: Mono) -> Option<u32> {
         let at = self.due().filter(|at| *at <= now)?;
         let counted = self.start.plus(self.omit);
         let tag = self.next_tag;
@@ -135,14 +157,30 @@ impl StreamStats {
         Some(tag)
     }
 
-    /// When it is to be looked whether anything comes, where nothing may come for `silence` ns at most.
-    pub(super) fn silent_at(&self, silence: u64) -> Mono {
+    /// When it is to be looked whether anything comes, where this end waits for data.
+    fn silent_at(&self) -> Mono {
+        let Some(silence) = self.silence else { return Mono(u64::MAX) };
         self.looks.map_or(self.heard.plus(silence), |(until, _)| until)
+    }
+
+    /// When there may be questions for the streams.
+    pub(super) fn wakes(&self) -> Mono {
+        self.due().unwrap_or(Mono(u64::MAX)).min(self.silent_at())
+    }
+
+    /// The questions for the streams that are due; `None` when nothing has come for too long.
+    pub(super) fn questions(&mut self, now: Mono) -> Option<Vec<u32>> {
+        let mut tags = Vec::new();
+        if self.silent_at() <= now {
+            tags.push(self.look(now)?);
+        }
+        tags.extend(self.ask(now));
+        Some(tags)
     }
 
     /// Nothing has come as far as is known, but the streams may have been read long ago: the question for them; `None` when they
     /// have answered it and have got no more.
-    pub(super) fn look(&mut self, now: Mono) -> Option<u32> {
+    fn look(&mut self, now: Mono) -> Option<u32> {
         let receiving = self.streams.iter().filter(|stream| !stream.sender && stream.end.is_none()).count();
         if self.looks.is_some() || receiving == 0 {
             return None;
@@ -151,9 +189,10 @@ impl StreamStats {
         Some(LOOK)
     }
 
-    /// The last question.
-    pub(super) fn freeze(&mut self, now: Mono) -> u32 {
+    /// The last question; this process has `used` so much user and system time, s.
+    pub(super) fn freeze(&mut self, now: Mono, used: (f64, f64)) -> u32 {
         self.frozen = true;
+        self.cpu = cpu(self.used, used, now.since(self.start));
         self.round(LAST, now < self.start.plus(self.omit), false);
         LAST
     }
@@ -167,7 +206,8 @@ impl StreamStats {
     /// A stream says how it stands; the intervals that are complete now.
     pub(super) fn hear(&mut self, standing: &Standing) -> Vec<Told> {
         let at = usize::clamped(standing.slot);
-        let Some(stream) = self.streams.get_mut(at).filter(|_| standing.group == self.group) else {
+        let Some(stream) = self.streams.get_mut(at).filter(|_| standing.group == self.test_state.group)
+        else {
             return Vec::new();
         };
         let info = standing.info.as_deref().copied();
@@ -221,22 +261,17 @@ impl StreamStats {
 
     fn close(&mut self, round: &Round) -> Option<Told> {
         let origin = self.origin(round.omitted);
-        let (udp, last) = (self.udp, round.tag == LAST);
+        let (udp, last) = (self.test_state.terms.udp, round.tag == LAST);
         let mut rows = Vec::new();
         for (slot, (stream, answer)) in self.streams.iter_mut().zip(&round.answers).enumerate() {
-            let (counts, info) = (*answer).unwrap_or((stream.last, None));
-            let resent = info.map(|info| info.retransmits);
-            rows.push(StreamRow {
-                retransmits: more(resent, stream.last_retransmits).filter(|_| stream.sender && !udp),
-                info,
-                ..row(slot, stream.sender, origin, &stream.last, &counts)
-            });
-            stream.last = counts;
-            stream.last_retransmits = resent.or(stream.last_retransmits);
-            stream.info = info.or(stream.info);
+            let (mut counts, info) = (*answer).unwrap_or((stream.last, None));
+            counts.retransmits = info.map(|info| info.retransmits).filter(|_| stream.sender && !udp);
+            rows.push(StreamRow { info, ..row(slot, stream.sender, origin, &stream.last, &counts) });
             if round.begins {
-                (stream.base, stream.base_retransmits) = (counts, resent);
+                stream.base = counts;
             }
+            counts.retransmits = counts.retransmits.or(stream.last.retransmits);
+            (stream.last, stream.info) = (counts, info.or(stream.info));
             if last {
                 stream.end = Some(counts);
             }
@@ -254,31 +289,23 @@ impl StreamStats {
     pub(super) fn rows(&self) -> Vec<StreamRow> {
         let one = |(slot, stream): (usize, &Stream)| {
             let end = stream.end.unwrap_or(stream.last);
-            let resent = more(stream.last_retransmits, stream.base_retransmits);
+            // A stream that was lost has no figure of its end.
+            let end = Counts { retransmits: stream.last.retransmits, ..end };
             let origin = if stream.base.at > self.start { stream.base.at } else { self.start };
-            StreamRow {
-                retransmits: resent.filter(|_| stream.sender && !self.udp),
-                info: stream.info,
-                ..row(slot, stream.sender, origin, &stream.base, &end)
-            }
+            StreamRow { info: stream.info, ..row(slot, stream.sender, origin, &stream.base, &end) }
         };
         self.streams.iter().enumerate().map(one).collect()
     }
 
     /// How the test has ended, with what the peer says of it.
-    pub(super) fn ended(
-        &self,
-        remote: Option<&Results>,
-        cpu: BulkCpu,
-        congestion: String,
-        error: Option<String>,
-    ) -> BulkNews {
+    pub(super) fn ended(&self, congestion: &str, error: Option<String>) -> BulkNews {
+        let remote = self.remote.as_ref();
         BulkNews::Ended(Box::new(BulkEnded {
             local: self.rows(),
             remote: remote.map(|remote| remote.lines.iter().map(Line::remote).collect()).unwrap_or_default(),
-            cpu,
+            cpu: self.cpu,
             remote_cpu: remote.map(|remote| remote.cpu),
-            congestion: (!self.udp).then_some(congestion),
+            congestion: self.congestion(congestion),
             remote_congestion: remote.and_then(|remote| remote.congestion.clone()),
             server_output: remote.and_then(|remote| remote.output.clone()),
             error,
@@ -286,15 +313,20 @@ impl StreamStats {
     }
 
     /// What the peer is told of this end.
-    pub(super) fn results(&self, cpu: BulkCpu, congestion: &str, output: Option<ServerOutput>) -> Results {
+    pub(super) fn results(&self, congestion: &str, output: Option<ServerOutput>) -> Results {
         let sends = self.streams.iter().any(|stream| stream.sender);
         Results {
-            cpu,
-            has_retransmits: if sends { i64::from(!self.udp) } else { -1 },
-            congestion: (!self.udp).then(|| congestion.to_owned()),
+            cpu: self.cpu,
+            has_retransmits: if sends { i64::from(!self.test_state.terms.udp) } else { -1 },
+            congestion: self.congestion(congestion),
             lines: self.lines(),
             output,
         }
+    }
+
+    /// The congestion control of this end, of TCP.
+    fn congestion(&self, name: &str) -> Option<String> {
+        (!self.test_state.terms.udp).then(|| name.to_owned())
     }
 
     /// How each stream fared, as it is told to the peer.
@@ -322,7 +354,7 @@ impl StreamStats {
 }
 
 /// The share of the time of a core, percent, that was used in `ns` from one reading of user and system time, s, to the next.
-pub(super) fn cpu(then: (f64, f64), now: (f64, f64), ns: u64) -> BulkCpu {
+fn cpu(then: (f64, f64), now: (f64, f64), ns: u64) -> BulkCpu {
     let share = |now: f64, then: f64| (now - then).max(0.0) * 1e11 / real(ns.max(1));
     let (user, system) = (share(now.0, then.0), share(now.1, then.1));
     BulkCpu { total: user + system, user, system }
@@ -349,7 +381,7 @@ fn row(slot: usize, sender: bool, origin: Mono, from: &Counts, to: &Counts) -> S
         out_of_order: to.out_of_order.saturating_sub(from.out_of_order),
         duplicates: to.duplicates.saturating_sub(from.duplicates),
         jitter_ns: to.jitter_ns,
-        retransmits: None,
+        retransmits: more(to.retransmits, from.retransmits),
         info: None,
     }
 }
@@ -357,18 +389,25 @@ fn row(slot: usize, sender: bool, origin: Mono, from: &Counts, to: &Counts) -> S
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::BulkTerms;
 
     fn says(slot: u32, tag: Option<u32>, at: u64, bytes: u64) -> Standing {
         let counts = Counts { at: Mono(at), bytes, ..Counts::default() };
         Standing { group: Group(1), slot, tag, counts, info: None }
     }
 
+    /// Of a client's test that begins at `now`.
+    fn stats(terms: BulkTerms, interval: u64, now: u64) -> StreamStats {
+        let test_state = TestState::new(Group(1), terms, [0; 37], false);
+        StreamStats::new(Arc::new(test_state), interval, SECOND / 2, (0.0, 0.0), Mono(now))
+    }
+
     #[test]
     fn intervals_begin_anew_after_the_omitted_start() {
-        let terms = BulkTerms { omit_s: 2, time_s: 3, ..BulkTerms::default() };
+        let terms = BulkTerms { omit_s: 2, time_s: 3, ..BulkTerms::usual() };
         // 1.5 s: 1.5 and 2.0 are omitted, then 3.5 (1.5 after that), then the end.
         let zero = 100 * SECOND;
-        let mut stats = StreamStats::new(Group(1), &terms, 3 * SECOND / 2, Mono(zero), |_| true);
+        let mut stats = stats(terms, 3 * SECOND / 2, zero);
         let mut told = vec![];
         for (ms, bytes) in [(1_500, 10), (2_000, 20), (3_500, 50)] {
             let at = zero + ms * 1_000_000;
@@ -377,7 +416,7 @@ mod tests {
             let tag = stats.ask(Mono(at)).unwrap();
             told.extend(stats.hear(&says(0, Some(tag), at, bytes)));
         }
-        let tag = stats.freeze(Mono(zero + 5 * SECOND));
+        let tag = stats.freeze(Mono(zero + 5 * SECOND), (0.0, 0.0));
         assert!(!stats.complete());
         told.extend(stats.hear(&says(0, Some(tag), zero + 5 * SECOND, 100)));
         assert!(stats.complete() && stats.due().is_none());
@@ -400,8 +439,8 @@ mod tests {
 
     #[test]
     fn the_omitted_start_ends_where_it_is_to_although_the_wake_comes_late() {
-        let terms = BulkTerms { omit_s: 2, time_s: 3, ..BulkTerms::default() };
-        let mut stats = StreamStats::new(Group(1), &terms, SECOND, Mono(0), |_| true);
+        let terms = BulkTerms { omit_s: 2, time_s: 3, ..BulkTerms::usual() };
+        let mut stats = stats(terms, SECOND, 0);
         // The one at 1 s comes behind 2 s.
         let late = 2 * SECOND + 5;
         for _ in 0..2 {
@@ -409,7 +448,7 @@ mod tests {
             stats.hear(&says(0, Some(tag), late, 30));
         }
         assert_eq!(stats.due(), Some(Mono(3 * SECOND)));
-        let tag = stats.freeze(Mono(5 * SECOND));
+        let tag = stats.freeze(Mono(5 * SECOND), (0.0, 0.0));
         stats.hear(&says(0, Some(tag), 5 * SECOND, 100));
         assert_eq!((stats.rows()[0].bytes, stats.lines()[0].bytes), (70, 70));
     }
@@ -417,30 +456,30 @@ mod tests {
     #[test]
     fn whether_anything_comes_is_asked_however_long_an_interval_is() {
         let (long, silence) = (300 * SECOND, SECOND / 2);
-        let mut stats = StreamStats::new(Group(1), &BulkTerms::default(), long, Mono(0), |_| false);
-        assert_eq!(stats.silent_at(silence), Mono(silence));
+        let mut stats = stats(BulkTerms { reverse: true, ..BulkTerms::usual() }, long, 0);
+        assert_eq!(stats.silent_at(), Mono(silence));
         let tag = stats.look(Mono(silence)).unwrap();
-        assert!(stats.silent_at(silence) > Mono(silence), "an answer is waited for");
+        assert!(stats.silent_at() > Mono(silence), "an answer is waited for");
         assert!(stats.hear(&says(0, Some(tag), silence, 7)).is_empty());
         // It had got 7 bytes, and gets no more.
-        assert_eq!(stats.silent_at(silence), Mono(2 * silence));
+        assert_eq!(stats.silent_at(), Mono(2 * silence));
         let tag = stats.look(Mono(2 * silence)).unwrap();
         assert!(stats.hear(&says(0, Some(tag), 2 * silence, 7)).is_empty());
-        assert!(stats.silent_at(silence) <= Mono(2 * silence));
+        assert!(stats.silent_at() <= Mono(2 * silence));
         assert_eq!(stats.look(Mono(2 * silence)), None);
         assert_eq!((stats.due(), stats.complete()), (Some(Mono(long)), false));
     }
 
     #[test]
     fn a_stream_that_has_gone_is_not_waited_for() {
-        let terms = BulkTerms { streams: 2, ..BulkTerms::default() };
-        let mut stats = StreamStats::new(Group(1), &terms, SECOND, Mono(0), |_| false);
+        let terms = BulkTerms { streams: 2, reverse: true, ..BulkTerms::usual() };
+        let mut stats = stats(terms, SECOND, 0);
         let tag = stats.ask(Mono(SECOND)).unwrap();
         assert!(stats.hear(&says(0, Some(tag), SECOND, 7)).is_empty());
         let told = stats.hear(&says(1, None, SECOND / 2, 3));
         assert_eq!(told.len(), 1);
         assert_eq!((told[0].rows[0].bytes, told[0].rows[1].bytes), (7, 3));
-        let tag = stats.freeze(Mono(2 * SECOND));
+        let tag = stats.freeze(Mono(2 * SECOND), (0.0, 0.0));
         assert!(!stats.hear(&says(0, Some(tag), 2 * SECOND, 9)).is_empty() && stats.complete());
         assert_eq!(stats.rows().iter().map(|row| row.bytes).collect::<Vec<_>>(), [9, 3]);
         // Reports of another test are ignored.

@@ -4,13 +4,18 @@ use super::codec::Cookie;
 use super::store::Store;
 use crate::{BulkBegun, BulkStream, BulkTerms};
 use common::kernel::Core;
-use metrics::{Clamped, Group, Mono, TcpInfo, Wall};
-use model::Pace;
+use metrics::{Clamped, Group, Mono, SECOND, TcpInfo, Wall};
+use model::{Pace, SocketSettings};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use transport::{Context, Path};
+use transport::{Context, GroupPlan, Path, WHEN_TOLD};
+
+/// From this rate on datagrams are received in runs, and stamped by us, bits/s.
+const FAST: u64 = 1_000_000_000;
+/// Receive buffer of datagrams when none is asked for, bytes: what it drops would look like loss.
+const UDP_BUFFER: u64 = 4 << 20;
 
 /// What the streams of one test have in common, on all workers. The lists are looked at when a stream comes, never while it
 /// runs.
@@ -25,7 +30,7 @@ pub(super) struct TestState {
     pub(super) discard: bool,
     pub(super) cookie: Cookie,
     /// The worker that all streams belong on, where the client asked for its core.
-    worker: Option<u16>,
+    pub(super) worker: Option<u16>,
     /// The worker of the first stream otherwise.
     pub(super) first: u32,
     /// Where payload comes from or goes to, when that is a file.
@@ -46,12 +51,12 @@ pub(super) struct TestState {
 
 impl TestState {
     /// Of a test with these terms.
-    pub(super) fn new(group: Group, terms: BulkTerms, cookie: Cookie, serving: bool, discard: bool) -> Self {
+    pub(super) fn new(group: Group, terms: BulkTerms, cookie: Cookie, serving: bool) -> Self {
         let most = limit(&terms).filter(|_| !serving).unwrap_or(u64::MAX);
         TestState {
             group,
             serving,
-            discard,
+            discard: false,
             cookie,
             worker: None,
             first: 0,
@@ -66,12 +71,6 @@ impl TestState {
         }
     }
 
-    /// All streams on this worker, or from this first one on.
-    pub(super) fn on(mut self, worker: Option<u16>, first: u32) -> Self {
-        (self.worker, self.first) = (worker, first);
-        self
-    }
-
     /// With calls that end where segments end, if that is wished and no call has to be a block: payload comes from no file, and
     /// neither a rate nor an amount is asked for.
     pub(super) fn in_whole_segments(mut self, wished: bool) -> Self {
@@ -80,10 +79,22 @@ impl TestState {
         self
     }
 
-    /// With payload from a file, or into one.
-    pub(super) fn with(mut self, store: Option<Arc<dyn Store>>) -> Self {
-        self.store = store;
-        self
+    /// The group of the streams, with this congestion control, told each `interval`.
+    pub(super) fn group_plan(
+        &self,
+        interval: u64,
+        congestion: Option<String>,
+        user_timeout_ns: Option<u64>,
+    ) -> GroupPlan {
+        let terms = &self.terms;
+        let settings = socket_settings(terms, congestion);
+        GroupPlan {
+            omit: u64::from(terms.omit_s) * SECOND,
+            info: !terms.udp,
+            packets: terms.udp,
+            sockets: SocketSettings { user_timeout_ns, whole_segments: self.free, ..settings },
+            ..GroupPlan::new(self.group, WHEN_TOLD, interval)
+        }
     }
 
     /// The worker of the stream that came as the `nth`, of so many.
@@ -192,6 +203,29 @@ impl TestState {
     }
 }
 
+/// Socket options of a test's streams.
+fn socket_settings(terms: &BulkTerms, congestion: Option<String>) -> SocketSettings {
+    let window = (terms.window > 0).then_some(terms.window);
+    let fast = terms.rate == 0 || terms.rate >= FAST;
+    SocketSettings {
+        sndbuf: window,
+        same_host_sndbuf: false,
+        rcvbuf: window.or(terms.udp.then_some(UDP_BUFFER)),
+        nodelay: terms.nodelay,
+        mss: (terms.mss > 0).then_some(terms.mss),
+        congestion,
+        dscp: (terms.tos > 0).then_some(terms.tos >> 2),
+        flow_label: (terms.flow_label > 0).then_some(terms.flow_label),
+        gso: true,
+        gro: terms.gro || fast,
+        stamps: !(terms.gro || fast),
+        dont_fragment: terms.dont_fragment.then_some(true),
+        pacing: (terms.fq_rate > 0).then_some(terms.fq_rate),
+        multipath: terms.mptcp,
+        ..SocketSettings::default()
+    }
+}
+
 /// What ends a test by its amount: datagrams of UDP, bytes of TCP.
 fn limit(terms: &BulkTerms) -> Option<u64> {
     let block = u64::from(terms.block.max(1));
@@ -242,6 +276,8 @@ pub(super) struct Counts {
     pub(super) out_of_order: u64,
     pub(super) duplicates: u64,
     pub(super) jitter_ns: f64,
+    /// Segments sent again, where the kernel says that of a sender.
+    pub(super) retransmits: Option<u32>,
 }
 
 /// What streams of both kinds keep account of: their part in the test.

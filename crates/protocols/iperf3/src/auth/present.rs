@@ -11,8 +11,7 @@ use rsa::traits::{PaddingScheme, PublicKeyParts};
 use rsa::{Oaep, Pkcs1v15Encrypt, RsaPrivateKey, RsaPublicKey};
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
-use std::fmt;
-use std::sync::Arc;
+use std::io;
 
 /// Longest token that is looked at, bytes of base64: that of a key of 16384 bits.
 const LONGEST: usize = 2736;
@@ -22,57 +21,35 @@ const KEYS: (usize, usize) = (1024, 16_384);
 /// Randomness as the RSA library wants it.
 struct Draw(Random);
 
-/// The system's random generator failed.
-#[derive(Clone, Copy, Debug)]
-struct Dry;
-
-impl fmt::Display for Dry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the system gives no random numbers")
-    }
-}
-
-impl std::error::Error for Dry {}
-
 impl TryRng for Draw {
-    type Error = Dry;
+    type Error = io::Error;
 
-    fn try_next_u32(&mut self) -> Result<u32, Dry> {
+    fn try_next_u32(&mut self) -> Result<u32, io::Error> {
         let mut bytes = [0; 4];
         self.try_fill_bytes(&mut bytes)?;
         Ok(u32::from_le_bytes(bytes))
     }
 
-    fn try_next_u64(&mut self) -> Result<u64, Dry> {
+    fn try_next_u64(&mut self) -> Result<u64, io::Error> {
         let mut bytes = [0; 8];
         self.try_fill_bytes(&mut bytes)?;
         Ok(u64::from_le_bytes(bytes))
     }
 
-    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Dry> {
-        if (self.0)(bytes) { Ok(()) } else { Err(Dry) }
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), io::Error> {
+        (self.0)(bytes).then_some(()).ok_or_else(|| io::Error::other("the system gives no random numbers"))
     }
 }
 
 impl TryCryptoRng for Draw {}
 
 /// Knows who may have a test.
-#[derive(Clone)]
 pub struct Authenticator {
-    key: Arc<RsaPrivateKey>,
+    key: RsaPrivateKey,
     users: Users,
     skew_s: u64,
     pkcs1: bool,
     entropy: Random,
-}
-
-impl fmt::Debug for Authenticator {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Authenticator")
-            .field("skew_s", &self.skew_s)
-            .field("pkcs1", &self.pkcs1)
-            .finish_non_exhaustive()
-    }
 }
 
 /// Whether this build knows authentication: it does.
@@ -98,7 +75,7 @@ impl Authenticator {
             .or_else(|_| RsaPrivateKey::from_pkcs1_pem(pem))
             .map_err(|_| "it is no RSA private key in PEM without a password".to_owned())?;
         fits(usize::clamped(key.n().bits()))?;
-        Ok(Authenticator { key: Arc::new(key), users, skew_s: skew_s.into(), pkcs1, entropy })
+        Ok(Authenticator { key, users, skew_s: skew_s.into(), pkcs1, entropy })
     }
 
     /// Whether a token proves a known user, at this time.

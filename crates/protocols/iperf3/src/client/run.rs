@@ -3,10 +3,10 @@
 use super::{Client, GROUP, Step, TOO_OLD};
 use crate::codec::State;
 use crate::server::or_second;
-use crate::stream_stats::{self, StreamStats};
+use crate::stream_stats::StreamStats;
 use crate::test_state::{Posted, Standing};
 use common::message::{Heard, hear};
-use metrics::{Clamped, Mono, SECOND};
+use metrics::{Clamped, SECOND};
 use model::Status;
 use transport::{Context, Message, Order};
 
@@ -15,30 +15,23 @@ impl Client {
     pub(super) fn gathered(&mut self, cx: &Context<'_>) {
         let terms = &self.plan.parameters.terms;
         let joined = u32::clamped(self.joined.len());
-        let all = joined >= terms.all_streams();
-        match self.step {
-            Step::Gathering if all => self.begin(cx),
-            Step::Gathering if cx.now >= self.due() => {
-                // The server has begun: with half of the streams, or an answer to the last was lost.
-                match terms.bidir && joined <= terms.streams {
-                    true => self.fail(cx, TOO_OLD.to_owned()),
-                    false => self.begin(cx),
-                }
-            }
-            _ => {}
+        if self.step != Step::Gathering || (joined < terms.all_streams() && cx.now < self.due()) {
+            return;
         }
+        // The server has begun: with half of the streams, or an answer to the last was lost.
+        if terms.bidir && joined <= terms.streams {
+            return self.fail(cx, TOO_OLD);
+        }
+        self.begin(cx);
     }
 
     pub(super) fn begin(&mut self, cx: &Context<'_>) {
         let Some(test_state) = self.test_state.clone() else { return };
         self.enter(Step::Running, cx.now);
-        self.started = Some(cx.now);
-        self.used = (self.plan.meter)();
-        let terms = self.plan.parameters.terms.clone();
-        let sends = |slot| test_state.sends(slot);
-        let interval = or_second(self.plan.interval_ns);
-        self.stats = Some(StreamStats::new(GROUP, &terms, interval, cx.now, sends));
-        let omit = u64::from(terms.omit_s) * SECOND;
+        let (interval, used) = (or_second(self.plan.interval_ns), (self.plan.meter)());
+        let stats = StreamStats::new(test_state.clone(), interval, self.plan.silence_ns, used, cx.now);
+        self.stats = Some(stats);
+        let omit = u64::from(test_state.terms.omit_s) * SECOND;
         self.driver.count_from(cx.now, omit, &self.plan.phase);
         self.driver.order(GROUP, Order::Start(cx.now));
         self.tell_begin(cx, &test_state);
@@ -46,26 +39,13 @@ impl Client {
 
     /// Something is due in a running test.
     pub(super) fn run_on(&mut self, cx: &Context<'_>) {
-        let receives = self.plan.parameters.terms.reverse;
         let Some(stats) = &mut self.stats else { return };
-        if receives && stats.silent_at(self.plan.silence_ns) <= cx.now {
-            match stats.look(cx.now) {
-                Some(tag) => self.driver.order(GROUP, Order::Ask(tag)),
-                None => return self.fail(cx, "idle timeout for receiving data".to_owned()),
-            }
+        if stats.end() <= cx.now {
+            return self.freeze(cx);
         }
-        if let Some(tag) = stats.ask(cx.now) {
-            self.driver.order(GROUP, Order::Ask(tag));
-        }
-    }
-
-    /// When the test is over by the clock.
-    pub(super) fn end(&self) -> Mono {
-        let terms = &self.plan.parameters.terms;
-        let length = u64::from(terms.time_s) + u64::from(terms.omit_s);
-        match self.started {
-            Some(start) if terms.time_s > 0 => start.plus(length * SECOND),
-            _ => Mono(u64::MAX),
+        match stats.questions(cx.now) {
+            Some(tags) => tags.into_iter().for_each(|tag| self.driver.order(GROUP, Order::Ask(tag))),
+            None => self.fail(cx, "idle timeout for receiving data"),
         }
     }
 
@@ -73,10 +53,9 @@ impl Client {
         if self.step != Step::Running {
             return;
         }
-        self.cpu = stream_stats::cpu(self.used, (self.plan.meter)(), cx.now.since(self.since));
         self.enter(Step::Freezing, cx.now);
         if let Some(stats) = &mut self.stats {
-            let tag = stats.freeze(cx.now);
+            let tag = stats.freeze(cx.now, (self.plan.meter)());
             self.driver.order(GROUP, Order::Freeze(tag));
         }
         self.check_frozen(cx);
@@ -84,7 +63,7 @@ impl Client {
 
     pub(super) fn check_frozen(&mut self, cx: &Context<'_>) {
         if self.step == Step::Freezing && self.stats.as_ref().is_none_or(StreamStats::complete) {
-            self.say(vec![State::TestEnd.byte()]);
+            self.say(vec![State::TEST_END.0]);
             self.enter(Step::Ended, cx.now);
         }
     }

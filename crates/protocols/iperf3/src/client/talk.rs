@@ -5,12 +5,11 @@ use crate::codec::{LONGEST_RESULTS, State, error_text, framed};
 use crate::dial::Dialer;
 use crate::params;
 use crate::results;
-use crate::server::socket_settings;
 use crate::test_state::TestState;
 use metrics::{Clamped, SECOND};
-use model::{SocketSettings, Status, Verify};
+use model::{Status, Verify};
 use std::sync::Arc;
-use transport::{Context, GroupPlan, LinkSource, WHEN_TOLD};
+use transport::{Context, GroupPlan, LinkSource};
 
 impl Client {
     /// The next thing that the server has said; false when there is none yet.
@@ -30,33 +29,31 @@ impl Client {
     }
 
     pub(super) fn said(&mut self, cx: &Context<'_>, byte: u8) {
-        match (State::of(byte), self.step) {
-            (Some(State::ParamExchange), Step::Greeting) => {
+        match (State(byte), self.step) {
+            (State::PARAM_EXCHANGE, Step::Greeting) => {
                 let text = params::write(&self.plan.parameters);
                 self.say(framed(&text));
                 self.enter(Step::Asking, cx.now);
             }
-            (Some(State::CreateStreams), Step::Asking) => self.create(cx),
+            (State::CREATE_STREAMS, Step::Asking) => self.create(cx),
             // Whether all streams are there our workers say, perhaps a little later.
-            (Some(State::TestStart), Step::Creating) => {}
-            (Some(State::TestRunning), Step::Creating) => {
+            (State::TEST_START, Step::Creating) => {}
+            (State::TEST_RUNNING, Step::Creating) => {
                 self.enter(Step::Gathering, cx.now);
                 self.gathered(cx);
             }
-            (Some(State::ExchangeResults), Step::Ended) => self.send_results(cx),
-            (Some(State::DisplayResults), Step::Results) => {
-                self.say(vec![State::Done.byte()]);
+            (State::EXCHANGE_RESULTS, Step::Ended) => self.send_results(cx),
+            (State::DISPLAY_RESULTS, Step::Results) => {
+                self.say(vec![State::DONE.0]);
                 self.close(cx);
             }
-            (Some(State::Denied), _) => {
-                self.fail(cx, "the server is busy running a test. try again later".to_owned());
-            }
-            (Some(State::ServerTerminate), _) => {
-                self.say(vec![State::Done.byte()]);
-                self.fail(cx, "the server has terminated".to_owned());
+            (State::DENIED, _) => self.fail(cx, "the server is busy running a test. try again later"),
+            (State::SERVER_TERMINATE, _) => {
+                self.say(vec![State::DONE.0]);
+                self.fail(cx, "the server has terminated");
             }
             // Its code follows; of what may come behind that nothing is needed.
-            (Some(State::ServerError), _) => {
+            (State::SERVER_ERROR, _) => {
                 let number = self.inbox.number().unwrap_or_default();
                 let why = format!("server error: {} ({number})", error_text(number));
                 // The server's reason explains the streams that it closed, which may be told before.
@@ -73,56 +70,45 @@ impl Client {
     pub(super) fn create(&mut self, cx: &Context<'_>) {
         let terms = self.plan.parameters.terms.clone();
         let store = self.plan.store.clone();
-        let discard = self.plan.phase.verify == Verify::None && store.is_none();
-        let test_state = TestState::new(GROUP, terms.clone(), self.cookie, false, discard);
-        let test_state = test_state.with(store).in_whole_segments(self.plan.phase.sockets.whole_segments);
-        let test_state = Arc::new(test_state);
+        let mut test_state = TestState::new(GROUP, terms.clone(), self.cookie, false);
+        test_state.discard = self.plan.phase.verify == Verify::None && store.is_none();
+        test_state.store = store;
+        let whole = self.plan.phase.sockets.whole_segments;
+        let test_state = Arc::new(test_state.in_whole_segments(whole));
         let to = self.plan.target.1;
         let connectors = Dialer::for_all(&test_state, to, self.plan.from, self.plan.port, self.plan.workers);
-        let user_timeout_ns = self.plan.user_timeout_ns;
-        let sockets = SocketSettings {
-            user_timeout_ns,
-            whole_segments: test_state.free,
-            ..socket_settings(&terms, terms.congestion.clone())
-        };
+        let (congestion, interval) = (terms.congestion.clone(), self.plan.phase.interval_ns);
         let plan = GroupPlan {
-            sockets,
             throttle: 1,
             connect_timeout: 30 * SECOND,
-            omit: u64::from(terms.omit_s) * SECOND,
             records: self.plan.records,
-            info: !terms.udp,
-            packets: terms.udp,
-            ..GroupPlan::new(GROUP, WHEN_TOLD, self.plan.phase.interval_ns)
+            ..test_state.group_plan(interval, congestion, self.plan.user_timeout_ns)
         };
         self.test_state = Some(test_state);
-        self.grouped = true;
         self.driver.group(plan, LinkSource::connectors(connectors));
         self.enter(Step::Creating, cx.now);
     }
 
     pub(super) fn send_results(&mut self, cx: &Context<'_>) {
         let Some(stats) = &self.stats else { return };
-        let ours = stats.results(self.cpu, &self.plan.congestion, None);
+        let ours = stats.results(&self.plan.congestion, None);
         self.say(framed(&results::write(&ours)));
         self.enter(Step::Exchanging, cx.now);
     }
 
     pub(super) fn results(&mut self, cx: &Context<'_>) -> bool {
         let streams = self.plan.parameters.terms.all_streams();
-        let remote = match self.inbox.document(LONGEST_RESULTS) {
-            Ok(None) => return false,
-            Ok(Some(text)) => results::read(&text, streams),
-            Err(bad) => Err(bad.0),
-        };
-        match remote {
+        let Some(text) = self.inbox.document(LONGEST_RESULTS).transpose() else { return false };
+        match text.and_then(|text| results::read(&text, streams)) {
             // It took our streams for another client's, or left them waiting.
             Ok(remote) if self.plan.parameters.terms.bidir && u32::clamped(remote.lines.len()) < streams => {
-                self.fail(cx, TOO_OLD.to_owned());
+                self.fail(cx, TOO_OLD);
                 false
             }
             Ok(remote) => {
-                self.remote = Some(remote);
+                if let Some(stats) = &mut self.stats {
+                    stats.remote = Some(remote);
+                }
                 self.enter(Step::Results, cx.now);
                 true
             }

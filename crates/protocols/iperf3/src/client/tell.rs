@@ -1,6 +1,6 @@
 //! What reporters are told of a client's test.
 
-use super::{Client, StreamStats, TestState};
+use super::{Client, TestState};
 use crate::BulkNews;
 use metrics::{Clamped, Packets, TcpTotals};
 use model::{
@@ -36,11 +36,10 @@ impl Client {
         if std::mem::replace(&mut self.told, true) {
             return;
         }
-        let told = self.stats.as_mut().map(StreamStats::settle).unwrap_or_default();
-        self.tell_intervals(told);
-        let (congestion, error) = (self.plan.congestion.clone(), self.driver.reason.clone());
+        self.settle();
+        let error = self.driver.reason.clone();
         let news = match &self.stats {
-            Some(stats) => stats.ended(self.remote.as_ref(), self.cpu, congestion, error),
+            Some(stats) => stats.ended(&self.plan.congestion, error),
             None => BulkNews::Failed { error: error.unwrap_or_default() },
         };
         self.tell(news);
@@ -56,7 +55,7 @@ impl Client {
             self.driver.ask(Event::Remote(Box::new(remote)));
         }
         let kind = self.plan.phase.kind;
-        if self.driver.status != Status::Failed && self.started.is_some() {
+        if self.driver.status != Status::Failed && self.stats.is_some() {
             if kind == Kind::Delay {
                 let text = "an iperf3 server tells loss and jitter of datagrams, not their delay, which stays unknown";
                 self.driver.notice(Level::Info, text);
@@ -66,7 +65,8 @@ impl Client {
     }
 
     fn remote_totals(&self) -> Option<Totals> {
-        let (remote, test_state) = (self.remote.as_ref()?, self.test_state.as_ref()?);
+        let (stats, test_state) = (self.stats.as_ref()?, self.test_state.as_ref()?);
+        let remote = stats.remote.as_ref()?;
         let udp = test_state.terms.udp;
         let mut totals = Totals { who: self.plan.target.1.to_string(), ..Totals::default() };
         let (mut traffic, mut packets) = (Traffic::default(), Packets::default());
@@ -91,7 +91,7 @@ impl Client {
         }
         if traffic.ns == 0 {
             // Peers before 3.2 do not say how long it took.
-            let rows = self.stats.as_ref()?.rows();
+            let rows = stats.rows();
             traffic.ns = rows.iter().map(|row| row.end_ns.saturating_sub(row.start_ns)).max().unwrap_or(0);
         }
         let seconds = traffic.ns as f64 / 1e9;

@@ -5,9 +5,10 @@ mod values;
 
 pub(crate) use spec::{Output, Role, Spec};
 
+use crate::BulkTerms;
 use compat::options::{Letters, Opt, Request, Stop, Takes, Value, Words, find, parse, request, stop};
 use metrics::{Clamped, SECOND, parse_dscp};
-use values::{amount, any_base, keepalive, seconds};
+use values::{amount, any_base, keepalive};
 
 /// Options of both ends, and those of servers only; all others are those of clients only.
 const BOTH: &str = "help version server client port format interval pidfile affinity file forceflush snd-timeout cntl-ka bind bind-dev \
@@ -68,16 +69,16 @@ const OPTIONS: &[Opt<RawOptions>] = ::compat::options! { RawOptions:
         if ms < 100 {
             return Err("the receive timeout must be 100 ms at least".into());
         }
-        o.spec.silence_ns = ms * 1_000_000;
+        o.spec.limits.silence_ns = ms * 1_000_000;
     };
     "D daemon" Flag |o, _| o.spec.daemon = true;
     "1 one-off" Flag |o, _| o.spec.one_off = true;
     "server-bitrate-limit" Value |o, v| {
         let (rate, over) = v.text().split_once('/').unwrap_or((v.text(), "5"));
         let over = parse(over, "number of seconds")?;
-        o.spec.rate_limit = Some((amount(rate, 1000.0)?, over)).filter(|(rate, _)| *rate > 0);
+        o.spec.limits.rate = Some((amount(rate, 1000.0)?, over)).filter(|(rate, _)| *rate > 0);
     };
-    "server-max-duration" Value |o, v| o.spec.longest = Some(v.parse("number of seconds")?);
+    "server-max-duration" Value |o, v| o.spec.limits.duration_s = Some(v.parse("number of seconds")?);
     "idle-timeout" Value |o, v| {
         let seconds = v.parse("number of seconds")?;
         if !(1..=86_400).contains(&seconds) {
@@ -85,14 +86,13 @@ const OPTIONS: &[Opt<RawOptions>] = ::compat::options! { RawOptions:
         }
         o.spec.idle_s = Some(seconds);
     };
-    "rsa-private-key-path" Value |o, v| o.private_key = Some(v.owned());
-    "authorized-users-path" Value |o, v| o.users = Some(v.owned());
+    "rsa-private-key-path" Value |o, v| o.spec.keys.0 = Some(v.owned());
+    "authorized-users-path" Value |o, v| o.spec.keys.1 = Some(v.owned());
     "time-skew-threshold" Value |o, v| o.spec.skew_s = v.parse("number of seconds")?;
     "use-pkcs1-padding" Flag |o, _| o.spec.pkcs1 = true;
     "u udp" Flag |o, _| o.spec.terms.udp = true;
     "sctp" Flag |_, v| stop(format!("--{}: {SCTP}", v.name))?;
-    "X xbind" Value |_, v| stop(format!("--{}: {SCTP}", v.name))?;
-    "nstreams" Value |_, v| stop(format!("--{}: {SCTP}", v.name))?;
+    "X xbind nstreams" Value |_, v| stop(format!("--{}: {SCTP}", v.name))?;
     "connect-timeout" Value |o, v| {
         o.spec.connect_timeout_ns = Some(v.parse::<u64>("number of milliseconds")? * 1_000_000);
     };
@@ -132,7 +132,7 @@ const OPTIONS: &[Opt<RawOptions>] = ::compat::options! { RawOptions:
     "L flowlabel" Value |o, v| o.spec.terms.flow_label = any_base(v.text(), "flow label")?;
     "Z zerocopy" Flag |o, _| o.spec.terms.zerocopy = true;
     "skip-rx-copy" Flag |o, _| o.spec.terms.discard = true;
-    "O omit" Value |o, v| o.spec.terms.omit_s = seconds(v.parse("number of seconds")?);
+    "O omit" Value |o, v| o.spec.terms.omit_s = u32::clamped(v.parse::<f64>("number of seconds")?.ceil());
     "T title" Value |o, v| o.spec.terms.title = Some(v.owned());
     "extra-data" Value |o, v| o.spec.terms.extra_data = Some(v.owned());
     "get-server-output" Flag |o, _| o.spec.terms.server_output = true;
@@ -141,8 +141,8 @@ const OPTIONS: &[Opt<RawOptions>] = ::compat::options! { RawOptions:
     "repeating-payload" Flag |o, _| o.spec.terms.repeating = true;
     "dont-fragment" Flag |o, _| o.spec.terms.dont_fragment = true;
     "m mptcp" Flag |o, _| o.spec.terms.mptcp = true;
-    "username" Value |o, v| o.user = Some(v.owned());
-    "rsa-public-key-path" Value |o, v| o.public_key = Some(v.owned());
+    "username" Value |o, v| o.spec.user.0 = Some(v.owned());
+    "rsa-public-key-path" Value |o, v| o.spec.user.1 = Some(v.owned());
     "d debug" Maybe |o, _| o.spec.ignored.push("--debug".to_owned());
     "pacing-timer" Value |o, _| o.spec.ignored.push("--pacing-timer".to_owned());
     "no-fq-socket-pacing" Flag |o, _| o.spec.ignored.push("--no-fq-socket-pacing".to_owned());
@@ -157,10 +157,6 @@ struct RawOptions {
     names: Vec<&'static str>,
     time_given: bool,
     bitrate: Option<u64>,
-    user: Option<String>,
-    public_key: Option<String>,
-    private_key: Option<String>,
-    users: Option<String>,
 }
 
 /// Reads a command line, without the program's name.
@@ -176,8 +172,8 @@ fn read_options(mut words: Words<'_>) -> Result<Box<Spec>, Stop> {
         port: 5201,
         interval_ns: SECOND,
         format: 'a',
-        silence_ns: 120 * SECOND,
         skew_s: 10,
+        terms: BulkTerms::usual(),
         ..Spec::default()
     };
     let mut options = RawOptions { spec, ..RawOptions::default() };
@@ -289,16 +285,13 @@ impl RawOptions {
         }
         // A mebibit for UDP, as ever; no limit for TCP.
         terms.rate = self.bitrate.unwrap_or(if terms.udp { 1 << 20 } else { 0 });
-        self.spec.user = match (self.user, self.public_key) {
-            (Some(user), Some(key)) => Some((user, key)),
-            (None, None) => None,
-            _ => return Err("--username and --rsa-public-key-path are needed together".into()),
-        };
-        self.spec.keys = match (self.private_key, self.users) {
-            (Some(key), Some(users)) => Some((key, users)),
-            (None, None) => None,
-            _ => return Err("--rsa-private-key-path and --authorized-users-path are needed together".into()),
-        };
+        let apart = |(one, other): &(Option<String>, Option<String>)| one.is_some() != other.is_some();
+        if apart(&self.spec.user) {
+            return Err("--username and --rsa-public-key-path are needed together".into());
+        }
+        if apart(&self.spec.keys) {
+            return Err("--rsa-private-key-path and --authorized-users-path are needed together".into());
+        }
         Ok(Box::new(self.spec))
     }
 }
@@ -327,7 +320,7 @@ mod tests {
         // Letters in one word, names cut short, values behind an equals sign.
         let spec = run("-sV1 --server-bitrate-limit=1M/1 --idle 5").unwrap();
         assert_eq!((spec.role, spec.verbose, spec.one_off), (Role::Server, true, true));
-        assert_eq!((spec.rate_limit, spec.idle_s), (Some((1_000_000, 1)), Some(5)));
+        assert_eq!((spec.limits.rate, spec.idle_s), (Some((1_000_000, 1)), Some(5)));
         // Rates: UDP has one, TCP has none; bytes instead of time.
         assert_eq!(run("-c h -u").unwrap().terms.rate, 1 << 20);
         let spec = run("-c h -n 5M").unwrap();

@@ -1,12 +1,12 @@
 //! iperf3's JSON: one document in the end (`-J`), or one per event (`--json-stream`), with the keys of 3.21.
 
 use super::disk::DiskFile;
-use super::ends::{Side, sides, sum_row, sums};
+use super::ends::{Side, congestions, directions, told};
 use super::opening::time;
 use super::text::socket;
-use crate::{BulkBegun, BulkCpu, BulkEnded, BulkNews, BulkStream, BulkTerms, ServerOutput, StreamRow};
-use metrics::{Clamped, TcpInfo, Wall, real};
-use serde_json::{Map, Value, json};
+use crate::{BulkBegun, BulkEnded, BulkNews, BulkStream, BulkTerms, ServerOutput, StreamRow};
+use metrics::{Clamped, TcpInfo, real};
+use serde_json::{Value, json};
 
 /// What the documents say besides what happened.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -32,13 +32,13 @@ pub(crate) struct Facts {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct JsonReport {
     facts: Facts,
-    start: Map<String, Value>,
+    start: Value,
     intervals: Vec<Value>,
     keeps: bool,
     end: Value,
     output: Option<(&'static str, Value)>,
     error: Option<String>,
-    begun: Option<BulkBegun>,
+    begun: BulkBegun,
     /// What the kernel said of each stream over the test.
     seen: Vec<Seen>,
 }
@@ -72,44 +72,46 @@ fn cwnd(info: &TcpInfo) -> u64 {
     u64::from(info.cwnd) * u64::from(info.snd_mss)
 }
 
-pub(super) fn seconds(ns: u64) -> f64 {
+fn seconds(ns: u64) -> f64 {
     real(ns) / 1e9
 }
 
-fn rate(bytes: u64, seconds: f64) -> f64 {
-    if seconds > 0.0 { real(bytes) * 8.0 / seconds } else { 0.0 }
-}
-
 /// Bytes, time and rate, which all objects have.
-pub(super) fn moved(from: f64, to: f64, bytes: u64) -> Map<String, Value> {
-    let mut map = Map::new();
+fn moved(from: f64, to: f64, bytes: u64) -> Value {
     let length = to - from;
-    for (key, value) in [
-        ("start", json!(from)),
-        ("end", json!(to)),
-        ("seconds", json!(length)),
-        ("bytes", json!(bytes)),
-        ("bits_per_second", json!(rate(bytes, length))),
-    ] {
-        map.insert(key.to_owned(), value);
-    }
-    map
+    let rate = if length > 0.0 { real(bytes) * 8.0 / length } else { 0.0 };
+    json!({ "start": from, "end": to, "seconds": length, "bytes": bytes, "bits_per_second": rate })
 }
 
-pub(super) fn with(mut map: Map<String, Value>, more: Value) -> Map<String, Value> {
-    if let Value::Object(more) = more {
-        map.extend(more);
+/// The members of both objects.
+fn with(mut object: Value, more: Value) -> Value {
+    if let (Some(members), Value::Object(more)) = (object.as_object_mut(), more) {
+        members.extend(more);
     }
-    map
+    object
+}
+
+impl Side {
+    /// Its datagrams.
+    fn datagrams(&self) -> Value {
+        json!({
+            "jitter_ms": self.jitter_ms(),
+            "lost_packets": self.lost,
+            "packets": self.packets,
+            "lost_percent": self.share(),
+        })
+    }
+
+    /// Its bytes, time and rate.
+    fn moved(&self) -> Value {
+        moved(0.0, seconds(self.ns), self.bytes)
+    }
 }
 
 impl JsonReport {
     /// A report that knows nothing yet; with `keeps` the intervals are kept for the whole document.
     pub(crate) fn new(facts: Facts, keeps: bool) -> Self {
-        let mut start = Map::new();
-        start.insert("connected".into(), json!([]));
-        start.insert("version".into(), json!(facts.version));
-        start.insert("system_info".into(), json!(facts.system_info));
+        let start = json!({ "connected": [], "version": facts.version, "system_info": facts.system_info });
         JsonReport { facts, start, keeps, end: json!({}), ..JsonReport::default() }
     }
 
@@ -117,25 +119,26 @@ impl JsonReport {
     pub(crate) fn on_event(&mut self, news: &BulkNews) -> Vec<Value> {
         match news {
             BulkNews::Met { peer, cookie, at, .. } => {
-                self.start.insert("cookie".into(), json!(cookie));
-                self.stamp(at.0);
-                let there = match &self.facts.connecting_to {
-                    Some((host, port)) => ("connecting_to", json!({ "host": host, "port": port })),
-                    None => {
-                        let host = peer.ip().to_canonical().to_string();
-                        ("accepted_connection", json!({ "host": host, "port": peer.port() }))
-                    }
+                self.start["cookie"] = json!(cookie);
+                self.start["timestamp"] = json!({
+                    "time": time(*at),
+                    "timesecs": at.0 / 1_000_000_000,
+                    "timemillisecs": at.0 / 1_000_000,
+                });
+                let (key, host, port) = match &self.facts.connecting_to {
+                    Some((host, port)) => ("connecting_to", host.clone(), *port),
+                    None => ("accepted_connection", peer.ip().to_canonical().to_string(), peer.port()),
                 };
-                self.start.insert(there.0.into(), there.1);
+                self.start[key] = json!({ "host": host, "port": port });
                 Vec::new()
             }
             BulkNews::Begun(begun) => {
                 self.begin(begun);
-                vec![event("start", Value::Object(self.start.clone()))]
+                vec![event("start", &self.start)]
             }
             BulkNews::Interval { omitted, rows } => {
                 let interval = self.interval(*omitted, rows);
-                let told = event("interval", interval.clone());
+                let told = event("interval", &interval);
                 if self.keeps {
                     self.intervals.push(interval);
                 }
@@ -144,44 +147,30 @@ impl JsonReport {
             BulkNews::Ended(ended) => self.ended(ended),
             BulkNews::Failed { error } => {
                 self.error = Some(error.clone());
-                vec![event("error", json!(error)), event("end", json!({}))]
+                vec![event("error", &json!(error)), event("end", &json!({}))]
             }
         }
     }
 
     pub(crate) fn document(&self) -> Value {
-        let mut map = Map::new();
-        map.insert("start".into(), Value::Object(self.start.clone()));
-        map.insert("intervals".into(), Value::Array(self.intervals.clone()));
-        map.insert("end".into(), self.end.clone());
-        let terms = self.begun.as_ref().map(|begun| &begun.terms);
-        for (key, text) in [
-            ("title", terms.and_then(|terms| terms.title.as_ref())),
-            ("extra_data", terms.and_then(|terms| terms.extra_data.as_ref())),
-            ("error", self.error.as_ref()),
-        ] {
+        let terms = &self.begun.terms;
+        let mut document = json!({ "start": self.start, "intervals": self.intervals, "end": self.end });
+        for (key, text) in
+            [("title", &terms.title), ("extra_data", &terms.extra_data), ("error", &self.error)]
+        {
             if let Some(text) = text {
-                map.insert(key.into(), json!(text));
+                document[key] = json!(text);
             }
         }
         if let Some((key, value)) = &self.output {
-            map.insert((*key).into(), value.clone());
+            document[*key] = value.clone();
         }
-        Value::Object(map)
+        document
     }
 
     /// It failed before anything could be told.
     pub(crate) fn fail(&mut self, error: &str) {
         self.error.get_or_insert_with(|| error.to_owned());
-    }
-
-    fn stamp(&mut self, wall_ns: i64) {
-        let stamp = json!({
-            "time": time(Wall(wall_ns)),
-            "timesecs": wall_ns / 1_000_000_000,
-            "timemillisecs": wall_ns / 1_000_000,
-        });
-        self.start.insert("timestamp".into(), stamp);
     }
 
     fn begin(&mut self, begun: &BulkBegun) {
@@ -195,25 +184,23 @@ impl JsonReport {
                 "remote_port": stream.remote.port(),
             })
         };
-        let connected: Vec<Value> = begun.streams.iter().map(stream).collect();
-        for (key, value) in [
-            ("connected", json!(connected)),
-            ("target_bitrate", json!(terms.rate)),
-            ("fq_rate", json!(terms.fq_rate)),
-            ("sock_bufsize", json!(terms.window)),
-            ("sndbuf_actual", json!(self.facts.buffers.0)),
-            ("rcvbuf_actual", json!(self.facts.buffers.1)),
-            ("test_start", self.test_start(terms)),
-        ] {
-            self.start.insert(key.into(), value);
-        }
-        if !terms.udp {
-            let mss =
-                if terms.mss > 0 { ("tcp_mss", terms.mss) } else { ("tcp_mss_default", self.facts.mss) };
-            self.start.insert(mss.0.into(), json!(mss.1));
+        let more = json!({
+            "connected": begun.streams.iter().map(stream).collect::<Vec<_>>(),
+            "target_bitrate": terms.rate,
+            "fq_rate": terms.fq_rate,
+            "sock_bufsize": terms.window,
+            "sndbuf_actual": self.facts.buffers.0,
+            "rcvbuf_actual": self.facts.buffers.1,
+            "test_start": self.test_start(terms),
+        });
+        self.start = with(self.start.take(), more);
+        match (terms.udp, terms.mss) {
+            (true, _) => {}
+            (false, 0) => self.start["tcp_mss_default"] = json!(self.facts.mss),
+            (false, mss) => self.start["tcp_mss"] = json!(mss),
         }
         self.seen = vec![Seen::default(); begun.streams.len()];
-        self.begun = Some(begun.clone());
+        self.begun = begun.clone();
     }
 
     fn test_start(&self, terms: &BulkTerms) -> Value {
@@ -236,137 +223,134 @@ impl JsonReport {
         })
     }
 
-    /// What was agreed, and whether we are the server.
-    fn terms(&self) -> (BulkTerms, bool) {
-        let begun = self.begun.clone().unwrap_or_default();
-        (begun.terms, begun.serving)
+    /// What is behind the keys of a direction: the second one, where both ends send, goes back.
+    fn suffix(&self, sender: bool) -> &'static str {
+        if self.begun.terms.bidir && sender == self.begun.serving { "_bidir_reverse" } else { "" }
     }
 
     fn interval(&mut self, omitted: bool, rows: &[StreamRow]) -> Value {
-        let (terms, serving) = self.terms();
-        let mut streams = Vec::new();
-        for row in rows {
-            if let (Some(info), Some(seen)) = (&row.info, self.seen.get_mut(usize::clamped(row.slot)))
-                && row.sender
-            {
+        for row in rows.iter().filter(|row| row.sender) {
+            if let (Some(info), Some(seen)) = (&row.info, self.seen.get_mut(usize::clamped(row.slot))) {
                 seen.see(info);
             }
-            streams.push(Value::Object(self.stream_row(&terms, omitted, row)));
         }
-        let mut map = Map::new();
-        map.insert("streams".into(), Value::Array(streams));
-        // The first sum is the direction in which the client sends, if it does.
-        for (key, sender) in [("sum", !serving), ("sum_bidir_reverse", serving)] {
-            let key = if terms.bidir { key } else { "sum" };
-            let side: Vec<&StreamRow> = rows.iter().filter(|row| row.sender == sender).collect();
-            if !side.is_empty() {
-                map.insert(key.into(), Value::Object(sum_row(&terms, omitted, sender, &side)));
-            }
+        let streams: Vec<Value> = rows.iter().map(|row| self.stream_row(omitted, row)).collect();
+        let mut interval = json!({ "streams": streams });
+        for (sender, rows) in directions(self.begun.serving, rows) {
+            let mut all = Side::default();
+            rows.iter().for_each(|row| all.add(&Side::local(row)));
+            interval[format!("sum{}", self.suffix(sender))] = self.row(omitted, rows[0], &all);
         }
-        Value::Object(map)
+        interval
     }
 
-    fn stream_row(&self, terms: &BulkTerms, omitted: bool, row: &StreamRow) -> Map<String, Value> {
-        let map = moved(seconds(row.start_ns), seconds(row.end_ns), row.bytes);
-        let map = with(map, json!({ "socket": socket(row.slot), "omitted": omitted, "sender": row.sender }));
-        match (terms.udp, row.sender) {
-            (true, true) => with(map, json!({ "packets": row.packets })),
-            (true, false) => with(map, Side::local(row).json()),
-            (false, true) => {
-                let info = row.info.unwrap_or_default();
-                with(
-                    map,
-                    json!({
-                        "retransmits": row.retransmits.unwrap_or(0),
-                        "snd_cwnd": cwnd(&info),
-                        "snd_wnd": info.snd_wnd.unwrap_or(0),
-                        "rtt": info.rtt_us,
-                        "rttvar": info.rttvar_us,
-                        "pmtu": self.facts.mtu,
-                        "reorder": info.reord_seen.unwrap_or(0),
-                    }),
-                )
-            }
+    /// An interval of a stream, or of several in the time of `row`.
+    fn row(&self, omitted: bool, row: &StreamRow, side: &Side) -> Value {
+        let map = moved(seconds(row.start_ns), seconds(row.end_ns), side.bytes);
+        let map = with(map, json!({ "omitted": omitted, "sender": row.sender }));
+        match (self.begun.terms.udp, row.sender) {
+            (true, true) => with(map, json!({ "packets": side.packets })),
+            (true, false) => with(map, side.datagrams()),
+            (false, true) => with(map, json!({ "retransmits": side.retransmits.unwrap_or(0) })),
             (false, false) => map,
         }
     }
 
-    fn ended(&mut self, ended: &BulkEnded) -> Vec<Value> {
-        let (terms, serving) = self.terms();
-        let mut map = Map::new();
-        let streams: Vec<Value> = ended.local.iter().map(|row| self.stream_end(&terms, ended, row)).collect();
-        map.insert("streams".into(), Value::Array(streams));
-        for (suffix, sender) in [("", !serving), ("_bidir_reverse", serving)] {
-            let suffix = if terms.bidir { suffix } else { "" };
-            let rows: Vec<&StreamRow> = ended.local.iter().filter(|row| row.sender == sender).collect();
-            if !rows.is_empty() {
-                sums(&mut map, &terms, ended, suffix, sender, &rows);
-            }
+    fn stream_row(&self, omitted: bool, row: &StreamRow) -> Value {
+        let mut map = self.row(omitted, row, &Side::local(row));
+        map["socket"] = json!(socket(row.slot));
+        if self.begun.terms.udp || !row.sender {
+            return map;
         }
-        let remote = ended.remote_cpu.unwrap_or_default();
-        let BulkCpu { total, user, system } = ended.cpu;
-        map.insert(
-            "cpu_utilization_percent".into(),
-            json!({
-                "host_total": total, "host_user": user, "host_system": system,
-                "remote_total": remote.total, "remote_user": remote.user, "remote_system": remote.system,
-            }),
-        );
-        let sends = ended.local.iter().any(|row| row.sender);
-        let names = if sends {
-            (&ended.congestion, &ended.remote_congestion)
-        } else {
-            (&ended.remote_congestion, &ended.congestion)
-        };
-        for (key, name) in [("sender_tcp_congestion", names.0), ("receiver_tcp_congestion", names.1)] {
-            if let Some(name) = name {
-                map.insert(key.into(), json!(name));
-            }
-        }
-        self.end = Value::Object(map);
-        self.output = match &ended.server_output {
-            Some(ServerOutput::Text(text)) => Some(("server_output_text", json!(text))),
-            Some(ServerOutput::Json(text)) => {
-                Some(("server_output_json", serde_json::from_str(text).unwrap_or(Value::Null)))
-            }
-            None => None,
-        };
-        self.error = ended.error.clone();
-        let error = self.error.iter().map(|error| event("error", json!(error)));
-        let output = self.output.iter().map(|(key, value)| event(key, value.clone()));
-        error.chain(output).chain([event("end", self.end.clone())]).collect()
+        let info = row.info.unwrap_or_default();
+        let kernel = json!({
+            "snd_cwnd": cwnd(&info),
+            "snd_wnd": info.snd_wnd.unwrap_or(0),
+            "rtt": info.rtt_us,
+            "rttvar": info.rttvar_us,
+            "pmtu": self.facts.mtu,
+            "reorder": info.reord_seen.unwrap_or(0),
+        });
+        with(map, kernel)
     }
 
-    fn stream_end(&self, terms: &BulkTerms, ended: &BulkEnded, row: &StreamRow) -> Value {
-        let (sent, got) = sides(ended, row);
-        let [sent, got] = [sent, got].map(|side| side.unwrap_or(Side::silent(row)));
+    fn ended(&mut self, ended: &BulkEnded) -> Vec<Value> {
+        let streams: Vec<Value> = ended.local.iter().map(|row| self.stream_end(ended, row)).collect();
+        let (own, remote) = (ended.cpu, ended.remote_cpu.unwrap_or_default());
+        let mut end = json!({
+            "streams": streams,
+            "cpu_utilization_percent": {
+                "host_total": own.total, "host_user": own.user, "host_system": own.system,
+                "remote_total": remote.total, "remote_user": remote.user, "remote_system": remote.system,
+            },
+        });
+        for (sender, rows) in directions(self.begun.serving, &ended.local) {
+            for (key, sum) in self.sums(ended, sender, &rows) {
+                end[format!("{key}{}", self.suffix(sender))] = sum;
+            }
+        }
+        let names = congestions(ended, ended.local.iter().any(|row| row.sender));
+        for (key, name) in ["sender_tcp_congestion", "receiver_tcp_congestion"].into_iter().zip(names) {
+            if let Some(name) = name {
+                end[key] = json!(name);
+            }
+        }
+        self.end = end;
+        self.output = ended.server_output.as_ref().map(ServerOutput::member);
+        self.error = ended.error.clone();
+        let error = self.error.iter().map(|error| event("error", &json!(error)));
+        let output = self.output.iter().map(|(key, value)| event(key, value));
+        error.chain(output).chain([event("end", &self.end)]).collect()
+    }
+
+    /// The sums of one direction in the end.
+    fn sums(&self, ended: &BulkEnded, sender: bool, rows: &[&StreamRow]) -> Vec<(&'static str, Value)> {
+        let (mut sent, mut got) = (Side::default(), Side::default());
+        for row in rows {
+            let [s, g] = told(ended, row);
+            sent.add(&s);
+            got.add(&g);
+        }
+        let of = |sender: bool| json!({ "sender": sender });
+        if !self.begun.terms.udp {
+            let again = sent.retransmits.map_or(json!({}), |again| json!({ "retransmits": again }));
+            let sent = with(with(sent.moved(), again), of(sender));
+            return vec![("sum_sent", sent), ("sum_received", with(got.moved(), of(sender)))];
+        }
+        // A sender knows how many it sent, and nothing of loss and jitter.
+        let there = Side { packets: sent.packets, ..Side::default() };
+        let mixed = Side { packets: sent.packets, ..got };
+        vec![
+            ("sum", with(with(sent.moved(), mixed.datagrams()), of(sender))),
+            ("sum_sent", with(with(sent.moved(), there.datagrams()), of(true))),
+            ("sum_received", with(with(got.moved(), got.datagrams()), of(false))),
+        ]
+    }
+
+    fn stream_end(&self, ended: &BulkEnded, row: &StreamRow) -> Value {
+        let [sent, got] = told(ended, row);
         let common = json!({ "socket": socket(row.slot), "sender": row.sender });
-        if terms.udp {
+        if self.begun.terms.udp {
             // Bytes of the sender, loss of the receiver.
-            let map = with(sent.moved(), common);
             let loss = Side { packets: sent.packets, ..got };
-            let map = with(with(map, loss.json()), json!({ "out_of_order": row.out_of_order }));
-            return json!({ "udp": map });
+            let map = with(with(sent.moved(), common), loss.datagrams());
+            return json!({ "udp": with(map, json!({ "out_of_order": row.out_of_order })) });
         }
         let seen = self.seen.get(usize::clamped(row.slot)).copied().unwrap_or_default();
         let mut sender = with(sent.moved(), common.clone());
         if let Some(again) = sent.retransmits {
-            let mean = seen.sum_rtt.checked_div(seen.samples).unwrap_or(0);
-            sender = with(
-                sender,
-                json!({
-                    "retransmits": again,
-                    "reorder": seen.reorder,
-                    "max_snd_cwnd": seen.cwnd,
-                    "max_snd_wnd": seen.window,
-                    "max_rtt": seen.most_rtt,
-                    "min_rtt": seen.least_rtt,
-                    "mean_rtt": mean,
-                }),
-            );
+            let kernel = json!({
+                "retransmits": again,
+                "reorder": seen.reorder,
+                "max_snd_cwnd": seen.cwnd,
+                "max_snd_wnd": seen.window,
+                "max_rtt": seen.most_rtt,
+                "min_rtt": seen.least_rtt,
+                "mean_rtt": seen.sum_rtt.checked_div(seen.samples).unwrap_or(0),
+            });
+            sender = with(sender, kernel);
         }
-        let receiver = with(got.moved(), common);
-        let mut both = json!({ "sender": sender, "receiver": receiver });
+        let mut both = json!({ "sender": sender, "receiver": with(got.moved(), common) });
         if let Some(file) = &self.facts.file {
             both["diskfile"] = file.json(sent.bytes, got.bytes, row.sender);
         }
@@ -374,6 +358,6 @@ impl JsonReport {
     }
 }
 
-fn event(name: &str, data: Value) -> Value {
+fn event(name: &str, data: &Value) -> Value {
     json!({ "event": name, "data": data })
 }

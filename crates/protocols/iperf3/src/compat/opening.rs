@@ -19,38 +19,35 @@ pub(super) fn time(at: Wall) -> String {
     text.unwrap_or_default()
 }
 
-/// A client has reached its server and asks for this.
-#[derive(Clone, Debug)]
-pub(super) struct Call {
-    pub(super) facts: Facts,
-    pub(super) terms: BulkTerms,
-}
-
-impl Call {
-    pub(super) fn lines(&self, out: &mut String, cookie: &str, at: Wall, verbose: bool) -> Result {
-        let Call { facts, terms } = self;
-        let (host, port) = facts.connecting_to.clone().unwrap_or_default();
-        if verbose {
-            writeln!(out, "Control connection MSS {}\nTime: {}", facts.mss, time(at))?;
-        }
-        writeln!(out, "Connecting to host {host}, port {port}")?;
-        if terms.reverse {
-            writeln!(out, "Reverse mode, remote host {host} is sending")?;
-        }
-        if !verbose {
-            return Ok(());
-        }
-        writeln!(out, "      Cookie: {cookie}")?;
-        match (terms.udp, terms.mss) {
-            (true, _) => {}
-            (false, 0) => writeln!(out, "      TCP MSS: {} (default)", facts.mss)?,
-            (false, mss) => writeln!(out, "      TCP MSS: {mss}")?,
-        }
-        if terms.rate > 0 {
-            writeln!(out, "      Target Bitrate: {}", terms.rate)?;
-        }
-        Ok(())
+/// A client has reached its server and asks for these terms.
+pub(super) fn called(
+    out: &mut String,
+    facts: &Facts,
+    terms: &BulkTerms,
+    (cookie, at): (&str, Wall),
+    verbose: bool,
+) -> Result {
+    let (host, port) = facts.connecting_to.clone().unwrap_or_default();
+    if verbose {
+        writeln!(out, "Control connection MSS {}\nTime: {}", facts.mss, time(at))?;
     }
+    writeln!(out, "Connecting to host {host}, port {port}")?;
+    if terms.reverse {
+        writeln!(out, "Reverse mode, remote host {host} is sending")?;
+    }
+    if !verbose {
+        return Ok(());
+    }
+    writeln!(out, "      Cookie: {cookie}")?;
+    match (terms.udp, terms.mss) {
+        (true, _) => {}
+        (false, 0) => writeln!(out, "      TCP MSS: {} (default)", facts.mss)?,
+        (false, mss) => writeln!(out, "      TCP MSS: {mss}")?,
+    }
+    if terms.rate > 0 {
+        writeln!(out, "      Target Bitrate: {}", terms.rate)?;
+    }
+    Ok(())
 }
 
 /// A server's client is there.
@@ -81,18 +78,18 @@ mod tests {
         };
         assert_eq!(program(&facts), "iperf 3.21+\nLinux vm 6.18\n");
         let at = Wall(1_795_418_832_000_000_000);
-        let mut call = Call { facts, terms: BulkTerms { rate: 1_000_000, ..BulkTerms::default() } };
+        let terms = BulkTerms { rate: 1_000_000, ..BulkTerms::usual() };
         let mut told = String::new();
-        call.lines(&mut told, "r6ufz24x", at, true).unwrap();
+        called(&mut told, &facts, &terms, ("r6ufz24x", at), true).unwrap();
         assert_eq!(
             told,
             "Control connection MSS 32768\nTime: Mon, 23 Nov 2026 07:27:12 GMT\n\
              Connecting to host 127.0.0.1, port 5997\n      Cookie: r6ufz24x\n      TCP MSS: 32768 (default)\n      \
              Target Bitrate: 1000000\n"
         );
-        call.terms = BulkTerms { reverse: true, mss: 1_000, ..BulkTerms::default() };
+        let terms = BulkTerms { reverse: true, mss: 1_000, ..BulkTerms::usual() };
         told.clear();
-        call.lines(&mut told, "", at, false).unwrap();
+        called(&mut told, &facts, &terms, ("", at), false).unwrap();
         assert_eq!(
             told,
             "Connecting to host 127.0.0.1, port 5997\nReverse mode, remote host 127.0.0.1 is sending\n"

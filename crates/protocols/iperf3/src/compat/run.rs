@@ -4,8 +4,9 @@ use super::{
     DiskFile, Facts, HELP, JsonReport, Output, Prefix, Report, Role, ServerReport, Spec, Style, program, read,
 };
 use crate::auth::{self, Authenticator, Users};
-use crate::{Bulk, BulkNews, BulkTerms, ServerOutput};
-use crate::{ClientOptions, Credentials, Limits, ServerOptions};
+use crate::judge::{Helper, Judge};
+use crate::{Bulk, BulkNews, BulkTerms, ServerOutput, file};
+use crate::{ClientOptions, Credentials, ServerOptions};
 use common::original::{Driver, ExitCodes, NO_EFFECT, Refusal, Run};
 use common::{ClientConfig, Placement, ProtocolOptions, ServerConfig};
 use compat::Request;
@@ -44,11 +45,36 @@ fn start(spec: &Spec, driver: &dyn Driver) -> Result<u8, Refusal> {
     }
 }
 
-fn output(spec: &Spec, driver: &dyn Driver) -> Result<Box<dyn Write>, Refusal> {
-    let Some(path) = &spec.logfile else { return Ok(driver.stdout()) };
-    let file = OpenOptions::new().create(true).append(true).open(path);
-    let file = file.map_err(|error| refused(format!("unable to open log file {path}: {error}")))?;
-    Ok(Box::new(file))
+/// Where the report goes.
+struct Printout<'a> {
+    driver: &'a dyn Driver,
+    out: Box<dyn Write>,
+    /// What stands before every line: nothing before JSON's.
+    prefix: Prefix,
+}
+
+impl Printout<'_> {
+    fn new<'a>(spec: &Spec, driver: &'a dyn Driver) -> Result<Printout<'a>, Refusal> {
+        let out = match &spec.logfile {
+            None => driver.stdout(),
+            Some(path) => {
+                let file = OpenOptions::new().create(true).append(true).open(path);
+                let wrong = |error| refused(format!("unable to open log file {path}: {error}"));
+                Box::new(file.map_err(wrong)?)
+            }
+        };
+        let prefix = match spec.output {
+            Output::Text => Prefix::new(spec.timestamps.clone(), spec.terms.title.clone()),
+            _ => Prefix::new(None, None),
+        };
+        Ok(Printout { driver, out, prefix })
+    }
+
+    fn print(&mut self, text: &str) {
+        let text = self.prefix.mark(text, self.driver.host().wall());
+        // With a closed stdout clients are still served, and the exit code of a client tells the result.
+        let _ = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
+    }
 }
 
 /// What the host and the options say to JSON documents.
@@ -92,11 +118,7 @@ struct TestReport {
 impl TestReport {
     fn new(spec: &Spec, facts: Facts) -> Self {
         let keeps = spec.output != Output::Stream;
-        let text = Report::new(style(spec)).with_file(facts.file.clone());
-        let text = match facts.connecting_to {
-            Some(_) => text.of_client(facts.clone(), spec.terms.clone()),
-            None => text,
-        };
+        let text = Report::new(style(spec), facts.clone(), spec.terms.clone());
         TestReport { output: spec.output, text, json: JsonReport::new(facts, keeps) }
     }
 
@@ -126,14 +148,6 @@ impl TestReport {
     }
 }
 
-/// What stands before every line: none of JSON's.
-fn prefix(spec: &Spec) -> Prefix {
-    match spec.output {
-        Output::Text => Prefix::new(spec.timestamps.clone(), spec.terms.title.clone()),
-        _ => Prefix::new(None, None),
-    }
-}
-
 fn placement(spec: &Spec) -> Placement {
     spec.affinity.map_or(Placement::Spread, |core| Placement::Cores(vec![core]))
 }
@@ -149,22 +163,22 @@ fn text_of(option: &str, path: &str) -> Result<String, Refusal> {
 }
 
 /// Who may have a test, where keys were given.
-fn authenticator(spec: &Spec, driver: &dyn Driver) -> Result<Option<Authenticator>, Refusal> {
-    let Some((key, users)) = &spec.keys else { return Ok(None) };
+fn judge(spec: &Spec, driver: &dyn Driver) -> Result<Option<Arc<dyn Judge>>, Refusal> {
+    let (Some(key), Some(users)) = &spec.keys else { return Ok(None) };
     auth::available().map_err(|why| refused(format!("parameter error - {why}")))?;
     let pem = text_of("--rsa-private-key-path", key)?;
     text_of("--authorized-users-path", users)?;
     // The file is read again for each client, also after `--daemon` has changed the working directory.
     let path = std::path::absolute(users).unwrap_or_else(|_| users.into());
     let users: Users = Arc::new(move || std::fs::read_to_string(&path).ok());
-    Authenticator::new(&pem, users, spec.skew_s, spec.pkcs1, driver.host().random())
-        .map(Some)
-        .map_err(|why| refused(format!("parameter error - --rsa-private-key-path {key}: {why}")))
+    let authenticator = Authenticator::new(&pem, users, spec.skew_s, spec.pkcs1, driver.host().random())
+        .map_err(|why| refused(format!("parameter error - --rsa-private-key-path {key}: {why}")))?;
+    Ok(Some(Arc::new(Helper::new(move |token, came| authenticator.admits(token, came)))))
 }
 
 /// Who asks, where a name was given. The password is in the environment, or is asked for.
 fn credentials(spec: &Spec, driver: &dyn Driver) -> Result<Option<Credentials>, Refusal> {
-    let Some((user, key)) = &spec.user else { return Ok(None) };
+    let (Some(user), Some(key)) = &spec.user else { return Ok(None) };
     auth::available().map_err(|why| refused(format!("parameter error - {why}")))?;
     let pem = text_of("--rsa-public-key-path", key)?;
     let password = match std::env::var("IPERF3_PASSWORD") {
@@ -226,23 +240,18 @@ fn serve(spec: &Spec, driver: &dyn Driver) -> Result<u8, Refusal> {
         placement: placement(spec),
         version: driver.version().to_owned(),
         options: ProtocolOptions::new(ServerOptions {
-            file: whole(spec.file.as_ref()),
+            file: spec.file.as_ref().map(|path| file::opening(path.as_ref())),
             user_timeout_ns: spec.user_timeout_ns,
-            limits: Limits {
-                rate: spec.rate_limit,
-                duration_s: spec.longest,
-                silence_ns: spec.silence_ns,
-                ..Limits::default()
-            },
+            limits: spec.limits.clone(),
             // Otherwise the original only starts again, which helps where it has got stuck.
             idle_ns: spec.idle_s.filter(|_| spec.one_off).map(|s| u64::from(s) * SECOND),
-            authenticator: authenticator(spec, driver)?,
+            judge: judge(spec, driver)?,
             silent: spec.interval_ns == 0,
             render: Some(super::server_output),
         }),
         ..ServerConfig::new(&crate::PROTOCOL)
     };
-    let mut out = output(spec, driver)?;
+    let mut printout = Printout::new(spec, driver)?;
     let bound = driver.bind(config)?;
     if spec.daemon {
         driver
@@ -255,20 +264,13 @@ fn serve(spec: &Spec, driver: &dyn Driver) -> Result<u8, Refusal> {
     let phase = Phase { duration_ns: None, interval_ns: spec.interval_ns, ..Phase::default() };
     let mut run = Run::new(driver, "iperf3:");
     let port = bound.addresses().first().map_or(spec.port, SocketAddr::port);
-    let mut server_report =
-        ServerReport::new(style(spec), port).with_file(facts.file.clone()).once(spec.one_off);
+    let mut server_report = ServerReport::new(style(spec), facts.clone(), port, spec.one_off);
     let mut tests: BTreeMap<u64, TestReport> = BTreeMap::new();
-    let mut prefix = prefix(spec);
-    let mut print = |text: &str| {
-        let text = prefix.mark(text, driver.host().wall());
-        // With a closed stdout clients are still served.
-        let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    };
     if spec.output == Output::Text {
         if spec.verbose {
-            print(&program(&facts));
+            printout.print(&program(&facts));
         }
-        print(&server_report.banner());
+        printout.print(&server_report.banner());
     } else {
         driver.say(&format_args!("iperf3: Server listening on {port}"));
     }
@@ -276,12 +278,12 @@ fn serve(spec: &Spec, driver: &dyn Driver) -> Result<u8, Refusal> {
         run.on_event(event);
         let Some(bulk) = Bulk::of(event) else { return };
         if spec.output == Output::Text {
-            return print(&server_report.on_event(&bulk));
+            return printout.print(&server_report.on_event(&bulk));
         }
         let report = tests.entry(bulk.test).or_insert_with(|| TestReport::new(spec, facts.clone()));
-        print(&report.on_event(&bulk.news));
+        printout.print(&report.on_event(&bulk.news));
         if matches!(bulk.news, BulkNews::Ended(_) | BulkNews::Failed { .. }) {
-            print(&report.finish(None));
+            printout.print(&report.finish(None));
             tests.remove(&bulk.test);
         }
     })?;
@@ -308,20 +310,14 @@ fn client(spec: &Spec, host: &str, driver: &dyn Driver) -> Result<u8, Refusal> {
         sockets: SocketSettings { whole_segments: free, ..SocketSettings::default() },
         ..Phase::default()
     };
-    let mut out = output(spec, driver)?;
-    let mut prefix = prefix(spec);
-    let mut print = |text: &str| {
-        let text = prefix.mark(text, driver.host().wall());
-        // With a closed stdout the exit code still tells the result.
-        let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    };
+    let mut printout = Printout::new(spec, driver)?;
     let config = caller(spec, driver, host, terms)?;
     driver.check(&config, &phase)?;
     let interrupt = driver.on_signals()?;
     let begin = driver.begin(&config, "iperf3", &phase);
     let facts = facts(spec, driver, &begin, config.peers.first().map(|peer| (host.to_owned(), peer.address)));
     if spec.output == Output::Text && spec.verbose {
-        print(&program(&facts));
+        printout.print(&program(&facts));
     }
     let mut report = TestReport::new(spec, facts);
     let mut run = Run::new(driver, "");
@@ -331,7 +327,7 @@ fn client(spec: &Spec, host: &str, driver: &dyn Driver) -> Result<u8, Refusal> {
             if spec.output == Output::Text {
                 quote(&mut news, |line| driver.quoted(line, spec.logfile.is_none()));
             }
-            print(&report.on_event(&news));
+            printout.print(&report.on_event(&news));
         }
     })?;
     // A signal ends it well, as the original since 3.19.
@@ -340,9 +336,9 @@ fn client(spec: &Spec, host: &str, driver: &dyn Driver) -> Result<u8, Refusal> {
         (Status::Interrupted, _) => (Some("interrupt - the client has terminated".to_owned()), 0),
         (_, reason) => (Some(format!("error - {}", reason.unwrap_or_default())), CODES.failed),
     };
-    print(&report.finish(why.as_deref()));
+    printout.print(&report.finish(why.as_deref()));
     if why.is_none() && spec.output == Output::Text {
-        print("\niperf Done.\n");
+        printout.print("\niperf Done.\n");
     }
     run.finish();
     // JSON documents have it.
@@ -378,7 +374,7 @@ fn caller(spec: &Spec, driver: &dyn Driver, host: &str, terms: BulkTerms) -> Res
             credentials: credentials(spec, driver)?,
             interval_ns: Some(spec.interval_ns),
             port: spec.local_port,
-            silence_ns: Some(spec.silence_ns),
+            silence_ns: Some(spec.limits.silence_ns),
             user_timeout_ns: spec.user_timeout_ns,
             keepalive_ns: spec.keepalive_ns,
             file: whole(spec.file.as_ref()),
@@ -401,8 +397,7 @@ mod tests {
                 BulkNews::Ended(Box::new(BulkEnded { server_output: Some(output), ..BulkEnded::default() }));
             // What the driver does is tested in `report`: it has no control characters, and breaks lines.
             quote(&mut news, |line| line.replace(char::is_control, "\u{fffd}"));
-            let style = Style { format: 'a', verbose: false, intervals: true };
-            let told = Report::new(style).on_event(&news);
+            let told = Report::new(Style::USUAL, Facts::default(), BulkTerms::default()).on_event(&news);
             let (_, theirs) = told.split_once("utput:\n").expect("it is told");
             assert!(theirs.contains("  iperf Done.") && !theirs.contains(['\x1b', '\r']), "{theirs}");
             let hangs = |line: &str| line.is_empty() || line.starts_with("  ");

@@ -2,10 +2,11 @@
 //!
 //! A saved run keeps the sums of its connections, not each stream: it is printed as one stream in each direction.
 
+use super::json::Facts;
 use super::text::{Report, Style};
 use crate::{BulkBegun, BulkEnded, BulkNews, BulkTerms, RemoteRow, StreamRow};
 use metrics::Clamped;
-use model::{Interval, Kind, Outcome, PacketReport, Point, Totals};
+use model::{Direction, Interval, Kind, Outcome, PacketReport, Point, Totals};
 use std::io::{self, Write};
 
 /// Prints a saved run, one report for each of its points.
@@ -32,7 +33,7 @@ pub(crate) fn print(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
         if point.phase.connections > 1 {
             writeln!(out, "{} connections, of which the sums are on record", point.phase.connections)?;
         }
-        let mut report = Report::new(Style { format: 'a', verbose: false, intervals: true });
+        let mut report = Report::new(Style::USUAL, Facts::default(), BulkTerms::default());
         for news in news(point) {
             out.write_all(report.on_event(&news).as_bytes())?;
         }
@@ -43,86 +44,73 @@ pub(crate) fn print(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
 
 /// A point as the news of a test.
 fn news(point: &Point) -> Vec<BulkNews> {
-    let ways =
-        Ways { up: point.up.is_some(), down: point.down.is_some(), udp: point.phase.kind == Kind::Delay };
-    let terms =
-        BulkTerms { udp: ways.udp, bidir: ways.up && ways.down, reverse: !ways.up, ..BulkTerms::default() };
+    let udp = point.phase.kind == Kind::Delay;
+    let ways = [(true, point.up), (false, point.down)].into_iter().filter(|(_, found)| found.is_some());
+    let way = |(slot, (sender, found)): (u32, (bool, Option<Direction>))| Way {
+        slot,
+        sender,
+        udp,
+        found: found.unwrap_or_default(),
+    };
+    let ways: Vec<Way> = (0..).zip(ways).map(way).collect();
+    let terms = BulkTerms { udp, bidir: ways.len() > 1, reverse: point.up.is_none(), ..BulkTerms::usual() };
     let mut news = vec![BulkNews::Begun(Box::new(BulkBegun { terms, ..BulkBegun::default() }))];
     news.extend(point.intervals.iter().map(|interval| {
-        let omitted = interval.omitted;
-        BulkNews::Interval { omitted, rows: ways.rows(|sender| ways.interval(interval, sender)) }
+        let rows = ways.iter().map(|way| way.interval(interval)).collect();
+        BulkNews::Interval { omitted: interval.omitted, rows }
     }));
     let ended = BulkEnded {
-        local: ways.rows(|sender| ways.local(point, sender)),
-        remote: [true, false].into_iter().filter_map(|sender| ways.remote(point, sender)).collect(),
+        local: ways.iter().map(|way| way.local(&point.local)).collect(),
+        remote: ways.iter().filter_map(|way| way.remote(point.remote.first()?)).collect(),
         ..BulkEnded::default()
     };
     news.push(BulkNews::Ended(Box::new(ended)));
     news
 }
 
-/// Which ways payload went, and as what.
-#[derive(Clone, Copy, Debug)]
-struct Ways {
-    up: bool,
-    down: bool,
+/// A way that payload went: ours is the first.
+struct Way {
+    slot: u32,
+    sender: bool,
     udp: bool,
+    found: Direction,
 }
 
-impl Ways {
-    fn rows(self, row: impl Fn(bool) -> StreamRow) -> Vec<StreamRow> {
-        [(true, self.up), (false, self.down)]
-            .into_iter()
-            .filter(|(_, there)| *there)
-            .map(|(sender, _)| row(sender))
-            .collect()
+impl Way {
+    fn row(
+        &self,
+        (start_ns, end_ns): (u64, u64),
+        bytes: u64,
+        retransmits: u64,
+        packets: Option<&PacketReport>,
+    ) -> StreamRow {
+        let Way { slot, sender, udp, .. } = *self;
+        let retransmits = (sender && !udp).then_some(retransmits);
+        let row = StreamRow { slot, sender, start_ns, end_ns, bytes, retransmits, ..StreamRow::default() };
+        counted(row, packets)
     }
 
-    /// The place of a way: ours is the first.
-    fn slot(self, sender: bool) -> u32 {
-        u32::from(!sender && self.up)
+    fn interval(&self, interval: &Interval) -> StreamRow {
+        let Interval { start_ns, end_ns, local, retransmits, packets, samples, .. } = interval;
+        let bytes = if self.sender { local.tx_bytes } else { local.rx_bytes };
+        let info = samples.first().filter(|_| samples.len() == 1).map(|sample| sample.info);
+        StreamRow { info, ..self.row((*start_ns, *end_ns), bytes, *retransmits, packets.as_deref()) }
     }
 
-    fn interval(self, interval: &Interval, sender: bool) -> StreamRow {
-        let traffic = &interval.local;
-        let only = interval.samples.first().filter(|_| interval.samples.len() == 1);
-        let row = StreamRow {
-            slot: self.slot(sender),
-            sender,
-            start_ns: interval.start_ns,
-            end_ns: interval.end_ns,
-            bytes: if sender { traffic.tx_bytes } else { traffic.rx_bytes },
-            retransmits: (sender && !self.udp).then_some(interval.retransmits),
-            info: only.map(|sample| sample.info),
-            ..StreamRow::default()
-        };
-        counted(row, interval.packets.as_deref())
+    fn local(&self, local: &Totals) -> StreamRow {
+        let bytes = if self.sender { self.found.sent_bytes } else { self.found.received_bytes };
+        self.row((0, local.traffic.ns), bytes, local.tcp.retransmits, local.packets.as_deref())
     }
 
-    fn local(self, point: &Point, sender: bool) -> StreamRow {
-        let local = &point.local;
-        let way = if sender { point.up } else { point.down }.unwrap_or_default();
-        let row = StreamRow {
-            slot: self.slot(sender),
-            sender,
-            end_ns: local.traffic.ns,
-            bytes: if sender { way.sent_bytes } else { way.received_bytes },
-            retransmits: (sender && !self.udp).then_some(local.tcp.retransmits),
-            ..StreamRow::default()
-        };
-        counted(row, local.packets.as_deref())
-    }
-
-    /// The other end's word on a way, where there is one.
-    fn remote(self, point: &Point, sender: bool) -> Option<RemoteRow> {
-        let way = if sender { point.up } else { point.down }?;
-        let remote: &Totals = point.remote.first().filter(|_| way.confirmed || !sender)?;
+    /// The other end's word on the way, where there is one.
+    fn remote(&self, remote: &Totals) -> Option<RemoteRow> {
+        let Way { slot, sender, udp, found } = self;
         let row = StreamRow { sender: !sender, ..StreamRow::default() };
         let row = counted(row, remote.packets.as_deref());
-        Some(RemoteRow {
-            slot: self.slot(sender),
-            bytes: if sender { way.received_bytes } else { way.sent_bytes },
-            retransmits: (!sender && !self.udp).then_some(remote.tcp.retransmits),
+        (found.confirmed || !sender).then_some(RemoteRow {
+            slot: *slot,
+            bytes: if *sender { found.received_bytes } else { found.sent_bytes },
+            retransmits: (!sender && !udp).then_some(remote.tcp.retransmits),
             jitter_ns: row.jitter_ns,
             lost: row.lost,
             packets: i64::clamped(row.packets),
@@ -150,7 +138,7 @@ fn counted(row: StreamRow, report: Option<&PacketReport>) -> StreamRow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::{Direction, Phase, Traffic};
+    use model::{Phase, Traffic};
 
     #[test]
     fn a_saved_run_in_the_lines_of_iperf3() {

@@ -1,8 +1,8 @@
 //! A server's printout: the tests of many clients at once, told one after the other.
 
-use super::disk::DiskFile;
+use super::json::Facts;
 use super::text::{Report, Style};
-use crate::{Bulk, BulkNews};
+use crate::{Bulk, BulkNews, BulkTerms};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -16,13 +16,13 @@ const MOST_OVER: usize = 1_000;
 #[derive(Debug)]
 pub(crate) struct ServerReport {
     style: Style,
+    facts: Facts,
     port: u16,
     ended: u64,
     tests: BTreeMap<u64, TestReport>,
     /// How many of them are over, and how many more were than are kept.
     over: usize,
     left_out: u64,
-    file: Option<DiskFile>,
     /// The server ends after one test: the next banner is printed only when there is another.
     once: bool,
     held: bool,
@@ -36,31 +36,10 @@ struct TestReport {
 }
 
 impl ServerReport {
-    /// A printout in this style of a server at this port.
-    pub(crate) fn new(style: Style, port: u16) -> Self {
-        ServerReport {
-            style,
-            port,
-            ended: 0,
-            tests: BTreeMap::new(),
-            over: 0,
-            left_out: 0,
-            file: None,
-            once: false,
-            held: false,
-        }
-    }
-
-    /// The same, of a server whose payload comes from a file or goes to one.
-    #[must_use]
-    pub(crate) fn with_file(self, file: Option<DiskFile>) -> Self {
-        ServerReport { file, ..self }
-    }
-
-    /// The same, of a server that ends after one test.
-    #[must_use]
-    pub(crate) fn once(self, once: bool) -> Self {
-        ServerReport { once, ..self }
+    /// A printout in this style of a server at this port, which ends after one test where it serves `once`.
+    pub(crate) fn new(style: Style, facts: Facts, port: u16, once: bool) -> Self {
+        let (ended, over, left_out, held) = (0, 0, 0, false);
+        ServerReport { style, facts, port, ended, tests: BTreeMap::new(), over, left_out, once, held }
     }
 
     /// Lines printed while waiting for a client.
@@ -71,9 +50,8 @@ impl ServerReport {
 
     /// Takes in something about a test; what is to be printed now.
     pub(crate) fn on_event(&mut self, bulk: &Bulk) -> String {
-        let (style, file) = (&self.style, &self.file);
         let test = self.tests.entry(bulk.test).or_insert_with(|| TestReport {
-            report: Report::new(style.clone()).with_file(file.clone()),
+            report: Report::new(self.style.clone(), self.facts.clone(), BulkTerms::default()),
             waiting: String::new(),
             over: false,
         });
@@ -123,8 +101,7 @@ mod tests {
 
     #[test]
     fn lines_of_two_tests_are_never_mixed() {
-        let mut server_report =
-            ServerReport::new(Style { format: 'a', verbose: false, intervals: true }, 5201);
+        let mut server_report = ServerReport::new(Style::USUAL, Facts::default(), 5201, false);
         let met = |test: u64| {
             let peer = ([10, 0, 0, test as u8], 4).into();
             let local = ([10, 0, 0, 9], 5201).into();
@@ -152,8 +129,7 @@ mod tests {
         );
 
         // After its only test a server prints no banner; one that did not count is followed by another.
-        let mut server_report =
-            ServerReport::new(Style { format: 'a', verbose: false, intervals: true }, 5201).once(true);
+        let mut server_report = ServerReport::new(Style::USUAL, Facts::default(), 5201, true);
         server_report.on_event(&met(1));
         assert_eq!(server_report.on_event(&over(1)), "");
         let told = server_report.on_event(&met(2));

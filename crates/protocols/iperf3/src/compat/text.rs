@@ -1,14 +1,13 @@
 //! iperf3's printed report of one test, line by line.
 
-use super::disk::DiskFile;
-use super::ends::{Side, sides};
+use super::ends::{Side, congestions, directions, sides};
 use super::json::Facts;
-use super::opening::{Call, accepted};
+use super::opening::{accepted, called};
 use super::units::amount;
 use crate::{BulkBegun, BulkCpu, BulkEnded, BulkNews, BulkStream, BulkTerms, ServerOutput, StreamRow};
 use compat::number::g;
 use metrics::real;
-use std::fmt::Write;
+use std::fmt::{Result, Write};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Style {
@@ -17,18 +16,23 @@ pub(crate) struct Style {
     pub(crate) intervals: bool,
 }
 
+impl Style {
+    /// That of the original without options.
+    pub(crate) const USUAL: Style = Style { format: 'a', verbose: false, intervals: true };
+}
+
 const RULE: &str = "- - - - - - - - - - - - - - - - - - - - - - - - -\n";
 
 /// The report of one test, as it comes.
 #[derive(Clone, Debug)]
 pub(crate) struct Report {
     style: Style,
-    begun: Option<BulkBegun>,
+    facts: Facts,
+    /// What a client asks for.
+    asked: BulkTerms,
+    begun: BulkBegun,
     /// Lines of intervals have been printed.
     intervals: u64,
-    file: Option<DiskFile>,
-    /// A client's; otherwise it is a server's.
-    call: Option<Box<Call>>,
 }
 
 /// The number that a stream is printed under. The original prints its file descriptor.
@@ -37,32 +41,21 @@ pub(super) fn socket(slot: u32) -> u32 {
 }
 
 impl Report {
-    /// A report that has said nothing.
-    pub(crate) fn new(style: Style) -> Self {
-        Report { style, begun: None, intervals: 0, file: None, call: None }
-    }
-
-    /// The same, of a test whose payload comes from a file or goes to one.
-    #[must_use]
-    pub(crate) fn with_file(self, file: Option<DiskFile>) -> Self {
-        Report { file, ..self }
-    }
-
-    /// The same, of a client that asks for `terms`.
-    #[must_use]
-    pub(crate) fn of_client(self, facts: Facts, terms: BulkTerms) -> Self {
-        Report { call: Some(Box::new(Call { facts, terms })), ..self }
+    /// A report that has said nothing; of a client that asks for these terms, where the facts have its target.
+    pub(crate) fn new(style: Style, facts: Facts, asked: BulkTerms) -> Self {
+        Report { style, facts, asked, begun: BulkBegun::default(), intervals: 0 }
     }
 
     /// The lines for what has become known.
     pub(crate) fn on_event(&mut self, news: &BulkNews) -> String {
         let mut out = String::new();
+        let verbose = self.style.verbose;
         // Writing to a string cannot fail.
         let _ = match news {
-            BulkNews::Met { peer, cookie, at, .. } => match &self.call {
-                Some(call) => call.lines(&mut out, cookie, *at, self.style.verbose),
-                None => accepted(&mut out, peer, cookie, *at, self.style.verbose),
-            },
+            BulkNews::Met { cookie, at, .. } if self.facts.connecting_to.is_some() => {
+                called(&mut out, &self.facts, &self.asked, (cookie, *at), verbose)
+            }
+            BulkNews::Met { peer, cookie, at, .. } => accepted(&mut out, peer, cookie, *at, verbose),
             BulkNews::Begun(begun) => self.begun(&mut out, begun),
             BulkNews::Interval { omitted, rows } => self.interval(&mut out, *omitted, rows),
             BulkNews::Ended(ended) => self.ended(&mut out, ended),
@@ -71,7 +64,7 @@ impl Report {
         out
     }
 
-    fn begun(&mut self, out: &mut String, begun: &BulkBegun) -> std::fmt::Result {
+    fn begun(&mut self, out: &mut String, begun: &BulkBegun) -> Result {
         let terms = &begun.terms;
         for BulkStream { slot, local, remote, .. } in &begun.streams {
             let (from, to) = (local.ip().to_canonical(), remote.ip().to_canonical());
@@ -91,107 +84,91 @@ impl Report {
                 terms.streams, terms.block, terms.omit_s, terms.tos
             )?;
         }
-        self.begun = Some(begun.clone());
+        self.begun = begun.clone();
         Ok(())
     }
 
-    /// The terms, and whether we sent first.
-    fn terms(&self) -> (BulkTerms, bool) {
-        let begun = self.begun.clone().unwrap_or_default();
-        (begun.terms, begun.serving)
-    }
-
-    /// `[TX-C]` and the like, where both ends send.
-    fn role(&self, terms: &BulkTerms, sender: bool, serving: bool) -> String {
-        let end = if serving { 'S' } else { 'C' };
-        match (terms.bidir, sender) {
-            (false, _) => String::new(),
-            (true, true) => format!("[TX-{end}]"),
-            (true, false) => format!("[RX-{end}]"),
+    /// What a line of this stream, or of all together, is called; with `[TX-C]` and the like, where both ends send.
+    fn name(&self, slot: Option<u32>, sender: bool) -> String {
+        let id = slot.map_or("SUM".to_owned(), |slot| format!("{:3}", socket(slot)));
+        let end = if self.begun.serving { 'S' } else { 'C' };
+        match (self.begun.terms.bidir, sender) {
+            (false, _) => format!("[{id}]"),
+            (true, true) => format!("[{id}][TX-{end}]"),
+            (true, false) => format!("[{id}][RX-{end}]"),
         }
     }
 
-    fn header(terms: &BulkTerms, columns: &str) -> String {
-        let role = if terms.bidir { "[Role]" } else { "" };
+    fn header(&self, columns: &str) -> String {
+        let role = if self.begun.terms.bidir { "[Role]" } else { "" };
         format!("[ ID]{role} Interval           Transfer     Bitrate{columns}\n")
     }
 
-    fn interval(&mut self, out: &mut String, omitted: bool, rows: &[StreamRow]) -> std::fmt::Result {
+    fn interval(&mut self, out: &mut String, omitted: bool, rows: &[StreamRow]) -> Result {
         if !self.style.intervals {
             return Ok(());
         }
-        let (terms, serving) = self.terms();
+        let terms = &self.begun.terms;
         if self.intervals == 0 {
             let sends = rows.first().is_some_and(|row| row.sender);
-            out.push_str(&Self::header(
-                &terms,
-                match (terms.udp, sends, terms.bidir) {
-                    (false, true, _) | (false, _, true) => "         Retr  Cwnd",
-                    (false, false, false) => "",
-                    (true, true, false) => "         Total Datagrams",
-                    (true, ..) => "         Jitter    Lost/Total Datagrams",
-                },
-            ));
+            out.push_str(&self.header(match (terms.udp, sends, terms.bidir) {
+                (false, true, _) | (false, _, true) => "         Retr  Cwnd",
+                (false, false, false) => "",
+                (true, true, false) => "         Total Datagrams",
+                (true, ..) => "         Jitter    Lost/Total Datagrams",
+            }));
         } else if terms.all_streams() > 1 {
             out.push_str(RULE);
         }
         self.intervals += 1;
         let mark = if omitted { "(omitted)" } else { "" };
-        for sender in [!serving, serving] {
+        for (sender, rows) in directions(self.begun.serving, rows) {
             let mut sum = Side::default();
             let mut span = (0, 0);
-            for row in rows.iter().filter(|row| row.sender == sender) {
+            for row in &rows {
                 let side = Side::local(row);
-                let role = self.role(&terms, sender, serving);
-                let head =
-                    self.head(&format!("{:3}", socket(row.slot)), &role, (row.start_ns, row.end_ns), &side);
-                self.tail(out, &terms, sender, &head, &side, Some(row), mark)?;
-                sum.add(&side);
+                let window = row.info.map(|info| u64::from(info.cwnd) * u64::from(info.snd_mss));
                 span = (row.start_ns, row.end_ns);
+                let head = self.head(Some(row.slot), sender, span, &side);
+                writeln!(out, "{head}  {}{mark}", self.columns(&side, sender, window))?;
+                sum.add(&side);
             }
-            if sum.streams > 1 {
-                let role = self.role(&terms, sender, serving);
-                let head = self.head("SUM", &role, span, &sum);
-                self.tail(out, &terms, sender, &head, &sum, None, mark)?;
+            if rows.len() > 1 {
+                let head = self.head(None, sender, span, &sum);
+                writeln!(out, "{head}  {}{mark}", self.columns(&sum, sender, None))?;
             }
         }
         Ok(())
     }
 
     /// The columns that all lines have.
-    fn head(&self, id: &str, role: &str, span: (u64, u64), side: &Side) -> String {
+    fn head(&self, slot: Option<u32>, sender: bool, span: (u64, u64), side: &Side) -> String {
         let (from, to) = (real(span.0) / 1e9, real(span.1) / 1e9);
         let seconds = real(span.1.saturating_sub(span.0)) / 1e9;
         let rate = if seconds > 0.0 { real(side.bytes) / seconds } else { 0.0 };
         let (moved, rate) = (amount(real(side.bytes), 'A'), amount(rate, self.style.format));
-        format!("[{id}]{role} {from:6.2}-{to:<6.2} sec  {moved}  {rate}/sec")
+        format!("{} {from:6.2}-{to:<6.2} sec  {moved}  {rate}/sec", self.name(slot, sender))
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one line of a table")]
-    fn tail(
-        &self,
-        out: &mut String,
-        terms: &BulkTerms,
-        sender: bool,
-        head: &str,
-        side: &Side,
-        row: Option<&StreamRow>,
-        mark: &str,
-    ) -> std::fmt::Result {
-        let window = row.and_then(|row| row.info).map(|i| u64::from(i.cwnd) * u64::from(i.snd_mss));
-        match (terms.udp, sender, side.retransmits, window) {
-            (true, true, ..) => writeln!(out, "{head}  {}  {mark}", side.packets),
-            (true, false, ..) => writeln!(out, "{head}  {}  {mark}", datagrams(side)),
-            (false, true, Some(again), Some(window)) => {
-                writeln!(out, "{head}  {again:3}   {}       {mark}", amount(real(window), 'A'))
+    /// The columns of what was sent or received, in an interval with the window of its end.
+    fn columns(&self, side: &Side, sent: bool, window: Option<u64>) -> String {
+        let packets = side.packets;
+        match (self.begun.terms.udp, sent, side.retransmits, window) {
+            (true, true, ..) => format!("{packets}  "),
+            (true, false, ..) => {
+                let share = g(side.share(), 2);
+                format!("{:5.3} ms  {}/{packets} ({share}%)  ", side.jitter_ms(), side.lost)
             }
-            (false, true, Some(again), None) => writeln!(out, "{head}  {again:3}             {mark}"),
-            _ => writeln!(out, "{head}                  {mark}"),
+            (false, true, Some(again), Some(window)) => {
+                format!("{again:3}   {}       ", amount(real(window), 'A'))
+            }
+            (false, true, Some(again), None) => format!("{again:3}             "),
+            _ => " ".repeat(16),
         }
     }
 
-    fn ended(&mut self, out: &mut String, ended: &BulkEnded) -> std::fmt::Result {
-        let (terms, serving) = self.terms();
+    fn ended(&mut self, out: &mut String, ended: &BulkEnded) -> Result {
+        let BulkBegun { serving, terms, .. } = &self.begun;
         out.push_str(RULE);
         if self.style.verbose {
             out.push_str("Test Complete. Summary Results:\n");
@@ -203,66 +180,47 @@ impl Report {
             (false, true) => "         Retr",
             (false, false) => "",
         };
-        out.push_str(&Self::header(&terms, columns));
-        for sender in [!serving, serving] {
-            let rows: Vec<&StreamRow> = ended.local.iter().filter(|row| row.sender == sender).collect();
-            if !rows.is_empty() {
-                self.summary(out, ended, &terms, serving, sender, &rows)?;
-            }
+        out.push_str(&self.header(columns));
+        for (sender, rows) in directions(*serving, &ended.local) {
+            self.summary(out, ended, sender, &rows)?;
         }
-        self.server_output(out, ended)
+        match &ended.server_output {
+            Some(ServerOutput::Text(text)) => writeln!(out, "\nServer output:\n{text}"),
+            Some(ServerOutput::Json(text)) => writeln!(out, "\nServer JSON output:\n{text}"),
+            None => Ok(()),
+        }
     }
 
-    fn summary(
-        &self,
-        out: &mut String,
-        ended: &BulkEnded,
-        terms: &BulkTerms,
-        serving: bool,
-        sender: bool,
-        rows: &[&StreamRow],
-    ) -> std::fmt::Result {
-        let role = self.role(terms, sender, serving);
+    fn summary(&self, out: &mut String, ended: &BulkEnded, sender: bool, rows: &[&StreamRow]) -> Result {
         let (mut sent_all, mut got_all) = (Side::default(), Side::default());
+        let serving = self.begun.serving;
         for row in rows {
             let (sent, got) = sides(ended, row);
             // A server prints its own half.
             let (sent, got) = (sent.filter(|_| !serving || sender), got.filter(|_| !serving || !sender));
-            let id = format!("{:3}", socket(row.slot));
             if let Some(sent) = sent {
-                self.result(out, terms, &id, &role, &sent, true)?;
+                self.result(out, Some(row.slot), sender, &sent, true)?;
                 sent_all.add(&sent);
             }
-            if let Some(file) = &self.file {
+            if let Some(file) = &self.facts.file {
                 out.push_str(&file.line(row.bytes, sender));
             }
             if let Some(got) = got {
-                self.result(out, terms, &id, &role, &got, false)?;
+                self.result(out, Some(row.slot), sender, &got, false)?;
                 got_all.add(&got);
             }
         }
-        if rows.len() > 1 {
-            if sent_all.streams > 0 {
-                self.result(out, terms, "SUM", &role, &sent_all, true)?;
-            }
-            if got_all.streams > 0 {
-                self.result(out, terms, "SUM", &role, &got_all, false)?;
+        for (all, sent) in [(sent_all, true), (got_all, false)] {
+            if rows.len() > 1 && all.streams > 0 {
+                self.result(out, None, sender, &all, sent)?;
             }
         }
         if self.style.verbose {
-            let remote = ended.remote_cpu.unwrap_or_default();
             let (one, other) = if sender { ("sender", "receiver") } else { ("receiver", "sender") };
-            let cpu = |cpu: &BulkCpu| format!("{:.1}% ({:.1}%u/{:.1}%s)", cpu.total, cpu.user, cpu.system);
-            writeln!(
-                out,
-                "CPU Utilization: local/{one} {}, remote/{other} {}",
-                cpu(&ended.cpu),
-                cpu(&remote)
-            )?;
-            let names = [("snd", &ended.congestion), ("rcv", &ended.remote_congestion)];
-            let names =
-                if sender { names } else { [("snd", &ended.remote_congestion), ("rcv", &ended.congestion)] };
-            for (which, name) in names {
+            let cpu = |cpu: BulkCpu| format!("{:.1}% ({:.1}%u/{:.1}%s)", cpu.total, cpu.user, cpu.system);
+            let (own, remote) = (cpu(ended.cpu), cpu(ended.remote_cpu.unwrap_or_default()));
+            writeln!(out, "CPU Utilization: local/{one} {own}, remote/{other} {remote}")?;
+            for (which, name) in ["snd", "rcv"].into_iter().zip(congestions(ended, sender)) {
                 if let Some(name) = name {
                     writeln!(out, "{which}_tcp_congestion {name}")?;
                 }
@@ -271,42 +229,21 @@ impl Report {
         Ok(())
     }
 
-    fn result(
-        &self,
-        out: &mut String,
-        terms: &BulkTerms,
-        id: &str,
-        role: &str,
-        side: &Side,
-        sent: bool,
-    ) -> std::fmt::Result {
-        let head = self.head(id, role, (0, side.ns), side);
-        let who = if sent { "sender" } else { "receiver" };
-        match (terms.udp, sent, side.retransmits) {
-            (true, true, _) => writeln!(out, "{head}  0.000 ms  0/{} (0%)  {who}", side.packets),
-            (true, false, _) => writeln!(out, "{head}  {}  {who}", datagrams(side)),
-            (false, true, Some(again)) => writeln!(out, "{head}  {again:3}             {who}"),
-            _ => writeln!(out, "{head}                  {who}"),
+    /// What the sender or the receiver says of a stream, or of all together, in the end.
+    fn result(&self, out: &mut String, slot: Option<u32>, sender: bool, side: &Side, sent: bool) -> Result {
+        let head = self.head(slot, sender, (0, side.ns), side);
+        if !sent {
+            return writeln!(out, "{head}  {}receiver", self.columns(side, false, None));
         }
+        // A sender of datagrams knows nothing of loss and jitter.
+        let side = Side { lost: 0, jitter_ns: 0.0, ..*side };
+        writeln!(out, "{head}  {}sender", self.columns(&side, !self.begun.terms.udp, None))
     }
-
-    fn server_output(&self, out: &mut String, ended: &BulkEnded) -> std::fmt::Result {
-        match &ended.server_output {
-            Some(ServerOutput::Text(text)) => writeln!(out, "\nServer output:\n{text}"),
-            Some(ServerOutput::Json(text)) => writeln!(out, "\nServer JSON output:\n{text}"),
-            None => Ok(()),
-        }
-    }
-}
-
-fn datagrams(side: &Side) -> String {
-    let share = g(side.share(), 2);
-    format!("{:5.3} ms  {}/{} ({share}%)", side.jitter_ms(), side.lost, side.packets)
 }
 
 /// What a server prints of one test, for a client that wants it.
 pub(crate) fn server_output(news: &[crate::Bulk]) -> ServerOutput {
-    let mut report = Report::new(Style { format: 'a', verbose: false, intervals: true });
+    let mut report = Report::new(Style::USUAL, Facts::default(), BulkTerms::default());
     ServerOutput::Text(news.iter().map(|bulk| report.on_event(&bulk.news)).collect())
 }
 
@@ -333,11 +270,11 @@ mod tests {
     #[test]
     fn lines_as_the_original_prints_them() {
         // The lines are those of iperf 3.12 and 3.21 with other numbers.
-        let style = Style { format: 'a', verbose: false, intervals: true };
-        let mut report = Report::new(style.clone());
+        let fresh = || Report::new(Style::USUAL, Facts::default(), BulkTerms::default());
+        let mut report = fresh();
         let info = metrics::TcpInfo { cwnd: 28, snd_mss: 32_741, ..metrics::TcpInfo::default() };
         assert_eq!(
-            report.on_event(&begun(false, BulkTerms::default())),
+            report.on_event(&begun(false, BulkTerms::usual())),
             "[  5] local 127.0.0.1 port 58820 connected to 127.0.0.1 port 5399\n"
         );
         let sent = StreamRow { retransmits: Some(1), info: Some(info), ..row(0, true, 12_500_000) };
@@ -356,8 +293,8 @@ mod tests {
              [  5]   0.00-1.03   sec  11.9 MBytes  97.1 Mbits/sec                  receiver\n"
         );
 
-        let mut report = Report::new(style);
-        report.on_event(&begun(true, BulkTerms { udp: true, streams: 2, ..BulkTerms::default() }));
+        let mut report = fresh();
+        report.on_event(&begun(true, BulkTerms { udp: true, streams: 2, ..BulkTerms::usual() }));
         let got = |slot, jitter_ns| StreamRow { packets: 38, jitter_ns, ..row(slot, false, 1_245_184) };
         assert_eq!(
             report.on_event(&BulkNews::Interval { omitted: true, rows: vec![got(0, 413e3), got(1, 182e3)] }),
@@ -373,8 +310,9 @@ mod tests {
 
     #[test]
     fn both_directions_have_roles() {
-        let mut report = Report::new(Style { format: 'm', verbose: true, intervals: true });
-        let terms = BulkTerms { bidir: true, ..BulkTerms::default() };
+        let style = Style { format: 'm', verbose: true, intervals: true };
+        let mut report = Report::new(style, Facts::default(), BulkTerms::default());
+        let terms = BulkTerms { bidir: true, ..BulkTerms::usual() };
         let told = report.on_event(&begun(false, terms));
         assert!(
             told.contains(

@@ -88,10 +88,10 @@ mod tests {
     #[test]
     fn what_is_agreed_on_is_a_phase() {
         let phase = |terms: BulkTerms| phase_of(&terms);
-        let tcp = phase(BulkTerms { streams: 4, reverse: true, ..BulkTerms::default() });
+        let tcp = phase(BulkTerms { streams: 4, reverse: true, ..BulkTerms::usual() });
         assert_eq!((tcp.pattern, tcp.connections, tcp.duration_ns), (Pattern::Pull, 4, Some(10 * SECOND)));
         let udp =
-            phase(BulkTerms { udp: true, block: 500, rate: 9, time_s: 0, bytes: 5, ..BulkTerms::default() });
+            phase(BulkTerms { udp: true, block: 500, rate: 9, time_s: 0, bytes: 5, ..BulkTerms::usual() });
         assert_eq!((udp.kind, udp.probe.map(|probe| probe.size)), (Kind::Delay, Some(500)));
         assert_eq!((udp.duration_ns, udp.total_bytes, udp.rate), (None, Some(5), Some(9)));
     }

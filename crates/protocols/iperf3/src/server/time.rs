@@ -1,5 +1,6 @@
 //! What a server waits for, and for how long.
 
+use super::run::expires;
 use super::{MOST_SILENT, Server, Step, Test};
 use crate::codec::code;
 use metrics::{Mono, SECOND};
@@ -21,7 +22,7 @@ const PARTING: u64 = 10 * SECOND;
 
 impl Server {
     /// When a test is to be looked at next.
-    pub(super) fn due(&self, test: &Test) -> Mono {
+    pub(super) fn due(test: &Test) -> Mono {
         let patience = match test.step {
             Step::Parameters => PATIENCE,
             Step::Held => HELD,
@@ -30,7 +31,9 @@ impl Server {
             Step::Freezing => STANDING,
             Step::Exchanging => EXCHANGING,
             Step::Parting => PARTING,
-            Step::Running => return self.running_due(test),
+            Step::Running => {
+                return test.stats.as_ref().map_or(Mono(u64::MAX), |stats| stats.wakes().min(expires(stats)));
+            }
         };
         test.since.plus(patience)
     }
@@ -38,7 +41,7 @@ impl Server {
     /// Acts on tests whose timer has expired, and stops a server that has been idle for `--idle-timeout`.
     pub(super) fn wake(&mut self, cx: &Context<'_>) {
         for link in self.tests.keys().copied().collect::<Vec<_>>() {
-            let Some(test) = self.tests.get(&link).filter(|test| self.due(test) <= cx.now) else { continue };
+            let Some(test) = self.tests.get(&link).filter(|test| Self::due(test) <= cx.now) else { continue };
             match test.step {
                 Step::Parameters => self.fail(cx, link, code::PARAMETERS, "no parameters came"),
                 Step::Held => self.verdicts(cx, link),
@@ -51,11 +54,11 @@ impl Server {
             }
         }
         self.early.truncate(MOST_SILENT);
-        let idle = self.plan.idle_ns.is_some_and(|ns| cx.now.since(self.quiet) >= ns);
+        let idle = self.plan.options.idle_ns.is_some_and(|ns| cx.now.since(self.quiet) >= ns);
         if idle && self.tests.is_empty() && !self.stopping {
             self.driver.notice(Level::Info, "the server has been idle for long enough");
             self.stopping = true;
-            self.check_over(cx);
+            self.check_over();
         }
     }
 }

@@ -6,7 +6,7 @@ use iperf3::codec::framed;
 use iperf3::judge::{Judge, Verdict};
 use iperf3::params::Parameters;
 use iperf3::{Bulk, BulkEnded, BulkNews, BulkTerms};
-use iperf3::{Client, ClientPlan, Limits, Opening, Server, ServerPlan, Store};
+use iperf3::{Client, ClientPlan, Limits, Opening, Server, ServerOptions, ServerPlan, Store};
 use metrics::SECOND;
 use model::{Event, Kind, Phase, Standing, Status, Verify};
 use sim::{Host, Link, Network, Quirks, Say};
@@ -15,22 +15,22 @@ use std::sync::{Arc, Mutex};
 
 pub(crate) fn server_plan() -> ServerPlan {
     ServerPlan {
+        options: ServerOptions::default(),
         workers: 2,
         cores: vec![Some(0), Some(1)],
-        file: None,
-        user_timeout_ns: None,
         acl: Acl::default(),
         streams: Acl::default(),
-        limits: Limits::default(),
-        judge: None,
         interval_ns: SECOND,
         exit_after: None,
-        idle_ns: None,
-        render: None,
         sessions: true,
         congestion: ("cubic".into(), vec![]),
         meter: Box::new(|| (0.0, 0.0)),
     }
+}
+
+/// A server's plan with these options.
+fn with(options: ServerOptions) -> ServerPlan {
+    ServerPlan { options, ..server_plan() }
 }
 
 fn serve(net: &mut Network, plan: ServerPlan) -> Host {
@@ -48,7 +48,6 @@ pub(crate) fn client_plan(terms: BulkTerms) -> ClientPlan {
         workers: 2,
         from: None,
         port: None,
-        connect_timeout_ns: 10 * SECOND,
         silence_ns: 120 * SECOND,
         congestion: "cubic".into(),
         meter: Box::new(|| (0.0, 0.0)),
@@ -64,7 +63,7 @@ fn call(net: &mut Network, n: u32, terms: BulkTerms) -> Host {
 }
 
 fn terms() -> BulkTerms {
-    BulkTerms { time_s: 3, block: 8_000, ..BulkTerms::default() }
+    BulkTerms { time_s: 3, block: 8_000, ..BulkTerms::usual() }
 }
 
 fn udp() -> BulkTerms {
@@ -354,7 +353,7 @@ fn a_client_that_is_stopped_has_results_all_the_same() {
 fn limits_are_kept() {
     let mut net = network(17);
     let limits = Limits { rate: Some((1_000_000, 1)), duration_s: Some(20), ..Limits::default() };
-    serve(&mut net, ServerPlan { limits, ..server_plan() });
+    serve(&mut net, with(ServerOptions { limits, ..ServerOptions::default() }));
     let over = [
         call(&mut net, 1, BulkTerms { rate: 5_000_000, ..terms() }),
         call(&mut net, 2, BulkTerms { time_s: 15, ..terms() }),
@@ -457,7 +456,7 @@ fn a_file_arrives_as_it_was_in_either_direction() {
             let (local, remote): (Arc<dyn Store>, Arc<dyn Store>) =
                 if reverse { (empty.clone(), full) } else { (full, empty.clone()) };
             let file: Opening = Arc::new(move |_| Ok(Arc::clone(&remote)));
-            serve(&mut net, ServerPlan { file: Some(file), ..server_plan() });
+            serve(&mut net, with(ServerOptions { file: Some(file), ..ServerOptions::default() }));
             let terms =
                 BulkTerms { time_s: 0, bytes: content.len() as u64, block: 1_000, reverse, ..terms() };
             let plan = ClientPlan { store: Some(local), ..client_plan(terms) };
@@ -478,7 +477,7 @@ fn a_file_arrives_as_it_was_in_either_direction() {
 fn a_file_that_cannot_be_opened_keeps_no_server_from_ending() {
     let mut net = network(33);
     let file: Opening = Arc::new(|_| Err("there is none".to_owned()));
-    let server = serve(&mut net, ServerPlan { file: Some(file), ..server_plan() });
+    let server = serve(&mut net, with(ServerOptions { file: Some(file), ..ServerOptions::default() }));
     let client = call(&mut net, 1, terms());
     net.run_until(net.now.plus(SECOND));
     assert_eq!(told(&net, client).status(), Status::Failed);
@@ -492,7 +491,7 @@ fn a_test_that_moves_is_not_silent_however_long_its_intervals_are() {
     for reverse in [false, true] {
         let mut net = network(34);
         let limits = Limits { silence_ns: SECOND / 2, ..Limits::default() };
-        serve(&mut net, ServerPlan { limits, ..server_plan() });
+        serve(&mut net, with(ServerOptions { limits, ..ServerOptions::default() }));
         let terms = BulkTerms { reverse, ..terms() };
         let plan = ClientPlan { silence_ns: SECOND / 2, interval_ns: 60 * SECOND, ..client_plan(terms) };
         let now = net.now;
@@ -541,7 +540,7 @@ impl Judge for Slow {
 fn tokens_that_take_long_keep_only_their_own_address_waiting() {
     let judge = Arc::new(Slow::default());
     let mut net = network(31);
-    serve(&mut net, ServerPlan { judge: Some(judge.clone()), ..server_plan() });
+    serve(&mut net, with(ServerOptions { judge: Some(judge.clone()), ..ServerOptions::default() }));
     let call = |net: &mut Network, n: u32, token: &str| {
         let now = net.now;
         let parameters = Parameters { terms: terms(), token: Some(token.to_owned()) };

@@ -1,6 +1,6 @@
 //! An understood command line.
 
-use crate::BulkTerms;
+use crate::{BulkTerms, Limits};
 use std::net::IpAddr;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,24 +58,20 @@ pub(crate) struct Spec {
     pub(crate) local_port: Option<u16>,
     /// How long the control connection may take, ns.
     pub(crate) connect_timeout_ns: Option<u64>,
-    /// How long nothing may come, ns.
-    pub(crate) silence_ns: u64,
     /// Name for authentication, and the file with the server's key.
-    pub(crate) user: Option<(String, String)>,
+    pub(crate) user: (Option<String>, Option<String>),
     /// Older padding of the token.
     pub(crate) pkcs1: bool,
     /// Server: end after one test.
     pub(crate) one_off: bool,
     /// Server: go to the background.
     pub(crate) daemon: bool,
-    /// Server: most bits/s of a test, and over how many seconds.
-    pub(crate) rate_limit: Option<(u64, u32)>,
-    /// Server: longest test, s.
-    pub(crate) longest: Option<u32>,
+    /// Limits of a server's tests; a client keeps the one of silence.
+    pub(crate) limits: Limits,
     /// Server: end or start again after so long without a test, s.
     pub(crate) idle_s: Option<u32>,
     /// Server: files with the private key and with the users.
-    pub(crate) keys: Option<(String, String)>,
+    pub(crate) keys: (Option<String>, Option<String>),
     /// Server: how far the client's clock may be off, s.
     pub(crate) skew_s: u32,
     /// Options that have no effect here.

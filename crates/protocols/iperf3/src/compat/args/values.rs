@@ -20,11 +20,6 @@ pub(super) fn amount(text: &str, thousand: f64) -> Result<u64, String> {
     Ok(u64::clamped(number))
 }
 
-/// Seconds, rounded up to whole ones.
-pub(super) fn seconds(seconds: f64) -> u32 {
-    u32::clamped(seconds.ceil())
-}
-
 /// What `--cntl-ka[=idle/interval/count]` asks for. The kernel probes at this interval, too, and its count is the system's.
 pub(super) fn keepalive(text: Option<&str>) -> Result<Option<u64>, String> {
     let Some(text) = text else { return Ok(None) };

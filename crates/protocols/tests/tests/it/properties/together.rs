@@ -116,7 +116,7 @@ fn ttcp(rng: &mut Rng) -> Phase {
 fn bulk_terms(rng: &mut Rng) -> BulkTerms {
     let (reverse, bidir) = one_of(rng, &[(false, false), (true, false), (false, true)]);
     let streams = rng.between(1, 4) as u32;
-    let terms = BulkTerms { time_s: 1, block: 8_000, reverse, bidir, streams, ..BulkTerms::default() };
+    let terms = BulkTerms { time_s: 1, block: 8_000, reverse, bidir, streams, ..BulkTerms::usual() };
     match rng.between(0, 2) {
         0 => BulkTerms { udp: true, block: 500, rate: 400_000, wide: true, ..terms },
         _ => terms,
