@@ -79,57 +79,51 @@ pub(crate) struct Spec {
 /// Most bytes of a datagram over IPv4: 65535 less both headers.
 pub(super) const LARGEST_DATAGRAM: u64 = 65_507;
 
-#[derive(Default)]
-struct RawOptions {
-    spec: Spec,
-    role: Option<Role>,
-}
-
 /// What a value begins with `-` for, or is not there, takes none.
-const OPTIONS: &[Opt<RawOptions>] = ::compat::options! { RawOptions:
+const OPTIONS: &[Opt<Spec>] = ::compat::options! { Spec:
     "h help" Flag |_, _| stop(Stop::Help)?;
     "r s" Maybe |o, v| {
-        one_role(&mut o.role, if v.name == "-r" { Role::Receiver } else { Role::Sender })?;
-        o.spec.address = v.text.map(str::to_owned).or(o.spec.address.take());
+        one_role(o, if v.name == "-r" { Role::Receiver } else { Role::Sender })?;
+        o.address = v.text.map(str::to_owned).or(o.address.take());
     };
     "m" Value |o, v| {
-        let (ports, host) = mapping(&mut o.spec, v.text())?;
-        (o.spec.layout.ports, o.spec.layout.threads) = (ports, 1);
+        let (ports, host) = mapping(o, v.text())?;
+        (o.layout.ports, o.layout.threads) = (ports, 1);
         if host != "*" {
-            o.spec.address = Some(host.to_owned());
+            o.address = Some(host.to_owned());
         }
     };
-    "P" Value |o, v| o.spec.layout.ports = v.whole(1, MOST_PORTS)?;
-    "n" Value |o, v| o.spec.layout.threads = v.whole(1, 25_600)?;
-    "l" Value |o, v| o.spec.layout.connections = v.whole(1, 1_000)?;
-    "p" Value |o, v| o.spec.layout.port = v.whole(2, 65_535)?;
+    "P" Value |o, v| o.layout.ports = v.whole(1, MOST_PORTS)?;
+    "n" Value |o, v| o.layout.threads = v.whole(1, 25_600)?;
+    "l" Value |o, v| o.layout.connections = v.whole(1, 1_000)?;
+    "p" Value |o, v| o.layout.port = v.whole(2, 65_535)?;
     "f" Maybe |o, v| {
         let first = if v.text.is_some() { v.whole(1, 65_535)? } else { FIRST_LOCAL };
-        o.spec.local_port = Some(if first <= 1024 { FIRST_LOCAL } else { first });
+        o.local_port = Some(if first <= 1024 { FIRST_LOCAL } else { first });
     };
-    "a" Value |o, v| o.spec.local = Some(address(v)?);
-    "b" Value |o, v| o.spec.buffer = Some(scaled(v, 1024)?.clamp(1, 16 << 20));
-    "B" Value |o, v| o.spec.limit = Some(scaled(v, 1000)?.max(8));
-    "W" Value |o, v| o.spec.layout.warmup_s = v.whole(0, 86_400)?;
-    "t" Value |o, v| o.spec.layout.seconds = v.whole(0, 31_536_000)?;
-    "C" Value |o, v| o.spec.layout.cooldown_s = v.whole(0, 86_400)?;
-    "N" Flag |o, _| o.spec.layout.sync = false;
-    "M L" Flag |o, _| o.spec.layout.multi = true;
-    "H" Flag |o, _| o.spec.hold = true;
-    "Q" Flag |o, _| o.spec.quiet = true;
-    "V" Flag |o, _| o.spec.verbose = true;
-    "no-delay" Flag |o, _| o.spec.nodelay = true;
-    "R show-tcp-retrans" Flag |o, _| o.spec.retransmits = true;
-    "K show-nic-packets" Value |o, v| o.spec.nic = v.text.map(str::to_owned);
-    "I show-dev-interrupts" Value |o, v| o.spec.interrupts = v.text.map(str::to_owned);
-    "u" Flag |o, _| o.spec.layout.udp = true;
-    "O" Maybe |o, v| o.spec.log = Some(v.text.unwrap_or("ntttcp-for-linux-log.log").to_owned());
-    "x" Maybe |o, v| o.spec.xml = Some(v.text.unwrap_or("ntttcp-for-linux-log.xml").to_owned());
-    "j" Maybe |o, v| o.spec.json = Some(v.text.unwrap_or("ntttcp-for-linux-log.json").to_owned());
-    "6" Flag |o, _| o.spec.v6 = true;
-    "fq-rate-limit" Value |o, v| o.spec.fq_limit = Some(scaled(v, 1000)?.max(8));
-    "e" Flag |o, _| o.spec.ignored.push("-e (connections are always waited for by epoll)".to_owned());
-    "D" Flag |o, _| o.spec.ignored.push("-D (it stays in the foreground)".to_owned());
+    "a" Value |o, v| o.local = Some(address(v)?);
+    "b" Value |o, v| o.buffer = Some(scaled(v, 1024)?.clamp(1, 16 << 20));
+    "B" Value |o, v| o.limit = Some(scaled(v, 1000)?.max(8));
+    "W" Value |o, v| o.layout.warmup_s = v.whole(0, 86_400)?;
+    "t" Value |o, v| o.layout.seconds = v.whole(0, 31_536_000)?;
+    "C" Value |o, v| o.layout.cooldown_s = v.whole(0, 86_400)?;
+    "N" Flag |o, _| o.layout.sync = false;
+    "M L" Flag |o, _| o.layout.multi = true;
+    "H" Flag |o, _| o.hold = true;
+    "Q" Flag |o, _| o.quiet = true;
+    "V" Flag |o, _| o.verbose = true;
+    "no-delay" Flag |o, _| o.nodelay = true;
+    "R show-tcp-retrans" Flag |o, _| o.retransmits = true;
+    "K show-nic-packets" Value |o, v| o.nic = v.text.map(str::to_owned);
+    "I show-dev-interrupts" Value |o, v| o.interrupts = v.text.map(str::to_owned);
+    "u" Flag |o, _| o.layout.udp = true;
+    "O" Maybe |o, v| o.log = Some(v.text.unwrap_or("ntttcp-for-linux-log.log").to_owned());
+    "x" Maybe |o, v| o.xml = Some(v.text.unwrap_or("ntttcp-for-linux-log.xml").to_owned());
+    "j" Maybe |o, v| o.json = Some(v.text.unwrap_or("ntttcp-for-linux-log.json").to_owned());
+    "6" Flag |o, _| o.v6 = true;
+    "fq-rate-limit" Value |o, v| o.fq_limit = Some(scaled(v, 1000)?.max(8));
+    "e" Flag |o, _| o.ignored.push("-e (connections are always waited for by epoll)".to_owned());
+    "D" Flag |o, _| o.ignored.push("-D (it stays in the foreground)".to_owned());
 };
 
 /// Most ports of a test, each of which has a thread.
@@ -146,7 +140,7 @@ pub(crate) fn read(arguments: &[String]) -> Result<Request<Box<Spec>>, String> {
 }
 
 fn linux(arguments: &[String]) -> Result<Box<Spec>, Stop> {
-    let mut options = RawOptions::default();
+    let mut spec = Spec::default();
     let mut words = arguments.iter().map(String::as_str).peekable();
     // Letters without a value may stand in one word, as getopt has it.
     let mut rest: Option<String> = None;
@@ -163,10 +157,9 @@ fn linux(arguments: &[String]) -> Result<Box<Spec>, Stop> {
         if option.takes == Takes::Value && text.is_none() {
             return Err(format!("{word} needs a value").into());
         }
-        (option.set)(&mut options, &Value { name: &format!("-{name}"), text })?;
+        (option.set)(&mut spec, &Value { name: &format!("-{name}"), text })?;
     }
-    let RawOptions { mut spec, role } = options;
-    finish(&mut spec, role)?;
+    finish(&spec)?;
     Ok(Box::new(spec))
 }
 
@@ -183,9 +176,10 @@ fn split(word: &str) -> Result<(&str, Option<&str>), String> {
 }
 
 /// Takes a role, of which there can be one only.
-pub(super) fn one_role(role: &mut Option<Role>, this: Role) -> Result<(), Stop> {
-    match role.replace(this) {
-        Some(other) if other != this => stop("-r and -s exclude each other"),
+pub(super) fn one_role(spec: &mut Spec, role: Role) -> Result<(), Stop> {
+    let given = std::mem::replace(&mut spec.role_given, true);
+    match std::mem::replace(&mut spec.role, role) {
+        other if given && other != role => stop("-r and -s exclude each other"),
         _ => Ok(()),
     }
 }
@@ -220,8 +214,7 @@ pub(super) fn check_ports(layout: &Layout, above: u16) -> Result<(), String> {
     Ok(())
 }
 
-fn finish(spec: &mut Spec, role: Option<Role>) -> Result<(), String> {
-    (spec.role, spec.role_given) = (role.unwrap_or_default(), role.is_some());
+fn finish(spec: &Spec) -> Result<(), String> {
     check_ports(&spec.layout, 0)?;
     match spec.role {
         Role::Sender if spec.address.is_none() => {

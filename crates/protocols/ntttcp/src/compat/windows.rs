@@ -2,13 +2,10 @@
 
 use super::args::{MOST_PORTS, Role, Spec, address, check_ports, mapping, one_role, scaled};
 use crate::{Layout, READY_OFFSET};
-use compat::options::{Opt, Stop, Takes, Value, find, stop, whole};
-use std::fmt::Display;
-use std::str::FromStr;
+use compat::options::{Opt, Stop, Takes, Value, find, stop};
 
 struct RawOptions {
     spec: Spec,
-    role: Option<Role>,
     buffers: Option<u64>,
     v6: bool,
 }
@@ -22,25 +19,25 @@ impl RawOptions {
 
 const OPTIONS: &[Opt<RawOptions>] = ::compat::options! { RawOptions:
     "h help ?" Flag |_, _| stop(Stop::Help)?;
-    "s" Flag |o, _| one_role(&mut o.role, Role::Sender)?;
-    "r" Flag |o, _| one_role(&mut o.role, Role::Receiver)?;
+    "s" Flag |o, _| one_role(&mut o.spec, Role::Sender)?;
+    "r" Flag |o, _| one_role(&mut o.spec, Role::Receiver)?;
     "ns" Flag |o, _| o.spec.layout.token = false;
     "ndl" Flag |o, _| o.spec.nodelay = true;
     "u" Flag |o, _| o.spec.layout.udp = true;
     "v" Flag |o, _| o.spec.verbose = true;
     "6" Flag |o, _| o.v6 = true;
     "windows" Flag |_, _| ();
-    "l" Maybe |o, v| o.spec.buffer = Some(size(v)?.clamp(1, 16 << 20));
-    "n" Maybe |o, v| o.buffers = Some(number(v, 1, 1 << 32)?);
-    "p" Maybe |o, v| o.spec.layout.port = number(v, 1, 65_535)?;
-    "t" Maybe |o, v| o.spec.layout.seconds = number(v, 1, 31_536_000)?;
-    "wu" Maybe |o, v| o.spec.layout.warmup_s = number(v, 0, 86_400)?;
-    "cd" Maybe |o, v| o.spec.layout.cooldown_s = number(v, 0, 86_400)?;
-    "rb" Maybe |o, v| o.spec.rcvbuf = socket_buffer(v)?.or(o.spec.rcvbuf);
-    "sb" Maybe |o, v| o.spec.sndbuf = socket_buffer(v)?.or(o.spec.sndbuf);
-    "to" Maybe |o, v| o.spec.patience_ms = Some(number(v, 1, 86_400_000)?);
-    "thr" Maybe |o, v| o.spec.thread_limit = Some(number::<u64>(v, 1, 1 << 30)?.saturating_mul(8_192));
-    "nic" Maybe |o, v| o.spec.local = Some(address(&Value { name: "-nic", text: Some(given(v)?) })?);
+    "l" Value |o, v| o.spec.buffer = Some(size(v)?.clamp(1, 16 << 20));
+    "n" Value |o, v| o.buffers = Some(v.whole(1, 1 << 32)?);
+    "p" Value |o, v| o.spec.layout.port = v.whole(1, 65_535)?;
+    "t" Value |o, v| o.spec.layout.seconds = v.whole(1, 31_536_000)?;
+    "wu" Value |o, v| o.spec.layout.warmup_s = v.whole(0, 86_400)?;
+    "cd" Value |o, v| o.spec.layout.cooldown_s = v.whole(0, 86_400)?;
+    "rb" Value |o, v| o.spec.rcvbuf = socket_buffer(v)?.or(o.spec.rcvbuf);
+    "sb" Value |o, v| o.spec.sndbuf = socket_buffer(v)?.or(o.spec.sndbuf);
+    "to" Value |o, v| o.spec.patience_ms = Some(v.whole(1, 86_400_000)?);
+    "thr" Value |o, v| o.spec.thread_limit = Some(v.whole::<u64>(1, 1 << 30)?.saturating_mul(8_192));
+    "nic" Value |o, v| o.spec.local = Some(address(&Value { name: "-nic", ..*v })?);
     "xml" Maybe |o, v| o.spec.xml = Some(v.text.unwrap_or("xml.txt").to_owned());
     "a icp w" Maybe |o, v| o.idle(v, "sends and receives are not queued here");
     "wa" Maybe |o, v| o.idle(v, "reads take what there is");
@@ -84,7 +81,7 @@ pub(super) fn read(arguments: &[String]) -> Result<Box<Spec>, Stop> {
         ..Layout::default()
     };
     let spec = Spec { windows: true, layout, ..Spec::default() };
-    let mut options = RawOptions { spec, role: None, buffers: None, v6: false };
+    let mut options = RawOptions { spec, buffers: None, v6: false };
     let mut words = arguments.iter().map(String::as_str).peekable();
     while let Some(word) = words.next() {
         let name = word.trim_start_matches('-');
@@ -100,30 +97,24 @@ pub(super) fn read(arguments: &[String]) -> Result<Box<Spec>, Stop> {
         let flag = option.takes == Takes::Flag;
         let refused = matches!(name, "sp" | "rt" | "lm" | "jm");
         let text = words.next_if(|next| !refused && (!flag && !next.starts_with('-') || *next == "-1"));
+        if option.takes == Takes::Value && text.is_none() {
+            return Err(format!("{word} needs a value").into());
+        }
         (option.set)(&mut options, &Value { name: word, text })?;
     }
-    let RawOptions { mut spec, role, buffers, v6 } = options;
-    finish(&mut spec, role, buffers, v6)?;
+    let RawOptions { mut spec, buffers, v6 } = options;
+    finish(&mut spec, buffers, v6)?;
     Ok(Box::new(spec))
-}
-
-fn given<'a>(value: &Value<'a>) -> Result<&'a str, String> {
-    value.text.ok_or_else(|| format!("{} needs a value", value.name))
-}
-
-fn number<T: FromStr + PartialOrd + Display>(value: &Value<'_>, low: T, high: T) -> Result<T, String> {
-    let text = given(value)?;
-    whole(text, value.name, text, low, high)
 }
 
 fn size(value: &Value<'_>) -> Result<u64, String> {
     let name = format!("-{}", value.name.trim_start_matches('-'));
-    scaled(&Value { name: &name, text: Some(given(value)?) }, 1024)
+    scaled(&Value { name: &name, ..*value }, 1024)
 }
 
 /// The size of a socket's buffer; -1 and 0 leave it to the system.
 fn socket_buffer(value: &Value<'_>) -> Result<Option<u64>, String> {
-    match given(value)? {
+    match value.text() {
         "-1" | "0" => Ok(None),
         _ => Ok(Some(size(value)?.min(1 << 30))),
     }
@@ -139,8 +130,10 @@ fn add_hosts(spec: &mut Spec, tuple: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn finish(spec: &mut Spec, role: Option<Role>, buffers: Option<u64>, v6: bool) -> Result<(), String> {
-    spec.role = role.ok_or("NTttcp either sends (-s) or receives (-r)")?;
+fn finish(spec: &mut Spec, buffers: Option<u64>, v6: bool) -> Result<(), String> {
+    if !spec.role_given {
+        return Err("NTttcp either sends (-s) or receives (-r)".to_owned());
+    }
     let Some(first) = spec.hosts.first() else {
         return Err("NTttcp needs its mapping: ntttcp -s -m 1,*,192.0.2.1".to_owned());
     };
