@@ -13,7 +13,7 @@ mod tell;
 use super::codec::{Cookie, Inbox, State, cookie, cookie_text};
 use super::params::Parameters;
 use super::store::Store;
-use super::stream_stats::{StreamStats, Told};
+use super::stream_stats::StreamStats;
 use super::test_state::TestState;
 use crate::host::Meter;
 use crate::{Bulk, BulkNews};
@@ -302,14 +302,6 @@ impl Client {
     /// Tells the intervals that wait for streams which have not answered.
     fn settle(&mut self) {
         let told = self.stats.as_mut().map(StreamStats::settle).unwrap_or_default();
-        self.tell_intervals(told);
-    }
-
-    fn tell_intervals(&mut self, told: Vec<Told>) {
-        if self.plan.interval_ns > 0 {
-            for Told { omitted, rows } in told {
-                self.tell(BulkNews::Interval { omitted, rows });
-            }
-        }
+        told.into_iter().for_each(|news| self.tell(news));
     }
 }

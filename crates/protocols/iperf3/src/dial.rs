@@ -2,7 +2,7 @@
 
 use super::packets::UdpStream;
 use super::stream::TcpStream;
-use super::test_state::{Posted, TestState};
+use super::test_state::{Part, Posted, TestState};
 use metrics::Ending;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -18,9 +18,9 @@ pub(super) struct Dialer {
     from: Option<IpAddr>,
     /// Local port of the first stream; the next have the next.
     port: Option<u16>,
+    /// The next stream; beyond all of them when no more is to be opened.
     next: u32,
     step: u32,
-    stopped: bool,
 }
 
 impl Dialer {
@@ -33,15 +33,8 @@ impl Dialer {
     ) -> Vec<Box<dyn Connector>> {
         let step = u32::from(workers.max(1));
         let one = |next| {
-            Box::new(Dialer {
-                test_state: Arc::clone(test_state),
-                to,
-                from,
-                port,
-                next,
-                step,
-                stopped: false,
-            }) as Box<dyn Connector>
+            let dialer = Dialer { test_state: Arc::clone(test_state), to, from, port, next, step };
+            Box::new(dialer) as Box<dyn Connector>
         };
         (0..step).map(one).collect()
     }
@@ -57,7 +50,7 @@ impl Dialer {
 
 impl Connector for Dialer {
     fn open(&mut self, cx: &mut Context<'_>) -> Open {
-        if self.stopped || self.next >= self.test_state.terms.all_streams() {
+        if self.next >= self.test_state.terms.all_streams() {
             return Open::Done;
         }
         if self.test_state.turn() != self.next {
@@ -66,11 +59,11 @@ impl Connector for Dialer {
         let target = self.target();
         let slot = self.next;
         self.next += self.step;
-        let test_state = Arc::clone(&self.test_state);
-        if test_state.terms.udp {
-            Open::Datagram(Box::new(UdpStream::client(test_state, slot)), target)
+        let part = Part::client(Arc::clone(&self.test_state), slot);
+        if self.test_state.terms.udp {
+            Open::Datagram(Box::new(UdpStream::new(part)), target)
         } else {
-            Open::Flow(Box::new(TcpStream::client(test_state, slot)), target)
+            Open::Flow(Box::new(TcpStream::new(part)), target)
         }
     }
 
@@ -81,6 +74,6 @@ impl Connector for Dialer {
     }
 
     fn stop(&mut self) {
-        self.stopped = true;
+        self.next = u32::MAX;
     }
 }

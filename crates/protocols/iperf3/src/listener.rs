@@ -7,7 +7,7 @@
 use super::codec::{COOKIE, Cookie, HELLO, REPLY, State};
 use super::packets::UdpStream;
 use super::stream::TcpStream;
-use super::test_state::{Posted, TestState};
+use super::test_state::{Part, Posted, TestState};
 use crate::quota::{LOOK, PendingPeers, PendingPlace};
 use common::Acl;
 use common::message::warn;
@@ -165,7 +165,7 @@ impl Acceptor for Listener {
         }
         let nth = joined?;
         cx.post(Posted::Joined { group: test_state.group, when, path });
-        Some(Box::new(UdpStream::server(test_state, when, (nth, self.worker, self.workers))))
+        Some(Box::new(UdpStream::new(Part::server(test_state, when, (nth, self.worker, self.workers)))))
     }
 }
 
@@ -209,8 +209,8 @@ impl Handshake {
         };
         cx.post(Posted::Joined { group: test_state.group, when: self.when, path: self.path });
         let (worker, workers) = self.place;
-        let flow = TcpStream::server(test_state, self.when, (nth, worker, workers));
-        self.step = Step::Stream(Some(Box::new(flow)));
+        let part = Part::server(test_state, self.when, (nth, worker, workers));
+        self.step = Step::Stream(Some(Box::new(TcpStream::new(part))));
     }
 }
 

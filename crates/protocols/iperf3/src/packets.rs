@@ -26,7 +26,6 @@ use crate::BulkTerms;
 use common::kernel::{Template, gone};
 use metrics::{Clamped, Ending, Jitter, Jitters, Mono, Packets, SECOND, Seen, Sequence, TcpInfo};
 
-use std::sync::Arc;
 use std::time::Duration;
 use transport::{
     Checked, Context, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit, Violation,
@@ -76,20 +75,11 @@ pub(super) struct UdpStream {
 }
 
 impl UdpStream {
-    /// The client's, which says hello first.
-    pub(super) fn client(test_state: Arc<TestState>, slot: u32) -> Self {
-        UdpStream::new(Part::client(test_state, slot), Step::Hello(Mono(0)))
-    }
-
-    /// The server's, whose hello has been answered.
-    pub(super) fn server(test_state: Arc<TestState>, when: u64, came: (u32, u16, u16)) -> Self {
-        UdpStream::new(Part::server(test_state, when, came), Step::Hold)
-    }
-
-    fn new(part: Part, step: Step) -> Self {
+    /// A client's says hello first; the hello of a server's has been answered.
+    pub(super) fn new(part: Part) -> Self {
         UdpStream {
+            step: if part.test_state.serving { Step::Hold } else { Step::Hello(Mono(0)) },
             part,
-            step,
             up: Mono(0),
             hellos: 0,
             told: false,
@@ -156,8 +146,7 @@ impl UdpStream {
 
     fn begin(&mut self, cx: &mut Context<'_>, path: Path) {
         self.up = cx.now;
-        self.part.up(cx, path);
-        if self.part.core.row.is_none() {
+        if !self.part.up(cx, path) {
             return;
         }
         match self.step {

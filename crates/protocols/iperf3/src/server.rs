@@ -161,7 +161,9 @@ impl Server {
         let listeners = Listener::for_all(&shared, &plan.acl, &plan.streams, plan.workers);
         let sources = LinkSource::acceptors(listeners);
         let mut driver = Driver::new(now, 0, &Phase::default()).begun(now);
-        driver.group(GroupPlan::new(Group::ALL, now, or_second(plan.interval_ns)), sources);
+        // Somebody has to look now and then, also where no interval is told.
+        let interval = if plan.interval_ns > 0 { plan.interval_ns } else { SECOND };
+        driver.group(GroupPlan::new(Group::ALL, now, interval), sources);
         Server {
             plan,
             shared,
@@ -389,11 +391,6 @@ impl Server {
             _ => {}
         }
     }
-}
-
-/// Length of an interval: somebody has to look now and then, also where none is told.
-pub(super) fn or_second(interval: u64) -> u64 {
-    if interval == 0 { SECOND } else { interval }
 }
 
 impl Session for Server {

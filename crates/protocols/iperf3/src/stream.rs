@@ -18,12 +18,11 @@
 //! block of a file is seldom whole: the client half-closes the stream behind it, because those versions wait for the rest.
 
 use super::codec::COOKIE;
-use super::test_state::{Part, Posted, TestState};
+use super::test_state::{Part, Posted};
 use crate::payload::Source;
 use common::message::notice;
 use metrics::{Clamped, Ending, Mono, SECOND, SocketState, TcpInfo};
 use model::Level;
-use std::sync::Arc;
 use transport::{
     Checked, Context, End, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit,
     Violation, When,
@@ -96,17 +95,9 @@ pub(super) struct TcpStream {
 }
 
 impl TcpStream {
-    /// The client's, which sends the cookie first.
-    pub(super) fn client(test_state: Arc<TestState>, slot: u32) -> Self {
-        TcpStream::new(Part::client(test_state, slot), Step::Cookie(0))
-    }
-
-    /// The server's, whose cookie has come.
-    pub(super) fn server(test_state: Arc<TestState>, when: u64, came: (u32, u16, u16)) -> Self {
-        TcpStream::new(Part::server(test_state, when, came), Step::Hold)
-    }
-
-    fn new(part: Part, step: Step) -> Self {
+    /// A client's sends the cookie first; the cookie of a server's has come.
+    pub(super) fn new(part: Part) -> Self {
+        let step = if part.test_state.serving { Step::Hold } else { Step::Cookie(0) };
         TcpStream { part, step, sent: 0, kept: 0, block: 0, fed: false, info: None }
     }
 
@@ -208,8 +199,7 @@ impl TcpStream {
     }
 
     fn open(&mut self, cx: &mut Context<'_>, path: Path) {
-        self.part.up(cx, path);
-        if self.part.core.row.is_none() {
+        if !self.part.up(cx, path) {
             return;
         }
         if !self.part.test_state.serving {

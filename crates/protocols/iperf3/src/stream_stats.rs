@@ -42,12 +42,6 @@ struct Round {
     answers: Vec<Option<(Counts, Option<TcpInfo>)>>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Told {
-    pub(super) omitted: bool,
-    pub(super) rows: Vec<StreamRow>,
-}
-
 #[derive(Debug)]
 pub(super) struct StreamStats {
     test_state: Arc<TestState>,
@@ -61,12 +55,13 @@ pub(super) struct StreamStats {
     silence: Option<u64>,
     /// What the peer says of the test.
     pub(super) remote: Option<Results>,
-    /// Length of an interval, ns; 0 tells none.
+    /// Intervals are told; and their length, ns.
+    tells: bool,
     interval: u64,
     streams: Vec<Stream>,
     rounds: VecDeque<Round>,
     next_tag: u32,
-    next: Option<Mono>,
+    next: Mono,
     counted: bool,
     frozen: bool,
     /// When the streams were read that had got more than before, or the test began.
@@ -76,11 +71,11 @@ pub(super) struct StreamStats {
 }
 
 impl StreamStats {
-    /// Of a test whose streams have come and that begins now, in which a receiver waits for data for `silence` ns at most. This process
-    /// has `used` so much user and system time, s.
+    /// Of a test whose streams have come and that begins now, in which a receiver waits for data for `silence` ns at most; with an
+    /// interval of 0 none is told. This process has `used` so much user and system time, s.
     pub(super) fn new(
         test_state: Arc<TestState>,
-        interval: u64,
+        interval_ns: u64,
         silence: u64,
         used: (f64, f64),
         now: Mono,
@@ -96,11 +91,13 @@ impl StreamStats {
             cpu: BulkCpu::default(),
             silence: (test_state.serving != terms.reverse).then_some(silence),
             remote: None,
-            interval,
+            tells: interval_ns > 0,
+            // Something has to be asked now and then, or nobody would notice that nothing comes.
+            interval: if interval_ns > 0 { interval_ns } else { SECOND },
             streams: (0..terms.all_streams()).map(stream).collect(),
             rounds: VecDeque::new(),
             next_tag: 0,
-            next: None,
+            next: now,
             counted: terms.omit_s == 0,
             frozen: false,
             heard: now,
@@ -128,20 +125,15 @@ impl StreamStats {
     }
 
     /// The boundary behind `at`.
-    fn after(&self, at: Mono) -> Option<Mono> {
+    fn after(&self, at: Mono) -> Mono {
         let counted = self.start.plus(self.omit);
-        let step = |origin: Mono| {
-            (self.interval > 0).then(|| origin.plus((at.since(origin) / self.interval + 1) * self.interval))
-        };
-        if at < counted {
-            return Some(step(self.start).map_or(counted, |next| next.min(counted)));
-        }
-        step(counted)
+        let step = |origin: Mono| origin.plus((at.since(origin) / self.interval + 1) * self.interval);
+        if at < counted { step(self.start).min(counted) } else { step(counted) }
     }
 
     /// When the streams are to be asked next.
     fn due(&self) -> Option<Mono> {
-        self.next.filter(|_| !self.frozen)
+        (!self.frozen).then_some(self.next)
     }
 
     /// The question for the streams, when it is time for one.
@@ -152,7 +144,7 @@ impl StreamStats {
         self.next_tag += 1;
         let next = self.after(at.max(now));
         // However late the wake comes, what is omitted ends where it is to.
-        self.next = if at < counted { next.map(|next| next.min(counted)) } else { next };
+        self.next = if at < counted { next.min(counted) } else { next };
         self.round(tag, at <= counted && self.omit > 0, at == counted && self.omit > 0);
         Some(tag)
     }
@@ -204,7 +196,7 @@ impl StreamStats {
     }
 
     /// A stream says how it stands; the intervals that are complete now.
-    pub(super) fn hear(&mut self, standing: &Standing) -> Vec<Told> {
+    pub(super) fn hear(&mut self, standing: &Standing) -> Vec<BulkNews> {
         let at = usize::clamped(standing.slot);
         let Some(stream) = self.streams.get_mut(at).filter(|_| standing.group == self.test_state.group)
         else {
@@ -254,12 +246,12 @@ impl StreamStats {
     }
 
     /// Closes the open boundary with the counts so far: streams that have not answered are gone.
-    pub(super) fn settle(&mut self) -> Vec<Told> {
+    pub(super) fn settle(&mut self) -> Vec<BulkNews> {
         let rounds = std::mem::take(&mut self.rounds);
         rounds.iter().filter_map(|round| self.close(round)).collect()
     }
 
-    fn close(&mut self, round: &Round) -> Option<Told> {
+    fn close(&mut self, round: &Round) -> Option<BulkNews> {
         let origin = self.origin(round.omitted);
         let (udp, last) = (self.test_state.terms.udp, round.tag == LAST);
         let mut rows = Vec::new();
@@ -281,8 +273,8 @@ impl StreamStats {
         }
         let length = rows.iter().map(|row| row.end_ns.saturating_sub(row.start_ns)).max().unwrap_or(0);
         let empty = rows.iter().all(|row| row.bytes == 0);
-        let tell = self.interval > 0 && length > 0 && !(last && empty && length < self.interval / SHORT);
-        tell.then_some(Told { omitted: round.omitted, rows })
+        let tell = self.tells && length > 0 && !(last && empty && length < self.interval / SHORT);
+        tell.then_some(BulkNews::Interval { omitted: round.omitted, rows })
     }
 
     /// How each stream fared, without the omitted start.
@@ -402,6 +394,12 @@ mod tests {
         StreamStats::new(Arc::new(test_state), interval, SECOND / 2, (0.0, 0.0), Mono(now))
     }
 
+    /// An interval: whether it is omitted, and its rows.
+    fn interval(news: &BulkNews) -> (bool, &[StreamRow]) {
+        let BulkNews::Interval { omitted, rows } = news else { panic!("{news:?}") };
+        (*omitted, rows)
+    }
+
     #[test]
     fn intervals_begin_anew_after_the_omitted_start() {
         let terms = BulkTerms { omit_s: 2, time_s: 3, ..BulkTerms::usual() };
@@ -420,8 +418,9 @@ mod tests {
         assert!(!stats.complete());
         told.extend(stats.hear(&says(0, Some(tag), zero + 5 * SECOND, 100)));
         assert!(stats.complete() && stats.due().is_none());
+        let seen = told.iter().map(interval);
         let seen: Vec<(bool, u64, u64, u64)> =
-            told.iter().map(|t| (t.omitted, t.rows[0].start_ns, t.rows[0].end_ns, t.rows[0].bytes)).collect();
+            seen.map(|(omitted, rows)| (omitted, rows[0].start_ns, rows[0].end_ns, rows[0].bytes)).collect();
         let ms = 1_000_000;
         assert_eq!(
             seen,
@@ -478,7 +477,7 @@ mod tests {
         assert!(stats.hear(&says(0, Some(tag), SECOND, 7)).is_empty());
         let told = stats.hear(&says(1, None, SECOND / 2, 3));
         assert_eq!(told.len(), 1);
-        assert_eq!((told[0].rows[0].bytes, told[0].rows[1].bytes), (7, 3));
+        assert_eq!(interval(&told[0]).1.iter().map(|row| row.bytes).collect::<Vec<_>>(), [7, 3]);
         let tag = stats.freeze(Mono(2 * SECOND), (0.0, 0.0));
         assert!(!stats.hear(&says(0, Some(tag), 2 * SECOND, 9)).is_empty() && stats.complete());
         assert_eq!(stats.rows().iter().map(|row| row.bytes).collect::<Vec<_>>(), [9, 3]);

@@ -330,11 +330,13 @@ impl Part {
         }
     }
 
-    pub(super) fn up(&mut self, cx: &mut Context<'_>, path: Path) {
+    /// It is up; whether it is on the worker where it belongs.
+    pub(super) fn up(&mut self, cx: &mut Context<'_>, path: Path) -> bool {
         if self.core.row.is_none() {
             self.core.id = cx.rng.uuid();
         }
         self.core.up(cx, path);
+        self.core.row.is_some()
     }
 
     /// A client's stream is known to the server.

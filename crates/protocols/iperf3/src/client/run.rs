@@ -2,7 +2,6 @@
 
 use super::{Client, GROUP, Step, TOO_OLD};
 use crate::codec::State;
-use crate::server::or_second;
 use crate::stream_stats::StreamStats;
 use crate::test_state::{Posted, Standing};
 use common::message::{Heard, hear};
@@ -28,8 +27,9 @@ impl Client {
     pub(super) fn begin(&mut self, cx: &Context<'_>) {
         let Some(test_state) = self.test_state.clone() else { return };
         self.enter(Step::Running, cx.now);
-        let (interval, used) = (or_second(self.plan.interval_ns), (self.plan.meter)());
-        let stats = StreamStats::new(test_state.clone(), interval, self.plan.silence_ns, used, cx.now);
+        let (interval, silence) = (self.plan.interval_ns, self.plan.silence_ns);
+        let used = (self.plan.meter)();
+        let stats = StreamStats::new(test_state.clone(), interval, silence, used, cx.now);
         self.stats = Some(stats);
         let omit = u64::from(test_state.terms.omit_s) * SECOND;
         self.driver.count_from(cx.now, omit, &self.plan.phase);
@@ -104,7 +104,7 @@ impl Client {
     pub(super) fn standing(&mut self, cx: &Context<'_>, standing: &Standing) {
         let Some(stats) = &mut self.stats else { return };
         let told = stats.hear(standing);
-        self.tell_intervals(told);
+        told.into_iter().for_each(|news| self.tell(news));
         self.check_frozen(cx);
     }
 

@@ -16,6 +16,8 @@ pub(crate) struct Facts {
     pub(crate) system_info: String,
     /// The client's target and its port; `None` for a server.
     pub(crate) connecting_to: Option<(String, u16)>,
+    /// What the client asks for.
+    pub(crate) asked: BulkTerms,
     /// Socket buffers, bytes: sending and receiving.
     pub(crate) buffers: (u64, u64),
     /// Largest segment on the way there, bytes.

@@ -1,7 +1,6 @@
 //! What is printed before a test.
 
 use super::json::Facts;
-use crate::BulkTerms;
 use jiff::Timestamp;
 use metrics::Wall;
 use std::fmt::{Result, Write as _};
@@ -19,14 +18,9 @@ pub(super) fn time(at: Wall) -> String {
     text.unwrap_or_default()
 }
 
-/// A client has reached its server and asks for these terms.
-pub(super) fn called(
-    out: &mut String,
-    facts: &Facts,
-    terms: &BulkTerms,
-    (cookie, at): (&str, Wall),
-    verbose: bool,
-) -> Result {
+/// A client has reached its server.
+pub(super) fn called(out: &mut String, facts: &Facts, cookie: &str, at: Wall, verbose: bool) -> Result {
+    let terms = &facts.asked;
     let (host, port) = facts.connecting_to.clone().unwrap_or_default();
     if verbose {
         writeln!(out, "Control connection MSS {}\nTime: {}", facts.mss, time(at))?;
@@ -65,31 +59,32 @@ pub(super) fn accepted(out: &mut String, peer: &SocketAddr, cookie: &str, at: Wa
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::BulkTerms;
 
     #[test]
     fn lines_as_the_original_prints_them() {
         // Those of iperf 3.21 over loopback, its version and the names of the system apart.
-        let facts = Facts {
+        let mut facts = Facts {
             version: "iperf 3.21+".into(),
             system_info: "Linux vm 6.18".into(),
             connecting_to: Some(("127.0.0.1".into(), 5997)),
             mss: 32_768,
+            asked: BulkTerms { rate: 1_000_000, ..BulkTerms::usual() },
             ..Facts::default()
         };
         assert_eq!(program(&facts), "iperf 3.21+\nLinux vm 6.18\n");
         let at = Wall(1_795_418_832_000_000_000);
-        let terms = BulkTerms { rate: 1_000_000, ..BulkTerms::usual() };
         let mut told = String::new();
-        called(&mut told, &facts, &terms, ("r6ufz24x", at), true).unwrap();
+        called(&mut told, &facts, "r6ufz24x", at, true).unwrap();
         assert_eq!(
             told,
             "Control connection MSS 32768\nTime: Mon, 23 Nov 2026 07:27:12 GMT\n\
              Connecting to host 127.0.0.1, port 5997\n      Cookie: r6ufz24x\n      TCP MSS: 32768 (default)\n      \
              Target Bitrate: 1000000\n"
         );
-        let terms = BulkTerms { reverse: true, mss: 1_000, ..BulkTerms::usual() };
+        facts.asked = BulkTerms { reverse: true, mss: 1_000, ..BulkTerms::usual() };
         told.clear();
-        called(&mut told, &facts, &terms, ("", at), false).unwrap();
+        called(&mut told, &facts, "", at, false).unwrap();
         assert_eq!(
             told,
             "Connecting to host 127.0.0.1, port 5997\nReverse mode, remote host 127.0.0.1 is sending\n"

@@ -97,6 +97,7 @@ fn facts(spec: &Spec, driver: &dyn Driver, begin: &Begin, call: Option<(String, 
         version: format!("iperf 3.21 (netcaliper {})", driver.version()),
         system_info: format!("{} {}", host.kernel, host.name),
         connecting_to: call.map(|(host, to)| (host, to.port())),
+        asked: spec.terms.clone(),
         buffers: (default(names[0]).unwrap_or(0), default(names[1]).unwrap_or(0)),
         mss: mtu.saturating_sub(headers).min(32_768),
         mtu,
@@ -118,7 +119,7 @@ struct TestReport {
 impl TestReport {
     fn new(spec: &Spec, facts: Facts) -> Self {
         let keeps = spec.output != Output::Stream;
-        let text = Report::new(style(spec), facts.clone(), spec.terms.clone());
+        let text = Report::new(style(spec), facts.clone());
         TestReport { output: spec.output, text, json: JsonReport::new(facts, keeps) }
     }
 
@@ -397,7 +398,7 @@ mod tests {
                 BulkNews::Ended(Box::new(BulkEnded { server_output: Some(output), ..BulkEnded::default() }));
             // What the driver does is tested in `report`: it has no control characters, and breaks lines.
             quote(&mut news, |line| line.replace(char::is_control, "\u{fffd}"));
-            let told = Report::new(Style::USUAL, Facts::default(), BulkTerms::default()).on_event(&news);
+            let told = Report::new(Style::USUAL, Facts::default()).on_event(&news);
             let (_, theirs) = told.split_once("utput:\n").expect("it is told");
             assert!(theirs.contains("  iperf Done.") && !theirs.contains(['\x1b', '\r']), "{theirs}");
             let hangs = |line: &str| line.is_empty() || line.starts_with("  ");

@@ -33,7 +33,7 @@ pub(crate) fn print(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
         if point.phase.connections > 1 {
             writeln!(out, "{} connections, of which the sums are on record", point.phase.connections)?;
         }
-        let mut report = Report::new(Style::USUAL, Facts::default(), BulkTerms::default());
+        let mut report = Report::new(Style::USUAL, Facts::default());
         for news in news(point) {
             out.write_all(report.on_event(&news).as_bytes())?;
         }

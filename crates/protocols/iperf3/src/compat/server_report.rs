@@ -2,7 +2,7 @@
 
 use super::json::Facts;
 use super::text::{Report, Style};
-use crate::{Bulk, BulkNews, BulkTerms};
+use crate::{Bulk, BulkNews};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -51,7 +51,7 @@ impl ServerReport {
     /// Takes in something about a test; what is to be printed now.
     pub(crate) fn on_event(&mut self, bulk: &Bulk) -> String {
         let test = self.tests.entry(bulk.test).or_insert_with(|| TestReport {
-            report: Report::new(self.style.clone(), self.facts.clone(), BulkTerms::default()),
+            report: Report::new(self.style.clone(), self.facts.clone()),
             waiting: String::new(),
             over: false,
         });

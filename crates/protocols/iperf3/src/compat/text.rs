@@ -4,7 +4,7 @@ use super::ends::{Side, congestions, directions, sides};
 use super::json::Facts;
 use super::opening::{accepted, called};
 use super::units::amount;
-use crate::{BulkBegun, BulkCpu, BulkEnded, BulkNews, BulkStream, BulkTerms, ServerOutput, StreamRow};
+use crate::{BulkBegun, BulkCpu, BulkEnded, BulkNews, BulkStream, ServerOutput, StreamRow};
 use compat::number::g;
 use metrics::real;
 use std::fmt::{Result, Write};
@@ -28,8 +28,6 @@ const RULE: &str = "- - - - - - - - - - - - - - - - - - - - - - - - -\n";
 pub(crate) struct Report {
     style: Style,
     facts: Facts,
-    /// What a client asks for.
-    asked: BulkTerms,
     begun: BulkBegun,
     /// Lines of intervals have been printed.
     intervals: u64,
@@ -41,9 +39,9 @@ pub(super) fn socket(slot: u32) -> u32 {
 }
 
 impl Report {
-    /// A report that has said nothing; of a client that asks for these terms, where the facts have its target.
-    pub(crate) fn new(style: Style, facts: Facts, asked: BulkTerms) -> Self {
-        Report { style, facts, asked, begun: BulkBegun::default(), intervals: 0 }
+    /// A report that has said nothing.
+    pub(crate) fn new(style: Style, facts: Facts) -> Self {
+        Report { style, facts, begun: BulkBegun::default(), intervals: 0 }
     }
 
     /// The lines for what has become known.
@@ -53,7 +51,7 @@ impl Report {
         // Writing to a string cannot fail.
         let _ = match news {
             BulkNews::Met { cookie, at, .. } if self.facts.connecting_to.is_some() => {
-                called(&mut out, &self.facts, &self.asked, (cookie, *at), verbose)
+                called(&mut out, &self.facts, cookie, *at, verbose)
             }
             BulkNews::Met { peer, cookie, at, .. } => accepted(&mut out, peer, cookie, *at, verbose),
             BulkNews::Begun(begun) => self.begun(&mut out, begun),
@@ -243,14 +241,14 @@ impl Report {
 
 /// What a server prints of one test, for a client that wants it.
 pub(crate) fn server_output(news: &[crate::Bulk]) -> ServerOutput {
-    let mut report = Report::new(Style::USUAL, Facts::default(), BulkTerms::default());
+    let mut report = Report::new(Style::USUAL, Facts::default());
     ServerOutput::Text(news.iter().map(|bulk| report.on_event(&bulk.news)).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::RemoteRow;
+    use crate::{BulkTerms, RemoteRow};
 
     fn row(slot: u32, sender: bool, bytes: u64) -> StreamRow {
         StreamRow { slot, sender, end_ns: 1_000_000_000, bytes, ..StreamRow::default() }
@@ -270,7 +268,7 @@ mod tests {
     #[test]
     fn lines_as_the_original_prints_them() {
         // The lines are those of iperf 3.12 and 3.21 with other numbers.
-        let fresh = || Report::new(Style::USUAL, Facts::default(), BulkTerms::default());
+        let fresh = || Report::new(Style::USUAL, Facts::default());
         let mut report = fresh();
         let info = metrics::TcpInfo { cwnd: 28, snd_mss: 32_741, ..metrics::TcpInfo::default() };
         assert_eq!(
@@ -311,7 +309,7 @@ mod tests {
     #[test]
     fn both_directions_have_roles() {
         let style = Style { format: 'm', verbose: true, intervals: true };
-        let mut report = Report::new(style, Facts::default(), BulkTerms::default());
+        let mut report = Report::new(style, Facts::default());
         let terms = BulkTerms { bidir: true, ..BulkTerms::usual() };
         let told = report.on_event(&begun(false, terms));
         assert!(

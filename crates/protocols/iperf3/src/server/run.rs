@@ -1,10 +1,9 @@
 //! Tests that run, and how they end.
 
 use super::{GRACE, Server, Step, Test};
-use crate::BulkNews;
 use crate::codec::{LONGEST_CLIENT_RESULTS, State, code, framed};
 use crate::results;
-use crate::stream_stats::{StreamStats, Told};
+use crate::stream_stats::StreamStats;
 use crate::test_state::Standing;
 use metrics::{Group, Mono, SECOND};
 
@@ -31,18 +30,9 @@ impl Server {
         let told = stats.hear(standing);
         let complete = stats.complete();
         let freezing = test.step == Step::Freezing;
-        self.intervals(link, told);
+        told.into_iter().for_each(|news| self.tell(link, news));
         if freezing && complete {
             self.exchange(cx, link);
-        }
-    }
-
-    fn intervals(&mut self, link: Link, told: Vec<Told>) {
-        if self.plan.interval_ns == 0 {
-            return;
-        }
-        for Told { omitted, rows } in told {
-            self.tell(link, BulkNews::Interval { omitted, rows });
         }
     }
 
@@ -85,7 +75,7 @@ impl Server {
     pub(super) fn settle(&mut self, cx: &Context<'_>, link: Link) {
         let Some(stats) = self.tests.get_mut(&link).and_then(|test| test.stats.as_mut()) else { return };
         let told = stats.settle();
-        self.intervals(link, told);
+        told.into_iter().for_each(|news| self.tell(link, news));
         self.exchange(cx, link);
     }
 
@@ -134,7 +124,7 @@ impl Server {
         let Some(stats) = &mut test.stats else { return };
         let told = stats.settle();
         let ended = stats.ended(&self.plan.congestion.0, error);
-        self.intervals(link, told);
+        told.into_iter().for_each(|news| self.tell(link, news));
         self.tell(link, ended);
     }
 }

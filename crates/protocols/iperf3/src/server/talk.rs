@@ -1,6 +1,6 @@
 //! What clients say, up to the start of their test.
 
-use super::{Server, Step, Test, or_second};
+use super::{Server, Step, Test};
 use crate::balance::{Placed, first_worker};
 use crate::codec::{LONGEST_PARAMETERS, State, code, error_text};
 use crate::params::{self, BLOCK, Parameters, Refused};
@@ -208,8 +208,7 @@ impl Server {
     /// All streams are there: the test begins.
     fn begin(&mut self, cx: &Context<'_>, link: Link) {
         let used = (self.plan.meter)();
-        // Something has to be asked now and then, or nobody would notice that nothing comes.
-        let (interval, silence) = (or_second(self.plan.interval_ns), self.plan.options.limits.silence_ns);
+        let (interval, silence) = (self.plan.interval_ns, self.plan.options.limits.silence_ns);
         let Some(test) = self.tests.get_mut(&link) else { return };
         let Some(test_state) = test.test_state.clone() else { return };
         (test.step, test.since) = (Step::Running, cx.now);
