@@ -8,17 +8,11 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 /// Whether a token proves a known user; empty until that is known.
 pub type Verdict = Arc<OnceLock<bool>>;
 
-/// Judges tokens on a thread of its own.
-pub trait Judge: Send + Sync {
-    /// Begins to judge a token that came at `now`, and returns at once; `None` when there is no room: to be asked again later.
-    fn ask(&self, token: Option<&str>, now: Wall) -> Option<Verdict>;
-}
+/// Begins to judge a token that came at a time, and returns at once; `None` when there is no room: to be asked again later.
+pub type Judge = Arc<dyn Fn(Option<&str>, Wall) -> Option<Verdict> + Send + Sync>;
 
 /// Tokens that wait for their verdict.
 const QUEUE: usize = 16;
-
-/// Whether a token that came at a time proves a known user.
-type Decide = Arc<dyn Fn(Option<&str>, Wall) -> bool + Send + Sync>;
 
 struct Question {
     token: Option<String>,
@@ -26,38 +20,28 @@ struct Question {
     verdict: Verdict,
 }
 
-/// Judges on a thread of its own, which begins with the first token.
-pub(crate) struct Helper {
-    decide: Decide,
-    questions: Mutex<Option<SyncSender<Question>>>,
-}
-
-impl Helper {
-    pub(crate) fn new(decide: impl Fn(Option<&str>, Wall) -> bool + Send + Sync + 'static) -> Self {
-        Helper { decide: Arc::new(decide), questions: Mutex::default() }
-    }
-
-    fn start(decide: Decide) -> Option<SyncSender<Question>> {
-        let (questions, asked) = sync_channel::<Question>(QUEUE);
-        let judge = move || {
-            for Question { token, came, verdict } in asked {
-                let _ = verdict.set(decide(token.as_deref(), came));
-            }
-        };
-        std::thread::Builder::new().name("tokens".to_owned()).spawn(judge).ok().map(|_| questions)
-    }
-}
-
-impl Judge for Helper {
-    fn ask(&self, token: Option<&str>, came: Wall) -> Option<Verdict> {
-        let mut questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
+/// Judges by `decide`, which tells whether a token that came at a time proves a known user, on a thread of its own that begins with the
+/// first token.
+pub(crate) fn on_a_thread(decide: impl Fn(Option<&str>, Wall) -> bool + Send + Sync + 'static) -> Judge {
+    let decide = Arc::new(decide);
+    let questions = Mutex::new(None::<SyncSender<Question>>);
+    Arc::new(move |token, came| {
+        let mut questions = questions.lock().unwrap_or_else(PoisonError::into_inner);
         if questions.is_none() {
-            *questions = Helper::start(Arc::clone(&self.decide));
+            let (sender, asked) = sync_channel::<Question>(QUEUE);
+            let decide = Arc::clone(&decide);
+            let judge = move || {
+                for Question { token, came, verdict } in asked {
+                    let _ = verdict.set(decide(token.as_deref(), came));
+                }
+            };
+            let started = std::thread::Builder::new().name("tokens".to_owned()).spawn(judge);
+            *questions = started.ok().map(|_| sender);
         }
-        let verdict = Verdict::new(OnceLock::new());
+        let verdict = Verdict::default();
         let question = Question { token: token.map(str::to_owned), came, verdict: Arc::clone(&verdict) };
         questions.as_ref()?.try_send(question).ok().map(|()| verdict)
-    }
+    })
 }
 
 #[cfg(test)]
@@ -69,12 +53,12 @@ mod tests {
     fn whoever_asks_does_not_wait_and_the_queue_is_bounded() {
         let (open, gate) = channel::<()>();
         let gate = Mutex::new(gate);
-        let helper = Helper::new(move |token: Option<&str>, _| {
+        let judge = on_a_thread(move |token: Option<&str>, _| {
             // Nothing is judged before the gate is open.
             let _ = gate.lock().unwrap().recv();
             token == Some("good")
         });
-        let asked: Vec<Verdict> = (0..100).map_while(|_| helper.ask(Some("good"), Wall(0))).collect();
+        let asked: Vec<Verdict> = (0..100).map_while(|_| judge(Some("good"), Wall(0))).collect();
         // One is being judged, if the thread has begun.
         assert!((QUEUE..=QUEUE + 1).contains(&asked.len()), "{}", asked.len());
         assert!(asked.iter().all(|verdict| verdict.get().is_none()));
@@ -83,6 +67,6 @@ mod tests {
         while !judged() {
             std::thread::yield_now();
         }
-        assert!(helper.ask(None, Wall(0)).is_some(), "there is room again");
+        assert!(judge(None, Wall(0)).is_some(), "there is room again");
     }
 }

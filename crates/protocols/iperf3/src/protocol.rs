@@ -16,14 +16,13 @@ use model::{Kind, Pattern, Phase, Range, SocketSettings, Spacing, Verify};
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 /// What a server needs besides its configuration.
 #[derive(Clone, Default)]
 pub struct ServerOptions {
     pub limits: Limits,
     /// Who may have a test, where that is asked.
-    pub judge: Option<Arc<dyn Judge>>,
+    pub judge: Option<Judge>,
     /// End after so long without a test, ns.
     pub idle_ns: Option<u64>,
     pub silent: bool,

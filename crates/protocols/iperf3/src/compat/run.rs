@@ -4,7 +4,7 @@ use super::{
     DiskFile, Facts, HELP, JsonReport, Output, Prefix, Report, Role, ServerReport, Spec, Style, program, read,
 };
 use crate::auth::{self, Authenticator, Users};
-use crate::judge::{Helper, Judge};
+use crate::judge::{Judge, on_a_thread};
 use crate::{Bulk, BulkNews, BulkTerms, ServerOutput, file};
 use crate::{ClientOptions, Credentials, ServerOptions};
 use common::original::{Driver, ExitCodes, NO_EFFECT, Refusal, Run};
@@ -164,7 +164,7 @@ fn text_of(option: &str, path: &str) -> Result<String, Refusal> {
 }
 
 /// Who may have a test, where keys were given.
-fn judge(spec: &Spec, driver: &dyn Driver) -> Result<Option<Arc<dyn Judge>>, Refusal> {
+fn judge(spec: &Spec, driver: &dyn Driver) -> Result<Option<Judge>, Refusal> {
     let (Some(key), Some(users)) = &spec.keys else { return Ok(None) };
     auth::available().map_err(|why| refused(format!("parameter error - {why}")))?;
     let pem = text_of("--rsa-private-key-path", key)?;
@@ -174,7 +174,7 @@ fn judge(spec: &Spec, driver: &dyn Driver) -> Result<Option<Arc<dyn Judge>>, Ref
     let users: Users = Arc::new(move || std::fs::read_to_string(&path).ok());
     let authenticator = Authenticator::new(&pem, users, spec.skew_s, spec.pkcs1, driver.host().random())
         .map_err(|why| refused(format!("parameter error - --rsa-private-key-path {key}: {why}")))?;
-    Ok(Some(Arc::new(Helper::new(move |token, came| authenticator.admits(token, came)))))
+    Ok(Some(on_a_thread(move |token, came| authenticator.admits(token, came))))
 }
 
 /// Who asks, where a name was given. The password is in the environment, or is asked for.

@@ -91,7 +91,7 @@ impl Server {
         }
         let came = cx.clock.wall(test.asked);
         let token = test.parameters.token.as_deref();
-        let verdict = self.plan.options.judge.as_ref().and_then(|judge| judge.ask(token, came));
+        let verdict = self.plan.options.judge.as_ref().and_then(|judge| judge(token, came));
         if let Some(test) = self.tests.get_mut(&link) {
             test.verdict = verdict;
         }

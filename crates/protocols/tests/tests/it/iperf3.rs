@@ -522,25 +522,20 @@ fn results_that_no_client_can_have_are_not_waited_for() {
     assert_eq!((net.open(server), net.groups(server)), ((0, 0), 0));
 }
 
-/// Never comes to a verdict on junk, and lets everybody else in.
-#[derive(Default)]
-struct Slow(Mutex<u32>);
-
-impl Judge for Slow {
-    fn ask(&self, token: Option<&str>, _: metrics::Wall) -> Option<Verdict> {
+#[test]
+fn tokens_that_take_long_keep_only_their_own_address_waiting() {
+    // Never comes to a verdict on junk, and lets everybody else in.
+    let junk_asked = Arc::new(Mutex::new(0));
+    let asked = Arc::clone(&junk_asked);
+    let judge: Judge = Arc::new(move |token, _| {
         if token == Some("good") {
             return Some(Verdict::new(true.into()));
         }
-        *self.0.lock().unwrap() += 1;
+        *asked.lock().unwrap() += 1;
         Some(Verdict::default())
-    }
-}
-
-#[test]
-fn tokens_that_take_long_keep_only_their_own_address_waiting() {
-    let judge = Arc::new(Slow::default());
+    });
     let mut net = network(31);
-    serve(&mut net, with(ServerOptions { judge: Some(judge.clone()), ..ServerOptions::default() }));
+    serve(&mut net, with(ServerOptions { judge: Some(judge), ..ServerOptions::default() }));
     let call = |net: &mut Network, n: u32, token: &str| {
         let now = net.now;
         let parameters = Parameters { terms: terms(), token: Some(token.to_owned()) };
@@ -552,7 +547,7 @@ fn tokens_that_take_long_keep_only_their_own_address_waiting() {
     let good = call(&mut net, 2, "good");
     net.run_until(net.now.plus(20 * SECOND));
     assert_eq!(told(&net, good).status(), Status::Complete);
-    assert_eq!(*judge.0.lock().unwrap(), 4, "four of an address at once");
+    assert_eq!(*junk_asked.lock().unwrap(), 4, "four of an address at once");
     net.run();
     for client in junk {
         assert_eq!(told(&net, client).status(), Status::Failed);
