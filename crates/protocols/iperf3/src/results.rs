@@ -56,7 +56,7 @@ pub struct Results {
 /// Writes a document.
 pub fn write(results: &Results) -> String {
     let line = |line: &Line| {
-        let retransmits = line.retransmits.map_or(-1, |n| n.min(i64::MAX as u64) as i64);
+        let retransmits = line.retransmits.map_or(-1, i64::clamped);
         json!({
             "id": stream_id(line.slot),
             "bytes": line.bytes,

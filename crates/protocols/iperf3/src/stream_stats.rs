@@ -62,7 +62,6 @@ pub(super) struct StreamStats {
     rounds: VecDeque<Round>,
     next_tag: u32,
     next: Mono,
-    counted: bool,
     frozen: bool,
     /// When the streams were read that had got more than before, or the test began.
     heard: Mono,
@@ -98,7 +97,6 @@ impl StreamStats {
             rounds: VecDeque::new(),
             next_tag: 0,
             next: now,
-            counted: terms.omit_s == 0,
             frozen: false,
             heard: now,
             looks: None,
@@ -268,9 +266,6 @@ impl StreamStats {
                 stream.end = Some(counts);
             }
         }
-        if round.begins {
-            self.counted = true;
-        }
         let length = rows.iter().map(|row| row.end_ns.saturating_sub(row.start_ns)).max().unwrap_or(0);
         let empty = rows.iter().all(|row| row.bytes == 0);
         let tell = self.tells && length > 0 && !(last && empty && length < self.interval / SHORT);
@@ -283,8 +278,8 @@ impl StreamStats {
             let end = stream.end.unwrap_or(stream.last);
             // A stream that was lost has no figure of its end.
             let end = Counts { retransmits: stream.last.retransmits, ..end };
-            let origin = if stream.base.at > self.start { stream.base.at } else { self.start };
-            StreamRow { info: stream.info, ..row(slot, stream.sender, origin, &stream.base, &end) }
+            let Stream { sender, base, info, .. } = *stream;
+            StreamRow { info, ..row(slot, sender, base.at.max(self.start), &base, &end) }
         };
         self.streams.iter().enumerate().map(one).collect()
     }
@@ -323,10 +318,9 @@ impl StreamStats {
 
     /// How each stream fared, as it is told to the peer.
     fn lines(&self) -> Vec<Line> {
-        let omitted = |stream: &Stream| if self.counted { stream.base } else { Counts::default() };
         let rows = self.rows();
         let line = |(stream, row): (&Stream, &StreamRow)| {
-            let (base, end) = (omitted(stream), stream.end.unwrap_or(stream.last));
+            let (base, end) = (stream.base, stream.end.unwrap_or(stream.last));
             Line {
                 slot: row.slot,
                 bytes: row.bytes,
@@ -334,8 +328,8 @@ impl StreamStats {
                 jitter_s: row.jitter_ns / 1e9,
                 errors: end.lost,
                 omitted_errors: base.lost,
-                packets: clip(end.packets),
-                omitted_packets: clip(base.packets),
+                packets: i64::clamped(end.packets),
+                omitted_packets: i64::clamped(base.packets),
                 end_s: row.end_ns.saturating_sub(row.start_ns) as f64 / 1e9,
                 repeated: row.duplicates,
                 reordered: row.out_of_order,
@@ -350,10 +344,6 @@ fn cpu(then: (f64, f64), now: (f64, f64), ns: u64) -> BulkCpu {
     let share = |now: f64, then: f64| (now - then).max(0.0) * 1e11 / real(ns.max(1));
     let (user, system) = (share(now.0, then.0), share(now.1, then.1));
     BulkCpu { total: user + system, user, system }
-}
-
-fn clip(n: u64) -> i64 {
-    n.min(i64::MAX as u64) as i64
 }
 
 fn more(now: Option<u32>, before: Option<u32>) -> Option<u64> {
