@@ -164,6 +164,7 @@ impl Results {
         let (host, rate) = (&self.host, ratio(self.bytes, self.seconds));
         let (packets, all) = (host.packets, host.interrupts);
         let busy = 100.0 * ratio(self.cpu_s, self.seconds);
+        let each = three(ratio(packets.0 + packets.1, all));
         let mut rows = vec![
             row("total_bytes", "totalBytes", "MB", format!("{:.6}", real(self.bytes) / 1e6)),
             row("realtime", "realTime", "s", format!("{:.6}", self.seconds)),
@@ -176,12 +177,7 @@ impl Results {
             row("", "throughputs", "buffer/s", "0.000"),
             row("total_buffers", "totalBuffers", "", "0.000"),
             row("throughput", "", "buffers/s", "0.000"),
-            row(
-                "avg_packets_per_interrupt",
-                "avgPacketsPerInterrupt",
-                "packets/interrupt",
-                three(ratio(packets.0 + packets.1, all)),
-            ),
+            row("avg_packets_per_interrupt", "avgPacketsPerInterrupt", "packets/interrupt", each),
             row("interrupts", "interrupt", "count/sec", three(ratio(all, self.seconds))),
             row("total_interrupts", "interruptTotal", "count", all),
             row("dpcs", "dpcs", "count/sec", "0.000"),

@@ -21,19 +21,15 @@ pub(crate) struct HostFacts {
 fn remarks(spec: &Spec) -> Vec<&'static str> {
     let sends = spec.role == Role::Sender;
     let (limited, paced) = (sends && spec.limit.is_some(), sends && spec.fq_limit.is_some());
+    let too_big = spec.layout.udp && spec.buffer.unwrap_or(DEFAULT_BUFFER) > LARGEST_DATAGRAM;
+    let endless = spec.layout.seconds == 0;
     [
         (!spec.role_given, "no role specified. use receiver role"),
         (limited, "Warning! '-B' is specified and the network bandwidth may be limited"),
         (paced, "Warning! '--fq-rate-limit' is specified and the network bandwidth may be limited"),
         (limited && paced, "ignore '--fq-rate-limit' as '-B' is specified"),
-        (
-            spec.layout.udp && spec.buffer.unwrap_or(DEFAULT_BUFFER) > LARGEST_DATAGRAM,
-            "the UDP send size is too big. use the max value",
-        ),
-        (
-            spec.layout.seconds == 0,
-            "running test in continuous mode. please monitor throughput by other tools",
-        ),
+        (too_big, "the UDP send size is too big. use the max value"),
+        (endless, "running test in continuous mode. please monitor throughput by other tools"),
     ]
     .into_iter()
     .filter_map(|(said, text)| said.then_some(text))
