@@ -1,5 +1,6 @@
 //! What opens a client's streams: one after the other, because both ends number them in that order.
 
+use super::ClientPlan;
 use super::packets::UdpStream;
 use super::stream::TcpStream;
 use super::test_state::{Part, Posted, TestState};
@@ -24,13 +25,8 @@ pub(super) struct Dialer {
 }
 
 impl Dialer {
-    pub(super) fn for_all(
-        test_state: &Arc<TestState>,
-        to: SocketAddr,
-        from: Option<IpAddr>,
-        port: Option<u16>,
-        workers: u16,
-    ) -> Vec<Box<dyn Connector>> {
+    pub(super) fn for_all(test_state: &Arc<TestState>, plan: &ClientPlan) -> Vec<Box<dyn Connector>> {
+        let ClientPlan { target: (_, to), from, port, workers, .. } = *plan;
         let step = u32::from(workers.max(1));
         let one = |next| {
             let dialer = Dialer { test_state: Arc::clone(test_state), to, from, port, next, step };

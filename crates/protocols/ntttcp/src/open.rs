@@ -1,7 +1,7 @@
 //! What opens the data connections, and what answers them.
 
-use super::Layout;
 use super::udp::DatagramReceiver;
+use super::{Layout, SenderPlan};
 use crate::bulk::{DatagramSender, Filler, Marks, Params, Receiver, Sender};
 use crate::one_sided::{Answers, Calls};
 use common::Acl;
@@ -53,18 +53,13 @@ pub(super) struct Dialer {
 }
 
 impl Dialer {
-    /// Connectors, one per worker, that share the slots in turn; `from` is our address and first port, 0 lets the system choose.
-    pub(super) fn for_all(
-        params: &Arc<Params>,
-        layout: Layout,
-        to: &Arc<Vec<IpAddr>>,
-        from: Option<SocketAddr>,
-        workers: u16,
-    ) -> Vec<Box<dyn Connector>> {
-        let workers = workers.max(1);
+    /// Connectors, one per worker, that share the slots in turn.
+    pub(super) fn for_all(params: &Arc<Params>, plan: &SenderPlan) -> Vec<Box<dyn Connector>> {
+        let (layout, from, workers) = (plan.layout, plan.from, plan.workers.max(1));
+        let to = Arc::new(plan.to.clone());
         let one = |worker: u16| {
             let slots = (u32::from(worker)..layout.all()).step_by(usize::from(workers)).collect();
-            let (params, to) = (Arc::clone(params), Arc::clone(to));
+            let (params, to) = (Arc::clone(params), Arc::clone(&to));
             let (again, patience, open) = (VecDeque::new(), None, 0);
             Box::new(Dialer { params, slots, again, patience, open, to, from, layout }) as Box<dyn Connector>
         };

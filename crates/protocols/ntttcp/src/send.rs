@@ -68,10 +68,8 @@ enum Stage {
 
 /// The sender's session.
 pub struct Sender {
+    plan: SenderPlan,
     layout: Layout,
-    to: Arc<Vec<IpAddr>>,
-    from: Option<SocketAddr>,
-    workers: u16,
     params: Arc<Params>,
     stage: Stage,
     link: Option<Link>,
@@ -92,20 +90,17 @@ pub struct Sender {
 impl Sender {
     /// A session that starts as soon as it is polled.
     pub fn new(plan: SenderPlan, now: Mono) -> Self {
-        let SenderPlan { layout, phase, to, from, workers } = plan;
+        let layout = plan.layout;
         let table = Arc::new(Timetable::unknown());
         let params = Params {
             arrivals: true,
             hold_ns: if layout.sync || layout.token || layout.udp { HOLD } else { 0 },
             reset_is_end: layout.windows,
             table: Arc::clone(&table),
-            ..Params::of(&phase, GROUP, if layout.udp { Filler::LetterB } else { Filler::LetterA })
+            ..Params::of(&plan.phase, GROUP, if layout.udp { Filler::LetterB } else { Filler::LetterA })
         };
         let mut sender = Sender {
             layout,
-            to: Arc::new(to),
-            from,
-            workers: workers.max(1),
             tokens: Tokens::default(),
             lost: 0,
             params: Arc::new(params),
@@ -117,11 +112,12 @@ impl Sender {
             group: false,
             idle: false,
             awaits: false,
-            telling: Telling::new(phase, table),
+            telling: Telling::new(plan.phase.clone(), table),
             wake: None,
+            plan,
         };
         if layout.sync {
-            let host = sender.to.first().copied().unwrap_or(IpAddr::from([0; 4]));
+            let host = sender.plan.to.first().copied().unwrap_or(IpAddr::from([0; 4]));
             sender.call(0, SocketAddr::new(host, layout.port.saturating_sub(1)));
             sender.wake = Some(now.plus(ANSWER));
         } else {
@@ -132,7 +128,7 @@ impl Sender {
 
     /// Opens a connection beside those of data.
     fn call(&mut self, key: u32, to: SocketAddr) {
-        let from = self.from.map(|from| SocketAddr::new(from.ip(), 0));
+        let from = self.plan.from.map(|from| SocketAddr::new(from.ip(), 0));
         self.telling.driver.ask(Action::Connect(key, Target { to, from }));
     }
 
@@ -147,7 +143,7 @@ impl Sender {
         self.stage = Stage::Connecting;
         self.group = true;
         self.wake = Some(now.plus(ARRIVAL));
-        let connectors = Dialer::for_all(&self.params, self.layout, &self.to, self.from, self.workers);
+        let connectors = Dialer::for_all(&self.params, &self.plan);
         self.telling.group(LinkSource::connectors(connectors), GROUP, now);
     }
 
@@ -215,7 +211,7 @@ impl Sender {
     fn call_tokens(&mut self, now: Mono) {
         while let Some(index) = self.tokens.due(now) {
             let port = self.layout.port.saturating_add(index);
-            let Some(at) = self.layout.address(&self.to, port) else { continue };
+            let Some(at) = self.layout.address(&self.plan.to, port) else { continue };
             self.call(index.into(), SocketAddr::new(at.ip(), port.saturating_add(READY_OFFSET)));
         }
         self.wake = Some(self.tokens.wake());
@@ -276,7 +272,7 @@ impl Sender {
     /// Whether a number of buffers was asked for and all of them were sent.
     fn all_sent(&self) -> bool {
         let all = self.params.transfer.map(|bytes| bytes.saturating_mul(self.layout.all().into()));
-        all.is_some_and(|all| self.telling.sent() >= all)
+        all.is_some_and(|all| self.telling.bytes.0 >= all)
     }
 
     /// No data connection is left.

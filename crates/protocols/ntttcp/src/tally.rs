@@ -20,7 +20,8 @@ pub(super) struct Telling {
     pub(super) from: Option<Mono>,
     /// When the last payload that counts moved.
     pub(super) last: Mono,
-    bytes: (u64, u64),
+    /// Payload bytes sent and received by the connections that have reported.
+    pub(super) bytes: (u64, u64),
     /// Steps to report, each at its time, in order.
     due: VecDeque<(Mono, SyncStep)>,
 }
@@ -97,11 +98,6 @@ impl Telling {
             self.last = self.last.max(Mono(portion.to_ns));
         }
         self.driver.ask(since(Event::Portion(portion), from));
-    }
-
-    /// Payload bytes sent by the connections that have reported.
-    pub(super) fn sent(&self) -> u64 {
-        self.bytes.0
     }
 
     /// All is over: the totals, of what counts and no more, and the end.

@@ -75,9 +75,8 @@ impl Client {
         test_state.store = store;
         let whole = self.plan.phase.sockets.whole_segments;
         let test_state = Arc::new(test_state.in_whole_segments(whole));
-        let to = self.plan.target.1;
-        let connectors = Dialer::for_all(&test_state, to, self.plan.from, self.plan.port, self.plan.workers);
-        let (congestion, interval) = (terms.congestion.clone(), self.plan.phase.interval_ns);
+        let connectors = Dialer::for_all(&test_state, &self.plan);
+        let (congestion, interval) = (terms.congestion, self.plan.phase.interval_ns);
         let plan = GroupPlan {
             throttle: 1,
             connect_timeout: 30 * SECOND,
