@@ -121,6 +121,28 @@ impl Inventory {
         self.hosts.get(id.index())
     }
 
+    /// The name of the host at this position; empty where there is none.
+    #[must_use]
+    pub fn name(&self, id: HostId) -> &str {
+        self.host(id).map_or("", |host| &host.name)
+    }
+
+    /// Each host with its position.
+    pub fn numbered(&self) -> impl Iterator<Item = (HostId, &Host)> {
+        (0..).map(HostId).zip(&self.hosts)
+    }
+
+    /// The hosts that have the label, by its values, ascending.
+    pub(crate) fn by_label(&self, label: &str) -> BTreeMap<&str, Vec<HostId>> {
+        let mut hosts = BTreeMap::<&str, Vec<HostId>>::new();
+        for (id, host) in self.numbered() {
+            if let Some(value) = host.label(label) {
+                hosts.entry(value).or_default().push(id);
+            }
+        }
+        hosts
+    }
+
     /// The host of a pair that can run the client: `from` where that is possible, else `to`. `None` where neither can: both are
     /// behind NAT at different or unknown sites, or passive.
     #[must_use]

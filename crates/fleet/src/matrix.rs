@@ -129,23 +129,19 @@ impl Matrix {
             let now = self.tests.get(usize::from(test))?;
             let is_same = |of: &Test| (of.verb, &of.arguments) == (now.verb, &now.arguments);
             let was = u16::try_from(before.tests.iter().position(is_same)?).ok()?;
-            Some(self.readings(figure, key, test).against(&before.readings_of(
-                &self.inventory,
-                figure,
-                key,
-                was,
-            )))
+            let was = before.readings(&self.inventory, figure, key, was);
+            Some(self.readings(&self.inventory, figure, key, test).against(&was))
         });
     }
 
     /// What is worse than the rest.
     fn judge(&mut self) {
-        self.verdicts = self.judged(|figure, key, test| Some(self.readings(figure, key, test)));
+        let inventory = &self.inventory;
+        self.verdicts = self.judged(|figure, key, test| Some(self.readings(inventory, figure, key, test)));
     }
 
     fn judged(&self, readings: impl Fn(model::Figure, &str, u16) -> Option<Readings>) -> Vec<Verdict> {
-        let shown = self.figures().filter(|(_, key)| JUDGED.contains(key));
-        let all: Vec<(u16, &str)> = shown.collect();
+        let all: Vec<(u16, &str)> = self.figures().filter(|(_, key)| JUDGED.contains(key)).collect();
         let mut verdicts = Vec::new();
         for (test, key) in &all {
             let Some(figure) = figure(key) else { continue };
@@ -156,13 +152,10 @@ impl Matrix {
         verdicts
     }
 
-    fn readings(&self, figure: model::Figure, key: &str, test: u16) -> Readings {
-        self.readings_of(&self.inventory, figure, key, test)
-    }
-
-    /// Those of this matrix, with the hosts as they stand in `inventory`.
-    fn readings_of(&self, inventory: &Inventory, figure: model::Figure, key: &str, test: u16) -> Readings {
-        let ids = ids(inventory);
+    /// The readings of a figure, with the hosts as they stand in `inventory`.
+    fn readings(&self, inventory: &Inventory, figure: model::Figure, key: &str, test: u16) -> Readings {
+        let ids: HashMap<&str, HostId> =
+            inventory.numbered().map(|(id, host)| (host.name.as_str(), id)).collect();
         let of = |cell: &Cell| {
             let pair = (*ids.get(cell.from.as_str())?, *ids.get(cell.to.as_str())?);
             Some((pair, cell.readings.get(key)?.clone()))
@@ -189,13 +182,7 @@ impl Matrix {
 
     /// What was run, by the index of a test.
     fn test_words(&self, test: u16) -> String {
-        let test = self.tests.get(usize::from(test));
-        test.map_or_else(String::new, |test| {
-            std::iter::once(test.verb.name())
-                .chain(test.arguments.iter().map(String::as_str))
-                .collect::<Vec<_>>()
-                .join(" ")
-        })
+        self.tests.get(usize::from(test)).map_or_else(String::new, Test::words)
     }
 }
 
@@ -212,11 +199,6 @@ impl Cell {
         let most = self.missing.iter().max_by_key(|(reason, n)| (**n, std::cmp::Reverse(**reason)));
         most.map(|(reason, _)| *reason).filter(|_| self.runs.is_empty())
     }
-}
-
-fn ids(inventory: &Inventory) -> HashMap<&str, HostId> {
-    let names = inventory.hosts.iter().map(|host| host.name.as_str());
-    names.zip((0..).map(HostId)).collect()
 }
 
 #[cfg(test)]

@@ -31,6 +31,15 @@ impl TaskId {
     }
 }
 
+/// An attempt at a task. Agents and results name it, so that the report of an attempt given up is not taken for that of a later one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Attempt {
+    /// The task.
+    pub task: TaskId,
+    /// Its number, from 1.
+    pub number: u32,
+}
+
 /// How much a test disturbs others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -109,6 +118,19 @@ pub struct Test {
     pub bytes: Option<u64>,
 }
 
+impl Test {
+    /// As the command line has it, without the host.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let mut words = self.verb.name().to_owned();
+        for argument in &self.arguments {
+            words += " ";
+            words += argument;
+        }
+        words
+    }
+}
+
 /// One test of one directed pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {
@@ -152,10 +174,8 @@ impl Plan {
             let hosts = [task.from, task.to].iter().all(|host| plan.inventory.host(*host).is_some());
             task.id.index() == at && hosts && plan.test(task).is_some()
         });
-        match is_placed && plan.tasks.len() <= MAX_TASKS {
-            true => Ok(plan),
-            false => Err("the plan names hosts, tests or tasks that are not in it".to_owned()),
-        }
+        let is_whole = is_placed && plan.tasks.len() <= MAX_TASKS;
+        is_whole.then_some(plan).ok_or("the plan names hosts, tests or tasks that are not in it".to_owned())
     }
 
     /// The task at this position.
@@ -168,6 +188,13 @@ impl Plan {
     #[must_use]
     pub fn test(&self, task: &Task) -> Option<&Test> {
         self.tests.get(usize::from(task.test))
+    }
+
+    /// The task at this position, and its test.
+    #[must_use]
+    pub fn task_and_test(&self, id: TaskId) -> Option<(&Task, &Test)> {
+        let task = self.task(id)?;
+        Some((task, self.test(task)?))
     }
 
     /// The class of a task; what else a host without an agent does is not known, so that it has one test at a time.

@@ -35,37 +35,29 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// All of them.
-    pub const ALL: [Reason; 11] = [
-        Reason::UnreachableByDesign,
-        Reason::HostAbsent,
-        Reason::Refused,
-        Reason::Busy,
-        Reason::AgentLost,
-        Reason::TimedOut,
-        Reason::Failed,
-        Reason::BadResult,
-        Reason::Version,
-        Reason::Cancelled,
-        Reason::NotMeasuredYet,
+    /// All of them in their order: as people read each, as one letter, and the class of its colour on a page.
+    pub(crate) const TABLE: [(Reason, &str, char, &str); 11] = [
+        (Reason::UnreachableByDesign, "unreachable by design", 'U', "design"),
+        (Reason::HostAbsent, "host absent", 'A', "failed"),
+        (Reason::Refused, "refused", 'R', "refused"),
+        (Reason::Busy, "busy", 'B', "busy"),
+        (Reason::AgentLost, "agent lost", 'L', "failed"),
+        (Reason::TimedOut, "timed out", 'T', "failed"),
+        (Reason::Failed, "failed", 'F', "failed"),
+        (Reason::BadResult, "bad result", 'X', "failed"),
+        (Reason::Version, "version mismatch", 'V', "refused"),
+        (Reason::Cancelled, "cancelled", 'C', "open"),
+        (Reason::NotMeasuredYet, "not measured yet", '?', "open"),
     ];
 
-    /// As people read it.
-    #[must_use]
-    pub const fn words(self) -> &'static str {
-        match self {
-            Reason::UnreachableByDesign => "unreachable by design",
-            Reason::HostAbsent => "host absent",
-            Reason::Refused => "refused",
-            Reason::Busy => "busy",
-            Reason::AgentLost => "agent lost",
-            Reason::TimedOut => "timed out",
-            Reason::Failed => "failed",
-            Reason::BadResult => "bad result",
-            Reason::Version => "version mismatch",
-            Reason::Cancelled => "cancelled",
-            Reason::NotMeasuredYet => "not measured yet",
-        }
+    /// As one letter.
+    pub(crate) fn letter(self) -> char {
+        Reason::TABLE[self as usize].2
+    }
+
+    /// The class of its colour on a page.
+    pub(crate) fn class(self) -> &'static str {
+        Reason::TABLE[self as usize].3
     }
 
     /// Whether a resumed run tries again.
@@ -86,7 +78,7 @@ impl Reason {
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.words())
+        f.write_str(Reason::TABLE[*self as usize].1)
     }
 }
 

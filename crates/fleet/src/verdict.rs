@@ -21,7 +21,7 @@ use model::{Figure, Unit};
 use serde::{Deserialize, Serialize};
 pub(crate) use stats::median;
 use stats::{Fit, at_least, benjamini_hochberg, spread};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Fewest pairs of a host, and fewest hosts, that are judged.
 const FEWEST: usize = 5;
@@ -208,29 +208,23 @@ impl Judge<'_> {
         let fit = Fit::of(self.inventory.hosts.len(), cells);
         let out = self.hosts(&fit.out, &fit.cells_out);
         let into = self.hosts(&fit.into, &fit.cells_in);
-        let both: BTreeSet<HostId> = out.keys().filter(|host| into.contains_key(host)).copied().collect();
-        for (found, side) in [(&out, Side::Out), (&into, Side::In)] {
-            for (host, (effect, q)) in found {
-                match (both.contains(host), side) {
-                    (true, Side::Out) => {
-                        let (other, other_q) = into[host];
-                        self.say(self.host(*host, Side::Both), effect + other, q.max(other_q));
-                    }
-                    (true, _) => {}
-                    (false, side) => self.say(self.host(*host, side), *effect, *q),
+        for (host, (effect, q)) in &out {
+            match into.get(host) {
+                Some((more, of_more)) => {
+                    self.say(self.host(*host, Side::Both), effect + more, q.max(*of_more))
                 }
+                None => self.say(self.host(*host, Side::Out), *effect, *q),
             }
+        }
+        for (host, (effect, q)) in into.iter().filter(|(host, _)| !out.contains_key(host)) {
+            self.say(self.host(*host, Side::In), *effect, *q);
         }
         self.pairs(readings, &fit, &out, &into);
         self.labels(&fit);
     }
 
     fn host(&self, host: HostId, side: Side) -> Subject {
-        Subject::Host { host: self.name(host), side }
-    }
-
-    fn name(&self, host: HostId) -> String {
-        self.inventory.host(host).map_or_else(String::new, |host| host.name.clone())
+        Subject::Host { host: self.inventory.name(host).to_owned(), side }
     }
 
     fn say(&mut self, subject: Subject, effect: f64, q: f64) {
@@ -240,6 +234,13 @@ impl Judge<'_> {
             (false, false) => effect.exp() - 1.0,
         };
         self.verdicts.push(Verdict { subject, figure: self.key.to_owned(), effect, q });
+    }
+
+    /// Of all that are judged, those whose effect is at least `least`, and too great for chance, with the corrected probability.
+    fn found<T>(&self, judged: Vec<(T, f64, f64)>, least: f64) -> Vec<(T, f64, f64)> {
+        let corrected = benjamini_hochberg(&judged.iter().map(|(.., p)| *p).collect::<Vec<_>>());
+        let judged = judged.into_iter().zip(corrected).map(|((of, effect, _), q)| (of, effect, q));
+        judged.filter(|(_, effect, q)| *q < self.level && *effect >= least).collect()
     }
 
     /// Hosts whose effect is worse than those of the others, with deviation and corrected probability.
@@ -254,27 +255,25 @@ impl Judge<'_> {
         // The fewer hosts, the less is known about their spread.
         let freedom = (n / 4.0).clamp(1.0, 4.0);
         let whole = (median(sorted.clone()).unwrap_or(0.0), spread(&sorted));
-        let deviations: Vec<(f64, f64)> = judged
-            .iter()
+        let deviations = judged
+            .into_iter()
             .map(|at| {
                 let (middle, spread) = if sorted.len() > MANY_HOSTS {
                     whole
                 } else {
                     let mut others = sorted.clone();
-                    others
-                        .remove(sorted.partition_point(|value| *value < effects[*at]).min(sorted.len() - 1));
+                    let own = sorted.partition_point(|value| *value < effects[at]);
+                    others.remove(own.min(sorted.len() - 1));
                     let spread = spread(&others);
                     (median(others).unwrap_or(0.0), spread)
                 };
-                let effect = effects[*at] - middle;
+                let effect = effects[at] - middle;
                 let scale = (spread * (1.0 + 1.2 / (n - 1.0))).max(self.bounds.floor);
-                (effect, upper(effect / scale, freedom))
+                (HostId(u32::clamped(at)), effect, upper(effect / scale, freedom))
             })
             .collect();
-        let corrected = benjamini_hochberg(&deviations.iter().map(|(_, p)| *p).collect::<Vec<_>>());
-        let found = judged.iter().zip(deviations.iter().zip(corrected));
-        let found = found.filter(|(_, ((effect, _), q))| *q < self.level && *effect >= self.bounds.host);
-        found.map(|(at, ((effect, _), q))| (HostId(u32::clamped(*at)), (*effect, q))).collect()
+        let found = self.found(deviations, self.bounds.host).into_iter();
+        found.map(|(host, effect, q)| (host, (effect, q))).collect()
     }
 
     /// Pairs that are worse in their repeats, but for those of hosts that are named already in that direction.
@@ -294,7 +293,7 @@ impl Judge<'_> {
         let mut all: Vec<f64> = readings.cells.iter().flat_map(|(pair, values)| own(*pair, values)).collect();
         all.sort_by(f64::total_cmp);
         let scale = spread(&fit.rest).max(self.bounds.floor);
-        let judged: Vec<((HostId, HostId), f64, f64)> = readings
+        let judged = readings
             .cells
             .iter()
             .map(|(pair, values)| {
@@ -311,45 +310,37 @@ impl Judge<'_> {
                 (*pair, middle, p)
             })
             .collect();
-        let corrected = benjamini_hochberg(&judged.iter().map(|(_, _, p)| *p).collect::<Vec<_>>());
-        for ((pair, effect, _), q) in judged.into_iter().zip(corrected) {
-            let named = out.contains_key(&pair.0) || into.contains_key(&pair.1);
-            if !named && q < self.level && effect >= self.bounds.pair {
-                let subject = Subject::Pair { from: self.name(pair.0), to: self.name(pair.1) };
-                self.say(subject, effect, q);
+        for ((from, to), effect, q) in self.found(judged, self.bounds.pair) {
+            if !out.contains_key(&from) && !into.contains_key(&to) {
+                let [from, to] = [from, to].map(|host| self.inventory.name(host).to_owned());
+                self.say(Subject::Pair { from, to }, effect, q);
             }
         }
     }
 
     /// Labels whose hosts are worse than all other hosts.
     fn labels(&mut self, fit: &Fit) {
-        let mut found = Vec::new();
+        let mut judged = Vec::new();
         for label in LABELS {
-            let mut values = BTreeMap::<&str, Vec<usize>>::new();
-            for (at, host) in self.inventory.hosts.iter().enumerate() {
-                if let Some(value) = host.label(label).filter(|_| fit.cells_out[at] + fit.cells_in[at] > 0) {
-                    values.entry(value).or_default().push(at);
-                }
-            }
-            for (value, members) in values {
-                let effect = |at: usize| fit.out[at] + fit.into[at];
-                let inside: Vec<f64> = members.iter().map(|at| effect(*at)).collect();
-                let outside = (0..fit.out.len()).filter(|at| members.binary_search(at).is_err());
-                let outside: Vec<f64> =
-                    outside.filter(|at| fit.cells_out[*at] + fit.cells_in[*at] > 0).map(effect).collect();
+            for (value, members) in self.inventory.by_label(label) {
+                let hosts = (0..).map(HostId).take(fit.out.len());
+                let hosts = hosts.filter(|host| fit.cells_out[host.index()] + fit.cells_in[host.index()] > 0);
+                let (inside, outside): (Vec<HostId>, Vec<HostId>) =
+                    hosts.partition(|host| members.binary_search(host).is_ok());
+                let effect = |host: HostId| fit.out[host.index()] + fit.into[host.index()];
+                let [inside, outside] =
+                    [inside, outside].map(|hosts| hosts.into_iter().map(effect).collect::<Vec<f64>>());
                 if inside.len() < 3 || outside.len() < 3 {
                     continue;
                 }
                 if let Some(contrast) = Contrast::of(&outside, &inside, false, ALPHA) {
-                    found.push((label, value.to_owned(), contrast.shift, contrast.p));
+                    let subject = Subject::Label { label: label.to_owned(), value: value.to_owned() };
+                    judged.push((subject, contrast.shift, contrast.p));
                 }
             }
         }
-        let corrected = benjamini_hochberg(&found.iter().map(|(.., p)| *p).collect::<Vec<_>>());
-        for ((label, value, shift, _), q) in found.into_iter().zip(corrected) {
-            if q < self.level && shift >= self.bounds.host {
-                self.say(Subject::Label { label: label.to_owned(), value }, shift, q);
-            }
+        for (subject, shift, q) in self.found(judged, self.bounds.host) {
+            self.say(subject, shift, q);
         }
     }
 }

@@ -33,16 +33,10 @@ impl<'a> MatrixBuilder<'a> {
     #[must_use]
     pub fn new(plan: &'a Plan) -> Self {
         let (mut cells, mut at) = (Vec::new(), HashMap::new());
-        let name =
-            |host: HostId| plan.inventory.host(host).map_or_else(String::new, |host| host.name.clone());
         for task in &plan.tasks {
             at.entry((task.from, task.to, task.test)).or_insert_with(|| {
-                cells.push(Cell {
-                    from: name(task.from),
-                    to: name(task.to),
-                    test: task.test,
-                    ..Cell::default()
-                });
+                let [from, to] = [task.from, task.to].map(|host| plan.inventory.name(host).to_owned());
+                cells.push(Cell { from, to, test: task.test, ..Cell::default() });
                 cells.len() - 1
             });
         }

@@ -1,14 +1,13 @@
 //! The matrix as one page: everything in one file, no script, nothing loaded from elsewhere.
 
 use super::text::summary;
-use super::view::{Line, Picture, Spot, View, letter};
-use super::{Cell, Matrix};
+use super::view::{Line, Picture, Shown, Spot, TOO_MANY, View};
+use super::{Cell, CellCaveat, Matrix};
 use crate::result::Reason;
 use crate::verdict::{Verdict, figure};
 use metrics::{Wall, format_duration, real};
 use report::{REPORT_STYLE, escape};
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::io::{self, Write};
 
 const STYLE: &str = include_str!("fleet.css");
@@ -26,26 +25,23 @@ pub fn write_html(
     report: &dyn Fn(usize) -> Option<String>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let view = View::of(matrix);
-    let listed = listed(matrix);
+    let page = Page { matrix, view: View::of(matrix), listed: listed(matrix) };
+    let (summary, made, run) = (summary(matrix), at(matrix.made), matrix.run);
+    let (summary, verdict) = (escape(&summary), if matrix.verdicts.is_empty() { "good" } else { "warning" });
     writeln!(
         out,
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"generator\" content=\"netcaliper\">\n<title>netcaliper fleet: {0}</title>\n\
+         <meta name=\"generator\" content=\"netcaliper\">\n<title>netcaliper fleet: {summary}</title>\n\
          <style>\n{REPORT_STYLE}{STYLE}</style>\n</head>\n<body class=\"fleet\">\n<header>\n<h1>netcaliper fleet</h1>\n\
-         <p class=\"verdict {1}\">{0}</p>\n<p class=\"soft\">{2}; run {3}</p>\n\
+         <p class=\"verdict {verdict}\">{summary}</p>\n<p class=\"soft\">{made}; run {run}</p>\n\
          <nav aria-label=\"Parts of this page\"><a href=\"#verdicts\">Verdicts</a><a href=\"#pictures\">Matrices</a>\
-         <a href=\"#pairs\">Pairs</a><a href=\"#hosts\">Hosts</a></nav>\n</header>\n<main>",
-        escape(&summary(matrix)),
-        if matrix.verdicts.is_empty() { "good" } else { "warning" },
-        escape(&at(matrix.made)),
-        matrix.run
+         <a href=\"#pairs\">Pairs</a><a href=\"#hosts\">Hosts</a></nav>\n</header>\n<main>"
     )?;
     verdicts(matrix, out)?;
-    pictures(matrix, &view, &listed, out)?;
-    pairs(matrix, &view, &listed, report, out)?;
+    page.pictures(out)?;
+    page.pairs(report, out)?;
     hosts(matrix, out)?;
     writeln!(out, "</main>\n</body>\n</html>")
 }
@@ -73,58 +69,19 @@ fn list(verdicts: &[Verdict], none: &str, out: &mut dyn Write) -> io::Result<()>
     }
     writeln!(out, "<ul class=\"caveats\">")?;
     for verdict in verdicts {
-        writeln!(
-            out,
-            "<li>{}. <span class=\"soft\">By chance with probability {:.1e} at most.</span></li>",
-            escape(&verdict.words()),
-            verdict.q
-        )?;
+        let chance = format!("By chance with probability {:.1e} at most.", verdict.q);
+        writeln!(out, "<li>{}. <span class=\"soft\">{chance}</span></li>", escape(&verdict.words()))?;
     }
     writeln!(out, "</ul>")
 }
 
-fn pictures(matrix: &Matrix, view: &View, listed: &BTreeSet<usize>, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "<section id=\"pictures\"><h2>Matrices</h2>")?;
-    if view.too_many {
-        writeln!(
-            out,
-            "<p>There are too many hosts for a picture, and no label gathers them: give them site or rack.</p>"
-        )?;
-    }
-    if let Some(label) = view.gathered {
-        writeln!(out, "<p class=\"soft\">A row for all hosts of a {label}: medians of their pairs.</p>")?;
-    }
-    writeln!(out, "<p class=\"soft\">Rows send, columns receive. A cell leads to its pair below.</p>")?;
-    legend(matrix, out)?;
-    writeln!(out, "<div class=\"small\">")?;
-    for picture in &view.pictures {
-        let (best, worst) = picture.ends();
-        writeln!(
-            out,
-            "<figure class=\"matrix\"><figcaption><h3>{}</h3><p class=\"note\">{}; best <span class=\"scale\"></span> worst: {} to {}</p></figcaption>",
-            escape(&picture.title()),
-            escape(&matrix.test_words(picture.test)),
-            escape(&best),
-            escape(&worst)
-        )?;
-        picture_table(matrix, view, picture, listed, out)?;
-        writeln!(out, "</figure>")?;
-    }
-    writeln!(out, "</div></section>")
-}
-
 /// The reasons that occur, with their colours.
 fn legend(matrix: &Matrix, out: &mut dyn Write) -> io::Result<()> {
-    let (_, missing) = matrix.counts();
     write!(out, "<ul class=\"legend\">")?;
-    for reason in missing.keys() {
-        write!(
-            out,
-            "<li><span class=\"key\"><span class=\"swatch {}\">{}</span>{}</span></li>",
-            class(*reason),
-            letter(*reason),
-            reason.words()
-        )?;
+    for reason in matrix.counts().1.into_keys() {
+        let (class, letter) = (reason.class(), reason.letter());
+        let key = format!("<span class=\"swatch {class}\">{letter}</span>{reason}");
+        write!(out, "<li><span class=\"key\">{key}</span></li>")?;
     }
     writeln!(
         out,
@@ -133,113 +90,9 @@ fn legend(matrix: &Matrix, out: &mut dyn Write) -> io::Result<()> {
     )
 }
 
-fn picture_table(
-    matrix: &Matrix,
-    view: &View,
-    picture: &Picture,
-    listed: &BTreeSet<usize>,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    let told = view.lines.len() <= MOST_FIGURES;
-    let form = if told { "told" } else { "dense" };
-    write!(out, "<div class=\"wide\"><table class=\"matrix {form}\"><thead><tr><th scope=\"col\"></th>")?;
-    for line in &view.lines {
-        let first = if line.first { " class=\"first\"" } else { "" };
-        write!(out, "<th scope=\"col\"{first}><span>{}</span></th>", escape(&line.name))?;
-    }
-    writeln!(out, "</tr></thead><tbody>")?;
-    for (line, row) in view.lines.iter().zip(&picture.spots) {
-        let first = if line.first { " class=\"first\"" } else { "" };
-        let title = if line.labels.is_empty() {
-            String::new()
-        } else {
-            format!(" title=\"{}\"", escape(&line.labels))
-        };
-        write!(out, "<tr{first}><th scope=\"row\"{title}>{}</th>", escape(&line.name))?;
-        for (column, spot) in view.lines.iter().zip(row) {
-            let text = spot_cell(matrix, view, picture, (line, column), spot.as_ref(), told, listed);
-            out.write_all(text.as_bytes())?;
-        }
-        writeln!(out, "</tr>")?;
-    }
-    writeln!(out, "</tbody></table></div>")
-}
-
-fn spot_cell(
-    matrix: &Matrix,
-    view: &View,
-    picture: &Picture,
-    (from, to): (&Line, &Line),
-    spot: Option<&Spot>,
-    told: bool,
-    listed: &BTreeSet<usize>,
-) -> String {
-    let mut classes = Vec::from_iter(to.first.then_some("first"));
-    let Some(spot) = spot else {
-        classes.push("none");
-        return format!("<td class=\"{}\"></td>", classes.join(" "));
-    };
-    let show = |value| picture.figure.unit().show(value);
-    let (text, style) = match (spot.value, spot.reason) {
-        (Some(value), _) => {
-            classes.push("value");
-            (
-                if told { show(value) } else { String::new() },
-                format!(" style=\"--v:{:.0}%\"", picture.place(value) * 100.0),
-            )
-        }
-        (None, Some(reason)) => {
-            classes.push(class(reason));
-            (letter(reason).to_string(), String::new())
-        }
-        (None, None) => ("-".to_owned(), String::new()),
-    };
-    classes.extend(spot.is_named.then_some("named"));
-    classes.extend(spot.has_caveats.then_some("doubt"));
-    let mut title = format!("{} to {}: ", from.name, to.name);
-    title += &match (spot.value, spot.reason) {
-        (Some(value), _) => show(value),
-        (None, Some(reason)) => reason.words().to_owned(),
-        (None, None) => "no such figure".to_owned(),
-    };
-    if let Some(cell) = spot.cell.map(|at| &matrix.cells[at]) {
-        title += &about(matrix, cell);
-    } else if view.gathered.is_some() {
-        title += ", median of the pairs";
-    }
-    let link = spot.cell.filter(|at| listed.contains(at));
-    let inner = match link {
-        Some(at) => format!(
-            "<a href=\"#p{at}\">{}</a>",
-            if text.is_empty() { "&nbsp;".into() } else { escape(&text) }
-        ),
-        None => escape(&text).into_owned(),
-    };
-    format!("<td class=\"{}\"{style} title=\"{}\">{inner}</td>", classes.join(" "), escape(&title))
-}
-
-/// Age and caveats of a cell, after its value.
-fn about(matrix: &Matrix, cell: &Cell) -> String {
-    let mut text = String::new();
-    if let Some(measured) = cell.measured {
-        let _ = write!(text, ", {} ago", age(matrix, measured));
-    }
-    if !cell.caveats.is_empty() {
-        let codes = cell.caveats.iter().map(|caveat| caveat.code.as_str());
-        let _ = write!(text, "; {}", codes.collect::<Vec<_>>().join(", "));
-    }
-    if !cell.detail.is_empty() {
-        let _ = write!(text, "; {}", cell.detail);
-    }
-    text
-}
-
-fn age(matrix: &Matrix, measured: Wall) -> String {
-    format_duration(real(matrix.made.0.saturating_sub(measured.0).max(0)))
-}
-
 /// Indices of the cells with a row of their own below.
 fn listed(matrix: &Matrix) -> BTreeSet<usize> {
+    let is_told = |reason| !matches!(reason, Reason::UnreachableByDesign | Reason::NotMeasuredYet);
     let all = matrix.cells.len() <= MOST_LISTED;
     let cells = matrix.cells.iter().enumerate();
     let told =
@@ -247,71 +100,165 @@ fn listed(matrix: &Matrix) -> BTreeSet<usize> {
     told.map(|(at, _)| at).take(MOST_LISTED).collect()
 }
 
-fn is_told(reason: Reason) -> bool {
-    !matches!(reason, Reason::UnreachableByDesign | Reason::NotMeasuredYet)
+struct Page<'a> {
+    matrix: &'a Matrix,
+    view: View,
+    /// Indices of the cells with a row of their own below the pictures.
+    listed: BTreeSet<usize>,
 }
 
-fn pairs(
-    matrix: &Matrix,
-    view: &View,
-    listed: &BTreeSet<usize>,
-    report: &dyn Fn(usize) -> Option<String>,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    let several = matrix.tests.len() > 1;
-    writeln!(out, "<section id=\"pairs\"><h2>Pairs</h2>")?;
-    if listed.len() < matrix.cells.len() {
+impl Page<'_> {
+    fn pictures(&self, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out, "<section id=\"pictures\"><h2>Matrices</h2>")?;
+        if self.view.too_many {
+            writeln!(out, "<p>{TOO_MANY}</p>")?;
+        }
+        if let Some(label) = self.view.gathered {
+            writeln!(out, "<p class=\"soft\">A row for all hosts of a {label}: medians of their pairs.</p>")?;
+        }
+        writeln!(out, "<p class=\"soft\">Rows send, columns receive. A cell leads to its pair below.</p>")?;
+        legend(self.matrix, out)?;
+        writeln!(out, "<div class=\"small\">")?;
+        for picture in &self.view.pictures {
+            let (best, worst) = picture.ends();
+            let (title, test) = (picture.title(), self.matrix.test_words(picture.test));
+            let [title, test, best, worst] = [&title, &test, &best, &worst].map(|text| escape(text));
+            writeln!(
+                out,
+                "<figure class=\"matrix\"><figcaption><h3>{title}</h3><p class=\"note\">{test}; best <span class=\"scale\"></span> worst: {best} to {worst}</p></figcaption>"
+            )?;
+            self.picture_table(picture, out)?;
+            writeln!(out, "</figure>")?;
+        }
+        writeln!(out, "</div></section>")
+    }
+
+    fn picture_table(&self, picture: &Picture, out: &mut dyn Write) -> io::Result<()> {
+        let lines = &self.view.lines;
+        let form = if lines.len() <= MOST_FIGURES { "told" } else { "dense" };
+        let first = |line: &Line| if line.first { " class=\"first\"" } else { "" };
+        write!(out, "<div class=\"wide\"><table class=\"matrix {form}\"><thead><tr><th scope=\"col\"></th>")?;
+        for line in lines {
+            write!(out, "<th scope=\"col\"{}><span>{}</span></th>", first(line), escape(&line.name))?;
+        }
+        writeln!(out, "</tr></thead><tbody>")?;
+        for (line, row) in lines.iter().zip(&picture.spots) {
+            let title = match line.labels.as_str() {
+                "" => String::new(),
+                labels => format!(" title=\"{}\"", escape(labels)),
+            };
+            write!(out, "<tr{}><th scope=\"row\"{title}>{}</th>", first(line), escape(&line.name))?;
+            for (column, spot) in lines.iter().zip(row) {
+                out.write_all(self.spot_cell(picture, line, column, spot.as_ref()).as_bytes())?;
+            }
+            writeln!(out, "</tr>")?;
+        }
+        writeln!(out, "</tbody></table></div>")
+    }
+
+    fn spot_cell(&self, picture: &Picture, from: &Line, to: &Line, spot: Option<&Spot>) -> String {
+        let mut classes = Vec::from_iter(to.first.then_some("first"));
+        let Some(spot) = spot else {
+            classes.push("none");
+            return format!("<td class=\"{}\"></td>", classes.join(" "));
+        };
+        let show = |value| picture.figure.unit().show(value);
+        let is_told = self.view.lines.len() <= MOST_FIGURES;
+        let text = spot.text(|value| if is_told { show(value) } else { String::new() });
+        let (class, style, meaning) = match spot.shown {
+            Shown::Value(value) => {
+                let style = format!(" style=\"--v:{:.0}%\"", picture.place(value) * 100.0);
+                (Some("value"), style, show(value))
+            }
+            Shown::Reason(reason) => (Some(reason.class()), String::new(), reason.to_string()),
+            Shown::Nothing => (None, String::new(), "no such figure".to_owned()),
+        };
+        classes.extend(class);
+        classes.extend(spot.is_named.then_some("named"));
+        classes.extend(spot.has_caveats.then_some("doubt"));
+        let mut title = format!("{} to {}: {meaning}", from.name, to.name);
+        match spot.cell {
+            Some(at) => title += &self.about(&self.matrix.cells[at]),
+            None if self.view.gathered.is_some() => title += ", median of the pairs",
+            None => {}
+        }
+        let text = escape(&text);
+        let inner = match spot.cell.filter(|at| self.listed.contains(at)) {
+            Some(at) if text.is_empty() => format!("<a href=\"#p{at}\">&nbsp;</a>"),
+            Some(at) => format!("<a href=\"#p{at}\">{text}</a>"),
+            None => text.into_owned(),
+        };
+        format!("<td class=\"{}\"{style} title=\"{}\">{inner}</td>", classes.join(" "), escape(&title))
+    }
+
+    /// Age and caveats of a cell, after its value.
+    fn about(&self, cell: &Cell) -> String {
+        let mut text = cell.measured.map_or_else(String::new, |at| format!(", {} ago", self.age(at)));
+        let codes: Vec<&str> = cell.caveats.iter().map(|caveat| caveat.code.as_str()).collect();
+        for part in [codes.join(", "), cell.detail.clone()].iter().filter(|part| !part.is_empty()) {
+            text += "; ";
+            text += part;
+        }
+        text
+    }
+
+    fn age(&self, measured: Wall) -> String {
+        format_duration(real(self.matrix.made.0.saturating_sub(measured.0).max(0)))
+    }
+
+    fn pairs(&self, report: &dyn Fn(usize) -> Option<String>, out: &mut dyn Write) -> io::Result<()> {
+        let Page { matrix, listed, .. } = self;
+        writeln!(out, "<section id=\"pairs\"><h2>Pairs</h2>")?;
+        let (some, all) = (listed.len(), matrix.cells.len());
+        if some < all {
+            writeln!(out, "<p class=\"soft\">{some} of {all}: those with caveats or a reason.</p>")?;
+        }
+        let keys: BTreeSet<&str> = self.view.pictures.iter().map(|picture| picture.key).collect();
+        write!(out, "<div class=\"wide\"><table class=\"pairs\"><thead><tr><th scope=\"col\">pair</th>")?;
+        for key in &keys {
+            write!(out, "<th scope=\"col\">{}</th>", escape(key))?;
+        }
         writeln!(
             out,
-            "<p class=\"soft\">{} of {}: those with caveats or a reason.</p>",
-            listed.len(),
-            matrix.cells.len()
+            "<th scope=\"col\">age</th><th scope=\"col\">reason, caveats</th></tr></thead><tbody>"
         )?;
-    }
-    let mut keys: Vec<&str> = view.pictures.iter().map(|picture| picture.key).collect();
-    keys.sort_unstable();
-    keys.dedup();
-    write!(out, "<div class=\"wide\"><table class=\"pairs\"><thead><tr><th scope=\"col\">pair</th>")?;
-    for key in &keys {
-        write!(out, "<th scope=\"col\">{}</th>", escape(key))?;
-    }
-    writeln!(out, "<th scope=\"col\">age</th><th scope=\"col\">reason, caveats</th></tr></thead><tbody>")?;
-    for at in listed {
-        let cell = &matrix.cells[*at];
-        let test = if several {
-            format!(" <span class=\"soft\">{}</span>", escape(&matrix.test_words(cell.test)))
-        } else {
-            String::new()
-        };
-        let name = format!("{} → {}", cell.from, cell.to);
-        let link = report(*at).filter(|_| !cell.runs.is_empty());
-        let name = match link {
-            Some(link) => format!("<a href=\"{}\">{}</a>", escape(&link), escape(&name)),
-            None => escape(&name).into_owned(),
-        };
-        write!(out, "<tr id=\"p{at}\"><th scope=\"row\">{name}{test}</th>")?;
-        for key in &keys {
-            let value = cell.value(key).zip(figure(key)).map(|(value, figure)| figure.unit().show(value));
-            let repeats = cell.readings.get(*key).map_or(0, Vec::len);
-            let repeats = if repeats > 1 { format!(" title=\"median of {repeats}\"") } else { String::new() };
-            write!(out, "<td{repeats}>{}</td>", escape(&value.unwrap_or_else(|| "-".to_owned())))?;
+        for at in listed {
+            let cell = &matrix.cells[*at];
+            let test = match matrix.tests.len() {
+                0 | 1 => String::new(),
+                _ => format!(" <span class=\"soft\">{}</span>", escape(&matrix.test_words(cell.test))),
+            };
+            let name = format!("{} → {}", cell.from, cell.to);
+            let name = match report(*at).filter(|_| !cell.runs.is_empty()) {
+                Some(link) => format!("<a href=\"{}\">{}</a>", escape(&link), escape(&name)),
+                None => escape(&name).into_owned(),
+            };
+            write!(out, "<tr id=\"p{at}\"><th scope=\"row\">{name}{test}</th>")?;
+            for key in &keys {
+                let value = cell.value(key).zip(figure(key)).map(|(value, figure)| figure.unit().show(value));
+                let repeats = match cell.readings.get(*key).map_or(0, Vec::len) {
+                    0 | 1 => String::new(),
+                    repeats => format!(" title=\"median of {repeats}\""),
+                };
+                write!(out, "<td{repeats}>{}</td>", escape(value.as_deref().unwrap_or("-")))?;
+            }
+            let age = cell.measured.map_or_else(|| "-".to_owned(), |measured| self.age(measured));
+            writeln!(out, "<td>{}</td><td>{}</td></tr>", escape(&age), reasons(cell))?;
         }
-        let age = cell.measured.map_or_else(|| "-".to_owned(), |measured| age(matrix, measured));
-        writeln!(out, "<td>{}</td><td>{}</td></tr>", escape(&age), reasons(cell))?;
+        writeln!(out, "</tbody></table></div></section>")
     }
-    writeln!(out, "</tbody></table></div></section>")
 }
 
 fn reasons(cell: &Cell) -> String {
-    let reasons = cell.missing.iter().map(|(reason, n)| match n {
-        1 => reason.words().to_owned(),
-        n => format!("{n} {}", reason.words()),
-    });
-    let mut said: Vec<String> = reasons.map(|text| escape(&text).into_owned()).collect();
-    said.extend((!cell.detail.is_empty()).then(|| escape(&cell.detail).into_owned()));
-    let caveat = |caveat: &super::CellCaveat| {
+    let reason = |(reason, n): (&Reason, &u16)| match n {
+        1 => reason.to_string(),
+        n => format!("{n} {reason}"),
+    };
+    let caveat = |caveat: &CellCaveat| {
         format!("<span class=\"code\" title=\"{}\">{}</span>", escape(&caveat.text), escape(&caveat.code))
     };
+    let mut said: Vec<String> = cell.missing.iter().map(reason).collect();
+    said.extend((!cell.detail.is_empty()).then(|| escape(&cell.detail).into_owned()));
     said.extend(cell.caveats.iter().map(caveat));
     said.join("; ")
 }
@@ -325,28 +272,10 @@ fn hosts(matrix: &Matrix, out: &mut dyn Write) -> io::Result<()> {
         hosts.len()
     )?;
     for host in hosts.iter().take(MOST_LISTED) {
-        let labels =
-            host.labels.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ");
-        writeln!(
-            out,
-            "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td></tr>",
-            escape(&host.name),
-            escape(&host.address),
-            escape(&labels)
-        )?;
+        let labels: Vec<String> = host.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let labels = labels.join(" ");
+        let [name, address, labels] = [&host.name, &host.address, &labels].map(|text| escape(text));
+        writeln!(out, "<tr><th scope=\"row\">{name}</th><td>{address}</td><td>{labels}</td></tr>")?;
     }
     writeln!(out, "</tbody></table></div></details></section>")
-}
-
-/// The class of a reason: its colour.
-fn class(reason: Reason) -> &'static str {
-    match reason {
-        Reason::UnreachableByDesign => "design",
-        Reason::Refused | Reason::Version => "refused",
-        Reason::NotMeasuredYet | Reason::Cancelled => "open",
-        Reason::Busy => "busy",
-        Reason::HostAbsent | Reason::AgentLost | Reason::TimedOut | Reason::Failed | Reason::BadResult => {
-            "failed"
-        }
-    }
 }

@@ -14,11 +14,8 @@ use std::io::{self, Write};
 pub fn write_metrics(matrix: &Matrix, out: &mut dyn Write) -> io::Result<()> {
     let mut sheet = MetricsSheet::default();
     for cell in &matrix.cells {
-        let base = vec![
-            ("from", cell.from.clone()),
-            ("to", cell.to.clone()),
-            ("test", matrix.test_words(cell.test)),
-        ];
+        let test = matrix.test_words(cell.test);
+        let base = vec![("from", cell.from.clone()), ("to", cell.to.clone()), ("test", test)];
         for key in cell.readings.keys() {
             let (Some(figure), Some(value)) = (figure(key), cell.value(key)) else { continue };
             let mut labels = base.clone();
@@ -33,13 +30,9 @@ pub fn write_metrics(matrix: &Matrix, out: &mut dyn Write) -> io::Result<()> {
             sheet.gauge("netcaliper_fleet_measured_time_seconds", help, &base, Some(seconds(measured.0)));
         }
         for (reason, n) in &cell.missing {
-            let labels = [base.clone(), vec![("reason", reason.words().to_owned())]].concat();
-            sheet.gauge(
-                "netcaliper_fleet_missing",
-                "Tests without an outcome, by reason.",
-                &labels,
-                Some(real(*n)),
-            );
+            let labels = [base.clone(), vec![("reason", reason.to_string())]].concat();
+            let help = "Tests without an outcome, by reason.";
+            sheet.gauge("netcaliper_fleet_missing", help, &labels, Some(real(*n)));
         }
     }
     for verdict in &matrix.verdicts {

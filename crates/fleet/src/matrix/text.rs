@@ -1,8 +1,9 @@
 //! The matrix on a terminal.
 
 use super::Matrix;
-use super::view::{Picture, View, letter};
+use super::view::{Picture, TOO_MANY, View};
 use crate::result::Reason;
+use metrics::format_count;
 use report::{Page, Table, Tone};
 use std::io::{self, Write};
 
@@ -37,23 +38,19 @@ pub fn write_text(matrix: &Matrix, color: bool, columns: Option<u16>, out: &mut 
     }
     for picture in &view.pictures {
         page.gap()?;
-        page.line(
-            Tone::Heading,
-            &format!("{}, {} (rows send, columns receive)", matrix.test_words(picture.test), picture.title()),
-        )?;
+        let (test, title) = (matrix.test_words(picture.test), picture.title());
+        page.line(Tone::Heading, &format!("{test}, {title} (rows send, columns receive)"))?;
         match view.lines.len() <= MOST_FIGURES {
             true => page.table(&figures(&view, picture))?,
             false => signs(&view, picture, page)?,
         }
     }
     if view.too_many {
-        let text =
-            "There are too many hosts for a picture, and no label gathers them: give them site or rack.";
-        page.paragraph(Tone::Plain, "", text)?;
+        page.paragraph(Tone::Plain, "", TOO_MANY)?;
     }
     if !missing.is_empty() {
         page.gap()?;
-        let told = missing.iter().map(|(reason, n)| format!("{} {n} {}", letter(*reason), reason.words()));
+        let told = missing.iter().map(|(reason, n)| format!("{} {n} {reason}", reason.letter()));
         page.paragraph(Tone::Plain, "Without an outcome: ", &told.collect::<Vec<_>>().join(", "))?;
     }
     Ok(())
@@ -65,7 +62,7 @@ pub(super) fn summary(matrix: &Matrix) -> String {
     let by_design = missing.get(&Reason::UnreachableByDesign).copied().unwrap_or(0);
     let all = measured + missing.values().sum::<usize>() - by_design;
     let hosts = matrix.inventory.hosts.len();
-    let plural = |n: usize, word: &str| format!("{n} {word}{}", if n == 1 { "" } else { "s" });
+    let plural = |n: usize, word: &str| format_count(n as u64, word);
     let mut text = format!("{measured} of {} of {} measured", plural(all, "test"), plural(hosts, "host"));
     if by_design > 0 {
         text += &format!(", {by_design} unreachable by design");
@@ -76,26 +73,20 @@ pub(super) fn summary(matrix: &Matrix) -> String {
             text += &format!(", {} missed before it", plural(round.missed as usize, "round"));
         }
     }
-    text + &match matrix.verdicts.len() {
-        0 => String::new(),
-        n => format!(", {}", plural(n, "verdict")),
+    if !matrix.verdicts.is_empty() {
+        text += &format!(", {}", plural(matrix.verdicts.len(), "verdict"));
     }
+    text
 }
 
 fn figures(view: &View, picture: &Picture) -> Table {
     let names = view.lines.iter().map(|line| line.name.clone());
     let mut table = Table::under(std::iter::once(String::new()).chain(names).collect());
     for (line, row) in view.lines.iter().zip(&picture.spots) {
-        let cells = row.iter().map(|spot| match spot {
-            None => String::new(),
-            Some(spot) => match (spot.value, spot.reason) {
-                (Some(value), _) => {
-                    let mark = if spot.is_named { "!" } else { "" };
-                    format!("{}{mark}", picture.figure.unit().show(value))
-                }
-                (None, Some(reason)) => letter(reason).to_string(),
-                (None, None) => "-".to_owned(),
-            },
+        let cells = row.iter().map(|spot| {
+            let Some(spot) = spot else { return String::new() };
+            let mark = if spot.is_named { "!" } else { "" };
+            spot.text(|value| picture.figure.unit().show(value) + mark)
         });
         table.row(Tone::Plain, std::iter::once(line.name.clone()).chain(cells).collect());
     }
@@ -105,14 +96,10 @@ fn figures(view: &View, picture: &Picture) -> Table {
 fn signs(view: &View, picture: &Picture, page: &mut Page<'_>) -> io::Result<()> {
     let wide = view.lines.iter().map(|line| line.name.chars().count()).max().unwrap_or(0).min(24);
     for (line, row) in view.lines.iter().zip(&picture.spots) {
-        let signs = row.iter().map(|spot| match spot {
-            None => ' ',
-            Some(spot) => match (spot.value, spot.reason) {
-                (Some(_), _) if spot.is_named => '!',
-                (Some(value), _) => sign(picture.place(value)),
-                (None, Some(reason)) => letter(reason),
-                (None, None) => '-',
-            },
+        let signs = row.iter().map(|spot| {
+            let Some(spot) = spot else { return " ".to_owned() };
+            let sign = |value| if spot.is_named { '!' } else { sign(picture.place(value)) };
+            spot.text(|value| sign(value).to_string())
         });
         let name: String = line.name.chars().take(wide).collect();
         page.line(Tone::Plain, &format!("{name:wide$} {}", signs.collect::<String>()))?;

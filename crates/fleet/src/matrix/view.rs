@@ -9,7 +9,10 @@ use model::{Figure, Unit};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Most rows of a matrix.
-pub(super) const MOST_LINES: usize = 120;
+const MOST_LINES: usize = 120;
+/// What is said instead of pictures where hosts are more than rows, and no label gathers them.
+pub(super) const TOO_MANY: &str =
+    "There are too many hosts for a picture, and no label gathers them: give them site or rack.";
 /// Labels that hosts are sorted by, and gathered by where there are many.
 const ORDER: [&str; 4] = ["site", "rack", "rail", "role"];
 
@@ -22,15 +25,33 @@ pub(super) struct Line {
     pub(super) first: bool,
 }
 
+/// What a cell of a picture shows.
+#[derive(Clone, Copy)]
+pub(super) enum Shown {
+    Value(f64),
+    Reason(Reason),
+    Nothing,
+}
+
 /// One cell of a picture.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(super) struct Spot {
-    pub(super) value: Option<f64>,
-    pub(super) reason: Option<Reason>,
+    pub(super) shown: Shown,
     /// Index of the cell that it shows, where it is one.
     pub(super) cell: Option<usize>,
     pub(super) has_caveats: bool,
     pub(super) is_named: bool,
+}
+
+impl Spot {
+    /// What it shows; a value as `of_value` has it.
+    pub(super) fn text(&self, of_value: impl Fn(f64) -> String) -> String {
+        match self.shown {
+            Shown::Value(value) => of_value(value),
+            Shown::Reason(reason) => reason.letter().to_string(),
+            Shown::Nothing => "-".to_owned(),
+        }
+    }
 }
 
 /// One figure of one test.
@@ -124,16 +145,15 @@ fn picture(
             gathered.entry((*row, *column)).or_default().push(at);
         }
     }
-    let mut spots = vec![vec![None; lines]; lines];
-    let mut values = Vec::new();
+    let (mut spots, mut values) = (vec![vec![None; lines]; lines], Vec::new());
     for ((row, column), cells) in gathered {
         let of = |at: &usize| &matrix.cells[*at];
         let value = median(cells.iter().filter_map(|at| of(at).value(key)).collect());
         values.extend(value);
+        let reason = || cells.iter().find_map(|at| of(at).reason());
         let is_named = |cell: &Cell| named.contains(&(key, cell.from.as_str(), cell.to.as_str()));
         spots[row][column] = Some(Spot {
-            value,
-            reason: cells.iter().find_map(|at| of(at).reason()).filter(|_| value.is_none()),
+            shown: value.map(Shown::Value).or_else(|| reason().map(Shown::Reason)).unwrap_or(Shown::Nothing),
             cell: if let [only] = cells[..] { Some(only) } else { None },
             has_caveats: cells.iter().any(|at| !of(at).caveats.is_empty()),
             is_named: cells.iter().any(|at| is_named(of(at))),
@@ -162,10 +182,11 @@ impl Picture {
 
     /// Its name.
     pub(super) fn title(&self) -> String {
+        let (_, name) = self.figure.family();
         match self.key.split_once('.') {
-            Some((_, "p50")) => format!("{}, median", self.figure.family().1),
-            Some((_, stat)) => format!("{}, {stat}", self.figure.family().1),
-            None => self.figure.family().1.to_owned(),
+            Some((_, "p50")) => format!("{name}, median"),
+            Some((_, stat)) => format!("{name}, {stat}"),
+            None => name.to_owned(),
         }
     }
 
@@ -196,21 +217,4 @@ fn natural(text: &str) -> Vec<(String, u64)> {
         rest = &rest[digits..];
     }
     parts
-}
-
-/// A reason as one letter.
-pub(super) fn letter(reason: Reason) -> char {
-    match reason {
-        Reason::UnreachableByDesign => 'U',
-        Reason::HostAbsent => 'A',
-        Reason::Refused => 'R',
-        Reason::Busy => 'B',
-        Reason::AgentLost => 'L',
-        Reason::TimedOut => 'T',
-        Reason::Failed => 'F',
-        Reason::BadResult => 'X',
-        Reason::Version => 'V',
-        Reason::Cancelled => 'C',
-        Reason::NotMeasuredYet => '?',
-    }
 }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::inventory::Format;
 use crate::plan::Random;
+use std::collections::BTreeSet;
 
 /// Matrices of each kind here; `bench/deep` sets NETCALIPER_MATRICES to look at more.
 fn matrices() -> u64 {
