@@ -11,7 +11,6 @@ use build::Builder;
 pub use select::{Limit, Selector};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fmt;
 use std::net::IpAddr;
 
 /// Most hosts of an inventory.
@@ -93,15 +92,6 @@ pub struct Group {
     /// of a member does.
     #[serde(default)]
     pub crossing: bool,
-}
-
-impl Group {
-    /// Whether a test between these hosts uses the resource.
-    #[must_use]
-    pub fn is_used(&self, from: HostId, to: HostId) -> bool {
-        let [a, b] = [from, to].map(|host| self.members.binary_search(&host).is_ok());
-        if self.crossing { a != b } else { a || b }
-    }
 }
 
 /// All hosts and groups.
@@ -200,21 +190,20 @@ impl Inventory {
     ///
     /// # Errors
     /// Where the text is no such inventory, or larger than the bounds of this module.
-    pub fn parse(text: &str, format: Format) -> Result<Inventory, InventoryError> {
+    pub fn parse(text: &str, format: Format) -> Result<Inventory, String> {
         if text.len() > MAX_BYTES {
-            return Err(InventoryError::new("the inventory has more than 16 MiB"));
+            return Err("the inventory has more than 16 MiB".to_owned());
         }
         let text = text.trim_start_matches('\u{feff}');
         let inventory = match format {
             Format::Lines => lines::parse(text),
             Format::Yaml => tree(&yaml::parse(text)?),
-            Format::Json => tree(
-                &serde_json::from_str(text)
-                    .map_err(|e| InventoryError::new(format!("the JSON is damaged: {e}")))?,
-            ),
+            Format::Json => {
+                tree(&serde_json::from_str(text).map_err(|e| format!("the JSON is damaged: {e}"))?)
+            }
         }?;
         match inventory.hosts.len() {
-            0 => Err(InventoryError::new("the inventory has no host")),
+            0 => Err("the inventory has no host".to_owned()),
             _ => Ok(inventory),
         }
     }
@@ -226,8 +215,8 @@ impl Inventory {
     pub fn of_name(
         name: &str,
         resolve: impl FnOnce(&str) -> Result<Vec<IpAddr>, String>,
-    ) -> Result<Inventory, InventoryError> {
-        let mut found = resolve(name).map_err(InventoryError::new)?;
+    ) -> Result<Inventory, String> {
+        let mut found = resolve(name)?;
         found.sort_unstable();
         found.dedup();
         let mut builder = Builder::default();
@@ -235,70 +224,20 @@ impl Inventory {
             builder.add(&address.to_string())?;
         }
         match builder.build() {
-            inventory if inventory.hosts.is_empty() => {
-                Err(InventoryError::new(format!("the name {name} has no address")))
-            }
+            inventory if inventory.hosts.is_empty() => Err(format!("the name {name} has no address")),
             inventory => Ok(inventory),
         }
-    }
-
-    /// Adds groups with limits.
-    ///
-    /// # Errors
-    /// When a limit means no host, or there are too many groups.
-    pub fn limit(&mut self, limits: &[Limit]) -> Result<(), InventoryError> {
-        for limit in limits {
-            select::apply(self, limit)?;
-        }
-        if self.groups.len() > MAX_GROUPS {
-            return Err(build::too_many_groups());
-        }
-        Ok(())
-    }
-
-    /// The groups with limits that a test between these hosts uses.
-    pub fn used(&self, from: HostId, to: HostId) -> impl Iterator<Item = (&str, &Group)> {
-        let groups =
-            self.groups.iter().filter(move |(_, group)| group.limit.is_some() && group.is_used(from, to));
-        groups.map(|(name, group)| (name.as_str(), group))
     }
 }
 
 /// A tree of values: Ansible's groups, or Prometheus' list of targets.
-fn tree(value: &serde_json::Value) -> Result<Inventory, InventoryError> {
+fn tree(value: &serde_json::Value) -> Result<Inventory, String> {
     match value {
         serde_json::Value::Array(targets) => file_sd::read(targets),
         serde_json::Value::Object(groups) => ansible::read(groups),
-        _ => Err(InventoryError::new("expected Ansible's groups or Prometheus' list of targets")),
+        _ => Err("expected Ansible's groups or Prometheus' list of targets".to_owned()),
     }
 }
-
-/// Why a text is no inventory, or why an inventory has no such plan, in one sentence.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InventoryError {
-    line: Option<usize>,
-    text: String,
-}
-
-impl InventoryError {
-    pub(crate) fn new(text: impl Into<String>) -> Self {
-        InventoryError { line: None, text: text.into() }
-    }
-
-    /// The same about this line, counted from 1.
-    fn at(self, line: usize) -> Self {
-        InventoryError { line: self.line.or(Some(line)), ..self }
-    }
-}
-
-impl fmt::Display for InventoryError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.line.map_or(Ok(()), |line| write!(f, "line {line}: "))?;
-        f.write_str(&self.text)
-    }
-}
-
-impl std::error::Error for InventoryError {}
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -4,7 +4,7 @@
 //! (`site`, `rack`, …), and all that begin with `netcaliper_`.
 
 use super::build::Builder;
-use super::{Inventory, InventoryError, MAX_GROUPS, lines};
+use super::{Inventory, MAX_GROUPS, lines};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -33,31 +33,31 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    fn group(&mut self, name: &str) -> Result<&mut Node, InventoryError> {
+    fn group(&mut self, name: &str) -> Result<&mut Node, String> {
         if !self.groups.contains_key(name) && self.groups.len() >= MAX_GROUPS {
             return Err(super::build::too_many_groups());
         }
         Ok(self.groups.entry(name.to_owned()).or_default())
     }
 
-    pub(super) fn host(&mut self, group: &str, name: &str) -> Result<(), InventoryError> {
+    pub(super) fn host(&mut self, group: &str, name: &str) -> Result<(), String> {
         if self.known.insert(name.to_owned()) {
             self.hosts.push(name.to_owned());
         }
         if self.hosts.len() > super::MAX_HOSTS {
-            return Err(InventoryError::new(format!("there are more than {} hosts", super::MAX_HOSTS)));
+            return Err(format!("there are more than {} hosts", super::MAX_HOSTS));
         }
         self.group(group)?.hosts.push(name.to_owned());
         Ok(())
     }
 
-    pub(super) fn child(&mut self, group: &str, child: &str) -> Result<(), InventoryError> {
+    pub(super) fn child(&mut self, group: &str, child: &str) -> Result<(), String> {
         self.group(child)?;
         self.group(group)?.children.insert(child.to_owned());
         Ok(())
     }
 
-    pub(super) fn set_group(&mut self, group: &str, key: &str, value: &str) -> Result<(), InventoryError> {
+    pub(super) fn set_group(&mut self, group: &str, key: &str, value: &str) -> Result<(), String> {
         let key = meaning(key);
         let node = self.group(group)?;
         if let Some(key) = key {
@@ -66,7 +66,7 @@ impl Tree {
         Ok(())
     }
 
-    pub(super) fn set_host(&mut self, host: &str, key: &str, value: &str) -> Result<(), InventoryError> {
+    pub(super) fn set_host(&mut self, host: &str, key: &str, value: &str) -> Result<(), String> {
         if let Some(key) = meaning(key) {
             self.vars.entry(host.to_owned()).or_default().insert(key.to_owned(), value.to_owned());
         }
@@ -74,7 +74,7 @@ impl Tree {
     }
 
     /// Each host with the variables of its groups, those nearer to the host last, and then its own.
-    pub(super) fn inventory(mut self) -> Result<Inventory, InventoryError> {
+    pub(super) fn inventory(mut self) -> Result<Inventory, String> {
         self.depths()?;
         let mut builder = Builder::default();
         for host in &self.hosts {
@@ -122,7 +122,7 @@ impl Tree {
     }
 
     /// Finds each group's depth; refuses groups that contain themselves.
-    fn depths(&mut self) -> Result<(), InventoryError> {
+    fn depths(&mut self) -> Result<(), String> {
         // Each round moves every group below its parents; without a cycle the longest way bounds the rounds.
         for _ in 0..=MAX_DEPTH {
             let edges: Vec<(String, u32)> = self
@@ -143,9 +143,7 @@ impl Tree {
                 return Ok(());
             }
         }
-        Err(InventoryError::new(format!(
-            "groups contain each other, or stand in each other more than {MAX_DEPTH} deep"
-        )))
+        Err(format!("groups contain each other, or stand in each other more than {MAX_DEPTH} deep"))
     }
 }
 
@@ -159,7 +157,7 @@ fn meaning(key: &str) -> Option<&str> {
 }
 
 /// Reads the tree of groups that YAML and JSON have.
-pub(super) fn read(groups: &Map<String, Value>) -> Result<Inventory, InventoryError> {
+pub(super) fn read(groups: &Map<String, Value>) -> Result<Inventory, String> {
     let mut tree = Tree::default();
     for (name, group) in groups.iter().filter(|(name, _)| *name != "_meta") {
         read_group(&mut tree, name, group, 0)?;
@@ -172,9 +170,9 @@ pub(super) fn read(groups: &Map<String, Value>) -> Result<Inventory, InventoryEr
     tree.inventory()
 }
 
-fn read_group(tree: &mut Tree, name: &str, group: &Value, depth: u32) -> Result<(), InventoryError> {
+fn read_group(tree: &mut Tree, name: &str, group: &Value, depth: u32) -> Result<(), String> {
     if depth > MAX_DEPTH {
-        return Err(InventoryError::new(format!("groups stand in each other more than {MAX_DEPTH} deep")));
+        return Err(format!("groups stand in each other more than {MAX_DEPTH} deep"));
     }
     let group = match group {
         Value::Null => return tree.group(name).map(drop),
@@ -222,8 +220,8 @@ fn read_group(tree: &mut Tree, name: &str, group: &Value, depth: u32) -> Result<
 fn read_vars(
     vars: &Value,
     of: &str,
-    mut tell: impl FnMut(&str, &str) -> Result<(), InventoryError>,
-) -> Result<(), InventoryError> {
+    mut tell: impl FnMut(&str, &str) -> Result<(), String>,
+) -> Result<(), String> {
     let vars = match vars {
         Value::Null => return Ok(()),
         Value::Object(vars) => vars,
@@ -239,6 +237,6 @@ fn read_vars(
     Ok(())
 }
 
-fn expected(name: &str, what: &str) -> InventoryError {
-    InventoryError::new(format!("{name:?}: expected {what}"))
+fn expected(name: &str, what: &str) -> String {
+    format!("{name:?}: expected {what}")
 }

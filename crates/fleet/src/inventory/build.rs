@@ -1,8 +1,6 @@
 //! An inventory under construction, within its bounds.
 
-use super::{
-    Group, Host, HostId, Inventory, InventoryError, MAX_GROUPS, MAX_HOSTS, MAX_LABELS, MAX_MEMBERS, MAX_TEXT,
-};
+use super::{Group, Host, HostId, Inventory, MAX_GROUPS, MAX_HOSTS, MAX_LABELS, MAX_MEMBERS, MAX_TEXT};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 
@@ -16,30 +14,30 @@ pub(super) struct Builder {
 
 impl Builder {
     /// The host of this name, and whether it is new.
-    pub(super) fn add(&mut self, name: &str) -> Result<(HostId, bool), InventoryError> {
+    pub(super) fn add(&mut self, name: &str) -> Result<(HostId, bool), String> {
         if let Some(id) = self.by_name.get(name) {
             return Ok((*id, false));
         }
         bounded("the name of a host", name)?;
         if !is_name(name) {
-            return Err(InventoryError::new(format!("{name:?} is no name or address of a host")));
+            return Err(format!("{name:?} is no name or address of a host"));
         }
         let id = u32::try_from(self.hosts.len()).ok().filter(|n| (*n as usize) < MAX_HOSTS).map(HostId);
-        let id = id.ok_or_else(|| InventoryError::new(format!("there are more than {MAX_HOSTS} hosts")))?;
+        let id = id.ok_or_else(|| format!("there are more than {MAX_HOSTS} hosts"))?;
         self.by_name.insert(name.to_owned(), id);
         self.hosts.push(Host { name: name.to_owned(), address: name.to_owned(), ..Host::default() });
         Ok((id, true))
     }
 
     /// Says something about a host: its address, port, groups, or a label.
-    pub(super) fn set(&mut self, id: HostId, key: &str, value: &str) -> Result<(), InventoryError> {
+    pub(super) fn set(&mut self, id: HostId, key: &str, value: &str) -> Result<(), String> {
         match key {
             "groups" => {
                 let names = value.split(',').map(str::trim).filter(|name| !name.is_empty());
                 return names.map(str::to_owned).try_for_each(|name| self.join(&name, id));
             }
             "address" if !is_name(value) => {
-                return Err(InventoryError::new(format!("{value:?} is no address of a host")));
+                return Err(format!("{value:?} is no address of a host"));
             }
             _ => {}
         }
@@ -53,7 +51,7 @@ impl Builder {
                 host.labels.insert(key.to_owned(), value.to_owned());
                 if host.labels.len() > MAX_LABELS {
                     let text = format!("host {} has more than {MAX_LABELS} labels", host.name);
-                    return Err(InventoryError::new(text));
+                    return Err(text);
                 }
             }
         }
@@ -61,20 +59,18 @@ impl Builder {
     }
 
     /// Makes a host a member of a group.
-    pub(super) fn join(&mut self, group: &str, id: HostId) -> Result<(), InventoryError> {
+    pub(super) fn join(&mut self, group: &str, id: HostId) -> Result<(), String> {
         if self.group(group)?.0.insert(id) {
             self.members += 1;
         }
         if self.members > MAX_MEMBERS {
-            return Err(InventoryError::new(format!(
-                "there are more than {MAX_MEMBERS} memberships in groups"
-            )));
+            return Err(format!("there are more than {MAX_MEMBERS} memberships in groups"));
         }
         Ok(())
     }
 
     /// Says something about a group.
-    pub(super) fn set_group(&mut self, group: &str, key: &str, value: &str) -> Result<(), InventoryError> {
+    pub(super) fn set_group(&mut self, group: &str, key: &str, value: &str) -> Result<(), String> {
         let (_, of) = self.group(group)?;
         match key {
             "limit" => of.limit = Some(limit(value)?),
@@ -83,7 +79,7 @@ impl Builder {
         Ok(())
     }
 
-    fn group(&mut self, name: &str) -> Result<&mut (BTreeSet<HostId>, Group), InventoryError> {
+    fn group(&mut self, name: &str) -> Result<&mut (BTreeSet<HostId>, Group), String> {
         if !self.groups.contains_key(name) {
             bounded("the name of a group", name)?;
             if self.groups.len() >= MAX_GROUPS {
@@ -103,29 +99,28 @@ impl Builder {
     }
 }
 
-pub(super) fn too_many_groups() -> InventoryError {
-    InventoryError::new(format!("there are more than {MAX_GROUPS} groups"))
+pub(super) fn too_many_groups() -> String {
+    format!("there are more than {MAX_GROUPS} groups")
 }
 
-pub(super) fn limit(text: &str) -> Result<u32, InventoryError> {
+pub(super) fn limit(text: &str) -> Result<u32, String> {
     let limit = text.trim().parse().ok().filter(|n| *n > 0);
-    limit
-        .ok_or_else(|| InventoryError::new(format!("a limit of {text:?}: expected a number of tests from 1")))
+    limit.ok_or_else(|| format!("a limit of {text:?}: expected a number of tests from 1"))
 }
 
-pub(super) fn port(text: &str) -> Result<u16, InventoryError> {
+pub(super) fn port(text: &str) -> Result<u16, String> {
     let port = text.trim().parse().ok().filter(|port| *port > 0);
-    port.ok_or_else(|| InventoryError::new(format!("{text:?} is no port: expected 1 to 65535")))
+    port.ok_or_else(|| format!("{text:?} is no port: expected 1 to 65535"))
 }
 
 pub(super) fn is_true(text: &str) -> bool {
     matches!(text.trim().to_ascii_lowercase().as_str(), "true" | "yes" | "on" | "1")
 }
 
-fn bounded(what: &str, text: &str) -> Result<(), InventoryError> {
+fn bounded(what: &str, text: &str) -> Result<(), String> {
     match text.len() {
-        0 => Err(InventoryError::new(format!("{what} is empty"))),
-        n if n > MAX_TEXT => Err(InventoryError::new(format!("{what} has more than {MAX_TEXT} bytes"))),
+        0 => Err(format!("{what} is empty")),
+        n if n > MAX_TEXT => Err(format!("{what} has more than {MAX_TEXT} bytes")),
         _ => Ok(()),
     }
 }

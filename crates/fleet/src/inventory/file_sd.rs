@@ -1,14 +1,13 @@
 //! Prometheus' `file_sd`: lists of targets with their labels.
 
 use super::build::Builder;
-use super::{Inventory, InventoryError, lines};
+use super::{Inventory, lines};
 use serde_json::Value;
 
-pub(super) fn read(groups: &[Value]) -> Result<Inventory, InventoryError> {
+pub(super) fn read(groups: &[Value]) -> Result<Inventory, String> {
     let mut builder = Builder::default();
     for (at, group) in groups.iter().enumerate() {
-        let wrong =
-            || InventoryError::new(format!("entry {}: expected \"targets\": [\"HOST:PORT\", …]", at + 1));
+        let wrong = || format!("entry {}: expected \"targets\": [\"HOST:PORT\", …]", at + 1);
         let targets = group.get("targets").and_then(Value::as_array).ok_or_else(wrong)?;
         let labels = group.get("labels").and_then(Value::as_object);
         for target in targets {

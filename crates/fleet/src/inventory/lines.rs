@@ -2,7 +2,7 @@
 
 use super::ansible::Tree;
 use super::build::{self, Builder};
-use super::{Inventory, InventoryError, MAX_HOSTS};
+use super::{Inventory, MAX_HOSTS};
 use std::net::Ipv6Addr;
 
 /// What the lines below a section are.
@@ -12,7 +12,7 @@ enum Section {
     Vars(String),
 }
 
-pub(super) fn parse(text: &str) -> Result<Inventory, InventoryError> {
+pub(super) fn parse(text: &str) -> Result<Inventory, String> {
     let lines = || {
         text.lines()
             .enumerate()
@@ -23,29 +23,30 @@ pub(super) fn parse(text: &str) -> Result<Inventory, InventoryError> {
         let mut tree = Tree::default();
         let mut within = Section::Hosts("ungrouped".to_owned());
         for (at, line) in lines() {
+            let wrong = |e| format!("line {at}: {e}");
             match section(line) {
-                Some(next) => within = next.map_err(|e| e.at(at))?,
-                None => ini(&mut tree, &within, line).map_err(|e| e.at(at))?,
+                Some(next) => within = next.map_err(wrong)?,
+                None => ini(&mut tree, &within, line).map_err(wrong)?,
             }
         }
         return tree.inventory();
     }
     let mut builder = Builder::default();
     for (at, line) in lines() {
-        plain(&mut builder, line).map_err(|e| e.at(at))?;
+        plain(&mut builder, line).map_err(|e| format!("line {at}: {e}"))?;
     }
     Ok(builder.build())
 }
 
 /// A line of a plain list: a host, perhaps with a port, and its labels.
-fn plain(builder: &mut Builder, line: &str) -> Result<(), InventoryError> {
+fn plain(builder: &mut Builder, line: &str) -> Result<(), String> {
     let words = words(line)?;
     let Some((first, labels)) = words.split_first() else { return Ok(()) };
     let (pattern, port) = address(first)?;
     for name in expand(pattern)? {
         let (id, new) = builder.add(&name)?;
         if !new {
-            return Err(InventoryError::new(format!("host {name} is listed twice")));
+            return Err(format!("host {name} is listed twice"));
         }
         if let Some(port) = port {
             builder.set(id, "port", port)?;
@@ -58,7 +59,7 @@ fn plain(builder: &mut Builder, line: &str) -> Result<(), InventoryError> {
     Ok(())
 }
 
-fn ini(tree: &mut Tree, within: &Section, line: &str) -> Result<(), InventoryError> {
+fn ini(tree: &mut Tree, within: &Section, line: &str) -> Result<(), String> {
     match within {
         Section::Vars(group) => {
             let (key, value) = line.split_once('=').ok_or_else(|| no_pair(line))?;
@@ -83,7 +84,7 @@ fn ini(tree: &mut Tree, within: &Section, line: &str) -> Result<(), InventoryErr
 }
 
 /// `[name]`, `[name:children]` or `[name:vars]`; an address in brackets is none.
-fn section(line: &str) -> Option<Result<Section, InventoryError>> {
+fn section(line: &str) -> Option<Result<Section, String>> {
     let line = line.split(" #").next().unwrap_or(line).trim_end();
     let inner = line.strip_prefix('[')?.strip_suffix(']')?;
     if inner.is_empty() || inner.contains(['[', ']']) || inner.matches(':').count() > 1 {
@@ -95,12 +96,12 @@ fn section(line: &str) -> Option<Result<Section, InventoryError>> {
         "hosts" => Ok(Section::Hosts(name)),
         "children" => Ok(Section::Children(name)),
         "vars" => Ok(Section::Vars(name)),
-        other => Err(InventoryError::new(format!("[{name}:{other}]: expected :children or :vars"))),
+        other => Err(format!("[{name}:{other}]: expected :children or :vars")),
     })
 }
 
 /// A name or address, and its port.
-pub(super) fn address(text: &str) -> Result<(&str, Option<&str>), InventoryError> {
+pub(super) fn address(text: &str) -> Result<(&str, Option<&str>), String> {
     if text.parse::<Ipv6Addr>().is_ok() {
         return Ok((text, None));
     }
@@ -110,7 +111,7 @@ pub(super) fn address(text: &str) -> Result<(&str, Option<&str>), InventoryError
         return match rest.strip_prefix(':') {
             _ if rest.is_empty() => Ok((inner, None)),
             Some(port) => build::port(port).map(|_| (inner, Some(port))),
-            None => Err(InventoryError::new(format!("{text:?}: expected [ADDRESS]:PORT"))),
+            None => Err(format!("{text:?}: expected [ADDRESS]:PORT")),
         };
     }
     match text.rsplit_once(':') {
@@ -121,9 +122,9 @@ pub(super) fn address(text: &str) -> Result<(&str, Option<&str>), InventoryError
 }
 
 /// The names that a pattern with ranges means: `web[01:12].example.org`, `db-[a:f]`, `[1:9:2]`.
-pub(super) fn expand(pattern: &str) -> Result<Vec<String>, InventoryError> {
+pub(super) fn expand(pattern: &str) -> Result<Vec<String>, String> {
     let Some((head, rest)) = pattern.split_once('[') else { return Ok(vec![pattern.to_owned()]) };
-    let wrong = || InventoryError::new(format!("{pattern:?}: expected a range such as [01:12] or [a:f]"));
+    let wrong = || format!("{pattern:?}: expected a range such as [01:12] or [a:f]");
     let (range, tail) = rest.split_once(']').ok_or_else(wrong)?;
     let mut parts = range.split(':');
     let (Some(first), Some(last)) = (parts.next(), parts.next()) else { return Err(wrong()) };
@@ -151,17 +152,17 @@ pub(super) fn expand(pattern: &str) -> Result<Vec<String>, InventoryError> {
     };
     let tails = expand(tail)?;
     if middle.len().saturating_mul(tails.len()) > MAX_HOSTS {
-        return Err(InventoryError::new(format!("{pattern:?} means more than {MAX_HOSTS} hosts")));
+        return Err(format!("{pattern:?} means more than {MAX_HOSTS} hosts"));
     }
     Ok(middle.iter().flat_map(|m| tails.iter().map(move |t| format!("{head}{m}{t}"))).collect())
 }
 
-fn pair(word: &str) -> Result<(&str, &str), InventoryError> {
+fn pair(word: &str) -> Result<(&str, &str), String> {
     word.split_once('=').filter(|(key, _)| !key.is_empty()).ok_or_else(|| no_pair(word))
 }
 
-fn no_pair(word: &str) -> InventoryError {
-    InventoryError::new(format!("{word:?}: expected NAME=VALUE"))
+fn no_pair(word: &str) -> String {
+    format!("{word:?}: expected NAME=VALUE")
 }
 
 fn unquoted(text: &str) -> &str {
@@ -170,7 +171,7 @@ fn unquoted(text: &str) -> &str {
 }
 
 /// The words of a line; quotes hold blanks together, a `#` at the start of a word begins a comment.
-fn words(line: &str) -> Result<Vec<String>, InventoryError> {
+fn words(line: &str) -> Result<Vec<String>, String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut quote = None;
@@ -188,7 +189,7 @@ fn words(line: &str) -> Result<Vec<String>, InventoryError> {
         }
     }
     if quote.is_some() {
-        return Err(InventoryError::new("a quote is not closed"));
+        return Err("a quote is not closed".to_owned());
     }
     words.extend(word);
     Ok(words)

@@ -1,7 +1,7 @@
 //! Hosts chosen by name, group or label, and limits of what they share.
 
-use super::{Group, HostId, Inventory, InventoryError, build};
-use std::collections::BTreeMap;
+use super::{Group, Host, HostId, Inventory, MAX_GROUPS, build};
+use std::fmt;
 use std::str::FromStr;
 
 /// Some hosts of an inventory.
@@ -15,15 +15,24 @@ pub enum Selector {
     Label(String, String),
 }
 
+/// As [`FromStr`] reads it.
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Selector::All => f.write_str("all"),
+            Selector::Named(name) => f.write_str(name),
+            Selector::Label(label, value) => write!(f, "{label}={value}"),
+        }
+    }
+}
+
 impl FromStr for Selector {
-    type Err = InventoryError;
+    type Err = String;
 
     /// `all`, the name of a group or host, or `LABEL=VALUE`.
-    fn from_str(text: &str) -> Result<Self, InventoryError> {
+    fn from_str(text: &str) -> Result<Self, String> {
         match text.trim().split_once('=') {
-            _ if text.trim().is_empty() => {
-                Err(InventoryError::new("expected a host, a group, or LABEL=VALUE"))
-            }
+            _ if text.trim().is_empty() => Err("expected a host, a group, or LABEL=VALUE".to_owned()),
             Some((label, value)) => Ok(Selector::Label(label.trim().to_owned(), value.trim().to_owned())),
             None if text.trim() == "all" => Ok(Selector::All),
             None => Ok(Selector::Named(text.trim().to_owned())),
@@ -36,28 +45,56 @@ impl Inventory {
     ///
     /// # Errors
     /// When it means none.
-    pub fn select(&self, selector: &Selector) -> Result<Vec<HostId>, InventoryError> {
-        let ids = || (0..).map(HostId).zip(&self.hosts);
+    pub fn select(&self, selector: &Selector) -> Result<Vec<HostId>, String> {
+        let of = |is_meant: &dyn Fn(&Host) -> bool| {
+            self.numbered().filter(|(_, host)| is_meant(host)).map(|(id, _)| id).collect()
+        };
         let found: Vec<HostId> = match selector {
-            Selector::All => ids().map(|(id, _)| id).collect(),
+            Selector::All => of(&|_| true),
             Selector::Named(name) => match self.groups.get(name) {
                 Some(group) => group.members.clone(),
-                None => ids().filter(|(_, host)| host.name == *name).map(|(id, _)| id).collect(),
+                None => of(&|host| host.name == *name),
             },
-            Selector::Label(label, value) => {
-                ids().filter(|(_, host)| host.label(label) == Some(value)).map(|(id, _)| id).collect()
-            }
+            Selector::Label(label, value) => of(&|host| host.label(label) == Some(value)),
         };
-        let words = match selector {
-            Selector::All => "all".to_owned(),
-            Selector::Named(name) => name.clone(),
-            Selector::Label(label, value) => format!("{label}={value}"),
-        };
-        match found.is_empty() {
-            true => Err(InventoryError::new(format!(
+        if found.is_empty() {
+            let words = selector.to_string();
+            return Err(format!(
                 "no host of the inventory is meant by {words:?}: expected a host, a group, or LABEL=VALUE"
-            ))),
-            false => Ok(found),
+            ));
+        }
+        Ok(found)
+    }
+
+    /// Adds groups with limits.
+    ///
+    /// # Errors
+    /// When a limit means no host, or there are too many groups.
+    pub fn limit(&mut self, limits: &[Limit]) -> Result<(), String> {
+        for Limit { of, limit, crossing } in limits {
+            for (name, members) in self.limited(of)? {
+                let group = Group { members, limit: Some(*limit), crossing: *crossing };
+                self.groups.insert(name, group);
+            }
+        }
+        match self.groups.len() > MAX_GROUPS {
+            true => Err(build::too_many_groups()),
+            false => Ok(()),
+        }
+    }
+
+    /// The groups that a limit of `selector` means: one for each value in `LABEL=*`.
+    fn limited(&self, selector: &Selector) -> Result<Vec<(String, Vec<HostId>)>, String> {
+        match selector {
+            Selector::Label(label, any) if any == "*" => {
+                let by_value = self.by_label(label);
+                if by_value.is_empty() {
+                    return Err(format!("no host has the label {label:?}"));
+                }
+                let groups = by_value.into_iter();
+                Ok(groups.map(|(value, members)| (format!("{label}={value}"), members)).collect())
+            }
+            _ => Ok(vec![(selector.to_string(), self.select(selector)?)]),
         }
     }
 }
@@ -71,47 +108,13 @@ pub struct Limit {
 }
 
 impl FromStr for Limit {
-    type Err = InventoryError;
+    type Err = String;
 
     /// `WHICH:N`, `WHICH:N:crossing` for what only tests with other hosts use; `LABEL=*` is one group for each value.
-    fn from_str(text: &str) -> Result<Self, InventoryError> {
-        let wrong = || {
-            InventoryError::new(format!(
-                "{text:?}: expected WHICH:N or WHICH:N:crossing, such as wan:1 or rack=7:2"
-            ))
-        };
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("{text:?}: expected WHICH:N or WHICH:N:crossing, such as wan:1 or rack=7:2");
         let (rest, crossing) = text.strip_suffix(":crossing").map_or((text, false), |rest| (rest, true));
         let (which, limit) = rest.rsplit_once(':').ok_or_else(wrong)?;
         Ok(Limit { of: which.parse()?, limit: build::limit(limit)?, crossing })
     }
-}
-
-/// Gives the groups that `limit` means their limit.
-pub(super) fn apply(inventory: &mut Inventory, limit: &Limit) -> Result<(), InventoryError> {
-    let made: BTreeMap<String, Vec<HostId>> = match &limit.of {
-        Selector::Label(label, any) if any == "*" => {
-            let mut by_value = BTreeMap::<String, Vec<HostId>>::new();
-            for (id, host) in (0..).map(HostId).zip(&inventory.hosts) {
-                if let Some(value) = host.label(label) {
-                    by_value.entry(format!("{label}={value}")).or_default().push(id);
-                }
-            }
-            if by_value.is_empty() {
-                return Err(InventoryError::new(format!("no host has the label {label:?}")));
-            }
-            by_value
-        }
-        selector => {
-            let name = match selector {
-                Selector::All => "all".to_owned(),
-                Selector::Named(name) => name.clone(),
-                Selector::Label(label, value) => format!("{label}={value}"),
-            };
-            BTreeMap::from([(name, inventory.select(selector)?)])
-        }
-    };
-    for (name, members) in made {
-        inventory.groups.insert(name, Group { members, limit: Some(limit.limit), crossing: limit.crossing });
-    }
-    Ok(())
 }

@@ -1,6 +1,5 @@
 //! YAML as a tree of JSON's values, within bounds: an alias counts as all that it stands for.
 
-use super::InventoryError;
 use saphyr_parser::{Event, Parser, ScalarStyle, StrInput};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
@@ -9,7 +8,7 @@ use std::collections::HashMap;
 const MAX_VALUES: usize = 1_000_000;
 const MAX_DEPTH: usize = 100;
 
-pub(super) fn parse(text: &str) -> Result<Value, InventoryError> {
+pub(super) fn parse(text: &str) -> Result<Value, String> {
     let mut reader = Reader { parser: Parser::new_from_str(text), anchors: HashMap::new(), left: MAX_VALUES };
     loop {
         match reader.event()? {
@@ -28,34 +27,34 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn event(&mut self) -> Result<Event<'a>, InventoryError> {
+    fn event(&mut self) -> Result<Event<'a>, String> {
         match self.parser.next_event() {
             Some(Ok((event, _))) => Ok(event),
-            Some(Err(error)) => Err(InventoryError::new(format!("the YAML is damaged: {error}"))),
+            Some(Err(error)) => Err(format!("the YAML is damaged: {error}")),
             None => Ok(Event::StreamEnd),
         }
     }
 
-    fn spend(&mut self, values: usize) -> Result<(), InventoryError> {
+    fn spend(&mut self, values: usize) -> Result<(), String> {
         self.left = self.left.checked_sub(values).ok_or_else(|| {
-            InventoryError::new(format!(
-                "the YAML has more than {MAX_VALUES} values, those of aliases included"
-            ))
+            format!("the YAML has more than {MAX_VALUES} values, those of aliases included")
         })?;
         Ok(())
     }
 
-    fn value(&mut self, event: Event<'a>, depth: usize) -> Result<Value, InventoryError> {
+    fn value(&mut self, event: Event<'a>, depth: usize) -> Result<Value, String> {
         if depth > MAX_DEPTH {
-            return Err(InventoryError::new(format!("the YAML is nested more than {MAX_DEPTH} deep")));
+            return Err(format!("the YAML is nested more than {MAX_DEPTH} deep"));
         }
         self.spend(1)?;
         let before = self.left;
         let (value, anchor) = match event {
             Event::Alias(anchor) => {
-                let (value, size) = self.anchors.get(&anchor).cloned().ok_or_else(|| {
-                    InventoryError::new("the YAML has an alias within what the alias stands for")
-                })?;
+                let (value, size) = self
+                    .anchors
+                    .get(&anchor)
+                    .cloned()
+                    .ok_or_else(|| "the YAML has an alias within what the alias stands for".to_owned())?;
                 self.spend(size)?;
                 return Ok(value);
             }
@@ -63,7 +62,7 @@ impl<'a> Reader<'a> {
             Event::Scalar(text, _, anchor, _) => (Value::String(text.into_owned()), anchor),
             Event::SequenceStart(anchor, _) => (self.sequence(depth)?, anchor),
             Event::MappingStart(anchor, _) => (self.mapping(depth)?, anchor),
-            _ => return Err(InventoryError::new("the YAML ends within a value")),
+            _ => return Err("the YAML ends within a value".to_owned()),
         };
         if anchor > 0 {
             // Copied: its values count once more.
@@ -74,7 +73,7 @@ impl<'a> Reader<'a> {
         Ok(value)
     }
 
-    fn sequence(&mut self, depth: usize) -> Result<Value, InventoryError> {
+    fn sequence(&mut self, depth: usize) -> Result<Value, String> {
         let mut all = Vec::new();
         loop {
             match self.event()? {
@@ -84,7 +83,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn mapping(&mut self, depth: usize) -> Result<Value, InventoryError> {
+    fn mapping(&mut self, depth: usize) -> Result<Value, String> {
         let (mut all, mut merged) = (Map::new(), Map::new());
         loop {
             let key = match self.event()? {
@@ -94,7 +93,7 @@ impl<'a> Reader<'a> {
                     self.spend(1)?;
                     text.into_owned()
                 }
-                _ => return Err(InventoryError::new("the YAML has a key that is no plain name")),
+                _ => return Err("the YAML has a key that is no plain name".to_owned()),
             };
             let event = self.event()?;
             let value = self.value(event, depth + 1)?;

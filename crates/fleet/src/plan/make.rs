@@ -1,8 +1,8 @@
 //! Plans from an inventory: which pairs, in which order.
 
 use super::{MAX_TASKS, Plan, Task, TaskId, Test};
-use crate::inventory::{Host, HostId, Inventory, InventoryError, Selector};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use crate::inventory::{Host, HostId, Inventory, Selector};
+use std::collections::{BTreeSet, HashMap};
 use uuid::Uuid;
 
 /// Which pairs are measured, each in both directions.
@@ -41,27 +41,21 @@ impl Plan {
     ///
     /// # Errors
     /// When no pair is left, or more than [`MAX_TASKS`] tasks.
-    pub fn make(inventory: Inventory, request: Request) -> Result<Plan, InventoryError> {
+    pub fn make(inventory: Inventory, request: Request) -> Result<Plan, String> {
         let Request { run, shape, tests, repeats, seed, unlike } = request;
         let all: Vec<HostId> = (0..).map(HostId).take(inventory.hosts.len()).collect();
         let mut random = Random(seed);
         let most = MAX_TASKS / tests.len().max(1) / usize::from(repeats.max(1));
         let too_many = || {
-            InventoryError::new(format!(
-                "the plan would have more than {MAX_TASKS} tests: choose fewer pairs, such as --random 8"
-            ))
+            format!("the plan would have more than {MAX_TASKS} tests: choose fewer pairs, such as --random 8")
         };
-        let mut pairs = match &shape {
-            Shape::Mesh => mesh(&all, most).ok_or_else(too_many)?,
-            Shape::Bipartite(a, b) => {
-                let (a, b) = (inventory.select(a)?, inventory.select(b)?);
-                bipartite(&a, &b, most).ok_or_else(too_many)?
-            }
-            Shape::Representatives(label) => {
-                mesh(&representatives(&inventory, label, &mut random)?, most).ok_or_else(too_many)?
-            }
-            Shape::Regular(degree) => regular(all, *degree, &mut random, most).ok_or_else(too_many)?,
+        let pairs = match &shape {
+            Shape::Mesh => mesh(&all, most),
+            Shape::Bipartite(a, b) => bipartite(&inventory.select(a)?, &inventory.select(b)?, most),
+            Shape::Representatives(label) => mesh(&representatives(&inventory, label, &mut random)?, most),
+            Shape::Regular(degree) => regular(all, *degree, &mut random, most),
         };
+        let mut pairs = pairs.ok_or_else(too_many)?;
         if let Some(before) = unlike {
             let known: HashMap<&str, &Host> =
                 before.hosts.iter().map(|host| (host.name.as_str(), host)).collect();
@@ -71,15 +65,22 @@ impl Plan {
             pairs.retain(|(a, b)| changed(*a) || changed(*b));
         }
         if pairs.is_empty() || tests.is_empty() {
-            return Err(InventoryError::new("no pair of hosts is left to measure"));
+            return Err("no pair of hosts is left to measure".to_owned());
         }
         let count = u16::try_from(tests.len()).map_err(|_| too_many())?;
-        let of_repeat = |repeat| (0..count).flat_map(move |test| std::iter::repeat_n((repeat, test), 1));
-        let rounds = (0..repeats.max(1)).flat_map(of_repeat);
-        let tasks =
-            rounds.flat_map(|(repeat, test)| pairs.iter().map(move |(from, to)| (repeat, test, *from, *to)));
-        let tasks = (0..).map(TaskId).zip(tasks);
-        let tasks = tasks.map(|(id, (repeat, test, from, to))| Task { id, from, to, test, repeat }).collect();
+        let mut tasks = Vec::with_capacity(pairs.len() * tests.len());
+        for repeat in 0..repeats.max(1) {
+            for test in 0..count {
+                let next = (tasks.len() as u32..).map(TaskId);
+                tasks.extend(next.zip(&pairs).map(|(id, (from, to))| Task {
+                    id,
+                    from: *from,
+                    to: *to,
+                    test,
+                    repeat,
+                }));
+            }
+        }
         Ok(Plan { run, round: None, inventory, tests, tasks })
     }
 }
@@ -125,21 +126,10 @@ fn both_ways(pairs: impl Iterator<Item = (HostId, HostId)> + Clone, into: &mut P
     into.extend(pairs.map(|(a, b)| (b, a)));
 }
 
-fn representatives(
-    inventory: &Inventory,
-    label: &str,
-    random: &mut Random,
-) -> Result<Vec<HostId>, InventoryError> {
-    let mut by_value = BTreeMap::<&str, Vec<HostId>>::new();
-    for (id, host) in (0..).map(HostId).zip(&inventory.hosts) {
-        if let Some(value) = host.label(label) {
-            by_value.entry(value).or_default().push(id);
-        }
-    }
+fn representatives(inventory: &Inventory, label: &str, random: &mut Random) -> Result<Vec<HostId>, String> {
+    let by_value = inventory.by_label(label);
     match by_value.len() {
-        0 | 1 => Err(InventoryError::new(format!(
-            "fewer than two values of the label {label:?} are in the inventory"
-        ))),
+        0 | 1 => Err(format!("fewer than two values of the label {label:?} are in the inventory")),
         _ => Ok(by_value.into_values().map(|hosts| hosts[random.below(hosts.len())]).collect()),
     }
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::inventory::tests::used;
 use crate::inventory::{Format, Inventory, Limit};
 use crate::plan::{CostClass, Plan, Random, Request, Shape, Test, Verb};
 use crate::result::Reason;
@@ -212,9 +213,8 @@ impl World {
                 shared.into_iter().for_each(|host| *beside.entry(host.clone()).or_default() += 1);
             }
             if *other_class != CostClass::Background {
-                plan.inventory
-                    .used(other.from, other.to)
-                    .for_each(|(name, _)| *groups.entry(name).or_default() += 1);
+                let used = used(&plan.inventory, other.from, other.to);
+                used.into_iter().for_each(|(name, _)| *groups.entry(name).or_default() += 1);
             }
         }
         let most = match class {
@@ -224,7 +224,7 @@ impl World {
         };
         assert!(beside.values().all(|n| *n < most), "{beside:?}");
         if class != CostClass::Background {
-            for (name, group) in plan.inventory.used(of.from, of.to) {
+            for (name, group) in used(&plan.inventory, of.from, of.to) {
                 let running = groups.get(name).copied().unwrap_or(0);
                 assert!(running < group.limit.unwrap(), "{running} tests already use {name}");
             }
