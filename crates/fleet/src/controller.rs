@@ -4,9 +4,9 @@ mod journal;
 #[cfg(test)]
 mod tests;
 
-use crate::inventory::HostId;
-use crate::message::{Attempt, Of, Order, Report, Target, VERSION, bounded};
-use crate::plan::{Plan, TaskId, Test, Verb};
+use crate::inventory::{Host, HostId};
+use crate::message::{Of, Order, Report, Target, VERSION, bounded};
+use crate::plan::{Attempt, Plan, TaskId, Test, Verb};
 use crate::result::{Ending, PairResult, Reason};
 use crate::schedule::{self, Assignment, Event, Policy, State};
 use crate::transport::{Arrival, Transport};
@@ -79,7 +79,6 @@ pub struct Controller<'a> {
     state: State,
     transport: &'a mut dyn Transport,
     journal: Journal,
-    epoch: u64,
     key: Option<String>,
     members: Vec<Member>,
     running: BTreeMap<TaskId, Running>,
@@ -91,11 +90,12 @@ pub struct Controller<'a> {
     /// Agents that are told of the next results on the disk.
     owed: BTreeMap<HostId, BTreeSet<TaskId>>,
     arrived: Vec<(HostId, Arrival)>,
-    /// The time of day at the last step.
+    /// What the user has not been told yet.
+    news: Vec<Progress>,
+    /// The time at the last step, and the time of day.
+    now: Mono,
     wall: Wall,
     greeted: Mono,
-    has_begun: bool,
-    has_left: bool,
     is_ending: bool,
     /// Whether endings of tests that have not run are kept: those of a run that can go on later are not.
     keeps_cancelled: bool,
@@ -122,18 +122,20 @@ impl<'a> Controller<'a> {
     ) -> std::io::Result<Controller<'a>> {
         let plan = journal.record().plan().clone();
         let over = journal.record().over()?;
-        let member = |host: &crate::inventory::Host| {
+        let member = |host: &Host| {
             let passive = host.passive_protocol().map(|protocol| Stage::Passive(protocol.to_owned()));
             Member { stage: passive.unwrap_or(Stage::Away), heard: now, why: None }
         };
         let members: Vec<Member> = plan.inventory.hosts.iter().map(member).collect();
-        let dialled = members.iter().filter(|member| member.stage == Stage::Away).count() as u64;
+        let passive = plan.inventory.numbered().filter(|(_, host)| host.passive_protocol().is_some());
+        let passive: Vec<(HostId, String)> =
+            passive.map(|(id, host)| (id, format!("passive/{}", host.name))).collect();
+        let dialled = (members.len() - passive.len()) as u64;
         let policy = Policy { dialling_ns: DIALLING * dialled, ..Policy::default() };
         let (state, fresh) = State::new(plan, policy, &over, now);
-        Ok(Controller {
+        let mut controller = Controller {
             state,
             transport,
-            epoch: journal.epoch(),
             journal,
             key,
             members,
@@ -143,13 +145,17 @@ impl<'a> Controller<'a> {
             fresh,
             owed: BTreeMap::new(),
             arrived: Vec::new(),
+            news: Vec::new(),
+            now,
             wall: Wall(0),
             greeted: now,
-            has_begun: false,
-            has_left: false,
             is_ending: false,
             keeps_cancelled: false,
-        })
+        };
+        for (host, resource) in passive {
+            controller.apply(Event::Joined { host, resource });
+        }
+        Ok(controller)
     }
 
     fn plan(&self) -> &Plan {
@@ -162,64 +168,57 @@ impl<'a> Controller<'a> {
     /// One sentence, when results cannot be written down: nothing is lost by that, agents keep them.
     pub fn run(&mut self, wish: &dyn Fn() -> Wish, tell: &mut dyn FnMut(Progress)) -> Result<(), String> {
         let clock = io::Clock::new();
-        while !self.step(clock.now(), clock.sample().wall(clock.now()), wish(), tell)? {
+        loop {
+            let wish = wish();
+            if wish == Wish::Leave {
+                self.transport.close();
+                return Ok(());
+            }
+            let is_over = self.step(clock.now(), clock.sample().wall(clock.now()), wish == Wish::Stop);
+            self.news.drain(..).for_each(&mut *tell);
+            if is_over? {
+                break;
+            }
             let wait = self.state.wake(clock.now()).map_or(LOOK, |at| at.since(clock.now())).min(LOOK);
             self.arrived = self.transport.receive(Duration::from_nanos(wait));
         }
-        if self.has_left {
-            self.transport.close();
-            return Ok(());
-        }
         self.part();
-        self.store(tell)
+        let stored = self.store();
+        self.news.drain(..).for_each(tell);
+        stored
     }
 
-    /// Takes in what has come, and does what is due. Whether the run is over.
-    fn step(
-        &mut self,
-        now: Mono,
-        wall: Wall,
-        wish: Wish,
-        tell: &mut dyn FnMut(Progress),
-    ) -> Result<bool, String> {
-        self.wall = wall;
-        self.has_left = wish == Wish::Leave;
-        if self.has_left {
-            return Ok(true);
-        }
-        if !std::mem::replace(&mut self.has_begun, true) {
-            self.join_passive(now);
-        }
-        if !self.is_ending && (wish == Wish::Stop || self.journal.is_cancelled()) {
+    /// Takes in what has come, and does what is due; with `stops` no test begins any more. Whether the run is over.
+    fn step(&mut self, now: Mono, wall: Wall, stops: bool) -> Result<bool, String> {
+        (self.now, self.wall) = (now, wall);
+        if !self.is_ending && (stops || self.journal.is_cancelled()) {
             self.is_ending = true;
             self.keeps_cancelled = self.journal.is_cancelled();
-            self.apply(Event::Cancelled, now);
+            self.apply(Event::Cancelled);
         }
         for (host, arrival) in std::mem::take(&mut self.arrived) {
             match arrival {
-                Arrival::Report(report) => self.on_report(now, host, *report, tell),
-                Arrival::Lost { reason, why, retries } => {
-                    self.on_lost(now, host, (reason, why), retries, tell);
-                }
+                Arrival::Report(report) => self.on_report(host, *report),
+                Arrival::Lost { reason, why, retries } => self.on_lost(host, reason, why, retries),
             }
         }
-        self.apply(Event::Tick, now);
-        self.expire(now);
-        self.store(tell)?;
+        self.apply(Event::Tick);
+        self.expire();
+        self.store()?;
         for assignment in schedule::next(&self.state, now) {
-            self.start(assignment, now);
+            self.start(assignment);
         }
-        self.keep_alive(now, tell);
+        self.keep_alive();
         Ok(self.state.is_over())
     }
 
     fn send(&mut self, host: HostId, message: Order) {
-        let run = self.plan().run;
-        self.transport.send(host, &Of { run, epoch: self.epoch, message });
+        let (run, epoch) = (self.plan().run, self.journal.epoch());
+        self.transport.send(host, &Of { run, epoch, message });
     }
 
-    fn apply(&mut self, event: Event, now: Mono) {
-        let ended = self.state.apply(event, now);
+    fn apply(&mut self, event: Event) {
+        let ended = self.state.apply(event, self.now);
         let without = ended.iter().filter(|(_, ending)| ending.reason().is_some()).map(|(task, _)| *task);
         self.lacking.extend(without);
         self.fresh.extend(ended);
@@ -236,19 +235,7 @@ impl<'a> Controller<'a> {
         }
     }
 
-    fn join_passive(&mut self, now: Mono) {
-        let passive = |(at, member): (usize, &Member)| {
-            let host = HostId(u32::try_from(at).ok()?);
-            matches!(member.stage, Stage::Passive(_)).then_some(host)
-        };
-        for host in self.members.iter().enumerate().filter_map(passive).collect::<Vec<_>>() {
-            let name = self.plan().inventory.host(host).map_or("", |host| &host.name);
-            let resource = format!("passive/{name}");
-            self.apply(Event::Joined { host, resource }, now);
-        }
-    }
-
-    fn on_report(&mut self, now: Mono, host: HostId, report: Of<Report>, tell: &mut dyn FnMut(Progress)) {
+    fn on_report(&mut self, host: HostId, report: Of<Report>) {
         let run = self.plan().run;
         let Some(member) = self.members.get_mut(host.index()) else { return };
         if matches!(member.stage, Stage::Hopeless | Stage::Passive(_))
@@ -256,165 +243,124 @@ impl<'a> Controller<'a> {
         {
             return;
         }
-        member.heard = now;
+        member.heard = self.now;
         if member.stage == Stage::Away && !matches!(report.message, Report::Hello { .. }) {
             // It knows the run from the controller before this one.
-            self.greet(now, host);
+            self.greet(host);
         }
+        let member = &mut self.members[host.index()];
         match report.message {
             // An introduction to another controller of the agent.
-            Report::Hello { .. }
-                if report.run.is_nil() && self.members[host.index()].stage == Stage::Ready => {}
-            Report::Hello { version, program } => self.on_hello(now, host, version, &program, tell),
-            Report::Ready { resource } => {
-                let member = &mut self.members[host.index()];
-                if member.stage == Stage::Greeted {
-                    (member.stage, member.why) = (Stage::Ready, None);
-                    self.apply(Event::Joined { host, resource: bounded(&resource) }, now);
-                    tell(Progress::Joined(host));
+            Report::Hello { .. } if report.run.is_nil() && member.stage == Stage::Ready => {}
+            Report::Hello { version: VERSION, .. } => {
+                if member.stage == Stage::Ready {
+                    // It was started anew, and its tests ended with the agent before.
+                    self.leave(host, true);
                 }
+                self.greet(host);
+            }
+            Report::Hello { version, program } => {
+                let program = bounded(&program);
+                let why =
+                    format!("its agent ({program}) speaks version {version}, and this controller {VERSION}");
+                self.on_lost(host, Reason::Version, why, false);
+            }
+            Report::Ready { resource } if member.stage == Stage::Greeted => {
+                (member.stage, member.why) = (Stage::Ready, None);
+                self.apply(Event::Joined { host, resource: bounded(&resource) });
+                self.news.push(Progress::Joined(host));
             }
             Report::Reserved { attempt, port } => self.on_reserved(host, attempt, port),
-            Report::Busy { attempt, for_ns } => self.on_busy(now, host, attempt, for_ns),
-            Report::Refused { attempt, reason, why } => {
-                if self.is_at(host, attempt) {
-                    self.end(now, attempt, Ending::missing(reason, bounded(&why)));
-                }
+            Report::Busy { attempt, for_ns } if self.is_at(host, attempt) => {
+                self.forget(attempt, Some(host));
+                let until = self.now.plus(for_ns.min(600 * SECOND));
+                self.apply(Event::Busy { attempt, host, until });
             }
-            Report::Ended { attempt, ending } => self.on_ended(now, host, attempt, ending),
-            Report::Rejected { reason, why } => self.give_up(now, host, (reason, bounded(&why)), tell),
-            Report::Alive => {}
+            Report::Refused { attempt, reason, why } if self.is_at(host, attempt) => {
+                self.end(attempt, Ending::missing(reason, bounded(&why)));
+            }
+            Report::Ended { attempt, ending } => self.on_ended(host, attempt, ending),
+            Report::Rejected { reason, why } => self.on_lost(host, reason, bounded(&why), false),
+            Report::Ready { .. } | Report::Busy { .. } | Report::Refused { .. } | Report::Alive => {}
         }
-    }
-
-    fn on_hello(
-        &mut self,
-        now: Mono,
-        host: HostId,
-        version: u32,
-        program: &str,
-        tell: &mut dyn FnMut(Progress),
-    ) {
-        if version != VERSION {
-            let why = format!(
-                "its agent ({}) speaks version {version}, and this controller {VERSION}",
-                bounded(program)
-            );
-            return self.give_up(now, host, (Reason::Version, why), tell);
-        }
-        if self.members[host.index()].stage == Stage::Ready {
-            // It was started anew, and its tests ended with the agent before.
-            self.leave(now, host, true);
-        }
-        self.greet(now, host);
     }
 
     /// Tells a host's agent of the run.
-    fn greet(&mut self, now: Mono, host: HostId) {
+    fn greet(&mut self, host: HostId) {
         self.members[host.index()].stage = Stage::Greeted;
-        let (epoch, key) = (self.epoch, self.key.clone());
+        let (epoch, key, now) = (self.journal.epoch(), self.key.clone(), self.now);
         self.send(host, Order::Hello { version: VERSION, epoch, key, now, patience_ns: PATIENCE });
     }
 
-    fn on_lost(
-        &mut self,
-        now: Mono,
-        host: HostId,
-        (reason, why): (Reason, String),
-        retries: bool,
-        tell: &mut dyn FnMut(Progress),
-    ) {
-        let Some(member) = self.members.get_mut(host.index()) else { return };
-        if !retries {
-            return self.give_up(now, host, (reason, why), tell);
-        }
-        if member.stage != Stage::Hopeless {
-            (member.stage, member.why) = (Stage::Away, Some((reason, why.clone())));
-            self.leave(now, host, false);
-            tell(Progress::Lost(host, reason, why));
-        }
-    }
-
-    /// A host will not come: the scheduler ends its tasks after a while, and this is why.
-    fn give_up(
-        &mut self,
-        now: Mono,
-        host: HostId,
-        (reason, why): (Reason, String),
-        tell: &mut dyn FnMut(Progress),
-    ) {
-        let member = &mut self.members[host.index()];
-        if member.stage != Stage::Hopeless {
-            (member.stage, member.why) = (Stage::Hopeless, Some((reason, why.clone())));
-            self.leave(now, host, false);
-            tell(Progress::Lost(host, reason, why));
-        }
+    /// A host's agent is gone. Where it will not come back, the scheduler ends its tasks after a while, and this is why.
+    fn on_lost(&mut self, host: HostId, reason: Reason, why: String, retries: bool) {
+        let member = self.members.get_mut(host.index()).filter(|member| member.stage != Stage::Hopeless);
+        let Some(member) = member else { return };
+        member.stage = if retries { Stage::Away } else { Stage::Hopeless };
+        member.why = Some((reason, why.clone()));
+        self.leave(host, false);
+        self.news.push(Progress::Lost(host, reason, why));
     }
 
     /// A host's agent is gone. Where its processes are gone, too, its tests are over; else they may still run.
-    fn leave(&mut self, now: Mono, host: HostId, are_tests_over: bool) {
-        self.apply(Event::Lost { host }, now);
-        let over =
-            self.running.values().filter(|test| match (test.assignment.client == host, test.is_reserved) {
-                (true, is_reserved) => are_tests_over || !is_reserved,
-                // The client has not been told yet.
-                (false, is_reserved) => test.assignment.server == host && !is_reserved,
-            });
-        let attempts: Vec<Attempt> = over.map(|test| attempt_of(&test.assignment)).collect();
-        for attempt in attempts {
-            self.end(now, attempt, Ending::missing(Reason::AgentLost, ""));
+    fn leave(&mut self, host: HostId, are_tests_over: bool) {
+        self.apply(Event::Lost { host });
+        // Without a reservation the client has not been told yet.
+        let is_over = |test: &&Running| {
+            (!test.is_reserved && test.assignment.has(host))
+                || (are_tests_over && test.assignment.client == host)
+        };
+        let over = self.running.values().filter(is_over).map(|test| test.assignment.attempt);
+        for attempt in over.collect::<Vec<_>>() {
+            self.end(attempt, Ending::missing(Reason::AgentLost, ""));
         }
+    }
+
+    /// The assignment of an attempt that is under way.
+    fn assignment(&self, attempt: Attempt) -> Option<Assignment> {
+        let assignment = self.running.get(&attempt.task)?.assignment;
+        (assignment.attempt == attempt).then_some(assignment)
     }
 
     /// Whether this attempt is under way, and the host takes part in it.
     fn is_at(&self, host: HostId, attempt: Attempt) -> bool {
-        self.running.get(&attempt.task).is_some_and(|test| {
-            attempt_of(&test.assignment) == attempt
-                && [test.assignment.client, test.assignment.server].contains(&host)
-        })
+        self.assignment(attempt).is_some_and(|assignment| assignment.has(host))
     }
 
-    fn start(&mut self, assignment: Assignment, now: Mono) {
-        self.apply(Event::Started(assignment), now);
-        let attempt = attempt_of(&assignment);
+    fn start(&mut self, assignment: Assignment) {
+        self.apply(Event::Started(assignment));
+        let Assignment { attempt, server, until, .. } = assignment;
         self.running.insert(attempt.task, Running { assignment, is_reserved: false });
-        let Some(class) = self.test_of(attempt.task).map(|test| test.class) else { return };
-        match self.members.get(assignment.server.index()).map(|member| &member.stage) {
+        let Some((_, test)) = self.plan().task_and_test(attempt.task) else { return };
+        let class = test.class;
+        match self.members.get(server.index()).map(|member| &member.stage) {
             Some(Stage::Passive(protocol)) => {
                 let protocol = Some(protocol.clone());
-                let port = self.plan().inventory.host(assignment.server).and_then(|host| host.port);
+                let port = self.plan().inventory.host(server).and_then(|host| host.port);
                 self.run_client(attempt, port, protocol);
             }
-            _ => self.send(assignment.server, Order::Reserve { attempt, class, until: assignment.until }),
+            _ => self.send(server, Order::Reserve { attempt, class, until }),
         }
     }
 
-    fn test_of(&self, task: TaskId) -> Option<&Test> {
-        self.plan().task(task).and_then(|task| self.plan().test(task))
-    }
-
     fn on_reserved(&mut self, host: HostId, attempt: Attempt, port: u16) {
-        let waits = self.running.get(&attempt.task).filter(|test| {
-            attempt_of(&test.assignment) == attempt && test.assignment.server == host && !test.is_reserved
-        });
-        if waits.is_some() {
-            self.run_client(attempt, Some(port), None);
-        } else if !self.is_at(host, attempt) {
+        let is_reserved = self.running.get(&attempt.task).is_some_and(|test| test.is_reserved);
+        match self.assignment(attempt) {
+            Some(Assignment { server, .. }) if server == host && !is_reserved => {
+                self.run_client(attempt, Some(port), None);
+            }
+            Some(assignment) if assignment.has(host) => {}
             // It took so long that the attempt was given up.
-            self.send(host, Order::Release { attempt });
+            _ => self.send(host, Order::Release { attempt }),
         }
     }
 
     fn run_client(&mut self, attempt: Attempt, port: Option<u16>, protocol: Option<String>) {
-        let Some(test) = self.running.get_mut(&attempt.task) else { return };
-        test.is_reserved = true;
-        let assignment = test.assignment;
-        let plan = self.plan();
-        let (Some(task), Some(server)) = (plan.task(attempt.task), plan.inventory.host(assignment.server))
-        else {
-            return;
-        };
-        let Some(test) = plan.test(task) else { return };
+        let Some(running) = self.running.get_mut(&attempt.task) else { return };
+        running.is_reserved = true;
+        let assignment = running.assignment;
+        let Some((task, test)) = self.plan().task_and_test(attempt.task) else { return };
+        let Some(server) = self.plan().inventory.host(assignment.server) else { return };
         let order = Order::Run {
             attempt,
             class: test.class,
@@ -426,15 +372,7 @@ impl<'a> Controller<'a> {
         self.send(assignment.client, order);
     }
 
-    fn on_busy(&mut self, now: Mono, host: HostId, attempt: Attempt, for_ns: u64) {
-        if self.is_at(host, attempt) {
-            self.forget(attempt, Some(host));
-            let until = now.plus(for_ns.min(600 * SECOND));
-            self.apply(Event::Busy { task: attempt.task, attempt: attempt.number, host, until }, now);
-        }
-    }
-
-    fn on_ended(&mut self, now: Mono, host: HostId, attempt: Attempt, ending: Ending) {
+    fn on_ended(&mut self, host: HostId, attempt: Attempt, ending: Ending) {
         let Some(task) = self.plan().task(attempt.task) else { return };
         // A hostile agent speaks for its own tests alone.
         if self.plan().inventory.client(task.from, task.to) != Some(host) {
@@ -449,19 +387,18 @@ impl<'a> Controller<'a> {
             self.fresh.retain(|(of, _)| *of != attempt.task);
             self.fresh.push((attempt.task, ending.clone()));
         }
-        self.end(now, attempt, ending);
+        self.end(attempt, ending);
     }
 
     /// An attempt is over.
-    fn end(&mut self, now: Mono, attempt: Attempt, ending: Ending) {
+    fn end(&mut self, attempt: Attempt, ending: Ending) {
         self.forget(attempt, None);
-        self.apply(Event::Ended { task: attempt.task, attempt: attempt.number, ending }, now);
+        self.apply(Event::Ended { attempt, ending });
     }
 
     /// Takes an attempt from those under way, and tells its hosts, except the one that said so.
     fn forget(&mut self, attempt: Attempt, except: Option<HostId>) {
-        let known = self.running.get(&attempt.task).filter(|test| attempt_of(&test.assignment) == attempt);
-        let Some(Assignment { client, server, .. }) = known.map(|test| test.assignment) else { return };
+        let Some(Assignment { client, server, .. }) = self.assignment(attempt) else { return };
         self.running.remove(&attempt.task);
         for host in [server, client].into_iter().filter(|host| Some(*host) != except) {
             if self.members.get(host.index()).is_some_and(|member| member.stage == Stage::Ready) {
@@ -471,16 +408,14 @@ impl<'a> Controller<'a> {
     }
 
     /// Forgets the tests whose time is over: the scheduler has given them up.
-    fn expire(&mut self, now: Mono) {
-        let over =
-            self.running.values().map(|test| test.assignment).filter(|assignment| assignment.until <= now);
-        for assignment in over.collect::<Vec<_>>() {
-            self.forget(attempt_of(&assignment), None);
-        }
+    fn expire(&mut self) {
+        let assignments = self.running.values().map(|test| test.assignment);
+        let over: Vec<Assignment> = assignments.filter(|assignment| assignment.until <= self.now).collect();
+        over.into_iter().for_each(|assignment| self.forget(assignment.attempt, None));
     }
 
     /// Writes down what has ended, and then tells the agents that they need not keep it.
-    fn store(&mut self, tell: &mut dyn FnMut(Progress)) -> Result<(), String> {
+    fn store(&mut self) -> Result<(), String> {
         let (ended, before) = (self.wall, self.done.len());
         let mut results = Vec::new();
         for (task, ending) in std::mem::take(&mut self.fresh) {
@@ -493,58 +428,60 @@ impl<'a> Controller<'a> {
         }
         if !results.is_empty() {
             self.journal.append(&results).map_err(|e| {
+                let folder = self.journal.folder().display();
                 format!(
-                    "cannot write results into {}: {e}; the agents keep them, and `netcaliper fleet resume` collects them",
-                    self.journal.folder().display()
+                    "cannot write results into {folder}: {e}; the agents keep them, and `netcaliper fleet resume` collects them"
                 )
             })?;
         }
-        for (done, result) in (before + 1..).zip(&results) {
-            tell(Progress::Ended(result.task, done, self.plan().tasks.len()));
-        }
+        let all = self.plan().tasks.len();
+        let ended =
+            (before + 1..).zip(&results).map(|(done, result)| Progress::Ended(result.task, done, all));
+        self.news.extend(ended);
         for (host, tasks) in std::mem::take(&mut self.owed) {
             self.send(host, Order::Stored { tasks: tasks.into_iter().collect() });
         }
         Ok(())
     }
 
+    fn hosts(&self) -> impl Iterator<Item = HostId> + use<> {
+        (0..).map(HostId).take(self.members.len())
+    }
+
     /// Signs of life in both directions.
-    fn keep_alive(&mut self, now: Mono, tell: &mut dyn FnMut(Progress)) {
+    fn keep_alive(&mut self) {
+        let now = self.now;
         if now.since(self.greeted) < ALIVE {
             return;
         }
         self.greeted = now;
-        for at in 0..self.members.len() {
-            let member = &self.members[at];
-            let host = HostId(u32::try_from(at).unwrap_or(u32::MAX));
+        for host in self.hosts() {
+            let member = &mut self.members[host.index()];
+            let is_silent = now.since(member.heard) >= SILENCE;
             match member.stage {
-                Stage::Ready if now.since(member.heard) >= SILENCE => {
-                    self.members[at].stage = Stage::Greeted;
-                    self.leave(now, host, false);
-                    tell(Progress::Lost(host, Reason::AgentLost, "its agent says nothing".to_owned()));
+                Stage::Ready if is_silent => {
+                    member.stage = Stage::Greeted;
+                    self.leave(host, false);
+                    let why = "its agent says nothing".to_owned();
+                    self.news.push(Progress::Lost(host, Reason::AgentLost, why));
                 }
-                // One that was silent has to be greeted again: it may have given the run up.
-                Stage::Greeted if now.since(member.heard) < SILENCE || member.heard == Mono(0) => {}
-                Stage::Greeted => self.greet(now, host),
                 Stage::Ready => self.send(host, Order::Alive { now }),
-                Stage::Away | Stage::Passive(_) | Stage::Hopeless => {}
+                // One that was silent has to be greeted again: it may have given the run up.
+                Stage::Greeted if is_silent && member.heard != Mono(0) => self.greet(host),
+                Stage::Greeted | Stage::Away | Stage::Passive(_) | Stage::Hopeless => {}
             }
         }
     }
 
     /// Tells all agents that the run is over.
     fn part(&mut self) {
-        for at in 0..self.members.len() {
-            if matches!(self.members[at].stage, Stage::Ready | Stage::Greeted) {
-                self.send(HostId(u32::try_from(at).unwrap_or(u32::MAX)), Order::Bye);
+        for host in self.hosts() {
+            if matches!(self.members[host.index()].stage, Stage::Ready | Stage::Greeted) {
+                self.send(host, Order::Bye);
             }
         }
         self.transport.close();
     }
-}
-
-fn attempt_of(assignment: &Assignment) -> Attempt {
-    Attempt { task: assignment.task, number: assignment.attempt }
 }
 
 /// The options of a test; where the client runs at the receiving host, the direction is turned round.

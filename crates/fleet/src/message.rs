@@ -17,6 +17,7 @@
 //!
 //! Unknown fields are ignored; an unknown order is refused. Whatever comes is hostile: a line is bounded, and so is each text.
 
+pub use crate::plan::Attempt;
 use crate::plan::{CostClass, TaskId, Verb};
 use crate::result::{Ending, Reason};
 use metrics::Mono;
@@ -36,15 +37,6 @@ pub const MAX_REPORT: usize = 1_000_000;
 pub const MAX_OUTCOME: usize = MAX_REPORT - (16 << 10);
 /// Longest sentence in a report, bytes.
 pub const MAX_TEXT: usize = 1_000;
-
-/// An attempt at a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Attempt {
-    /// The task.
-    pub task: TaskId,
-    /// Its number, from 1.
-    pub number: u32,
-}
 
 /// What a controller tells an agent. A time is one of the controller's clock: the agent knows how far its own is from that (from
 /// `hello` and `alive`), so that an order that was held up on its way is over when it says, and not later.

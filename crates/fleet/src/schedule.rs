@@ -5,21 +5,21 @@ mod resources;
 mod state;
 
 use crate::inventory::HostId;
-use crate::plan::{Task, TaskId};
+use crate::plan::{Attempt, Task, TaskId};
 use crate::result::Ending;
 pub use choose::next;
 use metrics::{Mono, SECOND};
 pub use resources::{GroupLimit, Resources};
 pub use state::State;
 
+/// A task that has ended, and how.
+pub(crate) type Ended = (TaskId, Ending);
+
 /// A test to start now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Assignment {
-    /// The task.
-    pub task: TaskId,
-    /// Number of the attempt, from 1. Agents and results name it, so that the report of an attempt given up is not taken for that
-    /// of a later one.
-    pub attempt: u32,
+    /// The attempt that it is.
+    pub attempt: Attempt,
     /// The host that runs the client: the task's `from`, except where it cannot.
     pub client: HostId,
     /// The host that runs the server.
@@ -34,6 +34,12 @@ impl Assignment {
     #[must_use]
     pub fn is_reversed(&self, task: &Task) -> bool {
         self.client != task.from
+    }
+
+    /// Whether the host runs the client or the server.
+    #[must_use]
+    pub fn has(&self, host: HostId) -> bool {
+        self.client == host || self.server == host
     }
 }
 
@@ -58,19 +64,15 @@ pub enum Event {
     /// An attempt is over at both hosts. A measured outcome counts whenever it comes, once for a task; a failure only of the attempt
     /// that runs.
     Ended {
-        /// The task.
-        task: TaskId,
         /// The attempt.
-        attempt: u32,
+        attempt: Attempt,
         /// How.
         ending: Ending,
     },
     /// A host refused the attempt for now, so that nothing runs: it is occupied by tests of others.
     Busy {
-        /// The task.
-        task: TaskId,
         /// The attempt.
-        attempt: u32,
+        attempt: Attempt,
         /// The host that refused.
         host: HostId,
         /// It accepts no test before.

@@ -4,7 +4,7 @@
 use super::*;
 use crate::agent::options::Ceilings;
 use crate::agent::{Agent, Happened, HostLock, Left, Programs};
-use crate::inventory::{Host, Inventory};
+use crate::inventory::Inventory;
 use crate::plan::{CostClass, Random, Task};
 use crate::spool::Spool;
 use std::cell::RefCell;
@@ -310,7 +310,7 @@ impl World {
     fn control(&mut self, controller: &mut Controller<'_>, sent: &Sent, limit: u64) -> bool {
         while self.now < limit {
             let wall = Wall(i64::try_from(self.now).unwrap());
-            if controller.step(Mono(self.now), wall, Wish::GoOn, &mut |_| {}).unwrap() {
+            if controller.step(Mono(self.now), wall, false).unwrap() {
                 return true;
             }
             for (host, order) in std::mem::take(&mut *sent.0.borrow_mut()) {
@@ -391,7 +391,7 @@ fn run(world: &mut World, limit: u64) -> Vec<PairResult> {
             let over = world.control(&mut controller, &sent, limit);
             if over {
                 controller.part();
-                controller.store(&mut |_| {}).unwrap();
+                controller.store().unwrap();
             }
             over
         };
@@ -476,7 +476,7 @@ fn many_hosts_are_waited_for_while_they_are_dialled() {
     let mut transport = Sent::default();
     let mut controller = Controller::at(Mono(0), journal, None, &mut transport).unwrap();
     let mut step = |seconds: u64| {
-        controller.step(Mono(seconds * SECOND), Wall(0), Wish::GoOn, &mut |_| {}).unwrap();
+        controller.step(Mono(seconds * SECOND), Wall(0), false).unwrap();
         controller.done.len()
     };
     assert_eq!((step(0), step(69), step(70)), (0, 0, world.plan.tasks.len()));
@@ -496,7 +496,7 @@ fn an_outcome_that_comes_after_the_end_is_kept() {
         let report = Report::Ended { attempt, ending: Ending::Measured(outcome) };
         let report = Arrival::Report(Box::new(Of::new(world.plan.run, report)));
         controller.arrived.push((HostId(task), report));
-        controller.step(Mono(SECOND), Wall(0), Wish::Stop, &mut |_| {}).unwrap();
+        controller.step(Mono(SECOND), Wall(0), true).unwrap();
     }
     drop(controller);
     let results = controller_results(&folder);

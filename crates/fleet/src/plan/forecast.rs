@@ -1,9 +1,9 @@
 //! What a plan will take, before anything is sent.
 
-use super::{CostClass, Plan, Rounds, Task};
+use super::{CostClass, Plan, Rounds};
 use crate::inventory::HostId;
 use crate::result::Ending;
-use crate::schedule::{Event, Policy, Resources, State, next};
+use crate::schedule::{Event, GroupLimit, Policy, Resources, State, next};
 use metrics::Mono;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -68,14 +68,9 @@ pub struct Busiest {
 /// What a group excludes.
 #[derive(Clone, Debug, Serialize)]
 pub struct GroupForecast {
-    /// Its name.
-    pub name: String,
-    /// Tests at a time.
-    pub limit: u32,
-    /// Whether only tests with hosts outside count.
-    pub crossing: bool,
-    /// Members.
-    pub hosts: usize,
+    /// The group.
+    #[serde(flatten)]
+    pub group: GroupLimit,
     /// Tests that count.
     pub tests: usize,
     /// The time that they take at least.
@@ -122,24 +117,16 @@ impl Plan {
         let limited = u64::from(policy.limited.max(1));
         let host_ns = |(_, alone, beside): &(usize, u64, u64)| alone.saturating_add(beside / limited);
         let busiest = of_host.iter().enumerate().max_by_key(|(at, of)| (host_ns(of), Reverse(*at)));
-        let busiest = busiest.filter(|(_, of)| of.0 > 0).map(|(at, of)| Busiest {
-            host: self.inventory.hosts[at].name.clone(),
-            tests: of.0,
-            ns: host_ns(of),
+        let busiest = busiest.filter(|(_, of)| of.0 > 0).map(|(at, of)| {
+            let host = self.inventory.hosts[at].name.clone();
+            Busiest { host, tests: of.0, ns: host_ns(of) }
         });
-        let groups: Vec<GroupForecast> = resources
-            .groups()
-            .iter()
-            .zip(&of_group)
-            .map(|(group, (tests, ns))| GroupForecast {
-                name: group.name.clone(),
-                limit: group.limit,
-                crossing: group.crossing,
-                hosts: self.inventory.groups.get(&group.name).map_or(0, |group| group.members.len()),
-                tests: *tests,
-                at_least_ns: ns / u64::from(group.limit.max(1)),
-            })
-            .collect();
+        let groups = resources.groups().iter().cloned().zip(of_group);
+        let groups = groups.map(|(group, (tests, ns))| {
+            let at_least_ns = ns / u64::from(group.limit);
+            GroupForecast { group, tests, at_least_ns }
+        });
+        let groups: Vec<GroupForecast> = groups.collect();
         let longest = self.tests.iter().map(|test| test.length_ns).max().unwrap_or(0);
         let bounds =
             groups.iter().map(|group| group.at_least_ns).chain(busiest.as_ref().map(|busiest| busiest.ns));
@@ -164,47 +151,35 @@ impl Plan {
     }
 
     fn shared(&self) -> BTreeMap<String, Vec<String>> {
-        let mut shared = BTreeMap::<String, Vec<String>>::new();
-        for host in &self.inventory.hosts {
-            if let Some(resource) = host.label("resource") {
-                shared.entry(resource.to_owned()).or_default().push(host.name.clone());
-            }
-        }
-        shared.retain(|_, hosts| hosts.len() > 1);
-        shared
+        let name = |host: HostId| self.inventory.name(host).to_owned();
+        let shared = self.inventory.by_label("resource").into_iter().filter(|(_, hosts)| hosts.len() > 1);
+        shared.map(|(resource, hosts)| (resource.to_owned(), hosts.into_iter().map(name).collect())).collect()
     }
 
     /// Plays the plan through with the scheduler itself: its duration, and the most tests at a time.
     fn play(&self, policy: &Policy) -> (u64, usize) {
         let (mut state, _) = State::new(self.clone(), policy.clone(), &[], Mono(0));
-        for (at, host) in (0..).zip(&self.inventory.hosts) {
-            let (host, resource) = (HostId(at), host.name.clone());
-            state.apply(Event::Joined { host, resource }, Mono(0));
+        for (host, of) in self.inventory.numbered() {
+            state.apply(Event::Joined { host, resource: of.name.clone() }, Mono(0));
         }
         let (mut now, mut most) = (Mono(0), 0);
         let mut ends = BinaryHeap::new();
         loop {
             for assignment in next(&state, now) {
-                let length = self
-                    .task(assignment.task)
-                    .and_then(|task: &Task| self.test(task))
-                    .map_or(0, |test| test.length_ns);
-                ends.push(Reverse((
-                    now.plus(length).plus(2 * DISPATCH_NS),
-                    assignment.task,
-                    assignment.attempt,
-                )));
+                let test = self.task_and_test(assignment.attempt.task);
+                let end = now.plus(test.map_or(0, |(_, test)| test.length_ns)).plus(2 * DISPATCH_NS);
+                ends.push(Reverse((end, assignment.attempt)));
                 state.apply(Event::Started(assignment), now);
             }
             most = most.max(ends.len());
-            let Some(Reverse((at, ..))) = ends.peek().copied() else { return (now.0, most) };
+            let Some(Reverse((at, _))) = ends.peek().copied() else { return (now.0, most) };
             now = at;
-            while let Some(Reverse((end, task, attempt))) = ends.peek().copied()
+            while let Some(Reverse((end, attempt))) = ends.peek().copied()
                 && end == at
             {
                 ends.pop();
                 let ending = Ending::Measured(RawValue::NULL.to_owned());
-                state.apply(Event::Ended { task, attempt, ending }, now);
+                state.apply(Event::Ended { attempt, ending }, now);
             }
         }
     }

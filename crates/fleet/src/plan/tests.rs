@@ -90,7 +90,7 @@ fn a_forecast_tells_bounds_bytes_and_what_excludes_what() {
     assert_eq!((forecast.tests, forecast.unreachable, forecast.bytes), (28, 2, 28_000));
     // c and d with each other and with the four others, both ways, one at a time.
     let wan = &forecast.groups[0];
-    assert_eq!((wan.hosts, wan.tests, wan.at_least_ns), (2, 18, 18_000_000_000));
+    assert_eq!((wan.group.hosts, wan.tests, wan.at_least_ns), (2, 18, 18_000_000_000));
     assert_eq!(forecast.at_least_ns, 18_000_000_000);
     let expected = forecast.expected_ns.unwrap();
     assert!((18_000_000_000..24_000_000_000).contains(&expected), "{expected}");

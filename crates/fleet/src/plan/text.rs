@@ -1,6 +1,6 @@
 //! A forecast for people.
 
-use super::{Forecast, Plan};
+use super::{Busiest, Forecast, GroupForecast, Plan};
 use metrics::{format_bytes, format_duration, real};
 use report::{Page, Table, Tone};
 use std::io::{self, Write};
@@ -22,32 +22,26 @@ impl Forecast {
     ) -> io::Result<()> {
         let page = &mut Page::new(out, color).within(columns);
         let time = |ns: u64| format_duration(real(ns));
-        let expected = self.expected_ns.map_or_else(
-            || format!("at least {}", time(self.at_least_ns)),
-            |ns| format!("about {} (at least {})", time(ns), time(self.at_least_ns)),
-        );
+        let at_least = format!("at least {}", time(self.at_least_ns));
+        let expected = match self.expected_ns {
+            Some(ns) => format!("about {} ({at_least})", time(ns)),
+            None => at_least,
+        };
         page.line(Tone::Heading, &format!("{} tests of {} hosts: {expected}", self.tests, self.hosts))?;
         for test in &plan.tests {
-            let words = std::iter::once(test.verb.name()).chain(test.arguments.iter().map(String::as_str));
-            let words = words.collect::<Vec<_>>().join(" ");
-            page.line(
-                Tone::Plain,
-                &format!("  {words}: {} each, {}", time(test.length_ns), test.class.words()),
-            )?;
+            let (words, length, class) = (test.words(), time(test.length_ns), test.class.words());
+            page.line(Tone::Plain, &format!("  {words}: {length} each, {class}"))?;
         }
+        let limited = format!("{} of payload", format_bytes(self.bytes));
         let bytes = match (self.bytes, self.unlimited) {
-            (bytes, 0) => format!("{} of payload", format_bytes(bytes)),
+            (_, 0) => limited,
             (0, _) => "as much payload as the paths carry".to_owned(),
-            (bytes, n) => {
-                format!("{} of payload, and as much as the paths carry in {n} tests", format_bytes(bytes))
-            }
+            (_, n) => format!("{limited}, and as much as the paths carry in {n} tests"),
         };
         page.line(Tone::Plain, &format!("  {bytes}"))?;
         if self.unreachable > 0 {
-            let text = format!(
-                "  {} more tests have no way: both hosts are behind NAT, or passive.",
-                self.unreachable
-            );
+            let n = self.unreachable;
+            let text = format!("  {n} more tests have no way: both hosts are behind NAT, or passive.");
             page.line(Tone::Plain, &text)?;
         }
         if let Some(rounds) = self.rounds.filter(|rounds| rounds.count > 1) {
@@ -70,44 +64,30 @@ impl Forecast {
     fn exclusions(&self, page: &mut Page<'_>, time: &dyn Fn(u64) -> String) -> io::Result<()> {
         page.gap()?;
         page.line(Tone::Heading, "What excludes what")?;
-        if self.exclusive > 0 {
-            page.line(
-                Tone::Plain,
-                "  Exclusive tests: one at a time at each host, nothing but background tests beside.",
-            )?;
+        for (tests, rule) in [
+            (
+                self.exclusive,
+                "Exclusive tests: one at a time at each host, nothing but background tests beside.",
+            ),
+            (self.limited, "Limited tests: a few at a time at each host, never beside an exclusive one."),
+            (self.background, "Background tests: beside everything, in no group."),
+        ] {
+            if tests > 0 {
+                page.line(Tone::Plain, &format!("  {rule}"))?;
+            }
         }
-        if self.limited > 0 {
-            page.line(
-                Tone::Plain,
-                "  Limited tests: a few at a time at each host, never beside an exclusive one.",
-            )?;
-        }
-        if self.background > 0 {
-            page.line(Tone::Plain, "  Background tests: beside everything, in no group.")?;
-        }
-        if let Some(busiest) = &self.busiest {
-            let text = format!(
-                "  The busiest host, {}, has {} tests, {} of time.",
-                busiest.host,
-                busiest.tests,
-                time(busiest.ns)
-            );
+        if let Some(Busiest { host, tests, ns }) = &self.busiest {
+            let text = format!("  The busiest host, {host}, has {tests} tests, {} of time.", time(*ns));
             page.line(Tone::Plain, &text)?;
         }
         if let Some(most) = self.most_at_once {
             page.line(Tone::Plain, &format!("  At most {most} tests run at a time."))?;
         }
         let mut table = Table::new("Group|at a time|hosts|tests|at least");
-        for group in self.groups.iter().take(MOST) {
+        for GroupForecast { group, tests, at_least_ns } in self.groups.iter().take(MOST) {
             let name = if group.crossing { format!("{}, to others", group.name) } else { group.name.clone() };
-            let cells = [
-                name,
-                group.limit.to_string(),
-                group.hosts.to_string(),
-                group.tests.to_string(),
-                time(group.at_least_ns),
-            ];
-            table.row(Tone::Plain, cells.to_vec());
+            let [limit, hosts, tests] = [group.limit as usize, group.hosts, *tests].map(|n| n.to_string());
+            table.row(Tone::Plain, vec![name, limit, hosts, tests, time(*at_least_ns)]);
         }
         page.section(&table)?;
         if self.groups.len() > MOST {

@@ -1,9 +1,9 @@
 //! The choice of the tests that start now.
 
-use super::state::CLASSES;
+use super::state::HostState;
 use super::{Assignment, State};
 use crate::inventory::HostId;
-use crate::plan::{CostClass, Task};
+use crate::plan::{Attempt, CostClass, Task};
 use metrics::Mono;
 use std::cmp::Reverse;
 
@@ -19,25 +19,18 @@ pub fn next(state: &State, now: Mono) -> Vec<Assignment> {
         return chosen;
     }
     let mut load = state.load.clone();
-    for (class, of) in CLASSES.into_iter().enumerate() {
-        let ready = |host: &super::state::HostState| {
-            host.present && (of == CostClass::Background || host.busy <= now)
-        };
-        let left = |host: HostId| state.hosts[host.index()].pending[class].len();
+    for class in [CostClass::Exclusive, CostClass::Limited, CostClass::Background] {
+        let ready = |host: &HostState| host.present && (class == CostClass::Background || host.busy <= now);
+        let left = |host: HostId| state.hosts[host.index()].pending[class as usize].len();
         let hosts = (0..).map(HostId).zip(&state.hosts);
-        let hosts = hosts.filter(|(_, host)| {
-            ready(host)
-                && !host.pending[class].is_empty()
-                && load.is_free([host.resource; 2], class, &state.policy)
+        let hosts = hosts.filter(|(id, host)| {
+            ready(host) && left(*id) > 0 && load.is_free([host.resource; 2], class, &state.policy)
         });
         let mut hosts: Vec<HostId> = hosts.map(|(id, _)| id).collect();
         hosts.sort_by_key(|host| Reverse(left(*host)));
         for host in hosts {
             let own = &state.hosts[host.index()];
-            loop {
-                if !load.is_free([own.resource; 2], class, &state.policy) {
-                    break;
-                }
+            while load.is_free([own.resource; 2], class, &state.policy) {
                 let fits = |task: &&Task| {
                     let other = if task.from == host { task.to } else { task.from };
                     let other = &state.hosts[other.index()];
@@ -45,7 +38,8 @@ pub fn next(state: &State, now: Mono) -> Vec<Assignment> {
                         && load.is_free([own.resource, other.resource], class, &state.policy)
                         && load.has_room(&state.resources, task, class)
                 };
-                let tasks = own.pending[class].iter().map(|id| &state.plan.tasks[id.index()]).filter(fits);
+                let tasks =
+                    own.pending[class as usize].iter().map(|id| &state.plan.tasks[id.index()]).filter(fits);
                 // Of several that come first alike, the first of the plan.
                 let best =
                     tasks.max_by_key(|task| (state.urgency(task, host, left), Reverse(task.id))).copied();
@@ -53,7 +47,7 @@ pub fn next(state: &State, now: Mono) -> Vec<Assignment> {
                 let at = [task.from, task.to].map(|host| state.hosts[host.index()].resource);
                 load.add(&state.resources, &task, class, at, true);
                 chosen.extend(state.assignment(&task, now));
-                if of == CostClass::Exclusive {
+                if class == CostClass::Exclusive {
                     break;
                 }
             }
@@ -78,6 +72,7 @@ impl State {
         let test = self.plan.test(task)?;
         let grace_ns = self.policy.grace_ns.saturating_mul(1 << self.failures(task.id).min(8));
         let until = now.plus(test.length_ns).plus(test.wait_ns).plus(grace_ns);
-        Some(Assignment { task: task.id, attempt: self.attempts(task.id) + 1, client, server, until })
+        let attempt = Attempt { task: task.id, number: self.attempts(task.id) + 1 };
+        Some(Assignment { attempt, client, server, until })
     }
 }

@@ -1,9 +1,10 @@
 //! What tests occupy besides hosts: the groups with limits, by host.
 
 use crate::inventory::{HostId, Inventory};
+use serde::Serialize;
 
 /// A group with a limit.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct GroupLimit {
     /// Its name.
     pub name: String,
@@ -11,6 +12,8 @@ pub struct GroupLimit {
     pub limit: u32,
     /// Whether only tests with hosts outside count.
     pub crossing: bool,
+    /// Members.
+    pub hosts: usize,
 }
 
 /// The groups with limits, and which of them each host is in.
@@ -33,11 +36,8 @@ impl Resources {
             for member in &group.members {
                 resources.of_host.get_mut(member.index()).into_iter().for_each(|of| of.push(at));
             }
-            resources.groups.push(GroupLimit {
-                name: name.clone(),
-                limit: limit.max(1),
-                crossing: group.crossing,
-            });
+            let (name, limit, hosts) = (name.clone(), limit.max(1), group.members.len());
+            resources.groups.push(GroupLimit { name, limit, crossing: group.crossing, hosts });
         }
         resources
     }
@@ -51,23 +51,11 @@ impl Resources {
     /// Indices into [`Resources::groups`] of those that a test between these hosts uses.
     pub fn used(&self, from: HostId, to: HostId) -> impl Iterator<Item = usize> {
         let of = |host: HostId| self.of_host.get(host.index()).map_or(&[][..], Vec::as_slice);
-        let (mut a, mut b) = (of(from), of(to));
-        std::iter::from_fn(move || {
-            loop {
-                // Both lists ascend: the lesser first, one that stands in both once.
-                let (first, both) = match (a.first(), b.first()) {
-                    (None, None) => return None,
-                    (Some(x), Some(y)) if x == y => (*x, true),
-                    (Some(x), Some(y)) => (*x.min(y), false),
-                    (Some(x), None) | (None, Some(x)) => (*x, false),
-                };
-                a = a.strip_prefix(&[first]).unwrap_or(a);
-                b = b.strip_prefix(&[first]).unwrap_or(b);
-                let index = first as usize;
-                if !(both && self.groups[index].crossing) {
-                    return Some(index);
-                }
-            }
-        })
+        let (a, b) = (of(from), of(to));
+        let is_in = |groups: &[u32], group: u32| groups.binary_search(&group).is_ok();
+        let of_a =
+            a.iter().filter(move |group| !(self.groups[**group as usize].crossing && is_in(b, **group)));
+        let only_of_b = b.iter().filter(move |group| !is_in(a, **group));
+        of_a.chain(only_of_b).map(|group| *group as usize)
     }
 }

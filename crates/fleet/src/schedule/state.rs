@@ -1,15 +1,14 @@
 //! The state of a run: who is there, what runs, what is left.
 
-use super::{Assignment, Event, Policy, Resources};
+use super::{Assignment, Ended, Event, Policy, Resources};
 use crate::inventory::HostId;
-use crate::plan::{CostClass, Plan, Task, TaskId};
+use crate::plan::{Attempt, CostClass, Plan, Task, TaskId};
 use crate::result::{Ending, Reason};
 use metrics::{Mono, SECOND};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A host that says it is busy is believed for so long at most, ns.
 const MOST_BUSY: u64 = 600 * SECOND;
-pub(super) const CLASSES: [CostClass; 3] = [CostClass::Exclusive, CostClass::Limited, CostClass::Background];
 
 #[derive(Clone, Debug, Default)]
 struct TaskState {
@@ -19,7 +18,7 @@ struct TaskState {
     over: bool,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct HostState {
     pub(super) present: bool,
     /// Whether it was there at any time.
@@ -31,6 +30,13 @@ pub(super) struct HostState {
     pub(super) busy: Mono,
     /// Tasks of each class that may start, by either host, in the order of the plan.
     pub(super) pending: [Vec<TaskId>; 3],
+}
+
+impl HostState {
+    /// Whether tasks of the host may start.
+    fn has_tasks(&self) -> bool {
+        self.pending.iter().any(|pending| !pending.is_empty())
+    }
 }
 
 /// What runs of each class at a resource, and how many tests use each group.
@@ -51,7 +57,7 @@ pub(super) struct Running {
 }
 
 /// All that the choice of the next tests depends on.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct State {
     pub(super) plan: Plan,
     pub(super) policy: Policy,
@@ -77,44 +83,25 @@ impl State {
     /// The state at the start of a run, or of its resumption: the tasks `over` have ended before. Also returns the tasks that end
     /// at once, since no connection is possible between their hosts.
     #[must_use]
-    pub fn new(plan: Plan, policy: Policy, over: &[TaskId], now: Mono) -> (State, Vec<(TaskId, Ending)>) {
+    pub fn new(plan: Plan, policy: Policy, over: &[TaskId], now: Mono) -> (State, Vec<Ended>) {
         let resources = Resources::of(&plan.inventory);
+        let begun = now.plus(policy.absent_ns).plus(policy.dialling_ns);
         let mut state = State {
             load: Load { groups: vec![0; resources.groups().len()], ..Load::default() },
             open: vec![0; resources.groups().len()],
-            hosts: Vec::with_capacity(plan.inventory.hosts.len()),
             tasks: vec![TaskState::default(); plan.tasks.len()],
-            names: HashMap::new(),
-            running: BTreeMap::new(),
-            deadlines: BTreeSet::new(),
-            absent: BTreeSet::new(),
-            delayed: BTreeSet::new(),
-            ended: 0,
-            cancelled: false,
             resources,
             policy,
-            plan,
+            ..State::default()
         };
-        for at in 0..state.plan.inventory.hosts.len() {
-            let host = &state.plan.inventory.hosts[at];
+        for (id, host) in plan.inventory.numbered() {
             let label = host.label("resource").map(|label| format!("label {label}"));
             let labelled = label.is_some();
-            let name = label.unwrap_or_else(|| format!("host {}", host.name));
-            let resource = state.resource(name);
-            let pending = [const { Vec::new() }; 3];
-            state.hosts.push(HostState {
-                present: false,
-                seen: false,
-                resource,
-                labelled,
-                busy: Mono(0),
-                pending,
-            });
+            let resource = state.resource(label.unwrap_or_else(|| format!("host {}", host.name)));
+            state.hosts.push(HostState { resource, labelled, ..HostState::default() });
+            state.absent.insert((begun, id));
         }
-        let begun = now.plus(state.policy.absent_ns).plus(state.policy.dialling_ns);
-        for host in (0..).map(HostId).take(state.hosts.len()) {
-            state.absent.insert((begun, host));
-        }
+        state.plan = plan;
         for id in over {
             state.tasks.get_mut(id.index()).into_iter().for_each(|task| task.over = true);
         }
@@ -126,12 +113,11 @@ impl State {
                 continue;
             }
             if state.plan.test(&task).is_none() || state.plan.inventory.client(task.from, task.to).is_none() {
-                let ending = Ending::missing(Reason::UnreachableByDesign, "");
-                endings.extend(state.finish(task.id, ending));
-                continue;
+                endings.extend(state.finish(task.id, Ending::missing(Reason::UnreachableByDesign, "")));
+            } else {
+                state.count(&task, true);
+                state.admit(task.id);
             }
-            state.count(&task, true);
-            state.admit(task.id);
         }
         (state, endings)
     }
@@ -163,27 +149,23 @@ impl State {
     #[must_use]
     pub fn wake(&self, now: Mono) -> Option<Mono> {
         let first = [&self.deadlines, &self.delayed].map(|set| set.first().map(|(at, _)| *at));
-        let is_open = |host: &HostState| host.pending.iter().any(|pending| !pending.is_empty());
-        let absent =
-            self.absent.iter().filter(|(_, host)| is_open(&self.hosts[host.index()])).map(|(at, _)| *at);
-        let busy = self.hosts.iter().filter(|host| host.busy > now && is_open(host)).map(|host| host.busy);
+        let absent = self.absent.iter().filter(|(_, host)| self.hosts[host.index()].has_tasks());
+        let busy = self.hosts.iter().filter(|host| host.has_tasks()).map(|host| host.busy);
         // What is due already is due now.
         let due = first.into_iter().flatten().map(|at| at.max(now));
-        due.chain(absent.chain(busy).filter(|at| *at > now)).min()
+        due.chain(absent.map(|(at, _)| *at).chain(busy).filter(|at| *at > now)).min()
     }
 
     /// Takes note of an event at `now`. Returns the tasks that ended by it, each with its one ending: no task is returned twice.
-    pub fn apply(&mut self, event: Event, now: Mono) -> Vec<(TaskId, Ending)> {
+    pub fn apply(&mut self, event: Event, now: Mono) -> Vec<Ended> {
         let mut endings = Vec::new();
         match event {
             Event::Joined { host, resource } => self.joined(host, resource),
             Event::Lost { host } => self.lost(host, now),
             Event::Started(assignment) => self.started(&assignment),
-            Event::Ended { task, attempt, ending } => {
-                endings.extend(self.reported(task, attempt, ending, now));
-            }
-            Event::Busy { task, attempt, host, until } => {
-                endings.extend(self.refused(task, attempt, host, until, now));
+            Event::Ended { attempt, ending } => endings.extend(self.reported(attempt, ending, now)),
+            Event::Busy { attempt, host, until } => {
+                endings.extend(self.refused(attempt, host, until, now));
             }
             Event::Cancelled => self.cancel(&mut endings),
             Event::Tick => {}
@@ -222,63 +204,47 @@ impl State {
     }
 
     fn started(&mut self, assignment: &Assignment) {
-        let Some(task) = self.plan.task(assignment.task).copied() else { return };
-        let class = self.class(&task);
-        for host in [task.from, task.to] {
-            let pending = &mut self.hosts[host.index()].pending[class];
-            if let Ok(at) = pending.binary_search(&task.id) {
-                pending.remove(at);
-            }
-        }
+        let Assignment { attempt: Attempt { task, number: attempt }, until, .. } = *assignment;
+        let Some(task) = self.plan.task(task).copied() else { return };
+        self.withdraw(&task);
         let at = [task.from, task.to].map(|host| self.hosts[host.index()].resource);
-        self.load.add(&self.resources, &task, class, at, true);
-        self.tasks[task.id.index()].attempts = assignment.attempt;
-        let (attempt, until) = (assignment.attempt, assignment.until);
+        self.load.add(&self.resources, &task, self.plan.class_of(&task), at, true);
+        self.tasks[task.id.index()].attempts = attempt;
         self.running.insert(task.id, Running { attempt, until, at, lost: false });
         self.deadlines.insert((until, task.id));
     }
 
-    /// Frees what the running attempt of a task occupies; whether a host was lost meanwhile. Nothing for another attempt.
-    fn release(&mut self, id: TaskId, attempt: u32) -> Option<bool> {
-        self.running.get(&id).filter(|running| running.attempt == attempt)?;
+    /// Frees what the attempt of a task that runs occupies; nothing for another attempt.
+    fn release(&mut self, Attempt { task: id, number }: Attempt) -> Option<()> {
+        self.running.get(&id).filter(|running| running.attempt == number)?;
         let running = self.running.remove(&id)?;
         self.deadlines.remove(&(running.until, id));
         let task = self.plan.tasks[id.index()];
-        self.load.add(&self.resources, &task, self.class(&task), running.at, false);
-        Some(running.lost)
+        self.load.add(&self.resources, &task, self.plan.class_of(&task), running.at, false);
+        Some(())
     }
 
-    fn reported(&mut self, id: TaskId, attempt: u32, ending: Ending, now: Mono) -> Option<(TaskId, Ending)> {
+    fn reported(&mut self, attempt: Attempt, ending: Ending, now: Mono) -> Option<Ended> {
+        let id = attempt.task;
         // An outcome may be that of an attempt which a controller before this one started.
-        let is_known = attempt > 0 && attempt <= self.attempts(id);
+        let is_known = (1..=self.attempts(id)).contains(&attempt.number);
         if !is_known && ending.reason().is_some() {
             return None;
         }
-        let current = self.release(id, attempt).is_some();
-        if let Ending::Measured(_) = ending {
-            return self.finish(id, ending);
-        }
-        if !current || self.tasks[id.index()].over {
-            return None;
-        }
-        self.tasks[id.index()].failures += 1;
-        let transient = ending.reason().is_some_and(Reason::is_transient);
-        if transient && !self.cancelled && self.tasks[id.index()].failures < self.policy.attempts {
+        let current = self.release(attempt).is_some();
+        let Some(reason) = ending.reason() else { return self.finish(id, ending) };
+        let task = self.tasks.get_mut(id.index()).filter(|task| current && !task.over)?;
+        task.failures += 1;
+        if reason.is_transient() && !self.cancelled && task.failures < self.policy.attempts {
             self.delayed.insert((now.plus(self.policy.retry_ns), id));
             return None;
         }
         self.finish(id, ending)
     }
 
-    fn refused(
-        &mut self,
-        id: TaskId,
-        attempt: u32,
-        host: HostId,
-        until: Mono,
-        now: Mono,
-    ) -> Option<(TaskId, Ending)> {
-        self.release(id, attempt)?;
+    fn refused(&mut self, attempt: Attempt, host: HostId, until: Mono, now: Mono) -> Option<Ended> {
+        let id = attempt.task;
+        self.release(attempt)?;
         let until = until.min(now.plus(MOST_BUSY)).max(now.plus(self.policy.retry_ns));
         if let Some(host) = self.hosts.get_mut(host.index()) {
             host.busy = host.busy.max(until);
@@ -296,10 +262,9 @@ impl State {
         None
     }
 
-    fn cancel(&mut self, endings: &mut Vec<(TaskId, Ending)>) {
+    fn cancel(&mut self, endings: &mut Vec<Ended>) {
         self.cancelled = true;
-        for at in 0..self.plan.tasks.len() {
-            let id = self.plan.tasks[at].id;
+        for id in (0..).map(TaskId).take(self.plan.tasks.len()) {
             if !self.running.contains_key(&id) {
                 endings.extend(self.finish(id, Ending::missing(Reason::Cancelled, "")));
             }
@@ -307,11 +272,12 @@ impl State {
     }
 
     /// What is due by `now`: attempts whose time is up, those that may be repeated, hosts that were waited for long enough.
-    fn pass(&mut self, now: Mono, endings: &mut Vec<(TaskId, Ending)>) {
+    fn pass(&mut self, now: Mono, endings: &mut Vec<Ended>) {
         while let Some((_, id)) = self.deadlines.first().copied().filter(|(until, _)| *until <= now) {
-            let Some(Running { attempt, lost, .. }) = self.running.get(&id).cloned() else { break };
-            let reason = if lost { Reason::AgentLost } else { Reason::TimedOut };
-            endings.extend(self.reported(id, attempt, Ending::missing(reason, ""), now));
+            let Some(running) = self.running.get(&id) else { break };
+            let reason = if running.lost { Reason::AgentLost } else { Reason::TimedOut };
+            let attempt = Attempt { task: id, number: running.attempt };
+            endings.extend(self.reported(attempt, Ending::missing(reason, ""), now));
         }
         while let Some((at, id)) = self.delayed.first().copied().filter(|(at, _)| *at <= now) {
             self.delayed.remove(&(at, id));
@@ -319,17 +285,14 @@ impl State {
                 self.admit(id);
             }
         }
-        let waited: Vec<HostId> =
-            self.absent.iter().take_while(|(at, _)| *at <= now).map(|(_, host)| *host).collect();
+        let waited = self.absent.iter().take_while(|(at, _)| *at <= now).map(|(_, host)| *host);
+        let waited: Vec<HostId> = waited.filter(|host| self.hosts[host.index()].has_tasks()).collect();
         for host in waited {
             let state = &self.hosts[host.index()];
-            if state.pending.iter().all(Vec::is_empty) {
-                continue;
-            }
             let reason = if state.seen { Reason::AgentLost } else { Reason::HostAbsent };
-            let text = self.plan.inventory.hosts[host.index()].name.clone();
             for id in state.pending.concat() {
-                endings.extend(self.finish(id, Ending::missing(reason, text.clone())));
+                let ending = Ending::missing(reason, self.plan.inventory.name(host));
+                endings.extend(self.finish(id, ending));
             }
         }
     }
@@ -337,18 +300,28 @@ impl State {
     /// Lets a task start when its hosts are free.
     fn admit(&mut self, id: TaskId) {
         let task = self.plan.tasks[id.index()];
-        let class = self.class(&task);
+        let class = self.plan.class_of(&task);
         for host in [task.from, task.to] {
-            let pending = &mut self.hosts[host.index()].pending[class];
-            match pending.last().is_none_or(|last| *last < id) {
-                true => pending.push(id),
-                false => pending.binary_search(&id).err().into_iter().for_each(|at| pending.insert(at, id)),
+            let pending = &mut self.hosts[host.index()].pending[class as usize];
+            if let Err(at) = pending.binary_search(&id) {
+                pending.insert(at, id);
+            }
+        }
+    }
+
+    /// Takes a task from those that may start.
+    fn withdraw(&mut self, task: &Task) {
+        let class = self.plan.class_of(task);
+        for host in [task.from, task.to] {
+            let pending = &mut self.hosts[host.index()].pending[class as usize];
+            if let Ok(at) = pending.binary_search(&task.id) {
+                pending.remove(at);
             }
         }
     }
 
     /// Ends a task, unless it has ended before.
-    fn finish(&mut self, id: TaskId, ending: Ending) -> Option<(TaskId, Ending)> {
+    fn finish(&mut self, id: TaskId, ending: Ending) -> Option<Ended> {
         let state = self.tasks.get_mut(id.index()).filter(|task| !task.over)?;
         state.over = true;
         self.ended += 1;
@@ -356,13 +329,7 @@ impl State {
         if ending.reason() != Some(Reason::UnreachableByDesign) {
             self.count(&task, false);
         }
-        let class = self.class(&task);
-        for host in [task.from, task.to] {
-            let pending = &mut self.hosts[host.index()].pending[class];
-            if let Ok(at) = pending.binary_search(&id) {
-                pending.remove(at);
-            }
-        }
+        self.withdraw(&task);
         Some((id, ending))
     }
 
@@ -372,18 +339,14 @@ impl State {
             *open = if more { *open + 1 } else { open.saturating_sub(1) };
         }
     }
-
-    pub(super) fn class(&self, task: &Task) -> usize {
-        self.plan.class_of(task) as usize
-    }
 }
 
 impl Load {
     /// Whether a task of this class may run at these two resources beside what runs.
-    pub(super) fn is_free(&self, at: [usize; 2], class: usize, policy: &Policy) -> bool {
+    pub(super) fn is_free(&self, at: [usize; 2], class: CostClass, policy: &Policy) -> bool {
         at.iter().all(|at| {
             let [exclusive, limited, background] = self.resources[*at];
-            match CLASSES[class] {
+            match class {
                 CostClass::Exclusive => exclusive == 0 && limited == 0,
                 CostClass::Limited => exclusive == 0 && limited < policy.limited.max(1),
                 CostClass::Background => background < policy.background.max(1),
@@ -392,14 +355,12 @@ impl Load {
     }
 
     /// Whether the groups of a task leave room for it.
-    pub(super) fn has_room(&self, resources: &Resources, task: &Task, class: usize) -> bool {
-        if CLASSES[class] != CostClass::Exclusive && self.pairs.contains(&(task.from, task.to)) {
+    pub(super) fn has_room(&self, resources: &Resources, task: &Task, class: CostClass) -> bool {
+        if class != CostClass::Exclusive && self.pairs.contains(&(task.from, task.to)) {
             return false;
         }
-        CLASSES[class] == CostClass::Background
-            || resources
-                .used(task.from, task.to)
-                .all(|group| self.groups[group] < resources.groups()[group].limit)
+        let has_room = |group: usize| self.groups[group] < resources.groups()[group].limit;
+        class == CostClass::Background || resources.used(task.from, task.to).all(has_room)
     }
 
     /// Counts a task in, or out.
@@ -407,19 +368,19 @@ impl Load {
         &mut self,
         resources: &Resources,
         task: &Task,
-        class: usize,
+        class: CostClass,
         at: [usize; 2],
         more: bool,
     ) {
         let change = |n: &mut u32| *n = if more { *n + 1 } else { n.saturating_sub(1) };
-        change(&mut self.resources[at[0]][class]);
+        change(&mut self.resources[at[0]][class as usize]);
         if at[0] != at[1] {
-            change(&mut self.resources[at[1]][class]);
+            change(&mut self.resources[at[1]][class as usize]);
         }
-        if CLASSES[class] != CostClass::Background {
+        if class != CostClass::Background {
             resources.used(task.from, task.to).for_each(|group| change(&mut self.groups[group]));
         }
-        match (CLASSES[class], more) {
+        match (class, more) {
             (CostClass::Exclusive, _) => {}
             (_, true) => drop(self.pairs.insert((task.from, task.to))),
             (_, false) => drop(self.pairs.remove(&(task.from, task.to))),

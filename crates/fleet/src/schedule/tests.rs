@@ -1,7 +1,7 @@
 use super::*;
 use crate::inventory::tests::used;
 use crate::inventory::{Format, Inventory, Limit};
-use crate::plan::{CostClass, Plan, Random, Request, Shape, Test, Verb};
+use crate::plan::{Attempt, CostClass, Plan, Random, Request, Shape, Test, Verb};
 use crate::result::Reason;
 use proptest::prelude::*;
 use serde_json::value::RawValue;
@@ -48,9 +48,9 @@ struct Faults {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Happens {
-    Arrives { task: TaskId, attempt: u32, until: Mono, client: HostId },
-    Over { task: TaskId, attempt: u32 },
-    Reported { task: TaskId, attempt: u32, good: bool },
+    Arrives { attempt: Attempt, until: Mono, client: HostId },
+    Over { attempt: Attempt },
+    Reported { attempt: Attempt, good: bool },
     Back { host: HostId },
     Misfortune,
 }
@@ -72,9 +72,9 @@ struct World {
     serial: u64,
     links: Vec<Link>,
     /// Tests that run, with their class.
-    running: HashMap<(TaskId, u32), CostClass>,
+    running: HashMap<Attempt, CostClass>,
     /// Reports that a host keeps while it is cut off.
-    spooled: BTreeMap<HostId, Vec<(TaskId, u32, bool)>>,
+    spooled: BTreeMap<HostId, Vec<(Attempt, bool)>>,
     endings: BTreeMap<TaskId, Ending>,
     last_ended: Mono,
 }
@@ -132,11 +132,11 @@ impl World {
         loop {
             for assignment in next(&self.state, self.now) {
                 self.tell(Event::Started(assignment));
-                let Assignment { task, attempt, until, client, .. } = assignment;
+                let Assignment { attempt, until, client, .. } = assignment;
                 // A message takes 1 to 8 ms.
                 let latency = MS + self.random.next() % (7 * MS);
                 if !self.chance(self.faults.unsent) {
-                    self.push(latency, Happens::Arrives { task, attempt, until, client });
+                    self.push(latency, Happens::Arrives { attempt, until, client });
                 }
             }
             if self.state.is_over() {
@@ -159,33 +159,33 @@ impl World {
 
     fn happen(&mut self, happens: Happens) {
         match happens {
-            Happens::Arrives { task, attempt, until, client } => self.start(task, attempt, until, client),
-            Happens::Over { task, attempt } => self.end(task, attempt),
-            Happens::Reported { task, attempt, good } => self.report(task, attempt, good),
+            Happens::Arrives { attempt, until, client } => self.start(attempt, until, client),
+            Happens::Over { attempt } => self.end(attempt),
+            Happens::Reported { attempt, good } => self.report(attempt, good),
             Happens::Back { host } => self.back(host),
             Happens::Misfortune => self.misfortune(),
         }
     }
 
-    fn start(&mut self, task: TaskId, attempt: u32, until: Mono, client: HostId) {
-        let of = *self.state.plan().task(task).unwrap();
+    fn start(&mut self, attempt: Attempt, until: Mono, client: HostId) {
+        let of = *self.state.plan().task(attempt.task).unwrap();
         if self.links[client.index()] != Link::Up {
             return;
         }
         if self.chance(self.faults.busy) {
             let until = self.now.plus(200 * MS);
-            return self.tell(Event::Busy { task, attempt, host: of.to, until });
+            return self.tell(Event::Busy { attempt, host: of.to, until });
         }
         if [of.from, of.to].iter().any(|host| self.links[host.index()] == Link::Dead) {
             let ending = Ending::missing(Reason::Failed, "the server does not answer");
-            return self.tell(Event::Ended { task, attempt, ending });
+            return self.tell(Event::Ended { attempt, ending });
         }
         let test = self.state.plan().test(&of).unwrap().clone();
-        self.check_beside(task, test.class);
-        self.running.insert((task, attempt), test.class);
+        self.check_beside(attempt.task, test.class);
+        self.running.insert(attempt, test.class);
         let slow = self.chance(self.faults.slow);
         let length = if slow { until.since(self.now) } else { test.length_ns };
-        self.push(length, Happens::Over { task, attempt });
+        self.push(length, Happens::Over { attempt });
     }
 
     /// Nothing that runs excludes a test that starts.
@@ -199,8 +199,8 @@ impl World {
         let hosts = BTreeSet::from([resource(of.from), resource(of.to)]);
         let mut groups: BTreeMap<&str, u32> = BTreeMap::new();
         let mut beside = BTreeMap::<String, u32>::new();
-        for ((other, _), other_class) in &self.running {
-            let other = plan.task(*other).unwrap();
+        for (other, other_class) in &self.running {
+            let other = plan.task(other.task).unwrap();
             let at = [resource(other.from), resource(other.to)];
             let shared: Vec<&String> = hosts.iter().filter(|host| at.contains(host)).collect();
             let excludes =
@@ -231,9 +231,9 @@ impl World {
         }
     }
 
-    fn end(&mut self, task: TaskId, attempt: u32) {
+    fn end(&mut self, attempt: Attempt) {
         // A test that was killed is not there.
-        if self.running.remove(&(task, attempt)).is_none() {
+        if self.running.remove(&attempt).is_none() {
             return;
         }
         let good = !self.chance(self.faults.failed);
@@ -241,20 +241,21 @@ impl World {
             return;
         }
         let latency = MS + self.random.next() % (7 * MS);
-        let from = self.state.plan().task(task).unwrap().from;
+        let from = self.state.plan().task(attempt.task).unwrap().from;
         if self.links[from.index()] == Link::Cut {
-            self.spooled.entry(from).or_default().push((task, attempt, good));
+            self.spooled.entry(from).or_default().push((attempt, good));
         } else {
-            self.push(latency, Happens::Reported { task, attempt, good });
+            self.push(latency, Happens::Reported { attempt, good });
         }
     }
 
-    fn report(&mut self, task: TaskId, attempt: u32, good: bool) {
+    fn report(&mut self, attempt: Attempt, good: bool) {
+        let task = attempt.task;
         let was_open = !self.endings.contains_key(&task);
         let ending = if good { measured() } else { Ending::missing(Reason::Failed, "") };
         // Reports come twice, too.
         for _ in 0..1 + u32::from(self.random.next().is_multiple_of(8)) {
-            self.tell(Event::Ended { task, attempt, ending: ending.clone() });
+            self.tell(Event::Ended { attempt, ending: ending.clone() });
         }
         // What an agent has measured is not lost, whichever attempt it is of.
         assert!(!(good && was_open) || self.endings[&task].reason().is_none(), "{task:?} was measured");
@@ -263,8 +264,8 @@ impl World {
     fn back(&mut self, host: HostId) {
         self.links[host.index()] = Link::Up;
         self.tell(Event::Joined { host, resource: format!("boot {}", host.0) });
-        for (task, attempt, good) in self.spooled.remove(&host).unwrap_or_default() {
-            self.report(task, attempt, good);
+        for (attempt, good) in self.spooled.remove(&host).unwrap_or_default() {
+            self.report(attempt, good);
         }
     }
 
@@ -282,7 +283,7 @@ impl World {
             if link == Link::Dead {
                 let plan = self.state.plan().clone();
                 let at = |id: TaskId| plan.task(id).is_some_and(|task| [task.from, task.to].contains(&host));
-                self.running.retain(|(task, _), _| !at(*task));
+                self.running.retain(|attempt, _| !at(attempt.task));
             }
             self.tell(Event::Lost { host });
             let away = self.random.next() % (3_000 * MS);
@@ -366,7 +367,7 @@ fn background_tests_run_beside_exclusive_ones() {
         state.apply(Event::Joined { host: HostId(host), resource: format!("r{host}") }, Mono(0));
     }
     let chosen = next(&state, Mono(0));
-    let class = |a: &Assignment| state.plan().test(state.plan().task(a.task).unwrap()).unwrap().class;
+    let class = |a: &Assignment| state.plan().test(state.plan().task(a.attempt.task).unwrap()).unwrap().class;
     assert_eq!(
         chosen.iter().map(class).collect::<Vec<_>>(),
         [CostClass::Exclusive, CostClass::Background, CostClass::Background]
@@ -428,9 +429,9 @@ fn pairs_without_a_connection_and_absent_hosts_end_for_their_reasons() {
     }
     let chosen = next(&state, Mono(0));
     assert_eq!(chosen.len(), 1);
-    let reversed = chosen[0].is_reversed(state.plan().task(chosen[0].task).unwrap());
+    let reversed = chosen[0].is_reversed(state.plan().task(chosen[0].attempt.task).unwrap());
     assert_eq!((chosen[0].client, chosen[0].server), (HostId(0), HostId(2)), "the host behind NAT connects");
-    assert_eq!(reversed, state.plan().task(chosen[0].task).unwrap().from == HostId(2));
+    assert_eq!(reversed, state.plan().task(chosen[0].attempt.task).unwrap().from == HostId(2));
     let wake = state.wake(Mono(0)).unwrap();
     assert_eq!(wake, Mono(Policy::default().absent_ns));
     assert_eq!(reasons(&state.apply(Event::Tick, wake)), [Reason::HostAbsent; 2]);
@@ -448,10 +449,10 @@ fn a_cancelled_run_ends_and_what_runs_still_counts() {
     chosen.iter().for_each(|a| drop(state.apply(Event::Started(*a), Mono(0))));
     assert_eq!(state.apply(Event::Cancelled, Mono(1)).len(), 10);
     assert!(next(&state, Mono(1)).is_empty() && !state.is_over());
-    let ended = state.apply(Event::Ended { task: chosen[0].task, attempt: 1, ending: measured() }, Mono(2));
+    let ended = state.apply(Event::Ended { attempt: chosen[0].attempt, ending: measured() }, Mono(2));
     assert_eq!((ended.len(), ended[0].1.reason()), (1, None));
     let failed = state.apply(
-        Event::Ended { task: chosen[1].task, attempt: 1, ending: Ending::missing(Reason::Failed, "") },
+        Event::Ended { attempt: chosen[1].attempt, ending: Ending::missing(Reason::Failed, "") },
         Mono(3),
     );
     assert_eq!(failed[0].1.reason(), Some(Reason::Failed), "nothing is tried again");
@@ -487,11 +488,11 @@ fn a_late_result_counts_once_and_a_stale_failure_not_at_all() {
     state.apply(Event::Started(first), Mono(0));
     assert!(state.apply(Event::Tick, first.until).is_empty(), "tried again");
     let again = next(&state, first.until)[0];
-    assert_eq!((again.task, again.attempt), (first.task, 2));
+    assert_eq!(again.attempt, Attempt { number: 2, ..first.attempt });
     let grace_ns = Policy::default().grace_ns;
     assert_eq!(again.until, first.until.plus(first.until.0 + grace_ns), "twice the grace");
     state.apply(Event::Started(again), first.until);
-    let ended = |attempt, ending| Event::Ended { task: first.task, attempt, ending };
+    let ended = |number, ending| Event::Ended { attempt: Attempt { number, ..first.attempt }, ending };
     assert!(state.apply(ended(1, Ending::missing(Reason::Failed, "")), first.until).is_empty());
     assert_eq!(state.running.len(), 1);
     assert_eq!(state.apply(ended(1, measured()), first.until).len(), 1);
