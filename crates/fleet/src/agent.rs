@@ -11,8 +11,8 @@ mod stdio;
 #[cfg(test)]
 mod tests;
 
-use crate::message::{Attempt, MAX_OUTCOME, Of, Order, Report, Target, VERSION, bounded, compact};
-use crate::plan::{CostClass, Verb};
+use crate::message::{MAX_OUTCOME, Of, Order, Report, Target, VERSION, bounded, compact};
+use crate::plan::{Attempt, CostClass, Verb};
 use crate::result::{Ending, Reason};
 use crate::spool::{Kept, Spool};
 use admission::{Admission, Held};
@@ -112,10 +112,6 @@ impl Session {
     fn local(&self, theirs: Mono) -> Mono {
         Mono(u64::try_from(i128::from(theirs.0) + self.offset).unwrap_or(0))
     }
-
-    fn compare(&mut self, now: Mono, theirs: Mono) {
-        self.offset = self.offset.min(i128::from(now.0) - i128::from(theirs.0));
-    }
 }
 
 /// A test whose process runs.
@@ -190,39 +186,56 @@ impl Agent {
 
     /// Says who it is.
     pub fn introduce(&mut self, run: Uuid) {
-        let program = self.program.clone();
-        self.tell(run, Report::Hello { version: VERSION, program });
+        let hello = self.hello();
+        self.tell(run, hello);
+    }
+
+    fn hello(&self) -> Report {
+        Report::Hello { version: VERSION, program: self.program.clone() }
     }
 
     fn tell(&mut self, run: Uuid, message: Report) {
         self.out.push(Of::new(run, message));
     }
 
-    fn refuse(&mut self, run: Uuid, attempt: Attempt, reason: Reason, why: impl AsRef<str>) {
-        self.tell(run, Report::Refused { attempt, reason, why: bounded(why.as_ref()) });
-    }
-
     /// A controller's order.
     pub fn on_order(&mut self, now: Mono, order: Of<Order>) {
-        let run = order.run;
-        if let Order::Hello { version, epoch, key, now: theirs, patience_ns } = order.message {
-            return self.on_hello(now, run, version, (epoch, key, theirs, patience_ns));
+        if let Err(report) = self.obey(now, order.run, order.epoch, order.message) {
+            self.tell(order.run, report);
         }
-        let Some(session) = self.sessions.get_mut(&run) else { return self.introduce(run) };
+    }
+
+    /// Carries an order out, or returns what the controller is told instead.
+    fn obey(&mut self, now: Mono, run: Uuid, epoch: u64, order: Order) -> Result<(), Report> {
+        if let Order::Hello { version, epoch, key, now: theirs, patience_ns } = order {
+            let session = Session {
+                epoch,
+                key,
+                offset: i128::from(now.0) - i128::from(theirs.0),
+                heard: now,
+                patience_ns: patience_ns.clamp(SECOND, MAX_PATIENCE),
+                server: Server::Off,
+                waiting: Vec::new(),
+            };
+            return self.on_hello(run, version, session);
+        }
+        let Some(session) = self.sessions.get_mut(&run) else { return Err(self.hello()) };
         // Another controller has taken the run over from this one, which does not know it yet.
-        if (1..session.epoch).contains(&order.epoch) {
-            return;
+        if (1..session.epoch).contains(&epoch) {
+            return Ok(());
         }
         session.heard = now;
-        match order.message {
+        match order {
             Order::Hello { .. } => {}
             Order::Reserve { attempt, class, until } => {
                 let until = session.local(until);
-                self.on_reserve(now, run, attempt, class, until);
+                let wanted = Held { run, attempt, class, from: now, until, is_client: false };
+                return self.on_reserve(wanted);
             }
             Order::Run { attempt, class, until, verb, arguments, target } => {
                 let until = session.local(until);
-                self.on_run(now, (run, attempt), (class, until), verb, &arguments, &target);
+                let wanted = Held { run, attempt, class, from: now, until, is_client: true };
+                return self.on_run(wanted, verb, arguments, &target);
             }
             Order::Release { attempt } => {
                 session.waiting.retain(|waiting| *waiting != attempt);
@@ -232,54 +245,35 @@ impl Agent {
             }
             Order::Stored { tasks } => tasks.into_iter().for_each(|task| self.spool.forget(run, task)),
             Order::Alive { now: theirs } => {
-                session.compare(now, theirs);
+                session.offset = session.offset.min(i128::from(now.0) - i128::from(theirs.0));
                 self.tell(run, Report::Alive);
             }
             Order::Bye => self.on_bye(now, run),
         }
+        Ok(())
     }
 
-    fn on_hello(
-        &mut self,
-        now: Mono,
-        run: Uuid,
-        version: u32,
-        (epoch, key, theirs, patience_ns): (u64, Option<String>, Mono, u64),
-    ) {
-        let reject = |reason, why: String| Report::Rejected { reason, why };
+    fn on_hello(&mut self, run: Uuid, version: u32, mut session: Session) -> Result<(), Report> {
+        let rejected = |reason, why: String| Err(Report::Rejected { reason, why });
         if version != VERSION {
-            let why =
-                format!("the agent ({}) speaks version {VERSION} and the controller {version}", self.program);
-            return self.tell(run, reject(Reason::Version, why));
+            let program = &self.program;
+            let why = format!("the agent ({program}) speaks version {VERSION} and the controller {version}");
+            return rejected(Reason::Version, why);
         }
-        let known = self.sessions.get(&run).map(|session| session.epoch);
-        if known.is_some_and(|known| known > epoch) {
-            let why = "another controller has taken the run over".to_owned();
-            return self.tell(run, reject(Reason::Refused, why));
-        }
-        if known.is_none() && self.sessions.len() >= MAX_RUNS {
-            let why = format!("the agent works for {MAX_RUNS} runs already");
-            return self.tell(run, reject(Reason::Busy, why));
-        }
-        let before = self.sessions.remove(&run);
-        let same_key = before.as_ref().is_some_and(|before| before.key == key);
-        let server = match before {
-            Some(before) if same_key => before.server,
-            Some(before) if before.server != Server::Off => {
-                self.programs.end_server(run);
-                Server::Off
+        match self.sessions.get(&run) {
+            Some(known) if known.epoch > session.epoch => {
+                return rejected(Reason::Refused, "another controller has taken the run over".to_owned());
             }
-            _ => Server::Off,
-        };
-        let session = Session {
-            epoch,
-            key,
-            offset: i128::from(now.0) - i128::from(theirs.0),
-            heard: now,
-            patience_ns: patience_ns.clamp(SECOND, MAX_PATIENCE),
-            server,
-            waiting: Vec::new(),
-        };
+            None if self.sessions.len() >= MAX_RUNS => {
+                return rejected(Reason::Busy, format!("the agent works for {MAX_RUNS} runs already"));
+            }
+            _ => {}
+        }
+        match self.sessions.remove(&run) {
+            Some(before) if before.key == session.key => session.server = before.server,
+            Some(before) if before.server != Server::Off => self.programs.end_server(run),
+            _ => {}
+        }
         self.sessions.insert(run, session);
         self.tell(run, Report::Ready { resource: self.resource.clone() });
         // An agent that was started by another controller may have left some.
@@ -288,82 +282,54 @@ impl Agent {
         for Kept { attempt, ending } in kept {
             self.tell(run, Report::Ended { attempt, ending });
         }
+        Ok(())
     }
 
-    /// Whether a test until then may be; says why not.
-    fn may_last(
-        &mut self,
-        now: Mono,
-        (run, attempt): (Uuid, Attempt),
-        class: CostClass,
-        until: Mono,
-    ) -> bool {
+    /// Whether a test may last as long as it wants to; the error says why not.
+    fn may_last(&self, wanted: &Held) -> Result<(), Report> {
+        let Held { attempt, class, from: now, until, .. } = *wanted;
+        let refused = |reason, why| Err(Report::Refused { attempt, reason, why });
+        let (length, show) = (until.since(now), |ns: u64| metrics::format_duration(metrics::real(ns)));
         if until <= now {
             // It was too long on its way: the controller does not wait any more.
-            self.tell(run, Report::Busy { attempt, for_ns: 0 });
-            return false;
+            return Err(Report::Busy { attempt, for_ns: 0 });
         }
         if self.spool.is_full() {
-            self.refuse(
-                run,
-                attempt,
-                Reason::Busy,
-                "the agent keeps as many results as it can, which no controller has read",
-            );
-            return false;
+            let why = "the agent keeps as many results as it can, which no controller has read";
+            return refused(Reason::Busy, why.to_owned());
         }
-        if until.since(now) > self.ceilings.time_ns.saturating_add(SLACK) {
-            let most = metrics::format_duration(metrics::real(self.ceilings.time_ns));
-            self.refuse(
-                run,
-                attempt,
-                Reason::Refused,
-                format!("the test may take longer than the {most} that the agent allows"),
-            );
-            return false;
+        if length > self.ceilings.time_ns.saturating_add(SLACK) {
+            let most = show(self.ceilings.time_ns);
+            let why = format!("the test may take longer than the {most} that the agent allows");
+            return refused(Reason::Refused, why);
         }
-        // A test that is longer than all of the agent's share would be put off again and again.
-        let share = self.admission.longest().filter(|_| class != CostClass::Background);
-        // Later attempts have more time than the test needs.
-        if let Some(most) = share.filter(|most| attempt.number <= 1 && until.since(now) > *most) {
-            let [asked, most] =
-                [until.since(now), most].map(|ns| metrics::format_duration(metrics::real(ns)));
-            self.refuse(
-                run,
-                attempt,
-                Reason::Refused,
-                format!("the test may take {asked}, and --max-share leaves {most} of ten minutes"),
-            );
-            return false;
+        // A test that is longer than all of the agent's share would be put off again and again. Later attempts have more time than
+        // the test needs.
+        let is_bounded = class != CostClass::Background && attempt.number <= 1;
+        match self.admission.longest().filter(|most| is_bounded && length > *most) {
+            Some(most) => {
+                let (asked, most) = (show(length), show(most));
+                let why = format!("the test may take {asked}, and --max-share leaves {most} of ten minutes");
+                refused(Reason::Refused, why)
+            }
+            None => Ok(()),
         }
-        true
     }
 
-    fn admit(
-        &mut self,
-        now: Mono,
-        (run, attempt): (Uuid, Attempt),
-        class: CostClass,
-        until: Mono,
-        is_client: bool,
-    ) -> bool {
-        let admitted = self.admission.admit(now, Held { run, attempt, class, from: now, until, is_client });
-        if let Err(for_ns) = admitted {
-            self.tell(run, Report::Busy { attempt, for_ns });
-        }
-        admitted.is_ok()
+    fn admit(&mut self, wanted: Held) -> Result<(), Report> {
+        let admitted = self.admission.admit(wanted.from, wanted);
+        admitted.map_err(|for_ns| Report::Busy { attempt: wanted.attempt, for_ns })
     }
 
-    fn on_reserve(&mut self, now: Mono, run: Uuid, attempt: Attempt, class: CostClass, until: Mono) {
+    fn on_reserve(&mut self, wanted: Held) -> Result<(), Report> {
+        let Held { run, attempt, from: now, until, .. } = wanted;
         // A controller that has taken the run over may want the same attempt until later.
         let most = now.plus(self.ceilings.time_ns.saturating_add(SLACK));
-        let is_admitted = self.admission.extend(run, attempt, until.min(most))
-            || self.may_last(now, (run, attempt), class, until)
-                && self.admit(now, (run, attempt), class, until, false);
-        if !is_admitted {
-            return;
+        if !self.admission.extend(run, attempt, until.min(most)) {
+            self.may_last(&wanted)?;
+            self.admit(wanted)?;
         }
-        let Some(session) = self.sessions.get_mut(&run) else { return };
+        let Some(session) = self.sessions.get_mut(&run) else { return Ok(()) };
         match session.server {
             Server::On(port) => self.tell(run, Report::Reserved { attempt, port }),
             Server::Off => {
@@ -374,42 +340,36 @@ impl Agent {
             Server::Starting if !session.waiting.contains(&attempt) => session.waiting.push(attempt),
             Server::Starting => {}
         }
+        Ok(())
     }
 
     fn on_run(
         &mut self,
-        now: Mono,
-        (run, attempt): (Uuid, Attempt),
-        (class, until): (CostClass, Mono),
+        wanted: Held,
         verb: Verb,
-        arguments: &[String],
+        arguments: Vec<String>,
         target: &Target,
-    ) {
+    ) -> Result<(), Report> {
+        let Held { run, attempt, until, .. } = wanted;
         if let Some(Kept { attempt, ending }) = self.spool.get(run, attempt.task).cloned() {
-            return self.tell(run, Report::Ended { attempt, ending });
+            return Err(Report::Ended { attempt, ending });
         }
-        if self.running.contains_key(&(run, attempt)) || !self.may_last(now, (run, attempt), class, until) {
-            return;
+        if self.running.contains_key(&(run, attempt)) {
+            return Ok(());
         }
-        let words = options::target(target, &self.ceilings)
-            .and_then(|words| options::limited(verb, arguments, &self.ceilings).map(|more| (words, more)));
-        let (target_words, more) = match words {
-            Ok(words) => words,
-            Err(why) => return self.refuse(run, attempt, Reason::Refused, why),
-        };
-        if !self.admit(now, (run, attempt), class, until, true) {
-            return;
-        }
-        let mut words = vec![verb.name().to_owned()];
-        words.extend(target_words);
-        words.extend(arguments.iter().cloned());
-        words.extend(more);
-        words.push("--json".to_owned());
+        self.may_last(&wanted)?;
+        let refused = |why: String| Report::Refused { attempt, reason: Reason::Refused, why: bounded(&why) };
+        let target_words = options::target(target, &self.ceilings).map_err(refused)?;
+        let more = options::limited(verb, &arguments, &self.ceilings).map_err(refused)?;
+        self.admit(wanted)?;
+        let (first, last) = (vec![verb.name().to_owned()], vec!["--json".to_owned()]);
+        let words = [first, target_words, arguments, more, last].concat();
         self.running.insert((run, attempt), Running { until, ends: None, killed: false });
         // A server of another program has no key of ours.
         let key = self.sessions.get(&run).and_then(|session| session.key.clone());
         let key = key.filter(|_| target.protocol.is_none());
         self.programs.start(run, attempt, words, key.as_deref());
+        Ok(())
     }
 
     fn on_bye(&mut self, now: Mono, run: Uuid) {
@@ -449,13 +409,14 @@ impl Agent {
         let waiting = std::mem::take(&mut session.waiting);
         session.server = port.as_ref().map_or(Server::Off, |port| Server::On(*port));
         for attempt in waiting {
-            match &port {
-                Ok(port) => self.tell(run, Report::Reserved { attempt, port: *port }),
+            let report = match &port {
+                Ok(port) => Report::Reserved { attempt, port: *port },
                 Err(why) => {
                     self.admission.release(now, run, attempt);
-                    self.refuse(run, attempt, Reason::Failed, why);
+                    Report::Refused { attempt, reason: Reason::Failed, why: bounded(why) }
                 }
-            }
+            };
+            self.tell(run, report);
         }
     }
 
@@ -511,6 +472,7 @@ impl Agent {
 fn ending(test: &Running, left: Left) -> Ending {
     let said = bounded(left.said.trim());
     let said = said.strip_prefix("netcaliper: ").unwrap_or(&said);
+    let crashed = "the test was killed, or crashed";
     match (test.ends, left.code) {
         (Some(Reason::TimedOut), _) => Ending::missing(Reason::TimedOut, "the test did not end in its time"),
         (Some(reason), _) => Ending::missing(reason, ""),
@@ -518,8 +480,8 @@ fn ending(test: &Running, left: Left) -> Ending {
         (None, Some(0 | 3)) => outcome(&left.out),
         (None, Some(2)) => Ending::missing(Reason::Refused, said),
         (None, Some(_)) => Ending::missing(Reason::Failed, said),
-        (None, None) if said.is_empty() => Ending::missing(Reason::Failed, "the test was killed, or crashed"),
-        (None, None) => Ending::missing(Reason::Failed, format!("the test was killed, or crashed: {said}")),
+        (None, None) if said.is_empty() => Ending::missing(Reason::Failed, crashed),
+        (None, None) => Ending::missing(Reason::Failed, format!("{crashed}: {said}")),
     }
 }
 

@@ -4,8 +4,7 @@
 //! That a host is client or server of a test makes no difference. Each admission ends by itself when its time is over.
 
 use super::HostLock;
-use crate::message::Attempt;
-use crate::plan::CostClass;
+use crate::plan::{Attempt, CostClass};
 use metrics::{Mono, SECOND};
 use std::collections::VecDeque;
 use uuid::Uuid;
@@ -68,21 +67,16 @@ impl Admission {
     /// Admits a test, or says for how long none is admitted, ns.
     pub(super) fn admit(&mut self, now: Mono, wanted: Held) -> Result<(), u64> {
         self.expire(now);
-        let of = |class: CostClass| self.held.iter().filter(move |held| held.class == class);
-        let blocks: Vec<Mono> = match wanted.class {
-            CostClass::Exclusive => {
-                of(CostClass::Exclusive).chain(of(CostClass::Limited)).map(|held| held.until).collect()
-            }
-            CostClass::Limited if of(CostClass::Limited).count() >= MAX_LIMITED => {
-                of(CostClass::Limited).map(|held| held.until).min().into_iter().collect()
-            }
-            CostClass::Limited => of(CostClass::Exclusive).map(|held| held.until).collect(),
-            CostClass::Background if of(CostClass::Background).count() >= MAX_BACKGROUND => {
-                of(CostClass::Background).map(|held| held.until).min().into_iter().collect()
-            }
-            CostClass::Background => Vec::new(),
+        let ends = |class: CostClass| self.held.iter().filter(move |of| of.class == class).map(|of| of.until);
+        let is_full = |most: usize| ends(wanted.class).count() >= most;
+        let blocked = match wanted.class {
+            CostClass::Exclusive => ends(CostClass::Exclusive).chain(ends(CostClass::Limited)).max(),
+            CostClass::Limited if is_full(MAX_LIMITED) => ends(CostClass::Limited).min(),
+            CostClass::Limited => ends(CostClass::Exclusive).max(),
+            CostClass::Background if is_full(MAX_BACKGROUND) => ends(CostClass::Background).min(),
+            CostClass::Background => None,
         };
-        if let Some(until) = blocks.into_iter().max() {
+        if let Some(until) = blocked {
             return Err(until.since(now).max(MILLISECOND));
         }
         if wanted.class != CostClass::Background {
@@ -95,11 +89,10 @@ impl Admission {
         Ok(())
     }
 
-    /// A test is over. Whether it was held.
-    pub(super) fn release(&mut self, now: Mono, run: Uuid, attempt: Attempt) -> bool {
-        let Some(at) = self.held.iter().position(|held| (held.run, held.attempt) == (run, attempt)) else {
-            return false;
-        };
+    /// A test is over.
+    pub(super) fn release(&mut self, now: Mono, run: Uuid, attempt: Attempt) {
+        let at = self.held.iter().position(|held| (held.run, held.attempt) == (run, attempt));
+        let Some(at) = at else { return };
         let held = self.held.swap_remove(at);
         if held.class != CostClass::Background {
             self.past.push_back((held.from, now.min(held.until)));
@@ -107,7 +100,6 @@ impl Admission {
                 self.lock.release();
             }
         }
-        true
     }
 
     /// Ends the reservations whose time is over. Those of clients end with their process.
@@ -211,7 +203,11 @@ mod tests {
         }
         assert_eq!(all.admit(at(500), on(9, Limited, 900)), Err(300 * MILLISECOND));
         let attempt = Attempt { task: TaskId(101), number: 1 };
-        assert!(all.release(at(600), Uuid::nil(), attempt) && !all.release(at(600), Uuid::nil(), attempt));
+        assert_eq!(all.held().len(), 4);
+        for _ in 0..2 {
+            all.release(at(600), Uuid::nil(), attempt);
+            assert_eq!(all.held().len(), 3);
+        }
         assert_eq!(all.admit(at(600), on(9, Limited, 900)), Ok(()));
     }
 

@@ -3,7 +3,7 @@
 
 use crate::message::Target;
 use crate::plan::Verb;
-use metrics::{parse_bytes, parse_duration, parse_rate};
+use metrics::{format_bits_per_second, format_duration, parse_bytes, parse_duration, parse_rate, real};
 
 /// Most words of a test.
 const MAX_WORDS: usize = 48;
@@ -29,93 +29,52 @@ impl Default for Ceilings {
     }
 }
 
-/// Names of options that have a value, and of those that have none.
-type Names = (&'static [&'static str], &'static [&'static str]);
+/// Options, by the questions that have them.
+type Options = &'static [(&'static [Verb], &'static [&'static str])];
 
-/// Options of all questions.
-const COMMON: Names = (&["-t", "--time", "--dscp", "--ttl"], &["-4", "--ipv4", "-6", "--ipv6"]);
+/// Options with a value.
+const VALUES: Options = {
+    use Verb::{Delay, Load, Ping, Tcp, Train};
+    &[
+        (&Verb::ALL, &["-t", "--time", "--dscp", "--ttl"]),
+        (&[Ping, Delay, Tcp, Train], &["-i", "--interval"]),
+        (&[Ping, Delay, Tcp, Load], &["-P", "--rate"]),
+        (&[Ping, Delay, Train], &["-l", "--size"]),
+        (&[Ping, Tcp, Train], &["-n"]),
+        (&[Ping, Tcp, Load], &["--connections", "--flow-label"]),
+        (&[Ping, Tcp], &["--connect-timeout", "--stall-timeout"]),
+        (&[Delay, Tcp], &["-b"]),
+        (&[Delay, Train], &["--length"]),
+        (&[Ping], &["--count", "--warmup", "--send-chunk", "--timeout"]),
+        (&[Delay], &["--pps", "--spacing", "--flows", "--schedule", "--late"]),
+        (&[Tcp], &["--bytes", "-C", "--congestion", "--sndbuf", "--rcvbuf", "-w", "--window"]),
+        (&[Tcp], &["-M", "--mss", "--nodelay", "-O", "--omit"]),
+        (&[Load], &["--ramp"]),
+        (&[Train], &["--packets", "--wait", "--repeat"]),
+    ]
+};
 
-/// Options of one question.
-const fn own(verb: Verb) -> Names {
-    match verb {
-        Verb::Ping => (
-            &[
-                "-i",
-                "--interval",
-                "-P",
-                "--connect-timeout",
-                "--stall-timeout",
-                "-l",
-                "--size",
-                "-n",
-                "--count",
-                "--rate",
-                "--warmup",
-                "--send-chunk",
-                "--timeout",
-                "--connections",
-                "--flow-label",
-            ],
-            &["-u", "--udp", "--flood", "--closed-loop", "--poisson", "--no-baseline"],
-        ),
-        Verb::Delay => (
-            &[
-                "-i",
-                "--interval",
-                "-P",
-                "-b",
-                "--rate",
-                "-l",
-                "--length",
-                "--size",
-                "--pps",
-                "--spacing",
-                "--flows",
-                "--schedule",
-                "--late",
-            ],
-            &["-R", "--reverse", "--bidir", "--up", "--no-compare"],
-        ),
-        Verb::Tcp => (
-            &[
-                "-i",
-                "--interval",
-                "-P",
-                "--connect-timeout",
-                "--stall-timeout",
-                "-b",
-                "--rate",
-                "-n",
-                "--bytes",
-                "-C",
-                "--congestion",
-                "--connections",
-                "--sndbuf",
-                "--rcvbuf",
-                "-w",
-                "--window",
-                "-M",
-                "--mss",
-                "--nodelay",
-                "-O",
-                "--omit",
-                "--flow-label",
-            ],
-            &["-R", "--reverse", "--bidir"],
-        ),
-        Verb::Load => (&["-P", "--ramp", "--connections", "--rate", "--flow-label"], &[]),
-        Verb::Train => (
-            &["-i", "--interval", "-n", "--packets", "-l", "--length", "--size", "--wait", "--repeat"],
-            &["-R", "--reverse", "--echo"],
-        ),
-    }
-}
+/// Options without a value.
+const FLAGS: Options = {
+    use Verb::{Delay, Ping, Tcp, Train};
+    &[
+        (&Verb::ALL, &["-4", "--ipv4", "-6", "--ipv6"]),
+        (&[Delay, Tcp, Train], &["-R", "--reverse"]),
+        (&[Delay, Tcp], &["--bidir"]),
+        (&[Ping], &["-u", "--udp", "--flood", "--closed-loop", "--poisson", "--no-baseline"]),
+        (&[Delay], &["--up", "--no-compare"]),
+        (&[Train], &["--echo"]),
+    ]
+};
 
 /// The options that agents take of a question: those with a value, and those without.
 #[must_use]
 pub fn allowed(verb: Verb) -> (Vec<&'static str>, Vec<&'static str>) {
-    let (own, common) = (own(verb), COMMON);
-    ([common.0, own.0].concat(), [common.1, own.1].concat())
+    let of = |options: Options| {
+        let own = options.iter().filter(|(verbs, _)| verbs.contains(&verb));
+        own.flat_map(|(_, names)| *names).copied().collect()
+    };
+    (of(VALUES), of(FLAGS))
 }
 
 /// The words of a test split into options and their values.
@@ -144,12 +103,9 @@ pub fn parse(verb: Verb, words: &[String]) -> Result<Vec<(&str, Option<&str>)>, 
             }
         };
         if let Some(value) = value {
-            let good = |c: char| c.is_ascii_alphanumeric() || ".,:%+-_".contains(c);
-            if value.is_empty()
-                || value.len() > MAX_WORD
-                || value.starts_with('-')
-                || !value.chars().all(good)
-            {
+            let plain = |c: char| c.is_ascii_alphanumeric() || ".,:%+-_".contains(c);
+            let is_short = (1..=MAX_WORD).contains(&value.len());
+            if !is_short || value.starts_with('-') || !value.chars().all(plain) {
                 return Err(format!(
                     "the value of {name} is 1 to {MAX_WORD} letters, digits and characters of .,:%+-_"
                 ));
@@ -170,21 +126,18 @@ pub(super) fn limited(verb: Verb, words: &[String], ceilings: &Ceilings) -> Resu
         options.iter().rev().find(|(name, _)| names.contains(name)).and_then(|(_, value)| *value)
     };
     if let Some(time) = value(&["-t", "--time"]) {
-        let ns = parse_duration(time).map_err(|e| format!("--time: {e}"))?;
-        if ns > ceilings.time_ns {
-            let most = metrics::format_duration(metrics::real(ceilings.time_ns));
+        if parse_duration(time).map_err(of("--time"))? > ceilings.time_ns {
+            let most = format_duration(real(ceilings.time_ns));
             return Err(format!("{time} is longer than the {most} that this agent allows"));
         }
     }
     let Some(ceiling) = ceilings.rate else { return Ok(Vec::new()) };
-    let most = metrics::format_bits_per_second(metrics::real(ceiling));
+    let most = format_bits_per_second(real(ceiling));
     let count = value(&["-P", "--connections", "--flows"]).map_or(Ok(None), |n| n.parse::<u64>().map(Some));
     let count = count.map_err(|_| "the number of connections is not a whole number".to_owned())?;
     let asked = match verb {
         Verb::Tcp => match value(&["-b", "--rate"]) {
-            Some(rate) => {
-                parse_rate(rate).map_err(|e| format!("--rate: {e}"))?.saturating_mul(count.unwrap_or(8))
-            }
+            Some(rate) => parse_rate(rate).map_err(of("--rate"))?.saturating_mul(count.unwrap_or(8)),
             None => {
                 let each = (ceiling / count.unwrap_or(8).max(1)).max(8);
                 return Ok(vec!["--rate".to_owned(), each.to_string()]);
@@ -195,40 +148,42 @@ pub(super) fn limited(verb: Verb, words: &[String], ceilings: &Ceilings) -> Resu
         Verb::Ping => {
             let rate = value(&["--rate"]).map_or(Ok(10.0), str::parse::<f64>);
             let rate = rate.map_err(|_| "--rate: a number of messages per second is wanted".to_owned())?;
-            let size =
-                value(&["-l", "--size"]).map_or(Ok(64), parse_bytes).map_err(|e| format!("--size: {e}"))?;
-            (rate * 8.0 * metrics::real(size.saturating_mul(count.unwrap_or(1)))) as u64
+            let size = value(&["-l", "--size"]).map_or(Ok(64), parse_bytes).map_err(of("--size"))?;
+            (rate * 8.0 * real(size.saturating_mul(count.unwrap_or(1)))) as u64
         }
         Verb::Load | Verb::Train => u64::MAX,
     };
     match asked {
         u64::MAX => Err(format!("the rate of such a test has no bound, and this agent allows {most}")),
         asked if asked > ceiling => {
-            let asked = metrics::format_bits_per_second(metrics::real(asked));
+            let asked = format_bits_per_second(real(asked));
             Err(format!("{asked} is more than the {most} that this agent allows"))
         }
         _ => Ok(Vec::new()),
     }
 }
 
+/// Names the option whose value is wrong.
+fn of(option: &str) -> impl Fn(String) -> String {
+    move |why| format!("{option}: {why}")
+}
+
 /// Bits per second of a flow of datagrams.
 fn delay_rate<'a>(value: &impl Fn(&[&str]) -> Option<&'a str>) -> Result<u64, String> {
     if let Some(rate) = value(&["-b", "--rate"]) {
-        return parse_rate(rate).map_err(|e| format!("--rate: {e}"));
+        return parse_rate(rate).map_err(of("--rate"));
     }
     let length = value(&["-l", "--length", "--size"]).map_or(Ok(64 << 10), parse_bytes);
-    let length = length.map_err(|e| format!("--length: {e}"))?;
+    let length = real(length.map_err(of("--length"))?);
     let each = match (value(&["--pps"]), value(&["--spacing"])) {
         (Some(pps), _) => {
             pps.trim_end_matches("/s").parse::<f64>().map_err(|_| "--pps: a number is wanted".to_owned())?
         }
-        (None, Some(spacing)) => {
-            1e9 / metrics::real(parse_duration(spacing).map_err(|e| format!("--spacing: {e}"))?.max(1))
-        }
+        (None, Some(spacing)) => 1e9 / real(parse_duration(spacing).map_err(of("--spacing"))?.max(1)),
         // The default is 100 packets a second.
         (None, None) => 100.0,
     };
-    Ok((each * 8.0 * metrics::real(length)) as u64)
+    Ok((each * 8.0 * length) as u64)
 }
 
 /// The words for a target.
