@@ -22,5 +22,6 @@ pub mod schedule;
 pub mod spool;
 #[cfg(feature = "nats")]
 pub mod standby;
+mod threads;
 pub mod transport;
 pub mod verdict;

@@ -17,13 +17,12 @@
 //!
 //! Unknown fields are ignored; an unknown order is refused. Whatever comes is hostile: a line is bounded, and so is each text.
 
-pub use crate::plan::Attempt;
-use crate::plan::{CostClass, TaskId, Verb};
+use crate::plan::{Attempt, CostClass, TaskId, Verb};
 use crate::result::{Ending, Reason};
 use metrics::Mono;
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
-use std::io::{self, BufRead, Read as _, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::sync::mpsc::Receiver;
 use uuid::Uuid;
 
@@ -219,7 +218,7 @@ pub fn parse<M: for<'de> Deserialize<'de>>(line: &[u8]) -> Result<Of<M>, String>
 ///
 /// # Errors
 /// `InvalidData` for a longer line.
-pub fn read_line(from: &mut impl BufRead, longest: usize, line: &mut Vec<u8>) -> io::Result<bool> {
+fn read_line(from: &mut impl BufRead, longest: usize, line: &mut Vec<u8>) -> io::Result<bool> {
     line.clear();
     let most = longest as u64 + 1;
     let read = from.by_ref().take(most).read_until(b'\n', line)?;
@@ -228,6 +227,24 @@ pub fn read_line(from: &mut impl BufRead, longest: usize, line: &mut Vec<u8>) ->
         return Err(io::Error::new(io::ErrorKind::InvalidData, text));
     }
     Ok(read > 0)
+}
+
+/// Gives `take` each message of `from`, which are lines of at most `longest` bytes, until there are no more or `take` wants none.
+///
+/// # Errors
+/// `InvalidData` for a longer line, and for one that is no message.
+pub(crate) fn read_all<M: for<'de> Deserialize<'de>>(
+    from: impl Read,
+    longest: usize,
+    mut take: impl FnMut(Of<M>) -> bool,
+) -> io::Result<()> {
+    let (mut from, mut line) = (BufReader::new(from), Vec::new());
+    while read_line(&mut from, longest, &mut line)? {
+        if !take(parse(&line).map_err(|why| io::Error::new(io::ErrorKind::InvalidData, why))?) {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// Writes lines until there are no more, or one cannot be written.

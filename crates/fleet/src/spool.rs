@@ -4,8 +4,8 @@
 //! collected: neither files nor the folders that were made for them. Where the disk takes none (it is full), results are kept in
 //! memory, which is said.
 
-use crate::message::{Attempt, MAX_REPORT};
-use crate::plan::TaskId;
+use crate::message::MAX_REPORT;
+use crate::plan::{Attempt, TaskId};
 use crate::result::Ending;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

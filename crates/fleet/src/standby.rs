@@ -13,6 +13,7 @@
 mod lease;
 mod log;
 
+use crate::threads::no_thread;
 use crate::transport::nats::{Server, Tell, runtime, token};
 use async_nats::jetstream::{self, kv, stream};
 pub use lease::Lease;
@@ -61,7 +62,7 @@ impl Shared {
             // It drives what other threads wait for.
             let _ = runtime.block_on(closed);
         });
-        let thread = thread.map_err(|e| format!("cannot start a thread: {e}"))?;
+        let thread = thread.map_err(no_thread)?;
         Ok(Shared { place, closing: Some(closing), thread: Some(thread) })
     }
 
@@ -96,9 +97,9 @@ impl Place {
     fn open(runtime: &Runtime, server: &Server, tell: Tell) -> Result<Place, String> {
         let fleet = token(&server.fleet);
         if fleet.contains('=') {
+            let name = &server.fleet;
             return Err(format!(
-                "the fleet's name {:?} cannot name a bucket: letters, digits, - and _ can",
-                server.fleet
+                "the fleet's name {name:?} cannot name a bucket: letters, digits, - and _ can"
             ));
         }
         let prefix = format!("netcaliper.{fleet}.log");

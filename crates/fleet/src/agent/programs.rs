@@ -4,23 +4,17 @@
 //! (Linux): a test that outlived its agent would disturb what the next one admits.
 
 use super::{Happened, HostLock, Left, Programs, options::Ceilings};
-use crate::message::{Attempt, MAX_OUTCOME, bounded};
+use crate::message::MAX_OUTCOME;
+use crate::plan::Attempt;
+use crate::threads::{lock, said, spawn, wait};
 use std::collections::BTreeMap;
-use std::io::{self, BufRead as _, BufReader, Read};
+use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::path::PathBuf;
-use std::process::{Child as Process, Command, Stdio};
+use std::process::{Child as Process, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use uuid::Uuid;
-
-/// How often the end of a process is looked for once it has closed its output.
-const LOOK: Duration = Duration::from_millis(2);
-/// Stack of a thread that reads a pipe, bytes.
-const STACK: usize = 128 << 10;
-/// Most that is kept of what a process says on standard error, bytes.
-const MAX_SAID: u64 = 4096;
 
 /// The processes.
 pub struct Child<F> {
@@ -74,16 +68,19 @@ impl<F: Fn(Happened) + Clone + Send + 'static> Programs for Child<F> {
     fn serve(&mut self, run: Uuid, key: Option<&str>) {
         self.end_server(run);
         let is_ended = Arc::new(AtomicBool::new(false));
-        let begun = self.begin(&self.server_words(), key).and_then(|process| {
-            let (happened, ended) = (self.happened.clone(), Arc::clone(&is_ended));
-            let tell = move |port| {
-                if !ended.load(Ordering::Acquire) {
-                    happened(Happened::Serving { run, port });
-                }
-            };
-            watch_server(process, tell)
-        });
-        match begun {
+        let (happened, ended) = (self.happened.clone(), Arc::clone(&is_ended));
+        let tell = move |port| {
+            if !ended.load(Ordering::Acquire) {
+                happened(Happened::Serving { run, port });
+            }
+        };
+        let listens = tell.clone();
+        let read = move |out| read_port(out, |port| listens(Ok(port)));
+        let over = move |Left { said, .. }: Left| {
+            let why = said.strip_prefix("netcaliper: ").unwrap_or(&said);
+            tell(Err(format!("the server ended: {why}")));
+        };
+        match self.begin(&self.server_words(), key).and_then(|process| watch(process, read, over)) {
             Ok(process) => drop(self.servers.insert(run, Serving { process, is_ended })),
             Err(e) => {
                 let port = Err(format!("cannot start the server: {e}"));
@@ -104,7 +101,13 @@ impl<F: Fn(Happened) + Clone + Send + 'static> Programs for Child<F> {
         self.tests.retain(|_, process| !matches!(lock(process).try_wait(), Ok(Some(_))));
         let happened = self.happened.clone();
         let over = move |left| happened(Happened::Over { run, attempt, left });
-        match self.begin(&words, key).and_then(|process| watch_test(process, over.clone())) {
+        // What is longer is no outcome: its writer finds the pipe closed.
+        let read = |out: ChildStdout| {
+            let mut bytes = Vec::new();
+            let _ = out.take(8 * MAX_OUTCOME as u64 + 1).read_to_end(&mut bytes);
+            bytes
+        };
+        match self.begin(&words, key).and_then(|process| watch(process, read, over.clone())) {
             Ok(process) => drop(self.tests.insert((run, attempt), process)),
             Err(e) => over(Left { said: format!("cannot start the test: {e}"), ..Left::default() }),
         }
@@ -142,87 +145,34 @@ fn this_program() -> Command {
     Command::new(std::env::current_exe().unwrap_or_else(|_| "netcaliper".into()))
 }
 
-fn lock(process: &Mutex<Process>) -> std::sync::MutexGuard<'_, Process> {
-    process.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn reading<T: Send + 'static>(
-    read: impl FnOnce() -> T + Send + 'static,
-) -> io::Result<thread::JoinHandle<T>> {
-    thread::Builder::new().name("reading".to_owned()).stack_size(STACK).spawn(read)
-}
-
-/// The beginning of what a process says on standard error; the rest is thrown away.
-fn said(pipe: Option<impl Read + Send + 'static>) -> io::Result<thread::JoinHandle<String>> {
-    reading(move || {
-        let mut bytes = Vec::new();
-        if let Some(mut pipe) = pipe {
-            let _ = pipe.by_ref().take(MAX_SAID).read_to_end(&mut bytes);
-            let _ = io::copy(&mut pipe, &mut io::sink());
-        }
-        bounded(String::from_utf8_lossy(&bytes).trim())
-    })
-}
-
-/// Waits for the end of a process that has closed its output. Others may end it meanwhile.
-fn wait(process: &Mutex<Process>) -> Option<i32> {
-    loop {
-        match lock(process).try_wait() {
-            Ok(Some(status)) => return status.code(),
-            Ok(None) => {}
-            Err(_) => return None,
-        }
-        thread::sleep(LOOK);
-    }
-}
-
-fn watch_test(
+/// Reads what a process prints by `read`, and tells what the process left once it has ended.
+fn watch(
     mut process: Process,
+    read: impl FnOnce(ChildStdout) -> Vec<u8> + Send + 'static,
     over: impl FnOnce(Left) + Send + 'static,
 ) -> io::Result<Arc<Mutex<Process>>> {
     let (out, err) = (process.stdout.take(), said(process.stderr.take())?);
     let process = Arc::new(Mutex::new(process));
     let watched = Arc::clone(&process);
-    reading(move || {
-        let mut bytes = Vec::new();
-        if let Some(out) = out {
-            // What is longer is no outcome: its writer finds the pipe closed.
-            let _ = out.take(8 * MAX_OUTCOME as u64 + 1).read_to_end(&mut bytes);
-        }
-        let code = wait(&watched);
-        over(Left { code, out: bytes, said: err.join().unwrap_or_default() });
+    spawn("reading", move || {
+        let out = out.map(read).unwrap_or_default();
+        let code = wait(&watched, Duration::MAX);
+        over(Left { code, out, said: err.join().unwrap_or_default() });
     })?;
     Ok(process)
 }
 
-fn watch_server(
-    mut process: Process,
-    tell: impl Fn(Result<u16, String>) + Send + 'static,
-) -> io::Result<Arc<Mutex<Process>>> {
-    let (out, err) = (process.stdout.take(), said(process.stderr.take())?);
-    let process = Arc::new(Mutex::new(process));
-    let watched = Arc::clone(&process);
-    reading(move || {
-        let mut lines = out.map(|out| BufReader::new(out.take(u64::MAX)));
-        let mut line = String::new();
-        let mut is_told = false;
-        while let Some(lines) = &mut lines {
-            line.clear();
-            match lines.by_ref().take(4096).read_line(&mut line) {
-                Ok(1..) => {}
-                Ok(0) | Err(_) => break,
-            }
-            if let Some(port) = port_of(&line).filter(|_| !is_told) {
-                is_told = true;
-                tell(Ok(port));
-            }
+/// Tells the port that a server listens on, and reads what else it prints, which is not kept.
+fn read_port(out: ChildStdout, tell: impl Fn(u16)) -> Vec<u8> {
+    let (mut lines, mut line, mut is_told) = (BufReader::new(out), String::new(), false);
+    while matches!(lines.by_ref().take(4096).read_line(&mut line), Ok(1..)) {
+        if let Some(port) = port_of(&line).filter(|_| !is_told) {
+            is_told = true;
+            tell(port);
         }
-        wait(&watched);
-        let why = err.join().unwrap_or_default();
-        let why = why.strip_prefix("netcaliper: ").unwrap_or(&why);
-        tell(Err(format!("the server ended: {why}")));
-    })?;
-    Ok(process)
+        line.clear();
+    }
+    Vec::new()
 }
 
 /// The port in `listening on [::]:7411 (TCP and UDP; …)`.
@@ -239,37 +189,29 @@ pub fn own_resource() -> String {
     format!("{}/{}", boot.trim(), space.display())
 }
 
-/// What an exclusive test takes of a network namespace: a name that one socket can have, and that goes with its process.
+/// What an exclusive test takes of a network namespace: a name that one socket can have, and that goes with its process. Outside
+/// Linux two agents of a host do not know of each other.
 pub struct OwnLock {
-    #[cfg(target_os = "linux")]
     name: String,
-    #[cfg(target_os = "linux")]
-    taken: Option<std::os::unix::net::UnixListener>,
+    taken: Option<Name>,
 }
+
+#[cfg(target_os = "linux")]
+type Name = std::os::unix::net::UnixListener;
+#[cfg(not(target_os = "linux"))]
+type Name = ();
 
 impl OwnLock {
     /// The lock of this resource, not taken.
     #[must_use]
-    #[cfg(target_os = "linux")]
     pub fn new(resource: &str) -> OwnLock {
         OwnLock { name: format!("netcaliper-agent-{resource}").chars().take(100).collect(), taken: None }
     }
-
-    /// The lock of this resource: outside Linux two agents of a host do not know of each other.
-    #[must_use]
-    #[cfg(not(target_os = "linux"))]
-    pub fn new(_resource: &str) -> OwnLock {
-        OwnLock {}
-    }
 }
 
-#[cfg(target_os = "linux")]
 impl HostLock for OwnLock {
     fn take(&mut self) -> bool {
-        use std::os::linux::net::SocketAddrExt as _;
-        use std::os::unix::net::{SocketAddr, UnixListener};
-        let address = SocketAddr::from_abstract_name(self.name.as_bytes());
-        self.taken = address.and_then(|address| UnixListener::bind_addr(&address)).ok();
+        self.taken = bound(&self.name);
         self.taken.is_some()
     }
 
@@ -278,13 +220,16 @@ impl HostLock for OwnLock {
     }
 }
 
-#[cfg(not(target_os = "linux"))]
-impl HostLock for OwnLock {
-    fn take(&mut self) -> bool {
-        true
-    }
+#[cfg(target_os = "linux")]
+fn bound(name: &str) -> Option<Name> {
+    use std::os::linux::net::SocketAddrExt as _;
+    let address = std::os::unix::net::SocketAddr::from_abstract_name(name.as_bytes()).ok()?;
+    Name::bind_addr(&address).ok()
+}
 
-    fn release(&mut self) {}
+#[cfg(not(target_os = "linux"))]
+fn bound(_name: &str) -> Option<Name> {
+    Some(())
 }
 
 #[cfg(test)]

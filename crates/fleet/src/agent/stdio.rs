@@ -2,9 +2,9 @@
 
 use super::{Agent, Happened};
 use crate::message::{self, MAX_ORDER, Of, Order};
-use std::io::{self, BufReader, Write as _};
+use crate::threads::{no_thread, spawn};
+use std::io::{self, Write as _};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, sync_channel};
-use std::thread;
 use std::time::Duration;
 
 /// Most lines that wait to be written: more than all results of a run's pairs at one host.
@@ -34,18 +34,15 @@ pub enum Input {
 /// One sentence, when the controller's words were none, or no thread could be made.
 pub fn serve(agent: &mut Agent, inputs: &(Sender<Input>, Receiver<Input>)) -> Result<(), String> {
     let orders = inputs.0.clone();
-    let thread = |name: &str| thread::Builder::new().name(name.to_owned()).stack_size(256 << 10);
-    let cannot = |e: io::Error| format!("cannot start a thread: {e}");
-    thread("orders").spawn(move || read(&orders)).map_err(cannot)?;
+    spawn("orders", move || read(&orders)).map_err(no_thread)?;
     let (lines, waiting) = sync_channel::<String>(MAX_WAITING);
     let (written, all) = sync_channel::<()>(1);
-    thread("reports")
-        .spawn(move || {
-            // A controller that takes no lines has closed the input, too.
-            message::write_lines(&waiting, io::stdout().lock());
-            let _ = written.send(());
-        })
-        .map_err(cannot)?;
+    let write = move || {
+        // A controller that takes no lines has closed the input, too.
+        message::write_lines(&waiting, io::stdout().lock());
+        let _ = written.send(());
+    };
+    spawn("reports", write).map_err(no_thread)?;
     agent.introduce(uuid::Uuid::nil());
     let over = drive(agent, &inputs.1, &mut |line| lines.try_send(line).is_ok(), true);
     drop(lines);
@@ -92,11 +89,8 @@ pub(crate) fn drive(
         if let Some(why) = gone.take_if(|_| agent.is_idle()) {
             return why.map_or(Ok(()), Err);
         }
-        let wait = agent
-            .wake(now)
-            .map(|at| Duration::from_nanos(at.since(clock.now())).max(Duration::from_millis(1)));
-        let input = match wait {
-            Some(wait) => inputs.recv_timeout(wait),
+        let input = match agent.wake(now).map(|at| Duration::from_nanos(at.since(clock.now()))) {
+            Some(wait) => inputs.recv_timeout(wait.max(Duration::from_millis(1))),
             None if has_one && !was_used => inputs.recv_timeout(FIRST),
             None => inputs.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
@@ -116,23 +110,9 @@ pub(crate) fn drive(
 
 /// Reads orders until the input ends or is none.
 fn read(orders: &Sender<Input>) {
-    let mut input = BufReader::new(io::stdin());
-    let mut line = Vec::new();
-    let why = loop {
-        let order = match message::read_line(&mut input, MAX_ORDER, &mut line) {
-            Ok(true) => message::parse(&line),
-            Ok(false) => break None,
-            Err(e) => Err(e.to_string()),
-        };
-        match order {
-            Ok(order) => {
-                if orders.send(Input::Order(Box::new(order))).is_err() {
-                    break None;
-                }
-            }
-            Err(why) => break Some(format!("the controller said what is no order: {why}")),
-        }
-    };
+    let take = |order| orders.send(Input::Order(Box::new(order))).is_ok();
+    let read = message::read_all(io::stdin(), MAX_ORDER, take);
+    let why = read.err().map(|e| format!("the controller said what is no order: {e}"));
     // The loop may be over.
     let _ = orders.send(Input::Gone(why));
 }

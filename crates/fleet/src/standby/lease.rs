@@ -1,10 +1,11 @@
 //! The lease of a run: one controller has it at a time.
 
 use super::{LEASE, Place, Shared, failed};
+use crate::threads::lock;
 use async_nats::jetstream::kv::{CreateErrorKind, UpdateErrorKind};
 use metrics::Mono;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
@@ -38,7 +39,7 @@ impl Held {
     /// It was taken by a request that was sent at this time.
     fn begin(&self, sent: Mono, revision: u64) {
         let lasts = u64::try_from((LEASE - MARGIN).as_nanos()).unwrap_or(0);
-        *self.revision.lock().unwrap_or_else(PoisonError::into_inner) = revision;
+        *lock(&self.revision) = revision;
         self.until.store(sent.plus(lasts).0, Ordering::Release);
     }
 
@@ -53,7 +54,7 @@ impl Held {
     }
 
     fn revision(&self) -> u64 {
-        *self.revision.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.revision)
     }
 }
 
@@ -99,8 +100,8 @@ impl Drop for Lease {
         self.renewing.abort();
         if self.is_held() {
             // Where this fails, the lease ends by its age.
-            let release =
-                self.place.leases.delete_expect_revision(self.run.to_string(), Some(self.held.revision()));
+            let (run, revision) = (self.run.to_string(), Some(self.held.revision()));
+            let release = self.place.leases.delete_expect_revision(run, revision);
             let _ = self.place.wait(async { tokio::time::timeout(RENEWAL, release).await });
         }
     }
@@ -120,7 +121,7 @@ async fn renew(place: Arc<Place>, run: Uuid, held: Arc<Held>, holder: String) {
                 let entry = place.leases.entry(&key).await;
                 match entry {
                     Ok(Some(entry)) if entry.value == holder && entry.revision > revision => {
-                        *held.revision.lock().unwrap_or_else(PoisonError::into_inner) = entry.revision;
+                        *lock(&held.revision) = entry.revision;
                     }
                     Ok(_) => held.until.store(0, Ordering::Release),
                     Err(_) => {}

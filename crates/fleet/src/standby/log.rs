@@ -5,13 +5,14 @@ use crate::controller::Mirror;
 use crate::message::MAX_REPORT;
 use crate::plan::Plan;
 use crate::result::PairResult;
+use crate::threads::lock;
 use async_nats::jetstream::context::PublishErrorKind;
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::stream::RawMessageErrorKind;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -130,7 +131,7 @@ impl Shared {
 /// Shared with the one that writes the end of the log.
 impl Mirror for Arc<Mutex<Keeper>> {
     fn append(&mut self, results: &[PairResult]) -> io::Result<()> {
-        self.lock().unwrap_or_else(PoisonError::into_inner).append(results)
+        lock(self).append(results)
     }
 }
 
@@ -159,8 +160,8 @@ impl Keeper {
     fn write(&mut self, entry: &Entry) -> io::Result<()> {
         let payload = serde_json::to_vec(entry)?;
         let place = Arc::clone(&self.place);
-        self.last =
-            place.wait(publish(&place, &self.subject, &payload, self.last)).map_err(io::Error::other)?;
+        let published = place.wait(publish(&place, &self.subject, &payload, self.last));
+        self.last = published.map_err(io::Error::other)?;
         Ok(())
     }
 }

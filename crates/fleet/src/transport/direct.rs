@@ -5,12 +5,13 @@
 use super::lines::{Connection, Dial, Named, Undialled};
 use crate::agent::{Agent, Input, drive};
 use crate::message::{self, MAX_ORDER};
+use crate::threads::{lock, no_thread, spawn};
 use std::collections::BTreeMap;
-use std::io::{self, BufReader, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs as _};
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream, ToSocketAddrs as _};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -20,8 +21,6 @@ const OPENING: Duration = Duration::from_secs(5);
 const MAX_CONTROLLERS: usize = 16;
 /// Most reports that wait for a controller.
 const MAX_WAITING: usize = 4096;
-/// Stack of a thread that passes lines on, bytes.
-const STACK: usize = 256 << 10;
 
 /// A connection whose two ends have proved who they are.
 pub trait Sealed: Send {
@@ -62,7 +61,7 @@ impl Read for Reader {
             if n == 0 {
                 return Ok(0);
             }
-            let opened = self.sealed.lock().unwrap_or_else(PoisonError::into_inner).open(&piece[..n]);
+            let opened = lock(&self.sealed).open(&piece[..n]);
             self.plain = opened.ok_or_else(|| io::Error::other("the connection was tampered with"))?;
         }
         let n = into.len().min(self.plain.len());
@@ -80,7 +79,7 @@ struct Writer {
 
 impl Write for Writer {
     fn write(&mut self, plain: &[u8]) -> io::Result<usize> {
-        let bytes = self.sealed.lock().unwrap_or_else(PoisonError::into_inner).seal(plain);
+        let bytes = lock(&self.sealed).seal(plain);
         self.stream.write_all(&bytes.ok_or_else(|| io::Error::other("the connection is used up"))?)?;
         Ok(plain.len())
     }
@@ -120,31 +119,28 @@ pub struct Direct<S> {
 
 impl<S: Secure> Direct<S> {
     fn connected(&self, host: &Named) -> Result<(TcpStream, Box<dyn Sealed>), String> {
-        let at = |e: io::Error| {
-            format!("cannot connect to the agent at {}, port {}: {e}", host.address, self.port)
-        };
-        let addresses: Vec<SocketAddr> =
-            (host.address.as_str(), self.port).to_socket_addrs().map_err(at)?.collect();
-        let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+        let (address, port) = (&host.address, self.port);
+        let at = |e: io::Error| format!("cannot connect to the agent at {address}, port {port}: {e}");
+        let addresses = (host.address.as_str(), self.port).to_socket_addrs().map_err(at)?;
+        let mut connected = Err(io::ErrorKind::AddrNotAvailable.into());
         for address in addresses {
-            match TcpStream::connect_timeout(&address, OPENING) {
-                Ok(mut stream) => {
-                    opening(&stream).map_err(at)?;
-                    let sealed = self.secure.client(&mut stream)?;
-                    return Ok((stream, sealed));
-                }
-                Err(e) => last = e,
+            connected = TcpStream::connect_timeout(&address, OPENING);
+            if connected.is_ok() {
+                break;
             }
         }
-        Err(at(last))
+        let mut stream = connected.map_err(at)?;
+        opening(&stream).map_err(at)?;
+        let sealed = self.secure.client(&mut stream)?;
+        Ok((stream, sealed))
     }
 }
 
 impl<S: Secure> Dial for Direct<S> {
     fn dial(&self, host: &Named) -> Result<Connection, Undialled> {
-        let (stream, sealed) = self.connected(host).map_err(|why| Undialled { why, may_retry: true })?;
-        let failed = |e: io::Error| Undialled { why: e.to_string(), may_retry: true };
-        let (reader, writer) = halves(&stream, sealed).map_err(failed)?;
+        let failed = |why: String| Undialled { why, may_retry: true };
+        let (stream, sealed) = self.connected(host).map_err(failed)?;
+        let (reader, writer) = halves(&stream, sealed).map_err(|e| failed(e.to_string()))?;
         Ok(Connection {
             reader: Box::new(reader),
             writer: Box::new(writer),
@@ -153,9 +149,6 @@ impl<S: Secure> Dial for Direct<S> {
         })
     }
 }
-
-/// Where reports go: all controllers with the key.
-type Controllers = Arc<Mutex<BTreeMap<usize, SyncSender<Arc<str>>>>>;
 
 /// Runs an agent that listens, until it is asked to end ([`Input::Gone`]) and its last test is over.
 ///
@@ -167,28 +160,17 @@ pub fn serve(
     listeners: Vec<TcpListener>,
     secure: impl Secure,
 ) -> Result<(), String> {
-    let controllers = Controllers::default();
-    let (secure, open, ids) = (Arc::new(secure), Arc::default(), Arc::default());
+    let (orders, controllers) = (inputs.0.clone(), Mutex::default());
+    let open = AtomicUsize::new(0);
+    let accepting = Arc::new(Accepting { secure, orders, controllers, open, ids: AtomicUsize::new(0) });
     for listener in listeners {
-        let accepting = Accepting {
-            secure: Arc::clone(&secure),
-            orders: inputs.0.clone(),
-            controllers: Arc::clone(&controllers),
-            open: Arc::clone(&open),
-            ids: Arc::clone(&ids),
-        };
-        let thread = thread::Builder::new().name("listening".to_owned()).stack_size(STACK);
-        thread
-            .spawn(move || accepting.accept(&listener))
-            .map_err(|e| format!("cannot start a thread: {e}"))?;
+        let accepting = Arc::clone(&accepting);
+        spawn("listening", move || accepting.accept(&listener)).map_err(no_thread)?;
     }
     let mut send = |line: String| {
         let line: Arc<str> = line.into();
         // A controller that takes nothing any more is dropped: it comes back, and is told again.
-        controllers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .retain(|_, to| to.try_send(Arc::clone(&line)).is_ok());
+        lock(&accepting.controllers).retain(|_, to| to.try_send(Arc::clone(&line)).is_ok());
         true
     };
     drive(agent, &inputs.1, &mut send, false)
@@ -196,17 +178,18 @@ pub fn serve(
 
 /// What the threads of all listeners share.
 struct Accepting<S> {
-    secure: Arc<S>,
+    secure: S,
     orders: Sender<Input>,
-    controllers: Controllers,
+    /// Where reports go: all controllers with the key.
+    controllers: Mutex<BTreeMap<usize, SyncSender<Arc<str>>>>,
     /// Connections that are open.
-    open: Arc<AtomicUsize>,
+    open: AtomicUsize,
     /// Connections until now.
-    ids: Arc<AtomicUsize>,
+    ids: AtomicUsize,
 }
 
 impl<S: Secure> Accepting<S> {
-    fn accept(&self, listener: &TcpListener) {
+    fn accept(self: &Arc<Self>, listener: &TcpListener) {
         for stream in listener.incoming() {
             let Ok(stream) = stream else {
                 // Without descriptors there is nothing to be done but to wait.
@@ -217,47 +200,35 @@ impl<S: Secure> Accepting<S> {
                 self.open.fetch_sub(1, Ordering::AcqRel);
                 continue;
             }
-            let id = self.ids.fetch_add(1, Ordering::AcqRel);
-            let (secure, orders) = (Arc::clone(&self.secure), self.orders.clone());
-            let (controllers, open) = (Arc::clone(&self.controllers), Arc::clone(&self.open));
+            let shared = Arc::clone(self);
             let talking = move || {
+                let id = shared.ids.fetch_add(1, Ordering::AcqRel);
                 // Who does not prove the key is not answered.
-                let _ = talk(stream, &*secure, id, &orders, &controllers);
-                controllers.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
-                open.fetch_sub(1, Ordering::AcqRel);
+                let _ = shared.talk(stream, id);
+                lock(&shared.controllers).remove(&id);
+                shared.open.fetch_sub(1, Ordering::AcqRel);
             };
-            if thread::Builder::new().name("controller".to_owned()).stack_size(STACK).spawn(talking).is_err()
-            {
+            if spawn("controller", talking).is_err() {
                 self.open.fetch_sub(1, Ordering::AcqRel);
             }
         }
     }
-}
 
-fn talk(
-    mut stream: TcpStream,
-    secure: &impl Secure,
-    id: usize,
-    orders: &Sender<Input>,
-    controllers: &Controllers,
-) -> Result<(), String> {
-    let failed = |e: io::Error| e.to_string();
-    opening(&stream).map_err(failed)?;
-    let sealed = secure.server(&mut stream)?;
-    let (reader, writer) = halves(&stream, sealed).map_err(failed)?;
-    let (reports, waiting) = sync_channel::<Arc<str>>(MAX_WAITING);
-    controllers.lock().unwrap_or_else(PoisonError::into_inner).insert(id, reports);
-    let end = stream.try_clone().map_err(failed)?;
-    let writing = thread::Builder::new().name("reports".to_owned()).stack_size(STACK).spawn(move || {
-        message::write_lines(&waiting, writer);
-        let _ = end.shutdown(Shutdown::Both);
-    });
-    writing.map_err(failed)?;
-    // It speaks first, as over a remote shell.
-    orders.send(Input::Introduce).map_err(|e| e.to_string())?;
-    let (mut lines, mut line) = (BufReader::new(reader), Vec::new());
-    while message::read_line(&mut lines, MAX_ORDER, &mut line).map_err(failed)? {
-        orders.send(Input::Order(Box::new(message::parse(&line)?))).map_err(|e| e.to_string())?;
+    fn talk(&self, mut stream: TcpStream, id: usize) -> Result<(), String> {
+        let failed = |e: io::Error| e.to_string();
+        opening(&stream).map_err(failed)?;
+        let sealed = self.secure.server(&mut stream)?;
+        let (reader, writer) = halves(&stream, sealed).map_err(failed)?;
+        let (reports, waiting) = sync_channel::<Arc<str>>(MAX_WAITING);
+        lock(&self.controllers).insert(id, reports);
+        let write = move || {
+            message::write_lines(&waiting, writer);
+            let _ = stream.shutdown(Shutdown::Both);
+        };
+        spawn("reports", write).map_err(failed)?;
+        // It speaks first, as over a remote shell.
+        self.orders.send(Input::Introduce).map_err(|e| e.to_string())?;
+        let take = |order| self.orders.send(Input::Order(Box::new(order))).is_ok();
+        message::read_all(reader, MAX_ORDER, take).map_err(failed)
     }
-    Ok(())
 }

@@ -4,7 +4,9 @@ use super::{Arrival, Transport, arrived};
 use crate::inventory::HostId;
 use crate::message::{self, MAX_REPORT, Of, Order, bounded};
 use crate::result::Reason;
-use std::io::{BufReader, Read, Write};
+use crate::threads::{lock, spawn};
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -23,8 +25,6 @@ const PAUSES: [u64; 6] = [1, 1, 2, 4, 8, 8];
 const FAREWELL: Duration = Duration::from_secs(3);
 /// How often a pause is looked at, whether it is to end.
 const LOOK: Duration = Duration::from_millis(20);
-/// Stack of a thread that passes lines on, bytes.
-const STACK: usize = 256 << 10;
 
 /// A host as the user knows it.
 #[derive(Clone, Debug)]
@@ -65,51 +65,50 @@ pub trait Dial: Send + Sync + 'static {
     fn dial(&self, host: &Named) -> Result<Connection, Undialled>;
 }
 
-/// Limits how many threads do something at a time.
-#[derive(Default)]
-struct Turnstile {
-    inside: Mutex<usize>,
-    left: Condvar,
+/// What the threads of all hosts share.
+struct Shared {
+    dial: Box<dyn Dial>,
+    is_over: AtomicBool,
+    /// Hosts that are being dialled.
+    dialling: Mutex<usize>,
+    dialled: Condvar,
 }
 
-impl Turnstile {
-    fn enter(self: &Arc<Self>) -> Inside {
-        let mut inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
-        while *inside >= MAX_DIALLING {
-            inside = self.left.wait(inside).unwrap_or_else(PoisonError::into_inner);
+impl Shared {
+    /// Waits until few hosts are being dialled, and counts one more until the turn is dropped.
+    fn turn(&self) -> Turn<'_> {
+        let mut dialling = lock(&self.dialling);
+        while *dialling >= MAX_DIALLING {
+            dialling = self.dialled.wait(dialling).unwrap_or_else(PoisonError::into_inner);
         }
-        *inside += 1;
-        Inside(Arc::clone(self))
+        *dialling += 1;
+        Turn(self)
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
     }
 }
 
-struct Inside(Arc<Turnstile>);
+struct Turn<'a>(&'a Shared);
 
-impl Drop for Inside {
+impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        *self.0.inside.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
-        self.0.left.notify_one();
+        *lock(&self.0.dialling) -= 1;
+        self.0.dialled.notify_one();
     }
 }
 
 /// What the thread of a host shares with the transport.
 #[derive(Default)]
 struct Link {
-    orders: Mutex<Option<SyncSender<String>>>,
-    end: Mutex<Option<Box<dyn Fn() + Send + Sync>>>,
+    orders: Option<SyncSender<String>>,
+    end: Option<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl Link {
-    fn set_orders(&self, orders: Option<SyncSender<String>>) {
-        *self.orders.lock().unwrap_or_else(PoisonError::into_inner) = orders;
-    }
-
-    fn set_end(&self, end: Option<Box<dyn Fn() + Send + Sync>>) {
-        *self.end.lock().unwrap_or_else(PoisonError::into_inner) = end;
-    }
-
     fn end(&self) {
-        if let Some(end) = &*self.end.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(end) = &self.end {
             end();
         }
     }
@@ -117,10 +116,10 @@ impl Link {
 
 /// Agents over connections of their own.
 pub struct Lines {
-    links: Vec<Option<Arc<Link>>>,
+    links: BTreeMap<HostId, Arc<Mutex<Link>>>,
     threads: Vec<JoinHandle<()>>,
     arrivals: Receiver<(HostId, Arrival)>,
-    is_over: Arc<AtomicBool>,
+    shared: Arc<Shared>,
 }
 
 impl Lines {
@@ -130,26 +129,13 @@ impl Lines {
     /// One sentence, when no thread can be made.
     pub fn start(dial: impl Dial, hosts: Vec<(HostId, Named)>) -> Result<Lines, String> {
         let (arrived, arrivals) = sync_channel(MAX_UNREAD);
-        let dial: Arc<dyn Dial> = Arc::new(dial);
-        let (is_over, turnstile) = (Arc::new(AtomicBool::new(false)), Arc::new(Turnstile::default()));
-        let mut lines = Lines { links: Vec::new(), threads: Vec::new(), arrivals, is_over };
+        let (is_over, dialling, dialled) = (AtomicBool::new(false), Mutex::new(0), Condvar::new());
+        let shared = Arc::new(Shared { dial: Box::new(dial), is_over, dialling, dialled });
+        let mut lines = Lines { links: BTreeMap::new(), threads: Vec::new(), arrivals, shared };
         for (id, named) in hosts {
-            let link = Arc::new(Link::default());
-            let host = Host {
-                id,
-                named,
-                dial: Arc::clone(&dial),
-                link: Arc::clone(&link),
-                arrived: arrived.clone(),
-                is_over: Arc::clone(&lines.is_over),
-                turnstile: Arc::clone(&turnstile),
-            };
-            if lines.links.len() <= id.index() {
-                lines.links.resize_with(id.index() + 1, || None);
-            }
-            lines.links[id.index()] = Some(link);
-            let thread =
-                thread::Builder::new().name("host".to_owned()).stack_size(STACK).spawn(move || host.reach());
+            let link = Arc::clone(lines.links.entry(id).or_default());
+            let host = Host { id, named, link, arrived: arrived.clone(), shared: Arc::clone(&lines.shared) };
+            let thread = spawn("host", move || host.reach());
             lines.threads.push(thread.map_err(|e| format!("cannot start a thread for a host: {e}"))?);
         }
         Ok(lines)
@@ -158,12 +144,11 @@ impl Lines {
 
 impl Transport for Lines {
     fn send(&mut self, host: HostId, order: &Of<Order>) {
-        let Some(link) = self.links.get(host.index()).and_then(Option::as_ref) else { return };
-        let mut orders = link.orders.lock().unwrap_or_else(PoisonError::into_inner);
-        let sent = orders.as_ref().map(|orders| order.line().is_ok_and(|line| orders.try_send(line).is_ok()));
-        if sent == Some(false) {
+        let Some(mut link) = self.links.get(&host).map(|link| lock(link)) else { return };
+        let Some(orders) = &link.orders else { return };
+        if !order.line().is_ok_and(|line| orders.try_send(line).is_ok()) {
             // It takes nothing any more: its thread finds the end of the connection.
-            *orders = None;
+            link.orders = None;
             link.end();
         }
     }
@@ -173,8 +158,8 @@ impl Transport for Lines {
     }
 
     fn close(&mut self) {
-        self.is_over.store(true, Ordering::Release);
-        self.links.iter().flatten().for_each(|link| link.set_orders(None));
+        self.shared.is_over.store(true, Ordering::Release);
+        self.links.values().for_each(|link| lock(link).orders = None);
         let clock = io::Clock::new();
         let until = clock.now().plus(u64::try_from(FAREWELL.as_nanos()).unwrap_or(u64::MAX));
         while clock.now() < until && self.threads.iter().any(|thread| !thread.is_finished()) {
@@ -182,7 +167,7 @@ impl Transport for Lines {
             self.arrivals.try_iter().for_each(drop);
             thread::sleep(LOOK);
         }
-        self.links.iter().flatten().for_each(|link| link.end());
+        self.links.values().for_each(|link| lock(link).end());
         for thread in self.threads.drain(..).filter(JoinHandle::is_finished) {
             let _ = thread.join();
         }
@@ -199,43 +184,29 @@ impl Drop for Lines {
 struct Host {
     id: HostId,
     named: Named,
-    dial: Arc<dyn Dial>,
-    link: Arc<Link>,
+    link: Arc<Mutex<Link>>,
     arrived: SyncSender<(HostId, Arrival)>,
-    is_over: Arc<AtomicBool>,
-    turnstile: Arc<Turnstile>,
-}
-
-/// How a connection ended.
-struct Lost {
-    reason: Reason,
-    why: String,
-    /// Whether an agent had answered.
-    had_answered: bool,
-    /// Whether it can be of use to try again.
-    may_retry: bool,
+    shared: Arc<Shared>,
 }
 
 impl Host {
     /// Reaches the host again and again, until the run is over or there is no hope.
     fn reach(self) {
         let mut tries = 0;
-        while !self.is_over.load(Ordering::Acquire) {
-            let lost = self.connect();
-            self.link.set_orders(None);
-            if lost.had_answered {
+        while !self.shared.is_over() {
+            let (reason, Undialled { why, may_retry }) = self.connect();
+            if reason == Reason::AgentLost {
                 tries = 0;
             }
-            let pause = PAUSES.get(tries).filter(|_| lost.may_retry);
+            let pause = PAUSES.get(tries).filter(|_| may_retry);
             tries += 1;
-            let arrival =
-                Arrival::Lost { reason: lost.reason, why: bounded(&lost.why), retries: pause.is_some() };
+            let arrival = Arrival::Lost { reason, why: bounded(&why), retries: pause.is_some() };
             if self.arrived.send((self.id, arrival)).is_err() {
                 return;
             }
             let Some(seconds) = pause else { return };
             for _ in 0..Duration::from_secs(*seconds).as_millis() / LOOK.as_millis() {
-                if self.is_over.load(Ordering::Acquire) {
+                if self.shared.is_over() {
                     return;
                 }
                 thread::sleep(LOOK);
@@ -243,77 +214,45 @@ impl Host {
         }
     }
 
-    /// One connection, from its start to its end.
-    fn connect(&self) -> Lost {
-        let inside = self.turnstile.enter();
-        if self.is_over.load(Ordering::Acquire) {
-            return Lost {
-                reason: Reason::HostAbsent,
-                why: String::new(),
-                had_answered: false,
-                may_retry: false,
-            };
+    /// One connection, from its start to its end: how it ended. An agent that had answered is lost.
+    fn connect(&self) -> (Reason, Undialled) {
+        let turn = self.shared.turn();
+        if self.shared.is_over() {
+            return (Reason::HostAbsent, Undialled { why: String::new(), may_retry: false });
         }
-        match self.dial.dial(&self.named) {
-            Ok(connection) => self.talk(connection, inside),
-            Err(Undialled { why, may_retry }) => {
-                Lost { reason: Reason::HostAbsent, why, had_answered: false, may_retry }
+        match self.shared.dial.dial(&self.named) {
+            Ok(connection) => {
+                let (reason, why) = self.talk(connection, turn);
+                (reason, Undialled { why, may_retry: true })
             }
+            Err(undialled) => (Reason::HostAbsent, undialled),
         }
     }
 
     /// Passes lines on in both directions until the connection ends.
-    fn talk(&self, connection: Connection, inside: Inside) -> Lost {
+    fn talk(&self, connection: Connection, turn: Turn<'_>) -> (Reason, String) {
         let Connection { reader, writer, end, ended } = connection;
         let (orders, waiting) = sync_channel::<String>(MAX_WAITING);
-        self.link.set_end(Some(end));
-        self.link.set_orders(Some(orders));
-        let writing = thread::Builder::new().name("orders".to_owned()).stack_size(STACK);
-        let writing = writing.spawn(move || message::write_lines(&waiting, writer));
-        let mut inside = Some(inside);
-        let (mut garbage, mut had_answered) = (None, false);
-        let mut lines = BufReader::new(reader);
-        let mut line = Vec::new();
-        loop {
-            let report = match message::read_line(&mut lines, MAX_REPORT, &mut line) {
-                Ok(true) => message::parse(&line),
-                Ok(false) => break,
-                Err(e) if e.kind() == std::io::ErrorKind::InvalidData => Err(e.to_string()),
-                Err(_) => break,
-            };
-            match report {
-                Ok(report) => {
-                    (had_answered, inside) = (true, None);
-                    if self.arrived.send((self.id, Arrival::Report(Box::new(report)))).is_err() {
-                        break;
-                    }
-                }
-                Err(why) => {
-                    garbage = Some(why);
-                    break;
-                }
-            }
-        }
-        drop((lines, inside.take()));
-        self.link.set_orders(None);
+        *lock(&self.link) = Link { orders: Some(orders), end: Some(end) };
+        let writing = spawn("orders", move || message::write_lines(&waiting, writer));
+        let (mut turn, mut reason) = (Some(turn), Reason::HostAbsent);
+        let read = message::read_all(reader, MAX_REPORT, |report| {
+            (turn, reason) = (None, Reason::AgentLost);
+            self.arrived.send((self.id, Arrival::Report(Box::new(report)))).is_ok()
+        });
+        drop(turn);
+        lock(&self.link).orders = None;
+        let garbage = read.err().filter(|e| e.kind() == ErrorKind::InvalidData);
         if garbage.is_some() {
-            self.link.end();
+            lock(&self.link).end();
         }
         let how = ended();
         let _ = writing.map(JoinHandle::join);
-        self.link.set_end(None);
+        lock(&self.link).end = None;
         let name = &self.named.name;
         match garbage {
-            Some(why) => Lost {
-                reason: Reason::BadResult,
-                why: format!("the agent at {name} says what is no report: {why}"),
-                had_answered: false,
-                may_retry: true,
-            },
-            None => {
-                let reason = if had_answered { Reason::AgentLost } else { Reason::HostAbsent };
-                Lost { reason, why: format!("the agent at {name} {how}"), had_answered, may_retry: true }
-            }
+            Some(why) => (Reason::BadResult, format!("the agent at {name} says what is no report: {why}")),
+            None => (reason, format!("the agent at {name} {how}")),
         }
     }
 }

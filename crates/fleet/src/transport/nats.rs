@@ -14,6 +14,7 @@ use super::{Arrival, Transport, arrived};
 use crate::inventory::HostId;
 use crate::message::{self, MAX_REPORT, Of, Order};
 use crate::result::Reason;
+use crate::threads::{lock, no_thread};
 use async_nats::connection::State;
 use async_nats::{Client, ConnectOptions, Event, Message};
 use futures_util::StreamExt as _;
@@ -21,8 +22,8 @@ use metrics::Mono;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use tokio::sync::mpsc as queue;
@@ -95,10 +96,8 @@ impl Server {
             options = options.nkey(seed.trim().to_owned());
         }
         if let Some(creds) = &self.creds {
-            options = options
-                .credentials_file(creds)
-                .await
-                .map_err(|e| failed(&creds.display().to_string(), &e))?;
+            let with = options.credentials_file(creds).await;
+            options = with.map_err(|e| failed(&creds.display().to_string(), &e))?;
         }
         let (shown, last) = (self.shown(), Mutex::new(String::new()));
         options = options.event_callback(move |event| {
@@ -115,21 +114,16 @@ impl Server {
         let version = client.server_info().version;
         if !version.is_empty() && !is_new_enough(&version) {
             let (major, minor) = OLDEST;
-            return Err(failed(
-                "too old",
-                &format!("its version is {version}, {major}.{minor} is the oldest that will do"),
-            ));
+            let why = format!("its version is {version}, {major}.{minor} is the oldest that will do");
+            return Err(failed("too old", &why));
         }
         Ok(client)
     }
 
     /// The address, without what may be a password.
     fn shown(&self) -> String {
-        self.url
-            .split(',')
-            .map(|url| url.rsplit_once('@').map_or(url, |(_, host)| host))
-            .collect::<Vec<_>>()
-            .join(",")
+        let hosts = self.url.split(',').map(|url| url.rsplit_once('@').map_or(url, |(_, host)| host));
+        hosts.collect::<Vec<_>>().join(",")
     }
 }
 
@@ -148,7 +142,7 @@ fn trouble(event: &Event, last: &Mutex<String>) -> Option<String> {
     };
     // The same is refused for each subject, which stand in quotes.
     let kind = text.split('"').next().unwrap_or_default();
-    let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut last = lock(last);
     let is_new = *last != kind;
     kind.clone_into(&mut last);
     (is_new && !text.is_empty()).then_some(text)
@@ -165,10 +159,9 @@ fn is_new_enough(version: &str) -> bool {
 pub fn token(name: &str) -> String {
     let mut token = String::new();
     for byte in name.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_') {
-            token.push(char::from(byte));
-        } else {
-            token += &format!("={byte:02X}");
+        match byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_') {
+            true => token.push(char::from(byte)),
+            false => token += &format!("={byte:02X}"),
         }
     }
     token
@@ -203,17 +196,17 @@ impl Nats {
         let (orders, waiting) = queue::channel(MAX_WAITING);
         let (arrived, arrivals) = channel();
         let runtime = runtime()?;
-        let (client, reports) = runtime.block_on(async {
-            let client = server.connect("netcaliper controller", false, tell).await?;
-            let reports = client.subscribe(server.subject("report", "*")).await;
-            let reports = reports.map_err(|e| format!("NATS server: {e}"))?;
-            client.flush().await.map_err(|e| format!("NATS server: {e}"))?;
-            Ok::<_, String>((client, reports))
-        })?;
-        let carrier = Carrier::new(&server, run, hosts, client, arrived);
+        let client = runtime.block_on(server.connect("netcaliper controller", false, tell))?;
+        let subscribing = client.subscribe(server.subject("report", "*"));
+        let reports = runtime.block_on(subscribing).map_err(|e| format!("NATS server: {e}"))?;
+        runtime.block_on(client.flush()).map_err(|e| format!("NATS server: {e}"))?;
+        let names = hosts.iter().map(|(id, name)| (token(name), *id)).collect();
+        let subject = |name: String| (server.subject("order", &token(&name)), None);
+        let hosts = hosts.into_iter().map(|(id, name)| (id, subject(name))).collect();
+        let carrier = Carrier { run, client, arrived, hosts, names, began: Instant::now(), gave_up: false };
         let carry = move || runtime.block_on(carrier.carry(waiting, reports));
         let thread = thread::Builder::new().name("nats".to_owned()).spawn(carry);
-        let thread = thread.map_err(|e| format!("cannot start a thread: {e}"))?;
+        let thread = thread.map_err(no_thread)?;
         Ok(Nats { orders: Some(orders), arrivals, thread: Some(thread) })
     }
 }
@@ -259,21 +252,6 @@ struct Carrier {
 }
 
 impl Carrier {
-    fn new(
-        server: &Server,
-        run: Uuid,
-        hosts: Vec<(HostId, String)>,
-        client: Client,
-        arrived: Sender<(HostId, Arrival)>,
-    ) -> Carrier {
-        let names = hosts.iter().map(|(id, name)| (token(name), *id)).collect();
-        let hosts = hosts
-            .into_iter()
-            .map(|(id, name)| (id, (server.subject("order", &token(&name)), None)))
-            .collect();
-        Carrier { run, client, arrived, hosts, names, began: Instant::now(), gave_up: false }
-    }
-
     /// Passes messages on until the controller closes.
     async fn carry(
         mut self,
@@ -313,10 +291,9 @@ impl Carrier {
         if let Some((_, heard)) = self.hosts.get_mut(&host) {
             *heard = Some(Instant::now());
         }
-        let report = if message.payload.len() > MAX_REPORT {
-            Err(format!("{} bytes are more than a report has", message.payload.len()))
-        } else {
-            message::parse(&message.payload)
+        let report = match message.payload.len() {
+            n if n > MAX_REPORT => Err(format!("{n} bytes are more than a report has")),
+            _ => message::parse(&message.payload),
         };
         let arrival = match report {
             Ok(report) => Arrival::Report(Box::new(report)),
@@ -333,10 +310,8 @@ impl Carrier {
         let order = Of::new(self.run, Order::Alive { now: Mono(0) });
         let Ok(line) = order.line() else { return };
         let silent = |heard: &Option<Instant>| heard.is_none_or(|heard| heard.elapsed() >= SILENCE);
-        let silent: Vec<HostId> =
-            self.hosts.iter().filter(|(_, (_, heard))| silent(heard)).map(|(host, _)| *host).collect();
-        for host in silent {
-            self.publish(host, line.clone()).await;
+        for (host, _) in self.hosts.iter().filter(|(_, (_, heard))| silent(heard)) {
+            self.publish(*host, line.clone()).await;
         }
         if self.began.elapsed() >= FIRST && !std::mem::replace(&mut self.gave_up, true) {
             for (host, _) in self.hosts.iter().filter(|(_, (_, heard))| heard.is_none()) {

@@ -5,19 +5,17 @@
 //! remote shell passes them to a shell (ssh does) or runs them (`ip netns exec` does).
 
 use super::lines::{Connection, Dial, Named, Undialled};
-use crate::message::{MAX_TEXT, bounded};
+use crate::message::bounded;
+use crate::threads::{lock, said, wait};
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::thread;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 /// How long a remote shell may take to end after its agent.
 const LINGERS: Duration = Duration::from_secs(2);
-/// How often its end is looked for.
-const LOOK: Duration = Duration::from_millis(5);
 
 /// How agents are started.
 #[derive(Clone, Debug)]
@@ -95,29 +93,23 @@ impl RemoteShell {
             checksum(file).map_err(|e| format!("cannot read the program to copy, {}: {e}", file.display()))
         });
         let checksum = checksum.as_ref().map_err(String::clone)?.as_str();
-        let mut drawn = [0; 16];
-        ::io::clock::random(&mut drawn).map_err(|e| e.to_string())?;
-        let name: String = drawn.iter().map(|byte| format!("{byte:02x}")).collect();
+        let name = hex(&::io::clock::secret().map_err(|e| e.to_string())?);
         let path = format!("{}/netcaliper-{name}", self.folder.trim_end_matches('/'));
         let input = File::open(file).map_err(|e| format!("{}: {e}", file.display()))?;
-        let copied =
-            self.finish(host, &["dd", &format!("of={path}"), "bs=65536"], Some(input)).and_then(|_| {
-                let sum = self.finish(host, &["sha256sum", &path], None)?;
-                if sum.split_whitespace().next() != Some(checksum) {
-                    return Err(format!(
-                        "the copy at {} is not what was sent: its checksum differs",
-                        host.name
-                    ));
-                }
-                self.finish(host, &["chmod", "700", &path], None)
-            });
-        match copied {
-            Ok(_) => Ok(path),
-            Err(why) => {
-                let _ = self.finish(host, &["rm", "-f", &path], None);
-                Err(why)
+        let send = || {
+            self.finish(host, &["dd", &format!("of={path}"), "bs=65536"], Some(input))?;
+            let sum = self.finish(host, &["sha256sum", &path], None)?;
+            if sum.split_whitespace().next() != Some(checksum) {
+                let name = &host.name;
+                return Err(format!("the copy at {name} is not what was sent: its checksum differs"));
             }
+            self.finish(host, &["chmod", "700", &path], None)
+        };
+        let copied = send();
+        if copied.is_err() {
+            let _ = self.finish(host, &["rm", "-f", &path], None);
         }
+        copied.map(|_| path)
     }
 }
 
@@ -135,45 +127,24 @@ impl Dial for RemoteShell {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let cannot = |e: io::Error| format!("cannot run '{}': {e}", self.template);
         let mut process = command.spawn().map_err(cannot).map_err(absent(false))?;
-        let pipes = process.stdin.take().zip(process.stdout.take()).zip(process.stderr.take());
-        let ((stdin, stdout), mut stderr) =
-            pipes.ok_or_else(|| absent(false)("a process has no pipes".to_owned()))?;
-        let said = thread::Builder::new().name("said".to_owned()).stack_size(128 << 10).spawn(move || {
-            let mut bytes = Vec::new();
-            let _ = stderr.by_ref().take(MAX_TEXT as u64).read_to_end(&mut bytes);
-            let _ = io::copy(&mut stderr, &mut io::sink());
-            String::from_utf8_lossy(&bytes).trim().to_owned()
-        });
+        let pipes = process.stdin.take().zip(process.stdout.take());
+        let (stdin, stdout) = pipes.ok_or_else(|| absent(false)("a process has no pipes".to_owned()))?;
+        let said = said(process.stderr.take());
         let process = Arc::new(Mutex::new(process));
         let ended = Arc::clone(&process);
         Ok(Connection {
             reader: Box::new(stdout),
             writer: Box::new(stdin),
             // One that has ended by itself is over anyway.
-            end: Box::new(move || drop(process.lock().unwrap_or_else(PoisonError::into_inner).kill())),
+            end: Box::new(move || drop(lock(&process).kill())),
             ended: Box::new(move || {
-                let code = wait(&ended);
+                let code = wait(&ended, LINGERS);
                 let said = said.map(|said| said.join().unwrap_or_default()).unwrap_or_default();
                 let how = code.map_or("was killed".to_owned(), |code| format!("ended with {code}"));
                 if said.is_empty() { how } else { format!("{how}: {said}") }
             }),
         })
     }
-}
-
-/// The exit code of a process that has closed its output. One that lingers is ended; others may end it meanwhile.
-fn wait(process: &Mutex<Child>) -> Option<i32> {
-    let lock = || process.lock().unwrap_or_else(PoisonError::into_inner);
-    for _ in 0..LINGERS.as_millis() / LOOK.as_millis() {
-        match lock().try_wait() {
-            Ok(None) => thread::sleep(LOOK),
-            Ok(Some(status)) => return status.code(),
-            Err(_) => return None,
-        }
-    }
-    // It cannot be kept from ending.
-    let _ = lock().kill();
-    lock().wait().ok().and_then(|status| status.code())
 }
 
 /// The SHA-256 of a file, in hexadecimal digits.
@@ -183,11 +154,14 @@ fn checksum(file: &PathBuf) -> io::Result<String> {
     let (mut hash, mut piece) = (Sha256::new(), vec![0; 1 << 16]);
     loop {
         match file.read(&mut piece)? {
-            0 => break,
+            0 => return Ok(hex(&hash.finalize())),
             n => hash.update(&piece[..n]),
         }
     }
-    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

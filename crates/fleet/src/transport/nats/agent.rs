@@ -3,6 +3,7 @@
 use super::{MAX_WAITING, Server, Tell, flush, runtime, token};
 use crate::agent::{Agent, Input, drive};
 use crate::message::{self, MAX_ORDER};
+use crate::threads::no_thread;
 use async_nats::Client;
 use futures_util::StreamExt as _;
 use std::sync::mpsc::{Receiver, Sender};
@@ -30,7 +31,7 @@ pub fn serve(
         // The loop may be over.
         let _ = orders.send(Input::Gone(over.err()));
     });
-    let carrying = carrying.map_err(|e| format!("cannot start a thread: {e}"))?;
+    let carrying = carrying.map_err(no_thread)?;
     let over = drive(agent, &inputs.1, &mut |line| reports.try_send(line).is_ok(), false);
     drop(reports);
     let _ = carrying.join();
@@ -53,14 +54,14 @@ async fn carry(
             },
             order = orders.next() => match order {
                 // What is no order is a stranger's: subjects are guarded by the server.
-                Some(order) if order.payload.len() <= MAX_ORDER => {
+                Some(order) if order.payload.len() > MAX_ORDER => {}
+                Some(order) => {
                     if let Ok(order) = message::parse(&order.payload)
                         && inputs.send(Input::Order(Box::new(order))).is_err()
                     {
                         break;
                     }
                 }
-                Some(_) => {}
                 None => return Err("the NATS server has ended the subscription".to_owned()),
             },
         }
