@@ -188,14 +188,12 @@ impl Matrix {
 
 impl Cell {
     /// The median of a figure over the repeats.
-    #[must_use]
-    pub fn value(&self, key: &str) -> Option<f64> {
+    pub(crate) fn value(&self, key: &str) -> Option<f64> {
         median(self.readings.get(key)?.clone())
     }
 
     /// Why the cell has no value: the reason of most of its repeats.
-    #[must_use]
-    pub fn reason(&self) -> Option<Reason> {
+    pub(crate) fn reason(&self) -> Option<Reason> {
         let most = self.missing.iter().max_by_key(|(reason, n)| (**n, std::cmp::Reverse(**reason)));
         most.map(|(reason, _)| *reason).filter(|_| self.runs.is_empty())
     }

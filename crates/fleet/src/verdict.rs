@@ -31,8 +31,8 @@ const MOST_REPEATS: usize = 64;
 const MANY_HOSTS: usize = 200;
 /// Kinds of verdicts: hosts out, hosts in, pairs, labels.
 const KINDS: f64 = 4.0;
-/// Labels whose values are compared with each other.
-const LABELS: [&str; 4] = ["site", "rack", "rail", "role"];
+/// Labels whose values are compared with each other. Hosts are sorted by them, and gathered by one where there are many.
+pub(crate) const LABELS: [&str; 4] = ["site", "rack", "rail", "role"];
 
 /// A direction of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -50,27 +50,12 @@ pub enum Side {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Subject {
-    /// All pairs of a host.
-    Host {
-        /// Its name.
-        host: String,
-        /// In this direction.
-        side: Side,
-    },
+    /// All pairs of a host in a direction.
+    Host { host: String, side: Side },
     /// One pair.
-    Pair {
-        /// The host that sends.
-        from: String,
-        /// The host that receives.
-        to: String,
-    },
+    Pair { from: String, to: String },
     /// The hosts with this value of a label.
-    Label {
-        /// The label.
-        label: String,
-        /// Its value.
-        value: String,
-    },
+    Label { label: String, value: String },
 }
 
 /// Something that is worse than the rest.
@@ -89,8 +74,7 @@ pub struct Verdict {
 
 impl Verdict {
     /// In one sentence without its full stop.
-    #[must_use]
-    pub fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         let figure = figure(&self.figure);
         let label = figure.map_or(self.figure.as_str(), |figure| figure.family().1);
         let by = match figure {
@@ -115,7 +99,7 @@ pub(crate) fn figure(key: &str) -> Option<Figure> {
 }
 
 /// How a figure is compared, and what is too little to matter.
-struct Bounds {
+pub(crate) struct Bounds {
     /// As a difference; as a ratio otherwise.
     additive: bool,
     /// Spread that is reckoned with at least.
@@ -127,7 +111,7 @@ struct Bounds {
 }
 
 impl Bounds {
-    fn of(figure: Figure) -> Bounds {
+    pub(crate) fn of(figure: Figure) -> Bounds {
         match figure.unit() {
             Unit::Percent | Unit::Share | Unit::Count => {
                 Bounds { additive: true, floor: 0.02, pair: 0.2, host: 0.2 }
@@ -135,21 +119,28 @@ impl Bounds {
             _ => Bounds { additive: false, floor: 0.01, pair: 1.05f64.ln(), host: 1.1f64.ln() },
         }
     }
+
+    /// A value such that differences count: of what is compared as a ratio the logarithm.
+    pub(crate) fn scale(&self, value: f64) -> f64 {
+        if self.additive { value } else { value.max(f64::MIN_POSITIVE).ln() }
+    }
 }
 
 /// The readings of one figure of all pairs, as they are judged: more is worse, and ratios are differences of logarithms.
 #[derive(Clone, Debug, Default)]
-pub struct Readings {
+pub(crate) struct Readings {
     cells: BTreeMap<(HostId, HostId), Vec<f64>>,
 }
 
 impl Readings {
     /// Those of `figure`: readings of the repeats of each pair.
-    pub fn of(figure: Figure, cells: impl IntoIterator<Item = ((HostId, HostId), Vec<f64>)>) -> Readings {
+    pub(crate) fn of(
+        figure: Figure,
+        cells: impl IntoIterator<Item = ((HostId, HostId), Vec<f64>)>,
+    ) -> Readings {
         let bounds = Bounds::of(figure);
         let worse = if figure.more_is_better() { -1.0 } else { 1.0 };
-        let judged =
-            |value: f64| worse * if bounds.additive { value } else { value.max(f64::MIN_POSITIVE).ln() };
+        let judged = |value| worse * bounds.scale(value);
         let cells = cells.into_iter().map(|(pair, values)| {
             let finite = values.into_iter().filter(|value| value.is_finite()).take(MOST_REPEATS);
             (pair, finite.map(judged).collect::<Vec<f64>>())
@@ -158,8 +149,7 @@ impl Readings {
     }
 
     /// How much worse each reading is than that pair was in another matrix; pairs that are not in both are left out.
-    #[must_use]
-    pub fn against(&self, before: &Readings) -> Readings {
+    pub(crate) fn against(&self, before: &Readings) -> Readings {
         let cells = self.cells.iter().filter_map(|(pair, values)| {
             let was = median(before.cells.get(pair)?.clone())?;
             Some((*pair, values.iter().map(|value| value - was).collect()))
@@ -169,8 +159,7 @@ impl Readings {
 }
 
 /// What is worse than the rest, gravest first. `figures` is the number of figures that are judged of the matrix.
-#[must_use]
-pub fn judge(
+pub(crate) fn judge(
     inventory: &Inventory,
     figure: Figure,
     key: &str,
@@ -211,7 +200,7 @@ impl Judge<'_> {
         for (host, (effect, q)) in &out {
             match into.get(host) {
                 Some((more, of_more)) => {
-                    self.say(self.host(*host, Side::Both), effect + more, q.max(*of_more))
+                    self.say(self.host(*host, Side::Both), effect + more, q.max(*of_more));
                 }
                 None => self.say(self.host(*host, Side::Out), *effect, *q),
             }
@@ -330,10 +319,8 @@ impl Judge<'_> {
                 let effect = |host: HostId| fit.out[host.index()] + fit.into[host.index()];
                 let [inside, outside] =
                     [inside, outside].map(|hosts| hosts.into_iter().map(effect).collect::<Vec<f64>>());
-                if inside.len() < 3 || outside.len() < 3 {
-                    continue;
-                }
-                if let Some(contrast) = Contrast::of(&outside, &inside, false, ALPHA) {
+                let are_enough = inside.len() >= 3 && outside.len() >= 3;
+                if are_enough && let Some(contrast) = Contrast::of(&outside, &inside, false, ALPHA) {
                     let subject = Subject::Label { label: label.to_owned(), value: value.to_owned() };
                     judged.push((subject, contrast.shift, contrast.p));
                 }

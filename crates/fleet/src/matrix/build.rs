@@ -6,7 +6,7 @@ use crate::plan::Plan;
 use crate::result::{Ending, PairResult, Reason};
 use metrics::Wall;
 use model::document::Document as _;
-use model::{CaveatLevel, Figure, Outcome, Status, Way};
+use model::{Figure, Outcome, Status, Way};
 use std::collections::HashMap;
 
 /// Most caveats of a cell.
@@ -72,31 +72,26 @@ impl<'a> MatrixBuilder<'a> {
         None
     }
 
-    /// Counts the tasks that `of` has a reason for.
-    fn count(&mut self, of: impl Fn(Seen) -> Option<Reason>) {
-        for (task, seen) in self.plan.tasks.iter().zip(&self.seen) {
-            if let Some(reason) = of(*seen)
-                && let Some(at) = self.at.get(&(task.from, task.to, task.test))
-            {
-                let n = self.cells[*at].missing.entry(reason).or_default();
-                *n = n.saturating_add(1);
-            }
-        }
-    }
-
     /// The matrix of what has come until `made`.
     #[must_use]
-    pub fn build(mut self, made: Wall) -> Matrix {
-        self.count(|seen| match seen {
-            Seen::Missing(reason) => Some(reason),
-            Seen::Nothing | Seen::Measured => None,
-        });
-        for cell in self.cells.iter_mut().filter(|cell| cell.missing.is_empty()) {
+    pub fn build(self, made: Wall) -> Matrix {
+        let MatrixBuilder { plan, mut cells, at, seen } = self;
+        let mut has_reason = vec![false; cells.len()];
+        for (task, seen) in plan.tasks.iter().zip(&seen) {
+            let Some(at) = at.get(&(task.from, task.to, task.test)).copied() else { continue };
+            has_reason[at] |= matches!(seen, Seen::Missing(_));
+            let reason = match seen {
+                Seen::Missing(reason) => *reason,
+                Seen::Nothing => Reason::NotMeasuredYet,
+                Seen::Measured => continue,
+            };
+            let n = cells[at].missing.entry(reason).or_default();
+            *n = n.saturating_add(1);
+        }
+        for (cell, _) in cells.iter_mut().zip(has_reason).filter(|(_, has_reason)| !has_reason) {
             // It was said about a repeat that has an outcome now.
             cell.detail.clear();
         }
-        self.count(|seen| (seen == Seen::Nothing).then_some(Reason::NotMeasuredYet));
-        let MatrixBuilder { plan, cells, .. } = self;
         let mut matrix = Matrix {
             schema: SCHEMA.to_owned(),
             run: plan.run,
@@ -132,9 +127,5 @@ fn note(cell: &mut Cell, outcome: &Outcome, way: Way) {
             cell.caveats.push(CellCaveat { code: caveat.code.clone(), level: caveat.level, text });
         }
     }
-    cell.caveats.sort_by_key(|caveat| match caveat.level {
-        CaveatLevel::Invalid => 0,
-        CaveatLevel::Caution => 1,
-        CaveatLevel::Note => 2,
-    });
+    cell.caveats.sort_by_key(|caveat| caveat.level);
 }

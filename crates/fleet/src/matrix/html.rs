@@ -26,7 +26,11 @@ pub fn write_html(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let page = Page { matrix, view: View::of(matrix), listed: listed(matrix) };
-    let (summary, made, run) = (summary(matrix), at(matrix.made), matrix.run);
+    let made = match jiff::Timestamp::from_nanosecond(matrix.made.0.into()) {
+        Ok(at) if matrix.made.0 > 0 => format!("{at:.0}").replace('T', " ").replace('Z', " UTC"),
+        _ => "at a time that is not known".to_owned(),
+    };
+    let (summary, run) = (summary(matrix), matrix.run);
     let (summary, verdict) = (escape(&summary), if matrix.verdicts.is_empty() { "good" } else { "warning" });
     writeln!(
         out,
@@ -44,13 +48,6 @@ pub fn write_html(
     page.pairs(report, out)?;
     hosts(matrix, out)?;
     writeln!(out, "</main>\n</body>\n</html>")
-}
-
-fn at(wall: Wall) -> String {
-    match jiff::Timestamp::from_nanosecond(wall.0.into()) {
-        Ok(at) if wall.0 > 0 => format!("{at:.0}").replace('T', " ").replace('Z', " UTC"),
-        _ => "at a time that is not known".to_owned(),
-    }
 }
 
 fn verdicts(matrix: &Matrix, out: &mut dyn Write) -> io::Result<()> {

@@ -3,9 +3,9 @@
 use super::{Cell, Matrix};
 use crate::inventory::Host;
 use crate::result::Reason;
-use crate::verdict::{Subject, figure, median};
+use crate::verdict::{Bounds, LABELS, Subject, figure, median};
 use metrics::{Clamped, real};
-use model::{Figure, Unit};
+use model::Figure;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Most rows of a matrix.
@@ -13,8 +13,6 @@ const MOST_LINES: usize = 120;
 /// What is said instead of pictures where hosts are more than rows, and no label gathers them.
 pub(super) const TOO_MANY: &str =
     "There are too many hosts for a picture, and no label gathers them: give them site or rack.";
-/// Labels that hosts are sorted by, and gathered by where there are many.
-const ORDER: [&str; 4] = ["site", "rack", "rail", "role"];
 
 /// A row, and a column: a host, or all hosts of a label.
 pub(super) struct Line {
@@ -82,32 +80,37 @@ impl View {
         let mut order: Vec<&Host> =
             hosts.iter().filter(|host| taking_part.contains(host.name.as_str())).collect();
         order.sort_by_cached_key(|host| {
-            (ORDER.map(|label| natural(host.label(label).unwrap_or(""))), natural(&host.name))
+            (LABELS.map(|label| natural(host.label(label).unwrap_or(""))), natural(&host.name))
         });
         let gathered = (order.len() > MOST_LINES).then(|| gathering(&order)).flatten();
         let too_many = order.len() > MOST_LINES && gathered.is_none();
-        let lead = ORDER
+        let lead = LABELS
             .into_iter()
             .find(|label| order.iter().any(|host| host.label(label) != order[0].label(label)));
         let mut lines: Vec<Line> = Vec::new();
         let mut line_of = HashMap::new();
-        let mut before: Option<&Host> = None;
-        for host in order.iter().copied().filter(|_| !too_many) {
+        for (at, host) in order.iter().enumerate().filter(|_| !too_many) {
             let name = gathered.map_or(host.name.as_str(), |label| host.label(label).unwrap_or("-"));
             let known = gathered.and_then(|_| lines.iter().position(|line| line.name == name));
             line_of.insert(host.name.as_str(), known.unwrap_or(lines.len()));
-            if known.is_none() {
-                let labels = ORDER.iter().filter_map(|label| Some(format!("{label} {}", host.label(label)?)));
-                let labels =
-                    if gathered.is_none() { labels.collect::<Vec<_>>().join(", ") } else { String::new() };
-                let other =
-                    |before: &Host| lead.is_some_and(|label| before.label(label) != host.label(label));
-                let first = gathered.is_none() && before.is_some_and(other);
-                lines.push(Line { name: name.to_owned(), labels, first });
+            if known.is_some() {
+                continue;
             }
-            before = Some(host);
+            let (mut labels, mut first) = (Vec::new(), false);
+            if gathered.is_none() {
+                labels.extend(
+                    LABELS.iter().filter_map(|label| Some(format!("{label} {}", host.label(label)?))),
+                );
+                first = at > 0 && lead.is_some_and(|label| order[at - 1].label(label) != host.label(label));
+            }
+            lines.push(Line { name: name.to_owned(), labels: labels.join(", "), first });
         }
-        let named = named(matrix);
+        // The pairs that verdicts name, with the figure.
+        let named = matrix.verdicts.iter().filter_map(|verdict| match &verdict.subject {
+            Subject::Pair { from, to } => Some((verdict.figure.as_str(), from.as_str(), to.as_str())),
+            _ => None,
+        });
+        let named: BTreeSet<(&str, &str, &str)> = named.collect();
         let mut figures: Vec<(u16, &'static str)> = matrix.figures().collect();
         if figures.is_empty() && !matrix.tests.is_empty() {
             // Nothing is measured yet: a picture of the reasons.
@@ -121,15 +124,6 @@ impl View {
         let pictures = pictures.collect();
         View { lines, pictures, gathered, too_many }
     }
-}
-
-/// The pairs that verdicts name, with the figure.
-fn named(matrix: &Matrix) -> BTreeSet<(&str, &str, &str)> {
-    let pairs = matrix.verdicts.iter().filter_map(|verdict| match &verdict.subject {
-        Subject::Pair { from, to } => Some((verdict.figure.as_str(), from.as_str(), to.as_str())),
-        _ => None,
-    });
-    pairs.collect()
 }
 
 fn picture(
@@ -169,10 +163,7 @@ fn picture(
 impl Picture {
     /// Where a value is between the best, 0, and the worst, 1. Times and rates count by their ratios.
     pub(super) fn place(&self, value: f64) -> f64 {
-        let scale = |value: f64| match self.figure.unit() {
-            Unit::Percent | Unit::Share | Unit::Count => value,
-            _ => value.max(f64::MIN_POSITIVE).ln(),
-        };
+        let scale = |value| Bounds::of(self.figure).scale(value);
         let (low, high) = (scale(self.range.0), scale(self.range.1));
         // Differences of less than a hundredth are no contrast.
         let wide = (high - low).max(0.01);
@@ -202,7 +193,7 @@ impl Picture {
 fn gathering(hosts: &[&Host]) -> Option<&'static str> {
     let values =
         |label: &str| hosts.iter().filter_map(|host| host.label(label)).collect::<BTreeSet<_>>().len();
-    let counts = ORDER.into_iter().map(|label| (values(label), label));
+    let counts = LABELS.into_iter().map(|label| (values(label), label));
     counts.filter(|(n, _)| (2..=MOST_LINES).contains(n)).max_by_key(|(n, _)| *n).map(|(_, label)| label)
 }
 
