@@ -59,41 +59,12 @@ impl Record {
         &self.plan
     }
 
-    /// Shows every result to `each`, in the order in which they came. What follows a line that was cut off is not read.
+    /// Shows every result to `each`, in the order in which they came. What follows a line that was cut off is not read. Returns the
+    /// bytes of whole lines.
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub fn results(&self, each: impl FnMut(PairResult)) -> io::Result<()> {
-        self.read(each).map(drop)
-    }
-
-    /// The tasks that have a result that is not to be tried again: an outcome, or a reason that does not pass.
-    ///
-    /// # Errors
-    /// When the file cannot be read.
-    pub fn over(&self) -> io::Result<Vec<TaskId>> {
-        let mut over = Vec::new();
-        self.read(|result| {
-            let again = result.ending.reason().is_some_and(crate::result::Reason::is_resumed);
-            over.extend((!again).then_some(result.task));
-        })?;
-        Ok(over)
-    }
-
-    /// Goes on after the last whole line.
-    ///
-    /// # Errors
-    /// When the file cannot be read or written.
-    pub fn append(&self) -> io::Result<Appender> {
-        let length = self.read(|_| {})?;
-        let mut file = OpenOptions::new().create(true).write(true).truncate(false).open(&self.path)?;
-        file.set_len(length)?;
-        file.seek(SeekFrom::End(0))?;
-        Ok(Appender { file, length })
-    }
-
-    /// Reads whole lines; returns their bytes.
-    fn read(&self, mut each: impl FnMut(PairResult)) -> io::Result<u64> {
+    pub fn results(&self, mut each: impl FnMut(PairResult)) -> io::Result<u64> {
         let file = match File::open(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
             file => file?,
@@ -111,6 +82,31 @@ impl Record {
                 each(result);
             }
         }
+    }
+
+    /// The tasks that have a result that is not to be tried again: an outcome, or a reason that does not pass.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn over(&self) -> io::Result<Vec<TaskId>> {
+        let mut over = Vec::new();
+        self.results(|result| {
+            let again = result.ending.reason().is_some_and(crate::result::Reason::is_resumed);
+            over.extend((!again).then_some(result.task));
+        })?;
+        Ok(over)
+    }
+
+    /// Goes on after the last whole line.
+    ///
+    /// # Errors
+    /// When the file cannot be read or written.
+    pub fn append(&self) -> io::Result<Appender> {
+        let length = self.results(|_| {})?;
+        let mut file = OpenOptions::new().create(true).write(true).truncate(false).open(&self.path)?;
+        file.set_len(length)?;
+        file.seek(SeekFrom::End(0))?;
+        Ok(Appender { file, length })
     }
 }
 

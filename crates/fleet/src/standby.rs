@@ -10,24 +10,31 @@
 //! stopped and wakes up after another has taken over can write nothing. Agents are told of a result that it is stored only after the
 //! log has it: none is lost with a controller, and none counts twice.
 
-mod lease;
 mod log;
 
 use crate::threads::no_thread;
 use crate::transport::nats::{Server, Tell, runtime, token};
+use async_nats::jetstream::kv::{CreateErrorKind, UpdateErrorKind};
 use async_nats::jetstream::{self, kv, stream};
-pub use lease::Lease;
 pub use log::{Keeper, Log};
+use metrics::Mono;
+use std::fmt::Display;
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::oneshot;
+use tokio::task;
 use uuid::Uuid;
 
 /// How long a lease lasts without its holder.
 pub const LEASE: Duration = Duration::from_secs(10);
+/// Time from one renewal to the next.
+const RENEWAL: Duration = Duration::from_secs(2);
+/// How much sooner than the server its holder takes a lease for over.
+const MARGIN: Duration = Duration::from_secs(2);
 /// How long the log of a run is kept.
 const KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
 /// How long a request to the server may take.
@@ -59,7 +66,7 @@ impl Shared {
         let place = Arc::new(Place::open(&runtime, server, tell)?);
         let (closing, closed) = oneshot::channel::<()>();
         let thread = thread::Builder::new().name("jetstream".to_owned()).spawn(move || {
-            // It drives what other threads wait for.
+            // It drives what other threads wait for, until the sender is dropped.
             let _ = runtime.block_on(closed);
         });
         let thread = thread.map_err(no_thread)?;
@@ -75,8 +82,8 @@ impl Shared {
         let all = format!("{}.*", place.prefix);
         let subjects = place.wait(async {
             use futures_util::TryStreamExt as _;
-            let subjects = place.stream.info_with_subjects(all).await.map_err(|e| failed(&e))?;
-            subjects.try_collect::<Vec<_>>().await.map_err(|e| failed(&e))
+            let subjects = place.stream.info_with_subjects(all).await.map_err(failed)?;
+            subjects.try_collect::<Vec<_>>().await.map_err(failed)
         })?;
         Ok(subjects.iter().filter_map(|(subject, _)| subject.rsplit('.').next()?.parse().ok()).collect())
     }
@@ -84,9 +91,7 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        if let Some(closing) = self.closing.take() {
-            let _ = closing.send(());
-        }
+        self.closing = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -103,17 +108,13 @@ impl Place {
             ));
         }
         let prefix = format!("netcaliper.{fleet}.log");
-        let opened = runtime.block_on(async {
-            let client = server.connect("netcaliper controller", false, tell).await?;
-            let jetstream =
-                jetstream::context::ContextBuilder::new().timeout(REQUEST).ack_timeout(REQUEST).build(client);
-            let stream = made(&jetstream, &fleet, &prefix).await?;
-            let leases = leased(&jetstream, &fleet).await?;
-            Ok::<_, String>((jetstream, stream, leases))
-        });
-        let (jetstream, stream, leases) = opened?;
-        let handle = runtime.handle().clone();
-        Ok(Place { handle, jetstream, stream, leases, prefix })
+        let client = runtime.block_on(server.connect("netcaliper controller", false, tell))?;
+        let context = jetstream::context::ContextBuilder::new().timeout(REQUEST).ack_timeout(REQUEST);
+        // A context starts a task.
+        let jetstream = runtime.block_on(async { context.build(client) });
+        let stream = runtime.block_on(made(&jetstream, &fleet, &prefix))?;
+        let leases = runtime.block_on(leased(&jetstream, &fleet))?;
+        Ok(Place { handle: runtime.handle().clone(), jetstream, stream, leases, prefix })
     }
 
     fn wait<T>(&self, what: impl Future<Output = T>) -> T {
@@ -125,28 +126,26 @@ impl Place {
     }
 }
 
-/// Copies of what is stored: as many as a cluster of three has, or the one that a single server has.
-const REPLICAS: [usize; 2] = [3, 1];
+/// Makes what is stored with as many copies as a cluster of three has, or the one that a single server has.
+async fn replicated<T, E: Display>(make: impl AsyncFn(usize) -> Result<T, E>) -> Result<T, String> {
+    match make(3).await {
+        Ok(made) => Ok(made),
+        Err(_) => make(1).await.map_err(failed),
+    }
+}
 
 async fn made(jetstream: &jetstream::Context, fleet: &str, prefix: &str) -> Result<stream::Stream, String> {
-    let mut last = String::new();
-    for num_replicas in REPLICAS {
-        let config = stream::Config {
-            name: format!("netcaliper-{fleet}"),
-            description: Some("Logs of a fleet's runs".to_owned()),
-            subjects: vec![format!("{prefix}.*")],
-            max_age: KEPT,
-            // A log that lost its beginning would be measured again.
-            discard: stream::DiscardPolicy::New,
-            num_replicas,
-            ..stream::Config::default()
-        };
-        match jetstream.get_or_create_stream(config).await {
-            Ok(stream) => return Ok(stream),
-            Err(e) => last = failed(&e),
-        }
-    }
-    Err(last)
+    let config = |num_replicas| stream::Config {
+        name: format!("netcaliper-{fleet}"),
+        description: Some("Logs of a fleet's runs".to_owned()),
+        subjects: vec![format!("{prefix}.*")],
+        max_age: KEPT,
+        // A log that lost its beginning would be measured again.
+        discard: stream::DiscardPolicy::New,
+        num_replicas,
+        ..stream::Config::default()
+    };
+    replicated(async |replicas| jetstream.get_or_create_stream(config(replicas)).await).await
 }
 
 async fn leased(jetstream: &jetstream::Context, fleet: &str) -> Result<kv::Store, String> {
@@ -154,19 +153,148 @@ async fn leased(jetstream: &jetstream::Context, fleet: &str) -> Result<kv::Store
     if let Ok(leases) = jetstream.get_key_value(&bucket).await {
         return Ok(leases);
     }
-    let mut last = String::new();
-    for num_replicas in REPLICAS {
-        // The bucket's age ends a lease, not the key's: a key that was deleted and made again would have none (async-nats 0.51).
-        let config =
-            kv::Config { bucket: bucket.clone(), max_age: LEASE, num_replicas, ..kv::Config::default() };
-        match jetstream.create_key_value(config).await {
-            Ok(leases) => return Ok(leases),
-            Err(e) => last = failed(&e),
-        }
-    }
-    Err(last)
+    // The bucket's age ends a lease, not the key's: a key that was deleted and made again would have none (async-nats 0.51).
+    let (bucket, max_age) = (&bucket, LEASE);
+    let config =
+        |num_replicas| kv::Config { bucket: bucket.clone(), max_age, num_replicas, ..kv::Config::default() };
+    replicated(async |replicas| jetstream.create_key_value(config(replicas)).await).await
 }
 
-fn failed(e: &dyn std::fmt::Display) -> String {
+fn failed(e: impl Display) -> String {
     format!("JetStream of the NATS server (nats-server -js): {e}")
+}
+
+/// The right to lead a run, renewed until it is dropped, or lost.
+pub struct Lease {
+    run: Uuid,
+    held: Arc<Held>,
+    place: Arc<Place>,
+    renewing: task::JoinHandle<()>,
+}
+
+/// What a lease shares with its renewal.
+struct Held {
+    /// Until when its holder may rely on it, ns of this process's clock; 0 when it is lost.
+    until: AtomicU64,
+    revision: AtomicU64,
+    clock: io::Clock,
+}
+
+impl Held {
+    fn is_valid(&self) -> bool {
+        self.clock.now() < Mono(self.until.load(Ordering::Acquire))
+    }
+
+    /// It was taken by a request that was sent at this time.
+    fn begin(&self, sent: Mono, revision: u64) {
+        let lasts = u64::try_from((LEASE - MARGIN).as_nanos()).unwrap_or(0);
+        self.revision.store(revision, Ordering::Release);
+        self.until.store(sent.plus(lasts).0, Ordering::Release);
+    }
+
+    /// It was renewed by a request that was sent at this time; whether it is held. One that has lapsed meanwhile stays lost, since
+    /// its holder may have ended its work by that.
+    fn renew(&self, sent: Mono, revision: u64) -> bool {
+        let is_valid = self.is_valid();
+        if is_valid {
+            self.begin(sent, revision);
+        }
+        is_valid
+    }
+
+    fn revision(&self) -> u64 {
+        self.revision.load(Ordering::Acquire)
+    }
+}
+
+impl Shared {
+    /// Takes the lease of a run, unless another controller has it. `holder` tells controllers apart.
+    ///
+    /// # Errors
+    /// One sentence, when the server does not answer.
+    pub fn lead(&self, run: Uuid, holder: &str) -> Result<Option<Lease>, String> {
+        let place = Arc::clone(&self.place);
+        let clock = io::Clock::new();
+        let (sent, value) = (clock.now(), holder.as_bytes().to_vec());
+        match place.wait(place.leases.create(run.to_string(), value.into())) {
+            Err(e) if e.kind() == CreateErrorKind::AlreadyExists => Ok(None),
+            Err(e) => Err(failed(e)),
+            Ok(revision) => {
+                let held =
+                    Arc::new(Held { until: AtomicU64::new(0), revision: AtomicU64::new(revision), clock });
+                held.begin(sent, revision);
+                let renewing = renew(Arc::clone(&place), run, Arc::clone(&held), holder.to_owned());
+                let renewing = place.handle.spawn(renewing);
+                Ok(Some(Lease { run, held, place, renewing }))
+            }
+        }
+    }
+}
+
+impl Lease {
+    /// The run.
+    #[must_use]
+    pub fn run(&self) -> Uuid {
+        self.run
+    }
+
+    /// Whether the lease still is this controller's.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.held.is_valid()
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.renewing.abort();
+        if self.is_held() {
+            // Where this fails, the lease ends by its age.
+            let (run, revision) = (self.run.to_string(), Some(self.held.revision()));
+            let release = self.place.leases.delete_expect_revision(run, revision);
+            let _ = self.place.wait(async { tokio::time::timeout(RENEWAL, release).await });
+        }
+    }
+}
+
+/// Renews a lease until it is lost.
+async fn renew(place: Arc<Place>, run: Uuid, held: Arc<Held>, holder: String) {
+    let key = run.to_string();
+    while held.is_valid() {
+        tokio::time::sleep(RENEWAL).await;
+        let (sent, revision) = (held.clock.now(), held.revision());
+        match place.leases.update(&key, holder.clone().into(), revision).await {
+            Ok(revision) if held.renew(sent, revision) => {}
+            Ok(_) => break,
+            Err(e) if e.kind() == UpdateErrorKind::WrongLastRevision => {
+                // A renewal whose answer was lost is this holder's own.
+                let entry = place.leases.entry(&key).await;
+                match entry {
+                    Ok(Some(entry)) if entry.value == holder && entry.revision > revision => {
+                        held.revision.store(entry.revision, Ordering::Release);
+                    }
+                    Ok(_) => held.until.store(0, Ordering::Release),
+                    Err(_) => {}
+                }
+            }
+            // The server does not answer: its holder tries again as long as the lease may last.
+            Err(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_that_has_lapsed_does_not_come_back() {
+        let clock = io::Clock::new();
+        let held = Held { until: AtomicU64::new(0), revision: AtomicU64::new(1), clock };
+        held.begin(clock.now(), 1);
+        assert!(held.renew(clock.now(), 2) && held.is_valid());
+        held.until.store(clock.now().0, Ordering::Release);
+        assert!(!held.renew(clock.now(), 3) && !held.is_valid());
+        assert_eq!(held.revision(), 2);
+    }
 }

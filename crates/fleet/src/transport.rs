@@ -41,12 +41,9 @@ pub trait Transport {
 
 /// Waits at most so long for what the threads of a transport send, and takes all that has come.
 fn arrived(arrivals: &Receiver<(HostId, Arrival)>, wait: Duration) -> Vec<(HostId, Arrival)> {
-    match arrivals.recv_timeout(wait) {
-        Ok(first) => std::iter::once(first).chain(arrivals.try_iter().take(10_000)).collect(),
-        Err(RecvTimeoutError::Timeout) => Vec::new(),
-        Err(RecvTimeoutError::Disconnected) => {
-            thread::sleep(wait);
-            Vec::new()
-        }
+    let first = arrivals.recv_timeout(wait);
+    if matches!(first, Err(RecvTimeoutError::Disconnected)) {
+        thread::sleep(wait);
     }
+    first.into_iter().chain(arrivals.try_iter().take(10_000)).collect()
 }

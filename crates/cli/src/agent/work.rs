@@ -47,7 +47,7 @@ pub(crate) fn agent(args: &AgentArgs) -> Result<Exit, CliError> {
     if let Some(server) = args.nats.server()? {
         end_on_signals(&inputs.0)?;
         let name = args.name.clone().unwrap_or_else(host_name);
-        let served = fleet::transport::nats::agent::serve(&mut agent, &inputs, server, &name, stderr::tell);
+        let served = fleet::transport::nats::serve(&mut agent, &inputs, server, &name, stderr::tell);
         return served.map(|()| Exit::Good).map_err(CliError::failed);
     }
     #[cfg(not(feature = "nats"))]

@@ -259,8 +259,9 @@ impl Lead for Leading<'_> {
 
     fn join(&mut self, journal: &mut Journal) -> Result<(), CliError> {
         let epoch = lock(&self.keeper).epoch();
-        let mirror = Box::new(Arc::clone(&self.keeper));
-        journal.adopt(epoch, std::mem::take(&mut self.results), Some(mirror)).map_err(CliError::failed)
+        let keeper = Arc::clone(&self.keeper);
+        let mirror = move |results: &[_]| lock(&keeper).append(results);
+        journal.adopt(epoch, std::mem::take(&mut self.results), Some(Box::new(mirror))).map_err(CliError::failed)
     }
 
     fn end(&mut self) -> Result<(), CliError> {

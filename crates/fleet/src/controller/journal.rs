@@ -13,7 +13,6 @@ use crate::spool::write_whole;
 use metrics::Wall;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -28,28 +27,25 @@ struct Held {
 }
 
 impl Held {
+    fn read(folder: &Path) -> io::Result<Held> {
+        Ok(serde_json::from_slice(&fs::read(folder.join("reach.json"))?)?)
+    }
+
     fn write(&self, folder: &Path) -> io::Result<()> {
         write_whole(&folder.join("reach.json"), &serde_json::to_vec(self)?)
     }
 }
 
-/// A second place for the results of a run, which has each before the run's folder has it.
-pub trait Mirror: Send + fmt::Debug {
-    /// Adds results; they are safe there when this returns.
-    ///
-    /// # Errors
-    /// When the place does not take them.
-    fn append(&mut self, results: &[PairResult]) -> io::Result<()>;
-}
+/// Adds results to a second place, which has each before the run's folder has it; they are safe there when this returns.
+pub type Mirror = Box<dyn FnMut(&[PairResult]) -> io::Result<()> + Send>;
 
 /// The folder of a run, held by one controller.
-#[derive(Debug)]
 pub struct Journal {
     folder: PathBuf,
     record: Record,
     appender: Appender,
     held: Held,
-    mirror: Option<Box<dyn Mirror>>,
+    mirror: Option<Mirror>,
     /// Unlocked when closed.
     _lock: File,
 }
@@ -88,8 +84,7 @@ impl Journal {
         let lock = hold(folder)?;
         // What another controller wrote before it ended.
         let record = Record::open(folder).map_err(failed)?;
-        let held = fs::read(folder.join("reach.json")).map_err(failed)?;
-        let mut held: Held = serde_json::from_slice(&held).map_err(|e| failed(e.into()))?;
+        let mut held = Held::read(folder).map_err(failed)?;
         held.epoch += 1;
         held.write(folder).map_err(failed)?;
         let _ = fs::remove_file(folder.join("cancel"));
@@ -124,13 +119,11 @@ impl Journal {
     /// # Errors
     /// When the folder does not tell.
     pub fn reach_in(folder: &Path) -> io::Result<serde_json::Value> {
-        let held: Held = serde_json::from_slice(&fs::read(folder.join("reach.json"))?)?;
-        Ok(held.reach)
+        Held::read(folder).map(|held| held.reach)
     }
 
     /// Number of this controller among those that the run has had, from 1.
-    #[must_use]
-    pub fn epoch(&self) -> u64 {
+    pub(crate) fn epoch(&self) -> u64 {
         self.held.epoch
     }
 
@@ -140,7 +133,7 @@ impl Journal {
     /// When the disk, or the mirror, does not take them.
     pub fn append(&mut self, results: &[PairResult]) -> io::Result<()> {
         if let Some(mirror) = &mut self.mirror {
-            mirror.append(results)?;
+            mirror(results)?;
         }
         self.appender.push(results)
     }
@@ -149,12 +142,7 @@ impl Journal {
     ///
     /// # Errors
     /// When the disk does not take them.
-    pub fn adopt(
-        &mut self,
-        epoch: u64,
-        results: Vec<PairResult>,
-        mirror: Option<Box<dyn Mirror>>,
-    ) -> io::Result<()> {
+    pub fn adopt(&mut self, epoch: u64, results: Vec<PairResult>, mirror: Option<Mirror>) -> io::Result<()> {
         let known = latest(&self.record)?;
         let is_measured = |result: &PairResult| result.ending.reason().is_none();
         let is_new = |result: &PairResult| match known.get(&result.task) {
@@ -170,7 +158,7 @@ impl Journal {
         self.held.write(&self.folder)?;
         self.mirror = mirror;
         // Where the mirror has lost what this disk has.
-        self.mirror.as_mut().map_or(Ok(()), |mirror| mirror.append(&only_here))
+        self.mirror.as_mut().map_or(Ok(()), |mirror| mirror(&only_here))
     }
 
     /// Whether the run is to be cancelled.
@@ -186,10 +174,10 @@ impl Journal {
     pub fn end_all(&mut self, ended: Wall, why: &str) -> io::Result<usize> {
         let results = latest(&self.record)?;
         let tasks = self.record.plan().tasks.iter().map(|task| task.id);
-        let missing: Vec<TaskId> = tasks.filter(|task| !results.contains_key(task)).collect();
+        let missing = tasks.filter(|task| !results.contains_key(task));
         let ending = || Ending::missing(Reason::Cancelled, why);
         let ended = |task| PairResult { task, attempts: 0, ended, ending: ending() };
-        let results: Vec<PairResult> = missing.into_iter().map(ended).collect();
+        let results: Vec<PairResult> = missing.map(ended).collect();
         self.append(&results)?;
         Ok(results.len())
     }
@@ -263,15 +251,15 @@ mod tests {
             ending: Ending::missing(reason, ""),
         };
         journal.append(&[result(Reason::Failed)]).unwrap();
-        assert!(is_held(&folder) && Journal::resume(&folder).unwrap_err().contains("another controller"));
+        assert!(is_held(&folder) && Journal::resume(&folder).err().unwrap().contains("another controller"));
         request_cancel(&folder).unwrap();
-        assert!(journal.is_cancelled());
+        assert!(is_cancel_requested(&folder));
         drop(journal);
         assert!(!is_held(&folder));
-        assert!(Journal::create(&folder, plan, "how".into()).unwrap_err().contains("resume"));
+        assert!(Journal::create(&folder, plan, "how".into()).err().unwrap().contains("resume"));
         let mut journal = Journal::resume(&folder).unwrap();
         assert_eq!(
-            (journal.epoch(), journal.is_cancelled(), journal.reach().as_str()),
+            (journal.epoch(), is_cancel_requested(&folder), journal.reach().as_str()),
             (2, false, Some("how"))
         );
         journal.append(&[result(Reason::Refused)]).unwrap();

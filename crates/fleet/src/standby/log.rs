@@ -1,18 +1,15 @@
 //! The log of a run: its plan, its results, its end.
 
 use super::{Lease, Place, Shared, failed};
-use crate::controller::Mirror;
 use crate::message::MAX_REPORT;
 use crate::plan::Plan;
-use crate::result::PairResult;
-use crate::threads::lock;
+use crate::result::{Ending, PairResult};
 use async_nats::jetstream::context::PublishErrorKind;
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::stream::RawMessageErrorKind;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -75,7 +72,7 @@ impl Shared {
         match self.place.wait(last) {
             Ok(message) => Ok(matches!(serde_json::from_slice(&message.payload), Ok(Entry::Over))),
             Err(e) if e.kind() == RawMessageErrorKind::NoMessageFound => Ok(false),
-            Err(e) => Err(failed(&e)),
+            Err(e) => Err(failed(e)),
         }
     }
 
@@ -88,14 +85,14 @@ impl Shared {
         if self.is_over(lease.run())? || self.log(lease.run())?.is_some() {
             return Ok(());
         }
-        let text = serde_json::to_string(plan).map_err(|e| failed(&e))?;
+        let text = serde_json::to_string(plan).map_err(failed)?;
         let parts = parts(&text);
         let of = u32::try_from(parts.len()).ok().filter(|of| *of <= MOST_PARTS);
-        let of = of.ok_or_else(|| failed(&"the plan is too long to be shared: choose fewer pairs"))?;
+        let of = of.ok_or_else(|| failed("the plan is too long to be shared: choose fewer pairs"))?;
         // What a controller left that ended in the middle of this.
         let purge = place.stream.purge().filter(place.subject(lease.run()));
-        place.wait(async { purge.await }).map_err(|e| failed(&e))?;
-        let mut keeper = Keeper { place: Arc::clone(place), subject: place.subject(lease.run()), last: 0 };
+        place.wait(async { purge.await }).map_err(failed)?;
+        let mut keeper = self.keeper(lease.run(), 0);
         for (part, text) in (0..).zip(parts) {
             keeper.write(&Entry::Plan { part, of, text: text.to_owned() }).map_err(|e| e.to_string())?;
         }
@@ -108,14 +105,17 @@ impl Shared {
     /// One sentence, when the server does not answer, or another controller was faster.
     pub fn take_over(&self, lease: &Lease, controller: &str) -> Result<(Log, Keeper), String> {
         let run = lease.run();
-        let log = self.log(run)?.ok_or_else(|| failed(&format!("run {run} has no plan in its log")))?;
-        let place = Arc::clone(&self.place);
-        let mut keeper = Keeper { subject: place.subject(run), place, last: log.last };
+        let log = self.log(run)?.ok_or_else(|| failed(format!("run {run} has no plan in its log")))?;
+        let mut keeper = self.keeper(run, log.last);
         if !log.is_over {
             let lead = Entry::Lead { controller: controller.to_owned() };
             keeper.write(&lead).map_err(|e| e.to_string())?;
         }
         Ok((log, keeper))
+    }
+
+    fn keeper(&self, run: Uuid, last: u64) -> Keeper {
+        Keeper { place: Arc::clone(&self.place), subject: self.place.subject(run), last }
     }
 
     /// Removes all of a log but its end.
@@ -124,20 +124,7 @@ impl Shared {
     /// One sentence, when the server does not answer.
     pub fn forget(&self, run: Uuid) -> Result<(), String> {
         let purge = self.place.stream.purge().filter(self.place.subject(run)).keep(1);
-        self.place.wait(async { purge.await }).map(drop).map_err(|e| failed(&e))
-    }
-}
-
-/// Shared with the one that writes the end of the log.
-impl Mirror for Arc<Mutex<Keeper>> {
-    fn append(&mut self, results: &[PairResult]) -> io::Result<()> {
-        lock(self).append(results)
-    }
-}
-
-impl fmt::Debug for Keeper {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} to {}", self.subject, self.last)
+        self.place.wait(async { purge.await }).map(drop).map_err(failed)
     }
 }
 
@@ -156,21 +143,17 @@ impl Keeper {
         self.write(&Entry::Over)
     }
 
-    /// Writes a message behind the last one that this controller knows.
-    fn write(&mut self, entry: &Entry) -> io::Result<()> {
-        let payload = serde_json::to_vec(entry)?;
-        let place = Arc::clone(&self.place);
-        let published = place.wait(publish(&place, &self.subject, &payload, self.last));
-        self.last = published.map_err(io::Error::other)?;
-        Ok(())
-    }
-}
-
-impl Mirror for Keeper {
-    fn append(&mut self, results: &[PairResult]) -> io::Result<()> {
+    /// Writes results: they are safe on the server when this returns.
+    ///
+    /// # Errors
+    /// When another controller writes the log, or the server does not take them.
+    pub fn append(&mut self, results: &[PairResult]) -> io::Result<()> {
         let (mut batch, mut length) = (Vec::new(), 0);
         for result in results {
-            let own = result.ending.length() + 1_000;
+            let own = match &result.ending {
+                Ending::Measured(outcome) => outcome.get().len() + 1_000,
+                Ending::Missing { detail, .. } => detail.len() + 1_000,
+            };
             if length + own > MAX_REPORT && !batch.is_empty() {
                 self.write(&Entry::Results(std::mem::take(&mut batch)))?;
                 length = 0;
@@ -179,6 +162,15 @@ impl Mirror for Keeper {
             length += own;
         }
         if batch.is_empty() { Ok(()) } else { self.write(&Entry::Results(batch)) }
+    }
+
+    /// Writes a message behind the last one that this controller knows.
+    fn write(&mut self, entry: &Entry) -> io::Result<()> {
+        let payload = serde_json::to_vec(entry)?;
+        let place = Arc::clone(&self.place);
+        let published = place.wait(publish(&place, &self.subject, &payload, self.last));
+        self.last = published.map_err(io::Error::other)?;
+        Ok(())
     }
 }
 
@@ -203,7 +195,7 @@ async fn publish(place: &Place, subject: &str, payload: &[u8], last: u64) -> Res
                     _ => Err("another controller has taken the run over".to_owned()),
                 };
             }
-            Err(e) if tries == 0 => return Err(failed(&e)),
+            Err(e) if tries == 0 => return Err(failed(e)),
             Err(_) => tokio::time::sleep(PAUSE).await,
         }
         tries -= 1;
@@ -219,7 +211,7 @@ async fn read(place: &Place, run: Uuid) -> Result<Option<Log>, String> {
         let message = match next.send().await {
             Ok(message) => message,
             Err(e) if e.kind() == RawMessageErrorKind::NoMessageFound => break,
-            Err(e) => return Err(failed(&e)),
+            Err(e) => return Err(failed(e)),
         };
         log.last = message.sequence;
         match serde_json::from_slice(&message.payload) {
@@ -231,16 +223,16 @@ async fn read(place: &Place, run: Uuid) -> Result<Option<Log>, String> {
             Ok(Entry::Lead { .. }) => {}
             Ok(Entry::Over) => log.is_over = true,
             Ok(Entry::Plan { .. }) | Err(_) => {
-                return Err(failed(&format!("message {} is none of a log", message.sequence)));
+                return Err(failed(format!("message {} is none of a log", message.sequence)));
             }
         }
     }
     if whole != Some(parts) {
         return Ok(None);
     }
-    log.plan = Plan::read(text.as_bytes()).map_err(|e| failed(&e))?;
+    log.plan = Plan::read(text.as_bytes()).map_err(failed)?;
     if log.plan.run != run {
-        return Err(failed(&format!("the log of run {run} has the plan of another one")));
+        return Err(failed(format!("the log of run {run} has the plan of another one")));
     }
     Ok(Some(log))
 }
@@ -248,11 +240,7 @@ async fn read(place: &Place, run: Uuid) -> Result<Option<Log>, String> {
 fn parts(text: &str) -> Vec<&str> {
     let (mut parts, mut rest) = (Vec::new(), text);
     while !rest.is_empty() {
-        let mut end = PART.min(rest.len());
-        while !rest.is_char_boundary(end) {
-            end -= 1;
-        }
-        let (part, more) = rest.split_at(end);
+        let (part, more) = rest.split_at(rest.floor_char_boundary(PART));
         parts.push(part);
         rest = more;
     }

@@ -6,7 +6,7 @@ use super::lines::{Connection, Dial, Named, Undialled};
 use crate::agent::{Agent, Input, drive};
 use crate::message::{self, MAX_ORDER};
 use crate::threads::{lock, no_thread, spawn};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream, ToSocketAddrs as _};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -50,7 +50,7 @@ type Shared = Arc<Mutex<Box<dyn Sealed>>>;
 struct Reader {
     stream: TcpStream,
     sealed: Shared,
-    plain: Vec<u8>,
+    plain: VecDeque<u8>,
 }
 
 impl Read for Reader {
@@ -62,12 +62,9 @@ impl Read for Reader {
                 return Ok(0);
             }
             let opened = lock(&self.sealed).open(&piece[..n]);
-            self.plain = opened.ok_or_else(|| io::Error::other("the connection was tampered with"))?;
+            self.plain = opened.ok_or_else(|| io::Error::other("the connection was tampered with"))?.into();
         }
-        let n = into.len().min(self.plain.len());
-        into[..n].copy_from_slice(&self.plain[..n]);
-        self.plain.drain(..n);
-        Ok(n)
+        self.plain.read(into)
     }
 }
 
@@ -99,7 +96,7 @@ impl Drop for Writer {
 fn halves(stream: &TcpStream, sealed: Box<dyn Sealed>) -> io::Result<(Reader, Writer)> {
     stream.set_read_timeout(None)?;
     let sealed = Arc::new(Mutex::new(sealed));
-    let reader = Reader { stream: stream.try_clone()?, sealed: Arc::clone(&sealed), plain: Vec::new() };
+    let reader = Reader { stream: stream.try_clone()?, sealed: Arc::clone(&sealed), plain: VecDeque::new() };
     Ok((reader, Writer { stream: stream.try_clone()?, sealed }))
 }
 

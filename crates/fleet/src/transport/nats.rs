@@ -8,11 +8,10 @@
 //! Both are messages without a store: what is lost is sent again by the ends, and results wait in the agents' spools. Measured data
 //! never pass the server.
 
-pub mod agent;
-
 use super::{Arrival, Transport, arrived};
+use crate::agent::{Agent, Input, drive};
 use crate::inventory::HostId;
-use crate::message::{self, MAX_REPORT, Of, Order};
+use crate::message::{self, MAX_ORDER, MAX_REPORT, Of, Order};
 use crate::result::Reason;
 use crate::threads::{lock, no_thread};
 use async_nats::connection::State;
@@ -21,7 +20,8 @@ use futures_util::StreamExt as _;
 use metrics::Mono;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
@@ -76,14 +76,14 @@ impl Server {
 
     /// Connects, and goes on trying where `retries`. What the server refuses, then and later, is told.
     pub(crate) async fn connect(&self, name: &str, retries: bool, tell: Tell) -> Result<Client, String> {
-        let failed =
-            |what: &str, e: &dyn std::fmt::Display| format!("NATS server {}: {what}: {e}", self.shown());
+        let failed = |what: &str, e: &dyn Display| format!("NATS server {}: {what}: {e}", self.shown());
+        let of_file = |file: &Path, e: &dyn Display| failed(&file.display().to_string(), e);
         let mut options =
             ConnectOptions::new().name(name).connection_timeout(CONNECT).subscription_capacity(MAX_WAITING);
         let pair = self.certificate.iter().flat_map(|(certificate, key)| [certificate, key]);
         for file in self.ca.iter().chain(pair) {
             // What cannot be read would be an error of TLS without a reason.
-            std::fs::read(file).map_err(|e| failed(&file.display().to_string(), &e))?;
+            std::fs::read(file).map_err(|e| of_file(file, &e))?;
         }
         if let Some(ca) = &self.ca {
             options = options.add_root_certificates(ca.clone());
@@ -91,13 +91,13 @@ impl Server {
         if let Some((certificate, key)) = &self.certificate {
             options = options.add_client_certificate(certificate.clone(), key.clone());
         }
-        if let Some(seed) = &self.nkey {
-            let seed = std::fs::read_to_string(seed).map_err(|e| failed(&seed.display().to_string(), &e))?;
+        if let Some(file) = &self.nkey {
+            let seed = std::fs::read_to_string(file).map_err(|e| of_file(file, &e))?;
             options = options.nkey(seed.trim().to_owned());
         }
         if let Some(creds) = &self.creds {
             let with = options.credentials_file(creds).await;
-            options = with.map_err(|e| failed(&creds.display().to_string(), &e))?;
+            options = with.map_err(|e| of_file(creds, &e))?;
         }
         let (shown, last) = (self.shown(), Mutex::new(String::new()));
         options = options.event_callback(move |event| {
@@ -125,6 +125,10 @@ impl Server {
         let hosts = self.url.split(',').map(|url| url.rsplit_once('@').map_or(url, |(_, host)| host));
         hosts.collect::<Vec<_>>().join(",")
     }
+}
+
+fn failed(e: impl Display) -> String {
+    format!("NATS server: {e}")
 }
 
 /// Lets what was published leave, for a while: without a connection nothing does.
@@ -155,8 +159,7 @@ fn is_new_enough(version: &str) -> bool {
 }
 
 /// A name as one part of a subject: other characters than letters, digits, `-` and `_` as `=` and two digits.
-#[must_use]
-pub fn token(name: &str) -> String {
+pub(crate) fn token(name: &str) -> String {
     let mut token = String::new();
     for byte in name.bytes() {
         match byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_') {
@@ -198,8 +201,8 @@ impl Nats {
         let runtime = runtime()?;
         let client = runtime.block_on(server.connect("netcaliper controller", false, tell))?;
         let subscribing = client.subscribe(server.subject("report", "*"));
-        let reports = runtime.block_on(subscribing).map_err(|e| format!("NATS server: {e}"))?;
-        runtime.block_on(client.flush()).map_err(|e| format!("NATS server: {e}"))?;
+        let reports = runtime.block_on(subscribing).map_err(failed)?;
+        runtime.block_on(client.flush()).map_err(failed)?;
         let names = hosts.iter().map(|(id, name)| (token(name), *id)).collect();
         let subject = |name: String| (server.subject("order", &token(&name)), None);
         let hosts = hosts.into_iter().map(|(id, name)| (id, subject(name))).collect();
@@ -321,6 +324,66 @@ impl Carrier {
             }
         }
     }
+}
+
+/// Runs an agent behind a NATS server until it is asked to end ([`Input::Gone`]) and its last test is over.
+///
+/// # Errors
+/// One sentence, when the server refuses the agent.
+pub fn serve(
+    agent: &mut Agent,
+    inputs: &(Sender<Input>, Receiver<Input>),
+    server: Server,
+    name: &str,
+    tell: Tell,
+) -> Result<(), String> {
+    let (reports, waiting) = queue::channel::<String>(MAX_WAITING);
+    let (orders, name) = (inputs.0.clone(), token(name));
+    let runtime = runtime()?;
+    let client = runtime.block_on(server.connect(&format!("netcaliper agent {name}"), true, tell))?;
+    let subjects = (server.subject("order", &name), server.subject("report", &name));
+    let carrying = thread::Builder::new().name("nats".to_owned()).stack_size(512 << 10).spawn(move || {
+        let over = runtime.block_on(carry(&client, subjects, waiting, &orders));
+        // The loop may be over.
+        let _ = orders.send(Input::Gone(over.err()));
+    });
+    let carrying = carrying.map_err(no_thread)?;
+    let over = drive(agent, &inputs.1, &mut |line| reports.try_send(line).is_ok(), false);
+    drop(reports);
+    let _ = carrying.join();
+    over
+}
+
+/// Passes messages on until the agent ends.
+async fn carry(
+    client: &Client,
+    (own, report): (String, String),
+    mut reports: queue::Receiver<String>,
+    inputs: &Sender<Input>,
+) -> Result<(), String> {
+    let mut orders = client.subscribe(own).await.map_err(failed)?;
+    loop {
+        tokio::select! {
+            line = reports.recv() => match line {
+                Some(line) => client.publish(report.clone(), line.into()).await.map_err(failed)?,
+                None => break,
+            },
+            order = orders.next() => match order {
+                // What is no order is a stranger's: subjects are guarded by the server.
+                Some(order) if order.payload.len() > MAX_ORDER => {}
+                Some(order) => {
+                    if let Ok(order) = message::parse(&order.payload)
+                        && inputs.send(Input::Order(Box::new(order))).is_err()
+                    {
+                        break;
+                    }
+                }
+                None => return Err("the NATS server has ended the subscription".to_owned()),
+            },
+        }
+    }
+    flush(client).await;
+    Ok(())
 }
 
 #[cfg(test)]
