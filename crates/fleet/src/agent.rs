@@ -6,7 +6,7 @@
 
 mod admission;
 pub mod options;
-mod programs;
+pub(crate) mod programs;
 mod stdio;
 #[cfg(test)]
 mod tests;
@@ -19,6 +19,7 @@ use admission::{Admission, Held};
 use metrics::{Mono, SECOND};
 pub use options::Ceilings;
 pub use programs::{Child, OwnLock, own_resource};
+use programs::{Happened, HostLock, Left, Programs};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 pub(crate) use stdio::drive;
@@ -33,58 +34,6 @@ const MAX_PATIENCE: u64 = 600 * SECOND;
 const NOTICE: u64 = SECOND / 2;
 /// How much later than the longest test a reservation may end, ns.
 const SLACK: u64 = 60 * SECOND;
-
-/// What an exclusive test takes of its host, agents of other controllers included.
-pub trait HostLock {
-    /// Takes it; whether that was possible.
-    fn take(&mut self) -> bool;
-    /// Gives it back.
-    fn release(&mut self);
-}
-
-/// The processes of an agent.
-pub trait Programs {
-    /// Starts the server of a run; [`Happened::Serving`] follows.
-    fn serve(&mut self, run: Uuid, key: Option<&str>);
-    /// Ends it.
-    fn end_server(&mut self, run: Uuid);
-    /// Starts a test with these words; [`Happened::Over`] follows.
-    fn start(&mut self, run: Uuid, attempt: Attempt, words: Vec<String>, key: Option<&str>);
-    /// Asks a test to end, or ends it.
-    fn end(&mut self, run: Uuid, attempt: Attempt, at_once: bool);
-}
-
-/// What became of a process.
-#[derive(Clone, Debug)]
-pub enum Happened {
-    /// The server of a run listens on this port, or has ended for this reason.
-    Serving {
-        /// The run.
-        run: Uuid,
-        /// The port.
-        port: Result<u16, String>,
-    },
-    /// A test's process is gone.
-    Over {
-        /// The run.
-        run: Uuid,
-        /// The test.
-        attempt: Attempt,
-        /// What it left.
-        left: Left,
-    },
-}
-
-/// What a process left.
-#[derive(Clone, Debug, Default)]
-pub struct Left {
-    /// Its exit code; `None` where a signal ended it, or it could not start.
-    pub code: Option<i32>,
-    /// What it printed.
-    pub out: Vec<u8>,
-    /// The end of what it said on standard error.
-    pub said: String,
-}
 
 /// A controller's run.
 #[derive(Debug)]
@@ -162,32 +111,18 @@ impl Agent {
     }
 
     /// What is to be sent.
-    pub fn take_reports(&mut self) -> Vec<Of<Report>> {
+    pub(crate) fn take_reports(&mut self) -> Vec<Of<Report>> {
         std::mem::take(&mut self.out)
     }
 
-    /// Why the last result is in memory only.
-    #[must_use]
-    pub fn trouble(&self) -> Option<&str> {
-        self.spool.trouble()
-    }
-
     /// Whether no test runs and none is reserved.
-    #[must_use]
-    pub fn is_idle(&self) -> bool {
-        self.running.is_empty() && self.admission.held().is_empty()
-    }
-
-    /// Whether it works for any controller.
-    #[must_use]
-    pub fn is_used(&self) -> bool {
-        !self.sessions.is_empty()
+    pub(crate) fn is_idle(&self) -> bool {
+        self.running.is_empty() && self.admission.held.is_empty()
     }
 
     /// Says who it is.
-    pub fn introduce(&mut self, run: Uuid) {
-        let hello = self.hello();
-        self.tell(run, hello);
+    pub(crate) fn introduce(&mut self, run: Uuid) {
+        self.tell(run, self.hello());
     }
 
     fn hello(&self) -> Report {
@@ -199,7 +134,7 @@ impl Agent {
     }
 
     /// A controller's order.
-    pub fn on_order(&mut self, now: Mono, order: Of<Order>) {
+    pub(crate) fn on_order(&mut self, now: Mono, order: Of<Order>) {
         if let Err(report) = self.obey(now, order.run, order.epoch, order.message) {
             self.tell(order.run, report);
         }
@@ -279,9 +214,7 @@ impl Agent {
         // An agent that was started by another controller may have left some.
         self.spool.read();
         let kept: Vec<Kept> = self.spool.of(run).cloned().collect();
-        for Kept { attempt, ending } in kept {
-            self.tell(run, Report::Ended { attempt, ending });
-        }
+        kept.into_iter().for_each(|kept| self.tell(run, Report::Ended(kept)));
         Ok(())
     }
 
@@ -351,8 +284,8 @@ impl Agent {
         target: &Target,
     ) -> Result<(), Report> {
         let Held { run, attempt, until, .. } = wanted;
-        if let Some(Kept { attempt, ending }) = self.spool.get(run, attempt.task).cloned() {
-            return Err(Report::Ended { attempt, ending });
+        if let Some(kept) = self.spool.get(run, attempt.task) {
+            return Err(Report::Ended(kept.clone()));
         }
         if self.running.contains_key(&(run, attempt)) {
             return Ok(());
@@ -378,7 +311,7 @@ impl Agent {
             test.ends = Some(Reason::Cancelled);
             self.programs.end(run, *attempt, false);
         }
-        let reserved = self.admission.held().iter().filter(|held| held.run == run && !held.is_client);
+        let reserved = self.admission.held.iter().filter(|held| held.run == run && !held.is_client);
         for attempt in reserved.map(|held| held.attempt).collect::<Vec<_>>() {
             self.admission.release(now, run, attempt);
         }
@@ -392,12 +325,12 @@ impl Agent {
     }
 
     /// All controllers are gone: tests that run may end in their time, nothing new begins.
-    pub fn on_silence(&mut self) {
+    pub(crate) fn on_silence(&mut self) {
         self.sessions.values_mut().for_each(|session| session.patience_ns = 0);
     }
 
     /// What became of a process.
-    pub fn on_happened(&mut self, now: Mono, happened: Happened) {
+    pub(crate) fn on_happened(&mut self, now: Mono, happened: Happened) {
         match happened {
             Happened::Serving { run, port } => self.on_serving(now, run, port),
             Happened::Over { run, attempt, left } => self.on_over(now, run, attempt, left),
@@ -423,17 +356,17 @@ impl Agent {
     fn on_over(&mut self, now: Mono, run: Uuid, attempt: Attempt, left: Left) {
         let Some(test) = self.running.remove(&(run, attempt)) else { return };
         self.admission.release(now, run, attempt);
-        let ending = ending(&test, left);
         // After the controller's farewell no one collects it.
         if !self.sessions.contains_key(&run) {
             return;
         }
-        self.spool.keep(run, Kept { attempt, ending: ending.clone() });
-        self.tell(run, Report::Ended { attempt, ending });
+        let kept = Kept { attempt, ending: ending(&test, left) };
+        self.spool.keep(run, kept.clone());
+        self.tell(run, Report::Ended(kept));
     }
 
     /// Does what is due.
-    pub fn tick(&mut self, now: Mono) {
+    pub(crate) fn tick(&mut self, now: Mono) {
         self.admission.expire(now);
         for ((run, attempt), test) in &mut self.running {
             if test.until <= now && !test.killed {
@@ -449,15 +382,14 @@ impl Agent {
             self.sessions.iter().filter(|(_, session)| now.since(session.heard) >= session.patience_ns);
         let uses = |run: Uuid| {
             self.running.keys().any(|(of, _)| *of == run)
-                || self.admission.held().iter().any(|held| held.run == run)
+                || self.admission.held.iter().any(|held| held.run == run)
         };
         let over: Vec<Uuid> = silent.map(|(run, _)| *run).filter(|run| !uses(*run)).collect();
         over.into_iter().for_each(|run| self.forget_run(run));
     }
 
     /// When [`Agent::tick`] has something to do, if nothing else happens.
-    #[must_use]
-    pub fn wake(&self, now: Mono) -> Option<Mono> {
+    pub(crate) fn wake(&self, now: Mono) -> Option<Mono> {
         let tests = self.running.values().filter(|test| !test.killed).map(|test| match test.ends {
             None => Mono(test.until.0.saturating_sub(NOTICE)),
             Some(_) => test.until,

@@ -9,10 +9,13 @@ use crate::message::{Of, Order, Report, Target, VERSION, bounded};
 use crate::plan::{Attempt, Plan, TaskId, Test, Verb};
 use crate::result::{Ending, PairResult, Reason};
 use crate::schedule::{self, Assignment, Event, Policy, State};
+use crate::spool::Kept;
 use crate::transport::{Arrival, Transport};
+use ::io::Clock;
 pub use journal::{Journal, Mirror, is_cancel_requested, is_held, latest, request_cancel};
 use metrics::{Mono, SECOND, Wall};
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::time::Duration;
 
 /// Time from one sign of life to the next, ns.
@@ -40,23 +43,21 @@ pub enum Wish {
 /// What is told while a run goes on.
 #[derive(Clone, Debug)]
 pub enum Progress {
-    /// A host's agent is there.
-    Joined(HostId),
-    /// It is gone, or was not to be had.
+    /// A host's agent is gone, or was not to be had.
     Lost(HostId, Reason, String),
-    /// A task is over; so many are, of so many.
-    Ended(TaskId, usize, usize),
+    /// So many tasks are over, of so many.
+    Ended(usize, usize),
 }
 
 /// How far a host is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Away,
     /// Its agent was told of the run.
     Greeted,
     Ready,
     /// It runs a server of its own, and no agent.
-    Passive(String),
+    Passive,
     /// It will not come.
     Hopeless,
 }
@@ -106,12 +107,8 @@ impl<'a> Controller<'a> {
     ///
     /// # Errors
     /// When the results that the run has cannot be read.
-    pub fn new(
-        journal: Journal,
-        key: Option<String>,
-        transport: &'a mut dyn Transport,
-    ) -> std::io::Result<Controller<'a>> {
-        Controller::at(io::Clock::new().now(), journal, key, transport)
+    pub fn new(journal: Journal, key: Option<String>, transport: &'a mut dyn Transport) -> io::Result<Self> {
+        Controller::at(Clock::new().now(), journal, key, transport)
     }
 
     fn at(
@@ -119,12 +116,12 @@ impl<'a> Controller<'a> {
         journal: Journal,
         key: Option<String>,
         transport: &'a mut dyn Transport,
-    ) -> std::io::Result<Controller<'a>> {
+    ) -> io::Result<Controller<'a>> {
         let plan = journal.record().plan().clone();
         let over = journal.record().over()?;
         let member = |host: &Host| {
-            let passive = host.passive_protocol().map(|protocol| Stage::Passive(protocol.to_owned()));
-            Member { stage: passive.unwrap_or(Stage::Away), heard: now, why: None }
+            let stage = if host.passive_protocol().is_some() { Stage::Passive } else { Stage::Away };
+            Member { stage, heard: now, why: None }
         };
         let members: Vec<Member> = plan.inventory.hosts.iter().map(member).collect();
         let passive = plan.inventory.numbered().filter(|(_, host)| host.passive_protocol().is_some());
@@ -159,7 +156,7 @@ impl<'a> Controller<'a> {
     }
 
     fn plan(&self) -> &Plan {
-        self.state.plan()
+        &self.state.plan
     }
 
     /// Works until every task has ended, or the user wants no more.
@@ -167,7 +164,7 @@ impl<'a> Controller<'a> {
     /// # Errors
     /// One sentence, when results cannot be written down: nothing is lost by that, agents keep them.
     pub fn run(&mut self, wish: &dyn Fn() -> Wish, tell: &mut dyn FnMut(Progress)) -> Result<(), String> {
-        let clock = io::Clock::new();
+        let clock = Clock::new();
         loop {
             let wish = wish();
             if wish == Wish::Leave {
@@ -191,9 +188,9 @@ impl<'a> Controller<'a> {
     /// Takes in what has come, and does what is due; with `stops` no test begins any more. Whether the run is over.
     fn step(&mut self, now: Mono, wall: Wall, stops: bool) -> Result<bool, String> {
         (self.now, self.wall) = (now, wall);
-        if !self.is_ending && (stops || self.journal.is_cancelled()) {
-            self.is_ending = true;
-            self.keeps_cancelled = self.journal.is_cancelled();
+        let is_cancelled = !self.is_ending && is_cancel_requested(self.journal.folder());
+        if is_cancelled || (stops && !self.is_ending) {
+            (self.is_ending, self.keeps_cancelled) = (true, is_cancelled);
             self.apply(Event::Cancelled);
         }
         for (host, arrival) in std::mem::take(&mut self.arrived) {
@@ -238,7 +235,7 @@ impl<'a> Controller<'a> {
     fn on_report(&mut self, host: HostId, report: Of<Report>) {
         let run = self.plan().run;
         let Some(member) = self.members.get_mut(host.index()) else { return };
-        if matches!(member.stage, Stage::Hopeless | Stage::Passive(_))
+        if matches!(member.stage, Stage::Hopeless | Stage::Passive)
             || (report.run != run && !report.run.is_nil())
         {
             return;
@@ -268,7 +265,6 @@ impl<'a> Controller<'a> {
             Report::Ready { resource } if member.stage == Stage::Greeted => {
                 (member.stage, member.why) = (Stage::Ready, None);
                 self.apply(Event::Joined { host, resource: bounded(&resource) });
-                self.news.push(Progress::Joined(host));
             }
             Report::Reserved { attempt, port } => self.on_reserved(host, attempt, port),
             Report::Busy { attempt, for_ns } if self.is_at(host, attempt) => {
@@ -279,7 +275,7 @@ impl<'a> Controller<'a> {
             Report::Refused { attempt, reason, why } if self.is_at(host, attempt) => {
                 self.end(attempt, Ending::missing(reason, bounded(&why)));
             }
-            Report::Ended { attempt, ending } => self.on_ended(host, attempt, ending),
+            Report::Ended(Kept { attempt, ending }) => self.on_ended(host, attempt, ending),
             Report::Rejected { reason, why } => self.on_lost(host, reason, bounded(&why), false),
             Report::Ready { .. } | Report::Busy { .. } | Report::Refused { .. } | Report::Alive => {}
         }
@@ -333,13 +329,10 @@ impl<'a> Controller<'a> {
         self.running.insert(attempt.task, Running { assignment, is_reserved: false });
         let Some((_, test)) = self.plan().task_and_test(attempt.task) else { return };
         let class = test.class;
-        match self.members.get(server.index()).map(|member| &member.stage) {
-            Some(Stage::Passive(protocol)) => {
-                let protocol = Some(protocol.clone());
-                let port = self.plan().inventory.host(server).and_then(|host| host.port);
-                self.run_client(attempt, port, protocol);
-            }
-            _ => self.send(server, Order::Reserve { attempt, class, until }),
+        let host = self.plan().inventory.host(server);
+        match host.and_then(|host| Some((host.port, host.passive_protocol()?.to_owned()))) {
+            Some((port, protocol)) => self.run_client(attempt, port, Some(protocol)),
+            None => self.send(server, Order::Reserve { attempt, class, until }),
         }
     }
 
@@ -416,8 +409,7 @@ impl<'a> Controller<'a> {
 
     /// Writes down what has ended, and then tells the agents that they need not keep it.
     fn store(&mut self) -> Result<(), String> {
-        let (ended, before) = (self.wall, self.done.len());
-        let mut results = Vec::new();
+        let (ended, mut results) = (self.wall, Vec::new());
         for (task, ending) in std::mem::take(&mut self.fresh) {
             let is_wanted = self.keeps_cancelled || ending.reason() != Some(Reason::Cancelled);
             if !is_wanted || !self.done.insert(task) {
@@ -433,11 +425,8 @@ impl<'a> Controller<'a> {
                     "cannot write results into {folder}: {e}; the agents keep them, and `netcaliper fleet resume` collects them"
                 )
             })?;
+            self.news.push(Progress::Ended(self.done.len(), self.plan().tasks.len()));
         }
-        let all = self.plan().tasks.len();
-        let ended =
-            (before + 1..).zip(&results).map(|(done, result)| Progress::Ended(result.task, done, all));
-        self.news.extend(ended);
         for (host, tasks) in std::mem::take(&mut self.owed) {
             self.send(host, Order::Stored { tasks: tasks.into_iter().collect() });
         }
@@ -468,7 +457,7 @@ impl<'a> Controller<'a> {
                 Stage::Ready => self.send(host, Order::Alive { now }),
                 // One that was silent has to be greeted again: it may have given the run up.
                 Stage::Greeted if is_silent && member.heard != Mono(0) => self.greet(host),
-                Stage::Greeted | Stage::Away | Stage::Passive(_) | Stage::Hopeless => {}
+                Stage::Greeted | Stage::Away | Stage::Passive | Stage::Hopeless => {}
             }
         }
     }

@@ -2,7 +2,6 @@
 
 mod ansible;
 mod build;
-mod file_sd;
 mod lines;
 mod select;
 mod yaml;
@@ -10,6 +9,7 @@ mod yaml;
 use build::Builder;
 pub use select::{Limit, Selector};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -33,8 +33,7 @@ pub struct HostId(pub u32);
 
 impl HostId {
     /// Index into [`Inventory::hosts`].
-    #[must_use]
-    pub fn index(self) -> usize {
+    pub(crate) fn index(self) -> usize {
         self.0 as usize
     }
 }
@@ -73,8 +72,7 @@ impl Host {
     }
 
     /// Whether connections from outside do not reach the host.
-    #[must_use]
-    pub fn is_behind_nat(&self) -> bool {
+    pub(crate) fn is_behind_nat(&self) -> bool {
         self.label("nat").is_some_and(|value| !matches!(value, "" | "0" | "false" | "no" | "none"))
     }
 }
@@ -105,6 +103,45 @@ pub struct Inventory {
 }
 
 impl Inventory {
+    /// Reads an inventory.
+    ///
+    /// # Errors
+    /// Where the text is no such inventory, or larger than the bounds of this module.
+    pub fn parse(text: &str, format: Format) -> Result<Inventory, String> {
+        if text.len() > MAX_BYTES {
+            return Err("the inventory has more than 16 MiB".to_owned());
+        }
+        let text = text.trim_start_matches('\u{feff}');
+        let inventory = match format {
+            Format::Lines => lines::parse(text),
+            Format::Yaml => tree(&yaml::parse(text)?),
+            Format::Json => {
+                tree(&serde_json::from_str(text).map_err(|e| format!("the JSON is damaged: {e}"))?)
+            }
+        }?;
+        match inventory.hosts.len() {
+            0 => Err("the inventory has no host".to_owned()),
+            _ => Ok(inventory),
+        }
+    }
+
+    /// The addresses of `name`, as that of a headless service: each is a host.
+    ///
+    /// # Errors
+    /// When there are none or too many.
+    pub fn of_name(name: &str, mut found: Vec<IpAddr>) -> Result<Inventory, String> {
+        if found.is_empty() {
+            return Err(format!("the name {name} has no address"));
+        }
+        found.sort_unstable();
+        found.dedup();
+        let mut builder = Builder::default();
+        for address in found {
+            builder.add(&address.to_string())?;
+        }
+        Ok(builder.build())
+    }
+
     /// The host at this position.
     #[must_use]
     pub fn host(&self, id: HostId) -> Option<&Host> {
@@ -112,8 +149,7 @@ impl Inventory {
     }
 
     /// The name of the host at this position; empty where there is none.
-    #[must_use]
-    pub fn name(&self, id: HostId) -> &str {
+    pub(crate) fn name(&self, id: HostId) -> &str {
         self.host(id).map_or("", |host| &host.name)
     }
 
@@ -135,8 +171,7 @@ impl Inventory {
 
     /// The host of a pair that can run the client: `from` where that is possible, else `to`. `None` where neither can: both are
     /// behind NAT at different or unknown sites, or passive.
-    #[must_use]
-    pub fn client(&self, from: HostId, to: HostId) -> Option<HostId> {
+    pub(crate) fn client(&self, from: HostId, to: HostId) -> Option<HostId> {
         let (a, b) = (self.host(from)?, self.host(to)?);
         let same_site = a.label("site").is_some() && a.label("site") == b.label("site");
         let can = |client: &Host, server: &Host| {
@@ -173,11 +208,8 @@ impl Format {
         if extension.eq_ignore_ascii_case("yml") || extension.eq_ignore_ascii_case("yaml") {
             return Format::Yaml;
         }
-        let mut lines = text
-            .lines()
-            .map(str::trim_end)
-            .filter(|line| !line.trim().is_empty() && !line.starts_with(['#', ';']));
-        let first = lines.next().unwrap_or_default();
+        let is_told = |line: &&str| !line.trim().is_empty() && !line.starts_with(['#', ';']);
+        let first = text.lines().map(str::trim_end).find(is_told).unwrap_or_default();
         // `all:` and `- targets:` are no names of hosts.
         let yaml =
             first == "---" || first.starts_with("- ") || (first.ends_with(':') && !first.contains("::"));
@@ -185,58 +217,35 @@ impl Format {
     }
 }
 
-impl Inventory {
-    /// Reads an inventory.
-    ///
-    /// # Errors
-    /// Where the text is no such inventory, or larger than the bounds of this module.
-    pub fn parse(text: &str, format: Format) -> Result<Inventory, String> {
-        if text.len() > MAX_BYTES {
-            return Err("the inventory has more than 16 MiB".to_owned());
-        }
-        let text = text.trim_start_matches('\u{feff}');
-        let inventory = match format {
-            Format::Lines => lines::parse(text),
-            Format::Yaml => tree(&yaml::parse(text)?),
-            Format::Json => {
-                tree(&serde_json::from_str(text).map_err(|e| format!("the JSON is damaged: {e}"))?)
-            }
-        }?;
-        match inventory.hosts.len() {
-            0 => Err("the inventory has no host".to_owned()),
-            _ => Ok(inventory),
-        }
-    }
-
-    /// The addresses that `resolve` finds for `name`, as that of a headless service: each is a host.
-    ///
-    /// # Errors
-    /// Those of `resolve`, and when there are none or too many.
-    pub fn of_name(
-        name: &str,
-        resolve: impl FnOnce(&str) -> Result<Vec<IpAddr>, String>,
-    ) -> Result<Inventory, String> {
-        let mut found = resolve(name)?;
-        found.sort_unstable();
-        found.dedup();
-        let mut builder = Builder::default();
-        for address in found {
-            builder.add(&address.to_string())?;
-        }
-        match builder.build() {
-            inventory if inventory.hosts.is_empty() => Err(format!("the name {name} has no address")),
-            inventory => Ok(inventory),
-        }
+/// A tree of values: Ansible's groups, or Prometheus' list of targets.
+fn tree(value: &Value) -> Result<Inventory, String> {
+    match value {
+        Value::Array(groups) => targets(groups),
+        Value::Object(groups) => ansible::read(groups),
+        _ => Err("expected Ansible's groups or Prometheus' list of targets".to_owned()),
     }
 }
 
-/// A tree of values: Ansible's groups, or Prometheus' list of targets.
-fn tree(value: &serde_json::Value) -> Result<Inventory, String> {
-    match value {
-        serde_json::Value::Array(targets) => file_sd::read(targets),
-        serde_json::Value::Object(groups) => ansible::read(groups),
-        _ => Err("expected Ansible's groups or Prometheus' list of targets".to_owned()),
+/// Prometheus' `file_sd`: lists of targets with their labels.
+fn targets(groups: &[Value]) -> Result<Inventory, String> {
+    let mut builder = Builder::default();
+    for (at, group) in groups.iter().enumerate() {
+        let wrong = || format!("entry {}: expected \"targets\": [\"HOST:PORT\", …]", at + 1);
+        let targets = group.get("targets").and_then(Value::as_array).ok_or_else(wrong)?;
+        let labels = group.get("labels").and_then(Value::as_object);
+        for target in targets {
+            // The port behind the name is that of an exporter.
+            let (name, _) = lines::address(target.as_str().ok_or_else(wrong)?)?;
+            let (id, _) = builder.add(name)?;
+            for (key, value) in labels.into_iter().flatten().filter(|(key, _)| !key.starts_with("__")) {
+                let value = value.as_str().ok_or_else(wrong)?;
+                if !value.is_empty() {
+                    builder.set(id, key.strip_prefix("netcaliper_").unwrap_or(key), value)?;
+                }
+            }
+        }
     }
+    Ok(builder.build())
 }
 
 #[cfg(test)]

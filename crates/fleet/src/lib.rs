@@ -14,14 +14,14 @@ pub mod agent;
 pub mod controller;
 pub mod inventory;
 pub mod matrix;
-pub mod message;
+mod message;
 pub mod plan;
 pub mod record;
 pub mod result;
-pub mod schedule;
+mod schedule;
 pub mod spool;
 #[cfg(feature = "nats")]
 pub mod standby;
 mod threads;
 pub mod transport;
-pub mod verdict;
+mod verdict;

@@ -18,7 +18,8 @@
 //! Unknown fields are ignored; an unknown order is refused. Whatever comes is hostile: a line is bounded, and so is each text.
 
 use crate::plan::{Attempt, CostClass, TaskId, Verb};
-use crate::result::{Ending, Reason};
+use crate::result::Reason;
+use crate::spool::Kept;
 use metrics::Mono;
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
@@ -27,15 +28,15 @@ use std::sync::mpsc::Receiver;
 use uuid::Uuid;
 
 /// Version of the messages. Ends of different versions refuse each other by name.
-pub const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 /// Longest line to an agent, bytes.
-pub const MAX_ORDER: usize = 64 << 10;
+pub(crate) const MAX_ORDER: usize = 64 << 10;
 /// Longest line from an agent, bytes: below the largest message (1 MiB) that a NATS server takes by default.
-pub const MAX_REPORT: usize = 1_000_000;
+pub(crate) const MAX_REPORT: usize = 1_000_000;
 /// Longest outcome document in a report, bytes.
-pub const MAX_OUTCOME: usize = MAX_REPORT - (16 << 10);
+pub(crate) const MAX_OUTCOME: usize = MAX_REPORT - (16 << 10);
 /// Longest sentence in a report, bytes.
-pub const MAX_TEXT: usize = 1_000;
+pub(crate) const MAX_TEXT: usize = 1_000;
 
 /// What a controller tells an agent. A time is one of the controller's clock: the agent knows how far its own is from that (from
 /// `hello` and `alive`), so that an order that was held up on its way is over when it says, and not later.
@@ -56,45 +57,24 @@ pub enum Order {
         /// How long the agent goes on without a word from the controller, ns.
         patience_ns: u64,
     },
-    /// Have a server ready for one test, and admit no other that would disturb it.
-    Reserve {
-        /// For which.
-        attempt: Attempt,
-        /// Its class.
-        class: CostClass,
-        /// The reservation's end.
-        until: Mono,
-    },
+    /// Have a server ready for one test until then, and admit no other that would disturb it.
+    Reserve { attempt: Attempt, class: CostClass, until: Mono },
     /// Run a test as its client.
     Run {
-        /// Which.
         attempt: Attempt,
-        /// Its class.
         class: CostClass,
         /// The test's end, come what may.
         until: Mono,
-        /// The question.
         verb: Verb,
-        /// Its options.
         arguments: Vec<String>,
-        /// The server.
         target: Target,
     },
     /// The test is over: forget the reservation.
-    Release {
-        /// Of which.
-        attempt: Attempt,
-    },
-    /// The controller has these results on its disk: the agent need not keep them.
-    Stored {
-        /// Of which tasks.
-        tasks: Vec<TaskId>,
-    },
-    /// Nothing new.
-    Alive {
-        /// The controller's clock.
-        now: Mono,
-    },
+    Release { attempt: Attempt },
+    /// The controller has the results of these tasks on its disk: the agent need not keep them.
+    Stored { tasks: Vec<TaskId> },
+    /// Nothing new; the controller's clock.
+    Alive { now: Mono },
     /// The run is over.
     Bye,
 }
@@ -116,55 +96,22 @@ pub struct Target {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Report {
-    /// The agent does not know the run: first of all, and again after it was started anew.
-    Hello {
-        /// [`VERSION`] of the agent.
-        version: u32,
-        /// Version of the program.
-        program: String,
-    },
-    /// The answer to the controller's hello.
-    Ready {
-        /// What the agent's tests occupy: boot id and network namespace, or what was given to the agent.
-        resource: String,
-    },
-    /// A server is ready.
-    Reserved {
-        /// For which.
-        attempt: Attempt,
-        /// Its port.
-        port: u16,
-    },
-    /// Not now.
-    Busy {
-        /// Which.
-        attempt: Attempt,
-        /// For how long, ns.
-        for_ns: u64,
-    },
-    /// Never.
-    Refused {
-        /// Which.
-        attempt: Attempt,
-        /// Why.
-        reason: Reason,
-        /// In a sentence.
-        why: String,
-    },
+    /// The agent does not know the run: first of all, and again after it was started anew. [`VERSION`] of the agent, and the version of
+    /// its program.
+    Hello { version: u32, program: String },
+    /// The answer to the controller's hello: what the agent's tests occupy, which is boot id and network namespace, or what was given
+    /// to the agent.
+    Ready { resource: String },
+    /// A server is ready at this port.
+    Reserved { attempt: Attempt, port: u16 },
+    /// Not for so long.
+    Busy { attempt: Attempt, for_ns: u64 },
+    /// Never, for this reason, and in a sentence.
+    Refused { attempt: Attempt, reason: Reason, why: String },
     /// A test is over.
-    Ended {
-        /// Which.
-        attempt: Attempt,
-        /// How.
-        ending: Ending,
-    },
-    /// The agent does not work for this controller.
-    Rejected {
-        /// Why.
-        reason: Reason,
-        /// In a sentence.
-        why: String,
-    },
+    Ended(Kept),
+    /// The agent does not work for this controller, for this reason, and in a sentence.
+    Rejected { reason: Reason, why: String },
     /// Nothing new.
     Alive,
 }
@@ -182,19 +129,17 @@ pub struct Of<M> {
     pub message: M,
 }
 
-impl<M> Of<M> {
+impl<M: Serialize> Of<M> {
     /// A message of this run, without an epoch.
-    pub fn new(run: Uuid, message: M) -> Of<M> {
+    pub(crate) fn new(run: Uuid, message: M) -> Of<M> {
         Of { run, epoch: 0, message }
     }
-}
 
-impl<M: Serialize> Of<M> {
     /// As a line, without its end.
     ///
     /// # Errors
     /// Where the document cannot be written, which no message of this module causes.
-    pub fn line(&self) -> io::Result<String> {
+    pub(crate) fn line(&self) -> io::Result<String> {
         serde_json::to_string(self).map_err(io::Error::other)
     }
 }
@@ -208,7 +153,7 @@ pub(crate) fn is_zero(n: &u64) -> bool {
 ///
 /// # Errors
 /// One sentence, that repeats nothing of the line but its length.
-pub fn parse<M: for<'de> Deserialize<'de>>(line: &[u8]) -> Result<Of<M>, String> {
+pub(crate) fn parse<M: for<'de> Deserialize<'de>>(line: &[u8]) -> Result<Of<M>, String> {
     serde_json::from_slice(line).map_err(|e| {
         format!("a line of {} bytes is no message of version {VERSION}: {:?}", line.len(), e.classify())
     })
@@ -249,27 +194,20 @@ pub(crate) fn read_all<M: for<'de> Deserialize<'de>>(
 
 /// Writes lines until there are no more, or one cannot be written.
 pub(crate) fn write_lines(lines: &Receiver<impl Display>, mut to: impl Write) {
-    while let Ok(line) = lines.recv() {
-        if writeln!(to, "{line}").and_then(|()| to.flush()).is_err() {
-            break;
-        }
-    }
+    let mut write = |line| writeln!(to, "{line}").and_then(|()| to.flush());
+    let _ = lines.iter().try_for_each(&mut write);
 }
 
 /// At most [`MAX_TEXT`] bytes of a text, without control characters.
-#[must_use]
-pub fn bounded(text: &str) -> String {
+pub(crate) fn bounded(text: &str) -> String {
     let mut bounded: String =
         text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_TEXT).collect();
-    while bounded.len() > MAX_TEXT {
-        bounded.pop();
-    }
+    bounded.truncate(bounded.floor_char_boundary(MAX_TEXT));
     bounded
 }
 
 /// A JSON document without the white space between its parts, so that it fits into a line.
-#[must_use]
-pub fn compact(document: &str) -> String {
+pub(crate) fn compact(document: &str) -> String {
     let (mut quoted, mut escaped) = (false, false);
     let kept = |c: &char| {
         let keep = quoted || !matches!(c, ' ' | '\n' | '\r' | '\t');
@@ -283,6 +221,7 @@ pub fn compact(document: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::result::Ending;
 
     #[test]
     fn messages_come_back_as_they_were() {
@@ -306,9 +245,11 @@ mod tests {
         let document = compact("{\"a\": [1,\n  2.50, \"b \\\" c\\\\\", 1e3]}\n");
         assert_eq!(document, r#"{"a":[1,2.50,"b \" c\\",1e3]}"#);
         let raw = serde_json::value::RawValue::from_string(document.clone()).unwrap();
-        let report = Of::new(Uuid::nil(), Report::Ended { attempt, ending: Ending::Measured(raw) });
+        let report = Of::new(Uuid::nil(), Report::Ended(Kept { attempt, ending: Ending::Measured(raw) }));
         let back: Of<Report> = parse(report.line().unwrap().as_bytes()).unwrap();
-        let Report::Ended { ending: Ending::Measured(raw), .. } = back.message else { panic!("{back:?}") };
+        let Report::Ended(Kept { ending: Ending::Measured(raw), .. }) = back.message else {
+            panic!("{back:?}")
+        };
         assert_eq!(raw.get(), document, "a document passes byte for byte");
     }
 

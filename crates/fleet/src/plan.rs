@@ -3,7 +3,6 @@
 mod forecast;
 mod make;
 mod rounds;
-mod text;
 
 use crate::inventory::{HostId, Inventory};
 pub use forecast::{Busiest, Forecast, GroupForecast};
@@ -25,8 +24,7 @@ pub struct TaskId(pub u32);
 
 impl TaskId {
     /// Index into [`Plan::tasks`].
-    #[must_use]
-    pub fn index(self) -> usize {
+    pub(crate) fn index(self) -> usize {
         self.0 as usize
     }
 }
@@ -55,8 +53,7 @@ pub enum CostClass {
 
 impl CostClass {
     /// As the command line has it.
-    #[must_use]
-    pub const fn words(self) -> &'static str {
+    pub(crate) const fn words(self) -> &'static str {
         match self {
             CostClass::Exclusive => "exclusive",
             CostClass::Limited => "limited",
@@ -120,14 +117,10 @@ pub struct Test {
 
 impl Test {
     /// As the command line has it, without the host.
-    #[must_use]
-    pub fn words(&self) -> String {
-        let mut words = self.verb.name().to_owned();
-        for argument in &self.arguments {
-            words += " ";
-            words += argument;
-        }
-        words
+    pub(crate) fn words(&self) -> String {
+        let mut words = vec![self.verb.name()];
+        words.extend(self.arguments.iter().map(String::as_str));
+        words.join(" ")
     }
 }
 
@@ -178,28 +171,30 @@ impl Plan {
         is_whole.then_some(plan).ok_or("the plan names hosts, tests or tasks that are not in it".to_owned())
     }
 
-    /// The task at this position.
+    /// The same plan as the run of this round.
     #[must_use]
-    pub fn task(&self, id: TaskId) -> Option<&Task> {
+    pub fn in_round(self, round: Round) -> Plan {
+        Plan { run: round.run(), round: Some(round), ..self }
+    }
+
+    /// The task at this position.
+    pub(crate) fn task(&self, id: TaskId) -> Option<&Task> {
         self.tasks.get(id.index())
     }
 
     /// The test of a task.
-    #[must_use]
-    pub fn test(&self, task: &Task) -> Option<&Test> {
+    pub(crate) fn test(&self, task: &Task) -> Option<&Test> {
         self.tests.get(usize::from(task.test))
     }
 
     /// The task at this position, and its test.
-    #[must_use]
-    pub fn task_and_test(&self, id: TaskId) -> Option<(&Task, &Test)> {
+    pub(crate) fn task_and_test(&self, id: TaskId) -> Option<(&Task, &Test)> {
         let task = self.task(id)?;
         Some((task, self.test(task)?))
     }
 
     /// The class of a task; what else a host without an agent does is not known, so that it has one test at a time.
-    #[must_use]
-    pub fn class_of(&self, task: &Task) -> CostClass {
+    pub(crate) fn class_of(&self, task: &Task) -> CostClass {
         let hosts = [task.from, task.to].map(|host| self.inventory.host(host));
         let is_passive = hosts.into_iter().flatten().any(|host| host.passive_protocol().is_some());
         self.test(task).filter(|_| !is_passive).map_or(CostClass::Exclusive, |test| test.class)

@@ -61,14 +61,12 @@ impl Reason {
     }
 
     /// Whether a resumed run tries again.
-    #[must_use]
-    pub const fn is_resumed(self) -> bool {
+    pub(crate) const fn is_resumed(self) -> bool {
         self.is_transient() || matches!(self, Reason::HostAbsent | Reason::Cancelled | Reason::NotMeasuredYet)
     }
 
     /// Whether another attempt may succeed.
-    #[must_use]
-    pub const fn is_transient(self) -> bool {
+    pub(crate) const fn is_transient(self) -> bool {
         matches!(
             self,
             Reason::Busy | Reason::AgentLost | Reason::TimedOut | Reason::Failed | Reason::BadResult
@@ -100,18 +98,8 @@ pub enum Ending {
 
 impl Ending {
     /// Without an outcome, for this reason.
-    #[must_use]
-    pub fn missing(reason: Reason, detail: impl Into<String>) -> Ending {
+    pub(crate) fn missing(reason: Reason, detail: impl Into<String>) -> Ending {
         Ending::Missing { reason, detail: detail.into() }
-    }
-
-    /// Length of what it says, bytes.
-    #[must_use]
-    pub fn length(&self) -> usize {
-        match self {
-            Ending::Measured(outcome) => outcome.get().len(),
-            Ending::Missing { detail, .. } => detail.len(),
-        }
     }
 
     /// Why there is no outcome.

@@ -31,8 +31,8 @@ pub struct Kept {
 pub struct Spool {
     folder: PathBuf,
     kept: BTreeMap<(Uuid, TaskId), Kept>,
-    /// Why the disk took the last result not.
-    trouble: Option<String>,
+    /// Why the last result is in memory only.
+    pub(crate) trouble: Option<String>,
 }
 
 impl Spool {
@@ -45,13 +45,12 @@ impl Spool {
     }
 
     /// Takes in what other agents of this host have left in the folder.
-    pub fn read(&mut self) {
+    pub(crate) fn read(&mut self) {
         for run in entries(&self.folder) {
-            let Some(id) = run.file_name().and_then(|name| name.to_str()?.parse::<Uuid>().ok()) else {
-                continue;
-            };
+            let id = run.file_name().and_then(|name| name.to_str()?.parse::<Uuid>().ok());
+            let Some(id) = id else { continue };
             for file in entries(&run) {
-                if self.kept.len() >= MAX_KEPT {
+                if self.is_full() {
                     return;
                 }
                 if let Some(kept) = read(&file) {
@@ -62,7 +61,7 @@ impl Spool {
     }
 
     /// Keeps a result. The first of a task stays: a task has one.
-    pub fn keep(&mut self, run: Uuid, kept: Kept) {
+    pub(crate) fn keep(&mut self, run: Uuid, kept: Kept) {
         let key = (run, kept.attempt.task);
         if self.kept.contains_key(&key) {
             return;
@@ -72,47 +71,31 @@ impl Spool {
     }
 
     /// The result of a task.
-    #[must_use]
-    pub fn get(&self, run: Uuid, task: TaskId) -> Option<&Kept> {
+    pub(crate) fn get(&self, run: Uuid, task: TaskId) -> Option<&Kept> {
         self.kept.get(&(run, task))
     }
 
     /// All results of a run.
-    pub fn of(&self, run: Uuid) -> impl Iterator<Item = &Kept> {
+    pub(crate) fn of(&self, run: Uuid) -> impl Iterator<Item = &Kept> {
         self.kept.range((run, TaskId(0))..=(run, TaskId(u32::MAX))).map(|(_, kept)| kept)
     }
 
     /// Whether it can take no more.
-    #[must_use]
-    pub fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.kept.len() >= MAX_KEPT
     }
 
-    /// Why the last result is in memory only.
-    #[must_use]
-    pub fn trouble(&self) -> Option<&str> {
-        self.trouble.as_deref()
-    }
-
     /// The controller has it.
-    pub fn forget(&mut self, run: Uuid, task: TaskId) {
+    pub(crate) fn forget(&mut self, run: Uuid, task: TaskId) {
         if self.kept.remove(&(run, task)).is_none() {
             return;
         }
+        let file = self.file(run, task);
         // It may never have got to the disk.
-        let _ = fs::remove_file(self.file(run, task));
-        self.tidy(run);
-    }
-
-    /// Removes folders that have become empty.
-    fn tidy(&self, run: Uuid) {
-        let folder = self.folder.join(run.to_string());
-        // The spool's own and the two above it (`netcaliper/fleet`): a folder with anything in it stays.
-        for empty in folder.ancestors().take(4) {
-            if fs::remove_dir(empty).is_err() {
-                break;
-            }
-        }
+        let _ = fs::remove_file(&file);
+        // The run's folder, the spool's own and the two above it (`netcaliper/fleet`): one with anything in it stays.
+        let mut folders = file.ancestors().skip(1).take(4);
+        while folders.next().is_some_and(|folder| fs::remove_dir(folder).is_ok()) {}
     }
 
     fn file(&self, run: Uuid, task: TaskId) -> PathBuf {
@@ -121,8 +104,7 @@ impl Spool {
 
     fn write(&self, run: Uuid, kept: &Kept) -> io::Result<()> {
         let path = self.file(run, kept.attempt.task);
-        let folder = path.parent().unwrap_or(&self.folder);
-        fs::create_dir_all(folder)?;
+        fs::create_dir_all(self.folder.join(run.to_string()))?;
         write_whole(&path, &serde_json::to_vec(kept)?)
     }
 }
@@ -235,6 +217,6 @@ mod tests {
         let mut spool = Spool::open(scratch.0.join("file"));
         spool.keep(run, kept(1, "good"));
         assert_eq!(detail(&spool, run, 1).as_deref(), Some("good"));
-        assert!(spool.trouble().is_some());
+        assert!(spool.trouble.is_some());
     }
 }

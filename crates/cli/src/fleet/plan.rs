@@ -4,7 +4,6 @@ use super::{PlanArgs, ShapeArgs, questions, rounds};
 use crate::{CliError, Exit, kept, pages, saved, stderr};
 use fleet::inventory::{Format, Inventory, Limit};
 use fleet::plan::{Plan, Request, Round, Shape};
-use fleet::schedule::Policy;
 use std::io::{self, Write as _};
 use std::net::ToSocketAddrs as _;
 use std::path::Path;
@@ -13,12 +12,9 @@ use std::path::Path;
 pub(super) fn inventory(name: &str) -> Result<Inventory, CliError> {
     let of = |e: &dyn std::fmt::Display| CliError::usage(format!("{name}: {e}"));
     if let Some(host) = name.strip_prefix("dns:") {
-        let resolve = |host: &str| {
-            let found =
-                (host, 0).to_socket_addrs().map_err(|e| format!("the name cannot be resolved: {e}"))?;
-            Ok(found.map(|address| address.ip()).collect())
-        };
-        return Inventory::of_name(host, resolve).map_err(|e| of(&e));
+        let found = (host, 0).to_socket_addrs();
+        let found = found.map_err(|e| of(&format!("the name cannot be resolved: {e}")))?;
+        return Inventory::of_name(host, found.map(|address| address.ip()).collect()).map_err(|e| of(&e));
     }
     let bytes = saved::bytes(Path::new(name))?;
     let text = String::from_utf8(bytes).map_err(|_| of(&"the file is not UTF-8 text"))?;
@@ -55,7 +51,7 @@ pub(super) fn of(args: &ShapeArgs) -> Result<Plan, CliError> {
 /// Tells what the plan will take.
 pub(super) fn show(args: &PlanArgs) -> Result<Exit, CliError> {
     let plan = of(&args.shape)?;
-    let forecast = plan.forecast(&Policy::default());
+    let forecast = plan.forecast();
     pages::print(|out| match args.json {
         true => serde_json::to_writer_pretty(&mut *out, &forecast)
             .map_err(io::Error::from)

@@ -237,7 +237,7 @@ fn wait(journal: &Journal, round: &Round, wish: &dyn Fn() -> Wish) -> std::io::R
         stderr::say(format_args!("netcaliper: {} is due at {}, in {left}", named(round), date(round.due())));
     }
     while left(runtime::wall_now().0) > 0 {
-        match (wish(), journal.is_cancelled()) {
+        match (wish(), controller::is_cancel_requested(journal.folder())) {
             (Wish::Leave, _) => return Ok(Waited::Deposed),
             (_, true) => return Ok(Waited::Cancelled),
             (Wish::GoOn, false) => std::thread::sleep(LOOK),

@@ -176,11 +176,11 @@ pub(super) fn work(journal: Journal, wish: &dyn Fn() -> Wish) -> Result<(), CliE
             let name = plan.inventory.host(host).map_or("", |host| &host.name);
             stderr::say(format_args!("netcaliper: {name}: {reason}: {why}"));
         }
-        Progress::Ended(_, done, all) if done == all || told.elapsed() >= TOLD => {
+        Progress::Ended(done, all) if done == all || told.elapsed() >= TOLD => {
             told = Instant::now();
             stderr::say(format_args!("netcaliper: {done} of {all} tests are over"));
         }
-        Progress::Ended(..) | Progress::Joined(_) => {}
+        Progress::Ended(..) => {}
     };
     let controller = Controller::new(journal, key, &mut *transport);
     controller.context(folder.display())?.run(wish, &mut tell).map_err(CliError::failed)

@@ -261,7 +261,9 @@ impl Lead for Leading<'_> {
         let epoch = lock(&self.keeper).epoch();
         let keeper = Arc::clone(&self.keeper);
         let mirror = move |results: &[_]| lock(&keeper).append(results);
-        journal.adopt(epoch, std::mem::take(&mut self.results), Some(Box::new(mirror))).map_err(CliError::failed)
+        journal
+            .adopt(epoch, std::mem::take(&mut self.results), Some(Box::new(mirror)))
+            .map_err(CliError::failed)
     }
 
     fn end(&mut self) -> Result<(), CliError> {

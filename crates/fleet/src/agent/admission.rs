@@ -3,16 +3,13 @@
 //! An exclusive test has the host to itself, background ones excepted; limited tests are few, and run beside no exclusive one.
 //! That a host is client or server of a test makes no difference. Each admission ends by itself when its time is over.
 
-use super::HostLock;
+use super::programs::HostLock;
 use crate::plan::{Attempt, CostClass};
+use crate::schedule::{MAX_BACKGROUND, MAX_LIMITED};
 use metrics::{Mono, SECOND};
 use std::collections::VecDeque;
 use uuid::Uuid;
 
-/// Most limited tests at a time.
-pub(super) const MAX_LIMITED: usize = 4;
-/// Most background tests at a time.
-pub(super) const MAX_BACKGROUND: usize = 16;
 /// A millisecond, ns.
 const MILLISECOND: u64 = SECOND / 1000;
 /// Over how long the share of time is taken, ns.
@@ -34,7 +31,7 @@ pub(super) struct Held {
 
 /// The tests that have been admitted, and how much of the time they take.
 pub(super) struct Admission {
-    held: Vec<Held>,
+    pub(super) held: Vec<Held>,
     /// Largest share of the time for tests other than background ones, 0 to 1.
     share: f64,
     /// Past times of such tests, oldest first.
@@ -45,10 +42,6 @@ pub(super) struct Admission {
 impl Admission {
     pub(super) fn new(share: f64, lock: Box<dyn HostLock>) -> Admission {
         Admission { held: Vec::new(), share, past: VecDeque::new(), lock }
-    }
-
-    pub(super) fn held(&self) -> &[Held] {
-        &self.held
     }
 
     /// Holds a test until `until` at least, where it is held. Whether it is.
@@ -68,7 +61,7 @@ impl Admission {
     pub(super) fn admit(&mut self, now: Mono, wanted: Held) -> Result<(), u64> {
         self.expire(now);
         let ends = |class: CostClass| self.held.iter().filter(move |of| of.class == class).map(|of| of.until);
-        let is_full = |most: usize| ends(wanted.class).count() >= most;
+        let is_full = |most: u32| ends(wanted.class).count() >= most as usize;
         let blocked = match wanted.class {
             CostClass::Exclusive => ends(CostClass::Exclusive).chain(ends(CostClass::Limited)).max(),
             CostClass::Limited if is_full(MAX_LIMITED) => ends(CostClass::Limited).min(),
@@ -203,10 +196,10 @@ mod tests {
         }
         assert_eq!(all.admit(at(500), on(9, Limited, 900)), Err(300 * MILLISECOND));
         let attempt = Attempt { task: TaskId(101), number: 1 };
-        assert_eq!(all.held().len(), 4);
+        assert_eq!(all.held.len(), 4);
         for _ in 0..2 {
             all.release(at(600), Uuid::nil(), attempt);
-            assert_eq!(all.held().len(), 3);
+            assert_eq!(all.held.len(), 3);
         }
         assert_eq!(all.admit(at(600), on(9, Limited, 900)), Ok(()));
     }

@@ -29,52 +29,42 @@ impl Default for Ceilings {
     }
 }
 
-/// Options, by the questions that have them.
-type Options = &'static [(&'static [Verb], &'static [&'static str])];
-
-/// Options with a value.
-const VALUES: Options = {
+/// Options that agents take: whether they have a value, the questions that have them, and their names.
+const OPTIONS: &[(bool, &[Verb], &[&str])] = {
     use Verb::{Delay, Load, Ping, Tcp, Train};
     &[
-        (&Verb::ALL, &["-t", "--time", "--dscp", "--ttl"]),
-        (&[Ping, Delay, Tcp, Train], &["-i", "--interval"]),
-        (&[Ping, Delay, Tcp, Load], &["-P", "--rate"]),
-        (&[Ping, Delay, Train], &["-l", "--size"]),
-        (&[Ping, Tcp, Train], &["-n"]),
-        (&[Ping, Tcp, Load], &["--connections", "--flow-label"]),
-        (&[Ping, Tcp], &["--connect-timeout", "--stall-timeout"]),
-        (&[Delay, Tcp], &["-b"]),
-        (&[Delay, Train], &["--length"]),
-        (&[Ping], &["--count", "--warmup", "--send-chunk", "--timeout"]),
-        (&[Delay], &["--pps", "--spacing", "--flows", "--schedule", "--late"]),
-        (&[Tcp], &["--bytes", "-C", "--congestion", "--sndbuf", "--rcvbuf", "-w", "--window"]),
-        (&[Tcp], &["-M", "--mss", "--nodelay", "-O", "--omit"]),
-        (&[Load], &["--ramp"]),
-        (&[Train], &["--packets", "--wait", "--repeat"]),
-    ]
-};
-
-/// Options without a value.
-const FLAGS: Options = {
-    use Verb::{Delay, Ping, Tcp, Train};
-    &[
-        (&Verb::ALL, &["-4", "--ipv4", "-6", "--ipv6"]),
-        (&[Delay, Tcp, Train], &["-R", "--reverse"]),
-        (&[Delay, Tcp], &["--bidir"]),
-        (&[Ping], &["-u", "--udp", "--flood", "--closed-loop", "--poisson", "--no-baseline"]),
-        (&[Delay], &["--up", "--no-compare"]),
-        (&[Train], &["--echo"]),
+        (true, &Verb::ALL, &["-t", "--time", "--dscp", "--ttl"]),
+        (true, &[Ping, Delay, Tcp, Train], &["-i", "--interval"]),
+        (true, &[Ping, Delay, Tcp, Load], &["-P", "--rate"]),
+        (true, &[Ping, Delay, Train], &["-l", "--size"]),
+        (true, &[Ping, Tcp, Train], &["-n"]),
+        (true, &[Ping, Tcp, Load], &["--connections", "--flow-label"]),
+        (true, &[Ping, Tcp], &["--connect-timeout", "--stall-timeout"]),
+        (true, &[Delay, Tcp], &["-b"]),
+        (true, &[Delay, Train], &["--length"]),
+        (true, &[Ping], &["--count", "--warmup", "--send-chunk", "--timeout"]),
+        (true, &[Delay], &["--pps", "--spacing", "--flows", "--schedule", "--late"]),
+        (true, &[Tcp], &["--bytes", "-C", "--congestion", "--sndbuf", "--rcvbuf", "-w", "--window"]),
+        (true, &[Tcp], &["-M", "--mss", "--nodelay", "-O", "--omit"]),
+        (true, &[Load], &["--ramp"]),
+        (true, &[Train], &["--packets", "--wait", "--repeat"]),
+        (false, &Verb::ALL, &["-4", "--ipv4", "-6", "--ipv6"]),
+        (false, &[Delay, Tcp, Train], &["-R", "--reverse"]),
+        (false, &[Delay, Tcp], &["--bidir"]),
+        (false, &[Ping], &["-u", "--udp", "--flood", "--closed-loop", "--poisson", "--no-baseline"]),
+        (false, &[Delay], &["--up", "--no-compare"]),
+        (false, &[Train], &["--echo"]),
     ]
 };
 
 /// The options that agents take of a question: those with a value, and those without.
 #[must_use]
 pub fn allowed(verb: Verb) -> (Vec<&'static str>, Vec<&'static str>) {
-    let of = |options: Options| {
-        let own = options.iter().filter(|(verbs, _)| verbs.contains(&verb));
-        own.flat_map(|(_, names)| *names).copied().collect()
+    let of = |with_value: bool| {
+        let own = OPTIONS.iter().filter(|(has_value, of, _)| *has_value == with_value && of.contains(&verb));
+        own.flat_map(|(.., names)| *names).copied().collect()
     };
-    (of(VALUES), of(FLAGS))
+    (of(true), of(false))
 }
 
 /// The words of a test split into options and their values.
@@ -125,11 +115,11 @@ pub(super) fn limited(verb: Verb, words: &[String], ceilings: &Ceilings) -> Resu
     let value = |names: &[&str]| {
         options.iter().rev().find(|(name, _)| names.contains(name)).and_then(|(_, value)| *value)
     };
-    if let Some(time) = value(&["-t", "--time"]) {
-        if parse_duration(time).map_err(of("--time"))? > ceilings.time_ns {
-            let most = format_duration(real(ceilings.time_ns));
-            return Err(format!("{time} is longer than the {most} that this agent allows"));
-        }
+    if let Some(time) = value(&["-t", "--time"])
+        && parse_duration(time).map_err(of("--time"))? > ceilings.time_ns
+    {
+        let most = format_duration(real(ceilings.time_ns));
+        return Err(format!("{time} is longer than the {most} that this agent allows"));
     }
     let Some(ceiling) = ceilings.rate else { return Ok(Vec::new()) };
     let most = format_bits_per_second(real(ceiling));

@@ -3,7 +3,7 @@
 //! A test that crashes, hangs or prints without end is thus one stated reason. Processes end with the agent, however it ends
 //! (Linux): a test that outlived its agent would disturb what the next one admits.
 
-use super::{Happened, HostLock, Left, Programs, options::Ceilings};
+use super::options::Ceilings;
 use crate::message::MAX_OUTCOME;
 use crate::plan::Attempt;
 use crate::threads::{lock, said, spawn, wait};
@@ -15,6 +15,46 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use uuid::Uuid;
+
+/// What an exclusive test takes of its host, agents of other controllers included.
+pub trait HostLock {
+    /// Takes it; whether that was possible.
+    fn take(&mut self) -> bool;
+    /// Gives it back.
+    fn release(&mut self);
+}
+
+/// The processes of an agent.
+pub trait Programs {
+    /// Starts the server of a run; [`Happened::Serving`] follows.
+    fn serve(&mut self, run: Uuid, key: Option<&str>);
+    /// Ends it.
+    fn end_server(&mut self, run: Uuid);
+    /// Starts a test with these words; [`Happened::Over`] follows.
+    fn start(&mut self, run: Uuid, attempt: Attempt, words: Vec<String>, key: Option<&str>);
+    /// Asks a test to end, or ends it.
+    fn end(&mut self, run: Uuid, attempt: Attempt, at_once: bool);
+}
+
+/// What became of a process.
+#[derive(Clone, Debug)]
+pub enum Happened {
+    /// The server of a run listens on this port, or has ended for this reason.
+    Serving { run: Uuid, port: Result<u16, String> },
+    /// A test's process is gone.
+    Over { run: Uuid, attempt: Attempt, left: Left },
+}
+
+/// What a process left.
+#[derive(Clone, Debug, Default)]
+pub struct Left {
+    /// Its exit code; `None` where a signal ended it, or it could not start.
+    pub code: Option<i32>,
+    /// What it printed.
+    pub out: Vec<u8>,
+    /// The end of what it said on standard error.
+    pub said: String,
+}
 
 /// The processes.
 pub struct Child<F> {

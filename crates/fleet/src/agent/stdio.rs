@@ -67,9 +67,10 @@ pub(crate) fn drive(
     loop {
         let now = clock.now();
         agent.tick(now);
-        was_used |= agent.is_used();
+        let is_used = !agent.sessions.is_empty();
+        was_used |= is_used;
         let waited_ns = now.since(began);
-        if has_one && !agent.is_used() && (was_used || u128::from(waited_ns) >= FIRST.as_nanos()) {
+        if has_one && !is_used && (was_used || u128::from(waited_ns) >= FIRST.as_nanos()) {
             gone.get_or_insert(None);
         }
         for report in agent.take_reports() {
@@ -79,7 +80,7 @@ pub(crate) fn drive(
                 agent.on_silence();
             }
         }
-        if let Some(trouble) = agent.trouble().filter(|_| !is_troubled) {
+        if let Some(trouble) = agent.spool.trouble.as_deref().filter(|_| !is_troubled) {
             let _ = writeln!(
                 io::stderr(),
                 "netcaliper: a result could not be stored, and is in memory only: {trouble}"

@@ -165,16 +165,16 @@ fn a_test_runs_and_its_result_is_kept_until_the_controller_has_it() {
         rig.order(s(1), run(1, 5)).is_empty() && rig.did().is_empty(),
         "an order that comes twice runs once"
     );
-    let [Report::Ended { ending: Ending::Measured(document), .. }] = &rig.over(s(2), 1, measured())[..]
+    let [Report::Ended(Kept { ending: Ending::Measured(document), .. })] = &rig.over(s(2), 1, measured())[..]
     else {
         panic!()
     };
     assert_eq!(document.get(), "{\"points\":[]}");
     // The order comes again: the result does, and nothing runs.
-    assert!(matches!(rig.order(s(3), run(1, 9))[..], [Report::Ended { .. }]) && rig.did().is_empty());
+    assert!(matches!(rig.order(s(3), run(1, 9))[..], [Report::Ended(_)]) && rig.did().is_empty());
     // Another agent of the host, after this one was killed.
     let mut after = made(Ceilings::default(), rig.folder.clone());
-    assert!(matches!(after.hello(4, 2)[..], [Report::Ready { .. }, Report::Ended { .. }]));
+    assert!(matches!(after.hello(4, 2)[..], [Report::Ready { .. }, Report::Ended(_)]));
     assert!(after.order(s(4), Order::Stored { tasks: vec![TaskId(1)] }).is_empty());
     assert!(!after.folder.exists(), "nothing is left");
     assert!(matches!(after.hello(5, 3)[..], [Report::Ready { .. }]));
@@ -201,7 +201,7 @@ fn what_a_process_leaves_is_a_result_or_a_reason() {
     for (task, (left, expected)) in (1..).zip(cases) {
         rig.order(s(1), run(task, 5));
         let reports = rig.over(s(2), task, left);
-        let [Report::Ended { ending, .. }] = &reports[..] else { panic!("{reports:?}") };
+        let [Report::Ended(Kept { ending, .. })] = &reports[..] else { panic!("{reports:?}") };
         let found = match ending {
             Ending::Measured(_) => None,
             Ending::Missing { reason, detail } => Some((*reason, detail.as_str())),
@@ -226,7 +226,7 @@ fn a_test_ends_in_its_time_come_what_may() {
     let reports = rig.over(s(6), 1, measured());
     assert!(matches!(
         &reports[..],
-        [Report::Ended { ending: Ending::Missing { reason: Reason::TimedOut, .. }, .. }]
+        [Report::Ended(Kept { ending: Ending::Missing { reason: Reason::TimedOut, .. }, .. })]
     ));
 }
 
@@ -295,7 +295,7 @@ fn a_reservation_lasts_as_long_as_the_controller_that_took_over_wants() {
     assert!(matches!(rig.order(s(5), reserve(2, 12))[..], [Report::Busy { .. }]));
     // For longer than the longest test not even then.
     rig.order(s(5), reserve(1, 100_000));
-    assert!(rig.agent.admission.held()[0].until < s(1_000));
+    assert!(rig.agent.admission.held[0].until < s(1_000));
 }
 
 #[test]
@@ -359,16 +359,13 @@ fn an_agent_whose_controller_is_gone_ends_what_runs_and_begins_nothing() {
     rig.order(s(4), run(1, 30));
     rig.did();
     rig.agent.tick(s(20));
-    assert!(rig.agent.is_used() && rig.did().is_empty(), "its test goes on");
+    assert!(!rig.agent.sessions.is_empty() && rig.did().is_empty(), "its test goes on");
     rig.over(s(21), 1, measured());
     rig.agent.tick(s(21));
-    assert!(!rig.agent.is_used());
+    assert!(rig.agent.sessions.is_empty());
     assert_eq!(rig.did(), [Did::EndServer]);
     assert!(matches!(rig.order(s(22), run(2, 30))[..], [Report::Hello { .. }]));
-    assert!(
-        matches!(rig.hello(22, 2)[..], [Report::Ready { .. }, Report::Ended { .. }]),
-        "the result waited"
-    );
+    assert!(matches!(rig.hello(22, 2)[..], [Report::Ready { .. }, Report::Ended(_)]), "the result waited");
 }
 
 #[test]
@@ -410,7 +407,7 @@ fn a_controller_that_was_replaced_gives_no_orders() {
         rig.agent.on_order(s(2), Of { run: RUN, epoch: 5, message });
         assert!(rig.reports().is_empty());
     }
-    assert!(rig.agent.is_used() && rig.agent.is_idle(), "the farewell was not this controller's");
+    assert!(!rig.agent.sessions.is_empty() && rig.agent.is_idle(), "the farewell was not this controller's");
     rig.agent.on_order(s(3), Of { run: RUN, epoch: 9, message: run(1, 20) });
     assert!(!rig.agent.is_idle());
 }

@@ -161,12 +161,6 @@ impl Journal {
         self.mirror.as_mut().map_or(Ok(()), |mirror| mirror(&only_here))
     }
 
-    /// Whether the run is to be cancelled.
-    #[must_use]
-    pub fn is_cancelled(&self) -> bool {
-        is_cancel_requested(&self.folder)
-    }
-
     /// Ends every task that has no result as cancelled. Returns how many.
     ///
     /// # Errors

@@ -2,8 +2,9 @@
 //! its time, and ends with the agent that runs it.
 
 use super::*;
+use crate::agent::Agent;
 use crate::agent::options::Ceilings;
-use crate::agent::{Agent, Happened, HostLock, Left, Programs};
+use crate::agent::programs::{Happened, HostLock, Left, Programs};
 use crate::inventory::Inventory;
 use crate::plan::{CostClass, Random, Task};
 use crate::spool::Spool;
@@ -246,7 +247,7 @@ impl World {
         let asked = std::mem::take(&mut *self.machines[at].asked.0.borrow_mut());
         let life = self.machines[at].life;
         for report in reports {
-            if let Report::Ended { attempt, ending: Ending::Measured(_) } = &report.message {
+            if let Report::Ended(Kept { attempt, ending: Ending::Measured(_) }) = &report.message {
                 self.stored.insert(attempt.task);
             }
             if let Some(delay) = self.passes(at, true) {
@@ -493,7 +494,7 @@ fn an_outcome_that_comes_after_the_end_is_kept() {
     for task in [0, 1] {
         let outcome = serde_json::value::RawValue::from_string("{\"points\":[]}".to_owned()).unwrap();
         let attempt = Attempt { task: TaskId(task), number: 1 };
-        let report = Report::Ended { attempt, ending: Ending::Measured(outcome) };
+        let report = Report::Ended(Kept { attempt, ending: Ending::Measured(outcome) });
         let report = Arrival::Report(Box::new(Of::new(world.plan.run, report)));
         controller.arrived.push((HostId(task), report));
         controller.step(Mono(SECOND), Wall(0), true).unwrap();

@@ -4,9 +4,9 @@
 //! (`site`, `rack`, …), and all that begin with `netcaliper_`.
 
 use super::build::Builder;
-use super::{Inventory, MAX_GROUPS, lines};
+use super::{HostId, Inventory, MAX_GROUPS, lines};
 use serde_json::{Map, Value};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Deepest nesting of groups.
 const MAX_DEPTH: u32 = 50;
@@ -16,7 +16,7 @@ const PREFIX: &str = "netcaliper_";
 
 #[derive(Default)]
 struct Node {
-    hosts: Vec<String>,
+    hosts: Vec<HostId>,
     children: BTreeSet<String>,
     vars: BTreeMap<String, String>,
     /// The longest way from a group without parents; [`Tree::depths`] fills it in.
@@ -27,8 +27,7 @@ struct Node {
 #[derive(Default)]
 pub(super) struct Tree {
     groups: BTreeMap<String, Node>,
-    hosts: Vec<String>,
-    known: HashSet<String>,
+    hosts: Builder,
     vars: BTreeMap<String, BTreeMap<String, String>>,
 }
 
@@ -41,13 +40,8 @@ impl Tree {
     }
 
     pub(super) fn host(&mut self, group: &str, name: &str) -> Result<(), String> {
-        if self.known.insert(name.to_owned()) {
-            self.hosts.push(name.to_owned());
-        }
-        if self.hosts.len() > super::MAX_HOSTS {
-            return Err(format!("there are more than {} hosts", super::MAX_HOSTS));
-        }
-        self.group(group)?.hosts.push(name.to_owned());
+        let (id, _) = self.hosts.add(name)?;
+        self.group(group)?.hosts.push(id);
         Ok(())
     }
 
@@ -76,18 +70,15 @@ impl Tree {
     /// Each host with the variables of its groups, those nearer to the host last, and then its own.
     pub(super) fn inventory(mut self) -> Result<Inventory, String> {
         self.depths()?;
-        let mut builder = Builder::default();
-        for host in &self.hosts {
-            builder.add(host)?;
-        }
+        let all = self.hosts.ids();
+        let mut builder = std::mem::take(&mut self.hosts);
         let mut order: Vec<(u32, &String)> =
             self.groups.iter().map(|(name, node)| (node.depth, name)).collect();
         order.sort_unstable();
         for (_, name) in order {
             let of_group = |key: &str| ["limit", "crossing"].contains(&key);
             let node = &self.groups[name];
-            for host in self.below(name) {
-                let (id, _) = builder.add(host)?;
+            for id in if name == "all" { all.clone() } else { self.below(name) } {
                 if !["all", "ungrouped"].contains(&name.as_str()) {
                     builder.join(name, id)?;
                 }
@@ -106,15 +97,12 @@ impl Tree {
         Ok(builder.build())
     }
 
-    /// The hosts of a group and of the groups below; all of them for `all`.
-    fn below(&self, group: &str) -> BTreeSet<&str> {
-        if group == "all" {
-            return self.hosts.iter().map(String::as_str).collect();
-        }
+    /// The hosts of a group and of the groups below.
+    fn below(&self, group: &str) -> BTreeSet<HostId> {
         let (mut hosts, mut seen, mut due) = (BTreeSet::new(), BTreeSet::new(), vec![group]);
         while let Some(name) = due.pop() {
             if let Some(node) = self.groups.get(name).filter(|_| seen.insert(name)) {
-                hosts.extend(node.hosts.iter().map(String::as_str));
+                hosts.extend(&node.hosts);
                 due.extend(node.children.iter().map(String::as_str));
             }
         }
@@ -180,40 +168,43 @@ fn read_group(tree: &mut Tree, name: &str, group: &Value, depth: u32) -> Result<
         _ => return Err(expected(name, "hosts, vars and children")),
     };
     tree.group(name)?;
-    match group.get("hosts") {
-        None | Some(Value::Null) => {}
-        Some(Value::Object(hosts)) => {
-            for (pattern, vars) in hosts {
-                for host in lines::expand(lines::address(pattern)?.0)? {
-                    tree.host(name, &host)?;
-                    read_vars(vars, &host, |key, value| tree.set_host(&host, key, value))?;
-                }
-            }
+    for (pattern, vars) in entries(name, group, "hosts")? {
+        // A list has names, and no patterns.
+        let Some(vars) = vars else {
+            tree.host(name, pattern)?;
+            continue;
+        };
+        for host in lines::expand(lines::address(pattern)?.0)? {
+            tree.host(name, &host)?;
+            read_vars(vars, &host, |key, value| tree.set_host(&host, key, value))?;
         }
-        Some(Value::Array(hosts)) => {
-            for host in hosts.iter().filter_map(Value::as_str) {
-                tree.host(name, host)?;
-            }
-        }
-        Some(_) => return Err(expected(name, "its hosts by name")),
     }
     if let Some(vars) = group.get("vars") {
         read_vars(vars, name, |key, value| tree.set_group(name, key, value))?;
     }
-    match group.get("children") {
-        None | Some(Value::Null) => {}
-        Some(Value::Object(children)) => {
-            for (child, node) in children {
-                tree.child(name, child)?;
-                read_group(tree, child, node, depth + 1)?;
-            }
+    for (child, node) in entries(name, group, "children")? {
+        tree.child(name, child)?;
+        if let Some(node) = node {
+            read_group(tree, child, node, depth + 1)?;
         }
-        Some(Value::Array(children)) => {
-            children.iter().filter_map(Value::as_str).try_for_each(|child| tree.child(name, child))?;
-        }
-        Some(_) => return Err(expected(name, "its children by name")),
     }
     Ok(())
+}
+
+type Entry<'a> = (&'a str, Option<&'a Value>);
+
+/// The names in a list or a map of a group, in a map each with what stands below it.
+fn entries<'a>(of: &str, group: &'a Map<String, Value>, key: &str) -> Result<Vec<Entry<'a>>, String> {
+    match group.get(key) {
+        None | Some(Value::Null) => Ok(Vec::new()),
+        Some(Value::Object(all)) => {
+            Ok(all.iter().map(|(name, below)| (name.as_str(), Some(below))).collect())
+        }
+        Some(Value::Array(all)) => {
+            Ok(all.iter().filter_map(Value::as_str).map(|name| (name, None)).collect())
+        }
+        Some(_) => Err(expected(of, &format!("its {key} by name"))),
+    }
 }
 
 /// Tells each variable that is one plain value.

@@ -29,6 +29,11 @@ impl Builder {
         Ok((id, true))
     }
 
+    /// All hosts so far.
+    pub(super) fn ids(&self) -> BTreeSet<HostId> {
+        self.by_name.values().copied().collect()
+    }
+
     /// Says something about a host: its address, port, groups, or a label.
     pub(super) fn set(&mut self, id: HostId, key: &str, value: &str) -> Result<(), String> {
         match key {
@@ -74,7 +79,10 @@ impl Builder {
         let (_, of) = self.group(group)?;
         match key {
             "limit" => of.limit = Some(limit(value)?),
-            _ => of.crossing = is_true(value),
+            _ => {
+                let value = value.trim().to_ascii_lowercase();
+                of.crossing = matches!(value.as_str(), "true" | "yes" | "on" | "1");
+            }
         }
         Ok(())
     }
@@ -111,10 +119,6 @@ pub(super) fn limit(text: &str) -> Result<u32, String> {
 pub(super) fn port(text: &str) -> Result<u16, String> {
     let port = text.trim().parse().ok().filter(|port| *port > 0);
     port.ok_or_else(|| format!("{text:?} is no port: expected 1 to 65535"))
-}
-
-pub(super) fn is_true(text: &str) -> bool {
-    matches!(text.trim().to_ascii_lowercase().as_str(), "true" | "yes" | "on" | "1")
 }
 
 fn bounded(what: &str, text: &str) -> Result<(), String> {

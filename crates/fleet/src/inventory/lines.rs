@@ -5,13 +5,6 @@ use super::build::{self, Builder};
 use super::{Inventory, MAX_HOSTS};
 use std::net::Ipv6Addr;
 
-/// What the lines below a section are.
-enum Section {
-    Hosts(String),
-    Children(String),
-    Vars(String),
-}
-
 pub(super) fn parse(text: &str) -> Result<Inventory, String> {
     let lines = || {
         text.lines()
@@ -21,12 +14,15 @@ pub(super) fn parse(text: &str) -> Result<Inventory, String> {
     };
     if lines().any(|(_, line)| section(line).is_some()) {
         let mut tree = Tree::default();
-        let mut within = Section::Hosts("ungrouped".to_owned());
+        let mut within = ("ungrouped", "hosts");
         for (at, line) in lines() {
             let wrong = |e| format!("line {at}: {e}");
             match section(line) {
-                Some(next) => within = next.map_err(wrong)?,
-                None => ini(&mut tree, &within, line).map_err(wrong)?,
+                Some(next @ (_, "hosts" | "children" | "vars")) => within = next,
+                Some((name, kind)) => {
+                    return Err(wrong(format!("[{name}:{kind}]: expected :children or :vars")));
+                }
+                None => ini(&mut tree, within, line).map_err(wrong)?,
             }
         }
         return tree.inventory();
@@ -59,14 +55,14 @@ fn plain(builder: &mut Builder, line: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn ini(tree: &mut Tree, within: &Section, line: &str) -> Result<(), String> {
-    match within {
-        Section::Vars(group) => {
+fn ini(tree: &mut Tree, (group, kind): (&str, &str), line: &str) -> Result<(), String> {
+    match kind {
+        "vars" => {
             let (key, value) = line.split_once('=').ok_or_else(|| no_pair(line))?;
             tree.set_group(group, key.trim(), unquoted(value.trim()))
         }
-        Section::Children(group) => tree.child(group, line.split_whitespace().next().unwrap_or(line)),
-        Section::Hosts(group) => {
+        "children" => tree.child(group, line.split_whitespace().next().unwrap_or(line)),
+        _ => {
             let words = words(line)?;
             let Some((first, vars)) = words.split_first() else { return Ok(()) };
             // The port behind the name is that of SSH.
@@ -83,21 +79,16 @@ fn ini(tree: &mut Tree, within: &Section, line: &str) -> Result<(), String> {
     }
 }
 
-/// `[name]`, `[name:children]` or `[name:vars]`; an address in brackets is none.
-fn section(line: &str) -> Option<Result<Section, String>> {
+/// The group of a section, and what its lines are: `[name]` has hosts, `[name:children]` and `[name:vars]` have these; an address in
+/// brackets is none.
+fn section(line: &str) -> Option<(&str, &str)> {
     let line = line.split(" #").next().unwrap_or(line).trim_end();
     let inner = line.strip_prefix('[')?.strip_suffix(']')?;
     if inner.is_empty() || inner.contains(['[', ']']) || inner.matches(':').count() > 1 {
         return None;
     }
     let (name, kind) = inner.split_once(':').unwrap_or((inner, "hosts"));
-    let name = name.trim().to_owned();
-    Some(match kind.trim() {
-        "hosts" => Ok(Section::Hosts(name)),
-        "children" => Ok(Section::Children(name)),
-        "vars" => Ok(Section::Vars(name)),
-        other => Err(format!("[{name}:{other}]: expected :children or :vars")),
-    })
+    Some((name.trim(), kind.trim()))
 }
 
 /// A name or address, and its port.

@@ -28,11 +28,9 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     fn event(&mut self) -> Result<Event<'a>, String> {
-        match self.parser.next_event() {
-            Some(Ok((event, _))) => Ok(event),
-            Some(Err(error)) => Err(format!("the YAML is damaged: {error}")),
-            None => Ok(Event::StreamEnd),
-        }
+        let event = self.parser.next_event().transpose();
+        let event = event.map_err(|error| format!("the YAML is damaged: {error}"))?;
+        Ok(event.map_or(Event::StreamEnd, |(event, _)| event))
     }
 
     fn spend(&mut self, values: usize) -> Result<(), String> {

@@ -3,15 +3,19 @@
 use super::{CostClass, Plan, Rounds};
 use crate::inventory::HostId;
 use crate::result::Ending;
-use crate::schedule::{Event, GroupLimit, Policy, Resources, State, next};
-use metrics::Mono;
+use crate::schedule::{Event, GroupLimit, MAX_LIMITED, Policy, Resources, State, next};
+use metrics::{Mono, format_bytes, format_duration, real};
+use report::{Page, Table, Tone};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+use std::io::{self, Write};
 
 /// Plans of more tasks are not played through: their duration is only bounded from below.
 const MOST_PLAYED: usize = 250_000;
+/// Most groups, and most hosts that count as one, that are told.
+const MOST_TOLD: usize = 20;
 /// Between the choice of a test and its start, and between its end and the controller's knowledge of it.
 const DISPATCH_NS: u64 = 5_000_000;
 
@@ -78,12 +82,12 @@ pub struct GroupForecast {
 }
 
 impl Plan {
-    /// What the plan will take by `policy`.
+    /// What the plan will take.
     #[must_use]
-    pub fn forecast(&self, policy: &Policy) -> Forecast {
+    pub fn forecast(&self) -> Forecast {
         let resources = Resources::of(&self.inventory);
-        let mut of_host = vec![(0usize, 0u64, 0u64); self.inventory.hosts.len()];
-        let mut of_group = vec![(0usize, 0u64); resources.groups().len()];
+        let mut of_host = vec![(0usize, [0u64; 3]); self.inventory.hosts.len()];
+        let mut of_group = vec![(0usize, 0u64); resources.groups.len()];
         let mut classes = [0usize; 3];
         let (mut unreachable, mut bytes, mut unlimited) = (0, 0u64, 0);
         for (task, test) in self.tasks.iter().filter_map(|task| Some((task, self.test(task)?))) {
@@ -101,27 +105,22 @@ impl Plan {
                 continue;
             }
             for host in [task.from, task.to] {
-                if let Some((n, alone, beside)) = of_host.get_mut(host.index()) {
-                    *n += 1;
-                    match class {
-                        CostClass::Exclusive => *alone = alone.saturating_add(test.length_ns),
-                        _ => *beside = beside.saturating_add(test.length_ns),
-                    }
-                }
+                let (n, ns) = &mut of_host[host.index()];
+                *n += 1;
+                ns[class as usize] = ns[class as usize].saturating_add(test.length_ns);
             }
             for group in resources.used(task.from, task.to) {
                 let (n, ns) = &mut of_group[group];
                 (*n, *ns) = (*n + 1, ns.saturating_add(test.length_ns));
             }
         }
-        let limited = u64::from(policy.limited.max(1));
-        let host_ns = |(_, alone, beside): &(usize, u64, u64)| alone.saturating_add(beside / limited);
-        let busiest = of_host.iter().enumerate().max_by_key(|(at, of)| (host_ns(of), Reverse(*at)));
-        let busiest = busiest.filter(|(_, of)| of.0 > 0).map(|(at, of)| {
+        let host_ns = |[alone, beside, _]: [u64; 3]| alone.saturating_add(beside / u64::from(MAX_LIMITED));
+        let busiest = of_host.iter().enumerate().max_by_key(|(at, (_, ns))| (host_ns(*ns), Reverse(*at)));
+        let busiest = busiest.filter(|(_, (tests, _))| *tests > 0).map(|(at, (tests, ns))| {
             let host = self.inventory.hosts[at].name.clone();
-            Busiest { host, tests: of.0, ns: host_ns(of) }
+            Busiest { host, tests: *tests, ns: host_ns(*ns) }
         });
-        let groups = resources.groups().iter().cloned().zip(of_group);
+        let groups = resources.groups.into_iter().zip(of_group);
         let groups = groups.map(|(group, (tests, ns))| {
             let at_least_ns = ns / u64::from(group.limit);
             GroupForecast { group, tests, at_least_ns }
@@ -130,7 +129,7 @@ impl Plan {
         let longest = self.tests.iter().map(|test| test.length_ns).max().unwrap_or(0);
         let bounds =
             groups.iter().map(|group| group.at_least_ns).chain(busiest.as_ref().map(|busiest| busiest.ns));
-        let played = (self.tasks.len() <= MOST_PLAYED).then(|| self.play(policy));
+        let played = (self.tasks.len() <= MOST_PLAYED).then(|| self.play());
         Forecast {
             hosts: self.inventory.hosts.len(),
             tests: classes.iter().sum(),
@@ -157,8 +156,8 @@ impl Plan {
     }
 
     /// Plays the plan through with the scheduler itself: its duration, and the most tests at a time.
-    fn play(&self, policy: &Policy) -> (u64, usize) {
-        let (mut state, _) = State::new(self.clone(), policy.clone(), &[], Mono(0));
+    fn play(&self) -> (u64, usize) {
+        let (mut state, _) = State::new(self.clone(), Policy::default(), &[], Mono(0));
         for (host, of) in self.inventory.numbered() {
             state.apply(Event::Joined { host, resource: of.name.clone() }, Mono(0));
         }
@@ -182,5 +181,97 @@ impl Plan {
                 state.apply(Event::Ended { attempt, ending }, now);
             }
         }
+    }
+}
+
+impl Forecast {
+    /// Writes duration, bytes and what excludes what.
+    ///
+    /// # Errors
+    /// When `out` cannot be written.
+    pub fn write(
+        &self,
+        plan: &Plan,
+        color: bool,
+        columns: Option<u16>,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        let page = &mut Page::new(out, color).within(columns);
+        let time = |ns: u64| format_duration(real(ns));
+        let at_least = format!("at least {}", time(self.at_least_ns));
+        let expected = match self.expected_ns {
+            Some(ns) => format!("about {} ({at_least})", time(ns)),
+            None => at_least,
+        };
+        page.line(Tone::Heading, &format!("{} tests of {} hosts: {expected}", self.tests, self.hosts))?;
+        for test in &plan.tests {
+            let (words, length, class) = (test.words(), time(test.length_ns), test.class.words());
+            page.line(Tone::Plain, &format!("  {words}: {length} each, {class}"))?;
+        }
+        let limited = format!("{} of payload", format_bytes(self.bytes));
+        let bytes = match (self.bytes, self.unlimited) {
+            (_, 0) => limited,
+            (0, _) => "as much payload as the paths carry".to_owned(),
+            (_, n) => format!("{limited}, and as much as the paths carry in {n} tests"),
+        };
+        page.line(Tone::Plain, &format!("  {bytes}"))?;
+        if self.unreachable > 0 {
+            let n = self.unreachable;
+            let text = format!("  {n} more tests have no way: both hosts are behind NAT, or passive.");
+            page.line(Tone::Plain, &text)?;
+        }
+        if let Some(rounds) = self.rounds.filter(|rounds| rounds.count > 1) {
+            let text = format!("  {} rounds, one every {}", rounds.count, time(rounds.every_ns));
+            page.line(Tone::Plain, &text)?;
+            if self.expected_ns.unwrap_or(self.at_least_ns) > rounds.every_ns.saturating_add(rounds.late_ns())
+            {
+                let text = "A round takes longer than the time to the next, so that rounds will be missed.";
+                page.paragraph(Tone::Warning, "  ", text)?;
+            }
+        }
+        self.exclusions(page, &time)?;
+        let repeats = plan.tasks.iter().map(|task| task.repeat).max().unwrap_or(0);
+        if repeats < 2 {
+            page.paragraph(Tone::Plain, "", "A single pair is judged from three repeats on: --repeats 3.")?;
+        }
+        Ok(())
+    }
+
+    fn exclusions(&self, page: &mut Page<'_>, time: &dyn Fn(u64) -> String) -> io::Result<()> {
+        page.gap()?;
+        page.line(Tone::Heading, "What excludes what")?;
+        for (tests, rule) in [
+            (
+                self.exclusive,
+                "Exclusive tests: one at a time at each host, nothing but background tests beside.",
+            ),
+            (self.limited, "Limited tests: a few at a time at each host, never beside an exclusive one."),
+            (self.background, "Background tests: beside everything, in no group."),
+        ] {
+            if tests > 0 {
+                page.line(Tone::Plain, &format!("  {rule}"))?;
+            }
+        }
+        if let Some(Busiest { host, tests, ns }) = &self.busiest {
+            let text = format!("  The busiest host, {host}, has {tests} tests, {} of time.", time(*ns));
+            page.line(Tone::Plain, &text)?;
+        }
+        if let Some(most) = self.most_at_once {
+            page.line(Tone::Plain, &format!("  At most {most} tests run at a time."))?;
+        }
+        let mut table = Table::new("Group|at a time|hosts|tests|at least");
+        for GroupForecast { group, tests, at_least_ns } in self.groups.iter().take(MOST_TOLD) {
+            let name = if group.crossing { format!("{}, to others", group.name) } else { group.name.clone() };
+            let [limit, hosts, tests] = [group.limit as usize, group.hosts, *tests].map(|n| n.to_string());
+            table.row(Tone::Plain, vec![name, limit, hosts, tests, time(*at_least_ns)]);
+        }
+        page.section(&table)?;
+        if self.groups.len() > MOST_TOLD {
+            page.line(Tone::Plain, &format!("  and {} more groups", self.groups.len() - MOST_TOLD))?;
+        }
+        for (resource, hosts) in self.shared.iter().take(MOST_TOLD) {
+            page.paragraph(Tone::Plain, "  Count as one: ", &format!("{} ({resource}).", hosts.join(", ")))?;
+        }
+        Ok(())
     }
 }

@@ -52,7 +52,14 @@ impl Plan {
         let pairs = match &shape {
             Shape::Mesh => mesh(&all, most),
             Shape::Bipartite(a, b) => bipartite(&inventory.select(a)?, &inventory.select(b)?, most),
-            Shape::Representatives(label) => mesh(&representatives(&inventory, label, &mut random)?, most),
+            Shape::Representatives(label) => {
+                let by_value = inventory.by_label(label);
+                if by_value.len() < 2 {
+                    return Err(format!("fewer than two values of the label {label:?} are in the inventory"));
+                }
+                let chosen = by_value.into_values().map(|hosts| hosts[random.below(hosts.len())]);
+                mesh(&chosen.collect::<Vec<_>>(), most)
+            }
             Shape::Regular(degree) => regular(all, *degree, &mut random, most),
         };
         let mut pairs = pairs.ok_or_else(too_many)?;
@@ -124,14 +131,6 @@ fn bipartite(a: &[HostId], b: &[HostId], most: usize) -> Option<Pairs> {
 fn both_ways(pairs: impl Iterator<Item = (HostId, HostId)> + Clone, into: &mut Pairs) {
     into.extend(pairs.clone());
     into.extend(pairs.map(|(a, b)| (b, a)));
-}
-
-fn representatives(inventory: &Inventory, label: &str, random: &mut Random) -> Result<Vec<HostId>, String> {
-    let by_value = inventory.by_label(label);
-    match by_value.len() {
-        0 | 1 => Err(format!("fewer than two values of the label {label:?} are in the inventory")),
-        _ => Ok(by_value.into_values().map(|hosts| hosts[random.below(hosts.len())]).collect()),
-    }
 }
 
 /// Each host with `degree` others: hosts in a random order on a ring, each with those at the same random distances. One of the

@@ -2,7 +2,6 @@
 //!
 //! A round knows the whole series, so that whoever has it can make the next one: its controller, or one that takes over.
 
-use super::Plan;
 use metrics::{SECOND, Wall};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -41,8 +40,7 @@ impl Rounds {
     }
 
     /// How late a round may begin, ns: a tenth of the time to the next, and at least a second.
-    #[must_use]
-    pub fn late_ns(&self) -> u64 {
+    pub(crate) fn late_ns(&self) -> u64 {
         (self.every_ns / 10).max(SECOND)
     }
 }
@@ -103,14 +101,6 @@ impl Round {
             Sha256::new().chain_update(self.series.as_bytes()).chain_update(self.number.to_be_bytes());
         let bytes = digest.finalize().first_chunk().copied().unwrap_or_default();
         uuid::Builder::from_custom_bytes(bytes).into_uuid()
-    }
-}
-
-impl Plan {
-    /// The same plan as the run of this round.
-    #[must_use]
-    pub fn in_round(self, round: Round) -> Plan {
-        Plan { run: round.run(), round: Some(round), ..self }
     }
 }
 

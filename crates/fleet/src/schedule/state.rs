@@ -1,6 +1,8 @@
 //! The state of a run: who is there, what runs, what is left.
 
-use super::{Assignment, Ended, Event, Policy, Resources};
+use super::{
+    Assignment, Ended, Event, MAX_ATTEMPTS, MAX_BACKGROUND, MAX_LIMITED, MAX_REFUSALS, Policy, Resources,
+};
 use crate::inventory::HostId;
 use crate::plan::{Attempt, CostClass, Plan, Task, TaskId};
 use crate::result::{Ending, Reason};
@@ -11,9 +13,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 const MOST_BUSY: u64 = 600 * SECOND;
 
 #[derive(Clone, Debug, Default)]
-struct TaskState {
+pub(super) struct TaskState {
     attempts: u32,
-    failures: u32,
+    pub(super) failures: u32,
     refusals: u32,
     over: bool,
 }
@@ -58,8 +60,8 @@ pub(super) struct Running {
 
 /// All that the choice of the next tests depends on.
 #[derive(Clone, Debug, Default)]
-pub struct State {
-    pub(super) plan: Plan,
+pub(crate) struct State {
+    pub(crate) plan: Plan,
     pub(super) policy: Policy,
     pub(super) resources: Resources,
     pub(super) hosts: Vec<HostState>,
@@ -67,7 +69,7 @@ pub struct State {
     /// Tasks that may start or wait for another attempt, of each group.
     pub(super) open: Vec<u32>,
     names: HashMap<String, usize>,
-    tasks: Vec<TaskState>,
+    pub(super) tasks: Vec<TaskState>,
     pub(super) running: BTreeMap<TaskId, Running>,
     /// When the time of each running attempt is up.
     deadlines: BTreeSet<(Mono, TaskId)>,
@@ -82,13 +84,12 @@ pub struct State {
 impl State {
     /// The state at the start of a run, or of its resumption: the tasks `over` have ended before. Also returns the tasks that end
     /// at once, since no connection is possible between their hosts.
-    #[must_use]
-    pub fn new(plan: Plan, policy: Policy, over: &[TaskId], now: Mono) -> (State, Vec<Ended>) {
+    pub(crate) fn new(plan: Plan, policy: Policy, over: &[TaskId], now: Mono) -> (State, Vec<Ended>) {
         let resources = Resources::of(&plan.inventory);
         let begun = now.plus(policy.absent_ns).plus(policy.dialling_ns);
         let mut state = State {
-            load: Load { groups: vec![0; resources.groups().len()], ..Load::default() },
-            open: vec![0; resources.groups().len()],
+            load: Load { groups: vec![0; resources.groups.len()], ..Load::default() },
+            open: vec![0; resources.groups.len()],
             tasks: vec![TaskState::default(); plan.tasks.len()],
             resources,
             policy,
@@ -122,32 +123,18 @@ impl State {
         (state, endings)
     }
 
-    /// The plan.
-    #[must_use]
-    pub fn plan(&self) -> &Plan {
-        &self.plan
-    }
-
     /// Whether every task has ended and nothing runs.
-    #[must_use]
-    pub fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.ended == self.tasks.len() && self.running.is_empty()
     }
 
     /// Attempts of a task so far.
-    #[must_use]
-    pub fn attempts(&self, task: TaskId) -> u32 {
+    pub(crate) fn attempts(&self, task: TaskId) -> u32 {
         self.tasks.get(task.index()).map_or(0, |task| task.attempts)
     }
 
-    /// Attempts of a task that have failed so far.
-    pub(super) fn failures(&self, task: TaskId) -> u32 {
-        self.tasks.get(task.index()).map_or(0, |task| task.failures)
-    }
-
     /// When something changes without an event, from `now` on: [`Event::Tick`] is due then.
-    #[must_use]
-    pub fn wake(&self, now: Mono) -> Option<Mono> {
+    pub(crate) fn wake(&self, now: Mono) -> Option<Mono> {
         let first = [&self.deadlines, &self.delayed].map(|set| set.first().map(|(at, _)| *at));
         let absent = self.absent.iter().filter(|(_, host)| self.hosts[host.index()].has_tasks());
         let busy = self.hosts.iter().filter(|host| host.has_tasks()).map(|host| host.busy);
@@ -157,7 +144,7 @@ impl State {
     }
 
     /// Takes note of an event at `now`. Returns the tasks that ended by it, each with its one ending: no task is returned twice.
-    pub fn apply(&mut self, event: Event, now: Mono) -> Vec<Ended> {
+    pub(crate) fn apply(&mut self, event: Event, now: Mono) -> Vec<Ended> {
         let mut endings = Vec::new();
         match event {
             Event::Joined { host, resource } => self.joined(host, resource),
@@ -235,7 +222,7 @@ impl State {
         let Some(reason) = ending.reason() else { return self.finish(id, ending) };
         let task = self.tasks.get_mut(id.index()).filter(|task| current && !task.over)?;
         task.failures += 1;
-        if reason.is_transient() && !self.cancelled && task.failures < self.policy.attempts {
+        if reason.is_transient() && !self.cancelled && task.failures < MAX_ATTEMPTS {
             self.delayed.insert((now.plus(self.policy.retry_ns), id));
             return None;
         }
@@ -254,7 +241,7 @@ impl State {
             return None;
         }
         task.refusals += 1;
-        if self.cancelled || task.refusals > self.policy.refusals {
+        if self.cancelled || task.refusals > MAX_REFUSALS {
             let text = format!("{} attempts were refused", task.refusals);
             return self.finish(id, Ending::missing(Reason::Busy, text));
         }
@@ -343,24 +330,22 @@ impl State {
 
 impl Load {
     /// Whether a task of this class may run at these two resources beside what runs.
-    pub(super) fn is_free(&self, at: [usize; 2], class: CostClass, policy: &Policy) -> bool {
+    pub(super) fn is_free(&self, at: [usize; 2], class: CostClass) -> bool {
         at.iter().all(|at| {
             let [exclusive, limited, background] = self.resources[*at];
             match class {
                 CostClass::Exclusive => exclusive == 0 && limited == 0,
-                CostClass::Limited => exclusive == 0 && limited < policy.limited.max(1),
-                CostClass::Background => background < policy.background.max(1),
+                CostClass::Limited => exclusive == 0 && limited < MAX_LIMITED,
+                CostClass::Background => background < MAX_BACKGROUND,
             }
         })
     }
 
     /// Whether the groups of a task leave room for it.
     pub(super) fn has_room(&self, resources: &Resources, task: &Task, class: CostClass) -> bool {
-        if class != CostClass::Exclusive && self.pairs.contains(&(task.from, task.to)) {
-            return false;
-        }
-        let has_room = |group: usize| self.groups[group] < resources.groups()[group].limit;
-        class == CostClass::Background || resources.used(task.from, task.to).all(has_room)
+        let is_alone = class == CostClass::Exclusive || !self.pairs.contains(&(task.from, task.to));
+        let has_room = |group: usize| self.groups[group] < resources.groups[group].limit;
+        is_alone && (class == CostClass::Background || resources.used(task.from, task.to).all(has_room))
     }
 
     /// Counts a task in, or out.

@@ -168,7 +168,7 @@ impl World {
     }
 
     fn start(&mut self, attempt: Attempt, until: Mono, client: HostId) {
-        let of = *self.state.plan().task(attempt.task).unwrap();
+        let of = *self.state.plan.task(attempt.task).unwrap();
         if self.links[client.index()] != Link::Up {
             return;
         }
@@ -180,7 +180,7 @@ impl World {
             let ending = Ending::missing(Reason::Failed, "the server does not answer");
             return self.tell(Event::Ended { attempt, ending });
         }
-        let test = self.state.plan().test(&of).unwrap().clone();
+        let test = self.state.plan.test(&of).unwrap().clone();
         self.check_beside(attempt.task, test.class);
         self.running.insert(attempt, test.class);
         let slow = self.chance(self.faults.slow);
@@ -190,7 +190,7 @@ impl World {
 
     /// Nothing that runs excludes a test that starts.
     fn check_beside(&self, task: TaskId, class: CostClass) {
-        let plan = self.state.plan();
+        let plan = &self.state.plan;
         let of = plan.task(task).unwrap();
         let resource = |host: HostId| {
             let host = plan.inventory.host(host).unwrap();
@@ -219,8 +219,8 @@ impl World {
         }
         let most = match class {
             CostClass::Exclusive => 1,
-            CostClass::Limited => self.state.policy.limited,
-            CostClass::Background => self.state.policy.background,
+            CostClass::Limited => MAX_LIMITED,
+            CostClass::Background => MAX_BACKGROUND,
         };
         assert!(beside.values().all(|n| *n < most), "{beside:?}");
         if class != CostClass::Background {
@@ -241,7 +241,7 @@ impl World {
             return;
         }
         let latency = MS + self.random.next() % (7 * MS);
-        let from = self.state.plan().task(attempt.task).unwrap().from;
+        let from = self.state.plan.task(attempt.task).unwrap().from;
         if self.links[from.index()] == Link::Cut {
             self.spooled.entry(from).or_default().push((attempt, good));
         } else {
@@ -281,7 +281,7 @@ impl World {
             };
             self.links[host.index()] = link;
             if link == Link::Dead {
-                let plan = self.state.plan().clone();
+                let plan = self.state.plan.clone();
                 let at = |id: TaskId| plan.task(id).is_some_and(|task| [task.from, task.to].contains(&host));
                 self.running.retain(|attempt, _| !at(attempt.task));
             }
@@ -296,7 +296,7 @@ impl World {
 
     /// Each task has one ending, and nothing is occupied.
     fn check(&self) {
-        assert_eq!(self.endings.len(), self.state.plan().tasks.len());
+        assert_eq!(self.endings.len(), self.state.plan.tasks.len());
         assert!(self.state.running.is_empty());
         let counts = self.state.load.resources.iter().flatten();
         assert!(counts.chain(&self.state.load.groups).chain(&self.state.open).all(|n| *n == 0));
@@ -367,7 +367,7 @@ fn background_tests_run_beside_exclusive_ones() {
         state.apply(Event::Joined { host: HostId(host), resource: format!("r{host}") }, Mono(0));
     }
     let chosen = next(&state, Mono(0));
-    let class = |a: &Assignment| state.plan().test(state.plan().task(a.attempt.task).unwrap()).unwrap().class;
+    let class = |a: &Assignment| state.plan.test(state.plan.task(a.attempt.task).unwrap()).unwrap().class;
     assert_eq!(
         chosen.iter().map(class).collect::<Vec<_>>(),
         [CostClass::Exclusive, CostClass::Background, CostClass::Background]
@@ -429,9 +429,9 @@ fn pairs_without_a_connection_and_absent_hosts_end_for_their_reasons() {
     }
     let chosen = next(&state, Mono(0));
     assert_eq!(chosen.len(), 1);
-    let reversed = chosen[0].is_reversed(state.plan().task(chosen[0].attempt.task).unwrap());
+    let reversed = chosen[0].is_reversed(state.plan.task(chosen[0].attempt.task).unwrap());
     assert_eq!((chosen[0].client, chosen[0].server), (HostId(0), HostId(2)), "the host behind NAT connects");
-    assert_eq!(reversed, state.plan().task(chosen[0].attempt.task).unwrap().from == HostId(2));
+    assert_eq!(reversed, state.plan.task(chosen[0].attempt.task).unwrap().from == HostId(2));
     let wake = state.wake(Mono(0)).unwrap();
     assert_eq!(wake, Mono(Policy::default().absent_ns));
     assert_eq!(reasons(&state.apply(Event::Tick, wake)), [Reason::HostAbsent; 2]);
@@ -465,7 +465,7 @@ fn a_resumed_run_does_only_what_is_missing() {
     let over: Vec<TaskId> = (0..30).step_by(2).map(TaskId).collect();
     let (state, _) = State::new(whole, Policy::default(), &over, Mono(0));
     assert_eq!((state.ended, state.running.len()), (15, 0));
-    let mut world = World::new(state.plan().clone(), Policy::default(), Faults::default(), 1);
+    let mut world = World::new(state.plan.clone(), Policy::default(), Faults::default(), 1);
     world.state = state;
     for host in 0..6 {
         world.tell(Event::Joined { host: HostId(host), resource: format!("r{host}") });
