@@ -26,8 +26,8 @@ const QUEUE: u32 = 20_000;
 const KILLING: Duration = Duration::from_secs(5);
 
 /// An impaired path between two network namespaces. When it is dropped, what still runs in them is killed, and they are
-/// gone: also after a panic. After a `kill -9` of this process the kernel takes the path down and kills the commands that
-/// were started in it, but not what they have started themselves.
+/// gone. After a `kill -9` or an abort of this process the kernel takes the path down and kills the commands that were
+/// started in it, but not what they have started themselves.
 #[derive(Debug)]
 pub struct Lab {
     spaces: [Namespace; 2],
