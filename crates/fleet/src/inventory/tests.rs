@@ -220,7 +220,7 @@ fn piece() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
     fn no_text_makes_a_parser_panic(pieces in proptest::collection::vec(piece(), 0..40)) {

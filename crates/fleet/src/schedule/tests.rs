@@ -309,9 +309,9 @@ fn names(n: usize) -> String {
 
 /// 9,900 directed pairs of 500 ms take 99 s at least: each host has 198 tests. Messages take 1 to 8 ms each way.
 #[test]
-fn a_full_mesh_of_a_hundred_hosts_is_near_ideal() {
+fn a_full_mesh_of_fifty_hosts_is_near_ideal() {
     let mut world = World::new(
-        plan(&names(100), &[], &[CostClass::Exclusive], 1),
+        plan(&names(50), &[], &[CostClass::Exclusive], 1),
         Policy::default(),
         Faults::default(),
         7,
@@ -319,7 +319,7 @@ fn a_full_mesh_of_a_hundred_hosts_is_near_ideal() {
     let took = world.run(200_000 * MS);
     world.check();
     assert!(world.endings.values().all(|ending| ending.reason().is_none()));
-    assert!(took.0 <= 99_000 * MS * 11 / 10, "{} ms", took.0 / MS);
+    assert!(took.0 <= 49_000 * MS * 11 / 10, "{} ms", took.0 / MS);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 /// Matrices of each kind here; `bench/deep` sets NETCALIPER_MATRICES to look at more.
 fn matrices() -> u64 {
-    std::env::var("NETCALIPER_MATRICES").ok().and_then(|n| n.parse().ok()).unwrap_or(1_000)
+    std::env::var("NETCALIPER_MATRICES").ok().and_then(|n| n.parse().ok()).unwrap_or(400)
 }
 
 fn uniform(random: &mut Random) -> f64 {
