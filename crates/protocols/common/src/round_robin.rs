@@ -1,5 +1,6 @@
 //! Local addresses and ports, used in turn.
 
+use metrics::Clamped;
 use std::net::{IpAddr, SocketAddr};
 
 /// Which of our addresses and ports the next connection leaves from.
@@ -7,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 pub struct RoundRobin {
     sources: Vec<IpAddr>,
     ports: Option<(u16, u16)>,
-    port: u16,
+    worker: u16,
     /// Counted from the worker's number, so that not all workers begin with the same.
     turns: u64,
 }
@@ -23,7 +24,7 @@ impl RoundRobin {
             let last = low + (span * (w + 1) / n).saturating_sub(1) as u16;
             (first.min(high), last.clamp(first.min(high), high))
         });
-        RoundRobin { sources, port: ports.map_or(0, |p| p.0), ports, turns: worker.into() }
+        RoundRobin { sources, ports, worker, turns: worker.into() }
     }
 
     /// How many turns were taken, counted from the worker's number.
@@ -33,22 +34,30 @@ impl RoundRobin {
 
     /// Where the next connection, to `to`, leaves from; `None` leaves it to the kernel.
     pub fn next(&mut self, to: SocketAddr) -> Option<SocketAddr> {
-        let turn = self.turns as usize;
+        let port = self.ports.map(|ports| port_of(self.turns - u64::from(self.worker), ports));
+        let from = local_address(&self.sources, usize::clamped(self.turns), port, to);
         self.turns += 1;
-        let fitting = self.sources.iter().filter(|a| a.is_ipv4() == to.is_ipv4()).count();
-        let pick = turn.checked_rem(fitting);
-        let address =
-            pick.and_then(|n| self.sources.iter().filter(|a| a.is_ipv4() == to.is_ipv4()).nth(n)).copied();
-        if address.is_none() && self.ports.is_none() {
-            return None;
-        }
-        let any = if to.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0; 16]) };
-        let port = self.port;
-        if let Some((low, high)) = self.ports {
-            self.port = if port >= high { low } else { port + 1 };
-        }
-        Some(SocketAddr::new(address.unwrap_or(any), port))
+        from
     }
+}
+
+/// A local address for a connection to `to`: number `turn` of those of its family, which are used in turn, and `port`. `None` leaves it
+/// to the kernel.
+pub fn local_address(
+    sources: &[IpAddr],
+    turn: usize,
+    port: Option<u16>,
+    to: SocketAddr,
+) -> Option<SocketAddr> {
+    let fitting = || sources.iter().copied().filter(|source| source.is_ipv4() == to.is_ipv4());
+    let ip = fitting().nth(turn % fitting().count().max(1));
+    let any = if to.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0_u16; 8]) };
+    (ip.is_some() || port.is_some()).then(|| SocketAddr::new(ip.unwrap_or(any), port.unwrap_or(0)))
+}
+
+/// Port number `turn` of a range, whose ports are used in turn.
+pub fn port_of(turn: u64, (low, high): (u16, u16)) -> u16 {
+    low.saturating_add((turn % (u64::from(high.saturating_sub(low)) + 1)) as u16)
 }
 
 #[cfg(test)]
@@ -63,5 +72,19 @@ mod tests {
         let took: Vec<String> = (0..4).filter_map(|_| round_robin.next(to)).map(|a| a.to_string()).collect();
         assert_eq!(took, ["10.0.0.2:103", "10.0.0.1:104", "10.0.0.2:105", "10.0.0.1:103"]);
         assert_eq!(RoundRobin::new(vec![], None, 0, 1).next(to), None);
+    }
+    #[test]
+    fn addresses_and_ports_are_used_in_turn() {
+        let to = SocketAddr::from(([10, 0, 0, 9], 7));
+        let ports: Vec<u16> = (0..4).map(|turn| port_of(turn, (5_000, 5_002))).collect();
+        assert_eq!(ports, [5_000, 5_001, 5_002, 5_000]);
+        assert_eq!(local_address(&[], 3, None, to), None);
+        assert_eq!(local_address(&[], 3, Some(5_000), to), Some(([0; 4], 5_000).into()));
+        let sources = [[10, 0, 0, 1].into(), [0_u16; 8].into(), [10, 0, 0, 2].into()];
+        let turns = (0..3).filter_map(|turn| local_address(&sources, turn, None, to));
+        assert_eq!(
+            turns.map(|from| from.to_string()).collect::<Vec<_>>(),
+            ["10.0.0.1:0", "10.0.0.2:0", "10.0.0.1:0"]
+        );
     }
 }

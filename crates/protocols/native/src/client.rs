@@ -11,13 +11,13 @@ mod reach;
 mod silence;
 
 use super::SameHost;
-use super::dial::local_address;
 use super::message::{Frames, MAX_MESSAGE, Message};
 use super::opening::{Opener, OpeningKey};
 use super::secure::Shake;
 use super::spread::{About, Dialing, Place, ProcessPort, plan_of};
 use super::udp::{Log, Posted, Tracks};
 use crate::auth::Secrets;
+use crate::round_robin::local_address;
 use common::driver::Driver;
 use common::message::{Heard, Told, hear, since};
 use common::{ClientConfig, Peer, Processes};

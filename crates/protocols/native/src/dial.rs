@@ -5,7 +5,7 @@ use super::opening::Opener;
 use super::ping::Caller;
 use super::spread::Dialing;
 use super::udp::{Probe, Terms};
-use crate::round_robin::RoundRobin;
+use crate::round_robin::{RoundRobin, local_address, port_of};
 use common::ping;
 use metrics::{Clamped, Ending};
 use model::Phase;
@@ -60,25 +60,6 @@ impl Dialer {
     }
 }
 
-/// A local address for a connection to `to`: number `turn` of those of its family, which are used in turn, and `port`. `None` leaves it
-/// to the kernel.
-pub(super) fn local_address(
-    sources: &[IpAddr],
-    turn: usize,
-    port: Option<u16>,
-    to: SocketAddr,
-) -> Option<SocketAddr> {
-    let fitting = || sources.iter().copied().filter(|source| source.is_ipv4() == to.is_ipv4());
-    let ip = fitting().nth(turn % fitting().count().max(1));
-    let any = if to.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0_u16; 8]) };
-    (ip.is_some() || port.is_some()).then(|| SocketAddr::new(ip.unwrap_or(any), port.unwrap_or(0)))
-}
-
-/// The local port of the flow of datagrams in a slot: those of a range are used in turn.
-fn port_of(slot: u32, (low, high): (u16, u16)) -> u16 {
-    low.saturating_add((slot % (u32::from(high.saturating_sub(low)) + 1)) as u16)
-}
-
 /// The index of the server to which the connections of a slot go. Slots are dealt to the servers in turn; a server that has got as many
 /// slots as it granted is passed over.
 fn site_of(slot: u32, granted: impl Iterator<Item = u32> + Clone) -> usize {
@@ -115,7 +96,7 @@ impl Connector for Dialer {
         let site = &self.sites[if self.rotate { next } else { site_of(slot, granted) }];
         let to = site.address;
         if let Some(terms) = &site.terms {
-            let port = self.ports.map(|ports| port_of(slot, ports));
+            let port = self.ports.map(|ports| port_of(slot.into(), ports));
             let from = local_address(&self.sources, usize::clamped(slot), port, to);
             let flow = Probe::client(Arc::clone(terms), cx.rng.uuid(), slot, cx.now);
             return Open::Datagram(Box::new(flow), Target { to, from });
@@ -159,20 +140,5 @@ mod tests {
         let uneven = order(&[100, 7, 1_000]);
         let count = |site| uneven.iter().filter(|&&s| s == site).count();
         assert_eq!((count(0), count(1), count(2)), (100, 7, 1_000));
-    }
-
-    #[test]
-    fn addresses_and_ports_are_used_in_turn() {
-        let to = SocketAddr::from(([10, 0, 0, 9], 7));
-        let ports: Vec<u16> = (0..4).map(|slot| port_of(slot, (5_000, 5_002))).collect();
-        assert_eq!(ports, [5_000, 5_001, 5_002, 5_000]);
-        assert_eq!(local_address(&[], 3, None, to), None);
-        assert_eq!(local_address(&[], 3, Some(5_000), to), Some(([0; 4], 5_000).into()));
-        let sources = [[10, 0, 0, 1].into(), [0_u16; 8].into(), [10, 0, 0, 2].into()];
-        let turns = (0..3).filter_map(|turn| local_address(&sources, turn, None, to));
-        assert_eq!(
-            turns.map(|from| from.to_string()).collect::<Vec<_>>(),
-            ["10.0.0.1:0", "10.0.0.2:0", "10.0.0.1:0"]
-        );
     }
 }

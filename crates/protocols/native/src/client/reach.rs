@@ -15,8 +15,8 @@
 //! for blocked. A server whose workers are busy has as long to answer.
 
 use super::{Client, Server, Stage, Step};
-use crate::dial::local_address;
 use crate::hello::{hello, is_answer};
+use crate::round_robin::local_address;
 use crate::udp::Posted;
 use metrics::{Clamped, Ending, Group, Mono, SECOND};
 use model::{Kind, Phase, Transport};
