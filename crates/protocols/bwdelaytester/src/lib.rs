@@ -25,7 +25,7 @@ use model::{Event, Kind, Pattern, Phase, Probe, Range, SocketSettings, Spacing};
 pub use receive::{DatagramRow, Receiver};
 pub use send::Sender;
 pub use settings::{Settings, Stairs};
-use transport::{Acceptor, Connector, Context, Flow};
+use transport::{Acceptor, Connector};
 
 const NAME: &str = "bwdelaytester";
 /// The port, UDP: the original knows no other.
@@ -64,9 +64,7 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
 /// A client's sources of links for `phase`.
 pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
     let all = phase.clone();
-    let make =
-        move |_: &mut Context<'_>, slot: u32| -> Box<dyn Flow> { Box::new(Sender::new(&all, GROUP, slot)) };
-    Caller::for_all(phase, calls, true, &make)
+    Caller::for_all(phase, calls, true, move |_, slot| Sender::new(&all, GROUP, slot))
 }
 
 /// A server's sources of links for `phase`.

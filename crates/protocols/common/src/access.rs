@@ -1,7 +1,9 @@
 //! Which addresses may connect, and how many connections a server takes.
 
+use crate::message::Told;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
+use transport::Context;
 
 /// Who may connect, by address: denied networks first, then allowed ones (none means all).
 #[derive(Clone, Debug, Default)]
@@ -42,8 +44,10 @@ impl Limit {
             .is_ok()
     }
 
-    /// One has ended; true for the last.
-    pub fn leave(&self) -> bool {
-        self.ended.fetch_add(1, Ordering::Relaxed) + 1 == self.most
+    /// One has ended; the session is told of the last.
+    pub fn leave(&self, cx: &mut Context<'_>) {
+        if self.ended.fetch_add(1, Ordering::Relaxed) + 1 == self.most {
+            cx.post(Told::LimitReached);
+        }
     }
 }

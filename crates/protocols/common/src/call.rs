@@ -1,44 +1,52 @@
 //! What opens the connections of a client whose protocol has no conversation, and what answers them.
 
-use crate::message::Told;
-use crate::one_sided::{Answers, Calls};
+use crate::kernel::Unconnected;
+use crate::one_sided::{Answers, Calls, GROUP};
 use crate::round_robin::RoundRobin;
 use crate::{Acl, Limit};
 use metrics::{Clamped, Ending};
 use model::Phase;
 use model::churn::{Broker, Next};
-use std::net::SocketAddr;
 use std::sync::Arc;
 use transport::{Acceptor, Cause, Connector, Context, Flow, Open, Path, Received, Target, Transmit};
 
-/// Makes the flow of a slot's next connection.
-type Make = dyn Fn(&mut Context<'_>, u32) -> Box<dyn Flow> + Send;
+/// Opens the next connection of a slot, to move so many bytes.
+type OpenNext = dyn FnMut(&mut Context<'_>, u32, u64) -> Open + Send;
 
-/// Opens connections as the broker says, to the targets in turn.
+/// Opens connections as the broker says.
 pub struct Caller {
     broker: Broker,
-    targets: Vec<SocketAddr>,
-    round_robin: RoundRobin,
-    datagrams: bool,
-    make: Box<Make>,
+    open_next: Box<OpenNext>,
 }
 
 impl Caller {
-    /// One per worker of a client. `make` makes flows; they get UDP sockets if `datagrams` says so.
-    pub fn for_all<M>(phase: &Phase, calls: &Calls, datagrams: bool, make: &M) -> Vec<Box<dyn Connector>>
+    /// Connections that `open_next` opens.
+    pub fn new(
+        broker: Broker,
+        open_next: impl FnMut(&mut Context<'_>, u32, u64) -> Open + Send + 'static,
+    ) -> Self {
+        Caller { broker, open_next: Box::new(open_next) }
+    }
+
+    /// One per worker of a client, to the targets in turn. `make` makes the flow of a slot's next connection; it gets a UDP socket if
+    /// `datagrams` says so.
+    pub fn for_all<M, F>(phase: &Phase, calls: &Calls, datagrams: bool, make: M) -> Vec<Box<dyn Connector>>
     where
-        M: Fn(&mut Context<'_>, u32) -> Box<dyn Flow> + Clone + Send + 'static,
+        M: Fn(&mut Context<'_>, u32) -> F + Clone + Send + 'static,
+        F: Flow + 'static,
     {
         let workers = calls.workers.max(1);
-        let one = |worker| {
-            let caller = Caller {
-                broker: Broker::part(phase, u32::from(worker), u32::from(workers)),
-                targets: calls.targets.clone(),
-                round_robin: RoundRobin::new(calls.sources.clone(), calls.ports, worker, workers),
-                datagrams,
-                make: Box::new(make.clone()),
-            };
-            Box::new(caller) as Box<dyn Connector>
+        let one = |worker| -> Box<dyn Connector> {
+            let (make, targets) = (make.clone(), calls.targets.clone());
+            let mut round_robin = RoundRobin::new(calls.sources.clone(), calls.ports, worker, workers);
+            let broker = Broker::part(phase, u32::from(worker), u32::from(workers));
+            Box::new(Caller::new(broker, move |cx, slot, _| {
+                let turn = round_robin.turns().checked_rem(u64::clamped(targets.len()));
+                let Some(&to) = turn.and_then(|n| targets.get(usize::clamped(n))) else { return Open::Done };
+                let target = Target { to, from: round_robin.next(to) };
+                let flow = Box::new(make(cx, slot));
+                if datagrams { Open::Datagram(flow, target) } else { Open::Flow(flow, target) }
+            }))
         };
         (0..workers).map(one).collect()
     }
@@ -46,14 +54,8 @@ impl Caller {
 
 impl Connector for Caller {
     fn open(&mut self, cx: &mut Context<'_>) -> Open {
-        let turn = self.round_robin.turns().checked_rem(u64::clamped(self.targets.len()));
-        let Some(&to) = turn.and_then(|n| self.targets.get(usize::clamped(n))) else { return Open::Done };
         match self.broker.next(cx.now) {
-            Next::Start { slot, .. } => {
-                let target = Target { to, from: self.round_robin.next(to) };
-                let flow = (self.make)(cx, slot);
-                if self.datagrams { Open::Datagram(flow, target) } else { Open::Flow(flow, target) }
-            }
+            Next::Start { slot, bytes } => (self.open_next)(cx, slot, bytes),
             Next::At(at) => Open::At(at),
             Next::Idle => Open::Idle,
             Next::Done => Open::Done,
@@ -73,57 +75,67 @@ impl Connector for Caller {
 /// Makes the flow of a connection that has come.
 type Answer = dyn Fn(&mut Context<'_>) -> Box<dyn Flow> + Send;
 /// Takes a datagram of a peer that has no socket of its own, and may answer it, or give the peer a flow.
-pub type OnDatagram =
-    dyn FnMut(&mut Context<'_>, &Received<'_>, &mut Transmit<'_>) -> Option<Box<dyn Flow>> + Send;
+type OnDatagram =
+    dyn FnMut(&mut Context<'_>, &Received<'_>, &mut Transmit<'_>, &mut Bound) -> Option<Box<dyn Flow>> + Send;
+
+/// What a worker has for datagrams of peers that have no socket of their own.
+pub struct Bound {
+    /// The worker.
+    pub worker: u16,
+    /// Who may connect: datagrams of others are dropped before.
+    pub acl: Acl,
+    /// Who may be sent to without having proved an address.
+    pub streams: Acl,
+    /// The account of the datagrams.
+    pub account: Unconnected,
+}
 
 /// Answers connections, and datagrams where the protocol has them, from addresses that may connect.
 pub struct Answerer {
-    admission: Arc<(Acl, Limit)>,
+    limit: Arc<Limit>,
     make: Box<Answer>,
-    on_datagram: Option<Box<OnDatagram>>,
+    on_datagram: Box<OnDatagram>,
+    bound: Bound,
 }
 
 impl Answerer {
     /// One per worker of a server. `make` makes flows.
-    pub fn for_all<M>(answers: &Answers, make: M) -> Vec<Answerer>
+    pub fn for_all<M, F>(answers: &Answers, make: M) -> Vec<Box<dyn Acceptor>>
     where
-        M: Fn(&mut Context<'_>) -> Box<dyn Flow> + Clone + Send + 'static,
+        M: Fn(&mut Context<'_>) -> F + Clone + Send + 'static,
+        F: Flow + 'static,
     {
-        let admission = Arc::new((answers.acl.clone(), Limit::new(answers.exit_after)));
-        let one = |_| Answerer {
-            admission: Arc::clone(&admission),
-            make: Box::new(make.clone()),
-            on_datagram: None,
+        Answerer::with_datagrams(answers, make, |_, _, _, _| None)
+    }
+
+    /// The same, with datagrams. Their peers may get flows of their own: as many as connections, and counted with these.
+    pub fn with_datagrams<M, F, D>(answers: &Answers, make: M, on_datagram: D) -> Vec<Box<dyn Acceptor>>
+    where
+        M: Fn(&mut Context<'_>) -> F + Clone + Send + 'static,
+        F: Flow + 'static,
+        D: FnMut(&mut Context<'_>, &Received<'_>, &mut Transmit<'_>, &mut Bound) -> Option<Box<dyn Flow>>
+            + Clone
+            + Send
+            + 'static,
+    {
+        let limit = Arc::new(Limit::new(answers.exit_after));
+        let one = |worker| -> Box<dyn Acceptor> {
+            let make = make.clone();
+            let (acl, streams) = (answers.acl.clone(), answers.streams.clone());
+            Box::new(Answerer {
+                limit: Arc::clone(&limit),
+                make: Box::new(move |cx| Box::new(make(cx))),
+                on_datagram: Box::new(on_datagram.clone()),
+                bound: Bound { worker, acl, streams, account: Unconnected::new(GROUP) },
+            })
         };
         (0..answers.workers.max(1)).map(one).collect()
-    }
-
-    /// The same, with datagrams.
-    pub fn with_datagrams(
-        self,
-        mut on_datagram: impl FnMut(&mut Context<'_>, &Received<'_>, &mut Transmit<'_>) + Send + 'static,
-    ) -> Self {
-        self.with_flows(Box::new(move |cx, got, reply| {
-            on_datagram(cx, got, reply);
-            None
-        }))
-    }
-
-    /// The same, with datagrams whose peers may get flows of their own: as many as connections, and counted with these.
-    pub fn with_flows(self, on_datagram: Box<OnDatagram>) -> Self {
-        Answerer { on_datagram: Some(on_datagram), ..self }
-    }
-
-    /// As a worker has it.
-    pub fn boxed(self) -> Box<dyn Acceptor> {
-        Box::new(self)
     }
 }
 
 impl Acceptor for Answerer {
     fn accept(&mut self, cx: &mut Context<'_>, path: &Path) -> Option<Box<dyn Flow>> {
-        let (acl, limit) = &*self.admission;
-        (acl.admits(path.peer.ip()) && limit.enter()).then(|| (self.make)(cx))
+        (self.bound.acl.admits(path.peer.ip()) && self.limit.enter()).then(|| (self.make)(cx))
     }
 
     fn on_unsolicited(
@@ -132,15 +144,13 @@ impl Acceptor for Answerer {
         got: &Received<'_>,
         reply: &mut Transmit<'_>,
     ) -> Option<Box<dyn Flow>> {
-        let (acl, limit) = &*self.admission;
-        let peer = got.from?.peer;
-        let on_datagram = self.on_datagram.as_mut().filter(|_| acl.admits(peer.ip()))?;
-        on_datagram(cx, got, reply).filter(|_| limit.enter())
+        if !self.bound.acl.admits(got.from?.peer.ip()) {
+            return None;
+        }
+        (self.on_datagram)(cx, got, reply, &mut self.bound).filter(|_| self.limit.enter())
     }
 
     fn on_closed(&mut self, cx: &mut Context<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {
-        if self.admission.1.leave() {
-            cx.post(Told::LimitReached);
-        }
+        self.limit.leave(cx);
     }
 }

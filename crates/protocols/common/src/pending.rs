@@ -4,7 +4,7 @@ use crate::Acl;
 use crate::host::HostInfo;
 use crate::message::warn;
 use std::collections::HashSet;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use transport::Context;
 
 /// Refused addresses that are named: few, because addresses may be forged, and a run tells a limited number of notices.
@@ -49,6 +49,14 @@ impl PendingPeers {
             warn(cx, text(who));
         }
     }
+}
+
+/// Ports below this belong to services.
+const FIRST_CLIENT_PORT: u16 = 1024;
+
+/// Whether a service has sent from there: two that answer each other would never end.
+pub fn is_service(peer: SocketAddr) -> bool {
+    peer.port() < FIRST_CLIENT_PORT
 }
 
 /// Fewest connections that may wait for their introduction: what workers accept in a row.

@@ -4,9 +4,8 @@ use super::codec::START;
 use super::media::{Receiver, Sender};
 use super::tcp::Connection;
 use crate::one_sided::{Answers, Calls, GROUP};
-use common::call::{Answerer, Caller};
-use common::pending::PendingPeers;
-use common::{Acl, Params};
+use common::Params;
+use common::call::{Answerer, Bound, Caller};
 use metrics::Group;
 use model::{Media, Phase};
 use std::collections::hash_map::Entry;
@@ -19,15 +18,15 @@ use transport::{Acceptor, Connector, Context, Flow, Received};
 pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
     let params = Arc::new(Params { arrivals: calls.arrivals, ..Params::of(phase, GROUP) });
     let tells = calls.frames;
-    let make = move |cx: &mut Context<'_>, slot| -> Box<dyn Flow> {
-        if let Some(media) = params.media {
-            return Box::new(Receiver::new(Arc::clone(&params), media, slot, tells));
-        }
+    if let Some(media) = phase.media {
+        let make = move |_: &mut Context<'_>, slot| Receiver::new(Arc::clone(&params), media, slot, tells);
+        return Caller::for_all(phase, calls, true, make);
+    }
+    Caller::for_all(phase, calls, false, move |cx, slot| {
         let rude = params.rude(cx.rng);
         let transfer = transfer(&params, cx);
-        Box::new(Connection::client(Arc::clone(&params), slot, transfer, rude))
-    };
-    Caller::for_all(phase, calls, phase.media.is_some(), &make)
+        Connection::client(Arc::clone(&params), slot, transfer, rude)
+    })
 }
 
 /// Payload of a connection; from a range each end draws its own, as in the original.
@@ -39,35 +38,29 @@ fn transfer(params: &Params, cx: &mut Context<'_>) -> u64 {
 pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
     let params = Arc::new(Params { arrivals: answers.arrivals, ..Params::of(phase, GROUP) });
     let accepting = Arc::clone(&params);
-    let connections = Answerer::for_all(answers, move |cx: &mut Context<'_>| -> Box<dyn Flow> {
+    let make = move |cx: &mut Context<'_>| {
         let transfer = transfer(&accepting, cx);
-        Box::new(Connection::server(Arc::clone(&accepting), transfer))
-    });
-    let Some(media) = phase.media else { return connections.into_iter().map(Answerer::boxed).collect() };
+        Connection::server(Arc::clone(&accepting), transfer)
+    };
+    let Some(media) = phase.media else { return Answerer::for_all(answers, make) };
     let shared = Arc::new(Shared {
         params,
         media,
-        streams: answers.streams.clone(),
         // Streams are what such a server is for: they may take half of all files.
         most: answers.sockets.map_or(MOST_STREAMS, |eighth| (4 * eighth).clamp(1, MOST_STREAMS)),
         watching: Mutex::new(Watching {
             peers: HashSet::new(),
             addresses: HashMap::new(),
-            streams: vec![0; connections.len()],
+            streams: vec![0; usize::from(answers.workers.max(1))],
         }),
     });
-    let with_streams = |(answerer, worker): (Answerer, u16)| {
-        let (shared, mut pending) = (Arc::clone(&shared), PendingPeers::default());
-        answerer.with_flows(Box::new(move |cx, got, _| shared.stream(cx, got, worker, &mut pending))).boxed()
-    };
-    connections.into_iter().zip(0..).map(with_streams).collect()
+    Answerer::with_datagrams(answers, make, move |cx, got, _, bound| shared.stream(cx, got, bound))
 }
 
 /// What the workers of a server of streams share.
 struct Shared {
     params: Arc<Params>,
     media: Media,
-    streams: Acl,
     /// Streams at once.
     most: usize,
     /// Clients with a stream. Locked once per stream and START.
@@ -136,20 +129,19 @@ impl Shared {
         Some(Place { shared: Arc::clone(self), peer, worker })
     }
 
-    /// The stream that a START asks for which came to worker `here`; `pending` is that worker's account of refused addresses.
+    /// The stream that a START asks for which came to the worker of `bound`.
     fn stream(
         self: &Arc<Self>,
         cx: &mut Context<'_>,
         got: &Received<'_>,
-        here: u16,
-        pending: &mut PendingPeers,
+        bound: &mut Bound,
     ) -> Option<Box<dyn Flow>> {
         let peer = got.from?.peer;
         if got.bytes != START {
             return None;
         }
-        if !self.streams.admits(peer.ip()) {
-            pending.warn_once(cx, peer.ip(), |who| {
+        if !bound.streams.admits(peer.ip()) {
+            bound.account.pending.warn_once(cx, peer.ip(), |who| {
                 format!(
                     "{who} asked for a stream and gets none: a START proves no address, so streams go to this host and \
                      directly connected networks only, unless -Allow or NETCALIPER_ALLOW names the network"
@@ -157,14 +149,14 @@ impl Shared {
             });
             return None;
         }
-        let Some(place) = self.place(peer, here) else {
+        let Some(place) = self.place(peer, bound.worker) else {
             // It has its stream, whose socket was not there yet when this was sent.
             for group in [GROUP, Group::ALL] {
                 cx.rec.tally(group).frames.repeated += 1;
             }
             return None;
         };
-        let to = Some(place.worker).filter(|&to| to != here);
+        let to = Some(place.worker).filter(|&to| to != bound.worker);
         Some(Box::new(Sender::new(&self.params, self.media).placed(place, to)))
     }
 }

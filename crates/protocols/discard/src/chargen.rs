@@ -14,10 +14,11 @@
 //! behalf of a forged address, which is what this one was known for.
 
 use common::bulk::{SHARES_NO_BYTES, UNLIMITED};
-use common::call::{Answerer, Caller};
-use common::kernel::{Core, Unconnected};
+use common::call::{Answerer, Bound, Caller};
+use common::kernel::Core;
 use common::one_sided::{Answers, Calls, GROUP, OneSidedProtocol};
 use common::payload::Repeated;
+use common::pending::is_service;
 use common::protocol::{Defaults, Info, Legacy, refused};
 use metrics::{Clamped, Ending};
 use model::{Kind, Pattern, Payload, Phase, Verify};
@@ -70,8 +71,6 @@ pub const STREAM: Repeated = Repeated(&CHARACTERS);
 
 /// Most characters in a datagram (RFC 864).
 const LONGEST_ANSWER: usize = 512;
-/// Ports below this belong to services: two of them would answer each other for ever.
-const FIRST_CLIENT_PORT: u16 = 1024;
 
 fn carries(phase: &Phase) -> Result<(), &'static str> {
     let other = phase.kind != Kind::Tcp || phase.pattern != Pattern::Pull;
@@ -86,26 +85,27 @@ fn carries(phase: &Phase) -> Result<(), &'static str> {
 
 fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
     let wanted = phase.clone();
-    let make = move |_: &mut Context<'_>, slot: u32| Box::new(Reader::new(&wanted, slot)) as Box<dyn Flow>;
-    Caller::for_all(phase, calls, false, &make)
+    Caller::for_all(phase, calls, false, move |_, slot| Reader::new(&wanted, slot))
 }
 
 fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
     let stall_ns = phase.stall_ns;
-    let make = move |_: &mut Context<'_>| Box::new(Generator::new(stall_ns)) as Box<dyn Flow>;
-    let with_datagrams = |connections: Answerer| {
-        let (streams, mut account) = (answers.streams.clone(), Unconnected::new(GROUP));
-        let answer = move |cx: &mut Context<'_>, got: &Received<'_>, reply: &mut Transmit<'_>| {
-            let peer = got.from.map(|path| path.peer);
-            if peer.is_some_and(|peer| streams.admits(peer.ip()) && peer.port() >= FIRST_CLIENT_PORT) {
-                let n = got.bytes.len().min(LONGEST_ANSWER);
-                STREAM.offer(cx.rng.between(0, u64::clamped(PRINTABLE)) * u64::clamped(LINE), n, reply);
-                account.answered(cx, got.len, reply.len());
-            }
-        };
-        connections.with_datagrams(answer).boxed()
-    };
-    Answerer::for_all(answers, make).into_iter().map(with_datagrams).collect()
+    Answerer::with_datagrams(answers, move |_| Generator::new(stall_ns), answer)
+}
+
+fn answer(
+    cx: &mut Context<'_>,
+    got: &Received<'_>,
+    reply: &mut Transmit<'_>,
+    Bound { streams, account, .. }: &mut Bound,
+) -> Option<Box<dyn Flow>> {
+    let peer = got.from?.peer;
+    if streams.admits(peer.ip()) && !is_service(peer) {
+        let n = got.bytes.len().min(LONGEST_ANSWER);
+        STREAM.offer(cx.rng.between(0, u64::clamped(PRINTABLE)) * u64::clamped(LINE), n, reply);
+        account.answered(cx, got.len, reply.len());
+    }
+    None
 }
 
 /// The sending end of a connection. What comes is thrown away, and when the client hangs up all is over, however it does.

@@ -8,13 +8,12 @@
 pub mod chargen;
 
 use common::bulk::{self, Filler, Marks};
-use common::call::Answerer;
-use common::kernel::Unconnected;
-use common::one_sided::{Answers, Calls, GROUP, OneSidedProtocol};
+use common::call::{Answerer, Bound};
+use common::one_sided::{Answers, Calls, OneSidedProtocol};
 use common::protocol::{Defaults, Info, Legacy};
 use metrics::{Clamped, Packets, SECOND};
 use model::{Phase, Verify};
-use transport::{Acceptor, Connector, Context, Received, Transmit};
+use transport::{Acceptor, Connector, Context, Flow, Received, Transmit};
 
 pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
     info: Info {
@@ -41,19 +40,18 @@ fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
 }
 
 fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
-    let with_datagrams = |connections: Answerer| {
-        let (acl, streams) = (answers.acl.clone(), answers.streams.clone());
-        let mut account = Unconnected::new(GROUP);
-        let count = move |cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>| {
-            if got.from.is_some_and(|path| account.pending.admits(cx, &acl, &streams, path.peer.ip())) {
-                account.received(
-                    cx,
-                    got.len,
-                    &Packets { received: u64::clamped(got.count()), ..Packets::default() },
-                );
-            }
-        };
-        connections.with_datagrams(count).boxed()
-    };
-    bulk::acceptors(phase, answers, Filler::Printable).into_iter().map(with_datagrams).collect()
+    Answerer::with_datagrams(answers, bulk::receivers(phase, answers, Filler::Printable), count)
+}
+
+fn count(
+    cx: &mut Context<'_>,
+    got: &Received<'_>,
+    _: &mut Transmit<'_>,
+    Bound { acl, streams, account, .. }: &mut Bound,
+) -> Option<Box<dyn Flow>> {
+    if account.pending.admits(cx, acl, streams, got.from?.peer.ip()) {
+        let received = u64::clamped(got.count());
+        account.received(cx, got.len, &Packets { received, ..Packets::default() });
+    }
+    None
 }

@@ -23,7 +23,7 @@ pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
 
 /// A server's sources of links without a conversation.
 pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
-    common::bulk::acceptors(phase, answers, Filler::LetterA).into_iter().map(call::Answerer::boxed).collect()
+    call::Answerer::for_all(answers, crate::bulk::receivers(phase, answers, Filler::LetterA))
 }
 
 /// What connectors and acceptors tell their session.

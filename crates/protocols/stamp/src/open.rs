@@ -8,7 +8,7 @@ use crate::call::Caller;
 use crate::one_sided::{Answers, Calls, GROUP};
 use common::Limit;
 use common::kernel::Unconnected;
-use common::message::{Told, warn};
+use common::message::warn;
 use common::ping::{Params, Pinger, Remote};
 use metrics::{Ending, SECOND};
 use model::Phase;
@@ -22,11 +22,10 @@ use transport::{Acceptor, Cause, Connector, Context, Flow, Path, Received, Trans
 pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
     let params = Arc::new(Params::of(phase, GROUP, Remote::Nothing));
     let key = calls.key.clone();
-    let make = move |cx: &mut Context<'_>, slot: u32| -> Box<dyn Flow> {
+    Caller::for_all(phase, calls, true, move |cx, slot| {
         let speaker = Speaker::new(params.ping.stamp.unwrap_or_default(), key.clone(), GROUP);
-        Box::new(Pinger::speaking(Arc::clone(&params), cx.rng.uuid(), slot, Box::new(speaker)))
-    };
-    Caller::for_all(phase, calls, true, &make)
+        Pinger::speaking(Arc::clone(&params), cx.rng.uuid(), slot, Box::new(speaker))
+    })
 }
 
 /// A reflector's sources of links for `phase`.
@@ -221,8 +220,6 @@ impl Acceptor for Listener {
         if how.is_err() && flow.id().row.is_none() {
             self.shared.alone.store(true, Ordering::Relaxed);
         }
-        if self.shared.limit.leave() {
-            cx.post(Told::LimitReached);
-        }
+        self.shared.limit.leave(cx);
     }
 }

@@ -7,7 +7,7 @@
 mod compat;
 mod receive;
 
-use common::{one_sided, protocol};
+use common::{call, one_sided, protocol};
 
 pub use receive::{Deed, Marked, Test};
 
@@ -35,10 +35,9 @@ pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
 pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
     let limit = Limit::new(answers.exit_after);
     let shared = Arc::new(Shared { answers: answers.clone(), limit, stall_ns: phase.stall_ns });
-    let one = |streams: common::call::Answerer| {
-        Box::new(Answerer::new(streams.boxed(), Arc::clone(&shared))) as Box<dyn Acceptor>
-    };
-    bulk::acceptors(phase, answers, Filler::Printable).into_iter().map(one).collect()
+    let one = |streams| Box::new(Answerer::new(streams, Arc::clone(&shared))) as Box<dyn Acceptor>;
+    let receivers = bulk::receivers(phase, answers, Filler::Printable);
+    call::Answerer::for_all(answers, receivers).into_iter().map(one).collect()
 }
 
 /// That of ttcp, Teldat's among them.

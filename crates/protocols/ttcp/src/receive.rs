@@ -13,7 +13,7 @@ use crate::bulk::Word;
 use crate::one_sided::{Answers, GROUP};
 use common::Limit;
 use common::kernel::Unconnected;
-use common::message::{Told, tell, tell_result, warn};
+use common::message::{tell, tell_result, warn};
 use metrics::{Clamped, Ending, Mono, Packets, Seen, Sequence};
 use model::{Event, Portion};
 use serde::{Deserialize, Serialize};
@@ -212,9 +212,7 @@ impl Answerer {
         let lost = test.lost().map_or(0, |lost| i64::try_from(lost).unwrap_or(i64::MAX));
         let counts = Packets { lost, reordered, duplicated: repeated, ..Packets::default() };
         self.account.received(cx, 0, &counts);
-        if self.shared.limit.leave() {
-            cx.post(Told::LimitReached);
-        }
+        self.shared.limit.leave(cx);
     }
 
     /// Ends tests from whose senders nothing has come for long, or all that have data.

@@ -53,8 +53,8 @@ pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
     let params = Arc::new(Params::of(phase, GROUP, calls.host.clone()));
     // One requester only: the phase's number of connections is ignored.
     let one = Phase { connections: 1, iterations: Some(1), ..phase.clone() };
-    Caller::for_all(&one, calls, true, &move |cx: &mut Context<'_>, slot| -> Box<dyn Flow> {
-        Box::new(Requester::new(Arc::clone(&params), cx.rng.uuid(), slot))
+    Caller::for_all(&one, calls, true, move |cx, slot| {
+        Requester::new(Arc::clone(&params), cx.rng.uuid(), slot)
     })
 }
 

@@ -6,7 +6,7 @@
 //! - [`Sender`], [`Receiver`]: the two ends of a TCP connection.
 //! - [`Marks`], [`Word`]: what frames a test over datagrams.
 //! - [`DatagramSender`]: the sending end of one. Receivers are the protocols' own.
-//! - `open`: what opens such connections, and what answers them.
+//! - [`connectors`], [`receivers`]: what opens such connections, and what answers them.
 
 mod datagram;
 mod fill;
@@ -23,7 +23,7 @@ pub use datagram::DatagramSender;
 pub use fill::Filler;
 pub use marks::{Marks, Word};
 use model::{Kind, Pattern, Payload, Phase, Spacing, Verify};
-pub use open::{acceptors, connectors};
+pub use open::{connectors, receivers};
 pub use params::{Params, UNLIMITED};
 pub use receive::Receiver;
 pub use send::CLOSE;

@@ -7,7 +7,6 @@ use crate::host::Host;
 use crate::one_sided::Answers;
 use crate::packet_stats::{PacketStats, wanted};
 use common::Limit;
-use common::message::Told;
 use common::pending::PendingPeers;
 use metrics::Ending;
 use model::Phase;
@@ -139,8 +138,6 @@ impl Acceptor for Listener {
     }
 
     fn on_closed(&mut self, cx: &mut Context<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {
-        if self.shared.limit.leave() {
-            cx.post(Told::LimitReached);
-        }
+        self.shared.limit.leave(cx);
     }
 }

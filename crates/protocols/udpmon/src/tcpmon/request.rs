@@ -27,8 +27,8 @@ use uuid::Uuid;
 /// A client's sources of links.
 pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
     let plan = Arc::new(Plan::of(phase, calls.host.clone()));
-    Caller::for_all(phase, calls, false, &move |cx: &mut Context<'_>, slot| -> Box<dyn Flow> {
-        Box::new(Requester::new(Arc::clone(&plan), cx.rng.uuid(), slot))
+    Caller::for_all(phase, calls, false, move |cx, slot| {
+        Requester::new(Arc::clone(&plan), cx.rng.uuid(), slot)
     })
 }
 

@@ -25,11 +25,9 @@ pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
     let (stall_ns, buffer) = (phase.stall_ns, phase.buffer.high);
     let asked = Arc::new(PacketTestSettings::of(phase).unwrap_or_default());
     let host = answers.host.with_cards(&asked.cards);
-    let make = move |cx: &mut Context<'_>| {
-        let flow = Responder::new(&host, cx.rng.uuid(), stall_ns, buffer).noting(Arc::clone(&asked));
-        Box::new(flow) as Box<dyn Flow>
-    };
-    Answerer::for_all(answers, make).into_iter().map(Answerer::boxed).collect()
+    Answerer::for_all(answers, move |cx| {
+        Responder::new(&host, cx.rng.uuid(), stall_ns, buffer).noting(Arc::clone(&asked))
+    })
 }
 
 #[derive(Debug)]
