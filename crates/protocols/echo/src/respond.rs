@@ -2,6 +2,7 @@
 
 use common::kernel::Core;
 use metrics::{Ending, Group, SECOND};
+use std::collections::VecDeque;
 use transport::{
     Checked, Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, When,
 };
@@ -17,9 +18,7 @@ const QUIET: u64 = SECOND;
 #[derive(Debug, Default)]
 pub struct Responder {
     core: Core,
-    owed: Vec<u8>,
-    /// Of these, so many have been sent back.
-    sent: usize,
+    owed: VecDeque<u8>,
     fin: bool,
     stopped: bool,
     /// Nothing has come for long enough after a stop.
@@ -31,15 +30,11 @@ impl Responder {
     pub fn new(group: Group, stall_ns: u64) -> Self {
         Responder { core: Core::new(group, 0, stall_ns), ..Responder::default() }
     }
-
-    fn pending(&self) -> usize {
-        self.owed.len() - self.sent
-    }
 }
 
 impl Flow for Responder {
     fn interest(&self) -> Interest {
-        let owes = self.pending() > 0;
+        let owes = !self.owed.is_empty();
         let over = (self.fin || self.left_alone) && !owes;
         let how = if self.fin { Ending::Completed } else { Ending::Stopped };
         let reads = !self.fin && !self.left_alone;
@@ -47,14 +42,15 @@ impl Flow for Responder {
         let quiet = (self.stopped && !self.left_alone && !over).then(|| self.core.moved.plus(QUIET));
         Interest {
             send: if owes { When::Now } else { When::Never },
-            read: if reads { Read::look(MOST - self.pending()) } else { Read::Pause },
+            read: if reads { Read::look(MOST - self.owed.len()) } else { Read::Pause },
             wake: stall.into_iter().chain(quiet).min(),
             end: over.then_some(End::Done { how, reset: false }),
         }
     }
 
     fn prepare_send(&mut self, _: &mut Context<'_>, out: &mut Transmit<'_>) {
-        let rest = &self.owed[self.sent..];
+        let (first, rest) = self.owed.as_slices();
+        out.copy(first);
         out.copy(rest);
     }
 
@@ -62,18 +58,13 @@ impl Flow for Responder {
         if !self.core.wrote(cx.now, n) {
             return;
         }
-        self.sent += n.bytes.min(self.pending());
-        if self.pending() == 0 {
-            self.owed.clear();
-            self.sent = 0;
-        }
+        self.owed.drain(..n.bytes.min(self.owed.len()));
         self.core.sent(cx, n.bytes);
     }
 
     fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
         self.core.moved = cx.now;
-        self.owed.drain(..std::mem::take(&mut self.sent));
-        self.owed.extend_from_slice(got.bytes);
+        self.owed.extend(got.bytes);
         self.core.received(cx, got.bytes.len());
         Ok(())
     }
@@ -87,7 +78,7 @@ impl Flow for Responder {
                 self.left_alone = cx.now.since(self.core.moved) >= QUIET;
             }
             FlowEvent::Wake => {
-                if self.pending() > 0 {
+                if !self.owed.is_empty() {
                     self.core.check_stall(cx.now)?;
                 }
                 self.left_alone |= self.stopped && cx.now.since(self.core.moved) >= QUIET;

@@ -13,6 +13,7 @@ use common::kernel::Core;
 use common::message::tell;
 use metrics::{Clamped, Ending, Mono};
 use model::Phase;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use transport::{
     Acceptor, Checked, Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit,
@@ -43,9 +44,7 @@ pub struct Responder {
     now: Option<Head>,
     counts: PacketTestCounts,
     first: Option<Mono>,
-    /// What is owed, and how much of it has left.
-    owed: Vec<u8>,
-    sent: usize,
+    owed: VecDeque<u8>,
     readings: [Option<Reading>; 2],
     /// A request that waits for the readings of this host: our answers are not in what is counted.
     waits: Option<Pending<Command>>,
@@ -82,8 +81,7 @@ impl Responder {
             now: None,
             counts: PacketTestCounts::default(),
             first: None,
-            owed: Vec::new(),
-            sent: 0,
+            owed: VecDeque::new(),
             waits: None,
             unread: None,
             notes: Notes::default(),
@@ -170,23 +168,19 @@ impl Responder {
         self.answer(now);
     }
 
-    fn owe(&mut self, bytes: Vec<u8>) {
-        self.owed = bytes;
-        self.sent = 0;
-    }
-
     /// Answers what waits for the readings, if these are there, or were waited for long enough.
     fn answer(&mut self, now: Mono) {
         let are_there = self.readings.iter().all(is_there);
         let Some(command) = Pending::take(&mut self.waits, now, |_| are_there) else { return };
         let host = if are_there { [0, 1].map(|n| texts(&self.readings[n])) } else { Default::default() };
-        self.owe(match command {
+        let answer = match command {
             Command::Fetch(block) => {
                 let card = usize::try_from(codec::index(&self.head)).unwrap_or(usize::MAX);
                 blocks::encode_host(block, [&host[0], &host[1]], self.core.is_v6(), card)
             }
             _ => codec::answer(&self.head, &self.counts).to_vec(),
-        });
+        };
+        self.owed = answer.into();
     }
 
     /// The first message may be read, if this host has been.
@@ -194,13 +188,9 @@ impl Responder {
         let _ = Pending::take(&mut self.unread, now, |()| is_there(&self.readings[0]));
     }
 
-    fn pending(&self) -> usize {
-        self.owed.len() - self.sent
-    }
-
     fn reads(&self) -> Read {
         let held = self.waits.is_some() || self.unread.is_some() || self.notes.looks;
-        if self.pending() > 0 || held || self.core.over.is_some() {
+        if !self.owed.is_empty() || held || self.core.over.is_some() {
             return Read::Pause;
         }
         match self.now {
@@ -212,12 +202,12 @@ impl Responder {
 
 impl Flow for Responder {
     fn interest(&self) -> Interest {
-        let stall = (self.pending() > 0).then(|| self.core.stalls_at());
+        let stall = (!self.owed.is_empty()).then(|| self.core.stalls_at());
         let notes = self.notes.looks.then_some(self.core.moved);
         let Snapshots { next, waits, .. } = &self.snapshots;
         let looks = [Pending::look(&self.waits), Pending::look(&self.unread), Pending::look(waits)];
         Interest {
-            send: if self.pending() > 0 { When::Now } else { When::Never },
+            send: if self.owed.is_empty() { When::Never } else { When::Now },
             read: self.reads(),
             wake: looks.into_iter().chain([stall, notes, *next]).flatten().min(),
             end: self.core.over.map(|(how, reset)| End::Done { how, reset }),
@@ -225,7 +215,8 @@ impl Flow for Responder {
     }
 
     fn prepare_send(&mut self, _: &mut Context<'_>, out: &mut Transmit<'_>) {
-        let rest = &self.owed[self.sent..];
+        let (first, rest) = self.owed.as_slices();
+        out.copy(first);
         out.copy(rest);
     }
 
@@ -233,10 +224,7 @@ impl Flow for Responder {
         if !self.core.wrote(cx.now, n) {
             return;
         }
-        self.sent += n.bytes.min(self.pending());
-        if self.pending() == 0 {
-            self.owe(Vec::new());
-        }
+        self.owed.drain(..n.bytes.min(self.owed.len()));
         self.core.framing_sent(cx, n.bytes);
     }
 
@@ -298,7 +286,7 @@ impl Flow for Responder {
             }
             FlowEvent::Stop => self.end(cx, Ending::Stopped),
             FlowEvent::Wake => {
-                if self.pending() > 0 {
+                if !self.owed.is_empty() {
                     self.core.check_stall(cx.now)?;
                 }
                 self.notes.looks = false;
