@@ -27,6 +27,13 @@ pub struct Portion {
     pub calls: u64,
 }
 
+impl Portion {
+    /// A connection between these addresses that begins then, on which nothing has moved.
+    pub fn new(local: SocketAddr, remote: SocketAddr, from_ns: u64) -> Self {
+        Portion { slot: 0, local, remote, tx_bytes: 0, rx_bytes: 0, from_ns, to_ns: from_ns, calls: 0 }
+    }
+}
+
 /// The smoothed round trips of those connections whose kernel has measured one, ns; `None` without any.
 pub fn sampled_rtt_ns(samples: &[Sample]) -> Option<Spread> {
     let known = samples.iter().map(|sample| f64::from(sample.info.rtt_us) * 1e3);

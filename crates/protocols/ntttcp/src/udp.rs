@@ -67,17 +67,7 @@ impl DatagramReceiver {
             self.shared.begin(at);
             cx.rec.tally(GROUP).opened += 1;
             tell(cx, Event::Established { local: path.local, remote: path.peer, at_ns: at.0 });
-            let account = Portion {
-                slot: 0,
-                local: path.local,
-                remote: path.peer,
-                tx_bytes: 0,
-                rx_bytes: 0,
-                from_ns: at.0,
-                to_ns: at.0,
-                calls: 0,
-            };
-            self.accounts.insert(key, account);
+            self.accounts.insert(key, Portion::new(path.local, path.peer, at.0));
         }
         self.last = self.last.max(cx.now);
         if !std::mem::replace(&mut self.open, true) {

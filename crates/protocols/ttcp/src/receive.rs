@@ -143,14 +143,10 @@ impl Test {
     fn portion(&self, path: Path) -> Portion {
         let Marked { data, starts, ends, .. } = self.marked;
         Portion {
-            slot: 0,
-            local: path.local,
-            remote: path.peer,
-            tx_bytes: 0,
             rx_bytes: self.bytes,
-            from_ns: self.since.0,
             to_ns: self.last.0,
             calls: data + starts + ends,
+            ..Portion::new(path.local, path.peer, self.since.0)
         }
     }
 }

@@ -95,13 +95,11 @@ impl Measured {
         let (tx_bytes, rx_bytes) = if self.sends { (self.bytes, 0) } else { (0, self.bytes) };
         let portion = Portion {
             slot: self.core.slot,
-            local: path.local,
-            remote: path.peer,
             tx_bytes,
             rx_bytes,
-            from_ns: self.since.0,
             to_ns: self.last.max(self.since).0,
             calls: self.calls,
+            ..Portion::new(path.local, path.peer, self.since.0)
         };
         tell(cx, Event::Portion(Box::new(portion)));
     }

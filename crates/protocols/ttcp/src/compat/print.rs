@@ -343,14 +343,11 @@ pub(crate) fn print(outcome: &Outcome, events: &[Event], out: &mut dyn Write) ->
     if let Some(record) = record {
         printer.established(record.remote.ip().to_canonical(), out, &mut err)?;
         printer.portion = Some(Portion {
-            slot: 0,
-            local: record.local.unwrap_or(record.remote),
-            remote: record.remote,
             tx_bytes: tx,
             rx_bytes: rx,
-            from_ns: 0,
             to_ns: record.duration_ns,
             calls: (tx + rx).div_ceil(length),
+            ..Portion::new(record.local.unwrap_or(record.remote), record.remote, 0)
         });
     }
     printer.end(point.status, out)
