@@ -6,13 +6,13 @@ use super::ping::Caller;
 use super::spread::Dialing;
 use super::udp::{Probe, Terms};
 use crate::round_robin::{RoundRobin, local_address, port_of};
-use common::ping;
-use metrics::{Clamped, Ending};
+use common::{call, ping};
+use metrics::Clamped;
 use model::Phase;
-use model::churn::{Broker, Next};
-use std::net::{IpAddr, SocketAddr};
+use model::churn::Broker;
+use std::net::SocketAddr;
 use std::sync::Arc;
-use transport::{Cause, Connector, Context, Flow, Open, Target};
+use transport::{Open, Target};
 
 /// A server address that has accepted the phase.
 #[derive(Clone)]
@@ -30,34 +30,46 @@ pub(super) struct Site {
 
 /// Opens connections to one or several sites, as the broker says: slot by slot, sites and sources round robin. A site that
 /// has granted fewer connections than others is left out once it has them.
-pub(super) struct Dialer {
-    broker: Broker,
-    sites: Vec<Site>,
-    round_robin: RoundRobin,
-    sources: Vec<IpAddr>,
-    ports: Option<(u16, u16)>,
-    /// More sites than connections in the run: these then visit them in turn.
-    rotate: bool,
-}
-
-impl Dialer {
-    /// A dialer for the part of the run that worker `worker` of `workers` has. The worker decides which of the local ports are
-    /// ours, so that two workers never try the same.
-    pub(super) fn new(dialing: &Dialing, sites: Vec<Site>, worker: u16, workers: u16) -> Self {
-        let Dialing { phase, sources, ports, .. } = dialing;
-        let datagrams = phase.probe.is_some();
-        // A flow of datagrams is a measurement, and a gap in it would be one: what fails is not replaced.
-        let once = || Phase { iterations: Some(1), total_bytes: None, connect_rate: None, ..phase.clone() };
-        let phase = if datagrams { &once() } else { phase };
-        Dialer {
-            broker: Broker::part(phase, worker.into(), workers.into()),
-            rotate: !datagrams && usize::clamped(phase.connections) < sites.len(),
-            round_robin: RoundRobin::new(sources.clone(), *ports, worker, workers),
-            sources: sources.clone(),
-            ports: *ports,
-            sites,
+///
+/// It opens the part of the run that worker `worker` of `workers` has. The worker decides which of the local ports are ours, so that
+/// two workers never try the same.
+pub(super) fn dialer(dialing: &Dialing, sites: Vec<Site>, worker: u16, workers: u16) -> call::Caller {
+    let Dialing { phase, sources, ports, .. } = dialing;
+    let datagrams = phase.probe.is_some();
+    // A flow of datagrams is a measurement, and a gap in it would be one: what fails is not replaced.
+    let once = || Phase { iterations: Some(1), total_bytes: None, connect_rate: None, ..phase.clone() };
+    let phase = if datagrams { &once() } else { phase };
+    // More sites than connections in the run are visited in turn.
+    let rotate = !datagrams && usize::clamped(phase.connections) < sites.len();
+    let (sources, ports) = (sources.clone(), *ports);
+    let mut round_robin = RoundRobin::new(sources.clone(), ports, worker, workers);
+    call::Caller::new(Broker::part(phase, worker.into(), workers.into()), move |cx, slot, bytes| {
+        let next = usize::clamped(round_robin.turns() % u64::clamped(sites.len().max(1)));
+        let granted = sites.iter().map(|site| site.connections);
+        let Some(site) = sites.get(if rotate { next } else { site_of(slot, granted) }) else {
+            return Open::Done;
+        };
+        let to = site.address;
+        if let Some(terms) = &site.terms {
+            let port = ports.map(|ports| port_of(slot.into(), ports));
+            let from = local_address(&sources, usize::clamped(slot), port, to);
+            let flow = Probe::client(Arc::clone(terms), cx.rng.uuid(), slot, cx.now);
+            return Open::Datagram(Box::new(flow), Target { to, from });
         }
-    }
+        let target = Target { to, from: round_robin.next(to) };
+        let rude = site.params.rude(cx.rng);
+        let id = cx.rng.uuid();
+        match &site.pings {
+            Some(pings) => {
+                let flow = Box::new(Caller::new(Arc::clone(pings), &site.opener, id, slot));
+                if pings.datagrams() { Open::Datagram(flow, target) } else { Open::Flow(flow, target) }
+            }
+            None => {
+                let data = Data::client(Arc::clone(&site.params), &site.opener, id, slot, bytes, rude);
+                Open::Flow(Box::new(data), target)
+            }
+        }
+    })
 }
 
 /// The index of the server to which the connections of a slot go. Slots are dealt to the servers in turn; a server that has got as many
@@ -77,52 +89,6 @@ fn site_of(slot: u32, granted: impl Iterator<Item = u32> + Clone) -> usize {
         }
         left -= block;
         passes = least;
-    }
-}
-
-impl Connector for Dialer {
-    fn open(&mut self, cx: &mut Context<'_>) -> Open {
-        if self.sites.is_empty() {
-            return Open::Done;
-        }
-        let (slot, bytes) = match self.broker.next(cx.now) {
-            Next::Start { slot, bytes } => (slot, bytes),
-            Next::At(at) => return Open::At(at),
-            Next::Idle => return Open::Idle,
-            Next::Done => return Open::Done,
-        };
-        let next = usize::clamped(self.round_robin.turns() % u64::clamped(self.sites.len()));
-        let granted = self.sites.iter().map(|site| site.connections);
-        let site = &self.sites[if self.rotate { next } else { site_of(slot, granted) }];
-        let to = site.address;
-        if let Some(terms) = &site.terms {
-            let port = self.ports.map(|ports| port_of(slot.into(), ports));
-            let from = local_address(&self.sources, usize::clamped(slot), port, to);
-            let flow = Probe::client(Arc::clone(terms), cx.rng.uuid(), slot, cx.now);
-            return Open::Datagram(Box::new(flow), Target { to, from });
-        }
-        let target = Target { to, from: self.round_robin.next(to) };
-        let rude = site.params.rude(cx.rng);
-        let id = cx.rng.uuid();
-        match &site.pings {
-            Some(pings) => {
-                let flow = Box::new(Caller::new(Arc::clone(pings), &site.opener, id, slot));
-                if pings.datagrams() { Open::Datagram(flow, target) } else { Open::Flow(flow, target) }
-            }
-            None => {
-                let data = Data::client(Arc::clone(&site.params), &site.opener, id, slot, bytes, rude);
-                Open::Flow(Box::new(data), target)
-            }
-        }
-    }
-
-    fn on_closed(&mut self, cx: &mut Context<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>) {
-        let failed = !matches!(how, Ok(Ending::Completed | Ending::Stopped));
-        self.broker.ended(flow.id().slot, cx.now, failed);
-    }
-
-    fn stop(&mut self) {
-        self.broker.stop();
     }
 }
 

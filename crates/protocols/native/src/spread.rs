@@ -1,7 +1,7 @@
 //! What makes the connections of a session, in its own process and, told as JSON, in worker processes.
 
 use super::data::Params;
-use super::dial::{Dialer, Site};
+use super::dial::{Site, dialer};
 use super::grants::{Grant, Grants};
 use super::handshake::Listener;
 use super::opening::{Opener, OpeningKey};
@@ -92,8 +92,8 @@ impl Dialing {
             }
         };
         let sites: Vec<Site> = self.places.iter().map(site).collect();
-        let dialer = |w| Box::new(Dialer::new(self, sites.clone(), w, of)) as Box<dyn Connector>;
-        workers.map(dialer).collect()
+        let one = |w| -> Box<dyn Connector> { Box::new(dialer(self, sites.clone(), w, of)) };
+        workers.map(one).collect()
     }
 }
 
