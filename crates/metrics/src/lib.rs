@@ -54,8 +54,8 @@ pub use student::two_sided as student_two_sided;
 pub use tcp::{SocketState, TcpInfo, TcpTotals, buffer_delay_percent, tcp_efficiency_percent};
 pub use time::{Clock, Mono, SECOND, Stamp, StampKind, Wall};
 pub use train::{
-    Arrival, DelayAt, Departure, Echo, Echoes, Place, Quartiles, TrainPacket, TrainReport, TrainRow,
-    TrainSetting, Trouble, TroubleKind, Trough, join, join_echoes,
+    DelayAt, Departure, Echo, Echoes, Place, Quartiles, TrainPacket, TrainReport, TrainRow, TrainSetting,
+    Trouble, TroubleKind, Trough, join, join_echoes,
 };
 pub use two_way::{TwoWay, WayCounts, WayFacts};
 pub use units::{

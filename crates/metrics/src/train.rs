@@ -9,7 +9,7 @@ mod report;
 pub use echo::{Echo, Echoes, join_echoes};
 pub use report::{DelayAt, Quartiles, TrainReport, TrainRow, TrainSetting, Trouble, TroubleKind, Trough};
 
-use crate::{Clamped, StampKind};
+use crate::{Clamped, ReceivedPacket, StampKind};
 use serde::{Deserialize, Serialize};
 
 /// A datagram that left, as its sender logged it; its sequence number is its place in the log.
@@ -19,19 +19,6 @@ pub struct Departure {
     pub place: u32,
     /// When it left, ns of the sender's host clock.
     pub sent_ns: i64,
-}
-
-/// A datagram that came, in the order of coming.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arrival {
-    /// Its sequence number.
-    pub sequence: u64,
-    /// When it came, ns of the receiver's host clock.
-    pub received_ns: i64,
-    /// That clock minus the sender's, as far as the receiver knew then, ns.
-    pub offset_ns: i64,
-    /// Source of the send time.
-    pub stamp: StampKind,
 }
 
 /// A place in a schedule of trains.
@@ -107,7 +94,7 @@ pub fn join(
     schedule: impl Iterator<Item = Place>,
     start_ns: i64,
     sent: &[Departure],
-    got: &[Arrival],
+    got: &[ReceivedPacket],
 ) -> (Vec<TrainPacket>, u64) {
     let mut packets: Vec<TrainPacket> = schedule.map(TrainPacket::at).collect();
     for departure in sent {

@@ -2,7 +2,7 @@
 
 use super::track::{number, stamp};
 use crate::message::Message;
-use metrics::{Arrival, Departure, Echo, StampKind, TrainPacket, TrainReport, join, join_echoes};
+use metrics::{Departure, Echo, ReceivedPacket, StampKind, TrainPacket, TrainReport, join, join_echoes};
 use model::{MOST_TRAIN_PACKETS, Train, Trains};
 
 /// Entries of one message: far below the longest one.
@@ -18,8 +18,8 @@ pub(crate) struct Log {
     pub(crate) bound_ns: u64,
     /// Packets sent, in order.
     pub(crate) sent: Vec<Departure>,
-    /// Packets that came, in order.
-    pub(crate) got: Vec<Arrival>,
+    /// Packets that came intact, in order.
+    pub(crate) got: Vec<ReceivedPacket>,
     /// Packets of ours that were returned, in order; this is not told.
     pub(crate) back: Vec<Echo>,
     /// Arrivals that there was no room for.
@@ -28,7 +28,7 @@ pub(crate) struct Log {
 
 impl Log {
     /// Remembers an arrival, if there is room: twice as much as trains may have packets would be nothing but repetitions.
-    pub(super) fn arrived(&mut self, arrival: Arrival) {
+    pub(super) fn arrived(&mut self, arrival: ReceivedPacket) {
         if self.got.len() < MOST {
             self.got.push(arrival);
         } else {
@@ -50,7 +50,7 @@ impl Log {
         let first = self.got.first();
         let zero_ns = self.start_ns.or_else(|| first.map(|arrival| arrival.received_ns)).unwrap_or_default();
         let offset_ns = first.map_or(0, |arrival| arrival.offset_ns);
-        let message = move |sent: &[Departure], got: &[Arrival], left_out| Message::Trains {
+        let message = move |sent: &[Departure], got: &[ReceivedPacket], left_out| Message::Trains {
             start_ns: self.start_ns,
             zero_ns,
             offset_ns,
@@ -87,12 +87,8 @@ impl Log {
         );
         for (sequence, at, offset, who) in got {
             let (received_ns, offset_ns) = (at.wrapping_add(zero_ns), offset.wrapping_add(offset_ns));
-            self.arrived(Arrival {
-                sequence,
-                received_ns,
-                offset_ns,
-                stamp: stamp(who, StampKind::KernelRx),
-            });
+            let stamp = stamp(who, StampKind::KernelRx);
+            self.arrived(ReceivedPacket { sequence, received_ns, offset_ns, stamp, damaged: false });
         }
     }
 }
@@ -129,11 +125,12 @@ mod tests {
             bound_ns: 9,
             sent: (0..100_000).map(|n| Departure { place: n, sent_ns: (1 << 60) + i64::from(n) }).collect(),
             got: (0..100_000)
-                .map(|n| Arrival {
+                .map(|n| ReceivedPacket {
                     sequence: n,
                     received_ns: i64::MIN + n as i64,
                     offset_ns: i64::MAX - n as i64,
                     stamp: [StampKind::User, StampKind::KernelRx, StampKind::Hardware][n as usize % 3],
+                    damaged: false,
                 })
                 .collect(),
             back: Vec::new(),

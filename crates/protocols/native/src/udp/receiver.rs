@@ -9,8 +9,8 @@ use super::track::Memory;
 use crate::payload;
 use common::kernel::Core;
 use metrics::{
-    Arrival, Clamped, Echo, Estimate, FlowSums, Jitter, Mono, PacketTally, Packets, ReceivedPacket, Seen,
-    Sequence, Stamp, StampKind, Unplaced, Variation,
+    Clamped, Echo, Estimate, FlowSums, Jitter, Mono, PacketTally, Packets, ReceivedPacket, Seen, Sequence,
+    Stamp, StampKind, Unplaced, Variation,
 };
 use model::Verify;
 use transport::{Context, Received};
@@ -173,13 +173,11 @@ impl Receiver {
                 continue;
             }
             if let Some(log) = &mut self.log {
-                let (received_ns, offset_ns) = (cx.clock.host_signed(at), clock.offset_ns);
-                let sequence = header.sequence;
                 if self.echoes {
                     let held_ns = header.actual.wrapping_sub(header.intended) as i64;
-                    log.returned(Echo { sequence, back_ns: received_ns, held_ns });
+                    log.returned(Echo { sequence: header.sequence, back_ns: host as i64, held_ns });
                 } else {
-                    log.arrived(Arrival { sequence, received_ns, offset_ns, stamp: kind });
+                    log.arrived(came(header.sequence, false));
                     log.bound_ns = log.bound_ns.max(card_bound_ns);
                 }
             }

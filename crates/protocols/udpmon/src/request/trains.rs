@@ -3,7 +3,7 @@
 use super::Requester;
 use crate::PacketTestRecord;
 use common::message::tell;
-use metrics::{Arrival, Clamped, Departure, Mono, StampKind, TrainReport, join};
+use metrics::{Clamped, Departure, Mono, ReceivedPacket, StampKind, TrainReport, join};
 use model::{Event, Trains};
 use transport::Context;
 
@@ -11,7 +11,7 @@ use transport::Context;
 #[derive(Default)]
 pub(super) struct AllTrains {
     sent: Vec<Departure>,
-    got: Vec<Arrival>,
+    got: Vec<ReceivedPacket>,
     bound_ns: u64,
 }
 
@@ -33,11 +33,12 @@ impl Requester {
             if let Some(row) = row {
                 let received_ns = host(self.zero).saturating_add(row.received.saturating_mul(100));
                 let sequence = u64::clamped(self.all.sent.len());
-                self.all.got.push(Arrival {
+                self.all.got.push(ReceivedPacket {
                     sequence,
                     received_ns,
                     offset_ns: estimate.offset_ns,
                     stamp: StampKind::User,
+                    damaged: false,
                 });
             }
             self.all.sent.push(Departure { place, sent_ns: host(at) });

@@ -1,9 +1,9 @@
 //! A run with every field filled in, with numbers that are easy to compute with, told as events.
 
 use metrics::{
-    Arrival, ClockFound, ClockKind, Departure, DistSummary, Ending, FlowSums, Frames, Framing, IpFields,
-    Moments, Packets, Place, PlayoutSummary, Remote, SECOND, SignedSummary, Spectrum, StampKind, TcpInfo,
-    TcpTotals, TrainPacket, TrainReport, Wall, WayCounts, WayFacts, join,
+    ClockFound, ClockKind, Departure, DistSummary, Ending, FlowSums, Frames, Framing, IpFields, Moments,
+    Packets, Place, PlayoutSummary, ReceivedPacket, Remote, SECOND, SignedSummary, Spectrum, StampKind,
+    TcpInfo, TcpTotals, TrainPacket, TrainReport, Wall, WayCounts, WayFacts, join,
 };
 use model::{
     Accepted, Begin, Builder, Burst, CauseCount, Change, ConnectionRecord, CpuUse, DelayRange, Effective,
@@ -538,7 +538,7 @@ pub(crate) fn trains() -> Trains {
             + 1_000_000
             + number * gap) as i64;
         let stamp = if i == 0 { StampKind::Hardware } else { StampKind::KernelRx };
-        let arrival = Arrival { sequence: i as u64, received_ns, offset_ns: 0, stamp };
+        let arrival = ReceivedPacket { sequence: i as u64, received_ns, offset_ns: 0, stamp, damaged: false };
         got.push(arrival);
         got.extend((i == 8).then_some(arrival));
     }
