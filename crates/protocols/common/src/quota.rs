@@ -59,8 +59,8 @@ impl PendingPeers {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for a connection from `address`; what to tell, at most once a minute, if another connection had to give way.
-    pub fn enter(self: &Arc<Self>, address: IpAddr, now: Mono) -> (PendingPlace, Option<Told>) {
+    /// A place for a connection from `address`; tells, at most once a minute, if another connection had to give way.
+    pub fn enter(self: &Arc<Self>, address: IpAddr, now: Mono, tell: impl FnOnce(Told)) -> PendingPlace {
         let holder = holder(address);
         let mut table = self.table();
         let own = table.holders.get(&holder).map_or(0, BTreeSet::len);
@@ -70,17 +70,19 @@ impl PendingPeers {
             false => None,
         };
         let oldest = giver.and_then(|giver| Some((giver, *table.holders.get(&giver)?.first()?)));
-        let mut told = None;
-        if let Some((giver, number)) = oldest {
+        let before = oldest.and_then(|(giver, number)| {
             table.remove(giver, number);
-            told = table.lines.due(now).map(|before| Told::GaveWay(before + 1));
-        }
+            table.lines.due(now)
+        });
         let number = table.next;
         table.next += 1;
         table.total += 1;
         table.holders.entry(holder).or_default().insert(number);
         drop(table);
-        (PendingPlace { pending: Arc::clone(self), holder, number }, told)
+        if let Some(before) = before {
+            tell(Told::GaveWay(before + 1));
+        }
+        PendingPlace { pending: Arc::clone(self), holder, number }
     }
 
     #[cfg(test)]
@@ -242,9 +244,8 @@ mod tests {
         let pending = Arc::new(PendingPeers::new(400));
         let mut lines = 0;
         let mut enter = |n: u32| {
-            let (place, told) = pending.enter(ip(n), Mono(u64::from(n)));
-            lines += u32::from(told.is_some());
-            place
+            let tell = |_| lines += 1;
+            pending.enter(ip(n), Mono(u64::from(n)), tell)
         };
         let quiet: Vec<_> = (1..=100).map(&mut enter).collect();
         let busy: Vec<_> = (0..300).map(|_| enter(1000)).collect();
@@ -286,7 +287,7 @@ mod tests {
                 })
                 .map(|(number, ..)| *number)
                 .filter(|_| open.len() >= 150 || count(from) >= 128);
-            let (place, _) = pending.enter(ip(from), Mono(0));
+            let place = pending.enter(ip(from), Mono(0), drop);
             let given: Vec<u64> = open.iter().filter(|o| o.2.evicted()).map(|o| o.0).collect();
             assert_eq!(given, most.into_iter().collect::<Vec<_>>());
             open.retain(|o| !o.2.evicted());

@@ -121,10 +121,7 @@ impl Acceptor for Listener {
         if !self.acl.admits(path.peer.ip()) {
             return None;
         }
-        let (place, told) = self.shared.pending.enter(path.peer.ip(), cx.now);
-        if let Some(gave_way) = told {
-            cx.post(gave_way);
-        }
+        let place = self.shared.pending.enter(path.peer.ip(), cx.now, |told| cx.post(told));
         Some(Box::new(Handshake {
             shared: Arc::clone(&self.shared),
             place: (self.worker, self.workers),

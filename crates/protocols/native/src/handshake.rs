@@ -133,10 +133,7 @@ impl Acceptor for Listener {
         if !self.acl.admits(path.peer.ip()) {
             return None;
         }
-        let (place, told) = self.grants.pending.enter(path.peer.ip(), cx.now);
-        if let Some(gave_way) = told {
-            cx.post(gave_way);
-        }
+        let place = self.grants.pending.enter(path.peer.ip(), cx.now, |told| cx.post(told));
         Some(Box::new(Handshake {
             grants: Arc::clone(&self.grants),
             path: *path,
