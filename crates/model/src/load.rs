@@ -265,7 +265,7 @@ fn trips_of(points: Points<'_>) -> Option<RoundTrips> {
 /// What the receivers of a direction counted in these repetitions.
 fn packets_of(points: Points<'_>, way: Way) -> Option<PacketReport> {
     let each = points.iter().filter_map(|point| way.packets(point)).map(Cow::into_owned);
-    sum_of(each, PacketReport::after)
+    sum_of(each, PacketReport::join)
 }
 
 /// The mean of what `of` reads of these repetitions.

@@ -182,15 +182,10 @@ impl PacketReport {
         self.with(other, |_, _| None);
     }
 
-    /// Adds another host's report on the same stretch, as a figure of both has to be judged: of times the larger percentile and
-    /// the larger jitter hold ([`DistSummary::joined`]).
-    pub fn worst(&mut self, other: &PacketReport) {
+    /// Adds the report on a later stretch, or another host's on the same one as a figure of both has to be judged: of times the
+    /// larger percentile and the larger jitter hold ([`DistSummary::joined`]).
+    pub fn join(&mut self, other: &PacketReport) {
         self.with(other, |ours, theirs| Some(ours.joined(theirs)));
-    }
-
-    /// Adds the report on a later stretch. Of distributions the joint summary is told ([`DistSummary::joined`]).
-    pub fn after(&mut self, later: &PacketReport) {
-        self.with(later, |ours, theirs| Some(ours.joined(theirs)));
     }
 
     fn with(&mut self, other: &PacketReport, both: fn(&DistSummary, &DistSummary) -> Option<DistSummary>) {

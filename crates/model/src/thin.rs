@@ -22,9 +22,9 @@ impl Interval {
         self.retransmits += later.retransmits;
         add_known(&mut self.frames, later.frames.as_ref(), |frames, more| frames.add(*more));
         add_known(&mut self.pings, later.pings.as_ref(), join_pings);
-        add_known(&mut self.packets, later.packets.as_ref(), |packets, more| packets.after(more));
+        add_known(&mut self.packets, later.packets.as_ref(), |packets, more| packets.join(more));
         add_known(&mut self.remote_packets, later.remote_packets.as_ref(), |packets, more| {
-            packets.after(more);
+            packets.join(more);
         });
         self.samples.clone_from(&later.samples);
     }

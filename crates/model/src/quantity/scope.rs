@@ -42,13 +42,13 @@ impl Way {
         }
     }
 
-    /// What the receiving ends of this direction counted, all servers together: see [`PacketReport::worst`].
+    /// What the receiving ends of this direction counted, all servers together: see [`PacketReport::join`].
     pub fn packets(self, point: &Point) -> Option<Cow<'_, PacketReport>> {
         match self {
             Way::Up => {
                 let mut remote = point.remote.iter().filter_map(|totals| totals.packets.as_deref());
                 let mut all = Cow::Borrowed(remote.next()?);
-                remote.for_each(|one| all.to_mut().worst(one));
+                remote.for_each(|one| all.to_mut().join(one));
                 Some(all)
             }
             Way::Down => point.local.packets.as_deref().map(Cow::Borrowed),
