@@ -10,9 +10,11 @@ pub mod import;
 mod irtt;
 pub mod number;
 pub mod options;
+mod text;
 
 pub use import::{Importer, NamedFile};
 pub use options::Request;
+pub use text::{Printed, Text};
 
 /// Importers of programs without a protocol here.
 pub const IMPORTERS: &[Importer] =

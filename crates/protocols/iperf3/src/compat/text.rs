@@ -5,9 +5,9 @@ use super::json::Facts;
 use super::opening::{accepted, called};
 use super::units::amount;
 use crate::{BulkBegun, BulkCpu, BulkEnded, BulkNews, BulkStream, ServerOutput, StreamRow};
+use compat::Text;
 use compat::number::g;
 use metrics::real;
-use std::fmt::{Result, Write};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Style {
@@ -46,28 +46,27 @@ impl Report {
 
     /// The lines for what has become known.
     pub(crate) fn on_event(&mut self, news: &BulkNews) -> String {
-        let mut out = String::new();
+        let mut out = Text::default();
         let verbose = self.style.verbose;
-        // Writing to a string cannot fail.
-        let _ = match news {
+        match news {
             BulkNews::Met { cookie, at, .. } if self.facts.connecting_to.is_some() => {
-                called(&mut out, &self.facts, cookie, *at, verbose)
+                called(&mut out, &self.facts, cookie, *at, verbose);
             }
             BulkNews::Met { peer, cookie, at, .. } => accepted(&mut out, peer, cookie, *at, verbose),
             BulkNews::Begun(begun) => self.begun(&mut out, begun),
             BulkNews::Interval { omitted, rows } => self.interval(&mut out, *omitted, rows),
             BulkNews::Ended(ended) => self.ended(&mut out, ended),
-            BulkNews::Failed { .. } => Ok(()),
-        };
-        out
+            BulkNews::Failed { .. } => {}
+        }
+        out.0
     }
 
-    fn begun(&mut self, out: &mut String, begun: &BulkBegun) -> Result {
+    fn begun(&mut self, out: &mut Text, begun: &BulkBegun) {
         let terms = &begun.terms;
         for BulkStream { slot, local, remote, .. } in &begun.streams {
             let (from, to) = (local.ip().to_canonical(), remote.ip().to_canonical());
             let (here, there) = (local.port(), remote.port());
-            writeln!(out, "[{:3}] local {from} port {here} connected to {to} port {there}", socket(*slot))?;
+            writeln!(out, "[{:3}] local {from} port {here} connected to {to} port {there}", socket(*slot));
         }
         if self.style.verbose {
             let protocol = if terms.udp { "UDP" } else { "TCP" };
@@ -80,10 +79,9 @@ impl Report {
                 out,
                 "Starting Test: protocol: {protocol}, {} streams, {} byte blocks, omitting {} seconds, {length}, tos {}",
                 terms.streams, terms.block, terms.omit_s, terms.tos
-            )?;
+            );
         }
         self.begun = begun.clone();
-        Ok(())
     }
 
     /// What a line of this stream, or of all together, is called; with `[TX-C]` and the like, where both ends send.
@@ -102,21 +100,21 @@ impl Report {
         format!("[ ID]{role} Interval           Transfer     Bitrate{columns}\n")
     }
 
-    fn interval(&mut self, out: &mut String, omitted: bool, rows: &[StreamRow]) -> Result {
+    fn interval(&mut self, out: &mut Text, omitted: bool, rows: &[StreamRow]) {
         if !self.style.intervals {
-            return Ok(());
+            return;
         }
         let terms = &self.begun.terms;
         if self.intervals == 0 {
             let sends = rows.first().is_some_and(|row| row.sender);
-            out.push_str(&self.header(match (terms.udp, sends, terms.bidir) {
+            out.0.push_str(&self.header(match (terms.udp, sends, terms.bidir) {
                 (false, true, _) | (false, _, true) => "         Retr  Cwnd",
                 (false, false, false) => "",
                 (true, true, false) => "         Total Datagrams",
                 (true, ..) => "         Jitter    Lost/Total Datagrams",
             }));
         } else if terms.all_streams() > 1 {
-            out.push_str(RULE);
+            out.0.push_str(RULE);
         }
         self.intervals += 1;
         let mark = if omitted { "(omitted)" } else { "" };
@@ -128,15 +126,14 @@ impl Report {
                 let window = row.info.map(|info| u64::from(info.cwnd) * u64::from(info.snd_mss));
                 span = (row.start_ns, row.end_ns);
                 let head = self.head(Some(row.slot), sender, span, &side);
-                writeln!(out, "{head}  {}{mark}", self.columns(&side, sender, window))?;
+                writeln!(out, "{head}  {}{mark}", self.columns(&side, sender, window));
                 sum.add(&side);
             }
             if rows.len() > 1 {
                 let head = self.head(None, sender, span, &sum);
-                writeln!(out, "{head}  {}{mark}", self.columns(&sum, sender, None))?;
+                writeln!(out, "{head}  {}{mark}", self.columns(&sum, sender, None));
             }
         }
-        Ok(())
     }
 
     /// The columns that all lines have.
@@ -165,11 +162,11 @@ impl Report {
         }
     }
 
-    fn ended(&mut self, out: &mut String, ended: &BulkEnded) -> Result {
+    fn ended(&mut self, out: &mut Text, ended: &BulkEnded) {
         let BulkBegun { serving, terms, .. } = &self.begun;
-        out.push_str(RULE);
+        out.0.push_str(RULE);
         if self.style.verbose {
-            out.push_str("Test Complete. Summary Results:\n");
+            out.0.push_str("Test Complete. Summary Results:\n");
         }
         let resent = |row: &StreamRow| row.sender && row.retransmits.is_some();
         let remote_resent = ended.remote.iter().any(|row| row.retransmits.is_some());
@@ -178,18 +175,18 @@ impl Report {
             (false, true) => "         Retr",
             (false, false) => "",
         };
-        out.push_str(&self.header(columns));
+        out.0.push_str(&self.header(columns));
         for (sender, rows) in directions(*serving, &ended.local) {
-            self.summary(out, ended, sender, &rows)?;
+            self.summary(out, ended, sender, &rows);
         }
         match &ended.server_output {
             Some(ServerOutput::Text(text)) => writeln!(out, "\nServer output:\n{text}"),
             Some(ServerOutput::Json(text)) => writeln!(out, "\nServer JSON output:\n{text}"),
-            None => Ok(()),
+            None => {}
         }
     }
 
-    fn summary(&self, out: &mut String, ended: &BulkEnded, sender: bool, rows: &[&StreamRow]) -> Result {
+    fn summary(&self, out: &mut Text, ended: &BulkEnded, sender: bool, rows: &[&StreamRow]) {
         let (mut sent_all, mut got_all) = (Side::default(), Side::default());
         let serving = self.begun.serving;
         for row in rows {
@@ -197,45 +194,45 @@ impl Report {
             // A server prints its own half.
             let (sent, got) = (sent.filter(|_| !serving || sender), got.filter(|_| !serving || !sender));
             if let Some(sent) = sent {
-                self.result(out, Some(row.slot), sender, &sent, true)?;
+                self.result(out, Some(row.slot), sender, &sent, true);
                 sent_all.add(&sent);
             }
             if let Some(file) = &self.facts.file {
-                out.push_str(&file.line(row.bytes, sender));
+                out.0.push_str(&file.line(row.bytes, sender));
             }
             if let Some(got) = got {
-                self.result(out, Some(row.slot), sender, &got, false)?;
+                self.result(out, Some(row.slot), sender, &got, false);
                 got_all.add(&got);
             }
         }
         for (all, sent) in [(sent_all, true), (got_all, false)] {
             if rows.len() > 1 && all.streams > 0 {
-                self.result(out, None, sender, &all, sent)?;
+                self.result(out, None, sender, &all, sent);
             }
         }
         if self.style.verbose {
             let (one, other) = if sender { ("sender", "receiver") } else { ("receiver", "sender") };
             let cpu = |cpu: BulkCpu| format!("{:.1}% ({:.1}%u/{:.1}%s)", cpu.total, cpu.user, cpu.system);
             let (own, remote) = (cpu(ended.cpu), cpu(ended.remote_cpu.unwrap_or_default()));
-            writeln!(out, "CPU Utilization: local/{one} {own}, remote/{other} {remote}")?;
+            writeln!(out, "CPU Utilization: local/{one} {own}, remote/{other} {remote}");
             for (which, name) in ["snd", "rcv"].into_iter().zip(congestions(ended, sender)) {
                 if let Some(name) = name {
-                    writeln!(out, "{which}_tcp_congestion {name}")?;
+                    writeln!(out, "{which}_tcp_congestion {name}");
                 }
             }
         }
-        Ok(())
     }
 
     /// What the sender or the receiver says of a stream, or of all together, in the end.
-    fn result(&self, out: &mut String, slot: Option<u32>, sender: bool, side: &Side, sent: bool) -> Result {
+    fn result(&self, out: &mut Text, slot: Option<u32>, sender: bool, side: &Side, sent: bool) {
         let head = self.head(slot, sender, (0, side.ns), side);
         if !sent {
-            return writeln!(out, "{head}  {}receiver", self.columns(side, false, None));
+            writeln!(out, "{head}  {}receiver", self.columns(side, false, None));
+            return;
         }
         // A sender of datagrams knows nothing of loss and jitter.
         let side = Side { lost: 0, jitter_ns: 0.0, ..*side };
-        writeln!(out, "{head}  {}sender", self.columns(&side, !self.begun.terms.udp, None))
+        writeln!(out, "{head}  {}sender", self.columns(&side, !self.begun.terms.udp, None));
     }
 }
 
