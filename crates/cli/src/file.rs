@@ -3,7 +3,6 @@
 //! `run.html` is `run.html.PID.partial` until then, as long as this program lives. Descriptors, devices and pipes are written to as they are.
 
 use crate::{CliError, Context as _, lock};
-use common::original::{Journal, ResultFile};
 use model::Event;
 use report::EventWriter as _;
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -118,12 +117,6 @@ impl Drop for NewFile {
     }
 }
 
-impl ResultFile for NewFile {
-    fn fill(self: Box<Self>, text: &str) -> io::Result<()> {
-        NewFile::fill(*self, |out| out.write_all(text.as_bytes()))
-    }
-}
-
 /// Makes a file of what `write` writes.
 pub(crate) fn write(
     path: &Path,
@@ -234,35 +227,34 @@ fn inherit(file: &File, before: &Metadata) {
     let _ = file.set_permissions(before.permissions());
 }
 
-/// The file in which an original's run is saved, if any.
+/// The file in which an original's run is saved, until it is whole or has failed.
 pub(crate) struct SavedRun(Option<(report::Journal<File>, NewFile)>);
 
 impl SavedRun {
     /// A server's is a log, in its place from the start.
-    pub(crate) fn open(path: Option<&PathBuf>, serves: bool) -> Result<SavedRun, String> {
+    pub(crate) fn open(path: &Path, serves: bool) -> Result<SavedRun, String> {
         let create = if serves { NewFile::in_place } else { NewFile::create };
-        let open = |path: &PathBuf| {
-            let file = create(path).map(NewFile::outlives_the_program);
-            let opened = file.and_then(|file| Ok((report::Journal::new(file.handle()?), file)));
-            opened.map_err(|error| unwritten(path, &error).text)
-        };
-        path.map(open).transpose().map(SavedRun)
-    }
-}
-
-impl Journal for SavedRun {
-    fn on_event(&mut self, event: &Event) -> Result<(), String> {
-        let Some(Err(error)) = self.0.as_mut().map(|(journal, _)| journal.on_event(event)) else {
-            return Ok(());
-        };
-        let kept = self.0.take().and_then(|(_, file)| file.keep());
-        Err(format!("cannot write to the file of --save: {error}{}", before(kept)))
+        let file = create(path).map(NewFile::outlives_the_program);
+        let opened = file.and_then(|file| Ok((report::Journal::new(file.handle()?), file)));
+        Ok(SavedRun(Some(opened.map_err(|error| unwritten(path, &error).text)?)))
     }
 
-    fn finish(&mut self) -> Result<(), String> {
-        let Some((journal, file)) = self.0.take() else { return Ok(()) };
-        drop(journal);
-        file.finish().map_err(|e| format!("cannot write to the file of --save: {e}"))
+    /// Keeps an event; with the end of the run the file is whole.
+    ///
+    /// # Errors
+    /// Once, when the file fails.
+    pub(crate) fn on_event(&mut self, event: &Event) -> Result<(), String> {
+        let Some((mut journal, file)) = self.0.take() else { return Ok(()) };
+        let failed = |error: io::Error| format!("cannot write to the file of --save: {error}");
+        if let Err(error) = journal.on_event(event) {
+            return Err(failed(error) + &before(file.keep()));
+        }
+        if matches!(event, Event::End { .. }) {
+            drop(journal);
+            return file.finish().map_err(failed);
+        }
+        self.0 = Some((journal, file));
+        Ok(())
     }
 }
 

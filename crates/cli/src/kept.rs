@@ -3,9 +3,8 @@
 use crate::args::OutputArgs;
 use crate::{CliError, Exit, file, pages, saved, stderr, values};
 use clap::Args;
-use common::original::History;
 use metrics::{Clamped, format_count};
-use model::{Builder, Event, Outcome, Point, Status};
+use model::{Outcome, Point};
 use std::collections::BTreeSet;
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
@@ -107,45 +106,18 @@ fn is_idle_server(outcome: &Outcome) -> bool {
     outcome.begin.verb == "serve" && outcome.points.iter().all(is_idle)
 }
 
-/// What is heard of the run of an original, until it is kept. A failing store does not change the original's output and exit code.
-#[derive(Debug, Default)]
-pub(crate) struct Keeping {
-    /// Nothing is gathered when nothing is to be kept.
-    builder: Option<Builder>,
-    end: Option<(Status, Option<String>)>,
+/// Whether runs of originals are kept.
+pub(crate) fn keeps() -> bool {
+    !matches!(StoreArgs::of_environment().path(), Ok(None))
 }
 
-impl Keeping {
-    /// For a run that will say itself when it begins.
-    pub(crate) fn new() -> Keeping {
-        let wanted = !matches!(StoreArgs::of_environment().path(), Ok(None));
-        Keeping { builder: wanted.then(Builder::default), end: None }
-    }
-}
-
-impl History for Keeping {
-    fn on_event(&mut self, event: &Event) {
-        let Some(builder) = &mut self.builder else { return };
-        match event {
-            Event::PhaseEnd { status, reason } => self.end = Some((*status, reason.clone())),
-            // Drivers of originals that write files report the end themselves.
-            Event::End { .. } => return,
-            _ => {}
-        }
-        builder.absorb(event);
-    }
-
-    /// Saves the run at its end.
-    fn finish(self: Box<Self>) {
-        let Some(mut builder) = self.builder else { return };
-        let (status, reason) = self.end.unwrap_or((Status::Interrupted, None));
-        builder.absorb(&Event::End { status, reason });
-        if let Err(trouble) = StoreArgs::of_environment().keep(&builder.outcome())
-            // A program that reads the original's stderr does not expect this line.
-            && io::stderr().is_terminal()
-        {
-            warn_of_loss(&trouble);
-        }
+/// Saves the run of an original. A failing store does not change its output and exit code.
+pub(crate) fn keep_original(outcome: &Outcome) {
+    if let Err(trouble) = StoreArgs::of_environment().keep(outcome)
+        // A program that reads the original's stderr does not expect this line.
+        && io::stderr().is_terminal()
+    {
+        warn_of_loss(&trouble);
     }
 }
 
@@ -256,33 +228,4 @@ pub(crate) fn show(args: &ShowArgs) -> Result<Exit, CliError> {
     }
     let output = OutputArgs { full: !args.output.quiet, ..args.output.clone() };
     saved::report(&saved::ReportArgs::of(args.ids.clone(), output))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use model::{Begin, Interval};
-
-    #[test]
-    fn a_server_of_an_original_gathers_no_more_with_its_age() {
-        let mut keeping = Keeping { builder: Some(Builder::default()), end: None };
-        keeping.on_event(&Event::Begin(Box::new(Begin { verb: "serve".to_owned(), ..Begin::default() })));
-        let gathered = |keeping: &Keeping| {
-            let outcome = keeping.builder.as_ref().unwrap().outcome();
-            (outcome.points[0].intervals.len(), outcome.notices)
-        };
-        for index in 0..50_000_u32 {
-            let (start_ns, end_ns) = (u64::from(index), u64::from(index) + 1);
-            keeping.on_event(&Event::Interval(Box::new(Interval {
-                index,
-                start_ns,
-                end_ns,
-                opened: 1,
-                ..Interval::default()
-            })));
-        }
-        let (kept, notices) = gathered(&keeping);
-        assert!(kept <= 1024, "{kept}");
-        assert!(notices.iter().any(|notice| notice.contains("intervals are joined")), "{notices:?}");
-    }
 }

@@ -1,21 +1,14 @@
 //! The originals: the names under which their command lines are found, and the program that they are part of.
 
 use crate::file::{NewFile, SavedRun};
-use crate::kept::Keeping;
-use crate::{CliError, Exit, measure, plan, protocols, stderr};
-use common::host::HostInfo;
-use common::original::{self, Console, Driver, Files, Original, Refusal, Runs};
-use common::{ClientConfig, Peer, Protocol, ServerConfig};
-use ipnet::IpNet;
-use model::{Begin, Event, Phase};
-use runtime::{Bound, EngineError, Interrupt};
-use std::fmt::Display;
+use crate::{CliError, Exit, kept, measure, plan, protocols, stderr};
+use common::ServerConfig;
+use common::original::{Bound, Driver, Original, Refusal};
+use runtime::EngineError;
 use std::io::{self, Write};
-use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 /// All of them. Each is also found by its name as that of the binary, in upper or lower case: by a link to it.
 pub(crate) fn all() -> impl Iterator<Item = &'static Original> {
@@ -41,7 +34,7 @@ pub(crate) fn requested(command: &[String]) -> Option<(&'static Original, &[Stri
 
 /// Runs an original.
 pub(crate) fn run(original: &Original, arguments: &[String], command: &[String]) -> ExitCode {
-    let code = (original.run)(arguments, &This { command });
+    let code = (original.run)(arguments, &driver(command));
     // What was printed did not get there.
     let unread = code == 0 && STDOUT_FAILED.load(Ordering::Relaxed);
     ExitCode::from(if unread { 1 } else { code })
@@ -84,135 +77,54 @@ fn refused(error: EngineError) -> Refusal {
 }
 
 /// This program, run with this command line.
-struct This<'a> {
-    command: &'a [String],
-}
-
-impl Driver for This<'_> {
-    fn command(&self) -> &[String] {
-        self.command
-    }
-
-    fn version(&self) -> &'static str {
-        plan::VERSION
-    }
-
-    fn host(&self) -> &'static dyn HostInfo {
-        &runtime::ThisHost
-    }
-
-    fn local_addresses(&self) -> Vec<(String, IpAddr)> {
-        runtime::local_addresses()
-    }
-
-    fn is_ours(&self, address: IpAddr) -> bool {
-        runtime::is_ours(address)
-    }
-
-    fn open_files(&self) -> Option<(u64, u64)> {
-        runtime::rlimit_nofile()
-    }
-
-    fn resolve(&self, targets: &[String], port: u16, v4: bool, v6: bool) -> Result<Vec<Peer>, Refusal> {
-        runtime::resolve_targets(targets, port, v4, v6).map_err(refused)
-    }
-
-    fn open_to(&self, networks: &[String]) -> Result<Vec<IpNet>, Refusal> {
-        Ok(plan::open_to(networks)?)
-    }
-}
-
-impl Console for This<'_> {
-    fn say(&self, text: &dyn Display) {
-        stderr::say(text);
-    }
-
-    fn stdout(&self) -> Box<dyn Write> {
-        Box::new(Stdout(io::stdout()))
-    }
-
-    fn quoted(&self, line: &str, to_stdout: bool) -> String {
-        report::hanging(line, stderr::stdout_columns().filter(|_| to_stdout))
-    }
-
-    fn read_hidden(&self, prompt: &str) -> io::Result<String> {
-        runtime::read_hidden(prompt)
-    }
-
-    fn on_signals(&self) -> Result<Interrupt, Refusal> {
-        Ok(measure::on_signals()?)
-    }
-
-    fn on_any_key(&self, interrupt: &Interrupt) -> Option<Box<dyn Send>> {
-        runtime::interrupt_by_any_key(interrupt).map(|keys| Box::new(keys) as Box<dyn Send>)
-    }
-
-    fn to_background(&self) -> io::Result<()> {
-        runtime::to_background()
-    }
-
-    fn sleep(&self, ms: u64) {
-        std::thread::sleep(Duration::from_millis(ms));
+fn driver(command: &[String]) -> Driver {
+    Driver {
+        command: command.to_vec(),
+        version: plan::VERSION,
+        host: &runtime::ThisHost,
+        own_protocol: protocols::NATIVE,
+        local_addresses: runtime::local_addresses,
+        is_ours: runtime::is_ours,
+        open_files: runtime::rlimit_nofile,
+        resolve: |host, port, v4, v6| {
+            runtime::resolve_targets(&[host.to_owned()], port, v4, v6).map_err(refused)
+        },
+        open_to: |networks| Ok(plan::open_to(networks)?),
+        say: |text| stderr::say(text),
+        stdout: || Box::new(Stdout(io::stdout())),
+        quoted: |line, to_stdout| report::hanging(line, stderr::stdout_columns().filter(|_| to_stdout)),
+        read_hidden: runtime::read_hidden,
+        on_signals: || Ok(measure::on_signals()?),
+        on_any_key: |interrupt| Some(Box::new(runtime::interrupt_by_any_key(interrupt)?)),
+        to_background: runtime::to_background,
+        sleep: std::thread::sleep,
+        check: |config, phase| runtime::check(config, phase).map_err(refused),
+        begin: runtime::begin,
+        run: |config, phase, interrupt, on_event| {
+            runtime::run(config, phase, interrupt, &mut |event| on_event(&event)).map_err(refused)
+        },
+        bind,
+        create: |path| {
+            let file = NewFile::create(path)?;
+            Ok(Box::new(|text| file.fill(|out| out.write_all(text.as_bytes()))))
+        },
+        save: |path, serves| {
+            let mut file = SavedRun::open(path, serves)?;
+            Ok(Box::new(move |event| file.on_event(event)))
+        },
+        keep: kept::keeps().then_some(kept::keep_original),
     }
 }
 
-impl Runs for This<'_> {
-    fn check(&self, config: &ClientConfig, phase: &Phase) -> Result<(), Refusal> {
-        runtime::check(config, phase).map_err(refused)
-    }
-
-    fn begin(&self, config: &ClientConfig, verb: &str, phase: &Phase) -> Begin {
-        runtime::begin(config, verb, self.command.to_vec(), phase)
-    }
-
-    fn run(
-        &self,
-        config: &ClientConfig,
-        phase: &Phase,
-        interrupt: &Interrupt,
-        on_event: &mut dyn FnMut(&Event),
-    ) -> Result<(), Refusal> {
-        runtime::run(config, phase, interrupt, &mut |event| on_event(&event)).map_err(refused)
-    }
-
-    fn bind(&self, config: ServerConfig) -> Result<Box<dyn original::Bound>, Refusal> {
-        let bound = Bound::new(config).map_err(refused)?;
-        Ok(Box::new(Server(bound)))
-    }
-
-    fn own_protocol(&self) -> &'static dyn Protocol {
-        protocols::NATIVE
-    }
-}
-
-impl Files for This<'_> {
-    fn create(&self, path: &Path) -> io::Result<Box<dyn original::ResultFile>> {
-        Ok(Box::new(NewFile::create(path)?))
-    }
-
-    fn journal(&self, path: Option<&PathBuf>, serves: bool) -> Result<Box<dyn original::Journal>, Refusal> {
-        Ok(Box::new(SavedRun::open(path, serves)?))
-    }
-
-    fn history(&self) -> Box<dyn original::History> {
-        Box::new(Keeping::new())
-    }
-}
-
-struct Server(Bound);
-
-impl original::Bound for Server {
-    fn addresses(&self) -> &[SocketAddr] {
-        self.0.addresses()
-    }
-
-    fn begin(&self, command: Vec<String>) -> Begin {
-        self.0.begin(command)
-    }
-
-    fn run(self: Box<Self>, interrupt: &Interrupt, on_event: &mut dyn FnMut(&Event)) -> Result<(), Refusal> {
-        self.0.run(interrupt, &mut |event| on_event(&event)).map_err(refused)
-    }
+fn bind(config: ServerConfig, command: Vec<String>) -> Result<Bound, Refusal> {
+    let bound = runtime::Bound::new(config).map_err(refused)?;
+    Ok(Bound {
+        addresses: bound.addresses().to_vec(),
+        begin: bound.begin(command),
+        run: Box::new(|interrupt, on_event| {
+            bound.run(interrupt, &mut |event| on_event(&event)).map_err(refused)
+        }),
+    })
 }
 
 #[cfg(test)]

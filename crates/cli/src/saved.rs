@@ -13,7 +13,7 @@ use compat::NamedFile;
 use model::Outcome;
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 #[derive(Args, Debug, Default)]
@@ -123,12 +123,14 @@ pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, CliError> {
     read.context(path.display())
 }
 
-/// Why `name` cannot be printed: the file, or stdout.
-fn unsaid(name: impl Display, error: &io::Error) -> CliError {
-    match error.kind() {
-        ErrorKind::BrokenPipe => CliError::stdout(error),
+/// Prints the report on `name`, where there is one.
+fn print(name: impl Display, report: Result<String, String>) -> Result<(), CliError> {
+    let report = report.map_err(io::Error::other);
+    let printed = report.and_then(|text| io::stdout().lock().write_all(text.as_bytes()));
+    printed.map_err(|error| match error.kind() {
+        ErrorKind::BrokenPipe => CliError::stdout(&error),
         _ => CliError::failed(format!("cannot report on {name}: {error}")),
-    }
+    })
 }
 
 pub(crate) fn report(args: &ReportArgs) -> Result<Exit, CliError> {
@@ -170,7 +172,7 @@ pub(crate) fn report(args: &ReportArgs) -> Result<Exit, CliError> {
             return Err(CliError::usage(format!("tables of {name} are reported as text only")));
         }
         let Some(tables) = &original.tables else { continue };
-        (tables.report)(files, &mut io::stdout().lock()).map_err(|e| unsaid("the tables", &e))?;
+        print("the tables", (tables.report)(files))?;
     }
     Ok(worst)
 }
@@ -182,9 +184,7 @@ fn one(
     histograms: &mut Histograms,
 ) -> Result<Exit, CliError> {
     if let Some(original) = args.original {
-        let events = report::replay(outcome);
-        (original.print)(outcome, &events, &mut io::stdout().lock())
-            .map_err(|e| unsaid(path.display(), &e))?;
+        print(path.display(), (original.print)(outcome, &report::replay(outcome)))?;
         return Ok(Exit::Good);
     }
     histograms.add(outcome);

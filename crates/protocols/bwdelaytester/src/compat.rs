@@ -26,7 +26,7 @@ pub(crate) const ORIGINALS: &[Original] = &[Original {
     name: "bwdelaytester",
     about: "Be bwdelaytester: its arguments, its lines and tables (also when called by that name)",
     run: run::run,
-    print,
+    print: |_, events| Ok(print(events)),
     tables: None,
 }];
 

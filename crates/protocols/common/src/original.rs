@@ -5,12 +5,13 @@ use crate::host::HostInfo;
 use crate::{ClientConfig, Peer, Protocol, ServerConfig};
 use compat::NamedFile;
 use ipnet::IpNet;
-use model::{Begin, Event, Level, Outcome, Phase, Status};
+use model::{Begin, Builder, Event, Level, Outcome, Phase, Status};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use transport::Interrupt;
 
 /// A program whose command line and printout this one has.
@@ -21,9 +22,12 @@ pub struct Original {
     /// What it is, for the help.
     pub about: &'static str,
     /// Runs it with these arguments, to its exit code.
-    pub run: fn(&[String], &dyn Driver) -> u8,
-    /// Prints a saved run as it would have printed it.
-    pub print: fn(&Outcome, &[Event], &mut dyn Write) -> io::Result<()>,
+    pub run: fn(&[String], &Driver) -> u8,
+    /// A saved run as it would have printed it.
+    ///
+    /// # Errors
+    /// Why it could not have printed this one.
+    pub print: fn(&Outcome, &[Event]) -> Result<String, String>,
     /// Its tables, where several together tell more than each.
     pub tables: Option<Tables>,
 }
@@ -33,8 +37,11 @@ pub struct Original {
 pub struct Tables {
     /// Whether a file is one of them.
     pub known: fn(&[u8]) -> bool,
-    /// Reports on them.
-    pub report: fn(&[NamedFile], &mut dyn Write) -> io::Result<()>,
+    /// A report on them.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub report: fn(&[NamedFile]) -> Result<String, String>,
 }
 
 /// Why an original has no run, in one sentence.
@@ -52,123 +59,100 @@ impl From<String> for Refusal {
     }
 }
 
-/// What an original needs of this program and its host.
-pub trait Driver: Console + Runs + Files + Sync {
-    /// The whole command line, for the records.
-    fn command(&self) -> &[String];
-    /// This program's version.
-    fn version(&self) -> &'static str;
-    /// The host.
-    fn host(&self) -> &'static dyn HostInfo;
-    /// Interfaces and addresses of the host.
-    fn local_addresses(&self) -> Vec<(String, IpAddr)>;
-    /// Whether an address is one of this host.
-    fn is_ours(&self, address: IpAddr) -> bool;
-    /// Limits of open files, in force and at most, where the system tells.
-    fn open_files(&self) -> Option<(u64, u64)>;
-    /// The addresses of `targets` (`name`, `name:port`), of one family where one is named.
-    fn resolve(&self, targets: &[String], port: u16, v4: bool, v6: bool) -> Result<Vec<Peer>, Refusal>;
-    /// Networks that may be sent to without having proved an address: these, and those that the user's environment names.
-    fn open_to(&self, networks: &[String]) -> Result<Vec<IpNet>, Refusal>;
-}
+/// Takes in what happens in a run.
+pub type OnEvent<'a> = &'a mut dyn FnMut(&Event);
 
-/// The terminal and signals of the process.
-pub trait Console {
+/// The addresses of a target (`name`, `name:port`) with this port, of IPv4 or of IPv6 where one of the two is wanted.
+pub type Resolve = fn(&str, u16, bool, bool) -> Result<Vec<Peer>, Refusal>;
+
+/// Runs a client to its end.
+pub type RunClient = fn(&ClientConfig, &Phase, &Interrupt, OnEvent<'_>) -> Result<(), Refusal>;
+
+/// Runs a server to its end.
+pub type RunServer = Box<dyn FnOnce(&Interrupt, OnEvent<'_>) -> Result<(), Refusal> + Send>;
+
+/// Writes all of a file, which is not there before.
+pub type Fill = Box<dyn FnOnce(&str) -> io::Result<()>>;
+
+/// Puts events into the file of a run, which is whole with [`Event::End`]. Once, when the file fails, the error tells why.
+pub type Save = Box<dyn FnMut(&Event) -> Result<(), String>>;
+
+/// What an original needs of this program and its host.
+///
+/// Wide: all that an original asks of the process in which it runs.
+pub struct Driver {
+    /// The whole command line, for the records.
+    pub command: Vec<String>,
+    /// This program's version.
+    pub version: &'static str,
+    /// The host.
+    pub host: &'static dyn HostInfo,
+    /// The protocol in which servers of this program can be asked to end ([`StopServers`](crate::config::StopServers)).
+    pub own_protocol: &'static dyn Protocol,
+    /// Interfaces and addresses of the host.
+    pub local_addresses: fn() -> Vec<(String, IpAddr)>,
+    /// Whether an address is one of this host.
+    pub is_ours: fn(IpAddr) -> bool,
+    /// Limits of open files, in force and at most, where the system tells.
+    pub open_files: fn() -> Option<(u64, u64)>,
+    /// Looks a target up.
+    pub resolve: Resolve,
+    /// Networks that may be sent to without having proved an address: these, and those that the user's environment names.
+    pub open_to: fn(&[String]) -> Result<Vec<IpNet>, Refusal>,
     /// Tells the user, on stderr.
-    fn say(&self, text: &dyn fmt::Display);
+    pub say: fn(&dyn fmt::Display),
     /// Stdout. When it takes no more, that is told once; the run goes on for the other end's sake.
-    fn stdout(&self) -> Box<dyn Write>;
+    pub stdout: fn() -> Box<dyn Write>,
     /// A line that a peer wrote, as it may be shown: without control characters, and broken where the terminal of stdout ends, if
     /// it goes there.
-    fn quoted(&self, line: &str, to_stdout: bool) -> String;
+    pub quoted: fn(&str, bool) -> String,
     /// Asks for a line that is not shown while it is typed.
-    fn read_hidden(&self, prompt: &str) -> io::Result<String>;
+    pub read_hidden: fn(&str) -> io::Result<String>,
     /// What is asked for the end by signals.
-    fn on_signals(&self) -> Result<Interrupt, Refusal>;
-    /// Asks `interrupt` for the end when a key is pressed, as long as the result lives; `None` without a terminal.
-    fn on_any_key(&self, interrupt: &Interrupt) -> Option<Box<dyn Send>>;
+    pub on_signals: fn() -> Result<Interrupt, Refusal>,
+    /// Asks for the end when a key is pressed, as long as the result lives; `None` without a terminal.
+    pub on_any_key: fn(&Interrupt) -> Option<Box<dyn Send>>,
     /// Goes on in the background.
-    fn to_background(&self) -> io::Result<()>;
-    /// Waits for so many milliseconds.
-    fn sleep(&self, ms: u64);
-}
-
-/// What runs a client or a server.
-pub trait Runs {
+    pub to_background: fn() -> io::Result<()>,
+    /// Waits.
+    pub sleep: fn(Duration),
     /// Whether a client can have this run.
-    fn check(&self, config: &ClientConfig, phase: &Phase) -> Result<(), Refusal>;
-    /// The beginning of a client's run.
-    fn begin(&self, config: &ClientConfig, verb: &str, phase: &Phase) -> Begin;
-    /// Runs a client to its end.
-    fn run(
-        &self,
-        config: &ClientConfig,
-        phase: &Phase,
-        interrupt: &Interrupt,
-        on_event: &mut dyn FnMut(&Event),
-    ) -> Result<(), Refusal>;
-    /// Takes a server's ports.
-    fn bind(&self, config: ServerConfig) -> Result<Box<dyn Bound>, Refusal>;
-    /// The protocol in which servers of this program can be asked to end ([`StopServers`](crate::config::StopServers)).
-    fn own_protocol(&self) -> &'static dyn Protocol;
-}
-
-/// Where results go.
-pub trait Files {
+    pub check: fn(&ClientConfig, &Phase) -> Result<(), Refusal>,
+    /// The beginning of a client's run, which has a verb and a command line.
+    pub begin: fn(&ClientConfig, &str, Vec<String>, &Phase) -> Begin,
+    /// Runs a client.
+    pub run: RunClient,
+    /// Takes the ports of a server, which has a command line.
+    pub bind: fn(ServerConfig, Vec<String>) -> Result<Bound, Refusal>,
     /// A file that takes its name when it is whole.
-    fn create(&self, path: &Path) -> io::Result<Box<dyn ResultFile>>;
-    /// The file in which a run is saved, if any; a server's is written in its place.
-    fn journal(&self, path: Option<&PathBuf>, serves: bool) -> Result<Box<dyn Journal>, Refusal>;
-    /// Where the events of a run go that is kept in the store.
-    fn history(&self) -> Box<dyn History>;
+    pub create: fn(&Path) -> io::Result<Fill>,
+    /// The file in which a run is saved; a server's is written in its place.
+    pub save: fn(&Path, bool) -> Result<Save, Refusal>,
+    /// Puts a run into the store; `None` where there is none.
+    pub keep: Option<fn(&Outcome)>,
 }
 
 /// A server that has its ports.
-pub trait Bound: Send {
+pub struct Bound {
     /// Where it listens.
-    fn addresses(&self) -> &[SocketAddr];
+    pub addresses: Vec<SocketAddr>,
     /// The beginning of its run.
-    fn begin(&self, command: Vec<String>) -> Begin;
-    /// Runs it to its end.
-    fn run(self: Box<Self>, interrupt: &Interrupt, on_event: &mut dyn FnMut(&Event)) -> Result<(), Refusal>;
-}
-
-/// A file that is not there before it is whole.
-pub trait ResultFile {
-    /// Writes all of it.
-    fn fill(self: Box<Self>, text: &str) -> io::Result<()>;
-}
-
-/// The file of a run.
-pub trait Journal {
-    /// Keeps an event.
-    ///
-    /// # Errors
-    /// Once, when the file fails.
-    fn on_event(&mut self, event: &Event) -> Result<(), String>;
-    /// The run is over.
-    fn finish(&mut self) -> Result<(), String>;
-}
-
-/// A run on its way into the store.
-pub trait History {
-    /// Takes an event in.
-    fn on_event(&mut self, event: &Event);
-    /// The run is over and printed.
-    fn finish(self: Box<Self>);
+    pub begin: Begin,
+    /// Runs it.
+    pub run: RunServer,
 }
 
 /// Why most options without an effect have none.
 pub const NO_EFFECT: &str = ", because it has no effect here";
 
-impl dyn Driver + '_ {
+impl Driver {
     /// A client of this protocol, with what is the same for all originals.
     pub fn client(&self, protocol: &'static dyn Protocol) -> ClientConfig {
         let mut run = [0; 16];
-        self.host().random()(&mut run);
+        self.host.random()(&mut run);
         ClientConfig {
             run: uuid::Builder::from_random_bytes(run).into_uuid(),
-            version: self.version().to_owned(),
+            version: self.version.to_owned(),
             records: true,
             ..ClientConfig::new(protocol)
         }
@@ -179,15 +163,28 @@ impl dyn Driver + '_ {
     /// # Errors
     /// When the user's environment names what is no network.
     pub fn server(&self, protocol: &'static dyn Protocol, phase: Phase) -> Result<ServerConfig, Refusal> {
-        let (open_to, version) = (self.open_to(&[])?, self.version().to_owned());
+        let (open_to, version) = ((self.open_to)(&[])?, self.version.to_owned());
         Ok(ServerConfig { open_to, version, ..ServerConfig::legacy(protocol, phase) })
     }
 
     /// The first address of a host.
     pub fn first(&self, host: &str, port: u16, v4: bool, v6: bool) -> Result<Vec<Peer>, Refusal> {
-        let mut peers = self.resolve(&[host.to_owned()], port, v4, v6)?;
+        let mut peers = (self.resolve)(host, port, v4, v6)?;
         peers.truncate(1);
         Ok(peers)
+    }
+
+    /// Tells the user, on stderr.
+    pub fn say(&self, text: impl fmt::Display) {
+        (self.say)(&text);
+    }
+
+    /// Prints a part of the result, at once. With a closed stdout the run goes on, for its files and its exit code.
+    pub fn print(&self, text: &str) {
+        if !text.is_empty() {
+            let mut out = (self.stdout)();
+            let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        }
     }
 
     /// Prints a text that was asked for; the rest of it is not missed when the reader of stdout has closed it.
@@ -199,7 +196,7 @@ impl dyn Driver + '_ {
     /// Warns of options without an effect.
     pub fn warn(&self, name: &str, why: &str, ignored: &[String]) {
         if !ignored.is_empty() {
-            self.say(&format_args!("{name}: warning: ignored{why}: {}", ignored.join(", ")));
+            self.say(format_args!("{name}: warning: ignored{why}: {}", ignored.join(", ")));
         }
     }
 
@@ -210,7 +207,7 @@ impl dyn Driver + '_ {
             Err(Refusal::Usage(text)) => (text, codes.usage),
             Err(Refusal::Failed(text)) => (text, codes.failed),
         };
-        self.say(&format_args!("{name}: {text}"));
+        self.say(format_args!("{name}: {text}"));
         code
     }
 
@@ -221,27 +218,33 @@ impl dyn Driver + '_ {
         phase: &Phase,
         interrupt: &Interrupt,
         verb: &str,
-        on_event: &mut dyn FnMut(&Event),
+        on_event: OnEvent<'_>,
     ) -> Result<(), Refusal> {
-        self.check(config, phase)?;
-        begin(self.begin(config, verb, phase), phase, on_event);
-        self.run(config, phase, interrupt, on_event)
+        (self.check)(config, phase)?;
+        begin((self.begin)(config, verb, self.command.clone(), phase), phase, on_event);
+        (self.run)(config, phase, interrupt, on_event)
     }
 
-    /// Runs a server to its end, with the events that begin a run.
-    pub fn serve(
-        &self,
-        bound: Box<dyn Bound>,
-        phase: &Phase,
-        interrupt: &Interrupt,
-        on_event: &mut dyn FnMut(&Event),
-    ) -> Result<(), Refusal> {
-        begin(bound.begin(self.command().to_vec()), phase, on_event);
-        bound.run(interrupt, on_event)
+    /// Takes a server's ports.
+    pub fn bind(&self, config: ServerConfig) -> Result<Bound, Refusal> {
+        (self.bind)(config, self.command.clone())
     }
 }
 
-fn begin(begin: Begin, phase: &Phase, on_event: &mut dyn FnMut(&Event)) {
+impl Bound {
+    /// The first port that it has.
+    pub fn port(&self) -> Option<u16> {
+        self.addresses.first().map(SocketAddr::port)
+    }
+
+    /// Runs it to its end, with the events that begin a run.
+    pub fn serve(self, phase: &Phase, interrupt: &Interrupt, on_event: OnEvent<'_>) -> Result<(), Refusal> {
+        begin(self.begin, phase, on_event);
+        (self.run)(interrupt, on_event)
+    }
+}
+
+fn begin(begin: Begin, phase: &Phase, on_event: OnEvent<'_>) {
     on_event(&Event::Begin(Box::new(begin)));
     on_event(&Event::Phase { label: BTreeMap::new(), repeat: 1, phase: Box::new(phase.clone()) });
 }
@@ -255,11 +258,13 @@ pub struct ExitCodes {
     pub failed: u8,
 }
 
-/// What is told of every run: how it ended, and warnings.
+/// What is told of every run: how it ended, and warnings; and where it is kept.
 pub struct Run<'a> {
-    driver: &'a dyn Driver,
+    driver: &'a Driver,
     prefix: String,
-    history: Box<dyn History>,
+    /// What the store is to have; nothing is gathered where there is none.
+    builder: Option<Builder>,
+    file: Option<Save>,
     /// How it ended.
     pub status: Status,
     /// Why.
@@ -268,25 +273,45 @@ pub struct Run<'a> {
 
 impl Run<'_> {
     /// A run whose warnings begin with `prefix`; they are not printed where it is empty.
-    pub fn new(driver: &dyn Driver, prefix: impl Into<String>) -> Run<'_> {
-        let (history, status) = (driver.history(), Status::Failed);
-        Run { driver, prefix: prefix.into(), history, status, reason: None }
+    pub fn new(driver: &Driver, prefix: impl Into<String>) -> Run<'_> {
+        let (prefix, builder) = (prefix.into(), driver.keep.map(|_| Builder::default()));
+        Run { driver, prefix, builder, file: None, status: Status::Failed, reason: None }
+    }
+
+    /// The same, saved in this file, if any; a server's is written in its place.
+    pub fn saved(self, path: Option<&PathBuf>, serves: bool) -> Result<Self, Refusal> {
+        let file = path.map(|path| (self.driver.save)(path, serves)).transpose()?;
+        Ok(Run { file, ..self })
+    }
+
+    /// Puts an event into the file of the run; one that fails is told of once, and the run goes on.
+    pub fn save(&mut self, event: &Event) {
+        if let Some(Err(text)) = self.file.as_mut().map(|save| save(event)) {
+            self.driver.say(format_args!("{} {text}", self.prefix));
+        }
     }
 
     /// Takes an event in.
     pub fn on_event(&mut self, event: &Event) {
-        self.history.on_event(event);
         match event {
             Event::PhaseEnd { status, reason } => (self.status, self.reason) = (*status, reason.clone()),
             Event::Notice { level: Level::Warning | Level::Error, text } if !self.prefix.is_empty() => {
-                self.driver.say(&format_args!("{} {text}", self.prefix));
+                self.driver.say(format_args!("{} {text}", self.prefix));
             }
+            // The store has how the run ended once it is printed.
+            Event::End { .. } => return,
             _ => {}
+        }
+        if let Some(builder) = &mut self.builder {
+            builder.absorb(event);
         }
     }
 
     /// The run is over and printed.
     pub fn finish(self) {
-        self.history.finish();
+        if let (Some(mut builder), Some(keep)) = (self.builder, self.driver.keep) {
+            builder.absorb(&Event::End { status: self.status, reason: self.reason });
+            keep(&builder.outcome());
+        }
     }
 }

@@ -29,7 +29,7 @@ pub(crate) const ORIGINALS: &[Original] = &[Original {
     name: "ntttcp",
     about: "Be ntttcp for Linux: its arguments and its console report, with and without synchronisation",
     run: run::run,
-    print,
+    print: |outcome, events| Ok(print(outcome, events)),
     tables: None,
 }];
 

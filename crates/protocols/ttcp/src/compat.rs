@@ -19,6 +19,6 @@ pub(crate) const ORIGINALS: &[Original] = &[Original {
     name: "ttcp",
     about: "Be ttcp: Teldat's tx and rx with their words, or the classic program's letters",
     run: run::run,
-    print,
+    print: |outcome, events| Ok(print(outcome, events)),
     tables: None,
 }];

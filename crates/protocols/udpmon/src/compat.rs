@@ -29,7 +29,7 @@ macro_rules! program {
             name: $name,
             about: $about,
             run: |arguments, driver| run::run(Program::$program, arguments, driver),
-            print: |outcome, events, out| print(Program::$program, outcome, events, out),
+            print: |outcome, events| print(Program::$program, outcome, events),
             tables: None,
         }
     };

@@ -5,8 +5,8 @@
 use super::args::Spec;
 use super::table::{BINS, Histogram, Line, Rate, print_rates};
 use crate::DatagramRow;
+use ::compat::{Printed, Text};
 use metrics::real;
-use std::io::{self, Write};
 
 /// Time that has to pass before the next line, µs.
 const INTERVAL: u64 = 100_000;
@@ -28,12 +28,7 @@ impl Original {
     }
 
     /// Takes a datagram in, and prints a line if it is time.
-    pub(super) fn take(
-        &mut self,
-        row: &DatagramRow,
-        out: &mut dyn Write,
-        err: &mut dyn Write,
-    ) -> io::Result<()> {
+    pub(super) fn take(&mut self, row: &DatagramRow, Printed { out, err }: &mut Printed) {
         let read_wall = row.wall.0.saturating_add_unsigned(row.read_ns.saturating_sub(row.at_ns));
         let now = if self.spec.unsynchronised {
             row.read_ns / 1_000
@@ -55,27 +50,26 @@ impl Original {
             line.gaps += 1;
             self.expected = row.number;
         } else if self.expected > row.number && (self.expected - row.number > row.number || row.number == 0) {
-            writeln!(err, "WARNING: Remote restarted. Restarting here too")?;
+            writeln!(err, "WARNING: Remote restarted. Restarting here too");
             self.expected = row.number.wrapping_add(1);
             self.offset = 0;
-            return Ok(());
+            return;
         }
         self.expected = self.expected.wrapping_add(1);
         line.bytes += u64::from(row.bytes);
         line.packets += 1;
         if now > self.printed + INTERVAL {
             self.printed = now;
-            self.print(delay, row.bytes.into(), out)?;
+            self.print(delay, row.bytes.into(), out);
         }
-        Ok(())
     }
 
-    fn print(&mut self, delay: i64, length: u64, out: &mut dyn Write) -> io::Result<()> {
+    fn print(&mut self, delay: i64, length: u64, out: &mut Text) {
         let line = &mut self.line;
         line.avg /= line.packets.max(1) as i64;
         let shown =
             Line { bytes: line.bytes.wrapping_mul(10), packets: line.packets.wrapping_mul(10), ..*line };
-        shown.print(out)?;
+        shown.print(out);
         if self.spec.sweep {
             let lost = line.drops.wrapping_mul(length);
             let all = line.bytes.wrapping_add(lost);
@@ -91,18 +85,17 @@ impl Original {
             }
         }
         *line = Line { min: delay, max: delay, ..Line::default() };
-        Ok(())
     }
 
     /// What it prints when it is interrupted.
-    pub(super) fn finish(&self, err: &mut dyn Write) -> io::Result<()> {
-        self.histogram.print(err)?;
+    pub(super) fn finish(&self, err: &mut Text) {
+        self.histogram.print(err);
         let mean = |rate: &Rate| Rate {
             loss_percent: rate.loss_percent / real(rate.intervals.max(1)),
             avg: rate.avg / rate.intervals.max(1) as i64,
             ..*rate
         };
-        print_rates(self.rates.iter().map(|(&slot, rate)| (slot, mean(rate))), err)
+        print_rates(self.rates.iter().map(|(&slot, rate)| (slot, mean(rate))), err);
     }
 }
 
@@ -131,14 +124,13 @@ mod tests {
                 avg: column(6) * packets as i64,
             };
             last += 1;
-            let mut out = Vec::new();
-            original.print(0, 500, &mut out).unwrap();
-            assert_eq!(String::from_utf8(out).unwrap(), format!("{line}\n"), "line {last}");
+            let mut out = Text::default();
+            original.print(0, 500, &mut out);
+            assert_eq!(out.0, format!("{line}\n"), "line {last}");
         }
         assert!(last > 1_900, "{last} lines");
-        let mut err = Vec::new();
-        original.finish(&mut err).unwrap();
-        let err = String::from_utf8(err).unwrap();
-        assert_eq!(err.split_once("## Printing sweep data:\n").unwrap().1, table);
+        let mut err = Text::default();
+        original.finish(&mut err);
+        assert_eq!(err.0.split_once("## Printing sweep data:\n").unwrap().1, table);
     }
 }

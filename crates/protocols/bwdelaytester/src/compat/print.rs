@@ -5,9 +5,9 @@ use super::original::Original;
 use super::slots::{Slots, Sum};
 use super::table::{COLUMNS, Line, SWEEP};
 use crate::DatagramRow;
+use ::compat::{Printed, Text};
 use metrics::{Clamped, SECOND, Wall, format_duration, real};
-use model::{Event, Outcome, Status};
-use std::io::{self, Write};
+use model::{Event, Status};
 use std::net::SocketAddr;
 
 #[derive(Default)]
@@ -46,80 +46,71 @@ impl Printer {
         Printer { figures, sweep: spec.sweep, as_original: spec.as_original, ..Printer::default() }
     }
 
-    /// Prints what an event tells.
-    pub(crate) fn on_event(
-        &mut self,
-        event: &Event,
-        out: &mut dyn Write,
-        err: &mut dyn Write,
-    ) -> io::Result<()> {
+    /// Takes an event in; what is printed for it.
+    pub(crate) fn on_event(&mut self, event: &Event) -> Printed {
+        let mut printed = Printed::default();
         match event {
             Event::Start { at } => {
                 self.start = Some(*at);
-                match self.figures {
-                    Figures::None => Ok(()),
-                    _ => writeln!(out, "{COLUMNS}").and_then(|()| out.flush()),
+                if !matches!(self.figures, Figures::None) {
+                    writeln!(printed.out, "{COLUMNS}");
                 }
             }
             Event::Extra(_) => {
-                let mut told = Ok(());
                 for row in &DatagramRow::told(event) {
-                    self.name(row.peer, err)?;
+                    self.name(row.peer, &mut printed.err);
                     self.zero = Some(row.wall.0.wrapping_sub_unsigned(row.at_ns));
-                    // With a closed stdout the lines still count for the tables.
-                    told = told.and(match &mut self.figures {
-                        Figures::None => Ok(()),
-                        Figures::Right(slots) => slots.take(row, out, err),
-                        Figures::Original(original) => original.take(row, out, err),
-                    });
+                    match &mut self.figures {
+                        Figures::None => {}
+                        Figures::Right(slots) => slots.take(row, &mut printed),
+                        Figures::Original(original) => original.take(row, &mut printed),
+                    }
                 }
-                told
             }
-            Event::Interval(interval) => self.pass(interval.end_ns, out),
+            Event::Interval(interval) => self.pass(interval.end_ns, &mut printed.out),
             Event::Local(totals) => {
                 if let Some(packets) = totals.packets.as_deref() {
                     (self.sent, self.unsent) = (packets.counts.sent, packets.counts.unsent);
                 }
-                Ok(())
             }
-            Event::PhaseEnd { status, .. } => {
-                self.end = Some(*status);
-                Ok(())
-            }
-            _ => Ok(()),
+            Event::PhaseEnd { status, .. } => self.end = Some(*status),
+            _ => {}
         }
+        printed
     }
 
     /// Names a sender when it is heard for the first time; the original names the first one only.
-    fn name(&mut self, peer: SocketAddr, err: &mut dyn Write) -> io::Result<()> {
+    fn name(&mut self, peer: SocketAddr, err: &mut Text) {
         let most = if self.as_original { 1 } else { NAMED };
         if self.named.len() < most && !self.named.contains(&peer) {
             self.named.push(peer);
-            writeln!(err, "First packet seen from {peer}")?;
+            writeln!(err, "First packet seen from {peer}");
         }
-        Ok(())
     }
 
     /// Time has passed, whether anything came or not.
-    fn pass(&mut self, end_ns: u64, out: &mut dyn Write) -> io::Result<()> {
+    fn pass(&mut self, end_ns: u64, out: &mut Text) {
         let (Figures::Right(slots), Some(start), Some(zero)) = (&mut self.figures, self.start, self.zero)
         else {
-            return Ok(());
+            return;
         };
         let now = start.0.saturating_add_unsigned(end_ns).saturating_sub(zero);
-        slots.pass(u64::try_from(now).unwrap_or(0), out)
+        slots.pass(u64::try_from(now).unwrap_or(0), out);
     }
 
-    /// Prints what is printed at the end; the exit code.
-    pub(crate) fn finish(&mut self, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<u8> {
+    /// What is printed at the end, and the exit code.
+    pub(crate) fn finish(&mut self) -> (Printed, u8) {
+        let mut printed = Printed::default();
+        let Printed { out, err } = &mut printed;
         match &mut self.figures {
             Figures::None if self.sweep && self.end == Some(Status::Complete) => {
-                writeln!(out, "Sweep ends")?;
-                return self.sums(err).map(|()| 0);
+                writeln!(out, "Sweep ends");
+                self.sums(err);
+                return (printed, 0);
             }
             Figures::None => {
-                self.sums(err)?;
-                writeln!(err, "{SWEEP}")?;
+                self.sums(err);
+                writeln!(err, "{SWEEP}");
             }
             Figures::Right(slots) => {
                 let Sum { packets, lost, repeated, overtaken, late } = slots.sum;
@@ -127,29 +118,29 @@ impl Printer {
                     err,
                     "# {packets} packets came, {lost} did not; {repeated} came more than once, {overtaken} had been overtaken, \
                      {late} came too late for their line"
-                )?;
-                slots.finish(out, err)?;
+                );
+                slots.finish(out, err);
             }
-            Figures::Original(original) => original.finish(err)?,
+            Figures::Original(original) => original.finish(err),
         }
         // Exit code 1, as the original's: only an interrupt ends it.
-        Ok(1)
+        (printed, 1)
     }
 
     /// What a client has sent: the original does not tell.
-    fn sums(&self, err: &mut dyn Write) -> io::Result<()> {
-        if self.as_original {
-            return Ok(());
+    fn sums(&self, err: &mut Text) {
+        if !self.as_original {
+            writeln!(err, "# {} packets left, {} were not sent", self.sent, self.unsent);
         }
-        writeln!(err, "# {} packets left, {} were not sent", self.sent, self.unsent)
     }
 }
 
-/// Prints a saved run of datagrams as the original would have printed it: a line per interval in which any came. Of runs of lost
+/// A saved run of datagrams as the original would have printed it: a line per interval in which any came. Of runs of lost
 /// ones an interval knows nothing; column 4 says whether there were any. Intervals of other lengths than a tenth of a second, as of
 /// long runs, whose older ones are joined, are told of first.
-pub(crate) fn print(_: &Outcome, events: &[Event], out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{COLUMNS}")?;
+pub(crate) fn print(events: &[Event]) -> String {
+    let mut out = Text::default();
+    writeln!(out, "{COLUMNS}");
     let intervals =
         || events.iter().filter_map(|event| if let Event::Interval(i) = event { Some(i) } else { None });
     let longest = intervals().map(|interval| interval.ns()).max().unwrap_or(0);
@@ -158,7 +149,7 @@ pub(crate) fn print(_: &Outcome, events: &[Event], out: &mut dyn Write) -> io::R
         writeln!(
             out,
             "# rates over intervals of up to {longest}: a tenth of columns 1 and 2 is not what came in a line, as it was when this ran"
-        )?;
+        );
     }
     for interval in intervals() {
         let all = [(&interval.packets, Some(interval.local)), (&interval.remote_packets, interval.remote)];
@@ -178,8 +169,8 @@ pub(crate) fn print(_: &Outcome, events: &[Event], out: &mut dyn Write) -> io::R
                 max: us(delay.max),
                 avg: i64::clamped(delay.mean / 1e3),
             };
-            line.print(out)?;
+            line.print(&mut out);
         }
     }
-    Ok(())
+    out.0
 }

@@ -1,12 +1,12 @@
 //! `netcaliper bwdelaytester`: either end.
 
 use super::{Printer, Spec, USAGE, read};
-use common::original::{Driver, ExitCodes, Journal, Refusal, Run};
+use common::original::{Driver, ExitCodes, Refusal, Run};
 use common::{ClientConfig, ServerConfig};
-use compat::Request;
+use compat::{Printed, Request, Text};
 use metrics::{Packets, format_duration, real};
 use model::{Event, Status, Totals};
-use std::io;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 
 /// What the original ends with, but for a sweep that was climbed to its end.
@@ -36,7 +36,7 @@ pub(crate) fn came(totals: &Totals) -> String {
     text
 }
 
-pub(super) fn run(arguments: &[String], driver: &dyn Driver) -> u8 {
+pub(super) fn run(arguments: &[String], driver: &Driver) -> u8 {
     let ran = match read(arguments) {
         Ok(Request::Run(spec)) => match &spec.host {
             Some(host) => send(&spec, host, driver),
@@ -44,14 +44,14 @@ pub(super) fn run(arguments: &[String], driver: &dyn Driver) -> u8 {
         },
         Ok(_) => driver.page(USAGE, 0),
         Err(text) => {
-            driver.say(&format_args!("bwdelaytester: {text}"));
+            driver.say(format_args!("bwdelaytester: {text}"));
             driver.page(USAGE, CODES.usage)
         }
     };
     driver.ended("bwdelaytester", CODES, ran)
 }
 
-fn send(spec: &Spec, host: &str, driver: &dyn Driver) -> Result<u8, Refusal> {
+fn send(spec: &Spec, host: &str, driver: &Driver) -> Result<u8, Refusal> {
     let config = ClientConfig {
         peers: driver.first(host, spec.port.unwrap_or(crate::PORT), false, false)?,
         device: spec.device.clone(),
@@ -60,14 +60,14 @@ fn send(spec: &Spec, host: &str, driver: &dyn Driver) -> Result<u8, Refusal> {
         ..driver.client(&crate::PROTOCOL)
     };
     let phase = spec.phase();
-    driver.check(&config, &phase)?;
-    let interrupt = driver.on_signals()?;
+    (driver.check)(&config, &phase)?;
+    let interrupt = (driver.on_signals)()?;
     let mut reporter = Reporter::new(spec, driver)?;
     driver.call(&config, &phase, &interrupt, "bwdelaytester", &mut |event| reporter.on_event(event))?;
     Ok(reporter.finish())
 }
 
-fn receive(spec: &Spec, driver: &dyn Driver) -> Result<u8, Refusal> {
+fn receive(spec: &Spec, driver: &Driver) -> Result<u8, Refusal> {
     let phase = spec.phase();
     let bound = driver.bind(ServerConfig {
         listen: vec![SocketAddr::from(([0, 0, 0, 0], spec.port.unwrap_or(crate::PORT)))],
@@ -75,61 +75,57 @@ fn receive(spec: &Spec, driver: &dyn Driver) -> Result<u8, Refusal> {
         arrivals: true,
         ..driver.server(&crate::PROTOCOL, phase.clone())?
     })?;
-    let interrupt = driver.on_signals()?;
+    let interrupt = (driver.on_signals)()?;
     if spec.port.is_some() {
-        for address in bound.addresses() {
-            driver.say(&format_args!("# listening on {address}"));
+        for address in &bound.addresses {
+            driver.say(format_args!("# listening on {address}"));
         }
     }
     let mut reporter = Reporter::new(spec, driver)?;
-    driver.serve(bound, &phase, &interrupt, &mut |event| reporter.on_event(event))?;
+    bound.serve(&phase, &interrupt, &mut |event| reporter.on_event(event))?;
     Ok(reporter.finish())
 }
 
 /// The printout, on this program's stdout and stderr, and the file in which the run is kept.
 struct Reporter<'a> {
     printer: Printer,
-    saved: Box<dyn Journal>,
-    driver: &'a dyn Driver,
+    driver: &'a Driver,
     run: Run<'a>,
     /// Stdout is closed, and the notice about that was printed.
     unread: bool,
 }
 
 impl Reporter<'_> {
-    fn new<'a>(spec: &Spec, driver: &'a dyn Driver) -> Result<Reporter<'a>, Refusal> {
-        let saved = driver.journal(spec.save.as_ref(), spec.host.is_none())?;
-        Ok(Reporter { printer: Printer::new(spec), saved, driver, run: Run::new(driver, "#"), unread: false })
-    }
-
-    /// Puts an event into the file, but for every single datagram; one that fails is told of once, and the run goes on.
-    fn save(&mut self, event: &Event) {
-        if !matches!(event, Event::Extra(_))
-            && let Err(text) = self.saved.on_event(event)
-        {
-            self.driver.say(&format_args!("# {text}"));
-        }
+    fn new<'a>(spec: &Spec, driver: &'a Driver) -> Result<Reporter<'a>, Refusal> {
+        let run = Run::new(driver, "#").saved(spec.save.as_ref(), spec.host.is_none())?;
+        Ok(Reporter { printer: Printer::new(spec), driver, run, unread: false })
     }
 
     fn on_event(&mut self, event: &Event) {
-        self.save(event);
+        // The file does not have every single datagram.
+        if !matches!(event, Event::Extra(_)) {
+            self.run.save(event);
+        }
         self.run.on_event(event);
         // With a closed stdout the tables still go to stderr.
-        let heard = self.printer.on_event(event, &mut io::stdout().lock(), &mut io::stderr().lock());
-        if let Err(error) = heard.map_err(|e| e.to_string())
+        let Printed { out, err } = self.printer.on_event(event);
+        let told = put(io::stderr(), &err);
+        if let Err(error) = put(io::stdout(), &out).and(told)
             && !std::mem::replace(&mut self.unread, true)
         {
-            self.driver.say(&format_args!("# stdout is closed ({error}): the tables come at the end"));
+            self.driver.say(format_args!("# stdout is closed ({error}): the tables come at the end"));
         }
     }
 
     fn finish(mut self) -> u8 {
-        self.save(&Event::End { status: Status::Interrupted, reason: None });
-        if let Err(text) = self.saved.finish() {
-            self.driver.say(&format_args!("# {text}"));
-        }
-        let code = self.printer.finish(&mut io::stdout().lock(), &mut io::stderr().lock());
+        self.run.save(&Event::End { status: Status::Interrupted, reason: None });
+        let (Printed { out, err }, code) = self.printer.finish();
+        let (printed, told) = (put(io::stdout(), &out), put(io::stderr(), &err));
         self.run.finish();
-        code.unwrap_or(CODES.failed)
+        printed.and(told).map_or(CODES.failed, |()| code)
     }
+}
+
+fn put(mut to: impl Write, text: &Text) -> io::Result<()> {
+    to.write_all(text.0.as_bytes()).and_then(|()| to.flush())
 }

@@ -11,9 +11,9 @@ use super::table::{Histogram, Line, Rate, print_rates, slot_of};
 use crate::DatagramRow;
 use crate::codec::is_wall;
 use crate::receive::{MOST_SENDERS, SILENT};
+use ::compat::{Printed, Text};
 use metrics::{Clamped, Runs, SECOND, Seen, percent_of};
 use std::collections::{BTreeMap, VecDeque};
-use std::io::{self, Write};
 use std::net::SocketAddr;
 
 /// How long after its end a slot waits for what was overtaken, ns.
@@ -132,13 +132,8 @@ impl Slots {
     }
 
     /// Takes a datagram in, and prints the slots that are over.
-    pub(super) fn take(
-        &mut self,
-        row: &DatagramRow,
-        out: &mut dyn Write,
-        err: &mut dyn Write,
-    ) -> io::Result<()> {
-        self.pass(row.at_ns, out)?;
+    pub(super) fn take(&mut self, row: &DatagramRow, printed: &mut Printed) {
+        self.pass(row.at_ns, &mut printed.out);
         let start = *self.start.get_or_insert(row.at_ns);
         self.open_for(row.at_ns.saturating_sub(start) / SLOT);
         if self.senders.len() >= MOST_SENDERS && !self.senders.contains_key(&row.peer) {
@@ -152,7 +147,7 @@ impl Slots {
         sender.heard = sender.heard.max(row.at_ns);
         let came = sender.runs.see(row.number, row.stamp_us);
         if came.anew {
-            writeln!(err, "WARNING: Remote restarted. Restarting here too")?;
+            writeln!(printed.err, "WARNING: Remote restarted. Restarting here too");
             // Its numbers begin again, and so do the missing ones.
             *runs += 1;
             sender.number = *runs;
@@ -174,7 +169,7 @@ impl Slots {
             }
             Seen::Duplicate => {
                 self.sum.repeated += 1;
-                return Ok(());
+                return;
             }
             Seen::Ancient => self.sum.late += 1,
         }
@@ -185,7 +180,6 @@ impl Slots {
             let (min, max) = (Some(took), Some(took));
             slot.delays.add(&Delays { packets: 1, sum: took.into(), min, max });
         }
-        Ok(())
     }
 
     /// Opens slot `index`, unless a later one is open.
@@ -206,20 +200,19 @@ impl Slots {
     }
 
     /// It is `now`, ns of the receiver's clock: prints the slots that are over.
-    pub(super) fn pass(&mut self, now: u64, out: &mut dyn Write) -> io::Result<()> {
-        let Some(start) = self.start else { return Ok(()) };
+    pub(super) fn pass(&mut self, now: u64, out: &mut Text) {
+        let Some(start) = self.start else { return };
         while let Some(slot) = self.open.front() {
             let over = start.saturating_add((slot.index + 1).saturating_mul(SLOT)).saturating_add(HOLD);
             if now < over && self.open.len() < OPEN {
-                return Ok(());
+                return;
             }
-            self.print(out)?;
+            self.print(out);
         }
-        Ok(())
     }
 
-    fn print(&mut self, out: &mut dyn Write) -> io::Result<()> {
-        let Some(slot) = self.open.pop_front() else { return Ok(()) };
+    fn print(&mut self, out: &mut Text) {
+        let Some(slot) = self.open.pop_front() else { return };
         let lost = slot.lost();
         let packets = slot.delays.packets;
         if self.spec.sweep && packets > 0 {
@@ -233,20 +226,18 @@ impl Slots {
             }
         }
         // Without a datagram there is no latency, and no line.
-        let (Some(min), Some(max)) = (slot.delays.min, slot.delays.max) else { return Ok(()) };
+        let (Some(min), Some(max)) = (slot.delays.min, slot.delays.max) else { return };
         let gaps = u64::clamped(slot.gaps.len());
         let (bytes, packets, avg) = (slot.bytes * 10, packets * 10, slot.delays.mean());
-        Line { bytes, packets, drops: lost, gaps, min, max, avg }.print(out)
+        Line { bytes, packets, drops: lost, gaps, min, max, avg }.print(out);
     }
 
     /// Prints what is open, and the two tables.
-    pub(super) fn finish(&mut self, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<()> {
-        let mut told = Ok(());
+    pub(super) fn finish(&mut self, out: &mut Text, err: &mut Text) {
         while !self.open.is_empty() {
-            // With a closed stdout the tables are still printed.
-            told = told.and(self.print(out));
+            self.print(out);
         }
-        self.histogram.print(err)?;
+        self.histogram.print(err);
         let rates = self.rates.iter().map(|(&slot, sums)| {
             let delays = &sums.delays;
             let rate = Rate {
@@ -258,8 +249,7 @@ impl Slots {
             };
             (slot, rate)
         });
-        print_rates(rates, err)?;
-        told
+        print_rates(rates, err);
     }
 }
 
@@ -285,14 +275,14 @@ mod tests {
     #[test]
     fn senders_that_fell_silent_are_forgotten() {
         let mut slots = Slots::new(&Spec { unsynchronised: true, ..Spec::default() });
-        let (mut out, mut err): (Vec<u8>, Vec<u8>) = (Vec::new(), Vec::new());
+        let mut printed = Printed::default();
         for n in 0..2_500u32 {
             // Fifty a second: 500 of them within the time after which one is silent.
             let at_ns = u64::from(n) * SECOND / 50;
             let peer = SocketAddr::from(((0x0a00_0000 + n).to_be_bytes(), 9));
             let (number, stamp_us, bytes) = (0, at_ns / 1_000, 100);
             let row = DatagramRow { peer, number, stamp_us, bytes, at_ns, read_ns: at_ns, wall: Wall(0) };
-            slots.take(&row, &mut out, &mut err).unwrap();
+            slots.take(&row, &mut printed);
             assert!(slots.senders.len() <= MOST_SENDERS);
         }
         assert_eq!((slots.sum.packets, slots.sum.lost), (2_500, 0));

@@ -1,7 +1,7 @@
 //! What is printed at the end: the histogram of latencies, and latency and loss by rate.
 
+use ::compat::Text;
 use metrics::Clamped;
-use std::io::{self, Write};
 
 /// The first line on stdout, with the space at its end that the original has.
 pub(super) const COLUMNS: &str = "# bytes_last_intv packets_last_intv drops_last_intv drops_consq_last_intv \
@@ -32,10 +32,9 @@ pub(super) struct Line {
 }
 
 impl Line {
-    pub(super) fn print(&self, out: &mut dyn Write) -> io::Result<()> {
+    pub(super) fn print(&self, out: &mut Text) {
         let Line { bytes, packets, drops, gaps, min, max, avg } = self;
-        writeln!(out, "{bytes} {packets} {drops} {gaps} {min} {max} {avg}")?;
-        out.flush()
+        writeln!(out, "{bytes} {packets} {drops} {gaps} {min} {max} {avg}");
     }
 }
 
@@ -56,17 +55,16 @@ impl Histogram {
     }
 
     /// The head, and a line per bin: lower edge in µs, count, cumulative percent in whole numbers.
-    pub(super) fn print(&self, err: &mut dyn Write) -> io::Result<()> {
-        writeln!(err, "{HISTOGRAM}")?;
+    pub(super) fn print(&self, err: &mut Text) {
+        writeln!(err, "{HISTOGRAM}");
         let all: u64 = self.0.iter().sum();
         let mut sum = 0;
         for (bin, count) in self.0.iter().enumerate() {
             sum += count;
             // The original divides by 0 when nothing came.
             let percent = (sum * 100).checked_div(all).unwrap_or(0);
-            writeln!(err, "{} {count} {percent}", bin * usize::clamped(WIDTH))?;
+            writeln!(err, "{} {count} {percent}", bin * usize::clamped(WIDTH));
         }
-        Ok(())
     }
 }
 
@@ -86,11 +84,10 @@ pub(super) fn slot_of(bits_per_second: u64) -> Option<usize> {
 }
 
 /// The head, and a line per rate: its upper end in Mbit/s, loss in percent, least, largest and mean latency in µs, intervals.
-pub(super) fn print_rates(rates: impl Iterator<Item = (usize, Rate)>, err: &mut dyn Write) -> io::Result<()> {
-    writeln!(err, "{SWEEP}")?;
+pub(super) fn print_rates(rates: impl Iterator<Item = (usize, Rate)>, err: &mut Text) {
+    writeln!(err, "{SWEEP}");
     for (slot, rate) in rates.filter(|(_, rate)| rate.intervals > FEW) {
         let Rate { loss_percent, min, max, avg, intervals } = rate;
-        writeln!(err, "{} {loss_percent:.6} {min} {max} {avg} {intervals}", (slot + 1) * 10)?;
+        writeln!(err, "{} {loss_percent:.6} {min} {max} {avg} {intervals}", (slot + 1) * 10);
     }
-    Ok(())
 }

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::DatagramRow;
-use ::compat::Request;
+use ::compat::{Printed, Request};
 use metrics::Wall;
 use model::Event;
 
@@ -38,14 +38,14 @@ fn printed(line: &str, rows: &[DatagramRow]) -> (Vec<String>, Vec<String>) {
     let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
     let Ok(Request::Run(spec)) = read(&words) else { panic!("{line}") };
     let mut printer = Printer::new(&spec);
-    let (mut out, mut err) = (Vec::new(), Vec::new());
-    printer.on_event(&Event::Start { at: Wall(WALL) }, &mut out, &mut err).unwrap();
-    for chunk in rows.chunks(7) {
-        printer.on_event(&Event::extra("bwdelaytester", &chunk), &mut out, &mut err).unwrap();
-    }
-    assert_eq!(printer.finish(&mut out, &mut err).unwrap(), 1);
-    let lines = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap().lines().map(str::to_owned).collect();
-    (lines(out), lines(err))
+    let mut all = vec![printer.on_event(&Event::Start { at: Wall(WALL) })];
+    all.extend(rows.chunks(7).map(|chunk| printer.on_event(&Event::extra("bwdelaytester", &chunk))));
+    let (last, code) = printer.finish();
+    assert_eq!(code, 1);
+    all.push(last);
+    let lines =
+        |of: fn(&Printed) -> &str| all.iter().flat_map(|p| of(p).lines()).map(str::to_owned).collect();
+    (lines(|p| &p.out.0), lines(|p| &p.err.0))
 }
 
 fn drops(out: &[String]) -> (u64, u64) {

@@ -5,8 +5,9 @@ use super::files::{Logs, OpenFile};
 use super::line::{HEADER_EVERY, layout};
 use super::spec::{Role, Shown, Spec, Transport};
 use super::transcript::{Item, Transcript};
+use compat::{Printed, Text};
 use model::{Event, Kind, Level, Outcome};
-use std::io::{self, Write};
+use std::io;
 use std::net::SocketAddr;
 
 /// Prints and writes a run as ctsTraffic does.
@@ -29,31 +30,27 @@ impl Printer {
         })
     }
 
-    /// Takes an event in: results go to `out`, errors to `err`, logs to their files. A file that fails is told on `err`.
-    pub(crate) fn on_event(
-        &mut self,
-        event: &Event,
-        out: &mut dyn Write,
-        err: &mut dyn Write,
-    ) -> io::Result<()> {
+    /// Takes an event in: results and errors are printed, logs go to their files. A file that fails is told of as an error.
+    pub(crate) fn on_event(&mut self, event: &Event) -> Printed {
         let items = self.transcript.on_event(event);
-        self.tell(items, out, err)
+        self.tell(items)
     }
 
     /// The user has asked for the end: from here on only the summary is told.
-    pub(crate) fn interrupt(&mut self, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<()> {
+    pub(crate) fn interrupt(&mut self) -> Printed {
         let items = self.transcript.interrupt();
-        self.tell(items, out, err)
+        self.tell(items)
     }
 
-    fn tell(&mut self, items: Vec<Item>, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<()> {
+    fn tell(&mut self, items: Vec<Item>) -> Printed {
+        let mut printed = Printed::default();
         for item in items {
             for text in self.logs.write(&item) {
-                writeln!(err, "netcaliper ctstraffic: {text}; the run goes on without it")?;
+                writeln!(printed.err, "netcaliper ctstraffic: {text}; the run goes on without it");
             }
-            self.console.show(&item, out, err)?;
+            self.console.show(&item, &mut printed);
         }
-        out.flush()
+        printed
     }
 
     /// The exit code: the number of failures, as far as eight bits hold it.
@@ -76,32 +73,31 @@ impl Console {
         Console { verbosity, transport, lines: 0 }
     }
 
-    /// Prints `item`: results to `out`, errors to `err`.
-    pub(super) fn show(&mut self, item: &Item, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<()> {
+    /// Prints `item`.
+    pub(super) fn show(&mut self, item: &Item, Printed { out, err }: &mut Printed) {
         let verbosity = self.verbosity;
         if verbosity == 0 {
-            return Ok(());
+            return;
         }
         let (status, errors) = (matches!(verbosity, 1 | 2 | 5 | 6), matches!(verbosity, 2 | 4 | 5 | 6));
         let (connections, debug) = (verbosity >= 3, verbosity >= 6);
         match item {
             Item::Adapters(lines) => all(lines, out),
             Item::Banner(lines) => {
-                all(lines, out)?;
+                all(lines, out);
                 if status {
                     let layout = layout(self.transport);
-                    all(&layout.legend(), out)?;
-                    writeln!(out, "\n{}\n", layout.heading)?;
+                    all(&layout.legend(), out);
+                    writeln!(out, "\n{}\n", layout.heading);
                 }
-                Ok(())
             }
             Item::Status(slice) if status => {
                 if self.lines == HEADER_EVERY {
                     self.lines = 0;
-                    writeln!(out, "{}", layout(self.transport).heading)?;
+                    writeln!(out, "{}", layout(self.transport).heading);
                 }
                 self.lines += 1;
-                writeln!(out, "{}", slice.line(self.transport))
+                writeln!(out, "{}", slice.line(self.transport));
             }
             Item::Established(line) | Item::Connection { line, .. } if connections => writeln!(out, "{line}"),
             Item::Error(line) if errors => writeln!(err, "{line}"),
@@ -110,30 +106,30 @@ impl Console {
             Item::Message { text, .. } | Item::Started(text) if debug => writeln!(out, "{text}"),
             Item::Said(text) => writeln!(out, "{text}"),
             Item::Summary(lines) => {
-                writeln!(out)?;
-                all(lines, out)
+                writeln!(out);
+                all(lines, out);
             }
-            _ => Ok(()),
+            _ => {}
         }
     }
 }
 
-fn all(lines: &[String], out: &mut dyn Write) -> io::Result<()> {
-    lines.iter().try_for_each(|line| writeln!(out, "{line}"))
+fn all(lines: &[String], out: &mut Text) {
+    lines.iter().for_each(|line| writeln!(out, "{line}"));
 }
 
-/// Prints a saved run as ctsTraffic would have printed it, at its highest ordinary verbosity.
-pub(crate) fn print(outcome: &Outcome, events: &[Event], out: &mut dyn Write) -> io::Result<()> {
+/// A saved run as ctsTraffic would have printed it, at its highest ordinary verbosity.
+pub(crate) fn print(outcome: &Outcome, events: &[Event]) -> Result<String, String> {
     let (spec, resolved) = of_run(outcome);
     let mut none = |_: &std::path::Path| Err(io::Error::other("a printout has no files"));
-    let mut printer = Printer::new(spec, resolved, &mut none).map_err(io::Error::other)?;
-    let mut err = Vec::new();
+    let mut printer = Printer::new(spec, resolved, &mut none)?;
+    let mut text = String::new();
     for event in events {
-        printer.on_event(event, out, &mut err)?;
-        out.write_all(&err)?;
-        err.clear();
+        let Printed { out, err } = printer.on_event(event);
+        text += &out.0;
+        text += &err.0;
     }
-    Ok(())
+    Ok(text)
 }
 
 /// Addresses that the banner of a saved run lists.
@@ -168,11 +164,9 @@ mod tests {
 
     fn printed(verbosity: u8, items: &[Item]) -> (String, String) {
         let mut console = Console::new(verbosity, Transport::Tcp);
-        let (mut out, mut err) = (Vec::new(), Vec::new());
-        for item in items {
-            console.show(item, &mut out, &mut err).unwrap();
-        }
-        (String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
+        let mut printed = Printed::default();
+        items.iter().for_each(|item| console.show(item, &mut printed));
+        (printed.out.0, printed.err.0)
     }
 
     #[test]

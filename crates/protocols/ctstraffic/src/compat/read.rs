@@ -9,7 +9,6 @@ use super::spec::Transport;
 use compat::NamedFile;
 use compat::import::decode;
 use metrics::FrameStamps;
-use std::io::{self, Write};
 use std::str::FromStr;
 
 /// Rows kept of one file.
@@ -24,9 +23,9 @@ pub(crate) fn is_table(bytes: &[u8]) -> bool {
 /// Reports on tables: each by itself, and the connection tables of several hosts joined by the connections' identifiers.
 ///
 /// # Errors
-/// When `out` cannot be written; a file that is no such table is an error of kind `InvalidData`, in one sentence.
-pub(crate) fn report(files: &[NamedFile], out: &mut dyn Write) -> io::Result<()> {
-    let tables: Vec<(&str, Table)> = files.iter().map(one).collect::<io::Result<_>>()?;
+/// When a file is no such table: one sentence.
+pub(crate) fn report(files: &[NamedFile]) -> Result<String, String> {
+    let tables: Vec<(&str, Table)> = files.iter().map(one).collect::<Result<_, _>>()?;
     let mut lines = Vec::new();
     for (name, table) in &tables {
         show::table(name, table, &mut lines);
@@ -42,14 +41,13 @@ pub(crate) fn report(files: &[NamedFile], out: &mut dyn Write) -> io::Result<()>
     if connections.len() > 1 {
         join::tell(&connections, &mut lines);
     }
-    lines.iter().try_for_each(|line| writeln!(out, "{line}"))
+    Ok(lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect())
 }
 
-fn one(file: &NamedFile) -> io::Result<(&str, Table)> {
+fn one(file: &NamedFile) -> Result<(&str, Table), String> {
     let name = file.name.as_str();
-    Table::read(&file.bytes).map(|table| (name, table)).ok_or_else(|| {
-        io::Error::new(io::ErrorKind::InvalidData, format!("{name} is none of ctsTraffic's tables"))
-    })
+    let table = Table::read(&file.bytes).ok_or_else(|| format!("{name} is none of ctsTraffic's tables"))?;
+    Ok((name, table))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

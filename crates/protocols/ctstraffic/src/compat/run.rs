@@ -8,16 +8,18 @@ use super::{Printer, Request, Resolved, Role, Spec, page, read};
 use common::config::tells_frames;
 use common::original::{Driver, ExitCodes, NO_EFFECT, Refusal, Run};
 use common::{ClientConfig, Placement, ServerConfig};
+use compat::Printed;
 use model::{Event, Kind, Status};
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
+use std::time::Duration;
 use transport::Interrupt;
 
 /// For arguments that cannot be, and after help: ERROR_INVALID_DATA of Windows, as the original has it; and when nothing could be started.
 const CODES: ExitCodes = ExitCodes { usage: 13, failed: u8::MAX };
 
-pub(super) fn run(arguments: &[String], driver: &dyn Driver) -> u8 {
+pub(super) fn run(arguments: &[String], driver: &Driver) -> u8 {
     let done = match read(arguments) {
         Ok(Request::Help(which)) => driver.page(&page(which), CODES.usage),
         Ok(Request::Run(spec)) => start(*spec, driver),
@@ -26,14 +28,14 @@ pub(super) fn run(arguments: &[String], driver: &dyn Driver) -> u8 {
     let usage = matches!(done, Err(Refusal::Usage(_)));
     let code = driver.ended("ctsTraffic", CODES, done);
     if usage {
-        driver.say(&"For help: ctsTraffic -Help");
+        driver.say("For help: ctsTraffic -Help");
     }
     code
 }
 
-fn start(mut spec: Spec, driver: &dyn Driver) -> Result<u8, Refusal> {
-    spec.device = place::enter(spec.place.as_ref(), driver.command())?;
-    keep_usable(&mut spec, &driver.host().cores());
+fn start(mut spec: Spec, driver: &Driver) -> Result<u8, Refusal> {
+    spec.device = place::enter(spec.place.as_ref(), &driver.command)?;
+    keep_usable(&mut spec, &driver.host.cores());
     driver.warn("ctsTraffic", NO_EFFECT, &spec.ignored);
     match spec.role {
         Role::Client => client(spec, driver),
@@ -62,7 +64,7 @@ fn wants_arrivals(spec: &Spec) -> bool {
     spec.verbosity >= 3 || spec.logs.connection.as_deref().is_some_and(|path| !is_csv(path))
 }
 
-fn client(spec: Spec, driver: &dyn Driver) -> Result<u8, Refusal> {
+fn client(spec: Spec, driver: &Driver) -> Result<u8, Refusal> {
     let resolved = resolve::client(&spec, driver)?;
     let streams = spec.phase.kind == Kind::Stream;
     let config = ClientConfig {
@@ -76,7 +78,7 @@ fn client(spec: Spec, driver: &dyn Driver) -> Result<u8, Refusal> {
         ..driver.client(&crate::PROTOCOL)
     };
     let phase = spec.phase.clone();
-    driver.check(&config, &phase)?;
+    (driver.check)(&config, &phase)?;
     let targets = spec.targets.clone();
     let mut reporter = Reporter::open(spec, resolved, driver)?;
     let interrupt = reporter.interrupt.clone();
@@ -91,7 +93,7 @@ fn client(spec: Spec, driver: &dyn Driver) -> Result<u8, Refusal> {
     Ok(reporter.finish())
 }
 
-fn server(spec: Spec, driver: &dyn Driver) -> Result<u8, Refusal> {
+fn server(spec: Spec, driver: &Driver) -> Result<u8, Refusal> {
     let resolved = resolve::server(&spec, driver)?;
     let phase = spec.phase.clone();
     let bound = driver.bind(ServerConfig {
@@ -102,45 +104,47 @@ fn server(spec: Spec, driver: &dyn Driver) -> Result<u8, Refusal> {
         workers: spec.workers,
         records: wants_records(&spec),
         arrivals: wants_arrivals(&spec),
-        open_to: driver.open_to(&spec.allow)?,
+        open_to: (driver.open_to)(&spec.allow)?,
         ..driver.server(&crate::PROTOCOL, phase.clone())?
     })?;
     let mut reporter = Reporter::open(spec, resolved, driver)?;
     let interrupt = reporter.interrupt.clone();
-    driver.serve(bound, &phase, &interrupt, &mut |event| reporter.on_event(event))?;
+    bound.serve(&phase, &interrupt, &mut |event| reporter.on_event(event))?;
     Ok(reporter.finish())
+}
+
+fn print(driver: &Driver, Printed { out, err }: Printed) {
+    let _ = io::stderr().write_all(err.0.as_bytes());
+    driver.print(&out.0);
 }
 
 /// The printout, on this program's stdout, stderr and files.
 struct Reporter<'a> {
-    driver: &'a dyn Driver,
+    driver: &'a Driver,
     printer: Printer,
     interrupt: Interrupt,
-    interrupted: bool,
     pause_ms: u64,
     break_on_error: bool,
     run: Run<'a>,
 }
 
 impl Reporter<'_> {
-    fn open(spec: Spec, resolved: Resolved, driver: &dyn Driver) -> Result<Reporter<'_>, Refusal> {
-        let interrupt = driver.on_signals()?;
+    fn open(spec: Spec, resolved: Resolved, driver: &Driver) -> Result<Reporter<'_>, Refusal> {
+        let interrupt = (driver.on_signals)()?;
         let pause_ms = u64::from(spec.pause_at_end_ms);
         let break_on_error = spec.break_on_error;
         let mut open = |path: &Path| Ok(Box::new(File::create(path)?) as Box<dyn Write + Send>);
         let printer = Printer::new(spec, resolved, &mut open).map_err(Refusal::Usage)?;
         let run = Run::new(driver, "");
-        Ok(Reporter { driver, printer, interrupt, interrupted: false, pause_ms, break_on_error, run })
+        Ok(Reporter { driver, printer, interrupt, pause_ms, break_on_error, run })
     }
 
     fn on_event(&mut self, event: &Event) {
         self.run.on_event(event);
-        // With a closed stdout the run still goes on and writes its files.
-        let (mut out, mut err) = (self.driver.stdout(), io::stderr().lock());
-        if self.interrupt.asked() && !std::mem::replace(&mut self.interrupted, true) {
-            let _ = self.printer.interrupt(&mut out, &mut err);
+        if self.interrupt.asked() {
+            print(self.driver, self.printer.interrupt());
         }
-        let _ = self.printer.on_event(event, &mut out, &mut err);
+        print(self.driver, self.printer.on_event(event));
         if self.break_on_error && matches!(event, Event::Connection(record) if record.failure.is_some()) {
             std::process::abort();
         }
@@ -151,7 +155,7 @@ impl Reporter<'_> {
         const STEP_MS: u64 = 20;
         let mut left = self.pause_ms;
         while left > 0 && !self.interrupt.asked() {
-            self.driver.sleep(left.min(STEP_MS));
+            (self.driver.sleep)(Duration::from_millis(left.min(STEP_MS)));
             left = left.saturating_sub(STEP_MS);
         }
         let (status, reason) = (self.run.status, self.run.reason.clone());

@@ -2,9 +2,9 @@
 
 use super::args::{Client, PORT};
 use super::sums::{Rows, STEPS, Times, mbps};
+use compat::Text;
 use metrics::{Clamped, real};
 use model::{ConnectionRecord, Echo, Event, Failure, Kind, Outcome, PingRow, Transport};
-use std::io::{self, Write};
 
 /// Messages at the start that are not in the results, unless asked for.
 const FIRST: u64 = 500;
@@ -41,50 +41,50 @@ impl Printer {
         self.errors + self.late + u64::try_from(self.lost).unwrap_or(0)
     }
 
-    /// Takes an event in and prints what it is worth.
-    pub(crate) fn on_event(&mut self, event: &Event, out: &mut dyn Write) -> io::Result<()> {
-        if let Event::Start { .. } = event {
-            self.banner(out)?;
-        }
-        let mut nothing = io::sink();
-        let out = if self.client.silent { &mut nothing } else { out };
+    /// Takes an event in; what it is worth.
+    pub(crate) fn on_event(&mut self, event: &Event) -> String {
+        let (mut banner, mut text) = (Text::default(), Text::default());
+        let out = &mut text;
         match event {
-            Event::Start { .. } => self.begin_loop(out),
-            Event::Pings { rows } => rows.iter().try_for_each(|row| self.row(row, out)),
+            Event::Start { .. } => {
+                self.banner(&mut banner);
+                self.begin_loop(out);
+            }
+            Event::Pings { rows } => rows.iter().for_each(|row| self.row(row, out)),
             Event::Connection(record) => self.end_loop(record, out),
             Event::Local(totals) => {
                 self.errors += totals.pings.as_ref().map_or(0, |pings| pings.counts.refused);
-                Ok(())
             }
             Event::PhaseEnd { .. } if !std::mem::replace(&mut self.over, true) => self.results(out),
-            _ => Ok(()),
+            _ => {}
         }
+        if self.client.silent { banner.0 } else { banner.0 + &text.0 }
     }
 
-    fn banner(&self, out: &mut dyn Write) -> io::Result<()> {
+    fn banner(&self, out: &mut Text) {
         let c = &self.client;
-        writeln!(out, "*** RtTcpIpClient: WinSock started ***")?;
-        writeln!(out, "*** Message Size = {} ***", c.size)?;
-        writeln!(out, "*** Connection Loops = {} ***", c.loops)?;
-        writeln!(out, "*** Message Loops = {} ***", c.messages)?;
-        writeln!(out, "*** Port = {} ***", c.port)?;
-        writeln!(out, "*** SocketType = {} ***", if c.udp { "UDP" } else { "TCP" })?;
+        writeln!(out, "*** RtTcpIpClient: WinSock started ***");
+        writeln!(out, "*** Message Size = {} ***", c.size);
+        writeln!(out, "*** Connection Loops = {} ***", c.loops);
+        writeln!(out, "*** Message Loops = {} ***", c.messages);
+        writeln!(out, "*** Port = {} ***", c.port);
+        writeln!(out, "*** SocketType = {} ***", if c.udp { "UDP" } else { "TCP" });
         let not = if c.include_first { "" } else { "Do Not " };
-        writeln!(out, "*** {not}Include the first {FIRST} packets in Performance measurement ***")?;
-        writeln!(out, "Using server address : {}", c.server())
+        writeln!(out, "*** {not}Include the first {FIRST} packets in Performance measurement ***");
+        writeln!(out, "Using server address : {}", c.server());
     }
 
-    fn begin_loop(&mut self, out: &mut dyn Write) -> io::Result<()> {
+    fn begin_loop(&mut self, out: &mut Text) {
         (self.at, self.connected, self.here) = (self.at + 1, false, (0, 0));
         self.block = (0, Times::default());
-        writeln!(out, "*** Socket loop ({} of {}) ***", self.at, self.client.loops)?;
-        writeln!(out, "*** Client: socket created({}) ***", self.socket())?;
+        writeln!(out, "*** Socket loop ({} of {}) ***", self.at, self.client.loops);
+        writeln!(out, "*** Client: socket created({}) ***", self.socket());
         if self.client.udp {
-            return Ok(());
+            return;
         }
-        writeln!(out, "*** TimeStamp is Disabled ***")?;
+        writeln!(out, "*** TimeStamp is Disabled ***");
         let nagle = if self.client.nagle { "Enabled" } else { "Disabled" };
-        writeln!(out, "*** Nagle Algorithm is {nagle} ***")
+        writeln!(out, "*** Nagle Algorithm is {nagle} ***");
     }
 
     /// What stands for the original's handle: the number of the connection, from 0.
@@ -93,18 +93,18 @@ impl Printer {
     }
 
     /// The first thing heard of a connection is that it was there.
-    fn connect(&mut self, out: &mut dyn Write) -> io::Result<()> {
+    fn connect(&mut self, out: &mut Text) {
         if std::mem::replace(&mut self.connected, true) {
-            return Ok(());
+            return;
         }
-        writeln!(out, "*** Client: connected socket({})***", self.socket())
+        writeln!(out, "*** Client: connected socket({})***", self.socket());
     }
 
-    fn row(&mut self, row: &PingRow, out: &mut dyn Write) -> io::Result<()> {
-        self.connect(out)?;
+    fn row(&mut self, row: &PingRow, out: &mut Text) {
+        self.connect(out);
         if row.echo == Echo::Late {
             (self.late, self.lost) = (self.late + 1, self.lost - 1);
-            return Ok(());
+            return;
         }
         self.packets += 1;
         self.here.0 += 1;
@@ -126,9 +126,8 @@ impl Printer {
             _ => self.lost += 1,
         }
         if self.block.0 == self.client.every {
-            self.progress(out)?;
+            self.progress(out);
         }
-        Ok(())
     }
 
     /// Whether the results count the first packets, as the original's do against its own banner.
@@ -136,7 +135,7 @@ impl Printer {
         self.client.include_first || self.client.as_original
     }
 
-    fn progress(&mut self, out: &mut dyn Write) -> io::Result<()> {
+    fn progress(&mut self, out: &mut Text) {
         let (_, times) = std::mem::take(&mut self.block);
         let (packets, errors) = (self.packets, self.errors);
         let as_original = self.client.as_original;
@@ -153,61 +152,58 @@ impl Printer {
         writeln!(
             out,
             "{packets} packets ({errors} errors) min {min} us max {max} us avg {mean} us rate {rate} Mbps"
-        )
+        );
     }
 
-    fn end_loop(&mut self, record: &ConnectionRecord, out: &mut dyn Write) -> io::Result<()> {
+    fn end_loop(&mut self, record: &ConnectionRecord, out: &mut Text) {
         // Damaged messages have been counted one by one.
         if record.failure.as_ref().is_some_and(|why| *why != Failure::BadData) {
             self.errors += 1;
             self.here.1 += 1;
             if let Some(text) = &record.error {
-                writeln!(out, "*** Client: {text} ***")?;
+                writeln!(out, "*** Client: {text} ***");
             }
         }
         let (packets, errors) = self.here;
-        writeln!(out, "{packets} packet processed, {errors} Errors, closing socket {}", self.socket())?;
-        if self.at < self.client.loops { self.begin_loop(out) } else { Ok(()) }
+        writeln!(out, "{packets} packet processed, {errors} Errors, closing socket {}", self.socket());
+        if self.at < self.client.loops {
+            self.begin_loop(out);
+        }
     }
 
-    fn results(&self, out: &mut dyn Write) -> io::Result<()> {
+    fn results(&self, out: &mut Text) {
         let c = &self.client;
-        writeln!(out, "*** Test Results ***")?;
-        writeln!(out, "Packet Size = {} bytes", c.size)?;
-        writeln!(out, "Connections = {}", c.loops)?;
-        writeln!(out, "Messages / Connection = {}", c.messages)?;
+        writeln!(out, "*** Test Results ***");
+        writeln!(out, "Packet Size = {} bytes", c.size);
+        writeln!(out, "Connections = {}", c.loops);
+        writeln!(out, "Messages / Connection = {}", c.messages);
         let us = |ns: u64| if self.times.count == 0 { "-".to_owned() } else { (ns / 1000).to_string() };
-        writeln!(out, "Minimum Time = {} us", us(self.times.min_ns))?;
-        writeln!(out, "Maximum Time = {} us", us(self.times.max_ns))?;
-        writeln!(out, "Errors = {}", self.errors)?;
-        writeln!(out, "Lost Packets = {}", self.lost.max(0))?;
-        writeln!(out, "Packets received after timeout ({} ms) = {}", c.timeout_ms, self.late)?;
-        writeln!(out, "Distribution...")?;
+        writeln!(out, "Minimum Time = {} us", us(self.times.min_ns));
+        writeln!(out, "Maximum Time = {} us", us(self.times.max_ns));
+        writeln!(out, "Errors = {}", self.errors);
+        writeln!(out, "Lost Packets = {}", self.lost.max(0));
+        writeln!(out, "Packets received after timeout ({} ms) = {}", c.timeout_ms, self.late);
+        writeln!(out, "Distribution...");
         for (row, n) in self.rows.0.iter().enumerate().take(STEPS + 1) {
             let share = 100.0 * real(*n) / real(self.used.max(1));
-            writeln!(out, "{} {n} packets ({share:.3} %)", Rows::name(row))?;
+            writeln!(out, "{} {n} packets ({share:.3} %)", Rows::name(row));
         }
-        writeln!(out, "Total packets = {}", self.used)?;
+        writeln!(out, "Total packets = {}", self.used);
         if !self.all_count() {
             let left = self.packets.min(FIRST);
-            writeln!(
-                out,
-                "(times and distribution of {} packets; the first {left} are excluded)",
-                self.used
-            )?;
+            writeln!(out, "(times and distribution of {} packets; the first {left} are excluded)", self.used);
         }
-        Ok(())
     }
 }
 
-/// Prints a saved run as RtTcpipClient would have printed it: the messages, if they were kept, are not in the outcome, so this
+/// A saved run as RtTcpipClient would have printed it: the messages, if they were kept, are not in the outcome, so this
 /// is what the totals tell.
 ///
 /// # Errors
-/// When `out` cannot be written, or the run measured something else.
-pub(crate) fn print(outcome: &Outcome, events: &[Event], out: &mut dyn Write) -> io::Result<()> {
+/// When the run measured something else.
+pub(crate) fn print(outcome: &Outcome, events: &[Event]) -> Result<String, String> {
     let Some(point) = outcome.points.iter().find(|p| p.phase.kind == Kind::Ping) else {
-        return Err(io::Error::other("the run measured no round trips, which is all that RtTcpip prints"));
+        return Err("the run measured no round trips, which is all that RtTcpip prints".to_owned());
     };
     let ping = point.phase.ping.unwrap_or_default();
     let remote = events.iter().find_map(|event| match event {
@@ -227,7 +223,8 @@ pub(crate) fn print(outcome: &Outcome, events: &[Event], out: &mut dyn Write) ->
         ..Client::new()
     };
     let mut printer = Printer::new(client);
-    printer.banner(out)?;
+    let mut out = Text::default();
+    printer.banner(&mut out);
     if let Some(trips) = &point.local.pings {
         let counts = trips.counts;
         printer.errors = counts.damaged + counts.refused + point.local.network_errors;
@@ -245,7 +242,8 @@ pub(crate) fn print(outcome: &Outcome, events: &[Event], out: &mut dyn Write) ->
             printer.times.add(rtt.max.min(last.0));
         }
     }
-    printer.results(out)
+    printer.results(&mut out);
+    Ok(out.0)
 }
 
 #[cfg(test)]
@@ -279,13 +277,11 @@ mod tests {
 
     fn run(client: Client, events: &[Event]) -> (Vec<String>, Printer) {
         let mut printer = Printer::new(client);
-        let mut out = Vec::new();
         let start = Event::Start { at: Wall(0) };
         let end = Event::PhaseEnd { status: Status::Complete, reason: None };
-        for event in std::iter::once(&start).chain(events).chain([&end]) {
-            printer.on_event(event, &mut out).unwrap();
-        }
-        (String::from_utf8(out).unwrap().lines().map(str::to_owned).collect(), printer)
+        let all = std::iter::once(&start).chain(events).chain([&end]);
+        let text: String = all.map(|event| printer.on_event(event)).collect();
+        (text.lines().map(str::to_owned).collect(), printer)
     }
 
     fn client() -> Client {
@@ -429,9 +425,7 @@ mod tests {
             ..Point::default()
         };
         let outcome = Outcome { points: vec![point], ..Outcome::default() };
-        let mut out = Vec::new();
-        print(&outcome, &[], &mut out).unwrap();
-        let text = String::from_utf8(out).unwrap();
+        let text = print(&outcome, &[]).unwrap();
         assert!(text.contains("0us-<200us 18446744073709551615 packets (100.000 %)"), "{text}");
     }
 

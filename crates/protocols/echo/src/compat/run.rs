@@ -6,7 +6,6 @@ use common::original::{Bound, Driver, ExitCodes, NO_EFFECT, Refusal, Run};
 use common::{ClientConfig, Limits, Peer, ProtocolOptions, ServerConfig};
 use compat::Request;
 use model::{Event, Status};
-use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use transport::Interrupt;
 
@@ -14,7 +13,7 @@ use transport::Interrupt;
 const CODES: ExitCodes = ExitCodes { usage: 2, failed: 1 };
 
 /// Runs the client; `server` as its first argument makes it the server.
-pub(super) fn run(arguments: &[String], driver: &dyn Driver) -> u8 {
+pub(super) fn run(arguments: &[String], driver: &Driver) -> u8 {
     match arguments.split_first() {
         Some((first, rest)) if first == "server" => serve(rest, driver),
         _ => call(arguments, driver),
@@ -23,7 +22,7 @@ pub(super) fn run(arguments: &[String], driver: &dyn Driver) -> u8 {
 
 /// Runs what was asked for, or prints the usage.
 fn start<T>(
-    driver: &dyn Driver,
+    driver: &Driver,
     name: &str,
     request: Result<Request<T>, String>,
     usage: &str,
@@ -37,11 +36,11 @@ fn start<T>(
     driver.ended(name, CODES, done)
 }
 
-pub(super) fn call(arguments: &[String], driver: &dyn Driver) -> u8 {
+pub(super) fn call(arguments: &[String], driver: &Driver) -> u8 {
     start(driver, "RtTcpipClient", read_client(arguments), CLIENT, |client| measure_with(client, driver))
 }
 
-fn measure_with(client: Client, driver: &dyn Driver) -> Result<u8, Refusal> {
+fn measure_with(client: Client, driver: &Driver) -> Result<u8, Refusal> {
     let config = ClientConfig {
         peers: vec![Peer { name: client.server().to_string(), address: target(&client)? }],
         sources: client.local.into_iter().collect(),
@@ -51,15 +50,14 @@ fn measure_with(client: Client, driver: &dyn Driver) -> Result<u8, Refusal> {
         return Ok(kill(&config, client.kill_port, driver));
     }
     let phase = client.phase();
-    driver.check(&config, &phase)?;
-    let interrupt = driver.on_signals()?;
+    (driver.check)(&config, &phase)?;
+    let interrupt = (driver.on_signals)()?;
     let (mut printer, mut run) = (Printer::new(client), Run::new(driver, ""));
     driver.call(&config, &phase, &interrupt, "rttcpip", &mut |event| {
         run.on_event(event);
-        // With a closed stdout the exit code still tells the result.
-        let _ = printer.on_event(event, &mut driver.stdout());
+        driver.print(&printer.on_event(event));
     })?;
-    let (status, reason) = (run.status, run.reason.take());
+    let (status, reason) = (run.status, run.reason.clone());
     run.finish();
     match status {
         Status::Interrupted => Ok(130),
@@ -85,14 +83,14 @@ fn target(client: &Client) -> Result<SocketAddr, Refusal> {
 }
 
 /// Asks the server to end: ours can be asked at a port of its own, the original's kill message is not known. The exit code.
-fn kill(config: &ClientConfig, port: Option<u16>, driver: &dyn Driver) -> u8 {
+fn kill(config: &ClientConfig, port: Option<u16>, driver: &Driver) -> u8 {
     let Some(server) = config.peers.first().map(|peer| peer.address) else { return CODES.failed };
     let doors = doors(server, port, driver);
     if doors.iter().any(|door| ends(config, *door, driver)) {
         return 0;
     }
     let asked: Vec<String> = doors.iter().map(ToString::to_string).collect();
-    driver.say(&format_args!(
+    driver.say(format_args!(
         "RtTcpipClient: k: no netcaliper server that answers this echo can be asked to end at {}, and the message by which \
          the original's server is ended is proprietary: it keeps running",
         asked.join(" or ")
@@ -102,9 +100,9 @@ fn kill(config: &ClientConfig, port: Option<u16>, driver: &dyn Driver) -> u8 {
 
 /// Where a server of ours may be asked to end, the likeliest first: at the port that was named, or beside a server on this host,
 /// at the port after its own, or where `netcaliper serve` is.
-fn doors(server: SocketAddr, port: Option<u16>, driver: &dyn Driver) -> Vec<SocketAddr> {
-    let here = driver.is_ours(server.ip());
-    let native = driver.own_protocol().port();
+fn doors(server: SocketAddr, port: Option<u16>, driver: &Driver) -> Vec<SocketAddr> {
+    let here = (driver.is_ours)(server.ip());
+    let native = driver.own_protocol.port();
     let ports = match port {
         Some(port) => vec![port],
         None => beside(server.port()).filter(|_| here).into_iter().chain([native]).collect(),
@@ -136,27 +134,27 @@ fn beside(port: u16) -> Option<u16> {
 }
 
 /// Asks the server at this address to end; false when none answers.
-fn ends(config: &ClientConfig, door: SocketAddr, driver: &dyn Driver) -> bool {
+fn ends(config: &ClientConfig, door: SocketAddr, driver: &Driver) -> bool {
     let only = config.peers.first().map(|echo| service(echo.address.port()));
     let config = ClientConfig {
-        protocol: driver.own_protocol(),
+        protocol: driver.own_protocol,
         peers: vec![Peer { name: door.to_string(), address: door }],
         sources: Vec::new(),
         options: ProtocolOptions::new(StopServers { only }),
         ..config.clone()
     };
     let mut ended = false;
-    let asked = driver.run(&config, &StopServers::phase(), &Interrupt::new(), &mut |event| {
+    let asked = (driver.run)(&config, &StopServers::phase(), &Interrupt::new(), &mut |event| {
         ended |= matches!(event, Event::PhaseEnd { status: Status::Complete, .. });
     });
     asked.is_ok() && ended
 }
 
-pub(super) fn serve(arguments: &[String], driver: &dyn Driver) -> u8 {
+pub(super) fn serve(arguments: &[String], driver: &Driver) -> u8 {
     start(driver, "RtTcpipServer", read_server(arguments), SERVER, |server| echo(&server, driver))
 }
 
-fn echo(server: &Server, driver: &dyn Driver) -> Result<u8, Refusal> {
+fn echo(server: &Server, driver: &Driver) -> Result<u8, Refusal> {
     driver.warn("RtTcpipServer", NO_EFFECT, &server.ignored);
     let any = if server.v6 { IpAddr::from([0u16; 8]) } else { IpAddr::from([0u8; 4]) };
     let phase = server.phase();
@@ -165,24 +163,24 @@ fn echo(server: &Server, driver: &dyn Driver) -> Result<u8, Refusal> {
         workers: server.single.then_some(1),
         ..driver.server(&crate::PROTOCOL, phase.clone())?
     })?;
-    let interrupt = driver.on_signals()?;
+    let interrupt = (driver.on_signals)()?;
     let mut run = Run::new(driver, "RtTcpipServer:");
     let what = if server.udp { "TCP and UDP" } else { "TCP" };
-    for address in bound.addresses() {
-        println(driver, &format!("*** RtTcpIpServer: echo on {address} ({what}) ***"));
+    for address in &bound.addresses {
+        driver.print(&format!("*** RtTcpIpServer: echo on {address} ({what}) ***\n"));
     }
-    let door = bound.addresses().first().and_then(|address| door(*address, server.kill_port, driver));
+    let door = bound.addresses.first().and_then(|address| door(*address, server.kill_port, driver));
     let closed = Interrupt::new();
     std::thread::scope(|scope| {
         if let Some(door) = door {
             let (interrupt, closed) = (interrupt.clone(), closed.clone());
             scope.spawn(move || {
                 // Peers here may only ask for the end; and what ends otherwise ends this server, too.
-                let _ = door.run(&closed, &mut |_| {});
+                let _ = (door.run)(&closed, &mut |_| {});
                 interrupt.ask();
             });
         }
-        let ran = driver.serve(bound, &phase, &interrupt, &mut |event| {
+        let ran = bound.serve(&phase, &interrupt, &mut |event| {
             run.on_event(event);
             heard(driver, event);
         });
@@ -194,47 +192,42 @@ fn echo(server: &Server, driver: &dyn Driver) -> Result<u8, Refusal> {
 }
 
 /// Where this server may be asked to end, from this host only; a warning where that port is taken.
-fn door(server: SocketAddr, port: Option<u16>, driver: &dyn Driver) -> Option<Box<dyn Bound>> {
+fn door(server: SocketAddr, port: Option<u16>, driver: &Driver) -> Option<Bound> {
     let at = SocketAddr::new(loopback(server), port.or_else(|| beside(server.port()))?);
     let config = ServerConfig {
         listen: vec![at],
         limits: Limits { connections: 0, ..Limits::default() },
         workers: Some(1),
-        version: driver.version().to_owned(),
+        version: driver.version.to_owned(),
         besides: vec![service(server.port())],
-        ..ServerConfig::new(driver.own_protocol())
+        ..ServerConfig::new(driver.own_protocol)
     };
     match driver.bind(config) {
         Ok(door) => {
-            for port in door.addresses().iter().map(SocketAddr::port) {
-                println(driver, &format!("*** RtTcpIpServer: ended by k={port} from this host ***"));
+            for port in door.addresses.iter().map(SocketAddr::port) {
+                driver.print(&format!("*** RtTcpIpServer: ended by k={port} from this host ***\n"));
             }
             Some(door)
         }
         Err(Refusal::Usage(error) | Refusal::Failed(error)) => {
-            driver.say(&format_args!("RtTcpipServer: warning: no k will end this server: {error}"));
+            driver.say(format_args!("RtTcpipServer: warning: no k will end this server: {error}"));
             None
         }
     }
 }
 
 /// What a person should know of a server's life.
-fn heard(driver: &dyn Driver, event: &Event) {
+fn heard(driver: &Driver, event: &Event) {
     match event {
         Event::Connection(record) => {
             if let Some(error) = &record.error {
-                driver.say(&format_args!("RtTcpipServer: {}: {error}", record.remote));
+                driver.say(format_args!("RtTcpipServer: {}: {error}", record.remote));
             }
         }
-        Event::Local(totals) => println(
-            driver,
-            &format!("*** {} connections, {} bytes echoed ***", totals.opened, totals.traffic.tx_bytes),
-        ),
+        Event::Local(totals) => driver.print(&format!(
+            "*** {} connections, {} bytes echoed ***\n",
+            totals.opened, totals.traffic.tx_bytes
+        )),
         _ => {}
     }
-}
-
-/// Prints a line of the result; with a closed stdout the server still serves.
-fn println(driver: &dyn Driver, text: &str) {
-    let _ = writeln!(driver.stdout(), "{text}");
 }

@@ -27,17 +27,17 @@ fn refused(text: impl Into<String>) -> Refusal {
     Refusal::Failed(text.into())
 }
 
-pub(super) fn run(arguments: &[String], driver: &dyn Driver) -> u8 {
+pub(super) fn run(arguments: &[String], driver: &Driver) -> u8 {
     let done = match read(arguments) {
         Ok(Request::Help) => driver.page(HELP, 0),
-        Ok(Request::Version) => driver.page(&format!("iperf 3.21 (netcaliper {})\n", driver.version()), 0),
+        Ok(Request::Version) => driver.page(&format!("iperf 3.21 (netcaliper {})\n", driver.version), 0),
         Ok(Request::Run(spec)) => start(&spec, driver),
         Err(text) => Err(refused(format!("parameter error - {text}"))),
     };
     driver.ended("iperf3", CODES, done)
 }
 
-fn start(spec: &Spec, driver: &dyn Driver) -> Result<u8, Refusal> {
+fn start(spec: &Spec, driver: &Driver) -> Result<u8, Refusal> {
     driver.warn("iperf3", NO_EFFECT, &spec.ignored);
     match &spec.role {
         Role::Server => serve(spec, driver),
@@ -47,16 +47,16 @@ fn start(spec: &Spec, driver: &dyn Driver) -> Result<u8, Refusal> {
 
 /// Where the report goes.
 struct Printout<'a> {
-    driver: &'a dyn Driver,
+    driver: &'a Driver,
     out: Box<dyn Write>,
     /// What stands before every line: nothing before JSON's.
     prefix: Prefix,
 }
 
 impl Printout<'_> {
-    fn new<'a>(spec: &Spec, driver: &'a dyn Driver) -> Result<Printout<'a>, Refusal> {
+    fn new<'a>(spec: &Spec, driver: &'a Driver) -> Result<Printout<'a>, Refusal> {
         let out = match &spec.logfile {
-            None => driver.stdout(),
+            None => (driver.stdout)(),
             Some(path) => {
                 let file = OpenOptions::new().create(true).append(true).open(path);
                 let wrong = |error| refused(format!("unable to open log file {path}: {error}"));
@@ -71,14 +71,14 @@ impl Printout<'_> {
     }
 
     fn print(&mut self, text: &str) {
-        let text = self.prefix.mark(text, self.driver.host().wall());
+        let text = self.prefix.mark(text, self.driver.host.wall());
         // With a closed stdout clients are still served, and the exit code of a client tells the result.
         let _ = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
     }
 }
 
 /// What the host and the options say to JSON documents.
-fn facts(spec: &Spec, driver: &dyn Driver, begin: &Begin, call: Option<(String, SocketAddr)>) -> Facts {
+fn facts(spec: &Spec, driver: &Driver, begin: &Begin, call: Option<(String, SocketAddr)>) -> Facts {
     let host = &begin.host;
     // The second of three numbers is what a socket begins with.
     let default = |name: &str| {
@@ -94,7 +94,7 @@ fn facts(spec: &Spec, driver: &dyn Driver, begin: &Begin, call: Option<(String, 
     // Headers of IP and TCP, and TCP's time stamps.
     let headers = if call.as_ref().is_some_and(|(_, to)| to.is_ipv6()) { 72 } else { 52 };
     Facts {
-        version: format!("iperf 3.21 (netcaliper {})", driver.version()),
+        version: format!("iperf 3.21 (netcaliper {})", driver.version),
         system_info: format!("{} {}", host.kernel, host.name),
         connecting_to: call.map(|(host, to)| (host, to.port())),
         asked: spec.terms.clone(),
@@ -164,7 +164,7 @@ fn text_of(option: &str, path: &str) -> Result<String, Refusal> {
 }
 
 /// Who may have a test, where keys were given.
-fn judge(spec: &Spec, driver: &dyn Driver) -> Result<Option<Judge>, Refusal> {
+fn judge(spec: &Spec, driver: &Driver) -> Result<Option<Judge>, Refusal> {
     let (Some(key), Some(users)) = &spec.keys else { return Ok(None) };
     auth::available().map_err(|why| refused(format!("parameter error - {why}")))?;
     let pem = text_of("--rsa-private-key-path", key)?;
@@ -172,21 +172,21 @@ fn judge(spec: &Spec, driver: &dyn Driver) -> Result<Option<Judge>, Refusal> {
     // The file is read again for each client, also after `--daemon` has changed the working directory.
     let path = std::path::absolute(users).unwrap_or_else(|_| users.into());
     let users: Users = Arc::new(move || std::fs::read_to_string(&path).ok());
-    let authenticator = Authenticator::new(&pem, users, spec.skew_s, spec.pkcs1, driver.host().random())
+    let authenticator = Authenticator::new(&pem, users, spec.skew_s, spec.pkcs1, driver.host.random())
         .map_err(|why| refused(format!("parameter error - --rsa-private-key-path {key}: {why}")))?;
     Ok(Some(on_a_thread(move |token, came| authenticator.admits(token, came))))
 }
 
 /// Who asks, where a name was given. The password is in the environment, or is asked for.
-fn credentials(spec: &Spec, driver: &dyn Driver) -> Result<Option<Credentials>, Refusal> {
+fn credentials(spec: &Spec, driver: &Driver) -> Result<Option<Credentials>, Refusal> {
     let (Some(user), Some(key)) = &spec.user else { return Ok(None) };
     auth::available().map_err(|why| refused(format!("parameter error - {why}")))?;
     let pem = text_of("--rsa-public-key-path", key)?;
     let password = match std::env::var("IPERF3_PASSWORD") {
         Ok(password) => password,
         Err(_) => {
-            let read = driver.read_hidden("Password: ");
-            driver.say(&"");
+            let read = (driver.read_hidden)("Password: ");
+            driver.say("");
             read.map_err(|error| refused(format!("parameter error - no password: {error}")))?
         }
     };
@@ -224,9 +224,9 @@ fn whole(path: Option<&String>) -> Option<PathBuf> {
     path.map(|path| std::path::absolute(path).unwrap_or_else(|_| path.into()))
 }
 
-fn serve(spec: &Spec, driver: &dyn Driver) -> Result<u8, Refusal> {
+fn serve(spec: &Spec, driver: &Driver) -> Result<u8, Refusal> {
     if spec.idle_s.is_some() && !spec.one_off {
-        driver.say(&format_args!(
+        driver.say(format_args!(
             "iperf3: --idle-timeout without -1 changes nothing: this server never needs to start again"
         ));
     }
@@ -235,11 +235,11 @@ fn serve(spec: &Spec, driver: &dyn Driver) -> Result<u8, Refusal> {
     let config = ServerConfig {
         listen: vec![SocketAddr::new(spec.bind.unwrap_or(any), spec.port)],
         exit_after: spec.one_off.then_some(1),
-        open_to: driver.open_to(&[])?,
+        open_to: (driver.open_to)(&[])?,
         interval_ns: spec.interval_ns,
         device: spec.device.clone(),
         placement: placement(spec),
-        version: driver.version().to_owned(),
+        version: driver.version.to_owned(),
         options: ProtocolOptions::new(ServerOptions {
             file: spec.file.as_ref().map(|path| file::opening(path.as_ref())),
             user_timeout_ns: spec.user_timeout_ns,
@@ -255,16 +255,15 @@ fn serve(spec: &Spec, driver: &dyn Driver) -> Result<u8, Refusal> {
     let mut printout = Printout::new(spec, driver)?;
     let bound = driver.bind(config)?;
     if spec.daemon {
-        driver
-            .to_background()
+        (driver.to_background)()
             .map_err(|error| refused(format!("error - unable to become a daemon: {error}")))?;
     }
     let _pidfile = PidFile::new(pidfile)?;
-    let interrupt = driver.on_signals()?;
-    let facts = facts(spec, driver, &bound.begin(driver.command().to_vec()), None);
+    let interrupt = (driver.on_signals)()?;
+    let facts = facts(spec, driver, &bound.begin, None);
     let phase = Phase { duration_ns: None, interval_ns: spec.interval_ns, ..Phase::default() };
     let mut run = Run::new(driver, "iperf3:");
-    let port = bound.addresses().first().map_or(spec.port, SocketAddr::port);
+    let port = bound.port().unwrap_or(spec.port);
     let mut server_report = ServerReport::new(style(spec), facts.clone(), port, spec.one_off);
     let mut tests: BTreeMap<u64, TestReport> = BTreeMap::new();
     if spec.output == Output::Text {
@@ -273,9 +272,9 @@ fn serve(spec: &Spec, driver: &dyn Driver) -> Result<u8, Refusal> {
         }
         printout.print(&server_report.banner());
     } else {
-        driver.say(&format_args!("iperf3: Server listening on {port}"));
+        driver.say(format_args!("iperf3: Server listening on {port}"));
     }
-    driver.serve(bound, &phase, &interrupt, &mut |event| {
+    bound.serve(&phase, &interrupt, &mut |event| {
         run.on_event(event);
         let Some(bulk) = Bulk::of(event) else { return };
         if spec.output == Output::Text {
@@ -292,14 +291,14 @@ fn serve(spec: &Spec, driver: &dyn Driver) -> Result<u8, Refusal> {
     Ok(0)
 }
 
-fn client(spec: &Spec, host: &str, driver: &dyn Driver) -> Result<u8, Refusal> {
+fn client(spec: &Spec, host: &str, driver: &Driver) -> Result<u8, Refusal> {
     let _pidfile = PidFile::new(whole(spec.pidfile.as_ref()))?;
     let mut terms = spec.terms.clone();
     if !spec.length_given {
         // What a packet holds for UDP, 128 KiB for TCP.
         terms.block = 0;
     }
-    terms.version = format!("3.21 (netcaliper {})", driver.version());
+    terms.version = format!("3.21 (netcaliper {})", driver.version);
     let unlimited = (terms.rate, terms.bytes, terms.blocks) == (0, 0, 0);
     let free = !spec.length_given && !terms.udp && unlimited && spec.file.is_none();
     let phase = Phase {
@@ -313,9 +312,9 @@ fn client(spec: &Spec, host: &str, driver: &dyn Driver) -> Result<u8, Refusal> {
     };
     let mut printout = Printout::new(spec, driver)?;
     let config = caller(spec, driver, host, terms)?;
-    driver.check(&config, &phase)?;
-    let interrupt = driver.on_signals()?;
-    let begin = driver.begin(&config, "iperf3", &phase);
+    (driver.check)(&config, &phase)?;
+    let interrupt = (driver.on_signals)()?;
+    let begin = (driver.begin)(&config, "iperf3", driver.command.clone(), &phase);
     let facts = facts(spec, driver, &begin, config.peers.first().map(|peer| (host.to_owned(), peer.address)));
     if spec.output == Output::Text && spec.verbose {
         printout.print(&program(&facts));
@@ -326,13 +325,13 @@ fn client(spec: &Spec, host: &str, driver: &dyn Driver) -> Result<u8, Refusal> {
         run.on_event(event);
         if let Some(Bulk { mut news, .. }) = Bulk::of(event) {
             if spec.output == Output::Text {
-                quote(&mut news, |line| driver.quoted(line, spec.logfile.is_none()));
+                quote(&mut news, |line| (driver.quoted)(line, spec.logfile.is_none()));
             }
             printout.print(&report.on_event(&news));
         }
     })?;
     // A signal ends it well, as the original since 3.19.
-    let (why, code) = match (run.status, run.reason.take()) {
+    let (why, code) = match (run.status, run.reason.clone()) {
         (Status::Complete, None) => (None, 0),
         (Status::Interrupted, _) => (Some("interrupt - the client has terminated".to_owned()), 0),
         (_, reason) => (Some(format!("error - {}", reason.unwrap_or_default())), CODES.failed),
@@ -344,7 +343,7 @@ fn client(spec: &Spec, host: &str, driver: &dyn Driver) -> Result<u8, Refusal> {
     run.finish();
     // JSON documents have it.
     if let Some(why) = why.filter(|_| spec.output == Output::Text) {
-        driver.say(&format_args!("iperf3: {why}"));
+        driver.say(format_args!("iperf3: {why}"));
     }
     Ok(code)
 }
@@ -358,7 +357,7 @@ fn quote(news: &mut BulkNews, quoted: impl Fn(&str) -> String) {
     }
 }
 
-fn caller(spec: &Spec, driver: &dyn Driver, host: &str, terms: BulkTerms) -> Result<ClientConfig, Refusal> {
+fn caller(spec: &Spec, driver: &Driver, host: &str, terms: BulkTerms) -> Result<ClientConfig, Refusal> {
     let (v4, v6) = spec.family;
     let peers = driver.first(host, spec.port, v4, v6).map_err(|error| {
         let (Refusal::Usage(text) | Refusal::Failed(text)) = error;

@@ -5,41 +5,39 @@
 use super::json::Facts;
 use super::text::{Report, Style};
 use crate::{BulkBegun, BulkEnded, BulkNews, BulkTerms, RemoteRow, StreamRow};
+use compat::Text;
 use metrics::Clamped;
 use model::{Direction, Interval, Kind, Outcome, PacketReport, Point, Totals};
-use std::io::{self, Write};
 
-/// Prints a saved run, one report for each of its points.
-///
-/// # Errors
-/// When `out` takes no more.
-pub(crate) fn print(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
+/// A saved run, one report for each of its points.
+pub(crate) fn print(outcome: &Outcome) -> String {
+    let mut out = Text::default();
     for point in &outcome.points {
         if !matches!(point.phase.kind, Kind::Tcp | Kind::Delay)
             || (point.up.is_none() && point.down.is_none())
         {
             let what = "a report of iperf3 shows what moved in a test of TCP or of datagrams; this was none";
-            writeln!(out, "iperf3: {what}")?;
+            writeln!(out, "iperf3: {what}");
             continue;
         }
         let session = point.sessions.first();
         if let Some(session) = session {
-            writeln!(out, "Connecting to host {}, port {}", session.target, session.address.port())?;
+            writeln!(out, "Connecting to host {}, port {}", session.target, session.address.port());
         }
         if point.up.is_none() {
             let host = session.map_or("", |session| session.target.as_str());
-            writeln!(out, "Reverse mode, remote host {host} is sending")?;
+            writeln!(out, "Reverse mode, remote host {host} is sending");
         }
         if point.phase.connections > 1 {
-            writeln!(out, "{} connections, of which the sums are on record", point.phase.connections)?;
+            writeln!(out, "{} connections, of which the sums are on record", point.phase.connections);
         }
         let mut report = Report::new(Style::USUAL, Facts::default());
         for news in news(point) {
-            out.write_all(report.on_event(&news).as_bytes())?;
+            out.0 += &report.on_event(&news);
         }
-        writeln!(out, "\niperf Done.")?;
+        writeln!(out, "\niperf Done.");
     }
-    Ok(())
+    out.0
 }
 
 /// A point as the news of a test.
@@ -169,9 +167,7 @@ mod tests {
         let said = |point: &Point| {
             let mut outcome = Outcome::default();
             outcome.points.push(point.clone());
-            let mut out = Vec::new();
-            print(&outcome, &mut out).unwrap();
-            String::from_utf8(out).unwrap()
+            print(&outcome)
         };
         let text = said(&point);
         // 12.5 MB are 11.9 MiB, and 100 Mbit; 24 MB in 2 s are 96 Mbit/s.

@@ -12,7 +12,6 @@ use jiff::tz::TimeZone;
 use metrics::{Clamped, real};
 use model::{Event, Failure, Outcome, Status, Totals, Traffic};
 use std::fmt::{Display, Write as _};
-use std::io::{self, Write};
 use std::net::SocketAddr;
 
 pub(super) const RULE: &str = "---------------------------------------------------------";
@@ -411,9 +410,9 @@ pub(crate) fn time_of_day(ns: i64) -> String {
     at.to_zoned(TimeZone::system()).strftime("%H:%M:%S").to_string()
 }
 
-/// Prints a saved run as far as ntttcp would have known it.
-pub(crate) fn print(outcome: &Outcome, events: &[Event], out: &mut dyn Write) -> io::Result<()> {
-    let Some(point) = outcome.points.first() else { return Ok(()) };
+/// A saved run as far as ntttcp would have known it.
+pub(crate) fn print(outcome: &Outcome, events: &[Event]) -> String {
+    let Some(point) = outcome.points.first() else { return String::new() };
     let role = if outcome.begin.verb == "serve" { Role::Receiver } else { Role::Sender };
     let started = point.started.unwrap_or(outcome.begin.started).0;
     let spec = Spec {
@@ -425,13 +424,13 @@ pub(crate) fn print(outcome: &Outcome, events: &[Event], out: &mut dyn Write) ->
     };
     let mut printer = Printer::new(spec, false);
     let now = Now { day: time_of_day(started), ns: 0 };
-    out.write_all(printer.banner(&now).as_bytes())?;
+    let banner = printer.banner(&now);
     let elapsed = i64::try_from(point.local.traffic.ns).unwrap_or(0);
     let now = Now { day: time_of_day(started.saturating_add(elapsed)), ns: 0 };
     let nothing = Reading::default();
     let told = |event: &&Event| matches!(event, Event::Local(_) | Event::PhaseEnd { .. });
-    let mut text = events.iter().filter(told).map(|event| printer.on_event(event, &now, &nothing));
-    text.try_for_each(|text| out.write_all(text.as_bytes()))
+    let lines = events.iter().filter(told).map(|event| printer.on_event(event, &now, &nothing));
+    std::iter::once(banner).chain(lines).collect()
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use super::{
     HostFacts, Now, PAGE, Printer, Reading, Results, Role, Spec, is_windows, json, read, time_of_day, xml,
 };
 use crate::{Layout, READY_OFFSET};
-use common::original::{Driver, ExitCodes, Refusal, ResultFile, Run};
+use common::original::{Driver, ExitCodes, Fill, Refusal, Run};
 use common::{ClientConfig, Peer, ProtocolOptions, ServerConfig};
 use compat::Request;
 use metrics::Mono;
@@ -54,7 +54,7 @@ pub(crate) fn row_of_ports(config: ServerConfig) -> Result<ServerConfig, String>
     Ok(ServerConfig { listen, options, ..config })
 }
 
-pub(super) fn run(arguments: &[String], driver: &dyn Driver) -> u8 {
+pub(super) fn run(arguments: &[String], driver: &Driver) -> u8 {
     let usage = if is_windows(arguments) { WINDOWS_USAGE } else { CODES.usage };
     let done = match read(arguments) {
         Ok(Request::Help | Request::Version) => driver.page(PAGE, usage),
@@ -64,9 +64,9 @@ pub(super) fn run(arguments: &[String], driver: &dyn Driver) -> u8 {
     driver.ended("ntttcp", ExitCodes { usage, ..CODES }, done)
 }
 
-fn start(spec: &Spec, driver: &dyn Driver) -> Result<u8, Refusal> {
+fn start(spec: &Spec, driver: &Driver) -> Result<u8, Refusal> {
     driver.warn("ntttcp", "", &spec.ignored);
-    let interrupt = driver.on_signals()?;
+    let interrupt = (driver.on_signals)()?;
     let mut reporter = Reporter::new(spec, driver)?;
     reporter.banner();
     match spec.role {
@@ -90,7 +90,7 @@ fn start(spec: &Spec, driver: &dyn Driver) -> Result<u8, Refusal> {
 fn send(
     spec: &Spec,
     interrupt: &Interrupt,
-    driver: &dyn Driver,
+    driver: &Driver,
     reporter: &mut Reporter<'_>,
 ) -> Result<(), Refusal> {
     let config = ClientConfig {
@@ -108,7 +108,7 @@ fn send(
 }
 
 /// The receiver, or those of Windows' ports in their order.
-fn peers(spec: &Spec, driver: &dyn Driver) -> Result<Vec<Peer>, Refusal> {
+fn peers(spec: &Spec, driver: &Driver) -> Result<Vec<Peer>, Refusal> {
     let hosts = match &spec.address {
         Some(host) if spec.hosts.is_empty() => std::slice::from_ref(host),
         _ => &spec.hosts,
@@ -117,21 +117,19 @@ fn peers(spec: &Spec, driver: &dyn Driver) -> Result<Vec<Peer>, Refusal> {
     for host in hosts {
         // A name is looked up once.
         let known = peers.iter().find(|peer| peer.name == *host).cloned();
-        let host = std::slice::from_ref(host);
-        let results = match known {
-            Some(peer) => Some(peer),
-            None => driver.resolve(host, spec.layout.port, false, spec.v6)?.into_iter().next(),
-        };
-        peers.extend(results);
+        peers.extend(match known {
+            Some(peer) => vec![peer],
+            None => driver.first(host, spec.layout.port, false, spec.v6)?,
+        });
     }
     Ok(peers)
 }
 
-fn listen(spec: &Spec, driver: &dyn Driver) -> Result<Vec<SocketAddr>, Refusal> {
+fn listen(spec: &Spec, driver: &Driver) -> Result<Vec<SocketAddr>, Refusal> {
     let any = if spec.v6 { "::" } else { "0.0.0.0" };
     if !spec.windows {
-        let host = spec.address.clone().unwrap_or_else(|| any.to_owned());
-        let address = driver.resolve(&[host], spec.layout.port, false, spec.v6)?;
+        let host = spec.address.as_deref().unwrap_or(any);
+        let address = driver.first(host, spec.layout.port, false, spec.v6)?;
         let ip = address.first().map_or_else(|| [0, 0, 0, 0].into(), |peer| peer.address.ip());
         let first = if spec.layout.sync { spec.layout.port - 1 } else { spec.layout.port };
         return Ok((first..=spec.layout.port + (spec.layout.ports - 1))
@@ -154,7 +152,7 @@ fn listen(spec: &Spec, driver: &dyn Driver) -> Result<Vec<SocketAddr>, Refusal> 
 fn receive(
     spec: &Spec,
     interrupt: &Interrupt,
-    driver: &dyn Driver,
+    driver: &Driver,
     reporter: &mut Reporter<'_>,
 ) -> Result<(), Refusal> {
     let phase = spec.phase();
@@ -165,13 +163,13 @@ fn receive(
         options: ProtocolOptions::new(spec.layout),
         ..driver.server(&crate::PROTOCOL, phase.clone())?
     })?;
-    reporter.opening(bound.addresses());
-    driver.serve(bound, &phase, interrupt, &mut |event| reporter.on_event(event))
+    reporter.opening(&bound.addresses);
+    bound.serve(&phase, interrupt, &mut |event| reporter.on_event(event))
 }
 
 /// The printout, on this program's stdout and stderr.
 struct Reporter<'a> {
-    driver: &'a dyn Driver,
+    driver: &'a Driver,
     spec: Spec,
     printer: Printer,
     /// Printed once; later tests of -H start without it.
@@ -182,8 +180,8 @@ struct Reporter<'a> {
     run: Run<'a>,
     /// Opened before the run, so that nothing is measured in vain.
     log: Option<File>,
-    xml: Option<Box<dyn ResultFile>>,
-    json: Option<Box<dyn ResultFile>>,
+    xml: Option<Fill>,
+    json: Option<Fill>,
 }
 
 fn unwritten(path: &str, error: &io::Error) -> Refusal {
@@ -191,12 +189,12 @@ fn unwritten(path: &str, error: &io::Error) -> Refusal {
 }
 
 /// The file of a result, if it is wanted.
-fn opened(path: Option<&String>, driver: &dyn Driver) -> Result<Option<Box<dyn ResultFile>>, Refusal> {
-    path.map(|path| driver.create(path.as_ref()).map_err(|e| unwritten(path, &e))).transpose()
+fn opened(path: Option<&String>, driver: &Driver) -> Result<Option<Fill>, Refusal> {
+    path.map(|path| (driver.create)(path.as_ref()).map_err(|e| unwritten(path, &e))).transpose()
 }
 
 impl Reporter<'_> {
-    fn new<'a>(spec: &Spec, driver: &'a dyn Driver) -> Result<Reporter<'a>, Refusal> {
+    fn new<'a>(spec: &Spec, driver: &'a Driver) -> Result<Reporter<'a>, Refusal> {
         // The copy of the console's lines is followed while it grows.
         let log = spec.log.as_ref().map(|path| File::create(path).map_err(|e| unwritten(path, &e)));
         Ok(Reporter {
@@ -204,7 +202,7 @@ impl Reporter<'_> {
             spec: spec.clone(),
             printer: Printer::new(spec.clone(), io::stdout().is_terminal()),
             opened: false,
-            begun: driver.host().now(),
+            begun: driver.host.now(),
             status: Status::Failed,
             run: Run::new(driver, "ntttcp:"),
             log: log.transpose()?,
@@ -229,7 +227,7 @@ impl Reporter<'_> {
             (self.json.take(), self.spec.json.as_ref(), json(&self.spec, &results)),
         ] {
             let file = file.map_or_else(|| opened(path, self.driver), |file| Ok(Some(file)))?;
-            let written = file.map_or(Ok(()), |file| file.fill(&text));
+            let written = file.map_or(Ok(()), |fill| fill(&text));
             written.map_err(|e| unwritten(path.map_or("a result file", String::as_str), &e))?;
         }
         Ok(())
@@ -237,9 +235,7 @@ impl Reporter<'_> {
 
     /// Prints a text and, where it is `copied`, adds it to the copy of the console's lines.
     fn show(&mut self, text: &str, copied: bool) {
-        let mut out = self.driver.stdout();
-        // With a closed stdout the file is still written, and the exit code tells the result.
-        let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        self.driver.print(text);
         if let Some(file) = self.log.as_mut().filter(|_| copied) {
             let _ = file.write_all(text.as_bytes());
         }
@@ -254,12 +250,13 @@ impl Reporter<'_> {
         if std::mem::replace(&mut self.opened, true) {
             return;
         }
-        let facts = HostFacts { files: self.driver.open_files(), addresses: self.driver.local_addresses() };
+        let facts =
+            HostFacts { files: (self.driver.open_files)(), addresses: (self.driver.local_addresses)() };
         self.show(&self.printer.opening(&facts, listening, &self.now()), true);
     }
 
     fn now(&self) -> Now {
-        let host = self.driver.host();
+        let host = self.driver.host;
         Now { day: time_of_day(host.wall().0), ns: host.now().since(self.begun) }
     }
 
@@ -268,10 +265,8 @@ impl Reporter<'_> {
         let watched = matches!(event, Event::Start { .. } | Event::Interval(_));
         let host = if watched { Reading::of(&self.spec, &text) } else { Reading::default() };
         let printed = self.printer.on_event(event, &self.now(), &host);
-        if !printed.is_empty() {
-            // Real-time lines are not copied, as in the original.
-            self.show(&printed, !matches!(event, Event::Interval(_)));
-        }
+        // Real-time lines are not copied, as in the original.
+        self.show(&printed, !matches!(event, Event::Interval(_)));
     }
 }
 

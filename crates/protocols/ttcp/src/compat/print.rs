@@ -6,9 +6,10 @@
 use super::spec::{Dialect, Role, Spec, Unit};
 use crate::Marked;
 use compat::number::ratio;
+use compat::{Printed, Text};
 use metrics::{Clamped, real};
 use model::{Event, Kind, Outcome, Portion, Status};
-use std::io::{self, Write};
+use std::net::IpAddr;
 
 /// What the system says about this process, as the classic report shows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -60,37 +61,29 @@ impl Printer {
         Printer { spec, name, live, ..Printer::default() }
     }
 
-    /// Takes an event in and prints what it is worth.
-    pub(crate) fn on_event(
-        &mut self,
-        event: &Event,
-        out: &mut dyn Write,
-        err: &mut dyn Write,
-    ) -> io::Result<()> {
+    /// Takes an event in; what it is worth.
+    pub(crate) fn on_event(&mut self, event: &Event) -> Printed {
+        let mut printed = Printed::default();
+        let Printed { out, err } = &mut printed;
         match event {
             Event::Start { .. } => self.begin(out),
             Event::Established { remote, .. } => self.established(remote.ip().to_canonical(), out, err),
             Event::Interval(interval) => {
                 self.moved +=
                     if self.spec.sends() { interval.local.tx_bytes } else { interval.local.rx_bytes };
-                self.progress(out)
+                self.progress(out);
             }
             Event::Portion(portion) => {
                 self.portion.get_or_insert(**portion);
-                Ok(())
             }
-            Event::Extra(_) => {
-                self.marked = self.marked.or_else(|| Marked::told(event));
-                Ok(())
-            }
-            Event::Connection(record) => match &record.error {
-                Some(error) => {
+            Event::Extra(_) => self.marked = self.marked.or_else(|| Marked::told(event)),
+            Event::Connection(record) => {
+                if let Some(error) = &record.error {
                     self.failed = true;
-                    self.line(out)?;
-                    writeln!(err, "{}: {error}", self.name)
+                    self.line(out);
+                    writeln!(err, "{}: {error}", self.name);
                 }
-                None => Ok(()),
-            },
+            }
             Event::Local(totals) => {
                 if let Some(cpu) = totals.cpu {
                     (self.usage.user_s, self.usage.system_s) = (cpu.user_s, cpu.system_s);
@@ -99,109 +92,100 @@ impl Printer {
                     let bytes = |told: Option<u32>| told.map_or(0, u64::from);
                     self.buffers = (bytes(effective.sndbuf), bytes(effective.rcvbuf));
                 }
-                Ok(())
             }
             Event::PhaseEnd { status, .. } => self.end(*status, out),
-            _ => Ok(()),
+            _ => {}
         }
+        printed
     }
 
-    fn begin(&mut self, out: &mut dyn Write) -> io::Result<()> {
+    fn begin(&mut self, out: &mut Text) {
         if std::mem::replace(&mut self.begun, true) {
-            return Ok(());
+            return;
         }
         let Spec { length, buffers, port, .. } = self.spec;
         if self.spec.dialect == Dialect::Teldat {
-            writeln!(out, "--- TTCP ---")?;
-            writeln!(out, "TTCP running (Press any key to abort)...")?;
-            writeln!(out)?;
+            writeln!(out, "--- TTCP ---");
+            writeln!(out, "TTCP running (Press any key to abort)...");
+            writeln!(out);
         }
-        writeln!(out, "{}: buflen={length}, nbuf={buffers}, align=16384/0, port={port}", self.name)?;
+        writeln!(out, "{}: buflen={length}, nbuf={buffers}, align=16384/0, port={port}", self.name);
         if self.spec.dialect == Dialect::Teldat {
-            writeln!(out, "sockbufsize={}", self.spec.socket_buffer.unwrap_or(0))?;
-            writeln!(out)?;
+            writeln!(out, "sockbufsize={}", self.spec.socket_buffer.unwrap_or(0));
+            writeln!(out);
             let transport = if self.spec.udp { "udp" } else { "tcp" };
             match &self.spec.role {
-                Role::Receive => writeln!(out, "# {transport} receiver #")?,
-                Role::Transmit(host) => writeln!(out, "# {transport} sender -> {host} #")?,
+                Role::Receive => writeln!(out, "# {transport} receiver #"),
+                Role::Transmit(host) => writeln!(out, "# {transport} sender -> {host} #"),
             }
         }
-        out.flush()
     }
 
-    fn established(
-        &mut self,
-        peer: std::net::IpAddr,
-        out: &mut dyn Write,
-        err: &mut dyn Write,
-    ) -> io::Result<()> {
+    fn established(&mut self, peer: IpAddr, out: &mut Text, err: &mut Text) {
         if std::mem::replace(&mut self.peer, true) {
-            return Ok(());
+            return;
         }
         let name = self.name;
         match (self.spec.dialect, self.spec.sends()) {
             _ if self.spec.udp => {}
-            (Dialect::Teldat, false) => writeln!(out, "{name}: accept from {peer}")?,
+            (Dialect::Teldat, false) => writeln!(out, "{name}: accept from {peer}"),
             (Dialect::Teldat, true) => {}
-            (Dialect::Classic, false) => writeln!(err, "{name}: accept from {peer}")?,
-            (Dialect::Classic, true) => writeln!(err, "{name}: connect")?,
+            (Dialect::Classic, false) => writeln!(err, "{name}: accept from {peer}"),
+            (Dialect::Classic, true) => writeln!(err, "{name}: connect"),
         }
-        out.flush()
     }
 
     /// Hash marks and percent, as far as bytes have been told.
-    fn progress(&mut self, out: &mut dyn Write) -> io::Result<()> {
+    fn progress(&mut self, out: &mut Text) {
         if let Some(every) = self.spec.marks {
             let due = self.moved / self.spec.length.max(1) / every.max(1);
             // A fast link would print forever: at most a line of marks at once.
             for _ in self.marks..due {
-                out.write_all(b"#")?;
+                write!(out, "#");
                 self.column = true;
             }
             self.marks = self.marks.max(due);
-            out.flush()?;
         }
-        let Some(total) = self.spec.total().filter(|_| self.spec.percent && self.live) else { return Ok(()) };
+        let Some(total) = self.spec.total().filter(|_| self.spec.percent && self.live) else { return };
         let percent = u64::clamped(u128::from(self.moved) * 100 / u128::from(total.max(1)));
         if self.shown != Some(percent) && percent < 100 {
             self.shown = Some(percent);
-            write!(out, "\r# Completed... {percent}% #")?;
-            out.flush()?;
+            write!(out, "\r# Completed... {percent}% #");
         }
-        Ok(())
     }
 
-    fn line(&mut self, out: &mut dyn Write) -> io::Result<()> {
-        if std::mem::take(&mut self.column) { writeln!(out) } else { Ok(()) }
+    fn line(&mut self, out: &mut Text) {
+        if std::mem::take(&mut self.column) {
+            writeln!(out);
+        }
     }
 
-    fn end(&mut self, status: Status, out: &mut dyn Write) -> io::Result<()> {
+    fn end(&mut self, status: Status, out: &mut Text) {
         let portion = self.portion.take();
         self.failed |= status == Status::Failed || (portion.is_none() && status != Status::Interrupted);
         if let Some(portion) = portion {
             self.moved = self.moved.max(portion.tx_bytes + portion.rx_bytes);
-            self.progress(out)?;
-            self.line(out)?;
+            self.progress(out);
+            self.line(out);
             let whole = self.spec.total().is_none_or(|total| portion.tx_bytes >= total);
             if self.spec.percent && self.spec.sends() {
                 let start = if self.shown.is_some() { "\r" } else { "" };
                 if whole {
-                    writeln!(out, "{start}# Completed... 100% #")?;
+                    writeln!(out, "{start}# Completed... 100% #");
                 } else if self.live {
-                    writeln!(out)?;
+                    writeln!(out);
                 }
             }
-            self.results(&portion, out)?;
+            self.results(&portion, out);
         }
-        self.line(out)?;
+        self.line(out);
         if self.spec.dialect == Dialect::Teldat {
-            writeln!(out, "ttcp done.")?;
-            writeln!(out, "\n--- TTCP finished ---\n")?;
+            writeln!(out, "ttcp done.");
+            writeln!(out, "\n--- TTCP finished ---\n");
         }
-        out.flush()
     }
 
-    fn results(&self, portion: &Portion, out: &mut dyn Write) -> io::Result<()> {
+    fn results(&self, portion: &Portion, out: &mut Text) {
         let bytes = portion.tx_bytes + portion.rx_bytes;
         let seconds = real(portion.to_ns.saturating_sub(portion.from_ns)) / 1e9;
         let rate = |seconds: f64| rate(self.spec.unit, self.spec.dialect, bytes, seconds);
@@ -209,44 +193,41 @@ impl Printer {
         let teldat = self.spec.dialect == Dialect::Teldat;
         let (digits, cpu_seconds) = if teldat { (6, "cpu seconds") } else { (3, "CPU seconds") };
         if teldat {
-            writeln!(out)?;
+            writeln!(out);
         } else {
-            self.sockets(out)?;
+            self.sockets(out);
         }
-        writeln!(
-            out,
-            "{name}: {bytes} bytes in {seconds:.digits$} real seconds = {}/sec +++",
-            rate(seconds)
-        )?;
+        writeln!(out, "{name}: {bytes} bytes in {seconds:.digits$} real seconds = {}/sec +++", rate(seconds));
         if self.spec.verbose {
             let cpu = self.usage.user_s + self.usage.system_s;
-            writeln!(out, "{name}: {bytes} bytes in {cpu:.digits$} {cpu_seconds} = {}/cpu sec", rate(cpu))?;
+            writeln!(out, "{name}: {bytes} bytes in {cpu:.digits$} {cpu_seconds} = {}/cpu sec", rate(cpu));
         }
         // The original multiplies by 1024 and calls it milliseconds.
         let thousand = if self.spec.as_original && !teldat { 1024.0 } else { 1000.0 };
         let (msec, each) = (ratio(seconds * thousand, calls), ratio(calls, seconds));
         if teldat {
-            writeln!(out, "{name}: {calls} I/O calls, {msec:.3} msec(real)/call")?;
-            return self.datagrams(out);
+            writeln!(out, "{name}: {calls} I/O calls, {msec:.3} msec(real)/call");
+        } else {
+            writeln!(out, "{name}: {calls} I/O calls, msec/call = {msec:.3}, calls/sec = {each:.3}");
         }
-        writeln!(out, "{name}: {calls} I/O calls, msec/call = {msec:.3}, calls/sec = {each:.3}")?;
-        self.datagrams(out)?;
-        self.used_line(seconds, out)
+        self.datagrams(out);
+        if !teldat {
+            self.used_line(seconds, out);
+        }
     }
 
     /// What epi_ttcp's receiver says of the datagrams, where the sender has told how many they were.
-    fn datagrams(&self, out: &mut dyn Write) -> io::Result<()> {
+    fn datagrams(&self, out: &mut Text) {
         let Some(Marked { data, starts, ends, told: Some(told), reordered, repeated }) = self.marked else {
-            return Ok(());
+            return;
         };
-        writeln!(out, "{}: packets {data} data, {starts} start, {ends} end", self.name)?;
+        writeln!(out, "{}: packets {data} data, {starts} start, {ends} end", self.name);
         let lost = told.saturating_sub(data - repeated.min(data));
         let share = ratio(real(lost) * 100.0, told);
-        writeln!(out, "{}: {share:.3}% ({lost}/{told}) packet loss", self.name)?;
+        writeln!(out, "{}: {share:.3}% ({lost}/{told}) packet loss", self.name);
         if self.spec.verbose && reordered + repeated > 0 {
-            writeln!(out, "{}: {reordered} out of sequence, {repeated} repeated", self.name)?;
+            writeln!(out, "{}: {reordered} out of sequence, {repeated} repeated", self.name);
         }
-        Ok(())
     }
 
     /// Calls as the original counts them: full blocks where its reads are filled.
@@ -255,7 +236,7 @@ impl Printer {
         if full { portion.rx_bytes.div_ceil(self.spec.length.max(1)) } else { portion.calls }
     }
 
-    fn sockets(&self, out: &mut dyn Write) -> io::Result<()> {
+    fn sockets(&self, out: &mut Text) {
         let (send, receive) = self.buffers;
         let transport = if self.spec.udp { "udp" } else { "tcp" };
         let what = match &self.spec.role {
@@ -264,17 +245,18 @@ impl Printer {
         };
         if self.spec.udp {
             let size = if self.spec.sends() { send } else { receive };
-            return writeln!(out, "{}: sockbufsize={size},  # {what} #", self.name);
+            writeln!(out, "{}: sockbufsize={size},  # {what} #", self.name);
+            return;
         }
         let mean = (send + receive) / 2;
         writeln!(
             out,
             "{}: sockbufsndsize={send}, sockbufrcvsize={receive}, sockbufsize={mean},  # {what} #",
             self.name
-        )
+        );
     }
 
-    fn used_line(&self, seconds: f64, out: &mut dyn Write) -> io::Result<()> {
+    fn used_line(&self, seconds: f64, out: &mut Text) {
         let Usage { user_s, system_s, resident_kib, faults, switches } = self.usage;
         let whole = u64::clamped(seconds);
         let share = ratio((user_s + system_s) * 100.0, seconds);
@@ -288,7 +270,7 @@ impl Printer {
             faults.1,
             switches.0,
             switches.1
-        )
+        );
     }
 }
 
@@ -312,9 +294,9 @@ fn rate(unit: Unit, dialect: Dialect, bytes: u64, seconds: f64) -> String {
     format!("{value:.3} {letter}{what}")
 }
 
-/// Prints a saved run as far as ttcp would have known it.
-pub(crate) fn print(outcome: &Outcome, events: &[Event], out: &mut dyn Write) -> io::Result<()> {
-    let Some(point) = outcome.points.first() else { return Ok(()) };
+/// A saved run as far as ttcp would have known it.
+pub(crate) fn print(outcome: &Outcome, events: &[Event]) -> String {
+    let Some(point) = outcome.points.first() else { return String::new() };
     let phase = &point.phase;
     let serving = outcome.begin.verb == "serve";
     let length = phase.buffer.high.max(1);
@@ -338,10 +320,10 @@ pub(crate) fn print(outcome: &Outcome, events: &[Event], out: &mut dyn Write) ->
         ..Spec::new(Dialect::Teldat)
     };
     let mut printer = Printer::new(spec, false);
-    let mut err = io::sink();
-    printer.begin(out)?;
+    let Printed { mut out, mut err } = Printed::default();
+    printer.begin(&mut out);
     if let Some(record) = record {
-        printer.established(record.remote.ip().to_canonical(), out, &mut err)?;
+        printer.established(record.remote.ip().to_canonical(), &mut out, &mut err);
         printer.portion = Some(Portion {
             tx_bytes: tx,
             rx_bytes: rx,
@@ -350,7 +332,8 @@ pub(crate) fn print(outcome: &Outcome, events: &[Event], out: &mut dyn Write) ->
             ..Portion::new(record.local.unwrap_or(record.remote), record.remote, 0)
         });
     }
-    printer.end(point.status, out)
+    printer.end(point.status, &mut out);
+    out.0
 }
 
 #[cfg(test)]

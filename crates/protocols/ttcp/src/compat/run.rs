@@ -4,8 +4,9 @@ use super::{Dialect, PAGE, Printer, Request, Role, Spec, Usage, prompt, read};
 use common::bulk::Marks;
 use common::original::{Driver, ExitCodes, Refusal, Run};
 use common::{ClientConfig, ServerConfig};
+use compat::Printed;
 use model::{Event, Status};
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -15,16 +16,16 @@ use transport::Interrupt;
 
 const CODES: ExitCodes = ExitCodes { usage: 2, failed: 1 };
 
-pub(super) fn run(arguments: &[String], driver: &dyn Driver) -> u8 {
+pub(super) fn run(arguments: &[String], driver: &Driver) -> u8 {
     driver.ended("ttcp", CODES, start(arguments, driver))
 }
 
 /// Runs what is asked for, by the command line or, when there is none, at the terminal.
-fn start(arguments: &[String], driver: &dyn Driver) -> Result<u8, Refusal> {
+fn start(arguments: &[String], driver: &Driver) -> Result<u8, Refusal> {
     let understood = |words: &[String]| read(words).map_err(Refusal::Usage);
     let asked = match understood(arguments)? {
         Request::Nothing if io::stdin().is_terminal() => {
-            let words = prompt(&mut io::stdin().lock(), &mut driver.stdout());
+            let words = prompt(&mut io::stdin().lock(), &mut (driver.stdout)());
             understood(&words.map_err(|e| Refusal::Usage(format!("cannot ask for the options: {e}")))?)?
         }
         asked => asked,
@@ -35,9 +36,9 @@ fn start(arguments: &[String], driver: &dyn Driver) -> Result<u8, Refusal> {
         Request::Help | Request::Nothing => return driver.page(PAGE, CODES.usage),
     };
     driver.warn("ttcp", "", &spec.ignored);
-    let interrupt = driver.on_signals()?;
+    let interrupt = (driver.on_signals)()?;
     let _keys = match spec.dialect {
-        Dialect::Teldat => driver.on_any_key(&interrupt),
+        Dialect::Teldat => (driver.on_any_key)(&interrupt),
         Dialect::Classic => None,
     };
     match &spec.role {
@@ -51,7 +52,7 @@ fn start(arguments: &[String], driver: &dyn Driver) -> Result<u8, Refusal> {
     }
 }
 
-fn transmit(spec: &Spec, host: &str, interrupt: &Interrupt, driver: &dyn Driver) -> Result<u8, Refusal> {
+fn transmit(spec: &Spec, host: &str, interrupt: &Interrupt, driver: &Driver) -> Result<u8, Refusal> {
     let config = ClientConfig {
         peers: driver.first(host, spec.port, false, false)?,
         arrivals: true,
@@ -65,7 +66,7 @@ fn transmit(spec: &Spec, host: &str, interrupt: &Interrupt, driver: &dyn Driver)
     Ok(reporter.finish())
 }
 
-fn receive(spec: &Spec, interrupt: &Interrupt, driver: &dyn Driver) -> Result<u8, Refusal> {
+fn receive(spec: &Spec, interrupt: &Interrupt, driver: &Driver) -> Result<u8, Refusal> {
     let phase = spec.phase();
     let bound = driver.bind(ServerConfig {
         listen: vec![SocketAddr::from(([0, 0, 0, 0], spec.port))],
@@ -75,7 +76,7 @@ fn receive(spec: &Spec, interrupt: &Interrupt, driver: &dyn Driver) -> Result<u8
         arrivals: true,
         ..driver.server(&crate::PROTOCOL, phase.clone())?
     })?;
-    let port = bound.addresses().first().map_or(spec.port, SocketAddr::port);
+    let port = bound.port().unwrap_or(spec.port);
     let mut reporter = Reporter::new(Spec { port, ..spec.clone() }, driver);
     // A peer has to connect within the time, too.
     let (heard, silence) = mpsc::channel::<()>();
@@ -92,7 +93,7 @@ fn receive(spec: &Spec, interrupt: &Interrupt, driver: &dyn Driver) -> Result<u8
             });
         }
         let mut heard = Some(heard);
-        driver.serve(bound, &phase, interrupt, &mut |event| {
+        bound.serve(&phase, interrupt, &mut |event| {
             if matches!(event, Event::Established { .. }) {
                 heard = None;
             }
@@ -100,7 +101,7 @@ fn receive(spec: &Spec, interrupt: &Interrupt, driver: &dyn Driver) -> Result<u8
         })
     })?;
     if absent.into_inner() {
-        driver.say(&format_args!("ttcp: no transmitter came within {} ms", spec.timeout_ms));
+        driver.say(format_args!("ttcp: no transmitter came within {} ms", spec.timeout_ms));
         return Ok(CODES.failed);
     }
     Ok(reporter.finish())
@@ -109,12 +110,12 @@ fn receive(spec: &Spec, interrupt: &Interrupt, driver: &dyn Driver) -> Result<u8
 /// The printout, on this program's stdout and stderr.
 struct Reporter<'a> {
     printer: Printer,
-    driver: &'a dyn Driver,
+    driver: &'a Driver,
     run: Run<'a>,
 }
 
 impl Reporter<'_> {
-    fn new(spec: Spec, driver: &dyn Driver) -> Reporter<'_> {
+    fn new(spec: Spec, driver: &Driver) -> Reporter<'_> {
         let printer = Printer::new(spec, io::stdout().is_terminal());
         Reporter { printer, driver, run: Run::new(driver, "ttcp:") }
     }
@@ -124,8 +125,9 @@ impl Reporter<'_> {
         if matches!(event, Event::Local(_)) {
             self.printer.usage = usage();
         }
-        // With a closed stdout the exit code still tells the result.
-        let _ = self.printer.on_event(event, &mut self.driver.stdout(), &mut io::stderr().lock());
+        let Printed { out, err } = self.printer.on_event(event);
+        self.driver.print(&out.0);
+        let _ = io::stderr().write_all(err.0.as_bytes());
     }
 
     fn finish(self) -> u8 {

@@ -7,11 +7,11 @@ use super::recv::Receiver;
 use super::tables;
 use super::tcp::{Progress, Snapshots};
 use crate::PacketTest;
+use compat::Text;
 use compat::number::g;
 use jiff::Timestamp;
 use metrics::{Clamped, SECOND, Wall, real};
 use model::{Event, Level};
-use std::io::{self, Write};
 
 /// Prints a run as UDPmon's programs do.
 #[derive(Clone, Debug, Default)]
@@ -43,58 +43,59 @@ impl Printer {
         Printer { spec, remote, ..Printer::default() }
     }
 
-    /// Takes an event in and prints what it is worth.
-    pub(crate) fn on_event(&mut self, event: &Event, out: &mut dyn Write) -> io::Result<()> {
+    /// Takes an event in; what it is worth.
+    pub(crate) fn on_event(&mut self, event: &Event) -> String {
+        let mut text = Text::default();
+        let out = &mut text;
         match event {
             Event::Begin(begin) => {
                 self.local.clone_from(&begin.host.name);
                 self.started = begin.started;
-                self.banner(out)?;
+                self.banner(out);
             }
             Event::Extra(_) => match (self.spec.program, PacketTest::told(event)) {
                 (_, None) => {}
                 (Program::TcpMon, Some(test)) if !test.over => {
-                    self.connected(test.mss, out)?;
-                    self.progress.line(&self.spec, &test, out)?;
+                    self.connected(test.mss, out);
+                    self.progress.line(&self.spec, &test, out);
                 }
                 (program, Some(test)) if program.tcp() && !test.over => {
-                    self.snapshots.line(&self.spec, &test, out)?;
+                    self.snapshots.line(&self.spec, &test, out);
                 }
                 (Program::TcpMon, Some(test)) => self.held.push(test),
-                (_, Some(test)) => self.test(&test, out)?,
+                (_, Some(test)) => self.test(&test, out),
             },
             Event::Connection(record) => {
-                let Some(at) = self.held.iter().position(|test| test.connection == Some(record.id)) else {
-                    return Ok(());
-                };
-                let mut test = self.held.remove(at);
-                test.retransmitted = record.tcp.as_ref().map(|tcp| tcp.retransmits.into());
-                self.connected(record.tcp.as_ref().map(|tcp| tcp.snd_mss), out)?;
-                self.test(&test, out)?;
+                if let Some(at) = self.held.iter().position(|test| test.connection == Some(record.id)) {
+                    let mut test = self.held.remove(at);
+                    test.retransmitted = record.tcp.as_ref().map(|tcp| tcp.retransmits.into());
+                    self.connected(record.tcp.as_ref().map(|tcp| tcp.snd_mss), out);
+                    self.test(&test, out);
+                }
             }
             Event::PhaseEnd { .. } => {
                 for test in std::mem::take(&mut self.held) {
-                    self.test(&test, out)?;
+                    self.test(&test, out);
                 }
             }
-            Event::Notice { level: Level::Info, text } if self.spec.verbose => writeln!(out, " {text}")?,
-            _ => return Ok(()),
+            Event::Notice { level: Level::Info, text } if self.spec.verbose => writeln!(out, " {text}"),
+            _ => {}
         }
-        out.flush()
+        text.0
     }
 
     /// What `tcpmon_mon` prints once it is connected, as soon as that is known.
-    fn connected(&mut self, mss: Option<u32>, out: &mut dyn Write) -> io::Result<()> {
+    fn connected(&mut self, mss: Option<u32>, out: &mut Text) {
         if self.spec.quiet || std::mem::replace(&mut self.titled, true) {
-            return Ok(());
+            return;
         }
-        super::tcp::connected(&self.spec, mss.filter(|mss| *mss > 0), out)
+        super::tcp::connected(&self.spec, mss.filter(|mss| *mss > 0), out);
     }
 
-    fn banner(&self, out: &mut dyn Write) -> io::Result<()> {
+    fn banner(&self, out: &mut Text) {
         let spec = &self.spec;
         if spec.quiet {
-            return Ok(());
+            return;
         }
         let Spec { program, port, .. } = *spec;
         let (version, transport) = match program.tcp() {
@@ -103,28 +104,33 @@ impl Printer {
         };
         let cpus = matches!(program, Program::BwMon | Program::Send) || program.tcp();
         let (date, cpus) = (date(self.started), if cpus { " CPUs" } else { " " });
-        writeln!(out, " {date} :  {version} {cpus} Command line:  {} ", spec.command)?;
+        writeln!(out, " {date} :  {version} {cpus} Command line:  {} ", spec.command);
         if program.serves() {
-            return writeln!(out, " The {transport} port is   {port} {port:x}");
+            writeln!(out, " The {transport} port is   {port} {port:x}");
+            return;
         }
-        writeln!(out, " The destination IP name: {} IP address: {}", spec.host, self.remote)?;
-        write!(out, " The destination {transport} port is   {port} {port:x}")?;
+        writeln!(out, " The destination IP name: {} IP address: {}", spec.host, self.remote);
+        write!(out, " The destination {transport} port is   {port} {port:x}");
         match (program, spec.from) {
-            (Program::TcpMon, _) => return writeln!(out),
+            (Program::TcpMon, _) => {
+                writeln!(out);
+                return;
+            }
             (Program::Req, _) => {
-                return writeln!(
+                writeln!(
                     out,
                     "\nresponse len bytes; Req len;  loop_count;  num_bad; time/frame (tod); ave time us; min time; max time; num \
                      timeouts; "
                 );
+                return;
             }
-            (_, Some(from)) => writeln!(out, "  The source UDP port is  {from} {from:x} ")?,
-            (_, None) => writeln!(out, "  ")?,
+            (_, Some(from)) => writeln!(out, "  The source UDP port is  {from} {from:x} "),
+            (_, None) => writeln!(out, "  "),
         }
-        write!(out, " {} bytes\n ", spec.packet_tests.size)
+        write!(out, " {} bytes\n ", spec.packet_tests.size);
     }
 
-    fn test(&mut self, test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
+    fn test(&mut self, test: &PacketTest, out: &mut Text) {
         match self.spec.program {
             Program::BwMon => self.bw_mon(test, out),
             Program::Req => self.req(test, out),
@@ -134,36 +140,32 @@ impl Printer {
             Program::TcpResp => {
                 self.snapshots.over(test);
                 if self.spec.verbose {
-                    super::tcp::received(&self.spec, test, out)?;
+                    super::tcp::received(&self.spec, test, out);
                 }
-                super::tcp::noted(&self.spec, test, out)
+                super::tcp::noted(&self.spec, test, out);
             }
             Program::TcpMon => super::tcp::line(&self.spec, test, out),
         }
     }
 
-    fn bw_mon(&mut self, test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
+    fn bw_mon(&mut self, test: &PacketTest, out: &mut Text) {
         let spec = &self.spec;
         if !spec.quiet && !std::mem::replace(&mut self.titled, true) {
-            writeln!(out, "{}", line::titles(spec, test))?;
+            writeln!(out, "{}", line::titles(spec, test));
         }
         if spec.quiet {
             let seconds = test.started.0.div_euclid(i64::clamped(SECOND));
-            write!(
-                out,
-                " {seconds} ; {} ; {} ; {} ; {} ;",
-                test.address, self.local, self.remote, spec.host
-            )?;
+            write!(out, " {seconds} ; {} ; {} ; {} ; {} ;", test.address, self.local, self.remote, spec.host);
         }
-        writeln!(out, "{}  ", line::line(spec, test))?;
+        writeln!(out, "{}  ", line::line(spec, test));
         if let Some(gaps) = test.gaps.as_ref().filter(|_| spec.packet_tests.histograms) {
-            tables::histograms(std::iter::once(gaps).chain(&test.others), out)?;
+            tables::histograms(std::iter::once(gaps).chain(&test.others), out);
         }
-        tables::records(spec, test, out)
+        tables::records(spec, test, out);
     }
 
-    fn req(&self, test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
-        let Some(latency) = &test.latency else { return Ok(()) };
+    fn req(&self, test: &PacketTest, out: &mut Text) {
+        let Some(latency) = &test.latency else { return };
         let us = |ns: u64| real(ns) / 1_000.0;
         let requests = real(latency.count.max(1));
         writeln!(
@@ -178,15 +180,14 @@ impl Printer {
             us(latency.min_ns),
             us(latency.max_ns),
             latency.missing
-        )?;
-        if !self.spec.packet_tests.histograms {
-            return Ok(());
+        );
+        if self.spec.packet_tests.histograms {
+            tables::histogram(0, "Time per req-resp us", &latency.histogram, out);
+            tables::histogram_shape(&latency.histogram, self.spec.as_original, out);
         }
-        tables::histogram(0, "Time per req-resp us", &latency.histogram, out)?;
-        tables::histogram_shape(&latency.histogram, self.spec.as_original, out)
     }
 
-    fn send(&mut self, test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
+    fn send(&mut self, test: &PacketTest, out: &mut Text) {
         let spec = &self.spec;
         if !spec.quiet && !std::mem::replace(&mut self.titled, true) {
             writeln!(
@@ -194,7 +195,7 @@ impl Printer {
                 " pkt len; num_sent; Time/frame us; wait_time; Send time; send_data_rate Mbit;{}{}",
                 tables::cpu_titles('L', &test.local.cpus),
                 tables::net_titles('L', spec.v6)
-            )?;
+            );
         }
         let Sent { us, frame, mbit } = line::sent(spec, test);
         writeln!(
@@ -208,12 +209,12 @@ impl Printer {
             g(mbit, 6),
             tables::cpus('L', &test.local.cpus),
             tables::net('L', &test.local, spec.v6)
-        )
+        );
     }
 
     /// A responder says nothing of its tests, unless it is to tell more.
-    fn resp(&self, test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
-        let Some(counts) = test.counts.filter(|_| self.spec.verbose) else { return Ok(()) };
+    fn resp(&self, test: &PacketTest, out: &mut Text) {
+        let Some(counts) = test.counts.filter(|_| self.spec.verbose) else { return };
         writeln!(
             out,
             " From host: {}\nnum_recv: {}\nnum_lost: {}\nnum_badorder: {}\ntime us: {}",
@@ -222,7 +223,7 @@ impl Printer {
             counts.lost,
             counts.bad_order,
             g(real(counts.span) / 10.0, 6)
-        )
+        );
     }
 }
 

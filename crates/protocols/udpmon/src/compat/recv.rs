@@ -4,9 +4,9 @@ use super::args::Spec;
 use super::line::{Got, got, percent};
 use super::tables;
 use crate::{PacketTest, PacketTestCounts};
+use compat::Text;
 use compat::number::g;
 use std::collections::HashMap;
-use std::io::{self, Write};
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Receiver {
@@ -69,8 +69,8 @@ impl Figures {
 
 impl Receiver {
     /// Prints what came from a sender since the line before; at the end all that is known of it.
-    pub(super) fn test(&mut self, spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
-        let Some(now) = test.counts else { return Ok(()) };
+    pub(super) fn test(&mut self, spec: &Spec, test: &PacketTest, out: &mut Text) {
+        let Some(now) = test.counts else { return };
         // What this host itself dropped was not lost by the network.
         let here = u64::try_from(test.remote.ip.udp_in_errors).unwrap_or(0);
         let (before, dropped) = self.told.get(&test.peer).copied().unwrap_or_default();
@@ -78,38 +78,32 @@ impl Receiver {
         let delta = Figures::of(spec, now.since(&before), here);
         // A receiver without a time ends by a signal, to which the original answers with this table.
         if test.over && spec.life_ns.is_none() && !spec.quiet {
-            table(&Figures::of(spec, now, dropped + here), &delta, out)?;
+            table(&Figures::of(spec, now, dropped + here), &delta, out);
         }
         if !spec.quiet && !std::mem::replace(&mut self.titled, true) {
-            titles(spec, test, out)?;
+            titles(spec, test, out);
         }
-        self.line(spec, test, delta, out)?;
+        self.line(spec, test, delta, out);
         if !test.over {
-            return Ok(());
+            return;
         }
         self.told.remove(&test.peer);
         if spec.packet_tests.histograms {
             let hists = test.gaps.iter().chain(&test.others);
             let most = if spec.packet_tests.stamps { 5 } else { 3 };
-            tables::histograms(hists.take(most), out)?;
+            tables::histograms(hists.take(most), out);
         }
-        tables::records(spec, test, out)
+        tables::records(spec, test, out);
     }
 
-    fn line(
-        &mut self,
-        spec: &Spec,
-        test: &PacketTest,
-        mut delta: Figures,
-        out: &mut dyn Write,
-    ) -> io::Result<()> {
+    fn line(&mut self, spec: &Spec, test: &PacketTest, mut delta: Figures, out: &mut Text) {
         // Where nothing came the original tells the time of the period before.
         if delta.counts.received == 0 && spec.as_original {
             delta.got.us = self.elapsed;
         }
         self.elapsed = delta.got.us;
         let (times, figures) = (tables::times(test, &mut self.first), delta.cells().join("; "));
-        write!(out, " {}; {times}; {figures};", self.lines)?;
+        write!(out, " {}; {times}; {figures};", self.lines);
         self.lines += 1;
         let sender = if spec.as_original { String::new() } else { format!("{}; ", test.peer) };
         writeln!(
@@ -118,11 +112,11 @@ impl Receiver {
             tables::cpus('L', &test.remote.cpus),
             tables::net('L', &test.remote, spec.v6),
             tables::card('L', &test.remote, 0)
-        )
+        );
     }
 }
 
-fn titles(spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
+fn titles(spec: &Spec, test: &PacketTest, out: &mut Text) {
     writeln!(
         out,
         "num; linux time; excel time; hour; num_recv; num_lost; num_badorder; %lost; num_lost_innet; %lost_innet; Bytes Recv; \
@@ -131,7 +125,7 @@ fn titles(spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io::Result<()>
         tables::net_titles('L', spec.v6),
         tables::card_titles('L'),
         if spec.as_original { "" } else { "sender; " }
-    )
+    );
 }
 
 /// Names of the figures in the table at the end.
@@ -151,10 +145,9 @@ const NAMES: [&str; 12] = [
 ];
 
 /// What came in all, and since the last line.
-fn table(all: &Figures, delta: &Figures, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, " ")?;
+fn table(all: &Figures, delta: &Figures, out: &mut Text) {
+    writeln!(out, " ");
     for (name, (all, delta)) in NAMES.into_iter().zip(all.cells().into_iter().zip(delta.cells())) {
-        writeln!(out, "{name:<22}: {all} \t delta: {delta}")?;
+        writeln!(out, "{name:<22}: {all} \t delta: {delta}");
     }
-    Ok(())
 }

@@ -3,7 +3,7 @@
 use super::{Printer, Program, Spec, read, usage};
 use crate::{PacketTest, PacketTestRecords};
 use common::Protocol;
-use common::original::{Driver, ExitCodes, Journal, Refusal, Run};
+use common::original::{Driver, ExitCodes, Refusal, Run};
 use common::{ClientConfig, Placement, ServerConfig};
 use compat::Request;
 use model::{Event, Status};
@@ -13,7 +13,7 @@ use std::net::{IpAddr, SocketAddr};
 /// Nothing could be measured, or the command line cannot be: the originals have one code for both.
 const CODES: ExitCodes = ExitCodes { usage: 1, failed: 1 };
 
-pub(super) fn run(program: Program, arguments: &[String], driver: &dyn Driver) -> u8 {
+pub(super) fn run(program: Program, arguments: &[String], driver: &Driver) -> u8 {
     let how = match read(program, arguments) {
         Ok(Request::Help) => {
             let _ = io::stderr().write_all(usage(program).as_bytes());
@@ -21,7 +21,7 @@ pub(super) fn run(program: Program, arguments: &[String], driver: &dyn Driver) -
         }
         Ok(Request::Version) => {
             let name = if program.tcp() { "TCPmon Version 2.2.1" } else { "UDPmon Version 1.5.2" };
-            driver.page(&format!("  {name}  (netcaliper {}) \n", driver.version()), 0)
+            driver.page(&format!("  {name}  (netcaliper {}) \n", driver.version), 0)
         }
         Ok(Request::Run(spec)) => start(*spec, driver),
         Err(text) => Err(Refusal::Usage(text)),
@@ -29,10 +29,10 @@ pub(super) fn run(program: Program, arguments: &[String], driver: &dyn Driver) -
     driver.ended(program.name(), CODES, how)
 }
 
-fn start(spec: Spec, driver: &dyn Driver) -> Result<u8, Refusal> {
+fn start(spec: Spec, driver: &Driver) -> Result<u8, Refusal> {
     for ignored in &spec.ignored {
         let name = spec.program.name();
-        driver.say(&format_args!("{name}: warning: ignored, because it has no effect here: {ignored}"));
+        driver.say(format_args!("{name}: warning: ignored, because it has no effect here: {ignored}"));
     }
     if spec.program.serves() { serve(spec, driver) } else { call(spec, driver) }
 }
@@ -45,7 +45,7 @@ fn placement(spec: &Spec) -> Placement {
     spec.cores.clone().map_or(Placement::Even, Placement::Cores)
 }
 
-fn call(spec: Spec, driver: &dyn Driver) -> Result<u8, Refusal> {
+fn call(spec: Spec, driver: &Driver) -> Result<u8, Refusal> {
     let host = if spec.host.contains(':') {
         format!("[{}]", spec.host.trim_matches(['[', ']']))
     } else {
@@ -62,13 +62,12 @@ fn call(spec: Spec, driver: &dyn Driver) -> Result<u8, Refusal> {
         ..driver.client(protocol(&spec))
     };
     let (phase, name) = (spec.phase(), spec.program.name());
-    driver.check(&config, &phase)?;
-    let interrupt = driver.on_signals()?;
+    (driver.check)(&config, &phase)?;
+    let interrupt = (driver.on_signals)()?;
     let mut reporter = Reporter::new(spec, remote, driver)?;
     driver.call(&config, &phase, &interrupt, name, &mut |event| reporter.on_event(event))?;
     let (status, reason) = (reporter.run.status, reporter.run.reason.clone());
-    reporter.note(&Event::End { status, reason: reason.clone() });
-    tell(&reporter.printer.spec, driver, reporter.saved.finish());
+    reporter.run.save(&Event::End { status, reason: reason.clone() });
     reporter.run.finish();
     match status {
         Status::Complete => reporter.failure.map_or(Ok(0), |text| Err(Refusal::Failed(text))),
@@ -80,42 +79,40 @@ fn call(spec: Spec, driver: &dyn Driver) -> Result<u8, Refusal> {
 /// The printout, the file of the run, and what neither of them tells.
 struct Reporter<'a> {
     printer: Printer,
-    saved: Box<dyn Journal>,
-    driver: &'a dyn Driver,
+    driver: &'a Driver,
     run: Run<'a>,
     /// A test whose ends disagree has no result.
     failure: Option<String>,
 }
 
 impl Reporter<'_> {
-    fn new(spec: Spec, remote: String, driver: &dyn Driver) -> Result<Reporter<'_>, Refusal> {
-        let saved = driver.journal(spec.save.as_ref(), spec.program.serves())?;
-        let run = Run::new(driver, format!("{}:", spec.program.name()));
-        Ok(Reporter { printer: Printer::new(spec, remote), saved, driver, run, failure: None })
+    fn new(spec: Spec, remote: String, driver: &Driver) -> Result<Reporter<'_>, Refusal> {
+        let run = Run::new(driver, format!("{}:", spec.program.name()))
+            .saved(spec.save.as_ref(), spec.program.serves())?;
+        Ok(Reporter { printer: Printer::new(spec, remote), driver, run, failure: None })
     }
 
     fn on_event(&mut self, event: &Event) {
+        self.run.save(event);
         self.note(event);
         self.run.on_event(event);
         if let Event::Connection(record) = event {
             self.failure = self.failure.take().or_else(|| record.error.clone());
         }
-        // With a closed stdout the exit code still tells the result.
-        let _ = self.printer.on_event(event, &mut self.driver.stdout());
+        self.driver.print(&self.printer.on_event(event));
     }
 
-    /// Keeps an event, and says what no table can.
-    fn note(&mut self, event: &Event) {
+    /// Says what no table can.
+    fn note(&self, event: &Event) {
         let spec = &self.printer.spec;
         let name = spec.program.name();
-        tell(spec, self.driver, self.saved.on_event(event));
         if let (Event::Local(totals), Some(asked)) = (event, spec.buffer)
             && let Some(got) =
                 totals.effective.as_ref().and_then(|e| Some(granted(e.sndbuf?.min(e.rcvbuf?).into())))
             && got < asked
         {
             let limits = "net.core.wmem_max and net.core.rmem_max";
-            self.driver.say(&format_args!(
+            self.driver.say(format_args!(
                 "{name}: -S {asked}: the system gave socket buffers of {got} bytes ({limits})"
             ));
         }
@@ -126,15 +123,8 @@ impl Reporter<'_> {
                 "the responder's card, or its program, gave none",
             );
             let why = if spec.program.serves() { own } else { remote };
-            self.driver.say(&format_args!("{name}: no stamps of the card (-N): {why}"));
+            self.driver.say(format_args!("{name}: no stamps of the card (-N): {why}"));
         }
-    }
-}
-
-/// Tells what is wrong with the file of the run.
-fn tell(spec: &Spec, driver: &dyn Driver, kept: Result<(), String>) {
-    if let Err(text) = kept {
-        driver.say(&format_args!("{}: {text}", spec.program.name()));
     }
 }
 
@@ -166,7 +156,7 @@ fn check_cards(spec: &Spec) -> Result<(), String> {
 }
 
 /// Runs a responder or a receiver.
-fn serve(mut spec: Spec, driver: &dyn Driver) -> Result<u8, Refusal> {
+fn serve(mut spec: Spec, driver: &Driver) -> Result<u8, Refusal> {
     check_cards(&spec)?;
     let any = if spec.v6 { IpAddr::from([0u16; 8]) } else { IpAddr::from([0u8; 4]) };
     let records = spec.packet_tests.records != PacketTestRecords::None;
@@ -177,13 +167,11 @@ fn serve(mut spec: Spec, driver: &dyn Driver) -> Result<u8, Refusal> {
         exit_after: (spec.program == Program::TcpResp && spec.verbose && records).then_some(1),
         ..driver.server(protocol(&spec), spec.phase())?
     })?;
-    let interrupt = driver.on_signals()?;
-    if let Some(at) = bound.addresses().first() {
-        spec.port = at.port();
-    }
+    let interrupt = (driver.on_signals)()?;
+    spec.port = bound.port().unwrap_or(spec.port);
     let mut reporter = Reporter::new(spec, String::new(), driver)?;
-    reporter.on_event(&Event::Begin(Box::new(bound.begin(driver.command().to_vec()))));
-    bound.run(&interrupt, &mut |event| reporter.on_event(event))?;
+    reporter.on_event(&Event::Begin(Box::new(bound.begin)));
+    (bound.run)(&interrupt, &mut |event| reporter.on_event(event))?;
     reporter.run.finish();
     Ok(0)
 }

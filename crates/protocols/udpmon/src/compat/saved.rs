@@ -5,36 +5,27 @@ use super::print::Printer;
 use crate::{PacketTest, PacketTestRole, PacketTestSettings};
 use compat::options::Request;
 use model::{Event, Outcome};
-use std::io::{self, Write};
 
-/// Prints a saved run as `program` would have printed it. One of the programs' own runs brings its command line; of another the
+/// A saved run as `program` would have printed it. One of the programs' own runs brings its command line; of another the
 /// settings are those of its first phase, and all columns are printed.
 ///
 /// # Errors
-/// When it has no test of UDPmon or tcpmon, or `out` cannot be written.
-pub(crate) fn print(
-    program: Program,
-    outcome: &Outcome,
-    events: &[Event],
-    out: &mut dyn Write,
-) -> io::Result<()> {
+/// When it has no test of UDPmon or tcpmon that the program prints.
+pub(crate) fn print(program: Program, outcome: &Outcome, events: &[Event]) -> Result<String, String> {
     let tests = || PacketTest::all(outcome);
     let Some(first) = tests().next() else {
-        return Err(io::Error::other(format!("this run has no tests that {} could print", program.name())));
+        return Err(format!("this run has no tests that {} could print", program.name()));
     };
     let latency = program == Program::Req;
     if tests().all(|test| test.latency.is_some() != latency) {
         let kind = if latency { "no round trips" } else { "nothing but round trips" };
-        return Err(io::Error::other(format!(
-            "this run has {kind}: {} could not have printed it",
-            program.name()
-        )));
+        return Err(format!("this run has {kind}: {} could not have printed it", program.name()));
     }
     let remote = first.peer.rsplit_once(':').map_or(first.peer.as_str(), |(host, _)| host);
     let remote = remote.trim_matches(['[', ']']).to_owned();
     let spec = spec(program, outcome, &remote);
     let mut printer = Printer::new(spec, remote);
-    events.iter().try_for_each(|event| printer.on_event(event, out))
+    Ok(events.iter().map(|event| printer.on_event(event)).collect())
 }
 
 /// The command line of the run, or one that asks for what it found.

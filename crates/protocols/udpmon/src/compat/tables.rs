@@ -6,9 +6,9 @@ use crate::{
     PacketTest, PacketTestClock, PacketTestCpu, PacketTestHost, PacketTestIp, PacketTestLost,
     PacketTestRecord, PacketTestRecords,
 };
+use compat::Text;
 use compat::number::g;
 use metrics::{Binned, Clamped, Shape, real, seconds};
-use std::io::{self, Write};
 
 /// Names of a Mellanox card's counters, which head the columns of every card.
 const CARD: [&str; 9] = [
@@ -60,9 +60,9 @@ pub(super) fn interfaces(end: char, host: &PacketTestHost) -> String {
 }
 
 /// Interfaces in a table of their own.
-pub(super) fn interface_table(end: char, host: &PacketTestHost, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{}", interface_titles(end))?;
-    interface_rows(host).try_for_each(|row| writeln!(out, "{row}"))
+pub(super) fn interface_table(end: char, host: &PacketTestHost, out: &mut Text) {
+    writeln!(out, "{}", interface_titles(end));
+    interface_rows(host).for_each(|row| writeln!(out, "{row}"));
 }
 
 /// Titles of the columns of TCP's counters.
@@ -118,8 +118,8 @@ pub(super) fn shape(hist: &Binned, as_original: bool) -> Shape {
     if as_original { hist.shape_as_original() } else { hist.shape() }
 }
 
-pub(super) fn histogram(number: usize, title: &str, hist: &Binned, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "Hist {number:>8} {title}")?;
+pub(super) fn histogram(number: usize, title: &str, hist: &Binned, out: &mut Text) {
+    writeln!(out, "Hist {number:>8} {title}");
     writeln!(
         out,
         " counts {} mean {:.2} underflows {} overflows {}",
@@ -127,28 +127,26 @@ pub(super) fn histogram(number: usize, title: &str, hist: &Binned, out: &mut dyn
         hist.mean(),
         hist.under,
         hist.over
-    )?;
+    );
     for (n, bin) in hist.bins.iter().enumerate() {
-        writeln!(out, "{} ; {bin}", hist.edge(n))?;
+        writeln!(out, "{} ; {bin}", hist.edge(n));
     }
-    Ok(())
 }
 
 /// Histograms with their numbers and titles, from the first on.
-pub(super) fn histograms<'a>(all: impl Iterator<Item = &'a Binned>, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn histograms<'a>(all: impl Iterator<Item = &'a Binned>, out: &mut Text) {
     for (n, hist) in all.enumerate() {
-        histogram(n, TITLES.get(n).copied().unwrap_or_default(), hist, out)?;
+        histogram(n, TITLES.get(n).copied().unwrap_or_default(), hist, out);
     }
-    Ok(())
 }
 
 /// What follows the histogram of round trips.
-pub(super) fn histogram_shape(hist: &Binned, as_original: bool, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn histogram_shape(hist: &Binned, as_original: bool, out: &mut Text) {
     let s = shape(hist, as_original);
-    writeln!(out, " counts {}; underflows {}; overflows {}; ", s.count, hist.under, hist.over)?;
+    writeln!(out, " counts {}; underflows {}; overflows {}; ", s.count, hist.under, hist.over);
     let [mean, sigma, skew, kurtosis] = [s.mean, s.sigma, s.skew, s.kurtosis].map(|value| g(value, 4));
-    writeln!(out, " mean {mean} sigma {sigma}; coeff_skew {skew}; coeff_kurtosis {kurtosis}; ")?;
-    writeln!(out, " median {}; 25-quartile {}; 75-quartile {}; ", s.median, s.q1, s.q3)
+    writeln!(out, " mean {mean} sigma {sigma}; coeff_skew {skew}; coeff_kurtosis {kurtosis}; ");
+    writeln!(out, " median {}; 25-quartile {}; 75-quartile {}; ", s.median, s.q1, s.q3);
 }
 
 /// When a line is told: seconds since 1970, days of Excel, and hours since the `first` line.
@@ -182,10 +180,10 @@ fn one_way(test: &PacketTest, received: i64, sent: i64, as_original: bool) -> f6
 }
 
 /// The records that were asked for. A receiver knows nothing of the sender's clock: its have no one-way times.
-pub(super) fn records(spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn records(spec: &Spec, test: &PacketTest, out: &mut Text) {
     let receives = spec.program == Program::Recv;
     match spec.packet_tests.records {
-        PacketTestRecords::None => Ok(()),
+        PacketTestRecords::None => {}
         PacketTestRecords::Packets { skip, .. } if receives => received(spec, &test.records, skip, out),
         PacketTestRecords::Packets { skip, .. } => packets(test, skip, spec.as_original, out),
         PacketTestRecords::Lost { skip, n } => lost(spec, test, skip, n, out),
@@ -193,21 +191,21 @@ pub(super) fn records(spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io
 }
 
 /// Packets one by one.
-fn packets(test: &PacketTest, skip: u32, as_original: bool, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, " num packets skipped =; {skip}")?;
+fn packets(test: &PacketTest, skip: u32, as_original: bool, out: &mut Text) {
+    writeln!(out, " num packets skipped =; {skip}");
     writeln!(
         out,
         "packet; recv_time 0.1us; send_time 0.1us; diff 0.1us; 1-way time us; ;delta recv_time us; delta send_time us; delta 1-way \
          time us; ;HW system time ns; HW raw time ns; ;delta HW system time us; delta HW raw time us;  "
-    )?;
+    );
     let mut last: Option<(&PacketTestRecord, f64)> = None;
     for (number, row) in (u64::from(skip) + 1..).zip(&test.records) {
         let PacketTestRecord { received, sent, system_ns, raw_ns } = *row;
         let way = one_way(test, received, sent, as_original);
         let diff = received.saturating_sub(sent);
-        write!(out, " {number}; {received}; {sent}; {diff}; {}; ;", g(way, 6))?;
+        write!(out, " {number}; {received}; {sent}; {diff}; {}; ;", g(way, 6));
         match last.replace((row, way)) {
-            None => writeln!(out)?,
+            None => writeln!(out),
             Some((before, before_way)) if received != 0 && before.received != 0 => write!(
                 out,
                 " {}; {}; {}; ; {system_ns}; {raw_ns}; ; {}; {}; ;",
@@ -216,12 +214,11 @@ fn packets(test: &PacketTest, skip: u32, as_original: bool, out: &mut dyn Write)
                 g(way - before_way, 6),
                 micro(system_ns, before.system_ns),
                 micro(raw_ns, before.raw_ns)
-            )?,
-            Some(_) => write!(out, " 0; 0; 0; ; 0; 0; ;")?,
+            ),
+            Some(_) => write!(out, " 0; 0; 0; ; 0; 0; ;"),
         }
-        writeln!(out)?;
+        writeln!(out);
     }
-    Ok(())
 }
 
 /// A receiver's differences of times: tenths, which the original heads as microseconds.
@@ -231,22 +228,22 @@ fn step(spec: &Spec, now: i64, before: i64) -> String {
 }
 
 /// Packets one by one, as `udpmon_recv` prints them.
-fn received(spec: &Spec, rows: &[PacketTestRecord], skip: u32, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "recv_time ipg us; send_time ipg us; ")?;
-    writeln!(out, " num packets skipped =; {skip}")?;
+fn received(spec: &Spec, rows: &[PacketTestRecord], skip: u32, out: &mut Text) {
+    writeln!(out, "recv_time ipg us; send_time ipg us; ");
+    writeln!(out, " num packets skipped =; {skip}");
     writeln!(
         out,
         "packet num; recv_time 0.1us; send_time 0.1us; diff 0.1us; ;delta recv_time us; delta send_time us; ;HW system time ns; HW raw \
          time ns; ;delta HW system time us; delta HW raw time us;  "
-    )?;
+    );
     let mut last: Option<&PacketTestRecord> = None;
     for (number, row) in (u64::from(skip) + 1..).zip(rows) {
         let PacketTestRecord { received, sent, system_ns, raw_ns } = *row;
         // The original takes them the other way round.
         let diff = received.saturating_sub(sent) * if spec.as_original { -1 } else { 1 };
-        write!(out, " {number}; {received}; {sent}; {diff}; ;")?;
+        write!(out, " {number}; {received}; {sent}; {diff}; ;");
         match last.replace(row) {
-            None => write!(out, " ; ; ; {system_ns}; {raw_ns}; ; ; ; ;")?,
+            None => write!(out, " ; ; ; {system_ns}; {raw_ns}; ; ; ; ;"),
             Some(before) => write!(
                 out,
                 "{}; {}; ; {system_ns}; {raw_ns}; ; {}; {}; ;",
@@ -254,24 +251,23 @@ fn received(spec: &Spec, rows: &[PacketTestRecord], skip: u32, out: &mut dyn Wri
                 step(spec, sent, before.sent),
                 micro(system_ns, before.system_ns),
                 micro(raw_ns, before.raw_ns)
-            )?,
+            ),
         }
         // In place of the end of a line the original prints these two characters.
-        if spec.as_original { write!(out, "/n")? } else { writeln!(out)? }
+        if spec.as_original { write!(out, "/n") } else { writeln!(out) }
     }
-    Ok(())
 }
 
 /// The records of lost packets: `rows` rows, as the original prints, empty ones included.
-fn lost(spec: &Spec, test: &PacketTest, skip: u32, rows: u32, out: &mut dyn Write) -> io::Result<()> {
+fn lost(spec: &Spec, test: &PacketTest, skip: u32, rows: u32, out: &mut Text) {
     let sends = spec.program != Program::Recv;
     let (titles, gap) = if sends { (" diff 0.1us; one_way time us;", " ;") } else { ("", "") };
-    writeln!(out, " num packets skipped =; {skip}")?;
+    writeln!(out, " num packets skipped =; {skip}");
     writeln!(
         out,
         "lost event; recv_time 0.1us; send_time 0.1us;{titles} lost packet num;{gap}delta recv_time us; delta send_time us; num \
          packets between losses;"
-    )?;
+    );
     let empty = if spec.as_original { usize::clamped(rows).saturating_sub(test.lost.len()) } else { 0 };
     let nothing = std::iter::repeat_n(PacketTestLost::default(), empty);
     let mut last = PacketTestLost::default();
@@ -285,8 +281,7 @@ fn lost(spec: &Spec, test: &PacketTest, skip: u32, rows: u32, out: &mut dyn Writ
             step(spec, received, last.received),
             step(spec, sent, last.sent),
             number.saturating_sub(last.number)
-        )?;
+        );
         last = row;
     }
-    Ok(())
 }

@@ -3,11 +3,11 @@
 use super::args::Spec;
 use super::tables;
 use crate::{PacketTest, PacketTestCounts, PacketTestHost, PacketTestPut, PacketTestRecords};
+use compat::Text;
 use compat::number::{g, ratio};
 use metrics::{Clamped, SECOND, SocketState, real};
 use std::collections::HashMap;
 use std::fmt::Display;
-use std::io::{self, Write};
 
 /// Title of the histogram of the times that messages take to be sent.
 const PUTS: &str = "network put time us";
@@ -16,24 +16,23 @@ const PUTS: &str = "network put time us";
 const NEW_MSS: u32 = 536;
 
 /// Properties of the connection, and the titles of `-i`.
-pub(super) fn connected(spec: &Spec, mss: Option<u32>, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn connected(spec: &Spec, mss: Option<u32>, out: &mut Text) {
     if let Some(mss) = mss {
-        writeln!(out, " The TCP maximum segment size created soc {NEW_MSS}  connected soc {mss}")?;
+        writeln!(out, " The TCP maximum segment size created soc {NEW_MSS}  connected soc {mss}");
     }
     if spec.packet_tests.every_ns.is_some() {
         writeln!(
             out,
             "Time;\t Bytes sent;\t Rate Gbit/s;\t Retrans;\t Cwnd MBytes;\t TCPInSegs;\t TCPOutSegs "
-        )?;
+        );
     }
-    Ok(())
 }
 
 /// The titles and the line of a test.
-pub(super) fn line(spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn line(spec: &Spec, test: &PacketTest, out: &mut Text) {
     if !spec.quiet {
-        writeln!(out, " {} bytes; ", test.size)?;
-        titles(spec, test, out)?;
+        writeln!(out, " {} bytes; ", test.size);
+        titles(spec, test, out);
     }
     let counts = test.counts.unwrap_or_default();
     // The original's watch starts with each burst, and stops when the last message is begun.
@@ -53,7 +52,7 @@ pub(super) fn line(spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io::R
         g(us, 6),
         g(ratio(8.0 * size * sent, us), 6),
         g(rate, 6)
-    )?;
+    );
     // The receiver's time runs from the end of the first message, which is not in it; the original counts it.
     let (span, first) = (real(counts.span) / 10.0, if spec.as_original { 0.0 } else { 1.0 });
     let received = (real(counts.received) - first).max(0.0);
@@ -65,44 +64,46 @@ pub(super) fn line(spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io::R
         g(ratio(span, received), 6),
         u64::clamped(span),
         g(ratio((real(counts.bytes) - first * size).max(0.0) * 8.0, span), 6)
-    )?;
+    );
     let (interfaces_apart, cpus_apart) = spec.apart;
     for (end, host) in [('L', &test.local), ('R', &test.remote)] {
         let net = if interfaces_apart { String::new() } else { tables::interfaces(end, host) };
-        write!(out, "{net}{}", tables::tcp(end, host))?;
+        write!(out, "{net}{}", tables::tcp(end, host));
     }
-    write!(out, "{}{}", tables::card('R', &test.remote, 0), tables::card('R', &test.remote, 1))?;
+    write!(out, "{}{}", tables::card('R', &test.remote, 0), tables::card('R', &test.remote, 1));
     if !cpus_apart {
-        write!(out, "{}{}", tables::cpus('L', &test.local.cpus), tables::cpus('R', &test.remote.cpus))?;
+        write!(out, "{}{}", tables::cpus('L', &test.local.cpus), tables::cpus('R', &test.remote.cpus));
     }
-    writeln!(out, "  ")?;
+    writeln!(out, "  ");
     if interfaces_apart {
         for (end, host) in [('L', &test.local), ('R', &test.remote)] {
-            tables::interface_table(end, host, out)?;
+            tables::interface_table(end, host, out);
         }
     }
     if cpus_apart {
         for (end, host) in [('L', &test.local), ('R', &test.remote)] {
-            writeln!(out, "{}", tables::cpu_titles(end, host.cpus.get(..1).unwrap_or_default()))?;
+            writeln!(out, "{}", tables::cpu_titles(end, host.cpus.get(..1).unwrap_or_default()));
             let rows = tables::cpus(end, &host.cpus);
-            rows.split_inclusive("; ;").try_for_each(|row| writeln!(out, "{row}"))?;
+            rows.split_inclusive("; ;").for_each(|row| writeln!(out, "{row}"));
         }
     }
     if let Some(hist) = test.gaps.as_ref().filter(|_| spec.packet_tests.histograms) {
         // Twice, as the original does for the sake of its spreadsheets.
-        tables::histogram(0, PUTS, hist, out)?;
-        tables::histogram(0, PUTS, hist, out)?;
+        tables::histogram(0, PUTS, hist, out);
+        tables::histogram(0, PUTS, hist, out);
     }
-    if spec.packet_tests.records == PacketTestRecords::None { Ok(()) } else { puts(test, out) }
+    if spec.packet_tests.records != PacketTestRecords::None {
+        puts(test, out);
+    }
 }
 
 /// Messages one by one: how long each took, and what the kernel knew of the connection before it.
-fn puts(test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
+fn puts(test: &PacketTest, out: &mut Text) {
     writeln!(
         out,
         "InfoStore; network_time_us; write_blksize_bytes; send_loop; soc_fd; elapsed_time_us; recv_bufSize; send_bufSize; \
          tcpi_snd_ssthresh; tcpi_snd_cwnd_octets; tcpi_rtt; tcpi_rttvar; tcpi_retrans  "
-    )?;
+    );
     let mut again = 0;
     for (n, put) in test.puts.iter().enumerate() {
         let retransmits = put.socket.map_or(again, |socket| socket.retransmits);
@@ -110,9 +111,8 @@ fn puts(test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
         again = retransmits;
         let bytes = if put.bytes > 0 { put.bytes } else { test.size.into() };
         let kernel = |s: &SocketState| [s.ssthresh.into(), s.cwnd_bytes, s.rtt_us.into(), s.rttvar_us.into()];
-        writeln!(out, "{}{} ; ", record(n, put, bytes, kernel), or_dash(more))?;
+        writeln!(out, "{}{} ; ", record(n, put, bytes, kernel), or_dash(more));
     }
-    Ok(())
 }
 
 /// What the kernel said; a dash where it was not asked.
@@ -142,36 +142,36 @@ fn record<const N: usize>(
 }
 
 /// A responder's histograms and records of a connection that has ended.
-pub(super) fn noted(spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn noted(spec: &Spec, test: &PacketTest, out: &mut Text) {
     if spec.packet_tests.histograms {
         let hists = test.gaps.iter().chain(&test.others);
         let titles = ["Time between messages us", "Message read time us"];
         // Both have the number 0, as the original's have.
-        hists.zip(titles).try_for_each(|(hist, title)| tables::histogram(0, title, hist, out))?;
+        hists.zip(titles).for_each(|(hist, title)| tables::histogram(0, title, hist, out));
     }
     if spec.packet_tests.records == PacketTestRecords::None {
-        return Ok(());
+        return;
     }
     writeln!(
         out,
         "InfoStore; network_time_us; read blksize_bytes; recv_loop; tcp_soc; elapsed_time_us; recv_bufSize; send_bufSize; \
          tcpi_rcv_ssthresh; tcpi_rcv_rtt; tcpi_rcv_space  "
-    )?;
-    test.puts.iter().enumerate().try_for_each(|(n, put)| {
+    );
+    for (n, put) in test.puts.iter().enumerate() {
         let kernel = |s: &SocketState| [s.rcv_ssthresh.into(), s.rcv_rtt_us.into(), s.rcv_space.into()];
-        writeln!(out, "{}", record(n, put, put.bytes, kernel))
-    })
+        writeln!(out, "{}", record(n, put, put.bytes, kernel));
+    }
 }
 
 /// What a responder tells of a connection that has ended.
-pub(super) fn received(spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn received(spec: &Spec, test: &PacketTest, out: &mut Text) {
     let counts = test.counts.unwrap_or_default();
     let local = &test.remote;
     writeln!(
         out,
         " Recv soc_buf_size; num_recv; bytes_recv; Recv time/Frame; recv_time; recv_data_rate Mbit;{}",
         host_titles(local)
-    )?;
+    );
     let (span, first) = (real(counts.span) / 10.0, if spec.as_original { 0.0 } else { 1.0 });
     let messages = (real(counts.received) - first).max(0.0);
     // All messages of a connection are of one size but for the last.
@@ -185,8 +185,8 @@ pub(super) fn received(spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> i
         g(ratio(span, messages), 6),
         u64::clamped(span),
         g(ratio(bytes * 8.0, span), 6)
-    )?;
-    writeln!(out, "{}", host(local))
+    );
+    writeln!(out, "{}", host(local));
 }
 
 /// Titles of what a responder tells of its host.
@@ -202,25 +202,25 @@ pub(super) fn host(host: &PacketTestHost) -> String {
     format!("{cpus}{interfaces}{}{cards}", tables::tcp('L', host))
 }
 
-fn titles(spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
+fn titles(spec: &Spec, test: &PacketTest, out: &mut Text) {
     write!(
         out,
         " pkt len; soc_buf_size; num_sent; wait_time; Time/frame us; Send_time; send_data_rate Mbit; TCPOutSegs; \
          tcpi_total_retrans; tcp_retrans_rate%;  ; Recv soc_buf_size; num_recv; bytes_recv; Recv time/Frame; recv_time; \
          recv_data_rate Mbit;  ;"
-    )?;
+    );
     let (interfaces_apart, cpus_apart) = spec.apart;
     for end in ['L', 'R'] {
         let net = if interfaces_apart { String::new() } else { tables::interface_titles(end) };
-        write!(out, "{net}{}", tables::tcp_titles(end))?;
+        write!(out, "{net}{}", tables::tcp_titles(end));
     }
-    write!(out, "{}{}", tables::card_titles('R'), tables::card_titles('R'))?;
+    write!(out, "{}{}", tables::card_titles('R'), tables::card_titles('R'));
     if !cpus_apart {
         let (local, remote) =
             (tables::cpu_titles('L', &test.local.cpus), tables::cpu_titles('R', &test.remote.cpus));
-        write!(out, "{local}  ;{remote}")?;
+        write!(out, "{local}  ;{remote}");
     }
-    writeln!(out)
+    writeln!(out);
 }
 
 /// What a clock may be behind of a whole second, ns.
@@ -236,11 +236,11 @@ pub(super) struct Progress {
 
 impl Progress {
     /// A line of `-i`: what left since the line before, and the segments of the whole host since the start.
-    pub(super) fn line(&mut self, spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
-        let Some(last) = test.puts.last() else { return Ok(()) };
+    pub(super) fn line(&mut self, spec: &Spec, test: &PacketTest, out: &mut Text) {
+        let Some(last) = test.puts.last() else { return };
         // The test's own end is told by its result.
         if spec.packet_tests.time_ns.is_some_and(|ns| last.at_ns >= ns - ns / 100) {
-            return Ok(());
+            return;
         }
         let socket = last.socket.unwrap_or_default();
         let bytes = test.sent * u64::from(test.size);
@@ -255,7 +255,7 @@ impl Progress {
             real(socket.cwnd_bytes) / 1e6,
             test.local.ip.tcp_in,
             test.local.ip.tcp_out
-        )
+        );
     }
 }
 
@@ -271,9 +271,9 @@ pub(super) struct Snapshots {
 
 impl Snapshots {
     /// A line of `-i`: what came on a connection since the line before.
-    pub(super) fn line(&mut self, spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
+    pub(super) fn line(&mut self, spec: &Spec, test: &PacketTest, out: &mut Text) {
         if !std::mem::replace(&mut self.titled, true) {
-            snapshot_titles(spec, test, out)?;
+            snapshot_titles(spec, test, out);
         }
         let now = test.counts.unwrap_or_default();
         let before = self.told.insert(test.peer.clone(), now).unwrap_or_default();
@@ -297,7 +297,7 @@ impl Snapshots {
             g(us, 6),
             g(ratio(us, real(messages - first)), 6),
             g(ratio(8.0 * timed, us), 6)
-        )?;
+        );
         self.lines += 1;
         let (local, sender) =
             (&test.remote, if spec.as_original { String::new() } else { format!("{}; ", test.peer) });
@@ -308,7 +308,7 @@ impl Snapshots {
             local.ip.tcp_in,
             local.ip.tcp_out,
             host(local)
-        )
+        );
     }
 
     pub(super) fn over(&mut self, test: &PacketTest) {
@@ -333,7 +333,7 @@ const SENDERS: [&str; 13] = [
     "snd inital MSS",
 ];
 
-fn snapshot_titles(spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io::Result<()> {
+fn snapshot_titles(spec: &Spec, test: &PacketTest, out: &mut Text) {
     writeln!(
         out,
         "num; linux time; excel time; hour; num_recv;  Bytes Recv; Bytes/frame; elapsed time us; time/recv pkt; recv_user_data_rate \
@@ -341,7 +341,7 @@ fn snapshot_titles(spec: &Spec, test: &PacketTest, out: &mut dyn Write) -> io::R
         SENDERS.join("; "),
         host_titles(&test.remote),
         if spec.as_original { "" } else { "sender; " }
-    )
+    );
 }
 
 #[cfg(test)]

@@ -7,13 +7,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 const ANY: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)];
 
-fn addresses(driver: &dyn Driver, names: &[String], port: u16) -> Result<Vec<SocketAddr>, Refusal> {
+fn addresses(driver: &Driver, names: &[String], port: u16) -> Result<Vec<SocketAddr>, Refusal> {
     let mut found = Vec::new();
     for name in names {
         let all = match name.as_str() {
             "*" => ANY.map(|any| SocketAddr::new(any, port)).to_vec(),
             name => {
-                let peers = driver.resolve(&[name.to_owned()], port, false, false);
+                let peers = (driver.resolve)(name, port, false, false);
                 let usage = |(Refusal::Usage(text) | Refusal::Failed(text))| Refusal::Usage(text);
                 peers.map_err(usage)?.iter().map(|peer| peer.address).collect()
             }
@@ -28,7 +28,7 @@ fn addresses(driver: &dyn Driver, names: &[String], port: u16) -> Result<Vec<Soc
 }
 
 /// A client's targets and local addresses; families that only one of the two has are left out.
-pub(super) fn client(spec: &Spec, driver: &dyn Driver) -> Result<Resolved, Refusal> {
+pub(super) fn client(spec: &Spec, driver: &Driver) -> Result<Resolved, Refusal> {
     let mut targets = addresses(driver, &spec.targets, spec.port)?;
     let any = ["*".to_owned()];
     let binds = if spec.binds.is_empty() { &any[..] } else { &spec.binds };
@@ -50,7 +50,7 @@ fn listed<T: ToString>(all: &[T]) -> String {
     all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-pub(super) fn server(spec: &Spec, driver: &dyn Driver) -> Result<Resolved, Refusal> {
+pub(super) fn server(spec: &Spec, driver: &Driver) -> Result<Resolved, Refusal> {
     Ok(Resolved { listens: addresses(driver, &spec.listens, spec.port)?, ..Resolved::default() })
 }
 

@@ -1,6 +1,7 @@
 use super::*;
 use crate::compat::args::{Request, read};
 use crate::compat::printer::Console;
+use compat::Printed;
 use metrics::{Frames, Framing, SECOND};
 use model::{Begin, HostSnapshot, NicSnapshot, Traffic};
 use uuid::Uuid;
@@ -283,15 +284,15 @@ fn text_files_tell_the_wall_clock() {
 fn a_run_on_the_console() {
     let mut transcript = transcript("-target:a -consoleverbosity:1", localhost());
     let mut console = Console::new(1, Transport::Tcp);
-    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let mut printed = Printed::default();
     let begin = Event::Begin(Box::default());
     let stop = Event::PhaseEnd { status: Status::Complete, reason: None };
     for event in [begin, interval(0, 8 * 37, 0), local(), stop, end()] {
         for item in transcript.on_event(&event) {
-            console.show(&item, &mut out, &mut err).unwrap();
+            console.show(&item, &mut printed);
         }
     }
-    let out = String::from_utf8(out).unwrap();
+    let out = printed.out.0;
     let from = out.find("Legend:").unwrap();
     let want = "\
 Legend:
@@ -311,5 +312,5 @@ Legend:
   Historic Connection Statistics (all connections over the complete lifetime)  
 ";
     assert!(out[from..].starts_with(want), "{}", &out[from..]);
-    assert!(err.is_empty());
+    assert!(printed.err.0.is_empty());
 }

@@ -17,7 +17,7 @@ fn portion(spec: &Spec, bytes: u64, seconds: f64, calls: u64) -> Event {
 
 fn printed(spec: &Spec, events: &[Event]) -> (Vec<String>, Vec<String>) {
     let mut printer = Printer::new(spec.clone(), false);
-    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let (mut out, mut err) = (String::new(), String::new());
     let start = Event::Start { at: Wall(0) };
     let up = Event::Established {
         local: ([192, 168, 212, 18], 5001).into(),
@@ -26,9 +26,11 @@ fn printed(spec: &Spec, events: &[Event]) -> (Vec<String>, Vec<String>) {
     };
     let end = Event::PhaseEnd { status: Status::Complete, reason: None };
     for event in [&start, &up].into_iter().chain(events).chain([&end]) {
-        printer.on_event(event, &mut out, &mut err).unwrap();
+        let printed = printer.on_event(event);
+        out += &printed.out.0;
+        err += &printed.err.0;
     }
-    let lines = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap().lines().map(str::to_owned).collect();
+    let lines = |text: String| text.lines().map(str::to_owned).collect();
     (lines(out), lines(err))
 }
 
@@ -179,7 +181,7 @@ fn nothing_measured_is_a_failure_unless_the_user_ended_it() {
     for (status, failed) in [(Status::Complete, true), (Status::Failed, true), (Status::Interrupted, false)] {
         let mut printer = Printer::new(teldat(Role::Receive), false);
         let end = Event::PhaseEnd { status, reason: None };
-        printer.on_event(&end, &mut io::sink(), &mut io::sink()).unwrap();
+        printer.on_event(&end);
         assert_eq!(printer.failed, failed, "{status:?}");
     }
 }

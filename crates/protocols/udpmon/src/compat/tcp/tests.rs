@@ -36,13 +36,13 @@ fn said(words: &str, snapshot: Option<PacketTest>, test: PacketTest, tcp: TcpInf
     }))
     .unwrap();
     let test = PacketTest { connection: Some(id), ..test };
-    let mut out = Vec::new();
-    let mut hear = |event: Event| printer.on_event(&event, &mut out).unwrap();
-    hear(Event::Begin(Box::default()));
-    snapshot.into_iter().for_each(|test| hear(test.event()));
-    hear(PacketTest { over: true, ..test }.event());
-    hear(Event::Connection(Box::new(record)));
-    String::from_utf8(out).unwrap()
+    let test = PacketTest { over: true, ..test };
+    [Event::Begin(Box::default())]
+        .into_iter()
+        .chain(snapshot.map(|test| test.event()))
+        .chain([test.event(), Event::Connection(Box::new(record))])
+        .map(|event| printer.on_event(&event))
+        .collect()
 }
 
 fn cpu(user: i64, system: i64, idle: i64, softirq: i64) -> PacketTestCpu {
