@@ -224,6 +224,11 @@ impl Tally {
         self.ended[how as usize]
     }
 
+    /// Connections that ended in an error of any kind.
+    pub fn errors(&self) -> u64 {
+        self.count(Ending::NetworkError) + self.count(Ending::DataError) + self.count(Ending::ProtocolError)
+    }
+
     /// The entry of a remote address; `None` once [`MAX_REMOTES`] others are kept.
     pub fn remote(&mut self, at: IpAddr) -> Option<&mut Remote> {
         if self.remotes.len() >= MAX_REMOTES && !self.remotes.contains_key(&at) {

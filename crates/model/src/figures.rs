@@ -13,6 +13,11 @@ impl Interval {
     pub fn ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.start_ns)
     }
+
+    /// Connections that ended in an error of any kind, since the start.
+    pub fn errors(&self) -> u64 {
+        self.network_errors + self.data_errors
+    }
 }
 
 impl Point {

@@ -216,8 +216,7 @@ impl Console {
         let elapsed = format!("{:.2} s", seconds(interval.end_ns));
         let mut line = format!("{elapsed:>9}{}", cells.collect::<String>());
         line.push_str(&unusual(interval, self.messages));
-        let bad = interval.network_errors + interval.data_errors > 0;
-        page.line(if bad { Tone::Bad } else { Tone::Plain }, &line)
+        page.line(Tone::bad_if(interval.errors() > 0), &line)
     }
 }
 
@@ -400,7 +399,7 @@ fn connection_line(record: &ConnectionRecord, page: &mut Page<'_>) -> io::Result
         format_bytes(record.rx_bytes),
         format_duration(record.duration_ns),
     );
-    page.line(if record.error.is_some() { Tone::Bad } else { Tone::Plain }, &text)
+    page.line(Tone::bad_if(record.error.is_some()), &text)
 }
 
 fn notice(level: Level, text: &str, page: &mut Page<'_>) -> io::Result<()> {

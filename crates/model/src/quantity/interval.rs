@@ -140,8 +140,7 @@ impl Measure {
     pub const CONNECTS: Measure =
         measure("connects_per_s", Unit::PerSecond, |i, _| (i.ns() > 0).then(|| per_second(i.opened, i.ns())));
     /// Connections in error since the start.
-    pub const ERRORS: Measure =
-        measure("errors", Unit::Count, |i, _| Some(real(i.network_errors + i.data_errors)));
+    pub const ERRORS: Measure = measure("errors", Unit::Count, |i, _| Some(real(i.errors())));
     /// Datagrams sent per second.
     pub const DATAGRAMS_SENT: Measure = measure("datagrams_sent_per_s", Unit::PerSecond, |i, end| {
         Some(per_second(end.packets(i)?.counts.sent, i.ns().max(1)))

@@ -193,8 +193,7 @@ struct Held {
 impl Held {
     fn add(&mut self, tally: &Tally) {
         self.bytes = (self.bytes + tally.tx_bytes).saturating_sub(tally.ended_tx);
-        let failed = [Ending::NetworkError, Ending::DataError, Ending::ProtocolError];
-        self.failed += failed.map(|how| tally.count(how)).iter().sum::<u64>();
+        self.failed += tally.errors();
     }
 
     /// Whether each has moved its payload or failed.

@@ -356,7 +356,7 @@ impl Server {
             held.granting.session,
             totals.traffic.rx_bytes,
             totals.traffic.tx_bytes,
-            totals.network_errors + totals.data_errors + totals.protocol_errors
+            totals.errors()
         );
         self.stand(link, Standing::Ended);
         self.enter_idle(cx, link);

@@ -53,7 +53,7 @@ impl Load {
         self.total.after(&interval.local);
         self.open = interval.in_flight;
         self.opened += interval.opened;
-        self.errors = interval.network_errors + interval.data_errors;
+        self.errors = interval.errors();
     }
 }
 

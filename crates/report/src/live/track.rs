@@ -85,11 +85,6 @@ impl Track {
         self.last().map_or(0, |last| last.completed)
     }
 
-    /// Network errors, and data and protocol errors.
-    pub(super) fn errors(&self) -> (u64, u64) {
-        self.last().map_or((0, 0), |last| (last.network_errors, last.data_errors))
-    }
-
     /// The planned length, ns, of a phase whose intervals are all kept.
     pub(super) fn planned_ns(&self) -> Option<u64> {
         let planned = self.point.phase.ends_after()?;

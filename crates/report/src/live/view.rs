@@ -5,7 +5,7 @@ use super::figures::Figure;
 use super::grid::Grid;
 use super::keys::Press;
 use super::track::{Planned, SortBy, Track};
-use model::{Begin, Caveat, CpuUse, Event, Level, Meanwhile, Point};
+use model::{Begin, Caveat, CpuUse, Event, Interval, Level, Meanwhile, Point};
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -265,9 +265,9 @@ impl Known {
         if self.done.len() >= DONE {
             self.done.pop_front();
         }
-        let (network, data) = track.errors();
+        let errors = track.last().map_or(0, Interval::errors);
         let figures = super::figures::over(track, self.serving());
-        self.done.push_back(Past { setting: track.setting(), figures, errors: network + data });
+        self.done.push_back(Past { setting: track.setting(), figures, errors });
     }
 
     /// Looks for caveats of what a measurement has shown so far.

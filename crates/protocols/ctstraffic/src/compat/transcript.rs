@@ -168,7 +168,7 @@ impl Transcript {
 
     /// Connections that failed: for the exit code.
     pub(super) fn errors(&self) -> u64 {
-        self.local.as_ref().map_or(0, |n| n.network_errors + n.data_errors + n.protocol_errors)
+        self.local.as_ref().map_or(0, Totals::errors)
     }
 
     fn summary(&self) -> Vec<String> {

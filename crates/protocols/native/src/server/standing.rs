@@ -1,7 +1,7 @@
 //! Reports of the sessions' states, for the live view and pages.
 
 use super::Server;
-use metrics::{Ending, Tally};
+use metrics::Tally;
 use model::{Event, Served, Standing, Totals, Traffic};
 use transport::{Context, Link};
 
@@ -18,8 +18,7 @@ pub(super) struct Moved {
 impl Moved {
     /// What a session has moved that is over.
     pub(super) fn of(totals: &Totals) -> Self {
-        let errors = totals.network_errors + totals.data_errors + totals.protocol_errors;
-        Moved { total: totals.traffic, opened: totals.opened, errors, ..Moved::default() }
+        Moved { total: totals.traffic, opened: totals.opened, errors: totals.errors(), ..Moved::default() }
     }
 }
 
@@ -62,13 +61,12 @@ impl Server {
     /// An interval of a session is over.
     pub(super) fn moved(&mut self, link: Link, traffic: Traffic, tally: &Tally) {
         let Some(held) = self.clients.get_mut(&link).and_then(|v| v.held.as_mut()) else { return };
-        let ended = |how: Ending| tally.ended[how as usize];
         let moved = &mut held.moved;
         moved.latest = traffic;
         moved.total.after(&traffic);
         moved.open = tally.open;
         moved.opened += tally.opened;
-        moved.errors += ended(Ending::NetworkError) + ended(Ending::DataError) + ended(Ending::ProtocolError);
+        moved.errors += tally.errors();
         self.stand(link, Standing::Running);
     }
 }

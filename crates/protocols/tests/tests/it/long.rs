@@ -52,7 +52,7 @@ fn a_day_of_round_trips_is_counted_to_its_end() {
     assert_eq!(it.intervals.len(), 144);
     let came = it.local().pings.as_ref().unwrap().counts.received;
     assert!(came.abs_diff(DAY / SECOND / 20) <= 1, "{came}");
-    assert_eq!(it.local().network_errors + it.local().data_errors + it.local().protocol_errors, 0);
+    assert_eq!(it.local().errors(), 0);
     check_document(&net, client);
 }
 

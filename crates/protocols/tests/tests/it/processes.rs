@@ -80,7 +80,7 @@ fn a_process_that_dies_at_any_time_takes_its_connections_along_and_no_others() {
             let told = told(&net, client);
             let what = || format!("after {at} ns, of the server {of_server}: {told:#?}");
             let local = told.local();
-            let failed = local.network_errors + local.protocol_errors + local.data_errors;
+            let failed = local.errors();
             assert_eq!(local.completed + failed, 9, "{}", what());
             // A session that begins later does without it.
             assert!(failed <= 3 && (failed > 0 || at < 50 * MS), "{}", what());

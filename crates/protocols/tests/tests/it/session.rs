@@ -52,7 +52,7 @@ fn a_run_from_hello_to_result() {
                 "{}",
                 what()
             );
-            assert_eq!(local.network_errors + local.data_errors + local.protocol_errors, 0, "{}", what());
+            assert_eq!(local.errors(), 0, "{}", what());
             assert!(about(local.traffic.ns, 3 * SECOND), "{}", what());
             let seconds = local.traffic.ns as f64 / 1e9;
             let (up, down) =
@@ -145,7 +145,7 @@ fn connects_by_the_thousand() {
     assert_eq!(it.status(), Status::Complete);
     let local = it.local();
     assert!(local.completed.abs_diff(3_000) < 10, "{local:#?}");
-    assert_eq!(local.network_errors + local.data_errors + local.protocol_errors, 0, "{local:#?}");
+    assert_eq!(local.errors(), 0, "{local:#?}");
     assert!(it.remote[0].completed.abs_diff(local.completed) <= 2, "{it:#?}");
 }
 
@@ -173,7 +173,7 @@ fn held_connections_are_open_together_for_longer_than_a_stall() {
     assert_eq!(it.status(), Status::Complete, "{it:#?}");
     for totals in [it.local(), &it.remote[0]] {
         assert_eq!((totals.opened, totals.completed, totals.peak), (50, 50, 50), "{totals:#?}");
-        assert_eq!(totals.network_errors + totals.data_errors + totals.protocol_errors, 0, "{totals:#?}");
+        assert_eq!(totals.errors(), 0, "{totals:#?}");
     }
     assert_eq!(it.remote[0].traffic.rx_bytes, 50 * 64, "the receiver has compared them");
     let took = it.end.as_ref().unwrap().0.since(began);

@@ -39,7 +39,7 @@ fn stopped_by_the_user_at_any_moment() {
             it.assert_intervals(false);
             if let Some(local) = &it.local {
                 let remote = &it.remote[0];
-                assert_eq!(local.network_errors + local.data_errors + local.protocol_errors, 0, "{}", what());
+                assert_eq!(local.errors(), 0, "{}", what());
                 assert_eq!((local.stopped, local.opened), (remote.stopped, remote.opened), "{}", what());
             }
             assert_empty(&mut net, server);

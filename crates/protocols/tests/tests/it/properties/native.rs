@@ -256,7 +256,7 @@ pub(super) fn served(phase: &Phase, arrives: u64, it: &Told, done: Option<Mono>)
         return wrong("not complete");
     }
     for ends in [local, remote] {
-        if ends.network_errors + ends.data_errors + ends.protocol_errors != 0 {
+        if ends.errors() != 0 {
             return Err(format!("an error that the network did not make: {:?}", ends.causes));
         }
     }

@@ -345,7 +345,7 @@ impl Scenario {
         if it.status() != Status::Complete {
             return Err("not complete".to_owned());
         }
-        if local.network_errors + local.data_errors + local.protocol_errors != 0 {
+        if local.errors() != 0 {
             return Err(format!("an error that the network did not make: {:?}", local.causes));
         }
         match &guest.asks {
