@@ -1,6 +1,6 @@
 //! One stretch of measuring under fixed settings, as orthogonal values.
 
-use crate::{Extra, Media, Ping, Probe, Schedule, SocketSettings, Spacing, Trace, Train};
+use crate::{Extra, Media, Ping, Probe, Schedule, SocketSettings, Spacing, Trace, Train, Way};
 use metrics::SECOND;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -80,6 +80,14 @@ impl Pattern {
     /// Whether the server sends payload.
     pub fn sends_down(self) -> bool {
         self != Pattern::Push
+    }
+
+    /// Whether the sender of this direction sends payload.
+    pub fn sends(self, way: Way) -> bool {
+        match way {
+            Way::Up => self.sends_up(),
+            Way::Down => self.sends_down(),
+        }
     }
 }
 

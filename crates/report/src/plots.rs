@@ -110,12 +110,12 @@ fn middle(interval: &Interval) -> f64 {
 }
 
 /// What `of` says about each interval, at its middle.
-pub(crate) fn over_time(point: &Point, of: impl Fn(&Interval) -> Option<f64>) -> Vec<(f64, Option<f64>)> {
+fn over_time(point: &Point, of: impl Fn(&Interval) -> Option<f64>) -> Vec<(f64, Option<f64>)> {
     point.intervals.iter().filter(|i| i.ns() > 0).map(|i| (middle(i), of(i))).collect()
 }
 
 /// What a row of the table of intervals reads of each.
-fn measured(point: &Point, measure: Measure, end: End) -> Vec<(f64, Option<f64>)> {
+pub(crate) fn measured(point: &Point, measure: Measure, end: End) -> Vec<(f64, Option<f64>)> {
     over_time(point, |interval| measure.of(interval, end))
 }
 

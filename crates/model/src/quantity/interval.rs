@@ -1,7 +1,7 @@
 //! What an interval tells, in one table. The status CSV has a column for each row; interval lines and figures read the same rows.
 
 use super::{Stat, Unit};
-use crate::{Interval, PacketReport, Traffic};
+use crate::{Interval, PacketReport, Traffic, sampled_rtt_ns};
 use metrics::{Frames, per_second, percent_of, real};
 
 /// An end of a run, as the one that recorded it sees it.
@@ -197,6 +197,12 @@ impl Measure {
     pub const RTT_P99: Measure = measure("rtt_p99_ns", Unit::Ns, |i, _| trips(i, Stat::Quantile(0.99)));
     /// Longest round trip.
     pub const RTT_MAX: Measure = measure("rtt_max_ns", Unit::Ns, |i, _| trips(i, Stat::Max));
+    /// Mean smoothed round trip of the sampled connections.
+    pub const SAMPLED_RTT_MEAN: Measure =
+        measure("sampled_rtt_mean_ns", Unit::Ns, |i, _| Some(sampled_rtt_ns(&i.samples)?.mean));
+    /// The largest of them.
+    pub const SAMPLED_RTT_MAX: Measure =
+        measure("sampled_rtt_max_ns", Unit::Ns, |i, _| Some(sampled_rtt_ns(&i.samples)?.max));
 
     /// Its value at an end; `None` where the interval does not tell.
     pub fn of(self, interval: &Interval, end: End) -> Option<f64> {

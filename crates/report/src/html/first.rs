@@ -2,12 +2,12 @@
 
 use super::escape;
 use crate::plot::{Axis, Plot, Series, Style, panels};
-use crate::plots::over_time;
+use crate::plots::measured;
 use crate::summary::{half_width, worst};
 use crate::words;
 use metrics::{format_duration, real, seconds};
 use model::load::{Found, OneWay, under_load};
-use model::{End, Figure, Interval, Kind, Measure, Outcome, Point, Stat, Unit, Way};
+use model::{End, Figure, Kind, Measure, Outcome, Point, Stat, Unit, Way};
 use std::io::{self, Write};
 
 /// Widths that the timeline is drawn in: of a screen, of a phone. The style sheet shows one of them.
@@ -157,9 +157,9 @@ fn timeline(outcome: &Outcome) -> (Vec<Plot>, f64, Vec<(f64, String)>) {
             Some((began, _)) => *began = began.min(start),
             None => phases.push((start, name)),
         }
-        for (panel, name, of) in series(point) {
-            let line: Line =
-                over_time(point, of).into_iter().map(|(at, value)| (start + at, value)).collect();
+        for (panel, name, measure, end) in series(point) {
+            let values = measured(point, measure, end).into_iter();
+            let line: Line = values.map(|(at, value)| (start + at, value)).collect();
             if line.iter().all(|(_, y)| y.is_none()) {
                 continue;
             }
@@ -185,46 +185,37 @@ fn timeline(outcome: &Outcome) -> (Vec<Plot>, f64, Vec<(f64, String)>) {
     (plots.collect(), if after > 0.0 { after } else { 1.0 }, phases)
 }
 
-/// What an interval says of a series.
-type Reading = Box<dyn Fn(&Interval) -> Option<f64>>;
-
-/// The panel, the name and the reading of each series of a phase.
-fn series(point: &Point) -> Vec<(usize, String, Reading)> {
-    let beside =
-        point.label.contains_key("stage") && point.label.get("part").is_none_or(|part| part != "load");
+/// The panel, the name, and what is read of which end in each interval, of each series of a phase.
+fn series(point: &Point) -> Vec<(usize, String, Measure, End)> {
+    let is_part = point.label.contains_key("stage");
+    let beside = is_part && point.label.get("part").is_none_or(|part| part != "load");
     let kind = point.phase.kind;
-    let mut all: Vec<(usize, String, Reading)> = Vec::new();
-    let mut add = |panel, name: String, figure: Figure| {
+    let mut all: Vec<(usize, String, Measure, End)> = Vec::new();
+    let mut add = |panel, name: String, figure: Figure, measure| {
         if figure.of(point).is_some() {
-            all.push((panel, name, Box::new(move |interval| figure.of_interval(interval))));
+            all.push((panel, name, measure, figure.way().map_or(End::Local, Way::receiver)));
         }
     };
-    // Beside round trips they would be too many.
-    for way in Way::ALL.into_iter().filter(|_| !beside) {
+    for way in Way::ALL {
         let name = way.key();
-        if !matches!(kind, Kind::Ping | Kind::Connect) {
-            add(0, name.to_owned(), Figure::Goodput(way));
+        // Beside round trips they would be too many.
+        if !beside {
+            if !matches!(kind, Kind::Ping | Kind::Connect) {
+                add(0, name.to_owned(), Figure::Goodput(way), Measure::RECEIVED);
+            }
+            add(1, format!("{name} p50"), Figure::Delay(way, Stat::MEDIAN), Measure::DELAY_P50);
+            add(1, format!("{name} p99"), Figure::Delay(way, P99), Measure::DELAY_P99);
         }
-        add(1, format!("{name} p50"), Figure::Delay(way, Stat::MEDIAN));
-        add(1, format!("{name} p99"), Figure::Delay(way, P99));
-    }
-    add(1, "round trip p50".to_owned(), Figure::RoundTrip(Stat::MEDIAN));
-    add(1, "p99".to_owned(), Figure::RoundTrip(P99));
-    if kind == Kind::Tcp && !beside && !point.label.contains_key("stage") {
-        let trip = |interval: &Interval| model::sampled_rtt_ns(&interval.samples);
-        all.push((1, "TCP round trip, mean".to_owned(), Box::new(move |i| trip(i).map(|s| s.mean))));
-        all.push((1, "largest".to_owned(), Box::new(move |i| trip(i).map(|s| s.max))));
-    }
-    let pattern = point.phase.pattern;
-    let lost = [
-        ("up", pattern.sends_up(), Figure::Loss(Way::Up), Measure::LOST_SHARE, End::Remote),
-        ("down", pattern.sends_down(), Figure::Loss(Way::Down), Measure::LOST_SHARE, End::Local),
-        ("messages", true, Figure::MessagesLost, Measure::MESSAGES_LOST, End::Local),
-    ];
-    for (name, asked, figure, measure, end) in lost {
-        if asked && figure.of(point).is_some() {
-            all.push((2, name.to_owned(), Box::new(move |interval| measure.of(interval, end))));
+        if point.phase.pattern.sends(way) {
+            add(2, name.to_owned(), Figure::Loss(way), Measure::LOST_SHARE);
         }
+    }
+    add(2, "messages".to_owned(), Figure::MessagesLost, Measure::MESSAGES_LOST);
+    add(1, "round trip p50".to_owned(), Figure::RoundTrip(Stat::MEDIAN), Measure::RTT_P50);
+    add(1, "p99".to_owned(), Figure::RoundTrip(P99), Measure::RTT_P99);
+    if kind == Kind::Tcp && !is_part {
+        all.push((1, "TCP round trip, mean".to_owned(), Measure::SAMPLED_RTT_MEAN, End::Local));
+        all.push((1, "largest".to_owned(), Measure::SAMPLED_RTT_MAX, End::Local));
     }
     all
 }

@@ -2,7 +2,7 @@
 
 use super::track::{Reading, Track};
 use metrics::{format_duration, format_number, per_second, real};
-use model::{End, Kind, Measure, Phase, Unit, Way};
+use model::{End, Kind, Measure, Pattern, Phase, Unit, Way};
 
 /// A value in three digits, with its unit.
 pub(super) fn show(unit: Unit, value: f64) -> String {
@@ -91,14 +91,13 @@ enum Read {
 
 /// The figures of a phase, as many as have something to say, the most important first.
 pub(super) fn of(phase: &Phase, serving: bool) -> Vec<Figure> {
-    let (up, down) = (phase.pattern.sends_up(), phase.pattern.sends_down());
     match phase.kind {
         _ if serving => served(),
-        Kind::Tcp => tcp(up, down),
+        Kind::Tcp => tcp(phase.pattern),
         Kind::Connect => connects(),
         Kind::Ping => pings(),
-        Kind::Stream => frames(phase.probe.is_some(), up, down),
-        Kind::Delay | Kind::Train => datagrams(up, down),
+        Kind::Stream => frames(phase.probe.is_some(), phase.pattern),
+        Kind::Delay | Kind::Train => datagrams(phase.pattern),
     }
 }
 
@@ -112,14 +111,16 @@ fn served() -> Vec<Figure> {
     ]
 }
 
-fn tcp(up: bool, down: bool) -> Vec<Figure> {
+fn tcp(pattern: Pattern) -> Vec<Figure> {
     use Role::{Bad, Latency, Main};
     // What the receiver counts is the result; where it does not tell, what was sent stands in for it.
     let goodput_up = Figure::new("goodput up", Unit::BitsPerSecond, Main, |r| {
         Some(r.interval.remote.map_or(r.interval.local.tx_bps(), |remote| remote.rx_bps()))
     });
-    let mut all = Vec::from_iter(up.then_some(goodput_up));
-    all.extend(down.then_some(Figure::local("goodput down", Main, Measure::RECEIVED)));
+    let mut all = Vec::from_iter(pattern.sends_up().then_some(goodput_up));
+    if pattern.sends_down() {
+        all.push(Figure::local("goodput down", Main, Measure::RECEIVED));
+    }
     all.extend([
         Figure::new("RTT, mean", Unit::Ns, Latency, |r| r.rtt_ns),
         Figure::new("RTT, worst", Unit::Ns, Latency, |r| r.worst_rtt_ns).each(),
@@ -151,14 +152,14 @@ fn pings() -> Vec<Figure> {
     ]
 }
 
-fn frames(native: bool, up: bool, down: bool) -> Vec<Figure> {
+fn frames(native: bool, pattern: Pattern) -> Vec<Figure> {
     use Role::{Bad, Main};
     let mut all = match native {
-        true => datagrams(up, down),
+        true => datagrams(pattern),
         false => vec![Figure::local("received", Main, Measure::RECEIVED)],
     };
     // Frames that were sent are judged by the remote end.
-    if !native || down {
+    if !native || pattern.sends_down() {
         all.extend([
             Figure::local("frames whole", Main, Measure::FRAMES_WHOLE),
             Figure::local("frames dropped", Bad, Measure::FRAMES_DROPPED),
@@ -175,9 +176,9 @@ const DATAGRAMS: [(Way, [&str; 4]); 2] = [
 ];
 
 /// Datagrams as their receivers counted them.
-fn datagrams(up: bool, down: bool) -> Vec<Figure> {
+fn datagrams(pattern: Pattern) -> Vec<Figure> {
     use Role::{Bad, Latency, Main};
-    let asked = DATAGRAMS.into_iter().filter(|(way, _)| if *way == Way::Up { up } else { down });
+    let asked = DATAGRAMS.into_iter().filter(|(way, _)| pattern.sends(*way));
     let figures = asked.flat_map(|(way, [received, lost, p50, p99])| {
         let end = way.receiver();
         [
