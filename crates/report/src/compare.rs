@@ -212,7 +212,9 @@ impl Comparison {
 
     /// For people, in lines of so many columns if they are known.
     pub fn write(&self, color: bool, columns: Option<u16>, out: &mut dyn Write) -> io::Result<()> {
-        self.tell(&mut Page::new(out, color).within(columns))
+        let page = &mut Page::new(out, color).within(columns);
+        self.tell(page);
+        page.end()
     }
 
     /// The same for a page, under a sentence with what it comes to and both runs over time.
@@ -221,14 +223,14 @@ impl Comparison {
         let (better, worse) = (of(&Verdict::Better), of(&Verdict::Worse));
         let figures = words::count(u64::clamped(self.rows.len()), "figure");
         let tone = if worse > 0 { "bad" } else { "good" };
-        writeln!(out, "<p class=\"verdict {tone}\">{figures} compared: {better} better, {worse} worse.</p>")?;
-        crate::html::overlay(before, after, out)?;
         let page = &mut Page::html(out);
-        self.tell(page)?;
+        writeln!(page, "<p class=\"verdict {tone}\">{figures} compared: {better} better, {worse} worse.</p>");
+        crate::html::overlay(before, after, page);
+        self.tell(page);
         page.end()
     }
 
-    fn tell(&self, page: &mut Page<'_>) -> io::Result<()> {
+    fn tell(&self, page: &mut Page<'_>) {
         let mut table = Table::new("Figure|before|after|difference|interval|p|readings|verdict");
         for row in &self.rows {
             let tone = match row.verdict {
@@ -238,21 +240,21 @@ impl Comparison {
             };
             table.row(tone, cells(row));
         }
-        page.table(&table)?;
-        page.gap()?;
+        page.table(&table);
+        page.gap();
         page.paragraph(
             Tone::Plain,
             "",
             "before and after: over all of each side. Difference: the median of all differences between readings (Hodges-Lehmann) \
              and its interval, in percent of the median before. p: of ranks so uneven by chance (Mann-Whitney), corrected for the \
              number of figures (Holm); the intervals hold together with 95 %. Intervals of a run that are alike count less.",
-        )?;
+        );
         for (failed, side) in
             self.failed.into_iter().zip(["before", "after"]).filter(|(failed, _)| *failed > 0)
         {
             let phases = words::count(failed, "phase");
             let text = format!("Of the runs {side}, {phases} failed and are left out.");
-            page.paragraph(Tone::Bad, "", &text)?;
+            page.paragraph(Tone::Bad, "", &text);
         }
         if self.rows.iter().any(|row| !row.readings.runs) {
             let least = least_readings(self.rows.len());
@@ -260,15 +262,15 @@ impl Comparison {
                 "One run a side: a difference is one between these two runs, and not yet one between settings. For that compare \
                  {least} or more runs a side, taken in turn.",
             );
-            page.paragraph(Tone::Plain, "", &text)?;
+            page.paragraph(Tone::Plain, "", &text);
         }
-        page.gap()?;
+        page.gap();
         if self.changes.is_empty() {
             return page.line(Tone::Plain, "All settings and hosts are the same.");
         }
         let mut table = Table::new("Set differently|before|after");
         self.changes.iter().for_each(|change| table.row(Tone::Plain, change.to_vec()));
-        page.table(&table)
+        page.table(&table);
     }
 
     /// For programs: one JSON document.

@@ -99,30 +99,30 @@ impl Console {
                 self.loads = begin.verb == "load";
                 self.columns = columns(self.serving, &Phase::default());
                 if self.style.verbose {
-                    self.begin(begin, &mut page)?;
+                    self.begin(begin, &mut page);
                 }
             }
             Event::Notice { level: Level::Info, text } if !self.tells(text) => {}
-            Event::Phase { label, repeat, phase } => self.phase(label, *repeat, phase, &mut page)?,
+            Event::Phase { label, repeat, phase } => self.phase(label, *repeat, phase, &mut page),
             // Caveats tell the same.
             Event::Session(_) if self.style.detail == Detail::Line && !self.is_full() => {}
-            Event::Session(session) => session_lines(session, self.is_full(), &mut page)?,
+            Event::Session(session) => session_lines(session, self.is_full(), &mut page),
             Event::Interval(_) if !self.has_intervals => {}
-            Event::Interval(interval) => self.interval(interval, &mut page)?,
-            Event::Connection(record) if self.style.verbose => connection_line(record, &mut page)?,
-            Event::Notice { level, text } => notice(*level, text, &mut page)?,
+            Event::Interval(interval) => self.interval(interval, &mut page),
+            Event::Connection(record) if self.style.verbose => connection_line(record, &mut page),
+            Event::Notice { level, text } => notice(*level, text, &mut page),
             Event::PhaseEnd { status, reason } if *status != Status::Complete && self.tells_ends() => {
                 let why = reason.as_deref().unwrap_or("no reason given");
                 let text = format!("{}: {why}", status.name());
                 // Stages of `load` have several parts, which fail alike.
                 if !self.loads || self.last_end != text {
-                    page.paragraph(Tone::Warning, "", &text)?;
+                    page.paragraph(Tone::Warning, "", &text);
                 }
                 self.last_end = text;
             }
             _ => {}
         }
-        Ok(())
+        page.end()
     }
 
     /// Writes the final report on `outcome`.
@@ -151,19 +151,13 @@ impl Console {
         !(again || self.within && self.style.detail == Detail::Line)
     }
 
-    fn begin(&self, begin: &Begin, page: &mut Page<'_>) -> io::Result<()> {
+    fn begin(&self, begin: &Begin, page: &mut Page<'_>) {
         let command = begin.command.join(" ");
         let text = format!("netcaliper {}, run {}: {command}", begin.version, begin.run);
-        page.paragraph(Tone::Plain, "", &text)
+        page.paragraph(Tone::Plain, "", &text);
     }
 
-    fn phase(
-        &mut self,
-        label: &BTreeMap<String, String>,
-        repeat: u32,
-        phase: &Phase,
-        page: &mut Page<'_>,
-    ) -> io::Result<()> {
+    fn phase(&mut self, label: &BTreeMap<String, String>, repeat: u32, phase: &Phase, page: &mut Page<'_>) {
         self.columns = columns(self.serving, phase);
         self.lines = 0;
         self.messages = phase.kind == Kind::Ping;
@@ -177,35 +171,35 @@ impl Console {
         }
         self.labelled = !label.is_empty() || repeat > 1;
         if self.serving {
-            return Ok(()); // its clients say what is to be done
+            return; // its clients say what is to be done
         }
         self.has_intervals = self.is_full() || !(self.loads || label.contains_key(MTU));
         let mut heading = words::setting(label, repeat);
         if self.is_full() || heading.is_empty() && self.style.detail == Detail::Brief {
             if !heading.is_empty() {
-                page.gap()?;
+                page.gap();
                 heading.push_str(": ");
             }
             return page.paragraph(Tone::Heading, "", &format!("{heading}{}", words::phase(phase)));
         }
         match label.get("stage").filter(|_| self.loads) {
-            _ if self.style.detail == Detail::Line || label.contains_key(MTU) => Ok(()),
+            _ if self.style.detail == Detail::Line || label.contains_key(MTU) => {}
             // Its first part stands for all.
             Some(stage) if label.get("part").is_some_and(|part| part == "trips") => {
-                page.line(Tone::Plain, &format!("stage {stage}"))
+                page.line(Tone::Plain, &format!("stage {stage}"));
             }
-            Some(_) => Ok(()),
+            Some(_) => {}
             None => page.line(Tone::Heading, &heading),
         }
     }
 
-    fn interval(&mut self, interval: &Interval, page: &mut Page<'_>) -> io::Result<()> {
+    fn interval(&mut self, interval: &Interval, page: &mut Page<'_>) {
         if let Some(so_far) = self.so_far.as_mut().filter(|_| !interval.omitted) {
             so_far.join(interval);
         }
         if self.lines == 0 {
             let titles = self.columns.iter().map(|Column { title, width, .. }| format!("  {title:>width$}"));
-            page.line(Tone::Heading, &format!("{:>9}{}", "elapsed", titles.collect::<String>()))?;
+            page.line(Tone::Heading, &format!("{:>9}{}", "elapsed", titles.collect::<String>()));
         }
         self.lines = (self.lines + 1) % HEADER_EVERY;
         let all = self.so_far.as_ref().unwrap_or(interval);
@@ -216,7 +210,7 @@ impl Console {
         let elapsed = format!("{:.2} s", seconds(interval.end_ns));
         let mut line = format!("{elapsed:>9}{}", cells.collect::<String>());
         line.push_str(&unusual(interval, self.messages));
-        page.line(Tone::bad_if(interval.errors() > 0), &line)
+        page.line(Tone::bad_if(interval.errors() > 0), &line);
     }
 }
 
@@ -350,24 +344,23 @@ fn datagram_columns(up: bool, down: bool) -> Vec<Column> {
 }
 
 /// Who answered, what it reduced and why, and who else is there.
-fn session_lines(session: &SessionInfo, full: bool, page: &mut Page<'_>) -> io::Result<()> {
+fn session_lines(session: &SessionInfo, full: bool, page: &mut Page<'_>) {
     if full {
-        answered(session, page)?;
+        answered(session, page);
     }
     for change in &session.accepted.changes {
         let why = if change.why.is_empty() { "no reason given" } else { &change.why };
         let text = format!("{} reduced from {} to {}: {why}", change.what, change.asked, change.given);
-        page.paragraph(Tone::Warning, "  ", &text)?;
+        page.paragraph(Tone::Warning, "  ", &text);
     }
     if session.accepted.others > 0 {
         let others = words::count(u64::from(session.accepted.others), "other session");
-        page.line(Tone::Warning, &format!("  {others} on this server"))?;
+        page.line(Tone::Warning, &format!("  {others} on this server"));
     }
-    Ok(())
 }
 
 /// Who answered.
-fn answered(session: &SessionInfo, page: &mut Page<'_>) -> io::Result<()> {
+fn answered(session: &SessionInfo, page: &mut Page<'_>) {
     let host = &session.host;
     // Servers of other programs tell little or nothing of themselves.
     let version = (!session.version.is_empty()).then(|| format!("netcaliper {}", session.version));
@@ -385,10 +378,10 @@ fn answered(session: &SessionInfo, page: &mut Page<'_>) -> io::Result<()> {
     ];
     let told: Vec<String> = told.into_iter().flatten().collect();
     let colon = if told.is_empty() { "" } else { ": " };
-    page.paragraph(Tone::Plain, "", &format!("server {}{colon}{}", session.address, told.join(", ")))
+    page.paragraph(Tone::Plain, "", &format!("server {}{colon}{}", session.address, told.join(", ")));
 }
 
-fn connection_line(record: &ConnectionRecord, page: &mut Page<'_>) -> io::Result<()> {
+fn connection_line(record: &ConnectionRecord, page: &mut Page<'_>) {
     let failed = record.error.as_deref().map(|e| format!(": {e}")).unwrap_or_default();
     let text = format!(
         "connection {} to {}: {}, {} sent, {} received in {}{failed}",
@@ -399,16 +392,16 @@ fn connection_line(record: &ConnectionRecord, page: &mut Page<'_>) -> io::Result
         format_bytes(record.rx_bytes),
         format_duration(record.duration_ns),
     );
-    page.line(Tone::bad_if(record.error.is_some()), &text)
+    page.line(Tone::bad_if(record.error.is_some()), &text);
 }
 
-fn notice(level: Level, text: &str, page: &mut Page<'_>) -> io::Result<()> {
+fn notice(level: Level, text: &str, page: &mut Page<'_>) {
     let tone = match level {
         Level::Info => Tone::Plain,
         Level::Warning => Tone::Warning,
         Level::Error => Tone::Bad,
     };
-    page.paragraph(tone, words::level(level), text)
+    page.paragraph(tone, words::level(level), text);
 }
 
 #[cfg(test)]

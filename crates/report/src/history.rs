@@ -31,7 +31,8 @@ const ABOUT: [&str; 13] = [
 pub fn write_history(runs: &[KeptRun], names: &[String], color: bool, out: &mut dyn Write) -> io::Result<()> {
     let page = &mut Page::new(out, color);
     if runs.is_empty() {
-        return page.line(Tone::Plain, "No such run was kept");
+        page.line(Tone::Plain, "No such run was kept");
+        return page.end();
     }
     let mut table = Table::new("Run|Started (UTC)|Test|Target|Result");
     let rows: Vec<[String; 6]> = runs.iter().map(|run| cells(run, names)).collect();
@@ -51,7 +52,8 @@ pub fn write_history(runs: &[KeptRun], names: &[String], color: bool, out: &mut 
         let target = shortened(target, MOST_TARGET);
         table.row(tone(run), vec![id.clone(), began, test.clone(), target, found]);
     }
-    page.table(&table)
+    page.table(&table);
+    page.end()
 }
 
 /// Columns of the list.

@@ -35,10 +35,11 @@ const MOST_POINTS: usize = 12;
 
 /// Writes the page about `outcome`.
 pub fn write_html(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
+    let page = &mut Page::html(out);
     let sheets = sheets(outcome);
     let title = title(outcome);
     writeln!(
-        out,
+        page,
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; \
          script-src 'sha256-{SCRIPT_HASH}'; base-uri 'none'; form-action 'none'\">\n\
@@ -46,21 +47,22 @@ pub fn write_html(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
          <meta name=\"generator\" content=\"netcaliper {}\">\n<title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>",
         escape(&outcome.begin.version),
         escape(&title)
-    )?;
-    head(outcome, &title, out)?;
-    writeln!(out, "<main>")?;
-    first::write(outcome, out)?;
-    caveats(outcome, out)?;
+    );
+    head(outcome, &title, page);
+    writeln!(page, "<main>");
+    first::write(outcome, page);
+    caveats(outcome, page);
     let mut number = 0;
     for sheet in &sheets {
-        plots(sheet, sheets.len() > 1, &mut number, out)?;
+        plots(sheet, sheets.len() > 1, &mut number, page);
     }
-    figures(outcome, out)?;
-    conditions(outcome, out)?;
-    writeln!(out, "</main>")?;
-    foot(outcome, out)?;
-    data(&sheets, out)?;
-    writeln!(out, "<script>{SCRIPT}</script>\n</body>\n</html>")
+    figures(outcome, page);
+    conditions(outcome, page);
+    writeln!(page, "</main>");
+    foot(outcome, page);
+    data(&sheets, page);
+    writeln!(page, "<script>{SCRIPT}</script>\n</body>\n</html>");
+    page.end()
 }
 
 /// The plots of `outcome` as SVG files: name and content.
@@ -109,40 +111,40 @@ fn utc(wall: Wall) -> String {
     }
 }
 
-fn head(outcome: &Outcome, title: &str, out: &mut dyn Write) -> io::Result<()> {
+fn head(outcome: &Outcome, title: &str, page: &mut Page<'_>) {
     let tone = match summary::tone(outcome) {
         Tone::Heading => "good",
         other => other.class(),
     };
     writeln!(
-        out,
+        page,
         "<header>\n<h1>{}</h1>\n<p class=\"verdict {tone}\">{}</p>\n<p class=\"soft\">{}</p>",
         escape(title),
         escape(&summary::verdict_line(outcome)),
         escape(&utc(outcome.begin.started))
-    )?;
+    );
     if let [only] = &outcome.points[..] {
-        writeln!(out, "<p>{}</p>", escape(&words::phase(&only.phase)))?;
+        writeln!(page, "<p>{}</p>", escape(&words::phase(&only.phase)));
     }
     writeln!(
-        out,
+        page,
         "<nav aria-label=\"Parts of this page\"><a href=\"#caveats\">Caveats</a><a href=\"#plots\">Plots</a>\
          <a href=\"#figures\">Figures</a><a href=\"#conditions\">Conditions</a></nav>\n</header>"
-    )
+    );
 }
 
-fn caveats(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
+fn caveats(outcome: &Outcome, page: &mut Page<'_>) {
     let kinds = summary::kinds(&outcome.points);
-    writeln!(out, "<section id=\"caveats\"><h2>Caveats</h2>")?;
+    writeln!(page, "<section id=\"caveats\"><h2>Caveats</h2>");
     if kinds.is_empty() {
-        return writeln!(out, "<p>None.</p></section>");
+        return writeln!(page, "<p>None.</p></section>");
     }
     writeln!(
-        out,
+        page,
         "<details><summary>{}</summary>\n<p>Reasons not to take these figures at face value, the gravest first.</p>\n\
          <ul class=\"caveats\">",
         by_level(&kinds)
-    )?;
+    );
     for (caveat, n) in kinds {
         let runs = match outcome.points.len() {
             1 => String::new(),
@@ -150,15 +152,15 @@ fn caveats(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
         };
         let level = caveat.level.name();
         writeln!(
-            out,
+            page,
             "<li class=\"level-{level}\"><span class=\"level\">{level}</span> <span class=\"code\">{}</span>{runs}: {}<br>\
              <span class=\"soft\">{}</span></li>",
             escape(&caveat.code),
             escape(&caveat.text),
             escape(&caveat.advice)
-        )?;
+        );
     }
-    writeln!(out, "</ul></details></section>")
+    writeln!(page, "</ul></details></section>");
 }
 
 /// `3 caveats: 1 invalid, 2 notes`
@@ -173,85 +175,86 @@ fn by_level(kinds: &[(&Caveat, usize)]) -> String {
 }
 
 /// The plots of a sheet. Those of single phases among many are folded away.
-fn plots(sheet: &Sheet, several: bool, number: &mut usize, out: &mut dyn Write) -> io::Result<()> {
+fn plots(sheet: &Sheet, several: bool, number: &mut usize, page: &mut Page<'_>) {
     let first = *number == 0;
     if first {
-        writeln!(out, "<h2 id=\"plots\">Plots</h2>")?;
+        writeln!(page, "<h2 id=\"plots\">Plots</h2>");
     }
     let folded = several && !first;
     match (folded, sheet.title.as_str()) {
         (_, "") => {}
-        (false, title) => writeln!(out, "<h3>{}</h3>", escape(title))?,
-        (true, title) => writeln!(out, "<details><summary>{}</summary>", escape(title))?,
+        (false, title) => writeln!(page, "<h3>{}</h3>", escape(title)),
+        (true, title) => writeln!(page, "<details><summary>{}</summary>", escape(title)),
     }
     for plot in &sheet.plots {
-        figure(plot, *number, out)?;
+        figure(plot, *number, page);
         *number += 1;
     }
-    zeros(sheet, out)?;
-    if folded && !sheet.title.is_empty() { writeln!(out, "</details>") } else { Ok(()) }
+    zeros(sheet, page);
+    if folded && !sheet.title.is_empty() {
+        writeln!(page, "</details>");
+    }
 }
 
 /// Names the plots that a sheet has not, because they would show zeros alone.
-fn zeros(sheet: &Sheet, out: &mut dyn Write) -> io::Result<()> {
+fn zeros(sheet: &Sheet, page: &mut Page<'_>) {
     if sheet.zeros.is_empty() {
-        return Ok(());
+        return;
     }
     let of = if sheet.title.is_empty() { String::new() } else { format!(" ({})", sheet.title) };
     let text = format!("Zero throughout{of}: {}.", sheet.zeros.join("; "));
-    writeln!(out, "<p class=\"soft\">{}</p>", escape(&text))
+    writeln!(page, "<p class=\"soft\">{}</p>", escape(&text));
 }
 
-fn figure(plot: &Plot, number: usize, out: &mut dyn Write) -> io::Result<()> {
+fn figure(plot: &Plot, number: usize, page: &mut Page<'_>) {
     writeln!(
-        out,
+        page,
         "<figure data-plot=\"{number}\" id=\"plot-{}\">\n<figcaption><h3>{}</h3><p class=\"note\">{}</p></figcaption>\n\
          <ul class=\"legend\">",
         escape(&plot.name),
         escape(&plot.title),
         escape(&plot.note)
-    )?;
+    );
     for (at, series) in plot.series.iter().enumerate() {
         writeln!(
-            out,
+            page,
             "<li><span class=\"key\"><svg width=\"24\" height=\"10\" class=\"{}\" aria-hidden=\"true\">{}</svg>\
              <span>{}</span></span></li>",
             plot::class(at, series.style),
             if series.style == Style::Points { SAMPLE_POINT } else { SAMPLE_LINE },
             escape(&series.name)
-        )?;
+        );
     }
-    writeln!(out, "</ul>\n{}</figure>", plot::inline(plot))
+    writeln!(page, "</ul>\n{}</figure>", plot::inline(plot));
 }
 
 /// The console's report, as tables.
-fn figures(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "<section id=\"figures\"><h2>Figures</h2>")?;
-    let page = &mut Page::html(out);
-    summary::in_full(outcome, MOST_POINTS, page)?;
-    page.end()?;
+fn figures(outcome: &Outcome, page: &mut Page<'_>) {
+    writeln!(page, "<section id=\"figures\"><h2>Figures</h2>");
+    summary::in_full(outcome, MOST_POINTS, page);
+    page.end_lines();
     if outcome.points.len() > MOST_POINTS {
-        writeln!(out, "<p class=\"soft\">The first {MOST_POINTS} phases; the JSON has all.</p>")?;
+        writeln!(page, "<p class=\"soft\">The first {MOST_POINTS} phases; the JSON has all.</p>");
     }
-    writeln!(out, "</section>")
+    writeln!(page, "</section>");
 }
 
 /// The command, both ends, and the conditions of the run.
-fn conditions(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
+fn conditions(outcome: &Outcome, page: &mut Page<'_>) {
     let begin = &outcome.begin;
-    writeln!(out, "<section id=\"conditions\"><h2>Conditions</h2>")?;
-    writeln!(out, "<h3>Command</h3>\n<pre class=\"command\">{}</pre>", escape(&command(&begin.command)))?;
-    clocks(outcome, out)?;
+    writeln!(page, "<section id=\"conditions\"><h2>Conditions</h2>");
+    writeln!(page, "<h3>Command</h3>\n<pre class=\"command\">{}</pre>", escape(&command(&begin.command)));
+    clocks(outcome, page);
     if let Some(point) = outcome.points.first() {
-        sessions(point, out)?;
-        settings(&point.phase, out)?;
+        sessions(point, page);
+        settings(&point.phase, page);
     }
     if !outcome.notices.is_empty() {
-        writeln!(out, "<h3>Notices</h3>\n<ul>")?;
-        outcome.notices.iter().try_for_each(|notice| writeln!(out, "<li>{}</li>", escape(notice)))?;
-        writeln!(out, "</ul>")?;
+        writeln!(page, "<h3>Notices</h3>\n<ul>");
+        outcome.notices.iter().for_each(|notice| writeln!(page, "<li>{}</li>", escape(notice)));
+        writeln!(page, "</ul>");
     }
-    writeln!(out, "</section>")
+    writeln!(page, "</section>");
 }
 
 /// The command line as a shell would take it.
@@ -267,7 +270,7 @@ fn command(words: &[String]) -> String {
     }
 }
 
-fn clocks(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
+fn clocks(outcome: &Outcome, page: &mut Page<'_>) {
     let remote =
         outcome.points.iter().flat_map(|p| &p.sessions).map(|s| (format!("server {}", s.address), &s.host));
     let mut hosts: Vec<(String, &HostSnapshot)> = vec![("this end".to_owned(), &outcome.begin.host)];
@@ -290,15 +293,15 @@ fn clocks(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
         let host = if host.name.is_empty() { "not told".to_owned() } else { host.name.clone() };
         table.row(Tone::Plain, vec![name, host, system, clock]);
     }
-    writeln!(out, "<h3>Hosts and clocks</h3>")?;
-    table.html("pairs", out)
+    writeln!(page, "<h3>Hosts and clocks</h3>");
+    table.html("pairs", page);
 }
 
-fn sessions(point: &Point, out: &mut dyn Write) -> io::Result<()> {
+fn sessions(point: &Point, page: &mut Page<'_>) {
     if point.sessions.is_empty() {
-        return Ok(());
+        return;
     }
-    writeln!(out, "<h3>Servers</h3>\n<ul>")?;
+    writeln!(page, "<h3>Servers</h3>\n<ul>");
     for s in &point.sessions {
         // Servers of other programs tell little or nothing of themselves.
         let version =
@@ -315,20 +318,20 @@ fn sessions(point: &Point, out: &mut dyn Write) -> io::Result<()> {
         let changes =
             changes.map(|c| format!("{}: {} was asked, {} given ({})", c.what, c.asked, c.given, c.why));
         let words: Vec<String> = told.into_iter().flatten().chain(changes).collect();
-        writeln!(out, "<li>{}</li>", escape(&words.join("; ")))?;
+        writeln!(page, "<li>{}</li>", escape(&words.join("; ")));
     }
-    writeln!(out, "</ul>")
+    writeln!(page, "</ul>");
 }
 
 /// Every setting of a phase under its name in the JSON, except unset ones.
-fn settings(phase: &Phase, out: &mut dyn Write) -> io::Result<()> {
+fn settings(phase: &Phase, page: &mut Page<'_>) {
     let mut rows = Vec::new();
-    flatten("", &phase.value()?, &mut rows);
+    flatten("", &phase.value().unwrap_or_default(), &mut rows);
     let mut table = Table::new("setting|value");
     rows.into_iter().for_each(|(name, value)| table.row(Tone::Plain, vec![name, value]));
-    writeln!(out, "<details><summary>All settings, in base units</summary>")?;
-    table.html("pairs", out)?;
-    writeln!(out, "</details>")
+    writeln!(page, "<details><summary>All settings, in base units</summary>");
+    table.html("pairs", page);
+    writeln!(page, "</details>");
 }
 
 /// The values of a document under their paths, except nulls.
@@ -346,12 +349,12 @@ pub(crate) fn flatten(name: &str, value: &Value, rows: &mut Vec<(String, String)
     }
 }
 
-fn foot(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
+fn foot(outcome: &Outcome, page: &mut Page<'_>) {
     writeln!(
-        out,
+        page,
         "<footer class=\"soft\"><p>{}. This page is complete: it loads nothing, and nothing in it leaves your browser.</p></footer>",
         origin(&outcome.begin)
-    )
+    );
 }
 
 /// Which run a page is about, and what made it.
@@ -361,11 +364,11 @@ fn origin(begin: &Begin) -> String {
 }
 
 /// The plots for the script. What could end the element or start another is written as an escape of JSON.
-fn data(sheets: &[Sheet], out: &mut dyn Write) -> io::Result<()> {
+fn data(sheets: &[Sheet], page: &mut Page<'_>) {
     let plots: Vec<Value> = sheets.iter().flat_map(|sheet| &sheet.plots).map(Plot::json).collect();
     let text = json!({ "units": live::live_units(), "plots": plots }).to_string();
     let text = text.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
-    writeln!(out, "<script type=\"application/json\" id=\"data\">{text}</script>")
+    writeln!(page, "<script type=\"application/json\" id=\"data\">{text}</script>");
 }
 
 #[cfg(test)]

@@ -27,41 +27,49 @@ pub(crate) fn write(outcome: &Outcome, style: Style, out: &mut dyn Write) -> io:
     let serves = outcome.begin.verb == "serve" && style.detail == Detail::Brief;
     let detail = if serves || style.verbose { Detail::Full } else { style.detail };
     let tone = tone(outcome);
-    if detail == Detail::Line {
-        return Page::new(out, style.color).line(tone, &brief::line(outcome));
+    // Programs read the one line: it is not broken.
+    let columns = style.columns.filter(|_| detail != Detail::Line);
+    let page = &mut Page::new(out, style.color).within(columns);
+    if let Some(found) = outcome.path_mtu.as_ref().filter(|_| detail != Detail::Line) {
+        page.gap();
+        path_mtu(found, page);
     }
-    let page = &mut Page::new(out, style.color).within(style.columns);
+    match detail {
+        Detail::Line => page.line(tone, &brief::line(outcome)),
+        Detail::Brief => {
+            page.gap();
+            brief::write(outcome, tone, page);
+        }
+        Detail::Full => full(outcome, style, page),
+    }
+    page.end()
+}
+
+/// All tables, the caveats, and the verdict.
+fn full(outcome: &Outcome, style: Style, page: &mut Page<'_>) {
     let swept = !outcome.sweep.is_empty();
-    if let Some(found) = &outcome.path_mtu {
-        page.gap()?;
-        path_mtu(found, page)?;
-    }
-    if detail == Detail::Brief {
-        page.gap()?;
-        return brief::write(outcome, tone, page);
-    }
     if style.verbose || !(swept || outcome.path_mtu.is_some()) || outcome.begin.verb == "demo" {
         for point in &outcome.points {
-            page.gap()?;
-            point::write(point, &outcome.begin, style, page)?;
+            page.gap();
+            point::write(point, &outcome.begin, style, page);
         }
     }
     if outcome.begin.verb == "load" {
-        load::write(outcome, page)?;
+        load::write(outcome, page);
     } else if swept {
-        page.gap()?;
+        page.gap();
         if sweep::is_repeated(outcome) {
-            page.gap()?;
+            page.gap();
         }
-        several(outcome, page)?;
+        several(outcome, page);
     }
-    caveats(&outcome.points, page)?;
-    page.gap()?;
-    page.paragraph(tone, "", &verdict_line(outcome))
+    caveats(&outcome.points, page);
+    page.gap();
+    page.paragraph(tone(outcome), "", &verdict_line(outcome));
 }
 
 /// The figures of all phases together.
-fn several(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
+fn several(outcome: &Outcome, page: &mut Page<'_>) {
     match sweep::is_repeated(outcome) {
         true => sweep::repetitions(outcome, page),
         false => sweep::write(outcome, page),
@@ -69,15 +77,14 @@ fn several(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
 }
 
 /// Everything but caveats and verdict, for a page: the sweep's table, and the first `most` points in full.
-pub(crate) fn in_full(outcome: &Outcome, most: usize, page: &mut Page<'_>) -> io::Result<()> {
-    several(outcome, page)?;
+pub(crate) fn in_full(outcome: &Outcome, most: usize, page: &mut Page<'_>) {
+    several(outcome, page);
     for (at, point) in outcome.points.iter().take(most).enumerate() {
-        page.gap()?;
+        page.gap();
         // The hosts are the same for all.
         let style = Style { verbose: at == 0, ..Style::default() };
-        point::write(point, &outcome.begin, style, page)?;
+        point::write(point, &outcome.begin, style, page);
     }
-    Ok(())
 }
 
 /// How well it went.
@@ -226,28 +233,27 @@ fn tone_of(level: CaveatLevel) -> Tone {
     }
 }
 
-fn caveats(points: &[Point], page: &mut Page<'_>) -> io::Result<()> {
+fn caveats(points: &[Point], page: &mut Page<'_>) {
     let kinds = kinds(points);
     if kinds.is_empty() {
-        return Ok(());
+        return;
     }
-    page.gap()?;
-    page.line(Tone::Heading, "Caveats")?;
+    page.gap();
+    page.line(Tone::Heading, "Caveats");
     for (caveat, n) in kinds {
         let runs = match points.len() {
             1 => String::new(),
             all => format!(" (in {n} of {all} runs)"),
         };
         let text = format!("{}: {}{runs}: {}", caveat.level.name(), caveat.code, caveat.text);
-        page.paragraph(tone_of(caveat.level), "  ", &text)?;
-        page.paragraph(Tone::Plain, "    > ", &caveat.advice)?;
+        page.paragraph(tone_of(caveat.level), "  ", &text);
+        page.paragraph(Tone::Plain, "    > ", &caveat.advice);
     }
-    Ok(())
 }
 
 /// The largest packets that came whole.
-fn path_mtu(found: &PathMtu, page: &mut Page<'_>) -> io::Result<()> {
-    page.line(Tone::Heading, "Path MTU (IP packets that arrive whole, DF set)")?;
+fn path_mtu(found: &PathMtu, page: &mut Page<'_>) {
+    page.line(Tone::Heading, "Path MTU (IP packets that arrive whole, DF set)");
     for (name, found) in [("to server", found.up), ("from server", found.down)] {
         let Some(found) = found else { continue };
         let why = match (found.too_big, found.told) {
@@ -255,7 +261,6 @@ fn path_mtu(found: &PathMtu, page: &mut Page<'_>) -> io::Result<()> {
             (Some(n), true) => format!("{n} bytes were refused: the sender's system or a router said so"),
             (Some(n), false) => format!("{n} bytes vanished without an error: a black hole"),
         };
-        page.paragraph(Tone::Plain, &format!("  {name:<12} {:>6} bytes  ", found.mtu), &why)?;
+        page.paragraph(Tone::Plain, &format!("  {name:<12} {:>6} bytes  ", found.mtu), &why);
     }
-    Ok(())
 }

@@ -9,6 +9,7 @@ use metrics::{Clamped, DistSummary, format_duration};
 pub use model::clean;
 use std::borrow::{Borrow, Cow};
 use std::io::{self, Write};
+use std::{fmt, mem};
 use unicode_width::UnicodeWidthChar as _;
 
 /// Paragraphs are broken so that no line is longer.
@@ -50,6 +51,7 @@ impl Tone {
     }
 }
 
+#[derive(Clone, Copy)]
 enum Form {
     /// Lines of a terminal, with colours or without.
     Terminal { color: bool },
@@ -57,9 +59,11 @@ enum Form {
     Html { lines: bool },
 }
 
-/// Lines, tables and paragraphs on their way to a terminal or a page.
+/// Lines, tables and paragraphs on their way to a terminal or a page. After an error of the writer nothing more is written;
+/// [`Page::end`] returns that error.
 pub struct Page<'a> {
     out: &'a mut dyn Write,
+    written: io::Result<()>,
     form: Form,
     /// Columns of the terminal, where they are known.
     columns: Option<u16>,
@@ -67,7 +71,7 @@ pub struct Page<'a> {
 
 impl<'a> Page<'a> {
     pub fn new(out: &'a mut dyn Write, color: bool) -> Self {
-        Page { out, form: Form::Terminal { color }, columns: None }
+        Page { out, written: Ok(()), form: Form::Terminal { color }, columns: None }
     }
 
     /// No line is longer than `columns`, if they are known: a terminal would continue it at its left edge.
@@ -75,95 +79,105 @@ impl<'a> Page<'a> {
         Page { columns, ..self }
     }
 
-    /// The same text as parts of an HTML page: headings, paragraphs, tables, and lines as they are. To be ended by
-    /// [`Page::end`].
+    /// The same text as parts of an HTML page: headings, paragraphs, tables, and lines as they are. What is written with
+    /// `write!` stands there as it is.
     pub(crate) fn html(out: &'a mut dyn Write) -> Self {
-        Page { out, form: Form::Html { lines: false }, columns: None }
+        Page { out, written: Ok(()), form: Form::Html { lines: false }, columns: None }
     }
 
-    /// Ends what is open on an HTML page.
-    pub(crate) fn end(&mut self) -> io::Result<()> {
-        match &mut self.form {
-            Form::Html { lines } if *lines => {
-                *lines = false;
-                writeln!(self.out, "</pre>")
-            }
-            _ => Ok(()),
+    /// Ends the page.
+    ///
+    /// # Errors
+    /// The first error of the writer.
+    pub fn end(&mut self) -> io::Result<()> {
+        self.end_lines();
+        mem::replace(&mut self.written, Ok(()))
+    }
+
+    /// Ends plain lines of an HTML page.
+    pub(crate) fn end_lines(&mut self) {
+        if let Form::Html { lines: true } = self.form {
+            self.form = Form::Html { lines: false };
+            writeln!(self, "</pre>");
+        }
+    }
+
+    /// What `write!` and `writeln!` call.
+    pub(crate) fn write_fmt(&mut self, text: fmt::Arguments<'_>) {
+        if self.written.is_ok() {
+            self.written = self.out.write_fmt(text);
         }
     }
 
     /// One line; trailing blanks and control characters are taken out.
-    pub fn line(&mut self, tone: Tone, text: &str) -> io::Result<()> {
+    pub fn line(&mut self, tone: Tone, text: &str) {
         let text = clean(text.trim_end());
-        match &mut self.form {
+        match self.form {
             Form::Terminal { color } => {
-                let sgr = if *color && !text.is_empty() { tone.marks().0 } else { "" };
-                cut(&text, self.columns.map(usize::from)).iter().try_for_each(|text| match sgr {
-                    "" => writeln!(self.out, "{text}"),
-                    sgr => writeln!(self.out, "\x1b[{sgr}m{text}\x1b[0m"),
-                })
+                let sgr = if color && !text.is_empty() { tone.marks().0 } else { "" };
+                cut(&text, self.columns.map(usize::from)).iter().for_each(|text| match sgr {
+                    "" => writeln!(self, "{text}"),
+                    sgr => writeln!(self, "\x1b[{sgr}m{text}\x1b[0m"),
+                });
             }
             Form::Html { lines } if tone == Tone::Plain => {
-                if !std::mem::replace(lines, true) {
-                    write!(self.out, "<pre>")?;
-                }
-                writeln!(self.out, "{}", escape(&text))
+                self.form = Form::Html { lines: true };
+                writeln!(self, "{}{}", if lines { "" } else { "<pre>" }, escape(&text));
             }
             Form::Html { .. } => {
-                self.end()?;
+                self.end_lines();
                 let text = escape(&text);
                 match tone {
-                    Tone::Heading => writeln!(self.out, "<h4>{text}</h4>"),
-                    other => writeln!(self.out, "<p class=\"{}\">{text}</p>", other.class()),
+                    Tone::Heading => writeln!(self, "<h4>{text}</h4>"),
+                    other => writeln!(self, "<p class=\"{}\">{text}</p>", other.class()),
                 }
             }
         }
     }
 
-    pub fn gap(&mut self) -> io::Result<()> {
+    pub fn gap(&mut self) {
         match self.form {
-            Form::Terminal { .. } => writeln!(self.out),
-            Form::Html { .. } => self.end(),
+            Form::Terminal { .. } => writeln!(self),
+            Form::Html { .. } => self.end_lines(),
         }
     }
 
     /// A paragraph: `lead`, then `text` broken at blanks and indented by the width of `lead`, by two at least. A number and
     /// the word after it, its unit most often, stay together.
-    pub fn paragraph(&mut self, tone: Tone, lead: &str, text: &str) -> io::Result<()> {
+    pub fn paragraph(&mut self, tone: Tone, lead: &str, text: &str) {
         if matches!(self.form, Form::Html { .. }) {
-            self.end()?;
+            self.end_lines();
             let (lead, text) = (clean(lead), clean(text));
             let lead = match lead.trim() {
                 "" => String::new(),
                 _ => format!("<span class=\"lead\">{}</span> ", escape(&lead)),
             };
-            return writeln!(self.out, "<p class=\"{}\">{lead}{}</p>", tone.class(), escape(&text));
+            return writeln!(self, "<p class=\"{}\">{lead}{}</p>", tone.class(), escape(&text));
         }
-        broken(lead, text, self.columns()).iter().try_for_each(|line| self.line(tone, line))
+        broken(lead, text, self.columns()).iter().for_each(|line| self.line(tone, line));
     }
 
     /// A paragraph that is indented, about what stands above it.
-    pub(crate) fn remark(&mut self, text: impl AsRef<str>) -> io::Result<()> {
-        self.paragraph(Tone::Plain, "  ", text.as_ref())
+    pub(crate) fn remark(&mut self, text: impl AsRef<str>) {
+        self.paragraph(Tone::Plain, "  ", text.as_ref());
     }
 
     /// One line, which ends in `…` where it would be longer than the page is wide.
-    pub(crate) fn one(&mut self, tone: Tone, text: &str) -> io::Result<()> {
+    pub(crate) fn one(&mut self, tone: Tone, text: &str) {
         let most = self.columns();
         if width(text) <= most {
             return self.line(tone, text);
         }
         let pieces = cut(text, Some(most.saturating_sub(1)));
-        self.line(tone, &format!("{}…", pieces[0].trim_end()))
+        self.line(tone, &format!("{}…", pieces[0].trim_end()));
     }
 
     /// As many of `groups`, separated by semicolons, as fit into so many lines.
-    pub(crate) fn groups(&mut self, lead: &str, groups: &[String], lines: usize) -> io::Result<()> {
+    pub(crate) fn groups(&mut self, lead: &str, groups: &[String], lines: usize) {
         let columns = self.columns();
         let fits = |n: &usize| broken(lead, &groups[..*n].join("; "), columns).len() <= lines;
-        match (1..=groups.len()).take_while(fits).last() {
-            Some(n) => self.paragraph(Tone::Plain, lead, &groups[..n].join("; ")),
-            None => Ok(()),
+        if let Some(n) = (1..=groups.len()).take_while(fits).last() {
+            self.paragraph(Tone::Plain, lead, &groups[..n].join("; "));
         }
     }
 
@@ -173,36 +187,37 @@ impl<'a> Page<'a> {
     }
 
     /// How many further rows there are, if any, and where.
-    pub(crate) fn more(&mut self, n: u64, place: &str) -> io::Result<()> {
-        if n == 0 { Ok(()) } else { self.line(Tone::Plain, &format!("  and {n} more{place}")) }
+    pub(crate) fn more(&mut self, n: u64, place: &str) {
+        if n > 0 {
+            self.line(Tone::Plain, &format!("  and {n} more{place}"));
+        }
     }
 
     /// A histogram: a gap, the title, and a bar for each bound and its count.
-    pub(crate) fn bars(&mut self, title: &str, bars: &[(String, u64)]) -> io::Result<()> {
+    pub(crate) fn bars(&mut self, title: &str, bars: &[(String, u64)]) {
         let longest = bars.iter().map(|(_, count)| *count).max().unwrap_or(0).max(1);
-        self.gap()?;
-        self.line(Tone::Heading, title)?;
-        bars.iter().try_for_each(|(bound, count)| {
+        self.gap();
+        self.line(Tone::Heading, title);
+        for (bound, count) in bars {
             // A bar that stands for anything at all is seen.
             let length = usize::clamped(count.saturating_mul(LONGEST_BAR).div_ceil(longest));
-            self.line(Tone::Plain, &format!("  {bound:>11}  {count:>9}  {}", "#".repeat(length)))
-        })
+            self.line(Tone::Plain, &format!("  {bound:>11}  {count:>9}  {}", "#".repeat(length)));
+        }
     }
 
     /// A gap and a table, if it has rows.
-    pub fn section(&mut self, table: &Table) -> io::Result<()> {
-        if table.is_empty() {
-            return Ok(());
+    pub fn section(&mut self, table: &Table) {
+        if !table.is_empty() {
+            self.gap();
+            self.table(table);
         }
-        self.gap()?;
-        self.table(table)
     }
 
     /// A table: the header in bold, the first column to the left, all others to the right.
-    pub fn table(&mut self, table: &Table) -> io::Result<()> {
+    pub fn table(&mut self, table: &Table) {
         if matches!(self.form, Form::Html { .. }) {
-            self.end()?;
-            return table.html("", self.out);
+            self.end_lines();
+            return table.html("", self);
         }
         let columns = table.header.len();
         let cell = |row: &[String], at: usize| row.get(at).map_or(0, |text| width(text));
@@ -215,7 +230,7 @@ impl<'a> Page<'a> {
         let blocks = blocks(&widths, self.columns.map(usize::from));
         for (at, block) in blocks.iter().enumerate() {
             if at > 0 {
-                self.gap()?;
+                self.gap();
             }
             let join = |row: &[String]| {
                 let mut line = String::new();
@@ -229,10 +244,9 @@ impl<'a> Page<'a> {
                 }
                 line
             };
-            self.line(Tone::Heading, &join(&table.header))?;
-            table.rows.iter().try_for_each(|(tone, row)| self.line(*tone, &join(row)))?;
+            self.line(Tone::Heading, &join(&table.header));
+            table.rows.iter().for_each(|(tone, row)| self.line(*tone, &join(row)));
         }
-        Ok(())
     }
 }
 
@@ -327,8 +341,8 @@ impl Table {
     }
 
     /// As a table of a page, which has a class of its own unless `class` is empty.
-    pub(crate) fn html(&self, class: &str, out: &mut dyn Write) -> io::Result<()> {
-        self.markup([class, Tone::Plain.class()], |_| "", out)
+    pub(crate) fn html(&self, class: &str, page: &mut Page<'_>) {
+        self.markup([class, Tone::Plain.class()], |_| "", page);
     }
 
     /// The same with a class of each column, by its title; `table` and `plain` are the classes of the table and of plain rows, empty
@@ -337,27 +351,27 @@ impl Table {
         &self,
         [table, plain]: [&str; 2],
         column: impl Fn(&str) -> &'static str,
-        out: &mut dyn Write,
-    ) -> io::Result<()> {
+        page: &mut Page<'_>,
+    ) {
         let cell = |text: &str| escape(text.trim()).into_owned();
         let class = |name: &str| if name.is_empty() { String::new() } else { format!(" class=\"{name}\"") };
-        write!(out, "<div class=\"wide\"><table{}><thead><tr>", class(table))?;
+        write!(page, "<div class=\"wide\"><table{}><thead><tr>", class(table));
         for title in &self.header {
-            write!(out, "<th scope=\"col\"{}>{}</th>", class(column(title)), cell(title))?;
+            write!(page, "<th scope=\"col\"{}>{}</th>", class(column(title)), cell(title));
         }
-        writeln!(out, "</tr></thead><tbody>")?;
+        writeln!(page, "</tr></thead><tbody>");
         for (tone, row) in &self.rows {
             let of_row = if *tone == Tone::Plain { plain } else { tone.class() };
-            write!(out, "<tr{}>", class(of_row))?;
+            write!(page, "<tr{}>", class(of_row));
             for (at, (title, text)) in self.header.iter().zip(row).enumerate() {
                 match at {
-                    0 => write!(out, "<th scope=\"row\">{}</th>", cell(text))?,
-                    _ => write!(out, "<td{}>{}</td>", class(column(title)), cell(text))?,
+                    0 => write!(page, "<th scope=\"row\">{}</th>", cell(text)),
+                    _ => write!(page, "<td{}>{}</td>", class(column(title)), cell(text)),
                 }
             }
-            writeln!(out, "</tr>")?;
+            writeln!(page, "</tr>");
         }
-        writeln!(out, "</tbody></table></div>")
+        writeln!(page, "</tbody></table></div>");
     }
 }
 
@@ -394,7 +408,7 @@ pub(crate) fn broken(lead: &str, text: &str, columns: usize) -> Vec<String> {
         let begun = width(&line) > indent;
         if begun && width(&line) + 1 + width(&word) > columns {
             indent = indent.max(HANG);
-            lines.push(std::mem::replace(&mut line, " ".repeat(indent)));
+            lines.push(mem::replace(&mut line, " ".repeat(indent)));
         } else if begun {
             line.push(' ');
         }
@@ -413,7 +427,7 @@ fn cut(line: &str, columns: Option<usize>) -> Vec<Cow<'_, str>> {
     for symbol in line.chars() {
         let wide = symbol.width().unwrap_or(0);
         if used + wide > columns && used > HANG {
-            pieces.push(Cow::Owned(std::mem::replace(&mut piece, " ".repeat(HANG))));
+            pieces.push(Cow::Owned(mem::replace(&mut piece, " ".repeat(HANG))));
             used = HANG;
         }
         piece.push(symbol);
@@ -457,9 +471,11 @@ fn width(text: &str) -> usize {
 mod tests {
     use super::*;
 
-    fn page(color: bool, write: impl FnOnce(&mut Page<'_>) -> io::Result<()>) -> String {
+    fn page(color: bool, write: impl FnOnce(&mut Page<'_>)) -> String {
         let mut out = Vec::new();
-        write(&mut Page::new(&mut out, color)).unwrap();
+        let mut page = Page::new(&mut out, color);
+        write(&mut page);
+        page.end().unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -510,9 +526,39 @@ mod tests {
 
     #[test]
     fn colour_covers_whole_lines_and_only_when_asked() {
-        let write = |p: &mut Page<'_>| p.line(Tone::Bad, "lost").and_then(|()| p.line(Tone::Plain, "fine  "));
+        let write = |p: &mut Page<'_>| {
+            p.line(Tone::Bad, "lost");
+            p.line(Tone::Plain, "fine  ");
+        };
         assert_eq!(page(true, write), "\x1b[31mlost\x1b[0m\nfine\n");
         assert_eq!(page(false, write), "lost\nfine\n");
+    }
+
+    /// Takes one write, and no other.
+    #[derive(Default)]
+    struct Full(Vec<u8>);
+
+    impl Write for Full {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            if !self.0.is_empty() {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            self.0.extend(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn the_first_error_of_a_writer_is_told_at_the_end() {
+        let mut full = Full::default();
+        let mut page = Page::new(&mut full, false);
+        (0..3).for_each(|_| page.gap());
+        assert_eq!(page.end().unwrap_err().kind(), io::ErrorKind::StorageFull);
+        assert_eq!(full.0, b"\n");
     }
 
     #[test]
@@ -550,7 +596,8 @@ mod tests {
                 assert!(!passes_for_ours(&hung, "Run complete", 80), "{hung}");
                 let said = page(false, |p| {
                     let mut p = Page::new(p.out, false).within(Some(80));
-                    p.paragraph(Tone::Warning, "", &text).and_then(|()| p.line(Tone::Plain, &text))
+                    p.paragraph(Tone::Warning, "", &text);
+                    p.line(Tone::Plain, &text);
                 });
                 assert!(!passes_for_ours(&said, "Run complete", 80), "{said}");
             }

@@ -23,37 +23,37 @@ pub fn write_text(matrix: &Matrix, color: bool, columns: Option<u16>, out: &mut 
     let page = &mut Page::new(out, color).within(columns);
     let view = View::of(matrix);
     let (measured, missing) = matrix.counts();
-    page.line(Tone::Heading, &summary(matrix))?;
+    page.line(Tone::Heading, &summary(matrix));
     for verdict in matrix.verdicts.iter().take(MOST_VERDICTS) {
-        page.paragraph(Tone::Warning, "  ", &format!("{}.", verdict.words()))?;
+        page.paragraph(Tone::Warning, "  ", &format!("{}.", verdict.words()));
     }
     if matrix.verdicts.len() > MOST_VERDICTS {
-        page.line(Tone::Warning, &format!("  and {} more.", matrix.verdicts.len() - MOST_VERDICTS))?;
+        page.line(Tone::Warning, &format!("  and {} more.", matrix.verdicts.len() - MOST_VERDICTS));
     }
     if matrix.verdicts.is_empty() && measured > 0 {
-        page.line(Tone::Plain, "  No host, direction, pair or label is worse than the rest.")?;
+        page.line(Tone::Plain, "  No host, direction, pair or label is worse than the rest.");
     }
     for verdict in matrix.changes.iter().take(MOST_VERDICTS) {
-        page.paragraph(Tone::Warning, "  Since then: ", &format!("{}.", verdict.words()))?;
+        page.paragraph(Tone::Warning, "  Since then: ", &format!("{}.", verdict.words()));
     }
     for picture in &view.pictures {
-        page.gap()?;
+        page.gap();
         let (test, title) = (matrix.test_words(picture.test), picture.title());
-        page.line(Tone::Heading, &format!("{test}, {title} (rows send, columns receive)"))?;
+        page.line(Tone::Heading, &format!("{test}, {title} (rows send, columns receive)"));
         match view.lines.len() <= MOST_FIGURES {
-            true => page.table(&figures(&view, picture))?,
-            false => signs(&view, picture, page)?,
+            true => page.table(&figures(&view, picture)),
+            false => signs(&view, picture, page),
         }
     }
     if view.too_many {
-        page.paragraph(Tone::Plain, "", TOO_MANY)?;
+        page.paragraph(Tone::Plain, "", TOO_MANY);
     }
     if !missing.is_empty() {
-        page.gap()?;
+        page.gap();
         let told = missing.iter().map(|(reason, n)| format!("{} {n} {reason}", reason.letter()));
-        page.paragraph(Tone::Plain, "Without an outcome: ", &told.collect::<Vec<_>>().join(", "))?;
+        page.paragraph(Tone::Plain, "Without an outcome: ", &told.collect::<Vec<_>>().join(", "));
     }
-    Ok(())
+    page.end()
 }
 
 /// `90 of 90 tests of 10 hosts have an outcome, 2 verdicts`
@@ -93,7 +93,7 @@ fn figures(view: &View, picture: &Picture) -> Table {
     table
 }
 
-fn signs(view: &View, picture: &Picture, page: &mut Page<'_>) -> io::Result<()> {
+fn signs(view: &View, picture: &Picture, page: &mut Page<'_>) {
     let wide = view.lines.iter().map(|line| line.name.chars().count()).max().unwrap_or(0).min(24);
     for (line, row) in view.lines.iter().zip(&picture.spots) {
         let signs = row.iter().map(|spot| {
@@ -102,10 +102,10 @@ fn signs(view: &View, picture: &Picture, page: &mut Page<'_>) -> io::Result<()> 
             spot.text(|value| sign(value).to_string())
         });
         let name: String = line.name.chars().take(wide).collect();
-        page.line(Tone::Plain, &format!("{name:wide$} {}", signs.collect::<String>()))?;
+        page.line(Tone::Plain, &format!("{name:wide$} {}", signs.collect::<String>()));
     }
     let (best, worst) = picture.ends();
-    page.line(Tone::Plain, &format!("{:wide$} {SIGNS_WORDS}: {best} to {worst}; ! is named above", ""))
+    page.line(Tone::Plain, &format!("{:wide$} {SIGNS_WORDS}: {best} to {worst}; ! is named above", ""));
 }
 
 fn sign(place: f64) -> char {

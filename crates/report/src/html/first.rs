@@ -4,54 +4,54 @@ use super::escape;
 use crate::plot::{Axis, Plot, Series, Style, panels};
 use crate::plots::measured;
 use crate::summary::{half_width, worst};
+use crate::text::Page;
 use crate::words;
 use metrics::{format_duration, real, seconds};
 use model::load::{Found, OneWay, under_load};
 use model::{End, Figure, Kind, Measure, Outcome, Point, Stat, Unit, Way};
-use std::io::{self, Write};
 
 /// Widths that the timeline is drawn in: of a screen, of a phone. The style sheet shows one of them.
 const WIDTHS: [(&str, f64); 2] = [("wide", 940.0), ("narrow", 350.0)];
 const P99: Stat = Stat::Quantile(0.99);
 
 /// Writes tiles and timeline.
-pub(super) fn write(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
-    tiled(tiles(outcome), out)?;
+pub(super) fn write(outcome: &Outcome, page: &mut Page<'_>) {
+    tiled(tiles(outcome), page);
     let (plots, end, phases) = timeline(outcome);
-    drawn(&plots, end, &phases, out)
+    drawn(&plots, end, &phases, page);
 }
 
 /// Writes tiles.
-pub(super) fn tiled(tiles: Vec<Tile>, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn tiled(tiles: Vec<Tile>, page: &mut Page<'_>) {
     if tiles.is_empty() {
-        return Ok(());
+        return;
     }
-    writeln!(out, "<ul class=\"tiles\">")?;
+    writeln!(page, "<ul class=\"tiles\">");
     for (name, value, more) in tiles {
         writeln!(
-            out,
+            page,
             "<li><span class=\"name\">{}</span><span class=\"value\">{}</span><span class=\"more\">{}</span></li>",
             escape(&name),
             escape(&value),
             escape(&more)
-        )?;
+        );
     }
-    writeln!(out, "</ul>")
+    writeln!(page, "</ul>");
 }
 
-fn drawn(plots: &[Plot], end: f64, phases: &[(f64, String)], out: &mut dyn Write) -> io::Result<()> {
+fn drawn(plots: &[Plot], end: f64, phases: &[(f64, String)], page: &mut Page<'_>) {
     if plots.is_empty() {
-        return Ok(());
+        return;
     }
-    writeln!(out, "<section id=\"timeline\" aria-label=\"Throughput, delay and loss over time\">")?;
+    writeln!(page, "<section id=\"timeline\" aria-label=\"Throughput, delay and loss over time\">");
     for (class, width) in WIDTHS {
-        write!(out, "<div class=\"{class}\">{}</div>", panels(plots, end, phases, width))?;
+        write!(page, "<div class=\"{class}\">{}</div>", panels(plots, end, phases, width));
     }
-    writeln!(out, "</section>")
+    writeln!(page, "</section>");
 }
 
 /// Writes two runs over one axis of time, the second one's lines broken.
-pub(crate) fn overlay(before: &Outcome, after: &Outcome, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn overlay(before: &Outcome, after: &Outcome, page: &mut Page<'_>) {
     let (mut plots, end, _) = timeline(before);
     let (others, other_end, _) = timeline(after);
     for series in plots.iter_mut().flat_map(|plot| &mut plot.series) {
@@ -69,7 +69,7 @@ pub(crate) fn overlay(before: &Outcome, after: &Outcome, out: &mut dyn Write) ->
     }
     plots.sort_by(|a, b| a.name.cmp(&b.name));
     let plots: Vec<Plot> = plots.into_iter().filter_map(Plot::some).collect();
-    drawn(&plots, end.max(other_end), &[], out)
+    drawn(&plots, end.max(other_end), &[], page);
 }
 
 /// Name, value, and what else is to be said of it.

@@ -4,7 +4,7 @@ use super::{data, escape, figure, zeros};
 use crate::history::{about, cells, known, leading, tone};
 use crate::plot::{Axis, AxisUnit, Plot, Series};
 use crate::plots::Sheet;
-use crate::text::Tone;
+use crate::text::{Page, Tone};
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use metrics::{Wall, real};
@@ -94,9 +94,11 @@ pub fn write_history_page(
     verbs: &[String],
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    form(query, verbs, out)?;
+    let page = &mut Page::html(out);
+    form(query, verbs, page);
     if runs.is_empty() {
-        return writeln!(out, "<p>No such run was kept.</p>");
+        writeln!(page, "<p>No such run was kept.</p>");
+        return page.end();
     }
     let mut sorted: Vec<&KeptRun> = runs.iter().collect();
     let (column, down) = match query.sort.strip_prefix('-') {
@@ -105,30 +107,31 @@ pub fn write_history_page(
     };
     sorted.sort_by(|a, b| if down { order(column, b, a) } else { order(column, a, b) });
     writeln!(
-        out,
+        page,
         "<form method=\"get\" action=\"/compare\">\n<p><button>Compare</button> <span class=\"soft\">the runs marked as before and \
          after</span></p>\n<table class=\"pairs runs\"><thead><tr>"
-    )?;
+    );
     for (name, title) in COLUMNS {
         let (now, next) = match (column == name, down) {
             (true, false) => (" aria-sort=\"ascending\"", format!("-{name}")),
             (true, true) => (" aria-sort=\"descending\"", name.to_owned()),
             (false, _) => ("", name.to_owned()),
         };
-        writeln!(out, "<th scope=\"col\"{now}><a href=\"{}\">{title}</a></th>", query.link(&next))?;
+        writeln!(page, "<th scope=\"col\"{now}><a href=\"{}\">{title}</a></th>", query.link(&next));
     }
-    writeln!(out, "<th scope=\"col\">Compare</th></tr></thead><tbody>")?;
-    sorted.iter().try_for_each(|run| row(run, true, out))?;
-    writeln!(out, "</tbody></table>\n</form>")
+    writeln!(page, "<th scope=\"col\">Compare</th></tr></thead><tbody>");
+    sorted.iter().for_each(|run| row(run, true, page));
+    writeln!(page, "</tbody></table>\n</form>");
+    page.end()
 }
 
-fn form(query: &HistoryQuery, verbs: &[String], out: &mut dyn Write) -> io::Result<()> {
+fn form(query: &HistoryQuery, verbs: &[String], page: &mut Page<'_>) {
     let option = |verb: &String| {
         let chosen = if *verb == query.verb { " selected" } else { "" };
         format!("<option value=\"{0}\"{chosen}>{0}</option>", escape(verb))
     };
     writeln!(
-        out,
+        page,
         "<form method=\"get\" action=\"/history\" class=\"ask\">\n\
          <label>Test <select name=\"verb\"><option value=\"\">all</option>{}</select></label>\n\
          <label>Target <input name=\"target\" value=\"{}\"></label>\n\
@@ -140,7 +143,7 @@ fn form(query: &HistoryQuery, verbs: &[String], out: &mut dyn Write) -> io::Resu
         escape(&query.from),
         escape(&query.to),
         escape(&query.sort)
-    )
+    );
 }
 
 /// Which of two runs comes first; the latest where nothing else is asked for.
@@ -160,10 +163,10 @@ fn order(column: &str, a: &KeptRun, b: &KeptRun) -> Ordering {
     }
 }
 
-fn row(run: &KeptRun, compared: bool, out: &mut dyn Write) -> io::Result<()> {
+fn row(run: &KeptRun, compared: bool, page: &mut Page<'_>) {
     let [id, rest @ ..] = cells(run, &[]);
     let class = if tone(run) == Tone::Bad { " class=\"bad\"" } else { "" };
-    write!(out, "<tr{class}><th scope=\"row\"><a href=\"/history/{id}\">{id}</a></th>")?;
+    write!(page, "<tr{class}><th scope=\"row\"><a href=\"/history/{id}\">{id}</a></th>");
     for ((name, title), cell) in COLUMNS[1..].iter().zip(&rest) {
         let trend = match *name {
             "target" if compared && !run.targets.is_empty() => {
@@ -172,36 +175,39 @@ fn row(run: &KeptRun, compared: bool, out: &mut dyn Write) -> io::Result<()> {
             }
             _ => String::new(),
         };
-        write!(out, "<td data-title=\"{title}\"><span>{}{trend}</span></td>", escape(cell))?;
+        write!(page, "<td data-title=\"{title}\"><span>{}{trend}</span></td>", escape(cell));
     }
     if compared {
-        write!(out, "<td data-title=\"Compare\"><span>")?;
+        write!(page, "<td data-title=\"Compare\"><span>");
         for side in ["before", "after"] {
-            write!(out, "<label><input type=\"radio\" name=\"{side}\" value=\"{id}\">{side}</label> ")?;
+            write!(page, "<label><input type=\"radio\" name=\"{side}\" value=\"{id}\">{side}</label> ");
         }
-        write!(out, "</span></td>")?;
+        write!(page, "</span></td>");
     }
-    writeln!(out, "</tr>")
+    writeln!(page, "</tr>");
 }
 
 /// Writes how the figures of complete runs of one test against one target went, the earliest first.
 pub fn write_trend(runs: &[KeptRun], out: &mut dyn Write) -> io::Result<()> {
+    let page = &mut Page::html(out);
     let mut runs: Vec<&KeptRun> =
         runs.iter().filter(|run| run.status == Status::Complete && run.started.0 > 0).collect();
     runs.sort_by_key(|run| (run.started, run.id));
     let [first, .., _] = runs.as_slice() else {
-        return writeln!(out, "<p>A trend takes two complete runs of this test against this target.</p>");
+        writeln!(page, "<p>A trend takes two complete runs of this test against this target.</p>");
+        return page.end();
     };
     let sheet = Sheet::new(String::new(), trends(&runs, first), false);
-    writeln!(out, "<section id=\"plots\"><h2>Figures over time</h2>")?;
-    sheet.plots.iter().enumerate().try_for_each(|(at, plot)| figure(plot, at, out))?;
-    zeros(&sheet, out)?;
-    writeln!(out, "</section>\n<h2>Runs</h2>\n<table class=\"pairs runs\"><thead><tr>")?;
-    COLUMNS.iter().try_for_each(|(_, title)| writeln!(out, "<th scope=\"col\">{title}</th>"))?;
-    writeln!(out, "</tr></thead><tbody>")?;
-    runs.iter().rev().try_for_each(|run| row(run, false, out))?;
-    writeln!(out, "</tbody></table>")?;
-    data(&[sheet], out)
+    writeln!(page, "<section id=\"plots\"><h2>Figures over time</h2>");
+    sheet.plots.iter().enumerate().for_each(|(at, plot)| figure(plot, at, page));
+    zeros(&sheet, page);
+    writeln!(page, "</section>\n<h2>Runs</h2>\n<table class=\"pairs runs\"><thead><tr>");
+    COLUMNS.iter().for_each(|(_, title)| writeln!(page, "<th scope=\"col\">{title}</th>"));
+    writeln!(page, "</tr></thead><tbody>");
+    runs.iter().rev().for_each(|run| row(run, false, page));
+    writeln!(page, "</tbody></table>");
+    data(&[sheet], page);
+    page.end()
 }
 
 /// A plot for each kind of figure.

@@ -6,11 +6,11 @@ use super::{
 };
 use crate::plot::{Axis, AxisUnit, Plot};
 use crate::plots::{Sheet, latest_sheets, sheets};
+use crate::text::Page;
 use crate::{summary, words};
 use model::{Builder, Event, Outcome, caveats_so_far};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::io;
 
 /// The report's style sheet, for pages that bring their own.
 pub const REPORT_STYLE: &str = STYLE;
@@ -117,7 +117,7 @@ impl LivePage {
         // What earlier phases found stands in the tables until all is shown.
         let shown = if self.ended { sheets(&outcome) } else { latest_sheets(&outcome) };
         let mut parts = self.parts(&outcome);
-        parts.push(("zeros", written(|out| shown.iter().try_for_each(|sheet| zeros(sheet, out)))));
+        parts.push(("zeros", written(|page| shown.iter().for_each(|sheet| zeros(sheet, page)))));
         let sheets = shown.into_iter().map(|Sheet { title, plots, .. }| {
             let plots = plots.iter().map(live_plot).collect();
             (title, plots)
@@ -159,27 +159,25 @@ impl LivePage {
         ];
         let last = outcome.points.last().and_then(|point| point.intervals.last());
         if begin.verb == "serve" {
-            parts.push(("sessions", written(|out| self.sessions.write(out))));
-            parts.push(("first", written(|out| first::tiled(self.sessions.tiles(last), out))));
+            parts.push(("sessions", written(|page| self.sessions.write(page))));
+            parts.push(("first", written(|page| first::tiled(self.sessions.tiles(last), page))));
         } else {
-            parts.push(("first", written(|out| first::write(outcome, out))));
+            parts.push(("first", written(|page| first::write(outcome, page))));
         }
         parts.extend([
-            ("caveats", written(|out| caveats(outcome, out))),
-            ("figures", written(|out| figures(outcome, out))),
-            ("conditions", written(|out| conditions(outcome, out))),
+            ("caveats", written(|page| caveats(outcome, page))),
+            ("figures", written(|page| figures(outcome, page))),
+            ("conditions", written(|page| conditions(outcome, page))),
         ]);
         parts
     }
 }
 
-pub(super) fn written(write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>) -> String {
+/// What `write` writes. Memory takes everything.
+pub(super) fn written(write: impl FnOnce(&mut Page<'_>)) -> String {
     let mut out = Vec::new();
-    match write(&mut out) {
-        Ok(()) => String::from_utf8(out).unwrap_or_default(),
-        // Memory takes everything.
-        Err(_) => String::new(),
-    }
+    write(&mut Page::html(&mut out));
+    String::from_utf8(out).unwrap_or_default()
 }
 
 fn live_plot(plot: &Plot) -> LivePlot {
@@ -190,7 +188,7 @@ fn live_plot(plot: &Plot) -> LivePlot {
         marks: Vec::new(),
         ..plot.clone()
     };
-    LivePlot { name: plot.name.clone(), frame: written(|out| figure(&bare, 0, out)), plot: plot.json() }
+    LivePlot { name: plot.name.clone(), frame: written(|page| figure(&bare, 0, page)), plot: plot.json() }
 }
 
 /// The units of plots, as the page's script takes them.

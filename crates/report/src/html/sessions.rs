@@ -3,14 +3,13 @@
 use super::first::Tile;
 use super::{escape, utc};
 use crate::csv::spelled;
-use crate::text::{Column, Table, Tone, or_dash};
+use crate::text::{Column, Page, Table, Tone, or_dash};
 use crate::words;
 use metrics::{Clamped, Wall, format_bits_per_second, format_bytes, format_duration};
 use model::{ConnectionRecord, Event, Interval, LinkRow, Links, Served, Standing, Traffic};
 use serde_json::json;
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 
 /// Rows of a table; of more the first are shown, and how many there are.
@@ -145,33 +144,33 @@ impl Sessions {
         .into()
     }
 
-    pub(super) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        writeln!(out, "<section id=\"sessions\"><h2>Sessions</h2>")?;
+    pub(super) fn write(&self, page: &mut Page<'_>) {
+        writeln!(page, "<section id=\"sessions\"><h2>Sessions</h2>");
         let unnamed = self.serving.rows();
         let all = self.now.len() + unnamed.len();
         if all == 0 {
-            writeln!(out, "<p>No client is connected.</p>")?;
+            writeln!(page, "<p>No client is connected.</p>");
         }
         let rows = self.now.values().chain(&unnamed).take(MOST_ROWS);
-        table("In progress", &SESSION, rows.map(|row| (row.load.errors > 0, row)), out)?;
+        table("In progress", &SESSION, rows.map(|row| (row.load.errors > 0, row)), page);
         if all > MOST_ROWS {
-            writeln!(out, "<p class=\"soft\">and {} more</p>", all - MOST_ROWS)?;
+            writeln!(page, "<p class=\"soft\">and {} more</p>", all - MOST_ROWS);
         }
         for (protocol, n) in self.serving.more() {
             let more = words::count(n, "more connection");
-            writeln!(out, "<p class=\"soft\">and {more} of {protocol} that no row counts</p>")?;
+            writeln!(page, "<p class=\"soft\">and {more} of {protocol} that no row counts</p>");
         }
         let title = match usize::clamped(self.over) {
             n if n > self.ended.len() => format!("The latest {} of {n} that are over", self.ended.len()),
             _ => "Over".to_owned(),
         };
-        table(&title, &ENDED, self.ended.iter().map(|row| (row.load.errors > 0, row)), out)?;
+        table(&title, &ENDED, self.ended.iter().map(|row| (row.load.errors > 0, row)), page);
         let services = self.services.iter().map(|(name, load)| (load.errors > 0, (*name, load.clone())));
-        table("Protocols that go along", &SERVICE, services, out)?;
+        table("Protocols that go along", &SERVICE, services, page);
         let clients = self.clients.iter();
         let clients = clients.map(|((protocol, address), all)| (all.failed > 0, (*protocol, *address, *all)));
-        table("Their clients, by connections that have ended", &CLIENT, clients, out)?;
-        writeln!(out, "</section>")
+        table("Their clients, by connections that have ended", &CLIENT, clients, page);
+        writeln!(page, "</section>");
     }
 }
 
@@ -272,20 +271,20 @@ fn table<T>(
     title: &str,
     columns: &[Column<T>],
     rows: impl Iterator<Item = (bool, impl Borrow<T>)>,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    let Some(((name, first), others)) = columns.split_first() else { return Ok(()) };
+    page: &mut Page<'_>,
+) {
+    let Some(((name, first), others)) = columns.split_first() else { return };
     let table = Table::of(name, others, rows.map(|(bad, row)| (Tone::bad_if(bad), first(row.borrow()), row)));
     if table.is_empty() {
-        return Ok(());
+        return;
     }
     let class = |name: &str| match name {
         "what" => "text what",
         name if WORDS.contains(&name) => "text",
         _ => "",
     };
-    writeln!(out, "<h3>{}</h3>", escape(title))?;
-    table.markup(["numbers", ""], class, out)
+    writeln!(page, "<h3>{}</h3>", escape(title));
+    table.markup(["numbers", ""], class, page);
 }
 
 /// A worker's last list, and what is new in it.
@@ -435,7 +434,7 @@ mod tests {
         let mut sessions = Sessions::default();
         sessions.hear(&served(1, 7, Standing::Running));
         sessions.hear(&served(2, 0, Standing::Waiting));
-        let html = written(|out| sessions.write(out));
+        let html = written(|page| sessions.write(page));
         assert!(
             html.contains("192.0.2.1:1") && html.contains("1.00 Mbit/s") && html.contains("running, 2.00 s"),
             "{html}"
@@ -443,7 +442,7 @@ mod tests {
         assert!(html.contains("waiting") && !html.contains("Over"), "{html}");
         sessions.hear(&served(1, 7, Standing::Ended));
         sessions.hear(&served(2, 8, Standing::Running));
-        let html = written(|out| sessions.write(out));
+        let html = written(|page| sessions.write(page));
         let (now, over) = html.split_once("Over").unwrap();
         assert!(now.contains("192.0.2.1:2") && !now.contains("192.0.2.1:1<"), "{html}");
         assert!(over.contains("192.0.2.1:1<"), "{html}");
@@ -484,19 +483,19 @@ mod tests {
             sessions.hear(&served(port, port.into(), Standing::Lost));
         }
         assert_eq!((sessions.now.len(), sessions.ended.len()), (0, MOST_ENDED));
-        let html = written(|out| sessions.write(out));
+        let html = written(|page| sessions.write(page));
         assert!(html.contains("The latest 100 of 2000 that are over") && html.contains("lost"), "{html}");
         for port in 1..=2_000 {
             sessions.hear(&served(port, port.into(), Standing::Running));
         }
-        assert!(written(|out| sessions.write(out)).contains("and 1800 more"));
+        assert!(written(|page| sessions.write(page)).contains("and 1800 more"));
     }
 
     #[test]
     fn sessions_of_another_protocol_have_its_name() {
         let mut sessions = Sessions::default();
         sessions.hear_beside("ttcp", &served(1, 3, Standing::Running));
-        assert!(written(|out| sessions.write(out)).contains("ttcp 3"));
+        assert!(written(|page| sessions.write(page)).contains("ttcp 3"));
         sessions.hear_beside("ttcp", &served(1, 3, Standing::Lost));
         assert!(sessions.now.is_empty());
     }
@@ -508,7 +507,7 @@ mod tests {
         let links = Links { worker: 0, at: Wall(1), ns: 1, rows: vec![row], more: 744 };
         let mut sessions = Sessions::default();
         sessions.hear_beside("ttcp", &Event::Links(Box::new(links)));
-        let html = written(|out| sessions.write(out));
+        let html = written(|page| sessions.write(page));
         assert!(html.contains("at least 1") && html.contains("and 744 more connections of ttcp"), "{html}");
     }
 

@@ -5,7 +5,6 @@ use crate::text::{Page, Tone};
 use crate::words;
 use metrics::{Clamped, format_duration};
 use model::{Caveat, CaveatLevel, Figure, Kind, Outcome, Point, Status};
-use std::io;
 
 /// Caveats that are named.
 const MOST_CAVEATS: usize = 3;
@@ -15,21 +14,23 @@ const MOST_CAUSES: usize = 2;
 const MOST_LINES: usize = 3;
 
 /// Writes the result; no more than twelve lines, and one for each step of a sweep or stage of a load.
-pub(super) fn write(outcome: &Outcome, tone: Tone, page: &mut Page<'_>) -> io::Result<()> {
-    page.paragraph(tone, "", &line(outcome))?;
+pub(super) fn write(outcome: &Outcome, tone: Tone, page: &mut Page<'_>) {
+    page.paragraph(tone, "", &line(outcome));
     if outcome.begin.verb == "load" {
-        load::stages(outcome, page)?;
+        load::stages(outcome, page);
     } else if let [only] = outcome.points.as_slice() {
-        page.groups("  ", &beside(only), MOST_LINES)?;
+        page.groups("  ", &beside(only), MOST_LINES);
     } else if sweep::is_repeated(outcome) || outcome.path_mtu.is_some() || outcome.begin.verb == "demo" {
         // All of it is said.
     } else {
-        sweep::steps(outcome, page)?;
+        sweep::steps(outcome, page);
     }
-    causes(outcome, page)?;
-    caveats(outcome, page)?;
+    causes(outcome, page);
+    caveats(outcome, page);
     // Below a long table the answer is out of sight.
-    if sweep::is_one(outcome) { page.paragraph(tone, "", &found_in_all(outcome).join(", ")) } else { Ok(()) }
+    if sweep::is_one(outcome) {
+        page.paragraph(tone, "", &found_in_all(outcome).join(", "));
+    }
 }
 
 /// The answer in one line: of what, what was found, how well that is known, under which conditions.
@@ -148,27 +149,26 @@ fn cpu(of: &Point) -> Option<String> {
 }
 
 /// What went wrong most often.
-fn causes(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
+fn causes(outcome: &Outcome, page: &mut Page<'_>) {
     let ends = outcome.points.iter().filter(|of| !point::nothing(of)).flat_map(Point::ends);
     let mut all: Vec<_> = ends.flat_map(|end| &end.causes).collect();
     all.sort_by_key(|cause| std::cmp::Reverse(cause.count));
     for cause in all.into_iter().take(MOST_CAUSES) {
-        page.one(Tone::Bad, &format!("  {} x {}", cause.count, cause.text))?;
+        page.one(Tone::Bad, &format!("  {} x {}", cause.count, cause.text));
     }
-    Ok(())
 }
 
 /// The gravest, a line each; notes, which tell how to read a figure, are counted.
-fn caveats(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
+fn caveats(outcome: &Outcome, page: &mut Page<'_>) {
     let kinds = kinds(&outcome.points);
     if kinds.is_empty() {
-        return Ok(());
+        return;
     }
     let (notes, grave): (Vec<&Caveat>, Vec<&Caveat>) =
         kinds.iter().map(|(caveat, _)| caveat).partition(|caveat| caveat.level == CaveatLevel::Note);
     for caveat in grave.iter().take(MOST_CAVEATS) {
         let text = format!("  {}: {}: {}", caveat.level.name(), caveat.code, without_asides(&caveat.text));
-        page.one(tone_of(caveat.level), &text)?;
+        page.one(tone_of(caveat.level), &text);
     }
     let more = grave.len().saturating_sub(MOST_CAVEATS);
     let counted = [(more, "more caution"), (notes.len(), "note")];
@@ -176,7 +176,7 @@ fn caveats(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
     let counted: Vec<String> = counted.map(|(n, what)| words::count(u64::clamped(n), what)).collect();
     let behind =
         if counted.is_empty() { "advice".to_owned() } else { format!("{}, advice", counted.join(", ")) };
-    page.one(Tone::Plain, &format!("  {behind} and all tables: -v, or netcaliper show last"))
+    page.one(Tone::Plain, &format!("  {behind} and all tables: -v, or netcaliper show last"));
 }
 
 /// `text` without what stands in parentheses.

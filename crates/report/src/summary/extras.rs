@@ -4,7 +4,6 @@ use crate::text::{Page, Table, Tone};
 use crate::words::count;
 use metrics::Clamped;
 use model::{Figure, Point, Reading, Shown};
-use std::io;
 
 /// Results that are shown; the JSON has all.
 const MOST_SHOWN: usize = 50;
@@ -40,7 +39,7 @@ pub(super) fn found(point: &Point) -> Vec<String> {
 }
 
 /// All of them, a table for each kind.
-pub(super) fn write(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
+pub(super) fn write(point: &Point, page: &mut Page<'_>) {
     let shown: Vec<&Shown> = point.shown().take(MOST_SHOWN).collect();
     let mut titles: Vec<&String> = shown.iter().map(|shown| &shown.title).collect();
     titles.dedup();
@@ -69,7 +68,7 @@ pub(super) fn write(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
             let cells = std::iter::once(shown.peer.clone()).chain(columns.iter().map(cell));
             table.row(Tone::bad_if(shown.bad), cells.collect());
         }
-        page.table(&table)?;
+        page.table(&table);
     }
-    page.more(u64::clamped(point.shown().count().saturating_sub(MOST_SHOWN)), ", in the JSON")
+    page.more(u64::clamped(point.shown().count().saturating_sub(MOST_SHOWN)), ", in the JSON");
 }

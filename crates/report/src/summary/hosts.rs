@@ -4,7 +4,6 @@ use crate::text::{Column, Page, Table, Tone, or_dash};
 use crate::words;
 use metrics::{Real, TcpTotals, format_bytes, format_duration, real};
 use model::{Begin, CpuUse, HostSnapshot, Kind, Point, Totals};
-use std::io;
 
 /// Both ends' totals under the names that the report uses, ours first.
 pub(crate) fn ends(point: &Point) -> impl Iterator<Item = (String, &Totals)> {
@@ -12,26 +11,26 @@ pub(crate) fn ends(point: &Point) -> impl Iterator<Item = (String, &Totals)> {
     std::iter::once(local).chain(point.remote.iter().map(|t| (format!("server {}", t.who), t)))
 }
 
-pub(super) fn write(point: &Point, begin: &Begin, verbose: bool, page: &mut Page<'_>) -> io::Result<()> {
+pub(super) fn write(point: &Point, begin: &Begin, verbose: bool, page: &mut Page<'_>) {
     if !matches!(point.phase.kind, Kind::Stream | Kind::Delay | Kind::Train) {
-        tcp(point, page)?;
+        tcp(point, page);
     }
-    cpu(point, page)?;
-    settings(point, page)?;
-    placement(point, begin, page)?;
+    cpu(point, page);
+    settings(point, page);
+    placement(point, begin, page);
     if !verbose {
-        return Ok(());
+        return;
     }
     let remote = point.sessions.iter().map(|s| (format!("server {}", s.address), &s.host));
     for (name, host) in std::iter::once(("this end".to_owned(), &begin.host)).chain(remote) {
-        page.gap()?;
-        snapshot(&name, host, page)?;
+        page.gap();
+        snapshot(&name, host, page);
     }
-    counters(point, page)
+    counters(point, page);
 }
 
 /// What the kernels told about the connections, and the figures of RFC 6349.
-fn tcp(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
+fn tcp(point: &Point, page: &mut Page<'_>) {
     let columns: [Column<&TcpTotals>; 6] = [
         ("retransmits", |t| t.retransmits.to_string()),
         ("resent", |t| format_bytes(t.bytes_retrans)),
@@ -44,18 +43,17 @@ fn tcp(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
     let told = |tcp: &TcpTotals| tcp.connections > 0 || tcp.retransmits > 0 || tcp.rtt_samples > 0;
     let ends = ends(point).filter(|(_, totals)| told(&totals.tcp));
     let rows = ends.map(|(name, totals)| (Tone::Plain, name, &totals.tcp));
-    page.section(&Table::of("TCP", &columns, rows))?;
+    page.section(&Table::of("TCP", &columns, rows));
     if let Some(efficiency) = point.tcp_efficiency_percent {
         page.remark(format!(
             "TCP efficiency {efficiency:.3} %: the share of all bytes sent that were not sent again (RFC 6349)"
-        ))?;
+        ));
     }
     if let Some(delay) = point.buffer_delay_percent {
         page.remark(format!(
             "Buffer delay {delay:.1} %: what the load adds to the smallest round trip (RFC 6349)"
-        ))?;
+        ));
     }
-    Ok(())
 }
 
 fn us(us: impl Real) -> String {
@@ -67,7 +65,7 @@ fn share_of_busy(t: &TcpTotals, us: u64) -> String {
 }
 
 /// CPU time of both ends and what a gigabyte, or a connection, costs.
-fn cpu(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
+fn cpu(point: &Point, page: &mut Page<'_>) {
     let columns: [Column<CpuUse>; 6] = [
         ("process", |cpu| format!("{:.2} s", cpu.process_s())),
         ("user", |cpu| format!("{:.2} s", cpu.user_s)),
@@ -79,24 +77,23 @@ fn cpu(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
     let rows = ends(point).filter_map(|(name, totals)| Some((Tone::Plain, name, totals.cpu?)));
     let table = Table::of("CPU", &columns, rows);
     if table.is_empty() {
-        return Ok(());
+        return;
     }
-    page.section(&table)?;
+    page.section(&table);
     let cost = [("this end", point.local_cpu_s_per_gb), ("the servers", point.remote_cpu_s_per_gb)];
     let known: Vec<String> = cost.iter().filter_map(|(who, s)| Some(format!("{who} {:.3}", (*s)?))).collect();
     if !known.is_empty() {
-        page.line(Tone::Plain, &format!("  CPU seconds per GB (10^9 payload bytes): {}", known.join(", ")))?;
+        page.line(Tone::Plain, &format!("  CPU seconds per GB (10^9 payload bytes): {}", known.join(", ")));
     }
     let local = &point.local;
     if let (Kind::Connect, Some(cpu), 1..) = (point.phase.kind, local.cpu, local.opened) {
         let each = format_duration(cpu.process_s() * 1e9 / real(local.opened));
-        page.line(Tone::Plain, &format!("  CPU time per connection at this end: {each}"))?;
+        page.line(Tone::Plain, &format!("  CPU time per connection at this end: {each}"));
     }
-    Ok(())
 }
 
 /// The settings that were really in effect at both ends.
-fn settings(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
+fn settings(point: &Point, page: &mut Page<'_>) {
     let datagrams = point.phase.kind == Kind::Stream;
     let mut table = Table::new("Settings in effect");
     for (name, totals) in ends(point) {
@@ -108,7 +105,7 @@ fn settings(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
         let values = values.into_iter().map(|value| or_dash(value, |value| value));
         table.row(Tone::Plain, std::iter::once(name).chain(values).collect());
     }
-    page.section(&table)?;
+    page.section(&table);
     let receivers: Vec<String> = ends(point)
         // A server's own totals cover sessions that may each have verified in another way.
         .filter(|(_, totals)| totals.traffic.rx_bytes > 0)
@@ -116,14 +113,14 @@ fn settings(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
         .map(|(name, totals)| format!("{name}: {}", words::received(totals, point.phase.verify)))
         .collect();
     if receivers.is_empty() {
-        return Ok(());
+        return;
     }
-    page.gap()?;
-    page.paragraph(Tone::Plain, "Verification  ", &receivers.join("; "))
+    page.gap();
+    page.paragraph(Tone::Plain, "Verification  ", &receivers.join("; "));
 }
 
 /// Placement of workers on cores.
-fn placement(point: &Point, begin: &Begin, page: &mut Page<'_>) -> io::Result<()> {
+fn placement(point: &Point, begin: &Begin, page: &mut Page<'_>) {
     let servers = point.sessions.iter();
     let servers = servers.map(|s| (format!("server {}", s.address), &s.placement, s.workers, s.host.cpus));
     let local = ("this end".to_owned(), &begin.placement, begin.workers, begin.host.cpus);
@@ -136,19 +133,19 @@ fn placement(point: &Point, begin: &Begin, page: &mut Page<'_>) -> io::Result<()
     });
     let all: Vec<String> = words.collect();
     if all.is_empty() {
-        return Ok(());
+        return;
     }
-    page.paragraph(Tone::Plain, "Placement     ", &all.join("; "))
+    page.paragraph(Tone::Plain, "Placement     ", &all.join("; "));
 }
 
-fn snapshot(name: &str, host: &HostSnapshot, page: &mut Page<'_>) -> io::Result<()> {
+fn snapshot(name: &str, host: &HostSnapshot, page: &mut Page<'_>) {
     if host.cpus == 0 {
         let host = if host.name.is_empty() { "not known" } else { host.name.as_str() };
         return page.line(Tone::Heading, &format!("Host of {name}: {host}"));
     }
     // A server without a key does not tell all of it to clients on other hosts.
     let known = |text: &str| if text.is_empty() { "not told".to_owned() } else { text.to_owned() };
-    page.line(Tone::Heading, &format!("Host of {name}: {}", known(&host.name)))?;
+    page.line(Tone::Heading, &format!("Host of {name}: {}", known(&host.name)));
     let clock = match host.clock_synced {
         true => format!("clock synchronised within {}", format_duration(host.clock_error_ns)),
         false => "clock not synchronised".to_owned(),
@@ -159,7 +156,7 @@ fn snapshot(name: &str, host: &HostSnapshot, page: &mut Page<'_>) -> io::Result<
         known(&host.kernel),
         words::cpus(host),
         host.congestion
-    ))?;
+    ));
     if let Some(nic) = &host.nic {
         let speed = nic.speed_mbit.map_or("speed not known".to_owned(), |mbit| format!("{mbit} Mbit/s"));
         let name = match nic.name.as_str() {
@@ -167,20 +164,20 @@ fn snapshot(name: &str, host: &HostSnapshot, page: &mut Page<'_>) -> io::Result<
             name => format!("{name} ({})", nic.driver),
         };
         let offloads = nic.offloads.join(" ");
-        page.remark(format!("{name}, MTU {}, {speed}, qdisc {}, offloads {offloads}", nic.mtu, nic.qdisc))?;
+        page.remark(format!("{name}, MTU {}, {speed}, qdisc {}, offloads {offloads}", nic.mtu, nic.qdisc));
     }
-    host.sysctl.iter().try_for_each(|(key, value)| page.line(Tone::Plain, &format!("  {key} = {value}")))
+    host.sysctl.iter().for_each(|(key, value)| page.line(Tone::Plain, &format!("  {key} = {value}")));
 }
 
 /// The counters that moved at either end.
-fn counters(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
+fn counters(point: &Point, page: &mut Page<'_>) {
     let mut table = Table::new("Counters that moved|by");
     for (name, totals) in ends(point) {
         for (counter, by) in &totals.counters.moved {
             table.row(Tone::Plain, vec![format!("{name} {counter}"), by.to_string()]);
         }
     }
-    page.section(&table)
+    page.section(&table);
 }
 
 /// A share as `43 %`, with one decimal below 10 %.

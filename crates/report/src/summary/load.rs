@@ -5,22 +5,21 @@ use crate::words;
 use metrics::{format_bits_per_second, format_duration};
 use model::load::{Found, OneWay, RESPONSIVENESS, under_load};
 use model::{Outcome, Status};
-use std::io;
 
 /// Writes what was found in all stages.
-pub(super) fn write(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
+pub(super) fn write(outcome: &Outcome, page: &mut Page<'_>) {
     let found = under_load(outcome);
     if found.is_empty() {
         return page.line(Tone::Bad, "Nothing was measured");
     }
-    page.gap()?;
-    ways(&found, page)?;
-    page.gap()?;
-    trips(&found, page)?;
+    page.gap();
+    ways(&found, page);
+    page.gap();
+    trips(&found, page);
     let bound = found.iter().flat_map(|f| [f.up, f.down]).flatten().filter_map(|way| way.bound_ns).max();
     if let Some(bound) = bound {
         let bound = format_duration(bound);
-        page.remark(format!("one-way delays are right to ±{bound}, as the clocks were compared"))?;
+        page.remark(format!("one-way delays are right to ±{bound}, as the clocks were compared"));
     }
     page.remark(format!(
         "round trips are less the server's turnaround (its median is told); RPM, round trips a minute, after {RESPONSIVENESS}: beside \
@@ -28,15 +27,15 @@ pub(super) fn write(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
          inside by exchanges between the payload of the loading connections, from when they were to be sent (the same mean), and \
          the mean of the two; buffer delay (RFC 6349) by what the connections' kernels see; the draft's TLS and \
          HTTP exchanges are not made"
-    ))?;
+    ));
     if let Some(repetitions) = repetitions(&found) {
         page.remark(format!(
             "figures of {repetitions} together: percentiles of all their round trips, of one-way delays the \
              largest percentile of a repetition, the mean of goodput and of buffer delay"
-        ))?;
+        ));
     }
-    page.gap()?;
-    grade(&found, page)
+    page.gap();
+    grade(&found, page);
 }
 
 /// How often the stages were measured; `None` where it was once.
@@ -45,7 +44,7 @@ fn repetitions(found: &[Found]) -> Option<String> {
     most.map(|most| words::count(most.into(), "repetition"))
 }
 
-fn ways(found: &[Found], page: &mut Page<'_>) -> io::Result<()> {
+fn ways(found: &[Found], page: &mut Page<'_>) {
     let columns: [Column<OneWay>; 6] = [
         ("goodput", |way| or_dash(way.goodput_bps, format_bits_per_second)),
         ("delay p50", |way| format_duration(way.p50_ns)),
@@ -58,10 +57,10 @@ fn ways(found: &[Found], page: &mut Page<'_>) -> io::Result<()> {
         let ways = [("to server", f.up), ("from server", f.down)].into_iter();
         ways.filter_map(|(name, way)| Some((Tone::Plain, format!("{}, {name}", f.stage), way?)))
     });
-    page.table(&Table::of("Each way", &columns, rows))
+    page.table(&Table::of("Each way", &columns, rows));
 }
 
-fn trips(found: &[Found], page: &mut Page<'_>) -> io::Result<()> {
+fn trips(found: &[Found], page: &mut Page<'_>) {
     let columns: [Column<&Found>; 9] = [
         ("p50", |f| or_dash(f.rtt_p50_ns, format_duration)),
         ("p99", |f| or_dash(f.rtt_p99_ns, format_duration)),
@@ -74,7 +73,7 @@ fn trips(found: &[Found], page: &mut Page<'_>) -> io::Result<()> {
         ("buffer delay", |f| or_dash(f.buffer_delay_percent, |percent| format!("{percent:.0} %"))),
     ];
     let rows = found.iter().map(|f| (Tone::Plain, f.stage.clone(), f));
-    page.table(&Table::of("Round trips", &columns, rows))
+    page.table(&Table::of("Round trips", &columns, rows));
 }
 
 fn signed(ns: i64) -> String {
@@ -88,7 +87,7 @@ pub(crate) fn worst(found: &[Found]) -> Option<&Found> {
 }
 
 /// The verdict: the worst of the stages.
-fn grade(found: &[Found], page: &mut Page<'_>) -> io::Result<()> {
+fn grade(found: &[Found], page: &mut Page<'_>) {
     let Some(worst) = worst(found) else {
         return page.paragraph(Tone::Warning, "", "No grade: nothing was measured under load");
     };
@@ -115,11 +114,11 @@ fn grade(found: &[Found], page: &mut Page<'_>) -> io::Result<()> {
             _ => "both ways",
         }
     );
-    page.paragraph(tone, "", &text)
+    page.paragraph(tone, "", &text);
 }
 
 /// A line for each stage.
-pub(super) fn stages(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
+pub(super) fn stages(outcome: &Outcome, page: &mut Page<'_>) {
     let columns: [Column<Found>; 7] = [
         ("to server", |f| or_dash(f.up.and_then(|way| way.goodput_bps), format_bits_per_second)),
         ("from server", |f| or_dash(f.down.and_then(|way| way.goodput_bps), format_bits_per_second)),
@@ -131,7 +130,9 @@ pub(super) fn stages(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
     ];
     let rows = under_load(outcome).into_iter().map(|f| (Tone::Plain, f.stage.clone(), f));
     let table = Table::of("Stage", &columns, rows);
-    if table.is_empty() { Ok(()) } else { page.table(&table) }
+    if !table.is_empty() {
+        page.table(&table);
+    }
 }
 
 /// Goodput and grade, when all stages were run, and how often they were.

@@ -4,7 +4,6 @@ use crate::text::{Column, Page, TIMES, Table, Tone, or_dash};
 use crate::words;
 use metrics::{Clamped, ClockKind, Frames, PlayoutSummary, format_bits_per_second, format_duration, real};
 use model::{FlowRow, FlowWay, PacketReport, Point, Totals, Unit};
-use std::io;
 
 /// One direction: the reports of sender and receiver.
 struct Way<'a> {
@@ -54,18 +53,17 @@ pub(super) fn found(point: &Point) -> Vec<String> {
 }
 
 /// All about `point`.
-pub(super) fn write(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
+pub(super) fn write(point: &Point, page: &mut Page<'_>) {
     let remote = together(&point.remote);
     let ways = ways(point, remote.as_ref());
-    counts(&ways, page)?;
-    times(&ways, page)?;
+    counts(&ways, page);
+    times(&ways, page);
     for way in &ways {
-        remarks(way, point.phase.probe.is_some_and(|probe| probe.tx_stamps), page)?;
+        remarks(way, point.phase.probe.is_some_and(|probe| probe.tx_stamps), page);
     }
-    Ok(())
 }
 
-fn counts(ways: &[Way<'_>], page: &mut Page<'_>) -> io::Result<()> {
+fn counts(ways: &[Way<'_>], page: &mut Page<'_>) {
     let columns: [Column<&Way<'_>>; 9] = [
         ("sent", |way| or_dash(way.sent, |sent| sent.counts.sent.to_string())),
         ("received", |way| way.got.map_or("NOT CONFIRMED".to_owned(), |got| got.counts.received.to_string())),
@@ -81,10 +79,10 @@ fn counts(ways: &[Way<'_>], page: &mut Page<'_>) -> io::Result<()> {
         let bad = way.got.is_none_or(|got| got.counts.lost > 0 || got.counts.corrupt > 0);
         (Tone::bad_if(bad), way.name.to_owned(), way)
     });
-    page.table(&Table::of("Datagrams (receiver's count)", &columns, rows))
+    page.table(&Table::of("Datagrams (receiver's count)", &columns, rows));
 }
 
-fn times(ways: &[Way<'_>], page: &mut Page<'_>) -> io::Result<()> {
+fn times(ways: &[Way<'_>], page: &mut Page<'_>) {
     let mut table = Table::new(&format!("One-way delay|{TIMES}"));
     for way in ways {
         if let Some(got) = way.got {
@@ -105,11 +103,11 @@ fn times(ways: &[Way<'_>], page: &mut Page<'_>) -> io::Result<()> {
         cells[7] = format_duration(range.max);
         table.row(Tone::Plain, cells);
     }
-    page.section(&table)
+    page.section(&table);
 }
 
 /// What the tables have no column for.
-fn remarks(way: &Way<'_>, asked: bool, page: &mut Page<'_>) -> io::Result<()> {
+fn remarks(way: &Way<'_>, asked: bool, page: &mut Page<'_>) {
     let mut words = Vec::new();
 
     if let Some(got) = way.got {
@@ -164,7 +162,7 @@ fn remarks(way: &Way<'_>, asked: bool, page: &mut Page<'_>) -> io::Result<()> {
             (sent.counts.refused, "refusals by the sender's system"),
         ]));
     }
-    page.paragraph(Tone::Plain, &format!("  {}: ", way.name), &words.join(", "))
+    page.paragraph(Tone::Plain, &format!("  {}: ", way.name), &words.join(", "));
 }
 
 /// Source of the receive timestamps.
@@ -190,9 +188,9 @@ fn share(of: f64) -> String {
 const MOST_SHOWN: usize = 32;
 
 /// The table of `point`'s flows, if it has several.
-pub(super) fn flows(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
+pub(super) fn flows(point: &Point, page: &mut Page<'_>) {
     if point.flows.is_empty() {
-        return Ok(());
+        return;
     }
     let mut ways: Vec<(&FlowRow, &'static str, &FlowWay)> = point
         .flows
@@ -228,8 +226,8 @@ pub(super) fn flows(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
         let (flow, _, way) = row;
         (Tone::bad_if(way.lossy || way.slow), flow.flow.to_string(), row)
     });
-    page.section(&Table::of("Flow", &columns, rows))?;
-    page.more(u64::clamped(ways.len().saturating_sub(MOST_SHOWN)), ", in the JSON")?;
+    page.section(&Table::of("Flow", &columns, rows));
+    page.more(u64::clamped(ways.len().saturating_sub(MOST_SHOWN)), ", in the JSON");
     let fare = match odd {
         0 => return page.remark("no flow fares worse than the others by more than chance"),
         1 => "one flow fares".to_owned(),
@@ -238,7 +236,7 @@ pub(super) fn flows(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
     let text = format!(
         "{fare} worse than the others: where paths are chosen by address and port, one of them may be bad"
     );
-    page.paragraph(Tone::Warning, "  ", &text)
+    page.paragraph(Tone::Warning, "  ", &text);
 }
 
 /// One direction's receiver.
@@ -284,7 +282,7 @@ pub(super) fn frames_found(point: &Point) -> Vec<String> {
 }
 
 /// All about `point`'s frames.
-pub(super) fn frames(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
+pub(super) fn frames(point: &Point, page: &mut Page<'_>) {
     let columns: [Column<&Shown<'_>>; 7] = [
         ("frames", |one| one.frames.map_or("NOT CONFIRMED".to_owned(), |f| total(&f).to_string())),
         ("whole", |one| or_dash(one.frames, |f| f.completed.to_string())),
@@ -300,18 +298,17 @@ pub(super) fn frames(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
     let rows = all
         .iter()
         .map(|one| (Tone::bad_if(one.frames.is_none_or(|f| f.dropped > 0)), one.name.to_owned(), one));
-    page.table(&Table::of("Frames (receiver's judgement)", &columns, rows))?;
+    page.table(&Table::of("Frames (receiver's judgement)", &columns, rows));
     for one in &all {
         if let Some(playout) = one.playout {
-            depth(one.name, playout, page)?;
+            depth(one.name, playout, page);
         }
     }
-    Ok(())
 }
 
 /// Which depth would have been enough?
-fn depth(name: &str, playout: &PlayoutSummary, page: &mut Page<'_>) -> io::Result<()> {
-    let Some(need) = &playout.need_ns else { return Ok(()) };
+fn depth(name: &str, playout: &PlayoutSummary, page: &mut Page<'_>) {
+    let Some(need) = &playout.need_ns else { return };
     let ns = |n: i64| {
         if n < 0 { format!("-{}", format_duration(n.unsigned_abs())) } else { format_duration(n) }
     };
@@ -329,5 +326,5 @@ fn depth(name: &str, playout: &PlayoutSummary, page: &mut Page<'_>) -> io::Resul
     if !missed.is_empty() {
         words.push(format!("frames missed: {}", missed.join(", ")));
     }
-    page.paragraph(Tone::Plain, &format!("  {name}: "), &words.join("; "))
+    page.paragraph(Tone::Plain, &format!("  {name}: "), &words.join("; "));
 }

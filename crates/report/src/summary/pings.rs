@@ -4,7 +4,6 @@ use crate::text::{Page, Table, Tone, up_to};
 use crate::words;
 use metrics::{Clamped, Spectrum, WayFacts, format_duration, percent_of, real};
 use model::{Baseline, PERCENTILES, Phase, Point, RoundTrips, Schedule, Ways, is_shown};
-use std::io;
 
 /// Rows of one in equal steps, which the reader has asked for.
 const MAX_STEPS: usize = 200;
@@ -12,24 +11,26 @@ const MAX_STEPS: usize = 200;
 const STEPS: f64 = 10.0;
 
 /// Writes all about the round trips of `point`, the histogram in steps of `linear_ns` if that is given.
-pub(super) fn write(point: &Point, linear_ns: Option<u64>, page: &mut Page<'_>) -> io::Result<()> {
+pub(super) fn write(point: &Point, linear_ns: Option<u64>, page: &mut Page<'_>) {
     let Some(trips) = &point.local.pings else {
         return page.line(Tone::Bad, "No round trips are on record");
     };
-    messages(trips, &point.phase, page)?;
-    times(trips, &point.phase, point.baseline.as_deref(), page)?;
+    messages(trips, &point.phase, page);
+    times(trips, &point.phase, point.baseline.as_deref(), page);
     if let Some(n) = point.local.counters.moved.get("process.preempted") {
-        page.remark(format!("this process was preempted {}", words::count(*n, "time")))?;
+        page.remark(format!("this process was preempted {}", words::count(*n, "time")));
     }
     if let Some(both) = &trips.ways {
-        each_way(both, page)?;
+        each_way(both, page);
     }
-    trips.rtt_ns.as_ref().map_or(Ok(()), |rtt| histogram(rtt, linear_ns, page))
+    if let Some(rtt) = &trips.rtt_ns {
+        histogram(rtt, linear_ns, page);
+    }
 }
 
-fn messages(trips: &RoundTrips, phase: &Phase, page: &mut Page<'_>) -> io::Result<()> {
+fn messages(trips: &RoundTrips, phase: &Phase, page: &mut Page<'_>) {
     let counts = trips.counts;
-    page.line(Tone::Heading, "Messages (as this end counted them)")?;
+    page.line(Tone::Heading, "Messages (as this end counted them)");
     let mut words = vec![format!("{} sent", counts.sent), format!("{} back in time", counts.in_time())];
     words.extend(words::counted([(counts.late, "late")]));
     let lost = u64::try_from(counts.lost).unwrap_or(0);
@@ -43,7 +44,7 @@ fn messages(trips: &RoundTrips, phase: &Phase, page: &mut Page<'_>) -> io::Resul
         (counts.refused, "refused by the system"),
     ]));
     let good = counts.damaged == 0 && lost == 0 && counts.late == 0;
-    page.paragraph(if good { Tone::Plain } else { Tone::Warning }, "  ", &words.join(", "))?;
+    page.paragraph(if good { Tone::Plain } else { Tone::Warning }, "  ", &words.join(", "));
     let ping = phase.ping.unwrap_or_default();
     let how = match ping.schedule {
         Schedule::Closed => "closed loop: each message waits for the echo of the last",
@@ -55,15 +56,10 @@ fn messages(trips: &RoundTrips, phase: &Phase, page: &mut Page<'_>) -> io::Resul
         0 => "no warm-up was left out".to_owned(),
         n => format!("a warm-up of {} was left out", words::count(n, "message")),
     };
-    page.remark(format!("{how}; {warm}"))
+    page.remark(format!("{how}; {warm}"));
 }
 
-fn times(
-    trips: &RoundTrips,
-    phase: &Phase,
-    baseline: Option<&Baseline>,
-    page: &mut Page<'_>,
-) -> io::Result<()> {
+fn times(trips: &RoundTrips, phase: &Phase, baseline: Option<&Baseline>, page: &mut Page<'_>) {
     let mut table = header("Round trips");
     let open = phase.ping.as_ref().is_some_and(|ping| ping.schedule != Schedule::Closed);
     let rtt = if open { "from the actual send" } else { "there and back" };
@@ -79,18 +75,18 @@ fn times(
         let Some(s) = spectrum else { continue };
         table.row(Tone::Plain, cells(name, s, timeout(phase)));
     }
-    page.section(&table)?;
+    page.section(&table);
     // The share of the local baseline in the round trips.
     let median = |times: &Option<Spectrum>| times.as_ref()?.quantile(0.5);
-    let Some(baseline) = baseline else { return Ok(()) };
-    let Some((own, all)) = median(&baseline.rtt_ns).zip(median(&trips.rtt_ns)) else { return Ok(()) };
+    let Some(baseline) = baseline else { return };
+    let Some((own, all)) = median(&baseline.rtt_ns).zip(median(&trips.rtt_ns)) else { return };
     let with = if baseline.apart { "" } else { " and a remote end on the same core" };
     page.remark(format!(
         "local baseline before the run: {} in the median, {:.0} % of the median round trip; so much is this host's system and \
          scheduling{with}",
         format_duration(own),
         percent_of(own, all.max(1)).min(100.0)
-    ))
+    ));
 }
 
 /// How long an echo was waited for before it was late, ns.
@@ -120,7 +116,7 @@ fn cells(name: &str, s: &Spectrum, timeout_ns: u64) -> Vec<String> {
     cells
 }
 
-fn histogram(rtt: &Spectrum, linear_ns: Option<u64>, page: &mut Page<'_>) -> io::Result<()> {
+fn histogram(rtt: &Spectrum, linear_ns: Option<u64>, page: &mut Page<'_>) {
     let (title, bars) = match linear_ns {
         Some(width) => {
             let bars = rtt.linear(width, MAX_STEPS).into_iter();
@@ -129,7 +125,7 @@ fn histogram(rtt: &Spectrum, linear_ns: Option<u64>, page: &mut Page<'_>) -> io:
         }
         None => ("Round trips up to each bound".to_owned(), decades(rtt)),
     };
-    page.bars(&title, &bars)
+    page.bars(&title, &bars);
 }
 
 /// Steps that grow with the value, ten to a decade or fewer.
@@ -146,7 +142,7 @@ fn decades(rtt: &Spectrum) -> Vec<(String, u64)> {
 }
 
 /// Writes all about the two ways.
-fn each_way(ways: &Ways, page: &mut Page<'_>) -> io::Result<()> {
+fn each_way(ways: &Ways, page: &mut Page<'_>) {
     let mut table = header("Each way");
     let rows =
         [("there", &ways.there_ns), ("back", &ways.back_ns), ("answers left late by", &ways.left_late_ns)];
@@ -155,15 +151,15 @@ fn each_way(ways: &Ways, page: &mut Page<'_>) -> io::Result<()> {
             table.row(Tone::Plain, cells(name, spectrum, 0));
         }
     }
-    page.gap()?;
+    page.gap();
     if table.is_empty() {
-        page.line(Tone::Heading, "Each way")?;
+        page.line(Tone::Heading, "Each way");
     } else {
-        page.table(&table)?;
+        page.table(&table);
     }
     let facts = &ways.facts;
     let told = [clocks(facts), losses(facts), marks(facts), oddities(facts)].concat();
-    told.iter().try_for_each(|(tone, text)| page.paragraph(*tone, "  ", text))
+    told.iter().for_each(|(tone, text)| page.paragraph(*tone, "  ", text));
 }
 
 fn clocks(facts: &WayFacts) -> Vec<(Tone, String)> {

@@ -9,25 +9,24 @@ use metrics::{
     real, seconds,
 };
 use model::{Begin, CauseCount, Direction, Kind, Point, Status, Totals};
-use std::io;
 
 /// Remote addresses listed; the JSON has all.
 const MAX_REMOTES: usize = 20;
 
 /// Writes all about `point`.
-pub(super) fn write(point: &Point, begin: &Begin, style: Style, page: &mut Page<'_>) -> io::Result<()> {
+pub(super) fn write(point: &Point, begin: &Begin, style: Style, page: &mut Page<'_>) {
     let serving = begin.verb == "serve";
     let setting = words::setting(&point.label, point.repeat);
     if !setting.is_empty() {
-        page.paragraph(Tone::Heading, "", &format!("{setting}: {}", words::phase(&point.phase)))?;
+        page.paragraph(Tone::Heading, "", &format!("{setting}: {}", words::phase(&point.phase)));
     }
     if nothing(point) {
-        page.line(Tone::Bad, "Nothing was measured")?;
+        page.line(Tone::Bad, "Nothing was measured");
         return failures(point, page);
     }
-    extras::write(point, page)?;
+    extras::write(point, page);
     if extras::any(point) && (point.phase.kind != Kind::Train || point.trains.is_some()) {
-        page.gap()?;
+        page.gap();
     }
     let kind = point.phase.kind;
     let datagrams = match kind {
@@ -35,42 +34,42 @@ pub(super) fn write(point: &Point, begin: &Begin, style: Style, page: &mut Page<
         kind => matches!(kind, Kind::Delay | Kind::Train),
     };
     match kind {
-        Kind::Connect => established(point, page)?,
+        Kind::Connect => established(point, page),
         Kind::Ping if serving => {}
-        Kind::Ping => pings::write(point, style.linear_ns, page)?,
-        Kind::Tcp => goodput(point, serving, page)?,
+        Kind::Ping => pings::write(point, style.linear_ns, page),
+        Kind::Tcp => goodput(point, serving, page),
         Kind::Stream if datagrams => {
-            packets::frames(point, page)?;
-            page.gap()?;
-            packets::write(point, page)?;
+            packets::frames(point, page);
+            page.gap();
+            packets::write(point, page);
         }
-        Kind::Stream => streams(point, serving, page)?,
+        Kind::Stream => streams(point, serving, page),
         Kind::Delay | Kind::Train => {
             if kind == Kind::Train {
-                trains::write(point, style.verbose, page)?;
-                page.gap()?;
+                trains::write(point, style.verbose, page);
+                page.gap();
             }
             if !extras::only_trips(point) {
-                packets::write(point, page)?;
+                packets::write(point, page);
             }
-            packets::flows(point, page)?;
+            packets::flows(point, page);
         }
     }
     if datagrams {
-        failures(point, page)?;
+        failures(point, page);
         return hosts::write(point, begin, style.verbose, page);
     }
-    connections(point, page)?;
-    failures(point, page)?;
+    connections(point, page);
+    failures(point, page);
     if kind == Kind::Tcp {
-        rates(point, page)?;
+        rates(point, page);
     }
-    times(point, page)?;
+    times(point, page);
     if kind == Kind::Connect {
-        histogram(point.local.connect_ns.as_ref(), page)?;
+        histogram(point.local.connect_ns.as_ref(), page);
     }
-    remotes(&point.local, page)?;
-    hosts::write(point, begin, style.verbose, page)
+    remotes(&point.local, page);
+    hosts::write(point, begin, style.verbose, page);
 }
 
 /// Whether not even one connection came to be.
@@ -79,90 +78,85 @@ pub(super) fn nothing(point: &Point) -> bool {
 }
 
 /// The result: what the receivers counted, the senders' counts beside it.
-fn goodput(point: &Point, serving: bool, page: &mut Page<'_>) -> io::Result<()> {
-    page.line(Tone::Heading, "Goodput (as the receiver counted it)")?;
+fn goodput(point: &Point, serving: bool, page: &mut Page<'_>) {
+    page.line(Tone::Heading, "Goodput (as the receiver counted it)");
     let (client, server) =
         if serving { ("the clients", "this server") } else { ("the client", "the server") };
     if let Some(up) = &point.up {
-        direction("client to server", up, (client, server), serving, page)?;
+        direction("client to server", up, (client, server), serving, page);
     }
     if let Some(down) = &point.down {
-        direction("server to client", down, (server, client), serving, page)?;
+        direction("server to client", down, (server, client), serving, page);
     }
     if let (Some(up), Some(down)) = (&point.up, &point.down) {
         let both = format_bits_per_second(up.goodput_bps + down.goodput_bps);
-        page.line(Tone::Plain, &format!("  {:<16}  {both:>12}", "both directions"))?;
+        page.line(Tone::Plain, &format!("  {:<16}  {both:>12}", "both directions"));
     }
     if point.up.is_none() && point.down.is_none() {
         // What other protocols moved beside a server's own has been told test by test.
         let what = if serving { "  nothing moved over the native protocol" } else { "  no data moved" };
-        page.line(Tone::Plain, what)?;
+        page.line(Tone::Plain, what);
     }
-    Ok(())
 }
 
 /// The result of media streams: frames that could be shown, as their receiver judged them, and what came.
-fn streams(point: &Point, serving: bool, page: &mut Page<'_>) -> io::Result<()> {
+fn streams(point: &Point, serving: bool, page: &mut Page<'_>) {
     let local = &point.local;
     if serving {
-        page.line(Tone::Heading, "Streams sent (what arrives is known to the receivers alone)")?;
+        page.line(Tone::Heading, "Streams sent (what arrives is known to the receivers alone)");
         let (sent, time) = (format_bytes(local.traffic.tx_bytes), format_duration(local.traffic.ns));
         return page.line(Tone::Plain, &format!("  sent: {sent} in {time}"));
     }
-    page.line(Tone::Heading, "Frames (as the receiver judged them when they were to be shown)")?;
+    page.line(Tone::Heading, "Frames (as the receiver judged them when they were to be shown)");
     let frames = local.frames.unwrap_or_default();
     let judged = frames.completed + frames.dropped + frames.repeated;
     let share =
         |n: u64| or_dash((judged > 0).then(|| percent_of(n, judged)), |share| format!("{share:.3} %"));
     let mut row = |name: &str, n: u64, share: &str, text: &str| {
         let tone = if name != "whole" && n > 0 { Tone::Warning } else { Tone::Plain };
-        page.paragraph(tone, &format!("  {name:<10}{n:>12}  {share:>10}  "), text)
+        page.paragraph(tone, &format!("  {name:<10}{n:>12}  {share:>10}  "), text);
     };
-    row("whole", frames.completed, &share(frames.completed), "every byte had come in time")?;
-    row("dropped", frames.dropped, &share(frames.dropped), "bytes were missing: lost, or too late")?;
-    row("repeated", frames.repeated, &share(frames.repeated), "more bytes came than the frame has")?;
+    row("whole", frames.completed, &share(frames.completed), "every byte had come in time");
+    row("dropped", frames.dropped, &share(frames.dropped), "bytes were missing: lost, or too late");
+    row("repeated", frames.repeated, &share(frames.repeated), "more bytes came than the frame has");
     if frames.errors > 0 {
-        row("of none", frames.errors, "", "datagrams of frames that were shown already, or far ahead")?;
+        row("of none", frames.errors, "", "datagrams of frames that were shown already, or far ahead");
     }
     if local.traffic.ns == 0 {
         // A table of frames does not tell what they held.
-        return Ok(());
+        return;
     }
     let (received, time) = (format_bytes(local.traffic.rx_bytes), format_duration(local.traffic.ns));
     let text = format!("  received: {received} in {time}, the time that frames are held included");
-    page.line(Tone::Plain, &text)
+    page.line(Tone::Plain, &text);
 }
 
 /// One direction: the receiver's figure, the sender's under it, and the spread over the intervals. A server never
 /// hears its clients' counts; for anybody else it is alarming when the receiver's is missing.
-fn direction(
-    name: &str,
-    of: &Direction,
-    (from, to): (&str, &str),
-    serving: bool,
-    page: &mut Page<'_>,
-) -> io::Result<()> {
+fn direction(name: &str, of: &Direction, (from, to): (&str, &str), serving: bool, page: &mut Page<'_>) {
     let mut line = |tone, name: &str, bps: f64, text: &str| {
         let lead = format!("  {name:<16}  {:>12}  ", format_bits_per_second(bps));
-        page.paragraph(tone, &lead, text)
+        page.paragraph(tone, &lead, text);
     };
     let sent = format!("sent: {}, counted by {from}", format_bytes(of.sent_bytes));
     if of.confirmed {
         let text = format!("received: {}, counted by {to}", format_bytes(of.received_bytes));
-        line(Tone::Plain, name, of.goodput_bps, &text)?;
+        line(Tone::Plain, name, of.goodput_bps, &text);
         if of.sent_bytes > 0 {
-            line(Tone::Plain, "", of.sent_bps, &sent)?;
+            line(Tone::Plain, "", of.sent_bps, &sent);
         }
     } else if serving {
-        line(Tone::Plain, name, of.sent_bps, &format!("{sent}; the receivers' counts are theirs"))?;
+        line(Tone::Plain, name, of.sent_bps, &format!("{sent}; the receivers' counts are theirs"));
     } else {
-        line(Tone::Warning, name, of.sent_bps, &format!("{sent}; NOT CONFIRMED by {to}"))?;
+        line(Tone::Warning, name, of.sent_bps, &format!("{sent}; NOT CONFIRMED by {to}"));
     }
-    of.per_interval.map_or(Ok(()), |spread| per_interval(&spread, format_bits_per_second, page))
+    if let Some(spread) = &of.per_interval {
+        per_interval(spread, format_bits_per_second, page);
+    }
 }
 
 /// The spread of a rate over the intervals.
-fn per_interval(s: &Spread, show: fn(f64) -> String, page: &mut Page<'_>) -> io::Result<()> {
+fn per_interval(s: &Spread, show: fn(f64) -> String, page: &mut Page<'_>) {
     let mut text = format!("mean {}", show(s.mean));
     if s.n > 1 {
         text.push_str(&format!(
@@ -173,21 +167,23 @@ fn per_interval(s: &Spread, show: fn(f64) -> String, page: &mut Page<'_>) -> io:
             show(s.max)
         ));
     }
-    page.paragraph(Tone::Plain, &format!("    {:<14}  ", words::count(s.n, "interval")), &text)
+    page.paragraph(Tone::Plain, &format!("    {:<14}  ", words::count(s.n, "interval")), &text);
 }
 
 /// The result of `connect`.
-fn established(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
+fn established(point: &Point, page: &mut Page<'_>) {
     let rate = |value: f64| format!("{value:.0}/s");
     let (opened, ns) = point.established();
-    page.line(Tone::Heading, "Connections established (as the client counted them)")?;
+    page.line(Tone::Heading, "Connections established (as the client counted them)");
     let per_second = point.connects_per_second().map_or("-".to_owned(), rate);
-    page.line(Tone::Plain, &format!("  {per_second:>12}  {opened} in {}", format_duration(ns)))?;
-    point.connects_per_interval().map_or(Ok(()), |spread| per_interval(&spread, rate, page))
+    page.line(Tone::Plain, &format!("  {per_second:>12}  {opened} in {}", format_duration(ns)));
+    if let Some(spread) = point.connects_per_interval() {
+        per_interval(&spread, rate, page);
+    }
 }
 
 /// How the connections ended, as each end counted.
-fn connections(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
+fn connections(point: &Point, page: &mut Page<'_>) {
     let columns: [Column<&Totals>; 7] = [
         ("opened", |t| t.opened.to_string()),
         ("completed", |t| t.completed.to_string()),
@@ -198,31 +194,30 @@ fn connections(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
         ("peak", |t| t.peak.to_string()),
     ];
     let rows = hosts::ends(point).map(|(name, totals)| (Tone::bad_if(totals.errors() > 0), name, totals));
-    page.section(&Table::of("Connections", &columns, rows))
+    page.section(&Table::of("Connections", &columns, rows));
 }
 
 /// What went wrong, the most frequent first, with the first example of each.
-fn failures(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
+fn failures(point: &Point, page: &mut Page<'_>) {
     let all: Vec<(String, &CauseCount)> = hosts::ends(point)
         .flat_map(|(name, totals)| totals.causes.iter().map(move |cause| (name.clone(), cause)))
         .collect();
     if all.is_empty() {
-        return Ok(());
+        return;
     }
-    page.gap()?;
-    page.line(Tone::Heading, "Failures by cause")?;
+    page.gap();
+    page.line(Tone::Heading, "Failures by cause");
     for (name, cause) in all {
         let what = format!("{} ({}, counted by {name})", cause.text, words::ending(cause.class));
-        page.paragraph(Tone::Bad, &format!("  {:>7} x ", cause.count), &what)?;
+        page.paragraph(Tone::Bad, &format!("  {:>7} x ", cause.count), &what);
         if !cause.first.is_empty() && cause.first != cause.text {
-            page.paragraph(Tone::Plain, "            first: ", &cause.first)?;
+            page.paragraph(Tone::Plain, "            first: ", &cause.first);
         }
     }
-    Ok(())
 }
 
 /// Rates of single connections and how evenly they shared.
-fn rates(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
+fn rates(point: &Point, page: &mut Page<'_>) {
     let mut table = Table::new("Rates (this end)|min|mean|p50|p90|p99|max|count");
     if let Some(d) = &point.local.rate {
         let bits = |bytes: f64| format_bits_per_second(bytes * 8.0);
@@ -232,30 +227,30 @@ fn rates(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
         cells.push(d.count.to_string());
         table.row(Tone::Plain, cells);
     }
-    page.section(&table)?;
-    let Some(jain) = point.fairness else { return Ok(()) };
-    page.line(Tone::Plain, &format!("  Jain's fairness index {jain:.3} (1 is even)"))
+    page.section(&table);
+    let Some(jain) = point.fairness else { return };
+    page.line(Tone::Plain, &format!("  Jain's fairness index {jain:.3} (1 is even)"));
 }
 
 /// How long connections took to come and to stay.
-fn times(point: &Point, page: &mut Page<'_>) -> io::Result<()> {
+fn times(point: &Point, page: &mut Page<'_>) {
     let mut table = Table::new(&format!("Times (this end)|{TIMES}"));
     table.times("to connect", point.local.connect_ns.as_ref());
     table.times("transfer", point.local.transfer_ns.as_ref());
     table.times("paced sends late by", point.local.late_ns.as_ref());
-    page.section(&table)
+    page.section(&table);
 }
 
 /// Connect times as bars, ten to a decade or coarser.
-fn histogram(dist: Option<&DistSummary>, page: &mut Page<'_>) -> io::Result<()> {
-    let Some(dist) = dist.filter(|d| !d.buckets.is_empty()) else { return Ok(()) };
-    page.bars("Time to connect, connections up to each bound", &up_to(dist.buckets.clone()))
+fn histogram(dist: Option<&DistSummary>, page: &mut Page<'_>) {
+    let Some(dist) = dist.filter(|d| !d.buckets.is_empty()) else { return };
+    page.bars("Time to connect, connections up to each bound", &up_to(dist.buckets.clone()));
 }
 
 /// What happened at each remote address, those with failures first.
-fn remotes(local: &Totals, page: &mut Page<'_>) -> io::Result<()> {
+fn remotes(local: &Totals, page: &mut Page<'_>) {
     if local.remotes.is_empty() {
-        return Ok(());
+        return;
     }
     let mut all: Vec<_> = local.remotes.iter().collect();
     all.sort_by_key(|(_, r)| std::cmp::Reverse((r.failed, r.connections)));
@@ -272,6 +267,6 @@ fn remotes(local: &Totals, page: &mut Page<'_>) -> io::Result<()> {
     ];
     let shown = all.iter().take(MAX_REMOTES);
     let rows = shown.map(|(address, r)| (Tone::bad_if(r.failed > 0), address.to_string(), *r));
-    page.section(&Table::of("By remote address", &columns, rows))?;
-    page.more(u64::clamped(all.len().saturating_sub(MAX_REMOTES)), ", in the JSON")
+    page.section(&Table::of("By remote address", &columns, rows));
+    page.more(u64::clamped(all.len().saturating_sub(MAX_REMOTES)), ", in the JSON");
 }

@@ -5,22 +5,23 @@ use crate::words;
 use metrics::{Clamped, Spread, format_duration};
 use model::{Figure, Outcome, Point, Stat, Status, SweepRow, Unit, Way};
 use std::collections::BTreeSet;
-use std::io;
 
 /// Loss from which a row is coloured, percent.
 const NOTABLE: f64 = 0.1;
 
 /// One table; of datagrams one for each direction.
-pub(super) fn write(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
+pub(super) fn write(outcome: &Outcome, page: &mut Page<'_>) {
     let rows = outcome.sweep.as_slice();
     let ways = slotted(rows);
     for (at, way) in ways.iter().enumerate() {
         if at > 0 {
-            page.gap()?;
+            page.gap();
         }
-        slots(rows, *way, page)?;
+        slots(rows, *way, page);
     }
-    if ways.is_empty() { settings(outcome, page) } else { Ok(()) }
+    if ways.is_empty() {
+        settings(outcome, page);
+    }
 }
 
 /// Directions of datagrams.
@@ -46,13 +47,13 @@ fn setting(row: &SweepRow, names: &[&str], figures: &[Figure]) -> Vec<String> {
 }
 
 /// What was found with each setting.
-fn settings(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
+fn settings(outcome: &Outcome, page: &mut Page<'_>) {
     let rows = outcome.sweep.as_slice();
     let known = SweepRow::known(rows);
     let figures: Vec<Figure> = Figure::compared().filter(|figure| known.contains(figure)).collect();
     if figures.is_empty() {
         // A row without any says nothing.
-        return Ok(());
+        return;
     }
     let room = figures.len() <= 2;
     let extremes = figures.len() == 1;
@@ -83,8 +84,8 @@ fn settings(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
     page.line(
         Tone::Heading,
         &format!("{title}: as the receivers counted; mean and standard deviation over the runs"),
-    )?;
-    page.table(&table)
+    );
+    page.table(&table);
 }
 
 /// What a row is judged by, in a few columns: the figures that the measurement is about.
@@ -110,7 +111,7 @@ fn shown(rows: &[SweepRow]) -> Vec<Figure> {
 }
 
 /// A line for each setting.
-pub(super) fn steps(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
+pub(super) fn steps(outcome: &Outcome, page: &mut Page<'_>) {
     let rows = outcome.sweep.as_slice();
     let figures = shown(rows);
     let both = Way::ALL.iter().all(|way| figures.iter().any(|figure| figure.way() == Some(*way)));
@@ -128,7 +129,9 @@ pub(super) fn steps(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
         }
         table.row(Tone::bad_if(row.errors > 0), cells);
     }
-    if figures.is_empty() { Ok(()) } else { page.table(&table) }
+    if !figures.is_empty() {
+        page.table(&table);
+    }
 }
 
 /// Whether settings were varied: parts without settings, or of a demonstration, are no sweep.
@@ -226,7 +229,7 @@ fn best(rows: &[SweepRow]) -> Option<String> {
 }
 
 /// Load, loss and delay of datagrams in one direction, and the knee.
-fn slots(rows: &[SweepRow], way: Way, page: &mut Page<'_>) -> io::Result<()> {
+fn slots(rows: &[SweepRow], way: Way, page: &mut Page<'_>) {
     let p99 = Stat::Quantile(0.99);
     let figures = [
         Figure::Sent(way),
@@ -250,14 +253,14 @@ fn slots(rows: &[SweepRow], way: Way, page: &mut Page<'_>) -> io::Result<()> {
     page.line(
         Tone::Heading,
         &format!("Datagrams {}, slot by slot (as the receiver counted them)", way.words()),
-    )?;
-    page.table(&table)?;
+    );
+    page.table(&table);
     let text = if rows.iter().filter_map(|row| row.slot(way)).any(|slot| slot.knee) {
         "the knee is where throughput over delay (Kleinrock's power) is largest: beyond it a queue grows, or things are lost"
     } else {
         "no knee: throughput over delay is largest where most was sent; the knee lies beyond this sweep"
     };
-    page.paragraph(Tone::Plain, "  ", text)
+    page.paragraph(Tone::Plain, "  ", text);
 }
 
 /// Whether all phases are repetitions of one setting.
@@ -272,7 +275,7 @@ fn over(points: &[Point], figure: Figure) -> Option<Spread> {
     Spread::of(&measured.filter_map(|point| figure.of(point)).collect::<Vec<f64>>())
 }
 
-pub(super) fn repetitions(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<()> {
+pub(super) fn repetitions(outcome: &Outcome, page: &mut Page<'_>) {
     let mut table = Table::new("Figure|runs|mean|± 95 %|sd|min|max");
     for figure in Figure::compared() {
         let Some(spread) = over(&outcome.points, figure) else { continue };
@@ -289,8 +292,8 @@ pub(super) fn repetitions(outcome: &Outcome, page: &mut Page<'_>) -> io::Result<
         ];
         table.row(Tone::Plain, cells.to_vec());
     }
-    page.line(Tone::Heading, "Over the repetitions, each of which is one reading")?;
-    page.table(&table)
+    page.line(Tone::Heading, "Over the repetitions, each of which is one reading");
+    page.table(&table);
 }
 
 /// What they are about, in a few words.

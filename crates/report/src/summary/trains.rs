@@ -8,7 +8,6 @@ use metrics::{
     format_bits_per_second, format_duration,
 };
 use model::{Point, Trains};
-use std::io;
 
 /// Packets that something befell, troughs and trains shown; the CSV and the JSON have more.
 const MOST_SHOWN: usize = 20;
@@ -30,25 +29,25 @@ pub(super) fn found(point: &Point) -> Vec<String> {
 }
 
 /// All about the trains of `point`.
-pub(super) fn write(point: &Point, verbose: bool, page: &mut Page<'_>) -> io::Result<()> {
+pub(super) fn write(point: &Point, verbose: bool, page: &mut Page<'_>) {
     let Some(trains) = &point.trains else {
         if extras::any(point) {
-            return Ok(());
+            return;
         }
         return page.line(Tone::Bad, "No trains: not both ends told what they remember");
     };
     let report = &trains.report;
-    rates(report, page)?;
-    dispersion(trains, page)?;
-    delays(trains, page)?;
-    echoes(report, page)?;
-    by_number(report, page)?;
+    rates(report, page);
+    dispersion(trains, page);
+    delays(trains, page);
+    echoes(report, page);
+    by_number(report, page);
     if verbose {
-        gaps(report, page)?;
-        series(report, page)?;
+        gaps(report, page);
+        series(report, page);
     }
-    troughs(report, page)?;
-    troubles(report, page)
+    troughs(report, page);
+    troubles(report, page);
 }
 
 fn wait(setting: &TrainSetting) -> String {
@@ -63,7 +62,7 @@ fn spread(of: Option<Spread>) -> [String; 2] {
     [rate(of.map(|s| s.mean)), rate(of.filter(|s| s.n > 1).map(|s| s.sd))]
 }
 
-fn rates(report: &TrainReport, page: &mut Page<'_>) -> io::Result<()> {
+fn rates(report: &TrainReport, page: &mut Page<'_>) {
     let mut table = Table::new(
         "Trains (UDP payload)|trains|sent|received|lost|overtaken|repeated|not sent|sent at|± sd|received at|± sd",
     );
@@ -74,10 +73,10 @@ fn rates(report: &TrainReport, page: &mut Page<'_>) -> io::Result<()> {
         cells.extend(spread(s.receive_bps));
         table.row(Tone::bad_if(s.lost > 0), cells);
     }
-    page.table(&table)
+    page.table(&table);
 }
 
-fn dispersion(trains: &Trains, page: &mut Page<'_>) -> io::Result<()> {
+fn dispersion(trains: &Trains, page: &mut Page<'_>) {
     let columns: [Column<&TrainSetting>; 7] = [
         ("trains p50", |s| rate(s.train_bps.map(|q| q.median))),
         ("p25", |s| rate(s.train_bps.map(|q| q.q1))),
@@ -90,21 +89,21 @@ fn dispersion(trains: &Trains, page: &mut Page<'_>) -> io::Result<()> {
         }),
     ];
     let rows = trains.report.settings.iter().map(|s| (Tone::Plain, wait(s), s));
-    page.section(&Table::of("Dispersion rate (IP)", &columns, rows))?;
+    page.section(&Table::of("Dispersion rate (IP)", &columns, rows));
     page.remark(format!(
         "pairs estimate the capacity of the narrow link, as far as nothing else shared it; long trains what was left of it. \
          IP packets, with {} bytes of headers",
         trains.headers
-    ))
+    ));
 }
 
-fn delays(trains: &Trains, page: &mut Page<'_>) -> io::Result<()> {
+fn delays(trains: &Trains, page: &mut Page<'_>) {
     let mut table = Table::new(&format!("One-way delay|{FEW_TIMES}"));
     trains.report.settings.iter().for_each(|s| table.few_times(&wait(s), s.delay_ns.as_ref()));
     if table.is_empty() {
-        return Ok(());
+        return;
     }
-    page.section(&table)?;
+    page.section(&table);
     let report = &trains.report;
     let received: u64 = report.settings.iter().map(|s| s.received).sum();
     let before: u64 = report.settings.iter().map(|s| s.before_sent).sum();
@@ -114,7 +113,7 @@ fn delays(trains: &Trains, page: &mut Page<'_>) -> io::Result<()> {
         (before, "seemed to come before they were sent, taken for 0"),
         (trains.left_out, "arrivals not remembered"),
     ]));
-    page.remark(words.join(", "))
+    page.remark(words.join(", "));
 }
 
 /// Source of the receive timestamps.
@@ -133,7 +132,7 @@ fn stamps(report: &TrainReport, received: u64) -> String {
 }
 
 /// What was returned: two-way rates, round trips, and the time for each packet.
-fn echoes(report: &TrainReport, page: &mut Page<'_>) -> io::Result<()> {
+fn echoes(report: &TrainReport, page: &mut Page<'_>) {
     let mut table = Table::new(
         "Echoed (two-way)|returned|lost there|lost back|two-way rate|± sd|back at|± sd|time per packet",
     );
@@ -150,20 +149,20 @@ fn echoes(report: &TrainReport, page: &mut Page<'_>) -> io::Result<()> {
         times.few_times("  without that", e.path_ns.as_ref());
     }
     if table.is_empty() {
-        return Ok(());
+        return;
     }
-    page.section(&table)?;
+    page.section(&table);
     page.remark(
         "the two-way rate is the UDP payload that went both ways over the time from the first send to the last return; \
          it is no rate of either way",
-    )?;
-    page.section(&times)
+    );
+    page.section(&times);
 }
 
 /// The delay of a few numbers, evenly from the first to the last: it rises where a queue builds up.
-fn by_number(report: &TrainReport, page: &mut Page<'_>) -> io::Result<()> {
+fn by_number(report: &TrainReport, page: &mut Page<'_>) {
     let longest = report.settings.iter().filter_map(|s| s.by_number.last()).map(|d| d.number).max();
-    let Some(last) = longest.filter(|&last| last > 0).map(usize::clamped) else { return Ok(()) };
+    let Some(last) = longest.filter(|&last| last > 0).map(usize::clamped) else { return };
     let mut numbers: Vec<u32> = (0..NUMBERS).map(|i| u32::clamped(i * last / (NUMBERS - 1))).collect();
     numbers.dedup();
     let titles = numbers.iter().map(|n| (n + 1).to_string());
@@ -173,22 +172,21 @@ fn by_number(report: &TrainReport, page: &mut Page<'_>) -> io::Result<()> {
             |n: &u32| or_dash(s.by_number.iter().find(|d| d.number == *n), |d| format_duration(d.mean_ns));
         table.row(Tone::Plain, std::iter::once(wait(s)).chain(numbers.iter().map(at)).collect());
     }
-    page.section(&table)
+    page.section(&table);
 }
 
-fn gaps(report: &TrainReport, page: &mut Page<'_>) -> io::Result<()> {
+fn gaps(report: &TrainReport, page: &mut Page<'_>) {
     for s in &report.settings {
         let Some(gap) = &s.gap_ns else { continue };
         let mut table = Table::new(&format!("Time between arrivals, {}: up to|packets", wait(s)));
         for (up_to, n) in &gap.buckets {
             table.row(Tone::Plain, vec![format_duration(*up_to), n.to_string()]);
         }
-        page.section(&table)?;
+        page.section(&table);
     }
-    Ok(())
 }
 
-fn series(report: &TrainReport, page: &mut Page<'_>) -> io::Result<()> {
+fn series(report: &TrainReport, page: &mut Page<'_>) {
     type Row<'a> = (&'a TrainRow, Option<&'a TrainSetting>);
     let columns: [Column<Row<'_>>; 8] = [
         ("setting", |(_, setting)| or_dash(*setting, wait)),
@@ -204,27 +202,21 @@ fn series(report: &TrainReport, page: &mut Page<'_>) -> io::Result<()> {
         let setting = report.settings.get(usize::clamped(row.setting));
         (Tone::bad_if(row.lost > 0), (row.train + 1).to_string(), (row, setting))
     });
-    page.section(&Table::of("Train", &columns, rows))
+    page.section(&Table::of("Train", &columns, rows));
 }
 
 /// The first of `all` under a heading, a paragraph each, and how many further ones there are.
-fn listed<T>(
-    title: &str,
-    all: &[T],
-    further: u64,
-    words: impl Fn(&T) -> String,
-    page: &mut Page<'_>,
-) -> io::Result<()> {
+fn listed<T>(title: &str, all: &[T], further: u64, words: impl Fn(&T) -> String, page: &mut Page<'_>) {
     if all.is_empty() {
-        return Ok(());
+        return;
     }
-    page.gap()?;
-    page.line(Tone::Heading, title)?;
-    all.iter().take(MOST_SHOWN).try_for_each(|one| page.paragraph(Tone::Warning, "  ", &words(one)))?;
-    page.more(u64::clamped(all.len().saturating_sub(MOST_SHOWN)) + further, "")
+    page.gap();
+    page.line(Tone::Heading, title);
+    all.iter().take(MOST_SHOWN).for_each(|one| page.paragraph(Tone::Warning, "  ", &words(one)));
+    page.more(u64::clamped(all.len().saturating_sub(MOST_SHOWN)) + further, "");
 }
 
-fn troughs(report: &TrainReport, page: &mut Page<'_>) -> io::Result<()> {
+fn troughs(report: &TrainReport, page: &mut Page<'_>) {
     let title = "Troughs: repetitions in which trains came much slower than usual";
     let words = |trough: &Trough| {
         let names = trough.settings.iter().filter_map(|&s| report.settings.get(usize::clamped(s))).map(wait);
@@ -234,16 +226,16 @@ fn troughs(report: &TrainReport, page: &mut Page<'_>) -> io::Result<()> {
         };
         format!("repetition {} at {}: {whose}", trough.round + 1, format_duration(trough.at_ns))
     };
-    listed(title, &report.troughs, 0, words, page)
+    listed(title, &report.troughs, 0, words, page);
 }
 
-fn troubles(report: &TrainReport, page: &mut Page<'_>) -> io::Result<()> {
+fn troubles(report: &TrainReport, page: &mut Page<'_>) {
     let words = |trouble: &Trouble| {
         let at = format_duration(trouble.intended_ns);
         let (train, number) = (trouble.train + 1, trouble.number + 1);
         format!("train {train}, packet {number}, at {at}: {}", befell(trouble))
     };
-    listed("Packets that something befell", &report.troubles, report.more_troubles, words, page)
+    listed("Packets that something befell", &report.troubles, report.more_troubles, words, page);
 }
 
 /// What befell a packet, in words.
