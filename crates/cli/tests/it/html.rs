@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// Half a second with several intervals and connections that end.
 fn short(target: String) -> Line {
-    tcp(target).args("-t 700ms -i 100ms -P 3 -b 20M --transfer 100001 --bidir")
+    tcp(target).args("-t 700ms -i 100ms -P 3 -b 2M --transfer 20001 --bidir")
 }
 
 /// The value of an attribute of the page's body.
@@ -37,7 +37,7 @@ fn every_verb_writes_a_page_and_a_saved_run_gives_the_same() {
         // Connections that last, so that each one's rate is known.
         (
             "tcp",
-            tcp(server.at()).args("-t 700ms -i 100ms -P 3 -b 20M --bidir"),
+            tcp(server.at()).args("-t 700ms -i 100ms -P 3 -b 2M --bidir"),
             &["plot-goodput", "plot-fairness", "plot-rtt", "plot-cpu"],
         ),
         (
@@ -52,7 +52,7 @@ fn every_verb_writes_a_page_and_a_saved_run_gives_the_same() {
         ),
         (
             "delay",
-            netcaliper("delay").arg(server.at()).args("-t 500ms -i 100ms --bidir"),
+            netcaliper("delay").arg(server.at()).args("-t 500ms -i 100ms --pps 100 --bidir"),
             &["plot-delay-up", "plot-delay-down", "plot-datagrams-up"],
         ),
         (
@@ -253,12 +253,14 @@ fn a_reader_can_zoom_toggle_and_read_values() {
 #[test]
 fn every_page_fits_screens_phones_and_paper() {
     let Some(browser) = Browser::find("every_page_fits_screens_phones_and_paper") else { return };
-    let (scratch, server, mut tab) = (Scratch::new(), serve("--max-rate 100M"), browser.tab());
+    let (scratch, server, mut tab) = (Scratch::new(), serve(""), browser.tab());
+    // A load is as fast as its server allows.
+    let slow = serve("--max-rate 2M");
     let runs: [(&str, Line); 7] = [
-        ("tcp", tcp(server.at()).args("-t 700ms -i 100ms -P 3 -b 20M --bidir")),
+        ("tcp", tcp(server.at()).args("-t 700ms -i 100ms -P 3 -b 2M --bidir")),
         ("ping", netcaliper("ping").arg(server.at()).args("-n 100 -i 100ms")),
-        ("delay", netcaliper("delay").arg(server.at()).args("-t 500ms -i 100ms")),
-        ("load", netcaliper("load").arg(server.at()).args("-t 1s")),
+        ("delay", netcaliper("delay").arg(server.at()).args("-t 500ms -i 100ms --pps 100")),
+        ("load", netcaliper("load").arg(slow.at()).args("-t 1s --ramp 1s -P 2")),
         ("stream", netcaliper("stream").arg(server.at()).args("--length 1s --depth 100ms -b 1M")),
         ("train", netcaliper("train").arg(server.at()).args("-n 10 --repeat 5 --every 50ms --wait 0,20us")),
         ("sweep", netcaliper("delay").arg(server.at()).args("--sweep rate=100k,1M,20M -t 200ms -i 100ms")),
@@ -297,8 +299,10 @@ fn a_page_of_many_phases_stays_small() {
     let scratch = Scratch::new();
     let server = serve("");
     let page = scratch.file("sweep.html");
-    let line =
-        tcp(server.at()).args("--sweep rate=1M..21M/1M -t 200ms -i 100ms -P 2 -q").arg("--html").arg(&page);
+    let line = tcp(server.at())
+        .args("--sweep rate=100k..2100k/100k -t 200ms -i 100ms -P 2 -q")
+        .arg("--html")
+        .arg(&page);
     line.run().exits(0);
     let page = fs::read_to_string(page).unwrap();
     let data = page.split("id=\"data\">").nth(1).unwrap().split("</script>").next().unwrap();

@@ -16,14 +16,13 @@
       say(name(e), "scrolls unseen");
   }
   for (const svg of all("svg.plot, svg.timeline")) {
-    const frame = box(svg), texts = all("text", svg);
-    for (const text of texts) {
-      const own = box(text);
+    const frame = box(svg), texts = all("text", svg), boxes = texts.map(box);
+    texts.forEach((text, at) => {
+      const own = boxes[at];
       if (own.left < frame.left - 1 || own.right > frame.right + 1 || own.top < frame.top - 1 || own.bottom > frame.bottom + 1) say(name(text), "is cut in", name(svg.closest("figure, section")));
-    }
-    texts.forEach((text, at) => texts.slice(at + 1).forEach(other => {
-      if (over(box(text), box(other))) say(name(text), "touches", name(other), "in", svg.closest("figure, section").id);
-    }));
+      for (let next = at + 1; next < texts.length; next++)
+        if (over(own, boxes[next])) say(name(text), "touches", name(texts[next]), "in", svg.closest("figure, section").id);
+    });
   }
   for (const svg of all("svg.plot")) {
     const figure = svg.closest("figure"), plot = figure.chart.plot, area = box(svg.querySelector(".area"));
