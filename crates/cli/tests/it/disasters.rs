@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-const RUN: &str = "-t 500ms -i 100ms -P 4 -b 10M --transfer 100001";
+const RUN: &str = "-t 500ms -i 100ms -P 4 -b 2M --transfer 20001";
 
 /// No crash: neither a panic nor a signal.
 #[track_caller]
@@ -56,8 +56,9 @@ fn a_disk_that_fills_in_mid_run_keeps_what_came_before() {
         return;
     };
     let server = serve("");
+    // 800 connections, of which the journal has some 600 bytes each.
     let journal = tiny.0.file("run.jsonl");
-    let line = tcp(server.at()).args("-t 1s -i 50ms -P 4 -b 80M --transfer 20001 --status-csv");
+    let line = tcp(server.at()).args("-t 500ms -i 50ms -P 4 -b 16M --transfer 5001 --status-csv");
     let line =
         line.arg(tiny.0.file("status.csv")).arg("--connection-csv").arg(tiny.0.file("connections.csv"));
     let done = line.arg("--save").arg(&journal).run().exits(1);
@@ -114,7 +115,7 @@ fn a_limit_on_the_size_of_files_costs_the_file_and_nothing_else() {
 #[test]
 fn a_file_that_fails_stays_as_it_was() {
     let server = serve("");
-    let short = "-t 300ms -i 100ms -b 20M";
+    let short = "-t 300ms -i 100ms -P 2 -b 2M";
     for (verb, words, name) in [
         ("tcp", "--html", "run.html"),
         ("tcp", "--sweep connections=1,2 --sweep-csv", "sweep.csv"),
@@ -135,7 +136,7 @@ fn a_file_that_fails_stays_as_it_was() {
         let short = match verb {
             "train" => "-n 10 --repeat 3",
             "ping" => "-n 50",
-            "delay" => "-t 300ms --pps 200",
+            "delay" => "-t 300ms --pps 100",
             _ => short,
         };
         let line = netcaliper(verb).arg(server.at()).args(short).args(words).arg(scratch.file(name));
@@ -237,10 +238,10 @@ fn read_once(line: Line) -> (Option<i32>, String) {
 fn a_run_that_nothing_shows_any_more_ends() {
     let server = serve("");
     for format in ["", "--jsonl", "--status-csv -"] {
-        let endless = tcp(server.at()).args("-t 1h -i 100ms -b 20M").args(format);
+        let endless = tcp(server.at()).args("-t 1h -i 100ms -b 1M").args(format);
         assert_eq!(read_once(endless), (Some(1), String::new()), "{format}");
     }
-    let run = tcp(server.at()).args("-t 300ms -i 100ms -b 20M --save -").run().exits(0).out;
+    let run = tcp(server.at()).args("-t 300ms -i 100ms -b 1M --save -").run().exits(0).out;
     let scratch = Scratch::new();
     std::fs::write(scratch.file("run.jsonl"), run).unwrap();
     for words in ["--verbose", "--json", "--jsonl"] {
