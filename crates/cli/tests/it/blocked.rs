@@ -14,11 +14,11 @@ const LONG: Duration = Duration::from_secs(60);
 fn questions(at: &str) -> Vec<(&'static str, Line)> {
     let line = |verb: &str, words: &str| netcaliper(verb).arg(at).args(words);
     vec![
-        ("delay", line("delay", "-t 90s")),
-        ("delay -R", line("delay", "-t 90s -R")),
-        ("delay --bidir", line("delay", "-t 90s --bidir")),
+        ("delay", line("delay", "-t 90s --pps 50")),
+        ("delay -R", line("delay", "-t 90s -R --pps 50")),
+        ("delay --bidir", line("delay", "-t 90s --bidir --pps 50")),
         ("stream", line("stream", "--length 90s")),
-        ("ping -u", line("ping", "-u -t 90s")),
+        ("ping -u", line("ping", "-u --rate 20 -t 90s")),
         ("train", line("train", "--every 2s --repeat 45")),
         ("load", line("load", "-t 90s")),
     ]
@@ -59,7 +59,7 @@ fn udp_that_nobody_answers_is_told_by_every_question() {
         assert!(done.err.contains(&at), "{name}: {}", done.tell());
         is_told(&Outcome::of(done));
     }
-    let done = netcaliper("delay").arg(&at).args("-t 90s").spawn().wait_within(LONG);
+    let done = netcaliper("delay").arg(&at).args("-t 90s --pps 50").spawn().wait_within(LONG);
     done.exits(1).says_one_sentence().complains(&["no UDP datagram comes back although TCP works"]);
     // Messages and datagrams of a stage fail alike.
     let done = netcaliper("load").arg(&at).args("-t 90s").spawn().wait_within(LONG);
@@ -88,7 +88,7 @@ fn udp_that_a_firewall_drops_is_told_whichever_way_it_drops() {
 /// Two hosts with a cable between them, and a server on the second.
 fn two_hosts(test: &str) -> Option<(Namespace, Namespace, Server)> {
     let (here, there) = Namespace::pair(test)?;
-    let server = Server::start(there.within(netcaliper("serve").args("--max-rate 20M")));
+    let server = Server::start(there.within(netcaliper("serve").args("--max-rate 2M")));
     Some((here, there, server))
 }
 
@@ -115,10 +115,10 @@ fn named(outcome: &Outcome) -> f64 {
 fn udp_that_dies_in_mid_run_is_told_with_the_instant() {
     const NAME: &str = "blocked::udp_that_dies_in_mid_run_is_told_with_the_instant";
     let cases = [
-        ("delay 10.77.0.2 --pps 100 -t 10s", true),
-        ("ping 10.77.0.2 -u --rate 100 -t 10s", true),
+        ("delay 10.77.0.2 --pps 20 -t 10s", true),
+        ("ping 10.77.0.2 -u --rate 20 -t 10s", true),
         // The server sends.
-        ("stream 10.77.0.2 -b 1M --length 10s", false),
+        ("stream 10.77.0.2 -b 200k --length 10s", false),
     ];
     at_once(&cases, |(words, at_server)| {
         let Some((here, there, _server)) = two_hosts(NAME) else { return };
@@ -145,8 +145,8 @@ fn udp_that_dies_in_mid_run_is_told_with_the_instant() {
 fn the_way_back_that_dies_in_mid_run_is_told_with_the_instant() {
     const NAME: &str = "blocked::the_way_back_that_dies_in_mid_run_is_told_with_the_instant";
     let cases = [
-        ("delay 10.77.0.2 --pps 100 -t 25s", false, "nothing arrived from the server over UDP"),
-        ("delay 10.77.0.2 -R --pps 100 -t 25s", true, "nothing arrived at the server over UDP"),
+        ("delay 10.77.0.2 --pps 20 -t 25s", false, "nothing arrived from the server over UDP"),
+        ("delay 10.77.0.2 -R --pps 20 -t 25s", true, "nothing arrived at the server over UDP"),
     ];
     at_once(&cases, |(words, at_server, end)| {
         let Some((here, there, _server)) = two_hosts(NAME) else { return };
@@ -163,7 +163,7 @@ fn the_way_back_that_dies_in_mid_run_is_told_with_the_instant() {
 #[test]
 fn a_path_that_dies_in_mid_run_is_told_with_the_instant() {
     const NAME: &str = "blocked::a_path_that_dies_in_mid_run_is_told_with_the_instant";
-    at_once(&["delay 10.77.0.2 --pps 100 -t 10s", "tcp 10.77.0.2 -b 10M -P 2 -t 10s"], |words| {
+    at_once(&["delay 10.77.0.2 --pps 20 -t 10s", "tcp 10.77.0.2 -b 1M -P 2 -t 10s"], |words| {
         let Some((here, _there, _server)) = two_hosts(NAME) else { return };
         let pulled = || {
             here.ip("link set nc0 down");
@@ -183,7 +183,7 @@ fn a_path_that_dies_keeps_the_phases_before() {
     // The first stage of a load has two sessions, and the first point of a sweep one.
     let cases = [
         ("load 10.77.0.2 -t 2s --ramp 1s -P 2", 3, 2),
-        ("tcp 10.77.0.2 -P 1 -t 3s -b 10M --sweep connections=1,2", 2, 1),
+        ("tcp 10.77.0.2 -P 1 -t 3s -b 1M --sweep connections=1,2", 2, 1),
     ];
     at_once(&cases, |(words, session, whole)| {
         let Some((here, _there, server)) = two_hosts(NAME) else { return };
