@@ -46,11 +46,11 @@ fn default_runs_raise_no_caveat_about_their_defaults() {
     // A stream lasts a minute by itself. Of messages their number counts, of the others how long they take: their rates are limited,
     // which no caveat is about.
     let questions = [
-        "tcp -b 1M",
+        "tcp -b 100k",
         "ping --flood -n 10000",
-        "delay --pps 100 -t 10s",
-        "connect --rate 50",
-        "stream --length 10s -b 1M",
+        "delay --pps 20 -t 10s",
+        "connect --rate 5",
+        "stream --length 10s -b 200k",
         "train",
     ];
     let runs: Vec<(Server, Proc)> = questions
@@ -89,7 +89,7 @@ fn the_parts_of_a_load_are_not_each_others_others() {
         .into_iter()
         .map(|(words, how)| {
             let server = serve(&format!("--max-rate 2M {how}"));
-            let line = netcaliper("load").arg(server.at()).args("-t 300ms --ramp 1s -P 2 --json").args(words);
+            let line = netcaliper("load").arg(server.at()).args("-t 300ms --ramp 1s -P 1 --json").args(words);
             (server, line.spawn())
         })
         .collect();
