@@ -85,12 +85,12 @@ fn measured(outcome: &Outcome, stage: &str, way: &str) -> f64 {
 /// queue (HyStart) needs longer.
 const RAMPS: [u32; 6] = [2, 2, 4, 8, 16, 16];
 
-/// Runs `load` for `time`, s, on a path of 5 ms each way with this rate and queue: its outcome, the lab's trace, and the grade that it gives; or why this
-/// host did not get to its end. `None`, and a skip on record, without the privilege.
+/// Runs `load` for `time`, s, with so many connections on a path of 5 ms each way with this rate and queue: its outcome, the lab's
+/// trace, and the grade that it gives; or why this host did not get to its end. `None`, and a skip on record, without the privilege.
 fn loaded(
     test: &str,
     path: &str,
-    (time, ramp): (u32, u32),
+    (time, ramp, connections): (u32, u32, u32),
 ) -> Option<Result<(Outcome, Csv, String), String>> {
     let test = format!("load_lab::{test}");
     let lab = lab(&test, "-q --wait sleep --delay 5ms")?;
@@ -100,7 +100,7 @@ fn loaded(
     }
     let scratch = Scratch::new();
     let (trace, saved) = (scratch.file("trace.csv"), scratch.file("run.jsonl"));
-    let words = format!("-t {time}s --ramp {ramp}s -P 4 -C cubic --rate 100 --json --save");
+    let words = format!("-t {time}s --ramp {ramp}s -P {connections} -C cubic --rate 100 --json --save");
     let command = format!("{BIN} load $NETCALIPER_LAB_SERVER {words} {}", saved.display());
     let lab = served(lab.args(path).arg("--trace").arg(&trace), &command);
     let outcome = Outcome::of(lab.spawn().wait_within(4 * PATIENCE));
@@ -121,7 +121,7 @@ fn a_queue_of_half_a_second_is_recognised_each_way() {
     let mut told = Vec::new();
     for ramp in RAMPS {
         let path = format!("--rate {} --queue 500ms", sized("4M", "20M"));
-        let Some(run) = loaded(test, &path, (sized(1, 2), ramp)) else { return };
+        let Some(run) = loaded(test, &path, (sized(1, 2), ramp, 4)) else { return };
         match run.and_then(|(outcome, trace, grade)| recognised(&outcome, &trace, &grade)) {
             Ok(()) => return,
             Err(why) => told.push(why),
@@ -167,8 +167,10 @@ fn a_queue_of_ten_milliseconds_passes() {
     let mut grades = Vec::new();
     // A host that is busy with others delays messages by more than such a queue: then it is tried again.
     for ramp in RAMPS {
-        let Some(run) =
-            loaded("a_queue_of_ten_milliseconds_passes", "--rate 20M --queue 10ms", (1, ramp / 2))
+        // Of a path of 10 Mbit/s such a queue holds eight packets, which the windows of four connections overflow at once.
+        let (rate, connections) = sized(("10M", 1), ("20M", 4));
+        let path = format!("--rate {rate} --queue 10ms");
+        let Some(run) = loaded("a_queue_of_ten_milliseconds_passes", &path, (1, ramp / 2, connections))
         else {
             return;
         };
