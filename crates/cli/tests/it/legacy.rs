@@ -26,8 +26,8 @@ fn several_protocols_and_a_table() {
     };
     run(&["iperf3", "-c", "127.0.0.1", "-p", &at("iperf3"), "-n", "64K"]);
     run(&["iperf3", "-c", "127.0.0.1", "-p", &at("iperf3"), "-u", "-k", "10", "-l", "500"]);
-    run(&["ping", "127.0.0.1", "--protocol", "echo", "-p", &at("echo"), "-n", "5", "-u"]);
-    run(&["ping", "127.0.0.1", "--protocol", "stamp", "-p", &at("stamp"), "-n", "5"]);
+    run(&["ping", "127.0.0.1", "--protocol", "echo", "-p", &at("echo"), "-n", "5", "-u", "--no-baseline"]);
+    run(&["ping", "127.0.0.1", "--protocol", "stamp", "-p", &at("stamp"), "-n", "5", "--no-baseline"]);
     let port = format!("-Port:{}", at("ctstraffic"));
     let words =
         ["ctstraffic", "-Target:127.0.0.1", &port, "-Connections:1", "-Iterations:1", "-ConsoleVerbosity:1"];

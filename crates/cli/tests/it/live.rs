@@ -227,7 +227,7 @@ fn a_terminal_that_goes_away_ends_the_run_in_good_order() {
 #[test]
 fn no_color_means_none_and_every_size_is_enough() {
     let server = serve("");
-    let words = format!("ping {} --rate 100 -t 600s", server.at());
+    let words = format!("ping {} --rate 20 -t 600s --no-baseline", server.at());
     for size in ["1x1", "20x5", "80x24", "200x60"] {
         // One cell holds no word.
         let steps = [if size == "1x1" { "see:" } else { "see:RTT p50" }, "keys:q"];
