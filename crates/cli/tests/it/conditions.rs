@@ -5,7 +5,7 @@ use crate::support::{Line, Outcome, netcaliper, number, serve, tcp, text};
 #[test]
 fn a_condition_that_is_not_met_is_exit_code_3() {
     let server = serve("");
-    let run = |words: &str| tcp(server.at()).args("-t 300ms -i 100ms -b 10M -P 1").args(words).run();
+    let run = |words: &str| tcp(server.at()).args("-t 300ms -i 100ms -b 2M -P 1").args(words).run();
     run("--assert goodput>1k --assert errors=0 --assert goodput.up<1T").exits(0);
     run("--assert goodput>1T --quiet")
         .exits(3)
@@ -23,11 +23,11 @@ fn every_question_takes_conditions_and_repetitions() {
     let server = serve("");
     let line = |verb: &str, words: &str| netcaliper(verb).arg(server.at()).args(words);
     let all: [(&str, &str, &str); 6] = [
-        ("tcp", "-t 200ms -i 100ms -b 10M -P 1", "goodput"),
-        ("connect", "-t 200ms -i 100ms --rate 50 -P 1", "connects"),
+        ("tcp", "-t 200ms -i 100ms -b 2M -P 1", "goodput"),
+        ("connect", "-t 200ms -i 100ms --rate 20 -P 1", "connects"),
         ("ping", "-n 20", "rtt.max"),
         ("delay", "-t 200ms --pps 100", "delay.max"),
-        ("stream", "-t 1s --length 1s --rate 1M", "frames"),
+        ("stream", "-t 1s --length 1s --rate 200k", "frames"),
         ("train", "-n 10 --every 20ms", "caveats"),
     ];
     for (verb, words, name) in all {
@@ -92,7 +92,7 @@ fn repeats_until_the_mean_is_known() {
     // Within ±50 % with 95 % confidence: even on a loaded machine it ends between 3 and 12.
     let outcome = Outcome::of(
         tcp(server.at())
-            .args("-t 200ms -i 100ms -b 5M -P 1 --repeat 12 --until-confidence 95,100 --json")
+            .args("-t 200ms -i 100ms -b 2M -P 1 --repeat 12 --until-confidence 95,100 --json")
             .run()
             .exits(0),
     );
@@ -109,7 +109,7 @@ fn saved_runs_are_held_to_conditions() {
     let scratch = crate::support::files::Scratch::new();
     let server = serve("");
     let file = scratch.file("run.jsonl");
-    tcp(server.at()).args("-t 300ms -i 100ms -b 10M -P 1 --save").arg(&file).run().exits(0);
+    tcp(server.at()).args("-t 300ms -i 100ms -b 2M -P 1 --save").arg(&file).run().exits(0);
     let report = |words: &str| netcaliper("report").arg(&file).args(words).run();
     report("--assert goodput>1k").exits(0);
     report("--assert goodput>1T").exits(3).complains(&["not met"]);

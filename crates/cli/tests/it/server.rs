@@ -199,28 +199,28 @@ fn more_connections_than_allowed_are_reduced() {
 #[test]
 fn a_longer_run_than_allowed_is_cut() {
     let server = serve("--max-time 1s");
-    let outcome = tcp(server.at()).args("-P 2 -t 30s -b 20M").outcome().good();
+    let outcome = tcp(server.at()).args("-P 2 -t 30s -b 2M").outcome().good();
     assert_eq!(change(&outcome, "duration"), ("30 s".into(), "1 s".into()));
-    let outcome = tcp(server.at()).args("-P 1 -n 1G -b 20M").outcome().exits(0).status("complete");
+    let outcome = tcp(server.at()).args("-P 1 -n 1G -b 2M").outcome().exits(0).status("complete");
     assert_eq!(change(&outcome, "duration"), ("no end".into(), "1 s".into()));
 }
 
 #[test]
 fn a_faster_rate_than_allowed_is_reduced_to_the_share_of_each_connection() {
-    let server = serve("--max-rate 80M");
+    let server = serve("--max-rate 16M");
     for (flags, way) in [("", "up"), ("-R", "down")] {
         // Never more than is allowed; a busy machine may send less, and is tried again.
         let reached = (0..5).any(|_| {
             let outcome = tcp(server.at()).args(&format!("-P 4 -t 2s -i 500ms {flags}")).outcome().good();
             let changed = change(&outcome, "rate per connection");
-            assert_eq!(changed, ("unlimited".into(), "20000000 bit/s".into()));
+            assert_eq!(changed, ("unlimited".into(), "4000000 bit/s".into()));
             let goodput = outcome.point()[way]["goodput_bps"].as_f64().unwrap();
-            assert!(goodput < 84e6, "{way}: {}", outcome.tell());
-            goodput > 76e6
+            assert!(goodput < 16.8e6, "{way}: {}", outcome.tell());
+            goodput > 15.2e6
         });
         assert!(reached, "{way}");
     }
-    let within = tcp(server.at()).args("-P 2 -n 500K -b 10M").outcome().good();
+    let within = tcp(server.at()).args("-P 2 -n 100K -b 2M").outcome().good();
     assert!(within.caveat("server-reduced").is_none());
 }
 
@@ -231,7 +231,7 @@ fn too_many_sessions_are_refused_with_the_reason() {
         ("--max-per-address 1", "1 sessions from 127.0.0.1 are"),
     ] {
         let server = serve(limits);
-        let running = tcp(server.at()).args("-t 60s -P 1 -b 10M").spawn();
+        let running = tcp(server.at()).args("-t 60s -P 1 -b 1M").spawn();
         server.proc.hears("session 1 with");
         let done = tcp(server.at()).args(SMALL).run().exits(1);
         assert!((done.out.clone() + &done.err).contains(words), "{limits}: {}", done.tell());
@@ -251,7 +251,7 @@ fn too_many_sessions_are_refused_with_the_reason() {
 fn sessions_that_ended_badly_leave_their_place() {
     let server = serve("--max-sessions 2");
     for _ in 0..5 {
-        let client = tcp(server.at()).args("-t 60s -P 2 -b 10M").spawn();
+        let client = tcp(server.at()).args("-t 60s -P 2 -b 1M").spawn();
         client.hears("idle round trip");
         client.signal("KILL");
         client.wait();
@@ -266,9 +266,9 @@ fn sessions_that_ended_badly_leave_their_place() {
 #[test]
 fn who_asks_for_the_server_alone_waits_and_is_waited_for() {
     let server = serve("");
-    let first = tcp(server.at()).args("-P 2 -t 60s -b 10M --json").spawn();
+    let first = tcp(server.at()).args("-P 2 -t 60s -b 1M --json").spawn();
     server.proc.hears("session 1 with");
-    let alone = tcp(server.at()).args("-P 2 -t 1s -b 10M --exclusive").spawn();
+    let alone = tcp(server.at()).args("-P 2 -t 1s -b 1M --exclusive").spawn();
     alone.hears("waiting for 1 other session(s): an exclusive session waits until no other runs");
     let last = tcp(server.at()).args("-P 2 --iterations 1 --transfer 100001").spawn();
     last.hears("waiting for 2 other session(s): an exclusive session is running or waiting");
@@ -342,9 +342,9 @@ fn alone_at_start(outcome: &Outcome) -> bool {
 #[test]
 fn sessions_beside_each_other_are_told() {
     let server = serve("");
-    let other = tcp(server.at()).args("-P 1 -t 60s -b 10M").spawn();
+    let other = tcp(server.at()).args("-P 1 -t 60s -b 1M").spawn();
     server.proc.hears("session 1 with");
-    let outcome = tcp(server.at()).args("-P 1 -t 500ms -i 100ms -b 10M").outcome().good();
+    let outcome = tcp(server.at()).args("-P 1 -t 500ms -i 100ms -b 1M").outcome().good();
     assert_eq!(outcome.point()["sessions"][0]["accepted"]["others"], 1);
     assert_eq!(outcome.remote()[0]["others"], 1);
     assert!(outcome.caveats("other-sessions").contains("1 other session was on a server"));
