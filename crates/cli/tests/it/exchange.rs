@@ -272,7 +272,7 @@ fn a_server_calls_nothing_that_its_unit_forbids() {
     let server = crate::support::Proc::spawn(command);
     let line = server.hears("listening on ");
     let at = line.split(' ').nth(2).unwrap().to_owned();
-    for (verb, how) in [("tcp", "-t 300ms -b 5M"), ("delay", "-t 300ms -b 1M"), ("ping", "-n 20")] {
+    for (verb, how) in [("tcp", "-t 300ms -P 2 -b 1M"), ("delay", "-t 300ms -b 200k"), ("ping", "-n 20")] {
         netcaliper(verb).arg(&at).args(how).run().exits(0);
     }
     netcaliper("stop").arg(&at).run().exits(0);
