@@ -68,20 +68,20 @@ fn our_client_in_every_mode_has_all_keys_of_the_original() {
     let name = "our_client_in_every_mode_has_all_keys_of_the_original";
     let (Some(one), Some(other)) = (real_server(name, ""), real_server(name, "")) else { return };
     for words in [
-        "-t 1 -b 20M",
-        "-t 1 -P 2 --bidir -b 40M -l 8K",
-        "-t 1 -O 1 -b 20M -R",
-        "-t 1 -b 50M -l 16K",
-        "-t 1 -b 50M -R",
-        "-t 1 -b 20M -P 3",
-        "-t 1 -b 20M -P 2 --bidir",
-        "-t 1 -b 50M -O 1",
+        "-t 1 -b 4M -l 16K",
+        "-t 1 -P 2 --bidir -b 4M -l 8K",
+        "-t 1 -O 1 -b 4M -R",
+        "-t 1 -b 8M",
+        "-t 1 -b 8M -R",
+        "-t 1 -b 4M -P 3",
+        "-t 1 -b 4M -P 2 --bidir",
+        "-t 1 -b 8M -O 1",
         "-n 5M",
         "-k 40 -R",
-        "-t 1 -b 20M --get-server-output -T title --extra-data x -w 256K -M 1000",
-        "-u -t 1 -b 5M -l 1000",
-        "-u -t 1 -b 5M -l 1000 -R -P 2",
-        "-u -t 1 -b 2M -l 600 --bidir --udp-counters-64bit",
+        "-t 1 -b 4M --get-server-output -T title --extra-data x -w 256K -M 1000",
+        "-u -t 1 -b 1M -l 1000",
+        "-u -t 1 -b 1M -l 1000 -R -P 2",
+        "-u -t 1 -b 1M -l 600 --bidir --udp-counters-64bit",
         "-u -k 300 -b 20M -l 1000",
     ] {
         let words = format!("{words} -J");
