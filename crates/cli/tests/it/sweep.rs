@@ -95,7 +95,7 @@ fn more_streams_than_the_slac_tool_could() {
 #[test]
 fn an_interrupted_sweep_keeps_the_points_it_has() {
     let server = serve("");
-    let line = tcp(server.at()).args("--sweep connections=1..64/1 -t 400ms -i 100ms -b 5M --json");
+    let line = tcp(server.at()).args("--sweep connections=1..64/1 -t 400ms -i 100ms -b 1M --json");
     let scratch = Scratch::new();
     let client = line.arg("--save").arg(scratch.file("run.jsonl")).spawn();
     crate::support::eventually("two points", || {
@@ -112,7 +112,7 @@ fn an_interrupted_sweep_keeps_the_points_it_has() {
 #[test]
 fn connect_counts_connections() {
     let server = serve("");
-    for (args, lives) in [("-P 8 --iterations 100", 800u64), ("-P 1 --iterations 50", 50)] {
+    for (args, lives) in [("-P 8 --iterations 25", 200u64), ("-P 1 --iterations 20", 20)] {
         for shutdown in ["graceful", "rude", "random"] {
             let line = connect(server.at()).args(&format!("{args} --shutdown {shutdown}"));
             let outcome = line.outcome().good();
@@ -159,7 +159,7 @@ fn connect_may_carry_more_than_a_byte_and_writes_records_when_asked() {
 fn the_demo_needs_nothing_and_saves_what_it_shows() {
     let scratch = Scratch::new();
     let file = scratch.file("demo.jsonl");
-    let done = netcaliper("demo").args("-t 150ms --save").arg(&file).run().exits(0);
+    let done = netcaliper("demo").args("-t 100ms --save").arg(&file).run().exits(0);
     let done = done.prints(&["tcp push", "tcp duplex", "connect", "bit/s", "Run complete: part tcp push"]);
     let again = netcaliper("report").arg(&file).run().exits(0);
     same_report(&again.out, &done.out);
