@@ -1,6 +1,7 @@
 //! Runs that are long, large or wide: a day of virtual time, counts beyond the integers of a double, many workers, many connections.
 
 use crate::support::run::*;
+
 use metrics::SECOND;
 use model::document::Document as _;
 use model::{Builder, Event, Interval, Kind, Outcome, Phase, Ping, Schedule, Status, Totals, Traffic};

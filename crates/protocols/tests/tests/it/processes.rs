@@ -1,6 +1,7 @@
 //! Connections spread over worker processes, which hear of a session later than its peers may.
 
 use crate::support::run::*;
+use crate::support::sized;
 use common::{Processes, Protocol};
 use metrics::SECOND;
 use model::{Kind, Pattern, Phase, Status};
@@ -47,7 +48,7 @@ fn no_connection_fails_however_late_a_process_hears_of_its_session() {
         duration_ns: None,
         ..small()
     };
-    for seed in 0..20 {
+    for seed in 0..sized(5, 20) {
         for count in [(2, 0), (0, 2), (3, 2)] {
             for phase in [held(), bulk(Pattern::Push), bulk(Pattern::Pull), bulk(Pattern::Duplex)] {
                 let mut net = network(seed);
@@ -69,7 +70,7 @@ fn no_connection_fails_however_late_a_process_hears_of_its_session() {
 
 #[test]
 fn a_process_that_dies_at_any_time_takes_its_connections_along_and_no_others() {
-    for at in (0..40).map(|step| step * 25 * MS) {
+    for at in (0..40).step_by(sized(3, 1)).map(|step| step * 25 * MS) {
         for of_server in [true, false] {
             let mut net = network(at);
             let phase = held();

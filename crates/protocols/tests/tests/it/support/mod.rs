@@ -18,6 +18,11 @@ use uuid::Uuid;
 pub(crate) const SESSION: u64 = 7;
 pub(crate) const ID: Uuid = Uuid::from_u128(0x0123_4567_89ab_4def_8123_4567_89ab_cdef);
 
+/// The size of a test: `./test` takes the first, and `bench/deep`, which sets `NETCALIPER_INPUTS`, the second.
+pub(crate) fn sized<T>(usual: T, deep: T) -> T {
+    if std::env::var_os("NETCALIPER_INPUTS").is_some() { deep } else { usual }
+}
+
 /// Combinations of settings that have so many values each, as indices: all of them where `NETCALIPER_INPUTS` is set, as by
 /// `bench/deep`; otherwise as few as hold every pair of values of two settings.
 pub(crate) fn combinations<const N: usize>(sizes: [usize; N]) -> Vec<[usize; N]> {
@@ -29,7 +34,7 @@ pub(crate) fn combinations<const N: usize>(sizes: [usize; N]) -> Vec<[usize; N]>
         })
     };
     let all = (0..sizes.iter().product()).map(nth);
-    if std::env::var_os("NETCALIPER_INPUTS").is_some() {
+    if sized(false, true) {
         return all.collect();
     }
     let pairs = |one: [usize; N]| (0..N).flat_map(move |j| (0..j).map(move |i| (i, one[i], j, one[j])));
