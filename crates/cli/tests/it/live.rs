@@ -87,7 +87,7 @@ fn keys_lead_through_the_pages_and_end_the_run_with_its_results() {
         "see:q end the run",
         "keys:q",
     ];
-    let words = format!("tcp {} -P 2 -b 20M -t 600s", server.at());
+    let words = format!("tcp {} -P 2 -b 2M -t 600s", server.at());
     let Some(seen) = on_terminal("keys_lead_through_the_pages", "80x24", &steps, &words, &[]) else { return };
     let printed = left_well(&seen, 130);
     assert_eq!(seen["taken"].as_u64(), Some(1), "{seen:#}");
@@ -112,7 +112,7 @@ fn a_terminal_is_told_once_why_a_run_failed() {
 #[test]
 fn every_end_leaves_the_terminal_as_it_was() {
     let server = serve("");
-    let words = format!("tcp {} -P 2 -b 20M -t 600s", server.at());
+    let words = format!("tcp {} -P 2 -b 2M -t 600s", server.at());
     for (steps, code) in [
         (&["see:goodput up", "keys:\\x03"][..], 130),
         (&["see:goodput up", "signal:TERM"], 130),
@@ -125,7 +125,7 @@ fn every_end_leaves_the_terminal_as_it_was() {
         let at_once = steps[1] == "keys:\\x1c";
         assert_eq!(printed.contains("Run interrupted"), !at_once, "{steps:?}: {printed}");
     }
-    let short = format!("tcp {} -P 2 -b 20M -t 1s --live", server.at());
+    let short = format!("tcp {} -P 2 -b 2M -t 1s --live", server.at());
     let Some(seen) = on_terminal("every_end", "80x24", &[], &short, &[]) else { return };
     assert!(left_well(&seen, 0).contains("bit/s to server"), "{seen:#}");
     // Nobody answers there: the view has hardly begun.
@@ -155,7 +155,7 @@ fn a_second_signal_ends_it_at_once_with_the_terminal_as_it_was() {
 #[test]
 fn ctrl_z_gives_the_terminal_to_the_shell_and_takes_it_back() {
     let server = serve("");
-    let words = format!("tcp {} -P 2 -b 20M -t 600s", server.at());
+    let words = format!("tcp {} -P 2 -b 2M -t 600s", server.at());
     let steps = ["see:goodput up", "keys:\\x1a", "stopped", "see:goodput up", "keys:q"];
     let Some(seen) = on_terminal("ctrl_z", "80x24", &steps, &words, &[]) else { return };
     left_well(&seen, 130);
@@ -166,7 +166,7 @@ fn ctrl_z_gives_the_terminal_to_the_shell_and_takes_it_back() {
 #[test]
 fn a_program_that_is_to_ignore_ctrl_z_goes_on() {
     let server = serve("");
-    let words = format!("tcp {} -P 2 -b 20M -t 600s", server.at());
+    let words = format!("tcp {} -P 2 -b 2M -t 600s", server.at());
     let steps = ["see:goodput up", "keys:\\x1a?", "see:end the run in good order", "keys:q"];
     let ignoring = ["sh", "-c", "trap '' TSTP; exec \"$@\"", "sh"];
     let test = "a_program_that_is_to_ignore_ctrl_z";
@@ -177,7 +177,7 @@ fn a_program_that_is_to_ignore_ctrl_z_goes_on() {
 #[test]
 fn whoever_stops_it_from_elsewhere_finds_the_terminal_as_it_was() {
     let server = serve("");
-    let words = format!("tcp {} -P 2 -b 20M -t 600s", server.at());
+    let words = format!("tcp {} -P 2 -b 2M -t 600s", server.at());
     for (signal, given_back) in [("TSTP", true), ("STOP", false)] {
         let sent = format!("signal:{signal}");
         let steps = ["see:goodput up", &sent, "stopped", "taken:2", "see:goodput up", "keys:q"];
@@ -197,7 +197,7 @@ fn a_terminal_that_takes_nothing_does_not_hold_the_run_up() {
     let (log, file) = (scratch.with("log.csv", ""), scratch.with("run.jsonl", ""));
     let lines = |n: u32, file: &Path| format!("lines:{n}:{}", file.display());
     let saved = format!("--status-csv {} --save {}", log.display(), file.display());
-    let words = format!("tcp {} -P 2 -b 20M -t 600s -i 100ms {saved}", server.at());
+    let words = format!("tcp {} -P 2 -b 2M -t 600s -i 100ms {saved}", server.at());
     // The whole screen anew is more than a pseudo terminal holds. The run goes on, and ends when it is told to: its totals are
     // written although the terminal has read nothing.
     let (on, end) = (lines(40, &log), lines(4, &file));
@@ -215,7 +215,7 @@ fn a_terminal_that_goes_away_ends_the_run_in_good_order() {
     let server = serve("");
     let scratch = Scratch::new();
     let file = scratch.with("run.jsonl", "");
-    let words = format!("tcp {} -P 2 -b 20M -t 600s --save {}", server.at(), file.display());
+    let words = format!("tcp {} -P 2 -b 2M -t 600s --save {}", server.at(), file.display());
     let steps = ["see:goodput up", "hangup"];
     let Some(seen) = on_terminal("a_terminal_that_goes_away", "80x24", &steps, &words, &[]) else { return };
     // The summary cannot be printed, which is a failure; the run is saved.
@@ -256,7 +256,7 @@ fn never_on_a_pipe() {
     let server = serve("");
     let refused = netcaliper("tcp").arg(server.at()).args("-t 1s --live").run().exits(2).says_one_sentence();
     refused.complains(&["--live needs a terminal"]);
-    let run = netcaliper("tcp").arg(server.at()).args("-P 2 -b 20M -t 600s -i 100ms").spawn();
+    let run = netcaliper("tcp").arg(server.at()).args("-P 2 -b 2M -t 600s -i 100ms").spawn();
     run.hears_often("bit/s", 3);
     run.signal("INT");
     let done = run.wait().exits(130);

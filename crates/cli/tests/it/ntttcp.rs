@@ -37,7 +37,7 @@ fn a_sender_agrees_with_a_receiver_and_lets_it_go() {
     for (how, words) in [("", "-t 1"), ("late", "-t 1"), ("", "-t 1 -W 1 -C 1")] {
         let Some(remote) = peer(PEER, "ntttcp", &format!("receive 2 1 {how}")) else { return };
         let port: u16 = remote.port().parse().unwrap();
-        let words = format!("-s127.0.0.1 -p {port} -P 2 -n 2 -l 2 -b 16K -B 20M {words}");
+        let words = format!("-s127.0.0.1 -p {port} -P 2 -n 2 -l 2 -b 16K -B 4M {words}");
         let done = netcaliper("ntttcp").args(&words).run().exits(0);
         let heard = remote.ended();
         assert_eq!(

@@ -143,7 +143,7 @@ fn agrees(outcome: &Outcome, trace: &Csv) {
 #[test]
 fn loss_repeats_and_order_are_the_paths_at_a_thousand_a_second() {
     let conditions = "--wait sleep --delay 3ms --loss 2% --burst-loss 1%:50% --duplicate 2%:2:1ms --reorder 2%:3 --seed 11";
-    let arguments = "--bidir --pps 1000 -t 2s";
+    let arguments = "--bidir --pps 1000 -t 2s --wait block";
     let Some((outcome, report, trace)) =
         measured("loss_repeats_and_order_are_the_paths_at_a_thousand_a_second", conditions, arguments)
     else {
@@ -177,7 +177,7 @@ fn loss_repeats_and_order_are_the_paths_at_twenty_thousand_a_second() {
 fn damage_is_told_from_loss_exactly() {
     let conditions = "--wait sleep --delay 1ms --loss 1% --corrupt 2% --seed 13";
     let Some((outcome, report, trace)) =
-        measured("damage_is_told_from_loss_exactly", conditions, "--bidir --pps 1000 -t 2s")
+        measured("damage_is_told_from_loss_exactly", conditions, "--bidir --pps 1000 -t 2s --wait block")
     else {
         return;
     };
@@ -242,8 +242,8 @@ fn a_stalled_sender_hides_no_spikes() {
         let _ = std::fs::remove_file(&csv);
         // The sender is stopped once three intervals are over, whenever that is.
         let command = format!(
-            "{BIN} delay $NETCALIPER_LAB_SERVER --pps 1000 -l 200 -t 3s -i 100ms {more} --status-csv {csv} --json > {out} & \
-             pid=$!; until ! kill -0 $pid || [ $(wc -l 2>/dev/null < {csv} || echo 0) -gt 3 ]; do sleep 0.02; done; \
+            "{BIN} delay $NETCALIPER_LAB_SERVER --pps 1000 --wait block -l 200 -t 3s -i 100ms {more} --status-csv {csv} --json > {out} & \
+             pid=$!; until ! kill -0 $pid || [ $(wc -l 2>/dev/null < {csv} || echo 0) -gt 3 ]; do sleep 0.1; done; \
              kill -STOP $pid; sleep 0.2; kill -CONT $pid; wait $pid",
             csv = csv.display(),
             out = out.display()
