@@ -44,19 +44,19 @@ fn the_real_client_in_every_mode() {
     }
     let server = ours("");
     for words in [
-        "-t 1 -b 50M",
-        "-t 1 -b 50M -R",
-        "-t 1 -b 20M -P 3",
-        "-t 1 -b 20M -P 2 -R",
-        "-t 1 -b 20M -P 2 --bidir",
-        "-t 1 -b 50M -O 1",
+        "-t 1 -b 8M",
+        "-t 1 -b 8M -R",
+        "-t 1 -b 4M -P 3",
+        "-t 1 -b 4M -P 2 -R",
+        "-t 1 -b 4M -P 2 --bidir",
+        "-t 1 -b 8M -O 1",
         "-n 5M",
         "-n 5M -R",
         "-k 40 -l 64K",
         "-k 40 -R",
-        "-t 1 -b 50M -w 256K -M 1000 -N -S 0x28",
-        "-t 1 -b 50M -l 1000 -Z --repeating-payload",
-        "-t 1 -b 50M --get-server-output --extra-data x -T y",
+        "-t 1 -b 8M -w 256K -M 1000 -N -S 0x28",
+        "-t 1 -b 8M -l 1000 -Z --repeating-payload",
+        "-t 1 -b 8M --get-server-output --extra-data x -T y",
     ] {
         let result = result(real(&server, words).wait());
         let end = &result["end"];
@@ -90,15 +90,15 @@ fn the_real_client_with_datagrams() {
     }
     let server = ours("");
     for words in [
-        "-u -t 1 -b 5M -l 1000",
-        "-u -t 1 -b 5M -l 1000 -R",
-        "-u -t 1 -b 5M -l 1200 -P 3",
-        "-u -t 1 -b 5M -l 1200 -P 2 -R --udp-counters-64bit",
-        "-u -t 1 -b 2M -l 600 -P 2 --bidir",
-        "-u -t 1 -b 5M -l 1000 -O 1",
+        "-u -t 1 -b 1M -l 1000",
+        "-u -t 1 -b 1M -l 1000 -R",
+        "-u -t 1 -b 1M -l 1200 -P 3",
+        "-u -t 1 -b 1M -l 1200 -P 2 -R --udp-counters-64bit",
+        "-u -t 1 -b 1M -l 600 -P 2 --bidir",
+        "-u -t 1 -b 1M -l 1000 -O 1",
         "-u -n 200K -b 20M -l 1000",
         "-u -k 300 -b 20M -l 1000 -R",
-        "-u -t 1 -b 5M/10 -l 1000 --udp-counters-64bit --dont-fragment",
+        "-u -t 1 -b 1M/10 -l 1000 --udp-counters-64bit --dont-fragment",
     ] {
         let result = result(real(&server, words).wait());
         let sum = &result["end"]["sum"];

@@ -193,7 +193,7 @@ fn the_native_report_about_an_iperf3_server() {
         assert_eq!(outcome.done.code, Some(0), "{verb} {words}: {}", outcome.done.tell());
         outcome
     };
-    for words in ["-t 1s -P 2 -b 20M", "-t 1s -P 2 -b 20M -R", "-t 1s -P 1 -b 20M --bidir"] {
+    for words in ["-t 1s -P 2 -b 4M", "-t 1s -P 2 -b 4M -R", "-t 1s -P 1 -b 4M --bidir"] {
         let outcome = outcome("tcp", words);
         for (way, there) in
             [("up", !words.contains("-R")), ("down", words.contains("-R") || words.contains("bidir"))]
