@@ -21,7 +21,7 @@ import threading
 import time
 import uuid
 
-PERIOD = b"".join(struct.pack("<H", n) for n in range(0x8000))
+PERIOD = struct.pack("<32768H", *range(0x8000))
 assert len(PERIOD) == 65536
 
 

@@ -20,7 +20,7 @@ import sys
 import time
 import uuid
 
-PATTERN = b"".join(struct.pack("<H", n) for n in range(0x8000))
+PATTERN = struct.pack("<32768H", *range(0x8000))
 
 
 def room(sock):
