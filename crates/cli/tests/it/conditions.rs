@@ -47,7 +47,7 @@ fn every_question_takes_conditions_and_repetitions() {
 #[test]
 fn load_is_repeated_stage_by_stage() {
     let server = serve("--max-rate 2M");
-    let line: Line = netcaliper("load").arg(server.at()).args("-t 200ms --ramp 1s -P 1 --repeat 2");
+    let line: Line = netcaliper("load").arg(server.at()).args("-t 200ms --ramp 1s -P 1 --rate 20 --repeat 2");
     let outcome = Outcome::of(line.arg("--json").run());
     let idle = |repeat: u64| {
         let points = outcome.json["points"].as_array().unwrap().iter();
@@ -67,8 +67,9 @@ fn a_load_says_whether_its_confidence_was_reached() {
 #[test]
 fn delays_beside_a_load_that_ended_too_early_are_not_shown() {
     let server = serve("--max-time 5s --max-rate 2M");
-    let run =
-        |times: &str| Outcome::of(netcaliper("load").arg(server.at()).args("-P 1 --json").args(times).run());
+    let run = |times: &str| {
+        Outcome::of(netcaliper("load").arg(server.at()).args("-P 1 --rate 20 --json").args(times).run())
+    };
     // The load asks for more than the server's limit, which is longer than a stage takes, also on a busy host.
     let outcome = run("-t 100ms --ramp 1s").exits(0);
     assert!(!outcome.json["points"].to_string().contains("\"duration\""), "{}", outcome.tell());

@@ -89,7 +89,10 @@ fn the_parts_of_a_load_are_not_each_others_others() {
         .into_iter()
         .map(|(words, how)| {
             let server = serve(&format!("--max-rate 2M {how}"));
-            let line = netcaliper("load").arg(server.at()).args("-t 300ms --ramp 1s -P 1 --json").args(words);
+            let line = netcaliper("load")
+                .arg(server.at())
+                .args("-t 300ms --ramp 1s -P 1 --rate 20 --json")
+                .args(words);
             (server, line.spawn())
         })
         .collect();

@@ -309,7 +309,7 @@ fn a_summary_in_json_is_small() {
     assert!(summary["results"][0]["figures"]["goodput.up"].as_f64().unwrap() > 1e5, "{summary:#}");
     assert!(summary["answer"].as_str().unwrap().contains("to server"), "{summary:#}");
     for (verb, words) in [
-        ("load", "-t 300ms --ramp 1s -P 2"),
+        ("load", "-t 300ms --ramp 1s -P 1 --rate 20"),
         ("tcp", "-t 100ms -P 2 --sweep rate=100k,200k,300k,400k,500k,600k,700k,800k"),
     ] {
         let done = as_it_is(verb).arg(server.at()).args(words).arg("--json=summary").run().exits(0);
