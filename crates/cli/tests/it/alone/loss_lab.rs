@@ -41,9 +41,9 @@ fn a_path_that_loses_nine_in_ten_is_measured() {
             "{told}"
         );
     };
-    const DELAY: &str = "delay --pps 100 -t 3s";
-    const BACK: &str = "delay -R --pps 100 -t 3s";
-    const PING: &str = "ping -u --rate 100 -t 3s";
+    const DELAY: &str = "delay --pps 100 --wait block -t 3s";
+    const BACK: &str = "delay -R --pps 100 --wait block -t 3s";
+    const PING: &str = "ping -u --no-baseline --rate 100 -t 3s";
     const CASES: [(&str, &str); 7] = [
         ("--up loss=90%", DELAY),
         ("--loss 90%", BACK),
