@@ -367,7 +367,7 @@ fn no_secret_is_in_anything_that_a_run_leaves() {
         netcaliper(verb).arg(server.at()).args(&outputs(name)).env("NETCALIPER_STORE", &store)
     };
     let lines = [
-        ("file", client("tcp", "file").args("-P 1 -t 300ms -b 10M").arg("--psk-file").arg(&key), 0),
+        ("file", client("tcp", "file").args("-P 1 -t 300ms -b 1M").arg("--psk-file").arg(&key), 0),
         (
             "pair",
             client("delay", "pair")
@@ -383,7 +383,7 @@ fn no_secret_is_in_anything_that_a_run_leaves() {
         (
             "wrong",
             client("tcp", "wrong")
-                .args("-t 300ms -b 10M")
+                .args("-t 300ms -b 1M")
                 .arg("--server-key")
                 .arg(&pair)
                 .arg("--key-file")
@@ -393,7 +393,7 @@ fn no_secret_is_in_anything_that_a_run_leaves() {
         (
             "debug",
             client("tcp", "debug")
-                .args("-t 300ms -b 10M")
+                .args("-t 300ms -b 1M")
                 .arg("--psk-file")
                 .arg(&key)
                 .env("RUST_BACKTRACE", "full")

@@ -36,7 +36,7 @@ fn every_question_leaves_metrics_that_prometheus_takes() {
     let scratch = Scratch::new();
     let server = serve("");
     let questions = [
-        ("tcp", "-t 300ms -i 100ms -b 20M -P 2 --assert goodput>1k"),
+        ("tcp", "-t 300ms -i 100ms -b 2M -P 2 --assert goodput>1k"),
         ("ping", "-n 50"),
         ("delay", "-t 300ms --bidir --pps 200 --sweep size=64,256"),
         ("connect", "-t 200ms --rate 100"),

@@ -129,7 +129,7 @@ fn a_pulled_cable_is_noticed_by_both_ends() {
     };
     let server = serve_in(&there, "");
     let scratch = Scratch::new();
-    let line = tcp("10.77.0.2").args("-P 2 -t 60s -i 200ms -b 20M --json --save");
+    let line = tcp("10.77.0.2").args("-P 2 -t 60s -i 200ms -b 2M --json --save");
     let client = here.within(line.arg(scratch.file("run.jsonl"))).spawn();
     scratch.hears_intervals("run.jsonl", 3);
     here.ip("link set nc0 down");

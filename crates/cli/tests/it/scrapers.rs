@@ -86,7 +86,7 @@ fn the_dashboard_asks_for_metrics_and_labels_that_a_scrape_has() {
     let at = scraped_at(&server.proc);
     let mut pages = String::new();
     for (verb, words) in [
-        ("tcp", "-t 300ms -i 100ms -b 20M"),
+        ("tcp", "-t 300ms -i 100ms -b 2M"),
         ("delay", "-t 300ms --bidir --pps 200"),
         ("connect", "-t 200ms --rate 100"),
         ("stream", "-t 1s --rate 1M --length 1s"),

@@ -16,7 +16,7 @@ fn every_run_is_kept_and_found_again() {
     let scratch = Scratch::new();
     let store = scratch.file("deep/runs.sqlite");
     let server = serve("");
-    let run = |words: &str| at(tcp(server.at()), &store).args("-t 300ms -i 100ms -b 20M").args(words).run();
+    let run = |words: &str| at(tcp(server.at()), &store).args("-t 300ms -i 100ms -b 2M").args(words).run();
     at(netcaliper("history"), &store).run().exits(1).says_one_sentence().complains(&["no run was kept yet"]);
     run("-P 1").exits(0);
     run("-P 2").exits(0);
@@ -69,7 +69,7 @@ fn warned(done: Done, word: &str) {
 fn a_store_in_trouble_costs_no_run() {
     let scratch = Scratch::new();
     let server = serve("");
-    let run = |store: &Path| at(tcp(server.at()), store).args("-t 200ms -i 100ms -b 20M -P 1").run();
+    let run = |store: &Path| at(tcp(server.at()), store).args("-t 200ms -i 100ms -b 2M -P 1").run();
     let damaged = scratch.with("damaged.sqlite", &"this is no database. ".repeat(100));
     warned(run(&damaged), "is damaged");
     let file = scratch.with("file", "");
@@ -78,7 +78,7 @@ fn a_store_in_trouble_costs_no_run() {
 
     // Another process holds the write lock.
     let locked = scratch.file("locked.sqlite");
-    at(tcp(server.at()), &locked).args("-t 200ms -i 100ms -b 20M -P 1").run().exits(0);
+    at(tcp(server.at()), &locked).args("-t 200ms -i 100ms -b 2M -P 1").run().exits(0);
     let holder = rusqlite::Connection::open(&locked).unwrap();
     holder.execute_batch("BEGIN EXCLUSIVE").unwrap();
     warned(run(&locked), "another process");
@@ -98,7 +98,7 @@ fn a_full_disk_costs_no_run() {
     let store = scratch.file("runs.sqlite");
     // No file of this process may grow beyond 4 KiB: SQLite is refused as it would be on a full disk.
     let script =
-        format!("trap '' XFSZ; ulimit -f 8; exec {BIN} tcp {} -v -t 200ms -i 100ms -b 20M -P 1", server.at());
+        format!("trap '' XFSZ; ulimit -f 8; exec {BIN} tcp {} -v -t 200ms -i 100ms -b 2M -P 1", server.at());
     let mut command = Command::new("sh");
     command.arg("-c").arg(script).env("NETCALIPER_STORE", &store);
     warned(Proc::spawn(command).wait(), "cannot be");
@@ -107,14 +107,13 @@ fn a_full_disk_costs_no_run() {
 #[test]
 fn a_store_may_be_nowhere() {
     let server = serve("");
-    let mut line = tcp(server.at()).args("-t 200ms -i 100ms -b 20M -P 1");
+    let mut line = tcp(server.at()).args("-t 200ms -i 100ms -b 2M -P 1");
     for name in ["NETCALIPER_STORE", "HOME", "XDG_DATA_HOME", "LOCALAPPDATA"] {
         line.0.env_remove(name);
     }
     warned(line.run(), "no home directory");
     let scratch = Scratch::new();
-    let mut line =
-        tcp(server.at()).args("-t 200ms -i 100ms -b 20M -P 1").env("XDG_DATA_HOME", scratch.path());
+    let mut line = tcp(server.at()).args("-t 200ms -i 100ms -b 2M -P 1").env("XDG_DATA_HOME", scratch.path());
     line.0.env_remove("NETCALIPER_STORE");
     line.run().exits(0);
     assert!(scratch.file("netcaliper/runs.sqlite").is_file());

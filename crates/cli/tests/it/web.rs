@@ -416,7 +416,7 @@ fn nothing_that_a_peer_says_becomes_markup() {
     let Some(browser) = Browser::find("nothing_that_a_peer_says_becomes_markup") else { return };
     let scratch = Scratch::new();
     let server = serve("");
-    let saved = tcp(server.at()).args("-t 300ms -i 100ms -P 3 -b 20M --bidir --json").run().exits(0).out;
+    let saved = tcp(server.at()).args("-t 300ms -i 100ms -P 3 -b 2M --bidir --json").run().exits(0).out;
     let mut run: Value = serde_json::from_str(&saved).unwrap();
     run["begin"]["targets"] = Value::from(vec![EVIL]);
     run["begin"]["version"] = Value::from(EVIL);
@@ -512,8 +512,7 @@ fn a_reader_of_the_history_sorts_filters_compares_and_sees_a_trend() {
 fn a_real_browser_shows_the_run() {
     let Some(browser) = Browser::find("a_real_browser_shows_the_run") else { return };
     let server = serve("");
-    let run =
-        tcp(server.at()).args("-t 1s -i 100ms -P 3 -b 20M --bidir -q --web 0 --web-linger 600s").spawn();
+    let run = tcp(server.at()).args("-t 1s -i 100ms -P 3 -b 2M --bidir -q --web 0 --web-linger 600s").spawn();
     let (at, _) = live(&run);
     // The feed ends with the run: that is what the browser waits for.
     let dom = browser.page(&format!("http://{at}/"));
