@@ -4,8 +4,9 @@
 //! each write is one that arrives, and is in the receiver's socket when the call returns.
 
 use crate::sys::space::{self, Ask};
+use crate::sys::uninterrupted;
 use std::fs::File;
-use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt as _;
 
@@ -37,15 +38,10 @@ impl Tun {
     /// When the device is gone or down.
     #[inline]
     pub fn read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        loop {
-            match (&self.file).read(buffer) {
-                Ok(n) => return Ok(Some(n)),
-                Err(e) => match e.kind() {
-                    ErrorKind::WouldBlock => return Ok(None),
-                    ErrorKind::Interrupted => {}
-                    _ => return Err(e),
-                },
-            }
+        match uninterrupted(|| (&self.file).read(buffer)) {
+            Ok(n) => Ok(Some(n)),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(e) => Err(e),
         }
     }
 
@@ -55,13 +51,7 @@ impl Tun {
     /// When the device is gone or down, or the packet is none.
     #[inline]
     pub fn write(&self, packet: &[u8]) -> io::Result<()> {
-        loop {
-            match (&self.file).write(packet) {
-                Ok(_) => return Ok(()),
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) => return Err(e),
-            }
-        }
+        uninterrupted(|| (&self.file).write(packet)).map(drop)
     }
 }
 
@@ -95,7 +85,7 @@ mod tests {
             Ok((tun, UdpSocket::bind("192.0.2.1:1000")?))
         });
         let (tun, socket) = match made {
-            Err(e) if e.kind() == ErrorKind::NotFound => return skip("no /dev/net/tun"),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return skip("no /dev/net/tun"),
             made => made.unwrap(),
         };
         assert_eq!(tun.read(&mut [0; 100]).unwrap(), None);

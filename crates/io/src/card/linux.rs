@@ -2,7 +2,7 @@
 
 use super::layout::{Choice, How, Reading, WAYS, Way, choose, crossing};
 use super::may_change;
-use crate::sys::{card as sys, terminal};
+use crate::sys::{card as sys, lock, terminal};
 use crate::{Clock, host};
 use metrics::{CardClock, Mono, Placement};
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use std::net::IpAddr;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixDatagram;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, Once, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -52,11 +52,6 @@ struct Changed {
     name: String,
     was: How,
     told: How,
-}
-
-/// Ignores poisoning: values are only ever replaced as a whole, so a panic leaves a valid one.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Card {

@@ -4,7 +4,8 @@ use metrics::Clamped;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{SocketAddr, SocketAddrV4};
-use transport::{Deed, Fault, Transmit};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use transport::{Deed, Fault, Got, Sent, Transmit};
 
 #[cfg(target_os = "linux")]
 pub(crate) mod card;
@@ -36,14 +37,63 @@ const IN_PROGRESS: i32 = if cfg!(windows) {
 };
 
 /// How long a receive call sleeps at most, where it may sleep at all.
-#[cfg(target_os = "linux")]
-pub(crate) const PATIENCE: std::time::Duration = std::time::Duration::from_millis(10);
+const PATIENCE: std::time::Duration = std::time::Duration::from_millis(10);
 
-/// Readies a socket for receive calls that sleep until something comes, [`PATIENCE`] at most: all others are told not to.
-#[cfg(target_os = "linux")]
+/// Readies a socket for receive calls that sleep until something comes, [`PATIENCE`] at most: all others are told not to. Linux
+/// only: other systems have no receive calls that do not sleep on such a socket.
 pub(crate) fn let_sleep(socket: &Socket) -> io::Result<()> {
+    if !cfg!(target_os = "linux") {
+        return Err(unsupported());
+    }
     socket.set_read_timeout(Some(PATIENCE))?;
     socket.set_nonblocking(false)
+}
+
+/// Prefers this socket for packets that arrive on this core (`SO_INCOMING_CPU`, Linux). A preference that the system does not take
+/// is none.
+pub(crate) fn prefer_core(socket: &Socket, core: usize) {
+    #[cfg(target_os = "linux")]
+    let _ = socket.set_cpu_affinity(core);
+    #[cfg(not(target_os = "linux"))]
+    let _ = (socket, core);
+}
+
+/// What a receive call that failed brings: nothing where it would have to wait, else the fault.
+pub(crate) fn not_received(error: &io::Error) -> Got<'static> {
+    if error.kind() == io::ErrorKind::WouldBlock {
+        return Got::Nothing;
+    }
+    Got::Fault(Fault { deed: Deed::Receive, errno: errno(error) })
+}
+
+/// The fault of a send that was not merely too much for now.
+pub(crate) fn not_sent(error: &io::Error) -> Option<Fault> {
+    (error.kind() != io::ErrorKind::WouldBlock).then(|| Fault { deed: Deed::Send, errno: errno(error) })
+}
+
+/// What a send call came to.
+#[inline]
+pub(crate) fn sent(result: io::Result<usize>) -> Sent {
+    match result {
+        Ok(bytes) => Sent { bytes, fault: None },
+        Err(e) => Sent { bytes: 0, fault: not_sent(&e) },
+    }
+}
+
+/// Makes a system call again for as long as signals interrupt it.
+#[inline]
+pub(crate) fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
+/// The value of a lock that a panic may have poisoned: values are only ever replaced as a whole, so a panic leaves a valid one.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A burst of no more than so many bytes is sent in one piece: copying it costs less than telling the kernel of pieces.

@@ -9,7 +9,6 @@ pub(super) const ROOM: usize = 320;
 /// part of the kernel's interface: fields are only ever added at the end.
 mod at {
     /// `tcpi_state`, u8.
-    #[cfg(target_os = "linux")]
     pub(super) const STATE: usize = 0;
     /// Bit 0 of the byte after the two window scales: `tcpi_delivery_rate_app_limited`.
     pub(super) const FLAGS: usize = 7;
@@ -55,11 +54,9 @@ const NO_SSTHRESH: u32 = 0x7fff_ffff;
 const NO_MIN_RTT: u32 = u32::MAX;
 
 /// `tcpi_state`: not connected any more.
-#[cfg(target_os = "linux")]
 pub(super) const CLOSED: u8 = 7;
 
 /// The connection's state.
-#[cfg(target_os = "linux")]
 pub(super) fn state(bytes: &[u8]) -> Option<u8> {
     bytes.get(at::STATE).copied()
 }

@@ -3,7 +3,7 @@
 use super::Stream;
 use super::settings::{apply_or_fault, protocol};
 use crate::System;
-use crate::sys::{fault, open_for, plain, share_port};
+use crate::sys::{fault, open_for, plain, prefer_core, share_port};
 use socket2::{SockAddr, Socket, Type};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -55,11 +55,7 @@ impl Listener {
     /// Among listeners that share a port, takes connections that arrive on this core (`SO_INCOMING_CPU`, Linux); the others
     /// get them only if no listener prefers it. Elsewhere nothing changes.
     pub fn prefer_core(&self, core: usize) {
-        // A preference that the system does not take is none.
-        #[cfg(target_os = "linux")]
-        let _ = self.0.set_cpu_affinity(core);
-        #[cfg(not(target_os = "linux"))]
-        let _ = core;
+        prefer_core(&self.0, core);
     }
 
     /// Where it listens; `[::]` stands for both families.
@@ -80,7 +76,7 @@ impl ListenerSocket<System> for Listener {
                 Err(e) if failed_in_the_queue(&e) => continue,
                 Err(e) => return Err(fault(Deed::Listen)(e)),
             };
-            let stream = Stream::new(socket);
+            let stream = Stream(socket);
             // A peer without an address, or a socket without one of its own, is gone already.
             if let (Some(peer), Ok(local)) = (peer.as_socket(), stream.local()) {
                 return Ok(Some((stream, Path { peer: plain(peer), local })));

@@ -1,6 +1,5 @@
 //! TCP sockets: listening, connecting, options, what the kernel knows about a connection, and the contract's `Net`.
 
-#[cfg(any(target_os = "linux", test))]
 mod info;
 mod listener;
 mod net;

@@ -1,11 +1,11 @@
 //! the contract's `Net` over a TCP socket: no allocation, no lock, one system call a send or receive.
 
 use crate::Clock;
-use crate::sys::{SHORT, errno, gather};
+use crate::sys::{SHORT, gather, not_received, not_sent, sent, uninterrupted};
 use metrics::{Clamped, Mono};
 use socket2::Socket;
-use std::io::{self, ErrorKind, IoSlice};
-use transport::{Deed, Fault, Got, Net, Read, Received, Sent, Transmit};
+use std::io::{self, IoSlice};
+use transport::{Got, Net, Read, Received, Sent, Transmit};
 
 /// Pieces gathered into one system call.
 const PIECES: usize = 64;
@@ -19,19 +19,14 @@ const SEND_FLAGS: i32 = 0;
 /// A connection, a worker's receive buffer and its clock.
 #[derive(Debug)]
 pub struct TcpNet<'a> {
-    socket: &'a Socket,
-    buffer: &'a mut [u8],
-    clock: &'a Clock,
-    /// Receive calls sleep until something comes.
-    sleeps: bool,
+    pub(super) socket: &'a Socket,
+    pub(super) buffer: &'a mut [u8],
+    pub(super) clock: &'a Clock,
+    /// Receive calls sleep until something comes: for sockets that were [let sleep](transport::StreamSocket::let_sleep).
+    pub(super) sleeps: bool,
 }
 
-impl<'a> TcpNet<'a> {
-    /// `sleeps` is for sockets that were [let sleep](transport::StreamSocket::let_sleep).
-    pub(super) fn new(socket: &'a Socket, buffer: &'a mut [u8], clock: &'a Clock, sleeps: bool) -> Self {
-        TcpNet { socket, buffer, clock, sleeps }
-    }
-
+impl TcpNet<'_> {
     #[cfg(target_os = "linux")]
     fn read(&mut self, n: usize) -> io::Result<usize> {
         use std::os::fd::AsFd as _;
@@ -51,13 +46,10 @@ impl<'a> TcpNet<'a> {
         if n == 0 {
             return Got::Nothing;
         }
-        loop {
-            match self.read(n) {
-                Ok(0) => return Got::Fin,
-                Ok(len) => return Got::Received(Received::stream(&self.buffer[..len], self.clock.now())),
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) => return refused(&e),
-            }
+        match uninterrupted(|| self.read(n)) {
+            Ok(0) => Got::Fin,
+            Ok(len) => Got::Received(Received::stream(&self.buffer[..len], self.clock.now())),
+            Err(e) => not_received(&e),
         }
     }
 
@@ -65,13 +57,10 @@ impl<'a> TcpNet<'a> {
     #[cfg(target_os = "linux")]
     fn skip(&mut self, n: usize) -> Got<'_> {
         use std::os::fd::AsFd as _;
-        loop {
-            match crate::sys::linux::recv_drop(self.socket.as_fd(), n) {
-                Ok(0) => return Got::Fin,
-                Ok(len) => return Got::Received(Received::skipped(len, self.clock.now())),
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) => return refused(&e),
-            }
+        match uninterrupted(|| crate::sys::linux::recv_drop(self.socket.as_fd(), n)) {
+            Ok(0) => Got::Fin,
+            Ok(len) => Got::Received(Received::skipped(len, self.clock.now())),
+            Err(e) => not_received(&e),
         }
     }
 
@@ -104,11 +93,7 @@ impl Net for TcpNet<'_> {
         if (1..=SHORT).contains(&burst.len()) {
             let mut whole = [0; SHORT];
             let n = gather(burst, &mut whole);
-            return match push(self.socket, &[IoSlice::new(&whole[..n])]) {
-                Ok(n) => Sent { bytes: n, fault: None },
-                Err(e) if e.kind() == ErrorKind::WouldBlock => Sent::default(),
-                Err(e) => Sent { bytes: 0, fault: Some(Fault { deed: Deed::Send, errno: errno(&e) }) },
-            };
+            return sent(push(self.socket, &[IoSlice::new(&whole[..n])]));
         }
         let mut slices = burst.slices().filter(|slice| !slice.is_empty());
         let mut wrote = Sent::default();
@@ -130,11 +115,7 @@ impl Net for TcpNet<'_> {
                         return wrote;
                     }
                 }
-                Err(e) if e.kind() == ErrorKind::WouldBlock => return wrote,
-                Err(e) => {
-                    wrote.fault = Some(Fault { deed: Deed::Send, errno: errno(&e) });
-                    return wrote;
-                }
+                Err(e) => return Sent { fault: not_sent(&e), ..wrote },
             }
         }
     }
@@ -158,24 +139,11 @@ impl Net for TcpNet<'_> {
 }
 
 fn push(socket: &Socket, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-    loop {
-        let result = match pieces {
-            #[cfg(target_os = "linux")]
-            [one] => crate::sys::message::send_plain(std::os::fd::AsFd::as_fd(socket), one),
-            #[cfg(not(target_os = "linux"))]
-            [one] => socket.send_with_flags(one, SEND_FLAGS),
-            many => socket.send_vectored_with_flags(many, SEND_FLAGS),
-        };
-        match result {
-            Err(e) if e.kind() == ErrorKind::Interrupted => {}
-            result => return result,
-        }
-    }
-}
-
-fn refused(error: &io::Error) -> Got<'static> {
-    if error.kind() == ErrorKind::WouldBlock {
-        return Got::Nothing;
-    }
-    Got::Fault(Fault { deed: Deed::Receive, errno: errno(error) })
+    uninterrupted(|| match pieces {
+        #[cfg(target_os = "linux")]
+        [one] => crate::sys::message::send_plain(std::os::fd::AsFd::as_fd(socket), one),
+        #[cfg(not(target_os = "linux"))]
+        [one] => socket.send_with_flags(one, SEND_FLAGS),
+        many => socket.send_vectored_with_flags(many, SEND_FLAGS),
+    })
 }

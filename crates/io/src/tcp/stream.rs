@@ -1,7 +1,7 @@
 //! A connection.
 
-use super::TcpNet;
 use super::settings::{apply_or_fault, effective, protocol};
+use super::{TcpNet, info};
 use crate::sys::{self, fault, in_progress, plain};
 use crate::{Clock, System};
 use metrics::{SocketState, TcpInfo};
@@ -13,13 +13,9 @@ use transport::{Deed, Effective, Fault, Path, SocketSettings, StreamSocket, Targ
 
 /// A nonblocking TCP socket that is connected or about to be. Dropping it closes it in order.
 #[derive(Debug)]
-pub struct Stream(Socket);
+pub struct Stream(pub(super) Socket);
 
 impl Stream {
-    pub(super) fn new(socket: Socket) -> Self {
-        Stream(socket)
-    }
-
     /// A connected local socket, which is no TCP: what it tells of TCP is nothing.
     #[cfg(target_os = "linux")]
     pub(crate) fn of_local(socket: std::os::unix::net::UnixStream) -> io::Result<Self> {
@@ -64,21 +60,22 @@ impl Stream {
 
     /// Whether the kernel has given the connection up; not known (`false`) outside Linux.
     fn closed(&self) -> bool {
-        #[cfg(target_os = "linux")]
-        {
-            let mut bytes = [0; 8];
-            let state = self.raw_info(&mut bytes).and_then(super::info::state);
-            state == Some(super::info::CLOSED)
-        }
-        #[cfg(not(target_os = "linux"))]
-        false
+        self.raw_info(&mut [0; 8]).and_then(info::state) == Some(info::CLOSED)
     }
 
-    #[cfg(target_os = "linux")]
+    /// `TCP_INFO`, as much of it as fits; Linux only.
     fn raw_info<'a>(&self, bytes: &'a mut [u8]) -> Option<&'a [u8]> {
-        use std::os::fd::AsFd as _;
-        let n = sys::linux::get_option(self.0.as_fd(), libc::SOL_TCP, libc::TCP_INFO, bytes).ok()?;
-        bytes.get(..n)
+        #[cfg(target_os = "linux")]
+        {
+            use std::os::fd::AsFd as _;
+            let n = sys::linux::get_option(self.0.as_fd(), libc::SOL_TCP, libc::TCP_INFO, bytes).ok()?;
+            bytes.get(..n)
+        }
+        #[cfg(not(target_os = "linux"))]
+        {
+            let _ = bytes;
+            None
+        }
     }
 }
 
@@ -115,45 +112,25 @@ impl StreamSocket<System> for Stream {
 
     /// Linux only.
     fn info(&self) -> Option<TcpInfo> {
-        #[cfg(target_os = "linux")]
-        {
-            let mut bytes = [0; super::info::ROOM];
-            super::info::parse(self.raw_info(&mut bytes)?)
-        }
-        #[cfg(not(target_os = "linux"))]
-        None
+        info::parse(self.raw_info(&mut [0; info::ROOM])?)
     }
 
     /// Linux only.
     fn state(&self) -> Option<SocketState> {
-        #[cfg(target_os = "linux")]
-        {
-            use std::os::fd::AsRawFd;
-            let mut bytes = [0; super::info::ROOM];
-            let state = super::info::parse_state(self.raw_info(&mut bytes)?)?;
-            let size =
-                |result: io::Result<usize>| result.ok().and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
-            Some(SocketState {
-                number: self.0.as_raw_fd(),
-                rcvbuf: size(self.0.recv_buffer_size()),
-                sndbuf: size(self.0.send_buffer_size()),
-                ..state
-            })
-        }
-        #[cfg(not(target_os = "linux"))]
-        None
+        let state = info::parse_state(self.raw_info(&mut [0; info::ROOM])?)?;
+        let size = |result: io::Result<usize>| result.ok().and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
+        Some(SocketState {
+            #[cfg(unix)]
+            number: std::os::fd::AsRawFd::as_raw_fd(&self.0),
+            rcvbuf: size(self.0.recv_buffer_size()),
+            sndbuf: size(self.0.send_buffer_size()),
+            ..state
+        })
     }
 
-    /// Some milliseconds at most. Linux only: other systems have no receive calls that do not sleep on such a socket.
+    /// Some milliseconds at most. Linux only.
     fn let_sleep(&self) -> io::Result<()> {
-        #[cfg(target_os = "linux")]
-        {
-            sys::let_sleep(&self.0)
-        }
-        #[cfg(not(target_os = "linux"))]
-        {
-            Err(sys::unsupported())
-        }
+        sys::let_sleep(&self.0)
     }
 
     /// FIN after what is queued; reading goes on.
@@ -170,7 +147,7 @@ impl StreamSocket<System> for Stream {
 
     #[inline]
     fn net<'a>(&'a self, buffer: &'a mut [u8], clock: &'a Clock, sleeps: bool) -> TcpNet<'a> {
-        TcpNet::new(&self.0, buffer, clock, sleeps)
+        TcpNet { socket: &self.0, buffer, clock, sleeps }
     }
 }
 

@@ -2,9 +2,9 @@
 
 use super::Udp;
 use crate::Clock;
-use crate::sys::errno;
+use crate::sys::not_sent;
 use metrics::{Clamped, Mono};
-use std::io::{self, ErrorKind};
+use std::io;
 use std::net::SocketAddr;
 use transport::{
     DatagramSocket as _, Deed, Fault, Got, LONGEST_DATAGRAM, Net, Path, Read, Received, Sent, Transmit,
@@ -61,20 +61,14 @@ impl UdpMemory {
 
 /// A socket, a worker's memory and its clock.
 pub struct UdpNet<'a> {
-    udp: &'a mut Udp,
-    memory: &'a mut UdpMemory,
-    clock: &'a Clock,
-    /// Receive calls sleep until something comes.
-    sleeps: bool,
+    pub(super) udp: &'a mut Udp,
+    pub(super) memory: &'a mut UdpMemory,
+    pub(super) clock: &'a Clock,
+    /// Receive calls sleep until something comes: for sockets that were [let sleep](transport::DatagramSocket::let_sleep).
+    pub(super) sleeps: bool,
 }
 
-impl<'a> UdpNet<'a> {
-    /// `sleeps` is for sockets that were [let sleep](transport::DatagramSocket::let_sleep).
-    #[inline]
-    pub(super) fn new(udp: &'a mut Udp, memory: &'a mut UdpMemory, clock: &'a Clock, sleeps: bool) -> Self {
-        UdpNet { udp, memory, clock, sleeps }
-    }
-
+impl UdpNet<'_> {
     #[cfg(target_os = "linux")]
     fn patience(&self) -> i32 {
         if self.sleeps { 0 } else { libc::MSG_DONTWAIT }
@@ -91,7 +85,7 @@ impl<'a> UdpNet<'a> {
             match self.push(burst, datagram) {
                 Ok(n) => wrote.bytes += n,
                 Err(e) => {
-                    wrote.fault = refused(&e);
+                    wrote.fault = not_sent(&e);
                     break;
                 }
             }
@@ -113,11 +107,6 @@ impl<'a> UdpNet<'a> {
             _ => to,
         })
     }
-}
-
-/// The fault of a send that was not merely too much for now.
-fn refused(error: &io::Error) -> Option<Fault> {
-    (error.kind() != ErrorKind::WouldBlock).then(|| Fault { deed: Deed::Send, errno: errno(error) })
 }
 
 impl Net for UdpNet<'_> {
@@ -143,13 +132,12 @@ impl Net for UdpNet<'_> {
         #[cfg(target_os = "linux")]
         {
             match self.at_once(burst, segmented) {
-                Ok(n) => Sent { bytes: n, fault: None },
                 // No offload on this way, or datagrams longer than it takes, which the kernel would have to cut twice.
                 Err(e) if segmented && uncuttable(&e) => {
                     self.udp.state.segments = 1;
                     self.one_by_one(burst)
                 }
-                Err(e) => Sent { bytes: 0, fault: refused(&e) },
+                result => crate::sys::sent(result),
             }
         }
         #[cfg(not(target_os = "linux"))]
@@ -192,10 +180,8 @@ fn uncuttable(error: &io::Error) -> bool {
 #[cfg(target_os = "linux")]
 mod linux {
     use super::super::wire::{Marks, describe, local_address};
-    use super::{
-        Deed, ErrorKind, Fault, Got, LONGEST_DATAGRAM, PIECES, Path, Received, Transmit, UdpNet, errno, io,
-    };
-    use crate::sys::{self, SHORT, gather, message};
+    use super::{Got, LONGEST_DATAGRAM, PIECES, Path, Received, Transmit, UdpNet, io};
+    use crate::sys::{self, SHORT, gather, message, not_received, uninterrupted};
     use metrics::{CardStamp, Stamp, StampKind, Unplaced};
     use std::io::IoSlice;
     use std::os::fd::AsFd as _;
@@ -206,7 +192,8 @@ mod linux {
             if plain && burst.len() <= SHORT {
                 let mut whole = [0; SHORT];
                 let n = gather(burst, &mut whole);
-                return self.push_plain(&whole[..n]);
+                // Without control messages and pieces, a call costs less than what a short datagram is copied for.
+                return uninterrupted(|| message::send_plain(self.udp.socket.as_fd(), &whole[..n]));
             }
             let mut slices = burst.slices().filter(|slice| !slice.is_empty());
             let mut pieces = [IoSlice::new(&[]); PIECES];
@@ -230,34 +217,16 @@ mod linux {
             self.call(burst, &[IoSlice::new(datagram)], false)
         }
 
-        /// Without control messages and pieces, a call costs less than what a short datagram is copied for.
-        fn push_plain(&self, datagram: &[u8]) -> io::Result<usize> {
-            loop {
-                match message::send_plain(self.udp.socket.as_fd(), datagram) {
-                    Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                    result => return result,
-                }
-            }
-        }
-
         fn pull_plain(&mut self, room: usize) -> Got<'_> {
             let flags = self.patience();
             let UdpNet { udp, memory, clock, .. } = self;
             let buffer = &mut memory.buffer[..room];
-            loop {
-                match message::recv_plain(udp.socket.as_fd(), buffer, flags) {
-                    Ok(len) => {
-                        let batch = Received::stream(&memory.buffer[..len], clock.now());
-                        return Got::Received(Received {
-                            from: udp.path,
-                            dropped: udp.state.dropped,
-                            ..batch
-                        });
-                    }
-                    Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                    Err(e) if e.kind() == ErrorKind::WouldBlock => return Got::Nothing,
-                    Err(e) => return Got::Fault(Fault { deed: Deed::Receive, errno: errno(&e) }),
+            match uninterrupted(|| message::recv_plain(udp.socket.as_fd(), buffer, flags)) {
+                Ok(len) => {
+                    let batch = Received::stream(&memory.buffer[..len], clock.now());
+                    Got::Received(Received { from: udp.path, dropped: udp.state.dropped, ..batch })
                 }
+                Err(e) => not_received(&e),
             }
         }
 
@@ -271,12 +240,7 @@ mod linux {
             let control = &mut self.memory.control;
             let card = self.udp.state.card.as_ref().is_some_and(|card| card.sends());
             describe(burst, self.udp.v6, segmented, card, control);
-            let n = loop {
-                match message::send(self.udp.socket.as_fd(), pieces, to.as_ref(), control) {
-                    Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                    result => break result?,
-                }
-            };
+            let n = uninterrupted(|| message::send(self.udp.socket.as_fd(), pieces, to.as_ref(), control))?;
             if let Some(tag) = burst.tag.filter(|_| self.udp.state.numbers) {
                 self.udp.state.asked.sent(tag);
             }
@@ -301,7 +265,7 @@ mod linux {
                 let named = udp.path.is_none() || udp.state.other_peers;
                 let buffer = &mut memory.buffer[..room];
                 let control = &mut memory.control;
-                match message::recv(udp.socket.as_fd(), buffer, control, named, flags) {
+                match uninterrupted(|| message::recv(udp.socket.as_fd(), buffer, control, named, flags)) {
                     Ok(received) => {
                         let foreign = udp.path.is_some_and(|path| {
                             received.from.is_some_and(|from| sys::plain(from) != path.peer)
@@ -310,13 +274,11 @@ mod linux {
                             break received;
                         }
                     }
-                    Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                    Err(e) if e.kind() == ErrorKind::WouldBlock => {
-                        // From now on the kernel delivers datagrams of this peer only.
-                        udp.state.other_peers = false;
-                        return Got::Nothing;
+                    Err(e) => {
+                        // Once the socket is empty, the kernel delivers datagrams of this peer only.
+                        udp.state.other_peers &= e.kind() != io::ErrorKind::WouldBlock;
+                        return not_received(&e);
                     }
-                    Err(e) => return Got::Fault(Fault { deed: Deed::Receive, errno: errno(&e) }),
                 }
             };
             let marks = Marks::read(&memory.control);
@@ -364,22 +326,16 @@ mod linux {
 #[cfg(not(target_os = "linux"))]
 mod elsewhere {
     use super::super::shared::receive;
-    use super::{Deed, ErrorKind, Fault, Got, Path, Received, Transmit, UdpNet, errno, io};
-    use crate::sys;
+    use super::{Got, Path, Received, Transmit, UdpNet, io};
+    use crate::sys::{self, not_received, uninterrupted};
 
     impl UdpNet<'_> {
         pub(super) fn push(&mut self, burst: &Transmit<'_>, datagram: &[u8]) -> io::Result<usize> {
             let to = self.destination(burst).map(socket2::SockAddr::from);
-            loop {
-                let result = match &to {
-                    Some(to) => self.udp.socket.send_to(datagram, to),
-                    None => self.udp.socket.send(datagram),
-                };
-                match result {
-                    Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                    result => return result,
-                }
-            }
+            uninterrupted(|| match &to {
+                Some(to) => self.udp.socket.send_to(datagram, to),
+                None => self.udp.socket.send(datagram),
+            })
         }
 
         /// Receives one datagram without ancillary data: no traffic class, stamps or local address. It is read whole, since
@@ -388,8 +344,7 @@ mod elsewhere {
             let UdpNet { udp, memory, clock, .. } = self;
             let (len, from) = match receive(&udp.socket, &mut memory.buffer) {
                 Ok(received) => received,
-                Err(e) if e.kind() == ErrorKind::WouldBlock => return Got::Nothing,
-                Err(e) => return Got::Fault(Fault { deed: Deed::Receive, errno: errno(&e) }),
+                Err(e) => return not_received(&e),
             };
             let at = clock.now();
             let local = udp.socket.local_addr().ok().and_then(|a| a.as_socket()).map(sys::plain);

@@ -4,7 +4,7 @@
 use super::Udp;
 use super::net::UdpMemory;
 use crate::reactor::Bell;
-use crate::sys::{self, plain};
+use crate::sys::{lock, not_received, plain, uninterrupted};
 use crate::{Clock, Reactor, System};
 use metrics::Mono;
 use socket2::Socket;
@@ -13,8 +13,8 @@ use std::io::{self, ErrorKind};
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use transport::{Deed, Fault, Got, Path, Received, Watch};
+use std::sync::{Arc, Mutex, Weak};
+use transport::{Got, Path, Received, Watch};
 
 /// Datagrams that are dealt out in a row before those who wait for them get their turn.
 const AT_ONCE: usize = 64;
@@ -24,10 +24,6 @@ const ALL: usize = 4_096;
 const LIMIT: usize = 4 << 20;
 /// What a datagram takes of the limit beside its bytes.
 const OVERHEAD: usize = 128;
-
-fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// A part in a socket.
 #[derive(Debug)]
@@ -119,16 +115,11 @@ impl Dealer {
 
 /// One datagram and where it came from, `None` for a source that is no Internet address. Longer than the buffer it cannot be.
 pub(super) fn receive(socket: &Socket, buffer: &mut [u8]) -> io::Result<(usize, Option<SocketAddr>)> {
-    loop {
-        // SAFETY: bytes that are initialised may be seen as bytes that need not be, as long as nothing but
-        // initialised bytes is written to them, and the system call writes nothing else.
-        let raw = unsafe { &mut *(std::ptr::from_mut(buffer) as *mut [MaybeUninit<u8>]) };
-        match socket.recv_from(raw) {
-            Ok((len, from)) => return Ok((len, from.as_socket().map(plain))),
-            Err(e) if e.kind() == ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
-        }
-    }
+    // SAFETY: bytes that are initialised may be seen as bytes that need not be, as long as nothing but
+    // initialised bytes is written to them, and the system call writes nothing else.
+    let raw = unsafe { &mut *(std::ptr::from_mut(buffer) as *mut [MaybeUninit<u8>]) };
+    let (len, from) = uninterrupted(|| socket.recv_from(raw))?;
+    Ok((len, from.as_socket().map(plain)))
 }
 
 #[derive(Debug)]
@@ -250,7 +241,7 @@ impl Udp {
         let came = match dealer.next(mailbox, clock) {
             Ok(Some(came)) => came,
             Ok(None) => return Got::Nothing,
-            Err(e) => return Got::Fault(Fault { deed: Deed::Receive, errno: sys::errno(&e) }),
+            Err(e) => return not_received(&e),
         };
         let local = self.path.map_or_else(|| Udp::local(self).map(plain).ok(), |path| Some(path.local));
         let from = local.map(|local| Path { peer: came.from, local });

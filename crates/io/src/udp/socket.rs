@@ -99,11 +99,7 @@ impl Udp {
     /// Among sockets that share a port, takes datagrams that arrive on this core (`SO_INCOMING_CPU`, Linux); the others get them
     /// only if no socket prefers the core. Elsewhere nothing changes.
     pub fn prefer_core(&self, core: usize) {
-        // A preference that the system does not take is none.
-        #[cfg(target_os = "linux")]
-        let _ = self.socket.set_cpu_affinity(core);
-        #[cfg(not(target_os = "linux"))]
-        let _ = core;
+        sys::prefer_core(&self.socket, core);
     }
 
     /// A socket connected to `target.to`, from any local address or the given one.
@@ -266,19 +262,12 @@ impl DatagramSocket<System> for Udp {
 
     #[inline]
     fn net<'a>(&'a mut self, memory: &'a mut UdpMemory, clock: &'a Clock, sleeps: bool) -> UdpNet<'a> {
-        UdpNet::new(self, memory, clock, sleeps)
+        UdpNet { udp: self, memory, clock, sleeps }
     }
 
     /// Some milliseconds at most. Linux only: other systems have no receive calls that do not sleep on such a socket.
     fn let_sleep(&self) -> std::io::Result<()> {
-        #[cfg(target_os = "linux")]
-        {
-            sys::let_sleep(&self.socket)
-        }
-        #[cfg(not(target_os = "linux"))]
-        {
-            Err(sys::unsupported())
-        }
+        sys::let_sleep(&self.socket)
     }
 
     /// Only then is it worth asking [`DatagramSocket::stamped`], which is a system call.
